@@ -5,6 +5,7 @@
 #include "cli_session.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 typedef struct evaluation {
     const cli_args *args;
@@ -12,6 +13,7 @@ typedef struct evaluation {
     kith_result *found;
     kith_result *truth;
     cli_points points;
+    uint32_t *others; /* of lists that name their own rows, the others; else NULL */
     kith_metric metric;
     kith_recall recall;
     kith_exactness exact; /* what the file says, or --verify found */
@@ -98,19 +100,60 @@ static int measure(evaluation *e)
 }
 
 /* All rows are solved, whatever the file says of itself. */
-static int verify(evaluation *e, const kith_neighbors *graph)
+static int verify(evaluation *e)
 {
+    kith_neighbors lists = *kith_result_neighbors(e->found);
     kith_search_params params = kith_search_params_default();
-    const int64_t most = graph->rows - 1;
+    const bool self = e->others != NULL;
+    const int64_t most = lists.rows - (self ? 0 : 1);
+    lists.meta = NULL; /* was looked at */
     params.metric = e->metric;
-    params.k = graph->k < most ? graph->k : most;
-    const kith_status status = kith_graph_verify(e->session.ctx, e->points.matrix, graph, &params,
+    params.k = lists.k < most ? lists.k : most;
+    params.flags = self ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    const kith_status status = kith_graph_verify(e->session.ctx, e->points.matrix, &lists, &params,
                                                  &e->wrong, &e->first_wrong);
     const bool points = cli_session_blames(&e->session, "points");
     CLI_TRY(cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]));
     CLI_TRY(cli_claim_make(&e->session, &e->points, &e->of));
     e->exact = e->wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;
     e->verified = true;
+    return CLI_DONE;
+}
+
+static bool names_itself(const kith_neighbors *lists)
+{
+    for (int64_t i = 0; i < lists->rows * lists->k; i++) {
+        if (lists->ids[i] == (uint32_t)(i / lists->k)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where points compete for their own lists, recall is that of the others: a list has one less. */
+static int leave_self_out(evaluation *e, kith_neighbors *lists)
+{
+    const int64_t k = lists->k;
+    if (!names_itself(lists)) {
+        return CLI_DONE;
+    }
+    if (k == 1) {
+        return cli_fail(e->args->paths[0],
+                        "names rows as their own nearest, and no others (give longer lists)");
+    }
+    e->others = malloc((size_t)(lists->rows * (k - 1)) * sizeof *e->others);
+    if (e->others == NULL) {
+        return cli_fail(e->args->paths[0], "no memory for its lists (free some memory)");
+    }
+    for (int64_t row = 0; row < lists->rows; row++) {
+        const uint32_t *from = lists->ids + row * k;
+        uint32_t *to = e->others + row * (k - 1);
+        for (int64_t i = 0, kept = 0; i < k && kept < k - 1; i++) {
+            to[kept] = from[i];
+            kept += from[i] != (uint32_t)row;
+        }
+    }
+    *lists = (kith_neighbors){.ids = e->others, .rows = lists->rows, .k = k - 1};
     return CLI_DONE;
 }
 
@@ -123,6 +166,7 @@ static int estimate(evaluation *e)
     CLI_TRY(check_asked(e, e->args->paths[0], e->found));
     CLI_TRY(cli_claim_check(&e->session, e->args->paths[0], meta, &e->points));
     graph.meta = NULL; /* was looked at */
+    CLI_TRY(leave_self_out(e, &graph));
     const int64_t rows = e->points.matrix->rows;
     const int64_t sample = e->args->sample < rows ? e->args->sample : rows;
     const kith_status status =
@@ -130,7 +174,7 @@ static int estimate(evaluation *e)
                              sample, e->args->seed, &e->recall);
     const bool points = cli_session_blames(&e->session, "points");
     CLI_TRY(cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]));
-    return cli_given(e->args, CLI_OPT_VERIFY) ? verify(e, &graph) : CLI_DONE;
+    return cli_given(e->args, CLI_OPT_VERIFY) ? verify(e) : CLI_DONE;
 }
 
 static void tell_verified(cli_report *r, const evaluation *e)
@@ -151,6 +195,27 @@ static void tell_verified(cli_report *r, const evaluation *e)
     cli_put_close(r);
 }
 
+/* What recall does not count, or counts as missed. */
+static void tell_places(cli_report *r, const evaluation *e)
+{
+    const kith_neighbors *found = kith_result_neighbors(e->found);
+    const int64_t places = found->rows * found->k;
+    char texts[2][CLI_GROUPED_BYTES];
+    int64_t empty = 0;
+    for (int64_t i = 0; i < places; i++) {
+        empty += found->ids[i] == KITH_ID_NONE;
+    }
+    if (e->others != NULL) {
+        cli_say(r, "own rows: left out, recall is that of the others\n");
+    }
+    if (empty > 0) {
+        cli_say(r, "empty places: %s of %s, which count as missed (a radius leaves them)\n",
+                cli_grouped(empty, texts[0]), cli_grouped(places, texts[1]));
+    }
+    cli_put_bool(r, "include_self", e->others != NULL);
+    cli_put_int(r, "empty", empty);
+}
+
 static void tell(const evaluation *e)
 {
     const kith_recall *recall = &e->recall;
@@ -161,6 +226,7 @@ static void tell(const evaluation *e)
     cli_put_int(&r, "k", found->k);
     cli_tell_claim(&r, e->exact, &e->of);
     tell_verified(&r, e);
+    tell_places(&r, e);
     cli_say(&r, "rows compared: %" PRId64 " of %" PRId64 "\n", recall->rows, found->rows);
     cli_say(&r, "recall@%" PRId64 ": %.6f (95 %% interval %.6f to %.6f)\n", recall->at,
             recall->recall, recall->low, recall->high);
@@ -187,6 +253,7 @@ int cli_eval(const cli_args *args)
     if (code == CLI_DONE) {
         tell(&e);
     }
+    free(e.others);
     cli_points_close(&e.points);
     kith_result_free(e.truth);
     kith_result_free(e.found);

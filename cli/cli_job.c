@@ -213,7 +213,8 @@ kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points
     meta.kind = job->queries.matrix == NULL ? KITH_KIND_GRAPH : KITH_KIND_RESULT;
     meta.metric = cli_job_metric(job);
     const kith_recall *recall = job->graph != NULL ? &job->walk.recall : &job->descent.recall;
-    meta.exact = job->exact;
+    /* No file says a radius, and of what lists that it cut are certified would be lost. */
+    meta.exact = cli_cuts_lists(job->args) ? KITH_EXACTNESS_UNKNOWN : job->exact;
     if (meta.exact == KITH_APPROXIMATE && recall->rows > 0) {
         meta.recall = recall->recall;
         meta.recall_at = recall->at;

@@ -182,6 +182,14 @@ static void tell_work(cli_report *r, const cli_job *job)
 
 /* ---- The answer ----------------------------------------------------------------------------- */
 
+static const char *lost_in(const cli_args *args, const char *path)
+{
+    const char *lost = cli_claim_lost(path, args->format);
+    return lost[0] == '\0' && cli_cuts_lists(args)
+               ? " (no file says the radius: it is of unknown exactness to those who read it)"
+               : lost;
+}
+
 static void tell_output(cli_report *r, const cli_job *job)
 {
     const cli_args *args = job->args;
@@ -189,7 +197,7 @@ static void tell_output(cli_report *r, const cli_job *job)
     for (int i = 0; i < 3; i++) {
         if (paths[i] != NULL) {
             cli_say(r, "output: %s%s\n", cli_message_safe(paths[i]),
-                    i < 2 ? cli_claim_lost(paths[i], args->format) : "");
+                    i < 2 ? lost_in(args, paths[i]) : "");
         }
     }
     if (job->sharded.parts > 0) {

@@ -163,6 +163,12 @@ static inline bool cli_is_radius_search(const cli_args *args)
     return cli_given(args, CLI_OPT_RADIUS) && !cli_given(args, CLI_OPT_K);
 }
 
+/* The k nearest, as far as they are within a radius. */
+static inline bool cli_cuts_lists(const cli_args *args)
+{
+    return cli_given(args, CLI_OPT_RADIUS) && cli_given(args, CLI_OPT_K);
+}
+
 /* By walks on a graph that the first file holds. */
 static inline bool cli_is_graph_search(const cli_args *args)
 {

@@ -59,6 +59,52 @@ class Claims(CliCase):
         self.fails(2, "eval", "a.kith", "a.kith", "--verify", says=["--points"])
         self.fails(1, "eval", "a.kith", "--points", "other.u8bin", "--verify", says=["was made of points"])
 
+    def test_eval_self(self):
+        """lists that name their own rows are evaluated as such: recall of the others, and all of them verified"""
+        self.works("graph", "a.u8bin", "-k", K, "--include-self", "-o", "self.kith", "-q")
+        self.works("search", "a.u8bin", "a.u8bin", "-k", K, "-o", "found.ibin", "-q")
+        for name in "self.kith", "found.ibin":
+            done = self.works_json("eval", name, "--points", "a.u8bin", "--verify")
+            self.assertEqual((done["include_self"], done["exact"], done["verified"]["wrong"]), (True, True, 0))
+            self.assertEqual((done["recall"]["at"], done["recall"]["estimate"], done["equal_ids"]), (K - 1, 1, 1))
+            text = self.works("eval", name, "--points", "a.u8bin", "--verify")
+            self.assertRegex(text, "(?m)" + CERTIFIED)
+            self.assertIn("own rows: left out, recall is that of the others", text)
+        self.assertFalse(self.works_json("eval", "a.kith", "--points", "a.u8bin")["include_self"])
+        # one other of one list is wrong, then its own id is missing
+        for place, recall in (K - 1, 1 - 1 / (ROWS * (K - 1))), (0, 1):
+            body = bytearray((self.folder / "found.ibin").read_bytes())
+            kept = struct.unpack_from(f"<{K}i", body, 8 + 4 * K * 17)
+            struct.pack_into("<i", body, 8 + 4 * (K * 17 + place), next(i for i in range(ROWS) if i not in kept))
+            (self.folder / "wrong.ibin").write_bytes(body)
+            done = self.works_json("eval", "wrong.ibin", "--points", "a.u8bin", "--verify")
+            self.assertEqual((done["exact"], done["verified"]["wrong"], done["verified"]["first_wrong"]), (False, 1, 17))
+            self.assertTrue(done["recall"]["estimate"] <= recall, done)
+        self.works("graph", "a.u8bin", "-k", 1, "--include-self", "-o", "alone.ibin", "-q")
+        self.fails(1, "eval", "alone.ibin", "--points", "a.u8bin", says=["alone.ibin", "longer lists"])
+
+    def test_radius(self):
+        """lists that a radius cut are certified where they are made, and unknown in a file, which has no radius"""
+        for command in (["graph", "a.u8bin"], ["search", "a.u8bin", "b.u8bin"],
+                        ["search", "a.u8bin", "b.u8bin", "--chunk", 30]):
+            for name in "cut.kith", "cut.npz":
+                text = self.works(*command, "-k", K, "--radius", 60, "-o", name)
+                self.assertRegex(text, "(?m)" + CERTIFIED)
+                self.assertRegex(text, f"(?m)^output: {name} \\(no file says the radius")
+                self.assertIsNone(self.info(name)["exact"])
+                self.assertEqual(self.info(name)["points"], self.info("a.kith")["points"])
+        self.works("graph", "a.u8bin", "-k", K, "--radius", 60, "-o", "cut.kith", "-q")
+        text = self.works("eval", "cut.kith", "--points", "a.u8bin")
+        self.assertRegex(text, "(?m)^exact: unknown \\(of 300 x 6 uint8")
+        self.assertRegex(text, r"(?m)^empty places: [0-9,]+ of 1,500, which count as missed")
+        done = self.works_json("eval", "cut.kith", "--points", "a.u8bin")
+        self.assertEqual(round(1 - done["empty"] / (ROWS * K), 12), round(done["recall"]["estimate"], 12))
+        self.assertTrue(0 < done["empty"] < ROWS * K, done)
+        self.assertEqual(self.works_json("eval", "a.kith", "--points", "a.u8bin")["empty"], 0)
+        # what is made of them claims no more
+        self.works("remove", "cut.kith", "a.u8bin", "ids.csv", "-o", "less.kith", "-q")
+        self.assertNotEqual(self.info("less.kith")["exact"], True)
+
     def test_formats(self):
         """kith, npz and csr carry metric, exactness and points; ivecs, ibin and knn say that they cannot"""
         own = self.info("a.kith")
