@@ -118,6 +118,60 @@ static bool same(const char *a, const char *b)
     return a != NULL && b != NULL && strcmp(a, b) == 0;
 }
 
+/* ---- What values say ------------------------------------------------------------------------- */
+
+/* What is wrong where `when` holds. option CLI_OPTION_COUNT: the command is named. */
+typedef struct mistake {
+    bool when;
+    cli_option_id option;
+    const char *text;
+} mistake;
+
+/* The first that holds is told. */
+static bool check_mistakes(const cli_args *args, cli_error *error, const mistake *list,
+                           size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].when) {
+            return list[i].option == CLI_OPTION_COUNT
+                       ? refuse(error, cli_command_get(args->command)->name, list[i].text)
+                       : refuse_option(args, error, list[i].option, list[i].text);
+        }
+    }
+    return true;
+}
+
+#define CHECK_MISTAKES(args, error, list) \
+    check_mistakes(args, error, list, sizeof(list) / sizeof(list)[0])
+
+static bool check_wants(const cli_args *args, cli_error *error)
+{
+    const cli_command *command = cli_command_get(args->command);
+    const bool k = cli_given(args, CLI_OPT_K);
+    const bool changes =
+        args->command == CLI_MERGE || args->command == CLI_ADD || args->command == CLI_REMOVE;
+    const bool solves =
+        args->command == CLI_GRAPH || args->command == CLI_SEARCH || args->command == CLI_PREDICT;
+    const bool eval = args->command == CLI_EVAL;
+    char usage[192];
+    (void)snprintf(usage, sizeof usage, "a file is missing (usage: kith %s %s)", command->name,
+                   command->usage);
+    const mistake list[] = {
+        {args->path_count < command->paths_min, CLI_OPTION_COUNT, usage},
+        {solves && !k && !cli_given(args, CLI_OPT_RADIUS), CLI_OPTION_COUNT,
+         "-k is missing (say how many neighbours, for example -k 10)"},
+        {args->command == CLI_SELECT && !k, CLI_OPTION_COUNT,
+         "-k is missing (say how many values, for example -k 10)"},
+        {eval && args->path_count == 2 && args->points != NULL, CLI_OPTION_COUNT,
+         "--points goes with one GRAPH (leave TRUTH or --points out)"},
+        {eval && args->path_count == 1 && args->points == NULL, CLI_OPTION_COUNT,
+         "TRUTH is missing (give a second file, or --points FILE)"},
+        {changes && args->output == NULL, CLI_OPTION_COUNT,
+         "-o is missing (say where the graph is to be written)"},
+    };
+    return CHECK_MISTAKES(args, error, list);
+}
+
 /* Whether the answer is text: by its format, or by the name of the file. */
 static bool writes_text(const cli_args *args)
 {
@@ -129,114 +183,111 @@ static bool writes_text(const cli_args *args)
            (ending != NULL && (strcasecmp(ending, ".csv") == 0 || strcasecmp(ending, ".tsv") == 0));
 }
 
-static bool check_text(const cli_args *args, cli_error *error)
+/* Standard input is read once, and no name is written twice. */
+static bool check_names(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id pieces[] = {CLI_OPT_STREAM, CLI_OPT_CHUNK, CLI_OPT_SHARDS};
-    if (same(args->output, "-") && !writes_text(args)) {
-        return refuse(error, "-o", "standard output takes text alone (give --format csv or tsv)");
+    const char *const outputs[] = {args->output, args->output_back, args->distances,
+                                   args->points_out, args->map};
+    enum { OUTPUTS = sizeof outputs / sizeof outputs[0] };
+    int inputs = same(args->points, "-") + same(args->truth, "-") + same(args->init, "-");
+    const int paths = args->command == CLI_CONVERT ? 1 : args->path_count;
+    for (int i = 0; i < paths; i++) {
+        inputs += same(args->paths[i], "-");
     }
-    for (size_t i = 0; writes_text(args) && i < sizeof pieces / sizeof pieces[0]; i++) {
-        if (cli_given(args, pieces[i])) {
-            return refuse_option(
-                args, error, pieces[i],
-                "does not go together with text, which is written at once (write .npz "
-                "or .kith)");
+    if (inputs > 1) {
+        return refuse(error, "-", "standard input is named for two files (give one by its name)");
+    }
+    for (int i = 0; i < OUTPUTS; i++) {
+        for (int j = 0; j < i; j++) {
+            if (same(outputs[i], outputs[j])) {
+                return refuse(error, outputs[i], "is named for two outputs (give two names)");
+            }
         }
     }
     return true;
 }
 
-/* Standard input is read once. */
-static bool check_inputs(const cli_args *args, cli_error *error)
-{
-    int count = same(args->points, "-") + same(args->truth, "-") + same(args->init, "-");
-    const int paths = args->command == CLI_CONVERT ? 1 : args->path_count;
-    for (int i = 0; i < paths; i++) {
-        count += same(args->paths[i], "-");
-    }
-    return count <= 1 ||
-           refuse(error, "-", "standard input is named for two files (give one by its name)");
-}
-
 static bool check_outputs(const cli_args *args, cli_error *error)
 {
-    if (same(args->output, args->output_back) || same(args->output, args->distances)) {
-        return refuse(error, args->output, "is named for two outputs (give two names)");
-    }
-    if (cli_given(args, CLI_OPT_BOTH) && args->output != NULL && args->output_back == NULL) {
-        return refuse(error, "--both", "has two answers to write (give --output-back FILE too)");
-    }
-    if (cli_given(args, CLI_OPT_FORMAT) && args->command != CLI_CONVERT && args->output == NULL) {
-        return refuse(error, "--format", "means nothing without -o FILE (give both)");
-    }
-    if (cli_is_radius_search(args) && cli_given(args, CLI_OPT_FORMAT) &&
-        args->format != KITH_FORMAT_CSR) {
-        return refuse(error, "--format", "a radius search is written as csr alone (leave it out)");
-    }
-    if (cli_given(args, CLI_OPT_PARTS) && cli_given(args, CLI_OPT_FORMAT) &&
-        args->format != KITH_FORMAT_KITH) {
-        return refuse_option(args, error, CLI_OPT_PARTS,
-                             "are written as .kith alone (leave --format out)");
-    }
-    if (cli_given(args, CLI_OPT_SYMMETRIC) && cli_given(args, CLI_OPT_FORMAT) &&
-        args->format != KITH_FORMAT_CSR) {
-        return refuse(error, "--format",
-                      "a symmetric graph is written as csr alone (leave it out)");
-    }
-    return true;
+    static const cli_option_id pieces[] = {CLI_OPT_STREAM, CLI_OPT_CHUNK, CLI_OPT_SHARDS,
+                                           CLI_OPTION_COUNT};
+    const bool text = writes_text(args);
+    const bool formatted = cli_given(args, CLI_OPT_FORMAT);
+    const bool lists = cli_is_radius_search(args) || cli_given(args, CLI_OPT_SYMMETRIC);
+    const mistake list[] = {
+        {same(args->output, "-") && !text, CLI_OPT_OUTPUT,
+         "standard output takes text alone (give --format csv or tsv)"},
+        {cli_given(args, CLI_OPT_BOTH) && args->output != NULL && args->output_back == NULL,
+         CLI_OPT_BOTH, "has two answers to write (give --output-back FILE too)"},
+        {formatted && args->command != CLI_CONVERT && args->output == NULL, CLI_OPT_FORMAT,
+         "means nothing without -o FILE (give both)"},
+        {formatted && lists && args->format != KITH_FORMAT_CSR, CLI_OPT_FORMAT,
+         "lists of different lengths are written as the name of FILE says, .npz .kith .csv .tsv "
+         "(leave it out)"},
+        {formatted && cli_given(args, CLI_OPT_PARTS) && args->format != KITH_FORMAT_KITH,
+         CLI_OPT_PARTS, "are written as .kith alone (leave --format out)"},
+    };
+    return CHECK_MISTAKES(args, error, list) &&
+           (!text || check_none(args, error, pieces,
+                                "does not go together with text, which is written at once (write "
+                                ".npz or .kith)"));
 }
 
 static bool check_radius(const cli_args *args, cli_error *error)
 {
-    if (!cli_given(args, CLI_OPT_RADIUS)) {
-        return true;
-    }
-    if (cli_is_radius_search(args) &&
-        !check_beside(args, error, of_k, "--radius", "", "leave one out, or give -k too")) {
-        return false;
-    }
-    if (args->radius < 0 && args->metric != KITH_INNER_PRODUCT) {
-        return refuse(error, "--radius", "is negative, no distance is (give a number from 0)");
-    }
-    if (args->radius == 0 && cli_given(args, CLI_OPT_K)) {
-        return refuse(error, "--radius",
-                      "is 0, which is no limit of the k nearest (leave it or -k out)");
-    }
-    return true;
+    const bool given = cli_given(args, CLI_OPT_RADIUS);
+    const mistake list[] = {
+        {given && args->radius < 0 && args->metric != KITH_INNER_PRODUCT, CLI_OPT_RADIUS,
+         "is negative, no distance is (give a number from 0)"},
+        {cli_cuts_lists(args) && args->radius == 0, CLI_OPT_RADIUS,
+         "is 0, which is no limit of the k nearest (leave it or -k out)"},
+    };
+    return (!cli_is_radius_search(args) ||
+            check_beside(args, error, of_k, "--radius", "", "leave one out, or give -k too")) &&
+           CHECK_MISTAKES(args, error, list);
 }
 
-/* The tree answers in one direction. */
+/* The engine that a method, a pipeline or a mode names, beside what is another one's. */
 static bool check_method(const cli_args *args, cli_error *error)
 {
+    /* The tree answers in one direction. */
     static const cli_option_id others[] = {CLI_OPT_BOTH, CLI_OPT_MUTUAL, CLI_OPTION_COUNT};
-    return args->method != KITH_METHOD_TREE ||
-           check_beside(args, error, others, "--method", "tree ", "leave one out");
+    const bool papers = args->pipeline != KITH_PIPELINE_FUSED;
+    const bool descent = args->method == KITH_METHOD_DESCENT;
+    const bool lists = args->command == CLI_GRAPH || args->command == CLI_SEARCH;
+    const mistake list[] = {
+        {descent && args->command != CLI_GRAPH, CLI_OPT_METHOD,
+         "descent is for kith graph alone (use auto, exact or tree)"},
+        {args->tree_height != 0 && (args->method == KITH_METHOD_EXACT || descent || papers),
+         CLI_OPT_TREE_HEIGHT, "goes with --method tree or auto alone (leave it out, or the other)"},
+        {lists && cli_given(args, CLI_OPT_SELECT) && args->pipeline != KITH_PIPELINE_MATRIX,
+         CLI_OPT_SELECT, "goes with pipeline=matrix alone (give that, or leave it out)"},
+        {lists && cli_given(args, CLI_OPT_HEAP_SAMPLE) && args->pipeline != KITH_PIPELINE_HYBRID,
+         CLI_OPT_HEAP_SAMPLE, "goes with pipeline=hybrid alone (give that, or leave it out)"},
+        /* A product says how near two rows are, not how far. */
+        {cli_weighs(args) && args->metric == KITH_INNER_PRODUCT, CLI_OPT_MODE,
+         "divides by distances, inner_product has none (take another metric or mode)"},
+    };
+    return (args->method != KITH_METHOD_TREE ||
+            check_beside(args, error, others, "--method", "tree ", "leave one out")) &&
+           CHECK_MISTAKES(args, error, list);
 }
 
-/* What the start of a descent, and a recall, need of the others. */
-static bool check_sample(const cli_args *args, cli_error *error)
-{
-    if (args->start == KITH_START_RANDOM && cli_given(args, CLI_OPT_START_SHARE)) {
-        return refuse_option(args, error, CLI_OPT_START_SHARE,
-                             "goes with start=screen or auto alone (leave one out)");
-    }
-    if (cli_given(args, CLI_OPT_RECALL) && args->sample == 0) {
-        return refuse(error, "--recall", "is not known without a sample (leave sample=0 out)");
-    }
-    return true;
-}
-
-/* Numbers of a descent beside the others. */
+/* Numbers of a descent, and of a recall, beside the others. */
 static bool check_descent_numbers(const cli_args *args, cli_error *error)
 {
-    if (cli_given(args, CLI_OPT_LIST) && args->list <= args->k) {
-        return refuse_option(args, error, CLI_OPT_LIST,
-                             "must be above k (give a larger one, or leave it out)");
-    }
-    if (args->recall_at > args->k) {
-        return refuse(error, "--recall", "is of more neighbours than k (give an @K of at most k)");
-    }
-    return check_sample(args, error);
+    const bool k = cli_given(args, CLI_OPT_K);
+    const mistake list[] = {
+        {k && cli_given(args, CLI_OPT_LIST) && args->list <= args->k, CLI_OPT_LIST,
+         "must be above k (give a larger one, or leave it out)"},
+        {k && args->recall_at > args->k, CLI_OPT_RECALL,
+         "is of more neighbours than k (give an @K of at most k)"},
+        {args->start == KITH_START_RANDOM && cli_given(args, CLI_OPT_START_SHARE),
+         CLI_OPT_START_SHARE, "goes with start=screen or auto alone (leave one out)"},
+        {cli_given(args, CLI_OPT_RECALL) && args->sample == 0, CLI_OPT_RECALL,
+         "is not known without a sample (leave sample=0 out)"},
+    };
+    return CHECK_MISTAKES(args, error, list);
 }
 
 /* NN-Descent makes graphs of the k nearest, and is asked for by its name or by a recall. */
@@ -248,28 +299,19 @@ static bool check_descent(const cli_args *args, cli_error *error)
                                         CLI_OPT_INIT,       CLI_OPTION_COUNT};
     const bool named = args->method == KITH_METHOD_DESCENT;
     const bool wanted = named || cli_given(args, CLI_OPT_RECALL);
-    if (args->command != CLI_GRAPH) {
-        return !named || refuse(error, "--method",
-                                "descent is for kith graph alone (use auto, exact or tree)");
-    }
-    if (named && cli_given(args, CLI_OPT_RADIUS)) {
-        return refuse(error, "--method",
-                      "descent does not go together with --radius (leave one out)");
-    }
-    if (wanted && args->pipeline != KITH_PIPELINE_FUSED) {
-        return refuse_option(args, error, CLI_OPT_PIPELINE,
-                             "goes with exact methods alone (leave it out, or the descent)");
-    }
-    if (!named && wanted && args->method != KITH_METHOD_AUTO) {
-        return refuse(error, "--recall",
-                      "goes with --method descent or auto alone (leave one out)");
-    }
-    if (!wanted &&
-        !check_none(args, error, own,
-                    "goes with --method descent, or with --recall (give one of these)")) {
-        return false;
-    }
-    return check_descent_numbers(args, error);
+    const mistake list[] = {
+        {named && cli_given(args, CLI_OPT_RADIUS), CLI_OPT_METHOD,
+         "descent does not go together with --radius (leave one out)"},
+        {wanted && args->pipeline != KITH_PIPELINE_FUSED, CLI_OPT_PIPELINE,
+         "goes with exact methods alone (leave it out, or the descent)"},
+        {wanted && !named && args->method != KITH_METHOD_AUTO, CLI_OPT_RECALL,
+         "goes with --method descent or auto alone (leave one out)"},
+    };
+    return args->command != CLI_GRAPH ||
+           (CHECK_MISTAKES(args, error, list) &&
+            (wanted || check_none(args, error, own,
+                                  "goes with --method descent, or with --recall (give one of "
+                                  "these)")));
 }
 
 /* Walks on a graph have options of their own, and go at once, in one direction. */
@@ -282,34 +324,17 @@ static bool check_walk(const cli_args *args, cli_error *error)
         CLI_OPT_HEAP_SAMPLE, CLI_OPT_OUTPUT_BACK, CLI_OPT_RADIUS,   CLI_OPT_BOTH,
         CLI_OPT_MUTUAL,      CLI_OPT_STREAM,      CLI_OPT_CHUNK,    CLI_OPT_RESTART,
         CLI_OPT_DRY_RUN,     CLI_OPTION_COUNT};
+    const mistake narrow = {cli_given(args, CLI_OPT_WIDTH) && args->width < args->k, CLI_OPT_WIDTH,
+                            "must be at least k (give more, or leave it out)"};
     if (args->command != CLI_SEARCH) {
         return true;
     }
-    if (!cli_is_graph_search(args)) {
-        return check_none(args, error, own,
-                          "goes with a search on a graph (give GRAPH POINTS QUERIES)");
-    }
-    if (!check_none(args, error, others,
-                    "does not go together with a search on a graph (leave it out)")) {
-        return false;
-    }
-    if (cli_given(args, CLI_OPT_WIDTH) && args->width < args->k) {
-        return refuse_option(args, error, CLI_OPT_WIDTH,
-                             "must be at least k (give more, or leave it out)");
-    }
-    return check_descent_numbers(args, error);
-}
-
-/* Only a tree has a height. */
-static bool check_height(const cli_args *args, cli_error *error)
-{
-    if (args->tree_height != 0 &&
-        (args->method == KITH_METHOD_EXACT || args->method == KITH_METHOD_DESCENT ||
-         args->pipeline != KITH_PIPELINE_FUSED)) {
-        return refuse_option(args, error, CLI_OPT_TREE_HEIGHT,
-                             "goes with --method tree or auto alone (leave it out, or the other)");
-    }
-    return true;
+    return cli_is_graph_search(args)
+               ? check_none(args, error, others,
+                            "does not go together with a search on a graph (leave it out)") &&
+                     check_mistakes(args, error, &narrow, 1)
+               : check_none(args, error, own,
+                            "goes with a search on a graph (give GRAPH POINTS QUERIES)");
 }
 
 /* The first word of kith tree says what to do with the files behind it. */
@@ -319,78 +344,35 @@ static bool check_tree(const cli_args *args, cli_error *error)
         return true;
     }
     const char *action = args->paths[0];
-    const bool build = same(action, "build");
-    char text[CLI_ERROR_BYTES];
-    if (!build && !same(action, "add") && !same(action, "remove")) {
-        (void)snprintf(text, sizeof text, "'%.64s' is no action (use build, add or remove)",
-                       action);
-        return refuse(error, "tree", text);
-    }
-    if (args->path_count != (build ? 2 : 3)) {
-        (void)snprintf(text, sizeof text, "%s takes %s", action,
-                       build ? "one file, the points (leave the other out)"
-                             : "two files, a tree and points or ids (give both)");
-        return refuse(error, "tree", text);
-    }
-    if (args->output == NULL) {
-        return refuse(error, "tree", "-o is missing (say where the tree is to be written)");
-    }
-    if (!build && (cli_given(args, CLI_OPT_METRIC) || cli_given(args, CLI_OPT_TREE_HEIGHT))) {
-        return refuse(error, cli_given(args, CLI_OPT_METRIC) ? "--metric" : "--tree-height",
-                      "goes with kith tree build alone, a tree that stands has its own (leave it "
-                      "out)");
-    }
-    return true;
+    const bool build = strcmp(action, "build") == 0;
+    const bool stands = strcmp(action, "add") == 0 || strcmp(action, "remove") == 0;
+    const char *alone = "goes with kith tree build alone, a tree that stands has its own (leave it "
+                        "out)";
+    char unknown[CLI_ERROR_BYTES];
+    (void)snprintf(unknown, sizeof unknown, "'%.64s' is no action (use build, add or remove)",
+                   action);
+    const mistake list[] = {
+        {!build && !stands, CLI_OPTION_COUNT, unknown},
+        {build && args->path_count != 2, CLI_OPTION_COUNT,
+         "build takes one file, the points (leave the other out)"},
+        {stands && args->path_count != 3, CLI_OPTION_COUNT,
+         "add, or remove, takes two files, a tree and points or ids (give both)"},
+        {args->output == NULL, CLI_OPTION_COUNT,
+         "-o is missing (say where the tree is to be written)"},
+        {!build && cli_given(args, CLI_OPT_METRIC), CLI_OPT_METRIC, alone},
+        {!build && cli_given(args, CLI_OPT_TREE_HEIGHT), CLI_OPT_TREE_HEIGHT, alone},
+    };
+    return CHECK_MISTAKES(args, error, list);
 }
 
-/* Commands that change a graph write it; pairs that are all looked at need no descent. */
-static bool check_grow(const cli_args *args, cli_error *error)
+/* Pairs that are all looked at need no descent. */
+static bool check_exact(const cli_args *args, cli_error *error)
 {
     static const cli_option_id own[] = {CLI_OPT_RECALL,      CLI_OPT_ROUNDS,  CLI_OPT_CANDIDATES,
                                         CLI_OPT_LIST,        CLI_OPT_DELTA,   CLI_OPT_START,
                                         CLI_OPT_START_SHARE, CLI_OPT_UPDATES, CLI_OPTION_COUNT};
-    if (args->command != CLI_MERGE && args->command != CLI_ADD && args->command != CLI_REMOVE) {
-        return true;
-    }
-    if (args->output == NULL) {
-        return refuse(error, cli_command_get(args->command)->name,
-                      "-o is missing (say where the graph is to be written)");
-    }
-    if (cli_given(args, CLI_OPT_EXACT) &&
-        !check_none(args, error, own, "does not go together with --exact (leave one out)")) {
-        return false;
-    }
-    if (same(args->output, args->points_out) || same(args->output, args->map) ||
-        same(args->points_out, args->map)) {
-        return refuse(error, same(args->points_out, args->map) ? args->map : args->output,
-                      "is named for two outputs (give two names)");
-    }
-    return check_sample(args, error);
-}
-
-/* A product says how near two rows are, not how far. */
-static bool check_mode(const cli_args *args, cli_error *error)
-{
-    return !cli_weighs(args) || args->metric != KITH_INNER_PRODUCT ||
-           refuse(error, "--mode",
-                  "divides by distances, inner_product has none (take another metric or mode)");
-}
-
-/* What a pipeline has for itself. */
-static bool check_pipeline(const cli_args *args, cli_error *error)
-{
-    if (args->command != CLI_GRAPH && args->command != CLI_SEARCH) {
-        return true;
-    }
-    if (cli_given(args, CLI_OPT_SELECT) && args->pipeline != KITH_PIPELINE_MATRIX) {
-        return refuse_option(args, error, CLI_OPT_SELECT,
-                             "goes with pipeline=matrix alone (give that, or leave it out)");
-    }
-    if (cli_given(args, CLI_OPT_HEAP_SAMPLE) && args->pipeline != KITH_PIPELINE_HYBRID) {
-        return refuse_option(args, error, CLI_OPT_HEAP_SAMPLE,
-                             "goes with pipeline=hybrid alone (give that, or leave it out)");
-    }
-    return true;
+    return !cli_given(args, CLI_OPT_EXACT) ||
+           check_none(args, error, own, "does not go together with --exact (leave one out)");
 }
 
 /* A switch of selection, that methods with `switches` have. */
@@ -436,40 +418,11 @@ static bool check_switches(const cli_args *args, cli_error *error)
             check_switch(args, "--heap-sample", KITH_SWITCH_SAMPLE, error));
 }
 
-static bool check_wants(const cli_args *args, cli_error *error)
-{
-    const cli_command *command = cli_command_get(args->command);
-    char usage[192];
-    if (args->path_count < command->paths_min) {
-        (void)snprintf(usage, sizeof usage, "a file is missing (usage: kith %s %s)", command->name,
-                       command->usage);
-        return refuse(error, command->name, usage);
-    }
-    const bool solves =
-        args->command == CLI_GRAPH || args->command == CLI_SEARCH || args->command == CLI_PREDICT;
-    if (solves && !cli_given(args, CLI_OPT_K) && !cli_given(args, CLI_OPT_RADIUS)) {
-        return refuse(error, command->name,
-                      "-k is missing (say how many neighbours, for example -k 10)");
-    }
-    if (args->command == CLI_SELECT && !cli_given(args, CLI_OPT_K)) {
-        return refuse(error, command->name,
-                      "-k is missing (say how many values, for example -k 10)");
-    }
-    if (args->command == CLI_EVAL && (args->path_count == 1) != (args->points != NULL)) {
-        return refuse(error, command->name,
-                      args->points != NULL
-                          ? "--points goes with one GRAPH (leave TRUTH or --points out)"
-                          : "TRUTH is missing (give a second file, or --points FILE)");
-    }
-    return true;
-}
-
 bool cli_rules_check(const cli_args *args, cli_error *error)
 {
-    return check_wants(args, error) && check_pairs(args, error) && check_inputs(args, error) &&
-           check_text(args, error) && check_outputs(args, error) && check_radius(args, error) &&
-           check_method(args, error) && check_descent(args, error) && check_walk(args, error) &&
-           check_height(args, error) && check_pipeline(args, error) &&
-           check_switches(args, error) && check_mode(args, error) && check_tree(args, error) &&
-           check_grow(args, error);
+    return check_wants(args, error) && check_pairs(args, error) && check_names(args, error) &&
+           check_outputs(args, error) && check_radius(args, error) && check_method(args, error) &&
+           check_descent(args, error) && check_walk(args, error) &&
+           check_descent_numbers(args, error) && check_switches(args, error) &&
+           check_tree(args, error) && check_exact(args, error);
 }

@@ -160,7 +160,7 @@ class Graph(CliCase):
         for words, says in (("--symmetric both", "--symmetric: 'both' is no symmetry"),
                             ("--symmetric union --radius 3", "does not go together with --radius"),
                             ("--symmetric union --distances d.npy -o s.npz", "with --distances"),
-                            ("--symmetric union --format npz -o s.npz", "written as csr alone"),
+                            ("--symmetric union --format npz -o s.npz", "written as the name of FILE says"),
                             ("--symmetric union -o s.knn", "its ending names no format for this")):
             self.fails(2, "graph", "points.u8bin", "-k", "4", *words.split(), says=[says])
 

@@ -233,7 +233,7 @@ class WrongUsage(CliCase):
         self.wrong("search a b -k 3 --both -o x.npz", "give --output-back FILE too")
         self.wrong("search a b -k 3 --both -o x.npz --output-back x.npz", "named for two outputs")
         self.wrong("graph a -k 3 --format csr", "means nothing without -o")
-        self.wrong("graph a --radius 2 -o a.npz --format kith", "csr alone")
+        self.wrong("graph a --radius 2 -o a.npz --format kith", "as the name of FILE says, .npz .kith .csv .tsv")
         self.wrong("eval a b --points c", "--points goes with one GRAPH")
         self.wrong("eval a", "TRUTH is missing")
         self.wrong("eval a b --sample 3", "means nothing without --points")
