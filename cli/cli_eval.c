@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Recall: of a result against the true one, or of a graph by solving some rows exactly. */
 #include "cli.h"
-#include "cli_report.h"
-#include "cli_session.h"
+#include "cli_grow.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,9 +17,7 @@ typedef struct evaluation {
     kith_recall recall;
     kith_exactness exact; /* what the file says, or --verify found */
     kith_fingerprint of;
-    bool verified;
-    int64_t wrong; /* rows that --verify found */
-    int64_t first_wrong;
+    cli_verified verified;
 } evaluation;
 
 /* The option's, else what a file says, else the default. */
@@ -99,25 +96,12 @@ static int measure(evaluation *e)
                              e->args->paths[0]);
 }
 
-/* All rows are solved, whatever the file says of itself. */
 static int verify(evaluation *e)
 {
-    kith_neighbors lists = *kith_result_neighbors(e->found);
-    kith_search_params params = kith_search_params_default();
-    const bool self = e->others != NULL;
-    const int64_t most = lists.rows - (self ? 0 : 1);
-    lists.meta = NULL; /* was looked at */
-    params.metric = e->metric;
-    params.k = lists.k < most ? lists.k : most;
-    params.flags = self ? (uint32_t)KITH_INCLUDE_SELF : 0;
-    const kith_status status = kith_graph_verify(e->session.ctx, e->points.matrix, &lists, &params,
-                                                 &e->wrong, &e->first_wrong);
-    const bool points = cli_session_blames(&e->session, "points");
-    CLI_TRY(cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]));
-    CLI_TRY(cli_claim_make(&e->session, &e->points, &e->of));
-    e->exact = e->wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;
-    e->verified = true;
-    return CLI_DONE;
+    CLI_TRY(cli_verify(&e->session, e->args->paths[0], kith_result_neighbors(e->found), &e->points,
+                       e->metric, e->others != NULL, &e->verified));
+    e->exact = e->verified.wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;
+    return cli_claim_make(&e->session, &e->points, &e->of);
 }
 
 static bool names_itself(const kith_neighbors *lists)
@@ -177,24 +161,6 @@ static int estimate(evaluation *e)
     return cli_given(e->args, CLI_OPT_VERIFY) ? verify(e) : CLI_DONE;
 }
 
-static void tell_verified(cli_report *r, const evaluation *e)
-{
-    if (!e->verified) {
-        return;
-    }
-    if (e->wrong == 0) {
-        cli_say(r, "verified: all lists are exact\n");
-    } else {
-        cli_say(r, "verified: %" PRId64 " lists are not exact, the first of row %" PRId64 "\n",
-                e->wrong, e->first_wrong);
-    }
-    cli_put_open(r, "verified");
-    cli_put_int(r, "rows", kith_result_neighbors(e->found)->rows);
-    cli_put_int(r, "wrong", e->wrong);
-    cli_put_int(r, "first_wrong", e->first_wrong);
-    cli_put_close(r);
-}
-
 /* What recall does not count, or counts as missed. */
 static void tell_places(cli_report *r, const evaluation *e)
 {
@@ -225,7 +191,7 @@ static void tell(const evaluation *e)
     cli_put_int(&r, "n", found->rows);
     cli_put_int(&r, "k", found->k);
     cli_tell_claim(&r, e->exact, &e->of);
-    tell_verified(&r, e);
+    cli_tell_verified(&r, "verified", &e->verified);
     tell_places(&r, e);
     cli_say(&r, "rows compared: %" PRId64 " of %" PRId64 "\n", recall->rows, found->rows);
     cli_say(&r, "recall@%" PRId64 ": %.6f (95 %% interval %.6f to %.6f)\n", recall->at,

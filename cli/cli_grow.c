@@ -70,49 +70,58 @@ kith_neighbors cli_grow_lists(const cli_old_graph *old)
     return lists;
 }
 
+int cli_verify(cli_session *session, const char *graph, const kith_neighbors *lists,
+               const cli_points *points, kith_metric metric, bool self, cli_verified *found)
+{
+    const int64_t most = lists->rows - (self ? 0 : 1);
+    kith_neighbors bare = *lists;
+    bare.meta = NULL; /* was looked at */
+    kith_search_params params = kith_search_params_default();
+    params.metric = metric;
+    params.k = lists->k < most ? lists->k : most;
+    params.flags = self ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    const kith_status status = kith_graph_verify(session->ctx, points->matrix, &bare, &params,
+                                                 &found->wrong, &found->first_wrong);
+    found->graph = graph;
+    found->rows = lists->rows;
+    return cli_session_check(session, status,
+                             cli_session_blames(session, "points") ? points->path : graph);
+}
+
+void cli_tell_verified(cli_report *r, const char *key, const cli_verified *found)
+{
+    char texts[2][CLI_GROUPED_BYTES];
+    if (found->graph == NULL) {
+        return;
+    }
+    cli_say(r, "verified: %s, ", cli_message_safe(found->graph));
+    if (found->wrong == 0) {
+        cli_say(r, "all %s lists are exact\n", cli_grouped(found->rows, texts[0]));
+    } else {
+        cli_say(r, "%s of %s lists are not exact, the first of row %" PRId64 "\n",
+                cli_grouped(found->wrong, texts[0]), cli_grouped(found->rows, texts[1]),
+                found->first_wrong);
+    }
+    cli_put_open(r, key);
+    cli_put_text(r, "graph", found->graph);
+    cli_put_int(r, "rows", found->rows);
+    cli_put_int(r, "wrong", found->wrong);
+    cli_put_int(r, "first_wrong", found->first_wrong);
+    cli_put_close(r);
+}
+
 int cli_grow_verify(cli_grown *g, cli_old_graph *old)
 {
     const bool self = cli_given(&g->args, CLI_OPT_INCLUDE_SELF);
     const kith_neighbors *lists = kith_result_neighbors(old->result);
-    const int64_t most = lists->rows - (self ? 0 : 1);
-    kith_search_params params = kith_search_params_default();
-    if (!cli_given(&g->args, CLI_OPT_VERIFY) || old->known.exact == KITH_CERTIFIED || most < 1) {
+    if (!cli_given(&g->args, CLI_OPT_VERIFY) || old->known.exact == KITH_CERTIFIED ||
+        (lists->rows == 1 && !self)) {
         return CLI_DONE;
     }
-    kith_neighbors bare = *lists;
-    bare.meta = NULL; /* was looked at */
-    params.metric = g->args.metric;
-    params.k = lists->k < most ? lists->k : most;
-    params.flags = self ? (uint32_t)KITH_INCLUDE_SELF : 0;
-    const kith_status status = kith_graph_verify(g->job.session.ctx, old->points.matrix, &bare,
-                                                 &params, &old->wrong, &old->first_wrong);
-    old->verified = status == KITH_OK;
-    old->known.exact = old->wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;
-    return cli_session_check(&g->job.session, status, old->points.path);
-}
-
-void cli_grow_tell_verified(cli_report *r, const cli_old_graph *old)
-{
-    char rows[CLI_GROUPED_BYTES];
-    char wrong[CLI_GROUPED_BYTES];
-    const int64_t all = old->verified ? kith_result_neighbors(old->result)->rows : 0;
-    if (!old->verified) {
-        return;
-    }
-    if (old->wrong == 0) {
-        cli_say(r, "verified: %s, all %s lists are exact\n", cli_message_safe(old->path),
-                cli_grouped(all, rows));
-    } else {
-        cli_say(r, "verified: %s, %s of %s lists are not exact, the first of row %" PRId64 "\n",
-                cli_message_safe(old->path), cli_grouped(old->wrong, wrong), cli_grouped(all, rows),
-                old->first_wrong);
-    }
-    cli_put_open(r, NULL);
-    cli_put_text(r, "graph", old->path);
-    cli_put_int(r, "rows", all);
-    cli_put_int(r, "wrong", old->wrong);
-    cli_put_int(r, "first_wrong", old->first_wrong);
-    cli_put_close(r);
+    CLI_TRY(cli_verify(&g->job.session, old->path, lists, &old->points, g->args.metric, self,
+                       &old->verified));
+    old->known.exact = old->verified.wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;
+    return CLI_DONE;
 }
 
 /* ---- After ---------------------------------------------------------------------------------- */

@@ -5,15 +5,28 @@
 
 #include "cli_job.h"
 
+/* What --verify found. */
+typedef struct cli_verified {
+    const char *graph; /* NULL: it was not looked at */
+    int64_t rows;
+    int64_t wrong;
+    int64_t first_wrong;
+} cli_verified;
+
+/* Solves all rows of a graph, whatever it says of itself. self: points compete for their own
+ * lists. Exit code. */
+int cli_verify(cli_session *session, const char *graph, const kith_neighbors *lists,
+               const cli_points *points, kith_metric metric, bool self, cli_verified *found);
+/* key: NULL in an array. Nothing of a graph that was not looked at. */
+void cli_tell_verified(cli_report *r, const char *key, const cli_verified *found);
+
 /* A graph in a file, and the points that it was built of. */
 typedef struct cli_old_graph {
     const char *path;
     kith_result *result;
     cli_points points;
     kith_result_meta known; /* of it, after its points were looked at, and after --verify */
-    bool verified;
-    int64_t wrong; /* rows that --verify found */
-    int64_t first_wrong;
+    cli_verified verified;
 } cli_old_graph;
 
 typedef struct cli_grown {
@@ -40,8 +53,6 @@ void cli_grow_close(cli_old_graph *old);
 int cli_grow_verify(cli_grown *g, cli_old_graph *old);
 /* The lists, with what is known of them. */
 kith_neighbors cli_grow_lists(const cli_old_graph *old);
-/* What --verify found, as an element of the array "verified". */
-void cli_grow_tell_verified(cli_report *r, const cli_old_graph *old);
 /* Of an answer that is not exact, where its recall is not known yet. */
 int cli_grow_estimate(cli_grown *g);
 /* The table to -o, the points to --points-out. */

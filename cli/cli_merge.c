@@ -325,7 +325,7 @@ static void tell(const merging *m)
     if (cli_given(&g->args, CLI_OPT_VERIFY)) {
         cli_put_open_array(&r, "verified");
         for (int i = 0; i < SETS; i++) {
-            cli_grow_tell_verified(&r, &m->old[i]);
+            cli_tell_verified(&r, NULL, &m->old[i].verified);
         }
         cli_put_close_array(&r);
     }

@@ -196,9 +196,9 @@ static void tell(const removing *r)
     cli_put_int(&to, "removed", rows - r->left);
     cli_put_int(&to, "repaired", r->report.repaired);
     cli_put_bool(&to, "anew", r->report.anew == 1);
-    if (r->old.verified) {
+    if (r->old.verified.graph != NULL) {
         cli_put_open_array(&to, "verified");
-        cli_grow_tell_verified(&to, &r->old);
+        cli_tell_verified(&to, NULL, &r->old.verified);
         cli_put_close_array(&to);
     }
     cli_grow_tell(&to, &r->grown);

@@ -45,7 +45,7 @@ class Claims(CliCase):
             self.assertEqual((done["verified"]["rows"], done["verified"]["wrong"] > 0), (ROWS, wrong > 0))
             text = self.works("eval", name, "--points", "a.u8bin", "--verify")
             self.assertRegex(text, "(?m)" + CERTIFIED if wrong == 0 else "(?m)^approximate: of 300 x 6 uint8")
-            self.assertIn("all lists are exact" if wrong == 0 else "lists are not exact, the first of row", text)
+            self.assertIn("all 300 lists are exact" if wrong == 0 else "lists are not exact, the first of row", text)
         # one id of one list, in a file that says it is certified
         body = bytearray((self.folder / "true.ibin").read_bytes())
         at = 8 + 4 * (K * 17 + K - 1)
