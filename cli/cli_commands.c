@@ -11,11 +11,10 @@
 static const cli_command commands[CLI_COMMAND_COUNT] = {
     [CLI_GRAPH] =
         {"graph", "POINTS -k N [options]", 1, 1, "the k nearest neighbours of each point",
-         "Builds the k-NN graph of the points in a file: neighbours by distance, then by id, "
-         "never\n"
-         "a point itself. It is exact, and certified: every pair that was not compared in full\n"
-         "precision was ruled out by proof. With --recall, where that is sooner, or with --method\n"
-         "descent it is approximate (NN-Descent), and its recall is measured and printed.\n",
+         "Builds the k-NN graph of the points in a file: neighbours by distance, then by id,\n"
+         "never a point itself. It is exact, and certified: every pair that was not compared in\n"
+         "full precision was ruled out by proof. With --recall, where that is sooner, or with\n"
+         "--method descent it is approximate (NN-Descent), its recall measured and printed.\n",
          "  kith graph " DIGITS " -k 10 -o graph.npz\n"
          "  kith graph " DIGITS " -k 5 --metric cosine --json\n"
          "  kith graph " DIGITS " -k 10 --symmetric union -o both.npz\n"
@@ -25,18 +24,14 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
     [CLI_SEARCH] =
         {"search", "CORPUS QUERIES | GRAPH POINTS QUERIES -k N [options]", 2, 3,
          "the k nearest rows of a corpus for each query",
-         "Finds for each row of QUERIES the k nearest rows of CORPUS, exactly; CORPUS may be a "
-         "tree\n"
-         "that kith tree build has made. With --both the\n"
-         "same product also gives each row of CORPUS its nearest among QUERIES; with --mutual the\n"
-         "pairs (row of CORPUS, row of QUERIES) that have each other among their k nearest are\n"
-         "written. Without -o nothing is written. With --stream, and where the answer does not "
-         "fit\n"
-         "--memory, queries are solved and written in chunks; interrupted, the same command goes\n"
-         "on behind the last chunk.\n"
-         "With a GRAPH of POINTS in front neighbours are found approximately, by walks on it, "
-         "wide\n"
-         "enough for --recall; the recall is measured and printed.\n",
+         "Finds for each row of QUERIES the k nearest rows of CORPUS, exactly; CORPUS may be a\n"
+         "tree that kith tree build has made. With --both the same product also gives each row of\n"
+         "CORPUS its nearest among QUERIES; with --mutual the pairs (row of CORPUS, row of\n"
+         "QUERIES) that have each other among their k nearest are written. Without -o nothing is\n"
+         "written. With --stream, and where the answer does not fit --memory, queries are solved\n"
+         "and written in chunks; interrupted, the same command goes on behind the last chunk.\n"
+         "With a GRAPH of POINTS in front neighbours are found approximately, by walks on it,\n"
+         "wide enough for --recall; the recall is measured and printed.\n",
          "  kith search " DIGITS " " DIGITS " -k 3 -o found.npz\n"
          "  kith search " DIGITS " " DIGITS " -k 3 --chunk 500 -o chunked.npz\n"
          "  kith search " DIGITS " " DIGITS " -k 3 --both -o found.npz --output-back back.npz\n"
@@ -55,9 +50,8 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
     [CLI_SELECT] =
         {"select", "MATRIX -k N [options]", 1, 1, "the k smallest values of each row of a matrix",
          "Finds in each row of MATRIX the k smallest values and where they stand, by value, then\n"
-         "by place; NaN comes last. Every method gives the same answer. MATRIX is a file of "
-         "floats\n"
-         "with rows of any length. Without -o nothing is written.\n",
+         "by place; NaN comes last. Every method gives the same answer. MATRIX is a file of\n"
+         "floats with rows of any length. Without -o nothing is written.\n",
          "  kith convert " DIGITS " digits.fbin\n"
          "  kith select digits.fbin -k 3 -o smallest.npz\n"
          "  kith select digits.fbin -k 5 --largest --select radix --json\n"
@@ -68,23 +62,20 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "a number for each query from the labels of its neighbours",
          "Finds for each row of QUERIES the k nearest rows of CATALOGUE, exactly, and makes one\n"
          "number of their labels, a file of one column: by default their mean. CATALOGUE may be a\n"
-         "tree that kith tree build has made. --truth compares\n"
-         "with a second file of labels, those of QUERIES. Output: .npy .csv .tsv, .fbin (rounded\n"
-         "to float32), of votes also .ibin. Without -o nothing is written.\n",
+         "tree that kith tree build has made. --truth compares with a second file of labels,\n"
+         "those of QUERIES. Output: .npy .csv .tsv, .fbin (rounded to float32), of votes also\n"
+         ".ibin. Without -o nothing is written.\n",
          "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS " -k 5 --mode vote -o digit.csv\n"
          "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS
          " -k 9 --mode median --truth " DIGIT_LABELS "\n"},
     [CLI_TREE] =
         {"tree", "build POINTS | add TREE POINTS | remove TREE IDS -o FILE [options]", 2, 3,
          "a prepared tree: made once, kept while points come and go",
-         "build makes a k-d tree of POINTS and writes both to FILE, which kith search takes as "
-         "its\n"
-         "CORPUS and does not prepare again. add writes TREE with more points behind its own;\n"
-         "remove writes it without some rows, of which later ones move up (numpy.delete). IDS is "
-         "a\n"
-         "file of row numbers in any format of points. Answers are those of a new tree. The tree "
-         "is\n"
-         "the processor's, for euclidean, sqeuclidean, manhattan and chebyshev.\n",
+         "build makes a k-d tree of POINTS and writes both to FILE, which kith search takes as\n"
+         "its CORPUS and does not prepare again. add writes TREE with more points behind its own;\n"
+         "remove writes it without some rows, of which later ones move up (numpy.delete). IDS is\n"
+         "a file of row numbers in any format of points. Answers are those of a new tree. The\n"
+         "tree is the processor's, for euclidean, sqeuclidean, manhattan and chebyshev.\n",
          "  kith tree build " DIGITS " --metric manhattan -o digits.kith\n"
          "  kith search digits.kith " DIGITS " -k 1 -o found.ivecs\n"
          "  kith tree add digits.kith " DIGITS " -o twice.kith\n"
@@ -101,19 +92,16 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
     [CLI_ADD] =
         {"add", "GRAPH OLD_POINTS NEW_POINTS -o FILE [options]", 3, 3,
          "new points come into a graph",
-         "Builds the graph of NEW_POINTS and merges it with GRAPH, which is one of OLD_POINTS: "
-         "old\n"
-         "ids stay, new points come behind them. An exact graph stays exact, unless --recall is\n"
-         "given; to one that is not certified a descent adds where it is sooner.\n",
+         "Builds the graph of NEW_POINTS and merges it with GRAPH, which is one of OLD_POINTS:\n"
+         "old ids stay, new points come behind them. An exact graph stays exact, unless --recall\n"
+         "is given; to one that is not certified a descent adds where it is sooner.\n",
          "  kith graph " DIGITS " -k 10 -o one.kith\n"
          "  kith add one.kith " DIGITS " " DIGITS " -o two.kith --points-out two.u8bin\n"},
     [CLI_REMOVE] =
         {"remove", "GRAPH POINTS IDS -o FILE [options]", 3, 3, "points leave a graph",
-         "Writes GRAPH, which is one of POINTS, without some rows, of which later ones move up. "
-         "IDS\n"
-         "is a file of row numbers in any format of points. Rows that lost neighbours are "
-         "searched\n"
-         "for again in what is left, exactly: an exact graph stays exact.\n",
+         "Writes GRAPH, which is one of POINTS, without some rows, of which later ones move up.\n"
+         "IDS is a file of row numbers in any format of points. Rows that lost neighbours are\n"
+         "searched for again in what is left, exactly: an exact graph stays exact.\n",
          "  kith graph " DIGITS " -k 10 -o one.kith\n"
          "  kith remove one.kith " DIGITS " " DIGIT_LABELS
          " -o less.kith --points-out less.u8bin\n"},
