@@ -238,9 +238,11 @@ static void print_text(FILE *out, cli_command_id id)
 static void print_metrics(FILE *out)
 {
     (void)fprintf(out, "Metrics:");
-    for (int metric = KITH_EUCLIDEAN; metric < KITH_CUSTOM; metric++) {
-        (void)fprintf(out, "%s%s", metric == KITH_CHEBYSHEV ? "\n  " : " ",
-                      kith_metric_name((kith_metric)metric));
+    for (int metric = 1; metric <= KITH_METRIC_LAST; metric++) {
+        if (cli_name_metric(metric) != NULL) {
+            (void)fprintf(out, "%s%s", metric == KITH_CHEBYSHEV ? "\n  " : " ",
+                          cli_name_metric(metric));
+        }
     }
     (void)fprintf(out, "\n");
 }

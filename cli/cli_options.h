@@ -313,7 +313,7 @@ bool cli_rules_check(const cli_args *args, cli_error *error);
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* The words that options have for numbers of the library. */
+/* The words that options have for numbers of the library; NULL: a metric that has none. */
 const char *cli_name_metric(int metric);
 const char *cli_name_format(int format);
 #define CLI_ONE(NAME, number, name) +1

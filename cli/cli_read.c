@@ -40,8 +40,10 @@ static bool refuse_name(const cli_value *value, const char *text, cli_error *err
     size_t used = (size_t)snprintf(error->text, sizeof error->text, "'%s' is no %s (known:", text,
                                    value->what);
     for (int i = (int)value->least; i <= value->most && used < sizeof error->text; i++) {
-        used += (size_t)snprintf(error->text + used, sizeof error->text - used, "%s %s",
-                                 i == value->least ? "" : ",", value->names(i));
+        if (value->names(i) != NULL) {
+            used += (size_t)snprintf(error->text + used, sizeof error->text - used, "%s %s",
+                                     i == value->least ? "" : ",", value->names(i));
+        }
     }
     if (used < sizeof error->text) {
         (void)snprintf(error->text + used, sizeof error->text - used, ")");
@@ -118,12 +120,10 @@ bool cli_read_k(const char *text, cli_args *args, cli_error *error)
 /* The library knows aliases, too. */
 bool cli_read_metric(const char *text, cli_args *args, cli_error *error)
 {
-    static const cli_value known = {.what = "metric",
-                                    .least = KITH_EUCLIDEAN,
-                                    .most = KITH_CUSTOM - 1,
-                                    .names = cli_name_metric};
+    static const cli_value known = {
+        .what = "metric", .least = 1, .most = KITH_METRIC_LAST, .names = cli_name_metric};
     args->metric = kith_metric_parse(text);
-    return (args->metric != KITH_METRIC_DEFAULT && args->metric != KITH_CUSTOM) ||
+    return (args->metric != KITH_METRIC_DEFAULT && cli_name_metric(args->metric) != NULL) ||
            refuse_name(&known, text, error);
 }
 

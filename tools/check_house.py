@@ -32,7 +32,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (71761, 58000),
+    "code_lines_src": (71745, 58000),
     "files_src": (482, 350),
     "files_below_40_lines": (74, 40),
     "files_of_odd_length": (123, 40),

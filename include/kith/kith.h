@@ -190,31 +190,31 @@ typedef struct kith_matrix {
 /* Canonical distances: computed in double from the values as given, in one fixed order of
  * operations (docs/notes/numerics.md), so that they are the same bits everywhere. q: a component of
  * the query, c: of the corpus. Neighbours are ordered by (key, id); the key is the distance unless
- * brackets say otherwise. */
-typedef enum kith_metric {
-    KITH_METRIC_DEFAULT = 0, /* euclidean */
-    KITH_EUCLIDEAN = 1,      /* root of the sum of squared differences [its square] */
-    KITH_SQEUCLIDEAN = 2,    /* its square */
-    KITH_INNER_PRODUCT = 3,  /* the product itself is returned, largest first [its negative] */
-    KITH_COSINE = 4,         /* 1 - cos, 0 to 2; 1 to and from a row of zeros */
-    KITH_CORRELATION = 5,    /* Pearson: 1 - r; 1 to and from a constant row */
-    KITH_MANHATTAN = 6,      /* sum |q - c| */
-    KITH_CHEBYSHEV = 7,      /* max |q - c| */
-    KITH_CHI2 = 8,           /* sum (q - c)^2 / (q + c), components >= 0 */
-    KITH_HAMMING = 9,        /* share of components that differ */
-    KITH_JACCARD = 10,       /* of the sets of non-zero components: 1 - common / all */
-    KITH_KL = 11,            /* sum q ln(q / c), components >= 0; not symmetric */
-    KITH_CUSTOM = 12         /* the caller's own function, on the CPU */
-} kith_metric;
+ * brackets say otherwise. NAME, number, name: */
+#define KITH_METRIC_MAP(X)                                                                        \
+    X(EUCLIDEAN, 1, euclidean)         /* root of the sum of squared differences [its square] */  \
+    X(SQEUCLIDEAN, 2, sqeuclidean)     /* its square */                                           \
+    X(INNER_PRODUCT, 3, inner_product) /* the product itself, largest first [its negative] */     \
+    X(COSINE, 4, cosine)               /* 1 - cos, 0 to 2; 1 to and from a row of zeros */        \
+    X(CORRELATION, 5, correlation)     /* Pearson: 1 - r; 1 to and from a constant row */         \
+    X(MANHATTAN, 6, manhattan)         /* sum |q - c| */                                          \
+    X(CHEBYSHEV, 7, chebyshev)         /* max |q - c| */                                          \
+    X(CHI2, 8, chi2)                   /* sum (q - c)^2 / (q + c), components >= 0 */             \
+    X(HAMMING, 9, hamming)             /* share of components that differ */                      \
+    X(JACCARD, 10, jaccard)            /* of the sets of non-zero components: 1 - common / all */ \
+    X(KL, 11, kl)                      /* sum q ln(q / c), components >= 0; not symmetric */      \
+    X(CUSTOM, 12, custom)              /* the caller's own function, on the CPU */
+#define KITH_METRIC_ROW(NAME, number, name) KITH_##NAME = number,
+typedef enum kith_metric { KITH_METRIC_MAP(KITH_METRIC_ROW) KITH_METRIC_DEFAULT = 0 } kith_metric;
+#define KITH_METRIC_ONE(NAME, number, name) +1
+enum { KITH_METRIC_LAST = KITH_METRIC_MAP(KITH_METRIC_ONE) };
 
-/* Names and aliases, in capitals, too: l2, ip, dot, cos, pearson, l1, cityblock, linf, ...;
- * KITH_METRIC_DEFAULT if unknown. kith_metric_name gives the name of command line and files. */
+/* By name or alias, in capitals, too (l2, ip, cos, ...), 0 if unknown; the name that files have. */
 KITH_API kith_metric kith_metric_parse(const char *name);
 KITH_API const char *kith_metric_name(kith_metric metric);
 
 /* A caller's own distance between two rows of `cols` components in the matrix' own dtype. Called
- * from several threads at once. NaN is an error (KITH_E_DATA), anything else is ordered as it is.
- */
+ * from several threads at once. NaN is an error (KITH_E_DATA), others are ordered as they are. */
 typedef double (*kith_distance_fn)(void *arg, const void *query, const void *point, int32_t cols);
 
 /* ---- 4. Results ----------------------------------------------------------------------------- */

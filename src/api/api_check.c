@@ -62,7 +62,7 @@ kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn
     if (metric == KITH_METRIC_DEFAULT) {
         metric = KITH_EUCLIDEAN;
     }
-    if (metric < KITH_EUCLIDEAN || metric > KITH_CUSTOM) {
+    if (!kin_metric_is(metric)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
                            "is %d, which is no metric (use one of kith_metric)", (int)metric);
     }
@@ -106,7 +106,7 @@ kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char 
 
 bool kin_radius_may_be_negative(kith_metric metric)
 {
-    return metric == KITH_INNER_PRODUCT || metric == KITH_KL || metric == KITH_CUSTOM;
+    return kin_metric_get_traits(metric)->below_zero;
 }
 
 kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius)

@@ -6,6 +6,7 @@
 #include "file/file_result.h"
 #include "file/file_stream.h"
 #include "host/host_progress.h"
+#include "metric/metric.h"
 
 #include <inttypes.h>
 
@@ -208,7 +209,8 @@ static kith_status take_meta(kith_ctx *ctx, const kith_result_meta *meta, kith_r
                            meta->struct_size, sizeof *own);
     }
     memcpy(own, meta, meta->struct_size);
-    if (own->corpus_rows < 0 || own->metric < KITH_METRIC_DEFAULT || own->metric > KITH_CUSTOM) {
+    if (own->corpus_rows < 0 ||
+        (own->metric != KITH_METRIC_DEFAULT && !kin_metric_is(own->metric))) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "corpus_rows"),
                            "is %" PRId64
                            " and meta.metric %d, must be at least 0 and a kith_metric",

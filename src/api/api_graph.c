@@ -76,7 +76,7 @@ static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric
                            "has neither distances nor distances64 (give one of them)");
     }
     *metric = *metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : *metric;
-    if ((int)*metric < KITH_EUCLIDEAN || *metric > KITH_CUSTOM) {
+    if (!kin_metric_is(*metric)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
                            "is %d, which is no metric (use one of kith_metric)", (int)*metric);
     }

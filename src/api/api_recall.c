@@ -221,7 +221,7 @@ static kith_status measure(kith_ctx *ctx, const kith_neighbors *found, const kit
                            "has %lld rows and truth has %lld (both must have the same)",
                            (long long)found->rows, (long long)truth->rows);
     }
-    if (metric < KITH_METRIC_DEFAULT || metric > KITH_CUSTOM) {
+    if (metric != KITH_METRIC_DEFAULT && !kin_metric_is(metric)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
                            "is %d, which is no metric (use one of kith_metric)", (int)metric);
     }

@@ -196,23 +196,11 @@ int kin_fused_launch_keys(kin_gpu_stream *stream, const kin_fused_keys *job)
         return 0;
     }
     const cudaStream_t s = stream->stream;
+#define KEYS_LAUNCH(NAME, name, at_once) \
+    case KITH_##NAME:                    \
+        return keys_launch<KITH_##NAME, at_once>(s, job);
     switch (kin_pair_step_of(job->corpus.metric)) {
-    case KITH_SQEUCLIDEAN:
-        return keys_launch<KITH_SQEUCLIDEAN, 8>(s, job);
-    case KITH_INNER_PRODUCT:
-        return keys_launch<KITH_INNER_PRODUCT, 8>(s, job);
-    case KITH_MANHATTAN:
-        return keys_launch<KITH_MANHATTAN, 8>(s, job);
-    case KITH_CHEBYSHEV:
-        return keys_launch<KITH_CHEBYSHEV, 8>(s, job);
-    case KITH_HAMMING:
-        return keys_launch<KITH_HAMMING, 8>(s, job);
-    case KITH_JACCARD:
-        return keys_launch<KITH_JACCARD, 8>(s, job);
-    case KITH_CHI2:
-        return keys_launch<KITH_CHI2, 4>(s, job);
-    case KITH_KL:
-        return keys_launch<KITH_KL, 2>(s, job);
+        KIN_STEP_MAP(KEYS_LAUNCH)
     default:
         return (int)cudaErrorInvalidValue;
     }

@@ -30,13 +30,20 @@ typedef enum kin_screen_kind {
 } kin_screen_kind;
 
 typedef struct kin_metric_traits {
-    const char *name;
     kin_screen_kind screen;
-    double key_scale; /* 1, or 1/2 for cosine and correlation */
-    bool symmetric;   /* key(i, j) and key(j, i) have the same bits */
-    bool transforms;  /* rows need a kin_row_transform */
-    bool nonnegative; /* components must be >= 0 */
+    double key_scale;    /* 1, or 1/2 for cosine and correlation */
+    bool symmetric;      /* key(i, j) and key(j, i) have the same bits */
+    bool transforms;     /* rows need a kin_row_transform */
+    bool nonnegative;    /* components must be >= 0 */
+    bool below_zero;     /* distances may be */
+    const char *aliases; /* with blanks between */
 } kin_metric_traits;
+
+/* Whether a number is one of the enumerators but DEFAULT. */
+static inline bool kin_metric_is(int64_t number)
+{
+    return number > KITH_METRIC_DEFAULT && number <= KITH_METRIC_LAST;
+}
 
 /* metric is one of the enumerators but DEFAULT. */
 const kin_metric_traits *kin_metric_get_traits(kith_metric metric);

@@ -29,6 +29,38 @@
 #include "metric/metric_log.h"
 #include "metric/metric_row.h"
 
+/* ---- Rows: what engines may know ------------------------------------------------------------ */
+
+/* A row a metric (metric.h: kin_metric_traits): NAME, screen, key_scale, flags, other names of the
+ * same thing. A Minkowski distance is one of ours for three powers. A new metric is a row of
+ * KITH_METRIC_MAP, one here and, where no other has its steps, one of KIN_STEP_MAP; its steps and
+ * its key below; and its steps on vectors (metric_lanes.h). */
+#define KIN_METRIC_MAP(X)                                                    \
+    X(EUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC, "l2 minkowski:2")             \
+    X(SQEUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC, "l2sq squared_euclidean")   \
+    X(INNER_PRODUCT, PRODUCT, 1.0, KIN_SYMMETRIC | KIN_BELOW_ZERO, "ip dot") \
+    X(COSINE, DISTANCE, 0.5, KIN_SYMMETRIC | KIN_TRANSFORMS, "angular cos")  \
+    X(CORRELATION, DISTANCE, 0.5, KIN_SYMMETRIC | KIN_TRANSFORMS, "pearson") \
+    X(MANHATTAN, DIRECT, 1.0, KIN_SYMMETRIC, "l1 cityblock minkowski:1")     \
+    X(CHEBYSHEV, DIRECT, 1.0, KIN_SYMMETRIC, "linf minkowski:inf")           \
+    X(CHI2, DIRECT, 1.0, KIN_SYMMETRIC | KIN_NONNEGATIVE, "")                \
+    X(HAMMING, DIRECT, 1.0, KIN_SYMMETRIC, "")                               \
+    X(JACCARD, DIRECT, 1.0, KIN_SYMMETRIC, "")                               \
+    X(KL, DIRECT, 1.0, KIN_NONNEGATIVE | KIN_BELOW_ZERO, "kullback_leibler") \
+    X(CUSTOM, DIRECT, 1.0, KIN_BELOW_ZERO, "")
+
+/* Metrics with steps of their own: NAME, name, components that a thread of a device has on their
+ * way at a time. */
+#define KIN_STEP_MAP(X)                \
+    X(SQEUCLIDEAN, sqeuclidean, 8)     \
+    X(INNER_PRODUCT, inner_product, 8) \
+    X(MANHATTAN, manhattan, 8)         \
+    X(CHEBYSHEV, chebyshev, 8)         \
+    X(HAMMING, hamming, 8)             \
+    X(JACCARD, jaccard, 8)             \
+    X(CHI2, chi2, 4)                   \
+    X(KL, kl, 2)
+
 /* ---- One component -------------------------------------------------------------------------- */
 
 /* The terms that are not a single operation. */

@@ -9,6 +9,7 @@
 #define KIN_METRIC_TABLE_H
 
 #include "metric/metric.h"
+#include "metric/metric_canonical.h"
 
 /* keys[i] = key(query, row r_i), r_i = ids[i] or first + i. Nothing outside the rows is read. */
 typedef struct kin_keys_job {
@@ -35,10 +36,10 @@ typedef void (*kin_expand_fn)(const char *row, int32_t cols, const kin_row_trans
 /* The transform of one row: centred for correlation, not for cosine. */
 typedef kin_row_transform (*kin_transform_fn)(const char *row, int32_t cols, bool centred);
 
-enum { KIN_METRIC_COUNT = KITH_CUSTOM, KIN_DTYPE_COUNT = KITH_I8 + 1 };
+enum { KIN_METRIC_COUNT = KITH_METRIC_LAST + 1, KIN_DTYPE_COUNT = KITH_I8 + 1 };
 
 typedef struct kin_metric_table {
-    kin_keys_fn keys[KIN_METRIC_COUNT][KIN_DTYPE_COUNT]; /* euclidean is at sqeuclidean */
+    kin_keys_fn keys[KIN_METRIC_COUNT][KIN_DTYPE_COUNT]; /* euclidean's are at sqeuclidean */
     kin_expand_fn expand[KIN_DTYPE_COUNT];
     kin_transform_fn transform[KIN_DTYPE_COUNT];
 } kin_metric_table;
@@ -61,21 +62,14 @@ const kin_metric_table *kin_metric_pick(kin_isa isa);
     X(name, METRIC, u8, KITH_U8)        \
     X(name, METRIC, i8, KITH_I8)
 
-#define KIN_EACH_METRIC_DTYPE(X)                         \
-    KIN_EACH_DTYPE(X, sqeuclidean, KITH_SQEUCLIDEAN)     \
-    KIN_EACH_DTYPE(X, inner_product, KITH_INNER_PRODUCT) \
-    KIN_EACH_DTYPE(X, cosine, KITH_COSINE)               \
-    KIN_EACH_DTYPE(X, correlation, KITH_CORRELATION)     \
-    KIN_EACH_DTYPE(X, manhattan, KITH_MANHATTAN)         \
-    KIN_EACH_DTYPE(X, chebyshev, KITH_CHEBYSHEV)         \
-    KIN_EACH_DTYPE(X, chi2, KITH_CHI2)                   \
-    KIN_EACH_DTYPE(X, hamming, KITH_HAMMING)             \
-    KIN_EACH_DTYPE(X, jaccard, KITH_JACCARD)             \
-    KIN_EACH_DTYPE(X, kl, KITH_KL)
+/* Metrics that have keys of their own: euclidean has those of its square. */
+#define KIN_EACH_KEYS(X) KIN_STEP_MAP(X) X(COSINE, cosine, 8) X(CORRELATION, correlation, 8)
 
 /* A body is written once, as functions keys_body(job, METRIC, DTYPE), expand_body(..., DTYPE) and
  * transform_body(..., DTYPE) that are inlined with constant last arguments; these lines make the
  * instances and the table of a file. */
+#define KIN_KEYS_INSTANCES(NAME, name, at_once) KIN_EACH_DTYPE(KIN_KEYS_INSTANCE, name, KITH_##NAME)
+#define KIN_KEYS_ENTRIES(NAME, name, at_once) KIN_EACH_DTYPE(KIN_KEYS_ENTRY, name, KITH_##NAME)
 #define KIN_KEYS_INSTANCE(name, METRIC, dtype, DTYPE)          \
     static void keys_##name##_##dtype(const kin_keys_job *job) \
     {                                                          \
@@ -96,10 +90,10 @@ const kin_metric_table *kin_metric_pick(kin_isa isa);
 #define KIN_TRANSFORM_ENTRY(name, METRIC, dtype, DTYPE) [DTYPE] = transform_##dtype,
 
 #define KIN_METRIC_TABLE(table)                                     \
-    KIN_EACH_METRIC_DTYPE(KIN_KEYS_INSTANCE)                        \
+    KIN_EACH_KEYS(KIN_KEYS_INSTANCES)                               \
     KIN_EACH_DTYPE(KIN_ROW_INSTANCE, row, 0)                        \
     const kin_metric_table table = {                                \
-        .keys = {KIN_EACH_METRIC_DTYPE(KIN_KEYS_ENTRY)},            \
+        .keys = {KIN_EACH_KEYS(KIN_KEYS_ENTRIES)},                  \
         .expand = {KIN_EACH_DTYPE(KIN_EXPAND_ENTRY, row, 0)},       \
         .transform = {KIN_EACH_DTYPE(KIN_TRANSFORM_ENTRY, row, 0)}, \
     };

@@ -17,10 +17,12 @@ static void names_round_trip(void **state)
     for (int metric = KITH_EUCLIDEAN; metric <= KITH_CUSTOM; metric++) {
         const char *name = kith_metric_name((kith_metric)metric);
         assert_int_equal(kith_metric_parse(name), metric);
-        assert_string_equal(kin_metric_get_traits((kith_metric)metric)->name, name);
+        assert_true(kin_metric_is(metric));
     }
+    assert_false(kin_metric_is(KITH_METRIC_DEFAULT));
+    assert_false(kin_metric_is(KITH_METRIC_LAST + 1));
     assert_string_equal(kith_metric_name(KITH_METRIC_DEFAULT), "euclidean");
-    assert_string_equal(kith_metric_name((kith_metric)13), "unknown");
+    assert_string_equal(kith_metric_name((kith_metric)(KITH_METRIC_LAST + 1)), "unknown");
     assert_string_equal(kith_metric_name((kith_metric)-1), "unknown");
     printf("each metric's name is parsed as that metric\n");
 }
@@ -43,8 +45,10 @@ static void aliases_are_known(void **state)
     assert_int_equal(kith_metric_parse("Cosine"), KITH_COSINE);
     assert_int_equal(kith_metric_parse("INNER_PRODUCT"), KITH_INNER_PRODUCT);
     assert_int_equal(kith_metric_parse("IP"), KITH_INNER_PRODUCT);
-    const char *strangers[] = {"",      "L3",         "euclid",      "euclidean ", "euclidean2",
-                               "cosin", "L2\xc3\xa9", "minkowski:3", "default"};
+    const char *strangers[] = {"",           "L3",          "euclid",       "euclidean ",
+                               "euclidean2", "cosin",       "L2\xc3\xa9",   "minkowski:3",
+                               "default",    " ",           "minkowski:1 ", "l2 minkowski:2",
+                               "minkowski",  "l1 cityblock"};
     for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
         assert_int_equal(kith_metric_parse(strangers[i]), KITH_METRIC_DEFAULT);
     }
