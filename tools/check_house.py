@@ -32,10 +32,10 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (71745, 58000),
-    "files_src": (482, 350),
-    "files_below_40_lines": (74, 40),
-    "files_of_odd_length": (123, 40),
+    "code_lines_src": (71731, 58000),
+    "files_src": (481, 350),
+    "files_below_40_lines": (72, 40),
+    "files_of_odd_length": (122, 40),
     "headers_src": (189, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),

@@ -11,15 +11,15 @@
 
 /* In rising order of what they need; a body may run where its own level is reached.
  * AVX2VNNI is not below AVX512: host/host_cpu.h says which contains which. */
-typedef enum kin_isa {
-    KIN_ISA_PORTABLE = 0,
-    KIN_ISA_AVX2,
-    KIN_ISA_AVX2VNNI,
-    KIN_ISA_AVX512,
-    KIN_ISA_AVX512VNNI,
-    KIN_ISA_AMX,
-    KIN_ISA_COUNT
-} kin_isa;
+#define KIN_ISA_MAP(X)        \
+    X(PORTABLE, portable)     \
+    X(AVX2, avx2)             \
+    X(AVX2VNNI, avx2vnni)     \
+    X(AVX512, avx512)         \
+    X(AVX512VNNI, avx512vnni) \
+    X(AMX, amx)
+#define KIN_ISA_NUMBER(NAME, name) KIN_ISA_##NAME,
+typedef enum kin_isa { KIN_ISA_MAP(KIN_ISA_NUMBER) KIN_ISA_COUNT } kin_isa;
 
 typedef enum kin_device {
     KIN_DEVICE_AUTO = 0,

@@ -7,15 +7,6 @@
 
 const kin_round_ops *kin_round_get(kin_isa isa)
 {
-#if defined(__x86_64__)
-    if (kin_isa_includes(isa, KIN_ISA_AVX512)) {
-        return &kin_round_avx512;
-    }
-    if (kin_isa_includes(isa, KIN_ISA_AVX2)) {
-        return &kin_round_avx2;
-    }
-#else
-    (void)isa;
-#endif
-    return &kin_round_portable;
+    static const void *const bodies[KIN_ISA_COUNT] = KIN_BODIES(kin_round);
+    return kin_isa_pick(isa, bodies);
 }

@@ -124,8 +124,18 @@ bool kin_isa_includes(kin_isa isa, kin_isa body)
     return body <= isa && (body != KIN_ISA_AVX2VNNI || isa == KIN_ISA_AVX2VNNI);
 }
 
-static const char *const isa_names[KIN_ISA_COUNT] = {"portable", "avx2",       "avx2vnni",
-                                                     "avx512",   "avx512vnni", "amx"};
+const void *kin_isa_pick(kin_isa isa, const void *const bodies[KIN_ISA_COUNT])
+{
+    int level = (int)isa;
+    while (level > KIN_ISA_PORTABLE &&
+           (bodies[level] == NULL || !kin_isa_includes(isa, (kin_isa)level))) {
+        level--;
+    }
+    return bodies[level];
+}
+
+#define NAME_OF(NAME, name) #name,
+static const char *const isa_names[KIN_ISA_COUNT] = {KIN_ISA_MAP(NAME_OF)};
 
 const char *kin_isa_name(kin_isa isa)
 {

@@ -13,7 +13,23 @@ kin_isa kin_cpu_best(void);
 /* Whether the bodies of level `body` are part of level `isa`: avx2 is part of all above it,
  * avx2vnni of none but itself (a machine may have AVX-512 without it). */
 bool kin_isa_includes(kin_isa isa, kin_isa body);
-/* "portable" "avx2" "avx2vnni" "avx512" "avx512vnni" "amx"; false if no such name. */
+/* By level: the body of the highest one below or at `isa` that is part of it and has one. Where the
+ * portable level has none, and no other, it is NULL. */
+const void *kin_isa_pick(kin_isa isa, const void *const bodies[KIN_ISA_COUNT]);
+/* Bodies of one source for three machines: name_portable, name_avx2, name_avx512. */
+#if defined(__x86_64__)
+#define KIN_BODIES(name)                                                      \
+    {                                                                         \
+        [KIN_ISA_PORTABLE] = &name##_portable, [KIN_ISA_AVX2] = &name##_avx2, \
+        [KIN_ISA_AVX512] = &name##_avx512                                     \
+    }
+#else
+#define KIN_BODIES(name)                      \
+    {                                         \
+        [KIN_ISA_PORTABLE] = &name##_portable \
+    }
+#endif
+/* The names of KIN_ISA_MAP; false if no such name. */
 const char *kin_isa_name(kin_isa isa);
 bool kin_isa_parse(const char *name, kin_isa *isa);
 

@@ -7,7 +7,7 @@
  *
  * The arithmetic stands in metric_canonical.h, which host and device compilers both read; a body
  * per instruction set (metric_portable.c, metric_avx2.c, metric_avx512.c) computes the same bits
- * faster. metric_table.c picks.
+ * faster. metric_portable.c picks.
  *
  *   query     one row, expanded: cols rounded up to KIN_METRIC_LANES doubles, transformed
  *             (normalised for cosine, centred and normalised for correlation), zeros behind

@@ -2,6 +2,7 @@
  * Contract: metric.h. The body that a reader should read and every machine can run: one component
  * at a time, in the order of the definition. Without -mfma the compiler calls the C library's
  * fma(), which is slow and right. */
+#include "host/host_cpu.h"
 #include "metric/metric_canonical.h"
 #include "metric/metric_table.h"
 #include "metric/metric_value.h"
@@ -91,3 +92,9 @@ KIN_TEMPLATE kin_row_transform transform_body(const char *row, int32_t cols, boo
 }
 
 KIN_METRIC_TABLE(kin_metric_table_portable)
+
+const kin_metric_table *kin_metric_pick(kin_isa isa)
+{
+    static const void *const tables[KIN_ISA_COUNT] = KIN_BODIES(kin_metric_table);
+    return kin_isa_pick(isa, tables);
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The bodies of metric/: one table a machine, all with the same bits. metric_table.c picks.
+ * The bodies of metric/: one table a machine, all with the same bits. metric_portable.c picks.
  *
  *   metric_portable.c   the definition, one component at a time
  *   metric_avx2.c       eight lanes in two registers

@@ -387,15 +387,6 @@ SCAN_FOR(avx512)
 
 const kin_select_body *kin_select_scan(kin_isa isa)
 {
-#if defined(__x86_64__)
-    if (kin_isa_includes(isa, KIN_ISA_AVX512)) {
-        return &scan_avx512;
-    }
-    if (kin_isa_includes(isa, KIN_ISA_AVX2)) {
-        return &scan_avx2;
-    }
-#else
-    (void)isa;
-#endif
-    return &scan_portable;
+    static const void *const bodies[KIN_ISA_COUNT] = KIN_BODIES(scan);
+    return kin_isa_pick(isa, bodies);
 }

@@ -118,16 +118,7 @@ PORTABLE uint32_t lanes_not_above(lanes a, lanes b)
 
 const kin_tree_body *kin_tree_body_get(kin_isa isa, kin_tree_norm norm, int32_t cols)
 {
-    const int32_t exact = cols <= KIN_TREE_CONST_COLS ? cols : 0;
-#if defined(__x86_64__)
-    if (kin_isa_includes(isa, KIN_ISA_AVX512)) {
-        return &kin_tree_avx512.of[norm][exact];
-    }
-    if (kin_isa_includes(isa, KIN_ISA_AVX2)) {
-        return &kin_tree_avx2.of[norm][exact];
-    }
-#else
-    (void)isa;
-#endif
-    return &kin_tree_portable.of[norm][exact];
+    static const void *const tables[KIN_ISA_COUNT] = KIN_BODIES(kin_tree);
+    const kin_tree_bodies *bodies = kin_isa_pick(isa, tables);
+    return &bodies->of[norm][cols <= KIN_TREE_CONST_COLS ? cols : 0];
 }
