@@ -257,7 +257,7 @@ void cli_help_print_command(FILE *out, cli_command_id id)
         print_section(out, (cli_section)section, id);
     }
     print_text(out, id);
-    if (cli_option_is_plain(cli_option_get(CLI_OPT_METRIC), id)) {
+    if (id != CLI_TREE && cli_option_is_plain(cli_option_get(CLI_OPT_METRIC), id)) {
         print_metrics(out);
     }
     (void)fprintf(out, "\nExamples:\n%s", command->examples);

@@ -64,7 +64,7 @@ class Help(CliCase):
                                       ("tree", ".npz", "write the tree here: .kith"),
                                       ("select", "neighbours", "values a row"),
                                       ("predict", ".ivecs", ".csv"),
-                                      ("search", "descent", "walks")):
+                                      ("tree", "cosine", "chebyshev"), ("search", "descent", "walks")):
             text = self.works(command, "--help").split("\nWhat:")[1].split("\nExamples:")[0] \
                 if command != "tree" else self.works(command, "--help").split("\nExamples:")[0]
             self.assertNotIn(wrong, text, command)
