@@ -34,9 +34,33 @@ typedef struct finding {
     int64_t step;
     int64_t count;
     int32_t each;
-    uint16_t *near; /* count x each */
+    uint16_t *near;  /* count x each */
+    int64_t *starts; /* of cells */
+    uint32_t *who;
     worker *workers;
+    int32_t threads;
+    void *block;
 } finding;
+
+static void name_finding(kin_layout *layout, void *job)
+{
+    finding *f = job;
+    const kin_graph_centres *centres = f->centres;
+    const uint64_t padded = (uint64_t)centres->padded;
+    f->starts = kin_layout_array(layout, (uint64_t)centres->count + 1, sizeof *f->starts);
+    f->who = kin_layout_array(layout, (uint64_t)centres->points, sizeof *f->who);
+    f->workers = kin_layout_zeros(layout, (uint64_t)f->threads, sizeof *f->workers);
+    for (int32_t t = 0; t < f->threads; t++) {
+        worker spare;
+        worker *w = kin_layout_item(f->workers, t, &spare);
+        w->rows = kin_layout_zeros(layout, KIN_GRAPH_ROWS_STEP * (uint64_t)centres->pitch,
+                                   sizeof *w->rows);
+        w->orders = kin_layout_array(layout, KIN_GRAPH_ROWS_STEP * padded, sizeof *w->orders);
+        w->hits = kin_layout_array(layout, padded, sizeof *w->hits);
+        w->no_limits = kin_layout_zeros(layout, padded, sizeof *w->no_limits);
+        w->words = kin_layout_array(layout, padded, sizeof *w->words);
+    }
+}
 
 /* ---- The nearest centres -------------------------------------------------------------------- */
 
@@ -225,9 +249,10 @@ void kin_graph_cells_list(const kin_graph_cells *cells, int64_t points, int32_t 
 /* ---- Moves ---------------------------------------------------------------------------------- */
 
 /* The means of runs of positions, of a sample of them. */
-static kith_status begin(kith_ctx *ctx, const finding *f, kin_graph_centres *centres,
-                         int64_t *starts, uint32_t *who)
+static kith_status begin(kith_ctx *ctx, const finding *f, kin_graph_centres *centres)
 {
+    int64_t *starts = f->starts;
+    uint32_t *who = f->who;
     const int64_t sample = kin_ceil_div(f->points->count, SAMPLE);
     for (int64_t i = 0; i < sample; i++) {
         who[i] = (uint32_t)(i * SAMPLE);
@@ -240,8 +265,9 @@ static kith_status begin(kith_ctx *ctx, const finding *f, kin_graph_centres *cen
 
 /* The means of those of a sample that are nearest. near: room for the sample. */
 static kith_status move(kith_ctx *ctx, finding *f, kin_graph_centres *centres, int32_t number,
-                        uint16_t *near, int64_t *starts, uint32_t *who)
+                        uint16_t *near)
 {
+    uint32_t *who = f->who;
     f->first = number % SAMPLE;
     f->step = SAMPLE;
     f->count = kin_ceil_div(f->points->count - f->first, SAMPLE);
@@ -249,39 +275,27 @@ static kith_status move(kith_ctx *ctx, finding *f, kin_graph_centres *centres, i
     f->near = near;
     KIN_TRY(find_all(ctx, f));
     const kin_graph_cells cells = {.count = centres->count, .each = 1, .near = near};
-    kin_graph_cells_list(&cells, f->count, 0, 1, starts, who);
+    kin_graph_cells_list(&cells, f->count, 0, 1, f->starts, who);
     for (int64_t i = 0; i < f->count; i++) {
         who[i] = (uint32_t)(f->first + who[i] * f->step);
     }
-    return kin_graph_centres_move(ctx, f->points, starts, who, centres);
+    return kin_graph_centres_move(ctx, f->points, f->starts, who, centres);
 }
 
 static kith_status place(kith_ctx *ctx, finding *f, kin_graph_centres *centres,
                          kin_graph_cells *cells, int32_t moves, double *evaluations)
 {
-    const uint64_t points = (uint64_t)f->points->count;
-    int64_t *starts = NULL;
-    uint32_t *who = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &starts, (uint64_t)centres->count + 1, sizeof *starts, "cells"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &who, points, sizeof *who, "cells"), done);
-    KIN_TRY_GOTO(status, begin(ctx, f, centres, starts, who), done);
+    KIN_TRY(begin(ctx, f, centres));
     for (int32_t number = 0; number < moves; number++) {
-        KIN_TRY_GOTO(status, move(ctx, f, centres, number, cells->near, starts, who), done);
+        KIN_TRY(move(ctx, f, centres, number, cells->near));
         *evaluations += (double)f->count * (double)centres->count;
     }
     f->first = 0;
     f->step = 1;
     f->count = f->points->count;
     f->each = cells->each;
-    status = find_all(ctx, f);
     *evaluations += (double)f->count * (double)centres->count;
-done:
-    kin_free(ctx, who);
-    kin_free(ctx, starts);
-    return status;
+    return find_all(ctx, f);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------ */
@@ -300,46 +314,19 @@ int64_t kin_graph_cells_wished(int64_t points)
     return kin_max_i64(1, kin_min_i64(llround(CELLS * sqrt((double)points)), MOST_CELLS));
 }
 
-static kith_status make_worker(kith_ctx *ctx, const kin_graph_centres *centres, worker *w)
-{
-    const uint64_t padded = (uint64_t)centres->padded;
-    KIN_TRY(kin_alloc_zero(ctx, &w->rows, KIN_GRAPH_ROWS_STEP * (uint64_t)centres->pitch,
-                           sizeof *w->rows, "gathered rows"));
-    KIN_TRY(kin_alloc(ctx, &w->orders, KIN_GRAPH_ROWS_STEP * padded, sizeof *w->orders,
-                      "costs of cells"));
-    KIN_TRY(kin_alloc(ctx, &w->hits, padded, sizeof *w->hits, "near cells"));
-    KIN_TRY(kin_alloc_zero(ctx, &w->no_limits, padded, sizeof *w->no_limits, "near cells"));
-    return kin_alloc(ctx, &w->words, padded, sizeof *w->words, "near cells");
-}
-
-static void free_workers(kith_ctx *ctx, worker *workers)
-{
-    for (int32_t t = 0; workers != NULL && t < ctx->threads; t++) {
-        kin_free(ctx, workers[t].words);
-        kin_free(ctx, workers[t].no_limits);
-        kin_free(ctx, workers[t].hits);
-        kin_free(ctx, workers[t].orders);
-        kin_free(ctx, workers[t].rows);
-    }
-    kin_free(ctx, workers);
-}
-
 kith_status kin_graph_cells_make(kith_ctx *ctx, const kin_graph_points *points, int64_t count,
                                  int32_t each, int32_t moves, kin_graph_cells *cells,
                                  double *evaluations)
 {
     kin_graph_centres centres;
     KIN_TRY(kin_graph_centres_make(ctx, points, count, &centres));
-    finding f = {.points = points, .centres = &centres, .hits = kin_graph_hits_get(ctx->isa)};
+    finding f = {.points = points,
+                 .centres = &centres,
+                 .hits = kin_graph_hits_get(ctx->isa),
+                 .threads = ctx->threads};
     *cells = (kin_graph_cells){.count = count, .each = each};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc_zero(ctx, &f.workers, (uint64_t)ctx->threads, sizeof *f.workers, "threads"),
-        done);
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY_GOTO(status, make_worker(ctx, &centres, &f.workers[t]), done);
-    }
+    KIN_TRY_GOTO(status, kin_layout_make(ctx, name_finding, &f, "near cells", &f.block), done);
     KIN_TRY_GOTO(status,
                  kin_alloc(ctx, &cells->near, kin_size_mul((uint64_t)points->count, (uint64_t)each),
                            sizeof *cells->near, "near cells"),
@@ -347,7 +334,7 @@ kith_status kin_graph_cells_make(kith_ctx *ctx, const kin_graph_points *points, 
     f.near = cells->near;
     status = place(ctx, &f, &centres, cells, moves, evaluations);
 done:
-    free_workers(ctx, f.workers);
+    kin_free(ctx, f.block);
     kin_graph_centres_free(ctx, &centres);
     if (status != KITH_OK) {
         kin_graph_cells_free(ctx, cells);
@@ -361,20 +348,15 @@ void kin_graph_cells_free(kith_ctx *ctx, kin_graph_cells *cells)
     *cells = (kin_graph_cells){0};
 }
 
-uint64_t kin_graph_cells_bytes(const kin_frame *frame, int64_t points, int32_t near,
-                               int32_t threads)
+void kin_graph_cells_plan(kin_layout *plan, const kin_frame *frame, int64_t points, int32_t near,
+                          int32_t threads)
 {
-    const uint64_t count = (uint64_t)kin_graph_cells_wished(points);
-    const uint64_t pitch = (uint64_t)kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP);
-    const uint64_t width = (uint64_t)frame->groups * 4;
-    const uint64_t a_point = (uint64_t)near * sizeof(uint16_t) + sizeof(uint32_t) + sizeof(float);
-    const uint64_t a_centre = width * sizeof(double) + pitch * sizeof(uint32_t) + 32;
-    const uint64_t padded = (uint64_t)kin_round_up((int64_t)count, KIN_GRAPH_COLS_STEP);
-    const uint64_t a_worker = sizeof(worker) + KIN_GRAPH_ROWS_STEP * pitch * sizeof(uint32_t) +
-                              padded * (KIN_GRAPH_ROWS_STEP + 4) * sizeof(uint32_t) +
-                              (width + 1) * sizeof(double);
-    const uint64_t centres =
-        kin_size_mul(count + KIN_GRAPH_COLS_STEP, a_centre) + width * sizeof(double);
-    return kin_size_add(kin_size_add(centres, kin_size_mul((uint64_t)points, a_point)),
-                        kin_size_mul((uint64_t)threads, a_worker));
+    const int64_t count = kin_graph_cells_wished(points);
+    kin_graph_centres centres = kin_graph_centres_shape(frame, points, count);
+    finding f = {.centres = &centres, .threads = threads};
+    kin_layout_alone(plan, (uint64_t)points, (uint64_t)near * sizeof(uint16_t));
+    const uint64_t kept = kin_layout_mark(plan);
+    kin_graph_centres_plan(plan, &centres, threads);
+    kin_layout_block(plan, name_finding, &f);
+    kin_layout_back(plan, kept);
 }

@@ -28,9 +28,9 @@ kith_status kin_graph_cells_make(kith_ctx *ctx, const kin_graph_points *points, 
                                  int32_t each, int32_t moves, kin_graph_cells *cells,
                                  double *evaluations);
 void kin_graph_cells_free(kith_ctx *ctx, kin_graph_cells *cells);
-/* What stays, and what it takes beside while it is made; near: cells of a point. */
-uint64_t kin_graph_cells_bytes(const kin_frame *frame, int64_t points, int32_t near,
-                               int32_t threads);
+/* What stays, and at its peak what it takes beside while it is made; near: cells of a point. */
+void kin_graph_cells_plan(kin_layout *plan, const kin_frame *frame, int64_t points, int32_t near,
+                          int32_t threads);
 
 /* Of pairs (position, its cell number i), first <= i < last: the positions of each cell, ascending.
  * starts: cells + 1; who: one for each pair. */
@@ -72,12 +72,18 @@ typedef struct kin_graph_centres {
     float *height;  /* of centres */
     float *lifts;
     float *slopes;
+    int64_t points;
+    bool raised; /* points have heights */
+    void *block; /* of all but values */
 } kin_graph_centres;
 
 /* No centre has a place yet. */
 kith_status kin_graph_centres_make(kith_ctx *ctx, const kin_graph_points *points, int64_t count,
                                    kin_graph_centres *centres);
 void kin_graph_centres_free(kith_ctx *ctx, kin_graph_centres *centres);
+/* As they will be, without arrays, and what they hold and take beside while they are made. */
+kin_graph_centres kin_graph_centres_shape(const kin_frame *frame, int64_t points, int64_t count);
+void kin_graph_centres_plan(kin_layout *plan, kin_graph_centres *centres, int32_t threads);
 
 /* Each centre becomes the mean of members[starts[c]] .. members[starts[c + 1] - 1], positions in
  * the order in which they are summed; one without members stays where it is. Then all are
@@ -105,7 +111,7 @@ typedef struct kin_graph_probe {
  * keep the least words of all that met, the same with any number of threads. What came is new. */
 kith_status kin_graph_probe_run(kith_ctx *ctx, kin_graph_probe *probe, int32_t first, int32_t last);
 /* What it takes while it runs, lists and cells not counted; near: last - first. */
-uint64_t kin_graph_probe_bytes(const kin_frame *frame, int64_t points, int32_t near, int32_t length,
-                               int32_t threads);
+void kin_graph_probe_plan(kin_layout *plan, const kin_frame *frame, int64_t points, int32_t near,
+                          int32_t length, int32_t threads);
 
 #endif

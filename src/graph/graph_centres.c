@@ -90,7 +90,18 @@ typedef struct raising {
     double *rows; /* by thread: width */
     double *most; /* by thread: the largest square */
     double square;
+    int32_t threads;
+    void *block;
 } raising;
+
+static void name_raising(kin_layout *layout, void *job)
+{
+    raising *r = job;
+    const uint64_t threads = (uint64_t)r->threads;
+    r->rows = kin_layout_array(layout, kin_size_mul(threads, (uint64_t)r->centres->width),
+                               sizeof *r->rows);
+    r->most = kin_layout_zeros(layout, threads, sizeof *r->most);
+}
 
 /* Squares first, where heights will stand. */
 static kith_status take_squares(void *arg, int64_t task, int32_t thread)
@@ -124,23 +135,17 @@ static kith_status take_heights(void *arg, int64_t task, int32_t thread)
 static kith_status raise_points(kith_ctx *ctx, const kin_graph_points *points,
                                 kin_graph_centres *centres)
 {
-    raising r = {.points = points, .centres = centres};
-    const uint64_t threads = (uint64_t)ctx->threads;
+    raising r = {.points = points, .centres = centres, .threads = ctx->threads};
     const int64_t tasks = kin_ceil_div(points->count, POINTS_A_TASK);
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &r.rows, kin_size_mul(threads, (uint64_t)centres->width),
-                           sizeof *r.rows, "threads"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &r.most, threads, sizeof *r.most, "threads"), done);
+    KIN_TRY(kin_layout_make(ctx, name_raising, &r, "threads", &r.block));
     KIN_TRY_GOTO(status, kin_parallel(ctx, "start", tasks, take_squares, &r), done);
     for (int32_t t = 0; t < ctx->threads; t++) {
         r.square = fmax(r.square, r.most[t]);
     }
     status = kin_parallel(ctx, "start", tasks, take_heights, &r);
 done:
-    kin_free(ctx, r.most);
-    kin_free(ctx, r.rows);
+    kin_free(ctx, r.block);
     return status;
 }
 
@@ -295,16 +300,32 @@ kith_status kin_graph_centres_move(kith_ctx *ctx, const kin_graph_points *points
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-static kith_status make_heights(kith_ctx *ctx, const kin_graph_points *points,
-                                kin_graph_centres *centres)
+static void name_centres(kin_layout *layout, void *job)
 {
-    const uint64_t count = (uint64_t)centres->count;
-    KIN_TRY(kin_alloc(ctx, &centres->heights, (uint64_t)points->count, sizeof *centres->heights,
-                      "heights"));
-    KIN_TRY(kin_alloc_zero(ctx, &centres->height, count, sizeof *centres->height, "centres"));
-    KIN_TRY(kin_alloc_zero(ctx, &centres->lifts, count, sizeof *centres->lifts, "centres"));
-    KIN_TRY(kin_alloc_zero(ctx, &centres->slopes, count, sizeof *centres->slopes, "centres"));
-    return raise_points(ctx, points, centres);
+    kin_graph_centres *c = job;
+    const uint64_t count = (uint64_t)c->count;
+    const uint64_t padded = (uint64_t)c->padded;
+    c->middle = kin_layout_zeros(layout, (uint64_t)c->width, sizeof *c->middle);
+    c->panels =
+        kin_layout_zeros(layout, kin_size_mul(padded, (uint64_t)c->pitch), sizeof *c->panels);
+    c->terms = kin_layout_array(layout, padded, sizeof *c->terms);
+    if (c->raised) {
+        c->heights = kin_layout_array(layout, (uint64_t)c->points, sizeof *c->heights);
+        c->height = kin_layout_zeros(layout, count, sizeof *c->height);
+        c->lifts = kin_layout_zeros(layout, count, sizeof *c->lifts);
+        c->slopes = kin_layout_zeros(layout, count, sizeof *c->slopes);
+    }
+}
+
+kin_graph_centres kin_graph_centres_shape(const kin_frame *frame, int64_t points, int64_t count)
+{
+    return (kin_graph_centres){
+        .count = count,
+        .padded = kin_round_up(count, KIN_GRAPH_COLS_STEP),
+        .width = (int64_t)frame->groups * kin_tile_group_size(frame->kernel->type),
+        .pitch = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP),
+        .points = points,
+        .raised = kin_metric_get_traits(frame->distance.metric)->screen == KIN_SCREEN_PRODUCT};
 }
 
 kith_status kin_graph_centres_make(kith_ctx *ctx, const kin_graph_points *points, int64_t count,
@@ -312,34 +333,19 @@ kith_status kin_graph_centres_make(kith_ctx *ctx, const kin_graph_points *points
 {
     const kin_frame *frame = &points->prepared->frame;
     const bool is_float = kin_tile_is_float(points->kernel->type);
-    *centres = (kin_graph_centres){.count = count,
-                                   .padded = kin_round_up(count, KIN_GRAPH_COLS_STEP),
-                                   .width = (int64_t)frame->groups *
-                                            kin_tile_group_size(points->kernel->type),
-                                   .pitch = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP)};
-    const uint64_t width = (uint64_t)centres->width;
-    const uint64_t padded = (uint64_t)centres->padded;
+    *centres = kin_graph_centres_shape(frame, points->count, count);
     kith_status status = KITH_OK;
+    KIN_TRY(kin_layout_make(ctx, name_centres, centres, "centres", &centres->block));
     KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &centres->values, kin_size_mul((uint64_t)count, width),
-                                sizeof *centres->values, "centres"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &centres->middle, width, sizeof *centres->middle, "centres"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &centres->panels,
-                                kin_size_mul(padded, (uint64_t)centres->pitch),
-                                sizeof *centres->panels, "centres"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &centres->terms, padded, sizeof *centres->terms, "centres"),
+                 kin_alloc_zero(ctx, &centres->values, (uint64_t)count,
+                                (uint64_t)centres->width * sizeof *centres->values, "centres"),
                  done);
     for (int64_t c = count; c < centres->padded; c++) {
         centres->terms[c] =
             is_float ? (kin_word){.f = KIN_LIMIT_ALL_F} : (kin_word){.i = KIN_LIMIT_ALL};
     }
-    if (kin_metric_get_traits(frame->distance.metric)->screen == KIN_SCREEN_PRODUCT) {
-        status = make_heights(ctx, points, centres);
+    if (centres->raised) {
+        status = raise_points(ctx, points, centres);
     }
 done:
     if (status != KITH_OK) {
@@ -350,13 +356,18 @@ done:
 
 void kin_graph_centres_free(kith_ctx *ctx, kin_graph_centres *centres)
 {
-    kin_free(ctx, centres->slopes);
-    kin_free(ctx, centres->lifts);
-    kin_free(ctx, centres->height);
-    kin_free(ctx, centres->heights);
-    kin_free(ctx, centres->terms);
-    kin_free(ctx, centres->panels);
-    kin_free(ctx, centres->middle);
     kin_free(ctx, centres->values);
+    kin_free(ctx, centres->block);
     *centres = (kin_graph_centres){0};
+}
+
+void kin_graph_centres_plan(kin_layout *plan, kin_graph_centres *centres, int32_t threads)
+{
+    raising r = {.centres = centres, .threads = threads};
+    kin_layout_block(plan, name_centres, centres);
+    kin_layout_alone(plan, (uint64_t)centres->count,
+                     (uint64_t)centres->width * sizeof *centres->values);
+    if (centres->raised) {
+        kin_layout_passing(plan, name_raising, &r);
+    }
 }

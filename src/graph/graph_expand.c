@@ -46,7 +46,10 @@ typedef struct expanding {
     kin_graph_hits_fn hits;
     kin_graph_put_fn put;
     int64_t wide;
+    int32_t length;
     worker *workers;
+    int32_t threads;
+    void *block;
 } expanding;
 
 /* ---- Who is met ----------------------------------------------------------------------------- */
@@ -253,31 +256,23 @@ static kith_status expand_crowds(void *arg, int64_t task, int32_t thread)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-static kith_status make_worker(kith_ctx *ctx, const expanding *x, worker *w)
+static void name_expanding(kin_layout *layout, void *job)
 {
-    const uint64_t wide = (uint64_t)x->wide;
-    KIN_TRY(kin_alloc(ctx, &w->met, MOST, sizeof *w->met, "points to meet"));
-    KIN_TRY(kin_alloc(ctx, &w->fresh, MOST, sizeof *w->fresh, "points to meet"));
-    KIN_TRY(kin_alloc(ctx, &w->slots, SLOTS, sizeof *w->slots, "points to meet"));
-    KIN_TRY(kin_alloc_zero(ctx, &w->rows, PART * wide, sizeof *w->rows, "gathered rows"));
-    KIN_TRY(kin_alloc_zero(ctx, &w->row_terms, PART, sizeof *w->row_terms, "terms of samples"));
-    KIN_TRY(kin_alloc_zero(ctx, &w->col_terms, CROWD, sizeof *w->col_terms, "terms of samples"));
-    KIN_TRY(kin_alloc(ctx, &w->orders, PART * CROWD, sizeof *w->orders, "costs of samples"));
-    KIN_TRY(kin_alloc(ctx, &w->hits, PART * CROWD, sizeof *w->hits, "near samples"));
-    return kin_alloc(ctx, &w->words, CROWD * (uint64_t)x->e->length, sizeof *w->words, "entries");
-}
-
-static void free_worker(kith_ctx *ctx, worker *w)
-{
-    kin_free(ctx, w->words);
-    kin_free(ctx, w->hits);
-    kin_free(ctx, w->orders);
-    kin_free(ctx, w->col_terms);
-    kin_free(ctx, w->row_terms);
-    kin_free(ctx, w->rows);
-    kin_free(ctx, w->slots);
-    kin_free(ctx, w->fresh);
-    kin_free(ctx, w->met);
+    expanding *x = job;
+    x->workers = kin_layout_zeros(layout, (uint64_t)x->threads, sizeof *x->workers);
+    for (int32_t t = 0; t < x->threads; t++) {
+        worker spare;
+        worker *w = kin_layout_item(x->workers, t, &spare);
+        w->met = kin_layout_array(layout, MOST, sizeof *w->met);
+        w->fresh = kin_layout_array(layout, MOST, sizeof *w->fresh);
+        w->slots = kin_layout_array(layout, SLOTS, sizeof *w->slots);
+        w->rows = kin_layout_zeros(layout, PART * (uint64_t)x->wide, sizeof *w->rows);
+        w->row_terms = kin_layout_zeros(layout, PART, sizeof *w->row_terms);
+        w->col_terms = kin_layout_zeros(layout, CROWD, sizeof *w->col_terms);
+        w->orders = kin_layout_array(layout, PART * CROWD, sizeof *w->orders);
+        w->hits = kin_layout_array(layout, PART * CROWD, sizeof *w->hits);
+        w->words = kin_layout_array(layout, CROWD * (uint64_t)x->length, sizeof *w->words);
+    }
 }
 
 static kith_status expand_all(kith_ctx *ctx, kin_graph_expansion *expansion)
@@ -286,39 +281,21 @@ static kith_status expand_all(kith_ctx *ctx, kin_graph_expansion *expansion)
     expanding x = {.e = expansion,
                    .hits = kin_graph_hits_get(ctx->isa),
                    .put = kin_graph_put_get(ctx->isa),
-                   .wide = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP)};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc_zero(ctx, &x.workers, (uint64_t)ctx->threads, sizeof *x.workers, "threads"),
-        done);
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY_GOTO(status, make_worker(ctx, &x, &x.workers[t]), done);
-    }
-    status = kin_parallel(ctx, "descend",
-                          kin_ceil_div(expansion->points->count, (int64_t)CROWD * CROWDS_A_TASK),
-                          expand_crowds, &x);
-done:
+                   .wide = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP),
+                   .length = expansion->length,
+                   .threads = ctx->threads};
+    KIN_TRY(kin_layout_make(ctx, name_expanding, &x, "points to meet", &x.block));
+    const kith_status status = kin_parallel(
+        ctx, "descend", kin_ceil_div(expansion->points->count, (int64_t)CROWD * CROWDS_A_TASK),
+        expand_crowds, &x);
     expansion->evaluations = 0.0;
     expansion->updates = 0;
-    for (int32_t t = 0; x.workers != NULL && t < ctx->threads; t++) {
+    for (int32_t t = 0; t < ctx->threads; t++) {
         expansion->evaluations += x.workers[t].evaluations;
         expansion->updates += x.workers[t].updates;
-        free_worker(ctx, &x.workers[t]);
     }
-    kin_free(ctx, x.workers);
+    kin_free(ctx, x.block);
     return status;
-}
-
-/* What an expansion takes while it runs, lists not counted. */
-static uint64_t expand_bytes(const kin_frame *frame, int32_t length, int32_t threads)
-{
-    const uint64_t wide = (uint64_t)kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP);
-    const uint64_t a_worker = sizeof(worker) + MOST + (MOST + SLOTS) * sizeof(uint32_t) +
-                              PART * (wide + 1) * sizeof(uint32_t) +
-                              2 * PART * CROWD * sizeof(uint32_t) +
-                              CROWD * (uint64_t)length * sizeof(uint64_t);
-    return kin_size_mul(a_worker, (uint64_t)threads);
 }
 
 /* ---- Who names whom ------------------------------------------------------------------------- */
@@ -415,10 +392,15 @@ done:
     return status;
 }
 
-uint64_t kin_graph_expand_lists_bytes(const kin_frame *frame, int64_t points, int32_t length,
-                                      int32_t threads)
+void kin_graph_expand_lists_plan(kin_layout *plan, const kin_frame *frame, int64_t points,
+                                 int32_t length, int32_t threads)
 {
-    const uint64_t a_row = ((uint64_t)length + REVERSE) * sizeof(uint64_t);
-    return kin_size_add(kin_size_mul((uint64_t)points, a_row),
-                        expand_bytes(frame, length, threads));
+    expanding x = {.wide = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP),
+                   .length = length,
+                   .threads = threads};
+    const uint64_t before = kin_layout_mark(plan);
+    kin_layout_alone(plan, kin_size_mul((uint64_t)points, (uint64_t)length), sizeof(uint64_t));
+    kin_layout_alone(plan, (uint64_t)points, REVERSE * sizeof(uint64_t));
+    kin_layout_block(plan, name_expanding, &x);
+    kin_layout_back(plan, before);
 }

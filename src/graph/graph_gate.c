@@ -107,22 +107,21 @@ void kin_graph_gate_free(kith_ctx *ctx, kin_graph_gate *gate)
 
 /* ---- A guide -------------------------------------------------------------------------------- */
 
-static kith_status allocate(kith_ctx *ctx, uint64_t queries, kin_graph_guide *g)
+static void name_guide(kin_layout *layout, void *job)
 {
-    const kin_graph_gate *gate = g->gate;
-    const uint64_t meetings = kin_size_mul(queries, (uint64_t)g->most);
-    KIN_TRY(kin_alloc(ctx, &g->runs, meetings, sizeof *g->runs, "runs of queries"));
-    KIN_TRY(kin_alloc(ctx, &g->who, meetings, sizeof *g->who, "queries of runs"));
-    KIN_TRY(kin_alloc(ctx, &g->asking, queries, sizeof *g->asking, "queries"));
-    KIN_TRY(kin_alloc(ctx, &g->counts, queries, sizeof *g->counts, "runs of queries"));
-    KIN_TRY(kin_alloc(ctx, &g->starts, (uint64_t)gate->runs + 1, sizeof *g->starts, "runs"));
-    KIN_TRY(kin_alloc_zero(ctx, &g->rows, KIN_GRAPH_ROWS_STEP * (uint64_t)g->wide, sizeof *g->rows,
-                           "gathered queries"));
-    KIN_TRY(kin_alloc(ctx, &g->orders, (uint64_t)KIN_GRAPH_ROWS_STEP * COLS, sizeof *g->orders,
-                      "costs"));
-    KIN_TRY(kin_alloc(ctx, &g->hits, (uint64_t)ROWS * COLS, sizeof *g->hits, "hits"));
-    KIN_TRY(kin_alloc_zero(ctx, &g->no_limits, COLS, sizeof *g->no_limits, "limits"));
-    return kin_alloc(ctx, &g->col_terms, PART, sizeof *g->col_terms, "terms");
+    kin_graph_guide *g = job;
+    const uint64_t queries = (uint64_t)g->queries;
+    const uint64_t pairs = kin_size_mul(queries, (uint64_t)g->most);
+    g->runs = kin_layout_array(layout, pairs, sizeof *g->runs);
+    g->who = kin_layout_array(layout, pairs, sizeof *g->who);
+    g->asking = kin_layout_array(layout, queries, sizeof *g->asking);
+    g->counts = kin_layout_array(layout, queries, sizeof *g->counts);
+    g->starts = kin_layout_array(layout, (uint64_t)g->gate->runs + 1, sizeof *g->starts);
+    g->rows = kin_layout_zeros(layout, KIN_GRAPH_ROWS_STEP * (uint64_t)g->wide, sizeof *g->rows);
+    g->orders = kin_layout_array(layout, (uint64_t)KIN_GRAPH_ROWS_STEP * COLS, sizeof *g->orders);
+    g->hits = kin_layout_array(layout, (uint64_t)ROWS * COLS, sizeof *g->hits);
+    g->no_limits = kin_layout_zeros(layout, COLS, sizeof *g->no_limits);
+    g->col_terms = kin_layout_array(layout, PART, sizeof *g->col_terms);
 }
 
 kith_status kin_graph_guide_make(kith_ctx *ctx, const kin_graph_gate *gate, int64_t queries,
@@ -131,30 +130,18 @@ kith_status kin_graph_guide_make(kith_ctx *ctx, const kin_graph_gate *gate, int6
     const int64_t each = each_of(gate, meets);
     *guide = (kin_graph_guide){
         .gate = gate,
+        .queries = queries,
         .each = each,
         .most = kin_min_i64(2 * each, gate->runs),
         .hits_of = kin_graph_hits_get(ctx->isa),
         .put = kin_graph_put_get(ctx->isa),
         .wide = kin_round_up(gate->points->prepared->frame.groups, KIN_GRAPH_WIDE_STEP)};
-    const kith_status status = allocate(ctx, (uint64_t)queries, guide);
-    if (status != KITH_OK) {
-        kin_graph_guide_free(ctx, guide);
-    }
-    return status;
+    return kin_layout_make(ctx, name_guide, guide, "queries at a gate", &guide->block);
 }
 
 void kin_graph_guide_free(kith_ctx *ctx, kin_graph_guide *guide)
 {
-    kin_free(ctx, guide->col_terms);
-    kin_free(ctx, guide->no_limits);
-    kin_free(ctx, guide->hits);
-    kin_free(ctx, guide->orders);
-    kin_free(ctx, guide->rows);
-    kin_free(ctx, guide->starts);
-    kin_free(ctx, guide->counts);
-    kin_free(ctx, guide->asking);
-    kin_free(ctx, guide->who);
-    kin_free(ctx, guide->runs);
+    kin_free(ctx, guide->block);
     *guide = (kin_graph_guide){0};
 }
 

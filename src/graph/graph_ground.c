@@ -22,6 +22,8 @@ typedef struct linking {
     kin_graph_links *links;
     uint32_t *places; /* row -> position, or KITH_ID_NONE */
     uint32_t *heads;  /* by position: forward edges */
+    uint32_t *sizes;  /* of parts, by root */
+    uint64_t *words;  /* parts, to be sorted */
     int64_t range;    /* positions of a range */
 } linking;
 
@@ -160,62 +162,58 @@ static int64_t rank_parts(uint32_t *parents, int64_t count, uint32_t *sizes, uin
     return parts;
 }
 
-static kith_status find_parts(kith_ctx *ctx, const linking *l)
+static void find_parts(const linking *l)
 {
     kin_graph_links *links = l->links;
-    const uint64_t count = (uint64_t)links->count;
-    uint32_t *sizes = NULL;
-    uint64_t *words = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_alloc(ctx, &links->parts, count, sizeof *links->parts, "parts"));
-    KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &sizes, count, sizeof *sizes, "parts"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &words, count, sizeof *words, "parts"), done);
     for (int64_t p = 0; p < links->count; p++) {
         links->parts[p] = (uint32_t)p;
     }
     unite(links->parts, l);
-    links->part_count = rank_parts(links->parts, links->count, sizes, words);
+    links->part_count = rank_parts(links->parts, links->count, l->sizes, l->words);
     for (int64_t i = 0; i < links->part_count; i++) {
-        links->parts[i] = (uint32_t)(words[i] & UINT32_MAX);
+        links->parts[i] = (uint32_t)(l->words[i] & UINT32_MAX);
     }
-done:
-    kin_free(ctx, words);
-    kin_free(ctx, sizes);
-    return status;
 }
 
 /* ---- All of it ------------------------------------------------------------------------------ */
 
-static kith_status allocate(kith_ctx *ctx, linking *l)
+static void name_links(kin_layout *layout, void *job)
 {
-    kin_graph_links *links = l->links;
-    const uint64_t rows = (uint64_t)l->graph->rows;
+    kin_graph_links *links = job;
     const uint64_t count = (uint64_t)links->count;
-    KIN_TRY(kin_alloc(ctx, &links->ids, kin_size_mul(count, (uint64_t)links->most),
-                      sizeof *links->ids, "links"));
-    KIN_TRY(kin_alloc(ctx, &links->counts, count, sizeof *links->counts, "links"));
-    KIN_TRY(kin_alloc(ctx, &l->heads, count, sizeof *l->heads, "links"));
-    KIN_TRY(kin_alloc(ctx, &l->places, rows, sizeof *l->places, "places of rows"));
-    memset(l->places, 0xff, (size_t)rows * sizeof *l->places);
-    return KITH_OK;
+    links->ids =
+        kin_layout_array(layout, kin_size_mul(count, (uint64_t)links->most), sizeof *links->ids);
+    links->counts = kin_layout_array(layout, count, sizeof *links->counts);
+    links->parts = kin_layout_array(layout, count, sizeof *links->parts);
+}
+
+/* What is gone when links are made. */
+static void name_linking(kin_layout *layout, void *job)
+{
+    linking *l = job;
+    const uint64_t count = (uint64_t)l->links->count;
+    l->places = kin_layout_array(layout, (uint64_t)l->graph->rows, sizeof *l->places);
+    l->heads = kin_layout_array(layout, count, sizeof *l->heads);
+    l->sizes = kin_layout_zeros(layout, count, sizeof *l->sizes);
+    l->words = kin_layout_array(layout, count, sizeof *l->words);
 }
 
 static kith_status link_all(kith_ctx *ctx, linking *l)
 {
     const int64_t tasks = kin_ceil_div(l->links->count, POSITIONS_A_TASK);
     const int64_t ranges = kin_min_i64(ctx->threads, (int64_t)MOST_RANGES);
+    memset(l->places, 0xff, (size_t)l->graph->rows * sizeof *l->places);
     l->range = kin_max_i64(kin_ceil_div(l->links->count, ranges), 1);
     KIN_TRY(kin_parallel(ctx, "links", tasks, find_places, l));
     KIN_TRY(kin_parallel(ctx, "links", tasks, take_forward, l));
     KIN_TRY(kin_parallel(ctx, "links", kin_ceil_div(l->links->count, l->range), take_back, l));
-    return find_parts(ctx, l);
+    find_parts(l);
+    return KITH_OK;
 }
 
 static void free_links(kith_ctx *ctx, kin_graph_links *links)
 {
-    kin_free(ctx, links->parts);
-    kin_free(ctx, links->counts);
-    kin_free(ctx, links->ids);
+    kin_free(ctx, links->block);
     *links = (kin_graph_links){0};
 }
 
@@ -224,12 +222,13 @@ static kith_status make_links(kith_ctx *ctx, const kith_neighbors *graph,
 {
     *links = (kin_graph_links){.count = points->count, .most = 2 * graph->k};
     linking l = {.graph = graph, .points = points, .links = links};
-    kith_status status = allocate(ctx, &l);
+    void *passing = NULL;
+    KIN_TRY(kin_layout_make(ctx, name_links, links, "links", &links->block));
+    kith_status status = kin_layout_make(ctx, name_linking, &l, "places of rows", &passing);
     if (status == KITH_OK) {
         status = link_all(ctx, &l);
     }
-    kin_free(ctx, l.heads);
-    kin_free(ctx, l.places);
+    kin_free(ctx, passing);
     if (status != KITH_OK) {
         free_links(ctx, links);
     }

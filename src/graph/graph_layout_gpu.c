@@ -89,19 +89,35 @@ void kin_graph_gpu_sample_sizes(int32_t candidates, int32_t *forward, int32_t *r
     *reverse = *forward;
 }
 
-int64_t kin_graph_gpu_slot_words(int32_t reverse)
+/* Words that slots of samples, and then offers, take a point. */
+static int64_t slot_words(int32_t reverse)
 {
     return kin_max_i64(2 * (int64_t)reverse, KIN_GRAPH_GPU_SLOTS);
 }
 
+void kin_graph_gpu_room_name(kin_layout *layout, void *job)
+{
+    kin_graph_gpu_room *r = job;
+    kin_graph_gpu_samples *s = &r->samples;
+    const uint64_t n = (uint64_t)r->points;
+    kin_graph_gpu_sample_sizes(r->candidates, &s->forward, &s->reverse);
+    const uint64_t ids = kin_size_mul(n, (uint64_t)(s->forward + s->reverse));
+    const uint64_t words = kin_size_mul(n, (uint64_t)slot_words(s->reverse));
+    r->bytes = kin_size_mul(words, sizeof *r->words);
+    r->words = kin_layout_array(layout, words, sizeof *r->words);
+    s->new_ids = kin_layout_array(layout, ids, sizeof *s->new_ids);
+    s->old_ids = kin_layout_array(layout, ids, sizeof *s->old_ids);
+    s->new_counts = kin_layout_array(layout, n, sizeof *s->new_counts);
+    s->old_counts = kin_layout_array(layout, n, sizeof *s->old_counts);
+    r->counters = kin_layout_array(layout, 1, sizeof *r->counters);
+    s->new_slots = r->words;
+    s->old_slots = r->words != NULL ? r->words + n * (uint64_t)s->reverse : NULL;
+}
+
 static uint64_t rounds_bytes(const kin_graph_request *request, int64_t rows)
 {
-    int32_t forward = 0;
-    int32_t reverse = 0;
-    kin_graph_gpu_sample_sizes(request->candidates, &forward, &reverse);
-    const uint64_t ids = 2 * ((uint64_t)(forward + reverse) + 1) * sizeof(uint32_t);
-    const uint64_t slots = (uint64_t)kin_graph_gpu_slot_words(reverse) * sizeof(uint64_t);
-    return kin_size_mul((uint64_t)rows, ids + slots);
+    kin_graph_gpu_room room = {.points = rows, .candidates = request->candidates};
+    return kin_gpu_layout_bytes(kin_graph_gpu_room_name, &room);
 }
 
 uint64_t kin_graph_gpu_rounds_bytes(const kin_graph_request *request, int64_t positions)

@@ -87,19 +87,26 @@ typedef struct planning {
 } planning;
 
 /* Cells or blocks, and crowds that follow; where two graphs are made one, what was met, too. */
-static uint64_t start_bytes(const planning *p, const kin_frame *frame)
+static void plan_start(kin_layout *plan, const planning *p, const kin_frame *frame)
 {
     const kin_graph_request *request = p->request;
     const int64_t n = p->known.distinct;
     if (frame == NULL || (request->start != KIN_GRAPH_START_SCREEN && request->split == 0)) {
-        return 0;
+        return;
     }
-    const uint64_t a_point = (uint64_t)request->list * sizeof(uint64_t) + 1;
-    const uint64_t across = request->split == 0 ? 0 : kin_size_mul((uint64_t)n, a_point);
-    return max_u64(kin_size_add(kin_graph_start_bytes(frame, n, request->share, request->list,
-                                                      p->threads, p->cheapest),
-                                across),
-                   kin_graph_expand_lists_bytes(frame, n, request->list, p->threads));
+    const kin_graph_start_size size = {.frame = frame,
+                                       .points = n,
+                                       .share = request->share,
+                                       .length = request->list,
+                                       .threads = p->threads,
+                                       .cheapest = p->cheapest};
+    const uint64_t before = kin_layout_mark(plan);
+    kin_graph_expand_lists_plan(plan, frame, n, request->list, p->threads);
+    if (request->split > 0) {
+        kin_layout_alone(plan, (uint64_t)n, (uint64_t)request->list * sizeof(uint64_t) + 1);
+    }
+    kin_graph_start_plan(plan, &size);
+    kin_layout_back(plan, before);
 }
 
 /* Beside what is prepared, in one type (NULL: a direct metric). */
@@ -124,9 +131,12 @@ static uint64_t graph_bytes(const planning *p, const kin_frame *frame)
                          kin_graph_has_relative(request->distance.metric);
     kith_matrix rows = *p->points;
     rows.rows = n;
-    kin_layout_alone(&plan, 1,
-                     related ? kin_graph_relative_bytes(&rows, request, p->threads, p->cheapest)
-                             : start_bytes(p, frame));
+    if (related) {
+        kin_layout_alone(&plan, 1,
+                         kin_graph_relative_bytes(&rows, request, p->threads, p->cheapest));
+    } else {
+        plan_start(&plan, p, frame);
+    }
     kin_layout_back(&plan, kept);
     kin_graph_finish_plan(&plan, &shape, request->list, request->k + 1, p->threads);
     return kin_size_add(plan.peak, SLACK_JOB + SLACK_THREAD * (uint64_t)p->threads);

@@ -60,8 +60,13 @@ typedef struct probing {
     uint32_t *visitors;
     _Atomic uint32_t *limits; /* order of a list's last word, or larger */
     pthread_mutex_t *locks;
-    int64_t lock_count;
+    int64_t lock_count; /* that are made */
     worker *workers;
+    int64_t points;
+    int64_t member_count;
+    int64_t visit_count;
+    int32_t threads;
+    void *block;
 } probing;
 
 static pthread_mutex_t *lock_of(const probing *x, uint32_t position)
@@ -238,43 +243,43 @@ static kith_status run_piece(void *arg, int64_t task, int32_t thread)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-static kith_status make_worker(kith_ctx *ctx, const probing *x, worker *w)
+static int64_t locks_of(int64_t points)
 {
+    return kin_ceil_div(points, POSITIONS_A_LOCK);
+}
+
+static void name_probing(kin_layout *layout, void *job)
+{
+    probing *x = job;
     const uint64_t wide = (uint64_t)x->wide;
     const uint64_t kept = (uint64_t)x->p->kept;
-    KIN_TRY(kin_alloc_zero(ctx, &w->cols, COLS * wide, sizeof *w->cols, "gathered rows"));
-    KIN_TRY(kin_alloc_zero(ctx, &w->panels, COLS * wide, sizeof *w->panels, "gathered rows"));
-    KIN_TRY(kin_alloc_zero(ctx, &w->rows, KIN_GRAPH_ROWS_STEP * wide, sizeof *w->rows,
-                           "gathered rows"));
-    KIN_TRY(kin_alloc(ctx, &w->words, COLS * kept, sizeof *w->words, "entries"));
-    return kin_alloc(ctx, &w->joined, kept, sizeof *w->joined, "entries");
+    const uint64_t starts = (uint64_t)x->cells + 1;
+    const uint64_t pieces = (uint64_t)(x->cells + x->member_count / COLS);
+    x->member_starts = kin_layout_array(layout, starts, sizeof *x->member_starts);
+    x->visitor_starts = kin_layout_array(layout, starts, sizeof *x->visitor_starts);
+    x->members = kin_layout_array(layout, (uint64_t)x->member_count, sizeof *x->members);
+    x->visitors = kin_layout_array(layout, (uint64_t)x->visit_count, sizeof *x->visitors);
+    x->pieces = kin_layout_array(layout, pieces, sizeof *x->pieces);
+    x->limits = kin_layout_array(layout, (uint64_t)x->points, sizeof *x->limits);
+    x->locks = kin_layout_array(layout, (uint64_t)locks_of(x->points), sizeof *x->locks);
+    x->workers = kin_layout_zeros(layout, (uint64_t)x->threads, sizeof *x->workers);
+    for (int32_t t = 0; t < x->threads; t++) {
+        worker spare;
+        worker *w = kin_layout_item(x->workers, t, &spare);
+        w->cols = kin_layout_zeros(layout, COLS * wide, sizeof *w->cols);
+        w->panels = kin_layout_zeros(layout, COLS * wide, sizeof *w->panels);
+        w->rows = kin_layout_zeros(layout, KIN_GRAPH_ROWS_STEP * wide, sizeof *w->rows);
+        w->words = kin_layout_array(layout, COLS * kept, sizeof *w->words);
+        w->joined = kin_layout_array(layout, kept, sizeof *w->joined);
+    }
 }
 
 static void free_probing(kith_ctx *ctx, probing *x)
 {
-    for (int32_t t = 0; x->workers != NULL && t < ctx->threads; t++) {
-        kin_free(ctx, x->workers[t].joined);
-        kin_free(ctx, x->workers[t].words);
-        kin_free(ctx, x->workers[t].rows);
-        kin_free(ctx, x->workers[t].panels);
-        kin_free(ctx, x->workers[t].cols);
-    }
-    kin_free(ctx, x->workers);
     for (int64_t i = 0; i < x->lock_count; i++) {
         (void)pthread_mutex_destroy(&x->locks[i]);
     }
-    kin_free(ctx, x->locks);
-    kin_free(ctx, x->limits);
-    kin_free(ctx, x->visitors);
-    kin_free(ctx, x->visitor_starts);
-    kin_free(ctx, x->members);
-    kin_free(ctx, x->member_starts);
-    kin_free(ctx, x->pieces);
-}
-
-static int64_t most_pieces(int64_t cells, int64_t points)
-{
-    return cells + points / COLS;
+    kin_free(ctx, x->block);
 }
 
 /* Members of a cell by their own set, visitors by the other one. */
@@ -319,18 +324,9 @@ static int64_t members_of(const kin_graph_probe *p)
     return count;
 }
 
-static kith_status make_lists(kith_ctx *ctx, probing *x, int32_t first, int32_t last)
+static void fill_lists(probing *x, int32_t first, int32_t last)
 {
-    const uint64_t cells = (uint64_t)x->cells;
-    const int64_t points = x->p->points->count;
-    const int64_t members = members_of(x->p);
-    const uint64_t visits = kin_size_mul((uint64_t)members, (uint64_t)(last - first));
-    KIN_TRY(kin_alloc(ctx, &x->member_starts, cells + 1, sizeof *x->member_starts, "cells"));
-    KIN_TRY(kin_alloc(ctx, &x->visitor_starts, cells + 1, sizeof *x->visitor_starts, "cells"));
-    KIN_TRY(kin_alloc(ctx, &x->members, (uint64_t)members, sizeof *x->members, "cells"));
-    KIN_TRY(kin_alloc(ctx, &x->visitors, visits, sizeof *x->visitors, "cells"));
-    KIN_TRY(kin_alloc(ctx, &x->pieces, (uint64_t)most_pieces(x->cells, members), sizeof *x->pieces,
-                      "cells"));
+    const int64_t points = x->points;
     if (x->p->sides != NULL) {
         list_sides(x, 0, 1, false, x->member_starts, x->members);
         list_sides(x, first, last, true, x->visitor_starts, x->visitors);
@@ -346,21 +342,17 @@ static kith_status make_lists(kith_ctx *ctx, probing *x, int32_t first, int32_t 
                         .count = (int32_t)kin_min_i64(COLS, x->member_starts[c + 1] - at)};
         }
     }
-    return KITH_OK;
 }
 
 static kith_status make_locks(kith_ctx *ctx, probing *x)
 {
-    const int64_t points = x->p->points->count;
-    const int64_t locks = kin_ceil_div(points, POSITIONS_A_LOCK);
-    KIN_TRY(kin_alloc(ctx, &x->limits, (uint64_t)points, sizeof *x->limits, "limits"));
-    KIN_TRY(kin_alloc(ctx, &x->locks, (uint64_t)locks, sizeof *x->locks, "locks"));
+    const int64_t locks = locks_of(x->points);
     for (; x->lock_count < locks; x->lock_count++) {
         if (pthread_mutex_init(&x->locks[x->lock_count], NULL) != 0) {
             return kin_fail(ctx, KITH_E_MEMORY, "no memory for locks (free some memory)");
         }
     }
-    for (int64_t p = 0; p < points; p++) {
+    for (int64_t p = 0; p < x->points; p++) {
         set_limit(x, (uint32_t)p, list_of(x, (uint32_t)p));
     }
     return KITH_OK;
@@ -374,39 +366,35 @@ kith_status kin_graph_probe_run(kith_ctx *ctx, kin_graph_probe *probe, int32_t f
                  .cells = (probe->sides != NULL ? 2 : 1) * probe->cells->count,
                  .hits = kin_graph_hits_get(ctx->isa),
                  .put = kin_graph_put_get(ctx->isa),
-                 .wide = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP)};
+                 .wide = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP),
+                 .points = probe->points->count,
+                 .member_count = members_of(probe),
+                 .threads = ctx->threads};
+    const int32_t begin = first > 0 ? first : 1;
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, make_lists(ctx, &x, first > 0 ? first : 1, last), done);
+    x.visit_count = x.member_count * (last - begin);
+    KIN_TRY(kin_layout_make(ctx, name_probing, &x, "cells", &x.block));
+    fill_lists(&x, begin, last);
     KIN_TRY_GOTO(status, make_locks(ctx, &x), done);
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc_zero(ctx, &x.workers, (uint64_t)ctx->threads, sizeof *x.workers, "threads"),
-        done);
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY_GOTO(status, make_worker(ctx, &x, &x.workers[t]), done);
-    }
     status = kin_parallel(ctx, "start", x.piece_count, run_piece, &x);
 done:
-    for (int32_t t = 0; x.workers != NULL && t < ctx->threads; t++) {
+    for (int32_t t = 0; t < ctx->threads; t++) {
         probe->evaluations += x.workers[t].evaluations;
     }
     free_probing(ctx, &x);
     return status;
 }
 
-uint64_t kin_graph_probe_bytes(const kin_frame *frame, int64_t points, int32_t near, int32_t length,
-                               int32_t threads)
+void kin_graph_probe_plan(kin_layout *plan, const kin_frame *frame, int64_t points, int32_t near,
+                          int32_t length, int32_t threads)
 {
-    const uint64_t n = (uint64_t)points;
-    const uint64_t cells = (uint64_t)kin_graph_cells_wished(points);
-    const uint64_t wide = (uint64_t)kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP);
-    const uint64_t a_worker = sizeof(worker) +
-                              (2 * COLS + KIN_GRAPH_ROWS_STEP) * wide * sizeof(uint32_t) +
-                              (COLS + 1) * (uint64_t)length * sizeof(uint64_t);
-    const uint64_t a_point =
-        (2 + (uint64_t)near) * sizeof(uint32_t) + sizeof(pthread_mutex_t) / POSITIONS_A_LOCK + 1;
-    const uint64_t a_cell = 2 * sizeof(int64_t) + sizeof(piece);
-    return kin_size_add(
-        kin_size_add(kin_size_mul(n, a_point), kin_size_mul(cells + n / COLS + 8, a_cell)),
-        kin_size_mul((uint64_t)threads, a_worker));
+    const kin_graph_probe probe = {.kept = length};
+    probing x = {.p = &probe,
+                 .cells = kin_graph_cells_wished(points),
+                 .wide = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP),
+                 .points = points,
+                 .member_count = points,
+                 .visit_count = points * near,
+                 .threads = threads};
+    kin_layout_passing(plan, name_probing, &x);
 }

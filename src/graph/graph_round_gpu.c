@@ -73,44 +73,8 @@ static kith_status lengthen(kin_graph_gpu_run *run, int32_t times, bool *longer)
 
 typedef struct rounds {
     kin_graph_gpu_run *run;
-    kin_graph_gpu_samples samples;
-    uint64_t *words; /* slots of samples, then offers */
-    uint64_t bytes;  /* of them */
-    kin_graph_gpu_counters *counters;
+    kin_graph_gpu_room room;
 } rounds;
-
-/* ---- Memory ---------------------------------------------------------------------------------- */
-
-static void free_rounds(rounds *r)
-{
-    kin_gpu *gpu = r->run->on.gpu;
-    kin_gpu_free(gpu, r->counters);
-    kin_gpu_free(gpu, r->samples.old_counts);
-    kin_gpu_free(gpu, r->samples.new_counts);
-    kin_gpu_free(gpu, r->samples.old_ids);
-    kin_gpu_free(gpu, r->samples.new_ids);
-    kin_gpu_free(gpu, r->words);
-}
-
-static kith_status make_rounds(rounds *r)
-{
-    kith_ctx *ctx = r->run->on.ctx;
-    kin_gpu *gpu = r->run->on.gpu;
-    kin_graph_gpu_samples *s = &r->samples;
-    const uint64_t n = (uint64_t)r->run->count;
-    kin_graph_gpu_sample_sizes(r->run->candidates, &s->forward, &s->reverse);
-    const uint64_t ids = kin_size_mul(n, (uint64_t)(s->forward + s->reverse));
-    const uint64_t words = kin_size_mul(n, (uint64_t)kin_graph_gpu_slot_words(s->reverse));
-    r->bytes = kin_size_mul(words, sizeof *r->words);
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &r->words, words, sizeof *r->words, "offers to lists"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->new_ids, ids, sizeof *s->new_ids, "samples of lists"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->old_ids, ids, sizeof *s->old_ids, "samples of lists"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->new_counts, n, sizeof *s->new_counts, "sample counts"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &s->old_counts, n, sizeof *s->old_counts, "sample counts"));
-    s->new_slots = r->words;
-    s->old_slots = r->words + n * (uint64_t)s->reverse;
-    return kin_gpu_alloc(ctx, gpu, &r->counters, 1, sizeof *r->counters, "counters");
-}
 
 /* ---- A round --------------------------------------------------------------------------------- */
 
@@ -120,30 +84,31 @@ static kith_status launch_round(const rounds *r, int32_t number)
     const kin_graph_gpu_kernels *kernels = run->kernels;
     kin_gpu_stream *stream = run->on.stream;
     const uint64_t salt = kin_graph_mix(run->request->seed + (uint64_t)number);
-    const kin_graph_gpu_sample sample = {.graph = run->graph, .samples = r->samples, .salt = salt};
+    const kin_graph_gpu_sample sample = {
+        .graph = run->graph, .samples = r->room.samples, .salt = salt};
     const kin_graph_gpu_join join = {.points = run->points,
                                      .graph = run->graph,
-                                     .samples = r->samples,
-                                     .offers = r->words,
+                                     .samples = r->room.samples,
+                                     .offers = r->room.words,
                                      .all = run->request->all_updates > 0,
                                      .salt = salt,
-                                     .evaluations = &r->counters->evaluations,
+                                     .evaluations = &r->room.counters->evaluations,
                                      .lasts = run->share.lasts};
     const kin_graph_gpu_merge merge = {.graph = run->graph,
-                                       .offers = r->words,
+                                       .offers = r->room.words,
                                        .counted = (int32_t)run->wanted,
-                                       .updates = &r->counters->updates};
-    const uint64_t offers = (uint64_t)run->count * KIN_GRAPH_GPU_SLOTS * sizeof *r->words;
-    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->counters, 0, sizeof *r->counters));
-    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->words, 0xff, r->bytes));
+                                       .updates = &r->room.counters->updates};
+    const uint64_t offers = (uint64_t)run->count * KIN_GRAPH_GPU_SLOTS * sizeof *r->room.words;
+    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->room.counters, 0, sizeof *r->room.counters));
+    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->room.words, 0xff, r->room.bytes));
     KIN_TRY(kin_graph_gpu_check(run, kernels->sample(stream, &sample), "sampling lists"));
-    KIN_TRY(kin_graph_gpu_share_least(run, r->samples.new_slots, r->samples.reverse));
-    KIN_TRY(kin_graph_gpu_share_least(run, r->samples.old_slots, r->samples.reverse));
+    KIN_TRY(kin_graph_gpu_share_least(run, r->room.samples.new_slots, r->room.samples.reverse));
+    KIN_TRY(kin_graph_gpu_share_least(run, r->room.samples.old_slots, r->room.samples.reverse));
     KIN_TRY(kin_graph_gpu_check(run, kernels->collect(stream, &sample), "collecting samples"));
     KIN_TRY(kin_graph_gpu_share_lasts(run));
-    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->words, 0xff, offers));
+    KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->room.words, 0xff, offers));
     KIN_TRY(kin_graph_gpu_check(run, kernels->join(stream, &join), "comparing samples"));
-    KIN_TRY(kin_graph_gpu_share_least(run, r->words, KIN_GRAPH_GPU_SLOTS));
+    KIN_TRY(kin_graph_gpu_share_least(run, r->room.words, KIN_GRAPH_GPU_SLOTS));
     return kin_graph_gpu_check(run, kernels->merge(stream, &merge), "updating lists");
 }
 
@@ -155,7 +120,7 @@ static kith_status run_round(const rounds *r, kin_graph_round *round)
     double evaluations = 0.0;
     double updates = 0.0;
     KIN_TRY(launch_round(r, round->number));
-    KIN_TRY(kin_gpu_download(run->on.ctx, run->on.gpu, &seen, r->counters, sizeof seen));
+    KIN_TRY(kin_gpu_download(run->on.ctx, run->on.gpu, &seen, r->room.counters, sizeof seen));
     KIN_TRY(kin_gpu_add_up(run->on.gpu, (double)seen.evaluations, &evaluations));
     KIN_TRY(kin_gpu_add_up(run->on.gpu, (double)seen.updates, &updates));
     run->evaluations += evaluations;
@@ -196,12 +161,12 @@ static kith_status run_rounds(const rounds *r, bool lengthens, kin_graph_outcome
 static kith_status run_stage(kin_graph_gpu_run *run, bool lengthens, kin_graph_outcome *outcome,
                              kin_graph_verdict *verdict)
 {
-    rounds r = {.run = run};
-    kith_status status = make_rounds(&r);
-    if (status == KITH_OK) {
-        status = run_rounds(&r, lengthens, outcome, verdict);
-    }
-    free_rounds(&r);
+    rounds r = {.run = run, .room = {.points = run->count, .candidates = run->candidates}};
+    void *block = NULL;
+    KIN_TRY(kin_gpu_layout_make(run->on.ctx, run->on.gpu, kin_graph_gpu_room_name, &r.room,
+                                "samples of lists, and offers to them", &block));
+    const kith_status status = run_rounds(&r, lengthens, outcome, verdict);
+    kin_gpu_free(run->on.gpu, block);
     return status;
 }
 

@@ -105,14 +105,22 @@ int64_t kin_graph_gpu_start_k(const kin_graph_request *request);
 /* Entries of a list of the start that keeps k: as many as keep it from losing any, fewer where
  * there is no room. */
 int32_t kin_graph_gpu_capacity(int64_t rows, int64_t k, uint64_t room);
+/* What rounds of lists of one length take, in device memory. */
+typedef struct kin_graph_gpu_room {
+    int64_t points;
+    int32_t candidates;
+    kin_graph_gpu_samples samples;
+    uint64_t *words; /* slots of samples, then offers */
+    uint64_t bytes;  /* of them */
+    kin_graph_gpu_counters *counters;
+} kin_graph_gpu_room;
+void kin_graph_gpu_room_name(kin_layout *layout, void *room);
 /* Of so many positions, beside the points: the graph, and what rounds take. */
 uint64_t kin_graph_gpu_rounds_bytes(const kin_graph_request *request, int64_t positions);
 /* Rows whose lists get canonical keys at a time, where there is no screen. */
 int64_t kin_graph_gpu_key_rows(int64_t rows, int32_t length);
 /* Samples forward and reverse of a kind, of so many candidates. */
 void kin_graph_gpu_sample_sizes(int32_t candidates, int32_t *forward, int32_t *reverse);
-/* Words that slots of samples, and then offers, take a point. */
-int64_t kin_graph_gpu_slot_words(int32_t reverse);
 
 /* ---- Relatives (graph_relative_gpu.c) ----------------------------------------------------------
  */

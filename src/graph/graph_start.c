@@ -402,19 +402,20 @@ kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_points *points
     return status;
 }
 
-static uint64_t blocks_bytes(const kin_frame *frame, int64_t points, double share, int32_t length,
-                             int32_t threads)
+static void plan_blocks(kin_layout *plan, const kin_graph_start_size *size)
 {
+    const kin_frame *frame = size->frame;
+    const int64_t points = size->points;
+    const int32_t threads = size->threads;
     kin_prepared prepared = {.groups = {.count = points}};
     kin_set set = kin_set_shape(frame, points);
     kin_cover cover;
     kin_layout nothing = {.block = NULL};
     kin_cover_plan(&nothing, &set, threads, &cover);
     const kin_graph_points shape = kin_graph_points_shape(frame, &frame->distance, &prepared);
-    kin_lists lists = kin_lists_shape(&set, &set, (int64_t)length + 1);
-    kin_layout plan = {.block = NULL};
-    kin_lists_plan(&plan, &lists);
-    const uint64_t kept = kin_layout_mark(&plan);
+    kin_lists lists = kin_lists_shape(&set, &set, (int64_t)size->length + 1);
+    const uint64_t before = kin_layout_mark(plan);
+    kin_lists_plan(plan, &lists);
     const int64_t block = kin_screen_block(frame);
     kin_screen screen = {.rows = &set,
                          .points = &set,
@@ -423,12 +424,11 @@ static uint64_t blocks_bytes(const kin_frame *frame, int64_t points, double shar
                          .row_cover = &cover,
                          .point_cover = &cover,
                          .block = block,
-                         .near = near_blocks(kin_ceil_div(points, block), share)};
-    kin_screen_plan(&plan, &screen, threads);
+                         .near = near_blocks(kin_ceil_div(points, block), size->share)};
+    kin_screen_plan(plan, &screen, threads);
     handing h = {.points = &shape, .lists = &lists, .threads = threads};
-    kin_layout_block(&plan, name_handing, &h);
-    kin_layout_back(&plan, kept);
-    return plan.peak;
+    kin_layout_block(plan, name_handing, &h);
+    kin_layout_back(plan, before);
 }
 
 /* Cells of a point that are visited at a time: the first 4, 4 more, 8 more, ... */
@@ -442,26 +442,30 @@ static int32_t most_visited(int32_t near, bool cheapest)
     return most;
 }
 
-static uint64_t cells_bytes(const kin_frame *frame, int64_t points, double share, int32_t length,
-                            int32_t threads, bool cheapest)
+static void plan_cells(kin_layout *plan, const kin_graph_start_size *size)
 {
-    const double budget = 0.5 * share * (double)points * (double)points;
-    const int32_t near = near_of(points, kin_graph_cells_wished(points), budget);
-    const int32_t visited = most_visited(near, cheapest);
+    const int64_t points = size->points;
+    const int64_t cells = kin_graph_cells_wished(points);
+    const double budget = 0.5 * size->share * (double)points * (double)points;
+    const int32_t near = near_of(points, cells, budget);
     const uint64_t watched = (uint64_t)kin_min_i64(points, LISTS_TO_WATCH) * WATCHED;
-    return kin_size_add(
-        kin_size_add(kin_graph_cells_bytes(frame, points, near, threads),
-                     kin_graph_probe_bytes(frame, points, visited, length, threads)),
-        watched * sizeof(uint64_t));
+    const uint64_t before = kin_layout_mark(plan);
+    kin_graph_cells_plan(plan, size->frame, points, near, size->threads);
+    kin_layout_alone(plan, (uint64_t)cells, sizeof(int64_t));
+    kin_layout_alone(plan, watched, sizeof(uint64_t));
+    kin_graph_probe_plan(plan, size->frame, points, most_visited(near, size->cheapest),
+                         size->length, size->threads);
+    kin_layout_back(plan, before);
 }
 
-uint64_t kin_graph_start_bytes(const kin_frame *frame, int64_t points, double share, int32_t length,
-                               int32_t threads, bool cheapest)
+void kin_graph_start_plan(kin_layout *plan, const kin_graph_start_size *size)
 {
-    kin_prepared prepared = {.groups = {.count = points}};
-    kin_graph_points shape = kin_graph_points_shape(frame, &frame->distance, &prepared);
-    shape.count = points;
-    return goes_by_cells(&shape, share)
-               ? cells_bytes(frame, points, share, length, threads, cheapest)
-               : blocks_bytes(frame, points, share, length, threads);
+    kin_prepared prepared = {.groups = {.count = size->points}};
+    kin_graph_points shape = kin_graph_points_shape(size->frame, &size->frame->distance, &prepared);
+    shape.count = size->points;
+    if (goes_by_cells(&shape, size->share)) {
+        plan_cells(plan, size);
+    } else {
+        plan_blocks(plan, size);
+    }
 }

@@ -36,9 +36,17 @@ kith_status kin_graph_start_screen(kith_ctx *ctx, const kin_graph_points *points
 kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_points *points, double share,
                                    const uint8_t *sides, int32_t wanted, int32_t length,
                                    uint64_t *words, kin_graph_started *started);
-/* What it takes while it runs; cheapest: where the first cells bring most. */
-uint64_t kin_graph_start_bytes(const kin_frame *frame, int64_t points, double share, int32_t length,
-                               int32_t threads, bool cheapest);
+/* What a start has to do, for its plan. */
+typedef struct kin_graph_start_size {
+    const kin_frame *frame;
+    int64_t points;
+    double share;
+    int32_t length;
+    int32_t threads;
+    bool cheapest; /* where the first cells bring most */
+} kin_graph_start_size;
+/* What it takes while it runs. */
+void kin_graph_start_plan(kin_layout *plan, const kin_graph_start_size *size);
 
 /* Lists before the first round: from a graph that is given, and at random. */
 
@@ -112,7 +120,8 @@ typedef struct kin_graph_expansion {
 kith_status kin_graph_expand_lists(kith_ctx *ctx, const kin_graph_points *points, int32_t length,
                                    int32_t watched, uint64_t *words, double *evaluations,
                                    int64_t *updates);
-uint64_t kin_graph_expand_lists_bytes(const kin_frame *frame, int64_t points, int32_t length,
-                                      int32_t threads);
+/* What it takes while it runs. */
+void kin_graph_expand_lists_plan(kin_layout *plan, const kin_frame *frame, int64_t points,
+                                 int32_t length, int32_t threads);
 
 #endif

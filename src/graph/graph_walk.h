@@ -49,6 +49,8 @@ typedef struct kin_graph_guide {
     uint32_t *no_limits; /* of columns */
     kin_word *col_terms;
     double evaluations;
+    int64_t queries;
+    void *block;
 } kin_graph_guide;
 
 /* At most `queries` at a time, KIN_GRAPH_LED at most. meets: points that each shall meet; 0: what
@@ -75,6 +77,7 @@ typedef struct kin_graph_links {
     uint32_t *counts;
     uint32_t *parts; /* the lowest position of each weakly connected part, the largest part first */
     int64_t part_count;
+    void *block;
 } kin_graph_links;
 
 /* What walks go on: points, links, a gate.
@@ -200,6 +203,7 @@ typedef struct kin_graph_way {
     kin_pair *pairs;
     kin_answer answer;
     double evaluations;
+    void *block; /* of all but met */
 } kin_graph_way;
 
 /* Lists of at most `length` words, answers of k. */

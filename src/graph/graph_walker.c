@@ -26,30 +26,34 @@ static kith_status take_notes(kith_ctx *ctx, kin_graph_way *w)
     return KITH_OK;
 }
 
-static kith_status allocate(kith_ctx *ctx, int64_t length, int64_t k, kin_graph_way *w)
+static void name_way(kin_layout *layout, void *job)
 {
-    const kin_prepared *prepared = w->ground->prepared;
-    const uint64_t expanded = (uint64_t)kin_round_up(prepared->distance.cols, KIN_METRIC_LANES);
+    kin_graph_way *w = job;
+    const int32_t cols = w->ground->prepared->distance.cols;
+    const uint64_t expanded = (uint64_t)kin_round_up(cols, KIN_METRIC_LANES);
     const uint64_t wide = (uint64_t)w->wide;
-    KIN_TRY(kin_alloc(ctx, &w->values, expanded, sizeof *w->values, "a query"));
-    KIN_TRY(kin_alloc_zero(ctx, &w->panels, wide * KIN_PANEL, sizeof *w->panels, "a query"));
-    KIN_TRY(kin_alloc_zero(ctx, &w->column, wide * KIN_PANEL, sizeof *w->column, "a query"));
-    KIN_TRY(kin_alloc_zero(ctx, &w->rows, TOGETHER * wide, sizeof *w->rows, "gathered rows"));
-    KIN_TRY(take_notes(ctx, w));
-    KIN_TRY(kin_alloc(ctx, &w->pairs, (uint64_t)kin_max_i64(length, k), sizeof *w->pairs,
-                      "candidates"));
-    return kin_answer_make(ctx, &prepared->groups, prepared->distance.metric, k, &w->answer);
+    const uint64_t pairs = (uint64_t)kin_max_i64(w->length, w->answer.wanted);
+    w->values = kin_layout_array(layout, expanded, sizeof *w->values);
+    w->panels = kin_layout_zeros(layout, wide * KIN_PANEL, sizeof *w->panels);
+    w->column = kin_layout_zeros(layout, wide * KIN_PANEL, sizeof *w->column);
+    w->rows = kin_layout_zeros(layout, TOGETHER * wide, sizeof *w->rows);
+    w->pairs = kin_layout_array(layout, pairs, sizeof *w->pairs);
+    kin_answer_name(layout, &w->answer);
 }
 
 kith_status kin_graph_way_make(kith_ctx *ctx, const kin_graph_ground *ground, int64_t length,
                                int64_t k, kin_graph_way *walker)
 {
+    const kin_prepared *prepared = ground->prepared;
     const bool rounded = ground->points.kernel != NULL;
     *walker = (kin_graph_way){
         .ground = ground,
         .put = kin_graph_put_get(ctx->isa),
-        .wide = rounded ? kin_round_up(ground->prepared->frame.groups, KIN_GRAPH_WIDE_STEP) : 0};
-    return allocate(ctx, length, k, walker);
+        .wide = rounded ? kin_round_up(prepared->frame.groups, KIN_GRAPH_WIDE_STEP) : 0,
+        .length = length,
+        .answer = {.groups = &prepared->groups, .metric = prepared->distance.metric, .wanted = k}};
+    KIN_TRY(kin_layout_make(ctx, name_way, walker, "a walk", &walker->block));
+    return take_notes(ctx, walker);
 }
 
 /* ---- A query -------------------------------------------------------------------------------- */
@@ -188,12 +192,7 @@ void kin_graph_way_free(kith_ctx *ctx, kin_graph_way *walker)
     } else {
         kin_free(ctx, walker->met);
     }
-    kin_answer_free(ctx, &walker->answer);
-    kin_free(ctx, walker->pairs);
-    kin_free(ctx, walker->rows);
-    kin_free(ctx, walker->column);
-    kin_free(ctx, walker->panels);
-    kin_free(ctx, walker->values);
+    kin_free(ctx, walker->block);
 }
 
 void kin_graph_way_has_met(kin_graph_way *walker, int64_t run)
