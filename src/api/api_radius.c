@@ -94,10 +94,11 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
 
 static kith_status radius_on_cpu(kith_ctx *ctx, const radius_job *job, kith_ranges *ranges)
 {
-    bool declined = true;
-    if (job->like.method != KITH_METHOD_EXACT) {
-        KIN_TRY(kin_tree_radius(ctx, &job->corpus, job->queries, &job->request,
-                                job->like.method == KITH_METHOD_AUTO, ranges, &declined));
+    bool declined = job->like.method == KITH_METHOD_EXACT;
+    if (!declined) {
+        bool *may_decline = job->like.method == KITH_METHOD_AUTO ? &declined : NULL;
+        KIN_TRY(
+            kin_tree_radius(ctx, &job->corpus, job->queries, &job->request, ranges, may_decline));
     }
     return declined ? kin_radius_run(ctx, &job->corpus, job->queries, &job->request, ranges)
                     : KITH_OK;

@@ -85,6 +85,8 @@ kith_status kin_gpu_layout_make(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names *n
                                 const char *what, void **out);
 /* What that block is asked for with, from a dry run: for plans. */
 uint64_t kin_gpu_layout_bytes(kin_layout_names *names, void *job);
+/* What a block that is asked for with so many bytes takes of a budget: whole pages. */
+uint64_t kin_gpu_block_bytes(uint64_t bytes);
 /* Bytes that an allocation may still take. */
 uint64_t kin_gpu_room(const kin_gpu *gpu);
 /* Gives released blocks back to the device. */

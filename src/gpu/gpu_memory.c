@@ -46,7 +46,7 @@ kith_status kin_gpu_check(kith_ctx *ctx, const kin_gpu *gpu, int error, const ch
                     gpu->module->ops->error_text(error), error);
 }
 
-static uint64_t round_bytes(uint64_t bytes)
+uint64_t kin_gpu_block_bytes(uint64_t bytes)
 {
     if (bytes > SMALL_BLOCKS) {
         return bytes > UINT64_MAX - PAGE ? UINT64_MAX : (bytes + PAGE - 1) / PAGE * PAGE;
@@ -218,7 +218,7 @@ kith_status kin_gpu_alloc(kith_ctx *ctx, kin_gpu *gpu, void *out, uint64_t count
 {
     void **target = out;
     *target = NULL;
-    const uint64_t bytes = round_bytes(kin_size_mul(count, item_bytes));
+    const uint64_t bytes = kin_gpu_block_bytes(kin_size_mul(count, item_bytes));
     if (bytes > kin_gpu_room(gpu)) {
         return kin_fail(ctx, KITH_E_DEVICE_MEMORY,
                         "cuda:%d has no room for %" PRIu64 " bytes more, %" PRIu64 " of %" PRIu64

@@ -19,7 +19,7 @@
  * anywhere in memory, which takes as long as they. Scratch: 8 (cols + 1) bytes a point, about 10
  * more for sides, masks and the library's sort. */
 #include "select/select_word.h"
-#include "tree/tree_build.cuh"
+#include "tree/tree_launch.cuh"
 
 #include <cub/block/block_scan.cuh>
 

@@ -10,87 +10,43 @@ static const char *const WHAT = "a tree";
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* A block of device memory is rounded up to a power of two, or to pages of 2 MiB. */
-static uint64_t block_bytes(uint64_t count, uint64_t item_bytes)
+/* The block begins with the shift. */
+static void name_tree(kin_layout *layout, void *job)
 {
-    enum { LEAST = 512, PAGE = 2 << 20 };
-    const uint64_t bytes = kin_size_mul(count, item_bytes);
-    return kin_size_add(bytes, bytes < PAGE ? bytes + LEAST : PAGE);
-}
-
-uint64_t kin_tree_gpu_bytes(int64_t points, int32_t cols, int64_t leaf_points)
-{
-    const uint64_t leaves = (uint64_t)1 << kin_tree_height(points, leaf_points);
-    const uint64_t places = (uint64_t)kin_round_up(points, KIN_TREE_LANES);
-    const uint64_t row = (uint64_t)kin_tree_gpu_wide(cols) * sizeof(float);
-    uint64_t bytes = block_bytes((uint64_t)cols, sizeof(double));
-    bytes = kin_size_add(bytes, block_bytes(places, row));
-    bytes = kin_size_add(bytes, block_bytes(places, sizeof(uint32_t)));
-    bytes = kin_size_add(bytes, block_bytes(2 * leaves, 2 * row));
-    /* lost; then splits, planes, starts and counts */
-    bytes = kin_size_add(bytes, block_bytes(2 * leaves, sizeof(float)));
-    return kin_size_add(bytes, 4 * block_bytes(leaves + 1, sizeof(float)));
-}
-
-/* The scratch of a build is what tree_build.cu lays out: two sets of lists of 32 bits and a bit a
- * point for each, a byte of sides, a number a block, and what the library's sort asks for: two
- * numbers a point and an eighth of one for its tables, generously. */
-static uint64_t scratch_bytes(int64_t points, int32_t cols)
-{
-    enum { SORT_BYTES = 9, TABLES = 1 << 20 };
-    const uint64_t lists = (uint64_t)cols + 1;
-    const uint64_t a_point = 8 * lists + lists / 4 + 1 + SORT_BYTES + 1;
-    return kin_size_add(block_bytes((uint64_t)points, a_point), TABLES);
-}
-
-uint64_t kin_tree_gpu_peak_bytes(int64_t points, int32_t cols, int64_t leaf_points)
-{
-    const uint64_t row = (uint64_t)kin_tree_gpu_wide(cols) * sizeof(float);
-    uint64_t bytes = kin_tree_gpu_bytes(points, cols, leaf_points);
-    bytes = kin_size_add(bytes, block_bytes(2 * (uint64_t)cols, sizeof(double)));
-    bytes = kin_size_add(bytes, block_bytes((uint64_t)points, row));
-    bytes = kin_size_add(bytes, block_bytes((uint64_t)points, sizeof(float)));
-    return kin_size_add(bytes, scratch_bytes(points, cols));
-}
-
-static kith_status make_arrays(const kin_fused_device *on, kin_tree_gpu *tree)
-{
+    kin_tree_gpu *tree = job;
     const uint64_t leaves = (uint64_t)1 << tree->height;
-    const uint64_t blocks = (uint64_t)tree->blocks;
+    const uint64_t places = kin_size_mul((uint64_t)tree->blocks, KIN_TREE_LANES);
     const uint64_t row = (uint64_t)tree->wide * sizeof(float);
-    const struct {
-        void *pointer;
-        uint64_t count;
-        uint64_t item_bytes;
-    } arrays[] = {{&tree->shift, (uint64_t)tree->cols, sizeof *tree->shift},
-                  {&tree->values, kin_size_mul(blocks, KIN_TREE_LANES), row},
-                  {&tree->ids, kin_size_mul(blocks, KIN_TREE_LANES), sizeof *tree->ids},
-                  {&tree->boxes, 2 * leaves, 2 * row},
-                  {&tree->lost, 2 * leaves, sizeof *tree->lost},
-                  {&tree->splits, leaves, sizeof *tree->splits},
-                  {&tree->planes, leaves, sizeof *tree->planes},
-                  {&tree->starts, leaves + 1, sizeof *tree->starts},
-                  {&tree->counts, leaves, sizeof *tree->counts}};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-        KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, arrays[i].pointer, arrays[i].count,
-                              arrays[i].item_bytes, WHAT));
-    }
-    return KITH_OK;
-}
-
-static void free_array(const kin_fused_device *on, const void *array)
-{
-    kin_gpu_free(on->gpu, (void *)(uintptr_t)array);
+    tree->shift = kin_layout_array(layout, (uint64_t)tree->cols, sizeof *tree->shift);
+    tree->values = kin_layout_array(layout, places, row);
+    tree->ids = kin_layout_array(layout, places, sizeof *tree->ids);
+    tree->boxes = kin_layout_array(layout, 2 * leaves, 2 * row);
+    tree->lost = kin_layout_array(layout, 2 * leaves, sizeof *tree->lost);
+    tree->splits = kin_layout_array(layout, leaves, sizeof *tree->splits);
+    tree->planes = kin_layout_array(layout, leaves, sizeof *tree->planes);
+    tree->starts = kin_layout_array(layout, leaves + 1, sizeof *tree->starts);
+    tree->counts = kin_layout_array(layout, leaves, sizeof *tree->counts);
 }
 
 void kin_tree_gpu_free(const kin_fused_device *on, kin_tree_gpu *tree)
 {
-    const void *const arrays[] = {tree->shift,  tree->values, tree->ids,    tree->boxes, tree->lost,
-                                  tree->splits, tree->planes, tree->starts, tree->counts};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-        free_array(on, arrays[i]);
-    }
+    kin_gpu_free(on->gpu, (void *)(uintptr_t)tree->shift);
     memset(tree, 0, sizeof *tree);
+}
+
+static kin_tree_gpu shape_of(int64_t points, int32_t cols, int64_t leaf_points)
+{
+    return (kin_tree_gpu){.cols = cols,
+                          .wide = kin_tree_gpu_wide(cols),
+                          .height = kin_tree_height(points, leaf_points),
+                          .points = points,
+                          .blocks = kin_ceil_div(points, KIN_TREE_LANES)};
+}
+
+uint64_t kin_tree_gpu_bytes(int64_t points, int32_t cols, int64_t leaf_points)
+{
+    kin_tree_gpu shape = shape_of(points, cols, leaf_points);
+    return kin_gpu_block_bytes(kin_gpu_layout_bytes(name_tree, &shape));
 }
 
 /* ---- Making ---------------------------------------------------------------------------------- */
@@ -104,8 +60,39 @@ typedef struct making {
     double *extremes; /* device: lows, highs */
     float *rounded;   /* device: points x wide */
     float *row_lost;  /* device */
+    void *block;      /* these three */
     void *scratch;    /* device */
 } making;
+
+static void name_making(kin_layout *layout, void *job)
+{
+    making *m = job;
+    const uint64_t points = (uint64_t)m->tree->points;
+    const uint64_t row = (uint64_t)m->tree->wide * sizeof *m->rounded;
+    m->extremes = kin_layout_array(layout, 2 * (uint64_t)m->tree->cols, sizeof *m->extremes);
+    m->rounded = kin_layout_array(layout, points, row);
+    m->row_lost = kin_layout_array(layout, points, sizeof *m->row_lost);
+}
+
+/* The scratch of a build is what tree_build.cu lays out: two sets of lists of 32 bits and a bit a
+ * point for each, a byte of sides, a number a block, and what the library's sort asks for: two
+ * numbers a point and an eighth of one for its tables, generously. */
+static uint64_t scratch_bytes(int64_t points, int32_t cols)
+{
+    enum { SORT_BYTES = 9, TABLES = 1 << 20 };
+    const uint64_t lists = (uint64_t)cols + 1;
+    const uint64_t a_point = 8 * lists + lists / 4 + 1 + SORT_BYTES + 1;
+    return kin_size_add(kin_size_mul((uint64_t)points, a_point), TABLES);
+}
+
+uint64_t kin_tree_gpu_peak_bytes(int64_t points, int32_t cols, int64_t leaf_points)
+{
+    kin_tree_gpu shape = shape_of(points, cols, leaf_points);
+    making m = {.tree = &shape};
+    return kin_size_add(kin_gpu_block_bytes(kin_gpu_layout_bytes(name_tree, &shape)),
+                        kin_size_add(kin_gpu_block_bytes(kin_gpu_layout_bytes(name_making, &m)),
+                                     kin_gpu_block_bytes(scratch_bytes(points, cols))));
+}
 
 static kith_status launched(const making *m, int error, const char *what)
 {
@@ -170,15 +157,11 @@ static kith_status build(making *m)
 static kith_status make_all(making *m)
 {
     const kin_fused_device *on = m->on;
-    const uint64_t points = (uint64_t)m->tree->points;
     const uint64_t cols = (uint64_t)m->tree->cols;
     double *host = NULL;
-    KIN_TRY(make_arrays(on, m->tree));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &m->extremes, 2 * cols, sizeof *m->extremes, WHAT));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &m->rounded, points,
-                          (uint64_t)m->tree->wide * sizeof *m->rounded, "rows of a tree"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &m->row_lost, points, sizeof *m->row_lost,
-                          "rows of a tree"));
+    void *block = NULL;
+    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_tree, m->tree, WHAT, &block));
+    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_making, m, "rows of a tree", &m->block));
     KIN_TRY(kin_alloc(on->ctx, &host, 3 * cols, sizeof *host, WHAT));
     kith_status status = choose_units(m, host);
     kin_free(on->ctx, host);
@@ -194,17 +177,11 @@ kith_status kin_tree_gpu_make(const kin_fused_device *on, const kin_fused_rows *
 {
     making m = {
         .on = on, .kernels = on->gpu->module->tree, .rows = rows, .firsts = firsts, .tree = tree};
-    *tree = (kin_tree_gpu){.cols = rows->cols,
-                           .wide = kin_tree_gpu_wide(rows->cols),
-                           .height = kin_tree_height(points, leaf_points),
-                           .norm = kin_tree_norm_of(metric),
-                           .points = points,
-                           .blocks = kin_ceil_div(points, KIN_TREE_LANES)};
+    *tree = shape_of(points, rows->cols, leaf_points);
+    tree->norm = kin_tree_norm_of(metric);
     const kith_status status = make_all(&m);
-    free_array(on, m.scratch);
-    free_array(on, m.row_lost);
-    free_array(on, m.rounded);
-    free_array(on, m.extremes);
+    kin_gpu_free(on->gpu, m.scratch);
+    kin_gpu_free(on->gpu, m.block);
     if (status != KITH_OK) {
         kin_tree_gpu_free(on, tree);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Leaves, boxes and what nodes lost, once every list of a tree that is built stands leaf by leaf. A
  * leaf's box is what stands at the ends of its lists. */
-#include "tree/tree_build.cuh"
+#include "tree/tree_launch.cuh"
 
 enum { TOP_LEVEL = 8 /* nodes of it and above are joined by one block of threads */ };
 

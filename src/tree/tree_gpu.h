@@ -107,21 +107,36 @@ typedef struct kin_tree_gpu_places {
     const uint32_t *order; /* place -> row of rounded; NULL: the same */
     const uint32_t *ids;   /* place -> row of rows and of the outputs; KITH_ID_NONE: nobody */
     int64_t count;
+    int32_t capacity; /* of a list; 0: that of a first walk */
 } kin_tree_gpu_places;
 
-/* Rows ids[0 .. count) (device; NULL: 0, 1, ...) in the units of a tree; two blocks that the caller
- * gives back, also on failure. */
-kith_status kin_tree_gpu_round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
-                                    const uint32_t *ids, int64_t count, float **rounded,
-                                    float **lost);
+/* Rows that ask, in the units of a tree: device memory, one block. count and ordered are set
+ * before, the rest is zero. */
+typedef struct kin_tree_gpu_asked {
+    int64_t count;
+    int32_t wide;
+    bool listed;  /* some rows, by ids */
+    bool rounds;  /* rounded and lost are there */
+    bool ordered; /* order is */
+    uint32_t *ids;
+    float *rounded;  /* count x wide */
+    float *lost;     /* by row of rounded */
+    uint32_t *order; /* of them, as they stand before the tree */
+    void *block;
+} kin_tree_gpu_asked;
 
-/* Rows in the tree's units, in its order: a block that the caller gives back, also on failure. */
-kith_status kin_tree_gpu_order_rows(const kin_tree_gpu_solver *s, const float *rounded,
-                                    int64_t count, uint32_t **order);
+/* ids: of rows, in host memory; NULL: 0, 1, ...; rows NULL: the ids alone. The block is the
+ * caller's to free, also on failure. */
+kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
+                             const uint32_t *ids, kin_tree_gpu_asked *asked);
+void kin_tree_gpu_asked_free(const kin_tree_gpu_solver *s, kin_tree_gpu_asked *asked);
 
 /* Sends places through the tree; lists are the caller's to free, also on failure. Waits. */
 kith_status kin_tree_gpu_walk_places(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places,
-                                     int32_t capacity, kin_tree_gpu_lists *lists, int64_t *lost);
+                                     kin_tree_gpu_lists *lists, int64_t *lost);
+/* Arrays for so many places; wanted and capacity are set. */
+kith_status kin_tree_gpu_lists_make(const kin_tree_gpu_solver *s, int64_t places,
+                                    kin_tree_gpu_lists *lists);
 void kin_tree_gpu_lists_free(const kin_tree_gpu_solver *s, kin_tree_gpu_lists *lists);
 
 /* Answers of all places. */

@@ -2,6 +2,7 @@
 #include "tree/tree_gpu.h"
 
 #include "base/base_size.h"
+#include "base/base_try.h"
 #include "fused/fused_search.h"
 #include "tree/tree_search.h"
 
@@ -11,11 +12,8 @@ enum { MOST_COLS_OF_PAIRS = 32 };
  * memory has better uses. A long one is squeezed when it is full, seldom where it has twice the
  * room. */
 enum { SPARE = 4, SHARE = 8, SPARE_OF_BYTES = 16, LONG_SPARE = 64 };
-/* What sorting queries by their leaves takes of each, at most: two words and a histogram. */
-static const uint64_t ORDER_BYTES = 24;
 
-/* ---- Leaves and lists
- * ----------------------------------------------------------------------------- */
+/* ---- Leaves and lists ------------------------------------------------------------------------ */
 
 int64_t kin_tree_gpu_usual_leaf(int32_t cols)
 {
@@ -39,11 +37,123 @@ int32_t kin_tree_gpu_list_room(kith_dtype dtype, int64_t wanted, int32_t most_sh
     return (int32_t)kin_round_up(2 * wanted + LONG_SPARE, KIN_TREE_LANES);
 }
 
+/* Of so many places; the block begins with the words. */
+typedef struct lists_of {
+    kin_tree_gpu_lists *lists;
+    int64_t places;
+} lists_of;
+
+static void name_lists(kin_layout *layout, void *job)
+{
+    const lists_of *of = job;
+    kin_tree_gpu_lists *lists = of->lists;
+    const uint64_t n = (uint64_t)kin_round_up(of->places, KIN_TREE_GPU_PACKET);
+    const uint64_t list = (uint64_t)lists->capacity * sizeof *lists->words;
+    lists->words = kin_layout_array(layout, n, list);
+    lists->counts = kin_layout_array(layout, n, sizeof *lists->counts);
+    lists->lost = kin_layout_array(layout, n, sizeof *lists->lost);
+}
+
+kith_status kin_tree_gpu_lists_make(const kin_tree_gpu_solver *s, int64_t places,
+                                    kin_tree_gpu_lists *lists)
+{
+    lists_of of = {.lists = lists, .places = places};
+    void *block = NULL;
+    return kin_gpu_layout_make(s->on.ctx, s->on.gpu, name_lists, &of, "candidate lists", &block);
+}
+
 uint64_t kin_tree_gpu_lists_bytes(int64_t places, int32_t capacity)
 {
-    const uint64_t a_place =
-        (uint64_t)capacity * sizeof(uint64_t) + sizeof(int32_t) + sizeof(uint8_t);
-    return kin_size_mul((uint64_t)kin_round_up(places, KIN_TREE_GPU_PACKET), a_place);
+    kin_tree_gpu_lists lists = {.capacity = capacity};
+    lists_of of = {.lists = &lists, .places = places};
+    return kin_gpu_layout_bytes(name_lists, &of);
+}
+
+void kin_tree_gpu_lists_free(const kin_tree_gpu_solver *s, kin_tree_gpu_lists *lists)
+{
+    kin_gpu_free(s->on.gpu, lists->words);
+    *lists = (kin_tree_gpu_lists){0};
+}
+
+/* ---- Rows that ask --------------------------------------------------------------------------- */
+
+static void name_asked(kin_layout *layout, void *job)
+{
+    kin_tree_gpu_asked *a = job;
+    const uint64_t n = (uint64_t)a->count;
+    a->ids = a->listed ? kin_layout_array(layout, n, sizeof *a->ids) : NULL;
+    if (a->rounds) {
+        a->rounded = kin_layout_array(layout, n, (uint64_t)a->wide * sizeof *a->rounded);
+        a->lost = kin_layout_array(layout, n, sizeof *a->lost);
+    }
+    a->order = a->ordered ? kin_layout_array(layout, n, sizeof *a->order) : NULL;
+}
+
+/* Of so many in an order; what finding it takes of each is at most two words and a histogram. */
+static uint64_t asked_bytes(int64_t count, int32_t wide)
+{
+    enum { ORDER_BYTES = 24 };
+    kin_tree_gpu_asked a = {.count = count, .wide = wide, .rounds = true, .ordered = true};
+    return kin_size_add(kin_gpu_layout_bytes(name_asked, &a),
+                        kin_size_mul((uint64_t)count, ORDER_BYTES));
+}
+
+static kith_status checked(const kin_tree_gpu_solver *s, int error, const char *what)
+{
+    return kin_gpu_check(s->on.ctx, s->on.gpu, error, what);
+}
+
+static kith_status round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
+                              const kin_tree_gpu_asked *a)
+{
+    const kin_tree_gpu *tree = s->tree;
+    const kin_tree_gpu_round job = {.rows = *rows,
+                                    .ids = a->ids,
+                                    .count = a->count,
+                                    .wide = tree->wide,
+                                    .norm = tree->norm,
+                                    .scale = tree->scale,
+                                    .shift = tree->shift,
+                                    .out = a->rounded,
+                                    .lost = a->lost};
+    return checked(s, s->kernels->round(s->on.stream, &job), "rounding queries");
+}
+
+static kith_status order_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_asked *a)
+{
+    uint64_t bytes = 0;
+    kin_tree_gpu_order job = {
+        .tree = *s->tree, .rows = a->rounded, .count = a->count, .scratch_bytes = &bytes};
+    KIN_TRY(checked(s, s->kernels->order(s->on.stream, &job), "sizing the order of queries"));
+    KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, &job.scratch, bytes, 1, "sorting queries"));
+    job.order = a->order;
+    const kith_status status = checked(s, s->kernels->order(s->on.stream, &job), "sorting queries");
+    kin_gpu_free(s->on.gpu, job.scratch);
+    return status;
+}
+
+kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
+                             const uint32_t *ids, kin_tree_gpu_asked *a)
+{
+    kith_ctx *ctx = s->on.ctx;
+    kin_gpu *gpu = s->on.gpu;
+    a->listed = ids != NULL;
+    a->rounds = rows != NULL;
+    a->wide = s->tree->wide;
+    KIN_TRY(kin_gpu_layout_make(ctx, gpu, name_asked, a, "rows that ask", &a->block));
+    if (a->listed) {
+        KIN_TRY(kin_gpu_upload(ctx, gpu, a->ids, ids, (uint64_t)a->count * sizeof *ids));
+    }
+    if (a->rounds) {
+        KIN_TRY(round_rows(s, rows, a));
+    }
+    return a->ordered ? order_rows(s, a) : KITH_OK;
+}
+
+void kin_tree_gpu_asked_free(const kin_tree_gpu_solver *s, kin_tree_gpu_asked *a)
+{
+    kin_gpu_free(s->on.gpu, a->block);
+    *a = (kin_tree_gpu_asked){0};
 }
 
 /* ---- Stripes --------------------------------------------------------------------------------- */
@@ -53,10 +163,8 @@ static uint64_t stripe_bytes(const kith_matrix *queries, const kin_request *requ
                              int32_t capacity, uint32_t place, int64_t count)
 {
     const bool here = (place & KIN_FUSED_DATA_ON_DEVICE) != 0;
-    const uint64_t wide = (uint64_t)kin_round_up(queries->cols, KIN_TREE_GPU_WIDE);
-    const uint64_t a_query = (wide + 1) * sizeof(float) + sizeof(uint32_t) + ORDER_BYTES;
     const uint64_t rows = here ? 0 : kin_fused_ahead_bytes(queries, count);
-    const uint64_t own = kin_size_add(rows, kin_size_mul((uint64_t)count, a_query));
+    const uint64_t own = kin_size_add(rows, asked_bytes(count, kin_tree_gpu_wide(queries->cols)));
     return kin_size_add(kin_size_add(own, kin_tree_gpu_lists_bytes(count, capacity)),
                         kin_fused_answers_bytes(count, request->k));
 }

@@ -224,7 +224,8 @@ static void write_report(const run *r)
     (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(r->ctx->isa));
 }
 
-static kith_status search_stripes(run *r, bool may_decline, bool *declined)
+/* declined NULL: nothing is tried first. */
+static kith_status search_stripes(run *r, bool *declined)
 {
     kith_ctx *ctx = r->ctx;
     const kin_rows *rows = &r->asked->rows;
@@ -237,10 +238,10 @@ static kith_status search_stripes(run *r, bool may_decline, bool *declined)
                                       kin_min_i64(stripe, count - first), &r->sorted));
         const int64_t loaded = kin_clock_ns();
         r->packets = kin_ceil_div(r->sorted.count, KIN_PACKET);
-        if (first == 0 && may_decline) {
+        if (first == 0 && declined != NULL) {
             KIN_TRY(decide(r, true, declined));
         }
-        if (*declined) {
+        if (declined != NULL && *declined) {
             return KITH_OK;
         }
         KIN_TRY(kin_parallel(ctx, "screen", kin_ceil_div(r->packets, PACKETS_A_TASK), solve, r));
@@ -250,13 +251,13 @@ static kith_status search_stripes(run *r, bool may_decline, bool *declined)
     return KITH_OK;
 }
 
-static kith_status search(run *r, bool may_decline, kith_ranges *ranges, bool *declined)
+static kith_status search(run *r, kith_ranges *ranges, bool *declined)
 {
     kith_status status = KITH_OK;
     KIN_TRY(kin_hits_make(r->ctx, r->request, &r->corpus->groups, &r->asked->rows, &r->hits));
     KIN_TRY_GOTO(status, make_workers(r), done);
-    KIN_TRY_GOTO(status, search_stripes(r, may_decline, declined), done);
-    if (!*declined) {
+    KIN_TRY_GOTO(status, search_stripes(r, declined), done);
+    if (declined == NULL || !*declined) {
         const int64_t start = kin_clock_ns();
         KIN_TRY_GOTO(status, kin_hits_finish(&r->hits, ranges), done);
         r->ctx->report.seconds_rescore += kin_clock_since(start);
@@ -316,10 +317,9 @@ kith_status kin_tree_radius_search(kith_ctx *ctx, const kin_prepared *corpus, co
 {
     const kith_matrix *asked = queries != NULL ? queries : &corpus->rows.matrix;
     kin_prepared prepared;
-    bool declined = false;
     run r = {.ctx = ctx, .request = request, .corpus = corpus, .tree = tree, .step = 1};
     KIN_TRY(make_asked(&r, asked, queries == NULL, &prepared));
-    const kith_status status = search(&r, false, ranges, &declined);
+    const kith_status status = search(&r, ranges, NULL);
     kin_prepared_free(ctx, &prepared);
     return status;
 }
@@ -379,23 +379,23 @@ static kith_status foresee(const run *job, const kith_matrix *corpus, const kith
 }
 
 kith_status kin_tree_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                            const kin_radius_request *request, bool may_decline,
-                            kith_ranges *ranges, bool *declined)
+                            const kin_radius_request *request, kith_ranges *ranges, bool *declined)
 {
-    made m = {.tree = {0}};
     const kith_matrix *asked = queries != NULL ? queries : corpus;
     const kin_tree_cost cost = kin_tree_cost_radius(&request->distance, corpus->rows, asked->rows);
+    made m = {.tree = {0}};
     run r = {.ctx = ctx, .request = request, .cost = &cost, .step = 1};
-    *declined = false;
-    if (may_decline) {
-        KIN_TRY(foresee(&r, corpus, asked, declined));
+    bool declines = false;
+    if (declined != NULL) {
+        KIN_TRY(foresee(&r, corpus, asked, &declines));
+        *declined = declines;
     }
-    if (*declined) {
+    if (declines) {
         return KITH_OK;
     }
     kith_status status = make(&r, corpus, queries, &m);
     if (status == KITH_OK) {
-        status = search(&r, may_decline, ranges, declined);
+        status = search(&r, ranges, declined);
     }
     free_made(ctx, &m);
     return status;

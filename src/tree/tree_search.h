@@ -36,11 +36,10 @@ kin_plan kin_tree_search_plan(const kin_tree *tree, int64_t rows, const kith_mat
 /* ---- All within a radius (tree_radius.c) ----------------------------------------------------- */
 
 /* queries NULL: each point of the corpus against all of them. *ranges is all zero before; what it
- * got stays its own when this fails. may_decline: where a few packets say that all pairs are the
- * faster way, nothing is written and *declined is true. */
+ * got stays its own when this fails. Where a few packets say that all pairs are the faster way,
+ * nothing is written and *declined is true; declined NULL: nobody asks. */
 kith_status kin_tree_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                            const kin_radius_request *request, bool may_decline,
-                            kith_ranges *ranges, bool *declined);
+                            const kin_radius_request *request, kith_ranges *ranges, bool *declined);
 /* The same of a corpus whose tree stands. */
 kith_status kin_tree_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const kin_tree *tree,
                                    const kith_matrix *queries, const kin_radius_request *request,

@@ -95,77 +95,54 @@ bool kin_tree_gpu_worth_trying(const kith_matrix *corpus, const kith_matrix *que
 
 /* ---- Tree or all pairs: a small tree is asked ------------------------------------------------ */
 
-/* `count` rows, spread over `rows` of them or over the rows that are listed, on the device. */
-static kith_status spread(const kin_fused_device *on, const uint32_t *listed, int64_t rows,
-                          int64_t count, uint32_t **out)
+/* `count` rows, spread over `rows` of them or over the rows that are listed, are asked. */
+static kith_status ask_spread(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
+                              const uint32_t *listed, int64_t of, kin_tree_gpu_asked *a)
 {
-    const uint64_t bytes = (uint64_t)count * sizeof **out;
-    uint32_t *host = NULL;
-    KIN_TRY(kin_alloc(on->ctx, &host, bytes, 1, "rows of a sample"));
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t at = (int64_t)((unsigned __int128)i * (uint64_t)rows / (uint64_t)count);
-        host[i] = listed != NULL ? listed[at] : (uint32_t)at;
+    kith_ctx *ctx = s->on.ctx;
+    uint32_t *ids = NULL;
+    KIN_TRY(kin_alloc(ctx, &ids, (uint64_t)a->count, sizeof *ids, "rows of a sample"));
+    for (int64_t i = 0; i < a->count; i++) {
+        const int64_t at = (int64_t)((unsigned __int128)i * (uint64_t)of / (uint64_t)a->count);
+        ids[i] = listed != NULL ? listed[at] : (uint32_t)at;
     }
-    kith_status status = kin_gpu_alloc(on->ctx, on->gpu, out, bytes, 1, "rows of a sample");
-    if (status == KITH_OK) {
-        status = kin_gpu_upload(on->ctx, on->gpu, *out, host, bytes);
-    }
-    kin_free(on->ctx, host);
+    const kith_status status = kin_tree_gpu_ask(s, rows, ids, a);
+    kin_free(ctx, ids);
     return status;
 }
 
-/* The queries' part of a sample, in the order of its tree. */
-typedef struct asking {
-    uint32_t *ids;
-    uint32_t *order;
-    float *rounded;
-    float *lost;
-} asking;
-
-static kith_status make_asking(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
-                               int64_t count, asking *a)
+/* Places of rows that were asked in the order of the tree. */
+static kin_tree_gpu_places places_of(const kin_fused_rows *rows, const kin_tree_gpu_asked *a)
 {
-    KIN_TRY(spread(&s->on, NULL, rows->rows, count, &a->ids));
-    KIN_TRY(kin_tree_gpu_round_rows(s, rows, a->ids, count, &a->rounded, &a->lost));
-    return kin_tree_gpu_order_rows(s, a->rounded, count, &a->order);
-}
-
-static void free_asking(const kin_fused_device *on, asking *a)
-{
-    kin_gpu_free(on->gpu, a->order);
-    kin_gpu_free(on->gpu, a->lost);
-    kin_gpu_free(on->gpu, a->rounded);
-    kin_gpu_free(on->gpu, a->ids);
+    return (kin_tree_gpu_places){.rows = *rows,
+                                 .rounded = a->rounded,
+                                 .lost = a->lost,
+                                 .order = a->order,
+                                 .ids = a->order,
+                                 .count = a->count};
 }
 
 /* pairs: that a query looked at. */
 static kith_status walk_sample(kin_tree_gpu_solver *s, const kin_fused_rows *rows, double *pairs)
 {
-    asking a = {0};
+    kin_tree_gpu_asked a = {.ordered = true};
     kin_tree_gpu_lists lists = {0};
     int64_t lost = 0;
     kith_status status = KITH_OK;
     kin_tree_gpu_places places = {
         .rows = s->corpus->rows, .ids = s->tree->ids, .count = s->tree->blocks * KIN_TREE_LANES};
-    double asked = (double)s->tree->points;
+    double queries = (double)s->tree->points;
     if (rows != NULL) {
-        const int64_t count = kin_min_i64(SAMPLE, rows->rows);
-        KIN_TRY_GOTO(status, make_asking(s, rows, count, &a), done);
-        places = (kin_tree_gpu_places){.rows = *rows,
-                                       .rounded = a.rounded,
-                                       .lost = a.lost,
-                                       .order = a.order,
-                                       .ids = a.order,
-                                       .count = count};
-        asked = (double)count;
+        a.count = kin_min_i64(SAMPLE, rows->rows);
+        KIN_TRY_GOTO(status, ask_spread(s, rows, NULL, rows->rows, &a), done);
+        places = places_of(rows, &a);
+        queries = (double)a.count;
     }
-    KIN_TRY_GOTO(status,
-                 kin_tree_gpu_walk_places(s, &places, kin_tree_gpu_capacity(s), &lists, &lost),
-                 done);
-    *pairs = s->tally.pairs / asked;
+    KIN_TRY_GOTO(status, kin_tree_gpu_walk_places(s, &places, &lists, &lost), done);
+    *pairs = s->tally.pairs / queries;
 done:
     kin_tree_gpu_lists_free(s, &lists);
-    free_asking(&s->on, &a);
+    kin_tree_gpu_asked_free(s, &a);
     return status;
 }
 
@@ -175,7 +152,7 @@ static kith_status try_sample(searching *s, const kin_fused_rows *rows)
     const kin_groups *groups = &s->corpus.groups;
     const kin_tree_cost cost = cost_of(s, groups->count);
     const int64_t count = kin_min_i64(SAMPLE, groups->count);
-    uint32_t *ids = NULL;
+    kin_tree_gpu_asked points = {.count = count};
     double pairs = 0.0;
     kin_tree_gpu tree = {0};
     kin_tree_gpu_solver solver = {.on = s->on,
@@ -183,9 +160,10 @@ static kith_status try_sample(searching *s, const kin_fused_rows *rows)
                                   .corpus = &s->corpus,
                                   .wanted = (int32_t)kin_min_i64(wanted_ids(s), count)};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, spread(&s->on, groups->firsts, groups->count, count, &ids), done);
+    KIN_TRY_GOTO(status, ask_spread(&solver, NULL, groups->firsts, groups->count, &points), done);
     KIN_TRY_GOTO(status,
-                 kin_tree_gpu_make(&s->on, &s->corpus.rows, ids, count, s->request->distance.metric,
+                 kin_tree_gpu_make(&s->on, &s->corpus.rows, points.ids, count,
+                                   s->request->distance.metric,
                                    kin_tree_gpu_usual_leaf(s->corpus.rows.cols), &tree),
                  done);
     KIN_TRY_GOTO(status, kin_tree_gpu_solver_make(&solver), done);
@@ -194,7 +172,7 @@ static kith_status try_sample(searching *s, const kin_fused_rows *rows)
 done:
     kin_tree_gpu_solver_free(&solver);
     kin_tree_gpu_free(&s->on, &tree);
-    kin_gpu_free(s->on.gpu, ids);
+    kin_tree_gpu_asked_free(&solver, &points);
     return status;
 }
 
@@ -330,43 +308,24 @@ static kith_status graph(searching *s)
 
 /* ---- Search ---------------------------------------------------------------------------------- */
 
-/* Queries of a stripe, on the device. */
-typedef struct stripe {
-    kin_fused_prepared prepared;
-    float *rounded;
-    float *lost;
-    uint32_t *order;
-} stripe;
-
-static void free_stripe(const searching *s, stripe *q)
-{
-    kin_gpu_free(s->on.gpu, q->order);
-    kin_gpu_free(s->on.gpu, q->lost);
-    kin_gpu_free(s->on.gpu, q->rounded);
-    kin_fused_prepared_free(s->on.ctx, s->on.gpu, &q->prepared);
-}
-
-static kith_status solve_stripe(searching *s, stripe *q, int64_t first)
+static kith_status solve_stripe(searching *s, const kin_fused_prepared *prepared, int64_t first)
 {
     kin_fused_answers a;
-    const int64_t count = q->prepared.rows.rows;
+    const int64_t count = prepared->rows.rows;
     const kith_neighbors out = kin_fused_rows_of(s->out, first, count);
     const uint32_t *exclude = s->request->exclude != NULL ? s->request->exclude + first : NULL;
-    KIN_TRY(
-        kin_tree_gpu_round_rows(&s->solver, &q->prepared.rows, NULL, count, &q->rounded, &q->lost));
-    KIN_TRY(kin_tree_gpu_order_rows(&s->solver, q->rounded, count, &q->order));
-    const kin_tree_gpu_places places = {.rows = q->prepared.rows,
-                                        .rounded = q->rounded,
-                                        .lost = q->lost,
-                                        .order = q->order,
-                                        .ids = q->order,
-                                        .count = count};
-    KIN_TRY(answers_of(s, &q->prepared.groups, exclude, &out, false, &a));
-    kith_status status = kin_tree_gpu_solve(&s->solver, &a, &places);
+    kin_tree_gpu_asked asked = {.count = count, .ordered = true};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, kin_tree_gpu_ask(&s->solver, &prepared->rows, NULL, &asked), done);
+    KIN_TRY_GOTO(status, answers_of(s, &prepared->groups, exclude, &out, false, &a), done);
+    const kin_tree_gpu_places places = places_of(&prepared->rows, &asked);
+    status = kin_tree_gpu_solve(&s->solver, &a, &places);
     if (status == KITH_OK) {
         status = kin_fused_answers_finish(&a, &out, s->corpus_matrix->rows);
     }
     kin_fused_answers_free(&a);
+done:
+    kin_tree_gpu_asked_free(&s->solver, &asked);
     return status;
 }
 
@@ -375,19 +334,19 @@ static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_
     kin_fused_source source = source_of(arg);
     searching *s = arg;
     kith_ctx *ctx = s->on.ctx;
-    stripe q = {0};
+    kin_fused_prepared q = {0};
     kith_status status = KITH_OK;
     source.first = first;
     source.count = count;
-    KIN_TRY_GOTO(status, kin_fused_prepare_queries(&s->on, &source, NULL, &q.prepared), done);
-    note_preparation(ctx, &q.prepared);
+    KIN_TRY_GOTO(status, kin_fused_prepare_queries(&s->on, &source, NULL, &q), done);
+    note_preparation(ctx, &q);
     if (next > 0) {
         kin_fused_prepare_ahead(ctx, s->on.gpu, s->queries, first + count, next);
     }
     KIN_TRY_GOTO(status, solve_stripe(s, &q, first), done);
     status = kin_progress(ctx, "screen", (double)(first + count), (double)s->queries->rows);
 done:
-    free_stripe(s, &q);
+    kin_fused_prepared_free(ctx, s->on.gpu, &q);
     return status;
 }
 

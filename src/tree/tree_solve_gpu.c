@@ -51,74 +51,12 @@ void kin_tree_gpu_solver_free(kin_tree_gpu_solver *s)
     s->counters = NULL;
 }
 
-kith_status kin_tree_gpu_round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
-                                    const uint32_t *ids, int64_t count, float **rounded,
-                                    float **lost)
-{
-    const kin_tree_gpu *tree = s->tree;
-    const uint64_t n = (uint64_t)count;
-    KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, rounded, kin_size_mul(n, (uint64_t)tree->wide),
-                          sizeof **rounded, "rounded queries"));
-    KIN_TRY(
-        kin_gpu_alloc(s->on.ctx, s->on.gpu, lost, n, sizeof **lost, "what rounded queries lost"));
-    const kin_tree_gpu_round job = {.rows = *rows,
-                                    .ids = ids,
-                                    .count = count,
-                                    .wide = tree->wide,
-                                    .norm = tree->norm,
-                                    .scale = tree->scale,
-                                    .shift = tree->shift,
-                                    .out = *rounded,
-                                    .lost = *lost};
-    return checked(s, s->kernels->round(s->on.stream, &job), "rounding queries");
-}
-
-kith_status kin_tree_gpu_order_rows(const kin_tree_gpu_solver *s, const float *rounded,
-                                    int64_t count, uint32_t **order)
-{
-    uint64_t bytes = 0;
-    void *scratch = NULL;
-    kin_tree_gpu_order job = {
-        .tree = *s->tree, .rows = rounded, .count = count, .scratch_bytes = &bytes};
-    KIN_TRY(checked(s, s->kernels->order(s->on.stream, &job), "sizing the order of queries"));
-    KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, order, (uint64_t)count, sizeof **order,
-                          "the order of queries"));
-    KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, &scratch, bytes, 1, "sorting queries"));
-    job.order = *order;
-    job.scratch = scratch;
-    const kith_status status = checked(s, s->kernels->order(s->on.stream, &job), "sorting queries");
-    kin_gpu_free(s->on.gpu, scratch);
-    return status;
-}
-
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
 int32_t kin_tree_gpu_capacity(const kin_tree_gpu_solver *s)
 {
     return kin_tree_gpu_list_room(s->corpus->rows.dtype, s->wanted,
                                   s->kernels->walk_short(s->on.stream));
-}
-
-static kith_status make_lists(const kin_tree_gpu_solver *s, int64_t places, int32_t capacity,
-                              kin_tree_gpu_lists *lists)
-{
-    kith_ctx *ctx = s->on.ctx;
-    kin_gpu *gpu = s->on.gpu;
-    const uint64_t n = (uint64_t)kin_round_up(places, KIN_TREE_GPU_PACKET);
-    lists->wanted = s->wanted;
-    lists->capacity = capacity;
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &lists->words, kin_size_mul(n, (uint64_t)capacity),
-                          sizeof *lists->words, "candidate lists"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &lists->counts, n, sizeof *lists->counts, "candidate counts"));
-    return kin_gpu_alloc(ctx, gpu, &lists->lost, n, sizeof *lists->lost, "row flags");
-}
-
-void kin_tree_gpu_lists_free(const kin_tree_gpu_solver *s, kin_tree_gpu_lists *lists)
-{
-    kin_gpu_free(s->on.gpu, lists->lost);
-    kin_gpu_free(s->on.gpu, lists->counts);
-    kin_gpu_free(s->on.gpu, lists->words);
-    *lists = (kin_tree_gpu_lists){0};
 }
 
 /* Adds what a walk has counted to the tally, and clears it. */
@@ -157,9 +95,12 @@ static kith_status walk_slices(const kin_tree_gpu_solver *s, const kin_tree_gpu_
 }
 
 kith_status kin_tree_gpu_walk_places(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places,
-                                     int32_t capacity, kin_tree_gpu_lists *lists, int64_t *lost)
+                                     kin_tree_gpu_lists *lists, int64_t *lost)
 {
-    KIN_TRY(make_lists(s, places->count, capacity, lists));
+    *lists = (kin_tree_gpu_lists){.wanted = s->wanted,
+                                  .capacity = places->capacity != 0 ? places->capacity
+                                                                    : kin_tree_gpu_capacity(s)};
+    KIN_TRY(kin_tree_gpu_lists_make(s, places->count, lists));
     const kin_tree_gpu_walk job = {.tree = *s->tree,
                                    .rows = places->rounded,
                                    .row_lost = places->lost,
@@ -241,7 +182,7 @@ static kith_status finish_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
 
 /* Rows that lost something go to r. What fails leaves r as it was, and may be done again. */
 static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
-                               const kin_tree_gpu_places *places, int32_t capacity, rest *r)
+                               const kin_tree_gpu_places *places, rest *r)
 {
     kith_report *report = &s->on.ctx->report;
     int64_t start = kin_clock_ns();
@@ -251,7 +192,7 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
     int64_t lost = 0;
     const int64_t before = r->count;
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_tree_gpu_walk_places(s, places, capacity, &lists, &lost), done);
+    KIN_TRY_GOTO(status, kin_tree_gpu_walk_places(s, places, &lists, &lost), done);
     report->seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
     KIN_TRY_GOTO(status, kin_fused_delivery_make(a, places->count, s->wanted, &d), done);
@@ -272,40 +213,28 @@ done:
 /* Some rows of places, by ids in host memory. */
 static kith_status solve_part(kin_tree_gpu_solver *s, kin_fused_answers *a,
                               const kin_tree_gpu_places *places, const uint32_t *ids, int64_t count,
-                              int32_t capacity, rest *r)
+                              rest *r)
 {
-    const kin_fused_device *on = &s->on;
-    const uint64_t bytes = (uint64_t)count * sizeof *ids;
-    uint32_t *device_ids = NULL;
-    float *rounded = NULL;
-    float *lost = NULL;
+    const bool rounded = places->rounded != NULL;
+    kin_tree_gpu_asked asked = {.count = count};
     kin_tree_gpu_places part = *places;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_gpu_alloc(on->ctx, on->gpu, &device_ids, bytes, 1, "rows to solve"),
-                 done);
-    KIN_TRY_GOTO(status, kin_gpu_upload(on->ctx, on->gpu, device_ids, ids, bytes), done);
-    part.ids = device_ids;
-    part.order = device_ids;
+    kith_status status = kin_tree_gpu_ask(s, rounded ? NULL : &places->rows, ids, &asked);
+    part.ids = asked.ids;
+    part.order = rounded ? asked.ids : NULL;
+    part.rounded = rounded ? places->rounded : asked.rounded;
+    part.lost = rounded ? places->lost : asked.lost;
     part.count = count;
-    if (places->rounded == NULL) {
-        KIN_TRY_GOTO(status,
-                     kin_tree_gpu_round_rows(s, &places->rows, device_ids, count, &rounded, &lost),
-                     done);
-        part.rounded = rounded;
-        part.lost = lost;
-        part.order = NULL;
+    if (status == KITH_OK) {
+        status = solve_lists(s, a, &part, r);
     }
-    status = solve_lists(s, a, &part, capacity, r);
-done:
-    kin_gpu_free(on->gpu, lost);
-    kin_gpu_free(on->gpu, rounded);
-    kin_gpu_free(on->gpu, device_ids);
+    kin_tree_gpu_asked_free(s, &asked);
     return status;
 }
 
 /* Places that a quarter of the scope holds, lists and rounded rows. */
-static int64_t part_of(const kin_tree_gpu_solver *s, int32_t capacity)
+static int64_t part_of(const kin_tree_gpu_solver *s, const kin_tree_gpu_places *places)
 {
+    const int32_t capacity = places->capacity != 0 ? places->capacity : kin_tree_gpu_capacity(s);
     const uint64_t a_place =
         kin_tree_gpu_lists_bytes(KIN_TREE_GPU_PACKET, capacity) / KIN_TREE_GPU_PACKET +
         ((uint64_t)s->tree->wide + 2) * sizeof(float) +
@@ -318,12 +247,12 @@ static int64_t part_of(const kin_tree_gpu_solver *s, int32_t capacity)
 /* As many at a time as fit; halved where memory ends. */
 static kith_status solve_parts(kin_tree_gpu_solver *s, kin_fused_answers *a,
                                const kin_tree_gpu_places *places, const uint32_t *ids,
-                               int64_t count, int32_t capacity, rest *r)
+                               int64_t count, rest *r)
 {
-    int64_t most = part_of(s, capacity);
+    int64_t most = part_of(s, places);
     for (int64_t first = 0; first < count;) {
         const int64_t part = kin_min_i64(most, count - first);
-        const kith_status status = solve_part(s, a, places, ids + first, part, capacity, r);
+        const kith_status status = solve_part(s, a, places, ids + first, part, r);
         if (status == KITH_E_DEVICE_MEMORY && part > LEAST_PLACES) {
             kin_forgive(s->on.ctx);
             kin_gpu_trim(s->on.gpu);
@@ -350,19 +279,21 @@ static int32_t room_of(const kin_tree_gpu_solver *s, int attempt)
 /* In the end by canonical keys of all pairs, so this always ends; also where memory is too short
  * for lists with more room. */
 static kith_status solve_rest(kin_tree_gpu_solver *s, kin_fused_answers *a,
-                              const kin_tree_gpu_places *places, int32_t capacity, rest *r)
+                              const kin_tree_gpu_places *places, rest *r)
 {
     kith_ctx *ctx = s->on.ctx;
+    kin_tree_gpu_places again = *places;
     kith_status status = KITH_OK;
+    again.capacity = kin_tree_gpu_capacity(s);
     s->tally.reruns += (double)r->count;
     for (int attempt = 0; attempt < TRIES && r->count > 0 && status == KITH_OK; attempt++) {
         const int32_t room = room_of(s, attempt);
         rest next = {0};
-        if (room <= capacity) {
+        if (room <= again.capacity) {
             continue;
         }
-        status = solve_parts(s, a, places, r->ids, r->count, room, &next);
-        capacity = room;
+        again.capacity = room;
+        status = solve_parts(s, a, &again, r->ids, r->count, &next);
         rest *old = status == KITH_OK ? r : &next;
         kin_free(ctx, old->ids);
         if (status == KITH_OK) {
@@ -383,11 +314,10 @@ static kith_status solve_rest(kin_tree_gpu_solver *s, kin_fused_answers *a,
 kith_status kin_tree_gpu_solve(kin_tree_gpu_solver *s, kin_fused_answers *a,
                                const kin_tree_gpu_places *places)
 {
-    const int32_t capacity = kin_tree_gpu_capacity(s);
     rest r = {0};
-    kith_status status = solve_lists(s, a, places, capacity, &r);
+    kith_status status = solve_lists(s, a, places, &r);
     if (status == KITH_OK) {
-        status = solve_rest(s, a, places, capacity, &r);
+        status = solve_rest(s, a, places, &r);
     }
     kin_free(s->on.ctx, r.ids);
     return status;
@@ -397,11 +327,10 @@ kith_status kin_tree_gpu_solve_ids(kin_tree_gpu_solver *s, kin_fused_answers *a,
                                    const kin_tree_gpu_places *places, const uint32_t *ids,
                                    int64_t count)
 {
-    const int32_t capacity = kin_tree_gpu_capacity(s);
     rest r = {0};
-    kith_status status = solve_parts(s, a, places, ids, count, capacity, &r);
+    kith_status status = solve_parts(s, a, places, ids, count, &r);
     if (status == KITH_OK) {
-        status = solve_rest(s, a, places, capacity, &r);
+        status = solve_rest(s, a, places, &r);
     }
     kin_free(s->on.ctx, r.ids);
     return status;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The driver of the tree on a GPU, on a device that is host memory: the processor's bytes for
  * graphs and searches, equal rows, excluded ids, lists that lose something, in every budget; a copy
- * that fails, a call that is cancelled, a bad value leave nothing behind. What a sample decides. */
+ * that fails, a call that is cancelled, a bad value leave nothing behind. What a sample decides. A
+ * tree takes the memory of its plan. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,6 +20,7 @@
 #include "support/support_trees.h"
 #include "tree/tree_gpu.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,12 +219,54 @@ static void choices(void **state)
     printf("few points, many columns, samples that look at everything, no room: all pairs\n");
 }
 
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* A tree in the memory that its plan says, and while it is made in no more. */
+static void tree_as_planned(int64_t points, int32_t cols, int64_t leaf_points)
+{
+    kith_ctx *ctx = test_progress_ctx();
+    kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
+    test_rows rows = test_trees_rows(KITH_F32, points, cols, SHAPE_GAUSS, 12);
+    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
+    const kin_fused_rows given = {.data = rows.matrix.data,
+                                  .rows = points,
+                                  .stride_bytes = cols * (int64_t)sizeof(float),
+                                  .cols = cols,
+                                  .dtype = KITH_F32,
+                                  .metric = KITH_EUCLIDEAN};
+    kin_tree_gpu tree;
+    assert_int_equal(
+        kin_tree_gpu_make(&on, &given, NULL, points, KITH_EUCLIDEAN, leaf_points, &tree), KITH_OK);
+    printf("%" PRId64 " x %d: %" PRIu64 " bytes, %" PRIu64 " at the peak; planned %" PRIu64 "\n",
+           points, cols, gpu->held, gpu->peak, kin_tree_gpu_peak_bytes(points, cols, leaf_points));
+    assert_int_equal(gpu->held, kin_tree_gpu_bytes(points, cols, leaf_points));
+    assert_true(gpu->peak <= kin_tree_gpu_peak_bytes(points, cols, leaf_points));
+    kin_tree_gpu_free(&on, &tree);
+    assert_int_equal(gpu->held, 0);
+    test_rows_free(&rows);
+    kin_gpu_close(ctx, gpu);
+    test_fake_gpu_is_empty();
+    kith_ctx_free(ctx);
+}
+
+static void trees_as_planned(void **state)
+{
+    (void)state;
+    for (int32_t cols = 1; cols <= 32; cols += cols < 4 ? 1 : 7) {
+        tree_as_planned(1, cols, 1);
+        tree_as_planned(900, cols, 8);
+        tree_as_planned(30000, cols, 64);
+    }
+    tree_as_planned(70000, 6, 64);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bytes),
         cmocka_unit_test(failures),
         cmocka_unit_test(choices),
+        cmocka_unit_test(trees_as_planned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
