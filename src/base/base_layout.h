@@ -40,6 +40,7 @@ typedef struct kin_layout {
 typedef void kin_layout_names(kin_layout *layout, void *job);
 
 /* count items of item_bytes, aligned to 64 bytes; NULL when dry. Contents are undefined, or zeros.
+ * An array of no items has an address, too: where NULL tells that there is none, it is not named.
  */
 void *kin_layout_array(kin_layout *layout, uint64_t count, uint64_t item_bytes);
 void *kin_layout_zeros(kin_layout *layout, uint64_t count, uint64_t item_bytes);

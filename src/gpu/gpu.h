@@ -80,7 +80,8 @@ kith_status kin_gpu_alloc(kith_ctx *ctx, kin_gpu *gpu, void *out, uint64_t count
 /* Accepts NULL. The block may be used again by later work of the stream at once. */
 void kin_gpu_free(kin_gpu *gpu, void *address);
 /* All arrays that a layout names, in one block that one kin_gpu_free gives back; where it fails,
- * *out and the pointers are NULL; nothing named is no block. `what`: in the message. */
+ * *out and the pointers are NULL. Where no array has an item there is no block, and they are, too.
+ * `what`: in the message. */
 kith_status kin_gpu_layout_make(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names *names, void *job,
                                 const char *what, void **out);
 /* What that block is asked for with, from a dry run: for plans. */

@@ -303,11 +303,12 @@ static void layouts(void)
     EXPECT(kin_gpu_layout_make(ctx, gpu, name_arrays, &a, "some arrays", &block) == KITH_OK);
     EXPECT((void *)a.bytes == block && (uint8_t *)a.numbers == a.bytes + 512);
     EXPECT((uint8_t *)a.last == a.bytes + 512 + 2560 && gpu->held == 3584);
+    EXPECT((uint8_t *)a.none == (uint8_t *)a.last); /* no items, and an address */
     EXPECT(stub_value("stub_allocations") == 1);
     kin_gpu_free(gpu, block);
     EXPECT(gpu->held == 0);
     EXPECT(kin_gpu_layout_make(ctx, gpu, name_nothing, &a, "nothing", &block) == KITH_OK);
-    EXPECT(block == NULL && gpu->held == 0);
+    EXPECT(block == NULL && a.none == NULL && gpu->held == 0);
 
     test_arrays large = {.count = UINT64_MAX / 4};
     EXPECT(kin_gpu_layout_bytes(name_arrays, &large) == UINT64_MAX);

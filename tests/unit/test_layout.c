@@ -88,6 +88,25 @@ static void arrays_stand_apart(void **state)
     printf("twelve arrays in one block: at 64 bytes each, none in another, gone at once\n");
 }
 
+static void empty_arrays_have_addresses(void **state)
+{
+    (void)state;
+    kith_ctx *ctx = context(0);
+    job j = {.counts = {0}};
+    kin_layout dry = {.block = NULL};
+    name_arrays(&dry, &j);
+    assert_null(j.bytes[0]);
+    assert_int_equal(kin_layout_make(ctx, name_arrays, &j, "a test", &j.block), KITH_OK);
+    for (int i = 0; i < MOST; i++) {
+        assert_non_null(j.bytes[i]);
+    }
+    assert_non_null(j.parts);
+    kin_free(ctx, j.block);
+    assert_int_equal(held(ctx), 0);
+    kith_ctx_free(ctx);
+    printf("arrays of no items have addresses\n");
+}
+
 static void plans_are_what_is_held(void **state)
 {
     (void)state;
@@ -156,9 +175,8 @@ static void a_red_zone_is_watched(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_stand_apart),
-        cmocka_unit_test(plans_are_what_is_held),
-        cmocka_unit_test(too_much_is_refused),
+        cmocka_unit_test(arrays_stand_apart),     cmocka_unit_test(empty_arrays_have_addresses),
+        cmocka_unit_test(plans_are_what_is_held), cmocka_unit_test(too_much_is_refused),
         cmocka_unit_test(a_red_zone_is_watched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
