@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Names, aliases and properties of metrics and dtypes. */
+ * Names, aliases and properties of metrics, dtypes and levels of instructions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "host/host_cpu.h"
 #include "metric/metric.h"
 
 #include <stdio.h>
@@ -67,6 +68,8 @@ static void traits_hold(void **state)
         assert_true(t->key_scale == (angle ? 0.5 : 1.0));
         assert_int_equal(t->symmetric, metric != KITH_KL && metric != KITH_CUSTOM);
         assert_int_equal(t->nonnegative, metric == KITH_CHI2 || metric == KITH_KL);
+        assert_int_equal(t->below_zero, metric == KITH_INNER_PRODUCT || metric == KITH_KL ||
+                                            metric == KITH_CUSTOM);
         assert_int_equal(t->screen, distance                       ? KIN_SCREEN_DISTANCE
                                     : metric == KITH_INNER_PRODUCT ? KIN_SCREEN_PRODUCT
                                                                    : KIN_SCREEN_DIRECT);
@@ -87,13 +90,36 @@ static void dtypes(void **state)
     printf("dtypes have their names and sizes\n");
 }
 
+static void bodies_are_picked(void **state)
+{
+    static const int portable, avx2, vnni, avx512, amx;
+    const void *const some[KIN_ISA_COUNT] = {
+        [KIN_ISA_PORTABLE] = &portable, [KIN_ISA_AVX2] = &avx2, [KIN_ISA_AVX512] = &avx512};
+    const void *const more[KIN_ISA_COUNT] = {
+        [KIN_ISA_PORTABLE] = &portable, [KIN_ISA_AVX2VNNI] = &vnni, [KIN_ISA_AMX] = &amx};
+    const void *const one[KIN_ISA_COUNT] = {[KIN_ISA_PORTABLE] = &portable};
+    const void *const picked[KIN_ISA_COUNT][2] = {
+        [KIN_ISA_PORTABLE] = {&portable, &portable}, [KIN_ISA_AVX2] = {&avx2, &portable},
+        [KIN_ISA_AVX2VNNI] = {&avx2, &vnni},         [KIN_ISA_AVX512] = {&avx512, &portable},
+        [KIN_ISA_AVX512VNNI] = {&avx512, &portable}, [KIN_ISA_AMX] = {&avx512, &amx}};
+    (void)state;
+    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
+        kin_isa parsed = KIN_ISA_COUNT;
+        assert_true(kin_isa_parse(kin_isa_name((kin_isa)isa), &parsed));
+        assert_int_equal(parsed, isa);
+        assert_ptr_equal(kin_isa_pick((kin_isa)isa, some), picked[isa][0]);
+        assert_ptr_equal(kin_isa_pick((kin_isa)isa, more), picked[isa][1]);
+        assert_ptr_equal(kin_isa_pick((kin_isa)isa, one), &portable);
+    }
+    printf("each level takes the widest body that is part of it\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_round_trip),
-        cmocka_unit_test(aliases_are_known),
-        cmocka_unit_test(traits_hold),
-        cmocka_unit_test(dtypes),
+        cmocka_unit_test(names_round_trip),  cmocka_unit_test(aliases_are_known),
+        cmocka_unit_test(traits_hold),       cmocka_unit_test(dtypes),
+        cmocka_unit_test(bodies_are_picked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
