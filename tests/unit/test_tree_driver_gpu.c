@@ -78,7 +78,7 @@ static void with_budget(tally *t, const test_job *job, const kith_neighbors *wan
     t->cases += 1;
     if (status == KITH_E_DEVICE_MEMORY && budget < PLENTY) {
         t->lacking += 1;
-        assert_non_null(strstr(kith_ctx_detail(ctx), "exact"));
+        assert_non_null(strstr(kith_ctx_detail(ctx), "compare all pairs"));
     } else if (status != KITH_OK) {
         fail_msg("%s: %s", job->name, kith_ctx_detail(ctx));
     } else {
