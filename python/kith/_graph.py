@@ -44,7 +44,7 @@ class Graph:
     metric : str or None
         None: a file does not say it.
     exact : bool or None
-        True: certified. False: approximate. None: it is not known.
+        True: certified. False: approximate. None: it is not known, as of lists that a radius cut.
     fingerprint : kith.Fingerprint or None
         Of the points. A file is certified of stated points alone: where they are not known, it is
         not known whether it is exact.
@@ -72,6 +72,8 @@ class Graph:
         if not (number or own):
             raise ValueError("metric is needed: arrays do not say by which one they were found")
         exact = None if known is None else known.exact
+        if exact and (ids == s.ID_NONE).any():
+            exact = None  # a radius cut these lists, and a graph does not know which
         points = None if known is None else known.fingerprint
         rows = int(table.rows) if points is None else points.rows
         rows = rows if n_points is None else whole(n_points, "n_points")

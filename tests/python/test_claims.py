@@ -188,6 +188,16 @@ class Claims(unittest.TestCase):
                 self.assertIn("different neighbours", str(error))
         self.assertIn("lists are not the exact ones, the first of row 0", str(said[0].message))
 
+    def test_lists_that_a_radius_cut_are_certified_in_no_file(self):
+        near = kith.knn_graph(X, K, radius=float(np.median(kith.knn_graph(X, K).distances)))
+        self.assertTrue((near.indices == -1).any())
+        self.assertIsNone(kith.Graph(near).exact)
+        whole = kith.knn_graph(X, K, radius=1e6)
+        with tempfile.TemporaryDirectory() as folder:
+            for graph, exact in ((near, None), (whole, True)):
+                kith.Graph(graph).save(f"{folder}/g.kith")
+                self.assertIs(kith.Graph.load(f"{folder}/g.kith").exact, exact)
+
 
 if __name__ == "__main__":
     unittest.main()
