@@ -7,7 +7,8 @@
 #include "engine/engine_call.h"
 #include "engine/engine_exact.h"
 #include "exact/exact_store.h"
-#include "tree/tree.h"
+#include "host/host_clock.h"
+#include "tree/tree_search.h"
 
 enum { USUAL_K = 10 };
 /* Queries that a corpus is thought to be made for, where "auto" decides where it lives. */
@@ -64,7 +65,7 @@ void kin_corpus_leave(kith_ctx *ctx, const kith_corpus *corpus)
     kin_guard_leave(corpus->guard);
 }
 
-/* ---- Made, opened, freed -------------------------------------------------------------------- */
+/* ---- Allocated, freed ----------------------------------------------------------------------- */
 
 /* An empty one. */
 static kith_status allocate(kith_ctx *own, kith_corpus **out)
@@ -116,6 +117,61 @@ void kith_corpus_free(kith_corpus *corpus)
     }
 }
 
+/* ---- A tree --------------------------------------------------------------------------------- */
+
+static kith_status refuse_gpu(kith_ctx *ctx)
+{
+    return ctx->device == KIN_DEVICE_CUDA
+               ? kin_fail(ctx, KITH_E_UNSUPPORTED,
+                          "a prepared tree is the processor's, and the device is cuda (use auto or "
+                          "cpu; or search the points themselves)")
+               : KITH_OK;
+}
+
+static kith_status grow_tree(kith_ctx *ctx, int64_t leaf_points, kith_corpus *corpus)
+{
+    const kin_prepared *prepared = &corpus->prepared;
+    const int64_t start = kin_clock_ns();
+    KIN_TRY(kin_tree_make(ctx, prepared, leaf_points, &corpus->tree));
+    ctx->report.seconds_check = prepared->seconds_check;
+    ctx->report.seconds_prepare = prepared->seconds_prepare + kin_clock_since(start);
+    ctx->report.distinct_rows = prepared->groups.count;
+    return KITH_OK;
+}
+
+static kith_status make_tree(kith_ctx *ctx, const kith_matrix *points, const kin_distance *distance,
+                             int32_t height, kith_corpus *corpus)
+{
+    const kin_request request = {.distance = *distance, .method = KITH_METHOD_TREE};
+    KIN_TRY(refuse_gpu(ctx));
+    KIN_TRY(kin_method_check(ctx, &request));
+    KIN_TRY(kin_method_check_height(ctx, height, points->rows));
+    corpus->has_tree = true;
+    KIN_TRY(kin_prepare_rows(ctx, points, distance, "points", 0, &corpus->prepared));
+    return grow_tree(
+        ctx, kin_tree_leaf_points_of(points->cols, corpus->prepared.groups.count, height), corpus);
+}
+
+/* Of corpus->container. */
+static kith_status open_tree(kith_ctx *ctx, const char *path, const kith_matrix *points,
+                             const kin_distance *distance, kith_corpus *corpus)
+{
+    bool usable = false;
+    KIN_TRY(refuse_gpu(ctx));
+    corpus->has_tree = true;
+    corpus->views = true; /* whatever there is of it on failure */
+    corpus->prepared = (kin_prepared){.rows.matrix = *points, .distance = *distance};
+    KIN_TRY(kin_tree_store_view(ctx, corpus->container, &corpus->prepared, &corpus->tree, &usable));
+    corpus->views = usable;
+    if (usable) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_prepare_rows(ctx, points, distance, path, 0, &corpus->prepared));
+    return grow_tree(ctx, corpus->tree.leaf_points, corpus);
+}
+
+/* ---- All pairs ------------------------------------------------------------------------------ */
+
 static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
                                   const char *name, const kin_distance *distance,
                                   kith_corpus *corpus)
@@ -129,10 +185,18 @@ static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix
 }
 
 /* Equal types on both sides are what a corpus of bytes waits for. */
+static kith_status prepare(kith_ctx *ctx, const kith_matrix *points, const char *name,
+                           const kin_distance *distance, kin_prepared *prepared)
+{
+    const kin_knn_job job = {
+        .corpus = *points, .queries = *points, .request = {.distance = *distance, .k = USUAL_K}};
+    return kin_engine_prepare(ctx, &job, name, prepared);
+}
+
 static kith_status prepare_on_cpu(kith_ctx *ctx, const kith_matrix *points, const char *name,
                                   const kin_distance *distance, kith_corpus *corpus)
 {
-    KIN_TRY(kin_engine_prepare(ctx, points, name, distance, points, USUAL_K, &corpus->prepared));
+    KIN_TRY(prepare(ctx, points, name, distance, &corpus->prepared));
     ctx->report.seconds_check = corpus->prepared.seconds_check;
     ctx->report.seconds_prepare = corpus->prepared.seconds_prepare;
     return KITH_OK;
@@ -162,7 +226,7 @@ static kith_status create(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY(kin_check_matrix(ctx, points, "points", &matrix));
     KIN_TRY(kin_check_metric(ctx, params->metric, NULL, NULL, matrix.cols, &distance));
     if (params->method == KITH_METHOD_TREE) {
-        return kin_corpus_make_tree(ctx, &matrix, "points", &distance, params->tree_height, corpus);
+        return make_tree(ctx, &matrix, &distance, params->tree_height, corpus);
     }
     bool done = false;
     KIN_TRY(try_gpu(ctx, &matrix, "points", &distance, corpus, &done));
@@ -180,7 +244,7 @@ static kith_status open_file(kith_ctx *ctx, const char *path, kith_corpus *corpu
     KIN_TRY(kin_check_matrix(ctx, &points, path, &checked));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, checked.cols, &distance));
     if (kin_container_get_header(corpus->container)->kind == KITH_KIND_TREE) {
-        return kin_corpus_open_tree(ctx, path, &checked, &distance, corpus);
+        return open_tree(ctx, path, &checked, &distance, corpus);
     }
     bool done = false;
     bool usable = false;
@@ -190,8 +254,8 @@ static kith_status open_file(kith_ctx *ctx, const char *path, kith_corpus *corpu
     }
     if (kin_exact_screens(&distance)) {
         corpus->views = true; /* whatever there is of it on failure */
-        KIN_TRY(kin_store_view(ctx, path, corpus->container, &checked, &distance, &corpus->prepared,
-                               &usable));
+        corpus->prepared = (kin_prepared){.rows.matrix = checked, .distance = distance};
+        KIN_TRY(kin_store_view(ctx, corpus->container, &corpus->prepared, &usable));
     }
     corpus->views = usable;
     return usable ? KITH_OK : prepare_on_cpu(ctx, &checked, path, &distance, corpus);
@@ -326,7 +390,7 @@ static kith_status save(kith_ctx *ctx, const kith_corpus *corpus, const char *pa
     const kith_matrix *points = &corpus->prepared.rows.matrix;
     kin_distance distance = corpus->prepared.distance;
     distance.isa = ctx->isa;
-    KIN_TRY(kin_engine_prepare(ctx, points, "points", &distance, points, USUAL_K, &prepared));
+    KIN_TRY(prepare(ctx, points, "points", &distance, &prepared));
     const kith_status status = kin_store_save(ctx, path, &prepared);
     kin_prepared_free(ctx, &prepared);
     return status;
@@ -380,12 +444,40 @@ kith_status kin_corpus_check_search(kith_ctx *ctx, const kith_corpus *corpus,
     return kin_corpus_check_metric(ctx, corpus, params->metric);
 }
 
+static kith_status check_tree_request(kith_ctx *ctx, kin_request *request)
+{
+    KIN_TRY(refuse_gpu(ctx));
+    if (request->tree_height != 0) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
+                           "is %d, and the corpus has its tree already (leave it out)",
+                           (int)request->tree_height);
+    }
+    if (request->method == KITH_METHOD_EXACT) {
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                           "is exact, and the corpus is prepared as a tree (use auto or tree; or "
+                           "search its points themselves)");
+    }
+    request->method = KITH_METHOD_TREE;
+    return kin_method_check(ctx, request);
+}
+
+kith_status kin_corpus_check_method(kith_ctx *ctx, const kith_corpus *corpus, kin_request *request)
+{
+    return corpus->has_tree
+               ? check_tree_request(ctx, request)
+               : kin_method_refuse_tree(ctx, request,
+                                        "this corpus was prepared without one, its points may be "
+                                        "searched");
+}
+
 static kith_status solve(kith_ctx *ctx, const kith_corpus *corpus, kin_knn_job *job,
                          const kith_neighbors *out)
 {
     KIN_TRY(kin_corpus_check_method(ctx, corpus, &job->request));
     if (corpus->has_tree) {
-        return kin_corpus_search_tree(ctx, corpus, job, out);
+        bool declined = false;
+        return kin_tree_search(ctx, &corpus->prepared, &corpus->tree, &job->queries, &job->request,
+                               out, &declined);
     }
     if (corpus->fused != NULL) {
         return search_on_gpu(ctx, corpus, job, out);
@@ -398,11 +490,11 @@ static kith_status search(kith_ctx *ctx, const kith_corpus *corpus, const kith_m
                           const kith_search_params *given, const kith_neighbors *out)
 {
     kith_search_params params;
-    kin_knn_job job;
+    kin_knn_job job = {.corpus = corpus->prepared.rows.matrix,
+                       .request.distance = corpus->prepared.distance};
     kin_limit limit;
     KIN_TRY(kin_corpus_check_search(ctx, corpus, given, &params));
-    KIN_TRY(kin_api_check_queries(ctx, &corpus->prepared.rows.matrix, &corpus->prepared.distance,
-                                  queries, &params, out, &job));
+    KIN_TRY(kin_api_check_queries(ctx, queries, &params, out, &job));
     KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
     return kin_limit_end(&limit, solve(ctx, corpus, &job, &limit.out));
 }

@@ -47,14 +47,6 @@ kith_status kin_corpus_call_end(kin_corpus_call *call, kith_status status);
 kith_status kin_corpus_enter(kith_ctx *ctx, const kith_corpus *corpus);
 void kin_corpus_leave(kith_ctx *ctx, const kith_corpus *corpus);
 
-/* Of checked points, `name` in messages. height: what kith_corpus_params says. */
-kith_status kin_corpus_make_tree(kith_ctx *ctx, const kith_matrix *points, const char *name,
-                                 const kin_distance *distance, int32_t height, kith_corpus *corpus);
-/* From corpus->container, of the points that lie in it. */
-kith_status kin_corpus_open_tree(kith_ctx *ctx, const char *path, const kith_matrix *points,
-                                 const kin_distance *distance, kith_corpus *corpus);
-kith_status kin_corpus_search_tree(kith_ctx *ctx, const kith_corpus *corpus, const kin_knn_job *job,
-                                   const kith_neighbors *out);
 /* The corpus' GPU for this thread, until kin_device_leave. */
 void kin_corpus_enter_gpu(const kith_corpus *corpus);
 

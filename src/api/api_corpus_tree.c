@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Corpora with a tree: made, opened, searched, planned, and changed. */
+ * Corpora with a tree: what a search will take, and rows that come and go. */
 #include "api/api_check.h"
 #include "api/api_corpus.h"
 #include "base/base_mem.h"
@@ -8,7 +8,6 @@
 #include "engine/engine_call.h"
 #include "engine/engine_exact.h"
 #include "engine/engine_job.h"
-#include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "tree/tree.h"
 #include "tree/tree_search.h"
@@ -16,95 +15,6 @@
 #include <stdio.h>
 
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
-
-static kith_status refuse_gpu(kith_ctx *ctx)
-{
-    return ctx->device == KIN_DEVICE_CUDA
-               ? kin_fail(ctx, KITH_E_UNSUPPORTED,
-                          "a prepared tree is the processor's, and the device is cuda (use auto or "
-                          "cpu; or search the points themselves)")
-               : KITH_OK;
-}
-
-/* ---- Made, opened --------------------------------------------------------------------------- */
-
-static kith_status make_tree(kith_ctx *ctx, const kith_matrix *points, const char *name,
-                             const kin_distance *distance, int64_t leaf_points, int32_t height,
-                             kith_corpus *corpus)
-{
-    kin_prepared *prepared = &corpus->prepared;
-    corpus->has_tree = true;
-    KIN_TRY(kin_prepare_rows(ctx, points, distance, name, false, false, prepared));
-    if (leaf_points == 0) {
-        leaf_points = kin_tree_leaf_points_of(points->cols, prepared->groups.count, height);
-    }
-    const int64_t start = kin_clock_ns();
-    KIN_TRY(kin_tree_make(ctx, prepared, leaf_points, &corpus->tree));
-    ctx->report.seconds_check = prepared->seconds_check;
-    ctx->report.seconds_prepare = prepared->seconds_prepare + kin_clock_since(start);
-    ctx->report.distinct_rows = prepared->groups.count;
-    return KITH_OK;
-}
-
-kith_status kin_corpus_make_tree(kith_ctx *ctx, const kith_matrix *points, const char *name,
-                                 const kin_distance *distance, int32_t height, kith_corpus *corpus)
-{
-    const kin_request request = {.distance = *distance, .method = KITH_METHOD_TREE};
-    KIN_TRY(refuse_gpu(ctx));
-    KIN_TRY(kin_method_check(ctx, &request));
-    KIN_TRY(kin_method_check_height(ctx, height, points->rows));
-    return make_tree(ctx, points, name, distance, 0, height, corpus);
-}
-
-kith_status kin_corpus_open_tree(kith_ctx *ctx, const char *path, const kith_matrix *points,
-                                 const kin_distance *distance, kith_corpus *corpus)
-{
-    bool usable = false;
-    int64_t leaf_points = 0;
-    KIN_TRY(refuse_gpu(ctx));
-    corpus->views = true; /* whatever there is of it on failure */
-    KIN_TRY(kin_tree_store_view(ctx, path, corpus->container, points, distance, &corpus->prepared,
-                                &corpus->tree, &leaf_points, &usable));
-    corpus->views = usable;
-    corpus->has_tree = true;
-    return usable ? KITH_OK : make_tree(ctx, points, path, distance, leaf_points, 0, corpus);
-}
-
-/* ---- Searched ------------------------------------------------------------------------------- */
-
-static kith_status check_tree_request(kith_ctx *ctx, kin_request *request)
-{
-    KIN_TRY(refuse_gpu(ctx));
-    if (request->tree_height != 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
-                           "is %d, and the corpus has its tree already (leave it out)",
-                           (int)request->tree_height);
-    }
-    if (request->method == KITH_METHOD_EXACT) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                           "is exact, and the corpus is prepared as a tree (use auto or tree; or "
-                           "search its points themselves)");
-    }
-    request->method = KITH_METHOD_TREE;
-    return kin_method_check(ctx, request);
-}
-
-kith_status kin_corpus_check_method(kith_ctx *ctx, const kith_corpus *corpus, kin_request *request)
-{
-    return corpus->has_tree
-               ? check_tree_request(ctx, request)
-               : kin_method_refuse_tree(ctx, request,
-                                        "this corpus was prepared without one, its points may be "
-                                        "searched");
-}
-
-kith_status kin_corpus_search_tree(kith_ctx *ctx, const kith_corpus *corpus, const kin_knn_job *job,
-                                   const kith_neighbors *out)
-{
-    bool declined = false;
-    return kin_tree_search(ctx, &corpus->prepared, &corpus->tree, &job->queries, &job->request, out,
-                           &declined);
-}
 
 /* ---- Planned -------------------------------------------------------------------------------- */
 
@@ -118,7 +28,8 @@ static kith_status plan(kith_ctx *ctx, const kith_corpus *corpus, const kith_mat
                         const kith_search_params *given, kith_plan *out)
 {
     kith_search_params params;
-    kin_knn_job job;
+    kin_knn_job job = {.corpus = corpus->prepared.rows.matrix,
+                       .request.distance = corpus->prepared.distance};
     if (out == NULL || out->struct_size < sizeof out->struct_size) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("plan"),
                            "is NULL or its struct_size is not set (to sizeof(kith_plan))");
@@ -128,16 +39,14 @@ static kith_status plan(kith_ctx *ctx, const kith_corpus *corpus, const kith_mat
         return fail_treeless(ctx);
     }
     const kith_neighbors shape = {.rows = queries != NULL ? queries->rows : 0, .k = params.k};
-    KIN_TRY(kin_api_check_queries(ctx, &corpus->prepared.rows.matrix, &corpus->prepared.distance,
-                                  queries, &params, &shape, &job));
-    KIN_TRY(check_tree_request(ctx, &job.request));
+    KIN_TRY(kin_api_check_queries(ctx, queries, &params, &shape, &job));
+    KIN_TRY(kin_corpus_check_method(ctx, corpus, &job.request));
     const kin_plan need = kin_tree_search_plan(&corpus->tree, corpus->prepared.rows.matrix.rows,
                                                &job.queries, &job.request, ctx->threads);
     const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)shape.rows, (uint64_t)shape.k),
                                          sizeof(uint32_t) + sizeof(float));
     const uint64_t limit = kin_limit_bytes(params.radius, shape.rows, shape.k);
-    kith_plan own = {.struct_size = out->struct_size,
-                     .threads = ctx->threads,
+    kith_plan own = {.threads = ctx->threads,
                      .prepared_bytes = need.prepared_bytes,
                      .state_bytes = kin_size_add(need.state_bytes, limit),
                      .result_bytes = result,
@@ -145,7 +54,7 @@ static kith_status plan(kith_ctx *ctx, const kith_corpus *corpus, const kith_mat
     (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
     (void)snprintf(own.method, sizeof own.method, "tree");
     (void)snprintf(own.backend, sizeof own.backend, "cpu");
-    memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
+    kin_fill_room(out, &own, sizeof own);
     return KITH_OK;
 }
 
@@ -198,8 +107,8 @@ static void copy_row(const change *c, int64_t to, const kith_matrix *from, int64
 static kith_status prepare_change(change *c)
 {
     const kith_corpus *corpus = c->corpus;
-    KIN_TRY(kin_prepare_rows(c->ctx, &c->matrix, &corpus->prepared.distance, "points", false, true,
-                             &c->prepared));
+    KIN_TRY(kin_prepare_rows(c->ctx, &c->matrix, &corpus->prepared.distance, "points",
+                             KIN_ROWS_CHECKED, &c->prepared));
     c->tree = &c->corpus->tree;
     if (corpus->views) {
         c->tree = &c->copy;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Contexts, and the list of devices. */
+#include "api/api_check.h"
 #include "base/base_ctx.h"
 #include "engine/engine_device.h"
 #include "host/host_cpu.h"
@@ -141,9 +142,7 @@ kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report)
     if (ctx == NULL || report == NULL || report->struct_size == 0) {
         return KITH_E_ARGUMENT;
     }
-    const uint32_t size = report->struct_size;
-    memcpy(report, &ctx->report, size < sizeof *report ? size : sizeof *report);
-    report->struct_size = size;
+    kin_fill_room(report, &ctx->report, sizeof *report);
     return KITH_OK;
 }
 

@@ -231,8 +231,9 @@ kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_matrix *points, int6
     kin_merge_job job;
     memset(&job, 0, sizeof job);
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status =
-        kin_merge_check_job(ctx, points, first_rows, graph1, graph2, params, ON_DEVICE, out, &job);
+    kin_merge_asked asked = {
+        .points = points, .first_rows = first_rows, .graph = {graph1, graph2}, .place = ON_DEVICE};
+    kith_status status = kin_merge_check_job(ctx, &asked, params, out, &job);
     if (status == KITH_OK) {
         status = merge(ctx, &job, out, report, stream);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What an approximate graph will take, and whether it is worth being approximate. */
+#include "api/api_check.h"
 #include "api/api_descent.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -90,19 +91,14 @@ kith_status kin_descent_estimate(kith_ctx *ctx, const kin_descent_job *job, cons
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("estimate"),
                            "is NULL (give a kith_descent_estimate, its struct_size set)");
     }
-    if (out->struct_size < sizeof out->struct_size) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("estimate", "struct_size"),
-                           "is %lu, must be sizeof(kith_descent_estimate)",
-                           (unsigned long)out->struct_size);
-    }
-    own->struct_size = out->struct_size;
+    KIN_TRY(kin_check_room(ctx, out, "estimate", "kith_descent_estimate"));
     own->seconds_descent += scale * seconds_of_descent(ctx, job, gpu != NULL && fits(job, gpu));
     if (is_lost(job, gpu)) {
         own->seconds_descent = fmax(own->seconds_descent, own->seconds_exact);
     }
     own->pays = job->points.rows <= KIN_GRAPH_MOST_POINTS &&
                 own->seconds_descent < IN_DOUBT * own->seconds_exact;
-    memcpy(out, own, own->struct_size < sizeof *own ? own->struct_size : sizeof *own);
+    kin_fill_room(out, own, sizeof *own);
     return KITH_OK;
 }
 
@@ -130,15 +126,11 @@ static void plan_cpu(const kith_ctx *ctx, const kin_descent_job *job,
 static kith_status plan_of(kith_ctx *ctx, const kin_descent_job *job, const kin_gpu *gpu,
                            kin_rows_known known, kith_plan *out)
 {
-    if (out->struct_size < sizeof out->struct_size) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("plan", "struct_size"),
-                           "is %lu, must be sizeof(kith_plan)", (unsigned long)out->struct_size);
-    }
+    KIN_TRY(kin_check_room(ctx, out, "plan", "kith_plan"));
     const uint64_t answers = kin_size_mul((uint64_t)job->points.rows, (uint64_t)job->request.k);
     kin_graph_request request = job->request;
     kin_descent_complete(gpu, job->points.rows, &request);
-    kith_plan own = {.struct_size = out->struct_size,
-                     .threads = ctx->threads,
+    kith_plan own = {.threads = ctx->threads,
                      .result_bytes = kin_size_mul(answers, sizeof(uint32_t) + sizeof(float)),
                      .state_bytes = sample_bytes(job)};
     if (gpu == NULL) {
@@ -154,7 +146,7 @@ static kith_status plan_of(kith_ctx *ctx, const kin_descent_job *job, const kin_
     own.peak_bytes = kin_size_add(own.state_bytes, own.result_bytes);
     (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
     (void)snprintf(own.method, sizeof own.method, "descent");
-    memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
+    kin_fill_room(out, &own, sizeof own);
     return KITH_OK;
 }
 

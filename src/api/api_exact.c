@@ -51,20 +51,20 @@ kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
 
 /* ---- Search --------------------------------------------------------------------------------- */
 
-kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *corpus,
-                                  const kin_distance *distance, const kith_matrix *queries,
+kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *queries,
                                   const kith_search_params *params, const kith_neighbors *out,
                                   kin_knn_job *job)
 {
     const bool excludes = params->exclude != NULL;
-    job->corpus = *corpus;
+    const kith_matrix *corpus = &job->corpus;
+    const kin_distance distance = job->request.distance;
     KIN_TRY(kin_check_matrix(ctx, queries, "queries", &job->queries));
     KIN_TRY(kin_check_cols(ctx, corpus, "the corpus", &job->queries, "queries"));
     KIN_TRY(kin_check_output(ctx, params->k, corpus->rows - (excludes ? 1 : 0),
                              excludes ? OF_EXCLUDE : OF_SEARCH, out, job->queries.rows));
     KIN_TRY(kin_method_check_height(ctx, params->tree_height, corpus->rows));
-    KIN_TRY(kin_check_radius(ctx, distance->metric, params->radius));
-    job->request = kin_engine_request(params, distance);
+    KIN_TRY(kin_check_radius(ctx, distance.metric, params->radius));
+    job->request = kin_engine_request(params, &distance);
     job->request.distance.isa = ctx->isa;
     return KITH_OK;
 }
@@ -74,13 +74,11 @@ kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const ki
                               kin_knn_job *job)
 {
     kith_search_params params;
-    kith_matrix matrix;
-    kin_distance distance;
     KIN_TRY(kin_check_search_params(ctx, given, &params));
-    KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &matrix));
-    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, matrix.cols,
-                             &distance));
-    return kin_api_check_queries(ctx, &matrix, &distance, queries, &params, out, job);
+    KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &job->corpus));
+    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job->corpus.cols,
+                             &job->request.distance));
+    return kin_api_check_queries(ctx, queries, &params, out, job);
 }
 
 static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
@@ -150,33 +148,39 @@ static kith_status check_ids(kith_ctx *ctx, const uint32_t *ids, int64_t count, 
     return KITH_OK;
 }
 
+/* Pairs of rows by number. */
+typedef struct pairs {
+    int64_t count;
+    const uint32_t *query_ids;
+    const uint32_t *corpus_ids;
+    double *out;
+} pairs;
+
 static kith_status pair_distances(kith_ctx *ctx, const kin_prepared *corpus,
-                                  const kin_prepared *queries, int64_t count,
-                                  const uint32_t *query_ids, const uint32_t *corpus_ids,
-                                  double *out)
+                                  const kin_prepared *queries, const pairs *p)
 {
     const kin_distance *distance = &corpus->distance;
     double *values = NULL;
     KIN_TRY(kin_alloc(ctx, &values, (uint64_t)distance->cols + KIN_METRIC_LANES, sizeof *values,
                       "a query"));
     int64_t last = 0;
-    for (int64_t first = 0; first < count; first = last) { /* runs of the same query */
-        for (last = first + 1; last < count && query_ids[last] == query_ids[first]; last++) {
+    for (int64_t first = 0; first < p->count; first = last) { /* runs of the same query */
+        const uint32_t id = p->query_ids[first];
+        for (last = first + 1; last < p->count && p->query_ids[last] == id; last++) {
         }
-        const kin_query query = kin_metric_load(distance, &queries->rows, query_ids[first], values);
-        kin_metric_keys(distance, &query, &corpus->rows, corpus_ids + first, 0, last - first,
-                        out + first);
+        const kin_query query = kin_metric_load(distance, &queries->rows, id, values);
+        kin_metric_keys(distance, &query, &corpus->rows, p->corpus_ids + first, 0, last - first,
+                        p->out + first);
     }
-    for (int64_t i = 0; i < count; i++) {
-        out[i] = kin_metric_distance(distance->metric, out[i]);
+    for (int64_t i = 0; i < p->count; i++) {
+        p->out[i] = kin_metric_distance(distance->metric, p->out[i]);
     }
     kin_free(ctx, values);
     return KITH_OK;
 }
 
 static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                             kith_metric metric, int64_t count, const uint32_t *query_ids,
-                             const uint32_t *corpus_ids, double *out)
+                             kith_metric metric, const pairs *p)
 {
     kith_matrix cm;
     kith_matrix qm;
@@ -185,19 +189,22 @@ static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kit
     KIN_TRY(kin_check_matrix(ctx, queries, "queries", &qm));
     KIN_TRY(kin_check_cols(ctx, &cm, "the corpus", &qm, "queries"));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, cm.cols, &distance));
-    if (count < 0 || (count > 0 && (query_ids == NULL || corpus_ids == NULL || out == NULL))) {
+    if (p->count < 0 ||
+        (p->count > 0 && (p->query_ids == NULL || p->corpus_ids == NULL || p->out == NULL))) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("count"),
                            "is %lld with ids or out NULL (give arrays of that length)",
-                           (long long)count);
+                           (long long)p->count);
     }
-    KIN_TRY(check_ids(ctx, query_ids, count, qm.rows, "query_ids"));
-    KIN_TRY(check_ids(ctx, corpus_ids, count, cm.rows, "corpus_ids"));
+    KIN_TRY(check_ids(ctx, p->query_ids, p->count, qm.rows, "query_ids"));
+    KIN_TRY(check_ids(ctx, p->corpus_ids, p->count, cm.rows, "corpus_ids"));
     kin_prepared pc = {0};
     kin_prepared pq = {0};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &cm, &distance, "corpus", true, false, &pc), done);
-    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &qm, &distance, "queries", true, false, &pq), done);
-    status = pair_distances(ctx, &pc, &pq, count, query_ids, corpus_ids, out);
+    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &cm, &distance, "corpus", KIN_ROWS_DISTINCT, &pc),
+                 done);
+    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &qm, &distance, "queries", KIN_ROWS_DISTINCT, &pq),
+                 done);
+    status = pair_distances(ctx, &pc, &pq, p);
 done:
     kin_prepared_free(ctx, &pq);
     kin_prepared_free(ctx, &pc);
@@ -209,7 +216,7 @@ kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus, const kith_
                            const uint32_t *corpus_ids, double *out)
 {
     kin_call call;
+    const pairs p = {count, query_ids, corpus_ids, out};
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call,
-                        distances(ctx, corpus, queries, metric, count, query_ids, corpus_ids, out));
+    return kin_call_end(&call, distances(ctx, corpus, queries, metric, &p));
 }

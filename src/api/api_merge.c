@@ -17,13 +17,14 @@
 
 static const char *const NAMES[] = {"graph1", "graph2"};
 
-static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, int side, int64_t rows,
-                              int64_t k, bool self, uint32_t place, kith_neighbors *checked)
+static kith_status check_side(kith_ctx *ctx, const kin_merge_asked *asked, int side, int64_t rows,
+                              kith_neighbors *checked)
 {
     const char *name = NAMES[side];
-    const int64_t others = rows - (self ? 0 : 1);
+    const kith_neighbors *graph = asked->graph[side];
+    const int64_t others = rows - ((asked->flags & KITH_INCLUDE_SELF) != 0 ? 0 : 1);
     if (rows == 0 && graph == NULL) {
-        *checked = (kith_neighbors){.k = k};
+        *checked = (kith_neighbors){.k = asked->k};
         return KITH_OK;
     }
     if (rows > 0) {
@@ -35,14 +36,15 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, int si
                            "set 1, the others set 2)",
                            (long long)graph->rows, (long long)rows);
     }
-    if (graph->k < kin_min_i64(k, others)) {
+    if (graph->k < kin_min_i64(asked->k, others)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
                            "has lists of %lld and k is %lld (take a k of at most that, or a graph "
                            "with longer lists)",
-                           (long long)graph->k, (long long)k);
+                           (long long)graph->k, (long long)asked->k);
     }
     *checked = *graph;
-    return (place & KIN_FUSED_OUT_ON_DEVICE) == 0 ? kin_check_ids(ctx, graph, name) : KITH_OK;
+    return (asked->place & KIN_FUSED_OUT_ON_DEVICE) == 0 ? kin_check_ids(ctx, graph, name)
+                                                         : KITH_OK;
 }
 
 static kith_status merge_check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
@@ -55,16 +57,14 @@ static kith_status merge_check_first(kith_ctx *ctx, const kith_matrix *points, i
     return KITH_OK;
 }
 
-static kith_status merge_check(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
-                               const kith_neighbors *graph1, const kith_neighbors *graph2,
-                               int64_t k, uint32_t flags, uint32_t place, kin_merge_sets *sets)
+static kith_status merge_check(kith_ctx *ctx, const kin_merge_asked *asked, kin_merge_sets *sets)
 {
-    const bool self = (flags & KITH_INCLUDE_SELF) != 0;
-    KIN_TRY(kin_check_matrix(ctx, points, "points", &sets->points));
-    KIN_TRY(merge_check_first(ctx, points, first_rows));
+    const int64_t first_rows = asked->first_rows;
+    KIN_TRY(kin_check_matrix(ctx, asked->points, "points", &sets->points));
+    KIN_TRY(merge_check_first(ctx, &sets->points, first_rows));
     sets->first_rows = first_rows;
-    KIN_TRY(check_side(ctx, graph1, 0, first_rows, k, self, place, &sets->graph[0]));
-    return check_side(ctx, graph2, 1, points->rows - first_rows, k, self, place, &sets->graph[1]);
+    KIN_TRY(check_side(ctx, asked, 0, first_rows, &sets->graph[0]));
+    return check_side(ctx, asked, 1, sets->points.rows - first_rows, &sets->graph[1]);
 }
 
 static kith_status merge_check_known(kith_ctx *ctx, const kin_merge_sets *sets, kith_metric metric,
@@ -99,19 +99,20 @@ static kith_status check_params(kith_ctx *ctx, const kith_descent_params *given,
     return KITH_OK;
 }
 
-kith_status kin_merge_check_job(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
-                                const kith_neighbors *graph1, const kith_neighbors *graph2,
-                                const kith_descent_params *given, uint32_t place,
-                                const kith_neighbors *out, kin_merge_job *job)
+kith_status kin_merge_check_job(kith_ctx *ctx, kin_merge_asked *asked,
+                                const kith_descent_params *given, const kith_neighbors *out,
+                                kin_merge_job *job)
 {
     kith_descent_params params;
     kin_graph_request *request = &job->descent.request;
+    const int64_t first_rows = asked->first_rows;
     KIN_TRY(check_params(ctx, given, &params));
-    KIN_TRY(kin_descent_check(ctx, points, &params, place, out, &job->descent));
-    KIN_TRY(merge_check(ctx, points, first_rows, graph1, graph2, params.k, params.flags, place,
-                        &job->sets));
-    KIN_TRY(merge_check_known(ctx, &job->sets, request->distance.metric, place));
-    const bool one_sided = first_rows == 0 || first_rows == points->rows;
+    asked->k = params.k;
+    asked->flags = params.flags;
+    KIN_TRY(kin_descent_check(ctx, asked->points, &params, asked->place, out, &job->descent));
+    KIN_TRY(merge_check(ctx, asked, &job->sets));
+    KIN_TRY(merge_check_known(ctx, &job->sets, request->distance.metric, asked->place));
+    const bool one_sided = first_rows == 0 || first_rows == job->sets.points.rows;
     request->by_chance = request->start == KIN_GRAPH_START_RANDOM;
     request->start = KIN_GRAPH_START_GRAPH;
     request->init = first_rows == 0 ? &job->sets.graph[1] : &job->sets.graph[0];
@@ -139,8 +140,8 @@ kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t f
     kin_merge_job m;
     memset(&m, 0, sizeof m);
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status =
-        kin_merge_check_job(ctx, points, first_rows, graph1, graph2, params, 0, out, &m);
+    kin_merge_asked asked = {.points = points, .first_rows = first_rows, .graph = {graph1, graph2}};
+    kith_status status = kin_merge_check_job(ctx, &asked, params, out, &m);
     if (status == KITH_OK) {
         status = merge(ctx, &m, out, report);
     }
@@ -149,15 +150,15 @@ kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t f
 
 /* ---- Exact graphs --------------------------------------------------------------------------- */
 
-static kith_status check_exact(kith_ctx *ctx, kin_merge_exact *m, const kith_matrix *points,
-                               int64_t first_rows, const kith_neighbors *graph1,
-                               const kith_neighbors *graph2, const kith_search_params *given,
-                               const kith_neighbors *out)
+static kith_status check_exact(kith_ctx *ctx, kin_merge_asked *asked,
+                               const kith_search_params *given, const kith_neighbors *out,
+                               kin_merge_exact *m)
 {
     kith_search_params *params = &m->params;
     KIN_TRY(kin_check_search_params(ctx, given, params));
-    KIN_TRY(merge_check(ctx, points, first_rows, graph1, graph2, params->k, params->flags, 0,
-                        &m->sets));
+    asked->k = params->k;
+    asked->flags = params->flags;
+    KIN_TRY(merge_check(ctx, asked, &m->sets));
     KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
                              m->sets.points.cols, &m->distance));
     KIN_TRY(merge_check_known(ctx, &m->sets, m->distance.metric, 0));
@@ -172,7 +173,7 @@ static kith_status check_exact(kith_ctx *ctx, kin_merge_exact *m, const kith_mat
                            "is %s, and a merge has none (leave it out)",
                            params->exclude != NULL ? "set" : "not 0");
     }
-    const int64_t fewer = kin_min_i64(first_rows, m->sets.points.rows - first_rows);
+    const int64_t fewer = kin_min_i64(m->sets.first_rows, m->sets.points.rows - m->sets.first_rows);
     if (fewer > 0) { /* each set has a tree of its own */
         KIN_TRY(kin_method_check_height(ctx, params->tree_height, fewer));
     }
@@ -190,7 +191,8 @@ kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *points, int
     kin_merge_exact m;
     memset(&m, 0, sizeof m);
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = check_exact(ctx, &m, points, first_rows, graph1, graph2, params, out);
+    kin_merge_asked asked = {.points = points, .first_rows = first_rows, .graph = {graph1, graph2}};
+    kith_status status = check_exact(ctx, &asked, params, out, &m);
     if (status == KITH_OK) {
         status = kin_engine_merge(ctx, &m, out);
     }

@@ -200,8 +200,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     const bool tree = kin_method_takes_tree(&request, &matrix, other);
     const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)rows, (uint64_t)params.k),
                                          sizeof(uint32_t) + sizeof(float));
-    kith_plan own = {
-        .struct_size = out->struct_size, .threads = ctx->threads, .result_bytes = result};
+    kith_plan own = {.threads = ctx->threads, .result_bytes = result};
     (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
     (void)snprintf(own.backend, sizeof own.backend, "cpu");
     const planning p = {.ctx = ctx,
@@ -220,7 +219,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     own.state_bytes = kin_size_add(own.state_bytes, limit);
     own.peak_bytes = kin_size_add(own.peak_bytes, limit);
     (void)snprintf(own.method, sizeof own.method, "%s", by_tree ? "tree" : method_name(&request));
-    memcpy(out, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
+    kin_fill_room(out, &own, sizeof own);
     return KITH_OK;
 }
 

@@ -11,19 +11,6 @@
 #include "fused/fused_search.h"
 #include "tree/tree_search.h"
 
-static kith_status take_params(kith_ctx *ctx, const kith_radius_params *given,
-                               kith_radius_params *known)
-{
-    *known = kith_radius_params_default();
-    if (given == NULL || given->struct_size < offsetof(kith_radius_params, radii)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_radius_params_default()");
-    }
-    const size_t size = given->struct_size < sizeof *known ? given->struct_size : sizeof *known;
-    memcpy(known, given, size);
-    return KITH_OK;
-}
-
 static kith_status check_radii(kith_ctx *ctx, kith_metric metric, const double *radii, int64_t rows)
 {
     for (int64_t i = 0; i < rows; i++) {
@@ -66,10 +53,10 @@ static kith_status check_corpus(kith_ctx *ctx, const kith_matrix *corpus, bool g
 static kith_status check(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                          const kith_radius_params *given, radius_job *job)
 {
-    kith_radius_params params;
+    kith_radius_params params = kith_radius_params_default();
     kin_radius_request *request = &job->request;
     const bool graph = queries == NULL;
-    KIN_TRY(take_params(ctx, given, &params));
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_radius_params, radii), given, &params));
     KIN_TRY(kin_check_flags(ctx, params.flags, KITH_INCLUDE_SELF, "a radius"));
     KIN_TRY(kin_check_method(ctx, (int)params.method));
     KIN_TRY(check_corpus(ctx, corpus, graph, &params, job));

@@ -253,7 +253,11 @@ kith_status kith_recall_measure(kith_ctx *ctx, const kith_neighbors *found,
 
 /* The sampled rows, rising, with a copy of their points and their true neighbours. */
 typedef struct sampling {
+    kith_matrix all;
+    kin_distance distance;
     const kith_neighbors *graph;
+    int64_t at;
+    uint64_t seed;
     uint32_t *rows;
     int64_t count;
     kith_matrix points;
@@ -262,12 +266,12 @@ typedef struct sampling {
     double *query;
 } sampling;
 
-static kith_status sampling_make(kith_ctx *ctx, const kith_matrix *points,
-                                 const kith_neighbors *graph, int64_t count, int64_t at,
-                                 sampling *s)
+static kith_status sampling_make(kith_ctx *ctx, sampling *s)
 {
-    const uint64_t n = (uint64_t)count;
-    *s = (sampling){.graph = graph, .count = count, .truth = {.rows = count, .k = at}};
+    const kith_matrix *points = &s->all;
+    const uint64_t n = (uint64_t)s->count;
+    const int64_t at = s->at;
+    s->truth = (kith_neighbors){.rows = s->count, .k = at};
     KIN_TRY(kin_alloc(ctx, &s->rows, n, sizeof *s->rows, "sample rows"));
     KIN_TRY(kin_alloc(ctx, &s->copy, kin_size_mul(n, (uint64_t)points->cols),
                       (uint64_t)kith_dtype_bytes(points->dtype), "sample points"));
@@ -324,56 +328,50 @@ static kith_status solve(kith_ctx *ctx, kin_prepared *points, const sampling *s,
     return KITH_OK;
 }
 
-static kith_status estimate_checked(kith_ctx *ctx, const kith_matrix *points,
-                                    const kin_distance *distance, const kith_neighbors *graph,
-                                    int64_t at, int64_t sample, uint64_t seed, kith_recall *out)
+static kith_status solve_sample(kith_ctx *ctx, sampling *s, kith_recall *out)
 {
-    sampling s = {0};
     tally t = {0};
     kin_prepared prepared = {0};
-    const int64_t count = kin_min_i64(sample, points->rows);
-    const bool screens = kin_exact_screens(distance);
+    const int flags = kin_exact_screens(&s->distance) ? 0 : KIN_ROWS_DISTINCT;
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, tally_make(ctx, distance->metric, at, &t), done);
-    KIN_TRY_GOTO(status, sampling_make(ctx, points, graph, count, at, &s), done);
-    kin_recall_draw(points->rows, s.count, seed, s.rows);
-    s.points = kin_recall_gather(points, s.rows, s.count, s.copy);
-    KIN_TRY_GOTO(status,
-                 kin_prepare_rows(ctx, points, distance, "points", !screens, false, &prepared),
+    KIN_TRY_GOTO(status, tally_make(ctx, s->distance.metric, s->at, &t), done);
+    KIN_TRY_GOTO(status, sampling_make(ctx, s), done);
+    kin_recall_draw(s->all.rows, s->count, s->seed, s->rows);
+    s->points = kin_recall_gather(&s->all, s->rows, s->count, s->copy);
+    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &s->all, &s->distance, "points", flags, &prepared),
                  done);
-    KIN_TRY_GOTO(status, solve(ctx, &prepared, &s, &t), done);
-    tally_end(&t, count == points->rows, out);
+    KIN_TRY_GOTO(status, solve(ctx, &prepared, s, &t), done);
+    tally_end(&t, s->count == s->all.rows, out);
 done:
     kin_prepared_free(ctx, &prepared);
-    sampling_free(ctx, &s);
+    sampling_free(ctx, s);
     tally_free(ctx, &t);
     return status;
 }
 
-static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
-                            kith_metric metric, int64_t at, int64_t sample, uint64_t seed,
-                            kith_recall *out)
+/* s has the caller's graph, at, count and seed. */
+static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
+                            sampling *s, kith_recall *out)
 {
-    kith_matrix matrix;
-    kin_distance distance;
-    KIN_TRY(kin_check_matrix(ctx, points, "points", &matrix));
-    KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, matrix.cols, &distance));
-    KIN_TRY(kin_check_graph(ctx, graph, matrix.rows));
-    KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &matrix, distance.metric));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &s->all));
+    KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, s->all.cols, &s->distance));
+    KIN_TRY(kin_check_graph(ctx, s->graph, s->all.rows));
+    KIN_TRY(kin_fingerprint_check(ctx, s->graph, "graph", &s->all, s->distance.metric));
     if (out == NULL) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
                            "is NULL (give room for the recall)");
     }
-    if (sample < 1) {
+    if (s->count < 1) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"), "is %lld, must be at least 1",
-                           (long long)sample);
+                           (long long)s->count);
     }
-    KIN_TRY(choose_at(ctx, at, kin_min_i64(graph->k, matrix.rows - 1), &at));
-    if (at < 1) {
+    KIN_TRY(choose_at(ctx, s->at, kin_min_i64(s->graph->k, s->all.rows - 1), &s->at));
+    if (s->at < 1) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("points"),
                            "has 1 row, which has no neighbours (give at least 2)");
     }
-    return estimate_checked(ctx, &matrix, &distance, graph, at, sample, seed, out);
+    s->count = kin_min_i64(s->count, s->all.rows);
+    return solve_sample(ctx, s, out);
 }
 
 kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *points,
@@ -381,6 +379,7 @@ kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *points,
                                  int64_t sample, uint64_t seed, kith_recall *out)
 {
     kin_call call;
+    sampling s = {.graph = graph, .at = at, .count = sample, .seed = seed};
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, estimate(ctx, points, graph, metric, at, sample, seed, out));
+    return kin_call_end(&call, estimate(ctx, points, metric, &s, out));
 }

@@ -20,16 +20,10 @@ typedef struct removal {
     kith_ctx *ctx;
     kith_remove_params params;
     kith_matrix points;
-    const kith_neighbors *graph;
     kin_distance distance;
-    int64_t left;
-    uint32_t *map;  /* old -> new */
-    uint32_t *rows; /* new -> old */
-    void *copy;     /* of the points that are left */
+    kin_remove_job lists;
+    void *copy; /* of the points that are left */
     kith_matrix rest;
-    uint32_t *ids; /* lists of the graph without those that left */
-    uint32_t *lacking;
-    int64_t lacking_count;
 } removal;
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
@@ -57,7 +51,8 @@ static kith_status check(removal *r, const kith_matrix *points, const kith_neigh
                              r->points.cols, &r->distance));
     KIN_TRY(kin_check_graph(ctx, graph, r->points.rows));
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &r->points, r->distance.metric));
-    r->graph = graph;
+    r->lists = (kin_remove_job){
+        .graph = graph, .wanted = r->params.k, .self = (r->params.flags & KITH_INCLUDE_SELF) != 0};
     if (removed == NULL) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("removed"),
                            "is NULL (give a byte for each point)");
@@ -72,45 +67,42 @@ static kith_status check(removal *r, const kith_matrix *points, const kith_neigh
 
 /* ---- What is left --------------------------------------------------------------------------- */
 
-static bool counts_self(const removal *r)
-{
-    return (r->params.flags & KITH_INCLUDE_SELF) != 0;
-}
-
 static kith_status keep(removal *r, const uint8_t *removed, const kith_neighbors *out)
 {
     kith_ctx *ctx = r->ctx;
+    kin_remove_job *lists = &r->lists;
     const uint64_t rows = (uint64_t)r->points.rows;
-    KIN_TRY(kin_alloc(ctx, &r->map, rows, sizeof *r->map, "new ids"));
-    KIN_TRY(kin_alloc(ctx, &r->rows, rows, sizeof *r->rows, "rows that are left"));
-    r->left = kin_remove_map(removed, r->points.rows, r->map, r->rows);
-    if (r->left == 0) {
+    KIN_TRY(kin_alloc(ctx, &lists->map, rows, sizeof *lists->map, "new ids"));
+    KIN_TRY(kin_alloc(ctx, &lists->rows, rows, sizeof *lists->rows, "rows that are left"));
+    lists->left = kin_remove_map(removed, r->points.rows, lists->map, lists->rows);
+    if (lists->left == 0) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "all %lld points are removed (leave at least one)",
                         (long long)r->points.rows);
     }
-    KIN_TRY(kin_check_output(ctx, r->params.k, r->left - (counts_self(r) ? 0 : 1),
+    const uint64_t left = (uint64_t)lists->left;
+    KIN_TRY(kin_check_output(ctx, r->params.k, lists->left - (lists->self ? 0 : 1),
                              "so many neighbours has a point of those that are left", out,
-                             r->left));
+                             lists->left));
     const uint64_t row_bytes =
         (uint64_t)r->points.cols * (uint64_t)kith_dtype_bytes(r->points.dtype);
-    KIN_TRY(kin_alloc(ctx, &r->copy, (uint64_t)r->left, row_bytes, "points that are left"));
-    r->rest = kin_recall_gather(&r->points, r->rows, r->left, r->copy);
-    KIN_TRY(kin_alloc(ctx, &r->ids, kin_size_mul((uint64_t)r->left, (uint64_t)r->graph->k),
-                      sizeof *r->ids, "lists that are left"));
-    KIN_TRY(kin_alloc(ctx, &r->lacking, (uint64_t)r->left, sizeof *r->lacking,
-                      "rows that lost neighbours"));
-    return kin_remove_lists(ctx, r->graph, r->map, r->rows, r->left, r->params.k, counts_self(r),
-                            r->ids, r->lacking, &r->lacking_count);
+    KIN_TRY(kin_alloc(ctx, &r->copy, left, row_bytes, "points that are left"));
+    r->rest = kin_recall_gather(&r->points, lists->rows, lists->left, r->copy);
+    KIN_TRY(kin_alloc(ctx, &lists->ids, kin_size_mul(left, (uint64_t)lists->graph->k),
+                      sizeof *lists->ids, "lists that are left"));
+    KIN_TRY(
+        kin_alloc(ctx, &lists->lacking, left, sizeof *lists->lacking, "rows that lost neighbours"));
+    return kin_remove_lists(ctx, lists);
 }
 
 static kith_status write_lists(const removal *r, const kith_neighbors *out)
 {
     kin_prepared points;
-    const kith_neighbors graph = {.ids = r->ids, .rows = r->left, .k = r->graph->k};
-    const kith_neighbors nobody = {.rows = r->left};
+    const kith_neighbors graph = {
+        .ids = r->lists.ids, .rows = r->lists.left, .k = r->lists.graph->k};
+    const kith_neighbors nobody = {.rows = r->lists.left};
     const kin_merge_side side = {
         .name = "graph", .graph = &graph, .across = &nobody, .may_be_short = true};
-    KIN_TRY(kin_prepare_rows(r->ctx, &r->rest, &r->distance, "points", true, false, &points));
+    KIN_TRY(kin_prepare_rows(r->ctx, &r->rest, &r->distance, "points", KIN_ROWS_DISTINCT, &points));
     const kith_status status = kin_merge_write(r->ctx, &points, &side, r->params.flags, out);
     kin_prepared_free(r->ctx, &points);
     return status;
@@ -148,8 +140,8 @@ static kith_status make_anew(const removal *r, const kith_neighbors *out)
 static void put_back(const removal *r, const kith_neighbors *found, const kith_neighbors *out)
 {
     const size_t k = (size_t)out->k;
-    for (int64_t i = 0; i < r->lacking_count; i++) {
-        const int64_t to = (int64_t)r->lacking[i] * out->k;
+    for (int64_t i = 0; i < r->lists.lacking_count; i++) {
+        const int64_t to = (int64_t)r->lists.lacking[i] * out->k;
         const int64_t from = i * out->k;
         if (out->ids != NULL) {
             memcpy(out->ids + to, found->ids + from, k * sizeof *out->ids);
@@ -166,9 +158,9 @@ static void put_back(const removal *r, const kith_neighbors *found, const kith_n
 static kith_status repair(const removal *r, const kith_neighbors *out)
 {
     kith_ctx *ctx = r->ctx;
-    const uint64_t rows = (uint64_t)r->lacking_count;
+    const uint64_t rows = (uint64_t)r->lists.lacking_count;
     const uint64_t entries = kin_size_mul(rows, (uint64_t)out->k);
-    kith_neighbors found = {.rows = r->lacking_count, .k = out->k};
+    kith_neighbors found = {.rows = r->lists.lacking_count, .k = out->k};
     void *copy = NULL;
     bool few = false;
     kith_status status = KITH_OK;
@@ -182,9 +174,10 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
                  done);
     KIN_TRY_GOTO(status, kin_alloc(ctx, &found.distances64, entries, sizeof(double), "neighbours"),
                  done);
-    const kith_matrix queries = kin_recall_gather(&r->rest, r->lacking, r->lacking_count, copy);
+    const kith_matrix queries =
+        kin_recall_gather(&r->rest, r->lists.lacking, r->lists.lacking_count, copy);
     kith_search_params params = search_params(r);
-    params.exclude = counts_self(r) ? NULL : r->lacking;
+    params.exclude = r->lists.self ? NULL : r->lists.lacking;
     KIN_TRY_GOTO(status, kin_across_few(ctx, &r->rest, &queries, &params, &found, &few), done);
     if (!few) {
         KIN_TRY_GOTO(status, kith_knn_exact(ctx, &r->rest, &queries, &params, &found), done);
@@ -202,21 +195,22 @@ static kith_status run(removal *r, const uint8_t *removed, const kith_neighbors 
                        kith_remove_report *report)
 {
     KIN_TRY(keep(r, removed, out));
-    const bool anew = (double)r->lacking_count > MOST_REPAIRED * (double)r->left;
+    const bool anew = (double)r->lists.lacking_count > MOST_REPAIRED * (double)r->lists.left;
     if (anew) {
         KIN_TRY(make_anew(r, out));
     } else {
         KIN_TRY(write_lists(r, out));
-        KIN_TRY(r->lacking_count > 0 ? repair(r, out) : KITH_OK);
+        KIN_TRY(r->lists.lacking_count > 0 ? repair(r, out) : KITH_OK);
     }
-    r->ctx->report.exact = !anew                        ? kin_exactness_of(r->graph)
+    r->ctx->report.exact = !anew                        ? kin_exactness_of(r->lists.graph)
                            : r->params.approximate == 0 ? KITH_CERTIFIED
                                                         : KITH_APPROXIMATE;
     if (map != NULL) {
-        memcpy(map, r->map, (size_t)r->points.rows * sizeof *map);
+        memcpy(map, r->lists.map, (size_t)r->points.rows * sizeof *map);
     }
-    const kith_remove_report own = {
-        .anew = anew, .left = r->left, .repaired = anew ? r->left : r->lacking_count};
+    const kith_remove_report own = {.anew = anew,
+                                    .left = r->lists.left,
+                                    .repaired = anew ? r->lists.left : r->lists.lacking_count};
     kin_fill_room(report, &own, sizeof own);
     return KITH_OK;
 }
@@ -232,10 +226,10 @@ kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points, const ki
     if (status == KITH_OK) {
         status = run(&r, removed, out, map, report);
     }
-    kin_free(ctx, r.lacking);
-    kin_free(ctx, r.ids);
+    kin_free(ctx, r.lists.lacking);
+    kin_free(ctx, r.lists.ids);
     kin_free(ctx, r.copy);
-    kin_free(ctx, r.rows);
-    kin_free(ctx, r.map);
+    kin_free(ctx, r.lists.rows);
+    kin_free(ctx, r.lists.map);
     return kin_call_end(&call, status);
 }

@@ -12,9 +12,8 @@ kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
 kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                               const kith_search_params *given, const kith_neighbors *out,
                               kin_knn_job *job);
-/* The same for a corpus that was checked when it was made. */
-kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *corpus,
-                                  const kin_distance *distance, const kith_matrix *queries,
+/* The same for a corpus that was checked: job->corpus and job->request.distance. */
+kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *queries,
                                   const kith_search_params *params, const kith_neighbors *out,
                                   kin_knn_job *job);
 

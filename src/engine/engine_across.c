@@ -108,7 +108,8 @@ static kith_status prepare_sides(kith_ctx *ctx, const kith_matrix *const rows[KI
     kith_status status = KITH_OK;
     memset(sides, 0, KIN_ACROSS_SIDES * sizeof *sides);
     for (int i = 0; i < KIN_ACROSS_SIDES && status == KITH_OK; i++) {
-        status = kin_prepare_rows(ctx, rows[i], distance, "points", true, true, &sides[i]);
+        status = kin_prepare_rows(ctx, rows[i], distance, "points",
+                                  KIN_ROWS_DISTINCT | KIN_ROWS_CHECKED, &sides[i]);
     }
     if (status != KITH_OK) {
         free_sides(ctx, sides);

@@ -77,14 +77,6 @@ static kith_status judge(void *arg, const kin_graph_round *round, kin_graph_verd
     return KITH_OK;
 }
 
-static kith_status descend(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job,
-                           const kin_graph_request *request, uint32_t place,
-                           const kith_neighbors *out, kin_graph_outcome *outcome)
-{
-    return gpu != NULL ? kin_graph_gpu_descend(ctx, gpu, &job->points, request, place, out, outcome)
-                       : kin_graph_descend(ctx, &job->points, request, out, outcome);
-}
-
 static void add_outcome(watch *w, const kin_graph_request *request,
                         const kin_graph_outcome *outcome)
 {
@@ -163,7 +155,9 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, watch *w, uint32_t place,
     w->may_lengthen = job->may_lengthen && (gpu != NULL || out->ids != NULL);
     const bool lengthens = w->may_lengthen && gpu == NULL;
     request.lengthenings = w->may_lengthen && gpu != NULL ? GPU_LENGTHENINGS : 0;
-    KIN_TRY(descend(ctx, gpu, job, &request, place, out, &outcome));
+    KIN_TRY(gpu != NULL
+                ? kin_graph_gpu_descend(ctx, gpu, &job->points, &request, place, out, &outcome)
+                : kin_graph_descend(ctx, &job->points, &request, out, &outcome));
     w->report->start = (kith_start)outcome.start;
     add_outcome(w, &request, &outcome);
     return lengthens ? lengthen(ctx, w, &request, out) : KITH_OK;

@@ -128,16 +128,17 @@ kith_status kin_engine_graph(kith_ctx *ctx, const kin_graph_job *job, const kith
 
 /* ---- Search --------------------------------------------------------------------------------- */
 
-kith_status kin_engine_prepare(kith_ctx *ctx, const kith_matrix *points, const char *name,
-                               const kin_distance *distance, const kith_matrix *queries, int64_t k,
+kith_status kin_engine_prepare(kith_ctx *ctx, const kin_knn_job *job, const char *name,
                                kin_prepared *prepared)
 {
+    const kin_distance *distance = &job->request.distance;
     const bool screens = kin_exact_screens(distance);
-    KIN_TRY(kin_prepare_rows(ctx, points, distance, name, !screens, false, prepared));
+    KIN_TRY(kin_prepare_rows(ctx, &job->corpus, distance, name, screens ? 0 : KIN_ROWS_DISTINCT,
+                             prepared));
     kith_status status = KITH_OK;
     if (screens) {
-        status =
-            kin_prepare_corpus(ctx, kin_frame_is_integer(distance, points, queries), k, prepared);
+        const bool integer = kin_frame_is_integer(distance, &job->corpus, &job->queries);
+        status = kin_prepare_corpus(ctx, integer, job->request.k, prepared);
     }
     if (status != KITH_OK) {
         kin_prepared_free(ctx, prepared);
@@ -156,10 +157,9 @@ static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_
     if (!declined) {
         return KITH_OK;
     }
-    KIN_TRY(job->request.pipeline != NULL
-                ? kin_prepare_rows(ctx, &job->corpus, distance, "corpus", true, false, &prepared)
-                : kin_engine_prepare(ctx, &job->corpus, "corpus", distance, &job->queries,
-                                     job->request.k, &prepared));
+    KIN_TRY(job->request.pipeline != NULL ? kin_prepare_rows(ctx, &job->corpus, distance, "corpus",
+                                                             KIN_ROWS_DISTINCT, &prepared)
+                                          : kin_engine_prepare(ctx, job, "corpus", &prepared));
     ctx->report.seconds_check += prepared.seconds_check;
     ctx->report.seconds_prepare += prepared.seconds_prepare;
     const kith_status status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);

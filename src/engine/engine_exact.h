@@ -13,10 +13,9 @@ kith_status kin_engine_knn(kith_ctx *ctx, const kin_knn_job *job, const kith_nei
 kith_status kin_engine_both(kith_ctx *ctx, const kin_both_job *job, const kith_neighbors *ab,
                             const kith_neighbors *ba);
 
-/* A corpus in host memory that waits for queries of the type of `queries`, and for k ids each.
- * Freed on failure. `name` stands in messages. */
-kith_status kin_engine_prepare(kith_ctx *ctx, const kith_matrix *points, const char *name,
-                               const kin_distance *distance, const kith_matrix *queries, int64_t k,
+/* The job's corpus, which waits for queries of the type of its queries and for its k. Freed on
+ * failure. `name` stands in messages. */
+kith_status kin_engine_prepare(kith_ctx *ctx, const kin_knn_job *job, const char *name,
                                kin_prepared *prepared);
 
 /* ---- A radius --------------------------------------------------------------------------------

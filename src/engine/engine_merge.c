@@ -224,8 +224,8 @@ static kith_status merge(merging *m, const kith_neighbors *out)
         KIN_TRY_GOTO(status, search_across(m), done);
     }
     KIN_TRY_GOTO(status,
-                 kin_prepare_rows(m->ctx, &m->job->sets.points, &m->job->distance, "points", true,
-                                  !m->knows, &points),
+                 kin_prepare_rows(m->ctx, &m->job->sets.points, &m->job->distance, "points",
+                                  KIN_ROWS_DISTINCT | (m->knows ? 0 : KIN_ROWS_CHECKED), &points),
                  done);
     m->ctx->report.seconds_check += points.seconds_check;
     m->ctx->report.seconds_prepare += points.seconds_prepare;

@@ -45,7 +45,8 @@ static kith_status make_on_cpu(kith_ctx *ctx, const kin_walks_source *source, ki
     kith_report *report = &ctx->report;
     const bool screens = kin_exact_screens(&w->distance);
     kin_prepared *points = &w->prepared;
-    KIN_TRY(kin_prepare_rows(ctx, &w->points, &w->distance, "points", !screens, false, points));
+    KIN_TRY(kin_prepare_rows(ctx, &w->points, &w->distance, "points",
+                             screens ? 0 : KIN_ROWS_DISTINCT, points));
     report->seconds_check += points->seconds_check;
     report->seconds_prepare += points->seconds_prepare;
     const int64_t start_ns = kin_clock_ns();
@@ -63,8 +64,8 @@ static kith_status ask_on_cpu(kin_walks_asked *asked)
 {
     kith_report *report = &asked->ctx->report;
     kin_prepared *queries = &asked->prepared;
-    KIN_TRY(kin_prepare_rows(asked->ctx, &asked->queries, &asked->walks->distance, "queries", true,
-                             false, queries));
+    KIN_TRY(kin_prepare_rows(asked->ctx, &asked->queries, &asked->walks->distance, "queries",
+                             KIN_ROWS_DISTINCT, queries));
     report->seconds_check += queries->seconds_check;
     report->seconds_prepare += queries->seconds_prepare;
     report->distinct_rows = asked->walks->prepared.groups.count;

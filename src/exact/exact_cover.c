@@ -38,26 +38,26 @@ static float up(double x)
     return nextafterf((float)x, INFINITY);
 }
 
-/* The ball of rows [first, last) of the tile in `values`, around their mean as floats. It also
+/* The ball of the rows in `values`, around their mean as floats. It also
  * holds what the shift's roundings moved a row by (at most 2^-50 of it), and the absolute error of
  * fp32 squares that underflow between centres (kin_cover_apart). sums: a row of doubles. */
-static void cover_rows(const covering *c, const double *values, int64_t first, int64_t last,
-                       double *sums, float *centre, float *radius)
+static void cover_rows(const covering *c, const double *values, int64_t rows, double *sums,
+                       float *centre, float *radius)
 {
     memset(sums, 0, (size_t)c->wide * sizeof *sums);
-    for (int64_t row = first; row < last; row++) {
+    for (int64_t row = 0; row < rows; row++) {
         for (int64_t i = 0; i < c->wide; i++) {
             sums[i] += values[row * c->wide + i];
         }
     }
     double norm_sq = 0.0;
     for (int64_t i = 0; i < c->wide; i++) {
-        centre[i] = (float)(sums[i] / (double)(last - first));
+        centre[i] = (float)(sums[i] / (double)rows);
         sums[i] = (double)centre[i];
         norm_sq += sums[i] * sums[i];
     }
     double most = 0.0;
-    for (int64_t row = first; row < last; row++) {
+    for (int64_t row = 0; row < rows; row++) {
         const double far = c->ops->distance_sq64(values + row * c->wide, sums, c->wide);
         most = far > most || far != far ? far : most;
     }
@@ -76,11 +76,11 @@ static kith_status cover_tile(void *arg, int64_t task, int32_t thread)
         load_row(c, first + row, values + row * c->wide);
     }
     double *sums = values + KIN_COARSE_STEP * c->wide;
-    cover_rows(c, values, 0, rows, sums, cover->centres[KIN_COVER_COARSE] + task * cover->wide,
+    cover_rows(c, values, rows, sums, cover->centres[KIN_COVER_COARSE] + task * cover->wide,
                &cover->radii[KIN_COVER_COARSE][task]);
     for (int64_t row = 0; row < rows; row += KIN_FINE_STEP) {
         const int64_t tile = (first + row) / KIN_FINE_STEP;
-        cover_rows(c, values, row, kin_min_i64(row + KIN_FINE_STEP, rows), sums,
+        cover_rows(c, values + row * c->wide, kin_min_i64(KIN_FINE_STEP, rows - row), sums,
                    cover->centres[KIN_COVER_FINE] + tile * cover->wide,
                    &cover->radii[KIN_COVER_FINE][tile]);
     }
@@ -165,20 +165,21 @@ void kin_cover_free(kith_ctx *ctx, kin_cover *cover)
     memset(cover, 0, sizeof *cover);
 }
 
-bool kin_cover_apart(const kin_set *set, const kin_round_ops *ops, const kin_cover *rows, int64_t i,
-                     const kin_cover *points, int64_t j, double reach)
+bool kin_cover_apart(const kin_set *set, const kin_round_ops *ops, kin_cover_tile rows,
+                     kin_cover_tile points, double reach)
 {
-    const float *a = rows->centres[KIN_COVER_COARSE] + i * rows->wide;
-    const float *b = points->centres[KIN_COVER_FINE] + j * points->wide;
+    const int64_t wide = rows.of->wide;
+    const float *a = rows.of->centres[KIN_COVER_COARSE] + rows.tile * wide;
+    const float *b = points.of->centres[KIN_COVER_FINE] + points.tile * points.of->wide;
     /* fp32: differences and squares are each rounded, partial sums wide / 16 times. */
-    const double roundings = (double)rows->wide / LANES + LANES + 4;
-    const float square = ops->distance_sq(a, b, rows->wide);
+    const double roundings = (double)wide / LANES + LANES + 4;
+    const float square = ops->distance_sq(a, b, wide);
     if (!(square <= FLT_MAX)) { /* it overflowed, and proves nothing */
         return false;
     }
     const double between = sqrt((double)square) * (1.0 - roundings * 0x1p-23);
-    const double radii =
-        (double)rows->radii[KIN_COVER_COARSE][i] + (double)points->radii[KIN_COVER_FINE][j];
+    const double radii = (double)rows.of->radii[KIN_COVER_COARSE][rows.tile] +
+                         (double)points.of->radii[KIN_COVER_FINE][points.tile];
     const double far = set->frame->bound == KIN_BOUND_INTEGER ? sqrt(reach) : reach;
     /* A NaN or an infinite radius compares false: nothing is skipped. */
     return between > (far + radii) * KIN_BOUND_WIDEN;

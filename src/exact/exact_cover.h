@@ -28,9 +28,14 @@ int64_t kin_cover_wide(int32_t cols);
  */
 void kin_cover_plan(kin_layout *plan, const kin_set *set, int32_t threads, kin_cover *shape);
 
-/* Whether no row of coarse tile i of `rows` and no point of fine tile j of `points` can be nearer
- * than `reach` (exact_bound.h; for integer bounds the k-th cost). */
-bool kin_cover_apart(const kin_set *set, const kin_round_ops *ops, const kin_cover *rows, int64_t i,
-                     const kin_cover *points, int64_t j, double reach);
+typedef struct kin_cover_tile {
+    const kin_cover *of;
+    int64_t tile;
+} kin_cover_tile;
+
+/* Whether no row of a coarse tile and no point of a fine tile can be nearer than `reach`
+ * (exact_bound.h; for integer bounds the k-th cost). */
+bool kin_cover_apart(const kin_set *set, const kin_round_ops *ops, kin_cover_tile rows,
+                     kin_cover_tile points, double reach);
 
 #endif

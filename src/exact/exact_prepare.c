@@ -20,15 +20,15 @@ static kith_status transform(kith_ctx *ctx, kin_prepared *prepared)
 }
 
 kith_status kin_prepare_rows(kith_ctx *ctx, const kith_matrix *matrix, const kin_distance *distance,
-                             const char *name, bool distinguish, bool checked,
-                             kin_prepared *prepared)
+                             const char *name, int flags, kin_prepared *prepared)
 {
+    const bool distinguish = (flags & KIN_ROWS_DISTINCT) != 0;
     memset(prepared, 0, sizeof *prepared);
     prepared->rows.matrix = *matrix;
     prepared->distance = *distance;
     int64_t start = kin_clock_ns();
     kith_status status = KITH_OK;
-    if (!checked) {
+    if ((flags & KIN_ROWS_CHECKED) == 0) {
         KIN_TRY_GOTO(status, kin_metric_check(ctx, matrix, distance->metric, name), done);
     }
     prepared->seconds_check = kin_clock_since(start);
@@ -63,7 +63,7 @@ kith_status kin_prepare_know(kith_ctx *ctx, const kith_matrix *matrix, const kin
     kin_prepared prepared;
     *known = kin_prepare_unknown(matrix, distance);
     const kith_status status =
-        kin_prepare_rows(ctx, matrix, distance, "corpus", false, true, &prepared);
+        kin_prepare_rows(ctx, matrix, distance, "corpus", KIN_ROWS_CHECKED, &prepared);
     if (status == KITH_E_MEMORY || status == KITH_E_LIMIT) {
         kin_forgive(ctx);
         return KITH_OK;

@@ -23,11 +23,12 @@ typedef struct kin_prepared {
     double seconds_prepare;
 } kin_prepared;
 
-/* The first part, which needs no frame. `name` stands in messages; `distinguish` treats equal rows
- * as different ones (queries). Values are trusted where `checked` is set. */
+/* Equal rows are different ones (queries); values were checked, and are trusted. */
+enum { KIN_ROWS_DISTINCT = 1, KIN_ROWS_CHECKED = 2 };
+
+/* The first part, which needs no frame. `name` stands in messages; flags: KIN_ROWS_... */
 kith_status kin_prepare_rows(kith_ctx *ctx, const kith_matrix *matrix, const kin_distance *distance,
-                             const char *name, bool distinguish, bool checked,
-                             kin_prepared *prepared);
+                             const char *name, int flags, kin_prepared *prepared);
 /* What is known of rows of which only the shape is. */
 kin_rows_known kin_prepare_unknown(const kith_matrix *matrix, const kin_distance *distance);
 /* What its data say: rows are grouped as kin_prepare_rows does it, and forgotten. Where that needs

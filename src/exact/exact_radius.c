@@ -163,9 +163,9 @@ static void set_limits(const run *r, worker *w, const meeting *m)
 
 static bool apart(const run *r, const worker *w, const meeting *m, int64_t row, int64_t point)
 {
-    return m->covered && kin_cover_apart(&r->queries->set, r->ops, &r->queries->cover,
-                                         (m->row_first + row) / KIN_COARSE_STEP, &r->corpus->cover,
-                                         (m->point_first + point) / KIN_FINE_STEP,
+    const kin_cover_tile rows = {&r->queries->cover, (m->row_first + row) / KIN_COARSE_STEP};
+    const kin_cover_tile points = {&r->corpus->cover, (m->point_first + point) / KIN_FINE_STEP};
+    return m->covered && kin_cover_apart(&r->queries->set, r->ops, rows, points,
                                          w->tile_reach[row / KIN_COARSE_STEP]);
 }
 
@@ -464,8 +464,8 @@ kith_status kin_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const k
     kin_prepared pq = {0};
     run r = {.ctx = ctx, .request = request, .corpus = corpus, .queries = &pq};
     kith_status status = KITH_OK;
-    KIN_TRY(
-        kin_prepare_rows(ctx, asked, &request->distance, "queries", true, queries == NULL, &pq));
+    KIN_TRY(kin_prepare_rows(ctx, asked, &request->distance, "queries",
+                             KIN_ROWS_DISTINCT | (queries == NULL ? KIN_ROWS_CHECKED : 0), &pq));
     if (kin_exact_screens(&request->distance)) {
         KIN_TRY_GOTO(status, kin_prepare_corpus_for(ctx, corpus, asked, USUAL_K, &again, &r.corpus),
                      done);
@@ -484,8 +484,8 @@ kith_status kin_radius_run(kith_ctx *ctx, const kith_matrix *corpus, const kith_
     const kin_distance *distance = &request->distance;
     const bool screens = kin_exact_screens(distance);
     kin_prepared pc;
-    KIN_TRY(kin_prepare_rows(ctx, corpus, distance, queries != NULL ? "corpus" : "points", !screens,
-                             false, &pc));
+    KIN_TRY(kin_prepare_rows(ctx, corpus, distance, queries != NULL ? "corpus" : "points",
+                             screens ? 0 : KIN_ROWS_DISTINCT, &pc));
     kith_status status = KITH_OK;
     if (screens) {
         const bool integer =

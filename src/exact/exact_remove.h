@@ -9,12 +9,18 @@
  * KITH_ID_NONE of those that leave; rows: room for as many. Returns how many are left. */
 int64_t kin_remove_map(const uint8_t *removed, int64_t count, uint32_t *map, uint32_t *rows);
 
-/* ids: left x graph->k, lists of `rows` in new ids, KITH_ID_NONE where somebody left. lacking: room
- * for `left` new ids; those whose list has fewer than `wanted` different ones, its own counting
- * where `self` is set and not otherwise, ascending.
- * *lacking_count: how many. */
-kith_status kin_remove_lists(kith_ctx *ctx, const kith_neighbors *graph, const uint32_t *map,
-                             const uint32_t *rows, int64_t left, int64_t wanted, bool self,
-                             uint32_t *ids, uint32_t *lacking, int64_t *lacking_count);
+typedef struct kin_remove_job {
+    const kith_neighbors *graph;
+    uint32_t *map;  /* of kin_remove_map */
+    uint32_t *rows; /* of kin_remove_map */
+    int64_t left;
+    int64_t wanted;    /* different ids of a list */
+    bool self;         /* a row's own id is one of them */
+    uint32_t *ids;     /* left x graph->k, written: lists in new ids, KITH_ID_NONE where one left */
+    uint32_t *lacking; /* room for `left`, written: new ids of lists with fewer, ascending */
+    int64_t lacking_count;
+} kin_remove_job;
+
+kith_status kin_remove_lists(kith_ctx *ctx, kin_remove_job *job);
 
 #endif

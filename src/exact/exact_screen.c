@@ -173,12 +173,27 @@ static bool close_open_lists(const run *r, worker *w, const side *to, int64_t bl
     return closed;
 }
 
-/* The pairs of a log to the lists of the rows' block, or, turned round, of the points' block.
+/* ---- One pair of blocks --------------------------------------------------------------------- */
+
+typedef struct meeting {
+    int64_t row_block;
+    int64_t point_block;
+    kin_bound_row row_worst;
+    kin_bound_row point_worst;
+    bool collects_points;
+} meeting;
+
+/* The pairs that were found to the lists of the rows' block, or, turned round, of the points'.
  * Padding is too far for any list; but what is far in a corpus from a file is what the file says,
  * and behind the last position are no lists. */
-static bool deliver(const run *r, worker *w, const side *to, int64_t to_block, const side *from,
-                    int64_t from_block, bool turned, kin_tile_log *log, limits *l)
+static bool deliver(const run *r, worker *w, const meeting *m, bool turned)
 {
+    const side *to = turned ? &r->point : &r->row;
+    const side *from = turned ? &r->row : &r->point;
+    const int64_t to_block = turned ? m->point_block : m->row_block;
+    const int64_t from_block = turned ? m->row_block : m->point_block;
+    kin_tile_log *log = turned ? &w->point_log : &w->row_log;
+    limits *l = turned ? &w->point : &w->row;
     if (log->count == 0) {
         return false;
     }
@@ -208,16 +223,6 @@ static bool deliver(const run *r, worker *w, const side *to, int64_t to_block, c
     return tightened;
 }
 
-/* ---- One pair of blocks --------------------------------------------------------------------- */
-
-typedef struct meeting {
-    int64_t row_block;
-    int64_t point_block;
-    kin_bound_row row_worst;
-    kin_bound_row point_worst;
-    bool collects_points;
-} meeting;
-
 static double largest(const double *values, int64_t count)
 {
     double most = -INFINITY;
@@ -237,14 +242,12 @@ static void set_row_tile_reach(worker *w, int64_t rows)
 
 static void deliver_both(const run *r, worker *w, const meeting *m)
 {
-    if (deliver(r, w, &r->row, m->row_block, &r->point, m->point_block, false, &w->row_log,
-                &w->row)) {
+    if (deliver(r, w, m, false)) {
         set_limits(r, &r->row, m->row_block * r->block, block_points(r, &r->row, m->row_block),
                    m->point_worst, &w->row);
         set_row_tile_reach(w, block_points(r, &r->row, m->row_block));
     }
-    if (m->collects_points && deliver(r, w, &r->point, m->point_block, &r->row, m->row_block, true,
-                                      &w->point_log, &w->point)) {
+    if (m->collects_points && deliver(r, w, m, true)) {
         set_limits(r, &r->point, m->point_block * r->block,
                    block_points(r, &r->point, m->point_block), m->row_worst, &w->point);
         set_panel_halves(r, block_padded(r, &r->point, m->point_block), true, &w->point);
@@ -290,8 +293,10 @@ static bool apart(const run *r, worker *w, const meeting *m, int64_t row_tile, i
     }
     w->tests += 1;
     const bool far = kin_cover_apart(
-        r->row.set, r->ops, r->row.cover, m->row_block * r->block / KIN_COARSE_STEP + row_tile,
-        r->point.cover, m->point_block * r->block / KIN_FINE_STEP + point_tile, reach);
+        r->row.set, r->ops,
+        (kin_cover_tile){r->row.cover, m->row_block * r->block / KIN_COARSE_STEP + row_tile},
+        (kin_cover_tile){r->point.cover, m->point_block * r->block / KIN_FINE_STEP + point_tile},
+        reach);
     w->hits += far;
     return far;
 }
@@ -333,9 +338,10 @@ static void run_rows(const run *r, const worker *w, const meeting *m, int64_t fi
 
 /* One chunk of points against those coarse tiles of rows that are not too far; neighbouring tiles
  * share a call. */
-static void run_chunk(const run *r, worker *w, const meeting *m, int64_t rows, int64_t points,
-                      bool tests, kin_tile_job *job)
+static void run_chunk(const run *r, worker *w, const meeting *m, int64_t points, bool tests,
+                      kin_tile_job *job)
 {
+    const int64_t rows = block_points(r, &r->row, m->row_block);
     const int64_t padded = kin_round_up(rows, KIN_COARSE_STEP);
     const int64_t point_tile = job->first_panel * KIN_PANEL / KIN_FINE_STEP;
     int64_t first = 0;
@@ -380,7 +386,7 @@ static void meet(const run *r, worker *w, int64_t row_block, int64_t point_block
     const int64_t step = (int64_t)CHUNK_PANELS * KIN_PANEL;
     for (int64_t first = 0; first < points; first += step) {
         job.first_panel = (int32_t)(first / KIN_PANEL);
-        run_chunk(r, w, &m, rows, kin_min_i64(step, points - first), tests, &job);
+        run_chunk(r, w, &m, kin_min_i64(step, points - first), tests, &job);
         if (w->row_log.count > r->block || w->point_log.count > r->block) {
             deliver_both(r, w, &m);
         }

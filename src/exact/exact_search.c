@@ -217,8 +217,8 @@ kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_
     kin_prepared prepared;
     const bool screens = kin_exact_job_screens(request);
     const bool integer = kin_frame_is_integer(&request->distance, points, points);
-    KIN_TRY(
-        kin_prepare_rows(ctx, points, &request->distance, "points", !screens, false, &prepared));
+    KIN_TRY(kin_prepare_rows(ctx, points, &request->distance, "points",
+                             screens ? 0 : KIN_ROWS_DISTINCT, &prepared));
     kith_status status = KITH_OK;
     if (screens) {
         KIN_TRY_GOTO(status, kin_prepare_corpus(ctx, integer, request->k + 1, &prepared), done);
@@ -306,7 +306,8 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
     kin_prepared again = {0};
     const kin_prepared *use = corpus;
     const bool screens = kin_exact_job_screens(request);
-    KIN_TRY(kin_prepare_rows(ctx, queries, &request->distance, "queries", true, false, &prepared));
+    KIN_TRY(kin_prepare_rows(ctx, queries, &request->distance, "queries", KIN_ROWS_DISTINCT,
+                             &prepared));
     note_preparation(ctx, &prepared);
     kith_status status = KITH_OK;
     if (!screens) {
@@ -407,10 +408,14 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
     kin_prepared pa = {0};
     kin_prepared pb = {0};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, a, &request->distance, "a", !screens, false, &pa),
-                 done);
-    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, b, &request->distance, "b", !screens, false, &pb),
-                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_prepare_rows(ctx, a, &request->distance, "a", screens ? 0 : KIN_ROWS_DISTINCT, &pa),
+        done);
+    KIN_TRY_GOTO(
+        status,
+        kin_prepare_rows(ctx, b, &request->distance, "b", screens ? 0 : KIN_ROWS_DISTINCT, &pb),
+        done);
     if (!screens) {
         kin_request back = *request;
         back.within[0] = request->within[1];

@@ -257,16 +257,15 @@ static kith_status view_all(const kin_viewing *r, const facts *f, kin_prepared *
     return view_cover(r, f, p);
 }
 
-kith_status kin_store_view(kith_ctx *ctx, const char *path, const kin_container *container,
-                           const kith_matrix *points, const kin_distance *distance,
-                           kin_prepared *prepared, bool *usable)
+kith_status kin_store_view(kith_ctx *ctx, const kin_container *container, kin_prepared *prepared,
+                           bool *usable)
 {
-    const kin_viewing r = {.ctx = ctx, .path = path, .container = container};
+    const kin_viewing r = {.ctx = ctx, .container = container};
+    const kith_matrix *points = &prepared->rows.matrix;
     facts f;
     const void *data = NULL;
     uint64_t bytes = 0;
     *usable = false;
-    memset(prepared, 0, sizeof *prepared);
     KIN_TRY(kin_container_section(ctx, container, TAG_FACTS, &data, &bytes));
     if (bytes != sizeof f) {
         return KITH_OK; /* of another version */
@@ -278,9 +277,8 @@ kith_status kin_store_view(kith_ctx *ctx, const char *path, const kin_container 
     if (f.count < 0 || f.count > points->rows || f.degenerate < 0 || f.degenerate > points->rows) {
         return kin_store_fail_damaged(&r, "it has more groups of rows than rows");
     }
-    prepared->rows.matrix = *points;
-    prepared->distance = *distance;
-    KIN_TRY(kin_metric_check(ctx, points, distance->metric, path));
+    KIN_TRY(
+        kin_metric_check(ctx, points, prepared->distance.metric, kin_container_path(container)));
     *usable = true;
     return view_all(&r, &f, prepared, usable);
 }

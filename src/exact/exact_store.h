@@ -13,11 +13,11 @@ kith_status kin_store_save(kith_ctx *ctx, const char *path, const kin_prepared *
 kith_status kin_store_points(kith_ctx *ctx, const char *path, const kin_container *container,
                              kith_matrix *points, kith_metric *metric);
 
-/* The preparation as it lies in the map. *prepared is all views: it is not freed, and ends with the
- * container. *usable is false where the file was made by another version, or for a type that this
- * instruction set has no kernel for: then prepare the points again. Not for direct metrics. */
-kith_status kin_store_view(kith_ctx *ctx, const char *path, const kin_container *container,
-                           const kith_matrix *points, const kin_distance *distance,
-                           kin_prepared *prepared, bool *usable);
+/* The preparation as it lies in the map: *prepared has its matrix and distance, and nothing else.
+ * It is all views then: it is not freed, and ends with the container. *usable is false where the
+ * file was made by another version, or for a type that this instruction set has no kernel for: then
+ * prepare the points again. Not for direct metrics. */
+kith_status kin_store_view(kith_ctx *ctx, const kin_container *container, kin_prepared *prepared,
+                           bool *usable);
 
 #endif

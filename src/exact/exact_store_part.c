@@ -28,7 +28,8 @@ void kin_store_add_groups(kin_storing *storing, const kin_groups *groups)
 
 kith_status kin_store_fail_damaged(const kin_viewing *viewing, const char *what)
 {
-    return kin_fail_at(viewing->ctx, KITH_E_FORMAT, kin_at_file(viewing->path),
+    return kin_fail_at(viewing->ctx, KITH_E_FORMAT,
+                       kin_at_file(kin_container_path(viewing->container)),
                        "%s (it is damaged: make it again)", what);
 }
 

@@ -19,7 +19,6 @@ typedef struct kin_storing {
 
 typedef struct kin_viewing {
     kith_ctx *ctx;
-    const char *path;
     const kin_container *container;
 } kin_viewing;
 

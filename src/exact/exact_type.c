@@ -221,8 +221,8 @@ kith_status kin_prepare_corpus_for(kith_ctx *ctx, const kin_prepared *corpus,
     if (integer || corpus->groups.count == 0 || corpus->frame.bound != KIN_BOUND_INTEGER) {
         return KITH_OK;
     }
-    KIN_TRY(kin_prepare_rows(ctx, &corpus->rows.matrix, &corpus->distance, "corpus", false, true,
-                             again));
+    KIN_TRY(kin_prepare_rows(ctx, &corpus->rows.matrix, &corpus->distance, "corpus",
+                             KIN_ROWS_CHECKED, again));
     *use = again;
     return kin_prepare_corpus(ctx, false, k, again);
 }

@@ -75,8 +75,8 @@ static bool is_ordered(const descending *d)
 
 static kith_status prepare_rows(descending *d, const kith_matrix *points)
 {
-    KIN_TRY(kin_prepare_rows(d->ctx, points, &d->request.distance, "points", !equals_are_equal(d),
-                             false, &d->prepared));
+    KIN_TRY(kin_prepare_rows(d->ctx, points, &d->request.distance, "points",
+                             equals_are_equal(d) ? 0 : KIN_ROWS_DISTINCT, &d->prepared));
     if (d->request.control == NULL && d->request.init == NULL) {
         return KITH_OK;
     }

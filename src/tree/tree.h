@@ -122,13 +122,12 @@ void kin_tree_plan_make(kin_layout *plan, kin_tree *shape, int32_t threads);
 kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepared *prepared,
                                 const kin_tree *tree);
 
-/* The tree as it lies in the map, of points that kin_store_points gave. *prepared and *tree are all
- * views: they are not freed, and end with the container. *usable is false where another version
- * made the file: then make the tree again, of *leaf_points (which is always set). */
-kith_status kin_tree_store_view(kith_ctx *ctx, const char *path, const kin_container *container,
-                                const kith_matrix *points, const kin_distance *distance,
-                                kin_prepared *prepared, kin_tree *tree, int64_t *leaf_points,
-                                bool *usable);
+/* The tree as it lies in the map: *prepared has its matrix, that of kin_store_points, and distance,
+ * and nothing else. Both are all views then: they are not freed, and end with the container.
+ * *usable is false where another version made the file: then make the tree again, of
+ * tree->leaf_points (which is always set). */
+kith_status kin_tree_store_view(kith_ctx *ctx, const kin_container *container,
+                                kin_prepared *prepared, kin_tree *tree, bool *usable);
 
 /* The same tree in memory of its own. */
 kith_status kin_tree_store_copy(kith_ctx *ctx, const kin_tree *from, kin_tree *to);

@@ -288,7 +288,8 @@ static void free_made(kith_ctx *ctx, made *m)
 static kith_status make_asked(run *r, const kith_matrix *asked, bool own, kin_prepared *prepared)
 {
     kith_report *report = &r->ctx->report;
-    KIN_TRY(kin_prepare_rows(r->ctx, asked, &r->request->distance, "queries", true, own, prepared));
+    KIN_TRY(kin_prepare_rows(r->ctx, asked, &r->request->distance, "queries",
+                             KIN_ROWS_DISTINCT | (own ? KIN_ROWS_CHECKED : 0), prepared));
     report->seconds_check += prepared->seconds_check;
     report->seconds_prepare += prepared->seconds_prepare;
     r->asked = prepared;
@@ -299,8 +300,8 @@ static kith_status make(run *r, const kith_matrix *corpus, const kith_matrix *qu
 {
     kith_ctx *ctx = r->ctx;
     const bool graph = queries == NULL;
-    KIN_TRY(kin_prepare_rows(ctx, corpus, &r->request->distance, graph ? "points" : "corpus", false,
-                             false, &m->corpus));
+    KIN_TRY(kin_prepare_rows(ctx, corpus, &r->request->distance, graph ? "points" : "corpus", 0,
+                             &m->corpus));
     KIN_TRY(make_asked(r, graph ? corpus : queries, graph, &m->asked));
     const int64_t start = kin_clock_ns();
     KIN_TRY(kin_tree_make(ctx, &m->corpus, kin_tree_leaf_points(corpus->cols), &m->tree));

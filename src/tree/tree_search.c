@@ -296,7 +296,7 @@ static kith_status run_packets(searching *s)
 static kith_status prepare(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
                            const char *name, kin_prepared *prepared, kin_tree *tree)
 {
-    KIN_TRY(kin_prepare_rows(ctx, points, &request->distance, name, false, false, prepared));
+    KIN_TRY(kin_prepare_rows(ctx, points, &request->distance, name, 0, prepared));
     const int64_t start = kin_clock_ns();
     const int64_t leaf_points =
         kin_tree_leaf_points_of(points->cols, prepared->groups.count, request->tree_height);
@@ -328,8 +328,8 @@ static kith_status ask_sample(searching *s, const kith_matrix *queries, kin_prep
     int64_t rows = s->tree->points;
     if (queries != NULL) {
         rows = queries->rows;
-        KIN_TRY(kin_prepare_rows(s->ctx, queries, &s->request->distance, "queries", true, false,
-                                 asked));
+        KIN_TRY(kin_prepare_rows(s->ctx, queries, &s->request->distance, "queries",
+                                 KIN_ROWS_DISTINCT, asked));
         KIN_TRY(kin_tree_queries_make(s->ctx, s->tree, rows, sorted));
         KIN_TRY(kin_tree_queries_load(s->ctx, s->tree, &s->corpus->distance, &asked->rows, 0, rows,
                                       sorted));
@@ -480,9 +480,10 @@ kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin
     searching s = {
         .ctx = ctx, .tree = tree, .corpus = corpus, .queries = &sorted, .request = request};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_prepare_rows(ctx, queries, &request->distance, "queries", true, false, &asked),
-                 done);
+    KIN_TRY_GOTO(
+        status,
+        kin_prepare_rows(ctx, queries, &request->distance, "queries", KIN_ROWS_DISTINCT, &asked),
+        done);
     ctx->report.seconds_check += asked.seconds_check;
     ctx->report.seconds_prepare += asked.seconds_prepare;
     s.asked = &asked.rows;

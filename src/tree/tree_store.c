@@ -213,19 +213,17 @@ static kith_status view_arrays(const kin_viewing *v, kin_tree *tree)
     return KITH_OK;
 }
 
-kith_status kin_tree_store_view(kith_ctx *ctx, const char *path, const kin_container *container,
-                                const kith_matrix *points, const kin_distance *distance,
-                                kin_prepared *prepared, kin_tree *tree, int64_t *leaf_points,
-                                bool *usable)
+kith_status kin_tree_store_view(kith_ctx *ctx, const kin_container *container,
+                                kin_prepared *prepared, kin_tree *tree, bool *usable)
 {
-    const kin_viewing v = {.ctx = ctx, .path = path, .container = container};
+    const kin_viewing v = {.ctx = ctx, .container = container};
+    const kith_matrix *points = &prepared->rows.matrix;
+    const kith_metric metric = prepared->distance.metric;
     kin_stored_tree facts;
-    memset(prepared, 0, sizeof *prepared);
-    memset(tree, 0, sizeof *tree);
     KIN_TRY(kin_container_tree(ctx, container, &facts));
-    *leaf_points = facts.leaf_points;
+    *tree = (kin_tree){.leaf_points = facts.leaf_points};
     *usable = facts.version == STORE_VERSION;
-    if (!kin_tree_allows(distance->metric)) {
+    if (!kin_tree_allows(metric)) {
         return kin_store_fail_damaged(&v, "its metric has no tree");
     }
     if (facts.places % KIN_TREE_LANES != 0 || facts.leaf_points < KIN_TREE_LANES ||
@@ -235,19 +233,17 @@ kith_status kin_tree_store_view(kith_ctx *ctx, const char *path, const kin_conta
     if (!*usable) {
         return KITH_OK;
     }
-    prepared->rows.matrix = *points;
-    prepared->distance = *distance;
     prepared->groups = (kin_groups){.rows = points->rows, .count = facts.points};
     *tree = (kin_tree){.cols = points->cols,
                        .height = facts.height,
                        .leaf_points = facts.leaf_points,
                        .points = facts.points,
                        .blocks = facts.places / KIN_TREE_LANES,
-                       .norm = kin_tree_norm_of(distance->metric),
+                       .norm = kin_tree_norm_of(metric),
                        .scale = facts.scale,
                        .widen = kin_tree_widen(points->cols),
                        .floor = kin_tree_floor(facts.scale)};
-    KIN_TRY(kin_metric_check(ctx, points, distance->metric, path));
+    KIN_TRY(kin_metric_check(ctx, points, metric, kin_container_path(container)));
     KIN_TRY(kin_store_view_groups(&v, facts.equal != 0, &prepared->groups));
     KIN_TRY(view_arrays(&v, tree));
     return check_tree(&v, &prepared->groups, tree);

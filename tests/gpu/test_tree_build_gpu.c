@@ -57,8 +57,8 @@ static void begin_pair(const problem *p, pair_of_trees *t)
 {
     const kin_distance distance = distance_of(p);
     *t = (pair_of_trees){.firsts = NULL};
-    test_must(kin_prepare_rows(test_device_ctx, &p->rows.matrix, &distance, "points", !p->grouped,
-                               false, &t->prepared));
+    test_must(kin_prepare_rows(test_device_ctx, &p->rows.matrix, &distance, "points",
+                               p->grouped ? 0 : KIN_ROWS_DISTINCT, &t->prepared));
     const int64_t start = kin_clock_ns();
     test_must(kin_tree_make(test_device_ctx, &t->prepared, p->leaf_points, &t->host));
     t->host_seconds = kin_clock_since(start);

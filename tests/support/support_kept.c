@@ -39,7 +39,7 @@ static kith_status prepare(const test_kept *k, kin_prepared *prepared)
 {
     const kith_matrix matrix = matrix_of(k);
     const kin_distance distance = {.metric = k->metric, .cols = k->cols, .isa = k->ctx->isa};
-    return kin_prepare_rows(k->ctx, &matrix, &distance, "points", false, false, prepared);
+    return kin_prepare_rows(k->ctx, &matrix, &distance, "points", 0, prepared);
 }
 
 static void copy_row(const test_kept *k, int64_t to, int64_t from)

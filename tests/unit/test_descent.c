@@ -43,8 +43,7 @@ static void descent_begin(descent *d, int32_t threads, kith_metric metric, int32
                    .rows = test_descent_rows(KITH_F32, 2000, COLS, SHAPE_CLUSTERS, false)};
     const kin_distance distance = test_descent_request(d->ctx, &d->rows, metric, 1).distance;
     assert_int_equal(
-        kin_prepare_rows(d->ctx, &d->rows.matrix, &distance, "points", false, false, &d->prepared),
-        KITH_OK);
+        kin_prepare_rows(d->ctx, &d->rows.matrix, &distance, "points", 0, &d->prepared), KITH_OK);
     if (kin_exact_screens(&distance)) {
         assert_int_equal(kin_prepare_corpus(d->ctx, false, 10, &d->prepared), KITH_OK);
     }

@@ -103,9 +103,9 @@ static bench bench_make(const setting *s, kin_isa isa, int32_t cols)
         test_rows_set(&b.rows, row, 0, (double)(1 + row % 50));
     }
     const kin_distance distance = {.metric = s->metric, .cols = cols, .isa = isa};
-    assert_int_equal(
-        kin_prepare_rows(b.ctx, &b.rows.matrix, &distance, "points", true, false, &b.prepared),
-        KITH_OK);
+    assert_int_equal(kin_prepare_rows(b.ctx, &b.rows.matrix, &distance, "points", KIN_ROWS_DISTINCT,
+                                      &b.prepared),
+                     KITH_OK);
     return b;
 }
 
@@ -440,9 +440,9 @@ static void check_direct(kith_metric metric)
                                    .isa = b.ctx->isa,
                                    .custom = metric == KITH_CUSTOM ? lopsided : NULL,
                                    .custom_arg = &offset};
-    assert_int_equal(
-        kin_prepare_rows(b.ctx, &b.rows.matrix, &distance, "points", true, false, &b.prepared),
-        KITH_OK);
+    assert_int_equal(kin_prepare_rows(b.ctx, &b.rows.matrix, &distance, "points", KIN_ROWS_DISTINCT,
+                                      &b.prepared),
+                     KITH_OK);
     assert_int_equal(kin_graph_points_make(b.ctx, &b.prepared, &b.points), KITH_OK);
     assert_null(b.points.kernel);
     b.matching = test_matcher_make(b.ctx, &b.points, 9, 20, &b.matcher);

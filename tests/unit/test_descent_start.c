@@ -36,8 +36,7 @@ static void start_make(starting *s, const test_rows *rows, kith_metric metric, k
     s->ctx = test_ctx(isa, threads);
     const kith_matrix *m = &rows->matrix;
     const kin_distance distance = {.metric = metric, .cols = m->cols, .isa = isa};
-    assert_int_equal(kin_prepare_rows(s->ctx, m, &distance, "points", false, false, &s->prepared),
-                     KITH_OK);
+    assert_int_equal(kin_prepare_rows(s->ctx, m, &distance, "points", 0, &s->prepared), KITH_OK);
     assert_int_equal(
         kin_prepare_corpus(s->ctx, kin_frame_is_integer(&distance, m, m), 11, &s->prepared),
         KITH_OK);

@@ -73,15 +73,17 @@ static void test_tiles_apart(void **unused)
                            .dtype = KITH_F32};
     const kin_distance distance = {.metric = KITH_SQEUCLIDEAN, .cols = COLS, .isa = kin_cpu_best()};
     kin_prepared p;
-    assert_int_equal(kin_prepare_rows(ctx, &m, &distance, "points", false, false, &p), KITH_OK);
+    assert_int_equal(kin_prepare_rows(ctx, &m, &distance, "points", 0, &p), KITH_OK);
     assert_int_equal(kin_prepare_corpus(ctx, false, 10, &p), KITH_OK);
     const kin_round_ops *ops = kin_round_get(kin_cpu_best());
     int skipped = 0;
     for (int64_t i = 0; i < (ROWS + KIN_COARSE_STEP - 1) / KIN_COARSE_STEP; i++) {
         for (int64_t j = 0; j < (ROWS + KIN_FINE_STEP - 1) / KIN_FINE_STEP; j++) {
             const double least = least_distance(&p, i, j);
-            assert_false(kin_cover_apart(&p.set, ops, &p.cover, i, &p.cover, j, least));
-            skipped += kin_cover_apart(&p.set, ops, &p.cover, i, &p.cover, j, 0.5 * least);
+            const kin_cover_tile coarse = {&p.cover, i};
+            const kin_cover_tile fine = {&p.cover, j};
+            assert_false(kin_cover_apart(&p.set, ops, coarse, fine, least));
+            skipped += kin_cover_apart(&p.set, ops, coarse, fine, 0.5 * least);
         }
     }
     assert_true(skipped > 100);

@@ -89,10 +89,9 @@ static void bench_make(bench *b, kith_ctx *ctx, const setting *s, int64_t rows)
     const kin_distance distance = {.metric = s->metric, .cols = s->cols, .isa = ctx->isa};
     const kith_matrix *m = &b->points.matrix;
     const bool integer = kin_frame_is_integer(&distance, m, &b->query.matrix);
-    assert_int_equal(kin_prepare_rows(ctx, m, &distance, "points", false, false, &b->corpus),
-                     KITH_OK);
+    assert_int_equal(kin_prepare_rows(ctx, m, &distance, "points", 0, &b->corpus), KITH_OK);
     assert_int_equal(
-        kin_prepare_rows(ctx, &b->query.matrix, &distance, "query", true, false, &b->asked),
+        kin_prepare_rows(ctx, &b->query.matrix, &distance, "query", KIN_ROWS_DISTINCT, &b->asked),
         KITH_OK);
     assert_int_equal(kin_prepare_corpus(ctx, integer, s->k, &b->corpus), KITH_OK);
     assert_int_equal(kin_prepare_queries(ctx, &b->corpus.frame, 0, 1, &b->asked), KITH_OK);

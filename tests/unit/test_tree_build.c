@@ -46,9 +46,8 @@ static kin_prepared prepare(kith_ctx *ctx, const test_rows *rows, kith_metric me
 {
     kin_prepared prepared;
     const kin_distance distance = distance_of(ctx, rows, metric);
-    assert_int_equal(
-        kin_prepare_rows(ctx, &rows->matrix, &distance, "points", false, false, &prepared),
-        KITH_OK);
+    assert_int_equal(kin_prepare_rows(ctx, &rows->matrix, &distance, "points", 0, &prepared),
+                     KITH_OK);
     return prepared;
 }
 
