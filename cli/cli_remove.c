@@ -115,11 +115,13 @@ static int remove_points(removing *r)
     params.k = g->args.k;
     params.flags = cli_given(&g->args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
     params.approximate = r->old.known.exact != KITH_CERTIFIED;
+    params.removed = r->removed;
+    params.map = r->map;
     r->report.struct_size = (uint32_t)sizeof r->report;
     const double start = cli_clock_now();
     const kith_neighbors lists = cli_grow_lists(&r->old);
-    const kith_status status = kith_graph_remove(ctx, r->old.points.matrix, &lists, r->removed,
-                                                 &params, &g->job.forward, r->map, &r->report);
+    const kith_status status =
+        kith_graph_remove(ctx, r->old.points.matrix, &lists, &params, &g->job.forward, &r->report);
     g->seconds_work = cli_clock_now() - start;
     const bool listed = cli_session_blames(&g->job.session, "graph");
     g->job.report.struct_size = (uint32_t)sizeof g->job.report;

@@ -91,6 +91,9 @@ typedef struct kith_remove_params {
     int32_t approximate; /* 1: the graph is, and what is made anew is made by kith_graph_descent */
     kith_distance_fn custom; /* for KITH_CUSTOM; it gets rows of copies */
     void *custom_arg;
+    const uint8_t *removed; /* a byte for each point: those that are not 0 leave */
+    uint32_t *map; /* NULL, or room for a number for each point: its new id, KITH_ID_NONE of those
+                      that left */
 } kith_remove_params;
 
 static inline kith_remove_params kith_remove_params_default(void)
@@ -108,19 +111,17 @@ typedef struct kith_remove_report {
     int64_t repaired;     /* of them, those that were searched for again */
 } kith_remove_report;
 
-/* Rows whose byte of `removed` (points.rows of them) is not 0 leave points and graph. Rows that are
- * left keep their order and move up. out: so many rows as are left x k. map, where it is not NULL:
- * points.rows numbers, the new id of each row, KITH_ID_NONE of those that left. Rows that have
- * fewer than k neighbours afterwards are searched for, exactly, in what is left; where they are
- * more than half, the graph is made anew. So an exact graph stays exact: the bytes of
- * kith_graph_exact of what is left. One that is approximate or unknown
+/* Rows leave points and graph. Those that are left keep their order and move up. out: so many rows
+ * as are left x k. Rows that have fewer than k neighbours afterwards are searched for, exactly, in
+ * what is left; where they are more than half, the graph is made anew. So an exact graph stays
+ * exact: the bytes of kith_graph_exact of what is left. One that is approximate or unknown
  * (graph.meta) stays so, unless it is made anew. report may be NULL. Cost:
  * a search for the rows that lost neighbours, and a canonical distance for each id of the graph.
  * Memory: a copy of the points and of the graph's ids. Errors as kith_graph_exact. */
 KITH_API kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points,
-                                       const kith_neighbors *graph, const uint8_t *removed,
+                                       const kith_neighbors *graph,
                                        const kith_remove_params *params, const kith_neighbors *out,
-                                       uint32_t *map, kith_remove_report *report);
+                                       kith_remove_report *report);
 
 #ifdef __cplusplus
 }

@@ -41,8 +41,7 @@ static kith_status take_params(kith_ctx *ctx, const kith_remove_params *given,
 }
 
 static kith_status check(removal *r, const kith_matrix *points, const kith_neighbors *graph,
-                         const uint8_t *removed, const kith_remove_params *given,
-                         const kith_remove_report *report)
+                         const kith_remove_params *given, const kith_remove_report *report)
 {
     kith_ctx *ctx = r->ctx;
     KIN_TRY(take_params(ctx, given, &r->params));
@@ -53,7 +52,7 @@ static kith_status check(removal *r, const kith_matrix *points, const kith_neigh
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &r->points, r->distance.metric));
     r->lists = (kin_remove_job){
         .graph = graph, .wanted = r->params.k, .self = (r->params.flags & KITH_INCLUDE_SELF) != 0};
-    if (removed == NULL) {
+    if (r->params.removed == NULL) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("removed"),
                            "is NULL (give a byte for each point)");
     }
@@ -67,14 +66,14 @@ static kith_status check(removal *r, const kith_matrix *points, const kith_neigh
 
 /* ---- What is left --------------------------------------------------------------------------- */
 
-static kith_status keep(removal *r, const uint8_t *removed, const kith_neighbors *out)
+static kith_status keep(removal *r, const kith_neighbors *out)
 {
     kith_ctx *ctx = r->ctx;
     kin_remove_job *lists = &r->lists;
     const uint64_t rows = (uint64_t)r->points.rows;
     KIN_TRY(kin_alloc(ctx, &lists->map, rows, sizeof *lists->map, "new ids"));
     KIN_TRY(kin_alloc(ctx, &lists->rows, rows, sizeof *lists->rows, "rows that are left"));
-    lists->left = kin_remove_map(removed, r->points.rows, lists->map, lists->rows);
+    lists->left = kin_remove_map(r->params.removed, r->points.rows, lists->map, lists->rows);
     if (lists->left == 0) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "all %lld points are removed (leave at least one)",
                         (long long)r->points.rows);
@@ -191,10 +190,9 @@ done:
     return status;
 }
 
-static kith_status run(removal *r, const uint8_t *removed, const kith_neighbors *out, uint32_t *map,
-                       kith_remove_report *report)
+static kith_status run(removal *r, const kith_neighbors *out, kith_remove_report *report)
 {
-    KIN_TRY(keep(r, removed, out));
+    KIN_TRY(keep(r, out));
     const bool anew = (double)r->lists.lacking_count > MOST_REPAIRED * (double)r->lists.left;
     if (anew) {
         KIN_TRY(make_anew(r, out));
@@ -205,8 +203,8 @@ static kith_status run(removal *r, const uint8_t *removed, const kith_neighbors 
     r->ctx->report.exact = !anew                        ? kin_exactness_of(r->lists.graph)
                            : r->params.approximate == 0 ? KITH_CERTIFIED
                                                         : KITH_APPROXIMATE;
-    if (map != NULL) {
-        memcpy(map, r->lists.map, (size_t)r->points.rows * sizeof *map);
+    if (r->params.map != NULL) {
+        memcpy(r->params.map, r->lists.map, (size_t)r->points.rows * sizeof *r->params.map);
     }
     const kith_remove_report own = {.anew = anew,
                                     .left = r->lists.left,
@@ -216,15 +214,15 @@ static kith_status run(removal *r, const uint8_t *removed, const kith_neighbors 
 }
 
 kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
-                              const uint8_t *removed, const kith_remove_params *params,
-                              const kith_neighbors *out, uint32_t *map, kith_remove_report *report)
+                              const kith_remove_params *params, const kith_neighbors *out,
+                              kith_remove_report *report)
 {
     kin_call call;
     removal r = {.ctx = ctx};
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = check(&r, points, graph, removed, params, report);
+    kith_status status = check(&r, points, graph, params, report);
     if (status == KITH_OK) {
-        status = run(&r, removed, out, map, report);
+        status = run(&r, out, report);
     }
     kin_free(ctx, r.lists.lacking);
     kin_free(ctx, r.lists.ids);

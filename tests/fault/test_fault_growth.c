@@ -70,8 +70,8 @@ static kith_status do_remove(kith_ctx *ctx, const input *in, int option)
     const kith_neighbors out = view(&in->out, in->left);
     params.k = K;
     params.approximate = option;
-    return kith_graph_remove(ctx, &in->points.matrix, &in->whole, in->removed, &params, &out, NULL,
-                             NULL);
+    params.removed = in->removed;
+    return kith_graph_remove(ctx, &in->points.matrix, &in->whole, &params, &out, NULL);
 }
 
 static kith_status do_symmetric(kith_ctx *ctx, const input *in, int option)

@@ -211,7 +211,8 @@ static void exact_stays_exact(void **state)
     kith_neighbors less = test_answer_make(left, K);
     kith_remove_params remove = kith_remove_params_default();
     remove.k = K;
-    test_works(gpu, kith_graph_remove(gpu, &points, &truth, removed, &remove, &less, NULL, NULL));
+    remove.removed = removed;
+    test_works(gpu, kith_graph_remove(gpu, &points, &truth, &remove, &less, NULL));
     assert_true(test_answers_equal(&less, &wanted));
     printf("exact graphs stay exact, merged and with points removed\n");
     free(removed);

@@ -151,10 +151,11 @@ static void call_remove(soak *s)
     params.k = soak_spoil(s, soak_between(s, 1, graph.k));
     params.flags = (uint32_t)soak_spoil(s, soak_below(s, 4) == 0);
     params.approximate = (int32_t)soak_below(s, 2);
+    params.removed = soak_null(s, removed);
+    params.map = soak_below(s, 2) == 0 ? NULL : map;
     const kith_neighbors out = soak_room(s, 0, left, params.k);
     const kith_status status =
-        kith_graph_remove(s->ctx, &given, soak_null(s, &graph), soak_null(s, removed), &params,
-                          &out, soak_below(s, 2) == 0 ? NULL : map, &report);
+        kith_graph_remove(s->ctx, &given, soak_null(s, &graph), &params, &out, &report);
     if (soak_check(s, status) == KITH_OK) {
         soak_check_ids(s, &out, left);
     }

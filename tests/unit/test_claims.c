@@ -229,6 +229,7 @@ static void other_points_are_refused(void **state)
     int64_t wrong = 0;
     int64_t first_wrong = 0;
     remove.k = walk.k = K;
+    remove.removed = removed;
     walk.metric = KITH_EUCLIDEAN;
     t.values[5] += 1.0F; /* after the graph was made */
     print_message("a graph of other points, or of another metric, is refused, with both named\n");
@@ -244,10 +245,8 @@ static void other_points_are_refused(void **state)
                    kith_graph_merge(t.ctx, &t.points, FIRST, &t.graph[0], &t.graph[1], &descent,
                                     &t.out, NULL),
                    KITH_E_ARGUMENT, says);
-        test_fails(
-            t.ctx,
-            kith_graph_remove(t.ctx, &t.part[0], &t.graph[0], removed, &remove, &t.out, NULL, NULL),
-            KITH_E_ARGUMENT, says);
+        test_fails(t.ctx, kith_graph_remove(t.ctx, &t.part[0], &t.graph[0], &remove, &t.out, NULL),
+                   KITH_E_ARGUMENT, says);
         test_fails(
             t.ctx,
             kith_recall_estimate(t.ctx, &t.part[0], &t.graph[0], KITH_EUCLIDEAN, 0, 10, 0, &recall),
@@ -290,13 +289,13 @@ static void removals_say_what_they_know(void **state)
         t.meta[0].exact = (kith_exactness)level;
         params.approximate = level != KITH_CERTIFIED;
         kith_neighbors out = test_answer_make(FIRST - 2, K);
-        test_works(t.ctx, kith_graph_remove(t.ctx, &t.part[0], &t.graph[0], few, &params, &out,
-                                            NULL, NULL));
+        params.removed = few;
+        test_works(t.ctx, kith_graph_remove(t.ctx, &t.part[0], &t.graph[0], &params, &out, NULL));
         assert_int_equal(told(t.ctx), level);
         test_answer_free(&out);
         out = test_answer_make(40, K);
-        test_works(t.ctx, kith_graph_remove(t.ctx, &t.part[0], &t.graph[0], many, &params, &out,
-                                            NULL, NULL));
+        params.removed = many;
+        test_works(t.ctx, kith_graph_remove(t.ctx, &t.part[0], &t.graph[0], &params, &out, NULL));
         assert_int_equal(told(t.ctx), params.approximate ? KITH_APPROXIMATE : KITH_CERTIFIED);
         test_answer_free(&out);
     }

@@ -236,7 +236,8 @@ static void graph_calls(test_folder *folder, const input *in)
         removed[i] = 1;
     }
     merged.rows = ROWS - (ROWS + 6) / 7;
-    HEARS(kith_graph_remove(ctx, points, &in->graph, removed, &remove, &merged, NULL, NULL));
+    remove.removed = removed;
+    HEARS(kith_graph_remove(ctx, points, &in->graph, &remove, &merged, NULL));
     merged.rows = ROWS;
     MAY_HEAR(kith_graph_symmetric(ctx, &in->graph, KITH_EUCLIDEAN, KITH_SYMMETRY_UNION, &ranges));
     kith_ranges_free(ranges);

@@ -168,10 +168,10 @@ static void removals(kith_ctx *ctx, counting *c, const kith_matrix *points,
         kith_remove_params params = kith_remove_params_default();
         kith_remove_report report = {.struct_size = sizeof report};
         params.k = K;
+        params.removed = removed;
         kith_neighbors out = test_answer_make(ROWS - gone[i], K);
         begin(c);
-        test_works(ctx,
-                   kith_graph_remove(ctx, points, graph, removed, &params, &out, NULL, &report));
+        test_works(ctx, kith_graph_remove(ctx, points, graph, &params, &out, &report));
         assert_int_equal(report.anew, i);
         is_to_the_byte(ctx, c, names[i]);
         test_answer_free(&out);
