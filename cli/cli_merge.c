@@ -284,18 +284,17 @@ static int merge(merging *m)
 {
     cli_grown *g = &m->grown;
     kith_ctx *ctx = g->job.session.ctx;
-    const int64_t first_rows = m->old[0].points.matrix->rows;
+    const kith_merge_sets sets = {&g->points, m->old[0].points.matrix->rows, &m->lists[0],
+                                  &m->lists[1]};
     kith_status status = KITH_OK;
     const double start = cli_clock_now();
     if (m->across) {
         const kith_search_params params = exact_params(m);
-        status = kith_graph_merge_exact(ctx, &g->points, first_rows, &m->lists[0], &m->lists[1],
-                                        &params, &g->job.forward);
+        status = kith_graph_merge_exact(ctx, &sets, &params, &g->job.forward);
     } else {
         const kith_descent_params params = cli_descent_params(&g->job);
         g->job.descent.struct_size = (uint32_t)sizeof g->job.descent;
-        status = kith_graph_merge(ctx, &g->points, first_rows, &m->lists[0], &m->lists[1], &params,
-                                  &g->job.forward, &g->job.descent);
+        status = kith_graph_merge(ctx, &sets, &params, &g->job.forward, &g->job.descent);
     }
     g->seconds_work = cli_clock_now() - start;
     if (status != KITH_OK) {

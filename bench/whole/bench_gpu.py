@@ -86,7 +86,18 @@ class Matrix(ctypes.Structure):
 
 class Neighbors(ctypes.Structure):
     _fields_ = [("ids", ctypes.c_void_p), ("distances", ctypes.c_void_p),
-                ("distances64", ctypes.c_void_p), ("rows", ctypes.c_int64), ("k", ctypes.c_int64)]
+                ("distances64", ctypes.c_void_p), ("rows", ctypes.c_int64), ("k", ctypes.c_int64),
+                ("meta", ctypes.c_void_p)]
+
+
+class MergeSets(ctypes.Structure):
+    _fields_ = [("points", ctypes.POINTER(Matrix)), ("first_rows", ctypes.c_int64),
+                ("graph1", ctypes.POINTER(Neighbors)), ("graph2", ctypes.POINTER(Neighbors))]
+
+
+def merge_sets(points, first, graphs):
+    """Of points and both graphs as they are passed to a call."""
+    return MergeSets(ctypes.pointer(points), first, *(ctypes.pointer(each) for each in graphs))
 
 
 class SearchParams(ctypes.Structure):

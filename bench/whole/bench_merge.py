@@ -73,7 +73,7 @@ def bench_work(kith, work, options):
     import ctypes
     import torch
     import descent_gpu
-    from bench_gpu import stream, timed
+    from bench_gpu import merge_sets, stream, timed
 
     points = descent_gpu.make(work, options.rows)
     if points is None:
@@ -84,6 +84,7 @@ def bench_work(kith, work, options):
     truth = descent_gpu.Truth(work, points)
     whole = descent_gpu.Solver(kith, work, points, k)
     halves = [descent_gpu.Solver(kith, work, each, k) for each in (points[:half], points[half:])]
+    sets = merge_sets(whole.points, half, [each.out for each in halves])
     torch.cuda.empty_cache()
     base = dict.fromkeys(COLUMNS, "") | {
         "date": datetime.date.today().isoformat(), "commit": kith.commit(), "side": "cuda", "work": work.name,
@@ -95,8 +96,7 @@ def bench_work(kith, work, options):
         params = descent_gpu.params_of(work, k, setting, -1)
         report = descent_gpu.DescentReport(struct_size=ctypes.sizeof(descent_gpu.DescentReport))
         kith.must(kith.lib.kith_cuda_graph_merge(
-            kith.ctx, ctypes.byref(whole.points), ctypes.c_int64(half), ctypes.byref(halves[0].out),
-            ctypes.byref(halves[1].out), ctypes.byref(params), ctypes.byref(whole.out), ctypes.byref(report),
+            kith.ctx, ctypes.byref(sets), ctypes.byref(params), ctypes.byref(whole.out), ctypes.byref(report),
             stream()))
         told[:] = [report]
 

@@ -33,7 +33,7 @@ import numpy
 
 import bench_rows
 from bench_data import read_points, shared_file
-from bench_gpu import CtxParams, EUCLIDEAN, Matrix, Neighbors, Report, SearchParams
+from bench_gpu import CtxParams, EUCLIDEAN, Matrix, Neighbors, Report, SearchParams, merge_sets
 from bench_walk import clustered, machine_of
 from descent_types import DescentParams, DescentReport, Recall
 
@@ -90,6 +90,10 @@ def matrix(points):
     return Matrix(points.ctypes.data, len(points), 0, points.shape[1], TYPES[str(points.dtype)])
 
 
+def sets_of(points, first, graphs):
+    return merge_sets(matrix(points), first, [each.out for each in graphs])
+
+
 class Kith:
     def __init__(self, options):
         self.lib = ctypes.CDLL(str(options.build / "libkith.so"))
@@ -124,16 +128,14 @@ class Kith:
     def merge(self, points, first, graphs, out, rounds=0):
         report = DescentReport(struct_size=ctypes.sizeof(DescentReport))
         self.must(self.lib.kith_graph_merge(
-            self.ctx, ctypes.byref(matrix(points)), ctypes.c_int64(first), ctypes.byref(graphs[0].out),
-            ctypes.byref(graphs[1].out), ctypes.byref(self.params(rounds)), ctypes.byref(out.out),
-            ctypes.byref(report)))
+            self.ctx, ctypes.byref(sets_of(points, first, graphs)), ctypes.byref(self.params(rounds)),
+            ctypes.byref(out.out), ctypes.byref(report)))
         return report.evaluations
 
     def merge_exact(self, points, first, graphs, out):
         params = SearchParams(struct_size=ctypes.sizeof(SearchParams), metric=EUCLIDEAN, k=self.k)
         self.must(self.lib.kith_graph_merge_exact(
-            self.ctx, ctypes.byref(matrix(points)), ctypes.c_int64(first), ctypes.byref(graphs[0].out),
-            ctypes.byref(graphs[1].out), ctypes.byref(params), ctypes.byref(out.out)))
+            self.ctx, ctypes.byref(sets_of(points, first, graphs)), ctypes.byref(params), ctypes.byref(out.out)))
 
     def walk(self, points, graph, queries, width, out):
         params = WalkParams(struct_size=ctypes.sizeof(WalkParams), metric=EUCLIDEAN, k=self.k, width=width, sample=-1)

@@ -40,9 +40,7 @@ KITH_API kith_status kith_cuda_graph_descent(kith_ctx *ctx, const kith_matrix *p
 
 /* As kith_graph_merge: ids of both graphs lie in device memory, too. They are not looked at before:
  * an id that is no row of its set is left out. */
-KITH_API kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_matrix *points,
-                                           int64_t first_rows, const kith_neighbors *graph1,
-                                           const kith_neighbors *graph2,
+KITH_API kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                                            const kith_descent_params *params,
                                            const kith_neighbors *out, kith_descent_report *report,
                                            void *stream);

@@ -14,15 +14,23 @@ extern "C" {
 /* ---- 14. Graphs that grow ------------------------------------------------------------------- */
 
 /* Points of two sets stand one behind the other in one matrix: rows 0 .. first_rows - 1 are set 1,
- * the others set 2. graph1 is a graph of set 1, graph2 one of set 2 whose ids count from its own
- * first row; in the answer ids count from the first row of all, so that those of set 1 stay as they
- * were. Of both graphs the ids alone are read, in any order: distances of the answer are canonical,
- * whatever the file that the graphs came from says.
+ * the others set 2. */
+typedef struct kith_merge_sets {
+    const kith_matrix *points; /* of both */
+    int64_t first_rows;
+    const kith_neighbors *graph1; /* of set 1; NULL where it has no points */
+    const kith_neighbors
+        *graph2; /* of set 2, its ids count from the set's own first row; NULL likewise */
+} kith_merge_sets;
+
+/* In the answer ids count from the first row of all, so that those of set 1 stay as they were. Of
+ * both graphs the ids alone are read, in any order: distances of the answer are canonical, whatever
+ * the file that the graphs came from says.
  *
  * k of the answer is at most that of each graph, or more where a graph is complete: each list has
  * all n - 1 others of its set of n points (KITH_INCLUDE_SELF: all n). Slots behind these may be
  * empty (KITH_ID_NONE). Own ids in the lists are left out, or with KITH_INCLUDE_SELF compete.
- * One of the sets may be empty (first_rows 0 or points.rows); its graph may then be NULL. */
+ * One of the sets may be empty (first_rows 0 or points.rows). */
 
 /* What is known of the graphs (kith_neighbors.meta) is held against the points of their sets and
  * the metric, and kith_report.exact of the answer is what both allow: an exact merge of certified
@@ -39,9 +47,7 @@ extern "C" {
  * a row beside what kith_knn_both takes. Returns KITH_E_DATA also where a list has fewer different
  * neighbours than it must (names the graph and the row), for the rest as kith_graph_exact; out then
  * holds nothing of use. */
-KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *points,
-                                            int64_t first_rows, const kith_neighbors *graph1,
-                                            const kith_neighbors *graph2,
+KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_merge_sets *sets,
                                             const kith_search_params *params,
                                             const kith_neighbors *out);
 
@@ -54,8 +60,7 @@ KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *po
  * report.start is KITH_START_GRAPH. Where points are few they are solved exactly, whatever the
  * graphs say (report.exact). No slot of the answer is empty. Same bytes for the same seed, whatever
  * the number of threads, on one kind of device. Memory and errors as kith_graph_descent. */
-KITH_API kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
-                                      const kith_neighbors *graph1, const kith_neighbors *graph2,
+KITH_API kith_status kith_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                                       const kith_descent_params *params, const kith_neighbors *out,
                                       kith_descent_report *report);
 

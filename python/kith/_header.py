@@ -533,6 +533,15 @@ class WalksParams(c.Structure):
     ]
 
 
+class MergeSets(c.Structure):
+    _fields_ = [
+        ("points", c.c_void_p),
+        ("first_rows", c.c_int64),
+        ("graph1", c.c_void_p),
+        ("graph2", c.c_void_p),
+    ]
+
+
 class RemoveParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32),
@@ -542,6 +551,8 @@ class RemoveParams(c.Structure):
         ("approximate", c.c_int32),
         ("custom", DistanceFn),
         ("custom_arg", c.c_void_p),
+        ("removed", c.c_void_p),
+        ("map", c.c_void_p),
     ]
 
 
@@ -719,17 +730,17 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_walks_bytes": (c.c_uint64, (c.c_void_p,)),
     "kith_walks_free": (None, (c.c_void_p,)),
     "kith_graph_symmetric": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int, c.c_int, c.c_void_p)),
-    "kith_graph_merge_exact": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int64, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int64, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_graph_merge_exact": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_graph_merge_estimate": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int64, c.c_void_p, c.c_void_p)),
     "kith_graph_verify": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_graph_remove": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_graph_remove": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_plan_shards": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_graph_shards": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_char_p, c.c_char_p, c.c_void_p)),
     "kith_cuda_graph_exact": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_knn_exact": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_graph_descent": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_cuda_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int64, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_cuda_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_select": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_select_kth": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
 }

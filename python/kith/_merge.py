@@ -113,35 +113,15 @@ def merge(
     certified = all(each.exact == s.CERTIFIED for each in known)
     if method == s.METHOD_AUTO and recall is None and not certified:
         method = _cheaper(points, one.rows, distance, k, flags, wanted)
+    sets = s.MergeSets(
+        c.addressof(points.struct), one.rows, c.addressof(one), c.addressof(two)
+    )
     if method == s.METHOD_DESCENT:
         descent = _options.descent_params(distance.fields, k, flags, recall, random_state, own)
-        call(
-            distance,
-            wanted,
-            progress,
-            lib.kith_graph_merge,
-            points.struct,
-            one.rows,
-            one,
-            two,
-            descent,
-            table.struct,
-            None,
-        )
+        call(distance, wanted, progress, lib.kith_graph_merge, sets, descent, table.struct, None)
     else:
         params = search_params(distance, k, flags=flags, method=method)
-        call(
-            distance,
-            wanted,
-            progress,
-            lib.kith_graph_merge_exact,
-            points.struct,
-            one.rows,
-            one,
-            two,
-            params,
-            table.struct,
-        )
+        call(distance, wanted, progress, lib.kith_graph_merge_exact, sets, params, table.struct)
     del keep_one, keep_two
     exact: bool | None = True if certified else None
     if method == s.METHOD_DESCENT or any(each.exact == s.APPROXIMATE for each in known):

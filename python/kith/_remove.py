@@ -90,6 +90,7 @@ def remove(
         k=k,
         flags=s.INCLUDE_SELF if include_self else 0,
         approximate=int(known.exact == s.APPROXIMATE),
+        removed=gone.ctypes.data,
         **distance.fields,
     )
     answer = Table(left, k, left, points.is_double, out)
@@ -100,10 +101,8 @@ def remove(
         lib.kith_graph_remove,
         points.struct,
         table,
-        gone.ctypes.data,
         params,
         answer.struct,
-        None,
         None,
     )
     exact = {s.CERTIFIED: True, s.APPROXIMATE: False}.get(known.exact)

@@ -222,8 +222,7 @@ static kith_status merge(kith_ctx *ctx, const kin_merge_job *job, const kith_nei
     return descend_on(ctx, gpu, &job->descent, out, report, stream);
 }
 
-kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
-                                  const kith_neighbors *graph1, const kith_neighbors *graph2,
+kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                                   const kith_descent_params *params, const kith_neighbors *out,
                                   kith_descent_report *report, void *stream)
 {
@@ -231,9 +230,7 @@ kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_matrix *points, int6
     kin_merge_job job;
     memset(&job, 0, sizeof job);
     KIN_TRY(kin_call_begin(ctx, &call));
-    kin_merge_asked asked = {
-        .points = points, .first_rows = first_rows, .graph = {graph1, graph2}, .place = ON_DEVICE};
-    kith_status status = kin_merge_check_job(ctx, &asked, params, out, &job);
+    kith_status status = kin_merge_check_job(ctx, sets, params, ON_DEVICE, out, &job);
     if (status == KITH_OK) {
         status = merge(ctx, &job, out, report, stream);
     }

@@ -17,14 +17,19 @@
 
 static const char *const NAMES[] = {"graph1", "graph2"};
 
-static kith_status check_side(kith_ctx *ctx, const kin_merge_asked *asked, int side, int64_t rows,
-                              kith_neighbors *checked)
+/* What is asked of the graphs. */
+typedef struct wanted_lists {
+    int64_t k;
+    bool self;
+    uint32_t place; /* of fused_search.h */
+} wanted_lists;
+
+static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, const char *name,
+                              int64_t rows, const wanted_lists *wanted, kith_neighbors *checked)
 {
-    const char *name = NAMES[side];
-    const kith_neighbors *graph = asked->graph[side];
-    const int64_t others = rows - ((asked->flags & KITH_INCLUDE_SELF) != 0 ? 0 : 1);
+    const int64_t others = rows - (wanted->self ? 0 : 1);
     if (rows == 0 && graph == NULL) {
-        *checked = (kith_neighbors){.k = asked->k};
+        *checked = (kith_neighbors){.k = wanted->k};
         return KITH_OK;
     }
     if (rows > 0) {
@@ -36,18 +41,25 @@ static kith_status check_side(kith_ctx *ctx, const kin_merge_asked *asked, int s
                            "set 1, the others set 2)",
                            (long long)graph->rows, (long long)rows);
     }
-    if (graph->k < kin_min_i64(asked->k, others)) {
+    if (graph->k < kin_min_i64(wanted->k, others)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
                            "has lists of %lld and k is %lld (take a k of at most that, or a graph "
                            "with longer lists)",
-                           (long long)graph->k, (long long)asked->k);
+                           (long long)graph->k, (long long)wanted->k);
     }
     *checked = *graph;
-    return (asked->place & KIN_FUSED_OUT_ON_DEVICE) == 0 ? kin_check_ids(ctx, graph, name)
-                                                         : KITH_OK;
+    return (wanted->place & KIN_FUSED_OUT_ON_DEVICE) == 0 ? kin_check_ids(ctx, graph, name)
+                                                          : KITH_OK;
 }
 
-static kith_status merge_check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
+static kith_status check_sets(kith_ctx *ctx, const kith_merge_sets *given)
+{
+    return given != NULL ? KITH_OK
+                         : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sets"),
+                                       "is NULL (give points and two graphs)");
+}
+
+static kith_status check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
 {
     if (first_rows < 0 || first_rows > points->rows) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("first_rows"),
@@ -57,14 +69,16 @@ static kith_status merge_check_first(kith_ctx *ctx, const kith_matrix *points, i
     return KITH_OK;
 }
 
-static kith_status merge_check(kith_ctx *ctx, const kin_merge_asked *asked, kin_merge_sets *sets)
+static kith_status merge_check(kith_ctx *ctx, const kith_merge_sets *given,
+                               const wanted_lists *wanted, kin_merge_sets *sets)
 {
-    const int64_t first_rows = asked->first_rows;
-    KIN_TRY(kin_check_matrix(ctx, asked->points, "points", &sets->points));
-    KIN_TRY(merge_check_first(ctx, &sets->points, first_rows));
-    sets->first_rows = first_rows;
-    KIN_TRY(check_side(ctx, asked, 0, first_rows, &sets->graph[0]));
-    return check_side(ctx, asked, 1, sets->points.rows - first_rows, &sets->graph[1]);
+    const int64_t first = given->first_rows;
+    KIN_TRY(kin_check_matrix(ctx, given->points, "points", &sets->points));
+    KIN_TRY(check_first(ctx, &sets->points, first));
+    sets->first_rows = first;
+    KIN_TRY(check_side(ctx, given->graph1, NAMES[0], first, wanted, &sets->graph[0]));
+    return check_side(ctx, given->graph2, NAMES[1], sets->points.rows - first, wanted,
+                      &sets->graph[1]);
 }
 
 static kith_status merge_check_known(kith_ctx *ctx, const kin_merge_sets *sets, kith_metric metric,
@@ -99,19 +113,19 @@ static kith_status check_params(kith_ctx *ctx, const kith_descent_params *given,
     return KITH_OK;
 }
 
-kith_status kin_merge_check_job(kith_ctx *ctx, kin_merge_asked *asked,
-                                const kith_descent_params *given, const kith_neighbors *out,
-                                kin_merge_job *job)
+kith_status kin_merge_check_job(kith_ctx *ctx, const kith_merge_sets *sets,
+                                const kith_descent_params *given, uint32_t place,
+                                const kith_neighbors *out, kin_merge_job *job)
 {
     kith_descent_params params;
     kin_graph_request *request = &job->descent.request;
-    const int64_t first_rows = asked->first_rows;
+    KIN_TRY(check_sets(ctx, sets));
     KIN_TRY(check_params(ctx, given, &params));
-    asked->k = params.k;
-    asked->flags = params.flags;
-    KIN_TRY(kin_descent_check(ctx, asked->points, &params, asked->place, out, &job->descent));
-    KIN_TRY(merge_check(ctx, asked, &job->sets));
-    KIN_TRY(merge_check_known(ctx, &job->sets, request->distance.metric, asked->place));
+    const wanted_lists wanted = {params.k, (params.flags & KITH_INCLUDE_SELF) != 0, place};
+    KIN_TRY(kin_descent_check(ctx, sets->points, &params, place, out, &job->descent));
+    KIN_TRY(merge_check(ctx, sets, &wanted, &job->sets));
+    KIN_TRY(merge_check_known(ctx, &job->sets, request->distance.metric, place));
+    const int64_t first_rows = sets->first_rows;
     const bool one_sided = first_rows == 0 || first_rows == job->sets.points.rows;
     request->by_chance = request->start == KIN_GRAPH_START_RANDOM;
     request->start = KIN_GRAPH_START_GRAPH;
@@ -131,8 +145,7 @@ static kith_status merge(kith_ctx *ctx, const kin_merge_job *m, const kith_neigh
     return KITH_OK;
 }
 
-kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
-                             const kith_neighbors *graph1, const kith_neighbors *graph2,
+kith_status kith_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                              const kith_descent_params *params, const kith_neighbors *out,
                              kith_descent_report *report)
 {
@@ -140,8 +153,7 @@ kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t f
     kin_merge_job m;
     memset(&m, 0, sizeof m);
     KIN_TRY(kin_call_begin(ctx, &call));
-    kin_merge_asked asked = {.points = points, .first_rows = first_rows, .graph = {graph1, graph2}};
-    kith_status status = kin_merge_check_job(ctx, &asked, params, out, &m);
+    kith_status status = kin_merge_check_job(ctx, sets, params, 0, out, &m);
     if (status == KITH_OK) {
         status = merge(ctx, &m, out, report);
     }
@@ -150,19 +162,19 @@ kith_status kith_graph_merge(kith_ctx *ctx, const kith_matrix *points, int64_t f
 
 /* ---- Exact graphs --------------------------------------------------------------------------- */
 
-static kith_status check_exact(kith_ctx *ctx, kin_merge_asked *asked,
+static kith_status check_exact(kith_ctx *ctx, const kith_merge_sets *sets,
                                const kith_search_params *given, const kith_neighbors *out,
                                kin_merge_exact *m)
 {
     kith_search_params *params = &m->params;
+    KIN_TRY(check_sets(ctx, sets));
     KIN_TRY(kin_check_search_params(ctx, given, params));
-    asked->k = params->k;
-    asked->flags = params->flags;
-    KIN_TRY(merge_check(ctx, asked, &m->sets));
+    const bool self = (params->flags & KITH_INCLUDE_SELF) != 0;
+    const wanted_lists wanted = {.k = params->k, .self = self};
+    KIN_TRY(merge_check(ctx, sets, &wanted, &m->sets));
     KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
                              m->sets.points.cols, &m->distance));
     KIN_TRY(merge_check_known(ctx, &m->sets, m->distance.metric, 0));
-    const bool self = (params->flags & KITH_INCLUDE_SELF) != 0;
     KIN_TRY(
         kin_check_output(ctx, params->k, m->sets.points.rows - (self ? 0 : 1),
                          self ? "the points have no more rows" : "a point's own id does not count",
@@ -183,16 +195,14 @@ static kith_status check_exact(kith_ctx *ctx, kin_merge_asked *asked,
     return KITH_OK;
 }
 
-kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
-                                   const kith_neighbors *graph1, const kith_neighbors *graph2,
+kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_merge_sets *sets,
                                    const kith_search_params *params, const kith_neighbors *out)
 {
     kin_call call;
     kin_merge_exact m;
     memset(&m, 0, sizeof m);
     KIN_TRY(kin_call_begin(ctx, &call));
-    kin_merge_asked asked = {.points = points, .first_rows = first_rows, .graph = {graph1, graph2}};
-    kith_status status = check_exact(ctx, &asked, params, out, &m);
+    kith_status status = check_exact(ctx, sets, params, out, &m);
     if (status == KITH_OK) {
         status = kin_engine_merge(ctx, &m, out);
     }
@@ -269,7 +279,7 @@ static kith_status estimate(estimating *e, kith_descent_estimate *out)
 {
     kith_descent_estimate own = {0};
     kin_gpu *gpu = NULL;
-    KIN_TRY(merge_check_first(e->ctx, &e->job.points, e->first_rows));
+    KIN_TRY(check_first(e->ctx, &e->job.points, e->first_rows));
     KIN_TRY(estimate_exact(e, &own.seconds_exact));
     KIN_TRY(kin_descent_finds_gpu(e->ctx, &e->job, &gpu));
     own.seconds_descent = seconds_of_sample(e, gpu != NULL);

@@ -13,18 +13,9 @@ typedef struct kin_merge_job {
     kin_descent_job descent;
 } kin_merge_job;
 
-/* What a caller has given. */
-typedef struct kin_merge_asked {
-    const kith_matrix *points;
-    int64_t first_rows;
-    const kith_neighbors *graph[2];
-    uint32_t place; /* of fused_search.h */
-    int64_t k;      /* of its parameters, once they are known */
-    uint32_t flags; /* of its parameters, once they are known */
-} kin_merge_asked;
-
-kith_status kin_merge_check_job(kith_ctx *ctx, kin_merge_asked *asked,
-                                const kith_descent_params *given, const kith_neighbors *out,
-                                kin_merge_job *job);
+/* place: of fused_search.h. */
+kith_status kin_merge_check_job(kith_ctx *ctx, const kith_merge_sets *sets,
+                                const kith_descent_params *given, uint32_t place,
+                                const kith_neighbors *out, kin_merge_job *job);
 
 #endif

@@ -146,8 +146,11 @@ kith_status kin_shard_meet_descent(void *arg, const kin_shard_part *a, const kin
     kin_shard_aim(job, parts, k, KIN_SHARD_SIDES);
     const kith_neighbors out = {
         .ids = job->found_ids, .distances64 = job->found_keys, .rows = rows, .k = params.k};
-    KIN_TRY(kin_shard_note(
-        job, kith_graph_merge(job->ctx, &both, a->rows, &graph1, &graph2, &params, &out, NULL), a));
+    KIN_TRY(kin_shard_note(job,
+                           kith_graph_merge(job->ctx,
+                                            &(kith_merge_sets){&both, a->rows, &graph1, &graph2},
+                                            &params, &out, NULL),
+                           a));
     return count_ids(job, a, b, rows * params.k);
 }
 

@@ -49,8 +49,9 @@ static kith_status do_merge_exact(kith_ctx *ctx, const input *in, int option)
     kith_search_params params = kith_search_params_default();
     params.metric = (kith_metric)option;
     params.k = K;
-    return kith_graph_merge_exact(ctx, &in->points.matrix, FIRST, &in->parts[0], &in->parts[1],
-                                  &params, &in->out);
+    return kith_graph_merge_exact(
+        ctx, &(kith_merge_sets){&in->points.matrix, FIRST, &in->parts[0], &in->parts[1]}, &params,
+        &in->out);
 }
 
 static kith_status do_merge(kith_ctx *ctx, const input *in, int option)
@@ -59,8 +60,9 @@ static kith_status do_merge(kith_ctx *ctx, const input *in, int option)
     params.metric = (kith_metric)option;
     params.k = K;
     params.sample = 5;
-    return kith_graph_merge(ctx, &in->points.matrix, FIRST, &in->parts[0], &in->parts[1], &params,
-                            &in->out, NULL);
+    return kith_graph_merge(
+        ctx, &(kith_merge_sets){&in->points.matrix, FIRST, &in->parts[0], &in->parts[1]}, &params,
+        &in->out, NULL);
 }
 
 /* option: 1 where the graph is approximate. */

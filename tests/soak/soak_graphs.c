@@ -91,8 +91,10 @@ static void call_merge(soak *s)
     kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
     (void)soak_check(s, kith_graph_merge_estimate(s->ctx, &given, first, &params, &estimate));
     const kith_status status =
-        kith_graph_merge(s->ctx, &given, soak_spoil(s, first), soak_null(s, &graphs[0]),
-                         soak_null(s, &graphs[1]), &params, &out, NULL);
+        kith_graph_merge(s->ctx,
+                         &(kith_merge_sets){&given, soak_spoil(s, first), soak_null(s, &graphs[0]),
+                                            soak_null(s, &graphs[1])},
+                         &params, &out, NULL);
     if (soak_check(s, status) == KITH_OK) {
         soak_check_ids(s, &out, points.rows);
     }
@@ -122,8 +124,8 @@ static void call_merge_exact(soak *s)
     }
     params.k = soak_spoil(s, points.rows > 4 ? 4 : points.rows > 1 ? points.rows - 1 : 1);
     const kith_neighbors out = soak_room(s, 0, points.rows, params.k);
-    const kith_status status =
-        kith_graph_merge_exact(s->ctx, &points, first, &graphs[0], &graphs[1], &params, &out);
+    const kith_status status = kith_graph_merge_exact(
+        s->ctx, &(kith_merge_sets){&points, first, &graphs[0], &graphs[1]}, &params, &out);
     if (soak_check(s, status) == KITH_OK) {
         soak_check_ids(s, &out, points.rows);
     }

@@ -251,8 +251,8 @@ static void call_cuda(soak *s)
     status[0] = soak_check(s, kith_cuda_graph_exact(s->ctx, p, &params, &out, NULL));
     status[1] = soak_check(s, kith_cuda_knn_exact(s->ctx, p, &given, &params, &out, NULL));
     status[2] = soak_check(s, kith_cuda_graph_descent(s->ctx, p, &descent, &out, NULL, NULL));
-    status[3] =
-        soak_check(s, kith_cuda_graph_merge(s->ctx, p, 1, &out, &out, &descent, &out, NULL, NULL));
+    status[3] = soak_check(s, kith_cuda_graph_merge(s->ctx, &(kith_merge_sets){p, 1, &out, &out},
+                                                    &descent, &out, NULL, NULL));
     for (int i = 0; i < 4; i++) {
         soak_require(s, status[i] == KITH_E_UNSUPPORTED || status[i] == KITH_E_ARGUMENT,
                      "there is no device");

@@ -199,15 +199,18 @@ static void merges_say_what_they_know(void **state)
         for (int b = 0; b < 3; b++) {
             t.meta[0].exact = levels[a];
             t.meta[1].exact = levels[b];
-            test_works(t.ctx, kith_graph_merge_exact(t.ctx, &t.points, FIRST, &t.graph[0],
-                                                     &t.graph[1], &params, &t.out));
+            test_works(t.ctx,
+                       kith_graph_merge_exact(
+                           t.ctx, &(kith_merge_sets){&t.points, FIRST, &t.graph[0], &t.graph[1]},
+                           &params, &t.out));
             assert_int_equal(told(t.ctx), joined[a][b]);
         }
     }
     t.graph[1].meta = NULL;
     t.meta[0].exact = KITH_CERTIFIED;
-    test_works(t.ctx, kith_graph_merge_exact(t.ctx, &t.points, FIRST, &t.graph[0], &t.graph[1],
-                                             &params, &t.out));
+    test_works(t.ctx, kith_graph_merge_exact(
+                          t.ctx, &(kith_merge_sets){&t.points, FIRST, &t.graph[0], &t.graph[1]},
+                          &params, &t.out));
     assert_int_equal(told(t.ctx), KITH_EXACTNESS_UNKNOWN);
     free_known(&t);
 }
@@ -236,14 +239,16 @@ static void other_points_are_refused(void **state)
     for (int round = 0; round < 2; round++) {
         const char *says = round == 0 ? "400 x 7 float32" : "is of the metric cosine, asked for is";
         test_fails(t.ctx,
-                   kith_graph_merge_exact(t.ctx, &t.points, FIRST, &t.graph[0], &t.graph[1],
-                                          &params, &t.out),
+                   kith_graph_merge_exact(
+                       t.ctx, &(kith_merge_sets){&t.points, FIRST, &t.graph[0], &t.graph[1]},
+                       &params, &t.out),
                    KITH_E_ARGUMENT, says);
         kith_descent_params descent = kith_descent_params_default();
         descent.k = K;
         test_fails(t.ctx,
-                   kith_graph_merge(t.ctx, &t.points, FIRST, &t.graph[0], &t.graph[1], &descent,
-                                    &t.out, NULL),
+                   kith_graph_merge(t.ctx,
+                                    &(kith_merge_sets){&t.points, FIRST, &t.graph[0], &t.graph[1]},
+                                    &descent, &t.out, NULL),
                    KITH_E_ARGUMENT, says);
         test_fails(t.ctx, kith_graph_remove(t.ctx, &t.part[0], &t.graph[0], &remove, &t.out, NULL),
                    KITH_E_ARGUMENT, says);

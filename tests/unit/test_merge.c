@@ -97,8 +97,10 @@ static void trees_fit_each_set(kith_ctx *ctx, const kith_matrix *points,
     kith_neighbors two = test_merge_graph(ctx, &part[1], params->k, params);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         high.tree_height = wrong[i];
-        test_fails(ctx, kith_graph_merge_exact(ctx, points, FEWER, &one, &two, &high, &out),
-                   KITH_E_ARGUMENT, "must be 0 to 2 for 97 rows");
+        test_fails(
+            ctx,
+            kith_graph_merge_exact(ctx, &(kith_merge_sets){points, FEWER, &one, &two}, &high, &out),
+            KITH_E_ARGUMENT, "must be 0 to 2 for 97 rows");
     }
     high.tree_height = 2;
     test_works(ctx, kith_graph_exact(ctx, points, params, &truth));
@@ -179,10 +181,9 @@ static void merge_is_near(kith_ctx *ctx, const kith_matrix *points, kith_metric 
     test_works(ctx, kith_graph_descent(ctx, points, &params, &direct, &of_all));
     test_works(ctx, kith_graph_descent(ctx, &part[0], &params, &graph1, NULL));
     test_works(ctx, kith_graph_descent(ctx, &part[1], &params, &graph2, NULL));
-    test_works(ctx, kith_graph_merge(ctx, points, first_rows, &graph1, &graph2, &params, &merged,
-                                     &report));
-    test_works(ctx,
-               kith_graph_merge(ctx, points, first_rows, &graph1, &graph2, &params, &again, NULL));
+    const kith_merge_sets sets = {points, first_rows, &graph1, &graph2};
+    test_works(ctx, kith_graph_merge(ctx, &sets, &params, &merged, &report));
+    test_works(ctx, kith_graph_merge(ctx, &sets, &params, &again, NULL));
     const double by_descent = recall_of(ctx, &direct, &truth, metric);
     const double by_merge = recall_of(ctx, &merged, &truth, metric);
     const double share = report.evaluations / of_all.evaluations;
@@ -405,25 +406,31 @@ static void mistakes_are_named(void **state)
     kith_neighbors two = test_merge_graph(ctx, &part[1], K, &params);
     kith_neighbors out = test_answer_make(FIRST + SECOND, K);
     const kith_matrix *all = &points.matrix;
-    test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST + 1, &one, &two, &params, &out),
-               KITH_E_ARGUMENT, "graph1 has 40 rows and its set 41 points");
-    test_fails(ctx, kith_graph_merge_exact(ctx, all, -1, &one, &two, &params, &out),
+    const kith_merge_sets sets = {all, FIRST, &one, &two};
+    test_fails(
+        ctx,
+        kith_graph_merge_exact(ctx, &(kith_merge_sets){all, FIRST + 1, &one, &two}, &params, &out),
+        KITH_E_ARGUMENT, "graph1 has 40 rows and its set 41 points");
+    test_fails(ctx,
+               kith_graph_merge_exact(ctx, &(kith_merge_sets){all, -1, &one, &two}, &params, &out),
                KITH_E_ARGUMENT, "first_rows is -1");
-    test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, NULL, &params, &out),
-               KITH_E_ARGUMENT, "graph2 is NULL");
+    test_fails(
+        ctx, kith_graph_merge_exact(ctx, &(kith_merge_sets){all, FIRST, &one, NULL}, &params, &out),
+        KITH_E_ARGUMENT, "graph2 is NULL");
+    test_fails(ctx, kith_graph_merge_exact(ctx, NULL, &params, &out), KITH_E_ARGUMENT,
+               "sets is NULL");
     params.radius = 1.0;
-    test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out),
-               KITH_E_ARGUMENT, "radius");
+    test_fails(ctx, kith_graph_merge_exact(ctx, &sets, &params, &out), KITH_E_ARGUMENT, "radius");
     params.radius = 0.0;
     two.k = K / 2;
-    test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out),
-               KITH_E_ARGUMENT, "graph2 has lists of 5 and k is 10");
+    test_fails(ctx, kith_graph_merge_exact(ctx, &sets, &params, &out), KITH_E_ARGUMENT,
+               "graph2 has lists of 5 and k is 10");
     two.k = K;
     two.ids[3 * K + 1] = SECOND;
-    test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_DATA,
+    test_fails(ctx, kith_graph_merge_exact(ctx, &sets, &params, &out), KITH_E_DATA,
                "graph2[3, 1] is id 30");
     two.ids[3 * K + 1] = two.ids[3 * K];
-    test_fails(ctx, kith_graph_merge_exact(ctx, all, FIRST, &one, &two, &params, &out), KITH_E_DATA,
+    test_fails(ctx, kith_graph_merge_exact(ctx, &sets, &params, &out), KITH_E_DATA,
                "graph2 has 9 different neighbours in row 3");
     test_answer_free(&out);
     test_answer_free(&two);

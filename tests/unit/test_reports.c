@@ -207,8 +207,10 @@ static void peaks_are_what_was_held(void **state)
         test_works(ctx, kith_graph_exact(ctx, &parts[i], &params, &sides[i]));
     }
     begin(&c);
-    test_works(ctx, kith_graph_merge_exact(ctx, &points.matrix, parts[0].rows, &sides[0], &sides[1],
-                                           &params, &graph));
+    test_works(ctx,
+               kith_graph_merge_exact(
+                   ctx, &(kith_merge_sets){&points.matrix, parts[0].rows, &sides[0], &sides[1]},
+                   &params, &graph));
     is_to_the_byte(ctx, &c, "a merge");
     test_answer_free(&sides[1]);
     test_answer_free(&sides[0]);
