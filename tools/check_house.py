@@ -32,16 +32,16 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (71678, 58000),
-    "files_src": (480, 350),
-    "files_below_40_lines": (72, 40),
-    "files_of_odd_length": (120, 40),
-    "headers_src": (188, 130),
+    "code_lines_src": (71596, 58000),
+    "files_src": (471, 350),
+    "files_below_40_lines": (64, 40),
+    "files_of_odd_length": (113, 40),
+    "headers_src": (182, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
-    "call_circles_src": (2, 0),
-    "functions_with_more_than_6_parameters": (86, 20),
+    "call_circles_src": (1, 0),
+    "functions_with_more_than_6_parameters": (62, 20),
     "public_functions": (99, 75),
     "public_functions_with_more_than_6_parameters": (3, 0),
     "functions_used_by_one_file_percent": (56, 25),

@@ -113,9 +113,7 @@ def merge(
     certified = all(each.exact == s.CERTIFIED for each in known)
     if method == s.METHOD_AUTO and recall is None and not certified:
         method = _cheaper(points, one.rows, distance, k, flags, wanted)
-    sets = s.MergeSets(
-        c.addressof(points.struct), one.rows, c.addressof(one), c.addressof(two)
-    )
+    sets = s.MergeSets(c.addressof(points.struct), one.rows, c.addressof(one), c.addressof(two))
     if method == s.METHOD_DESCENT:
         descent = _options.descent_params(distance.fields, k, flags, recall, random_state, own)
         call(distance, wanted, progress, lib.kith_graph_merge, sets, descent, table.struct, None)

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arguments are checked once, here, before anything is computed. Below api/ they are trusted. */
+ * Arguments are checked once, here, before anything is computed. Below api/ they are trusted. What
+ * is of one chapter of the header is checked in that chapter's file. */
 #ifndef KIN_API_CHECK_H
 #define KIN_API_CHECK_H
 
-#include "exact/exact_search.h"
+#include "engine/engine_descent.h"
+#include "engine/engine_job.h"
+#include "engine/engine_merge.h"
+#include "select/select.h"
 
 /* *checked = *matrix with its stride filled in. `name` stands in messages ("points", "queries"). */
 kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const char *name,
@@ -48,5 +52,64 @@ void kin_fill_room(void *room, const void *said, size_t size);
 /* Parameters as this library knows them, whatever the caller's struct_size. */
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known);
+
+/* ---- Exact graphs and searches -------------------------------------------------------------- */
+
+kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
+                                const kith_search_params *given, const kith_neighbors *out,
+                                kin_graph_job *job);
+kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                              const kith_search_params *given, const kith_neighbors *out,
+                              kin_knn_job *job);
+/* The same for a corpus that was checked: job->corpus and job->request.distance. */
+kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *queries,
+                                  const kith_search_params *params, const kith_neighbors *out,
+                                  kin_knn_job *job);
+
+/* ---- Approximate graphs --------------------------------------------------------------------- */
+
+/* place: of fused_search.h. Of `out` and points.data addresses are not followed. */
+kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
+                              const kith_descent_params *given, uint32_t place,
+                              const kith_neighbors *out, kin_descent_job *job);
+
+/* As kin_descent_check, of points whose shape is all that matters. */
+kith_status kin_descent_check_shape(kith_ctx *ctx, const kith_matrix *points,
+                                    const kith_descent_params *params, kin_descent_job *job);
+/* Whether a GPU would take it: *gpu, which is not held. */
+kith_status kin_descent_finds_gpu(kith_ctx *ctx, const kin_descent_job *job, kin_gpu **gpu);
+/* Adds seconds of a descent from nothing to own->seconds_descent, scaled, and decides whether it
+ * pays beside own->seconds_exact; gpu as kin_descent_enter said. Then own goes to out, as far as
+ * the caller's struct reaches. */
+kith_status kin_descent_estimate(kith_ctx *ctx, const kin_descent_job *job, const kin_gpu *gpu,
+                                 double scale, kith_descent_estimate *own,
+                                 kith_descent_estimate *out);
+
+/* ---- Two graphs made one -------------------------------------------------------------------- */
+
+/* A descent that begins with two graphs; descent.request points into sets. */
+typedef struct kin_merge_job {
+    kin_merge_sets sets;
+    kin_descent_job descent;
+} kin_merge_job;
+
+/* place: of fused_search.h. */
+kith_status kin_merge_check_job(kith_ctx *ctx, const kith_merge_sets *sets,
+                                const kith_descent_params *given, uint32_t place,
+                                const kith_neighbors *out, kin_merge_job *job);
+
+/* ---- Selection ------------------------------------------------------------------------------ */
+
+/* Checked arguments. Parameters are taken as this library knows them, whatever their struct_size.
+ */
+kith_status kin_api_check_select(kith_ctx *ctx, const kith_values *values,
+                                 const kith_select_params *given, const kith_selection *out,
+                                 kin_select_job *job);
+kith_status kin_api_check_select_kth(kith_ctx *ctx, const kith_values *values,
+                                     const kith_select_params *given, void *out,
+                                     kin_select_job *job);
+
+/* The report's part about what was done there. */
+void kin_api_select_report(kith_ctx *ctx, kin_select_side side, const kin_select_job *job);
 
 #endif

@@ -11,7 +11,7 @@
 #ifndef KIN_API_CORPUS_H
 #define KIN_API_CORPUS_H
 
-#include "api/api_search.h"
+#include "api/api_check.h"
 #include "engine/engine_call.h"
 #include "file/file_container.h"
 #include "fused/fused_search.h"

@@ -4,10 +4,6 @@
 #include "kith/kith_cuda.h"
 
 #include "api/api_check.h"
-#include "api/api_descent.h"
-#include "api/api_merge.h"
-#include "api/api_search.h"
-#include "api/api_select.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
 #include "engine/engine_device.h"

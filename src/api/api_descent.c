@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Arguments of an approximate graph. */
-#include "api/api_descent.h"
 #include "api/api_check.h"
 #include "base/base_size.h"
 #include "base/base_try.h"

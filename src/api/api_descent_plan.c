@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What an approximate graph will take, and whether it is worth being approximate. */
 #include "api/api_check.h"
-#include "api/api_descent.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"

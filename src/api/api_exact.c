@@ -2,7 +2,6 @@
  * Exact search, graphs, prepared corpora, distances: arguments in, one call of a room, report out.
  */
 #include "api/api_check.h"
-#include "api/api_search.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two graphs made one: approximate ones by a descent that begins with both, exact ones exactly; and
  * how long either takes. */
-#include "api/api_merge.h"
+#include "api/api_check.h"
 
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "engine/engine_across.h"
 #include "engine/engine_call.h"
 #include "engine/engine_device.h"
 #include "engine/engine_job.h"
+#include "engine/engine_merge.h"
 #include "file/file_checksum.h"
 #include "fused/fused_search.h"
 #include "tree/tree_cost.h"
@@ -214,9 +214,8 @@ kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_merge_sets *sets,
 /* How long two graphs take to become one: exactly, or by a descent.
  *
  *   exactly      a canonical key for each id that the graphs have, by the processor; and what is
- *                nearest across (engine_across.c), on a GPU all pairs, one direction, then the
- * other a descent    goes on from both graphs, and a sample is solved exactly, which tells its
- * recall
+ *                nearest across (kin_across), on a GPU all pairs in either direction
+ *   a descent    goes on from both graphs, and a sample is solved exactly, which tells its recall
  *
  * On two threads with AMX, k = 10, the last tenth added or halves made one, no sample: 100,000 and
  * 400,000 SIFT descriptors, lidar, covertype, phat0, Fashion-MNIST, imdb (notes/descent.md). */

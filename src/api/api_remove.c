@@ -5,10 +5,9 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "engine/engine_across.h"
 #include "engine/engine_call.h"
+#include "engine/engine_merge.h"
 #include "exact/exact_merge.h"
-#include "exact/exact_remove.h"
 #include "file/file_checksum.h"
 #include "recall/recall.h"
 

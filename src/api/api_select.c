@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Selection: arguments in, one call of the room, report out. */
-#include "api/api_select.h"
-
 #include "api/api_check.h"
+
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"

@@ -2,11 +2,15 @@
 #include "engine/engine_walks.h"
 
 #include "base/base_mem.h"
+#include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_device.h"
 #include "exact/exact_type.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "recall/recall.h"
+
+#include <stdio.h>
 
 /* What a distance of a walk costs beside one of the exact engine's: at a gate, where lists are kept
  * of what is met; of a row anywhere in memory, with the way there, by the unit that the exact
@@ -21,6 +25,34 @@ static const double WALKED_DIRECT = 8.0;
  * does not depend on what else is asked. */
 enum { USUAL_K = 10 };
 
+/* The queries of one call. */
+typedef struct asked_queries {
+    kith_ctx *ctx; /* of the call */
+    const kith_walks *walks;
+    kith_matrix queries;
+    kin_prepared prepared; /* the processor's */
+} asked_queries;
+
+/* Some of the queries, and room for copies of them. */
+typedef struct asked_sample {
+    int64_t count;
+    const uint32_t *rows;
+    unsigned char *copy;
+} asked_sample;
+
+/* What walks took. */
+typedef struct effort_of_walks {
+    double evaluations; /* distances */
+    double share;       /* about, of the time that the exact engine takes for the same queries */
+} effort_of_walks;
+
+/* What a walk is, of kith_graph_search_params. */
+typedef struct walk_way {
+    int64_t width; /* at least k of the answers */
+    int64_t meets;
+    uint64_t seed;
+} walk_way;
+
 static double walked_cost(const kith_walks *w)
 {
     if (!kin_exact_screens(&w->distance)) {
@@ -32,7 +64,7 @@ static double walked_cost(const kith_walks *w)
     return kin_isa_includes(w->distance.isa, KIN_ISA_AMX) ? WALKED_AMX : WALKED_VECTOR;
 }
 
-static kith_matrix matrix_of(const kin_walks_asked *asked, const kin_walks_sample *of)
+static kith_matrix matrix_of(const asked_queries *asked, const asked_sample *of)
 {
     return of == NULL ? asked->queries
                       : kin_recall_gather(&asked->queries, of->rows, of->count, of->copy);
@@ -60,7 +92,7 @@ static kith_status make_on_cpu(kith_ctx *ctx, const kin_walks_source *source, ki
     return KITH_OK;
 }
 
-static kith_status ask_on_cpu(kin_walks_asked *asked)
+static kith_status ask_on_cpu(asked_queries *asked)
 {
     kith_report *report = &asked->ctx->report;
     kin_prepared *queries = &asked->prepared;
@@ -72,9 +104,8 @@ static kith_status ask_on_cpu(kin_walks_asked *asked)
     return KITH_OK;
 }
 
-static kith_status run_on_cpu(const kin_walks_asked *asked, const kin_walks_sample *of,
-                              kin_walks_way way, const kith_neighbors *out,
-                              kin_walks_effort *effort)
+static kith_status run_on_cpu(const asked_queries *asked, const asked_sample *of, walk_way way,
+                              const kith_neighbors *out, effort_of_walks *effort)
 {
     const kith_walks *w = asked->walks;
     const kin_graph_walk walk = {.ground = &w->ground,
@@ -93,14 +124,14 @@ static kith_status run_on_cpu(const kin_walks_asked *asked, const kin_walks_samp
 }
 
 /* A caller's function is asked of the rows themselves, whose addresses it may know. */
-static kith_status solve_on_cpu(const kin_walks_asked *asked, const kin_walks_sample *of,
+static kith_status solve_on_cpu(const asked_queries *asked, const asked_sample *of,
                                 const kith_neighbors *out)
 {
     const kith_walks *w = asked->walks;
     const kin_request request = {.distance = w->distance, .k = out->k};
-    kin_walks_effort effort;
+    effort_of_walks effort;
     if (!kin_exact_screens(&w->distance)) {
-        const kin_walks_way everywhere = {.width = w->points.rows};
+        const walk_way everywhere = {.width = w->points.rows};
         KIN_TRY(run_on_cpu(asked, of, everywhere, out, &effort));
     } else {
         const kith_matrix queries = matrix_of(asked, of);
@@ -128,7 +159,7 @@ static kith_status make_on_gpu(kith_ctx *ctx, const kin_walks_source *source, ki
 }
 
 /* Queries are checked where they are asked, but of a sample a message would tell the wrong row. */
-static kith_status ask_on_gpu(const kin_walks_asked *asked, bool samples)
+static kith_status ask_on_gpu(const asked_queries *asked, bool samples)
 {
     if (!samples) {
         return KITH_OK;
@@ -140,9 +171,8 @@ static kith_status ask_on_gpu(const kin_walks_asked *asked, bool samples)
     return KITH_OK;
 }
 
-static kith_status run_on_gpu(const kin_walks_asked *asked, const kin_walks_sample *of,
-                              kin_walks_way way, const kith_neighbors *out,
-                              kin_walks_effort *effort)
+static kith_status run_on_gpu(const asked_queries *asked, const asked_sample *of, walk_way way,
+                              const kith_neighbors *out, effort_of_walks *effort)
 {
     const kith_walks *w = asked->walks;
     const kith_matrix queries = matrix_of(asked, of);
@@ -153,7 +183,7 @@ static kith_status run_on_gpu(const kin_walks_asked *asked, const kin_walks_samp
     return KITH_OK;
 }
 
-static kith_status solve_on_gpu(const kin_walks_asked *asked, const kin_walks_sample *of,
+static kith_status solve_on_gpu(const asked_queries *asked, const asked_sample *of,
                                 const kith_neighbors *out)
 {
     const kith_matrix queries = matrix_of(asked, of);
@@ -198,25 +228,263 @@ void kith_walks_free(kith_walks *walks)
     kin_free(ctx, walks);
 }
 
-kith_status kin_walks_ask(kin_walks_asked *asked, bool samples)
+/* The first fields are set, the rest zero. Checks the values of the queries; on a GPU where some of
+ * them will be asked alone (samples). Freed by the caller in any case. */
+static kith_status ask(asked_queries *asked, bool samples)
 {
     return asked->walks->gpu == NULL ? ask_on_cpu(asked) : ask_on_gpu(asked, samples);
 }
 
-void kin_walks_asked_free(kin_walks_asked *asked)
+static void asked_free(asked_queries *asked)
 {
     kin_prepared_free(asked->ctx, &asked->prepared);
 }
 
-kith_status kin_walks_run(const kin_walks_asked *asked, const kin_walks_sample *of,
-                          kin_walks_way way, const kith_neighbors *out, kin_walks_effort *effort)
+/* Walks for a sample (NULL: for all queries). */
+static kith_status run(const asked_queries *asked, const asked_sample *of, walk_way way,
+                       const kith_neighbors *out, effort_of_walks *effort)
 {
     return asked->walks->gpu == NULL ? run_on_cpu(asked, of, way, out, effort)
                                      : run_on_gpu(asked, of, way, out, effort);
 }
 
-kith_status kin_walks_solve(const kin_walks_asked *asked, const kin_walks_sample *of,
-                            const kith_neighbors *out)
+/* The exact answers of a sample (NULL: of all queries). */
+static kith_status solve(const asked_queries *asked, const asked_sample *of,
+                         const kith_neighbors *out)
 {
     return asked->walks->gpu == NULL ? solve_on_cpu(asked, of, out) : solve_on_gpu(asked, of, out);
+}
+
+/* ---- An answer, and its recall -------------------------------------------------------------- */
+
+/* As for approximate graphs (engine_descent.c) two samples are drawn: walks of the deciding one
+ * become wider until its recall is the wanted one, the telling one knows nothing of that and is
+ * reported. What a sample finds is what its queries find in the answer: a walk depends on its
+ * query, its width and the seed alone. */
+
+/* Of a walk, for each of those that it keeps: seen with graphs of 10 to 32 neighbours. */
+static const double KEYS_A_PLACE = 25.0;
+
+typedef struct searching {
+    kith_ctx *ctx;
+    const kin_walks_search *job;
+    asked_queries asked;
+    int64_t width;
+    double sample_seconds;
+    kith_graph_search_report *report;
+} searching;
+
+/* Queries that are solved exactly. */
+typedef struct sample {
+    asked_sample of;
+    uint32_t *rows;
+    kith_neighbors truth; /* distances64 alone, as of found */
+    kith_neighbors found;
+} sample;
+
+/* ---- Samples -------------------------------------------------------------------------------- */
+
+static void sample_free(kith_ctx *ctx, sample *of)
+{
+    kin_free(ctx, of->found.distances64);
+    kin_free(ctx, of->truth.distances64);
+    kin_free(ctx, of->of.copy);
+    kin_free(ctx, of->rows);
+}
+
+static kith_status sample_make(searching *s, uint64_t seed, sample *of)
+{
+    kith_ctx *ctx = s->ctx;
+    const kith_graph_search_params *params = &s->job->params;
+    const kith_matrix *queries = &s->asked.queries;
+    const uint64_t count = (uint64_t)params->sample;
+    const uint64_t entries = kin_size_mul(count, (uint64_t)params->recall_at);
+    const uint64_t row_bytes = (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype);
+    const kith_neighbors shape = {.rows = params->sample, .k = params->recall_at};
+    const int64_t start_ns = kin_clock_ns();
+    *of = (sample){.of.count = params->sample, .truth = shape, .found = shape};
+    KIN_TRY(kin_alloc(ctx, &of->rows, count, sizeof *of->rows, "sample rows"));
+    KIN_TRY(kin_alloc(ctx, &of->of.copy, count, row_bytes, "sample queries"));
+    KIN_TRY(kin_alloc(ctx, &of->truth.distances64, entries, sizeof(double), "sample distances"));
+    KIN_TRY(kin_alloc(ctx, &of->found.distances64, entries, sizeof(double), "sample distances"));
+    kin_recall_draw(queries->rows, of->of.count, seed, of->rows);
+    of->of.rows = of->rows;
+    const kith_report before = ctx->report; /* which is the answer's */
+    const kith_status status = solve(&s->asked, &of->of, &of->truth);
+    ctx->report = before;
+    s->sample_seconds += kin_clock_since(start_ns);
+    return status;
+}
+
+static walk_way way_of(const searching *s, int64_t width)
+{
+    const kith_graph_search_params *params = &s->job->params;
+    return (walk_way){.width = width, .meets = params->meets, .seed = params->seed};
+}
+
+/* Recalls of a sample's queries, at this width of walks of at most k. */
+static kith_status look(searching *s, const sample *of, int64_t width, kin_recall_sums *sums,
+                        effort_of_walks *effort)
+{
+    const int64_t at = of->found.k;
+    KIN_TRY(run(&s->asked, &of->of, way_of(s, width), &of->found, effort));
+    *sums = (kin_recall_sums){0};
+    for (int64_t i = 0; i < of->of.count; i++) {
+        const double *found = of->found.distances64 + i * at;
+        const double last = of->truth.distances64[i * at + at - 1];
+        int64_t hits = 0;
+        while (hits < at && kin_metric_within(s->asked.walks->distance.metric, found[hits], last)) {
+            hits += 1;
+        }
+        kin_recall_add(sums, (double)hits / (double)at);
+    }
+    return KITH_OK;
+}
+
+/* Wider than walks are: all points. */
+static int64_t width_or_all(const searching *s, int64_t width)
+{
+    return width <= s->asked.walks->most ? width : s->asked.walks->points.rows;
+}
+
+/* As wide as the deciding sample wants it, but no slower than the exact engine. */
+static kith_status widen(searching *s, const sample *deciding)
+{
+    const int64_t points = s->asked.walks->points.rows;
+    effort_of_walks effort;
+    kin_recall_sums sums;
+    while (s->width < points) {
+        KIN_TRY(look(s, deciding, s->width, &sums, &effort));
+        if (effort.share >= 1.0) {
+            s->width = points;
+        } else if (sums.sum >= s->job->params.recall * (double)sums.rows) {
+            s->report->reached = 1;
+            return KITH_OK;
+        } else {
+            s->width = width_or_all(s, kin_min_i64(2 * s->width, points));
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status choose_width(searching *s)
+{
+    sample deciding = {0};
+    if (s->job->params.recall == 0.0 || s->width == s->asked.walks->points.rows) {
+        return KITH_OK;
+    }
+    kith_status status = sample_make(s, kin_recall_deciding_seed(s->job->params.seed), &deciding);
+    if (status == KITH_OK) {
+        status = widen(s, &deciding);
+    }
+    sample_free(s->ctx, &deciding);
+    return status;
+}
+
+static kith_status tell(searching *s)
+{
+    sample telling = {0};
+    kin_recall_sums sums;
+    effort_of_walks effort;
+    if (s->job->params.sample == 0) {
+        return KITH_OK;
+    }
+    kith_status status = sample_make(s, s->job->params.seed, &telling);
+    if (status == KITH_OK) {
+        status = look(s, &telling, s->width, &sums, &effort);
+    }
+    if (status == KITH_OK) {
+        const bool all = sums.rows == s->asked.queries.rows;
+        kin_recall_interval(&sums, all, &s->report->recall);
+        s->report->recall.at = telling.found.k;
+    }
+    sample_free(s->ctx, &telling);
+    return status;
+}
+
+/* ---- The answer ----------------------------------------------------------------------------- */
+
+static kith_status answer_exactly(searching *s)
+{
+    const double rows = (double)s->asked.queries.rows;
+    s->report->exact = 1;
+    s->report->reached = 1;
+    s->report->evaluations = rows * (double)s->asked.walks->points.rows;
+    s->report->recall = kin_recall_exact(s->asked.queries.rows, s->job->params.recall_at);
+    return solve(&s->asked, NULL, s->job->out);
+}
+
+static kith_status answer(searching *s)
+{
+    kith_report *report = &s->ctx->report;
+    s->width = width_or_all(s, s->width);
+    KIN_TRY(choose_width(s));
+    s->report->width = s->width;
+    if (s->width == s->asked.walks->points.rows) {
+        return answer_exactly(s);
+    }
+    const int64_t start_ns = kin_clock_ns();
+    effort_of_walks effort;
+    KIN_TRY(run(&s->asked, NULL, way_of(s, s->width), s->job->out, &effort));
+    s->report->evaluations = effort.evaluations;
+    report->seconds_screen += kin_clock_since(start_ns);
+    report->candidates = s->report->evaluations / (double)s->asked.queries.rows;
+    (void)snprintf(report->screen, sizeof report->screen, "walk");
+    (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(s->ctx->isa));
+    return tell(s);
+}
+
+kith_status kin_walks_answer(kith_ctx *ctx, const kith_walks *walks, const kin_walks_search *job,
+                             kith_graph_search_report *report)
+{
+    searching s = {.ctx = ctx,
+                   .job = job,
+                   .asked = {.ctx = ctx, .walks = walks, .queries = job->queries},
+                   .width = job->params.width,
+                   .report = report};
+    *report = (kith_graph_search_report){.parts = walks->parts};
+    kith_status status = ask(&s.asked, job->params.sample > 0);
+    if (status == KITH_OK) {
+        status = answer(&s);
+    }
+    ctx->report.seconds_rescore += s.sample_seconds;
+    ctx->report.exact = report->exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
+    asked_free(&s.asked);
+    return status;
+}
+
+/* ---- One call ------------------------------------------------------------------------------- */
+
+/* Keys that walks of this width may take. */
+static double guess_keys(const kin_walks_source *source, const kin_walks_search *job)
+{
+    const double width = (double)job->params.width;
+    const kin_graph_entries entries =
+        kin_graph_count_entries(source->points.rows, 1, job->params.width);
+    return (double)job->queries.rows * ((double)entries.random + KEYS_A_PLACE * width);
+}
+
+static kith_status make_and_answer(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_source *source,
+                                   const kin_walks_search *job, kith_graph_search_report *report)
+{
+    kith_walks *walks = NULL;
+    KIN_TRY(kin_walks_make(ctx, gpu, source, &walks));
+    const kith_status status = kin_walks_answer(ctx, walks, job, report);
+    kith_walks_free(walks);
+    return status;
+}
+
+kith_status kin_engine_walks(kith_ctx *ctx, const kin_walks_source *source,
+                             const kin_walks_search *job, kith_graph_search_report *report)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_device_enter_walks(ctx, &source->distance, guess_keys(source, job), &gpu));
+    if (gpu != NULL) {
+        const kith_status status = make_and_answer(ctx, gpu, source, job, report);
+        kin_device_leave(ctx, gpu);
+        if (!kin_device_yields(ctx, status)) {
+            return status;
+        }
+    }
+    return make_and_answer(ctx, NULL, source, job, report);
 }

@@ -42,48 +42,7 @@ struct kith_walks {
 kith_status kin_walks_make(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_source *source,
                            kith_walks **out);
 
-/* The queries of one call. */
-typedef struct kin_walks_asked {
-    kith_ctx *ctx; /* of the call */
-    const kith_walks *walks;
-    kith_matrix queries;
-    kin_prepared prepared; /* the processor's */
-} kin_walks_asked;
-
-/* The first fields are set, the rest zero. Checks the values of the queries; on a GPU where some of
- * them will be asked alone (samples). Freed by the caller in any case. */
-kith_status kin_walks_ask(kin_walks_asked *asked, bool samples);
-void kin_walks_asked_free(kin_walks_asked *asked);
-
-/* Some of the queries, and room for copies of them. */
-typedef struct kin_walks_sample {
-    int64_t count;
-    const uint32_t *rows;
-    unsigned char *copy;
-} kin_walks_sample;
-
-/* What walks took. */
-typedef struct kin_walks_effort {
-    double evaluations; /* distances */
-    double share;       /* about, of the time that the exact engine takes for the same queries */
-} kin_walks_effort;
-
-/* What a walk is, of kith_graph_search_params. */
-typedef struct kin_walks_way {
-    int64_t width; /* at least k of the answers */
-    int64_t meets;
-    uint64_t seed;
-} kin_walks_way;
-
-/* Walks for a sample (NULL: for all queries). */
-kith_status kin_walks_run(const kin_walks_asked *asked, const kin_walks_sample *of,
-                          kin_walks_way way, const kith_neighbors *out, kin_walks_effort *effort);
-/* The exact answers of a sample (NULL: of all queries). */
-kith_status kin_walks_solve(const kin_walks_asked *asked, const kin_walks_sample *of,
-                            const kith_neighbors *out);
-
-/* ---- An answer by walks, and the recall that chooses how wide they are ---------------------- */
-
+/* What is asked of them. */
 typedef struct kin_walks_search {
     kith_matrix queries;             /* checked, with strides */
     kith_graph_search_params params; /* no zeros but recall and seed; sample 0: none */

@@ -4,7 +4,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "engine/engine_across.h"
+#include "engine/engine_merge.h"
 #include "shard/shard_job.h"
 
 static kin_bounds_sets sets_of(const kin_shard_job *job, int32_t shards)

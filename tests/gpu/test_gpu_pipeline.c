@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "api/api_search.h"
+#include "api/api_check.h"
 #include "engine/engine_call.h"
 #include "engine/engine_device.h"
 #include "fused/fused_search.h"
