@@ -122,6 +122,17 @@ static cli_option_id find_option(const char *name, cli_command_id command, belon
     return (cli_option_id)i;
 }
 
+/* Whether this command has -x. */
+static bool has_letter(char letter, cli_command_id command)
+{
+    int i = 0;
+    while (i < CLI_OPTION_COUNT &&
+           (option_at(i)->letter != letter || !cli_option_is_plain(option_at(i), command))) {
+        i++;
+    }
+    return i < CLI_OPTION_COUNT;
+}
+
 /* The one that is spelled most like it; NULL if none shares a letter. */
 static const char *find_nearest(const char *name, cli_command_id command, belonging *belongs)
 {
@@ -163,6 +174,10 @@ static bool refuse_option(const char *word, const char *name, const cli_args *ar
         return cli_refuse(error,
                           "kith %s has no such option, kith %s has (kith %s --help lists all)",
                           command, owner->name, command);
+    }
+    if (name[0] != '\0' && name[1] == '\0' && has_letter(name[0], args->command)) {
+        return cli_refuse(error, "unknown option (nearest: -%s; kith %s --help lists all)", name,
+                          command);
     }
     if (nearest == NULL) {
         return cli_refuse(error, "unknown option (kith %s --help lists all)", command);

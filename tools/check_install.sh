@@ -35,14 +35,15 @@ mkdir "$work/user"
 cat >"$work/user/CMakeLists.txt" <<C
 cmake_minimum_required(VERSION 3.25)
 project(user C)
-find_package(kith 0.1 REQUIRED)
-add_executable(user $example)
-target_link_libraries(user kith::kith m)
+add_executable(example $example)
+$(sed -n '/^```cmake$/,/^```$/p' "$root/README.md" | grep -v '^```')
+target_link_libraries(example PRIVATE m)
 C
+grep -q 'find_package(kith' "$work/user/CMakeLists.txt" # README's lines
 cmake -S "$work/user" -B "$work/user/build" -DCMAKE_C_COMPILER="$cc" \
     -DCMAKE_PREFIX_PATH="$work/moved" >"$work/log"
 cmake --build "$work/user/build" >"$work/log" || { cat "$work/log"; exit 1; }
-(cd "$root" && "$work/user/build/user" examples/data/digits.u8bin >/dev/null)
+(cd "$root" && "$work/user/build/example" examples/data/digits.u8bin >/dev/null)
 
 "$work/moved/bin/kith" --version
 version=$(sed -n 's/^Version: //p' "$libdir/pkgconfig/kith.pc")

@@ -31,8 +31,9 @@ edits it.
   Approximate answers stand with their recall@10, the share of true neighbours that they found. *In
   proportion*: fewer queries were measured, and the time is told for all. Beside trees on a GPU there is
   all pairs alone; [the tree](tree.md) has a library with trees, measured apart.
-- **Share of the limit**: the least time that the machine allows (its rate of products, each pair of a graph
-  once, or one read of the matrix, measured in the same run) over kith's time.
+- **Share of the limit**: the time of the least work (each pair of a graph once, or one read of the matrix) at
+  the rate that the machine had in the same run, over kith's time. On a GPU the rate of products is that of
+  NVIDIA's library, which is no ceiling: a unit can do more than a library gets out of it.
 
 Measure it yourself: `NAME` is the first column of a table.
 

@@ -173,12 +173,13 @@ static int take_name(kin_writer *w)
 
 static kith_status fail_io(kin_writer *w, const char *what, int error)
 {
+    const bool full = error == ENOSPC || error == EDQUOT;
     const char *advice = "the file was not changed";
     if (w->passing) {
-        advice = "nothing reads on there";
-    } else if (w->kept && (error == ENOSPC || error == EDQUOT || error == EFBIG)) {
+        advice = full ? "free some space there, or write elsewhere" : "nothing reads on there";
+    } else if (w->kept && (full || error == EFBIG)) {
         advice = "free some space there, the same job then goes on where it is";
-    } else if (error == ENOSPC || error == EDQUOT) {
+    } else if (full) {
         advice = "free some space there or write elsewhere; the file was not changed";
     } else if (error == EACCES || error == EPERM || error == EROFS) {
         advice = "you need the right to write in its folder";

@@ -111,6 +111,11 @@ class Files(CliCase):
                                           stdout=full, stderr=subprocess.PIPE, timeout=60)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, rb"^kith: standard output: cannot be written: .+ \(.+\)\n$")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([support.KITH, "graph", "points.u8bin", "-k", "3", "-q", "-o", "-"], cwd=self.folder,
+                                  stdout=full, stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"free some space there, or write elsewhere", done.stderr)
 
     def test_file_size_limit(self):
         """where files may not grow, nothing half written is left"""

@@ -140,6 +140,7 @@ class WrongUsage(CliCase):
         self.wrong("graph a -k 3 --thread=2", "kith: --thread: ", "nearest: --threads")
         self.wrong("graph a -k 3 --points b", "kith graph has no such option, kith eval has")
         self.wrong("info a -k 3", "kith: -k: ")
+        self.wrong("graph a --k 3", "kith: --k: unknown option", "nearest: -k;")
         self.wrong("graph a -k 3 -Z", "kith: -Z: unknown option")
         self.wrong("graph a -k 3 --=", "unknown option")
         self.wrong("graph a -k 3 --" + "x" * 300, "unknown option")
