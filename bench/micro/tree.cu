@@ -46,6 +46,7 @@
 
 /* The drivers are C11, whose atomic types C++17 has by other means. */
 #include <atomic>
+using std::atomic_int_fast64_t;
 using std::atomic_uint_fast64_t;
 extern "C" {
 #include "tree/tree_gpu.h"
