@@ -194,7 +194,7 @@ static void with_budget(budgets *b, const test_job *job, const kith_neighbors *w
         assert_true(report.gpu_peak_bytes <= bytes);
     } else {
         assert_int_equal(status, KITH_E_DEVICE_MEMORY);
-        assert_non_null(strstr(kith_ctx_detail(ctx), "exact"));
+        assert_non_null(strstr(kith_ctx_detail(ctx), "compare all pairs"));
         b->lacking += 1;
         if (bytes >= plan.gpu_least_bytes) {
             fail_msg("%s: %llu bytes do not do, the plan says %llu", job->name,
