@@ -233,7 +233,9 @@ kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells)
     KIN_TRY(kin_shard_near_make(job->ctx, trained, cells->near, &cells->seen));
     KIN_TRY(kin_layout_make(job->ctx, name_training, &t, "rows that train cells", &block));
     kith_status status = draw(&t);
-    KIN_KEEP(status, train(&t));
+    if (status == KITH_OK) {
+        status = train(&t);
+    }
     kin_free(job->ctx, block);
     return status;
 }
