@@ -156,7 +156,7 @@ int cli_grow_save(cli_grown *g)
     CLI_TRY(cli_job_save(&g->job, g->args.output, &g->job.forward, &g->job.points));
     if (points != NULL) {
         CLI_TRY(
-            cli_session_check(session, kith_points_save(session->ctx, points, &g->points), points));
+            cli_session_saved(session, kith_points_save(session->ctx, points, &g->points), points));
     }
     g->seconds_write = cli_clock_now() - start;
     return CLI_DONE;

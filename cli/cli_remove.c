@@ -151,7 +151,7 @@ static int save_map(removing *r)
     const kith_matrix matrix = {.data = numbers, .rows = rows, .cols = 1, .dtype = KITH_F64};
     cli_session *session = &r->grown.job.session;
     const int code =
-        cli_session_check(session, kith_points_save(session->ctx, path, &matrix), path);
+        cli_session_saved(session, kith_points_save(session->ctx, path, &matrix), path);
     free(numbers);
     return code;
 }
