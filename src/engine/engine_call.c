@@ -74,7 +74,7 @@ kith_status kin_call_begin(kith_ctx *ctx, kin_call *call)
         return KITH_E_ARGUMENT;
     }
     if (ctx->calls > 0) {
-        (void)kin_progress_end(ctx, KITH_OK); /* of what the call around this one has done */
+        KIN_TRY(kin_progress_close(ctx)); /* of what the call around this one has done */
     }
     KIN_TRY(kin_ctx_begin(ctx));
     *call = (kin_call){.ctx = ctx, .found = kin_fpenv_enter(), .start_ns = kin_clock_ns()};
@@ -90,7 +90,8 @@ kith_status kin_call_begin(kith_ctx *ctx, kin_call *call)
 kith_status kin_call_end(kin_call *call, kith_status status)
 {
     kith_report *report = &call->ctx->report;
-    (void)kin_progress_end(call->ctx, status);
+    status = status == KITH_OK && call->ctx->calls > 1 ? kin_progress_close(call->ctx)
+                                                       : kin_progress_end(call->ctx, status);
     report->seconds_total = kin_clock_since(call->start_ns);
     report->peak_bytes = atomic_load(&call->ctx->peak_bytes);
     if (report->backend[0] == '\0') {

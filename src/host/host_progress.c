@@ -59,12 +59,20 @@ kith_status kin_progress(kith_ctx *ctx, const char *name, double done, double to
     return tell(ctx, phase, here, total);
 }
 
+kith_status kin_progress_close(kith_ctx *ctx)
+{
+    kith_status status = KITH_OK;
+    while (status == KITH_OK && ctx->phase_count > 0) {
+        ctx->phase_count -= 1;
+        status = finish(ctx, &ctx->phases[ctx->phase_count]);
+    }
+    return status;
+}
+
 kith_status kin_progress_end(kith_ctx *ctx, kith_status status)
 {
-    for (int32_t i = 0; status == KITH_OK && i < ctx->phase_count; i++) {
-        if (finish(ctx, &ctx->phases[i]) != KITH_OK) {
-            kin_forgive(ctx); /* too late to stop */
-        }
+    while (status == KITH_OK && kin_progress_close(ctx) != KITH_OK) {
+        kin_forgive(ctx); /* too late to stop */
     }
     ctx->phase_count = 0;
     return status;

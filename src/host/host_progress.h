@@ -13,8 +13,11 @@
  * that stays; NULL: nobody is asked. */
 kith_status kin_progress(kith_ctx *ctx, const char *name, double done, double total);
 
-/* The end of a public call, or of a step that names the phases behind it: what was told of is done.
- * Hands the status on. */
+/* The end of a step behind which others follow: what was told of is done. */
+kith_status kin_progress_close(kith_ctx *ctx);
+
+/* The end of a public call: what was told of is done, and it is too late to stop. Hands the status
+ * on. */
 kith_status kin_progress_end(kith_ctx *ctx, kith_status status);
 
 #endif

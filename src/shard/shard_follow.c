@@ -363,7 +363,7 @@ static kith_status solve(following *f, const group_rows *bag, const place *p)
     const kith_neighbors out = {
         .ids = p->lists.ids, .distances64 = p->lists.keys, .rows = rows, .k = job->k};
     const kin_shard_part part = {.shard = bag->group};
-    (void)kin_progress_end(job->ctx, KITH_OK); /* of the step before */
+    KIN_TRY(kin_progress_close(job->ctx)); /* of the step before */
     (void)snprintf(job->phase, sizeof job->phase, "group %d of %d", (int)bag->group + 1,
                    (int)job->shards);
     const int64_t begin = kin_clock_ns();

@@ -61,7 +61,7 @@ static void end_progress(const kin_shard_job *job)
 static kith_status build(void *arg, const kin_shard_part *a)
 {
     kin_shard_job *job = arg;
-    (void)kin_progress_end(job->ctx, KITH_OK); /* of the step before */
+    KIN_TRY(kin_progress_close(job->ctx)); /* of the step before */
     (void)snprintf(job->phase, sizeof job->phase, "shard %d of %d", (int)a->shard + 1,
                    (int)job->shards);
     return job->descends ? kin_shard_build_descent(job, a) : kin_shard_build_exact(job, a);
@@ -76,7 +76,7 @@ static kith_status meet(void *arg, const kin_shard_part *a, const kin_shard_part
     if (skipped > 0) {
         (void)snprintf(more, sizeof more, ", %" PRId64 " skipped", skipped);
     }
-    (void)kin_progress_end(job->ctx, KITH_OK); /* of the step before */
+    KIN_TRY(kin_progress_close(job->ctx)); /* of the step before */
     (void)snprintf(job->phase, sizeof job->phase, "pair %d+%d (%" PRId64 " of %" PRId64 "%s)",
                    (int)a->shard + 1, (int)b->shard + 1, stand - job->shards + 1,
                    kin_shard_steps(job->shards) - job->shards, more);
@@ -277,7 +277,7 @@ static kith_status write_result(sharded *s, bool *lost)
 {
     const int64_t start = kin_clock_ns();
     const double waited = s->run.seconds_wait;
-    (void)kin_progress_end(s->job.ctx, KITH_OK);
+    KIN_TRY(kin_progress_close(s->job.ctx));
     s->job.phase[0] = '\0';
     const kith_status status = kin_shard_result_write(&s->result, lost);
     s->seconds_result += kin_clock_since(start) - (s->run.seconds_wait - waited);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -342,6 +343,95 @@ static void select_calls(test_folder *folder, const input *in)
     free(answers);
 }
 
+/* ---- A stop ---------------------------------------------------------------------------------- */
+
+/* Says stop once, at the at-th chance. on: there was work to do behind it. */
+typedef struct stopper {
+    long at;
+    long heard;
+    bool on;
+} stopper;
+
+static int stop_once(void *arg, const char *name, double done, double total)
+{
+    stopper *s = arg;
+    (void)name;
+    s->heard += 1;
+    s->on = s->on || (s->heard > s->at && s->at > 0 && done < total);
+    return s->heard == s->at;
+}
+
+static kith_status remove_some(test_folder *folder, const input *in)
+{
+    kith_remove_params params = kith_remove_params_default();
+    kith_neighbors left = test_answer_make(ROWS, K);
+    uint8_t *removed = calloc(ROWS, 1);
+    assert_non_null(removed);
+    for (int i = 0; i < ROWS; i += 3) {
+        removed[i] = 1;
+    }
+    left.rows = ROWS - (ROWS + 2) / 3;
+    params.k = K;
+    params.removed = removed;
+    const kith_status status =
+        kith_graph_remove(folder->ctx, &in->points.matrix, &in->graph, &params, &left, NULL);
+    left.rows = ROWS;
+    test_answer_free(&left);
+    free(removed);
+    return status;
+}
+
+static kith_status make_shards(test_folder *folder, const input *in)
+{
+    kith_search_params exact = kith_search_params_default();
+    kith_shard_params params = kith_shard_params_default();
+    exact.k = K;
+    params.exact = &exact;
+    params.shards = 3;
+    return kith_graph_shards(folder->ctx, &in->points.matrix, &params, test_path(folder, "work"),
+                             test_path(folder, "shards.kith"), NULL);
+}
+
+/* Calls that make others end soon after a stop, wherever it is said: also at the end of one of
+ * those. */
+static void one_stop_is_heard(void **state)
+{
+    static kith_status (*const works[])(test_folder *, const input *) = {remove_some, make_shards};
+    enum { TRIES = 60 };
+    test_folder *folder = *state;
+    kith_ctx_params params = kith_ctx_params_default();
+    kith_ctx *plain = folder->ctx;
+    stopper s = {0};
+    input in = make_input();
+    int stopped = 0;
+    params.device = "cpu";
+    params.threads = 1;
+    params.progress = stop_once;
+    params.progress_arg = &s;
+    test_answer_free(&in.graph);
+    in.graph = test_answer_exact(plain, &in.points.matrix, KITH_EUCLIDEAN, K, 0);
+    assert_int_equal(kith_ctx_create(&params, &folder->ctx), KITH_OK);
+    for (size_t w = 0; w < sizeof works / sizeof *works; w++) {
+        s = (stopper){0};
+        assert_int_equal(works[w](folder, &in), KITH_OK);
+        const long chances = s.heard;
+        assert_true(chances > 2);
+        for (long i = 0; i < TRIES; i++) {
+            s = (stopper){.at = 1 + i * (chances - 1) / (TRIES - 1)};
+            const kith_status status = works[w](folder, &in);
+            assert_true(status == KITH_E_CANCELLED || (status == KITH_OK && !s.on));
+            stopped += status == KITH_E_CANCELLED;
+            s = (stopper){0};
+            assert_int_equal(works[w](folder, &in), KITH_OK); /* and the folder is empty again */
+        }
+    }
+    print_message("%d jobs were told once to stop, and did\n", stopped);
+    assert_true(stopped > TRIES);
+    kith_ctx_free(folder->ctx);
+    folder->ctx = plain;
+    free_input(&in);
+}
+
 static void every_call(void **state)
 {
     test_folder *folder = *state;
@@ -369,6 +459,8 @@ static void every_call(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_call, test_folder_setup, test_folder_teardown)};
+        cmocka_unit_test_setup_teardown(every_call, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test_setup_teardown(one_stop_is_heard, test_folder_setup,
+                                        test_folder_teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
