@@ -20,7 +20,7 @@ PICTURES = {
 HEAD = """# Benchmarks
 
 kith beside other libraries. Every line is of one run of one program on one machine, all libraries of the
-line one behind the other. `bench/report --page` makes this page of the files in `bench/results`; nobody
+line one after the other. `bench/report --page` makes this page of the files in `bench/results`; nobody
 edits it.
 
 - **A time** is the median of a few calls. kith's time of a graph on the processor is that of its whole
@@ -29,11 +29,12 @@ edits it.
   the detail.
 - **Times as long** compares kith with the fastest other library that finds as much: above 1 kith is faster.
   Approximate answers stand with their recall@10, the share of true neighbours that they found. *In
-  proportion*: fewer queries were measured, and the time is told for all. Beside trees on a GPU there is
-  all pairs alone; [the tree](tree.md) has a library with trees, measured apart.
+  proportion*: fewer queries were measured, and the time is told for all. Beside trees on a GPU stands
+  brute force alone; [the tree](tree.md) has a library with trees, measured apart.
 - **Share of the limit**: the time of the least work (each pair of a graph once, or one read of the matrix) at
   the rate that the machine had in the same run, over kith's time. On a GPU the rate of products is that of
-  NVIDIA's library, which is no ceiling: a unit can do more than a library gets out of it.
+  NVIDIA's library, which is no ceiling: a unit can do more than a library gets out of it. A *mac* is a
+  multiplication with its addition.
 
 Measure it yourself: `NAME` is the first column of a table.
 
@@ -100,7 +101,7 @@ def side_by_side(report):
     return [
         f"## {SIDES[report['side']]}",
         table(head, work_lines(report)),
-        report_tables.origin(report) + f" `{report['command']}`",
+        report_tables.origin(report, with_commit=False) + f" `{report['command']}`",
     ]
 
 

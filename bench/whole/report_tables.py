@@ -13,6 +13,11 @@ LIMITS = {
     ("cuda", "s8"): "int8 product, large K",
     ("cuda", "f32"): "fp32 product, large K",
     ("cuda", "f32_k128"): "fp32 product, K = 128, written out",
+    ("cpu", "f32_avx2"): "AVX2 fp32, all threads",
+    ("cpu", "s16_avx2"): "AVX2 int16, all threads",
+    ("cpu", "s8_avx2vnni"): "AVX-VNNI int8, all threads",
+    ("cpu", "s16_avx512"): "AVX-512 int16, all threads",
+    ("cpu", "s8_avx512vnni"): "AVX-512 VNNI int8, all threads",
     ("cpu", "s8_amx"): "AMX int8, all threads",
     ("cpu", "bf16_amx"): "AMX bf16, all threads",
     ("cpu", "f32_avx512"): "AVX-512 fp32, all threads",
@@ -51,14 +56,15 @@ def recall_text(each):
     return "exact" if each["exact"] else "" if each["recall"] is None else f"{each['recall']:.4f}"
 
 
-def origin(report):
+def origin(report, with_commit=True):
     """Machine, versions, date, commit in a line."""
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
     threads = f", {report['threads']} threads" if report["threads"] else ""
     others = report_rows.busiest(report)
     busy = report["threads"] and others > report_rows.QUIET
     busy = " **Others had the processor, too: times are too long.**" if busy else ""
-    load = f", others used at most {others:.1f} cores before and after"
+    commit = f", commit {report['commit']}" if with_commit else ""
+    load = f", other programs used at most {others:.1f} cores before and after"
     tried = (
         f" **Sizes divided by {report['scale']}: a trial, no results.**"
         if report.get("scale", 1) > 1
@@ -66,7 +72,7 @@ def origin(report):
     )
     return (
         f"*{report['machine']}{threads}, {report['cores']} cores, {report['memory_gib']:g} GiB{load}; "
-        f"{report['date']}, commit {report['commit']}; {versions}.*{busy}{tried}"
+        f"{report['date']}{commit}; {versions}.*{busy}{tried}"
     )
 
 
@@ -146,7 +152,7 @@ def curve(report, series):
         by_name = {report_rows.label(each): each for each in job["engines"]}
         best = report_rows.base(job)
         lines.append(
-            [shape_text(job)]
+            [f"{job['x']}: {shape_text(job)}" if series == "threads" else shape_text(job)]
             + [cell(by_name.get(name)) for name in names]
             + [
                 share_text(report_rows.share(job, best)) if best else "",
