@@ -430,10 +430,9 @@ KITH_API kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus
  * rows are removed later ones move up, as in numpy.delete (ids in any order, also twice).
  * Afterwards a search gives the bytes that a new corpus of these rows gives. From then on the
  * corpus has its points for itself, the caller's and a mapped file's are not kept. On failure it is
- * what it was; a
- * removal that is cancelled when all its rows are out is completed. points: of the same cols
- * and dtype. At least one row must be left. KITH_E_UNSUPPORTED where there is no tree. Cost: a copy
- * of the points, a hash of each, and what changes in the tree. */
+ * what it was; a removal that is cancelled when all its rows are out is completed. points: of the
+ * same cols and dtype. At least one row must be left. KITH_E_UNSUPPORTED where there is no tree.
+ * Cost: a copy of the points, a hash of each, and what changes in the tree. */
 KITH_API kith_status kith_corpus_add(kith_ctx *ctx, kith_corpus *corpus, const kith_matrix *points);
 KITH_API kith_status kith_corpus_remove(kith_ctx *ctx, kith_corpus *corpus, const uint32_t *ids,
                                         int64_t count);
@@ -570,8 +569,9 @@ KITH_API kith_format kith_format_parse(const char *name);
  * are written as .npz (csr), .kith, .csv or .tsv; text also goes to pipes and, "-", to standard
  * output. meta: .npz, csr and .kith hold it, ivecs, ibin, knn and text cannot, and what is opened
  * from them is unknown. KITH_E_ARGUMENT where it is certified of unknown points, or of another
- * number of rows than corpus_rows. neighbors.meta is not read. Equal answers are equal files: no
- * date, host or backend is stored. */
+ * number of rows than corpus_rows. No file says a radius: save lists that one has cut (empty slots)
+ * as of unknown exactness. neighbors.meta is not read. Equal answers are equal files: no date, host
+ * or backend is stored. */
 KITH_API kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format,
                                       const kith_neighbors *neighbors,
                                       const kith_result_meta *meta);
@@ -591,9 +591,8 @@ KITH_API void kith_result_free(kith_result *result);
 /* A result that is written in pieces while it is made, and goes on where it was left: what is put
  * goes to PATH.partial, and PATH.journal says how far it came. Finishing gives it its name; a
  * process that dies before leaves both, and opening the same job again goes on behind the last
- * piece. The
- * bytes are those of kith_result_save, whatever the pieces are. Keeps ctx; put and finish may come
- * from another thread than the opener's, with a context of its own. */
+ * piece. The bytes are those of kith_result_save, whatever the pieces are. Keeps ctx; put and
+ * finish may come from another thread than the opener's, with a context of its own. */
 typedef struct kith_result_stream kith_result_stream;
 
 typedef struct kith_result_stream_params {

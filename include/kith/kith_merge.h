@@ -16,11 +16,10 @@ extern "C" {
 /* Points of two sets stand one behind the other in one matrix: rows 0 .. first_rows - 1 are set 1,
  * the others set 2. */
 typedef struct kith_merge_sets {
-    const kith_matrix *points; /* of both */
-    int64_t first_rows;
+    const kith_matrix *points;    /* of both */
+    int64_t first_rows;           /* 0 to points.rows */
     const kith_neighbors *graph1; /* of set 1; NULL where it has no points */
-    const kith_neighbors
-        *graph2; /* of set 2, its ids count from the set's own first row; NULL likewise */
+    const kith_neighbors *graph2; /* of set 2, ids count from its own first row; NULL likewise */
 } kith_merge_sets;
 
 /* In the answer ids count from the first row of all, so that those of set 1 stay as they were. Of
@@ -52,14 +51,14 @@ KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_merge_sets
                                             const kith_neighbors *out);
 
 /* The graph of both by a descent that begins with the lists of both and with a few candidates of
- * the other set: far faster than a new graph. Lists may be those of approximate graphs, with empty
- * slots among them. params: as for kith_graph_descent, but init is NULL; start is auto
- * or screen (near points of the other set are screened, where the metric can be) or random (they
- * are drawn), not KITH_START_GRAPH; and delta 0 means 0.01 on a GPU where near points of the other
- * set can be screened; recall, sample, rounds, seed and report mean what they mean there,
- * report.start is KITH_START_GRAPH. Where points are few they are solved exactly, whatever the
- * graphs say (report.exact). No slot of the answer is empty. Same bytes for the same seed, whatever
- * the number of threads, on one kind of device. Memory and errors as kith_graph_descent. */
+ * the other set: mostly faster than a new graph. Lists may be those of approximate graphs, with
+ * empty slots among them. params: as for kith_graph_descent, but init is NULL; start is auto or
+ * screen (near points of the other set are screened, where the metric can be) or random (they are
+ * drawn), not KITH_START_GRAPH; and delta 0 means 0.01 on a GPU where near points of the other set
+ * can be screened; recall, sample, rounds, seed and report mean what they mean there, report.start
+ * is KITH_START_GRAPH. Where points are few they are solved exactly, whatever the graphs say
+ * (report.exact). No slot of the answer is empty. Same bytes for the same seed, whatever the number
+ * of threads, on one kind of device. Memory and errors as kith_graph_descent. */
 KITH_API kith_status kith_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                                       const kith_descent_params *params, const kith_neighbors *out,
                                       kith_descent_report *report);
@@ -96,9 +95,9 @@ typedef struct kith_remove_params {
     int32_t approximate; /* 1: the graph is, and what is made anew is made by kith_graph_descent */
     kith_distance_fn custom; /* for KITH_CUSTOM; it gets rows of copies */
     void *custom_arg;
-    const uint8_t *removed; /* a byte for each point: those that are not 0 leave */
-    uint32_t *map; /* NULL, or room for a number for each point: its new id, KITH_ID_NONE of those
-                      that left */
+    const uint8_t *removed; /* points.rows bytes: a point leaves where its byte is not 0 */
+    uint32_t *map; /* NULL, or room for points.rows numbers, the caller's: each point's new id,
+                      KITH_ID_NONE of those that left. Written when all has succeeded */
 } kith_remove_params;
 
 static inline kith_remove_params kith_remove_params_default(void)
@@ -118,11 +117,12 @@ typedef struct kith_remove_report {
 
 /* Rows leave points and graph. Those that are left keep their order and move up. out: so many rows
  * as are left x k. Rows that have fewer than k neighbours afterwards are searched for, exactly, in
- * what is left; where they are more than half, the graph is made anew. So an exact graph stays
- * exact: the bytes of kith_graph_exact of what is left. One that is approximate or unknown
- * (graph.meta) stays so, unless it is made anew. report may be NULL. Cost:
- * a search for the rows that lost neighbours, and a canonical distance for each id of the graph.
- * Memory: a copy of the points and of the graph's ids. Errors as kith_graph_exact. */
+ * what is left; where they are more than half of it, the graph is made anew. So an exact graph
+ * stays exact: the bytes of kith_graph_exact of what is left. One that is approximate or unknown
+ * (graph.meta) stays so, unless it is made anew exactly. report may be NULL. Cost: a search for the
+ * rows that lost neighbours, and a canonical distance for each id of the graph. Memory: a copy of
+ * the points and of the graph's ids. Errors as kith_graph_exact; KITH_E_ARGUMENT also where removed
+ * is NULL or nobody is left. out then holds nothing of use. */
 KITH_API kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points,
                                        const kith_neighbors *graph,
                                        const kith_remove_params *params, const kith_neighbors *out,

@@ -57,8 +57,8 @@ def merge(
     k : int, optional
         Neighbours of a point; those of the graph that has fewer, unless given.
     algorithm : {"auto", "brute", "nn_descent"}
-        ``nn_descent`` is approximate: it goes on from both graphs. ``auto`` takes it where both are not
-        certified, and it will be sooner.
+        ``nn_descent`` is approximate: it goes on from both graphs. ``auto`` takes it where one of them
+        is not certified, and it will be sooner.
     recall : float, optional
         Below 1: ``nn_descent`` until this share of the true neighbours is found.
     metric : str or callable, optional
