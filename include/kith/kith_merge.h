@@ -37,15 +37,15 @@ typedef struct kith_merge_sets {
 
 /* The graph of both, exact where both graphs are: each row is looked for in the other set, and
  * lists are merged by (canonical key, id). The bytes are those of kith_graph_exact of all points.
- * params: as for kith_graph_exact, but radius is 0 and exclude NULL. Cost: a canonical distance
- * for each id of the graphs, and the pairs across the sets. On the processor no row is looked for
- * farther than its k-th neighbour so far: a few new rows are compared with all one by one; in few
- * columns trees meet; else the exact engine screens the pairs of rows that bounds do not prove to
- * be too far apart, in both directions from one product. On a GPU, and at most, these are
- * first_rows * (points.rows - first_rows) pairs. Memory: 12 bytes an id of the answer and 32 bytes
- * a row beside what kith_knn_both takes. Returns KITH_E_DATA also where a list has fewer different
- * neighbours than it must (names the graph and the row), for the rest as kith_graph_exact; out then
- * holds nothing of use. */
+ * params: as for kith_graph_exact, but radius is 0 and exclude NULL; a tree_height is that of a
+ * tree of either set. Cost: a canonical distance for each id of the graphs, and the pairs across
+ * the sets. On the processor no row is looked for farther than its k-th neighbour so far: a few new
+ * rows are compared with all one by one; in few columns trees meet; else the exact engine screens
+ * the pairs of rows that bounds do not prove to be too far apart, in both directions from one
+ * product. On a GPU, and at most, these are first_rows * (points.rows - first_rows) pairs. Memory:
+ * 12 bytes an id of the answer and 32 bytes a row beside what kith_knn_both takes. Returns
+ * KITH_E_DATA also where a list has fewer different neighbours than it must (names the graph and
+ * the row), for the rest as kith_graph_exact; out then holds nothing of use. */
 KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_merge_sets *sets,
                                             const kith_search_params *params,
                                             const kith_neighbors *out);
