@@ -114,7 +114,7 @@ typedef struct kin_graph_gpu_room {
     uint64_t bytes;  /* of them */
     kin_graph_gpu_counters *counters;
 } kin_graph_gpu_room;
-void kin_graph_gpu_room_name(kin_layout *layout, void *room);
+void kin_graph_gpu_room_name(kin_layout *layout, void *job);
 /* Of so many positions, beside the points: the graph, and what rounds take. */
 uint64_t kin_graph_gpu_rounds_bytes(const kin_graph_request *request, int64_t positions);
 /* Rows whose lists get canonical keys at a time, where there is no screen. */

@@ -144,7 +144,7 @@ kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, const kin_fused_rows 
     if (a->listed) {
         KIN_TRY(kin_gpu_upload(ctx, gpu, a->ids, ids, (uint64_t)a->count * sizeof *ids));
     }
-    if (a->rounds) {
+    if (rows != NULL) {
         KIN_TRY(round_rows(s, rows, a));
     }
     return a->ordered ? order_rows(s, a) : KITH_OK;
