@@ -123,7 +123,7 @@ bool cli_read_metric(const char *text, cli_args *args, cli_error *error)
     static const cli_value known = {
         .what = "metric", .least = 1, .most = KITH_METRIC_LAST, .names = cli_name_metric};
     args->metric = kith_metric_parse(text);
-    return (args->metric != KITH_METRIC_DEFAULT && cli_name_metric(args->metric) != NULL) ||
+    return (args->metric != KITH_METRIC_DEFAULT && cli_name_metric((int)args->metric) != NULL) ||
            refuse_name(&known, text, error);
 }
 
