@@ -6,8 +6,13 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_INSTALLED_BY = {"scipy": "scipy", "sklearn": "scikit-learn", "tqdm": "tqdm"}
-_NAMES = {"scipy": "SciPy", "sklearn": "scikit-learn"}
+_INSTALLED_BY = {
+    "matplotlib": "matplotlib",
+    "scipy": "scipy",
+    "sklearn": "scikit-learn",
+    "tqdm": "tqdm",
+}
+_NAMES = {"matplotlib": "Matplotlib", "scipy": "SciPy", "sklearn": "scikit-learn"}
 
 
 def needed(module: str, what: str) -> Any:
