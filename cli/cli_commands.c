@@ -45,7 +45,7 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "of a graph by solving some of its rows exactly. The first K neighbours count, K being\n"
          "min(10, k) unless -k says otherwise.\n",
          "  kith graph " DIGITS " -k 10 -o graph.npz\n"
-         "  kith eval graph.npz --points " DIGITS " --sample 1000\n"
+         "  kith eval graph.npz --points " DIGITS " --sample 1000 --html recall.html\n"
          "  kith eval graph.npz graph.npz -k 5\n"},
     [CLI_SELECT] =
         {"select", "MATRIX -k N [options]", 1, 1, "the k smallest values of each row of a matrix",

@@ -2,6 +2,7 @@
  * Recall: of a result against the true one, or of a graph by solving some rows exactly. */
 #include "cli.h"
 #include "cli_grow.h"
+#include "cli_output.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -78,9 +79,21 @@ static int check_asked(const evaluation *e, const char *path, const kith_result 
                           kith_metric_name(own), kith_metric_name(e->metric));
 }
 
+/* Points in the place of TRUTH were meant as those of the graph. */
+static int check_truth(const char *path)
+{
+    return cli_output_ends(path, cli_output_endings(KITH_FILE_LISTS_IN))
+               ? CLI_DONE
+               : cli_fail(path,
+                          "is no result of neighbours, one of %s (if these are the points of "
+                          "the graph, give them as --points FILE)",
+                          cli_output_endings(KITH_FILE_LISTS_IN));
+}
+
 static int measure(evaluation *e)
 {
     const char *const *paths = e->args->paths;
+    CLI_TRY(check_truth(paths[1]));
     CLI_TRY(cli_session_result(&e->session, paths[1], &e->truth));
     CLI_TRY(check_distances(paths[0], e->found));
     CLI_TRY(check_distances(paths[1], e->truth));
@@ -182,31 +195,68 @@ static void tell_places(cli_report *r, const evaluation *e)
     cli_put_int(r, "empty", empty);
 }
 
-static void tell(const evaluation *e)
+static void describe(cli_report *r, const evaluation *e)
 {
     const kith_recall *recall = &e->recall;
     const kith_neighbors *found = kith_result_neighbors(e->found);
-    cli_report r = cli_report_begin(e->args);
-    cli_tell_text(&r, "metric", kith_metric_name(e->metric));
-    cli_put_int(&r, "n", found->rows);
-    cli_put_int(&r, "k", found->k);
-    cli_tell_claim(&r, e->exact, &e->of);
-    cli_tell_verified(&r, "verified", &e->verified);
-    tell_places(&r, e);
-    cli_say(&r, "rows compared: %" PRId64 " of %" PRId64 "\n", recall->rows, found->rows);
-    cli_say(&r, "recall@%" PRId64 ": %.6f (95 %% interval %.6f to %.6f)\n", recall->at,
+    cli_tell_text(r, "metric", kith_metric_name(e->metric));
+    cli_put_int(r, "n", found->rows);
+    cli_put_int(r, "k", found->k);
+    cli_tell_claim(r, e->exact, &e->of);
+    cli_tell_verified(r, "verified", &e->verified);
+    tell_places(r, e);
+    cli_say(r, "rows compared: %" PRId64 " of %" PRId64 "\n", recall->rows, found->rows);
+    cli_say(r, "recall@%" PRId64 ": %.6f (95 %% interval %.6f to %.6f)\n", recall->at,
             recall->recall, recall->low, recall->high);
-    cli_put_estimate(&r, recall);
-    cli_say(&r, "equal ids: %.6f\ndistance ratio: %.6f\n", recall->equal_ids,
+    cli_put_estimate(r, recall);
+    cli_say(r, "equal ids: %.6f\ndistance ratio: %.6f\n", recall->equal_ids,
             recall->distance_ratio);
-    cli_put_number(&r, "equal_ids", recall->equal_ids);
-    cli_put_number(&r, "distance_ratio", recall->distance_ratio);
+    cli_put_number(r, "equal_ids", recall->equal_ids);
+    cli_put_number(r, "distance_ratio", recall->distance_ratio);
+}
+
+/* --html: the same lines, below the names of the files. */
+static int write_page(const evaluation *e)
+{
+    const char *const *paths = e->args->paths;
+    char *lines = NULL;
+    size_t bytes = 0;
+    FILE *to = e->args->html != NULL ? open_memstream(&lines, &bytes) : NULL;
+    if (to != NULL) {
+        cli_report r = cli_report_lines(to);
+        cli_say(&r, "result: %s\n", cli_message_safe(paths[0]));
+        cli_say(&r, "%s: %s\n", e->args->points != NULL ? "points" : "truth",
+                cli_message_safe(e->args->points != NULL ? e->args->points : paths[1]));
+        describe(&r, e);
+        cli_say(&r, "kith: %s\n", kith_version());
+    }
+    const bool whole = to != NULL && ferror(to) == 0;
+    int code = CLI_DONE;
+    if (to != NULL && fclose(to) == 0 && whole) {
+        code = cli_output_page(e->args->html, "kith eval", lines);
+    } else if (e->args->html != NULL) {
+        code = cli_fail(e->args->html, "no memory for its lines (free some memory)");
+    }
+    free(lines);
+    return code;
+}
+
+static int tell(const evaluation *e)
+{
+    CLI_TRY(write_page(e));
+    cli_report r = cli_report_begin(e->args);
+    describe(&r, e);
+    cli_tell_output(&r, e->args->html, "");
     cli_report_end(&r);
+    return CLI_DONE;
 }
 
 int cli_eval(const cli_args *args)
 {
     evaluation e = {.args = args};
+    const cli_output page = {args->html, CLI_ENDINGS_PAGE};
+    const char *const inputs[] = {args->paths[0], args->paths[1], args->points};
+    CLI_TRY(cli_output_check_all(&page, 1, inputs, 3));
     int code = cli_session_open(&e.session, args);
     if (code == CLI_DONE) {
         code = cli_session_result(&e.session, args->paths[0], &e.found);
@@ -217,7 +267,7 @@ int cli_eval(const cli_args *args)
         code = args->points != NULL ? estimate(&e) : measure(&e);
     }
     if (code == CLI_DONE) {
-        tell(&e);
+        code = tell(&e);
     }
     free(e.others);
     cli_points_close(&e.points);

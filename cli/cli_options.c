@@ -128,6 +128,8 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                             PATH(points_out)},
     [CLI_OPT_MAP] = {"map", 0, "FILE", REMOVE, 0, CLI_OUTPUT,
                      "write each row's new id here, -1: it left: .ibin .npy .csv .tsv", PATH(map)},
+    [CLI_OPT_HTML] = {"html", 0, "FILE", EVAL, 0, CLI_OUTPUT,
+                      "write the report here, too, as a page: .html .htm", PATH(html)},
     [CLI_OPT_RECALL] = {"recall", 0, "R[@K]", SOLVES | GROWS, 0, CLI_HOW,
                         "approximate: until a sample has this recall, 0.99 or 0.99@10",
                         OTHER(cli_read_recall)},

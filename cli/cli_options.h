@@ -56,6 +56,7 @@ typedef enum cli_option_id {
     CLI_OPT_VERIFY,
     CLI_OPT_POINTS_OUT,
     CLI_OPT_MAP,
+    CLI_OPT_HTML,
     CLI_OPT_RECALL,
     CLI_OPT_SAMPLE,
     CLI_OPT_SEED,
@@ -118,6 +119,7 @@ typedef struct cli_args {
     const char *points;
     const char *points_out;
     const char *map;
+    const char *html;
     const char *truth;
     const char *device;
     double radius;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -199,6 +200,85 @@ int cli_output_check_all(const cli_output *outputs, int count, const char *const
         for (int j = 0; j < i; j++) {
             CLI_TRY(cli_output_check_other(outputs[i].path, outputs[j].path));
         }
+    }
+    return CLI_DONE;
+}
+
+/* ---- A page --------------------------------------------------------------------------------- */
+
+static void put_escaped(FILE *to, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        switch (text[i]) {
+        case '&':
+            (void)fputs("&amp;", to);
+            break;
+        case '<':
+            (void)fputs("&lt;", to);
+            break;
+        case '>':
+            (void)fputs("&gt;", to);
+            break;
+        default:
+            (void)putc(text[i], to);
+        }
+    }
+}
+
+static void put_row(FILE *to, const char *line, size_t bytes)
+{
+    const char *colon = memchr(line, ':', bytes);
+    const size_t key = colon != NULL ? (size_t)(colon - line) : 0;
+    const size_t value = colon != NULL ? key + 1 + strspn(colon + 1, " ") : 0;
+    (void)fputs("<tr><th>", to);
+    put_escaped(to, line, key);
+    (void)fputs("</th><td>", to);
+    put_escaped(to, line + value, bytes - value);
+    (void)fputs("</td></tr>\n", to);
+}
+
+static void put_page(FILE *to, const char *title, const char *lines)
+{
+    (void)fprintf(to,
+                  "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                  "<meta name=\"viewport\" content=\"width=device-width\">\n<title>%s</title>\n"
+                  "<style>\n:root { color-scheme: light dark; }\n"
+                  "body { font: 16px/1.5 sans-serif; max-width: 50em; margin: 2em auto; "
+                  "padding: 0 1em; }\n"
+                  "th { text-align: left; vertical-align: top; padding-right: 1.5em; }\n"
+                  "td { overflow-wrap: anywhere; }\n</style>\n</head>\n<body>\n<h1>%s</h1>\n"
+                  "<table>\n",
+                  title, title);
+    for (const char *line = lines; *line != '\0';) {
+        const size_t bytes = strcspn(line, "\n");
+        put_row(to, line, bytes);
+        line += bytes + (line[bytes] == '\n');
+    }
+    (void)fputs("</table>\n</body>\n</html>\n", to);
+}
+
+int cli_output_page(const char *path, const char *title, const char *lines)
+{
+    char folder[FOLDER_BYTES];
+    char half[FOLDER_BYTES + 32];
+    (void)folder_of(path, folder); /* was looked at by cli_output_check */
+    (void)snprintf(half, sizeof half, "%s/.kith-XXXXXX", folder);
+    const int file = mkstemp(half);
+    FILE *to = file >= 0 ? fdopen(file, "w") : NULL;
+    if (to == NULL) {
+        return cli_fail(path, "cannot be written: %s (give another name)", strerror(errno));
+    }
+    const mode_t mask = umask(0);
+    (void)umask(mask);
+    put_page(to, title, lines);
+    const bool good = fflush(to) == 0 && ferror(to) == 0 && fchmod(file, 0666 & ~mask) == 0 &&
+                      fsync(file) == 0 && rename(half, path) == 0;
+    const int reason = errno;
+    (void)fclose(to);
+    if (!good) {
+        (void)unlink(half);
+        return cli_fail(path, "cannot be written: %s (make room, or give another name)",
+                        strerror(reason));
     }
     return CLI_DONE;
 }

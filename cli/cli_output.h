@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Whether a file can be written, asked before the long computation. The library writes it, whole
- * or not at all. */
+ * or not at all; a page in HTML, of which it knows nothing, is written here in the same way. */
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H
 
@@ -15,6 +15,7 @@
 #define CLI_ENDINGS_PREDICTION ".npy .csv .tsv .fbin"
 #define CLI_ENDINGS_CLASSES ".npy .csv .tsv .fbin .ibin"
 #define CLI_ENDINGS_MAP ".ibin .npy .csv .tsv"
+#define CLI_ENDINGS_PAGE ".html .htm"
 
 /* ".npz .ivecs ...": all formats that hold one of these, KITH_FILE_...; valid for some more calls.
  */
@@ -40,6 +41,8 @@ typedef struct cli_output {
 } cli_output;
 int cli_output_check_all(const cli_output *outputs, int count, const char *const *inputs,
                          int input_count);
+/* The lines of a report, "key: value", as a page that needs no other file. Exit code. */
+int cli_output_page(const char *path, const char *title, const char *lines);
 /* Whether the name ends in one of the endings, ".npz .ivecs". */
 bool cli_output_ends(const char *path, const char *endings);
 

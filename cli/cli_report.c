@@ -18,7 +18,7 @@ void cli_say(const cli_report *r, const char *format, ...)
     va_list list;
     va_start(list, format);
     if (r->people) {
-        (void)vprintf(format, list);
+        (void)vfprintf(r->to != NULL ? r->to : stdout, format, list);
     }
     va_end(list);
 }
@@ -28,7 +28,7 @@ void cli_say_more(const cli_report *r, const char *format, ...)
     va_list list;
     va_start(list, format);
     if (r->people && r->verbose) {
-        (void)vprintf(format, list);
+        (void)vfprintf(r->to != NULL ? r->to : stdout, format, list);
     }
     va_end(list);
 }
@@ -452,6 +452,13 @@ cli_report cli_report_begin(const cli_args *args)
         (void)putchar('{');
         cli_put_text(&r, "command", cli_command_get(args->command)->name);
     }
+    say_sources(&r);
+    return r;
+}
+
+cli_report cli_report_lines(FILE *to)
+{
+    const cli_report r = {.to = to, .people = true};
     say_sources(&r);
     return r;
 }

@@ -8,7 +8,10 @@
 
 #include "cli_options.h"
 
+#include <stdio.h>
+
 typedef struct cli_report {
+    FILE *to; /* what people read; NULL: standard output, where JSON always goes */
     bool people;
     bool programs; /* --json */
     bool verbose;
@@ -19,6 +22,8 @@ typedef struct cli_report {
  * and commit; people are told of the files first. */
 cli_report cli_report_begin(const cli_args *args);
 void cli_report_end(cli_report *r);
+/* Lines for people in a file of the caller, of the files first. */
+cli_report cli_report_lines(FILE *to);
 
 /* ---- For people ----------------------------------------------------------------------------- */
 

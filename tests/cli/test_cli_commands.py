@@ -2,6 +2,7 @@
 """What each command gives when it works, against plain answers computed here."""
 import json
 import os
+import re
 import struct
 import subprocess
 
@@ -345,6 +346,36 @@ class Others(CliCase):
         self.works("graph", "points.u8bin", "-k", "10", "--include-self", "-o", "self.npz")
         text = self.works("eval", "self.npz", "truth.npz", "-k", "4")
         self.assertIn("recall@4: ", text)
+
+    def test_eval_page(self):
+        """eval --html: the report's lines on one page, whole or not at all, whatever files are called"""
+        self.points(rows=60)
+        self.points("<b> & c.u8bin", rows=60)
+        self.works("graph", "points.u8bin", "-k", "5", "-o", "g.npz")
+        text = self.works("eval", "g.npz", "--points", "<b> & c.u8bin", "--html", "page.html")
+        page = (self.folder / "page.html").read_text()
+        rows = re.findall(r"<tr><th>(.*)</th><td>(.*)</td></tr>", page)
+        told = [line.split(": ", 1) for line in text.splitlines()]
+        self.assertEqual(told.pop(), ["output", "page.html"])
+        self.assertEqual(rows[:2], [("result", "g.npz"), ("points", "&lt;b&gt; &amp; c.u8bin")])
+        self.assertEqual([list(row) for row in rows[2:-1]], told)
+        self.assertEqual(rows[-1][0], "kith")
+        self.assertNotIn("<script", page)
+        self.assertNotIn("http", page)
+        mask = os.umask(0)
+        os.umask(mask)
+        self.assertEqual((self.folder / "page.html").stat().st_mode & 0o777, 0o666 & ~mask)
+        told = self.works_json("eval", "g.npz", "g.npz", "--html", "page.html")
+        self.assertEqual(told["output"], "page.html")
+        self.assertIn("<th>truth</th><td>g.npz</td>", (self.folder / "page.html").read_text())
+        before = self.files()
+        self.assertEqual([name for name in before if name.startswith(".")], [])
+        for code, path, says in ((2, "page.txt", [".html"]), (1, "none/page.html", ["its folder"]),
+                                 (2, "-", ["standard output"])):
+            self.fails(code, "eval", "g.npz", "g.npz", "--html", path, says=says)
+        self.fails(1, "eval", "none.npz", "g.npz", "--html", "other.html")
+        self.fails(2, "graph", "points.u8bin", "-k", "3", "--html", "page.html", says=["--html"])
+        self.assertEqual(self.files(), before)
 
     def test_eval_points(self):
         """eval GRAPH --points: an exact graph has recall 1, a random one has not; ids suffice"""

@@ -103,6 +103,9 @@ class Inputs(CliCase):
         self.works("graph", "points.u8bin", "-k", "3", "-o", "g.npz")
         self.fails(1, "eval", "g.ibin", "g.npz", says=["kith: g.ibin: ", "without distances"])
         self.fails(1, "eval", "g.npz", "g.npz", "-k", "4", says=["4", "3"])
+        self.works("convert", "points.u8bin", "points.csv")
+        for name in ("points.u8bin", "points.csv"):
+            self.fails(1, "eval", "g.npz", name, says=[f"kith: {name}: is no result", "--points FILE"])
         self.works("graph", "points.u8bin", "-k", "3", "--metric", "cosine", "-o", "c.npz")
         self.fails(1, "eval", "c.npz", "g.npz", says=["kith: c.npz: ", "cosine", "euclidean"])
         self.points("less.u8bin", rows=50)

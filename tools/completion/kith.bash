@@ -24,7 +24,7 @@ _kith_options() {
         echo "--metric --tree-height -o --output --threads --memory -q --quiet -v --verbose --json
             -h --help"
         ;;
-    eval) echo "-k --metric --points --verify --sample --seed --threads --memory -q --quiet --json -h --help" ;;
+    eval) echo "-k --metric --points --verify --sample --seed --threads --memory --html -q --quiet --json -h --help" ;;
     info | devices) echo "--json -h --help" ;;
     convert) echo "--format --distances -q --quiet --json -h --help" ;;
     esac
