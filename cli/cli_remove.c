@@ -114,7 +114,7 @@ static int remove_points(removing *r)
     params.metric = g->args.metric;
     params.k = g->args.k;
     params.flags = cli_given(&g->args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
-    params.approximate = r->old.known.exact != KITH_CERTIFIED;
+    params.approximate = r->old.known.exact == KITH_APPROXIMATE;
     params.removed = r->removed;
     params.map = r->map;
     r->report.struct_size = (uint32_t)sizeof r->report;

@@ -38,7 +38,8 @@ def remove(
     """The graph of what is left when some of its points leave.
 
     Rows that lost neighbours are searched for again, the others only move up. An exact graph stays
-    exact: the bytes are those of ``kith.knn_graph(X[left], k)``.
+    exact: the bytes are those of ``kith.knn_graph(X[left], k)``. Where more than half of the rows
+    lost neighbours the graph is made anew: an approximate one by a descent, any other exactly.
 
     Parameters
     ----------
@@ -94,6 +95,7 @@ def remove(
         **distance.fields,
     )
     answer = Table(left, k, left, points.is_double, out)
+    report = s.sized(s.RemoveReport)
     call(
         distance,
         wanted,
@@ -103,9 +105,11 @@ def remove(
         table,
         params,
         answer.struct,
-        None,
+        report,
     )
     exact = {s.CERTIFIED: True, s.APPROXIMATE: False}.get(known.exact)
+    if report.anew and not params.approximate:
+        exact = True
     rest = np.ascontiguousarray(points.array[gone == 0])
     struct = s.Matrix(rest.ctypes.data, left, 0, points.struct.cols, points.struct.dtype)
     return like(X, claim(answer.result(), distance.number, exact, fingerprint(struct, wanted)), out)

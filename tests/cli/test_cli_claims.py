@@ -101,9 +101,18 @@ class Claims(CliCase):
         self.assertEqual(round(1 - done["empty"] / (ROWS * K), 12), round(done["recall"]["estimate"], 12))
         self.assertTrue(0 < done["empty"] < ROWS * K, done)
         self.assertEqual(self.works_json("eval", "a.kith", "--points", "a.u8bin")["empty"], 0)
-        # what is made of them claims no more
-        self.works("remove", "cut.kith", "a.u8bin", "ids.csv", "-o", "less.kith", "-q")
-        self.assertNotEqual(self.info("less.kith")["exact"], True)
+        # what is made of them claims no more, but where it is made anew exactly
+        ways = set()
+        for radius in 60, 130:
+            self.works("graph", "a.u8bin", "-k", K, "--radius", radius, "-o", "cut.kith", "-q")
+            done = self.works_json("remove", "cut.kith", "a.u8bin", "ids.csv", "-o", "less.kith",
+                                   "--points-out", "less.u8bin")
+            self.works("graph", "less.u8bin", "-k", K, "-o", "fresh.kith", "-q")
+            same = (self.folder / "less.kith").read_bytes() == (self.folder / "fresh.kith").read_bytes()
+            self.assertEqual((self.info("less.kith")["exact"], same),
+                             (True, True) if done["anew"] else (None, False))
+            ways.add(done["anew"])
+        self.assertEqual(ways, {False, True})
 
     def test_formats(self):
         """kith, npz and csr carry metric, exactness and points; ivecs, ibin and knn say that they cannot"""

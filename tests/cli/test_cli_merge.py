@@ -98,6 +98,10 @@ class Grow(CliCase):
         (self.folder / "most.csv").write_text("\n".join(map(str, range(20, FIRST))) + "\n")
         done = self.works_json("remove", "a.kith", "a.u8bin", "most.csv", "-o", "m.kith")
         self.assertEqual((done["anew"], done["method"], done["n"]), (True, "exact", 20))
+        self.works("convert", "a.kith", "a.ivecs", "-q")  # which says nothing of itself
+        done = self.works_json("remove", "a.ivecs", "a.u8bin", "most.csv", "-o", "n.kith")
+        self.assertEqual((done["anew"], done["method"], done["exact"]), (True, "exact", True))
+        self.same("n.kith", "m.kith")
 
     def test_plan(self):
         """--dry-run writes nothing; what is above --memory is refused"""

@@ -43,6 +43,17 @@ class Removing(unittest.TestCase):
         near = kith.knn_graph(points(20000, 16), 8, rounds=1, tune={"start": "random"})
         self.assertIs(kith.remove(points(20000, 16), near, [3]).exact, False)
 
+    def test_what_is_made_anew_is_approximate_only_where_the_graph_was(self):
+        removed = np.arange(30, 400)
+        fresh = kith.knn_graph(self.points[:30], 9, metric="cosine")
+        for graph in self.graph, tuple(self.graph):  # certified, and not known
+            rest = kith.remove(self.points, graph, removed, metric="cosine")
+            self.assertTrue(np.array_equal(rest.indices, fresh.indices))
+            self.assertIs(rest.exact, True)
+        x = points(20000, 16)
+        near = kith.knn_graph(x, 8, rounds=1, tune={"start": "random"})
+        self.assertIs(kith.remove(x, near, np.arange(2000, 20000)).exact, False)
+
     def test_what_cannot_be_is_refused(self):
         x, graph = self.points, self.graph
         for removed, said in (([400], "removed has row 400, X has 400 rows"), ([-1], "removed has row -1"),
