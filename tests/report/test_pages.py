@@ -30,13 +30,21 @@ class Pages(unittest.TestCase):
                     shutil.copyfile(ROOT / "docs" / name, page)
                 pictures = [] if program == "scale_model.py" else ["--pictures", ""]
                 subprocess.run(
-                    [sys.executable, ROOT / "bench/whole" / program, *pictures, "--markdown", *pages],
+                    [
+                        sys.executable,
+                        ROOT / "bench/whole" / program,
+                        *pictures,
+                        "--markdown",
+                        *pages,
+                    ],
                     check=True,
                     stdout=subprocess.DEVNULL,
                 )
                 for page, name in zip(pages, names):
                     self.assertEqual(
-                        page.read_text(), (ROOT / "docs" / name).read_text(), f"run {program}: {name}"
+                        page.read_text(),
+                        (ROOT / "docs" / name).read_text(),
+                        f"run {program}: {name}",
                     )
 
     def test_the_guide_has_no_commits_and_the_notes_have(self):
