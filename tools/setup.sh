@@ -57,6 +57,7 @@ case $goal in
         need python3-venv has_venv
         ;;
     full)
+        want chromium has_command chromium # which looks at the site's pages
         need clang has_command clang
         need clang-tidy has_command clang-tidy
         need valgrind has_command valgrind

@@ -8,7 +8,8 @@
 #                   set up. What is missing in either comes from pip (tools/site/requirements.txt)
 # --gallery         the pictures alone
 #
-# Warnings are errors, and so are links that lead nowhere.
+# Warnings are errors, and so are links that lead nowhere. Where Chromium is installed each page is looked at as a
+# desktop and as a phone show it; build/site-pictures has some of them.
 set -euo pipefail
 python=""
 gallery_alone=no
@@ -42,4 +43,5 @@ done
 rm -rf build/site
 "$python" -m sphinx -q -W --keep-going -E -b html -d build/site-doctrees -c tools/site build/site-source build/site
 "$python" tools/site/check_links.py build/site
+timeout 300 "$python" tools/site/check_looks.py build/site build/site-pictures
 echo "site: build/site/index.html"

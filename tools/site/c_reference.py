@@ -16,7 +16,7 @@ NOISE = re.compile(
 )
 NAMED = re.compile(
     r"^KITH_API [^(;]*?\b(kith_\w+)\(|^#define (KITH_\w+)"
-    r"|^(?:typedef )?(?:struct|enum) (kith_\w+)(?: \{|;| kith)"
+    r"|^(?:typedef )?(?:struct|enum) (kith_\w+)(?: \{| kith)"
     r"|^typedef .*?\(\*(kith_\w+)\)|^static inline \w+ (kith_\w+)\(",
     re.M,
 )

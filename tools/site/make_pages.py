@@ -20,18 +20,24 @@ import gallery_page
 import man_page
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEADERS = [
-    ROOT / "include" / "kith" / f"{name}.h"
-    for name in (
-        "kith",
-        "kith_select",
-        "kith_descent",
-        "kith_merge",
-        "kith_shard",
-        "kith_papers",
-        "kith_cuda",
-    )
+# In which order headers are read; one that is not named comes last.
+COURSE = [
+    "kith",
+    "kith_points",
+    "kith_select",
+    "kith_descent",
+    "kith_merge",
+    "kith_shard",
+    "kith_papers",
+    "kith_cuda",
 ]
+HEADERS = sorted(
+    (ROOT / "include" / "kith").glob("*.h"),
+    key=lambda header: (
+        COURSE.index(header.stem) if header.stem in COURSE else len(COURSE),
+        header,
+    ),
+)
 MAN = sorted((ROOT / "docs" / "man").glob("*.1"), key=lambda page: (page.stem != "kith", page.stem))
 LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".sh": "bash", ".md": "markdown"}
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
