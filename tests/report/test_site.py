@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C reference of the site has all headers, and a place for every public function; what a browser
-sees of pages is judged."""
+sees of pages is judged; the list of a release names what there is."""
 
 import pathlib
 import re
@@ -48,6 +48,21 @@ class Reference(unittest.TestCase):
             self.assertEqual(len(found), 1)
             self.assertIn(said, found[0])
         self.assertEqual(check_looks.complaints(good, ["a script fails"], 390), ["a script fails"])
+
+
+class Release(unittest.TestCase):
+    def test_what_the_list_of_a_release_names_is_there(self):
+        text = (ROOT / "docs" / "notes" / "release.md").read_text()
+        files = set(
+            re.findall(r"(?<![\w/-])((?:tools|bench|include|debian|\.ci)/[\w./-]*\w)", text)
+        )
+        self.assertGreater(len(files), 5)
+        self.assertEqual([name for name in files if not (ROOT / name).exists()], [])
+        targets = set(re.findall(r"\bmake ([a-z-]+)", text))
+        there = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)
+        self.assertEqual(sorted(targets - set(there)), [])
+        self.assertIn("docs/notes/release.md", (ROOT / "CONTRIBUTING.md").read_text())
+        print(f"release: {len(files)} files and {len(targets)} targets are there")
 
 
 if __name__ == "__main__":

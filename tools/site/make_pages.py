@@ -73,6 +73,7 @@ NOTES = {
     "tree": "The tree, inside",
     "descent": "NN-Descent, inside",
     "scale": "Scale, measured and predicted",
+    "release": "Making a release",
 }
 
 # The contents: a page that is missing is left out, one of docs/ that is not named comes last.
