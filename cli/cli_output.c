@@ -4,11 +4,13 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -257,28 +259,88 @@ static void put_page(FILE *to, const char *title, const char *lines)
     (void)fputs("</table>\n</body>\n</html>\n", to);
 }
 
+static bool put_bytes(int file, const char *bytes, size_t count)
+{
+    while (count > 0) {
+        const ssize_t put = write(file, bytes, count);
+        if (put < 0 && errno != EINTR) {
+            return false;
+        }
+        bytes += put > 0 ? put : 0;
+        count -= put > 0 ? (size_t)put : 0;
+    }
+    return true;
+}
+
+static int make_empty(int file)
+{
+    return ftruncate(file, 0);
+}
+
+/* Asks again where a signal came between. */
+static bool has_done(int (*call)(int file), int file)
+{
+    int code = -1;
+    do {
+        code = call(file);
+    } while (code != 0 && errno == EINTR);
+    return code == 0;
+}
+
+/* The hidden file that becomes the page. Its name is always the same, so that a process which is
+ * killed leaves one at most, and the next takes it; a lock, where there are locks, keeps it to one
+ * process at a time. */
+static int open_half(const char *half)
+{
+    struct stat mine;
+    struct stat named;
+    const int file = open(half, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file < 0) {
+        return -1;
+    }
+    const bool busy = flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!busy && fstat(file, &mine) == 0 && stat(half, &named) == 0 && are_one(&mine, &named) &&
+        has_done(make_empty, file)) {
+        return file;
+    }
+    (void)close(file);
+    errno = EBUSY;
+    return -1;
+}
+
+static bool write_half(int file, const char *half, const char *path, const char *page, size_t bytes)
+{
+    if (put_bytes(file, page, bytes) && has_done(fsync, file) && rename(half, path) == 0) {
+        return true;
+    }
+    const int reason = errno;
+    (void)unlink(half);
+    errno = reason;
+    return false;
+}
+
 int cli_output_page(const char *path, const char *title, const char *lines)
 {
     char folder[FOLDER_BYTES];
-    char half[FOLDER_BYTES + 32];
-    (void)folder_of(path, folder); /* was looked at by cli_output_check */
-    (void)snprintf(half, sizeof half, "%s/.kith-XXXXXX", folder);
-    const int file = mkstemp(half);
-    FILE *to = file >= 0 ? fdopen(file, "w") : NULL;
+    char half[FOLDER_BYTES + NAME_MAX];
+    char *page = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&page, &bytes);
     if (to == NULL) {
-        return cli_fail(path, "cannot be written: %s (give another name)", strerror(errno));
+        return cli_fail(path, "no memory for the page (free some memory)");
     }
-    const mode_t mask = umask(0);
-    (void)umask(mask);
     put_page(to, title, lines);
-    const bool good = fflush(to) == 0 && ferror(to) == 0 && fchmod(file, 0666 & ~mask) == 0 &&
-                      fsync(file) == 0 && rename(half, path) == 0;
-    const int reason = errno;
-    (void)fclose(to);
-    if (!good) {
-        (void)unlink(half);
-        return cli_fail(path, "cannot be written: %s (make room, or give another name)",
-                        strerror(reason));
+    const bool made = ferror(to) == 0;
+    (void)folder_of(path, folder); /* was looked at by cli_output_check */
+    (void)snprintf(half, sizeof half, "%s/.kith-%.200s.tmp", folder, name_in_folder(path));
+    const int file = fclose(to) == 0 && made ? open_half(half) : -1;
+    const bool good = file >= 0 && write_half(file, half, path, page, bytes);
+    const int code =
+        good ? CLI_DONE
+             : cli_fail(path, "cannot be written: %s (make room, or try again)", strerror(errno));
+    if (file >= 0) {
+        (void)close(file);
     }
-    return CLI_DONE;
+    free(page);
+    return code;
 }

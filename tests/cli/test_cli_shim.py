@@ -40,6 +40,7 @@ JOBS = (
     "--points-out merged.u8bin",
     "add graph.kith points.u8bin queries.u8bin -o added.kith",
     "remove graph.kith points.u8bin ids.csv -o removed.kith",
+    "eval graph.kith --points points.u8bin --html page.html",
     "select p.fbin -k 4 -o selected.npz",
     "predict points.u8bin labels.csv queries.u8bin -k 5 -o predicted.csv",
 )
@@ -135,13 +136,15 @@ class Full(ShimCase):
     def test_files(self):
         """graphs, trees, text, points: nothing new stays"""
         failures = 0
+        self.assertEqual(self.shimmed("none", "graph points.u8bin -k 5 -o lists.ibin").returncode, 0)
         for words, outputs in (
                 ("graph points.u8bin -k 5 -o g.npz", ["g.npz"]),
                 ("graph points.u8bin -k 5 -o g.ibin --distances d.fbin", ["g.ibin", "d.fbin"]),
                 ("graph points.u8bin --radius 90 -o r.csv", ["r.csv"]),
                 ("tree build points.u8bin -o t.kith", ["t.kith"]),
                 ("convert points.u8bin p.tsv", ["p.tsv"]),
-                ("predict points.u8bin labels.csv queries.u8bin -k 5 -o p.npy", ["p.npy"])):
+                ("predict points.u8bin labels.csv queries.u8bin -k 5 -o p.npy", ["p.npy"]),
+                ("eval lists.ibin --points points.u8bin --html page.html", ["page.html"])):
             failures += self.job(words, outputs)
         print(f"{failures} full disks", end=" ")
 
@@ -217,6 +220,12 @@ class Killed(ShimCase):
                             KITH_SHIM_OLD="1")
             self.assertGreater(left, 3)
             (self.folder / "g.npz").unlink()
+
+    def test_page(self):
+        """a page, which the command itself writes: it or the old one; a name that is left goes on the next start"""
+        self.assertEqual(self.shimmed("none", "graph points.u8bin -k 5 -o lists.ibin").returncode, 0)
+        words = "eval lists.ibin --points points.u8bin --html page.html"
+        self.assertGreater(self.job(words, ["page.html"], replaces=True), 1)
 
     def test_stream(self):
         """a search in pieces: what is left goes on, and nothing of it stays"""
