@@ -94,6 +94,14 @@ else()
   target_compile_definitions(stub_version PRIVATE STUB_VERSION=9999)
   target_compile_definitions(test_gpu_module PRIVATE KITH_STUBS="${stubs}")
 
+  # The reference device: all that a GPU does, in plain C on host memory.
+  file(GLOB REFERENCE_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/reference/*.c)
+  add_library(kith_reference MODULE ${REFERENCE_SOURCES})
+  target_include_directories(kith_reference PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_options(kith_reference PRIVATE ${KITH_EXACT_FLAGS})
+  target_link_libraries(kith_reference PRIVATE kith_inside)
+  set_target_properties(kith_reference PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${stubs})
+
   # Tests that need a GPU are built everywhere and run by tools/check_gpu.sh, on a machine that has one
   # and perhaps no compiler: what they load stands beside them. Nothing runs them under a sanitizer of
   # the processor: there they are built when asked for by name.
