@@ -38,6 +38,15 @@ int reference_later(kin_gpu_stream *stream, reference_body *body, const void *jo
         return reference_later(stream, NAME##_body, job, sizeof *job); \
     }
 
+/* Room for count elements of so many bytes that nothing is known of, aligned to 64; freed by free.
+ * There is always some. */
+void *reference_room(int64_t count, size_t bytes);
+
+/* keys[i] = the canonical key of row `row` of the queries and row ids[i] of the corpus, or first +
+ * i where ids is NULL (metric/metric.h: kin_metric_keys, the portable body). */
+void reference_keys(const kin_fused_rows *queries, int64_t row, const kin_fused_rows *corpus,
+                    const uint32_t *ids, int64_t first, int64_t count, double *keys);
+
 extern const kin_gpu_ops reference_ops;
 extern const kin_fused_kernels reference_fused;
 extern const kin_select_kernels reference_select[];

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What many launches need: room for their own use, and canonical keys by their definition. */
+#include "metric/metric.h"
+#include "reference/reference.h"
+
+#include <stdlib.h>
+
+void *reference_room(int64_t count, size_t bytes)
+{
+    const size_t lanes = KIN_METRIC_LANES * sizeof(double);
+    void *room = NULL;
+    if (posix_memalign(&room, lanes, ((size_t)count + 1) * bytes) != 0) {
+        abort(); /* a kernel needs no memory of the host */
+    }
+    return room;
+}
+
+static kin_rows rows_of(const kin_fused_rows *rows)
+{
+    return (kin_rows){.matrix = {.data = rows->data,
+                                 .rows = rows->rows,
+                                 .cols = rows->cols,
+                                 .stride_bytes = rows->stride_bytes,
+                                 .dtype = rows->dtype},
+                      .transforms = rows->transforms};
+}
+
+void reference_keys(const kin_fused_rows *queries, int64_t row, const kin_fused_rows *corpus,
+                    const uint32_t *ids, int64_t first, int64_t count, double *keys)
+{
+    const kin_rows asked = rows_of(queries);
+    const kin_rows rows = rows_of(corpus);
+    const kin_distance distance = {
+        .metric = corpus->metric, .cols = corpus->cols, .isa = KIN_ISA_PORTABLE};
+    double *values = reference_room(corpus->cols + KIN_METRIC_LANES, sizeof *values);
+    const kin_query query = kin_metric_load(&distance, &asked, row, values);
+    kin_metric_keys(&distance, &query, &rows, ids, first, count, keys);
+    free(values);
+}
