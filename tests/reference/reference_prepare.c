@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rows before they are screened: looked at, transformed, grouped, measured, rounded, covered,
+ * sorted. */
+#include "fused/fused_cover.h"
+#include "metric/metric_table.h"
+#include "reference/reference_fused.h"
+#include "select/select_pairs.h"
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+static bool is_bad(const kin_fused_rows *rows, double x)
+{
+    const bool nonnegative = rows->metric == KITH_CHI2 || rows->metric == KITH_KL;
+    const bool is_double = rows->dtype == KITH_F64;
+    return isnan(x) || isinf(x) || (nonnegative && x < 0) || (is_double && fabs(x) > 0x1p500) ||
+           (is_double && rows->metric == KITH_KL && x > 0 && x < 0x1p-500);
+}
+
+static void fused_check(const kin_fused_check *job)
+{
+    const kin_fused_rows *rows = &job->rows;
+    for (int64_t row = 0; row < rows->rows; row++) {
+        for (int32_t col = 0; col < rows->cols; col++) {
+            const uint64_t place = (uint64_t)row * (uint64_t)rows->cols + (uint64_t)col;
+            if (place < *job->bad && is_bad(rows, kin_value(rows->dtype, row_of(rows, row), col))) {
+                *job->bad = place;
+                return;
+            }
+        }
+    }
+}
+
+REFERENCE_FUSED(check)
+
+static void fused_transform(const kin_fused_transform *job)
+{
+    const kin_fused_rows *rows = &job->rows;
+    const kin_transform_fn transform = kin_metric_pick(KIN_ISA_PORTABLE)->transform[rows->dtype];
+    for (int64_t row = 0; row < rows->rows; row++) {
+        job->transforms[row] =
+            transform(row_of(rows, row), rows->cols, rows->metric == KITH_CORRELATION);
+        job->degenerate[row] = job->transforms[row].degenerate != 0 ? 1 : 0;
+        *job->count += job->degenerate[row];
+    }
+}
+
+REFERENCE_FUSED(transform)
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+static uint64_t hash_of(const char *row, size_t bytes)
+{
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (size_t i = 0; i < bytes; i++) {
+        hash = (hash ^ (unsigned char)row[i]) * 0x100000001b3u;
+    }
+    return kin_graph_mix(hash);
+}
+
+/* Rows come in rising order, so that who finds a place first is the lowest of its group. */
+static void fused_group(const kin_fused_group *job)
+{
+    const size_t bytes = (size_t)job->rows.cols * (size_t)kin_value_bytes(job->rows.dtype);
+    for (int64_t row = 0; row < job->rows.rows; row++) {
+        const char *data = row_of(&job->rows, row);
+        const uint64_t hash = hash_of(data, bytes) >> 1; /* no place is free by it */
+        uint64_t *place = job->table + 2 * (hash & (job->slots - 1));
+        while (
+            place[0] != UINT64_MAX &&
+            (place[0] != hash || memcmp(row_of(&job->rows, (int64_t)place[1]), data, bytes) != 0)) {
+            place +=
+                place == job->table + 2 * (job->slots - 1) ? -2 * (int64_t)(job->slots - 1) : 2;
+        }
+        if (place[0] == UINT64_MAX) {
+            place[0] = hash;
+            place[1] = (uint64_t)row;
+            *job->distinct += 1;
+        }
+        job->firsts[row] = (uint32_t)place[1];
+    }
+}
+
+REFERENCE_FUSED(group)
+
+/* ---- Frames ---------------------------------------------------------------------------------- */
+
+static void fused_measure(const kin_fused_measure *job)
+{
+    const kin_fused_rows *rows = &job->rows;
+    const size_t cols = (size_t)rows->cols;
+    memset(job->mean, 0, cols * sizeof *job->mean);
+    job->largest[0] = 0.0;
+    job->largest[1] = 0.0;
+    for (int64_t row = 0; row < rows->rows && job->shifts != 0; row++) {
+        for (int32_t col = 0; col < rows->cols; col++) {
+            job->mean[col] += value_of(rows, row, col);
+        }
+    }
+    for (size_t col = 0; col < cols; col++) {
+        job->mean[col] /= (double)rows->rows;
+    }
+    for (int64_t row = 0; row < rows->rows; row++) {
+        double sum = 0.0;
+        for (int32_t col = 0; col < rows->cols; col++) {
+            const double a = value_of(rows, row, col) - job->mean[col];
+            job->largest[0] = fmax(job->largest[0], fabs(a));
+            sum += a * a;
+        }
+        job->largest[1] = job->norms != 0 ? fmax(job->largest[1], sqrt(sum)) : 0.0;
+    }
+}
+
+REFERENCE_FUSED(measure)
+
+/* ---- Rounded rows ---------------------------------------------------------------------------- */
+
+/* Of a float that is 0 or within the normal range, to nearest, ties to even. */
+static uint16_t half_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    const uint32_t rounded = (magnitude + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    return (uint16_t)((bits >> 16 & 0x8000u) | (magnitude == 0 ? 0 : rounded - (112u << 10)));
+}
+
+typedef struct sums {
+    double stored; /* squares */
+    double lost;
+    double given;
+} sums;
+
+static double clamped(double x, double most)
+{
+    return x > most ? most : x < -most ? -most : x;
+}
+
+static double frame_value(const kin_fused_round *job, int64_t row, int32_t col)
+{
+    const double mean = job->frame.mean != NULL ? job->frame.mean[col] : 0.0;
+    return (value_of(&job->rows, row, col) - mean) * (1.0 / job->frame.scale);
+}
+
+static sums round_row(const kin_fused_round *job, int64_t row, unsigned char *out)
+{
+    sums s = {0.0, 0.0, 0.0};
+    for (int32_t col = 0; col < job->frame.cols; col++) {
+        const double b = frame_value(job, row, col);
+        double x;
+        if (job->frame.type == KIN_FUSED_F16) {
+            const uint16_t half = half_of((float)(fabs(b) < 0x1p-14 ? 0.0 : clamped(b, 0x1p15)));
+            memcpy(out + 2 * (size_t)col, &half, sizeof half);
+            x = kin_value_of_f16(half);
+        } else {
+            x = clamped(rint(b), 127.0);
+            out[col] = (unsigned char)(int8_t)x;
+        }
+        s.stored += x * x;
+        s.lost += (b - x) * (b - x);
+        s.given += b * b;
+    }
+    if (job->frame.type == KIN_FUSED_S8 && s.stored > 0x1p28) {
+        memset(out, 0, (size_t)job->frame.row_bytes);
+        return (sums){0.0, s.given, s.given}; /* far outside: the origin stands for it */
+    }
+    return s;
+}
+
+static void set_integer(const kin_fused_round *job, int64_t position, int64_t term)
+{
+    job->facts[position].term.i = (int32_t)term;
+    job->half[position].i = (int32_t)(term >> 1);
+}
+
+static void finish_row(const kin_fused_round *job, int64_t position, const sums *s)
+{
+    const bool product = job->frame.bound == KIN_BOUND_PRODUCT;
+    kin_fused_facts *facts = &job->facts[position];
+    const double off = sqrt(s->lost);
+    const double length = sqrt(s->stored);
+    facts->norm = kin_up_of(length * KIN_BOUND_WIDEN);
+    facts->lost = kin_up_of((off + 0x1p-50 * (length + off) + 0x1p-500) * KIN_BOUND_WIDEN);
+    if (job->frame.type == KIN_FUSED_F16) {
+        facts->term.f = product ? 0.0F : (float)s->stored;
+        job->half[position].f = 0.5F * facts->term.f;
+    } else {
+        set_integer(job, position, product ? 0 : (int64_t)s->stored);
+    }
+}
+
+/* Bytes as they are; unsigned ones moved by 128. */
+static void round_integers(const kin_fused_round *job, int64_t position, int64_t row,
+                           unsigned char *out)
+{
+    const bool is_unsigned = job->rows.dtype == KITH_U8;
+    int64_t sum = 0;
+    int64_t squares = 0;
+    for (int32_t col = 0; col < job->frame.cols; col++) {
+        const int32_t x =
+            (int32_t)kin_value(job->rows.dtype, row_of(&job->rows, row), col) - 128 * is_unsigned;
+        out[col] = (unsigned char)(int8_t)x;
+        sum += x;
+        squares += (int64_t)x * x;
+    }
+    const int64_t shifted = is_unsigned ? -256 * sum - 128 * 128 * (int64_t)job->frame.cols : 0;
+    set_integer(job, position, job->rows.metric == KITH_INNER_PRODUCT ? shifted : squares);
+}
+
+static void pad(const kin_fused_round *job, int64_t position)
+{
+    kin_fused_word word = {.i = KIN_FUSED_PAD_INT};
+    if (job->frame.type == KIN_FUSED_F16) {
+        word.f = KIN_FUSED_PAD_FLOAT;
+    }
+    job->facts[position].term = word;
+    job->half[position] = word;
+}
+
+static void fused_round(const kin_fused_round *job)
+{
+    for (int64_t p = 0; p < job->padded; p++) {
+        unsigned char *out = job->rounded + p * job->frame.row_bytes;
+        memset(out, 0, (size_t)job->frame.row_bytes);
+        memset(&job->facts[p], 0, sizeof *job->facts);
+        if (p >= job->points) {
+            pad(job, p);
+            continue;
+        }
+        const int64_t row = job->ids != NULL ? (int64_t)job->ids[p] : job->first + p;
+        if (job->frame.bound == KIN_BOUND_INTEGER) {
+            round_integers(job, p, row, out);
+        } else {
+            const sums s = round_row(job, row, out);
+            finish_row(job, p, &s);
+            job->worst[0] = fmaxf(job->worst[0], job->facts[p].norm);
+            job->worst[1] = fmaxf(job->worst[1], job->facts[p].lost);
+        }
+    }
+}
+
+REFERENCE_FUSED(round)
+
+/* ---- Balls ----------------------------------------------------------------------------------- */
+
+static float radius_of(const kin_fused_set *set, int64_t position, const float *centre)
+{
+    double sum = 0.0;
+    for (int32_t col = 0; col < set->frame.cols; col++) {
+        const double t = (double)rounded_of(set, position, col) - (double)centre[col];
+        sum += t * t;
+    }
+    return kin_ball_radius(kin_up_of(sum), set->frame.cols, set->facts[position].lost);
+}
+
+static void fused_cover(const kin_fused_cover *job)
+{
+    const kin_fused_set *set = &job->set;
+    const int32_t cols = set->frame.cols;
+    for (int64_t tile = 0; tile < set->padded / KIN_FUSED_TILE; tile++) {
+        const int64_t first = tile * KIN_FUSED_TILE;
+        const int64_t left = set->points - first;
+        const int64_t count = left < 0 ? 0 : left < KIN_FUSED_TILE ? left : KIN_FUSED_TILE;
+        float *centre = job->centres + tile * cols;
+        memset(centre, 0, (size_t)cols * sizeof *centre);
+        job->radii[tile] = 0.0F;
+        for (int64_t p = first; p < first + count; p++) {
+            for (int32_t col = 0; col < cols; col++) {
+                centre[col] += rounded_of(set, p, col);
+            }
+        }
+        for (int32_t col = 0; col < cols && count > 0; col++) {
+            centre[col] /= (float)count;
+        }
+        for (int64_t p = first; p < first + count; p++) {
+            job->radii[tile] = fmaxf(job->radii[tile], radius_of(set, p, centre));
+        }
+    }
+}
+
+REFERENCE_FUSED(cover)
+
+/* ---- Order ----------------------------------------------------------------------------------- */
+
+static uint32_t given_row(const kin_fused_sort *job, int64_t i)
+{
+    return job->ids != NULL ? job->ids[i] : (uint32_t)i;
+}
+
+static void fused_sort(const kin_fused_sort *job)
+{
+    uint64_t *words = job->scratch;
+    if (job->nearest == NULL) {
+        for (int64_t i = 0; i < job->points; i++) {
+            job->order[i] = given_row(job, i);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < job->points; i++) {
+        const uint32_t cell = (uint32_t)job->nearest[i];
+        words[i] =
+            (uint64_t)(cell < job->cell_count ? cell : job->cell_count - 1) << 32 | (uint64_t)i;
+    }
+    kin_select_sort_words(words, job->points);
+    for (int64_t m = 0; job->marks != NULL && m < kin_fused_sort_marks(job->points); m++) {
+        const int64_t at = m * KIN_FUSED_TILE;
+        job->marks[m] = (uint32_t)(words[at < job->points ? at : job->points - 1] >> 32);
+    }
+    for (int64_t i = 0; i < job->points; i++) {
+        words[i] = given_row(job, (int64_t)(uint32_t)words[i]); /* order may be ids */
+    }
+    for (int64_t i = 0; i < job->points; i++) {
+        job->order[i] = (uint32_t)words[i];
+    }
+}
+
+static void sort_body(const void *job)
+{
+    fused_sort(job);
+}
+
+/* How much scratch is wanted is said at once. */
+int reference_fused_sort(kin_gpu_stream *stream, const kin_fused_sort *job)
+{
+    if (job->nearest != NULL && job->scratch == NULL && job->points > 0) {
+        *job->scratch_bytes = (uint64_t)job->points * sizeof(uint64_t);
+        return 0;
+    }
+    return job->points > 0 ? reference_later(stream, sort_body, job, sizeof *job) : 0;
+}
