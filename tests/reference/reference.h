@@ -19,7 +19,10 @@
 #include "select/select_kernels.h"
 #include "tree/tree_kernels.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 /* A job's body: all of its work, now. */
 typedef void reference_body(const void *job);
@@ -46,6 +49,15 @@ void *reference_room(int64_t count, size_t bytes);
  * i where ids is NULL (metric/metric.h: kin_metric_keys, the portable body). */
 void reference_keys(const kin_fused_rows *queries, int64_t row, const kin_fused_rows *corpus,
                     const uint32_t *ids, int64_t first, int64_t count, double *keys);
+
+/* What a kernel takes for granted: where it does not hold, a driver is wrong, and the test ends. */
+#define REFERENCE_MUST(condition)                                                          \
+    do {                                                                                   \
+        if (!(condition)) {                                                                \
+            fprintf(stderr, "%s:%d: a driver must: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                       \
+        }                                                                                  \
+    } while (false)
 
 extern const kin_gpu_ops reference_ops;
 extern const kin_fused_kernels reference_fused;

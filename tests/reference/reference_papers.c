@@ -1,4 +1,31 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * The reference device's launches of papers_kernels.h. */
 #include "reference/reference.h"
 
-const kin_papers_kernels reference_papers = {0};
+#include <string.h>
+
+static void sample(const kin_papers_sample *job)
+{
+    const size_t bytes = 4 * (size_t)job->words;
+    for (int64_t row = 0; row < job->rows; row++) {
+        for (int64_t j = 0; j < job->columns; j++) {
+            const int64_t from = row * job->pitch + j * job->count / job->columns;
+            const int64_t to = row * job->columns + j;
+            memcpy((char *)job->sample + (size_t)to * bytes,
+                   (const char *)job->matrix + (size_t)from * bytes, bytes);
+        }
+    }
+}
+
+REFERENCE_LAUNCH(sample, kin_papers_sample)
+
+static void join(const kin_papers_join *job)
+{
+    for (int64_t i = 0; i < job->count; i++) {
+        job->pairs[i] = (kin_fused_pair){.key = job->keys[i], .id = job->ids[i]};
+    }
+}
+
+REFERENCE_LAUNCH(join, kin_papers_join)
+
+const kin_papers_kernels reference_papers = {.sample = sample_launch, .join = join_launch};
