@@ -10,13 +10,5 @@ static double kappa(kin_gpu_stream *stream, int32_t cols)
     return kin_fused_unit_kappa(9, cols);
 }
 
-const kin_fused_kernels reference_fused = {
-    .check = reference_fused_check,
-    .transform = reference_fused_transform,
-    .group = reference_fused_group,
-    .measure = reference_fused_measure,
-    .round = reference_fused_round,
-    .cover = reference_fused_cover,
-    .sort = reference_fused_sort,
-    .kappa = kappa,
-};
+#define REFERENCE_ENTRY(name) .name = reference_fused_##name,
+const kin_fused_kernels reference_fused = {REFERENCE_FUSED_LAUNCHES(REFERENCE_ENTRY).kappa = kappa};

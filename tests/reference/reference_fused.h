@@ -82,9 +82,47 @@ static inline kin_bound_row bounds_of(const kin_fused_set *set, int64_t position
     return (kin_bound_row){(double)facts->norm, (double)facts->lost};
 }
 
-static inline int64_t tiles_of(const kin_fused_set *set)
+/* ---- Costs: fused_cost.cuh and fused_list.cuh ------------------------------------------------ */
+
+static inline uint32_t order_of(kin_fused_type type, kin_fused_word cost)
 {
-    return (set->points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
+    return type == KIN_FUSED_S8 ? kin_graph_order_of_int(cost.i)
+                                : kin_graph_order_of_float(cost.f + 0.0F);
+}
+
+static inline double cost_of(kin_fused_type type, uint32_t order)
+{
+    kin_fused_word word = {.u = order ^ 0x80000000u};
+    if (type == KIN_FUSED_S8) {
+        return (double)word.i;
+    }
+    word.u = (order & 0x80000000u) != 0 ? word.u : ~order;
+    return (double)word.f;
+}
+
+/* Whether a column of this cost can be of use to a row of this reach. */
+static inline bool is_within(const kin_fused_frame *frame, double reach, double cost,
+                             kin_bound_row own, kin_bound_row other)
+{
+    return !(cost > kin_bound_limit(frame->bound, reach, frame->kappa, own, other));
+}
+
+/* The reach that a pair of this order proves; one that is not a number proves nothing. */
+static inline double proven_by(const kin_fused_frame *frame, uint32_t order, kin_bound_row own,
+                               kin_bound_row other)
+{
+    const double reach = kin_bound_reach_of_cost(frame->bound, cost_of(frame->type, order),
+                                                 frame->kappa, frame->scale, own, other);
+    return isnan(reach) ? INFINITY : reach;
+}
+
+/* Beyond the capacity an entry is counted, not stored. */
+static inline void push(const kin_fused_lists *lists, int64_t row, uint64_t word)
+{
+    const int32_t at = lists->counts[row]++;
+    if (at < lists->capacity) {
+        lists->words[row * lists->capacity + at] = word;
+    }
 }
 
 #endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Canonical keys, and what callers get of them: by their definition (metric/metric.h). */
+#include "metric/metric.h"
+#include "reference/reference_fused.h"
+#include "select/select_pairs.h"
+
+#include <stdlib.h>
+
+/* Candidates of a row that a block of threads sorts at a time. */
+enum { PLACES = 8192 };
+
+/* The key that an exact cost is. */
+static double key_of_word(uint64_t word, kith_metric metric)
+{
+    const double cost = cost_of(KIN_FUSED_S8, (uint32_t)(word >> 32));
+    return metric == KITH_INNER_PRODUCT ? cost / 2 : cost;
+}
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+/* Candidates of one row, with room for as many as a list has. */
+typedef struct candidates {
+    uint32_t *ids;
+    double *keys;
+    kin_pair *pairs;
+} candidates;
+
+static candidates make_candidates(int64_t room)
+{
+    return (candidates){.ids = reference_room(room, sizeof(uint32_t)),
+                        .keys = reference_room(room, sizeof(double)),
+                        .pairs = reference_room(room, sizeof(kin_pair))};
+}
+
+static void free_candidates(candidates *c)
+{
+    free(c->ids);
+    free(c->keys);
+    free(c->pairs);
+}
+
+/* Ids and keys of `count` words. */
+static void find_keys(const candidates *c, const kin_fused_set *cols, const kin_fused_rows *queries,
+                      int64_t row, const kin_fused_rows *corpus, const uint64_t *words,
+                      int64_t count)
+{
+    for (int64_t j = 0; j < count; j++) {
+        c->ids[j] = cols->ids[(uint32_t)words[j]];
+        c->keys[j] = key_of_word(words[j], corpus->metric);
+    }
+    if (cols->frame.bound != KIN_BOUND_INTEGER) {
+        reference_keys(queries, row, corpus, c->ids, 0, count, c->keys);
+    }
+}
+
+static void fused_rescore(const kin_fused_rescore *job)
+{
+    const kin_fused_lists *lists = &job->lists;
+    candidates c = make_candidates(lists->capacity);
+    for (int64_t i = 0; i < job->rows; i++) {
+        const int64_t position = job->row0 + i;
+        const int32_t pushed = lists->counts[position];
+        const int32_t count = pushed < lists->capacity ? pushed : lists->capacity;
+        find_keys(&c, &job->cols_set, &job->set_rows, job->set.ids[position], &job->cols_rows,
+                  lists->words + position * lists->capacity, count);
+        for (int32_t j = 0; j < count; j++) {
+            c.pairs[j] = (kin_pair){c.keys[j], c.ids[j], 0};
+        }
+        kin_select_sort_pairs(c.pairs, count);
+        job->count[i] = count < lists->k ? count : lists->k;
+        for (int32_t j = 0; j < job->count[i]; j++) {
+            job->pairs[i * lists->k + j] = (kin_fused_pair){c.pairs[j].key, c.pairs[j].id, 0};
+        }
+        if (job->keys != NULL && job->set.frame.bound != KIN_BOUND_INTEGER) {
+            *job->keys += (uint64_t)count;
+        }
+    }
+    free_candidates(&c);
+}
+
+static void rescore_body(const void *job)
+{
+    fused_rescore(job);
+}
+
+int reference_fused_rescore(kin_gpu_stream *stream, const kin_fused_rescore *job)
+{
+    if (job->lists.k >= PLACES && job->lists.capacity > PLACES) {
+        return REFERENCE_INVALID;
+    }
+    return reference_later(stream, rescore_body, job, sizeof *job);
+}
+
+static void fused_hits(const kin_fused_hits *job)
+{
+    candidates c = make_candidates(job->lists.capacity);
+    for (int64_t i = 0; i < job->rows; i++) {
+        const int64_t position = job->row0 + i;
+        const int64_t count = job->places[i + 1] - job->places[i];
+        const uint32_t query = job->set.ids[position];
+        find_keys(&c, &job->cols_set, &job->set_rows, query, &job->cols_rows,
+                  job->lists.words + position * job->lists.capacity, count);
+        for (int64_t j = 0; j < count; j++) {
+            job->hits[job->places[i] + j] = (kin_fused_hit){c.keys[j], query, c.ids[j]};
+        }
+    }
+    free_candidates(&c);
+}
+
+REFERENCE_FUSED(hits)
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+/* The places that one pair takes, of an output row. */
+static void write_pair(const kin_fused_write *job, int64_t to, const kin_fused_pair *pair)
+{
+    const double distance = kin_metric_distance(job->metric, pair->key);
+    if (job->out_ids != NULL) {
+        job->out_ids[to] = pair->id;
+    }
+    if (job->out_distances != NULL) {
+        job->out_distances[to] = (float)distance;
+    }
+    if (job->out_distances64 != NULL) {
+        job->out_distances64[to] = distance;
+    }
+}
+
+static void fused_write(const kin_fused_write *job)
+{
+    for (int64_t i = 0; i < job->rows; i++) {
+        const int64_t position = job->row0 + i;
+        const int64_t row = job->ids != NULL ? (int64_t)job->ids[position] : position;
+        if (row == (int64_t)KITH_ID_NONE) {
+            continue;
+        }
+        uint32_t left_out = job->leaves_own_out != 0 ? (uint32_t)row : KITH_ID_NONE;
+        left_out = job->left_out != NULL ? job->left_out[row] : left_out;
+        const int32_t count = job->count != NULL && job->count[i] < job->k ? job->count[i] : job->k;
+        int64_t written = 0;
+        for (int32_t j = 0; j < count && written < job->k_out; j++) {
+            const kin_fused_pair *pair = &job->pairs[i * job->k + j];
+            if (pair->id != left_out) {
+                write_pair(job, (row - job->out_row0) * job->k_out + written, pair);
+                written += 1;
+            }
+        }
+        if (written < job->k_out && job->short_rows != NULL) {
+            *job->short_rows += 1;
+        }
+    }
+}
+
+REFERENCE_FUSED(write)
+
+/* ---- All pairs ------------------------------------------------------------------------------- */
+
+static void fused_keys(const kin_fused_keys *job)
+{
+    for (int64_t i = 0; i < job->query_count; i++) {
+        const int64_t row = job->query_ids != NULL ? (int64_t)job->query_ids[i] : job->query0 + i;
+        reference_keys(&job->queries, row, &job->corpus, NULL, job->corpus0, job->corpus_count,
+                       job->keys + i * job->pitch);
+    }
+}
+
+REFERENCE_FUSED(keys)
+
+static kin_pair pair_of(const kin_fused_pair *pair)
+{
+    return (kin_pair){pair->key, pair->id, 0};
+}
+
+/* The first k of a row's list and of its keys; pairs: room for 2 k. */
+static int32_t best_of(const kin_fused_best *job, int64_t row, kin_pair *pairs)
+{
+    int32_t count = job->count[row];
+    bool full = count == job->k;
+    for (int32_t i = 0; i < count; i++) {
+        pairs[i] = pair_of(&job->pairs[row * job->pairs_pitch + i]);
+    }
+    for (int64_t c = 0; c < job->columns; c++) {
+        const kin_pair pair = {job->keys[row * job->pitch + c], (uint32_t)(job->corpus0 + c), 0};
+        const kin_pair after =
+            job->after != NULL ? pair_of(&job->after[row * job->after_pitch]) : pair;
+        if ((job->after != NULL && !kin_pair_less(&after, &pair)) ||
+            (full && !kin_pair_less(&pair, &pairs[job->k - 1]))) {
+            continue;
+        }
+        pairs[count++] = pair;
+        if (count == 2 * job->k) {
+            kin_select_sort_pairs(pairs, count);
+            count = job->k;
+            full = true;
+        }
+    }
+    kin_select_sort_pairs(pairs, count);
+    return count < job->k ? count : job->k;
+}
+
+static void fused_best(const kin_fused_best *job)
+{
+    kin_pair *pairs = reference_room(2 * (int64_t)job->k, sizeof *pairs);
+    for (int64_t row = 0; row < job->rows; row++) {
+        job->count[row] = best_of(job, row, pairs);
+        for (int32_t i = 0; i < job->count[row]; i++) {
+            job->pairs[row * job->pairs_pitch + i] = (kin_fused_pair){pairs[i].key, pairs[i].id, 0};
+        }
+    }
+    free(pairs);
+}
+
+static void best_body(const void *job)
+{
+    fused_best(job);
+}
+
+int reference_fused_best(kin_gpu_stream *stream, const kin_fused_best *job)
+{
+    return job->k <= KIN_FUSED_PASS_K ? reference_later(stream, best_body, job, sizeof *job)
+                                      : REFERENCE_INVALID;
+}
+
+static void fused_within(const kin_fused_within *job)
+{
+    for (int64_t row = 0; row < job->rows; row++) {
+        for (int64_t c = 0; c < job->columns; c++) {
+            const double key = job->keys[row * job->pitch + c];
+            if (key <= job->most[row]) {
+                const uint64_t place = (*job->count)++;
+                if (place < (uint64_t)job->room) {
+                    job->hits[place] = (kin_fused_hit){key, job->query0 + (uint32_t)row,
+                                                       job->corpus0 + (uint32_t)c};
+                }
+            }
+        }
+    }
+}
+
+REFERENCE_FUSED(within)

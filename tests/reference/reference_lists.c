@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Lists of candidates: tightened, sorted by what they reach, handed from one GPU to another. */
+#include "fused/fused_gate.h"
+#include "reference/reference_fused.h"
+#include "select/select_pairs.h"
+
+#include <stdlib.h>
+
+/* ---- Tightening ------------------------------------------------------------------------------ */
+
+/* The reach that the k entries of least cost prove. words: room for all. */
+static double reach_of_list(const kin_fused_tighten *job, int64_t row, int32_t count,
+                            uint64_t *words)
+{
+    const uint64_t *list = job->lists.words + row * job->lists.capacity;
+    double reach = -INFINITY;
+    memcpy(words, list, (size_t)count * sizeof *words);
+    kin_select_nth_word(words, count, job->lists.k - 1);
+    const uint32_t kth = (uint32_t)(words[job->lists.k - 1] >> 32);
+    for (int32_t i = 0; i < count; i++) {
+        const uint32_t order = (uint32_t)(list[i] >> 32);
+        if (order <= kth) {
+            const kin_bound_row other = bounds_of(&job->cols_set, (int64_t)(uint32_t)list[i]);
+            const double proven =
+                proven_by(&job->set.frame, order, bounds_of(&job->set, row), other);
+            reach = proven > reach ? proven : reach;
+        }
+    }
+    return reach;
+}
+
+/* How many entries stay. */
+static int32_t tighten_list(const kin_fused_tighten *job, int64_t row, int32_t count,
+                            uint64_t *words)
+{
+    const kin_fused_frame *frame = &job->set.frame;
+    uint64_t *list = job->lists.words + row * job->lists.capacity;
+    double *reach = &job->lists.reach[row];
+    int32_t kept = 0;
+    if (count < job->lists.k) {
+        return count;
+    }
+    const double proven = reach_of_list(job, row, count, words);
+    *reach = proven < *reach ? proven : *reach;
+    for (int32_t i = 0; i < count; i++) {
+        const double cost = cost_of(frame->type, (uint32_t)(list[i] >> 32));
+        if (is_within(frame, *reach, cost, bounds_of(&job->set, row),
+                      bounds_of(&job->cols_set, (int64_t)(uint32_t)list[i]))) {
+            list[kept++] = list[i];
+        }
+    }
+    return kept;
+}
+
+static void tighten_all(const kin_fused_tighten *job)
+{
+    const int32_t capacity = job->lists.capacity;
+    uint64_t *words = reference_room(capacity, sizeof *words);
+    for (int64_t row = 0; row < job->set.points; row++) {
+        const int32_t pushed = job->lists.counts[row];
+        const int32_t full = job->before != NULL ? job->before[row] : capacity;
+        const int32_t kept = tighten_list(job, row, pushed <= capacity ? pushed : full, words);
+        job->lists.counts[row] = kept;
+        job->lists.lost[row] = pushed > capacity ? 1 : job->lists.lost[row];
+        if (job->before != NULL) {
+            job->before[row] = kept;
+        }
+        if (job->kept != NULL) {
+            *job->kept += (uint64_t)kept;
+        }
+    }
+    free(words);
+}
+
+/* a + b, rounded up. */
+static double add_up(double a, double b)
+{
+    return kin_sum_rest(a, b) > 0.0 ? nextafter(a + b, INFINITY) : a + b;
+}
+
+static void raise_gate(kin_fused_type type, kin_fused_word *gate, kin_fused_word other)
+{
+    if (type == KIN_FUSED_S8) {
+        gate->i = other.i > gate->i ? other.i : gate->i;
+    } else {
+        gate->f = fmaxf(gate->f, other.f);
+    }
+}
+
+static kin_fused_worst worst_of(const kin_fused_tighten *job, int64_t tile)
+{
+    const kin_fused_frame *frame = &job->set.frame;
+    kin_fused_worst worst = {.far = -INFINITY, .integer = INT32_MIN};
+    for (int g = 0; g < KIN_FUSED_TILE / KIN_FUSED_GATE; g++) {
+        worst.gate[g] = kin_gate_of(frame->type, frame->bound, -INFINITY);
+    }
+    for (int64_t p = 0; p < KIN_FUSED_TILE && tile * KIN_FUSED_TILE + p < job->set.points; p++) {
+        const int64_t row = tile * KIN_FUSED_TILE + p;
+        const kin_fused_facts *facts = &job->set.facts[row];
+        const double reach = job->lists.reach != NULL ? job->lists.reach[row] : INFINITY;
+        const double far =
+            frame->bound == KIN_BOUND_DISTANCE ? add_up(reach, (double)facts->lost) : reach;
+        const int32_t whole = !(reach < (double)INT32_MAX) ? INT32_MAX
+                              : reach > (double)INT32_MIN  ? (int32_t)ceil(reach)
+                                                           : INT32_MIN;
+        worst.norm = fmaxf(worst.norm, facts->norm);
+        worst.lost = fmaxf(worst.lost, facts->lost);
+        worst.far = fmaxf(worst.far, kin_up_of(far));
+        worst.integer = whole > worst.integer ? whole : worst.integer;
+        raise_gate(frame->type, &worst.gate[p / KIN_FUSED_GATE],
+                   kin_gate_of(frame->type, frame->bound, far));
+    }
+    return worst;
+}
+
+static void fused_tighten(const kin_fused_tighten *job)
+{
+    if (job->set.points == 0) {
+        return;
+    }
+    if (job->lists.words != NULL) {
+        tighten_all(job);
+    }
+    for (int64_t t = 0; job->worst != NULL && t < job->set.padded / KIN_FUSED_TILE; t++) {
+        job->worst[t] = worst_of(job, t);
+    }
+}
+
+REFERENCE_FUSED(tighten)
+
+/* ---- Runs ------------------------------------------------------------------------------------ */
+
+static void fused_arrange(const kin_fused_arrange *job)
+{
+    kin_pair pairs[KIN_FUSED_RUN];
+    for (int64_t first = 0; first < job->points; first += job->run) {
+        const int64_t left = job->points - first;
+        const int64_t count = left < job->run ? left : job->run;
+        for (int64_t i = 0; i < count; i++) {
+            pairs[i] = (kin_pair){job->reach[first + i], job->ids[first + i], 0};
+        }
+        kin_select_sort_pairs(pairs, count);
+        for (int64_t i = 0; i < count; i++) {
+            job->reach[first + i] = pairs[i].key;
+            job->ids[first + i] = pairs[i].id;
+        }
+    }
+}
+
+REFERENCE_FUSED(arrange)
+
+/* ---- Lists of a team ------------------------------------------------------------------------- */
+
+/* Stands for `pushed` words of a list that overflowed. */
+static uint64_t marker(int32_t pushed)
+{
+    return (uint64_t)UINT32_MAX << 32 | (uint32_t)pushed;
+}
+
+static void pack_list(const kin_fused_pack *job, int32_t part, int64_t row)
+{
+    const int32_t pushed = job->lists.counts[row];
+    const bool over = pushed > job->lists.capacity;
+    const int32_t stored = !over ? pushed : job->whole != 0 ? 0 : job->lists.capacity;
+    const uint64_t count = (uint64_t)stored + (over ? 1 : 0);
+    uint64_t *counts = job->counts + 2 * (int64_t)part;
+    const uint64_t place = counts[0];
+    counts[0] += count;
+    if (place + count > job->room) {
+        counts[1] = place < counts[1] ? place : counts[1];
+        return;
+    }
+    const uint64_t to = (uint64_t)part * job->room + place;
+    for (uint64_t i = 0; i < count; i++) {
+        job->words[to + i] = i < (uint64_t)stored
+                                 ? job->lists.words[row * job->lists.capacity + (int64_t)i]
+                                 : marker(pushed);
+        job->rows[to + i] = (uint32_t)row;
+    }
+    job->lists.counts[row] = 0;
+}
+
+static void fused_pack(const kin_fused_pack *job)
+{
+    for (int32_t part = 0; part < job->parts; part++) {
+        for (int64_t row = job->firsts[part]; row < job->firsts[part + 1] && row < job->points;
+             row++) {
+            if (part != job->part) {
+                pack_list(job, part, row);
+            }
+        }
+    }
+}
+
+REFERENCE_FUSED(pack)
+
+static void fused_accept(const kin_fused_accept *job)
+{
+    for (int64_t i = 0; i < job->count; i++) {
+        const uint64_t word = job->words[i];
+        if ((uint32_t)(word >> 32) != UINT32_MAX) {
+            push(&job->lists, job->rows[i], word);
+        } else if (job->whole != 0) {
+            job->lists.counts[job->rows[i]] += (int32_t)(uint32_t)word;
+        } else {
+            job->lists.lost[job->rows[i]] = 1;
+        }
+    }
+}
+
+REFERENCE_FUSED(accept)

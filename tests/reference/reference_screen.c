@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Products of rounded rows, what is made of them, and the readers of matrices of costs. */
+#include "fused/fused_gate.h"
+#include "reference/reference_fused.h"
+#include "select/select_pairs.h"
+
+#include <stdlib.h>
+
+enum {
+    TILE = KIN_FUSED_TILE,
+    BLOCK = KIN_FUSED_BLOCK,
+    EXACT_COLS = 1024 /* products of bytes that a float sums without rounding */
+};
+
+/* ---- Products -------------------------------------------------------------------------------- */
+
+/* Rows of a block and columns of a tile as numbers. */
+typedef struct sides {
+    const kin_fused_screen *job;
+    float *rows; /* BLOCK x cols */
+    float *cols; /* cols x TILE */
+} sides;
+
+static void load_rows(const sides *s, int64_t first)
+{
+    const kin_fused_set *set = &s->job->rows;
+    for (int64_t r = 0; r < BLOCK && first + r < set->points; r++) {
+        for (int32_t c = 0; c < set->frame.cols; c++) {
+            s->rows[r * set->frame.cols + c] = rounded_of(set, first + r, c);
+        }
+    }
+}
+
+static void load_cols(const sides *s, int64_t first)
+{
+    const kin_fused_set *set = &s->job->cols;
+    for (int64_t j = 0; j < TILE; j++) {
+        for (int32_t c = 0; c < set->frame.cols; c++) {
+            s->cols[c * TILE + j] = rounded_of(set, first + j, c);
+        }
+    }
+}
+
+static void multiply(const sides *s, const float *row, int32_t begin, int32_t end, float *sums)
+{
+    for (int32_t c = begin; c < end; c++) {
+        const float *col = s->cols + (int64_t)c * TILE;
+        for (int j = 0; j < TILE; j++) {
+            sums[j] += row[c] * col[j];
+        }
+    }
+}
+
+/* v = product - half_j of a row of the block and all columns of the tile. */
+static void find_v(const sides *s, int64_t r, int64_t col0, kin_fused_word *v)
+{
+    const int32_t cols = s->job->rows.frame.cols;
+    const float *row = s->rows + r * cols;
+    const kin_fused_word *half = s->job->cols.half + col0;
+    float sums[TILE];
+    if (s->job->rows.frame.type == KIN_FUSED_F16) {
+        for (int j = 0; j < TILE; j++) {
+            sums[j] = -half[j].f;
+        }
+        multiply(s, row, 0, cols, sums);
+        memcpy(v, sums, sizeof sums);
+        return;
+    }
+    for (int j = 0; j < TILE; j++) {
+        v[j].i = -half[j].i;
+    }
+    for (int32_t c = 0; c < cols; c += EXACT_COLS) {
+        memset(sums, 0, sizeof sums);
+        multiply(s, row, c, c + EXACT_COLS < cols ? c + EXACT_COLS : cols, sums);
+        for (int j = 0; j < TILE; j++) {
+            v[j].i += (int32_t)sums[j];
+        }
+    }
+}
+
+static kin_fused_word cost_at(const kin_fused_screen *job, int64_t row, int64_t col,
+                              kin_fused_word v)
+{
+    kin_fused_word cost = job->rows.facts[row].term;
+    if (job->rows.frame.type == KIN_FUSED_S8) {
+        cost.u += (job->cols.facts[col].term.u & 1u) - 2u * v.u;
+    } else {
+        cost.f -= 2.0F * v.f;
+    }
+    return cost;
+}
+
+static uint32_t order_at(const kin_fused_screen *job, int64_t row, int64_t col, kin_fused_word v)
+{
+    return col < job->cols.points ? order_of(job->rows.frame.type, cost_at(job, row, col, v))
+                                  : UINT32_MAX;
+}
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+/* Whether neither the row nor a column that shares the gate has a use for v: fused_gate.h. */
+static bool is_discarded(const kin_fused_screen *job, kin_gate_test test, kin_fused_word gate,
+                         kin_fused_word v)
+{
+    const bool two_sided = job->col_lists.words != NULL;
+    if (job->rows.frame.type == KIN_FUSED_S8) {
+        return v.i < test.row.i && (!two_sided || v.i < test.col.i - gate.i);
+    }
+    return v.f < test.row.f && (!two_sided || v.f < kin_down_sub(test.col.f, gate.f));
+}
+
+static bool keeps(const kin_fused_screen *job, double reach, double cost, kin_bound_row own,
+                  kin_bound_row other)
+{
+    const bool takes_none = job->rows.frame.bound == KIN_BOUND_DISTANCE && reach < 0.0;
+    return !takes_none && is_within(&job->rows.frame, reach, cost, own, other);
+}
+
+static void offer(const kin_fused_screen *job, int64_t row, int64_t col, kin_fused_word v)
+{
+    const kin_bound_row own = bounds_of(&job->rows, row);
+    const kin_bound_row other = bounds_of(&job->cols, col);
+    const uint64_t order = order_at(job, row, col, v);
+    const double cost = cost_of(job->rows.frame.type, (uint32_t)order);
+    if (keeps(job, job->row_lists.reach[row], cost, own, other)) {
+        push(&job->row_lists, row, order << 32 | (uint64_t)col);
+    }
+    if (job->col_lists.words != NULL && keeps(job, job->col_lists.reach[col], cost, other, own)) {
+        push(&job->col_lists, col, order << 32 | (uint64_t)row);
+    }
+}
+
+static void list_row(const kin_fused_screen *job, int64_t row, int64_t tile,
+                     const kin_fused_word *v)
+{
+    const kin_fused_frame *frame = &job->rows.frame;
+    const kin_fused_worst *worst = &job->worst[tile];
+    const float eps =
+        frame->kappa > 0.0 ? nextafterf((float)(frame->kappa + 0x1p-20), INFINITY) : 0.0F;
+    const float lost = job->rows.facts[row].lost;
+    const kin_gate_row own = {job->rows.half[row], job->rows.facts[row].norm, lost,
+                              kin_gate_far(frame->bound, job->row_lists.reach[row], lost)};
+    const kin_bound_row other = {(double)worst->norm, (double)worst->lost};
+    const kin_gate_test test =
+        kin_gate_make_test(frame->type, frame->bound, eps, own, other, worst->far);
+    for (int64_t j = 0; j < TILE && tile * TILE + j < job->cols.points; j++) {
+        if (!is_discarded(job, test, worst->gate[j / KIN_FUSED_GATE], v[j])) {
+            offer(job, row, tile * TILE + j, v[j]);
+        }
+    }
+}
+
+/* ---- Matrices, and what is nearest ----------------------------------------------------------- */
+
+static void write_row(const kin_fused_screen *job, int64_t row, int64_t tile, int64_t place,
+                      const kin_fused_word *v)
+{
+    uint32_t least = UINT32_MAX;
+    for (int64_t j = 0; j < TILE; j++) {
+        const uint32_t order = order_at(job, row, tile * TILE + j, v[j]);
+        least = order < least ? order : least;
+        if (job->matrix != NULL) {
+            job->matrix[row * job->pitch + place * TILE + j] = order;
+        }
+    }
+    if (job->minima != NULL) {
+        job->minima[row * (job->pitch / TILE) + place] = least;
+    }
+}
+
+static void find_nearest(const kin_fused_screen *job, int64_t row, int64_t tile,
+                         const kin_fused_word *v)
+{
+    for (int64_t col = tile * TILE; col < (tile + 1) * TILE && col < job->cols.points; col++) {
+        const uint64_t order = order_at(job, row, col, v[col % TILE]);
+        const uint64_t word = order << 32 | (uint64_t)col;
+        job->nearest[row] = word < job->nearest[row] ? word : job->nearest[row];
+    }
+}
+
+/* ---- The screen ------------------------------------------------------------------------------ */
+
+static void screen_tile(const sides *s, const kin_fused_unit *unit, uint32_t t)
+{
+    const kin_fused_screen *job = s->job;
+    const int64_t tile = job->tiles[unit->first + t];
+    const int64_t place = (int64_t)unit->first - (int64_t)unit->block * job->tiles_a_block + t;
+    load_cols(s, tile * TILE);
+    for (int64_t r = 0; r < BLOCK; r++) {
+        const int64_t row = (int64_t)unit->block * BLOCK + r;
+        kin_fused_word v[TILE];
+        if (row >= job->rows.points) {
+            return;
+        }
+        find_v(s, r, tile * TILE, v);
+        if (job->mode == KIN_FUSED_LISTS) {
+            list_row(job, row, tile, v);
+        } else if (job->mode == KIN_FUSED_MATRIX) {
+            write_row(job, row, tile, place, v);
+        } else {
+            find_nearest(job, row, tile, v);
+        }
+    }
+}
+
+static void fused_screen(const kin_fused_screen *job)
+{
+    const int32_t cols = job->rows.frame.cols;
+    const sides s = {.job = job,
+                     .rows = reference_room((int64_t)cols * BLOCK, sizeof(float)),
+                     .cols = reference_room((int64_t)cols * TILE, sizeof(float))};
+    for (uint32_t u = (*job->next)++; u < *job->unit_count; u = (*job->next)++) {
+        const kin_fused_unit *unit = &job->units[u];
+        load_rows(&s, (int64_t)unit->block * BLOCK);
+        for (uint32_t t = 0; t < unit->count; t++) {
+            screen_tile(&s, unit, t);
+        }
+    }
+    free(s.rows);
+    free(s.cols);
+}
+
+static void screen_body(const void *job)
+{
+    fused_screen(job);
+}
+
+int reference_fused_screen(kin_gpu_stream *stream, const kin_fused_screen *job)
+{
+    const char *unit = getenv("KITH_GPU_UNIT");
+    const bool is_known =
+        unit == NULL || unit[0] == '\0' || strcmp(unit, "mma") == 0 || strcmp(unit, "wgmma") == 0;
+    return is_known ? reference_later(stream, screen_body, job, sizeof *job) : REFERENCE_INVALID;
+}
+
+/* ---- Readers of matrices --------------------------------------------------------------------- */
+
+static void lower_reach(const kin_fused_kth *job, int64_t position, uint32_t order)
+{
+    const double reach =
+        order == UINT32_MAX
+            ? INFINITY /* fewer than k columns */
+            : proven_by(&job->set.frame, order, bounds_of(&job->set, position), job->col_worst);
+    if (reach < job->lists.reach[position]) {
+        job->lists.reach[position] = reach;
+    }
+}
+
+static void fused_kth(const kin_fused_kth *job)
+{
+    const int32_t k = job->lists.k;
+    const bool by_minima = job->minima != NULL && job->count / TILE >= k;
+    const int64_t count = by_minima ? job->count / TILE : job->count;
+    uint64_t *words = reference_room(count, sizeof *words);
+    for (int64_t i = 0; i < job->rows && job->row0 + i < job->set.points && k <= count; i++) {
+        const uint32_t *from =
+            by_minima ? job->minima + i * (job->pitch / TILE) : job->matrix + i * job->pitch;
+        for (int64_t c = 0; c < count; c++) {
+            words[c] = from[c];
+        }
+        kin_select_nth_word(words, count, k - 1);
+        lower_reach(job, job->row0 + i, (uint32_t)words[k - 1]);
+    }
+    free(words);
+}
+
+REFERENCE_FUSED(kth)
+
+static void gather_tile(const kin_fused_gather *job, int64_t row, const uint32_t *orders,
+                        int64_t tile)
+{
+    const kin_fused_frame *frame = &job->rows_set.frame;
+    const double reach = job->lists.reach[row];
+    const kin_bound_row own = bounds_of(&job->rows_set, row);
+    for (int64_t j = 0; j < TILE && tile * TILE + j < job->cols_set.points; j++) {
+        const int64_t col = tile * TILE + j;
+        const double cost = cost_of(frame->type, orders[j]);
+        if (is_within(frame, reach, cost, own, job->cols_set.worst) &&
+            is_within(frame, reach, cost, own, bounds_of(&job->cols_set, col))) {
+            push(&job->lists, row, (uint64_t)orders[j] << 32 | (uint64_t)col);
+        }
+    }
+}
+
+static void fused_gather(const kin_fused_gather *job)
+{
+    const kin_fused_frame *frame = &job->rows_set.frame;
+    const int64_t tiles = job->count / TILE;
+    for (int64_t i = 0; i < job->rows && job->row0 + i < job->rows_set.points; i++) {
+        const int64_t row = job->row0 + i;
+        for (int64_t t = 0; t < tiles; t++) {
+            const uint32_t least =
+                job->minima != NULL ? job->minima[i * (job->pitch / TILE) + t] : 0;
+            const bool has_any =
+                job->minima == NULL ||
+                (least != UINT32_MAX &&
+                 is_within(frame, job->lists.reach[row], cost_of(frame->type, least),
+                           bounds_of(&job->rows_set, row), job->cols_set.worst));
+            if (has_any) {
+                gather_tile(job, row, job->matrix + i * job->pitch + t * TILE,
+                            job->tiles[row / BLOCK * job->tiles_a_block + t]);
+            }
+        }
+    }
+}
+
+REFERENCE_FUSED(gather)
