@@ -41,9 +41,6 @@ int reference_later(kin_gpu_stream *stream, reference_body *body, const void *jo
         return reference_later(stream, NAME##_body, job, sizeof *job); \
     }
 
-/* What a contract asks of a driver: otherwise the process ends here. */
-void reference_must(bool holds);
-
 /* Room for count elements of so many bytes that nothing is known of, aligned to 64; freed by free.
  * There is always some. */
 void *reference_room(int64_t count, size_t bytes);

@@ -12,26 +12,33 @@ enum { MOST = KIN_GRAPH_GPU_MOST_SAMPLES };
 
 /* ---- Costs ----------------------------------------------------------------------------------- */
 
-/* Binary16 whose exponent is not the highest. */
-static float float_of_half(uint16_t half)
+/* Halves of a slice, whose exponents are not the highest. */
+static void floats_of_halves(const unsigned char *slice, float values[KIN_FUSED_SLICE / 2])
 {
-    const uint32_t bits = (half & 0x8000u) << 16 | (half & 0x7fffu) << 13;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value * 0x1p112F;
+    uint16_t halves[KIN_FUSED_SLICE / 2];
+    memcpy(halves, slice, sizeof halves);
+    for (int32_t i = 0; i < KIN_FUSED_SLICE / 2; i++) {
+        const uint32_t bits = (halves[i] & 0x8000u) << 16 | (halves[i] & 0x7fffu) << 13;
+        memcpy(&values[i], &bits, sizeof bits);
+        values[i] *= 0x1p112F;
+    }
 }
 
-/* Products of halves are exact. They are summed as graph_pair.cuh does: eight halves in turn for
- * each of eight lanes. */
+/* Products of halves are exact. They are summed as graph_pair.cuh does: a slice of a row is eight
+ * halves in turn for each of eight lanes. */
 static float product_of_halves(const unsigned char *a, const unsigned char *b, int32_t row_bytes)
 {
+    float x[KIN_FUSED_SLICE / 2];
+    float y[KIN_FUSED_SLICE / 2];
     float lane[8] = {0};
-    for (int32_t at = 0; at < row_bytes; at += 2) {
-        uint16_t x;
-        uint16_t y;
-        memcpy(&x, a + at, sizeof x);
-        memcpy(&y, b + at, sizeof y);
-        lane[at / 16 % 8] += float_of_half(x) * float_of_half(y);
+    for (int32_t at = 0; at < row_bytes; at += KIN_FUSED_SLICE) {
+        floats_of_halves(a + at, x);
+        floats_of_halves(b + at, y);
+        for (int32_t i = 0; i < 8; i++) {
+            for (int32_t j = 0; j < 8; j++) {
+                lane[j] += x[8 * j + i] * y[8 * j + i];
+            }
+        }
     }
     return ((lane[0] + lane[4]) + (lane[2] + lane[6])) +
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
@@ -40,8 +47,10 @@ static float product_of_halves(const unsigned char *a, const unsigned char *b, i
 static int32_t product_of_bytes(const unsigned char *a, const unsigned char *b, int32_t row_bytes)
 {
     int32_t product = 0;
-    for (int32_t at = 0; at < row_bytes; at++) {
-        product += (int32_t)(int8_t)a[at] * (int32_t)(int8_t)b[at];
+    for (int32_t at = 0; at < row_bytes; at += KIN_FUSED_SLICE) {
+        for (int32_t i = at; i < at + KIN_FUSED_SLICE; i++) {
+            product += (int32_t)(int8_t)a[i] * (int32_t)(int8_t)b[i];
+        }
     }
     return product;
 }
@@ -66,9 +75,9 @@ void reference_orders(const kin_graph_gpu_points *points, uint32_t own, const ui
                       int32_t count, uint32_t *orders)
 {
     const uint32_t *ids = points->set.ids;
-    uint32_t rows[MOST];
+    uint32_t rows[MOST] = {0};
     double keys[MOST];
-    reference_must(count <= MOST);
+    REFERENCE_MUST(count <= MOST);
     if (points->set.rounded != NULL) {
         for (int32_t i = 0; i < count; i++) {
             orders[i] = order_of_rounded(&points->set, own, others[i]);
@@ -164,7 +173,7 @@ void reference_graph_collect(const kin_graph_gpu_sample *job)
 {
     const kin_graph_gpu_samples *s = &job->samples;
     const int32_t width = s->forward + s->reverse;
-    reference_must(width <= MOST);
+    REFERENCE_MUST(width <= MOST);
     for (int64_t p = job->graph.first; p < kin_graph_gpu_behind(&job->graph); p++) {
         uint32_t *news = s->new_ids + p * width;
         uint32_t *olds = s->old_ids + p * width;
@@ -252,7 +261,7 @@ void reference_graph_join(const kin_graph_gpu_join *job)
 {
     const int32_t width = job->samples.forward + job->samples.reverse;
     meeting m;
-    reference_must(width >= 1 && width <= MOST && job->graph.length >= 1);
+    REFERENCE_MUST(width >= 1 && width <= MOST && job->graph.length >= 1);
     for (int64_t p = job->graph.first; p < kin_graph_gpu_behind(&job->graph); p++) {
         join_point(job, p, &m);
     }

@@ -10,8 +10,8 @@
 
 static void check_lists(const kin_graph_gpu_lists *graph)
 {
-    reference_must(graph->length % 8 == 0 && graph->length <= KIN_GRAPH_GPU_MOST_LIST);
-    reference_must(graph->first >= 0 && kin_graph_gpu_behind(graph) <= graph->points);
+    REFERENCE_MUST(graph->length % 8 == 0 && graph->length <= KIN_GRAPH_GPU_MOST_LIST);
+    REFERENCE_MUST(graph->first >= 0 && kin_graph_gpu_behind(graph) <= graph->points);
 }
 
 /* ---- What enters ----------------------------------------------------------------------------- */
@@ -176,7 +176,7 @@ void reference_graph_fill(const kin_graph_gpu_fill *job)
 {
     const int32_t length = job->graph.length;
     check_lists(&job->graph);
-    reference_must(job->wanted <= length || job->given_alone != 0);
+    REFERENCE_MUST(job->wanted <= length || job->given_alone != 0);
     for (int64_t p = job->graph.first; p < kin_graph_gpu_behind(&job->graph); p++) {
         uint64_t *list = reference_list(&job->graph, p);
         int32_t count = 0;
@@ -230,7 +230,7 @@ void reference_graph_stretch(const kin_graph_gpu_stretch *job)
 void reference_graph_merge(const kin_graph_gpu_merge *job)
 {
     check_lists(&job->graph);
-    reference_must(job->counted > 0 && job->counted <= job->graph.length);
+    REFERENCE_MUST(job->counted > 0 && job->counted <= job->graph.length);
     for (int64_t p = job->graph.first; p < kin_graph_gpu_behind(&job->graph); p++) {
         uint64_t *offers = job->offers + p * KIN_GRAPH_GPU_SLOTS;
         *job->updates +=
@@ -243,7 +243,7 @@ void reference_graph_merge(const kin_graph_gpu_merge *job)
 /* Padding rows get empty lists. */
 void reference_graph_hand(const kin_graph_gpu_hand *job)
 {
-    reference_must(job->lists.capacity >= job->graph.length);
+    REFERENCE_MUST(job->lists.capacity >= job->graph.length);
     for (int64_t row = 0; row < job->lists.rows; row++) {
         const uint64_t *from = job->graph.words + row * job->graph.length;
         uint64_t *to = job->lists.words + row * job->lists.capacity;

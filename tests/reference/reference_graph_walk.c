@@ -192,7 +192,7 @@ void reference_graph_walk(const kin_graph_gpu_walk *job)
     walker w = {.job = job,
                 .met = reference_room(job->points.rows, sizeof *w.met),
                 .list = reference_room(job->width, sizeof *w.list)};
-    reference_must(job->width <= KIN_GRAPH_GPU_MOST_WIDTH && job->width >= job->k && job->most > 0);
+    REFERENCE_MUST(job->width <= KIN_GRAPH_GPU_MOST_WIDTH && job->width >= job->k && job->most > 0);
     memset(w.met, 0, (size_t)job->points.rows * sizeof *w.met);
     for (int64_t i = 0; i < job->count; i++) {
         w.query = job->query0 + i;

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What many launches need: a way to refuse a job, room for their own use, and canonical keys by
- * their definition. */
+ * What many launches need: room for their own use, and canonical keys by their definition. */
 #include "metric/metric.h"
 #include "reference/reference.h"
 
 #include <stdlib.h>
-
-void reference_must(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 void *reference_room(int64_t count, size_t bytes)
 {
