@@ -27,8 +27,11 @@ typedef struct item {
     max_align_t job[];
 } item;
 
+/* Callers of libkith have a handle: the stream that does its work. One that is opened with a handle
+ * of another's leaves all work to that one. */
 struct kin_gpu_stream {
-    kin_gpu_stream *next; /* of all that are open */
+    kin_gpu_stream *handle; /* stands first: what a cudaStream_t is there */
+    kin_gpu_stream *next;   /* of all that are open */
     int32_t index;
     item *first;
     item **last;
@@ -162,15 +165,17 @@ static void run_first(kin_gpu_stream *stream)
 
 /* All work, or what stands before a mark. Streams that wait for each other's earlier work nest. */
 /* NOLINTNEXTLINE(misc-no-recursion) */
-static void run_until(kin_gpu_stream *stream, const mark *until)
+static void run_until(kin_gpu_stream *given, const mark *until)
 {
+    kin_gpu_stream *stream = given->handle;
     while (stream->first != NULL && (until == NULL || until->stream != NULL)) {
         run_first(stream);
     }
 }
 
-static item *append(kin_gpu_stream *stream, size_t bytes)
+static item *append(kin_gpu_stream *given, size_t bytes)
 {
+    kin_gpu_stream *stream = given->handle;
     item *one = calloc(1, sizeof *one + bytes);
     if (one != NULL) {
         *stream->last = one;
@@ -215,7 +220,6 @@ static int wait_all(kin_gpu_stream *stream)
 
 static int open_stream(int32_t index, void *foreign, kin_gpu_stream **out)
 {
-    (void)foreign;
     *out = NULL;
     if (!exists(index)) {
         return OUT_OF_RANGE;
@@ -225,6 +229,7 @@ static int open_stream(int32_t index, void *foreign, kin_gpu_stream **out)
         return KIN_GPU_ERROR_MEMORY;
     }
     stream->index = index;
+    stream->handle = foreign != NULL ? foreign : stream;
     stream->last = &stream->first;
     pthread_mutex_lock(&lock);
     stream->next = streams;
@@ -240,7 +245,9 @@ static void close_stream(kin_gpu_stream *stream)
         return;
     }
     pthread_mutex_lock(&lock);
-    run_until(stream, NULL);
+    if (stream->handle == stream) {
+        run_until(stream, NULL);
+    }
     kin_gpu_stream **at = &streams;
     while (*at != stream) {
         at = &(*at)->next;
@@ -451,7 +458,7 @@ static int event_record(kin_gpu_stream *stream, void *given)
     if (made == NULL) {
         return KIN_GPU_ERROR_MEMORY;
     }
-    *made = (mark){.stream = stream, .holders = 1};
+    *made = (mark){.stream = stream->handle, .holders = 1};
     pthread_mutex_lock(&lock);
     drop(one->last);
     one->last = made;

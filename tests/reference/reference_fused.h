@@ -113,7 +113,7 @@ static inline double proven_by(const kin_fused_frame *frame, uint32_t order, kin
 {
     const double reach = kin_bound_reach_of_cost(frame->bound, cost_of(frame->type, order),
                                                  frame->kappa, frame->scale, own, other);
-    return isnan(reach) ? INFINITY : reach;
+    return isnan(reach) ? (double)INFINITY : reach;
 }
 
 /* Beyond the capacity an entry is counted, not stored. */

@@ -13,7 +13,7 @@ static double reach_of_list(const kin_fused_tighten *job, int64_t row, int32_t c
                             uint64_t *words)
 {
     const uint64_t *list = job->lists.words + row * job->lists.capacity;
-    double reach = -INFINITY;
+    double reach = -(double)INFINITY;
     memcpy(words, list, (size_t)count * sizeof *words);
     kin_select_nth_word(words, count, job->lists.k - 1);
     const uint32_t kth = (uint32_t)(words[job->lists.k - 1] >> 32);
@@ -75,7 +75,7 @@ static void tighten_all(const kin_fused_tighten *job)
 /* a + b, rounded up. */
 static double add_up(double a, double b)
 {
-    return kin_sum_rest(a, b) > 0.0 ? nextafter(a + b, INFINITY) : a + b;
+    return kin_sum_rest(a, b) > 0.0 ? nextafter(a + b, (double)INFINITY) : a + b;
 }
 
 static void raise_gate(kin_fused_type type, kin_fused_word *gate, kin_fused_word other)
@@ -92,12 +92,12 @@ static kin_fused_worst worst_of(const kin_fused_tighten *job, int64_t tile)
     const kin_fused_frame *frame = &job->set.frame;
     kin_fused_worst worst = {.far = -INFINITY, .integer = INT32_MIN};
     for (int g = 0; g < KIN_FUSED_TILE / KIN_FUSED_GATE; g++) {
-        worst.gate[g] = kin_gate_of(frame->type, frame->bound, -INFINITY);
+        worst.gate[g] = kin_gate_of(frame->type, frame->bound, -(double)INFINITY);
     }
     for (int64_t p = 0; p < KIN_FUSED_TILE && tile * KIN_FUSED_TILE + p < job->set.points; p++) {
         const int64_t row = tile * KIN_FUSED_TILE + p;
         const kin_fused_facts *facts = &job->set.facts[row];
-        const double reach = job->lists.reach != NULL ? job->lists.reach[row] : INFINITY;
+        const double reach = job->lists.reach != NULL ? job->lists.reach[row] : (double)INFINITY;
         const double far =
             frame->bound == KIN_BOUND_DISTANCE ? add_up(reach, (double)facts->lost) : reach;
         const int32_t whole = !(reach < (double)INT32_MAX) ? INT32_MAX

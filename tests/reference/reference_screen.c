@@ -14,11 +14,15 @@ enum {
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
+/* As many columns of a tile as go side by side. */
+typedef float lanes __attribute__((vector_size(16)));
+enum { LANES = sizeof(lanes) / sizeof(float), GROUPS = TILE / LANES };
+
 /* Rows of a block and columns of a tile as numbers. */
 typedef struct sides {
     const kin_fused_screen *job;
     float *rows; /* BLOCK x cols */
-    float *cols; /* cols x TILE */
+    lanes *cols; /* GROUPS x cols */
 } sides;
 
 static void load_rows(const sides *s, int64_t first)
@@ -36,18 +40,26 @@ static void load_cols(const sides *s, int64_t first)
     const kin_fused_set *set = &s->job->cols;
     for (int64_t j = 0; j < TILE; j++) {
         for (int32_t c = 0; c < set->frame.cols; c++) {
-            s->cols[c * TILE + j] = rounded_of(set, first + j, c);
+            s->cols[j / LANES * set->frame.cols + c][j % LANES] = rounded_of(set, first + j, c);
         }
     }
 }
 
+/* Four groups at a time: no sum waits for the one before it. */
 static void multiply(const sides *s, const float *row, int32_t begin, int32_t end, float *sums)
 {
-    for (int32_t c = begin; c < end; c++) {
-        const float *col = s->cols + (int64_t)c * TILE;
-        for (int j = 0; j < TILE; j++) {
-            sums[j] += row[c] * col[j];
+    const int64_t pitch = s->job->cols.frame.cols;
+    for (int g = 0; g < GROUPS; g += 4) {
+        const lanes *cols = s->cols + g * pitch;
+        lanes sum[4];
+        memcpy(sum, sums + (size_t)g * LANES, sizeof sum);
+        for (int32_t c = begin; c < end; c++) {
+            sum[0] += row[c] * cols[c];
+            sum[1] += row[c] * cols[pitch + c];
+            sum[2] += row[c] * cols[2 * pitch + c];
+            sum[3] += row[c] * cols[3 * pitch + c];
         }
+        memcpy(sums + (size_t)g * LANES, sum, sizeof sum);
     }
 }
 
@@ -98,15 +110,21 @@ static uint32_t order_at(const kin_fused_screen *job, int64_t row, int64_t col, 
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
-/* Whether neither the row nor a column that shares the gate has a use for v: fused_gate.h. */
-static bool is_discarded(const kin_fused_screen *job, kin_gate_test test, kin_fused_word gate,
-                         kin_fused_word v)
+/* Below this v neither the row nor a column that shares the gate has a use for: fused_gate.h. */
+static kin_fused_word least_of(const kin_fused_screen *job, kin_gate_test test, kin_fused_word gate)
 {
-    const bool two_sided = job->col_lists.words != NULL;
-    if (job->rows.frame.type == KIN_FUSED_S8) {
-        return v.i < test.row.i && (!two_sided || v.i < test.col.i - gate.i);
+    kin_fused_word least = test.row;
+    if (job->col_lists.words == NULL) {
+        return least;
     }
-    return v.f < test.row.f && (!two_sided || v.f < kin_down_sub(test.col.f, gate.f));
+    if (job->rows.frame.type == KIN_FUSED_S8) {
+        const int32_t gated = test.col.i - gate.i;
+        least.i = gated < least.i ? gated : least.i;
+    } else {
+        const float gated = kin_down_sub(test.col.f, gate.f);
+        least.f = isnan(least.f) || least.f < gated ? least.f : gated;
+    }
+    return least;
 }
 
 static bool keeps(const kin_fused_screen *job, double reach, double cost, kin_bound_row own,
@@ -143,8 +161,12 @@ static void list_row(const kin_fused_screen *job, int64_t row, int64_t tile,
     const kin_bound_row other = {(double)worst->norm, (double)worst->lost};
     const kin_gate_test test =
         kin_gate_make_test(frame->type, frame->bound, eps, own, other, worst->far);
+    kin_fused_word least = {0};
     for (int64_t j = 0; j < TILE && tile * TILE + j < job->cols.points; j++) {
-        if (!is_discarded(job, test, worst->gate[j / KIN_FUSED_GATE], v[j])) {
+        if (j % KIN_FUSED_GATE == 0) {
+            least = least_of(job, test, worst->gate[j / KIN_FUSED_GATE]);
+        }
+        if (!(frame->type == KIN_FUSED_S8 ? v[j].i < least.i : v[j].f < least.f)) {
             offer(job, row, tile * TILE + j, v[j]);
         }
     }
@@ -208,7 +230,7 @@ static void fused_screen(const kin_fused_screen *job)
     const int32_t cols = job->rows.frame.cols;
     const sides s = {.job = job,
                      .rows = reference_room((int64_t)cols * BLOCK, sizeof(float)),
-                     .cols = reference_room((int64_t)cols * TILE, sizeof(float))};
+                     .cols = reference_room((int64_t)cols * GROUPS, sizeof(lanes))};
     for (uint32_t u = (*job->next)++; u < *job->unit_count; u = (*job->next)++) {
         const kin_fused_unit *unit = &job->units[u];
         load_rows(&s, (int64_t)unit->block * BLOCK);
@@ -239,7 +261,7 @@ static void lower_reach(const kin_fused_kth *job, int64_t position, uint32_t ord
 {
     const double reach =
         order == UINT32_MAX
-            ? INFINITY /* fewer than k columns */
+            ? (double)INFINITY /* fewer than k columns */
             : proven_by(&job->set.frame, order, bounds_of(&job->set, position), job->col_worst);
     if (reach < job->lists.reach[position]) {
         job->lists.reach[position] = reach;
