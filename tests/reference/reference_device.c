@@ -10,6 +10,8 @@
 #include <time.h>
 
 enum { OUT_OF_RANGE = 1, MOST_DEVICES = 16, FRESH = 0xa5 };
+/* The last handle that names no stream: default streams, which have no work here. */
+enum { PER_THREAD = 2 };
 
 /* Where a stream was when an event was recorded; kept by the event and by the work that waits. */
 typedef struct mark {
@@ -229,7 +231,7 @@ static int open_stream(int32_t index, void *foreign, kin_gpu_stream **out)
         return KIN_GPU_ERROR_MEMORY;
     }
     stream->index = index;
-    stream->handle = foreign != NULL ? foreign : stream;
+    stream->handle = (uintptr_t)foreign > PER_THREAD ? foreign : stream;
     stream->last = &stream->first;
     pthread_mutex_lock(&lock);
     stream->next = streams;
