@@ -114,12 +114,18 @@ void reference_graph_parts(const kin_graph_gpu_parts *job)
 
 /* ---- Walks ----------------------------------------------------------------------------------- */
 
+/* So many rows are looked at together, whose links are no more than this if they can be. */
+enum { MOST_FAN = 8, MOST_LINKS = 128 };
+
 /* The nearest that a walk has met, in the order (key, id); `unused` of a pair: 1 once its links
  * have been looked at. */
 typedef struct walker {
     const kin_graph_gpu_walk *job;
     int64_t query;
-    uint32_t *met; /* by row: the number of the last query that met it */
+    int32_t fan;
+    uint32_t *met;   /* by row: the number of the last query that met it */
+    uint32_t *fresh; /* rows that are weighed, and their keys */
+    double *keys;
     kin_fused_pair *list;
     int32_t count;
     int32_t next; /* nobody before it is to be looked at */
@@ -148,55 +154,73 @@ static void enter(walker *w, kin_fused_pair pair)
     w->next = at < w->next ? at : w->next;
 }
 
-/* Rows that were not met before are weighed. fresh, keys: room for `count`. */
-static void meet(walker *w, const uint32_t *rows, int32_t count, uint32_t *fresh, double *keys)
+/* Rows that were not met before are weighed. */
+static void meet(walker *w, const uint32_t *rows, int64_t count)
 {
     const kin_graph_gpu_walk *job = w->job;
     const uint32_t name = (uint32_t)(w->query - job->query0) + 1;
-    int32_t some = 0;
-    for (int32_t i = 0; i < count; i++) {
+    int64_t some = 0;
+    for (int64_t i = 0; i < count; i++) {
         if (rows[i] != KITH_ID_NONE && w->met[rows[i]] != name) {
             w->met[rows[i]] = name;
-            fresh[some++] = rows[i];
+            w->fresh[some++] = rows[i];
         }
     }
-    reference_keys(&job->queries, w->query, &job->points, fresh, 0, some, keys);
+    reference_keys(&job->queries, w->query, &job->points, w->fresh, 0, some, w->keys);
     *job->evaluations += (uint64_t)some;
-    for (int32_t i = 0; i < some; i++) {
-        enter(w, (kin_fused_pair){.key = keys[i], .id = fresh[i]});
+    for (int64_t i = 0; i < some; i++) {
+        enter(w, (kin_fused_pair){.key = w->keys[i], .id = w->fresh[i]});
     }
 }
 
-static void walk_query(walker *w, uint32_t *fresh, double *keys)
+/* The nearest that were not looked at: how many. */
+static int32_t pick(walker *w, uint32_t picked[MOST_FAN])
+{
+    int32_t count = 0;
+    for (; w->next < w->count && count < w->fan; w->next++) {
+        kin_fused_pair *pair = &w->list[w->next];
+        if (pair->unused == 0) {
+            pair->unused = 1;
+            picked[count++] = pair->id;
+        }
+    }
+    return count;
+}
+
+static void walk_query(walker *w)
 {
     const kin_graph_gpu_walk *job = w->job;
+    uint32_t picked[MOST_FAN];
+    int32_t count = 0;
     w->count = 0;
     w->next = 0;
-    meet(w, job->entries, job->entry_count, fresh, keys);
-    while (w->next < w->count) {
-        kin_fused_pair *nearest = &w->list[w->next++];
-        if (nearest->unused == 0) {
-            nearest->unused = 1;
-            meet(w, job->links + (int64_t)nearest->id * job->most, job->most, fresh, keys);
+    meet(w, job->entries, job->entry_count);
+    while ((count = pick(w, picked)) > 0) {
+        for (int32_t i = 0; i < count; i++) {
+            meet(w, job->links + (int64_t)picked[i] * job->most, job->most);
         }
     }
 }
 
-/* One row at a time, the nearest first, and all that was met is remembered; a kernel looks at
- * several at once, and forgets. */
+/* As graph_walk.cu does, but that all that was met is remembered: the keys that it computes again
+ * change nothing. */
 void reference_graph_walk(const kin_graph_gpu_walk *job)
 {
     const int32_t most = job->most > job->entry_count ? job->most : job->entry_count;
-    uint32_t *fresh = reference_room(most, sizeof *fresh);
-    double *keys = reference_room(most, sizeof *keys);
+    const int32_t fan = MOST_LINKS / job->most;
     walker w = {.job = job,
+                .fan = fan < 1          ? 1
+                       : fan < MOST_FAN ? fan
+                                        : MOST_FAN,
                 .met = reference_room(job->points.rows, sizeof *w.met),
+                .fresh = reference_room(most, sizeof *w.fresh),
+                .keys = reference_room(most, sizeof *w.keys),
                 .list = reference_room(job->width, sizeof *w.list)};
     REFERENCE_MUST(job->width <= KIN_GRAPH_GPU_MOST_WIDTH && job->width >= job->k && job->most > 0);
     memset(w.met, 0, (size_t)job->points.rows * sizeof *w.met);
     for (int64_t i = 0; i < job->count; i++) {
         w.query = job->query0 + i;
-        walk_query(&w, fresh, keys);
+        walk_query(&w);
         job->found[i] = w.count < job->k ? w.count : job->k;
         for (int32_t j = 0; j < job->found[i]; j++) {
             job->pairs[i * job->k + j] = w.list[j];
@@ -204,7 +228,7 @@ void reference_graph_walk(const kin_graph_gpu_walk *job)
         }
     }
     free(w.list);
+    free(w.keys);
+    free(w.fresh);
     free(w.met);
-    free(keys);
-    free(fresh);
 }
