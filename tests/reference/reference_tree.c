@@ -297,18 +297,20 @@ static int build_or_size(kin_gpu_stream *stream, const kin_tree_gpu_build *job)
 
 /* ---- The walk -------------------------------------------------------------------------------- */
 
-/* A place on its way. Its list stands in no order; what is above keep is not needed. */
+/* A place on its way. Its list stands in no order; what is above keep is not needed. Where all of a
+ * full list is needed, it has lost something, and the place stops. */
 typedef struct walker {
     const kin_tree_gpu *tree;
     const float *row;
     kin_tree_keep bound;
     float keep;
-    float dropped; /* the least value that found no room */
     uint64_t *words;
     uint64_t *room; /* where a median is searched */
     int32_t count;
+    int32_t squeezed_at; /* so many words */
     int32_t wanted;
     int32_t capacity;
+    bool lost;
     uint64_t *met;
 } walker;
 
@@ -320,9 +322,10 @@ static float value_in(uint64_t word)
     return value;
 }
 
-static float step(kin_tree_norm norm, float sum, float difference)
+/* Boxes and points by the same operations in the same order, which is what makes boxes right. */
+static inline float step(kin_tree_norm norm, float sum, float difference)
 {
-    return norm == KIN_NORM_TWO   ? fmaf(difference, difference, sum)
+    return norm == KIN_NORM_TWO   ? sum + difference * difference
            : norm == KIN_NORM_ONE ? sum + fabsf(difference)
                                   : fmaxf(sum, fabsf(difference));
 }
@@ -339,24 +342,38 @@ static float value_of_box(const walker *w, int64_t node)
     return value;
 }
 
-static float value_of_point(const walker *w, int64_t position)
+/* Of the points of a block. The norm is a constant of each call: inner loops have no branch. */
+static inline void add_columns(const walker *w, int64_t block, kin_tree_norm norm, float *values)
 {
     const int32_t wide = w->tree->wide;
-    const float *from = w->tree->values + position / KIN_TREE_LANES * KIN_TREE_LANES * wide +
-                        position % KIN_TREE_LANES;
-    float value = 0.0F;
+    const float *from = w->tree->values + block * KIN_TREE_LANES * wide;
     for (int32_t c = 0; c < wide; c++) {
-        value = step(w->tree->norm, value, w->row[c] - from[(int64_t)c * KIN_TREE_LANES]);
+        for (int lane = 0; lane < KIN_TREE_LANES; lane++) {
+            values[lane] = step(norm, values[lane], w->row[c] - from[c * KIN_TREE_LANES + lane]);
+        }
     }
-    return value;
 }
 
-/* Once the list has what is wanted, its wanted-th value tells how much is not needed. */
+static void values_of_block(const walker *w, int64_t block, float values[KIN_TREE_LANES])
+{
+    memset(values, 0, KIN_TREE_LANES * sizeof *values);
+    switch (w->tree->norm) {
+    case KIN_NORM_TWO:
+        add_columns(w, block, KIN_NORM_TWO, values);
+        break;
+    case KIN_NORM_ONE:
+        add_columns(w, block, KIN_NORM_ONE, values);
+        break;
+    case KIN_NORM_MOST:
+        add_columns(w, block, KIN_NORM_MOST, values);
+        break;
+    }
+}
+
+/* The wanted-th value of the list tells how much of it is not needed. */
 static void squeeze(walker *w)
 {
-    if (w->count < w->wanted) {
-        return;
-    }
+    enum { SLACK = 32 };
     memcpy(w->room, w->words, (size_t)w->count * sizeof *w->words);
     const float kth = value_in(kin_tree_median(w->room, w->count, w->wanted - 1));
     w->keep = fminf(w->keep, kth * w->bound.gain + w->bound.more);
@@ -367,23 +384,23 @@ static void squeeze(walker *w)
         kept += value_in(word) <= w->keep ? 1 : 0;
     }
     w->count = kept;
+    w->squeezed_at = (int32_t)kin_min_i64(kept + w->wanted / 2 + SLACK, w->capacity);
 }
 
 static void offer(walker *w, float value, int64_t position)
 {
     uint32_t bits;
-    if (w->count == w->capacity) {
+    if (value <= w->keep && w->count == w->squeezed_at) {
         squeeze(w);
     }
-    if (!(value <= w->keep)) {
-        return;
+    if (value <= w->keep && w->count == w->capacity) {
+        w->lost = true;
+        w->keep = -1.0F;
     }
-    if (w->count == w->capacity) {
-        w->dropped = fminf(w->dropped, value);
-        return;
+    if (value <= w->keep) {
+        memcpy(&bits, &value, sizeof bits);
+        w->words[w->count++] = (uint64_t)bits << 32 | (uint64_t)position;
     }
-    memcpy(&bits, &value, sizeof bits);
-    w->words[w->count++] = (uint64_t)bits << 32 | (uint64_t)position;
 }
 
 static void visit(walker *w, int64_t node, float value)
@@ -395,10 +412,13 @@ static void visit(walker *w, int64_t node, float value)
     }
     if (leaf >= 0) {
         const int64_t first = (int64_t)tree->starts[leaf] * KIN_TREE_LANES;
+        float values[KIN_TREE_LANES];
         for (int64_t i = 0; i < (int64_t)tree->counts[leaf]; i++) {
-            offer(w, value_of_point(w, first + i), first + i);
+            if (i % KIN_TREE_LANES == 0) {
+                values_of_block(w, (first + i) / KIN_TREE_LANES, values);
+            }
+            offer(w, values[i % KIN_TREE_LANES], first + i);
         }
-        squeeze(w);
         w->met[0] += tree->counts[leaf];
         w->met[1] += 1;
         return;
@@ -441,18 +461,18 @@ static void walk_place(const kin_tree_gpu_walk *job, int64_t place, walker *w)
     w->row = row_at(job, place, own, &lost);
     w->bound = kin_tree_keep_of(tree->norm, lost, tree->most_lost, tree->widen, tree->floor);
     w->keep = INFINITY;
-    w->dropped = NAN;
+    w->lost = false;
     w->count = 0;
+    w->squeezed_at = w->wanted;
     if (w->row != NULL) {
         visit(w, 1, 0.0F);
     }
     for (int32_t i = 0; i < w->count; i++) {
         list_of(&job->lists, place)[(int64_t)i * KIN_TREE_GPU_PACKET] = w->words[i];
     }
-    const bool loses = w->dropped <= w->keep;
     job->lists.counts[place] = w->count;
-    job->lists.lost[place] = loses ? 1 : 0;
-    w->met[2] += loses ? 1 : 0;
+    job->lists.lost[place] = w->lost ? 1 : 0;
+    w->met[2] += w->lost ? 1 : 0;
 }
 
 static void walk(const kin_tree_gpu_walk *job)
