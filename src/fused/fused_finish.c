@@ -431,7 +431,12 @@ kith_status kin_fused_answers_take(kin_fused_answers *a, const kin_fused_work *w
     if (delivers) {
         status = kin_fused_work_lost(work, &lost, &count);
     }
-    KIN_TRY_GOTO(status, kin_gpu_meet(a->on.gpu, status), done);
+    if (work->share.parts > 0) { /* one of a team also answers alone, as a descent's controls do */
+        status = kin_gpu_meet(a->on.gpu, status);
+    }
+    if (status != KITH_OK) {
+        goto done;
+    }
     const answering g = {a, work, rows, cols, count > 0 ? lost : NULL};
     KIN_TRY_GOTO(status, take_complete(&g), done);
     if (delivers && count > 0) {
