@@ -15,6 +15,7 @@
 #include "support/support_gpu.h"
 #include "support/support_graph_gpu.h"
 #include "support/support_mixture.h"
+#include "support/support_shapes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ static void mixtures(void **state)
     for (int d = 0; d < 2; d++) {
         for (int w = 0; w < 2; w++) {
             const test_mixture mixture = {.dtype = dtypes[d],
-                                          .rows = 50000,
+                                          .rows = test_fewer(50000),
                                           .cols = widths[w],
                                           .inner = 12,
                                           .clusters = 50,
@@ -47,7 +48,7 @@ static void mixtures(void **state)
         }
     }
     assert_int_equal(poor, 0);
-    printf("mixtures of 50,000 points: recall@10 at least 0.99\n");
+    printf("mixtures of many points: recall@10 at least 0.99\n");
     test_graph_gpu_free(&b);
 }
 
@@ -56,7 +57,7 @@ static void metrics(void **state)
     (void)state;
     test_graph_gpu b = test_graph_gpu_make(0);
     const test_mixture mixture = {.dtype = KITH_F32,
-                                  .rows = 20000,
+                                  .rows = test_fewer(20000),
                                   .cols = 24,
                                   .inner = 8,
                                   .clusters = 20,
@@ -84,7 +85,7 @@ static void numbers_of_neighbours(void **state)
     (void)state;
     static const int64_t ks[] = {1, 10, 64, 256};
     test_graph_gpu b = test_graph_gpu_make(0);
-    kith_matrix points = test_mixture_points(15000, 48, 10, 15, 0.5, 13);
+    kith_matrix points = test_mixture_points(test_fewer(15000), 48, 10, 15, 0.5, 13);
     int poor = 0;
     for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
         kin_graph_request request = test_graph_gpu_request(&points, KITH_EUCLIDEAN, ks[i]);
@@ -122,12 +123,12 @@ static void equal_rows(void **state)
 {
     (void)state;
     test_graph_gpu b = test_graph_gpu_make(0);
-    kith_matrix points = test_mixture_points(30000, 16, 6, 10, 0.5, 19);
+    kith_matrix points = test_mixture_points(test_fewer(30000), 16, 6, 10, 0.5, 19);
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_COSINE, KITH_INNER_PRODUCT,
                                           KITH_MANHATTAN};
     for (int64_t row = 0; row < points.rows; row++) { /* four fifths are copies */
         if (row % 5 != 0) {
-            test_mixture_copy(&points, row, row / 25 * 5 % 5000 / 5 * 5);
+            test_mixture_copy(&points, row, row / 25 * 5 % (points.rows / 6) / 5 * 5);
         }
     }
     for (int i = 0; i < 4; i++) {
@@ -152,7 +153,7 @@ static void blobs(void **state)
 {
     (void)state;
     test_graph_gpu b = test_graph_gpu_make(0);
-    kith_matrix points = test_mixture_points(12000, 20, 10, 1, 0.1, 23);
+    kith_matrix points = test_mixture_points(test_fewer(12000), 20, 10, 1, 0.1, 23);
     float *data = (float *)(uintptr_t)points.data;
     for (int64_t i = 0; i < points.rows * points.cols; i++) {
         data[i] += i / points.cols % 2 == 0 ? 1e5F : -1e5F;
@@ -174,7 +175,7 @@ static void blobs(void **state)
 static kith_matrix usual_points(kith_dtype dtype)
 {
     const test_mixture mixture = {.dtype = dtype,
-                                  .rows = 20000,
+                                  .rows = test_fewer(20000),
                                   .cols = 40,
                                   .inner = 8,
                                   .clusters = 30,
@@ -363,7 +364,7 @@ static void longer(void **state)
 {
     (void)state;
     test_graph_gpu b = test_graph_gpu_make(0);
-    kith_matrix points = test_mixture_points(30000, 64, 24, 1, 1.0, 7);
+    kith_matrix points = test_mixture_points(test_fewer(30000), 64, 24, 1, 1.0, 7);
     kin_graph_request request = test_graph_gpu_request(&points, KITH_EUCLIDEAN, 10);
     kith_neighbors truth = test_graph_gpu_truth(&points, KITH_EUCLIDEAN, 10, 0);
     double recall[3];

@@ -16,13 +16,18 @@
 #include "support/support_calls.h"
 #include "support/support_gpu.h"
 #include "support/support_mixture.h"
+#include "support/support_shapes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { ROWS = 40000, FIRST = 15000, K = 10, LONGER = 16 };
+enum { K = 10, LONGER = 16 };
+
+/* Points, and those of the first set. */
+static int64_t all = 40000;
+static int64_t first;
 
 static double now(void)
 {
@@ -72,8 +77,8 @@ static kith_neighbors descent_of(kith_ctx *ctx, const kith_matrix *points, kith_
 static double loss(kith_ctx *gpu, kith_ctx *cpu, const char *name, const kith_matrix *points,
                    kith_metric metric, kith_start start)
 {
-    const kith_matrix part[] = {test_part_of(points, 0, FIRST),
-                                test_part_of(points, FIRST, points->rows - FIRST)};
+    const kith_matrix part[] = {test_part_of(points, 0, first),
+                                test_part_of(points, first, points->rows - first)};
     kith_neighbors truth = exact_of(gpu, points, metric, K);
     kith_neighbors direct = descent_of(gpu, points, metric, K);
     kith_neighbors one = descent_of(gpu, &part[0], metric, LONGER);
@@ -84,7 +89,7 @@ static double loss(kith_ctx *gpu, kith_ctx *cpu, const char *name, const kith_ma
     params.metric = metric;
     params.k = K;
     params.start = start;
-    test_works(gpu, kith_graph_merge(gpu, &(kith_merge_sets){points, FIRST, &one, &two}, &params,
+    test_works(gpu, kith_graph_merge(gpu, &(kith_merge_sets){points, first, &one, &two}, &params,
                                      &out, &report));
     test_graph_is_sound(cpu, name, points, metric, &out, 0);
     const double by_descent = test_graph_recall(metric, &direct, &truth, K);
@@ -107,14 +112,14 @@ static void little_is_lost(void **state)
                                           KITH_MANHATTAN, KITH_CHI2};
     kith_ctx *gpu = test_gpu_ctx(0, 0);
     kith_ctx *cpu = test_cpu_ctx();
-    kith_matrix points = points_of(ROWS, 32, 40, 1);
+    kith_matrix points = points_of(all, 32, 40, 1);
     int poor = 0;
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
         poor += loss(gpu, cpu, "mixture", &points, metrics[i], KITH_START_AUTO) > 0.005;
     }
     (void)loss(gpu, cpu, "by chance", &points, KITH_EUCLIDEAN, KITH_START_RANDOM);
-    for (int64_t row = 0; row < ROWS; row += 17) {
-        test_mixture_copy(&points, row, (row + ROWS / 2) % ROWS);
+    for (int64_t row = 0; row < all; row += 17) {
+        test_mixture_copy(&points, row, (row + all / 2) % all);
     }
     poor += loss(gpu, cpu, "copies", &points, KITH_EUCLIDEAN, KITH_START_AUTO) > 0.005;
     poor += loss(gpu, cpu, "copies", &points, KITH_MANHATTAN, KITH_START_AUTO) > 0.005;
@@ -143,25 +148,25 @@ static void bytes_are_the_same(void **state)
     (void)state;
     kith_ctx *gpu = test_gpu_ctx(0, 0);
     test_caller c = test_caller_open();
-    kith_matrix points = points_of(ROWS, 32, 40, 0);
-    const kith_matrix part[] = {test_part_of(&points, 0, FIRST),
-                                test_part_of(&points, FIRST, ROWS - FIRST)};
+    kith_matrix points = points_of(all, 32, 40, 0);
+    const kith_matrix part[] = {test_part_of(&points, 0, first),
+                                test_part_of(&points, first, all - first)};
     kith_neighbors one = descent_of(gpu, &part[0], KITH_EUCLIDEAN, LONGER);
     kith_neighbors two = descent_of(gpu, &part[1], KITH_EUCLIDEAN, K);
-    kith_neighbors out[] = {test_answer_make(ROWS, K), test_answer_make(ROWS, K)};
+    kith_neighbors out[] = {test_answer_make(all, K), test_answer_make(all, K)};
     kith_descent_params params = kith_descent_params_default();
     params.k = K;
     for (int i = 0; i < 2; i++) {
-        test_works(gpu, kith_graph_merge(gpu, &(kith_merge_sets){&points, FIRST, &one, &two},
+        test_works(gpu, kith_graph_merge(gpu, &(kith_merge_sets){&points, first, &one, &two},
                                          &params, &out[i], NULL));
     }
     assert_true(test_answers_equal(&out[0], &out[1]));
     kith_matrix there = test_caller_copy(&c, &points);
     kith_neighbors one_there = on_device(&c, &one);
     kith_neighbors two_there = on_device(&c, &two);
-    kith_neighbors out_there = test_caller_answer(&c, ROWS, K);
+    kith_neighbors out_there = test_caller_answer(&c, all, K);
     test_works(gpu,
-               kith_cuda_graph_merge(gpu, &(kith_merge_sets){&there, FIRST, &one_there, &two_there},
+               kith_cuda_graph_merge(gpu, &(kith_merge_sets){&there, first, &one_there, &two_there},
                                      &params, &out_there, NULL, c.handle));
     kith_neighbors got = test_caller_fetch(&c, &out_there);
     assert_true(test_answers_equal(&out[0], &got));
@@ -183,26 +188,26 @@ static void exact_stays_exact(void **state)
 {
     (void)state;
     kith_ctx *gpu = test_gpu_ctx(0, 0);
-    kith_matrix points = points_of(ROWS, 24, 30, 0);
-    for (int64_t row = 0; row < ROWS; row += 17) {
-        test_mixture_copy(&points, row, (row + ROWS / 2) % ROWS);
+    kith_matrix points = points_of(all, 24, 30, 0);
+    for (int64_t row = 0; row < all; row += 17) {
+        test_mixture_copy(&points, row, (row + all / 2) % all);
     }
-    const kith_matrix part[] = {test_part_of(&points, 0, FIRST),
-                                test_part_of(&points, FIRST, ROWS - FIRST)};
+    const kith_matrix part[] = {test_part_of(&points, 0, first),
+                                test_part_of(&points, first, all - first)};
     kith_neighbors truth = exact_of(gpu, &points, KITH_EUCLIDEAN, K);
     kith_neighbors one = exact_of(gpu, &part[0], KITH_EUCLIDEAN, K);
     kith_neighbors two = exact_of(gpu, &part[1], KITH_EUCLIDEAN, LONGER);
-    kith_neighbors out = test_answer_make(ROWS, K);
+    kith_neighbors out = test_answer_make(all, K);
     kith_search_params params = kith_search_params_default();
     params.k = K;
-    test_works(gpu, kith_graph_merge_exact(gpu, &(kith_merge_sets){&points, FIRST, &one, &two},
+    test_works(gpu, kith_graph_merge_exact(gpu, &(kith_merge_sets){&points, first, &one, &two},
                                            &params, &out));
     assert_true(test_answers_equal(&out, &truth));
-    uint8_t *removed = calloc(ROWS, 1);
-    memset(removed + FIRST, 1, 100);
-    kith_matrix rest = points_of(ROWS, 24, 30, 0);
+    uint8_t *removed = calloc((size_t)all, 1);
+    memset(removed + first, 1, 100);
+    kith_matrix rest = points_of(all, 24, 30, 0);
     int64_t left = 0;
-    for (int64_t row = 0; row < ROWS; row++) {
+    for (int64_t row = 0; row < all; row++) {
         if (removed[row] == 0) {
             memcpy((char *)(uintptr_t)rest.data + left * rest.stride_bytes,
                    (const char *)points.data + row * points.stride_bytes,
@@ -283,6 +288,8 @@ static void times(void **state)
 
 int main(void)
 {
+    all = 2 * test_fewer(all / 2);
+    first = all * 3 / 8;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(little_is_lost), cmocka_unit_test(bytes_are_the_same),
         cmocka_unit_test(exact_stays_exact), cmocka_unit_test(times)};

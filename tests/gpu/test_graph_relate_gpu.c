@@ -15,6 +15,7 @@
 #include "support/support_gpu.h"
 #include "support/support_graph_gpu.h"
 #include "support/support_mixture.h"
+#include "support/support_shapes.h"
 #include "support/support_words.h"
 
 #include <math.h>
@@ -160,7 +161,7 @@ static kith_matrix points_of(const setting *set)
 {
     const bool product = set->metric == KITH_INNER_PRODUCT;
     const test_mixture mixture = {.dtype = set->dtype,
-                                  .rows = 20000,
+                                  .rows = test_fewer(20000),
                                   .cols = 40,
                                   .inner = 8,
                                   .clusters = 100,

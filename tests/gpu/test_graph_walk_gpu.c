@@ -15,6 +15,7 @@
 #include "support/support_device.h"
 #include "support/support_gpu.h"
 #include "support/support_mixture.h"
+#include "support/support_shapes.h"
 #include "support/support_words.h"
 
 #include <math.h>
@@ -148,7 +149,7 @@ static kith_matrix data_of(kith_dtype dtype, int64_t rows, int32_t cols, int64_t
                            double spread)
 {
     const test_mixture mixture = {.dtype = dtype,
-                                  .rows = rows,
+                                  .rows = test_fewer(rows),
                                   .cols = cols,
                                   .inner = cols < 12 ? cols : 12,
                                   .clusters = clusters,
@@ -305,7 +306,8 @@ static void ends(void **state)
 static void same_bytes(void **state)
 {
     (void)state;
-    set s = set_of(data_of(KITH_F32, 40000, 32, 20, 0.4), 20000, KITH_COSINE, 16, 10);
+    set s = set_of(data_of(KITH_F32, 40000, 32, 20, 0.4), test_is_slow_build() ? 1500 : 20000,
+                   KITH_COSINE, 16, 10);
     kith_graph_search_params params = params_of(&s);
     params.seed = 3;
     params.width = 24;
@@ -318,7 +320,7 @@ static void same_bytes(void **state)
     /* Every query as it would walk alone. */
     const kith_matrix queries = s.queries;
     const kith_neighbors whole = s.out;
-    for (int64_t row = 0; row < queries.rows; row += 4999) {
+    for (int64_t row = 0; row < queries.rows; row += queries.rows / 4 - 1) {
         s.queries.data = (const char *)queries.data + row * queries.stride_bytes;
         s.queries.rows = 3 < queries.rows - row ? 3 : queries.rows - row;
         s.out = test_answer_make(s.queries.rows, kept.k);
@@ -356,7 +358,8 @@ static void wanted_recall(void **state)
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN};
     static const double wanted[] = {0.9, 0.99, 0.999};
     for (int m = 0; m < 2; m++) {
-        set s = set_of(data_of(KITH_F32, 60000, 32, 1, 1.0), 3000, metrics[m], 16, 10);
+        set s = set_of(data_of(KITH_F32, 60000, 32, 1, 1.0), test_is_slow_build() ? 1000 : 3000,
+                       metrics[m], 16, 10);
         kith_graph_search_params params = params_of(&s);
         for (int i = 0; i < 3; i++) {
             params.recall = wanted[i];
