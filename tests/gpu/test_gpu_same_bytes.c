@@ -101,7 +101,7 @@ static void sizes(void **state)
     (void)state;
     static const int64_t rows[] = {1, 2, 127, 128, 129, 255, 256, 257, 1000, 5000, 20000};
     static const int32_t cols[] = {1, 2, 3, 4, 5, 64, 96, 128, 129, 784, 2000};
-    const int64_t most_values = 16000000; /* made one by one */
+    const int64_t most_values = test_is_slow_build() ? 130000 : 16000000; /* made one by one */
     pair p = pair_make();
     int turn = 0;
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -124,7 +124,7 @@ static void every_k(void **state)
                                           KITH_MANHATTAN};
     enum { ROWS = 3000, DIMS = 24, ASKED = 70 };
     pair p = pair_make();
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < (test_is_slow_build() ? 1 : 2); d++) {
         for (int m = 0; m < 4; m++) {
             test_rows points = made(dtypes[d], ROWS, DIMS, 0, SHAPE_GAUSS, metrics[m], 40);
             test_rows queries = made(dtypes[d], ASKED, DIMS, 0, SHAPE_GAUSS, metrics[m], 41);
@@ -232,7 +232,7 @@ static void hard_data(void **state)
     static const int32_t cols[] = {3, 24, 130};
     pair p = pair_make();
     for (int shape = 0; shape < SHAPE_COUNT; shape++) {
-        for (int c = 0; c < 3; c++) {
+        for (int c = 0; c < (test_is_slow_build() ? 2 : 3); c++) {
             const kith_dtype dtype = dtypes[(shape + c) % 3]; /* float32, uint8, float64 */
             test_rows rows = made(dtype, 4003, cols[c], 0, (test_shape)shape, KITH_EUCLIDEAN,
                                   (uint64_t)shape + 90);
@@ -248,10 +248,11 @@ static void crowded_lists(void **state)
 {
     (void)state;
     pair p = pair_make();
-    test_rows tight = made(KITH_F64, 20000, 8, 0, SHAPE_TIGHT, KITH_EUCLIDEAN, 5);
+    const bool few = test_is_slow_build();
+    test_rows tight = made(KITH_F64, few ? 5000 : 20000, 8, 0, SHAPE_TIGHT, KITH_EUCLIDEAN, 5);
     compare_graphs(&p, "tight", &tight.matrix, 10);
     test_rows_free(&tight);
-    test_rows ball = made(KITH_F64, 9000, 12, 0, SHAPE_BALL, KITH_EUCLIDEAN, 6);
+    test_rows ball = made(KITH_F64, few ? 4000 : 9000, 12, 0, SHAPE_BALL, KITH_EUCLIDEAN, 6);
     compare_graphs(&p, "ball", &ball.matrix, 10);
     compare_graphs(&p, "ball", &ball.matrix, 100);
     test_rows queries = made(KITH_F64, 300, 12, 0, SHAPE_BALL, KITH_EUCLIDEAN, 7);
@@ -293,7 +294,7 @@ static void copies_and_ties(void **state)
 {
     (void)state;
     pair p = pair_make();
-    for (int d = 0; d < 3; d++) {
+    for (int d = 0; d < (test_is_slow_build() ? 1 : 3); d++) {
         compare_copies(&p, dtypes[d], 10007, 39);
         compare_copies(&p, dtypes[d], 3000, 1);
         compare_copies(&p, dtypes[d], 3000, 99);
@@ -391,7 +392,7 @@ static void many_queries(void **state)
 {
     (void)state;
     pair p = pair_make();
-    for (int plain = 0; plain < 2; plain++) {
+    for (int plain = 0; plain < (test_is_slow_build() ? 1 : 2); plain++) {
         search_many(&p, KITH_EUCLIDEAN, KITH_F32, plain != 0);
         search_many(&p, KITH_COSINE, KITH_F32, plain != 0);
         search_many(&p, KITH_INNER_PRODUCT, KITH_F32, plain != 0);
@@ -406,7 +407,7 @@ static void many_queries(void **state)
 static void again_and_again(void **state)
 {
     (void)state;
-    enum { TIMES = 12 };
+    const int times = test_is_slow_build() ? 2 : 12;
     static const test_shape shapes[] = {SHAPE_GAUSS, SHAPE_TIGHT, SHAPE_COPIES};
     kith_ctx *gpu = test_gpu_ctx(0, 0);
     int differ = 0;
@@ -418,7 +419,7 @@ static void again_and_again(void **state)
                               .k = 15};
         kith_neighbors first;
         assert_int_equal(test_job_solve(gpu, &job, &first), KITH_OK);
-        for (int i = 1; i < TIMES; i++) {
+        for (int i = 1; i < times; i++) {
             char what[320];
             kith_neighbors again;
             assert_int_equal(test_job_solve(gpu, &job, &again), KITH_OK);
@@ -430,7 +431,7 @@ static void again_and_again(void **state)
     }
     kith_ctx_free(gpu);
     assert_int_equal(differ, 0);
-    printf("%d runs of each of three graphs: the same bytes each time\n", TIMES);
+    printf("%d runs of each of three graphs: the same bytes each time\n", times);
 }
 
 /* ---- Real data ------------------------------------------------------------------------------ */
