@@ -166,7 +166,7 @@ bool test_is_sanitized_build(void)
 
 int64_t test_fewer(int64_t rows)
 {
-    const int64_t least = rows < 6000 ? rows : 6000;
+    const int64_t least = rows < 8000 ? rows : 8000;
     const int64_t few = rows / 8 > least ? rows / 8 : least;
     return test_is_slow_build() ? few : rows;
 }
