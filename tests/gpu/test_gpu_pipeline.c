@@ -64,6 +64,11 @@ static void by_both(pair *p, test_job job)
     test_compare(p->cpu, p->gpu, &job, &p->tally);
 }
 
+static int64_t many_rows(void)
+{
+    return test_is_slow_build() ? 2500 : 9000;
+}
+
 /* Graph, graph with own ids, search, search that leaves ids out, both directions, prepared. */
 static void all_calls(pair *p, const test_rows *points, const test_rows *queries, test_job job)
 {
@@ -139,8 +144,9 @@ static void methods(void **state)
     (void)state;
     pair p = pair_make(0);
     static const int64_t k[] = {1, 10, 100, 1000};
+    const int64_t rows = test_is_slow_build() ? 1100 : 3000;
     for (int d = 0; d < 2; d++) {
-        test_rows points = made(dtypes[d], 3000, 32, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 5);
+        test_rows points = made(dtypes[d], rows, 32, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 5);
         for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
             for (int method = 0; method < METHODS; method++) {
                 test_job job = {.name = "clusters",
@@ -288,7 +294,7 @@ static void divisions(void **state)
             const kith_metric metric = metrics[i % PRODUCTS_AND_ONE];
             const kith_dtype dtype = dtypes[(i / PRODUCTS_AND_ONE + i) % 2];
             test_rows points =
-                made(dtype, 9000, 20, kinds[i / PRODUCTS_AND_ONE], metric, (uint64_t)i);
+                made(dtype, many_rows(), 20, kinds[i / PRODUCTS_AND_ONE], metric, (uint64_t)i);
             test_job job = {.name = test_shape_name(kinds[i / PRODUCTS_AND_ONE]),
                             .points = &points.matrix,
                             .metric = metric,
@@ -305,7 +311,7 @@ static void samples(void **state)
     (void)state;
     static const int32_t times[] = {1, 2, 8, 64, 1024};
     pair p = pair_make(0);
-    test_rows points = made(KITH_F32, 9000, 20, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 41);
+    test_rows points = made(KITH_F32, many_rows(), 20, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 41);
     for (size_t s = 0; s < sizeof times / sizeof *times; s++) {
         for (int m = 0; m < METRICS; m++) {
             test_job job = {.name = "clusters",
