@@ -98,18 +98,17 @@ static double solve(const char *device, const setting *s, job_fn job, const kith
 
 static void compare(const setting *s, job_fn job)
 {
-    const int64_t rows = s->rows > 1000 ? test_fewer(s->rows) : s->rows;
-    kith_matrix points = points_of(s, rows, 3);
-    kith_matrix queries = points_of(s, rows / 2 + 5, 4);
-    kith_neighbors one = test_answer_make(rows, s->k);
-    kith_neighbors all = test_answer_make(rows, s->k);
+    kith_matrix points = points_of(s, s->rows, 3);
+    kith_matrix queries = points_of(s, s->rows / 2 + 5, 4);
+    kith_neighbors one = test_answer_make(s->rows, s->k);
+    kith_neighbors all = test_answer_make(s->rows, s->k);
     printf("  %s\n", s->name);
     (void)solve("cuda:0", s, job, &points, &queries, &one);
     (void)solve("cuda:all", s, job, &points, &queries, &all);
     assert_true(test_answers_equal(&one, &all));
     if (gpus > 2) {
         test_answer_free(&all);
-        all = test_answer_make(rows, s->k);
+        all = test_answer_make(s->rows, s->k);
         (void)solve("cuda:2,0", s, job, &points, &queries, &all);
         assert_true(test_answers_equal(&one, &all));
     }
