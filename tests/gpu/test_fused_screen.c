@@ -326,7 +326,7 @@ static plan make_plan(const scene *s, bool graph)
     const uint32_t blocks = (uint32_t)(s->rows.device.padded / BLOCK);
     const uint32_t tiles = (uint32_t)(s->cols.device.padded / TILE);
     plan p = {test_host_block((uint64_t)blocks * tiles, sizeof *p.tiles),
-              test_host_block((uint64_t)blocks * tiles, sizeof *p.units), 0, tiles};
+              test_host_block((uint64_t)blocks * tiles + 1, sizeof *p.units), 0, tiles};
     for (uint32_t block = 0; block < blocks; block++) {
         uint32_t *own = p.tiles + (size_t)block * tiles;
         uint32_t count = 0;
