@@ -431,12 +431,8 @@ kith_status kin_fused_answers_take(kin_fused_answers *a, const kin_fused_work *w
     if (delivers) {
         status = kin_fused_work_lost(work, &lost, &count);
     }
-    if (work->share.parts > 0) { /* one of a team also answers alone, as a descent's controls do */
-        status = kin_gpu_meet(a->on.gpu, status);
-    }
-    if (status != KITH_OK) {
-        goto done;
-    }
+    /* One of a team also answers alone, as where a descent solves its control rows. */
+    KIN_TRY_GOTO(status, work->share.parts > 0 ? kin_gpu_meet(a->on.gpu, status) : status, done);
     const answering g = {a, work, rows, cols, count > 0 ? lost : NULL};
     KIN_TRY_GOTO(status, take_complete(&g), done);
     if (delivers && count > 0) {
