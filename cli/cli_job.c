@@ -139,8 +139,9 @@ kith_search_params cli_job_params(const cli_job *job)
     kith_search_params params = kith_search_params_default();
     params.metric = cli_job_metric(job);
     params.k = job->args->k;
-    params.radius = job->args->radius;
-    params.flags = cli_given(job->args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    params.radius = cli_cuts_lists(job->args) ? job->args->radius : 0.0;
+    params.flags = (cli_given(job->args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0) |
+                   (cli_cuts_lists(job->args) ? (uint32_t)KITH_WITHIN_RADIUS : 0);
     params.pipeline = job->args->pipeline;
     params.select = job->args->select;
     params.sample = job->args->heap_sample;

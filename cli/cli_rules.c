@@ -239,8 +239,6 @@ static bool check_radius(const cli_args *args, cli_error *error)
     const mistake list[] = {
         {given && args->radius < 0 && args->metric != KITH_INNER_PRODUCT, CLI_OPT_RADIUS,
          "is negative, no distance is (give a number from 0)"},
-        {cli_cuts_lists(args) && args->radius == 0, CLI_OPT_RADIUS,
-         "is 0, which is no limit of the k nearest (leave it or -k out)"},
     };
     return (!cli_is_radius_search(args) ||
             check_beside(args, error, of_k, "--radius", "", "leave one out, or give -k too")) &&

@@ -294,7 +294,8 @@ typedef struct kith_neighbors {
 /* ---- 5. Exact search and graphs ------------------------------------------------------------- */
 
 enum {
-    KITH_INCLUDE_SELF = 1u << 0 /* graph: a point competes for its own list like any other */
+    KITH_INCLUDE_SELF = 1u << 0, /* graph: a point competes for its own list like any other */
+    KITH_WITHIN_RADIUS = 1u << 3 /* the k nearest within params.radius; without it that must be 0 */
 };
 
 /* How neighbours are found. FUSED: distances are compared where they are computed, not written.
@@ -343,10 +344,10 @@ typedef struct kith_search_params {
     int32_t tree_height; /* of the tree that this call makes: 2^height leaves, of at least 16 rows
                             each, so at most log2(rows / 16), and 28; lower where rows are equal.
                             0 = the one that is fastest for so many columns */
-    double radius; /* the k nearest within it: a distance is at most this (inner_product: at least);
-                      0 = no limit. Where fewer than k are, the row's last slots are empty: ids
-                      KITH_ID_NONE, distances infinity (inner_product: its negative). By the tree a
-                      small radius saves time. KITH_E_UNSUPPORTED for what lies on a GPU */
+    double radius; /* with KITH_WITHIN_RADIUS: a distance is at most this (inner_product: at least).
+                      Where fewer than k are, the row's last slots are empty: ids KITH_ID_NONE,
+                      distances infinity (inner_product: its negative). By the tree a small radius
+                      saves time. KITH_E_UNSUPPORTED for what lies on a GPU */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)

@@ -23,7 +23,7 @@ from ._options import path as encoded
 from ._progress import Progress
 from ._radius import RadiusJob, Ranges
 from ._results import Array, Fingerprint, Neighbors, Table, claim
-from ._search import check_shapes, fingerprint, like, limit, search_params
+from ._search import check_shapes, fingerprint, like, search_params
 from ._typing import Bytes, Pair, Points, Whole
 
 _Self = TypeVar("_Self", bound="Corpus")
@@ -229,7 +229,7 @@ class Corpus:
             double = asked.is_double or points.dtype == s.F64
             table = Table(asked.rows, k, points.rows, double, out, radius is not None)
             distance = _metrics.Distance(number, s.DistanceFn(), [])
-            params = search_params(distance, k, radius=limit(radius, distance))
+            params = search_params(distance, k, radius=radius)
             keep = excluded(exclude, asked.rows, params)
             if asked.rows == 0:
                 check_shapes(points, asked, k, "the corpus")

@@ -165,7 +165,7 @@ def search(
     distance = resolve(metric, p, queries.array.dtype)
     check_types(distance, corpus, queries)
     table = table_for(corpus, queries, k, out, radius)
-    params = search_params(distance, k, method=method, radius=limit(radius, distance), tuned=tuned)
+    params = search_params(distance, k, method=method, radius=radius, tuned=tuned)
     keep = _options.excluded(exclude, queries.rows, params)
     if queries.rows == 0:
         check_shapes(corpus.struct, queries, k, "corpus")
@@ -322,7 +322,7 @@ def knn_graph(
         )
     else:
         params = search_params(
-            distance, k, flags=flags, method=method, radius=limit(radius, distance), tuned=exact
+            distance, k, flags=flags, method=method, radius=radius, tuned=exact
         )
         function = lib.kith_graph_exact
         call(distance, wanted, progress, function, points.struct, params, table.struct)
@@ -362,7 +362,7 @@ def search_params(
     *,
     flags: int = 0,
     method: int = s.METHOD_AUTO,
-    radius: float = 0.0,
+    radius: float | None = None,
     tuned: Mapping[str, Any] = {},
 ) -> s.SearchParams:
     """kith_search_params of a metric."""
@@ -371,20 +371,12 @@ def search_params(
         params.custom = distance.function
     if method != s.METHOD_AUTO:
         params.method = method
-    if radius != 0.0:
-        params.radius = radius
+    if radius is not None:
+        params.radius = _options.number(radius, "radius")
+        params.flags = flags | s.WITHIN_RADIUS
     for field, value in tuned.items():
         s.put(params, field, value)
     return params
-
-
-def limit(radius: float | None, distance: Distance) -> float:
-    """The radius as kith_search_params has it, where 0 is "no limit": next to 0 instead."""
-    if radius is None:
-        return 0.0
-    return _options.number(radius, "radius") or (
-        -5e-324 if distance.number == s.INNER_PRODUCT else 5e-324
-    )
 
 
 def check_shapes(points: s.Matrix, asked: HostMatrix, k: int, name: str) -> None:

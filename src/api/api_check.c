@@ -121,6 +121,17 @@ kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius)
     return KITH_OK;
 }
 
+kith_status kin_check_limit(kith_ctx *ctx, kith_metric metric, const kith_search_params *params)
+{
+    const bool limited = (params->flags & KITH_WITHIN_RADIUS) != 0;
+    if (!limited && params->radius != 0.0) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("radius"),
+                           "is %g without KITH_WITHIN_RADIUS in flags (set both or none)",
+                           params->radius);
+    }
+    return limited ? kin_check_radius(ctx, metric, params->radius) : KITH_OK;
+}
+
 kith_status kin_check_method(kith_ctx *ctx, int method)
 {
     if (method == KITH_METHOD_DESCENT) {
@@ -230,7 +241,8 @@ kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *par
 {
     *known = kith_search_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), params, known));
-    const uint32_t flags = KITH_INCLUDE_SELF | KITH_NO_SYMMETRY | KITH_NO_SKIP;
+    const uint32_t flags =
+        KITH_INCLUDE_SELF | KITH_WITHIN_RADIUS | KITH_NO_SYMMETRY | KITH_NO_SKIP;
     KIN_TRY(kin_check_flags(ctx, known->flags, flags, "a search"));
     return check_pipeline(ctx, known);
 }

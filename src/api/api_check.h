@@ -31,6 +31,8 @@ kith_status kin_check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t 
 bool kin_radius_may_be_negative(kith_metric metric);
 /* A radius is a number, and one that the metric can have. */
 kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius);
+/* The radius of the k nearest: one that the metric can have, or none. */
+kith_status kin_check_limit(kith_ctx *ctx, kith_metric metric, const kith_search_params *params);
 /* A number that a caller gave for a kith_method. */
 kith_status kin_check_method(kith_ctx *ctx, int method);
 /* Bits of flags that are not in `known`, those of `of`, are an error. */

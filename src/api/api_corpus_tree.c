@@ -45,7 +45,7 @@ static kith_status plan(kith_ctx *ctx, const kith_corpus *corpus, const kith_mat
                                                &job.queries, &job.request, ctx->threads);
     const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)shape.rows, (uint64_t)shape.k),
                                          sizeof(uint32_t) + sizeof(float));
-    const uint64_t limit = kin_limit_bytes(params.radius, shape.rows, shape.k);
+    const uint64_t limit = kin_limit_bytes(&job.request, shape.rows);
     kith_plan own = {.threads = ctx->threads,
                      .prepared_bytes = need.prepared_bytes,
                      .state_bytes = kin_size_add(need.state_bytes, limit),

@@ -27,7 +27,7 @@ kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY(kin_check_output(ctx, params.k, job->points.rows - (self ? 0 : 1),
                              self ? OF_SEARCH : OF_GRAPH, out, job->points.rows));
     KIN_TRY(kin_method_check_height(ctx, params.tree_height, job->points.rows));
-    KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
+    KIN_TRY(kin_check_limit(ctx, distance.metric, &params));
     job->request = kin_engine_request(&params, &distance);
     return KITH_OK;
 }
@@ -62,7 +62,7 @@ kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *queries,
     KIN_TRY(kin_check_output(ctx, params->k, corpus->rows - (excludes ? 1 : 0),
                              excludes ? OF_EXCLUDE : OF_SEARCH, out, job->queries.rows));
     KIN_TRY(kin_method_check_height(ctx, params->tree_height, corpus->rows));
-    KIN_TRY(kin_check_radius(ctx, distance.metric, params->radius));
+    KIN_TRY(kin_check_limit(ctx, distance.metric, params));
     job->request = kin_engine_request(params, &distance);
     job->request.distance.isa = ctx->isa;
     return KITH_OK;
@@ -117,7 +117,7 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("exclude"),
                            "has no meaning in both directions at once (leave it out)");
     }
-    KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
+    KIN_TRY(kin_check_limit(ctx, distance.metric, &params));
     job.request = kin_engine_request(&params, &distance);
     KIN_TRY(kin_method_refuse_tree(ctx, &job.request, "both directions at once have none"));
     return kin_engine_both(ctx, &job, ab, ba);

@@ -179,11 +179,10 @@ static kith_status check_exact(kith_ctx *ctx, const kith_merge_sets *sets,
         kin_check_output(ctx, params->k, m->sets.points.rows - (self ? 0 : 1),
                          self ? "the points have no more rows" : "a point's own id does not count",
                          out, m->sets.points.rows));
-    if (params->radius != 0.0 || params->exclude != NULL) {
+    if ((params->flags & KITH_WITHIN_RADIUS) != 0 || params->exclude != NULL) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT,
                            kin_at(params->exclude != NULL ? "exclude" : "radius"),
-                           "is %s, and a merge has none (leave it out)",
-                           params->exclude != NULL ? "set" : "not 0");
+                           "is set, and a merge has none (leave it out)");
     }
     const int64_t fewer = kin_min_i64(m->sets.first_rows, m->sets.points.rows - m->sets.first_rows);
     if (fewer > 0) { /* each set has a tree of its own */

@@ -192,7 +192,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     }
     KIN_TRY(check_k(ctx, &params, queries == NULL, matrix.rows));
     KIN_TRY(kin_method_check_height(ctx, params.tree_height, matrix.rows));
-    KIN_TRY(kin_check_radius(ctx, distance.metric, params.radius));
+    KIN_TRY(kin_check_limit(ctx, distance.metric, &params));
     const kin_request request = kin_engine_request(&params, &distance);
     const int64_t rows = queries != NULL ? asked.rows : matrix.rows;
     const kith_matrix *other = queries != NULL ? &asked : NULL;
@@ -215,7 +215,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     if (own.gpu_bytes == 0) {
         KIN_TRY(plan_cpu(&p, &own, &by_tree));
     }
-    const uint64_t limit = kin_limit_bytes(params.radius, rows, params.k);
+    const uint64_t limit = kin_limit_bytes(&request, rows);
     own.state_bytes = kin_size_add(own.state_bytes, limit);
     own.peak_bytes = kin_size_add(own.peak_bytes, limit);
     (void)snprintf(own.method, sizeof own.method, "%s", by_tree ? "tree" : method_name(&request));

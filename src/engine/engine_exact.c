@@ -60,9 +60,12 @@ static kith_status cut_rows(void *arg, int64_t task, int32_t thread)
 kith_status kin_limit_begin(kith_ctx *ctx, const kin_request *request, const kith_neighbors *out,
                             kin_limit *limit)
 {
-    *limit = (kin_limit){
-        .ctx = ctx, .metric = request->distance.metric, .radius = request->radius, .out = *out};
-    if (limit->radius == 0.0) {
+    *limit = (kin_limit){.ctx = ctx,
+                         .metric = request->distance.metric,
+                         .limited = request->limited,
+                         .radius = request->radius,
+                         .out = *out};
+    if (!limit->limited) {
         return KITH_OK;
     }
     if (out->distances64 == NULL) {
@@ -77,7 +80,7 @@ kith_status kin_limit_begin(kith_ctx *ctx, const kin_request *request, const kit
 
 kith_status kin_limit_end(kin_limit *limit, kith_status status)
 {
-    if (limit->radius != 0.0 && status == KITH_OK) {
+    if (limit->limited && status == KITH_OK) {
         status = kin_parallel(limit->ctx, "rescore", kin_ceil_div(limit->out.rows, ROWS_A_TASK),
                               cut_rows, limit);
     }
@@ -88,15 +91,15 @@ kith_status kin_limit_end(kin_limit *limit, kith_status status)
 
 kith_status kin_limit_refuse(kith_ctx *ctx, const kin_request *request, const char *why)
 {
-    return request->radius == 0.0 ? KITH_OK
-                                  : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("radius"),
-                                                "is %g, and %s", request->radius, why);
+    return !request->limited ? KITH_OK
+                             : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("radius"),
+                                           "is %g, and %s", request->radius, why);
 }
 
-uint64_t kin_limit_bytes(double radius, int64_t rows, int64_t k)
+uint64_t kin_limit_bytes(const kin_request *request, int64_t rows)
 {
-    return radius == 0.0 ? 0
-                         : kin_size_mul(kin_size_mul((uint64_t)rows, (uint64_t)k), sizeof(double));
+    const uint64_t entries = kin_size_mul((uint64_t)rows, (uint64_t)request->k);
+    return request->limited ? kin_size_mul(entries, sizeof(double)) : 0;
 }
 
 /* ---- Graph ---------------------------------------------------------------------------------- */

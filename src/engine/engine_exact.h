@@ -26,7 +26,8 @@ kith_status kin_engine_prepare(kith_ctx *ctx, const kin_knn_job *job, const char
 typedef struct kin_limit {
     kith_ctx *ctx;
     kith_metric metric;
-    double radius;      /* 0: none, and nothing is done */
+    bool limited; /* else nothing is done */
+    double radius;
     kith_neighbors out; /* what an engine writes: the caller's table, and float64 distances */
     double *own;        /* those, where the caller has none */
 } kin_limit;
@@ -39,6 +40,6 @@ kith_status kin_limit_end(kin_limit *limit, kith_status status);
 /* KITH_E_UNSUPPORTED where there is a radius and `why` it cannot be. */
 kith_status kin_limit_refuse(kith_ctx *ctx, const kin_request *request, const char *why);
 /* Most that kin_limit_begin takes. */
-uint64_t kin_limit_bytes(double radius, int64_t rows, int64_t k);
+uint64_t kin_limit_bytes(const kin_request *request, int64_t rows);
 
 #endif

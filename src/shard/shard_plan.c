@@ -82,7 +82,7 @@ static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
     KIN_TRY(kin_check_search_params(job->ctx, job->params.exact, &job->exact));
     const kith_neighbors out = {.rows = points != NULL ? points->rows : 0, .k = job->exact.k};
     KIN_TRY(kin_api_check_graph(job->ctx, points, &job->exact, &out, &graph));
-    if (job->exact.radius != 0.0 || job->exact.exclude != NULL ||
+    if ((job->exact.flags & KITH_WITHIN_RADIUS) != 0 || job->exact.exclude != NULL ||
         job->exact.pipeline != KITH_PIPELINE_FUSED || job->exact.tree_height != 0) {
         return kin_fail_at(job->ctx, KITH_E_ARGUMENT, kin_at("exact"),
                            "has a radius, exclude, pipeline or tree_height, and graphs from shards "

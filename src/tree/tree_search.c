@@ -70,14 +70,14 @@ static int64_t packets_of(const searching *s)
 static float first_reach(const searching *s, int64_t query, float lost)
 {
     const kin_tree *tree = s->tree;
-    const double radius = s->request->radius;
-    const kin_within within = s->request->within[0];
-    if (radius == 0.0 && within.keys == NULL) {
+    const kin_request *request = s->request;
+    const kin_within within = request->within[0];
+    if (!request->limited && within.keys == NULL) {
         return INFINITY;
     }
     double key = INFINITY;
-    if (radius != 0.0) {
-        key = kin_radius_key(s->request->distance.metric, radius);
+    if (request->limited) {
+        key = kin_radius_key(request->distance.metric, request->radius);
     }
     if (within.keys != NULL) {
         key = fmin(key, within.keys[query * within.step]);
@@ -424,7 +424,7 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
                    .request = request,
                    .target = {.groups = &prepared.groups,
                               .leaves_self_out = leaves_out,
-                              .may_be_short = request->radius != 0.0,
+                              .may_be_short = request->limited,
                               .out = out},
                    .asked = &prepared.rows,
                    .wanted = kin_min_i64(wanted, tree.points),
@@ -493,7 +493,7 @@ kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin
     s.target = (kin_answer_target){.groups = &asked.groups,
                                    .exclude = request->exclude,
                                    .may_be_short =
-                                       request->radius != 0.0 || request->within[0].keys != NULL,
+                                       request->limited || request->within[0].keys != NULL,
                                    .out = out};
     KIN_TRY_GOTO(status, make_workers(&s), done);
     KIN_TRY_GOTO(status, search_stripes(&s, &sorted, &asked.rows, declined), done);

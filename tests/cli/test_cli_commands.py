@@ -182,6 +182,10 @@ class Graph(CliCase):
                    for row, gap in zip(wide, gaps)]
             self.assertEqual(arrays["ids"], (sum(ids, []), (50, 6)))
             self.assertEqual(arrays["distances"], (sum(far, []), (50, 6)))
+        self.works("graph", "points.u8bin", "-k", "6", "--radius", "0", "-o", "equal.npz")
+        equal = [[j for key, j in row if key == 0] for row in truth]
+        self.assertEqual(read_npz(self.folder / "equal.npz")["ids"][0],
+                         sum((row + [-1] * (6 - len(row)) for row in equal), []))
         self.works("graph", "points.u8bin", "-k", "6", "--radius", "90", "--format", "csr", "-o",
                    "near.npz")
         arrays = read_npz(self.folder / "near.npz")

@@ -27,6 +27,7 @@ static kith_search_params draw_params(soak *s, int64_t most)
     if (soak_below(s, 8) == 0) {
         p.tree_height = (int32_t)soak_spoil(s, (int64_t)soak_below(s, 4));
         p.sample = (int32_t)soak_spoil(s, 0);
+        p.flags |= KITH_WITHIN_RADIUS;
         p.radius = soak_below(s, 4) == 0 ? NAN : (double)soak_between(s, -2, 60);
     }
     if (soak_below(s, 8) == 0) {

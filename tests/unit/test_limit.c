@@ -130,18 +130,19 @@ static void limits(data *d, call which, kith_search_params params)
 {
     kith_neighbors whole = test_answer_make(rows_of(which), params.k);
     kith_neighbors limited = test_answer_make(rows_of(which), params.k);
-    params.radius = 0.0;
     solve(d, which, params, &whole);
+    params.flags |= KITH_WITHIN_RADIUS;
     const double at = whole.distances64[(whole.rows / 2) * whole.k + whole.k / 2];
-    const double radii[] = {at, nextafter(at, INFINITY), nextafter(at, -INFINITY), 0.4 * at, 1e300};
-    for (int i = 0; i < 5; i++) {
+    const double radii[] = {at,       nextafter(at, INFINITY), nextafter(at, -INFINITY),
+                            0.4 * at, 1e300,                   0.0};
+    for (int i = 0; i < 6; i++) {
         kith_neighbors part = limited;
         part.ids = i == 3 ? NULL : part.ids;
         part.distances = i == 2 ? NULL : part.distances;
         part.distances64 = i == 1 || i == 2 || i == 3 ? NULL : part.distances64;
         params.radius = radii[i];
         const bool allowed =
-            radii[i] > 0.0 ||
+            radii[i] >= 0.0 ||
             (radii[i] < 0.0 && (params.metric == KITH_INNER_PRODUCT || params.metric == KITH_KL));
         if (allowed) {
             solve(d, which, params, &part);
@@ -245,6 +246,7 @@ static void tree_prunes(void **state)
     for (int i = 0; i < 2; i++) {
         kith_report report = {.struct_size = sizeof report};
         params.radius = i == 0 ? 0.0 : 0.05;
+        params.flags = i == 0 ? 0 : (uint32_t)KITH_WITHIN_RADIUS;
         assert_int_equal(kith_graph_exact(ctx, &points.matrix, &params, &out), KITH_OK);
         assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
         pairs[i] = 1.0 - report.skipped_share;
@@ -272,6 +274,10 @@ static void refusals(void **state)
                      KITH_OK);
     params.radius = 1.0;
     assert_int_equal(kith_plan_exact(ctx, &d.points.matrix, &d.queries.matrix, &params, &limited),
+                     KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(ctx), "without KITH_WITHIN_RADIUS"));
+    params.flags = KITH_WITHIN_RADIUS;
+    assert_int_equal(kith_plan_exact(ctx, &d.points.matrix, &d.queries.matrix, &params, &limited),
                      KITH_OK);
     assert_int_equal(limited.peak_bytes - plain.peak_bytes, QUERIES * K * sizeof(double));
     const double wrong[] = {-1.0, (double)NAN};
@@ -283,7 +289,7 @@ static void refusals(void **state)
         assert_int_equal(kith_plan_exact(ctx, &d.points.matrix, &d.queries.matrix, &params, &plain),
                          KITH_E_ARGUMENT);
     }
-    printf("radii below 0 and NaN are refused; a plan counts the distances that are compared\n");
+    printf("radii below 0, NaN and without the flag are refused; a plan counts the distances that are compared\n");
     test_answer_free(&out);
     data_free(&d);
     kith_ctx_free(ctx);
@@ -303,6 +309,7 @@ static void failing_allocations(void **state)
     kith_search_params params = kith_search_params_default();
     params.k = K;
     params.radius = 0.5;
+    params.flags = KITH_WITHIN_RADIUS;
     long fails_at = 0;
     for (kith_status status = KITH_E_MEMORY; status == KITH_E_MEMORY;) {
         test_faulty f = {.fails_at = 0};

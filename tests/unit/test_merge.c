@@ -419,9 +419,9 @@ static void mistakes_are_named(void **state)
         KITH_E_ARGUMENT, "graph2 is NULL");
     test_fails(ctx, kith_graph_merge_exact(ctx, NULL, &params, &out), KITH_E_ARGUMENT,
                "sets is NULL");
-    params.radius = 1.0;
+    params.flags = KITH_WITHIN_RADIUS;
     test_fails(ctx, kith_graph_merge_exact(ctx, &sets, &params, &out), KITH_E_ARGUMENT, "radius");
-    params.radius = 0.0;
+    params.flags = 0;
     two.k = K / 2;
     test_fails(ctx, kith_graph_merge_exact(ctx, &sets, &params, &out), KITH_E_ARGUMENT,
                "graph2 has lists of 5 and k is 10");
