@@ -59,7 +59,7 @@ static kith_status search(cli_chunks *c, const kith_matrix *queries, const kith_
     kith_search_params params = cli_job_params(job);
     const kith_corpus *corpus = job->prepared != NULL ? job->prepared : c->corpus;
     if (c->by != CLI_CHUNKS_PREPARED) {
-        return kith_knn_exact(job->session.ctx, job->corpus.matrix, queries, &params, table);
+        return kith_search(job->session.ctx, job->corpus.matrix, queries, &params, table, NULL);
     }
     params.method = KITH_METHOD_AUTO; /* the corpus has its way, and its height */
     params.tree_height = 0;

@@ -249,7 +249,7 @@ static int build(merging *m)
     params.recall_at = params.recall_at > has ? has : params.recall_at;
     status = kith_plan_descent(ctx, points, &params, NULL, &estimate);
     if (status == KITH_OK && (m->across || estimate.pays == 0)) {
-        status = kith_graph_exact(ctx, points, &exact, &m->lists[1]);
+        status = kith_graph(ctx, points, &exact, &m->lists[1], NULL);
     } else if (status == KITH_OK) {
         status = kith_graph_descent(ctx, points, &params, &m->lists[1], &report);
         m->built_known.exact = report.exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;

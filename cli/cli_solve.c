@@ -31,7 +31,7 @@ static int solve_allocated(cli_job *job)
     }
     const kith_search_params params = cli_job_params(job);
     return cli_job_check(
-        job, kith_graph_exact(job->session.ctx, job->corpus.matrix, &params, &job->forward));
+        job, kith_graph(job->session.ctx, job->corpus.matrix, &params, &job->forward, NULL));
 }
 
 static int solve_graph(cli_job *job)
@@ -103,8 +103,8 @@ static int solve_search(cli_job *job)
     return cli_job_check(job, job->prepared != NULL
                                   ? kith_corpus_search(job->session.ctx, job->prepared,
                                                        job->queries.matrix, &params, &job->forward)
-                                  : kith_knn_exact(job->session.ctx, job->corpus.matrix,
-                                                   job->queries.matrix, &params, &job->forward));
+                                  : kith_search(job->session.ctx, job->corpus.matrix,
+                                                job->queries.matrix, &params, &job->forward, NULL));
 }
 
 static int plan_both(cli_job *job)

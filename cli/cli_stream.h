@@ -22,7 +22,7 @@ int cli_stream_run(cli_job *job);
  * the job has a prepared form. */
 
 typedef enum cli_chunks_solver {
-    CLI_CHUNKS_EACH = 0, /* kith_knn_exact, which prepares the corpus for each chunk */
+    CLI_CHUNKS_EACH = 0, /* kith_search, which prepares the corpus for each chunk */
     CLI_CHUNKS_PREPARED, /* the corpus, once it is there, as job->prepared or as made here */
     CLI_CHUNKS_PROBE     /* EACH for the first chunk, which shows whether the tree pays; then
                             PREPARED */

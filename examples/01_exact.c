@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     table.distances = malloc((size_t)(table.rows * K) * sizeof *table.distances);
     params.k = K;
     if (table.ids == NULL || table.distances == NULL ||
-        kith_graph_exact(ctx, points, &params, &table) != KITH_OK) {
+        kith_graph(ctx, points, &params, &table, NULL) != KITH_OK) {
         goto done;
     }
 

@@ -359,7 +359,7 @@ static const char *check_rows(bench *b, const job *j)
     kith_search_params params = kith_search_params_default();
     params.k = j->work->k;
     params.exclude = graph ? own : NULL;
-    must(b->cpu, kith_knn_exact(b->cpu, &j->points, &asked, &params, &wanted), "checking:");
+    must(b->cpu, kith_search(b->cpu, &j->points, &asked, &params, &wanted, NULL), "checking:");
     int64_t wrong = 0;
     for (int64_t i = 0; i < count; i++) {
         const size_t at = own[i] * k;

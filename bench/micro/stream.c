@@ -139,8 +139,8 @@ static result run_once(kith_ctx *ctx, const job *j, const kith_neighbors *out)
     params.k = K;
     const int64_t start = kin_clock_ns();
     const kith_status status = j->graph
-                                   ? kith_graph_exact(ctx, &j->corpus, &params, out)
-                                   : kith_knn_exact(ctx, &j->corpus, &j->queries, &params, out);
+                                   ? kith_graph(ctx, &j->corpus, &params, out, NULL)
+                                   : kith_search(ctx, &j->corpus, &j->queries, &params, out, NULL);
     const double seconds = kin_clock_since(start);
     if (status != KITH_OK) {
         stop("failed:", kith_ctx_detail(ctx));

@@ -28,7 +28,7 @@ import types
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SEARCHES = "kith_knn_exact", "kith_graph_exact"
+SEARCHES = "kith_search", "kith_graph"
 
 
 def parse_options():
@@ -83,8 +83,8 @@ def work_of(options):
                 yield (
                     f"knn_graph, {shape}",
                     lambda x=x: kith.knn_graph(x, k, n_jobs=threads),
-                    lib.kith_graph_exact,
-                    (points.struct, params, table.struct),
+                    lib.kith_graph,
+                    (points.struct, params, table.struct, None),
                     table,
                 )
                 continue
@@ -93,8 +93,8 @@ def work_of(options):
             yield (
                 f"knn, {len(queries)} queries in {shape}",
                 lambda x=x, q=queries: kith.knn(x, q, k, n_jobs=threads),
-                lib.kith_knn_exact,
-                (points.struct, asked.struct, params, table.struct),
+                lib.kith_search,
+                (points.struct, asked.struct, params, table.struct, None),
                 (table, asked),
             )
 

@@ -152,8 +152,8 @@ class Kith:
         params = SearchParams(struct_size=ctypes.sizeof(SearchParams), metric=EUCLIDEAN, k=self.k,
                               exclude=own.ctypes.data)
         queries = numpy.ascontiguousarray(points[rows])
-        self.must(self.lib.kith_knn_exact(self.ctx, ctypes.byref(matrix(points)), ctypes.byref(matrix(queries)),
-                                          ctypes.byref(params), ctypes.byref(found.out)))
+        self.must(self.lib.kith_search(self.ctx, ctypes.byref(matrix(points)), ctypes.byref(matrix(queries)),
+                                          ctypes.byref(params), ctypes.byref(found.out), None))
         return found.distances[:, -1].copy()
 
 

@@ -102,13 +102,13 @@ def call_of(team, work, points, k, answer, options):
     search = SearchParams(struct_size=ctypes.sizeof(SearchParams), metric=EUCLIDEAN, k=k)
     of_points = matrix(points)
     if work == "exact":
-        return lambda: team.must(team.lib.kith_graph_exact(
-            team.ctx, ctypes.byref(of_points), ctypes.byref(search), ctypes.byref(answer.out)))
+        return lambda: team.must(team.lib.kith_graph(
+            team.ctx, ctypes.byref(of_points), ctypes.byref(search), ctypes.byref(answer.out), None))
     if work == "search":
         queries = matrix(points[:len(answer.ids)])
-        return lambda: team.must(team.lib.kith_knn_exact(
+        return lambda: team.must(team.lib.kith_search(
             team.ctx, ctypes.byref(of_points), ctypes.byref(queries), ctypes.byref(search),
-            ctypes.byref(answer.out)))
+            ctypes.byref(answer.out), None))
     setting = {"recall": options.recall} if options.recall > 0 else {}
     params = descent_gpu.params_of(descent_gpu.Work("team", len(points), points.shape[1]), k, setting,
                                    0 if options.recall > 0 else -1)

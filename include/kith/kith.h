@@ -291,7 +291,49 @@ typedef struct kith_neighbors {
     const kith_result_meta *meta;
 } kith_neighbors;
 
-/* ---- 5. Exact search and graphs ------------------------------------------------------------- */
+typedef struct kith_recall {
+    double recall;    /* share of the first K whose distance is at most the true K-th */
+    double low;       /* 95 % interval over rows (Wilson's, with the variance that rows have; */
+    double high;      /*   also of a recall of 1); equal to recall if all rows were compared */
+    double equal_ids; /* share of the first K true ids that were found */
+    double distance_ratio; /* mean of found K-th / true K-th distance, where the latter is not 0 */
+    int64_t rows;          /* rows compared */
+    int64_t at;            /* K */
+} kith_recall;
+
+/* What a call did. */
+typedef struct kith_report {
+    uint32_t struct_size; /* set by the caller to sizeof(kith_report) */
+    kith_exactness exact; /* of what was found. Of a graph that was made of others: certified where
+                             they are (kith_neighbors.meta), unknown where one is */
+    double seconds_total;
+    double seconds_check;   /* reading every value once: NaN, infinity, range */
+    double seconds_prepare; /* mean, order, equal rows, rounded copies */
+    double seconds_screen;
+    double seconds_rescore; /* canonical distances and final order */
+    double rerun_share;     /* share of rows whose bound did not close in the first pass */
+    double skipped_share;   /* share of pairs in tiles that were skipped by their bounds */
+    double candidates;      /* canonical distances a row */
+    int64_t distinct_rows;  /* distinct rows of the corpus */
+    uint64_t peak_bytes;    /* most memory that kith held at once in this call */
+    char isa[16];
+    char screen[16];         /* "s8", "s16", "f16", "bf16", "f32", "direct": the first pass; or
+                                "matrix", "hybrid", "tree" */
+    char backend[16];        /* "cpu", "cuda:0": where it was computed */
+    char gpu[64];            /* "NVIDIA H200"; "" on the processor */
+    uint64_t gpu_peak_bytes; /* most device memory that this call held at once */
+    double seconds_select;   /* selection of the pipelines matrix and hybrid, where it was waited
+                                for; the screen's seconds are without it */
+    int64_t select_cpu_rows; /* hybrid: rows whose k the processor selected, and the GPU; each */
+    int64_t select_gpu_rows; /*   counts once for every chunk of the corpus */
+    kith_recall recall;      /* of what is approximate, by a sample; rows 0: it was not estimated */
+    int32_t reached;         /* 1: it is the recall that was wanted, or the answer is certified */
+    int32_t reserved;
+    double estimated_exact;   /* seconds by which kith_graph chose between the two; 0: it had no */
+    double estimated_descent; /*   choice */
+} kith_report;
+
+/* ---- 5. Search and graphs ------------------------------------------------------------------- */
 
 enum {
     KITH_INCLUDE_SELF = 1u << 0, /* graph: a point competes for its own list like any other */
@@ -303,17 +345,16 @@ enum {
 typedef int32_t kith_pipeline;
 enum { KITH_PIPELINE_FUSED = 0 };
 
-/* By which engine, of kith_knn_exact, kith_graph_exact, kith_radius and kith_plan_exact. All are
- * exact, and the answers are the same bytes. The tree is for euclidean, sqeuclidean, manhattan and
- * chebyshev: far faster in few dimensions (up to some 10), and slower in many. A GPU has it for up
- * to 64 columns and k = 2048 (beyond, KITH_E_UNSUPPORTED where a GPU was named), not for a radius.
- * KITH_METHOD_DESCENT is none of these: its graphs are approximate, and kith_graph_descent (chapter
- * 13) makes them; calls that are exact refuse it with KITH_E_ARGUMENT. */
+/* By which engine. Those that are exact give the same bytes. The tree is for euclidean,
+ * sqeuclidean, manhattan and chebyshev: far faster in few dimensions (up to some 10), and slower in
+ * many. A GPU has it for up to 64 columns and k = 2048 (beyond, KITH_E_UNSUPPORTED where a GPU was
+ * named), not for a radius. KITH_METHOD_DESCENT is kith_graph's alone; the others, which are exact,
+ * refuse it with KITH_E_ARGUMENT. */
 typedef enum kith_method {
-    KITH_METHOD_AUTO = 0,  /* the one that will be faster */
-    KITH_METHOD_EXACT = 1, /* all pairs, screened */
-    KITH_METHOD_TREE = 2,  /* a buffer k-d tree */
-    KITH_METHOD_DESCENT = 3
+    KITH_METHOD_AUTO = 0,   /* the one that will be faster, with the recall that is wanted */
+    KITH_METHOD_EXACT = 1,  /* all pairs, screened */
+    KITH_METHOD_TREE = 2,   /* a buffer k-d tree */
+    KITH_METHOD_DESCENT = 3 /* NN-Descent, approximate (chapter 13) */
 } kith_method;
 
 /* Methods of k-selection (chapter 12): NAME, number, name. kith_papers.h has more of them, for
@@ -348,6 +389,12 @@ typedef struct kith_search_params {
                       Where fewer than k are, the row's last slots are empty: ids KITH_ID_NONE,
                       distances infinity (inner_product: its negative). By the tree a small radius
                       saves time. KITH_E_UNSUPPORTED for what lies on a GPU */
+    double recall; /* kith_graph: 0 .. 1. 1 and 0 = exact; below 1 and with the method auto a
+                      descent until a sample has this recall, where that will be faster. With
+                      KITH_METHOD_DESCENT always one, and 0 = until rounds change little. Not read
+                      elsewhere: what is exact has every recall */
+    int64_t recall_at; /* K of recall@K; 0 = min(10, k) */
+    uint64_t seed;     /* of a descent and its samples */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)
@@ -358,29 +405,35 @@ static inline kith_search_params kith_search_params_default(void)
     return params;
 }
 
-/* For each query the k corpus rows that come first in the order (canonical key, id).
+/* For each query the k corpus rows that come first in the order (canonical key, id): exact.
  * out: queries.rows x k; k is at most corpus.rows, one less with params.exclude. Both matrices
- * have the same cols; dtypes may differ.
+ * have the same cols; dtypes may differ. report: NULL, or its struct_size is set; on success it is
+ * what kith_ctx_report says.
  * Cost: corpus.rows * queries.rows * cols multiply-accumulates in the narrowest type that the
  * processor or GPU has and the data allow, and canonical distances of the few pairs that are left;
  * for metrics without matrix products (manhattan and those behind it) a canonical distance for
  * every pair; by a tree far fewer pairs. kith_plan_exact tells the memory.
  * Returns KITH_E_ARGUMENT, E_DATA (names row and column), E_MEMORY, E_LIMIT, E_UNSUPPORTED,
  * E_CANCELLED; out then holds nothing of use. */
-KITH_API kith_status kith_knn_exact(kith_ctx *ctx, const kith_matrix *corpus,
-                                    const kith_matrix *queries, const kith_search_params *params,
-                                    const kith_neighbors *out);
+KITH_API kith_status kith_search(kith_ctx *ctx, const kith_matrix *corpus,
+                                 const kith_matrix *queries, const kith_search_params *params,
+                                 const kith_neighbors *out, kith_report *report);
 
-/* The exact k-NN graph: each point against all others. out: points.rows x k; k is at most
- * points.rows - 1 (KITH_INCLUDE_SELF: points.rows). params.exclude is not read. A point leaves
- * itself out by its id: rows equal to it are neighbours at distance 0. Cost: half of a search's,
- * since each pair is computed once for both ends. Statuses as kith_knn_exact. */
-KITH_API kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
-                                      const kith_search_params *params, const kith_neighbors *out);
+/* The k-NN graph: each point against all others; exact, unless params.recall or params.method ask
+ * for less, and then report says what was chosen, and its recall. out: points.rows x k; k is at
+ * most points.rows - 1 (KITH_INCLUDE_SELF: points.rows). params.exclude is not read. A point leaves
+ * itself out by its id: rows equal to it are neighbours at distance 0. A radius, a pipeline, a
+ * tree's height and the flags of kith_papers.h are of exact graphs: with the method auto the graph
+ * is one then, with KITH_METHOD_DESCENT they are KITH_E_ARGUMENT. Cost: half of a search's, since
+ * each pair is computed once for both ends; a descent's: chapter 13, which has one with more to
+ * choose. Statuses as kith_search, and of a descent as kith_graph_descent. */
+KITH_API kith_status kith_graph(kith_ctx *ctx, const kith_matrix *points,
+                                const kith_search_params *params, const kith_neighbors *out,
+                                kith_report *report);
 
 /* Neighbours of a in b (ab: a.rows x k, ids of b) and of b in a (ba: b.rows x k, ids of a); on the
  * processor from one product, on a GPU from two. k is at most the rows of either; params.exclude is
- * NULL. Statuses as kith_knn_exact; both outputs then hold nothing of use. */
+ * NULL. Statuses as kith_search; both outputs then hold nothing of use. */
 KITH_API kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
                                    const kith_search_params *params, const kith_neighbors *ab,
                                    const kith_neighbors *ba);
@@ -419,9 +472,9 @@ static inline kith_corpus_params kith_corpus_params_default(void)
 
 KITH_API kith_status kith_corpus_create_with(kith_ctx *ctx, const kith_matrix *points,
                                              const kith_corpus_params *params, kith_corpus **out);
-/* As kith_knn_exact; params.metric must be 0 or the corpus' own, tree_height 0. A corpus with a
+/* As kith_search; params.metric must be 0 or the corpus' own, tree_height 0. A corpus with a
  * tree is searched by it, on the processor: params.method is auto or tree. exact is
- * KITH_E_UNSUPPORTED (search its points with kith_knn_exact), and so is a context that names a GPU.
+ * KITH_E_UNSUPPORTED (search its points with kith_search), and so is a context that names a GPU.
  */
 KITH_API kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus,
                                         const kith_matrix *queries,
@@ -478,9 +531,9 @@ static inline kith_radius_params kith_radius_params_default(void)
  * ctx. */
 typedef struct kith_ranges kith_ranges;
 /* All corpus rows within the radius of each query; queries NULL: of each point of the corpus, all
- * others (KITH_INCLUDE_SELF: itself, too). Cost as kith_knn_exact, and a canonical distance for
+ * others (KITH_INCLUDE_SELF: itself, too). Cost as kith_search, and a canonical distance for
  * each neighbour; while it is put together the answer is held twice.
- * Statuses as kith_knn_exact. */
+ * Statuses as kith_search. */
 KITH_API kith_status kith_radius(kith_ctx *ctx, const kith_matrix *corpus,
                                  const kith_matrix *queries, const kith_radius_params *params,
                                  kith_ranges **out);
@@ -506,16 +559,6 @@ KITH_API kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus,
                                     const kith_matrix *queries, kith_metric metric, int64_t count,
                                     const uint32_t *query_ids, const uint32_t *corpus_ids,
                                     double *out);
-
-typedef struct kith_recall {
-    double recall;    /* share of the first K whose distance is at most the true K-th */
-    double low;       /* 95 % interval over rows (Wilson's, with the variance that rows have; */
-    double high;      /*   also of a recall of 1); equal to recall if all rows were compared */
-    double equal_ids; /* share of the first K true ids that were found */
-    double distance_ratio; /* mean of found K-th / true K-th distance, where the latter is not 0 */
-    int64_t rows;          /* rows compared */
-    int64_t at;            /* K */
-} kith_recall;
 
 /* Compares a result with the truth: tables of as many rows, both with ids and distances (doubles
  * where they have them). at: K of recall@K, 0 = min(10, k). Returns KITH_E_ARGUMENT, E_MEMORY,
@@ -701,33 +744,8 @@ KITH_API kith_status kith_corpus_plan(kith_ctx *ctx, const kith_corpus *corpus,
                                       const kith_matrix *queries, const kith_search_params *params,
                                       kith_plan *plan);
 
-/* What the last search or graph call of this context did. */
-typedef struct kith_report {
-    uint32_t struct_size; /* set by the caller to sizeof(kith_report) */
-    kith_exactness exact; /* of what was found. Of a graph that was made of others: certified where
-                             they are (kith_neighbors.meta), unknown where one is */
-    double seconds_total;
-    double seconds_check;   /* reading every value once: NaN, infinity, range */
-    double seconds_prepare; /* mean, order, equal rows, rounded copies */
-    double seconds_screen;
-    double seconds_rescore; /* canonical distances and final order */
-    double rerun_share;     /* share of rows whose bound did not close in the first pass */
-    double skipped_share;   /* share of pairs in tiles that were skipped by their bounds */
-    double candidates;      /* canonical distances a row */
-    int64_t distinct_rows;  /* distinct rows of the corpus */
-    uint64_t peak_bytes;    /* most memory that kith held at once in this call */
-    char isa[16];
-    char screen[16];         /* "s8", "s16", "f16", "bf16", "f32", "direct": the first pass; or
-                                "matrix", "hybrid", "tree" */
-    char backend[16];        /* "cpu", "cuda:0": where it was computed */
-    char gpu[64];            /* "NVIDIA H200"; "" on the processor */
-    uint64_t gpu_peak_bytes; /* most device memory that this call held at once */
-    double seconds_select;   /* selection of the pipelines matrix and hybrid, where it was waited
-                                for; the screen's seconds are without it */
-    int64_t select_cpu_rows; /* hybrid: rows whose k the processor selected, and the GPU; each */
-    int64_t select_gpu_rows; /*   counts once for every chunk of the corpus */
-} kith_report;
-/* KITH_E_ARGUMENT: an argument is NULL, or struct_size is not set. */
+/* What the last search or graph call of this context did. KITH_E_ARGUMENT: an argument is NULL, or
+ * struct_size is not set. */
 KITH_API kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report);
 
 typedef struct kith_device {

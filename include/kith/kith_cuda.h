@@ -21,12 +21,12 @@
 extern "C" {
 #endif
 
-/* As kith_graph_exact. Returns what it returns, and KITH_E_DEVICE, E_DEVICE_MEMORY. */
+/* As kith_graph. Returns what it returns, and KITH_E_DEVICE, E_DEVICE_MEMORY. */
 KITH_API kith_status kith_cuda_graph_exact(kith_ctx *ctx, const kith_matrix *points,
                                            const kith_search_params *params,
                                            const kith_neighbors *out, void *stream);
 
-/* As kith_knn_exact. */
+/* As kith_search. */
 KITH_API kith_status kith_cuda_knn_exact(kith_ctx *ctx, const kith_matrix *corpus,
                                          const kith_matrix *queries,
                                          const kith_search_params *params,

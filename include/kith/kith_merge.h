@@ -36,8 +36,8 @@ typedef struct kith_merge_sets {
  * graphs is certified, of graphs of which one is unknown it is unknown. */
 
 /* The graph of both, exact where both graphs are: each row is looked for in the other set, and
- * lists are merged by (canonical key, id). The bytes are those of kith_graph_exact of all points.
- * params: as for kith_graph_exact, but radius is 0 and exclude NULL; a tree_height is that of a
+ * lists are merged by (canonical key, id). The bytes are those of kith_graph of all points.
+ * params: as for kith_graph, but radius is 0 and exclude NULL; a tree_height is that of a
  * tree of either set. Cost: a canonical distance for each id of the graphs, and the pairs across
  * the sets. On the processor no row is looked for farther than its k-th neighbour so far: a few new
  * rows are compared with all one by one; in few columns trees meet; else the exact engine screens
@@ -45,7 +45,7 @@ typedef struct kith_merge_sets {
  * product. On a GPU, and at most, these are first_rows * (points.rows - first_rows) pairs. Memory:
  * 12 bytes an id of the answer and 32 bytes a row beside what kith_knn_both takes. Returns
  * KITH_E_DATA also where a list has fewer different neighbours than it must (names the graph and
- * the row), for the rest as kith_graph_exact; out then holds nothing of use. */
+ * the row), for the rest as kith_graph; out then holds nothing of use. */
 KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_merge_sets *sets,
                                             const kith_search_params *params,
                                             const kith_neighbors *out);
@@ -76,9 +76,9 @@ KITH_API kith_status kith_graph_merge_estimate(kith_ctx *ctx, const kith_matrix 
                                                kith_descent_estimate *estimate);
 
 /* Whether a graph is exact: points are solved anew, and *wrong is the number of rows whose first
- * params.k ids are others than those of kith_graph_exact with these params, *first_wrong the first
+ * params.k ids are others than those of kith_graph with these params, *first_wrong the first
  * of them, -1 where there is none. Of the graph the ids alone are read. kith_report.exact is
- * certified where no row is wrong, else approximate. Cost and statuses as kith_graph_exact, and a
+ * certified where no row is wrong, else approximate. Cost and statuses as kith_graph, and a
  * table of ids. */
 KITH_API kith_status kith_graph_verify(kith_ctx *ctx, const kith_matrix *points,
                                        const kith_neighbors *graph,
@@ -118,10 +118,10 @@ typedef struct kith_remove_report {
 /* Rows leave points and graph. Those that are left keep their order and move up. out: so many rows
  * as are left x k. Rows that have fewer than k neighbours afterwards are searched for, exactly, in
  * what is left; where they are more than half of it, the graph is made anew. So an exact graph
- * stays exact: the bytes of kith_graph_exact of what is left. One that is approximate or unknown
+ * stays exact: the bytes of kith_graph of what is left. One that is approximate or unknown
  * (graph.meta) stays so, unless it is made anew exactly. report may be NULL. Cost: a search for the
  * rows that lost neighbours, and a canonical distance for each id of the graph. Memory: a copy of
- * the points and of the graph's ids. Errors as kith_graph_exact; KITH_E_ARGUMENT also where removed
+ * the points and of the graph's ids. Errors as kith_graph; KITH_E_ARGUMENT also where removed
  * is NULL or nobody is left. out then holds nothing of use. */
 KITH_API kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points,
                                        const kith_neighbors *graph,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The ways of published work that kith is compared with, each as its paper has it. They go through
- * the calls of kith.h (kith_select, kith_graph_exact, kith_knn_exact ...) and give the same bytes
+ * the calls of kith.h (kith_select, kith_graph, kith_search ...) and give the same bytes
  * as kith's own; `auto` takes none of them. Who has nothing to compare needs nothing of this file.
  *
  * On the command line they have the same names: kith select --select NAME, and kith graph or kith

@@ -37,7 +37,7 @@ enum { KITH_PARTS_AUTO = -1, KITH_PARTS_MAX = 256 };
  * points, then every two shards meet once and each point keeps the best of what it had and of what
  * it found. Two shards are in memory, the lists of the others lie in a folder on disk: the next
  * ones are read, and the last ones written, while two are computed. An exact graph has the bytes of
- * kith_graph_exact and kith_result_save, whatever the shards are. An approximate one is made of
+ * kith_graph and kith_result_save, whatever the shards are. An approximate one is made of
  * descents and merges; or, where that would take three shards and more and a sample's true
  * neighbours say that it will do, shards are groups of near points that overlap, each a descent,
  * and none has to meet. Groups are as many as the limits of the context allow, or as was asked for.

@@ -222,6 +222,48 @@ class Neighbors(c.Structure):
     ]
 
 
+class Recall(c.Structure):
+    _fields_ = [
+        ("recall", c.c_double),
+        ("low", c.c_double),
+        ("high", c.c_double),
+        ("equal_ids", c.c_double),
+        ("distance_ratio", c.c_double),
+        ("rows", c.c_int64),
+        ("at", c.c_int64),
+    ]
+
+
+class Report(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32),
+        ("exact", c.c_int),
+        ("seconds_total", c.c_double),
+        ("seconds_check", c.c_double),
+        ("seconds_prepare", c.c_double),
+        ("seconds_screen", c.c_double),
+        ("seconds_rescore", c.c_double),
+        ("rerun_share", c.c_double),
+        ("skipped_share", c.c_double),
+        ("candidates", c.c_double),
+        ("distinct_rows", c.c_int64),
+        ("peak_bytes", c.c_uint64),
+        ("isa", c.c_char * 16),
+        ("screen", c.c_char * 16),
+        ("backend", c.c_char * 16),
+        ("gpu", c.c_char * 64),
+        ("gpu_peak_bytes", c.c_uint64),
+        ("seconds_select", c.c_double),
+        ("select_cpu_rows", c.c_int64),
+        ("select_gpu_rows", c.c_int64),
+        ("recall", Recall),
+        ("reached", c.c_int32),
+        ("reserved", c.c_int32),
+        ("estimated_exact", c.c_double),
+        ("estimated_descent", c.c_double),
+    ]
+
+
 class SearchParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32),
@@ -238,6 +280,9 @@ class SearchParams(c.Structure):
         ("sample", c.c_int32),
         ("tree_height", c.c_int32),
         ("radius", c.c_double),
+        ("recall", c.c_double),
+        ("recall_at", c.c_int64),
+        ("seed", c.c_uint64),
     ]
 
 
@@ -261,18 +306,6 @@ class RadiusParams(c.Structure):
         ("custom", DistanceFn),
         ("custom_arg", c.c_void_p),
         ("method", c.c_int),
-    ]
-
-
-class Recall(c.Structure):
-    _fields_ = [
-        ("recall", c.c_double),
-        ("low", c.c_double),
-        ("high", c.c_double),
-        ("equal_ids", c.c_double),
-        ("distance_ratio", c.c_double),
-        ("rows", c.c_int64),
-        ("at", c.c_int64),
     ]
 
 
@@ -332,31 +365,6 @@ class Plan(c.Structure):
         ("gpu_corpus_chunks", c.c_int64),
         ("gpu_query_stripes", c.c_int64),
         ("undecided_bytes", c.c_uint64),
-    ]
-
-
-class Report(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("exact", c.c_int),
-        ("seconds_total", c.c_double),
-        ("seconds_check", c.c_double),
-        ("seconds_prepare", c.c_double),
-        ("seconds_screen", c.c_double),
-        ("seconds_rescore", c.c_double),
-        ("rerun_share", c.c_double),
-        ("skipped_share", c.c_double),
-        ("candidates", c.c_double),
-        ("distinct_rows", c.c_int64),
-        ("peak_bytes", c.c_uint64),
-        ("isa", c.c_char * 16),
-        ("screen", c.c_char * 16),
-        ("backend", c.c_char * 16),
-        ("gpu", c.c_char * 64),
-        ("gpu_peak_bytes", c.c_uint64),
-        ("seconds_select", c.c_double),
-        ("select_cpu_rows", c.c_int64),
-        ("select_gpu_rows", c.c_int64),
     ]
 
 
@@ -660,8 +668,8 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_metric_parse": (c.c_int, (c.c_char_p,)),
     "kith_metric_name": (c.c_char_p, (c.c_int,)),
     "kith_fingerprint_make": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_knn_exact": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_graph_exact": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_graph": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_knn_both": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_corpus_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int, c.c_void_p)),
     "kith_corpus_create_with": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),

@@ -68,7 +68,7 @@ def _takes_tree(
     method: int,
     wanted: Settings,
 ) -> bool:
-    """Whether kith_knn_exact would take a tree on the processor, by shapes alone."""
+    """Whether kith_search would take a tree on the processor, by shapes alone."""
     params = search_params(resolve(metric, p, queries.array.dtype), k, method=method)
     plan = s.sized(s.Plan)
     context(wanted).call(

@@ -174,11 +174,12 @@ def search(
         distance,
         wanted,
         progress,
-        lib.kith_knn_exact,
+        lib.kith_search,
         corpus.struct,
         queries.struct,
         params,
         table.struct,
+        None,
     )
     del keep
     return claim(
@@ -321,11 +322,9 @@ def knn_graph(
             None,
         )
     else:
-        params = search_params(
-            distance, k, flags=flags, method=method, radius=radius, tuned=exact
-        )
-        function = lib.kith_graph_exact
-        call(distance, wanted, progress, function, points.struct, params, table.struct)
+        params = search_params(distance, k, flags=flags, method=method, radius=radius, tuned=exact)
+        function = lib.kith_graph
+        call(distance, wanted, progress, function, points.struct, params, table.struct, None)
     found = claim(
         table.result(),
         distance.number,

@@ -111,8 +111,8 @@ class _Seat:
         flags: int = 0,
         method: int = s.METHOD_AUTO,
     ) -> Neighbors:
-        """kith_corpus_search of queries where there is a corpus, kith_graph_exact where there are no
-        queries, else kith_knn_exact."""
+        """kith_corpus_search of queries where there is a corpus, kith_graph where there are no
+        queries, else kith_search."""
         if self.ids.shape != shape:
             self.make_room(shape)
         double = points[4] == s.F64 or queries[4] == s.F64
@@ -129,11 +129,11 @@ class _Seat:
             function = lib.kith_corpus_search
             status = function(own, corpus, self.queries, self.params, self.table)
         elif queries is NONE:
-            function = lib.kith_graph_exact
-            status = function(own, self.points, self.params, self.table)
+            function = lib.kith_graph
+            status = function(own, self.points, self.params, self.table, None)
         else:
-            function = lib.kith_knn_exact
-            status = function(own, self.points, self.queries, self.params, self.table)
+            function = lib.kith_search
+            status = function(own, self.points, self.queries, self.params, self.table, None)
         if status != 0:
             raise exception(status, own, function)
         indices = self.ids.astype(_INDEX)
@@ -200,7 +200,7 @@ def search(
     wanted: Wanted,
     flags: int = 0,
 ) -> Neighbors | None:
-    """kith_knn_exact, or of ITSELF kith_graph_exact; None: it is not plain, or not small."""
+    """kith_search, or of ITSELF kith_graph; None: it is not plain, or not small."""
     if type(metric) is not str:
         return None
     given = _lay(points)

@@ -137,7 +137,7 @@ kith_status kin_check_method(kith_ctx *ctx, int method)
     if (method == KITH_METHOD_DESCENT) {
         return kin_fail_at(
             ctx, KITH_E_ARGUMENT, kin_at("method"),
-            "is descent, whose graphs are approximate (use kith_graph_descent, or another method)");
+            "is descent, which makes graphs and is not exact (use kith_graph, or another method)");
     }
     return method < KITH_METHOD_AUTO || method > KITH_METHOD_TREE
                ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
@@ -241,8 +241,7 @@ kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *par
 {
     *known = kith_search_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), params, known));
-    const uint32_t flags =
-        KITH_INCLUDE_SELF | KITH_WITHIN_RADIUS | KITH_NO_SYMMETRY | KITH_NO_SKIP;
+    const uint32_t flags = KITH_INCLUDE_SELF | KITH_WITHIN_RADIUS | KITH_NO_SYMMETRY | KITH_NO_SKIP;
     KIN_TRY(kin_check_flags(ctx, known->flags, flags, "a search"));
     return check_pipeline(ctx, known);
 }

@@ -1,104 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What an approximate graph will take, and whether it is worth being approximate. */
+ * What an approximate graph will take. */
 #include "api/api_check.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
+#include "engine/engine_cost.h"
 #include "engine/engine_device.h"
-#include "graph/graph_word.h"
 #include "host/host_cpu.h"
-#include "tree/tree_cost.h"
 
-#include <math.h>
 #include <stdio.h>
 
-/* Seconds of a descent to a recall of about 0.99: a row, and each of its values. The lists cost
- * most in few columns, distances in many. The processor's are of a thread. Exact engines read rows
- * in order and in narrow types, a descent reads them here and there, so that a pair costs it more,
- * and the number of its pairs grows with the rows instead of their square: the lines cross near
- * 150,000 rows of 128 columns on two threads with AMX, and near a million on a GPU. Data of many
- * dimensions in earnest take some times longer, others less: nobody knows before. */
-static const double CPU_ROW = 2e-5;
-static const double CPU_VALUE = 5e-9;
-static const double CPU_DIRECT_VALUE = 2e-7; /* metrics without matrix products */
-static const double GPU_ROW = 2e-7;
-static const double GPU_VALUE = 1.5e-9;
-static const double GPU_DIRECT_VALUE = 5e-9;
-
-/* Of exact answers we are certain, of these rates within some tens of percent. */
-static const double IN_DOUBT = 0.7;
-
-static double seconds_of_descent(const kith_ctx *ctx, const kin_descent_job *job, bool gpu)
+kith_status kin_descent_check_estimate(kith_ctx *ctx, const kith_descent_estimate *out)
 {
-    const bool screens = kin_exact_screens(&job->request.distance);
-    const double rows = (double)job->points.rows;
-    const double cols = (double)job->points.cols;
-    if (gpu) {
-        return rows * (GPU_ROW + cols * (screens ? GPU_VALUE : GPU_DIRECT_VALUE));
-    }
-    return rows * (CPU_ROW + cols * (screens ? CPU_VALUE : CPU_DIRECT_VALUE)) /
-           (double)ctx->threads;
-}
-
-static double seconds_of_exact(const kith_ctx *ctx, const kin_descent_job *job, bool gpu)
-{
-    const kin_request request = {.distance = job->request.distance, .k = job->request.k};
-    const int64_t rows = job->points.rows;
-    const kin_tree_cost cost = kin_tree_cost_of(&request, rows, rows, true);
-    const bool tree = kin_tree_chance_of(&cost) == KIN_TREE_LIKELY;
-    const kin_device_seconds seconds =
-        tree ? kin_device_seconds_of_tree(ctx, (double)rows, (double)rows)
-             : kin_device_seconds_of_pairs(ctx, &job->request.distance,
-                                           (double)rows * (double)rows / 2.0);
-    return gpu ? seconds.gpu : seconds.cpu;
-}
-
-kith_status kin_descent_finds_gpu(kith_ctx *ctx, const kin_descent_job *job, kin_gpu **gpu)
-{
-    KIN_TRY(kin_descent_enter(ctx, job, gpu));
-    if (*gpu != NULL) {
-        kin_gpu_leave(*gpu);
-    }
-    return KITH_OK;
-}
-
-/* A descent on a GPU has no batches: where it does not fit, "auto" goes on with the processor. */
-static bool fits(const kin_descent_job *job, const kin_gpu *gpu)
-{
-    kin_graph_request request = job->request;
-    kin_graph_gpu_defaults(&request, job->points.rows);
-    return kin_graph_gpu_bytes(&job->points, &request, 0) <= kin_gpu_room(gpu);
-}
-
-/* Whether lists are of hubs, and a GPU's start knows none: of many rows it has no relatives
- * (graph_relative_gpu.c). Rounds then may end without the recall that is wanted, so that exact
- * graphs are the sooner ones. */
-static bool is_lost(const kin_descent_job *job, const kin_gpu *gpu)
-{
-    const kith_metric metric = job->request.distance.metric;
-    kin_graph_request request = job->request;
-    kin_graph_gpu_defaults(&request, job->points.rows);
-    return gpu != NULL && request.related < 0 &&
-           (metric == KITH_INNER_PRODUCT || metric == KITH_KL);
-}
-
-kith_status kin_descent_estimate(kith_ctx *ctx, const kin_descent_job *job, const kin_gpu *gpu,
-                                 double scale, kith_descent_estimate *own,
-                                 kith_descent_estimate *out)
-{
-    if (out == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("estimate"),
-                           "is NULL (give a kith_descent_estimate, its struct_size set)");
-    }
-    KIN_TRY(kin_check_room(ctx, out, "estimate", "kith_descent_estimate"));
-    own->seconds_descent += scale * seconds_of_descent(ctx, job, gpu != NULL && fits(job, gpu));
-    if (is_lost(job, gpu)) {
-        own->seconds_descent = fmax(own->seconds_descent, own->seconds_exact);
-    }
-    own->pays = job->points.rows <= KIN_GRAPH_MOST_POINTS &&
-                own->seconds_descent < IN_DOUBT * own->seconds_exact;
-    kin_fill_room(out, own, sizeof *own);
-    return KITH_OK;
+    return out == NULL ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("estimate"),
+                                     "is NULL (give a kith_descent_estimate, its struct_size set)")
+                       : kin_check_room(ctx, out, "estimate", "kith_descent_estimate");
 }
 
 /* Rows of the samples: ids, a K-th and K distances each. */
@@ -170,14 +86,16 @@ static kith_status plan(kith_ctx *ctx, const kith_matrix *points, const kith_des
     kin_descent_job job;
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_descent_check_shape(ctx, points, params, &job));
-    KIN_TRY(kin_descent_finds_gpu(ctx, &job, &gpu));
     if (estimate != NULL) {
-        kith_descent_estimate own = {.seconds_exact = seconds_of_exact(ctx, &job, gpu != NULL)};
-        KIN_TRY(kin_descent_estimate(ctx, &job, gpu, 1.0, &own, estimate));
+        kith_descent_estimate own;
+        KIN_TRY(kin_descent_check_estimate(ctx, estimate));
+        KIN_TRY(kin_cost_descent(ctx, &job, &own));
+        kin_fill_room(estimate, &own, sizeof own);
     }
     if (plan_out == NULL) {
         return KITH_OK;
     }
+    KIN_TRY(kin_cost_finds_gpu(ctx, &job, &gpu));
     const kin_distance *distance = &job.request.distance;
     kin_rows_known known = kin_prepare_unknown(&job.points, distance);
     if (gpu == NULL && points->data != NULL && distance->metric != KITH_CUSTOM) {

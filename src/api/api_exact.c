@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Exact search, graphs, prepared corpora, distances: arguments in, one call of a room, report out.
- */
+ * Graphs, exact or as near to it as is wanted; exact search; distances: arguments in, one call of
+ * the engine, report out. */
 #include "api/api_check.h"
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
+#include "engine/engine_cost.h"
 #include "engine/engine_exact.h"
 
 static const char *const OF_GRAPH = "a point's own id does not count";
@@ -32,20 +33,98 @@ kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
     return KITH_OK;
 }
 
+/* What is of exact graphs alone. */
+static bool is_exacts(const kith_search_params *params)
+{
+    return (params->flags & ~(uint32_t)KITH_INCLUDE_SELF) != 0 || params->tree_height != 0 ||
+           params->pipeline != KITH_PIPELINE_FUSED;
+}
+
+static kith_status check_choice(kith_ctx *ctx, const kith_search_params *given,
+                                kith_search_params *params)
+{
+    *params = kith_search_params_default();
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, params));
+    const bool named = (int)params->method == KITH_METHOD_DESCENT;
+    if (named && is_exacts(params)) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
+                           "is descent, and flags, pipeline or tree_height have what is of exact "
+                           "graphs alone (leave one out)");
+    }
+    if (!(params->recall >= 0.0 && params->recall <= 1.0)) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall"), "is %g, must be 0 to 1",
+                           params->recall);
+    }
+    return KITH_OK;
+}
+
+/* A descent where it was named, or may be and pays: *descends, and its job. */
+static kith_status choose(kith_ctx *ctx, const kith_matrix *points,
+                          const kith_search_params *params, const kith_neighbors *out,
+                          kin_descent_job *job, bool *descends)
+{
+    kith_descent_params descent = kith_descent_params_default();
+    kith_descent_estimate seconds;
+    const bool may = params->method == KITH_METHOD_AUTO && params->recall > 0.0 &&
+                     params->recall < 1.0 && !is_exacts(params);
+    *descends = params->method == KITH_METHOD_DESCENT;
+    if (!may && !*descends) {
+        return KITH_OK;
+    }
+    descent.metric = params->metric;
+    descent.k = params->k;
+    descent.flags = params->flags;
+    descent.recall = params->recall;
+    descent.recall_at = params->recall_at;
+    descent.seed = params->seed;
+    descent.custom = params->custom;
+    descent.custom_arg = params->custom_arg;
+    KIN_TRY(kin_descent_check(ctx, points, &descent, 0, out, job));
+    if (may) {
+        KIN_TRY(kin_cost_descent(ctx, job, &seconds));
+        ctx->report.estimated_exact = seconds.seconds_exact;
+        ctx->report.estimated_descent = seconds.seconds_descent;
+        *descends = seconds.pays == 1;
+    }
+    return KITH_OK;
+}
+
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
                          const kith_neighbors *out)
 {
     kin_graph_job job;
-    KIN_TRY(kin_api_check_graph(ctx, points, given, out, &job));
+    kin_descent_job descent;
+    kith_descent_report told;
+    kith_search_params params;
+    bool descends = false;
+    KIN_TRY(check_choice(ctx, given, &params));
+    KIN_TRY(choose(ctx, points, &params, out, &descent, &descends));
+    if (descends) {
+        return kin_engine_descent(ctx, &descent, out, &told);
+    }
+    KIN_TRY(kin_api_check_graph(ctx, points, &params, out, &job));
     return kin_engine_graph(ctx, &job, out);
 }
 
-kith_status kith_graph_exact(kith_ctx *ctx, const kith_matrix *points,
-                             const kith_search_params *params, const kith_neighbors *out)
+/* The report of a call that has ended. */
+static kith_status tell(const kin_call *call, kith_status status, kith_report *report)
+{
+    if (status == KITH_OK) {
+        kin_fill_room(report, &call->report, sizeof call->report);
+    }
+    return status;
+}
+
+kith_status kith_graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *params,
+                       const kith_neighbors *out, kith_report *report)
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, graph(ctx, points, params, out));
+    kith_status status = kin_check_room(ctx, report, "report", "kith_report");
+    if (status == KITH_OK) {
+        status = graph(ctx, points, params, out);
+    }
+    return tell(&call, kin_call_end(&call, status), report);
 }
 
 /* ---- Search --------------------------------------------------------------------------------- */
@@ -88,12 +167,17 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     return kin_engine_knn(ctx, &job, out);
 }
 
-kith_status kith_knn_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                           const kith_search_params *params, const kith_neighbors *out)
+kith_status kith_search(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                        const kith_search_params *params, const kith_neighbors *out,
+                        kith_report *report)
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, knn(ctx, corpus, queries, params, out));
+    kith_status status = kin_check_room(ctx, report, "report", "kith_report");
+    if (status == KITH_OK) {
+        status = knn(ctx, corpus, queries, params, out);
+    }
+    return tell(&call, kin_call_end(&call, status), report);
 }
 
 /* ---- Both directions ------------------------------------------------------------------------ */

@@ -46,7 +46,7 @@ static kith_status verify(kith_ctx *ctx, const kith_matrix *points, const kith_n
     KIN_TRY(kin_alloc(ctx, &truth.ids,
                       kin_size_mul((uint64_t)truth.rows, (uint64_t)kin_max_i64(truth.k, 0)),
                       sizeof *truth.ids, "true neighbours"));
-    const kith_status status = kith_graph_exact(ctx, &matrix, &params, &truth);
+    const kith_status status = kith_graph(ctx, &matrix, &params, &truth, NULL);
     if (status == KITH_OK) {
         compare(graph, &truth, wrong, first_wrong);
         ctx->report.exact = *wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;

@@ -124,7 +124,7 @@ static kith_status make_anew(const removal *r, const kith_neighbors *out)
     kith_descent_params params = kith_descent_params_default();
     if (r->params.approximate == 0) {
         exact.flags = r->params.flags;
-        return kith_graph_exact(r->ctx, &r->rest, &exact, out);
+        return kith_graph(r->ctx, &r->rest, &exact, out, NULL);
     }
     params.metric = r->params.metric;
     params.k = r->params.k;
@@ -178,7 +178,7 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
     params.exclude = r->lists.self ? NULL : r->lists.lacking;
     KIN_TRY_GOTO(status, kin_across_few(ctx, &r->rest, &queries, &params, &found, &few), done);
     if (!few) {
-        KIN_TRY_GOTO(status, kith_knn_exact(ctx, &r->rest, &queries, &params, &found), done);
+        KIN_TRY_GOTO(status, kith_search(ctx, &r->rest, &queries, &params, &found, NULL), done);
     }
     put_back(r, &found, out);
 done:

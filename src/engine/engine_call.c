@@ -20,6 +20,8 @@ static void take_text(char *to, const char *from, size_t size)
 static void add_report(kith_report *sum, const kith_report *own)
 {
     sum->exact = own->exact;
+    sum->recall = own->recall;
+    sum->reached = own->reached;
     sum->seconds_check += own->seconds_check;
     sum->seconds_prepare += own->seconds_prepare;
     sum->seconds_screen += own->seconds_screen;
@@ -94,6 +96,7 @@ kith_status kin_call_end(kin_call *call, kith_status status)
                                                        : kin_progress_end(call->ctx, status);
     report->seconds_total = kin_clock_since(call->start_ns);
     report->peak_bytes = atomic_load(&call->ctx->peak_bytes);
+    report->reached = report->exact == KITH_CERTIFIED ? 1 : report->reached;
     if (report->backend[0] == '\0') {
         memcpy(report->backend, "cpu", sizeof "cpu");
     }

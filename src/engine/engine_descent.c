@@ -180,6 +180,8 @@ kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *
     if (status == KITH_OK) {
         tell(&w, report);
         ctx->report.exact = report->exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
+        ctx->report.recall = report->recall;
+        ctx->report.reached = report->reached;
     }
     kin_recall_samples_free(ctx, &w.samples);
     return status;

@@ -52,7 +52,7 @@ void kin_across_aim(const kith_ctx *ctx, const kith_matrix *all, kin_across *acr
 double kin_across_seconds(const kith_ctx *ctx, const kin_across *across);
 kith_status kin_across_search(kith_ctx *ctx, kin_across *across);
 
-/* kith_knn_exact of rows that were checked, where the processor computes and queries are so few
+/* kith_search of rows that were checked, where the processor computes and queries are so few
  * that keys of all pairs take less time than what is prepared else: *done. No radius. */
 kith_status kin_across_few(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                            const kith_search_params *params, const kith_neighbors *out, bool *done);

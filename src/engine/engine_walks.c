@@ -449,6 +449,8 @@ kith_status kin_walks_answer(kith_ctx *ctx, const kith_walks *walks, const kin_w
     }
     ctx->report.seconds_rescore += s.sample_seconds;
     ctx->report.exact = report->exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
+    ctx->report.recall = report->recall;
+    ctx->report.reached = report->reached;
     asked_free(&s.asked);
     return status;
 }

@@ -28,8 +28,8 @@ typedef struct kin_request {
     const kin_pipeline *pipeline;           /* NULL: ours */
     const struct kin_select_method *select; /* of a pipeline; NULL: the fastest */
     kith_method method;                     /* api/ has decided; nothing here reads it */
-    int32_t sample;       /* of a pipeline: columns for each of the k; 0: as many as suit */
-    bool limited;         /* by radius: engine/ cuts, and engines may leave out what is beyond */
+    int32_t sample; /* of a pipeline: columns for each of the k; 0: as many as suit */
+    bool limited;   /* by radius: engine/ cuts, and engines may leave out what is beyond */
     double radius;
     int32_t tree_height;  /* 0: by the columns; else api/ has checked that the rows allow it */
     const double *share;  /* of a pipeline, for comparison: of the rows, those that the processor

@@ -48,7 +48,7 @@ kith_status kin_shard_find_cells(const kin_shard_cells *cells, const kith_matrix
     params.k = count;
     const kith_neighbors out = {
         .ids = near->cells, .distances64 = near->keys, .rows = rows->rows, .k = count};
-    return kith_knn_exact(cells->job->ctx, &cells->centers, rows, &params, &out);
+    return kith_search(cells->job->ctx, &cells->centers, rows, &params, &out, NULL);
 }
 
 /* ---- Training ------------------------------------------------------------------------------- */

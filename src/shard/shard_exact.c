@@ -99,7 +99,7 @@ kith_status kin_shard_build_exact(void *arg, const kin_shard_part *a)
     if (params.k == 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_shard_note(job, kith_graph_exact(job->ctx, &rows, &params, &job->found[0]), a));
+    KIN_TRY(kin_shard_note(job, kith_graph(job->ctx, &rows, &params, &job->found[0], NULL), a));
     KIN_TRY(kin_shard_take(job, &job->found[0], a->first, a));
     return measure(job, a);
 }

@@ -91,7 +91,7 @@ static kith_status solve_shard(kin_shard_job *job, const kin_shard_part *part,
     near.k = kin_min_i64(s->at + 1, part->rows);
     params.metric = job->descent.metric;
     params.k = near.k;
-    KIN_TRY(kin_shard_note(job, kith_knn_exact(job->ctx, &rows, queries, &params, &near), part));
+    KIN_TRY(kin_shard_note(job, kith_search(job->ctx, &rows, queries, &params, &near, NULL), part));
     for (int64_t i = 0; i < s->count; i++) {
         for (int64_t j = 0; j < near.k; j++) {
             const uint32_t id = (uint32_t)part->first + near.ids[i * near.k + j];

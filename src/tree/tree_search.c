@@ -490,11 +490,11 @@ kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin
     s.wanted_ids =
         kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), corpus->groups.rows);
     s.wanted = kin_min_i64(s.wanted_ids, tree->points);
-    s.target = (kin_answer_target){.groups = &asked.groups,
-                                   .exclude = request->exclude,
-                                   .may_be_short =
-                                       request->limited || request->within[0].keys != NULL,
-                                   .out = out};
+    s.target =
+        (kin_answer_target){.groups = &asked.groups,
+                            .exclude = request->exclude,
+                            .may_be_short = request->limited || request->within[0].keys != NULL,
+                            .out = out};
     KIN_TRY_GOTO(status, make_workers(&s), done);
     KIN_TRY_GOTO(status, search_stripes(&s, &sorted, &asked.rows, declined), done);
     if (!*declined) {

@@ -319,7 +319,7 @@ static int setup(void **state)
     params.k = K;
     tree.method = KITH_METHOD_TREE;
     kith_ctx *ctx = in->folder->ctx;
-    assert_int_equal(kith_graph_exact(ctx, &in->points.matrix, &params, &in->graph), KITH_OK);
+    assert_int_equal(kith_graph(ctx, &in->points.matrix, &params, &in->graph, NULL), KITH_OK);
     assert_int_equal(
         kith_graph_symmetric(ctx, &in->graph, KITH_EUCLIDEAN, KITH_SYMMETRY_UNION, &in->ranges),
         KITH_OK);

@@ -83,7 +83,7 @@ static kith_status graph(const input *in)
     kith_search_params params = kith_search_params_default();
     params.k = K;
     params.method = KITH_METHOD_EXACT;
-    return kith_graph_exact(in->ctx, &in->points.matrix, &params, &in->graph);
+    return kith_graph(in->ctx, &in->points.matrix, &params, &in->graph, NULL);
 }
 
 static kith_status search(const input *in)
@@ -91,7 +91,7 @@ static kith_status search(const input *in)
     kith_search_params params = kith_search_params_default();
     params.k = K;
     params.method = KITH_METHOD_EXACT;
-    return kith_knn_exact(in->ctx, &in->points.matrix, &in->queries.matrix, &params, &in->found);
+    return kith_search(in->ctx, &in->points.matrix, &in->queries.matrix, &params, &in->found, NULL);
 }
 
 static kith_status both(const input *in)

@@ -63,14 +63,14 @@ static kith_status do_graph(kith_ctx *ctx, const input *in, int metric)
 {
     const kith_search_params params = params_of(metric);
     const kith_neighbors out = view(&in->out, ROWS);
-    return kith_graph_exact(ctx, &rows_of(in, metric)->matrix, &params, &out);
+    return kith_graph(ctx, &rows_of(in, metric)->matrix, &params, &out, NULL);
 }
 
 static kith_status do_large_graph(kith_ctx *ctx, const input *in, int metric)
 {
     const kith_search_params params = params_of(metric);
     const kith_neighbors out = view(&in->out, MANY);
-    return kith_graph_exact(ctx, &in->many.matrix, &params, &out);
+    return kith_graph(ctx, &in->many.matrix, &params, &out, NULL);
 }
 
 /* With samples that are solved. */
@@ -137,7 +137,7 @@ static kith_status do_search(kith_ctx *ctx, const input *in, int metric)
     kith_search_params params = params_of(metric);
     params.exclude = in->exclude;
     const kith_neighbors out = view(&in->out, QUERIES);
-    return kith_knn_exact(ctx, &rows_of(in, metric)->matrix, &in->queries.matrix, &params, &out);
+    return kith_search(ctx, &rows_of(in, metric)->matrix, &in->queries.matrix, &params, &out, NULL);
 }
 
 static kith_status do_tree_graph(kith_ctx *ctx, const input *in, int metric)
@@ -145,7 +145,7 @@ static kith_status do_tree_graph(kith_ctx *ctx, const input *in, int metric)
     kith_search_params params = params_of(metric);
     params.method = KITH_METHOD_TREE;
     const kith_neighbors out = view(&in->out, MANY);
-    return kith_graph_exact(ctx, &in->many.matrix, &params, &out);
+    return kith_graph(ctx, &in->many.matrix, &params, &out, NULL);
 }
 
 static kith_status do_tree_search(kith_ctx *ctx, const input *in, int metric)
@@ -154,7 +154,7 @@ static kith_status do_tree_search(kith_ctx *ctx, const input *in, int metric)
     params.exclude = in->exclude;
     params.method = KITH_METHOD_TREE;
     const kith_neighbors out = view(&in->out, QUERIES);
-    return kith_knn_exact(ctx, &rows_of(in, metric)->matrix, &in->queries.matrix, &params, &out);
+    return kith_search(ctx, &rows_of(in, metric)->matrix, &in->queries.matrix, &params, &out, NULL);
 }
 
 static kith_status do_both(kith_ctx *ctx, const input *in, int metric)

@@ -97,7 +97,7 @@ static void check(job *j)
     params.k = K;
     params.method = KITH_METHOD_EXACT;
     assert_int_equal(
-        kith_knn_exact(j->ctx, kith_corpus_points(j->corpus), j->points, &params, &wanted),
+        kith_search(j->ctx, kith_corpus_points(j->corpus), j->points, &params, &wanted, NULL),
         KITH_OK);
     assert_int_equal(search(j), KITH_OK);
     assert_true(test_answers_equal(&wanted, &j->out));

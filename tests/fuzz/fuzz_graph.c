@@ -31,7 +31,7 @@ int fuzz_seed(int extension, int i, const char *path)
     params.k = out.k;
     meta.kind = KITH_KIND_GRAPH;
     meta.corpus_rows = points.rows;
-    fuzz_require(kith_graph_exact(fuzz_ctx(), &points, &params, &out) == KITH_OK,
+    fuzz_require(kith_graph(fuzz_ctx(), &points, &params, &out, NULL) == KITH_OK,
                  "a graph can be made");
     return i == 0 && kith_result_save(fuzz_ctx(), path, KITH_FORMAT_AUTO, &out, &meta) == KITH_OK;
 }

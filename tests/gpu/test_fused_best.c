@@ -328,9 +328,9 @@ static void try_direct(kith_metric metric, int64_t corpus_rows, int64_t query_ro
                               k,
                               NULL};
         params.exclude = graph ? NULL : exclude;
-        test_must(
-            graph ? kith_graph_exact(cpu, &points.rows.matrix, &params, &want)
-                  : kith_knn_exact(cpu, &points.rows.matrix, &queries.rows.matrix, &params, &want));
+        test_must(graph ? kith_graph(cpu, &points.rows.matrix, &params, &want, NULL)
+                        : kith_search(cpu, &points.rows.matrix, &queries.rows.matrix, &params,
+                                      &want, NULL));
         const kin_fused_query query = {.request = &request, .out = &got};
         test_must(kin_fused_direct(test_device_ctx, test_device, &points.on_device,
                                    graph ? &points.on_device : &queries.on_device, &query));

@@ -157,7 +157,7 @@ static void rows_on_the_device(void **state)
     kith_neighbors wanted = test_answer_make(ASKED, K);
     kith_neighbors on_device = test_caller_answer(&caller, ASKED, K);
     kith_ctx *cpu = test_cpu_ctx();
-    assert_int_equal(kith_knn_exact(cpu, &points.matrix, &queries.matrix, &params, &wanted),
+    assert_int_equal(kith_search(cpu, &points.matrix, &queries.matrix, &params, &wanted, NULL),
                      KITH_OK);
     kith_ctx *ctx = make_ctx(UINT64_C(128) << 20, true);
     assert_int_equal(kith_cuda_knn_exact(ctx, &corpus, &asked, &params, &on_device, caller.handle),
@@ -213,20 +213,21 @@ static void stopped(void **state)
     params.k = K;
     kith_neighbors first = test_answer_make(ASKED, K);
     kith_neighbors last = test_answer_make(ASKED, K);
-    assert_int_equal(kith_knn_exact(ctx, &points.matrix, &queries.matrix, &params, &first),
+    assert_int_equal(kith_search(ctx, &points.matrix, &queries.matrix, &params, &first, NULL),
                      KITH_OK);
     int times = 0;
     for (int64_t after = 1000000; after < 400000000; after += after / 2) {
         s = (stopper){.start_ns = kin_clock_ns(), .after_ns = after};
         const kith_status status =
-            kith_knn_exact(ctx, &points.matrix, &queries.matrix, &params, &last);
+            kith_search(ctx, &points.matrix, &queries.matrix, &params, &last, NULL);
         assert_true(status == KITH_OK || status == KITH_E_CANCELLED);
         assert_true(status == KITH_OK || kin_clock_ns() - s.start_ns < after + MOST_SLOW);
         assert_int_equal(ctx->gpu->held, 0);
         times += status == KITH_E_CANCELLED;
     }
     s.after_ns = 0;
-    assert_int_equal(kith_knn_exact(ctx, &points.matrix, &queries.matrix, &params, &last), KITH_OK);
+    assert_int_equal(kith_search(ctx, &points.matrix, &queries.matrix, &params, &last, NULL),
+                     KITH_OK);
     assert_false(test_answers_differ("after being stopped", &first, &last));
     assert_true(times > 0);
     kith_ctx_free(ctx);

@@ -32,7 +32,7 @@ static int compare_graph(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
                          const kith_matrix *points, const kith_search_params *params)
 {
     kith_neighbors wanted = test_answer_make(points->rows, K);
-    assert_int_equal(kith_graph_exact(cpu, points, params, &wanted), KITH_OK);
+    assert_int_equal(kith_graph(cpu, points, params, &wanted, NULL), KITH_OK);
     kith_matrix device = test_caller_copy(c, points);
     kith_neighbors out = test_caller_answer(c, points->rows, K);
     const kith_status status = kith_cuda_graph_exact(gpu, &device, params, &out, c->handle);
@@ -52,7 +52,7 @@ static int compare_search(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
                           const kith_search_params *params)
 {
     kith_neighbors wanted = test_answer_make(queries->rows, K);
-    assert_int_equal(kith_knn_exact(cpu, points, queries, params, &wanted), KITH_OK);
+    assert_int_equal(kith_search(cpu, points, queries, params, &wanted, NULL), KITH_OK);
     kith_matrix corpus = test_caller_copy(c, points);
     kith_matrix asked = test_caller_copy(c, queries);
     kith_neighbors out = test_caller_answer(c, queries->rows, K);
@@ -128,7 +128,7 @@ static void test_order(void **state)
     kith_search_params params = kith_search_params_default();
     params.k = K;
     kith_neighbors wanted = test_answer_make(ROWS, K);
-    assert_int_equal(kith_graph_exact(cpu, &points.matrix, &params, &wanted), KITH_OK);
+    assert_int_equal(kith_graph(cpu, &points.matrix, &params, &wanted, NULL), KITH_OK);
 
     const size_t bytes = test_matrix_bytes(&points.matrix);
     kith_matrix source = test_caller_copy(&c, &points.matrix);

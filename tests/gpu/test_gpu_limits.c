@@ -174,8 +174,8 @@ static void radius_and_custom(void **state)
     params.k = 5;
     kith_neighbors a = test_answer_make(1500, 5);
     kith_neighbors b = test_answer_make(1500, 5);
-    assert_int_equal(kith_graph_exact(cpu, &rows.matrix, &params, &a), KITH_OK);
-    const kith_status status = kith_graph_exact(gpu, &rows.matrix, &params, &b);
+    assert_int_equal(kith_graph(cpu, &rows.matrix, &params, &a, NULL), KITH_OK);
+    const kith_status status = kith_graph(gpu, &rows.matrix, &params, &b, NULL);
     if (status == KITH_OK) {
         assert_false(test_answers_differ("custom", &a, &b));
     } else { /* a caller's function runs on processors only */
@@ -244,7 +244,7 @@ static int check_sampled(const kith_matrix *m, const kith_neighbors *graph)
     params.k = graph->k;
     params.exclude = own;
     kith_neighbors wanted = test_answer_make(ASKED, graph->k);
-    assert_int_equal(kith_knn_exact(cpu, m, &asked, &params, &wanted), KITH_OK);
+    assert_int_equal(kith_search(cpu, m, &asked, &params, &wanted, NULL), KITH_OK);
     kith_neighbors got = test_answer_make(ASKED, graph->k);
     memcpy(got.distances, wanted.distances, (size_t)(ASKED * graph->k) * sizeof(float));
     uint32_t *pairs = malloc((size_t)graph->k * sizeof *pairs);
@@ -280,7 +280,7 @@ static void large_graph(int64_t rows, int32_t cols, int64_t k)
         .ids = (uint32_t *)(void *)take_large(rows * k * (int64_t)sizeof(uint32_t)),
         .rows = rows,
         .k = k};
-    if (kith_graph_exact(gpu, &m, &params, &got) != KITH_OK) {
+    if (kith_graph(gpu, &m, &params, &got, NULL) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(gpu));
     }
     kith_report report = {.struct_size = sizeof report};

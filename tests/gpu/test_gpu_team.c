@@ -128,7 +128,7 @@ static kith_status graph(kith_ctx *ctx, const setting *s, const kith_matrix *poi
     params.metric = s->metric;
     params.k = s->k;
     params.method = KITH_METHOD_EXACT;
-    return kith_graph_exact(ctx, points, &params, out);
+    return kith_graph(ctx, points, &params, out, NULL);
 }
 
 static kith_status search(kith_ctx *ctx, const setting *s, const kith_matrix *points,
@@ -140,7 +140,7 @@ static kith_status search(kith_ctx *ctx, const setting *s, const kith_matrix *po
     params.metric = s->metric;
     params.k = s->k;
     params.method = KITH_METHOD_EXACT;
-    return kith_knn_exact(ctx, points, queries, &params, &part);
+    return kith_search(ctx, points, queries, &params, &part, NULL);
 }
 
 static kith_status descend(kith_ctx *ctx, const setting *s, const kith_matrix *points,

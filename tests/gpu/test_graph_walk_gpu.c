@@ -55,9 +55,9 @@ static set set_of(kith_matrix all, int64_t queries, kith_metric metric, int64_t 
     params.metric = metric;
     params.method = KITH_METHOD_EXACT;
     params.k = links;
-    test_works(s.gpu, kith_graph_exact(s.gpu, &s.points, &params, &s.graph));
+    test_works(s.gpu, kith_graph(s.gpu, &s.points, &params, &s.graph, NULL));
     params.k = k;
-    test_works(s.gpu, kith_knn_exact(s.gpu, &s.points, &s.queries, &params, &s.truth));
+    test_works(s.gpu, kith_search(s.gpu, &s.points, &s.queries, &params, &s.truth, NULL));
     return s;
 }
 

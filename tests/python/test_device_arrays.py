@@ -48,14 +48,15 @@ streams = []
 def host_call(name):
     def call(context, *arguments):
         streams.append(arguments[-1].value)
-        return getattr(lib, name)(context, *arguments[:-1])
+        report = () if name == "kith_graph_descent" or name == "kith_select" else (None,)
+        return getattr(lib, name)(context, *arguments[:-1], *report)
 
     return call
 
 
 LIBRARY = types.SimpleNamespace(
-    kith_cuda_knn_exact=host_call("kith_knn_exact"),
-    kith_cuda_graph_exact=host_call("kith_graph_exact"),
+    kith_cuda_knn_exact=host_call("kith_search"),
+    kith_cuda_graph_exact=host_call("kith_graph"),
     kith_cuda_graph_descent=host_call("kith_graph_descent"),
     kith_cuda_select=host_call("kith_select"),
 )

@@ -56,8 +56,12 @@ class Removing(unittest.TestCase):
 
     def test_what_cannot_be_is_refused(self):
         x, graph = self.points, self.graph
-        for removed, said in (([400], "removed has row 400, X has 400 rows"), ([-1], "removed has row -1"),
-                              (np.zeros(3, bool), "removed must be 400 bools"), ([0.5], "removed must be")):
+        for removed, said in (
+            ([400], "removed has row 400, X has 400 rows"),
+            ([-1], "removed has row -1"),
+            (np.zeros(3, bool), "removed must be 400 bools"),
+            ([0.5], "removed must be"),
+        ):
             with self.assertRaisesRegex(ValueError, said):
                 kith.remove(x, graph, removed)
         with self.assertRaisesRegex(ValueError, "graph is of 400 points, X has 399"):

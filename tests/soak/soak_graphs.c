@@ -119,7 +119,7 @@ static void call_merge_exact(soak *s)
         params.k = most < 4 ? most : 4;
         graphs[i] = soak_graph(s, 1 + i, rows[i], params.k > 0 ? params.k : 1);
         if (params.k > 0 && soak_below(s, 8) != 0) {
-            (void)soak_check(s, kith_graph_exact(s->ctx, &part, &params, &graphs[i]));
+            (void)soak_check(s, kith_graph(s->ctx, &part, &params, &graphs[i], NULL));
         }
     }
     params.k = soak_spoil(s, points.rows > 4 ? 4 : points.rows > 1 ? points.rows - 1 : 1);

@@ -50,7 +50,7 @@ static void call_graph(soak *s)
     const kith_search_params params = draw_params(s, points.rows);
     const kith_neighbors out = room_for(s, 0, points.rows, &params);
     const kith_status status =
-        kith_graph_exact(s->ctx, soak_null(s, &given), soak_null(s, &params), soak_null(s, &out));
+        kith_graph(s->ctx, soak_null(s, &given), soak_null(s, &params), soak_null(s, &out), NULL);
     if (soak_check(s, status) == KITH_OK) {
         soak_check_ids(s, &out, points.rows);
     }
@@ -70,7 +70,7 @@ static void call_search(soak *s)
         params.exclude = s->ids[3];
     }
     const kith_status status =
-        kith_knn_exact(s->ctx, soak_null(s, &given[0]), &given[1], &params, soak_null(s, &out));
+        kith_search(s->ctx, soak_null(s, &given[0]), &given[1], &params, soak_null(s, &out), NULL);
     if (soak_check(s, status) == KITH_OK) {
         soak_check_ids(s, &out, corpus.rows);
     }

@@ -40,8 +40,8 @@ static void agree_on(kith_ctx *ctx, void *arg)
     const kith_search_params params = params_of(t->metric, t->k, t->flags);
     kith_neighbors got = test_answer_make(t->truth.rows, t->k);
     const kith_status status = t->queries == NULL
-                                   ? kith_graph_exact(ctx, t->points, &params, &got)
-                                   : kith_knn_exact(ctx, t->points, t->queries, &params, &got);
+                                   ? kith_graph(ctx, t->points, &params, &got, NULL)
+                                   : kith_search(ctx, t->points, t->queries, &params, &got, NULL);
     if (status != KITH_OK) {
         fail_msg("%s, %s: %s", kith_metric_name(t->metric), test_engine_name(ctx),
                  kith_ctx_detail(ctx));
@@ -86,7 +86,7 @@ static void copies_on(kith_ctx *ctx, void *arg)
     const task *t = arg;
     const kith_search_params params = params_of(t->metric, t->k, 0);
     kith_neighbors got = test_answer_make(t->points->rows, t->k);
-    assert_int_equal(kith_graph_exact(ctx, t->points, &params, &got), KITH_OK);
+    assert_int_equal(kith_graph(ctx, t->points, &params, &got, NULL), KITH_OK);
     for (int64_t row = 0; row < got.rows; row++) {
         for (int64_t i = 0; i < got.k; i++) {
             assert_int_equal(got.ids[row * got.k + i], i + (i >= row));
@@ -175,7 +175,7 @@ static void self_behind_copy_on(kith_ctx *ctx, void *arg)
     const task *t = arg;
     const kith_search_params params = params_of(t->metric, 3, KITH_INCLUDE_SELF);
     kith_neighbors got = test_answer_make(t->points->rows, 3);
-    assert_int_equal(kith_graph_exact(ctx, t->points, &params, &got), KITH_OK);
+    assert_int_equal(kith_graph(ctx, t->points, &params, &got, NULL), KITH_OK);
     const uint32_t *ids = got.ids + 150 * 3;
     assert_true(ids[0] == 20 && ids[1] == 90 && ids[2] == 150);
     assert_true(got.ids[20 * 3] == 20 && got.ids[5 * 3] == 5);
@@ -367,16 +367,16 @@ static void ends_of_float64_on(kith_ctx *ctx, void *arg)
     test_rows_set(&rows, 0, 0, 0x1p500);
     test_rows_set(&rows, 1, 0, -0x1p500);
     test_rows_set(&rows, 2, 1, 0x1p500);
-    assert_int_equal(kith_graph_exact(ctx, &rows.matrix, &params, &got), KITH_OK);
+    assert_int_equal(kith_graph(ctx, &rows.matrix, &params, &got, NULL), KITH_OK);
     assert_true(got.ids[0] == 2 && got.distances64[1] == 0x1p501);
     assert_true(got.distances[1] > FLT_MAX);
-    assert_int_equal(kith_graph_exact(ctx, &rows.matrix, &product, &got), KITH_OK);
+    assert_int_equal(kith_graph(ctx, &rows.matrix, &product, &got, NULL), KITH_OK);
     for (int i = 0; i < 6; i++) {
         assert_true(got.distances64[i] == got.distances64[i]);
     }
     assert_true(got.distances64[1] == -0x1p1000);
     test_rows_set(&rows, 2, 1, nextafter(0x1p500, (double)INFINITY));
-    assert_int_equal(kith_graph_exact(ctx, &rows.matrix, &params, &got), KITH_E_DATA);
+    assert_int_equal(kith_graph(ctx, &rows.matrix, &params, &got, NULL), KITH_E_DATA);
     assert_non_null(strstr(kith_ctx_detail(ctx), "[2, 1]"));
     test_answer_free(&got);
     test_rows_free(&rows);
@@ -433,9 +433,9 @@ static void shards_on(kith_ctx *ctx, void *arg)
     kith_neighbors a = test_answer_make(rows, SHARD_K);
     kith_neighbors b = test_answer_make(rows, SHARD_K);
     kith_neighbors all = test_answer_make(rows, SHARD_K);
-    assert_int_equal(kith_knn_exact(ctx, &first, t->queries, &params, &a), KITH_OK);
-    assert_int_equal(kith_knn_exact(ctx, &second, t->queries, &params, &b), KITH_OK);
-    assert_int_equal(kith_knn_exact(ctx, t->points, t->queries, &params, &all), KITH_OK);
+    assert_int_equal(kith_search(ctx, &first, t->queries, &params, &a, NULL), KITH_OK);
+    assert_int_equal(kith_search(ctx, &second, t->queries, &params, &b, NULL), KITH_OK);
+    assert_int_equal(kith_search(ctx, t->points, t->queries, &params, &all, NULL), KITH_OK);
     for (int64_t row = 0; row < rows; row++) {
         int64_t x = row * SHARD_K;
         int64_t y = row * SHARD_K;

@@ -155,7 +155,7 @@ static void graph(const trial *t, kith_ctx *ctx, uint32_t flags)
     params.flags = flags;
     params.k = graph_k(t->set);
     kith_neighbors got = test_answer_make(t->set->rows, params.k);
-    if (kith_graph_exact(ctx, &t->points.matrix, &params, &got) != KITH_OK) {
+    if (kith_graph(ctx, &t->points.matrix, &params, &got, NULL) != KITH_OK) {
         blame(t, ctx, "graph", flags);
     }
     for (int64_t i = 0; i < t->sample.matrix.rows; i++) {
@@ -175,7 +175,7 @@ static void search(const trial *t, kith_ctx *ctx, const uint32_t *exclude)
     params.exclude = exclude;
     params.k = graph_k(t->set) + (exclude == NULL);
     kith_neighbors got = test_answer_make(t->queries.matrix.rows, params.k);
-    if (kith_knn_exact(ctx, &t->points.matrix, &t->queries.matrix, &params, &got) != KITH_OK) {
+    if (kith_search(ctx, &t->points.matrix, &t->queries.matrix, &params, &got, NULL) != KITH_OK) {
         blame(t, ctx, "search", exclude != NULL);
     }
     for (int64_t i = 0; i < got.rows; i++) {
@@ -300,13 +300,13 @@ static void one_point(void **state)
     kith_search_params params = kith_search_params_default();
     params.k = 1;
     kith_neighbors got = test_answer_make(1, 1);
-    assert_int_equal(kith_graph_exact(ctx, &one.matrix, &params, &got), KITH_E_ARGUMENT);
+    assert_int_equal(kith_graph(ctx, &one.matrix, &params, &got, NULL), KITH_E_ARGUMENT);
     params.flags = KITH_INCLUDE_SELF;
-    assert_int_equal(kith_graph_exact(ctx, &one.matrix, &params, &got), KITH_OK);
+    assert_int_equal(kith_graph(ctx, &one.matrix, &params, &got, NULL), KITH_OK);
     assert_int_equal(got.ids[0], 0);
     assert_true(got.distances64[0] == 0.0);
     params.metric = KITH_COSINE; /* a row of zeros is at 1 from itself, too */
-    assert_int_equal(kith_graph_exact(ctx, &one.matrix, &params, &got), KITH_OK);
+    assert_int_equal(kith_graph(ctx, &one.matrix, &params, &got, NULL), KITH_OK);
     assert_true(got.ids[0] == 0 && got.distances64[0] == 1.0);
     printf("one point: no neighbour but itself\n");
     test_answer_free(&got);

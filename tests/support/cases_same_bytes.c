@@ -28,7 +28,7 @@ static kith_neighbors graph(kith_ctx *ctx, const kith_matrix *points, kith_metri
     params.k = k;
     params.flags = flags;
     kith_neighbors out = test_answer_make(points->rows, k);
-    if (kith_graph_exact(ctx, points, &params, &out) != KITH_OK) {
+    if (kith_graph(ctx, points, &params, &out, NULL) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(ctx));
     }
     return out;
@@ -217,7 +217,7 @@ static void search_sampled(kith_ctx *ctx, const sampled *s)
     params.k = REAL_K;
     params.exclude = s->ids;
     kith_neighbors got = test_answer_make(s->truth.rows, REAL_K);
-    if (kith_knn_exact(ctx, s->points, &s->rows.matrix, &params, &got) != KITH_OK) {
+    if (kith_search(ctx, s->points, &s->rows.matrix, &params, &got, NULL) != KITH_OK) {
         fail_msg("%s: %s", s->name, kith_ctx_detail(ctx));
     }
     check_sampled(s, &got, false);

@@ -41,7 +41,7 @@ kith_neighbors test_answer_exact(kith_ctx *ctx, const kith_matrix *points, kith_
     params.metric = metric;
     params.k = k;
     params.flags = flags;
-    const kith_status status = kith_graph_exact(ctx, points, &params, &answer);
+    const kith_status status = kith_graph(ctx, points, &params, &answer, NULL);
     assert(status == KITH_OK);
     (void)status;
     return answer;

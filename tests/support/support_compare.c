@@ -67,9 +67,9 @@ kith_status test_job_solve(kith_ctx *ctx, const test_job *job, kith_neighbors *o
     *out = test_answer_make(rows_of(job), job->k);
     switch (job->call) {
     case TEST_GRAPH:
-        return kith_graph_exact(ctx, job->points, &params, out);
+        return kith_graph(ctx, job->points, &params, out, NULL);
     case TEST_SEARCH:
-        return kith_knn_exact(ctx, job->points, job->queries, &params, out);
+        return kith_search(ctx, job->points, job->queries, &params, out, NULL);
     case TEST_BOTH:
         return solve_both(ctx, job, &params, out);
     default:

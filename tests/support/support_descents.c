@@ -100,8 +100,8 @@ test_descent_truth test_descent_truth_make(kith_ctx *ctx, const test_rows *rows,
     params.custom_arg = request->distance.custom_arg;
     params.k = request->k;
     params.exclude = (request->flags & KITH_INCLUDE_SELF) == 0 ? truth.ids : NULL;
-    assert_int_equal(kith_knn_exact(ctx, &rows->matrix, &queries.matrix, &params, &truth.neighbors),
-                     KITH_OK);
+    assert_int_equal(
+        kith_search(ctx, &rows->matrix, &queries.matrix, &params, &truth.neighbors, NULL), KITH_OK);
     test_rows_free(&queries);
     return truth;
 }

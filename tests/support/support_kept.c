@@ -225,7 +225,7 @@ static void assert_answers(test_kept *k)
     params.k = wanted;
     params.metric = k->metric;
     params.method = KITH_METHOD_EXACT;
-    assert_int_equal(kith_knn_exact(k->ctx, &points, &queries.matrix, &params, &right), KITH_OK);
+    assert_int_equal(kith_search(k->ctx, &points, &queries.matrix, &params, &right, NULL), KITH_OK);
     assert_int_equal(
         kin_tree_search(k->ctx, &k->corpus, &k->tree, &queries.matrix, &request, &got, &declined),
         KITH_OK);

@@ -36,7 +36,7 @@ kith_neighbors test_merge_graph(kith_ctx *ctx, const kith_matrix *points, int64_
     kith_neighbors graph = test_answer_make(points->rows, has);
     kith_search_params params = *like;
     params.k = has;
-    test_works(ctx, kith_graph_exact(ctx, points, &params, &graph));
+    test_works(ctx, kith_graph(ctx, points, &params, &graph, NULL));
     for (int64_t row = 0; row < points->rows; row++) {
         memcpy(wide.ids + row * k, graph.ids + row * has, (size_t)has * sizeof *graph.ids);
     }

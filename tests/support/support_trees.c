@@ -41,8 +41,8 @@ kith_status test_trees_solve(kith_ctx *ctx, const test_job *job, kith_method met
     params.exclude = job->exclude;
     params.method = method;
     *out = test_answer_make(job->queries != NULL ? job->queries->rows : job->points->rows, job->k);
-    return job->queries != NULL ? kith_knn_exact(ctx, job->points, job->queries, &params, out)
-                                : kith_graph_exact(ctx, job->points, &params, out);
+    return job->queries != NULL ? kith_search(ctx, job->points, job->queries, &params, out, NULL)
+                                : kith_graph(ctx, job->points, &params, out, NULL);
 }
 
 void test_trees_compare(test_trees *t, test_job job)

@@ -102,10 +102,11 @@ static void call_free(call *c)
 static kith_status call_run(const call *c, kith_ctx *on)
 {
     if (c->kind == 'g') {
-        return kith_graph_exact(on, c->given_points, c->given_params, c->given_out);
+        return kith_graph(on, c->given_points, c->given_params, c->given_out, NULL);
     }
     if (c->kind == 's') {
-        return kith_knn_exact(on, c->given_points, c->given_queries, c->given_params, c->given_out);
+        return kith_search(on, c->given_points, c->given_queries, c->given_params, c->given_out,
+                           NULL);
     }
     return kith_knn_both(on, c->given_points, c->given_queries, c->given_params, c->given_out,
                          c->given_back);
@@ -442,7 +443,7 @@ static void cancelled_screen(void **state)
     kith_search_params search = kith_search_params_default();
     search.k = 10;
     kith_neighbors out = test_answer_make(3000, 10);
-    assert_int_equal(kith_graph_exact(watched, &rows.matrix, &search, &out), KITH_E_CANCELLED);
+    assert_int_equal(kith_graph(watched, &rows.matrix, &search, &out, NULL), KITH_E_CANCELLED);
     assert_int_equal(atomic_load(&watched->held_bytes), 0);
     test_answer_free(&out);
     test_rows_free(&rows);

@@ -44,8 +44,8 @@ static void the_larger_set_says_the_type(void **unused)
     params.k = K;
     kith_neighbors truth[] = {test_answer_make(MANY, K), test_answer_make(FEW, K)};
     kith_neighbors found[] = {test_answer_make(MANY, K), test_answer_make(FEW, K)};
-    test_works(ctx, kith_knn_exact(ctx, &few.matrix, &many.matrix, &params, &truth[0]));
-    test_works(ctx, kith_knn_exact(ctx, &many.matrix, &few.matrix, &params, &truth[1]));
+    test_works(ctx, kith_search(ctx, &few.matrix, &many.matrix, &params, &truth[0], NULL));
+    test_works(ctx, kith_search(ctx, &many.matrix, &few.matrix, &params, &truth[1], NULL));
     for (int order = 0; order < 2; order++) {
         const test_rows *a = order == 0 ? &many : &few;
         const test_rows *b = order == 0 ? &few : &many;

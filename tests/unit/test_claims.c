@@ -156,7 +156,7 @@ static void make_known(known *t)
     const kith_search_params params = exact_params(KITH_EUCLIDEAN);
     for (int i = 0; i < 2; i++) {
         t->graph[i] = test_answer_make(t->part[i].rows, K);
-        test_works(t->ctx, kith_graph_exact(t->ctx, &t->part[i], &params, &t->graph[i]));
+        test_works(t->ctx, kith_graph(t->ctx, &t->part[i], &params, &t->graph[i], NULL));
         t->meta[i] = kith_result_meta_default();
         t->meta[i].metric = KITH_EUCLIDEAN;
         t->meta[i].exact = KITH_CERTIFIED;

@@ -82,7 +82,7 @@ static truth truth_of(kith_ctx *ctx, const kith_matrix *points, const kith_matri
     truth t = {.nearest = test_answer_make(queries->rows, K)};
     params.k = K;
     params.method = KITH_METHOD_EXACT;
-    assert_int_equal(kith_knn_exact(ctx, points, queries, &params, &t.nearest), KITH_OK);
+    assert_int_equal(kith_search(ctx, points, queries, &params, &t.nearest, NULL), KITH_OK);
     t.within = count_within(ctx, NULL, points, queries);
     assert_true(t.within > 0);
     return t;

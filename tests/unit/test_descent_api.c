@@ -42,7 +42,7 @@ static int make(void **state)
     f.out = test_answer_make(ROWS, K);
     kith_search_params params = kith_search_params_default();
     params.k = K;
-    test_works(f.ctx, kith_graph_exact(f.ctx, &f.points.matrix, &params, &f.truth));
+    test_works(f.ctx, kith_graph(f.ctx, &f.points.matrix, &params, &f.truth, NULL));
     *state = &f;
     return 0;
 }
@@ -318,7 +318,7 @@ static void few_points_are_exact(void **state)
     kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
     search.k = K;
     params.recall = 0.99;
-    test_works(f->ctx, kith_graph_exact(f->ctx, &few, &search, &exact));
+    test_works(f->ctx, kith_graph(f->ctx, &few, &search, &exact, NULL));
     test_works(f->ctx, kith_graph_descent(f->ctx, &few, &params, &found, &report));
     assert_true(test_answers_equal(&exact, &found));
     assert_true(report.exact == 1 && report.reached == 1 && report.recall.low == 1.0);

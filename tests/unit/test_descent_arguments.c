@@ -168,8 +168,8 @@ static void exact_calls_refuse(void **state)
     const kith_matrix *points = &f->points.matrix;
     for (int call = 0; call < 6; call++) {
         const kith_status status =
-            call == 0   ? kith_graph_exact(f->ctx, points, &params, &f->out)
-            : call == 1 ? kith_knn_exact(f->ctx, points, points, &params, &f->out)
+            call == 0   ? kith_graph(f->ctx, points, &params, &f->out, NULL)
+            : call == 1 ? kith_search(f->ctx, points, points, &params, &f->out, NULL)
             : call == 2 ? kith_knn_both(f->ctx, points, points, &params, &f->out, &f->out)
             : call == 3 ? kith_plan_exact(f->ctx, points, NULL, &params, &plan)
             : call == 4 ? kith_corpus_create_with(f->ctx, points, &made, &corpus)

@@ -144,7 +144,7 @@ static void cut_files(void **state)
     meta.metric = KITH_EUCLIDEAN;
     meta.corpus_rows = ROWS;
     tree.method = KITH_METHOD_TREE;
-    assert_int_equal(kith_graph_exact(ctx, &m, &params, &out), KITH_OK);
+    assert_int_equal(kith_graph(ctx, &m, &params, &out, NULL), KITH_OK);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(kith_points_save(ctx, test_path(folder, points[i]), &m), KITH_OK);
         cut(folder, points[i], open_points);

@@ -78,7 +78,7 @@ static kith_status graph_on(const char *device, const char **detail, kith_report
     kith_search_params params = kith_search_params_default();
     kith_ctx *ctx = make_ctx(device);
     params.k = 1;
-    const kith_status status = kith_graph_exact(ctx, &matrix, &params, &out);
+    const kith_status status = kith_graph(ctx, &matrix, &params, &out, NULL);
     (void)snprintf(kept, sizeof kept, "%s", kith_ctx_detail(ctx));
     *detail = kept;
     report->struct_size = sizeof *report;

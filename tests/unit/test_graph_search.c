@@ -64,9 +64,9 @@ static set set_of(kith_matrix all, int64_t queries, kith_metric metric, int64_t 
     s.truth = test_answer_make(queries, k);
     s.out = test_answer_make(queries, k);
     kith_search_params params = exact_params(&s, links);
-    test_works(s.ctx, kith_graph_exact(s.ctx, &s.points, &params, &s.graph));
+    test_works(s.ctx, kith_graph(s.ctx, &s.points, &params, &s.graph, NULL));
     params = exact_params(&s, k);
-    test_works(s.ctx, kith_knn_exact(s.ctx, &s.points, &s.queries, &params, &s.truth));
+    test_works(s.ctx, kith_search(s.ctx, &s.points, &s.queries, &params, &s.truth, NULL));
     return s;
 }
 

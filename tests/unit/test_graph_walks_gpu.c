@@ -63,9 +63,9 @@ static set set_make(kith_dtype dtype, kith_metric metric)
     s.out = test_answer_make(QUERIES, K);
     params.metric = metric;
     params.k = LINKS;
-    assert_int_equal(kith_graph_exact(s.ctx, &s.points, &params, &s.graph), KITH_OK);
+    assert_int_equal(kith_graph(s.ctx, &s.points, &params, &s.graph, NULL), KITH_OK);
     params.k = K;
-    assert_int_equal(kith_knn_exact(s.ctx, &s.points, &s.queries, &params, &s.truth), KITH_OK);
+    assert_int_equal(kith_search(s.ctx, &s.points, &s.queries, &params, &s.truth, NULL), KITH_OK);
     return s;
 }
 

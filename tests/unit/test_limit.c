@@ -80,7 +80,7 @@ static void solve(const data *d, call which, kith_search_params params, const ki
     kith_status status = KITH_OK;
     params.exclude = which == EXCLUDING ? d->exclude : NULL;
     if (which == GRAPH) {
-        status = kith_graph_exact(d->ctx, &d->points.matrix, &params, out);
+        status = kith_graph(d->ctx, &d->points.matrix, &params, out, NULL);
     } else if (which == BOTH) {
         kith_neighbors back = test_answer_make(ROWS, params.k);
         status = kith_knn_both(d->ctx, &d->queries.matrix, &d->points.matrix, &params, out, &back);
@@ -88,7 +88,7 @@ static void solve(const data *d, call which, kith_search_params params, const ki
     } else if (which == CORPUS || which == TREE_CORPUS) {
         status = by_corpus(d, &params, which == CORPUS ? KITH_METHOD_EXACT : KITH_METHOD_TREE, out);
     } else {
-        status = kith_knn_exact(d->ctx, &d->points.matrix, &d->queries.matrix, &params, out);
+        status = kith_search(d->ctx, &d->points.matrix, &d->queries.matrix, &params, out, NULL);
     }
     if (status != KITH_OK) {
         fail_msg("%s: %s", kith_metric_name(params.metric), kith_ctx_detail(d->ctx));
@@ -133,8 +133,8 @@ static void limits(data *d, call which, kith_search_params params)
     solve(d, which, params, &whole);
     params.flags |= KITH_WITHIN_RADIUS;
     const double at = whole.distances64[(whole.rows / 2) * whole.k + whole.k / 2];
-    const double radii[] = {at,       nextafter(at, INFINITY), nextafter(at, -INFINITY),
-                            0.4 * at, 1e300,                   0.0};
+    const double radii[] = {at, nextafter(at, INFINITY), nextafter(at, -INFINITY), 0.4 * at, 1e300,
+                            0.0};
     for (int i = 0; i < 6; i++) {
         kith_neighbors part = limited;
         part.ids = i == 3 ? NULL : part.ids;
@@ -247,7 +247,7 @@ static void tree_prunes(void **state)
         kith_report report = {.struct_size = sizeof report};
         params.radius = i == 0 ? 0.0 : 0.05;
         params.flags = i == 0 ? 0 : (uint32_t)KITH_WITHIN_RADIUS;
-        assert_int_equal(kith_graph_exact(ctx, &points.matrix, &params, &out), KITH_OK);
+        assert_int_equal(kith_graph(ctx, &points.matrix, &params, &out, NULL), KITH_OK);
         assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
         pairs[i] = 1.0 - report.skipped_share;
     }
@@ -283,13 +283,14 @@ static void refusals(void **state)
     const double wrong[] = {-1.0, (double)NAN};
     for (int i = 0; i < 2; i++) {
         params.radius = wrong[i];
-        assert_int_equal(kith_knn_exact(ctx, &d.points.matrix, &d.queries.matrix, &params, &out),
+        assert_int_equal(kith_search(ctx, &d.points.matrix, &d.queries.matrix, &params, &out, NULL),
                          KITH_E_ARGUMENT);
         assert_non_null(strstr(kith_ctx_detail(ctx), "radius"));
         assert_int_equal(kith_plan_exact(ctx, &d.points.matrix, &d.queries.matrix, &params, &plain),
                          KITH_E_ARGUMENT);
     }
-    printf("radii below 0, NaN and without the flag are refused; a plan counts the distances that are compared\n");
+    printf("radii below 0, NaN and without the flag are refused; a plan counts the distances that "
+           "are compared\n");
     test_answer_free(&out);
     data_free(&d);
     kith_ctx_free(ctx);

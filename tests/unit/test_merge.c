@@ -28,7 +28,7 @@ static void each_split(kith_ctx *ctx, const kith_matrix *points, const kith_sear
 {
     static const int64_t splits[] = {0, 1, 4, K, K + 1, 97, ROWS / 2, ROWS - 3, ROWS};
     kith_neighbors truth = test_answer_make(points->rows, params->k);
-    test_works(ctx, kith_graph_exact(ctx, points, params, &truth));
+    test_works(ctx, kith_graph(ctx, points, params, &truth, NULL));
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i += test_is_sanitized_build() ? 3 : 1) {
         test_merge_is_true(ctx, points, splits[i], params, &truth);
     }
@@ -103,7 +103,7 @@ static void trees_fit_each_set(kith_ctx *ctx, const kith_matrix *points,
             KITH_E_ARGUMENT, "must be 0 to 2 for 97 rows");
     }
     high.tree_height = 2;
-    test_works(ctx, kith_graph_exact(ctx, points, params, &truth));
+    test_works(ctx, kith_graph(ctx, points, params, &truth, NULL));
     test_merge_is_true(ctx, points, FEWER, &high, &truth);
     test_answer_free(&two);
     test_answer_free(&one);
@@ -177,7 +177,7 @@ static void merge_is_near(kith_ctx *ctx, const kith_matrix *points, kith_metric 
     kith_neighbors graph2 = test_answer_make(part[1].rows, K);
     kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
     kith_descent_report of_all = {.struct_size = (uint32_t)sizeof of_all};
-    test_works(ctx, kith_graph_exact(ctx, points, &exact, &truth));
+    test_works(ctx, kith_graph(ctx, points, &exact, &truth, NULL));
     test_works(ctx, kith_graph_descent(ctx, points, &params, &direct, &of_all));
     test_works(ctx, kith_graph_descent(ctx, &part[0], &params, &graph1, NULL));
     test_works(ctx, kith_graph_descent(ctx, &part[1], &params, &graph2, NULL));
@@ -259,7 +259,7 @@ static void rest_is_true(kith_ctx *ctx, const test_rows *points, const uint8_t *
     remove.flags = params->flags;
     remove.removed = removed;
     remove.map = map;
-    test_works(ctx, kith_graph_exact(ctx, &matrix, params, &truth));
+    test_works(ctx, kith_graph(ctx, &matrix, params, &truth, NULL));
     test_works(ctx, kith_graph_remove(ctx, &points->matrix, &graph, &remove, &out, &report));
     if (!test_answers_equal(&out, &truth)) {
         fail_msg("%s: not the graph of what is left", kith_metric_name(params->metric));

@@ -72,8 +72,8 @@ static outcome run(const job *j)
     out.ids = malloc((size_t)(rows * j->k) * sizeof *out.ids);
     assert_non_null(out.ids);
     const kith_status status = queries != NULL
-                                   ? kith_knn_exact(ctx, &points.matrix, queries, &params, &out)
-                                   : kith_graph_exact(ctx, &points.matrix, &params, &out);
+                                   ? kith_search(ctx, &points.matrix, queries, &params, &out, NULL)
+                                   : kith_graph(ctx, &points.matrix, &params, &out, NULL);
     assert_int_equal(status, KITH_OK);
     kith_report report = {.struct_size = sizeof report};
     assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);

@@ -148,8 +148,8 @@ static void exact_calls(test_folder *folder, const input *in)
         params.metric = metrics[i % 2];
         radius.radius = 1.0;
         radius.method = methods[i];
-        HEARS(kith_graph_exact(ctx, points, &params, &in->graph));
-        HEARS(kith_knn_exact(ctx, points, queries, &params, &in->found));
+        HEARS(kith_graph(ctx, points, &params, &in->graph, NULL));
+        HEARS(kith_search(ctx, points, queries, &params, &in->found, NULL));
         HEARS(kith_radius(ctx, points, NULL, &radius, &ranges));
         kith_ranges_free(ranges);
         HEARS(kith_radius(ctx, points, queries, &radius, &ranges));
@@ -158,12 +158,12 @@ static void exact_calls(test_folder *folder, const input *in)
     kith_search_params both = kith_search_params_default();
     both.k = K;
     HEARS(kith_knn_both(ctx, queries, points, &both, &in->found, &back));
-    HEARS(kith_graph_exact(ctx, points, &both, &in->graph));
+    HEARS(kith_graph(ctx, points, &both, &in->graph, NULL));
     for (int pipeline = KITH_PIPELINE_MATRIX; pipeline <= KITH_PIPELINE_MATRIX; pipeline++) {
         kith_search_params params = kith_search_params_default();
         params.k = K;
         params.pipeline = (kith_pipeline)pipeline;
-        HEARS(kith_graph_exact(ctx, points, &params, &in->graph));
+        HEARS(kith_graph(ctx, points, &params, &in->graph, NULL));
     }
     test_answer_free(&back);
 }

@@ -131,7 +131,7 @@ static void failures_leave_no_call_open(void **state)
     kith_search_params params = kith_search_params_default();
     params.k = K;
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(kith_graph_exact(ctx, NULL, &params, NULL), KITH_E_ARGUMENT);
+        assert_int_equal(kith_graph(ctx, NULL, &params, NULL, NULL), KITH_E_ARGUMENT);
         assert_int_equal(ctx->calls, 0);
     }
     kith_ctx_free(ctx);
@@ -190,7 +190,7 @@ static void peaks_are_what_was_held(void **state)
     params.k = K;
     kith_neighbors graph = test_answer_make(ROWS, K);
     begin(&c);
-    test_works(ctx, kith_graph_exact(ctx, &points.matrix, &params, &graph));
+    test_works(ctx, kith_graph(ctx, &points.matrix, &params, &graph, NULL));
     is_to_the_byte(ctx, &c, "a graph");
     int64_t wrong = -1;
     int64_t first_wrong = -1;
@@ -204,7 +204,7 @@ static void peaks_are_what_was_held(void **state)
     kith_neighbors sides[2];
     for (int i = 0; i < 2; i++) {
         sides[i] = test_answer_make(parts[i].rows, K);
-        test_works(ctx, kith_graph_exact(ctx, &parts[i], &params, &sides[i]));
+        test_works(ctx, kith_graph(ctx, &parts[i], &params, &sides[i], NULL));
     }
     begin(&c);
     test_works(ctx,

@@ -153,7 +153,7 @@ static void graphs_are_the_same(int64_t rows, int64_t equal)
     }
     kith_neighbors truth = test_answer_make(rows, K);
     const kith_search_params params = params_of(K);
-    assert_int_equal(kith_graph_exact(ctx, &points, &params, &truth), KITH_OK);
+    assert_int_equal(kith_graph(ctx, &points, &params, &truth, NULL), KITH_OK);
     for (int32_t count = 2; count <= MOST; count += equal > 0 ? 3 : 2) {
         kith_neighbors graph = test_answer_make(rows, K);
         kin_gpu *gpu = open_team(ctx, count);
@@ -202,7 +202,7 @@ static void searches_are_divided(void **state)
     params.exclude = left_out;
     kin_request request = request_of(&points, K);
     request.exclude = left_out;
-    assert_int_equal(kith_knn_exact(ctx, &points, &queries, &params, &truth), KITH_OK);
+    assert_int_equal(kith_search(ctx, &points, &queries, &params, &truth, NULL), KITH_OK);
     kin_gpu *gpu = open_team(ctx, 3);
     kin_gpu_enter(gpu);
     const kin_fused_query query = {&queries, "queries", &request, 0, &found};
@@ -319,7 +319,7 @@ static void a_gpu_that_fails_is_left_out(void **state)
     kith_matrix points = points_of(ROWS);
     kith_neighbors truth = test_answer_make(ROWS, K);
     const kith_search_params params = params_of(K);
-    assert_int_equal(kith_graph_exact(ctx, &points, &params, &truth), KITH_OK);
+    assert_int_equal(kith_graph(ctx, &points, &params, &truth, NULL), KITH_OK);
     for (size_t i = test_is_sanitized_build() ? 1 : 0; i < sizeof copies / sizeof copies[0]; i++) {
         kith_neighbors graph = test_answer_make(ROWS, K);
         kin_gpu *gpu = open_team(ctx, 3);
@@ -449,7 +449,7 @@ static void devices_are_named(void **state)
         kith_report report = {.struct_size = sizeof report};
         params.device = is_good ? good[i] : bad[i - 3];
         assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
-        const kith_status status = kith_graph_exact(ctx, &points, &search, &out);
+        const kith_status status = kith_graph(ctx, &points, &search, &out, NULL);
         (void)kith_ctx_report(ctx, &report);
         printf("%s: %s %s %s\n", is_good ? good[i] : bad[i - 3], kith_status_text(status),
                report.backend, report.gpu);

@@ -45,12 +45,12 @@ static kith_status run_job(kith_ctx *ctx, const shared *s, int job, const kith_n
     params.metric = metrics[job];
     params.k = K;
     if (job == 1) {
-        return kith_knn_exact(ctx, &s->points.matrix, &s->queries.matrix, &params, out);
+        return kith_search(ctx, &s->points.matrix, &s->queries.matrix, &params, out, NULL);
     }
     if (job == 2) {
         return kith_knn_both(ctx, &s->points.matrix, &s->queries.matrix, &params, out, back);
     }
-    return kith_graph_exact(ctx, &s->points.matrix, &params, out);
+    return kith_graph(ctx, &s->points.matrix, &params, out, NULL);
 }
 
 static void *use(void *arg)

@@ -58,10 +58,11 @@ static bool takes_tree(kith_ctx *ctx, int32_t flat)
     kith_neighbors got = test_answer_make(QUERIES, params.k);
     kith_neighbors wanted = test_answer_make(QUERIES, params.k);
     params.method = KITH_METHOD_EXACT;
-    assert_int_equal(kith_knn_exact(ctx, &points.matrix, &queries.matrix, &params, &wanted),
+    assert_int_equal(kith_search(ctx, &points.matrix, &queries.matrix, &params, &wanted, NULL),
                      KITH_OK);
     params.method = KITH_METHOD_AUTO;
-    assert_int_equal(kith_knn_exact(ctx, &points.matrix, &queries.matrix, &params, &got), KITH_OK);
+    assert_int_equal(kith_search(ctx, &points.matrix, &queries.matrix, &params, &got, NULL),
+                     KITH_OK);
     kith_report report = {.struct_size = sizeof report};
     assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
     assert_true(test_answers_equal(&got, &wanted));

@@ -111,7 +111,7 @@ static void check(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *p
     assert_string_equal(report.backend, "cpu");
     params.metric = kith_corpus_metric(corpus);
     params.method = KITH_METHOD_EXACT;
-    test_works(ctx, kith_knn_exact(ctx, points, queries, &params, &wanted));
+    test_works(ctx, kith_search(ctx, points, queries, &params, &wanted, NULL));
     assert_false(test_answers_differ(what, &wanted, &got));
     test_answer_free(&wanted);
     test_answer_free(&got);

@@ -70,7 +70,7 @@ static set set_of(kith_metric metric, kith_dtype dtype, const char *isa)
     params.metric = metric;
     params.custom = s.params.custom;
     params.k = LINKS;
-    test_works(s.ctx, kith_graph_exact(s.ctx, &s.points, &params, &s.graph));
+    test_works(s.ctx, kith_graph(s.ctx, &s.points, &params, &s.graph, NULL));
     test_works(s.ctx, kith_walks_create(s.ctx, &s.points, &s.graph, &s.params, &s.walks));
     return s;
 }

@@ -51,14 +51,14 @@ static void calls(void **state)
     const kith_neighbors out = {.ids = ids, .rows = ROWS, .k = K};
     kith_search_params params = kith_search_params_default();
     params.k = K;
-    assert_int_equal(kith_graph_exact(ctx, &points, &params, &out), KITH_OK);
+    assert_int_equal(kith_graph(ctx, &points, &params, &out, NULL), KITH_OK);
     const kith_where none = where_of(ctx);
     assert_int_equal(none.status, KITH_OK);
     assert_string_equal(none.reason, "");
     assert_int_equal(none.row, -1);
 
     values[5 * COLS + 1] = NAN;
-    assert_int_equal(kith_graph_exact(ctx, &points, &params, &out), KITH_E_DATA);
+    assert_int_equal(kith_graph(ctx, &points, &params, &out, NULL), KITH_E_DATA);
     tells(ctx,
           (kith_where){.status = KITH_E_DATA,
                        .argument = "points",
@@ -69,7 +69,7 @@ static void calls(void **state)
           "points[5, 1] is NaN (");
 
     points.cols = 0;
-    assert_int_equal(kith_graph_exact(ctx, &points, &params, &out), KITH_E_ARGUMENT);
+    assert_int_equal(kith_graph(ctx, &points, &params, &out, NULL), KITH_E_ARGUMENT);
     tells(ctx,
           (kith_where){.status = KITH_E_ARGUMENT,
                        .argument = "points",
