@@ -74,11 +74,6 @@ FORMAT_TSV = 8
 FORMAT_CSV_WIDE = 9
 FORMAT_TSV_WIDE = 10
 FORMAT_AUTO = 0
-PREDICT_MEAN = 0
-PREDICT_WEIGHTED = 1
-PREDICT_MEDIAN = 2
-PREDICT_VOTE = 3
-PREDICT_WEIGHTED_VOTE = 4
 FILE_POINTS_IN = 1
 FILE_POINTS_OUT = 2
 FILE_LISTS_IN = 4
@@ -94,6 +89,11 @@ USE_COLUMN = 2
 HEADER_AUTO = 0
 HEADER_YES = 1
 HEADER_NO = 2
+PREDICT_MEAN = 0
+PREDICT_WEIGHTED = 1
+PREDICT_MEDIAN = 2
+PREDICT_VOTE = 3
+PREDICT_WEIGHTED_VOTE = 4
 SELECT_LARGEST = 1
 SELECT_UNSORTED = 2
 START_AUTO = 0
@@ -133,9 +133,9 @@ ENUMS: dict[str, dict[str, int]] = {
     "kith_kind": {"KIND_NONE": 0, "KIND_POINTS": 1, "KIND_GRAPH": 2, "KIND_RESULT": 3, "KIND_CORPUS": 4, "KIND_RANGES": 5, "KIND_TREE": 6},
     "kith_method": {"METHOD_AUTO": 0, "METHOD_EXACT": 1, "METHOD_TREE": 2, "METHOD_DESCENT": 3},
     "kith_format": {"FORMAT_NPZ": 1, "FORMAT_CSR": 2, "FORMAT_IVECS": 3, "FORMAT_IBIN": 4, "FORMAT_KNN": 5, "FORMAT_KITH": 6, "FORMAT_CSV": 7, "FORMAT_TSV": 8, "FORMAT_CSV_WIDE": 9, "FORMAT_TSV_WIDE": 10, "FORMAT_AUTO": 0},
-    "kith_predict_mode": {"PREDICT_MEAN": 0, "PREDICT_WEIGHTED": 1, "PREDICT_MEDIAN": 2, "PREDICT_VOTE": 3, "PREDICT_WEIGHTED_VOTE": 4},
     "kith_points_use": {"USE_POINTS": 0, "USE_VALUES": 1, "USE_COLUMN": 2},
     "kith_header": {"HEADER_AUTO": 0, "HEADER_YES": 1, "HEADER_NO": 2},
+    "kith_predict_mode": {"PREDICT_MEAN": 0, "PREDICT_WEIGHTED": 1, "PREDICT_MEDIAN": 2, "PREDICT_VOTE": 3, "PREDICT_WEIGHTED_VOTE": 4},
     "kith_start": {"START_AUTO": 0, "START_RANDOM": 1, "START_SCREEN": 2, "START_GRAPH": 3},
     "kith_symmetry": {"SYMMETRY_UNION": 1, "SYMMETRY_MUTUAL": 2},
 }
@@ -377,13 +377,6 @@ class Device(c.Structure):
     ]
 
 
-class PredictParams(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("mode", c.c_int),
-    ]
-
-
 class PointsParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32),
@@ -405,6 +398,13 @@ class PointsSource(c.Structure):
         ("reserved", c.c_int32),
         ("file_cols", c.c_int64),
         ("names", c.c_char_p),
+    ]
+
+
+class PredictParams(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32),
+        ("mode", c.c_int),
     ]
 
 
@@ -712,9 +712,6 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_ctx_report": (c.c_int, (c.c_void_p, c.c_void_p)),
     "kith_device_count": (c.c_int32, ()),
     "kith_device_get": (c.c_int, (c.c_int32, c.c_void_p)),
-    "kith_predict_mode_name": (c.c_char_p, (c.c_int,)),
-    "kith_predict_mode_parse": (c.c_int32, (c.c_char_p,)),
-    "kith_predict": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int64, c.c_void_p, c.c_void_p)),
     "kith_points_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p)),
     "kith_points_matrix": (c.POINTER(Matrix), (c.c_void_p,)),
     "kith_points_bytes": (c.c_uint64, (c.c_void_p,)),
@@ -722,6 +719,9 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_points_get_source": (c.POINTER(PointsSource), (c.c_void_p,)),
     "kith_points_free": (None, (c.c_void_p,)),
     "kith_points_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p)),
+    "kith_predict_mode_name": (c.c_char_p, (c.c_int,)),
+    "kith_predict_mode_parse": (c.c_int32, (c.c_char_p,)),
+    "kith_predict": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int64, c.c_void_p, c.c_void_p)),
     "kith_select_method_name": (c.c_char_p, (c.c_int32,)),
     "kith_select_method_parse": (c.c_int32, (c.c_char_p,)),
     "kith_select": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),

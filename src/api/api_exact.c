@@ -5,7 +5,6 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
-#include "engine/engine_cost.h"
 #include "engine/engine_exact.h"
 
 static const char *const OF_GRAPH = "a point's own id does not count";

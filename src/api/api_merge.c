@@ -6,7 +6,6 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
-#include "engine/engine_cost.h"
 #include "engine/engine_job.h"
 #include "engine/engine_merge.h"
 #include "file/file_checksum.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The rates are of one machine each, where comments say so of that one; elsewhere they are right
  * within a factor of some two. */
-#include "engine/engine_cost.h"
+#include "engine/engine_descent.h"
 
 #include "base/base_try.h"
 #include "engine/engine_device.h"

@@ -37,4 +37,16 @@ kith_status kin_descent_enter(kith_ctx *ctx, const kin_descent_job *job, kin_gpu
 kith_status kin_engine_descent(kith_ctx *ctx, const kin_descent_job *job, const kith_neighbors *out,
                                kith_descent_report *report);
 
+/* ---- How long (engine_cost.c): beside an exact graph, for callers who leave the choice to us
+ * ----- */
+
+/* Whether a GPU would take it: *gpu, which is not held. */
+kith_status kin_cost_finds_gpu(kith_ctx *ctx, const kin_descent_job *job, kin_gpu **gpu);
+/* All of *estimate but its struct_size. Of the job shapes and types are read. */
+kith_status kin_cost_descent(kith_ctx *ctx, const kin_descent_job *job,
+                             kith_descent_estimate *estimate);
+/* Of a graph whose first rows are one set and the others another, and both have theirs. */
+kith_status kin_cost_merge(kith_ctx *ctx, const kin_descent_job *job, int64_t first_rows,
+                           kith_descent_estimate *estimate);
+
 #endif
