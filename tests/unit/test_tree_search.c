@@ -22,8 +22,6 @@ static void refusals(void **state)
     params.k = 3;
     params.method = (kith_method)17;
     test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "no method");
-    params.method = KITH_METHOD_DESCENT;
-    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "kith_graph_descent");
     params.method = KITH_METHOD_TREE;
     params.pipeline = KITH_PIPELINE_MATRIX;
     test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "pipeline");
