@@ -117,6 +117,21 @@ else()
       set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
     endif()
   endforeach()
+  # Those that end within seconds run on the reference device, too, in smaller sizes.
+  if(NOT CMAKE_C_FLAGS MATCHES "-fsanitize")
+    foreach(name test_fused_lists test_fused_plans test_fused_prepare test_fused_round
+            test_fused_screen test_gpu_arrays test_gpu_faults test_gpu_limits test_gpu_paths
+            test_gpu_team test_graph_fill_gpu test_graph_groups_gpu test_graph_links_gpu
+            test_graph_lists_gpu test_graph_near_gpu test_graph_samples_gpu test_select_paths
+            test_tree_build_gpu)
+      add_test(NAME reference_${name} COMMAND ${name})
+      set_tests_properties(reference_${name} PROPERTIES LABELS reference TIMEOUT 900
+                           SKIP_RETURN_CODE 77 ENVIRONMENT
+                           "KITH_SOURCE=${CMAKE_SOURCE_DIR};KITH_CASES=few;KITH_CUDA_MODULE=$<TARGET_FILE:kith_reference>")
+    endforeach()
+    set_tests_properties(reference_test_gpu_team PROPERTIES COST 40 ENVIRONMENT
+                         "KITH_SOURCE=${CMAKE_SOURCE_DIR};KITH_CASES=few;KITH_CUDA_MODULE=$<TARGET_FILE:kith_reference>;KITH_REFERENCE_DEVICES=2")
+  endif()
   if(GPU_TESTS)
     get_filename_component(cmocka_file ${CMOCKA_LIBRARY} REALPATH)
     file(COPY_FILE ${cmocka_file} ${CMAKE_BINARY_DIR}/libcmocka.copy)
