@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COURSE = [
     "kith",
     "kith_points",
+    "kith_predict",
     "kith_select",
     "kith_descent",
     "kith_merge",
