@@ -5,6 +5,7 @@
 Rooms     a file in src/ROOM includes only rooms that src/ROOMS allows it, and include/kith. The command and the
           examples include include/kith and their own files. CUDA headers appear in src/gpu and in .cu and .cuh
           files alone. No two source files have the same name.
+Links     git keeps none: a link points to a path of whoever made it.
 Circles   a unit is a file's stem (x.c, x.cu and x.h are one). No unit reaches itself by includes or, in src, by
           calls: what uses another stands above it.
 Calls     no function has more than six parameters; a struct has names, a seventh argument has a place.
@@ -19,6 +20,7 @@ the limit with it, and who must raise one says why in the commit. check_house.py
 import collections
 import pathlib
 import re
+import subprocess
 import sys
 
 SUFFIXES = (".c", ".h", ".cu", ".cuh", ".inc", ".def")
@@ -98,6 +100,15 @@ def wrong_rooms(root):
     for name, paths in sorted(places.items()):
         if len(paths) > 1:
             yield f"{name}: the same file name in {' and '.join(paths)}"
+
+
+def committed_links(root):
+    if (root / ".git").exists():
+        listed = subprocess.run(["git", "-c", "safe.directory=*", "-C", root, "ls-files", "--stage"],
+                                capture_output=True, text=True, check=True)
+        for line in listed.stdout.splitlines():
+            if line.startswith("120000"):
+                yield f"{line.split(maxsplit=3)[3]}: a link is committed"
 
 
 # --- text of C, without a compiler ---------------------------------------------------------------------------
@@ -290,7 +301,7 @@ def main():
         print("\n".join(measure(root)[1][sys.argv[2]]))
         return 0
     counts, behind = measure(root)
-    wrong = [*wrong_rooms(root), *wrong_lengths(root), *wrong_counts(counts, behind)]
+    wrong = [*wrong_rooms(root), *committed_links(root), *wrong_lengths(root), *wrong_counts(counts, behind)]
     for name, (limit, goal) in LIMITS.items():
         print(f"{name:46s} {counts[name]:6d}   limit {limit:6d}   goal {goal:6d}")
     print("\n".join(wrong) if wrong else "house: rooms, circles, lengths and counts as they should be")

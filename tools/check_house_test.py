@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prove that check_house.py notices each thing that it is there for."""
 import pathlib
+import subprocess
 import sys
 import tempfile
 
@@ -89,8 +90,20 @@ def count_cases():
         yield right, f"{name} of {files}: expected {expected}, got {counts[name]} {behind.get(name)}; {above} {at}"
 
 
+def link_cases():
+    for named, expected in ((None, 0), ("src/base_a", 1)):
+        with tempfile.TemporaryDirectory() as folder:
+            root = write(folder, {})
+            if named:
+                (root / named).symlink_to("/nowhere")
+            subprocess.run(["git", "init", "-q", root], check=True)
+            subprocess.run(["git", "-C", root, "add", "."], check=True)
+            found = list(check_house.committed_links(root))
+        yield len(found) == expected, f"{expected} links: {found}"
+
+
 def main():
-    results = [*room_cases(), *count_cases()]
+    results = [*room_cases(), *link_cases(), *count_cases()]
     for right, text in results:
         if not right:
             print(text)

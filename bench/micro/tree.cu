@@ -44,8 +44,10 @@
  * Limits. 4, 10, 15 and 27 columns, k 1 and 10, float32, Euclidean. Exits with 77 without a GPU. */
 #include "tree/bench_tree_rounds.cuh"
 
-/* The drivers are C11, whose atomic types C++17 has by other means. */
+/* The drivers are C11, whose atomic types C++17 has by other means; GCC 13's C++ library would hand
+ * their header on to C's, which is no C++. */
 #include <atomic>
+#define _STDATOMIC_H
 using std::atomic_int_fast64_t;
 using std::atomic_uint_fast64_t;
 extern "C" {
