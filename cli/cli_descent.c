@@ -11,28 +11,6 @@ static const double LONG_SECONDS = 60.0;
 
 /* ---- NN-Descent ----------------------------------------------------------------------------- */
 
-kith_descent_params cli_descent_params(const cli_job *job)
-{
-    const cli_args *args = job->args;
-    kith_descent_params params = kith_descent_params_default();
-    params.metric = cli_job_metric(job);
-    params.k = args->k;
-    params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
-    params.start = args->start;
-    params.recall = args->recall;
-    params.recall_at = args->recall_at;
-    params.sample = args->sample == 0 ? -1 : args->sample;
-    params.seed = args->seed;
-    params.rounds = cli_given(args, CLI_OPT_ROUNDS) && args->rounds == 0 ? -1 : args->rounds;
-    params.candidates = args->candidates;
-    params.list = args->list;
-    params.all_updates = args->all_updates;
-    params.delta = args->delta;
-    params.start_share = args->start_share;
-    params.init = job->init != NULL ? kith_result_neighbors(job->init) : NULL;
-    return params;
-}
-
 static int open_init(cli_job *job)
 {
     const char *path = job->args->init;
@@ -49,39 +27,9 @@ static int open_init(cli_job *job)
                           rows, job->corpus.path, points);
 }
 
-static int estimate(cli_job *job, kith_plan *plan)
+bool cli_plan_descends(const kith_plan *plan)
 {
-    const kith_descent_params params = cli_descent_params(job);
-    job->estimate.struct_size = (uint32_t)sizeof job->estimate;
-    return cli_job_check(job, kith_plan_descent(job->session.ctx, job->corpus.matrix, &params, plan,
-                                                &job->estimate));
-}
-
-int cli_descent_plan(cli_job *job)
-{
-    const cli_args *args = job->args;
-    const bool self = cli_given(args, CLI_OPT_INCLUDE_SELF);
-    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
-    CLI_TRY(cli_job_check_k(job->corpus.path, args->k, job->corpus.matrix->rows - (self ? 0 : 1),
-                            self ? "points" : "other points"));
-    CLI_TRY(open_init(job));
-    CLI_TRY(estimate(job, &plan));
-    job->chose = args->method == KITH_METHOD_AUTO;
-    job->descends = !job->chose || (args->recall < 1.0 && job->estimate.pays == 1);
-    if (!job->descends) {
-        return cli_job_plan(job, job->corpus.matrix, NULL);
-    }
-    job->plan = plan;
-    job->planned = true;
-    return CLI_DONE;
-}
-
-int cli_descent_solve(cli_job *job)
-{
-    const kith_descent_params params = cli_descent_params(job);
-    job->descent.struct_size = (uint32_t)sizeof job->descent;
-    return cli_job_check(job, kith_graph_descent(job->session.ctx, job->corpus.matrix, &params,
-                                                 &job->forward, &job->descent));
+    return strcmp(plan->method, "descent") == 0;
 }
 
 /* "40 seconds", "12 minutes", "3.5 hours" */
@@ -99,25 +47,54 @@ static const char *duration(double seconds, char text[32])
     return text;
 }
 
-int cli_descent_hint(cli_job *job)
+/* Says on stderr that an exact graph will take long, and what would be sooner. */
+static int hint(cli_job *job)
 {
     char exact[32];
     char descent[32];
     const cli_args *args = job->args;
-    if (args->method != KITH_METHOD_AUTO || args->pipeline != KITH_PIPELINE_FUSED ||
-        cli_given(args, CLI_OPT_QUIET) || cli_given(args, CLI_OPT_RECALL) ||
-        cli_given(args, CLI_OPT_RADIUS)) {
+    const kith_descent_params usual = cli_descent_params(job);
+    kith_search_params params = cli_graph_params(job, &usual);
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    kith_matrix shape = *job->corpus.matrix;
+    if (args->method != KITH_METHOD_AUTO || cli_given(args, CLI_OPT_QUIET) ||
+        cli_given(args, CLI_OPT_RECALL) || cli_given(args, CLI_OPT_SHARDS)) {
         return CLI_DONE;
     }
-    CLI_TRY(estimate(job, NULL));
-    if (job->estimate.seconds_exact > LONG_SECONDS) {
+    shape.data = NULL;
+    params.recall = 0.99;
+    CLI_TRY(cli_job_check(job, kith_plan_search(job->session.ctx, &shape, NULL, &params, &plan)));
+    if (plan.estimated_exact > LONG_SECONDS) {
         (void)cli_fail(job->corpus.path,
                        "the exact graph takes about %s; --recall 0.99 finds all but a hundredth of "
                        "it in about %s",
-                       duration(job->estimate.seconds_exact, exact),
-                       duration(job->estimate.seconds_descent, descent));
+                       duration(plan.estimated_exact, exact),
+                       duration(plan.estimated_descent, descent));
     }
     return CLI_DONE;
+}
+
+int cli_graph_plan(cli_job *job)
+{
+    CLI_TRY(open_init(job));
+    CLI_TRY(cli_job_plan(job, job->corpus.matrix, NULL));
+    job->descends = cli_plan_descends(&job->plan);
+    return hint(job);
+}
+
+int cli_graph_solve(cli_job *job)
+{
+    const kith_descent_params descent = cli_descent_params(job);
+    kith_search_params params = cli_graph_params(job, &descent);
+    job->descent.struct_size = (uint32_t)sizeof job->descent;
+    params.descent_report = &job->descent;
+    if (job->descends) { /* as it was planned */
+        params.method = KITH_METHOD_DESCENT;
+    } else {
+        params.recall = 1.0;
+    }
+    return cli_job_check(
+        job, kith_graph(job->session.ctx, job->corpus.matrix, &params, &job->forward, NULL));
 }
 
 /* ---- Walks on a graph ------------------------------------------------------------------------ */
@@ -183,21 +160,19 @@ void cli_descent_tell_choice(cli_report *r, const cli_job *job)
 {
     char exact[32];
     char descent[32];
-    if (!job->chose) {
-        return;
-    }
-    const kith_descent_estimate *seconds = &job->estimate;
-    if (job->args->recall >= 1.0) {
+    const cli_args *args = job->args;
+    const kith_plan *plan = &job->plan;
+    if (args->method == KITH_METHOD_AUTO && args->recall >= 1.0) {
         cli_say(r, "choice: exact, a recall of 1 was asked for\n");
-    } else {
+    } else if (plan->estimated_exact > 0.0) {
         cli_say(r, "choice: %s, an exact graph takes about %s, a descent about %s\n",
-                job->descends ? "descent" : "exact", duration(seconds->seconds_exact, exact),
-                duration(seconds->seconds_descent, descent));
+                job->descends ? "descent" : "exact", duration(plan->estimated_exact, exact),
+                duration(plan->estimated_descent, descent));
+        cli_put_open(r, "choice");
+        cli_put_number(r, "exact_seconds", plan->estimated_exact);
+        cli_put_number(r, "descent_seconds", plan->estimated_descent);
+        cli_put_close(r);
     }
-    cli_put_open(r, "choice");
-    cli_put_number(r, "exact_seconds", seconds->seconds_exact);
-    cli_put_number(r, "descent_seconds", seconds->seconds_descent);
-    cli_put_close(r);
 }
 
 static void tell_round(cli_report *r, const kith_descent_round *round, double rows)

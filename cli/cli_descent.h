@@ -6,14 +6,11 @@
 
 #include "cli_job.h"
 
-/* As engines of graphs have them. The plan decides: --method descent, or auto with --recall below 1
- * where it will be faster; job.descends says what became of it. */
-int cli_descent_plan(cli_job *job);
-/* The library's parameters from the options. */
-kith_descent_params cli_descent_params(const cli_job *job);
-int cli_descent_solve(cli_job *job);
-/* Of a job that is exact: says so on stderr where it will take long, and what would be sooner. */
-int cli_descent_hint(cli_job *job);
+/* As engines of graphs have them. The library decides, by its plan, whether it is a descent:
+ * job.descends. */
+int cli_graph_plan(cli_job *job);
+int cli_graph_solve(cli_job *job);
+bool cli_plan_descends(const kith_plan *plan);
 
 /* The graph, whose metric becomes the job's, and its points. */
 int cli_walk_read(cli_job *job);

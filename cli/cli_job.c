@@ -68,7 +68,7 @@ kith_status cli_job_plan_exact(kith_ctx *ctx, const cli_args *args, const kith_m
     for (int i = 0; i < 2 && !reads; i++) {
         shapes[i].data = NULL;
     }
-    return kith_plan_exact(ctx, &shapes[0], queries != NULL ? &shapes[1] : NULL, params, plan);
+    return kith_plan_search(ctx, &shapes[0], queries != NULL ? &shapes[1] : NULL, params, plan);
 }
 
 int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *queries)
@@ -77,7 +77,9 @@ int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *que
     const cli_points *from = corpus == job->corpus.matrix ? &job->corpus : &job->queries;
     CLI_TRY(cli_job_check_k(from->path, job->args->k, corpus->rows - (self ? 0 : 1),
                             self ? "points" : "other points"));
-    const kith_search_params params = cli_job_params(job);
+    const kith_descent_params descent = cli_descent_params(job);
+    const kith_search_params params =
+        queries == NULL ? cli_graph_params(job, &descent) : cli_job_params(job);
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
     kith_matrix points = *corpus;
     if (queries != NULL && queries != job->queries.matrix && queries != job->corpus.matrix) {
@@ -148,6 +150,39 @@ kith_search_params cli_job_params(const cli_job *job)
     const bool both = cli_given(job->args, CLI_OPT_BOTH) || cli_given(job->args, CLI_OPT_MUTUAL);
     params.tree_height = job->args->tree_height;
     params.method = both ? KITH_METHOD_EXACT : job->args->method;
+    return params;
+}
+
+kith_descent_params cli_descent_params(const cli_job *job)
+{
+    const cli_args *args = job->args;
+    kith_descent_params params = kith_descent_params_default();
+    params.metric = cli_job_metric(job);
+    params.k = args->k;
+    params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    params.start = args->start;
+    params.recall = args->recall;
+    params.recall_at = args->recall_at;
+    params.sample = args->sample == 0 ? -1 : args->sample;
+    params.seed = args->seed;
+    params.rounds = cli_given(args, CLI_OPT_ROUNDS) && args->rounds == 0 ? -1 : args->rounds;
+    params.candidates = args->candidates;
+    params.list = args->list;
+    params.all_updates = args->all_updates;
+    params.delta = args->delta;
+    params.start_share = args->start_share;
+    params.init = job->init != NULL ? kith_result_neighbors(job->init) : NULL;
+    return params;
+}
+
+kith_search_params cli_graph_params(const cli_job *job, const kith_descent_params *descent)
+{
+    kith_search_params params = cli_job_params(job);
+    params.k = descent->k;
+    params.recall = descent->recall;
+    params.recall_at = descent->recall_at;
+    params.seed = descent->seed;
+    params.descent = descent;
     return params;
 }
 

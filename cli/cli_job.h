@@ -23,10 +23,8 @@ typedef struct cli_job {
     kith_neighbors forward; /* of each query, or of each point of a graph; owned */
     kith_neighbors back;    /* of each row of the corpus among the queries; owned */
     kith_ranges *ranges;
-    int64_t pairs; /* found within the radius, or mutual; edges of a symmetric graph */
-    bool descends; /* a graph by NN-Descent */
-    bool chose;    /* between that and an exact one, by this estimate: */
-    kith_descent_estimate estimate;
+    int64_t pairs;     /* found within the radius, or mutual; edges of a symmetric graph */
+    bool descends;     /* a graph by NN-Descent */
     kith_result *init; /* a graph to start from; NULL: none */
     kith_descent_report descent;
     kith_shard_plan shard_plan; /* of --shards */
@@ -65,13 +63,16 @@ int cli_job_check_memory(const char *path, uint64_t need_bytes, uint64_t limit_b
 
 /* The library's parameters from the options. */
 kith_search_params cli_job_params(const cli_job *job);
+/* Of a descent, and of a graph that may be one. */
+kith_descent_params cli_descent_params(const cli_job *job);
+kith_search_params cli_graph_params(const cli_job *job, const kith_descent_params *descent);
 /* The metric that is in force, never DEFAULT: --metric, else that of a tree. */
 kith_metric cli_job_metric(const cli_job *job);
 /* need_bytes, from the plan. */
 void cli_job_count_need(cli_job *job);
 /* Some rows of a matrix, with the stride told. */
 kith_matrix cli_job_rows(const kith_matrix *matrix, int64_t first, int64_t count);
-/* kith_plan_exact; where a plan matters, with --memory or --dry-run, the rows may be read. */
+/* kith_plan_search; where a plan matters, with --memory or --dry-run, the rows may be read. */
 kith_status cli_job_plan_exact(kith_ctx *ctx, const cli_args *args, const kith_matrix *corpus,
                                const kith_matrix *queries, const kith_search_params *params,
                                kith_plan *plan);

@@ -111,16 +111,6 @@ static int read_all(merging *m)
 
 /* ---- Plan ----------------------------------------------------------------------------------- */
 
-static kith_search_params exact_params(const merging *m)
-{
-    kith_search_params params = kith_search_params_default();
-    params.metric = m->grown.args.metric;
-    params.k = m->grown.args.k;
-    params.flags =
-        cli_given(&m->grown.args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
-    return params;
-}
-
 /* A new graph is made exactly where it is met exactly. */
 static bool are_certified(const merging *m)
 {
@@ -141,10 +131,12 @@ static int choose_way(merging *m)
 {
     cli_grown *g = &m->grown;
     const kith_descent_params params = cli_descent_params(&g->job);
+    kith_search_params named = cli_graph_params(&g->job, &params);
     kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
     kith_ctx *ctx = g->job.session.ctx;
+    named.method = KITH_METHOD_DESCENT;
     m->plan.struct_size = (uint32_t)sizeof m->plan;
-    kith_status status = kith_plan_descent(ctx, &g->points, &params, &m->plan, NULL);
+    kith_status status = kith_plan_search(ctx, &g->points, NULL, &named, &m->plan);
     if (status == KITH_OK) {
         status = kith_graph_merge_estimate(ctx, &g->points, m->old[0].points.matrix->rows, &params,
                                            &estimate);
@@ -157,7 +149,7 @@ static int choose_way(merging *m)
     m->chose = !m->across && !asks_for_descent(&g->args);
     m->across |= m->chose && estimate.pays == 0;
     if (m->across) {
-        const kith_search_params exact = exact_params(m);
+        const kith_search_params exact = cli_job_params(&g->job);
         return cli_job_check(&g->job,
                              cli_job_plan_exact(ctx, &g->args, &g->points, NULL, &exact, &m->plan));
     }
@@ -236,23 +228,30 @@ static int build(merging *m)
         return CLI_DONE;
     }
     const double start = cli_clock_now();
-    kith_status status = KITH_OK;
     kith_ctx *ctx = g->job.session.ctx;
-    kith_search_params exact = exact_params(m);
-    exact.k = has;
-    kith_descent_params params = cli_descent_params(&g->job);
-    kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
-    kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
-    params.k = has;
-    params.sample = g->args.recall > 0.0 ? params.sample : -1;
-    params.list = params.list > has ? params.list : 0;
-    params.recall_at = params.recall_at > has ? has : params.recall_at;
-    status = kith_plan_descent(ctx, points, &params, NULL, &estimate);
-    if (status == KITH_OK && (m->across || estimate.pays == 0)) {
-        status = kith_graph(ctx, points, &exact, &m->lists[1], NULL);
-    } else if (status == KITH_OK) {
-        status = kith_graph_descent(ctx, points, &params, &m->lists[1], &report);
-        m->built_known.exact = report.exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
+    kith_descent_params descent = cli_descent_params(&g->job);
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    kith_report report = {.struct_size = (uint32_t)sizeof report};
+    kith_matrix shape = *points;
+    shape.data = NULL;
+    descent.k = has;
+    descent.sample = g->args.recall > 0.0 ? descent.sample : -1;
+    descent.list = descent.list > has ? descent.list : 0;
+    descent.recall_at = descent.recall_at > has ? has : descent.recall_at;
+    kith_search_params params = cli_graph_params(&g->job, &descent);
+    kith_search_params chosen = params;
+    /* Where none is wanted a descent ends when rounds change little, and takes as long. */
+    chosen.recall = m->across ? 1.0 : params.recall > 0.0 ? params.recall : 0.99;
+    chosen.descent = NULL;
+    kith_status status = kith_plan_search(ctx, &shape, NULL, &chosen, &plan);
+    if (cli_plan_descends(&plan)) {
+        params.method = KITH_METHOD_DESCENT;
+    } else {
+        params.recall = 1.0;
+    }
+    if (status == KITH_OK) {
+        status = kith_graph(ctx, points, &params, &m->lists[1], &report);
+        m->built_known.exact = report.exact;
     }
     g->seconds_build = cli_clock_now() - start;
     return cli_session_check(&g->job.session, status, m->old[1].points.path);
@@ -289,7 +288,7 @@ static int merge(merging *m)
     kith_status status = KITH_OK;
     const double start = cli_clock_now();
     if (m->across) {
-        const kith_search_params params = exact_params(m);
+        const kith_search_params params = cli_job_params(&g->job);
         status = kith_graph_merge_exact(ctx, &sets, &params, &g->job.forward);
     } else {
         const kith_descent_params params = cli_descent_params(&g->job);

@@ -33,17 +33,6 @@ static void make_request(const cli_job *job, request *r)
     r->shards.team = args->team != NULL ? &args->team->shards : NULL;
 }
 
-static int choose_way(cli_job *job)
-{
-    const cli_args *args = job->args;
-    if (args->method == KITH_METHOD_DESCENT || cli_given(args, CLI_OPT_RECALL)) {
-        return cli_descent_plan(job);
-    }
-    const bool self = cli_given(args, CLI_OPT_INCLUDE_SELF);
-    return cli_job_check_k(job->corpus.path, args->k, job->corpus.matrix->rows - (self ? 0 : 1),
-                           self ? "points" : "other points");
-}
-
 /* Before hours of work: the library would say it then. */
 static int check_parts(const cli_args *args)
 {
@@ -59,13 +48,15 @@ static int plan(cli_job *job)
 {
     request r;
     CLI_TRY(check_parts(job->args));
-    CLI_TRY(choose_way(job));
+    CLI_TRY(cli_graph_plan(job));
     make_request(job, &r);
     job->shard_plan.struct_size = (uint32_t)sizeof job->shard_plan;
     const int code = cli_job_check(
         job, kith_plan_shards(job->session.ctx, job->corpus.matrix, &r.shards, &job->shard_plan));
     job->planned = false; /* the plan of the whole at once is none of this job's */
-    job->plan = (kith_plan){.peak_bytes = job->shard_plan.peak_bytes};
+    job->plan = (kith_plan){.peak_bytes = job->shard_plan.peak_bytes,
+                            .estimated_exact = job->plan.estimated_exact,
+                            .estimated_descent = job->plan.estimated_descent};
     memcpy(job->plan.backend, job->shard_plan.backend, sizeof job->plan.backend);
     (void)snprintf(job->plan.method, sizeof job->plan.method, "shards");
     (void)snprintf(job->plan.isa, sizeof job->plan.isa, "%s", kith_ctx_isa(job->session.ctx));

@@ -8,36 +8,10 @@
 
 /* ---- Graphs ---------------------------------------------------------------------------------- */
 
-static bool may_descend(const cli_args *args)
-{
-    return args->method == KITH_METHOD_DESCENT || cli_given(args, CLI_OPT_RECALL);
-}
-
-static int plan_exact(cli_job *job)
-{
-    CLI_TRY(cli_job_plan(job, job->corpus.matrix, NULL));
-    return cli_descent_hint(job);
-}
-
-static int plan_graph(cli_job *job)
-{
-    return may_descend(job->args) ? cli_descent_plan(job) : plan_exact(job);
-}
-
-static int solve_allocated(cli_job *job)
-{
-    if (job->descends) {
-        return cli_descent_solve(job);
-    }
-    const kith_search_params params = cli_job_params(job);
-    return cli_job_check(
-        job, kith_graph(job->session.ctx, job->corpus.matrix, &params, &job->forward, NULL));
-}
-
 static int solve_graph(cli_job *job)
 {
     CLI_TRY(cli_job_allocate(job, &job->forward, job->corpus.matrix->rows));
-    return solve_allocated(job);
+    return cli_graph_solve(job);
 }
 
 static uint64_t entries_of(const cli_job *job)
@@ -48,7 +22,7 @@ static uint64_t entries_of(const cli_job *job)
 /* Doubles of the lists, edges that are turned, and at most twice as many in the answer. */
 static int plan_symmetric(cli_job *job)
 {
-    CLI_TRY(plan_graph(job));
+    CLI_TRY(cli_graph_plan(job));
     job->plan.peak_bytes += entries_of(job) * (8 + 8 + 2 * 16);
     return CLI_DONE;
 }
@@ -61,7 +35,7 @@ static int solve_symmetric(cli_job *job)
     if (job->forward.distances64 == NULL) {
         return cli_fail(job->corpus.path, "no memory for the distances (take a smaller k)");
     }
-    return solve_allocated(job);
+    return cli_graph_solve(job);
 }
 
 /* After the report of the graph was taken. */
@@ -76,7 +50,7 @@ static int save_symmetric(cli_job *job)
 
 int cli_graph(const cli_args *args)
 {
-    static const cli_engine lists = {KITH_FILE_LISTS_OUT,  NULL, plan_graph, solve_graph,
+    static const cli_engine lists = {KITH_FILE_LISTS_OUT,  NULL, cli_graph_plan, solve_graph,
                                      cli_job_save_forward, NULL};
     static const cli_engine symmetric = {KITH_FILE_RANGES_OUT, NULL,           plan_symmetric,
                                          solve_symmetric,      save_symmetric, "edges"};

@@ -118,7 +118,7 @@ static uint64_t ask_memory(int32_t index)
     params.device = name;
     params.threads = 1;
     const bool known = kith_ctx_create(&params, &ctx) == KITH_OK &&
-                       kith_plan_exact(ctx, &two, NULL, &search, &plan) == KITH_OK;
+                       kith_plan_search(ctx, &two, NULL, &search, &plan) == KITH_OK;
     kith_ctx_free(ctx);
     return known ? plan.gpu_budget_bytes : 0;
 }

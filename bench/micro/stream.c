@@ -158,7 +158,7 @@ static result measure(const job *j, uint64_t budget, bool ahead, const kith_neig
     kith_search_params params = kith_search_params_default();
     kith_plan plan = {.struct_size = sizeof plan};
     params.k = K;
-    (void)kith_plan_exact(ctx, &j->corpus, j->graph ? NULL : &j->queries, &params, &plan);
+    (void)kith_plan_search(ctx, &j->corpus, j->graph ? NULL : &j->queries, &params, &plan);
     (void)run_once(ctx, j, out);
     for (int i = 0; i < j->runs; i++) {
         results[i] = run_once(ctx, j, out);

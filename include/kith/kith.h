@@ -367,6 +367,9 @@ typedef enum kith_method {
 typedef int32_t kith_select_method;
 enum { KITH_SELECT_MAP(KITH_SELECT_NUMBER) KITH_SELECT_AUTO = 0 };
 
+struct kith_descent_params; /* chapter 13, and */
+struct kith_descent_report;
+
 typedef struct kith_search_params {
     uint32_t struct_size; /* set by kith_search_params_default() */
     kith_metric metric;   /* 0 = KITH_EUCLIDEAN; ignored where a prepared corpus brings its own */
@@ -393,8 +396,13 @@ typedef struct kith_search_params {
                       descent until a sample has this recall, where that will be faster. With
                       KITH_METHOD_DESCENT always one, and 0 = until rounds change little. Not read
                       elsewhere: what is exact has every recall */
-    int64_t recall_at; /* K of recall@K; 0 = min(10, k) */
-    uint64_t seed;     /* of a descent and its samples */
+    int64_t recall_at;                          /* K of recall@K; 0 = min(10, k) */
+    uint64_t seed;                              /* of a descent and its samples */
+    const struct kith_descent_params *descent;  /* kith_graph: what a descent shall have beside what
+                       stands here (its metric, k, flags, recall, recall_at, seed and custom are not
+                       read); NULL = its defaults */
+    struct kith_descent_report *descent_report; /* kith_graph: NULL, or its struct_size is set; what
+                      a descent did. Where the graph is exact it is left as it is */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)
@@ -412,7 +420,7 @@ static inline kith_search_params kith_search_params_default(void)
  * Cost: corpus.rows * queries.rows * cols multiply-accumulates in the narrowest type that the
  * processor or GPU has and the data allow, and canonical distances of the few pairs that are left;
  * for metrics without matrix products (manhattan and those behind it) a canonical distance for
- * every pair; by a tree far fewer pairs. kith_plan_exact tells the memory.
+ * every pair; by a tree far fewer pairs. kith_plan_search tells the memory.
  * Returns KITH_E_ARGUMENT, E_DATA (names row and column), E_MEMORY, E_LIMIT, E_UNSUPPORTED,
  * E_CANCELLED; out then holds nothing of use. */
 KITH_API kith_status kith_search(kith_ctx *ctx, const kith_matrix *corpus,
@@ -730,15 +738,20 @@ typedef struct kith_plan {
     int64_t gpu_corpus_chunks; /* within the budget: pieces of the corpus, one after another, */
     int64_t gpu_query_stripes; /*   each met by so many batches of queries */
     uint64_t undecided_bytes;  /* of the peak: not held where the cheapest way and type will do */
+    double estimated_exact;    /* seconds by which kith_graph would choose between the two; 0: it */
+    double estimated_descent;  /*   has no choice. Of one machine, elsewhere within a factor of 2 */
 } kith_plan;
-/* queries NULL: a graph of the corpus. The data of either may be NULL: then shapes and types alone
- * say what a job holds at most. Data are read once on the processor: equal rows are stored once,
- * and where `auto` may take a tree a small one is asked. peak_bytes is never below what the job
- * holds, and with data, not all degenerate, at most a fourth above it, but for undecided_bytes.
- * Returns KITH_E_ARGUMENT, and what the call itself would refuse by shapes alone. */
-KITH_API kith_status kith_plan_exact(kith_ctx *ctx, const kith_matrix *corpus,
-                                     const kith_matrix *queries, const kith_search_params *params,
-                                     kith_plan *plan);
+/* queries NULL: a graph of the corpus, and then method tells what kith_graph would choose for these
+ * params. Lists of a descent that become longer for the sake of a recall are not in the plan: they
+ * are given up where there is no memory for them. The data of either may be NULL: then shapes and
+ * types alone say what a job holds at most. Data are read once on the processor: equal rows are
+ * stored once, and where `auto` may take a tree a small one is asked. peak_bytes is never below
+ * what the job holds, and with data, not all degenerate, at most a fourth above it, but for
+ * undecided_bytes. Returns KITH_E_ARGUMENT, and what the call itself would refuse by shapes alone.
+ */
+KITH_API kith_status kith_plan_search(kith_ctx *ctx, const kith_matrix *corpus,
+                                      const kith_matrix *queries, const kith_search_params *params,
+                                      kith_plan *plan);
 /* What kith_corpus_search will hold beside the corpus; KITH_E_UNSUPPORTED where it has no tree. */
 KITH_API kith_status kith_corpus_plan(kith_ctx *ctx, const kith_corpus *corpus,
                                       const kith_matrix *queries, const kith_search_params *params,

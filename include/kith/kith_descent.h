@@ -104,7 +104,7 @@ typedef struct kith_descent_report {
  * rounds hardly change lists any more, they go on with longer lists (up to twice on the processor
  * and three times on a GPU, unless `list` or `rounds` is given); report.reached says how it ended.
  * The processor where params.metric is KITH_CUSTOM. Cost: docs/notes/descent.md, far below rows^2;
- * kith_plan_descent tells the memory.
+ * kith_plan_search tells the memory.
  * Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_DEVICE_MEMORY (a GPU that was named has no
  * room for points and lists: there are no batches), E_UNSUPPORTED, E_CANCELLED; out then holds
  * nothing of use. */
@@ -112,22 +112,14 @@ KITH_API kith_status kith_graph_descent(kith_ctx *ctx, const kith_matrix *points
                                         const kith_descent_params *params,
                                         const kith_neighbors *out, kith_descent_report *report);
 
-/* How long a graph will take, from rates that were measured on one machine: within a factor of
- * some two elsewhere. */
+/* How long a merged graph will take (kith_merge.h), from rates that were measured on one machine:
+ * within a factor of some two elsewhere. */
 typedef struct kith_descent_estimate {
     uint32_t struct_size;   /* set by the caller to sizeof(kith_descent_estimate) */
     int32_t pays;           /* 1: descent is faster than an exact graph by more than a doubt */
     double seconds_exact;   /* by the faster exact engine, on the device that it would take */
     double seconds_descent; /* to a recall of about 0.99 */
 } kith_descent_estimate;
-
-/* What kith_graph_descent will need, before it runs; one of the two may be NULL. The estimate reads
- * shapes and types alone; the plan also data that are there, once, as that of kith_plan_exact does,
- * and is as close. Lists that become longer for the sake of a recall are not in it: they are given
- * up where there is no memory for them. */
-KITH_API kith_status kith_plan_descent(kith_ctx *ctx, const kith_matrix *points,
-                                       const kith_descent_params *params, kith_plan *plan,
-                                       kith_descent_estimate *estimate);
 
 /* Neighbours of new points by walks on a graph (best-first search), from near points to nearer
  * ones. A graph of any origin serves: exact or approximate, as a rule in the metric of the search.

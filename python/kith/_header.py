@@ -283,6 +283,8 @@ class SearchParams(c.Structure):
         ("recall", c.c_double),
         ("recall_at", c.c_int64),
         ("seed", c.c_uint64),
+        ("descent", c.c_void_p),
+        ("descent_report", c.c_void_p),
     ]
 
 
@@ -365,6 +367,8 @@ class Plan(c.Structure):
         ("gpu_corpus_chunks", c.c_int64),
         ("gpu_query_stripes", c.c_int64),
         ("undecided_bytes", c.c_uint64),
+        ("estimated_exact", c.c_double),
+        ("estimated_descent", c.c_double),
     ]
 
 
@@ -707,7 +711,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_result_stream_finish": (c.c_int, (c.c_void_p, c.c_void_p)),
     "kith_result_stream_free": (None, (c.c_void_p,)),
     "kith_file_inspect": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p)),
-    "kith_plan_exact": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_plan_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_corpus_plan": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_ctx_report": (c.c_int, (c.c_void_p, c.c_void_p)),
     "kith_device_count": (c.c_int32, ()),
@@ -730,7 +734,6 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_selection_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_int64, c.c_int, c.c_void_p)),
     "kith_selection_save_kth": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_int64, c.c_int)),
     "kith_graph_descent": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_plan_descent": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_graph_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_walks_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_walks_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),

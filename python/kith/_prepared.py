@@ -72,7 +72,7 @@ def _takes_tree(
     params = search_params(resolve(metric, p, queries.array.dtype), k, method=method)
     plan = s.sized(s.Plan)
     context(wanted).call(
-        lib.kith_plan_exact,
+        lib.kith_plan_search,
         c.byref(_shape(points)),
         c.byref(_shape(queries)),
         c.byref(params),

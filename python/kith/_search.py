@@ -305,30 +305,19 @@ def knn_graph(
     distance = resolve(metric, p, points.array.dtype)
     most = points.rows - (not include_self)
     table = Table(points.rows, k, most, points.is_double, out, radius is not None)
-    may_descend = method == s.METHOD_AUTO and recall is not None and recall < 1.0 and radius is None
-    if may_descend or method == s.METHOD_DESCENT:
+    params = search_params(distance, k, flags=flags, method=method, radius=radius, tuned=exact)
+    if method == s.METHOD_DESCENT or recall is not None:
         descent = _options.descent_params(distance.fields, k, flags, recall, random_state, own)
-        if may_descend and descent_pays(points, descent, wanted):
-            method = s.METHOD_DESCENT
-    if method == s.METHOD_DESCENT:
-        call(
-            distance,
-            wanted,
-            progress,
-            lib.kith_graph_descent,
-            points.struct,
-            descent,
-            table.struct,
-            None,
-        )
-    else:
-        params = search_params(distance, k, flags=flags, method=method, radius=radius, tuned=exact)
-        function = lib.kith_graph
-        call(distance, wanted, progress, function, points.struct, params, table.struct, None)
+        params.recall, params.recall_at = descent.recall, descent.recall_at
+        params.seed, params.descent = descent.seed, c.addressof(descent)
+    report = s.sized(s.Report)
+    call(
+        distance, wanted, progress, lib.kith_graph, points.struct, params, table.struct, report
+    )
     found = claim(
         table.result(),
         distance.number,
-        method != s.METHOD_DESCENT,
+        report.exact == s.CERTIFIED,
         fingerprint(points.struct, wanted),
     )
     return like(X, found, out)
@@ -344,15 +333,6 @@ def fingerprint(points: s.Matrix, wanted: Settings) -> Fingerprint | None:
 def fingerprint_for(queries: int, points: HostMatrix, wanted: Settings) -> Fingerprint | None:
     """Of the corpus of one search; not of one that would take longer for it."""
     return fingerprint(points.struct, wanted) if queries >= _small.WORTH else None
-
-
-def descent_pays(points: HostMatrix, params: s.DescentParams, wanted: Settings) -> bool:
-    """Whether an approximate graph is made faster than an exact one."""
-    estimate = s.sized(s.DescentEstimate)
-    context(wanted).call(
-        lib.kith_plan_descent, c.byref(points.struct), c.byref(params), None, c.byref(estimate)
-    )
-    return bool(estimate.pays == 1)
 
 
 def search_params(

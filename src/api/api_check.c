@@ -45,6 +45,17 @@ kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const cha
     return KITH_OK;
 }
 
+const kith_matrix *kin_check_shape(const kith_matrix *matrix, kith_matrix *shape)
+{
+    static const char nothing;
+    if (matrix == NULL) {
+        return NULL;
+    }
+    *shape = *matrix;
+    shape->data = shape->data != NULL ? shape->data : &nothing;
+    return shape;
+}
+
 kith_status kin_check_cols(kith_ctx *ctx, const kith_matrix *a, const char *a_name,
                            const kith_matrix *b, const char *b_name)
 {
@@ -225,6 +236,13 @@ kith_status kin_check_room(kith_ctx *ctx, const void *room, const char *name, co
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "struct_size"),
                              "is %lu, must be sizeof(%s)", (unsigned long)size_of(room), type);
+}
+
+kith_status kin_check_told(kith_ctx *ctx, const void *room, const char *name, const char *type)
+{
+    return room == NULL ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                                      "is NULL (give a %s, its struct_size set)", type)
+                        : kin_check_room(ctx, room, name, type);
 }
 
 void kin_fill_room(void *room, const void *said, size_t size)

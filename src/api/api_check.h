@@ -12,6 +12,9 @@
 /* *checked = *matrix with its stride filled in. `name` stands in messages ("points", "queries"). */
 kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const char *name,
                              kith_matrix *checked);
+/* Of plans, which may have no data: *shape, where a matrix without any has an address that nobody
+ * follows; NULL of NULL. */
+const kith_matrix *kin_check_shape(const kith_matrix *matrix, kith_matrix *shape);
 /* Two matrices that must have the same number of columns. */
 kith_status kin_check_cols(kith_ctx *ctx, const kith_matrix *a, const char *a_name,
                            const kith_matrix *b, const char *b_name);
@@ -48,6 +51,8 @@ kith_status kin_take_params(kith_ctx *ctx, const char *type, size_t least, size_
                             const void *given, void *known);
 /* Room for what a call says, called `name`: NULL, or its struct_size is set. */
 kith_status kin_check_room(kith_ctx *ctx, const void *room, const char *name, const char *type);
+/* The same where it is what the call is for, so that it must be there. */
+kith_status kin_check_told(kith_ctx *ctx, const void *room, const char *name, const char *type);
 /* What the call says, as far as the caller's struct reaches. room may be NULL. */
 void kin_fill_room(void *room, const void *said, size_t size);
 
@@ -68,6 +73,19 @@ kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *queries,
                                   const kith_search_params *params, const kith_neighbors *out,
                                   kin_knn_job *job);
 
+/* Which graph kith_graph makes of these params: a descent where it is named, or may be and will be
+ * the sooner one. out NULL: shapes are all that matters. */
+typedef struct kin_graph_choice {
+    kith_search_params params; /* as kin_take_params has them */
+    bool descends;
+    kin_descent_job descent;       /* where it does, or might have */
+    kith_descent_estimate seconds; /* by which it was chosen; zeros: there was no choice */
+} kin_graph_choice;
+
+kith_status kin_api_choose(kith_ctx *ctx, const kith_matrix *points,
+                           const kith_search_params *given, const kith_neighbors *out,
+                           kin_graph_choice *choice);
+
 /* ---- Approximate graphs --------------------------------------------------------------------- */
 
 /* place: of fused_search.h. Of `out` and points.data addresses are not followed. */
@@ -79,7 +97,9 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
 kith_status kin_descent_check_shape(kith_ctx *ctx, const kith_matrix *points,
                                     const kith_descent_params *params, kin_descent_job *job);
 /* Room for seconds, which is not NULL. */
-kith_status kin_descent_check_estimate(kith_ctx *ctx, const kith_descent_estimate *out);
+/* All of *plan but what its caller estimates. reads: points.data are there, and may be read. */
+kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool reads,
+                             kith_plan *plan);
 
 /* ---- Two graphs made one -------------------------------------------------------------------- */
 

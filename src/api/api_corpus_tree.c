@@ -30,10 +30,7 @@ static kith_status plan(kith_ctx *ctx, const kith_corpus *corpus, const kith_mat
     kith_search_params params;
     kin_knn_job job = {.corpus = corpus->prepared.rows.matrix,
                        .request.distance = corpus->prepared.distance};
-    if (out == NULL || out->struct_size < sizeof out->struct_size) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("plan"),
-                           "is NULL or its struct_size is not set (to sizeof(kith_plan))");
-    }
+    KIN_TRY(kin_check_told(ctx, out, "plan", "kith_plan"));
     KIN_TRY(kin_corpus_check_search(ctx, corpus, given, &params));
     if (!corpus->has_tree) {
         return fail_treeless(ctx);

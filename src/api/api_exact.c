@@ -57,51 +57,66 @@ static kith_status check_choice(kith_ctx *ctx, const kith_search_params *given,
     return KITH_OK;
 }
 
-/* A descent where it was named, or may be and pays: *descends, and its job. */
-static kith_status choose(kith_ctx *ctx, const kith_matrix *points,
-                          const kith_search_params *params, const kith_neighbors *out,
-                          kin_descent_job *job, bool *descends)
+/* What a descent shall be like, as far as it is not said of any graph. */
+static kith_status take_descent(kith_ctx *ctx, const kith_search_params *params,
+                                kith_descent_params *descent)
 {
-    kith_descent_params descent = kith_descent_params_default();
-    kith_descent_estimate seconds;
+    *descent = kith_descent_params_default();
+    if (params->descent != NULL) {
+        KIN_TRY(
+            kin_take_params(ctx, KIN_GROWS(kith_descent_params, flags), params->descent, descent));
+    }
+    descent->metric = params->metric;
+    descent->k = params->k;
+    descent->flags = params->flags;
+    descent->recall = params->recall;
+    descent->recall_at = params->recall_at;
+    descent->seed = params->seed;
+    descent->custom = params->custom;
+    descent->custom_arg = params->custom_arg;
+    return kin_check_room(ctx, params->descent_report, "descent_report", "kith_descent_report");
+}
+
+kith_status kin_api_choose(kith_ctx *ctx, const kith_matrix *points,
+                           const kith_search_params *given, const kith_neighbors *out,
+                           kin_graph_choice *choice)
+{
+    kith_search_params *params = &choice->params;
+    kith_descent_params descent;
+    KIN_TRY(check_choice(ctx, given, params));
     const bool may = params->method == KITH_METHOD_AUTO && params->recall > 0.0 &&
                      params->recall < 1.0 && !is_exacts(params);
-    *descends = params->method == KITH_METHOD_DESCENT;
-    if (!may && !*descends) {
+    choice->descends = params->method == KITH_METHOD_DESCENT;
+    choice->seconds = (kith_descent_estimate){0};
+    if (!may && !choice->descends) {
         return KITH_OK;
     }
-    descent.metric = params->metric;
-    descent.k = params->k;
-    descent.flags = params->flags;
-    descent.recall = params->recall;
-    descent.recall_at = params->recall_at;
-    descent.seed = params->seed;
-    descent.custom = params->custom;
-    descent.custom_arg = params->custom_arg;
-    KIN_TRY(kin_descent_check(ctx, points, &descent, 0, out, job));
+    KIN_TRY(take_descent(ctx, params, &descent));
+    KIN_TRY(out != NULL ? kin_descent_check(ctx, points, &descent, 0, out, &choice->descent)
+                        : kin_descent_check_shape(ctx, points, &descent, &choice->descent));
     if (may) {
-        KIN_TRY(kin_cost_descent(ctx, job, &seconds));
-        ctx->report.estimated_exact = seconds.seconds_exact;
-        ctx->report.estimated_descent = seconds.seconds_descent;
-        *descends = seconds.pays == 1;
+        KIN_TRY(kin_cost_descent(ctx, &choice->descent, &choice->seconds));
+        choice->descends = choice->seconds.pays == 1;
     }
     return KITH_OK;
 }
 
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
-                         const kith_neighbors *out)
+                         const kith_neighbors *out, const kith_report *report)
 {
     kin_graph_job job;
-    kin_descent_job descent;
+    kin_graph_choice choice;
     kith_descent_report told;
-    kith_search_params params;
-    bool descends = false;
-    KIN_TRY(check_choice(ctx, given, &params));
-    KIN_TRY(choose(ctx, points, &params, out, &descent, &descends));
-    if (descends) {
-        return kin_engine_descent(ctx, &descent, out, &told);
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
+    KIN_TRY(kin_api_choose(ctx, points, given, out, &choice));
+    ctx->report.estimated_exact = choice.seconds.seconds_exact;
+    ctx->report.estimated_descent = choice.seconds.seconds_descent;
+    if (choice.descends) {
+        KIN_TRY(kin_engine_descent(ctx, &choice.descent, out, &told));
+        kin_fill_room(choice.params.descent_report, &told, sizeof told);
+        return KITH_OK;
     }
-    KIN_TRY(kin_api_check_graph(ctx, points, &params, out, &job));
+    KIN_TRY(kin_api_check_graph(ctx, points, &choice.params, out, &job));
     return kin_engine_graph(ctx, &job, out);
 }
 
@@ -119,11 +134,7 @@ kith_status kith_graph(kith_ctx *ctx, const kith_matrix *points, const kith_sear
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_check_room(ctx, report, "report", "kith_report");
-    if (status == KITH_OK) {
-        status = graph(ctx, points, params, out);
-    }
-    return tell(&call, kin_call_end(&call, status), report);
+    return tell(&call, kin_call_end(&call, graph(ctx, points, params, out, report)), report);
 }
 
 /* ---- Search --------------------------------------------------------------------------------- */
@@ -159,9 +170,11 @@ kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const ki
 }
 
 static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                       const kith_search_params *given, const kith_neighbors *out)
+                       const kith_search_params *given, const kith_neighbors *out,
+                       const kith_report *report)
 {
     kin_knn_job job;
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
     return kin_engine_knn(ctx, &job, out);
 }
@@ -172,11 +185,7 @@ kith_status kith_search(kith_ctx *ctx, const kith_matrix *corpus, const kith_mat
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_check_room(ctx, report, "report", "kith_report");
-    if (status == KITH_OK) {
-        status = knn(ctx, corpus, queries, params, out);
-    }
-    return tell(&call, kin_call_end(&call, status), report);
+    return tell(&call, kin_call_end(&call, knn(ctx, corpus, queries, params, out, report)), report);
 }
 
 /* ---- Both directions ------------------------------------------------------------------------ */

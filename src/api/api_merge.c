@@ -215,7 +215,7 @@ static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, int64_t fi
     kith_descent_estimate own;
     KIN_TRY(kin_descent_check_shape(ctx, points, params, &job));
     KIN_TRY(check_first(ctx, &job.points, first_rows));
-    KIN_TRY(kin_descent_check_estimate(ctx, out));
+    KIN_TRY(kin_check_told(ctx, out, "estimate", "kith_descent_estimate"));
     KIN_TRY(kin_cost_merge(ctx, &job, first_rows, &own));
     kin_fill_room(out, &own, sizeof own);
     return KITH_OK;

@@ -16,19 +16,6 @@
 
 #include <stdio.h>
 
-/* A plan reads no data, so a matrix without any is as good as another. */
-static kith_status check_shape(kith_ctx *ctx, const kith_matrix *matrix, const char *name,
-                               kith_matrix *checked)
-{
-    static const char nothing;
-    if (matrix == NULL) {
-        return kin_check_matrix(ctx, NULL, name, checked);
-    }
-    kith_matrix shape = *matrix;
-    shape.data = shape.data != NULL ? shape.data : &nothing;
-    return kin_check_matrix(ctx, &shape, name, checked);
-}
-
 static kith_status check_k(kith_ctx *ctx, const kith_search_params *params, bool graph,
                            int64_t rows)
 {
@@ -172,22 +159,18 @@ static kith_status plan_cpu(const planning *p, kith_plan *plan, bool *by_tree)
 }
 
 static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                              const kith_search_params *given, kith_plan *out)
+                              const kith_search_params *given, kith_plan *plan)
 {
     kith_search_params params;
     kith_matrix matrix;
     kith_matrix asked;
     kin_distance distance;
-    if (out == NULL || out->struct_size < sizeof out->struct_size) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("plan"),
-                           "is NULL or its struct_size is not set (to sizeof(kith_plan))");
-    }
     KIN_TRY(kin_check_search_params(ctx, given, &params));
-    KIN_TRY(check_shape(ctx, corpus, "corpus", &matrix));
+    KIN_TRY(kin_check_matrix(ctx, kin_check_shape(corpus, &matrix), "corpus", &matrix));
     KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, matrix.cols,
                              &distance));
     if (queries != NULL) {
-        KIN_TRY(check_shape(ctx, queries, "queries", &asked));
+        KIN_TRY(kin_check_matrix(ctx, kin_check_shape(queries, &asked), "queries", &asked));
         KIN_TRY(kin_check_cols(ctx, &matrix, "the corpus", &asked, "queries"));
     }
     KIN_TRY(check_k(ctx, &params, queries == NULL, matrix.rows));
@@ -200,9 +183,9 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     const bool tree = kin_method_takes_tree(&request, &matrix, other);
     const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)rows, (uint64_t)params.k),
                                          sizeof(uint32_t) + sizeof(float));
-    kith_plan own = {.threads = ctx->threads, .result_bytes = result};
-    (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
-    (void)snprintf(own.backend, sizeof own.backend, "cpu");
+    *plan = (kith_plan){.threads = ctx->threads, .result_bytes = result};
+    (void)snprintf(plan->isa, sizeof plan->isa, "%s", kin_isa_name(ctx->isa));
+    (void)snprintf(plan->backend, sizeof plan->backend, "cpu");
     const planning p = {.ctx = ctx,
                         .corpus = &matrix,
                         .queries = other,
@@ -211,22 +194,46 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
                         .reads = corpus->data != NULL,
                         .reads_queries = queries == NULL || queries->data != NULL};
     bool by_tree = false;
-    KIN_TRY(plan_gpu(ctx, &matrix, other, &request, &own, &by_tree));
-    if (own.gpu_bytes == 0) {
-        KIN_TRY(plan_cpu(&p, &own, &by_tree));
+    KIN_TRY(plan_gpu(ctx, &matrix, other, &request, plan, &by_tree));
+    if (plan->gpu_bytes == 0) {
+        KIN_TRY(plan_cpu(&p, plan, &by_tree));
     }
     const uint64_t limit = kin_limit_bytes(&request, rows);
-    own.state_bytes = kin_size_add(own.state_bytes, limit);
-    own.peak_bytes = kin_size_add(own.peak_bytes, limit);
-    (void)snprintf(own.method, sizeof own.method, "%s", by_tree ? "tree" : method_name(&request));
+    plan->state_bytes = kin_size_add(plan->state_bytes, limit);
+    plan->peak_bytes = kin_size_add(plan->peak_bytes, limit);
+    (void)snprintf(plan->method, sizeof plan->method, "%s",
+                   by_tree ? "tree" : method_name(&request));
+    return KITH_OK;
+}
+
+/* Of the graph that kith_graph would make. */
+static kith_status plan_graph(kith_ctx *ctx, const kith_matrix *points,
+                              const kith_search_params *given, kith_plan *plan)
+{
+    kin_graph_choice choice;
+    KIN_TRY(kin_api_choose(ctx, points, given, NULL, &choice));
+    KIN_TRY(choice.descends ? kin_descent_plan(ctx, &choice.descent, points->data != NULL, plan)
+                            : plan_exact(ctx, points, NULL, &choice.params, plan));
+    plan->estimated_exact = choice.seconds.seconds_exact;
+    plan->estimated_descent = choice.seconds.seconds_descent;
+    return KITH_OK;
+}
+
+static kith_status plan_search(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                               const kith_search_params *params, kith_plan *out)
+{
+    kith_plan own;
+    KIN_TRY(kin_check_told(ctx, out, "plan", "kith_plan"));
+    KIN_TRY(queries != NULL ? plan_exact(ctx, corpus, queries, params, &own)
+                            : plan_graph(ctx, corpus, params, &own));
     kin_fill_room(out, &own, sizeof own);
     return KITH_OK;
 }
 
-kith_status kith_plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                            const kith_search_params *params, kith_plan *plan)
+kith_status kith_plan_search(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                             const kith_search_params *params, kith_plan *plan)
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, plan_exact(ctx, corpus, queries, params, plan));
+    return kin_call_end(&call, plan_search(ctx, corpus, queries, params, plan));
 }

@@ -93,6 +93,7 @@ static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
     job->self = (job->exact.flags & KITH_INCLUDE_SELF) != 0;
     job->k = job->exact.k;
     job->exact.metric = key_metric(job->metric);
+    job->exact.recall = 1.0;
     return KITH_OK;
 }
 
@@ -173,15 +174,17 @@ static kith_status plan_engine(const kin_shard_job *job, int64_t rows, bool merg
     shape.data = NULL; /* any shard of that shape */
     plan->struct_size = (uint32_t)sizeof *plan;
     if (job->descends) {
+        kin_descent_job alone;
         kith_descent_params params = job->descent;
         params.k = kin_min_i64(params.k, most);
         params.recall_at = kin_min_i64(params.recall_at, params.k);
-        KIN_TRY(kith_plan_descent(job->ctx, &shape, &params, plan, NULL));
+        KIN_TRY(kin_descent_check_shape(job->ctx, &shape, &params, &alone));
+        KIN_TRY(kin_descent_plan(job->ctx, &alone, false, plan));
         return merges ? plan_merge(job, &shape, &params, plan) : KITH_OK;
     }
     kith_search_params params = job->exact;
     params.k = kin_min_i64(params.k, most);
-    return kith_plan_exact(job->ctx, &shape, NULL, &params, plan);
+    return kith_plan_search(job->ctx, &shape, NULL, &params, plan);
 }
 
 kith_status kin_shard_needs(const kin_shard_job *job, int32_t shards, kin_shard_need *need)
@@ -417,19 +420,14 @@ static kith_status plan_groups(kin_shard_job *job, kith_shard_plan *plan)
 static kith_status plan_shards(kith_ctx *ctx, const kith_matrix *points,
                                const kith_shard_params *params, kith_shard_plan *plan)
 {
-    static const char nothing;
     kin_shard_job job;
     kin_shard_need need;
-    kith_matrix shape = {0};
+    kith_matrix shape;
     if (plan == NULL || plan->struct_size < sizeof *plan) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("plan"),
                            "is NULL or its struct_size is not set (to sizeof(kith_shard_plan))");
     }
-    if (points != NULL) {
-        shape = *points;
-        shape.data = shape.data != NULL ? shape.data : &nothing;
-    }
-    KIN_TRY(kin_shard_check(ctx, points != NULL ? &shape : NULL, params, &job));
+    KIN_TRY(kin_shard_check(ctx, kin_check_shape(points, &shape), params, &job));
     KIN_TRY(kin_shard_choose(&job, 0));
     KIN_TRY(kin_shard_needs(&job, job.shards, &need));
     const uint64_t entries = kin_size_mul((uint64_t)job.points.rows, (uint64_t)job.k);

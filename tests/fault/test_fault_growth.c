@@ -147,16 +147,17 @@ static kith_status do_plans(kith_ctx *ctx, const input *in, int option)
 {
     (void)option;
     kith_search_params exact = kith_search_params_default();
-    kith_descent_params descent = kith_descent_params_default();
+    kith_search_params descent = kith_search_params_default();
     kith_shard_params shards = kith_shard_params_default();
     kith_plan plan = {.struct_size = sizeof plan};
     kith_shard_plan shard_plan = {.struct_size = sizeof shard_plan};
     exact.k = K;
     descent.k = K;
+    descent.method = KITH_METHOD_DESCENT;
     shards.exact = &exact;
-    kith_status status = kith_plan_exact(ctx, &in->points.matrix, NULL, &exact, &plan);
+    kith_status status = kith_plan_search(ctx, &in->points.matrix, NULL, &exact, &plan);
     if (status == KITH_OK) {
-        status = kith_plan_descent(ctx, &in->points.matrix, &descent, &plan, NULL);
+        status = kith_plan_search(ctx, &in->points.matrix, NULL, &descent, &plan);
     }
     return status == KITH_OK ? kith_plan_shards(ctx, &in->points.matrix, &shards, &shard_plan)
                              : status;

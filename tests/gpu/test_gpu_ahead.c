@@ -114,7 +114,7 @@ static kith_plan plan_of(const test_job *job)
     kith_plan plan = {.struct_size = sizeof plan};
     params.metric = job->metric;
     params.k = job->k;
-    assert_int_equal(kith_plan_exact(ctx, job->points, job->queries, &params, &plan), KITH_OK);
+    assert_int_equal(kith_plan_search(ctx, job->points, job->queries, &params, &plan), KITH_OK);
     kith_ctx_free(ctx);
     return plan;
 }

@@ -110,7 +110,7 @@ static kith_plan plan_of(const sweep *s)
     params.metric = s->job.metric;
     params.k = s->job.k;
     kith_plan plan = {.struct_size = sizeof plan};
-    if (kith_plan_exact(ctx, s->job.points, s->job.queries, &params, &plan) != KITH_OK) {
+    if (kith_plan_search(ctx, s->job.points, s->job.queries, &params, &plan) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(ctx));
     }
     assert_true(strncmp(plan.backend, "cuda", 4) == 0);

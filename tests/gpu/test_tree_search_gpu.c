@@ -176,7 +176,7 @@ static kith_plan plan_of(kith_ctx *ctx, const test_job *job)
     params.metric = job->metric;
     params.k = job->k;
     params.method = KITH_METHOD_TREE;
-    assert_int_equal(kith_plan_exact(ctx, job->points, job->queries, &params, &plan), KITH_OK);
+    assert_int_equal(kith_plan_search(ctx, job->points, job->queries, &params, &plan), KITH_OK);
     assert_string_equal(plan.method, "tree");
     return plan;
 }

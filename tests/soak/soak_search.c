@@ -269,7 +269,6 @@ static void call_plans(soak *s)
     kith_shard_params shards = kith_shard_params_default();
     kith_plan plan = {.struct_size = spoil_size(s, sizeof plan)};
     kith_shard_plan shard_plan = {.struct_size = spoil_size(s, sizeof shard_plan)};
-    kith_descent_estimate estimate = {.struct_size = spoil_size(s, sizeof estimate)};
     descent.k = params.k;
     descent.candidates = (int32_t)soak_spoil(s, 0);
     descent.list = (int32_t)soak_spoil(s, 0);
@@ -278,8 +277,12 @@ static void call_plans(soak *s)
     shards.exact = soak_below(s, 2) == 0 ? &params : NULL;
     shards.descent = shards.exact == NULL ? soak_null(s, &descent) : NULL;
     (void)soak_check(
-        s, kith_plan_exact(s->ctx, &given, NULL, &params, soak_null(s, &plan) ? &plan : NULL));
-    (void)soak_check(s, kith_plan_descent(s->ctx, &given, &descent, &plan, &estimate));
+        s, kith_plan_search(s->ctx, &given, NULL, &params, soak_null(s, &plan) ? &plan : NULL));
+    params.descent = &descent;
+    params.recall = 0.5;
+    params.method = (kith_method)soak_spoil(s, KITH_METHOD_DESCENT);
+    (void)soak_check(s, kith_plan_search(s->ctx, &given, NULL, &params, &plan));
+    params = draw_params(s, points.rows);
     (void)soak_check(s, kith_plan_shards(s->ctx, &given, &shards, &shard_plan));
 }
 

@@ -132,18 +132,78 @@ static void the_sooner_one(void **state)
     params.metric = KITH_CHI2;
     uint64_t seed = 12;
     test_rows_fill(&f->points, 1.0, 1, &seed);
-    kith_descent_estimate seconds = {.struct_size = (uint32_t)sizeof seconds};
-    kith_descent_params descent = kith_descent_params_default();
-    descent.metric = KITH_CHI2;
-    descent.k = K;
-    test_works(f->ctx, kith_plan_descent(f->ctx, &f->points.matrix, &descent, NULL, &seconds));
-    if (seconds.pays == 1) {
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    test_works(f->ctx, kith_plan_search(f->ctx, &f->points.matrix, NULL, &params, &plan));
+    if (strcmp(plan.method, "descent") == 0) {
         is_descent(f, &params, true);
     } else {
         is_exact(f, &params, true);
     }
-    (void)printf("euclidean: exact; chi2: %s, as the estimate says\n",
-                 seconds.pays == 1 ? "a descent" : "exact");
+    (void)printf("euclidean: exact; chi2: %s, as the plan says\n", plan.method);
+}
+
+/* What the plan says is what the call does, and by the same seconds. */
+static void as_planned(void **state)
+{
+    fixture *f = *state;
+    const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN, KITH_CHI2};
+    const double recalls[] = {0.0, 0.6, 0.95, 1.0};
+    int descents = 0;
+    for (int i = 0; i < 12; i++) {
+        const kith_search_params params =
+            params_of(metrics[i / 4], KITH_METHOD_AUTO, recalls[i % 4]);
+        kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+        test_works(f->ctx, kith_plan_search(f->ctx, &f->points.matrix, NULL, &params, &plan));
+        const kith_report report = solve(f, &params);
+        const bool descends = strcmp(plan.method, "descent") == 0;
+        assert_int_equal(report.exact, descends ? KITH_APPROXIMATE : KITH_CERTIFIED);
+        assert_true(plan.estimated_exact == report.estimated_exact);
+        assert_true(plan.estimated_descent == report.estimated_descent);
+        assert_int_equal(plan.estimated_exact > 0.0, i % 4 == 1 || i % 4 == 2);
+        descents += descends;
+    }
+    (void)printf("12 graphs are made as planned, %d by a descent\n", descents);
+}
+
+/* What else a descent has is asked for, and what it did is told, as of kith_graph_descent. */
+static void with_more_to_choose(void **state)
+{
+    fixture *f = *state;
+    kith_descent_params descent = kith_descent_params_default();
+    kith_descent_report told = {.struct_size = (uint32_t)sizeof told};
+    kith_descent_report wanted = {.struct_size = (uint32_t)sizeof wanted};
+    kith_search_params params = params_of(KITH_EUCLIDEAN, KITH_METHOD_DESCENT, 0.0);
+    descent.start = KITH_START_RANDOM;
+    descent.rounds = 2;
+    descent.sample = 300;
+    descent.k = 3; /* is not read */
+    descent.recall = 7.0;
+    params.descent = &descent;
+    params.descent_report = &told;
+    (void)solve(f, &params);
+    descent.k = K;
+    descent.recall = 0.0;
+    descent.seed = SEED;
+    test_works(f->ctx,
+               kith_graph_descent(f->ctx, &f->points.matrix, &descent, &f->wanted, &wanted));
+    assert_false(test_answers_differ("descent", &f->wanted, &f->got));
+    assert_int_equal(told.rounds, 2);
+    assert_int_equal(told.start, KITH_START_RANDOM);
+    assert_int_equal(told.round_count, wanted.round_count);
+    assert_memory_equal(&told.recall, &wanted.recall, sizeof told.recall);
+    params.method = KITH_METHOD_EXACT;
+    told.rounds = -5;
+    (void)solve(f, &params);
+    assert_int_equal(told.rounds, -5);
+    descent.rounds = -7;
+    params.method = KITH_METHOD_DESCENT;
+    test_fails(f->ctx, kith_graph(f->ctx, &f->points.matrix, &params, &f->got, NULL),
+               KITH_E_ARGUMENT, "rounds");
+    descent.rounds = 0;
+    told.struct_size = 0;
+    test_fails(f->ctx, kith_graph(f->ctx, &f->points.matrix, &params, &f->got, NULL),
+               KITH_E_ARGUMENT, "descent_report.struct_size");
+    (void)printf("start, rounds and sample of a descent are asked of kith_graph, too\n");
 }
 
 static void named_descents(void **state)
@@ -194,10 +254,9 @@ static void mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_unless_asked),
-        cmocka_unit_test(the_sooner_one),
-        cmocka_unit_test(named_descents),
-        cmocka_unit_test(mistakes),
+        cmocka_unit_test(exact_unless_asked), cmocka_unit_test(the_sooner_one),
+        cmocka_unit_test(as_planned),         cmocka_unit_test(with_more_to_choose),
+        cmocka_unit_test(named_descents),     cmocka_unit_test(mistakes),
     };
     return cmocka_run_group_tests(tests, make, end);
 }

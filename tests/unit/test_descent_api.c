@@ -329,6 +329,19 @@ static void few_points_are_exact(void **state)
 
 /* ---- Plans ---------------------------------------------------------------------------------- */
 
+/* The plan of a descent, named (method), or where it is the sooner one. */
+static kith_status plan_of(const test_descent_fixture *f, const kith_matrix *points,
+                           const kith_descent_params *descent, kith_method method, kith_plan *plan)
+{
+    kith_search_params params = kith_search_params_default();
+    params.metric = descent->metric;
+    params.k = descent->k;
+    params.method = method;
+    params.recall = method == KITH_METHOD_AUTO ? 0.99 : 0.0;
+    params.descent = descent;
+    return kith_plan_search(f->ctx, points, NULL, &params, plan);
+}
+
 static void plans_hold(void **state)
 {
     const test_descent_fixture *f = *state;
@@ -340,7 +353,8 @@ static void plans_hold(void **state)
         kith_report report = {.struct_size = (uint32_t)sizeof report};
         shape.data = NULL;
         params.metric = metrics[i];
-        test_works(f->ctx, kith_plan_descent(f->ctx, &shape, &params, &plan, NULL));
+        test_works(f->ctx, plan_of(f, &shape, &params, KITH_METHOD_DESCENT, &plan));
+        assert_true(plan.estimated_exact == 0.0 && plan.estimated_descent == 0.0);
         assert_string_equal(plan.method, "descent");
         (void)descend(f, &params);
         test_works(f->ctx, kith_ctx_report(f->ctx, &report));
@@ -357,25 +371,29 @@ static void estimates_cross_once(void **state)
 {
     const test_descent_fixture *f = *state;
     kith_descent_params params = test_descent_params(K);
-    kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
-    int32_t paid = 0;
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    bool paid = false;
     for (int64_t rows = 1000; rows < 200000000; rows *= 10) {
         kith_matrix shape = {.rows = rows, .cols = 128, .dtype = KITH_F32};
-        test_works(f->ctx, kith_plan_descent(f->ctx, &shape, &params, NULL, &estimate));
-        assert_true(estimate.seconds_exact > 0.0 && estimate.seconds_descent > 0.0);
-        assert_true(estimate.pays >= paid);
-        assert_true(rows >= 10000 || estimate.pays == 0);
-        paid = estimate.pays;
+        test_works(f->ctx, plan_of(f, &shape, &params, KITH_METHOD_AUTO, &plan));
+        const bool pays = strcmp(plan.method, "descent") == 0;
+        assert_true(plan.estimated_exact > 0.0 && plan.estimated_descent > 0.0);
+        assert_true(pays == (plan.estimated_descent < 0.7 * plan.estimated_exact));
+        assert_true(pays >= paid);
+        assert_true(rows >= 10000 || !pays);
+        paid = pays;
     }
-    assert_int_equal(paid, 1);
-    params.k = 0;
-    assert_int_equal(kith_plan_descent(f->ctx, &f->points.matrix, &params, NULL, &estimate),
-                     KITH_E_ARGUMENT);
-    params.k = K;
-    estimate.struct_size = 0;
-    assert_int_equal(kith_plan_descent(f->ctx, &f->points.matrix, &params, NULL, &estimate),
-                     KITH_E_ARGUMENT);
-    assert_int_equal(kith_plan_descent(f->ctx, NULL, &params, NULL, NULL), KITH_E_ARGUMENT);
+    assert_true(paid);
+    const kith_matrix *points = &f->points.matrix;
+    for (int method = KITH_METHOD_AUTO; method <= KITH_METHOD_DESCENT; method += 3) {
+        params.k = 0;
+        assert_int_equal(plan_of(f, points, &params, (kith_method)method, &plan), KITH_E_ARGUMENT);
+        params.k = K;
+        assert_int_equal(plan_of(f, NULL, &params, (kith_method)method, &plan), KITH_E_ARGUMENT);
+        plan.struct_size = 0;
+        assert_int_equal(plan_of(f, points, &params, (kith_method)method, &plan), KITH_E_ARGUMENT);
+        plan.struct_size = (uint32_t)sizeof plan;
+    }
     (void)printf("exact graphs are sooner for few points, descents for many\n");
 }
 

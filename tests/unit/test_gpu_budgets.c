@@ -128,7 +128,7 @@ static kith_plan plan_of(const sweep *s)
     params.pipeline = s->job.pipeline;
     params.method = s->job.method;
     kith_plan plan = {.struct_size = sizeof plan};
-    assert_int_equal(kith_plan_exact(ctx, s->job.points, s->job.queries, &params, &plan), KITH_OK);
+    assert_int_equal(kith_plan_search(ctx, s->job.points, s->job.queries, &params, &plan), KITH_OK);
     kith_ctx_free(ctx);
     return plan;
 }

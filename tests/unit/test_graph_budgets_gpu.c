@@ -84,10 +84,17 @@ static void with_budget(tally *t, const setting *set, const kith_matrix *points,
 
 static uint64_t planned(const setting *set, const kith_matrix *points)
 {
-    const kith_descent_params params = params_of(set);
+    const kith_descent_params descent = params_of(set);
+    kith_search_params params = kith_search_params_default();
     kith_ctx *ctx = test_gpu_ctx(1, 0);
     kith_plan plan = {.struct_size = sizeof plan};
-    assert_int_equal(kith_plan_descent(ctx, points, &params, &plan, NULL), KITH_OK);
+    params.metric = descent.metric;
+    params.k = descent.k;
+    params.flags = descent.flags;
+    params.method = KITH_METHOD_DESCENT;
+    params.recall = descent.recall;
+    params.descent = &descent;
+    assert_int_equal(kith_plan_search(ctx, points, NULL, &params, &plan), KITH_OK);
     kith_ctx_free(ctx);
     return plan.gpu_bytes;
 }

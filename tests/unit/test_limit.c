@@ -270,14 +270,14 @@ static void refusals(void **state)
     kith_plan plain = {.struct_size = sizeof plain};
     kith_plan limited = {.struct_size = sizeof limited};
     params.k = K;
-    assert_int_equal(kith_plan_exact(ctx, &d.points.matrix, &d.queries.matrix, &params, &plain),
+    assert_int_equal(kith_plan_search(ctx, &d.points.matrix, &d.queries.matrix, &params, &plain),
                      KITH_OK);
     params.radius = 1.0;
-    assert_int_equal(kith_plan_exact(ctx, &d.points.matrix, &d.queries.matrix, &params, &limited),
+    assert_int_equal(kith_plan_search(ctx, &d.points.matrix, &d.queries.matrix, &params, &limited),
                      KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(ctx), "without KITH_WITHIN_RADIUS"));
     params.flags = KITH_WITHIN_RADIUS;
-    assert_int_equal(kith_plan_exact(ctx, &d.points.matrix, &d.queries.matrix, &params, &limited),
+    assert_int_equal(kith_plan_search(ctx, &d.points.matrix, &d.queries.matrix, &params, &limited),
                      KITH_OK);
     assert_int_equal(limited.peak_bytes - plain.peak_bytes, QUERIES * K * sizeof(double));
     const double wrong[] = {-1.0, (double)NAN};
@@ -286,8 +286,9 @@ static void refusals(void **state)
         assert_int_equal(kith_search(ctx, &d.points.matrix, &d.queries.matrix, &params, &out, NULL),
                          KITH_E_ARGUMENT);
         assert_non_null(strstr(kith_ctx_detail(ctx), "radius"));
-        assert_int_equal(kith_plan_exact(ctx, &d.points.matrix, &d.queries.matrix, &params, &plain),
-                         KITH_E_ARGUMENT);
+        assert_int_equal(
+            kith_plan_search(ctx, &d.points.matrix, &d.queries.matrix, &params, &plain),
+            KITH_E_ARGUMENT);
     }
     printf("radii below 0, NaN and without the flag are refused; a plan counts the distances that "
            "are compared\n");

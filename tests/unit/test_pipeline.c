@@ -311,7 +311,7 @@ static void plans(void **state)
     params.k = 20;
     params.pipeline = KITH_PIPELINE_MATRIX;
     kith_plan plan = {.struct_size = sizeof plan};
-    assert_int_equal(kith_plan_exact(ctx, &points.matrix, NULL, &params, &plan), KITH_OK);
+    assert_int_equal(kith_plan_search(ctx, &points.matrix, NULL, &params, &plan), KITH_OK);
     assert_string_equal(plan.method, "matrix");
     for (int method = 0; method < METHODS; method++) {
         params.select = (kith_select_method)method;

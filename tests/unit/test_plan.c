@@ -64,7 +64,7 @@ static outcome run(const job *j)
         shapes[i].data = NULL;
     }
     assert_int_equal(
-        kith_plan_exact(ctx, &shapes[0], queries != NULL ? &shapes[1] : NULL, &params, &plan),
+        kith_plan_search(ctx, &shapes[0], queries != NULL ? &shapes[1] : NULL, &params, &plan),
         KITH_OK);
 
     const int64_t rows = j->queries > 0 ? j->queries : j->rows;
@@ -253,20 +253,20 @@ static double check_descent(const descent *j)
     for (int64_t i = 0; j->equal && i < j->rows; i++) {
         test_rows_copy(&points, i, &points, i - i % (j->equal + 1));
     }
-    kith_descent_params params = kith_descent_params_default();
+    kith_search_params params = kith_search_params_default();
     kith_plan plan = {.struct_size = sizeof plan};
     kith_report report = {.struct_size = sizeof report};
     params.metric = j->metric;
     params.k = j->k;
+    params.method = KITH_METHOD_DESCENT;
     params.recall = j->recall;
     kith_matrix shape = points.matrix;
     shape.data = j->shapes ? NULL : shape.data;
-    assert_int_equal(kith_plan_descent(ctx, &shape, &params, &plan, NULL), KITH_OK);
+    assert_int_equal(kith_plan_search(ctx, &shape, NULL, &params, &plan), KITH_OK);
     kith_neighbors out = {.rows = j->rows, .k = j->k};
     out.ids = malloc((size_t)(j->rows * j->k) * sizeof *out.ids);
     assert_non_null(out.ids);
-    assert_int_equal(kith_graph_descent(ctx, &points.matrix, &params, &out, NULL), KITH_OK);
-    assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
+    assert_int_equal(kith_graph(ctx, &points.matrix, &params, &out, &report), KITH_OK);
     const double real = (double)report.peak_bytes;
     const double planned = (double)(plan.peak_bytes - plan.result_bytes);
     const double least = planned - (double)plan.undecided_bytes;
@@ -322,16 +322,16 @@ static void plans_need_no_data(void **state)
     kith_matrix points = {.rows = 1000000000, .cols = 128, .dtype = KITH_F32};
     kith_search_params params = kith_search_params_default();
     kith_plan plan = {.struct_size = sizeof plan};
-    assert_int_equal(kith_plan_exact(ctx, &points, NULL, &params, &plan), KITH_E_ARGUMENT);
+    assert_int_equal(kith_plan_search(ctx, &points, NULL, &params, &plan), KITH_E_ARGUMENT);
     params.k = 10;
-    assert_int_equal(kith_plan_exact(ctx, &points, NULL, &params, &plan), KITH_OK);
+    assert_int_equal(kith_plan_search(ctx, &points, NULL, &params, &plan), KITH_OK);
     assert_true(plan.peak_bytes > 100000000000u);
     params.k = points.rows;
-    assert_int_equal(kith_plan_exact(ctx, &points, NULL, &params, &plan), KITH_E_ARGUMENT);
+    assert_int_equal(kith_plan_search(ctx, &points, NULL, &params, &plan), KITH_E_ARGUMENT);
     plan.struct_size = 0;
     params.k = 10;
-    assert_int_equal(kith_plan_exact(ctx, &points, NULL, &params, &plan), KITH_E_ARGUMENT);
-    assert_int_equal(kith_plan_exact(ctx, &points, NULL, &params, NULL), KITH_E_ARGUMENT);
+    assert_int_equal(kith_plan_search(ctx, &points, NULL, &params, &plan), KITH_E_ARGUMENT);
+    assert_int_equal(kith_plan_search(ctx, &points, NULL, &params, NULL), KITH_E_ARGUMENT);
     kith_ctx_free(ctx);
     (void)printf("a billion points are planned from their shape\n");
 }

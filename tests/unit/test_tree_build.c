@@ -399,7 +399,7 @@ static void plans(void **state)
                 kith_plan plan = {.struct_size = sizeof plan};
                 kith_report report = {.struct_size = sizeof report};
                 kith_neighbors out;
-                assert_int_equal(kith_plan_exact(ctx, job.points, job.queries, &params, &plan),
+                assert_int_equal(kith_plan_search(ctx, job.points, job.queries, &params, &plan),
                                  KITH_OK);
                 assert_string_equal(plan.method, "tree");
                 assert_int_equal(test_trees_solve(ctx, &job, KITH_METHOD_TREE, &out), KITH_OK);
