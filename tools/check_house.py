@@ -34,7 +34,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (71726, 58000),
+    "code_lines_src": (71725, 58000),
     "files_src": (471, 350),
     "files_below_40_lines": (64, 40),
     "files_of_odd_length": (113, 40),

@@ -323,11 +323,6 @@ static member *working(kin_gpu_team *team, int32_t n)
     return found;
 }
 
-static int32_t index_of(const kin_gpu *gpu, int32_t part)
-{
-    return working(gpu->seat->team, part)->gpu->index;
-}
-
 /* ---- What is said and sent between two meetings ---------------------------------------------- */
 
 kith_status kin_gpu_copy_from(kith_ctx *ctx, kin_gpu *gpu, int32_t part, void *to, const void *from,
@@ -336,7 +331,7 @@ kith_status kin_gpu_copy_from(kith_ctx *ctx, kin_gpu *gpu, int32_t part, void *t
     if (bytes == 0) {
         return KITH_OK;
     }
-    const int32_t index = index_of(gpu, part);
+    const int32_t index = working(gpu->seat->team, part)->gpu->index;
     return kin_gpu_check(ctx, gpu, gpu->module->ops->copy_peer(gpu->stream, to, from, index, bytes),
                          "copying from another GPU");
 }
@@ -456,6 +451,9 @@ static void *work(void *arg)
     gpu->seat = s->lockstep && s->seat.parts > 1 ? &s->seat : NULL;
     s->status = s->fn(s->arg, s->ctx, gpu, s->seat.part, s->seat.parts);
     gpu->seat = NULL;
+    if (s->status != KITH_OK) {
+        (void)gpu->module->ops->wait(gpu->stream); /* copies of what others give back hereafter */
+    }
     go(s->team, s->seat.part, s->status);
     if (!s->entered) {
         kin_gpu_leave(gpu);
