@@ -29,7 +29,9 @@ else()
     add_library(kith_test_helpers STATIC ${TEST_SUPPORT})
     target_include_directories(kith_test_helpers PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_compile_options(kith_test_helpers PRIVATE ${KITH_EXACT_FLAGS})
+    target_compile_definitions(kith_test_helpers PRIVATE KITH_REFERENCE="$<TARGET_FILE:kith_reference>")
     target_link_libraries(kith_test_helpers PUBLIC kith_inside)
+    add_dependencies(kith_test_helpers kith_reference)
     target_link_libraries(kith_test_support INTERFACE kith_test_helpers)
   endif()
 
@@ -50,11 +52,11 @@ else()
 
   # The longest begin first, so that no core waits for one of them at the end: by the seconds that
   # they take under the sanitizer that is slower with them.
-  foreach(long test_exact_oracle:300 test_gpu_budgets:120 test_graph_driver_gpu:100
-          test_upload_drivers:75 test_fault_memory:75 test_descent_api:65 test_tree_radius:60
+  foreach(long test_exact_oracle:300 test_gpu_budgets:120 test_graph_driver_gpu:80
+          test_fault_memory:75 test_descent_api:65 test_tree_radius:60 test_graph_relatives_gpu:60
           test_tree_search:60 test_exact_same_bytes:55 test_descent:55 test_exact_numerics:55
           test_select_scan:50 test_select_bodies:45 test_exact_tiles:40 test_radius:35
-          test_pipeline:30 test_tree_driver_gpu:30 test_descent_recall:30 test_plan:25
+          test_upload_drivers:35 test_pipeline:30 test_descent_recall:30 test_plan:25
           test_upload_ahead:25 test_metric_bodies:25 test_tree_build:25 test_exact_bounds:25
           test_graph_search:20 test_team_driver:20)
     string(REPLACE ":" ";" long ${long})
@@ -78,16 +80,8 @@ else()
                  ${CMAKE_SOURCE_DIR}/tests/modules/stub_tree.c
                  ${CMAKE_SOURCE_DIR}/tests/modules/stub_graph.c)
   target_compile_definitions(stub_kernels PRIVATE STUB_KERNELS)
-  if(TARGET kith_mpi)
-    add_library(stub_answers MODULE ${CMAKE_SOURCE_DIR}/tests/modules/stub_module.c
-                ${CMAKE_SOURCE_DIR}/tests/modules/stub_answers.c)
-    target_compile_definitions(stub_answers PRIVATE STUB_ANSWERS)
-    target_link_libraries(stub_answers PRIVATE -Wl,--no-as-needed kith_test_support kith_inside)
-    set_target_properties(stub_answers PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${stubs}
-                          C_VISIBILITY_PRESET default)
-  endif()
   target_sources(test_mpi_device PRIVATE ${CMAKE_SOURCE_DIR}/cli_mpi/mpi_device.c)
-  foreach(test test_gpu_budgets test_graph_budgets_gpu test_team_driver test_mpi_device)
+  foreach(test test_gpu_budgets test_graph_budgets_gpu)
     add_dependencies(${test} stub_kernels)
     target_compile_definitions(${test} PRIVATE KITH_STUBS="${stubs}")
   endforeach()

@@ -13,7 +13,7 @@ import cli_support as support
 from cli_support import CliCase
 
 MPI = os.environ.get("KITH_MPI", "")
-STUB = os.environ.get("KITH_STUB", "")  # a GPU module whose devices are host memory
+REFERENCE = os.environ.get("KITH_REFERENCE", "")  # a GPU module whose devices are host memory
 MPIRUN = shutil.which("mpirun")
 
 # Open MPI gives ranks a second to end when another one has failed; these have ended by then.
@@ -245,19 +245,19 @@ class Ranks(RankCase):
 
 
 class Gpus(RankCase):
-    """Ranks on GPUs that are host memory (tests/modules): who computes where, and the same bytes."""
+    """Ranks on GPUs that are host memory (tests/reference): who computes where, and the same bytes."""
 
     MODULE = "KITH_CUDA_MODULE"
 
     def setUp(self):
-        if not os.path.exists(STUB):
+        if not os.path.exists(REFERENCE):
             self.skipTest("no GPU module for machines without a GPU")
         super().setUp()
         self.gpus(1)
 
     def gpus(self, count, mebibytes=2048):
-        for name, value in ((self.MODULE, STUB), ("STUB_DEVICES", str(count)),
-                            ("STUB_BYTES", str(mebibytes << 20))):
+        for name, value in ((self.MODULE, REFERENCE), ("KITH_REFERENCE_DEVICES", str(count)),
+                            ("KITH_REFERENCE_BYTES", str(mebibytes << 20))):
             before = os.environ.get(name)
             os.environ[name] = value
             if before is None:
@@ -320,11 +320,11 @@ class Gpus(RankCase):
         kind of device, where answers depend on it"""
         self.case(60, 4)
         descent = ["--method", "descent"]
-        without = ["env", "STUB_ERROR=100", MPI]
+        without = ["env", "KITH_REFERENCE_DEVICES=0", MPI]
         for more, other, says in (
                 (["--device", "cuda"], without, r"cuda: not used: the NVIDIA driver shows no GPU"),
                 (["--device", "cuda:all", *descent], without, r"cuda:all: not used: .* no GPU"),
-                (descent, without, "worker 0 has another job, it says 'computes on Stub', this one "
+                (descent, without, "worker 0 has another job, it says 'computes on reference device', this one "
                                    "'computes on cpu' .*kind of device")):
             words = self.words(*more)
             two = mpirun(1) + [MPI, *words, ":", "-n", "1", *other, *words]
@@ -394,16 +394,16 @@ class Hosts(RankCase):
         _, told = self.run_to_end(*two, code=1)
         self.assertEqual(len(told), 1, told)
         self.assertRegex(told[0], r"this one 'k 8'.* \[rank 4 on host-12\]$")
-        if os.path.exists(STUB):
-            self.divide_gpus(["env", f"KITH_CUDA_MODULE={STUB}", MPI])
+        if os.path.exists(REFERENCE):
+            self.divide_gpus(["env", f"KITH_CUDA_MODULE={REFERENCE}", MPI])
 
-    def divide_gpus(self, stub):
+    def divide_gpus(self, command):
         """Each host's ranks divide its own GPUs: of two on each host one is missing."""
-        _, told = self.run_to_end(*self.mpirun, *stub, *self.words("--device", "cuda:0,9"), code=1)
+        _, told = self.run_to_end(*self.mpirun, *command, *self.words("--device", "cuda:0,9"), code=1)
         self.assertEqual(len(told), 1, told)
         self.assertRegex(told[0], r"cuda:9: there is no such .* \[rank 1 on host-11\]$")
         (self.folder / "out.kith").unlink()
-        self.run_to_end(*self.mpirun, *stub, *self.words("--device", "cuda:all"))
+        self.run_to_end(*self.mpirun, *command, *self.words("--device", "cuda:all"))
         self.assertEqual((self.folder / "out.kith").read_bytes(), self.whole())
 
 

@@ -11,7 +11,6 @@
 
 #include "support/support_answers.h"
 #include "support/support_device.h"
-#include "support/support_fake_graph.h"
 #include "support/support_gpu.h"
 #include "support/support_graph_gpu.h"
 #include "support/support_mixture.h"
@@ -35,6 +34,29 @@ static void told(const char *what, const kith_matrix *m, int64_t row, double got
     }
 }
 
+/* What a value becomes in a row of a relative, before the row gets its length, and whether it gets
+ * one. */
+static double related_value(kin_graph_gpu_relation relation, double value)
+{
+    switch (relation) {
+    case KIN_GRAPH_GPU_ROOTS:
+    case KIN_GRAPH_GPU_SHARES:
+        return sqrt(value);
+    case KIN_GRAPH_GPU_PATTERNS:
+        return value != 0.0;
+    case KIN_GRAPH_GPU_LOGS:
+        return value > 0.0 ? fmax(log(value), -100.0) : -100.0;
+    default:
+        return value;
+    }
+}
+
+static bool relation_has_length(kin_graph_gpu_relation relation)
+{
+    return relation == KIN_GRAPH_GPU_SHARES || relation == KIN_GRAPH_GPU_PATTERNS ||
+           relation == KIN_GRAPH_GPU_DIRECTIONS;
+}
+
 /* Sums are in another order here: their last bit may differ. */
 static void compare_row(const test_device_rows *both, kin_graph_gpu_relation relation, int64_t row,
                         double *values, const float *got, uint64_t length)
@@ -45,10 +67,10 @@ static void compare_row(const test_device_rows *both, kin_graph_gpu_relation rel
     double sum = 0.0;
     (void)kin_metric_load(&distance, &both->on_host, row, values);
     for (int32_t c = 0; c < m->cols; c++) {
-        values[c] = test_related_value(relation, values[c]);
+        values[c] = related_value(relation, values[c]);
         sum += values[c] * values[c];
     }
-    const double scale = test_relation_has_length(relation) && sum > 0.0 ? 1.0 / sqrt(sum) : 1.0;
+    const double scale = relation_has_length(relation) && sum > 0.0 ? 1.0 / sqrt(sum) : 1.0;
     for (int32_t c = 0; c < m->cols; c++) {
         const double want = scale * values[c];
         if (!(fabs((double)got[c] - want) <= 1e-6 * fabs(want) + 1e-30)) {

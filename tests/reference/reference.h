@@ -46,7 +46,7 @@ int reference_later(kin_gpu_stream *stream, reference_body *body, const void *jo
 void *reference_room(int64_t count, size_t bytes);
 
 /* keys[i] = the canonical key of row `row` of the queries and row ids[i] of the corpus, or first +
- * i where ids is NULL (metric/metric.h: kin_metric_keys, the portable body). */
+ * i where ids is NULL (metric/metric.h: kin_metric_keys, whose bodies all have the same bytes). */
 void reference_keys(const kin_fused_rows *queries, int64_t row, const kin_fused_rows *corpus,
                     const uint32_t *ids, int64_t first, int64_t count, double *keys);
 

@@ -103,7 +103,9 @@ static int describe(int32_t index, kin_gpu_info *info)
 
 static const char *error_text(int error)
 {
-    return error == KIN_GPU_ERROR_MEMORY ? "out of memory" : "no such device";
+    return error == KIN_GPU_ERROR_MEMORY ? "out of memory"
+           : error == OUT_OF_RANGE       ? "no such device"
+                                         : "unknown error";
 }
 
 static int current(int32_t *index)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What many launches need: room for their own use, and canonical keys by their definition. */
+#include "host/host_cpu.h"
 #include "metric/metric.h"
 #include "reference/reference.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 void *reference_room(int64_t count, size_t bytes)
@@ -25,13 +27,22 @@ static kin_rows rows_of(const kin_fused_rows *rows)
                       .transforms = rows->transforms};
 }
 
+/* Asked once: a virtual machine takes long to say what its processor can do. */
+static pthread_once_t known = PTHREAD_ONCE_INIT;
+static kin_isa best;
+
+static void ask(void)
+{
+    best = kin_cpu_best();
+}
+
 void reference_keys(const kin_fused_rows *queries, int64_t row, const kin_fused_rows *corpus,
                     const uint32_t *ids, int64_t first, int64_t count, double *keys)
 {
     const kin_rows asked = rows_of(queries);
     const kin_rows rows = rows_of(corpus);
-    const kin_distance distance = {
-        .metric = corpus->metric, .cols = corpus->cols, .isa = KIN_ISA_PORTABLE};
+    (void)pthread_once(&known, ask);
+    const kin_distance distance = {.metric = corpus->metric, .cols = corpus->cols, .isa = best};
     double *values = reference_room(corpus->cols + KIN_METRIC_LANES, sizeof *values);
     const kin_query query = kin_metric_load(&distance, &asked, row, values);
     kin_metric_keys(&distance, &query, &rows, ids, first, count, keys);

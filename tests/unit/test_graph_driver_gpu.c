@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The driver of NN-Descent on a GPU, on a device that is host memory: a start from near tiles
+ * The driver of NN-Descent on a GPU, on the reference device: a start from near tiles
  * alone, from random lists and from a graph, rounds until lists rest, equal rows, own ids, lists
  * that are too short, what the caller is told; in every budget; a call that is cancelled and copies
  * that fail leave nothing behind. */
@@ -13,10 +13,8 @@
 #include "graph/graph_gpu.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
-#include "support/support_fake_gpu.h"
-#include "support/support_fake_graph.h"
-#include "support/support_fake_screen.h"
 #include "support/support_mixture.h"
+#include "support/support_reference.h"
 #include "support/support_shapes.h"
 
 #include <math.h>
@@ -29,8 +27,6 @@ enum { ROWS = 4500 }; /* more than are solved exactly */
 
 static int asked;   /* how often the progress function was */
 static int stop_at; /* when it says stop; 0: never */
-
-static float rounding; /* how far the device's rounding moves rows */
 
 static int progress(void *arg, const char *phase, double done, double total)
 {
@@ -52,6 +48,86 @@ static kith_ctx *make_ctx(void)
     stop_at = 0;
     assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
     return ctx;
+}
+
+/* ---- What is launched ------------------------------------------------------------------------ */
+
+static struct {
+    int64_t rounds;
+    int64_t given_fills; /* of given positions, by costs of rows as given */
+    int64_t near_pairs;  /* of tiles, that plans let through; and that they skipped */
+    int64_t far_pairs;
+    int32_t loose;      /* screens since lists were tightened, */
+    int32_t most_loose; /* and the most there ever were */
+    int32_t
+        short_lists; /* to be set: of so many lists one is handed over with one entry; 0: none */
+} launched;
+
+static int sample(kin_gpu_stream *stream, const kin_graph_gpu_sample *job)
+{
+    launched.rounds += 1;
+    return kin_gpu_get_module()->graph->sample(stream, job);
+}
+
+static int fill(kin_gpu_stream *stream, const kin_graph_gpu_fill *job)
+{
+    launched.given_fills += job->points.set.rounded == NULL && job->given != NULL;
+    return kin_gpu_get_module()->graph->fill(stream, job);
+}
+
+static int hand(kin_gpu_stream *stream, const kin_graph_gpu_hand *job)
+{
+    const kin_gpu_module *given = kin_gpu_get_module();
+    int error = given->graph->hand(stream, job);
+    if (error == 0 && launched.short_lists != 0) {
+        error = given->ops->wait(stream);
+        for (int64_t p = 0; p < job->graph.points; p += launched.short_lists) {
+            job->lists.counts[p] = 1;
+        }
+    }
+    return error;
+}
+
+static int plan(kin_gpu_stream *stream, const kin_fused_plan *job)
+{
+    const kin_gpu_module *given = kin_gpu_get_module();
+    const int before = given->ops->wait(stream);
+    const uint64_t near_pairs = job->met[0];
+    const uint64_t far_pairs = job->met[1];
+    int error = before != 0 ? before : given->fused->plan(stream, job);
+    error = error != 0 ? error : given->ops->wait(stream);
+    launched.near_pairs += (int64_t)(job->met[0] - near_pairs);
+    launched.far_pairs += (int64_t)(job->met[1] - far_pairs);
+    return error;
+}
+
+static int screen(kin_gpu_stream *stream, const kin_fused_screen *job)
+{
+    const kin_gpu_module *given = kin_gpu_get_module();
+    const int error = given->ops->wait(stream);
+    launched.loose += job->mode == KIN_FUSED_LISTS && *job->unit_count > 0;
+    launched.most_loose =
+        launched.loose > launched.most_loose ? launched.loose : launched.most_loose;
+    return error != 0 ? error : given->fused->screen(stream, job);
+}
+
+static int tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
+{
+    launched.loose = job->lists.words != NULL ? 0 : launched.loose;
+    return kin_gpu_get_module()->fused->tighten(stream, job);
+}
+
+static kin_gpu *gpu_of(kith_ctx *ctx, uint64_t budget)
+{
+    kin_gpu *gpu = test_reference_gpu(ctx, budget);
+    memset(&launched, 0, sizeof launched);
+    test_tables.graph.sample = sample;
+    test_tables.graph.fill = fill;
+    test_tables.graph.hand = hand;
+    test_tables.fused.plan = plan;
+    test_tables.fused.screen = screen;
+    test_tables.fused.tighten = tighten;
+    return gpu;
 }
 
 static kith_matrix points_of(kith_dtype dtype)
@@ -87,12 +163,10 @@ static solved solve(const char *name, const kith_matrix *points, const kin_graph
                     uint64_t budget, int32_t cut)
 {
     kith_ctx *ctx = make_ctx();
-    kin_gpu *gpu = test_fake_gpu(ctx, budget);
+    kin_gpu *gpu = gpu_of(ctx, budget);
     kith_neighbors graph = test_answer_make(points->rows, request->k);
     solved s = {0};
-    test_fake_graph_into(gpu);
-    test_fake_graph.short_lists = cut;
-    test_fake_plans.lost = rounding;
+    launched.short_lists = cut;
     s.status = kin_graph_gpu_descend(ctx, gpu, points, request, 0, &graph, &s.outcome);
     assert_true(gpu->peak <= budget);
     if (s.status == KITH_OK && budget == PLENTY) {
@@ -113,7 +187,7 @@ static solved solve(const char *name, const kith_matrix *points, const kin_graph
     }
     test_answer_free(&graph);
     kin_gpu_close(ctx, gpu);
-    test_fake_gpu_is_empty();
+    test_reference_is_empty();
     kith_ctx_free(ctx);
     return s;
 }
@@ -137,13 +211,12 @@ static void starts(void **state)
         kith_matrix points = points_of(type == 0 ? KITH_F32 : KITH_U8);
         kin_graph_request request = request_of(&points, KITH_EUCLIDEAN, 10);
         expect("near tiles", &points, &request, 0, 0.99);
-        assert_int_equal(test_fake_plans.most_loose,
-                         1); /* seeds may fill lists: tightened at once */
-        assert_true(test_fake_plans.near_pairs > 0);
-        assert_true(test_fake_plans.far_pairs > 2 * test_fake_plans.near_pairs);
+        assert_int_equal(launched.most_loose, 1); /* seeds may fill lists: tightened at once */
+        assert_true(launched.near_pairs > 0);
+        assert_true(launched.far_pairs > 2 * launched.near_pairs);
         request.rounds = -1;
         expect("near tiles alone", &points, &request, 0, 0.5);
-        assert_int_equal(test_fake_graph.rounds, 0);
+        assert_int_equal(launched.rounds, 0);
         if (test_is_slow_build()) {
             test_mixture_free(&points);
             break;
@@ -156,7 +229,7 @@ static void starts(void **state)
                          32);
         printf("    of 100 candidates that are asked for 32 are said to have met\n");
         request.candidates = 8;
-        assert_true(test_fake_plans.near_pairs == 0);
+        assert_true(launched.near_pairs == 0);
         request.all_updates = 1;
         request.flags = KITH_INCLUDE_SELF;
         expect("own ids among them", &points, &request, 0, 0.95);
@@ -167,7 +240,16 @@ static void starts(void **state)
     printf("starts: near tiles, random lists, rows as given\n");
 }
 
-/* Rounding that makes neighbours equal: rounds go by rows as given. */
+/* Two clouds far from each other, so that rounding makes neighbours equal. */
+static void part(const kith_matrix *points)
+{
+    enum { APART = 60000 };
+    for (int64_t i = 0; i < ROWS * points->cols; i++) {
+        ((float *)(uintptr_t)points->data)[i] += i / points->cols % 2 == 0 ? 0.0F : (float)APART;
+    }
+}
+
+/* Where rounding makes neighbours equal, rounds go by rows as given. */
 static void coarse(void **state)
 {
     (void)state;
@@ -177,21 +259,18 @@ static void coarse(void **state)
     kith_matrix points = points_of(KITH_F32);
     kin_graph_request request = request_of(&points, KITH_EUCLIDEAN, 10);
     request.rounds = 14;
-    rounding = 0.001F;
     expect("a little rounding", &points, &request, 0, 0.99);
-    assert_int_equal(test_fake_graph.given_fills, 0);
-    rounding = 4.0F;
-    expect("rounded to one point", &points, &request, 9, 0.9);
-    assert_int_equal(test_fake_graph.given_fills, 1);
+    assert_int_equal(launched.given_fills, 0);
+    kin_graph_request products = request_of(&points, KITH_INNER_PRODUCT, 10);
+    expect("products", &points, &products, 0, 0.8);
+    assert_int_equal(launched.given_fills, 0);
+    part(&points);
+    expect("rounded to two points", &points, &request, 9, 0.9);
+    assert_int_equal(launched.given_fills, 1);
     request.start = KIN_GRAPH_START_RANDOM;
     request.flags = KITH_INCLUDE_SELF;
     expect("  from random lists", &points, &request, 0, 0.9);
-    assert_int_equal(test_fake_graph.given_fills, 1);
-    request = request_of(&points, KITH_INNER_PRODUCT, 10);
-    rounding = 0.001F;
-    expect("products", &points, &request, 0, 0.8);
-    assert_int_equal(test_fake_graph.given_fills, 0);
-    rounding = 0.0F;
+    assert_int_equal(launched.given_fills, 1);
     printf("rows as given where rounded ones are alike\n");
     test_mixture_free(&points);
 }
@@ -258,7 +337,7 @@ static void merges(void **state)
         request.rounds = -1;
         request.share = 0.02;
         expect("merged, the start alone", &points, &request, 0, 0.5);
-        assert_true(test_fake_plans.most_loose <= 2); /* limits are known: seeds and one stage */
+        assert_true(launched.most_loose <= 2); /* limits are known: seeds and one stage */
         request.rounds = 5;
         expect("and five rounds", &points, &request, 0, 0.9);
         request.by_chance = 1;
@@ -455,19 +534,18 @@ static bool ended(const kith_matrix *points, const kin_graph_request *request, i
                   int64_t failing)
 {
     kith_ctx *ctx = make_ctx();
-    kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
+    kin_gpu *gpu = gpu_of(ctx, PLENTY);
     kith_neighbors graph = test_answer_make(points->rows, request->k);
     kin_graph_outcome outcome;
-    test_fake_graph_into(gpu);
     stop_at = stop;
-    test_fake.failing_copy = failing;
+    test_faults.failing_copy = failing;
     const kith_status status =
         kin_graph_gpu_descend(ctx, gpu, points, request, 0, &graph, &outcome);
     assert_true(status == KITH_OK || status == (stop != 0 ? KITH_E_CANCELLED : KITH_E_DEVICE));
     assert_int_equal(gpu->held, 0);
     test_answer_free(&graph);
     kin_gpu_close(ctx, gpu);
-    test_fake_gpu_is_empty();
+    test_reference_is_empty();
     kith_ctx_free(ctx);
     return status == KITH_OK;
 }

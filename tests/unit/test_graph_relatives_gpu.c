@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Starts from what is near under a relative, on a device that is host memory: better than lists
+ * Starts from what is near under a relative, on the reference device: better than lists
  * drawn by chance and than neighbouring blocks, for every metric that has one; equal rows, own ids,
  * rounds; what the plan says suffices; copies that fail leave nothing behind. */
 #include <setjmp.h>
@@ -14,9 +14,8 @@
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
-#include "support/support_fake_gpu.h"
-#include "support/support_fake_graph.h"
 #include "support/support_mixture.h"
+#include "support/support_reference.h"
 #include "support/support_rows.h"
 #include "support/support_shapes.h"
 
@@ -91,16 +90,31 @@ static kin_graph_request request_of(const kith_matrix *points, kith_metric metri
         .share = 0.1};
 }
 
+static int64_t related; /* times that rows of a relative were made since the device was opened */
+
+static int relate(kin_gpu_stream *stream, const kin_graph_gpu_relate *job)
+{
+    related += job->related != NULL;
+    return kin_gpu_get_module()->graph->relate(stream, job);
+}
+
+static kin_gpu *gpu_of(kith_ctx *ctx, uint64_t budget)
+{
+    kin_gpu *gpu = test_reference_gpu(ctx, budget);
+    test_tables.graph.relate = relate;
+    related = 0;
+    return gpu;
+}
+
 /* budget: of device memory. *held: what was held at most. */
 static kith_status solve(kith_ctx *ctx, const kith_matrix *points, const kin_graph_request *request,
                          uint64_t budget, kith_neighbors *graph, kin_graph_outcome *outcome)
 {
-    kin_gpu *gpu = test_fake_gpu(ctx, budget);
-    test_fake_graph_into(gpu);
+    kin_gpu *gpu = gpu_of(ctx, budget);
     const kith_status status = kin_graph_gpu_descend(ctx, gpu, points, request, 0, graph, outcome);
     assert_true(gpu->peak <= budget);
     kin_gpu_close(ctx, gpu);
-    test_fake_gpu_is_empty();
+    test_reference_is_empty();
     return status;
 }
 
@@ -146,7 +160,7 @@ static void starts(void **state)
         request.list = 24;
         request.rounds = -1;
         const double alone = recall_of("of a relative", &points, &request);
-        assert_int_equal(test_fake_graph.related > 0, METRICS[m] != KITH_CHEBYSHEV);
+        assert_int_equal(related > 0, METRICS[m] != KITH_CHEBYSHEV);
         assert_true(alone > 0.75);
         if (m == 0) {
             request.related = -1;
@@ -299,15 +313,14 @@ static void budget_of_doubles(void **state)
                           kin_graph_gpu_relatives_bytes(&floats, &request, 0, 0);
     assert_true(more >= (uint64_t)(ROWS + ROWS / 4) * WIDE * sizeof(float));
     const uint64_t need = kin_graph_gpu_bytes(&points, &request, 0);
-    kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
-    test_fake_graph_into(gpu);
+    kin_gpu *gpu = gpu_of(ctx, PLENTY);
     assert_int_equal(kin_graph_gpu_descend(ctx, gpu, &points, &request, 0, &graph, &outcome),
                      KITH_OK);
     printf("    doubles under kl: %.2f MB by the plan, %.2f MB held\n", (double)need / 1e6,
            (double)gpu->peak / 1e6);
     assert_true(gpu->peak <= need);
     kin_gpu_close(ctx, gpu);
-    test_fake_gpu_is_empty();
+    test_reference_is_empty();
     test_answer_free(&graph);
     test_answer_free(&two);
     test_answer_free(&one);
@@ -326,10 +339,9 @@ static void faults(void **state)
     bool ended = false;
     request.rounds = -1;
     for (int64_t copy = 1; !ended; copy += copy + 1) {
-        kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
+        kin_gpu *gpu = gpu_of(ctx, PLENTY);
         kin_graph_outcome outcome;
-        test_fake_graph_into(gpu);
-        test_fake.failing_copy = copy;
+        test_faults.failing_copy = copy;
         const kith_status status =
             kin_graph_gpu_descend(ctx, gpu, &points, &request, 0, &graph, &outcome);
         assert_true(status == KITH_OK || status == KITH_E_DEVICE);
@@ -337,7 +349,7 @@ static void faults(void **state)
         ended = status == KITH_OK;
         failed += !ended;
         kin_gpu_close(ctx, gpu);
-        test_fake_gpu_is_empty();
+        test_reference_is_empty();
     }
     assert_true(failed > 3);
     printf("%lld copies failed: nothing is left\n", (long long)failed);

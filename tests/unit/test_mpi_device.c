@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which GPUs each rank of kith-mpi gets: of all, of a list, of those that can be used, by any
- * number of ranks; what is no list is left to who reads it. The GPUs are host memory
- * (tests/modules). */
+ * number of ranks; what is no list is left to who reads it. The GPUs are reference
+ * devices (tests/reference). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "../../cli_mpi/mpi_device.h"
+#include "support/support_reference.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,8 @@ enum { GPUS = 5 };
 static int start(void **state)
 {
     (void)state;
-    return setenv("KITH_CUDA_MODULE", KITH_STUBS "/stub_kernels.so", 1) +
-           setenv("STUB_DEVICES", "5", 1) + setenv("STUB_BYTES", "1073741824", 1);
+    test_reference_use(GPUS);
+    return setenv("KITH_REFERENCE_BYTES", "1073741824", 1);
 }
 
 /* "name xSHARERS" of each rank. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Several GPUs that are host memory (tests/modules, support_fake_screen.h) and work in threads of
- * their own: exact graphs and searches are the processor's, descents those of one GPU, byte for
- * byte, with uneven sizes and with equal rows; meetings tell all the same; numbers are agreed on,
- * arrays gathered; a GPU that fails is left out and the others do its work; a failure of all is
- * told once, and nothing is left behind. */
+ * Several reference devices (tests/reference) that work in threads of their own: exact graphs and
+ * searches are the processor's, descents those of one GPU, byte for byte, with uneven sizes and
+ * with equal rows; meetings tell all the same; numbers are agreed on, arrays gathered; a GPU that
+ * fails is left out and the others do its work; a failure of all is told once, and nothing is left
+ * behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,28 +11,22 @@
 
 #include <cmocka.h>
 
-#include "base/base_mem.h"
+#include "base/base_try.h"
 #include "fused/fused_kernels.h"
 #include "fused/fused_search.h"
 #include "gpu/gpu_team.h"
 #include "graph/graph_gpu.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
-#include "support/support_fake_gpu.h"
-#include "support/support_fake_graph.h"
 #include "support/support_mixture.h"
+#include "support/support_reference.h"
 #include "support/support_shapes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STUB KITH_STUBS "/stub_kernels.so"
 enum { MOST = 5, ANY_ERROR = 719 };
-
-static kin_gpu_ops ops;
-static kin_gpu_module module;
-static int (*true_copy_peer)(kin_gpu_stream *, void *, const void *, int32_t, uint64_t);
 
 /* What a failing device does: its copies from others fail from the failing_copy-th on. */
 static int32_t failing_device;
@@ -44,9 +38,10 @@ static char logged[256];
 static int copy_peer(kin_gpu_stream *stream, void *to, const void *from, int32_t from_index,
                      uint64_t bytes)
 {
+    const kin_gpu_ops *ops = kin_gpu_get_module()->ops;
     int32_t own = -1;
     bool fails = false;
-    assert_int_equal(ops.current(&own), 0);
+    assert_int_equal(ops->current(&own), 0);
     assert_int_not_equal(own, from_index);
     if (own == failing_device) {
         pthread_mutex_lock(&lock);
@@ -54,7 +49,7 @@ static int copy_peer(kin_gpu_stream *stream, void *to, const void *from, int32_t
         fails = failing_copy < 0;
         pthread_mutex_unlock(&lock);
     }
-    return fails ? ANY_ERROR : true_copy_peer(stream, to, from, from_index, bytes);
+    return fails ? ANY_ERROR : ops->copy_peer(stream, to, from, from_index, bytes);
 }
 
 static void take_log(void *arg, int level, const char *line)
@@ -79,22 +74,6 @@ static kith_ctx *make_ctx(void)
     return ctx;
 }
 
-/* The stub's devices with kernels that compute. */
-static void give_kernels(kith_ctx *ctx, kin_gpu *gpu)
-{
-    static kin_fused_kernels fused;
-    kin_gpu *fake = test_fake_gpu(ctx, 1 << 30);
-    test_fake_graph_into(fake);
-    ops = *gpu->module->ops;
-    true_copy_peer = ops.copy_peer;
-    ops.copy_peer = copy_peer;
-    module = *fake->module;
-    fused = *fake->module->fused;
-    module.ops = &ops;
-    module.fused = &fused;
-    kin_gpu_close(ctx, fake);
-}
-
 static kin_gpu *open_team(kith_ctx *ctx, int32_t count)
 {
     const int32_t indices[MOST] = {3, 0, 4, 1, 2};
@@ -102,10 +81,10 @@ static kin_gpu *open_team(kith_ctx *ctx, int32_t count)
     assert_int_equal(kin_gpu_open(ctx, indices[0], 0, &gpu), KITH_OK);
     assert_int_equal(kin_gpu_team_open(ctx, gpu, indices, count, 0), KITH_OK);
     gpu->peak = 0;
-    give_kernels(ctx, gpu);
     for (int32_t i = 0; i < count; i++) {
-        kin_gpu_team_member(gpu->team, i)->module = &module;
+        test_reference_watch(kin_gpu_team_member(gpu->team, i));
     }
+    test_tables.ops.copy_peer = copy_peer;
     return gpu;
 }
 
@@ -402,11 +381,13 @@ static kith_status exchange(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part
         if (kin_gpu_alloc(ctx, gpu, &items, ITEMS, sizeof *items, "items") != KITH_OK) {
             return KITH_E_MEMORY;
         }
+        KIN_TRY(kin_gpu_wait(ctx, gpu)); /* the block may be one that was used */
         memset(items, 0xff, ITEMS * sizeof *items);
         for (int64_t i = firsts[part]; i < firsts[part + 1]; i++) {
             items[i] = (int32_t)i * round;
         }
-        const kith_status status = kin_gpu_gather(ctx, gpu, items, sizeof *items, firsts);
+        kith_status status = kin_gpu_gather(ctx, gpu, items, sizeof *items, firsts);
+        status = status == KITH_OK ? kin_gpu_wait(ctx, gpu) : status;
         for (int32_t i = 0; i < ITEMS && status == KITH_OK; i++) {
             if (items[i] != i * round) {
                 return kin_fail(ctx, KITH_E_INTERNAL, "item %d is %d", (int)i, (int)items[i]);
@@ -456,7 +437,8 @@ static void devices_are_named(void **state)
         assert_int_equal(status == KITH_E_UNSUPPORTED, !is_good);
         if (is_good) {
             static const char *const backends[] = {"cuda:0,2", "cuda:0,1,2,3,4", "cuda:3"};
-            static const char *const gpus[] = {"2 x Stub", "5 x Stub", "Stub"};
+            static const char *const gpus[] = {"2 x reference device", "5 x reference device",
+                                               "reference device"};
             assert_string_equal(report.backend, backends[i]);
             assert_string_equal(report.gpu, gpus[i]);
         }
@@ -468,9 +450,7 @@ static void devices_are_named(void **state)
 
 int main(void)
 {
-    (void)setenv("KITH_CUDA_MODULE", STUB, 1);
-    (void)setenv("STUB_DEVICES", "5", 1);
-    (void)setenv("STUB_BYTES", "4000000000", 1);
+    test_reference_use(5);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_exchange),
         cmocka_unit_test(a_failure_ends_all),

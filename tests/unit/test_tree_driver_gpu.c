@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The driver of the tree on a GPU, on a device that is host memory: the processor's bytes for
+ * The driver of the tree on a GPU, on the reference device: the processor's bytes for
  * graphs and searches, equal rows, excluded ids, lists that lose something, in every budget; a copy
  * that fails, a call that is cancelled, a bad value leave nothing behind. What a sample decides. A
  * tree takes the memory of its plan. */
@@ -14,9 +14,8 @@
 #include "gpu/gpu_ahead.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
-#include "support/support_fake_gpu.h"
-#include "support/support_fake_tree.h"
 #include "support/support_progress.h"
+#include "support/support_reference.h"
 #include "support/support_trees.h"
 #include "tree/tree_gpu.h"
 
@@ -45,6 +44,49 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, const test_job *job, kith_me
     return kin_tree_gpu_search(ctx, gpu, job->points, &query, declined);
 }
 
+/* Every third list loses something where it has room for so many candidates or fewer. */
+static int32_t losing_room;
+
+/* Such a list keeps the tree's first points. */
+static void lose(const kin_tree_gpu *tree, const kin_tree_gpu_lists *lists, int64_t place)
+{
+    uint64_t *words = lists->words +
+                      place / KIN_TREE_GPU_PACKET * KIN_TREE_GPU_PACKET * lists->capacity +
+                      place % KIN_TREE_GPU_PACKET;
+    int64_t kept = 0;
+    for (int64_t position = 0; kept < lists->wanted; position++) {
+        if (tree->ids[position] != KITH_ID_NONE) {
+            words[kept++ * KIN_TREE_GPU_PACKET] = (uint64_t)position;
+        }
+    }
+    lists->counts[place] = lists->wanted;
+    lists->lost[place] = 1;
+}
+
+static int walk(kin_gpu_stream *stream, const kin_tree_gpu_walk *job)
+{
+    const kin_gpu_module *given = kin_gpu_get_module();
+    const kin_tree_gpu_lists *lists = &job->lists;
+    int error = given->tree->walk(stream, job);
+    if (error == 0 && lists->capacity <= losing_room) {
+        error = given->ops->wait(stream);
+        for (int64_t p = job->place0; p < job->place0 + job->count; p++) {
+            if (p % 3 == 0 && lists->counts[p] > 0 && lists->lost[p] == 0) {
+                lose(&job->tree, lists, p);
+                job->met[2] += 1;
+            }
+        }
+    }
+    return error;
+}
+
+static kin_gpu *gpu_of(kith_ctx *ctx, uint64_t budget)
+{
+    kin_gpu *gpu = test_reference_gpu(ctx, budget);
+    test_tables.tree.walk = walk;
+    return gpu;
+}
+
 static kith_neighbors answer_of(const test_job *job)
 {
     return test_answer_make(job->queries != NULL ? job->queries->rows : job->points->rows, job->k);
@@ -71,7 +113,7 @@ static void with_budget(tally *t, const test_job *job, const kith_neighbors *wan
                         uint64_t budget)
 {
     kith_ctx *ctx = test_progress_ctx();
-    kin_gpu *gpu = test_fake_gpu(ctx, budget);
+    kin_gpu *gpu = gpu_of(ctx, budget);
     kith_neighbors got = answer_of(job);
     bool declined = true;
     const kith_status status = run(ctx, gpu, job, KITH_METHOD_TREE, &got, &declined);
@@ -88,7 +130,7 @@ static void with_budget(tally *t, const test_job *job, const kith_neighbors *wan
     }
     test_answer_free(&got);
     kin_gpu_close(ctx, gpu);
-    test_fake_gpu_is_empty();
+    test_reference_is_empty();
     kith_ctx_free(ctx);
 }
 
@@ -96,13 +138,13 @@ static void all_budgets(tally *t, const test_job *job)
 {
     kith_neighbors wanted = truth_of(job);
     for (int losing = 0; losing < 3; losing++) {
-        test_fake_tree_loses = losing == 0 ? 0 : losing == 1 ? 70 : INT32_MAX;
+        losing_room = losing == 0 ? 0 : losing == 1 ? 70 : INT32_MAX;
         for (uint64_t budget = PLENTY; budget > 1 << 15;
              budget = budget > 1 << 24 ? 1 << 24 : budget / 2) {
             with_budget(t, job, &wanted, budget);
         }
     }
-    test_fake_tree_loses = 0;
+    losing_room = 0;
     test_answer_free(&wanted);
 }
 
@@ -144,15 +186,15 @@ static void same_bytes(void **state)
 static void fails_cleanly(const test_job *job, kith_status status, int64_t copy, int stop)
 {
     kith_ctx *ctx = test_progress_ctx();
-    kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
+    kin_gpu *gpu = gpu_of(ctx, PLENTY);
     kith_neighbors got = answer_of(job);
     bool declined = false;
-    test_fake.failing_copy = copy;
+    test_faults.failing_copy = copy;
     test_progress.stop_at = stop;
     assert_int_equal(run(ctx, gpu, job, KITH_METHOD_TREE, &got, &declined), status);
     test_answer_free(&got);
     kin_gpu_close(ctx, gpu);
-    test_fake_gpu_is_empty();
+    test_reference_is_empty();
     kith_ctx_free(ctx);
 }
 
@@ -162,7 +204,7 @@ static void failures(void **state)
     test_rows points = test_trees_rows(KITH_F64, 900, 3, SHAPE_COPIES, 9);
     test_rows queries = test_trees_rows(KITH_F64, 200, 3, SHAPE_GAUSS, 10);
     test_job job = {.name = "copies", .points = &points.matrix, .metric = KITH_EUCLIDEAN, .k = 4};
-    test_fake_tree_loses = INT32_MAX;
+    losing_room = INT32_MAX;
     for (int search = 0; search < 2; search++) {
         job.queries = search == 1 ? &queries.matrix : NULL;
         for (int64_t copy = 1; copy <= 12; copy++) {
@@ -173,7 +215,7 @@ static void failures(void **state)
         fails_cleanly(&job, KITH_E_DATA, 0, 0);
         test_rows_set(search == 1 ? &queries : &points, 150, 1, 1.0);
     }
-    test_fake_tree_loses = 0;
+    losing_room = 0;
     test_rows_free(&queries);
     test_rows_free(&points);
     printf("copies that fail, a call that is cancelled, NaN: nothing is left behind\n");
@@ -198,8 +240,8 @@ static void choices(void **state)
     assert_false(is_worth_trying(2000000, 48, 10));
     /* A walk that looks at every point is what no tree is taken for. */
     kith_ctx *ctx = test_progress_ctx();
-    kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
-    test_rows points = test_trees_rows(KITH_F32, 900, 3, SHAPE_GAUSS, 11);
+    kin_gpu *gpu = gpu_of(ctx, PLENTY);
+    test_rows points = test_trees_rows(KITH_F32, 900, 30, SHAPE_GAUSS, 11);
     const test_job job = {
         .name = "few", .points = &points.matrix, .metric = KITH_EUCLIDEAN, .k = 4};
     kith_neighbors got = answer_of(&job);
@@ -214,7 +256,7 @@ static void choices(void **state)
     test_answer_free(&got);
     test_rows_free(&points);
     kin_gpu_close(ctx, gpu);
-    test_fake_gpu_is_empty();
+    test_reference_is_empty();
     kith_ctx_free(ctx);
     printf("few points, many columns, samples that look at everything, no room: all pairs\n");
 }
@@ -225,7 +267,7 @@ static void choices(void **state)
 static void tree_as_planned(int64_t points, int32_t cols, int64_t leaf_points)
 {
     kith_ctx *ctx = test_progress_ctx();
-    kin_gpu *gpu = test_fake_gpu(ctx, PLENTY);
+    kin_gpu *gpu = gpu_of(ctx, PLENTY);
     test_rows rows = test_trees_rows(KITH_F32, points, cols, SHAPE_GAUSS, 12);
     const kin_fused_device on = kin_fused_device_of(ctx, gpu);
     const kin_fused_rows given = {.data = rows.matrix.data,
@@ -245,7 +287,7 @@ static void tree_as_planned(int64_t points, int32_t cols, int64_t leaf_points)
     assert_int_equal(gpu->held, 0);
     test_rows_free(&rows);
     kin_gpu_close(ctx, gpu);
-    test_fake_gpu_is_empty();
+    test_reference_is_empty();
     kith_ctx_free(ctx);
 }
 

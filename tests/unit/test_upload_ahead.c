@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Uploads ahead of their use, on a device that is host memory and whose copies are slow or fail at
- * will: rows arrive, threads and memory come back on every way out, errors are told where the rows
- * are wanted and nowhere else. */
+ * Uploads ahead of their use, on the reference device, whose copies are slow or fail at will: rows
+ * arrive, threads and memory come back on every way out, errors are told where the rows are wanted
+ * and nowhere else. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "gpu/gpu_ahead.h"
-#include "support/support_fake_gpu.h"
+#include "support/support_reference.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void bench_open(bench *b, int32_t threads)
     params.progress = progress;
     stop_at_once = 0;
     assert_int_equal(kith_ctx_create(&params, &b->ctx), KITH_OK);
-    b->gpu = test_fake_gpu(b->ctx, BUDGET);
+    b->gpu = test_reference_gpu(b->ctx, BUDGET);
 }
 
 /* Everything that was taken is back. */
@@ -51,7 +51,7 @@ static void bench_close(bench *b)
 {
     assert_int_equal(b->gpu->held, 0);
     kin_gpu_close(b->ctx, b->gpu);
-    test_fake_gpu_is_empty();
+    test_reference_is_empty();
     assert_int_equal(atomic_load(&b->ctx->held_bytes), 0);
     kith_ctx_free(b->ctx);
 }
@@ -72,9 +72,11 @@ static void rows_free(const kin_gpu_rows *rows)
     free((void *)(uintptr_t)rows->from);
 }
 
-static bool rows_equal(const kin_gpu_rows *rows, const unsigned char *block)
+/* Whether work of the stream reads the rows in a block. */
+static bool rows_arrived(bench *b, const kin_gpu_rows *rows, const unsigned char *block)
 {
     const unsigned char *from = rows->from;
+    assert_int_equal(kin_gpu_wait(b->ctx, b->gpu), KITH_OK);
     for (int64_t i = 0; i < rows->count; i++) {
         if (memcmp(block + i * rows->row_bytes, from + i * rows->stride_bytes,
                    (size_t)rows->row_bytes) != 0) {
@@ -102,11 +104,11 @@ static void rows_arrive(void **state)
                 rows_make(shapes[i].count, shapes[i].row_bytes, shapes[i].stride_bytes);
             void *block = NULL;
             kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
-            assert_non_null(test_fake_followed_by); /* the other stream waits */
-            assert_ptr_not_equal(test_fake_followed_by, b.gpu->stream);
+            assert_non_null(test_counts.follower); /* the other stream waits */
+            assert_ptr_not_equal(test_counts.follower, b.gpu->stream);
             assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_OK);
             assert_non_null(block);
-            assert_true(rows_equal(&rows, block));
+            assert_true(rows_arrived(&b, &rows, block));
             kin_gpu_free(b.gpu, block);
             assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_OK);
             assert_null(block); /* taken once */
@@ -127,7 +129,7 @@ static void beside_work(void **state)
     (void)state;
     bench b;
     bench_open(&b, 4);
-    test_fake.copy_ns = 200000;
+    test_faults.copy_ns = 200000;
     const kin_gpu_rows first = rows_make(100000, 128, 128);
     const kin_gpu_rows second = rows_make(50000, 100, 128);
     const kin_gpu_rows third = rows_make(10, 8, 8);
@@ -153,10 +155,10 @@ static void beside_work(void **state)
         assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &third, &block), KITH_OK);
         assert_null(block);
         assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &second, &block), KITH_OK);
-        assert_true(rows_equal(&second, block));
+        assert_true(rows_arrived(&b, &second, block));
         kin_gpu_free(b.gpu, block);
         assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &first, &block), KITH_OK);
-        assert_true(rows_equal(&first, block));
+        assert_true(rows_arrived(&b, &first, block));
         kin_gpu_free(b.gpu, block);
     }
     assert_int_equal(b.gpu->ahead_tally.uploads, 8);
@@ -174,7 +176,7 @@ static void given_up(void **state)
     (void)state;
     bench b;
     bench_open(&b, 2);
-    test_fake.copy_ns = 5000000; /* half a second in all, however late this thread is woken */
+    test_faults.copy_ns = 5000000; /* half a second in all, however late this thread is woken */
     const kin_gpu_rows rows = rows_make(400000, 512, 512);
     kin_gpu_rows others = rows;
     void *block = NULL;
@@ -182,13 +184,13 @@ static void given_up(void **state)
     kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
     assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &others, &block), KITH_OK);
     assert_null(block);
-    while (atomic_load(&test_fake_copies) == 0) {
+    while (atomic_load(&test_counts.copies) == 0) {
         (void)sched_yield();
     }
     assert_true(kin_gpu_ahead_end(b.gpu));
     assert_false(kin_gpu_ahead_end(b.gpu));
-    assert_true(atomic_load(&test_fake_copies) < 400000 * 512 / (1 << 20));
-    printf("given up after %d of %d pieces\n", (int)atomic_load(&test_fake_copies),
+    assert_true(atomic_load(&test_counts.copies) < 400000 * 512 / (1 << 20));
+    printf("given up after %d of %d pieces\n", (int)atomic_load(&test_counts.copies),
            400000 * 512 / (1 << 20));
     assert_int_equal(b.gpu->held, 0);
 
@@ -221,7 +223,7 @@ static void failing_copies(void **state)
         const int64_t at = places[i];
         bench b;
         bench_open(&b, 3);
-        test_fake.failing_copy = at;
+        test_faults.failing_copy = at;
         void *block = NULL;
         kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
         assert_int_equal(b.ctx->failure.status, KITH_OK); /* nobody was told so far */
@@ -251,9 +253,9 @@ static void no_means(void **state)
     const kin_gpu_rows rows = rows_make(1000, 64, 64);
     void *block = &b;
     for (int lack = 0; lack < 6; lack++) {
-        test_fake.no_stream = lack == 0;
-        test_fake.no_event = lack == 1;
-        test_fake.no_pinned = lack == 2;
+        test_faults.no_stream = lack == 0;
+        test_faults.no_event = lack == 1;
+        test_faults.no_pinned = lack == 2;
         b.gpu->budget = lack == 3 ? 60000 : lack == 4 ? 64000 : BUDGET; /* 65,536 are taken */
         b.gpu->ahead_off = lack == 5;
         kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
@@ -267,7 +269,7 @@ static void no_means(void **state)
     b.gpu->ahead_off = false;
     kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
     assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_OK);
-    assert_true(rows_equal(&rows, block));
+    assert_true(rows_arrived(&b, &rows, block));
     kin_gpu_free(b.gpu, block);
     rows_free(&rows);
     bench_close(&b);

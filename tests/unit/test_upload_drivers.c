@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Stripes and chunks whose rows come ahead, on a device that is host memory: the bytes of the
- * processor in every budget, with and without; a copy that fails, a call that is cancelled, a bad
- * value leave nothing behind, neither memory nor threads. */
+ * Stripes and chunks whose rows come ahead, on the reference device: the bytes of the processor in
+ * every budget, with and without; a copy that fails, a call that is cancelled, a bad value leave
+ * nothing behind, neither memory nor threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
 #include "support/support_compare.h"
-#include "support/support_fake_gpu.h"
 #include "support/support_progress.h"
+#include "support/support_reference.h"
 #include "support/support_shapes.h"
 
 #include <inttypes.h>
@@ -104,7 +104,7 @@ static kith_status solve(const input *in, kith_ctx *ctx, kin_gpu *gpu, kind what
 static void end(kith_ctx *ctx, kin_gpu *gpu)
 {
     kin_gpu_close(ctx, gpu);
-    test_fake_gpu_is_empty();
+    test_reference_is_empty();
     assert_int_equal(atomic_load(&ctx->held_bytes), 0);
     kith_ctx_free(ctx);
 }
@@ -121,7 +121,7 @@ typedef struct swept {
 static void with_budget(const input *in, kind what, bool ahead, uint64_t budget, swept *s)
 {
     kith_ctx *ctx = test_progress_ctx();
-    kin_gpu *gpu = test_fake_gpu(ctx, budget);
+    kin_gpu *gpu = test_reference_gpu(ctx, budget);
     kith_neighbors got;
     gpu->ahead_off = !ahead;
     const kith_status status = solve(in, ctx, gpu, what, &got);
@@ -172,9 +172,9 @@ static void failing_copies(void **state)
     int64_t at = 1;
     for (bool failed = true; failed; at += 1 + at / step) {
         kith_ctx *ctx = test_progress_ctx();
-        kin_gpu *gpu = test_fake_gpu(ctx, FEW);
+        kin_gpu *gpu = test_reference_gpu(ctx, FEW);
         kith_neighbors got;
-        test_fake.failing_copy = at;
+        test_faults.failing_copy = at;
         const kith_status status = solve(in, ctx, gpu, CHUNKS, &got);
         failed = status != KITH_OK;
         if (failed) {
@@ -197,9 +197,9 @@ static void cancelled(void **state)
     int stopped = 0;
     for (int n = 1; n < 60; n += 1 + n / (test_is_slow_build() ? 1 : 4)) {
         kith_ctx *ctx = test_progress_ctx();
-        kin_gpu *gpu = test_fake_gpu(ctx, FEW);
+        kin_gpu *gpu = test_reference_gpu(ctx, FEW);
         kith_neighbors got;
-        test_fake.copy_ns = 2000000; /* the progress function is asked every 50 ms */
+        test_faults.copy_ns = 2000000; /* the progress function is asked every 50 ms */
         test_progress.stop_at = n;
         const kith_status status = solve(in, ctx, gpu, CHUNKS, &got);
         test_answer_free(&got);
@@ -226,7 +226,7 @@ static void bad_value(void **state)
         const double kept = *value;
         *value = NAN;
         kith_ctx *ctx = test_progress_ctx();
-        kin_gpu *gpu = test_fake_gpu(ctx, FEW);
+        kin_gpu *gpu = test_reference_gpu(ctx, FEW);
         kith_neighbors got;
         char wanted[64];
         (void)snprintf(wanted, sizeof wanted, "%s[%" PRId64 ", 3] is NaN",
