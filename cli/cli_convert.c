@@ -37,8 +37,7 @@ static int convert_points(const cli_args *args, cli_session *session)
     cli_points points = {.path = NULL};
     int code = cli_session_read(session, args->paths[0], &points);
     if (code == CLI_DONE) {
-        code =
-            cli_session_saved(session, kith_points_save(session->ctx, path, points.matrix), path);
+        code = cli_points_save(session, path, points.matrix);
     }
     if (code == CLI_DONE) {
         report(args, points.matrix->rows, points.matrix->cols, NULL);
@@ -47,28 +46,11 @@ static int convert_points(const cli_args *args, cli_session *session)
     return code;
 }
 
-static int save_distances(const cli_args *args, cli_session *session,
-                          const kith_neighbors *neighbors)
-{
-    const char *path = args->distances;
-    if (path == NULL) {
-        return CLI_DONE;
-    }
-    if (neighbors->distances == NULL) {
-        return cli_fail(args->paths[0], "holds ids without distances (leave --distances out)");
-    }
-    const kith_matrix distances = {.data = neighbors->distances,
-                                   .rows = neighbors->rows,
-                                   .cols = (int32_t)neighbors->k,
-                                   .dtype = KITH_F32};
-    return cli_session_check(session, kith_points_save(session->ctx, path, &distances), path);
-}
-
 static int save_result(const cli_args *args, cli_session *session, const kith_result *result)
 {
     const char *path = args->paths[1];
     const kith_neighbors *neighbors = kith_result_neighbors(result);
-    CLI_TRY(save_distances(args, session, neighbors));
+    CLI_TRY(cli_distances_save(session, args->distances, neighbors, args->paths[0]));
     CLI_TRY(cli_session_saved(
         session,
         kith_result_save(session->ctx, path, args->format, neighbors, kith_result_get_meta(result)),

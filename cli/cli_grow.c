@@ -7,10 +7,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* ---- Before --------------------------------------------------------------------------------- */
 
-int cli_grow_check_outputs(const cli_args *args)
+static int check_outputs(const cli_args *args)
 {
     const bool any = cli_given(args, CLI_OPT_FORMAT);
     const cli_output outputs[] = {
@@ -55,10 +57,54 @@ int cli_grow_open(cli_grown *g, const char *graph, const char *points, cli_old_g
                     kith_result_neighbors(old->result)->rows, points, old->points.matrix->rows);
 }
 
-void cli_grow_close(cli_old_graph *old)
+int cli_grow_make_points(cli_grown *g, int64_t rows, const char *path, const char *what)
 {
-    kith_result_free(old->result);
-    cli_points_close(&old->points);
+    const kith_matrix *like = g->old[0].points.matrix;
+    const int64_t row_bytes = (int64_t)like->cols * kith_dtype_bytes(like->dtype);
+    g->points = (kith_matrix){.data = malloc((size_t)(rows * row_bytes)),
+                              .rows = rows,
+                              .stride_bytes = row_bytes,
+                              .cols = like->cols,
+                              .dtype = like->dtype};
+    g->job.corpus.matrix = &g->points;
+    return g->points.data != NULL ? CLI_DONE : cli_fail(path, "no memory for the points %s", what);
+}
+
+int64_t cli_grow_copy_points(cli_grown *g, int64_t to, const kith_matrix *from,
+                             const uint8_t *removed)
+{
+    const size_t row_bytes = (size_t)g->points.stride_bytes;
+    const size_t stride = from->stride_bytes != 0 ? (size_t)from->stride_bytes : row_bytes;
+    char *copy = (char *)(uintptr_t)g->points.data;
+    for (int64_t row = 0; row < from->rows; row++) {
+        if (removed == NULL || removed[row] == 0) {
+            memcpy(copy + (size_t)to * row_bytes, (const char *)from->data + (size_t)row * stride,
+                   row_bytes);
+            to++;
+        }
+    }
+    return to;
+}
+
+int cli_grow_run(const cli_args *args, cli_grown *g, int (*run)(void *command), void *command)
+{
+    cli_job *job = &g->job;
+    g->args = *args;
+    job->args = &g->args;
+    CLI_TRY(check_outputs(args));
+    int code = cli_session_open(&job->session, args);
+    if (code == CLI_DONE) {
+        code = run(command);
+    }
+    free(job->forward.ids);
+    free(job->forward.distances);
+    free((void *)(uintptr_t)g->points.data);
+    for (int i = 0; i < 2; i++) {
+        kith_result_free(g->old[i].result);
+        cli_points_close(&g->old[i].points);
+    }
+    cli_session_close(&job->session);
+    return code;
 }
 
 /* ---- What is known -------------------------------------------------------------------------- */
@@ -145,7 +191,6 @@ int cli_grow_estimate(cli_grown *g)
 int cli_grow_save(cli_grown *g)
 {
     cli_session *session = &g->job.session;
-    const char *points = g->args.points_out;
     if (cli_signal_came()) {
         return cli_session_check(session, KITH_E_CANCELLED, g->args.output);
     }
@@ -154,10 +199,7 @@ int cli_grow_save(cli_grown *g)
     CLI_TRY(cli_session_check(
         session, kith_fingerprint_make(session->ctx, &g->points, &g->job.points), g->args.output));
     CLI_TRY(cli_job_save(&g->job, g->args.output, &g->job.forward, &g->job.points));
-    if (points != NULL) {
-        CLI_TRY(
-            cli_session_saved(session, kith_points_save(session->ctx, points, &g->points), points));
-    }
+    CLI_TRY(cli_points_save(session, g->args.points_out, &g->points));
     g->seconds_write = cli_clock_now() - start;
     return CLI_DONE;
 }

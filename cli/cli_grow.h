@@ -32,7 +32,8 @@ typedef struct cli_old_graph {
 typedef struct cli_grown {
     cli_args args;        /* with metric and k in force */
     cli_job job;          /* of the answer; corpus.matrix is what it is a graph of */
-    kith_matrix points;   /* of the answer */
+    cli_old_graph old[2]; /* what it is made of */
+    kith_matrix points;   /* of the answer: a copy, owned */
     kith_exactness exact; /* of the answer */
     const char *method;   /* "exact", "descent", "search" */
     double seconds_read;
@@ -43,12 +44,18 @@ typedef struct cli_grown {
 
 /* All return an exit code, and have printed why when it is not CLI_DONE. */
 
-/* -o and --points-out can be written, and are no input. */
-int cli_grow_check_outputs(const cli_args *args);
+/* A command from beginning to end: outputs can be written and are no input, `run` does the work.
+ * The command frees what it has beside g itself. */
+int cli_grow_run(const cli_args *args, cli_grown *g, int (*run)(void *command), void *command);
 /* Opens both, and checks that the graph is one of these points, as far as it says, and of the
  * metric that is asked for; of the first one that says its metric it is taken. */
 int cli_grow_open(cli_grown *g, const char *graph, const char *points, cli_old_graph *old);
-void cli_grow_close(cli_old_graph *old);
+/* Room for the points of the answer, `rows` of old[0]'s form; what: that there is no memory for. */
+int cli_grow_make_points(cli_grown *g, int64_t rows, const char *path, const char *what);
+/* The points of a set, but those that are removed (a byte a point; NULL: none), at `to`, a row of
+ * the answer. Returns the row behind the last one. */
+int64_t cli_grow_copy_points(cli_grown *g, int64_t to, const kith_matrix *from,
+                             const uint8_t *removed);
 /* With --verify, of a graph that is not certified: solves its points anew. */
 int cli_grow_verify(cli_grown *g, cli_old_graph *old);
 /* The lists, with what is known of them. */

@@ -274,18 +274,8 @@ int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table,
 
 int cli_job_save_forward(cli_job *job)
 {
-    const char *path = job->args->distances;
-    const kith_neighbors *table = &job->forward;
-    CLI_TRY(cli_job_save(job, job->args->output, table, &job->points));
-    if (path == NULL) {
-        return CLI_DONE;
-    }
-    const kith_matrix distances = {.data = table->distances,
-                                   .rows = table->rows,
-                                   .cols = (int32_t)table->k,
-                                   .dtype = KITH_F32};
-    return cli_session_check(&job->session, kith_points_save(job->session.ctx, path, &distances),
-                             path);
+    CLI_TRY(cli_job_save(job, job->args->output, &job->forward, &job->points));
+    return cli_distances_save(&job->session, job->args->distances, &job->forward, NULL);
 }
 
 /* ---- Within a radius ------------------------------------------------------------------------- */

@@ -10,14 +10,12 @@
 enum { SETS = 2 };
 
 typedef struct merging {
-    cli_grown grown;
-    cli_old_graph old[SETS]; /* of kith add the second has no result */
+    cli_grown grown; /* of kith add the second old graph has no result */
     kith_neighbors lists[SETS];
     uint32_t *built; /* ids of the graph of new points */
     kith_result_meta built_known;
-    void *joined; /* rows of both files */
-    bool across;  /* the exact engine looks at all pairs across */
-    bool chose;   /* by these seconds: */
+    bool across; /* the exact engine looks at all pairs across */
+    bool chose;  /* by these seconds: */
     double exact_seconds;
     double descent_seconds;
     kith_plan plan;
@@ -32,7 +30,7 @@ static bool adds(const merging *m)
 
 static int64_t neighbours_of(const merging *m, int set)
 {
-    return m->old[set].points.matrix->rows -
+    return m->grown.old[set].points.matrix->rows -
            (cli_given(&m->grown.args, CLI_OPT_INCLUDE_SELF) ? 0 : 1);
 }
 
@@ -40,11 +38,11 @@ static int64_t neighbours_of(const merging *m, int set)
 static int choose_k(merging *m)
 {
     cli_args *args = &m->grown.args;
-    const int64_t most = neighbours_of(m, 0) + m->old[1].points.matrix->rows;
+    const int64_t most = neighbours_of(m, 0) + m->grown.old[1].points.matrix->rows;
     int64_t least = INT64_MAX;
     int64_t longest = 0;
-    for (int i = 0; i < SETS && m->old[i].result != NULL; i++) {
-        const int64_t k = kith_result_neighbors(m->old[i].result)->k;
+    for (int i = 0; i < SETS && m->grown.old[i].result != NULL; i++) {
+        const int64_t k = kith_result_neighbors(m->grown.old[i].result)->k;
         longest = k > longest ? k : longest;
         least = k < neighbours_of(m, i) && k < least ? k : least;
     }
@@ -52,44 +50,28 @@ static int choose_k(merging *m)
         args->k = least < longest ? least : longest;
         args->k = args->k < most ? args->k : most;
     }
-    for (int i = 0; i < SETS && m->old[i].result != NULL; i++) {
-        const int64_t k = kith_result_neighbors(m->old[i].result)->k;
+    for (int i = 0; i < SETS && m->grown.old[i].result != NULL; i++) {
+        const int64_t k = kith_result_neighbors(m->grown.old[i].result)->k;
         if (args->k > k && k < neighbours_of(m, i)) {
-            return cli_fail(m->old[i].path,
+            return cli_fail(m->grown.old[i].path,
                             "has lists of %" PRId64 ", -k is %" PRId64 " (take -k %" PRId64
                             ", or a graph with longer lists)",
                             k, args->k, k);
         }
     }
-    return cli_job_check_k(m->old[1].points.path, args->k, most, "other points");
+    return cli_job_check_k(m->grown.old[1].points.path, args->k, most, "other points");
 }
 
 static int join_points(merging *m)
 {
-    const kith_matrix *first = m->old[0].points.matrix;
-    const kith_matrix *second = m->old[1].points.matrix;
-    const size_t row_bytes = (size_t)first->cols * (size_t)kith_dtype_bytes(first->dtype);
-    const int64_t rows = first->rows + second->rows;
-    m->joined = malloc((size_t)rows * row_bytes);
-    if (m->joined == NULL) {
-        return cli_fail(m->old[1].points.path,
-                        "no memory for the points of both files (free some memory, or give fewer)");
-    }
-    char *to = m->joined;
-    for (int i = 0; i < SETS; i++) {
-        const kith_matrix *from = m->old[i].points.matrix;
-        const size_t stride = from->stride_bytes != 0 ? (size_t)from->stride_bytes : row_bytes;
-        for (int64_t row = 0; row < from->rows; row++, to += row_bytes) {
-            memcpy(to, (const char *)from->data + (size_t)row * stride, row_bytes);
-        }
-    }
-    m->grown.points = (kith_matrix){.data = m->joined,
-                                    .rows = rows,
-                                    .stride_bytes = (int64_t)row_bytes,
-                                    .cols = first->cols,
-                                    .dtype = first->dtype};
-    m->grown.job.corpus.matrix = &m->grown.points;
-    m->grown.job.corpus.path = m->old[0].points.path;
+    cli_grown *g = &m->grown;
+    const kith_matrix *second = g->old[1].points.matrix;
+    const int64_t first = g->old[0].points.matrix->rows;
+    CLI_TRY(cli_grow_make_points(g, first + second->rows, g->old[1].points.path,
+                                 "of both files (free some memory, or give fewer)"));
+    (void)cli_grow_copy_points(g, 0, g->old[0].points.matrix, NULL);
+    (void)cli_grow_copy_points(g, first, second, NULL);
+    g->job.corpus.path = g->old[0].points.path;
     return CLI_DONE;
 }
 
@@ -97,11 +79,12 @@ static int read_all(merging *m)
 {
     cli_grown *g = &m->grown;
     const char *const *paths = g->args.paths;
-    CLI_TRY(cli_grow_open(g, paths[0], paths[1], &m->old[0]));
-    CLI_TRY(adds(m) ? cli_session_read(&g->job.session, paths[2], &m->old[1].points)
-                    : cli_grow_open(g, paths[2], paths[3], &m->old[1]));
-    CLI_TRY(cli_points_check_like(m->old[1].points.path, m->old[1].points.matrix,
-                                  m->old[0].points.path, m->old[0].points.matrix, true));
+    CLI_TRY(cli_grow_open(g, paths[0], paths[1], &m->grown.old[0]));
+    CLI_TRY(adds(m) ? cli_session_read(&g->job.session, paths[2], &m->grown.old[1].points)
+                    : cli_grow_open(g, paths[2], paths[3], &m->grown.old[1]));
+    CLI_TRY(cli_points_check_like(m->grown.old[1].points.path, m->grown.old[1].points.matrix,
+                                  m->grown.old[0].points.path, m->grown.old[0].points.matrix,
+                                  true));
     CLI_TRY(choose_k(m));
     if (g->args.metric == KITH_METRIC_DEFAULT) {
         g->args.metric = KITH_EUCLIDEAN;
@@ -114,8 +97,8 @@ static int read_all(merging *m)
 /* A new graph is made exactly where it is met exactly. */
 static bool are_certified(const merging *m)
 {
-    return m->old[0].known.exact == KITH_CERTIFIED &&
-           (adds(m) || m->old[1].known.exact == KITH_CERTIFIED);
+    return m->grown.old[0].known.exact == KITH_CERTIFIED &&
+           (adds(m) || m->grown.old[1].known.exact == KITH_CERTIFIED);
 }
 
 /* What only a descent does. */
@@ -138,8 +121,8 @@ static int choose_way(merging *m)
     m->plan.struct_size = (uint32_t)sizeof m->plan;
     kith_status status = kith_plan_search(ctx, &g->points, NULL, &named, &m->plan);
     if (status == KITH_OK) {
-        status = kith_graph_merge_estimate(ctx, &g->points, m->old[0].points.matrix->rows, &params,
-                                           &estimate);
+        status = kith_graph_merge_estimate(ctx, &g->points, m->grown.old[0].points.matrix->rows,
+                                           &params, &estimate);
     }
     CLI_TRY(cli_job_check(&g->job, status));
     m->exact_seconds = estimate.seconds_exact;
@@ -211,12 +194,12 @@ static void tell_plan(const merging *m)
 static int build(merging *m)
 {
     cli_grown *g = &m->grown;
-    const kith_matrix *points = m->old[1].points.matrix;
+    const kith_matrix *points = m->grown.old[1].points.matrix;
     const int64_t has = neighbours_of(m, 1) < g->args.k ? neighbours_of(m, 1) : g->args.k;
     const int64_t wide = has > 0 ? has : 1;
     m->built = malloc((size_t)(points->rows * wide) * sizeof *m->built);
     if (m->built == NULL) {
-        return cli_fail(m->old[1].points.path,
+        return cli_fail(m->grown.old[1].points.path,
                         "no memory for a graph of the new points (free some memory, or add fewer)");
     }
     m->built_known = kith_result_meta_default();
@@ -254,7 +237,7 @@ static int build(merging *m)
         m->built_known.exact = report.exact;
     }
     g->seconds_build = cli_clock_now() - start;
-    return cli_session_check(&g->job.session, status, m->old[1].points.path);
+    return cli_session_check(&g->job.session, status, m->grown.old[1].points.path);
 }
 
 /* Its points are those of both files. */
@@ -262,18 +245,18 @@ static int check_merge(merging *m, kith_status status)
 {
     cli_session *session = &m->grown.job.session;
     const kith_where told = cli_session_where(session);
-    const int64_t first_rows = m->old[0].points.matrix->rows;
+    const int64_t first_rows = m->grown.old[0].points.matrix->rows;
     char where[512];
     if (status == KITH_OK) {
         return CLI_DONE;
     }
     if (strcmp(told.argument, "graph1") == 0 ||
         (strcmp(told.argument, "graph2") == 0 && !adds(m))) {
-        return cli_session_check(session, status, m->old[told.argument[5] - '1'].path);
+        return cli_session_check(session, status, m->grown.old[told.argument[5] - '1'].path);
     }
     if (strcmp(told.argument, "points") == 0 && told.row >= first_rows) {
         (void)snprintf(where, sizeof where, "%s, whose rows count from %" PRId64 " on",
-                       m->old[1].points.path, first_rows);
+                       m->grown.old[1].points.path, first_rows);
         return cli_session_check(session, status, where);
     }
     return cli_job_check(&m->grown.job, status);
@@ -283,7 +266,7 @@ static int merge(merging *m)
 {
     cli_grown *g = &m->grown;
     kith_ctx *ctx = g->job.session.ctx;
-    const kith_merge_sets sets = {&g->points, m->old[0].points.matrix->rows, &m->lists[0],
+    const kith_merge_sets sets = {&g->points, m->grown.old[0].points.matrix->rows, &m->lists[0],
                                   &m->lists[1]};
     kith_status status = KITH_OK;
     const double start = cli_clock_now();
@@ -308,13 +291,13 @@ static int merge(merging *m)
 static void tell(const merging *m)
 {
     const cli_grown *g = &m->grown;
-    const cli_points *first = &m->old[0].points;
-    const cli_points *second = &m->old[1].points;
+    const cli_points *first = &m->grown.old[0].points;
+    const cli_points *second = &m->grown.old[1].points;
     cli_report r = cli_report_begin(&g->args);
     cli_say(&r, "first: %s, %s, %" PRId64 " points\nsecond: %s, %s, %" PRId64 " points\n",
-            cli_message_safe(m->old[0].path), cli_message_safe(first->path), first->matrix->rows,
-            adds(m) ? "new" : cli_message_safe(m->old[1].path), cli_message_safe(second->path),
-            second->matrix->rows);
+            cli_message_safe(m->grown.old[0].path), cli_message_safe(first->path),
+            first->matrix->rows, adds(m) ? "new" : cli_message_safe(m->grown.old[1].path),
+            cli_message_safe(second->path), second->matrix->rows);
     cli_put_int(&r, "first", first->matrix->rows);
     cli_put_int(&r, "second", second->matrix->rows);
     if (r.verbose || r.programs) {
@@ -323,7 +306,7 @@ static void tell(const merging *m)
     if (cli_given(&g->args, CLI_OPT_VERIFY)) {
         cli_put_open_array(&r, "verified");
         for (int i = 0; i < SETS; i++) {
-            cli_tell_verified(&r, NULL, &m->old[i].verified);
+            cli_tell_verified(&r, NULL, &m->grown.old[i].verified);
         }
         cli_put_close_array(&r);
     }
@@ -334,28 +317,29 @@ static void tell(const merging *m)
 static int solve(merging *m)
 {
     cli_grown *g = &m->grown;
-    m->lists[0] = cli_grow_lists(&m->old[0]);
+    m->lists[0] = cli_grow_lists(&m->grown.old[0]);
     CLI_TRY(cli_job_check_memory(g->job.corpus.path, need_of(m), g->args.memory_bytes));
     CLI_TRY(cli_job_allocate(&g->job, &g->job.forward, g->points.rows));
     if (adds(m)) {
         CLI_TRY(build(m));
     } else {
-        m->lists[1] = cli_grow_lists(&m->old[1]);
+        m->lists[1] = cli_grow_lists(&m->grown.old[1]);
     }
     CLI_TRY(merge(m));
     CLI_TRY(cli_grow_estimate(g));
     return cli_grow_save(g);
 }
 
-static int run(merging *m)
+static int run(void *command)
 {
+    merging *m = command;
     cli_grown *g = &m->grown;
     const bool dry = cli_given(&g->args, CLI_OPT_DRY_RUN);
     const double start = cli_clock_now();
     CLI_TRY(read_all(m));
     g->seconds_read = cli_clock_now() - start;
     for (int i = 0; i < SETS && !dry; i++) {
-        CLI_TRY(m->old[i].result != NULL ? cli_grow_verify(g, &m->old[i]) : CLI_DONE);
+        CLI_TRY(m->grown.old[i].result != NULL ? cli_grow_verify(g, &m->grown.old[i]) : CLI_DONE);
     }
     CLI_TRY(choose_way(m));
     g->method = m->across ? "exact" : "descent";
@@ -370,21 +354,8 @@ static int run(merging *m)
 
 int cli_merge(const cli_args *args)
 {
-    merging m = {.grown = {.args = *args}};
-    cli_job *job = &m.grown.job;
-    job->args = &m.grown.args;
-    CLI_TRY(cli_grow_check_outputs(args));
-    int code = cli_session_open(&job->session, args);
-    if (code == CLI_DONE) {
-        code = run(&m);
-    }
-    free(job->forward.ids);
-    free(job->forward.distances);
+    merging m = {.grown.method = NULL};
+    const int code = cli_grow_run(args, &m.grown, run, &m);
     free(m.built);
-    free(m.joined);
-    for (int i = 0; i < SETS; i++) {
-        cli_grow_close(&m.old[i]);
-    }
-    cli_session_close(&job->session);
     return code;
 }

@@ -350,8 +350,7 @@ static int save(predicting *p)
     kith_matrix matrix;
     const double start = cli_clock_now();
     CLI_TRY(take_output(p, &matrix));
-    CLI_TRY(
-        cli_session_saved(&job->session, kith_points_save(job->session.ctx, path, &matrix), path));
+    CLI_TRY(cli_points_save(&job->session, path, &matrix));
     job->seconds_write = cli_clock_now() - start;
     return CLI_DONE;
 }

@@ -8,11 +8,9 @@
 
 typedef struct removing {
     cli_grown grown;
-    cli_old_graph old;
     cli_ids ids;
     uint8_t *removed; /* a byte a point */
     uint32_t *map;
-    void *rest; /* points that are left */
     int64_t left;
     kith_remove_report report;
 } removing;
@@ -21,11 +19,12 @@ typedef struct removing {
 
 static int mark(removing *r)
 {
-    const int64_t rows = r->old.points.matrix->rows;
+    const int64_t rows = r->grown.old[0].points.matrix->rows;
     r->removed = calloc((size_t)rows, sizeof *r->removed);
     r->map = malloc((size_t)rows * sizeof *r->map);
     if (r->removed == NULL || r->map == NULL) {
-        return cli_fail(r->old.points.path, "no memory for marks of its rows (5 bytes a row)");
+        return cli_fail(r->grown.old[0].points.path,
+                        "no memory for marks of its rows (5 bytes a row)");
     }
     r->left = rows;
     for (int64_t i = 0; i < r->ids.count; i++) {
@@ -37,70 +36,47 @@ static int mark(removing *r)
                                   "names all %" PRId64 " points (leave at least one)", rows);
 }
 
-/* The points that are left, for --points-out and for the estimate. */
-static int keep_points(removing *r)
-{
-    const kith_matrix *from = r->old.points.matrix;
-    const size_t row_bytes = (size_t)from->cols * (size_t)kith_dtype_bytes(from->dtype);
-    const size_t stride = from->stride_bytes != 0 ? (size_t)from->stride_bytes : row_bytes;
-    r->rest = malloc((size_t)r->left * row_bytes);
-    if (r->rest == NULL) {
-        return cli_fail(r->old.points.path,
-                        "no memory for the points that are left (free some memory)");
-    }
-    char *to = r->rest;
-    for (int64_t row = 0; row < from->rows; row++) {
-        if (r->removed[row] == 0) {
-            memcpy(to, (const char *)from->data + (size_t)row * stride, row_bytes);
-            to += row_bytes;
-        }
-    }
-    r->grown.points = (kith_matrix){.data = r->rest,
-                                    .rows = r->left,
-                                    .stride_bytes = (int64_t)row_bytes,
-                                    .cols = from->cols,
-                                    .dtype = from->dtype};
-    r->grown.job.corpus.matrix = &r->grown.points;
-    return CLI_DONE;
-}
-
 static int choose_k(removing *r)
 {
     cli_args *args = &r->grown.args;
-    const int64_t have = kith_result_neighbors(r->old.result)->k;
+    const int64_t have = kith_result_neighbors(r->grown.old[0].result)->k;
     const int64_t most = r->left - (cli_given(args, CLI_OPT_INCLUDE_SELF) ? 0 : 1);
     if (!cli_given(args, CLI_OPT_K)) {
         args->k = have < most ? have : most;
     }
     if (args->k > have) {
-        return cli_fail(r->old.path,
+        return cli_fail(r->grown.old[0].path,
                         "has lists of %" PRId64 ", -k is %" PRId64 " (take -k %" PRId64 ")", have,
                         args->k, have);
     }
-    return cli_job_check_k(r->old.points.path, args->k, most, "other points that are left");
+    return cli_job_check_k(r->grown.old[0].points.path, args->k, most,
+                           "other points that are left");
 }
 
 static int read_all(removing *r)
 {
     cli_grown *g = &r->grown;
     const char *const *paths = g->args.paths;
-    CLI_TRY(cli_grow_open(g, paths[0], paths[1], &r->old));
+    CLI_TRY(cli_grow_open(g, paths[0], paths[1], &r->grown.old[0]));
     g->job.corpus.path = paths[1];
-    CLI_TRY(cli_ids_read(&g->job.session, paths[2], paths[1], r->old.points.matrix->rows, &r->ids));
+    CLI_TRY(cli_ids_read(&g->job.session, paths[2], paths[1], r->grown.old[0].points.matrix->rows,
+                         &r->ids));
     CLI_TRY(mark(r));
     CLI_TRY(choose_k(r));
     if (g->args.metric == KITH_METRIC_DEFAULT) {
         g->args.metric = KITH_EUCLIDEAN;
     }
-    return keep_points(r);
+    CLI_TRY(cli_grow_make_points(g, r->left, paths[1], "that are left (free some memory)"));
+    (void)cli_grow_copy_points(g, 0, g->old[0].points.matrix, r->removed);
+    return CLI_DONE;
 }
 
 /* Points, lists, marks, the answer: the library's copies among them. */
 static uint64_t need_of(const removing *r)
 {
-    const uint64_t rows = (uint64_t)r->old.points.matrix->rows;
+    const uint64_t rows = (uint64_t)r->grown.old[0].points.matrix->rows;
     const uint64_t points = (uint64_t)r->left * (uint64_t)r->grown.points.stride_bytes;
-    const uint64_t k = (uint64_t)kith_result_neighbors(r->old.result)->k;
+    const uint64_t k = (uint64_t)kith_result_neighbors(r->grown.old[0].result)->k;
     return 2 * points + rows * 17 + (uint64_t)r->left * (4 * k + 8 * (uint64_t)r->grown.args.k);
 }
 
@@ -114,20 +90,21 @@ static int remove_points(removing *r)
     params.metric = g->args.metric;
     params.k = g->args.k;
     params.flags = cli_given(&g->args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
-    params.approximate = r->old.known.exact == KITH_APPROXIMATE;
+    params.approximate = r->grown.old[0].known.exact == KITH_APPROXIMATE;
     params.removed = r->removed;
     params.map = r->map;
     r->report.struct_size = (uint32_t)sizeof r->report;
     const double start = cli_clock_now();
-    const kith_neighbors lists = cli_grow_lists(&r->old);
-    const kith_status status =
-        kith_graph_remove(ctx, r->old.points.matrix, &lists, &params, &g->job.forward, &r->report);
+    const kith_neighbors lists = cli_grow_lists(&r->grown.old[0]);
+    const kith_status status = kith_graph_remove(ctx, r->grown.old[0].points.matrix, &lists,
+                                                 &params, &g->job.forward, &r->report);
     g->seconds_work = cli_clock_now() - start;
     const bool listed = cli_session_blames(&g->job.session, "graph");
     g->job.report.struct_size = (uint32_t)sizeof g->job.report;
     g->method = r->report.anew == 0 ? "search" : params.approximate == 0 ? "exact" : "descent";
-    CLI_TRY(status != KITH_OK && listed ? cli_session_check(&g->job.session, status, r->old.path)
-                                        : cli_job_check(&g->job, status));
+    CLI_TRY(status != KITH_OK && listed
+                ? cli_session_check(&g->job.session, status, r->grown.old[0].path)
+                : cli_job_check(&g->job, status));
     CLI_TRY(cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report)));
     g->exact = g->job.report.exact;
     return CLI_DONE;
@@ -137,7 +114,7 @@ static int remove_points(removing *r)
 static int save_map(removing *r)
 {
     const char *path = r->grown.args.map;
-    const int64_t rows = r->old.points.matrix->rows;
+    const int64_t rows = r->grown.old[0].points.matrix->rows;
     if (path == NULL) {
         return CLI_DONE;
     }
@@ -149,9 +126,7 @@ static int save_map(removing *r)
         numbers[i] = r->map[i] == KITH_ID_NONE ? -1.0 : (double)r->map[i];
     }
     const kith_matrix matrix = {.data = numbers, .rows = rows, .cols = 1, .dtype = KITH_F64};
-    cli_session *session = &r->grown.job.session;
-    const int code =
-        cli_session_saved(session, kith_points_save(session->ctx, path, &matrix), path);
+    const int code = cli_points_save(&r->grown.job.session, path, &matrix);
     free(numbers);
     return code;
 }
@@ -160,7 +135,7 @@ static int solve(removing *r)
 {
     cli_grown *g = &r->grown;
     CLI_TRY(cli_job_check_memory(g->job.corpus.path, need_of(r), g->args.memory_bytes));
-    CLI_TRY(cli_grow_verify(g, &r->old));
+    CLI_TRY(cli_grow_verify(g, &r->grown.old[0]));
     CLI_TRY(cli_job_allocate(&g->job, &g->job.forward, r->left));
     CLI_TRY(remove_points(r));
     CLI_TRY(cli_grow_estimate(g));
@@ -171,7 +146,7 @@ static int solve(removing *r)
 static void tell_plan(const removing *r)
 {
     const cli_grown *g = &r->grown;
-    const int64_t rows = r->old.points.matrix->rows;
+    const int64_t rows = r->grown.old[0].points.matrix->rows;
     char text[CLI_SIZE_BYTES];
     cli_report to = cli_report_begin(&g->args);
     to.people = !to.programs; /* it is all that was asked for */
@@ -190,7 +165,7 @@ static void tell_plan(const removing *r)
 
 static void tell(const removing *r)
 {
-    const int64_t rows = r->old.points.matrix->rows;
+    const int64_t rows = r->grown.old[0].points.matrix->rows;
     cli_report to = cli_report_begin(&r->grown.args);
     cli_say(&to, "removed: %" PRId64 " of %" PRId64 " points, %" PRId64 " rows %s\n",
             rows - r->left, rows, r->report.repaired,
@@ -198,17 +173,18 @@ static void tell(const removing *r)
     cli_put_int(&to, "removed", rows - r->left);
     cli_put_int(&to, "repaired", r->report.repaired);
     cli_put_bool(&to, "anew", r->report.anew == 1);
-    if (r->old.verified.graph != NULL) {
+    if (r->grown.old[0].verified.graph != NULL) {
         cli_put_open_array(&to, "verified");
-        cli_tell_verified(&to, NULL, &r->old.verified);
+        cli_tell_verified(&to, NULL, &r->grown.old[0].verified);
         cli_put_close_array(&to);
     }
     cli_grow_tell(&to, &r->grown);
     cli_report_end(&to);
 }
 
-static int run(removing *r)
+static int run(void *command)
 {
+    removing *r = command;
     const double start = cli_clock_now();
     CLI_TRY(read_all(r));
     r->grown.seconds_read = cli_clock_now() - start;
@@ -223,21 +199,10 @@ static int run(removing *r)
 
 int cli_remove(const cli_args *args)
 {
-    removing r = {.grown = {.args = *args}};
-    cli_job *job = &r.grown.job;
-    job->args = &r.grown.args;
-    CLI_TRY(cli_grow_check_outputs(args));
-    int code = cli_session_open(&job->session, args);
-    if (code == CLI_DONE) {
-        code = run(&r);
-    }
-    free(job->forward.ids);
-    free(job->forward.distances);
-    free(r.rest);
+    removing r = {.grown.method = NULL};
+    const int code = cli_grow_run(args, &r.grown, run, &r);
     free(r.map);
     free(r.removed);
     cli_ids_free(&r.ids);
-    cli_grow_close(&r.old);
-    cli_session_close(&job->session);
     return code;
 }

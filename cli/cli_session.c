@@ -118,6 +118,28 @@ int cli_session_saved(cli_session *session, kith_status status, const char *path
     return code;
 }
 
+/* ---- Points that are written ---------------------------------------------------------------- */
+
+int cli_points_save(cli_session *session, const char *path, const kith_matrix *points)
+{
+    return path == NULL
+               ? CLI_DONE
+               : cli_session_saved(session, kith_points_save(session->ctx, path, points), path);
+}
+
+int cli_distances_save(cli_session *session, const char *path, const kith_neighbors *lists,
+                       const char *from)
+{
+    const kith_matrix distances = {.data = lists->distances,
+                                   .rows = lists->rows,
+                                   .cols = (int32_t)lists->k,
+                                   .dtype = KITH_F32};
+    if (path != NULL && lists->distances == NULL) {
+        return cli_fail(from, "holds ids without distances (leave --distances out)");
+    }
+    return cli_points_save(session, path, &distances);
+}
+
 /* ---- Devices --------------------------------------------------------------------------------- */
 
 static bool get_device(int32_t index, kith_device *device)

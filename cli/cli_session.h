@@ -75,6 +75,14 @@ int cli_ids_read(cli_session *session, const char *path, const char *of, int64_t
                  cli_ids *ids);
 void cli_ids_free(cli_ids *ids);
 
+/* ---- Points that are written ---------------------------------------------------------------- */
+
+/* Nothing for a NULL path. */
+int cli_points_save(cli_session *session, const char *path, const kith_matrix *points);
+/* The distances of lists, for --distances; from: the file they were read from, if they were. */
+int cli_distances_save(cli_session *session, const char *path, const kith_neighbors *lists,
+                       const char *from);
+
 /* ---- Which points --------------------------------------------------------------------------- */
 
 /* The fingerprint of points. */

@@ -153,8 +153,7 @@ static int save_mutual(cli_job *job)
     }
     (void)collect_mutual(job, pairs);
     const kith_matrix matrix = {.data = pairs, .rows = job->pairs, .cols = 2, .dtype = KITH_F64};
-    const int code =
-        cli_session_saved(&job->session, kith_points_save(job->session.ctx, path, &matrix), path);
+    const int code = cli_points_save(&job->session, path, &matrix);
     free(pairs);
     return code;
 }
