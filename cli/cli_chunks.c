@@ -8,6 +8,23 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least,
+                    void (*beside)(cli_job *job, const void *arg), const void *arg)
+{
+    const int64_t all = job->queries.matrix->rows;
+    const uint64_t limit = job->args->memory_bytes;
+    for (*rows = *rows < all ? *rows : all;; *rows /= 2) {
+        const kith_matrix queries = cli_job_rows(job->queries.matrix, 0, *rows);
+        job->planned = false;
+        CLI_TRY(cli_job_plan(job, job->corpus.matrix, &queries));
+        beside(job, arg);
+        cli_job_count_need(job);
+        if (limit == 0 || job->need_bytes <= limit || *rows <= least) {
+            return cli_job_check_memory(job->corpus.path, job->need_bytes, limit);
+        }
+    }
+}
+
 static void choose_solver(cli_chunks *c, const kith_plan *whole)
 {
     const cli_job *job = c->job;

@@ -96,14 +96,12 @@ int cli_grow_run(const cli_args *args, cli_grown *g, int (*run)(void *command), 
     if (code == CLI_DONE) {
         code = run(command);
     }
-    free(job->forward.ids);
-    free(job->forward.distances);
     free((void *)(uintptr_t)g->points.data);
     for (int i = 0; i < 2; i++) {
         kith_result_free(g->old[i].result);
         cli_points_close(&g->old[i].points);
     }
-    cli_session_close(&job->session);
+    cli_job_close(job);
     return code;
 }
 

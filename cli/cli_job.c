@@ -278,6 +278,22 @@ int cli_job_save_forward(cli_job *job)
     return cli_distances_save(&job->session, job->args->distances, &job->forward, NULL);
 }
 
+void cli_job_close(cli_job *job)
+{
+    kith_ranges_free(job->ranges);
+    kith_result_free(job->init);
+    kith_result_free(job->graph);
+    kith_corpus_free(job->prepared);
+    free(job->forward.ids);
+    free(job->forward.distances);
+    free(job->forward.distances64);
+    free(job->back.ids);
+    free(job->back.distances);
+    cli_points_close(&job->queries);
+    cli_points_close(&job->corpus);
+    cli_session_close(&job->session);
+}
+
 /* ---- Within a radius ------------------------------------------------------------------------- */
 
 static int solve_radius(cli_job *job)

@@ -93,6 +93,8 @@ int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table,
 int cli_job_save_forward(cli_job *job);
 /* Writes the ranges to -o. */
 int cli_job_save_ranges(cli_job *job);
+/* Frees what the job has, its session last. */
+void cli_job_close(cli_job *job);
 kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points);
 
 /* ---- The whole ------------------------------------------------------------------------------- */

@@ -218,41 +218,26 @@ static int read_all(predicting *p)
     return CLI_DONE;
 }
 
-/* The library's plan of one chunk, with the lists, labels and predictions that are held here. */
-static int plan_chunk(predicting *p)
+/* The lists, labels and predictions that are held here. */
+static void add_held(cli_job *job, const void *predicting_at)
 {
-    cli_job *job = &p->job;
-    const kith_matrix queries = cli_job_rows(job->queries.matrix, 0, p->chunk_rows);
-    job->planned = false;
-    CLI_TRY(cli_job_plan(job, job->corpus.matrix, &queries));
+    const predicting *p = predicting_at;
     const int64_t numbers = p->labels.count + p->truth.count + job->queries.matrix->rows;
     const uint64_t held =
         (uint64_t)p->chunk_rows * (uint64_t)job->args->k * (uint64_t)item_bytes(job->args) +
         (uint64_t)numbers * sizeof(double);
     job->plan.peak_bytes += held - job->plan.result_bytes;
     job->plan.result_bytes = held;
-    cli_job_count_need(job);
-    return CLI_DONE;
 }
 
 static int plan(predicting *p)
 {
     cli_job *job = &p->job;
-    const uint64_t limit = job->args->memory_bytes;
-    const int64_t row_bytes = item_bytes(job->args);
     CLI_TRY(cli_job_plan(job, job->corpus.matrix, job->queries.matrix));
     p->whole = job->plan;
-    const int64_t most = lists_bytes / (row_bytes * job->args->k); /* k is below 2^32 */
+    const int64_t most = lists_bytes / (item_bytes(job->args) * job->args->k); /* k below 2^32 */
     p->chunk_rows = most < LEAST_ROWS ? LEAST_ROWS : most;
-    if (p->chunk_rows > job->queries.matrix->rows) {
-        p->chunk_rows = job->queries.matrix->rows;
-    }
-    CLI_TRY(plan_chunk(p));
-    while (limit != 0 && job->need_bytes > limit && p->chunk_rows > LEAST_ROWS) {
-        p->chunk_rows /= 2;
-        CLI_TRY(plan_chunk(p));
-    }
-    return cli_job_check_memory(job->corpus.path, job->need_bytes, limit);
+    return cli_chunks_plan(job, &p->chunk_rows, LEAST_ROWS, add_held, p);
 }
 
 /* ---- The work ------------------------------------------------------------------------------- */
@@ -429,14 +414,9 @@ static void close_all(predicting *p)
 {
     free(p->narrow);
     free(p->out);
-    free(p->job.forward.distances64);
-    free(p->job.forward.ids);
     cli_labels_free(&p->truth);
     cli_labels_free(&p->labels);
-    kith_corpus_free(p->job.prepared);
-    cli_points_close(&p->job.queries);
-    cli_points_close(&p->job.corpus);
-    cli_session_close(&p->job.session);
+    cli_job_close(&p->job);
 }
 
 int cli_predict(const cli_args *args)

@@ -5,8 +5,6 @@
 #include "cli_output.h"
 #include "cli_stream.h"
 
-#include <stdlib.h>
-
 static int check_outputs(const cli_args *args, const cli_engine *engine)
 {
     const char *endings = cli_given(args, CLI_OPT_FORMAT)  ? NULL
@@ -78,22 +76,6 @@ static int run_job(cli_job *job, const cli_engine *engine)
     return CLI_DONE;
 }
 
-static void close_job(cli_job *job)
-{
-    kith_ranges_free(job->ranges);
-    kith_result_free(job->init);
-    kith_result_free(job->graph);
-    kith_corpus_free(job->prepared);
-    free(job->forward.ids);
-    free(job->forward.distances);
-    free(job->forward.distances64);
-    free(job->back.ids);
-    free(job->back.distances);
-    cli_points_close(&job->queries);
-    cli_points_close(&job->corpus);
-    cli_session_close(&job->session);
-}
-
 int cli_run(const cli_args *args, const cli_engine *engine)
 {
     cli_job job = {.args = args};
@@ -103,6 +85,6 @@ int cli_run(const cli_args *args, const cli_engine *engine)
     if (code == CLI_DONE) {
         code = run_job(&job, engine);
     }
-    close_job(&job);
+    cli_job_close(&job);
     return code;
 }

@@ -175,37 +175,24 @@ bool cli_stream_wanted(const cli_job *job)
 
 /* ---- Plan ----------------------------------------------------------------------------------- */
 
-/* The library's plan of one chunk, and the lists of another, which is being written. */
-static int plan_chunk(cli_job *job)
+/* The lists of another chunk, which is being written. */
+static void add_written(cli_job *job, const void *unused)
 {
-    const kith_matrix queries = cli_job_rows(job->queries.matrix, 0, job->chunk_rows);
-    job->planned = false;
-    const int code = cli_job_plan(job, job->corpus.matrix, &queries);
+    (void)unused;
     if (job->chunk_rows < job->queries.matrix->rows) {
         job->plan.peak_bytes += job->plan.result_bytes;
         job->plan.result_bytes *= 2;
     }
-    cli_job_count_need(job);
-    return code;
 }
 
 static int plan(cli_job *job)
 {
     const cli_args *args = job->args;
-    const int64_t rows = job->queries.matrix->rows;
+    const bool given = cli_given(args, CLI_OPT_CHUNK);
     const int64_t lists = strcmp(job->plan.backend, "cpu") == 0 ? lists_bytes : lists_bytes_gpu;
     const int64_t usual = lists / (8 * args->k); /* k is below 2^32 */
-    job->chunk_rows = cli_given(args, CLI_OPT_CHUNK) ? args->chunk : usual > 0 ? usual : 1;
-    job->chunk_rows = job->chunk_rows < rows ? job->chunk_rows : rows;
-    int code = plan_chunk(job);
-    while (code == CLI_DONE && args->memory_bytes != 0 && job->need_bytes > args->memory_bytes &&
-           job->chunk_rows > 1 && !cli_given(args, CLI_OPT_CHUNK)) {
-        job->chunk_rows /= 2;
-        code = plan_chunk(job);
-    }
-    return code == CLI_DONE
-               ? cli_job_check_memory(job->corpus.path, job->need_bytes, args->memory_bytes)
-               : code;
+    job->chunk_rows = given ? args->chunk : usual > 0 ? usual : 1;
+    return cli_chunks_plan(job, &job->chunk_rows, given ? INT64_MAX : 1, add_written, NULL);
 }
 
 /* ---- Solve ---------------------------------------------------------------------------------- */

@@ -39,6 +39,10 @@ typedef struct cli_chunks {
     bool gpu;            /* planned on one */
 } cli_chunks;
 
+/* The job's plan is that of one chunk of *rows, or of fewer but at least `least` where --memory
+ * asks for them; *rows says how many. beside adds to each plan what the caller holds. Exit code. */
+int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least,
+                    void (*beside)(cli_job *job, const void *arg), const void *arg);
 /* whole: the plan of all queries at once, which says what pays for them. */
 void cli_chunks_begin(cli_chunks *chunks, const kith_plan *whole);
 /* Solves the next chunk into a table that has room for it, and sets the table's rows. Exit code; it
