@@ -96,7 +96,6 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
 /* As kin_descent_check, of points whose shape is all that matters. */
 kith_status kin_descent_check_shape(kith_ctx *ctx, const kith_matrix *points,
                                     const kith_descent_params *params, kin_descent_job *job);
-/* Room for seconds, which is not NULL. */
 /* All of *plan but what its caller estimates. reads: points.data are there, and may be read. */
 kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool reads,
                              kith_plan *plan);
