@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A GPU module for machines without a GPU: its devices are host memory, its kernels do not exist.
+ * A GPU module for machines without a GPU: its device is host memory, its kernels do not exist.
  * What it pretends comes from the environment:
  *
  *   STUB_ERROR    the CUDA error that counting devices gives
  *   STUB_MAJOR    compute capability of the device (default 9)
- *   STUB_BYTES    memory of the devices, in all (default 64 MiB)
- *   STUB_DEVICES  how many devices there are (default 1)
+ *   STUB_BYTES    memory of the device (default 64 MiB)
  *
  * STUB_VERSION, at compile time, makes it a module of another version; STUB_KERNELS adds the
- * kernels of stub_kernels.c, stub_tree.c and stub_graph.c, STUB_ANSWERS those of stub_answers.c,
- * which compute. */
+ * kernels of stub_kernels.c, stub_tree.c and stub_graph.c. */
 #include "gpu/gpu_module.h"
 #ifdef STUB_KERNELS
 #include "select/select_kernels.h"
@@ -62,7 +60,7 @@ struct kin_gpu_stream {
     int32_t index;
 };
 
-/* Devices of a team are worked with by threads of their own. */
+/* Rows that come ahead are copied by threads of their own. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local int32_t current_index;
 
@@ -74,13 +72,13 @@ static int64_t setting(const char *name, int64_t otherwise)
 
 static bool exists(int32_t index)
 {
-    return index >= 0 && index < setting("STUB_DEVICES", 1);
+    return index == 0;
 }
 
 static int count_devices(int32_t *count)
 {
     const int error = (int)setting("STUB_ERROR", 0);
-    *count = error == 0 ? (int32_t)setting("STUB_DEVICES", 1) : 0;
+    *count = error == 0 ? 1 : 0;
     return error;
 }
 
@@ -215,19 +213,6 @@ static int copy(kin_gpu_stream *stream, void *to, const void *from, uint64_t byt
     return 0;
 }
 
-static int copy_peer(kin_gpu_stream *stream, void *to, const void *from, int32_t from_index,
-                     uint64_t bytes)
-{
-    (void)from_index;
-    return copy(stream, to, from, bytes);
-}
-
-static int see_peer(int32_t index, int32_t peer, int32_t *direct)
-{
-    *direct = index != peer ? 1 : 0;
-    return 0;
-}
-
 static int fill(kin_gpu_stream *stream, void *to, int byte, uint64_t bytes)
 {
     (void)stream;
@@ -307,8 +292,6 @@ static const kin_gpu_ops ops = {.count = count_devices,
                                 .copy_out = copy,
                                 .copy_within = copy,
                                 .fill = fill,
-                                .copy_peer = copy_peer,
-                                .see_peer = see_peer,
                                 .where = where,
                                 .event_make = event_make,
                                 .event_free = event_free,
@@ -319,26 +302,12 @@ static const kin_gpu_ops ops = {.count = count_devices,
                                 .event_between = event_between,
                                 .wait = wait_all};
 
-#ifdef STUB_ANSWERS
-#define MODULE kin_gpu_module
-extern void stub_answer(kin_gpu_module *module);
-#else
-#define MODULE const kin_gpu_module
-#endif
-
-extern MODULE kith_cuda_module;
-MODULE kith_cuda_module = {.version = STUB_VERSION,
-                           .bytes = sizeof(kin_gpu_module),
-                           .ops = &ops,
-                           .fused = KERNELS,
-                           .select = SELECTS,
-                           .tree = TREE,
-                           .graph = GRAPH,
-                           .papers = PAPERS};
-
-#ifdef STUB_ANSWERS
-__attribute__((constructor)) static void answer(void)
-{
-    stub_answer(&kith_cuda_module);
-}
-#endif
+extern const kin_gpu_module kith_cuda_module;
+const kin_gpu_module kith_cuda_module = {.version = STUB_VERSION,
+                                         .bytes = sizeof(kin_gpu_module),
+                                         .ops = &ops,
+                                         .fused = KERNELS,
+                                         .select = SELECTS,
+                                         .tree = TREE,
+                                         .graph = GRAPH,
+                                         .papers = PAPERS};
