@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 formatter=""
 for name in clang-format-14 clang-format; do
-    if command -v "$name" >/dev/null && "$name" --version | grep -q 'version 14\.'; then
+    if command -v "$name" >/dev/null && "$name" --version | grep 'version 14\.' >/dev/null; then
         formatter=$name
         break
     fi

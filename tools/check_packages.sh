@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 purge() { apt purge 'libkith*' kith kith-mpi python3-kith; }
 
 command -v apt-get >/dev/null || { echo "packages: skipped, no Debian"; exit 0; }
-if dpkg -l 'libkith*' kith 'kith-mpi' python3-kith 2>/dev/null | grep -q '^ii'; then
+if dpkg -l 'libkith*' kith 'kith-mpi' python3-kith 2>/dev/null | grep '^ii' >/dev/null; then
     echo "packages: kith is installed on this machine; remove it first" >&2
     exit 1
 fi

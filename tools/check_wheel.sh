@@ -38,8 +38,9 @@ case $wheel in *-py3-none-linux_*.whl) ;; *) echo "wheel: $wheel is not for ever
 echo "wheel: $(basename "$wheel"), $bytes bytes"
 [ "$bytes" -lt 20000000 ]
 case $(basename "$wheel") in kith_knn-"$("$root/tools/version.sh")"-*) ;; *) echo "wheel: of another version"; exit 1 ;; esac
+listed=$(python3 -m zipfile -l "$wheel")
 for name in LICENSE NOTICE; do
-    python3 -m zipfile -l "$wheel" | grep -q "dist-info/.*$name" || { echo "wheel: has no $name"; exit 1; }
+    grep -q "dist-info/.*$name" <<<"$listed" || { echo "wheel: has no $name"; exit 1; }
 done
 pip install --no-index "$wheel"
 

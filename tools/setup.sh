@@ -17,7 +17,7 @@ has_include() { has_command cc && printf '#if !__has_include(<%s>)\n#error no\n#
 has_venv() { has_command python3 && python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 has_hdf5() { has_command h5cc || (has_command pkg-config && pkg-config --exists hdf5); }
 has_mpi() { has_command mpicc && has_command mpirun; }
-has_clang_format() { has_command clang-format-14 || (clang-format --version 2>/dev/null | grep -q 'version 14\.'); }
+has_clang_format() { has_command clang-format-14 || (clang-format --version 2>/dev/null | grep 'version 14\.' >/dev/null); }
 has_package() { dpkg -s "$1" >/dev/null 2>&1; }
 has_cpp() { has_command g++; }
 has_nvcc() { has_command nvcc || [ -x /usr/local/cuda/bin/nvcc ]; }
