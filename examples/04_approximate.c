@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     kith_points *file = NULL;
     unsigned char *patches = NULL;
     kith_neighbors table = {.k = K};
-    kith_descent_params params = kith_descent_params_default();
+    kith_search_params params = kith_search_params_default();
     kith_descent_report report;
     int failed = 1;
 
@@ -55,9 +55,11 @@ int main(int argc, char **argv)
     /* Rounds end when a sample of 1,000 rows, which are solved exactly, has this recall. */
     params.k = K;
     params.recall = 0.98;
+    params.method = KITH_METHOD_DESCENT;
+    params.descent_report = &report;
     report.struct_size = sizeof report;
     if (patches == NULL || table.ids == NULL || table.distances == NULL ||
-        kith_graph_descent(ctx, &points, &params, &table, &report) != KITH_OK) {
+        kith_graph(ctx, &points, &params, &table, NULL) != KITH_OK) {
         goto done;
     }
     printf("%lld patches, %.1f %% of all pairs were looked at in %d rounds\n",

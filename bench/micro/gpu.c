@@ -307,11 +307,11 @@ static double run_once(bench *b, const job *j)
     const int64_t start = kin_clock_ns();
     switch (j->work->call) {
     case GRAPH:
-        status = kith_cuda_graph_exact(b->gpu, &j->device_points, &params, &j->out, NULL);
+        status = kith_cuda_graph(b->gpu, &j->device_points, &params, &j->out, NULL, NULL);
         break;
     case SEARCH:
-        status = kith_cuda_knn_exact(b->gpu, &j->device_points, &j->device_queries, &params,
-                                     &j->out, NULL);
+        status =
+            kith_cuda_search(b->gpu, &j->device_points, &j->device_queries, &params, &j->out, NULL);
         break;
     default:
         status = kith_corpus_search(b->gpu, j->corpus, &j->queries, &params, &j->out);

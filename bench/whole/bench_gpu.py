@@ -105,7 +105,9 @@ class SearchParams(ctypes.Structure):
                 ("flags", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
                 ("exclude", ctypes.c_void_p), ("custom", ctypes.c_void_p),
                 ("custom_arg", ctypes.c_void_p), ("pipeline", ctypes.c_int), ("select", ctypes.c_int),
-                ("method", ctypes.c_int), ("sample", ctypes.c_int32)]
+                ("method", ctypes.c_int), ("sample", ctypes.c_int32), ("tree_height", ctypes.c_int32),
+                ("radius", ctypes.c_double), ("recall", ctypes.c_double), ("recall_at", ctypes.c_int64),
+                ("seed", ctypes.c_uint64), ("descent", ctypes.c_void_p), ("descent_report", ctypes.c_void_p)]
 
 
 class Report(ctypes.Structure):
@@ -164,7 +166,8 @@ class Kith:
         if corpus is not None:
             self.must(self.lib.kith_corpus_search(self.ctx, corpus, *asked))
         else:
-            call = self.lib.kith_cuda_knn_exact if queries is not None else self.lib.kith_cuda_graph_exact
+            call = self.lib.kith_cuda_search if queries is not None else self.lib.kith_cuda_graph
+            asked += [] if queries is not None else [None]
             self.must(call(self.ctx, ctypes.byref(matrix(points)), *asked, stream()))
 
 

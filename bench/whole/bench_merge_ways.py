@@ -35,7 +35,7 @@ import bench_rows
 from bench_data import read_points, shared_file
 from bench_gpu import CtxParams, EUCLIDEAN, Matrix, Neighbors, Report, SearchParams, merge_sets
 from bench_walk import clustered, machine_of
-from descent_types import DescentParams, DescentReport, Recall
+from descent_types import DescentParams, DescentReport, Recall, search_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = ["date", "commit", "machine", "side", "threads", "work", "rows", "first_rows", "columns", "k", "way",
@@ -121,8 +121,10 @@ class Kith:
 
     def descend(self, points, graph):
         report = DescentReport(struct_size=ctypes.sizeof(DescentReport))
-        self.must(self.lib.kith_graph_descent(self.ctx, ctypes.byref(matrix(points)), ctypes.byref(self.params()),
-                                              ctypes.byref(graph.out), ctypes.byref(report)))
+        params = self.params()
+        search = search_of(params, report)
+        self.must(self.lib.kith_graph(self.ctx, ctypes.byref(matrix(points)), ctypes.byref(search),
+                                      ctypes.byref(graph.out), None))
         return report.evaluations
 
     def merge(self, points, first, graphs, out, rounds=0):

@@ -25,6 +25,7 @@ import torch
 
 import bench_rows
 import descent_gpu
+import descent_types
 from bench_gpu import CtxParams, EUCLIDEAN, Matrix, Neighbors, Report, SearchParams
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -114,9 +115,9 @@ def call_of(team, work, points, k, answer, options):
                                    0 if options.recall > 0 else -1)
     report = descent_gpu.DescentReport(struct_size=ctypes.sizeof(descent_gpu.DescentReport))
     answer.report = report
-    return lambda: team.must(team.lib.kith_graph_descent(
-        team.ctx, ctypes.byref(of_points), ctypes.byref(params), ctypes.byref(answer.out),
-        ctypes.byref(report)))
+    descends = descent_types.search_of(params, report)
+    return lambda: team.must(team.lib.kith_graph(
+        team.ctx, ctypes.byref(of_points), ctypes.byref(descends), ctypes.byref(answer.out), None))
 
 
 def recall_of(points, ids):

@@ -115,7 +115,7 @@ def solve(kith, work, points, queries, method, runs):
     searches, builds = [], []
 
     def call():
-        kith.must(kith.lib.kith_cuda_knn_exact(
+        kith.must(kith.lib.kith_cuda_search(
             kith.ctx, ctypes.byref(matrix(points)), ctypes.byref(matrix(queries)),
             ctypes.byref(params), ctypes.byref(out), stream()))
         report = kith.report()

@@ -29,7 +29,7 @@ import bench_data
 import bench_rows
 import descent_rows
 from bench_gpu import Kith, Matrix, Neighbors, SearchParams, stream, timed
-from descent_types import DescentParams, DescentReport
+from descent_types import DescentParams, DescentReport, search_of
 
 METRICS = {"euclidean": 1, "inner_product": 3, "cosine": 4, "manhattan": 6, "chebyshev": 7, "chi2": 8, "jaccard": 10,
            "kl": 11}
@@ -237,16 +237,17 @@ class Solver:
     def descend(self, setting, sample):
         params = params_of(self.work, self.k, setting, sample)
         report = DescentReport(struct_size=ctypes.sizeof(DescentReport))
-        self.kith.must(self.kith.lib.kith_cuda_graph_descent(
-            self.kith.ctx, ctypes.byref(self.points), ctypes.byref(params), ctypes.byref(self.out),
-            ctypes.byref(report), stream()))
+        search = search_of(params, report)
+        self.kith.must(self.kith.lib.kith_cuda_graph(
+            self.kith.ctx, ctypes.byref(self.points), ctypes.byref(search), ctypes.byref(self.out),
+            None, stream()))
         return report
 
     def exact(self):
         params = SearchParams(struct_size=ctypes.sizeof(SearchParams), k=self.k,
                               metric=METRICS[self.work.metric])
-        self.kith.must(self.kith.lib.kith_cuda_graph_exact(
-            self.kith.ctx, ctypes.byref(self.points), ctypes.byref(params), ctypes.byref(self.out), stream()))
+        self.kith.must(self.kith.lib.kith_cuda_graph(
+            self.kith.ctx, ctypes.byref(self.points), ctypes.byref(params), ctypes.byref(self.out), None, stream()))
 
 
 # ---- Rows -------------------------------------------------------------------------------------------

@@ -2,6 +2,10 @@
 """Section 13 of kith.h for ctypes."""
 import ctypes
 
+from bench_gpu import SearchParams
+
+DESCENT = 3  # KITH_METHOD_DESCENT
+
 
 class DescentParams(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("metric", ctypes.c_int), ("k", ctypes.c_int64),
@@ -31,3 +35,12 @@ class DescentReport(ctypes.Structure):
                 ("list", ctypes.c_int32), ("candidates", ctypes.c_int32), ("evaluations", ctypes.c_double),
                 ("seconds_start", ctypes.c_double), ("seconds_rounds", ctypes.c_double), ("recall", Recall),
                 ("round", DescentRound * 128)]
+
+
+def search_of(params, report):
+    """kith_search_params of a descent that is like params."""
+    same = {name: getattr(params, name) for name in ("metric", "k", "flags", "recall", "recall_at", "seed")}
+    search = SearchParams(struct_size=ctypes.sizeof(SearchParams), method=DESCENT, descent=ctypes.addressof(params),
+                          descent_report=ctypes.addressof(report), **same)
+    search.keep = params, report  # for as long as the parameters live
+    return search

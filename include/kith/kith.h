@@ -433,8 +433,8 @@ KITH_API kith_status kith_search(kith_ctx *ctx, const kith_matrix *corpus,
  * itself out by its id: rows equal to it are neighbours at distance 0. A radius, a pipeline, a
  * tree's height and the flags of kith_papers.h are of exact graphs: with the method auto the graph
  * is one then, with KITH_METHOD_DESCENT they are KITH_E_ARGUMENT. Cost: half of a search's, since
- * each pair is computed once for both ends; a descent's: chapter 13, which has one with more to
- * choose. Statuses as kith_search, and of a descent as kith_graph_descent. */
+ * each pair is computed once for both ends; a descent's: chapter 13. Statuses as kith_search; of a
+ * descent KITH_E_DATA also for an id of params.descent->init that is no row. */
 KITH_API kith_status kith_graph(kith_ctx *ctx, const kith_matrix *points,
                                 const kith_search_params *params, const kith_neighbors *out,
                                 kith_report *report);

@@ -21,22 +21,17 @@
 extern "C" {
 #endif
 
-/* As kith_graph. Returns what it returns, and KITH_E_DEVICE, E_DEVICE_MEMORY. */
-KITH_API kith_status kith_cuda_graph_exact(kith_ctx *ctx, const kith_matrix *points,
-                                           const kith_search_params *params,
-                                           const kith_neighbors *out, void *stream);
+/* As kith_graph; where it may choose it goes by what the device of the points takes.
+ * params.descent->init must be NULL, and both reports stay host memory. Returns what it returns,
+ * and KITH_E_DEVICE, E_DEVICE_MEMORY. */
+KITH_API kith_status kith_cuda_graph(kith_ctx *ctx, const kith_matrix *points,
+                                     const kith_search_params *params, const kith_neighbors *out,
+                                     kith_report *report, void *stream);
 
-/* As kith_search. */
-KITH_API kith_status kith_cuda_knn_exact(kith_ctx *ctx, const kith_matrix *corpus,
-                                         const kith_matrix *queries,
-                                         const kith_search_params *params,
-                                         const kith_neighbors *out, void *stream);
-
-/* As kith_graph_descent; params.init must be NULL, and the report stays host memory. */
-KITH_API kith_status kith_cuda_graph_descent(kith_ctx *ctx, const kith_matrix *points,
-                                             const kith_descent_params *params,
-                                             const kith_neighbors *out, kith_descent_report *report,
-                                             void *stream);
+/* As kith_search, whose report kith_ctx_report has. */
+KITH_API kith_status kith_cuda_search(kith_ctx *ctx, const kith_matrix *corpus,
+                                      const kith_matrix *queries, const kith_search_params *params,
+                                      const kith_neighbors *out, void *stream);
 
 /* As kith_graph_merge: ids of both graphs lie in device memory, too. They are not looked at before:
  * an id that is no row of its set is left out. */

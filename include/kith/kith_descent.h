@@ -99,18 +99,13 @@ typedef struct kith_descent_report {
     kith_descent_round round[KITH_DESCENT_ROUNDS];
 } kith_descent_report;
 
-/* out: points.rows x k, no slot empty; k at most points.rows - 1 (KITH_INCLUDE_SELF: points.rows),
- * and points.rows at most 2^31 - 1. report may be NULL. Where the wanted recall is not reached when
+/* A graph of kith_graph with KITH_METHOD_DESCENT, or where that method is chosen: points.rows x k,
+ * no slot empty, and points.rows at most 2^31 - 1. Where the wanted recall is not reached when
  * rounds hardly change lists any more, they go on with longer lists (up to twice on the processor
  * and three times on a GPU, unless `list` or `rounds` is given); report.reached says how it ended.
- * The processor where params.metric is KITH_CUSTOM. Cost: docs/notes/descent.md, far below rows^2;
- * kith_plan_search tells the memory.
- * Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_DEVICE_MEMORY (a GPU that was named has no
- * room for points and lists: there are no batches), E_UNSUPPORTED, E_CANCELLED; out then holds
- * nothing of use. */
-KITH_API kith_status kith_graph_descent(kith_ctx *ctx, const kith_matrix *points,
-                                        const kith_descent_params *params,
-                                        const kith_neighbors *out, kith_descent_report *report);
+ * The processor where the metric is KITH_CUSTOM. Cost: docs/notes/descent.md, far below rows^2;
+ * kith_plan_search tells the memory. KITH_E_DEVICE_MEMORY: a GPU that was named has no room for
+ * points and lists, for there are no batches. */
 
 /* How long a merged graph will take (kith_merge.h), from rates that were measured on one machine:
  * within a factor of some two elsewhere. */

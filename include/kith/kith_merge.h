@@ -52,13 +52,13 @@ KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_merge_sets
 
 /* The graph of both by a descent that begins with the lists of both and with a few candidates of
  * the other set: mostly faster than a new graph. Lists may be those of approximate graphs, with
- * empty slots among them. params: as for kith_graph_descent, but init is NULL; start is auto or
+ * empty slots among them. params: all that a descent has, but init is NULL; start is auto or
  * screen (near points of the other set are screened, where the metric can be) or random (they are
  * drawn), not KITH_START_GRAPH; and delta 0 means 0.01 on a GPU where near points of the other set
  * can be screened; recall, sample, rounds, seed and report mean what they mean there, report.start
  * is KITH_START_GRAPH. Where points are few they are solved exactly, whatever the graphs say
  * (report.exact). No slot of the answer is empty. Same bytes for the same seed, whatever the number
- * of threads, on one kind of device. Memory and errors as kith_graph_descent. */
+ * of threads, on one kind of device. report may be NULL. Memory and errors as kith_graph. */
 KITH_API kith_status kith_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                                       const kith_descent_params *params, const kith_neighbors *out,
                                       kith_descent_report *report);
@@ -92,7 +92,7 @@ typedef struct kith_remove_params {
     int64_t k;           /* neighbours a row of the answer, at most the graph's; no default, 0 is an
                             error */
     uint32_t flags;      /* KITH_INCLUDE_SELF */
-    int32_t approximate; /* 1: the graph is, and what is made anew is made by kith_graph_descent */
+    int32_t approximate; /* 1: the graph is, and what is made anew is made by a descent */
     kith_distance_fn custom; /* for KITH_CUSTOM; it gets rows of copies */
     void *custom_arg;
     const uint8_t *removed; /* points.rows bytes: a point leaves where its byte is not 0 */

@@ -221,7 +221,7 @@ def knn(
     wanted: Settings,
     out: Sequence[Any] | None,
 ) -> Neighbors:
-    """kith_cuda_knn_exact."""
+    """kith_cuda_search."""
     points, asked = as_device_matrix(corpus, "corpus"), as_device_matrix(queries, "queries")
     rows = asked.struct.rows
     keep = excluded(exclude, rows, params)
@@ -229,7 +229,7 @@ def knn(
     _call(
         wanted,
         points,
-        lib.kith_cuda_knn_exact,
+        lib.kith_cuda_search,
         points.struct,
         asked.struct,
         params,
@@ -240,22 +240,12 @@ def knn(
 
 
 def graph(X: Any, params: s.SearchParams, wanted: Settings, out: Sequence[Any] | None) -> Neighbors:
-    """kith_cuda_graph_exact."""
+    """kith_cuda_graph."""
     points = as_device_matrix(X, "X")
     table = _Table(points, points.struct.rows, params.k, points.struct.rows, out)
-    _call(wanted, points, lib.kith_cuda_graph_exact, points.struct, params, table.struct)
-    return claim(table.result(), params.metric, True)
-
-
-def graph_descent(
-    X: Any, params: s.DescentParams, wanted: Settings, out: Sequence[Any] | None
-) -> Neighbors:
-    """kith_cuda_graph_descent."""
-    points = as_device_matrix(X, "X")
-    table = _Table(points, points.struct.rows, params.k, points.struct.rows, out)
-    function = lib.kith_cuda_graph_descent
-    _call(wanted, points, function, points.struct, params, table.struct, None)
-    return claim(table.result(), params.metric, False)
+    report = s.sized(s.Report)
+    _call(wanted, points, lib.kith_cuda_graph, points.struct, params, table.struct, report)
+    return claim(table.result(), params.metric, report.exact == s.CERTIFIED)
 
 
 def _device_values(values: Any) -> tuple[DeviceMatrix, s.Values, str]:

@@ -34,7 +34,7 @@ _ARGUMENTS_OF = {
         ("kith_select", "kith_select_kth", "kith_cuda_select", "kith_cuda_select_kth"), _SELECT
     ),
     **dict.fromkeys(
-        ("kith_search", "kith_graph", "kith_cuda_knn_exact", "kith_cuda_graph_exact"),
+        ("kith_search", "kith_graph", "kith_cuda_search", "kith_cuda_graph"),
         {"tree_height": "tree_height", "sample": "heap_sample"},
     ),
 }

@@ -287,13 +287,8 @@ def knn_graph(
         from . import _cuda
 
         _cuda.refuse(radius=radius, progress=progress or None, init=init)
-        if method == s.METHOD_DESCENT or (
-            method == s.METHOD_AUTO and recall is not None and recall < 1.0
-        ):
-            number = {"metric": _cuda.number(metric, p)}
-            descent = _options.descent_params(number, k, flags, recall, random_state, own)
-            return _cuda.graph_descent(X, descent, wanted, out)
         params = _cuda.search_params(metric, p, k, method, flags, exact)
+        _may_descend(params, recall, random_state, own)
         return _cuda.graph(X, params, wanted, out)
     if is_sparse(X) and method != s.METHOD_DESCENT:
         _sparse.refuse(radius=radius, recall=recall, tune=tune, out=out)
@@ -306,10 +301,7 @@ def knn_graph(
     most = points.rows - (not include_self)
     table = Table(points.rows, k, most, points.is_double, out, radius is not None)
     params = search_params(distance, k, flags=flags, method=method, radius=radius, tuned=exact)
-    if method == s.METHOD_DESCENT or recall is not None:
-        descent = _options.descent_params(distance.fields, k, flags, recall, random_state, own)
-        params.recall, params.recall_at = descent.recall, descent.recall_at
-        params.seed, params.descent = descent.seed, c.addressof(descent)
+    _may_descend(params, recall, random_state, own)
     report = s.sized(s.Report)
     call(
         distance, wanted, progress, lib.kith_graph, points.struct, params, table.struct, report
@@ -321,6 +313,17 @@ def knn_graph(
         fingerprint(points.struct, wanted),
     )
     return like(X, found, out)
+
+
+def _may_descend(
+    params: s.SearchParams, recall: float | None, random_state: Any, own: _options.Descent
+) -> None:
+    """What a graph is told of a descent, where it may be one."""
+    if params.method == s.METHOD_DESCENT or recall is not None:
+        descent = _options.descent_params({}, params.k, 0, recall, random_state, own)
+        params.recall, params.recall_at = descent.recall, descent.recall_at
+        params.seed, params.descent = descent.seed, c.addressof(descent)
+        params.keep = descent  # for as long as the parameters live
 
 
 def fingerprint(points: s.Matrix, wanted: Settings) -> Fingerprint | None:

@@ -254,6 +254,14 @@ void kin_fill_room(void *room, const void *said, size_t size)
     }
 }
 
+kith_status kin_api_tell(const kin_call *call, kith_status status, kith_report *report)
+{
+    if (status == KITH_OK) {
+        kin_fill_room(report, &call->report, sizeof call->report);
+    }
+    return status;
+}
+
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known)
 {

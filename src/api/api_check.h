@@ -4,6 +4,7 @@
 #ifndef KIN_API_CHECK_H
 #define KIN_API_CHECK_H
 
+#include "engine/engine_call.h"
 #include "engine/engine_descent.h"
 #include "engine/engine_job.h"
 #include "engine/engine_merge.h"
@@ -55,6 +56,8 @@ kith_status kin_check_room(kith_ctx *ctx, const void *room, const char *name, co
 kith_status kin_check_told(kith_ctx *ctx, const void *room, const char *name, const char *type);
 /* What the call says, as far as the caller's struct reaches. room may be NULL. */
 void kin_fill_room(void *room, const void *said, size_t size);
+/* The report of a call that has ended. */
+kith_status kin_api_tell(const kin_call *call, kith_status status, kith_report *report);
 
 /* Parameters as this library knows them, whatever the caller's struct_size. */
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
@@ -74,17 +77,27 @@ kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *queries,
                                   kin_knn_job *job);
 
 /* Which graph kith_graph makes of these params: a descent where it is named, or may be and will be
- * the sooner one. out NULL: shapes are all that matters. */
+ * the sooner one. */
 typedef struct kin_graph_choice {
     kith_search_params params; /* as kin_take_params has them */
+    bool open;                 /* it may be either */
     bool descends;
-    kin_descent_job descent;       /* where it does, or might have */
+    kin_descent_job descent;       /* where it does or may */
+    kin_graph_job exact;           /* where it does not or may not; not of shapes alone */
     kith_descent_estimate seconds; /* by which it was chosen; zeros: there was no choice */
 } kin_graph_choice;
 
-kith_status kin_api_choose(kith_ctx *ctx, const kith_matrix *points,
-                           const kith_search_params *given, const kith_neighbors *out,
-                           kin_graph_choice *choice);
+/* place: of fused_search.h. */
+kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
+                                 const kith_search_params *given, uint32_t place,
+                                 const kith_neighbors *out, kin_graph_choice *choice);
+/* Of points whose shape is all that matters. */
+kith_status kin_api_check_choice_shape(kith_ctx *ctx, const kith_matrix *points,
+                                       const kith_search_params *given, kin_graph_choice *choice);
+/* On the device that would be chosen for a descent; the report says by which seconds. */
+kith_status kin_api_choose(kith_ctx *ctx, kin_graph_choice *choice);
+/* On this one; NULL: the processor. */
+void kin_api_choose_on(kith_ctx *ctx, const kin_gpu *gpu, kin_graph_choice *choice);
 
 /* ---- Approximate graphs --------------------------------------------------------------------- */
 

@@ -55,7 +55,17 @@ static kith_status find_all(kith_ctx *ctx, const void *points, const void *queri
     return find_device(ctx, out->distances64, "out.distances64", index);
 }
 
-static kith_status enter(kith_ctx *ctx, int32_t index, kin_gpu **gpu)
+/* Waits for the work, frees what it has read (NULL: nothing), and gives the GPU back. */
+static kith_status end(kith_ctx *ctx, kin_gpu *gpu, void *block, kith_status status)
+{
+    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
+    kin_gpu_free(gpu, block);
+    kin_device_leave(ctx, gpu);
+    return status;
+}
+
+/* The GPU, behind what the caller's stream holds; after success there is an end(). */
+static kith_status begin(kith_ctx *ctx, int32_t index, void *stream, kin_gpu **gpu)
 {
     if (ctx->device == KIN_DEVICE_CPU) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
@@ -66,7 +76,9 @@ static kith_status enter(kith_ctx *ctx, int32_t index, kin_gpu **gpu)
                            "lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
                            (int)index, (int)ctx->device_index);
     }
-    return kin_device_enter_gpu(ctx, index, gpu);
+    KIN_TRY(kin_device_enter_gpu(ctx, index, gpu));
+    const kith_status status = kin_gpu_follow(ctx, *gpu, stream != NULL ? stream : DEFAULT_STREAM);
+    return status == KITH_OK ? KITH_OK : end(ctx, *gpu, NULL, status);
 }
 
 static kith_status check_metric(kith_ctx *ctx, const kin_distance *distance)
@@ -79,36 +91,62 @@ static kith_status check_metric(kith_ctx *ctx, const kin_distance *distance)
     return KITH_OK;
 }
 
+static kith_status check_exact(kith_ctx *ctx, const kin_request *request)
+{
+    KIN_TRY(kin_method_check(ctx, request));
+    KIN_TRY(kin_method_check_gpu(ctx, request));
+    return kin_limit_refuse(ctx, request, ON_GPU);
+}
+
+/* ---- Graphs --------------------------------------------------------------------------------- */
+
+static kith_status descend(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job,
+                           const kith_neighbors *out, kith_descent_report *report)
+{
+    kith_descent_report own;
+    KIN_TRY(kin_descent_run(ctx, gpu, job, ON_DEVICE, out, &own));
+    kin_fill_room(report, &own, sizeof own);
+    return KITH_OK;
+}
+
+static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, kin_graph_choice *choice,
+                         const kith_neighbors *out)
+{
+    kin_api_choose_on(ctx, gpu, choice);
+    return choice->descends
+               ? descend(ctx, gpu, &choice->descent, out, choice->params.descent_report)
+               : kin_method_graph_on_gpu(ctx, gpu, &choice->exact, ON_DEVICE, out);
+}
+
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
                          const kith_neighbors *out, void *stream)
 {
-    kin_graph_job job;
+    kin_graph_choice choice;
     kin_gpu *gpu = NULL;
     int32_t index = -1;
-    KIN_TRY(kin_api_check_graph(ctx, points, given, out, &job));
-    KIN_TRY(kin_method_check(ctx, &job.request));
-    KIN_TRY(kin_method_check_gpu(ctx, &job.request));
-    KIN_TRY(kin_limit_refuse(ctx, &job.request, ON_GPU));
-    KIN_TRY(find_all(ctx, job.points.data, NULL, out, &index));
-    KIN_TRY(check_metric(ctx, &job.request.distance));
-    KIN_TRY(enter(ctx, index, &gpu));
-    kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
-    if (status == KITH_OK) {
-        status = kin_method_graph_on_gpu(ctx, gpu, &job, ON_DEVICE, out);
-    }
-    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
-    kin_device_leave(ctx, gpu);
-    return status;
+    KIN_TRY(kin_api_check_choice(ctx, points, given, ON_DEVICE, out, &choice));
+    KIN_TRY(choice.descends ? KITH_OK : check_exact(ctx, &choice.exact.request));
+    KIN_TRY(find_all(ctx, points->data, NULL, out, &index));
+    KIN_TRY(check_metric(ctx, choice.descends ? &choice.descent.request.distance
+                                              : &choice.exact.request.distance));
+    KIN_TRY(begin(ctx, index, stream, &gpu));
+    return end(ctx, gpu, NULL, solve(ctx, gpu, &choice, out));
 }
 
-kith_status kith_cuda_graph_exact(kith_ctx *ctx, const kith_matrix *points,
-                                  const kith_search_params *params, const kith_neighbors *out,
-                                  void *stream)
+kith_status kith_cuda_graph(kith_ctx *ctx, const kith_matrix *points,
+                            const kith_search_params *params, const kith_neighbors *out,
+                            kith_report *report, void *stream)
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, graph(ctx, points, params, out, stream));
+    kith_status status = kin_check_room(ctx, report, "report", "kith_report");
+    if (status == KITH_OK) {
+        status = graph(ctx, points, params, out, stream);
+    }
+    return kin_api_tell(&call, kin_call_end(&call, status), report);
 }
+
+/* ---- Search --------------------------------------------------------------------------------- */
 
 /* The caller's excluded ids are host memory; engines expect them where the queries are. *copy: to
  * be freed. */
@@ -132,74 +170,24 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     uint32_t *excluded = NULL;
     int32_t index = -1;
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
-    KIN_TRY(kin_method_check(ctx, &job.request));
-    KIN_TRY(kin_method_check_gpu(ctx, &job.request));
-    KIN_TRY(kin_limit_refuse(ctx, &job.request, ON_GPU));
+    KIN_TRY(check_exact(ctx, &job.request));
     KIN_TRY(find_all(ctx, job.corpus.data, job.queries.data, out, &index));
     KIN_TRY(check_metric(ctx, &job.request.distance));
-    KIN_TRY(enter(ctx, index, &gpu));
-    kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
-    if (status == KITH_OK) {
-        status = bring_excluded(ctx, gpu, &job, &excluded);
-    }
+    KIN_TRY(begin(ctx, index, stream, &gpu));
+    kith_status status = bring_excluded(ctx, gpu, &job, &excluded);
     if (status == KITH_OK) {
         status = kin_method_knn_on_gpu(ctx, gpu, &job, ON_DEVICE, out);
     }
-    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
-    kin_gpu_free(gpu, excluded);
-    kin_device_leave(ctx, gpu);
-    return status;
+    return end(ctx, gpu, excluded, status);
 }
 
-kith_status kith_cuda_knn_exact(kith_ctx *ctx, const kith_matrix *corpus,
-                                const kith_matrix *queries, const kith_search_params *params,
-                                const kith_neighbors *out, void *stream)
+kith_status kith_cuda_search(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                             const kith_search_params *params, const kith_neighbors *out,
+                             void *stream)
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     return kin_call_end(&call, knn(ctx, corpus, queries, params, out, stream));
-}
-
-/* ---- Approximate graphs --------------------------------------------------------------------- */
-
-static kith_status descend_on(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *job,
-                              const kith_neighbors *out, kith_descent_report *report, void *stream)
-{
-    kith_descent_report own;
-    kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
-    if (status == KITH_OK) {
-        status = kin_descent_run(ctx, gpu, job, ON_DEVICE, out, &own);
-    }
-    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
-    kin_device_leave(ctx, gpu);
-    if (status == KITH_OK) {
-        kin_fill_room(report, &own, sizeof own);
-    }
-    return status;
-}
-
-static kith_status descend(kith_ctx *ctx, const kith_matrix *points,
-                           const kith_descent_params *given, const kith_neighbors *out,
-                           kith_descent_report *report, void *stream)
-{
-    kin_descent_job job;
-    kin_gpu *gpu = NULL;
-    int32_t index = -1;
-    KIN_TRY(kin_descent_check(ctx, points, given, ON_DEVICE, out, &job));
-    KIN_TRY(kin_check_room(ctx, report, "report", "kith_descent_report"));
-    KIN_TRY(find_all(ctx, job.points.data, NULL, out, &index));
-    KIN_TRY(check_metric(ctx, &job.request.distance));
-    KIN_TRY(enter(ctx, index, &gpu));
-    return descend_on(ctx, gpu, &job, out, report, stream);
-}
-
-kith_status kith_cuda_graph_descent(kith_ctx *ctx, const kith_matrix *points,
-                                    const kith_descent_params *params, const kith_neighbors *out,
-                                    kith_descent_report *report, void *stream)
-{
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, descend(ctx, points, params, out, report, stream));
 }
 
 /* ---- Graphs that grow ----------------------------------------------------------------------- */
@@ -214,8 +202,8 @@ static kith_status merge(kith_ctx *ctx, const kin_merge_job *job, const kith_nei
     KIN_TRY(find_device(ctx, job->sets.graph[0].ids, "graph1.ids", &index));
     KIN_TRY(find_device(ctx, job->sets.graph[1].ids, "graph2.ids", &index));
     KIN_TRY(check_metric(ctx, &job->descent.request.distance));
-    KIN_TRY(enter(ctx, index, &gpu));
-    return descend_on(ctx, gpu, &job->descent, out, report, stream);
+    KIN_TRY(begin(ctx, index, stream, &gpu));
+    return end(ctx, gpu, NULL, descend(ctx, gpu, &job->descent, out, report));
 }
 
 kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
@@ -244,17 +232,10 @@ static kith_status select_in(kith_ctx *ctx, const kin_select_job *job, void *str
     KIN_TRY(find_device(ctx, job->out_values, "out.values", &index));
     KIN_TRY(find_device(ctx, job->out_ids, "out.ids", &index));
     KIN_TRY(find_device(ctx, job->out_kth, "out", &index));
-    KIN_TRY(enter(ctx, index, &gpu));
-    kith_status status = kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
-    if (status == KITH_OK) {
-        status = kin_select_device(ctx, gpu, job, true);
-    }
-    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
-    kin_device_leave(ctx, gpu);
-    if (status == KITH_OK) {
-        kin_api_select_report(ctx, KIN_SELECT_ON_CUDA, job);
-    }
-    return status;
+    KIN_TRY(begin(ctx, index, stream, &gpu));
+    KIN_TRY(end(ctx, gpu, NULL, kin_select_device(ctx, gpu, job, true)));
+    kin_api_select_report(ctx, KIN_SELECT_ON_CUDA, job);
+    return KITH_OK;
 }
 
 static kith_status select_lists(kith_ctx *ctx, const kith_values *values,

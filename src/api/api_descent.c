@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Approximate graphs: arguments, the call, and what it will take. */
+ * Approximate graphs: arguments, and what they will take. */
 #include "api/api_check.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "engine/engine_call.h"
 #include "engine/engine_device.h"
 #include "host/host_cpu.h"
 
@@ -189,30 +188,6 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY(check_start(ctx, &params, &distance, job->points.rows, &start));
     take_job(&params, &distance, start, job);
     return KITH_OK;
-}
-
-/* ---- The call ------------------------------------------------------------------------------- */
-
-static kith_status graph(kith_ctx *ctx, const kith_matrix *points,
-                         const kith_descent_params *params, const kith_neighbors *out,
-                         kith_descent_report *report)
-{
-    kin_descent_job job;
-    kith_descent_report own;
-    KIN_TRY(kin_descent_check(ctx, points, params, 0, out, &job));
-    KIN_TRY(kin_check_room(ctx, report, "report", "kith_descent_report"));
-    KIN_TRY(kin_engine_descent(ctx, &job, out, &own));
-    kin_fill_room(report, &own, sizeof own);
-    return KITH_OK;
-}
-
-kith_status kith_graph_descent(kith_ctx *ctx, const kith_matrix *points,
-                               const kith_descent_params *params, const kith_neighbors *out,
-                               kith_descent_report *report)
-{
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, graph(ctx, points, params, out, report));
 }
 
 /* ---- What it will take ---------------------------------------------------------------------- */

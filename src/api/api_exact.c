@@ -39,24 +39,6 @@ static bool is_exacts(const kith_search_params *params)
            params->pipeline != KITH_PIPELINE_FUSED;
 }
 
-static kith_status check_choice(kith_ctx *ctx, const kith_search_params *given,
-                                kith_search_params *params)
-{
-    *params = kith_search_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, params));
-    const bool named = (int)params->method == KITH_METHOD_DESCENT;
-    if (named && is_exacts(params)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
-                           "is descent, and flags, pipeline or tree_height have what is of exact "
-                           "graphs alone (leave one out)");
-    }
-    if (!(params->recall >= 0.0 && params->recall <= 1.0)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall"), "is %g, must be 0 to 1",
-                           params->recall);
-    }
-    return KITH_OK;
-}
-
 /* What a descent shall be like, as far as it is not said of any graph. */
 static kith_status take_descent(kith_ctx *ctx, const kith_search_params *params,
                                 kith_descent_params *descent)
@@ -77,56 +59,87 @@ static kith_status take_descent(kith_ctx *ctx, const kith_search_params *params,
     return kin_check_room(ctx, params->descent_report, "descent_report", "kith_descent_report");
 }
 
-kith_status kin_api_choose(kith_ctx *ctx, const kith_matrix *points,
-                           const kith_search_params *given, const kith_neighbors *out,
-                           kin_graph_choice *choice)
+static bool may_descend(const kin_graph_choice *choice)
+{
+    return choice->open || choice->descends;
+}
+
+static kith_status take_choice(kith_ctx *ctx, const kith_search_params *given,
+                               kin_graph_choice *choice, kith_descent_params *descent)
 {
     kith_search_params *params = &choice->params;
-    kith_descent_params descent;
-    KIN_TRY(check_choice(ctx, given, params));
-    const bool may = params->method == KITH_METHOD_AUTO && params->recall > 0.0 &&
-                     params->recall < 1.0 && !is_exacts(params);
-    choice->descends = params->method == KITH_METHOD_DESCENT;
-    choice->seconds = (kith_descent_estimate){0};
-    if (!may && !choice->descends) {
-        return KITH_OK;
+    *choice = (kin_graph_choice){.params = kith_search_params_default()};
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, params));
+    choice->descends = (int)params->method == KITH_METHOD_DESCENT;
+    if (choice->descends && is_exacts(params)) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
+                           "is descent, and flags, pipeline or tree_height have what is of exact "
+                           "graphs alone (leave one out)");
     }
-    KIN_TRY(take_descent(ctx, params, &descent));
-    KIN_TRY(out != NULL ? kin_descent_check(ctx, points, &descent, 0, out, &choice->descent)
-                        : kin_descent_check_shape(ctx, points, &descent, &choice->descent));
-    if (may) {
-        KIN_TRY(kin_cost_descent(ctx, &choice->descent, &choice->seconds));
+    if (!(params->recall >= 0.0 && params->recall <= 1.0)) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall"), "is %g, must be 0 to 1",
+                           params->recall);
+    }
+    choice->open = params->method == KITH_METHOD_AUTO && params->recall > 0.0 &&
+                   params->recall < 1.0 && !is_exacts(params);
+    return may_descend(choice) ? take_descent(ctx, params, descent) : KITH_OK;
+}
+
+kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
+                                 const kith_search_params *given, uint32_t place,
+                                 const kith_neighbors *out, kin_graph_choice *choice)
+{
+    kith_descent_params descent;
+    KIN_TRY(take_choice(ctx, given, choice, &descent));
+    if (may_descend(choice)) {
+        KIN_TRY(kin_descent_check(ctx, points, &descent, place, out, &choice->descent));
+    }
+    return choice->descends
+               ? KITH_OK
+               : kin_api_check_graph(ctx, points, &choice->params, out, &choice->exact);
+}
+
+kith_status kin_api_check_choice_shape(kith_ctx *ctx, const kith_matrix *points,
+                                       const kith_search_params *given, kin_graph_choice *choice)
+{
+    kith_descent_params descent;
+    KIN_TRY(take_choice(ctx, given, choice, &descent));
+    return may_descend(choice) ? kin_descent_check_shape(ctx, points, &descent, &choice->descent)
+                               : KITH_OK;
+}
+
+void kin_api_choose_on(kith_ctx *ctx, const kin_gpu *gpu, kin_graph_choice *choice)
+{
+    if (choice->open) {
+        kin_cost_descent(ctx, gpu, &choice->descent, &choice->seconds);
         choice->descends = choice->seconds.pays == 1;
     }
+    ctx->report.estimated_exact = choice->seconds.seconds_exact;
+    ctx->report.estimated_descent = choice->seconds.seconds_descent;
+}
+
+kith_status kin_api_choose(kith_ctx *ctx, kin_graph_choice *choice)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(choice->open ? kin_cost_finds_gpu(ctx, &choice->descent, &gpu) : KITH_OK);
+    kin_api_choose_on(ctx, gpu, choice);
     return KITH_OK;
 }
 
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
                          const kith_neighbors *out, const kith_report *report)
 {
-    kin_graph_job job;
     kin_graph_choice choice;
     kith_descent_report told;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
-    KIN_TRY(kin_api_choose(ctx, points, given, out, &choice));
-    ctx->report.estimated_exact = choice.seconds.seconds_exact;
-    ctx->report.estimated_descent = choice.seconds.seconds_descent;
-    if (choice.descends) {
-        KIN_TRY(kin_engine_descent(ctx, &choice.descent, out, &told));
-        kin_fill_room(choice.params.descent_report, &told, sizeof told);
-        return KITH_OK;
+    KIN_TRY(kin_api_check_choice(ctx, points, given, 0, out, &choice));
+    KIN_TRY(kin_api_choose(ctx, &choice));
+    if (!choice.descends) {
+        return kin_engine_graph(ctx, &choice.exact, out);
     }
-    KIN_TRY(kin_api_check_graph(ctx, points, &choice.params, out, &job));
-    return kin_engine_graph(ctx, &job, out);
-}
-
-/* The report of a call that has ended. */
-static kith_status tell(const kin_call *call, kith_status status, kith_report *report)
-{
-    if (status == KITH_OK) {
-        kin_fill_room(report, &call->report, sizeof call->report);
-    }
-    return status;
+    KIN_TRY(kin_engine_descent(ctx, &choice.descent, out, &told));
+    kin_fill_room(choice.params.descent_report, &told, sizeof told);
+    return KITH_OK;
 }
 
 kith_status kith_graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *params,
@@ -134,7 +147,8 @@ kith_status kith_graph(kith_ctx *ctx, const kith_matrix *points, const kith_sear
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    return tell(&call, kin_call_end(&call, graph(ctx, points, params, out, report)), report);
+    return kin_api_tell(&call, kin_call_end(&call, graph(ctx, points, params, out, report)),
+                        report);
 }
 
 /* ---- Search --------------------------------------------------------------------------------- */
@@ -185,7 +199,8 @@ kith_status kith_search(kith_ctx *ctx, const kith_matrix *corpus, const kith_mat
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    return tell(&call, kin_call_end(&call, knn(ctx, corpus, queries, params, out, report)), report);
+    return kin_api_tell(&call, kin_call_end(&call, knn(ctx, corpus, queries, params, out, report)),
+                        report);
 }
 
 /* ---- Both directions ------------------------------------------------------------------------ */

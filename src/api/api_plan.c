@@ -211,7 +211,8 @@ static kith_status plan_graph(kith_ctx *ctx, const kith_matrix *points,
                               const kith_search_params *given, kith_plan *plan)
 {
     kin_graph_choice choice;
-    KIN_TRY(kin_api_choose(ctx, points, given, NULL, &choice));
+    KIN_TRY(kin_api_check_choice_shape(ctx, points, given, &choice));
+    KIN_TRY(kin_api_choose(ctx, &choice));
     KIN_TRY(choice.descends ? kin_descent_plan(ctx, &choice.descent, points->data != NULL, plan)
                             : plan_exact(ctx, points, NULL, &choice.params, plan));
     plan->estimated_exact = choice.seconds.seconds_exact;

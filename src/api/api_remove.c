@@ -120,19 +120,13 @@ static kith_search_params search_params(const removal *r)
 
 static kith_status make_anew(const removal *r, const kith_neighbors *out)
 {
-    kith_search_params exact = search_params(r);
-    kith_descent_params params = kith_descent_params_default();
-    if (r->params.approximate == 0) {
-        exact.flags = r->params.flags;
-        return kith_graph(r->ctx, &r->rest, &exact, out, NULL);
-    }
-    params.metric = r->params.metric;
-    params.k = r->params.k;
+    kith_search_params params = search_params(r);
+    kith_descent_params descent = kith_descent_params_default();
+    descent.sample = -1;
     params.flags = r->params.flags;
-    params.sample = -1;
-    params.custom = r->params.custom;
-    params.custom_arg = r->params.custom_arg;
-    return kith_graph_descent(r->ctx, &r->rest, &params, out, NULL);
+    params.method = r->params.approximate == 0 ? KITH_METHOD_AUTO : KITH_METHOD_DESCENT;
+    params.descent = &descent;
+    return kith_graph(r->ctx, &r->rest, &params, out, NULL);
 }
 
 static void put_back(const removal *r, const kith_neighbors *found, const kith_neighbors *out)

@@ -96,14 +96,11 @@ static void add_descent(kith_ctx *ctx, const kin_descent_job *job, const kin_gpu
                      estimate->seconds_descent < IN_DOUBT * estimate->seconds_exact;
 }
 
-kith_status kin_cost_descent(kith_ctx *ctx, const kin_descent_job *job,
-                             kith_descent_estimate *estimate)
+void kin_cost_descent(kith_ctx *ctx, const kin_gpu *gpu, const kin_descent_job *job,
+                      kith_descent_estimate *estimate)
 {
-    kin_gpu *gpu = NULL;
-    KIN_TRY(kin_cost_finds_gpu(ctx, job, &gpu));
     *estimate = (kith_descent_estimate){.seconds_exact = seconds_of_exact(ctx, job, gpu != NULL)};
     add_descent(ctx, job, gpu, 1.0, estimate);
-    return KITH_OK;
 }
 
 /* ---- Two graphs made one --------------------------------------------------------------------- */

@@ -42,9 +42,10 @@ kith_status kin_engine_descent(kith_ctx *ctx, const kin_descent_job *job, const 
 
 /* Whether a GPU would take it: *gpu, which is not held. */
 kith_status kin_cost_finds_gpu(kith_ctx *ctx, const kin_descent_job *job, kin_gpu **gpu);
-/* All of *estimate but its struct_size. Of the job shapes and types are read. */
-kith_status kin_cost_descent(kith_ctx *ctx, const kin_descent_job *job,
-                             kith_descent_estimate *estimate);
+/* All of *estimate but its struct_size. Of the job shapes and types are read. gpu NULL: the
+ * processor. */
+void kin_cost_descent(kith_ctx *ctx, const kin_gpu *gpu, const kin_descent_job *job,
+                      kith_descent_estimate *estimate);
 /* Of a graph whose first rows are one set and the others another, and both have theirs. */
 kith_status kin_cost_merge(kith_ctx *ctx, const kin_descent_job *job, int64_t first_rows,
                            kith_descent_estimate *estimate);

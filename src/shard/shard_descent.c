@@ -32,6 +32,21 @@ static void keep_own(const kin_shard_job *job, const kin_shard_part *a)
     }
 }
 
+kith_status kin_shard_descend(const kin_shard_job *job, const kith_matrix *rows,
+                              const kith_descent_params *like, const kith_neighbors *out)
+{
+    kith_search_params params = kith_search_params_default();
+    params.metric = like->metric;
+    params.k = out->k;
+    params.flags = like->flags;
+    params.method = KITH_METHOD_DESCENT;
+    params.recall = like->recall;
+    params.recall_at = like->recall_at;
+    params.seed = like->seed;
+    params.descent = like;
+    return kith_graph(job->ctx, rows, &params, out, NULL);
+}
+
 kith_status kin_shard_build_descent(void *arg, const kin_shard_part *a)
 {
     kin_shard_job *job = arg;
@@ -40,8 +55,7 @@ kith_status kin_shard_build_descent(void *arg, const kin_shard_part *a)
     kin_shard_clear(job, a);
     kin_shard_aim(job, &a, &params.k, 1);
     if (params.k > 0) {
-        KIN_TRY(kin_shard_note(
-            job, kith_graph_descent(job->ctx, &rows, &params, &job->found[0], NULL), a));
+        KIN_TRY(kin_shard_note(job, kin_shard_descend(job, &rows, &params, &job->found[0]), a));
     }
     keep_own(job, a);
     return kin_shard_take(job, &job->found[0], a->first, a);

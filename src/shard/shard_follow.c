@@ -367,7 +367,7 @@ static kith_status solve(following *f, const group_rows *bag, const place *p)
     (void)snprintf(job->phase, sizeof job->phase, "group %d of %d", (int)bag->group + 1,
                    (int)job->shards);
     const int64_t begin = kin_clock_ns();
-    KIN_TRY(kin_shard_note(job, kith_graph_descent(job->ctx, &matrix, &params, &out, NULL), &part));
+    KIN_TRY(kin_shard_note(job, kin_shard_descend(job, &matrix, &params, &out), &part));
     counting c = {bag->members, p->lists.ids, rows * job->k};
     KIN_TRY(
         kin_parallel(job->ctx, NULL, kin_ceil_div(c.count, ENTRIES_A_TASK), count_from_all, &c));

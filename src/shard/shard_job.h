@@ -141,6 +141,10 @@ void kin_shard_bounds_free(kin_shard_job *job);
 /* Whether it is known that two shards need not meet, wherever their lists are. arg: the job. */
 kith_status kin_shard_apart(void *arg, int32_t a, int32_t b, bool *yes);
 
+/* A descent of rows of the points, without a report; out has k. */
+kith_status kin_shard_descend(const kin_shard_job *job, const kith_matrix *rows,
+                              const kith_descent_params *like, const kith_neighbors *out);
+
 /* Engines: see kin_shard_engine. arg: the job. */
 kith_status kin_shard_build_exact(void *arg, const kin_shard_part *a);
 kith_status kin_shard_meet_exact(void *arg, const kin_shard_part *a, const kin_shard_part *b);

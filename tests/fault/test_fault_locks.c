@@ -104,9 +104,10 @@ static kith_status both(const input *in)
 
 static kith_status descent(const input *in)
 {
-    kith_descent_params params = kith_descent_params_default();
+    kith_search_params params = kith_search_params_default();
     params.k = K;
-    return kith_graph_descent(in->ctx, &in->points.matrix, &params, &in->graph, NULL);
+    params.method = KITH_METHOD_DESCENT;
+    return kith_graph(in->ctx, &in->points.matrix, &params, &in->graph, NULL);
 }
 
 static void sweep(const input *in, const char *name, kith_status (*call)(const input *in))

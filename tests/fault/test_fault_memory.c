@@ -76,15 +76,18 @@ static kith_status do_large_graph(kith_ctx *ctx, const input *in, int metric)
 /* With samples that are solved. */
 static kith_status do_descent(kith_ctx *ctx, const input *in, int metric)
 {
-    kith_descent_params params = kith_descent_params_default();
+    kith_search_params params = kith_search_params_default();
+    kith_descent_params descent = kith_descent_params_default();
+    descent.start = metric == KITH_EUCLIDEAN ? KITH_START_SCREEN : KITH_START_RANDOM;
+    descent.sample = 20;
+    descent.rounds = 1;
     params.metric = (kith_metric)metric;
     params.k = K;
-    params.start = metric == KITH_EUCLIDEAN ? KITH_START_SCREEN : KITH_START_RANDOM;
+    params.method = KITH_METHOD_DESCENT;
     params.recall = 1.0;
-    params.sample = 20;
-    params.rounds = 1;
+    params.descent = &descent;
     const kith_neighbors out = view(&in->out, MANY);
-    return kith_graph_descent(ctx, &in->many.matrix, &params, &out, NULL);
+    return kith_graph(ctx, &in->many.matrix, &params, &out, NULL);
 }
 
 /* A graph of the floats in which each row leads to those behind it. */

@@ -60,7 +60,11 @@ static void descend(const kith_neighbors *graph, const kith_matrix *points)
     params.start = KITH_START_GRAPH;
     params.init = graph;
     kith_neighbors out = room(points->rows, params.k);
-    check(kith_graph_descent(fuzz_ctx(), points, &params, &out, NULL), &out, points->rows);
+    kith_search_params search = kith_search_params_default();
+    search.k = params.k;
+    search.method = KITH_METHOD_DESCENT;
+    search.descent = &params;
+    check(kith_graph(fuzz_ctx(), points, &search, &out, NULL), &out, points->rows);
     params.init = NULL;
     params.start = KITH_START_AUTO;
     params.k = graph->k;

@@ -190,7 +190,7 @@ static void rows_on_the_device(void **state)
     assert_int_equal(kith_search(cpu, &points.matrix, &queries.matrix, &params, &wanted, NULL),
                      KITH_OK);
     kith_ctx *ctx = make_ctx(UINT64_C(128) << 20, true);
-    assert_int_equal(kith_cuda_knn_exact(ctx, &corpus, &asked, &params, &on_device, caller.handle),
+    assert_int_equal(kith_cuda_search(ctx, &corpus, &asked, &params, &on_device, caller.handle),
                      KITH_OK);
     kith_neighbors got = test_caller_fetch(&caller, &on_device);
     assert_false(test_answers_differ("rows on the device", &wanted, &got));

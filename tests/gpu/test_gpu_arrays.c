@@ -35,7 +35,7 @@ static int compare_graph(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
     assert_int_equal(kith_graph(cpu, points, params, &wanted, NULL), KITH_OK);
     kith_matrix device = test_caller_copy(c, points);
     kith_neighbors out = test_caller_answer(c, points->rows, K);
-    const kith_status status = kith_cuda_graph_exact(gpu, &device, params, &out, c->handle);
+    const kith_status status = kith_cuda_graph(gpu, &device, params, &out, NULL, c->handle);
     if (status != KITH_OK) {
         (void)printf("    graph: %s\n", kith_ctx_detail(gpu));
     }
@@ -56,7 +56,7 @@ static int compare_search(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
     kith_matrix corpus = test_caller_copy(c, points);
     kith_matrix asked = test_caller_copy(c, queries);
     kith_neighbors out = test_caller_answer(c, queries->rows, K);
-    const kith_status status = kith_cuda_knn_exact(gpu, &corpus, &asked, params, &out, NULL);
+    const kith_status status = kith_cuda_search(gpu, &corpus, &asked, params, &out, NULL);
     if (status != KITH_OK) {
         (void)printf("    search: %s\n", kith_ctx_detail(gpu));
     }
@@ -143,7 +143,7 @@ static void test_order(void **state)
         assert_int_equal(c.ops->fill(c.stream, slow, i, SLOW_BYTES), 0);
     }
     assert_int_equal(c.ops->copy_within(c.stream, late, source.data, bytes), 0);
-    assert_int_equal(kith_cuda_graph_exact(gpu, &device, &params, &out, c.handle), KITH_OK);
+    assert_int_equal(kith_cuda_graph(gpu, &device, &params, &out, NULL, c.handle), KITH_OK);
     kith_neighbors got = test_caller_fetch(&c, &out);
     assert_false(test_answers_differ("behind the caller's stream", &wanted, &got));
     (void)printf("work begins behind what the caller's stream holds\n");
@@ -339,17 +339,17 @@ static void test_refused(void **state)
     kith_neighbors out = {.ids = ids, .rows = 8, .k = 1};
     kith_search_params params = kith_search_params_default();
     params.k = 1;
-    assert_int_equal(kith_cuda_graph_exact(gpu, &matrix, &params, &out, NULL), KITH_E_ARGUMENT);
+    assert_int_equal(kith_cuda_graph(gpu, &matrix, &params, &out, NULL, NULL), KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(gpu), "no address in device memory"));
     kith_matrix device = test_caller_copy(&c, &matrix);
-    assert_int_equal(kith_cuda_graph_exact(gpu, &device, &params, &out, NULL), KITH_E_ARGUMENT);
+    assert_int_equal(kith_cuda_graph(gpu, &device, &params, &out, NULL, NULL), KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(gpu), "out.ids"));
     out.ids = test_caller_room(&c, sizeof ids);
-    assert_int_equal(kith_cuda_graph_exact(cpu, &device, &params, &out, NULL), KITH_E_UNSUPPORTED);
+    assert_int_equal(kith_cuda_graph(cpu, &device, &params, &out, NULL, NULL), KITH_E_UNSUPPORTED);
     params.k = 8;
-    assert_int_equal(kith_cuda_graph_exact(gpu, &device, &params, &out, NULL), KITH_E_ARGUMENT);
+    assert_int_equal(kith_cuda_graph(gpu, &device, &params, &out, NULL, NULL), KITH_E_ARGUMENT);
     params.k = 1;
-    assert_int_equal(kith_cuda_graph_exact(gpu, &device, &params, &out, NULL), KITH_OK);
+    assert_int_equal(kith_cuda_graph(gpu, &device, &params, &out, NULL, NULL), KITH_OK);
     assert_int_equal(c.ops->copy_out(c.stream, ids, out.ids, sizeof ids), 0);
     assert_int_equal(c.ops->wait(c.stream), 0);
     for (uint32_t i = 0; i < 8; i++) {

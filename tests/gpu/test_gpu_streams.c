@@ -81,9 +81,9 @@ static kith_status solve(const fixture *f, const test_job *job, void *stream,
     params.k = job->k;
     params.flags = job->flags;
     if (job->call == TEST_GRAPH) {
-        return kith_cuda_graph_exact(f->gpu, job->points, &params, out, stream);
+        return kith_cuda_graph(f->gpu, job->points, &params, out, NULL, stream);
     }
-    return kith_cuda_knn_exact(f->gpu, job->points, job->queries, &params, out, stream);
+    return kith_cuda_search(f->gpu, job->points, job->queries, &params, out, stream);
 }
 
 static int compare(const fixture *f, const test_job *job, void *stream)

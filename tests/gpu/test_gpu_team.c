@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_gpu.h"
 #include "support/support_mixture.h"
 #include "support/support_shapes.h"
@@ -150,7 +151,7 @@ static kith_status descend(kith_ctx *ctx, const setting *s, const kith_matrix *p
     (void)queries;
     params.metric = s->metric;
     params.k = s->k;
-    return kith_graph_descent(ctx, points, &params, out, NULL);
+    return test_descend(ctx, points, &params, out, NULL);
 }
 
 static const setting settings[] = {

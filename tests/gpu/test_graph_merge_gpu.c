@@ -69,7 +69,7 @@ static kith_neighbors descent_of(kith_ctx *ctx, const kith_matrix *points, kith_
     params.metric = metric;
     params.k = k;
     params.sample = -1;
-    test_works(ctx, kith_graph_descent(ctx, points, &params, &graph, NULL));
+    test_works(ctx, test_descend(ctx, points, &params, &graph, NULL));
     return graph;
 }
 
@@ -262,8 +262,9 @@ static void times(void **state)
         params.k = K;
         params.sample = -1;
         const double start = now();
+        const kith_search_params descends = test_descends(&params, &report);
         test_works(gpu, direct
-                            ? kith_cuda_graph_descent(gpu, &there, &params, &out, &report, c.handle)
+                            ? kith_cuda_graph(gpu, &there, &descends, &out, NULL, c.handle)
                             : kith_cuda_graph_merge(
                                   gpu, &(kith_merge_sets){&there, MANY / 2, &one_there, &two_there},
                                   &params, &out, &report, c.handle));

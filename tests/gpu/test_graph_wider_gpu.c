@@ -10,6 +10,7 @@
 
 #include "kith/kith.h"
 #include "kith/kith_descent.h"
+#include "support/support_calls.h"
 #include "support/support_gpu.h"
 #include "support/support_mixture.h"
 
@@ -44,7 +45,7 @@ static void check(kith_ctx *ctx, const kith_matrix *points, const wider_case *c)
     params.recall = c->recall;
     params.start_share = c->share;
     params.start = KITH_START_SCREEN;
-    assert_int_equal(kith_graph_descent(ctx, points, &params, &out, &report), KITH_OK);
+    assert_int_equal(test_descend(ctx, points, &params, &out, &report), KITH_OK);
     printf("    %-22s starts %d, the first found %.3f, rounds %d, recall %.4f\n", c->name,
            starts_of(&report), report.round[0].recall, report.rounds, report.recall.recall);
     assert_int_equal(report.exact, 0);

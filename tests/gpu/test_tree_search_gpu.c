@@ -116,8 +116,8 @@ static int differs_on_device(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
     kith_matrix queries = test_caller_copy(c, job->queries != NULL ? job->queries : job->points);
     kith_neighbors out = test_caller_answer(c, rows, job->k);
     const kith_status status =
-        job->queries != NULL ? kith_cuda_knn_exact(gpu, &points, &queries, &params, &out, c->handle)
-                             : kith_cuda_graph_exact(gpu, &points, &params, &out, c->handle);
+        job->queries != NULL ? kith_cuda_search(gpu, &points, &queries, &params, &out, c->handle)
+                             : kith_cuda_graph(gpu, &points, &params, &out, NULL, c->handle);
     if (status != KITH_OK) {
         printf("    %s: %s\n", job->name, kith_ctx_detail(gpu));
     }

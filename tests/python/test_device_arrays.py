@@ -48,16 +48,15 @@ streams = []
 def host_call(name):
     def call(context, *arguments):
         streams.append(arguments[-1].value)
-        report = () if name == "kith_graph_descent" or name == "kith_select" else (None,)
+        report = (None,) if name == "kith_search" else ()
         return getattr(lib, name)(context, *arguments[:-1], *report)
 
     return call
 
 
 LIBRARY = types.SimpleNamespace(
-    kith_cuda_knn_exact=host_call("kith_search"),
-    kith_cuda_graph_exact=host_call("kith_graph"),
-    kith_cuda_graph_descent=host_call("kith_graph_descent"),
+    kith_cuda_search=host_call("kith_search"),
+    kith_cuda_graph=host_call("kith_graph"),
     kith_cuda_select=host_call("kith_select"),
 )
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Descents, walks, graphs that grow, shrink and become symmetric, recall, shards. */
 #include "soak/soak_calls.h"
+#include "support/support_calls.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
@@ -47,8 +48,9 @@ static void call_descent(soak *s)
     }
     const kith_neighbors out = soak_room(s, 0, points.rows, params.k);
     kith_descent_report *told = soak_below(s, 2) == 0 ? NULL : &report;
+    const kith_search_params search = test_descends(&params, told);
     const kith_status status =
-        kith_graph_descent(s->ctx, soak_null(s, &given), soak_null(s, &params), &out, told);
+        kith_graph(s->ctx, soak_null(s, &given), soak_null(s, &search), &out, NULL);
     if (soak_check(s, status) == KITH_OK) {
         soak_check_ids(s, &out, points.rows);
     }

@@ -17,6 +17,33 @@ void test_fails(const kith_ctx *ctx, kith_status status, kith_status wanted, con
 void test_graph_refused(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *params,
                         kith_status wanted, const char *says);
 
+/* kith_search_params of a descent whose metric, k, recall ... stand in `like`; report may be NULL.
+ */
+static inline kith_search_params test_descends(const kith_descent_params *like,
+                                               kith_descent_report *report)
+{
+    kith_search_params params = kith_search_params_default();
+    params.metric = like->metric;
+    params.k = like->k;
+    params.flags = like->flags;
+    params.method = KITH_METHOD_DESCENT;
+    params.recall = like->recall;
+    params.recall_at = like->recall_at;
+    params.seed = like->seed;
+    params.custom = like->custom;
+    params.custom_arg = like->custom_arg;
+    params.descent = like;
+    params.descent_report = report;
+    return params;
+}
+static inline kith_status test_descend(kith_ctx *ctx, const kith_matrix *points,
+                                       const kith_descent_params *like, const kith_neighbors *out,
+                                       kith_descent_report *report)
+{
+    const kith_search_params params = test_descends(like, report);
+    return kith_graph(ctx, points, &params, out, NULL);
+}
+
 /* Some rows of all. */
 kith_matrix test_part_of(const kith_matrix *all, int64_t first, int64_t rows);
 

@@ -95,7 +95,7 @@ static void is_descent(fixture *f, const kith_search_params *params, bool chose)
     descent.recall = params->recall;
     descent.recall_at = params->recall_at;
     descent.seed = SEED;
-    test_works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, &descent, &f->wanted, &told));
+    test_works(f->ctx, test_descend(f->ctx, &f->points.matrix, &descent, &f->wanted, &told));
     const kith_report report = solve(f, params);
     assert_false(test_answers_differ("descent", &f->wanted, &f->got));
     assert_int_equal(report.exact, KITH_APPROXIMATE);
@@ -165,7 +165,7 @@ static void as_planned(void **state)
     (void)printf("12 graphs are made as planned, %d by a descent\n", descents);
 }
 
-/* What else a descent has is asked for, and what it did is told, as of kith_graph_descent. */
+/* What else a descent has is asked for, and what it did is told. */
 static void with_more_to_choose(void **state)
 {
     fixture *f = *state;
@@ -184,8 +184,7 @@ static void with_more_to_choose(void **state)
     descent.k = K;
     descent.recall = 0.0;
     descent.seed = SEED;
-    test_works(f->ctx,
-               kith_graph_descent(f->ctx, &f->points.matrix, &descent, &f->wanted, &wanted));
+    test_works(f->ctx, test_descend(f->ctx, &f->points.matrix, &descent, &f->wanted, &wanted));
     assert_false(test_answers_differ("descent", &f->wanted, &f->got));
     assert_int_equal(told.rounds, 2);
     assert_int_equal(told.start, KITH_START_RANDOM);
@@ -214,7 +213,8 @@ static void named_descents(void **state)
     is_descent(f, &params, false);
     params = params_of(KITH_EUCLIDEAN, KITH_METHOD_DESCENT, 0.0);
     is_descent(f, &params, false);
-    (void)printf("a named descent is that of kith_graph_descent, and so is the recall told\n");
+    (void)printf(
+        "a named descent is the same with all of chapter 13 spelled out, and so is its recall\n");
 }
 
 static void mistakes(void **state)

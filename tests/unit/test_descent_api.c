@@ -50,7 +50,7 @@ static int make(void **state)
 static kith_descent_report descend(const test_descent_fixture *f, const kith_descent_params *params)
 {
     kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
-    test_works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, params, &f->out, &report));
+    test_works(f->ctx, test_descend(f->ctx, &f->points.matrix, params, &f->out, &report));
     return report;
 }
 
@@ -70,12 +70,12 @@ static void sizes_are_obeyed(void **state)
     kith_descent_params params = test_descent_params(K);
     /* Who knows of nothing behind k gets the defaults, whatever lies there. */
     params.start = (kith_start)77;
-    params.recall = 77.0;
+    params.delta = 77.0;
     params.struct_size = (uint32_t)offsetof(kith_descent_params, flags);
     kith_descent_report report;
     memset(&report, 0x5a, sizeof report);
     report.struct_size = (uint32_t)offsetof(kith_descent_report, evaluations);
-    test_works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, &report));
+    test_works(f->ctx, test_descend(f->ctx, &f->points.matrix, &params, &f->out, &report));
     assert_int_equal(report.struct_size, offsetof(kith_descent_report, evaluations));
     assert_true(report.rounds >= 0 && report.list > K);
     const unsigned char *bytes = (const unsigned char *)&report;
@@ -291,7 +291,7 @@ static void functions_of_row_numbers(void **state)
     kith_neighbors out = f->out;
     out.k = 4;
     kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
-    test_works(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, &params, &out, &report));
+    test_works(f->ctx, test_descend(f->ctx, &f->points.matrix, &params, &out, &report));
     assert_int_equal(t.strangers, 0);
     int64_t right = 0;
     for (int64_t i = 0; i < ROWS * 4; i++) {
@@ -319,7 +319,7 @@ static void few_points_are_exact(void **state)
     search.k = K;
     params.recall = 0.99;
     test_works(f->ctx, kith_graph(f->ctx, &few, &search, &exact, NULL));
-    test_works(f->ctx, kith_graph_descent(f->ctx, &few, &params, &found, &report));
+    test_works(f->ctx, test_descend(f->ctx, &few, &params, &found, &report));
     assert_true(test_answers_equal(&exact, &found));
     assert_true(report.exact == 1 && report.reached == 1 && report.recall.low == 1.0);
     test_answer_free(&found);
@@ -416,7 +416,7 @@ static void stops(void **state)
     assert_int_equal(kith_ctx_create(&how, &ctx), KITH_OK);
     kith_descent_params params = test_descent_params(K);
     params.recall = 0.99;
-    assert_int_equal(kith_graph_descent(ctx, &f->points.matrix, &params, &f->out, NULL),
+    assert_int_equal(test_descend(ctx, &f->points.matrix, &params, &f->out, NULL),
                      KITH_E_CANCELLED);
     kith_ctx_free(ctx);
     (void)printf("a descent stops when it is told to\n");

@@ -37,7 +37,7 @@ static int make(void **state)
 static void refused(const test_descent_fixture *f, const kith_descent_params *params,
                     kith_status status, const char *text)
 {
-    test_fails(f->ctx, kith_graph_descent(f->ctx, &f->points.matrix, params, &f->out, NULL), status,
+    test_fails(f->ctx, test_descend(f->ctx, &f->points.matrix, params, &f->out, NULL), status,
                text);
 }
 
@@ -64,7 +64,7 @@ static void mistakes_are_named(void **state)
     static const mistake mistakes[] = {
         {FIELD(k), 0, 'l', "k is 0, must be at least 1"},
         {FIELD(k), ROWS, 'l', "k is 8400, must be at most 8399 (a point's own id does not count)"},
-        {FIELD(flags), 2, 'i', "flags is 0x2, of which 0x2 is no flag of descent"},
+        {FIELD(flags), 2, 'i', "flags, pipeline or tree_height have what is of exact graphs alone"},
         {FIELD(metric), 99, 'i', "metric is 99, which is no metric"},
         {FIELD(metric), KITH_CUSTOM, 'i', "metric is custom and the function for it is NULL"},
         {FIELD(recall), 1.5, 'd', "recall is 1.5, must be 0 to 1"},
@@ -134,20 +134,23 @@ static void what_does_not_go_together(void **state)
     init.ids = ids;
     refused(f, &params, KITH_E_DATA, "init has id 8400 in row 7, must be below 8400");
     free(ids);
-    refused(f, NULL, KITH_E_ARGUMENT, "kith_descent_params_default()");
+    params = test_descent_params(K);
+    params.struct_size = 0;
+    refused(f, &params, KITH_E_ARGUMENT, "kith_descent_params_default()");
     params = test_descent_params(K);
     kith_descent_report report = {.struct_size = 0};
-    assert_int_equal(kith_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, &report),
+    assert_int_equal(test_descend(f->ctx, &f->points.matrix, &params, &f->out, &report),
                      KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(f->ctx), "report.struct_size is 0"));
     params.init = &f->truth;
-    assert_int_equal(
-        kith_cuda_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, NULL, NULL),
-        KITH_E_UNSUPPORTED);
-    assert_non_null(strstr(kith_ctx_detail(f->ctx), "calls on device memory have none"));
+    const kith_search_params there = test_descends(&params, NULL);
+    test_fails(f->ctx, kith_cuda_graph(f->ctx, &f->points.matrix, &there, &f->out, NULL, NULL),
+               KITH_E_UNSUPPORTED, "calls on device memory have none");
     params.init = NULL;
-    assert_int_not_equal(
-        kith_cuda_graph_descent(f->ctx, &f->points.matrix, &params, &f->out, NULL, NULL), KITH_OK);
+    assert_int_not_equal(kith_cuda_graph(f->ctx, &f->points.matrix, &there, &f->out, NULL, NULL),
+                         KITH_OK);
+    test_fails(f->ctx, test_descend(f->ctx, &f->points.matrix, &params, NULL, NULL),
+               KITH_E_ARGUMENT, "out is NULL");
     (void)printf("what does not go together is refused with the reason\n");
 }
 

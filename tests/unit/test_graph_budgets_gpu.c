@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Little device memory for approximate graphs, without a GPU: kith_graph_descent under budgets from
- * what its plan says down to nothing, on a device of host memory whose kernels compute nothing
+ * Little device memory for approximate graphs, without a GPU: kith_graph by a descent under budgets
+ * from what its plan says down to nothing, on a device of host memory whose kernels compute nothing
  * (tests/modules). What the plan says suffices, wherever lists are too short; less is refused or
  * suffices as well; no budget is exceeded, all is given back. */
 #include <setjmp.h>
@@ -12,6 +12,7 @@
 
 #include "gpu/gpu.h"
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_gpu.h"
 #include "support/support_rows.h"
 #include "support/support_shapes.h"
@@ -68,7 +69,7 @@ static void with_budget(tally *t, const setting *set, const kith_matrix *points,
     kith_ctx *ctx = test_gpu_ctx(1, budget);
     kith_report report = {.struct_size = sizeof report};
     kith_neighbors got = test_answer_make(set->rows, set->k);
-    const kith_status status = kith_graph_descent(ctx, points, &params, &got, NULL);
+    const kith_status status = test_descend(ctx, points, &params, &got, NULL);
     assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
     t->worked += status == KITH_OK;
     t->refused += status != KITH_OK;

@@ -178,9 +178,9 @@ static void merge_is_near(kith_ctx *ctx, const kith_matrix *points, kith_metric 
     kith_descent_report report = {.struct_size = (uint32_t)sizeof report};
     kith_descent_report of_all = {.struct_size = (uint32_t)sizeof of_all};
     test_works(ctx, kith_graph(ctx, points, &exact, &truth, NULL));
-    test_works(ctx, kith_graph_descent(ctx, points, &params, &direct, &of_all));
-    test_works(ctx, kith_graph_descent(ctx, &part[0], &params, &graph1, NULL));
-    test_works(ctx, kith_graph_descent(ctx, &part[1], &params, &graph2, NULL));
+    test_works(ctx, test_descend(ctx, points, &params, &direct, &of_all));
+    test_works(ctx, test_descend(ctx, &part[0], &params, &graph1, NULL));
+    test_works(ctx, test_descend(ctx, &part[1], &params, &graph2, NULL));
     const kith_merge_sets sets = {points, first_rows, &graph1, &graph2};
     test_works(ctx, kith_graph_merge(ctx, &sets, &params, &merged, &report));
     test_works(ctx, kith_graph_merge(ctx, &sets, &params, &again, NULL));

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "kith/kith_papers.h"
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_files.h"
 #include "support/support_shapes.h"
 
@@ -216,7 +217,7 @@ static void graph_calls(test_folder *folder, const input *in)
     exact.k = K;
     walks.k = K;
     remove.k = K;
-    HEARS(kith_graph_descent(ctx, points, &descent, &merged, NULL));
+    HEARS(test_descend(ctx, points, &descent, &merged, NULL));
     HEARS(
         kith_graph_search(ctx, points, &in->graph, &in->queries.matrix, &walks, &in->found, NULL));
     MAY_HEAR(kith_walks_create(ctx, points, &in->graph, &kept, &w));
