@@ -147,6 +147,7 @@ kith_search_params cli_job_params(const cli_job *job)
     params.pipeline = job->args->pipeline;
     params.select = job->args->select;
     params.sample = job->args->heap_sample;
+    params.leaf_buffer = job->args->leaf_buffer;
     const bool both = cli_given(job->args, CLI_OPT_BOTH) || cli_given(job->args, CLI_OPT_MUTUAL);
     params.tree_height = job->args->tree_height;
     params.method = both ? KITH_METHOD_EXACT : job->args->method;

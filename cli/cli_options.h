@@ -32,6 +32,7 @@ typedef enum cli_option_id {
     CLI_OPT_METHOD,
     CLI_OPT_TREE_HEIGHT,
     CLI_OPT_PIPELINE,
+    CLI_OPT_LEAF_BUFFER,
     CLI_OPT_SELECT,
     CLI_OPT_BUFFER,
     CLI_OPT_GROUP,
@@ -106,6 +107,7 @@ typedef struct cli_args {
     kith_method method;
     int32_t tree_height;
     kith_pipeline pipeline;
+    int32_t leaf_buffer;
     kith_select_method select;
     kith_select_buffer buffer;
     int32_t group;

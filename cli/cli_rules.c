@@ -37,7 +37,7 @@ static const rule rules[] = {
     {CLI_OPT_SHARDS, false, CLI_OPT_INIT},         {CLI_OPT_SYMMETRIC, false, CLI_OPT_RADIUS},
     {CLI_OPT_SYMMETRIC, false, CLI_OPT_DISTANCES}, {CLI_OPT_SHARDS, false, CLI_OPT_SYMMETRIC},
     {CLI_OPT_SHARDS, false, CLI_OPT_TREE_HEIGHT},  {CLI_OPT_SHARDS, false, CLI_OPT_PIPELINE},
-    {CLI_OPT_PARTS, true, CLI_OPT_SHARDS},
+    {CLI_OPT_PARTS, true, CLI_OPT_SHARDS},         {CLI_OPT_LEAF_BUFFER, true, CLI_OPT_PIPELINE},
 };
 
 /* What a radius has beside -k alone. */
@@ -250,14 +250,18 @@ static bool check_method(const cli_args *args, cli_error *error)
 {
     /* The tree answers in one direction. */
     static const cli_option_id others[] = {CLI_OPT_BOTH, CLI_OPT_MUTUAL, CLI_OPTION_COUNT};
-    const bool papers = args->pipeline != KITH_PIPELINE_FUSED;
+    const bool buffered = args->pipeline == KITH_PIPELINE_BUFFER_TREE;
+    const bool papers = args->pipeline != KITH_PIPELINE_FUSED && !buffered;
     const bool descent = args->method == KITH_METHOD_DESCENT;
     const bool lists = args->command == CLI_GRAPH || args->command == CLI_SEARCH;
     const mistake list[] = {
         {descent && args->command != CLI_GRAPH, CLI_OPT_METHOD,
          "descent is for kith graph alone (use auto, exact or tree)"},
-        {args->tree_height != 0 && (args->method == KITH_METHOD_EXACT || descent || papers),
+        {args->tree_height != 0 && !buffered &&
+             (args->method == KITH_METHOD_EXACT || descent || papers),
          CLI_OPT_TREE_HEIGHT, "goes with --method tree or auto alone (leave it out, or the other)"},
+        {cli_given(args, CLI_OPT_LEAF_BUFFER) && !buffered, CLI_OPT_LEAF_BUFFER,
+         "goes with pipeline=buffer_tree alone (give that, or leave it out)"},
         {lists && cli_given(args, CLI_OPT_SELECT) && args->pipeline != KITH_PIPELINE_MATRIX,
          CLI_OPT_SELECT, "goes with pipeline=matrix alone (give that, or leave it out)"},
         {lists && cli_given(args, CLI_OPT_HEAP_SAMPLE) && args->pipeline != KITH_PIPELINE_HYBRID,

@@ -34,8 +34,8 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (71715, 58000),
-    "files_src": (471, 350),
+    "code_lines_src": (72168, 58000),
+    "files_src": (472, 350),
     "files_below_40_lines": (64, 40),
     "files_of_odd_length": (113, 40),
     "headers_src": (182, 130),

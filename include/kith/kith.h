@@ -318,12 +318,13 @@ typedef struct kith_report {
     uint64_t peak_bytes;    /* most memory that kith held at once in this call */
     char isa[16];
     char screen[16];         /* "s8", "s16", "f16", "bf16", "f32", "direct": the first pass; or
-                                "matrix", "hybrid", "tree" */
+                                "matrix", "hybrid", "buffer_tree", "tree" */
     char backend[16];        /* "cpu", "cuda:0": where it was computed */
     char gpu[64];            /* "NVIDIA H200"; "" on the processor */
     uint64_t gpu_peak_bytes; /* most device memory that this call held at once */
     double seconds_select;   /* selection of the pipelines matrix and hybrid, where it was waited
-                                for; the screen's seconds are without it */
+                                for; finding leaves of buffer_tree. The screen's seconds are
+                                without it */
     int64_t select_cpu_rows; /* hybrid: rows whose k the processor selected, and the GPU; each */
     int64_t select_gpu_rows; /*   counts once for every chunk of the corpus */
     kith_recall recall;      /* of what is approximate, by a sample; rows 0: it was not estimated */
@@ -375,7 +376,8 @@ typedef struct kith_search_params {
     kith_metric metric;   /* 0 = KITH_EUCLIDEAN; ignored where a prepared corpus brings its own */
     int64_t k;            /* neighbours a row; no default, 0 is an error */
     uint32_t flags;       /* KITH_INCLUDE_SELF ... */
-    uint32_t reserved;
+    int32_t leaf_buffer;  /* for KITH_PIPELINE_BUFFER_TREE of kith_papers.h: queries that may wait
+                             for a leaf, 2 .. 2^22; 0 = 2^(22 - height), at least 16. Else 0 */
     const uint32_t *exclude; /* search: exclude[i] is the one corpus id that query i may not get
                                 (KITH_ID_NONE: none); NULL = nobody is excluded */
     kith_distance_fn custom; /* for KITH_CUSTOM */
@@ -730,7 +732,8 @@ typedef struct kith_plan {
     uint64_t result_bytes;   /* ids and float32 distances */
     uint64_t peak_bytes;     /* all of it and the working memory of the threads */
     char isa[16];
-    char method[16];           /* "screen", "direct", "matrix", "hybrid", "tree", "descent" */
+    char method[16];           /* "screen", "direct", "matrix", "hybrid", "buffer_tree", "tree",
+                                  "descent" */
     char backend[16];          /* "cpu", "cuda:0": where the job would run */
     uint64_t gpu_bytes;        /* device memory that it wants at its best; 0 on the processor */
     uint64_t gpu_least_bytes;  /* the least that it runs in, with the smallest batches */

@@ -120,8 +120,9 @@ BUFFER_FULL = 2
 BUFFER_SORTED = 3
 PIPELINE_MATRIX = 1
 PIPELINE_HYBRID = 2
+PIPELINE_BUFFER_TREE = 3
 SELECT_METHOD_COUNT = 9
-PIPELINE_COUNT = 3
+PIPELINE_COUNT = 4
 NO_SYMMETRY = 2
 NO_SKIP = 4
 
@@ -270,7 +271,7 @@ class SearchParams(c.Structure):
         ("metric", c.c_int),
         ("k", c.c_int64),
         ("flags", c.c_uint32),
-        ("reserved", c.c_uint32),
+        ("leaf_buffer", c.c_int32),
         ("exclude", c.c_void_p),
         ("custom", DistanceFn),
         ("custom_arg", c.c_void_p),

@@ -35,7 +35,7 @@ _ARGUMENTS_OF = {
     ),
     **dict.fromkeys(
         ("kith_search", "kith_graph", "kith_cuda_search", "kith_cuda_graph"),
-        {"tree_height": "tree_height", "sample": "heap_sample"},
+        {"tree_height": "tree_height", "sample": "heap_sample", "leaf_buffer": "leaf_buffer"},
     ),
 }
 _MEMBERS = {"rows": "shape[0]", "cols": "shape[1]", "ids": "indices", "corpus_rows": "n_points"}

@@ -5,7 +5,7 @@
 #include "papers/papers_pipeline.h"
 #include "papers/papers_select.h"
 
-enum { MOST_COLS = 1 << 20, MOST_SAMPLE = 1024 /* times k */ };
+enum { MOST_COLS = 1 << 20, MOST_SAMPLE = 1024 /* times k */, MOST_LEAF_BUFFER = 1 << 22 };
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 
 kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const char *name,
@@ -190,8 +190,19 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
                            "one (set both or none)",
                            (int)params->sample);
     }
-    if (params->tree_height != 0 &&
-        (method == KITH_METHOD_EXACT || pipeline != KITH_PIPELINE_FUSED)) {
+    if (params->leaf_buffer != 0 && pipeline != KITH_PIPELINE_BUFFER_TREE) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("leaf_buffer"),
+                           "is %d, and the pipeline is not KITH_PIPELINE_BUFFER_TREE, which alone "
+                           "has buffers (set both or none)",
+                           (int)params->leaf_buffer);
+    }
+    if (params->leaf_buffer < 0 || params->leaf_buffer == 1 ||
+        params->leaf_buffer > MOST_LEAF_BUFFER) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("leaf_buffer"),
+                           "is %d, must be 2 to %d (0: chosen by the height of the tree)",
+                           (int)params->leaf_buffer, (int)MOST_LEAF_BUFFER);
+    }
+    if (params->tree_height != 0 && (known != NULL ? !known->tree : method == KITH_METHOD_EXACT)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
                            "is %d, and the method exact and the pipelines matrix and hybrid have "
                            "no tree (leave it out, or use the method tree)",

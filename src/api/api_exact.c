@@ -36,7 +36,7 @@ kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
 static bool is_exacts(const kith_search_params *params)
 {
     return (params->flags & ~(uint32_t)KITH_INCLUDE_SELF) != 0 || params->tree_height != 0 ||
-           params->pipeline != KITH_PIPELINE_FUSED;
+           params->pipeline != KITH_PIPELINE_FUSED || params->leaf_buffer != 0;
 }
 
 /* What a descent shall be like, as far as it is not said of any graph. */

@@ -28,7 +28,8 @@ kin_request kin_engine_request(const kith_search_params *params, const kin_dista
                          .sample = params->sample,
                          .limited = (params->flags & KITH_WITHIN_RADIUS) != 0,
                          .radius = params->radius,
-                         .tree_height = params->tree_height};
+                         .tree_height = params->tree_height,
+                         .leaf_buffer = params->leaf_buffer};
 }
 
 /* Why there is no GPU for this job. */
@@ -48,6 +49,16 @@ static bool needs_gpu(const kin_request *request)
     return request->pipeline != NULL && request->pipeline->run == NULL;
 }
 
+static bool is_processors(const kin_request *request)
+{
+    return request->pipeline != NULL && request->pipeline->fused == NULL;
+}
+
+static bool makes_tree(const kin_request *request)
+{
+    return request->pipeline != NULL && request->pipeline->tree;
+}
+
 kith_status kin_pipeline_check_cpu(kith_ctx *ctx, const kin_request *request)
 {
     if (!needs_gpu(request)) {
@@ -64,6 +75,11 @@ kith_status kin_pipeline_enter(kith_ctx *ctx, const kin_request *request, double
 {
     static const double WORTH_A_GPU = 1e300;
     const bool needed = needs_gpu(request);
+    *gpu = NULL;
+    KIN_TRY(kin_method_check(ctx, request));
+    if (is_processors(request)) {
+        return ctx->device == KIN_DEVICE_CUDA ? kin_method_check_gpu(ctx, request) : KITH_OK;
+    }
     KIN_TRY(kin_device_enter(ctx, &request->distance, needed ? WORTH_A_GPU : pairs, gpu));
     return *gpu != NULL ? KITH_OK : kin_pipeline_check_cpu(ctx, request);
 }
@@ -77,7 +93,7 @@ bool kin_pipeline_yields(kith_ctx *ctx, const kin_request *request, kith_status 
 
 kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
 {
-    if (request->method != KITH_METHOD_TREE) {
+    if (request->method != KITH_METHOD_TREE && !makes_tree(request)) {
         return KITH_OK;
     }
     if (!kin_tree_allows(request->distance.metric)) {
@@ -88,10 +104,10 @@ kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
                                ? "a function"
                                : kith_metric_name(request->distance.metric));
     }
-    if (request->pipeline != NULL) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at("method"),
-            "is tree, which has no pipelines matrix and hybrid (use exact, or the pipeline fused)");
+    if (request->method == KITH_METHOD_TREE && request->pipeline != NULL) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
+                           "is tree, and the pipeline %s is another way (leave one out)",
+                           request->pipeline->name);
     }
     return KITH_OK;
 }
@@ -110,6 +126,11 @@ kith_status kin_method_check_height(kith_ctx *ctx, int32_t height, int64_t rows)
 
 kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, const char *why)
 {
+    if (makes_tree(request)) {
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("pipeline"),
+                           "is %s, which makes a tree, and %s (leave it out)",
+                           request->pipeline->name, why);
+    }
     if (request->tree_height != 0 && request->method != KITH_METHOD_TREE) {
         return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("tree_height"),
                            "is %d, and %s (leave it out)", (int)request->tree_height, why);
@@ -122,7 +143,8 @@ kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, co
 
 kith_status kin_method_check_gpu(kith_ctx *ctx, const kin_request *request)
 {
-    const char *why = kin_tree_gpu_missing(request);
+    const char *why = is_processors(request) ? "a GPU has none with buffers, the processor does"
+                                             : kin_tree_gpu_missing(request);
     return why != NULL ? kin_method_refuse_tree(ctx, request, why) : KITH_OK;
 }
 

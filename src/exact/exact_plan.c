@@ -153,16 +153,9 @@ static void plan_all_pairs(planning *p)
         plan_rows(p, p->queries, true);
     }
     p->prepared = kin_layout_mark(&p->plan);
-    if (request->pipeline != NULL && request->pipeline->bytes != NULL) {
-        const uint64_t bytes = request->pipeline->bytes(request->k + 1, p->corpus->rows,
-                                                        asked->rows, p->corpus->cols, p->threads);
-        /* Its blocks are padded and carry their size. */
-        kin_layout_alone(&p->plan, bytes, 1);
-        kin_layout_alone(&p->plan, 2 + (uint64_t)p->threads, 8192);
-    } else {
-        kin_direct_plan(&p->plan, &corpus, p->queries != NULL ? &queries : &corpus, request,
-                        p->threads);
-    }
+    const bool other = request->pipeline != NULL && request->pipeline->plan != NULL;
+    (other ? request->pipeline->plan : kin_direct_plan)(
+        &p->plan, &corpus, p->queries != NULL ? &queries : &corpus, request, p->threads);
     p->state = kin_layout_mark(&p->plan) - p->prepared;
 }
 

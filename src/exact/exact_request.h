@@ -13,11 +13,14 @@ struct kin_select_method; /* select/select.h */
  * some are papers/. */
 typedef struct kin_pipeline {
     const char *name; /* of the report's screen */
-    /* On the processor, as kin_direct_run and kin_direct_bytes; NULL: it is a GPU's alone. */
+    /* On the processor, as kin_direct_run and kin_direct_plan; NULL: it is a GPU's alone. */
     kith_status (*run)(kith_ctx *ctx, const kin_prepared *corpus, const kin_prepared *queries,
                        const struct kin_request *request, const kith_neighbors *out);
-    uint64_t (*bytes)(int64_t k, int64_t rows, int64_t queries, int32_t cols, int32_t threads);
-    const struct kin_fused_pipeline *fused; /* fused/fused_answer.h */
+    void (*plan)(kin_layout *plan, const kin_prepared *corpus, const kin_prepared *queries,
+                 const struct kin_request *request, int32_t threads);
+    /* fused/fused_answer.h; NULL: it is the processor's alone */
+    const struct kin_fused_pipeline *fused;
+    bool tree; /* it makes a tree, of the metrics that have one */
 } kin_pipeline;
 
 typedef struct kin_request {
@@ -32,6 +35,7 @@ typedef struct kin_request {
     bool limited;   /* by radius: engine/ cuts, and engines may leave out what is beyond */
     double radius;
     int32_t tree_height;  /* 0: by the columns; else api/ has checked that the rows allow it */
+    int32_t leaf_buffer;  /* of a pipeline: queries that wait for a leaf; 0: by the height */
     const double *share;  /* of a pipeline, for comparison: of the rows, those that the processor
                              selects from; NULL: by measured rates */
     kin_within within[2]; /* of queries, or of a and of b in both directions; engines may leave out

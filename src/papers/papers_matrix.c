@@ -77,6 +77,8 @@ typedef struct matrix {
     uint32_t *best_ids; /* batch x picked, ids counted from row0 */
     kin_pair *merged;   /* batch x wanted; NULL where one chunk is all */
     worker *workers;
+    int32_t threads;
+    void *block;
 } matrix;
 
 /* ---- Sizes ---------------------------------------------------------------------------------- */
@@ -116,22 +118,6 @@ static uint64_t select_bytes(shape s, int64_t wanted, int32_t threads)
                         !cut             ? 0
                         : cuts < WAITING ? cuts
                                          : kin_size_add(row, WAITING));
-}
-
-uint64_t kin_papers_matrix_bytes(int64_t k, int64_t rows, int64_t queries, int32_t cols,
-                                 int32_t threads)
-{
-    const int64_t wanted = kin_min_i64(k, rows);
-    const shape s = shape_of(rows, queries, wanted);
-    const uint64_t a_list =
-        sizeof(double) + sizeof(uint32_t) + (s.chunk < rows ? sizeof(kin_pair) : 0);
-    const uint64_t a_worker =
-        kin_size_add(kin_size_mul((uint64_t)wanted, 2 * sizeof(kin_pair) + sizeof(uint32_t)),
-                     (uint64_t)(group_of(cols) * wide_of(cols)) * sizeof(double));
-    uint64_t bytes = kin_size_mul((uint64_t)s.batch, (uint64_t)s.chunk * sizeof(double));
-    bytes = kin_size_add(bytes, kin_size_mul((uint64_t)s.batch, (uint64_t)wanted * a_list));
-    bytes = kin_size_add(bytes, kin_size_mul(a_worker, (uint64_t)threads));
-    return kin_size_add(bytes, select_bytes(s, wanted, threads));
 }
 
 /* ---- The matrix ------------------------------------------------------------------------------ */
@@ -284,40 +270,59 @@ static kith_status solve_batch(matrix *m)
     return KITH_OK;
 }
 
-static kith_status make_room(kith_ctx *ctx, matrix *m)
+static void name_room(kin_layout *layout, void *job)
 {
+    matrix *m = job;
     const uint64_t batch = (uint64_t)m->shape.batch;
     const uint64_t places = kin_size_mul(batch, (uint64_t)m->wanted);
-    KIN_TRY(kin_alloc(ctx, &m->keys, kin_size_mul(batch, (uint64_t)m->shape.chunk), sizeof *m->keys,
-                      "a matrix of distances"));
-    KIN_TRY(kin_alloc(ctx, &m->best_keys, places, sizeof *m->best_keys, "selected distances"));
-    KIN_TRY(kin_alloc(ctx, &m->best_ids, places, sizeof *m->best_ids, "selected ids"));
+    m->keys =
+        kin_layout_array(layout, kin_size_mul(batch, (uint64_t)m->shape.chunk), sizeof *m->keys);
+    m->best_keys = kin_layout_array(layout, places, sizeof *m->best_keys);
+    m->best_ids = kin_layout_array(layout, places, sizeof *m->best_ids);
     if (m->shape.chunk < m->corpus->matrix.rows) {
-        KIN_TRY(kin_alloc(ctx, &m->merged, places, sizeof *m->merged, "lists of all chunks"));
+        m->merged = kin_layout_array(layout, places, sizeof *m->merged);
     }
-    KIN_TRY(
-        kin_alloc_zero(ctx, &m->workers, (uint64_t)ctx->threads, sizeof *m->workers, "threads"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        worker *w = &m->workers[t];
-        KIN_TRY(kin_alloc(ctx, &w->queries, (uint64_t)(m->group * m->wide), sizeof *w->queries,
-                          "queries"));
-        KIN_TRY(
-            kin_answer_make(ctx, &m->distinct, m->request->distance.metric, m->wanted, &w->answer));
+    m->workers = kin_layout_zeros(layout, (uint64_t)m->threads, sizeof *m->workers);
+    for (int32_t t = 0; t < m->threads; t++) {
+        worker spare;
+        worker *w = kin_layout_item(m->workers, t, &spare);
+        w->queries = kin_layout_array(layout, (uint64_t)(m->group * m->wide), sizeof *w->queries);
+        w->answer = (kin_answer){
+            .groups = &m->distinct, .metric = m->request->distance.metric, .wanted = m->wanted};
+        kin_answer_name(layout, &w->answer);
     }
-    return KITH_OK;
 }
 
-static void free_room(kith_ctx *ctx, matrix *m)
+/* All but the context and the answer. */
+static matrix matrix_of(const kin_prepared *corpus, const kin_prepared *queries,
+                        const kin_request *request, int32_t threads)
 {
-    for (int32_t t = 0; m->workers != NULL && t < ctx->threads; t++) {
-        kin_answer_free(ctx, &m->workers[t].answer);
-        kin_free(ctx, m->workers[t].queries);
-    }
-    kin_free(ctx, m->workers);
-    kin_free(ctx, m->merged);
-    kin_free(ctx, m->best_ids);
-    kin_free(ctx, m->best_keys);
-    kin_free(ctx, m->keys);
+    const kith_matrix *points = &corpus->rows.matrix;
+    const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
+    matrix m = {.corpus = &corpus->rows,
+                .queries = &queries->rows,
+                .request = request,
+                .distinct = {.rows = points->rows},
+                .graph = corpus == queries,
+                .wide = wide_of(points->cols),
+                .group = group_of(points->cols),
+                .tile = kin_max_i64(LEAST_TILE, TILE_BYTES / row_bytes),
+                .threads = threads};
+    const bool leaves_out =
+        m.graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
+    m.wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), points->rows);
+    m.piece = kin_max_i64(m.tile, PIECE_PRODUCTS / (m.group * points->cols));
+    m.shape = shape_of(points->rows, queries->rows.matrix.rows, m.wanted);
+    return m;
+}
+
+void kin_papers_matrix_plan(kin_layout *plan, const kin_prepared *corpus,
+                            const kin_prepared *queries, const kin_request *request,
+                            int32_t threads)
+{
+    matrix m = matrix_of(corpus, queries, request, threads);
+    kin_layout_block(plan, name_room, &m);
+    kin_layout_alone(plan, select_bytes(m.shape, m.wanted, threads), 1);
 }
 
 static void report(kith_ctx *ctx, const kin_prepared *corpus, const kin_request *request)
@@ -333,30 +338,16 @@ kith_status kin_papers_matrix_run(kith_ctx *ctx, const kin_prepared *corpus,
                                   const kin_prepared *queries, const kin_request *request,
                                   const kith_neighbors *out)
 {
-    const kith_matrix *points = &corpus->rows.matrix;
     const int64_t count = queries->rows.matrix.rows;
-    const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
-    matrix m = {.ctx = ctx,
-                .corpus = &corpus->rows,
-                .queries = &queries->rows,
-                .request = request,
-                .out = out,
-                .distinct = {.rows = points->rows},
-                .graph = corpus == queries,
-                .wide = wide_of(points->cols),
-                .group = group_of(points->cols),
-                .tile = kin_max_i64(LEAST_TILE, TILE_BYTES / row_bytes)};
-    const bool leaves_out =
-        m.graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
-    m.wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), points->rows);
-    m.piece = kin_max_i64(m.tile, PIECE_PRODUCTS / (m.group * points->cols));
-    m.shape = shape_of(points->rows, count, m.wanted);
-    kith_status status = make_room(ctx, &m);
+    matrix m = matrix_of(corpus, queries, request, ctx->threads);
+    m.ctx = ctx;
+    m.out = out;
+    kith_status status = kin_layout_make(ctx, name_room, &m, "a matrix of distances", &m.block);
     for (m.query0 = 0; status == KITH_OK && m.query0 < count; m.query0 += m.shape.batch) {
         m.query_count = kin_min_i64(m.shape.batch, count - m.query0);
         status = solve_batch(&m);
     }
-    free_room(ctx, &m);
+    kin_free(ctx, m.block);
     report(ctx, corpus, request);
     return status;
 }

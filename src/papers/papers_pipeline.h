@@ -20,9 +20,10 @@ bool kin_papers_pipeline(kith_pipeline number, const kin_pipeline **pipeline);
 kith_status kin_papers_matrix_run(kith_ctx *ctx, const kin_prepared *corpus,
                                   const kin_prepared *queries, const kin_request *request,
                                   const kith_neighbors *out);
-/* What it holds at most beside the rows. */
-uint64_t kin_papers_matrix_bytes(int64_t k, int64_t rows, int64_t queries, int32_t cols,
-                                 int32_t threads);
+/* What it holds beside the rows; of both only matrix and distance are read. */
+void kin_papers_matrix_plan(kin_layout *plan, const kin_prepared *corpus,
+                            const kin_prepared *queries, const kin_request *request,
+                            int32_t threads);
 
 /* papers_matrix_gpu.c: costs written as a matrix, a named method of selection on it. */
 extern const kin_fused_pipeline kin_papers_matrix;
@@ -39,5 +40,16 @@ uint64_t kin_papers_scratch_bytes(const kin_gpu *gpu, const kin_select_job *job,
 extern const kin_fused_pipeline kin_papers_hybrid;
 kith_status kin_papers_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *corpus,
                                    const kin_fused_rows *queries, const kin_fused_query *query);
+
+/* ---- BUFFER_TREE ----------------------------------------------------------------------------- */
+
+/* papers_buffer_tree.c, on the processor: as the two of MATRIX, for the metrics that have a tree.
+ */
+kith_status kin_papers_buffer_tree_run(kith_ctx *ctx, const kin_prepared *corpus,
+                                       const kin_prepared *queries, const kin_request *request,
+                                       const kith_neighbors *out);
+void kin_papers_buffer_tree_plan(kin_layout *plan, const kin_prepared *corpus,
+                                 const kin_prepared *queries, const kin_request *request,
+                                 int32_t threads);
 
 #endif

@@ -64,14 +64,20 @@ static inline int64_t kin_tree_most_blocks(const kin_tree *tree)
     return (tree->blocks + kin_tree_leaves(tree) - 1) >> tree->height;
 }
 
+/* Down from a node of this level: the leaf, a node too, whose cell a row is in. */
+static inline int64_t kin_tree_leaf_below(const kin_tree *tree, int64_t node, int32_t level,
+                                          const float *row)
+{
+    for (; level < tree->height; level++) {
+        node = 2 * node + (row[tree->planes[node]] < tree->splits[node] ? 0 : 1);
+    }
+    return node;
+}
+
 /* The leaf whose cell a row is in. */
 static inline int64_t kin_tree_leaf_of(const kin_tree *tree, const float *row)
 {
-    int64_t node = 1;
-    for (int32_t level = 0; level < tree->height; level++) {
-        node = 2 * node + (row[tree->planes[node]] < tree->splits[node] ? 0 : 1);
-    }
-    return node - kin_tree_leaves(tree);
+    return kin_tree_leaf_below(tree, 1, 0, row) - kin_tree_leaves(tree);
 }
 
 static inline const float *kin_tree_box(const kin_tree *tree, int64_t node)

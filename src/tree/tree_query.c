@@ -17,16 +17,6 @@ typedef struct loading {
     kin_tree_queries *queries;
 } loading;
 
-/* The leaf whose cell the row is in. */
-static uint32_t leaf_of(const kin_tree *tree, const float *row)
-{
-    int64_t node = 1;
-    for (int32_t level = 0; level < tree->height; level++) {
-        node = 2 * node + (row[tree->planes[node]] < tree->splits[node] ? 0 : 1);
-    }
-    return (uint32_t)(node - kin_tree_leaves(tree));
-}
-
 static kith_status load(void *arg, int64_t task, int32_t thread)
 {
     const loading *l = arg;
@@ -38,7 +28,7 @@ static kith_status load(void *arg, int64_t task, int32_t thread)
             kin_metric_load(l->distance, l->rows, q->first + i, q->scratches + thread * q->wide);
         const double lost = kin_tree_round(l->tree, query.values, row);
         q->lost[i] = lost > 0.0 ? kin_tree_up(lost) : 0.0F;
-        q->leaves[i] = leaf_of(l->tree, row);
+        q->leaves[i] = (uint32_t)kin_tree_leaf_of(l->tree, row);
     }
     return KITH_OK;
 }

@@ -145,7 +145,7 @@ static void to_lists(kin_tree_walk *w, uint32_t waiting)
     }
 }
 
-static void screen_leaf(kin_tree_walk *w, int64_t node, uint32_t waiting)
+void kin_tree_walk_leaf(kin_tree_walk *w, int64_t node, uint32_t waiting)
 {
     const kin_tree *tree = w->tree;
     const int64_t leaf = node - kin_tree_leaves(tree);
@@ -199,7 +199,7 @@ void kin_tree_walk_run(kin_tree_walk *w)
         }
         const uint32_t waiting = still_waiting(w, &at);
         if (waiting != 0) {
-            screen_leaf(w, at.node, waiting);
+            kin_tree_walk_leaf(w, at.node, waiting);
         }
         at = next;
     }

@@ -47,6 +47,10 @@ void kin_tree_walk_name(kin_layout *layout, const kin_tree *tree, kin_isa isa, i
  * `wanted` others. */
 void kin_tree_walk_run(kin_tree_walk *walk);
 
+/* One leaf, a node, against those of the packet that wait, whose `rows`, reach and lists are set:
+ * a step of the walk, for who goes another way. Each leaf once a query. */
+void kin_tree_walk_leaf(kin_tree_walk *walk, int64_t node, uint32_t waiting);
+
 /* ---- Queries on their way into a tree (tree_query.c) ----------------------------------------- */
 
 /* Rounded to float32 and sorted by the leaf that they fall into, so that neighbours in the order

@@ -78,6 +78,15 @@ class Graph(CliCase):
             self.assertEqual(told["screen"], "matrix")
             self.assertIn("select", told["seconds"])
             self.assertEqual((self.folder / "matrix.npz").read_bytes(), wanted)
+        for more in ("", ",leaf-buffer=2", ",tree-height=1,leaf-buffer=40"):
+            told = self.works_json("graph", points, "-k", "4", "--tune", "pipeline=buffer_tree" + more,
+                                   "-o", "buffers.npz")
+            self.assertEqual(told["screen"], "buffer_tree")
+            self.assertEqual((self.folder / "buffers.npz").read_bytes(), wanted)
+        self.fails(1, "graph", points, "-k", "4", "--tune", "pipeline=buffer_tree", "--metric", "cosine",
+                   says=["metric is cosine, which has no tree"])
+        self.fails(1, "graph", points, "-k", "4", "--tune", "pipeline=buffer_tree,tree-height=20",
+                   says=["tree_height is 20, must be 0 to"])
         self.fails(1, "graph", points, "-k", "4", "--tune", "pipeline=hybrid", "--device", "cpu",
                    says=["pipeline is hybrid", "the device cpu was asked for"])
 

@@ -86,6 +86,9 @@ class Answers(ReferenceCase):
             told = self.same("search", f"some.{kind}", f"few.{kind}", "-k", 8,
                              tune=("--tune", "pipeline=hybrid"))
             self.assertEqual(told["screen"], "hybrid")
+        self.fails(1, "graph", "some.fbin", "-k", 8, "--tune", "pipeline=buffer_tree", "--device", "cuda",
+                   environment={"KITH_CUDA_MODULE": MODULE},
+                   says=["pipeline is buffer_tree, which makes a tree, and a GPU has none with buffers"])
 
     def test_selection(self):
         """kith select by every method: the smallest, the largest, the k-th"""

@@ -194,7 +194,7 @@ class WrongUsage(CliCase):
         self.wrong("graph a -k 3 --method fast", "'fast' is no method",
                    "auto, exact, tree, descent")
         self.wrong("graph a -k 3 --tune pipeline=tree", "'tree' is no pipeline",
-                   "known: fused, matrix, hybrid")
+                   "known: fused, matrix, hybrid, buffer_tree")
         self.wrong("graph a -k 3 --tune pipeline=matrix,select=sort", "'sort' is no method of selec")
         self.wrong("graph a -k 3 --format zip", "known: npz, csr, ivecs, ibin, knn, kith")
         self.wrong("graph a --radius far", "'far' is no radius")
@@ -228,6 +228,11 @@ class WrongUsage(CliCase):
         self.wrong("graph a -k 3 --tune heap-sample=9", "--tune heap-sample: means nothing without --tune pipeline")
         self.wrong("graph a -k 3 --tune heap-sample=9,pipeline=matrix", "pipeline=hybrid alone")
         self.wrong("search a b -k 3 --tune heap-sample=1025,pipeline=hybrid", "give 1 to 1024")
+        self.wrong("graph a -k 3 --tune leaf-buffer=9", "--tune leaf-buffer: means nothing without --tune pipeline")
+        self.wrong("graph a -k 3 --tune leaf-buffer=9,pipeline=matrix", "pipeline=buffer_tree alone")
+        self.wrong("graph a -k 3 --tune leaf-buffer=1,pipeline=buffer_tree", "give 2 to 4194304")
+        self.wrong("graph a -k 3 --tune leaf-buffer=4194305,pipeline=buffer_tree", "give 2 to 4194304")
+        self.wrong("graph a -k 3 --tune tree-height=9,pipeline=matrix", "--method tree or auto alone")
         self.wrong("search a b -k 3 --tune rounds=9", "kith search has no key 'rounds', kith graph has")
         self.wrong("search a b -k 3 -o x.npz --output-back y.npz", "means nothing without --both")
         self.wrong("search a b -k 3 --both -o x.npz", "give --output-back FILE too")

@@ -70,6 +70,10 @@ class Searching(unittest.TestCase):
         for height in (1, 3, 4):
             tune = {"tree_height": height}
             self.assertTrue(same(kith.knn_graph(self.points, 7, algorithm="kd_tree", tune=tune), graph), tune)
+        for more in ({}, {"leaf_buffer": 2}, {"leaf_buffer": 64, "tree_height": 3}):
+            tune = {"pipeline": "buffer_tree", **more}
+            self.assertTrue(same(kith.knn(self.points, self.points[:50], 7, tune=tune), found), tune)
+            self.assertTrue(same(kith.knn_graph(self.points, 7, tune=tune), graph), tune)
         with self.assertRaises(NotImplementedError):  # of a GPU
             kith.knn_graph(self.points, 7, device="cpu", tune={"pipeline": "hybrid"})
 
@@ -109,6 +113,10 @@ class Searching(unittest.TestCase):
             kith.knn_graph(points(6000, 8), 3, tune={"start": "random", "start_share": 0.3})
         with self.assertRaisesRegex(ValueError, "tree_height is 5, must be 0 to 4 for 500 rows"):
             kith.knn_graph(x, 3, algorithm="kd_tree", tune={"tree_height": 5})
+        with self.assertRaisesRegex(ValueError, "leaf_buffer is 1, must be 2 to 4194304"):
+            kith.knn(x, x, 3, tune={"pipeline": "buffer_tree", "leaf_buffer": 1})
+        with self.assertRaisesRegex(ValueError, "leaf_buffer is 8, and the pipeline"):
+            kith.knn(x, x, 3, tune={"leaf_buffer": 8})
         with self.assertRaisesRegex(ValueError, "select is 'fastest', must be one of auto, scan"):
             kith.knn(x, x, 3, tune={"pipeline": "matrix", "select": "fastest"})
 

@@ -63,6 +63,8 @@ kith_status test_job_solve(kith_ctx *ctx, const test_job *job, kith_neighbors *o
     params.pipeline = job->pipeline;
     params.select = job->select;
     params.sample = job->sample;
+    params.leaf_buffer = job->leaf_buffer;
+    params.tree_height = job->tree_height;
     params.method = job->method;
     *out = test_answer_make(rows_of(job), job->k);
     switch (job->call) {
@@ -80,7 +82,7 @@ kith_status test_job_solve(kith_ctx *ctx, const test_job *job, kith_neighbors *o
 const char *test_job_text(const test_job *job, char *text, size_t bytes)
 {
     static const char *const calls[] = {"graph", "search", "both", "prepared"};
-    static const char *const pipelines[] = {"", ", matrix", ", hybrid"};
+    static const char *const pipelines[] = {"", ", matrix", ", hybrid", ", buffer_tree"};
     char asked[80] = "";
     if (job->call != TEST_GRAPH) {
         (void)snprintf(asked, sizeof asked, " asked with %" PRId64 " %s", job->queries->rows,

@@ -34,15 +34,10 @@ void test_trees_free(test_trees *t)
 kith_status test_trees_solve(kith_ctx *ctx, const test_job *job, kith_method method,
                              kith_neighbors *out)
 {
-    kith_search_params params = kith_search_params_default();
-    params.metric = job->metric;
-    params.k = job->k;
-    params.flags = job->flags;
-    params.exclude = job->exclude;
-    params.method = method;
-    *out = test_answer_make(job->queries != NULL ? job->queries->rows : job->points->rows, job->k);
-    return job->queries != NULL ? kith_search(ctx, job->points, job->queries, &params, out, NULL)
-                                : kith_graph(ctx, job->points, &params, out, NULL);
+    test_job named = *job;
+    named.call = job->queries != NULL ? TEST_SEARCH : TEST_GRAPH;
+    named.method = method;
+    return test_job_solve(ctx, &named, out);
 }
 
 void test_trees_compare(test_trees *t, test_job job)
@@ -51,17 +46,22 @@ void test_trees_compare(test_trees *t, test_job job)
     kith_neighbors wanted;
     kith_neighbors got;
     kith_report report = {.struct_size = sizeof report};
+    const bool buffers = t->pipeline != KITH_PIPELINE_FUSED;
     job.call = job.queries != NULL ? TEST_SEARCH : TEST_GRAPH;
     test_job_text(&job, text, sizeof text);
     kith_ctx *other = t->wanted != NULL ? t->wanted : t->ctx;
     if (test_trees_solve(other, &job, KITH_METHOD_EXACT, &wanted) != KITH_OK) {
         fail_msg("exact: %s: %s", text, kith_ctx_detail(other));
     }
-    if (test_trees_solve(t->ctx, &job, KITH_METHOD_TREE, &got) != KITH_OK) {
+    job.pipeline = t->pipeline;
+    job.leaf_buffer = t->leaf_buffer;
+    job.tree_height = job.points->rows >> t->tree_height >= 16 ? t->tree_height : 0;
+    if (test_trees_solve(t->ctx, &job, buffers ? KITH_METHOD_AUTO : KITH_METHOD_TREE, &got) !=
+        KITH_OK) {
         fail_msg("tree: %s: %s", text, kith_ctx_detail(t->ctx));
     }
     assert_int_equal(kith_ctx_report(t->ctx, &report), KITH_OK);
-    assert_string_equal(report.screen, "tree");
+    assert_string_equal(report.screen, buffers ? "buffer_tree" : "tree");
     assert_int_equal(report.exact, 1);
     assert_true((strncmp(report.backend, "cuda", 4) == 0) == test_engines_are_gpu());
     t->cases += 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A job by the tree and by all pairs: the bytes must be the same. */
+ * A job by the tree, or by the buffer tree, and by all pairs: the bytes must be the same. */
 #ifndef SUPPORT_TREES_H
 #define SUPPORT_TREES_H
 
@@ -13,8 +13,11 @@ extern const kith_metric test_tree_metrics[TEST_TREE_METRICS];
 
 /* Cases of a test. */
 typedef struct test_trees {
-    kith_ctx *ctx;    /* of the tree */
-    kith_ctx *wanted; /* of all pairs; NULL: ctx */
+    kith_ctx *ctx;          /* of the tree */
+    kith_ctx *wanted;       /* of all pairs; NULL: ctx */
+    kith_pipeline pipeline; /* FUSED: the tree, else the buffer tree, and */
+    int32_t leaf_buffer;
+    int32_t tree_height; /* where the points fill it */
     int cases;
     int wrong;
 } test_trees;

@@ -275,7 +275,7 @@ static void refusals(void **state)
     test_rows points = made(KITH_F32, 50, 3, SHAPE_GAUSS, KITH_EUCLIDEAN, 11);
     kith_search_params params = kith_search_params_default();
     params.k = 3;
-    params.pipeline = (kith_pipeline)3;
+    params.pipeline = KITH_PIPELINE_COUNT;
     test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "no pipeline");
     params.pipeline = KITH_PIPELINE_MATRIX;
     params.select = (kith_select_method)METHODS;
