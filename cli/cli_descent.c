@@ -146,9 +146,10 @@ int cli_walk_solve(cli_job *job)
     job->walk.struct_size = (uint32_t)sizeof job->walk;
     kith_neighbors graph = *kith_result_neighbors(job->graph);
     graph.meta = NULL; /* check_graph has looked at it */
+    params.graph = &graph;
     const kith_status status =
-        kith_graph_search(job->session.ctx, job->corpus.matrix, &graph, job->queries.matrix,
-                          &params, &job->forward, &job->walk);
+        kith_graph_search(job->session.ctx, job->corpus.matrix, job->queries.matrix, &params,
+                          &job->forward, &job->walk);
     return cli_session_blames(&job->session, "graph")
                ? cli_session_check(&job->session, status, args->paths[0])
                : cli_job_check(job, status);

@@ -166,9 +166,13 @@ static int estimate(evaluation *e)
     CLI_TRY(leave_self_out(e, &graph));
     const int64_t rows = e->points.matrix->rows;
     const int64_t sample = e->args->sample < rows ? e->args->sample : rows;
+    kith_recall_params params = kith_recall_params_default();
+    params.metric = e->metric;
+    params.at = e->args->k;
+    params.sample = sample;
+    params.seed = e->args->seed;
     const kith_status status =
-        kith_recall_estimate(e->session.ctx, e->points.matrix, &graph, e->metric, e->args->k,
-                             sample, e->args->seed, &e->recall);
+        kith_recall_estimate(e->session.ctx, e->points.matrix, &graph, &params, &e->recall);
     const bool points = cli_session_blames(&e->session, "points");
     CLI_TRY(cli_session_check(&e->session, status, points ? e->args->points : e->args->paths[0]));
     return cli_given(e->args, CLI_OPT_VERIFY) ? verify(e) : CLI_DONE;

@@ -177,9 +177,13 @@ int cli_grow_estimate(cli_grown *g)
     if (g->exact == KITH_CERTIFIED || recall->rows > 0 || g->args.sample == 0) {
         return CLI_DONE;
     }
-    CLI_TRY(cli_job_check(&g->job, kith_recall_estimate(session->ctx, &g->points, &g->job.forward,
-                                                        g->args.metric, g->args.recall_at,
-                                                        g->args.sample, g->args.seed, recall)));
+    kith_recall_params params = kith_recall_params_default();
+    params.metric = g->args.metric;
+    params.at = g->args.recall_at;
+    params.sample = g->args.sample;
+    params.seed = g->args.seed;
+    CLI_TRY(cli_job_check(
+        &g->job, kith_recall_estimate(session->ctx, &g->points, &g->job.forward, &params, recall)));
     if (recall->recall < 1.0) {
         g->exact = KITH_APPROXIMATE; /* a neighbour is missing: that much is known */
     }

@@ -53,7 +53,7 @@ TYPES = {"float32": 1, "uint8": 5}
 
 class WalkParams(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("metric", ctypes.c_int), ("k", ctypes.c_int64),
-                ("width", ctypes.c_int64), ("recall", ctypes.c_double), ("recall_at", ctypes.c_int64),
+                ("graph", ctypes.c_void_p), ("width", ctypes.c_int64), ("recall", ctypes.c_double), ("recall_at", ctypes.c_int64),
                 ("sample", ctypes.c_int64), ("seed", ctypes.c_uint64), ("custom", ctypes.c_void_p),
                 ("custom_arg", ctypes.c_void_p)]
 
@@ -140,10 +140,11 @@ class Kith:
             self.ctx, ctypes.byref(sets_of(points, first, graphs)), ctypes.byref(params), ctypes.byref(out.out)))
 
     def walk(self, points, graph, queries, width, out):
-        params = WalkParams(struct_size=ctypes.sizeof(WalkParams), metric=EUCLIDEAN, k=self.k, width=width, sample=-1)
+        params = WalkParams(struct_size=ctypes.sizeof(WalkParams), metric=EUCLIDEAN, k=self.k, width=width, sample=-1,
+                            graph=ctypes.addressof(graph.out))
         report = WalkReport(struct_size=ctypes.sizeof(WalkReport))
         self.must(self.lib.kith_graph_search(
-            self.ctx, ctypes.byref(matrix(points)), ctypes.byref(graph.out), ctypes.byref(matrix(queries)),
+            self.ctx, ctypes.byref(matrix(points)), ctypes.byref(matrix(queries)),
             ctypes.byref(params), ctypes.byref(out.out), ctypes.byref(report)))
         return report.evaluations
 

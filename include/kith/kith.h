@@ -561,14 +561,20 @@ KITH_API void kith_ranges_free(kith_ranges *ranges);
 
 /* ---- 8. Distances, recall ------------------------------------------------------------------- */
 
+/* Pairs of rows, borrowed. */
+typedef struct kith_pairs {
+    int64_t count;
+    const uint32_t *query_ids;
+    const uint32_t *corpus_ids;
+} kith_pairs;
+
 /* out[i] = canonical distance of row query_ids[i] of queries and row corpus_ids[i] of corpus, for
- * i in 0 .. count - 1, on the processor. Not KITH_CUSTOM. All values of both matrices are checked
- * first; runs of the same query are fastest.
+ * i in 0 .. pairs.count - 1, on the processor. Not KITH_CUSTOM. All values of both matrices are
+ * checked first; runs of the same query are fastest.
  * Returns KITH_E_ARGUMENT (also for an id beyond its matrix), E_DATA, E_MEMORY, E_LIMIT. */
 KITH_API kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus,
-                                    const kith_matrix *queries, kith_metric metric, int64_t count,
-                                    const uint32_t *query_ids, const uint32_t *corpus_ids,
-                                    double *out);
+                                    const kith_matrix *queries, kith_metric metric,
+                                    const kith_pairs *pairs, double *out);
 
 /* Compares a result with the truth: tables of as many rows, both with ids and distances (doubles
  * where they have them). at: K of recall@K, 0 = min(10, k). Returns KITH_E_ARGUMENT, E_MEMORY,
@@ -576,14 +582,29 @@ KITH_API kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus,
 KITH_API kith_status kith_recall_measure(kith_ctx *ctx, const kith_neighbors *found,
                                          const kith_neighbors *truth, kith_metric metric,
                                          int64_t at, kith_recall *out);
-/* Estimates the recall of a graph of points from `sample` rows (at least 1; all of them where there
- * are no more), drawn by seed, and solved exactly on the processor. Of the graph the ids alone are
- * read, and their distances computed canonically; empty slots and a point's own id are misses. at
- * as above, not KITH_CUSTOM. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_CANCELLED. */
+typedef struct kith_recall_params {
+    uint32_t struct_size; /* set by kith_recall_params_default() */
+    kith_metric metric;   /* 0 = KITH_EUCLIDEAN; not KITH_CUSTOM */
+    int64_t at;           /* K of recall@K; 0 = min(10, k) */
+    int64_t sample; /* rows to solve exactly; 0 = 1,000; all of them where there are no more */
+    uint64_t seed;  /* which rows */
+} kith_recall_params;
+
+static inline kith_recall_params kith_recall_params_default(void)
+{
+    kith_recall_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = sizeof params;
+    return params;
+}
+
+/* Estimates the recall of a graph of points from a sample of its rows, solved exactly on the
+ * processor. Of the graph the ids alone are read, and their distances computed canonically; empty
+ * slots and a point's own id are misses. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT,
+ * E_CANCELLED. */
 KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *points,
-                                          const kith_neighbors *graph, kith_metric metric,
-                                          int64_t at, int64_t sample, uint64_t seed,
-                                          kith_recall *out);
+                                          const kith_neighbors *graph,
+                                          const kith_recall_params *params, kith_recall *out);
 
 /* ---- 9. Files ------------------------------------------------------------------------------- */
 

@@ -123,13 +123,16 @@ typedef struct kith_graph_search_params {
     uint32_t struct_size; /* set by kith_graph_search_params_default() */
     kith_metric metric; /* 0 = KITH_EUCLIDEAN; of the search, and for a good recall of the graph */
     int64_t k;          /* neighbours a query; no default, 0 is an error */
-    int64_t width;      /* nearest points that a walk keeps, >= k: more take longer and find more;
-                           0 = 64 or 2 k, whichever is more */
-    double recall;      /* 0 .. 1: walks become wider, from k on, until a sample has this recall
-                           (width must be 0). 0 = nothing is wanted */
-    int64_t recall_at;  /* K of recall@K; 0 = min(10, k) */
-    int64_t sample; /* queries to solve exactly; 0 = 1,000, -1 = none, and recall is not known */
-    uint64_t seed;  /* of samples and of the places where walks begin */
+    const kith_neighbors *graph; /* of kith_graph_search, to walk on: a graph of the points
+                                    (points.rows rows, any k), whose ids alone are read; empty slots
+                                    may be among them. No default. NULL for walks that are kept */
+    int64_t width;     /* nearest points that a walk keeps, >= k: more take longer and find more;
+                          0 = 64 or 2 k, whichever is more */
+    double recall;     /* 0 .. 1: walks become wider, from k on, until a sample has this recall
+                          (width must be 0). 0 = nothing is wanted */
+    int64_t recall_at; /* K of recall@K; 0 = min(10, k) */
+    int64_t sample;    /* queries to solve exactly; 0 = 1,000, -1 = none, and recall is not known */
+    uint64_t seed;     /* of samples and of the places where walks begin */
     kith_distance_fn custom; /* for KITH_CUSTOM */
     void *custom_arg;
     int64_t meets; /* points that a query is compared with densely, in runs of near ones, before it
@@ -162,8 +165,7 @@ typedef struct kith_graph_search_report {
 } kith_graph_search_report;
 
 /* out: queries.rows x k, k at most the points; no slot is empty, ids of a row differ, distances are
- * canonical and in the order of an exact search. graph: a graph of points (points.rows rows, any
- * k), whose ids alone are read; empty slots may be among them. report may be NULL. The same bytes
+ * canonical and in the order of an exact search. report may be NULL. The same bytes
  * for the same seed, whatever the number of threads and of queries, on one kind of device: walks of
  * the processor and of a GPU may find different neighbours. A GPU's keep at most 4,096 points, and
  * a wider search is exact there; a GPU has no KITH_CUSTOM. Memory: 8 bytes an id of the graph, and
@@ -172,7 +174,7 @@ typedef struct kith_graph_search_report {
  * short. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_DEVICE_MEMORY (a GPU that was named
  * has no room for points and links), E_UNSUPPORTED, E_CANCELLED; out then holds nothing of use. */
 KITH_API kith_status kith_graph_search(kith_ctx *ctx, const kith_matrix *points,
-                                       const kith_neighbors *graph, const kith_matrix *queries,
+                                       const kith_matrix *queries,
                                        const kith_graph_search_params *params,
                                        const kith_neighbors *out, kith_graph_search_report *report);
 

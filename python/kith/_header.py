@@ -312,6 +312,24 @@ class RadiusParams(c.Structure):
     ]
 
 
+class Pairs(c.Structure):
+    _fields_ = [
+        ("count", c.c_int64),
+        ("query_ids", c.c_void_p),
+        ("corpus_ids", c.c_void_p),
+    ]
+
+
+class RecallParams(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32),
+        ("metric", c.c_int),
+        ("at", c.c_int64),
+        ("sample", c.c_int64),
+        ("seed", c.c_uint64),
+    ]
+
+
 class ResultStreamParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32),
@@ -512,6 +530,7 @@ class GraphSearchParams(c.Structure):
         ("struct_size", c.c_uint32),
         ("metric", c.c_int),
         ("k", c.c_int64),
+        ("graph", c.c_void_p),
         ("width", c.c_int64),
         ("recall", c.c_double),
         ("recall_at", c.c_int64),
@@ -695,9 +714,9 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_ranges_distances": (c.c_void_p, (c.c_void_p,)),
     "kith_ranges_distances64": (c.c_void_p, (c.c_void_p,)),
     "kith_ranges_free": (None, (c.c_void_p,)),
-    "kith_distances": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_int64, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_distances": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_void_p, c.c_void_p)),
     "kith_recall_measure": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_int64, c.c_void_p)),
-    "kith_recall_estimate": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_int64, c.c_int64, c.c_uint64, c.c_void_p)),
+    "kith_recall_estimate": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_format_parse": (c.c_int, (c.c_char_p,)),
     "kith_result_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_int, c.c_void_p, c.c_void_p)),
     "kith_ranges_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p)),
@@ -734,7 +753,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_points_values": (c.POINTER(Values), (c.c_void_p,)),
     "kith_selection_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_int64, c.c_int, c.c_void_p)),
     "kith_selection_save_kth": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_int64, c.c_int)),
-    "kith_graph_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_graph_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_walks_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_walks_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_walks_points": (c.POINTER(Matrix), (c.c_void_p,)),

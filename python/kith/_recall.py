@@ -116,14 +116,17 @@ def recall(
         del true_keep
     else:
         points = as_matrix(X, "X", known.memory_limit)
+        size = _options.whole(sample, "sample")
+        if size < 1:
+            raise ValueError(f"sample is {size}, must be at least 1")
+        params = s.sized(
+            s.RecallParams, metric=number, at=place, sample=size, seed=_options.seed(random_state)
+        )
         context(known.beside(points)).call(
             lib.kith_recall_estimate,
             c.byref(points.struct),
             c.byref(table),
-            number,
-            place,
-            _options.whole(sample, "sample"),
-            _options.seed(random_state),
+            c.byref(params),
             c.byref(result),
             progress=progress,
         )

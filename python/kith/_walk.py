@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes as c
 import functools
 import os
 from typing import Any
@@ -88,6 +89,7 @@ def _graph_search(
     params = s.sized(
         s.GraphSearchParams,
         k=k,
+        graph=c.addressof(known),
         recall=recall or 0.0,
         sample=-1 if recall is None else 0,
         seed=seed,
@@ -99,7 +101,6 @@ def _graph_search(
         None,
         lib.kith_graph_search,
         points.struct,
-        known,
         queries.struct,
         params,
         table.struct,

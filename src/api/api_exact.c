@@ -254,16 +254,8 @@ static kith_status check_ids(kith_ctx *ctx, const uint32_t *ids, int64_t count, 
     return KITH_OK;
 }
 
-/* Pairs of rows by number. */
-typedef struct pairs {
-    int64_t count;
-    const uint32_t *query_ids;
-    const uint32_t *corpus_ids;
-    double *out;
-} pairs;
-
 static kith_status pair_distances(kith_ctx *ctx, const kin_prepared *corpus,
-                                  const kin_prepared *queries, const pairs *p)
+                                  const kin_prepared *queries, const kith_pairs *p, double *out)
 {
     const kin_distance *distance = &corpus->distance;
     double *values = NULL;
@@ -276,17 +268,17 @@ static kith_status pair_distances(kith_ctx *ctx, const kin_prepared *corpus,
         }
         const kin_query query = kin_metric_load(distance, &queries->rows, id, values);
         kin_metric_keys(distance, &query, &corpus->rows, p->corpus_ids + first, 0, last - first,
-                        p->out + first);
+                        out + first);
     }
     for (int64_t i = 0; i < p->count; i++) {
-        p->out[i] = kin_metric_distance(distance->metric, p->out[i]);
+        out[i] = kin_metric_distance(distance->metric, out[i]);
     }
     kin_free(ctx, values);
     return KITH_OK;
 }
 
 static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                             kith_metric metric, const pairs *p)
+                             kith_metric metric, const kith_pairs *p, double *out)
 {
     kith_matrix cm;
     kith_matrix qm;
@@ -295,8 +287,11 @@ static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kit
     KIN_TRY(kin_check_matrix(ctx, queries, "queries", &qm));
     KIN_TRY(kin_check_cols(ctx, &cm, "the corpus", &qm, "queries"));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, cm.cols, &distance));
+    if (p == NULL) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("pairs"), "is NULL (give pairs of rows)");
+    }
     if (p->count < 0 ||
-        (p->count > 0 && (p->query_ids == NULL || p->corpus_ids == NULL || p->out == NULL))) {
+        (p->count > 0 && (p->query_ids == NULL || p->corpus_ids == NULL || out == NULL))) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("count"),
                            "is %lld with ids or out NULL (give arrays of that length)",
                            (long long)p->count);
@@ -310,7 +305,7 @@ static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kit
                  done);
     KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &qm, &distance, "queries", KIN_ROWS_DISTINCT, &pq),
                  done);
-    status = pair_distances(ctx, &pc, &pq, p);
+    status = pair_distances(ctx, &pc, &pq, p, out);
 done:
     kin_prepared_free(ctx, &pq);
     kin_prepared_free(ctx, &pc);
@@ -318,11 +313,9 @@ done:
 }
 
 kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                           kith_metric metric, int64_t count, const uint32_t *query_ids,
-                           const uint32_t *corpus_ids, double *out)
+                           kith_metric metric, const kith_pairs *pairs, double *out)
 {
     kin_call call;
-    const pairs p = {count, query_ids, corpus_ids, out};
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, distances(ctx, corpus, queries, metric, &p));
+    return kin_call_end(&call, distances(ctx, corpus, queries, metric, pairs, out));
 }

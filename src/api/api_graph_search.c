@@ -86,21 +86,23 @@ static kith_status check_search(kith_ctx *ctx, const kith_matrix *points,
 
 /* ---- One call ------------------------------------------------------------------------------- */
 
-static kith_status search(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
-                          const kith_matrix *queries, const kith_graph_search_params *params,
-                          const kith_neighbors *out, kith_graph_search_report *report)
+static kith_status search(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *queries,
+                          const kith_graph_search_params *params, const kith_neighbors *out,
+                          kith_graph_search_report *report)
 {
-    kin_walks_source source = {.graph = graph};
+    kin_walks_source source = {0};
     kin_walks_search job;
     kith_graph_search_report known;
     job.params = kith_graph_search_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_graph_search_params, width), params, &job.params));
+    source.graph = job.params.graph;
     KIN_TRY(kin_check_matrix(ctx, points, "points", &source.points));
     KIN_TRY(kin_check_metric(ctx, job.params.metric, job.params.custom, job.params.custom_arg,
                              source.points.cols, &source.distance));
     KIN_TRY(check_search(ctx, &source.points, queries, out, report, &job));
-    KIN_TRY(kin_check_graph(ctx, graph, source.points.rows));
-    KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &source.points, source.distance.metric));
+    KIN_TRY(kin_check_graph(ctx, source.graph, source.points.rows));
+    KIN_TRY(
+        kin_fingerprint_check(ctx, source.graph, "graph", &source.points, source.distance.metric));
     source.asked = job.queries.dtype;
     source.k = job.params.k;
     KIN_TRY(kin_engine_walks(ctx, &source, &job, &known));
@@ -108,13 +110,13 @@ static kith_status search(kith_ctx *ctx, const kith_matrix *points, const kith_n
     return KITH_OK;
 }
 
-kith_status kith_graph_search(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
-                              const kith_matrix *queries, const kith_graph_search_params *params,
-                              const kith_neighbors *out, kith_graph_search_report *report)
+kith_status kith_graph_search(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *queries,
+                              const kith_graph_search_params *params, const kith_neighbors *out,
+                              kith_graph_search_report *report)
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, search(ctx, points, graph, queries, params, out, report));
+    return kin_call_end(&call, search(ctx, points, queries, params, out, report));
 }
 
 /* ---- Kept walks ----------------------------------------------------------------------------- */
@@ -182,6 +184,10 @@ static kith_status check_walks(kith_ctx *ctx, const kith_walks *walks,
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
                            "is %s and the walks were prepared for %s (give 0 or the same)",
                            kith_metric_name(params->metric), kith_metric_name(own->metric));
+    }
+    if (params->graph != NULL) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("graph"),
+                           "is set, and walks that are kept have theirs (leave it out)");
     }
     return params->custom == NULL || params->custom == own->custom
                ? KITH_OK

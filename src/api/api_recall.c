@@ -16,7 +16,7 @@
 #include "recall/recall.h"
 #include "select/select_pairs.h"
 
-enum { USUAL_AT = 10 };
+enum { USUAL_AT = 10, USUAL_SAMPLE = 1000 };
 
 /* The first K of a row, both sides in the precision that both have. */
 typedef struct row_pair {
@@ -349,37 +349,40 @@ done:
     return status;
 }
 
-/* s has the caller's graph, at, count and seed. */
-static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
-                            sampling *s, kith_recall *out)
+static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
+                            const kith_recall_params *given, kith_recall *out)
 {
-    KIN_TRY(kin_check_matrix(ctx, points, "points", &s->all));
-    KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, s->all.cols, &s->distance));
-    KIN_TRY(kin_check_graph(ctx, s->graph, s->all.rows));
-    KIN_TRY(kin_fingerprint_check(ctx, s->graph, "graph", &s->all, s->distance.metric));
+    kith_recall_params params = kith_recall_params_default();
+    sampling s = {.graph = graph};
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_recall_params, at), given, &params));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &s.all));
+    KIN_TRY(kin_check_metric(ctx, params.metric, NULL, NULL, s.all.cols, &s.distance));
+    KIN_TRY(kin_check_graph(ctx, graph, s.all.rows));
+    KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &s.all, s.distance.metric));
     if (out == NULL) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
                            "is NULL (give room for the recall)");
     }
-    if (s->count < 1) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"), "is %lld, must be at least 1",
-                           (long long)s->count);
+    if (params.sample < 0) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"),
+                           "is %lld, must be at least 1 (or 0: %d)", (long long)params.sample,
+                           (int)USUAL_SAMPLE);
     }
-    KIN_TRY(choose_at(ctx, s->at, kin_min_i64(s->graph->k, s->all.rows - 1), &s->at));
-    if (s->at < 1) {
+    KIN_TRY(choose_at(ctx, params.at, kin_min_i64(graph->k, s.all.rows - 1), &s.at));
+    if (s.at < 1) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("points"),
                            "has 1 row, which has no neighbours (give at least 2)");
     }
-    s->count = kin_min_i64(s->count, s->all.rows);
-    return solve_sample(ctx, s, out);
+    s.count = kin_min_i64(params.sample == 0 ? USUAL_SAMPLE : params.sample, s.all.rows);
+    s.seed = params.seed;
+    return solve_sample(ctx, &s, out);
 }
 
 kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *points,
-                                 const kith_neighbors *graph, kith_metric metric, int64_t at,
-                                 int64_t sample, uint64_t seed, kith_recall *out)
+                                 const kith_neighbors *graph, const kith_recall_params *params,
+                                 kith_recall *out)
 {
     kin_call call;
-    sampling s = {.graph = graph, .at = at, .count = sample, .seed = seed};
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, estimate(ctx, points, metric, &s, out));
+    return kin_call_end(&call, estimate(ctx, points, graph, params, out));
 }

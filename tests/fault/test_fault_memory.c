@@ -11,6 +11,7 @@
 
 #include "kith/kith_papers.h"
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_faulty.h"
 #include "support/support_files.h"
 #include "support/support_shapes.h"
@@ -110,8 +111,7 @@ static kith_status do_walk(kith_ctx *ctx, const input *in, int metric)
     params.sample = 20;
     const kith_neighbors graph = ring_of(in);
     const kith_neighbors out = view(&in->out, QUERIES);
-    return kith_graph_search(ctx, &in->floats.matrix, &graph, &in->queries.matrix, &params, &out,
-                             NULL);
+    return test_walk(ctx, &in->floats.matrix, &graph, &in->queries.matrix, &params, &out, NULL);
 }
 
 /* Walks are made, and asked one query after another. */
@@ -172,7 +172,8 @@ static kith_status do_both(kith_ctx *ctx, const input *in, int metric)
 static kith_status do_distances(kith_ctx *ctx, const input *in, int metric)
 {
     return kith_distances(ctx, &rows_of(in, metric)->matrix, &in->queries.matrix,
-                          (kith_metric)metric, QUERIES, in->exclude, in->exclude, in->distances);
+                          (kith_metric)metric, &(kith_pairs){QUERIES, in->exclude, in->exclude},
+                          in->distances);
 }
 
 static kith_status do_recall(kith_ctx *ctx, const input *in, int metric)
@@ -182,8 +183,8 @@ static kith_status do_recall(kith_ctx *ctx, const input *in, int metric)
     for (int64_t i = 0; i < ROWS * K; i++) {
         out.ids[i] = (uint32_t)((i / K + 1 + i % K) % ROWS);
     }
-    return kith_recall_estimate(ctx, &rows_of(in, metric)->matrix, &out, (kith_metric)metric, K,
-                                100, 1, &recall);
+    return kith_recall_estimate(ctx, &rows_of(in, metric)->matrix, &out,
+                                TEST_RECALL_PARAMS((kith_metric)metric, K, 100, 1), &recall);
 }
 
 static const char *const extensions[] = {"npy", "csv", "fbin", "fvecs"};

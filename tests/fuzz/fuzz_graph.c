@@ -2,6 +2,7 @@
  * Graphs from files, used: whatever a reader lets through is the start of a descent, is walked on,
  * merged, made smaller and symmetric, predicted from, or refused. */
 #include "replay_file.h"
+#include "support/support_calls.h"
 
 const char *const fuzz_extensions[] = {"npz", "ivecs", "ibin", "knn", "kith", NULL};
 enum { COUNT = sizeof fuzz_extensions / sizeof fuzz_extensions[0] - 1 };
@@ -86,8 +87,7 @@ static void search(const kith_neighbors *graph, const kith_matrix *points)
     walk.width = 4;
     walk.sample = -1;
     kith_neighbors out = room(points->rows, walk.k);
-    check(kith_graph_search(fuzz_ctx(), points, graph, points, &walk, &out, NULL), &out,
-          points->rows);
+    check(test_walk(fuzz_ctx(), points, graph, points, &walk, &out, NULL), &out, points->rows);
     params.k = graph->k;
     out = room(both.rows, params.k);
     check(kith_graph_merge_exact(fuzz_ctx(), &(kith_merge_sets){&both, points->rows, graph, graph},
@@ -120,8 +120,9 @@ static void count(const kith_neighbors *graph, const kith_matrix *points)
     check(kith_graph_symmetric(fuzz_ctx(), graph, KITH_EUCLIDEAN, KITH_SYMMETRY_UNION, &ranges),
           &none, 0);
     kith_ranges_free(ranges);
-    check(kith_recall_estimate(fuzz_ctx(), points, graph, KITH_EUCLIDEAN, 0, 5, 1, &recall), &none,
-          0);
+    check(kith_recall_estimate(fuzz_ctx(), points, graph,
+                               TEST_RECALL_PARAMS(KITH_EUCLIDEAN, 0, 5, 1), &recall),
+          &none, 0);
     for (int mode = KITH_PREDICT_MEAN; mode <= KITH_PREDICT_WEIGHTED_VOTE; mode++) {
         params.mode = (kith_predict_mode)mode;
         check(kith_predict(fuzz_ctx(), graph, labels, points->rows, &params, distances64), &none,

@@ -255,7 +255,8 @@ static int check_sampled(const kith_matrix *m, const kith_neighbors *graph)
         for (int64_t j = 0; j < graph->k; j++) {
             pairs[j] = (uint32_t)i;
         }
-        assert_int_equal(kith_distances(cpu, m, &asked, KITH_EUCLIDEAN, graph->k, pairs, ids,
+        assert_int_equal(kith_distances(cpu, m, &asked, KITH_EUCLIDEAN,
+                                        &(kith_pairs){graph->k, pairs, ids},
                                         got.distances64 + i * graph->k),
                          KITH_OK);
     }

@@ -211,9 +211,9 @@ static double radius_at(pair *p, const job *j, int64_t query, double share)
         asked[i] = (uint32_t)query;
         ids[i] = (uint32_t)i;
     }
-    assert_int_equal(
-        kith_distances(p->cpu, j->points, queries, j->params.metric, rows, asked, ids, distances),
-        KITH_OK);
+    assert_int_equal(kith_distances(p->cpu, j->points, queries, j->params.metric,
+                                    &(kith_pairs){rows, asked, ids}, distances),
+                     KITH_OK);
     qsort(distances, (size_t)rows, sizeof *distances, rising);
     const bool product = j->params.metric == KITH_INNER_PRODUCT;
     const int64_t place = (int64_t)((product ? 1.0 - share : share) * (double)(rows - 1));

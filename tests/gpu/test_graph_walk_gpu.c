@@ -83,8 +83,7 @@ static kith_graph_search_report search(const set *s, kith_ctx *ctx,
                                        const kith_graph_search_params *params)
 {
     kith_graph_search_report report = {.struct_size = (uint32_t)sizeof report};
-    test_works(
-        ctx, kith_graph_search(ctx, &s->points, &s->graph, &s->queries, params, &s->out, &report));
+    test_works(ctx, test_walk(ctx, &s->points, &s->graph, &s->queries, params, &s->out, &report));
     return report;
 }
 
@@ -107,8 +106,8 @@ static void check_rows(const char *name, const set *s)
                      (long long)(i % s->out.k));
         }
     }
-    test_works(s->cpu, kith_distances(s->cpu, &s->points, &s->queries, s->metric, count, rows,
-                                      s->out.ids, distances));
+    test_works(s->cpu, kith_distances(s->cpu, &s->points, &s->queries, s->metric,
+                                      &(kith_pairs){count, rows, s->out.ids}, distances));
     for (int64_t i = 0; i < count; i++) {
         if (test_bits(distances[i]) != test_bits(s->out.distances64[i])) {
             fail_msg("%s: %s: slot %lld is %a, canonical is %a", name, kith_metric_name(s->metric),
@@ -335,7 +334,7 @@ static void same_bytes(void **state)
     for (uint64_t budget = (uint64_t)64 << 20; budget > 1 << 20; budget -= budget / 6) {
         kith_ctx *ctx = test_gpu_ctx(2, budget);
         const kith_status status =
-            kith_graph_search(ctx, &s.points, &s.graph, &s.queries, &params, &s.out, NULL);
+            test_walk(ctx, &s.points, &s.graph, &s.queries, &params, &s.out, NULL);
         if (status == KITH_OK) {
             worked += 1;
             assert_true(test_answers_equal(&s.out, &kept));
@@ -387,9 +386,8 @@ static void mistakes(void **state)
     data.own[297 * 16 + 5] = NAN;
     for (int64_t sample = -1; sample <= 0; sample++) {
         params.sample = sample;
-        assert_int_equal(
-            kith_graph_search(s.gpu, &s.points, &s.graph, &s.queries, &params, &s.out, NULL),
-            KITH_E_DATA);
+        assert_int_equal(test_walk(s.gpu, &s.points, &s.graph, &s.queries, &params, &s.out, NULL),
+                         KITH_E_DATA);
         if (strstr(kith_ctx_detail(s.gpu), "queries[297, 5] is NaN") == NULL) {
             fail_msg("%s", kith_ctx_detail(s.gpu));
         }

@@ -73,8 +73,9 @@ static void call_walk(soak *s)
     params.sample = soak_spoil(s, soak_between(s, -1, 30));
     params.seed = soak_below(s, 1000);
     const kith_neighbors out = soak_room(s, 0, queries.rows, params.k);
-    const kith_status status = kith_graph_search(s->ctx, &given[0], soak_null(s, &graph), &given[1],
-                                                 &params, &out, soak_below(s, 2) ? &report : NULL);
+    params.graph = soak_null(s, &graph);
+    const kith_status status = kith_graph_search(s->ctx, &given[0], &given[1], &params, &out,
+                                                 soak_below(s, 2) ? &report : NULL);
     if (soak_check(s, status) == KITH_OK) {
         soak_check_ids(s, &out, points.rows);
     }
@@ -187,8 +188,10 @@ static void call_recall(soak *s)
     kith_recall recall;
     (void)soak_check(s, kith_recall_measure(s->ctx, soak_null(s, &found), &truth, metric,
                                             soak_spoil(s, soak_between(s, 0, k)), &recall));
-    (void)soak_check(s, kith_recall_estimate(s->ctx, &points, &found, metric, 0, soak_spoil(s, 10),
-                                             soak_below(s, 100), &recall));
+    (void)soak_check(s, kith_recall_estimate(
+                            s->ctx, &points, &found,
+                            TEST_RECALL_PARAMS(metric, 0, soak_spoil(s, 10), soak_below(s, 100)),
+                            &recall));
 }
 
 /* Calls on to the end, or stops the job so that the next one goes on with what it has left. */

@@ -234,8 +234,9 @@ static void call_distances(soak *s)
         s->ids[1][i] = (uint32_t)(i % a.rows);
     }
     s->ids[1][5] = (uint32_t)soak_spoil(s, 0);
-    (void)soak_check(s, kith_distances(s->ctx, &given, &b, soak_metric(s), count, s->ids[0],
-                                       s->ids[1], s->distances64[0]));
+    (void)soak_check(s,
+                     kith_distances(s->ctx, &given, &b, soak_metric(s),
+                                    &(kith_pairs){count, s->ids[0], s->ids[1]}, s->distances64[0]));
 }
 
 /* Without a device each says so, whatever the arguments are. */

@@ -495,10 +495,12 @@ static void symmetry(void **state)
     }
     const kith_matrix *m = &rows.matrix;
     for (int metric = KITH_EUCLIDEAN; metric <= KITH_KL; metric++) {
-        assert_int_equal(kith_distances(ctx, m, m, (kith_metric)metric, PAIRS, a, b, forth),
-                         KITH_OK);
-        assert_int_equal(kith_distances(ctx, m, m, (kith_metric)metric, PAIRS, b, a, back),
-                         KITH_OK);
+        assert_int_equal(
+            kith_distances(ctx, m, m, (kith_metric)metric, &(kith_pairs){PAIRS, a, b}, forth),
+            KITH_OK);
+        assert_int_equal(
+            kith_distances(ctx, m, m, (kith_metric)metric, &(kith_pairs){PAIRS, b, a}, back),
+            KITH_OK);
         const bool same = memcmp(forth, back, sizeof forth) == 0;
         assert_int_equal(same, kin_metric_get_traits((kith_metric)metric)->symmetric);
         assert_int_equal(same, metric != KITH_KL);

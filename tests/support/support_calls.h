@@ -44,6 +44,19 @@ static inline kith_status test_descend(kith_ctx *ctx, const kith_matrix *points,
     return kith_graph(ctx, points, &params, out, NULL);
 }
 
+#define TEST_RECALL_PARAMS(metric, at, sample, seed) \
+    (&(kith_recall_params){sizeof(kith_recall_params), (metric), (at), (sample), (seed)})
+
+static inline kith_status test_walk(kith_ctx *ctx, const kith_matrix *points,
+                                    const kith_neighbors *graph, const kith_matrix *queries,
+                                    const kith_graph_search_params *params,
+                                    const kith_neighbors *out, kith_graph_search_report *report)
+{
+    kith_graph_search_params own = *params;
+    own.graph = graph;
+    return kith_graph_search(ctx, points, queries, &own, out, report);
+}
+
 /* Some rows of all. */
 kith_matrix test_part_of(const kith_matrix *all, int64_t first, int64_t rows);
 

@@ -169,9 +169,9 @@ void test_graph_is_sound(kith_ctx *ctx, const char *name, const kith_matrix *poi
             rows[row * graph->k + j] = (uint32_t)row;
         }
     }
-    assert_int_equal(
-        kith_distances(ctx, points, points, metric, (int64_t)cells, rows, graph->ids, distances),
-        KITH_OK);
+    assert_int_equal(kith_distances(ctx, points, points, metric,
+                                    &(kith_pairs){(int64_t)cells, rows, graph->ids}, distances),
+                     KITH_OK);
     for (int64_t row = 0; row < graph->rows; row++) {
         check_row(name, metric, graph, row, distances + row * graph->k);
     }

@@ -252,14 +252,13 @@ static void other_points_are_refused(void **state)
                    KITH_E_ARGUMENT, says);
         test_fails(t.ctx, kith_graph_remove(t.ctx, &t.part[0], &t.graph[0], &remove, &t.out, NULL),
                    KITH_E_ARGUMENT, says);
-        test_fails(
-            t.ctx,
-            kith_recall_estimate(t.ctx, &t.part[0], &t.graph[0], KITH_EUCLIDEAN, 0, 10, 0, &recall),
-            KITH_E_ARGUMENT, says);
-        test_fails(
-            t.ctx,
-            kith_graph_search(t.ctx, &t.part[0], &t.graph[0], &t.part[1], &walk, &found, NULL),
-            KITH_E_ARGUMENT, says);
+        test_fails(t.ctx,
+                   kith_recall_estimate(t.ctx, &t.part[0], &t.graph[0],
+                                        TEST_RECALL_PARAMS(KITH_EUCLIDEAN, 0, 10, 0), &recall),
+                   KITH_E_ARGUMENT, says);
+        test_fails(t.ctx,
+                   test_walk(t.ctx, &t.part[0], &t.graph[0], &t.part[1], &walk, &found, NULL),
+                   KITH_E_ARGUMENT, says);
         test_fails(t.ctx, kith_walks_create(t.ctx, &t.part[0], &t.graph[0], &walks, &kept),
                    KITH_E_ARGUMENT, says);
         test_fails(t.ctx,
@@ -269,8 +268,8 @@ static void other_points_are_refused(void **state)
         t.meta[0].metric = KITH_COSINE;
     }
     t.meta[0].metric = KITH_EUCLIDEAN;
-    test_works(t.ctx, kith_recall_estimate(t.ctx, &t.part[0], &t.graph[0], KITH_EUCLIDEAN, 0, 10, 0,
-                                           &recall));
+    test_works(t.ctx, kith_recall_estimate(t.ctx, &t.part[0], &t.graph[0],
+                                           TEST_RECALL_PARAMS(KITH_EUCLIDEAN, 0, 10, 0), &recall));
     kith_neighbors other = t.graph[0];
     other.meta = &t.meta[1];
     test_fails(t.ctx, kith_recall_measure(t.ctx, &t.graph[0], &other, KITH_EUCLIDEAN, 0, &recall),

@@ -159,8 +159,9 @@ static void recall_is_that_of_the_graph(void **state)
         params.seed = 40 + i;
         params.start = KITH_START_RANDOM;
         const kith_descent_report report = descend(f, &params);
-        test_works(f->ctx, kith_recall_estimate(f->ctx, &f->points.matrix, &f->out, KITH_EUCLIDEAN,
-                                                ats[i], 300, 40 + i, &told));
+        test_works(f->ctx, kith_recall_estimate(
+                               f->ctx, &f->points.matrix, &f->out,
+                               TEST_RECALL_PARAMS(KITH_EUCLIDEAN, ats[i], 300, 40 + i), &told));
         assert_true(fabs(told.recall - report.recall.recall) < 1e-12);
         assert_true(fabs(told.low - report.recall.low) < 1e-12);
         assert_true(fabs(told.high - report.recall.high) < 1e-12);

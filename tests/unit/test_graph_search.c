@@ -115,8 +115,8 @@ static kith_graph_search_params params_of(const set *s)
 static kith_graph_search_report search(const set *s, const kith_graph_search_params *params)
 {
     kith_graph_search_report report = {.struct_size = (uint32_t)sizeof report};
-    test_works(s->ctx, kith_graph_search(s->ctx, &s->points, &s->graph, &s->queries, params,
-                                         &s->out, &report));
+    test_works(s->ctx,
+               test_walk(s->ctx, &s->points, &s->graph, &s->queries, params, &s->out, &report));
     return report;
 }
 
@@ -143,8 +143,8 @@ static void check_rows(const set *s)
     for (int64_t i = 0; i < count; i++) {
         rows[i] = (uint32_t)(i / s->out.k);
     }
-    test_works(s->ctx, kith_distances(s->ctx, &s->points, &s->queries, s->metric, count, rows,
-                                      s->out.ids, distances));
+    test_works(s->ctx, kith_distances(s->ctx, &s->points, &s->queries, s->metric,
+                                      &(kith_pairs){count, rows, s->out.ids}, distances));
     assert_memory_equal(distances, s->out.distances64, (size_t)count * sizeof *distances);
     free(distances);
     free(rows);
@@ -351,8 +351,7 @@ static double no_number(void *arg, const void *query, const void *point, int32_t
 static void refused(const set *s, const kith_graph_search_params *params, kith_status status,
                     const char *text)
 {
-    test_fails(s->ctx,
-               kith_graph_search(s->ctx, &s->points, &s->graph, &s->queries, params, &s->out, NULL),
+    test_fails(s->ctx, test_walk(s->ctx, &s->points, &s->graph, &s->queries, params, &s->out, NULL),
                status, text);
 }
 
@@ -384,7 +383,10 @@ static void wrong_numbers_are_named(const set *s)
     refused(s, &params, KITH_E_ARGUMENT, "the function for it is NULL");
     params.custom = no_number;
     refused(s, &params, KITH_E_DATA, "custom gave NaN for query 0");
-    refused(s, NULL, KITH_E_ARGUMENT, "kith_graph_search_params_default()");
+    test_fails(s->ctx, kith_graph_search(s->ctx, &s->points, &s->queries, NULL, &s->out, NULL),
+               KITH_E_ARGUMENT, "kith_graph_search_params_default()");
+    test_fails(s->ctx, kith_graph_search(s->ctx, &s->points, &s->queries, &usual, &s->out, NULL),
+               KITH_E_ARGUMENT, "graph is NULL");
 }
 
 static void mistakes_are_named(void **state)
@@ -404,9 +406,8 @@ static void mistakes_are_named(void **state)
     refused(&s, &usual, KITH_E_ARGUMENT, "points has 16 columns and queries has 15");
     s.queries.cols += 1;
     kith_graph_search_report report = {.struct_size = 1};
-    assert_int_equal(
-        kith_graph_search(s.ctx, &s.points, &s.graph, &s.queries, &usual, &s.out, &report),
-        KITH_E_ARGUMENT);
+    assert_int_equal(test_walk(s.ctx, &s.points, &s.graph, &s.queries, &usual, &s.out, &report),
+                     KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(s.ctx), "report.struct_size is 1"));
     set_free(&s);
 }

@@ -66,8 +66,8 @@ static void find_pairs(kith_ctx *ctx, const kin_bounds_part parts[SIDES], kith_m
             ids[i] = (uint32_t)row;
             ids[others + i] = (uint32_t)i;
         }
-        test_works(ctx, kith_distances(ctx, &parts[1].rows, &parts[0].rows, metric, others, ids,
-                                       ids + others, keys));
+        test_works(ctx, kith_distances(ctx, &parts[1].rows, &parts[0].rows, metric,
+                                       &(kith_pairs){others, ids, ids + others}, keys));
         for (int64_t i = 0; i < others; i++) {
             if (keys[i] <= parts[0].known.keys[row] || keys[i] <= parts[1].known.keys[i]) {
                 needed[0][row] = true;

@@ -218,8 +218,7 @@ static void graph_calls(test_folder *folder, const input *in)
     walks.k = K;
     remove.k = K;
     HEARS(test_descend(ctx, points, &descent, &merged, NULL));
-    HEARS(
-        kith_graph_search(ctx, points, &in->graph, &in->queries.matrix, &walks, &in->found, NULL));
+    HEARS(test_walk(ctx, points, &in->graph, &in->queries.matrix, &walks, &in->found, NULL));
     MAY_HEAR(kith_walks_create(ctx, points, &in->graph, &kept, &w));
     HEARS(kith_walks_search(ctx, w, &in->queries.matrix, &walks, &in->found, NULL));
     kith_walks_free(w);
@@ -244,7 +243,8 @@ static void graph_calls(test_folder *folder, const input *in)
     merged.rows = ROWS;
     MAY_HEAR(kith_graph_symmetric(ctx, &in->graph, KITH_EUCLIDEAN, KITH_SYMMETRY_UNION, &ranges));
     kith_ranges_free(ranges);
-    HEARS(kith_recall_estimate(ctx, points, &in->graph, KITH_EUCLIDEAN, K, 1000, 1, &recall));
+    HEARS(kith_recall_estimate(ctx, points, &in->graph,
+                               TEST_RECALL_PARAMS(KITH_EUCLIDEAN, K, 1000, 1), &recall));
     for (int i = 0; i < 2; i++) {
         test_answer_free(&graphs[i]);
     }

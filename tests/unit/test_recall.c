@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "oracle/plain_knn.h"
+#include "support/support_calls.h"
 #include "support/support_rows.h"
 
 #include <math.h>
@@ -130,8 +131,9 @@ static void estimates_what_is_there(void **state)
         kith_recall recall;
         make_graph(&f, metrics[m]);
         for (int64_t sample = 1; sample <= 4 * ROWS; sample *= 4) {
-            assert_int_equal(kith_recall_estimate(f.ctx, &f.points.matrix, &f.graph, metrics[m], 0,
-                                                  sample, 9, &recall),
+            assert_int_equal(kith_recall_estimate(f.ctx, &f.points.matrix, &f.graph,
+                                                  TEST_RECALL_PARAMS(metrics[m], 0, sample, 9),
+                                                  &recall),
                              KITH_OK);
             near(recall.recall, 1.0);
             near(recall.equal_ids, 1.0);
@@ -147,22 +149,22 @@ static void estimates_what_is_there(void **state)
         }
         const double rows_cut = (ROWS + 2) / 3;
         const double expected = 1.0 - rows_cut * 3.0 / (ROWS * 10.0);
-        assert_int_equal(kith_recall_estimate(f.ctx, &f.points.matrix, &f.graph, metrics[m], 10,
-                                              ROWS, 9, &recall),
+        assert_int_equal(kith_recall_estimate(f.ctx, &f.points.matrix, &f.graph,
+                                              TEST_RECALL_PARAMS(metrics[m], 10, ROWS, 9), &recall),
                          KITH_OK);
         near(recall.recall, expected);
         near(recall.equal_ids, expected);
         near(recall.low, expected);
-        assert_int_equal(kith_recall_estimate(f.ctx, &f.points.matrix, &f.graph, metrics[m], 10,
-                                              100, 9, &recall),
+        assert_int_equal(kith_recall_estimate(f.ctx, &f.points.matrix, &f.graph,
+                                              TEST_RECALL_PARAMS(metrics[m], 10, 100, 9), &recall),
                          KITH_OK);
         assert_true(recall.low < recall.recall && recall.recall < recall.high);
         assert_true(recall.low > 0.7 && recall.high < 1.0);
         assert_true(fabs(recall.recall - expected) < 0.06);
         kith_recall again;
-        assert_int_equal(
-            kith_recall_estimate(f.ctx, &f.points.matrix, &f.graph, metrics[m], 10, 100, 9, &again),
-            KITH_OK);
+        assert_int_equal(kith_recall_estimate(f.ctx, &f.points.matrix, &f.graph,
+                                              TEST_RECALL_PARAMS(metrics[m], 10, 100, 9), &again),
+                         KITH_OK);
         assert_memory_equal(&again, &recall, sizeof recall);
         free_graph(&f);
     }
@@ -172,8 +174,9 @@ static void estimates_what_is_there(void **state)
 static kith_recall estimate(const fixture *f, int64_t sample, uint64_t seed)
 {
     kith_recall recall;
-    assert_int_equal(kith_recall_estimate(f->ctx, &f->points.matrix, &f->graph, KITH_EUCLIDEAN, 10,
-                                          sample, seed, &recall),
+    assert_int_equal(kith_recall_estimate(f->ctx, &f->points.matrix, &f->graph,
+                                          TEST_RECALL_PARAMS(KITH_EUCLIDEAN, 10, sample, seed),
+                                          &recall),
                      KITH_OK);
     return recall;
 }
@@ -268,31 +271,34 @@ static void refuses(void **state)
     const kith_matrix *points = &f.points.matrix;
     f.ids[5 * K + 3] = ROWS;
     f.ids[7 * K] = ROWS + 1;
-    assert_int_equal(
-        kith_recall_estimate(f.ctx, points, &f.graph, KITH_EUCLIDEAN, 0, 10, 1, &recall),
-        KITH_E_DATA);
+    assert_int_equal(kith_recall_estimate(f.ctx, points, &f.graph,
+                                          TEST_RECALL_PARAMS(KITH_EUCLIDEAN, 0, 10, 1), &recall),
+                     KITH_E_DATA);
     assert_non_null(strstr(kith_ctx_detail(f.ctx), "graph[5, 3] is id 400, must be below 400"));
     f.ids[5 * K + 3] = 0;
     f.ids[7 * K] = 0;
-    assert_int_equal(
-        kith_recall_estimate(f.ctx, points, &f.graph, KITH_EUCLIDEAN, K + 1, 10, 1, &recall),
-        KITH_E_ARGUMENT);
-    assert_int_equal(
-        kith_recall_estimate(f.ctx, points, &f.graph, KITH_EUCLIDEAN, -1, 10, 1, &recall),
-        KITH_E_ARGUMENT);
-    assert_int_equal(
-        kith_recall_estimate(f.ctx, points, &f.graph, KITH_EUCLIDEAN, 0, 0, 1, &recall),
-        KITH_E_ARGUMENT);
-    assert_int_equal(kith_recall_estimate(f.ctx, points, &f.graph, KITH_CUSTOM, 0, 10, 1, &recall),
+    assert_int_equal(kith_recall_estimate(f.ctx, points, &f.graph,
+                                          TEST_RECALL_PARAMS(KITH_EUCLIDEAN, K + 1, 10, 1),
+                                          &recall),
+                     KITH_E_ARGUMENT);
+    assert_int_equal(kith_recall_estimate(f.ctx, points, &f.graph,
+                                          TEST_RECALL_PARAMS(KITH_EUCLIDEAN, -1, 10, 1), &recall),
+                     KITH_E_ARGUMENT);
+    assert_int_equal(kith_recall_estimate(f.ctx, points, &f.graph,
+                                          TEST_RECALL_PARAMS(KITH_EUCLIDEAN, 0, -1, 1), &recall),
+                     KITH_E_ARGUMENT);
+    assert_int_equal(kith_recall_estimate(f.ctx, points, &f.graph,
+                                          TEST_RECALL_PARAMS(KITH_CUSTOM, 0, 10, 1), &recall),
                      KITH_E_ARGUMENT);
     assert_int_equal(kith_recall_measure(f.ctx, &f.graph, &f.graph, KITH_EUCLIDEAN, 0, &recall),
                      KITH_E_ARGUMENT); /* no distances */
     test_rows_set(&f.points, 2, 1, (double)NAN);
-    assert_int_equal(
-        kith_recall_estimate(f.ctx, points, &f.graph, KITH_EUCLIDEAN, 0, 10, 1, &recall),
-        KITH_E_DATA);
+    assert_int_equal(kith_recall_estimate(f.ctx, points, &f.graph,
+                                          TEST_RECALL_PARAMS(KITH_EUCLIDEAN, 0, 10, 1), &recall),
+                     KITH_E_DATA);
     assert_non_null(strstr(kith_ctx_detail(f.ctx), "points[2, 1]"));
-    assert_int_equal(kith_recall_estimate(NULL, points, &f.graph, KITH_EUCLIDEAN, 0, 1, 1, &recall),
+    assert_int_equal(kith_recall_estimate(NULL, points, &f.graph,
+                                          TEST_RECALL_PARAMS(KITH_EUCLIDEAN, 0, 1, 1), &recall),
                      KITH_E_ARGUMENT);
     free_graph(&f);
     (void)printf("what cannot be compared is refused with the reason\n");

@@ -146,9 +146,9 @@ static double *radii_of(kith_ctx *ctx, const job *j, int64_t rank)
         from[i] = (uint32_t)(i / rows);
         to[i] = (uint32_t)(i % rows);
     }
-    assert_int_equal(
-        kith_distances(ctx, &j->points->matrix, asked, j->params.metric, pairs, from, to, all),
-        KITH_OK);
+    assert_int_equal(kith_distances(ctx, &j->points->matrix, asked, j->params.metric,
+                                    &(kith_pairs){pairs, from, to}, all),
+                     KITH_OK);
     for (int64_t q = 0; q < asked->rows; q++) {
         qsort(all + q * rows, (size_t)rows, sizeof *all, by_size);
         radii[q] = all[q * rows + (rank < rows ? rank : rows - 1)];

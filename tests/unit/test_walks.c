@@ -100,8 +100,8 @@ static void search_whole(const set *s, const kith_graph_search_params *given,
     kith_graph_search_params params = *given;
     params.metric = s->params.metric;
     params.custom = s->params.custom;
-    test_works(s->ctx, kith_graph_search(s->ctx, &s->points, &s->graph, &s->queries, &params,
-                                         &s->whole, report));
+    test_works(s->ctx,
+               test_walk(s->ctx, &s->points, &s->graph, &s->queries, &params, &s->whole, report));
 }
 
 /* Queries first, first + step ..., one after another. Nothing of cmocka: threads call this. */
