@@ -55,7 +55,7 @@ static int prepare(cli_chunks *c)
     params.method = c->method;
     params.tree_height = c->method == KITH_METHOD_TREE ? job->args->tree_height : 0;
     const kith_status status =
-        kith_corpus_create_with(job->session.ctx, job->corpus.matrix, &params, &c->corpus);
+        kith_corpus_create(job->session.ctx, job->corpus.matrix, &params, &c->corpus);
     if (status == KITH_E_DEVICE_MEMORY || status == KITH_E_MEMORY || status == KITH_E_UNSUPPORTED) {
         c->by = CLI_CHUNKS_EACH;
         return CLI_DONE;
@@ -132,7 +132,7 @@ static void drop_pages(const cli_points *points, const kith_matrix *rows)
     const char *first = (const char *)rows->data + skip;
     void *pages = NULL;
     memcpy(&pages, &first, sizeof pages); /* madvise changes nothing that is const */
-    if (kith_points_mapped(points->handle) && bytes >= skip + page) {
+    if (kith_points_get_source(points->handle)->mapped && bytes >= skip + page) {
         (void)madvise(pages, (bytes - skip) / page * page, MADV_DONTNEED);
     }
 }

@@ -52,10 +52,9 @@ static int save_result(const cli_args *args, cli_session *session, const kith_re
     const kith_neighbors *neighbors = kith_result_neighbors(result);
     CLI_TRY(cli_distances_save(session, args->distances, neighbors, args->paths[0]));
     CLI_TRY(cli_session_saved(
-        session,
-        kith_result_save(session->ctx, path, args->format, neighbors, kith_result_get_meta(result)),
+        session, kith_result_save(session->ctx, path, args->format, neighbors, neighbors->meta),
         path));
-    report(args, neighbors->rows, neighbors->k, kith_result_get_meta(result));
+    report(args, neighbors->rows, neighbors->k, neighbors->meta);
     return CLI_DONE;
 }
 

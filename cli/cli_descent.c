@@ -102,7 +102,7 @@ int cli_graph_solve(cli_job *job)
 static int check_graph(cli_job *job)
 {
     const char *path = job->args->paths[0];
-    const kith_result_meta *meta = kith_result_get_meta(job->graph);
+    const kith_result_meta *meta = kith_result_neighbors(job->graph)->meta;
     const kith_metric asked = job->args->metric;
     const int64_t rows = kith_result_neighbors(job->graph)->rows;
     if (meta->kind == KITH_KIND_RESULT && meta->metric != KITH_METRIC_DEFAULT) {

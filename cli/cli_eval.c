@@ -27,10 +27,10 @@ static kith_metric choose_metric(const evaluation *e)
     if (e->args->metric != KITH_METRIC_DEFAULT) {
         return e->args->metric;
     }
-    if (e->truth != NULL && kith_result_get_meta(e->truth)->metric != KITH_METRIC_DEFAULT) {
-        return kith_result_get_meta(e->truth)->metric;
+    if (e->truth != NULL && kith_result_neighbors(e->truth)->meta->metric != KITH_METRIC_DEFAULT) {
+        return kith_result_neighbors(e->truth)->meta->metric;
     }
-    const kith_metric metric = kith_result_get_meta(e->found)->metric;
+    const kith_metric metric = kith_result_neighbors(e->found)->meta->metric;
     return metric != KITH_METRIC_DEFAULT ? metric : KITH_EUCLIDEAN;
 }
 
@@ -45,8 +45,8 @@ static int check_distances(const char *path, const kith_result *result)
 /* Distances of two metrics say nothing about each other. */
 static int check_metrics(const evaluation *e)
 {
-    const kith_metric found = kith_result_get_meta(e->found)->metric;
-    const kith_metric truth = kith_result_get_meta(e->truth)->metric;
+    const kith_metric found = kith_result_neighbors(e->found)->meta->metric;
+    const kith_metric truth = kith_result_neighbors(e->truth)->meta->metric;
     return found == truth || found == KITH_METRIC_DEFAULT || truth == KITH_METRIC_DEFAULT
                ? CLI_DONE
                : cli_fail(e->args->paths[0],
@@ -58,8 +58,8 @@ static int check_metrics(const evaluation *e)
 static int check_corpora(const evaluation *e)
 {
     char texts[2][CLI_CLAIM_BYTES];
-    const kith_fingerprint *found = &kith_result_get_meta(e->found)->points;
-    const kith_fingerprint *truth = &kith_result_get_meta(e->truth)->points;
+    const kith_fingerprint *found = &kith_result_neighbors(e->found)->meta->points;
+    const kith_fingerprint *truth = &kith_result_neighbors(e->truth)->meta->points;
     return found->rows == 0 || truth->rows == 0 || cli_claim_equal(found, truth)
                ? CLI_DONE
                : cli_fail(e->args->paths[0],
@@ -72,7 +72,7 @@ static int check_corpora(const evaluation *e)
 static int check_asked(const evaluation *e, const char *path, const kith_result *result)
 {
     const kith_metric own =
-        result != NULL ? kith_result_get_meta(result)->metric : KITH_METRIC_DEFAULT;
+        result != NULL ? kith_result_neighbors(result)->meta->metric : KITH_METRIC_DEFAULT;
     return own == KITH_METRIC_DEFAULT || own == e->metric
                ? CLI_DONE
                : cli_fail(path, "was made with %s, --metric is %s (leave --metric out)",
@@ -156,7 +156,7 @@ static int leave_self_out(evaluation *e, kith_neighbors *lists)
 
 static int estimate(evaluation *e)
 {
-    const kith_result_meta *meta = kith_result_get_meta(e->found);
+    const kith_result_meta *meta = kith_result_neighbors(e->found)->meta;
     kith_neighbors graph = *kith_result_neighbors(e->found);
     CLI_TRY(cli_session_read(&e->session, e->args->points, &e->points));
     e->metric = choose_metric(e);
@@ -266,8 +266,8 @@ int cli_eval(const cli_args *args)
         code = cli_session_result(&e.session, args->paths[0], &e.found);
     }
     if (code == CLI_DONE) {
-        e.exact = kith_result_get_meta(e.found)->exact;
-        e.of = kith_result_get_meta(e.found)->points;
+        e.exact = kith_result_neighbors(e.found)->meta->exact;
+        e.of = kith_result_neighbors(e.found)->meta->points;
         code = args->points != NULL ? estimate(&e) : measure(&e);
     }
     if (code == CLI_DONE) {

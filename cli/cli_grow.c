@@ -24,7 +24,7 @@ static int check_outputs(const cli_args *args)
 
 static int check_metric(cli_grown *g, const cli_old_graph *old)
 {
-    const kith_metric own = kith_result_get_meta(old->result)->metric;
+    const kith_metric own = kith_result_neighbors(old->result)->meta->metric;
     if (own == KITH_METRIC_DEFAULT || own == g->args.metric) {
         return CLI_DONE;
     }
@@ -47,7 +47,7 @@ int cli_grow_open(cli_grown *g, const char *graph, const char *points, cli_old_g
     CLI_TRY(cli_session_result(session, graph, &old->result));
     CLI_TRY(check_metric(g, old));
     CLI_TRY(cli_session_read(session, points, &old->points));
-    old->known = *kith_result_get_meta(old->result);
+    old->known = *kith_result_neighbors(old->result)->meta;
     if (kith_result_neighbors(old->result)->rows == old->points.matrix->rows) {
         return cli_claim_check(session, graph, &old->known, &old->points);
     }

@@ -119,11 +119,11 @@ int cli_job_check_memory(const char *path, uint64_t need_bytes, uint64_t limit_b
 
 void cli_job_count_need(cli_job *job)
 {
-    job->need_bytes =
-        job->plan.peak_bytes + (job->prepared != NULL ? kith_corpus_bytes(job->prepared)
-                                                      : kith_points_bytes(job->corpus.handle));
+    job->need_bytes = job->plan.peak_bytes +
+                      (job->prepared != NULL ? kith_corpus_bytes(job->prepared)
+                                             : kith_points_get_source(job->corpus.handle)->bytes);
     if (job->queries.handle != NULL) {
-        job->need_bytes += kith_points_bytes(job->queries.handle);
+        job->need_bytes += kith_points_get_source(job->queries.handle)->bytes;
     }
 }
 
@@ -312,7 +312,8 @@ static int solve_radius(cli_job *job)
         job->prepared != NULL
             ? kith_corpus_radius(ctx, job->prepared, job->queries.matrix, &params, &job->ranges)
             : kith_radius(ctx, job->corpus.matrix, job->queries.matrix, &params, &job->ranges)));
-    job->pairs = kith_ranges_offsets(job->ranges)[kith_ranges_rows(job->ranges)];
+    const kith_lists *lists = kith_ranges_lists(job->ranges);
+    job->pairs = lists->offsets[lists->rows];
     return CLI_DONE;
 }
 

@@ -83,7 +83,7 @@ static int plan(selecting *s)
     const uint64_t bytes =
         (uint64_t)kith_dtype_bytes(s->values->dtype) + (wants_kth(s) ? 0 : sizeof *s->out.ids);
     s->result_bytes = count <= UINT64_MAX / 16 ? count * bytes : UINT64_MAX / 2;
-    s->need_bytes = s->result_bytes + kith_points_bytes(s->file);
+    s->need_bytes = s->result_bytes + kith_points_get_source(s->file)->bytes;
     return cli_job_check_memory(path_of(s), s->need_bytes, s->args->memory_bytes);
 }
 

@@ -28,7 +28,7 @@ static void make_request(const cli_job *job, request *r)
     r->shards.format = args->format;
     r->shards.keep = cli_given(args, CLI_OPT_KEEP_SHARDS);
     r->shards.restart = cli_given(args, CLI_OPT_RESTART);
-    r->shards.mapped = kith_points_mapped(job->corpus.handle) != 0;
+    r->shards.mapped = kith_points_get_source(job->corpus.handle)->mapped != 0;
     r->shards.parts = args->parts;
     r->shards.team = args->team != NULL ? &args->team->shards : NULL;
 }

@@ -44,7 +44,7 @@ static int save_symmetric(cli_job *job)
     CLI_TRY(cli_job_check(job,
                           kith_graph_symmetric(job->session.ctx, &job->forward, cli_job_metric(job),
                                                job->args->symmetry, &job->ranges)));
-    job->pairs = kith_ranges_offsets(job->ranges)[job->forward.rows];
+    job->pairs = kith_ranges_lists(job->ranges)->offsets[job->forward.rows];
     return cli_job_save_ranges(job);
 }
 

@@ -54,7 +54,8 @@ static int plan_build(growing *g)
         &g->session,
         cli_job_plan_exact(g->session.ctx, &g->args, g->points.matrix, NULL, &params, &plan),
         g->points.path));
-    g->planned_bytes = plan.peak_bytes - plan.result_bytes + kith_points_bytes(g->points.handle);
+    g->planned_bytes =
+        plan.peak_bytes - plan.result_bytes + kith_points_get_source(g->points.handle)->bytes;
     return cli_job_check_memory(g->points.path, g->planned_bytes, g->args.memory_bytes);
 }
 
@@ -70,7 +71,7 @@ static int build(growing *g)
     params.tree_height = g->args.tree_height;
     const double made = cli_clock_now();
     CLI_TRY(cli_session_check(
-        &g->session, kith_corpus_create_with(g->session.ctx, g->points.matrix, &params, &g->corpus),
+        &g->session, kith_corpus_create(g->session.ctx, g->points.matrix, &params, &g->corpus),
         g->points.path));
     g->seconds_work = cli_clock_now() - made;
     return CLI_DONE;

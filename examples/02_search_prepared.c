@@ -57,6 +57,8 @@ int main(int argc, char **argv)
     kith_ctx *ctx = NULL;
     kith_points *file = NULL;
     kith_corpus *corpus = NULL;
+    kith_corpus_params params = kith_corpus_params_default();
+    params.metric = KITH_COSINE;
 
     kith_status status = kith_ctx_create(NULL, &ctx);
     if (status == KITH_OK) {
@@ -64,7 +66,7 @@ int main(int argc, char **argv)
     }
     if (status == KITH_OK) {
         /* The corpus keeps a pointer to the points: the file stays open as long as it lives. */
-        status = kith_corpus_create(ctx, kith_points_matrix(file), KITH_COSINE, &corpus);
+        status = kith_corpus_create(ctx, kith_points_matrix(file), &params, &corpus);
     }
     if (status == KITH_OK) {
         printf("prepared for %s: %llu bytes beside the points\n",

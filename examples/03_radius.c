@@ -43,10 +43,9 @@ int main(int argc, char **argv)
         status = kith_radius(ctx, kith_points_matrix(file), NULL, &params, &ranges);
     }
     if (status == KITH_OK) {
-        const int64_t rows = kith_ranges_rows(ranges);
-        const int64_t *offsets = kith_ranges_offsets(ranges);
-        printf("%lld pairs within %g\n", (long long)offsets[rows], params.radius);
-        print_degrees(offsets, rows);
+        const kith_lists *lists = kith_ranges_lists(ranges);
+        printf("%lld pairs within %g\n", (long long)lists->offsets[lists->rows], params.radius);
+        print_degrees(lists->offsets, lists->rows);
     } else {
         fprintf(stderr, "03_radius: %s: %s\n", kith_status_text(status),
                 ctx != NULL ? kith_ctx_detail(ctx) : "");

@@ -80,8 +80,9 @@ void run(const char *path)
     check(ctx.get(), kith_points_open(ctx.get(), path, nullptr, &opened));
     const handle<kith_points> points(opened);
     const kith_matrix *matrix = kith_points_matrix(points.get());
+    const kith_corpus_params params = kith_corpus_params_default();
     kith_corpus *made = nullptr;
-    check(ctx.get(), kith_corpus_create(ctx.get(), matrix, KITH_EUCLIDEAN, &made));
+    check(ctx.get(), kith_corpus_create(ctx.get(), matrix, &params, &made));
     const handle<kith_corpus> corpus(made);
     const std::vector<float> blank(static_cast<std::size_t>(matrix->cols), 0.0F);
     search(ctx.get(), corpus.get(), view(blank, 1, matrix->cols), 3);

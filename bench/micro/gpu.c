@@ -261,8 +261,8 @@ static job job_make(bench *b, const work *w)
     }
     make_out(b, &j);
     if (w->call == PREPARED) {
-        must(b->gpu, kith_corpus_create(b->gpu, &j.points, KITH_EUCLIDEAN, &j.corpus),
-             "preparing:");
+        const kith_corpus_params params = kith_corpus_params_default();
+        must(b->gpu, kith_corpus_create(b->gpu, &j.points, &params, &j.corpus), "preparing:");
         return j;
     }
     j.device_points = j.points;

@@ -110,6 +110,11 @@ class SearchParams(ctypes.Structure):
                 ("seed", ctypes.c_uint64), ("descent", ctypes.c_void_p), ("descent_report", ctypes.c_void_p)]
 
 
+class CorpusParams(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("metric", ctypes.c_int), ("method", ctypes.c_int),
+                ("tree_height", ctypes.c_int32)]
+
+
 class Report(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("exact", ctypes.c_int32),
                 ("seconds_total", ctypes.c_double), ("seconds_check", ctypes.c_double),
@@ -151,8 +156,8 @@ class Kith:
 
     def prepare(self, points):
         """Of points on the host; they must stay."""
-        corpus = ctypes.c_void_p()
-        self.must(self.lib.kith_corpus_create(self.ctx, ctypes.byref(matrix(points)), EUCLIDEAN,
+        corpus, params = ctypes.c_void_p(), CorpusParams(struct_size=ctypes.sizeof(CorpusParams))
+        self.must(self.lib.kith_corpus_create(self.ctx, ctypes.byref(matrix(points)), ctypes.byref(params),
                                               ctypes.byref(corpus)))
         return corpus
 

@@ -459,17 +459,12 @@ KITH_API kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const ki
  * progress function must not call for the same corpus. A forked process has it, but for GPUs. */
 typedef struct kith_corpus kith_corpus;
 
-/* metric: 0 = KITH_EUCLIDEAN, not KITH_CUSTOM. Cost: some passes over the points. Returns
- * KITH_E_ARGUMENT, E_DATA (names row and column), E_MEMORY, E_LIMIT, E_UNSUPPORTED, E_CANCELLED. */
-KITH_API kith_status kith_corpus_create(kith_ctx *ctx, const kith_matrix *points,
-                                        kith_metric metric, kith_corpus **out);
-
 typedef struct kith_corpus_params {
     uint32_t struct_size; /* set by kith_corpus_params_default() */
-    kith_metric metric;   /* 0 = KITH_EUCLIDEAN */
-    kith_method method; /* auto, exact: for all pairs, as kith_corpus_create makes it. tree: a tree,
-                           on the processor; KITH_E_UNSUPPORTED where the context names a GPU */
-    int32_t tree_height; /* of the tree, as in kith_search_params */
+    kith_metric metric;   /* 0 = KITH_EUCLIDEAN; not KITH_CUSTOM */
+    kith_method method;   /* auto, exact: for all pairs. tree: a tree, on the processor;
+                             KITH_E_UNSUPPORTED where the context names a GPU */
+    int32_t tree_height;  /* of the tree, as in kith_search_params */
 } kith_corpus_params;
 
 static inline kith_corpus_params kith_corpus_params_default(void)
@@ -480,8 +475,10 @@ static inline kith_corpus_params kith_corpus_params_default(void)
     return params;
 }
 
-KITH_API kith_status kith_corpus_create_with(kith_ctx *ctx, const kith_matrix *points,
-                                             const kith_corpus_params *params, kith_corpus **out);
+/* Cost: some passes over the points. Returns KITH_E_ARGUMENT, E_DATA (names row and column),
+ * E_MEMORY, E_LIMIT, E_UNSUPPORTED, E_CANCELLED. */
+KITH_API kith_status kith_corpus_create(kith_ctx *ctx, const kith_matrix *points,
+                                        const kith_corpus_params *params, kith_corpus **out);
 /* As kith_search; params.metric must be 0 or the corpus' own, tree_height 0. A corpus with a
  * tree is searched by it, on the processor: params.method is auto or tree. exact is
  * KITH_E_UNSUPPORTED (search its points with kith_search), and so is a context that names a GPU.
@@ -540,6 +537,15 @@ static inline kith_radius_params kith_radius_params_default(void)
  * 1, ascending by (key, id). Owned by the library, as are its arrays, until kith_ranges_free; keeps
  * ctx. */
 typedef struct kith_ranges kith_ranges;
+/* The view is read-only although its pointers are not const. */
+typedef struct kith_lists {
+    int64_t rows;
+    int64_t *offsets; /* rows + 1 of them */
+    uint32_t *ids;    /* this and the next: NULL if count_only */
+    float *distances;
+    double *distances64;
+} kith_lists;
+KITH_API const kith_lists *kith_ranges_lists(const kith_ranges *ranges);
 /* All corpus rows within the radius of each query; queries NULL: of each point of the corpus, all
  * others (KITH_INCLUDE_SELF: itself, too). Cost as kith_search, and a canonical distance for
  * each neighbour; while it is put together the answer is held twice.
@@ -552,11 +558,6 @@ KITH_API kith_status kith_radius(kith_ctx *ctx, const kith_matrix *corpus,
 KITH_API kith_status kith_corpus_radius(kith_ctx *ctx, const kith_corpus *corpus,
                                         const kith_matrix *queries,
                                         const kith_radius_params *params, kith_ranges **out);
-KITH_API int64_t kith_ranges_rows(const kith_ranges *ranges);
-KITH_API const int64_t *kith_ranges_offsets(const kith_ranges *ranges); /* rows + 1 of them */
-KITH_API const uint32_t *kith_ranges_ids(const kith_ranges *ranges);    /* NULL if count_only */
-KITH_API const float *kith_ranges_distances(const kith_ranges *ranges); /* NULL if count_only */
-KITH_API const double *kith_ranges_distances64(const kith_ranges *ranges);
 KITH_API void kith_ranges_free(kith_ranges *ranges);
 
 /* ---- 8. Distances, recall ------------------------------------------------------------------- */
@@ -616,7 +617,7 @@ KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *poin
  * and shortened by others afterwards ends the process (SIGBUS). Formats byte by byte:
  * docs/format.md. */
 
-/* Points: kith_points.h. */
+/* Points, and results in pieces: kith_points.h. */
 
 /* What neighbours are saved in: NAME, number, name. */
 #define KITH_FORMAT_MAP(X)                                                                        \
@@ -656,58 +657,11 @@ typedef struct kith_result kith_result;
 /* A .kith file that names parts (kith_shard.h) is the whole graph: ids and distances of all parts
  * stand one behind the other, mapped from their files, whose checksums are right. */
 KITH_API kith_status kith_result_open(kith_ctx *ctx, const char *path, kith_result **out);
-/* ids always; distances NULL where the format has none; meta is that of the result. Valid as long
- * as the result. The view is read-only although its pointers are not const: it may lie in a mapped
- * file. */
+/* ids always; distances NULL where the format has none; meta is never NULL. Valid as long as the
+ * result. The view is read-only although its pointers are not const: it may lie in a mapped file.
+ */
 KITH_API const kith_neighbors *kith_result_neighbors(const kith_result *result);
-KITH_API const kith_result_meta *kith_result_get_meta(const kith_result *result);
 KITH_API void kith_result_free(kith_result *result);
-
-/* A result that is written in pieces while it is made, and goes on where it was left: what is put
- * goes to PATH.partial, and PATH.journal says how far it came. Finishing gives it its name; a
- * process that dies before leaves both, and opening the same job again goes on behind the last
- * piece. The bytes are those of kith_result_save, whatever the pieces are. Keeps ctx; put and
- * finish may come from another thread than the opener's, with a context of its own. */
-typedef struct kith_result_stream kith_result_stream;
-
-typedef struct kith_result_stream_params {
-    uint32_t struct_size; /* set by kith_result_stream_params_default() */
-    kith_format format;   /* all but CSR; npz, ivecs and ibin for a corpus of at most 2^31 rows */
-    int64_t rows;         /* of the whole result */
-    int64_t k;
-    const char *job;  /* lines of text that say what else the answer depends on (files, options);
-                         opening with other lines is refused. NULL = nothing */
-    uint32_t restart; /* 1: begins anew, whatever is there */
-    uint32_t reserved;
-} kith_result_stream_params;
-
-static inline kith_result_stream_params kith_result_stream_params_default(void)
-{
-    kith_result_stream_params params;
-    memset(&params, 0, sizeof params);
-    params.struct_size = sizeof params;
-    return params;
-}
-
-/* meta.corpus_rows must be known. What is there is read and held against the journal's checksums;
- * from the first piece that is not as it was the rest is made anew. Disk space for all of it is
- * asked for here. KITH_E_ARGUMENT for another job's journal, KITH_E_FORMAT for one that is none,
- * KITH_E_IO also where another process is at it. */
-KITH_API kith_status kith_result_stream_open(kith_ctx *ctx, const char *path,
-                                             const kith_result_stream_params *params,
-                                             const kith_result_meta *meta,
-                                             kith_result_stream **out);
-/* Rows that stand. */
-KITH_API int64_t kith_result_stream_rows(const kith_result_stream *stream);
-/* The name of the unfinished file; NULL when it is finished. */
-KITH_API const char *kith_result_stream_path(const kith_result_stream *stream);
-/* The next rows, on disk when this returns. After a failure the stream can only be freed. */
-KITH_API kith_status kith_result_stream_put(kith_ctx *ctx, kith_result_stream *stream,
-                                            const kith_neighbors *neighbors);
-/* After the last row: the file gets its headers and its name (fsync, rename). */
-KITH_API kith_status kith_result_stream_finish(kith_ctx *ctx, kith_result_stream *stream);
-/* Of what is not finished rows stay on disk, if there are any. Accepts NULL. */
-KITH_API void kith_result_stream_free(kith_result_stream *stream);
 
 typedef struct kith_file_info {
     uint32_t struct_size; /* set by the caller to sizeof(kith_file_info) */

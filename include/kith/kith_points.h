@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The course of kith.h goes on: points from files and to files, for chapter 9. kith.h includes this
- * file, nobody else needs to. */
+ * The course of kith.h goes on: points from files and to files, and results that are written in
+ * pieces, for chapter 9. kith.h includes this file, nobody else needs to. */
 #include "kith/kith.h" /* before the guard: headers behind this one need its types */
 
 #ifndef KITH_KITH_POINTS_H
@@ -97,9 +97,6 @@ KITH_API kith_status kith_points_open(kith_ctx *ctx, const char *path,
 /* A view of the points, valid until they are freed. It may lie in a mapped file. NULL where a row
  * is longer than a matrix has them (KITH_USE_VALUES). */
 KITH_API const kith_matrix *kith_points_matrix(const kith_points *points);
-/* Memory that the points hold beyond the mapped file, and whether they are mapped. */
-KITH_API uint64_t kith_points_bytes(const kith_points *points);
-KITH_API int kith_points_mapped(const kith_points *points);
 /* How the file was understood; valid until the points are freed. */
 typedef struct kith_points_source {
     int32_t header;        /* of text, 1: its first line was taken as names of columns */
@@ -107,15 +104,64 @@ typedef struct kith_points_source {
     int32_t compressed;    /* 1: .gz */
     int32_t fortran_order; /* of .npy, 1: by columns, was converted */
     int32_t big_endian;    /* of .npy, 1: was converted */
-    int32_t reserved;
-    int64_t file_cols; /* columns of the file, of which matrix.cols were taken */
-    const char *names; /* the header, cut where it is long; "" without */
+    int32_t mapped;        /* 1: the values stand in the file */
+    int64_t file_cols;     /* columns of the file, of which matrix.cols were taken */
+    uint64_t bytes;        /* memory that the points hold beside the file: 0 where it is mapped */
+    const char *names;     /* the header, cut where it is long; "" without */
 } kith_points_source;
 KITH_API const kith_points_source *kith_points_get_source(const kith_points *points);
 KITH_API void kith_points_free(kith_points *points);
 /* Writes points; the format is that of the path's extension (KITH_FILE_MAP); "-" is standard
  * output, as csv. Values must fit the format's type exactly, else KITH_E_DATA. */
 KITH_API kith_status kith_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points);
+
+/* ---- Results in pieces ----------------------------------------------------------------------- */
+
+/* A result that is written in pieces while it is made, and goes on where it was left: what is put
+ * goes to PATH.partial, and PATH.journal says how far it came. Finishing gives it its name; a
+ * process that dies before leaves both, and opening the same job again goes on behind the last
+ * piece. The bytes are those of kith_result_save, whatever the pieces are. Keeps ctx; put and
+ * finish may come from another thread than the opener's, with a context of its own. */
+typedef struct kith_result_stream kith_result_stream;
+
+typedef struct kith_result_stream_params {
+    uint32_t struct_size; /* set by kith_result_stream_params_default() */
+    kith_format format;   /* all but CSR; npz, ivecs and ibin for a corpus of at most 2^31 rows */
+    int64_t rows;         /* of the whole result */
+    int64_t k;
+    const char *job;  /* lines of text that say what else the answer depends on (files, options);
+                         opening with other lines is refused. NULL = nothing */
+    uint32_t restart; /* 1: begins anew, whatever is there */
+    uint32_t reserved;
+} kith_result_stream_params;
+
+static inline kith_result_stream_params kith_result_stream_params_default(void)
+{
+    kith_result_stream_params params;
+    memset(&params, 0, sizeof params);
+    params.struct_size = sizeof params;
+    return params;
+}
+
+/* meta.corpus_rows must be known. What is there is read and held against the journal's checksums;
+ * from the first piece that is not as it was the rest is made anew. Disk space for all of it is
+ * asked for here. KITH_E_ARGUMENT for another job's journal, KITH_E_FORMAT for one that is none,
+ * KITH_E_IO also where another process is at it. */
+KITH_API kith_status kith_result_stream_open(kith_ctx *ctx, const char *path,
+                                             const kith_result_stream_params *params,
+                                             const kith_result_meta *meta,
+                                             kith_result_stream **out);
+/* Rows that stand. */
+KITH_API int64_t kith_result_stream_rows(const kith_result_stream *stream);
+/* The name of the unfinished file; NULL when it is finished. */
+KITH_API const char *kith_result_stream_path(const kith_result_stream *stream);
+/* The next rows, on disk when this returns. After a failure the stream can only be freed. */
+KITH_API kith_status kith_result_stream_put(kith_ctx *ctx, kith_result_stream *stream,
+                                            const kith_neighbors *neighbors);
+/* After the last row: the file gets its headers and its name (fsync, rename). */
+KITH_API kith_status kith_result_stream_finish(kith_ctx *ctx, kith_result_stream *stream);
+/* Of what is not finished rows stay on disk, if there are any. Accepts NULL. */
+KITH_API void kith_result_stream_free(kith_result_stream *stream);
 
 #ifdef __cplusplus
 }

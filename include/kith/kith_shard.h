@@ -56,7 +56,8 @@ typedef struct kith_shard_params {
     kith_format format;                 /* of the result, which is written in pieces: all but CSR */
     uint32_t keep;                      /* 1: the folder keeps its lists when the result stands */
     uint32_t mapped;  /* 1: points.data are the pages of a file, mapped read-only and shared, as
-                         those of kith_points_mapped are: pages that are done with are given back */
+                         those of a file may be (kith_points_source.mapped): pages that are done with
+                         are given back */
     uint32_t restart; /* 1: begins anew, whatever is in the folder */
     const char *job;  /* lines of text that say what else the answer depends on (the file of the
                          points); a job with other lines is refused. NULL = nothing */

@@ -87,7 +87,7 @@ class Corpus:
         return context(wanted.beside(points)).make(
             lib.kith_corpus_free,
             points.array,
-            lib.kith_corpus_create_with,
+            lib.kith_corpus_create,
             c.byref(points.struct),
             c.byref(params),
         )

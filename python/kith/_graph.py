@@ -332,7 +332,7 @@ class _Opened:
         owner = Context(settings())
         self._made = owner.make(lib.kith_result_free, None, lib.kith_result_open, file)
         self.table = lib.kith_result_neighbors(self._made).contents
-        self.meta = lib.kith_result_get_meta(self._made).contents
+        self.meta = s.ResultMeta.from_address(self.table.meta)
 
     def view(self, address: int, shape: tuple[int, int], dtype: Any) -> Array:
         """A read-only array of the memory, which keeps it there."""

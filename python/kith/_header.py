@@ -312,6 +312,16 @@ class RadiusParams(c.Structure):
     ]
 
 
+class Lists(c.Structure):
+    _fields_ = [
+        ("rows", c.c_int64),
+        ("offsets", c.c_void_p),
+        ("ids", c.c_void_p),
+        ("distances", c.c_void_p),
+        ("distances64", c.c_void_p),
+    ]
+
+
 class Pairs(c.Structure):
     _fields_ = [
         ("count", c.c_int64),
@@ -327,18 +337,6 @@ class RecallParams(c.Structure):
         ("at", c.c_int64),
         ("sample", c.c_int64),
         ("seed", c.c_uint64),
-    ]
-
-
-class ResultStreamParams(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("format", c.c_int),
-        ("rows", c.c_int64),
-        ("k", c.c_int64),
-        ("job", c.c_char_p),
-        ("restart", c.c_uint32),
-        ("reserved", c.c_uint32),
     ]
 
 
@@ -418,9 +416,22 @@ class PointsSource(c.Structure):
         ("compressed", c.c_int32),
         ("fortran_order", c.c_int32),
         ("big_endian", c.c_int32),
-        ("reserved", c.c_int32),
+        ("mapped", c.c_int32),
         ("file_cols", c.c_int64),
+        ("bytes", c.c_uint64),
         ("names", c.c_char_p),
+    ]
+
+
+class ResultStreamParams(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32),
+        ("format", c.c_int),
+        ("rows", c.c_int64),
+        ("k", c.c_int64),
+        ("job", c.c_char_p),
+        ("restart", c.c_uint32),
+        ("reserved", c.c_uint32),
     ]
 
 
@@ -695,8 +706,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_graph": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_knn_both": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int, c.c_void_p)),
-    "kith_corpus_create_with": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_corpus_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_corpus_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_corpus_add": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_corpus_remove": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int64)),
@@ -706,13 +716,9 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_corpus_metric": (c.c_int, (c.c_void_p,)),
     "kith_corpus_bytes": (c.c_uint64, (c.c_void_p,)),
     "kith_corpus_free": (None, (c.c_void_p,)),
+    "kith_ranges_lists": (c.POINTER(Lists), (c.c_void_p,)),
     "kith_radius": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_corpus_radius": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_ranges_rows": (c.c_int64, (c.c_void_p,)),
-    "kith_ranges_offsets": (c.c_void_p, (c.c_void_p,)),
-    "kith_ranges_ids": (c.c_void_p, (c.c_void_p,)),
-    "kith_ranges_distances": (c.c_void_p, (c.c_void_p,)),
-    "kith_ranges_distances64": (c.c_void_p, (c.c_void_p,)),
     "kith_ranges_free": (None, (c.c_void_p,)),
     "kith_distances": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_void_p, c.c_void_p)),
     "kith_recall_measure": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_int64, c.c_void_p)),
@@ -722,14 +728,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_ranges_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p)),
     "kith_result_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p)),
     "kith_result_neighbors": (c.POINTER(Neighbors), (c.c_void_p,)),
-    "kith_result_get_meta": (c.POINTER(ResultMeta), (c.c_void_p,)),
     "kith_result_free": (None, (c.c_void_p,)),
-    "kith_result_stream_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_result_stream_rows": (c.c_int64, (c.c_void_p,)),
-    "kith_result_stream_path": (c.c_char_p, (c.c_void_p,)),
-    "kith_result_stream_put": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_result_stream_finish": (c.c_int, (c.c_void_p, c.c_void_p)),
-    "kith_result_stream_free": (None, (c.c_void_p,)),
     "kith_file_inspect": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p)),
     "kith_plan_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_corpus_plan": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
@@ -738,11 +737,15 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_device_get": (c.c_int, (c.c_int32, c.c_void_p)),
     "kith_points_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p)),
     "kith_points_matrix": (c.POINTER(Matrix), (c.c_void_p,)),
-    "kith_points_bytes": (c.c_uint64, (c.c_void_p,)),
-    "kith_points_mapped": (c.c_int, (c.c_void_p,)),
     "kith_points_get_source": (c.POINTER(PointsSource), (c.c_void_p,)),
     "kith_points_free": (None, (c.c_void_p,)),
     "kith_points_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p)),
+    "kith_result_stream_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_result_stream_rows": (c.c_int64, (c.c_void_p,)),
+    "kith_result_stream_path": (c.c_char_p, (c.c_void_p,)),
+    "kith_result_stream_put": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_result_stream_finish": (c.c_int, (c.c_void_p, c.c_void_p)),
+    "kith_result_stream_free": (None, (c.c_void_p,)),
     "kith_predict_mode_name": (c.c_char_p, (c.c_int,)),
     "kith_predict_mode_parse": (c.c_int32, (c.c_char_p,)),
     "kith_predict": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int64, c.c_void_p, c.c_void_p)),

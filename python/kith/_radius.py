@@ -272,13 +272,14 @@ class RadiusJob:
 
 
 def _copied(found: Pointer, double: bool, count_only: bool, points: int) -> Ranges:
-    offsets = copy_of(lib.kith_ranges_offsets(found), lib.kith_ranges_rows(found) + 1, np.int64)
+    lists = lib.kith_ranges_lists(found).contents
+    offsets = copy_of(lists.offsets, lists.rows + 1, np.int64)
     if count_only:
         return Ranges(None, None, offsets, points)
     total = int(offsets[-1])
-    ids = copy_of(lib.kith_ranges_ids(found), total, np.uint32).astype(np.int64)
+    ids = copy_of(lists.ids, total, np.uint32).astype(np.int64)
     if double:
-        distances = copy_of(lib.kith_ranges_distances64(found), total, np.float64)
+        distances = copy_of(lists.distances64, total, np.float64)
     else:
-        distances = copy_of(lib.kith_ranges_distances(found), total, np.float32)
+        distances = copy_of(lists.distances, total, np.float32)
     return Ranges(distances, ids, offsets, points)

@@ -330,8 +330,8 @@ static kith_status take_params(kith_ctx *ctx, const kith_corpus_params *given,
     return KITH_OK;
 }
 
-kith_status kith_corpus_create_with(kith_ctx *ctx, const kith_matrix *points,
-                                    const kith_corpus_params *params, kith_corpus **out)
+kith_status kith_corpus_create(kith_ctx *ctx, const kith_matrix *points,
+                               const kith_corpus_params *params, kith_corpus **out)
 {
     if (out != NULL) {
         *out = NULL;
@@ -344,14 +344,6 @@ kith_status kith_corpus_create_with(kith_ctx *ctx, const kith_matrix *points,
         status = make(ctx, points, &known, NULL, out);
     }
     return kin_call_end(&call, status);
-}
-
-kith_status kith_corpus_create(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
-                               kith_corpus **out)
-{
-    kith_corpus_params params = kith_corpus_params_default();
-    params.metric = metric;
-    return kith_corpus_create_with(ctx, points, &params, out);
 }
 
 static kith_status check_path(kith_ctx *ctx, const char *path)

@@ -98,16 +98,6 @@ const kith_values *kith_points_values(const kith_points *points)
     return &points->values;
 }
 
-uint64_t kith_points_bytes(const kith_points *points)
-{
-    return points->block_bytes;
-}
-
-int kith_points_mapped(const kith_points *points)
-{
-    return points->block_bytes == 0;
-}
-
 void kith_points_free(kith_points *points)
 {
     kin_points_close(points);
@@ -261,17 +251,12 @@ kith_status kith_ranges_save(kith_ctx *ctx, const char *path, const kith_ranges 
     kith_result_meta own;
     KIN_TRY(begin(ctx, path, path));
     KIN_TRY(take_meta(ctx, meta, &own));
-    if (ranges == NULL || kith_ranges_ids(ranges) == NULL) {
+    if (ranges == NULL || kith_ranges_lists(ranges)->ids == NULL) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("ranges"),
                            "%s (search without count_only to have ids to save)",
                            ranges == NULL ? "is NULL" : "holds counts alone");
     }
-    const kin_range_lists lists = {.rows = kith_ranges_rows(ranges),
-                                   .offsets = kith_ranges_offsets(ranges),
-                                   .ids = kith_ranges_ids(ranges),
-                                   .distances = kith_ranges_distances(ranges),
-                                   .distances64 = kith_ranges_distances64(ranges)};
-    return kin_progress_end(ctx, kin_ranges_save(ctx, path, &lists, &own));
+    return kin_progress_end(ctx, kin_ranges_save(ctx, path, kith_ranges_lists(ranges), &own));
 }
 
 kith_status kith_result_open(kith_ctx *ctx, const char *path, kith_result **out)
@@ -286,11 +271,6 @@ kith_status kith_result_open(kith_ctx *ctx, const char *path, kith_result **out)
 const kith_neighbors *kith_result_neighbors(const kith_result *result)
 {
     return &result->neighbors;
-}
-
-const kith_result_meta *kith_result_get_meta(const kith_result *result)
-{
-    return &result->meta;
 }
 
 void kith_result_free(kith_result *result)

@@ -183,29 +183,9 @@ kith_status kith_corpus_radius(kith_ctx *ctx, const kith_corpus *corpus, const k
     return kin_call_end(&call, status);
 }
 
-int64_t kith_ranges_rows(const kith_ranges *ranges)
+const kith_lists *kith_ranges_lists(const kith_ranges *ranges)
 {
-    return ranges->rows;
-}
-
-const int64_t *kith_ranges_offsets(const kith_ranges *ranges)
-{
-    return ranges->offsets;
-}
-
-const uint32_t *kith_ranges_ids(const kith_ranges *ranges)
-{
-    return ranges->ids;
-}
-
-const float *kith_ranges_distances(const kith_ranges *ranges)
-{
-    return ranges->distances;
-}
-
-const double *kith_ranges_distances64(const kith_ranges *ranges)
-{
-    return ranges->distances64;
+    return &ranges->lists;
 }
 
 void kith_ranges_free(kith_ranges *ranges)
@@ -214,9 +194,9 @@ void kith_ranges_free(kith_ranges *ranges)
         return;
     }
     kith_ctx *ctx = ranges->ctx;
-    kin_free(ctx, ranges->distances64);
-    kin_free(ctx, ranges->distances);
-    kin_free(ctx, ranges->ids);
-    kin_free(ctx, ranges->offsets);
+    kin_free(ctx, ranges->lists.distances64);
+    kin_free(ctx, ranges->lists.distances);
+    kin_free(ctx, ranges->lists.ids);
+    kin_free(ctx, ranges->lists.offsets);
     kin_free(ctx, ranges);
 }

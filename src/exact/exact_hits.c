@@ -158,13 +158,13 @@ static int64_t count_ones(const kin_hits *hits, int64_t query)
 static kith_status make_offsets(const kin_hits *hits, kith_ranges *ranges)
 {
     const int64_t rows = hits->queries->matrix.rows;
-    KIN_TRY(kin_alloc(hits->ctx, &ranges->offsets, (uint64_t)rows + 1, sizeof *ranges->offsets,
-                      "offsets of lists"));
-    ranges->rows = rows;
-    ranges->offsets[0] = 0;
+    KIN_TRY(kin_alloc(hits->ctx, &ranges->lists.offsets, (uint64_t)rows + 1,
+                      sizeof *ranges->lists.offsets, "offsets of lists"));
+    ranges->lists.rows = rows;
+    ranges->lists.offsets[0] = 0;
     for (int64_t row = 0; row < rows; row++) {
         const int64_t count = (int64_t)atomic_load(&hits->counts[row]) + count_ones(hits, row);
-        ranges->offsets[row + 1] = ranges->offsets[row] + count;
+        ranges->lists.offsets[row + 1] = ranges->lists.offsets[row] + count;
     }
     return KITH_OK;
 }
@@ -180,10 +180,10 @@ static kith_status scatter(void *arg, int64_t task, int32_t thread)
         const hit *one = &chunk->hits[i];
         for (uint32_t id = first_id(hits, one->query, one->first); id != KITH_ID_NONE;
              id = following_id(hits, one->query, id)) {
-            const int64_t at = t->ranges->offsets[one->query] +
+            const int64_t at = t->ranges->lists.offsets[one->query] +
                                (int64_t)atomic_fetch_add(&hits->counts[one->query], 1);
-            t->ranges->ids[at] = id;
-            t->ranges->distances64[at] = one->key;
+            t->ranges->lists.ids[at] = id;
+            t->ranges->lists.distances64[at] = one->key;
         }
     }
     return KITH_OK;
@@ -192,10 +192,11 @@ static kith_status scatter(void *arg, int64_t task, int32_t thread)
 static int64_t take_row(const table *t, int64_t row, kin_pair *pairs)
 {
     const kin_hits *hits = t->hits;
-    const int64_t first = t->ranges->offsets[row];
+    const int64_t first = t->ranges->lists.offsets[row];
     int64_t count = (int64_t)atomic_load(&hits->counts[row]);
     for (int64_t i = 0; i < count; i++) {
-        pairs[i] = (kin_pair){t->ranges->distances64[first + i], t->ranges->ids[first + i], 1};
+        pairs[i] =
+            (kin_pair){t->ranges->lists.distances64[first + i], t->ranges->lists.ids[first + i], 1};
     }
     if (count_ones(hits, row) == 0) {
         return count;
@@ -217,16 +218,16 @@ static kith_status finish_rows(void *arg, int64_t task, int32_t thread)
     kith_ranges *ranges = t->ranges;
     kin_pair *pairs = t->scratch[thread];
     const kith_metric metric = t->hits->request->distance.metric;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, ranges->rows);
+    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, ranges->lists.rows);
     for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        const int64_t first = ranges->offsets[row];
+        const int64_t first = ranges->lists.offsets[row];
         const int64_t count = take_row(t, row, pairs);
         kin_select_sort_pairs(pairs, count);
         for (int64_t i = 0; i < count; i++) {
             const double distance = kin_metric_distance(metric, pairs[i].key);
-            ranges->ids[first + i] = pairs[i].id;
-            ranges->distances64[first + i] = distance;
-            ranges->distances[first + i] = (float)distance;
+            ranges->lists.ids[first + i] = pairs[i].id;
+            ranges->lists.distances64[first + i] = distance;
+            ranges->lists.distances[first + i] = (float)distance;
         }
     }
     return KITH_OK;
@@ -235,8 +236,8 @@ static kith_status finish_rows(void *arg, int64_t task, int32_t thread)
 static int64_t longest_row(const kith_ranges *ranges)
 {
     int64_t most = 0;
-    for (int64_t row = 0; row < ranges->rows; row++) {
-        most = kin_max_i64(most, ranges->offsets[row + 1] - ranges->offsets[row]);
+    for (int64_t row = 0; row < ranges->lists.rows; row++) {
+        most = kin_max_i64(most, ranges->lists.offsets[row + 1] - ranges->lists.offsets[row]);
     }
     return most;
 }
@@ -244,12 +245,13 @@ static int64_t longest_row(const kith_ranges *ranges)
 static kith_status allocate(kith_ctx *ctx, table *t, int64_t *chunk_count)
 {
     kith_ranges *ranges = t->ranges;
-    const uint64_t total = (uint64_t)ranges->offsets[ranges->rows];
+    const uint64_t total = (uint64_t)ranges->lists.offsets[ranges->lists.rows];
     const uint64_t longest = (uint64_t)longest_row(ranges);
-    KIN_TRY(kin_alloc(ctx, &ranges->ids, total, sizeof *ranges->ids, "neighbours within reach"));
-    KIN_TRY(kin_alloc(ctx, &ranges->distances, total, sizeof *ranges->distances,
+    KIN_TRY(kin_alloc(ctx, &ranges->lists.ids, total, sizeof *ranges->lists.ids,
                       "neighbours within reach"));
-    KIN_TRY(kin_alloc(ctx, &ranges->distances64, total, sizeof *ranges->distances64,
+    KIN_TRY(kin_alloc(ctx, &ranges->lists.distances, total, sizeof *ranges->lists.distances,
+                      "neighbours within reach"));
+    KIN_TRY(kin_alloc(ctx, &ranges->lists.distances64, total, sizeof *ranges->lists.distances64,
                       "neighbours within reach"));
     KIN_TRY(
         kin_alloc_zero(ctx, &t->scratch, (uint64_t)ctx->threads, sizeof(kin_pair *), "threads"));
@@ -279,11 +281,12 @@ static kith_status fill(kith_ctx *ctx, table *t)
     int64_t chunk_count = 0;
     KIN_TRY(allocate(ctx, t, &chunk_count));
     list_chunks(ctx, t);
-    for (int64_t row = 0; row < t->ranges->rows; row++) {
+    for (int64_t row = 0; row < t->ranges->lists.rows; row++) {
         atomic_store(&t->hits->counts[row], 0); /* from here on, where the row's next hit goes */
     }
     KIN_TRY(kin_parallel(ctx, "rescore", chunk_count, scatter, t));
-    return kin_parallel(ctx, "rescore", kin_ceil_div(t->ranges->rows, ROWS_A_TASK), finish_rows, t);
+    return kin_parallel(ctx, "rescore", kin_ceil_div(t->ranges->lists.rows, ROWS_A_TASK),
+                        finish_rows, t);
 }
 
 kith_status kin_hits_finish(kin_hits *hits, kith_ranges *ranges)

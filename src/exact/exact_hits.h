@@ -31,11 +31,7 @@ static inline double kin_radius_key(kith_metric metric, double radius)
 /* Keeps its context: the blocks are its. */
 struct kith_ranges {
     kith_ctx *ctx;
-    int64_t rows;
-    int64_t *offsets; /* rows + 1 */
-    uint32_t *ids;    /* this and the next: NULL where only counts were asked for */
-    float *distances;
-    double *distances64;
+    kith_lists lists;
 };
 
 typedef struct kin_hit_chunk kin_hit_chunk;

@@ -127,6 +127,7 @@ kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_p
     if (points->source.file_cols == 0) {
         points->source.file_cols = points->values.cols;
     }
+    points->source.mapped = points->source.bytes == 0;
     *out = points;
     return KITH_OK;
 }

@@ -33,7 +33,7 @@ kith_status kin_points_reserve(kith_points *points, int64_t rows, int64_t cols, 
 {
     const uint64_t row_bytes = (uint64_t)cols * (uint64_t)kin_item_of(dtype).bytes;
     KIN_TRY(kin_alloc(points->ctx, &points->block, (uint64_t)rows, row_bytes, "the points"));
-    points->block_bytes += (uint64_t)rows * row_bytes;
+    points->source.bytes += (uint64_t)rows * row_bytes;
     const kin_shape shape = {.rows = rows, .cols = cols, .stride = (int64_t)row_bytes};
     show(points, points->block, &shape, dtype);
     return KITH_OK;
@@ -125,7 +125,7 @@ kith_status kin_points_take(kith_points *points, const char *path, const kin_sha
     points->source.fortran_order = shape->step != 0;
     points->source.big_endian = shape->swapped;
     if (can_be_viewed(shape)) {
-        points->block_bytes += points->input.block != NULL ? points->input.bytes : 0;
+        points->source.bytes += points->input.block != NULL ? points->input.bytes : 0;
         show(points, shape->data, shape, kin_item_dtype(shape->item));
         return KITH_OK;
     }

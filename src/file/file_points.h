@@ -17,7 +17,6 @@ struct kith_points {
     kin_input input;
     kin_container *container;
     void *block;
-    uint64_t block_bytes; /* in memory: of the block, and of input that is not mapped */
     kith_points_source source;
     char names[KIN_NAMES_BYTES]; /* of the source */
 };

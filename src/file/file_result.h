@@ -20,15 +20,6 @@ struct kith_result {
     int block_count;
 };
 
-/* Lists of different lengths: row i has entries offsets[i] .. offsets[i + 1] - 1. */
-typedef struct kin_range_lists {
-    int64_t rows;
-    const int64_t *offsets;
-    const uint32_t *ids;
-    const float *distances;
-    const double *distances64; /* or NULL */
-} kin_range_lists;
-
 kith_status kin_result_save(kith_ctx *ctx, const char *path, kith_format format,
                             const kith_neighbors *neighbors, const kith_result_meta *meta);
 /* *format by the extension of the path, where it is AUTO. */
@@ -36,7 +27,7 @@ kith_status kin_result_choose(kith_ctx *ctx, const char *path, kith_format *form
 /* .csv, .tsv: to look at, and not to read back. k: entries a row where lists have no offsets. */
 bool kin_result_is_text(kith_format format);
 /* .npz (a SciPy sparse matrix), .kith, .csv or .tsv. */
-kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kin_range_lists *lists,
+kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kith_lists *lists,
                             const kith_result_meta *meta);
 kith_status kin_result_open(kith_ctx *ctx, const char *path, kith_result **out);
 void kin_result_close(kith_result *result);

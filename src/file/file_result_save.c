@@ -38,7 +38,7 @@ static kith_status put_distance(kin_writer *writer, char separator, float distan
 }
 
 /* "id,neighbour,distance": entries first .. last - 1 of one row. */
-static kith_status put_lines(kin_writer *writer, char separator, const kin_range_lists *lists,
+static kith_status put_lines(kin_writer *writer, char separator, const kith_lists *lists,
                              int64_t row, int64_t first, int64_t last)
 {
     char text[FIELD_ROOM];
@@ -57,8 +57,7 @@ static kith_status put_lines(kin_writer *writer, char separator, const kin_range
     return KITH_OK;
 }
 
-static kith_status put_long(kin_writer *writer, char separator, const kin_range_lists *lists,
-                            int64_t k)
+static kith_status put_long(kin_writer *writer, char separator, const kith_lists *lists, int64_t k)
 {
     char head[FIELD_ROOM];
     const int length = snprintf(head, sizeof head, "id%cneighbour", separator);
@@ -87,8 +86,8 @@ static kith_status put_names(kin_writer *writer, char separator, const char *nam
     return KITH_OK;
 }
 
-static kith_status put_row(kin_writer *writer, char separator, const kin_range_lists *lists,
-                           int64_t row, int64_t k)
+static kith_status put_row(kin_writer *writer, char separator, const kith_lists *lists, int64_t row,
+                           int64_t k)
 {
     char text[FIELD_ROOM];
     const uint32_t *ids = lists->ids + row * k;
@@ -108,8 +107,7 @@ static kith_status put_row(kin_writer *writer, char separator, const kin_range_l
     return kin_writer_put(writer, "\n", 1);
 }
 
-static kith_status put_wide(kin_writer *writer, char separator, const kin_range_lists *lists,
-                            int64_t k)
+static kith_status put_wide(kin_writer *writer, char separator, const kith_lists *lists, int64_t k)
 {
     KIN_TRY(kin_writer_put(writer, "id", 2));
     KIN_TRY(put_names(writer, separator, "neighbour", k));
@@ -124,7 +122,7 @@ static kith_status put_wide(kin_writer *writer, char separator, const kin_range_
 }
 
 static kith_status save_lists_text(kith_ctx *ctx, const char *path, kith_format format,
-                                   const kin_range_lists *lists, int64_t k)
+                                   const kith_lists *lists, int64_t k)
 {
     kin_writer writer;
     KIN_TRY(kin_writer_open_text(ctx, path, &writer));
@@ -294,7 +292,7 @@ static kith_status save_plain(kith_ctx *ctx, const char *path, kith_format forma
 static kith_status save_text(kith_ctx *ctx, const char *path, kith_format format,
                              const kith_neighbors *neighbors)
 {
-    const kin_range_lists lists = {
+    const kith_lists lists = {
         .rows = neighbors->rows, .ids = neighbors->ids, .distances = neighbors->distances};
     return save_lists_text(ctx, path, format, &lists, neighbors->k);
 }
@@ -362,7 +360,7 @@ kith_status kin_result_save(kith_ctx *ctx, const char *path, kith_format format,
     return status;
 }
 
-static kith_status save_ranges_kith(kith_ctx *ctx, const char *path, const kin_range_lists *lists,
+static kith_status save_ranges_kith(kith_ctx *ctx, const char *path, const kith_lists *lists,
                                     const kith_result_meta *meta)
 {
     const kin_container_header header = kin_result_header(KITH_KIND_RANGES, lists->rows, 0, meta);
@@ -376,7 +374,7 @@ static kith_status save_ranges_kith(kith_ctx *ctx, const char *path, const kin_r
     return kin_container_write(ctx, path, &header, sections, count);
 }
 
-kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kin_range_lists *lists,
+kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kith_lists *lists,
                             const kith_result_meta *meta)
 {
     kith_format format = KITH_FORMAT_AUTO;

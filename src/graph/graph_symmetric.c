@@ -131,7 +131,7 @@ static kith_status count_some(void *arg, int64_t task, int32_t thread)
     const turning *t = arg;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, t->graph->rows);
     for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        t->ranges->offsets[row + 1] = merge(t, row, t->own[thread], NULL);
+        t->ranges->lists.offsets[row + 1] = merge(t, row, t->own[thread], NULL);
     }
     return KITH_OK;
 }
@@ -143,14 +143,14 @@ static kith_status write_some(void *arg, int64_t task, int32_t thread)
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, t->graph->rows);
     kin_pair *list = t->list[thread];
     for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        const int64_t first = ranges->offsets[row];
+        const int64_t first = ranges->lists.offsets[row];
         const int64_t count = merge(t, row, t->own[thread], list);
         kin_select_sort_pairs(list, count);
         for (int64_t i = 0; i < count; i++) {
             const double distance = t->largest_first ? -list[i].key : list[i].key;
-            ranges->ids[first + i] = list[i].id;
-            ranges->distances64[first + i] = distance;
-            ranges->distances[first + i] = (float)distance;
+            ranges->lists.ids[first + i] = list[i].id;
+            ranges->lists.distances64[first + i] = distance;
+            ranges->lists.distances[first + i] = (float)distance;
         }
     }
     return KITH_OK;
@@ -172,14 +172,16 @@ static kith_status make_room(turning *t)
 {
     kith_ranges *ranges = t->ranges;
     int64_t most = 1;
-    for (int64_t row = 0; row < ranges->rows; row++) {
-        most = kin_max_i64(most, ranges->offsets[row + 1]);
-        ranges->offsets[row + 1] += ranges->offsets[row];
+    for (int64_t row = 0; row < ranges->lists.rows; row++) {
+        most = kin_max_i64(most, ranges->lists.offsets[row + 1]);
+        ranges->lists.offsets[row + 1] += ranges->lists.offsets[row];
     }
-    const uint64_t all = (uint64_t)kin_max_i64(1, ranges->offsets[ranges->rows]);
-    KIN_TRY(kin_alloc(t->ctx, &ranges->ids, all, sizeof *ranges->ids, "ids"));
-    KIN_TRY(kin_alloc(t->ctx, &ranges->distances, all, sizeof *ranges->distances, "distances"));
-    KIN_TRY(kin_alloc(t->ctx, &ranges->distances64, all, sizeof *ranges->distances64, "distances"));
+    const uint64_t all = (uint64_t)kin_max_i64(1, ranges->lists.offsets[ranges->lists.rows]);
+    KIN_TRY(kin_alloc(t->ctx, &ranges->lists.ids, all, sizeof *ranges->lists.ids, "ids"));
+    KIN_TRY(kin_alloc(t->ctx, &ranges->lists.distances, all, sizeof *ranges->lists.distances,
+                      "distances"));
+    KIN_TRY(kin_alloc(t->ctx, &ranges->lists.distances64, all, sizeof *ranges->lists.distances64,
+                      "distances"));
     for (int32_t i = 0; i < t->ctx->threads; i++) {
         KIN_TRY(kin_alloc(t->ctx, &t->list[i], (uint64_t)most, sizeof(kin_pair), "a row"));
     }
@@ -209,9 +211,10 @@ kith_status kin_graph_symmetric(kith_ctx *ctx, const kith_neighbors *graph, kith
     const int64_t tasks = kin_ceil_div(graph->rows, ROWS_A_TASK);
     const uint64_t rows = (uint64_t)graph->rows;
     kith_status status = KITH_OK;
-    ranges->rows = graph->rows;
+    ranges->lists.rows = graph->rows;
     KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &ranges->offsets, rows + 1, sizeof *ranges->offsets, "rows"),
+                 kin_alloc_zero(ctx, &ranges->lists.offsets, rows + 1,
+                                sizeof *ranges->lists.offsets, "rows"),
                  done);
     KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &t.starts, rows + 2, sizeof *t.starts, "turned edges"),
                  done);

@@ -4,6 +4,7 @@
  * failure is KITH_E_IO, names a file and says what to do; an old file of that name is as it was,
  * and nothing else is left in the folder. Then the same for reading. */
 #define _GNU_SOURCE
+#include "support/support_calls.h"
 #include "support/support_disk.h"
 #include "support/support_disk_names.h"
 
@@ -323,10 +324,9 @@ static int setup(void **state)
     assert_int_equal(
         kith_graph_symmetric(ctx, &in->graph, KITH_EUCLIDEAN, KITH_SYMMETRY_UNION, &in->ranges),
         KITH_OK);
-    assert_int_equal(kith_corpus_create(ctx, &in->points.matrix, KITH_EUCLIDEAN, &in->corpora[0]),
+    assert_int_equal(test_corpus_create(ctx, &in->points.matrix, KITH_EUCLIDEAN, &in->corpora[0]),
                      KITH_OK);
-    assert_int_equal(kith_corpus_create_with(ctx, &in->points.matrix, &tree, &in->corpora[1]),
-                     KITH_OK);
+    assert_int_equal(kith_corpus_create(ctx, &in->points.matrix, &tree, &in->corpora[1]), KITH_OK);
     *state = in;
     return 0;
 }

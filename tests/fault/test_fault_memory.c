@@ -277,7 +277,7 @@ static kith_status do_corpus(kith_ctx *ctx, const input *in, int metric)
     const kith_neighbors out = view(&in->out, QUERIES);
     kith_corpus *corpus = NULL;
     kith_status status =
-        kith_corpus_create(ctx, &rows_of(in, metric)->matrix, (kith_metric)metric, &corpus);
+        test_corpus_create(ctx, &rows_of(in, metric)->matrix, (kith_metric)metric, &corpus);
     assert_int_equal(status == KITH_OK, corpus != NULL);
     if (status == KITH_OK) {
         status = kith_corpus_search(ctx, corpus, &in->queries.matrix, &params, &out);

@@ -35,7 +35,7 @@ static kith_status make(job *j)
 {
     kith_corpus_params params = kith_corpus_params_default();
     params.method = KITH_METHOD_TREE;
-    return kith_corpus_create_with(j->ctx, j->points, &params, &j->corpus);
+    return kith_corpus_create(j->ctx, j->points, &params, &j->corpus);
 }
 
 static kith_status open(job *j)

@@ -50,7 +50,6 @@ kith = ctypes.CDLL(sys.argv[1])
 kith.kith_ctx_detail.restype = ctypes.c_char_p
 kith.kith_points_matrix.restype = ctypes.POINTER(Matrix)
 kith.kith_result_neighbors.restype = ctypes.POINTER(Neighbors)
-kith.kith_result_get_meta.restype = ctypes.POINTER(Meta)
 context = ctypes.c_void_p()
 assert kith.kith_ctx_create(None, ctypes.byref(context)) == 0
 
@@ -87,7 +86,7 @@ def read_result(path):
     result = ctypes.c_void_p()
     call("kith_result_open", path.encode(), ctypes.byref(result))
     n = kith.kith_result_neighbors(result).contents
-    meta = kith.kith_result_get_meta(result).contents
+    meta = Meta.from_address(n.meta)
     count = n.rows * n.k
     ids = np.frombuffer(ctypes.string_at(n.ids, 4 * count), np.uint32).reshape(n.rows, n.k)
     distances = None

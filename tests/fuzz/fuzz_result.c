@@ -9,7 +9,7 @@ enum { COUNT = sizeof fuzz_extensions / sizeof fuzz_extensions[0] - 1 };
 static uint32_t touch(const kith_result *result)
 {
     const kith_neighbors *n = kith_result_neighbors(result);
-    const int64_t corpus = kith_result_get_meta(result)->corpus_rows;
+    const int64_t corpus = kith_result_neighbors(result)->meta->corpus_rows;
     uint32_t sum = 0;
     fuzz_require(n->rows >= 1 && n->k >= 1 && n->ids != NULL, "a sane shape");
     for (int64_t i = 0; i < n->rows * n->k; i++) {

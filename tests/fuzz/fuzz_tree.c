@@ -3,6 +3,7 @@
  * corpus that can be searched and changed, or an error that names it. What its numbers are worth is
  * another matter. */
 #include "replay_file.h"
+#include "support/support_calls.h"
 
 const char *const fuzz_extensions[] = {"kith", NULL};
 
@@ -18,7 +19,7 @@ static int seed_corpus(int i, const kith_matrix *points, const char *path)
         rows.dtype = KITH_U8;
         rows.stride_bytes = 0;
     }
-    fuzz_require(kith_corpus_create(fuzz_ctx(), &rows, metrics[i], &corpus) == KITH_OK,
+    fuzz_require(test_corpus_create(fuzz_ctx(), &rows, metrics[i], &corpus) == KITH_OK,
                  "a corpus can be made");
     fuzz_require(kith_corpus_save(fuzz_ctx(), corpus, path) == KITH_OK, "a corpus can be saved");
     kith_corpus_free(corpus);
@@ -41,7 +42,7 @@ int fuzz_seed(int extension, int i, const char *path)
     params.metric = i == 0 ? KITH_EUCLIDEAN : i == 1 ? KITH_MANHATTAN : KITH_CHEBYSHEV;
     params.method = KITH_METHOD_TREE;
     params.tree_height = i;
-    fuzz_require(kith_corpus_create_with(fuzz_ctx(), &points, &params, &corpus) == KITH_OK,
+    fuzz_require(kith_corpus_create(fuzz_ctx(), &points, &params, &corpus) == KITH_OK,
                  "a tree can be made");
     if (i == 2) { /* with holes */
         points.rows = 20;

@@ -17,6 +17,7 @@
 #include "kith/kith_cuda.h"
 #include "support/support_answers.h"
 #include "support/support_caller.h"
+#include "support/support_calls.h"
 #include "support/support_compare.h"
 #include "support/support_gpu.h"
 #include "support/support_settings.h"
@@ -75,7 +76,7 @@ static kith_status solve_prepared(kith_ctx *ctx, const test_job *job, uint64_t b
     params.k = job->k;
     *out = test_answer_make(job->queries->rows, job->k);
     kith_corpus *corpus = NULL;
-    kith_status status = kith_corpus_create(ctx, job->points, job->metric, &corpus);
+    kith_status status = test_corpus_create(ctx, job->points, job->metric, &corpus);
     if (status == KITH_OK) {
         corpus->gpu->ahead_off = !ahead;
         status = kith_corpus_search(ctx, corpus, job->queries, &params, out);

@@ -145,12 +145,13 @@ static void compare_radius(kith_ctx *cpu, kith_ctx *gpu, const kith_matrix *poin
         fail_msg("radius: %s", kith_ctx_detail(gpu));
     }
     const size_t rows = (size_t)points->rows;
-    assert_memory_equal(kith_ranges_offsets(a), kith_ranges_offsets(b),
+    assert_memory_equal(kith_ranges_lists(a)->offsets, kith_ranges_lists(b)->offsets,
                         (rows + 1) * sizeof(int64_t));
-    const size_t count = (size_t)kith_ranges_offsets(a)[rows];
+    const size_t count = (size_t)kith_ranges_lists(a)->offsets[rows];
     assert_true(count > 0);
-    assert_memory_equal(kith_ranges_ids(a), kith_ranges_ids(b), count * sizeof(uint32_t));
-    assert_memory_equal(kith_ranges_distances64(a), kith_ranges_distances64(b),
+    assert_memory_equal(kith_ranges_lists(a)->ids, kith_ranges_lists(b)->ids,
+                        count * sizeof(uint32_t));
+    assert_memory_equal(kith_ranges_lists(a)->distances64, kith_ranges_lists(b)->distances64,
                         count * sizeof(double));
     kith_ranges_free(a);
     kith_ranges_free(b);

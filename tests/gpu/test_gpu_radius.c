@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "support/support_calls.h"
 #include "support/support_gpu.h"
 #include "support/support_shapes.h"
 
@@ -87,22 +88,24 @@ static void blame(pair *p, const job *j, const char *what)
 static void compare_lists(pair *p, const job *j, const kith_ranges *wanted, const kith_ranges *got)
 {
     char what[240];
-    const int64_t *offsets = kith_ranges_offsets(wanted);
-    for (int64_t row = 0; row < kith_ranges_rows(wanted); row++) {
+    const int64_t *offsets = kith_ranges_lists(wanted)->offsets;
+    for (int64_t row = 0; row < kith_ranges_lists(wanted)->rows; row++) {
         for (int64_t i = offsets[row]; i < offsets[row + 1]; i++) {
-            const uint32_t id = kith_ranges_ids(got)[i];
-            const double distance = kith_ranges_distances64(got)[i];
-            if (id != kith_ranges_ids(wanted)[i] ||
-                memcmp(&distance, &kith_ranges_distances64(wanted)[i], sizeof distance) != 0 ||
-                memcmp(&kith_ranges_distances(got)[i], &kith_ranges_distances(wanted)[i],
-                       sizeof(float)) != 0) {
+            const uint32_t id = kith_ranges_lists(got)->ids[i];
+            const double distance = kith_ranges_lists(got)->distances64[i];
+            if (id != kith_ranges_lists(wanted)->ids[i] ||
+                memcmp(&distance, &kith_ranges_lists(wanted)->distances64[i], sizeof distance) !=
+                    0 ||
+                memcmp(&kith_ranges_lists(got)->distances[i],
+                       &kith_ranges_lists(wanted)->distances[i], sizeof(float)) != 0) {
                 (void)snprintf(what, sizeof what,
                                "row %" PRId64 " place %" PRId64 ": got %" PRIu32
                                " at %.17g (%a), wanted %" PRIu32 " at %.17g (%a)",
                                row, i - offsets[row], id, distance,
-                               (double)kith_ranges_distances(got)[i], kith_ranges_ids(wanted)[i],
-                               kith_ranges_distances64(wanted)[i],
-                               (double)kith_ranges_distances(wanted)[i]);
+                               (double)kith_ranges_lists(got)->distances[i],
+                               kith_ranges_lists(wanted)->ids[i],
+                               kith_ranges_lists(wanted)->distances64[i],
+                               (double)kith_ranges_lists(wanted)->distances[i]);
                 blame(p, j, what);
                 return;
             }
@@ -113,11 +116,11 @@ static void compare_lists(pair *p, const job *j, const kith_ranges *wanted, cons
 static void compare_ranges(pair *p, const job *j, const kith_ranges *wanted, const kith_ranges *got)
 {
     char what[160];
-    const int64_t rows = kith_ranges_rows(wanted);
-    const int64_t *a = kith_ranges_offsets(wanted);
-    const int64_t *b = kith_ranges_offsets(got);
+    const int64_t rows = kith_ranges_lists(wanted)->rows;
+    const int64_t *a = kith_ranges_lists(wanted)->offsets;
+    const int64_t *b = kith_ranges_lists(got)->offsets;
     p->found += a[rows];
-    if (rows != kith_ranges_rows(got)) {
+    if (rows != kith_ranges_lists(got)->rows) {
         blame(p, j, "another number of rows");
         return;
     }
@@ -132,7 +135,7 @@ static void compare_ranges(pair *p, const job *j, const kith_ranges *wanted, con
         }
     }
     if (j->params.count_only != 0) {
-        if (kith_ranges_ids(got) != NULL || kith_ranges_distances(got) != NULL) {
+        if (kith_ranges_lists(got)->ids != NULL || kith_ranges_lists(got)->distances != NULL) {
             blame(p, j, "ids were not asked for");
         }
         return;
@@ -146,7 +149,7 @@ static void compare_prepared(pair *p, const job *j, const kith_ranges *wanted)
     kith_corpus *corpus = NULL;
     kith_ranges *got = NULL;
     kith_report report = {.struct_size = sizeof report};
-    if (kith_corpus_create(p->gpu, j->points, j->params.metric, &corpus) != KITH_OK ||
+    if (test_corpus_create(p->gpu, j->points, j->params.metric, &corpus) != KITH_OK ||
         kith_corpus_radius(p->gpu, corpus, j->queries, &j->params, &got) != KITH_OK) {
         blame(p, j, kith_ctx_detail(p->gpu));
     } else {
@@ -490,7 +493,7 @@ static void cancels(void **state)
     const kith_status again = kith_radius(ctx, &rows.matrix, NULL, &asked, &ranges);
     assert_int_equal(again, KITH_OK);
     printf("told to stop: %s; after that %" PRId64 " neighbours of 60,000 points\n",
-           kith_status_name(status), kith_ranges_offsets(ranges)[60000]);
+           kith_status_name(status), kith_ranges_lists(ranges)->offsets[60000]);
     kith_ranges_free(ranges);
     kith_ctx_free(ctx);
     test_rows_free(&rows);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_compare.h"
 #include "support/support_gpu.h"
 #include "support/support_shapes.h"
@@ -168,7 +169,7 @@ static void one_corpus(void **state)
                           .metric = KITH_EUCLIDEAN,
                           .k = K};
     assert_int_equal(test_job_solve(cpu, &job, &all->of_corpus), KITH_OK);
-    if (kith_corpus_create(owner, &all->points.matrix, KITH_EUCLIDEAN, &all->corpus) != KITH_OK) {
+    if (test_corpus_create(owner, &all->points.matrix, KITH_EUCLIDEAN, &all->corpus) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(owner));
     }
     kith_ctx_free(owner); /* the corpus has a device handle of its own */

@@ -102,7 +102,7 @@ static void call_result(soak *s)
     soak_require(s, (soak_check(s, status) == KITH_OK) == (opened != NULL),
                  "a result exactly then");
     if (opened != NULL) {
-        const int64_t corpus = kith_result_get_meta(opened)->corpus_rows;
+        const int64_t corpus = kith_result_neighbors(opened)->meta->corpus_rows;
         soak_check_ids(s, kith_result_neighbors(opened), corpus != 0 ? corpus : INT64_MAX);
     }
     kith_result_free(opened);

@@ -111,10 +111,10 @@ static void call_radius(soak *s)
         kith_radius(s->ctx, &corpus, soak_below(s, 2) == 0 ? NULL : &given, &params, &ranges);
     soak_require(s, (soak_check(s, status) == KITH_OK) == (ranges != NULL), "ranges exactly then");
     if (ranges != NULL) {
-        const int64_t rows = kith_ranges_rows(ranges);
-        const kith_neighbors view = {.ids = (uint32_t *)(uintptr_t)kith_ranges_ids(ranges),
+        const int64_t rows = kith_ranges_lists(ranges)->rows;
+        const kith_neighbors view = {.ids = (uint32_t *)(uintptr_t)kith_ranges_lists(ranges)->ids,
                                      .rows = 1,
-                                     .k = kith_ranges_offsets(ranges)[rows]};
+                                     .k = kith_ranges_lists(ranges)->offsets[rows]};
         soak_check_ids(s, &view, corpus.rows);
         kith_result_meta meta = kith_result_meta_default();
         meta.kind = KITH_KIND_RANGES;
@@ -160,7 +160,7 @@ static void call_corpus(soak *s)
     params.metric = soak_metric(s);
     params.method = (kith_method)soak_spoil(s, (int64_t)soak_below(s, 3));
     params.tree_height = (int32_t)soak_spoil(s, 0);
-    kith_status status = kith_corpus_create_with(s->ctx, &given, &params, &corpus);
+    kith_status status = kith_corpus_create(s->ctx, &given, &params, &corpus);
     soak_require(s, (soak_check(s, status) == KITH_OK) == (corpus != NULL),
                  "a corpus exactly then");
     if (corpus == NULL) {

@@ -44,6 +44,14 @@ static inline kith_status test_descend(kith_ctx *ctx, const kith_matrix *points,
     return kith_graph(ctx, points, &params, out, NULL);
 }
 
+static inline kith_status test_corpus_create(kith_ctx *ctx, const kith_matrix *points,
+                                             kith_metric metric, kith_corpus **out)
+{
+    kith_corpus_params params = kith_corpus_params_default();
+    params.metric = metric;
+    return kith_corpus_create(ctx, points, &params, out);
+}
+
 #define TEST_RECALL_PARAMS(metric, at, sample, seed) \
     (&(kith_recall_params){sizeof(kith_recall_params), (metric), (at), (sample), (seed)})
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support_compare.h"
+#include "support/support_calls.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +46,7 @@ static kith_status solve_prepared(kith_ctx *ctx, const test_job *job,
                                   const kith_search_params *params, const kith_neighbors *out)
 {
     kith_corpus *corpus = NULL;
-    kith_status status = kith_corpus_create(ctx, job->points, params->metric, &corpus);
+    kith_status status = test_corpus_create(ctx, job->points, params->metric, &corpus);
     if (status == KITH_OK) {
         status = kith_corpus_search(ctx, corpus, job->queries, params, out);
     }

@@ -10,6 +10,7 @@
 #include "file/file_container.h"
 #include "host/host_cpu.h"
 #include "oracle/plain_knn.h"
+#include "support/support_calls.h"
 #include "support/support_files.h"
 #include "support/support_keys.h"
 #include "support/support_rows.h"
@@ -94,7 +95,7 @@ static void round_trip(test_folder *folder, kith_metric metric, kith_dtype dtype
     answer fresh;
     answer again;
     kith_corpus *corpus = NULL;
-    assert_int_equal(kith_corpus_create(ctx, &points.matrix, metric, &corpus), KITH_OK);
+    assert_int_equal(test_corpus_create(ctx, &points.matrix, metric, &corpus), KITH_OK);
     assert_int_equal(kith_corpus_metric(corpus), metric);
     assert_ptr_equal(kith_corpus_points(corpus)->data, points.matrix.data);
     assert_true(kith_corpus_bytes(corpus) > 0);
@@ -179,7 +180,7 @@ static void other_types_are_answered(void **state)
     test_rows_fill(&asked, 255.0, 1, &seed);
     kith_corpus *corpus = NULL;
     answer a;
-    assert_int_equal(kith_corpus_create(ctx, &points.matrix, KITH_EUCLIDEAN, &corpus), KITH_OK);
+    assert_int_equal(test_corpus_create(ctx, &points.matrix, KITH_EUCLIDEAN, &corpus), KITH_OK);
     search(ctx, corpus, &asked.matrix, &a);
     check_oracle(KITH_EUCLIDEAN, &points.matrix, &asked.matrix, &a);
 
@@ -196,7 +197,7 @@ static void other_types_are_answered(void **state)
                      KITH_E_ARGUMENT);
     assert_int_equal(kith_corpus_search(ctx, NULL, &asked.matrix, &params, &out), KITH_E_ARGUMENT);
     kith_corpus_free(corpus);
-    assert_int_equal(kith_corpus_create(ctx, &points.matrix, KITH_CUSTOM, &corpus),
+    assert_int_equal(test_corpus_create(ctx, &points.matrix, KITH_CUSTOM, &corpus),
                      KITH_E_ARGUMENT);
     assert_null(corpus);
     test_rows_free(&asked);
@@ -215,7 +216,7 @@ static void damage_is_noticed(void **state)
     fill(&points, KITH_COSINE, &seed);
     kith_corpus *corpus = NULL;
     const char *path = test_path(folder, "small.kith");
-    assert_int_equal(kith_corpus_create(ctx, &points.matrix, KITH_COSINE, &corpus), KITH_OK);
+    assert_int_equal(test_corpus_create(ctx, &points.matrix, KITH_COSINE, &corpus), KITH_OK);
     assert_int_equal(kith_corpus_save(ctx, corpus, path), KITH_OK);
     kith_corpus_free(corpus);
     size_t bytes = 0;
@@ -323,7 +324,7 @@ static void forgeries_do_no_harm(void **state)
     kith_corpus *corpus = NULL;
     char path[300];
     (void)snprintf(path, sizeof path, "%s", test_path(folder, "honest.kith"));
-    assert_int_equal(kith_corpus_create(ctx, &points.matrix, KITH_COSINE, &corpus), KITH_OK);
+    assert_int_equal(test_corpus_create(ctx, &points.matrix, KITH_COSINE, &corpus), KITH_OK);
     assert_int_equal(kith_corpus_save(ctx, corpus, path), KITH_OK);
     kith_corpus_free(corpus);
     for (size_t i = 0; i < sizeof forgeries / sizeof forgeries[0]; i++) {

@@ -174,7 +174,7 @@ static void exact_calls_refuse(void **state)
             call == 1   ? kith_search(f->ctx, points, points, &params, &f->out, NULL)
             : call == 2 ? kith_knn_both(f->ctx, points, points, &params, &f->out, &f->out)
             : call == 3 ? kith_plan_search(f->ctx, points, points, &params, &plan)
-            : call == 4 ? kith_corpus_create_with(f->ctx, points, &made, &corpus)
+            : call == 4 ? kith_corpus_create(f->ctx, points, &made, &corpus)
                         : kith_radius(f->ctx, points, NULL, &within, &ranges);
         const char *detail = kith_ctx_detail(f->ctx);
         if (status != KITH_E_ARGUMENT ||

@@ -47,7 +47,7 @@ static bool save(test_folder *folder, const test_rows *rows, const char *isa,
     (void)snprintf(name, sizeof name, "corpus-%d.kith", fill);
     (void)snprintf(path, room, "%s", test_path(folder, name));
     assert_int_equal(kith_ctx_create(&own, &ctx), KITH_OK);
-    const kith_status status = kith_corpus_create_with(ctx, &rows->matrix, &params, &corpus);
+    const kith_status status = kith_corpus_create(ctx, &rows->matrix, &params, &corpus);
     if (status == KITH_OK) {
         assert_int_equal(kith_corpus_save(ctx, corpus, path), KITH_OK);
     }

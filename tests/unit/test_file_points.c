@@ -128,7 +128,8 @@ static void round_trip(test_folder *folder, const char *format, kith_dtype dtype
     assert_int_equal(back->rows, rows);
     assert_int_equal(back->cols, cols);
     assert_int_equal(back->dtype, opened_as(format, dtype));
-    assert_int_equal(kith_points_mapped(points), kith_points_bytes(points) == 0);
+    assert_int_equal(kith_points_get_source(points)->mapped,
+                     kith_points_get_source(points)->bytes == 0);
     for (int64_t i = 0; i < rows * cols; i++) {
         assert_true(value_of(back, i / cols, (int32_t)(i % cols)) == sample(i, sampled));
     }
@@ -173,9 +174,9 @@ static void mapped_where_possible(void **state)
         const char *path = test_path(folder, cases[i].name);
         assert_int_equal(kith_points_save(folder->ctx, path, &m), KITH_OK);
         assert_int_equal(kith_points_open(folder->ctx, path, NULL, &points), KITH_OK);
-        assert_int_equal(kith_points_mapped(points), cases[i].mapped);
+        assert_int_equal(kith_points_get_source(points)->mapped, cases[i].mapped);
         assert_int_equal(kith_points_matrix(points)->stride_bytes, cases[i].stride);
-        assert_int_equal(kith_points_bytes(points), cases[i].mapped ? 0 : 48);
+        assert_int_equal(kith_points_get_source(points)->bytes, cases[i].mapped ? 0 : 48);
         kith_points_free(points);
     }
 }

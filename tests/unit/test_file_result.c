@@ -91,7 +91,7 @@ static void round_trips(void **state)
         if (n->distances != NULL) {
             assert_memory_equal(n->distances, t.distances, sizeof t.distances);
         }
-        const kith_result_meta *back = kith_result_get_meta(result);
+        const kith_result_meta *back = kith_result_neighbors(result)->meta;
         assert_int_equal(back->metric, formats[f].meta ? KITH_COSINE : KITH_METRIC_DEFAULT);
         assert_int_equal(back->exact, formats[f].meta ? KITH_CERTIFIED : KITH_EXACTNESS_UNKNOWN);
         assert_int_equal(back->points.checksum, formats[f].meta ? 77 : 0);
@@ -153,7 +153,7 @@ static void meta_is_kept(void **state)
         const char *path = test_path(folder, names[i]);
         save(folder, path, KITH_FORMAT_AUTO, &t.view, &meta);
         kith_result *result = open_result(folder, path);
-        const kith_result_meta *back = kith_result_get_meta(result);
+        const kith_result_meta *back = kith_result_neighbors(result)->meta;
         assert_int_equal(back->kind, KITH_KIND_GRAPH);
         assert_int_equal(back->metric, KITH_COSINE);
         assert_int_equal(back->exact, KITH_APPROXIMATE);
@@ -242,7 +242,7 @@ static void empty_slots_and_large_ids(void **state)
     save(folder, test_path(folder, "big.npz"), KITH_FORMAT_CSR, &n, NULL);
     kith_result *result = open_result(folder, test_path(folder, "big.npz"));
     assert_memory_equal(kith_result_neighbors(result)->ids, ids, sizeof ids);
-    assert_int_equal(kith_result_get_meta(result)->corpus_rows, 4294967295);
+    assert_int_equal(kith_result_neighbors(result)->meta->corpus_rows, 4294967295);
     kith_result_free(result);
 }
 
@@ -275,10 +275,10 @@ static void ids_beyond_the_corpus(void **state)
 static void ranges(void **state)
 {
     test_folder *folder = *state;
-    static const int64_t offsets[4] = {0, 2, 2, 5};
-    static const uint32_t ids[5] = {1, 2, 0, 1, 9};
-    static const float distances[5] = {0.5F, 1, 0, 2, 3};
-    const kin_range_lists lists = {3, offsets, ids, distances, NULL};
+    static int64_t offsets[4] = {0, 2, 2, 5};
+    static uint32_t ids[5] = {1, 2, 0, 1, 9};
+    static float distances[5] = {0.5F, 1, 0, 2, 3};
+    const kith_lists lists = {3, offsets, ids, distances, NULL};
     const kith_result_meta meta = kith_result_meta_default();
     print_message("lists of different lengths as npz and kith, and not as anything else:\n");
     const char *path = test_path(folder, "l.npz");

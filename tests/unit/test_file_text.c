@@ -313,7 +313,7 @@ static void other_orders(void **state)
     }
     assert_int_equal(kith_points_get_source(points)->fortran_order, 1);
     assert_int_equal(kith_points_get_source(points)->big_endian, 0);
-    assert_int_equal(kith_points_mapped(points), 0);
+    assert_int_equal(kith_points_get_source(points)->mapped, 0);
     kith_points_free(points);
     path =
         write_npy(folder, "{'descr': '>i2', 'fortran_order': False, 'shape': (2, 3), }", big, 12);
@@ -327,7 +327,7 @@ static void other_orders(void **state)
     const kith_matrix *m = kith_points_matrix(points);
     assert_int_equal(m->dtype, KITH_F32);
     assert_true(((const float *)m->data)[1] == 2.5F && ((const float *)m->data)[4] == 1.5F);
-    assert_int_equal(kith_points_bytes(points), 24);
+    assert_int_equal(kith_points_get_source(points)->bytes, 24);
     kith_points_free(points);
 
     print_message("one axis is a column for labels, and for points an error\n");
@@ -424,8 +424,8 @@ static void pipes(void **state)
         const kith_matrix *back = kith_points_matrix(points);
         assert_true(back->rows == 2 && back->cols == 2);
         assert_memory_equal(back->data, values, sizeof values);
-        assert_true(kith_points_bytes(points) >= sizeof values);
-        assert_int_equal(kith_points_mapped(points), 0);
+        assert_true(kith_points_get_source(points)->bytes >= sizeof values);
+        assert_int_equal(kith_points_get_source(points)->mapped, 0);
         kith_points_free(points);
     }
     feeding other = {test_path(folder, "pipe"), "PK\3\4\0\0\0\0", 8};

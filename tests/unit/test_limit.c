@@ -61,7 +61,7 @@ static kith_status by_corpus(const data *d, const kith_search_params *params, ki
     kith_corpus_params how = kith_corpus_params_default();
     how.metric = params->metric;
     how.method = method;
-    kith_status status = kith_corpus_create_with(d->ctx, &d->points.matrix, &how, &corpus);
+    kith_status status = kith_corpus_create(d->ctx, &d->points.matrix, &how, &corpus);
     if (status == KITH_OK) {
         status = kith_corpus_search(d->ctx, corpus, &d->queries.matrix, params, out);
     }

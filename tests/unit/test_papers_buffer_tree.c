@@ -281,7 +281,7 @@ static void refusals(void **state)
         kith_corpus *corpus = NULL;
         kith_corpus_params of = kith_corpus_params_default();
         of.method = tree ? KITH_METHOD_TREE : KITH_METHOD_EXACT;
-        test_works(ctx, kith_corpus_create_with(ctx, all, &of, &corpus));
+        test_works(ctx, kith_corpus_create(ctx, all, &of, &corpus));
         test_fails(ctx, kith_corpus_search(ctx, corpus, all, &params, &out),
                    tree ? KITH_E_ARGUMENT : KITH_E_UNSUPPORTED, "buffer_tree");
         kith_corpus_free(corpus);

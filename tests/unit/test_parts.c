@@ -120,7 +120,8 @@ static void check_graph(test_folder *folder, const char *path, uint32_t seed)
     assert_memory_equal(kith_result_neighbors(result)->ids, all.ids, sizeof ids);
     assert_memory_equal(kith_result_neighbors(result)->distances, all.distances, sizeof distances);
     assert_int_equal(kith_result_save(folder->ctx, joined, KITH_FORMAT_AUTO,
-                                      kith_result_neighbors(result), kith_result_get_meta(result)),
+                                      kith_result_neighbors(result),
+                                      kith_result_neighbors(result)->meta),
                      KITH_OK);
     kith_result_free(result);
     same_files(whole, joined);
@@ -206,7 +207,7 @@ static void parts_alone(void **state)
         assert_int_equal(info.parts, PARTS);
         assert_int_equal(info.first_row, i * UNIT);
         assert_int_equal(kith_result_open(folder->ctx, path, &result), KITH_OK);
-        assert_int_equal(kith_result_get_meta(result)->first_row, i * UNIT);
+        assert_int_equal(kith_result_neighbors(result)->meta->first_row, i * UNIT);
         assert_int_equal(kith_result_neighbors(result)->rows, rows);
         assert_memory_equal(kith_result_neighbors(result)->ids, all.ids + i * UNIT * K,
                             (size_t)(rows * K) * sizeof ids[0]);

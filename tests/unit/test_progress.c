@@ -181,7 +181,7 @@ static void corpus_calls(test_folder *folder, const input *in)
         kith_corpus *corpus = NULL;
         search.k = K;
         params.method = tree ? KITH_METHOD_TREE : KITH_METHOD_EXACT;
-        HEARS(kith_corpus_create_with(ctx, points, &params, &corpus));
+        HEARS(kith_corpus_create(ctx, points, &params, &corpus));
         HEARS(kith_corpus_save(ctx, corpus, path));
         HEARS(kith_corpus_search(ctx, corpus, &in->queries.matrix, &search, &in->found));
         if (tree) {

@@ -10,6 +10,7 @@
 #include "host/host_cpu.h"
 #include "kith/kith_papers.h"
 #include "oracle/plain_knn.h"
+#include "support/support_calls.h"
 #include "support/support_keys.h"
 #include "support/support_rows.h"
 #include "support/support_shapes.h"
@@ -56,15 +57,15 @@ static double radius_at(const job *j, const double *keys, double share)
 static int64_t check_row(const job *j, const kith_ranges *ranges, int64_t query, double radius,
                          const double *keys)
 {
-    const int64_t first = kith_ranges_offsets(ranges)[query];
-    const int64_t count = kith_ranges_offsets(ranges)[query + 1] - first;
+    const int64_t first = kith_ranges_lists(ranges)->offsets[query];
+    const int64_t count = kith_ranges_lists(ranges)->offsets[query + 1] - first;
     int64_t expected = 0;
     for (int64_t i = 0; i < j->rows; i++) {
         const int self = j->queries == 0 && !j->include_self && i == query;
         expected += !self && within(j->metric, keys[i], radius);
     }
     assert_int_equal(count, expected);
-    const uint32_t *ids = kith_ranges_ids(ranges);
+    const uint32_t *ids = kith_ranges_lists(ranges)->ids;
     if (ids == NULL) {
         return count;
     }
@@ -73,8 +74,8 @@ static int64_t check_row(const job *j, const kith_ranges *ranges, int64_t query,
         const float narrow = (float)distance;
         assert_true(within(j->metric, keys[ids[i]], radius));
         assert_true(j->queries > 0 || j->include_self || (int64_t)ids[i] != query);
-        assert_memory_equal(&kith_ranges_distances64(ranges)[i], &distance, sizeof distance);
-        assert_memory_equal(&kith_ranges_distances(ranges)[i], &narrow, sizeof narrow);
+        assert_memory_equal(&kith_ranges_lists(ranges)->distances64[i], &distance, sizeof distance);
+        assert_memory_equal(&kith_ranges_lists(ranges)->distances[i], &narrow, sizeof narrow);
         if (i > first) { /* strictly rising, so each id once */
             const double before = keys[ids[i - 1]];
             assert_true(before < keys[ids[i]] || (before == keys[ids[i]] && ids[i - 1] < ids[i]));
@@ -87,8 +88,8 @@ static int64_t check_row(const job *j, const kith_ranges *ranges, int64_t query,
 static void check_ranges(const job *j, const kith_ranges *ranges, int64_t queries,
                          const double *keys, const double *radii, double radius)
 {
-    assert_int_equal(kith_ranges_rows(ranges), queries);
-    assert_int_equal(kith_ranges_offsets(ranges)[0], 0);
+    assert_int_equal(kith_ranges_lists(ranges)->rows, queries);
+    assert_int_equal(kith_ranges_lists(ranges)->offsets[0], 0);
     for (int64_t q = 0; q < queries; q++) {
         (void)check_row(j, ranges, q, radii != NULL ? radii[q] : radius, keys + q * j->rows);
     }
@@ -138,16 +139,17 @@ static void check_prepared(kith_ctx *ctx, const kith_corpus *corpus, const kith_
     if (kith_corpus_radius(ctx, corpus, queries, &params, &ranges) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(ctx));
     }
-    const int64_t rows = kith_ranges_rows(expected);
-    const int64_t count = kith_ranges_offsets(expected)[rows];
-    assert_int_equal(kith_ranges_rows(ranges), rows);
-    check_same(kith_ranges_offsets(expected), kith_ranges_offsets(ranges), rows + 1,
+    const int64_t rows = kith_ranges_lists(expected)->rows;
+    const int64_t count = kith_ranges_lists(expected)->offsets[rows];
+    assert_int_equal(kith_ranges_lists(ranges)->rows, rows);
+    check_same(kith_ranges_lists(expected)->offsets, kith_ranges_lists(ranges)->offsets, rows + 1,
                sizeof(int64_t));
-    check_same(kith_ranges_ids(expected), kith_ranges_ids(ranges), count, sizeof(uint32_t));
-    check_same(kith_ranges_distances(expected), kith_ranges_distances(ranges), count,
+    check_same(kith_ranges_lists(expected)->ids, kith_ranges_lists(ranges)->ids, count,
+               sizeof(uint32_t));
+    check_same(kith_ranges_lists(expected)->distances, kith_ranges_lists(ranges)->distances, count,
                sizeof(float));
-    check_same(kith_ranges_distances64(expected), kith_ranges_distances64(ranges), count,
-               sizeof(double));
+    check_same(kith_ranges_lists(expected)->distances64, kith_ranges_lists(ranges)->distances64,
+               count, sizeof(double));
     kith_ranges_free(ranges);
 }
 
@@ -155,7 +157,7 @@ static kith_corpus *prepare(const job *j, const kith_matrix *points, kin_isa isa
 {
     kith_ctx *maker = test_ctx(isa, 2);
     kith_corpus *corpus = NULL;
-    assert_int_equal(kith_corpus_create(maker, points, j->metric, &corpus), KITH_OK);
+    assert_int_equal(test_corpus_create(maker, points, j->metric, &corpus), KITH_OK);
     kith_ctx_free(maker);
     return corpus;
 }
@@ -187,7 +189,7 @@ static void run(const job *j, kin_isa isa, int32_t threads)
         params.radii = which >= 2 ? radii : NULL;
         params.count_only = which & 1;
         kith_ranges *ranges = search(ctx, j, &points.matrix, queries, &params);
-        assert_true((kith_ranges_ids(ranges) == NULL) == (params.count_only != 0));
+        assert_true((kith_ranges_lists(ranges)->ids == NULL) == (params.count_only != 0));
         check_ranges(j, ranges, queries->rows, keys, params.radii, params.radius);
         check_prepared(ctx, corpus, j->queries > 0 ? queries : NULL, &params, ranges);
         kith_ranges_free(ranges);
@@ -286,7 +288,7 @@ static void prepared_corpora_are_asked(void **state)
     params.metric = KITH_SQEUCLIDEAN;
     params.radius = 60000.0;
     kith_ranges *ranges = search(ctx, &j, &points.matrix, &asked.matrix, &params);
-    assert_true(kith_ranges_offsets(ranges)[j.queries] > 100);
+    assert_true(kith_ranges_lists(ranges)->offsets[j.queries] > 100);
     check_prepared(ctx, corpus, &asked.matrix, &params, ranges);
     kith_ranges_free(ranges);
 
@@ -348,23 +350,23 @@ static void ends_of_radii(void **state)
     kith_ranges *ranges = NULL;
     params.radius = 0.0; /* equal rows alone */
     assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_OK);
-    assert_int_equal(kith_ranges_offsets(ranges)[60], 2);
-    assert_int_equal(kith_ranges_ids(ranges)[0], 30);
-    assert_int_equal(kith_ranges_ids(ranges)[1], 9);
+    assert_int_equal(kith_ranges_lists(ranges)->offsets[60], 2);
+    assert_int_equal(kith_ranges_lists(ranges)->ids[0], 30);
+    assert_int_equal(kith_ranges_lists(ranges)->ids[1], 9);
     kith_ranges_free(ranges);
 
     params.radius = INFINITY; /* everybody */
     assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_OK);
-    assert_int_equal(kith_ranges_offsets(ranges)[60], 60 * 59);
+    assert_int_equal(kith_ranges_lists(ranges)->offsets[60], 60 * 59);
     kith_ranges_free(ranges);
 
     params.metric = KITH_INNER_PRODUCT; /* infinitely large products: nobody */
     assert_int_equal(kith_radius(ctx, m, m, &params, &ranges), KITH_OK);
-    assert_int_equal(kith_ranges_offsets(ranges)[60], 0);
+    assert_int_equal(kith_ranges_lists(ranges)->offsets[60], 0);
     kith_ranges_free(ranges);
     params.radius = -INFINITY;
     assert_int_equal(kith_radius(ctx, m, m, &params, &ranges), KITH_OK);
-    assert_int_equal(kith_ranges_offsets(ranges)[60], 60 * 60);
+    assert_int_equal(kith_ranges_lists(ranges)->offsets[60], 60 * 60);
     kith_ranges_free(ranges);
     test_rows_free(&points);
     kith_ctx_free(ctx);
@@ -415,14 +417,14 @@ static void own_distances(void **state)
     params.custom_arg = &sign;
     params.radius = -0.25;
     assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_OK);
-    const int64_t own = kith_ranges_offsets(ranges)[60];
+    const int64_t own = kith_ranges_lists(ranges)->offsets[60];
     kith_ranges_free(ranges);
     params = kith_radius_params_default();
     params.metric = KITH_INNER_PRODUCT;
     params.radius = 0.25;
     params.count_only = 1;
     assert_int_equal(kith_radius(ctx, m, NULL, &params, &ranges), KITH_OK);
-    assert_int_equal(kith_ranges_offsets(ranges)[60], own);
+    assert_int_equal(kith_ranges_lists(ranges)->offsets[60], own);
     kith_ranges_free(ranges);
     params = kith_radius_params_default();
     params.metric = KITH_CUSTOM;

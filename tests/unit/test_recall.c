@@ -290,6 +290,12 @@ static void refuses(void **state)
     assert_int_equal(kith_recall_estimate(f.ctx, points, &f.graph,
                                           TEST_RECALL_PARAMS(KITH_CUSTOM, 0, 10, 1), &recall),
                      KITH_E_ARGUMENT);
+    assert_int_equal(kith_recall_estimate(f.ctx, points, &f.graph, NULL, &recall), KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(f.ctx), "kith_recall_params_default()"));
+    double distance = 0.0;
+    assert_int_equal(kith_distances(f.ctx, points, points, KITH_EUCLIDEAN, NULL, &distance),
+                     KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(f.ctx), "pairs is NULL"));
     assert_int_equal(kith_recall_measure(f.ctx, &f.graph, &f.graph, KITH_EUCLIDEAN, 0, &recall),
                      KITH_E_ARGUMENT); /* no distances */
     test_rows_set(&f.points, 2, 1, (double)NAN);

@@ -58,10 +58,10 @@ static void check(const kith_neighbors *graph, kith_metric metric, bool mutual,
                   const kith_ranges *ranges)
 {
     const double sign = metric == KITH_INNER_PRODUCT ? -1.0 : 1.0;
-    const int64_t *offsets = kith_ranges_offsets(ranges);
-    const uint32_t *ids = kith_ranges_ids(ranges);
-    const double *far = kith_ranges_distances64(ranges);
-    assert_int_equal(kith_ranges_rows(ranges), graph->rows);
+    const int64_t *offsets = kith_ranges_lists(ranges)->offsets;
+    const uint32_t *ids = kith_ranges_lists(ranges)->ids;
+    const double *far = kith_ranges_lists(ranges)->distances64;
+    assert_int_equal(kith_ranges_lists(ranges)->rows, graph->rows);
     assert_int_equal(offsets[0], 0);
     for (int64_t row = 0; row < graph->rows; row++) {
         int64_t wanted = 0;
@@ -72,7 +72,7 @@ static void check(const kith_neighbors *graph, kith_metric metric, bool mutual,
                 mine >= 0 ? row * graph->k + mine : (int64_t)ids[i] * graph->k + other;
             assert_true(mutual ? mine >= 0 && other >= 0 : mine >= 0 || other >= 0);
             assert_true(far[i] == graph->distances64[cell]);
-            assert_true(kith_ranges_distances(ranges)[i] == (float)far[i]);
+            assert_true(kith_ranges_lists(ranges)->distances[i] == (float)far[i]);
             if (i > offsets[row]) {
                 assert_true(sign * far[i - 1] < sign * far[i] ||
                             (far[i - 1] == far[i] && ids[i - 1] < ids[i]));
@@ -110,7 +110,7 @@ static void edges_go_both_ways(void **state)
                                               &ranges),
                          KITH_OK);
         check(&graph, metric, mutual, ranges);
-        edges += kith_ranges_offsets(ranges)[graph.rows];
+        edges += kith_ranges_lists(ranges)->offsets[graph.rows];
         kith_ranges_free(ranges);
         test_answer_free(&graph);
         kith_ctx_free(ctx);
@@ -131,11 +131,12 @@ static void threads_give_the_same_bytes(void **state)
     kith_ranges *again = NULL;
     assert_int_equal(
         kith_graph_symmetric(many, &graph, KITH_EUCLIDEAN, KITH_SYMMETRY_UNION, &again), KITH_OK);
-    const size_t edges = (size_t)kith_ranges_offsets(kept)[5000];
-    assert_memory_equal(kith_ranges_offsets(again), kith_ranges_offsets(kept),
+    const size_t edges = (size_t)kith_ranges_lists(kept)->offsets[5000];
+    assert_memory_equal(kith_ranges_lists(again)->offsets, kith_ranges_lists(kept)->offsets,
                         5001 * sizeof(int64_t));
-    assert_memory_equal(kith_ranges_ids(again), kith_ranges_ids(kept), edges * sizeof(uint32_t));
-    assert_memory_equal(kith_ranges_distances64(again), kith_ranges_distances64(kept),
+    assert_memory_equal(kith_ranges_lists(again)->ids, kith_ranges_lists(kept)->ids,
+                        edges * sizeof(uint32_t));
+    assert_memory_equal(kith_ranges_lists(again)->distances64, kith_ranges_lists(kept)->distances64,
                         edges * sizeof(double));
     kith_ranges_free(again);
     kith_ranges_free(kept);

@@ -86,7 +86,7 @@ static kith_corpus *make_tree(kith_ctx *ctx, const kith_matrix *points, kith_met
     params.metric = metric;
     params.method = KITH_METHOD_TREE;
     params.tree_height = height;
-    test_works(ctx, kith_corpus_create_with(ctx, points, &params, &corpus));
+    test_works(ctx, kith_corpus_create(ctx, points, &params, &corpus));
     return corpus;
 }
 
@@ -208,7 +208,7 @@ static void a_file_says_what_it_is(void **state)
         assert_true(info.tree_slack >= 0 && info.tree_slack < 16);
         kith_points *read = NULL;
         test_works(folder->ctx, kith_points_open(folder->ctx, path, NULL, &read));
-        assert_true(kith_points_matrix(read)->rows == 1000 && kith_points_mapped(read));
+        assert_true(kith_points_matrix(read)->rows == 1000 && kith_points_get_source(read)->mapped);
         kith_points_free(read);
     }
     test_rows_free(&points);
@@ -345,22 +345,20 @@ static void making_is_refused(void **state)
     kith_corpus_params made = kith_corpus_params_default();
     kith_corpus *corpus = NULL;
     made.method = KITH_METHOD_TREE;
-    test_fails(ctx, kith_corpus_create_with(ctx, m, NULL, &corpus), KITH_E_ARGUMENT,
-               "params is NULL");
+    test_fails(ctx, kith_corpus_create(ctx, m, NULL, &corpus), KITH_E_ARGUMENT, "params is NULL");
     made.tree_height = 3;
-    test_fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT,
+    test_fails(ctx, kith_corpus_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT,
                "tree_height is 3, must be 0 to 2 for 100 rows");
     made.tree_height = -1;
-    test_fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "is -1");
+    test_fails(ctx, kith_corpus_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "is -1");
     made.tree_height = 1;
     made.method = KITH_METHOD_EXACT;
-    test_fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT,
-               "is 1 and the");
+    test_fails(ctx, kith_corpus_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "is 1 and the");
     made.method = (kith_method)7;
-    test_fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "no method");
+    test_fails(ctx, kith_corpus_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "no method");
     made.method = KITH_METHOD_TREE;
     made.metric = KITH_COSINE;
-    test_fails(ctx, kith_corpus_create_with(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "cosine");
+    test_fails(ctx, kith_corpus_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "cosine");
     assert_null(corpus);
     test_rows_free(&points);
     printf("trees that cannot be made are refused with a reason\n");
@@ -449,7 +447,7 @@ static void corpora_without_a_tree(void **state)
     kith_corpus *corpus = NULL;
     params.k = 2;
     params.pipeline = KITH_PIPELINE_FUSED;
-    test_works(ctx, kith_corpus_create(ctx, m, KITH_EUCLIDEAN, &corpus));
+    test_works(ctx, test_corpus_create(ctx, m, KITH_EUCLIDEAN, &corpus));
     test_fails(ctx, kith_corpus_add(ctx, corpus, m), KITH_E_UNSUPPORTED, "has no tree");
     test_fails(ctx, kith_corpus_remove(ctx, corpus, &first, 1), KITH_E_UNSUPPORTED, "has no tree");
     test_fails(ctx, kith_corpus_plan(ctx, corpus, m, &params, &plan), KITH_E_UNSUPPORTED,
@@ -474,7 +472,7 @@ static void named_gpus_are_refused(void **state)
     params.device = "cuda";
     made.method = KITH_METHOD_TREE;
     assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
-    test_fails(ctx, kith_corpus_create_with(ctx, &points, &made, &corpus), KITH_E_UNSUPPORTED,
+    test_fails(ctx, kith_corpus_create(ctx, &points, &made, &corpus), KITH_E_UNSUPPORTED,
                "is the processor's");
     kith_ctx_free(ctx);
     printf("a GPU that was named is refused\n");

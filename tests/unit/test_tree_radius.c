@@ -65,7 +65,7 @@ static kith_ranges *solve_kept(kith_ctx *ctx, const job *j)
     made.metric = j->params.metric;
     made.method = KITH_METHOD_TREE;
     const kith_matrix *queries = j->queries != NULL ? &j->queries->matrix : NULL;
-    if (kith_corpus_create_with(ctx, &j->points->matrix, &made, &tree) != KITH_OK ||
+    if (kith_corpus_create(ctx, &j->points->matrix, &made, &tree) != KITH_OK ||
         kith_corpus_radius(ctx, tree, queries, &j->params, &ranges) != KITH_OK) {
         fail_msg("%s: %s", j->name, kith_ctx_detail(ctx));
     }
@@ -75,14 +75,17 @@ static kith_ranges *solve_kept(kith_ctx *ctx, const job *j)
 
 static void compare_ranges(const job *j, const kith_ranges *wanted, const kith_ranges *got)
 {
-    const int64_t rows = kith_ranges_rows(wanted);
-    const int64_t count = kith_ranges_offsets(wanted)[rows];
-    assert_int_equal(kith_ranges_rows(got), rows);
-    same(j, kith_ranges_offsets(wanted), kith_ranges_offsets(got), rows + 1, sizeof(int64_t));
-    same(j, kith_ranges_ids(wanted), kith_ranges_ids(got), count, sizeof(uint32_t));
-    same(j, kith_ranges_distances(wanted), kith_ranges_distances(got), count, sizeof(float));
-    same(j, kith_ranges_distances64(wanted), kith_ranges_distances64(got), count, sizeof(double));
-    assert_true((kith_ranges_ids(got) == NULL) == (j->params.count_only != 0));
+    const int64_t rows = kith_ranges_lists(wanted)->rows;
+    const int64_t count = kith_ranges_lists(wanted)->offsets[rows];
+    assert_int_equal(kith_ranges_lists(got)->rows, rows);
+    same(j, kith_ranges_lists(wanted)->offsets, kith_ranges_lists(got)->offsets, rows + 1,
+         sizeof(int64_t));
+    same(j, kith_ranges_lists(wanted)->ids, kith_ranges_lists(got)->ids, count, sizeof(uint32_t));
+    same(j, kith_ranges_lists(wanted)->distances, kith_ranges_lists(got)->distances, count,
+         sizeof(float));
+    same(j, kith_ranges_lists(wanted)->distances64, kith_ranges_lists(got)->distances64, count,
+         sizeof(double));
+    assert_true((kith_ranges_lists(got)->ids == NULL) == (j->params.count_only != 0));
 }
 
 static int64_t compare(run *r, const job *j)
@@ -98,7 +101,7 @@ static int64_t compare(run *r, const job *j)
     assert_string_equal(report.screen, "tree");
     compare_ranges(j, wanted, got);
     compare_ranges(j, wanted, kept);
-    const int64_t count = kith_ranges_offsets(wanted)[kith_ranges_rows(wanted)];
+    const int64_t count = kith_ranges_lists(wanted)->offsets[kith_ranges_lists(wanted)->rows];
     kith_ranges_free(kept);
     kith_ranges_free(got);
     kith_ranges_free(wanted);
@@ -390,8 +393,8 @@ static void automatic(void **state)
             fail_msg("%d columns, %lld queries, radius %g: auto took %s", (int)c->cols,
                      (long long)c->queries, c->radius, report.screen);
         }
-        same(&j, kith_ranges_offsets(wanted), kith_ranges_offsets(got), kith_ranges_rows(got) + 1,
-             sizeof(int64_t));
+        same(&j, kith_ranges_lists(wanted)->offsets, kith_ranges_lists(got)->offsets,
+             kith_ranges_lists(got)->rows + 1, sizeof(int64_t));
         kith_ranges_free(got);
         kith_ranges_free(wanted);
         free(radii);

@@ -344,6 +344,9 @@ static void mistakes_of_searching_are_named(void **state)
     kith_graph_search_params params = params_of(K, 16);
     not_found(&s, NULL, &params, "walks is NULL");
     not_found(&s, s.walks, NULL, "kith_graph_search_params_default()");
+    params.graph = &s.graph;
+    not_found(&s, s.walks, &params, "graph is set, and walks that are kept have theirs");
+    params.graph = NULL;
     params.metric = KITH_COSINE;
     not_found(&s, s.walks, &params, "metric is cosine and the walks were prepared for");
     params.metric = KITH_EUCLIDEAN;
