@@ -101,6 +101,11 @@ void kin_graph_defaults(kin_graph_request *request, int64_t rows);
 kith_status kin_graph_descend(kith_ctx *ctx, const kith_matrix *points,
                               const kin_graph_request *request, const kith_neighbors *out,
                               kin_graph_outcome *outcome);
+/* Sets of up to so many groups are solved exactly before a descent would have begun, and so are
+ * those of which a list would hold a good part: rounds would look at more pairs than there are.
+ * Where there is a screen they may be twice as many: up to there nobody asks whether the cheap type
+ * is fine enough (exact_type.h), and lists by cost alone need one that is. */
+enum { KIN_GRAPH_FEW = 4096 };
 /* Whether so many distinct rows are solved exactly; of a request without zeros. */
 bool kin_graph_is_few(const kin_graph_request *request, int64_t distinct);
 /* Host memory that it takes, for a plan, with lists as long as the request says. known: of its

@@ -28,12 +28,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sets of up to FEW groups are solved exactly before a descent would have begun, and so are those
- * of which a list would hold a good part: rounds would look at more pairs than there are. Where
- * there is a screen they may be twice as many: up to there nobody asks whether the cheap type is
- * fine enough (exact_type.h), and lists by cost alone need one that is. */
-enum { FEW = 4096, LISTS = 32 };
-
 /* Rounds of crowds: what brings less than ENOUGH new entries a hundred positions is the last. */
 enum { MOST_EXPANSIONS = 4, ENOUGH = 10 };
 
@@ -70,7 +64,7 @@ static bool equals_are_equal(const descending *d)
 
 static bool is_ordered(const descending *d)
 {
-    return d->prepared.groups.count > FEW && equals_are_equal(d);
+    return d->prepared.groups.count > KIN_GRAPH_FEW && equals_are_equal(d);
 }
 
 static kith_status prepare_rows(descending *d, const kith_matrix *points)
@@ -83,12 +77,6 @@ static kith_status prepare_rows(descending *d, const kith_matrix *points)
     KIN_TRY(kin_alloc(d->ctx, &d->owner, (uint64_t)points->rows, sizeof *d->owner,
                       "positions of rows"));
     return KITH_OK;
-}
-
-bool kin_graph_is_few(const kin_graph_request *request, int64_t distinct)
-{
-    return distinct <= FEW || distinct <= (int64_t)request->list * LISTS ||
-           (kin_exact_screens(&request->distance) && kin_type_settled(distinct, request->k + 1));
 }
 
 /* The finest type has to do for the exact engine, which proves what costs say. Here it has to be
@@ -267,13 +255,33 @@ static kith_status start_across(descending *d)
     return status;
 }
 
+/* Lists get what is nearest under the relative, with costs of the metric. */
+static kith_status start_related(descending *d)
+{
+    const kith_report before = d->ctx->report;
+    kin_graph_outcome outcome = {0};
+    kin_graph_relative near = kin_graph_relative_of(&d->request, d->points.count);
+    kith_status status = kin_graph_relative_make(d->ctx, &d->points, &near);
+    if (status == KITH_OK) {
+        const kith_neighbors out = {.rows = near.rows.rows, .k = near.request.k, .ids = near.ids};
+        status = kin_graph_descend(d->ctx, &near.rows, &near.request, &out, &outcome);
+        d->ctx->report = before;
+        d->start_evaluations += outcome.evaluations;
+    }
+    if (status == KITH_OK) {
+        status = kin_graph_fill_ids(&d->rounds, near.ids, (int32_t)near.request.k);
+    }
+    kin_graph_relative_free(d->ctx, &near);
+    return status;
+}
+
 static kith_status start(descending *d)
 {
     const int64_t start_ns = kin_clock_ns();
     d->outcome->start = d->request.start;
     if (d->request.start == KIN_GRAPH_START_SCREEN && d->points.kernel == NULL) {
         d->related = true;
-        KIN_TRY(kin_graph_start_relative(&d->rounds, &d->request, &d->start_evaluations));
+        KIN_TRY(start_related(d));
     } else if (d->request.start == KIN_GRAPH_START_SCREEN) {
         KIN_TRY(start_by_screen(d));
     } else if (d->request.start == KIN_GRAPH_START_GRAPH) {

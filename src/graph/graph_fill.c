@@ -143,7 +143,7 @@ static kith_status fill_from_ids(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-static kith_status fill_ids(kin_graph_rounds *rounds, const uint32_t *ids, int32_t each)
+kith_status kin_graph_fill_ids(kin_graph_rounds *rounds, const uint32_t *ids, int32_t each)
 {
     giving g = {.rounds = rounds, .ids = ids, .each = each};
     return kin_parallel(rounds->ctx, "start", kin_ceil_div(rounds->lists.points, POINTS_A_TASK),
@@ -291,78 +291,53 @@ done:
     return status;
 }
 
-static kin_graph_request request_of(const kin_graph_request *request, int64_t rows)
+kin_graph_relative kin_graph_relative_of(const kin_graph_request *request, int64_t rows)
 {
     const int64_t wished = kin_max_i64(request->list, NEIGHBOURS);
     const int64_t k = kin_min_i64(wished, kin_max_i64(rows - 1, 1));
     const bool patterns = request->distance.metric == KITH_JACCARD;
-    return (kin_graph_request){.distance = {.metric = patterns ? KITH_COSINE : KITH_SQEUCLIDEAN,
-                                            .cols = request->distance.cols,
-                                            .isa = request->distance.isa},
-                               .k = k,
-                               .list = (int32_t)kin_round_up(k + 1, LIST_STEP),
-                               .seed = request->seed};
+    const int32_t cols = request->distance.cols;
+    return (kin_graph_relative){
+        .request = {.distance = {.metric = patterns ? KITH_COSINE : KITH_SQEUCLIDEAN,
+                                 .cols = cols,
+                                 .isa = request->distance.isa},
+                    .k = k,
+                    .list = (int32_t)kin_round_up(k + 1, LIST_STEP),
+                    .seed = request->seed},
+        .rows = {.rows = rows,
+                 .cols = cols,
+                 .dtype = KITH_F32,
+                 .stride_bytes = cols * (int64_t)sizeof(float)}};
 }
 
-static kith_status descend(kith_ctx *ctx, const relating *r, const kin_graph_request *request,
-                           uint32_t *ids, double *evaluations)
+kith_status kin_graph_relative_make(kith_ctx *ctx, const kin_graph_points *points,
+                                    kin_graph_relative *near)
 {
-    const kith_matrix matrix = {.data = r->rows,
-                                .rows = r->points->count,
-                                .cols = r->cols,
-                                .dtype = KITH_F32,
-                                .stride_bytes = r->cols * (int64_t)sizeof *r->rows};
-    const kith_neighbors out = {.rows = matrix.rows, .k = request->k, .ids = ids};
-    const kith_report before = ctx->report;
-    kin_graph_outcome outcome;
-    const kith_status status = kin_graph_descend(ctx, &matrix, request, &out, &outcome);
-    ctx->report = before;
-    *evaluations += outcome.evaluations;
-    return status;
-}
-
-kith_status kin_graph_start_relative(kin_graph_rounds *rounds, const kin_graph_request *request,
-                                     double *evaluations)
-{
-    kith_ctx *ctx = rounds->ctx;
-    const kin_graph_points *points = rounds->points;
-    const kin_graph_request near = request_of(request, points->count);
+    const int32_t cols = near->rows.cols;
+    const uint64_t count = (uint64_t)near->rows.rows;
+    KIN_TRY(kin_alloc(ctx, &near->values, kin_size_mul(count, (uint64_t)cols), sizeof *near->values,
+                      "rows of a relative"));
+    KIN_TRY(kin_alloc(ctx, &near->ids, kin_size_mul(count, (uint64_t)near->request.k),
+                      sizeof *near->ids, "neighbours"));
+    near->rows.data = near->values;
     relating r = {.points = points,
-                  .cols = near.distance.cols,
-                  .wide = kin_round_up(near.distance.cols, KIN_METRIC_LANES)};
-    const uint64_t count = (uint64_t)points->count;
-    uint32_t *ids = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &r.rows, kin_size_mul(count, (uint64_t)r.cols), sizeof *r.rows,
-                           "rows of a relative"),
-                 done);
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc(ctx, &ids, kin_size_mul(count, (uint64_t)near.k), sizeof *ids, "neighbours"),
-        done);
-    KIN_TRY_GOTO(status, relate_all(ctx, &r), done);
-    KIN_TRY_GOTO(status, descend(ctx, &r, &near, ids, evaluations), done);
-    status = fill_ids(rounds, ids, (int32_t)near.k);
-done:
-    kin_free(ctx, ids);
-    kin_free(ctx, r.rows);
-    return status;
+                  .cols = cols,
+                  .wide = kin_round_up(cols, KIN_METRIC_LANES),
+                  .rows = near->values};
+    return relate_all(ctx, &r);
 }
 
-uint64_t kin_graph_relative_bytes(const kith_matrix *points, const kin_graph_request *request,
-                                  int32_t threads, bool cheapest)
+void kin_graph_relative_free(kith_ctx *ctx, kin_graph_relative *near)
 {
-    const kin_graph_request near = request_of(request, points->rows);
-    const uint64_t cols = (uint64_t)points->cols;
-    const kith_matrix matrix = {.rows = points->rows,
-                                .cols = points->cols,
-                                .dtype = KITH_F32,
-                                .stride_bytes = (int64_t)(cols * sizeof(float))};
-    const kin_rows_known known = kin_prepare_unknown(&matrix, &near.distance);
-    const uint64_t a_row = cols * sizeof(float) + (uint64_t)near.k * sizeof(uint32_t);
+    kin_free(ctx, near->ids);
+    kin_free(ctx, near->values);
+}
+
+uint64_t kin_graph_relative_bytes(const kin_graph_relative *near, int32_t threads)
+{
+    const uint64_t cols = (uint64_t)near->rows.cols;
+    const uint64_t a_row = cols * sizeof(float) + (uint64_t)near->request.k * sizeof(uint32_t);
     const uint64_t a_thread = (cols + KIN_METRIC_LANES + 1) * sizeof(double);
-    return kin_size_add(kin_size_add(kin_size_mul((uint64_t)points->rows, a_row),
-                                     kin_size_mul((uint64_t)threads, a_thread)),
-                        kin_graph_bytes(&matrix, &near, known, threads, cheapest));
+    return kin_size_add(kin_size_mul((uint64_t)near->rows.rows, a_row),
+                        kin_size_mul((uint64_t)threads, a_thread));
 }

@@ -67,6 +67,16 @@ void kin_graph_defaults(kin_graph_request *request, int64_t rows)
     }
 }
 
+/* ---- Few points ----------------------------------------------------------------------------- */
+
+enum { LISTS = 32 };
+
+bool kin_graph_is_few(const kin_graph_request *request, int64_t distinct)
+{
+    return distinct <= KIN_GRAPH_FEW || distinct <= (int64_t)request->list * LISTS ||
+           (kin_exact_screens(&request->distance) && kin_type_settled(distinct, request->k + 1));
+}
+
 /* ---- Memory --------------------------------------------------------------------------------- */
 
 /* Blocks are padded and carry their size (base_mem.h). */
@@ -109,6 +119,15 @@ static void plan_start(kin_layout *plan, const planning *p, const kin_frame *fra
     kin_layout_back(plan, before);
 }
 
+/* A start from another descent. */
+static uint64_t related_bytes(const planning *p)
+{
+    const kin_graph_relative near = kin_graph_relative_of(p->request, p->known.distinct);
+    const kin_rows_known known = kin_prepare_unknown(&near.rows, &near.request.distance);
+    return kin_size_add(kin_graph_relative_bytes(&near, p->threads),
+                        kin_graph_bytes(&near.rows, &near.request, known, p->threads, p->cheapest));
+}
+
 /* Beside what is prepared, in one type (NULL: a direct metric). */
 static uint64_t graph_bytes(const planning *p, const kin_frame *frame)
 {
@@ -129,11 +148,8 @@ static uint64_t graph_bytes(const planning *p, const kin_frame *frame)
     const uint64_t kept = kin_layout_mark(&plan);
     const bool related = frame == NULL && request->start == KIN_GRAPH_START_SCREEN &&
                          kin_graph_has_relative(request->distance.metric);
-    kith_matrix rows = *p->points;
-    rows.rows = n;
     if (related) {
-        kin_layout_alone(&plan, 1,
-                         kin_graph_relative_bytes(&rows, request, p->threads, p->cheapest));
+        kin_layout_alone(&plan, 1, related_bytes(p));
     } else {
         plan_start(&plan, p, frame);
     }

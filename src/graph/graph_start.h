@@ -63,6 +63,9 @@ void kin_graph_sides(const kin_prepared *prepared, int64_t split, uint8_t *sides
 kith_status kin_graph_fill_graph(kin_graph_rounds *rounds, const kin_graph_request *request,
                                  const uint32_t *owner);
 
+/* Lists get `each` positions, not the own, which are marked new. */
+kith_status kin_graph_fill_ids(kin_graph_rounds *rounds, const uint32_t *ids, int32_t each);
+
 /* Lists of fewer than `least` entries get positions that seed and place draw; where near rows stand
  * together (`ordered`), half of them from the places around. Draws may meet: a list of a small set
  * may stay short. */
@@ -81,13 +84,22 @@ kith_status kin_graph_fill_random(kin_graph_rounds *rounds, int32_t least, bool 
 
 bool kin_graph_has_relative(kith_metric metric);
 
-/* Lists get what is nearest under the relative, marked new, with costs of the metric. request: of
- * the descent that starts, complete. The report is left as it was. */
-kith_status kin_graph_start_relative(kin_graph_rounds *rounds, const kin_graph_request *request,
-                                     double *evaluations);
-/* What it takes while it runs. */
-uint64_t kin_graph_relative_bytes(const kith_matrix *points, const kin_graph_request *request,
-                                  int32_t threads, bool cheapest);
+/* A descent under the relative: what it is asked for, and room for its ids. */
+typedef struct kin_graph_relative {
+    kin_graph_request request;
+    kith_matrix rows; /* by position */
+    float *values;    /* of rows */
+    uint32_t *ids;    /* rows x request.k */
+} kin_graph_relative;
+
+/* Without values and ids. request: of the descent that starts, complete. */
+kin_graph_relative kin_graph_relative_of(const kin_graph_request *request, int64_t rows);
+/* Its rows, and room for ids; to be freed whatever the status is. */
+kith_status kin_graph_relative_make(kith_ctx *ctx, const kin_graph_points *points,
+                                    kin_graph_relative *near);
+void kin_graph_relative_free(kith_ctx *ctx, kin_graph_relative *near);
+/* What that takes, beside the descent itself. */
+uint64_t kin_graph_relative_bytes(const kin_graph_relative *near, int32_t threads);
 
 /* Crowds. 32 positions that stand together are near each other, and so is what they have to meet:
  * it is gathered once, and all of the crowd meets all of it in one dense product. A crowd meets
