@@ -221,19 +221,15 @@ static int build(merging *m)
     descent.sample = g->args.recall > 0.0 ? descent.sample : -1;
     descent.list = descent.list > has ? descent.list : 0;
     descent.recall_at = descent.recall_at > has ? has : descent.recall_at;
-    kith_search_params params = cli_graph_params(&g->job, &descent);
+    const kith_search_params params = cli_graph_params(&g->job, &descent);
     kith_search_params chosen = params;
     /* Where none is wanted a descent ends when rounds change little, and takes as long. */
     chosen.recall = m->across ? 1.0 : params.recall > 0.0 ? params.recall : 0.99;
     chosen.descent = NULL;
     kith_status status = kith_plan_search(ctx, &shape, NULL, &chosen, &plan);
-    if (cli_plan_descends(&plan)) {
-        params.method = KITH_METHOD_DESCENT;
-    } else {
-        params.recall = 1.0;
-    }
     if (status == KITH_OK) {
-        status = kith_graph(ctx, points, &params, &m->lists[1], &report);
+        status = cli_graph_as_planned(ctx, points, cli_plan_descends(&plan), &params, &m->lists[1],
+                                      &report);
         m->built_known.exact = report.exact;
     }
     g->seconds_build = cli_clock_now() - start;
