@@ -384,7 +384,7 @@ static void searches_are_refused(void **state)
     params.tree_height = 0;
     params.pipeline = KITH_PIPELINE_MATRIX;
     test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_ARGUMENT,
-               "pipelines");
+               "the pipeline matrix is another way");
     params.pipeline = KITH_PIPELINE_FUSED;
     params.metric = KITH_MANHATTAN;
     test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_ARGUMENT,
