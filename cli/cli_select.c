@@ -17,7 +17,6 @@ typedef struct selecting {
     uint64_t result_bytes;
     uint64_t need_bytes; /* the result, and values that had to be read into memory */
     kith_selection out;  /* owned */
-    void *kth;           /* owned; with --kth instead of out */
     kith_report report;
     double seconds_read;
     double seconds_select;
@@ -95,8 +94,8 @@ static int allocate(selecting *s)
     const uint64_t item = (uint64_t)kith_dtype_bytes(s->values->dtype);
     bool had = s->result_bytes <= SIZE_MAX / 2;
     if (had && wants_kth(s)) {
-        s->kth = malloc(count * item);
-        had = s->kth != NULL;
+        s->out.kth = malloc(count * item);
+        had = s->out.kth != NULL;
     } else if (had) {
         s->out.values = malloc(count * item);
         s->out.ids = malloc(count * sizeof *s->out.ids);
@@ -113,8 +112,7 @@ static int solve(selecting *s)
 {
     kith_ctx *ctx = s->session.ctx;
     const double start = cli_clock_now();
-    const kith_status status = wants_kth(s) ? kith_select_kth(ctx, s->values, &s->params, s->kth)
-                                            : kith_select(ctx, s->values, &s->params, &s->out);
+    const kith_status status = kith_select(ctx, s->values, &s->params, &s->out);
     s->seconds_select = cli_clock_now() - start;
     CLI_TRY(cli_session_check(&s->session, status, path_of(s)));
     s->report.struct_size = (uint32_t)sizeof s->report;
@@ -133,10 +131,7 @@ static int save(selecting *s)
     }
     const double start = cli_clock_now();
     const kith_status status =
-        wants_kth(s)
-            ? kith_selection_save_kth(s->session.ctx, path, s->kth, values->rows, values->dtype)
-            : kith_selection_save(s->session.ctx, path, &s->out, values->rows, values->dtype,
-                                  &s->params);
+        kith_selection_save(s->session.ctx, path, &s->out, values->rows, values->dtype, &s->params);
     s->seconds_write = cli_clock_now() - start;
     return cli_session_check(&s->session, status, path);
 }
@@ -243,7 +238,7 @@ int cli_select(const cli_args *args)
     }
     free(s.out.values);
     free(s.out.ids);
-    free(s.kth);
+    free(s.out.kth);
     kith_points_free(s.file);
     cli_session_close(&s.session);
     return code;

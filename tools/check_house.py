@@ -34,7 +34,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (72132, 58000),
+    "code_lines_src": (72091, 58000),
     "files_src": (472, 350),
     "files_below_40_lines": (64, 40),
     "files_of_odd_length": (113, 40),
@@ -44,7 +44,7 @@ LIMITS = {
     "circles_python": (0, 0),
     "call_circles_src": (0, 0),
     "functions_with_more_than_6_parameters": (58, 20),
-    "public_functions": (88, 75),
+    "public_functions": (85, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
     "functions_used_by_one_file_percent": (56, 25),
     "functions_used_by_no_file": (8, 0),

@@ -21,7 +21,7 @@ class Values(ctypes.Structure):
 
 
 class Selection(ctypes.Structure):
-    _fields_ = [("values", ctypes.c_void_p), ("ids", ctypes.c_void_p)]
+    _fields_ = [("values", ctypes.c_void_p), ("ids", ctypes.c_void_p), ("kth", ctypes.c_void_p)]
 
 
 class SelectParams(ctypes.Structure):
@@ -67,13 +67,12 @@ class Kith:
         ctx = self.context(threads)
         if kth:
             found = room_like(matrix, (matrix.shape[0],))
-            given = [ctypes.byref(values), ctypes.byref(params), ctypes.c_void_p(address(found))]
+            out = Selection(None, None, address(found))
         else:
             found = (room_like(matrix, (matrix.shape[0], k)), room_like(matrix, (matrix.shape[0], k), True))
-            out = Selection(address(found[0]), address(found[1]))
-            given = [ctypes.byref(values), ctypes.byref(params), ctypes.byref(out)]
-        name = "kith_select_kth" if kth else "kith_select"
-        call = getattr(self.lib, name if self.side == "cpu" else name.replace("kith_", "kith_cuda_"))
+            out = Selection(address(found[0]), address(found[1]), None)
+        given = [ctypes.byref(values), ctypes.byref(params), ctypes.byref(out)]
+        call = self.lib.kith_select if self.side == "cpu" else self.lib.kith_cuda_select
         if self.side == "cuda":
             given.append(ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
 

@@ -40,15 +40,10 @@ KITH_API kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_merge_sets 
                                            const kith_neighbors *out, kith_descent_report *report,
                                            void *stream);
 
-/* As kith_select: data and ids of the values, and both outputs, lie in device memory. */
+/* As kith_select: data and ids of the values, and all outputs, lie in device memory. */
 KITH_API kith_status kith_cuda_select(kith_ctx *ctx, const kith_values *values,
                                       const kith_select_params *params, const kith_selection *out,
                                       void *stream);
-
-/* As kith_select_kth. */
-KITH_API kith_status kith_cuda_select_kth(kith_ctx *ctx, const kith_values *values,
-                                          const kith_select_params *params, void *out,
-                                          void *stream);
 
 #ifdef __cplusplus
 }

@@ -56,10 +56,13 @@ typedef struct kith_values {
     int32_t reserved;
 } kith_values;
 
-/* rows x k, contiguous, caller-owned. One of them may be NULL: that part is then not written. */
+/* rows x k, contiguous, caller-owned. One of them may be NULL: that part is then not written. Or,
+ * in place of both, kth: the k-th of each row alone, `rows` values; the flag UNSORTED is ignored.
+ */
 typedef struct kith_selection {
     void *values; /* in the dtype of what was selected from */
     uint32_t *ids;
+    void *kth; /* in that dtype, too */
 } kith_selection;
 
 /* "auto" "scan" "quick" ..., those of kith_papers.h among them; "unknown" for what is no method.
@@ -77,22 +80,16 @@ KITH_API int32_t kith_select_method_parse(const char *name);
 KITH_API kith_status kith_select(kith_ctx *ctx, const kith_values *values,
                                  const kith_select_params *params, const kith_selection *out);
 
-/* The k-th of each row alone: out has `rows` values of the dtype. The flag UNSORTED is ignored. */
-KITH_API kith_status kith_select_kth(kith_ctx *ctx, const kith_values *values,
-                                     const kith_select_params *params, void *out);
-
 /* A view of any points, valid as long as they are; kith_points_open with KITH_USE_VALUES has rows
  * that are longer than a matrix'. */
 KITH_API const kith_values *kith_points_values(const kith_points *points);
 
 /* Writes what kith_select gave for params, rows x k, as .npz: `ids`, `values` (what of them is not
- * NULL; bfloat16 as float32) and `meta`. Temporary file, fsync, rename. */
+ * NULL; bfloat16 as float32) and `meta`; or kth as .npy, an array of one axis, whatever params are.
+ * Temporary file, fsync, rename. */
 KITH_API kith_status kith_selection_save(kith_ctx *ctx, const char *path,
                                          const kith_selection *selection, int64_t rows,
                                          kith_dtype dtype, const kith_select_params *params);
-/* The same for kith_select_kth: .npy, an array of one axis. */
-KITH_API kith_status kith_selection_save_kth(kith_ctx *ctx, const char *path, const void *kth,
-                                             int64_t rows, kith_dtype dtype);
 
 #ifdef __cplusplus
 }

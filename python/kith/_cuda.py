@@ -273,10 +273,10 @@ def select(values: Any, params: s.SelectParams, wanted: Settings) -> Selection:
 
 
 def select_kth(values: Any, params: s.SelectParams, wanted: Settings) -> Any:
-    """kith_cuda_select_kth."""
+    """kith_cuda_select, of the k-th alone."""
     matrix, given, kind = _device_values(values)
     kth = matrix.maker.empty((given.rows,), kind)
     if given.rows > 0:  # without any there is no address
-        out = c.c_char.from_address(_address(kth))
-        _call(wanted, matrix, lib.kith_cuda_select_kth, given, params, out)
+        out = s.Selection(None, None, _address(kth))
+        _call(wanted, matrix, lib.kith_cuda_select, given, params, out)
     return kth.view(values.dtype) if given.dtype == BFLOAT16 else kth

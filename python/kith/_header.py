@@ -471,6 +471,7 @@ class Selection(c.Structure):
     _fields_ = [
         ("values", c.c_void_p),
         ("ids", c.c_void_p),
+        ("kth", c.c_void_p),
     ]
 
 
@@ -752,10 +753,8 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_select_method_name": (c.c_char_p, (c.c_int32,)),
     "kith_select_method_parse": (c.c_int32, (c.c_char_p,)),
     "kith_select": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_select_kth": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_points_values": (c.POINTER(Values), (c.c_void_p,)),
     "kith_selection_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_int64, c.c_int, c.c_void_p)),
-    "kith_selection_save_kth": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_int64, c.c_int)),
     "kith_graph_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_walks_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_walks_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
@@ -775,5 +774,4 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_cuda_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_select": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_cuda_select_kth": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
 }

@@ -30,9 +30,8 @@ _ARGUMENTS_OF = {
     "kith_recall_estimate": {"graph": "found"},
     "kith_result_save": {"neighbors": "the graph", "meta": "the graph"},
     "kith_predict": {"neighbors": "the neighbours of X", "labels": "y"},
-    **dict.fromkeys(
-        ("kith_select", "kith_select_kth", "kith_cuda_select", "kith_cuda_select_kth"), _SELECT
-    ),
+    "kith_select": _SELECT,
+    "kith_cuda_select": _SELECT,
     **dict.fromkeys(
         ("kith_search", "kith_graph", "kith_cuda_search", "kith_cuda_graph"),
         {"tree_height": "tree_height", "sample": "heap_sample", "leaf_buffer": "leaf_buffer"},

@@ -148,7 +148,8 @@ def select_kth(
         return _cuda.select_kth(values, params, wanted)
     matrix, array, given = _host_values(values, wanted)
     kth = np.empty(array.shape[0], array.dtype)
+    out = s.Selection(None, None, kth.ctypes.data)
     context(wanted.beside(matrix)).call(
-        lib.kith_select_kth, c.byref(given), c.byref(params), kth.ctypes.data, progress=progress
+        lib.kith_select, c.byref(given), c.byref(params), c.byref(out), progress=progress
     )
     return given_back(values, kth)

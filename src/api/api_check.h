@@ -133,9 +133,6 @@ kith_status kin_merge_check_job(kith_ctx *ctx, const kith_merge_sets *sets,
 kith_status kin_api_check_select(kith_ctx *ctx, const kith_values *values,
                                  const kith_select_params *given, const kith_selection *out,
                                  kin_select_job *job);
-kith_status kin_api_check_select_kth(kith_ctx *ctx, const kith_values *values,
-                                     const kith_select_params *given, void *out,
-                                     kin_select_job *job);
 
 /* The report's part about what was done there. */
 void kin_api_select_report(kith_ctx *ctx, kin_select_side side, const kin_select_job *job);

@@ -231,7 +231,7 @@ static kith_status select_in(kith_ctx *ctx, const kin_select_job *job, void *str
     KIN_TRY(find_device(ctx, job->ids, "values.ids", &index));
     KIN_TRY(find_device(ctx, job->out_values, "out.values", &index));
     KIN_TRY(find_device(ctx, job->out_ids, "out.ids", &index));
-    KIN_TRY(find_device(ctx, job->out_kth, "out", &index));
+    KIN_TRY(find_device(ctx, job->out_kth, "out.kth", &index));
     KIN_TRY(begin(ctx, index, stream, &gpu));
     KIN_TRY(end(ctx, gpu, NULL, kin_select_device(ctx, gpu, job, true)));
     kin_api_select_report(ctx, KIN_SELECT_ON_CUDA, job);
@@ -254,20 +254,4 @@ kith_status kith_cuda_select(kith_ctx *ctx, const kith_values *values,
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     return kin_call_end(&call, select_lists(ctx, values, params, out, stream));
-}
-
-static kith_status select_kth(kith_ctx *ctx, const kith_values *values,
-                              const kith_select_params *params, void *out, void *stream)
-{
-    kin_select_job job;
-    KIN_TRY(kin_api_check_select_kth(ctx, values, params, out, &job));
-    return job.rows == 0 ? KITH_OK : select_in(ctx, &job, stream);
-}
-
-kith_status kith_cuda_select_kth(kith_ctx *ctx, const kith_values *values,
-                                 const kith_select_params *params, void *out, void *stream)
-{
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, select_kth(ctx, values, params, out, stream));
 }

@@ -386,6 +386,11 @@ kith_status kith_selection_save(kith_ctx *ctx, const char *path, const kith_sele
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("selection"),
                            "is NULL, must be what to save");
     }
+    if (selection->kth != NULL) {
+        const kith_matrix column = {
+            .data = selection->kth, .rows = rows, .cols = 1, .dtype = dtype};
+        return kin_progress_end(ctx, kin_points_save_vector(ctx, path, &column));
+    }
     if (params == NULL || params->struct_size < offsetof(kith_select_params, buffer)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
                            "is NULL or was not made by kith_select_params_default()");
@@ -403,18 +408,6 @@ kith_status kith_selection_save(kith_ctx *ctx, const char *path, const kith_sele
                                    .largest = (params->flags & KITH_SELECT_LARGEST) != 0,
                                    .sorted = (params->flags & KITH_SELECT_UNSORTED) == 0};
     return kin_progress_end(ctx, kin_selected_save(ctx, path, &selected));
-}
-
-kith_status kith_selection_save_kth(kith_ctx *ctx, const char *path, const void *kth, int64_t rows,
-                                    kith_dtype dtype)
-{
-    KIN_TRY(begin(ctx, path, path));
-    KIN_TRY(check_selected(ctx, rows, dtype));
-    if (kth == NULL && rows > 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("kth"), "is NULL, must be what to save");
-    }
-    const kith_matrix column = {.data = kth, .rows = rows, .cols = 1, .dtype = dtype};
-    return kin_progress_end(ctx, kin_points_save_vector(ctx, path, &column));
 }
 
 kith_status kith_file_inspect(kith_ctx *ctx, const char *path, const kith_points_params *params,

@@ -235,30 +235,25 @@ kith_status kin_api_check_select(kith_ctx *ctx, const kith_values *values,
                                  kin_select_job *job)
 {
     KIN_TRY(check_job(ctx, values, given, job));
-    if (out == NULL || (out->values == NULL && out->ids == NULL && job->rows > 0)) {
+    const bool lists = out != NULL && (out->values != NULL || out->ids != NULL);
+    const bool kth = out != NULL && out->kth != NULL;
+    if (out == NULL || (!lists && !kth && job->rows > 0)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                           "%s (give room for values, ids, or both)",
+                           "%s (give room for values, ids, or both; or for kth)",
                            out == NULL ? "is NULL" : "has neither values nor ids");
     }
-    KIN_TRY(check_address(ctx, out->values, "out.values", kin_select_type_bytes(job->dtype)));
+    if (lists && kth) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                           "has kth beside values or ids (ask for lists, or for the k-th alone)");
+    }
+    const int64_t item_bytes = kin_select_type_bytes(job->dtype);
+    KIN_TRY(check_address(ctx, out->values, "out.values", item_bytes));
     KIN_TRY(check_address(ctx, out->ids, "out.ids", sizeof *out->ids));
+    KIN_TRY(check_address(ctx, out->kth, "out.kth", item_bytes));
+    job->sorted |= kth; /* one value a row has but one order */
     job->out_values = out->values;
     job->out_ids = out->ids;
-    return KITH_OK;
-}
-
-kith_status kin_api_check_select_kth(kith_ctx *ctx, const kith_values *values,
-                                     const kith_select_params *given, void *out,
-                                     kin_select_job *job)
-{
-    KIN_TRY(check_job(ctx, values, given, job));
-    if (out == NULL && job->rows > 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                           "is NULL (give room for a value of each row)");
-    }
-    KIN_TRY(check_address(ctx, out, "out", kin_select_type_bytes(job->dtype)));
-    job->sorted = true; /* one value a row has but one order */
-    job->out_kth = out;
+    job->out_kth = out->kth;
     return KITH_OK;
 }
 
@@ -306,20 +301,4 @@ kith_status kith_select(kith_ctx *ctx, const kith_values *values, const kith_sel
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     return kin_call_end(&call, select_lists(ctx, values, params, out));
-}
-
-static kith_status select_kth(kith_ctx *ctx, const kith_values *values,
-                              const kith_select_params *params, void *out)
-{
-    kin_select_job job;
-    KIN_TRY(kin_api_check_select_kth(ctx, values, params, out, &job));
-    return run(ctx, &job);
-}
-
-kith_status kith_select_kth(kith_ctx *ctx, const kith_values *values,
-                            const kith_select_params *params, void *out)
-{
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, select_kth(ctx, values, params, out));
 }

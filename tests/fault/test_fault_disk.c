@@ -109,11 +109,12 @@ static kith_status open_corpus(const input *in, const char *path, int option)
 static kith_status save_selection(const input *in, const char *path, int option)
 {
     kith_select_params params = kith_select_params_default();
-    const kith_selection made = {in->graph.distances, in->graph.ids};
+    const kith_selection made = {in->graph.distances, in->graph.ids, NULL};
     params.k = K;
-    return option != 0
-               ? kith_selection_save_kth(in->folder->ctx, path, in->graph.distances, ROWS, KITH_F32)
-               : kith_selection_save(in->folder->ctx, path, &made, ROWS, KITH_F32, &params);
+    return option != 0 ? kith_selection_save(in->folder->ctx, path,
+                                             &(kith_selection){.kth = in->graph.distances}, ROWS,
+                                             KITH_F32, NULL)
+                       : kith_selection_save(in->folder->ctx, path, &made, ROWS, KITH_F32, &params);
 }
 
 static const job jobs[] = {

@@ -223,7 +223,7 @@ static kith_status do_select(kith_ctx *ctx, const input *in, int method)
 {
     kith_points *points = NULL;
     const kith_select_params params = params_of_selection(method);
-    const kith_selection out = {in->out.distances, in->out.ids};
+    const kith_selection out = {in->out.distances, in->out.ids, NULL};
     kith_points_params read = kith_points_params_default();
     read.use = KITH_USE_VALUES;
     kith_status status = kith_points_open(ctx, test_path(in->folder, "points.npy"), &read, &points);
@@ -238,9 +238,10 @@ static kith_status do_select(kith_ctx *ctx, const input *in, int method)
 static kith_status do_save_selection(kith_ctx *ctx, const input *in, int kth)
 {
     const kith_select_params params = params_of_selection(KITH_SELECT_AUTO);
-    const kith_selection made = {in->out.distances, in->out.ids};
-    return kth != 0 ? kith_selection_save_kth(ctx, test_path(in->folder, "kth.npy"),
-                                              in->out.distances, ROWS, KITH_F32)
+    const kith_selection made = {in->out.distances, in->out.ids, NULL};
+    return kth != 0 ? kith_selection_save(ctx, test_path(in->folder, "kth.npy"),
+                                          &(kith_selection){.kth = in->out.distances}, ROWS,
+                                          KITH_F32, NULL)
                     : kith_selection_save(ctx, test_path(in->folder, "selection.npz"), &made, ROWS,
                                           KITH_F32, &params);
 }

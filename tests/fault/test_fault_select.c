@@ -46,9 +46,10 @@ static kith_status run(const test_values *v, const kith_select_params *params, t
     const long own = atomic_load(&f->blocks);
     atomic_store(&f->asked, 0);
     f->fails_at = fails_at;
-    const kith_selection out = {values, ids};
-    const kith_status status = kth ? kith_select_kth(ctx, &v->values, params, values)
-                                   : kith_select(ctx, &v->values, params, &out);
+    const kith_selection out = {values, ids, NULL};
+    const kith_status status =
+        kth ? kith_select(ctx, &v->values, params, &(kith_selection){.kth = values})
+            : kith_select(ctx, &v->values, params, &out);
     f->fails_at = 0;
     if ((status != KITH_OK) != (kith_ctx_detail(ctx)[0] != '\0') ||
         atomic_load(&f->blocks) != own) {

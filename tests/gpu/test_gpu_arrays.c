@@ -216,19 +216,21 @@ static int compare_selection(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
     const size_t rows = (size_t)from->host.rows;
     const size_t count = rows * (size_t)params->k;
     const size_t bytes = count * (size_t)from->item_bytes;
-    const kith_selection wanted = {host_room(bytes), host_room(count * sizeof(uint32_t))};
+    const kith_selection wanted = {host_room(bytes), host_room(count * sizeof(uint32_t)), NULL};
     const kith_selection out = {test_caller_room(c, bytes),
-                                test_caller_room(c, count * sizeof(uint32_t))};
+                                test_caller_room(c, count * sizeof(uint32_t)), NULL};
     assert_int_equal(kith_select(cpu, &from->host, params, &wanted), KITH_OK);
     const kith_status lists = kith_cuda_select(gpu, &from->device, params, &out, c->handle);
     int wrong = lists != KITH_OK || differs(c, wanted.values, out.values, bytes) ||
                 differs(c, wanted.ids, out.ids, count * sizeof(uint32_t));
-    assert_int_equal(kith_select_kth(cpu, &from->host, params, wanted.values), KITH_OK);
-    const kith_status kth = kith_cuda_select_kth(gpu, &from->device, params, out.values, NULL);
+    assert_int_equal(kith_select(cpu, &from->host, params, &(kith_selection){.kth = wanted.values}),
+                     KITH_OK);
+    const kith_status kth =
+        kith_cuda_select(gpu, &from->device, params, &(kith_selection){.kth = out.values}, NULL);
     wrong +=
         kth != KITH_OK || differs(c, wanted.values, out.values, rows * (size_t)from->item_bytes);
     /* And the host's memory, by a context that names the device. */
-    const kith_selection again = {host_room(bytes), host_room(count * sizeof(uint32_t))};
+    const kith_selection again = {host_room(bytes), host_room(count * sizeof(uint32_t)), NULL};
     assert_int_equal(kith_select(cpu, &from->host, params, &wanted), KITH_OK);
     const kith_status copied = kith_select(gpu, &from->host, params, &again);
     wrong += copied != KITH_OK || memcmp(again.values, wanted.values, bytes) != 0 ||
@@ -309,8 +311,10 @@ static void test_selection_refused(void **state)
     values.data = test_caller_copy(&c, &matrix).data;
     assert_int_equal(kith_cuda_select(gpu, &values, &params, &out, NULL), KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(gpu), "out.values"));
-    assert_int_equal(kith_cuda_select_kth(gpu, &values, &params, numbers, NULL), KITH_E_ARGUMENT);
-    assert_non_null(strstr(kith_ctx_detail(gpu), "out is no address"));
+    assert_int_equal(
+        kith_cuda_select(gpu, &values, &params, &(kith_selection){.kth = numbers}, NULL),
+        KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(gpu), "out.kth is no address"));
     out.values = test_caller_room(&c, sizeof numbers);
     assert_int_equal(kith_cuda_select(cpu, &values, &params, &out, NULL), KITH_E_UNSUPPORTED);
     assert_int_equal(kith_cuda_select(gpu, &values, &params, &out, NULL), KITH_OK);

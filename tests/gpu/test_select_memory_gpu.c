@@ -115,7 +115,7 @@ static int with_budget(const test_values *v, const kith_select_params *params, u
     const uint64_t places = (uint64_t)(v->values.rows * params->k);
     void *values = test_host_room((size_t)places * sizeof(double));
     uint32_t *ids = test_host_room((size_t)places * sizeof *ids);
-    const kith_selection out = {values, ids};
+    const kith_selection out = {values, ids, NULL};
     kith_ctx *gpu = test_gpu_ctx(2, budget);
     const kith_status status = kith_select(gpu, &v->values, params, &out);
     kith_report report = {.struct_size = sizeof report};
@@ -226,12 +226,13 @@ static int there(const test_values *v, const kith_values *device, kith_ctx *gpu,
     const uint64_t bytes = (uint64_t)kith_dtype_bytes(v->values.dtype);
     void *values = test_host_room((size_t)(places * bytes));
     uint32_t *ids = test_host_room((size_t)places * sizeof *ids);
-    kith_selection out = {test_device_room(places * bytes), test_device_room(places * sizeof *ids)};
+    kith_selection out = {test_device_room(places * bytes), test_device_room(places * sizeof *ids),
+                          NULL};
     char *kth = test_device_room((uint64_t)v->values.rows * bytes);
     test_must(kin_gpu_wait(test_device_ctx, test_device));
     kith_status status = kith_cuda_select(gpu, device, params, &out, NULL);
     if (status == KITH_OK) {
-        status = kith_cuda_select_kth(gpu, device, params, kth, NULL);
+        status = kith_cuda_select(gpu, device, params, &(kith_selection){.kth = kth}, NULL);
     }
     int wrong = status != KITH_OK;
     if (wrong) {
@@ -305,7 +306,7 @@ static int beyond(const uint16_t *host, const void *device, int64_t rows, int64_
     uint16_t *values = test_host_room((size_t)places * sizeof *values);
     uint32_t *ids = test_host_room((size_t)places * sizeof *ids);
     kith_selection out = {test_device_room(places * sizeof *values),
-                          test_device_room(places * sizeof *ids)};
+                          test_device_room(places * sizeof *ids), NULL};
     int wrong = 0;
     for (int method = 0; method < METHODS; method++) {
         const kith_select_params params = asked(wide[method], K, 0);
@@ -317,7 +318,7 @@ static int beyond(const uint16_t *host, const void *device, int64_t rows, int64_
             uint32_t true_ids[K];
             const kith_values one = {
                 .data = host + row * cols, .rows = 1, .cols = cols, .dtype = KITH_F16};
-            const kith_selection truth = {true_values, true_ids};
+            const kith_selection truth = {true_values, true_ids, NULL};
             assert_int_equal(kith_select(cpu, &one, &params, &truth), KITH_OK);
             wrong += memcmp(true_values, values + row * K, sizeof true_values) != 0;
             wrong += memcmp(true_ids, ids + row * K, sizeof true_ids) != 0;

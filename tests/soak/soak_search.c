@@ -198,14 +198,15 @@ static void call_select(soak *s)
         params.group = (int32_t)soak_spoil(s, (int64_t)soak_below(s, 9));
         params.sample = (int32_t)soak_spoil(s, (int64_t)soak_below(s, 4));
     }
-    const kith_selection out = {s->distances64[0], soak_below(s, 8) == 0 ? NULL : s->ids[0]};
+    const kith_selection out = {s->distances64[0], soak_below(s, 8) == 0 ? NULL : s->ids[0], NULL};
     const kith_status status = kith_select(s->ctx, &values, &params, soak_null(s, &out));
     if (soak_check(s, status) == KITH_OK) {
         (void)soak_check(s, kith_selection_save(s->ctx, soak_path(s, "selection.npz"), &out,
                                                 soak_below(s, 16) == 0 ? -1 : values.rows,
                                                 values.dtype, &params));
     }
-    (void)soak_check(s, kith_select_kth(s->ctx, &values, &params, s->distances64[1]));
+    (void)soak_check(
+        s, kith_select(s->ctx, &values, &params, &(kith_selection){.kth = s->distances64[1]}));
 }
 
 static void call_predict(soak *s)

@@ -184,7 +184,7 @@ void test_values_sort_by(test_values *v, kith_ctx *ctx, int64_t known, bool larg
     make_sorted(v, known, largest);
     params.k = known;
     params.flags = largest ? KITH_SELECT_LARGEST : 0;
-    const kith_selection out = {v->sorted, v->sorted_ids};
+    const kith_selection out = {v->sorted, v->sorted_ids, NULL};
     if (kith_select(ctx, &v->values, &params, &out) != KITH_OK) {
         abort();
     }
@@ -279,9 +279,10 @@ bool test_select(const test_values *v, kith_ctx *ctx, const kith_select_params *
     memset(values, POISON, (size_t)bytes);
     memset(ids, POISON, (size_t)places * sizeof *ids);
     const kith_selection out = {parts == TEST_IDS_ALONE ? NULL : values,
-                                parts == TEST_VALUES_ALONE ? NULL : ids};
-    const kith_status status = parts == TEST_KTH ? kith_select_kth(ctx, &v->values, params, values)
-                                                 : kith_select(ctx, &v->values, params, &out);
+                                parts == TEST_VALUES_ALONE ? NULL : ids, NULL};
+    const kith_status status =
+        parts == TEST_KTH ? kith_select(ctx, &v->values, params, &(kith_selection){.kth = values})
+                          : kith_select(ctx, &v->values, params, &out);
     bool right = status == KITH_OK;
     if (!right) {
         (void)printf("  REFUSED: %s: %s: %s\n", test_selection_text(params, text, sizeof text),

@@ -66,7 +66,7 @@ const char *test_selection_text(const kith_select_params *params, char *text, si
  * difference is printed. Without KITH_SELECT_UNSORTED byte for byte, else as sets. */
 bool test_selection_is_right(const test_values *v, const kith_select_params *params, void *values,
                              uint32_t *ids);
-/* Calls kith_select (kith_select_kth) and compares; a refusal is printed and is not right. */
+/* Calls kith_select and compares; a refusal is printed and is not right. */
 bool test_select(const test_values *v, kith_ctx *ctx, const kith_select_params *params,
                  test_parts parts);
 

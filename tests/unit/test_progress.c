@@ -327,7 +327,7 @@ static void select_calls(test_folder *folder, const input *in)
     kith_select_params params = kith_select_params_default();
     float *best = calloc(ROWS * 3, sizeof *best);
     uint32_t *ids = calloc(ROWS * 3, sizeof *ids);
-    const kith_selection out = {best, ids};
+    const kith_selection out = {best, ids, NULL};
     kith_predict_params predict = kith_predict_params_default();
     double *labels = calloc(ROWS, sizeof *labels);
     double *answers = calloc(ROWS, sizeof *answers);
@@ -335,7 +335,7 @@ static void select_calls(test_folder *folder, const input *in)
     assert_true(best != NULL && ids != NULL && labels != NULL && answers != NULL);
     params.k = 3;
     MAY_HEAR(kith_select(ctx, &values, &params, &out));
-    MAY_HEAR(kith_select_kth(ctx, &values, &params, best));
+    MAY_HEAR(kith_select(ctx, &values, &params, &(kith_selection){.kth = best}));
     MAY_HEAR(kith_selection_save(ctx, test_path(folder, "s.npz"), &out, ROWS, KITH_F32, &params));
     MAY_HEAR(kith_predict(ctx, &in->graph, labels, ROWS, &predict, answers));
     free(best);

@@ -28,7 +28,6 @@ typedef struct call {
     kith_values values;
     kith_select_params params;
     kith_selection out;
-    void *kth_out;
     const kith_values *given_values;
     const kith_select_params *given_params;
     const kith_selection *given_out;
@@ -62,8 +61,8 @@ static void call_make(call *c, bool kth, bool cuda)
     *c = (call){.kth = kth, .cuda = cuda, .params = kith_select_params_default()};
     c->values = (kith_values){.data = data, .rows = ROWS, .cols = COLS, .dtype = KITH_F32};
     c->params.k = K;
-    c->out = (kith_selection){.values = out_values, .ids = out_ids};
-    c->kth_out = out_values;
+    c->out = kth ? (kith_selection){.kth = out_values}
+                 : (kith_selection){.values = out_values, .ids = out_ids};
     c->given_values = &c->values;
     c->given_params = &c->params;
     c->given_out = &c->out;
@@ -71,12 +70,8 @@ static void call_make(call *c, bool kth, bool cuda)
 
 static kith_status call_run(const call *c, kith_ctx *on)
 {
-    if (c->cuda) {
-        return c->kth ? kith_cuda_select_kth(on, c->given_values, c->given_params, c->kth_out, NULL)
-                      : kith_cuda_select(on, c->given_values, c->given_params, c->given_out, NULL);
-    }
-    return c->kth ? kith_select_kth(on, c->given_values, c->given_params, c->kth_out)
-                  : kith_select(on, c->given_values, c->given_params, c->given_out);
+    return c->cuda ? kith_cuda_select(on, c->given_values, c->given_params, c->given_out, NULL)
+                   : kith_select(on, c->given_values, c->given_params, c->given_out);
 }
 
 static void *beside(const void *address, size_t bytes)
@@ -137,8 +132,9 @@ static void *beside(const void *address, size_t bytes)
     X("l", (c->out.values = NULL, c->out.ids = NULL), "out has neither values nor ids")        \
     X("l", c->out.values = beside(out_values, 1), "out.values is at")                          \
     X("l", c->out.ids = beside(out_ids, 2), "out.ids is at")                                   \
-    X("k", c->kth_out = NULL, "out is NULL (give room")                                        \
-    X("k", c->kth_out = beside(out_values, 3), "out is at")
+    X("l", c->out.kth = out_values, "out has kth beside values or ids")                        \
+    X("k", c->out.kth = NULL, "out has neither values")                                        \
+    X("k", c->out.kth = beside(out_values, 3), "out.kth is at")
 
 /* Does what row `number` of the table says. */
 static void make_mistake(call *c, int number)
@@ -220,7 +216,7 @@ static void what_may_be(void **state)
         call_make(&c, false, device == 1);
         c.values.rows = 0;
         c.values.data = NULL;
-        c.out = (kith_selection){NULL, NULL};
+        c.out = (kith_selection){NULL, NULL, NULL};
         assert_int_equal(call_run(&c, ctx), KITH_OK);
     }
     printf("ids may be left out, k-th values ignore UNSORTED, and no rows are no mistake\n");
@@ -330,7 +326,7 @@ static void files(void **state)
     char path[64];
     assert_non_null(mkdtemp(folder));
     kith_points *points = NULL;
-    const uint16_t half[4] = {0x3f80, 0x4000, 0x4040, 0x4080}; /* 1, 2, 3, 4 as bfloat16 */
+    uint16_t half[4] = {0x3f80, 0x4000, 0x4040, 0x4080}; /* 1, 2, 3, 4 as bfloat16 */
     const kith_selection two = {.values = (void *)(uintptr_t)half, .ids = ids};
     kith_select_params params = kith_select_params_default();
     params.k = 2;
@@ -342,13 +338,17 @@ static void files(void **state)
     (void)snprintf(path, sizeof path, "%s/a.npy", folder);
     assert_int_equal(kith_selection_save(ctx, path, &two, 2, KITH_BF16, &params), KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(ctx), "saved as .npz"));
-    assert_int_equal(kith_selection_save_kth(ctx, path, half, 4, KITH_BF16), KITH_OK);
+    assert_int_equal(
+        kith_selection_save(ctx, path, &(kith_selection){.kth = half}, 4, KITH_BF16, NULL),
+        KITH_OK);
     assert_true(file_holds(path, "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }"));
     assert_int_equal(kith_selection_save(ctx, path, NULL, 2, KITH_F32, &params), KITH_E_ARGUMENT);
     assert_int_equal(kith_selection_save(ctx, path, &two, 2, KITH_F32, NULL), KITH_E_ARGUMENT);
     assert_int_equal(kith_selection_save(ctx, path, &two, 2, KITH_U8, &params), KITH_E_ARGUMENT);
     assert_int_equal(kith_selection_save(ctx, path, &two, -2, KITH_F32, &params), KITH_E_ARGUMENT);
-    assert_int_equal(kith_selection_save_kth(ctx, path, NULL, 4, KITH_F32), KITH_E_ARGUMENT);
+    assert_int_equal(
+        kith_selection_save(ctx, path, &(kith_selection){.kth = NULL}, 4, KITH_F32, NULL),
+        KITH_E_ARGUMENT);
     assert_int_equal(unlink(path), 0);
 
     (void)snprintf(path, sizeof path, "%s/a.fbin", folder);
@@ -371,7 +371,7 @@ static void files(void **state)
     assert_int_equal(values->cols, LONG);
     assert_int_equal(values->dtype, KITH_F32);
     params.flags = 0;
-    const kith_selection out = {out_values, out_ids};
+    const kith_selection out = {out_values, out_ids, NULL};
     assert_int_equal(kith_select(ctx, values, &params, &out), KITH_OK);
     assert_int_equal(out_ids[0], LONG - 1);
     assert_int_equal(out_ids[1], 0);
