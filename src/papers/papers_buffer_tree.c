@@ -111,21 +111,25 @@ typedef struct lazy_search {
 
 /* ---- Algorithm 2: the next leaf -------------------------------------------------------------- */
 
-/* Whether a node may have something for the query. */
+/* Whether a node may have something for the query: mostly a few columns tell that it has not. */
 static bool is_near(const lazy_search *s, int64_t node, const float *row, float reach)
 {
     const kin_tree *tree = s->tree;
     const int32_t cols = tree->cols;
     const float *low = kin_tree_box(tree, node);
     const float *high = low + cols;
+    const float limit = kin_tree_limit(tree->norm, reach, tree->lost[node], tree->widen);
     float value = 0.0F;
-    for (int32_t c = 0; c < cols; c++) {
-        const float gap = fmaxf(fmaxf(low[c] - row[c], row[c] - high[c]), 0.0F);
+    for (int32_t c = 0; c < cols && !(value > limit); c++) {
+        const float below = low[c] - row[c];
+        const float above = row[c] - high[c];
+        const float gap = below > 0.0F ? below : above > 0.0F ? above : 0.0F;
         value = tree->norm == KIN_NORM_TWO   ? value + gap * gap
                 : tree->norm == KIN_NORM_ONE ? value + gap
-                                             : fmaxf(value, gap);
+                : gap > value                ? gap
+                                             : value;
     }
-    return !(value > kin_tree_limit(tree->norm, reach, tree->lost[node], tree->widen));
+    return !(value > limit);
 }
 
 /* False: the traversal has come back to the root, and the list of the query is complete. */
@@ -234,8 +238,7 @@ static kith_status process_all_buffers(lazy_search *s)
     for (int64_t i = 0; i < s->filled_count; i++) {
         empty_buffer(s, s->filled[i]);
     }
-    s->filled_count = 0;
-    s->fullest = 0;
+    s->filled_count = s->fullest = 0;
     const kith_status status = kin_parallel(s->ctx, "screen", s->packet_count, compare_packet, s);
     s->ctx->report.seconds_screen += kin_clock_since(start);
     return status;
@@ -284,11 +287,6 @@ static kith_status fill_buffers(lazy_search *s)
     return KITH_OK;
 }
 
-static bool queues_are_empty(const lazy_search *s)
-{
-    return s->reinsert_count == 0 && s->begun == s->queries.count;
-}
-
 /* One of the few that remain, to its end. */
 static kith_status go_alone(void *arg, int64_t task, int32_t thread)
 {
@@ -310,7 +308,8 @@ static kith_status search_chunk(lazy_search *s)
         take_batch(s);
         KIN_TRY(find_leaf_batch(s));
         KIN_TRY(fill_buffers(s));
-        if (2 * s->fullest >= s->full || queues_are_empty(s)) {
+        const bool none_left = s->reinsert_count == 0 && s->begun == s->queries.count;
+        if (2 * s->fullest >= s->full || none_left) {
             KIN_TRY(process_all_buffers(s));
         }
     } while (s->begun < s->queries.count || s->reinsert_count > few || s->filled_count > 0);
