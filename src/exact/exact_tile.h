@@ -36,7 +36,11 @@
 
 #include "base/base_ctx.h"
 
-enum { KIN_PANEL = 16, KIN_BLOCK_STEP = 96 /* a multiple of every kernel's tile and of a panel */ };
+enum {
+    KIN_PANEL = 16,
+    KIN_BLOCK_STEP = 96, /* a multiple of every kernel's tile and of a panel */
+    KIN_LINE_STEP = 16
+};
 
 typedef enum kin_tile_type {
     KIN_TILE_S8 = 0,
@@ -89,8 +93,19 @@ typedef struct kin_tile_job {
     const kin_word *panel_half; /* by panel: the largest half of its columns */
     kin_word *test;             /* scratch: two a row */
     kin_tile_log *row_log;
-    kin_tile_log *col_log; /* NULL: columns are not collected */
+    kin_tile_log *col_log; /* NULL: columns are not collected; row_log: what survives for either
+                              goes there once */
 } kin_tile_job;
+
+/* One row against points that lie as lines: their words one behind another. */
+typedef struct kin_line_job {
+    const uint32_t *row;   /* a line */
+    const uint32_t *lines; /* of a block of points */
+    const uint16_t *which; /* of them */
+    int64_t count;
+    int32_t words;     /* of a line, a multiple of KIN_LINE_STEP; zeros behind the groups */
+    kin_word *product; /* out: without the point's start */
+} kin_line_job;
 
 typedef struct kin_tile_kernel {
     const char *name;
@@ -101,6 +116,8 @@ typedef struct kin_tile_kernel {
     /* rows: room for row_count * groups words. Reads panels of row_count points. */
     void (*pack)(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t *rows);
     void (*run)(const kin_tile_job *job);
+    void (*lines)(const kin_line_job *job);
+    double word_cost; /* of a word of a pair, beside a unit that broadcasts and multiplies them */
 } kin_tile_kernel;
 
 /* The fastest kernel of a type that level `isa` includes; NULL where it has none. */

@@ -186,8 +186,41 @@ static void bf16_pack(const uint32_t *panels, int32_t groups, int32_t row_count,
     pack(panels, groups, row_count, 0u, rows);
 }
 
-const kin_tile_kernel kin_tile_s8_amx = {"s8 amx",    KIN_TILE_S8, KIN_ISA_AMX, ROWS,
-                                         STEP_GROUPS, s8_pack,     s8_run};
-const kin_tile_kernel kin_tile_bf16_amx = {"bf16 amx",  KIN_TILE_BF16, KIN_ISA_AMX, ROWS,
-                                           STEP_GROUPS, bf16_pack,     bf16_run};
+/* Pairs here and there fill no tile: they take the vector unit. A product of two bf16 is exact in
+ * fp32, and sums of 32 chains are nearer than the unit's two. */
+static inline __m512 dot_bf16(__m512 acc, __m512 row, __m512 point)
+{
+    const __m512i high = _mm512_set1_epi32((int32_t)0xffff0000u);
+    const __m512i r = _mm512_castps_si512(row);
+    const __m512i p = _mm512_castps_si512(point);
+    acc = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(r, 16)),
+                          _mm512_castsi512_ps(_mm512_slli_epi32(p, 16)), acc);
+    return _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_si512(r, high)),
+                           _mm512_castsi512_ps(_mm512_and_si512(p, high)), acc);
+}
+
+#define TILE_NAME s8
+#define vec __m512i
+#define VEC_LOAD load_i32x16
+#define VEC_SUMS sums_i32x16
+#define VEC_PAIR pair_s8
+#include "exact/exact_tile_lines.inc"
+#undef TILE_NAME
+#undef vec
+#undef VEC_LOAD
+#undef VEC_SUMS
+#undef VEC_PAIR
+
+#define TILE_NAME bf16
+#define vec __m512
+#define VEC_LOAD load_f32x16
+#define VEC_SUMS sums_f32x16
+#define VEC_PAIR dot_bf16
+#include "exact/exact_tile_lines.inc"
+
+const kin_tile_kernel kin_tile_s8_amx = {"s8 amx", KIN_TILE_S8, KIN_ISA_AMX, ROWS, STEP_GROUPS,
+                                         s8_pack,  s8_run,      s8_lines,    0.125};
+const kin_tile_kernel kin_tile_bf16_amx = {"bf16 amx", KIN_TILE_BF16, KIN_ISA_AMX,
+                                           ROWS,       STEP_GROUPS,   bf16_pack,
+                                           bf16_run,   bf16_lines,    0.125};
 #endif

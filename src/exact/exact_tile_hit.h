@@ -29,6 +29,16 @@ static inline __m512i tile_pairs(const kin_tile_job *job, int32_t row, int32_t p
     return _mm512_add_epi32(_mm512_set1_epi32((int32_t)tile_pair(job, row, panel)), lanes);
 }
 
+static inline void tile_log_hits(const kin_tile_job *job, __mmask16 rows, __mmask16 cols,
+                                 __m512i order, __m512i pairs)
+{
+    const bool once = job->col_log == job->row_log;
+    tile_append(job->row_log, once ? rows | cols : rows, order, pairs);
+    if (job->col_log != NULL && !once) {
+        tile_append(job->col_log, cols, order, pairs);
+    }
+}
+
 /* Not inlined: hits are rare, and the loops around keep their registers. */
 __attribute__((noinline, unused)) static void tile_hit_int(const kin_tile_job *job, int32_t row,
                                                            int32_t panel, uint32_t mask,
@@ -39,18 +49,14 @@ __attribute__((noinline, unused)) static void tile_hit_int(const kin_tile_job *j
     const __m512i cost = _mm512_sub_epi32(_mm512_add_epi32(_mm512_set1_epi32(job->row_term[row].i),
                                                            _mm512_loadu_si512(job->odd + col)),
                                           _mm512_add_epi32(products, products));
-    const __m512i pairs = tile_pairs(job, row, panel);
+    const __m512i row_limit = _mm512_set1_epi32(job->row_limit[row].i);
     const __mmask16 passed = (__mmask16)mask;
-    tile_append(
-        job->row_log,
-        _mm512_mask_cmple_epi32_mask(passed, cost, _mm512_set1_epi32(job->row_limit[row].i)), cost,
-        pairs);
+    __mmask16 cols = 0;
     if (job->col_log != NULL) {
-        tile_append(
-            job->col_log,
-            _mm512_mask_cmple_epi32_mask(passed, cost, _mm512_loadu_si512(job->col_limit + col)),
-            cost, pairs);
+        cols = _mm512_mask_cmple_epi32_mask(passed, cost, _mm512_loadu_si512(job->col_limit + col));
     }
+    tile_log_hits(job, _mm512_mask_cmple_epi32_mask(passed, cost, row_limit), cols, cost,
+                  tile_pairs(job, row, panel));
 }
 
 __attribute__((noinline, unused)) static void tile_hit_float(const kin_tile_job *job, int32_t row,
@@ -64,18 +70,15 @@ __attribute__((noinline, unused)) static void tile_hit_float(const kin_tile_job 
     /* kin_order_float: adding 0 makes -0 into 0, then negatives are turned round. */
     const __m512i bits = _mm512_castps_si512(_mm512_add_ps(cost, _mm512_setzero_ps()));
     const __m512i order = _mm512_xor_si512(bits, _mm512_srli_epi32(_mm512_srai_epi32(bits, 31), 1));
-    const __m512i pairs = tile_pairs(job, row, panel);
+    const __m512 row_limit = _mm512_set1_ps(job->row_limit[row].f);
     const __mmask16 passed = (__mmask16)mask;
-    tile_append(
-        job->row_log,
-        _mm512_mask_cmp_ps_mask(passed, cost, _mm512_set1_ps(job->row_limit[row].f), _CMP_LE_OQ),
-        order, pairs);
+    __mmask16 cols = 0;
     if (job->col_log != NULL) {
-        tile_append(job->col_log,
-                    _mm512_mask_cmp_ps_mask(passed, cost, _mm512_loadu_ps(job->col_limit + col),
-                                            _CMP_LE_OQ),
-                    order, pairs);
+        cols = _mm512_mask_cmp_ps_mask(passed, cost, _mm512_loadu_ps(job->col_limit + col),
+                                       _CMP_LE_OQ);
     }
+    tile_log_hits(job, _mm512_mask_cmp_ps_mask(passed, cost, row_limit, _CMP_LE_OQ), cols, order,
+                  tile_pairs(job, row, panel));
 }
 #else
 static inline void tile_append(kin_tile_log *log, int32_t order, uint32_t pair)
@@ -83,6 +86,18 @@ static inline void tile_append(kin_tile_log *log, int32_t order, uint32_t pair)
     log->order[log->count] = order;
     log->pair[log->count] = pair;
     log->count += 1;
+}
+
+static inline void tile_log_hit(const kin_tile_job *job, bool row, bool col, int32_t order,
+                                uint32_t pair)
+{
+    const bool once = job->col_log == job->row_log;
+    if (row || (once && col)) {
+        tile_append(job->row_log, order, pair);
+    }
+    if (col && !once && job->col_log != NULL) {
+        tile_append(job->col_log, order, pair);
+    }
 }
 
 /* Not inlined: hits are rare, and the loops around keep their registers. */
@@ -98,12 +113,8 @@ __attribute__((noinline, unused)) static void tile_hit_int(const kin_tile_job *j
     for (; mask != 0; mask &= mask - 1) {
         const uint32_t lane = (uint32_t)__builtin_ctz(mask);
         const int32_t cost = (int32_t)(term + odd[lane].u - 2 * acc[lane].u);
-        if (cost <= row_limit) {
-            tile_append(job->row_log, cost, pair + lane);
-        }
-        if (job->col_log != NULL && cost <= col_limit[lane].i) {
-            tile_append(job->col_log, cost, pair + lane);
-        }
+        tile_log_hit(job, cost <= row_limit, job->col_log != NULL && cost <= col_limit[lane].i,
+                     cost, pair + lane);
     }
 }
 
@@ -118,12 +129,8 @@ __attribute__((noinline, unused)) static void tile_hit_float(const kin_tile_job 
     for (; mask != 0; mask &= mask - 1) {
         const uint32_t lane = (uint32_t)__builtin_ctz(mask);
         const float cost = term - 2.0F * acc[lane].f;
-        if (cost <= row_limit) {
-            tile_append(job->row_log, kin_order_float(cost), pair + lane);
-        }
-        if (job->col_log != NULL && cost <= col_limit[lane].f) {
-            tile_append(job->col_log, kin_order_float(cost), pair + lane);
-        }
+        tile_log_hit(job, cost <= row_limit, job->col_log != NULL && cost <= col_limit[lane].f,
+                     kin_order_float(cost), pair + lane);
     }
 }
 #endif

@@ -37,39 +37,73 @@ static inline void store(void *words, vec value)
     memcpy(words, &value, sizeof value);
 }
 
-static inline vec dot_s8(vec acc, uint32_t row, vec point)
+static inline kin_word multiply_s8(kin_word acc, uint32_t row, uint32_t point)
 {
-    for (int lane = 0; lane < 16; lane++) {
-        uint32_t sum = acc.lane[lane].u;
-        for (int part = 0; part < 32; part += 8) {
-            const int32_t a = (int8_t)(row >> part & 0xff);
-            const int32_t b = (uint8_t)(point.lane[lane].u >> part & 0xff);
-            sum += (uint32_t)(a * b);
-        }
-        acc.lane[lane].u = sum;
+    for (int part = 0; part < 32; part += 8) {
+        const int32_t a = (int8_t)(row >> part & 0xff);
+        const int32_t b = (uint8_t)(point >> part & 0xff);
+        acc.u += (uint32_t)(a * b);
     }
     return acc;
 }
 
-static inline vec dot_s16(vec acc, uint32_t row, vec point)
+static inline kin_word multiply_s16(kin_word acc, uint32_t row, uint32_t point)
 {
-    const int32_t a0 = (int16_t)(row & 0xffff);
-    const int32_t a1 = (int16_t)(row >> 16);
-    for (int lane = 0; lane < 16; lane++) {
-        const int32_t b0 = (int16_t)(point.lane[lane].u & 0xffff);
-        const int32_t b1 = (int16_t)(point.lane[lane].u >> 16);
-        acc.lane[lane].u += (uint32_t)(a0 * b0) + (uint32_t)(a1 * b1);
-    }
+    const int32_t low = (int16_t)(row & 0xffff) * (int16_t)(point & 0xffff);
+    const int32_t high = (int16_t)(row >> 16) * (int16_t)(point >> 16);
+    acc.u += (uint32_t)low + (uint32_t)high;
     return acc;
 }
 
-static inline vec dot_f32(vec acc, uint32_t row, vec point)
+static inline kin_word multiply_f32(kin_word acc, uint32_t row, uint32_t point)
 {
     const kin_word a = {.u = row};
-    for (int lane = 0; lane < 16; lane++) {
-        acc.lane[lane].f += a.f * point.lane[lane].f;
-    }
+    const kin_word b = {.u = point};
+    acc.f += a.f * b.f;
     return acc;
+}
+
+/* dot: one word of the row for all lanes; pair: a word for each, which
+ * lies as points do (s8: 128 too large). */
+#define TILE_PLAIN(name, flip)                                                                  \
+    static inline vec dot_##name(vec acc, uint32_t row, vec point)                              \
+    {                                                                                           \
+        for (int lane = 0; lane < TILE_LANES; lane++) {                                         \
+            acc.lane[lane] = multiply_##name(acc.lane[lane], row, point.lane[lane].u);          \
+        }                                                                                       \
+        return acc;                                                                             \
+    }                                                                                           \
+    static inline vec pair_##name(vec acc, vec row, vec point)                                  \
+    {                                                                                           \
+        for (int lane = 0; lane < TILE_LANES; lane++) {                                         \
+            acc.lane[lane] =                                                                    \
+                multiply_##name(acc.lane[lane], row.lane[lane].u ^ (flip), point.lane[lane].u); \
+        }                                                                                       \
+        return acc;                                                                             \
+    }
+TILE_PLAIN(s8, 0x80808080u)
+TILE_PLAIN(s16, 0)
+TILE_PLAIN(f32, 0)
+#undef TILE_PLAIN
+
+static inline void sums_int(kin_word *words, const vec *v)
+{
+    for (int i = 0; i < 4; i++) {
+        words[i].u = 0;
+        for (int lane = 0; lane < TILE_LANES; lane++) {
+            words[i].u += v[i].lane[lane].u;
+        }
+    }
+}
+
+static inline void sums_float(kin_word *words, const vec *v)
+{
+    for (int i = 0; i < 4; i++) {
+        words[i].f = 0.0F;
+        for (int lane = 0; lane < TILE_LANES; lane++) {
+            words[i].f += v[i].lane[lane].f;
+        }
+    }
 }
 
 static inline uint32_t pass_int(vec acc, uint32_t test)

@@ -45,6 +45,12 @@ static inline __m256i dot_s8(__m256i acc, __m256i row, __m256i point)
     return acc;
 }
 
+/* The row as points lie: 128 too large. */
+static inline __m256i pair_s8(__m256i acc, __m256i row, __m256i point)
+{
+    return dot_s8(acc, _mm256_xor_si256(row, _mm256_set1_epi8((char)-128)), point);
+}
+
 static inline __m256i dot_s16(__m256i acc, __m256i row, __m256i point)
 {
     __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(acc) : "x"(point), "x"(row));
@@ -80,6 +86,31 @@ static inline __m256 dot_f32(__m256 acc, __m256 row, __m256 point)
 static inline uint32_t pass_f32x8(__m256 acc, __m256 test)
 {
     return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(acc, test, _CMP_NLT_UQ));
+}
+
+/* Halves are added up, then four registers of four lanes are transposed. */
+static inline __m128i fold_i32x8(__m256i v)
+{
+    return _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+}
+
+static inline void sums_i32x8(void *words, const __m256i *v)
+{
+    const __m128i low = _mm_hadd_epi32(fold_i32x8(v[0]), fold_i32x8(v[1]));
+    const __m128i high = _mm_hadd_epi32(fold_i32x8(v[2]), fold_i32x8(v[3]));
+    _mm_storeu_si128(words, _mm_hadd_epi32(low, high));
+}
+
+static inline __m128 fold_f32x8(__m256 v)
+{
+    return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+}
+
+static inline void sums_f32x8(void *words, const __m256 *v)
+{
+    const __m128 low = _mm_hadd_ps(fold_f32x8(v[0]), fold_f32x8(v[1]));
+    const __m128 high = _mm_hadd_ps(fold_f32x8(v[2]), fold_f32x8(v[3]));
+    _mm_storeu_ps(words, _mm_hadd_ps(low, high));
 }
 
 #endif

@@ -43,6 +43,12 @@ static inline __m512i dot_s8(__m512i acc, __m512i row, __m512i point)
     return acc;
 }
 
+/* The row as points lie: 128 too large. */
+static inline __m512i pair_s8(__m512i acc, __m512i row, __m512i point)
+{
+    return dot_s8(acc, _mm512_xor_si512(row, _mm512_set1_epi8((char)-128)), point);
+}
+
 static inline __m512i dot_s16(__m512i acc, __m512i row, __m512i point)
 {
     __asm__("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(point), "v"(row));
@@ -80,6 +86,35 @@ static inline __m512 dot_f32(__m512 acc, __m512 row, __m512 point)
 static inline uint32_t pass_f32x16(__m512 acc, __m512 test)
 {
     return _mm512_cmp_ps_mask(acc, test, _CMP_NLT_UQ);
+}
+
+/* Halves are added up, then four registers of four lanes are transposed. */
+static inline __m128i fold_i32x16(__m512i v)
+{
+    const __m256i half =
+        _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+    return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+}
+
+static inline void sums_i32x16(void *words, const __m512i *v)
+{
+    const __m128i low = _mm_hadd_epi32(fold_i32x16(v[0]), fold_i32x16(v[1]));
+    const __m128i high = _mm_hadd_epi32(fold_i32x16(v[2]), fold_i32x16(v[3]));
+    _mm_storeu_si128(words, _mm_hadd_epi32(low, high));
+}
+
+static inline __m128 fold_f32x16(__m512 v)
+{
+    const __m256 high = _mm512_castps512_ps256(_mm512_shuffle_f32x4(v, v, 0xee));
+    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v), high);
+    return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+
+static inline void sums_f32x16(void *words, const __m512 *v)
+{
+    const __m128 low = _mm_hadd_ps(fold_f32x16(v[0]), fold_f32x16(v[1]));
+    const __m128 high = _mm_hadd_ps(fold_f32x16(v[2]), fold_f32x16(v[3]));
+    _mm_storeu_ps(words, _mm_hadd_ps(low, high));
 }
 
 /* 16 lines of 16 words, `stride` words apart, transposed and flipped: pairs, quadruples, then

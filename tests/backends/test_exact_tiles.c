@@ -284,12 +284,20 @@ static void note(const bench *b, const kin_tile_log *log, uint8_t seen[ROWS][COL
     }
 }
 
-static void check_seen(const bench *b, uint8_t seen[ROWS][COLS], bool rows)
+typedef enum ends { END_ROW = 1, END_COL, END_EITHER } ends;
+
+static double limit_of(const bench *b, int32_t row, int32_t col, ends of)
+{
+    const double of_row = b->is_float ? (double)b->row_limit[row].f : (double)b->row_limit[row].i;
+    const double of_col = b->is_float ? (double)b->col_limit[col].f : (double)b->col_limit[col].i;
+    return of == END_ROW ? of_row : of == END_COL ? of_col : fmax(of_row, of_col);
+}
+
+static void check_seen(const bench *b, uint8_t seen[ROWS][COLS], ends of)
 {
     for (int32_t i = 0; i < ROWS - PADDING; i++) {
         for (int32_t j = 0; j < COLS - PADDING; j++) {
-            const kin_word word = rows ? b->row_limit[i] : b->col_limit[j];
-            const double limit = b->is_float ? (double)word.f : (double)word.i;
+            const double limit = limit_of(b, i, j, of);
             /* The quick test's own roundings are relative to the limit and the terms. */
             const double slack =
                 b->is_float && fabs(limit) < 0x1p90 ? b->slack[i][j] + 0x1p-22 * fabs(limit) : 0.0;
@@ -305,7 +313,7 @@ static void check_seen(const bench *b, uint8_t seen[ROWS][COLS], bool rows)
 }
 
 /* The whole block in calls of `rows` rows and `panels` panels. */
-static void run_block(bench *b, int32_t rows, int32_t panels, bool collects_cols)
+static void run_block(bench *b, int32_t rows, int32_t panels, kin_tile_log *col_log)
 {
     memset(b->row_seen, 0, sizeof b->row_seen);
     memset(b->col_seen, 0, sizeof b->col_seen);
@@ -319,7 +327,7 @@ static void run_block(bench *b, int32_t rows, int32_t panels, bool collects_cols
                         .panel_half = b->panel_half,
                         .test = b->test,
                         .row_log = &b->row_log,
-                        .col_log = collects_cols ? &b->col_log : NULL};
+                        .col_log = col_log};
     for (job.first_panel = 0; job.first_panel < PANELS; job.first_panel += panels) {
         for (job.first_row = 0; job.first_row < ROWS; job.first_row += rows) {
             job.rows = b->packed + (int64_t)job.first_row * b->groups;
@@ -334,9 +342,9 @@ static void run_block(bench *b, int32_t rows, int32_t panels, bool collects_cols
             note(b, &b->col_log, b->col_seen);
         }
     }
-    check_seen(b, b->row_seen, true);
-    if (collects_cols) {
-        check_seen(b, b->col_seen, false);
+    check_seen(b, b->row_seen, col_log == &b->row_log ? END_EITHER : END_ROW);
+    if (col_log == &b->col_log) {
+        check_seen(b, b->col_seen, END_COL);
     }
 }
 
@@ -377,6 +385,64 @@ static void bench_free(bench *b)
     free(b);
 }
 
+/* ---- Lines ---------------------------------------------------------------------------------- */
+
+/* Points of panels, one behind another. */
+static uint32_t *to_lines(const bench *b, const uint32_t *panels, int32_t count, int32_t words)
+{
+    uint32_t *lines = take((size_t)count * (size_t)words * sizeof *lines);
+    for (int32_t i = 0; i < count; i++) {
+        for (int32_t g = 0; g < b->groups; g++) {
+            lines[i * words + g] =
+                panels[((i / KIN_PANEL) * b->groups + g) * KIN_PANEL + i % KIN_PANEL];
+        }
+    }
+    return lines;
+}
+
+static double cost_of_line(const bench *b, int32_t row, int32_t col, kin_word product)
+{
+    if (b->is_float) {
+        return (double)(b->row_term[row].f - 2.0F * (product.f + b->start[col].f));
+    }
+    return (double)(int32_t)(b->row_term[row].u + b->odd[col].u -
+                             2 * (product.u + b->start[col].u));
+}
+
+/* Rows against none, one, some and all of the points, each in an order of its own. */
+static void run_lines(const bench *b)
+{
+    const int32_t words = (b->groups + KIN_LINE_STEP - 1) / KIN_LINE_STEP * KIN_LINE_STEP;
+    uint32_t *rows = to_lines(b, b->row_panels, ROWS, words);
+    uint32_t *cols = to_lines(b, b->col_panels, COLS, words);
+    uint16_t which[COLS];
+    kin_word product[COLS + 1];
+    for (int32_t row = 0; row < ROWS - PADDING; row += 7) {
+        const int32_t count = row % (COLS - PADDING + 1);
+        for (int32_t i = 0; i < count; i++) {
+            which[i] = (uint16_t)((i * 5 + row) % (COLS - PADDING));
+        }
+        product[count].u = 0x5a5a5a5a;
+        const kin_line_job job = {.row = rows + row * words,
+                                  .lines = cols,
+                                  .which = which,
+                                  .count = count,
+                                  .words = words,
+                                  .product = product};
+        b->kernel->lines(&job);
+        assert_int_equal(product[count].u, 0x5a5a5a5a);
+        for (int32_t i = 0; i < count; i++) {
+            const double cost = cost_of_line(b, row, which[i], product[i]);
+            if (!(fabs(cost - b->cost[row][which[i]]) <= b->slack[row][which[i]])) {
+                fail_msg("%s: cost %.17g of line (%d, %d) should be %.17g", b->kernel->name, cost,
+                         (int)row, (int)which[i], b->cost[row][which[i]]);
+            }
+        }
+    }
+    free(rows);
+    free(cols);
+}
+
 static void run_pattern(bench *b, pattern p, uint64_t *seed)
 {
     fill(b, p, true, b->row_values, seed);
@@ -392,11 +458,15 @@ static void run_pattern(bench *b, pattern p, uint64_t *seed)
     b->kernel->pack(b->row_panels, b->groups, ROWS, b->packed);
     set_terms(b);
     set_costs(b);
+    run_lines(b);
     for (int plan = 0; plan < LIMITS_COUNT; plan++) {
         set_limits(b, (limit_plan)plan, seed);
         const bool collects = plan != LIMITS_ROWS;
-        run_block(b, ROWS, PANELS, collects);
-        run_block(b, KIN_BLOCK_STEP, 2, collects);
+        run_block(b, ROWS, PANELS, collects ? &b->col_log : NULL);
+        run_block(b, KIN_BLOCK_STEP, 2, collects ? &b->col_log : NULL);
+        if (collects) {
+            run_block(b, KIN_BLOCK_STEP, 2, &b->row_log);
+        }
     }
 }
 
