@@ -98,6 +98,7 @@ static void add_report(cli_chunks *c, const kith_report *one, int64_t rows)
     sum.select_gpu_rows += all->select_gpu_rows;
     sum.rerun_share = all->rerun_share + (one->rerun_share - all->rerun_share) * share;
     sum.skipped_share = all->skipped_share + (one->skipped_share - all->skipped_share) * share;
+    sum.looked_share = all->looked_share + (one->looked_share - all->looked_share) * share;
     sum.candidates = all->candidates + (one->candidates - all->candidates) * share;
     if (sum.distinct_rows < all->distinct_rows) {
         sum.distinct_rows = all->distinct_rows;

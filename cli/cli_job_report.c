@@ -134,6 +134,12 @@ static void tell_bounds(cli_report *r, const kith_report *report)
     cli_put_number(r, "candidates", report->candidates);
     cli_put_number(r, "rerun_share", report->rerun_share);
     cli_put_number(r, "skipped_share", report->skipped_share);
+    if (report->shadow_axes > 0) {
+        cli_say(r, "shadow axes: %" PRId32 "\nlooked share: %.2f %%\n", report->shadow_axes,
+                100.0 * report->looked_share);
+    }
+    cli_put_int(r, "shadow_axes", report->shadow_axes);
+    cli_put_number(r, "looked_share", report->looked_share);
 }
 
 /* Where a pipeline divided them. */

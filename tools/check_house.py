@@ -34,11 +34,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (72091, 58000),
-    "files_src": (472, 350),
-    "files_below_40_lines": (64, 40),
-    "files_of_odd_length": (113, 40),
-    "headers_src": (182, 130),
+    "code_lines_src": (73613, 58000),
+    "files_src": (483, 350),
+    "files_below_40_lines": (65, 40),
+    "files_of_odd_length": (117, 40),
+    "headers_src": (187, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
@@ -46,7 +46,7 @@ LIMITS = {
     "functions_with_more_than_6_parameters": (58, 20),
     "public_functions": (85, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
-    "functions_used_by_one_file_percent": (56, 25),
+    "functions_used_by_one_file_percent": (57, 25),
     "functions_used_by_no_file": (8, 0),
     "names_of_no_file": (0, 0),
     "sentences_that_are_read": (0, 0),

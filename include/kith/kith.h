@@ -313,6 +313,7 @@ typedef struct kith_report {
     double seconds_rescore; /* canonical distances and final order */
     double rerun_share;     /* share of rows whose bound did not close in the first pass */
     double skipped_share;   /* share of pairs in tiles that were skipped by their bounds */
+    double looked_share;    /* share of pairs that a screen of fewer columns let pass; 0 without */
     double candidates;      /* canonical distances a row */
     int64_t distinct_rows;  /* distinct rows of the corpus */
     uint64_t peak_bytes;    /* most memory that kith held at once in this call */
@@ -329,7 +330,7 @@ typedef struct kith_report {
     int64_t select_gpu_rows; /*   counts once for every chunk of the corpus */
     kith_recall recall;      /* of what is approximate, by a sample; rows 0: it was not estimated */
     int32_t reached;         /* 1: it is the recall that was wanted, or the answer is certified */
-    int32_t reserved;
+    int32_t shadow_axes; /* columns of that screen of fewer, less one; 0: full rows were screened */
     double estimated_exact;   /* seconds by which kith_graph chose between the two; 0: it had no */
     double estimated_descent; /*   choice */
 } kith_report;

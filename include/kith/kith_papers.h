@@ -82,7 +82,8 @@ enum {
 /* kith_search_params.flags */
 enum {
     KITH_NO_SYMMETRY = 1u << 1, /* graph: compute every pair twice */
-    KITH_NO_SKIP = 1u << 2      /* do not skip tiles by their bounds */
+    KITH_NO_SKIP = 1u << 2      /* screen every pair in full: skip no tiles by their bounds,
+                                   and no pairs by fewer columns of theirs */
 };
 
 #ifdef __cplusplus

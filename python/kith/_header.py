@@ -246,6 +246,7 @@ class Report(c.Structure):
         ("seconds_rescore", c.c_double),
         ("rerun_share", c.c_double),
         ("skipped_share", c.c_double),
+        ("looked_share", c.c_double),
         ("candidates", c.c_double),
         ("distinct_rows", c.c_int64),
         ("peak_bytes", c.c_uint64),
@@ -259,7 +260,7 @@ class Report(c.Structure):
         ("select_gpu_rows", c.c_int64),
         ("recall", Recall),
         ("reached", c.c_int32),
-        ("reserved", c.c_int32),
+        ("shadow_axes", c.c_int32),
         ("estimated_exact", c.c_double),
         ("estimated_descent", c.c_double),
     ]

@@ -10,7 +10,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
-#include "exact/exact_type.h"
+#include "exact/exact_corpus.h"
 #include "file/file_checksum.h"
 #include "host/host_threads.h"
 #include "recall/recall.h"

@@ -31,6 +31,8 @@ static void add_report(kith_report *sum, const kith_report *own)
     sum->select_gpu_rows += own->select_gpu_rows;
     sum->rerun_share = own->rerun_share;
     sum->skipped_share = own->skipped_share;
+    sum->looked_share = own->looked_share;
+    sum->shadow_axes = own->shadow_axes;
     sum->candidates = own->candidates;
     sum->distinct_rows = own->distinct_rows;
     if (own->gpu_peak_bytes > sum->gpu_peak_bytes) {

@@ -4,7 +4,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_type.h"
+#include "exact/exact_corpus.h"
 #include "fused/fused_search.h"
 #include "host/host_threads.h"
 #include "tree/tree_search.h"
@@ -149,6 +149,16 @@ kith_status kin_engine_prepare(kith_ctx *ctx, const kin_knn_job *job, const char
     return status;
 }
 
+/* For this search alone. */
+static kith_status shadows_for(kith_ctx *ctx, const kin_knn_job *job, kin_prepared *prepared)
+{
+    const kin_shadow_job pairs = {.k = job->request.k,
+                                  .pairs =
+                                      (double)prepared->groups.count * (double)job->queries.rows,
+                                  .ends = 1};
+    return kin_exact_shadows(ctx, &job->request, &pairs, prepared);
+}
+
 static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
 {
     kin_prepared prepared;
@@ -163,9 +173,15 @@ static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_
     KIN_TRY(job->request.pipeline != NULL ? kin_prepare_rows(ctx, &job->corpus, distance, "corpus",
                                                              KIN_ROWS_DISTINCT, &prepared)
                                           : kin_engine_prepare(ctx, job, "corpus", &prepared));
+    kith_status status = shadows_for(ctx, job, &prepared);
     ctx->report.seconds_check += prepared.seconds_check;
     ctx->report.seconds_prepare += prepared.seconds_prepare;
-    const kith_status status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);
+    if (status == KITH_OK) {
+        status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);
+    }
+    if (kin_prepare_drop_shadows(ctx, &prepared, &status)) {
+        status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);
+    }
     kin_prepared_free(ctx, &prepared);
     return status;
 }

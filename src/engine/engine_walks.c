@@ -5,7 +5,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_device.h"
-#include "exact/exact_type.h"
+#include "exact/exact_corpus.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "recall/recall.h"

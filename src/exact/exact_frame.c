@@ -196,7 +196,7 @@ static double unit_error(kin_tile_type type, int32_t groups)
 {
     switch (type) {
     case KIN_TILE_BF16:
-        return (18.0 + ceil(groups / 16.0)) * 0x1p-24;
+        return (18.0 + ceil(groups / 8.0)) * 0x1p-24;
     case KIN_TILE_F32: /* products and sums may be rounded apart */
         return 2.2 * (groups + 1.0) * 0x1p-24;
     case KIN_TILE_S8:

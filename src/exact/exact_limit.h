@@ -13,7 +13,9 @@ static inline kin_word kin_limit_integer(double limit)
     if (!(limit < (double)KIN_LIMIT_ALL)) { /* a NaN keeps everything */
         return (kin_word){.i = KIN_LIMIT_ALL};
     }
-    return (kin_word){.i = (int32_t)floor(fmax(limit, (double)KIN_LIMIT_NONE))};
+    const double kept = limit > (double)KIN_LIMIT_NONE ? limit : (double)KIN_LIMIT_NONE;
+    const int32_t whole = (int32_t)kept; /* towards zero */
+    return (kin_word){.i = whole - (kept < (double)whole)};
 }
 
 static inline kin_word kin_limit_float(double limit)

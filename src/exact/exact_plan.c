@@ -5,8 +5,8 @@
  * exact_prepare.c, exact_type.c and exact_search.c; what each holds is what it names
  * (base_layout.h).
  *
- * Limits. Which type a corpus of many points is rounded to depends on its values: the plan tells
- * what the one needs that needs most, and the one that needs least.
+ * Limits. Which type a corpus of many points is rounded to, and whether it has shadows, depends on
+ * its values: the plan tells what the way needs that needs most, and the one that needs least.
  */
 #include "exact/exact_request.h"
 
@@ -14,6 +14,7 @@
 #include "exact/exact_direct.h"
 #include "exact/exact_order.h"
 #include "exact/exact_search.h"
+#include "exact/exact_trial.h"
 #include "exact/exact_type.h"
 #include "kith/kith_papers.h"
 
@@ -24,9 +25,11 @@ typedef struct planning {
     kin_rows_known known;
     int32_t threads;
     kin_layout plan;
-    uint64_t least; /* the peak with the type that takes least; 0: there is one type */
+    uint64_t plain; /* the peak without shadows, of the last type */
+    uint64_t least; /* the peak with what takes least; 0: there is one way */
     uint64_t least_prepared;
-    uint64_t made; /* with the last type: what is prepared */
+    uint64_t made;       /* with the last type: what is prepared, */
+    uint64_t plain_made; /* and without shadows */
     uint64_t prepared;
     uint64_t state;
 } planning;
@@ -54,18 +57,39 @@ static void plan_lists(planning *p, kin_screen *screen, int64_t wanted)
     kin_layout_back(&p->plan, kept);
 }
 
+/* Pairs of the whole job, and the ids that are asked for. */
+static kin_shadow_job job_of(const planning *p)
+{
+    const double rows = (double)p->known.distinct;
+    return p->queries == NULL
+               ? (kin_shadow_job){.k = p->request->k + 1, .pairs = 0.5 * rows * rows, .ends = 2}
+               : (kin_shadow_job){
+                     .k = p->request->k, .pairs = rows * (double)p->queries->rows, .ends = 1};
+}
+
+/* What is made of a corpus. */
+typedef struct made {
+    const kin_set *set;
+    const kin_cover *cover;
+    const kin_shadow *shadow; /* NULL: the set is screened itself */
+    const kin_set *cast;
+} made;
+
 /* After the corpus has its set: for a graph its own lists, for a search the queries'. */
-static void plan_job(planning *p, const kin_set *set, const kin_cover *cover)
+static void plan_job(planning *p, const made *of)
 {
     const kin_request *request = p->request;
+    const kin_set *set = of->set;
     const bool graph = p->queries == NULL;
     const bool leaves_out =
         graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
     const int64_t wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), p->corpus->rows);
     kin_screen screen = {.rows = set,
                          .points = set,
-                         .row_cover = cover,
-                         .point_cover = cover,
+                         .row_cast = of->cast,
+                         .point_cast = of->cast,
+                         .row_cover = of->cover,
+                         .point_cover = of->cover,
                          .block = kin_screen_block(set->frame)};
     kin_lists both;
     if (graph) {
@@ -74,35 +98,83 @@ static void plan_job(planning *p, const kin_set *set, const kin_cover *cover)
         return;
     }
     const int64_t stripe = kin_min_i64(kin_exact_stripe(set->frame, wanted), p->queries->rows);
-    kin_set asked = kin_set_shape(set->frame, stripe);
+    kin_set asked = of->cast != NULL ? kin_set_shape_lines(set->frame, stripe)
+                                     : kin_set_shape(set->frame, stripe);
+    kin_set asked_cast = {0};
     kin_cover balls;
     plan_rows(p, p->queries, true);
     kin_order_plan(&p->plan, p->queries->rows, p->queries->cols, p->threads);
     kin_set_plan(&p->plan, &asked, p->threads);
+    if (of->cast != NULL) {
+        asked_cast = kin_set_shape(&of->shadow->frame, stripe);
+        kin_shadow_cast_plan(&p->plan, of->shadow, &asked_cast, p->threads);
+        screen.row_cast = &asked_cast;
+    }
     kin_cover_plan(&p->plan, &asked, p->threads, &balls);
     screen.rows = &asked;
     screen.row_cover = &balls;
     plan_lists(p, &screen, wanted);
 }
 
+/* Lists of fewer rows may be longer: by less than an entry for each of all rows. */
+static void plan_unknown(planning *p, int64_t points)
+{
+    if (!p->known.counted) {
+        kin_layout_alone(&p->plan, (uint64_t)points, sizeof(uint64_t));
+    }
+}
+
+/* The job with shadows: chosen beside the set in panels, which then gives way. */
+static void plan_shadows(planning *p, const kin_frame *frame)
+{
+    const kin_shadow_job job = job_of(p);
+    const uint64_t before = kin_layout_mark(&p->plan);
+    kin_set panels = kin_set_shape(frame, p->known.distinct);
+    kin_set lines = kin_set_shape_lines(frame, p->known.distinct);
+    kin_shadow shadow = kin_shadow_shape(frame);
+    kin_set cast = kin_set_shape(&shadow.frame, p->known.distinct);
+    kin_cover cover;
+    plan_unknown(p, panels.points);
+    kin_cover_plan(&p->plan, &panels, p->threads, &cover);
+    const uint64_t covered = kin_layout_mark(&p->plan);
+    kin_set_plan(&p->plan, &panels, p->threads);
+    kin_shadow_learn_plan(&p->plan, &panels, job.k, p->threads, &shadow);
+    kin_layout_back(&p->plan, covered);
+    kin_shadow_plan(&p->plan, &shadow);
+    kin_set_plan(&p->plan, &lines, p->threads);
+    kin_shadow_cast_plan(&p->plan, &shadow, &cast, p->threads);
+    plan_job(p, &(made){&lines, &cover, &shadow, &cast});
+    kin_layout_back(&p->plan, before);
+}
+
 /* The job with a corpus of this frame, as one of several that may be. k: of a try; 0: it is not
  * tried. */
 static void plan_frame(planning *p, const kin_frame *frame, int64_t k)
 {
+    const kin_shadow_job job = job_of(p);
     const uint64_t before = kin_layout_mark(&p->plan);
     kin_set set = kin_set_shape(frame, p->known.distinct);
     kin_cover cover;
-    if (!p->known.counted) {
-        /* Lists of fewer rows may be longer: by less than an entry for each of all rows. */
-        kin_layout_alone(&p->plan, (uint64_t)set.points, sizeof(uint64_t));
-    }
+    plan_unknown(p, set.points);
     kin_set_plan(&p->plan, &set, p->threads);
     if (k > 0) {
-        kin_type_try_plan(&p->plan, &set, k, p->threads);
+        kin_trial_plan(&p->plan, &set, k, p->threads);
     }
     kin_cover_plan(&p->plan, &set, p->threads, &cover);
-    plan_job(p, &set, &cover);
+    plan_job(p, &(made){.set = &set, .cover = &cover});
     kin_layout_back(&p->plan, before);
+    p->plain = p->plan.peak;
+    p->plain_made = p->made;
+    if ((p->request->flags & KITH_NO_SKIP) == 0 && kin_shadow_may(frame, p->known.distinct, &job)) {
+        plan_shadows(p, frame);
+    }
+}
+
+static void note_least(planning *p, bool first)
+{
+    p->least = first || p->plain < p->least ? p->plain : p->least;
+    p->least_prepared =
+        first || p->plain_made < p->least_prepared ? p->plain_made : p->least_prepared;
 }
 
 static void plan_types(planning *p)
@@ -120,8 +192,7 @@ static void plan_types(planning *p)
         const kin_frame frame = kin_frame_make(distance, ladder[i], false, &stats);
         p->plan.peak = before;
         plan_frame(p, &frame, settled || i + 1 == count ? 0 : k);
-        p->least = i == 0 || p->plan.peak < p->least ? p->plan.peak : p->least;
-        p->least_prepared = i == 0 || p->made < p->least_prepared ? p->made : p->least_prepared;
+        note_least(p, i == 0);
         most = p->plan.peak > most ? p->plan.peak : most;
     }
     p->plan.peak = most;
@@ -137,6 +208,9 @@ static void plan_screened(planning *p)
         const kin_frame frame =
             kin_frame_make(distance, kin_type_integer(distance->isa), true, NULL);
         plan_frame(p, &frame, 0);
+        if (p->plan.peak > p->plain) {
+            note_least(p, true);
+        }
     } else {
         plan_types(p);
     }

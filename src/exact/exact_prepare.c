@@ -87,23 +87,11 @@ void kin_prepare_rows_plan(kin_layout *plan, int64_t rows, const kin_distance *d
     kin_layout_alone(plan, (uint64_t)(distinguish ? rows : known.distinct), sizeof(uint32_t));
 }
 
-kith_status kin_prepare_queries(kith_ctx *ctx, const kin_frame *frame, int64_t first, int64_t count,
-                                kin_prepared *prepared)
-{
-    const int64_t start = kin_clock_ns();
-    kin_cover_free(ctx, &prepared->cover);
-    kin_set_free(ctx, &prepared->set);
-    prepared->frame = *frame;
-    KIN_TRY(kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order + first, count,
-                         &prepared->set));
-    KIN_TRY(kin_cover_make(ctx, &prepared->set, &prepared->cover));
-    prepared->seconds_prepare += kin_clock_since(start);
-    return KITH_OK;
-}
-
 void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared)
 {
     kin_cover_free(ctx, &prepared->cover);
+    kin_set_free(ctx, &prepared->cast);
+    kin_free(ctx, prepared->shadow.block);
     kin_set_free(ctx, &prepared->set);
     kin_frame_stats_free(ctx, &prepared->stats);
     kin_free(ctx, prepared->order);

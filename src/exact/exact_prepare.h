@@ -9,6 +9,19 @@
 #include "exact/exact_list.h"
 #include "exact/exact_set.h"
 
+/* A basis, and the frame of shadows in it (exact_shadow.h). */
+typedef struct kin_shadow {
+    int32_t axes;   /* of the basis; 0: full rows are screened sooner */
+    int64_t wide;   /* columns of a row, rounded up */
+    int64_t padded; /* axes, rounded up */
+    double *mean;   /* wide: what is subtracted from rows, which are then in units of their frame */
+    float *basis;   /* wide x padded */
+    double skew;    /* |BtB - 1|, at most */
+    double *middle; /* axes + 1, rounded up: the mean shadow */
+    kin_frame frame;
+    void *block;
+} kin_shadow;
+
 typedef struct kin_prepared {
     kin_rows rows; /* the matrix is borrowed, the transforms are ours */
     kin_distance distance;
@@ -17,6 +30,8 @@ typedef struct kin_prepared {
     kin_frame_stats stats;
     kin_frame frame;
     kin_set set;
+    kin_shadow shadow; /* of the corpus; and */
+    kin_set cast;      /* the shadows of the set, whose rows lie as lines then */
     kin_cover cover;
     kin_within within; /* what is known of the rows, before their type is chosen */
     double seconds_check;
@@ -38,10 +53,6 @@ kith_status kin_prepare_know(kith_ctx *ctx, const kith_matrix *matrix, const kin
 /* What kin_prepare_rows holds, and leaves. */
 void kin_prepare_rows_plan(kin_layout *plan, int64_t rows, const kin_distance *distance,
                            bool distinguish, kin_rows_known known);
-/* Queries `first` .. `first + count - 1` of order[] in the frame of their corpus. May be called
- * again for other queries. */
-kith_status kin_prepare_queries(kith_ctx *ctx, const kin_frame *frame, int64_t first, int64_t count,
-                                kin_prepared *prepared);
 void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared);
 
 #endif

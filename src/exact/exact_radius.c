@@ -18,11 +18,11 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "exact/exact_corpus.h"
 #include "exact/exact_limit.h"
 #include "exact/exact_order.h"
 #include "exact/exact_screen.h"
 #include "exact/exact_search.h"
-#include "exact/exact_type.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
@@ -394,8 +394,8 @@ static kith_status screen_all(run *r, kin_prepared *queries)
     KIN_TRY(kin_order_make(ctx, &queries->rows, &queries->distance, count, queries->order));
     const int64_t stripe = kin_exact_stripe(frame, 1);
     for (int64_t first = 0; first < count; first += stripe) {
-        KIN_TRY(
-            kin_prepare_queries(ctx, frame, first, kin_min_i64(stripe, count - first), queries));
+        KIN_TRY(kin_prepare_queries(ctx, r->corpus, first, kin_min_i64(stripe, count - first),
+                                    queries));
         r->row_blocks = kin_ceil_div(queries->set.points, r->block);
         const int64_t start = kin_clock_ns();
         KIN_TRY(kin_parallel(ctx, "screen", r->row_blocks * kin_ceil_div(r->point_blocks, STRIP),

@@ -16,11 +16,15 @@ typedef struct kin_screen {
                                    graph the same as row_lists: each product serves both ends */
     const kin_cover *row_cover; /* bounds of blocks, to skip them; NULL: nothing is skipped */
     const kin_cover *point_cover;
+    const kin_set *row_cast; /* shadows of both (exact_shadow.h), whose rows lie as lines then; or
+                                NULL */
+    const kin_set *point_cast;
     int64_t block;         /* positions of a block: kin_screen_block() */
     int64_t near;          /* 0: all pairs. Else, of a graph, blocks meet themselves and those
                               that kin_schedule_make leaves them; lists are by cost then */
     int64_t pairs;         /* out: pairs there were to screen */
     int64_t pairs_skipped; /* out: pairs in tiles that were skipped by their bounds */
+    int64_t pairs_looked;  /* out: pairs whose shadows passed */
     int64_t keys_computed; /* out: canonical keys that full lists asked for */
 } kin_screen;
 

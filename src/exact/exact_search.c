@@ -5,10 +5,10 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_answer.h"
+#include "exact/exact_corpus.h"
 #include "exact/exact_direct.h"
 #include "exact/exact_order.h"
 #include "exact/exact_screen.h"
-#include "exact/exact_type.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
@@ -140,6 +140,7 @@ static void count_lists(kith_ctx *ctx, const kin_lists *lists)
 static void count_screen(kith_ctx *ctx, const kin_screen *screen)
 {
     ctx->report.skipped_share += (double)screen->pairs_skipped;
+    ctx->report.looked_share += (double)screen->pairs_looked;
     ctx->report.candidates += (double)screen->keys_computed;
 }
 
@@ -158,6 +159,8 @@ static void finish_report(kith_ctx *ctx, const kin_prepared *corpus, double pair
     kith_report *report = &ctx->report;
     report->exact = KITH_CERTIFIED;
     report->skipped_share = pairs > 0.0 ? report->skipped_share / pairs : 0.0;
+    report->looked_share = pairs > 0.0 ? report->looked_share / pairs : 0.0;
+    report->shadow_axes = corpus->shadow.axes;
     report->rerun_share /= (double)kin_max_i64(rows, 1);
     report->candidates /= (double)kin_max_i64(rows, 1);
     report->distinct_rows = corpus->groups.count;
@@ -175,7 +178,20 @@ static const kin_cover *cover_of(const kin_prepared *prepared, uint32_t flags)
     return (flags & KITH_NO_SKIP) != 0 ? NULL : &prepared->cover;
 }
 
+static const kin_set *cast_of(const kin_prepared *prepared)
+{
+    return prepared->cast.points > 0 ? &prepared->cast : NULL;
+}
+
 /* ---- Graph ---------------------------------------------------------------------------------- */
+
+kith_status kin_exact_shadows(kith_ctx *ctx, const kin_request *request, const kin_shadow_job *job,
+                              kin_prepared *prepared)
+{
+    return kin_exact_job_screens(request) && (request->flags & KITH_NO_SKIP) == 0
+               ? kin_prepare_shadows(ctx, job, prepared)
+               : KITH_OK;
+}
 
 static kith_status graph_by_screen(kith_ctx *ctx, kin_prepared *points, const kin_request *request,
                                    const kith_neighbors *out)
@@ -196,6 +212,8 @@ static kith_status graph_by_screen(kith_ctx *ctx, kin_prepared *points, const ki
                              .points = &points->set,
                              .row_lists = &lists,
                              .point_lists = symmetric ? &lists : NULL,
+                             .row_cast = cast_of(points),
+                             .point_cast = cast_of(points),
                              .row_cover = cover_of(points, request->flags),
                              .point_cover = cover_of(points, request->flags),
                              .block = kin_screen_block(&points->frame)};
@@ -222,10 +240,16 @@ kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_
     kith_status status = KITH_OK;
     if (screens) {
         KIN_TRY_GOTO(status, kin_prepare_corpus(ctx, integer, request->k + 1, &prepared), done);
+        const double n = (double)prepared.groups.count;
+        const kin_shadow_job job = {.k = request->k + 1, .pairs = 0.5 * n * n, .ends = 2};
+        KIN_TRY_GOTO(status, kin_exact_shadows(ctx, request, &job, &prepared), done);
     }
     note_preparation(ctx, &prepared);
     status = screens ? graph_by_screen(ctx, &prepared, request, out)
                      : run_all_pairs(ctx, &prepared, &prepared, request, out);
+    if (kin_prepare_drop_shadows(ctx, &prepared, &status)) {
+        status = graph_by_screen(ctx, &prepared, request, out);
+    }
 done:
     kin_prepared_free(ctx, &prepared);
     return status;
@@ -244,7 +268,7 @@ typedef struct searching {
 
 static kith_status search_stripe(kith_ctx *ctx, searching *s, int64_t first, int64_t count)
 {
-    KIN_TRY(kin_prepare_queries(ctx, &s->corpus->frame, first, count, s->queries));
+    KIN_TRY(kin_prepare_queries(ctx, s->corpus, first, count, s->queries));
     kin_lists lists;
     KIN_TRY(kin_lists_make(ctx, &s->queries->set, &s->corpus->set, s->corpus->groups.weights,
                            s->wanted, &lists));
@@ -252,6 +276,8 @@ static kith_status search_stripe(kith_ctx *ctx, searching *s, int64_t first, int
     kin_screen screen = {.rows = &s->queries->set,
                          .points = &s->corpus->set,
                          .row_lists = &lists,
+                         .row_cast = cast_of(s->queries),
+                         .point_cast = cast_of(s->corpus),
                          .row_cover = cover_of(s->queries, s->request->flags),
                          .point_cover = cover_of(s->corpus, s->request->flags),
                          .block = kin_screen_block(&s->corpus->frame)};
@@ -362,6 +388,8 @@ static kith_status both_by_screen(kith_ctx *ctx, kin_prepared *a, kin_prepared *
                              .points = &b->set,
                              .row_lists = &a_lists,
                              .point_lists = &b_lists,
+                             .row_cast = cast_of(a),
+                             .point_cast = cast_of(b),
                              .row_cover = cover_of(a, request->flags),
                              .point_cover = cover_of(b, request->flags),
                              .block = kin_screen_block(&b->frame)};
@@ -380,23 +408,38 @@ done:
     return status;
 }
 
-/* The larger set says which type is fine enough: of few rows that is not asked (exact_type.h). */
+/* It says which type is fine enough: of few rows that is not asked (exact_type.h). */
+static kin_prepared *larger(kin_prepared *a, kin_prepared *b)
+{
+    return b->groups.count >= a->groups.count ? b : a;
+}
+
+static kith_status prepare_other(kith_ctx *ctx, kin_prepared *a, kin_prepared *b)
+{
+    const kin_prepared *corpus = larger(a, b);
+    kin_prepared *other = corpus == b ? a : b;
+    return kin_prepare_queries(ctx, corpus, 0, other->groups.count, other);
+}
+
 static kith_status prepare_both(kith_ctx *ctx, bool integer, const kin_request *request,
                                 kin_prepared *a, kin_prepared *b)
 {
-    const int large = b->groups.count >= a->groups.count;
-    kin_prepared *corpus = large == 1 ? b : a;
-    kin_prepared *other = large == 1 ? a : b;
+    kin_prepared *corpus = larger(a, b);
+    kin_prepared *other = corpus == b ? a : b;
     if (corpus->groups.count == 0) {
         return KITH_OK;
     }
-    corpus->within = request->within[large];
+    corpus->within = request->within[corpus == b];
     KIN_TRY(kin_prepare_corpus(ctx, integer, request->k, corpus));
     if (other->groups.count == 0) {
         return KITH_OK;
     }
+    const kin_shadow_job job = {.k = request->k,
+                                .pairs = (double)corpus->groups.count * (double)other->groups.count,
+                                .ends = 2};
+    KIN_TRY(kin_exact_shadows(ctx, request, &job, corpus));
     KIN_TRY(kin_order_make(ctx, &other->rows, &other->distance, other->groups.count, other->order));
-    return kin_prepare_queries(ctx, &corpus->frame, 0, other->groups.count, other);
+    return prepare_other(ctx, a, b);
 }
 
 kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *b,
@@ -427,6 +470,10 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
     note_preparation(ctx, &pa);
     note_preparation(ctx, &pb);
     status = both_by_screen(ctx, &pa, &pb, request, ab, ba);
+    if (kin_prepare_drop_shadows(ctx, larger(&pa, &pb), &status)) {
+        KIN_TRY_GOTO(status, prepare_other(ctx, &pa, &pb), done);
+        status = both_by_screen(ctx, &pa, &pb, request, ab, ba);
+    }
 done:
     kin_prepared_free(ctx, &pb);
     kin_prepared_free(ctx, &pa);

@@ -6,10 +6,15 @@
 
 #include "exact/exact_request.h"
 #include "exact/exact_screen.h"
+#include "exact/exact_shadow.h"
 
 /* Each point against all others. */
 kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
                             const kith_neighbors *out);
+
+/* Shadows of a corpus for such a request, unless it shall skip nothing. */
+kith_status kin_exact_shadows(kith_ctx *ctx, const kin_request *request, const kin_shadow_job *job,
+                              kin_prepared *prepared);
 
 /* Queries against a corpus that kin_prepare_rows and kin_prepare_corpus have made ready (for direct
  * metrics, kin_prepare_rows alone). */

@@ -14,8 +14,9 @@ static const double LARGEST_NORM_SQ = 0x1p28;
 
 typedef struct making {
     kin_set *set;
+    const kin_set_source *source; /* NULL: the set's rows */
     const kin_round_ops *round;
-    double *values;   /* a row of doubles for each thread */
+    double *values;   /* KIN_SET_AT_ONCE rows of doubles for each thread, and a rounded one */
     uint32_t *points; /* the words of a rounded row for each thread */
     int64_t wide;
     kin_bound_row *worst; /* by thread */
@@ -98,22 +99,22 @@ static row_facts take_integers(const kin_set *set, const unsigned char *row, int
     return (row_facts){(double)squares, (double)sum, 0.0};
 }
 
-/* One row into words of the frame's type. scratch: room for the row twice. */
-static row_facts round_row(const making *m, int64_t row, int32_t thread, uint32_t *words)
+/* A row of bytes into words. rounded: room for the row. */
+static row_facts take_row(const kin_set *set, int64_t row, void *rounded, uint32_t *words)
 {
-    const kin_set *set = m->set;
-    const kin_frame *frame = set->frame;
+    const unsigned char *data = set->rows->matrix.data;
+    const row_facts facts =
+        take_integers(set, data + row * set->rows->matrix.stride_bytes, rounded);
+    (set->frame->kernel->type == KIN_TILE_S8 ? pack_s8 : pack_s16)(rounded, set->frame->groups,
+                                                                   words);
+    return facts;
+}
+
+/* One row of values into words of the frame's type. */
+static row_facts round_row(const making *m, const double *values, void *rounded, uint32_t *words)
+{
+    const kin_frame *frame = m->set->frame;
     const kin_tile_type type = frame->kernel->type;
-    double *values = m->values + (int64_t)thread * 2 * m->wide;
-    void *rounded = values + m->wide;
-    if (frame->bound == KIN_BOUND_INTEGER) {
-        const unsigned char *data = set->rows->matrix.data;
-        const row_facts facts =
-            take_integers(set, data + row * set->rows->matrix.stride_bytes, rounded);
-        (type == KIN_TILE_S8 ? pack_s8 : pack_s16)(rounded, frame->groups, words);
-        return facts;
-    }
-    (void)kin_metric_load(&frame->distance, set->rows, row, values);
     const kin_round_input in = {values, frame->mean, 1.0 / frame->scale,
                                 kin_round_up(frame->cols, KIN_METRIC_LANES)};
     kin_round_sums sums;
@@ -203,25 +204,68 @@ static void set_padding(kin_set *set, int64_t p)
     }
 }
 
+static void store_words(const kin_set *set, int64_t p, const uint32_t *words)
+{
+    const int64_t groups = set->frame->groups;
+    if (set->line > 0) {
+        uint32_t *line = set->lines + p * set->line;
+        memcpy(line, words, (size_t)groups * sizeof *words);
+        memset(line + groups, 0, (size_t)(set->line - groups) * sizeof *words);
+        return;
+    }
+    uint32_t *cells = set->panels + p / KIN_PANEL * groups * KIN_PANEL + p % KIN_PANEL;
+    for (int64_t g = 0; g < groups; g++) {
+        cells[g * KIN_PANEL] = words[g];
+    }
+}
+
+/* Values of positions from `first` on; integers are read later, as they are. */
+static void load_some(const making *m, int64_t first, int32_t thread, double *values, double *off)
+{
+    const kin_set *set = m->set;
+    const int64_t count = kin_min_i64(KIN_SET_AT_ONCE, set->points - first);
+    memset(off, 0, KIN_SET_AT_ONCE * sizeof *off);
+    if (m->source != NULL && count > 0) {
+        m->source->load(m->source->arg, thread, first, count, values, off);
+        return;
+    }
+    for (int64_t i = 0; set->frame->bound != KIN_BOUND_INTEGER && i < count; i++) {
+        (void)kin_metric_load(&set->frame->distance, set->rows, set->ids[first + i],
+                              values + i * m->wide);
+    }
+}
+
+static void make_some(const making *m, int64_t first, int32_t thread)
+{
+    kin_set *set = m->set;
+    const kin_frame *frame = set->frame;
+    uint32_t *words = m->points + (int64_t)thread * frame->groups;
+    double *values = m->values + (int64_t)thread * (KIN_SET_AT_ONCE + 1) * m->wide;
+    double *rounded = values + KIN_SET_AT_ONCE * m->wide;
+    double off[KIN_SET_AT_ONCE];
+    load_some(m, first, thread, values, off);
+    for (int64_t i = 0; i < KIN_SET_AT_ONCE; i++) {
+        const int64_t p = first + i;
+        if (p < set->points) {
+            row_facts facts = frame->bound == KIN_BOUND_INTEGER
+                                  ? take_row(set, set->ids[p], rounded, words)
+                                  : round_row(m, values + i * m->wide, rounded, words);
+            facts.lost += off[i] / frame->scale * KIN_BOUND_WIDEN;
+            set_facts(set, p, &facts, &m->worst[thread]);
+        } else {
+            memset(words, 0, (size_t)frame->groups * sizeof *words);
+            set_padding(set, p);
+        }
+        store_words(set, p, words);
+    }
+}
+
 static kith_status make_panels(void *arg, int64_t task, int32_t thread)
 {
     const making *m = arg;
-    kin_set *set = m->set;
-    const int32_t groups = set->frame->groups;
-    uint32_t *words = m->points + (int64_t)thread * groups;
-    const int64_t last = kin_min_i64((task + 1) * PANELS_A_TASK * KIN_PANEL, set->padded);
-    for (int64_t p = task * PANELS_A_TASK * KIN_PANEL; p < last; p++) {
-        uint32_t *cells = set->panels + p / KIN_PANEL * groups * KIN_PANEL + p % KIN_PANEL;
-        if (p < set->points) {
-            const row_facts facts = round_row(m, set->ids[p], thread, words);
-            set_facts(set, p, &facts, &m->worst[thread]);
-        } else {
-            memset(words, 0, (size_t)groups * sizeof *words);
-            set_padding(set, p);
-        }
-        for (int32_t g = 0; g < groups; g++) {
-            cells[(int64_t)g * KIN_PANEL] = words[g];
-        }
+    const int64_t last = kin_min_i64((task + 1) * PANELS_A_TASK * KIN_PANEL, m->set->padded);
+    for (int64_t p = task * PANELS_A_TASK * KIN_PANEL; p < last; p += KIN_SET_AT_ONCE) {
+        make_some(m, p, thread);
     }
     return KITH_OK;
 }
@@ -230,8 +274,11 @@ static void name_arrays(kin_layout *layout, void *job)
 {
     kin_set *set = job;
     const uint64_t n = (uint64_t)set->padded;
-    const uint64_t words = kin_size_mul(n, (uint64_t)set->frame->groups);
-    set->panels = kin_layout_array(layout, words, sizeof *set->panels);
+    const uint64_t words =
+        kin_size_mul(n, (uint64_t)(set->line > 0 ? set->line : set->frame->groups));
+    uint32_t *rows = kin_layout_array(layout, words, sizeof *rows);
+    set->panels = set->line > 0 ? NULL : rows;
+    set->lines = set->line > 0 ? rows : NULL;
     set->start = kin_layout_array(layout, n, sizeof *set->start);
     set->odd = kin_layout_array(layout, n, sizeof *set->odd);
     set->half_term = kin_layout_array(layout, n, sizeof *set->half_term);
@@ -242,17 +289,23 @@ static void name_arrays(kin_layout *layout, void *job)
     }
 }
 
+/* A rounded row is as wide as its groups or as the expanded row, whichever is more. */
+int64_t kin_set_wide(const kin_frame *frame)
+{
+    return kin_round_up(
+        kin_max_i64(frame->cols, (int64_t)frame->groups * kin_tile_group_size(frame->kernel->type)),
+        KIN_METRIC_LANES);
+}
+
 static void name_making(kin_layout *layout, void *job)
 {
     making *m = job;
     const kin_frame *frame = m->set->frame;
     const uint64_t threads = (uint64_t)m->threads;
-    /* A rounded row is as wide as its groups or as the expanded row, whichever is more. */
-    m->wide = kin_round_up(
-        kin_max_i64(frame->cols, (int64_t)frame->groups * kin_tile_group_size(frame->kernel->type)),
-        KIN_METRIC_LANES);
+    m->wide = kin_set_wide(frame);
     m->values =
-        kin_layout_zeros(layout, kin_size_mul(threads, 2 * (uint64_t)m->wide), sizeof *m->values);
+        kin_layout_zeros(layout, kin_size_mul(threads, (KIN_SET_AT_ONCE + 1) * (uint64_t)m->wide),
+                         sizeof *m->values);
     m->points =
         kin_layout_array(layout, kin_size_mul(threads, (uint64_t)frame->groups), sizeof *m->points);
     m->worst = kin_layout_zeros(layout, threads, sizeof *m->worst);
@@ -264,6 +317,13 @@ kin_set kin_set_shape(const kin_frame *frame, int64_t points)
         .frame = frame, .points = points, .padded = kin_round_up(points, KIN_BLOCK_STEP)};
 }
 
+kin_set kin_set_shape_lines(const kin_frame *frame, int64_t points)
+{
+    kin_set set = kin_set_shape(frame, points);
+    set.line = (int32_t)kin_round_up(frame->groups, KIN_LINE_STEP);
+    return set;
+}
+
 void kin_set_plan(kin_layout *plan, kin_set *shape, int32_t threads)
 {
     making m = {.set = shape, .threads = threads};
@@ -271,13 +331,11 @@ void kin_set_plan(kin_layout *plan, kin_set *shape, int32_t threads)
     kin_layout_passing(plan, name_making, &m);
 }
 
-kith_status kin_set_make(kith_ctx *ctx, const kin_frame *frame, const kin_rows *rows,
-                         const uint32_t *ids, int64_t points, kin_set *set)
+/* The rows of a shape. */
+static kith_status fill(kith_ctx *ctx, const kin_set_source *source, kin_set *set)
 {
-    *set = kin_set_shape(frame, points);
-    set->rows = rows;
-    set->ids = ids;
-    making m = {.set = set, .round = kin_round_get(ctx->isa), .threads = ctx->threads};
+    making m = {
+        .set = set, .source = source, .round = kin_round_get(ctx->isa), .threads = ctx->threads};
     const int64_t tasks = kin_ceil_div(set->padded, (int64_t)PANELS_A_TASK * KIN_PANEL);
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(
@@ -296,6 +354,47 @@ done:
         kin_set_free(ctx, set);
     }
     return status;
+}
+
+kith_status kin_set_make(kith_ctx *ctx, const kin_frame *frame, const kin_rows *rows,
+                         const uint32_t *ids, int64_t points, kin_set *set)
+{
+    *set = kin_set_shape(frame, points);
+    set->rows = rows;
+    set->ids = ids;
+    return fill(ctx, NULL, set);
+}
+
+kith_status kin_set_make_lines(kith_ctx *ctx, const kin_frame *frame, const kin_rows *rows,
+                               const uint32_t *ids, int64_t points, kin_set *set)
+{
+    *set = kin_set_shape_lines(frame, points);
+    set->rows = rows;
+    set->ids = ids;
+    return fill(ctx, NULL, set);
+}
+
+kith_status kin_set_make_from(kith_ctx *ctx, const kin_frame *frame, const kin_set_source *source,
+                              int64_t points, kin_set *set)
+{
+    *set = kin_set_shape(frame, points);
+    return fill(ctx, source, set);
+}
+
+const uint32_t *kin_set_panels(const kin_set *set, int64_t first, int64_t count, uint32_t *room)
+{
+    const int64_t groups = set->frame->groups;
+    if (set->line == 0) {
+        return set->panels + first * groups;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t *line = set->lines + (first + i) * set->line;
+        uint32_t *cells = room + i / KIN_PANEL * groups * KIN_PANEL + i % KIN_PANEL;
+        for (int64_t g = 0; g < groups; g++) {
+            cells[g * KIN_PANEL] = line[g];
+        }
+    }
+    return room;
 }
 
 void kin_set_free(kith_ctx *ctx, kin_set *set)

@@ -17,6 +17,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "exact/exact_corpus.h"
 #include "exact/exact_order.h"
 #include "exact/exact_search.h"
 #include "exact/exact_type.h"

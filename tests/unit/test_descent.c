@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/base_size.h"
+#include "exact/exact_corpus.h"
 #include "exact/exact_search.h"
-#include "exact/exact_type.h"
 #include "graph/graph_start.h"
 #include "support/support_answers.h"
 #include "support/support_descents.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/base_size.h"
-#include "exact/exact_type.h"
+#include "exact/exact_corpus.h"
 #include "graph/graph_join.h"
 #include "graph/graph_start.h"
 #include "host/host_cpu.h"

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/base_random.h"
+#include "exact/exact_corpus.h"
 #include "exact/exact_prepare.h"
-#include "exact/exact_type.h"
 #include "host/host_cpu.h"
 #include "oracle/plain_knn.h"
 #include "support/support_keys.h"

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "exact/exact_answer.h"
+#include "exact/exact_corpus.h"
 #include "exact/exact_list.h"
 #include "exact/exact_prepare.h"
-#include "exact/exact_type.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
 #include "support/support_keys.h"
@@ -94,7 +94,7 @@ static void bench_make(bench *b, kith_ctx *ctx, const setting *s, int64_t rows)
         kin_prepare_rows(ctx, &b->query.matrix, &distance, "query", KIN_ROWS_DISTINCT, &b->asked),
         KITH_OK);
     assert_int_equal(kin_prepare_corpus(ctx, integer, s->k, &b->corpus), KITH_OK);
-    assert_int_equal(kin_prepare_queries(ctx, &b->corpus.frame, 0, 1, &b->asked), KITH_OK);
+    assert_int_equal(kin_prepare_queries(ctx, &b->corpus, 0, 1, &b->asked), KITH_OK);
     assert_int_equal(kin_lists_make(ctx, &b->asked.set, &b->corpus.set, b->corpus.groups.weights,
                                     s->k, &b->lists),
                      KITH_OK);

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The theorem of exact_shadow.h on the rows that the screen sees: the distance of two shadows, less
+ * what both have lost, is never above the distance of the rows; searches and graphs with shadows
+ * give the bytes of those without. A basis that is not what it says must be seen to fail. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/base_size.h"
+#include "exact/exact_corpus.h"
+#include "exact/exact_search.h"
+#include "host/host_cpu.h"
+#include "kith/kith_papers.h"
+#include "support/support_answers.h"
+#include "support/support_keys.h"
+#include "support/support_rows.h"
+#include "support/support_sets.h"
+#include "support/support_shapes.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { POINTS = 160, COLS = 48, K = 7 };
+
+/* Shapes of this file, behind those of all. */
+enum {
+    SHAPE_SPAN = SHAPE_COUNT, /* all rows in a span of four columns */
+    SHAPE_RESTS,              /* four columns alike, the rest orthogonal and of equal length */
+    SHAPE_COLUMN,             /* one column with all the energy */
+    SHAPE_MEAN,               /* half of the rows are their mean */
+    SHAPE_ENDS,               /* the smallest and the largest value */
+    SHAPES
+};
+
+static void fill_own(const test_rows *rows, int shape, uint64_t *seed)
+{
+    const bool bytes = rows->matrix.dtype == KITH_U8;
+    for (int64_t row = 0; row < rows->matrix.rows; row++) {
+        double factor[4];
+        for (int i = 0; i < 4; i++) {
+            factor[i] = test_gauss(seed);
+        }
+        for (int64_t col = 0; col < rows->matrix.cols; col++) {
+            double x = 0.0;
+            switch (shape) {
+            case SHAPE_SPAN:
+                for (int i = 0; i < 4; i++) {
+                    x += factor[i] * sin((double)(col * (i + 1) + i));
+                }
+                break;
+            case SHAPE_RESTS:
+                x = col < 4 ? factor[col] : col == 4 + row % (rows->matrix.cols - 4) ? 3.0 : 0.0;
+                break;
+            case SHAPE_COLUMN:
+                x = col == 3 ? 100.0 * factor[0] : 1e-3 * test_gauss(seed);
+                break;
+            case SHAPE_MEAN:
+                x = row % 2 == 0 ? 5.0 : row % 4 == 1 ? 5.0 + factor[col % 4] : 5.0 - factor[0];
+                break;
+            default:
+                x = test_uniform(seed) < 0.5 ? 1.0 : -1.0;
+            }
+            test_rows_set(rows, row, col, bytes ? rint(128.0 + 30.0 * x) : x);
+        }
+    }
+}
+
+static test_rows rows_of(kith_dtype dtype, int64_t count, int32_t cols, int shape, uint64_t seed)
+{
+    test_rows rows = test_rows_make(dtype, count, cols, 0);
+    if (shape < (int)SHAPE_COUNT) {
+        test_shape_fill(&rows, (test_shape)shape, false, &seed);
+    } else {
+        fill_own(&rows, shape, &seed);
+    }
+    return rows;
+}
+
+static void prepare(kith_ctx *ctx, const test_rows *rows, kith_metric metric, kin_prepared *p)
+{
+    const kin_distance distance = {.metric = metric, .cols = rows->matrix.cols, .isa = ctx->isa};
+    const bool integer = kin_frame_is_integer(&distance, &rows->matrix, &rows->matrix);
+    assert_int_equal(kin_prepare_rows(ctx, &rows->matrix, &distance, "points", 0, p), KITH_OK);
+    assert_int_equal(kin_prepare_corpus(ctx, integer, K, p), KITH_OK);
+}
+
+/* ---- The theorem ----------------------------------------------------------------------------- */
+
+static double distance_of_rows(const kin_prepared *p, const double *values, int64_t a, int64_t b)
+{
+    const int64_t wide = kin_round_up(p->distance.cols, KIN_METRIC_LANES);
+    long double sum = 0.0L;
+    for (int64_t i = 0; i < p->distance.cols; i++) {
+        const long double t =
+            ((long double)values[a * wide + i] - (long double)values[b * wide + i]) /
+            (long double)p->frame.scale;
+        sum += t * t;
+    }
+    return (double)sqrtl(sum);
+}
+
+static double distance_of_shadows(const kin_set *cast, int64_t a, int64_t b)
+{
+    double sum = 0.0;
+    for (int32_t i = 0; i < cast->frame->cols; i++) {
+        const double t = test_stored(cast, a, i) - test_stored(cast, b, i);
+        sum += t * t;
+    }
+    return sqrt(sum) * cast->frame->scale;
+}
+
+/* Pairs whose shadows are farther apart than they may be. */
+static int64_t broken_pairs(const kin_prepared *p, const kin_set *cast)
+{
+    const int64_t wide = kin_round_up(p->distance.cols, KIN_METRIC_LANES);
+    double *values = aligned_alloc(64, (size_t)(p->groups.count * wide) * sizeof *values);
+    int64_t broken = 0;
+    assert_non_null(values);
+    for (int64_t i = 0; i < p->groups.count; i++) {
+        (void)kin_metric_load(&p->distance, &p->rows, p->order[i], values + i * wide);
+    }
+    for (int64_t a = 0; a < p->groups.count; a++) {
+        for (int64_t b = 0; b < a; b++) {
+            const double lost =
+                ((double)cast->lost[a] + (double)cast->lost[b]) * cast->frame->scale;
+            const double most = distance_of_rows(p, values, a, b) + lost;
+            broken += distance_of_shadows(cast, a, b) > most * (1.0 + 0x1p-40);
+        }
+    }
+    free(values);
+    return broken;
+}
+
+static int64_t check_shadows(kith_ctx *ctx, const kin_prepared *p, int32_t axes, double spoil)
+{
+    int64_t broken = 0;
+    for (int type = 0; type < KIN_TILE_TYPES; type++) {
+        const kin_tile_kernel *kernel = kin_tile_get(ctx->isa, (kin_tile_type)type);
+        kin_shadow shadow;
+        kin_set cast;
+        if (kernel == NULL) {
+            continue;
+        }
+        assert_int_equal(
+            kin_shadow_learn(ctx, p, &(kin_shadow_job){.given = {kernel, axes}}, &shadow), KITH_OK);
+        for (int64_t i = 0; i < shadow.wide * shadow.padded; i++) {
+            shadow.basis[i] *= (float)spoil;
+        }
+        assert_int_equal(kin_shadow_cast(ctx, &shadow, p, p->order, p->groups.count, &cast),
+                         KITH_OK);
+        broken += broken_pairs(p, &cast);
+        kin_set_free(ctx, &cast);
+        kin_shadow_free(ctx, &shadow);
+    }
+    return broken;
+}
+
+static void theorem(void **state)
+{
+    (void)state;
+    static const kith_metric metrics[] = {KITH_SQEUCLIDEAN, KITH_COSINE, KITH_CORRELATION};
+    static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_U8};
+    static const int32_t axes[] = {1, COLS / 2, COLS - 1, COLS};
+    int cases = 0;
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 2);
+    for (int shape = 0; shape < SHAPES; shape += test_is_slow_build() ? 3 : 1) {
+        for (int d = 0; d < 3; d++) {
+            for (int m = 0; m < (d == 2 ? 1 : 3); m++) {
+                test_rows rows = rows_of(dtypes[d], POINTS, COLS, shape, (uint64_t)shape + 1);
+                kin_prepared p;
+                prepare(ctx, &rows, metrics[m], &p);
+                for (int i = 0; i < 4 && p.groups.count > 0; i++) {
+                    assert_int_equal(check_shadows(ctx, &p, axes[i], 1.0), 0);
+                    cases++;
+                }
+                kin_prepared_free(ctx, &p);
+                test_rows_free(&rows);
+            }
+        }
+    }
+    kith_ctx_free(ctx);
+    printf("%d bases of 1 to all axes, rows of every shape: no shadow is farther than its row\n",
+           cases);
+}
+
+static void spoiled_basis(void **state)
+{
+    (void)state;
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 1);
+    test_rows rows = rows_of(KITH_F64, POINTS, COLS, SHAPE_SPAN, 5);
+    kin_prepared p;
+    prepare(ctx, &rows, KITH_SQEUCLIDEAN, &p);
+    assert_int_equal(check_shadows(ctx, &p, 8, 1.0), 0);
+    const int64_t broken = check_shadows(ctx, &p, 8, 1.05);
+    assert_true(broken > 0);
+    kin_prepared_free(ctx, &p);
+    test_rows_free(&rows);
+    kith_ctx_free(ctx);
+    printf("a basis that is not orthonormal, and does not say so: %" PRId64 " pairs are lost\n",
+           broken);
+}
+
+/* ---- The same bytes -------------------------------------------------------------------------- */
+
+static kith_neighbors search(kith_ctx *ctx, const test_rows *points, const test_rows *queries,
+                             kith_metric metric, kin_shadow_choice choice)
+{
+    const kin_request request = {
+        .distance = {.metric = metric, .cols = points->matrix.cols, .isa = ctx->isa}, .k = K};
+    kin_prepared p;
+    kith_neighbors out = test_answer_make(queries->matrix.rows, K);
+    assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
+    prepare(ctx, points, metric, &p);
+    if (choice.axes > 0) {
+        assert_int_equal(kin_prepare_shadows(ctx, &(kin_shadow_job){.given = choice}, &p), KITH_OK);
+    }
+    assert_int_equal(kin_exact_search(ctx, &p, &queries->matrix, &request, &out), KITH_OK);
+    kin_prepared_free(ctx, &p);
+    return out;
+}
+
+static void same_searches(void **state)
+{
+    (void)state;
+    enum { CORPUS = 2500, FEW = 300, COLUMNS = 70 };
+    static const kith_metric metrics[] = {KITH_SQEUCLIDEAN, KITH_EUCLIDEAN, KITH_COSINE};
+    static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_U8};
+    int cases = 0;
+    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
+        if (!kin_cpu_has((kin_isa)isa)) {
+            continue;
+        }
+        kith_ctx *ctx = test_ctx((kin_isa)isa, 2);
+        for (int shape = isa % 2; shape < SHAPES; shape += test_is_slow_build() ? 6 : 2) {
+            const int d = (shape + isa) % 3;
+            const kith_metric metric = metrics[(shape / 2 + isa) % 3];
+            test_rows points = rows_of(dtypes[d], CORPUS, COLUMNS, shape, 3);
+            test_rows queries = rows_of(dtypes[d], FEW, COLUMNS, shape, 4);
+            kith_neighbors plain =
+                search(ctx, &points, &queries, metric, (kin_shadow_choice){NULL, 0});
+            for (int type = 0; type < KIN_TILE_TYPES; type++) {
+                const kin_tile_kernel *kernel = kin_tile_get(ctx->isa, (kin_tile_type)type);
+                if (kernel != NULL) {
+                    kith_neighbors cast =
+                        search(ctx, &points, &queries, metric, (kin_shadow_choice){kernel, 20});
+                    assert_true(test_answers_equal(&plain, &cast));
+                    test_answer_free(&cast);
+                    cases++;
+                }
+            }
+            test_answer_free(&plain);
+            test_rows_free(&queries);
+            test_rows_free(&points);
+        }
+        kith_ctx_free(ctx);
+    }
+    printf("%d searches by shadows, every processor and type: the bytes of those by full rows\n",
+           cases);
+}
+
+/* ---- Long jobs ------------------------------------------------------------------------------- */
+
+enum { ROWS = 40000, ASKED = 20000, WIDE = 256, SPAN = 12 };
+
+/* Where words are dear, so that shadows pay. */
+static kith_ctx *plain_ctx(void)
+{
+    return test_ctx(kin_cpu_has(KIN_ISA_AVX2) ? KIN_ISA_AVX2 : KIN_ISA_PORTABLE, 2);
+}
+
+/* Rows near a span of few columns, as those of images are. */
+static test_rows natural_rows(int64_t count, uint64_t seed)
+{
+    test_rows points = test_rows_make(KITH_F32, count, WIDE, 0);
+    for (int64_t row = 0; row < count; row++) {
+        double factor[SPAN];
+        for (int i = 0; i < SPAN; i++) {
+            factor[i] = test_gauss(&seed);
+        }
+        for (int64_t col = 0; col < WIDE; col++) {
+            double x = 0.02 * (test_uniform(&seed) - 0.5);
+            for (int i = 0; i < SPAN; i++) {
+                x += factor[i] * sin((double)(col * (2 * i + 1)) + i) / (1.0 + i);
+            }
+            test_rows_set(&points, row, col, x);
+        }
+    }
+    return points;
+}
+
+/* queries: NULL of a graph. */
+static kith_neighbors solve(kith_ctx *ctx, const test_rows *points, const test_rows *queries,
+                            uint32_t flags, kith_report *report)
+{
+    kith_search_params params = kith_search_params_default();
+    const kith_matrix *asked = queries == NULL ? NULL : &queries->matrix;
+    kith_plan plan = {.struct_size = sizeof plan};
+    kith_neighbors out = test_answer_make(asked == NULL ? ROWS : asked->rows, K);
+    params.k = K;
+    params.method = KITH_METHOD_EXACT;
+    params.flags = flags;
+    *report = (kith_report){.struct_size = sizeof *report};
+    assert_int_equal(kith_plan_search(ctx, &points->matrix, asked, &params, &plan), KITH_OK);
+    assert_int_equal(asked == NULL
+                         ? kith_graph(ctx, &points->matrix, &params, &out, report)
+                         : kith_search(ctx, &points->matrix, asked, &params, &out, report),
+                     KITH_OK);
+    const double planned = (double)(plan.peak_bytes - plan.result_bytes);
+    const double held = (double)report->peak_bytes;
+    printf("planned %.1f to %.1f MB, held %.1f\n", 1e-6 * (planned - (double)plan.undecided_bytes),
+           1e-6 * planned, 1e-6 * held);
+    assert_true(held <= planned && held >= 0.8 * (planned - (double)plan.undecided_bytes));
+    return out;
+}
+
+/* Where a job is long enough, shadows are found worth it, and taken. */
+static void long_jobs(void **state)
+{
+    (void)state;
+    if (test_is_slow_build()) {
+        printf("left to other builds\n");
+        return;
+    }
+    test_rows points = natural_rows(ROWS, 9);
+    test_rows asked = natural_rows(ASKED, 10);
+    kith_ctx *ctx = plain_ctx();
+    for (int i = 0; i < 2; i++) {
+        const test_rows *queries = i == 0 ? NULL : &asked;
+        kith_report report;
+        kith_neighbors cast = solve(ctx, &points, queries, 0, &report);
+        assert_true(report.shadow_axes > 0);
+        assert_true(report.looked_share > 0.0 && report.looked_share < 0.1);
+        printf("%s: %" PRId32 " axes, %.2f %% of the pairs were looked at\n",
+               i == 0 ? "a graph" : "a search", report.shadow_axes, 100.0 * report.looked_share);
+        kith_neighbors plain = solve(ctx, &points, queries, KITH_NO_SKIP, &report);
+        assert_int_equal(report.shadow_axes, 0);
+        assert_true(test_answers_equal(&plain, &cast));
+        test_answer_free(&plain);
+        test_answer_free(&cast);
+    }
+    kith_ctx_free(ctx);
+    test_rows_free(&asked);
+    test_rows_free(&points);
+    printf("by shadows, and by what skips nothing: the same bytes; plans are kept\n");
+}
+
+/* With every limit on memory under what shadows need a job is done without them, as long as it fits
+ * at all. */
+static void little_memory(void **state)
+{
+    (void)state;
+    if (test_is_slow_build()) {
+        printf("left to other builds\n");
+        return;
+    }
+    test_rows points = natural_rows(ROWS, 9);
+    kith_ctx *ctx = plain_ctx();
+    kith_report report;
+    kith_search_params params = kith_search_params_default();
+    params.k = K;
+    params.method = KITH_METHOD_EXACT;
+    kith_neighbors cast = solve(ctx, &points, NULL, 0, &report);
+    const uint64_t most = report.peak_bytes;
+    int without = 0;
+    int refused = 0;
+    for (uint64_t percent = 80; percent < 100; percent += 4) {
+        ctx->params.memory_limit = most * percent / 100;
+        kith_neighbors out = test_answer_make(ROWS, K);
+        report = (kith_report){.struct_size = sizeof report};
+        const kith_status status = kith_graph(ctx, &points.matrix, &params, &out, &report);
+        if (status == KITH_OK) {
+            assert_true(report.peak_bytes <= ctx->params.memory_limit);
+            assert_true(test_answers_equal(&out, &cast));
+            without += report.shadow_axes == 0;
+        } else {
+            assert_int_equal(status, KITH_E_LIMIT);
+            refused++;
+        }
+        test_answer_free(&out);
+    }
+    assert_true(without > 0);
+    ctx->params.memory_limit = 0;
+    test_answer_free(&cast);
+    kith_ctx_free(ctx);
+    test_rows_free(&points);
+    printf("with less memory %d jobs did without shadows, and gave the same bytes; %d did not fit "
+           "at all\n",
+           without, refused);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(theorem),       cmocka_unit_test(spoiled_basis),
+        cmocka_unit_test(same_searches), cmocka_unit_test(long_jobs),
+        cmocka_unit_test(little_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
