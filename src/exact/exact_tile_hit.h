@@ -32,7 +32,7 @@ static inline __m512i tile_pairs(const kin_tile_job *job, int32_t row, int32_t p
 static inline void tile_log_hits(const kin_tile_job *job, __mmask16 rows, __mmask16 cols,
                                  __m512i order, __m512i pairs)
 {
-    const bool once = job->col_log == job->row_log;
+    const bool once = job->col_log != NULL && job->col_log == job->row_log;
     tile_append(job->row_log, once ? rows | cols : rows, order, pairs);
     if (job->col_log != NULL && !once) {
         tile_append(job->col_log, cols, order, pairs);
@@ -91,7 +91,7 @@ static inline void tile_append(kin_tile_log *log, int32_t order, uint32_t pair)
 static inline void tile_log_hit(const kin_tile_job *job, bool row, bool col, int32_t order,
                                 uint32_t pair)
 {
-    const bool once = job->col_log == job->row_log;
+    const bool once = job->col_log != NULL && job->col_log == job->row_log;
     if (row || (once && col)) {
         tile_append(job->row_log, order, pair);
     }
