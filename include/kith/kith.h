@@ -318,7 +318,7 @@ typedef struct kith_report {
     int64_t distinct_rows;  /* distinct rows of the corpus */
     uint64_t peak_bytes;    /* most memory that kith held at once in this call */
     char isa[16];
-    char screen[16];         /* "s8", "s16", "f16", "bf16", "f32", "direct": the first pass; or
+    char screen[16];         /* "s8", "s16", "f16", "bf16", "f32", "direct": of full rows; or
                                 "matrix", "hybrid", "buffer_tree", "tree" */
     char backend[16];        /* "cpu", "cuda:0": where it was computed */
     char gpu[64];            /* "NVIDIA H200"; "" on the processor */
