@@ -19,8 +19,8 @@ static void choose_isa(kith_ctx *ctx)
         ctx->isa = KIN_ISA_PORTABLE;
         (void)kin_fail_at(
             ctx, KITH_E_UNSUPPORTED, kin_at(from),
-            "is '%s', which is no instruction set (use portable, avx2, avx2vnni, avx512, "
-            "avx512vnni or amx)",
+            "is '%s', which is no instruction set (use portable; avx2, avx2vnni, avx512, "
+            "avx512vnni or amx; on ARM neon, dotprod or i8mm)",
             name);
     } else if (!kin_cpu_has(ctx->isa)) {
         (void)kin_fail_at(

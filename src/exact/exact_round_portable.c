@@ -7,6 +7,6 @@
 
 const kin_round_ops *kin_round_get(kin_isa isa)
 {
-    static const void *const bodies[KIN_ISA_COUNT] = KIN_BODIES(kin_round);
+    static const void *const bodies[KIN_ISA_COUNT] = KIN_BODIES_WIDE(kin_round);
     return kin_isa_pick(isa, bodies);
 }

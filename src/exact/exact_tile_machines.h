@@ -19,6 +19,11 @@ extern const kin_tile_kernel kin_tile_s8_avx512vnni;
 extern const kin_tile_kernel kin_tile_s16_avx512vnni;
 extern const kin_tile_kernel kin_tile_s8_amx;
 extern const kin_tile_kernel kin_tile_bf16_amx;
+#elif defined(__aarch64__)
+extern const kin_tile_kernel kin_tile_s16_neon;
+extern const kin_tile_kernel kin_tile_f32_neon;
+extern const kin_tile_kernel kin_tile_s8_dotprod;
+extern const kin_tile_kernel kin_tile_s8_i8mm;
 #endif
 
 #endif

@@ -12,6 +12,8 @@ static const kin_tile_kernel *const kernels[] = {
     &kin_tile_s16_avx2vnni,  &kin_tile_s16_avx512,     &kin_tile_f32_avx512,
     &kin_tile_s8_avx512vnni, &kin_tile_s16_avx512vnni, &kin_tile_s8_amx,
     &kin_tile_bf16_amx,
+#elif defined(__aarch64__)
+    &kin_tile_s16_neon,    &kin_tile_f32_neon,     &kin_tile_s8_dotprod,   &kin_tile_s8_i8mm,
 #endif
 };
 

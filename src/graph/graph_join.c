@@ -18,6 +18,8 @@ static const kin_graph_kernel *const kernels[] = {
     &kin_graph_s16_avx2vnni,  &kin_graph_s16_avx512,     &kin_graph_f32_avx512,
     &kin_graph_s8_avx512vnni, &kin_graph_s16_avx512vnni, &kin_graph_s8_amx,
     &kin_graph_bf16_amx,
+#elif defined(__aarch64__)
+    &kin_graph_s16_neon,    &kin_graph_f32_neon,     &kin_graph_s8_dotprod,   &kin_graph_s8_i8mm,
 #endif
 };
 
@@ -29,6 +31,10 @@ static kin_graph_least_fn get_least(kin_isa isa)
     }
     if (kin_isa_includes(isa, KIN_ISA_AVX2)) {
         return kin_graph_least_avx2;
+    }
+#elif defined(__aarch64__)
+    if (kin_isa_includes(isa, KIN_ISA_NEON)) {
+        return kin_graph_least_neon;
     }
 #endif
     (void)isa;
@@ -43,6 +49,10 @@ kin_graph_hits_fn kin_graph_hits_get(kin_isa isa)
     }
     if (kin_isa_includes(isa, KIN_ISA_AVX2)) {
         return kin_graph_hits_avx2;
+    }
+#elif defined(__aarch64__)
+    if (kin_isa_includes(isa, KIN_ISA_NEON)) {
+        return kin_graph_hits_neon;
     }
 #endif
     (void)isa;

@@ -205,6 +205,9 @@ int64_t kin_graph_hits_avx2(const uint32_t *orders, int64_t stride, int64_t rows
 int64_t kin_graph_hits_avx512(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
                               const uint32_t *row_limits, const uint32_t *col_limits,
                               uint32_t *hits);
+#elif defined(__aarch64__)
+int64_t kin_graph_hits_neon(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
+                            const uint32_t *row_limits, const uint32_t *col_limits, uint32_t *hits);
 #endif
 
 /* Puts a word into `length` ascending ones, of which KIN_GRAPH_EMPTY are the last; what was last
@@ -224,6 +227,9 @@ void kin_graph_least_avx2(const uint32_t *orders, const uint32_t *back, int64_t 
                           int32_t new_count, int32_t count, const kin_graph_least *least);
 void kin_graph_least_avx512(const uint32_t *orders, const uint32_t *back, int64_t stride,
                             int32_t new_count, int32_t count, const kin_graph_least *least);
+#elif defined(__aarch64__)
+void kin_graph_least_neon(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                          int32_t new_count, int32_t count, const kin_graph_least *least);
 #endif
 
 extern const kin_graph_kernel kin_graph_s8_portable;
@@ -240,6 +246,11 @@ extern const kin_graph_kernel kin_graph_s8_avx512vnni;
 extern const kin_graph_kernel kin_graph_s16_avx512vnni;
 extern const kin_graph_kernel kin_graph_s8_amx;
 extern const kin_graph_kernel kin_graph_bf16_amx;
+#elif defined(__aarch64__)
+extern const kin_graph_kernel kin_graph_s16_neon;
+extern const kin_graph_kernel kin_graph_f32_neon;
+extern const kin_graph_kernel kin_graph_s8_dotprod;
+extern const kin_graph_kernel kin_graph_s8_i8mm;
 #endif
 
 /* Rows from anywhere, side by side. Compiled by each descent_match_*.c with its machine's flags, so

@@ -74,10 +74,9 @@ bool kin_cpu_has(kin_isa isa)
     case KIN_ISA_AMX: /* TILE 24, INT8 25, BF16 22 */
         return kin_cpu_has(KIN_ISA_AVX512VNNI) && all_set(saved_state(), 0x60000) &&
                all_set(leaf(7, 0).d, 1u << 24 | 1u << 25 | 1u << 22) && tiles_permitted();
-    case KIN_ISA_COUNT:
-        break;
+    default:
+        return false;
     }
-    return false;
 }
 
 const char *kin_cpu_model(char *text, size_t bytes)
@@ -97,10 +96,34 @@ const char *kin_cpu_model(char *text, size_t bytes)
     return text;
 }
 #else
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+
+/* The kernel says what the processor has and it saves; older headers lack names of newer bits. */
+bool kin_cpu_has(kin_isa isa)
+{
+    enum { HAS_ASIMD = 1 << 1, HAS_ASIMDDP = 1 << 20, HAS2_I8MM = 1 << 13 };
+    const bool neon = (getauxval(AT_HWCAP) & HAS_ASIMD) != 0;
+    const bool dotprod = neon && (getauxval(AT_HWCAP) & HAS_ASIMDDP) != 0;
+    switch (isa) {
+    case KIN_ISA_PORTABLE:
+        return true;
+    case KIN_ISA_NEON:
+        return neon;
+    case KIN_ISA_DOTPROD:
+        return dotprod;
+    case KIN_ISA_I8MM:
+        return dotprod && (getauxval(AT_HWCAP2) & HAS2_I8MM) != 0;
+    default:
+        return false;
+    }
+}
+#else
 bool kin_cpu_has(kin_isa isa)
 {
     return isa == KIN_ISA_PORTABLE;
 }
+#endif
 
 const char *kin_cpu_model(char *text, size_t bytes)
 {
@@ -121,7 +144,9 @@ kin_isa kin_cpu_best(void)
 
 bool kin_isa_includes(kin_isa isa, kin_isa body)
 {
-    return body <= isa && (body != KIN_ISA_AVX2VNNI || isa == KIN_ISA_AVX2VNNI);
+    const bool arm = isa >= KIN_ISA_NEON;
+    return body == KIN_ISA_PORTABLE || (body <= isa && arm == (body >= KIN_ISA_NEON) &&
+                                        (body != KIN_ISA_AVX2VNNI || isa == KIN_ISA_AVX2VNNI));
 }
 
 const void *kin_isa_pick(kin_isa isa, const void *const bodies[KIN_ISA_COUNT])

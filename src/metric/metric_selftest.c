@@ -103,7 +103,7 @@ static void keys_of_body(const kin_metric_table *table, kith_metric metric, cons
     table->keys[metric][KITH_F32](&job);
 }
 
-static const kin_isa vector_levels[2] = {KIN_ISA_AVX2, KIN_ISA_AVX512};
+static const kin_isa vector_levels[] = {KIN_ISA_AVX2, KIN_ISA_AVX512, KIN_ISA_NEON};
 
 /* The body of each level that this processor has against the definition. */
 static const char *bodies_agree(void)
@@ -116,7 +116,7 @@ static const char *bodies_agree(void)
         }
         double right[ROWS];
         keys_of_body(&kin_metric_table_portable, (kith_metric)metric, rows[0], right);
-        for (int i = 0; i < 2; i++) {
+        for (size_t i = 0; i < sizeof vector_levels / sizeof *vector_levels; i++) {
             double keys[ROWS];
             if (!kin_cpu_has(vector_levels[i])) {
                 continue;

@@ -48,6 +48,8 @@ extern const kin_metric_table kin_metric_table_portable;
 #if defined(__x86_64__)
 extern const kin_metric_table kin_metric_table_avx2;
 extern const kin_metric_table kin_metric_table_avx512;
+#elif defined(__aarch64__)
+extern const kin_metric_table kin_metric_table_neon;
 #endif
 
 /* The widest body that is part of isa. */

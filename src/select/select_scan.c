@@ -383,6 +383,8 @@ SCAN_FOR(portable)
 #if defined(__x86_64__)
 SCAN_FOR(avx2)
 SCAN_FOR(avx512)
+#elif defined(__aarch64__)
+SCAN_FOR(neon)
 #endif
 
 const kin_select_body *kin_select_scan(kin_isa isa)

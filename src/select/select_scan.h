@@ -61,6 +61,8 @@ extern const kin_scan_machine kin_scan_portable;
 #if defined(__x86_64__)
 extern const kin_scan_machine kin_scan_avx2;
 extern const kin_scan_machine kin_scan_avx512;
+#elif defined(__aarch64__)
+extern const kin_scan_machine kin_scan_neon;
 #endif
 
 #endif

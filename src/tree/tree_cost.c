@@ -80,7 +80,7 @@ static double all_ns(const kin_tree_cost *c)
 
 static bool is_portable(const kin_distance *distance)
 {
-    return !kin_isa_includes(distance->isa, KIN_ISA_AVX2);
+    return distance->isa == KIN_ISA_PORTABLE;
 }
 
 static double screened_pair_ns(const kin_distance *distance)

@@ -4,13 +4,13 @@
  * KITH_DATA set, also for real data, of which sampled rows are compared with the oracle. */
 #include "base/base_random.h"
 #include "host/host_cpu.h"
-#include "host/host_fpenv.h"
 #include "kith/kith_papers.h"
 #include "support/cases.h"
 #include "support/support_answers.h"
 #include "support/support_corpora.h"
 #include "support/support_engines.h"
 #include "support/support_keys.h"
+#include "support/support_mode.h"
 #include "support/support_shapes.h"
 
 #include <stdio.h>
@@ -118,10 +118,6 @@ static void again_and_again(void **state)
     printf("25 runs with 3 threads: the same bytes each time\n");
 }
 
-#if defined(__x86_64__)
-/* MXCSR: flush to zero and subnormals as zero; rounding upward. */
-static const kin_fpenv modes[] = {0x1F80 | 0x8000 | 0x0040, 0x1F80 | 0x4000};
-
 static void modes_of_the_caller(void **state)
 {
     (void)state;
@@ -131,14 +127,13 @@ static void modes_of_the_caller(void **state)
     for (int m = 0; m < METRICS; m++) {
         kith_ctx *ctx = test_engine_best_ctx(2);
         kith_neighbors first = graph(ctx, &rows.matrix, metrics[m], 6, 0);
-        for (int mode = 0; mode < 2; mode++) {
-            const kin_fpenv before = _mm_getcsr();
-            _mm_setcsr(modes[mode]);
+        for (int mode = 0; mode < TEST_MODES; mode++) {
+            const kin_fpenv before = kin_fpenv_enter();
+            kin_fpenv_leave(test_modes[mode]);
             kith_neighbors again = graph(ctx, &rows.matrix, metrics[m], 6, 0);
-            const kin_fpenv after = _mm_getcsr();
-            _mm_setcsr(before);
-            /* The low six bits are flags that operations raise. */
-            assert_int_equal(after & ~0x3fu, modes[mode]);
+            const kin_fpenv after = kin_fpenv_enter();
+            kin_fpenv_leave(before);
+            assert_int_equal(after & ~(kin_fpenv)TEST_MODE_FLAGS, test_modes[mode]);
             assert_true(test_answers_equal(&first, &again));
             test_answer_free(&again);
         }
@@ -149,13 +144,6 @@ static void modes_of_the_caller(void **state)
     printf("test 3: a caller that flushes subnormals or rounds upward gets the same bytes, and "
            "finds its mode unchanged\n");
 }
-#else
-static void modes_of_the_caller(void **state)
-{
-    (void)state;
-    skip();
-}
-#endif
 
 /* ---- Real data ------------------------------------------------------------------------------ */
 

@@ -8,9 +8,9 @@
 
 int test_bodies(kin_isa isas[KIN_ISA_COUNT])
 {
-    const kin_isa levels[] = {KIN_ISA_PORTABLE, KIN_ISA_AVX2, KIN_ISA_AVX512};
+    const kin_isa levels[] = {KIN_ISA_PORTABLE, KIN_ISA_AVX2, KIN_ISA_AVX512, KIN_ISA_NEON};
     int count = 0;
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         if (kin_cpu_has(levels[i])) {
             isas[count] = levels[i];
             count += 1;

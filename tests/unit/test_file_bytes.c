@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Files hold what was put into them and nothing else of the process: memory that is filled with one
  * byte or with another before kith gets it makes the same file. */
+#include "host/host_cpu.h"
 #include "support/support_files.h"
 #include "support/support_shapes.h"
 
@@ -80,8 +81,6 @@ static int compare(test_folder *folder, const test_rows *rows, const char *isa,
 static void nothing_else(void **state)
 {
     test_folder *folder = *state;
-    static const char *const machines[] = {"portable", "avx2",       "avx2vnni",
-                                           "avx512",   "avx512vnni", "amx"};
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_INNER_PRODUCT, KITH_CORRELATION};
     static const kith_dtype types[] = {KITH_F32, KITH_U8};
     uint64_t seed = 9;
@@ -89,11 +88,11 @@ static void nothing_else(void **state)
     for (int t = 0; t < 2; t++) {
         test_rows rows = test_rows_make(types[t], ROWS, COLS, 0);
         test_shape_fill(&rows, SHAPE_COPIES, false, &seed);
-        for (int i = 0; i < 6 * 4; i++) {
+        for (int i = 0; i < KIN_ISA_COUNT * 4; i++) {
             kith_corpus_params params = kith_corpus_params_default();
             params.metric = i % 4 < 3 ? metrics[i % 4] : KITH_EUCLIDEAN;
             params.method = i % 4 < 3 ? KITH_METHOD_EXACT : KITH_METHOD_TREE;
-            compared += compare(folder, &rows, machines[i / 4], params) / FILLS;
+            compared += compare(folder, &rows, kin_isa_name((kin_isa)(i / 4)), params) / FILLS;
         }
         test_rows_free(&rows);
     }

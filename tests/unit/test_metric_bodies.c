@@ -8,10 +8,10 @@
 #include <cmocka.h>
 
 #include "host/host_cpu.h"
-#include "host/host_fpenv.h"
 #include "host/host_threads.h"
 #include "oracle/plain_knn.h"
 #include "support/support_keys.h"
+#include "support/support_mode.h"
 #include "support/support_rows.h"
 
 #include <inttypes.h>
@@ -216,8 +216,6 @@ static kith_status keys_of_one_query(void *arg, int64_t query, int32_t thread)
 static void caller_mode_does_not_matter(void **state)
 {
     (void)state;
-#if defined(__x86_64__)
-    const uint32_t modes[] = {0x9FC0, 0x5F80}; /* FTZ and DAZ; rounding upward */
     uint64_t seed = 3;
     for (int m = 0; m < METRICS; m++) {
         test_rows rows = random_rows(KITH_F32, ROWS, 21, metrics[m], 1e-40, &seed);
@@ -226,26 +224,22 @@ static void caller_mode_does_not_matter(void **state)
         for (int64_t i = 0; i < ROWS; i++) {
             oracle_keys(metrics[m], &rows.matrix, i, &rows.matrix, right + i * ROWS);
         }
-        for (int mode = 0; mode < 2; mode++) {
+        for (int mode = 0; mode < TEST_MODES; mode++) {
             kith_ctx *ctx = test_ctx(kin_cpu_best(), 4);
             mode_job job = {ctx, metrics[m], &rows, keys};
-            const uint32_t before = _mm_getcsr();
-            _mm_setcsr(modes[mode]);
+            const kin_fpenv before = kin_fpenv_enter();
+            kin_fpenv_leave(test_modes[mode]);
             const kith_status status = kin_parallel(ctx, NULL, ROWS, keys_of_one_query, &job);
-            const uint32_t after = _mm_getcsr();
-            _mm_setcsr(before);
+            const kin_fpenv after = kin_fpenv_enter();
+            kin_fpenv_leave(before);
             assert_int_equal(status, KITH_OK);
-            assert_int_equal(after & 0xFFC0u, modes[mode]);
+            assert_int_equal(after & ~(kin_fpenv)TEST_MODE_FLAGS, test_modes[mode]);
             assert_int_equal(differing(keys, right, ROWS * ROWS), 0);
             kith_ctx_free(ctx);
         }
         test_rows_free(&rows);
     }
-    printf(
-        "MXCSR preset to flush-to-zero, then to round up: same bits, and the mode is put back\n");
-#else
-    printf("skipped: the mode of this processor is not set by the test\n");
-#endif
+    printf("a mode that flushes to zero, then one that rounds up: same bits, and it is put back\n");
 }
 
 static void selftest_passes(void **state)

@@ -92,16 +92,25 @@ static void dtypes(void **state)
 
 static void bodies_are_picked(void **state)
 {
-    static const int portable, avx2, vnni, avx512, amx;
-    const void *const some[KIN_ISA_COUNT] = {
-        [KIN_ISA_PORTABLE] = &portable, [KIN_ISA_AVX2] = &avx2, [KIN_ISA_AVX512] = &avx512};
-    const void *const more[KIN_ISA_COUNT] = {
-        [KIN_ISA_PORTABLE] = &portable, [KIN_ISA_AVX2VNNI] = &vnni, [KIN_ISA_AMX] = &amx};
+    static const int portable, avx2, vnni, avx512, amx, neon, i8mm;
+    const void *const some[KIN_ISA_COUNT] = {[KIN_ISA_PORTABLE] = &portable,
+                                             [KIN_ISA_AVX2] = &avx2,
+                                             [KIN_ISA_AVX512] = &avx512,
+                                             [KIN_ISA_NEON] = &neon};
+    const void *const more[KIN_ISA_COUNT] = {[KIN_ISA_PORTABLE] = &portable,
+                                             [KIN_ISA_AVX2VNNI] = &vnni,
+                                             [KIN_ISA_AMX] = &amx,
+                                             [KIN_ISA_I8MM] = &i8mm};
     const void *const one[KIN_ISA_COUNT] = {[KIN_ISA_PORTABLE] = &portable};
-    const void *const picked[KIN_ISA_COUNT][2] = {
-        [KIN_ISA_PORTABLE] = {&portable, &portable}, [KIN_ISA_AVX2] = {&avx2, &portable},
-        [KIN_ISA_AVX2VNNI] = {&avx2, &vnni},         [KIN_ISA_AVX512] = {&avx512, &portable},
-        [KIN_ISA_AVX512VNNI] = {&avx512, &portable}, [KIN_ISA_AMX] = {&avx512, &amx}};
+    const void *const picked[KIN_ISA_COUNT][2] = {[KIN_ISA_PORTABLE] = {&portable, &portable},
+                                                  [KIN_ISA_AVX2] = {&avx2, &portable},
+                                                  [KIN_ISA_AVX2VNNI] = {&avx2, &vnni},
+                                                  [KIN_ISA_AVX512] = {&avx512, &portable},
+                                                  [KIN_ISA_AVX512VNNI] = {&avx512, &portable},
+                                                  [KIN_ISA_AMX] = {&avx512, &amx},
+                                                  [KIN_ISA_NEON] = {&neon, &portable},
+                                                  [KIN_ISA_DOTPROD] = {&neon, &portable},
+                                                  [KIN_ISA_I8MM] = {&neon, &i8mm}};
     (void)state;
     for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
         kin_isa parsed = KIN_ISA_COUNT;

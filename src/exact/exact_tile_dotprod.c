@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The tile kernel for ARM's dot products of bytes of one sign. Contract: exact_tile.h.
+ *
+ * Points are bytes that are 128 too large, and rows are left so, too. What that adds to a product,
+ * 128 times the sum of the point's bytes, is taken away from the start of its column, once for all
+ * rows of a job: the loop has nothing but dot products. Sums are modulo 2^32, as the contract's
+ * are. */
+#if defined(__aarch64__)
+#include "exact/exact_tile_hit.h"
+#include "exact/exact_tile_machines.h"
+#include "exact/exact_tile_neon.h"
+
+/* A job, and what sums of the panel at hand begin with. */
+typedef struct moved_job {
+    kin_tile_job job;
+    kin_word start[KIN_PANEL];
+} moved_job;
+
+static void move_start(moved_job *moved, int32_t panel)
+{
+    const kin_tile_job *job = &moved->job;
+    const uint32_t *points = job->panels + (int64_t)panel * job->groups * KIN_PANEL;
+    for (int32_t v = 0; v < KIN_PANEL; v += TILE_LANES) {
+        uint32x4_t sums = vdupq_n_u32(0);
+        for (int32_t g = 0; g < job->groups; g++) {
+            const uint32x4_t words = vld1q_u32(points + (int64_t)g * KIN_PANEL + v);
+            sums = vdotq_u32(sums, vreinterpretq_u8_u32(words), vdupq_n_u8(1));
+        }
+        const int32x4_t start = load_i32x4(&job->start[(int64_t)panel * KIN_PANEL + v]);
+        const int32x4_t offset = vreinterpretq_s32_u32(vshlq_n_u32(sums, 7));
+        store_i32x4(&moved->start[v], vsubq_s32(start, offset));
+    }
+}
+
+static inline int32x4_t dot_u8(int32x4_t acc, int32x4_t row, int32x4_t point)
+{
+    return vreinterpretq_s32_u32(vdotq_u32(vreinterpretq_u32_s32(acc), vreinterpretq_u8_s32(row),
+                                           vreinterpretq_u8_s32(point)));
+}
+
+/* One point's sum is needed once: it is made on the way. */
+static inline int32x4_t pair_u8(int32x4_t acc, int32x4_t row, int32x4_t point)
+{
+    const int32x4_t sums = dot_u8(vdupq_n_s32(0), vdupq_n_s32(0x01010101), point);
+    return vsubq_s32(dot_u8(acc, row, point), vshlq_n_s32(sums, 7));
+}
+
+#define TILE_NAME s8
+#define TILE_FLIP 0u
+#define TILE_ROWS 6
+#define TILE_FLOAT 0
+#define vec int32x4_t
+#define TILE_SPLAT int32x4_t
+#define TILE_START(job, panel, v) (&((const moved_job *)(job))->start[(v)*TILE_LANES])
+#define VEC_LOAD load_i32x4
+#define VEC_SUMS sums_i32x4
+#define VEC_SPLAT splat_i32x4
+#define VEC_STORE store_i32x4
+#define VEC_DOT dot_u8
+#define VEC_PAIR pair_u8
+#define VEC_PASS_PANEL pass_panel_i32
+#include "exact/exact_tile_body.inc"
+
+static void s8_run(const kin_tile_job *job)
+{
+    moved_job moved = {.job = *job};
+    const int32_t last = job->first_panel + job->panel_count;
+    for (int32_t panel = job->first_panel; panel < last; panel++) {
+        tile_tests_int(job, panel, 1);
+        move_start(&moved, panel);
+        for (int32_t tile = 0; tile < job->row_count / TILE_ROWS; tile++) {
+            s8_tile(&moved.job, tile, panel);
+        }
+    }
+}
+
+const kin_tile_kernel kin_tile_s8_dotprod = {
+    "s8 dotprod", KIN_TILE_S8, KIN_ISA_DOTPROD, TILE_ROWS, 1, s8_pack, s8_run, s8_lines, 1.0};
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What follows a product, 4 numbers at a time: who is nearest in a join, which pairs are within
+ * their limits. Contract: graph_join.h. Lists are kept in order by plain C: what it counts, the
+ * compiler counts in vectors. */
+#if defined(__aarch64__)
+#include "base/base_size.h"
+#include "graph/graph_join.h"
+
+#include <arm_neon.h>
+
+enum { LANES = 4 };
+
+/* Lanes that were not met, all ones: the largest orders. */
+static inline uint32x4_t load_first(const uint32_t *costs, int64_t count)
+{
+    static const uint32_t lanes[LANES] = {0, 1, 2, 3};
+    const uint32x4_t met = vdupq_n_u32((uint32_t)kin_max_i64(kin_min_i64(count, LANES), 0));
+    return vorrq_u32(vld1q_u32(costs), vcgeq_u32(vld1q_u32(lanes), met));
+}
+
+static void search_row(const uint32_t *costs, int64_t count, uint32_t *order, uint32_t *sample)
+{
+    uint32x4_t best = vdupq_n_u32(UINT32_MAX);
+    for (int64_t j = 0; j < count; j += LANES) {
+        best = vminq_u32(best, load_first(costs + j, count - j));
+    }
+    *order = vminvq_u32(best);
+    *sample = 0;
+    for (int64_t j = 0; j < count; j++) {
+        if (costs[j] == *order) {
+            *sample = (uint32_t)j;
+            return;
+        }
+    }
+}
+
+/* 4 columns of a matrix. */
+typedef struct columns {
+    const uint32_t *costs; /* of the first one in row 0 */
+    int64_t stride;
+    int64_t col;
+} columns;
+
+/* Rows first .. last - 1 of columns, each of which met the rows behind its own. */
+static void search_columns(const columns *c, int64_t first, int64_t last, uint32_t *order,
+                           uint32_t *sample)
+{
+    uint32x4_t best = vdupq_n_u32(UINT32_MAX);
+    uint32x4_t who = vdupq_n_u32(0);
+    for (int64_t i = kin_max_i64(first, c->col + 1); i < last; i++) {
+        const uint32x4_t row = load_first(c->costs + i * c->stride, i - c->col);
+        const uint32x4_t nearer = vcltq_u32(row, best);
+        who = vbslq_u32(nearer, vdupq_n_u32((uint32_t)i), who);
+        best = vminq_u32(best, row);
+    }
+    vst1q_u32(order + c->col, best);
+    vst1q_u32(sample + c->col, who);
+}
+
+void kin_graph_least_neon(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                          int32_t new_count, int32_t count, const kin_graph_least *least)
+{
+    for (int64_t i = 0; i < count; i++) {
+        search_row(orders + i * stride, kin_min_i64(i, new_count), &least->row_order[i],
+                   &least->row_sample[i]);
+    }
+    for (int64_t col = 0; col < new_count; col += LANES) {
+        const columns four = {back + col, stride, col};
+        search_columns(&four, 0, new_count, least->new_order, least->new_sample);
+        search_columns(&four, new_count, count, least->old_order, least->old_sample);
+    }
+}
+
+int64_t kin_graph_hits_neon(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
+                            const uint32_t *row_limits, const uint32_t *col_limits, uint32_t *hits)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const uint32x4_t own = vdupq_n_u32(row_limits[i]);
+        for (int64_t j = 0; j < cols; j += LANES) {
+            const uint32x4_t limit = vmaxq_u32(own, vld1q_u32(col_limits + j));
+            const uint32x4_t within = vcleq_u32(vld1q_u32(orders + i * stride + j), limit);
+            const uint64_t words = vget_lane_u64(vreinterpret_u64_u16(vshrn_n_u32(within, 16)), 0);
+            for (uint64_t mask = words & 0x0001000100010001u; mask != 0; mask &= mask - 1) {
+                const uint32_t lane = (uint32_t)__builtin_ctzll(mask) / 16;
+                hits[count++] = (uint32_t)i << 16 | ((uint32_t)j + lane);
+            }
+        }
+    }
+    return count;
+}
+#endif
