@@ -10,7 +10,9 @@
 #include "base/base_try.h"
 #include "host/host_threads.h"
 
-enum { ROUNDS = 2 };
+#include <stdlib.h>
+
+enum { ROUNDS = 2, MEAN_ROWS = 256, TAKEN = 64 /* rows that a thread takes at a time */ };
 
 static void name_axes(kin_layout *layout, void *job)
 {
@@ -25,7 +27,7 @@ static void name_axes(kin_layout *layout, void *job)
     a->columns = kin_layout_zeros(layout, wide * KIN_AXES_SAMPLE, sizeof *a->columns);
     a->images = kin_layout_zeros(layout, all * padded, sizeof *a->images);
     a->lengths = kin_layout_zeros(layout, all, sizeof *a->lengths);
-    a->values = kin_layout_zeros(layout, wide, sizeof *a->values);
+    a->values = kin_layout_zeros(layout, (uint64_t)a->threads * wide, sizeof *a->values);
     a->mix = kin_layout_array(layout, (uint64_t)a->count * (uint64_t)a->count, sizeof *a->mix);
     a->rests = kin_layout_array(layout, all * (uint64_t)kin_axes_steps(a->count), sizeof *a->rests);
     a->sums =
@@ -55,41 +57,43 @@ void kin_axes_plan(kin_layout *plan, int32_t cols, int32_t count, int64_t more, 
 /* ---- The sample ------------------------------------------------------------------------------ */
 
 typedef struct sampling {
-    const kin_prepared *corpus;
+    const kin_axes_points *points;
     kin_axes *axes;
     const uint32_t *further;
     int64_t more;
 } sampling;
 
 /* Row i of the sample, by a fixed seed, or of those behind it. */
-static void load(const sampling *s, int64_t i, uint64_t *state)
+static void load(const sampling *s, int64_t i, double *values)
 {
-    const kin_prepared *corpus = s->corpus;
-    const uint32_t id = i < KIN_AXES_SAMPLE
-                            ? corpus->order[kin_random_below(state, (uint64_t)corpus->groups.count)]
-                            : s->further[i - KIN_AXES_SAMPLE];
-    (void)kin_metric_load(&corpus->distance, &corpus->rows, id, s->axes->values);
+    const kin_axes_points *p = s->points;
+    uint64_t state = (uint64_t)i;
+    const uint32_t id = i < KIN_AXES_SAMPLE ? p->ids[kin_random_below(&state, (uint64_t)p->count)]
+                                            : s->further[i - KIN_AXES_SAMPLE];
+    (void)kin_metric_load(p->distance, p->rows, id, values);
 }
 
+/* Of a part of the sample: any mean is right. */
 static void set_mean(const sampling *s)
 {
-    uint64_t state = 1;
-    for (int64_t i = 0; i < KIN_AXES_SAMPLE; i++) {
-        load(s, i, &state);
-        for (int64_t c = 0; c < s->corpus->distance.cols; c++) {
-            s->axes->mean[c] += s->axes->values[c] / KIN_AXES_SAMPLE;
+    for (int64_t i = 0; i < MEAN_ROWS; i++) {
+        load(s, i * (KIN_AXES_SAMPLE / MEAN_ROWS), s->axes->values);
+        for (int64_t c = 0; c < s->points->distance->cols; c++) {
+            s->axes->mean[c] += s->axes->values[c] / MEAN_ROWS;
         }
     }
 }
 
-static void take_rows(const sampling *s)
+static kith_status take_some(void *arg, int64_t task, int32_t thread)
 {
-    kin_axes *a = s->axes;
-    uint64_t state = 1;
-    for (int64_t i = 0; i < KIN_AXES_SAMPLE + s->more; i++) {
-        load(s, i, &state);
-        for (int64_t c = 0; c < s->corpus->distance.cols; c++) {
-            const double x = (a->values[c] - a->mean[c]) / s->corpus->frame.scale;
+    const sampling *s = arg;
+    const kin_axes *a = s->axes;
+    double *values = a->values + thread * a->wide;
+    const int64_t end = kin_min_i64((task + 1) * TAKEN, KIN_AXES_SAMPLE + s->more);
+    for (int64_t i = task * TAKEN; i < end; i++) {
+        load(s, i, values);
+        for (int64_t c = 0; c < s->points->distance->cols; c++) {
+            const double x = (values[c] - a->mean[c]) / s->points->scale;
             a->lengths[i] += x * x;
             a->rows[i * a->wide + c] = (float)x;
             if (i < KIN_AXES_SAMPLE) {
@@ -97,6 +101,7 @@ static void take_rows(const sampling *s)
             }
         }
     }
+    return KITH_OK;
 }
 
 /* ---- The axes -------------------------------------------------------------------------------- */
@@ -215,10 +220,12 @@ static double noise(uint64_t *state)
 static kith_status find(kith_ctx *ctx, const sampling *s, kin_axes *a)
 {
     uint64_t state = 2;
+    sampling sample = *s;
     set_mean(s);
-    take_rows(s);
+    KIN_TRY(kin_parallel(ctx, "prepare", kin_ceil_div(KIN_AXES_SAMPLE + s->more, TAKEN), take_some,
+                         &sample));
     for (int32_t j = 0; j < a->count; j++) {
-        for (int64_t c = 0; c < s->corpus->distance.cols; c++) {
+        for (int64_t c = 0; c < s->points->distance->cols; c++) {
             a->axes[j * a->wide + c] = noise(&state);
         }
     }
@@ -231,12 +238,12 @@ static kith_status find(kith_ctx *ctx, const sampling *s, kin_axes *a)
     return KITH_OK;
 }
 
-kith_status kin_axes_make(kith_ctx *ctx, const kin_prepared *corpus, int32_t count,
+kith_status kin_axes_make(kith_ctx *ctx, const kin_axes_points *points, int32_t count,
                           const uint32_t *further, int64_t more, kin_axes *axes)
 {
-    *axes = axes_of(corpus->distance.cols, count, more, ctx->threads);
+    *axes = axes_of(points->distance->cols, count, more, ctx->threads);
     axes->ops = kin_round_get(ctx->isa);
-    const sampling s = {corpus, axes, further, more};
+    const sampling s = {points, axes, further, more};
     KIN_TRY(kin_layout_make(ctx, name_axes, axes, "a sample of the rows", &axes->block));
     const kith_status status = find(ctx, &s, axes);
     if (status != KITH_OK) {
@@ -249,6 +256,65 @@ void kin_axes_free(kith_ctx *ctx, kin_axes *axes)
 {
     kin_free(ctx, axes->block);
     memset(axes, 0, sizeof *axes);
+}
+
+/* ---- What they are good for ------------------------------------------------------------------ */
+
+typedef struct testing {
+    const kin_axes *axes;
+    const kin_axes_test *test;
+} testing;
+
+static bool is_left_out(const kin_axes_test *test, int64_t row, int64_t i)
+{
+    if (test->places == NULL) {
+        return false;
+    }
+    const int64_t ahead = llabs(test->places[KIN_AXES_SAMPLE + row] - test->places[i]);
+    return kin_min_i64(ahead, test->circle - ahead) < test->apart;
+}
+
+static kith_status test_row(void *arg, int64_t row, int32_t thread)
+{
+    (void)thread;
+    const testing *t = arg;
+    const kin_axes *a = t->axes;
+    const int32_t steps = kin_axes_steps(a->count);
+    const int types = t->test->types;
+    const float *far = t->test->far + row * types * steps;
+    int32_t *passed = t->test->passed + row * types * steps;
+    const int64_t own = KIN_AXES_SAMPLE + row;
+    memset(passed, 0, (size_t)(types * steps) * sizeof *passed);
+    for (int64_t i = 0; i < KIN_AXES_SAMPLE; i++) {
+        float spanned = 0.0F;
+        for (int32_t step = is_left_out(t->test, row, i) ? steps : 1; step < steps; step++) {
+            const int64_t axis = (step - 1) * KIN_AXES_STEP;
+            spanned += a->ops->distance_sq(a->images + own * a->padded + axis,
+                                           a->images + i * a->padded + axis, KIN_AXES_STEP);
+            const float rest = a->rests[own * steps + step] - a->rests[i * steps + step];
+            for (int type = 0; type < types; type++) {
+                const int32_t at = type * steps + step;
+                passed[at] += !(spanned + rest * rest > far[at]);
+            }
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_axes_run_test(kith_ctx *ctx, const kin_axes *axes, const kin_axes_test *test)
+{
+    testing t = {axes, test};
+    return kin_parallel(ctx, "prepare", test->rows, test_row, &t);
+}
+
+void kin_axes_shadow(const kin_axes *a, int64_t i, double *values)
+{
+    double rest_sq = a->lengths[i];
+    for (int32_t j = 0; j < a->count; j++) {
+        values[j] = (double)a->images[i * a->padded + j];
+        rest_sq -= values[j] * values[j];
+    }
+    values[a->count] = sqrt(fmax(rest_sq, 0.0));
 }
 
 /* Column c of the axes times a random matrix; then they are made orthonormal. */

@@ -93,4 +93,28 @@ KIN_HD double kin_bound_reach_of_key(kin_bound_kind kind, double key, double key
     return kin_sqrt(key / key_scale + KIN_BOUND_TINY_KEY) / scale * KIN_BOUND_WIDEN;
 }
 
+/* ---- Shadows (exact_shadow.h) ---------------------------------------------------------------- */
+
+/* The length of what a basis leaves of a row, from the squares of its length and of its image's. */
+KIN_HD double kin_bound_shadow_rest(double length_sq, double image_sq)
+{
+    const double left = length_sq - image_sq;
+    return kin_sqrt(left > 0.0 ? left : 0.0);
+}
+
+/* e of a row (docs/notes/numerics.md, "Shadows"): the skew of the basis, what fp32 loses in sums of
+ * so many roundings and in the row itself, and what is uncertain of the rest where it is the
+ * difference of nearly equal squares. */
+KIN_HD double kin_bound_shadow_error(double length_sq, double rest, double skew, int32_t axes,
+                                     int32_t roundings)
+{
+    const double length = kin_sqrt(length_sq) * KIN_BOUND_WIDEN;
+    const double chain = 1.01 * (double)roundings * 0x1p-24 * kin_sqrt((double)axes);
+    const double off = (skew + (1.0 + skew) * (chain + 0x1p-23)) * length + 0x1p-100;
+    const double unsure = off * (2.0 * length + off) + 0x1p-40 * length_sq;
+    const double root = kin_sqrt(unsure);
+    const double rest_off = rest > 0.0 && unsure / rest < root ? unsure / rest : root;
+    return (kin_sqrt(off * off + rest_off * rest_off) + 0x1p-500) * KIN_BOUND_WIDEN;
+}
+
 #endif

@@ -14,12 +14,7 @@
 #include "exact/exact_type.h"
 #include "host/host_threads.h"
 
-enum {
-    MOST_AXES = 192,
-    STEPS = MOST_AXES / KIN_AXES_STEP + 1,
-    LEAST_COLS = 48,
-    LANES = KIN_AXES_STEP
-};
+enum { MOST_AXES = 192, STEPS = MOST_AXES / KIN_AXES_STEP + 1, LEAST_COLS = 48 };
 
 /* What a pair takes, in words of a row that a kernel multiplies which broadcasts them (21 ps on
  * AVX-512 VNNI): the tests of a tile; a look at a pair, from the log to the lists, and each word of
@@ -46,8 +41,9 @@ typedef struct choosing {
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
     int types;
     double longest[STEPS]; /* of the sample in the span of 16, 32, ... axes */
-    int32_t passed[KIN_TRIAL_ROWS][KIN_TYPE_LADDER][STEPS]; /* by a trial row, of the sample */
-    double least;                                           /* what the choice takes a pair */
+    float far[KIN_TRIAL_ROWS * KIN_TYPE_LADDER * STEPS];
+    int32_t passed[KIN_TRIAL_ROWS * KIN_TYPE_LADDER * STEPS]; /* of the sample, as tested */
+    double least;                                             /* what the choice takes a pair */
     kin_shadow_choice choice;
 } choosing;
 
@@ -89,33 +85,18 @@ static void find_longest(choosing *l)
     }
 }
 
-/* Pairs of a trial row and the sample that pass screens of 16, 32, ... axes, of each type. */
-static kith_status count_row(void *arg, int64_t row, int32_t thread)
+/* How far apart two shadows of 0, 16, 32, ... axes may be that a trial row must meet, by type. */
+static void set_far(choosing *l)
 {
-    (void)thread;
-    choosing *l = arg;
-    const kin_axes *a = l->axes;
-    const int32_t steps = kin_axes_steps(a->count);
-    const int64_t own = KIN_AXES_SAMPLE + row;
-    float far[KIN_TYPE_LADDER][STEPS];
-    for (int32_t i = 0; i < l->types * steps; i++) {
-        const int32_t axes = i % steps * KIN_AXES_STEP;
-        const double all = reach_of(l, row) + 2.0 * usual_loss(l, l->ladder[i / steps]->type, axes);
-        far[i / steps][i % steps] = (float)(all * all);
-    }
-    for (int64_t i = 0; i < KIN_AXES_SAMPLE; i++) {
-        float spanned = 0.0F;
-        for (int32_t step = 1; step < steps; step++) {
-            const float *mine = a->images + own * a->padded + (step - 1) * LANES;
-            const float *other = a->images + i * a->padded + (step - 1) * LANES;
-            spanned += a->ops->distance_sq(mine, other, LANES);
-            const float rest = a->rests[own * steps + step] - a->rests[i * steps + step];
-            for (int t = 0; t < l->types; t++) {
-                l->passed[row][t][step] += !(spanned + rest * rest > far[t][step]);
-            }
+    const int32_t steps = kin_axes_steps(l->axes->count);
+    for (int64_t row = 0; row < KIN_TRIAL_ROWS; row++) {
+        for (int32_t i = 0; i < l->types * steps; i++) {
+            const kin_tile_type type = l->ladder[i / steps]->type;
+            const double all =
+                reach_of(l, row) + 2.0 * usual_loss(l, type, i % steps * KIN_AXES_STEP);
+            l->far[row * l->types * steps + i] = (float)(all * all);
         }
     }
-    return KITH_OK;
 }
 
 static double words_of(const kin_tile_kernel *kernel, int64_t cols)
@@ -137,8 +118,9 @@ static double price_of(const choosing *l, int type, int32_t step)
     const int32_t axes = kept_axes(step);
     const double casts = (double)l->corpus->groups.count * (double)l->axes->wide / l->job->pairs;
     int64_t passed = 1;
+    const int32_t steps = kin_axes_steps(l->axes->count);
     for (int64_t row = 0; row < KIN_TRIAL_ROWS; row++) {
-        passed += l->passed[row][type][step];
+        passed += l->passed[(row * l->types + type) * steps + step];
     }
     const double share = (double)passed / (KIN_TRIAL_ROWS * KIN_AXES_SAMPLE) * l->job->ends * EARLY;
     return words_of(l->ladder[type], axes + 1) + TESTS + casts * axes +
@@ -176,7 +158,10 @@ static kith_status choose(kith_ctx *ctx, choosing *l)
     l->least = WORTH * (words_of(frame->kernel, frame->cols) + TESTS);
     l->types = kin_type_ladder(ctx->isa, l->axes->count + 1, l->ladder);
     find_longest(l);
-    KIN_TRY(kin_parallel(ctx, "prepare", KIN_TRIAL_ROWS, count_row, l));
+    set_far(l);
+    const kin_axes_test test = {
+        .rows = KIN_TRIAL_ROWS, .types = l->types, .far = l->far, .passed = l->passed};
+    KIN_TRY(kin_axes_run_test(ctx, l->axes, &test));
     take_least(l);
     return KITH_OK;
 }
@@ -208,31 +193,20 @@ static kin_frame frame_of(const kin_distance *distance, const kin_tile_kernel *k
     return kin_frame_make(&own, kernel, false, stats);
 }
 
-/* The shadow of row i of the sample. */
-static void sample_shadow(const kin_axes *a, int64_t i, double *values)
-{
-    double rest_sq = a->lengths[i];
-    for (int32_t j = 0; j < a->count; j++) {
-        values[j] = (double)a->images[i * a->padded + j];
-        rest_sq -= values[j] * values[j];
-    }
-    values[a->count] = sqrt(fmax(rest_sq, 0.0));
-}
-
 /* The frame of shadows, by those of the sample. */
 static void set_frame(const kin_axes *a, const kin_prepared *corpus, const kin_tile_kernel *kernel,
                       kin_shadow *s)
 {
     kin_frame_stats stats = {.mean = s->middle};
     for (int64_t i = 0; i < KIN_AXES_SAMPLE; i++) {
-        sample_shadow(a, i, a->sums);
+        kin_axes_shadow(a, i, a->sums);
         for (int32_t j = 0; j <= a->count; j++) {
             s->middle[j] += a->sums[j] / KIN_AXES_SAMPLE;
         }
     }
     for (int64_t i = 0; i < KIN_AXES_SAMPLE; i++) {
         double norm_sq = 0.0;
-        sample_shadow(a, i, a->sums);
+        kin_axes_shadow(a, i, a->sums);
         for (int32_t j = 0; j <= a->count; j++) {
             const double x = fabs(a->sums[j] - s->middle[j]);
             stats.largest = fmax(stats.largest, x);
@@ -260,14 +234,21 @@ static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, kin_shadow_ch
     return KITH_OK;
 }
 
+static kin_axes_points points_of(const kin_prepared *corpus)
+{
+    return (kin_axes_points){&corpus->distance, &corpus->rows, corpus->order, corpus->groups.count,
+                             corpus->frame.scale};
+}
+
 static kith_status learn(kith_ctx *ctx, choosing *l, kin_shadow *shadow)
 {
+    const kin_axes_points points = points_of(l->corpus);
     kin_trial trial;
     kin_axes axes;
     kith_status status = kin_trial_make(ctx, l->corpus, l->job->k, &trial);
     KIN_TRY(status);
     KIN_TRY_GOTO(status,
-                 kin_axes_make(ctx, l->corpus, most_axes(l->corpus->frame.cols), trial.ids,
+                 kin_axes_make(ctx, &points, most_axes(l->corpus->frame.cols), trial.ids,
                                KIN_TRIAL_ROWS, &axes),
                  done);
     l->trial = &trial;
@@ -285,8 +266,9 @@ done:
 static kith_status take_given(kith_ctx *ctx, const kin_prepared *corpus, kin_shadow_choice given,
                               kin_shadow *shadow)
 {
+    const kin_axes_points points = points_of(corpus);
     kin_axes axes;
-    KIN_TRY(kin_axes_make(ctx, corpus, given.axes, NULL, 0, &axes));
+    KIN_TRY(kin_axes_make(ctx, &points, given.axes, NULL, 0, &axes));
     const kith_status status = make(ctx, corpus, given, &axes, shadow);
     kin_axes_free(ctx, &axes);
     return status;
@@ -343,9 +325,7 @@ void kin_shadow_free(kith_ctx *ctx, kin_shadow *shadow)
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* Values of a row's shadow, and e of it (numerics.md, "Shadows"): the skew of the basis, what fp32
- * loses in sums of KIN_PROJECT_STEP products and in the rows themselves, and what is uncertain of
- * the rest where it is the difference of nearly equal squares. */
+/* Values of a row's shadow, and e of it. */
 static double shadow_of(const kin_shadow *s, const double *image, double length_sq, double *values)
 {
     double image_sq = 0.0;
@@ -353,19 +333,13 @@ static double shadow_of(const kin_shadow *s, const double *image, double length_
         values[j] = image[j];
         image_sq += image[j] * image[j];
     }
-    const double length = sqrt(length_sq) * KIN_BOUND_WIDEN;
-    const double chain = 1.01 * (KIN_PROJECT_STEP + 2) * 0x1p-24;
-    const double off =
-        (s->skew + (1.0 + s->skew) * (chain * sqrt((double)s->axes) + 0x1p-23)) * length + 0x1p-100;
-    const double rest = sqrt(fmax(0.0, length_sq - image_sq));
     if (!(length_sq < 0x1p100)) { /* only a query far outside its corpus: fp32 does not hold it */
         memset(values, 0, (size_t)(s->axes + 1) * sizeof *values);
         return INFINITY;
     }
-    const double unsure = off * (2.0 * length + off) + 0x1p-40 * length_sq;
-    const double rest_off = rest > 0.0 ? fmin(sqrt(unsure), unsure / rest) : sqrt(unsure);
-    values[s->axes] = rest;
-    return (sqrt(off * off + rest_off * rest_off) + 0x1p-500) * KIN_BOUND_WIDEN;
+    values[s->axes] = kin_bound_shadow_rest(length_sq, image_sq);
+    return kin_bound_shadow_error(length_sq, values[s->axes], s->skew, s->axes,
+                                  KIN_PROJECT_STEP + 2);
 }
 
 typedef struct casting {

@@ -124,6 +124,8 @@ void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin
     const double n = (double)kin_max_i64(rows, 1);
     report->exact = KITH_CERTIFIED;
     report->skipped_share = tally->pairs > 0.0 ? tally->skipped / tally->pairs : 0.0;
+    const double tile_pairs = (double)KIN_FUSED_BLOCK * KIN_FUSED_TILE;
+    report->looked_share = tally->pairs > 0.0 ? tally->looked / (tally->pairs * tile_pairs) : 0.0;
     report->rerun_share = tally->reruns / n;
     report->candidates = tally->keys / n;
     report->distinct_rows = corpus->groups.count;

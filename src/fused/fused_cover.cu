@@ -13,27 +13,12 @@
 
 enum { LANES = KIN_BALL_LANES, MOST_WIDE = 16, ROWS_AT_ONCE = KIN_FUSED_THREADS / LANES };
 
-/* Components of a rounded chunk as floats. */
-template <kin_fused_type TYPE> struct chunk_of {
-    enum { VALUES = TYPE == KIN_FUSED_F16 ? 8 : 16 };
-};
-
-template <kin_fused_type TYPE> KIN_DEVICE float chunk_float(const uint4 &chunk, int i)
-{
-    if (TYPE == KIN_FUSED_F16) {
-        const uint32_t word = kin_fused_chunk_word(chunk, i / 2);
-        return __half2float(__ushort_as_half((unsigned short)(word >> (i % 2 * 16) & 0xffff)));
-    }
-    const uint32_t word = kin_fused_chunk_word(chunk, i / 4);
-    return (float)(int8_t)(uint8_t)(word >> (i % 4 * 8) & 0xff);
-}
-
 /* Sums of `wide` chunks of columns at a time over the tile's rows: x counts chunks, y rows. */
 template <kin_fused_type TYPE>
 KIN_DEVICE void make_centre(const kin_fused_set &set, const unsigned char *rows, int32_t count,
                             int32_t wide, float *shared, float *centre)
 {
-    const int values = chunk_of<TYPE>::VALUES;
+    const int values = kin_fused_rounded<TYPE>::VALUES;
     const int32_t chunks = set.frame.row_bytes / KIN_FUSED_CHUNK;
     const int32_t tall = KIN_FUSED_THREADS / wide;
     const int32_t x = (int32_t)threadIdx.x % wide;
@@ -44,7 +29,7 @@ KIN_DEVICE void make_centre(const kin_fused_set &set, const unsigned char *rows,
             const uint4 chunk =
                 __ldg((const uint4 *)(rows + (int64_t)r * set.frame.row_bytes) + first + x);
             for (int i = 0; i < values; i++) {
-                sums[i] += chunk_float<TYPE>(chunk, i);
+                sums[i] += kin_fused_rounded_value<TYPE>(chunk, i);
             }
         }
         for (int i = 0; i < values; i++) {
@@ -70,14 +55,14 @@ template <kin_fused_type TYPE>
 KIN_DEVICE float distance_sq(const kin_fused_set &set, const unsigned char *row,
                              const float *centre, int32_t lane)
 {
-    const int values = chunk_of<TYPE>::VALUES;
+    const int values = kin_fused_rounded<TYPE>::VALUES;
     const int32_t cols = set.frame.cols;
     float sum = 0.0F;
     for (int32_t col = lane * values; col < cols; col += LANES * values) {
         const uint4 chunk = __ldg((const uint4 *)row + col / values);
         for (int i = 0; i < values; i++) {
             if (col + i < cols) {
-                const float t = chunk_float<TYPE>(chunk, i) - centre[col + i];
+                const float t = kin_fused_rounded_value<TYPE>(chunk, i) - centre[col + i];
                 sum += t * t;
             }
         }
@@ -92,7 +77,7 @@ template <kin_fused_type TYPE>
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     cover_tiles(const __grid_constant__ kin_fused_cover job, int32_t wide)
 {
-    __shared__ float shared[KIN_FUSED_THREADS * chunk_of<TYPE>::VALUES];
+    __shared__ float shared[KIN_FUSED_THREADS * kin_fused_rounded<TYPE>::VALUES];
     __shared__ float most;
     const kin_fused_set &set = job.set;
     const int64_t first = (int64_t)blockIdx.x * KIN_FUSED_TILE;

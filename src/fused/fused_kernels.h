@@ -65,6 +65,7 @@ typedef struct kin_fused_round {
     kin_fused_rows rows;
     kin_fused_frame frame;
     const uint32_t *ids;
+    const float *off; /* by row of `rows`, what it has lost before; NULL: nothing */
     int64_t first;
     int64_t points;
     int64_t padded;
@@ -73,6 +74,20 @@ typedef struct kin_fused_round {
     kin_fused_word *half;
     float *worst;
 } kin_fused_round;
+
+/* Shadows (exact/exact_shadow.h) of the positions of a set as plain numbers, from its rounded rows
+ * and in their units: values[p] are the image of row p less `mean` and the length of what the basis
+ * leaves of it; off[p] is at least how far they are from the shadow of the row as it was given. */
+typedef struct kin_fused_cast {
+    kin_fused_set set;  /* distances */
+    const float *mean;  /* columns of the set */
+    const float *basis; /* columns x KIN_FUSED_MOST_AXES, zeros behind the axes */
+    int32_t axes;       /* below KIN_FUSED_MOST_AXES */
+    double skew;        /* |BtB - 1| of the basis, at most */
+    float *values;      /* points x (axes + 1) */
+    float *off;         /* points */
+} kin_fused_cast;
+enum { KIN_FUSED_MOST_AXES = 128 };
 
 /* centres and radii of the tiles of a set, from its rounded rows and what they lost. */
 typedef struct kin_fused_cover {
@@ -109,6 +124,13 @@ typedef enum kin_fused_mode {
     KIN_FUSED_NEAREST    /* the column of least cost */
 } kin_fused_mode;
 
+/* Pairs whose shadows passed: row << 32 | col, positions. pairs NULL: there are no shadows. */
+typedef struct kin_fused_passed {
+    uint64_t *pairs;
+    uint64_t *count; /* one number, cleared before: also of those beyond the room */
+    uint64_t room;
+} kin_fused_passed;
+
 /* All units; columns are tiles[unit.first ..] of `cols`. Units, tiles and their count lie in device
  * memory, so that no host waits between planning and screening. */
 typedef struct kin_fused_screen {
@@ -126,6 +148,12 @@ typedef struct kin_fused_screen {
     kin_fused_lists row_lists;
     kin_fused_lists col_lists;
     const kin_fused_worst *worst;
+    /* Where rows and cols are shadows: what passes waits to be looked at in full. What finds no
+     * room is looked at here and now, which takes long; full_rows, full_cols: the rows themselves,
+     * by the same positions. */
+    kin_fused_passed passed;
+    kin_fused_set full_rows;
+    kin_fused_set full_cols;
 
     /* MATRIX: order(cost) of row r of the row set and column c of tile number t of the unit's block
      * goes to matrix[r * pitch + (unit.first - first_tile(block) + t) * 128 + c], first_tile(block)
@@ -140,6 +168,17 @@ typedef struct kin_fused_screen {
     /* NEAREST: nearest[r] = order(cost) << 32 | position, by atomic minimum; filled with 0xff. */
     uint64_t *nearest;
 } kin_fused_screen;
+
+/* The pairs that a screen of shadows let pass, of the rows themselves: costs, precise tests, lists
+ * as in its job. looked, added to: how many. */
+typedef struct kin_fused_look {
+    kin_fused_set rows;
+    kin_fused_set cols;
+    kin_fused_lists row_lists;
+    kin_fused_lists col_lists;
+    kin_fused_passed passed;
+    uint64_t *looked;
+} kin_fused_look;
 
 /* ---- Lists (fused_lists.cu, fused_plan.cu) --------------------------------------------------- */
 
@@ -403,12 +442,14 @@ typedef struct kin_fused_kernels {
     int (*group)(kin_gpu_stream *stream, const kin_fused_group *job);
     int (*measure)(kin_gpu_stream *stream, const kin_fused_measure *job);
     int (*round)(kin_gpu_stream *stream, const kin_fused_round *job);
+    int (*cast)(kin_gpu_stream *stream, const kin_fused_cast *job);
     int (*cover)(kin_gpu_stream *stream, const kin_fused_cover *job);
     int (*sort)(kin_gpu_stream *stream, const kin_fused_sort *job);
     /* Picks the body for the stream's device: wgmma on sm_90, mma on all others from sm_80 on, or
      * what KITH_GPU_UNIT=wgmma|mma names. kappa: the unit's error for this many columns of F16. */
     int (*screen)(kin_gpu_stream *stream, const kin_fused_screen *job);
     double (*kappa)(kin_gpu_stream *stream, int32_t cols);
+    int (*look)(kin_gpu_stream *stream, const kin_fused_look *job);
     int (*kth)(kin_gpu_stream *stream, const kin_fused_kth *job);
     int (*gather)(kin_gpu_stream *stream, const kin_fused_gather *job);
     int (*tighten)(kin_gpu_stream *stream, const kin_fused_tighten *job);

@@ -14,6 +14,7 @@ int kin_fused_launch_transform(kin_gpu_stream *stream, const kin_fused_transform
 int kin_fused_launch_group(kin_gpu_stream *stream, const kin_fused_group *job);
 int kin_fused_launch_measure(kin_gpu_stream *stream, const kin_fused_measure *job);
 int kin_fused_launch_round(kin_gpu_stream *stream, const kin_fused_round *job);
+int kin_fused_launch_cast(kin_gpu_stream *stream, const kin_fused_cast *job);
 int kin_fused_launch_cover(kin_gpu_stream *stream, const kin_fused_cover *job);
 int kin_fused_launch_sort(kin_gpu_stream *stream, const kin_fused_sort *job);
 
@@ -23,6 +24,7 @@ int kin_fused_launch_sort(kin_gpu_stream *stream, const kin_fused_sort *job);
 int kin_fused_screen_wgmma(kin_gpu_stream *stream, const kin_fused_screen *job);
 int kin_fused_screen_mma(kin_gpu_stream *stream, const kin_fused_screen *job);
 int kin_fused_launch_screen(kin_gpu_stream *stream, const kin_fused_screen *job);
+int kin_fused_launch_look(kin_gpu_stream *stream, const kin_fused_look *job); /* fused_look.cu */
 double kin_fused_launch_kappa(kin_gpu_stream *stream, int32_t cols);
 
 /* fused_lists.cu, fused_arrange.cu, fused_plan.cu */

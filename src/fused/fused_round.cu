@@ -79,13 +79,15 @@ KIN_DEVICE void store_integer(const kin_fused_round &job, int64_t position, int6
 }
 
 /* Facts of a row with bounds, by the first lane of its team; all lanes must come. */
-KIN_DEVICE void finish_row(const kin_fused_round &job, int64_t position, bool leads, bool real,
+KIN_DEVICE void finish_row(const kin_fused_round &job, int64_t position, bool leads, int64_t row,
                            row_sums sums)
 {
+    const bool real = row >= 0;
+    const double before = real && job.off != NULL ? (double)job.off[row] : 0.0;
     const bool product = job.frame.bound == KIN_BOUND_PRODUCT;
     const double off = sqrt(sums.lost_sq);
     const double length = sqrt(sums.stored_sq);
-    const double loss = (off + 0x1p-50 * (length + off) + 0x1p-500) * KIN_BOUND_WIDEN;
+    const double loss = (before + off + 0x1p-50 * (length + off) + 0x1p-500) * KIN_BOUND_WIDEN;
     const float norm = real ? __double2float_ru(length * KIN_BOUND_WIDEN) : 0.0F;
     const float lost = real ? __double2float_ru(loss) : 0.0F;
     if (leads && real && job.frame.type == KIN_FUSED_F16) {
@@ -209,7 +211,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
             store_bytes<values>(out + col, zeros);
         }
     }
-    finish_row(job, me.row, me.lane == 0, r >= 0, sums);
+    finish_row(job, me.row, me.lane == 0, r, sums);
 }
 
 /* ---- 8-bit rows as they are ----------------------------------------------------------------- */

@@ -201,6 +201,21 @@ KIN_DEVICE double kin_fused_value(const char *row, int32_t i)
     }
 }
 
+/* Components of a chunk of a rounded row as floats; i is a constant after unrolling. */
+template <kin_fused_type TYPE> struct kin_fused_rounded {
+    enum { VALUES = TYPE == KIN_FUSED_F16 ? 8 : 16 };
+};
+
+template <kin_fused_type TYPE> KIN_DEVICE float kin_fused_rounded_value(const uint4 &chunk, int i)
+{
+    if (TYPE == KIN_FUSED_F16) {
+        const uint32_t word = kin_fused_chunk_word(chunk, i / 2);
+        return __half2float(__ushort_as_half((unsigned short)(word >> (i % 2 * 16) & 0xffff)));
+    }
+    const uint32_t word = kin_fused_chunk_word(chunk, i / 4);
+    return (float)(int8_t)(uint8_t)(word >> (i % 4 * 8) & 0xff);
+}
+
 /* ---- Teams ---------------------------------------------------------------------------------- */
 
 typedef struct kin_fused_place {

@@ -14,6 +14,7 @@
 #include "fused/fused_cost.cuh"
 #include "fused/fused_kernels.h"
 
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 /* A word as an accumulator of either type, and back. */
@@ -97,14 +98,22 @@ static __device__ __forceinline__ bool kin_fused_keeps(const kin_fused_frame &fr
     return !(cost > kin_bound_limit(frame.bound, reach, frame.kappa, own, other));
 }
 
-/* The precise test of a pair, which decides alone what is pushed. Padding is at no end of a pair.
- */
-template <kin_fused_type TYPE>
-static __device__ void kin_fused_offer(const kin_fused_screen &job, uint32_t row, uint32_t col,
-                                       kin_fused_word v)
+/* Which ends of a pair want it, and its place in the order of costs. */
+typedef struct kin_fused_wish {
+    bool row;
+    bool col;
+    uint32_t order;
+} kin_fused_wish;
+
+/* The precise test of a pair, which decides alone. Padding is at no end of a pair. JOB: of a screen
+ * or of a look. */
+template <kin_fused_type TYPE, typename JOB>
+static __device__ __forceinline__ kin_fused_wish kin_fused_test(const JOB &job, uint32_t row,
+                                                                uint32_t col, kin_fused_word v)
 {
+    kin_fused_wish wish = {false, false, 0};
     if ((int64_t)row >= job.rows.points || (int64_t)col >= job.cols.points) {
-        return;
+        return wish;
     }
     const kin_fused_facts of_row = job.rows.facts[row];
     const kin_fused_facts of_col = job.cols.facts[col];
@@ -112,14 +121,130 @@ static __device__ void kin_fused_offer(const kin_fused_screen &job, uint32_t row
     const kin_bound_row bound_col = {(double)of_col.norm, (double)of_col.lost};
     const kin_fused_frame &frame = job.rows.frame;
     const kin_fused_word word = kin_fused_cost<TYPE>(of_row.term, of_col.term, v);
-    const uint32_t order = kin_fused_order<TYPE>(word);
     const double cost = TYPE == KIN_FUSED_S8 ? (double)word.i : (double)word.f;
-    if (kin_fused_keeps(frame, job.row_lists.reach[row], cost, bound_row, bound_col)) {
-        kin_fused_push(job.row_lists, row, order, col);
+    wish.order = kin_fused_order<TYPE>(word);
+    wish.row = kin_fused_keeps(frame, job.row_lists.reach[row], cost, bound_row, bound_col);
+    wish.col = job.col_lists.words != NULL &&
+               kin_fused_keeps(frame, job.col_lists.reach[col], cost, bound_col, bound_row);
+    return wish;
+}
+
+template <typename JOB>
+static __device__ __forceinline__ void kin_fused_grant(const JOB &job, uint32_t row, uint32_t col,
+                                                       kin_fused_wish wish)
+{
+    if (wish.row) {
+        kin_fused_push(job.row_lists, row, wish.order, col);
     }
-    if (job.col_lists.words != NULL &&
-        kin_fused_keeps(frame, job.col_lists.reach[col], cost, bound_col, bound_row)) {
-        kin_fused_push(job.col_lists, col, order, row);
+    if (wish.col) {
+        kin_fused_push(job.col_lists, col, wish.order, row);
+    }
+}
+
+/* ---- Shadows: what passes is looked at in full ----------------------------------------------- */
+
+/* Products of 16 bytes of two rounded rows: eight halves, or sixteen bytes. */
+static __device__ __forceinline__ float kin_fused_multiply(uint4 a, uint4 b, float sum)
+{
+    const __half2 *x = (const __half2 *)&a;
+    const __half2 *y = (const __half2 *)&b;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float2 p = __half22float2(x[i]);
+        const float2 q = __half22float2(y[i]);
+        sum = __fmaf_rn(p.x, q.x, sum);
+        sum = __fmaf_rn(p.y, q.y, sum);
+    }
+    return sum;
+}
+
+static __device__ __forceinline__ int32_t kin_fused_multiply(uint4 a, uint4 b, int32_t sum)
+{
+    sum = __dp4a((int32_t)a.x, (int32_t)b.x, sum);
+    sum = __dp4a((int32_t)a.y, (int32_t)b.y, sum);
+    sum = __dp4a((int32_t)a.z, (int32_t)b.z, sum);
+    return __dp4a((int32_t)a.w, (int32_t)b.w, sum);
+}
+
+static __device__ __forceinline__ kin_fused_word kin_fused_less_half(float product,
+                                                                     kin_fused_word half)
+{
+    return to_word(__fsub_rn(product, half.f));
+}
+
+static __device__ __forceinline__ kin_fused_word kin_fused_less_half(int32_t product,
+                                                                     kin_fused_word half)
+{
+    return to_word(product - half.i);
+}
+
+/* A pair that finds no room to wait, by one thread. Four sums have fewer roundings than kappa
+ * stands for. */
+template <kin_fused_type TYPE, typename ACC>
+static __device__ __noinline__ void kin_fused_look_now(const kin_fused_screen &job, uint32_t row,
+                                                       uint32_t col)
+{
+    const int32_t bytes = job.full_rows.frame.row_bytes; /* a multiple of 128 */
+    const uint4 *a = (const uint4 *)(job.full_rows.rounded + (int64_t)row * bytes);
+    const uint4 *b = (const uint4 *)(job.full_cols.rounded + (int64_t)col * bytes);
+    ACC sum[4] = {0, 0, 0, 0};
+    for (int32_t at = 0; at < bytes / 16; at += 4) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            sum[i] = kin_fused_multiply(__ldg(a + at + i), __ldg(b + at + i), sum[i]);
+        }
+    }
+    kin_fused_look full;
+    full.rows = job.full_rows;
+    full.cols = job.full_cols;
+    full.row_lists = job.row_lists;
+    full.col_lists = job.col_lists;
+    const kin_fused_word v =
+        kin_fused_less_half((sum[0] + sum[1]) + (sum[2] + sum[3]), full.cols.half[col]);
+    kin_fused_grant(full, row, col, kin_fused_test<TYPE>(full, row, col, v));
+}
+
+/* All lanes of the warp come. */
+static __device__ __forceinline__ void kin_fused_defer(const kin_fused_screen &job, bool passes,
+                                                       uint32_t row, uint32_t col)
+{
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t lanes = __ballot_sync(0xffffffffu, passes);
+    unsigned long long first = 0;
+    if (lanes == 0) {
+        return;
+    }
+    if (lane == 0) {
+        first =
+            atomicAdd((unsigned long long *)job.passed.count, (unsigned long long)__popc(lanes));
+    }
+    first = __shfl_sync(0xffffffffu, first, 0);
+    const uint64_t at = first + (uint64_t)__popc(lanes & ((1u << lane) - 1));
+    if (!passes) {
+        return;
+    }
+    if (at < job.passed.room) {
+        job.passed.pairs[at] = (uint64_t)row << 32 | col;
+    } else if (job.full_rows.frame.type == KIN_FUSED_S8) {
+        kin_fused_look_now<KIN_FUSED_S8, int32_t>(job, row, col);
+    } else {
+        kin_fused_look_now<KIN_FUSED_F16, float>(job, row, col);
+    }
+}
+
+/* A pair of each lane that `has` one, after the coarse test; all lanes of the warp come. */
+template <kin_fused_type TYPE>
+static __device__ __forceinline__ void kin_fused_offer(const kin_fused_screen &job, bool has,
+                                                       uint32_t row, uint32_t col, kin_fused_word v)
+{
+    kin_fused_wish wish = {false, false, 0};
+    if (has) {
+        wish = kin_fused_test<TYPE>(job, row, col, v);
+    }
+    if (job.passed.pairs != NULL) {
+        kin_fused_defer(job, wish.row || wish.col, row, col);
+    } else {
+        kin_fused_grant(job, row, col, wish);
     }
 }
 

@@ -254,10 +254,8 @@ static __device__ __noinline__ void drain(const params &p, const queue *q, uint3
 {
     const uint32_t lane = threadIdx.x % 32;
     __syncwarp(); /* entries were written */
-    if (lane < count) {
-        kin_fused_offer<TYPE>(p.job, q->row[first + lane], q->col[first + lane],
-                              q->v[first + lane]);
-    }
+    const uint32_t at = first + (lane < count ? lane : 0);
+    kin_fused_offer<TYPE>(p.job, lane < count, q->row[at], q->col[at], q->v[at]);
     __syncwarp(); /* their places may be written again */
 }
 

@@ -70,10 +70,16 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
         work.rows.centres = NULL;
     }
     work.cols = work.rows;
+    kin_fused_shadow shadow = {0};
     kith_status status = KITH_OK;
     KIN_TRY(kin_fused_work_make(&work, k, kin_fused_capacity(k)));
     if (kin_fused_work_has_stages(&work)) {
         KIN_TRY_GOTO(status, kin_fused_runs_arrange(&work, points, KIN_FUSED_RUN), done);
+    }
+    if (fused && (request->flags & KITH_NO_SKIP) == 0) {
+        KIN_TRY_GOTO(status, kin_fused_shadow_make(&work, points, request->shadow_axes, &shadow),
+                     done);
+        ctx->report.shadow_axes = shadow.axes;
     }
     KIN_TRY_GOTO(status,
                  request->pipeline != NULL ? request->pipeline->fused->fill(&work, request)
@@ -85,6 +91,7 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
     status = kin_fused_answers_take(a, &work, &points->rows, &points->rows);
     ctx->report.seconds_rescore += kin_clock_since(start);
 done:
+    kin_fused_shadow_free(&a->on, &shadow);
     kin_fused_work_free(&work);
     return status;
 }

@@ -85,13 +85,27 @@ kith_status kin_fused_work_pace(const kin_fused_work *w, double share)
     return wait_for(w, event, share);
 }
 
+/* The same reaches, with what shadows have lost. */
+static kith_status worst_of_cast(const kin_fused_work *w)
+{
+    const kin_fused_tighten job = {.set = w->cast,
+                                   .cols_set = w->cast,
+                                   .lists = {.reach = w->lists.reach},
+                                   .worst = w->cast_worst};
+    return w->cast.rounded == NULL
+               ? KITH_OK
+               : kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job),
+                                    "finding the worst of tiles");
+}
+
 /* What tightening finds beside lists. */
 kith_status kin_fused_work_worst(const kin_fused_work *w)
 {
     const kin_fused_tighten job = {
         .set = w->rows, .cols_set = w->cols, .lists = {.reach = w->lists.reach}, .worst = w->worst};
-    return kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job),
-                              "finding the worst of tiles");
+    KIN_TRY(kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job),
+                               "finding the worst of tiles"));
+    return worst_of_cast(w);
 }
 
 /* Lists go to their owners, who tighten them and tell all others what they found. */
@@ -122,8 +136,9 @@ static kith_status tighten(kin_fused_work *w)
                                    .lists = w->lists,
                                    .worst = w->worst,
                                    .before = w->before};
-    return kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job),
-                              "tightening lists");
+    KIN_TRY(
+        kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job), "tightening lists"));
+    return worst_of_cast(w);
 }
 
 /* ---- Seed ------------------------------------------------------------------------------------ */
@@ -342,6 +357,17 @@ static uint32_t tiles_a_block(const kin_fused_work *w, int64_t first, int64_t la
                                     : (uint32_t)((last - first) * (w->graph ? 2 : 1));
 }
 
+static kith_status look(const kin_fused_work *w, const kin_fused_screen *screen)
+{
+    const kin_fused_look job = {.rows = w->rows,
+                                .cols = w->cols,
+                                .row_lists = screen->row_lists,
+                                .col_lists = screen->col_lists,
+                                .passed = screen->passed,
+                                .looked = &w->counters->looked};
+    return kin_fused_launched(&w->on, w->on.kernels->look(w->on.stream, &job), "looking at pairs");
+}
+
 /* Offsets, places of the sequence, or parts of lists of near groups [first, last). */
 kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_t last, bool both)
 {
@@ -366,20 +392,30 @@ kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_
                                  .units = w->units,
                                  .unit_count = &w->counters->unit_count,
                                  .met = &w->counters->met};
-    const kin_fused_screen screen = {.mode = KIN_FUSED_LISTS,
-                                     .rows = w->rows,
-                                     .cols = w->cols,
-                                     .units = w->units,
-                                     .unit_count = &w->counters->unit_count,
-                                     .next = &w->counters->next,
-                                     .tiles = w->tiles,
-                                     .tiles_a_block = plan.tiles_a_block,
-                                     .row_lists = w->lists,
-                                     .col_lists = both ? w->lists : (kin_fused_lists){0},
-                                     .worst = col_worst};
-    KIN_TRY(clear_words(w, &w->counters->unit_count, 2)); /* and next, which stands behind it */
+    kin_fused_screen screen = {.mode = KIN_FUSED_LISTS,
+                               .rows = w->rows,
+                               .cols = w->cols,
+                               .units = w->units,
+                               .unit_count = &w->counters->unit_count,
+                               .next = &w->counters->next,
+                               .tiles = w->tiles,
+                               .tiles_a_block = plan.tiles_a_block,
+                               .row_lists = w->lists,
+                               .col_lists = both ? w->lists : (kin_fused_lists){0},
+                               .worst = col_worst};
+    const bool cast = w->cast.rounded != NULL;
+    if (cast) {
+        screen.rows = w->cast;
+        screen.cols = w->cast;
+        screen.worst = w->cast_worst;
+        screen.passed = (kin_fused_passed){w->passed, &w->counters->passed, w->passed_room};
+        screen.full_rows = w->rows;
+        screen.full_cols = w->cols;
+    }
+    KIN_TRY(clear_words(w, &w->counters->unit_count, 4)); /* and what stands behind it */
     KIN_TRY(kin_fused_launched(&w->on, on->kernels->plan(on->stream, &plan), "planning tiles"));
-    return kin_fused_launched(&w->on, on->kernels->screen(on->stream, &screen), "screening");
+    KIN_TRY(kin_fused_launched(&w->on, on->kernels->screen(on->stream, &screen), "screening"));
+    return cast ? look(w, &screen) : KITH_OK;
 }
 
 static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)

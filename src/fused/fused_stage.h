@@ -59,14 +59,16 @@ kin_fused_sizes kin_fused_sizes_known(const kin_gpu *gpu, int64_t rows, int64_t 
 
 /* Numbers that kernels count in, one block of device memory. */
 typedef struct kin_fused_counters {
-    uint32_t unit_count;
+    uint32_t unit_count; /* these three are cleared before a stage */
     uint32_t next;
+    uint64_t passed;        /* pairs of shadows, of the stage */
     uint32_t seed_units[3]; /* of a full batch, of the last, of all blocks */
     uint32_t unused;
     uint64_t met; /* pairs of (block, tile) that were screened, and that were skipped */
     uint64_t skipped;
     uint64_t keys;
     uint64_t short_rows;
+    uint64_t looked; /* pairs whose shadows passed, in all */
 } kin_fused_counters;
 
 /* Tiles of the columns that are near to a block of rows: first .. end - 1. */
@@ -98,6 +100,12 @@ typedef struct kin_fused_work {
     double near_share;       /* of all pairs, about */
     kin_fused_coarse coarse; /* with `near`, where kin_fused_is_wide: the groups of near tiles */
     int32_t *before;         /* of kin_fused_tighten, where the graph is cut short */
+    /* A graph's shadows, by the positions of rows (fused_shadow.c): what stages screen, and what
+     * they let pass waits for the look. rounded NULL: they screen the rows themselves. */
+    kin_fused_set cast;
+    kin_fused_worst *cast_worst;
+    uint64_t *passed;
+    uint64_t passed_room;
     kin_fused_counters *counters; /* device */
     uint32_t *tiles;
     kin_fused_unit *units;
@@ -176,6 +184,7 @@ typedef struct kin_fused_tally {
     double pairs; /* of (block, tile), seeds included */
     double skipped;
     double keys;   /* canonical ones */
+    double looked; /* pairs of rows */
     double reruns; /* rows */
 } kin_fused_tally;
 /* Adds to it; waits. */

@@ -41,10 +41,12 @@ static constexpr kin_fused_kernels make_table()
     table.group = kin_fused_launch_group;
     table.measure = kin_fused_launch_measure;
     table.round = kin_fused_launch_round;
+    table.cast = kin_fused_launch_cast;
     table.cover = kin_fused_launch_cover;
     table.sort = kin_fused_launch_sort;
     table.screen = kin_fused_launch_screen;
     table.kappa = kin_fused_launch_kappa;
+    table.look = kin_fused_launch_look;
     table.kth = kin_fused_launch_kth;
     table.gather = kin_fused_launch_gather;
     table.tighten = kin_fused_launch_tighten;

@@ -238,10 +238,8 @@ static __device__ __forceinline__ void offer_handful(const params &p, const shar
             own = &s->rings[warp + i * DRAIN_WARPS][(h.tail[i] + number) % RING];
         }
     }
-    if (own != NULL) {
-        const entry e = *own;
-        kin_fused_offer<TYPE>(p.job, e.row, e.col, e.v);
-    }
+    const entry e = own != NULL ? *own : entry{};
+    kin_fused_offer<TYPE>(p.job, own != NULL, e.row, e.col, e.v);
 }
 
 /* Entries wait for global memory here, so a handful comes from all rings of the warp. */

@@ -322,5 +322,6 @@ kith_status kin_fused_work_tally(const kin_fused_work *w, kin_fused_tally *tally
     tally->skipped += (double)counters.skipped;
     tally->pairs += (double)(counters.met + counters.skipped) + w->seed_pairs;
     tally->keys += (double)counters.keys;
+    tally->looked += (double)counters.looked;
     return KITH_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The suites of the processor, on the GPU: numbers, oracle, the same bytes; real data with
+ * The suites of the processor, on the GPU: numbers, oracle, the same bytes, filters; real data with
  * KITH_DATA.
  */
 #include "support/cases.h"
@@ -15,5 +15,6 @@ int main(void)
     int failed = test_suite_run(&test_suite_numerics);
     failed += test_suite_run(&test_suite_oracle);
     failed += test_suite_run(&test_suite_same_bytes);
+    failed += test_suite_run(&test_suite_filter);
     return failed;
 }

@@ -72,6 +72,22 @@ static int round_rows(kin_gpu_stream *stream, const kin_fused_round *job)
     return 0;
 }
 
+static int cast(kin_gpu_stream *stream, const kin_fused_cast *job)
+{
+    const size_t points = (size_t)job->set.points;
+    (void)stream;
+    memset(job->values, 0, points * ((size_t)job->axes + 1) * sizeof *job->values);
+    memset(job->off, 0, points * sizeof *job->off);
+    return 0;
+}
+
+static int look(kin_gpu_stream *stream, const kin_fused_look *job)
+{
+    (void)stream;
+    *job->looked += *job->passed.count;
+    return 0;
+}
+
 static int cover(kin_gpu_stream *stream, const kin_fused_cover *job)
 {
     const int64_t tiles = job->set.padded / KIN_FUSED_TILE;
@@ -286,6 +302,8 @@ const kin_fused_kernels stub_kernels = {.check = check,
                                         .group = group,
                                         .measure = measure,
                                         .round = round_rows,
+                                        .cast = cast,
+                                        .look = look,
                                         .cover = cover,
                                         .sort = sort,
                                         .screen = screen,

@@ -18,9 +18,11 @@ enum { REFERENCE_INVALID = 1 /* cudaErrorInvalidValue */ };
     X(group)                        \
     X(measure)                      \
     X(round)                        \
+    X(cast)                         \
     X(cover)                        \
     X(sort)                         \
     X(screen)                       \
+    X(look)                         \
     X(kth)                          \
     X(gather)                       \
     X(tighten)                      \

@@ -172,14 +172,15 @@ static void set_integer(const kin_fused_round *job, int64_t position, int64_t te
     job->half[position].i = (int32_t)(term >> 1);
 }
 
-static void finish_row(const kin_fused_round *job, int64_t position, const sums *s)
+static void finish_row(const kin_fused_round *job, int64_t position, int64_t row, const sums *s)
 {
+    const double before = job->off != NULL ? (double)job->off[row] : 0.0;
     const bool product = job->frame.bound == KIN_BOUND_PRODUCT;
     kin_fused_facts *facts = &job->facts[position];
     const double off = sqrt(s->lost);
     const double length = sqrt(s->stored);
     facts->norm = kin_up_of(length * KIN_BOUND_WIDEN);
-    facts->lost = kin_up_of((off + 0x1p-50 * (length + off) + 0x1p-500) * KIN_BOUND_WIDEN);
+    facts->lost = kin_up_of((before + off + 0x1p-50 * (length + off) + 0x1p-500) * KIN_BOUND_WIDEN);
     if (job->frame.type == KIN_FUSED_F16) {
         facts->term.f = product ? 0.0F : (float)s->stored;
         job->half[position].f = 0.5F * facts->term.f;
@@ -231,7 +232,7 @@ static void fused_round(const kin_fused_round *job)
             round_integers(job, p, row, out);
         } else {
             const sums s = round_row(job, row, out);
-            finish_row(job, p, &s);
+            finish_row(job, p, row, &s);
             job->worst[0] = fmaxf(job->worst[0], job->facts[p].norm);
             job->worst[1] = fmaxf(job->worst[1], job->facts[p].lost);
         }
@@ -239,6 +240,43 @@ static void fused_round(const kin_fused_round *job)
 }
 
 REFERENCE_FUSED(round)
+
+/* ---- Shadows --------------------------------------------------------------------------------- */
+
+static void cast_row(const kin_fused_cast *job, int64_t position)
+{
+    const kin_fused_set *set = &job->set;
+    float *values = job->values + position * (job->axes + 1);
+    double length_sq = 0.0;
+    double image_sq = 0.0;
+    for (int32_t c = 0; c < set->frame.cols; c++) {
+        const float x = rounded_of(set, position, c) - job->mean[c];
+        length_sq += (double)x * (double)x;
+    }
+    for (int32_t j = 0; j < job->axes; j++) {
+        double sum = 0.0;
+        for (int32_t c = 0; c < set->frame.cols; c++) {
+            const float x = rounded_of(set, position, c) - job->mean[c];
+            sum += (double)x * (double)job->basis[(int64_t)c * KIN_FUSED_MOST_AXES + j];
+        }
+        values[j] = (float)sum;
+        image_sq += (double)values[j] * (double)values[j];
+    }
+    const double rest = kin_bound_shadow_rest(length_sq, image_sq);
+    values[job->axes] = (float)rest;
+    job->off[position] =
+        kin_up_of(kin_bound_shadow_error(length_sq, rest, job->skew, job->axes, 1) +
+                  0x1p-22 * sqrt(length_sq) + (double)set->facts[position].lost);
+}
+
+static void fused_cast(const kin_fused_cast *job)
+{
+    for (int64_t p = 0; p < job->set.points; p++) {
+        cast_row(job, p);
+    }
+}
+
+REFERENCE_FUSED(cast)
 
 /* ---- Balls ----------------------------------------------------------------------------------- */
 

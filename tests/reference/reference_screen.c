@@ -127,26 +127,85 @@ static kin_fused_word least_of(const kin_fused_screen *job, kin_gate_test test, 
     return least;
 }
 
-static bool keeps(const kin_fused_screen *job, double reach, double cost, kin_bound_row own,
+static bool keeps(const kin_fused_frame *frame, double reach, double cost, kin_bound_row own,
                   kin_bound_row other)
 {
-    const bool takes_none = job->rows.frame.bound == KIN_BOUND_DISTANCE && reach < 0.0;
-    return !takes_none && is_within(&job->rows.frame, reach, cost, own, other);
+    const bool takes_none = frame->bound == KIN_BOUND_DISTANCE && reach < 0.0;
+    return !takes_none && is_within(frame, reach, cost, own, other);
 }
 
-static void offer(const kin_fused_screen *job, int64_t row, int64_t col, kin_fused_word v)
+/* Which ends of a pair want it: bit 0 the row, bit 1 the column. */
+static int wish_of(const kin_fused_look *job, int64_t row, int64_t col, uint32_t order)
 {
+    const kin_fused_frame *frame = &job->rows.frame;
     const kin_bound_row own = bounds_of(&job->rows, row);
     const kin_bound_row other = bounds_of(&job->cols, col);
-    const uint64_t order = order_at(job, row, col, v);
-    const double cost = cost_of(job->rows.frame.type, (uint32_t)order);
-    if (keeps(job, job->row_lists.reach[row], cost, own, other)) {
-        push(&job->row_lists, row, order << 32 | (uint64_t)col);
+    const double cost = cost_of(frame->type, order);
+    const bool for_col =
+        job->col_lists.words != NULL && keeps(frame, job->col_lists.reach[col], cost, other, own);
+    return keeps(frame, job->row_lists.reach[row], cost, own, other) | for_col << 1;
+}
+
+static void grant(const kin_fused_look *job, int64_t row, int64_t col, uint32_t order, int wish)
+{
+    if ((wish & 1) != 0) {
+        push(&job->row_lists, row, (uint64_t)order << 32 | (uint64_t)col);
     }
-    if (job->col_lists.words != NULL && keeps(job, job->col_lists.reach[col], cost, other, own)) {
-        push(&job->col_lists, col, order << 32 | (uint64_t)row);
+    if ((wish & 2) != 0) {
+        push(&job->col_lists, col, (uint64_t)order << 32 | (uint64_t)row);
     }
 }
+
+/* The same of the rows whose shadows passed. */
+static void look_at(const kin_fused_look *job, int64_t row, int64_t col)
+{
+    const kin_fused_screen screen = {.rows = job->rows, .cols = job->cols};
+    const kin_fused_word half = job->cols.half[col];
+    double product = 0.0;
+    kin_fused_word v;
+    for (int32_t c = 0; c < job->rows.frame.cols; c++) {
+        product += (double)rounded_of(&job->rows, row, c) * (double)rounded_of(&job->cols, col, c);
+    }
+    if (job->rows.frame.type == KIN_FUSED_S8) {
+        v.i = (int32_t)product - half.i;
+    } else {
+        v.f = (float)product - half.f;
+    }
+    const uint32_t order = order_at(&screen, row, col, v);
+    grant(job, row, col, order, wish_of(job, row, col, order));
+}
+
+static void offer(const kin_fused_screen *screen, int64_t row, int64_t col, kin_fused_word v)
+{
+    kin_fused_look job = {.rows = screen->rows,
+                          .cols = screen->cols,
+                          .row_lists = screen->row_lists,
+                          .col_lists = screen->col_lists};
+    const kin_fused_passed *passed = &screen->passed;
+    const uint32_t order = order_at(screen, row, col, v);
+    const int wish = wish_of(&job, row, col, order);
+    if (passed->pairs == NULL || wish == 0) {
+        grant(&job, row, col, order, wish);
+    } else if (*passed->count < passed->room) {
+        passed->pairs[(*passed->count)++] = (uint64_t)row << 32 | (uint64_t)col;
+    } else {
+        job.rows = screen->full_rows;
+        job.cols = screen->full_cols;
+        *passed->count += 1;
+        look_at(&job, row, col);
+    }
+}
+
+static void fused_look(const kin_fused_look *job)
+{
+    for (uint64_t i = 0; i < *job->passed.count && i < job->passed.room; i++) {
+        look_at(job, (int64_t)(job->passed.pairs[i] >> 32),
+                (int64_t)(uint32_t)job->passed.pairs[i]);
+    }
+    *job->looked += *job->passed.count;
+}
+
+REFERENCE_FUSED(look)
 
 static void list_row(const kin_fused_screen *job, int64_t row, int64_t tile,
                      const kin_fused_word *v)
