@@ -2,7 +2,8 @@
 # The front door. CMake does the work (CMakeLists.txt, CMakePresets.json).
 #
 #   make             build into build/; the command is build/kith. CUDA=ON: with the GPU module for all
-#                    chips, OFF: without it; else for the GPU of this machine, if it has nvcc and one
+#                    chips, or for CHIPS=90 alone, OFF: without it; else for the GPU of this machine, if it
+#                    has nvcc and one
 #   make demo        set up what is missing, build, two graphs of real data with pictures: demo-out/
 #   make check       set up what is missing, build, tests and benchmarks, too, and run all CPU tests
 #   make check-gpu   build, all tests that need a GPU; TESTS="test_x ..." for some of them
@@ -19,7 +20,7 @@
 #   make install     PREFIX=/usr/local
 #   make dist        source tarball of the last commit: dist/
 #   make deb         Debian packages of the last commit: dist/; ARGS=--no-cuda without the GPU module
-#   make wheel       a wheel that package indexes take: dist/; ARGS="--machine aarch64"; without the GPU module
+#   make wheel       a wheel that package indexes take: dist/; ARGS="--machine aarch64"; CUDA=ON: with the GPU module
 #   make clean       remove build folders
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -35,7 +36,7 @@ build: configure
 	@tools/build.sh build kith_product $(JOBS)
 
 configure:
-	@cmake --preset release $(if $(CUDA),-DKITH_CUDA=$(CUDA)) >build.log 2>&1 || { cat build.log; exit 1; }
+	@cmake --preset release $(if $(CUDA),-DKITH_CUDA=$(CUDA)) $(if $(CHIPS),-DKITH_CUDA_ARCHS=$(CHIPS)) >build.log 2>&1 || { cat build.log; exit 1; }
 	@rm -f build.log
 
 all: configure
@@ -97,7 +98,7 @@ deb:
 	@tools/make_debs.sh $(ARGS)
 
 wheel:
-	@tools/make_wheel.sh $(ARGS)
+	@tools/make_wheel.sh $(if $(filter ON,$(CUDA)),--cuda) $(ARGS)
 
 clean:
-	rm -rf build build-clang build-asan build-tsan build-fuzz build-coverage demo-out dist
+	rm -rf build build-chips build-clang build-asan build-tsan build-fuzz build-coverage demo-out dist

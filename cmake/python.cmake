@@ -14,6 +14,8 @@ foreach(module kith kith_hdf5 kith_cuda)
       install(CODE "execute_process(COMMAND ${CMAKE_STRIP}
               \"\${CMAKE_INSTALL_PREFIX}/kith/lib${module}.so\" COMMAND_ERROR_IS_FATAL ANY)")
     endif()
+  elseif(module STREQUAL kith_cuda AND KITH_BUILT_CUDA)
+    install(PROGRAMS ${KITH_BUILT_CUDA} DESTINATION kith RENAME libkith_cuda.so)
   elseif(TARGET ${module})
     add_dependencies(kith_modules ${module})
     install(TARGETS ${module} LIBRARY DESTINATION kith)

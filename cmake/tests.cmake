@@ -52,7 +52,7 @@ else()
 
   # The longest begin first, so that no core waits for one of them at the end: by the seconds that
   # they take under the sanitizer that is slower with them.
-  foreach(long test_exact_oracle:300 test_gpu_budgets:120 test_graph_driver_gpu:80
+  foreach(long test_exact_oracle:150 test_exact_shadow:150 test_gpu_budgets:120 test_graph_driver_gpu:80
           test_fault_memory:75 test_descent_api:65 test_tree_radius:60 test_graph_relatives_gpu:60
           test_tree_search:60 test_exact_same_bytes:55 test_descent:55 test_exact_numerics:55
           test_select_scan:50 test_select_bodies:45 test_exact_tiles:40 test_radius:35
@@ -114,7 +114,7 @@ else()
   if(NOT CMAKE_C_FLAGS MATCHES "-fsanitize")
     foreach(name test_fused_lists test_fused_plans test_fused_prepare test_fused_round
             test_fused_screen test_gpu_arrays test_gpu_faults test_gpu_limits test_gpu_paths
-            test_gpu_team test_graph_fill_gpu test_graph_groups_gpu test_graph_links_gpu
+            test_gpu_shadow test_gpu_team test_graph_fill_gpu test_graph_groups_gpu test_graph_links_gpu
             test_graph_lists_gpu test_graph_near_gpu test_graph_samples_gpu test_select_paths
             test_tree_build_gpu)
       add_test(NAME reference_${name} COMMAND ${name})

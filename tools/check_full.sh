@@ -16,6 +16,15 @@ build() {
     return "${PIPESTATUS[0]}"
 }
 
+# The GPU module for every chip, where nvcc is.
+chips() {
+    PATH=$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null || { echo "chips: skipped, no nvcc"; return 0; }
+    cmake -S . -B build-chips -DKITH_CUDA=ON -DBUILD_TESTING=OFF >/dev/null &&
+        cmake --build build-chips -j "$jobs" --target kith_cuda | tail -n 3 &&
+        tools/check_module.sh build-chips/libkith_cuda.so
+}
+
+step chips chips
 step asan-build build asan-ubsan
 step asan ctest --preset asan-ubsan -j "$jobs"
 step tsan-build build tsan

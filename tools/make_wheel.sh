@@ -1,24 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Wheels that package indexes take, into dist/: make_wheel.sh [--machine x86_64|aarch64] [--keep FOLDER]
+# Wheels that package indexes take, into dist/: make_wheel.sh [--machine x86_64|aarch64] [--cuda] [--keep FOLDER]
 #
 # The compiler is zig's (from the package index), which links for an old C library: the wheel runs on every
-# Linux since glibc 2.28, and auditwheel says so in its name. Without the GPU module, whose C++ is that of a newer
-# system, and without files of HDF5, which is no library that every Linux has: `pip install .` builds both.
-# --keep FOLDER: build there, and leave it.
+# Linux since glibc 2.28, and auditwheel says so in its name. Without files of HDF5, which is no library that every
+# Linux has: `pip install .` builds them.
+# --cuda: with the GPU module, for every chip that nvcc 12.8 and later know and, as PTX, for later ones; a quarter
+# of an hour of one core. --keep FOLDER: build there, and leave it.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 machine=$(uname -m)
 work=""
+cuda=""
 while [ $# -gt 0 ]; do
     case $1 in
         --machine) machine=$2 && shift ;;
+        --cuda) cuda=yes ;;
         --keep) mkdir -p "$2" && work=$(realpath "$2") && shift ;;
         *) echo "wheel: $1 is no option" >&2 && exit 2 ;;
     esac
     shift
 done
 case $machine in x86_64 | aarch64) ;; *) echo "wheel: no wheel is made for $machine" >&2 && exit 2 ;; esac
+if [ -n "$cuda" ] && [ "$machine" != "$(uname -m)" ]; then
+    echo "wheel: the GPU module is for the machine that builds it, not for $machine" >&2 && exit 2
+fi
 if [ -z "$work" ]; then
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
@@ -27,7 +33,25 @@ fi
 mapfile -t defines < <("$root/tools/old_linux.sh" "$work" "$machine")
 [ ${#defines[@]} -gt 0 ] || exit 1
 "$work/venv/bin/python" -m pip -q --disable-pip-version-check install auditwheel wheel 'scikit-build-core>=0.10'
+
+# nvcc compiles with the compiler of this system; what it leaves is linked for the old one. Of C++ it wants no
+# more than an error to throw, which zig's library has by the same names, and that <iostream> begins and ends
+# with the program: there is no stream in the module, and nothing to begin.
+link_module() {
+    local at=$work/cuda runtime
+    cmake -S "$root" -B "$at" -DCMAKE_BUILD_TYPE=Release -DKITH_CUDA=ON -DBUILD_TESTING=OFF -DKITH_HDF5=OFF \
+        -DKITH_MPI=OFF "-DKITH_CUDA_ARCHS=80;86;89;90;100;120" >"$work/log" || { cat "$work/log"; return 1; }
+    cmake --build "$at" -j "$(nproc)" --target kith_cuda_objects kith_cuda_wgmma_objects >"$work/log" ||
+        { tail -n 40 "$work/log"; return 1; }
+    printf 'void %s(void *s) { (void)s; }\n' _ZNSt8ios_base4InitC1Ev _ZNSt8ios_base4InitD1Ev >"$work/streams.c"
+    runtime=$(sed -n 's/^CUDA_cudart_static_LIBRARY:.*=//p' "$at/CMakeCache.txt")
+    find "$at/CMakeFiles" -name "*.cu.o" | sort >"$work/objects"
+    "$work/cc" -shared -fPIC -s -w -o "$work/libkith_cuda.so" "$work/streams.c" "@$work/objects" "$runtime" \
+        -lc++ -lpthread -ldl -lrt -lm -Wl,--version-script="$root/cmake/kith_cuda.map" &&
+        "$root/tools/check_module.sh" "$work/libkith_cuda.so"
+}
 options=()
+[ -z "$cuda" ] || { link_module && defines+=("KITH_BUILT_CUDA=$work/libkith_cuda.so"); }
 for define in "${defines[@]}" KITH_HDF5=OFF KITH_CUDA=OFF; do options+=(-C "cmake.define.$define"); done
 rm -rf "$work/made"
 PATH="$work/venv/bin:$PATH" "$work/venv/bin/python" -m pip -q --disable-pip-version-check wheel \

@@ -242,13 +242,17 @@ static kith_metric metric_of(int turn, int number)
     return turns[number % 4][number % 4 == 3 ? turn % 6 : (turn + number / 4) % 2];
 }
 
-/* `metrics` of them for each setting, `first` being the first that metric_of counts. In a slow
- * build every engine meets every third setting, and half of its metrics. */
+/* `metrics` of them for each setting, `first` being the first that metric_of counts. With the
+ * address sanitizer every engine meets every setting with half of them, other ones from setting to
+ * setting; in a slow build every third setting, and half of its metrics. */
 static void run_settings(const setting *settings, size_t count, int first, int metrics,
                          const char *what)
 {
     const int64_t most_direct = 20 * 1000 * 1000;
     int cases = 0;
+    if (test_is_sanitized_build() && !test_is_slow_build() && metrics > 1) {
+        metrics /= 2;
+    }
     for (size_t i = 0; i < count; i += test_is_slow_build() ? 3 : 1) {
         const setting *s = &settings[i];
         for (int m = first; m < first + metrics; m++) {
