@@ -18,7 +18,8 @@ static bool wants_tree(const cli_args *args)
     const bool nearest = (args->command == CLI_SEARCH || args->command == CLI_PREDICT) &&
                          cli_given(args, CLI_OPT_K) && args->pipeline == KITH_PIPELINE_FUSED &&
                          !cli_given(args, CLI_OPT_BOTH) && !cli_given(args, CLI_OPT_MUTUAL);
-    return args->method != KITH_METHOD_EXACT && (nearest || cli_is_radius_search(args));
+    return args->method != KITH_METHOD_EXACT && !cli_is_filtered(args) &&
+           (nearest || cli_is_radius_search(args));
 }
 
 int cli_job_read_corpus(cli_job *job)
@@ -150,6 +151,7 @@ kith_search_params cli_job_params(const cli_job *job)
     params.leaf_buffer = job->args->leaf_buffer;
     const bool both = cli_given(job->args, CLI_OPT_BOTH) || cli_given(job->args, CLI_OPT_MUTUAL);
     params.tree_height = job->args->tree_height;
+    params.filter = cli_is_filtered(job->args) ? &job->filter : NULL;
     params.method = both ? KITH_METHOD_EXACT : job->args->method;
     return params;
 }
@@ -222,8 +224,12 @@ kith_matrix cli_job_rows(const kith_matrix *matrix, int64_t first, int64_t count
 
 int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows)
 {
-    const int64_t k = job->args->k;
-    const uint64_t count = (uint64_t)rows * (uint64_t)k; /* both below 2^32 */
+    const int64_t lists = job->lists > 1 ? job->lists : 1;
+    const int64_t k = job->args->k * lists;
+    const uint64_t count = (uint64_t)rows * (uint64_t)k;
+    if ((double)rows * (double)job->args->k * (double)lists > 0x1p53) {
+        return cli_fail(job->corpus.path, "the answer is too large (take a smaller k)");
+    }
     table->rows = rows;
     table->k = k;
     table->ids = count <= SIZE_MAX / sizeof *table->ids ? malloc(count * sizeof *table->ids) : NULL;
@@ -250,8 +256,10 @@ kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points
     meta.kind = job->queries.matrix == NULL ? KITH_KIND_GRAPH : KITH_KIND_RESULT;
     meta.metric = cli_job_metric(job);
     const kith_recall *recall = job->graph != NULL ? &job->walk.recall : &job->descent.recall;
-    /* No file says a radius, and of what lists that it cut are certified would be lost. */
-    meta.exact = cli_cuts_lists(job->args) ? KITH_EXACTNESS_UNKNOWN : job->exact;
+    /* No file says a radius or a filter, and of what lists that it cut are certified would be lost.
+     */
+    const bool some = cli_cuts_lists(job->args) || cli_is_filtered(job->args);
+    meta.exact = some ? KITH_EXACTNESS_UNKNOWN : job->exact;
     if (meta.exact == KITH_APPROXIMATE && recall->rows > 0) {
         meta.recall = recall->recall;
         meta.recall_at = recall->at;
@@ -290,6 +298,7 @@ void cli_job_close(cli_job *job)
     free(job->forward.distances64);
     free(job->back.ids);
     free(job->back.distances);
+    cli_filter_free(job);
     cli_points_close(&job->queries);
     cli_points_close(&job->corpus);
     cli_session_close(&job->session);

@@ -14,6 +14,11 @@ typedef struct cli_job {
     kith_corpus *prepared;  /* a search by the tree in the corpus' file; else NULL */
     kith_metric own_metric; /* of the corpus' file, where that is a tree */
     cli_points queries;     /* matrix NULL for a graph */
+    kith_filter filter;     /* of --allow and --groups, whose files are */
+    uint8_t *allow;
+    int64_t *groups;
+    int64_t *query_groups;
+    int64_t lists; /* of k that a row has: with rule each one a group, else 1 */
     bool planned;
     kith_plan plan;
     uint64_t need_bytes;    /* the plan's peak, and points that had to be read into memory */
@@ -108,6 +113,9 @@ extern const cli_engine cli_engine_radius;
 /* ---- The report ------------------------------------------------------------------------------ */
 
 void cli_job_tell(const cli_job *job, const cli_engine *engine);
+/* --allow, --groups, --query-groups: job.filter, after the points. */
+int cli_filter_read(cli_job *job);
+void cli_filter_free(cli_job *job);
 /* For --dry-run: what the job would need. */
 void cli_job_tell_plan(const cli_job *job);
 

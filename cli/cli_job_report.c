@@ -191,6 +191,9 @@ static void tell_work(cli_report *r, const cli_job *job)
 static const char *lost_in(const cli_args *args, const char *path)
 {
     const char *lost = cli_claim_lost(path, args->format);
+    if (lost[0] == '\0' && cli_is_filtered(args)) {
+        return " (no file says the filter: it is of unknown exactness to those who read it)";
+    }
     return lost[0] == '\0' && cli_cuts_lists(args)
                ? " (no file says the radius: it is of unknown exactness to those who read it)"
                : lost;

@@ -110,6 +110,18 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_RADIUS] = {"radius", 0, "R", SOLVES, 0, CLI_WHAT,
                         "all within R, as csr in .npz or .csv; with -k the k nearest of them",
                         NUMBER(radius, "radius")},
+    [CLI_OPT_ALLOW] = {"allow", 0, "FILE", SEARCH, 0, CLI_WHAT,
+                       "a column of 0 and 1: whether a row of the corpus may be found",
+                       PATH(allow)},
+    [CLI_OPT_GROUPS] = {"groups", 0, "FILE", SEARCH, 0, CLI_WHAT,
+                        "a column of whole numbers: the group of each row of the corpus",
+                        PATH(groups)},
+    [CLI_OPT_QUERY_GROUPS] = {"query-groups", 0, "FILE", SEARCH, 0, CLI_WHAT,
+                              "the same of the queries, with rule same or other",
+                              PATH(query_groups)},
+    [CLI_OPT_RULE] = {"rule", 0, "NAME", SEARCH, 0, CLI_WHAT,
+                      "of groups: same (default), other, each (k of every group)",
+                      NAME(rule, "rule", cli_name_rule, KITH_RULE_SAME, KITH_RULE_EACH)},
     [CLI_OPT_BOTH] = {"both", 0, NULL, SEARCH, 0, CLI_WHAT,
                       "also the corpus' rows among the queries (--output-back)", FLAG},
     [CLI_OPT_MUTUAL] = {"mutual", 0, NULL, SEARCH, 0, CLI_WHAT,
@@ -320,6 +332,13 @@ const char *cli_name_mode(int mode)
 const char *cli_name_symmetry(int symmetry)
 {
     return symmetry == KITH_SYMMETRY_UNION ? "union" : "mutual";
+}
+
+const char *cli_name_rule(int rule)
+{
+    static const char *const names[] = {
+        [KITH_RULE_SAME] = "same", [KITH_RULE_OTHER] = "other", [KITH_RULE_EACH] = "each"};
+    return names[rule];
 }
 
 const char *cli_name_start(int start)

@@ -48,6 +48,10 @@ typedef enum cli_option_id {
     CLI_OPT_FORMAT,
     CLI_OPT_DISTANCES,
     CLI_OPT_RADIUS,
+    CLI_OPT_ALLOW,
+    CLI_OPT_GROUPS,
+    CLI_OPT_QUERY_GROUPS,
+    CLI_OPT_RULE,
     CLI_OPT_BOTH,
     CLI_OPT_MUTUAL,
     CLI_OPT_INCLUDE_SELF,
@@ -125,6 +129,10 @@ typedef struct cli_args {
     const char *truth;
     const char *device;
     double radius;
+    const char *allow; /* files; NULL: not given */
+    const char *groups;
+    const char *query_groups;
+    kith_rule rule;
     double recall;     /* wanted; 0: no word of it */
     int64_t recall_at; /* 0: min(10, k) */
     int64_t sample;    /* 0: none */
@@ -171,6 +179,12 @@ static inline bool cli_is_radius_search(const cli_args *args)
 static inline bool cli_cuts_lists(const cli_args *args)
 {
     return cli_given(args, CLI_OPT_RADIUS) && cli_given(args, CLI_OPT_K);
+}
+
+/* Some rows alone may be found. */
+static inline bool cli_is_filtered(const cli_args *args)
+{
+    return cli_given(args, CLI_OPT_ALLOW) || cli_given(args, CLI_OPT_GROUPS);
 }
 
 /* By walks on a graph that the first file holds. */
@@ -330,6 +344,7 @@ const char *cli_name_buffer(int buffer);
 const char *cli_name_mode(int mode);
 const char *cli_name_symmetry(int symmetry);
 const char *cli_name_start(int start);
+const char *cli_name_rule(int rule);
 const char *cli_name_header(int header);
 /* 0, 1 and 2 are -1 (nearest), 0 (auto) and 1 (all) of the library. */
 const char *cli_name_updates(int updates);

@@ -190,6 +190,7 @@ static bool check_names(const cli_args *args, cli_error *error)
                                    args->points_out, args->map};
     enum { OUTPUTS = sizeof outputs / sizeof outputs[0] };
     int inputs = same(args->points, "-") + same(args->truth, "-") + same(args->init, "-");
+    inputs += same(args->allow, "-") + same(args->groups, "-") + same(args->query_groups, "-");
     const int paths = args->command == CLI_CONVERT ? 1 : args->path_count;
     for (int i = 0; i < paths; i++) {
         inputs += same(args->paths[i], "-");
@@ -339,6 +340,35 @@ static bool check_walk(const cli_args *args, cli_error *error)
                             "goes with a search on a graph (give GRAPH POINTS QUERIES)");
 }
 
+/* A filter is of the k nearest, exactly, at once and in one direction. */
+static bool check_filter(const cli_args *args, cli_error *error)
+{
+    static const cli_option_id others[] = {CLI_OPT_BOTH,        CLI_OPT_MUTUAL,  CLI_OPT_STREAM,
+                                           CLI_OPT_CHUNK,       CLI_OPT_RESTART, CLI_OPT_PIPELINE,
+                                           CLI_OPT_TREE_HEIGHT, CLI_OPTION_COUNT};
+    const bool groups = cli_given(args, CLI_OPT_GROUPS);
+    const bool asked = cli_given(args, CLI_OPT_QUERY_GROUPS);
+    const bool each = args->rule == KITH_RULE_EACH;
+    const cli_option_id named = groups ? CLI_OPT_GROUPS : CLI_OPT_ALLOW;
+    const mistake list[] = {
+        {cli_given(args, CLI_OPT_RULE) && !groups, CLI_OPT_RULE,
+         "means nothing without groups (give both)"},
+        {asked && (!groups || each), CLI_OPT_QUERY_GROUPS,
+         "goes with groups, and rule same or other (leave it out)"},
+        {groups && !asked && !each, CLI_OPT_GROUPS,
+         "needs --query-groups, the groups of queries (or --rule each)"},
+        {cli_is_filtered(args) && !cli_given(args, CLI_OPT_K), named,
+         "needs -k (say how many neighbours)"},
+        {cli_is_filtered(args) && cli_is_graph_search(args), named,
+         "does not go together with a search on a graph (leave it out)"},
+    };
+    char written[CLI_WRITTEN_BYTES];
+    return CHECK_MISTAKES(args, error, list) &&
+           (!cli_is_filtered(args) ||
+            check_beside(args, error, others, cli_option_written(named, args->command, written), "",
+                         "leave one out"));
+}
+
 /* The first word of kith tree says what to do with the files behind it. */
 static bool check_tree(const cli_args *args, cli_error *error)
 {
@@ -426,5 +456,5 @@ bool cli_rules_check(const cli_args *args, cli_error *error)
            check_outputs(args, error) && check_radius(args, error) && check_method(args, error) &&
            check_descent(args, error) && check_walk(args, error) &&
            check_descent_numbers(args, error) && check_switches(args, error) &&
-           check_tree(args, error) && check_exact(args, error);
+           check_tree(args, error) && check_exact(args, error) && check_filter(args, error);
 }

@@ -29,10 +29,11 @@ static int read_points(cli_job *job)
         CLI_TRY(cli_session_read(&job->session, args->paths[args->path_count - 1], &job->queries));
     }
     job->seconds_read = cli_clock_now() - start;
-    return job->queries.matrix == NULL
-               ? CLI_DONE
-               : cli_points_check_like(job->queries.path, job->queries.matrix, job->corpus.path,
-                                       job->corpus.matrix, false);
+    CLI_TRY(job->queries.matrix == NULL
+                ? CLI_DONE
+                : cli_points_check_like(job->queries.path, job->queries.matrix, job->corpus.path,
+                                        job->corpus.matrix, false));
+    return cli_filter_read(job);
 }
 
 static int solve_and_save(cli_job *job, const cli_engine *engine)

@@ -104,7 +104,8 @@ typedef struct kith_ctx_params {
     uint32_t struct_size;  /* set by kith_ctx_params_default() */
     int32_t threads;       /* 0 = KITH_THREADS, else all processors of this process */
     uint64_t memory_limit; /* bytes of memory that a call may take; 0 = no limit */
-    const char *isa;       /* "portable" "avx2" "avx2vnni" "avx512" "avx512vnni" "amx";
+    const char *isa;       /* "portable"; "avx2" "avx2vnni" "avx512" "avx512vnni" "amx"; on ARM
+                              "neon" "dotprod" "i8mm";
                               NULL = KITH_ISA, else the best that the processor has */
     kith_progress_fn progress;
     void *progress_arg;
@@ -369,6 +370,33 @@ typedef enum kith_method {
 typedef int32_t kith_select_method;
 enum { KITH_SELECT_MAP(KITH_SELECT_NUMBER) KITH_SELECT_AUTO = 0 };
 
+/* Of numbers that rows and queries have: whose rows a query may find. */
+typedef enum kith_rule {
+    KITH_RULE_NONE = 0,  /* there are no numbers */
+    KITH_RULE_SAME = 1,  /* those of its own group */
+    KITH_RULE_OTHER = 2, /* those of all groups but its own */
+    KITH_RULE_EACH = 3   /* k of every group: lists side by side, groups by rising number */
+} kith_rule;
+
+/* Which rows of the corpus a query may find: those that both parts allow. Borrowed for the call. */
+typedef struct kith_filter {
+    uint32_t struct_size; /* set by kith_filter_default() */
+    kith_rule rule;
+    const uint8_t *allow;        /* row r if byte r / 8 has the bit 1 << r % 8; NULL = all rows */
+    int64_t allow_stride_bytes;  /* 0 = one bitmap for all queries; else, at least rows / 8 rounded
+                                    up, from that of a query to that of the next one */
+    const int64_t *groups;       /* with a rule: one for each row of the corpus, at least 0 */
+    const int64_t *query_groups; /* of a search by same or other: one for each query; else NULL */
+} kith_filter;
+
+static inline kith_filter kith_filter_default(void)
+{
+    kith_filter filter;
+    memset(&filter, 0, sizeof filter);
+    filter.struct_size = sizeof filter;
+    return filter;
+}
+
 struct kith_descent_params; /* chapter 13, and */
 struct kith_descent_report;
 
@@ -406,6 +434,11 @@ typedef struct kith_search_params {
                        read); NULL = its defaults */
     struct kith_descent_report *descent_report; /* kith_graph: NULL, or its struct_size is set; what
                       a descent did. Where the graph is exact it is left as it is */
+    const kith_filter *filter; /* kith_search, kith_graph, their plan; else KITH_E_UNSUPPORTED. NULL
+                      = all rows. A row allowed fewer than k ends with empty slots, as behind a
+                      radius. The bytes of comparing with allowed rows alone; all values are
+                      checked. By each, out.k is k times the number of groups. No descent, no
+                      pipeline, no tree_height */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)
@@ -716,17 +749,19 @@ typedef struct kith_plan {
     uint64_t gpu_budget_bytes; /* what it may take */
     int64_t gpu_corpus_chunks; /* within the budget: pieces of the corpus, one after another, */
     int64_t gpu_query_stripes; /*   each met by so many batches of queries */
-    uint64_t undecided_bytes;  /* of the peak: not held where the cheapest way and type will do */
+    uint64_t undecided_bytes;  /* of the peak: not held where the cheapest way and type will do; all
+                                  that a filter's parts may take beside the job without it */
     double estimated_exact;    /* seconds by which kith_graph would choose between the two; 0: it */
     double estimated_descent;  /*   has no choice. Of one machine, elsewhere within a factor of 2 */
 } kith_plan;
 /* queries NULL: a graph of the corpus, and then method tells what kith_graph would choose for these
  * params. Lists of a descent that become longer for the sake of a recall are not in the plan: they
- * are given up where there is no memory for them. The data of either may be NULL: then shapes and
- * types alone say what a job holds at most. Data are read once on the processor: equal rows are
- * stored once, and where `auto` may take a tree a small one is asked. peak_bytes is never below
- * what the job holds, and with data, not all degenerate, at most a fourth above it, but for
- * undecided_bytes. Returns KITH_E_ARGUMENT, and what the call itself would refuse by shapes alone.
+ * are given up where there is no memory for them; nor are those that bitmaps a query ask for. The
+ * data of either may be NULL: then shapes and types alone say what a job holds at most. Data are
+ * read once on the processor: equal rows are stored once, and where `auto` may take a tree a small
+ * one is asked. peak_bytes is never below what the job holds, and with data, not all degenerate, at
+ * most a fourth above it, but for undecided_bytes. Returns KITH_E_ARGUMENT, and what the call
+ * itself would refuse by shapes alone.
  */
 KITH_API kith_status kith_plan_search(kith_ctx *ctx, const kith_matrix *corpus,
                                       const kith_matrix *queries, const kith_search_params *params,

@@ -63,6 +63,10 @@ SELECT_SCAN = 1
 SELECT_QUICK = 2
 SELECT_RADIX = 3
 SELECT_AUTO = 0
+RULE_NONE = 0
+RULE_SAME = 1
+RULE_OTHER = 2
+RULE_EACH = 3
 FORMAT_NPZ = 1
 FORMAT_CSR = 2
 FORMAT_IVECS = 3
@@ -133,6 +137,7 @@ ENUMS: dict[str, dict[str, int]] = {
     "kith_exactness": {"EXACTNESS_UNKNOWN": 0, "CERTIFIED": 1, "APPROXIMATE": 2},
     "kith_kind": {"KIND_NONE": 0, "KIND_POINTS": 1, "KIND_GRAPH": 2, "KIND_RESULT": 3, "KIND_CORPUS": 4, "KIND_RANGES": 5, "KIND_TREE": 6},
     "kith_method": {"METHOD_AUTO": 0, "METHOD_EXACT": 1, "METHOD_TREE": 2, "METHOD_DESCENT": 3},
+    "kith_rule": {"RULE_NONE": 0, "RULE_SAME": 1, "RULE_OTHER": 2, "RULE_EACH": 3},
     "kith_format": {"FORMAT_NPZ": 1, "FORMAT_CSR": 2, "FORMAT_IVECS": 3, "FORMAT_IBIN": 4, "FORMAT_KNN": 5, "FORMAT_KITH": 6, "FORMAT_CSV": 7, "FORMAT_TSV": 8, "FORMAT_CSV_WIDE": 9, "FORMAT_TSV_WIDE": 10, "FORMAT_AUTO": 0},
     "kith_points_use": {"USE_POINTS": 0, "USE_VALUES": 1, "USE_COLUMN": 2},
     "kith_header": {"HEADER_AUTO": 0, "HEADER_YES": 1, "HEADER_NO": 2},
@@ -266,6 +271,17 @@ class Report(c.Structure):
     ]
 
 
+class Filter(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32),
+        ("rule", c.c_int),
+        ("allow", c.c_void_p),
+        ("allow_stride_bytes", c.c_int64),
+        ("groups", c.c_void_p),
+        ("query_groups", c.c_void_p),
+    ]
+
+
 class SearchParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32),
@@ -287,6 +303,7 @@ class SearchParams(c.Structure):
         ("seed", c.c_uint64),
         ("descent", c.c_void_p),
         ("descent_report", c.c_void_p),
+        ("filter", c.c_void_p),
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import _options, _small, _sparse, _tune
+from . import _filter, _options, _small, _sparse, _tune
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix, given_back, is_sparse, on_device
 from ._context import Settings, context, settings
@@ -34,6 +34,10 @@ def knn(
     algorithm: str = "auto",
     radius: float | None = None,
     exclude: ArrayLike | None = None,
+    allow: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    query_groups: ArrayLike | None = None,
+    rule: str | None = None,
     tune: Tune | None = None,
     n_jobs: Whole | None = None,
     device: str | None = None,
@@ -70,6 +74,16 @@ def knn(
         (inner_product: -inf).
     exclude : array of m integers, optional
         One row of the corpus that each query may not get; -1: none.
+    allow : array of bool, optional
+        Which rows of the corpus may be found: n for all queries, or (m, n), a row for each query.
+    groups, query_groups : arrays of n and m integers, optional
+        Groups of rows and of queries, at least 0; which of them go together `rule` says. Rows with
+        fewer than k that are allowed end in empty slots: index -1 and distance inf
+        (inner_product: -inf).
+    rule : {"same", "other", "each"}, optional
+        ``same`` (default): a query finds rows of its own group. ``other``: of all groups but its
+        own. ``each``: k rows of every group, by rising number, side by side: (m, G * k) entries,
+        or ``indices.reshape(m, G, k)``; there are no `query_groups` then.
     tune : dict, optional
         The same answer in another way, to compare: ``tree_height``; ``pipeline`` ("fused",
         "matrix", "hybrid", "buffer_tree"), ``select`` (a method of `select_k`, of "matrix"),
@@ -101,11 +115,12 @@ def knn(
     """
     method = _options.method(algorithm)
     k = _options.whole(k, "k")
+    asked_for = _filter.Asked(allow, groups, query_groups, rule)
     if (
         radius is None
         and exclude is None
         and out is None
-        and not (progress or tune)
+        and not (progress or tune or asked_for)
         and method <= s.METHOD_TREE
     ):
         limits = n_jobs, device, memory_limit
@@ -121,11 +136,11 @@ def knn(
     if on_device(corpus) or on_device(queries):
         from . import _cuda
 
-        _cuda.refuse(radius=radius, progress=progress or None)
+        _cuda.refuse(radius=radius, progress=progress or None, **asked_for.given)
         params = _cuda.search_params(metric, p, k, method, 0, tuned)
         return _cuda.knn(corpus, queries, params, exclude, wanted, out)
     if is_sparse(corpus) or is_sparse(queries):
-        _sparse.refuse(radius=radius, exclude=exclude, tune=tune, out=out)
+        _sparse.refuse(radius=radius, exclude=exclude, tune=tune, out=out, **asked_for.given)
         return _sparse.blockwise(search, corpus, queries, k, metric, p, method, wanted, progress)
     points = as_matrix(corpus, "corpus", wanted.memory_limit)
     asked = as_matrix(queries, "queries", wanted.memory_limit)
@@ -138,6 +153,7 @@ def knn(
         method=method,
         radius=radius,
         exclude=exclude,
+        asked_for=asked_for,
         tuned=tuned,
         wanted=wanted.beside(points, asked),
         progress=progress,
@@ -156,6 +172,7 @@ def search(
     method: int = s.METHOD_AUTO,
     radius: float | None = None,
     exclude: Any = None,
+    asked_for: _filter.Asked = _filter.NOTHING,
     tuned: Mapping[str, Any] = {},
     wanted: Settings = Settings(),
     progress: Progress = None,
@@ -164,9 +181,11 @@ def search(
     """knn of matrices in host memory."""
     distance = resolve(metric, p, queries.array.dtype)
     check_types(distance, corpus, queries)
-    table = table_for(corpus, queries, k, out, radius)
+    filtered = _filter.make(asked_for, corpus.rows, queries.rows)
+    table = table_for(corpus, queries, k, out, radius, filtered)
     params = search_params(distance, k, method=method, radius=radius, tuned=tuned)
     keep = _options.excluded(exclude, queries.rows, params)
+    filtered.into(params)
     if queries.rows == 0:
         check_shapes(corpus.struct, queries, k, "corpus")
         return table.result()
@@ -183,7 +202,10 @@ def search(
     )
     del keep
     return claim(
-        table.result(), distance.number, True, fingerprint_for(queries.rows, corpus, wanted)
+        table.result(),
+        distance.number,
+        None if asked_for else True,  # files and graphs do not tell a filter
+        fingerprint_for(queries.rows, corpus, wanted),
     )
 
 
@@ -197,6 +219,9 @@ def knn_graph(
     recall: float | None = None,
     include_self: bool = False,
     radius: float | None = None,
+    allow: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    rule: str | None = None,
     recall_at: Whole | None = None,
     random_state: Seed = None,
     init: Any = None,
@@ -232,6 +257,8 @@ def knn_graph(
         The recall is of so many first neighbours; unless given, of min(10, k).
     include_self : bool
         A point competes for its own row like any other.
+    allow, groups, rule : optional
+        As in `knn`, of the points; the graph is exact.
     random_state : int, Generator, RandomState, optional
         Seed of ``nn_descent``; the same seed gives the same bytes with any number of threads.
     init : Graph, Neighbors, or array of n rows of indices, optional
@@ -265,10 +292,11 @@ def knn_graph(
     method = _options.method(algorithm)
     k = _options.whole(k, "k")
     flags = s.INCLUDE_SELF if include_self else 0
+    asked_for = _filter.Asked(allow, groups, None, rule)
     if (
         (radius is None and recall is None and recall_at is None and init is None)
         and (rounds is None and candidates is None and delta is None and out is None)
-        and (not progress and not tune and method <= s.METHOD_TREE)
+        and (not (progress or tune or asked_for) and method <= s.METHOD_TREE)
     ):
         limits = n_jobs, device, memory_limit
         small = _small.search(X, _small.ITSELF, k, metric, p, method, limits, flags)
@@ -286,21 +314,24 @@ def knn_graph(
     if on_device(X):
         from . import _cuda
 
-        _cuda.refuse(radius=radius, progress=progress or None, init=init)
+        _cuda.refuse(radius=radius, progress=progress or None, init=init, **asked_for.given)
         params = _cuda.search_params(metric, p, k, method, flags, exact)
         _may_descend(params, recall, random_state, own)
         return _cuda.graph(X, params, wanted, out)
     if is_sparse(X) and method != s.METHOD_DESCENT:
-        _sparse.refuse(radius=radius, recall=recall, tune=tune, out=out)
+        _sparse.refuse(radius=radius, recall=recall, tune=tune, out=out, **asked_for.given)
         return _sparse.blockwise(
             search, X, X, k, metric, p, method, wanted, progress, not include_self
         )
     points = as_matrix(X, "X", wanted.memory_limit)
     wanted = wanted.beside(points)
     distance = resolve(metric, p, points.array.dtype)
-    most = points.rows - (not include_self)
-    table = Table(points.rows, k, most, points.is_double, out, radius is not None)
+    filtered = _filter.make(asked_for, points.rows, points.rows)
+    most = (points.rows - (not include_self)) * filtered.wide
+    empty = radius is not None or bool(asked_for)
+    table = Table(points.rows, k * filtered.wide, most, points.is_double, out, empty)
     params = search_params(distance, k, flags=flags, method=method, radius=radius, tuned=exact)
+    filtered.into(params)
     _may_descend(params, recall, random_state, own)
     report = s.sized(s.Report)
     call(
@@ -309,7 +340,7 @@ def knn_graph(
     found = claim(
         table.result(),
         distance.number,
-        report.exact == s.CERTIFIED,
+        None if asked_for else report.exact == s.CERTIFIED,
         fingerprint(points.struct, wanted),
     )
     return like(X, found, out)
@@ -387,10 +418,13 @@ def table_for(
     k: int,
     out: Sequence[Any] | None,
     radius: float | None,
+    filtered: _filter.Filter = _filter.NONE,
 ) -> Table:
     """Room for the neighbours of queries in corpus."""
     double = corpus.is_double or queries.is_double
-    return Table(queries.rows, k, corpus.rows, double, out, radius is not None)
+    empty = radius is not None or filtered.struct is not None
+    wide = filtered.wide
+    return Table(queries.rows, k * wide, corpus.rows * wide, double, out, empty)
 
 
 def call(

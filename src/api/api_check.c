@@ -273,11 +273,21 @@ kith_status kin_api_tell(const kin_call *call, kith_status status, kith_report *
     return status;
 }
 
+kith_status kin_refuse_filter(kith_ctx *ctx, const kith_search_params *params)
+{
+    return params->filter == NULL
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("filter"),
+                             "is set, and only a search of a corpus that is not prepared, and an "
+                             "exact graph, of points in host memory, have one (leave it out)");
+}
+
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known)
 {
     *known = kith_search_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), params, known));
+    KIN_TRY(kin_refuse_filter(ctx, known));
     const uint32_t flags = KITH_INCLUDE_SELF | KITH_WITHIN_RADIUS | KITH_NO_SYMMETRY | KITH_NO_SKIP;
     KIN_TRY(kin_check_flags(ctx, known->flags, flags, "a search"));
     return check_pipeline(ctx, known);

@@ -6,6 +6,7 @@
 
 #include "engine/engine_call.h"
 #include "engine/engine_descent.h"
+#include "engine/engine_filter.h"
 #include "engine/engine_job.h"
 #include "engine/engine_merge.h"
 #include "select/select.h"
@@ -59,7 +60,9 @@ void kin_fill_room(void *room, const void *said, size_t size);
 /* The report of a call that has ended. */
 kith_status kin_api_tell(const kin_call *call, kith_status status, kith_report *report);
 
-/* Parameters as this library knows them, whatever the caller's struct_size. */
+/* KITH_E_UNSUPPORTED of a filter: where there may be one it was taken out. */
+kith_status kin_refuse_filter(kith_ctx *ctx, const kith_search_params *params);
+/* Parameters as this library knows them, whatever the caller's struct_size. No filter. */
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known);
 
@@ -75,6 +78,16 @@ kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const ki
 kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *queries,
                                   const kith_search_params *params, const kith_neighbors *out,
                                   kin_knn_job *job);
+
+/* Under params.filter, which is set; job->corpus and queries were checked (of a graph they are
+ * one).
+ */
+kith_status kin_api_check_filter(kith_ctx *ctx, const kith_search_params *params, bool graph,
+                                 kin_filter_job *job);
+/* *lists: out as lists of k of their own; where it has not their shape and there is one list a
+ * query, as it is. out may be NULL, *lists is not written then. */
+kith_status kin_api_check_lists(kith_ctx *ctx, const kin_filter_job *job, int64_t k,
+                                const kith_neighbors *out, kith_neighbors *lists);
 
 /* Which graph kith_graph makes of these params: a descent where it is named, or may be and will be
  * the sooner one. */

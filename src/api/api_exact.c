@@ -70,6 +70,7 @@ static kith_status take_choice(kith_ctx *ctx, const kith_search_params *given,
     kith_search_params *params = &choice->params;
     *choice = (kin_graph_choice){.params = kith_search_params_default()};
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, params));
+    KIN_TRY(kin_refuse_filter(ctx, params));
     choice->descends = (int)params->method == KITH_METHOD_DESCENT;
     if (choice->descends && is_exacts(params)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
@@ -126,12 +127,42 @@ kith_status kin_api_choose(kith_ctx *ctx, kin_graph_choice *choice)
     return KITH_OK;
 }
 
+/* Parameters, of which the filter is read. */
+static kith_status take_filtered(kith_ctx *ctx, const kith_search_params *given,
+                                 kith_search_params *params)
+{
+    *params = kith_search_params_default();
+    return kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, params);
+}
+
+static kith_status filtered_graph(kith_ctx *ctx, const kith_matrix *points,
+                                  const kith_search_params *given, const kith_neighbors *out)
+{
+    kith_search_params params = *given;
+    kin_filter_job job = {0};
+    kin_graph_job graph;
+    kith_neighbors lists;
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &job.corpus));
+    job.queries = job.corpus;
+    KIN_TRY(kin_api_check_filter(ctx, &params, true, &job));
+    KIN_TRY(kin_api_check_lists(ctx, &job, params.k, out, &lists));
+    params.filter = NULL;
+    KIN_TRY(kin_api_check_graph(ctx, points, &params, out != NULL ? &lists : NULL, &graph));
+    job.request = graph.request;
+    return kin_engine_filter(ctx, &job, out);
+}
+
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
                          const kith_neighbors *out, const kith_report *report)
 {
     kin_graph_choice choice;
     kith_descent_report told;
+    kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
+    KIN_TRY(take_filtered(ctx, given, &filtered));
+    if (filtered.filter != NULL) {
+        return filtered_graph(ctx, points, &filtered, out);
+    }
     KIN_TRY(kin_api_check_choice(ctx, points, given, 0, out, &choice));
     KIN_TRY(kin_api_choose(ctx, &choice));
     if (!choice.descends) {
@@ -183,12 +214,35 @@ kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const ki
     return kin_api_check_queries(ctx, queries, &params, out, job);
 }
 
+static kith_status filtered_search(kith_ctx *ctx, const kith_matrix *corpus,
+                                   const kith_matrix *queries, const kith_search_params *given,
+                                   const kith_neighbors *out)
+{
+    kith_search_params params = *given;
+    kin_filter_job job = {0};
+    kin_knn_job knn;
+    kith_neighbors lists;
+    KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &job.corpus));
+    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &job.queries));
+    KIN_TRY(kin_api_check_filter(ctx, &params, false, &job));
+    KIN_TRY(kin_api_check_lists(ctx, &job, params.k, out, &lists));
+    params.filter = NULL;
+    KIN_TRY(kin_api_check_knn(ctx, corpus, queries, &params, out != NULL ? &lists : NULL, &knn));
+    job.request = knn.request;
+    return kin_engine_filter(ctx, &job, out);
+}
+
 static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                        const kith_search_params *given, const kith_neighbors *out,
                        const kith_report *report)
 {
     kin_knn_job job;
+    kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
+    KIN_TRY(take_filtered(ctx, given, &filtered));
+    if (filtered.filter != NULL) {
+        return filtered_search(ctx, corpus, queries, &filtered, out);
+    }
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
     return kin_engine_knn(ctx, &job, out);
 }

@@ -220,13 +220,44 @@ static kith_status plan_graph(kith_ctx *ctx, const kith_matrix *points,
     return KITH_OK;
 }
 
+/* An engine's share of the whole job, at most, and what its parts are made of. */
+static kith_status plan_filtered(kith_ctx *ctx, const kith_matrix *corpus,
+                                 const kith_matrix *queries, const kith_search_params *given,
+                                 kith_plan *plan)
+{
+    kith_search_params params = *given;
+    kin_filter_job job = {.threads = ctx->threads};
+    kith_matrix shape;
+    kith_matrix other;
+    const kith_matrix *asked = kin_check_shape(queries != NULL ? queries : corpus, &other);
+    KIN_TRY(kin_check_matrix(ctx, kin_check_shape(corpus, &shape), "corpus", &job.corpus));
+    KIN_TRY(kin_check_matrix(ctx, asked, "queries", &job.queries));
+    KIN_TRY(kin_api_check_filter(ctx, &params, queries == NULL, &job));
+    params.filter = NULL;
+    KIN_TRY(plan_exact(ctx, corpus, queries, &params, plan));
+    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job.corpus.cols,
+                             &job.request.distance));
+    job.request.k = params.k;
+    const uint64_t own = kin_filter_bytes(&job);
+    const uint64_t lists = kin_size_mul(plan->result_bytes, (uint64_t)job.lists);
+    plan->peak_bytes =
+        kin_size_add(plan->peak_bytes - plan->result_bytes, kin_size_add(lists, own));
+    plan->state_bytes = kin_size_add(plan->state_bytes, own);
+    plan->undecided_bytes = kin_size_add(plan->undecided_bytes, own);
+    plan->result_bytes = lists;
+    return KITH_OK;
+}
+
 static kith_status plan_search(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                                const kith_search_params *params, kith_plan *out)
 {
     kith_plan own;
+    kith_search_params known = kith_search_params_default();
     KIN_TRY(kin_check_told(ctx, out, "plan", "kith_plan"));
-    KIN_TRY(queries != NULL ? plan_exact(ctx, corpus, queries, params, &own)
-                            : plan_graph(ctx, corpus, params, &own));
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), params, &known));
+    KIN_TRY(known.filter != NULL ? plan_filtered(ctx, corpus, queries, &known, &own)
+            : queries != NULL    ? plan_exact(ctx, corpus, queries, params, &own)
+                                 : plan_graph(ctx, corpus, params, &own));
     kin_fill_room(out, &own, sizeof own);
     return KITH_OK;
 }

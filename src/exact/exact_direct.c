@@ -17,7 +17,14 @@
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
-enum { CHUNK = 256, LEAST_RANGE = 4096, TASKS_A_THREAD = 8, SLACK = 64 };
+enum {
+    CHUNK = 256,
+    LEAST_RANGE = 4096,
+    TASKS_A_THREAD = 8,
+    SLACK = 64,
+    LISTS_A_TASK = 16,
+    SHORT = 32
+};
 
 /* The candidates of one query in one range. */
 typedef struct list {
@@ -31,6 +38,8 @@ typedef struct worker {
     double *keys;
     list list;
     kin_answer answer;
+    uint32_t *room; /* of a pick, and */
+    int64_t picked; /* rows so far */
 } worker;
 
 typedef struct direct {
@@ -46,6 +55,7 @@ typedef struct direct {
     kin_pair *range_best; /* rows x ranges x wanted, when there is more than one range */
     int64_t *range_count;
     bool graph;
+    const kin_pick *pick; /* NULL: each query is compared with all rows */
     int32_t threads;
     worker *workers;
     void *block;
@@ -57,6 +67,39 @@ static void compact(const direct *d, list *l)
     l->count = kin_min_i64(l->count, d->wanted);
     if (l->count == d->wanted) {
         l->worst = l->pairs[l->count - 1].key;
+    }
+}
+
+/* A short list is in order at any time, a long one when it is compacted. */
+static void insert(const direct *d, list *l, kin_pair pair)
+{
+    int64_t at = l->count;
+    if (at == d->wanted) {
+        at -= 1;
+        if (!kin_pair_less(&pair, &l->pairs[at])) {
+            return;
+        }
+    } else {
+        l->count += 1;
+    }
+    for (; at > 0 && kin_pair_less(&pair, &l->pairs[at - 1]); at--) {
+        l->pairs[at] = l->pairs[at - 1];
+    }
+    l->pairs[at] = pair;
+    if (l->count == d->wanted) {
+        l->worst = l->pairs[d->wanted - 1].key;
+    }
+}
+
+static void add(const direct *d, list *l, kin_pair pair)
+{
+    if (d->wanted <= SHORT) {
+        insert(d, l, pair);
+        return;
+    }
+    l->pairs[l->count++] = pair;
+    if (l->count == d->capacity) {
+        compact(d, l);
     }
 }
 
@@ -75,8 +118,10 @@ static kith_status complain(const direct *d, int64_t row, int64_t id)
                        (long long)row, (long long)id);
 }
 
-/* Keys of query `row` and corpus rows [first, last) into the list. */
-static kith_status scan(const direct *d, worker *w, int64_t row, int64_t first, int64_t last)
+/* Keys of query `row` and corpus rows ids[first, last), or where ids is NULL rows [first, last),
+ * into the list. */
+static kith_status scan(const direct *d, worker *w, int64_t row, const uint32_t *ids, int64_t first,
+                        int64_t last)
 {
     const kin_distance *distance = &d->request->distance;
     const kin_query query = kin_metric_load(distance, &d->queries->rows, row, w->query);
@@ -86,29 +131,28 @@ static kith_status scan(const direct *d, worker *w, int64_t row, int64_t first, 
     l->worst = within.keys != NULL ? within.keys[row * within.step] : INFINITY;
     for (int64_t at = first; at < last; at += CHUNK) {
         const int64_t count = kin_min_i64(CHUNK, last - at);
-        kin_metric_keys(distance, &query, &d->corpus->rows, NULL, at, count, w->keys);
+        const uint32_t *some = ids != NULL ? ids + at : NULL;
+        kin_metric_keys(distance, &query, &d->corpus->rows, some, at, count, w->keys);
         for (int64_t i = 0; i < count; i++) {
             if (w->keys[i] > l->worst) {
                 continue;
             }
+            const uint32_t id = some != NULL ? some[i] : (uint32_t)(at + i);
             if (w->keys[i] != w->keys[i]) {
-                return complain(d, row, at + i);
+                return complain(d, row, id);
             }
-            l->pairs[l->count++] = (kin_pair){w->keys[i], (uint32_t)(at + i), 1};
-            if (l->count == d->capacity) {
-                compact(d, l);
-            }
+            add(d, l, (kin_pair){w->keys[i], id, 1});
         }
     }
     compact(d, l);
     return KITH_OK;
 }
 
-static void write_row(const direct *d, worker *w, const kin_pair *pairs, int64_t count, int64_t row)
+/* As list `to` of the answer. Every pair was a candidate. */
+static void write_list(const direct *d, worker *w, const list *l, int64_t row, int64_t to)
 {
-    kin_answer_expand(&w->answer, pairs, count);
-    (void)kin_answer_write(&w->answer, left_out(d, row), d->out,
-                           row); /* every pair was a candidate */
+    kin_answer_expand(&w->answer, l->pairs, l->count);
+    (void)kin_answer_write(&w->answer, left_out(d, row), d->out, to);
 }
 
 static kith_status solve(void *arg, int64_t task, int32_t thread)
@@ -118,13 +162,29 @@ static kith_status solve(void *arg, int64_t task, int32_t thread)
     const int64_t row = task / d->ranges;
     const int64_t range = task % d->ranges;
     const int64_t rows = d->corpus->rows.matrix.rows;
-    KIN_TRY(scan(d, w, row, rows * range / d->ranges, rows * (range + 1) / d->ranges));
+    KIN_TRY(scan(d, w, row, NULL, rows * range / d->ranges, rows * (range + 1) / d->ranges));
     if (d->ranges == 1) {
-        write_row(d, w, w->list.pairs, w->list.count, row);
+        write_list(d, w, &w->list, row, row);
     } else {
         memcpy(d->range_best + task * d->wanted, w->list.pairs,
                (size_t)w->list.count * sizeof(kin_pair));
         d->range_count[task] = w->list.count;
+    }
+    return KITH_OK;
+}
+
+static kith_status solve_picked(void *arg, int64_t task, int32_t thread)
+{
+    const direct *d = arg;
+    worker *w = &d->workers[thread];
+    const int64_t last = kin_min_i64((task + 1) * LISTS_A_TASK, d->pick->lists);
+    for (int64_t i = task * LISTS_A_TASK; i < last; i++) {
+        const kin_picked picked = d->pick->take(d->pick->arg, i, w->room);
+        if (picked.count > 0) {
+            KIN_TRY(scan(d, w, picked.query, picked.ids, 0, picked.count));
+            write_list(d, w, &w->list, picked.query, picked.list);
+            w->picked += picked.count;
+        }
     }
     return KITH_OK;
 }
@@ -137,14 +197,11 @@ static void merge_ranges(const direct *d, int64_t row)
     for (int64_t range = 0; range < d->ranges; range++) {
         const int64_t task = row * d->ranges + range;
         for (int64_t i = 0; i < d->range_count[task]; i++) {
-            l->pairs[l->count++] = d->range_best[task * d->wanted + i];
-            if (l->count == d->capacity) {
-                compact(d, l);
-            }
+            add(d, l, d->range_best[task * d->wanted + i]);
         }
     }
     compact(d, l);
-    write_row(d, w, l->pairs, l->count, row);
+    write_list(d, w, l, row, row);
 }
 
 static int64_t choose_ranges(int64_t rows, int64_t queries, int32_t threads)
@@ -168,6 +225,9 @@ static void name_arrays(kin_layout *layout, void *job)
         w->answer = (kin_answer){
             .groups = &d->each, .metric = d->corpus->distance.metric, .wanted = d->wanted};
         kin_answer_name(layout, &w->answer);
+        if (d->pick != NULL) {
+            w->room = kin_layout_array(layout, (uint64_t)d->pick->room, sizeof *w->room);
+        }
     }
     if (d->ranges > 1) {
         d->range_best = kin_layout_array(layout, kin_size_mul(lists, (uint64_t)d->wanted),
@@ -201,6 +261,16 @@ void kin_direct_plan(kin_layout *plan, const kin_prepared *corpus, const kin_pre
     kin_layout_block(plan, name_arrays, &d);
 }
 
+static void finish_report(const direct *d, double candidates, int64_t start)
+{
+    kith_report *report = &d->ctx->report;
+    report->exact = KITH_CERTIFIED;
+    report->candidates = candidates;
+    report->distinct_rows = d->corpus->groups.count;
+    report->seconds_screen += kin_clock_since(start);
+    kin_exact_report(d->ctx, d->corpus);
+}
+
 kith_status kin_direct_run(kith_ctx *ctx, const kin_prepared *corpus, const kin_prepared *queries,
                            const kin_request *request, const kith_neighbors *out)
 {
@@ -217,10 +287,30 @@ kith_status kin_direct_run(kith_ctx *ctx, const kin_prepared *corpus, const kin_
         merge_ranges(&d, row);
     }
     kin_free(ctx, d.block);
-    ctx->report.exact = KITH_CERTIFIED;
-    ctx->report.candidates = (double)corpus->rows.matrix.rows;
-    ctx->report.distinct_rows = corpus->groups.count;
-    ctx->report.seconds_screen += kin_clock_since(start);
-    kin_exact_report(ctx, corpus);
+    finish_report(&d, (double)corpus->rows.matrix.rows, start);
+    return status;
+}
+
+kith_status kin_direct_pick(kith_ctx *ctx, const kin_prepared *corpus, const kin_prepared *queries,
+                            const kin_request *request, const kin_pick *pick,
+                            const kith_neighbors *out)
+{
+    const int64_t start = kin_clock_ns();
+    direct d = direct_of(corpus, queries, request, ctx->threads);
+    d.ctx = ctx;
+    d.out = out;
+    d.ranges = 1;
+    d.pick = pick;
+    kith_status status = kin_layout_make(ctx, name_arrays, &d, "the lists of rows", &d.block);
+    if (status == KITH_OK) {
+        status =
+            kin_parallel(ctx, "screen", kin_ceil_div(pick->lists, LISTS_A_TASK), solve_picked, &d);
+    }
+    double picked = 0.0;
+    for (int32_t t = 0; d.block != NULL && t < d.threads; t++) {
+        picked += (double)d.workers[t].picked;
+    }
+    kin_free(ctx, d.block);
+    finish_report(&d, picked / (double)kin_max_i64(pick->lists, 1), start);
     return status;
 }

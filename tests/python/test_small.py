@@ -141,7 +141,7 @@ class BothWays(unittest.TestCase):
         layout = _small.packed(*(kind for _, kind in _small.Frame._fields_))
         self.assertEqual(layout.size, ctypes.sizeof(_small.Frame))
         frame = _small.Frame()
-        values = [*range(1, 24), 24.5, 25.5, *range(26, 36)]
+        values = [*range(1, 24), 24.5, 25.5, *range(26, 37)]
         layout.pack_into(frame, 0, *values)
         read = []
         for part, _ in _small.Frame._fields_:

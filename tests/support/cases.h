@@ -25,6 +25,8 @@ extern const test_suite test_suite_oracle;
 extern const test_suite test_suite_same_bytes;
 /* The tree against all pairs. */
 extern const test_suite test_suite_tree;
+/* Neighbours under a filter, and refusals of one. */
+extern const test_suite test_suite_filter;
 
 /* How many failed. */
 static inline int test_suite_run(const test_suite *suite)

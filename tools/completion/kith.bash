@@ -9,7 +9,7 @@ _kith_options() {
         --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
     case $1 in
     graph) echo "$solve --include-self --symmetric --init --shards --restart" ;;
-    search) echo "$solve --output-back --both --mutual --stream --chunk --restart" ;;
+    search) echo "$solve --allow --groups --query-groups --rule --output-back --both --mutual --stream --chunk --restart" ;;
     select)
         echo "-k --select --buffer --group --aligned --heap-sample --largest --unsorted --kth -o --output
             --device --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
@@ -55,6 +55,7 @@ _kith_values() {
     --select)
         echo "auto scan insertion heap merge_queue quick bitonic radix threshold_heap"
         ;;
+    --rule) echo "same other each" ;;
     --mode) echo "mean weighted median vote weighted_vote" ;;
     --buffer) echo "none plain full sorted" ;;
     --group) echo "2 4 8" ;;

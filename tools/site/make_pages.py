@@ -81,6 +81,7 @@ NOTES = {
 CONTENTS = {
     "Begin": ["start", "overview", "gallery/index", "migration", "python", "gpu"],
     "Guide": [
+        "filters",
         "nn-descent",
         "tree",
         "selection",
@@ -103,6 +104,7 @@ SHORT = {
     "python": "Python",
     "papers": "Five papers",
     "selection": "Selection",
+    "filters": "Filters and groups",
     "tree": "The tree",
     "nn-descent": "Approximate graphs",
     "scale": "Larger than memory",

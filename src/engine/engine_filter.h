@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Exact jobs whose queries may find some rows of the corpus alone: a bitmap of rows, groups, or
+ * both (kith_filter). They are made of jobs without a filter, whichever engine and device these
+ * take: a pair that is not allowed is not compared, or dropped before it is counted. */
+#ifndef KIN_ENGINE_FILTER_H
+#define KIN_ENGINE_FILTER_H
+
+#include "engine/engine_job.h"
+#include "exact/exact_direct.h"
+
+#include <math.h>
+
+/* Checked arguments. */
+typedef struct kin_filter_job {
+    kith_matrix corpus;
+    kith_matrix queries; /* of a graph the corpus */
+    bool graph;
+    kin_request request; /* as without a filter, for lists of k */
+    kith_filter filter;
+    int64_t lists;   /* of a query: kin_filter_count_lists */
+    int32_t threads; /* for kin_filter_bytes */
+} kin_filter_job;
+
+/* Lists of k that a query has: with rule each one for each different number of `rows` groups, which
+ * are at least 0; else 1. */
+kith_status kin_filter_count_lists(kith_ctx *ctx, const kith_filter *filter, int64_t rows,
+                                   int64_t *lists);
+
+/* out: queries.rows x (lists * k). */
+kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out);
+
+/* What it holds beside what a job without the filter holds, at most. Longer lists, which bitmaps a
+ * query ask engines for, are not in it. */
+uint64_t kin_filter_bytes(const kin_filter_job *job);
+
+/* ---- Parts -----------------------------------------------------------------------------------
+ *
+ * Some queries against some rows, by the engines that know of no filter. What a part finds goes
+ * into the lists so far.
+ *
+ *     corpus   . x . x x . x .          rows of the part, rising
+ *                 \ | \ | /
+ *     copy        0 1 2 3               the engine's ids rise with them: ties are decided alike
+ *
+ * Lists so far have the distances of a metric by which they can be merged (`far`): what euclidean
+ * has is its square, since two squares may have one root; all others have their own. */
+typedef struct kin_filter_run {
+    kith_ctx *ctx;
+    const kin_filter_job *job;
+    kin_prepared corpus;
+    kin_prepared own_queries;
+    const kin_prepared *queries; /* those, or of a graph the corpus */
+    kin_request request;         /* of parts: by `far`, no radius, and nobody is left out but of a
+                                    graph a point itself */
+    bool knows;                  /* the processor computes, and makes use of what lists know */
+    bool merges;                 /* more than one part has rows for a list */
+    uint32_t *ids;     /* queries * lists, k of each: the lists so far, empty slots last */
+    double *far;       /* the same; of empty slots infinity (inner_product: negative) */
+    uint32_t *own_ids; /* those, where the caller has none */
+    double *own_far;
+} kin_filter_run;
+
+/* Values are checked, lists are empty. To be ended even where it fails. */
+kith_status kin_filter_begin(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out,
+                             kin_filter_run *run);
+/* Where status is KITH_OK: lists become the answer. Hands the status on. */
+kith_status kin_filter_end(kin_filter_run *run, const kith_neighbors *out, kith_status status);
+
+/* Some rows of the corpus, and some queries; ids rise. */
+typedef struct kin_filter_part {
+    const uint32_t *rows;
+    int64_t row_count;
+    const uint32_t *queries;
+    int64_t query_count;
+    int64_t group; /* which of a query's lists */
+} kin_filter_part;
+
+static inline bool kin_filter_has_bitmaps(const kith_filter *filter)
+{
+    return filter->allow != NULL && filter->allow_stride_bytes != 0;
+}
+
+/* Whether a query may find a row, as far as bitmaps say. */
+static inline bool kin_filter_allows(const kith_filter *filter, int64_t query, uint32_t row)
+{
+    return filter->allow == NULL ||
+           (filter->allow[query * filter->allow_stride_bytes + row / 8] >> row % 8 & 1) != 0;
+}
+
+/* What an empty slot has in place of a distance; what lists are ordered by; the row that a query
+ * may not find; row of the lists. */
+static inline double kin_filter_nothing(const kin_filter_run *run)
+{
+    return run->request.distance.metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY;
+}
+
+static inline double kin_filter_key(const kin_filter_run *run, double far)
+{
+    return run->request.distance.metric == KITH_INNER_PRODUCT ? -far : far;
+}
+
+static inline uint32_t kin_filter_left_out(const kin_filter_run *run, uint32_t query)
+{
+    if (run->job->graph) {
+        return (run->request.flags & KITH_INCLUDE_SELF) != 0 ? KITH_ID_NONE : query;
+    }
+    return run->request.exclude != NULL ? run->request.exclude[query] : KITH_ID_NONE;
+}
+
+static inline int64_t kin_filter_list(const kin_filter_run *run, int64_t query, int64_t group)
+{
+    return query * run->job->lists + group;
+}
+
+/* Whether so many rows and queries are sooner compared pair by pair (kin_direct_pick) than by an
+ * engine. */
+bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries);
+
+/* Queries against rows. Bitmaps a query, and the id that is left out, are minded. */
+kith_status kin_filter_search(kin_filter_run *run, const kin_filter_part *part);
+/* Of a graph, no bitmap a query: the rows are queries, too, and each pair is compared once. */
+kith_status kin_filter_graph(kin_filter_run *run, const kin_filter_part *part);
+/* The same for two sets of a graph: rows of each against those of the other. */
+kith_status kin_filter_across(kin_filter_run *run, const kin_filter_part *part);
+/* Pair by pair, into lists that may hold ids that the pick takes again, and no others. */
+kith_status kin_filter_pick(kin_filter_run *run, const kin_pick *pick);
+
+#endif

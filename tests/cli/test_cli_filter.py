@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--allow, --groups, --query-groups, --rule: neighbours among some rows; what is refused."""
+import cli_support as support
+from cli_support import CliCase, matrix_bin, random_bytes, read_npz
+
+ROWS, QUERIES, COLUMNS, K = 90, 12, 6, 4
+NONE = -1
+
+
+def of(i):
+    return (i * 7 + i // 5) % 4
+
+
+class Filter(CliCase):
+    def setUp(self):
+        super().setUp()
+        self.points("p.u8bin", ROWS, COLUMNS, 3)
+        self.write("q.u8bin", matrix_bin(random_bytes(QUERIES, COLUMNS, 4), "B"))
+        self.column("g.csv", [of(i) for i in range(ROWS)])
+        self.column("qg.csv", [i % 5 for i in range(QUERIES)])
+        self.column("a.csv", [int(i % 3 == 0) for i in range(ROWS)])
+
+    def column(self, name, values):
+        self.write(name, "".join(f"{value}\n" for value in ["value", *values]).encode())
+
+    def rows(self, table):
+        values, (rows, columns) = table
+        return [list(values[row * columns:(row + 1) * columns]) for row in range(rows)]
+
+    def lists(self, *words):
+        """All rows of the corpus in order for each query, of which a test takes what it may."""
+        self.works(*words, "-o", "all.npz", "-q")
+        return self.rows(read_npz(self.folder / "all.npz")["ids"])
+
+    def found(self, *words):
+        self.works(*words, "-o", "some.npz", "-q")
+        return self.rows(read_npz(self.folder / "some.npz")["ids"])
+
+    def first(self, ids, allowed, k=K):
+        kept = [i for i in ids if allowed(i)][:k]
+        return kept + [NONE] * (k - len(kept))
+
+    def check(self, found, lists, allowed):
+        wanted = [self.first(ids, lambda i, row=row: allowed(row, i)) for row, ids in enumerate(lists)]
+        self.assertEqual([list(row) for row in found], wanted)
+
+    def test_search(self):
+        """what filtering the whole order of each query by hand gives, in both rules and with a bitmap"""
+        words = "search", "p.u8bin", "q.u8bin", "-k"
+        lists = self.lists(*words, ROWS)
+        groups = "--groups", "g.csv", "--query-groups", "qg.csv"
+        self.check(self.found(*words, K, *groups), lists, lambda q, i: of(i) == q % 5)
+        self.check(self.found(*words, K, *groups, "--rule", "other", "--allow", "a.csv"), lists,
+                   lambda q, i: of(i) != q % 5 and i % 3 == 0)
+        self.check(self.found(*words, K, "--allow", "a.csv"), lists, lambda q, i: i % 3 == 0)
+
+    def test_each(self):
+        """k of every group, side by side"""
+        words = "search", "p.u8bin", "q.u8bin", "-k"
+        lists = self.lists(*words, ROWS)
+        found = self.found(*words, K, "--groups", "g.csv", "--rule", "each")
+        for row, ids in enumerate(lists):
+            wanted = [self.first(ids, lambda i, group=group: of(i) == group) for group in range(4)]
+            self.assertEqual(list(found[row]), sum(wanted, []))
+
+    def test_what_files_and_plans_say(self):
+        """a file does not tell a filter, and is not certified; a plan is told"""
+        words = "search", "p.u8bin", "q.u8bin", "-k", K, "--groups", "g.csv", "--query-groups", "qg.csv"
+        report = self.works(*words, "-o", "g.kith")
+        self.assertIn("no file says the filter", report)
+        self.assertIsNone(self.works_json("info", "g.kith")["exact"])
+        self.assertIn("memory", self.works(*words, "--dry-run"))
+
+    def test_mistakes(self):
+        """one error that names the file, the row or the option"""
+        self.column("half.csv", [0.5] * ROWS)
+        self.column("two.csv", [2] * ROWS)
+        words = "search", "p.u8bin", "q.u8bin", "-k", K
+        groups = "--groups", "g.csv", "--query-groups", "qg.csv"
+        for code, more, told in (
+                (1, ("--allow", "two.csv"), "row 0 is 2, which has no meaning here (give whole numbers from 0 to 1)"),
+                (1, ("--allow", "qg.csv"), "qg.csv"),
+                (1, ("--groups", "half.csv", "--rule", "each"), "row 0 is 0.5"),
+                (2, ("--groups", "g.csv"), "--query-groups"),
+                (2, ("--rule", "each"), "means nothing without groups"),
+                (2, ("--query-groups", "qg.csv"), "goes with groups"),
+                (2, (*groups, "--both"), "--both"),
+                (2, (*groups, "--stream", "-o", "x.npz"), "--stream"),
+                (2, (*groups, "--tune", "pipeline=matrix"), "pipeline")):
+            self.fails(code, *words, *more, says=[told])
+
+
+if __name__ == "__main__":
+    support.main()
