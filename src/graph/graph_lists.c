@@ -144,23 +144,6 @@ int32_t kin_graph_list_merge(const kin_graph_lists *lists, int64_t position, int
                : kin_graph_list_join(lists, position, scratch, count, scratch + lists->slots);
 }
 
-bool kin_graph_list_is_sound(const kin_graph_lists *lists, int64_t position)
-{
-    const uint64_t *list = kin_graph_list(lists, position);
-    const int32_t count = kin_graph_list_count(lists, position);
-    bool sound = lists->worst[position] == (uint32_t)(list[lists->length - 1] >> 32);
-    for (int32_t i = 0; i < lists->length; i++) {
-        const uint32_t there = kin_graph_position(list[i]);
-        sound &= i == 0 || list[i - 1] < list[i] || i > count;
-        sound &=
-            i < count ? there < lists->points && there != position : list[i] == KIN_GRAPH_EMPTY;
-        for (int32_t j = 0; j < i && i < count; j++) {
-            sound &= kin_graph_position(list[j]) != there;
-        }
-    }
-    return sound;
-}
-
 enum { KINDS = 2, SIDES = 2 /* forward and reverse */ };
 static const uint32_t EMPTY = UINT32_MAX;
 

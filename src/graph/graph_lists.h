@@ -79,10 +79,6 @@ int32_t kin_graph_list_join(const kin_graph_lists *lists, int64_t position, uint
 int32_t kin_graph_list_merge(const kin_graph_lists *lists, int64_t position, int32_t sampled,
                              uint64_t *scratch);
 
-/* Whether a list is what it has to be: ascending, distinct, without its own position, nothing
- * behind an empty place, positions below `points`. For tests. */
-bool kin_graph_list_is_sound(const kin_graph_lists *lists, int64_t position);
-
 /* Samples of a round (the paper's section 4.1): who meets at a point. Of each kind, NEW and OLD:
  *
  *   forward   the first p entries of that kind in the point's own list

@@ -183,3 +183,20 @@ void test_descent_check(kith_ctx *ctx, const char *name, const test_rows *rows,
     test_answer_free(&answer);
     test_descent_truth_free(&truth);
 }
+
+bool test_list_is_sound(const kin_graph_lists *lists, int64_t position)
+{
+    const uint64_t *list = kin_graph_list(lists, position);
+    const int32_t count = kin_graph_list_count(lists, position);
+    bool sound = lists->worst[position] == (uint32_t)(list[lists->length - 1] >> 32);
+    for (int32_t i = 0; i < lists->length; i++) {
+        const uint32_t there = kin_graph_position(list[i]);
+        sound &= i == 0 || list[i - 1] < list[i] || i > count;
+        sound &=
+            i < count ? there < lists->points && there != position : list[i] == KIN_GRAPH_EMPTY;
+        for (int32_t j = 0; j < i && i < count; j++) {
+            sound &= kin_graph_position(list[j]) != there;
+        }
+    }
+    return sound;
+}

@@ -5,6 +5,7 @@
 #define SUPPORT_DESCENTS_H
 
 #include "graph/graph.h"
+#include "graph/graph_lists.h"
 #include "support/support_rows.h"
 #include "support/support_shapes.h"
 
@@ -36,6 +37,10 @@ kith_neighbors test_descent_solve(kith_ctx *ctx, const test_rows *rows,
 /* A graph against the exact engine; prints what it was, fails below `floor`. */
 void test_descent_check(kith_ctx *ctx, const char *name, const test_rows *rows,
                         const kin_graph_request *request, double floor);
+
+/* Whether a list is what it has to be: ascending, distinct, without its own position, nothing
+ * behind an empty place, positions below `points`. */
+bool test_list_is_sound(const kin_graph_lists *lists, int64_t position);
 
 /* What a test of public calls has made; the state of its cases. */
 typedef struct test_descent_fixture {

@@ -91,7 +91,7 @@ static void lists_take_what_is_nearest(void **state)
         const int32_t came = join_plainly(plain, words, count);
         assert_int_equal(kin_graph_list_join(&lists, 0, words, count, scratch), came);
         assert_memory_equal(lists.words, plain, sizeof plain);
-        assert_true(kin_graph_list_is_sound(&lists, 0));
+        assert_true(test_list_is_sound(&lists, 0));
         if (round % 8 == 4) { /* entries become OLD as rounds make them */
             uint64_t room[LENGTH + 32];
             assert_int_equal(kin_graph_list_merge(&lists, 0, LENGTH / 2, room), 0);
