@@ -354,7 +354,8 @@ enum { KITH_PIPELINE_FUSED = 0 };
  * named), not for a radius. KITH_METHOD_DESCENT is kith_graph's alone; the others, which are exact,
  * refuse it with KITH_E_ARGUMENT. */
 typedef enum kith_method {
-    KITH_METHOD_AUTO = 0,   /* the one that will be faster, with the recall that is wanted */
+    KITH_METHOD_AUTO = 0,   /* the one that will be faster, with the recall that is wanted; few
+                               queries are compared with all rows at once */
     KITH_METHOD_EXACT = 1,  /* all pairs, screened */
     KITH_METHOD_TREE = 2,   /* a buffer k-d tree */
     KITH_METHOD_DESCENT = 3 /* NN-Descent, approximate (chapter 13) */

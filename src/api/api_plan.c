@@ -91,9 +91,9 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
 
 static const char *method_name(const kin_request *request)
 {
-    return request->pipeline != NULL               ? request->pipeline->name
-           : kin_exact_screens(&request->distance) ? "screen"
-                                                   : "direct";
+    return request->pipeline != NULL        ? request->pipeline->name
+           : kin_exact_job_screens(request) ? "screen"
+                                            : "direct";
 }
 
 /* What of a job's data may be asked. */
@@ -176,7 +176,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     KIN_TRY(check_k(ctx, &params, queries == NULL, matrix.rows));
     KIN_TRY(kin_method_check_height(ctx, params.tree_height, matrix.rows));
     KIN_TRY(kin_check_limit(ctx, distance.metric, &params));
-    const kin_request request = kin_engine_request(&params, &distance);
+    kin_request request = kin_engine_request(&params, &distance);
     const int64_t rows = queries != NULL ? asked.rows : matrix.rows;
     const kith_matrix *other = queries != NULL ? &asked : NULL;
     KIN_TRY(kin_method_check(ctx, &request));
@@ -196,6 +196,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     bool by_tree = false;
     KIN_TRY(plan_gpu(ctx, &matrix, other, &request, plan, &by_tree));
     if (plan->gpu_bytes == 0) {
+        request.compares = other != NULL && kin_method_compares(&request, &matrix, other);
         KIN_TRY(plan_cpu(&p, plan, &by_tree));
     }
     const uint64_t limit = kin_limit_bytes(&request, rows);

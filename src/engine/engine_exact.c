@@ -135,7 +135,7 @@ kith_status kin_engine_prepare(kith_ctx *ctx, const kin_knn_job *job, const char
                                kin_prepared *prepared)
 {
     const kin_distance *distance = &job->request.distance;
-    const bool screens = kin_exact_screens(distance);
+    const bool screens = kin_exact_job_screens(&job->request);
     KIN_TRY(kin_prepare_rows(ctx, &job->corpus, distance, name, screens ? 0 : KIN_ROWS_DISTINCT,
                              prepared));
     kith_status status = KITH_OK;
@@ -159,20 +159,11 @@ static kith_status shadows_for(kith_ctx *ctx, const kin_knn_job *job, kin_prepar
     return kin_exact_shadows(ctx, &job->request, &pairs, prepared);
 }
 
-static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
+/* All pairs. */
+static kith_status pairs_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
 {
     kin_prepared prepared;
-    const kin_distance *distance = &job->request.distance;
-    bool declined = true;
-    if (kin_method_takes_tree(&job->request, &job->corpus, &job->queries)) {
-        KIN_TRY(kin_tree_knn(ctx, &job->corpus, &job->queries, &job->request, out, &declined));
-    }
-    if (!declined) {
-        return KITH_OK;
-    }
-    KIN_TRY(job->request.pipeline != NULL ? kin_prepare_rows(ctx, &job->corpus, distance, "corpus",
-                                                             KIN_ROWS_DISTINCT, &prepared)
-                                          : kin_engine_prepare(ctx, job, "corpus", &prepared));
+    KIN_TRY(kin_engine_prepare(ctx, job, "corpus", &prepared));
     kith_status status = shadows_for(ctx, job, &prepared);
     ctx->report.seconds_check += prepared.seconds_check;
     ctx->report.seconds_prepare += prepared.seconds_prepare;
@@ -184,6 +175,17 @@ static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_
     }
     kin_prepared_free(ctx, &prepared);
     return status;
+}
+
+static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)
+{
+    bool declined = true;
+    if (kin_method_takes_tree(&job->request, &job->corpus, &job->queries)) {
+        KIN_TRY(kin_tree_knn(ctx, &job->corpus, &job->queries, &job->request, out, &declined));
+    }
+    kin_knn_job pairs = *job;
+    pairs.request.compares = kin_method_compares(&job->request, &job->corpus, &job->queries);
+    return declined ? pairs_on_cpu(ctx, &pairs, out) : KITH_OK;
 }
 
 static kith_status solve_knn(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out)

@@ -17,6 +17,8 @@
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
+#include <stdio.h>
+
 enum {
     CHUNK = 256,
     LEAST_RANGE = 4096,
@@ -269,6 +271,7 @@ static void finish_report(const direct *d, double candidates, int64_t start)
     report->distinct_rows = d->corpus->groups.count;
     report->seconds_screen += kin_clock_since(start);
     kin_exact_report(d->ctx, d->corpus);
+    (void)snprintf(report->screen, sizeof report->screen, "direct");
 }
 
 kith_status kin_direct_run(kith_ctx *ctx, const kin_prepared *corpus, const kin_prepared *queries,

@@ -175,7 +175,8 @@ static void run_rows(const run *r, worker *w, const meeting *m, int64_t first, i
 {
     const kin_set *queries = &r->queries->set;
     job->first_row = (int32_t)first;
-    job->row_count = (int32_t)(last - first);
+    job->row_count = (int32_t)kin_round_up(last - first, r->corpus->frame.kernel->tile_rows);
+    job->real_rows = (int32_t)(last - first);
     job->rows = w->rows + first * r->corpus->frame.groups;
     job->half_term = queries->half_term + m->row_first + first;
     job->row_term = queries->row_term + m->row_first + first;
@@ -187,10 +188,9 @@ static void run_rows(const run *r, worker *w, const meeting *m, int64_t first, i
 /* Neighbouring tiles of rows that are not too far share a call. */
 static void run_tile(const run *r, worker *w, const meeting *m, int64_t point, kin_tile_job *job)
 {
-    const int64_t padded = kin_round_up(m->rows, KIN_COARSE_STEP);
     int64_t first = 0;
     job->first_panel = (int32_t)(point / KIN_PANEL);
-    for (int64_t row = 0; m->covered && row < padded; row += KIN_COARSE_STEP) {
+    for (int64_t row = 0; m->covered && row < m->rows; row += KIN_COARSE_STEP) {
         if (apart(r, w, m, row, point)) {
             if (row > first) {
                 run_rows(r, w, m, first, row, job);
@@ -199,8 +199,8 @@ static void run_tile(const run *r, worker *w, const meeting *m, int64_t point, k
             w->skipped += (int64_t)KIN_COARSE_STEP * KIN_FINE_STEP;
         }
     }
-    if (padded > first) {
-        run_rows(r, w, m, first, padded, job);
+    if (m->rows > first) {
+        run_rows(r, w, m, first, m->rows, job);
     }
 }
 

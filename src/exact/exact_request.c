@@ -12,7 +12,7 @@ bool kin_exact_screens(const kin_distance *distance)
 
 bool kin_exact_job_screens(const kin_request *request)
 {
-    return request->pipeline == NULL && kin_exact_screens(&request->distance);
+    return request->pipeline == NULL && !request->compares && kin_exact_screens(&request->distance);
 }
 
 void kin_exact_note_pipeline(kith_ctx *ctx, const kin_pipeline *pipeline)

@@ -27,8 +27,9 @@ typedef struct kin_request {
     kin_distance distance;
     int64_t k;
     uint32_t flags;
-    const uint32_t *exclude;                /* search: by query; may be NULL */
-    const kin_pipeline *pipeline;           /* NULL: ours */
+    const uint32_t *exclude;      /* search: by query; may be NULL */
+    const kin_pipeline *pipeline; /* NULL: ours */
+    bool compares;                /* a search of few queries: no screen, every pair is compared */
     const struct kin_select_method *select; /* of a pipeline; NULL: the fastest */
     kith_method method;                     /* api/ has decided; nothing here reads it */
     int32_t sample; /* of a pipeline: columns for each of the k; 0: as many as suit */

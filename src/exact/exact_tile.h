@@ -81,6 +81,7 @@ typedef struct kin_tile_job {
     int32_t groups;
     int32_t first_row;   /* of the block: the log counts rows from the block's first */
     int32_t row_count;   /* a multiple of the kernel's tile_rows */
+    int32_t real_rows;   /* the first of them; the others are padding, which may be left out */
     int32_t first_panel; /* of the block */
     int32_t panel_count;
     const kin_word *half_term; /* by row, from first_row on, as all row arrays */

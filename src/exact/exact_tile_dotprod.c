@@ -69,7 +69,7 @@ static void s8_run(const kin_tile_job *job)
         tile_tests_int(job, panel, 1);
         move_start(&moved, panel);
         for (int32_t tile = 0; tile < job->row_count / TILE_ROWS; tile++) {
-            s8_tile(&moved.job, tile, panel);
+            s8_tile(&moved.job, tile, panel, TILE_ROWS);
         }
     }
 }

@@ -71,9 +71,19 @@ static double ask_ns(const kin_tree_cost *c, double looked)
     return (double)c->queries * (c->tree_query + looked * c->tree_pair);
 }
 
-static double all_ns(const kin_tree_cost *c)
+static double screen_ns(const kin_tree_cost *c)
 {
     return (double)c->points * (c->pairs_point + c->pairs_pair * (double)c->queries);
+}
+
+static double compare_ns(const kin_tree_cost *c)
+{
+    return (double)c->points * c->pairs_key * (double)c->queries;
+}
+
+static double all_ns(const kin_tree_cost *c)
+{
+    return c->pairs_key > 0.0 ? fmin(screen_ns(c), compare_ns(c)) : screen_ns(c);
 }
 
 /* ---- On the processor ------------------------------------------------------------------------ */
@@ -109,7 +119,13 @@ double kin_tree_build_ns(int64_t points, int32_t cols)
 double kin_tree_screen_ns(const kin_request *request, int64_t points, int64_t queries)
 {
     const kin_tree_cost cost = kin_tree_cost_of(request, points, queries, false);
-    return all_ns(&cost);
+    return screen_ns(&cost);
+}
+
+bool kin_tree_compares(const kin_request *request, int64_t points, int64_t queries)
+{
+    const kin_tree_cost cost = kin_tree_cost_of(request, points, queries, false);
+    return compare_ns(&cost) < screen_ns(&cost);
 }
 
 /* Of all pairs a graph computes each once for both ends; a row's list is spread over its pairs. */
@@ -144,7 +160,8 @@ kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64
         .tree_query = 2500.0,
         .tree_pair = arithmetic + 0.009 * (double)request->k,
         .pairs_point = screens ? 1000.0 + 10.0 * cols : 0.0, /* order, tiles, rounded copy */
-        .pairs_pair = screens ? pair_ns(request, points, graph) : kin_tree_key_ns(distance->cols)};
+        .pairs_pair = screens ? pair_ns(request, points, graph) : kin_tree_key_ns(distance->cols),
+        .pairs_key = graph ? 0.0 : kin_tree_key_ns(distance->cols)};
     cost.sample = sample_ns(&cost, LEAST_SAMPLE);
     return cost;
 }

@@ -23,7 +23,8 @@ typedef struct kin_tree_cost {
     double tree_pair;   /* that a query looks at */
     double pairs_point; /* of the corpus, before all pairs */
     double pairs_pair;
-    double sample; /* asking the least sample */
+    double pairs_key; /* of all pairs that are compared at once; 0: they are not */
+    double sample;    /* asking the least sample */
 } kin_tree_cost;
 
 /* On the processor; queries of a graph: its points. */
@@ -40,6 +41,9 @@ kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int6
 double kin_tree_key_ns(int32_t cols);
 double kin_tree_build_ns(int64_t points, int32_t cols);
 double kin_tree_screen_ns(const kin_request *request, int64_t points, int64_t queries);
+/* Whether a search of so few queries is sooner done with comparing all pairs than with what a
+ * screen does before it begins. On the processor. */
+bool kin_tree_compares(const kin_request *request, int64_t points, int64_t queries);
 
 typedef enum kin_tree_chance {
     KIN_TREE_NO_CHANCE,

@@ -43,6 +43,8 @@ typedef struct bench {
     bool product; /* cost = -2 x.y, else |x - y|^2 */
     int32_t dims;
     int32_t groups;
+    int32_t call_rows; /* of a call of the kernel, */
+    int32_t real_rows; /* and how many of them it has to look at */
     double kappa;
     double *row_values; /* ROWS x dims */
     double *col_values;
@@ -296,7 +298,7 @@ static double limit_of(const bench *b, int32_t row, int32_t col, ends of)
 static void check_seen(const bench *b, uint8_t seen[ROWS][COLS], ends of)
 {
     for (int32_t i = 0; i < ROWS - PADDING; i++) {
-        for (int32_t j = 0; j < COLS - PADDING; j++) {
+        for (int32_t j = 0; i % b->call_rows < b->real_rows && j < COLS - PADDING; j++) {
             const double limit = limit_of(b, i, j, of);
             /* The quick test's own roundings are relative to the limit and the terms. */
             const double slack =
@@ -312,14 +314,18 @@ static void check_seen(const bench *b, uint8_t seen[ROWS][COLS], ends of)
     }
 }
 
-/* The whole block in calls of `rows` rows and `panels` panels. */
-static void run_block(bench *b, int32_t rows, int32_t panels, kin_tile_log *col_log)
+/* The whole block in calls of `rows` rows, of which the first `real` are no padding, and `panels`
+ * panels. */
+static void run_block(bench *b, int32_t rows, int32_t real, int32_t panels, kin_tile_log *col_log)
 {
+    b->call_rows = rows;
+    b->real_rows = real;
     memset(b->row_seen, 0, sizeof b->row_seen);
     memset(b->col_seen, 0, sizeof b->col_seen);
     kin_tile_job job = {.panels = b->col_panels,
                         .groups = b->groups,
                         .row_count = rows,
+                        .real_rows = real,
                         .panel_count = panels,
                         .start = b->start,
                         .odd = b->odd,
@@ -459,13 +465,16 @@ static void run_pattern(bench *b, pattern p, uint64_t *seed)
     set_terms(b);
     set_costs(b);
     run_lines(b);
+    const int32_t tile = b->kernel->tile_rows;
     for (int plan = 0; plan < LIMITS_COUNT; plan++) {
         set_limits(b, (limit_plan)plan, seed);
         const bool collects = plan != LIMITS_ROWS;
-        run_block(b, ROWS, PANELS, collects ? &b->col_log : NULL);
-        run_block(b, KIN_BLOCK_STEP, 2, collects ? &b->col_log : NULL);
+        run_block(b, ROWS, ROWS, PANELS, collects ? &b->col_log : NULL);
+        run_block(b, KIN_BLOCK_STEP, KIN_BLOCK_STEP, 2, collects ? &b->col_log : NULL);
+        run_block(b, tile, 1, 2, collects ? &b->col_log : NULL);
+        run_block(b, KIN_BLOCK_STEP, KIN_BLOCK_STEP - tile + 1, PANELS, NULL);
         if (collects) {
-            run_block(b, KIN_BLOCK_STEP, 2, &b->row_log);
+            run_block(b, KIN_BLOCK_STEP, KIN_BLOCK_STEP, 2, &b->row_log);
         }
     }
 }

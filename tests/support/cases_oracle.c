@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct setting {
     kith_dtype dtype;
@@ -168,11 +169,12 @@ static void graph(const trial *t, kith_ctx *ctx, uint32_t flags)
     test_answer_free(&got);
 }
 
-static void search(const trial *t, kith_ctx *ctx, const uint32_t *exclude)
+static void search_by(const trial *t, kith_ctx *ctx, const uint32_t *exclude, kith_method method)
 {
     kith_search_params params = kith_search_params_default();
     params.metric = t->metric;
     params.exclude = exclude;
+    params.method = method;
     params.k = graph_k(t->set) + (exclude == NULL);
     kith_neighbors got = test_answer_make(t->queries.matrix.rows, params.k);
     if (kith_search(ctx, &t->points.matrix, &t->queries.matrix, &params, &got, NULL) != KITH_OK) {
@@ -185,6 +187,22 @@ static void search(const trial *t, kith_ctx *ctx, const uint32_t *exclude)
         }
     }
     test_answer_free(&got);
+}
+
+/* As kith_search chooses; so few queries that it compares all pairs go through the screen, too. */
+static void search(const trial *t, kith_ctx *ctx, const uint32_t *exclude)
+{
+    kith_search_params params = kith_search_params_default();
+    kith_plan plan = {.struct_size = sizeof plan};
+    params.metric = t->metric;
+    params.exclude = exclude;
+    params.k = graph_k(t->set) + (exclude == NULL);
+    search_by(t, ctx, exclude, KITH_METHOD_AUTO);
+    assert_int_equal(
+        kith_plan_search(ctx, &t->points.matrix, &t->queries.matrix, &params, &plan), KITH_OK);
+    if (strcmp(plan.method, "direct") == 0) {
+        search_by(t, ctx, exclude, KITH_METHOD_EXACT);
+    }
 }
 
 static void both(const trial *t, kith_ctx *ctx)
