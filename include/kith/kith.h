@@ -348,14 +348,13 @@ enum {
 typedef int32_t kith_pipeline;
 enum { KITH_PIPELINE_FUSED = 0 };
 
-/* By which engine. Those that are exact give the same bytes. The tree is for euclidean,
- * sqeuclidean, manhattan and chebyshev: far faster in few dimensions (up to some 10), and slower in
- * many. A GPU has it for up to 64 columns and k = 2048 (beyond, KITH_E_UNSUPPORTED where a GPU was
- * named), not for a radius. KITH_METHOD_DESCENT is kith_graph's alone; the others, which are exact,
- * refuse it with KITH_E_ARGUMENT. */
+/* By which engine; AUTO may compare a few queries with all rows, too. Exact ones give the same
+ * bytes. The tree is for euclidean, sqeuclidean, manhattan, chebyshev: far faster in few dimensions
+ * (up to some 10), slower in many. A GPU has it for up to 64 columns and k = 2048 (beyond,
+ * KITH_E_UNSUPPORTED where a GPU was named), not for a radius. KITH_METHOD_DESCENT is kith_graph's
+ * alone; the others, which are exact, refuse it with KITH_E_ARGUMENT. */
 typedef enum kith_method {
-    KITH_METHOD_AUTO = 0,   /* the one that will be faster, with the recall that is wanted; few
-                               queries are compared with all rows at once */
+    KITH_METHOD_AUTO = 0,   /* the one that will be faster, with the recall that is wanted */
     KITH_METHOD_EXACT = 1,  /* all pairs, screened */
     KITH_METHOD_TREE = 2,   /* a buffer k-d tree */
     KITH_METHOD_DESCENT = 3 /* NN-Descent, approximate (chapter 13) */

@@ -198,8 +198,8 @@ static void search(const trial *t, kith_ctx *ctx, const uint32_t *exclude)
     params.exclude = exclude;
     params.k = graph_k(t->set) + (exclude == NULL);
     search_by(t, ctx, exclude, KITH_METHOD_AUTO);
-    assert_int_equal(
-        kith_plan_search(ctx, &t->points.matrix, &t->queries.matrix, &params, &plan), KITH_OK);
+    assert_int_equal(kith_plan_search(ctx, &t->points.matrix, &t->queries.matrix, &params, &plan),
+                     KITH_OK);
     if (strcmp(plan.method, "direct") == 0) {
         search_by(t, ctx, exclude, KITH_METHOD_EXACT);
     }

@@ -25,13 +25,15 @@ static void shapes(void **state)
     (void)state;
     assert_int_equal(chance(10000, 3, 100000), KIN_TREE_NO_CHANCE);
     assert_int_equal(chance(1000000, 40, 100000), KIN_TREE_NO_CHANCE);
-    assert_int_equal(chance(1000000, 3, 1), KIN_TREE_LIKELY);
+    assert_int_equal(chance(1000000, 3, 1), KIN_TREE_NO_CHANCE);
+    assert_int_equal(chance(1000000, 3, 1000), KIN_TREE_LIKELY);
     assert_int_equal(chance(1000000, 3, 1000000), KIN_TREE_LIKELY);
-    assert_int_equal(chance(161042, 11, 100), KIN_TREE_LIKELY);
+    assert_int_equal(chance(161042, 11, 100), KIN_TREE_UNCERTAIN);
     assert_int_equal(chance(161042, 11, 8478), KIN_TREE_UNCERTAIN);
     assert_int_equal(chance(100000, 15, 1000000), KIN_TREE_LIKELY);
-    printf("few columns, few queries, or so many that building is nothing: a tree; else it is "
-           "asked\n");
+    printf(
+        "few columns, or so many queries that building is nothing: a tree; else it is asked; for "
+        "very few queries none is built\n");
 }
 
 /* Uniform in `flat` columns; the others are sums of those. */
@@ -46,6 +48,48 @@ static test_rows make(int64_t rows, int32_t flat, uint64_t seed)
         }
     }
     return points;
+}
+
+static bool compares(int64_t rows, int32_t cols, int64_t queries)
+{
+    const kin_request request = {
+        .distance = {.metric = KITH_EUCLIDEAN, .cols = cols, .isa = KIN_ISA_AVX512}, .k = 10};
+    return kin_tree_compares(&request, rows, queries);
+}
+
+static void few_queries(void **state)
+{
+    (void)state;
+    assert_true(compares(400000, 128, 1) && compares(1000000, 960, 10) && compares(1000, 4, 2));
+    assert_false(compares(400000, 128, 1000) || compares(1000000, 960, 100));
+    kith_ctx *ctx = test_engine_best_ctx(2);
+    test_rows points = make(ROWS, COLS, 5);
+    test_rows queries = make(3, COLS, 6);
+    kith_search_params params = kith_search_params_default();
+    params.k = 10;
+    kith_neighbors found[2];
+    for (int i = 0; i < 2; i++) {
+        kith_report report = {.struct_size = sizeof report};
+        kith_plan plan = {.struct_size = sizeof plan};
+        params.method = i == 0 ? KITH_METHOD_AUTO : KITH_METHOD_EXACT;
+        found[i] = test_answer_make(3, params.k);
+        assert_int_equal(kith_plan_search(ctx, &points.matrix, &queries.matrix, &params, &plan),
+                         KITH_OK);
+        assert_int_equal(
+            kith_search(ctx, &points.matrix, &queries.matrix, &params, &found[i], &report),
+            KITH_OK);
+        assert_int_equal(strcmp(report.screen, "direct") == 0, i == 0);
+        assert_string_equal(plan.method, i == 0 ? "direct" : "screen");
+        assert_true(report.peak_bytes <= plan.peak_bytes);
+    }
+    assert_true(test_answers_equal(&found[0], &found[1]));
+    test_answer_free(&found[0]);
+    test_answer_free(&found[1]);
+    test_rows_free(&queries);
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    printf("three queries are compared with all rows at once, as the plan says; a screen that was "
+           "named gives the same bytes\n");
 }
 
 /* What auto reports, after its answer was compared with that of all pairs. */
@@ -87,6 +131,7 @@ static void samples(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(samples)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(few_queries),
+                                       cmocka_unit_test(samples)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
