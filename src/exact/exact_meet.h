@@ -15,7 +15,7 @@
 typedef struct kin_meet_side {
     const kin_set *set;
     const kin_set
-        *cast;        /* its shadows (exact_shadow.h), or NULL; the set's rows lie as lines then */
+        *cast;        /* its shadows (exact_corpus.h), or NULL; the set's rows lie as lines then */
     kin_lists *lists; /* NULL: not collected */
     const kin_cover *cover;
     pthread_mutex_t *locks; /* one a block */

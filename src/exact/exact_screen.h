@@ -6,7 +6,7 @@
 
 #include "exact/exact_cover.h"
 #include "exact/exact_list.h"
-#include "exact/exact_schedule.h"
+#include "exact/exact_screen.h"
 
 typedef struct kin_screen {
     const kin_set *rows;
@@ -16,7 +16,7 @@ typedef struct kin_screen {
                                    graph the same as row_lists: each product serves both ends */
     const kin_cover *row_cover; /* bounds of blocks, to skip them; NULL: nothing is skipped */
     const kin_cover *point_cover;
-    const kin_set *row_cast; /* shadows of both (exact_shadow.h), whose rows lie as lines then; or
+    const kin_set *row_cast; /* shadows of both (exact_corpus.h), whose rows lie as lines then; or
                                 NULL */
     const kin_set *point_cast;
     int64_t block;         /* positions of a block: kin_screen_block() */
@@ -35,5 +35,47 @@ int64_t kin_screen_block(const kin_frame *frame);
 void kin_screen_plan(kin_layout *plan, kin_screen *shape, int32_t threads);
 
 kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen);
+
+/* ---- In which order blocks meet (exact_schedule.c) ------------------------------------------- */
+
+/* In which order blocks meet: near ones first, so that thresholds are nearly final when the many
+ * far ones come. Any order is right. */
+
+typedef struct kin_schedule {
+    int64_t row_blocks;
+    int64_t point_blocks;
+    bool graph;
+    int64_t near;     /* 0, or how many others each block chooses to meet */
+    int64_t most;     /* blocks that a block of rows meets, at most */
+    uint32_t *order;  /* row_blocks x most; NULL: in the order of the blocks */
+    uint32_t *counts; /* near: blocks that each meets; NULL where order is */
+    void *block;
+} kin_schedule;
+
+/* Two sets, cut into blocks, whose balls may be known.
+ *
+ * graph: every unordered pair of different blocks once. Blocks stand on a circle; block I owns its
+ * pairs with the half circle ahead of it. Without covers, or with very many blocks, the order is
+ * that of the blocks.
+ * near: 0, or, of a graph, only those pairs meet of which one has the other among its `near`
+ * nearest, by their centres; without covers those that stand next to each other. */
+typedef struct kin_blocks {
+    const kin_cover *rows; /* or NULL */
+    const kin_cover *points;
+    int64_t row_points;
+    int64_t point_points;
+    int64_t block; /* positions of one */
+    int64_t near;
+    bool graph;
+} kin_blocks;
+
+/* To be freed by kin_free(ctx, schedule->block). */
+kith_status kin_schedule_make(kith_ctx *ctx, const kin_blocks *blocks, kin_schedule *schedule);
+/* What it holds, and leaves; covers may be shapes. */
+void kin_schedule_plan(kin_layout *plan, const kin_blocks *blocks, int32_t threads);
+
+/* How many blocks a block of rows meets, and the i-th of them. */
+int64_t kin_schedule_count(const kin_schedule *schedule, int64_t row_block);
+int64_t kin_schedule_block(const kin_schedule *schedule, int64_t row_block, int64_t i);
 
 #endif

@@ -58,7 +58,7 @@ kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *cor
 kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
                            const kin_fused_query *ba);
 
-/* All neighbours within a radius: the same table as exact/exact_radius.h, byte for byte. queries
+/* All neighbours within a radius: the same table as exact/exact_search.h, byte for byte. queries
  * NULL: each point of the corpus against all of them. Matrices lie on the host. *ranges is all zero
  * before; what it got stays its own when this fails. */
 kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
@@ -114,7 +114,7 @@ kith_status kin_fused_runs_arrange(kin_fused_work *work, kin_fused_prepared *poi
  */
 
 /* Rows of a few columns that stages of a graph screen in place of the full ones, since they are
- * never farther apart (exact/exact_shadow.h); what passes is looked at in full. Lists, reaches and
+ * never farther apart (exact/exact_corpus.h); what passes is looked at in full. Lists, reaches and
  * so answers are what they would be without. */
 typedef struct kin_fused_shadow {
     int32_t axes; /* 0: none */

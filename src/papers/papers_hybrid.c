@@ -30,7 +30,7 @@
  * Memory. The matrix of a batch (papers_costs.c), its sample, 24 bytes of device memory and 16 of
  * pinned memory for each place of a list, and 16 of both for each neighbour.
  */
-#include "papers/papers_pipeline.h"
+#include "papers/papers.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -40,8 +40,7 @@
 #include "host/host_threads.h"
 #include "papers/papers_costs.h"
 #include "papers/papers_division.h"
-#include "papers/papers_heaps.h"
-#include "papers/papers_hybrid_size.h"
+#include "papers/papers_hybrid.h"
 
 /* Marks of a batch in the stream: its work begins, its counts are here; its keys begin, are here;
  * the neighbours that the GPU selected are here. */

@@ -26,10 +26,9 @@
 #include "fused/fused_answer.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
+#include "papers/papers.h"
 #include "papers/papers_division.h"
-#include "papers/papers_heaps.h"
-#include "papers/papers_hybrid_size.h"
-#include "papers/papers_pipeline.h"
+#include "papers/papers_hybrid.h"
 #include "select/select.h"
 
 enum { USUAL_SAMPLE = 8 /* of threshold_heap, times k */ };
