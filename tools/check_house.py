@@ -35,11 +35,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (76729, 58000),
-    "files_src": (485, 350),
+    "code_lines_src": (76711, 58000),
+    "files_src": (481, 350),
     "files_below_40_lines": (52, 40),
-    "files_of_odd_length": (96, 40),
-    "headers_src": (178, 130),
+    "files_of_odd_length": (94, 40),
+    "headers_src": (174, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),

@@ -25,7 +25,6 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_meet.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 

@@ -18,7 +18,7 @@
  * So the way that ran in the smaller budget, with parts of any size, held at each of its steps at
  * least what this one holds.
  */
-#include "fused/fused_layout.h"
+#include "fused/fused_search.h"
 
 #include "fused/fused_answer.h"
 #include "fused/fused_prepare.h"
