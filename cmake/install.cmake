@@ -5,7 +5,7 @@
 install(TARGETS kith EXPORT kith-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 file(GLOB PUBLIC_HEADERS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/kith/*.h)
 install(FILES ${PUBLIC_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kith)
-# What libkith opens when it is needed (src/host/host_beside.c).
+# What libkith opens when it is needed (src/host/host_file.c).
 set(modules_dir ${CMAKE_INSTALL_LIBDIR}/kith-${KITH_ABI})
 if(TARGET kith_hdf5)
   install(TARGETS kith_hdf5 LIBRARY DESTINATION ${modules_dir})

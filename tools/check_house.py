@@ -8,7 +8,8 @@ Rooms     a file in src/ROOM includes only rooms that src/ROOMS allows it, and i
 Links     git keeps none: a link points to a path of whoever made it.
 Circles   a unit is a file's stem (x.c, x.cu and x.h are one). No unit reaches itself by includes or, in src, by
           calls: what uses another stands above it.
-Calls     no function has more than six parameters; a struct has names, a seventh argument has a place.
+Calls     no function has more than six parameters; a struct has names, a seventh argument has a place. A function
+          that leaves its file is used by another one, or by a test.
 Sentences what is said to a person is not read by a program: kith_ctx_where has the fields.
 Names     a file that a comment of src or a page of docs names is there.
 Sizes     a file of src has 60 to 600 lines, unless its head says why it is "short because" or "long because";
@@ -34,20 +35,20 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (76880, 58000),
-    "files_src": (502, 350),
-    "files_below_40_lines": (66, 40),
-    "files_of_odd_length": (119, 40),
-    "headers_src": (190, 130),
+    "code_lines_src": (76757, 58000),
+    "files_src": (481, 350),
+    "files_below_40_lines": (52, 40),
+    "files_of_odd_length": (94, 40),
+    "headers_src": (174, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (0, 0),
-    "functions_with_more_than_6_parameters": (59, 20),
+    "functions_with_more_than_6_parameters": (29, 20),
     "public_functions": (85, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
     "functions_used_by_one_file_percent": (56, 25),
-    "functions_used_by_no_file": (7, 0),
+    "functions_used_by_no_file": (2, 0),
     "names_of_no_file": (0, 0),
     "sentences_that_are_read": (0, 0),
 }
@@ -131,6 +132,7 @@ def count_parameters(inside):
 
 def definitions(text):
     """(what stands before the name, name, number of parameters) of every function defined at the start of a line."""
+    text = re.sub(r"__launch_bounds__\([^()]*\)", "", text)
     for found in re.finditer(r"^([A-Za-z_][\w\s\*]*?)\b(\w+)\(([^;{}]*)\)\s*\{", text, flags=re.M):
         yield found[1], found[2], count_parameters(found[3])
 
@@ -186,9 +188,12 @@ def include_edges(paths):
 
 
 class Calls:
-    """Who uses which function of src that crosses a file, found by name."""
+    """Who uses which function of src that crosses a file, found by name.
 
-    def __init__(self, texts):
+    An inline function of a header is its includers' code: what it uses is used by the header. kin_x_##name is every
+    name that a row of a map in include/kith makes of it."""
+
+    def __init__(self, texts, rows):
         self.home = {}
         for path, text in texts.items():
             if path.suffix in (".c", ".cu"):
@@ -199,11 +204,16 @@ class Calls:
         self.edges = collections.defaultdict(set)
         declared = re.compile(r"^[A-Za-z_][\w\s\*]*?\b(\w+)\([^;{}]*\)\s*;", flags=re.M)
         for path, text in texts.items():
-            for name in set(re.findall(r"\bk(?:in|ith)_\w+", declared.sub("", text))):
+            bodies = declared.sub("", text)
+            names = set(re.findall(r"\bk(?:in|ith)_\w+", bodies))
+            names |= {stem + row for stem in re.findall(r"\b(k(?:in|ith)_\w+_)##", bodies) for row in rows}
+            for name in names:
                 home = self.home.get(name)
                 if home and home != path.stem:
                     self.users[name].add(path.stem)
                     self.edges[path.stem].add(home)
+                elif home and path.suffix in (".h", ".cuh"):
+                    self.users[name].add(path.name)
 
 
 # --- the counts ----------------------------------------------------------------------------------------------
@@ -259,12 +269,14 @@ def measure(root):
     for top in ("src", "cli", "python"):
         edges = include_edges(files_below(root / top, SUFFIXES + (".py",)))
         note(f"circles_{top}", [" ".join(part) for part in circles(edges)])
-    calls = Calls(texts)
+    headers = [bare(path.read_text()) for path in files_below(root / "include", (".h",))]
+    calls = Calls(texts, {word for text in headers for row in re.findall(r"\bX\(([^()]*)\)", text)
+                          for word in re.findall(r"\w+", row)})
     note("call_circles_src", [" ".join(part) for part in circles(calls.edges)])
     note("functions_with_more_than_6_parameters",
          [f"{path.name}:{name}({number})" for path, text in texts.items()
           for _, name, number in definitions(text) if number > PARAMETERS])
-    public = [pair for path in files_below(root / "include", (".h",)) for pair in declarations(bare(path.read_text()))]
+    public = [pair for text in headers for pair in declarations(text)]
     note("public_functions_with_more_than_6_parameters",
          [f"{name}({number})" for name, number in public if number > PARAMETERS])
     note("public_functions", [name for name, _ in public])
@@ -272,7 +284,9 @@ def measure(root):
     single = sorted(name for name in inner if len(calls.users[name]) == 1)
     counts["functions_used_by_one_file_percent"] = round(100 * len(single) / max(len(inner), 1))
     behind["functions_used_by_one_file_percent"] = single
-    note("functions_used_by_no_file", sorted(name for name in inner if not calls.users[name]))
+    outside = " ".join(path.read_text() for top in ("tests", "bench") for path in files_below(root / top, SUFFIXES))
+    looked_at = set(re.findall(r"\bkin_\w+", outside))
+    note("functions_used_by_no_file", sorted(name for name in inner if not calls.users[name] | ({name} & looked_at)))
     note("sentences_that_are_read", list(sentences_that_are_read(root)))
     note("names_of_no_file", list(names_of_no_file(root, read_law(root / "src" / "ROOMS"))))
     return counts, behind

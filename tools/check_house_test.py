@@ -46,6 +46,8 @@ COUNTS = [
                           "src/base/base_b.c": "int kin_a(void);\nint kin_b(void)\n{\n    return 0;\n}\n"}, 0),
     ("functions_with_more_than_6_parameters", {"src/base/base_a.c": f"int f({SEVEN})\n{{\n}}\n"}, 1),
     ("functions_with_more_than_6_parameters", {"src/base/base_a.c": "int f(int (*g)(int, int, int, int, int, int))\n{\n}\n"}, 0),
+    ("functions_with_more_than_6_parameters", {"src/base/base_a.cu": f"void __launch_bounds__(9)\n    f({SEVEN[9:]})\n{{\n}}\n"},
+     0),
     ("public_functions", {"include/kith/kith.h": "KITH_API int kith_a(void);\nKITH_API void kith_b(int x);\n"}, 2),
     ("public_functions_with_more_than_6_parameters", {"include/kith/kith.h": f"KITH_API int kith_a({SEVEN});\n"}, 1),
     ("functions_used_by_one_file_percent", {"src/base/base_a.c": "int kin_a(void)\n{\n}\nint kin_b(void)\n{\n}\n",
@@ -59,6 +61,13 @@ COUNTS = [
                                  "python/kith/_a.py": "if 'NaN' in str(error):\n    error.args = (1,)\n"}, 3),
     ("functions_used_by_no_file", {"src/base/base_a.c": "int kin_a(void)\n{\n}\n", "src/base/base_a.h": "int kin_a(void);\n"},
      1),
+    ("functions_used_by_no_file", {"src/base/base_a.c": "int kin_a(void)\n{\n}\nint kin_b(void)\n{\n}\n",
+                                   "tests/unit/test_a.c": "int x = kin_a();\n"}, 1),
+    ("functions_used_by_no_file", {"src/base/base_a.c": "int kin_a(void)\n{\n}\n",
+                                   "src/base/base_a.h": "int kin_a(void);\nstatic inline int b(void)\n{\n    kin_a();\n}\n"}, 0),
+    ("functions_used_by_no_file", {"src/base/base_a.c": "int kin_base_scan(void)\n{\n}\nint kin_base_no(void)\n{\n}\n",
+                                   "src/base/base_b.c": "MAP(kin_base_##name)\n",
+                                   "include/kith/kith.h": "#define MAP(X) X(SCAN, 1, scan)\n"}, 1),
 ]
 
 

@@ -17,7 +17,7 @@
 #include "select/bench_select.h"
 
 #include "host/host_cpu.h"
-#include "papers/papers_select.h"
+#include "papers/papers.h"
 
 #include <inttypes.h>
 #include <stdio.h>

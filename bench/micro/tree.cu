@@ -458,9 +458,8 @@ static void make_work(const bench *b, work *w)
     const kin_fused_rows rows = rows_of(points, b->rows, cols);
     uint64_t bytes = 0;
     (void)snprintf(w->name, sizeof w->name, "colour %d", cols);
-    must_kith(
-        b, kin_tree_gpu_make(&on, &rows, NULL, b->rows, KITH_EUCLIDEAN, b->leaf_points, &w->tree),
-        "making a tree");
+    must_kith(b, kin_tree_gpu_make(&on, &rows, NULL, b->rows, b->leaf_points, &w->tree),
+              "making a tree");
     must_kith(b, kin_gpu_wait(b->ctx, b->gpu), "making a tree");
     must(cudaFree(points), "freeing:");
     points = colour(b, cols, b->queries, 2);

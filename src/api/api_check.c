@@ -2,8 +2,7 @@
 #include "api/api_check.h"
 
 #include "base/base_try.h"
-#include "papers/papers_pipeline.h"
-#include "papers/papers_select.h"
+#include "papers/papers.h"
 
 enum { MOST_COLS = 1 << 20, MOST_SAMPLE = 1024 /* times k */, MOST_LEAF_BUFFER = 1 << 22 };
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;

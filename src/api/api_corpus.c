@@ -467,9 +467,8 @@ static kith_status solve(kith_ctx *ctx, const kith_corpus *corpus, kin_knn_job *
 {
     KIN_TRY(kin_corpus_check_method(ctx, corpus, &job->request));
     if (corpus->has_tree) {
-        bool declined = false;
         return kin_tree_search(ctx, &corpus->prepared, &corpus->tree, &job->queries, &job->request,
-                               out, &declined);
+                               out);
     }
     if (corpus->fused != NULL) {
         return search_on_gpu(ctx, corpus, job, out);

@@ -321,7 +321,7 @@ static kith_status pair_distances(kith_ctx *ctx, const kin_prepared *corpus,
         for (last = first + 1; last < p->count && p->query_ids[last] == id; last++) {
         }
         const kin_query query = kin_metric_load(distance, &queries->rows, id, values);
-        kin_metric_keys(distance, &query, &corpus->rows, p->corpus_ids + first, 0, last - first,
+        kin_metric_keys(distance, &query, &corpus->rows, p->corpus_ids + first, last - first,
                         out + first);
     }
     for (int64_t i = 0; i < p->count; i++) {

@@ -5,7 +5,7 @@
 #include "file/file_points.h"
 #include "file/file_result.h"
 #include "file/file_stream.h"
-#include "host/host_progress.h"
+#include "host/host_threads.h"
 #include "metric/metric.h"
 
 #include <inttypes.h>

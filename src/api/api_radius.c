@@ -7,7 +7,7 @@
 #include "engine/engine_call.h"
 #include "engine/engine_device.h"
 #include "engine/engine_job.h"
-#include "exact/exact_radius.h"
+#include "exact/exact_search.h"
 #include "fused/fused_search.h"
 #include "tree/tree_search.h"
 

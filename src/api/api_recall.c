@@ -304,7 +304,7 @@ static void found_distances(const kin_prepared *points, const sampling *s, int64
         t->found[j] = NAN;
         if (ids[j] != KITH_ID_NONE && ids[j] != own) {
             double key = 0.0;
-            kin_metric_keys(distance, &query, &points->rows, &ids[j], 0, 1, &key);
+            kin_metric_keys(distance, &query, &points->rows, &ids[j], 1, &key);
             t->found[j] = kin_metric_distance(distance->metric, key);
         }
     }

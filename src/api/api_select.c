@@ -7,7 +7,7 @@
 #include "engine/engine_call.h"
 #include "engine/engine_device.h"
 #include "host/host_cpu.h"
-#include "papers/papers_select.h"
+#include "papers/papers.h"
 
 #include <stdio.h>
 

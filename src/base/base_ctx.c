@@ -209,3 +209,29 @@ void kin_log(const kith_ctx *ctx, int level, const char *format, ...)
     va_end(args);
     ctx->params.log(ctx->params.log_arg, level, line);
 }
+
+/* ---- Names and sentences of the statuses, from the table in the public header ---------------- */
+
+const char *kith_status_name(kith_status status)
+{
+    switch (status) {
+#define CASE(name, value, text) \
+    case KITH_##name:           \
+        return #name;
+        KITH_STATUS_MAP(CASE)
+#undef CASE
+    }
+    return "E_UNKNOWN";
+}
+
+const char *kith_status_text(kith_status status)
+{
+    switch (status) {
+#define CASE(name, value, text) \
+    case KITH_##name:           \
+        return text;
+        KITH_STATUS_MAP(CASE)
+#undef CASE
+    }
+    return "a status that this version of kith does not know";
+}

@@ -3,7 +3,7 @@
 
 #include "base/base_try.h"
 #include "host/host_clock.h"
-#include "host/host_progress.h"
+#include "host/host_threads.h"
 #include "metric/metric.h"
 
 /* ---- Reports -------------------------------------------------------------------------------- */

@@ -68,7 +68,7 @@ static bool fits(const kin_descent_job *job, const kin_gpu *gpu)
 {
     kin_graph_request request = job->request;
     kin_graph_gpu_defaults(&request, job->points.rows);
-    return kin_graph_gpu_bytes(&job->points, &request, 0) <= kin_gpu_room(gpu);
+    return kin_graph_gpu_bytes(&job->points, &request) <= kin_gpu_room(gpu);
 }
 
 /* Whether lists are of hubs, and a GPU's start knows none: of many rows it has no relatives

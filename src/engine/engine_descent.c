@@ -149,15 +149,15 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, watch *w, uint32_t place,
     kin_graph_request request = job->request;
     kin_graph_outcome outcome = {0};
     kin_descent_complete(gpu, job->points.rows, &request);
+    request.place = place;
     request.control = job->sample > 0 ? &w->samples.control : NULL;
     request.judge = judge;
     request.judge_arg = w;
     w->may_lengthen = job->may_lengthen && (gpu != NULL || out->ids != NULL);
     const bool lengthens = w->may_lengthen && gpu == NULL;
     request.lengthenings = w->may_lengthen && gpu != NULL ? GPU_LENGTHENINGS : 0;
-    KIN_TRY(gpu != NULL
-                ? kin_graph_gpu_descend(ctx, gpu, &job->points, &request, place, out, &outcome)
-                : kin_graph_descend(ctx, &job->points, &request, out, &outcome));
+    KIN_TRY(gpu != NULL ? kin_graph_gpu_descend(ctx, gpu, &job->points, &request, out, &outcome)
+                        : kin_graph_descend(ctx, &job->points, &request, out, &outcome));
     w->report->start = (kith_start)outcome.start;
     add_outcome(w, &request, &outcome);
     return lengthens ? lengthen(ctx, w, &request, out) : KITH_OK;

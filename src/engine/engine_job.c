@@ -3,8 +3,7 @@
 
 #include "base/base_try.h"
 #include "fused/fused_search.h"
-#include "papers/papers_pipeline.h"
-#include "papers/papers_select.h"
+#include "papers/papers.h"
 #include "tree/tree_cost.h"
 #include "tree/tree_gpu.h"
 #include "tree/tree_search.h"

@@ -133,13 +133,16 @@ static kith_status scan(const direct *d, worker *w, int64_t row, const uint32_t 
     l->worst = within.keys != NULL ? within.keys[row * within.step] : INFINITY;
     for (int64_t at = first; at < last; at += CHUNK) {
         const int64_t count = kin_min_i64(CHUNK, last - at);
-        const uint32_t *some = ids != NULL ? ids + at : NULL;
-        kin_metric_keys(distance, &query, &d->corpus->rows, some, at, count, w->keys);
+        if (ids != NULL) {
+            kin_metric_keys(distance, &query, &d->corpus->rows, ids + at, count, w->keys);
+        } else {
+            kin_metric_keys_run(distance, &query, &d->corpus->rows, at, count, w->keys);
+        }
         for (int64_t i = 0; i < count; i++) {
             if (w->keys[i] > l->worst) {
                 continue;
             }
-            const uint32_t id = some != NULL ? some[i] : (uint32_t)(at + i);
+            const uint32_t id = ids != NULL ? ids[at + i] : (uint32_t)(at + i);
             if (w->keys[i] != w->keys[i]) {
                 return complain(d, row, id);
             }

@@ -204,7 +204,7 @@ static void keys_of_row(const kin_lists *lists, int64_t row, kin_list_scratch *s
     }
     const kin_query query =
         kin_metric_load(&frame->distance, lists->rows->rows, lists->rows->ids[row], scratch->query);
-    kin_metric_keys(&frame->distance, &query, lists->points->rows, scratch->ids, 0, count,
+    kin_metric_keys(&frame->distance, &query, lists->points->rows, scratch->ids, count,
                     scratch->keys);
     for (int64_t i = 0; i < count; i++) {
         scratch->pairs[i] = (kin_pair){scratch->keys[i], scratch->ids[i], (uint32_t)i};

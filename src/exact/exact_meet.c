@@ -6,10 +6,10 @@
  * lists
  *
  * As long as a row has no limit, shadows discard nothing, so such a block meets in full. */
-#include "exact/exact_meet.h"
+#include "exact/exact_screen.h"
 
 #include "base/base_size.h"
-#include "exact/exact_limit.h"
+#include "exact/exact_tile.h"
 
 /* Panels a call of the kernel; pairs a row that a log takes before it is delivered: few, so that
  * limits tighten soon, and more where a row is looked at with all of them. */

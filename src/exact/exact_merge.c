@@ -53,7 +53,7 @@ static kith_status own_list(const merging *m, int64_t row, worker *w, int64_t *l
     const int64_t given = gather(m, row, w->ids);
     const kin_query query =
         kin_metric_load(distance, &m->points->rows, m->side->first + row, w->query);
-    kin_metric_keys(distance, &query, &m->points->rows, w->ids, 0, given, w->keys);
+    kin_metric_keys(distance, &query, &m->points->rows, w->ids, given, w->keys);
     for (int64_t i = 0; i < given; i++) {
         if (w->keys[i] != w->keys[i]) {
             return kin_fail_at(m->ctx, KITH_E_DATA, kin_at("custom"),

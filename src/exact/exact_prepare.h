@@ -9,7 +9,7 @@
 #include "exact/exact_list.h"
 #include "exact/exact_set.h"
 
-/* A basis, and the frame of shadows in it (exact_shadow.h). */
+/* A basis, and the frame of shadows in it (exact_corpus.h). */
 typedef struct kin_shadow {
     int32_t axes;   /* of the basis; 0: full rows are screened sooner */
     int64_t wide;   /* columns of a row, rounded up */

@@ -13,16 +13,15 @@
  *
  * Memory. Survivors of a thread are worked off when there are SURVIVORS of them; hits are kept.
  */
-#include "exact/exact_radius.h"
+#include "exact/exact_search.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_corpus.h"
-#include "exact/exact_limit.h"
 #include "exact/exact_order.h"
 #include "exact/exact_screen.h"
-#include "exact/exact_search.h"
+#include "exact/exact_tile.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
@@ -86,7 +85,7 @@ static kith_status offer_keys(run *r, worker *w, uint32_t query, int64_t count)
 {
     const kin_distance *distance = &r->request->distance;
     const kin_query loaded = kin_metric_load(distance, &r->queries->rows, query, w->query);
-    kin_metric_keys(distance, &loaded, &r->corpus->rows, w->ids, 0, count, w->keys);
+    kin_metric_keys(distance, &loaded, &r->corpus->rows, w->ids, count, w->keys);
     w->keys_computed += count;
     for (int64_t i = 0; i < count; i++) {
         KIN_TRY(kin_hits_offer(&r->hits, w->thread, query, w->ids[i], w->keys[i]));
@@ -278,7 +277,7 @@ static kith_status scan_range(void *arg, int64_t task, int32_t thread)
     const kin_query query = kin_metric_load(distance, &r->queries->rows, row, w->query);
     for (int64_t at = first; at < last; at += KEYS) {
         const int64_t count = kin_min_i64(KEYS, last - at);
-        kin_metric_keys(distance, &query, &r->corpus->rows, NULL, at, count, w->keys);
+        kin_metric_keys_run(distance, &query, &r->corpus->rows, at, count, w->keys);
         w->keys_computed += count;
         for (int64_t i = 0; i < count; i++) {
             if (w->keys[i] != w->keys[i]) {

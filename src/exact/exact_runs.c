@@ -161,7 +161,7 @@ static double key_to(const cutting *c, int ball)
 {
     const kin_query query = {.values = c->values};
     double key = 0.0;
-    kin_metric_keys(&c->m->bounds->distance, &query, &c->centers, NULL, c->ball + ball, 1, &key);
+    kin_metric_keys_run(&c->m->bounds->distance, &query, &c->centers, c->ball + ball, 1, &key);
     return key;
 }
 
@@ -338,7 +338,7 @@ static void compare_run(const comparing *c, int64_t run, double *keys)
         if (b->radii[own] == -(double)INFINITY) {
             continue;
         }
-        kin_metric_keys(&b->distance, &query, &centers, NULL, 0, c->runs[1] * BALLS, keys);
+        kin_metric_keys_run(&b->distance, &query, &centers, 0, c->runs[1] * BALLS, keys);
         for (int64_t i = 0; i < c->runs[1] * BALLS; i++) {
             const double radii = b->radii[own] + b->radii[other_run * BALLS + i];
             const double reach = fmax(b->reaches[own_run], b->reaches[other_run + i / BALLS]);

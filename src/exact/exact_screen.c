@@ -9,7 +9,7 @@
  *              |  screen  -> log -> lists of I (lock I), lists of J (lock J)
  *
  * Graph. Every unordered pair of blocks is screened once and serves both ends. All blocks take
- * their own pairs first; then each meets the others, the nearest first (exact_schedule.h), strip by
+ * their own pairs first; then each meets the others, the nearest first (exact_screen.h), strip by
  * strip, so that thresholds of all rows tighten early and at the same pace.
  *
  * Why it is right. A pair is lost only in the kernel, where its cost is above the limits of both
@@ -25,7 +25,6 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_meet.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 

@@ -6,7 +6,10 @@
 
 #include "exact/exact_cover.h"
 #include "exact/exact_list.h"
-#include "exact/exact_schedule.h"
+#include "exact/exact_screen.h"
+#include "exact/exact_set.h"
+
+#include <pthread.h>
 
 typedef struct kin_screen {
     const kin_set *rows;
@@ -16,7 +19,7 @@ typedef struct kin_screen {
                                    graph the same as row_lists: each product serves both ends */
     const kin_cover *row_cover; /* bounds of blocks, to skip them; NULL: nothing is skipped */
     const kin_cover *point_cover;
-    const kin_set *row_cast; /* shadows of both (exact_shadow.h), whose rows lie as lines then; or
+    const kin_set *row_cast; /* shadows of both (exact_corpus.h), whose rows lie as lines then; or
                                 NULL */
     const kin_set *point_cast;
     int64_t block;         /* positions of a block: kin_screen_block() */
@@ -35,5 +38,118 @@ int64_t kin_screen_block(const kin_frame *frame);
 void kin_screen_plan(kin_layout *plan, kin_screen *shape, int32_t threads);
 
 kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen);
+
+/* ---- In which order blocks meet (exact_schedule.c) ------------------------------------------- */
+
+/* In which order blocks meet: near ones first, so that thresholds are nearly final when the many
+ * far ones come. Any order is right. */
+
+typedef struct kin_schedule {
+    int64_t row_blocks;
+    int64_t point_blocks;
+    bool graph;
+    int64_t near;     /* 0, or how many others each block chooses to meet */
+    int64_t most;     /* blocks that a block of rows meets, at most */
+    uint32_t *order;  /* row_blocks x most; NULL: in the order of the blocks */
+    uint32_t *counts; /* near: blocks that each meets; NULL where order is */
+    void *block;
+} kin_schedule;
+
+/* Two sets, cut into blocks, whose balls may be known.
+ *
+ * graph: every unordered pair of different blocks once. Blocks stand on a circle; block I owns its
+ * pairs with the half circle ahead of it. Without covers, or with very many blocks, the order is
+ * that of the blocks.
+ * near: 0, or, of a graph, only those pairs meet of which one has the other among its `near`
+ * nearest, by their centres; without covers those that stand next to each other. */
+typedef struct kin_blocks {
+    const kin_cover *rows; /* or NULL */
+    const kin_cover *points;
+    int64_t row_points;
+    int64_t point_points;
+    int64_t block; /* positions of one */
+    int64_t near;
+    bool graph;
+} kin_blocks;
+
+/* To be freed by kin_free(ctx, schedule->block). */
+kith_status kin_schedule_make(kith_ctx *ctx, const kin_blocks *blocks, kin_schedule *schedule);
+/* What it holds, and leaves; covers may be shapes. */
+void kin_schedule_plan(kin_layout *plan, const kin_blocks *blocks, int32_t threads);
+
+/* How many blocks a block of rows meets, and the i-th of them. */
+int64_t kin_schedule_count(const kin_schedule *schedule, int64_t row_block);
+int64_t kin_schedule_block(const kin_schedule *schedule, int64_t row_block, int64_t i);
+
+/* ---- Two blocks meet (exact_meet.c) ---------------------------------------------------------- */
+
+/* Their pairs through the unit, what passes its limits to the lists of both, the limits read again.
+ * The screen deals out which blocks meet. */
+
+/* One end of the pairs. */
+typedef struct kin_meet_side {
+    const kin_set *set;
+    const kin_set
+        *cast;        /* its shadows (exact_corpus.h), or NULL; the set's rows lie as lines then */
+    kin_lists *lists; /* NULL: not collected */
+    const kin_cover *cover;
+    pthread_mutex_t *locks; /* one a block */
+    int64_t blocks;
+} kin_meet_side;
+
+/* What all meetings have in common. */
+typedef struct kin_meet {
+    const kin_frame *frame; /* of the sets */
+    kin_meet_side row;
+    kin_meet_side point;
+    bool graph;
+    int64_t block;
+    const kin_round_ops *ops;
+} kin_meet;
+
+/* A block of one side: limits as the kernel reads them. */
+typedef struct kin_meet_limits {
+    double *reach;
+    kin_word *limit;
+    kin_word *half;
+    kin_word *panel_half;
+} kin_meet_limits;
+
+/* A thread's room for pairs that are looked at in full. */
+typedef struct kin_look {
+    int64_t most;      /* pairs of a log */
+    int32_t *begin;    /* block + 1: where the pairs of a row begin, by row */
+    uint32_t *pairs;   /* most: a log's, row by row */
+    uint16_t *which;   /* most: their points */
+    kin_word *product; /* most */
+} kin_look;
+
+/* A thread's room, and what it counts. */
+typedef struct kin_meet_work {
+    uint32_t *rows;   /* the block for the unit, */
+    int64_t packed;   /* 1 + its number, */
+    bool packed_cast; /* the rows or their shadows */
+    uint32_t *panels; /* of sets of lines */
+    kin_word *test;
+    kin_meet_limits row;
+    kin_meet_limits point;
+    kin_tile_log row_log;
+    kin_tile_log point_log;
+    kin_look look;
+    kin_list_scratch scratch;
+    int64_t pairs;
+    int64_t skipped;
+    int64_t looked;         /* pairs whose shadows passed */
+    double *row_tile_reach; /* the largest reach of each coarse tile of the rows */
+    int64_t tests;          /* of tiles, lately, */
+    int64_t hits;           /* and how many were skipped */
+    int64_t resting;        /* meetings left without tests */
+} kin_meet_work;
+
+/* The arrays of a work that is all zero. */
+void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w);
+
+/* Any blocks in any order, each pair of them once. */
+void kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block, int64_t point_block);
 
 #endif

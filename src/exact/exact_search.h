@@ -4,9 +4,11 @@
 #ifndef KIN_EXACT_SEARCH_H
 #define KIN_EXACT_SEARCH_H
 
+#include "exact/exact_corpus.h"
+#include "exact/exact_hits.h"
+#include "exact/exact_prepare.h"
 #include "exact/exact_request.h"
 #include "exact/exact_screen.h"
-#include "exact/exact_shadow.h"
 
 /* Each point against all others. */
 kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
@@ -33,5 +35,15 @@ int64_t kin_exact_stripe(const kin_frame *frame, int64_t wanted);
  * goes beside them. Sets and covers of the screen may be shapes; its lists are made of them.
  * wanted: ids an answer. */
 void kin_exact_plan_screen(kin_layout *plan, kin_screen *shape, int64_t wanted, int32_t threads);
+
+/* ---- All neighbours within a radius (exact_radius.c) ----------------------------------------- */
+
+/* queries NULL: each point of the corpus against all of them. *ranges is all zero before; what it
+ * got stays its own when this fails. */
+kith_status kin_radius_run(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                           const kin_radius_request *request, kith_ranges *ranges);
+/* The same of a corpus that is ready as for kin_exact_search. */
+kith_status kin_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const kith_matrix *queries,
+                              const kin_radius_request *request, kith_ranges *ranges);
 
 #endif

@@ -4,7 +4,7 @@
  * than that in the first m axes, and what rounding adds, is the share that a screen of m axes would
  * let pass; m and the type are those whose screen and looks together take least. The axes that are
  * kept are mixed, so that they share the energy alike: one scale serves all. */
-#include "exact/exact_shadow.h"
+#include "exact/exact_corpus.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

@@ -9,7 +9,6 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_search.h"
-#include "exact/exact_store_part.h"
 
 #include <assert.h>
 #include <math.h>

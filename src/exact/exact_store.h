@@ -3,6 +3,7 @@
 #ifndef KIN_EXACT_STORE_H
 #define KIN_EXACT_STORE_H
 
+#include "exact/exact_group.h"
 #include "exact/exact_prepare.h"
 #include "file/file_container.h"
 
@@ -19,5 +20,42 @@ kith_status kin_store_points(kith_ctx *ctx, const char *path, const kin_containe
  * prepare the points again. Not for direct metrics. */
 kith_status kin_store_view(kith_ctx *ctx, const kin_container *container, kin_prepared *prepared,
                            bool *usable);
+
+/* ---- Parts of it, and of others' files (exact_store_part.c) ---------------------------------- */
+
+/* What every engine's arrays have in common when they are stored in a container and viewed there.
+ *
+ * Trust. The container's checksums guard against accidents, not against malice. Whatever is used as
+ * an index or a length is therefore checked by who views it: a file can be wrong, but not lead
+ * outside of itself. */
+
+enum { KIN_STORE_SECTIONS = 24 };
+
+typedef struct kin_storing {
+    kin_section sections[KIN_STORE_SECTIONS];
+    int32_t count;
+} kin_storing;
+
+typedef struct kin_viewing {
+    kith_ctx *ctx;
+    const kin_container *container;
+} kin_viewing;
+
+/* rows x row_bytes at data under a tag; left out where data is NULL. */
+void kin_store_add(kin_storing *storing, const char *tag, const void *data, int64_t rows,
+                   uint64_t row_bytes);
+void kin_store_add_groups(kin_storing *storing, const kin_groups *groups);
+
+/* A section of that size as the arrays want it, written to the pointer at `out`: nobody writes to
+ * what it points to. */
+kith_status kin_store_view_array(const kin_viewing *viewing, const char *tag, int64_t rows,
+                                 uint64_t row_bytes, void *out);
+/* Groups of `rows` rows, of which rows, count and degenerate are set: the arrays, consistent with
+ * each other. equal: some rows are, so there are links. */
+kith_status kin_store_view_groups(const kin_viewing *viewing, bool equal, kin_groups *groups);
+bool kin_store_all_below(const uint32_t *numbers, int64_t count, int64_t limit);
+
+/* KITH_E_FORMAT: "its ... (it is damaged: make it again)". */
+kith_status kin_store_fail_damaged(const kin_viewing *viewing, const char *what);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exact/exact_store_part.h"
+#include "exact/exact_store.h"
 
 #include "base/base_size.h"
 #include "base/base_try.h"

@@ -36,6 +36,8 @@
 
 #include "base/base_ctx.h"
 
+#include <math.h>
+
 enum {
     KIN_PANEL = 16,
     KIN_BLOCK_STEP = 96, /* a multiple of every kernel's tile and of a panel */
@@ -142,6 +144,78 @@ static inline float kin_float_from_order(int32_t order)
 {
     const kin_word w = {.i = order ^ (int32_t)((uint32_t)(order >> 31) & 0x7fffffffu)};
     return w.f;
+}
+
+/* ---- The kernels there are, one line each ---------------------------------------------------- */
+
+/* exact_tile_table.c chooses among them. */
+
+extern const kin_tile_kernel kin_tile_s8_portable;
+extern const kin_tile_kernel kin_tile_s16_portable;
+extern const kin_tile_kernel kin_tile_f32_portable;
+#if defined(__x86_64__)
+extern const kin_tile_kernel kin_tile_s16_avx2;
+extern const kin_tile_kernel kin_tile_f32_avx2;
+extern const kin_tile_kernel kin_tile_s8_avx2vnni;
+extern const kin_tile_kernel kin_tile_s16_avx2vnni;
+extern const kin_tile_kernel kin_tile_s16_avx512;
+extern const kin_tile_kernel kin_tile_f32_avx512;
+extern const kin_tile_kernel kin_tile_s8_avx512vnni;
+extern const kin_tile_kernel kin_tile_s16_avx512vnni;
+extern const kin_tile_kernel kin_tile_s8_amx;
+extern const kin_tile_kernel kin_tile_bf16_amx;
+#elif defined(__aarch64__)
+extern const kin_tile_kernel kin_tile_s16_neon;
+extern const kin_tile_kernel kin_tile_f32_neon;
+extern const kin_tile_kernel kin_tile_s8_dotprod;
+extern const kin_tile_kernel kin_tile_s8_i8mm;
+#endif
+
+/* ---- Limits ---------------------------------------------------------------------------------- */
+
+/* A limit in double as the word that a tile kernel compares with, rounded so that nothing is lost.
+ */
+
+static inline kin_word kin_limit_integer(double limit)
+{
+    if (!(limit < (double)KIN_LIMIT_ALL)) { /* a NaN keeps everything */
+        return (kin_word){.i = KIN_LIMIT_ALL};
+    }
+    const double kept = limit > (double)KIN_LIMIT_NONE ? limit : (double)KIN_LIMIT_NONE;
+    const int32_t whole = (int32_t)kept; /* towards zero */
+    return (kin_word){.i = whole - (kept < (double)whole)};
+}
+
+static inline kin_word kin_limit_float(double limit)
+{
+    if (!(limit < (double)KIN_LIMIT_ALL_F)) {
+        return (kin_word){.f = KIN_LIMIT_ALL_F};
+    }
+    return (kin_word){.f = nextafterf((float)limit, INFINITY)};
+}
+
+/* The limit and its half (exact_tile.h). */
+static inline void kin_limit_set(bool is_float, double value, kin_word *limit, kin_word *half)
+{
+    if (is_float) {
+        *limit = kin_limit_float(value);
+        half->f = 0.5F * limit->f;
+    } else {
+        *limit = kin_limit_integer(value);
+        half->i = (limit->i >> 1) + (limit->i & 1);
+    }
+}
+
+/* Nobody passes. */
+static inline void kin_limit_close(bool is_float, kin_word *limit, kin_word *half)
+{
+    if (is_float) {
+        limit->f = -KIN_LIMIT_ALL_F;
+        half->f = -0.5F * KIN_LIMIT_ALL_F;
+    } else {
+        limit->i = KIN_LIMIT_NONE;
+        half->i = KIN_LIMIT_NONE / 2;
+    }
 }
 
 #endif

@@ -4,51 +4,11 @@
  * s16 multiplies with vpmaddwd (16 products an instruction) and adds apart: twice the rate of fp32.
  * Not used: vpmaddubsw for s8, which saturates at 2 * 255 * 127. */
 #if defined(__x86_64__)
+#include "exact/exact_tile.h"
 #include "exact/exact_tile_hit.h"
-#include "exact/exact_tile_machines.h"
 #include "exact/exact_tile_ymm.h"
 
-#define TILE_FLIP 0u
-
-#define TILE_NAME s16
-#define TILE_FLOAT 0
-#define vec __m256i
-#define TILE_SPLAT __m256i
-#define VEC_LOAD load_i32x8
-#define VEC_SUMS sums_i32x8
-#define VEC_SPLAT splat_i32x8
-#define VEC_STORE store_i32x8
-#define VEC_DOT dot_s16
-#define VEC_PAIR dot_s16
-#define VEC_PASS pass_i32x8
-#include "exact/exact_tile_body.inc"
-#undef TILE_NAME
-#undef TILE_FLOAT
-#undef vec
-#undef TILE_SPLAT
-#undef VEC_LOAD
-#undef VEC_SUMS
-#undef VEC_SPLAT
-#undef VEC_STORE
-#undef VEC_DOT
-#undef VEC_PAIR
-#undef VEC_PASS
-
-#define TILE_NAME f32
-#define TILE_FLOAT 1
-#define vec __m256
-#define TILE_SPLAT __m256
-#define VEC_LOAD load_f32x8
-#define VEC_SUMS sums_f32x8
-#define VEC_SPLAT splat_f32x8
-#define VEC_STORE store_f32x8
-#define VEC_DOT dot_f32
-#define VEC_PAIR dot_f32
-#define VEC_PASS pass_f32x8
-#include "exact/exact_tile_body.inc"
-
-const kin_tile_kernel kin_tile_s16_avx2 = {"s16 avx2", KIN_TILE_S16, KIN_ISA_AVX2, TILE_ROWS, 1,
-                                           s16_pack,   s16_run,      s16_lines,    1.0};
-const kin_tile_kernel kin_tile_f32_avx2 = {"f32 avx2", KIN_TILE_F32, KIN_ISA_AVX2, TILE_ROWS, 1,
-                                           f32_pack,   f32_run,      f32_lines,    1.0};
+#define TILE_MACHINE avx2
+#define TILE_ISA KIN_ISA_AVX2
+#include "exact/exact_tile_x86.inc"
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tile kernels in plain C: the reference of the others, and what runs where nothing better does.
  * Contract: exact_tile.h. */
+#include "exact/exact_tile.h"
 #include "exact/exact_tile_hit.h"
-#include "exact/exact_tile_machines.h"
 #include "exact/exact_tile_plain.h"
 
 /* A broadcast word stays a word here: `row` in the body is not a vector. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Which kernel serves a type on a machine. */
-#include "exact/exact_tile_machines.h"
+#include "exact/exact_tile.h"
 #include "host/host_cpu.h"
 
 /* Slowest first; the last one that a level includes is taken. The portable s8 kernel is listed for

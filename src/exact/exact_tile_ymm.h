@@ -113,4 +113,10 @@ static inline void sums_f32x8(void *words, const __m256 *v)
     _mm_storeu_ps(words, _mm_hadd_ps(low, high));
 }
 
+/* These registers, for text that serves both widths (exact_tile_x86.inc, graph_join_x86.inc). */
+#define INT_VEC __m256i
+#define INT_(what) what##_i32x8
+#define FLOAT_VEC __m256
+#define FLOAT_(what) what##_f32x8
+
 #endif

@@ -152,4 +152,10 @@ static inline void transpose_u32x16(const uint32_t *src, int64_t stride, __m512i
     }
 }
 
+/* These registers, for text that serves both widths (exact_tile_x86.inc, graph_join_x86.inc). */
+#define INT_VEC __m512i
+#define INT_(what) what##_i32x16
+#define FLOAT_VEC __m512
+#define FLOAT_(what) what##_f32x16
+
 #endif

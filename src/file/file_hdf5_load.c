@@ -5,7 +5,7 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "file/file_points.h"
-#include "host/host_beside.h"
+#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <dlfcn.h>

@@ -38,20 +38,38 @@ static kith_status column_put(column *c, int64_t value)
     return c->used == COLUMN_ITEMS ? column_flush(c) : KITH_OK;
 }
 
-static kith_status begin_array(kin_zip *zip, const char *name, const char *descr, int axes,
-                               int64_t rows, int64_t cols, uint64_t bytes)
+typedef struct array {
+    const char *name;
+    const char *descr; /* of its items */
+    int axes;
+    int64_t rows;
+    int64_t cols;
+    uint64_t bytes;
+} array;
+
+/* Columns of ids are as wide as the largest asks for. */
+static const char *id_descr(const column *c)
+{
+    return c->wide ? "<i8" : "<i4";
+}
+
+static uint64_t id_bytes(const column *c, int64_t count)
+{
+    return (uint64_t)count * (c->wide ? 8 : 4);
+}
+
+static kith_status begin_array(kin_zip *zip, const array *a)
 {
     char header[KIN_NPY_HEADER_MAX];
-    const uint64_t header_bytes = kin_npy_header(header, descr, axes, rows, cols);
-    KIN_TRY(kin_zip_member(zip, name, header_bytes + bytes));
+    const uint64_t header_bytes = kin_npy_header(header, a->descr, a->axes, a->rows, a->cols);
+    KIN_TRY(kin_zip_member(zip, a->name, header_bytes + a->bytes));
     return kin_zip_put(zip, header, header_bytes);
 }
 
-static kith_status put_array(kin_zip *zip, const char *name, const char *descr, int axes,
-                             int64_t rows, int64_t cols, const void *data, uint64_t bytes)
+static kith_status put_array(kin_zip *zip, const array *a, const void *data)
 {
-    KIN_TRY(begin_array(zip, name, descr, axes, rows, cols, bytes));
-    KIN_TRY(kin_zip_put(zip, data, bytes));
+    KIN_TRY(begin_array(zip, a));
+    KIN_TRY(kin_zip_put(zip, data, a->bytes));
     return kin_zip_member_end(zip);
 }
 
@@ -77,8 +95,8 @@ static kith_status put_ids(kin_zip *zip, const uint32_t *ids, int64_t rows, int6
     c->zip = zip;
     c->wide = any_beyond_int32(ids, count);
     c->used = 0;
-    KIN_TRY(begin_array(zip, "ids.npy", c->wide ? "<i8" : "<i4", 2, rows, k,
-                        (uint64_t)count * (c->wide ? 8 : 4)));
+    const array a = {"ids.npy", id_descr(c), 2, rows, k, id_bytes(c, count)};
+    KIN_TRY(begin_array(zip, &a));
     if (c->wide) {
         for (int64_t i = 0; i < count; i++) {
             KIN_TRY(column_put(c, signed_id(ids[i])));
@@ -99,8 +117,9 @@ static kith_status put_meta(kin_zip *zip, const char text[KIN_META_TEXT], int le
         letters[i] = (unsigned char)text[i];
     }
     (void)snprintf(descr, sizeof descr, "<U%d", length);
-    return put_array(zip, "meta.npy", descr, 0, 0, 0, letters,
-                     (uint64_t)length * sizeof letters[0]);
+    const array a = {
+        .name = "meta.npy", .descr = descr, .bytes = (uint64_t)length * sizeof letters[0]};
+    return put_array(zip, &a, letters);
 }
 
 static kith_status put_npz(kin_writer *writer, const kith_neighbors *neighbors,
@@ -112,8 +131,9 @@ static kith_status put_npz(kin_writer *writer, const kith_neighbors *neighbors,
     writer->total = kin_size_mul(count, neighbors->distances != NULL ? 8 : 4);
     KIN_TRY(put_ids(&zip, neighbors->ids, neighbors->rows, neighbors->k, c));
     if (neighbors->distances != NULL) {
-        KIN_TRY(put_array(&zip, "distances.npy", "<f4", 2, neighbors->rows, neighbors->k,
-                          neighbors->distances, count * sizeof neighbors->distances[0]));
+        const array a = {"distances.npy", "<f4",        2,
+                         neighbors->rows, neighbors->k, count * sizeof neighbors->distances[0]};
+        KIN_TRY(put_array(&zip, &a, neighbors->distances));
     }
     char text[KIN_META_TEXT];
     KIN_TRY(put_meta(&zip, text, kin_meta_print(text, meta, neighbors->k)));
@@ -129,7 +149,8 @@ kith_status kin_npz_frame(kin_writer *writer, int64_t rows, int64_t k, const uin
     kin_zip zip;
     kin_zip_begin(&zip, writer);
     for (int i = 0; i < 2; i++) {
-        KIN_TRY(begin_array(&zip, names[i], descrs[i], 2, rows, k, bytes));
+        const array a = {names[i], descrs[i], 2, rows, k, bytes};
+        KIN_TRY(begin_array(&zip, &a));
         KIN_TRY(kin_zip_skip(&zip, bytes, crcs[i]));
         KIN_TRY(kin_zip_member_end(&zip));
     }
@@ -176,10 +197,11 @@ static kith_status put_values(kin_zip *zip, const kin_selected *selected)
     const kin_item item = own.kind == 'h' ? kin_item_make('f', 4) : own;
     char descr[8];
     kin_npy_descr(item, descr);
-    KIN_TRY(begin_array(zip, "values.npy", descr, 2, selected->rows, selected->k,
-                        count * (uint64_t)item.bytes));
+    const array a = {"values.npy",   descr,       2,
+                     selected->rows, selected->k, count * (uint64_t)item.bytes};
+    KIN_TRY(begin_array(zip, &a));
     KIN_TRY(own.kind == 'h' ? put_bf16(zip, selected->values, count)
-                            : kin_zip_put(zip, selected->values, count * (uint64_t)item.bytes));
+                            : kin_zip_put(zip, selected->values, a.bytes));
     return kin_zip_member_end(zip);
 }
 
@@ -239,8 +261,8 @@ static int64_t count_entries(const kin_csr *csr, int64_t first, int64_t end)
 static kith_status put_indices(kin_zip *zip, const kin_csr *csr, int64_t count, column *c)
 {
     const int64_t end = entries_before(csr, csr->rows);
-    KIN_TRY(begin_array(zip, "indices.npy", c->wide ? "<i8" : "<i4", 1, count, 0,
-                        (uint64_t)count * (c->wide ? 8 : 4)));
+    const array a = {"indices.npy", id_descr(c), 1, count, 0, id_bytes(c, count)};
+    KIN_TRY(begin_array(zip, &a));
     for (int64_t i = 0; i < end; i++) {
         if (csr->ids[i] != KITH_ID_NONE) {
             KIN_TRY(column_put(c, (int64_t)csr->ids[i]));
@@ -252,8 +274,8 @@ static kith_status put_indices(kin_zip *zip, const kin_csr *csr, int64_t count, 
 
 static kith_status put_indptr(kin_zip *zip, const kin_csr *csr, column *c)
 {
-    KIN_TRY(begin_array(zip, "indptr.npy", c->wide ? "<i8" : "<i4", 1, csr->rows + 1, 0,
-                        (uint64_t)(csr->rows + 1) * (c->wide ? 8 : 4)));
+    const array a = {"indptr.npy", id_descr(c), 1, csr->rows + 1, 0, id_bytes(c, csr->rows + 1)};
+    KIN_TRY(begin_array(zip, &a));
     int64_t at = 0;
     KIN_TRY(column_put(c, at));
     for (int64_t row = 0; row < csr->rows; row++) {
@@ -269,7 +291,8 @@ static kith_status put_data(kin_zip *zip, const kin_csr *csr, int64_t count)
     const int64_t end = entries_before(csr, csr->rows);
     float items[COLUMN_ITEMS];
     int used = 0;
-    KIN_TRY(begin_array(zip, "data.npy", "<f4", 1, count, 0, (uint64_t)count * sizeof items[0]));
+    const array a = {"data.npy", "<f4", 1, count, 0, (uint64_t)count * sizeof items[0]};
+    KIN_TRY(begin_array(zip, &a));
     for (int64_t i = 0; i < end; i++) {
         if (csr->ids[i] != KITH_ID_NONE) {
             items[used++] = csr->distances != NULL ? csr->distances[i] : 1.0F;
@@ -294,8 +317,10 @@ static kith_status put_csr(kin_writer *writer, const kin_csr *csr, column *c)
     writer->total = kin_size_mul((uint64_t)count, c->wide ? 12 : 8);
     KIN_TRY(put_indices(&zip, csr, count, c));
     KIN_TRY(put_indptr(&zip, csr, c));
-    KIN_TRY(put_array(&zip, "format.npy", "|S3", 0, 0, 0, "csr", 3));
-    KIN_TRY(put_array(&zip, "shape.npy", "<i8", 1, 2, 0, shape, sizeof shape));
+    const array of_format = {.name = "format.npy", .descr = "|S3", .bytes = 3};
+    const array of_shape = {"shape.npy", "<i8", 1, 2, 0, sizeof shape};
+    KIN_TRY(put_array(&zip, &of_format, "csr"));
+    KIN_TRY(put_array(&zip, &of_shape, shape));
     KIN_TRY(put_data(&zip, csr, count));
     char text[KIN_META_TEXT]; /* SciPy passes over it */
     KIN_TRY(

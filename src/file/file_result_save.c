@@ -167,17 +167,19 @@ static kith_status check_ids(kith_ctx *ctx, const char *path, const uint32_t *id
                : check_corpus(ctx, path, rows_named(ids, count), meta->corpus_rows);
 }
 
-/* The corpus that checked ids point into: as told, a graph's own rows, or as far as the ids go. */
-static kith_status corpus_rows(kith_ctx *ctx, const char *path, const uint32_t *ids, int64_t count,
-                               int64_t rows, const kith_result_meta *meta, int64_t *out)
+/* The columns are the corpus that the `count` checked ids point into: as told, a graph's own rows,
+ * or as far as the ids go. */
+static kith_status save_matrix(kith_ctx *ctx, const char *path, kin_csr *csr, int64_t count,
+                               const kith_result_meta *meta)
 {
-    *out = meta->corpus_rows;
-    if (*out != 0) {
-        return KITH_OK;
+    csr->meta = *meta;
+    csr->cols = meta->corpus_rows;
+    if (csr->cols == 0) {
+        const int64_t named = rows_named(csr->ids, count);
+        csr->cols = meta->kind == KITH_KIND_GRAPH ? csr->rows : named;
+        KIN_TRY(check_corpus(ctx, path, named, csr->cols));
     }
-    const int64_t named = rows_named(ids, count);
-    *out = meta->kind == KITH_KIND_GRAPH ? rows : named;
-    return check_corpus(ctx, path, named, *out);
+    return kin_csr_save(ctx, path, csr);
 }
 
 static kith_status save_csr(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,
@@ -187,10 +189,7 @@ static kith_status save_csr(kith_ctx *ctx, const char *path, const kith_neighbor
                    .k = neighbors->k,
                    .ids = neighbors->ids,
                    .distances = neighbors->distances};
-    KIN_TRY(corpus_rows(ctx, path, neighbors->ids, neighbors->rows * neighbors->k, neighbors->rows,
-                        meta, &csr.cols));
-    csr.meta = *meta;
-    return kin_csr_save(ctx, path, &csr);
+    return save_matrix(ctx, path, &csr, neighbors->rows * neighbors->k, meta);
 }
 
 kin_container_header kin_result_header(kith_kind kind, int64_t rows, int64_t k,
@@ -395,8 +394,5 @@ kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kith_lists *l
                    .offsets = lists->offsets,
                    .ids = lists->ids,
                    .distances = lists->distances};
-    KIN_TRY(corpus_rows(ctx, path, lists->ids, lists->offsets[lists->rows], lists->rows, meta,
-                        &csr.cols));
-    csr.meta = *meta;
-    return kin_csr_save(ctx, path, &csr);
+    return save_matrix(ctx, path, &csr, lists->offsets[lists->rows], meta);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shadows of rounded rows (exact/exact_shadow.h). Contract: fused_kernels.h.
+ * Shadows of rounded rows (exact/exact_corpus.h). Contract: fused_kernels.h.
  *
  * Idea. A product of all rows with a narrow basis: blocks of 64 rows, 32 columns at a time in
  * shared memory, 4 rows x PER axes a thread. What comes in is rounded already, so it is half as

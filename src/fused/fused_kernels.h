@@ -75,7 +75,7 @@ typedef struct kin_fused_round {
     float *worst;
 } kin_fused_round;
 
-/* Shadows (exact/exact_shadow.h) of the positions of a set as plain numbers, from its rounded rows
+/* Shadows (exact/exact_corpus.h) of the positions of a set as plain numbers, from its rounded rows
  * and in their units: values[p] are the image of row p less `mean` and the length of what the basis
  * leaves of it; off[p] is at least how far they are from the shadow of the row as it was given. */
 typedef struct kin_fused_cast {

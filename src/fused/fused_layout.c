@@ -8,7 +8,7 @@
  * together where smaller ones did. A job that ran out of memory is done again in a narrower scope
  * (kin_gpu_narrow), at last in one of nothing. There
  *   - every part has its least size, whatever the budget, and blocks are not larger than asked for;
- *   - no rows come ahead of their use (gpu/gpu_ahead.h);
+ *   - no rows come ahead of their use (gpu/gpu.h);
  *   - a job is tried in the same ways as in any other budget: at once, in stripes down to the least
  *     rows, in chunks and stripes down to the least rows. The least rows of a way are a part of the
  *     rows of its larger stripes and chunks, and no part is larger for fewer rows;
@@ -18,7 +18,7 @@
  * So the way that ran in the smaller budget, with parts of any size, held at each of its steps at
  * least what this one holds.
  */
-#include "fused/fused_layout.h"
+#include "fused/fused_search.h"
 
 #include "fused/fused_answer.h"
 #include "fused/fused_prepare.h"

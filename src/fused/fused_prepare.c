@@ -10,7 +10,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "gpu/gpu_ahead.h"
+#include "gpu/gpu.h"
 #include "gpu/gpu_team.h"
 #include "host/host_clock.h"
 

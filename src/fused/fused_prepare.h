@@ -78,7 +78,7 @@ kith_status kin_fused_prepare_queries(const kin_fused_device *on, const kin_fuse
                                       const kin_fused_frame *frame, kin_fused_prepared *out);
 
 /* A hint: rows first .. first + count of a matrix on the host are prepared next, and brought to the
- * device until then, if they find room there (gpu/gpu_ahead.h; whoever gives hints ends them). */
+ * device until then, if they find room there (gpu/gpu.h; whoever gives hints ends them). */
 void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix, int64_t first,
                              int64_t count);
 

@@ -2,7 +2,7 @@
  *
  * One side of a search: its queries in stripes, prepared, screened or computed directly, written.
  *
- *      upload    1 |  2  |  3  | ...     rows of the next stripe, by a thread (gpu/gpu_ahead.h)
+ *      upload    1 |  2  |  3  | ...     rows of the next stripe, by a thread (gpu/gpu.h)
  *      compute     |  1  |  2  |  3  |
  *      answers     |   1 |   2 |   3 |   written by kernels, downloaded behind them
  *
@@ -16,7 +16,7 @@
  *                         merge with the lists so far (host memory)
  *
  * What comes next is uploaded while this is computed: two threads, each with a stream of its own
- * (gpu/gpu_ahead.h). Chunks A, B, stripes 1, 2, 3, time from left to right:
+ * (gpu/gpu.h). Chunks A, B, stripes 1, 2, 3, time from left to right:
  *
  *      rows of chunks    A |  |       B         |   |       C         |
  *      rows of stripes     |1 |  2  |  3  |  1 ...   |  2  |  3  |  1 ...
@@ -37,7 +37,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "gpu/gpu_ahead.h"
+#include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"

@@ -18,12 +18,11 @@
  *
  * Cost. Copies go in portions of 64 MiB, between which an upload can be given up: some 0.1 ms of
  * threads a portion, 3 ms of copying. */
-#include "gpu/gpu_ahead.h"
+#include "gpu/gpu.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

@@ -6,8 +6,7 @@
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
-#include "gpu/gpu_ahead.h"
-#include "host/host_beside.h"
+#include "host/host_file.h"
 
 #include <dlfcn.h>
 #include <elf.h>

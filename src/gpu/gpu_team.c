@@ -11,7 +11,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "gpu/gpu_ahead.h"
+#include "gpu/gpu.h"
 #include "host/host_fpenv.h"
 #include "host/host_threads.h"
 

@@ -82,13 +82,20 @@ static void meet_centres(const finding *f, worker *w, const uint32_t *rows, int3
     f->points->kernel->multiply(&product);
 }
 
+/* Hits of one point: how many cells are within a limit. */
+static int64_t cells_within(const finding *f, worker *w, const uint32_t *orders, uint32_t limit)
+{
+    const int64_t padded = f->centres->padded;
+    const kin_graph_orders of = {orders, padded, 1, padded, &limit, w->no_limits};
+    return f->hits(&of, w->hits);
+}
+
 /* Hits of a limit within which are at least `each` cells, and not many more; returns how many.
  * Points that follow each other have nearly the same near cells: of those that the last point had
  * the farthest is a limit, and the nearest too tight a one. Between them what did for the last
  * point is tried, then halves. */
 static int64_t hit_cells(const finding *f, worker *w, const uint32_t *orders, bool follows)
 {
-    const int64_t padded = f->centres->padded;
     uint32_t tight = UINT32_MAX;
     uint32_t limit = follows ? 0 : UINT32_MAX;
     for (int32_t e = 0; follows && e < f->each; e++) {
@@ -96,13 +103,13 @@ static int64_t hit_cells(const finding *f, worker *w, const uint32_t *orders, bo
         limit = order > limit ? order : limit;
         tight = order < tight ? order : tight;
     }
-    int64_t hits = f->hits(orders, padded, 1, padded, &limit, w->no_limits, w->hits);
+    int64_t hits = cells_within(f, w, orders, limit);
     const uint32_t first_tight = tight;
     const double first_wide = follows ? (double)limit - (double)tight : 0.0;
     for (int step = 0; step < MOST_STEPS && hits > 2 * f->each && limit > tight; step++) {
         const double share = step == 0 ? w->share : 0.5;
         const uint32_t middle = tight + (uint32_t)((double)(limit - tight) * share);
-        const int64_t within = f->hits(orders, padded, 1, padded, &middle, w->no_limits, w->hits);
+        const int64_t within = cells_within(f, w, orders, middle);
         if (within < f->each) {
             tight = middle;
         } else {
@@ -113,7 +120,7 @@ static int64_t hit_cells(const finding *f, worker *w, const uint32_t *orders, bo
     if (first_wide > 0.0) {
         w->share = ((double)limit - (double)first_tight) / first_wide;
     }
-    return f->hits(orders, padded, 1, padded, &limit, w->no_limits, w->hits);
+    return cells_within(f, w, orders, limit);
 }
 
 /* The nearest cells of row i of a strip to words[0 .. each - 1], in the order of the contract. */
@@ -283,18 +290,18 @@ static kith_status move(kith_ctx *ctx, finding *f, kin_graph_centres *centres, i
 }
 
 static kith_status place(kith_ctx *ctx, finding *f, kin_graph_centres *centres,
-                         kin_graph_cells *cells, int32_t moves, double *evaluations)
+                         kin_graph_cells *cells, int32_t moves)
 {
     KIN_TRY(begin(ctx, f, centres));
     for (int32_t number = 0; number < moves; number++) {
         KIN_TRY(move(ctx, f, centres, number, cells->near));
-        *evaluations += (double)f->count * (double)centres->count;
+        cells->evaluations += (double)f->count * (double)centres->count;
     }
     f->first = 0;
     f->step = 1;
     f->count = f->points->count;
     f->each = cells->each;
-    *evaluations += (double)f->count * (double)centres->count;
+    cells->evaluations += (double)f->count * (double)centres->count;
     return find_all(ctx, f);
 }
 
@@ -315,8 +322,7 @@ int64_t kin_graph_cells_wished(int64_t points)
 }
 
 kith_status kin_graph_cells_make(kith_ctx *ctx, const kin_graph_points *points, int64_t count,
-                                 int32_t each, int32_t moves, kin_graph_cells *cells,
-                                 double *evaluations)
+                                 int32_t each, int32_t moves, kin_graph_cells *cells)
 {
     kin_graph_centres centres;
     KIN_TRY(kin_graph_centres_make(ctx, points, count, &centres));
@@ -332,7 +338,7 @@ kith_status kin_graph_cells_make(kith_ctx *ctx, const kin_graph_points *points, 
                            sizeof *cells->near, "near cells"),
                  done);
     f.near = cells->near;
-    status = place(ctx, &f, &centres, cells, moves, evaluations);
+    status = place(ctx, &f, &centres, cells, moves);
 done:
     kin_free(ctx, f.block);
     kin_graph_centres_free(ctx, &centres);

@@ -12,9 +12,10 @@ enum { KIN_GRAPH_MOST_NEAR = 64 };
 
 typedef struct kin_graph_cells {
     int64_t count;
-    int32_t each;   /* near cells of a point */
-    uint16_t *near; /* points x each: the nearest first; the first 4, 8, 16, ... are the nearest so
-                       many */
+    int32_t each;       /* near cells of a point */
+    uint16_t *near;     /* points x each: the nearest first; the first 4, 8, 16, ... are the nearest
+                           so many */
+    double evaluations; /* products that they took */
 } kin_graph_cells;
 
 /* Whether points have centres: not of direct metrics, and in the range of centres. */
@@ -23,10 +24,9 @@ bool kin_graph_cells_possible(const kin_graph_points *points);
 int64_t kin_graph_cells_wished(int64_t points);
 
 /* each: at most KIN_GRAPH_MOST_NEAR and count. moves: of the centres. The same cells with any
- * number of threads; of integer types on any machine. evaluations: products are added. */
+ * number of threads; of integer types on any machine. */
 kith_status kin_graph_cells_make(kith_ctx *ctx, const kin_graph_points *points, int64_t count,
-                                 int32_t each, int32_t moves, kin_graph_cells *cells,
-                                 double *evaluations);
+                                 int32_t each, int32_t moves, kin_graph_cells *cells);
 void kin_graph_cells_free(kith_ctx *ctx, kin_graph_cells *cells);
 /* What stays, and at its peak what it takes beside while it is made; near: cells of a point. */
 void kin_graph_cells_plan(kin_layout *plan, const kin_frame *frame, int64_t points, int32_t near,

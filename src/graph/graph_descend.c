@@ -141,13 +141,16 @@ static kith_status solve_control(descending *d)
 static kith_status judge(descending *d, const kin_graph_lists *lists, bool *enough)
 {
     kin_graph_verdict verdict = KIN_GRAPH_GO_ON;
-    const kin_graph_points *points = lists != NULL ? &d->points : NULL;
     kin_graph_round round = {.number = d->outcome->rounds,
                              .updates = d->outcome->updates,
                              .evaluations = d->outcome->evaluations};
     if (d->request.control != NULL) {
-        KIN_TRY(kin_graph_control_look(d->ctx, &d->prepared, points, lists, &d->request, d->owner,
-                                       &round.phi));
+        const kin_graph_look look = {.prepared = &d->prepared,
+                                     .points = lists != NULL ? &d->points : NULL,
+                                     .lists = lists,
+                                     .request = &d->request,
+                                     .owner = d->owner};
+        KIN_TRY(kin_graph_control_look(d->ctx, &look, &round.phi));
     }
     round.seconds = kin_clock_since(d->began_ns);
     if (d->request.judge != NULL) {
@@ -214,12 +217,22 @@ static int32_t wanted_of(const descending *d)
     return (int32_t)kin_min_i64(d->request.k + 1, d->rounds.lists.length);
 }
 
+static kin_graph_starting starting_of(const descending *d, const uint8_t *sides)
+{
+    return (kin_graph_starting){.points = &d->points,
+                                .share = d->request.share,
+                                .sides = sides,
+                                .wanted = wanted_of(d),
+                                .length = d->rounds.lists.length,
+                                .words = d->rounds.lists.words};
+}
+
 static kith_status start_by_screen(descending *d)
 {
     const kin_graph_lists *lists = &d->rounds.lists;
+    const kin_graph_starting start = starting_of(d, NULL);
     kin_graph_started started;
-    KIN_TRY(kin_graph_start_screen(d->ctx, &d->points, d->request.share, wanted_of(d),
-                                   lists->length, lists->words, &started));
+    KIN_TRY(kin_graph_start_screen(d->ctx, &start, &started));
     if (started.closed) {
         keep_nearer_half(lists);
     }
@@ -241,9 +254,8 @@ static kith_status start_across(descending *d)
     uint8_t *sides = NULL;
     KIN_TRY(kin_alloc(d->ctx, &sides, (uint64_t)lists->points, sizeof *sides, "sides"));
     kin_graph_sides(&d->prepared, d->request.split, sides);
-    const kith_status status =
-        kin_graph_start_across(d->ctx, &d->points, d->request.share, sides, wanted_of(d),
-                               lists->length, lists->words, &started);
+    const kin_graph_starting start = starting_of(d, sides);
+    const kith_status status = kin_graph_start_across(d->ctx, &start, &started);
     kin_free(d->ctx, sides);
     for (int64_t p = 0; p < lists->points; p++) {
         kin_graph_list_measure(lists, p);
@@ -313,8 +325,10 @@ static double evaluations_of(const descending *d)
 static kith_status expand(descending *d, bool *crowds)
 {
     const kin_graph_lists *lists = &d->rounds.lists;
-    KIN_TRY(kin_graph_expand_lists(d->ctx, &d->points, lists->length, wanted_of(d), lists->words,
-                                   &d->start_evaluations, &d->outcome->updates));
+    kin_graph_expanded expanded;
+    KIN_TRY(kin_graph_expand_lists(d->ctx, &d->points, lists, wanted_of(d), &expanded));
+    d->start_evaluations += expanded.evaluations;
+    d->outcome->updates = expanded.updates;
     *crowds =
         d->outcome->rounds < MOST_EXPANSIONS && d->outcome->updates * 100 >= lists->points * ENOUGH;
     for (int64_t p = 0; p < lists->points; p++) {

@@ -49,8 +49,8 @@ static kith_status judge_exact(const kin_graph_request *request, double seconds)
 }
 
 static kith_status solve_exactly(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
-                                 const kin_graph_request *descent, uint32_t place,
-                                 const kith_neighbors *out, kin_graph_outcome *outcome)
+                                 const kin_graph_request *descent, const kith_neighbors *out,
+                                 kin_graph_outcome *outcome)
 {
     const int64_t start = kin_clock_ns();
     const kin_request request = {.distance = descent->distance,
@@ -58,7 +58,7 @@ static kith_status solve_exactly(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix 
                                  .flags = descent->flags,
                                  .method = KITH_METHOD_EXACT};
     const kin_fused_query query = {
-        .name = "points", .request = &request, .place = place, .out = out};
+        .name = "points", .request = &request, .place = descent->place, .out = out};
     KIN_TRY(kin_fused_search(ctx, gpu, points, &query));
     const double n = (double)points->rows;
     *outcome = (kin_graph_outcome){.evaluations = n * n,
@@ -124,9 +124,8 @@ static kith_status find_near(kin_graph_gpu_run *run, kin_graph_gpu_relatives *re
     if (status == KITH_OK) {
         const kith_neighbors out = {
             .rows = run->rows, .k = near.request.k, .ids = relatives->near.ids};
-        status = kin_graph_gpu_descend(ctx, run->on.gpu, &near.points, &near.request,
-                                       KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, &out,
-                                       &outcome);
+        status =
+            kin_graph_gpu_descend(ctx, run->on.gpu, &near.points, &near.request, &out, &outcome);
     }
     if (status == KITH_OK) {
         relatives->evaluations += outcome.evaluations;
@@ -207,7 +206,7 @@ static kith_status prepare(kin_graph_gpu_run *run, const kith_matrix *points)
     const kin_fused_source source = {.matrix = points,
                                      .distance = &run->request->distance,
                                      .name = "points",
-                                     .place = run->place};
+                                     .place = run->request->place};
     kith_status status = KITH_OK;
     do {
         ctx->report = before;
@@ -286,39 +285,37 @@ static kith_status refuse(kith_ctx *ctx, const kith_matrix *points,
 
 /* ---- By several GPUs ------------------------------------------------------------------------- */
 
-typedef struct team_job {
+/* A descent, and what became of it. */
+typedef struct descent {
     const kith_matrix *points;
     const kin_graph_request *request;
-    uint32_t place;
     const kith_neighbors *out;
-    kin_graph_outcome *outcome;
+    kin_graph_outcome outcome;
     bool few;
-} team_job;
+} descent;
 
-static kin_graph_gpu_run run_of(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
-                                const kin_graph_request *request, uint32_t place,
-                                const kith_neighbors *out)
+static kith_status attempt_on(kith_ctx *ctx, kin_gpu *gpu, const descent *d,
+                              kin_graph_outcome *outcome, bool *few)
 {
-    return (kin_graph_gpu_run){.on = kin_fused_device_of(ctx, gpu),
-                               .kernels = gpu->module->graph,
-                               .request = request,
-                               .place = place,
-                               .out = out,
-                               .screened = kin_exact_screens(&request->distance),
-                               .rows = points->rows};
+    kin_graph_gpu_run run = {.on = kin_fused_device_of(ctx, gpu),
+                             .kernels = gpu->module->graph,
+                             .request = d->request,
+                             .out = d->out,
+                             .screened = kin_exact_screens(&d->request->distance),
+                             .rows = d->points->rows};
+    return attempt(&run, d->points, outcome, few);
 }
 
 static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
 {
-    team_job *job = arg;
-    kin_graph_gpu_run run = run_of(ctx, gpu, job->points, job->request, job->place, job->out);
+    descent *d = arg;
     kin_graph_outcome outcome = {0};
     bool few = false;
     (void)parts;
-    KIN_TRY(attempt(&run, job->points, &outcome, &few));
+    KIN_TRY(attempt_on(ctx, gpu, d, &outcome, &few));
     if (part == 0) {
-        *job->outcome = outcome;
-        job->few = few;
+        d->outcome = outcome;
+        d->few = few;
     }
     return KITH_OK;
 }
@@ -326,48 +323,45 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
 /* Points that the host has, lists of positions of a set, no graph that is given or of a relative.
  */
 static bool is_shared(const kin_gpu *gpu, const kith_matrix *points,
-                      const kin_graph_request *request, uint32_t place)
+                      const kin_graph_request *request)
 {
-    return (place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_exact_screens(&request->distance) &&
-           request->init == NULL && !kin_graph_gpu_is_related(request) &&
+    return (request->place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
+           kin_exact_screens(&request->distance) && request->init == NULL &&
+           !kin_graph_gpu_is_related(request) &&
            kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS);
 }
 
 /* By all GPUs, or by one where there is one, or where copies for all find no room. */
-static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
-                         const kin_graph_request *request, uint32_t place,
-                         const kith_neighbors *out, kin_graph_outcome *outcome, bool *few)
+static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, descent *d)
 {
-    if (is_shared(gpu, points, request, place)) {
-        team_job job = {points, request, place, out, outcome, false};
-        const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, member, &job);
-        *few = job.few;
+    if (is_shared(gpu, d->points, d->request)) {
+        const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, member, d);
         if (!kin_fused_team_yields(ctx, status)) {
             return status;
         }
     }
-    kin_graph_gpu_run run = run_of(ctx, gpu, points, request, place, out);
-    return attempt(&run, points, outcome, few);
+    return attempt_on(ctx, gpu, d, &d->outcome, &d->few);
 }
 
 kith_status kin_graph_gpu_descend(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
-                                  const kin_graph_request *request, uint32_t place,
-                                  const kith_neighbors *out, kin_graph_outcome *outcome)
+                                  const kin_graph_request *request, const kith_neighbors *out,
+                                  kin_graph_outcome *outcome)
 {
     kin_graph_request full = *request;
     const kith_report before = ctx->report;
-    bool few = false;
     *outcome = (kin_graph_outcome){0};
     KIN_TRY(refuse(ctx, points, request));
     kin_graph_gpu_defaults(&full, points->rows);
     if (is_exact(&full, points->rows)) {
-        return solve_exactly(ctx, gpu, points, &full, place, out, outcome);
+        return solve_exactly(ctx, gpu, points, &full, out, outcome);
     }
-    const kith_status status = solve(ctx, gpu, points, &full, place, out, outcome, &few);
+    descent d = {.points = points, .request = &full, .out = out};
+    const kith_status status = solve(ctx, gpu, &d);
+    *outcome = d.outcome;
     if (status == KITH_E_DEVICE_MEMORY) {
         return too_large(ctx, points);
     }
     KIN_TRY(status);
-    ctx->report = few ? before : ctx->report;
-    return few ? solve_exactly(ctx, gpu, points, &full, place, out, outcome) : KITH_OK;
+    ctx->report = d.few ? before : ctx->report;
+    return d.few ? solve_exactly(ctx, gpu, points, &full, out, outcome) : KITH_OK;
 }

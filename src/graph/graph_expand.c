@@ -206,8 +206,8 @@ static void meet_rows(const expanding *x, worker *w, int64_t first, const uint32
                                        .orders = w->orders,
                                        .stride = CROWD};
     points->kernel->multiply(&product);
-    take_hits(x, w, first, met,
-              x->hits(w->orders, CROWD, count, CROWD, w->no_limits, w->limits, w->hits));
+    const kin_graph_orders of = {w->orders, CROWD, count, CROWD, w->no_limits, w->limits};
+    take_hits(x, w, first, met, x->hits(&of, w->hits));
 }
 
 /* The end of the list itself passes, and an empty place lets everything pass. */
@@ -301,11 +301,7 @@ static kith_status expand_all(kith_ctx *ctx, kin_graph_expansion *expansion)
 /* ---- Who names whom ------------------------------------------------------------------------- */
 
 typedef struct reversing {
-    const kin_graph_points *points;
-    int32_t length;
-    int32_t near;
-    int32_t each;
-    const uint64_t *from;
+    const kin_graph_expansion *e;
     _Atomic uint64_t *reverse;
 } reversing;
 
@@ -322,44 +318,42 @@ static kith_status tell_named(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     const reversing *r = arg;
+    const kin_graph_expansion *e = r->e;
     const int64_t step = (int64_t)CROWD * CROWDS_A_TASK;
-    const int64_t last = kin_min_i64((task + 1) * step, r->points->count);
+    const int64_t last = kin_min_i64((task + 1) * step, e->points->count);
     for (int64_t p = task * step; p < last; p++) {
-        const uint64_t *list = r->from + p * r->length;
-        const uint32_t slot = kin_graph_slot(kin_graph_hash(1, (uint32_t)p), (uint32_t)r->each);
-        for (int32_t i = 0; i < r->near && list[i] != KIN_GRAPH_EMPTY; i++) {
+        const uint64_t *list = e->from + p * e->length;
+        const uint32_t slot =
+            kin_graph_slot(kin_graph_hash(1, (uint32_t)p), (uint32_t)e->reverse_each);
+        for (int32_t i = 0; i < e->length && list[i] != KIN_GRAPH_EMPTY; i++) {
             const int64_t named = kin_graph_position(list[i]);
             offer(
-                &r->reverse[named * r->each + slot],
+                &r->reverse[named * e->reverse_each + slot],
                 kin_graph_word((uint32_t)(list[i] >> 32), (uint32_t)p, kin_graph_is_new(list[i])));
         }
     }
     return KITH_OK;
 }
 
-static kith_status reverse_lists(kith_ctx *ctx, const kin_graph_points *points, int32_t length,
-                                 int32_t near, const uint64_t *from, int32_t each,
-                                 uint64_t *reverse)
+/* reverse: what the expansion will read. */
+static kith_status reverse_lists(kith_ctx *ctx, const kin_graph_expansion *e, uint64_t *reverse)
 {
-    reversing r = {.points = points,
-                   .length = length,
-                   .near = near,
-                   .each = each,
-                   .from = from,
-                   .reverse = (_Atomic uint64_t *)reverse};
-    for (int64_t i = 0; i < points->count * each; i++) {
+    reversing r = {.e = e, .reverse = (_Atomic uint64_t *)reverse};
+    for (int64_t i = 0; i < e->points->count * e->reverse_each; i++) {
         reverse[i] = KIN_GRAPH_EMPTY;
     }
-    return kin_parallel(ctx, "descend", kin_ceil_div(points->count, (int64_t)CROWD * CROWDS_A_TASK),
-                        tell_named, &r);
+    return kin_parallel(ctx, "descend",
+                        kin_ceil_div(e->points->count, (int64_t)CROWD * CROWDS_A_TASK), tell_named,
+                        &r);
 }
 
 /* ---- In place ------------------------------------------------------------------------------- */
 
-kith_status kin_graph_expand_lists(kith_ctx *ctx, const kin_graph_points *points, int32_t length,
-                                   int32_t watched, uint64_t *words, double *evaluations,
-                                   int64_t *updates)
+kith_status kin_graph_expand_lists(kith_ctx *ctx, const kin_graph_points *points,
+                                   const kin_graph_lists *lists, int32_t watched,
+                                   kin_graph_expanded *expanded)
 {
+    const int32_t length = lists->length;
     const uint64_t count = (uint64_t)points->count;
     uint64_t *to = NULL;
     uint64_t *reverse = NULL;
@@ -379,13 +373,12 @@ kith_status kin_graph_expand_lists(kith_ctx *ctx, const kin_graph_points *points
                              .reverse = reverse,
                              .reverse_each = REVERSE,
                              .reverse_far = REVERSE_FAR,
-                             .from = words,
+                             .from = lists->words,
                              .to = to};
-    KIN_TRY_GOTO(status, reverse_lists(ctx, points, length, length, words, REVERSE, reverse), done);
+    KIN_TRY_GOTO(status, reverse_lists(ctx, &e, reverse), done);
     KIN_TRY_GOTO(status, expand_all(ctx, &e), done);
-    memcpy(words, to, (size_t)points->count * (size_t)length * sizeof *words);
-    *evaluations += e.evaluations;
-    *updates = e.updates;
+    memcpy(lists->words, to, (size_t)points->count * (size_t)length * sizeof *to);
+    *expanded = (kin_graph_expanded){e.evaluations, e.updates};
 done:
     kin_free(ctx, reverse);
     kin_free(ctx, to);

@@ -135,7 +135,7 @@ static kith_status keys_of(const kin_graph_finish *finish, kin_graph_finish_thre
     const uint32_t row = prepared->order[position];
     const kin_query query =
         kin_metric_load(&prepared->distance, &prepared->rows, row, f->scratch.query);
-    kin_metric_keys(&prepared->distance, &query, &prepared->rows, ids, 0, count, f->scratch.keys);
+    kin_metric_keys(&prepared->distance, &query, &prepared->rows, ids, count, f->scratch.keys);
     f->scratch.keys_computed += count;
     for (int64_t i = 0; i < count; i++) {
         if (f->scratch.keys[i] != f->scratch.keys[i]) {
@@ -291,8 +291,7 @@ static bool leaves_out(const kin_graph_request *request)
 
 typedef struct looking {
     kin_graph_finish finish;
-    const kin_graph_request *request;
-    const uint32_t *owner;
+    kin_graph_look at;
     double *kth;   /* the one that is filled: kth, */
     double *found; /* or found and, of each control point, */
     double *sums;  /* the distances of its first k */
@@ -301,17 +300,18 @@ typedef struct looking {
 /* The ids of a control point in order, into the thread's answer. */
 static kith_status list_of(looking *l, uint32_t row, int32_t thread)
 {
-    if (l->owner[row] == KITH_ID_NONE) {
+    const uint32_t position = l->at.owner[row];
+    if (position == KITH_ID_NONE) {
         kin_answer_degenerate(&l->finish.finishers[thread].answer);
         return KITH_OK;
     }
-    return l->finish.lists != NULL ? finish_list(&l->finish, l->owner[row], thread)
-                                   : finish_scan(&l->finish, l->owner[row], thread);
+    return l->finish.lists != NULL ? finish_list(&l->finish, position, thread)
+                                   : finish_scan(&l->finish, position, thread);
 }
 
 static void read_list(const looking *l, const kin_answer *answer, int64_t control)
 {
-    const kin_graph_request *request = l->request;
+    const kin_graph_request *request = l->at.request;
     const int64_t at = request->control->at;
     const uint32_t row = request->control->ids[control];
     const uint32_t left_out = leaves_out(request) ? row : KITH_ID_NONE;
@@ -334,10 +334,10 @@ static void read_list(const looking *l, const kin_answer *answer, int64_t contro
     }
 }
 
-static kith_status look(void *arg, int64_t task, int32_t thread)
+static kith_status look_at_some(void *arg, int64_t task, int32_t thread)
 {
     looking *l = arg;
-    const kin_recall_control *control = l->request->control;
+    const kin_recall_control *control = l->at.request->control;
     const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, control->count);
     for (int64_t i = task * POINTS_A_TASK; i < last; i++) {
         KIN_TRY(list_of(l, control->ids[i], thread));
@@ -346,39 +346,35 @@ static kith_status look(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-static kith_status look_at_all(kith_ctx *ctx, const kin_prepared *prepared,
-                               const kin_graph_points *points, const kin_graph_lists *lists,
-                               looking *l)
+static kith_status look_at_all(kith_ctx *ctx, looking *l)
 {
-    const int64_t most = kin_max_i64(l->request->k, l->request->control->at);
-    const int64_t tasks = kin_ceil_div(l->request->control->count, POINTS_A_TASK);
-    kith_status status = kin_graph_finish_make(ctx, prepared, points, lists,
-                                               most + leaves_out(l->request), &l->finish);
+    const kin_graph_look *at = &l->at;
+    const int64_t most = kin_max_i64(at->request->k, at->request->control->at);
+    const int64_t tasks = kin_ceil_div(at->request->control->count, POINTS_A_TASK);
+    kith_status status = kin_graph_finish_make(ctx, at->prepared, at->points, at->lists,
+                                               most + leaves_out(at->request), &l->finish);
     if (status == KITH_OK) {
-        status = kin_parallel(ctx, "control", tasks, look, l);
+        status = kin_parallel(ctx, "control", tasks, look_at_some, l);
         kin_graph_finish_free(&l->finish);
     }
     return status;
 }
 
-kith_status kin_graph_control_look(kith_ctx *ctx, const kin_prepared *prepared,
-                                   const kin_graph_points *points, const kin_graph_lists *lists,
-                                   const kin_graph_request *request, const uint32_t *owner,
-                                   double *phi)
+kith_status kin_graph_control_look(kith_ctx *ctx, const kin_graph_look *look, double *phi)
 {
-    const kin_recall_control *control = request->control;
-    looking l = {.request = request, .owner = owner, .found = control->found};
+    const kin_recall_control *control = look->request->control;
+    looking l = {.at = *look, .found = control->found};
     *phi = 0.0;
     KIN_TRY(kin_alloc_zero(ctx, &l.sums, (uint64_t)control->count, sizeof *l.sums,
                            "sums of distances"));
     for (int64_t i = 0; i < control->count * control->at; i++) {
         l.found[i] = INFINITY;
     }
-    const kith_status status = look_at_all(ctx, prepared, points, lists, &l);
+    const kith_status status = look_at_all(ctx, &l);
     for (int64_t i = 0; i < control->count; i++) {
         *phi += l.sums[i];
     }
-    *phi *= (double)prepared->rows.matrix.rows / (double)kin_max_i64(control->count, 1);
+    *phi *= (double)look->prepared->rows.matrix.rows / (double)kin_max_i64(control->count, 1);
     kin_free(ctx, l.sums);
     return status;
 }
@@ -388,8 +384,9 @@ kith_status kin_graph_control_look(kith_ctx *ctx, const kin_prepared *prepared,
 static kith_status scan(kith_ctx *ctx, const kin_prepared *prepared,
                         const kin_graph_request *request, const uint32_t *owner)
 {
-    looking l = {.request = request, .owner = owner, .kth = request->control->kth};
-    return look_at_all(ctx, prepared, NULL, NULL, &l);
+    looking l = {.at = {.prepared = prepared, .request = request, .owner = owner},
+                 .kth = request->control->kth};
+    return look_at_all(ctx, &l);
 }
 
 /* The control points as queries. */
@@ -410,7 +407,7 @@ static kith_status keys_of_kth(kith_ctx *ctx, const kin_prepared *prepared,
         const kin_query query =
             kin_metric_load(&prepared->distance, &prepared->rows, control->ids[i], values);
         kin_metric_keys(&prepared->distance, &query, &prepared->rows,
-                        &ids[i * control->at + control->at - 1], 0, 1, &control->kth[i]);
+                        &ids[i * control->at + control->at - 1], 1, &control->kth[i]);
     }
     kin_free(ctx, values);
     return KITH_OK;

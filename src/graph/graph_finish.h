@@ -50,12 +50,17 @@ kith_status kin_graph_finish_write(kin_graph_finish *finish, uint32_t flags,
 kith_status kin_graph_control_solve(kith_ctx *ctx, const kin_prepared *prepared,
                                     const kin_graph_request *request, const uint32_t *owner);
 
-/* Fills control->found and *phi (kin_graph_round) from lists as they are; lists NULL: from a scan
- * of all groups, which is the truth. points: NULL with them. */
-kith_status kin_graph_control_look(kith_ctx *ctx, const kin_prepared *prepared,
-                                   const kin_graph_points *points, const kin_graph_lists *lists,
-                                   const kin_graph_request *request, const uint32_t *owner,
-                                   double *phi);
+/* Where control points are looked for. */
+typedef struct kin_graph_look {
+    const kin_prepared *prepared;
+    const kin_graph_points *points; /* NULL, */
+    const kin_graph_lists *lists;   /* and NULL: all groups are scanned, which is the truth */
+    const kin_graph_request *request;
+    const uint32_t *owner; /* kin_graph_owners */
+} kin_graph_look;
+
+/* Fills control->found and *phi (kin_graph_round) from lists as they are. */
+kith_status kin_graph_control_look(kith_ctx *ctx, const kin_graph_look *look, double *phi);
 
 /* Beside what is prepared, while kth is solved. */
 uint64_t kin_graph_control_bytes(const kith_matrix *points, const kin_graph_request *request,

@@ -403,7 +403,8 @@ kith_status kin_graph_gpu_finish(kin_graph_gpu_run *run)
         .target = {.groups = run->groups, .leaves_self_out = leaves, .out = run->out},
         .by_host = !run->screened || !leaves,
         .wanted = kin_min_i64(request->k + (leaves ? 1 : 0), run->rows)};
-    KIN_TRY(kin_fused_answers_make(&e.answers, (run->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
+    KIN_TRY(kin_fused_answers_make(&e.answers, (run->request->place & KIN_FUSED_OUT_ON_DEVICE) != 0,
+                                   false));
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, make_flags(&e), done);
     if (!e.answers.kernels_write) {

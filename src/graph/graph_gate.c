@@ -183,6 +183,13 @@ static void multiply(kin_graph_guide *g, const strip *s, const uint32_t *panels,
     points->kernel->multiply(&product);
 }
 
+static int64_t hits_of(const kin_graph_guide *g, const uint32_t *orders, int64_t rows, int64_t cols,
+                       const uint32_t *limits)
+{
+    const kin_graph_orders of = {orders, COLS, rows, cols, limits, g->no_limits};
+    return g->hits_of(&of, g->hits);
+}
+
 /* A limit within which about `wanted` of a sample of the centres are. */
 static uint32_t limit_of(kin_graph_guide *g, const uint32_t *orders, int64_t cols, int64_t wanted)
 {
@@ -195,8 +202,7 @@ static uint32_t limit_of(kin_graph_guide *g, const uint32_t *orders, int64_t col
     }
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        const int64_t within = g->hits_of(orders, COLS, 1, kin_round_up(cols, KIN_PANEL), &middle,
-                                          g->no_limits, g->hits);
+        const int64_t within = hits_of(g, orders, 1, kin_round_up(cols, KIN_PANEL), &middle);
         if (within < wanted) {
             low = middle + 1;
         } else {
@@ -236,8 +242,7 @@ static void choose_runs(kin_graph_guide *g, strip *s, int32_t first, int32_t cou
         if (col == 0) {
             set_limits(g, s, kin_min_i64(COLS, gate->runs));
         }
-        const int64_t hits =
-            g->hits_of(g->orders, COLS, count, cols, s->limits, g->no_limits, g->hits);
+        const int64_t hits = hits_of(g, g->orders, count, cols, s->limits);
         for (int64_t h = 0; h < hits; h++) {
             const int32_t i = first + (int32_t)(g->hits[h] >> 16);
             const int64_t centre = col + (g->hits[h] & 0xffff);
@@ -301,10 +306,12 @@ static void take_points(kin_graph_guide *g, int64_t begin, int32_t count)
     }
 }
 
-/* Points begin .. begin + count - 1 meet those who come to their run. */
-static void meet(kin_graph_guide *g, strip *s, const leading *l, const uint16_t *who,
-                 int64_t visitors, int64_t begin, int32_t count)
+/* Points begin .. begin + count - 1 of a run meet those who come to it. */
+static void meet(kin_graph_guide *g, strip *s, const leading *l, int64_t run, int64_t begin,
+                 int32_t count)
 {
+    const uint16_t *who = g->who + g->starts[run];
+    const int64_t visitors = g->starts[run + 1] - g->starts[run];
     const kin_prepared *prepared = g->gate->points->prepared;
     const int64_t groups = prepared->frame.groups;
     const int32_t cols = (int32_t)kin_round_up(count, KIN_PANEL);
@@ -319,8 +326,7 @@ static void meet(kin_graph_guide *g, strip *s, const leading *l, const uint16_t 
         }
         take_queries(g, s, queries, rows);
         multiply(g, s, prepared->set.panels + begin * groups, groups, g->col_terms, cols);
-        const int64_t hits =
-            g->hits_of(g->orders, COLS, rows, cols, s->limits, g->no_limits, g->hits);
+        const int64_t hits = hits_of(g, g->orders, rows, cols, s->limits);
         put_hits(g, l, who + first, begin, count, hits);
     }
     g->evaluations += (double)visitors * count;
@@ -360,8 +366,7 @@ static void meet_alone(kin_graph_guide *g, strip *s, const leading *l)
             s->limits[0] = (uint32_t)(l->lists[l->length - 1] >> 32);
             take_points(g, p, count);
             multiply(g, s, prepared->set.panels + p * groups, groups, g->col_terms, cols);
-            put_hits(g, l, &nobody_else, p, count,
-                     g->hits_of(g->orders, COLS, 1, cols, s->limits, g->no_limits, g->hits));
+            put_hits(g, l, &nobody_else, p, count, hits_of(g, g->orders, 1, cols, s->limits));
             g->evaluations += (double)count;
         }
     }
@@ -388,8 +393,7 @@ void kin_graph_guide_lead(kin_graph_guide *guide, const kin_graph_points *asked,
     for (int64_t run = 0; run < gate->runs; run++) {
         const int64_t visitors = guide->starts[run + 1] - guide->starts[run];
         for (int64_t p = run * gate->run; visitors > 0 && p < end_of(gate, run); p += PART) {
-            meet(guide, &s, &l, guide->who + guide->starts[run], visitors, p,
-                 (int32_t)kin_min_i64(PART, end_of(gate, run) - p));
+            meet(guide, &s, &l, run, p, (int32_t)kin_min_i64(PART, end_of(gate, run) - p));
         }
     }
 }

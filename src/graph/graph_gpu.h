@@ -11,15 +11,14 @@
 /* What kin_graph_defaults is to the processor: a request without zeros, its list as kernels have
  * it. */
 void kin_graph_gpu_defaults(kin_graph_request *request, int64_t rows);
-/* As kin_graph_descend, on a device; answers are canonical, but not the processor's graph. place:
- * of fused_search.h. E_DEVICE_MEMORY where graph and points do not fit: there are no batches.
+/* As kin_graph_descend, on a device; answers are canonical, but not the processor's graph.
+ * E_DEVICE_MEMORY where graph and points do not fit: there are no batches.
  * E_UNSUPPORTED for KITH_CUSTOM. */
 kith_status kin_graph_gpu_descend(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
-                                  const kin_graph_request *request, uint32_t place,
-                                  const kith_neighbors *out, kin_graph_outcome *outcome);
+                                  const kin_graph_request *request, const kith_neighbors *out,
+                                  kin_graph_outcome *outcome);
 /* Device memory that it takes. */
-uint64_t kin_graph_gpu_bytes(const kith_matrix *points, const kin_graph_request *request,
-                             uint32_t place);
+uint64_t kin_graph_gpu_bytes(const kith_matrix *points, const kin_graph_request *request);
 
 /* ---- Walks ----------------------------------------------------------------------------------- */
 

@@ -323,7 +323,7 @@ static kith_status try_rounded(kith_ctx *ctx, const kith_neighbors *graph,
                 double key = 0.0;
                 const kin_query query =
                     kin_metric_load(&prepared->distance, &prepared->rows, row, values);
-                kin_metric_keys(&prepared->distance, &query, &prepared->rows, &ids[j], 0, 1, &key);
+                kin_metric_keys(&prepared->distance, &query, &prepared->rows, &ids[j], 1, &key);
                 farthest = fmax(farthest, key);
             }
         }

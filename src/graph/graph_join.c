@@ -199,7 +199,7 @@ static void query_keys(kin_graph_join *m, uint32_t position, const uint32_t *sam
     }
     const kin_query query =
         kin_metric_load(&prepared->distance, &prepared->rows, points->ids[position], m->query);
-    kin_metric_keys(&prepared->distance, &query, &prepared->rows, m->ids, 0, count, m->keys);
+    kin_metric_keys(&prepared->distance, &query, &prepared->rows, m->ids, count, m->keys);
 }
 
 static void match_direct(kin_graph_join *m, const uint32_t *samples, int32_t new_count,

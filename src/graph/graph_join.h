@@ -189,25 +189,26 @@ typedef struct kin_graph_kernel {
     void (*multiply)(const kin_graph_product *product);
 } kin_graph_kernel;
 
-/* Pairs of a matrix whose order is at most the larger limit of their row and their column, as
- * row << 16 | column, row after row; returns how many. cols: a multiple of KIN_PANEL. hits: room
- * for all pairs. */
-typedef int64_t (*kin_graph_hits_fn)(const uint32_t *orders, int64_t stride, int64_t rows,
-                                     int64_t cols, const uint32_t *row_limits,
-                                     const uint32_t *col_limits, uint32_t *hits);
+/* A matrix of orders, and how far is too far. */
+typedef struct kin_graph_orders {
+    const uint32_t *orders;
+    int64_t stride;
+    int64_t rows;
+    int64_t cols; /* a multiple of KIN_PANEL */
+    const uint32_t *row_limits;
+    const uint32_t *col_limits;
+} kin_graph_orders;
+
+/* Pairs whose order is at most the larger limit of their row and their column, as
+ * row << 16 | column, row after row; returns how many. hits: room for all pairs. */
+typedef int64_t (*kin_graph_hits_fn)(const kin_graph_orders *of, uint32_t *hits);
 kin_graph_hits_fn kin_graph_hits_get(kin_isa isa);
-int64_t kin_graph_hits_portable(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                                const uint32_t *row_limits, const uint32_t *col_limits,
-                                uint32_t *hits);
+int64_t kin_graph_hits_portable(const kin_graph_orders *of, uint32_t *hits);
 #if defined(__x86_64__)
-int64_t kin_graph_hits_avx2(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                            const uint32_t *row_limits, const uint32_t *col_limits, uint32_t *hits);
-int64_t kin_graph_hits_avx512(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                              const uint32_t *row_limits, const uint32_t *col_limits,
-                              uint32_t *hits);
+int64_t kin_graph_hits_avx2(const kin_graph_orders *of, uint32_t *hits);
+int64_t kin_graph_hits_avx512(const kin_graph_orders *of, uint32_t *hits);
 #elif defined(__aarch64__)
-int64_t kin_graph_hits_neon(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                            const uint32_t *row_limits, const uint32_t *col_limits, uint32_t *hits);
+int64_t kin_graph_hits_neon(const kin_graph_orders *of, uint32_t *hits);
 #endif
 
 /* Puts a word into `length` ascending ones, of which KIN_GRAPH_EMPTY are the last; what was last

@@ -3,36 +3,7 @@
 #if defined(__x86_64__)
 #include "graph/graph_join_ymm.h"
 
-#define TILE_FLIP 0u
-#define VEC_TRANSPOSE transpose_16x16
-
-#define TILE_NAME s16
-#define vec __m256i
-#define TILE_SPLAT __m256i
-#define VEC_LOAD load_i32x8
-#define VEC_SPLAT splat_i32x8
-#define VEC_DOT dot_s16
-#define VEC_ORDERS orders_i32x8
-#include "graph/graph_join_body.inc"
-#undef TILE_NAME
-#undef vec
-#undef TILE_SPLAT
-#undef VEC_LOAD
-#undef VEC_SPLAT
-#undef VEC_DOT
-#undef VEC_ORDERS
-
-#define TILE_NAME f32
-#define vec __m256
-#define TILE_SPLAT __m256
-#define VEC_LOAD load_f32x8
-#define VEC_SPLAT splat_f32x8
-#define VEC_DOT dot_f32
-#define VEC_ORDERS orders_f32x8
-#include "graph/graph_join_body.inc"
-
-const kin_graph_kernel kin_graph_s16_avx2 = {"s16 avx2",  KIN_TILE_S16,  KIN_ISA_AVX2,
-                                             gather_rows, s16_transpose, s16_multiply};
-const kin_graph_kernel kin_graph_f32_avx2 = {"f32 avx2",  KIN_TILE_F32,  KIN_ISA_AVX2,
-                                             gather_rows, f32_transpose, f32_multiply};
+#define TILE_MACHINE avx2
+#define TILE_ISA KIN_ISA_AVX2
+#include "graph/graph_join_x86.inc"
 #endif

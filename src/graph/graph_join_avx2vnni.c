@@ -3,28 +3,8 @@
 #if defined(__x86_64__)
 #include "graph/graph_join_ymm.h"
 
-#define vec __m256i
-#define TILE_SPLAT __m256i
-#define VEC_LOAD load_i32x8
-#define VEC_SPLAT splat_i32x8
-#define VEC_ORDERS orders_i32x8
-#define VEC_TRANSPOSE transpose_16x16
-
-#define TILE_NAME s8
-#define TILE_FLIP 0x80808080u
-#define VEC_DOT dot_s8
-#include "graph/graph_join_body.inc"
-#undef TILE_NAME
-#undef TILE_FLIP
-#undef VEC_DOT
-
-#define TILE_NAME s16
-#define TILE_FLIP 0u
-#define VEC_DOT dot_s16
-#include "graph/graph_join_body.inc"
-
-const kin_graph_kernel kin_graph_s8_avx2vnni = {"s8 avx2vnni", KIN_TILE_S8,  KIN_ISA_AVX2VNNI,
-                                                gather_rows,   s8_transpose, s8_multiply};
-const kin_graph_kernel kin_graph_s16_avx2vnni = {"s16 avx2vnni", KIN_TILE_S16,  KIN_ISA_AVX2VNNI,
-                                                 gather_rows,    s16_transpose, s16_multiply};
+#define TILE_BYTES
+#define TILE_MACHINE avx2vnni
+#define TILE_ISA KIN_ISA_AVX2VNNI
+#include "graph/graph_join_x86.inc"
 #endif

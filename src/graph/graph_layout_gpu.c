@@ -149,9 +149,7 @@ static uint64_t near_bytes(const kith_matrix *points, const kin_graph_request *r
         return 0;
     }
     const kin_graph_gpu_relative near = kin_graph_gpu_relative_of(points, request);
-    return kin_size_add(near.own_bytes,
-                        kin_graph_gpu_bytes(&near.points, &near.request,
-                                            KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE));
+    return kin_size_add(near.own_bytes, kin_graph_gpu_bytes(&near.points, &near.request));
 }
 
 static uint64_t start_bytes(const kith_matrix *points, const kin_graph_request *request)
@@ -194,14 +192,13 @@ static uint64_t keys_bytes(const kin_graph_request *request)
         pairs, kin_size_mul(controls, (uint64_t)request->list * an_entry + sizeof(uint32_t)));
 }
 
-uint64_t kin_graph_gpu_bytes(const kith_matrix *points, const kin_graph_request *request,
-                             uint32_t place)
+uint64_t kin_graph_gpu_bytes(const kith_matrix *points, const kin_graph_request *request)
 {
     kin_graph_request full = *request;
     const int64_t rows = points->rows;
     kin_graph_gpu_defaults(&full, rows);
     const kin_fused_prepared_need corpus = kin_fused_prepared_bytes(
-        points, rows, &full.distance, points->dtype, place, kin_exact_screens(&full.distance));
+        points, rows, &full.distance, points->dtype, full.place, kin_exact_screens(&full.distance));
     const uint64_t parts[] = {start_bytes(points, &full), rounds_bytes(&full, rows),
                               end_bytes(&full, rows)};
     uint64_t most = 0;

@@ -45,22 +45,29 @@ static void search_row(const uint32_t *costs, int64_t count, uint32_t *order, ui
     }
 }
 
-/* Rows first .. last - 1 of 8 columns, each of which met the rows behind its own. */
-static void search_panel(const uint32_t *costs, int64_t stride, int64_t first, int64_t last,
-                         int64_t col, uint32_t *order, uint32_t *sample)
+/* 8 columns of a matrix. */
+typedef struct columns {
+    const uint32_t *costs; /* of the first one in row 0 */
+    int64_t stride;
+    int64_t col;
+} columns;
+
+/* Rows first .. last - 1 of columns, each of which met the rows behind its own. */
+static void search_columns(const columns *c, int64_t first, int64_t last, uint32_t *order,
+                           uint32_t *sample)
 {
     __m256i best = _mm256_set1_epi32(-1);
     __m256i who = _mm256_setzero_si256();
-    for (int64_t i = kin_max_i64(first, col + 1); i < last; i++) {
-        const __m256i row = load_first(costs + i * stride + col, i - col);
+    for (int64_t i = kin_max_i64(first, c->col + 1); i < last; i++) {
+        const __m256i row = load_first(c->costs + i * c->stride, i - c->col);
         const __m256i lower = _mm256_min_epu32(best, row);
         /* Nearer, where the lower one is not the best so far. */
         const __m256i kept = _mm256_cmpeq_epi32(lower, best);
         who = _mm256_blendv_epi8(_mm256_set1_epi32((int32_t)i), who, kept);
         best = lower;
     }
-    _mm256_storeu_si256((__m256i *)(order + col), best);
-    _mm256_storeu_si256((__m256i *)(sample + col), who);
+    _mm256_storeu_si256((__m256i *)(order + c->col), best);
+    _mm256_storeu_si256((__m256i *)(sample + c->col), who);
 }
 
 void kin_graph_least_avx2(const uint32_t *orders, const uint32_t *back, int64_t stride,
@@ -71,21 +78,22 @@ void kin_graph_least_avx2(const uint32_t *orders, const uint32_t *back, int64_t 
                    &least->row_sample[i]);
     }
     for (int64_t col = 0; col < new_count; col += LANES) {
-        search_panel(back, stride, 0, new_count, col, least->new_order, least->new_sample);
-        search_panel(back, stride, new_count, count, col, least->old_order, least->old_sample);
+        const columns panel = {back + col, stride, col};
+        search_columns(&panel, 0, new_count, least->new_order, least->new_sample);
+        search_columns(&panel, new_count, count, least->old_order, least->old_sample);
     }
 }
 
-int64_t kin_graph_hits_avx2(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                            const uint32_t *row_limits, const uint32_t *col_limits, uint32_t *hits)
+int64_t kin_graph_hits_avx2(const kin_graph_orders *of, uint32_t *hits)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        const __m256i own = _mm256_set1_epi32((int32_t)row_limits[i]);
-        for (int64_t j = 0; j < cols; j += LANES) {
-            const __m256i order = _mm256_loadu_si256((const __m256i *)(orders + i * stride + j));
+    for (int64_t i = 0; i < of->rows; i++) {
+        const __m256i own = _mm256_set1_epi32((int32_t)of->row_limits[i]);
+        for (int64_t j = 0; j < of->cols; j += LANES) {
+            const __m256i order =
+                _mm256_loadu_si256((const __m256i *)(of->orders + i * of->stride + j));
             const __m256i limit =
-                _mm256_max_epu32(own, _mm256_loadu_si256((const __m256i *)(col_limits + j)));
+                _mm256_max_epu32(own, _mm256_loadu_si256((const __m256i *)(of->col_limits + j)));
             const __m256i within = _mm256_cmpeq_epi32(_mm256_min_epu32(order, limit), order);
             uint32_t mask = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(within));
             for (; mask != 0; mask &= mask - 1) {

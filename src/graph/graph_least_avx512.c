@@ -39,20 +39,27 @@ static void search_row(const uint32_t *costs, int64_t count, uint32_t *order, ui
     }
 }
 
-/* Rows first .. last - 1 of 16 columns, each of which met the rows behind its own. */
-static void search_panel(const uint32_t *costs, int64_t stride, int64_t first, int64_t last,
-                         int64_t col, uint32_t *order, uint32_t *sample)
+/* 16 columns of a matrix. */
+typedef struct columns {
+    const uint32_t *costs; /* of the first one in row 0 */
+    int64_t stride;
+    int64_t col;
+} columns;
+
+/* Rows first .. last - 1 of columns, each of which met the rows behind its own. */
+static void search_columns(const columns *c, int64_t first, int64_t last, uint32_t *order,
+                           uint32_t *sample)
 {
     __m512i best = _mm512_set1_epi32(-1);
     __m512i who = _mm512_setzero_si512();
-    for (int64_t i = kin_max_i64(first, col + 1); i < last; i++) {
-        const __m512i row = load_first(costs + i * stride + col, i - col);
+    for (int64_t i = kin_max_i64(first, c->col + 1); i < last; i++) {
+        const __m512i row = load_first(c->costs + i * c->stride, i - c->col);
         const __mmask16 nearer = _mm512_cmplt_epu32_mask(row, best);
         best = _mm512_min_epu32(best, row);
         who = _mm512_mask_set1_epi32(who, nearer, (int32_t)i);
     }
-    _mm512_storeu_si512(order + col, best);
-    _mm512_storeu_si512(sample + col, who);
+    _mm512_storeu_si512(order + c->col, best);
+    _mm512_storeu_si512(sample + c->col, who);
 }
 
 void kin_graph_least_avx512(const uint32_t *orders, const uint32_t *back, int64_t stride,
@@ -63,23 +70,22 @@ void kin_graph_least_avx512(const uint32_t *orders, const uint32_t *back, int64_
                    &least->row_sample[i]);
     }
     for (int64_t col = 0; col < new_count; col += LANES) {
-        search_panel(back, stride, 0, new_count, col, least->new_order, least->new_sample);
-        search_panel(back, stride, new_count, count, col, least->old_order, least->old_sample);
+        const columns panel = {back + col, stride, col};
+        search_columns(&panel, 0, new_count, least->new_order, least->new_sample);
+        search_columns(&panel, new_count, count, least->old_order, least->old_sample);
     }
 }
 
-int64_t kin_graph_hits_avx512(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                              const uint32_t *row_limits, const uint32_t *col_limits,
-                              uint32_t *hits)
+int64_t kin_graph_hits_avx512(const kin_graph_orders *of, uint32_t *hits)
 {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     int64_t count = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        const __m512i own = _mm512_set1_epi32((int32_t)row_limits[i]);
-        for (int64_t j = 0; j < cols; j += KIN_PANEL) {
-            const __m512i limit = _mm512_max_epu32(own, _mm512_loadu_si512(col_limits + j));
+    for (int64_t i = 0; i < of->rows; i++) {
+        const __m512i own = _mm512_set1_epi32((int32_t)of->row_limits[i]);
+        for (int64_t j = 0; j < of->cols; j += KIN_PANEL) {
+            const __m512i limit = _mm512_max_epu32(own, _mm512_loadu_si512(of->col_limits + j));
             const __mmask16 within =
-                _mm512_cmple_epu32_mask(_mm512_loadu_si512(orders + i * stride + j), limit);
+                _mm512_cmple_epu32_mask(_mm512_loadu_si512(of->orders + i * of->stride + j), limit);
             if (within != 0) {
                 const __m512i pairs =
                     _mm512_add_epi32(lanes, _mm512_set1_epi32((int32_t)(i << 16 | j)));

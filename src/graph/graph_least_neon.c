@@ -71,15 +71,14 @@ void kin_graph_least_neon(const uint32_t *orders, const uint32_t *back, int64_t 
     }
 }
 
-int64_t kin_graph_hits_neon(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                            const uint32_t *row_limits, const uint32_t *col_limits, uint32_t *hits)
+int64_t kin_graph_hits_neon(const kin_graph_orders *of, uint32_t *hits)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        const uint32x4_t own = vdupq_n_u32(row_limits[i]);
-        for (int64_t j = 0; j < cols; j += LANES) {
-            const uint32x4_t limit = vmaxq_u32(own, vld1q_u32(col_limits + j));
-            const uint32x4_t within = vcleq_u32(vld1q_u32(orders + i * stride + j), limit);
+    for (int64_t i = 0; i < of->rows; i++) {
+        const uint32x4_t own = vdupq_n_u32(of->row_limits[i]);
+        for (int64_t j = 0; j < of->cols; j += LANES) {
+            const uint32x4_t limit = vmaxq_u32(own, vld1q_u32(of->col_limits + j));
+            const uint32x4_t within = vcleq_u32(vld1q_u32(of->orders + i * of->stride + j), limit);
             const uint64_t words = vget_lane_u64(vreinterpret_u64_u16(vshrn_n_u32(within, 16)), 0);
             for (uint64_t mask = words & 0x0001000100010001u; mask != 0; mask &= mask - 1) {
                 const uint32_t lane = (uint32_t)__builtin_ctzll(mask) / 16;

@@ -48,16 +48,15 @@ void kin_graph_least_portable(const uint32_t *orders, const uint32_t *back, int6
     }
 }
 
-int64_t kin_graph_hits_portable(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                                const uint32_t *row_limits, const uint32_t *col_limits,
-                                uint32_t *hits)
+int64_t kin_graph_hits_portable(const kin_graph_orders *of, uint32_t *hits)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < cols; j++) {
-            const uint32_t limit = row_limits[i] > col_limits[j] ? row_limits[i] : col_limits[j];
+    for (int64_t i = 0; i < of->rows; i++) {
+        for (int64_t j = 0; j < of->cols; j++) {
+            const uint32_t limit =
+                of->row_limits[i] > of->col_limits[j] ? of->row_limits[i] : of->col_limits[j];
             hits[count] = (uint32_t)i << 16 | (uint32_t)j;
-            count += orders[i * stride + j] <= limit;
+            count += of->orders[i * of->stride + j] <= limit;
         }
     }
     return count;

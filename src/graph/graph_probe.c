@@ -216,9 +216,8 @@ static void meet(const probing *x, worker *w, const piece *own, const uint32_t *
                                            .orders = w->orders,
                                            .stride = COLS};
         points->kernel->multiply(&product);
-        const int64_t hits =
-            x->hits(w->orders, COLS, rows, cols, w->row_limits, w->col_limits, w->hits);
-        take_hits(x, w, own, who + first, hits, both);
+        const kin_graph_orders of = {w->orders, COLS, rows, cols, w->row_limits, w->col_limits};
+        take_hits(x, w, own, who + first, x->hits(&of, w->hits), both);
     }
     w->evaluations += (double)count * own->count;
 }

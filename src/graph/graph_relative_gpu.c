@@ -85,6 +85,7 @@ static kin_graph_request near_request(const kin_graph_request *request, int64_t 
         .k = kin_min_i64(kin_min_i64(wished, KIN_GRAPH_GPU_MOST_K), kin_max_i64(rows - 1, 1)),
         .share = request->share,
         .rounds = is_product(request) ? -1 : 0,
+        .place = KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE,
         .seed = request->seed};
 }
 

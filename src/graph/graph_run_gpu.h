@@ -55,7 +55,6 @@ typedef struct kin_graph_gpu_run {
     const kin_graph_gpu_kernels *kernels;
     kin_fused_corpus *corpus;
     const kin_graph_request *request; /* without zeros */
-    uint32_t place;
     const kith_neighbors *out;
     bool screened;
     int64_t rows;

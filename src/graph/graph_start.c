@@ -120,12 +120,14 @@ static kith_status hand_all(kith_ctx *ctx, handing *h)
 }
 
 /* Without centres, and where all pairs are asked for: the exact engine's screen. */
-static kith_status start_by_blocks(kith_ctx *ctx, const kin_graph_points *points, double share,
-                                   int32_t length, uint64_t *words, kin_graph_started *started)
+static kith_status start_by_blocks(kith_ctx *ctx, const kin_graph_starting *start,
+                                   kin_graph_started *started)
 {
+    const kin_graph_points *points = start->points;
     const kin_prepared *prepared = points->prepared;
     kin_lists lists;
-    KIN_TRY(kin_lists_make(ctx, &prepared->set, &prepared->set, NULL, (int64_t)length + 1, &lists));
+    KIN_TRY(kin_lists_make(ctx, &prepared->set, &prepared->set, NULL, (int64_t)start->length + 1,
+                           &lists));
     lists.by_cost = true;
     const int64_t block = kin_screen_block(&prepared->frame);
     kin_screen screen = {.rows = &prepared->set,
@@ -135,8 +137,8 @@ static kith_status start_by_blocks(kith_ctx *ctx, const kin_graph_points *points
                          .row_cover = &prepared->cover,
                          .point_cover = &prepared->cover,
                          .block = block,
-                         .near = near_blocks(kin_ceil_div(points->count, block), share)};
-    handing h = {.points = points, .lists = &lists, .length = length, .words = words};
+                         .near = near_blocks(kin_ceil_div(points->count, block), start->share)};
+    handing h = {.points = points, .lists = &lists, .length = start->length, .words = start->words};
     kith_status status = kin_screen_run(ctx, &screen);
     *started = (kin_graph_started){
         .evaluations = (double)screen.pairs, .closed = screen.near != 0, .all = screen.near == 0};
@@ -236,13 +238,13 @@ static int32_t near_of(int64_t points, int64_t cells, double budget)
 }
 
 static kith_status make_cell_start(kith_ctx *ctx, const kin_graph_points *points, double budget,
-                                   bool across, cell_start *s, double *evaluations)
+                                   bool across, cell_start *s)
 {
     const int64_t wished = kin_graph_cells_wished(points->count);
     const int64_t count = across ? kin_ceil_div(wished, ACROSS) : wished;
     const int64_t each = near_of(points->count, count, budget);
     KIN_TRY(kin_graph_cells_make(ctx, points, count, (int32_t)each, across ? MOVES_ACROSS : MOVES,
-                                 &s->cells, evaluations));
+                                 &s->cells));
     KIN_TRY(kin_alloc_zero(ctx, &s->sizes, (uint64_t)count, sizeof *s->sizes, "cells"));
     for (int64_t p = 0; p < points->count; p++) {
         s->sizes[s->cells.near[p * each]] += 1;
@@ -256,30 +258,28 @@ static kith_status make_cell_start(kith_ctx *ctx, const kin_graph_points *points
     return KITH_OK;
 }
 
-/* With sides what words have is known, and pairs across meet alone. */
-static kith_status start_by_cells(kith_ctx *ctx, const kin_graph_points *points, double share,
-                                  const uint8_t *sides, int32_t kept, int32_t length,
-                                  uint64_t *words, kin_graph_started *started)
+/* Lists keep `kept` entries. With sides what words have is known, and pairs across meet alone. */
+static kith_status start_by_cells(kith_ctx *ctx, const kin_graph_starting *start, int32_t kept,
+                                  kin_graph_started *started)
 {
+    const kin_graph_points *points = start->points;
     const double count = (double)points->count;
-    const double budget = 0.5 * share * count * count;
+    const double budget = 0.5 * start->share * count * count;
     double fresh;
     cell_start s = {.watch = {.watched = (int32_t)kin_min_i64(WATCHED, kept)}};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 make_cell_start(ctx, points, budget, sides != NULL, &s, &started->evaluations),
-                 done);
+    KIN_TRY_GOTO(status, make_cell_start(ctx, points, budget, start->sides != NULL, &s), done);
     s.probe = (kin_graph_probe){.points = points,
                                 .cells = &s.cells,
-                                .words = words,
-                                .length = length,
+                                .words = start->words,
+                                .length = start->length,
                                 .kept = kept,
-                                .sides = sides};
-    if (sides != NULL) {
-        (void)look(&s.watch, words, length);
+                                .sides = start->sides};
+    if (start->sides != NULL) {
+        (void)look(&s.watch, start->words, start->length);
     }
     KIN_TRY_GOTO(status, visit_cells(ctx, &s.probe, s.sizes, budget, &s.watch, &fresh), done);
-    started->evaluations += s.probe.evaluations;
+    started->evaluations += s.cells.evaluations + s.probe.evaluations;
     started->settled = fresh <= SETTLED;
 done:
     kin_free(ctx, s.watch.before);
@@ -293,17 +293,18 @@ static bool goes_by_cells(const kin_graph_points *points, double share)
     return share < 1.0 && points->count >= LEAST_POINTS && kin_graph_cells_possible(points);
 }
 
-kith_status kin_graph_start_screen(kith_ctx *ctx, const kin_graph_points *points, double share,
-                                   int32_t wanted, int32_t length, uint64_t *words,
+kith_status kin_graph_start_screen(kith_ctx *ctx, const kin_graph_starting *starting,
                                    kin_graph_started *started)
 {
+    kin_graph_starting s = *starting;
+    s.sides = NULL;
     *started = (kin_graph_started){0};
-    if (!goes_by_cells(points, share)) {
-        return start_by_blocks(ctx, points, share, length, words, started);
+    if (!goes_by_cells(s.points, s.share)) {
+        return start_by_blocks(ctx, &s, started);
     }
-    const int32_t kept = (int32_t)kin_min_i64(length, kin_max_i64(LEAST_KEPT, wanted + wanted / 4));
-    memset(words, 0xff, (size_t)(points->count * length) * sizeof *words);
-    return start_by_cells(ctx, points, share, NULL, kept, length, words, started);
+    const int64_t kept = kin_max_i64(LEAST_KEPT, s.wanted + s.wanted / 4);
+    memset(s.words, 0xff, (size_t)(s.points->count * s.length) * sizeof *s.words);
+    return start_by_cells(ctx, &s, (int32_t)kin_min_i64(s.length, kept), started);
 }
 
 /* ---- Two graphs made one -------------------------------------------------------------------- */
@@ -355,13 +356,15 @@ static kith_status join_lists(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-static kith_status join_all(kith_ctx *ctx, const kin_graph_points *points, const uint8_t *sides,
-                            int32_t length, const uint64_t *met, uint64_t *words)
+static kith_status join_all(kith_ctx *ctx, const kin_graph_starting *start, const uint64_t *met)
 {
-    joining j = {
-        .sides = sides, .length = length, .count = points->count, .met = met, .words = words};
-    KIN_TRY(kin_alloc(ctx, &j.scratch, (uint64_t)ctx->threads * (uint64_t)length, sizeof *j.scratch,
-                      "entries"));
+    joining j = {.sides = start->sides,
+                 .length = start->length,
+                 .count = start->points->count,
+                 .met = met,
+                 .words = start->words};
+    KIN_TRY(kin_alloc(ctx, &j.scratch, (uint64_t)ctx->threads * (uint64_t)j.length,
+                      sizeof *j.scratch, "entries"));
     const kith_status status =
         kin_parallel(ctx, "start", kin_ceil_div(j.count, POSITIONS_A_TASK), join_lists, &j);
     kin_free(ctx, j.scratch);
@@ -369,36 +372,39 @@ static kith_status join_all(kith_ctx *ctx, const kin_graph_points *points, const
 }
 
 /* Words that are known are new for as long as cells meet, so that a pair is one word. */
-static kith_status cells_across(kith_ctx *ctx, const kin_graph_points *points, double share,
-                                const uint8_t *sides, int32_t wanted, int32_t length,
-                                uint64_t *words, kin_graph_started *started)
+static kith_status cells_across(kith_ctx *ctx, const kin_graph_starting *start,
+                                kin_graph_started *started)
 {
-    for (int64_t i = 0; i < points->count * length; i++) {
+    const int64_t entries = start->points->count * start->length;
+    uint64_t *words = start->words;
+    for (int64_t i = 0; i < entries; i++) {
         words[i] |= 1;
     }
-    KIN_TRY(start_by_cells(ctx, points, share, sides, wanted, length, words, started));
-    for (int64_t i = 0; i < points->count * length; i++) {
-        const bool is_new = words[i] == KIN_GRAPH_EMPTY || is_across(sides, i / length, words[i]);
+    KIN_TRY(start_by_cells(ctx, start, start->wanted, started));
+    for (int64_t i = 0; i < entries; i++) {
+        const bool is_new =
+            words[i] == KIN_GRAPH_EMPTY || is_across(start->sides, i / start->length, words[i]);
         words[i] = is_new ? words[i] : words[i] & ~(uint64_t)1;
     }
     return KITH_OK;
 }
 
-kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_points *points, double share,
-                                   const uint8_t *sides, int32_t wanted, int32_t length,
-                                   uint64_t *words, kin_graph_started *started)
+kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_starting *starting,
+                                   kin_graph_started *started)
 {
-    if (goes_by_cells(points, share)) {
-        return cells_across(ctx, points, share, sides, wanted, length, words, started);
+    if (goes_by_cells(starting->points, starting->share)) {
+        return cells_across(ctx, starting, started);
     }
-    uint64_t *met = NULL;
-    KIN_TRY(kin_alloc(ctx, &met, kin_size_mul((uint64_t)points->count, (uint64_t)length),
-                      sizeof *met, "lists"));
-    kith_status status = kin_graph_start_screen(ctx, points, share, wanted, length, met, started);
+    kin_graph_starting met = *starting;
+    met.words = NULL;
+    KIN_TRY(kin_alloc(ctx, &met.words,
+                      kin_size_mul((uint64_t)met.points->count, (uint64_t)met.length),
+                      sizeof *met.words, "lists"));
+    kith_status status = kin_graph_start_screen(ctx, &met, started);
     if (status == KITH_OK) {
-        status = join_all(ctx, points, sides, length, met, words);
+        status = join_all(ctx, starting, met.words);
     }
-    kin_free(ctx, met);
+    kin_free(ctx, met.words);
     return status;
 }
 

@@ -20,22 +20,28 @@ typedef struct kin_graph_started {
     bool all;     /* every pair was looked at: the lists are exact but for the rounding of costs */
 } kin_graph_started;
 
-/* words: count x length, each row ascending: of what its position met the least by (order,
- * position), itself left out, all marked new; KIN_GRAPH_EMPTY behind. By blocks they are `length`
- * if so many were met, by cells some more than `wanted`, which is at most length. Orders are those
- * of kin_graph_join_run. share: of all pairs, (0, 1], that may be looked at; a small one still has
- * the nearest few. The same bytes whatever the threads. Only where the metric has a screen
- * (points->kernel). */
-kith_status kin_graph_start_screen(kith_ctx *ctx, const kin_graph_points *points, double share,
-                                   int32_t wanted, int32_t length, uint64_t *words,
+/* Lists that start. */
+typedef struct kin_graph_starting {
+    const kin_graph_points *points;
+    double share;         /* of all pairs, (0, 1], that may be looked at; a small one still has the
+                             nearest few */
+    const uint8_t *sides; /* of each position, where two graphs are made one (kin_graph_sides) */
+    int32_t wanted;       /* entries, at most length */
+    int32_t length;
+    uint64_t *words; /* count x length */
+} kin_graph_starting;
+
+/* Fills words, each row ascending: of what its position met the least by (order, position), itself
+ * left out, all marked new; KIN_GRAPH_EMPTY behind. By blocks they are `length` if so many were
+ * met, by cells some more than `wanted`. Orders are those of kin_graph_join_run. The same bytes
+ * whatever the threads. Only where the metric has a screen (points->kernel). Sides are not read. */
+kith_status kin_graph_start_screen(kith_ctx *ctx, const kin_graph_starting *starting,
                                    kin_graph_started *started);
 /* The same where two graphs are made one: words has their lists, as kin_graph_fill_graph left
- * them, sides the sets of each position (graph_start.h). The `wanted` nearest that a
- * position meets in blocks, or on the other side in cells, join its list; what is from the other
- * side is new. */
-kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_points *points, double share,
-                                   const uint8_t *sides, int32_t wanted, int32_t length,
-                                   uint64_t *words, kin_graph_started *started);
+ * them. The `wanted` nearest that a position meets in blocks, or on the other side in cells, join
+ * its list; what is from the other side is new. */
+kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_starting *starting,
+                                   kin_graph_started *started);
 /* What a start has to do, for its plan. */
 typedef struct kin_graph_start_size {
     const kin_frame *frame;
@@ -128,10 +134,15 @@ typedef struct kin_graph_expansion {
     int64_t updates;     /* out: entries that came among the first `watched` of a list */
 } kin_graph_expansion;
 
+typedef struct kin_graph_expanded {
+    double evaluations;
+    int64_t updates; /* as of an expansion */
+} kin_graph_expanded;
+
 /* An expansion of lists in place, with a reach that suits most data. Lists as in an expansion. */
-kith_status kin_graph_expand_lists(kith_ctx *ctx, const kin_graph_points *points, int32_t length,
-                                   int32_t watched, uint64_t *words, double *evaluations,
-                                   int64_t *updates);
+kith_status kin_graph_expand_lists(kith_ctx *ctx, const kin_graph_points *points,
+                                   const kin_graph_lists *lists, int32_t watched,
+                                   kin_graph_expanded *expanded);
 /* What it takes while it runs. */
 void kin_graph_expand_lists_plan(kin_layout *plan, const kin_frame *frame, int64_t points,
                                  int32_t length, int32_t threads);

@@ -135,7 +135,7 @@ static kith_status bring_ids(giving *g, int which)
     const kith_neighbors *graph = graph_of(g, which);
     const uint64_t cells = kin_size_mul((uint64_t)graph->rows, (uint64_t)graph->k);
     g->ids[which] = graph->ids;
-    if ((run->place & KIN_FUSED_DATA_ON_DEVICE) != 0) {
+    if ((run->request->place & KIN_FUSED_DATA_ON_DEVICE) != 0) {
         return KITH_OK;
     }
     KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->copies[which], cells, sizeof(uint32_t),

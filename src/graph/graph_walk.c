@@ -73,7 +73,7 @@ static kith_status walk_one(walking *w, worker *own, int64_t i, int64_t begin)
     kin_graph_way *walker = &own->walker;
     uint64_t *list = own->lists + (i - begin) * walk->width;
     const int64_t at = walk->rows != NULL ? w->first + i : (int64_t)w->ids[i];
-    kin_graph_way_ask(walker, walk->queries, w->ids[i], &w->asked, i, list, walk->width);
+    kin_graph_way_ask(walker, walk->queries, w->ids[i], &w->asked, i, list);
     if (!w->walks || walker->query.degenerate) {
         return kin_graph_way_write(w->ctx, walker, true, w->out, at);
     }

@@ -34,8 +34,7 @@ typedef struct kin_graph_guide {
     const kin_graph_gate *gate;
     int64_t each; /* runs that a query meets, about */
     int64_t most; /* and at most */
-    int64_t (*hits_of)(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                       const uint32_t *row_limits, const uint32_t *col_limits, uint32_t *hits);
+    int64_t (*hits_of)(const kin_graph_orders *of, uint32_t *hits);
     void (*put)(uint64_t *words, int64_t length, uint64_t word);
     int64_t wide;
     uint32_t *runs;   /* by query: most, of which counts are used */
@@ -206,16 +205,16 @@ typedef struct kin_graph_way {
     void *block; /* of all but met */
 } kin_graph_way;
 
-/* Lists of at most `length` words, answers of k. */
+/* Lists of `length` words, 0 where nobody will walk; answers of k. */
 kith_status kin_graph_way_make(kith_ctx *ctx, const kin_graph_ground *ground, int64_t length,
                                int64_t k, kin_graph_way *walker);
 void kin_graph_way_free(kith_ctx *ctx, kin_graph_way *walker);
 
 /* Row `row` of the queries walks next; of `asked` it is the row `place` (ignored without rounded
- * rows). list, length words: what is known already, positions that have been met. */
+ * rows). list, as many words as the way has: what is known already, positions that have been met.
+ */
 void kin_graph_way_ask(kin_graph_way *walker, const kin_rows *queries, int64_t row,
-                       const kin_graph_points *asked, int64_t place, uint64_t *list,
-                       int64_t length);
+                       const kin_graph_points *asked, int64_t place, uint64_t *list);
 /* The run has been met, every position of it. */
 void kin_graph_way_has_met(kin_graph_way *walker, int64_t run);
 kith_status kin_graph_way_meet(kith_ctx *ctx, kin_graph_way *walker, const uint32_t *ids,

@@ -15,7 +15,7 @@
 #include "base/base_try.h"
 #include "fused/fused_answer.h"
 #include "fused/fused_search.h"
-#include "gpu/gpu_ahead.h"
+#include "gpu/gpu.h"
 #include "graph/graph_gpu.h"
 #include "graph/graph_kernels.h"
 #include "graph/graph_walk.h"

@@ -68,7 +68,7 @@ static void take_column(kin_graph_way *w, const kin_graph_points *asked, int64_t
 }
 
 void kin_graph_way_ask(kin_graph_way *walker, const kin_rows *queries, int64_t row,
-                       const kin_graph_points *asked, int64_t place, uint64_t *list, int64_t length)
+                       const kin_graph_points *asked, int64_t place, uint64_t *list)
 {
     kin_graph_way *w = walker;
     w->row = row;
@@ -77,7 +77,6 @@ void kin_graph_way_ask(kin_graph_way *walker, const kin_rows *queries, int64_t r
         take_column(w, asked, place);
     }
     w->list = list;
-    w->length = length;
     w->next = 0;
     w->least = KIN_GRAPH_EMPTY;
     w->waiting = 0;
@@ -95,7 +94,7 @@ static kith_status complain(kith_ctx *ctx, const kin_graph_way *w, uint32_t id)
 static kith_status find_keys(kith_ctx *ctx, kin_graph_way *w, int32_t count)
 {
     const kin_prepared *prepared = w->ground->prepared;
-    kin_metric_keys(&prepared->distance, &w->query, &prepared->rows, w->ids, 0, count, w->keys);
+    kin_metric_keys(&prepared->distance, &w->query, &prepared->rows, w->ids, count, w->keys);
     for (int32_t i = 0; i < count; i++) {
         if (w->keys[i] != w->keys[i]) {
             return complain(ctx, w, w->ids[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host/host_progress.h"
+#include "host/host_threads.h"
 
 #include "host/host_clock.h"
 

@@ -92,9 +92,12 @@ kith_status kin_metric_transforms(kith_ctx *ctx, const kith_matrix *matrix, kith
 kin_query kin_metric_load(const kin_distance *distance, const kin_rows *rows, int64_t row,
                           double *values);
 
-/* keys[i] = key(query, corpus row r_i), r_i = ids[i], or first + i where ids is NULL. */
+/* keys[i] = key(query, corpus row ids[i]). */
 void kin_metric_keys(const kin_distance *distance, const kin_query *query, const kin_rows *corpus,
-                     const uint32_t *ids, int64_t first, int64_t count, double *keys);
+                     const uint32_t *ids, int64_t count, double *keys);
+/* keys[i] = key(query, corpus row first + i). */
+void kin_metric_keys_run(const kin_distance *distance, const kin_query *query,
+                         const kin_rows *corpus, int64_t first, int64_t count, double *keys);
 
 /* What the user sees of a key, as double: its root, its negative, or itself. Monotone in the order
  * of keys (inner_product: falling). Never -0. */

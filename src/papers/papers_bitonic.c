@@ -14,7 +14,7 @@
  * sorted.
  */
 #if !defined(WORD)
-#include "papers/papers_select.h"
+#include "papers/papers.h"
 
 #define SELECT_BODY "papers/papers_bitonic.c"
 #include "select/select_twice.inc"

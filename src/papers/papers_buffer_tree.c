@@ -31,7 +31,7 @@
  * Exactness. tree_bound.h: that of a box is the same for any order of its operations, as its
  * roundings are those that the bound counts.
  */
-#include "papers/papers_pipeline.h"
+#include "papers/papers.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -338,8 +338,7 @@ static kith_status begin_chunk(lazy_search *s, int64_t first)
 {
     const int64_t start = kin_clock_ns();
     const int64_t count = kin_min_i64(s->most, s->asked->rows.matrix.rows - first);
-    KIN_TRY(kin_tree_queries_load(s->ctx, s->tree, &s->corpus->distance, &s->asked->rows, first,
-                                  count, &s->queries));
+    KIN_TRY(kin_tree_queries_load(s->ctx, &s->queries, first, count));
     s->begun = s->reinsert_first = s->reinsert_count = s->filled_count = s->fullest = 0;
     const kith_status status =
         kin_parallel(s->ctx, "tree", kin_ceil_div(count, QUERIES_A_TASK), begin_some, s);
@@ -506,7 +505,10 @@ kith_status kin_papers_buffer_tree_run(kith_ctx *ctx, const kin_prepared *corpus
                                    .leaves_self_out = corpus == queries &&
                                                       (request->flags & KITH_INCLUDE_SELF) == 0,
                                    .out = out};
-    KIN_TRY_GOTO(status, kin_tree_queries_make(ctx, &tree, s.most, &s.queries), done);
+    KIN_TRY_GOTO(
+        status,
+        kin_tree_queries_make(ctx, &tree, &corpus->distance, &queries->rows, s.most, &s.queries),
+        done);
     KIN_TRY_GOTO(status, kin_layout_make(ctx, name_room, &s, "queries of a buffer tree", &s.block),
                  done);
     KIN_TRY_GOTO(status, search_chunks(&s), done);

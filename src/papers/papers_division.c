@@ -10,7 +10,7 @@
  * costs. T is the larger of two straight lines, so it is least where they meet, both sides ending
  * together, or at an end of [0, 1].
  */
-#include "papers/papers_division.h"
+#include "papers/papers_hybrid.h"
 
 #include <stddef.h>
 

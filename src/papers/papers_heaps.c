@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "papers/papers_heaps.h"
+#include "papers/papers_hybrid.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "papers/papers_select.h"
+#include "papers/papers.h"
 
 #include <math.h>
 

@@ -8,7 +8,7 @@
  * pruned, compressed rows are all that the processor gets. Its threads select the k first of each
  * with min-max heaps while the GPU is at the next batch. The rows of a batch are divided: the GPU
  * selects from the lists of the last ones itself, with the kernel that ends a fused screen, so that
- * both end together, by the rates that were measured in the batches before (papers_division.h):
+ * both end together, by the rates that were measured in the batches before (papers_hybrid.h):
  *
  *      GPU         costs 1 | keys 1 | select 1 | costs 2                 | keys 2 | select 2
  *      copy                c        k          p                         c        k
@@ -30,7 +30,7 @@
  * Memory. The matrix of a batch (papers_costs.c), its sample, 24 bytes of device memory and 16 of
  * pinned memory for each place of a list, and 16 of both for each neighbour.
  */
-#include "papers/papers_pipeline.h"
+#include "papers/papers.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -39,9 +39,7 @@
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "papers/papers_costs.h"
-#include "papers/papers_division.h"
-#include "papers/papers_heaps.h"
-#include "papers/papers_hybrid_size.h"
+#include "papers/papers_hybrid.h"
 
 /* Marks of a batch in the stream: its work begins, its counts are here; its keys begin, are here;
  * the neighbours that the GPU selected are here. */

@@ -5,7 +5,7 @@
  * are at most that, ties among them. No bound is needed: k rows of the corpus are at most there.
  * While the keys of the next stripe are computed, the processor puts the present one's in order of
  * its queries and selects. From the last queries of a stripe the GPU selects itself, from all their
- * keys; how many they are the rates of the stripes before say (papers_division.h):
+ * keys; how many they are the rates of the stripes before say (papers_hybrid.h):
  *
  *      GPU         keys 1 | select 1 | threshold 1, prune 1 | keys 2                | select 2 ...
  *      processor                                      copy  | order 1, select 1     |
@@ -26,10 +26,8 @@
 #include "fused/fused_answer.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "papers/papers_division.h"
-#include "papers/papers_heaps.h"
-#include "papers/papers_hybrid_size.h"
-#include "papers/papers_pipeline.h"
+#include "papers/papers.h"
+#include "papers/papers_hybrid.h"
 #include "select/select.h"
 
 enum { USUAL_SAMPLE = 8 /* of threshold_heap, times k */ };

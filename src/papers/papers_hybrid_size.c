@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "papers/papers_hybrid_size.h"
+#include "papers/papers_hybrid.h"
 
 #include "base/base_size.h"
 #include "fused/fused_stage.h"
+#include "papers/papers.h"
 #include "papers/papers_costs.h"
-#include "papers/papers_heaps.h"
-#include "papers/papers_pipeline.h"
 
 static const uint64_t KEY_BYTES = (uint64_t)512 << 20; /* of a stripe */
 enum {

@@ -18,7 +18,7 @@
  * Memory. MATRIX_BYTES of keys, whatever the corpus; lists of k a query of the batch, which shrinks
  * where k is large.
  */
-#include "papers/papers_pipeline.h"
+#include "papers/papers.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -155,7 +155,7 @@ static kith_status fill_piece(void *arg, int64_t task, int32_t thread)
         const int64_t tile = kin_min_i64(m->tile, end - at);
         for (int64_t q = 0; q < count; q++) {
             double *keys = m->keys + (first + q) * m->columns + at;
-            kin_metric_keys(distance, &queries[q], m->corpus, NULL, m->row0 + at, tile, keys);
+            kin_metric_keys_run(distance, &queries[q], m->corpus, m->row0 + at, tile, keys);
             if (distance->metric == KITH_CUSTOM) {
                 KIN_TRY(check_numbers(m, keys, m->query0 + first + q, m->row0 + at, tile));
             }

@@ -18,7 +18,7 @@
  * Memory. The matrix: 1 GiB, more where a block of rows needs it, at most a quarter of the room;
  * then in chunks of columns (papers_costs.c). k costs a row of a batch; what the method takes.
  */
-#include "papers/papers_pipeline.h"
+#include "papers/papers.h"
 
 #include "base/base_size.h"
 #include "base/base_try.h"

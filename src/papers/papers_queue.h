@@ -5,7 +5,7 @@
 #define KIN_PAPERS_QUEUE_H
 
 #include "base/base_size.h"
-#include "papers/papers_select.h"
+#include "papers/papers.h"
 
 enum {
     KIN_QUEUE_BUFFER = 16, /* candidates that wait for a queue */

@@ -22,7 +22,7 @@
  * strides hit its largest words keeps too much; where the sample is the row nothing is pruned.
  */
 #if !defined(WORD)
-#include "papers/papers_select.h"
+#include "papers/papers.h"
 
 #define SELECT_BODY "papers/papers_threshold_heap.c"
 

@@ -28,6 +28,9 @@ typedef struct device_work {
 
 /* A batch on the device. */
 typedef struct batch {
+    int64_t rows;
+    int64_t cols;
+    int64_t k;
     char *values;
     char *ids;
     char *out_values;
@@ -132,7 +135,7 @@ static kith_status take_batch(const device_work *w, int64_t rows, int64_t cols, 
     const uint64_t n = kin_size_mul((uint64_t)rows, (uint64_t)cols);
     const uint64_t kept = (uint64_t)rows * (uint64_t)k;
     const uint64_t bytes = (uint64_t)w->value_bytes;
-    *b = (batch){0};
+    *b = (batch){.rows = rows, .cols = cols, .k = k};
     KIN_TRY(kin_gpu_alloc(w->ctx, w->gpu, &b->values, n, bytes, "a batch of values"));
     if (job->ids != NULL) {
         KIN_TRY(kin_gpu_alloc(w->ctx, w->gpu, &b->ids, n, sizeof(uint32_t), "a batch of ids"));
@@ -150,12 +153,13 @@ static kith_status take_batch(const device_work *w, int64_t rows, int64_t cols, 
     return KITH_OK;
 }
 
-/* Rows [row0, row0 + rows), places [col0, col0 + cols), to the device, selected from; the answers
- * are still there. */
-static kith_status run_batch(const device_work *w, const batch *b, int64_t row0, int64_t rows,
-                             int64_t col0, int64_t cols, int64_t k)
+/* Rows from row0 and places from col0 on, as many as the batch has, to the device, selected from;
+ * the answers are still there. */
+static kith_status run_batch(const device_work *w, const batch *b, int64_t row0, int64_t col0)
 {
     const kin_select_job *job = &w->job;
+    const int64_t rows = b->rows;
+    const int64_t cols = b->cols;
     kin_select_task task = task_of(job);
     const kin_gpu_rows values = {job->values + row0 * job->stride_bytes + col0 * w->value_bytes,
                                  rows, cols * w->value_bytes, job->stride_bytes};
@@ -171,7 +175,7 @@ static kith_status run_batch(const device_work *w, const batch *b, int64_t row0,
     task.ids_stride_bytes = cols * 4;
     task.rows = rows;
     task.cols = cols;
-    task.k = k;
+    task.k = b->k;
     task.first_id = (uint32_t)col0;
     task.out_values = b->out_values;
     task.out_ids = b->out_ids;
@@ -204,7 +208,7 @@ static kith_status solve_rows(const device_work *w, int64_t row0, int64_t rows)
     batch b;
     kith_status status = take_batch(w, rows, w->job.cols, w->job.k, &b);
     if (status == KITH_OK) {
-        status = run_batch(w, &b, row0, rows, 0, w->job.cols, w->job.k);
+        status = run_batch(w, &b, row0, 0);
     }
     if (status == KITH_OK) {
         status = fetch(w, &b, row0, rows);
@@ -230,7 +234,7 @@ static kith_status solve_piece(pieces *p, int64_t row, int64_t col0, int64_t col
     batch b;
     kith_status status = take_batch(w, 1, cols, k, &b);
     if (status == KITH_OK) {
-        status = run_batch(w, &b, row, 1, col0, cols, k);
+        status = run_batch(w, &b, row, col0);
     }
     if (status == KITH_OK) {
         status = kin_gpu_download(w->ctx, w->gpu, p->values + p->count * w->value_bytes,

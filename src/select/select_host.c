@@ -9,8 +9,10 @@
  *     runs of a row   | a a a a a | b b b b b | c c c c c |      sorted, min(k, length) each
  *     ranks 0 .. k    piece 0: the first PIECE of all, piece 1: the next ...
  *
- * Where a rank cuts the runs is found by bisection over words (select_parts.c); what lies between
- * two cuts is copied together and sorted.
+ * A cut at rank r is the least word that r words do not exceed, found by halving the range of
+ * words, and how many of those equal to it stand before the cut. Two cuts bound what a piece takes
+ * of each run; that is copied together and sorted. Cuts know nothing of each other, so pieces need
+ * no order.
  */
 #include "select/select.h"
 
@@ -19,7 +21,8 @@
 #include "base/base_try.h"
 #include "host/host_threads.h"
 #include "select/select_body.h"
-#include "select/select_parts.h"
+#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 static const char *const PHASE = "select";
 
@@ -34,6 +37,130 @@ enum {
     PARTS_BYTES = 1 << 26 /* of runs that wait for being merged, unless one row has more */
 };
 
+/* ---- Rows that were selected from run by run ------------------------------------------------- */
+
+/* Each run's first words, ascending, and the way from there to the row's first words by ranks.
+ * Words are 8 or 16 bytes (select_word.h). */
+
+/* Run p of a row has the values [p * run, (p + 1) * run) and gives min(k, length) words. */
+typedef struct parted {
+    char *words; /* rows x parted_row_words */
+    int64_t runs;
+    int64_t run;
+    int64_t cols;
+    int64_t k;
+    int64_t word_bytes;
+} parted;
+
+/* At most so many; the last run may give fewer. */
+static int64_t parted_row_words(const parted *p)
+{
+    return p->runs * kin_min_i64(p->k, p->run);
+}
+
+static char *parted_words(const parted *p, int64_t row, int64_t part)
+{
+    const int64_t at = row * parted_row_words(p) + part * kin_min_i64(p->k, p->run);
+    return p->words + at * p->word_bytes;
+}
+
+static kin_word128 parted_word(const char *words, int64_t at, int64_t word_bytes)
+{
+    kin_word64 narrow = 0;
+    kin_word128 wide = 0;
+    if (word_bytes == 8) {
+        memcpy(&narrow, words + 8 * at, sizeof narrow);
+        return narrow;
+    }
+    memcpy(&wide, words + 16 * at, sizeof wide);
+    return wide;
+}
+
+typedef struct cut {
+    kin_word128 word;
+    int64_t equal; /* of the words that equal it, the first so many, in the order of runs */
+} cut;
+
+static int64_t part_words(const parted *p, int64_t part)
+{
+    return kin_min_i64(p->k, kin_min_i64(p->run, p->cols - part * p->run));
+}
+
+/* How many of the run's words are below `word`; or not above it. */
+static int64_t count_to(const parted *p, int64_t row, int64_t part, kin_word128 word,
+                        bool with_equal)
+{
+    const char *words = parted_words(p, row, part);
+    int64_t low = 0;
+    int64_t high = part_words(p, part);
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        const kin_word128 found = parted_word(words, middle, p->word_bytes);
+        if (found < word || (with_equal && found == word)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static int64_t count_all(const parted *p, int64_t row, kin_word128 word, bool with_equal)
+{
+    int64_t count = 0;
+    for (int64_t part = 0; part < p->runs; part++) {
+        count += count_to(p, row, part, word, with_equal);
+    }
+    return count;
+}
+
+static cut cut_at(const parted *p, int64_t row, int64_t rank)
+{
+    kin_word128 low = 0;
+    kin_word128 high = p->word_bytes == 8 ? KIN_WORD64_WORST : KIN_WORD128_WORST;
+    while (low < high) {
+        const kin_word128 middle = low + (high - low) / 2;
+        if (count_all(p, row, middle, true) >= rank) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return (cut){low, rank - count_all(p, row, low, false)};
+}
+
+/* What stands before the cut in this run; runs are asked in their order. */
+static int64_t take_to(const parted *p, int64_t row, int64_t part, cut *c)
+{
+    const int64_t below = count_to(p, row, part, c->word, false);
+    const int64_t same = count_to(p, row, part, c->word, true) - below;
+    const int64_t taken = kin_min_i64(same, c->equal);
+    c->equal -= taken;
+    return below + taken;
+}
+
+/* The words of ranks [first, last) of a row, last <= k, ascending. */
+static void merge_parts(const parted *p, int64_t row, int64_t first, int64_t last, void *out)
+{
+    cut from = cut_at(p, row, first);
+    cut to = cut_at(p, row, last);
+    int64_t filled = 0;
+    for (int64_t part = 0; part < p->runs; part++) {
+        const int64_t begin = take_to(p, row, part, &from);
+        const int64_t count = take_to(p, row, part, &to) - begin;
+        memcpy((char *)out + filled * p->word_bytes,
+               parted_words(p, row, part) + begin * p->word_bytes, (size_t)(count * p->word_bytes));
+        filled += count;
+    }
+    if (p->word_bytes == 8) {
+        kin_select_sort_words(out, filled);
+    } else {
+        kin_select_sort_words128(out, filled);
+    }
+}
+
+/* ---- All rows ------------------------------------------------------------------------------- */
+
 typedef struct host {
     kith_ctx *ctx;
     kin_select_job job;
@@ -46,7 +173,7 @@ typedef struct host {
     uint64_t scratch_bytes;
     uint64_t words_bytes;
     /* Rows that are cut: a batch of them, */
-    kin_parts parts;
+    parted parts;
     int64_t first_row; /* from here */
     int64_t pieces;    /* of merging, a row */
 } host;
@@ -55,7 +182,7 @@ typedef struct host {
 
 static kin_word128 word_at(const host *h, const char *words, int64_t at)
 {
-    return kin_parts_word(words, at, h->word_bytes);
+    return parted_word(words, at, h->word_bytes);
 }
 
 static void write_value(const host *h, const char *words, int64_t at, void *values, int64_t to)
@@ -128,7 +255,7 @@ static kith_status select_run(void *arg, int64_t task, int32_t thread)
     const kin_run run =
         run_of(h, h->first_row + row, first, kin_min_i64(h->run, h->job.cols - first));
     h->body->select(&h->job, &run, h->scratch + (uint64_t)thread * h->scratch_bytes,
-                    kin_parts_of(&h->parts, row, part));
+                    parted_words(&h->parts, row, part));
     return KITH_OK;
 }
 
@@ -139,7 +266,7 @@ static kith_status merge_piece(void *arg, int64_t task, int32_t thread)
     const int64_t first = task % h->pieces * MERGE_PIECE;
     const int64_t last = kin_min_i64(h->job.k, first + MERGE_PIECE);
     char *words = h->words + (uint64_t)thread * h->words_bytes;
-    kin_parts_merge(&h->parts, row, first, last, words);
+    merge_parts(&h->parts, row, first, last, words);
     write_words(h, h->first_row + row, first, last - first, words);
     return KITH_OK;
 }
@@ -193,13 +320,13 @@ static kith_status prepare_rows(host *h, int64_t *tasks)
 
 static kith_status prepare_cut(host *h, int64_t *batch)
 {
-    h->parts = (kin_parts){.runs = kin_ceil_div(h->job.cols, h->run),
-                           .run = h->run,
-                           .cols = h->job.cols,
-                           .k = h->job.k,
-                           .word_bytes = h->word_bytes};
+    h->parts = (parted){.runs = kin_ceil_div(h->job.cols, h->run),
+                        .run = h->run,
+                        .cols = h->job.cols,
+                        .k = h->job.k,
+                        .word_bytes = h->word_bytes};
     h->job.sorted = true; /* merging wants runs that are */
-    const int64_t row_words = kin_parts_row_words(&h->parts);
+    const int64_t row_words = parted_row_words(&h->parts);
     const int64_t fitting = PARTS_BYTES / h->word_bytes / row_words;
     *batch = kin_max_i64(1, kin_min_i64(h->job.rows, fitting));
     KIN_TRY(kin_alloc(h->ctx, &h->parts.words, kin_size_mul((uint64_t)*batch, (uint64_t)row_words),

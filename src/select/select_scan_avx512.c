@@ -41,8 +41,6 @@ static inline __m512 flip_f32x16(bool largest)
 #define VEC_BELOW(x, t) ((uint32_t)_mm512_cmp_ps_mask(x, t, _CMP_LE_OQ))
 
 #define CELLS(what) what##_f32x16
-#include "select/select_scan_cells.inc"
-
 #include "select/select_scan_floats.inc"
 
 #include "select/select_scan_undef.inc"
@@ -71,8 +69,6 @@ static inline __m512d flip_f64x8(bool largest)
 #define VEC_BELOW(x, t) ((uint32_t)_mm512_cmp_pd_mask(x, t, _CMP_LE_OQ))
 
 #define CELLS(what) what##_f64x8
-#include "select/select_scan_cells.inc"
-
 #define SCAN(what) f64_##what
 #define SCAN_BYTES 8
 #define SCAN_LOAD load_f64

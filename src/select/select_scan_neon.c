@@ -94,8 +94,6 @@ static inline uint32_t below_f32x8(f32x8 x, f32x8 t)
 #define VEC_BELOW below_f32x8
 
 #define CELLS(what) what##_f32x8
-#include "select/select_scan_cells.inc"
-
 #include "select/select_scan_floats.inc"
 
 #include "select/select_scan_undef.inc"
@@ -173,8 +171,6 @@ static inline uint32_t below_f64x4(f64x4 x, f64x4 t)
 #define VEC_BELOW below_f64x4
 
 #define CELLS(what) what##_f64x4
-#include "select/select_scan_cells.inc"
-
 #define SCAN(what) f64_##what
 #define SCAN_BYTES 8
 #define SCAN_LOAD load_f64

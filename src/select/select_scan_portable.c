@@ -51,8 +51,6 @@ static inline double load_f64(const char *at)
 #define lane float
 
 #define CELLS(what) what##_f32
-#include "select/select_scan_cells.inc"
-
 #include "select/select_scan_floats.inc"
 
 #undef vec
@@ -61,8 +59,6 @@ static inline double load_f64(const char *at)
 #define lane double
 
 #define CELLS(what) what##_f64
-#include "select/select_scan_cells.inc"
-
 #define SCAN(what) f64_##what
 #define SCAN_BYTES 8
 #define SCAN_LOAD load_f64

@@ -127,13 +127,14 @@ kith_status kin_shard_file_met(kith_ctx *ctx, const kin_shard_folder *folder, ki
     return status;
 }
 
-/* A table of ids that are rows or none. Checksums find damage; who forges them, too, is not to send
- * anybody outside of the points. */
+/* A table of ids that are rows or none: of the shard where they are its own lists, else of all.
+ * Checksums find damage; who forges them, too, is not to send anybody outside of the points. */
 static kith_status view_ids(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
-                            const kin_container *file, const char *tag, int64_t rows,
-                            const void **data)
+                            const kin_container *file, bool own, const void **data)
 {
     char text[KIN_SHARD_NAME_BYTES];
+    const char *tag = own ? KIN_SHARD_TAG_OWN : KIN_TAG_IDS;
+    const int64_t rows = own ? rows_of(folder, name.shard) : folder->shape.rows;
     const int64_t count = rows_of(folder, name.shard) * folder->shape.k;
     uint32_t most = 0;
     KIN_TRY(kin_container_table(ctx, file, tag, (uint64_t)count, sizeof most, data));
@@ -160,12 +161,12 @@ static kith_status copy_lists(kith_ctx *ctx, kin_shard_folder *folder, kin_shard
     const int64_t rows = rows_of(folder, name.shard);
     const uint64_t count = (uint64_t)rows * (uint64_t)folder->shape.k;
     KIN_TRY(facts_of(ctx, folder, name, file, &facts));
-    KIN_TRY(view_ids(ctx, folder, name, file, KIN_TAG_IDS, folder->shape.rows, &data));
+    KIN_TRY(view_ids(ctx, folder, name, file, false, &data));
     memcpy(lists->ids, data, (size_t)count * sizeof *lists->ids);
     KIN_TRY(kin_container_table(ctx, file, KIN_SHARD_TAG_KEYS, count, sizeof *lists->keys, &data));
     memcpy(lists->keys, data, (size_t)count * sizeof *lists->keys);
     if (folder->shape.own) {
-        KIN_TRY(view_ids(ctx, folder, name, file, KIN_SHARD_TAG_OWN, rows, &data));
+        KIN_TRY(view_ids(ctx, folder, name, file, true, &data));
         memcpy(lists->own, data, (size_t)count * sizeof *lists->own);
     }
     folder->bytes_read += kin_container_file_bytes(file);
@@ -240,7 +241,7 @@ static kith_status view_lists(kith_ctx *ctx, const kin_shard_folder *folder, kin
     kin_shard_facts facts;
     const void *data = NULL;
     KIN_TRY(facts_of(ctx, folder, name, view->file, &facts));
-    KIN_TRY(view_ids(ctx, folder, name, view->file, KIN_TAG_IDS, folder->shape.rows, &data));
+    KIN_TRY(view_ids(ctx, folder, name, view->file, false, &data));
     view->ids = data;
     KIN_TRY(kin_container_table(ctx, view->file, KIN_TAG_DISTANCES, rows, row_bytes, &data));
     view->distances = data;

@@ -8,7 +8,7 @@
 #include "engine/engine_call.h"
 #include "gpu/gpu.h"
 #include "host/host_clock.h"
-#include "host/host_progress.h"
+#include "host/host_threads.h"
 #include "shard/shard_result.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 
 #include "api/api_check.h"
 #include "exact/exact_runs.h"
-#include "shard/shard_team.h"
+#include "shard/shard_run.h"
 
 enum { KIN_SHARD_SIDES = 2, KIN_SHARD_PHASE = 96 };
 

@@ -152,7 +152,7 @@ static kith_status plan_merge(const kin_shard_job *job, const kith_matrix *shape
     merge.request.split = shape->rows / 2;
     if (plan->gpu_bytes > 0) {
         kin_graph_gpu_defaults(&merge.request, shape->rows);
-        const uint64_t bytes = kin_graph_gpu_bytes(shape, &merge.request, 0);
+        const uint64_t bytes = kin_graph_gpu_bytes(shape, &merge.request);
         plan->gpu_bytes = bytes > plan->gpu_bytes ? bytes : plan->gpu_bytes;
         return KITH_OK;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "shard/shard_team.h"
+#include "shard/shard_run.h"
 
 #include "base/base_layout.h"
 #include "base/base_random.h"

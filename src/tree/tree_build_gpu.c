@@ -172,13 +172,13 @@ static kith_status make_all(making *m)
 }
 
 kith_status kin_tree_gpu_make(const kin_fused_device *on, const kin_fused_rows *rows,
-                              const uint32_t *firsts, int64_t points, kith_metric metric,
-                              int64_t leaf_points, kin_tree_gpu *tree)
+                              const uint32_t *firsts, int64_t points, int64_t leaf_points,
+                              kin_tree_gpu *tree)
 {
     making m = {
         .on = on, .kernels = on->gpu->module->tree, .rows = rows, .firsts = firsts, .tree = tree};
     *tree = shape_of(points, rows->cols, leaf_points);
-    tree->norm = kin_tree_norm_of(metric);
+    tree->norm = kin_tree_norm_of(rows->metric);
     const kith_status status = make_all(&m);
     kin_gpu_free(on->gpu, m.scratch);
     kin_gpu_free(on->gpu, m.block);

@@ -20,8 +20,8 @@
  * that become points, ascending (NULL: all); points: how many, at least one. The tree is complete
  * when this returns. */
 kith_status kin_tree_gpu_make(const kin_fused_device *on, const kin_fused_rows *rows,
-                              const uint32_t *firsts, int64_t points, kith_metric metric,
-                              int64_t leaf_points, kin_tree_gpu *tree);
+                              const uint32_t *firsts, int64_t points, int64_t leaf_points,
+                              kin_tree_gpu *tree);
 /* Accepts a tree of zeros. */
 void kin_tree_gpu_free(const kin_fused_device *on, kin_tree_gpu *tree);
 

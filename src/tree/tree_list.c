@@ -45,7 +45,7 @@ static void rank(const kin_tree_list *list, kin_tree_keys *keys)
     for (int32_t i = 0; i < list->count; i++) {
         keys->ids[i] = keys->tree->ids[(uint32_t)list->words[i]];
     }
-    kin_metric_keys(keys->distance, &query, keys->corpus, keys->ids, 0, list->count, keys->keys);
+    kin_metric_keys(keys->distance, &query, keys->corpus, keys->ids, list->count, keys->keys);
     for (int32_t i = 0; i < list->count; i++) {
         keys->pairs[i] = (kin_pair){keys->keys[i], keys->ids[i], (uint32_t)i};
     }

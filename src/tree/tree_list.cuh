@@ -14,7 +14,7 @@
  * Where many pass (at first all do) a value is found by bisection that at least `wanted` of them
  * do not exceed, and few more.
  *
- * Source. Merging by ranks: merge path, as in select_parts.c; a bound before a selection: scan
+ * Source. Merging by ranks: merge path, as in select_host.c; a bound before a selection: scan
  * (docs/notes/selection.md). Tried and dropped: a lane a list, insertion from buffers that are
  * emptied together. Late in a walk two or three lanes of 32 had something to insert.
  *

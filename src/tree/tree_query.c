@@ -10,37 +10,28 @@
 enum { QUERIES_A_TASK = 2048 };
 static const uint64_t STRIPE_BYTES = 128u << 20;
 
-typedef struct loading {
-    const kin_tree *tree;
-    const kin_distance *distance;
-    const kin_rows *rows;
-    kin_tree_queries *queries;
-} loading;
-
 static kith_status load(void *arg, int64_t task, int32_t thread)
 {
-    const loading *l = arg;
-    kin_tree_queries *q = l->queries;
+    kin_tree_queries *q = arg;
     const int64_t last = kin_min_i64((task + 1) * QUERIES_A_TASK, q->count);
     for (int64_t i = task * QUERIES_A_TASK; i < last; i++) {
-        float *row = q->rows + i * l->tree->cols;
+        float *row = q->rows + i * q->cols;
         const kin_query query =
-            kin_metric_load(l->distance, l->rows, q->first + i, q->scratches + thread * q->wide);
-        const double lost = kin_tree_round(l->tree, query.values, row);
+            kin_metric_load(q->distance, q->asked, q->first + i, q->scratches + thread * q->wide);
+        const double lost = kin_tree_round(q->tree, query.values, row);
         q->lost[i] = lost > 0.0 ? kin_tree_up(lost) : 0.0F;
-        q->leaves[i] = (uint32_t)kin_tree_leaf_of(l->tree, row);
+        q->leaves[i] = (uint32_t)kin_tree_leaf_of(q->tree, row);
     }
     return KITH_OK;
 }
 
-static void sort_by_leaf(const kin_tree *tree, kin_tree_queries *q)
+static void sort_by_leaf(kin_tree_queries *q)
 {
-    const int64_t leaves = kin_tree_leaves(tree);
-    memset(q->starts, 0, (size_t)(leaves + 1) * sizeof *q->starts);
+    memset(q->starts, 0, (size_t)(q->tree_leaves + 1) * sizeof *q->starts);
     for (int64_t i = 0; i < q->count; i++) {
         q->starts[q->leaves[i] + 1] += 1;
     }
-    for (int64_t leaf = 0; leaf < leaves; leaf++) {
+    for (int64_t leaf = 0; leaf < q->tree_leaves; leaf++) {
         q->starts[leaf + 1] += q->starts[leaf];
     }
     for (int64_t i = 0; i < q->count; i++) {
@@ -48,15 +39,13 @@ static void sort_by_leaf(const kin_tree *tree, kin_tree_queries *q)
     }
 }
 
-kith_status kin_tree_queries_load(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
-                                  const kin_rows *rows, int64_t first, int64_t count,
-                                  kin_tree_queries *queries)
+kith_status kin_tree_queries_load(kith_ctx *ctx, kin_tree_queries *queries, int64_t first,
+                                  int64_t count)
 {
-    loading l = {.tree = tree, .distance = distance, .rows = rows, .queries = queries};
     queries->first = first;
     queries->count = count;
-    KIN_TRY(kin_parallel(ctx, "tree", kin_ceil_div(count, QUERIES_A_TASK), load, &l));
-    sort_by_leaf(tree, queries);
+    KIN_TRY(kin_parallel(ctx, "tree", kin_ceil_div(count, QUERIES_A_TASK), load, queries));
+    sort_by_leaf(queries);
     return KITH_OK;
 }
 
@@ -102,10 +91,13 @@ static kin_tree_queries size_of(const kin_tree *tree, int64_t most, int32_t thre
                               .threads = threads};
 }
 
-kith_status kin_tree_queries_make(kith_ctx *ctx, const kin_tree *tree, int64_t most,
-                                  kin_tree_queries *queries)
+kith_status kin_tree_queries_make(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
+                                  const kin_rows *asked, int64_t most, kin_tree_queries *queries)
 {
     *queries = size_of(tree, most, ctx->threads);
+    queries->tree = tree;
+    queries->distance = distance;
+    queries->asked = asked;
     return kin_layout_make(ctx, name_arrays, queries, "queries of a tree", &queries->block);
 }
 

@@ -71,7 +71,7 @@ static kith_status offer(worker *w, int32_t q)
     const kin_distance *distance = &r->request->distance;
     const uint32_t *ids = w->ids + (int64_t)q * KEYS;
     const kin_query query = kin_metric_load(distance, &r->asked->rows, w->rows[q], w->query);
-    kin_metric_keys(distance, &query, &r->corpus->rows, ids, 0, w->counts[q], w->keys);
+    kin_metric_keys(distance, &query, &r->corpus->rows, ids, w->counts[q], w->keys);
     w->computed += w->counts[q];
     for (int32_t i = 0; i < w->counts[q]; i++) {
         KIN_TRY(kin_hits_offer(&r->hits, w->thread, w->rows[q], ids[i], w->keys[i]));
@@ -231,11 +231,10 @@ static kith_status search_stripes(run *r, bool *declined)
     const kin_rows *rows = &r->asked->rows;
     const int64_t count = rows->matrix.rows;
     const int64_t stripe = kin_tree_queries_stripe(count, r->tree->cols);
-    KIN_TRY(kin_tree_queries_make(ctx, r->tree, stripe, &r->sorted));
+    KIN_TRY(kin_tree_queries_make(ctx, r->tree, &r->asked->distance, rows, stripe, &r->sorted));
     for (int64_t first = 0; first < count; first += stripe) {
         const int64_t start = kin_clock_ns();
-        KIN_TRY(kin_tree_queries_load(ctx, r->tree, &r->asked->distance, rows, first,
-                                      kin_min_i64(stripe, count - first), &r->sorted));
+        KIN_TRY(kin_tree_queries_load(ctx, &r->sorted, first, kin_min_i64(stripe, count - first)));
         const int64_t loaded = kin_clock_ns();
         r->packets = kin_ceil_div(r->sorted.count, KIN_PACKET);
         if (first == 0 && declined != NULL) {
@@ -344,9 +343,9 @@ static kith_status try_sample(run *r, const kith_matrix *corpus, const kith_matr
     const kith_matrix some = every(asked, r->step);
     KIN_TRY(make(r, &few, &some, m));
     KIN_TRY(make_workers(r));
-    KIN_TRY(kin_tree_queries_make(r->ctx, r->tree, some.rows, &r->sorted));
-    KIN_TRY(kin_tree_queries_load(r->ctx, r->tree, &r->asked->distance, &r->asked->rows, 0,
-                                  some.rows, &r->sorted));
+    KIN_TRY(kin_tree_queries_make(r->ctx, r->tree, &r->asked->distance, &r->asked->rows, some.rows,
+                                  &r->sorted));
+    KIN_TRY(kin_tree_queries_load(r->ctx, &r->sorted, 0, some.rows));
     r->packets = kin_ceil_div(some.rows, KIN_PACKET);
     return decide(r, false, declined);
 }

@@ -330,9 +330,9 @@ static kith_status ask_sample(searching *s, const kith_matrix *queries, kin_prep
         rows = queries->rows;
         KIN_TRY(kin_prepare_rows(s->ctx, queries, &s->request->distance, "queries",
                                  KIN_ROWS_DISTINCT, asked));
-        KIN_TRY(kin_tree_queries_make(s->ctx, s->tree, rows, sorted));
-        KIN_TRY(kin_tree_queries_load(s->ctx, s->tree, &s->corpus->distance, &asked->rows, 0, rows,
+        KIN_TRY(kin_tree_queries_make(s->ctx, s->tree, &s->corpus->distance, &asked->rows, rows,
                                       sorted));
+        KIN_TRY(kin_tree_queries_load(s->ctx, sorted, 0, rows));
         s->queries = sorted;
     }
     s->asked = queries != NULL ? &asked->rows : &s->corpus->rows;
@@ -447,16 +447,15 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
     return status;
 }
 
-static kith_status search_stripes(searching *s, kin_tree_queries *queries, const kin_rows *rows,
-                                  bool *declined)
+static kith_status search_stripes(searching *s, kin_tree_queries *queries, bool *declined)
 {
-    const int64_t count = rows->matrix.rows;
+    const int64_t count = s->asked->matrix.rows;
     const int64_t stripe = kin_tree_queries_stripe(count, s->tree->cols);
-    KIN_TRY(kin_tree_queries_make(s->ctx, s->tree, stripe, queries));
+    KIN_TRY(
+        kin_tree_queries_make(s->ctx, s->tree, &s->corpus->distance, s->asked, stripe, queries));
     for (int64_t first = 0; first < count; first += stripe) {
         const int64_t start = kin_clock_ns();
-        KIN_TRY(kin_tree_queries_load(s->ctx, s->tree, &s->corpus->distance, rows, first,
-                                      kin_min_i64(stripe, count - first), queries));
+        KIN_TRY(kin_tree_queries_load(s->ctx, queries, first, kin_min_i64(stripe, count - first)));
         const int64_t loaded = kin_clock_ns();
         if (first == 0) {
             KIN_TRY(decide(s, queries->count, declined));
@@ -471,40 +470,52 @@ static kith_status search_stripes(searching *s, kin_tree_queries *queries, const
     return KITH_OK;
 }
 
-kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin_tree *tree,
-                            const kith_matrix *queries, const kin_request *request,
-                            const kith_neighbors *out, bool *declined)
+/* ctx, tree, corpus and request are set. */
+static kith_status search(searching *s, const kith_matrix *queries, const kith_neighbors *out,
+                          bool *declined)
 {
+    kith_ctx *ctx = s->ctx;
+    const kin_request *request = s->request;
     kin_prepared asked = {0};
     kin_tree_queries sorted = {0};
-    searching s = {
-        .ctx = ctx, .tree = tree, .corpus = corpus, .queries = &sorted, .request = request};
     kith_status status = KITH_OK;
+    s->queries = &sorted;
     KIN_TRY_GOTO(
         status,
         kin_prepare_rows(ctx, queries, &request->distance, "queries", KIN_ROWS_DISTINCT, &asked),
         done);
     ctx->report.seconds_check += asked.seconds_check;
     ctx->report.seconds_prepare += asked.seconds_prepare;
-    s.asked = &asked.rows;
-    s.wanted_ids =
-        kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), corpus->groups.rows);
-    s.wanted = kin_min_i64(s.wanted_ids, tree->points);
-    s.target =
+    s->asked = &asked.rows;
+    s->wanted_ids =
+        kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), s->corpus->groups.rows);
+    s->wanted = kin_min_i64(s->wanted_ids, s->tree->points);
+    s->target =
         (kin_answer_target){.groups = &asked.groups,
                             .exclude = request->exclude,
                             .may_be_short = request->limited || request->within[0].keys != NULL,
                             .out = out};
-    KIN_TRY_GOTO(status, make_workers(&s), done);
-    KIN_TRY_GOTO(status, search_stripes(&s, &sorted, &asked.rows, declined), done);
+    KIN_TRY_GOTO(status, make_workers(s), done);
+    KIN_TRY_GOTO(status, search_stripes(s, &sorted, declined), done);
     if (!*declined) {
-        report(&s, queries->rows);
+        report(s, queries->rows);
     }
 done:
-    kin_free(ctx, s.block);
+    kin_free(ctx, s->block);
     kin_tree_queries_free(ctx, &sorted);
     kin_prepared_free(ctx, &asked);
     return status;
+}
+
+kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin_tree *tree,
+                            const kith_matrix *queries, const kin_request *request,
+                            const kith_neighbors *out)
+{
+    kin_request named = *request;
+    bool declined = false;
+    named.method = KITH_METHOD_TREE;
+    searching s = {.ctx = ctx, .tree = tree, .corpus = corpus, .request = &named};
+    return search(&s, queries, out, &declined);
 }
 
 kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
@@ -521,8 +532,8 @@ kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
     kin_request sure = *request;
     sure.method = verdict == KIN_TREE_TAKE ? KITH_METHOD_TREE : request->method;
     KIN_TRY(prepare(ctx, corpus, request, "corpus", &prepared, &tree));
-    const kith_status status =
-        kin_tree_search(ctx, &prepared, &tree, queries, &sure, out, declined);
+    searching s = {.ctx = ctx, .tree = &tree, .corpus = &prepared, .request = &sure};
+    const kith_status status = search(&s, queries, out, declined);
     kin_tree_free(ctx, &tree);
     kin_prepared_free(ctx, &prepared);
     return status;

@@ -15,11 +15,11 @@ kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_r
                            const kith_neighbors *out, bool *declined);
 kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                          const kin_request *request, const kith_neighbors *out, bool *declined);
-/* Queries against a tree that stands, and the groups that it was made of; others may search it at
- * the same time. */
+/* Queries against a tree that stands, whatever the request's method, and the groups that it was
+ * made of; others may search it at the same time. */
 kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin_tree *tree,
                             const kith_matrix *queries, const kin_request *request,
-                            const kith_neighbors *out, bool *declined);
+                            const kith_neighbors *out);
 
 /* Whether the two would take the tree: kin_tree_graph and kin_tree_knn ask the same, of the same
  * data, and keep to the answer. */

@@ -6,7 +6,7 @@
  *      search    stripes of queries: upload, check, round, sort by leaf -> solve (tree_solve_gpu.c)
  *      graph     the tree's own positions, in its order -> solve; in parts where lists do not fit
  *
- *      upload    1 |  2  |  3  | ...     rows of the next stripe, by a thread (gpu/gpu_ahead.h)
+ *      upload    1 |  2  |  3  | ...     rows of the next stripe, by a thread (gpu/gpu.h)
  *      compute     |  1  |  2  |  3  |
  *
  * Source. Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees": there a leaf collects queries
@@ -21,7 +21,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_search.h"
-#include "gpu/gpu_ahead.h"
+#include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
@@ -163,7 +163,6 @@ static kith_status try_sample(searching *s, const kin_fused_rows *rows)
     KIN_TRY_GOTO(status, ask_spread(&solver, NULL, groups->firsts, groups->count, &points), done);
     KIN_TRY_GOTO(status,
                  kin_tree_gpu_make(&s->on, &s->corpus.rows, points.ids, count,
-                                   s->request->distance.metric,
                                    kin_tree_gpu_usual_leaf(s->corpus.rows.cols), &tree),
                  done);
     KIN_TRY_GOTO(status, kin_tree_gpu_solver_make(&solver), done);
@@ -190,7 +189,6 @@ static kith_status plant(searching *s)
     const int64_t start = kin_clock_ns();
     const int64_t points = s->corpus.groups.count;
     KIN_TRY(kin_tree_gpu_make(&s->on, &s->corpus.rows, s->corpus.firsts, points,
-                              s->request->distance.metric,
                               kin_tree_gpu_leaf_points(s->request, points), &s->tree));
     s->solver = (kin_tree_gpu_solver){.on = s->on,
                                       .tree = &s->tree,

@@ -153,23 +153,30 @@ SPLIT_INLINE void part_points(const node_points *p, uint64_t pivot, uint32_t *nu
     }
 }
 
+/* Where a node's rows stand, and where they go. */
+typedef struct node_rows {
+    const float *from;
+    float *to;
+    bool packed;
+} node_rows;
+
 SPLIT_INLINE void split_node(const kin_tree_build *b, int32_t level, int64_t i, float *box,
-                             const float *from, float *to, const bool packed)
+                             const node_rows rows)
 {
     const int64_t first = kin_tree_first_point(b, level, i);
     const int64_t middle = kin_tree_first_point(b, level + 1, 2 * i + 1) - first;
     const int64_t node = ((int64_t)1 << level) + i;
-    const node_points p = {.rows = from,
+    const node_points p = {.rows = rows.from,
                            .numbers = b->order + first,
                            .words = b->words + first,
                            .count = kin_tree_first_point(b, level, i + 1) - first,
                            .wide = b->wide,
-                           .packed = packed};
+                           .packed = rows.packed};
     if (middle == p.count) {
         /* Nothing goes right; where there are no points at all it may be left of everything. */
         note_split(b->tree, node, 0, (float)KIN_TREE_CLAMP * 2.0F);
-        if (packed) {
-            memcpy(to, from, (size_t)(p.count * p.wide) * sizeof *to);
+        if (rows.packed) {
+            memcpy(rows.to, rows.from, (size_t)(p.count * p.wide) * sizeof *rows.to);
         }
         return;
     }
@@ -178,19 +185,19 @@ SPLIT_INLINE void split_node(const kin_tree_build *b, int32_t level, int64_t i, 
     write_words(&p, column);
     memcpy(b->room + first, p.words, (size_t)p.count * sizeof *p.words);
     const uint64_t pivot = kin_tree_median(b->room + first, p.count, middle);
-    part_points(&p, pivot, p.numbers, 0, middle, to);
+    part_points(&p, pivot, p.numbers, 0, middle, rows.to);
     note_split(b->tree, node, column, component_of(pivot));
 }
 
 void kin_tree_split_alone(const kin_tree_build *b, int32_t level, int64_t i, float *box)
 {
-    split_node(b, level, i, box, b->rows, NULL, false);
+    split_node(b, level, i, box, (node_rows){.from = b->rows});
 }
 
 void kin_tree_split_packed(const kin_tree_build *b, int32_t level, int64_t i, float *box,
                            const float *from, float *to)
 {
-    split_node(b, level, i, box, from, to, true);
+    split_node(b, level, i, box, (node_rows){from, to, true});
 }
 
 /* ---- Large nodes, by all threads ---------------------------------------------------------------

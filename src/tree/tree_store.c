@@ -12,7 +12,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_store_part.h"
+#include "exact/exact_store.h"
 
 #include <assert.h>
 

@@ -58,6 +58,9 @@ void kin_tree_walk_leaf(kin_tree_walk *walk, int64_t node, uint32_t waiting);
 
 /* A stripe of a search's queries. */
 typedef struct kin_tree_queries {
+    const kin_tree *tree;
+    const kin_distance *distance;
+    const kin_rows *asked;
     int64_t first; /* row of the first query of the stripe */
     int64_t count;
     float *rows;     /* [query][column], in the order in which they came */
@@ -77,17 +80,16 @@ typedef struct kin_tree_queries {
 
 /* Queries that are taken at a time. */
 int64_t kin_tree_queries_stripe(int64_t rows, int32_t cols);
-/* Room for `most` queries at a time. */
-kith_status kin_tree_queries_make(kith_ctx *ctx, const kin_tree *tree, int64_t most,
-                                  kin_tree_queries *queries);
+/* Room for `most` of the rows that ask at a time. Keeps tree, distance and asked. */
+kith_status kin_tree_queries_make(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
+                                  const kin_rows *asked, int64_t most, kin_tree_queries *queries);
 void kin_tree_queries_free(kith_ctx *ctx, kin_tree_queries *queries);
 /* What kin_tree_queries_make holds beside a tree of this shape. */
 void kin_tree_queries_plan(kin_layout *plan, const kin_tree *shape, int64_t most, int32_t threads);
 
 /* Rounds rows [first, first + count) and sorts them. */
-kith_status kin_tree_queries_load(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
-                                  const kin_rows *rows, int64_t first, int64_t count,
-                                  kin_tree_queries *queries);
+kith_status kin_tree_queries_load(kith_ctx *ctx, kin_tree_queries *queries, int64_t first,
+                                  int64_t count);
 
 /* The sixteen queries of a packet, in order[] from KIN_PACKET * packet on, as [column][query].
  * Returns how many there are: the last packet may have fewer. */

@@ -80,7 +80,7 @@ static void host_keys(kith_metric metric, const test_device_rows *queries,
     assert_non_null(values);
     for (int64_t i = 0; i < QUERIES; i++) {
         const kin_query query = kin_metric_load(&distance, &queries->on_host, i, values);
-        kin_metric_keys(&distance, &query, &points->on_host, NULL, 0, POINTS, keys + i * POINTS);
+        kin_metric_keys_run(&distance, &query, &points->on_host, 0, POINTS, keys + i * POINTS);
     }
     free(values);
 }

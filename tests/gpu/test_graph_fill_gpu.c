@@ -269,7 +269,7 @@ static void make_points(given_points *g, kith_metric metric, kith_dtype dtype, i
     assert_non_null(values);
     for (int64_t i = 0; i < POINTS; i++) {
         const kin_query query = kin_metric_load(&distance, &g->rows.on_host, i, values);
-        kin_metric_keys(&distance, &query, &g->rows.on_host, NULL, 0, POINTS, g->keys + i * POINTS);
+        kin_metric_keys_run(&distance, &query, &g->rows.on_host, 0, POINTS, g->keys + i * POINTS);
     }
     free(values);
 }

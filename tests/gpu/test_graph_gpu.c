@@ -210,14 +210,13 @@ static void device_arrays(void **state)
     test_caller c = test_caller_open();
     test_graph_gpu b = test_graph_gpu_make(0);
     kith_matrix points = usual_points(KITH_F32);
-    const kin_graph_request request = test_graph_gpu_request(&points, KITH_EUCLIDEAN, 10);
+    kin_graph_request request = test_graph_gpu_request(&points, KITH_EUCLIDEAN, 10);
     kin_graph_outcome outcome;
     kith_neighbors wanted = test_graph_gpu_solve(&b, "host arrays", &points, &request, &outcome);
     kith_matrix there = test_caller_copy(&c, &points);
     kith_neighbors out = test_caller_answer(&c, points.rows, 10);
-    assert_int_equal(kin_graph_gpu_descend(b.ctx, b.gpu, &there, &request,
-                                           KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, &out,
-                                           &outcome),
+    request.place = KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE;
+    assert_int_equal(kin_graph_gpu_descend(b.ctx, b.gpu, &there, &request, &out, &outcome),
                      KITH_OK);
     assert_int_equal(kin_gpu_wait(b.ctx, b.gpu), KITH_OK);
     kith_neighbors got = test_caller_fetch(&c, &out);
@@ -393,14 +392,14 @@ static void little_memory(void **state)
     (void)state;
     kith_matrix points = usual_points(KITH_F32);
     const kin_graph_request request = test_graph_gpu_request(&points, KITH_EUCLIDEAN, 10);
-    const uint64_t need = kin_graph_gpu_bytes(&points, &request, 0);
+    const uint64_t need = kin_graph_gpu_bytes(&points, &request);
     int lacking = 0;
     for (uint64_t budget = need; budget > 1U << 16; budget -= budget / 3) {
         test_graph_gpu b = test_graph_gpu_make(budget);
         kith_neighbors graph = test_answer_make(points.rows, 10);
         kin_graph_outcome outcome;
         const kith_status status =
-            kin_graph_gpu_descend(b.ctx, b.gpu, &points, &request, 0, &graph, &outcome);
+            kin_graph_gpu_descend(b.ctx, b.gpu, &points, &request, &graph, &outcome);
         assert_true(b.gpu->peak <= budget);
         if (status != KITH_OK) {
             assert_int_equal(status, KITH_E_DEVICE_MEMORY);
@@ -441,8 +440,8 @@ static void times(void **state)
     for (int i = 0; i < 3; i++) {
         kin_graph_outcome outcome;
         memset(&b.ctx->report, 0, sizeof b.ctx->report);
-        assert_int_equal(
-            kin_graph_gpu_descend(b.ctx, b.gpu, &points, &request, 0, &graph, &outcome), KITH_OK);
+        assert_int_equal(kin_graph_gpu_descend(b.ctx, b.gpu, &points, &request, &graph, &outcome),
+                         KITH_OK);
         printf(
             "    1,000,000 x 128: prepare %.4f s (with the upload), start %.4f s, rounds %.4f s, "
             "end %.4f s; %.0f costs a row; %.2f GB; recall@10 %.5f\n",

@@ -140,7 +140,7 @@ static void run_given(kith_metric metric, kith_dtype dtype, int32_t cols, int va
     s.symmetric = traits->symmetric;
     for (int64_t p = 0; p < POINTS; p++) {
         const kin_query query = kin_metric_load(&distance, &points.on_host, ids[p], values);
-        kin_metric_keys(&distance, &query, &points.on_host, ids, 0, POINTS, s.keys + p * POINTS);
+        kin_metric_keys(&distance, &query, &points.on_host, ids, POINTS, s.keys + p * POINTS);
     }
     free(values);
     s.job.points.rows = points.on_device;

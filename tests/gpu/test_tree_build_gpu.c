@@ -72,7 +72,7 @@ static void begin_pair(const problem *p, pair_of_trees *t)
 static kith_status make_device(const problem *p, pair_of_trees *t)
 {
     const kin_fused_device on = device();
-    return kin_tree_gpu_make(&on, &t->placed.rows, t->firsts, t->prepared.groups.count, p->metric,
+    return kin_tree_gpu_make(&on, &t->placed.rows, t->firsts, t->prepared.groups.count,
                              p->leaf_points, &t->tree);
 }
 
@@ -205,9 +205,8 @@ static void compare_queries(const problem *p, const pair_of_trees *t, const test
     const int32_t cols = asked->matrix.cols;
     const kin_tree_kernels *kernels = test_device->module->tree;
     kin_tree_queries queries;
-    test_must(kin_tree_queries_make(test_device_ctx, &t->host, count, &queries));
-    test_must(
-        kin_tree_queries_load(test_device_ctx, &t->host, &distance, &rows, 0, count, &queries));
+    test_must(kin_tree_queries_make(test_device_ctx, &t->host, &distance, &rows, count, &queries));
+    test_must(kin_tree_queries_load(test_device_ctx, &queries, 0, count));
     test_placed placed = test_place(&asked->matrix, p->metric, 0);
     const uint64_t places = (uint64_t)count;
     float *rounded = test_device_room(places * (uint64_t)t->tree.wide * sizeof(float));

@@ -45,6 +45,10 @@ void reference_keys(const kin_fused_rows *queries, int64_t row, const kin_fused_
     const kin_distance distance = {.metric = corpus->metric, .cols = corpus->cols, .isa = best};
     double *values = reference_room(corpus->cols + KIN_METRIC_LANES, sizeof *values);
     const kin_query query = kin_metric_load(&distance, &asked, row, values);
-    kin_metric_keys(&distance, &query, &rows, ids, first, count, keys);
+    if (ids != NULL) {
+        kin_metric_keys(&distance, &query, &rows, ids, count, keys);
+    } else {
+        kin_metric_keys_run(&distance, &query, &rows, first, count, keys);
+    }
     free(values);
 }

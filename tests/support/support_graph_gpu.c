@@ -57,7 +57,7 @@ kith_neighbors test_graph_gpu_solve(test_graph_gpu *t, const char *name, const k
 {
     kith_neighbors graph = test_answer_make(points->rows, request->k);
     const kith_status status =
-        kin_graph_gpu_descend(t->ctx, t->gpu, points, request, 0, &graph, outcome);
+        kin_graph_gpu_descend(t->ctx, t->gpu, points, request, &graph, outcome);
     if (status != KITH_OK) {
         fail_msg("%s: %s", name, kith_ctx_detail(t->ctx));
     }

@@ -221,15 +221,12 @@ static void assert_answers(test_kept *k)
     kith_neighbors right = test_answer_make(QUERIES, wanted);
     kith_neighbors got = test_answer_make(QUERIES, wanted);
     kith_search_params params = kith_search_params_default();
-    bool declined = false;
     params.k = wanted;
     params.metric = k->metric;
     params.method = KITH_METHOD_EXACT;
     assert_int_equal(kith_search(k->ctx, &points, &queries.matrix, &params, &right, NULL), KITH_OK);
-    assert_int_equal(
-        kin_tree_search(k->ctx, &k->corpus, &k->tree, &queries.matrix, &request, &got, &declined),
-        KITH_OK);
-    assert_false(declined);
+    assert_int_equal(kin_tree_search(k->ctx, &k->corpus, &k->tree, &queries.matrix, &request, &got),
+                     KITH_OK);
     assert_false(test_answers_differ("a kept tree", &right, &got));
     test_answer_free(&got);
     test_answer_free(&right);

@@ -56,7 +56,11 @@ void test_keys(kith_ctx *ctx, kith_metric metric, const kith_matrix *queries, in
     double *values = aligned_alloc(64, bytes);
     assert(values != NULL);
     const kin_query query = kin_metric_load(&distance, &query_rows, row, values);
-    kin_metric_keys(&distance, &query, &corpus_rows, ids, 0, ids ? count : corpus->rows, keys);
+    if (ids != NULL) {
+        kin_metric_keys(&distance, &query, &corpus_rows, ids, count, keys);
+    } else {
+        kin_metric_keys_run(&distance, &query, &corpus_rows, 0, corpus->rows, keys);
+    }
     free(values);
     free(of_queries);
     free(of_corpus);

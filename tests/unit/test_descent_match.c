@@ -358,11 +358,9 @@ static void hits_of_bodies(void **state)
                 row_limits[i] =
                     i % 3 == 0 ? 0x7ffffff0u + (uint32_t)(test_uniform(&seed) * 8.0) : 0;
             }
-            const int64_t count = kin_graph_hits_get((kin_isa)isa)(orders, STRIDE, ROWS, COLS,
-                                                                   row_limits, limits, hits);
-            assert_int_equal(
-                kin_graph_hits_portable(orders, STRIDE, ROWS, COLS, row_limits, limits, plain),
-                count);
+            const kin_graph_orders of = {orders, STRIDE, ROWS, COLS, row_limits, limits};
+            const int64_t count = kin_graph_hits_get((kin_isa)isa)(&of, hits);
+            assert_int_equal(kin_graph_hits_portable(&of, plain), count);
             assert_memory_equal(hits, plain, (size_t)count * sizeof *hits);
             found += count;
         }
@@ -422,7 +420,7 @@ static double key_of(const bench *b, uint32_t query, uint32_t other, double *val
     const kin_prepared *p = &b->prepared;
     double key;
     const kin_query q = kin_metric_load(&p->distance, &p->rows, p->order[query], values);
-    kin_metric_keys(&p->distance, &q, &p->rows, &p->order[other], 0, 1, &key);
+    kin_metric_keys(&p->distance, &q, &p->rows, &p->order[other], 1, &key);
     return key;
 }
 

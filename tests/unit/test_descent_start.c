@@ -132,9 +132,12 @@ static void start_twice(const test_rows *rows, kith_metric metric, kin_isa isa, 
         starting s;
         start_make(&s, rows, metric, isa, i == 0 ? 1 : 4);
         count = s.points.count;
-        assert_int_equal(
-            kin_graph_start_screen(s.ctx, &s.points, share, LENGTH, LENGTH, words[i], &started[i]),
-            KITH_OK);
+        const kin_graph_starting start = {.points = &s.points,
+                                          .share = share,
+                                          .wanted = LENGTH,
+                                          .length = LENGTH,
+                                          .words = words[i]};
+        assert_int_equal(kin_graph_start_screen(s.ctx, &start, &started[i]), KITH_OK);
         if (i == 0) {
             const double found = check_start(&s, share, LENGTH, words[0], &started[0]);
             printf("  %s, %lld points, share %.3f of which %.3f was looked at: %.3f of the lists\n",
@@ -163,9 +166,12 @@ static void start_everywhere(const test_rows *rows, kith_metric metric)
             continue;
         }
         start_make(&s, rows, metric, (kin_isa)isa, 2);
-        assert_int_equal(
-            kin_graph_start_screen(s.ctx, &s.points, 0.05, 10, LENGTH, words[isa > 0], &started),
-            KITH_OK);
+        const kin_graph_starting start = {.points = &s.points,
+                                          .share = 0.05,
+                                          .wanted = 10,
+                                          .length = LENGTH,
+                                          .words = words[isa > 0]};
+        assert_int_equal(kin_graph_start_screen(s.ctx, &start, &started), KITH_OK);
         assert_true(isa == 0 || memcmp(words[0], words[1],
                                        sizeof(uint64_t) * LENGTH * (size_t)s.points.count) == 0);
         start_free(&s);

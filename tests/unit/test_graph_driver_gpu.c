@@ -167,7 +167,7 @@ static solved solve(const char *name, const kith_matrix *points, const kin_graph
     kith_neighbors graph = test_answer_make(points->rows, request->k);
     solved s = {0};
     launched.short_lists = cut;
-    s.status = kin_graph_gpu_descend(ctx, gpu, points, request, 0, &graph, &s.outcome);
+    s.status = kin_graph_gpu_descend(ctx, gpu, points, request, &graph, &s.outcome);
     assert_true(gpu->peak <= budget);
     if (s.status == KITH_OK && budget == PLENTY) {
         kith_neighbors truth =
@@ -512,7 +512,7 @@ static void budgets(void **state)
     for (int m = 0; m < 2; m++) {
         kin_graph_request request = request_of(&points, metrics[m], 4);
         request.rounds = 1;
-        const uint64_t need = kin_graph_gpu_bytes(&points, &request, 0);
+        const uint64_t need = kin_graph_gpu_bytes(&points, &request);
         int worked = 0;
         int lacking = 0;
         for (uint64_t budget = need; budget > 1U << 16; budget -= budget / 3) {
@@ -539,8 +539,7 @@ static bool ended(const kith_matrix *points, const kin_graph_request *request, i
     kin_graph_outcome outcome;
     stop_at = stop;
     test_faults.failing_copy = failing;
-    const kith_status status =
-        kin_graph_gpu_descend(ctx, gpu, points, request, 0, &graph, &outcome);
+    const kith_status status = kin_graph_gpu_descend(ctx, gpu, points, request, &graph, &outcome);
     assert_true(status == KITH_OK || status == (stop != 0 ? KITH_E_CANCELLED : KITH_E_DEVICE));
     assert_int_equal(gpu->held, 0);
     test_answer_free(&graph);

@@ -111,7 +111,7 @@ static kith_status solve(kith_ctx *ctx, const kith_matrix *points, const kin_gra
                          uint64_t budget, kith_neighbors *graph, kin_graph_outcome *outcome)
 {
     kin_gpu *gpu = gpu_of(ctx, budget);
-    const kith_status status = kin_graph_gpu_descend(ctx, gpu, points, request, 0, graph, outcome);
+    const kith_status status = kin_graph_gpu_descend(ctx, gpu, points, request, graph, outcome);
     assert_true(gpu->peak <= budget);
     kin_gpu_close(ctx, gpu);
     test_reference_is_empty();
@@ -211,7 +211,7 @@ static void merges(void **state)
     kith_neighbors graph = test_answer_make(ROWS, K);
     kin_graph_outcome outcome;
     assert_int_equal(
-        solve(ctx, &points, &request, kin_graph_gpu_bytes(&points, &request, 0), &graph, &outcome),
+        solve(ctx, &points, &request, kin_graph_gpu_bytes(&points, &request), &graph, &outcome),
         KITH_OK);
     const double longest = recall_of("two graphs, longest", &points, &request);
     request.related = -1;
@@ -240,9 +240,9 @@ static void budgets(void **state)
     int lacking = 0;
     request.rounds = 1;
     request.related = -1;
-    const uint64_t without = kin_graph_gpu_bytes(&points, &request, 0);
+    const uint64_t without = kin_graph_gpu_bytes(&points, &request);
     request.related = 1;
-    const uint64_t need = kin_graph_gpu_bytes(&points, &request, 0);
+    const uint64_t need = kin_graph_gpu_bytes(&points, &request);
     assert_true(without < need);
     for (uint64_t budget = need; budget > 1U << 20; budget /= 5) {
         const kith_status status = solve(ctx, &points, &request, budget, &graph, &outcome);
@@ -312,10 +312,9 @@ static void budget_of_doubles(void **state)
     const uint64_t more = kin_graph_gpu_relatives_bytes(&points, &request, 0, 0) -
                           kin_graph_gpu_relatives_bytes(&floats, &request, 0, 0);
     assert_true(more >= (uint64_t)(ROWS + ROWS / 4) * WIDE * sizeof(float));
-    const uint64_t need = kin_graph_gpu_bytes(&points, &request, 0);
+    const uint64_t need = kin_graph_gpu_bytes(&points, &request);
     kin_gpu *gpu = gpu_of(ctx, PLENTY);
-    assert_int_equal(kin_graph_gpu_descend(ctx, gpu, &points, &request, 0, &graph, &outcome),
-                     KITH_OK);
+    assert_int_equal(kin_graph_gpu_descend(ctx, gpu, &points, &request, &graph, &outcome), KITH_OK);
     printf("    doubles under kl: %.2f MB by the plan, %.2f MB held\n", (double)need / 1e6,
            (double)gpu->peak / 1e6);
     assert_true(gpu->peak <= need);
@@ -343,7 +342,7 @@ static void faults(void **state)
         kin_graph_outcome outcome;
         test_faults.failing_copy = copy;
         const kith_status status =
-            kin_graph_gpu_descend(ctx, gpu, &points, &request, 0, &graph, &outcome);
+            kin_graph_gpu_descend(ctx, gpu, &points, &request, &graph, &outcome);
         assert_true(status == KITH_OK || status == KITH_E_DEVICE);
         assert_int_equal(gpu->held, 0);
         ended = status == KITH_OK;

@@ -336,7 +336,7 @@ static void custom_function_sees_raw_rows(void **state)
     _Alignas(64) double values[8];
     double keys[3];
     const kin_query query = kin_metric_load(&distance, &all, 2, values);
-    kin_metric_keys(&distance, &query, &all, NULL, 1, 3, keys);
+    kin_metric_keys_run(&distance, &query, &all, 1, 3, keys);
     assert_int_equal(calls, 3);
     assert_bits(keys[0], -1.0);
     assert_bits(keys[1], 0.0);

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/base_random.h"
-#include "papers/papers_division.h"
+#include "papers/papers_hybrid.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "papers/papers_select.h"
+#include "papers/papers.h"
 #include "select/select_body.h"
 #include "support/support_keys.h"
 #include "support/support_selections.h"

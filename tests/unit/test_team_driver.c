@@ -242,7 +242,7 @@ static void descend(kith_ctx *ctx, const kith_matrix *points, int32_t count, des
     kin_gpu *gpu = open_team(ctx, count);
     d->graph = test_answer_make(points->rows, K);
     kin_gpu_enter(gpu);
-    if (kin_graph_gpu_descend(ctx, gpu, points, &request, 0, &d->graph, &d->outcome) != KITH_OK) {
+    if (kin_graph_gpu_descend(ctx, gpu, points, &request, &d->graph, &d->outcome) != KITH_OK) {
         fail_msg("%d GPUs: %s", (int)count, kith_ctx_detail(ctx));
     }
     kin_gpu_leave(gpu);

@@ -209,7 +209,7 @@ static int wrong_queries(const kin_prepared *corpus, const kin_prepared *asked,
     for (int32_t q = 0; q < KIN_PACKET; q++) {
         const int64_t count = kin_tree_list_finish(&walk->lists[q], &walk->keys);
         const kin_query query = kin_metric_load(&asked->distance, &asked->rows, q, values);
-        kin_metric_keys(&asked->distance, &query, &corpus->rows, NULL, 0, rows, keys);
+        kin_metric_keys_run(&asked->distance, &query, &corpus->rows, 0, rows, keys);
         for (int64_t i = 0; i < rows; i++) {
             pairs[i] = (kin_pair){keys[i], (uint32_t)i, 1};
         }

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "fused/fused_search.h"
-#include "gpu/gpu_ahead.h"
+#include "gpu/gpu.h"
 #include "host/host_cpu.h"
 #include "support/support_answers.h"
 #include "support/support_progress.h"
@@ -277,8 +277,7 @@ static void tree_as_planned(int64_t points, int32_t cols, int64_t leaf_points)
                                   .dtype = KITH_F32,
                                   .metric = KITH_EUCLIDEAN};
     kin_tree_gpu tree;
-    assert_int_equal(
-        kin_tree_gpu_make(&on, &given, NULL, points, KITH_EUCLIDEAN, leaf_points, &tree), KITH_OK);
+    assert_int_equal(kin_tree_gpu_make(&on, &given, NULL, points, leaf_points, &tree), KITH_OK);
     printf("%" PRId64 " x %d: %" PRIu64 " bytes, %" PRIu64 " at the peak; planned %" PRIu64 "\n",
            points, cols, gpu->held, gpu->peak, kin_tree_gpu_peak_bytes(points, cols, leaf_points));
     assert_int_equal(gpu->held, kin_tree_gpu_bytes(points, cols, leaf_points));

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/gpu_ahead.h"
+#include "gpu/gpu.h"
 #include "support/support_reference.h"
 
 #include <sched.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The pipelines of kith_papers.h: rows for those who may be asked for one (api/), and their parts.
- */
-#ifndef KIN_PAPERS_PIPELINE_H
-#define KIN_PAPERS_PIPELINE_H
+ * What kith_papers.h names: rows for those who may be asked for one (api/). Methods of selection
+ * that papers have and `auto` never takes; pipelines, and their parts. */
+#ifndef KIN_PAPERS_H
+#define KIN_PAPERS_H
 
 #include "fused/fused_prepare.h"
 #include "kith/kith_papers.h"
 #include "papers/papers_kernels.h"
+#include "select/select_body.h"
 
 /* *pipeline: NULL for KITH_PIPELINE_FUSED, which is ours. False where the number is no pipeline's.
  */
@@ -51,5 +52,17 @@ kith_status kin_papers_buffer_tree_run(kith_ctx *ctx, const kin_prepared *corpus
 void kin_papers_buffer_tree_plan(kin_layout *plan, const kin_prepared *corpus,
                                  const kin_prepared *queries, const kin_request *request,
                                  int32_t threads);
+
+/* ---- Methods of selection -------------------------------------------------------------------- */
+
+/* papers_insertion.c, papers_heap.c, papers_merge_queue.c (switches buffer and group; aligned means
+ * nothing where a row has one thread), papers_bitonic.c, papers_threshold_heap.c */
+#define KIN_PAPERS_DECLARE(NAME, number, name, switches) \
+    const kin_select_body *kin_papers_##name(kin_isa isa);
+KITH_PAPERS_SELECT_MAP(KIN_PAPERS_DECLARE)
+#undef KIN_PAPERS_DECLARE
+
+/* The papers', or else ours; NULL where the number is neither's. */
+const kin_select_method *kin_papers_select_method(kith_select_method number);
 
 #endif

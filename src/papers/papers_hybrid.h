@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The pipeline hybrid: its sizes, and what they take, the same sums for its drivers and for plans;
+ * and the processor's part of it. */
+#ifndef KIN_PAPERS_HYBRID_H
+#define KIN_PAPERS_HYBRID_H
+
+#include "exact/exact_search.h"
+#include "fused/fused_kernels.h"
+#include "gpu/gpu.h"
+#include "select/select_body.h"
+#include "select/select_pairs.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct kin_papers_hybrid_size {
+    int64_t sample;   /* columns of a row's sample; 0: all */
+    int32_t leaves;   /* columns that its k-th leaves, with room for chance: places of a list */
+    uint64_t a_block; /* device memory for a block of a batch beside its costs, if screened */
+} kin_papers_hybrid_size;
+
+/* times: kin_request.sample. */
+kin_papers_hybrid_size kin_papers_hybrid_size_of(int64_t columns, int64_t k, int32_t times);
+
+/* Queries of a stripe that is computed by keys, before anything is found not to fit. */
+int64_t kin_papers_hybrid_stripe(int64_t queries, int64_t columns, uint64_t scope);
+
+/* Device memory within that much scope (gpu.h), beside corpus and queries: screened, and by keys.
+ * gpu: whose methods of selection are asked for their scratch. */
+uint64_t kin_papers_hybrid_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
+                                 int64_t columns, uint64_t scope);
+uint64_t kin_papers_hybrid_keys_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
+                                      int64_t columns, uint64_t scope);
+
+/* Host memory likewise, pinned memory with it. */
+uint64_t kin_papers_hybrid_host_bytes(const kin_request *request, bool screens, int64_t rows,
+                                      int64_t columns, uint64_t scope, int32_t threads);
+
+/* ---- The processor's part (papers_heaps.c) --------------------------------------------------- */
+
+/* The k first of what a GPU left of each row, by min-max heaps (papers_threshold_heap.c), on all
+ * threads. */
+
+/* Columns of the sample of a row from whose k-th its threshold comes: times k of them (0: as many
+ * as suit), a multiple of 128; 0 where all columns are no more. And how many columns that threshold
+ * leaves, with room for chance. */
+int64_t kin_papers_sample_columns(int64_t columns, int64_t k, int32_t times);
+int32_t kin_papers_sample_leaves(int64_t columns, int64_t sample, int64_t k);
+
+typedef struct kin_papers_heaps {
+    kith_ctx *ctx;
+    const kin_select_body *body;
+    kin_select_job job; /* of one row */
+    struct kin_papers_heap *threads;
+} kin_papers_heaps;
+
+/* Rows have at most `room` hits. */
+kith_status kin_papers_heaps_make(kith_ctx *ctx, int64_t k, int64_t room, kin_papers_heaps *heaps);
+uint64_t kin_papers_heaps_bytes(int64_t k, int64_t room); /* of a thread */
+void kin_papers_heaps_free(kin_papers_heaps *heaps);
+
+/* Row i has the hits places[i] .. places[i + 1] - 1, in any order; its first k (or all, if they are
+ * fewer: counts) go to pairs + i * k, sorted. Adds its seconds to the report's selection. */
+kith_status kin_papers_heaps_run(const kin_papers_heaps *heaps, const kin_fused_hit *hits,
+                                 const int64_t *places, int64_t rows, kin_pair *pairs,
+                                 int32_t *counts);
+
+/* ---- A division of the work (papers_division.c) ---------------------------------------------- */
+
+/* Selection divided between processor and GPU: how many rows of a batch each one takes, by rates
+ * that the batches before it showed. Plain arithmetic, no clock.
+ *
+ * INVARIANT. A row's answer is the first k of its candidates in the order (canonical key, id),
+ * which is total. Both sides have the same candidates and the same keys, so a division cannot show
+ * in an answer: rates decide how long a job takes, never what comes out. */
+
+/* A batch of rows, of which the processor selected `cpu_rows` and the GPU the rest. Seconds. */
+typedef struct kin_papers_timed {
+    int64_t rows;
+    int64_t cpu_rows;
+    double handing;    /* the processor's rows come to it; both sides wait for that */
+    double cpu_select; /* of its rows */
+    double cpu_rest;   /* what it does for all rows, whoever selects */
+    double picking;    /* the GPU selects from its rows while both sides wait, */
+    double gpu_select; /* or while the processor is at its own */
+    double gpu_rest;
+} kin_papers_timed;
+
+/* Seconds a row; 0: not known yet. */
+typedef struct kin_papers_rates {
+    double handing;
+    double cpu_select;
+    double cpu_rest;
+    double picking;
+    double gpu_select;
+    double gpu_rest;
+} kin_papers_rates;
+
+typedef struct kin_papers_division {
+    kin_papers_rates rates;
+    const double *fixed; /* the share that is always taken, for comparison; NULL: by rates */
+    double share;        /* of the processor, in the batch that was divided last */
+    int64_t batches;     /* divided so far */
+    bool knows_cpu;
+    bool knows_gpu;
+} kin_papers_division;
+
+/* The share of rows for the processor with which a batch takes the least time, from 0 to 1. */
+double kin_papers_division_best(const kin_papers_rates *rates);
+
+/* How many of the next batch's rows are the processor's. The first batch has nearly all there, and
+ * some rows on the GPU to be timed; a share moves by a bounded step from batch to batch, and every
+ * so many batches each side has some rows, so that no rate is forgotten. */
+int64_t kin_papers_division_rows(kin_papers_division *division, int64_t rows);
+
+/* What a batch showed. Half of the new rate is what was measured, half what it was. */
+void kin_papers_division_learn(kin_papers_division *division, const kin_papers_timed *timed);
+
+#endif
