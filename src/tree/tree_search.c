@@ -470,38 +470,38 @@ static kith_status search_stripes(searching *s, kin_tree_queries *queries, bool 
     return KITH_OK;
 }
 
-/* ctx, tree, corpus and request are set. */
-static kith_status search(searching *s, const kith_matrix *queries, const kith_neighbors *out,
-                          bool *declined)
+/* job: ctx, tree, corpus and request. */
+static kith_status search(const searching *job, const kith_matrix *queries,
+                          const kith_neighbors *out, bool *declined)
 {
-    kith_ctx *ctx = s->ctx;
-    const kin_request *request = s->request;
+    kith_ctx *ctx = job->ctx;
+    const kin_request *request = job->request;
+    searching s = *job;
     kin_prepared asked = {0};
     kin_tree_queries sorted = {0};
     kith_status status = KITH_OK;
-    s->queries = &sorted;
+    s.queries = &sorted;
     KIN_TRY_GOTO(
         status,
         kin_prepare_rows(ctx, queries, &request->distance, "queries", KIN_ROWS_DISTINCT, &asked),
         done);
     ctx->report.seconds_check += asked.seconds_check;
     ctx->report.seconds_prepare += asked.seconds_prepare;
-    s->asked = &asked.rows;
-    s->wanted_ids =
-        kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), s->corpus->groups.rows);
-    s->wanted = kin_min_i64(s->wanted_ids, s->tree->points);
-    s->target =
+    s.asked = &asked.rows;
+    s.wanted_ids = kin_min_i64(request->k + (request->exclude != NULL), s.corpus->groups.rows);
+    s.wanted = kin_min_i64(s.wanted_ids, s.tree->points);
+    s.target =
         (kin_answer_target){.groups = &asked.groups,
                             .exclude = request->exclude,
                             .may_be_short = request->limited || request->within[0].keys != NULL,
                             .out = out};
-    KIN_TRY_GOTO(status, make_workers(s), done);
-    KIN_TRY_GOTO(status, search_stripes(s, &sorted, declined), done);
+    KIN_TRY_GOTO(status, make_workers(&s), done);
+    KIN_TRY_GOTO(status, search_stripes(&s, &sorted, declined), done);
     if (!*declined) {
-        report(s, queries->rows);
+        report(&s, queries->rows);
     }
 done:
-    kin_free(ctx, s->block);
+    kin_free(ctx, s.block);
     kin_tree_queries_free(ctx, &sorted);
     kin_prepared_free(ctx, &asked);
     return status;
@@ -514,8 +514,8 @@ kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin
     kin_request named = *request;
     bool declined = false;
     named.method = KITH_METHOD_TREE;
-    searching s = {.ctx = ctx, .tree = tree, .corpus = corpus, .request = &named};
-    return search(&s, queries, out, &declined);
+    const searching job = {.ctx = ctx, .tree = tree, .corpus = corpus, .request = &named};
+    return search(&job, queries, out, &declined);
 }
 
 kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
@@ -532,8 +532,8 @@ kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
     kin_request sure = *request;
     sure.method = verdict == KIN_TREE_TAKE ? KITH_METHOD_TREE : request->method;
     KIN_TRY(prepare(ctx, corpus, request, "corpus", &prepared, &tree));
-    searching s = {.ctx = ctx, .tree = &tree, .corpus = &prepared, .request = &sure};
-    const kith_status status = search(&s, queries, out, declined);
+    const searching job = {.ctx = ctx, .tree = &tree, .corpus = &prepared, .request = &sure};
+    const kith_status status = search(&job, queries, out, declined);
     kin_tree_free(ctx, &tree);
     kin_prepared_free(ctx, &prepared);
     return status;
