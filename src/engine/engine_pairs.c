@@ -265,7 +265,7 @@ static int64_t count_of(const kith_ranges *ranges, int64_t row)
     return offsets != NULL ? offsets[row + 1] - offsets[row] : 0;
 }
 
-/* Of the mean over rows, as if one row more had been seen that had one neighbour more: where no row
+/* Of the sum over rows, as if one row more had been seen that had one neighbour more: where no row
  * has any, the interval is no point. */
 static void estimate(const kin_pairs_job *job, const counted *c, kith_pairs_plan *plan)
 {
@@ -280,14 +280,13 @@ static void estimate(const kin_pairs_job *job, const counted *c, kith_pairs_plan
         sum += (double)count;
         squares += (double)count * (double)count;
     }
-    const double mean = sum / rows;
-    const double scale = job->one_set ? all / 2.0 : all;
-    const double spread = fmax(0.0, squares - sum * mean) + 1.0;
+    const double times = all / rows / (job->one_set ? 2.0 : 1.0);
+    const double spread = fmax(0.0, squares - sum * sum / rows) + 1.0;
     const double left = (all - rows) / all;
-    const double half = 1.96 * sqrt(spread / rows / fmax(1.0, rows - 1.0) * left);
-    plan->pairs = mean * scale;
-    plan->low = fmax(0.0, mean - half) * scale;
-    plan->high = (mean + half) * scale;
+    const double half = 1.96 * sqrt(spread * rows / fmax(1.0, rows - 1.0) * left);
+    plan->pairs = sum * times;
+    plan->low = fmax(0.0, sum - half) * times;
+    plan->high = (sum + half) * times;
 }
 
 kith_status kin_engine_pairs_plan(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_plan *plan)
