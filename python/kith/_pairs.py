@@ -76,8 +76,8 @@ class Pairs:
     """Every pair of rows within a radius, once: what `kith.pairs` gives. Nothing is computed before
     it is asked for, and each question computes anew.
 
-    Iteration gives chunks, `kith.PairsChunk`; all pairs of a row i stand in one. Memory does not grow
-    with the number of pairs.
+    Iteration gives chunks, `kith.PairsChunk`; all pairs of a row i stand in one. Memory does not
+    grow with the number of pairs.
     """
 
     __slots__ = ("_job",)
@@ -88,7 +88,7 @@ class Pairs:
     def __repr__(self) -> str:
         job = self._job
         others = "" if job.others is None else f" with {job.others.rows} others"
-        return f"<kith.Pairs of {job.points.rows} points{others}, radius {job.fields['radius']}>"
+        return f"<kith.Pairs: {job.points.rows} points{others}, radius {job.fields['radius']}>"
 
     def _find(self, function: Any, told: c.Structure, **fields: Any) -> None:
         job = self._job
@@ -285,8 +285,8 @@ def pairs(
     corpus = points if others is None else others
     if corpus.struct.cols != points.struct.cols:
         raise ValueError(
-            f"Y has {corpus.struct.cols} columns and X has {points.struct.cols} (both must have the "
-            "same)"
+            f"Y has {corpus.struct.cols} columns and X has {points.struct.cols} (both must have "
+            "the same)"
         )
     asked = _filter.Asked(allow, groups, query_groups, rule)
     filtered = _filter.make(asked, corpus.rows, points.rows)

@@ -83,6 +83,7 @@ CONTENTS = {
     "Begin": ["start", "overview", "gallery/index", "migration", "python", "gpu"],
     "Guide": [
         "filters",
+        "pairs",
         "nn-descent",
         "tree",
         "selection",
@@ -106,6 +107,7 @@ SHORT = {
     "papers": "Five papers",
     "selection": "Selection",
     "filters": "Filters and groups",
+    "pairs": "Pairs within a distance",
     "tree": "The tree",
     "nn-descent": "Approximate graphs",
     "scale": "Larger than memory",
