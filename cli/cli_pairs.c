@@ -91,7 +91,7 @@ static int take_params(pairing *p)
     p->params.keep = args->keep;
     p->params.sample = cli_given(args, CLI_OPT_SAMPLE) ? args->sample : 0;
     p->params.seed = args->seed;
-    p->params.take = show;
+    p->params.take = args->output != NULL || keeps || args->components != NULL ? show : NULL;
     p->params.take_arg = p;
     p->labels = args->components != NULL ? malloc(rows * sizeof *p->labels) : NULL;
     p->kept = keeps ? malloc(rows) : NULL;

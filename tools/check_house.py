@@ -34,7 +34,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (77488, 58000),
+    "code_lines_src": (77547, 58000),
     "files_src": (507, 350),
     "files_below_40_lines": (66, 40),
     "files_of_odd_length": (119, 40),

@@ -32,7 +32,8 @@ typedef struct kith_pairs_params {
     double radius; /* a distance is at most this (inner_product: at least), as of kith_radius */
     kith_method method; /* as of kith_radius */
     kith_keep keep;
-    kith_pairs_fn take; /* NULL = pairs are counted alone */
+    kith_pairs_fn take; /* NULL = pairs are counted alone, without chunks where there is neither a
+                           filter nor a limit, and no labels and kept */
     void *take_arg;
     const kith_filter *filter; /* NULL = all pairs. Rows of the corpus are others, queries points;
                         of one set both rows of a pair must be allowed. Rules same and other. What

@@ -11,6 +11,8 @@
  * is asked against, which is little beside the comparisons; where the tree answered, it is not, and
  * the next chunk has all rows that are left, as far as its pairs find room.
  *
+ * Counts alone need no lists: sets are halved, and one half is asked for its counts in the other.
+ *
  * Memory. A chunk has room for a number of neighbours. Where there are more, or memory runs out,
  * what was found is forgotten and half of its rows are asked; one row alone takes what it needs.
  * The next chunk has as many rows as will fill half of the room at the rate of the last one.
@@ -30,7 +32,7 @@
 
 /* Of a chunk: hits and lists (exact_hits.h), ids of i. */
 enum { PAIR_BYTES = 36, LEAST_PAIRS = 4096, MOST_PAIRS = 1 << 22 };
-enum { PARTS = 8, LEAST_ROWS = 2048, MOST_GROWTH = 8, USUAL_SAMPLE = 1000 };
+enum { PARTS = 8, LEAST_ROWS = 2048, FEW_ROWS = 256, MOST_GROWTH = 8, USUAL_SAMPLE = 1000 };
 
 typedef struct run {
     kith_ctx *ctx;
@@ -210,27 +212,100 @@ static kith_status run_all(run *r)
     return KITH_OK;
 }
 
+/* ---- Counts alone --------------------------------------------------------------------------- */
+
+static bool counts_alone(const kin_pairs_job *job)
+{
+    const kith_pairs_params *params = &job->params;
+    return params->take == NULL && params->labels == NULL && params->kept == NULL &&
+           params->limit == 0 && !job->filters;
+}
+
+static kith_status search(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, kin_engine_radius(ctx, job, ranges));
+}
+
+static kin_radius_job radius_of(const kin_pairs_job *job, const kith_matrix *queries,
+                                kith_matrix corpus)
+{
+    return (kin_radius_job){
+        .corpus = corpus,
+        .queries = queries,
+        .request = {.distance = job->distance, .radius = job->params.radius, .count_only = true},
+        .method = job->params.method};
+}
+
+/* Rows [first, middle) with rows [from, to) of the others. */
+static kith_status count_across(run *r, int64_t first, int64_t middle, int64_t from, int64_t to)
+{
+    const kith_matrix queries = rows_from(&r->job->points, first, middle - first);
+    const kin_radius_job job =
+        radius_of(r->job, &queries, rows_from(&r->job->others, from, to - from));
+    kith_ranges ranges = {0};
+    const kith_status status = search(r->ctx, &job, &ranges);
+    if (status == KITH_OK) {
+        r->report->count += ranges.lists.offsets[queries.rows];
+        r->report->chunks += 1;
+    }
+    kin_ranges_clear(r->ctx, &ranges);
+    return status;
+}
+
+static kith_status count_few(run *r, int64_t first, int64_t last)
+{
+    kin_radius_job job = radius_of(r->job, NULL, rows_from(&r->job->points, first, last - first));
+    kith_ranges ranges = {0};
+    job.request.count_only = false;
+    const kith_status status = search(r->ctx, &job, &ranges);
+    for (int64_t i = 0; status == KITH_OK && i < last - first; i++) {
+        for (int64_t at = ranges.lists.offsets[i]; at < ranges.lists.offsets[i + 1]; at++) {
+            r->report->count += ranges.lists.ids[at] > i;
+        }
+    }
+    kin_ranges_clear(r->ctx, &ranges);
+    return status;
+}
+
+/* One half with the other, then each by itself: each pair is compared once, as (i, j), and no lists
+ * are held but those of few rows. */
+static kith_status count_within(run *r, int64_t first, int64_t last)
+{
+    if (last - first <= FEW_ROWS) {
+        return last - first > 1 ? count_few(r, first, last) : KITH_OK;
+    }
+    const int64_t middle = first + (last - first) / 2;
+    KIN_TRY(count_across(r, first, middle, middle, last));
+    KIN_TRY(count_within(r, first, middle));
+    return count_within(r, middle, last);
+}
+
+static kith_status count_all(run *r)
+{
+    const int64_t rows = r->job->points.rows;
+    if (r->first < rows) {
+        KIN_TRY(r->job->one_set ? count_within(r, r->first, rows)
+                                : count_across(r, r->first, rows, 0, r->job->others.rows));
+    }
+    r->report->next_row = rows;
+    r->report->complete = 1;
+    return KITH_OK;
+}
+
 kith_status kin_engine_pairs(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_report *report)
 {
     run r = {.ctx = ctx, .job = job, .report = report, .first = job->params.first_row};
     r.report->next_row = r.first;
     KIN_TRY(kin_components_begin(ctx, job, &r.components));
     r.room = room_of(ctx, job);
-    const kith_status status = run_all(&r);
+    const kith_status status = counts_alone(job) ? count_all(&r) : run_all(&r);
     kin_components_end(ctx, &r.components);
     return status;
 }
 
 /* ---- The plan ------------------------------------------------------------------------------- */
-
-/* Neighbours of each of these rows, counted; self: as a graph of them, with or without themselves.
- */
-static kith_status count_rows(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
-{
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, kin_engine_radius(ctx, job, ranges));
-}
 
 /* Counts of the sample's rows among the others; of one set without themselves: who is within the
  * radius of itself, a graph of the sample tells, with and without. */
@@ -243,20 +318,16 @@ typedef struct counted {
 static kith_status count_sample(kith_ctx *ctx, const kin_pairs_job *job, const kith_matrix *sample,
                                 counted *c)
 {
-    kin_radius_job radius = {
-        .corpus = job->others,
-        .queries = sample,
-        .request = {.distance = job->distance, .radius = job->params.radius, .count_only = true},
-        .method = job->params.method};
-    KIN_TRY(count_rows(ctx, &radius, &c->among));
+    kin_radius_job radius = radius_of(job, sample, job->others);
+    KIN_TRY(search(ctx, &radius, &c->among));
     if (!job->one_set) {
         return KITH_OK;
     }
     radius.corpus = *sample;
     radius.queries = NULL;
-    KIN_TRY(count_rows(ctx, &radius, &c->with));
+    KIN_TRY(search(ctx, &radius, &c->with));
     radius.request.leaves_self_out = true;
-    return count_rows(ctx, &radius, &c->without);
+    return search(ctx, &radius, &c->without);
 }
 
 static int64_t count_of(const kith_ranges *ranges, int64_t row)

@@ -253,6 +253,12 @@ static void check_found(kith_ctx *ctx, const input *in, int two, const kith_pair
     assert_int_equal(report.count, got.count);
     assert_int_equal(report.complete, 1);
     assert_int_equal(report.next_row, in->points.matrix.rows);
+    kith_pairs_params count = *params;
+    count.take = NULL;
+    report = (kith_pairs_report){.struct_size = sizeof report};
+    test_works(ctx, kith_pairs_find(ctx, &in->points.matrix, two ? &in->others.matrix : NULL,
+                                    &count, &report));
+    assert_true(report.count == in->wanted[two].count && report.complete == 1);
     told_free(&got);
 }
 
@@ -298,7 +304,7 @@ static void pairs_are_the_oracles(void **state)
 static void every_machine_agrees(void **state)
 {
     (void)state;
-    input in = input_make(KITH_EUCLIDEAN, SHAPE_COPIES, 300, 20);
+    input in = input_make(KITH_EUCLIDEAN, SHAPE_COPIES, 600, 20);
     kin_isa isas[KIN_ISA_COUNT];
     const int bodies = test_bodies(isas);
     for (int b = 0; b < bodies; b++) {
@@ -308,11 +314,11 @@ static void every_machine_agrees(void **state)
             kith_ctx_free(ctx);
         }
     }
-    input few = input_make(KITH_MANHATTAN, SHAPE_COPIES, 300, 3);
+    input few = input_make(KITH_MANHATTAN, SHAPE_COPIES, 600, 3);
     kith_ctx *ctx = test_ctx(kin_cpu_best(), 2);
     for (int method = KITH_METHOD_AUTO; method <= KITH_METHOD_TREE; method++) {
         few.params.method = (kith_method)method;
-        few.params.chunk_pairs = 700;
+        few.params.chunk_pairs = 3000;
         check_found(ctx, &few, 0, &few.params);
     }
     kith_ctx_free(ctx);
