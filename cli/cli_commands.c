@@ -38,6 +38,21 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith search " DIGITS " " DIGITS " -k 1 --mutual -o pairs.csv\n"
          "  kith graph " DIGITS " -k 10 -o graph.kith\n"
          "  kith search graph.kith " DIGITS " " DIGITS " -k 3 --recall 0.99 -o walked.npz\n"},
+    [CLI_PAIRS] =
+        {"pairs", "POINTS [OTHERS] --radius R [options]", 1, 2,
+         "every pair of rows within a distance, once",
+         "Finds all pairs (i, j) of rows within R of each other, exactly: of one file i < j, of "
+         "two\n"
+         "i of POINTS and j of OTHERS. They come by i, then by distance, then by j, and are "
+         "written\n"
+         "as they are found, so that memory does not grow with their number; without -o they are\n"
+         "counted. --components labels rows that pairs connect, --keep says which rows to keep of\n"
+         "those that are near each other. --dry-run tells the number of pairs from a sample.\n",
+         "  kith pairs " DIGITS " --radius 15 -o pairs.csv\n"
+         "  kith pairs " DIGITS " --radius 20 --dry-run\n"
+         "  kith pairs " DIGITS " --radius 15 --keep first --kept kept.csv\n"
+         "  kith pairs " DIGITS " --radius 20 --groups " DIGIT_LABELS " --rule other -o mixed.npy\n"
+         "  kith pairs " DIGITS " " DIGITS " --radius 0.01 --metric cosine --limit 1000\n"},
     [CLI_EVAL] =
         {"eval", "RESULT TRUTH | GRAPH --points FILE [options]", 1, 2,
          "recall of a result, from the truth or estimated",

@@ -9,6 +9,7 @@
 enum {
     GRAPH = 1u << CLI_GRAPH,
     SEARCH = 1u << CLI_SEARCH,
+    PAIRS = 1u << CLI_PAIRS,
     EVAL = 1u << CLI_EVAL,
     INFO = 1u << CLI_INFO,
     CONVERT = 1u << CLI_CONVERT,
@@ -20,7 +21,8 @@ enum {
     GROWS = 1u << CLI_MERGE | 1u << CLI_ADD,
     CHANGES = GROWS | REMOVE,
     SOLVES = GRAPH | SEARCH,
-    ANSWERS = SOLVES | SELECT | PREDICT,
+    LISTS = SOLVES | SELECT | PREDICT,
+    ANSWERS = LISTS | PAIRS,
     COMPUTES = ANSWERS | EVAL,
     READS = COMPUTES | TREE | CHANGES | INFO | CONVERT,
     ALL = COMPUTES | TREE | CHANGES | INFO | CONVERT | DEVICES
@@ -52,11 +54,12 @@ enum {
 /* ---- Options: name, letter, value, commands, keys of --tune, section, help, reading --------- */
 
 static const cli_option options[CLI_OPTION_COUNT] = {
-    [CLI_OPT_K] = {NULL, 'k', "N", COMPUTES | CHANGES, 0, CLI_WHAT, "neighbours a row",
+    [CLI_OPT_K] = {NULL, 'k', "N", LISTS | EVAL | CHANGES, 0, CLI_WHAT, "neighbours a row",
                    OTHER(cli_read_k)},
-    [CLI_OPT_METRIC] = {"metric", 0, "NAME", SOLVES | PREDICT | EVAL | TREE | CHANGES, 0, CLI_WHAT,
-                        "one of those below (default: euclidean)", OTHER(cli_read_metric)},
-    [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES | PREDICT, 0, CLI_HOW,
+    [CLI_OPT_METRIC] = {"metric", 0, "NAME", SOLVES | PAIRS | PREDICT | EVAL | TREE | CHANGES, 0,
+                        CLI_WHAT, "one of those below (default: euclidean)",
+                        OTHER(cli_read_metric)},
+    [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES | PAIRS | PREDICT, 0, CLI_HOW,
                         "auto (default), exact, tree: the same answer",
                         NAME(method, "method", cli_name_method, KITH_METHOD_AUTO,
                              KITH_METHOD_DESCENT)},
@@ -107,21 +110,33 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                         "{names}, by any name", OTHER(cli_read_format)},
     [CLI_OPT_DISTANCES] = {"distances", 0, "FILE", SOLVES | CONVERT, 0, CLI_OUTPUT,
                            "write the distances here: .fbin .fvecs .npy", PATH(distances)},
-    [CLI_OPT_RADIUS] = {"radius", 0, "R", SOLVES, 0, CLI_WHAT,
+    [CLI_OPT_RADIUS] = {"radius", 0, "R", SOLVES | PAIRS, 0, CLI_WHAT,
                         "all within R, as csr in .npz or .csv; with -k the k nearest of them",
                         NUMBER(radius, "radius")},
-    [CLI_OPT_ALLOW] = {"allow", 0, "FILE", SEARCH, 0, CLI_WHAT,
+    [CLI_OPT_ALLOW] = {"allow", 0, "FILE", SEARCH | PAIRS, 0, CLI_WHAT,
                        "a column of 0 and 1: whether a row of the corpus may be found",
                        PATH(allow)},
-    [CLI_OPT_GROUPS] = {"groups", 0, "FILE", SEARCH, 0, CLI_WHAT,
+    [CLI_OPT_GROUPS] = {"groups", 0, "FILE", SEARCH | PAIRS, 0, CLI_WHAT,
                         "a column of whole numbers: the group of each row of the corpus",
                         PATH(groups)},
-    [CLI_OPT_QUERY_GROUPS] = {"query-groups", 0, "FILE", SEARCH, 0, CLI_WHAT,
+    [CLI_OPT_QUERY_GROUPS] = {"query-groups", 0, "FILE", SEARCH | PAIRS, 0, CLI_WHAT,
                               "the same of the queries, with rule same or other",
                               PATH(query_groups)},
-    [CLI_OPT_RULE] = {"rule", 0, "NAME", SEARCH, 0, CLI_WHAT,
+    [CLI_OPT_RULE] = {"rule", 0, "NAME", SEARCH | PAIRS, 0, CLI_WHAT,
                       "of groups: same (default), other, each (k of every group)",
                       NAME(rule, "rule", cli_name_rule, KITH_RULE_SAME, KITH_RULE_EACH)},
+    [CLI_OPT_COUNT] = {"count", 0, NULL, PAIRS, 0, CLI_WHAT,
+                       "count pairs alone, as without -o anyway", FLAG},
+    [CLI_OPT_LIMIT] = {"limit", 0, "N", PAIRS, 0, CLI_WHAT, "stop before there are more pairs",
+                       COUNT(limit, "number of pairs", 1, INT64_MAX)},
+    [CLI_OPT_COMPONENTS] = {"components", 0, "FILE", PAIRS, 0, CLI_OUTPUT,
+                            "write the smallest id of each row's component: .ibin .npy .csv .tsv",
+                            PATH(components)},
+    [CLI_OPT_KEEP] = {"keep", 0, "NAME", PAIRS, 0, CLI_WHAT,
+                      "of near rows: first, by rising id, or central, one a component",
+                      NAME(keep, "choice", cli_name_keep, KITH_KEEP_FIRST, KITH_KEEP_CENTRAL)},
+    [CLI_OPT_KEPT] = {"kept", 0, "FILE", PAIRS, 0, CLI_OUTPUT,
+                      "with --keep: write the ids that are kept: .ibin .npy .csv .tsv", PATH(kept)},
     [CLI_OPT_BOTH] = {"both", 0, NULL, SEARCH, 0, CLI_WHAT,
                       "also the corpus' rows among the queries (--output-back)", FLAG},
     [CLI_OPT_MUTUAL] = {"mutual", 0, NULL, SEARCH, 0, CLI_WHAT,
@@ -149,10 +164,10 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_RECALL] = {"recall", 0, "R[@K]", SOLVES | GROWS, 0, CLI_HOW,
                         "approximate: until a sample has this recall, 0.99 or 0.99@10",
                         OTHER(cli_read_recall)},
-    [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL, SOLVES | CHANGES, CLI_HOW,
+    [CLI_OPT_SAMPLE] = {"sample", 0, "N", EVAL, SOLVES | PAIRS | CHANGES, CLI_HOW,
                         "rows to solve exactly, by which recall is told (1000)",
                         OTHER(cli_read_sample)},
-    [CLI_OPT_SEED] = {"seed", 0, "S", EVAL, SOLVES | CHANGES, CLI_HOW,
+    [CLI_OPT_SEED] = {"seed", 0, "S", EVAL, SOLVES | PAIRS | CHANGES, CLI_HOW,
                       "draws these rows, and what descent and walks try (0)", SEED(seed, "seed")},
     [CLI_OPT_ROUNDS] = {"rounds", 0, "N", 0, GRAPH | GROWS, CLI_HOW,
                         "of descent: at most so many; 0: what the start finds",
@@ -258,7 +273,14 @@ static const struct {
     {CLI_OPT_SEED, EVAL, "draws these rows (0)"},
     {CLI_OPT_VERIFY, EVAL, "with --points: solve all rows, and see if the graph is exact"},
     {CLI_OPT_SEED, SEARCH, "of walks: draws these queries, and where walks begin (0)"},
-    {CLI_OPT_SEED, REMOVE, "draws these rows (0)"},
+    {CLI_OPT_SEED, REMOVE | PAIRS, "draws these rows (0)"},
+    {CLI_OPT_SAMPLE, PAIRS, "of --dry-run: rows by which it tells the number of pairs (1000)"},
+    {CLI_OPT_RADIUS, PAIRS, "a pair's distance is at most R (inner_product: at least)"},
+    {CLI_OPT_OUTPUT, PAIRS, "write i, j and distance here: .npy .csv .tsv -"},
+    {CLI_OPT_ALLOW, PAIRS, "a column of 0 and 1: whether a row of the last file may be in one"},
+    {CLI_OPT_GROUPS, PAIRS, "a column of whole numbers: the group of each row of the last file"},
+    {CLI_OPT_QUERY_GROUPS, PAIRS, "of two files: the groups of the first one's rows"},
+    {CLI_OPT_RULE, PAIRS, "of groups: pairs in the same one (default), or other ones"},
     {CLI_OPT_JSON, EVAL | INFO | CONVERT | DEVICES, "print one JSON object instead of the report"},
 };
 
@@ -339,6 +361,11 @@ const char *cli_name_rule(int rule)
     static const char *const names[] = {
         [KITH_RULE_SAME] = "same", [KITH_RULE_OTHER] = "other", [KITH_RULE_EACH] = "each"};
     return names[rule];
+}
+
+const char *cli_name_keep(int keep)
+{
+    return keep == KITH_KEEP_FIRST ? "first" : "central";
 }
 
 const char *cli_name_start(int start)

@@ -13,6 +13,7 @@
 typedef enum cli_command_id {
     CLI_GRAPH = 0,
     CLI_SEARCH,
+    CLI_PAIRS,
     CLI_EVAL,
     CLI_SELECT,
     CLI_PREDICT,
@@ -52,6 +53,11 @@ typedef enum cli_option_id {
     CLI_OPT_GROUPS,
     CLI_OPT_QUERY_GROUPS,
     CLI_OPT_RULE,
+    CLI_OPT_COUNT,
+    CLI_OPT_LIMIT,
+    CLI_OPT_COMPONENTS,
+    CLI_OPT_KEEP,
+    CLI_OPT_KEPT,
     CLI_OPT_BOTH,
     CLI_OPT_MUTUAL,
     CLI_OPT_INCLUDE_SELF,
@@ -133,6 +139,10 @@ typedef struct cli_args {
     const char *groups;
     const char *query_groups;
     kith_rule rule;
+    int64_t limit;          /* pairs; 0: all */
+    const char *components; /* files; NULL: not given */
+    const char *kept;
+    kith_keep keep;
     double recall;     /* wanted; 0: no word of it */
     int64_t recall_at; /* 0: min(10, k) */
     int64_t sample;    /* 0: none */
@@ -172,7 +182,8 @@ static inline bool cli_given(const cli_args *args, cli_option_id id)
 /* All neighbours within a radius; with -k the radius limits the k nearest. */
 static inline bool cli_is_radius_search(const cli_args *args)
 {
-    return cli_given(args, CLI_OPT_RADIUS) && !cli_given(args, CLI_OPT_K);
+    return cli_given(args, CLI_OPT_RADIUS) && !cli_given(args, CLI_OPT_K) &&
+           args->command != CLI_PAIRS;
 }
 
 /* The k nearest, as far as they are within a radius. */
@@ -345,6 +356,7 @@ const char *cli_name_mode(int mode);
 const char *cli_name_symmetry(int symmetry);
 const char *cli_name_start(int start);
 const char *cli_name_rule(int rule);
+const char *cli_name_keep(int keep);
 const char *cli_name_header(int header);
 /* 0, 1 and 2 are -1 (nearest), 0 (auto) and 1 (all) of the library. */
 const char *cli_name_updates(int updates);

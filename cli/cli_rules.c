@@ -38,6 +38,7 @@ static const rule rules[] = {
     {CLI_OPT_SYMMETRIC, false, CLI_OPT_DISTANCES}, {CLI_OPT_SHARDS, false, CLI_OPT_SYMMETRIC},
     {CLI_OPT_SHARDS, false, CLI_OPT_TREE_HEIGHT},  {CLI_OPT_SHARDS, false, CLI_OPT_PIPELINE},
     {CLI_OPT_PARTS, true, CLI_OPT_SHARDS},         {CLI_OPT_LEAF_BUFFER, true, CLI_OPT_PIPELINE},
+    {CLI_OPT_COUNT, false, CLI_OPT_OUTPUT},        {CLI_OPT_KEPT, true, CLI_OPT_KEEP},
 };
 
 /* What a radius has beside -k alone. */
@@ -160,6 +161,8 @@ static bool check_wants(const cli_args *args, cli_error *error)
         {args->path_count < command->paths_min, CLI_OPTION_COUNT, usage},
         {solves && !k && !cli_given(args, CLI_OPT_RADIUS), CLI_OPTION_COUNT,
          "-k is missing (say how many neighbours, for example -k 10)"},
+        {args->command == CLI_PAIRS && !cli_given(args, CLI_OPT_RADIUS), CLI_OPTION_COUNT,
+         "--radius is missing (say how far the rows of a pair may be apart)"},
         {args->command == CLI_SELECT && !k, CLI_OPTION_COUNT,
          "-k is missing (say how many values, for example -k 10)"},
         {eval && args->path_count == 2 && args->points != NULL, CLI_OPTION_COUNT,
@@ -186,8 +189,9 @@ static bool writes_text(const cli_args *args)
 /* Standard input is read once, and no name is written twice. */
 static bool check_names(const cli_args *args, cli_error *error)
 {
-    const char *const outputs[] = {args->output, args->output_back, args->distances,
-                                   args->points_out, args->map};
+    const char *const outputs[] = {args->output,     args->output_back, args->distances,
+                                   args->points_out, args->map,         args->components,
+                                   args->kept};
     enum { OUTPUTS = sizeof outputs / sizeof outputs[0] };
     int inputs = same(args->points, "-") + same(args->truth, "-") + same(args->init, "-");
     inputs += same(args->allow, "-") + same(args->groups, "-") + same(args->query_groups, "-");
@@ -349,15 +353,19 @@ static bool check_filter(const cli_args *args, cli_error *error)
     const bool groups = cli_given(args, CLI_OPT_GROUPS);
     const bool asked = cli_given(args, CLI_OPT_QUERY_GROUPS);
     const bool each = args->rule == KITH_RULE_EACH;
+    const bool pairs = args->command == CLI_PAIRS;
     const cli_option_id named = groups ? CLI_OPT_GROUPS : CLI_OPT_ALLOW;
     const mistake list[] = {
         {cli_given(args, CLI_OPT_RULE) && !groups, CLI_OPT_RULE,
          "means nothing without groups (give both)"},
         {asked && (!groups || each), CLI_OPT_QUERY_GROUPS,
          "goes with groups, and rule same or other (leave it out)"},
-        {groups && !asked && !each, CLI_OPT_GROUPS,
+        {groups && !asked && !each && !pairs, CLI_OPT_GROUPS,
          "needs --query-groups, the groups of queries (or --rule each)"},
-        {cli_is_filtered(args) && !cli_given(args, CLI_OPT_K), named,
+        {pairs && each, CLI_OPT_RULE, "each is of lists (use same or other)"},
+        {pairs && groups && asked != (args->path_count == 2), CLI_OPT_GROUPS,
+         "goes with --query-groups of two files, and alone of one (give both, or leave it out)"},
+        {cli_is_filtered(args) && !pairs && !cli_given(args, CLI_OPT_K), named,
          "needs -k (say how many neighbours)"},
         {cli_is_filtered(args) && cli_is_graph_search(args), named,
          "does not go together with a search on a graph (leave it out)"},
@@ -367,6 +375,14 @@ static bool check_filter(const cli_args *args, cli_error *error)
            (!cli_is_filtered(args) ||
             check_beside(args, error, others, cli_option_written(named, args->command, written), "",
                          "leave one out"));
+}
+
+/* Components are of one set. */
+static bool check_components(const cli_args *args, cli_error *error)
+{
+    static const cli_option_id own[] = {CLI_OPT_COMPONENTS, CLI_OPT_KEEP, CLI_OPTION_COUNT};
+    return args->command != CLI_PAIRS || args->path_count == 1 ||
+           check_none(args, error, own, "is of the rows of one file (leave OTHERS out)");
 }
 
 /* The first word of kith tree says what to do with the files behind it. */
@@ -456,5 +472,6 @@ bool cli_rules_check(const cli_args *args, cli_error *error)
            check_outputs(args, error) && check_radius(args, error) && check_method(args, error) &&
            check_descent(args, error) && check_walk(args, error) &&
            check_descent_numbers(args, error) && check_switches(args, error) &&
-           check_tree(args, error) && check_exact(args, error) && check_filter(args, error);
+           check_tree(args, error) && check_exact(args, error) && check_filter(args, error) &&
+           check_components(args, error);
 }

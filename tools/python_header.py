@@ -9,11 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TARGET = ROOT / "python/kith/_header.py"
 HEADERS = ("kith.h", "kith_points.h", "kith_predict.h", "kith_select.h", "kith_descent.h", "kith_merge.h", "kith_shard.h",
-           "kith_papers.h", "kith_cuda.h")
+           "kith_pairs.h", "kith_papers.h", "kith_cuda.h")
 SCALARS = {"int": "c_int", "double": "c_double", "float": "c_float", "char": "c_char", "size_t": "c_size_t",
            **{f"{sign}int{bits}_t": f"c_{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}}
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
@@ -127,7 +128,9 @@ def written(names):
     lines += ["}", ""] + [f"{class_name(name)} = {made}" for name, made in names.pointers.items()]
     for struct, fields in names.structs.items():
         lines += ["", "", f"class {class_name(struct)}(c.Structure):", "    _fields_ = ["]
-        lines += [f'        ("{name}", {kind}),' for name, kind in fields] + ["    ]"]
+        own = [f'("{name}",\0{kind.replace(" ", chr(0))}),' for name, kind in fields]
+        packed = textwrap.wrap(" ".join(own), 110, break_long_words=False, break_on_hyphens=False)
+        lines += ["        " + line.replace("\0", " ") for line in packed] + ["    ]"]
     lines += ["", "", "FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {"]
     for function, (result, types) in names.functions.items():
         lines.append(f'    "{function}": ({result}, ({", ".join(types)}{"," * (len(types) == 1)})),')

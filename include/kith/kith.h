@@ -8,9 +8,9 @@
  *   8 distances, recall   9 files   10 plans, reports, devices
  * It includes the chapters that follow, and of chapter 9 kith_points.h:
  *   11 prediction, kith_predict.h   12 selection, kith_select.h   13 approximate graphs,
- * kith_descent.h 14 graphs that grow, kith_merge.h   15 graphs from shards, kith_shard.h
- * kith_cuda.h adds calls on matrices that already lie in the memory of a GPU. kith_papers.h has the
- * ways of published work; docs/papers.md leads from the papers to what stands here.
+ * kith_descent.h 14 graphs that grow, kith_merge.h   15 graphs from shards, kith_shard.h   16 pairs
+ * within a radius, kith_pairs.h. kith_cuda.h adds calls on matrices in the memory of a GPU,
+ * kith_papers.h ways of published work; docs/papers.md leads from the papers to what stands here.
  *
  * Rules that hold everywhere
  *   - A function that can fail returns a kith_status; KITH_OK is 0. The sentence that explains the
@@ -25,8 +25,7 @@
  *     struct that is filled in (plan, report, info) gets its struct_size from the caller, sizeof of
  *     it, before the call.
  *   - A context serves one thread at a time; different contexts are independent.
- *   - Rows, columns and ids count from 0.
- *   - Nothing here prints, exits or aborts.
+ *   - Rows, columns and ids count from 0. Nothing here prints, exits or aborts.
  */
 #ifndef KITH_KITH_H
 #define KITH_KITH_H
@@ -792,6 +791,7 @@ KITH_API kith_status kith_device_get(int32_t index, kith_device *device);
 
 #include "kith/kith_descent.h"
 #include "kith/kith_merge.h"
+#include "kith/kith_pairs.h"
 #include "kith/kith_points.h"
 #include "kith/kith_predict.h"
 #include "kith/kith_select.h"

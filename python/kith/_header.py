@@ -109,6 +109,8 @@ SYMMETRY_UNION = 1
 SYMMETRY_MUTUAL = 2
 PARTS_AUTO = -1
 PARTS_MAX = 256
+KEEP_FIRST = 0
+KEEP_CENTRAL = 1
 SELECT_INSERTION = 4
 SELECT_HEAP = 5
 SELECT_MERGE_QUEUE = 6
@@ -144,6 +146,7 @@ ENUMS: dict[str, dict[str, int]] = {
     "kith_predict_mode": {"PREDICT_MEAN": 0, "PREDICT_WEIGHTED": 1, "PREDICT_MEDIAN": 2, "PREDICT_VOTE": 3, "PREDICT_WEIGHTED_VOTE": 4},
     "kith_start": {"START_AUTO": 0, "START_RANDOM": 1, "START_SCREEN": 2, "START_GRAPH": 3},
     "kith_symmetry": {"SYMMETRY_UNION": 1, "SYMMETRY_MUTUAL": 2},
+    "kith_keep": {"KEEP_FIRST": 0, "KEEP_CENTRAL": 1},
 }
 
 ProgressFn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p, c.c_double, c.c_double)
@@ -151,558 +154,333 @@ LogFn = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_char_p)
 AllocateFn = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_size_t)
 ReleaseFn = c.CFUNCTYPE(None, c.c_void_p, c.c_void_p, c.c_size_t)
 DistanceFn = c.CFUNCTYPE(c.c_double, c.c_void_p, c.c_void_p, c.c_void_p, c.c_int32)
+PairsFn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_void_p)
 
 
 class CtxParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("threads", c.c_int32),
-        ("memory_limit", c.c_uint64),
-        ("isa", c.c_char_p),
-        ("progress", ProgressFn),
-        ("progress_arg", c.c_void_p),
-        ("log", LogFn),
-        ("log_arg", c.c_void_p),
-        ("allocate", AllocateFn),
-        ("release", ReleaseFn),
-        ("allocate_arg", c.c_void_p),
-        ("device", c.c_char_p),
+        ("struct_size", c.c_uint32), ("threads", c.c_int32), ("memory_limit", c.c_uint64), ("isa", c.c_char_p),
+        ("progress", ProgressFn), ("progress_arg", c.c_void_p), ("log", LogFn), ("log_arg", c.c_void_p),
+        ("allocate", AllocateFn), ("release", ReleaseFn), ("allocate_arg", c.c_void_p), ("device", c.c_char_p),
         ("gpu_memory_limit", c.c_uint64),
     ]
 
 
 class Where(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("status", c.c_int),
-        ("argument", c.c_char_p),
-        ("member", c.c_char_p),
-        ("file", c.c_char_p),
-        ("reason", c.c_char_p),
-        ("row", c.c_int64),
-        ("column", c.c_int64),
+        ("struct_size", c.c_uint32), ("status", c.c_int), ("argument", c.c_char_p), ("member", c.c_char_p),
+        ("file", c.c_char_p), ("reason", c.c_char_p), ("row", c.c_int64), ("column", c.c_int64),
     ]
 
 
 class Matrix(c.Structure):
     _fields_ = [
-        ("data", c.c_void_p),
-        ("rows", c.c_int64),
-        ("stride_bytes", c.c_int64),
-        ("cols", c.c_int32),
+        ("data", c.c_void_p), ("rows", c.c_int64), ("stride_bytes", c.c_int64), ("cols", c.c_int32),
         ("dtype", c.c_int),
     ]
 
 
 class Fingerprint(c.Structure):
     _fields_ = [
-        ("rows", c.c_int64),
-        ("cols", c.c_int32),
-        ("dtype", c.c_int),
-        ("checksum", c.c_uint64),
+        ("rows", c.c_int64), ("cols", c.c_int32), ("dtype", c.c_int), ("checksum", c.c_uint64),
     ]
 
 
 class ResultMeta(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("kind", c.c_int),
-        ("metric", c.c_int),
-        ("exact", c.c_int),
-        ("corpus_rows", c.c_int64),
-        ("recall", c.c_double),
-        ("recall_at", c.c_int64),
-        ("first_row", c.c_int64),
+        ("struct_size", c.c_uint32), ("kind", c.c_int), ("metric", c.c_int), ("exact", c.c_int),
+        ("corpus_rows", c.c_int64), ("recall", c.c_double), ("recall_at", c.c_int64), ("first_row", c.c_int64),
         ("points", Fingerprint),
     ]
 
 
 class Neighbors(c.Structure):
     _fields_ = [
-        ("ids", c.c_void_p),
-        ("distances", c.c_void_p),
-        ("distances64", c.c_void_p),
-        ("rows", c.c_int64),
-        ("k", c.c_int64),
-        ("meta", c.c_void_p),
+        ("ids", c.c_void_p), ("distances", c.c_void_p), ("distances64", c.c_void_p), ("rows", c.c_int64),
+        ("k", c.c_int64), ("meta", c.c_void_p),
     ]
 
 
 class Recall(c.Structure):
     _fields_ = [
-        ("recall", c.c_double),
-        ("low", c.c_double),
-        ("high", c.c_double),
-        ("equal_ids", c.c_double),
-        ("distance_ratio", c.c_double),
-        ("rows", c.c_int64),
-        ("at", c.c_int64),
+        ("recall", c.c_double), ("low", c.c_double), ("high", c.c_double), ("equal_ids", c.c_double),
+        ("distance_ratio", c.c_double), ("rows", c.c_int64), ("at", c.c_int64),
     ]
 
 
 class Report(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("exact", c.c_int),
-        ("seconds_total", c.c_double),
-        ("seconds_check", c.c_double),
-        ("seconds_prepare", c.c_double),
-        ("seconds_screen", c.c_double),
-        ("seconds_rescore", c.c_double),
-        ("rerun_share", c.c_double),
-        ("skipped_share", c.c_double),
-        ("looked_share", c.c_double),
-        ("candidates", c.c_double),
-        ("distinct_rows", c.c_int64),
-        ("peak_bytes", c.c_uint64),
-        ("isa", c.c_char * 16),
-        ("screen", c.c_char * 16),
-        ("backend", c.c_char * 16),
-        ("gpu", c.c_char * 64),
-        ("gpu_peak_bytes", c.c_uint64),
-        ("seconds_select", c.c_double),
-        ("select_cpu_rows", c.c_int64),
-        ("select_gpu_rows", c.c_int64),
-        ("recall", Recall),
-        ("reached", c.c_int32),
-        ("shadow_axes", c.c_int32),
-        ("estimated_exact", c.c_double),
+        ("struct_size", c.c_uint32), ("exact", c.c_int), ("seconds_total", c.c_double), ("seconds_check", c.c_double),
+        ("seconds_prepare", c.c_double), ("seconds_screen", c.c_double), ("seconds_rescore", c.c_double),
+        ("rerun_share", c.c_double), ("skipped_share", c.c_double), ("looked_share", c.c_double),
+        ("candidates", c.c_double), ("distinct_rows", c.c_int64), ("peak_bytes", c.c_uint64), ("isa", c.c_char * 16),
+        ("screen", c.c_char * 16), ("backend", c.c_char * 16), ("gpu", c.c_char * 64), ("gpu_peak_bytes", c.c_uint64),
+        ("seconds_select", c.c_double), ("select_cpu_rows", c.c_int64), ("select_gpu_rows", c.c_int64),
+        ("recall", Recall), ("reached", c.c_int32), ("shadow_axes", c.c_int32), ("estimated_exact", c.c_double),
         ("estimated_descent", c.c_double),
     ]
 
 
 class Filter(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("rule", c.c_int),
-        ("allow", c.c_void_p),
-        ("allow_stride_bytes", c.c_int64),
-        ("groups", c.c_void_p),
-        ("query_groups", c.c_void_p),
+        ("struct_size", c.c_uint32), ("rule", c.c_int), ("allow", c.c_void_p), ("allow_stride_bytes", c.c_int64),
+        ("groups", c.c_void_p), ("query_groups", c.c_void_p),
     ]
 
 
 class SearchParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("metric", c.c_int),
-        ("k", c.c_int64),
-        ("flags", c.c_uint32),
-        ("leaf_buffer", c.c_int32),
-        ("exclude", c.c_void_p),
-        ("custom", DistanceFn),
-        ("custom_arg", c.c_void_p),
-        ("pipeline", c.c_int32),
-        ("select", c.c_int32),
-        ("method", c.c_int),
-        ("sample", c.c_int32),
-        ("tree_height", c.c_int32),
-        ("radius", c.c_double),
-        ("recall", c.c_double),
-        ("recall_at", c.c_int64),
-        ("seed", c.c_uint64),
-        ("descent", c.c_void_p),
-        ("descent_report", c.c_void_p),
-        ("filter", c.c_void_p),
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("k", c.c_int64), ("flags", c.c_uint32),
+        ("leaf_buffer", c.c_int32), ("exclude", c.c_void_p), ("custom", DistanceFn), ("custom_arg", c.c_void_p),
+        ("pipeline", c.c_int32), ("select", c.c_int32), ("method", c.c_int), ("sample", c.c_int32),
+        ("tree_height", c.c_int32), ("radius", c.c_double), ("recall", c.c_double), ("recall_at", c.c_int64),
+        ("seed", c.c_uint64), ("descent", c.c_void_p), ("descent_report", c.c_void_p), ("filter", c.c_void_p),
     ]
 
 
 class CorpusParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("metric", c.c_int),
-        ("method", c.c_int),
-        ("tree_height", c.c_int32),
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("method", c.c_int), ("tree_height", c.c_int32),
     ]
 
 
 class RadiusParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("metric", c.c_int),
-        ("radius", c.c_double),
-        ("radii", c.c_void_p),
-        ("flags", c.c_uint32),
-        ("count_only", c.c_uint32),
-        ("custom", DistanceFn),
-        ("custom_arg", c.c_void_p),
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("radius", c.c_double), ("radii", c.c_void_p),
+        ("flags", c.c_uint32), ("count_only", c.c_uint32), ("custom", DistanceFn), ("custom_arg", c.c_void_p),
         ("method", c.c_int),
     ]
 
 
 class Lists(c.Structure):
     _fields_ = [
-        ("rows", c.c_int64),
-        ("offsets", c.c_void_p),
-        ("ids", c.c_void_p),
-        ("distances", c.c_void_p),
+        ("rows", c.c_int64), ("offsets", c.c_void_p), ("ids", c.c_void_p), ("distances", c.c_void_p),
         ("distances64", c.c_void_p),
     ]
 
 
 class Pairs(c.Structure):
     _fields_ = [
-        ("count", c.c_int64),
-        ("query_ids", c.c_void_p),
-        ("corpus_ids", c.c_void_p),
+        ("count", c.c_int64), ("query_ids", c.c_void_p), ("corpus_ids", c.c_void_p),
     ]
 
 
 class RecallParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("metric", c.c_int),
-        ("at", c.c_int64),
-        ("sample", c.c_int64),
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("at", c.c_int64), ("sample", c.c_int64),
         ("seed", c.c_uint64),
     ]
 
 
 class FileInfo(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("kind", c.c_int),
-        ("format", c.c_char * 16),
-        ("dtype", c.c_int),
-        ("metric", c.c_int),
-        ("exact", c.c_int),
-        ("reserved", c.c_int32),
-        ("rows", c.c_int64),
-        ("cols", c.c_int64),
-        ("file_bytes", c.c_uint64),
-        ("tree_height", c.c_int32),
-        ("reserved2", c.c_int32),
-        ("tree_rows", c.c_int64),
-        ("tree_slack", c.c_int64),
-        ("recall", c.c_double),
-        ("recall_at", c.c_int64),
-        ("parts", c.c_int32),
-        ("part", c.c_int32),
-        ("first_row", c.c_int64),
-        ("points", Fingerprint),
-        ("header", c.c_int32),
+        ("struct_size", c.c_uint32), ("kind", c.c_int), ("format", c.c_char * 16), ("dtype", c.c_int),
+        ("metric", c.c_int), ("exact", c.c_int), ("reserved", c.c_int32), ("rows", c.c_int64), ("cols", c.c_int64),
+        ("file_bytes", c.c_uint64), ("tree_height", c.c_int32), ("reserved2", c.c_int32), ("tree_rows", c.c_int64),
+        ("tree_slack", c.c_int64), ("recall", c.c_double), ("recall_at", c.c_int64), ("parts", c.c_int32),
+        ("part", c.c_int32), ("first_row", c.c_int64), ("points", Fingerprint), ("header", c.c_int32),
         ("delimiter", c.c_int32),
     ]
 
 
 class Plan(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("threads", c.c_int32),
-        ("prepared_bytes", c.c_uint64),
-        ("state_bytes", c.c_uint64),
-        ("result_bytes", c.c_uint64),
-        ("peak_bytes", c.c_uint64),
-        ("isa", c.c_char * 16),
-        ("method", c.c_char * 16),
-        ("backend", c.c_char * 16),
-        ("gpu_bytes", c.c_uint64),
-        ("gpu_least_bytes", c.c_uint64),
-        ("gpu_budget_bytes", c.c_uint64),
-        ("gpu_corpus_chunks", c.c_int64),
-        ("gpu_query_stripes", c.c_int64),
-        ("undecided_bytes", c.c_uint64),
-        ("estimated_exact", c.c_double),
+        ("struct_size", c.c_uint32), ("threads", c.c_int32), ("prepared_bytes", c.c_uint64),
+        ("state_bytes", c.c_uint64), ("result_bytes", c.c_uint64), ("peak_bytes", c.c_uint64), ("isa", c.c_char * 16),
+        ("method", c.c_char * 16), ("backend", c.c_char * 16), ("gpu_bytes", c.c_uint64),
+        ("gpu_least_bytes", c.c_uint64), ("gpu_budget_bytes", c.c_uint64), ("gpu_corpus_chunks", c.c_int64),
+        ("gpu_query_stripes", c.c_int64), ("undecided_bytes", c.c_uint64), ("estimated_exact", c.c_double),
         ("estimated_descent", c.c_double),
     ]
 
 
 class Device(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("available", c.c_int32),
-        ("name", c.c_char * 64),
-        ("text", c.c_char * 192),
+        ("struct_size", c.c_uint32), ("available", c.c_int32), ("name", c.c_char * 64), ("text", c.c_char * 192),
     ]
 
 
 class PointsParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("use", c.c_int),
-        ("header", c.c_int),
-        ("delimiter", c.c_int32),
-        ("columns", c.c_char_p),
-        ("rows", c.c_int64),
+        ("struct_size", c.c_uint32), ("use", c.c_int), ("header", c.c_int), ("delimiter", c.c_int32),
+        ("columns", c.c_char_p), ("rows", c.c_int64),
     ]
 
 
 class PointsSource(c.Structure):
     _fields_ = [
-        ("header", c.c_int32),
-        ("delimiter", c.c_int32),
-        ("compressed", c.c_int32),
-        ("fortran_order", c.c_int32),
-        ("big_endian", c.c_int32),
-        ("mapped", c.c_int32),
-        ("file_cols", c.c_int64),
-        ("bytes", c.c_uint64),
+        ("header", c.c_int32), ("delimiter", c.c_int32), ("compressed", c.c_int32), ("fortran_order", c.c_int32),
+        ("big_endian", c.c_int32), ("mapped", c.c_int32), ("file_cols", c.c_int64), ("bytes", c.c_uint64),
         ("names", c.c_char_p),
     ]
 
 
 class ResultStreamParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("format", c.c_int),
-        ("rows", c.c_int64),
-        ("k", c.c_int64),
-        ("job", c.c_char_p),
-        ("restart", c.c_uint32),
-        ("reserved", c.c_uint32),
+        ("struct_size", c.c_uint32), ("format", c.c_int), ("rows", c.c_int64), ("k", c.c_int64), ("job", c.c_char_p),
+        ("restart", c.c_uint32), ("reserved", c.c_uint32),
     ]
 
 
 class PredictParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("mode", c.c_int),
+        ("struct_size", c.c_uint32), ("mode", c.c_int),
     ]
 
 
 class SelectParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("method", c.c_int32),
-        ("k", c.c_int64),
-        ("flags", c.c_uint32),
-        ("buffer", c.c_int32),
-        ("group", c.c_int32),
-        ("sample", c.c_int32),
+        ("struct_size", c.c_uint32), ("method", c.c_int32), ("k", c.c_int64), ("flags", c.c_uint32),
+        ("buffer", c.c_int32), ("group", c.c_int32), ("sample", c.c_int32),
     ]
 
 
 class Values(c.Structure):
     _fields_ = [
-        ("data", c.c_void_p),
-        ("ids", c.c_void_p),
-        ("rows", c.c_int64),
-        ("cols", c.c_int64),
-        ("stride_bytes", c.c_int64),
-        ("ids_stride_bytes", c.c_int64),
-        ("dtype", c.c_int),
-        ("reserved", c.c_int32),
+        ("data", c.c_void_p), ("ids", c.c_void_p), ("rows", c.c_int64), ("cols", c.c_int64),
+        ("stride_bytes", c.c_int64), ("ids_stride_bytes", c.c_int64), ("dtype", c.c_int), ("reserved", c.c_int32),
     ]
 
 
 class Selection(c.Structure):
     _fields_ = [
-        ("values", c.c_void_p),
-        ("ids", c.c_void_p),
-        ("kth", c.c_void_p),
+        ("values", c.c_void_p), ("ids", c.c_void_p), ("kth", c.c_void_p),
     ]
 
 
 class DescentParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("metric", c.c_int),
-        ("k", c.c_int64),
-        ("flags", c.c_uint32),
-        ("start", c.c_int),
-        ("recall", c.c_double),
-        ("recall_at", c.c_int64),
-        ("sample", c.c_int64),
-        ("seed", c.c_uint64),
-        ("rounds", c.c_int32),
-        ("candidates", c.c_int32),
-        ("list", c.c_int32),
-        ("all_updates", c.c_int32),
-        ("delta", c.c_double),
-        ("start_share", c.c_double),
-        ("init", c.c_void_p),
-        ("custom", DistanceFn),
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("k", c.c_int64), ("flags", c.c_uint32), ("start", c.c_int),
+        ("recall", c.c_double), ("recall_at", c.c_int64), ("sample", c.c_int64), ("seed", c.c_uint64),
+        ("rounds", c.c_int32), ("candidates", c.c_int32), ("list", c.c_int32), ("all_updates", c.c_int32),
+        ("delta", c.c_double), ("start_share", c.c_double), ("init", c.c_void_p), ("custom", DistanceFn),
         ("custom_arg", c.c_void_p),
     ]
 
 
 class DescentRound(c.Structure):
     _fields_ = [
-        ("number", c.c_int32),
-        ("reserved", c.c_int32),
-        ("updates", c.c_int64),
-        ("evaluations", c.c_double),
-        ("phi", c.c_double),
-        ("recall", c.c_double),
-        ("seconds", c.c_double),
+        ("number", c.c_int32), ("reserved", c.c_int32), ("updates", c.c_int64), ("evaluations", c.c_double),
+        ("phi", c.c_double), ("recall", c.c_double), ("seconds", c.c_double),
     ]
 
 
 class DescentReport(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("start", c.c_int),
-        ("exact", c.c_int32),
-        ("reached", c.c_int32),
-        ("rounds", c.c_int32),
-        ("round_count", c.c_int32),
-        ("list", c.c_int32),
-        ("candidates", c.c_int32),
-        ("evaluations", c.c_double),
-        ("seconds_start", c.c_double),
-        ("seconds_rounds", c.c_double),
-        ("recall", Recall),
-        ("round", DescentRound * 128),
+        ("struct_size", c.c_uint32), ("start", c.c_int), ("exact", c.c_int32), ("reached", c.c_int32),
+        ("rounds", c.c_int32), ("round_count", c.c_int32), ("list", c.c_int32), ("candidates", c.c_int32),
+        ("evaluations", c.c_double), ("seconds_start", c.c_double), ("seconds_rounds", c.c_double),
+        ("recall", Recall), ("round", DescentRound * 128),
     ]
 
 
 class DescentEstimate(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("pays", c.c_int32),
-        ("seconds_exact", c.c_double),
+        ("struct_size", c.c_uint32), ("pays", c.c_int32), ("seconds_exact", c.c_double),
         ("seconds_descent", c.c_double),
     ]
 
 
 class GraphSearchParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("metric", c.c_int),
-        ("k", c.c_int64),
-        ("graph", c.c_void_p),
-        ("width", c.c_int64),
-        ("recall", c.c_double),
-        ("recall_at", c.c_int64),
-        ("sample", c.c_int64),
-        ("seed", c.c_uint64),
-        ("custom", DistanceFn),
-        ("custom_arg", c.c_void_p),
-        ("meets", c.c_int64),
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("k", c.c_int64), ("graph", c.c_void_p),
+        ("width", c.c_int64), ("recall", c.c_double), ("recall_at", c.c_int64), ("sample", c.c_int64),
+        ("seed", c.c_uint64), ("custom", DistanceFn), ("custom_arg", c.c_void_p), ("meets", c.c_int64),
     ]
 
 
 class GraphSearchReport(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("exact", c.c_int32),
-        ("reached", c.c_int32),
-        ("reserved", c.c_int32),
-        ("width", c.c_int64),
-        ("parts", c.c_int64),
-        ("evaluations", c.c_double),
-        ("recall", Recall),
+        ("struct_size", c.c_uint32), ("exact", c.c_int32), ("reached", c.c_int32), ("reserved", c.c_int32),
+        ("width", c.c_int64), ("parts", c.c_int64), ("evaluations", c.c_double), ("recall", Recall),
     ]
 
 
 class WalksParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("metric", c.c_int),
-        ("queries", c.c_int),
-        ("reserved", c.c_int32),
-        ("custom", DistanceFn),
-        ("custom_arg", c.c_void_p),
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("queries", c.c_int), ("reserved", c.c_int32),
+        ("custom", DistanceFn), ("custom_arg", c.c_void_p),
     ]
 
 
 class MergeSets(c.Structure):
     _fields_ = [
-        ("points", c.c_void_p),
-        ("first_rows", c.c_int64),
-        ("graph1", c.c_void_p),
-        ("graph2", c.c_void_p),
+        ("points", c.c_void_p), ("first_rows", c.c_int64), ("graph1", c.c_void_p), ("graph2", c.c_void_p),
     ]
 
 
 class RemoveParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("metric", c.c_int),
-        ("k", c.c_int64),
-        ("flags", c.c_uint32),
-        ("approximate", c.c_int32),
-        ("custom", DistanceFn),
-        ("custom_arg", c.c_void_p),
-        ("removed", c.c_void_p),
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("k", c.c_int64), ("flags", c.c_uint32),
+        ("approximate", c.c_int32), ("custom", DistanceFn), ("custom_arg", c.c_void_p), ("removed", c.c_void_p),
         ("map", c.c_void_p),
     ]
 
 
 class RemoveReport(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("anew", c.c_int32),
-        ("left", c.c_int64),
-        ("repaired", c.c_int64),
+        ("struct_size", c.c_uint32), ("anew", c.c_int32), ("left", c.c_int64), ("repaired", c.c_int64),
     ]
 
 
 class ShardTeam(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("workers", c.c_int32),
-        ("worker", c.c_int32),
-        ("combine", c.c_void_p),
+        ("struct_size", c.c_uint32), ("workers", c.c_int32), ("worker", c.c_int32), ("combine", c.c_void_p),
         ("arg", c.c_void_p),
     ]
 
 
 class ShardParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("shards", c.c_int32),
-        ("exact", c.c_void_p),
-        ("descent", c.c_void_p),
-        ("format", c.c_int),
-        ("keep", c.c_uint32),
-        ("mapped", c.c_uint32),
-        ("restart", c.c_uint32),
-        ("job", c.c_char_p),
-        ("team", c.c_void_p),
-        ("parts", c.c_int32),
-        ("reserved", c.c_int32),
+        ("struct_size", c.c_uint32), ("shards", c.c_int32), ("exact", c.c_void_p), ("descent", c.c_void_p),
+        ("format", c.c_int), ("keep", c.c_uint32), ("mapped", c.c_uint32), ("restart", c.c_uint32),
+        ("job", c.c_char_p), ("team", c.c_void_p), ("parts", c.c_int32), ("reserved", c.c_int32),
     ]
 
 
 class ShardPlan(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("shards", c.c_int32),
-        ("rows", c.c_int64),
-        ("steps", c.c_int64),
-        ("peak_bytes", c.c_uint64),
-        ("gpu_bytes", c.c_uint64),
-        ("folder_bytes", c.c_uint64),
-        ("result_bytes", c.c_uint64),
-        ("backend", c.c_char * 16),
-        ("groups", c.c_int32),
-        ("group_rows", c.c_int64),
+        ("struct_size", c.c_uint32), ("shards", c.c_int32), ("rows", c.c_int64), ("steps", c.c_int64),
+        ("peak_bytes", c.c_uint64), ("gpu_bytes", c.c_uint64), ("folder_bytes", c.c_uint64),
+        ("result_bytes", c.c_uint64), ("backend", c.c_char * 16), ("groups", c.c_int32), ("group_rows", c.c_int64),
     ]
 
 
 class ShardReport(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32),
-        ("shards", c.c_int32),
-        ("exact", c.c_int32),
-        ("rebuilt", c.c_int32),
-        ("steps", c.c_int64),
-        ("steps_stood", c.c_int64),
-        ("steps_done", c.c_int64),
-        ("seconds_total", c.c_double),
-        ("seconds_compute", c.c_double),
-        ("seconds_wait", c.c_double),
-        ("seconds_result", c.c_double),
-        ("bytes_read", c.c_uint64),
-        ("bytes_written", c.c_uint64),
-        ("peak_bytes", c.c_uint64),
-        ("gpu_peak_bytes", c.c_uint64),
-        ("recall", Recall),
-        ("groups", c.c_int32),
-        ("groups_cover", c.c_double),
-        ("groups_wanted", c.c_double),
-        ("groups_overlap", c.c_double),
-        ("seconds_sample", c.c_double),
-        ("seconds_group", c.c_double),
-        ("seconds_rows", c.c_double),
-        ("seconds_check", c.c_double),
-        ("pairs_met", c.c_int64),
-        ("pairs_skipped", c.c_int64),
-        ("rows_skipped", c.c_double),
-        ("parts", c.c_int32),
-        ("reserved", c.c_int32),
-        ("points", Fingerprint),
+        ("struct_size", c.c_uint32), ("shards", c.c_int32), ("exact", c.c_int32), ("rebuilt", c.c_int32),
+        ("steps", c.c_int64), ("steps_stood", c.c_int64), ("steps_done", c.c_int64), ("seconds_total", c.c_double),
+        ("seconds_compute", c.c_double), ("seconds_wait", c.c_double), ("seconds_result", c.c_double),
+        ("bytes_read", c.c_uint64), ("bytes_written", c.c_uint64), ("peak_bytes", c.c_uint64),
+        ("gpu_peak_bytes", c.c_uint64), ("recall", Recall), ("groups", c.c_int32), ("groups_cover", c.c_double),
+        ("groups_wanted", c.c_double), ("groups_overlap", c.c_double), ("seconds_sample", c.c_double),
+        ("seconds_group", c.c_double), ("seconds_rows", c.c_double), ("seconds_check", c.c_double),
+        ("pairs_met", c.c_int64), ("pairs_skipped", c.c_int64), ("rows_skipped", c.c_double), ("parts", c.c_int32),
+        ("reserved", c.c_int32), ("points", Fingerprint),
+    ]
+
+
+class PairsParams(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("radius", c.c_double), ("method", c.c_int),
+        ("keep", c.c_int), ("take", PairsFn), ("take_arg", c.c_void_p), ("filter", c.c_void_p),
+        ("custom", DistanceFn), ("custom_arg", c.c_void_p), ("limit", c.c_int64), ("first_row", c.c_int64),
+        ("chunk_rows", c.c_int64), ("chunk_pairs", c.c_int64), ("labels", c.c_void_p), ("kept", c.c_void_p),
+        ("sample", c.c_int64), ("seed", c.c_uint64),
+    ]
+
+
+class PairsReport(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32), ("complete", c.c_int32), ("count", c.c_int64), ("next_row", c.c_int64),
+        ("chunk_rows", c.c_int64), ("chunks", c.c_int64), ("divided", c.c_int64), ("largest_chunk", c.c_int64),
+    ]
+
+
+class PairsPlan(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32), ("reserved", c.c_int32), ("pairs", c.c_double), ("low", c.c_double),
+        ("high", c.c_double), ("sample", c.c_int64), ("most_of_a_row", c.c_int64), ("chunk_bytes", c.c_uint64),
     ]
 
 
@@ -788,6 +566,9 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_graph_remove": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_plan_shards": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_graph_shards": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_char_p, c.c_char_p, c.c_void_p)),
+    "kith_pairs_find": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_pairs_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_plan_pairs": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_graph": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),

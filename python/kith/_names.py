@@ -37,6 +37,9 @@ _ARGUMENTS_OF = {
         {"tree_height": "tree_height", "sample": "heap_sample", "leaf_buffer": "leaf_buffer"},
     ),
 }
+_ARGUMENTS_OF |= dict.fromkeys(
+    ("kith_pairs_find", "kith_plan_pairs"), {"others": "Y", "seed": "seed", "sample": "sample"}
+)
 _MEMBERS = {"rows": "shape[0]", "cols": "shape[1]", "ids": "indices", "corpus_rows": "n_points"}
 _OTHERS: Mapping[str, str] = {}
 

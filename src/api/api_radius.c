@@ -6,7 +6,7 @@
 #include "base/base_try.h"
 #include "engine/engine_call.h"
 #include "engine/engine_device.h"
-#include "engine/engine_job.h"
+#include "engine/engine_exact.h"
 #include "exact/exact_search.h"
 #include "fused/fused_search.h"
 #include "tree/tree_search.h"
@@ -26,25 +26,22 @@ static kith_status check_radii(kith_ctx *ctx, kith_metric metric, const double *
 /* Checked arguments. */
 typedef struct radius_job {
     const kith_corpus *prepared; /* NULL: there are but the points */
-    kith_matrix corpus;
     kith_matrix asked;
-    const kith_matrix *queries; /* &asked, or NULL: a graph */
-    kin_radius_request request;
-    kin_request like; /* a search of the same pairs, by which the method is chosen */
+    kin_radius_job points; /* its queries: &asked, or NULL */
 } radius_job;
 
 /* The corpus of a call, and its metric. */
 static kith_status check_corpus(kith_ctx *ctx, const kith_matrix *corpus, bool graph,
                                 const kith_radius_params *params, radius_job *job)
 {
-    kin_distance *distance = &job->request.distance;
+    kin_distance *distance = &job->points.request.distance;
     if (job->prepared == NULL) {
-        KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &job->corpus));
+        KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &job->points.corpus));
         return kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                                job->corpus.cols, distance);
+                                job->points.corpus.cols, distance);
     }
     KIN_TRY(kin_corpus_check_metric(ctx, job->prepared, params->metric));
-    job->corpus = job->prepared->prepared.rows.matrix;
+    job->points.corpus = job->prepared->prepared.rows.matrix;
     *distance = job->prepared->prepared.distance;
     distance->isa = ctx->isa;
     return KITH_OK;
@@ -54,7 +51,7 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
                          const kith_radius_params *given, radius_job *job)
 {
     kith_radius_params params = kith_radius_params_default();
-    kin_radius_request *request = &job->request;
+    kin_radius_request *request = &job->points.request;
     const bool graph = queries == NULL;
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_radius_params, radii), given, &params));
     KIN_TRY(kin_check_flags(ctx, params.flags, KITH_INCLUDE_SELF, "a radius"));
@@ -62,72 +59,40 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
     KIN_TRY(check_corpus(ctx, corpus, graph, &params, job));
     if (!graph) {
         KIN_TRY(kin_check_matrix(ctx, queries, "queries", &job->asked));
-        KIN_TRY(kin_check_cols(ctx, &job->corpus, "the corpus", &job->asked, "queries"));
-        job->queries = &job->asked;
+        KIN_TRY(kin_check_cols(ctx, &job->points.corpus, "the corpus", &job->asked, "queries"));
+        job->points.queries = &job->asked;
     }
     const kith_metric metric = request->distance.metric;
     if (params.radii == NULL) {
         KIN_TRY(kin_check_radius(ctx, metric, params.radius));
     } else {
-        KIN_TRY(check_radii(ctx, metric, params.radii, graph ? job->corpus.rows : job->asked.rows));
+        KIN_TRY(check_radii(ctx, metric, params.radii,
+                            graph ? job->points.corpus.rows : job->asked.rows));
     }
     request->radius = params.radius;
     request->radii = params.radii;
     request->leaves_self_out = graph && (params.flags & KITH_INCLUDE_SELF) == 0;
     request->count_only = params.count_only != 0;
-    job->like = (kin_request){.distance = request->distance, .method = params.method};
+    job->points.method = params.method;
     return KITH_OK;
 }
 
-static kith_status radius_on_cpu(kith_ctx *ctx, const radius_job *job, kith_ranges *ranges)
-{
-    bool declined = job->like.method == KITH_METHOD_EXACT;
-    if (!declined) {
-        bool *may_decline = job->like.method == KITH_METHOD_AUTO ? &declined : NULL;
-        KIN_TRY(
-            kin_tree_radius(ctx, &job->corpus, job->queries, &job->request, ranges, may_decline));
-    }
-    return declined ? kin_radius_run(ctx, &job->corpus, job->queries, &job->request, ranges)
-                    : KITH_OK;
-}
-
-static kith_status radius_of_points(kith_ctx *ctx, const radius_job *job, kith_ranges *ranges)
-{
-    kin_gpu *gpu = NULL;
-    KIN_TRY(kin_method_check(ctx, &job->like));
-    const int64_t rows = job->queries != NULL ? job->asked.rows : job->corpus.rows;
-    if (ctx->device == KIN_DEVICE_CUDA) {
-        KIN_TRY(kin_method_refuse_tree(ctx, &job->like, "a GPU has none for a radius"));
-    }
-    if (job->like.method != KITH_METHOD_TREE) {
-        KIN_TRY(kin_device_enter(ctx, &job->request.distance,
-                                 (double)job->corpus.rows * (double)rows, &gpu));
-    }
-    if (gpu != NULL) {
-        const kith_status status =
-            kin_fused_radius(ctx, gpu, &job->corpus, job->queries, &job->request, ranges);
-        kin_device_leave(ctx, gpu);
-        if (!kin_device_yields(ctx, status)) {
-            return status;
-        }
-    }
-    return radius_on_cpu(ctx, job, ranges);
-}
-
-static kith_status radius_of_corpus(kith_ctx *ctx, radius_job *job, kith_ranges *ranges)
+static kith_status radius_of_corpus(kith_ctx *ctx, const radius_job *job, kith_ranges *ranges)
 {
     const kith_corpus *corpus = job->prepared;
-    KIN_TRY(kin_corpus_check_method(ctx, corpus, &job->like));
+    const kin_radius_job *points = &job->points;
+    kin_request like = {.distance = points->request.distance, .method = points->method};
+    KIN_TRY(kin_corpus_check_method(ctx, corpus, &like));
     if (corpus->has_tree) {
-        return kin_tree_radius_search(ctx, &corpus->prepared, &corpus->tree, job->queries,
-                                      &job->request, ranges);
+        return kin_tree_radius_search(ctx, &corpus->prepared, &corpus->tree, points->queries,
+                                      &points->request, ranges);
     }
     if (corpus->fused == NULL) {
-        return kin_radius_search(ctx, &corpus->prepared, job->queries, &job->request, ranges);
+        return kin_radius_search(ctx, &corpus->prepared, points->queries, &points->request, ranges);
     }
     kin_corpus_enter_gpu(corpus);
     const kith_status status =
-        kin_fused_corpus_radius(ctx, corpus->fused, job->queries, &job->request, ranges);
+        kin_fused_corpus_radius(ctx, corpus->fused, points->queries, &points->request, ranges);
     kin_device_leave(ctx, corpus->gpu);
     return status;
 }
@@ -147,7 +112,7 @@ static kith_status create(kith_ctx *ctx, const kith_corpus *prepared, const kith
     KIN_TRY(kin_alloc_zero(ctx, &ranges, 1, sizeof *ranges, "ranges"));
     ranges->ctx = ctx;
     const kith_status status = prepared != NULL ? radius_of_corpus(ctx, &job, ranges)
-                                                : radius_of_points(ctx, &job, ranges);
+                                                : kin_engine_radius(ctx, &job.points, ranges);
     if (status != KITH_OK) {
         kith_ranges_free(ranges);
         return status;
@@ -193,10 +158,6 @@ void kith_ranges_free(kith_ranges *ranges)
     if (ranges == NULL) {
         return;
     }
-    kith_ctx *ctx = ranges->ctx;
-    kin_free(ctx, ranges->lists.distances64);
-    kin_free(ctx, ranges->lists.distances);
-    kin_free(ctx, ranges->lists.ids);
-    kin_free(ctx, ranges->lists.offsets);
-    kin_free(ctx, ranges);
+    kin_ranges_clear(ranges->ctx, ranges);
+    kin_free(ranges->ctx, ranges);
 }

@@ -5,6 +5,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_corpus.h"
+#include "exact/exact_search.h"
 #include "fused/fused_search.h"
 #include "host/host_threads.h"
 #include "tree/tree_search.h"
@@ -245,4 +246,42 @@ kith_status kin_engine_both(kith_ctx *ctx, const kin_both_job *job, const kith_n
         status = kin_limit_end(&back, status);
     }
     return kin_limit_end(&there, status);
+}
+
+/* ---- All within a radius -------------------------------------------------------------------- */
+
+static kith_status radius_on_cpu(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
+{
+    bool declined = job->method == KITH_METHOD_EXACT;
+    if (!declined) {
+        bool *may_decline = job->method == KITH_METHOD_AUTO ? &declined : NULL;
+        KIN_TRY(
+            kin_tree_radius(ctx, &job->corpus, job->queries, &job->request, ranges, may_decline));
+    }
+    return declined ? kin_radius_run(ctx, &job->corpus, job->queries, &job->request, ranges)
+                    : KITH_OK;
+}
+
+kith_status kin_engine_radius(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
+{
+    const kin_request like = {.distance = job->request.distance, .method = job->method};
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_method_check(ctx, &like));
+    const int64_t rows = job->queries != NULL ? job->queries->rows : job->corpus.rows;
+    if (ctx->device == KIN_DEVICE_CUDA) {
+        KIN_TRY(kin_method_refuse_tree(ctx, &like, "a GPU has none for a radius"));
+    }
+    if (job->method != KITH_METHOD_TREE) {
+        KIN_TRY(kin_device_enter(ctx, &job->request.distance,
+                                 (double)job->corpus.rows * (double)rows, &gpu));
+    }
+    if (gpu != NULL) {
+        const kith_status status =
+            kin_fused_radius(ctx, gpu, &job->corpus, job->queries, &job->request, ranges);
+        kin_device_leave(ctx, gpu);
+        if (!kin_device_yields(ctx, status)) {
+            return status;
+        }
+    }
+    return radius_on_cpu(ctx, job, ranges);
 }

@@ -5,6 +5,7 @@
 #define KIN_ENGINE_EXACT_H
 
 #include "engine/engine_job.h"
+#include "exact/exact_hits.h"
 
 /* Of request.within (exact_list.h) engines may make use: slots of the answer that they do not write
  * stay as they are. */
@@ -12,6 +13,16 @@ kith_status kin_engine_graph(kith_ctx *ctx, const kin_graph_job *job, const kith
 kith_status kin_engine_knn(kith_ctx *ctx, const kin_knn_job *job, const kith_neighbors *out);
 kith_status kin_engine_both(kith_ctx *ctx, const kin_both_job *job, const kith_neighbors *ab,
                             const kith_neighbors *ba);
+
+/* All within a radius. Checked arguments. */
+typedef struct kin_radius_job {
+    kith_matrix corpus;
+    const kith_matrix *queries; /* NULL: a graph */
+    kin_radius_request request;
+    kith_method method;
+} kin_radius_job;
+/* *ranges is all zero before; what it got stays its own when this fails. */
+kith_status kin_engine_radius(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges);
 
 /* The job's corpus, which waits for queries of the type of its queries and for its k. Freed on
  * failure. `name` stands in messages. */

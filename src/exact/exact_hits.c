@@ -27,6 +27,15 @@ struct kin_hit_chunk {
     hit hits[CHUNK_HITS];
 };
 
+void kin_ranges_clear(kith_ctx *ctx, kith_ranges *ranges)
+{
+    kin_free(ctx, ranges->lists.distances64);
+    kin_free(ctx, ranges->lists.distances);
+    kin_free(ctx, ranges->lists.ids);
+    kin_free(ctx, ranges->lists.offsets);
+    ranges->lists = (kith_lists){0};
+}
+
 kith_status kin_hits_make(kith_ctx *ctx, const kin_radius_request *request,
                           const kin_groups *groups, const kin_rows *queries, kin_hits *hits)
 {
@@ -112,6 +121,14 @@ static kith_status append(kin_hits *hits, int32_t thread, const hit *one)
     return KITH_OK;
 }
 
+static kith_status too_many(const kin_hits *hits)
+{
+    return kin_fail(
+        hits->ctx, KITH_E_LIMIT,
+        "more than %lld neighbours are within the radius (ask for fewer rows at a time)",
+        (long long)hits->request->most);
+}
+
 kith_status kin_hits_offer(kin_hits *hits, int32_t thread, uint32_t query, uint32_t first,
                            double key)
 {
@@ -121,6 +138,10 @@ kith_status kin_hits_offer(kin_hits *hits, int32_t thread, uint32_t query, uint3
     const int64_t count = count_ids(hits, query, first);
     if (count == 0) {
         return KITH_OK;
+    }
+    const int64_t most = hits->request->most;
+    if (most > 0 && (int64_t)atomic_fetch_add(&hits->found, count) + count > most) {
+        return too_many(hits);
     }
     atomic_fetch_add(&hits->counts[query], count);
     const hit one = {key, query, first};
@@ -166,7 +187,8 @@ static kith_status make_offsets(const kin_hits *hits, kith_ranges *ranges)
         const int64_t count = (int64_t)atomic_load(&hits->counts[row]) + count_ones(hits, row);
         ranges->lists.offsets[row + 1] = ranges->lists.offsets[row] + count;
     }
-    return KITH_OK;
+    const int64_t most = hits->request->most;
+    return most > 0 && ranges->lists.offsets[rows] > most ? too_many(hits) : KITH_OK;
 }
 
 /* The hits of a chunk to their rows, in any order, keys in the place of distances. */

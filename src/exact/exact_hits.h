@@ -12,6 +12,7 @@ typedef struct kin_radius_request {
     const double *radii;  /* by query; NULL: radius for all */
     bool leaves_self_out; /* query i is row i of the corpus, and not its own neighbour */
     bool count_only;
+    int64_t most; /* more neighbours end the job with KITH_E_LIMIT; 0: any number will do */
 } kin_radius_request;
 
 static inline double kin_radius_of(const kin_radius_request *request, int64_t query)
@@ -33,6 +34,8 @@ struct kith_ranges {
     kith_ctx *ctx;
     kith_lists lists;
 };
+/* Gives the lists back. */
+void kin_ranges_clear(kith_ctx *ctx, kith_ranges *ranges);
 
 typedef struct kin_hit_chunk kin_hit_chunk;
 
@@ -42,6 +45,7 @@ typedef struct kin_hits {
     const kin_groups *groups; /* of the corpus: a hit is a group, by its first */
     const kin_rows *queries;
     atomic_int_fast64_t *counts; /* by query: ids within reach, degenerate rows apart */
+    atomic_int_fast64_t found;   /* those of all, where the request has a most */
     kin_hit_chunk **chunks;      /* by thread */
 } kin_hits;
 

@@ -271,9 +271,10 @@ uint64_t kin_npy_header(char *header, const char *descr, int axes, int64_t rows,
         (void)snprintf(shape, sizeof shape, "(%" PRId64 ", %" PRId64 ")", rows, cols);
     }
     enum { START = MAGIC_BYTES + 2 };
-    const int length =
-        snprintf(header + START, KIN_NPY_HEADER_MAX - START,
-                 "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", descr, shape);
+    const char *quote = descr[0] == '[' ? "" : "'";
+    const int length = snprintf(header + START, KIN_NPY_HEADER_MAX - START,
+                                "{'descr': %s%s%s, 'fortran_order': False, 'shape': %s, }", quote,
+                                descr, quote, shape);
     uint64_t used = START + (uint64_t)length;
     const uint64_t total = (uint64_t)kin_round_up((int64_t)used + 1, ALIGNMENT);
     memset(header + used, ' ', total - used);

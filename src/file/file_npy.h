@@ -24,7 +24,8 @@ kith_status kin_npy_parse(kith_ctx *ctx, const char *label, const unsigned char 
 /* The number type, or one of 0 bytes for what is no number that kith reads. */
 kin_item kin_npy_item(const kin_npy *npy);
 
-/* Writes magic and header of an array: descr such as "<f4", axes 0 to 2. Returns their length, a
+/* Writes magic and header of an array: descr such as "<f4", or a list in
+ * brackets, axes 0 to 2. Returns their length, a
  * multiple of 64. */
 uint64_t kin_npy_header(char *header, const char *descr, int axes, int64_t rows, int64_t cols);
 /* "<f4" and so on. */

@@ -24,9 +24,9 @@ SOURCE = pathlib.Path()
 SLOW = False
 METRICS = ("euclidean sqeuclidean inner_product cosine correlation manhattan chebyshev chi2 "
            "hamming jaccard kl").split()
-COMMANDS = ("graph", "search", "eval", "select", "predict", "tree", "merge", "add",
+COMMANDS = ("graph", "search", "pairs", "eval", "select", "predict", "tree", "merge", "add",
             "remove", "info", "convert", "devices")
-TUNED = ("graph", "search", "select", "predict", "merge", "add", "remove")
+TUNED = ("graph", "search", "pairs", "select", "predict", "merge", "add", "remove")
 
 
 def main():
@@ -62,7 +62,7 @@ def read_npy(data):
     """The values, flat, and the shape."""
     size = struct.unpack_from("<H", data, 8)[0]
     head = ast.literal_eval(data[10:10 + size].decode())
-    kind = {"<i4": "i", "<i8": "q", "<f4": "f", "<f8": "d", "<u4": "I"}.get(head["descr"])
+    kind = {"<i4": "i", "<i8": "q", "<f4": "f", "<f8": "d", "<u4": "I"}.get(str(head["descr"]))
     body = data[10 + size:]
     if kind is None:
         return body, head["shape"]

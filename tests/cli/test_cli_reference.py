@@ -60,11 +60,12 @@ class Answers(ReferenceCase):
             self.assertEqual(*((self.folder / name).read_bytes() for name in pair))
 
     def test_radius(self):
-        """all rows within a radius, and the k nearest of them"""
+        """all rows within a radius, the k nearest of them, and pairs"""
         for kind in ("u8bin", "fbin"):
             self.assertGreater(self.same("graph", f"some.{kind}", "--radius", 25)["pairs"], 400)
             self.same("search", f"some.{kind}", f"few.{kind}", "--radius", 25)
             self.same("graph", f"some.{kind}", "--radius", 25, "-k", 3)
+            self.assertGreater(self.same("pairs", f"some.{kind}", "--radius", 25, form="npy")["pairs"], 200)
         self.same("search", "some.fbin", "few.fbin", "--radius", 0.1, "--metric", "cosine")
 
     def test_trees(self):

@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHELL = re.compile(r"^build/kith (?!.*--device cuda).*$", re.M)  # a GPU may be missing
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 FIRST_PAGES = ("README.md", "docs/start.md")
-SHELL_PAGES = (*FIRST_PAGES, "docs/overview.md")
+SHELL_PAGES = (*FIRST_PAGES, "docs/overview.md", "docs/pairs.md")
 NEEDED = ("sklearn", "scipy")  # what docs/migration.md's examples want beside NumPy
 # Run where KITH_PEERS=1: one of them compiles for half a minute.
 PEERS = re.compile(r"faiss|pynndescent|pykdtree")
@@ -157,7 +157,7 @@ class TestDocuments(unittest.TestCase):
         print(f"docs/migration.md: {ran} rows ran; beside {', '.join(left) or 'nobody'} kith alone")
 
     def test_first_pages(self):
-        for page in (*FIRST_PAGES, "docs/filters.md"):
+        for page in (*FIRST_PAGES, "docs/filters.md", "docs/pairs.md"):
             names, ran = {}, 0
             for block in BLOCK.findall((ROOT / page).read_text()):
                 if "sklearn" not in block or installed("sklearn"):

@@ -10,6 +10,10 @@ _kith_options() {
     case $1 in
     graph) echo "$solve --include-self --symmetric --init --shards --restart" ;;
     search) echo "$solve --allow --groups --query-groups --rule --output-back --both --mutual --stream --chunk --restart" ;;
+    pairs)
+        echo "--radius --metric --allow --groups --query-groups --rule --count --limit --keep --components --kept
+            --method -o --output --device --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
+        ;;
     select)
         echo "-k --select --buffer --group --aligned --heap-sample --largest --unsorted --kth -o --output
             --device --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
@@ -38,6 +42,7 @@ _kith_tunes() {
     graph) echo "$paper sample= seed= $descent gpu-memory= shard-count= keep-shards parts= help" ;;
     search) echo "$paper sample= seed= width= gpu-memory= help" ;;
     predict) echo "tree-height= gpu-memory= help" ;;
+    pairs) echo "sample= seed= gpu-memory= help" ;;
     merge | add) echo "sample= seed= $descent gpu-memory= help" ;;
     remove) echo "sample= seed= gpu-memory= help" ;;
     select) echo "gpu-memory= help" ;;
@@ -56,6 +61,7 @@ _kith_values() {
         echo "auto scan insertion heap merge_queue quick bitonic radix threshold_heap"
         ;;
     --rule) echo "same other each" ;;
+    --keep) echo "first central" ;;
     --mode) echo "mean weighted median vote weighted_vote" ;;
     --buffer) echo "none plain full sorted" ;;
     --group) echo "2 4 8" ;;
@@ -67,7 +73,7 @@ _kith_values() {
 }
 
 _kith() {
-    local commands="graph search select predict tree merge add remove eval info convert devices help"
+    local commands="graph search pairs select predict tree merge add remove eval info convert devices help"
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
     COMPREPLY=()
@@ -84,7 +90,7 @@ _kith() {
         return
     fi
     case $before in
-    --metric | --method | --symmetric | --select | --mode | --buffer | --group | --format | --device)
+    --metric | --method | --symmetric | --select | --mode | --rule | --keep | --buffer | --group | --format | --device)
         mapfile -t COMPREPLY < <(compgen -W "$(_kith_values "$before")" -- "$word")
         return
         ;;
@@ -93,7 +99,7 @@ _kith() {
         [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
         return
         ;;
-    -k | --tree-height | --radius | --heap-sample | --sample | --chunk | --seed | --threads | --memory | \
+    -k | --limit | --tree-height | --radius | --heap-sample | --sample | --chunk | --seed | --threads | --memory | \
         --recall) return ;;
     esac
     if [[ $word == -* ]]; then

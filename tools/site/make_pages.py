@@ -29,6 +29,7 @@ COURSE = [
     "kith_descent",
     "kith_merge",
     "kith_shard",
+    "kith_pairs",
     "kith_papers",
     "kith_cuda",
 ]
@@ -82,6 +83,7 @@ CONTENTS = {
     "Begin": ["start", "overview", "gallery/index", "migration", "python", "gpu"],
     "Guide": [
         "filters",
+        "pairs",
         "nn-descent",
         "tree",
         "selection",
@@ -105,6 +107,7 @@ SHORT = {
     "papers": "Five papers",
     "selection": "Selection",
     "filters": "Filters and groups",
+    "pairs": "Pairs within a distance",
     "tree": "The tree",
     "nn-descent": "Approximate graphs",
     "scale": "Larger than memory",

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Pairs within a radius: arguments, checked. */
+#include "api/api_check.h"
+#include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "engine/engine_pairs.h"
+#include "file/file_result.h"
+
+static kith_status check_number(kith_ctx *ctx, const char *name, int64_t number, int64_t most)
+{
+    return number >= 0 && number <= most
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name), "is %lld, must be 0 to %lld",
+                             (long long)number, (long long)most);
+}
+
+static kith_status check_numbers(kith_ctx *ctx, const kith_pairs_params *params, int64_t rows)
+{
+    KIN_TRY(check_number(ctx, "limit", params->limit, INT64_MAX));
+    KIN_TRY(check_number(ctx, "first_row", params->first_row, rows));
+    KIN_TRY(check_number(ctx, "chunk_rows", params->chunk_rows, INT64_MAX));
+    KIN_TRY(check_number(ctx, "chunk_pairs", params->chunk_pairs, INT64_MAX));
+    KIN_TRY(check_number(ctx, "sample", params->sample, INT64_MAX));
+    if (params->keep != KITH_KEEP_FIRST && params->keep != KITH_KEEP_CENTRAL) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("keep"),
+                           "is %d, which is no kith_keep (use one of those)", (int)params->keep);
+    }
+    return KITH_OK;
+}
+
+/* Who asks for components, or for rows to keep. */
+static kith_status check_components(kith_ctx *ctx, const kin_pairs_job *job)
+{
+    const kith_pairs_params *params = &job->params;
+    if (params->labels == NULL && params->kept == NULL) {
+        return KITH_OK;
+    }
+    const kin_place place = kin_at(params->labels != NULL ? "labels" : "kept");
+    if (!job->one_set) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, place,
+                           "is set, and pairs are of two sets (components are of one)");
+    }
+    return params->first_row == 0
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, place,
+                             "is set, and first_row is %lld (they need all pairs: leave one out)",
+                             (long long)params->first_row);
+}
+
+static kith_status check_filter(kith_ctx *ctx, kin_pairs_job *job)
+{
+    kith_search_params search = kith_search_params_default();
+    kin_filter_job like = {.corpus = job->others, .queries = job->points};
+    search.filter = job->params.filter;
+    if (search.filter == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_api_check_filter(ctx, &search, job->one_set, &like));
+    job->filters = true;
+    job->filter = like.filter;
+    return job->filter.rule != KITH_RULE_EACH
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rule"),
+                             "is each, which is of lists (pairs have same and other)");
+}
+
+static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
+                         const kith_pairs_params *given, kin_pairs_job *job)
+{
+    kith_pairs_params *params = &job->params;
+    *job = (kin_pairs_job){.one_set = others == NULL};
+    *params = kith_pairs_params_default();
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_pairs_params, seed), given, params));
+    KIN_TRY(kin_check_method(ctx, (int)params->method));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
+    KIN_TRY(kin_check_matrix(ctx, others != NULL ? others : points, "others", &job->others));
+    KIN_TRY(kin_check_cols(ctx, &job->points, "points", &job->others, "others"));
+    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
+                             job->points.cols, &job->distance));
+    KIN_TRY(kin_check_radius(ctx, job->distance.metric, params->radius));
+    KIN_TRY(check_numbers(ctx, params, job->points.rows));
+    KIN_TRY(check_components(ctx, job));
+    KIN_TRY(check_filter(ctx, job));
+    KIN_TRY(kin_metric_check(ctx, &job->points, job->distance.metric, "points"));
+    return job->one_set ? KITH_OK
+                        : kin_metric_check(ctx, &job->others, job->distance.metric, "others");
+}
+
+static kith_status find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
+                        const kith_pairs_params *params, kith_pairs_report *report)
+{
+    kin_pairs_job job;
+    kith_pairs_report known = {.struct_size = sizeof known};
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_pairs_report"));
+    KIN_TRY(check(ctx, points, others, params, &job));
+    KIN_TRY(kin_engine_pairs(ctx, &job, &known));
+    kin_fill_room(report, &known, sizeof known);
+    return KITH_OK;
+}
+
+kith_status kith_pairs_find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
+                            const kith_pairs_params *params, kith_pairs_report *report)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, find(ctx, points, others, params, report));
+}
+
+/* ---- To a file ------------------------------------------------------------------------------- */
+
+typedef struct saving {
+    kin_pairs_file file;
+    const kith_pairs_params *params; /* the caller's */
+    kith_status status;
+} saving;
+
+static int save_chunk(void *arg, const kith_pairs *pairs, const double *distances)
+{
+    saving *s = arg;
+    s->status = kin_pairs_file_put(&s->file, pairs, distances);
+    return s->status != KITH_OK ||
+           (s->params->take != NULL && s->params->take(s->params->take_arg, pairs, distances) != 0);
+}
+
+static kith_status save(kith_ctx *ctx, const char *path, const kin_pairs_job *job,
+                        kith_pairs_report *known)
+{
+    saving s = {.params = &job->params};
+    kin_pairs_job own = *job;
+    own.params.take = save_chunk;
+    own.params.take_arg = &s;
+    KIN_TRY(kin_pairs_file_open(ctx, path, &s.file));
+    const kith_status status = kin_engine_pairs(ctx, &own, known);
+    return kin_pairs_file_close(&s.file, status != KITH_OK ? status : s.status);
+}
+
+static kith_status find_and_save(kith_ctx *ctx, const char *path, const kin_pairs_job *job,
+                                 kith_pairs_report *report)
+{
+    kith_pairs_report known = {.struct_size = sizeof known};
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_pairs_report"));
+    if (path == NULL) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("path"), "is NULL (give a file)");
+    }
+    KIN_TRY(save(ctx, path, job, &known));
+    kin_fill_room(report, &known, sizeof known);
+    return KITH_OK;
+}
+
+kith_status kith_pairs_save(kith_ctx *ctx, const char *path, const kith_matrix *points,
+                            const kith_matrix *others, const kith_pairs_params *params,
+                            kith_pairs_report *report)
+{
+    kin_call call;
+    kin_pairs_job job;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = check(ctx, points, others, params, &job);
+    if (status == KITH_OK) {
+        status = find_and_save(ctx, path, &job, report);
+    }
+    return kin_call_end(&call, status);
+}
+
+/* ---- The plan ------------------------------------------------------------------------------- */
+
+static kith_status plan_pairs(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
+                              const kith_pairs_params *params, kith_pairs_plan *plan)
+{
+    kin_pairs_job job;
+    kith_pairs_plan known = {.struct_size = sizeof known};
+    KIN_TRY(kin_check_told(ctx, plan, "plan", "kith_pairs_plan"));
+    KIN_TRY(check(ctx, points, others, params, &job));
+    KIN_TRY(kin_engine_pairs_plan(ctx, &job, &known));
+    kin_fill_room(plan, &known, sizeof known);
+    return KITH_OK;
+}
+
+kith_status kith_plan_pairs(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
+                            const kith_pairs_params *params, kith_pairs_plan *plan)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, plan_pairs(ctx, points, others, params, plan));
+}

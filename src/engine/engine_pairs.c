@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A chunk of rows is asked for all neighbours within the radius among the rows from its first
+ * one on, by whatever engine and device a radius search takes; of its lists, pairs i < j are told.
+ *
+ *      rows i          first ... last |                 of two sets: all of the others
+ *      against         first ........................ n
+ *                      \_ i > j, i = j: dropped _/
+ *
+ * Cost. With eight chunks or more 9/16 of all ordered pairs are compared. A chunk prepares what it
+ * is asked against, which is little beside the comparisons; where the tree answered, it is not, and
+ * the next chunk has all rows that are left, as far as its pairs find room.
+ *
+ * Counts alone need no lists: sets are halved, and one half is asked for its counts in the other.
+ *
+ * Memory. A chunk has room for a number of neighbours. Where there are more, or memory runs out,
+ * what was found is forgotten and half of its rows are asked; one row alone takes what it needs.
+ * The next chunk has as many rows as will fill half of the room at the rate of the last one.
+ *
+ * Why it is right. A canonical distance is that of its pair, whatever else is compared with, and
+ * ids keep their order in a view: no chunk can change a pair or its place. */
+#include "engine/engine_pairs.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "engine/engine_filter.h"
+#include "recall/recall.h"
+
+#include <string.h>
+
+/* Of a chunk: hits and lists (exact_hits.h), ids of i. */
+enum { PAIR_BYTES = 36, LEAST_PAIRS = 4096, MOST_PAIRS = 1 << 22 };
+enum { PARTS = 8, LEAST_ROWS = 2048, FEW_ROWS = 256, MOST_GROWTH = 8, USUAL_SAMPLE = 1000 };
+
+typedef struct run {
+    kith_ctx *ctx;
+    const kin_pairs_job *job;
+    kith_pairs_report *report;
+    kin_components components;
+    int64_t first; /* row of the chunk */
+    int64_t rows;  /* of the chunk */
+    int64_t room;  /* neighbours */
+    bool by_tree;  /* the last chunk was answered by the tree */
+    bool stopped;
+} run;
+
+static int64_t room_of(const kith_ctx *ctx, const kin_pairs_job *job)
+{
+    const uint64_t limit = ctx->params.memory_limit;
+    const uint64_t held = atomic_load(&ctx->held_bytes);
+    if (job->params.chunk_pairs > 0) {
+        return job->params.chunk_pairs;
+    }
+    if (limit == 0) {
+        return MOST_PAIRS;
+    }
+    const int64_t fit = limit > held ? (int64_t)((limit - held) / 2 / PAIR_BYTES) : 0;
+    return kin_max_i64(LEAST_PAIRS, kin_min_i64(fit, MOST_PAIRS));
+}
+
+/* ---- One chunk ------------------------------------------------------------------------------ */
+
+static kith_matrix rows_from(const kith_matrix *matrix, int64_t first, int64_t rows)
+{
+    kith_matrix some = *matrix;
+    some.data = (const unsigned char *)matrix->data + first * matrix->stride_bytes;
+    some.rows = rows;
+    return some;
+}
+
+static kith_status ask(run *r, kith_ranges *ranges)
+{
+    const kin_pairs_job *job = r->job;
+    const int64_t from = job->one_set ? r->first : 0;
+    const kith_matrix queries = rows_from(&job->points, r->first, r->rows);
+    const kin_radius_job radius = {.corpus = rows_from(&job->others, from, job->others.rows - from),
+                                   .queries = &queries,
+                                   .request = {.distance = job->distance,
+                                               .radius = job->params.radius,
+                                               .most = r->rows > 1 ? r->room : 0},
+                                   .method = job->params.method};
+    kin_call call;
+    KIN_TRY(kin_call_begin(r->ctx, &call));
+    const kith_status status = kin_call_end(&call, kin_engine_radius(r->ctx, &radius, ranges));
+    r->by_tree = strcmp(call.report.screen, "tree") == 0;
+    return status;
+}
+
+/* Half of the rows, as often as there is no room for what they find. */
+static kith_status ask_what_fits(run *r, kith_ranges *ranges)
+{
+    kith_status status = ask(r, ranges);
+    while ((status == KITH_E_LIMIT || status == KITH_E_MEMORY) && r->rows > 1) {
+        kin_ranges_clear(r->ctx, ranges);
+        kin_forgive(r->ctx);
+        r->rows /= 2;
+        r->report->divided += 1;
+        status = ask(r, ranges);
+    }
+    return status;
+}
+
+static bool has_group(const kith_filter *filter, bool one_set, uint32_t i, uint32_t j)
+{
+    const int64_t own = (one_set ? filter->groups : filter->query_groups)[i];
+    return (own == filter->groups[j]) == (filter->rule == KITH_RULE_SAME);
+}
+
+static bool is_pair(const kin_pairs_job *job, uint32_t i, uint32_t j)
+{
+    const kith_filter *filter = &job->filter;
+    if (job->one_set && j <= i) {
+        return false;
+    }
+    return !job->filters ||
+           (kin_filter_allows(filter, i, j) && (!job->one_set || kin_filter_allows(filter, j, i)) &&
+            (filter->rule == KITH_RULE_NONE || has_group(filter, job->one_set, i, j)));
+}
+
+/* The lists become pairs, in their place; i: room for the ids of rows. How many. */
+static int64_t settle(run *r, const kith_lists *lists, uint32_t *i)
+{
+    const uint32_t moved = r->job->one_set ? (uint32_t)r->first : 0;
+    const int64_t limit = r->job->params.limit;
+    int64_t count = 0;
+    for (int64_t row = 0; row < lists->rows; row++) {
+        const uint32_t id = (uint32_t)(r->first + row);
+        for (int64_t at = lists->offsets[row]; at < lists->offsets[row + 1]; at++) {
+            const uint32_t other = lists->ids[at] + moved;
+            if (!is_pair(r->job, id, other)) {
+                continue;
+            }
+            if (limit > 0 && r->report->count + count == limit) {
+                r->stopped = true;
+                r->report->next_row = id;
+                return count;
+            }
+            i[count] = id;
+            lists->ids[count] = other;
+            lists->distances64[count++] = lists->distances64[at];
+        }
+    }
+    r->report->next_row = r->first + lists->rows;
+    return count;
+}
+
+static kith_status tell(run *r, const kith_lists *lists)
+{
+    const kith_pairs_params *params = &r->job->params;
+    const int64_t entries = lists->offsets[lists->rows];
+    uint32_t *i = NULL;
+    KIN_TRY(kin_alloc(r->ctx, &i, (uint64_t)entries, sizeof *i, "pairs"));
+    const int64_t count = settle(r, lists, i);
+    const kith_pairs pairs = {.count = count, .query_ids = i, .corpus_ids = lists->ids};
+    for (int64_t p = 0; p < count; p++) {
+        kin_components_add(&r->components, i[p], lists->ids[p]);
+    }
+    r->report->count += count;
+    r->report->chunks += 1;
+    r->report->largest_chunk = kin_max_i64(r->report->largest_chunk, count);
+    if (params->take != NULL && count > 0 &&
+        params->take(params->take_arg, &pairs, lists->distances64) != 0) {
+        r->stopped = true;
+    }
+    kin_free(r->ctx, i);
+    return KITH_OK;
+}
+
+/* ---- All chunks ----------------------------------------------------------------------------- */
+
+/* Rows of the next chunk, by what the last one found. */
+static int64_t grow(const run *r, int64_t found)
+{
+    const int64_t rows = r->job->points.rows;
+    const double rate = (double)r->room / 2.0 / (double)kin_max_i64(found, 1);
+    const double wanted = (double)r->rows * (rate < MOST_GROWTH ? rate : MOST_GROWTH);
+    const int64_t most =
+        r->job->one_set && !r->by_tree ? kin_max_i64(LEAST_ROWS, kin_ceil_div(rows, PARTS)) : rows;
+    return kin_max_i64(1, wanted < (double)most ? (int64_t)wanted : most);
+}
+
+static kith_status run_chunk(run *r)
+{
+    kith_ranges ranges = {0};
+    kith_status status = ask_what_fits(r, &ranges);
+    const int64_t rows = r->rows;
+    if (status == KITH_OK) {
+        const int64_t found = ranges.lists.offsets[rows];
+        status = tell(r, &ranges.lists);
+        r->rows = grow(r, found);
+    }
+    kin_ranges_clear(r->ctx, &ranges);
+    r->first += rows;
+    r->report->chunk_rows = r->rows;
+    return status;
+}
+
+static kith_status run_all(run *r)
+{
+    const kin_pairs_job *job = r->job;
+    const int64_t rows = job->points.rows;
+    r->rows = job->params.chunk_rows > 0 ? job->params.chunk_rows
+              : job->one_set             ? kin_max_i64(LEAST_ROWS, kin_ceil_div(rows, PARTS))
+                                         : rows;
+    while (r->first < rows && !r->stopped) {
+        r->rows = kin_min_i64(r->rows, rows - r->first);
+        KIN_TRY(run_chunk(r));
+    }
+    r->report->complete = !r->stopped;
+    return KITH_OK;
+}
+
+/* ---- Counts alone --------------------------------------------------------------------------- */
+
+static bool counts_alone(const kin_pairs_job *job)
+{
+    const kith_pairs_params *params = &job->params;
+    return params->take == NULL && params->labels == NULL && params->kept == NULL &&
+           params->limit == 0 && !job->filters;
+}
+
+static kith_status search(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, kin_engine_radius(ctx, job, ranges));
+}
+
+static kin_radius_job radius_of(const kin_pairs_job *job, const kith_matrix *queries,
+                                kith_matrix corpus)
+{
+    return (kin_radius_job){
+        .corpus = corpus,
+        .queries = queries,
+        .request = {.distance = job->distance, .radius = job->params.radius, .count_only = true},
+        .method = job->params.method};
+}
+
+/* Rows [first, middle) with rows [from, to) of the others. */
+static kith_status count_across(run *r, int64_t first, int64_t middle, int64_t from, int64_t to)
+{
+    const kith_matrix queries = rows_from(&r->job->points, first, middle - first);
+    const kin_radius_job job =
+        radius_of(r->job, &queries, rows_from(&r->job->others, from, to - from));
+    kith_ranges ranges = {0};
+    const kith_status status = search(r->ctx, &job, &ranges);
+    if (status == KITH_OK) {
+        r->report->count += ranges.lists.offsets[queries.rows];
+        r->report->chunks += 1;
+    }
+    kin_ranges_clear(r->ctx, &ranges);
+    return status;
+}
+
+static kith_status count_few(run *r, int64_t first, int64_t last)
+{
+    kin_radius_job job = radius_of(r->job, NULL, rows_from(&r->job->points, first, last - first));
+    kith_ranges ranges = {0};
+    job.request.count_only = false;
+    const kith_status status = search(r->ctx, &job, &ranges);
+    for (int64_t i = 0; status == KITH_OK && i < last - first; i++) {
+        for (int64_t at = ranges.lists.offsets[i]; at < ranges.lists.offsets[i + 1]; at++) {
+            r->report->count += ranges.lists.ids[at] > i;
+        }
+    }
+    kin_ranges_clear(r->ctx, &ranges);
+    return status;
+}
+
+/* One half with the other, then each by itself: each pair is compared once, as (i, j), and no lists
+ * are held but those of few rows. */
+static kith_status count_within(run *r, int64_t first, int64_t last)
+{
+    if (last - first <= FEW_ROWS) {
+        return last - first > 1 ? count_few(r, first, last) : KITH_OK;
+    }
+    const int64_t middle = first + (last - first) / 2;
+    KIN_TRY(count_across(r, first, middle, middle, last));
+    KIN_TRY(count_within(r, first, middle));
+    return count_within(r, middle, last);
+}
+
+static kith_status count_all(run *r)
+{
+    const int64_t rows = r->job->points.rows;
+    if (r->first < rows) {
+        KIN_TRY(r->job->one_set ? count_within(r, r->first, rows)
+                                : count_across(r, r->first, rows, 0, r->job->others.rows));
+    }
+    r->report->next_row = rows;
+    r->report->complete = 1;
+    return KITH_OK;
+}
+
+kith_status kin_engine_pairs(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_report *report)
+{
+    run r = {.ctx = ctx, .job = job, .report = report, .first = job->params.first_row};
+    r.report->next_row = r.first;
+    KIN_TRY(kin_components_begin(ctx, job, &r.components));
+    r.room = room_of(ctx, job);
+    const kith_status status = counts_alone(job) ? count_all(&r) : run_all(&r);
+    kin_components_end(ctx, &r.components);
+    return status;
+}
+
+/* ---- The plan ------------------------------------------------------------------------------- */
+
+/* Counts of the sample's rows among the others; of one set without themselves: who is within the
+ * radius of itself, a graph of the sample tells, with and without. */
+typedef struct counted {
+    kith_ranges among;
+    kith_ranges with;
+    kith_ranges without;
+} counted;
+
+static kith_status count_sample(kith_ctx *ctx, const kin_pairs_job *job, const kith_matrix *sample,
+                                counted *c)
+{
+    kin_radius_job radius = radius_of(job, sample, job->others);
+    KIN_TRY(search(ctx, &radius, &c->among));
+    if (!job->one_set) {
+        return KITH_OK;
+    }
+    radius.corpus = *sample;
+    radius.queries = NULL;
+    KIN_TRY(search(ctx, &radius, &c->with));
+    radius.request.leaves_self_out = true;
+    return search(ctx, &radius, &c->without);
+}
+
+static int64_t count_of(const kith_ranges *ranges, int64_t row)
+{
+    const int64_t *offsets = ranges->lists.offsets;
+    return offsets != NULL ? offsets[row + 1] - offsets[row] : 0;
+}
+
+/* Of the sum over rows, as if one row more had been seen that had one neighbour more: where no row
+ * has any, the interval is no point. */
+static void estimate(const kin_pairs_job *job, const counted *c, kith_pairs_plan *plan)
+{
+    const double rows = (double)plan->sample;
+    const double all = (double)job->points.rows;
+    double sum = 0.0;
+    double squares = 0.0;
+    for (int64_t i = 0; i < plan->sample; i++) {
+        const int64_t count =
+            count_of(&c->among, i) - count_of(&c->with, i) + count_of(&c->without, i);
+        plan->most_of_a_row = kin_max_i64(plan->most_of_a_row, count);
+        sum += (double)count;
+        squares += (double)count * (double)count;
+    }
+    const double times = all / rows / (job->one_set ? 2.0 : 1.0);
+    const double spread = fmax(0.0, squares - sum * sum / rows) + 1.0;
+    const double left = (all - rows) / all;
+    const double half = 1.96 * sqrt(spread * rows / fmax(1.0, rows - 1.0) * left);
+    plan->pairs = sum * times;
+    plan->low = fmax(0.0, sum - half) * times;
+    plan->high = (sum + half) * times;
+}
+
+kith_status kin_engine_pairs_plan(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_plan *plan)
+{
+    const kith_matrix *points = &job->points;
+    const int64_t wanted = job->params.sample > 0 ? job->params.sample : USUAL_SAMPLE;
+    const uint64_t row_bytes = (uint64_t)points->cols * (uint64_t)kith_dtype_bytes(points->dtype);
+    uint32_t *ids = NULL;
+    void *copy = NULL;
+    counted c = {0};
+    plan->sample = kin_min_i64(wanted, points->rows);
+    plan->chunk_bytes = kin_size_mul((uint64_t)room_of(ctx, job), PAIR_BYTES);
+    kith_status status = kin_alloc(ctx, &ids, (uint64_t)plan->sample, sizeof *ids, "a sample");
+    KIN_TRY_GOTO(status, status, done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &copy, (uint64_t)plan->sample, row_bytes, "a sample"),
+                 done);
+    kin_recall_draw(points->rows, plan->sample, job->params.seed, ids);
+    const kith_matrix sample = kin_recall_gather(points, ids, plan->sample, copy);
+    KIN_TRY_GOTO(status, count_sample(ctx, job, &sample, &c), done);
+    estimate(job, &c, plan);
+done:
+    kin_ranges_clear(ctx, &c.without);
+    kin_ranges_clear(ctx, &c.with);
+    kin_ranges_clear(ctx, &c.among);
+    kin_free(ctx, copy);
+    kin_free(ctx, ids);
+    return status;
+}
