@@ -34,17 +34,17 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (76834, 58000),
+    "code_lines_src": (76874, 58000),
     "files_src": (502, 350),
     "files_below_40_lines": (66, 40),
-    "files_of_odd_length": (119, 40),
+    "files_of_odd_length": (118, 40),
     "headers_src": (190, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (0, 0),
     "functions_with_more_than_6_parameters": (59, 20),
-    "public_functions": (85, 75),
+    "public_functions": (84, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
     "functions_used_by_one_file_percent": (56, 25),
     "functions_used_by_no_file": (7, 0),
