@@ -82,17 +82,13 @@ int cli_graph_plan(cli_job *job)
     return hint(job);
 }
 
-kith_status cli_graph_as_planned(kith_ctx *ctx, const kith_matrix *points, bool descends,
-                                 const kith_search_params *wanted, const kith_neighbors *out,
-                                 kith_report *report)
+void cli_graph_name_way(bool descends, kith_search_params *params)
 {
-    kith_search_params params = *wanted;
     if (descends) {
-        params.method = KITH_METHOD_DESCENT;
+        params->method = KITH_METHOD_DESCENT;
     } else {
-        params.recall = 1.0;
+        params->recall = 1.0;
     }
-    return kith_graph(ctx, points, &params, out, report);
 }
 
 int cli_graph_solve(cli_job *job)
@@ -101,8 +97,9 @@ int cli_graph_solve(cli_job *job)
     kith_search_params params = cli_graph_params(job, &descent);
     job->descent.struct_size = (uint32_t)sizeof job->descent;
     params.descent_report = &job->descent;
-    return cli_job_check(job, cli_graph_as_planned(job->session.ctx, job->corpus.matrix,
-                                                   job->descends, &params, &job->forward, NULL));
+    cli_graph_name_way(job->descends, &params);
+    return cli_job_check(
+        job, kith_graph(job->session.ctx, job->corpus.matrix, &params, &job->forward, NULL));
 }
 
 /* ---- Walks on a graph ------------------------------------------------------------------------ */

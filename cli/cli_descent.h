@@ -11,10 +11,8 @@
 int cli_graph_plan(cli_job *job);
 int cli_graph_solve(cli_job *job);
 bool cli_plan_descends(const kith_plan *plan);
-/* kith_graph, by the name of what the plan chose: no second estimate decides. */
-kith_status cli_graph_as_planned(kith_ctx *ctx, const kith_matrix *points, bool descends,
-                                 const kith_search_params *wanted, const kith_neighbors *out,
-                                 kith_report *report);
+/* Names the way that the plan chose: no second estimate decides. */
+void cli_graph_name_way(bool descends, kith_search_params *params);
 
 /* The graph, whose metric becomes the job's, and its points. */
 int cli_walk_read(cli_job *job);

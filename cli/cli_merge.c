@@ -15,9 +15,6 @@ typedef struct merging {
     uint32_t *built; /* ids of the graph of new points */
     kith_result_meta built_known;
     bool across; /* the exact engine looks at all pairs across */
-    bool chose;  /* by these seconds: */
-    double exact_seconds;
-    double descent_seconds;
     kith_plan plan;
 } merging;
 
@@ -94,13 +91,6 @@ static int read_all(merging *m)
 
 /* ---- Plan ----------------------------------------------------------------------------------- */
 
-/* A new graph is made exactly where it is met exactly. */
-static bool are_certified(const merging *m)
-{
-    return m->grown.old[0].known.exact == KITH_CERTIFIED &&
-           (adds(m) || m->grown.old[1].known.exact == KITH_CERTIFIED);
-}
-
 /* What only a descent does. */
 static bool asks_for_descent(const cli_args *args)
 {
@@ -108,58 +98,54 @@ static bool asks_for_descent(const cli_args *args)
            cli_given(args, CLI_OPT_START);
 }
 
-/* Exactly, unless a descent is asked for; or, where the answer would not be exact anyway, sooner by
- * more than a doubt. */
+static kith_search_params params_of(const merging *m, const kith_descent_params *descent)
+{
+    const cli_args *args = &m->grown.args;
+    kith_search_params params = cli_graph_params(&m->grown.job, descent);
+    if (cli_given(args, CLI_OPT_EXACT)) {
+        params.recall = 1.0;
+    } else if (asks_for_descent(args)) {
+        params.method = KITH_METHOD_DESCENT;
+    }
+    return params;
+}
+
+/* A new graph is made exactly where it is met exactly. */
 static int choose_way(merging *m)
 {
     cli_grown *g = &m->grown;
-    const kith_descent_params params = cli_descent_params(&g->job);
-    kith_search_params named = cli_graph_params(&g->job, &params);
-    kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
     kith_ctx *ctx = g->job.session.ctx;
-    named.method = KITH_METHOD_DESCENT;
+    const bool reads = cli_given(&g->args, CLI_OPT_DRY_RUN) || g->args.memory_bytes != 0;
+    const kith_descent_params descent = cli_descent_params(&g->job);
+    const kith_search_params params = params_of(m, &descent);
+    const kith_neighbors known[SETS] = {{.meta = &g->old[0].known},
+                                        {.meta = adds(m) ? &m->built_known : &g->old[1].known}};
+    kith_matrix points = g->points;
+    points.data = reads ? points.data : NULL;
+    m->built_known = kith_result_meta_default();
+    m->built_known.exact = KITH_CERTIFIED;
     m->plan.struct_size = (uint32_t)sizeof m->plan;
-    kith_status status = kith_plan_search(ctx, &g->points, NULL, &named, &m->plan);
-    if (status == KITH_OK) {
-        status = kith_graph_merge_estimate(ctx, &g->points, m->grown.old[0].points.matrix->rows,
-                                           &params, &estimate);
-    }
-    CLI_TRY(cli_job_check(&g->job, status));
-    m->exact_seconds = estimate.seconds_exact;
-    m->descent_seconds = estimate.seconds_descent;
-    m->across = cli_given(&g->args, CLI_OPT_EXACT) ||
-                (!asks_for_descent(&g->args) && (are_certified(m) || g->args.recall >= 1.0));
-    m->chose = !m->across && !asks_for_descent(&g->args);
-    m->across |= m->chose && estimate.pays == 0;
-    if (m->across) {
-        const kith_search_params exact = cli_job_params(&g->job);
-        return cli_job_check(&g->job,
-                             cli_job_plan_exact(ctx, &g->args, &g->points, NULL, &exact, &m->plan));
-    }
+    const kith_merge_sets sets = {&points, g->old[0].points.matrix->rows, &known[0], &known[1]};
+    CLI_TRY(cli_job_check(&g->job, kith_plan_merge(ctx, &sets, &params, &m->plan)));
+    m->across = !cli_plan_descends(&m->plan);
     return CLI_DONE;
 }
 
-/* What is planned for a graph of all points, and beside it the points and, of a row, lists from
- * across with their keys, or the entries that join a list: at most as many as stand in one. */
 static uint64_t need_of(const merging *m)
 {
-    enum { KEYED = 12, WORD = 8, LEAST_LIST = 40 };
-    const cli_args *args = &m->grown.args;
     const kith_matrix *points = &m->grown.points;
-    const uint64_t k = (uint64_t)args->k;
-    const uint64_t list = args->list > 0 ? (uint64_t)args->list : LEAST_LIST + k + k / 4;
-    const uint64_t more = m->across ? KEYED * k : WORD * list;
-    return m->plan.peak_bytes + (uint64_t)points->rows * ((uint64_t)points->stride_bytes + more);
+    return m->plan.peak_bytes + (uint64_t)points->rows * (uint64_t)points->stride_bytes;
 }
 
 static void tell_choice(cli_report *r, const merging *m)
 {
-    if (m->chose) {
+    if (m->plan.estimated_exact > 0.0) {
         cli_say(r, "choice: %s, all pairs across take %.2f seconds or less, a descent about %.2f\n",
-                m->across ? "exact" : "descent", m->exact_seconds, m->descent_seconds);
+                m->across ? "exact" : "descent", m->plan.estimated_exact,
+                m->plan.estimated_descent);
         cli_put_open(r, "choice");
-        cli_put_number(r, "exact_seconds", m->exact_seconds);
-        cli_put_number(r, "descent_seconds", m->descent_seconds);
+        cli_put_number(r, "exact_seconds", m->plan.estimated_exact);
+        cli_put_number(r, "descent_seconds", m->plan.estimated_descent);
         cli_put_close(r);
     }
 }
@@ -202,8 +188,6 @@ static int build(merging *m)
         return cli_fail(m->grown.old[1].points.path,
                         "no memory for a graph of the new points (free some memory, or add fewer)");
     }
-    m->built_known = kith_result_meta_default();
-    m->built_known.exact = KITH_CERTIFIED;
     m->lists[1] =
         (kith_neighbors){.ids = m->built, .rows = points->rows, .k = wide, .meta = &m->built_known};
     if (has == 0) {
@@ -221,15 +205,15 @@ static int build(merging *m)
     descent.sample = g->args.recall > 0.0 ? descent.sample : -1;
     descent.list = descent.list > has ? descent.list : 0;
     descent.recall_at = descent.recall_at > has ? has : descent.recall_at;
-    const kith_search_params params = cli_graph_params(&g->job, &descent);
+    kith_search_params params = cli_graph_params(&g->job, &descent);
     kith_search_params chosen = params;
     /* Where none is wanted a descent ends when rounds change little, and takes as long. */
     chosen.recall = m->across ? 1.0 : params.recall > 0.0 ? params.recall : 0.99;
     chosen.descent = NULL;
     kith_status status = kith_plan_search(ctx, &shape, NULL, &chosen, &plan);
     if (status == KITH_OK) {
-        status = cli_graph_as_planned(ctx, points, cli_plan_descends(&plan), &params, &m->lists[1],
-                                      &report);
+        cli_graph_name_way(cli_plan_descends(&plan), &params);
+        status = kith_graph(ctx, points, &params, &m->lists[1], &report);
         m->built_known.exact = report.exact;
     }
     g->seconds_build = cli_clock_now() - start;
@@ -264,22 +248,17 @@ static int merge(merging *m)
     kith_ctx *ctx = g->job.session.ctx;
     const kith_merge_sets sets = {&g->points, m->grown.old[0].points.matrix->rows, &m->lists[0],
                                   &m->lists[1]};
-    kith_status status = KITH_OK;
+    const kith_descent_params descent = cli_descent_params(&g->job);
+    kith_search_params params = cli_graph_params(&g->job, &descent);
     const double start = cli_clock_now();
-    if (m->across) {
-        const kith_search_params params = cli_job_params(&g->job);
-        status = kith_graph_merge_exact(ctx, &sets, &params, &g->job.forward);
-    } else {
-        const kith_descent_params params = cli_descent_params(&g->job);
-        g->job.descent.struct_size = (uint32_t)sizeof g->job.descent;
-        status = kith_graph_merge(ctx, &sets, &params, &g->job.forward, &g->job.descent);
-    }
-    g->seconds_work = cli_clock_now() - start;
-    if (status != KITH_OK) {
-        return check_merge(m, status);
-    }
     g->job.report.struct_size = (uint32_t)sizeof g->job.report;
-    CLI_TRY(cli_job_check(&g->job, kith_ctx_report(ctx, &g->job.report)));
+    g->job.descent.struct_size = (uint32_t)sizeof g->job.descent;
+    params.descent_report = &g->job.descent;
+    cli_graph_name_way(!m->across, &params);
+    const kith_status status =
+        kith_graph_merge(ctx, &sets, &params, &g->job.forward, &g->job.report);
+    g->seconds_work = cli_clock_now() - start;
+    CLI_TRY(check_merge(m, status));
     g->exact = g->job.report.exact;
     return CLI_DONE;
 }

@@ -95,9 +95,9 @@ def bench_work(kith, work, options):
     def merge(setting):
         params = descent_gpu.params_of(work, k, setting, -1)
         report = descent_gpu.DescentReport(struct_size=ctypes.sizeof(descent_gpu.DescentReport))
+        search = descent_gpu.search_of(params, report)
         kith.must(kith.lib.kith_cuda_graph_merge(
-            kith.ctx, ctypes.byref(sets), ctypes.byref(params), ctypes.byref(whole.out), ctypes.byref(report),
-            stream()))
+            kith.ctx, ctypes.byref(sets), ctypes.byref(search), ctypes.byref(whole.out), None, stream()))
         told[:] = [report]
 
     def add(way, share, call, checked=True):

@@ -9,7 +9,7 @@ Rows go to bench/results/graph_merge_ways.csv; plot_merge.py makes pictures and 
   direct   a descent of all points
   merge    kith_graph_merge, after 0, 1, 2, ... rounds, and its default
   search   each set searched on the other's graph by walks of some widths, the nearer ones of both lists kept
-  exact    kith_graph_merge_exact
+  exact    kith_graph_merge with recall 1
   shards   of S shards each is built alone and each pair merged once (the paper's table 2)
 
 All by libkith on points and graphs in host memory, since searches on graphs have no other; with a GPU what
@@ -129,15 +129,18 @@ class Kith:
 
     def merge(self, points, first, graphs, out, rounds=0):
         report = DescentReport(struct_size=ctypes.sizeof(DescentReport))
+        params = self.params(rounds)
+        search = search_of(params, report)
         self.must(self.lib.kith_graph_merge(
-            self.ctx, ctypes.byref(sets_of(points, first, graphs)), ctypes.byref(self.params(rounds)),
-            ctypes.byref(out.out), ctypes.byref(report)))
+            self.ctx, ctypes.byref(sets_of(points, first, graphs)), ctypes.byref(search),
+            ctypes.byref(out.out), None))
         return report.evaluations
 
     def merge_exact(self, points, first, graphs, out):
-        params = SearchParams(struct_size=ctypes.sizeof(SearchParams), metric=EUCLIDEAN, k=self.k)
-        self.must(self.lib.kith_graph_merge_exact(
-            self.ctx, ctypes.byref(sets_of(points, first, graphs)), ctypes.byref(params), ctypes.byref(out.out)))
+        params = SearchParams(struct_size=ctypes.sizeof(SearchParams), metric=EUCLIDEAN, k=self.k, recall=1.0)
+        self.must(self.lib.kith_graph_merge(
+            self.ctx, ctypes.byref(sets_of(points, first, graphs)), ctypes.byref(params), ctypes.byref(out.out),
+            None))
 
     def walk(self, points, graph, queries, width, out):
         params = WalkParams(struct_size=ctypes.sizeof(WalkParams), metric=EUCLIDEAN, k=self.k, width=width, sample=-1,

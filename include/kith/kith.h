@@ -331,8 +331,8 @@ typedef struct kith_report {
     kith_recall recall;      /* of what is approximate, by a sample; rows 0: it was not estimated */
     int32_t reached;         /* 1: it is the recall that was wanted, or the answer is certified */
     int32_t shadow_axes; /* columns of that screen of fewer, less one; 0: full rows were screened */
-    double estimated_exact;   /* seconds by which kith_graph chose between the two; 0: it had no */
-    double estimated_descent; /*   choice */
+    double estimated_exact;   /* seconds by which the way of a graph, or of a merge, was chosen; */
+    double estimated_descent; /*   0: there was no choice */
 } kith_report;
 
 /* ---- 5. Search and graphs ------------------------------------------------------------------- */
@@ -750,7 +750,7 @@ typedef struct kith_plan {
     int64_t gpu_query_stripes; /*   each met by so many batches of queries */
     uint64_t undecided_bytes;  /* of the peak: not held where the cheapest way and type will do; all
                                   that a filter's parts may take beside the job without it */
-    double estimated_exact;    /* seconds by which kith_graph would choose between the two; 0: it */
+    double estimated_exact;    /* seconds by which the call would choose between the two; 0: it */
     double estimated_descent;  /*   has no choice. Of one machine, elsewhere within a factor of 2 */
 } kith_plan;
 /* queries NULL: a graph of the corpus, and then method tells what kith_graph would choose for these

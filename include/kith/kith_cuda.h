@@ -33,11 +33,12 @@ KITH_API kith_status kith_cuda_search(kith_ctx *ctx, const kith_matrix *corpus,
                                       const kith_matrix *queries, const kith_search_params *params,
                                       const kith_neighbors *out, void *stream);
 
-/* As kith_graph_merge: ids of both graphs lie in device memory, too. They are not looked at before:
- * an id that is no row of its set is left out. */
+/* As kith_graph_merge, by a descent alone, whose choice auto is, too: KITH_E_UNSUPPORTED where
+ * params ask for an exact one. Ids of both graphs lie in device memory, too. They are not looked at
+ * before: an id that is no row of its set is left out. */
 KITH_API kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
-                                           const kith_descent_params *params,
-                                           const kith_neighbors *out, kith_descent_report *report,
+                                           const kith_search_params *params,
+                                           const kith_neighbors *out, kith_report *report,
                                            void *stream);
 
 /* As kith_select: data and ids of the values, and all outputs, lie in device memory. */

@@ -107,15 +107,6 @@ typedef struct kith_descent_report {
  * kith_plan_search tells the memory. KITH_E_DEVICE_MEMORY: a GPU that was named has no room for
  * points and lists, for there are no batches. */
 
-/* How long a merged graph will take (kith_merge.h), from rates that were measured on one machine:
- * within a factor of some two elsewhere. */
-typedef struct kith_descent_estimate {
-    uint32_t struct_size;   /* set by the caller to sizeof(kith_descent_estimate) */
-    int32_t pays;           /* 1: descent is faster than an exact graph by more than a doubt */
-    double seconds_exact;   /* by the faster exact engine, on the device that it would take */
-    double seconds_descent; /* to a recall of about 0.99 */
-} kith_descent_estimate;
-
 /* Neighbours of new points by walks on a graph (best-first search), from near points to nearer
  * ones. A graph of any origin serves: exact or approximate, as a rule in the metric of the search.
  */

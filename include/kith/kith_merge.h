@@ -33,47 +33,45 @@ typedef struct kith_merge_sets {
 
 /* What is known of the graphs (kith_neighbors.meta) is held against the points of their sets and
  * the metric, and kith_report.exact of the answer is what both allow: an exact merge of certified
- * graphs is certified, of graphs of which one is unknown it is unknown. */
-
-/* The graph of both, exact where both graphs are: each row is looked for in the other set, and
- * lists are merged by (canonical key, id). The bytes are those of kith_graph of all points.
- * params: as for kith_graph, but radius is 0 and exclude NULL; a tree_height is that of a
- * tree of either set. Cost: a canonical distance for each id of the graphs, and the pairs across
+ * graphs is certified, of graphs of which one is unknown it is unknown.
+ *
+ * params: as for kith_graph, which say the way, too; but there is no radius, exclude is NULL, and a
+ * tree_height is that of a tree of either set. With the method auto
+ *   recall 1       it is exact, and so it is with a pipeline, a tree's height, flags of
+ * kith_papers.h recall < 1     it is a descent until a sample has this recall recall 0       exact
+ * where both graphs are certified; else a descent where that will be sooner by more than a doubt
+ * (report and plan have the seconds)
+ *
+ * Exactly: each row is looked for in the other set, and lists are merged by (canonical key, id). Of
+ * exact graphs the bytes are those of kith_graph of all points. Cost: a canonical distance for each
+ * id of the graphs, and the pairs across
  * the sets. On the processor no row is looked for farther than its k-th neighbour so far: a few new
  * rows are compared with all one by one; in few columns trees meet; else the exact engine screens
  * the pairs of rows that bounds do not prove to be too far apart, in both directions from one
  * product. On a GPU, and at most, these are first_rows * (points.rows - first_rows) pairs. Memory:
- * 12 bytes an id of the answer and 32 bytes a row beside what kith_knn_both takes. Returns
- * KITH_E_DATA also where a list has fewer different neighbours than it must (names the graph and
- * the row), for the rest as kith_graph; out then holds nothing of use. */
-KITH_API kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_merge_sets *sets,
-                                            const kith_search_params *params,
-                                            const kith_neighbors *out);
-
-/* The graph of both by a descent that begins with the lists of both and with a few candidates of
- * the other set: mostly faster than a new graph. Lists may be those of approximate graphs, with
- * empty slots among them. params: all that a descent has, but init is NULL; start is auto or
- * screen (near points of the other set are screened, where the metric can be) or random (they are
- * drawn), not KITH_START_GRAPH; and delta 0 means 0.01 on a GPU where near points of the other set
- * can be screened; recall, sample, rounds, seed and report mean what they mean there, report.start
- * is KITH_START_GRAPH. Where points are few they are solved exactly, whatever the graphs say
- * (report.exact). No slot of the answer is empty. Same bytes for the same seed, whatever the number
- * of threads, on one kind of device. report may be NULL. Memory and errors as kith_graph. */
+ * 12 bytes an id of the answer and 32 bytes a row beside what kith_knn_both takes. KITH_E_DATA also
+ * where a list has fewer different neighbours than it must (names the graph and the row).
+ *
+ * By a descent, which begins with the lists of both and with a few candidates of the other set:
+ * mostly faster than a new graph. Lists may be those of approximate graphs, with empty slots among
+ * them. params.descent->init is NULL; start is auto or screen (near points of the other set are
+ * screened, where the metric can be) or random (they are drawn), not KITH_START_GRAPH; and delta 0
+ * means 0.01 on a GPU where near points of the other set can be screened; descent_report.start is
+ * KITH_START_GRAPH. Where points are few they are solved exactly, whatever the graphs say
+ * (descent_report.exact). No slot of the answer is empty. Same bytes for the same seed, whatever
+ * the number of threads, on one kind of device.
+ *
+ * Statuses as kith_graph; out then holds nothing of use. */
 KITH_API kith_status kith_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
-                                      const kith_descent_params *params, const kith_neighbors *out,
-                                      kith_descent_report *report);
+                                      const kith_search_params *params, const kith_neighbors *out,
+                                      kith_report *report);
 
-/* How long both of these will take for points of such shapes and types: seconds_exact of
- * kith_graph_merge_exact, at most, since what limits and bounds leave out is not known before; and
- * seconds_descent of kith_graph_merge with these params, the sample that tells its recall included.
- * pays: 1 where the descent is the sooner one by more than a doubt. From rates that were measured
- * on one machine: within a factor of some two elsewhere. The rule of kith add and kith merge: exact
- * where both graphs are certified or the descent does not pay, a descent where one was asked for.
- */
-KITH_API kith_status kith_graph_merge_estimate(kith_ctx *ctx, const kith_matrix *points,
-                                               int64_t first_rows,
-                                               const kith_descent_params *params,
-                                               kith_descent_estimate *estimate);
+/* What kith_graph_merge will need, as kith_plan_search of a graph of all points tells it: also
+ * which way it would take, and the seconds by which it would choose, those of an exact merge being
+ * the most that it takes, since what limits and bounds leave out is not known before. Of the graphs
+ * kith_neighbors.meta alone is read; one that is NULL is unknown. */
+KITH_API kith_status kith_plan_merge(kith_ctx *ctx, const kith_merge_sets *sets,
+                                     const kith_search_params *params, kith_plan *plan);
 
 /* Whether a graph is exact: points are solved anew, and *wrong is the number of rows whose first
  * params.k ids are others than those of kith_graph with these params, *first_wrong the first

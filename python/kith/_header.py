@@ -374,13 +374,6 @@ class DescentReport(c.Structure):
     ]
 
 
-class DescentEstimate(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_uint32), ("pays", c.c_int32), ("seconds_exact", c.c_double),
-        ("seconds_descent", c.c_double),
-    ]
-
-
 class GraphSearchParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("metric", c.c_int), ("k", c.c_int64), ("graph", c.c_void_p),
@@ -559,9 +552,8 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_walks_bytes": (c.c_uint64, (c.c_void_p,)),
     "kith_walks_free": (None, (c.c_void_p,)),
     "kith_graph_symmetric": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int, c.c_int, c.c_void_p)),
-    "kith_graph_merge_exact": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_graph_merge_estimate": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int64, c.c_void_p, c.c_void_p)),
+    "kith_plan_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_graph_verify": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_graph_remove": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_plan_shards": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),

@@ -14,7 +14,7 @@ from ._library import lib
 from ._metrics import Distance, name, resolve
 from ._progress import Progress
 from ._results import Neighbors, Table, claim, narrow
-from ._search import call, fingerprint, like, search_params
+from ._search import call, fingerprint, like, may_descend, search_params
 from ._tune import Tune
 from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
 
@@ -103,45 +103,24 @@ def merge(
     (tuned,) = _tune.fields(tune, _tune.DESCENT)
     own = _options.Descent(None, rounds, candidates, delta, None, tuned)
     method = own.method(method)
-    if recall is not None and recall < 1.0:
-        method = s.METHOD_DESCENT
     flags = s.INCLUDE_SELF if include_self else 0
     distance = resolve(metric, p, points.array.dtype)
     table = Table(points.rows, k, points.rows, points.is_double, out)
     if verify:
         _verify(points, (one, two), known, distance, flags, wanted, progress)
-    certified = all(each.exact == s.CERTIFIED for each in known)
-    if method == s.METHOD_AUTO and recall is None and not certified:
-        method = _cheaper(points, one.rows, distance, k, flags, wanted)
     sets = s.MergeSets(c.addressof(points.struct), one.rows, c.addressof(one), c.addressof(two))
-    if method == s.METHOD_DESCENT:
-        descent = _options.descent_params(distance.fields, k, flags, recall, random_state, own)
-        call(distance, wanted, progress, lib.kith_graph_merge, sets, descent, table.struct, None)
-    else:
-        params = search_params(distance, k, flags=flags, method=method)
-        call(distance, wanted, progress, lib.kith_graph_merge_exact, sets, params, table.struct)
+    params = search_params(distance, k, flags=flags, method=method)
+    may_descend(params, recall, random_state, own)
+    report = s.sized(s.Report)
+    call(
+        distance, wanted, progress, lib.kith_graph_merge, sets, params, table.struct, report
+    )
     del keep_one, keep_two
-    exact: bool | None = True if certified else None
-    if method == s.METHOD_DESCENT or any(each.exact == s.APPROXIMATE for each in known):
+    exact: bool | None = True if report.exact == s.CERTIFIED else None
+    if report.exact == s.APPROXIMATE:
         exact = False
     found = claim(table.result(), distance.number, exact, fingerprint(points.struct, wanted))
     return like(X, found, out)
-
-
-def _cheaper(
-    points: HostMatrix, first: int, distance: Distance, k: int, flags: int, wanted: Settings
-) -> int:
-    """The rule of kith merge where the answer would not be certified anyway."""
-    params = _options.descent_params(distance.fields, k, flags, None, None)
-    estimate = s.sized(s.DescentEstimate)
-    context(wanted).call(
-        lib.kith_graph_merge_estimate,
-        c.byref(points.struct),
-        first,
-        c.byref(params),
-        c.byref(estimate),
-    )
-    return s.METHOD_DESCENT if estimate.pays == 1 else 0
 
 
 def _verify(

@@ -316,7 +316,8 @@ def knn_graph(
 
         _cuda.refuse(radius=radius, progress=progress or None, init=init, **asked_for.given)
         params = _cuda.search_params(metric, p, k, method, flags, exact)
-        _may_descend(params, recall, random_state, own)
+        if method == s.METHOD_DESCENT or recall is not None:
+            may_descend(params, recall, random_state, own)
         return _cuda.graph(X, params, wanted, out)
     if is_sparse(X) and method != s.METHOD_DESCENT:
         _sparse.refuse(radius=radius, recall=recall, tune=tune, out=out, **asked_for.given)
@@ -332,7 +333,8 @@ def knn_graph(
     table = Table(points.rows, k * filtered.wide, most, points.is_double, out, empty)
     params = search_params(distance, k, flags=flags, method=method, radius=radius, tuned=exact)
     filtered.into(params)
-    _may_descend(params, recall, random_state, own)
+    if method == s.METHOD_DESCENT or recall is not None:
+        may_descend(params, recall, random_state, own)
     report = s.sized(s.Report)
     call(
         distance, wanted, progress, lib.kith_graph, points.struct, params, table.struct, report
@@ -346,15 +348,14 @@ def knn_graph(
     return like(X, found, out)
 
 
-def _may_descend(
+def may_descend(
     params: s.SearchParams, recall: float | None, random_state: Any, own: _options.Descent
 ) -> None:
-    """What a graph is told of a descent, where it may be one."""
-    if params.method == s.METHOD_DESCENT or recall is not None:
-        descent = _options.descent_params({}, params.k, 0, recall, random_state, own)
-        params.recall, params.recall_at = descent.recall, descent.recall_at
-        params.seed, params.descent = descent.seed, c.addressof(descent)
-        params.keep = descent  # for as long as the parameters live
+    """What a graph is told of a descent, which it may be."""
+    descent = _options.descent_params({}, params.k, 0, recall, random_state, own)
+    params.recall, params.recall_at = descent.recall, descent.recall_at
+    params.seed, params.descent = descent.seed, c.addressof(descent)
+    params.keep = descent  # for as long as the parameters live
 
 
 def fingerprint(points: s.Matrix, wanted: Settings) -> Fingerprint | None:

@@ -93,51 +93,54 @@ kith_status kin_api_check_lists(kith_ctx *ctx, const kin_filter_job *job, int64_
  * the sooner one. */
 typedef struct kin_graph_choice {
     kith_search_params params; /* as kin_take_params has them */
-    bool open;                 /* it may be either */
-    bool descends;
-    kin_descent_job descent;       /* where it does or may */
-    kin_graph_job exact;           /* where it does not or may not; not of shapes alone */
-    kith_descent_estimate seconds; /* by which it was chosen; zeros: there was no choice */
+    kin_choice choice;
+    kin_descent_job descent; /* where it descends or may */
+    kin_graph_job exact;     /* where it does not or may not; not of shapes alone */
 } kin_graph_choice;
+
+/* The way that params name, or leave open. *known: as kin_take_params has them. */
+kith_status kin_api_take_choice(kith_ctx *ctx, const kith_search_params *given,
+                                kith_search_params *known, kin_choice *choice);
 
 /* place: of fused_search.h. */
 kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
                                  const kith_search_params *given, uint32_t place,
-                                 const kith_neighbors *out, kin_graph_choice *choice);
+                                 const kith_neighbors *out, kin_graph_choice *job);
 /* Of points whose shape is all that matters. */
 kith_status kin_api_check_choice_shape(kith_ctx *ctx, const kith_matrix *points,
-                                       const kith_search_params *given, kin_graph_choice *choice);
-/* On the device that would be chosen for a descent; the report says by which seconds. */
-kith_status kin_api_choose(kith_ctx *ctx, kin_graph_choice *choice);
-/* On this one; NULL: the processor. */
-void kin_api_choose_on(kith_ctx *ctx, const kin_gpu *gpu, kin_graph_choice *choice);
+                                       const kith_search_params *given, kin_graph_choice *job);
+
+/* report: NULL, or checked. */
+kith_status kin_api_descend(kith_ctx *ctx, const kin_descent_job *job, const kith_neighbors *out,
+                            kith_descent_report *report);
 
 /* ---- Approximate graphs --------------------------------------------------------------------- */
 
-/* place: of fused_search.h. Of `out` and points.data addresses are not followed. */
+/* params: here and below as kin_take_params has them. place: of fused_search.h. Of `out` and
+ * points.data addresses are not followed. */
 kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
-                              const kith_descent_params *given, uint32_t place,
+                              const kith_search_params *params, uint32_t place,
                               const kith_neighbors *out, kin_descent_job *job);
 
+/* What a descent shall have beside what any graph has. */
+kith_status kin_api_take_descent(kith_ctx *ctx, const kith_search_params *params,
+                                 kith_descent_params *descent);
 /* As kin_descent_check, of points whose shape is all that matters. */
 kith_status kin_descent_check_shape(kith_ctx *ctx, const kith_matrix *points,
-                                    const kith_descent_params *params, kin_descent_job *job);
+                                    const kith_search_params *params, kin_descent_job *job);
 /* All of *plan but what its caller estimates. reads: points.data are there, and may be read. */
 kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool reads,
                              kith_plan *plan);
 
 /* ---- Two graphs made one -------------------------------------------------------------------- */
 
-/* A descent that begins with two graphs; descent.request points into sets. */
-typedef struct kin_merge_job {
-    kin_merge_sets sets;
-    kin_descent_job descent;
-} kin_merge_job;
-
-/* place: of fused_search.h. */
-kith_status kin_merge_check_job(kith_ctx *ctx, const kith_merge_sets *sets,
-                                const kith_descent_params *given, uint32_t place,
+/* place: of fused_search.h; on a device all that may be a descent is one. */
+kith_status kin_api_check_merge(kith_ctx *ctx, const kith_merge_sets *sets,
+                                const kith_search_params *given, uint32_t place,
                                 const kith_neighbors *out, kin_merge_job *job);
+/* Of points whose shape is all that matters, and of graphs what is known of them. */
+kith_status kin_api_check_merge_shape(kith_ctx *ctx, const kith_merge_sets *sets,
+                                      const kith_search_params *given, kin_merge_job *job);
 
 /* ---- Selection ------------------------------------------------------------------------------ */
 

@@ -109,28 +109,27 @@ static kith_status descend(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *j
     return KITH_OK;
 }
 
-static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, kin_graph_choice *choice,
+static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, kin_graph_choice *job,
                          const kith_neighbors *out)
 {
-    kin_api_choose_on(ctx, gpu, choice);
-    return choice->descends
-               ? descend(ctx, gpu, &choice->descent, out, choice->params.descent_report)
-               : kin_method_graph_on_gpu(ctx, gpu, &choice->exact, ON_DEVICE, out);
+    kin_choose_on(ctx, gpu, &job->descent, &job->choice);
+    return job->choice.descends ? descend(ctx, gpu, &job->descent, out, job->params.descent_report)
+                                : kin_method_graph_on_gpu(ctx, gpu, &job->exact, ON_DEVICE, out);
 }
 
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
                          const kith_neighbors *out, void *stream)
 {
-    kin_graph_choice choice;
+    kin_graph_choice job;
     kin_gpu *gpu = NULL;
     int32_t index = -1;
-    KIN_TRY(kin_api_check_choice(ctx, points, given, ON_DEVICE, out, &choice));
-    KIN_TRY(choice.descends ? KITH_OK : check_exact(ctx, &choice.exact.request));
+    KIN_TRY(kin_api_check_choice(ctx, points, given, ON_DEVICE, out, &job));
+    KIN_TRY(job.choice.descends ? KITH_OK : check_exact(ctx, &job.exact.request));
     KIN_TRY(find_all(ctx, points->data, NULL, out, &index));
-    KIN_TRY(check_metric(ctx, choice.descends ? &choice.descent.request.distance
-                                              : &choice.exact.request.distance));
+    KIN_TRY(check_metric(ctx, job.choice.descends ? &job.descent.request.distance
+                                                  : &job.exact.request.distance));
     KIN_TRY(begin(ctx, index, stream, &gpu));
-    return end(ctx, gpu, NULL, solve(ctx, gpu, &choice, out));
+    return end(ctx, gpu, NULL, solve(ctx, gpu, &job, out));
 }
 
 kith_status kith_cuda_graph(kith_ctx *ctx, const kith_matrix *points,
@@ -192,33 +191,32 @@ kith_status kith_cuda_search(kith_ctx *ctx, const kith_matrix *corpus, const kit
 
 /* ---- Graphs that grow ----------------------------------------------------------------------- */
 
-static kith_status merge(kith_ctx *ctx, const kin_merge_job *job, const kith_neighbors *out,
-                         kith_descent_report *report, void *stream)
+static kith_status merge(kith_ctx *ctx, const kith_merge_sets *sets,
+                         const kith_search_params *params, const kith_neighbors *out, void *stream)
 {
+    kin_merge_job job;
     kin_gpu *gpu = NULL;
     int32_t index = -1;
-    KIN_TRY(kin_check_room(ctx, report, "report", "kith_descent_report"));
-    KIN_TRY(find_all(ctx, job->sets.points.data, NULL, out, &index));
-    KIN_TRY(find_device(ctx, job->sets.graph[0].ids, "graph1.ids", &index));
-    KIN_TRY(find_device(ctx, job->sets.graph[1].ids, "graph2.ids", &index));
-    KIN_TRY(check_metric(ctx, &job->descent.request.distance));
+    KIN_TRY(kin_api_check_merge(ctx, sets, params, ON_DEVICE, out, &job));
+    KIN_TRY(find_all(ctx, job.sets.points.data, NULL, out, &index));
+    KIN_TRY(find_device(ctx, job.sets.graph[0].ids, "graph1.ids", &index));
+    KIN_TRY(find_device(ctx, job.sets.graph[1].ids, "graph2.ids", &index));
+    KIN_TRY(check_metric(ctx, &job.descent.request.distance));
     KIN_TRY(begin(ctx, index, stream, &gpu));
-    return end(ctx, gpu, NULL, descend(ctx, gpu, &job->descent, out, report));
+    return end(ctx, gpu, NULL, descend(ctx, gpu, &job.descent, out, job.params.descent_report));
 }
 
 kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
-                                  const kith_descent_params *params, const kith_neighbors *out,
-                                  kith_descent_report *report, void *stream)
+                                  const kith_search_params *params, const kith_neighbors *out,
+                                  kith_report *report, void *stream)
 {
     kin_call call;
-    kin_merge_job job;
-    memset(&job, 0, sizeof job);
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_merge_check_job(ctx, sets, params, ON_DEVICE, out, &job);
+    kith_status status = kin_check_room(ctx, report, "report", "kith_report");
     if (status == KITH_OK) {
-        status = merge(ctx, &job, out, report, stream);
+        status = merge(ctx, sets, params, out, stream);
     }
-    return kin_call_end(&call, status);
+    return kin_api_tell(&call, kin_call_end(&call, status), report);
 }
 
 /* ---- Selection ------------------------------------------------------------------------------ */

@@ -14,12 +14,14 @@ enum { USUAL_SAMPLE = 1000, USUAL_AT = 10, MOST_CANDIDATES = 1 << 20 };
 enum { MOST_ROUNDS_TO_RECALL = 60 };
 static const double DELTA_TO_RECALL = 1e-4;
 
-static kith_status take_params(kith_ctx *ctx, const kith_descent_params *given,
-                               kith_descent_params *known)
+kith_status kin_api_take_descent(kith_ctx *ctx, const kith_search_params *params,
+                                 kith_descent_params *descent)
 {
-    *known = kith_descent_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_descent_params, flags), given, known));
-    return kin_check_flags(ctx, known->flags, KITH_INCLUDE_SELF, "descent");
+    *descent = kith_descent_params_default();
+    KIN_TRY(kin_check_room(ctx, params->descent_report, "descent_report", "kith_descent_report"));
+    return params->descent == NULL ? KITH_OK
+                                   : kin_take_params(ctx, KIN_GROWS(kith_descent_params, flags),
+                                                     params->descent, descent);
 }
 
 /* A share may be 0, its default, up to 1. Written so that NaN is none. */
@@ -30,45 +32,47 @@ static kith_status check_share(kith_ctx *ctx, double share, const char *name)
                : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name), "is %g, must be 0 to 1", share);
 }
 
-static kith_status check_numbers(kith_ctx *ctx, const kith_descent_params *params)
+static kith_status check_numbers(kith_ctx *ctx, const kith_search_params *params,
+                                 const kith_descent_params *descent)
 {
+    KIN_TRY(kin_check_flags(ctx, params->flags, KITH_INCLUDE_SELF, "descent"));
     KIN_TRY(check_share(ctx, params->recall, "recall"));
-    KIN_TRY(check_share(ctx, params->delta, "delta"));
-    KIN_TRY(check_share(ctx, params->start_share, "start_share"));
+    KIN_TRY(check_share(ctx, descent->delta, "delta"));
+    KIN_TRY(check_share(ctx, descent->start_share, "start_share"));
     if (params->recall_at < 0 || params->recall_at > params->k) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall_at"),
                            "is %lld, must be 0 to k, %lld", (long long)params->recall_at,
                            (long long)params->k);
     }
-    if (params->sample < -1) {
+    if (descent->sample < -1) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"),
                            "is %lld, must be at least 1 (or 0: %d; or -1: none)",
-                           (long long)params->sample, (int)USUAL_SAMPLE);
+                           (long long)descent->sample, (int)USUAL_SAMPLE);
     }
-    if (params->sample == -1 && params->recall > 0.0) {
+    if (descent->sample == -1 && params->recall > 0.0) {
         return kin_fail_at(
             ctx, KITH_E_ARGUMENT, kin_at("recall"),
             "is %g and sample is -1, without which nobody knows the recall (leave one out)",
             params->recall);
     }
-    if (params->rounds < -1) {
+    if (descent->rounds < -1) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rounds"),
                            "is %d, must be at least 1 (or 0: enough; or -1: the start alone)",
-                           (int)params->rounds);
+                           (int)descent->rounds);
     }
-    if (params->candidates < 0 || params->candidates > MOST_CANDIDATES) {
+    if (descent->candidates < 0 || descent->candidates > MOST_CANDIDATES) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("candidates"),
-                           "is %d, must be 1 to %d (left out: by k)", (int)params->candidates,
+                           "is %d, must be 1 to %d (left out: by k)", (int)descent->candidates,
                            (int)MOST_CANDIDATES);
     }
-    if (params->list != 0 && params->list <= params->k) {
+    if (descent->list != 0 && descent->list <= params->k) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("list"),
                            "is %d, must be at least %lld, one more than k (left out: by k)",
-                           (int)params->list, (long long)params->k + 1);
+                           (int)descent->list, (long long)params->k + 1);
     }
-    if (params->all_updates < -1 || params->all_updates > 1) {
+    if (descent->all_updates < -1 || descent->all_updates > 1) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("all_updates"), "is %d, must be 1, -1 or 0",
-                           (int)params->all_updates);
+                           (int)descent->all_updates);
     }
     return KITH_OK;
 }
@@ -139,54 +143,54 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
     return params->init != NULL ? check_init(ctx, params->init, rows) : KITH_OK;
 }
 
-static void take_job(const kith_descent_params *params, const kin_distance *distance,
-                     kin_graph_start start, kin_descent_job *job)
+static void take_job(const kith_search_params *params, const kith_descent_params *descent,
+                     const kin_distance *distance, kin_graph_start start, kin_descent_job *job)
 {
     const bool wants = params->recall > 0.0;
-    const int64_t sample = params->sample == 0 ? USUAL_SAMPLE : params->sample;
+    const int64_t sample = descent->sample == 0 ? USUAL_SAMPLE : descent->sample;
     job->request = (kin_graph_request){
         .distance = *distance,
         .k = params->k,
         .flags = params->flags,
-        .list = params->list,
-        .candidates = params->candidates,
-        .rounds = params->rounds == 0 && wants ? (int32_t)MOST_ROUNDS_TO_RECALL : params->rounds,
-        .delta = params->delta == 0.0 && wants ? DELTA_TO_RECALL : params->delta,
-        .share = params->start_share,
+        .list = descent->list,
+        .candidates = descent->candidates,
+        .rounds = descent->rounds == 0 && wants ? (int32_t)MOST_ROUNDS_TO_RECALL : descent->rounds,
+        .delta = descent->delta == 0.0 && wants ? DELTA_TO_RECALL : descent->delta,
+        .share = descent->start_share,
         .seed = params->seed,
         .start = start,
-        .all_updates = params->all_updates,
-        .init = params->init};
+        .all_updates = descent->all_updates,
+        .init = descent->init};
     job->recall = params->recall;
     job->at =
         params->recall_at != 0 ? params->recall_at : kin_min_i64((int64_t)USUAL_AT, params->k);
     job->sample = sample < 0 ? 0 : kin_min_i64(sample, job->points.rows);
-    job->may_lengthen = wants && params->list == 0 && params->rounds == 0;
+    job->may_lengthen = wants && descent->list == 0 && descent->rounds == 0;
 }
 
 kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
-                              const kith_descent_params *given, uint32_t place,
+                              const kith_search_params *params, uint32_t place,
                               const kith_neighbors *out, kin_descent_job *job)
 {
-    kith_descent_params params;
+    kith_descent_params descent;
     kin_distance distance;
     kin_graph_start start = KIN_GRAPH_START_AUTO;
-    KIN_TRY(take_params(ctx, given, &params));
+    KIN_TRY(kin_api_take_descent(ctx, params, &descent));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
-    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job->points.cols,
-                             &distance));
-    const bool self = (params.flags & KITH_INCLUDE_SELF) != 0;
+    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
+                             job->points.cols, &distance));
+    const bool self = (params->flags & KITH_INCLUDE_SELF) != 0;
     KIN_TRY(
-        kin_check_output(ctx, params.k, job->points.rows - (self ? 0 : 1),
+        kin_check_output(ctx, params->k, job->points.rows - (self ? 0 : 1),
                          self ? "the points have no more rows" : "a point's own id does not count",
                          out, job->points.rows));
-    KIN_TRY(check_numbers(ctx, &params));
-    if (place != 0 && params.init != NULL) {
+    KIN_TRY(check_numbers(ctx, params, &descent));
+    if (place != 0 && descent.init != NULL) {
         return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("init"),
                            "is set, and calls on device memory have none (leave it out)");
     }
-    KIN_TRY(check_start(ctx, &params, &distance, job->points.rows, &start));
-    take_job(&params, &distance, start, job);
+    KIN_TRY(check_start(ctx, &descent, &distance, job->points.rows, &start));
+    take_job(params, &descent, &distance, start, job);
     return KITH_OK;
 }
 
@@ -214,13 +218,11 @@ static void plan_cpu(const kith_ctx *ctx, const kin_descent_job *job,
 }
 
 kith_status kin_descent_check_shape(kith_ctx *ctx, const kith_matrix *points,
-                                    const kith_descent_params *params, kin_descent_job *job)
+                                    const kith_search_params *params, kin_descent_job *job)
 {
     kith_matrix shape = {0};
     points = kin_check_shape(points, &shape);
-    const bool sized =
-        params != NULL && params->struct_size >= offsetof(kith_descent_params, flags);
-    const kith_neighbors out = {.rows = shape.rows, .k = sized ? params->k : 0};
+    const kith_neighbors out = {.rows = shape.rows, .k = params->k};
     return kin_descent_check(ctx, points, params, 0, &out, job);
 }
 

@@ -39,91 +39,62 @@ static bool is_exacts(const kith_search_params *params)
            params->pipeline != KITH_PIPELINE_FUSED || params->leaf_buffer != 0;
 }
 
-/* What a descent shall be like, as far as it is not said of any graph. */
-static kith_status take_descent(kith_ctx *ctx, const kith_search_params *params,
-                                kith_descent_params *descent)
+kith_status kin_api_take_choice(kith_ctx *ctx, const kith_search_params *given,
+                                kith_search_params *known, kin_choice *choice)
 {
-    *descent = kith_descent_params_default();
-    if (params->descent != NULL) {
-        KIN_TRY(
-            kin_take_params(ctx, KIN_GROWS(kith_descent_params, flags), params->descent, descent));
-    }
-    descent->metric = params->metric;
-    descent->k = params->k;
-    descent->flags = params->flags;
-    descent->recall = params->recall;
-    descent->recall_at = params->recall_at;
-    descent->seed = params->seed;
-    descent->custom = params->custom;
-    descent->custom_arg = params->custom_arg;
-    return kin_check_room(ctx, params->descent_report, "descent_report", "kith_descent_report");
-}
-
-static bool may_descend(const kin_graph_choice *choice)
-{
-    return choice->open || choice->descends;
-}
-
-static kith_status take_choice(kith_ctx *ctx, const kith_search_params *given,
-                               kin_graph_choice *choice, kith_descent_params *descent)
-{
-    kith_search_params *params = &choice->params;
-    *choice = (kin_graph_choice){.params = kith_search_params_default()};
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, params));
-    KIN_TRY(kin_refuse_filter(ctx, params));
-    choice->descends = (int)params->method == KITH_METHOD_DESCENT;
-    if (choice->descends && is_exacts(params)) {
+    *known = kith_search_params_default();
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, known));
+    KIN_TRY(kin_refuse_filter(ctx, known));
+    *choice = (kin_choice){.descends = (int)known->method == KITH_METHOD_DESCENT};
+    if (choice->descends && is_exacts(known)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
                            "is descent, and flags, pipeline or tree_height have what is of exact "
                            "graphs alone (leave one out)");
     }
-    if (!(params->recall >= 0.0 && params->recall <= 1.0)) {
+    if (!(known->recall >= 0.0 && known->recall <= 1.0)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall"), "is %g, must be 0 to 1",
-                           params->recall);
+                           known->recall);
     }
-    choice->open = params->method == KITH_METHOD_AUTO && params->recall > 0.0 &&
-                   params->recall < 1.0 && !is_exacts(params);
-    return may_descend(choice) ? take_descent(ctx, params, descent) : KITH_OK;
+    choice->open = known->method == KITH_METHOD_AUTO && known->recall < 1.0 && !is_exacts(known);
+    return KITH_OK;
+}
+
+static kith_status take_choice(kith_ctx *ctx, const kith_search_params *given,
+                               kin_graph_choice *job, bool *may_descend)
+{
+    *job = (kin_graph_choice){.params = kith_search_params_default()};
+    KIN_TRY(kin_api_take_choice(ctx, given, &job->params, &job->choice));
+    job->choice.open &= job->params.recall > 0.0;
+    *may_descend = job->choice.open || job->choice.descends;
+    return KITH_OK;
 }
 
 kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
                                  const kith_search_params *given, uint32_t place,
-                                 const kith_neighbors *out, kin_graph_choice *choice)
+                                 const kith_neighbors *out, kin_graph_choice *job)
 {
-    kith_descent_params descent;
-    KIN_TRY(take_choice(ctx, given, choice, &descent));
-    if (may_descend(choice)) {
-        KIN_TRY(kin_descent_check(ctx, points, &descent, place, out, &choice->descent));
-    }
-    return choice->descends
-               ? KITH_OK
-               : kin_api_check_graph(ctx, points, &choice->params, out, &choice->exact);
+    bool may = false;
+    KIN_TRY(take_choice(ctx, given, job, &may));
+    KIN_TRY(may ? kin_descent_check(ctx, points, &job->params, place, out, &job->descent)
+                : KITH_OK);
+    return job->choice.descends ? KITH_OK
+                                : kin_api_check_graph(ctx, points, &job->params, out, &job->exact);
 }
 
 kith_status kin_api_check_choice_shape(kith_ctx *ctx, const kith_matrix *points,
-                                       const kith_search_params *given, kin_graph_choice *choice)
+                                       const kith_search_params *given, kin_graph_choice *job)
 {
-    kith_descent_params descent;
-    KIN_TRY(take_choice(ctx, given, choice, &descent));
-    return may_descend(choice) ? kin_descent_check_shape(ctx, points, &descent, &choice->descent)
-                               : KITH_OK;
+    bool may = false;
+    KIN_TRY(take_choice(ctx, given, job, &may));
+    return may ? kin_descent_check_shape(ctx, points, &job->params, &job->descent) : KITH_OK;
 }
 
-void kin_api_choose_on(kith_ctx *ctx, const kin_gpu *gpu, kin_graph_choice *choice)
+kith_status kin_api_descend(kith_ctx *ctx, const kin_descent_job *job, const kith_neighbors *out,
+                            kith_descent_report *report)
 {
-    if (choice->open) {
-        kin_cost_descent(ctx, gpu, &choice->descent, &choice->seconds);
-        choice->descends = choice->seconds.pays == 1;
-    }
-    ctx->report.estimated_exact = choice->seconds.seconds_exact;
-    ctx->report.estimated_descent = choice->seconds.seconds_descent;
-}
-
-kith_status kin_api_choose(kith_ctx *ctx, kin_graph_choice *choice)
-{
-    kin_gpu *gpu = NULL;
-    KIN_TRY(choice->open ? kin_cost_finds_gpu(ctx, &choice->descent, &gpu) : KITH_OK);
-    kin_api_choose_on(ctx, gpu, choice);
+    kith_descent_report told;
+    KIN_TRY(kin_engine_descent(ctx, job, out, &told));
+    kin_fill_room(report, &told, sizeof told);
     return KITH_OK;
 }
 
@@ -155,22 +126,17 @@ static kith_status filtered_graph(kith_ctx *ctx, const kith_matrix *points,
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
                          const kith_neighbors *out, const kith_report *report)
 {
-    kin_graph_choice choice;
-    kith_descent_report told;
+    kin_graph_choice job;
     kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
     KIN_TRY(take_filtered(ctx, given, &filtered));
     if (filtered.filter != NULL) {
         return filtered_graph(ctx, points, &filtered, out);
     }
-    KIN_TRY(kin_api_check_choice(ctx, points, given, 0, out, &choice));
-    KIN_TRY(kin_api_choose(ctx, &choice));
-    if (!choice.descends) {
-        return kin_engine_graph(ctx, &choice.exact, out);
-    }
-    KIN_TRY(kin_engine_descent(ctx, &choice.descent, out, &told));
-    kin_fill_room(choice.params.descent_report, &told, sizeof told);
-    return KITH_OK;
+    KIN_TRY(kin_api_check_choice(ctx, points, given, 0, out, &job));
+    KIN_TRY(kin_choose(ctx, &job.descent, &job.choice));
+    return job.choice.descends ? kin_api_descend(ctx, &job.descent, out, job.params.descent_report)
+                               : kin_engine_graph(ctx, &job.exact, out);
 }
 
 kith_status kith_graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *params,

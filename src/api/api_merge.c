@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Two graphs made one: approximate ones by a descent that begins with both, exact ones exactly; and
- * how long either takes. */
+ * Two graphs made one: exactly, or by a descent that begins with both. */
 #include "api/api_check.h"
 
 #include "base/base_size.h"
@@ -50,11 +49,10 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, const 
                                                           : KITH_OK;
 }
 
-static kith_status check_sets(kith_ctx *ctx, const kith_merge_sets *given)
+/* A graph of which only what is known of it matters. */
+static kith_neighbors shape_of(const kith_neighbors *graph, int64_t rows)
 {
-    return given != NULL ? KITH_OK
-                         : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sets"),
-                                       "is NULL (give points and two graphs)");
+    return (kith_neighbors){.rows = rows, .meta = graph != NULL ? graph->meta : NULL};
 }
 
 static kith_status check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
@@ -95,136 +93,142 @@ static kith_status merge_check_known(kith_ctx *ctx, const kin_merge_sets *sets, 
     return KITH_OK;
 }
 
-/* ---- Approximate graphs --------------------------------------------------------------------- */
+/* ---- By a descent --------------------------------------------------------------------------- */
 
-/* What the caller gave is a descent's, but for its start. */
-static kith_status check_params(kith_ctx *ctx, const kith_descent_params *given,
-                                kith_descent_params *params)
+static kith_status check_start(kith_ctx *ctx, const kith_search_params *params)
 {
-    *params = kith_descent_params_default();
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_descent_params, flags), given, params));
-    if (params->init != NULL || (int)params->start == KITH_START_GRAPH) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(params->init != NULL ? "init" : "start"),
+    kith_descent_params descent;
+    KIN_TRY(kin_api_take_descent(ctx, params, &descent));
+    if (descent.init != NULL || (int)descent.start == KITH_START_GRAPH) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(descent.init != NULL ? "init" : "start"),
                            "is %s, and a merge begins with its two graphs (leave it out)",
-                           params->init != NULL ? "set" : "KITH_START_GRAPH");
+                           descent.init != NULL ? "set" : "KITH_START_GRAPH");
     }
     return KITH_OK;
 }
 
-kith_status kin_merge_check_job(kith_ctx *ctx, const kith_merge_sets *sets,
-                                const kith_descent_params *given, uint32_t place,
-                                const kith_neighbors *out, kin_merge_job *job)
+static void begin_with_both(kin_merge_job *job)
 {
-    kith_descent_params params;
     kin_graph_request *request = &job->descent.request;
-    KIN_TRY(check_sets(ctx, sets));
-    KIN_TRY(check_params(ctx, given, &params));
-    const wanted_lists wanted = {params.k, (params.flags & KITH_INCLUDE_SELF) != 0, place};
-    KIN_TRY(kin_descent_check(ctx, sets->points, &params, place, out, &job->descent));
-    KIN_TRY(merge_check(ctx, sets, &wanted, &job->sets));
-    KIN_TRY(merge_check_known(ctx, &job->sets, request->distance.metric, place));
-    const int64_t first_rows = sets->first_rows;
+    const int64_t first_rows = job->sets.first_rows;
     const bool one_sided = first_rows == 0 || first_rows == job->sets.points.rows;
     request->by_chance = request->start == KIN_GRAPH_START_RANDOM;
     request->start = KIN_GRAPH_START_GRAPH;
     request->init = first_rows == 0 ? &job->sets.graph[1] : &job->sets.graph[0];
     request->init2 = one_sided ? NULL : &job->sets.graph[1];
     request->split = one_sided ? 0 : first_rows;
-    return KITH_OK;
 }
 
-static kith_status merge(kith_ctx *ctx, const kin_merge_job *m, const kith_neighbors *out,
-                         kith_descent_report *report)
-{
-    kith_descent_report own;
-    KIN_TRY(kin_check_room(ctx, report, "report", "kith_descent_report"));
-    KIN_TRY(kin_engine_descent(ctx, &m->descent, out, &own));
-    kin_fill_room(report, &own, sizeof own);
-    return KITH_OK;
-}
+/* ---- Exactly -------------------------------------------------------------------------------- */
 
-kith_status kith_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
-                             const kith_descent_params *params, const kith_neighbors *out,
-                             kith_descent_report *report)
+static kith_status check_exact(kith_ctx *ctx, const kith_neighbors *out, kin_merge_job *job)
 {
-    kin_call call;
-    kin_merge_job m;
-    memset(&m, 0, sizeof m);
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_merge_check_job(ctx, sets, params, 0, out, &m);
-    if (status == KITH_OK) {
-        status = merge(ctx, &m, out, report);
-    }
-    return kin_call_end(&call, status);
-}
-
-/* ---- Exact graphs --------------------------------------------------------------------------- */
-
-static kith_status check_exact(kith_ctx *ctx, const kith_merge_sets *sets,
-                               const kith_search_params *given, const kith_neighbors *out,
-                               kin_merge_exact *m)
-{
-    kith_search_params *params = &m->params;
-    KIN_TRY(check_sets(ctx, sets));
-    KIN_TRY(kin_check_search_params(ctx, given, params));
-    const bool self = (params->flags & KITH_INCLUDE_SELF) != 0;
-    const wanted_lists wanted = {.k = params->k, .self = self};
-    KIN_TRY(merge_check(ctx, sets, &wanted, &m->sets));
-    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                             m->sets.points.cols, &m->distance));
-    KIN_TRY(merge_check_known(ctx, &m->sets, m->distance.metric, 0));
-    KIN_TRY(
-        kin_check_output(ctx, params->k, m->sets.points.rows - (self ? 0 : 1),
-                         self ? "the points have no more rows" : "a point's own id does not count",
-                         out, m->sets.points.rows));
-    if ((params->flags & KITH_WITHIN_RADIUS) != 0 || params->exclude != NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT,
-                           kin_at(params->exclude != NULL ? "exclude" : "radius"),
-                           "is set, and a merge has none (leave it out)");
-    }
-    const int64_t fewer = kin_min_i64(m->sets.first_rows, m->sets.points.rows - m->sets.first_rows);
+    const kith_search_params given = job->params;
+    kith_search_params *params = &job->params;
+    const bool self = (given.flags & KITH_INCLUDE_SELF) != 0;
+    const int64_t rows = job->sets.points.rows;
+    KIN_TRY(kin_check_search_params(ctx, &given, params));
+    KIN_TRY(kin_check_output(
+        ctx, params->k, rows - (self ? 0 : 1),
+        self ? "the points have no more rows" : "a point's own id does not count", out, rows));
+    const int64_t fewer = kin_min_i64(job->sets.first_rows, rows - job->sets.first_rows);
     if (fewer > 0) { /* each set has a tree of its own */
         KIN_TRY(kin_method_check_height(ctx, params->tree_height, fewer));
     }
-    m->flags = params->flags;
+    job->flags = params->flags;
     params->flags &= ~(uint32_t)KITH_INCLUDE_SELF;
-    params->metric = m->distance.metric == KITH_EUCLIDEAN ? KITH_SQEUCLIDEAN : m->distance.metric;
+    params->metric =
+        job->distance.metric == KITH_EUCLIDEAN ? KITH_SQEUCLIDEAN : job->distance.metric;
     return KITH_OK;
 }
 
-kith_status kith_graph_merge_exact(kith_ctx *ctx, const kith_merge_sets *sets,
-                                   const kith_search_params *params, const kith_neighbors *out)
+/* ---- Either --------------------------------------------------------------------------------- */
+
+static kith_status take_params(kith_ctx *ctx, const kith_merge_sets *sets,
+                               const kith_search_params *given, kin_merge_job *job)
 {
-    kin_call call;
-    kin_merge_exact m;
-    memset(&m, 0, sizeof m);
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = check_exact(ctx, sets, params, out, &m);
-    if (status == KITH_OK) {
-        status = kin_engine_merge(ctx, &m, out);
+    memset(job, 0, sizeof *job);
+    KIN_TRY(sets != NULL ? KITH_OK
+                         : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sets"),
+                                       "is NULL (give points and two graphs)"));
+    KIN_TRY(kin_api_take_choice(ctx, given, &job->params, &job->choice));
+    const bool excludes = job->params.exclude != NULL;
+    return (job->params.flags & KITH_WITHIN_RADIUS) == 0 && !excludes
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(excludes ? "exclude" : "radius"),
+                             "is set, and a merge has none (leave it out)");
+}
+
+/* A recall below 1 is a descent's; where none is wanted, graphs that are certified stay so. *may:
+ * it is one, or may be. */
+static kith_status take_way(kith_ctx *ctx, uint32_t place, kin_merge_job *job, bool *may)
+{
+    kin_choice *choice = &job->choice;
+    const bool wants = job->params.recall > 0.0 || place != 0;
+    choice->descends |= choice->open && wants;
+    choice->open &= !wants && kin_merge_exactness(&job->sets) != KITH_CERTIFIED;
+    *may = choice->open || choice->descends;
+    if (place != 0 && !choice->descends) {
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                           "asks for an exact merge, and graphs in device memory are merged by a "
+                           "descent (leave it out, or give host memory)");
     }
-    return kin_call_end(&call, status);
+    return *may ? check_start(ctx, &job->params) : KITH_OK;
 }
 
-/* ---- Seconds -------------------------------------------------------------------------------- */
-
-static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
-                            const kith_descent_params *params, kith_descent_estimate *out)
+kith_status kin_api_check_merge(kith_ctx *ctx, const kith_merge_sets *sets,
+                                const kith_search_params *given, uint32_t place,
+                                const kith_neighbors *out, kin_merge_job *job)
 {
-    kin_descent_job job;
-    kith_descent_estimate own;
-    KIN_TRY(kin_descent_check_shape(ctx, points, params, &job));
-    KIN_TRY(check_first(ctx, &job.points, first_rows));
-    KIN_TRY(kin_check_told(ctx, out, "estimate", "kith_descent_estimate"));
-    KIN_TRY(kin_cost_merge(ctx, &job, first_rows, &own));
-    kin_fill_room(out, &own, sizeof own);
-    return KITH_OK;
+    const kith_search_params *params = &job->params;
+    bool may = false;
+    KIN_TRY(take_params(ctx, sets, given, job));
+    const wanted_lists wanted = {params->k, (params->flags & KITH_INCLUDE_SELF) != 0, place};
+    KIN_TRY(merge_check(ctx, sets, &wanted, &job->sets));
+    KIN_TRY(take_way(ctx, place, job, &may));
+    if (may) {
+        KIN_TRY(kin_descent_check(ctx, sets->points, params, place, out, &job->descent));
+        begin_with_both(job);
+    }
+    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
+                             job->sets.points.cols, &job->distance));
+    KIN_TRY(merge_check_known(ctx, &job->sets, job->distance.metric, place));
+    return job->choice.descends ? KITH_OK : check_exact(ctx, out, job);
 }
 
-kith_status kith_graph_merge_estimate(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
-                                      const kith_descent_params *params, kith_descent_estimate *out)
+kith_status kin_api_check_merge_shape(kith_ctx *ctx, const kith_merge_sets *sets,
+                                      const kith_search_params *given, kin_merge_job *job)
+{
+    kith_matrix shape;
+    bool may = false;
+    KIN_TRY(take_params(ctx, sets, given, job));
+    KIN_TRY(
+        kin_check_matrix(ctx, kin_check_shape(sets->points, &shape), "points", &job->sets.points));
+    KIN_TRY(check_first(ctx, &job->sets.points, sets->first_rows));
+    job->sets.first_rows = sets->first_rows;
+    job->sets.graph[0] = shape_of(sets->graph1, sets->first_rows);
+    job->sets.graph[1] = shape_of(sets->graph2, job->sets.points.rows - sets->first_rows);
+    KIN_TRY(take_way(ctx, 0, job, &may));
+    return may ? kin_descent_check_shape(ctx, sets->points, &job->params, &job->descent) : KITH_OK;
+}
+
+static kith_status merge(kith_ctx *ctx, const kith_merge_sets *sets,
+                         const kith_search_params *params, const kith_neighbors *out,
+                         const kith_report *report)
+{
+    kin_merge_job job;
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
+    KIN_TRY(kin_api_check_merge(ctx, sets, params, 0, out, &job));
+    KIN_TRY(kin_choose_merge(ctx, &job.descent, sets->first_rows, &job.choice));
+    return job.choice.descends ? kin_api_descend(ctx, &job.descent, out, job.params.descent_report)
+                               : kin_engine_merge(ctx, &job, out);
+}
+
+kith_status kith_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
+                             const kith_search_params *params, const kith_neighbors *out,
+                             kith_report *report)
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, estimate(ctx, points, first_rows, params, out));
+    return kin_api_tell(&call, kin_call_end(&call, merge(ctx, sets, params, out, report)), report);
 }

@@ -207,18 +207,25 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     return KITH_OK;
 }
 
+static kith_status plan_way(kith_ctx *ctx, const kith_matrix *points, const kin_choice *choice,
+                            const kin_descent_job *descent, const kith_search_params *exact,
+                            kith_plan *plan)
+{
+    KIN_TRY(choice->descends ? kin_descent_plan(ctx, descent, points->data != NULL, plan)
+                             : plan_exact(ctx, points, NULL, exact, plan));
+    plan->estimated_exact = choice->exact_seconds;
+    plan->estimated_descent = choice->descent_seconds;
+    return KITH_OK;
+}
+
 /* Of the graph that kith_graph would make. */
 static kith_status plan_graph(kith_ctx *ctx, const kith_matrix *points,
                               const kith_search_params *given, kith_plan *plan)
 {
-    kin_graph_choice choice;
-    KIN_TRY(kin_api_check_choice_shape(ctx, points, given, &choice));
-    KIN_TRY(kin_api_choose(ctx, &choice));
-    KIN_TRY(choice.descends ? kin_descent_plan(ctx, &choice.descent, points->data != NULL, plan)
-                            : plan_exact(ctx, points, NULL, &choice.params, plan));
-    plan->estimated_exact = choice.seconds.seconds_exact;
-    plan->estimated_descent = choice.seconds.seconds_descent;
-    return KITH_OK;
+    kin_graph_choice job;
+    KIN_TRY(kin_api_check_choice_shape(ctx, points, given, &job));
+    KIN_TRY(kin_choose(ctx, &job.descent, &job.choice));
+    return plan_way(ctx, points, &job.choice, &job.descent, &job.params, plan);
 }
 
 /* An engine's share of the whole job, at most, and what its parts are made of. */
@@ -269,4 +276,28 @@ kith_status kith_plan_search(kith_ctx *ctx, const kith_matrix *corpus, const kit
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     return kin_call_end(&call, plan_search(ctx, corpus, queries, params, plan));
+}
+
+/* A graph of all points, and what a merge holds beside it. */
+static kith_status plan_merge(kith_ctx *ctx, const kith_merge_sets *sets,
+                              const kith_search_params *given, kith_plan *out)
+{
+    kin_merge_job job;
+    kith_plan own;
+    KIN_TRY(kin_check_told(ctx, out, "plan", "kith_plan"));
+    KIN_TRY(kin_api_check_merge_shape(ctx, sets, given, &job));
+    KIN_TRY(kin_choose_merge(ctx, &job.descent, job.sets.first_rows, &job.choice));
+    KIN_TRY(plan_way(ctx, sets->points, &job.choice, &job.descent, &job.params, &own));
+    own.state_bytes = kin_size_add(own.state_bytes, kin_merge_bytes(&job));
+    own.peak_bytes = kin_size_add(own.peak_bytes, kin_merge_bytes(&job));
+    kin_fill_room(out, &own, sizeof own);
+    return KITH_OK;
+}
+
+kith_status kith_plan_merge(kith_ctx *ctx, const kith_merge_sets *sets,
+                            const kith_search_params *params, kith_plan *plan)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, plan_merge(ctx, sets, params, plan));
 }

@@ -84,23 +84,34 @@ static bool is_lost(const kin_descent_job *job, const kin_gpu *gpu)
 }
 
 /* Adds seconds of a descent from nothing, scaled, and decides. */
-static void add_descent(kith_ctx *ctx, const kin_descent_job *job, const kin_gpu *gpu, double scale,
-                        kith_descent_estimate *estimate)
+static void decide(kith_ctx *ctx, const kin_descent_job *job, const kin_gpu *gpu, double scale,
+                   kin_choice *choice)
 {
-    estimate->seconds_descent +=
-        scale * seconds_of_descent(ctx, job, gpu != NULL && fits(job, gpu));
+    choice->descent_seconds += scale * seconds_of_descent(ctx, job, gpu != NULL && fits(job, gpu));
     if (is_lost(job, gpu)) {
-        estimate->seconds_descent = fmax(estimate->seconds_descent, estimate->seconds_exact);
+        choice->descent_seconds = fmax(choice->descent_seconds, choice->exact_seconds);
     }
-    estimate->pays = job->points.rows <= KIN_GRAPH_MOST_POINTS &&
-                     estimate->seconds_descent < IN_DOUBT * estimate->seconds_exact;
+    choice->descends = job->points.rows <= KIN_GRAPH_MOST_POINTS &&
+                       choice->descent_seconds < IN_DOUBT * choice->exact_seconds;
+    ctx->report.estimated_exact = choice->exact_seconds;
+    ctx->report.estimated_descent = choice->descent_seconds;
 }
 
-void kin_cost_descent(kith_ctx *ctx, const kin_gpu *gpu, const kin_descent_job *job,
-                      kith_descent_estimate *estimate)
+void kin_choose_on(kith_ctx *ctx, const kin_gpu *gpu, const kin_descent_job *job,
+                   kin_choice *choice)
 {
-    *estimate = (kith_descent_estimate){.seconds_exact = seconds_of_exact(ctx, job, gpu != NULL)};
-    add_descent(ctx, job, gpu, 1.0, estimate);
+    if (choice->open) {
+        choice->exact_seconds = seconds_of_exact(ctx, job, gpu != NULL);
+        decide(ctx, job, gpu, 1.0, choice);
+    }
+}
+
+kith_status kin_choose(kith_ctx *ctx, const kin_descent_job *job, kin_choice *choice)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(choice->open ? kin_cost_finds_gpu(ctx, job, &gpu) : KITH_OK);
+    kin_choose_on(ctx, gpu, job, choice);
+    return KITH_OK;
 }
 
 /* ---- Two graphs made one --------------------------------------------------------------------- */
@@ -168,15 +179,17 @@ static double seconds_of_sample(const merging *m, bool gpu)
                      (double)m->ctx->threads;
 }
 
-kith_status kin_cost_merge(kith_ctx *ctx, const kin_descent_job *job, int64_t first_rows,
-                           kith_descent_estimate *estimate)
+kith_status kin_choose_merge(kith_ctx *ctx, const kin_descent_job *job, int64_t first_rows,
+                             kin_choice *choice)
 {
     const merging m = {ctx, job, first_rows};
     kin_gpu *gpu = NULL;
-    *estimate = (kith_descent_estimate){0};
-    KIN_TRY(seconds_across(&m, &estimate->seconds_exact));
+    if (!choice->open) {
+        return KITH_OK;
+    }
+    KIN_TRY(seconds_across(&m, &choice->exact_seconds));
     KIN_TRY(kin_cost_finds_gpu(ctx, job, &gpu));
-    estimate->seconds_descent = seconds_of_sample(&m, gpu != NULL);
-    add_descent(ctx, job, gpu, MERGE_SHARE, estimate);
+    choice->descent_seconds = seconds_of_sample(&m, gpu != NULL);
+    decide(ctx, job, gpu, MERGE_SHARE, choice);
     return KITH_OK;
 }

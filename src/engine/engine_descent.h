@@ -37,17 +37,26 @@ kith_status kin_descent_enter(kith_ctx *ctx, const kin_descent_job *job, kin_gpu
 kith_status kin_engine_descent(kith_ctx *ctx, const kin_descent_job *job, const kith_neighbors *out,
                                kith_descent_report *report);
 
-/* ---- How long (engine_cost.c): beside an exact graph, for callers who leave the choice to us
- * ----- */
+/* ---- Exactly, or by a descent (engine_cost.c) ----------------------------------------------- */
+
+typedef struct kin_choice {
+    bool open; /* it may be either: by a descent where that is sooner by more than a doubt */
+    bool descends;
+    double exact_seconds; /* by which it was chosen; 0: there was no choice */
+    double descent_seconds;
+} kin_choice;
 
 /* Whether a GPU would take it: *gpu, which is not held. */
 kith_status kin_cost_finds_gpu(kith_ctx *ctx, const kin_descent_job *job, kin_gpu **gpu);
-/* All of *estimate but its struct_size. Of the job shapes and types are read. gpu NULL: the
- * processor. */
-void kin_cost_descent(kith_ctx *ctx, const kin_gpu *gpu, const kin_descent_job *job,
-                      kith_descent_estimate *estimate);
-/* Of a graph whose first rows are one set and the others another, and both have theirs. */
-kith_status kin_cost_merge(kith_ctx *ctx, const kin_descent_job *job, int64_t first_rows,
-                           kith_descent_estimate *estimate);
+
+/* How a graph is made; the report tells the seconds. Of the job, which is not read where nothing is
+ * open, shapes and types are read. gpu NULL: the processor. */
+void kin_choose_on(kith_ctx *ctx, const kin_gpu *gpu, const kin_descent_job *job,
+                   kin_choice *choice);
+/* On the device that a descent would take. */
+kith_status kin_choose(kith_ctx *ctx, const kin_descent_job *job, kin_choice *choice);
+/* How a graph is made whose first rows are one set and the others another, and both have theirs. */
+kith_status kin_choose_merge(kith_ctx *ctx, const kin_descent_job *job, int64_t first_rows,
+                             kin_choice *choice);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Two exact graphs made one.
+ * Two graphs made one, exactly:
  *
  *   own      the graphs' lists with canonical keys go to the answer; their k-th keys are limits
  *   bounds   rows proven to be beyond the limits of all pairs across are left out (exact_runs.h)
@@ -274,7 +274,7 @@ enum { SIDES = 2, ENTRIES_A_TASK = 1 << 16 };
 
 typedef struct merging {
     kith_ctx *ctx;
-    const kin_merge_exact *job;
+    const kin_merge_job *job;
     int64_t first[SIDES];        /* row of all points at which a set begins */
     kith_matrix part[SIDES];     /* rows of a set */
     bool knows;                  /* rows know how far is too far: */
@@ -473,8 +473,7 @@ static kith_status merge(merging *m, const kith_neighbors *out)
     m->ctx->report.seconds_prepare += points.seconds_prepare;
     status = m->knows ? merge_known(m, &points, out) : write_sides(m, &points, false, false, out);
 done:
-    m->ctx->report.exact = kin_exactness_join(kin_exactness_of(&m->job->sets.graph[0]),
-                                              kin_exactness_of(&m->job->sets.graph[1]));
+    m->ctx->report.exact = kin_merge_exactness(&m->job->sets);
     kin_prepared_free(m->ctx, &points);
     kin_free(m->ctx, m->limits);
     forget_near(m);
@@ -499,7 +498,24 @@ static void cut(merging *m)
                       m->job->sets.first_rows * m->job->sets.points.stride_bytes;
 }
 
-kith_status kin_engine_merge(kith_ctx *ctx, const kin_merge_exact *job, const kith_neighbors *out)
+kith_exactness kin_merge_exactness(const kin_merge_sets *sets)
+{
+    return kin_exactness_join(kin_exactness_of(&sets->graph[0]), kin_exactness_of(&sets->graph[1]));
+}
+
+/* Lists from across with their keys, or the entries that join a list: at most as many as stand in
+ * one. */
+uint64_t kin_merge_bytes(const kin_merge_job *job)
+{
+    enum { KEYED = 12, WORD = 8, LEAST_LIST = 40 };
+    const kin_graph_request *request = &job->descent.request;
+    const uint64_t k = (uint64_t)job->params.k;
+    const uint64_t list = request->list > 0 ? (uint64_t)request->list : LEAST_LIST + k + k / 4;
+    return kin_size_mul((uint64_t)job->sets.points.rows,
+                        job->choice.descends ? WORD * list : KEYED * k);
+}
+
+kith_status kin_engine_merge(kith_ctx *ctx, const kin_merge_job *job, const kith_neighbors *out)
 {
     merging m = {.ctx = ctx, .job = job};
     cut(&m);

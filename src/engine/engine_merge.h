@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Two exact graphs made one. */
+ * Two graphs made one: exactly, or by a descent that begins with both. */
 #ifndef KIN_ENGINE_MERGE_H
 #define KIN_ENGINE_MERGE_H
 
+#include "engine/engine_descent.h"
 #include "exact/exact_search.h"
 
 /* Two sets in one matrix, and their graphs; of an empty set graph.rows is 0. */
@@ -13,14 +14,21 @@ typedef struct kin_merge_sets {
 } kin_merge_sets;
 
 /* Checked arguments. */
-typedef struct kin_merge_exact {
+typedef struct kin_merge_job {
     kin_merge_sets sets;
-    kin_distance distance;
+    kin_choice choice;
+    kin_descent_job descent;   /* where it descends or may; its request points into sets */
+    kin_distance distance;     /* and the rest where it does not or may not: */
     kith_search_params params; /* of the searches across, by keys */
     uint32_t flags;            /* of the answer */
-} kin_merge_exact;
+} kin_merge_job;
 
-kith_status kin_engine_merge(kith_ctx *ctx, const kin_merge_exact *job, const kith_neighbors *out);
+/* What both graphs allow to say of an exact answer. */
+kith_exactness kin_merge_exactness(const kin_merge_sets *sets);
+/* Exactly. */
+kith_status kin_engine_merge(kith_ctx *ctx, const kin_merge_job *job, const kith_neighbors *out);
+/* Host memory beside what a graph of all points takes, at most, of a way that was chosen. */
+uint64_t kin_merge_bytes(const kin_merge_job *job);
 
 /* ---- Across --------------------------------------------------------------------------------- */
 

@@ -35,15 +35,7 @@ static void keep_own(const kin_shard_job *job, const kin_shard_part *a)
 kith_status kin_shard_descend(const kin_shard_job *job, const kith_matrix *rows,
                               const kith_descent_params *like, const kith_neighbors *out)
 {
-    kith_search_params params = kith_search_params_default();
-    params.metric = like->metric;
-    params.k = out->k;
-    params.flags = like->flags;
-    params.method = KITH_METHOD_DESCENT;
-    params.recall = like->recall;
-    params.recall_at = like->recall_at;
-    params.seed = like->seed;
-    params.descent = like;
+    const kith_search_params params = kin_shard_search_params(like, out->k);
     return kith_graph(job->ctx, rows, &params, out, NULL);
 }
 
@@ -160,10 +152,11 @@ kith_status kin_shard_meet_descent(void *arg, const kin_shard_part *a, const kin
     kin_shard_aim(job, parts, k, KIN_SHARD_SIDES);
     const kith_neighbors out = {
         .ids = job->found_ids, .distances64 = job->found_keys, .rows = rows, .k = params.k};
+    const kith_search_params named = kin_shard_search_params(&params, params.k);
     KIN_TRY(kin_shard_note(job,
                            kith_graph_merge(job->ctx,
                                             &(kith_merge_sets){&both, a->rows, &graph1, &graph2},
-                                            &params, &out, NULL),
+                                            &named, &out, NULL),
                            a));
     return count_ids(job, a, b, rows * params.k);
 }

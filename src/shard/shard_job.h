@@ -141,6 +141,22 @@ void kin_shard_bounds_free(kin_shard_job *job);
 /* Whether it is known that two shards need not meet, wherever their lists are. arg: the job. */
 kith_status kin_shard_apart(void *arg, int32_t a, int32_t b, bool *yes);
 
+/* A descent as calls on a graph have it. */
+static inline kith_search_params kin_shard_search_params(const kith_descent_params *like, int64_t k)
+{
+    kith_search_params params = kith_search_params_default();
+    params.metric = like->metric;
+    params.k = k;
+    params.flags = like->flags;
+    params.method = KITH_METHOD_DESCENT;
+    params.recall = like->recall;
+    params.recall_at = like->recall_at;
+    params.seed = like->seed;
+    params.custom = like->custom;
+    params.descent = like;
+    return params;
+}
+
 /* A descent of rows of the points, without a report; out has k. */
 kith_status kin_shard_descend(const kin_shard_job *job, const kith_matrix *rows,
                               const kith_descent_params *like, const kith_neighbors *out);

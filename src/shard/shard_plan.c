@@ -100,13 +100,12 @@ static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
 static kith_status check_descent(kin_shard_job *job, const kith_matrix *points)
 {
     kin_descent_job graph;
-    const kith_descent_params *given = job->params.descent;
-    const bool sized = given->struct_size >= offsetof(kith_descent_params, flags);
-    const kith_neighbors out = {.rows = points != NULL ? points->rows : 0,
-                                .k = sized ? given->k : 0};
-    KIN_TRY(kin_descent_check(job->ctx, points, given, 0, &out, &graph));
     job->descent = kith_descent_params_default();
-    KIN_TRY(kin_take_params(job->ctx, KIN_GROWS(kith_descent_params, flags), given, &job->descent));
+    KIN_TRY(kin_take_params(job->ctx, KIN_GROWS(kith_descent_params, flags), job->params.descent,
+                            &job->descent));
+    const kith_search_params params = kin_shard_search_params(&job->descent, job->descent.k);
+    const kith_neighbors out = {.rows = points != NULL ? points->rows : 0, .k = params.k};
+    KIN_TRY(kin_descent_check(job->ctx, points, &params, 0, &out, &graph));
     if (job->descent.init != NULL || job->descent.start == KITH_START_GRAPH) {
         return kin_fail_at(job->ctx, KITH_E_ARGUMENT, kin_at("init"),
                            "is set, and shards begin without a graph (leave it out)");
@@ -145,7 +144,7 @@ kith_status kin_shard_check(kith_ctx *ctx, const kith_matrix *points,
 
 /* A merge of two graphs takes a little more than a descent on all their points. */
 static kith_status plan_merge(const kin_shard_job *job, const kith_matrix *shape,
-                              const kith_descent_params *params, kith_plan *plan)
+                              const kith_search_params *params, kith_plan *plan)
 {
     kin_descent_job merge;
     KIN_TRY(kin_descent_check_shape(job->ctx, shape, params, &merge));
@@ -175,8 +174,8 @@ static kith_status plan_engine(const kin_shard_job *job, int64_t rows, bool merg
     plan->struct_size = (uint32_t)sizeof *plan;
     if (job->descends) {
         kin_descent_job alone;
-        kith_descent_params params = job->descent;
-        params.k = kin_min_i64(params.k, most);
+        kith_search_params params =
+            kin_shard_search_params(&job->descent, kin_min_i64(job->k, most));
         params.recall_at = kin_min_i64(params.recall_at, params.k);
         KIN_TRY(kin_descent_check_shape(job->ctx, &shape, &params, &alone));
         KIN_TRY(kin_descent_plan(job->ctx, &alone, false, plan));

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_faulty.h"
 #include "support/support_files.h"
 #include "support/support_shapes.h"
@@ -49,7 +50,7 @@ static kith_status do_merge_exact(kith_ctx *ctx, const input *in, int option)
     kith_search_params params = kith_search_params_default();
     params.metric = (kith_metric)option;
     params.k = K;
-    return kith_graph_merge_exact(
+    return test_merge_exactly(
         ctx, &(kith_merge_sets){&in->points.matrix, FIRST, &in->parts[0], &in->parts[1]}, &params,
         &in->out);
 }
@@ -60,7 +61,7 @@ static kith_status do_merge(kith_ctx *ctx, const input *in, int option)
     params.metric = (kith_metric)option;
     params.k = K;
     params.sample = 5;
-    return kith_graph_merge(
+    return test_merge_descending(
         ctx, &(kith_merge_sets){&in->points.matrix, FIRST, &in->parts[0], &in->parts[1]}, &params,
         &in->out, NULL);
 }

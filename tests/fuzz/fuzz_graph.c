@@ -72,8 +72,8 @@ static void descend(const kith_neighbors *graph, const kith_matrix *points)
     kith_matrix both = *points;
     both.rows = 2 * points->rows;
     out = room(both.rows, params.k);
-    check(kith_graph_merge(fuzz_ctx(), &(kith_merge_sets){&both, points->rows, graph, graph},
-                           &params, &out, NULL),
+    check(test_merge_descending(fuzz_ctx(), &(kith_merge_sets){&both, points->rows, graph, graph},
+                                &params, &out, NULL),
           &out, both.rows);
 }
 
@@ -90,8 +90,8 @@ static void search(const kith_neighbors *graph, const kith_matrix *points)
     check(test_walk(fuzz_ctx(), points, graph, points, &walk, &out, NULL), &out, points->rows);
     params.k = graph->k;
     out = room(both.rows, params.k);
-    check(kith_graph_merge_exact(fuzz_ctx(), &(kith_merge_sets){&both, points->rows, graph, graph},
-                                 &params, &out),
+    check(test_merge_exactly(fuzz_ctx(), &(kith_merge_sets){&both, points->rows, graph, graph},
+                             &params, &out),
           &out, both.rows);
 }
 

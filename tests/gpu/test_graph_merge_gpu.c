@@ -89,8 +89,8 @@ static double loss(kith_ctx *gpu, kith_ctx *cpu, const char *name, const kith_ma
     params.metric = metric;
     params.k = K;
     params.start = start;
-    test_works(gpu, kith_graph_merge(gpu, &(kith_merge_sets){points, first, &one, &two}, &params,
-                                     &out, &report));
+    test_works(gpu, test_merge_descending(gpu, &(kith_merge_sets){points, first, &one, &two},
+                                          &params, &out, &report));
     test_graph_is_sound(cpu, name, points, metric, &out, 0);
     const double by_descent = test_graph_recall(metric, &direct, &truth, K);
     const double by_merge = test_graph_recall(metric, &out, &truth, K);
@@ -157,17 +157,18 @@ static void bytes_are_the_same(void **state)
     kith_descent_params params = kith_descent_params_default();
     params.k = K;
     for (int i = 0; i < 2; i++) {
-        test_works(gpu, kith_graph_merge(gpu, &(kith_merge_sets){&points, first, &one, &two},
-                                         &params, &out[i], NULL));
+        test_works(gpu, test_merge_descending(gpu, &(kith_merge_sets){&points, first, &one, &two},
+                                              &params, &out[i], NULL));
     }
     assert_true(test_answers_equal(&out[0], &out[1]));
     kith_matrix there = test_caller_copy(&c, &points);
     kith_neighbors one_there = on_device(&c, &one);
     kith_neighbors two_there = on_device(&c, &two);
     kith_neighbors out_there = test_caller_answer(&c, all, K);
+    const kith_search_params descends = test_descends(&params, NULL);
     test_works(gpu,
                kith_cuda_graph_merge(gpu, &(kith_merge_sets){&there, first, &one_there, &two_there},
-                                     &params, &out_there, NULL, c.handle));
+                                     &descends, &out_there, NULL, c.handle));
     kith_neighbors got = test_caller_fetch(&c, &out_there);
     assert_true(test_answers_equal(&out[0], &got));
     printf("the same bytes in two runs, and from device arrays\n");
@@ -200,8 +201,8 @@ static void exact_stays_exact(void **state)
     kith_neighbors out = test_answer_make(all, K);
     kith_search_params params = kith_search_params_default();
     params.k = K;
-    test_works(gpu, kith_graph_merge_exact(gpu, &(kith_merge_sets){&points, first, &one, &two},
-                                           &params, &out));
+    test_works(gpu, test_merge_exactly(gpu, &(kith_merge_sets){&points, first, &one, &two}, &params,
+                                       &out));
     assert_true(test_answers_equal(&out, &truth));
     uint8_t *removed = calloc((size_t)all, 1);
     memset(removed + first, 1, 100);
@@ -267,7 +268,7 @@ static void times(void **state)
                             ? kith_cuda_graph(gpu, &there, &descends, &out, NULL, c.handle)
                             : kith_cuda_graph_merge(
                                   gpu, &(kith_merge_sets){&there, MANY / 2, &one_there, &two_there},
-                                  &params, &out, &report, c.handle));
+                                  &descends, &out, NULL, c.handle));
         const double seconds = now() - start;
         kith_neighbors got = test_caller_fetch(&c, &out);
         printf("    %s: %.1f ms, start %.1f, %d rounds %.1f, recall@10 %.5f\n",

@@ -91,13 +91,15 @@ static void call_merge(soak *s)
                                      soak_graph(s, 2, points.rows - first, k)};
     const kith_descent_params params = draw_descent(s, points.rows);
     const kith_neighbors out = soak_room(s, 0, points.rows, params.k);
-    kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
-    (void)soak_check(s, kith_graph_merge_estimate(s->ctx, &given, first, &params, &estimate));
-    const kith_status status =
-        kith_graph_merge(s->ctx,
-                         &(kith_merge_sets){&given, soak_spoil(s, first), soak_null(s, &graphs[0]),
-                                            soak_null(s, &graphs[1])},
-                         &params, &out, NULL);
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    const kith_search_params search = test_descends(&params, NULL);
+    (void)soak_check(
+        s, kith_plan_merge(s->ctx, &(kith_merge_sets){&given, first, NULL, NULL}, &search, &plan));
+    const kith_status status = test_merge_descending(
+        s->ctx,
+        &(kith_merge_sets){&given, soak_spoil(s, first), soak_null(s, &graphs[0]),
+                           soak_null(s, &graphs[1])},
+        &params, &out, NULL);
     if (soak_check(s, status) == KITH_OK) {
         soak_check_ids(s, &out, points.rows);
     }
@@ -127,7 +129,7 @@ static void call_merge_exact(soak *s)
     }
     params.k = soak_spoil(s, points.rows > 4 ? 4 : points.rows > 1 ? points.rows - 1 : 1);
     const kith_neighbors out = soak_room(s, 0, points.rows, params.k);
-    const kith_status status = kith_graph_merge_exact(
+    const kith_status status = test_merge_exactly(
         s->ctx, &(kith_merge_sets){&points, first, &graphs[0], &graphs[1]}, &params, &out);
     if (soak_check(s, status) == KITH_OK) {
         soak_check_ids(s, &out, points.rows);

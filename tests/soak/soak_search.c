@@ -247,9 +247,7 @@ static void call_cuda(soak *s)
     const kith_matrix given = soak_spoiled(s, &points);
     const kith_search_params params = draw_params(s, points.rows);
     const kith_neighbors out = room_for(s, 0, points.rows, &params);
-    kith_descent_params descent = kith_descent_params_default();
     kith_search_params descends = params;
-    descent.k = params.k;
     descends.method = KITH_METHOD_DESCENT;
     const kith_matrix *p = soak_null(s, &given);
     kith_status status[4];
@@ -257,7 +255,7 @@ static void call_cuda(soak *s)
     status[1] = soak_check(s, kith_cuda_search(s->ctx, p, &given, &params, &out, NULL));
     status[2] = soak_check(s, kith_cuda_graph(s->ctx, p, &descends, &out, NULL, NULL));
     status[3] = soak_check(s, kith_cuda_graph_merge(s->ctx, &(kith_merge_sets){p, 1, &out, &out},
-                                                    &descent, &out, NULL, NULL));
+                                                    &descends, &out, NULL, NULL));
     for (int i = 0; i < 4; i++) {
         soak_require(s, status[i] == KITH_E_UNSUPPORTED || status[i] == KITH_E_ARGUMENT,
                      "there is no device");

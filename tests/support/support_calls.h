@@ -44,6 +44,25 @@ static inline kith_status test_descend(kith_ctx *ctx, const kith_matrix *points,
     return kith_graph(ctx, points, &params, out, NULL);
 }
 
+/* Two graphs made one: by such a descent, */
+static inline kith_status test_merge_descending(kith_ctx *ctx, const kith_merge_sets *sets,
+                                                const kith_descent_params *like,
+                                                const kith_neighbors *out,
+                                                kith_descent_report *report)
+{
+    const kith_search_params params = test_descends(like, report);
+    return kith_graph_merge(ctx, sets, &params, out, NULL);
+}
+/* or exactly, whatever is known of them. */
+static inline kith_status test_merge_exactly(kith_ctx *ctx, const kith_merge_sets *sets,
+                                             const kith_search_params *like,
+                                             const kith_neighbors *out)
+{
+    kith_search_params params = *like;
+    params.recall = 1.0;
+    return kith_graph_merge(ctx, sets, &params, out, NULL);
+}
+
 static inline kith_status test_corpus_create(kith_ctx *ctx, const kith_matrix *points,
                                              kith_metric metric, kith_corpus **out)
 {

@@ -53,8 +53,8 @@ void test_merge_is_true(kith_ctx *ctx, const kith_matrix *points, int64_t first_
     kith_neighbors graph2 = test_merge_graph(ctx, &part[1], TEST_MERGE_LONGER, params);
     kith_neighbors out = test_answer_make(points->rows, params->k);
     test_works(ctx,
-               kith_graph_merge_exact(ctx, &(kith_merge_sets){points, first_rows, &graph1, &graph2},
-                                      params, &out));
+               test_merge_exactly(ctx, &(kith_merge_sets){points, first_rows, &graph1, &graph2},
+                                  params, &out));
     if (!test_answers_equal(&out, truth)) {
         fail_msg("%s, %lld of %lld rows: not the graph of all", kith_metric_name(params->metric),
                  (long long)first_rows, (long long)points->rows);

@@ -200,7 +200,7 @@ static void merges_say_what_they_know(void **state)
             t.meta[0].exact = levels[a];
             t.meta[1].exact = levels[b];
             test_works(t.ctx,
-                       kith_graph_merge_exact(
+                       test_merge_exactly(
                            t.ctx, &(kith_merge_sets){&t.points, FIRST, &t.graph[0], &t.graph[1]},
                            &params, &t.out));
             assert_int_equal(told(t.ctx), joined[a][b]);
@@ -208,7 +208,7 @@ static void merges_say_what_they_know(void **state)
     }
     t.graph[1].meta = NULL;
     t.meta[0].exact = KITH_CERTIFIED;
-    test_works(t.ctx, kith_graph_merge_exact(
+    test_works(t.ctx, test_merge_exactly(
                           t.ctx, &(kith_merge_sets){&t.points, FIRST, &t.graph[0], &t.graph[1]},
                           &params, &t.out));
     assert_int_equal(told(t.ctx), KITH_EXACTNESS_UNKNOWN);
@@ -239,16 +239,16 @@ static void other_points_are_refused(void **state)
     for (int round = 0; round < 2; round++) {
         const char *says = round == 0 ? "400 x 7 float32" : "is of the metric cosine, asked for is";
         test_fails(t.ctx,
-                   kith_graph_merge_exact(
+                   test_merge_exactly(
                        t.ctx, &(kith_merge_sets){&t.points, FIRST, &t.graph[0], &t.graph[1]},
                        &params, &t.out),
                    KITH_E_ARGUMENT, says);
         kith_descent_params descent = kith_descent_params_default();
         descent.k = K;
         test_fails(t.ctx,
-                   kith_graph_merge(t.ctx,
-                                    &(kith_merge_sets){&t.points, FIRST, &t.graph[0], &t.graph[1]},
-                                    &descent, &t.out, NULL),
+                   test_merge_descending(
+                       t.ctx, &(kith_merge_sets){&t.points, FIRST, &t.graph[0], &t.graph[1]},
+                       &descent, &t.out, NULL),
                    KITH_E_ARGUMENT, says);
         test_fails(t.ctx, kith_graph_remove(t.ctx, &t.part[0], &t.graph[0], &remove, &t.out, NULL),
                    KITH_E_ARGUMENT, says);

@@ -99,7 +99,7 @@ static void trees_fit_each_set(kith_ctx *ctx, const kith_matrix *points,
         high.tree_height = wrong[i];
         test_fails(
             ctx,
-            kith_graph_merge_exact(ctx, &(kith_merge_sets){points, FEWER, &one, &two}, &high, &out),
+            test_merge_exactly(ctx, &(kith_merge_sets){points, FEWER, &one, &two}, &high, &out),
             KITH_E_ARGUMENT, "must be 0 to 2 for 97 rows");
     }
     high.tree_height = 2;
@@ -185,8 +185,8 @@ static void merge_is_near(kith_ctx *ctx, const kith_matrix *points, kith_metric 
     test_works(ctx, test_descend(ctx, &part[0], &params, &graph1, NULL));
     test_works(ctx, test_descend(ctx, &part[1], &params, &graph2, NULL));
     const kith_merge_sets sets = {points, first_rows, &graph1, &graph2};
-    test_works(ctx, kith_graph_merge(ctx, &sets, &params, &merged, &report));
-    test_works(ctx, kith_graph_merge(ctx, &sets, &params, &again, NULL));
+    test_works(ctx, test_merge_descending(ctx, &sets, &params, &merged, &report));
+    test_works(ctx, test_merge_descending(ctx, &sets, &params, &again, NULL));
     const double by_descent = recall_of(ctx, &direct, &truth, metric);
     const double by_merge = recall_of(ctx, &merged, &truth, metric);
     const double share = report.evaluations / of_all.evaluations;
@@ -337,58 +337,108 @@ static void removal_does_not_count_on_a_row_itself(void **state)
     (void)printf("after a removal: the same where a point may be in its own list and is not\n");
 }
 
-/* ---- Estimates ------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
-/* As many new points as are told; the processor. */
-static kith_descent_estimate estimate_of(kith_ctx *ctx, int64_t rows, int64_t added, int32_t cols,
-                                         int64_t sample)
+static kith_status plan_of(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows,
+                           const kith_search_params *params, kith_plan *plan)
 {
-    const kith_matrix shape = {.rows = rows, .cols = cols, .dtype = KITH_F32};
-    kith_descent_params params = kith_descent_params_default();
-    kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
-    params.k = K;
-    params.sample = sample;
-    test_works(ctx, kith_graph_merge_estimate(ctx, &shape, rows - added, &params, &estimate));
-    assert_true(estimate.seconds_descent > 0.0 && estimate.seconds_exact > 0.0);
-    return estimate;
+    return kith_plan_merge(ctx, &(kith_merge_sets){points, first_rows, NULL, NULL}, params, plan);
 }
 
-static void estimates_follow_the_work(void **state)
+/* As many new points as are told; the processor. */
+static kith_plan told_of(kith_ctx *ctx, int64_t rows, int64_t added, int32_t cols, int64_t sample)
+{
+    const kith_matrix shape = {.rows = rows, .cols = cols, .dtype = KITH_F32};
+    kith_descent_params descent = kith_descent_params_default();
+    kith_search_params params = kith_search_params_default();
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    params.k = K;
+    params.descent = &descent;
+    descent.sample = sample;
+    test_works(ctx, plan_of(ctx, &shape, rows - added, &params, &plan));
+    assert_true(plan.estimated_descent > 0.0 && plan.estimated_exact > 0.0);
+    return plan;
+}
+
+static int descends(const kith_plan *plan)
+{
+    return strcmp(plan->method, "descent") == 0;
+}
+
+static void plans_follow_the_work(void **state)
 {
     (void)state;
     enum { MANY = 4000000, COLUMNS = 128 };
     kith_ctx *ctx = test_engine_best_ctx(2);
-    kith_descent_estimate last = {0};
+    kith_plan last = {0};
     for (int64_t added = 1; added < MANY / 2; added *= 8) {
-        const kith_descent_estimate told = estimate_of(ctx, MANY, added, COLUMNS, -1);
-        assert_true(told.seconds_exact > last.seconds_exact && told.pays >= last.pays);
-        assert_true(added > 100 || told.pays == 0);
+        const kith_plan told = told_of(ctx, MANY, added, COLUMNS, -1);
+        assert_true(told.estimated_exact > last.estimated_exact &&
+                    descends(&told) >= descends(&last));
+        assert_true(added > 100 || !descends(&told));
         last = told;
     }
-    assert_int_equal(last.pays, 1);
+    assert_true(descends(&last));
     /* The graphs' own lists are read, whatever is added; a sample takes its time, too. */
-    assert_true(estimate_of(ctx, MANY, MANY, COLUMNS, -1).seconds_exact > 0.0);
-    assert_true(estimate_of(ctx, MANY, 1, COLUMNS, 1000).seconds_descent >
-                estimate_of(ctx, MANY, 1, COLUMNS, -1).seconds_descent);
+    assert_true(told_of(ctx, MANY, MANY, COLUMNS, -1).estimated_exact > 0.0);
+    assert_true(told_of(ctx, MANY, 1, COLUMNS, 1000).estimated_descent >
+                told_of(ctx, MANY, 1, COLUMNS, -1).estimated_descent);
     /* Trees do not meet all pairs. */
-    assert_int_equal(estimate_of(ctx, MANY, MANY / 2, 3, -1).pays, 0);
-    kith_descent_params params = kith_descent_params_default();
-    kith_descent_estimate estimate = {.struct_size = (uint32_t)sizeof estimate};
+    last = told_of(ctx, MANY, MANY / 2, 3, -1);
+    assert_true(!descends(&last));
+    kith_search_params params = kith_search_params_default();
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
     const kith_matrix shape = {.rows = ROWS, .cols = COLS, .dtype = KITH_F32};
     params.k = K;
-    test_fails(ctx, kith_graph_merge_estimate(ctx, &shape, ROWS + 1, &params, &estimate),
-               KITH_E_ARGUMENT, "first_rows is 701");
-    test_fails(ctx, kith_graph_merge_estimate(ctx, &shape, 1, NULL, &estimate), KITH_E_ARGUMENT,
-               "params");
-    test_fails(ctx, kith_graph_merge_estimate(ctx, NULL, 1, &params, &estimate), KITH_E_ARGUMENT,
-               "points");
-    test_fails(ctx, kith_graph_merge_estimate(ctx, &shape, 1, &params, NULL), KITH_E_ARGUMENT,
-               "estimate is NULL");
-    estimate.struct_size = 0;
-    test_fails(ctx, kith_graph_merge_estimate(ctx, &shape, 1, &params, &estimate), KITH_E_ARGUMENT,
-               "estimate.struct_size is 0");
+    test_fails(ctx, plan_of(ctx, &shape, ROWS + 1, &params, &plan), KITH_E_ARGUMENT,
+               "first_rows is 701");
+    test_fails(ctx, plan_of(ctx, &shape, 1, NULL, &plan), KITH_E_ARGUMENT, "params");
+    test_fails(ctx, plan_of(ctx, NULL, 1, &params, &plan), KITH_E_ARGUMENT, "points");
+    test_fails(ctx, kith_plan_merge(ctx, NULL, &params, &plan), KITH_E_ARGUMENT, "sets is NULL");
+    test_fails(ctx, plan_of(ctx, &shape, 1, &params, NULL), KITH_E_ARGUMENT, "plan is NULL");
+    plan.struct_size = 0;
+    test_fails(ctx, plan_of(ctx, &shape, 1, &params, &plan), KITH_E_ARGUMENT,
+               "plan.struct_size is 0");
     kith_ctx_free(ctx);
     (void)printf("exact merges are sooner where few points are added or dimensions are few\n");
+}
+
+/* The way is exact by right, named, or wanted; only what is left is chosen by seconds. */
+static void ways_follow_what_is_known(void **state)
+{
+    (void)state;
+    enum { MANY = 4000000, COLUMNS = 128 };
+    kith_ctx *ctx = test_engine_best_ctx(2);
+    const kith_matrix shape = {.rows = MANY, .cols = COLUMNS, .dtype = KITH_F32};
+    kith_result_meta sure = kith_result_meta_default();
+    sure.exact = KITH_CERTIFIED;
+    const kith_neighbors certified = {.meta = &sure};
+    static const struct {
+        bool certified;
+        kith_method method;
+        double recall;
+        bool chooses;
+        bool descends;
+    } cases[] = {{true, KITH_METHOD_AUTO, 0.0, false, false},
+                 {true, KITH_METHOD_AUTO, 0.9, false, true},
+                 {true, KITH_METHOD_DESCENT, 0.0, false, true},
+                 {false, KITH_METHOD_AUTO, 0.0, true, true},
+                 {false, KITH_METHOD_AUTO, 1.0, false, false},
+                 {false, KITH_METHOD_EXACT, 0.0, false, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        kith_search_params params = kith_search_params_default();
+        kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+        params.k = K;
+        params.method = cases[i].method;
+        params.recall = cases[i].recall;
+        const kith_merge_sets sets = {&shape, MANY / 2, &certified,
+                                      cases[i].certified ? &certified : NULL};
+        test_works(ctx, kith_plan_merge(ctx, &sets, &params, &plan));
+        assert_int_equal(descends(&plan), cases[i].descends);
+        assert_int_equal(plan.estimated_exact > 0.0, cases[i].chooses);
+    }
+    kith_ctx_free(ctx);
+    (void)printf("what is certified stays so, and a descent is named, wanted, or sooner\n");
 }
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
@@ -411,29 +461,26 @@ static void mistakes_are_named(void **state)
     const kith_matrix *all = &points.matrix;
     const kith_merge_sets sets = {all, FIRST, &one, &two};
     test_fails(
-        ctx,
-        kith_graph_merge_exact(ctx, &(kith_merge_sets){all, FIRST + 1, &one, &two}, &params, &out),
+        ctx, test_merge_exactly(ctx, &(kith_merge_sets){all, FIRST + 1, &one, &two}, &params, &out),
         KITH_E_ARGUMENT, "graph1 has 40 rows and its set 41 points");
-    test_fails(ctx,
-               kith_graph_merge_exact(ctx, &(kith_merge_sets){all, -1, &one, &two}, &params, &out),
+    test_fails(ctx, test_merge_exactly(ctx, &(kith_merge_sets){all, -1, &one, &two}, &params, &out),
                KITH_E_ARGUMENT, "first_rows is -1");
-    test_fails(
-        ctx, kith_graph_merge_exact(ctx, &(kith_merge_sets){all, FIRST, &one, NULL}, &params, &out),
-        KITH_E_ARGUMENT, "graph2 is NULL");
-    test_fails(ctx, kith_graph_merge_exact(ctx, NULL, &params, &out), KITH_E_ARGUMENT,
-               "sets is NULL");
+    test_fails(ctx,
+               test_merge_exactly(ctx, &(kith_merge_sets){all, FIRST, &one, NULL}, &params, &out),
+               KITH_E_ARGUMENT, "graph2 is NULL");
+    test_fails(ctx, test_merge_exactly(ctx, NULL, &params, &out), KITH_E_ARGUMENT, "sets is NULL");
     params.flags = KITH_WITHIN_RADIUS;
-    test_fails(ctx, kith_graph_merge_exact(ctx, &sets, &params, &out), KITH_E_ARGUMENT, "radius");
+    test_fails(ctx, test_merge_exactly(ctx, &sets, &params, &out), KITH_E_ARGUMENT, "radius");
     params.flags = 0;
     two.k = K / 2;
-    test_fails(ctx, kith_graph_merge_exact(ctx, &sets, &params, &out), KITH_E_ARGUMENT,
+    test_fails(ctx, test_merge_exactly(ctx, &sets, &params, &out), KITH_E_ARGUMENT,
                "graph2 has lists of 5 and k is 10");
     two.k = K;
     two.ids[3 * K + 1] = SECOND;
-    test_fails(ctx, kith_graph_merge_exact(ctx, &sets, &params, &out), KITH_E_DATA,
+    test_fails(ctx, test_merge_exactly(ctx, &sets, &params, &out), KITH_E_DATA,
                "graph2[3, 1] is id 30");
     two.ids[3 * K + 1] = two.ids[3 * K];
-    test_fails(ctx, kith_graph_merge_exact(ctx, &sets, &params, &out), KITH_E_DATA,
+    test_fails(ctx, test_merge_exactly(ctx, &sets, &params, &out), KITH_E_DATA,
                "graph2 has 9 different neighbours in row 3");
     test_answer_free(&out);
     test_answer_free(&two);
@@ -451,7 +498,8 @@ int main(void)
                                        cmocka_unit_test(approximate_loses_little),
                                        cmocka_unit_test(removal_leaves_the_graph_of_the_rest),
                                        cmocka_unit_test(removal_does_not_count_on_a_row_itself),
-                                       cmocka_unit_test(estimates_follow_the_work),
+                                       cmocka_unit_test(plans_follow_the_work),
+                                       cmocka_unit_test(ways_follow_what_is_known),
                                        cmocka_unit_test(mistakes_are_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

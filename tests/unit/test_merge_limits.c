@@ -249,8 +249,8 @@ static void memory_is_limited(void **state)
     kith_neighbors two = test_merge_graph(ctx, &part[1], K, &params);
     kith_neighbors out = test_answer_make(ROWS, K);
     kith_report report = {.struct_size = (uint32_t)sizeof report};
-    test_works(ctx, kith_graph_merge_exact(
-                        ctx, &(kith_merge_sets){&points.matrix, FIRST, &one, &two}, &params, &out));
+    test_works(ctx, test_merge_exactly(ctx, &(kith_merge_sets){&points.matrix, FIRST, &one, &two},
+                                       &params, &out));
     test_works(ctx, kith_ctx_report(ctx, &report));
     kith_ctx_params limited = kith_ctx_params_default();
     limited.threads = 2;
@@ -259,7 +259,7 @@ static void memory_is_limited(void **state)
         kith_ctx *tight = NULL;
         limited.memory_limit = i == 0 ? report.peak_bytes : report.peak_bytes / 3;
         assert_int_equal(kith_ctx_create(&limited, &tight), KITH_OK);
-        const kith_status status = kith_graph_merge_exact(
+        const kith_status status = test_merge_exactly(
             tight, &(kith_merge_sets){&points.matrix, FIRST, &one, &two}, &params, &out);
         if (i == 0) {
             test_works(tight, status);
@@ -271,8 +271,8 @@ static void memory_is_limited(void **state)
     }
     test_rows_set(&points, FIRST + 3, 2, (double)NAN);
     test_fails(ctx,
-               kith_graph_merge_exact(ctx, &(kith_merge_sets){&points.matrix, FIRST, &one, &two},
-                                      &params, &out),
+               test_merge_exactly(ctx, &(kith_merge_sets){&points.matrix, FIRST, &one, &two},
+                                  &params, &out),
                KITH_E_DATA, "points[703, 2] is NaN");
     test_answer_free(&out);
     test_answer_free(&two);

@@ -230,10 +230,10 @@ static void graph_calls(test_folder *folder, const input *in)
     }
     graphs[0] = test_answer_exact(ctx, &first, KITH_EUCLIDEAN, K, 0);
     graphs[1] = test_answer_exact(ctx, &second, KITH_EUCLIDEAN, K, 0);
-    HEARS(kith_graph_merge_exact(
-        ctx, &(kith_merge_sets){points, first.rows, &graphs[0], &graphs[1]}, &exact, &merged));
-    HEARS(kith_graph_merge(ctx, &(kith_merge_sets){points, first.rows, &graphs[0], &graphs[1]},
-                           &descent, &merged, NULL));
+    HEARS(test_merge_exactly(ctx, &(kith_merge_sets){points, first.rows, &graphs[0], &graphs[1]},
+                             &exact, &merged));
+    HEARS(test_merge_descending(ctx, &(kith_merge_sets){points, first.rows, &graphs[0], &graphs[1]},
+                                &descent, &merged, NULL));
     for (int i = 0; i < ROWS; i += 7) {
         removed[i] = 1;
     }

@@ -208,7 +208,7 @@ static void peaks_are_what_was_held(void **state)
     }
     begin(&c);
     test_works(ctx,
-               kith_graph_merge_exact(
+               test_merge_exactly(
                    ctx, &(kith_merge_sets){&points.matrix, parts[0].rows, &sides[0], &sides[1]},
                    &params, &graph));
     is_to_the_byte(ctx, &c, "a merge");
