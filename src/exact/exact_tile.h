@@ -120,6 +120,9 @@ typedef struct kin_tile_kernel {
     double word_cost; /* of a word of a pair, beside a unit that broadcasts and multiplies them */
 } kin_tile_kernel;
 
+#define KIN_TILE_KERNEL(TYPE, type, NAME, isa) extern const kin_tile_kernel kin_tile_##type##_##isa;
+KIN_PRODUCT_MAP(KIN_TILE_KERNEL)
+
 /* The fastest kernel of a type that level `isa` includes; NULL where it has none. */
 const kin_tile_kernel *kin_tile_get(kin_isa isa, kin_tile_type type);
 const char *kin_tile_type_name(kin_tile_type type);

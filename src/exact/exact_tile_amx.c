@@ -17,9 +17,9 @@
  * whatever MXCSR says; subnormals count as zero on both sides, and none are stored
  * (exact_round_body.inc). */
 #if defined(__x86_64__)
+#include "exact/exact_tile.h"
 #include "exact/exact_tile_eight.h"
 #include "exact/exact_tile_hit.h"
-#include "exact/exact_tile_machines.h"
 #include "exact/exact_tile_zmm.h"
 
 enum { ROWS = 32, POINTS = 32, SIDE = 16, TILE_WORDS = 256, STEP_GROUPS = 16, LINES = 64 };

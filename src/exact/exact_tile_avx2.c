@@ -4,8 +4,8 @@
  * s16 multiplies with vpmaddwd (16 products an instruction) and adds apart: twice the rate of fp32.
  * Not used: vpmaddubsw for s8, which saturates at 2 * 255 * 127. */
 #if defined(__x86_64__)
+#include "exact/exact_tile.h"
 #include "exact/exact_tile_hit.h"
-#include "exact/exact_tile_machines.h"
 #include "exact/exact_tile_ymm.h"
 
 #define TILE_FLIP 0u

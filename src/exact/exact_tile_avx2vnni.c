@@ -3,8 +3,8 @@
  * Contract: exact_tile.h. Not used: vpdpbusds, vpdpwssds, which saturate; the
  * intrinsics, with which gcc 12 copies and spills the accumulators in every step. */
 #if defined(__x86_64__)
+#include "exact/exact_tile.h"
 #include "exact/exact_tile_hit.h"
-#include "exact/exact_tile_machines.h"
 #include "exact/exact_tile_ymm.h"
 
 #define TILE_FLOAT 0

@@ -4,8 +4,8 @@
  * s16 takes an instruction for products and one for sums, on the two ports that fp32 fma needs one
  * of: the same rate as f32, in half the memory and without rounding. */
 #if defined(__x86_64__)
+#include "exact/exact_tile.h"
 #include "exact/exact_tile_hit.h"
-#include "exact/exact_tile_machines.h"
 #include "exact/exact_tile_zmm.h"
 
 #define TILE_FLIP 0u

@@ -6,8 +6,8 @@
  * rows of a job: the loop has nothing but dot products. Sums are modulo 2^32, as the contract's
  * are. */
 #if defined(__aarch64__)
+#include "exact/exact_tile.h"
 #include "exact/exact_tile_hit.h"
-#include "exact/exact_tile_machines.h"
 #include "exact/exact_tile_neon.h"
 
 /* A job, and what sums of the panel at hand begin with. */

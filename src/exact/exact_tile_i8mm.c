@@ -9,8 +9,8 @@
  * groups, which a panel has apart: zip brings them together, once for six rows. Rows are packed in
  * pairs, two groups at a time. */
 #if defined(__aarch64__)
+#include "exact/exact_tile.h"
 #include "exact/exact_tile_hit.h"
-#include "exact/exact_tile_machines.h"
 #include "exact/exact_tile_neon.h"
 
 enum {

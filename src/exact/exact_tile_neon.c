@@ -7,8 +7,8 @@
  * has run this on a chip. */
 #if defined(__aarch64__)
 #include "exact/exact_tile_neon.h"
+#include "exact/exact_tile.h"
 #include "exact/exact_tile_hit.h"
-#include "exact/exact_tile_machines.h"
 
 #define TILE_FLIP 0u
 

@@ -55,8 +55,8 @@ static void search_panel(const uint32_t *costs, int64_t stride, int64_t first, i
     _mm512_storeu_si512(sample + col, who);
 }
 
-void kin_graph_least_avx512(const uint32_t *orders, const uint32_t *back, int64_t stride,
-                            int32_t new_count, int32_t count, const kin_graph_least *least)
+static void least_of(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                     int32_t new_count, int32_t count, const kin_graph_least *least)
 {
     for (int64_t i = 0; i < count; i++) {
         search_row(orders + i * stride, kin_min_i64(i, new_count), &least->row_order[i],
@@ -68,9 +68,8 @@ void kin_graph_least_avx512(const uint32_t *orders, const uint32_t *back, int64_
     }
 }
 
-int64_t kin_graph_hits_avx512(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                              const uint32_t *row_limits, const uint32_t *col_limits,
-                              uint32_t *hits)
+static int64_t hits_of(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
+                       const uint32_t *row_limits, const uint32_t *col_limits, uint32_t *hits)
 {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     int64_t count = 0;
@@ -100,7 +99,7 @@ static __mmask8 lanes_of(int64_t left)
     return (__mmask8)(left < WORDS ? (1u << left) - 1 : 0xff);
 }
 
-void kin_graph_put_avx512(uint64_t *words, int64_t length, uint64_t word)
+static void put(uint64_t *words, int64_t length, uint64_t word)
 {
     const __m512i comes = _mm512_set1_epi64((int64_t)word);
     __m512i before = _mm512_setzero_si512();
@@ -119,4 +118,6 @@ void kin_graph_put_avx512(uint64_t *words, int64_t length, uint64_t word)
         before = own;
     }
 }
+
+const kin_graph_words kin_graph_words_avx512 = {least_of, hits_of, put};
 #endif

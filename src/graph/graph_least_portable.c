@@ -33,8 +33,8 @@ static void offer_row(const uint32_t *costs, int64_t count, int32_t row, uint32_
     }
 }
 
-void kin_graph_least_portable(const uint32_t *orders, const uint32_t *back, int64_t stride,
-                              int32_t new_count, int32_t count, const kin_graph_least *least)
+static void least_of(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                     int32_t new_count, int32_t count, const kin_graph_least *least)
 {
     clear(least->row_order, least->row_sample, count);
     clear(least->new_order, least->new_sample, new_count);
@@ -48,9 +48,8 @@ void kin_graph_least_portable(const uint32_t *orders, const uint32_t *back, int6
     }
 }
 
-int64_t kin_graph_hits_portable(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
-                                const uint32_t *row_limits, const uint32_t *col_limits,
-                                uint32_t *hits)
+static int64_t hits_of(const uint32_t *orders, int64_t stride, int64_t rows, int64_t cols,
+                       const uint32_t *row_limits, const uint32_t *col_limits, uint32_t *hits)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < rows; i++) {
@@ -79,3 +78,5 @@ void kin_graph_put_portable(uint64_t *words, int64_t length, uint64_t word)
         word = next;
     }
 }
+
+const kin_graph_words kin_graph_words_portable = {least_of, hits_of, kin_graph_put_portable};

@@ -358,11 +358,11 @@ static void hits_of_bodies(void **state)
                 row_limits[i] =
                     i % 3 == 0 ? 0x7ffffff0u + (uint32_t)(test_uniform(&seed) * 8.0) : 0;
             }
-            const int64_t count = kin_graph_hits_get((kin_isa)isa)(orders, STRIDE, ROWS, COLS,
-                                                                   row_limits, limits, hits);
-            assert_int_equal(
-                kin_graph_hits_portable(orders, STRIDE, ROWS, COLS, row_limits, limits, plain),
-                count);
+            const int64_t count = kin_graph_words_get((kin_isa)isa)
+                                      ->hits(orders, STRIDE, ROWS, COLS, row_limits, limits, hits);
+            assert_int_equal(kin_graph_words_portable.hits(orders, STRIDE, ROWS, COLS, row_limits,
+                                                           limits, plain),
+                             count);
             assert_memory_equal(hits, plain, (size_t)count * sizeof *hits);
             found += count;
         }
@@ -389,7 +389,7 @@ static void puts_of_bodies(void **state)
         for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
             memset(list, 0xff, sizeof list);
             for (int i = WORDS; i > 0 && kin_cpu_has((kin_isa)isa); i--) {
-                kin_graph_put_get((kin_isa)isa)(list, length, words[i - 1]);
+                kin_graph_words_get((kin_isa)isa)->put(list, length, words[i - 1]);
             }
             assert_true(!kin_cpu_has((kin_isa)isa) || memcmp(list, plain, sizeof list) == 0);
         }
