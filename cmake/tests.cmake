@@ -174,6 +174,7 @@ if(KITH_HOUSE_TESTS)
     kith_house_test(house_papers ${Python3_EXECUTABLE} -B ${tools}/check_papers.py ${CMAKE_SOURCE_DIR})
     kith_house_test(house_python_header ${Python3_EXECUTABLE} -B ${tools}/python_header.py --check
                     ${CMAKE_C_COMPILER})
+    kith_house_test(house_rows ${Python3_EXECUTABLE} -B ${tools}/write_rows.py --check)
     kith_house_test(house_report ${Python3_EXECUTABLE} -B -m unittest discover -s tests/report)
   endif()
   kith_house_test(house_format ${tools}/check_format.sh)

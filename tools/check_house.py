@@ -35,11 +35,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (77510, 58000),
+    "code_lines_src": (77379, 58000),
     "files_src": (486, 350),
-    "files_below_40_lines": (52, 40),
-    "files_of_odd_length": (93, 40),
-    "headers_src": (175, 130),
+    "files_below_40_lines": (53, 40),
+    "files_of_odd_length": (91, 40),
+    "headers_src": (176, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
@@ -47,7 +47,7 @@ LIMITS = {
     "functions_with_more_than_6_parameters": (29, 20),
     "public_functions": (87, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
-    "functions_used_by_one_file_percent": (57, 25),
+    "functions_used_by_one_file_percent": (56, 25),
     "functions_used_by_no_file": (2, 0),
     "names_of_no_file": (0, 0),
     "sentences_that_are_read": (0, 0),

@@ -103,8 +103,7 @@ typedef struct kith_ctx_params {
     uint32_t struct_size;  /* set by kith_ctx_params_default() */
     int32_t threads;       /* 0 = KITH_THREADS, else all processors of this process */
     uint64_t memory_limit; /* bytes of memory that a call may take; 0 = no limit */
-    const char *isa;       /* "portable"; "avx2" "avx2vnni" "avx512" "avx512vnni" "amx"; on ARM
-                              "neon" "dotprod" "i8mm";
+    const char *isa;       /* "portable", "avx2" ... (docs/overview.md has all);
                               NULL = KITH_ISA, else the best that the processor has */
     kith_progress_fn progress;
     void *progress_arg;
@@ -163,15 +162,17 @@ KITH_API int32_t kith_ctx_threads(const kith_ctx *ctx);
 
 /* ---- 3. Matrices and metrics ---------------------------------------------------------------- */
 
-typedef enum kith_dtype {
-    KITH_DTYPE_NONE = 0,
-    KITH_F32 = 1,
-    KITH_F64 = 2,
-    KITH_F16 = 3,  /* IEEE binary16 */
-    KITH_BF16 = 4, /* upper half of a float32 */
-    KITH_U8 = 5,
-    KITH_I8 = 6
-} kith_dtype;
+#define KITH_DTYPE_MAP(X)                              \
+    X(F32, 1, float32)                                 \
+    X(F64, 2, float64)                                 \
+    X(F16, 3, float16)   /* IEEE binary16 */           \
+    X(BF16, 4, bfloat16) /* upper half of a float32 */ \
+    X(U8, 5, uint8)                                    \
+    X(I8, 6, int8)
+#define KITH_DTYPE_ROW(NAME, number, name) KITH_##NAME = number,
+typedef enum kith_dtype { KITH_DTYPE_MAP(KITH_DTYPE_ROW) KITH_DTYPE_NONE = 0 } kith_dtype;
+#define KITH_ROWS_ONE(NAME, number, name) +1
+enum { KITH_DTYPE_LAST = KITH_DTYPE_MAP(KITH_ROWS_ONE) };
 
 KITH_API int32_t kith_dtype_bytes(kith_dtype dtype);    /* 0 for what is no dtype */
 KITH_API const char *kith_dtype_name(kith_dtype dtype); /* "float32" ... */
@@ -206,8 +207,7 @@ typedef struct kith_matrix {
     X(CUSTOM, 12, custom)              /* the caller's own function, on the CPU */
 #define KITH_METRIC_ROW(NAME, number, name) KITH_##NAME = number,
 typedef enum kith_metric { KITH_METRIC_MAP(KITH_METRIC_ROW) KITH_METRIC_DEFAULT = 0 } kith_metric;
-#define KITH_METRIC_ONE(NAME, number, name) +1
-enum { KITH_METRIC_LAST = KITH_METRIC_MAP(KITH_METRIC_ONE) };
+enum { KITH_METRIC_LAST = KITH_METRIC_MAP(KITH_ROWS_ONE) };
 
 /* By name or alias, in capitals, too (l2, ip, cos, ...), 0 if unknown; the name that files have. */
 KITH_API kith_metric kith_metric_parse(const char *name);

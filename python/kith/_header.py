@@ -21,13 +21,14 @@ E_CANCELLED = -8
 E_LIMIT = -9
 E_DATA = -10
 E_INTERNAL = -11
-DTYPE_NONE = 0
 F32 = 1
 F64 = 2
 F16 = 3
 BF16 = 4
 U8 = 5
 I8 = 6
+DTYPE_NONE = 0
+DTYPE_LAST = 6
 EUCLIDEAN = 1
 SQEUCLIDEAN = 2
 INNER_PRODUCT = 3
@@ -134,7 +135,7 @@ NO_SKIP = 4
 
 ENUMS: dict[str, dict[str, int]] = {
     "kith_status": {"OK": 0, "E_ARGUMENT": -1, "E_MEMORY": -2, "E_DEVICE_MEMORY": -3, "E_DEVICE": -4, "E_FORMAT": -5, "E_IO": -6, "E_UNSUPPORTED": -7, "E_CANCELLED": -8, "E_LIMIT": -9, "E_DATA": -10, "E_INTERNAL": -11},
-    "kith_dtype": {"DTYPE_NONE": 0, "F32": 1, "F64": 2, "F16": 3, "BF16": 4, "U8": 5, "I8": 6},
+    "kith_dtype": {"F32": 1, "F64": 2, "F16": 3, "BF16": 4, "U8": 5, "I8": 6, "DTYPE_NONE": 0},
     "kith_metric": {"EUCLIDEAN": 1, "SQEUCLIDEAN": 2, "INNER_PRODUCT": 3, "COSINE": 4, "CORRELATION": 5, "MANHATTAN": 6, "CHEBYSHEV": 7, "CHI2": 8, "HAMMING": 9, "JACCARD": 10, "KL": 11, "CUSTOM": 12, "METRIC_DEFAULT": 0},
     "kith_exactness": {"EXACTNESS_UNKNOWN": 0, "CERTIFIED": 1, "APPROXIMATE": 2},
     "kith_kind": {"KIND_NONE": 0, "KIND_POINTS": 1, "KIND_GRAPH": 2, "KIND_RESULT": 3, "KIND_CORPUS": 4, "KIND_RANGES": 5, "KIND_TREE": 6},

@@ -60,10 +60,10 @@ def knn(
     k : int
         Neighbours of a query, 1 to n.
     metric : str or callable
-        ``euclidean``, ``sqeuclidean``, ``inner_product`` (largest first), ``cosine``,
-        ``correlation``, ``manhattan``, ``chebyshev``, ``chi2``, ``hamming``, ``jaccard``, ``kl``,
+        ``euclidean``, ``sqeuclidean``, ``inner_product``, ``cosine``, ``correlation``,
+        ``manhattan``, ``chebyshev``, ``chi2``, ``hamming``, ``jaccard``, ``kl``,
         ``minkowski`` with `p`, their usual other names, or a function of two rows (slow: Python
-        is called for every pair).
+        is called for every pair). ``inner_product`` is largest first.
     p : {1, 2, inf}
         Of ``minkowski``.
     algorithm : {"auto", "brute", "kd_tree"}

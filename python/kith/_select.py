@@ -71,8 +71,10 @@ def select_k(
     sorted : bool
         False: the same k, in any order.
     method : str
-        ``auto`` (the fastest), ``scan``, ``insertion``, ``heap``, ``merge_queue``, ``quick``,
-        ``bitonic``, ``radix``, ``threshold_heap``: the same answers.
+        ``auto`` (the fastest),
+        ``scan``, ``quick``, ``radix``, ``insertion``, ``heap``, ``merge_queue``, ``bitonic``,
+        ``threshold_heap``:
+        the same answers.
     tune : dict, optional
         Of some methods: ``buffer`` ("none", "plain", "full", "sorted"), ``group`` (2, 4, 8) and, of
         ``merge_queue``, ``aligned`` (bool); ``heap_sample`` of ``threshold_heap``, in k.

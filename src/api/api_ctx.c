@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define NAMED(NAME, name, ...) " " #name
+
 static void choose_isa(kith_ctx *ctx)
 {
     const char *from = ctx->params.isa != NULL ? "isa" : "KITH_ISA";
@@ -17,11 +19,10 @@ static void choose_isa(kith_ctx *ctx)
         ctx->isa = kin_cpu_best();
     } else if (!kin_isa_parse(name, &ctx->isa)) {
         ctx->isa = KIN_ISA_PORTABLE;
-        (void)kin_fail_at(
-            ctx, KITH_E_UNSUPPORTED, kin_at(from),
-            "is '%s', which is no instruction set (use portable; avx2, avx2vnni, avx512, "
-            "avx512vnni or amx; on ARM neon, dotprod or i8mm)",
-            name);
+        (void)kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at(from),
+                          "is '%s', which is no instruction set (use portable;" KIN_ISA_X86_MAP(
+                              NAMED) "; on ARM" KIN_ISA_ARM_MAP(NAMED) ")",
+                          name);
     } else if (!kin_cpu_has(ctx->isa)) {
         (void)kin_fail_at(
             ctx, KITH_E_UNSUPPORTED, kin_at(from),

@@ -3,27 +3,12 @@
 #ifndef KIN_BASE_CTX_H
 #define KIN_BASE_CTX_H
 
+#include "base/base_isa.h"
 #include "kith/kith.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-
-/* Of each family in rising order of what they need; a body may run where its own level is reached.
- * AVX2VNNI is not below AVX512: host/host_cpu.h says which contains which. ARM's begin with NEON.
- */
-#define KIN_ISA_MAP(X)        \
-    X(PORTABLE, portable)     \
-    X(AVX2, avx2)             \
-    X(AVX2VNNI, avx2vnni)     \
-    X(AVX512, avx512)         \
-    X(AVX512VNNI, avx512vnni) \
-    X(AMX, amx)               \
-    X(NEON, neon)             \
-    X(DOTPROD, dotprod)       \
-    X(I8MM, i8mm)
-#define KIN_ISA_NUMBER(NAME, name) KIN_ISA_##NAME,
-typedef enum kin_isa { KIN_ISA_MAP(KIN_ISA_NUMBER) KIN_ISA_COUNT } kin_isa;
 
 typedef enum kin_device {
     KIN_DEVICE_AUTO = 0,

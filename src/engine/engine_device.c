@@ -33,11 +33,8 @@ static const double GPU_TREE_QUERY = 1e-8;
 
 static double cpu_rate(kin_isa isa)
 {
-    static const double rates[KIN_ISA_COUNT] = {
-        [KIN_ISA_PORTABLE] = 5e9, [KIN_ISA_AVX2] = 8e10,       [KIN_ISA_AVX2VNNI] = 2e11,
-        [KIN_ISA_AVX512] = 1e11,  [KIN_ISA_AVX512VNNI] = 3e11, [KIN_ISA_AMX] = 8e11,
-        [KIN_ISA_NEON] = 4e10,    [KIN_ISA_DOTPROD] = 1e11,    [KIN_ISA_I8MM] = 2e11,
-    };
+#define RATE(NAME, name, part, rate, ...) [KIN_ISA_##NAME] = (rate),
+    static const double rates[KIN_ISA_COUNT] = {KIN_ISA_MAP(RATE)};
     return rates[isa];
 }
 

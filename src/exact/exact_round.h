@@ -42,11 +42,7 @@ typedef struct kin_round_ops {
     void (*project)(const float *rows, const float *basis, int64_t wide, int64_t axes, double *out);
 } kin_round_ops;
 
-extern const kin_round_ops kin_round_portable;
-#if defined(__x86_64__)
-extern const kin_round_ops kin_round_avx2;
-extern const kin_round_ops kin_round_avx512;
-#endif
+KIN_BODIES_OF_WIDE(kin_round_ops)
 
 const kin_round_ops *kin_round_get(kin_isa isa);
 

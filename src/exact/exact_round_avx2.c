@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rounding rows: avx2. Contract: exact_round.h. */
 #if defined(__x86_64__)
-#define ROUND_OPS kin_round_avx2
+#define ROUND_OPS kin_round_ops_avx2
 #include "exact/exact_round_body.inc"
 #endif

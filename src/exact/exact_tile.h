@@ -123,6 +123,9 @@ typedef struct kin_tile_kernel {
     double word_cost; /* of a word of a pair, beside a unit that broadcasts and multiplies them */
 } kin_tile_kernel;
 
+#define KIN_TILE_KERNEL(TYPE, type, NAME, isa) extern const kin_tile_kernel kin_tile_##type##_##isa;
+KIN_PRODUCT_MAP(KIN_TILE_KERNEL)
+
 /* The fastest kernel of a type that level `isa` includes; NULL where it has none. */
 const kin_tile_kernel *kin_tile_get(kin_isa isa, kin_tile_type type);
 const char *kin_tile_type_name(kin_tile_type type);
@@ -145,31 +148,6 @@ static inline float kin_float_from_order(int32_t order)
     const kin_word w = {.i = order ^ (int32_t)((uint32_t)(order >> 31) & 0x7fffffffu)};
     return w.f;
 }
-
-/* ---- The kernels there are, one line each ---------------------------------------------------- */
-
-/* exact_tile_table.c chooses among them. */
-
-extern const kin_tile_kernel kin_tile_s8_portable;
-extern const kin_tile_kernel kin_tile_s16_portable;
-extern const kin_tile_kernel kin_tile_f32_portable;
-#if defined(__x86_64__)
-extern const kin_tile_kernel kin_tile_s16_avx2;
-extern const kin_tile_kernel kin_tile_f32_avx2;
-extern const kin_tile_kernel kin_tile_s8_avx2vnni;
-extern const kin_tile_kernel kin_tile_s16_avx2vnni;
-extern const kin_tile_kernel kin_tile_s16_avx512;
-extern const kin_tile_kernel kin_tile_f32_avx512;
-extern const kin_tile_kernel kin_tile_s8_avx512vnni;
-extern const kin_tile_kernel kin_tile_s16_avx512vnni;
-extern const kin_tile_kernel kin_tile_s8_amx;
-extern const kin_tile_kernel kin_tile_bf16_amx;
-#elif defined(__aarch64__)
-extern const kin_tile_kernel kin_tile_s16_neon;
-extern const kin_tile_kernel kin_tile_f32_neon;
-extern const kin_tile_kernel kin_tile_s8_dotprod;
-extern const kin_tile_kernel kin_tile_s8_i8mm;
-#endif
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 

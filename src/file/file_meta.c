@@ -127,7 +127,7 @@ static void note_word(json *j, const char *key, const char *word)
     } else if (strcmp(key, "kind") == 0 && strcmp(word, "graph") == 0) {
         meta->kind = KITH_KIND_GRAPH;
     } else if (strcmp(key, "points.dtype") == 0) {
-        for (int i = KITH_F32; i <= KITH_I8; i++) {
+        for (int i = KITH_F32; i <= KITH_DTYPE_LAST; i++) {
             meta->points.dtype = strcmp(word, kith_dtype_name((kith_dtype)i)) == 0
                                      ? (kith_dtype)i
                                      : meta->points.dtype;

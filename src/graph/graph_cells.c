@@ -328,7 +328,7 @@ kith_status kin_graph_cells_make(kith_ctx *ctx, const kin_graph_points *points, 
     KIN_TRY(kin_graph_centres_make(ctx, points, count, &centres));
     finding f = {.points = points,
                  .centres = &centres,
-                 .hits = kin_graph_hits_get(ctx->isa),
+                 .hits = kin_graph_words_get(ctx->isa)->hits,
                  .threads = ctx->threads};
     *cells = (kin_graph_cells){.count = count, .each = each};
     kith_status status = KITH_OK;

@@ -279,8 +279,8 @@ static kith_status expand_all(kith_ctx *ctx, kin_graph_expansion *expansion)
 {
     const kin_frame *frame = &expansion->points->prepared->frame;
     expanding x = {.e = expansion,
-                   .hits = kin_graph_hits_get(ctx->isa),
-                   .put = kin_graph_put_get(ctx->isa),
+                   .hits = kin_graph_words_get(ctx->isa)->hits,
+                   .put = kin_graph_words_get(ctx->isa)->put,
                    .wide = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP),
                    .length = expansion->length,
                    .threads = ctx->threads};

@@ -133,8 +133,8 @@ kith_status kin_graph_guide_make(kith_ctx *ctx, const kin_graph_gate *gate, int6
         .queries = queries,
         .each = each,
         .most = kin_min_i64(2 * each, gate->runs),
-        .hits_of = kin_graph_hits_get(ctx->isa),
-        .put = kin_graph_put_get(ctx->isa),
+        .hits_of = kin_graph_words_get(ctx->isa)->hits,
+        .put = kin_graph_words_get(ctx->isa)->put,
         .wide = kin_round_up(gate->points->prepared->frame.groups, KIN_GRAPH_WIDE_STEP)};
     return kin_layout_make(ctx, name_guide, guide, "queries at a gate", &guide->block);
 }

@@ -10,75 +10,13 @@
 
 /* Which kernel serves a type on a machine. */
 
-/* Slowest first; the last one that a level includes is taken. */
-static const kin_graph_kernel *const kernels[] = {
-    &kin_graph_s8_portable,   &kin_graph_s16_portable,   &kin_graph_f32_portable,
-#if defined(__x86_64__)
-    &kin_graph_s16_avx2,      &kin_graph_f32_avx2,       &kin_graph_s8_avx2vnni,
-    &kin_graph_s16_avx2vnni,  &kin_graph_s16_avx512,     &kin_graph_f32_avx512,
-    &kin_graph_s8_avx512vnni, &kin_graph_s16_avx512vnni, &kin_graph_s8_amx,
-    &kin_graph_bf16_amx,
-#elif defined(__aarch64__)
-    &kin_graph_s16_neon,    &kin_graph_f32_neon,     &kin_graph_s8_dotprod,   &kin_graph_s8_i8mm,
-#endif
-};
+#define KERNEL(TYPE, type, NAME, isa) [KIN_TILE_##TYPE][KIN_ISA_##NAME] = &kin_graph_##type##_##isa,
+static const void *const kernels[KIN_TILE_TYPES][KIN_ISA_COUNT] = {KIN_PRODUCT_MAP(KERNEL)};
 
-static kin_graph_least_fn get_least(kin_isa isa)
+const kin_graph_words *kin_graph_words_get(kin_isa isa)
 {
-#if defined(__x86_64__)
-    if (kin_isa_includes(isa, KIN_ISA_AVX512)) {
-        return kin_graph_least_avx512;
-    }
-    if (kin_isa_includes(isa, KIN_ISA_AVX2)) {
-        return kin_graph_least_avx2;
-    }
-#elif defined(__aarch64__)
-    if (kin_isa_includes(isa, KIN_ISA_NEON)) {
-        return kin_graph_least_neon;
-    }
-#endif
-    (void)isa;
-    return kin_graph_least_portable;
-}
-
-kin_graph_hits_fn kin_graph_hits_get(kin_isa isa)
-{
-#if defined(__x86_64__)
-    if (kin_isa_includes(isa, KIN_ISA_AVX512)) {
-        return kin_graph_hits_avx512;
-    }
-    if (kin_isa_includes(isa, KIN_ISA_AVX2)) {
-        return kin_graph_hits_avx2;
-    }
-#elif defined(__aarch64__)
-    if (kin_isa_includes(isa, KIN_ISA_NEON)) {
-        return kin_graph_hits_neon;
-    }
-#endif
-    (void)isa;
-    return kin_graph_hits_portable;
-}
-
-kin_graph_put_fn kin_graph_put_get(kin_isa isa)
-{
-#if defined(__x86_64__)
-    if (kin_isa_includes(isa, KIN_ISA_AVX512)) {
-        return kin_graph_put_avx512;
-    }
-#endif
-    (void)isa;
-    return kin_graph_put_portable;
-}
-
-static const kin_graph_kernel *get_kernel(kin_isa isa, kin_tile_type type)
-{
-    const kin_graph_kernel *best = NULL;
-    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
-        if (kernels[i]->type == type && kin_isa_includes(isa, kernels[i]->isa)) {
-            best = kernels[i];
-        }
-    }
-    return best;
+    static const void *const bodies[KIN_ISA_COUNT] = KIN_BODIES(kin_graph_words);
+    return kin_isa_pick(isa, bodies);
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */
@@ -111,7 +49,7 @@ kin_graph_points kin_graph_points_shape(const kin_frame *frame, const kin_distan
     }
     prepared->frame = *frame;
     return (kin_graph_points){.prepared = prepared,
-                              .kernel = get_kernel(distance->isa, frame->kernel->type),
+                              .kernel = kin_isa_pick(distance->isa, kernels[frame->kernel->type]),
                               .symmetric = kin_metric_get_traits(distance->metric)->symmetric};
 }
 
@@ -135,7 +73,7 @@ void kin_graph_join_name(kin_layout *layout, const kin_graph_points *points, int
     const uint64_t costs = kin_size_mul(s.rows, s.cols);
     kin_graph_join *m = matcher;
     *m = (kin_graph_join){.points = points,
-                          .least = get_least(prepared->distance.isa),
+                          .least = kin_graph_words_get(prepared->distance.isa)->least,
                           .most_new = most_new,
                           .most_old = most_old,
                           .stride = (int64_t)s.cols};
@@ -345,7 +283,7 @@ static kith_status take_panels(void *arg, int64_t task, int32_t thread)
 static kith_status take_rows(kith_ctx *ctx, kin_graph_points *points)
 {
     const kin_frame *frame = &points->prepared->frame;
-    points->kernel = get_kernel(points->prepared->distance.isa, frame->kernel->type);
+    points->kernel = kin_isa_pick(points->prepared->distance.isa, kernels[frame->kernel->type]);
     points->stride = row_stride(frame->groups);
     const uint64_t count = (uint64_t)points->count;
     kith_status status = KITH_OK;

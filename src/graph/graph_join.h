@@ -202,57 +202,26 @@ typedef struct kin_graph_orders {
 /* Pairs whose order is at most the larger limit of their row and their column, as
  * row << 16 | column, row after row; returns how many. hits: room for all pairs. */
 typedef int64_t (*kin_graph_hits_fn)(const kin_graph_orders *of, uint32_t *hits);
-kin_graph_hits_fn kin_graph_hits_get(kin_isa isa);
-int64_t kin_graph_hits_portable(const kin_graph_orders *of, uint32_t *hits);
-#if defined(__x86_64__)
-int64_t kin_graph_hits_avx2(const kin_graph_orders *of, uint32_t *hits);
-int64_t kin_graph_hits_avx512(const kin_graph_orders *of, uint32_t *hits);
-#elif defined(__aarch64__)
-int64_t kin_graph_hits_neon(const kin_graph_orders *of, uint32_t *hits);
-#endif
 
 /* Puts a word into `length` ascending ones, of which KIN_GRAPH_EMPTY are the last; what was last
  * goes. One that is there already, or comes behind all, stays out. So what a list holds in the end
  * does not depend on the order in which words came. */
 typedef void (*kin_graph_put_fn)(uint64_t *words, int64_t length, uint64_t word);
-kin_graph_put_fn kin_graph_put_get(kin_isa isa);
 void kin_graph_put_portable(uint64_t *words, int64_t length, uint64_t word);
-#if defined(__x86_64__)
-void kin_graph_put_avx512(uint64_t *words, int64_t length, uint64_t word);
-#endif
 
-void kin_graph_least_portable(const uint32_t *orders, const uint32_t *back, int64_t stride,
-                              int32_t new_count, int32_t count, const kin_graph_least *least);
-#if defined(__x86_64__)
-void kin_graph_least_avx2(const uint32_t *orders, const uint32_t *back, int64_t stride,
-                          int32_t new_count, int32_t count, const kin_graph_least *least);
-void kin_graph_least_avx512(const uint32_t *orders, const uint32_t *back, int64_t stride,
-                            int32_t new_count, int32_t count, const kin_graph_least *least);
-#elif defined(__aarch64__)
-void kin_graph_least_neon(const uint32_t *orders, const uint32_t *back, int64_t stride,
-                          int32_t new_count, int32_t count, const kin_graph_least *least);
-#endif
+/* What a level does with words. */
+typedef struct kin_graph_words {
+    kin_graph_least_fn least;
+    kin_graph_hits_fn hits;
+    kin_graph_put_fn put;
+} kin_graph_words;
 
-extern const kin_graph_kernel kin_graph_s8_portable;
-extern const kin_graph_kernel kin_graph_s16_portable;
-extern const kin_graph_kernel kin_graph_f32_portable;
-#if defined(__x86_64__)
-extern const kin_graph_kernel kin_graph_s16_avx2;
-extern const kin_graph_kernel kin_graph_f32_avx2;
-extern const kin_graph_kernel kin_graph_s8_avx2vnni;
-extern const kin_graph_kernel kin_graph_s16_avx2vnni;
-extern const kin_graph_kernel kin_graph_s16_avx512;
-extern const kin_graph_kernel kin_graph_f32_avx512;
-extern const kin_graph_kernel kin_graph_s8_avx512vnni;
-extern const kin_graph_kernel kin_graph_s16_avx512vnni;
-extern const kin_graph_kernel kin_graph_s8_amx;
-extern const kin_graph_kernel kin_graph_bf16_amx;
-#elif defined(__aarch64__)
-extern const kin_graph_kernel kin_graph_s16_neon;
-extern const kin_graph_kernel kin_graph_f32_neon;
-extern const kin_graph_kernel kin_graph_s8_dotprod;
-extern const kin_graph_kernel kin_graph_s8_i8mm;
-#endif
+KIN_BODIES_OF(kin_graph_words)
+const kin_graph_words *kin_graph_words_get(kin_isa isa);
+
+#define KIN_GRAPH_KERNEL(TYPE, type, NAME, isa) \
+    extern const kin_graph_kernel kin_graph_##type##_##isa;
+KIN_PRODUCT_MAP(KIN_GRAPH_KERNEL)
 
 /* Rows from anywhere, side by side. Compiled by each descent_match_*.c with its machine's flags, so
  * that a line of 64 bytes is as few moves as the machine has. */

@@ -70,8 +70,8 @@ static void search_columns(const columns *c, int64_t first, int64_t last, uint32
     _mm256_storeu_si256((__m256i *)(sample + c->col), who);
 }
 
-void kin_graph_least_avx2(const uint32_t *orders, const uint32_t *back, int64_t stride,
-                          int32_t new_count, int32_t count, const kin_graph_least *least)
+static void least_of(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                     int32_t new_count, int32_t count, const kin_graph_least *least)
 {
     for (int64_t i = 0; i < count; i++) {
         search_row(orders + i * stride, kin_min_i64(i, new_count), &least->row_order[i],
@@ -84,7 +84,7 @@ void kin_graph_least_avx2(const uint32_t *orders, const uint32_t *back, int64_t 
     }
 }
 
-int64_t kin_graph_hits_avx2(const kin_graph_orders *of, uint32_t *hits)
+static int64_t hits_of(const kin_graph_orders *of, uint32_t *hits)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < of->rows; i++) {
@@ -103,4 +103,6 @@ int64_t kin_graph_hits_avx2(const kin_graph_orders *of, uint32_t *hits)
     }
     return count;
 }
+
+const kin_graph_words kin_graph_words_avx2 = {least_of, hits_of, kin_graph_put_portable};
 #endif

@@ -62,8 +62,8 @@ static void search_columns(const columns *c, int64_t first, int64_t last, uint32
     _mm512_storeu_si512(sample + c->col, who);
 }
 
-void kin_graph_least_avx512(const uint32_t *orders, const uint32_t *back, int64_t stride,
-                            int32_t new_count, int32_t count, const kin_graph_least *least)
+static void least_of(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                     int32_t new_count, int32_t count, const kin_graph_least *least)
 {
     for (int64_t i = 0; i < count; i++) {
         search_row(orders + i * stride, kin_min_i64(i, new_count), &least->row_order[i],
@@ -76,7 +76,7 @@ void kin_graph_least_avx512(const uint32_t *orders, const uint32_t *back, int64_
     }
 }
 
-int64_t kin_graph_hits_avx512(const kin_graph_orders *of, uint32_t *hits)
+static int64_t hits_of(const kin_graph_orders *of, uint32_t *hits)
 {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     int64_t count = 0;
@@ -106,7 +106,7 @@ static __mmask8 lanes_of(int64_t left)
     return (__mmask8)(left < WORDS ? (1u << left) - 1 : 0xff);
 }
 
-void kin_graph_put_avx512(uint64_t *words, int64_t length, uint64_t word)
+static void put(uint64_t *words, int64_t length, uint64_t word)
 {
     const __m512i comes = _mm512_set1_epi64((int64_t)word);
     __m512i before = _mm512_setzero_si512();
@@ -125,4 +125,6 @@ void kin_graph_put_avx512(uint64_t *words, int64_t length, uint64_t word)
         before = own;
     }
 }
+
+const kin_graph_words kin_graph_words_avx512 = {least_of, hits_of, put};
 #endif

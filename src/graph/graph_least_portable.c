@@ -33,8 +33,8 @@ static void offer_row(const uint32_t *costs, int64_t count, int32_t row, uint32_
     }
 }
 
-void kin_graph_least_portable(const uint32_t *orders, const uint32_t *back, int64_t stride,
-                              int32_t new_count, int32_t count, const kin_graph_least *least)
+static void least_of(const uint32_t *orders, const uint32_t *back, int64_t stride,
+                     int32_t new_count, int32_t count, const kin_graph_least *least)
 {
     clear(least->row_order, least->row_sample, count);
     clear(least->new_order, least->new_sample, new_count);
@@ -48,7 +48,7 @@ void kin_graph_least_portable(const uint32_t *orders, const uint32_t *back, int6
     }
 }
 
-int64_t kin_graph_hits_portable(const kin_graph_orders *of, uint32_t *hits)
+static int64_t hits_of(const kin_graph_orders *of, uint32_t *hits)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < of->rows; i++) {
@@ -78,3 +78,5 @@ void kin_graph_put_portable(uint64_t *words, int64_t length, uint64_t word)
         word = next;
     }
 }
+
+const kin_graph_words kin_graph_words_portable = {least_of, hits_of, kin_graph_put_portable};

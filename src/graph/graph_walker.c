@@ -48,7 +48,7 @@ kith_status kin_graph_way_make(kith_ctx *ctx, const kin_graph_ground *ground, in
     const bool rounded = ground->points.kernel != NULL;
     *walker = (kin_graph_way){
         .ground = ground,
-        .put = kin_graph_put_get(ctx->isa),
+        .put = kin_graph_words_get(ctx->isa)->put,
         .wide = rounded ? kin_round_up(prepared->frame.groups, KIN_GRAPH_WIDE_STEP) : 0,
         .length = length,
         .answer = {.groups = &prepared->groups, .metric = prepared->distance.metric, .wanted = k}};

@@ -34,10 +34,7 @@ static uint64_t saved_state(void) /* XCR0: which registers the kernel saves */
     return ((uint64_t)high << 32) | low;
 }
 
-static bool all_set(uint64_t value, uint64_t bits)
-{
-    return (value & bits) == bits;
-}
+enum { TILE_DATA = 1 << 18 }; /* which needs a permission beside */
 
 static bool tiles_permitted(void)
 {
@@ -45,39 +42,23 @@ static bool tiles_permitted(void)
     return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
 
-static bool has_avx2(void)
+typedef struct needs {
+    bool here;
+    uint32_t c1, b7, c7, d7, a7_1; /* registers of leaves 1 and 7, and of 7's leaf 1 */
+    uint64_t saved;
+} needs;
+
+static bool has_own(const needs *n)
 {
-    const uint32_t base = leaf(1, 0).c; /* FMA 12, AVX 28, F16C 29 */
-    return all_set(base, 1u << 12 | 1u << 28 | 1u << 29) && all_set(saved_state(), 0x6) &&
-           all_set(leaf(7, 0).b, 1u << 5 | 1u << 3 | 1u << 8); /* AVX2, BMI1, BMI2 */
+    const cpuid_bits seven = leaf(7, 0);
+    const bool saved = (n->saved & ~saved_state()) == 0;
+    const bool known = (n->c1 & ~leaf(1, 0).c) == 0 && (n->b7 & ~seven.b) == 0 &&
+                       (n->c7 & ~seven.c) == 0 && (n->d7 & ~seven.d) == 0 &&
+                       (n->a7_1 & ~leaf(7, 1).a) == 0;
+    return saved && known && ((n->saved & TILE_DATA) == 0 || tiles_permitted());
 }
 
-static bool has_avx512(void)
-{
-    return has_avx2() && all_set(saved_state(), 0xe6) && /* F, DQ, BW, VL */
-           all_set(leaf(7, 0).b, 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31);
-}
-
-bool kin_cpu_has(kin_isa isa)
-{
-    switch (isa) {
-    case KIN_ISA_PORTABLE:
-        return true;
-    case KIN_ISA_AVX2:
-        return has_avx2();
-    case KIN_ISA_AVX2VNNI:
-        return has_avx2() && all_set(leaf(7, 1).a, 1u << 4);
-    case KIN_ISA_AVX512:
-        return has_avx512();
-    case KIN_ISA_AVX512VNNI:
-        return has_avx512() && all_set(leaf(7, 0).c, 1u << 11);
-    case KIN_ISA_AMX: /* TILE 24, INT8 25, BF16 22 */
-        return kin_cpu_has(KIN_ISA_AVX512VNNI) && all_set(saved_state(), 0x60000) &&
-               all_set(leaf(7, 0).d, 1u << 24 | 1u << 25 | 1u << 22) && tiles_permitted();
-    default:
-        return false;
-    }
-}
+#define KIN_ISA_HERE_MAP KIN_ISA_X86_MAP
 
 const char *kin_cpu_model(char *text, size_t bytes)
 {
@@ -100,29 +81,28 @@ const char *kin_cpu_model(char *text, size_t bytes)
 #include <sys/auxv.h>
 
 /* The kernel says what the processor has and it saves; older headers lack names of newer bits. */
-bool kin_cpu_has(kin_isa isa)
+typedef struct needs {
+    bool here;
+    unsigned long hwcap, hwcap2;
+} needs;
+
+static bool has_own(const needs *n)
 {
-    enum { HAS_ASIMD = 1 << 1, HAS_ASIMDDP = 1 << 20, HAS2_I8MM = 1 << 13 };
-    const bool neon = (getauxval(AT_HWCAP) & HAS_ASIMD) != 0;
-    const bool dotprod = neon && (getauxval(AT_HWCAP) & HAS_ASIMDDP) != 0;
-    switch (isa) {
-    case KIN_ISA_PORTABLE:
-        return true;
-    case KIN_ISA_NEON:
-        return neon;
-    case KIN_ISA_DOTPROD:
-        return dotprod;
-    case KIN_ISA_I8MM:
-        return dotprod && (getauxval(AT_HWCAP2) & HAS2_I8MM) != 0;
-    default:
-        return false;
-    }
+    return (n->hwcap & ~getauxval(AT_HWCAP)) == 0 && (n->hwcap2 & ~getauxval(AT_HWCAP2)) == 0;
 }
+
+#define KIN_ISA_HERE_MAP KIN_ISA_ARM_MAP
 #else
-bool kin_cpu_has(kin_isa isa)
+typedef struct needs {
+    bool here;
+} needs;
+
+static bool has_own(const needs *n)
 {
-    return isa == KIN_ISA_PORTABLE;
+    return n->here;
 }
+
+#define KIN_ISA_HERE_MAP(X)
 #endif
 
 const char *kin_cpu_model(char *text, size_t bytes)
@@ -132,34 +112,47 @@ const char *kin_cpu_model(char *text, size_t bytes)
 }
 #endif
 
+#define PART_OF(NAME, name, part, ...) [KIN_ISA_##NAME] = KIN_ISA_##part,
+static const kin_isa parts[KIN_ISA_COUNT] = {KIN_ISA_MAP(PART_OF)};
+
+bool kin_cpu_has(kin_isa isa)
+{
+#define NEEDS(NAME, name, part, rate, flags, ...) [KIN_ISA_##NAME] = {.here = true, __VA_ARGS__},
+    static const needs all[KIN_ISA_COUNT] = {[KIN_ISA_PORTABLE] = {.here = true},
+                                             KIN_ISA_HERE_MAP(NEEDS)};
+    bool has = true;
+    for (; has && isa != KIN_ISA_PORTABLE; isa = parts[isa]) {
+        has = all[isa].here && has_own(&all[isa]);
+    }
+    return has;
+}
+
 kin_isa kin_cpu_best(void)
 {
-    for (int isa = KIN_ISA_COUNT - 1; isa > KIN_ISA_PORTABLE; isa--) {
-        if (kin_cpu_has((kin_isa)isa)) {
-            return (kin_isa)isa;
-        }
+    int isa = KIN_ISA_COUNT - 1;
+    while (!kin_cpu_has((kin_isa)isa)) {
+        isa--;
     }
-    return KIN_ISA_PORTABLE;
+    return (kin_isa)isa;
 }
 
 bool kin_isa_includes(kin_isa isa, kin_isa body)
 {
-    const bool arm = isa >= KIN_ISA_NEON;
-    return body == KIN_ISA_PORTABLE || (body <= isa && arm == (body >= KIN_ISA_NEON) &&
-                                        (body != KIN_ISA_AVX2VNNI || isa == KIN_ISA_AVX2VNNI));
+    while (isa != body && isa != KIN_ISA_PORTABLE) {
+        isa = parts[isa];
+    }
+    return isa == body;
 }
 
 const void *kin_isa_pick(kin_isa isa, const void *const bodies[KIN_ISA_COUNT])
 {
-    int level = (int)isa;
-    while (level > KIN_ISA_PORTABLE &&
-           (bodies[level] == NULL || !kin_isa_includes(isa, (kin_isa)level))) {
-        level--;
+    while (bodies[isa] == NULL && isa != KIN_ISA_PORTABLE) {
+        isa = parts[isa];
     }
-    return bodies[level];
+    return bodies[isa];
 }
 
-#define NAME_OF(NAME, name) #name,
+#define NAME_OF(NAME, name, ...) #name,
 static const char *const isa_names[KIN_ISA_COUNT] = {KIN_ISA_MAP(NAME_OF)};
 
 const char *kin_isa_name(kin_isa isa)

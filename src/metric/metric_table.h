@@ -36,7 +36,7 @@ typedef void (*kin_expand_fn)(const char *row, int32_t cols, const kin_row_trans
 /* The transform of one row: centred for correlation, not for cosine. */
 typedef kin_row_transform (*kin_transform_fn)(const char *row, int32_t cols, bool centred);
 
-enum { KIN_METRIC_COUNT = KITH_METRIC_LAST + 1, KIN_DTYPE_COUNT = KITH_I8 + 1 };
+enum { KIN_METRIC_COUNT = KITH_METRIC_LAST + 1, KIN_DTYPE_COUNT = KITH_DTYPE_LAST + 1 };
 
 typedef struct kin_metric_table {
     kin_keys_fn keys[KIN_METRIC_COUNT][KIN_DTYPE_COUNT]; /* euclidean's are at sqeuclidean */
@@ -44,13 +44,7 @@ typedef struct kin_metric_table {
     kin_transform_fn transform[KIN_DTYPE_COUNT];
 } kin_metric_table;
 
-extern const kin_metric_table kin_metric_table_portable;
-#if defined(__x86_64__)
-extern const kin_metric_table kin_metric_table_avx2;
-extern const kin_metric_table kin_metric_table_avx512;
-#elif defined(__aarch64__)
-extern const kin_metric_table kin_metric_table_neon;
-#endif
+KIN_BODIES_OF(kin_metric_table)
 
 /* The widest body that is part of isa. */
 const kin_metric_table *kin_metric_pick(kin_isa isa);

@@ -73,9 +73,7 @@ int32_t kith_dtype_bytes(kith_dtype dtype)
 
 const char *kith_dtype_name(kith_dtype dtype)
 {
-    static const char *const names[] = {
-        [KITH_F32] = "float32",   [KITH_F64] = "float64", [KITH_F16] = "float16",
-        [KITH_BF16] = "bfloat16", [KITH_U8] = "uint8",    [KITH_I8] = "int8"};
+    static const char *const names[] = {KITH_DTYPE_MAP(NAME_OF)};
     const int number = (int)dtype;
-    return number >= KITH_F32 && number <= KITH_I8 ? names[number] : "unknown";
+    return number > KITH_DTYPE_NONE && number <= KITH_DTYPE_LAST ? names[number] : "unknown";
 }

@@ -371,21 +371,16 @@ static void select_on(const kin_scan_machine *machine, const kin_select_job *job
     select_any(job, run, scratch, out);
 }
 
-#define SCAN_FOR(name)                                                                      \
-    static void select_##name(const kin_select_job *job, const kin_run *run, void *scratch, \
-                              void *out)                                                    \
-    {                                                                                       \
-        select_on(&kin_scan_##name, job, run, scratch, out);                                \
-    }                                                                                       \
-    static const kin_select_body scan_##name = {scratch_bytes, select_##name};
+#define SCAN_FOR(what, NAME, isa)                                                          \
+    static void select_##isa(const kin_select_job *job, const kin_run *run, void *scratch, \
+                             void *out)                                                    \
+    {                                                                                      \
+        select_on(&kin_scan_machine_##isa, job, run, scratch, out);                        \
+    }                                                                                      \
+    static const kin_select_body scan_##isa = {scratch_bytes, select_##isa};
 
-SCAN_FOR(portable)
-#if defined(__x86_64__)
-SCAN_FOR(avx2)
-SCAN_FOR(avx512)
-#elif defined(__aarch64__)
-SCAN_FOR(neon)
-#endif
+SCAN_FOR(scan, PORTABLE, portable)
+KIN_VECTOR_MAP(SCAN_FOR, scan)
 
 const kin_select_body *kin_select_scan(kin_isa isa)
 {

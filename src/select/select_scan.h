@@ -57,12 +57,6 @@ typedef struct kin_scan_machine {
     kin_scan_ops bf16;
 } kin_scan_machine;
 
-extern const kin_scan_machine kin_scan_portable;
-#if defined(__x86_64__)
-extern const kin_scan_machine kin_scan_avx2;
-extern const kin_scan_machine kin_scan_avx512;
-#elif defined(__aarch64__)
-extern const kin_scan_machine kin_scan_neon;
-#endif
+KIN_BODIES_OF(kin_scan_machine)
 
 #endif

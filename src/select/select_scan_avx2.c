@@ -87,7 +87,7 @@ static inline uint32_t below_f64x4(__m256d x, __m256d t)
 #define RANK rank_words
 #include "select/select_scan_rank.inc"
 
-const kin_scan_machine kin_scan_avx2 = {
+const kin_scan_machine kin_scan_machine_avx2 = {
     .ranked = 96,
     .rank = rank_words,
     .f32 = {8, f32_least, fold_f32x8, count_f32x8, f32_collect},

@@ -77,7 +77,7 @@ static inline __m512d flip_f64x8(bool largest)
 #define RANK rank_words
 #include "select/select_scan_rank.inc"
 
-const kin_scan_machine kin_scan_avx512 = {
+const kin_scan_machine kin_scan_machine_avx512 = {
     .ranked = 160,
     .rank = rank_words,
     .f32 = {16, f32_least, fold_f32x16, count_f32x16, f32_collect},

@@ -179,7 +179,7 @@ static inline uint32_t below_f64x4(f64x4 x, f64x4 t)
 #define RANK rank_words
 #include "select/select_scan_rank.inc"
 
-const kin_scan_machine kin_scan_neon = {
+const kin_scan_machine kin_scan_machine_neon = {
     .ranked = 48,
     .rank = rank_words,
     .f32 = {8, f32_least, fold_f32x8, count_f32x8, f32_collect},

@@ -67,7 +67,7 @@ static inline double load_f64(const char *at)
 #define RANK rank_words
 #include "select/select_scan_rank.inc"
 
-const kin_scan_machine kin_scan_portable = {
+const kin_scan_machine kin_scan_machine_portable = {
     .ranked = 24,
     .rank = rank_words,
     .f32 = {1, f32_least, fold_f32, count_f32, f32_collect},

@@ -60,11 +60,7 @@ typedef struct kin_tree_bodies {
     kin_tree_body of[KIN_TREE_NORMS][KIN_TREE_CONST_COLS + 1]; /* 0: any number of columns */
 } kin_tree_bodies;
 
-extern const kin_tree_bodies kin_tree_portable;
-#if defined(__x86_64__)
-extern const kin_tree_bodies kin_tree_avx2;
-extern const kin_tree_bodies kin_tree_avx512;
-#endif
+KIN_BODIES_OF_WIDE(kin_tree_bodies)
 
 const kin_tree_body *kin_tree_body_get(kin_isa isa, kin_tree_norm norm, int32_t cols);
 

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define LEAF_BODIES kin_tree_avx2
+#define LEAF_BODIES kin_tree_bodies_avx2
 
 typedef struct lanes {
     __m256 low;

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define LEAF_BODIES kin_tree_avx512
+#define LEAF_BODIES kin_tree_bodies_avx512
 
 typedef __m512 lanes;
 #define lanes_load(from) _mm512_loadu_ps(from)

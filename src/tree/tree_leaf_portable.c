@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define LEAF_BODIES kin_tree_portable
+#define LEAF_BODIES kin_tree_bodies_portable
 #define PORTABLE static inline __attribute__((always_inline))
 
 /* Four registers of four: what every machine has. */
@@ -118,7 +118,7 @@ PORTABLE uint32_t lanes_not_above(lanes a, lanes b)
 
 const kin_tree_body *kin_tree_body_get(kin_isa isa, kin_tree_norm norm, int32_t cols)
 {
-    static const void *const tables[KIN_ISA_COUNT] = KIN_BODIES_WIDE(kin_tree);
+    static const void *const tables[KIN_ISA_COUNT] = KIN_BODIES_WIDE(kin_tree_bodies);
     const kin_tree_bodies *bodies = kin_isa_pick(isa, tables);
     return &bodies->of[norm][cols <= KIN_TREE_CONST_COLS ? cols : 0];
 }

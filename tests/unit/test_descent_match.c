@@ -359,8 +359,8 @@ static void hits_of_bodies(void **state)
                     i % 3 == 0 ? 0x7ffffff0u + (uint32_t)(test_uniform(&seed) * 8.0) : 0;
             }
             const kin_graph_orders of = {orders, STRIDE, ROWS, COLS, row_limits, limits};
-            const int64_t count = kin_graph_hits_get((kin_isa)isa)(&of, hits);
-            assert_int_equal(kin_graph_hits_portable(&of, plain), count);
+            const int64_t count = kin_graph_words_get((kin_isa)isa)->hits(&of, hits);
+            assert_int_equal(kin_graph_words_portable.hits(&of, plain), count);
             assert_memory_equal(hits, plain, (size_t)count * sizeof *hits);
             found += count;
         }
@@ -387,7 +387,7 @@ static void puts_of_bodies(void **state)
         for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
             memset(list, 0xff, sizeof list);
             for (int i = WORDS; i > 0 && kin_cpu_has((kin_isa)isa); i--) {
-                kin_graph_put_get((kin_isa)isa)(list, length, words[i - 1]);
+                kin_graph_words_get((kin_isa)isa)->put(list, length, words[i - 1]);
             }
             assert_true(!kin_cpu_has((kin_isa)isa) || memcmp(list, plain, sizeof list) == 0);
         }

@@ -52,13 +52,13 @@ _kith_tunes() {
 _kith_values() {
     case $1 in
     --metric)
-        echo "euclidean sqeuclidean inner_product cosine correlation manhattan chebyshev chi2
-            hamming jaccard kl"
+        echo "euclidean sqeuclidean inner_product cosine correlation manhattan chebyshev chi2 hamming
+            jaccard kl"
         ;;
     --method) echo "auto exact tree descent" ;;
     --symmetric) echo "union mutual" ;;
     --select)
-        echo "auto scan insertion heap merge_queue quick bitonic radix threshold_heap"
+        echo "auto scan quick radix insertion heap merge_queue bitonic threshold_heap"
         ;;
     --rule) echo "same other each" ;;
     --keep) echo "first central" ;;
