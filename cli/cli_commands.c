@@ -122,7 +122,8 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith graph " DIGITS " -k 10 -o graph.npz\n"
          "  kith convert graph.npz graph.ibin --distances graph.fbin\n"},
     [CLI_DEVICES] = {"devices", "[--json]", 0, 0, "what kith can compute on",
-                     "Lists the processor and the GPUs, and why one is not used.\n",
+                     "Lists the processor and the GPUs, why one is not used, and whether such a chip was\n"
+                     "ever measured.\n",
                      "  kith devices\n"},
 };
 
