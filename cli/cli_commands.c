@@ -136,9 +136,11 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith convert " DIGITS " digits.npy\n"
          "  kith graph " DIGITS " -k 10 -o graph.npz\n"
          "  kith convert graph.npz graph.ibin --distances graph.fbin\n"},
-    [CLI_DEVICES] = {"devices", "[--json]", 0, 0, "what kith can compute on",
-                     "Lists the processor and the GPUs, and why one is not used.\n",
-                     "  kith devices\n"},
+    [CLI_DEVICES] =
+        {"devices", "[--json]", 0, 0, "what kith can compute on",
+         "Lists the processor and the GPUs, why one is not used, and whether such a chip was\n"
+         "ever measured.\n",
+         "  kith devices\n"},
 };
 
 const cli_command *cli_command_get(cli_command_id id)

@@ -16,19 +16,24 @@ elseif(TARGET kith_cuda)
   install(TARGETS kith_cuda LIBRARY DESTINATION ${modules_dir})
 endif()
 if(TARGET kith_cli)
-  # The installed command finds its library wherever the tree is moved to; that of a system's
-  # package leaves it to the loader.
-  set(command_rpath "")
-  if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
-    file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-    set(command_rpath "$ORIGIN/${bin_to_lib}")
-  endif()
-  set_target_properties(kith_cli PROPERTIES INSTALL_RPATH "${command_rpath}")
   install(TARGETS kith_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 if(TARGET kith_mpi)
-  set_target_properties(kith_mpi PROPERTIES INSTALL_RPATH "${command_rpath}")
   install(TARGETS kith_mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+# A command finds its library in its own folder, where it was built, and where it is installed, wherever
+# either is moved to; that of a system's package leaves it to the loader. Both have one path: CMake ends one
+# that is to be replaced by a colon, and the loader takes the empty entry behind it for the folder that the
+# command is called in, whoever's that is.
+if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+  foreach(command kith_cli kith_mpi)
+    if(TARGET ${command})
+      set_target_properties(${command} PROPERTIES BUILD_WITH_INSTALL_RPATH ON
+                            INSTALL_RPATH_USE_LINK_PATH ON # an MPI outside of the system
+                            INSTALL_RPATH "$ORIGIN;$ORIGIN/${bin_to_lib}")
+    endif()
+  endforeach()
 endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kith)

@@ -12,6 +12,8 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
   set(KITH_PYTHON ${CMAKE_SOURCE_DIR}/.venv/bin/python)
 endif()
 
+add_custom_target(kith_threads) # programs with that label: all that the thread sanitizer has to compile
+
 find_library(CMOCKA_LIBRARY cmocka)
 file(GLOB UNIT_TESTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/test_*.c
      ${CMAKE_SOURCE_DIR}/tests/backends/test_*.c ${CMAKE_SOURCE_DIR}/tests/fault/test_*.c)
@@ -45,6 +47,7 @@ else()
     file(STRINGS ${test} mentions_threads REGEX "threads" LIMIT_COUNT 1)
     if(mentions_threads)
       list(APPEND labels threads)
+      add_dependencies(kith_threads ${name})
     endif()
     set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 900
                          ENVIRONMENT "KITH_SOURCE=${CMAKE_SOURCE_DIR};KITH_DEVICE=cpu")

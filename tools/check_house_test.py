@@ -56,6 +56,8 @@ COUNTS = [
                                     "src/base/base_c.c": "int y = kin_a();\n"}, 0),
     ("names_of_no_file", {"src/base/base_a.c": "/* as base_b.c does, not base_a.c or base_x_body.inc */\n",
                           "docs/notes/tour.md": "`host_c.h` and `graph.c`\n"}, 2),
+    ("long_lines_of_pages", {"README.md": "x" * 121 + "\n" + "é" * 120 + "\n| " + "x" * 120 + "\n    " + "x" * 120,
+                             "docs/a.md": "```\n" + "x" * 121 + "\n```\n- " + "x" * 119 + "\n"}, 2),
     ("sentences_that_are_read", {"cli/cli_a.c": 'if (strstr(kith_ctx_detail(ctx), "NaN") != NULL) {\n',
                                  "src/base/base_a.c": "if (strcmp(f->reason, other) == 0) {\nputs(kith_ctx_detail(ctx));\n",
                                  "python/kith/_a.py": "if 'NaN' in str(error):\n    error.args = (1,)\n"}, 3),

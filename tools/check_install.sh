@@ -13,6 +13,12 @@ mkdir "$work/elsewhere"
 cp -P "$build"/kith "$build"/libkith.so* "$work/elsewhere/"
 case $(readelf -d "$work/elsewhere/kith") in *"$build"*) echo "install: build/kith names its folder" && exit 1 ;; esac
 "$work/elsewhere/kith" --version
+# What lies in the folder where a command is called is none of its libraries.
+mkdir "$work/foreign"
+: >"$work/foreign/libm.so.6"
+for command in "$build"/kith "$build"/kith-mpi; do
+    [ ! -x "$command" ] || (cd "$work/foreign" && "$command" --version >/dev/null) || exit 1
+done
 
 cmake --install "$build" --prefix "$work/prefix" >"$work/log" || { cat "$work/log"; exit 1; }
 mv "$work/prefix" "$work/moved" # nothing may depend on where it was installed first, but for kith.pc

@@ -6,7 +6,7 @@
  *                  [--largest] [--unsorted] [--repeat 5] [--no-check] [--csv FILE]
  *     bench_select --table ...        the shapes that the project is judged by, with their targets
  *     bench_select --tune FILE ...    measures kith's own methods, class by class, and rewrites the
- * rows of that side in FILE (src/select/select_tune.inc; `make tune`)
+ * rows of that chip in FILE (src/select/select_tune.inc; `make tune`)
  *
  * Values are uniform in [0, 1), the same in every run. Values and ids are written. On a GPU all of
  * it is device memory. A warm-up, then the median of the runs; sampled rows are compared with a
@@ -50,7 +50,7 @@ static void append_csv(const bench *b, const kin_select_job *job, const bench_re
 static bool report(bench *b, const kin_select_job *job, double target)
 {
     const bench_result r = bench_measure(b, job);
-    const kin_select_side side = b->gpu == NULL ? KIN_SELECT_ON_CPU : KIN_SELECT_ON_CUDA;
+    const int32_t chip = bench_chip(b);
     char goal[32] = "-";
     if (target > 0.0) {
         (void)snprintf(goal, sizeof goal, "%.2f %s", target,
@@ -59,7 +59,7 @@ static bool report(bench *b, const kin_select_job *job, double target)
     printf("%8" PRId64 " x %-9" PRId64 " %6" PRId64 " %-5s %-15s %9.3f (%.3f to %.3f) %8.1f %9.3f "
            "%5.0f %%  %9.3f %5.0f %%  %-14s %s\n",
            job->rows, job->cols, job->k, dtype_names[job->dtype],
-           kin_select_choose(side, job)->name, r.median * 1e3, r.fastest * 1e3, r.slowest * 1e3,
+           kin_select_choose(chip, job)->name, r.median * 1e3, r.fastest * 1e3, r.slowest * 1e3,
            (double)bench_matrix_bytes(&b->held) / r.median / 1e9, b->held.floor * 1e3,
            100.0 * b->held.floor / r.median, r.busy * 1e3, 100.0 * b->held.floor_busy / r.busy,
            goal, b->checks ? (r.right ? "same" : "WRONG") : "-");

@@ -150,7 +150,7 @@ kith_status kin_api_check_select(kith_ctx *ctx, const kith_values *values,
                                  const kith_select_params *given, const kith_selection *out,
                                  kin_select_job *job);
 
-/* The report's part about what was done there. */
-void kin_api_select_report(kith_ctx *ctx, kin_select_side side, const kin_select_job *job);
+/* The report's part about what was done there; gpu NULL: on the processor. */
+void kin_api_select_report(kith_ctx *ctx, const kin_gpu *gpu, const kin_select_job *job);
 
 #endif

@@ -173,9 +173,14 @@ static void describe_gpu(int32_t index, kith_device *device)
         return;
     }
     device->available = kin_gpu_usable(&info) ? 1 : 0;
-    (void)snprintf(device->text, sizeof device->text, "%.100s, compute %d.%d, %.0f GiB%s",
-                   info.name, (int)info.major, (int)info.minor, (double)info.total_bytes / 0x1p30,
-                   kin_gpu_usable(&info) ? "" : "; not used: too old, kith needs compute 8.0");
+    const char *said = "";
+    if (!kin_gpu_usable(&info)) {
+        said = "; not used: too old, kith needs compute 8.0";
+    } else if (!kin_select_tuned(kin_gpu_chip(&info))) {
+        said = "; no such chip was measured: what is chosen by time is chosen as on an H200";
+    }
+    (void)snprintf(device->text, sizeof device->text, "%.64s, compute %d.%d, %.0f GiB%s", info.name,
+                   (int)info.major, (int)info.minor, (double)info.total_bytes / 0x1p30, said);
 }
 
 kith_status kith_device_get(int32_t index, kith_device *device)

@@ -232,7 +232,7 @@ static kith_status select_in(kith_ctx *ctx, const kin_select_job *job, void *str
     KIN_TRY(find_device(ctx, job->out_kth, "out.kth", &index));
     KIN_TRY(begin(ctx, index, stream, &gpu));
     KIN_TRY(end(ctx, gpu, NULL, kin_select_device(ctx, gpu, job, true)));
-    kin_api_select_report(ctx, KIN_SELECT_ON_CUDA, job);
+    kin_api_select_report(ctx, gpu, job);
     return KITH_OK;
 }
 

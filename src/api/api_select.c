@@ -259,12 +259,13 @@ kith_status kin_api_check_select(kith_ctx *ctx, const kith_values *values,
 
 /* ---- The calls ------------------------------------------------------------------------------ */
 
-void kin_api_select_report(kith_ctx *ctx, kin_select_side side, const kin_select_job *job)
+void kin_api_select_report(kith_ctx *ctx, const kin_gpu *gpu, const kin_select_job *job)
 {
+    const int32_t chip = gpu == NULL ? KIN_SELECT_ON_CPU : kin_gpu_chip(&gpu->info);
     kith_report *report = &ctx->report;
     report->exact = KITH_CERTIFIED;
     (void)snprintf(report->isa, sizeof report->isa, "%s", kin_isa_name(ctx->isa));
-    (void)snprintf(report->screen, sizeof report->screen, "%s", kin_select_choose(side, job)->name);
+    (void)snprintf(report->screen, sizeof report->screen, "%s", kin_select_choose(chip, job)->name);
 }
 
 static kith_status run(kith_ctx *ctx, const kin_select_job *job)
@@ -282,7 +283,7 @@ static kith_status run(kith_ctx *ctx, const kin_select_job *job)
         kin_device_leave(ctx, gpu);
     }
     if (status == KITH_OK) {
-        kin_api_select_report(ctx, gpu == NULL ? KIN_SELECT_ON_CPU : KIN_SELECT_ON_CUDA, job);
+        kin_api_select_report(ctx, gpu, job);
     }
     return status;
 }

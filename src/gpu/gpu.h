@@ -58,6 +58,8 @@ int32_t kin_gpu_count(void);
 bool kin_gpu_describe(int32_t index, kin_gpu_info *info);
 /* New enough for the kernels. */
 bool kin_gpu_usable(const kin_gpu_info *info);
+/* Its family: ten times the compute capability, 90 for H100 and H200. */
+int32_t kin_gpu_chip(const kin_gpu_info *info);
 /* The first usable device; -1 where there is a reason. */
 int32_t kin_gpu_first(void);
 

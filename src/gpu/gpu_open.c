@@ -109,6 +109,11 @@ bool kin_gpu_usable(const kin_gpu_info *info)
     return info->major >= KIN_GPU_LEAST_MAJOR;
 }
 
+int32_t kin_gpu_chip(const kin_gpu_info *info)
+{
+    return 10 * info->major + info->minor;
+}
+
 static void explain_count(const kin_gpu_module *module, int error)
 {
     if (error == KIN_GPU_ERROR_OLD_DRIVER) {

@@ -58,10 +58,14 @@ typedef struct kin_select_job {
     void *out_kth;     /* rows; where it is not NULL, the other two are NULL */
 } kin_select_job;
 
-typedef enum kin_select_side { KIN_SELECT_ON_CPU = 0, KIN_SELECT_ON_CUDA = 1 } kin_select_side;
+/* A chip of select_tune.inc: the processor, or GPUs by kin_gpu_chip. */
+enum { KIN_SELECT_ON_CPU = 0 };
 
-/* The job's method; where it names none, ours for such a job, by the table of select_tune.inc. */
-const kin_select_method *kin_select_choose(kin_select_side side, const kin_select_job *job);
+/* The job's method; where it names none, ours for such a job on that chip, by the table of
+ * select_tune.inc. A GPU whose chip has no rows there is given those of an H200. */
+const kin_select_method *kin_select_choose(int32_t chip, const kin_select_job *job);
+/* `make tune` ran there. */
+bool kin_select_tuned(int32_t chip);
 
 /* All memory is the host's. Rows are dealt to the threads of ctx; few long rows are cut, and what
  * the cuts give is selected from once more. KITH_E_MEMORY, E_LIMIT, E_CANCELLED. */

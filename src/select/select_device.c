@@ -345,7 +345,7 @@ static kith_status select_here(const device_work *w)
 uint64_t kin_select_device_scratch(const kin_gpu *gpu, const kin_select_job *job)
 {
     kin_select_job known = *job;
-    known.method = kin_select_choose(KIN_SELECT_ON_CUDA, job);
+    known.method = kin_select_choose(kin_gpu_chip(&gpu->info), job);
     const kin_select_task task = task_of(&known);
     return gpu->module->select[task.method].scratch(gpu->stream, &task);
 }
@@ -354,7 +354,7 @@ kith_status kin_select_device(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job 
                               bool on_device)
 {
     device_work w = {.ctx = ctx, .gpu = gpu, .job = *job};
-    w.job.method = kin_select_choose(KIN_SELECT_ON_CUDA, job);
+    w.job.method = kin_select_choose(kin_gpu_chip(&gpu->info), job);
     w.value_bytes = kin_select_type_bytes(job->dtype);
     if (job->rows == 0) {
         return KITH_OK;

@@ -179,6 +179,30 @@ static void old_device(void)
     EXPECT(strstr(device.text, "too old") != NULL);
 }
 
+static void unmeasured_device(void)
+{
+    kith_device device = {.struct_size = sizeof device};
+    (void)setenv("STUB_MAJOR", "8", 1);
+    EXPECT(kith_device_get(1, &device) == KITH_OK && device.available == 1);
+    EXPECT(strstr(device.text, "compute 8.0") != NULL);
+    EXPECT(strstr(device.text, "no such chip was measured") != NULL);
+}
+
+static void measured_device(void)
+{
+    kith_device device = {.struct_size = sizeof device};
+    EXPECT(kith_device_get(1, &device) == KITH_OK && device.available == 1);
+    EXPECT(strstr(device.text, "measured") == NULL);
+}
+
+static void test_measured(void **state)
+{
+    (void)state;
+    (void)printf("a GPU of a chip that was never measured is said to be one:\n");
+    in_process(STUB, unmeasured_device);
+    in_process(STUB, measured_device);
+}
+
 static void test_reasons(void **state)
 {
     (void)state;
@@ -454,8 +478,8 @@ static void test_copies(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reasons), cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_copies)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reasons), cmocka_unit_test(test_measured),
+        cmocka_unit_test(test_names), cmocka_unit_test(test_memory), cmocka_unit_test(test_copies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

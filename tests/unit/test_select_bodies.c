@@ -343,14 +343,20 @@ static void rows_are_one_sequence(void **state)
     const kin_select_type types[] = {KIN_SELECT_F32, KIN_SELECT_F64, KIN_SELECT_F16,
                                      KIN_SELECT_BF16, KIN_SELECT_KEYS};
     int64_t jobs = 0;
-    for (int side = KIN_SELECT_ON_CPU; side <= KIN_SELECT_ON_CUDA; side++) {
+    const int32_t chips[] = {KIN_SELECT_ON_CPU, 80, 90};
+    assert_true(kin_select_tuned(KIN_SELECT_ON_CPU) && kin_select_tuned(90));
+    assert_false(kin_select_tuned(80));
+    for (size_t c = 0; c < sizeof chips / sizeof chips[0]; c++) {
         for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
             for (int64_t cols = 1; cols < (int64_t)1 << 32; cols += 1 + cols / 3) {
                 for (int64_t k = 1; k <= cols; k += 1 + k / 3) {
                     const kin_select_job job = {.cols = cols, .k = k, .dtype = types[t]};
-                    const kin_select_method *row = kin_select_choose((kin_select_side)side, &job);
+                    const kin_select_method *row = kin_select_choose(chips[c], &job);
                     assert_non_null(row);
                     assert_ptr_equal(row, kin_select_method_of(row->number));
+                    if (!kin_select_tuned(chips[c])) {
+                        assert_ptr_equal(row, kin_select_choose(90, &job)); /* an H200's */
+                    }
                     jobs += 1;
                 }
             }

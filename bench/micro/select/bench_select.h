@@ -45,7 +45,9 @@ bench_result bench_measure(bench *b, const kin_select_job *wanted);
 /* All that is held. */
 void bench_release(bench *b);
 
-/* Measures every method in every class of this side and rewrites its rows of the file. */
+/* Of select_tune.inc: that of the machine. */
+int32_t bench_chip(const bench *b);
+/* Measures every method in every class of this chip and adds or rewrites its rows of the file. */
 void bench_tune(bench *b, const char *path);
 
 #endif

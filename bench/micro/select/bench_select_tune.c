@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rewriting src/select/select_tune.inc. A class is a width of values, a range of row lengths and a
- * range of k; it is measured at its upper ends, with as many rows as make a matrix of fixed size,
- * and its method is the fastest one, or scan where nothing is faster by more than the margin.
- * Neighbouring classes of one method become one row of the table.
+ * Writing one chip's part of src/select/select_tune.inc, which a line "0: machine, ..." begins. A
+ * class is a width of values, a range of row lengths and a range of k; it is measured at its upper
+ * ends, with as many rows as make a matrix of fixed size, and its method is the fastest one, or
+ * scan where nothing is faster by more than the margin. Neighbouring classes of one method become
+ * one row of the table.
  *
  * On the processor the time that counts is that of its threads, which other programs disturb least.
  */
@@ -87,36 +88,41 @@ static void print_bound(FILE *out, int64_t bound)
 }
 
 /* One row for neighbours of one method; the last one has no bound. */
-static void print_rules(FILE *out, const char *side, kin_select_type dtype, int64_t cols,
+static void print_rules(FILE *out, int32_t chip, kin_select_type dtype, int64_t cols,
                         const kith_select_method best[KS], int count)
 {
     for (int i = 0; i < count; i++) {
         if (i + 1 < count && best[i] == best[i + 1]) {
             continue;
         }
-        (void)fprintf(out, "RULE(%s, %d, ", side, 8 * kin_select_type_bytes(dtype));
+        (void)fprintf(out, "RULE(%" PRId32 ", %d, ", chip, 8 * kin_select_type_bytes(dtype));
         print_bound(out, cols);
         print_bound(out, i + 1 < count ? k_classes[i] : INT64_MAX);
         (void)fprintf(out, "%s)\n", rule_names[best[i]]);
     }
 }
 
-static void print_side(bench *b, FILE *out)
+int32_t bench_chip(const bench *b)
 {
-    const bool on_cpu = b->gpu == NULL;
+    return b->gpu == NULL ? KIN_SELECT_ON_CPU : kin_gpu_chip(&b->gpu->info);
+}
+
+static void print_chip(bench *b, FILE *out)
+{
+    const int32_t chip = bench_chip(b);
     char date[16] = "";
     const time_t now = time(NULL);
     struct tm parts;
     if (gmtime_r(&now, &parts) != NULL) {
         (void)strftime(date, sizeof date, "%Y-%m-%d", &parts);
     }
-    (void)fprintf(out, "\n/* %s: %s, %s, make tune DEVICE=%s */\n", on_cpu ? "cpu" : "cuda",
-                  b->machine, date, on_cpu ? "cpu" : "cuda");
+    (void)fprintf(out, "\n/* %" PRId32 ": %s, %s, make tune DEVICE=%s */\n", chip, b->machine, date,
+                  b->gpu == NULL ? "cpu" : "cuda");
     for (int w = 0; w < WIDTHS; w++) {
         for (int c = 0; c < COLS; c++) {
             kith_select_method best[KS];
             const int count = choose_all_k(b, widths[w], col_classes[c], best);
-            print_rules(out, on_cpu ? "CPU" : "CUDA", widths[w], col_classes[c], best, count);
+            print_rules(out, chip, widths[w], col_classes[c], best, count);
         }
     }
 }
@@ -140,10 +146,16 @@ static char *read_file(const char *path)
 void bench_tune(bench *b, const char *path)
 {
     char *text = read_file(path);
-    char *cpu = strstr(text, "\n/* cpu:");
-    char *cuda = cpu == NULL ? NULL : strstr(cpu, "\n/* cuda:");
-    if (cuda == NULL) {
-        bench_stop("no rows of both sides in", path);
+    char head[32];
+    (void)snprintf(head, sizeof head, "\n/* %" PRId32 ":", bench_chip(b));
+    /* The part that goes; nothing at the end where there is none yet. */
+    char *part = strstr(text, head);
+    char *rest = part == NULL ? NULL : strstr(part + 1, "\n/* ");
+    if (part == NULL) {
+        part = text + strlen(text);
+    }
+    if (rest == NULL) {
+        rest = text + strlen(text);
     }
     FILE *out = tmpfile(); /* the old table stays until the new one is whole */
     if (out == NULL) {
@@ -151,23 +163,21 @@ void bench_tune(bench *b, const char *path)
     }
     b->runs = 3;
     b->checks = false;
-    print_side(b, out);
+    print_chip(b, out);
     const long bytes = ftell(out);
-    char *side = malloc((size_t)bytes);
+    char *made = malloc((size_t)bytes);
     rewind(out);
-    if (side == NULL || fread(side, 1, (size_t)bytes, out) != (size_t)bytes || fclose(out) != 0) {
+    if (made == NULL || fread(made, 1, (size_t)bytes, out) != (size_t)bytes || fclose(out) != 0) {
         bench_stop("cannot read back rows for", path);
     }
     out = fopen(path, "w");
     if (out == NULL) {
         bench_stop("cannot write", path);
     }
-    const bool on_cpu = b->gpu == NULL;
-    (void)fprintf(out, "%.*s%.*s%s", (int)((on_cpu ? cpu : cuda) - text), text, (int)bytes, side,
-                  on_cpu ? cuda : "");
+    (void)fprintf(out, "%.*s%.*s%s", (int)(part - text), text, (int)bytes, made, rest);
     if (fclose(out) != 0) {
         bench_stop("cannot write", path);
     }
-    free(side);
+    free(made);
     free(text);
 }
