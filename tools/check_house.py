@@ -34,10 +34,10 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (76834, 58000),
+    "code_lines_src": (76966, 58000),
     "files_src": (502, 350),
     "files_below_40_lines": (66, 40),
-    "files_of_odd_length": (119, 40),
+    "files_of_odd_length": (118, 40),
     "headers_src": (190, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
