@@ -13,6 +13,7 @@ int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least,
 {
     const int64_t all = job->queries.matrix->rows;
     const uint64_t limit = job->args->memory_bytes;
+    job->screened = strcmp(job->plan.method, "screen") == 0;
     for (*rows = *rows < all ? *rows : all;; *rows /= 2) {
         const kith_matrix queries = cli_job_rows(job->queries.matrix, 0, *rows);
         job->planned = false;

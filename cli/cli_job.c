@@ -79,8 +79,9 @@ int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *que
     CLI_TRY(cli_job_check_k(from->path, job->args->k, corpus->rows - (self ? 0 : 1),
                             self ? "points" : "other points"));
     const kith_descent_params descent = cli_descent_params(job);
-    const kith_search_params params =
+    kith_search_params params =
         queries == NULL ? cli_graph_params(job, &descent) : cli_job_params(job);
+    params.method = job->screened ? KITH_METHOD_EXACT : params.method;
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
     kith_matrix points = *corpus;
     if (queries != NULL && queries != job->queries.matrix && queries != job->corpus.matrix) {

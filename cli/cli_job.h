@@ -23,6 +23,7 @@ typedef struct cli_job {
     kith_plan plan;
     uint64_t need_bytes;    /* the plan's peak, and points that had to be read into memory */
     int64_t chunk_rows;     /* of a search in chunks; 0: at once */
+    bool screened;          /* chunks are, however few their rows: the corpus is prepared once */
     int64_t chunks;         /* that were solved */
     int64_t resumed_rows;   /* that an earlier run has left */
     kith_neighbors forward; /* of each query, or of each point of a graph; owned */

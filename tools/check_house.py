@@ -36,10 +36,10 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (77402, 58000),
+    "code_lines_src": (77538, 58000),
     "files_src": (486, 350),
     "files_below_40_lines": (53, 40),
-    "files_of_odd_length": (90, 40),
+    "files_of_odd_length": (89, 40),
     "headers_src": (176, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),

@@ -7,7 +7,9 @@
 #include "exact/exact_type.h"
 #include "host/host_clock.h"
 
-/* From the cheapest type up, until one is fine enough; the last one has to do. */
+/* From the cheapest type up, until one is fine enough. The last one has to do, unless it is in
+ * vain.
+ */
 static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *prepared)
 {
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
@@ -16,11 +18,10 @@ static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *pr
         prepared->frame = kin_frame_make(&prepared->distance, ladder[i], false, &prepared->stats);
         KIN_TRY(kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order,
                              prepared->groups.count, &prepared->set));
-        bool fine = true;
-        if (i + 1 < count) {
-            KIN_TRY(kin_type_try(ctx, prepared, k, &fine));
-        }
-        if (fine) {
+        kin_type_verdict verdict;
+        KIN_TRY(kin_type_try(ctx, prepared, k, &verdict));
+        prepared->vain = verdict == KIN_TYPE_VAIN;
+        if (verdict == KIN_TYPE_FINE || i + 1 == count) {
             break;
         }
         kin_set_free(ctx, &prepared->set);

@@ -7,11 +7,16 @@
 #include "host/host_threads.h"
 
 #include <float.h>
+#include <math.h>
 
 /* Integer units: |x^| <= 2^14 keeps every cost and every accumulator in 32 bits (exact_tile.h). */
 static const double INTEGER_NORM = 16383.0;
 /* 2 * 255 * 255 * cols < 2^30, and 16384 * cols <= 2^28. */
 enum { INTEGER_COLS = 8192, ROWS_A_TASK = 1024 };
+/* A row is far where its largest component is so many times as large as that of all but one in
+ * twenty of a sample. Of other shapes of data than heavy tails no row is. */
+static const double FAR_TIMES = 8.0;
+enum { SAMPLE = 512, FAR_PART = 20 };
 
 bool kin_frame_is_integer(const kin_distance *distance, const kith_matrix *corpus,
                           const kith_matrix *queries)
@@ -30,6 +35,7 @@ typedef struct share {
     double *sum;
     double *low;
     double *high;
+    int64_t rows; /* not far */
     double largest_norm_sq;
 } share;
 
@@ -37,19 +43,58 @@ typedef struct measuring {
     const kin_distance *distance;
     const kin_rows *corpus;
     const double *mean;
+    double usual; /* the largest component of a row that is not far */
     share *shares;
     int64_t wide; /* cols rounded up */
     int32_t threads;
     void *block;
 } measuring;
 
+static double size_of(const double *values, int64_t wide)
+{
+    double size = 0.0;
+    for (int64_t i = 0; i < wide; i++) {
+        const double x = fabs(values[i]);
+        size = x > size ? x : size;
+    }
+    return size;
+}
+
+static bool is_far(const measuring *m, const double *values)
+{
+    return m->usual < (double)INFINITY && size_of(values, m->wide) > m->usual;
+}
+
+/* Looks at the first thread's room only. */
+static double usual_size(const measuring *m)
+{
+    const int64_t rows = m->corpus->matrix.rows;
+    const int64_t count = kin_min_i64(rows, SAMPLE);
+    double sizes[SAMPLE] = {0.0};
+    for (int64_t i = 0; i < count; i++) {
+        (void)kin_metric_load(m->distance, m->corpus, i * rows / count, m->shares[0].values);
+        const double size = size_of(m->shares[0].values, m->wide);
+        int64_t at = i;
+        for (; at > 0 && sizes[at - 1] > size; at--) {
+            sizes[at] = sizes[at - 1];
+        }
+        sizes[at] = size;
+    }
+    const double usual = sizes[count - 1 - count / FAR_PART];
+    return usual > 0.0 ? FAR_TIMES * usual : (double)INFINITY;
+}
+
 static kith_status sum_rows(void *arg, int64_t task, int32_t thread)
 {
     const measuring *m = arg;
-    const share *s = &m->shares[thread];
+    share *s = &m->shares[thread];
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, m->corpus->matrix.rows);
     for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
         (void)kin_metric_load(m->distance, m->corpus, row, s->values);
+        if (is_far(m, s->values)) {
+            continue;
+        }
+        s->rows += 1;
         for (int64_t i = 0; i < m->wide; i++) {
             const double x = s->values[i];
             s->sum[i] += x;
@@ -67,6 +112,9 @@ static kith_status norm_rows(void *arg, int64_t task, int32_t thread)
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, m->corpus->matrix.rows);
     for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
         (void)kin_metric_load(m->distance, m->corpus, row, s->values);
+        if (is_far(m, s->values)) {
+            continue;
+        }
         double sum[KIN_METRIC_LANES] = {0.0};
         for (int64_t i = 0; i < m->wide; i += KIN_METRIC_LANES) {
             for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
@@ -122,6 +170,10 @@ void kin_frame_measure_plan(kin_layout *plan, int32_t cols, int32_t threads)
 static void combine(kith_ctx *ctx, const measuring *m, bool shifted, kin_frame_stats *stats)
 {
     const int32_t cols = m->corpus->matrix.cols;
+    int64_t rows = 0;
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        rows += m->shares[t].rows;
+    }
     for (int32_t i = 0; i < cols; i++) {
         double sum = 0.0;
         double low = DBL_MAX;
@@ -131,7 +183,7 @@ static void combine(kith_ctx *ctx, const measuring *m, bool shifted, kin_frame_s
             low = m->shares[t].low[i] < low ? m->shares[t].low[i] : low;
             high = m->shares[t].high[i] > high ? m->shares[t].high[i] : high;
         }
-        const double mean = shifted ? sum / (double)m->corpus->matrix.rows : 0.0;
+        const double mean = shifted ? sum / (double)rows : 0.0;
         stats->mean[i] = mean;
         stats->largest = fmax(stats->largest, fmax(high - mean, mean - low));
     }
@@ -152,8 +204,10 @@ kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const
         status, kin_alloc_zero(ctx, &stats->mean, (uint64_t)m.wide, sizeof(double), "column means"),
         done);
     KIN_TRY_GOTO(status, make_shares(ctx, &m), done);
+    const bool shifted = traits->screen == KIN_SCREEN_DISTANCE;
+    m.usual = shifted ? usual_size(&m) : (double)INFINITY;
     KIN_TRY_GOTO(status, kin_parallel(ctx, "prepare", tasks, sum_rows, &m), done);
-    combine(ctx, &m, traits->screen == KIN_SCREEN_DISTANCE, stats);
+    combine(ctx, &m, shifted, stats);
     m.mean = stats->mean;
     KIN_TRY_GOTO(status, kin_parallel(ctx, "prepare", tasks, norm_rows, &m), done);
     for (int32_t t = 0; t < ctx->threads; t++) {
@@ -189,6 +243,11 @@ double kin_frame_scale(kin_tile_type type, int32_t cols, const kin_frame_stats *
     /* Rounding may add half a step a component. */
     const double by_norm = stats->largest_norm / (INTEGER_NORM - 0.5 * sqrt((double)cols));
     return fmax(fmax(by_component, by_norm), smallest);
+}
+
+double kin_frame_radius(int32_t cols)
+{
+    return INTEGER_NORM + 0.5 - 0.5 * sqrt((double)cols);
 }
 
 /* docs/notes/numerics.md, the table of kappa. */

@@ -22,11 +22,12 @@ typedef struct kin_frame {
                          NULL for integer bounds */
 } kin_frame;
 
-/* Sums, extremes and norms of the corpus that the frames of all types are made from. */
+/* Sums, extremes and norms of the corpus that the frames of all types are made from. Of distances
+ * rows that are far, few and many times as large as usual ones, have no part in them. */
 typedef struct kin_frame_stats {
     double *mean;
-    double largest;      /* max |x - mean| over all components */
-    double largest_norm; /* max |x - mean| over all rows */
+    double largest;      /* max |x - mean| over the components */
+    double largest_norm; /* max |x - mean| over the rows */
 } kin_frame_stats;
 
 /* Whether integer costs of this pair of matrices are the keys: both 8-bit, of the same type, an
@@ -47,6 +48,10 @@ void kin_frame_measure_plan(kin_layout *plan, int32_t cols, int32_t threads);
  * component into [2^11, 2^12), whatever their precision. Below 2^-500 nothing is resolved, and
  * nothing can be: keys underflow there. */
 double kin_frame_scale(kin_tile_type type, int32_t cols, const kin_frame_stats *stats);
+
+/* Integer units: the ball, in units of the frame, that usual rows are in and others are drawn into.
+ */
+double kin_frame_radius(int32_t cols);
 
 /* The frame for one type. Keeps stats->mean. stats is not read for an integer frame. */
 kin_frame kin_frame_make(const kin_distance *distance, const kin_tile_kernel *kernel, bool integer,

@@ -171,11 +171,13 @@ static void compact_by_cost(kin_lists *lists, int64_t row)
         return;
     }
     const kin_bound_row own = kin_set_row(lists->rows, row);
-    double reach = -INFINITY;
+    double reach = kin_set_proves(lists->rows, row) ? -INFINITY : INFINITY;
     for (int64_t i = 0; i < lead; i++) {
         const double proven =
-            kin_bound_reach_of_cost(frame->bound, cost_of(lists, words[i]), frame->kappa,
-                                    frame->scale, own, bound_of(lists, words[i]));
+            kin_set_proves(lists->points, (int64_t)(uint32_t)words[i])
+                ? kin_bound_reach_of_cost(frame->bound, cost_of(lists, words[i]), frame->kappa,
+                                          frame->scale, own, bound_of(lists, words[i]))
+                : INFINITY;
         reach = proven <= reach ? reach : proven; /* a NaN stays, and then tightens nothing */
     }
     if (reach < lists->reach[row]) {
@@ -266,7 +268,8 @@ void kin_lists_compact(kin_lists *lists, int64_t row, kin_list_scratch *scratch)
     }
     compact_by_cost(lists, row);
     const int64_t slack = lists->capacity - lists->k;
-    if (lists->counts[row] > lists->capacity - (slack + 1) / 2) {
+    const bool unproven = !(lists->reach[row] < (double)INFINITY) && lists->counts[row] >= lists->k;
+    if (unproven || lists->counts[row] > lists->capacity - (slack + 1) / 2) {
         compact_by_key(lists, row, scratch);
     }
     lists->due[row] = next_due(lists, lists->counts[row]);

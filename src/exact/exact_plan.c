@@ -57,6 +57,19 @@ static void plan_lists(planning *p, kin_screen *screen, int64_t wanted)
     kin_layout_back(&p->plan, kept);
 }
 
+/* Of rows that no type tells apart all pairs are compared, beside what was made for nothing. */
+static void plan_vain(planning *p)
+{
+    const kin_distance *distance = &p->request->distance;
+    const kith_matrix *asked = p->queries != NULL ? p->queries : p->corpus;
+    const kin_prepared corpus = {.rows = {.matrix = *p->corpus}, .distance = *distance};
+    const kin_prepared queries = {.rows = {.matrix = *asked}, .distance = *distance};
+    const uint64_t before = kin_layout_mark(&p->plan);
+    kin_direct_plan(&p->plan, &corpus, p->queries != NULL ? &queries : &corpus, p->request,
+                    p->threads);
+    kin_layout_back(&p->plan, before);
+}
+
 /* Pairs of the whole job, and the ids that are asked for. */
 static kin_shadow_job job_of(const planning *p)
 {
@@ -93,6 +106,7 @@ static void plan_job(planning *p, const made *of)
                          .block = kin_screen_block(set->frame)};
     kin_lists both;
     if (graph) {
+        plan_vain(p);
         screen.point_lists = (request->flags & KITH_NO_SYMMETRY) == 0 ? &both : NULL;
         plan_lists(p, &screen, wanted);
         return;
@@ -103,6 +117,7 @@ static void plan_job(planning *p, const made *of)
     kin_set asked_cast = {0};
     kin_cover balls;
     plan_rows(p, p->queries, true);
+    plan_vain(p);
     kin_order_plan(&p->plan, p->queries->rows, p->queries->cols, p->threads);
     kin_set_plan(&p->plan, &asked, p->threads);
     if (of->cast != NULL) {
@@ -191,7 +206,7 @@ static void plan_types(planning *p)
     for (int i = 0; i < count && (i == 0 || !settled); i++) {
         const kin_frame frame = kin_frame_make(distance, ladder[i], false, &stats);
         p->plan.peak = before;
-        plan_frame(p, &frame, settled || i + 1 == count ? 0 : k);
+        plan_frame(p, &frame, settled ? 0 : k);
         note_least(p, i == 0);
         most = p->plan.peak > most ? p->plan.peak : most;
     }

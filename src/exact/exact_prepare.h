@@ -33,6 +33,7 @@ typedef struct kin_prepared {
     kin_shadow shadow; /* of the corpus; and */
     kin_set cast;      /* the shadows of the set, whose rows lie as lines then */
     kin_cover cover;
+    bool vain;         /* the set discards too little: pairs are better compared without it */
     kin_within within; /* what is known of the rows, before their type is chosen */
     double seconds_check;
     double seconds_prepare;

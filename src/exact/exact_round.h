@@ -15,11 +15,13 @@ typedef struct kin_round_input {
 } kin_round_input;
 
 /* Sums over the row, to a relative error far below 2^-30: of the squares of what is stored, of what
- * was lost by rounding and clamping, and of u itself; and the plain sum of what is stored. */
+ * rounding lost of the clamped row, of u itself, and of what clamping cut off it; and the plain sum
+ * of what is stored. */
 typedef struct kin_round_sums {
     double stored_sq;
     double lost_sq;
     double given_sq;
+    double cut_sq;
     double stored;
 } kin_round_sums;
 

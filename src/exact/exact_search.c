@@ -240,13 +240,16 @@ kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_
     kith_status status = KITH_OK;
     if (screens) {
         KIN_TRY_GOTO(status, kin_prepare_corpus(ctx, integer, request->k + 1, &prepared), done);
+    }
+    const bool by_screen = screens && !prepared.vain;
+    if (by_screen) {
         const double n = (double)prepared.groups.count;
         const kin_shadow_job job = {.k = request->k + 1, .pairs = 0.5 * n * n, .ends = 2};
         KIN_TRY_GOTO(status, kin_exact_shadows(ctx, request, &job, &prepared), done);
     }
     note_preparation(ctx, &prepared);
-    status = screens ? graph_by_screen(ctx, &prepared, request, out)
-                     : run_all_pairs(ctx, &prepared, &prepared, request, out);
+    status = by_screen ? graph_by_screen(ctx, &prepared, request, out)
+                       : run_all_pairs(ctx, &prepared, &prepared, request, out);
     if (kin_prepare_drop_shadows(ctx, &prepared, &status)) {
         status = graph_by_screen(ctx, &prepared, request, out);
     }
@@ -342,6 +345,10 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
     }
     KIN_TRY_GOTO(status, kin_prepare_corpus_for(ctx, corpus, queries, request->k, &again, &use),
                  done);
+    if (use->vain) {
+        status = kin_direct_run(ctx, use, &prepared, request, out);
+        goto done;
+    }
     KIN_TRY_GOTO(status,
                  kin_order_make(ctx, &prepared.rows, &prepared.distance, prepared.groups.count,
                                 prepared.order),
@@ -431,7 +438,7 @@ static kith_status prepare_both(kith_ctx *ctx, bool integer, const kin_request *
     }
     corpus->within = request->within[corpus == b];
     KIN_TRY(kin_prepare_corpus(ctx, integer, request->k, corpus));
-    if (other->groups.count == 0) {
+    if (other->groups.count == 0 || corpus->vain) {
         return KITH_OK;
     }
     const kin_shadow_job job = {.k = request->k,
@@ -459,14 +466,16 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
         status,
         kin_prepare_rows(ctx, b, &request->distance, "b", screens ? 0 : KIN_ROWS_DISTINCT, &pb),
         done);
-    if (!screens) {
+    if (screens) {
+        KIN_TRY_GOTO(status, prepare_both(ctx, integer, request, &pa, &pb), done);
+    }
+    if (!screens || larger(&pa, &pb)->vain) {
         kin_request back = *request;
         back.within[0] = request->within[1];
         KIN_TRY_GOTO(status, run_all_pairs(ctx, &pb, &pa, request, ab), done);
         status = run_all_pairs(ctx, &pa, &pb, &back, ba);
         goto done;
     }
-    KIN_TRY_GOTO(status, prepare_both(ctx, integer, request, &pa, &pb), done);
     note_preparation(ctx, &pa);
     note_preparation(ctx, &pb);
     status = both_by_screen(ctx, &pa, &pb, request, ab, ba);

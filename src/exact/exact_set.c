@@ -11,6 +11,9 @@ enum { PANELS_A_TASK = 8, SHIFT_U8 = 128 };
 
 /* Above this |x^|^2 a cost might leave 32 bits (exact_tile.h). */
 static const double LARGEST_NORM_SQ = 0x1p28;
+/* What is cut off a row is a loss like any other where it is less than rounding loses, or than so
+ * much: all components of a row of bits are as large as the largest, and rounded. */
+static const double SMALL_CUT = 0.01;
 
 typedef struct making {
     kin_set *set;
@@ -29,6 +32,7 @@ typedef struct row_facts {
     double stored_sq;
     double stored;
     double lost;
+    bool far; /* drawn in: it is nearer to others than it was */
 } row_facts;
 
 static float up(double x)
@@ -37,13 +41,18 @@ static float up(double x)
     return (double)f < x ? nextafterf(f, INFINITY) : f;
 }
 
-static row_facts facts_of(const kin_round_sums *sums)
+static row_facts facts_of(const kin_round_sums *sums, kin_bound_kind bound)
 {
     /* lost: the rounding, the shift's own roundings, and components whose squares underflow
-     * (docs/notes/numerics.md, "Rows"): a row that is not zero never counts as a lossless one.
-     */
-    const double lost = sqrt(sums->lost_sq) + 0x1p-50 * sqrt(sums->given_sq) + 0x1p-500;
-    return (row_facts){sums->stored_sq, sums->stored, lost * KIN_BOUND_WIDEN};
+     * (docs/notes/numerics.md, "Rows"): a row that is not zero never counts as a lossless one. */
+    const double rounding = sqrt(sums->lost_sq);
+    const double cut = sqrt(sums->cut_sq);
+    double lost = rounding + 0x1p-49 * (sqrt(sums->stored_sq) + rounding) + 0x1p-500;
+    const bool far = bound == KIN_BOUND_DISTANCE && !(cut <= lost + SMALL_CUT);
+    if (!far) {
+        lost += cut * KIN_BOUND_WIDEN;
+    }
+    return (row_facts){sums->stored_sq, sums->stored, lost * KIN_BOUND_WIDEN, far};
 }
 
 static void pack_s8(const int32_t *values, int32_t groups, uint32_t *words)
@@ -96,7 +105,7 @@ static row_facts take_integers(const kin_set *set, const unsigned char *row, int
     for (int32_t i = frame->cols; i < padded; i++) {
         values[i] = 0;
     }
-    return (row_facts){(double)squares, (double)sum, 0.0};
+    return (row_facts){(double)squares, (double)sum, 0.0, false};
 }
 
 /* A row of bytes into words. rounded: room for the row. */
@@ -110,6 +119,28 @@ static row_facts take_row(const kin_set *set, int64_t row, void *rounded, uint32
     return facts;
 }
 
+/* Distances: rows are drawn into a ball, and clamped to a box. Neither takes two rows farther apart
+ * (docs/notes/numerics.md, "Rows that are far"). All of the corpus' usual rows are inside. */
+static kin_round_sums round_integers(const making *m, kin_round_input in, void *rounded)
+{
+    const kin_frame *frame = m->set->frame;
+    const double most = frame->kernel->type == KIN_TILE_S8 ? 127.0 : 32767.0;
+    const double radius = kin_frame_radius(frame->cols);
+    kin_round_sums sums = m->round->to_integer(&in, most, rounded);
+    const double given_sq = sums.given_sq;
+    const bool outside = !(given_sq <= radius * radius);
+    if (outside && frame->bound == KIN_BOUND_DISTANCE && isfinite(given_sq)) {
+        in.inverse *= radius / sqrt(given_sq);
+        sums = m->round->to_integer(&in, most, rounded);
+        sums.cut_sq = given_sq;
+    } else if (sums.stored_sq > LARGEST_NORM_SQ || !isfinite(given_sq)) {
+        /* Only a row far outside its corpus: the origin stands for it, and loses all of it. */
+        memset(rounded, 0, (size_t)m->wide * sizeof(int32_t));
+        sums = (kin_round_sums){.lost_sq = given_sq, .given_sq = given_sq};
+    }
+    return sums;
+}
+
 /* One row of values into words of the frame's type. */
 static row_facts round_row(const making *m, const double *values, void *rounded, uint32_t *words)
 {
@@ -121,21 +152,16 @@ static row_facts round_row(const making *m, const double *values, void *rounded,
     if (type == KIN_TILE_F32) {
         sums = m->round->to_f32(&in, rounded);
         memcpy(words, rounded, (size_t)frame->groups * sizeof *words);
-        return facts_of(&sums);
+        return facts_of(&sums, frame->bound);
     }
     if (type == KIN_TILE_BF16) {
         sums = m->round->to_bf16(&in, rounded);
         pack_bf16(rounded, frame->groups, words);
-        return facts_of(&sums);
+        return facts_of(&sums, frame->bound);
     }
-    sums = m->round->to_integer(&in, type == KIN_TILE_S8 ? 127.0 : 32767.0, rounded);
-    if (sums.stored_sq > LARGEST_NORM_SQ) {
-        /* Only a query far outside its corpus: the origin stands for it, and loses all of it. */
-        memset(rounded, 0, (size_t)m->wide * sizeof(int32_t));
-        sums = (kin_round_sums){0.0, sums.given_sq, sums.given_sq, 0.0};
-    }
+    sums = round_integers(m, in, rounded);
     (type == KIN_TILE_S8 ? pack_s8 : pack_s16)(rounded, frame->groups, words);
-    return facts_of(&sums);
+    return facts_of(&sums, frame->bound);
 }
 
 /* term_j as column and term_i as row of an integer type; they differ by what the unsigned panels
@@ -179,9 +205,10 @@ static void set_facts(kin_set *set, int64_t p, const row_facts *facts, kin_bound
     }
     if (set->lost != NULL) {
         set->norm[p] = up(sqrt(facts->stored_sq) * KIN_BOUND_WIDEN);
-        set->lost[p] = up(facts->lost);
+        const float lost = up(facts->lost);
+        set->lost[p] = facts->far ? -lost : lost;
         worst->norm = fmax(worst->norm, (double)set->norm[p]);
-        worst->lost = fmax(worst->lost, (double)set->lost[p]);
+        worst->lost = fmax(worst->lost, (double)lost);
     }
 }
 

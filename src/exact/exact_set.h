@@ -7,6 +7,8 @@
 #include "base/base_layout.h"
 #include "exact/exact_frame.h"
 
+#include <math.h>
+
 typedef struct kin_set {
     const kin_frame *frame;
     const kin_rows *rows;
@@ -21,7 +23,7 @@ typedef struct kin_set {
     kin_word *half_term; /* as row */
     kin_word *row_term;
     float *norm;         /* kin_bound_row of each position, rounded up */
-    float *lost;         /* NULL for integer bounds: all zero */
+    float *lost;         /* NULL for integer bounds: all zero. Negative: see kin_set_proves */
     kin_bound_row worst; /* over all positions */
     void *block;         /* all arrays but ids; NULL: they are a view of a file */
 } kin_set;
@@ -64,7 +66,14 @@ static inline kin_bound_row kin_set_row(const kin_set *set, int64_t position)
     if (set->lost == NULL) {
         return exact;
     }
-    return (kin_bound_row){(double)set->norm[position], (double)set->lost[position]};
+    return (kin_bound_row){(double)set->norm[position], fabs((double)set->lost[position])};
+}
+
+/* Whether costs of the position say how far it is at most. A row that was drawn in from afar is
+ * farther from others than costs say, so they serve to discard its pairs, and prove no reach. */
+static inline bool kin_set_proves(const kin_set *set, int64_t position)
+{
+    return set->lost == NULL || !signbit(set->lost[position]);
 }
 
 #endif

@@ -15,14 +15,16 @@
 
 /* What is stored means what this version of the preparation makes of it. Rises with every change of
  * panels, terms, bounds or covers. */
-enum { STORE_VERSION = 3 };
+enum { STORE_VERSION = 4 };
+/* What is said of a set. */
+enum { SET_INTEGER = 1, SET_VAIN = 2 };
 
 #define TAG_FACTS "corpus"
 
 typedef struct facts {
     uint32_t version;
-    uint32_t type; /* kin_tile_type */
-    uint32_t integer;
+    uint32_t type;  /* kin_tile_type */
+    uint32_t set;   /* SET_... */
     uint32_t words; /* of a rounded row */
     int64_t count;  /* groups of equal rows */
     int64_t degenerate;
@@ -80,7 +82,8 @@ static facts facts_of(const kin_prepared *p)
     const bool rounded = p->frame.kernel != NULL;
     return (facts){.version = STORE_VERSION,
                    .type = rounded ? (uint32_t)p->frame.kernel->type : 0,
-                   .integer = rounded && p->frame.bound == KIN_BOUND_INTEGER,
+                   .set = (rounded && p->frame.bound == KIN_BOUND_INTEGER ? SET_INTEGER : 0U) |
+                          (p->vain ? SET_VAIN : 0U),
                    .words = (uint32_t)p->frame.groups,
                    .count = p->groups.count,
                    .degenerate = p->groups.degenerate,
@@ -224,7 +227,8 @@ static kith_status view_frame(const kin_viewing *r, const facts *f, kin_prepared
     if (!*usable) {
         return KITH_OK;
     }
-    const bool integer = f->integer != 0;
+    const bool integer = (f->set & SET_INTEGER) != 0;
+    p->vain = (f->set & SET_VAIN) != 0;
     if (integer && !kin_frame_is_integer(&p->distance, &p->rows.matrix, &p->rows.matrix)) {
         return kin_store_fail_damaged(r, "its points are no integers, as it says");
     }

@@ -5,6 +5,8 @@
 #include "base/base_random.h"
 #include "base/base_try.h"
 
+enum { DRAWS = 8 };
+
 static void name_trial(kin_layout *layout, void *job)
 {
     kin_trial *t = job;
@@ -42,11 +44,19 @@ void kin_trial_keep_plan(kin_layout *plan, const kin_set *set, int64_t k)
     kin_lists_plan(plan, &lists);
 }
 
+/* Rows that are far are compared with all others whatever the type is: of few of them a trial
+ * learns nothing. */
 static void choose_rows(const kin_prepared *prepared, uint32_t *ids)
 {
+    const uint64_t count = (uint64_t)prepared->groups.count;
     uint64_t state = 1;
     for (int i = 0; i < KIN_TRIAL_ROWS; i++) {
-        ids[i] = prepared->order[kin_random_below(&state, (uint64_t)prepared->groups.count)];
+        uint64_t place = kin_random_below(&state, count);
+        for (int again = 0; again < DRAWS && !kin_set_proves(&prepared->set, (int64_t)place);
+             again++) {
+            place = kin_random_below(&state, count);
+        }
+        ids[i] = prepared->order[place];
     }
 }
 

@@ -14,7 +14,7 @@
 #include "host/host_clock.h"
 
 /* Unsigned panels of s8 add 128 sum x_i to a product, which fits up to S8_COLS (exact_tile.h). */
-enum { PILOT_CORPUS = 8192, MORE_CANDIDATES = 40, S8_COLS = 16384 };
+enum { PILOT_CORPUS = 8192, MORE_CANDIDATES = 40, S8_COLS = 16384, VAIN_PART = 8 };
 
 int kin_type_ladder(kin_isa isa, int32_t cols, const kin_tile_kernel *ladder[KIN_TYPE_LADDER])
 {
@@ -51,8 +51,9 @@ bool kin_type_settled(int64_t points, int64_t k)
     return points < PILOT_CORPUS || k > points / 16;
 }
 
-/* Candidates that would get canonical keys at the end, and rows that would need them before. */
-static bool judge(const kin_trial *trial)
+/* Candidates that would get canonical keys at the end, and rows that would need them before. A key
+ * of a candidate is some VAIN_PART times as dear as one of a row that is read in turn. */
+static kin_type_verdict judge(const kin_trial *trial)
 {
     const kin_lists *lists = &trial->lists;
     int64_t candidates = trial->keys_computed;
@@ -61,19 +62,24 @@ static bool judge(const kin_trial *trial)
         candidates += lists->counts[row];
         reran += lists->reran[row];
     }
-    return candidates <= KIN_TRIAL_ROWS * (lists->k + lists->k / 2 + MORE_CANDIDATES) &&
-           reran * 100 <= KIN_TRIAL_ROWS;
+    if (candidates <= KIN_TRIAL_ROWS * (lists->k + lists->k / 2 + MORE_CANDIDATES) &&
+        reran * 100 <= KIN_TRIAL_ROWS) {
+        return KIN_TYPE_FINE;
+    }
+    return candidates / KIN_TRIAL_ROWS < lists->points->points / VAIN_PART ? KIN_TYPE_COARSE
+                                                                           : KIN_TYPE_VAIN;
 }
 
-kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k, bool *fine)
+kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k,
+                         kin_type_verdict *verdict)
 {
     kin_trial trial;
-    *fine = true;
+    *verdict = KIN_TYPE_FINE;
     if (kin_type_settled(prepared->groups.count, k)) {
         return KITH_OK;
     }
     KIN_TRY(kin_trial_make(ctx, prepared, k, &trial));
-    *fine = judge(&trial);
+    *verdict = judge(&trial);
     kin_trial_free(ctx, &trial);
     return KITH_OK;
 }

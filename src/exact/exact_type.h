@@ -17,8 +17,16 @@ const kin_tile_kernel *kin_type_integer(kin_isa isa);
 /* Whether so few points, or so many ids wanted of them, take the first type without a try. */
 bool kin_type_settled(int64_t points, int64_t k);
 
-/* Screens a sample of the corpus' rows against its set, for k ids each: whether the type of the set
- * is fine enough, that is, few candidates are left and (almost) no list overflows. */
-kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k, bool *fine);
+/* What a try says of a type: it leaves few candidates, and (almost) no list overflows; or more; or
+ * so many that canonical keys of all pairs are had sooner without it. */
+typedef enum kin_type_verdict {
+    KIN_TYPE_FINE = 0,
+    KIN_TYPE_COARSE,
+    KIN_TYPE_VAIN
+} kin_type_verdict;
+
+/* Screens a sample of the corpus' rows against its set, for k ids each. */
+kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k,
+                         kin_type_verdict *verdict);
 
 #endif

@@ -87,12 +87,12 @@ static kith_status drop_coarse_rows(descending *d)
     kin_prepared *prepared = &d->prepared;
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
     const int count = kin_type_ladder(d->ctx->isa, prepared->distance.cols, ladder);
-    bool fine = true;
+    kin_type_verdict verdict = KIN_TYPE_FINE;
     if (prepared->set.panels != NULL && prepared->frame.bound != KIN_BOUND_INTEGER &&
         prepared->frame.kernel == ladder[count - 1]) {
-        KIN_TRY(kin_type_try(d->ctx, prepared, d->request.k + 1, &fine));
+        KIN_TRY(kin_type_try(d->ctx, prepared, d->request.k + 1, &verdict));
     }
-    if (!fine) {
+    if (verdict != KIN_TYPE_FINE) {
         kin_cover_free(d->ctx, &prepared->cover);
         kin_set_free(d->ctx, &prepared->set);
         prepared->frame.kernel = NULL;

@@ -128,11 +128,17 @@ bool kin_tree_compares(const kin_request *request, int64_t points, int64_t queri
     return compare_ns(&cost) < screen_ns(&cost);
 }
 
-/* Of all pairs a graph computes each once for both ends; a row's list is spread over its pairs. */
+/* A row's list, spread over its pairs. */
+static double list_ns(const kin_request *request, int64_t points)
+{
+    return 300.0 * (double)request->k / (double)points;
+}
+
+/* Of all pairs a graph computes each once for both ends. */
 static double pair_ns(const kin_request *request, int64_t points, bool graph)
 {
     const double pair = screened_pair_ns(&request->distance);
-    return (graph ? 0.5 * pair : pair) + 300.0 * (double)request->k / (double)points;
+    return (graph ? 0.5 * pair : pair) + list_ns(request, points);
 }
 
 static double sample_ns(const kin_tree_cost *c, int64_t points)
@@ -161,7 +167,7 @@ kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64
         .tree_pair = arithmetic + 0.009 * (double)request->k,
         .pairs_point = screens ? 1000.0 + 10.0 * cols : 0.0, /* order, tiles, rounded copy */
         .pairs_pair = screens ? pair_ns(request, points, graph) : kin_tree_key_ns(distance->cols),
-        .pairs_key = graph ? 0.0 : kin_tree_key_ns(distance->cols)};
+        .pairs_key = graph ? 0.0 : kin_tree_key_ns(distance->cols) + list_ns(request, points)};
     cost.sample = sample_ns(&cost, LEAST_SAMPLE);
     return cost;
 }
