@@ -367,7 +367,8 @@ class Mistakes(PredictCase):
                    says=["has 3 columns and queries has 2"])
         self.wrong(CATALOGUE, "nolabels.csv", QUERIES, "-k", 3, says=["nolabels.csv"])
         self.wrong(*FILES, "-k", 3, "-o", LABELS, says=["is input and output at once"])
-        self.wrong(*FILES, "-k", 3, "--memory", 2000, says=["--memory allows 2.0 KiB"])
+        self.wrong(*FILES, "-k", 3, "--memory", 20000, "--method", "exact",
+                   says=["--memory allows 19.5 KiB"])
 
     def test_bad_query(self):
         """a NaN among the queries is named; in a later chunk with the row that it starts at"""
