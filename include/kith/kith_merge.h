@@ -37,10 +37,11 @@ typedef struct kith_merge_sets {
  *
  * params: as for kith_graph, which say the way, too; but there is no radius, exclude is NULL, and a
  * tree_height is that of a tree of either set. With the method auto
- *   recall 1       it is exact, and so it is with a pipeline, a tree's height, flags of
- * kith_papers.h recall < 1     it is a descent until a sample has this recall recall 0       exact
- * where both graphs are certified; else a descent where that will be sooner by more than a doubt
- * (report and plan have the seconds)
+ *
+ * - recall 1: exact, as with a pipeline, a tree's height or flags of kith_papers.h
+ * - recall below 1: a descent until a sample has this recall
+ * - recall 0: exact where both graphs are certified; else a descent where that will be sooner by
+ *   more than a doubt (report and plan have the seconds)
  *
  * Exactly: each row is looked for in the other set, and lists are merged by (canonical key, id). Of
  * exact graphs the bytes are those of kith_graph of all points. Cost: a canonical distance for each

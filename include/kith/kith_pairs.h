@@ -48,7 +48,7 @@ typedef struct kith_pairs_params {
                             are found, at most, unless it has but one row; 0 = by the memory limit,
                             at most 2^22. Each takes 36 bytes while its chunk is put together */
     uint32_t *labels;    /* NULL, or one for each of points: the smallest id of its component, rows
-                            being    connected by pairs. Of one set, from first_row 0 on; so is */
+                            being connected by pairs. Of one set, from first_row 0 on; so is */
     uint8_t *kept;  /* NULL, or one for each of points: 1 for those that are kept. Of a job that
                        ended early both are of the pairs that were told */
     int64_t sample; /* of the plan: rows i that are looked at; 0 = 1,000 */
