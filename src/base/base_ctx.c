@@ -6,9 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static _Thread_local int64_t current_task = KIN_NO_TASK;
+
+int64_t kin_task_enter(int64_t task)
+{
+    const int64_t before = current_task;
+    current_task = task;
+    return before;
+}
+
 static void clear(kin_failure *failure)
 {
     failure->status = KITH_OK;
+    failure->task = KIN_NO_TASK;
     failure->row = -1;
     failure->column = -1;
     failure->argument[0] = '\0';
@@ -128,14 +138,21 @@ static void put_sentence(kin_failure *f)
     shorten(f->detail, whole);
 }
 
+/* There is none, or one of a later piece of the same region. */
+static bool gives_way(const kin_failure *f)
+{
+    return f->status == KITH_OK || (current_task != KIN_NO_TASK && f->task > current_task);
+}
+
 static kith_status record(kith_ctx *ctx, kith_status status, const kin_place *place,
                           const char *format, va_list args)
 {
     kin_failure *f = &ctx->failure;
     pthread_mutex_lock(&ctx->lock);
-    if (f->status == KITH_OK) {
+    if (gives_way(f)) {
         char whole[WHOLE_BYTES];
         f->status = status;
+        f->task = current_task;
         f->row = place->row;
         f->column = place->column;
         copy(f->argument, sizeof f->argument, place->argument);
@@ -171,9 +188,10 @@ kith_status kin_fail(kith_ctx *ctx, kith_status status, const char *format, ...)
 kith_status kin_fail_like(kith_ctx *ctx, kith_status status, const kith_ctx *other)
 {
     pthread_mutex_lock(&ctx->lock);
-    if (ctx->failure.status == KITH_OK) {
+    if (gives_way(&ctx->failure)) {
         ctx->failure = other->failure;
         ctx->failure.status = status;
+        ctx->failure.task = current_task;
     }
     pthread_mutex_unlock(&ctx->lock);
     return status;
@@ -187,6 +205,13 @@ void kin_failure_shift(kith_ctx *ctx, const char *argument, int64_t first)
         f->row += first;
         put_sentence(f);
     }
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+void kin_failure_settle(kith_ctx *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    ctx->failure.task = current_task; /* of the region around, if there is one */
     pthread_mutex_unlock(&ctx->lock);
 }
 

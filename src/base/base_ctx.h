@@ -78,8 +78,11 @@ static inline kin_place kin_at_file_cell(const char *path, int64_t row, int64_t 
     return (kin_place){.file = path, .row = row, .column = column};
 }
 
+enum { KIN_NO_TASK = -1 };
+
 typedef struct kin_failure {
     kith_status status; /* KITH_OK: there is none */
+    int64_t task;       /* of a region of threads, or KIN_NO_TASK */
     int64_t row;
     int64_t column;
     char argument[KIN_FILE_BYTES]; /* rows of a file are called by its path */
@@ -139,6 +142,13 @@ kith_status kin_fail_like(kith_ctx *ctx, kith_status status, const kith_ctx *oth
 /* What failed in rows of `argument` that begin at row `first` of the caller's: the place is counted
  * from the caller's first row. */
 void kin_failure_shift(kith_ctx *ctx, const char *argument, int64_t first);
+
+/* Between pieces of work that run at the same time the one with the lowest number is told of, not the
+ * fastest, so that the same mistake has the same sentence with any number of threads. Sets the
+ * number of the piece that this thread works on (KIN_NO_TASK: none) and returns the one before. */
+int64_t kin_task_enter(int64_t task);
+/* The end of a region: what it recorded is told of, whatever comes later. */
+void kin_failure_settle(kith_ctx *ctx);
 
 /* Forgets what was recorded in this call: something else was tried, and may do. */
 void kin_forgive(kith_ctx *ctx);

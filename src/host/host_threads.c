@@ -22,32 +22,45 @@ typedef struct team {
     kin_task_fn fn;
     void *arg;
     atomic_int_fast64_t next;
-    atomic_int status;
     atomic_int_fast32_t seats; /* the next thread number */
+    atomic_bool stop;
+    pthread_mutex_t lock; /* guards what follows */
+    kith_status status;   /* of piece `failed` */
+    int64_t failed;       /* the lowest that has failed */
 } team;
 
-static void give_up(team *t, kith_status status)
+/* Pieces begin in order, and those that have begun end: the lowest that can fail has been told of
+ * when all threads are through. */
+static void give_up(team *t, int64_t task, kith_status status)
 {
-    int none = KITH_OK;
-    atomic_compare_exchange_strong(&t->status, &none, status);
+    pthread_mutex_lock(&t->lock);
+    if (t->status == KITH_OK || task < t->failed) {
+        t->status = status;
+        t->failed = task;
+    }
+    pthread_mutex_unlock(&t->lock);
+    atomic_store_explicit(&t->stop, true, memory_order_relaxed);
 }
 
 static void work(team *t, int32_t thread)
 {
     const kin_fpenv found = kin_fpenv_enter();
-    while (atomic_load_explicit(&t->status, memory_order_relaxed) == KITH_OK) {
+    const int64_t around = kin_task_enter(KIN_NO_TASK);
+    while (!atomic_load_explicit(&t->stop, memory_order_relaxed)) {
         const int64_t task = atomic_fetch_add(&t->next, 1);
         if (task >= t->tasks) {
             break;
         }
+        (void)kin_task_enter(task);
         kith_status status = t->fn(t->arg, task, thread);
         if (status == KITH_OK && thread == 0) {
             status = kin_progress(t->ctx, t->phase, (double)(task + 1), (double)t->tasks);
         }
         if (status != KITH_OK) {
-            give_up(t, status);
+            give_up(t, task, status);
         }
     }
+    (void)kin_task_enter(around);
     kin_fpenv_leave(found);
 }
 
@@ -71,10 +84,15 @@ int kin_thread_start(pthread_t *thread, void *(*body)(void *), void *arg)
 
 kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_task_fn fn, void *arg)
 {
-    team t = {.ctx = ctx, .phase = phase, .tasks = tasks, .fn = fn, .arg = arg};
+    team t = {.ctx = ctx,
+              .phase = phase,
+              .tasks = tasks,
+              .fn = fn,
+              .arg = arg,
+              .lock = PTHREAD_MUTEX_INITIALIZER};
     atomic_init(&t.next, 0);
-    atomic_init(&t.status, KITH_OK);
     atomic_init(&t.seats, 1);
+    atomic_init(&t.stop, false);
     pthread_t threads[MAX_THREADS];
     const int64_t wanted = kin_min_i64(kin_min_i64(ctx->threads, tasks), MAX_THREADS) - 1;
     int64_t born = 0;
@@ -86,8 +104,11 @@ kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_ta
     for (int64_t i = 0; i < born; i++) {
         (void)pthread_join(threads[i], NULL);
     }
-    const kith_status status = (kith_status)atomic_load(&t.status);
-    return status == KITH_OK ? kin_progress(ctx, phase, (double)tasks, (double)tasks) : status;
+    if (t.status == KITH_OK) {
+        return kin_progress(ctx, phase, (double)tasks, (double)tasks);
+    }
+    kin_failure_settle(ctx);
+    return t.status;
 }
 
 /* ---- Guards ---------------------------------------------------------------------------------- */

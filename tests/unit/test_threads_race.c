@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two contexts in two threads at once, each with threads of its own, on the same data: the answers
- * are those of one context alone. Run it under the thread sanitizer. */
+ * are those of one context alone; and of pieces that fail at once the first is told of. Run it under
+ * the thread sanitizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,11 +9,13 @@
 
 #include <cmocka.h>
 
+#include "host/host_threads.h"
 #include "support/support_answers.h"
 #include "support/support_shapes.h"
 
 #include <pthread.h>
 #include <stdio.h>
+#include <time.h>
 
 enum { ROWS = 1100, COLS = 12, ASKED = 300, K = 6, JOBS = 5, USERS = 2 };
 
@@ -112,8 +115,42 @@ static void two_contexts(void **state)
     printf("two contexts at once, with 3 and 2 threads, give the bytes of one alone\n");
 }
 
+/* ---- Mistakes ------------------------------------------------------------------------------- */
+
+enum { PIECES = 64, FIRST_BAD = 5 };
+
+/* All pieces from FIRST_BAD on are wrong, and the lower, the later. */
+static kith_status fail_late(void *arg, int64_t task, int32_t thread)
+{
+    (void)thread;
+    if (task < FIRST_BAD) {
+        return KITH_OK;
+    }
+    const struct timespec pause = {.tv_nsec = (PIECES - task) * 100000};
+    (void)nanosleep(&pause, NULL);
+    return kin_fail(arg, KITH_E_DATA, "piece %lld is wrong", (long long)task);
+}
+
+static void the_first_mistake_is_told(void **state)
+{
+    (void)state;
+    for (int32_t threads = 1; threads <= 8; threads++) {
+        kith_ctx_params params = kith_ctx_params_default();
+        params.threads = threads;
+        kith_ctx *ctx = NULL;
+        assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
+        assert_int_equal(kin_parallel(ctx, NULL, PIECES, fail_late, ctx), KITH_E_DATA);
+        assert_string_equal(kith_ctx_detail(ctx), "piece 5 is wrong");
+        (void)kin_fail(ctx, KITH_E_DATA, "and something else");
+        assert_string_equal(kith_ctx_detail(ctx), "piece 5 is wrong");
+        kith_ctx_free(ctx);
+    }
+    printf("of pieces that fail at once the first is told of, with 1 to 8 threads\n");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(two_contexts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(two_contexts),
+                                       cmocka_unit_test(the_first_mistake_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
