@@ -143,8 +143,8 @@ kith_status kin_fail_like(kith_ctx *ctx, kith_status status, const kith_ctx *oth
  * from the caller's first row. */
 void kin_failure_shift(kith_ctx *ctx, const char *argument, int64_t first);
 
-/* Between pieces of work that run at the same time the one with the lowest number is told of, not the
- * fastest, so that the same mistake has the same sentence with any number of threads. Sets the
+/* Between pieces of work that run at the same time the one with the lowest number is told of, not
+ * the fastest, so that the same mistake has the same sentence with any number of threads. Sets the
  * number of the piece that this thread works on (KIN_NO_TASK: none) and returns the one before. */
 int64_t kin_task_enter(int64_t task);
 /* The end of a region: what it recorded is told of, whatever comes later. */

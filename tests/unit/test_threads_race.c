@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two contexts in two threads at once, each with threads of its own, on the same data: the answers
- * are those of one context alone; and of pieces that fail at once the first is told of. Run it under
- * the thread sanitizer. */
+ * are those of one context alone; and of pieces that fail at once the first is told of. Run it
+ * under the thread sanitizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
