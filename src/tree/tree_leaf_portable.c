@@ -17,14 +17,13 @@ typedef struct lanes {
     f32x4 of[QUARTERS];
 } lanes;
 
-#define LANES_OF_TWO(name, op)               \
-    PORTABLE lanes name(lanes a, lanes b)    \
-    {                                        \
-        lanes r;                             \
-        for (int i = 0; i < QUARTERS; i++) { \
-            r.of[i] = op(a.of[i], b.of[i]);  \
-        }                                    \
-        return r;                            \
+/* Written out: a loop of four in each of thousands of copies is what a compiler takes longest for.
+ */
+#define LANES_OF_TWO(name, op)                                                            \
+    PORTABLE lanes name(lanes a, lanes b)                                                 \
+    {                                                                                     \
+        return (lanes){{op(a.of[0], b.of[0]), op(a.of[1], b.of[1]), op(a.of[2], b.of[2]), \
+                        op(a.of[3], b.of[3])}};                                           \
     }
 
 PORTABLE f32x4 sub_f32x4(f32x4 a, f32x4 b)
@@ -89,29 +88,37 @@ PORTABLE lanes lanes_zero(void)
     return lanes_all(0.0F);
 }
 
+PORTABLE f32x4 abs_f32x4(f32x4 x)
+{
+    return (f32x4)((i32x4)x & 0x7fffffff);
+}
+
 PORTABLE lanes lanes_abs(lanes x)
 {
-    for (int i = 0; i < QUARTERS; i++) {
-        x.of[i] = (f32x4)((i32x4)x.of[i] & 0x7fffffff);
+    return (lanes){
+        {abs_f32x4(x.of[0]), abs_f32x4(x.of[1]), abs_f32x4(x.of[2]), abs_f32x4(x.of[3])}};
+}
+
+/* A bit for each lane of what the comparison left. A function of its own, as most looks need none
+ * of it. */
+static __attribute__((noinline)) uint32_t bits_of(const i32x4 *within)
+{
+    uint32_t bits = 0;
+    for (int lane = 0; lane < KIN_PACKET; lane++) {
+        bits |= (uint32_t)(within[lane / 4][lane % 4] & 1) << lane;
     }
-    return x;
+    return bits;
 }
 
 /* Mostly all lanes are above: four comparisons and one look tell. */
 PORTABLE uint32_t lanes_not_above(lanes a, lanes b)
 {
-    i32x4 within[QUARTERS];
+    const i32x4 within[QUARTERS] = {~(a.of[0] > b.of[0]), ~(a.of[1] > b.of[1]),
+                                    ~(a.of[2] > b.of[2]), ~(a.of[3] > b.of[3])};
     uint64_t any[2];
-    uint32_t bits = 0;
-    for (int i = 0; i < QUARTERS; i++) {
-        within[i] = ~(a.of[i] > b.of[i]);
-    }
     const i32x4 all = (within[0] | within[1]) | (within[2] | within[3]);
     memcpy(any, &all, sizeof any);
-    for (int lane = 0; lane < KIN_PACKET && (any[0] | any[1]) != 0; lane++) {
-        bits |= (uint32_t)(within[lane / 4][lane % 4] & 1) << lane;
-    }
-    return bits;
+    return (any[0] | any[1]) != 0 ? bits_of(within) : 0;
 }
 
 #include "tree/tree_leaf_body.inc"

@@ -138,7 +138,7 @@ class Command(unittest.TestCase):
     def test_without_matplotlib_it_names_what_installs_it(self):
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "matplotlib.py").write_text("raise ImportError('none')\n")
-            path = os.pathsep.join([folder, os.environ["PYTHONPATH"]])
+            path = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
             done = self.run_in(folder, "graph.npz", PYTHONPATH=path)
         said = "kith.plot: kith.plot needs Matplotlib (pip install matplotlib)\n"
         self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", said))
