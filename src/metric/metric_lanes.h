@@ -25,12 +25,6 @@
 #include "metric/metric_canonical.h"
 #include "metric/metric_table.h"
 
-#if defined(__clang__)
-#define KIN_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define KIN_UNROLL _Pragma("GCC unroll 16")
-#endif
-
 enum { ROWS_AT_ONCE = 4, ROWS_AHEAD = 16, LINE_BYTES = 64 };
 
 /* kith_dtype_bytes, known while compiling. */

@@ -8,6 +8,7 @@
 #ifndef KIN_METRIC_TABLE_H
 #define KIN_METRIC_TABLE_H
 
+#include "base/base_template.h"
 #include "metric/metric.h"
 #include "metric/metric_canonical.h"
 
@@ -93,7 +94,5 @@ const kin_metric_table *kin_metric_pick(kin_isa isa);
         .expand = {KIN_EACH_DTYPE(KIN_EXPAND_ENTRY, row, 0)},       \
         .transform = {KIN_EACH_DTYPE(KIN_TRANSFORM_ENTRY, row, 0)}, \
     };
-
-#define KIN_TEMPLATE static inline __attribute__((always_inline))
 
 #endif

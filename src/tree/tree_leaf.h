@@ -9,6 +9,7 @@
 #define KIN_TREE_LEAF_H
 
 #include "base/base_ctx.h"
+#include "base/base_template.h"
 #include "tree/tree_bound.h"
 
 enum {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define LEAF_BODIES kin_tree_bodies_portable
-#define PORTABLE static inline __attribute__((always_inline))
 
 /* Four registers of four: what every machine has. */
 enum { QUARTERS = 4 };
@@ -20,40 +19,40 @@ typedef struct lanes {
 /* Written out: a loop of four in each of thousands of copies is what a compiler takes longest for.
  */
 #define LANES_OF_TWO(name, op)                                                            \
-    PORTABLE lanes name(lanes a, lanes b)                                                 \
+    KIN_TEMPLATE lanes name(lanes a, lanes b)                                             \
     {                                                                                     \
         return (lanes){{op(a.of[0], b.of[0]), op(a.of[1], b.of[1]), op(a.of[2], b.of[2]), \
                         op(a.of[3], b.of[3])}};                                           \
     }
 
-PORTABLE f32x4 sub_f32x4(f32x4 a, f32x4 b)
+KIN_TEMPLATE f32x4 sub_f32x4(f32x4 a, f32x4 b)
 {
     return a - b;
 }
 
-PORTABLE f32x4 add_f32x4(f32x4 a, f32x4 b)
+KIN_TEMPLATE f32x4 add_f32x4(f32x4 a, f32x4 b)
 {
     return a + b;
 }
 
-PORTABLE f32x4 mul_f32x4(f32x4 a, f32x4 b)
+KIN_TEMPLATE f32x4 mul_f32x4(f32x4 a, f32x4 b)
 {
     return a * b;
 }
 
-PORTABLE f32x4 min_f32x4(f32x4 a, f32x4 b)
+KIN_TEMPLATE f32x4 min_f32x4(f32x4 a, f32x4 b)
 {
     const i32x4 less = a < b;
     return (f32x4)(((i32x4)a & less) | ((i32x4)b & ~less));
 }
 
-PORTABLE f32x4 max_f32x4(f32x4 a, f32x4 b)
+KIN_TEMPLATE f32x4 max_f32x4(f32x4 a, f32x4 b)
 {
     const i32x4 more = a > b;
     return (f32x4)(((i32x4)a & more) | ((i32x4)b & ~more));
 }
 
-PORTABLE f32x4 square_f32x4(f32x4 x, f32x4 acc)
+KIN_TEMPLATE f32x4 square_f32x4(f32x4 x, f32x4 acc)
 {
     return acc + x * x;
 }
@@ -65,35 +64,35 @@ LANES_OF_TWO(lanes_min, min_f32x4)
 LANES_OF_TWO(lanes_max, max_f32x4)
 LANES_OF_TWO(lanes_square, square_f32x4)
 
-PORTABLE lanes lanes_load(const float *from)
+KIN_TEMPLATE lanes lanes_load(const float *from)
 {
     lanes x;
     memcpy(&x, from, sizeof x);
     return x;
 }
 
-PORTABLE void lanes_store(float *to, lanes x)
+KIN_TEMPLATE void lanes_store(float *to, lanes x)
 {
     memcpy(to, &x, sizeof x);
 }
 
-PORTABLE lanes lanes_all(float x)
+KIN_TEMPLATE lanes lanes_all(float x)
 {
     const f32x4 four = {x, x, x, x};
     return (lanes){{four, four, four, four}};
 }
 
-PORTABLE lanes lanes_zero(void)
+KIN_TEMPLATE lanes lanes_zero(void)
 {
     return lanes_all(0.0F);
 }
 
-PORTABLE f32x4 abs_f32x4(f32x4 x)
+KIN_TEMPLATE f32x4 abs_f32x4(f32x4 x)
 {
     return (f32x4)((i32x4)x & 0x7fffffff);
 }
 
-PORTABLE lanes lanes_abs(lanes x)
+KIN_TEMPLATE lanes lanes_abs(lanes x)
 {
     return (lanes){
         {abs_f32x4(x.of[0]), abs_f32x4(x.of[1]), abs_f32x4(x.of[2]), abs_f32x4(x.of[3])}};
@@ -111,7 +110,7 @@ static __attribute__((noinline)) uint32_t bits_of(const i32x4 *within)
 }
 
 /* Mostly all lanes are above: four comparisons and one look tell. */
-PORTABLE uint32_t lanes_not_above(lanes a, lanes b)
+KIN_TEMPLATE uint32_t lanes_not_above(lanes a, lanes b)
 {
     const i32x4 within[QUARTERS] = {~(a.of[0] > b.of[0]), ~(a.of[1] > b.of[1]),
                                     ~(a.of[2] > b.of[2]), ~(a.of[3] > b.of[3])};
