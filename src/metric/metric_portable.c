@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Contract: metric.h. The body that a reader should read and every machine can run: one component
  * at a time, in the order of the definition. Without -mfma the compiler calls the C library's
- * fma(), which is slow and right. */
+ * fma(), which is slow and right. Inlined everywhere (KIN_HD): a sanitizer has enough to do with it. */
 #include "host/host_cpu.h"
 #include "metric/metric_canonical.h"
 #include "metric/metric_table.h"
 #include "metric/metric_value.h"
 
-KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype)
+KIN_HD void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype)
 {
     for (int64_t i = 0; i < job->count; i++) {
         const int64_t row = kin_keys_row(job, i);
@@ -31,7 +31,7 @@ KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dt
     }
 }
 
-KIN_TEMPLATE void expand_body(const char *row, int32_t cols, const kin_row_transform *transform,
+KIN_HD void expand_body(const char *row, int32_t cols, const kin_row_transform *transform,
                               double *values, kith_dtype dtype)
 {
     for (int32_t i = 0; i < cols; i++) {
@@ -49,7 +49,7 @@ typedef struct range {
     double max;
 } range;
 
-KIN_TEMPLATE range range_of(const char *row, int32_t cols, kith_dtype dtype)
+KIN_HD range range_of(const char *row, int32_t cols, kith_dtype dtype)
 {
     range r = {kin_value(dtype, row, 0), kin_value(dtype, row, 0)};
     for (int32_t i = 1; i < cols; i++) {
@@ -60,7 +60,7 @@ KIN_TEMPLATE range range_of(const char *row, int32_t cols, kith_dtype dtype)
     return r;
 }
 
-KIN_TEMPLATE kin_row_transform transform_body(const char *row, int32_t cols, bool centred,
+KIN_HD kin_row_transform transform_body(const char *row, int32_t cols, bool centred,
                                               kith_dtype dtype)
 {
     const range r = range_of(row, cols, dtype);
