@@ -82,4 +82,21 @@ typedef enum kin_isa { KIN_ISA_MAP(KIN_ISA_NUMBER) KIN_ISA_COUNT } kin_isa;
 #define KIN_BODIES_OF_WIDE(type) \
     KIN_BODY_OF(type, PORTABLE, portable) KIN_WIDE_MAP(KIN_BODY_OF, type)
 
+/* A body that is written once is inlined with constant arguments. Not under a sanitizer
+ * (CMakeLists.txt), which watches the same lines, and where the compiler then has a tenth to do. */
+#define KIN_PRAGMA(words) _Pragma(#words)
+#ifdef KIN_SANITIZED
+#define KIN_TEMPLATE static inline
+#define KIN_UNROLL_BY(times)
+#define KIN_UNROLL
+#else
+#define KIN_TEMPLATE static inline __attribute__((always_inline))
+#define KIN_UNROLL_BY(times) KIN_PRAGMA(GCC unroll times)
+#ifdef __clang__
+#define KIN_UNROLL KIN_PRAGMA(clang loop unroll(full))
+#else
+#define KIN_UNROLL KIN_UNROLL_BY(16)
+#endif
+#endif
+
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Contract: metric.h. The body that a reader should read and every machine can run: one component
  * at a time, in the order of the definition. Without -mfma the compiler calls the C library's
- * fma(), which is slow and right. Inlined everywhere (KIN_HD): a sanitizer has enough to do with it. */
+ * fma(), which is slow and right. Inlined everywhere (KIN_HD): a sanitizer has enough to do with
+ * it. */
 #include "host/host_cpu.h"
 #include "metric/metric_canonical.h"
 #include "metric/metric_table.h"
@@ -32,7 +33,7 @@ KIN_HD void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dt
 }
 
 KIN_HD void expand_body(const char *row, int32_t cols, const kin_row_transform *transform,
-                              double *values, kith_dtype dtype)
+                        double *values, kith_dtype dtype)
 {
     for (int32_t i = 0; i < cols; i++) {
         const double x = kin_value(dtype, row, i);
@@ -61,7 +62,7 @@ KIN_HD range range_of(const char *row, int32_t cols, kith_dtype dtype)
 }
 
 KIN_HD kin_row_transform transform_body(const char *row, int32_t cols, bool centred,
-                                              kith_dtype dtype)
+                                        kith_dtype dtype)
 {
     const range r = range_of(row, cols, dtype);
     const double largest = kin_max(kin_abs(r.min), kin_abs(r.max));

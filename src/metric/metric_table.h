@@ -8,7 +8,6 @@
 #ifndef KIN_METRIC_TABLE_H
 #define KIN_METRIC_TABLE_H
 
-#include "base/base_template.h"
 #include "metric/metric.h"
 #include "metric/metric_canonical.h"
 

@@ -9,7 +9,6 @@
 #define KIN_TREE_LEAF_H
 
 #include "base/base_ctx.h"
-#include "base/base_template.h"
 #include "tree/tree_bound.h"
 
 enum {

@@ -16,8 +16,7 @@ typedef struct lanes {
     f32x4 of[QUARTERS];
 } lanes;
 
-/* Written out: a loop of four in each of thousands of copies is what a compiler takes longest for.
- */
+/* Written out: a loop of four in each of thousands of copies would take a compiler longest. */
 #define LANES_OF_TWO(name, op)                                                            \
     KIN_TEMPLATE lanes name(lanes a, lanes b)                                             \
     {                                                                                     \
@@ -25,20 +24,9 @@ typedef struct lanes {
                         op(a.of[3], b.of[3])}};                                           \
     }
 
-KIN_TEMPLATE f32x4 sub_f32x4(f32x4 a, f32x4 b)
-{
-    return a - b;
-}
-
-KIN_TEMPLATE f32x4 add_f32x4(f32x4 a, f32x4 b)
-{
-    return a + b;
-}
-
-KIN_TEMPLATE f32x4 mul_f32x4(f32x4 a, f32x4 b)
-{
-    return a * b;
-}
+#define SUB(a, b) ((a) - (b))
+#define ADD(a, b) ((a) + (b))
+#define MUL(a, b) ((a) * (b))
 
 KIN_TEMPLATE f32x4 min_f32x4(f32x4 a, f32x4 b)
 {
@@ -57,9 +45,9 @@ KIN_TEMPLATE f32x4 square_f32x4(f32x4 x, f32x4 acc)
     return acc + x * x;
 }
 
-LANES_OF_TWO(lanes_sub, sub_f32x4)
-LANES_OF_TWO(lanes_add, add_f32x4)
-LANES_OF_TWO(lanes_mul, mul_f32x4)
+LANES_OF_TWO(lanes_sub, SUB)
+LANES_OF_TWO(lanes_add, ADD)
+LANES_OF_TWO(lanes_mul, MUL)
 LANES_OF_TWO(lanes_min, min_f32x4)
 LANES_OF_TWO(lanes_max, max_f32x4)
 LANES_OF_TWO(lanes_square, square_f32x4)
