@@ -105,11 +105,11 @@ static double distance_of_rows(const kin_prepared *p, const double *values, int6
     return (double)sqrtl(sum);
 }
 
-static double distance_of_shadows(const kin_set *cast, int64_t a, int64_t b)
+static double distance_of_shadows(const kin_set *cast, const double *a, const double *b)
 {
     double sum = 0.0;
     for (int32_t i = 0; i < cast->frame->cols; i++) {
-        const double t = test_stored(cast, a, i) - test_stored(cast, b, i);
+        const double t = a[i] - b[i];
         sum += t * t;
     }
     return sqrt(sum) * cast->frame->scale;
@@ -119,20 +119,29 @@ static double distance_of_shadows(const kin_set *cast, int64_t a, int64_t b)
 static int64_t broken_pairs(const kin_prepared *p, const kin_set *cast)
 {
     const int64_t wide = kin_round_up(p->distance.cols, KIN_METRIC_LANES);
-    double *values = aligned_alloc(64, (size_t)(p->groups.count * wide) * sizeof *values);
+    const int32_t axes = cast->frame->cols;
+    const int64_t rows = p->groups.count;
+    double *values = aligned_alloc(64, (size_t)(rows * wide) * sizeof *values);
+    double *shadows = malloc((size_t)(rows * axes) * sizeof *shadows);
     int64_t broken = 0;
     assert_non_null(values);
-    for (int64_t i = 0; i < p->groups.count; i++) {
+    assert_non_null(shadows);
+    for (int64_t i = 0; i < rows; i++) {
         (void)kin_metric_load(&p->distance, &p->rows, p->order[i], values + i * wide);
+        for (int32_t axis = 0; axis < axes; axis++) {
+            shadows[i * axes + axis] = test_stored(cast, i, axis);
+        }
     }
-    for (int64_t a = 0; a < p->groups.count; a++) {
+    for (int64_t a = 0; a < rows; a++) {
         for (int64_t b = 0; b < a; b++) {
             const double lost =
                 ((double)cast->lost[a] + (double)cast->lost[b]) * cast->frame->scale;
             const double most = distance_of_rows(p, values, a, b) + lost;
-            broken += distance_of_shadows(cast, a, b) > most * (1.0 + 0x1p-40);
+            const double found = distance_of_shadows(cast, shadows + a * axes, shadows + b * axes);
+            broken += found > most * (1.0 + 0x1p-40);
         }
     }
+    free(shadows);
     free(values);
     return broken;
 }
