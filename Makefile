@@ -21,6 +21,7 @@
 #   make dist        source tarball of the last commit: dist/
 #   make deb         Debian packages of the last commit: dist/; ARGS=--no-cuda without the GPU module
 #   make wheel       a wheel that package indexes take: dist/; ARGS="--machine aarch64"; CUDA=ON: with the GPU module
+#   make sdist       the source for pip, built, checked and tried: dist/
 #   make clean       remove build folders
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -30,7 +31,7 @@ ifneq ($(shell command -v ninja 2>/dev/null),)
 export CMAKE_GENERATOR ?= Ninja
 endif
 
-.PHONY: build all configure demo check check-gpu check-full fuzz soak bench tune site gallery fmt tidy coverage install dist deb wheel clean
+.PHONY: build all configure demo check check-gpu check-full fuzz soak bench tune site gallery fmt tidy coverage install dist deb wheel sdist clean
 
 build: configure
 	@tools/build.sh build kith_product $(JOBS)
@@ -99,6 +100,9 @@ deb:
 
 wheel:
 	@tools/make_wheel.sh $(if $(filter ON,$(CUDA)),--cuda) $(ARGS)
+
+sdist:
+	@tools/make_sdist.sh
 
 clean:
 	rm -rf build build-chips build-clang build-asan build-tsan build-fuzz build-coverage demo-out dist
