@@ -139,22 +139,25 @@ int cli_walk_read(cli_job *job)
 int cli_walk_solve(cli_job *job)
 {
     const cli_args *args = job->args;
-    kith_graph_search_params params = kith_graph_search_params_default();
-    params.metric = cli_job_metric(job);
-    params.k = args->k;
-    params.width = args->width;
-    params.recall = args->recall;
-    params.recall_at = args->recall_at;
-    params.sample = args->sample == 0 ? -1 : args->sample;
-    params.seed = args->seed;
-    CLI_TRY(cli_job_allocate(job, &job->forward, job->queries.matrix->rows));
-    job->walk.struct_size = (uint32_t)sizeof job->walk;
+    kith_search_params params = kith_search_params_default();
+    kith_walk_params walk = kith_walk_params_default();
     kith_neighbors graph = *kith_result_neighbors(job->graph);
     graph.meta = NULL; /* check_graph has looked at it */
-    params.graph = &graph;
-    const kith_status status =
-        kith_graph_search(job->session.ctx, job->corpus.matrix, job->queries.matrix, &params,
-                          &job->forward, &job->walk);
+    params.method = KITH_METHOD_GRAPH;
+    params.metric = cli_job_metric(job);
+    params.k = args->k;
+    params.recall = args->recall;
+    params.recall_at = args->recall_at;
+    params.seed = args->seed;
+    params.walk = &walk;
+    params.walk_report = &job->walk;
+    walk.graph = &graph;
+    walk.width = args->width;
+    walk.sample = args->sample == 0 ? -1 : args->sample;
+    CLI_TRY(cli_job_allocate(job, &job->forward, job->queries.matrix->rows));
+    job->walk.struct_size = (uint32_t)sizeof job->walk;
+    const kith_status status = kith_search(job->session.ctx, job->corpus.matrix,
+                                           job->queries.matrix, &params, &job->forward, NULL);
     return cli_session_blames(&job->session, "graph")
                ? cli_session_check(&job->session, status, args->paths[0])
                : cli_job_check(job, status);
@@ -260,7 +263,7 @@ void cli_descent_say_recall(const cli_report *r, const cli_job *job)
 
 void cli_walk_tell(cli_report *r, const cli_job *job)
 {
-    const kith_graph_search_report *walk = &job->walk;
+    const kith_walk_report *walk = &job->walk;
     const double distances = walk->evaluations / (double)job->queries.matrix->rows;
     cli_say_more(r, "graph: %s, %" PRId64 " neighbours a row, connected parts: %" PRId64 "\n",
                  cli_message_safe(job->args->paths[0]), kith_result_neighbors(job->graph)->k,

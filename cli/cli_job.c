@@ -33,8 +33,8 @@ int cli_job_read_corpus(cli_job *job)
     if (job->args->columns != NULL) {
         return cli_fail(path, "columns are chosen of text alone (leave --columns out)");
     }
-    job->own_metric = info.kind == KITH_KIND_TREE ? info.metric : KITH_METRIC_DEFAULT;
-    if (info.kind != KITH_KIND_TREE || !wants_tree(job->args)) {
+    job->own_metric = info.kind == KITH_KIND_TREE_INDEX ? info.metric : KITH_METRIC_DEFAULT;
+    if (info.kind != KITH_KIND_TREE_INDEX || !wants_tree(job->args)) {
         return cli_session_read(&job->session, path, &job->corpus);
     }
     if (job->args->metric != KITH_METRIC_DEFAULT && job->args->metric != info.metric) {
@@ -44,9 +44,11 @@ int cli_job_read_corpus(cli_job *job)
                         kith_metric_name(info.metric), kith_metric_name(job->args->metric));
     }
     CLI_TRY(cli_session_check(&job->session,
-                              kith_corpus_open(job->session.ctx, path, &job->prepared), path));
+                              kith_index_open(job->session.ctx, path, &job->prepared), path));
     job->corpus.path = path;
-    job->corpus.matrix = kith_corpus_points(job->prepared);
+    job->prepared_info.struct_size = (uint32_t)sizeof job->prepared_info;
+    (void)kith_index_inspect(job->prepared, &job->prepared_info);
+    job->corpus.matrix = &job->prepared_info.points;
     return CLI_DONE;
 }
 
@@ -90,7 +92,7 @@ int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *que
     CLI_TRY(cli_job_check(
         job,
         job->prepared != NULL
-            ? kith_corpus_plan(job->session.ctx, job->prepared, queries, &params, &plan)
+            ? kith_index_plan(job->session.ctx, job->prepared, queries, &params, &plan)
             : cli_job_plan_exact(job->session.ctx, job->args, &points, queries, &params, &plan)));
     if (!job->planned) {
         job->plan = plan;
@@ -122,7 +124,7 @@ int cli_job_check_memory(const char *path, uint64_t need_bytes, uint64_t limit_b
 void cli_job_count_need(cli_job *job)
 {
     job->need_bytes = job->plan.peak_bytes +
-                      (job->prepared != NULL ? kith_corpus_bytes(job->prepared)
+                      (job->prepared != NULL ? job->prepared_info.bytes
                                              : kith_points_get_source(job->corpus.handle)->bytes);
     if (job->queries.handle != NULL) {
         job->need_bytes += kith_points_get_source(job->queries.handle)->bytes;
@@ -293,7 +295,7 @@ void cli_job_close(cli_job *job)
     kith_ranges_free(job->ranges);
     kith_result_free(job->init);
     kith_result_free(job->graph);
-    kith_corpus_free(job->prepared);
+    kith_index_free(job->prepared);
     free(job->forward.ids);
     free(job->forward.distances);
     free(job->forward.distances64);
@@ -320,7 +322,7 @@ static int solve_radius(cli_job *job)
     CLI_TRY(cli_job_check(
         job,
         job->prepared != NULL
-            ? kith_corpus_radius(ctx, job->prepared, job->queries.matrix, &params, &job->ranges)
+            ? kith_index_radius(ctx, job->prepared, job->queries.matrix, &params, &job->ranges)
             : kith_radius(ctx, job->corpus.matrix, job->queries.matrix, &params, &job->ranges)));
     const kith_lists *lists = kith_ranges_lists(job->ranges);
     job->pairs = lists->offsets[lists->rows];

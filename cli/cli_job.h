@@ -11,7 +11,8 @@ typedef struct cli_job {
     const cli_args *args;
     cli_session session;
     cli_points corpus;
-    kith_corpus *prepared;  /* a search by the tree in the corpus' file; else NULL */
+    kith_index *prepared; /* a search by the tree in the corpus' file; else NULL */
+    kith_index_info prepared_info;
     kith_metric own_metric; /* of the corpus' file, where that is a tree */
     cli_points queries;     /* matrix NULL for a graph */
     kith_filter filter;     /* of --allow and --groups, whose files are */
@@ -36,7 +37,7 @@ typedef struct cli_job {
     kith_shard_plan shard_plan; /* of --shards */
     kith_shard_report sharded;
     kith_result *graph; /* that a search walks on; NULL: none does */
-    kith_graph_search_report walk;
+    kith_walk_report walk;
     kith_report report;
     kith_exactness exact;    /* of the answer */
     kith_fingerprint points; /* of the corpus: what the answer is of */

@@ -319,7 +319,8 @@ const char *cli_name_method(int method)
     static const char *const names[] = {[KITH_METHOD_AUTO] = "auto",
                                         [KITH_METHOD_EXACT] = "exact",
                                         [KITH_METHOD_TREE] = "tree",
-                                        [KITH_METHOD_DESCENT] = "descent"};
+                                        [KITH_METHOD_DESCENT] = "descent",
+                                        [KITH_METHOD_GRAPH] = "graph"};
     return names[method];
 }
 

@@ -34,9 +34,9 @@ typedef struct cli_chunks {
     int64_t rows;  /* of a chunk */
     int64_t first; /* row that is next */
     cli_chunks_solver by;
-    kith_method method;  /* of the corpus that is made: TREE or EXACT */
-    kith_corpus *corpus; /* made here */
-    bool gpu;            /* planned on one */
+    kith_method method; /* of the corpus that is made: TREE or EXACT */
+    kith_index *corpus; /* made here */
+    bool gpu;           /* planned on one */
 } cli_chunks;
 
 /* The job's plan is that of one chunk of *rows, or of fewer but at least `least` where --memory

@@ -9,7 +9,7 @@
 typedef struct growing {
     cli_args args; /* of the command, on the processor, which alone has prepared trees */
     cli_session session;
-    kith_corpus *corpus;
+    kith_index *corpus;
     cli_points points; /* what it is made of, or what is added */
     cli_ids ids;
     kith_file_info info; /* of the output */
@@ -33,10 +33,17 @@ static int open_tree(growing *g)
     const char *path = g->args.paths[1];
     kith_file_info info;
     CLI_TRY(cli_session_inspect(&g->session, path, NULL, &info));
-    if (info.kind != KITH_KIND_TREE) {
+    if (info.kind != KITH_KIND_TREE_INDEX) {
         return cli_fail(path, "is no prepared tree (kith tree build makes one)");
     }
-    return cli_session_check(&g->session, kith_corpus_open(g->session.ctx, path, &g->corpus), path);
+    return cli_session_check(&g->session, kith_index_open(g->session.ctx, path, &g->corpus), path);
+}
+
+static kith_matrix points_of(const growing *g)
+{
+    kith_index_info info = {.struct_size = (uint32_t)sizeof info};
+    (void)kith_index_inspect(g->corpus, &info);
+    return info.points;
 }
 
 /* ---- Actions -------------------------------------------------------------------------------- */
@@ -65,13 +72,13 @@ static int build(growing *g)
     CLI_TRY(cli_session_read(&g->session, g->args.paths[1], &g->points));
     g->seconds_read = cli_clock_now() - start;
     CLI_TRY(plan_build(g));
-    kith_corpus_params params = kith_corpus_params_default();
+    kith_index_params params = kith_index_params_default();
     params.metric = g->args.metric;
     params.method = KITH_METHOD_TREE;
     params.tree_height = g->args.tree_height;
     const double made = cli_clock_now();
     CLI_TRY(cli_session_check(
-        &g->session, kith_corpus_create(g->session.ctx, g->points.matrix, &params, &g->corpus),
+        &g->session, kith_index_create(g->session.ctx, g->points.matrix, &params, &g->corpus),
         g->points.path));
     g->seconds_work = cli_clock_now() - made;
     return CLI_DONE;
@@ -82,12 +89,13 @@ static int add(growing *g)
     const double start = cli_clock_now();
     CLI_TRY(open_tree(g));
     CLI_TRY(cli_session_read(&g->session, g->args.paths[2], &g->points));
-    CLI_TRY(cli_points_check_like(g->points.path, g->points.matrix, g->args.paths[1],
-                                  kith_corpus_points(g->corpus), true));
+    const kith_matrix points = points_of(g);
+    CLI_TRY(
+        cli_points_check_like(g->points.path, g->points.matrix, g->args.paths[1], &points, true));
     g->seconds_read = cli_clock_now() - start;
     const double added = cli_clock_now();
     CLI_TRY(cli_session_check(
-        &g->session, kith_corpus_add(g->session.ctx, g->corpus, g->points.matrix), g->points.path));
+        &g->session, kith_index_add(g->session.ctx, g->corpus, g->points.matrix), g->points.path));
     g->seconds_work = cli_clock_now() - added;
     return CLI_DONE;
 }
@@ -96,12 +104,12 @@ static int remove_rows(growing *g)
 {
     const double start = cli_clock_now();
     CLI_TRY(open_tree(g));
-    CLI_TRY(cli_ids_read(&g->session, g->args.paths[2], g->args.paths[1],
-                         kith_corpus_points(g->corpus)->rows, &g->ids));
+    CLI_TRY(
+        cli_ids_read(&g->session, g->args.paths[2], g->args.paths[1], points_of(g).rows, &g->ids));
     g->seconds_read = cli_clock_now() - start;
     const double removed = cli_clock_now();
     CLI_TRY(cli_session_check(
-        &g->session, kith_corpus_remove(g->session.ctx, g->corpus, g->ids.values, g->ids.count),
+        &g->session, kith_index_remove(g->session.ctx, g->corpus, g->ids.values, g->ids.count),
         g->args.paths[2]));
     g->seconds_work = cli_clock_now() - removed;
     return CLI_DONE;
@@ -116,8 +124,7 @@ static int save(growing *g)
         return cli_session_check(&g->session, KITH_E_CANCELLED, path);
     }
     const double start = cli_clock_now();
-    CLI_TRY(
-        cli_session_check(&g->session, kith_corpus_save(g->session.ctx, g->corpus, path), path));
+    CLI_TRY(cli_session_check(&g->session, kith_index_save(g->session.ctx, g->corpus, path), path));
     g->seconds_write = cli_clock_now() - start;
     return cli_session_inspect(&g->session, path, NULL, &g->info);
 }
@@ -175,7 +182,7 @@ int cli_tree(const cli_args *args)
     }
     cli_ids_free(&g.ids);
     cli_points_close(&g.points);
-    kith_corpus_free(g.corpus);
+    kith_index_free(g.corpus);
     cli_session_close(&g.session);
     return code;
 }

@@ -50,9 +50,10 @@ KIND_NONE = 0
 KIND_POINTS = 1
 KIND_GRAPH = 2
 KIND_RESULT = 3
-KIND_CORPUS = 4
+KIND_EXACT_INDEX = 4
 KIND_RANGES = 5
-KIND_TREE = 6
+KIND_TREE_INDEX = 6
+KIND_GRAPH_INDEX = 7
 INCLUDE_SELF = 1
 WITHIN_RADIUS = 8
 PIPELINE_FUSED = 0
@@ -60,6 +61,7 @@ METHOD_AUTO = 0
 METHOD_EXACT = 1
 METHOD_TREE = 2
 METHOD_DESCENT = 3
+METHOD_GRAPH = 4
 SELECT_SCAN = 1
 SELECT_QUICK = 2
 SELECT_RADIX = 3
@@ -138,8 +140,8 @@ ENUMS: dict[str, dict[str, int]] = {
     "kith_dtype": {"F32": 1, "F64": 2, "F16": 3, "BF16": 4, "U8": 5, "I8": 6, "DTYPE_NONE": 0},
     "kith_metric": {"EUCLIDEAN": 1, "SQEUCLIDEAN": 2, "INNER_PRODUCT": 3, "COSINE": 4, "CORRELATION": 5, "MANHATTAN": 6, "CHEBYSHEV": 7, "CHI2": 8, "HAMMING": 9, "JACCARD": 10, "KL": 11, "CUSTOM": 12, "METRIC_DEFAULT": 0},
     "kith_exactness": {"EXACTNESS_UNKNOWN": 0, "CERTIFIED": 1, "APPROXIMATE": 2},
-    "kith_kind": {"KIND_NONE": 0, "KIND_POINTS": 1, "KIND_GRAPH": 2, "KIND_RESULT": 3, "KIND_CORPUS": 4, "KIND_RANGES": 5, "KIND_TREE": 6},
-    "kith_method": {"METHOD_AUTO": 0, "METHOD_EXACT": 1, "METHOD_TREE": 2, "METHOD_DESCENT": 3},
+    "kith_kind": {"KIND_NONE": 0, "KIND_POINTS": 1, "KIND_GRAPH": 2, "KIND_RESULT": 3, "KIND_EXACT_INDEX": 4, "KIND_RANGES": 5, "KIND_TREE_INDEX": 6, "KIND_GRAPH_INDEX": 7},
+    "kith_method": {"METHOD_AUTO": 0, "METHOD_EXACT": 1, "METHOD_TREE": 2, "METHOD_DESCENT": 3, "METHOD_GRAPH": 4},
     "kith_rule": {"RULE_NONE": 0, "RULE_SAME": 1, "RULE_OTHER": 2, "RULE_EACH": 3},
     "kith_format": {"FORMAT_NPZ": 1, "FORMAT_CSR": 2, "FORMAT_IVECS": 3, "FORMAT_IBIN": 4, "FORMAT_KNN": 5, "FORMAT_KITH": 6, "FORMAT_CSV": 7, "FORMAT_TSV": 8, "FORMAT_CSV_WIDE": 9, "FORMAT_TSV_WIDE": 10, "FORMAT_AUTO": 0},
     "kith_points_use": {"USE_POINTS": 0, "USE_VALUES": 1, "USE_COLUMN": 2},
@@ -235,13 +237,8 @@ class SearchParams(c.Structure):
         ("leaf_buffer", c.c_int32), ("exclude", c.c_void_p), ("custom", DistanceFn), ("custom_arg", c.c_void_p),
         ("pipeline", c.c_int32), ("select", c.c_int32), ("method", c.c_int), ("sample", c.c_int32),
         ("tree_height", c.c_int32), ("radius", c.c_double), ("recall", c.c_double), ("recall_at", c.c_int64),
-        ("seed", c.c_uint64), ("descent", c.c_void_p), ("descent_report", c.c_void_p), ("filter", c.c_void_p),
-    ]
-
-
-class CorpusParams(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_uint32), ("metric", c.c_int), ("method", c.c_int), ("tree_height", c.c_int32),
+        ("seed", c.c_uint64), ("descent", c.c_void_p), ("descent_report", c.c_void_p), ("walk", c.c_void_p),
+        ("walk_report", c.c_void_p), ("filter", c.c_void_p),
     ]
 
 
@@ -375,25 +372,17 @@ class DescentReport(c.Structure):
     ]
 
 
-class GraphSearchParams(c.Structure):
+class WalkParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32), ("metric", c.c_int), ("k", c.c_int64), ("graph", c.c_void_p),
-        ("width", c.c_int64), ("recall", c.c_double), ("recall_at", c.c_int64), ("sample", c.c_int64),
-        ("seed", c.c_uint64), ("custom", DistanceFn), ("custom_arg", c.c_void_p), ("meets", c.c_int64),
+        ("struct_size", c.c_uint32), ("reserved", c.c_int32), ("graph", c.c_void_p), ("width", c.c_int64),
+        ("sample", c.c_int64), ("meets", c.c_int64),
     ]
 
 
-class GraphSearchReport(c.Structure):
+class WalkReport(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("exact", c.c_int32), ("reached", c.c_int32), ("reserved", c.c_int32),
         ("width", c.c_int64), ("parts", c.c_int64), ("evaluations", c.c_double), ("recall", Recall),
-    ]
-
-
-class WalksParams(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_uint32), ("metric", c.c_int), ("queries", c.c_int), ("reserved", c.c_int32),
-        ("custom", DistanceFn), ("custom_arg", c.c_void_p),
     ]
 
 
@@ -497,19 +486,8 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_graph": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_knn_both": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_add": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_remove": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int64)),
-    "kith_corpus_save": (c.c_int, (c.c_void_p, c.c_void_p, c.c_char_p)),
-    "kith_corpus_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p)),
-    "kith_corpus_points": (c.POINTER(Matrix), (c.c_void_p,)),
-    "kith_corpus_metric": (c.c_int, (c.c_void_p,)),
-    "kith_corpus_bytes": (c.c_uint64, (c.c_void_p,)),
-    "kith_corpus_free": (None, (c.c_void_p,)),
     "kith_ranges_lists": (c.POINTER(Lists), (c.c_void_p,)),
     "kith_radius": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_radius": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_ranges_free": (None, (c.c_void_p,)),
     "kith_distances": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_void_p, c.c_void_p)),
     "kith_recall_measure": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_int64, c.c_void_p)),
@@ -522,7 +500,6 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_result_free": (None, (c.c_void_p,)),
     "kith_file_inspect": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p)),
     "kith_plan_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_plan": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_ctx_report": (c.c_int, (c.c_void_p, c.c_void_p)),
     "kith_device_count": (c.c_int32, ()),
     "kith_device_get": (c.c_int, (c.c_int32, c.c_void_p)),
@@ -545,13 +522,6 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_select": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_points_values": (c.POINTER(Values), (c.c_void_p,)),
     "kith_selection_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_int64, c.c_int, c.c_void_p)),
-    "kith_graph_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_walks_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_walks_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_walks_points": (c.POINTER(Matrix), (c.c_void_p,)),
-    "kith_walks_metric": (c.c_int, (c.c_void_p,)),
-    "kith_walks_bytes": (c.c_uint64, (c.c_void_p,)),
-    "kith_walks_free": (None, (c.c_void_p,)),
     "kith_graph_symmetric": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int, c.c_int, c.c_void_p)),
     "kith_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_plan_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),

@@ -206,6 +206,9 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
     KIN_TRY(take_filtered(ctx, given, &filtered));
+    if ((int)filtered.method == KITH_METHOD_GRAPH) {
+        return kin_api_walk(ctx, corpus, queries, &filtered, out);
+    }
     if (filtered.filter != NULL) {
         return filtered_search(ctx, corpus, queries, &filtered, out);
     }

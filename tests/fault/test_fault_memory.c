@@ -104,7 +104,7 @@ static kith_neighbors ring_of(const input *in)
 /* On a ring: with a wanted recall, for which the exact engine answers at last; or without. */
 static kith_status do_walk(kith_ctx *ctx, const input *in, int metric)
 {
-    kith_graph_search_params params = kith_graph_search_params_default();
+    test_walk_params params = test_walk_params_default();
     params.metric = (kith_metric)metric;
     params.k = K;
     params.recall = metric == KITH_EUCLIDEAN ? 1.0 : 0.0;
@@ -117,21 +117,20 @@ static kith_status do_walk(kith_ctx *ctx, const input *in, int metric)
 /* Walks are made, and asked one query after another. */
 static kith_status do_kept_walks(kith_ctx *ctx, const input *in, int metric)
 {
-    kith_walks_params made = kith_walks_params_default();
-    kith_graph_search_params params = kith_graph_search_params_default();
-    kith_walks *walks = NULL;
+    test_walk_params params = test_walk_params_default();
+    kith_index *walks = NULL;
     kith_neighbors out = view(&in->out, 1);
     kith_matrix query = in->queries.matrix;
     const kith_neighbors graph = ring_of(in);
-    made.metric = (kith_metric)metric;
+    const kith_index_params made = test_graph_index_params(&graph, (kith_metric)metric);
     params.k = K;
     query.rows = 1;
-    kith_status status = kith_walks_create(ctx, &in->floats.matrix, &graph, &made, &walks);
+    kith_status status = kith_index_create(ctx, &in->floats.matrix, &made, &walks);
     assert_int_equal(status == KITH_OK, walks != NULL);
     for (int i = 0; i < 2 && status == KITH_OK; i++) {
-        status = kith_walks_search(ctx, walks, &query, &params, &out, NULL);
+        status = test_index_walk(ctx, walks, &query, &params, &out, NULL);
     }
-    kith_walks_free(walks);
+    kith_index_free(walks);
     return status;
 }
 
@@ -276,17 +275,17 @@ static kith_status do_corpus(kith_ctx *ctx, const input *in, int metric)
     kith_search_params params = params_of(0);
     params.exclude = in->exclude;
     const kith_neighbors out = view(&in->out, QUERIES);
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     kith_status status =
-        test_corpus_create(ctx, &rows_of(in, metric)->matrix, (kith_metric)metric, &corpus);
+        test_index_create(ctx, &rows_of(in, metric)->matrix, (kith_metric)metric, &corpus);
     assert_int_equal(status == KITH_OK, corpus != NULL);
     if (status == KITH_OK) {
-        status = kith_corpus_search(ctx, corpus, &in->queries.matrix, &params, &out);
+        status = kith_index_search(ctx, corpus, &in->queries.matrix, &params, &out, NULL);
     }
     if (status == KITH_OK) {
-        status = kith_corpus_save(ctx, corpus, test_path(in->folder, "corpus.kith"));
+        status = kith_index_save(ctx, corpus, test_path(in->folder, "corpus.kith"));
     }
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     return status;
 }
 
@@ -295,13 +294,13 @@ static kith_status do_open_corpus(kith_ctx *ctx, const input *in, int option)
     (void)option;
     const kith_search_params params = params_of(0);
     const kith_neighbors out = view(&in->out, QUERIES);
-    kith_corpus *corpus = NULL;
-    kith_status status = kith_corpus_open(ctx, test_path(in->folder, "corpus.kith"), &corpus);
+    kith_index *corpus = NULL;
+    kith_status status = kith_index_open(ctx, test_path(in->folder, "corpus.kith"), &corpus);
     assert_int_equal(status == KITH_OK, corpus != NULL);
     if (status == KITH_OK) {
-        status = kith_corpus_search(ctx, corpus, &in->queries.matrix, &params, &out);
+        status = kith_index_search(ctx, corpus, &in->queries.matrix, &params, &out, NULL);
     }
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     return status;
 }
 
