@@ -66,11 +66,13 @@ void kin_index_leave(kith_ctx *ctx, const kith_index *index)
 static void release(kith_index *index)
 {
     kith_ctx *own = index->own;
-    kin_index_kept_free(own, index->gpu, index->views, &index->kept);
+    kin_index_kept_free(own, index->gpu, index->views, index->kept);
     kin_free(own, index->rows);
     kin_container_close(index->container);
-    kin_guard_free(index->guard);
-    kin_free(own, index->guard);
+    if (index->guard != NULL) {
+        kin_guard_free(index->guard);
+        kin_free(own, index->guard);
+    }
     kin_free(own, index);
 }
 
@@ -79,13 +81,16 @@ static kith_status allocate(kith_ctx *own, kith_index **out)
 {
     kith_index *index = NULL;
     KIN_TRY(kin_alloc_zero(own, &index, 1, sizeof *index, "an index"));
-    const kith_status status = kin_alloc(own, &index->guard, 1, sizeof *index->guard, "a lock");
+    index->own = own;
+    kith_status status = kin_alloc(own, &index->guard, 1, sizeof *index->guard, "a lock");
+    if (status == KITH_OK) {
+        kin_guard_make(index->guard);
+        status = kin_index_kept_make(own, &index->kept);
+    }
     if (status != KITH_OK) {
-        kin_free(own, index);
+        release(index);
         return status;
     }
-    index->own = own;
-    kin_guard_make(index->guard);
     *out = index;
     return KITH_OK;
 }
@@ -159,12 +164,14 @@ static kith_status create(kith_ctx *ctx, const kith_matrix *points, const kith_i
     index->method = params->method == KITH_METHOD_AUTO ? KITH_METHOD_EXACT : params->method;
     switch ((int)index->method) {
     case KITH_METHOD_TREE:
-        return kin_index_keep_tree(ctx, &source, params->tree_height, 0, &index->kept);
+        return kin_index_keep_tree(ctx, &source, params->tree_height, 0, index->kept);
     case KITH_METHOD_GRAPH:
         take_graph(params, index);
-        return kin_index_keep_graph(ctx, &source, params->graph, index, &index->kept);
+        return kin_index_keep_graph(ctx, &source, params->graph, index, index->kept);
     default:
-        return kin_index_keep_exact(ctx, &source, index, &index->kept);
+        KIN_TRY(kin_index_try_gpu(ctx, &source, index, index->kept));
+        return index->gpu != NULL ? KITH_OK
+                                  : kin_index_keep_exact(ctx, &source, index, index->kept);
     }
 }
 
@@ -256,7 +263,7 @@ kith_status kith_index_inspect(const kith_index *index, kith_index_info *info)
         return KITH_E_ARGUMENT;
     }
     kin_guard_enter(index->guard, false);
-    const kin_index_kept *kept = &index->kept;
+    const kin_index_kept *kept = index->kept;
     const kith_matrix *points = &kept->prepared.rows.matrix;
     const uint64_t rows =
         index->rows != NULL ? (uint64_t)points->rows * (uint64_t)points->stride_bytes : 0;

@@ -36,7 +36,7 @@ typedef struct kin_index_graph {
     kin_index_walks *walks;
 } kin_index_graph;
 
-/* What a change replaces. */
+/* What a change replaces, as a whole. */
 typedef struct kin_index_kept {
     kin_prepared prepared;
     kin_tree tree;
@@ -48,7 +48,7 @@ struct kith_index {
     kith_ctx *own;
     kin_guard *guard;
     kith_method method;
-    kin_index_kept kept;
+    kin_index_kept *kept;     /* some of it points to other parts: it does not move */
     kin_container *container; /* NULL unless it was opened from a file */
     bool views;               /* what is kept lies in the container, walks apart */
     void *rows;               /* points of its own, after a change; else NULL */
@@ -90,23 +90,24 @@ typedef struct kin_index_source {
     const char *name; /* of the points, in messages */
 } kin_index_source;
 
-/* All pairs: on a GPU (the index' own, or one that the context has) or on the processor. */
-kith_status kin_index_keep_exact(kith_ctx *ctx, const kin_index_source *source, kith_index *index,
-                                 kin_index_kept *kept);
-/* Its two halves. kept->fused is not NULL: it was prepared on a GPU, which is the index' from then
- * on. */
+/* All pairs, where the index is: on its GPU or on the processor. */
+kith_status kin_index_keep_exact(kith_ctx *ctx, const kin_index_source *source,
+                                 const kith_index *index, kin_index_kept *kept);
+/* Before it is anywhere: kept->fused is not NULL where the context has a GPU for it, which is the
+ * index' from then on. */
 kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kith_index *index,
                               kin_index_kept *kept);
-kith_status kin_index_keep_on_cpu(kith_ctx *ctx, const kin_index_source *source,
-                                  kin_index_kept *kept);
 /* leaf_points: of a tree that there was; 0: by height, and 0 by columns. */
 kith_status kin_index_keep_tree(kith_ctx *ctx, const kin_index_source *source, int32_t height,
                                 int64_t leaf_points, kin_index_kept *kept);
 /* The processor's preparation for all pairs. */
 kith_status kin_index_prepare(kith_ctx *ctx, const kin_index_source *source,
                               kin_prepared *prepared);
-/* All of it, of an index with that GPU. views: arrays lie in a file, walks apart. */
+/* All of it, of an index with that GPU; NULL is accepted. views: arrays lie in a file, walks apart.
+ */
 void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept *kept);
+/* Empty. */
+kith_status kin_index_kept_make(kith_ctx *ctx, kin_index_kept **kept);
 
 /* ---- A graph (index_graph.c), in the index' own context ----------------------------------------
  */

@@ -14,7 +14,7 @@ typedef struct change {
     kith_index *index;
     void *rows; /* of what it will be, in */
     kin_index_source source;
-    kin_index_kept kept;
+    kin_index_kept *kept;
     uint8_t *gone;     /* a byte for each row that there was; NULL: rows are added */
     uint32_t *removed; /* those rows, rising */
     int64_t removed_count;
@@ -22,7 +22,7 @@ typedef struct change {
 
 static const kith_matrix *before(const change *c)
 {
-    return &c->index->kept.prepared.rows.matrix;
+    return &c->index->kept->prepared.rows.matrix;
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -33,7 +33,7 @@ static kith_status make_room(change *c, int64_t rows)
     const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
     KIN_TRY(kin_alloc(c->ctx, &c->rows, (uint64_t)rows, (uint64_t)row_bytes, "the changed points"));
     c->source = (kin_index_source){
-        .points = *points, .distance = c->index->kept.prepared.distance, .name = "points"};
+        .points = *points, .distance = c->index->kept->prepared.distance, .name = "points"};
     c->source.distance.isa = c->ctx->isa;
     c->source.points.data = c->rows;
     c->source.points.rows = rows;
@@ -72,7 +72,7 @@ static kith_status append_rows(change *c, const kith_matrix *given)
     const kith_matrix *points = before(c);
     kith_matrix added;
     KIN_TRY(check_added(c->ctx, points, given, &added));
-    KIN_TRY(kin_metric_check(c->ctx, &added, c->index->kept.prepared.distance.metric, "points"));
+    KIN_TRY(kin_metric_check(c->ctx, &added, c->index->kept->prepared.distance.metric, "points"));
     KIN_TRY(make_room(c, points->rows + added.rows));
     for (int64_t i = 0; i < points->rows; i++) {
         copy_row(c, i, points, i);
@@ -134,18 +134,18 @@ static kith_status take_rows_out(change *c, const uint32_t *ids, int64_t count)
 static kith_status change_tree(change *c)
 {
     kith_index *index = c->index;
-    kin_index_kept *kept = &c->kept;
-    kin_tree *tree = &index->kept.tree;
+    kin_index_kept *kept = c->kept;
+    kin_tree *tree = &index->kept->tree;
     KIN_TRY(kin_prepare_rows(c->ctx, &c->source.points, &c->source.distance, "points",
                              KIN_ROWS_CHECKED, &kept->prepared));
     if (index->views) {
         tree = &kept->tree;
-        KIN_TRY(kin_tree_store_copy(c->ctx, &index->kept.tree, tree));
+        KIN_TRY(kin_tree_store_copy(c->ctx, &index->kept->tree, tree));
     }
     if (c->gone == NULL) {
         KIN_TRY(kin_tree_add(c->ctx, &kept->prepared, before(c)->rows, tree));
     } else {
-        kin_tree_remove(c->ctx, &index->kept.prepared.groups, &kept->prepared, c->removed,
+        kin_tree_remove(c->ctx, &index->kept->prepared.groups, &kept->prepared, c->removed,
                         c->removed_count, tree);
     }
     if (!index->views) { /* moves */
@@ -159,9 +159,8 @@ static kith_status change_tree(change *c)
 
 static kith_status change_graph(change *c)
 {
-    return c->gone == NULL
-               ? kin_index_grow_graph(c->ctx, &c->source, c->index, &c->kept)
-               : kin_index_shrink_graph(c->ctx, &c->source, c->gone, c->index, &c->kept);
+    return c->gone == NULL ? kin_index_grow_graph(c->ctx, &c->source, c->index, c->kept)
+                           : kin_index_shrink_graph(c->ctx, &c->source, c->gone, c->index, c->kept);
 }
 
 static kith_status change_kept(change *c)
@@ -172,7 +171,7 @@ static kith_status change_kept(change *c)
     case KITH_METHOD_GRAPH:
         return change_graph(c);
     default:
-        return kin_index_keep_exact(c->ctx, &c->source, c->index, &c->kept);
+        return kin_index_keep_exact(c->ctx, &c->source, c->index, c->kept);
     }
 }
 
@@ -183,11 +182,11 @@ static kith_status end_change(change *c, kith_status status)
     kin_free(c->ctx, c->removed);
     kin_free(c->ctx, c->gone);
     if (status != KITH_OK) {
-        kin_index_kept_free(c->ctx, index->gpu, false, &c->kept);
+        kin_index_kept_free(c->ctx, index->gpu, false, c->kept);
         kin_free(c->ctx, c->rows);
         return status;
     }
-    kin_index_kept_free(c->ctx, index->gpu, index->views, &index->kept);
+    kin_index_kept_free(c->ctx, index->gpu, index->views, index->kept);
     kin_free(c->ctx, index->rows);
     kin_container_close(index->container);
     index->container = NULL;
@@ -214,6 +213,9 @@ static kith_status change_in(kith_ctx *own, kith_index *index, const rows_to_cha
     change c = {.ctx = own, .index = index};
     kith_status status =
         rows->go ? take_rows_out(&c, rows->ids, rows->count) : append_rows(&c, rows->points);
+    if (status == KITH_OK) {
+        status = kin_index_kept_make(own, &c.kept);
+    }
     if (status == KITH_OK) {
         status = change_kept(&c);
     }

@@ -57,14 +57,14 @@ static kith_status make_more(kith_ctx *ctx, const kith_index *index, kith_dtype 
 {
     kin_index_call call;
     KIN_TRY(kin_index_call_begin(ctx, index->own, &call));
-    return kin_index_call_end(&call, make_walks(index->own, &index->kept, asked, walks));
+    return kin_index_call_end(&call, make_walks(index->own, index->kept, asked, walks));
 }
 
 kith_status kin_index_walks_for(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
                                 const kin_walks **walks)
 {
-    kin_index_walks *all = index->kept.graph.walks;
-    kin_walks **made = &all->made[is_integer(&index->kept, queries->dtype)];
+    kin_index_walks *all = index->kept->graph.walks;
+    kin_walks **made = &all->made[is_integer(index->kept, queries->dtype)];
     kith_status status = KITH_OK;
     kin_guard_enter(&all->lock, true);
     if (*made == NULL) {
@@ -162,10 +162,10 @@ static kith_status make_part(kith_ctx *ctx, const kin_index_source *part, const 
 static kith_status merge(kith_ctx *ctx, const kin_index_source *source, const kith_index *index,
                          const kin_index_graph *part, kin_index_graph *graph)
 {
-    const int64_t before = index->kept.prepared.rows.matrix.rows;
+    const int64_t before = index->kept->prepared.rows.matrix.rows;
     const int64_t rows = source->points.rows;
     const kith_neighbors graphs[] = {
-        {.rows = before, .k = index->kept.graph.k, .ids = index->kept.graph.ids},
+        {.rows = before, .k = index->kept->graph.k, .ids = index->kept->graph.ids},
         {.rows = rows - before, .k = part->k, .ids = part->ids}};
     const kith_merge_sets sets = {.points = &source->points,
                                   .first_rows = before,
@@ -181,7 +181,7 @@ static kith_status merge(kith_ctx *ctx, const kin_index_source *source, const ki
 kith_status kin_index_grow_graph(kith_ctx *ctx, const kin_index_source *source,
                                  const kith_index *index, kin_index_kept *kept)
 {
-    const int64_t before = index->kept.prepared.rows.matrix.rows;
+    const int64_t before = index->kept->prepared.rows.matrix.rows;
     kin_index_graph part = {0};
     kin_index_source added = *source;
     added.points.rows -= before;
@@ -199,8 +199,8 @@ kith_status kin_index_shrink_graph(kith_ctx *ctx, const kin_index_source *source
                                    const uint8_t *removed, const kith_index *index,
                                    kin_index_kept *kept)
 {
-    const kin_index_graph *graph = &index->kept.graph;
-    const kith_matrix *points = &index->kept.prepared.rows.matrix;
+    const kin_index_graph *graph = &index->kept->graph;
+    const kith_matrix *points = &index->kept->prepared.rows.matrix;
     const kith_neighbors before = {.rows = points->rows, .k = graph->k, .ids = graph->ids};
     const int64_t left = source->points.rows;
     kith_remove_params params = kith_remove_params_default();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What an index keeps of its points: for all pairs, on either machine, and a tree. */
+#include "base/base_mem.h"
 #include "base/base_try.h"
 #include "engine/engine_device.h"
 #include "engine/engine_exact.h"
@@ -72,15 +73,6 @@ kith_status kin_index_prepare(kith_ctx *ctx, const kin_index_source *source, kin
     return kin_engine_prepare(ctx, &job, source->name, prepared);
 }
 
-kith_status kin_index_keep_on_cpu(kith_ctx *ctx, const kin_index_source *source,
-                                  kin_index_kept *kept)
-{
-    KIN_TRY(kin_index_prepare(ctx, source, &kept->prepared));
-    ctx->report.seconds_check = kept->prepared.seconds_check;
-    ctx->report.seconds_prepare = kept->prepared.seconds_prepare;
-    return KITH_OK;
-}
-
 kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kith_index *index,
                               kin_index_kept *kept)
 {
@@ -98,6 +90,15 @@ kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kit
     return kin_device_yields(ctx, status) ? KITH_OK : status;
 }
 
+static kith_status keep_on_cpu(kith_ctx *ctx, const kin_index_source *source, kin_index_kept *kept)
+{
+    KIN_TRY(kin_index_prepare(ctx, source, &kept->prepared));
+    ctx->report.seconds_check = kept->prepared.seconds_check;
+    ctx->report.seconds_prepare = kept->prepared.seconds_prepare;
+    ctx->report.distinct_rows = kept->prepared.groups.count;
+    return KITH_OK;
+}
+
 /* One that stands on a GPU stays there, whatever it has become. */
 static kith_status stay_on_gpu(kith_ctx *ctx, const kin_index_source *source,
                                const kith_index *index, kin_index_kept *kept)
@@ -108,20 +109,25 @@ static kith_status stay_on_gpu(kith_ctx *ctx, const kin_index_source *source,
     return status;
 }
 
-kith_status kin_index_keep_exact(kith_ctx *ctx, const kin_index_source *source, kith_index *index,
-                                 kin_index_kept *kept)
+kith_status kin_index_keep_exact(kith_ctx *ctx, const kin_index_source *source,
+                                 const kith_index *index, kin_index_kept *kept)
 {
-    if (index->gpu != NULL) {
-        return stay_on_gpu(ctx, source, index, kept);
-    }
-    KIN_TRY(kin_index_try_gpu(ctx, source, index, kept));
-    return kept->fused != NULL ? KITH_OK : kin_index_keep_on_cpu(ctx, source, kept);
+    return index->gpu != NULL ? stay_on_gpu(ctx, source, index, kept)
+                              : keep_on_cpu(ctx, source, kept);
 }
 
-/* ---- Freed ----------------------------------------------------------------------------------- */
+/* ---- Made, freed ----------------------------------------------------------------------------- */
+
+kith_status kin_index_kept_make(kith_ctx *ctx, kin_index_kept **kept)
+{
+    return kin_alloc_zero(ctx, kept, 1, sizeof **kept, "an index");
+}
 
 void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept *kept)
 {
+    if (kept == NULL) {
+        return;
+    }
     kin_index_walks_free(ctx, kept->graph.walks);
     if (kept->fused != NULL) {
         kin_gpu_enter(gpu);
@@ -132,5 +138,5 @@ void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept
         kin_tree_free(ctx, &kept->tree);
         kin_prepared_free(ctx, &kept->prepared);
     }
-    *kept = (kin_index_kept){0};
+    kin_free(ctx, kept);
 }

@@ -51,7 +51,7 @@ static kith_status check_knn(kith_ctx *ctx, const kith_index *index, const kith_
                              const kith_search_params *given, const kith_neighbors *out,
                              kin_knn_job *job)
 {
-    const kin_prepared *prepared = &index->kept.prepared;
+    const kin_prepared *prepared = &index->kept->prepared;
     kith_search_params params;
     *job = (kin_knn_job){.corpus = prepared->rows.matrix, .request.distance = prepared->distance};
     KIN_TRY(kin_check_search_params(ctx, given, &params));
@@ -72,7 +72,7 @@ static void enter_gpu(const kith_index *index)
 static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
                          const kith_neighbors *out)
 {
-    const kin_index_kept *kept = &index->kept;
+    const kin_index_kept *kept = index->kept;
     if (index->method == KITH_METHOD_TREE) {
         return kin_tree_search(ctx, &kept->prepared, &kept->tree, &job->queries, &job->request,
                                out);
@@ -102,7 +102,7 @@ static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
 static kith_status check_walk(kith_ctx *ctx, const kith_index *index,
                               const kith_search_params *params, const kith_walk_params *walk)
 {
-    const kin_distance *own = &index->kept.prepared.distance;
+    const kin_distance *own = &index->kept->prepared.distance;
     KIN_TRY(kin_check_same_metric(ctx, params->metric, own->metric));
     if (walk->graph != NULL) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("graph"),
@@ -119,7 +119,7 @@ static kith_status search_by_walks(kith_ctx *ctx, const kith_index *index,
                                    const kith_matrix *queries, const kith_search_params *given,
                                    const kith_neighbors *out)
 {
-    const kith_matrix *points = &index->kept.prepared.rows.matrix;
+    const kith_matrix *points = &index->kept->prepared.rows.matrix;
     kith_search_params params = kith_search_params_default();
     kin_walk_call call;
     kith_walk_report told;
@@ -162,7 +162,7 @@ kith_status kith_index_search(kith_ctx *ctx, const kith_index *index, const kith
 static kith_status find_ranges(kith_ctx *ctx, const kith_index *index, const kin_radius_job *job,
                                kith_ranges *ranges)
 {
-    const kin_index_kept *kept = &index->kept;
+    const kin_index_kept *kept = index->kept;
     if (index->method == KITH_METHOD_TREE) {
         return kin_tree_radius_search(ctx, &kept->prepared, &kept->tree, job->queries,
                                       &job->request, ranges);
@@ -180,7 +180,7 @@ static kith_status find_ranges(kith_ctx *ctx, const kith_index *index, const kin
 static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
                           const kith_radius_params *params, kith_ranges **out)
 {
-    const kin_prepared *prepared = &index->kept.prepared;
+    const kin_prepared *prepared = &index->kept->prepared;
     kin_radius_call call = {
         .job = {.corpus = prepared->rows.matrix, .request.distance = prepared->distance}};
     kith_ranges *ranges = NULL;
@@ -228,7 +228,7 @@ static kith_status plan(kith_ctx *ctx, const kith_index *index, const kith_matri
     const kith_neighbors shape = {.rows = queries != NULL ? queries->rows : 0,
                                   .k = params != NULL ? params->k : 0};
     KIN_TRY(check_knn(ctx, index, queries, params, &shape, &job));
-    const kin_plan need = kin_tree_search_plan(&index->kept.tree, job.corpus.rows, &job.queries,
+    const kin_plan need = kin_tree_search_plan(&index->kept->tree, job.corpus.rows, &job.queries,
                                                &job.request, ctx->threads);
     const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)shape.rows, (uint64_t)shape.k),
                                          sizeof(uint32_t) + sizeof(float));

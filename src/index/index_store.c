@@ -30,7 +30,7 @@ static_assert(sizeof(facts) == 32, "facts have no padding");
 
 static kith_status save_graph(kith_ctx *ctx, const kith_index *index, const char *path)
 {
-    const kin_index_kept *kept = &index->kept;
+    const kin_index_kept *kept = index->kept;
     const kith_matrix *points = &kept->prepared.rows.matrix;
     const kin_container_header header = {.kind = KITH_KIND_GRAPH_INDEX,
                                          .dtype = points->dtype,
@@ -57,7 +57,7 @@ static kith_status save_graph(kith_ctx *ctx, const kith_index *index, const char
 
 static kith_status save_exact(kith_ctx *ctx, const kith_index *index, const char *path)
 {
-    const kin_index_kept *kept = &index->kept;
+    const kin_index_kept *kept = index->kept;
     if (kept->fused == NULL) {
         return kin_store_save(ctx, path, &kept->prepared);
     }
@@ -76,7 +76,7 @@ static kith_status save(kith_ctx *ctx, const kith_index *index, const char *path
 {
     switch ((int)index->method) {
     case KITH_METHOD_TREE:
-        return kin_tree_store_save(ctx, path, &index->kept.prepared, &index->kept.tree);
+        return kin_tree_store_save(ctx, path, &index->kept->prepared, &index->kept->tree);
     case KITH_METHOD_GRAPH:
         return save_graph(ctx, index, path);
     default:
@@ -104,13 +104,13 @@ kith_status kith_index_save(kith_ctx *ctx, const kith_index *index, const char *
 static void bind_views(const kin_index_source *source, kith_index *index)
 {
     index->views = true; /* whatever there is of it on failure */
-    index->kept.prepared =
+    index->kept->prepared =
         (kin_prepared){.rows.matrix = source->points, .distance = source->distance};
 }
 
 static kith_status load_tree(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
 {
-    kin_index_kept *kept = &index->kept;
+    kin_index_kept *kept = index->kept;
     bool usable = false;
     KIN_TRY(kin_index_refuse_gpu(ctx, KITH_METHOD_TREE));
     bind_views(source, index);
@@ -122,16 +122,16 @@ static kith_status load_tree(kith_ctx *ctx, const kin_index_source *source, kith
 static kith_status load_exact(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
 {
     bool usable = false;
-    KIN_TRY(kin_index_try_gpu(ctx, source, index, &index->kept));
-    if (index->kept.fused != NULL) {
+    KIN_TRY(kin_index_try_gpu(ctx, source, index, index->kept));
+    if (index->gpu != NULL) {
         return KITH_OK;
     }
     if (kin_exact_screens(&source->distance)) {
         bind_views(source, index);
-        KIN_TRY(kin_store_view(ctx, index->container, &index->kept.prepared, &usable));
+        KIN_TRY(kin_store_view(ctx, index->container, &index->kept->prepared, &usable));
     }
     index->views = usable;
-    return usable ? KITH_OK : kin_index_keep_on_cpu(ctx, source, &index->kept);
+    return usable ? KITH_OK : kin_index_keep_exact(ctx, source, index, index->kept);
 }
 
 /* The ids are used as an index: a file can be wrong, but not lead outside of itself. */
@@ -149,7 +149,7 @@ static kith_status view_graph(kith_ctx *ctx, int64_t rows, int64_t k, kith_index
 {
     const kin_viewing v = {.ctx = ctx, .container = index->container};
     const facts *f = NULL;
-    kin_index_graph *graph = &index->kept.graph;
+    kin_index_graph *graph = &index->kept->graph;
     if (k < 1 || k > rows) {
         return kin_store_fail_damaged(&v, "number of neighbours is none");
     }
@@ -173,7 +173,7 @@ static kith_status load_graph(kith_ctx *ctx, const kin_index_source *source, kit
     KIN_TRY(kin_index_refuse_gpu(ctx, KITH_METHOD_GRAPH));
     bind_views(source, index);
     KIN_TRY(view_graph(ctx, source->points.rows, k, index));
-    return kin_index_keep_walks(ctx, source, &index->kept);
+    return kin_index_keep_walks(ctx, source, index->kept);
 }
 
 kith_status kin_index_load(kith_ctx *ctx, const char *path, kith_index *index)

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "index/index.h"
 #include "engine/engine_device.h"
 #include "gpu/gpu.h"
 #include "host/host_clock.h"
+#include "index/index.h"
 #include "kith/kith_cuda.h"
 #include "support/support_answers.h"
 #include "support/support_caller.h"

@@ -294,7 +294,7 @@ static void prepared_corpora_are_asked(void **state)
 
     assert_int_equal(kith_index_radius(ctx, NULL, &asked.matrix, &params, &ranges),
                      KITH_E_ARGUMENT);
-    assert_non_null(strstr(kith_ctx_detail(ctx), "corpus is NULL"));
+    assert_non_null(strstr(kith_ctx_detail(ctx), "index is NULL"));
     assert_null(ranges);
     assert_int_equal(kith_index_radius(ctx, corpus, &asked.matrix, &params, NULL), KITH_E_ARGUMENT);
     assert_int_equal(kith_index_radius(ctx, corpus, &other.matrix, &params, &ranges),

@@ -252,10 +252,10 @@ typedef struct parts {
 static void take_apart(kith_ctx *ctx, const char *path, parts *p)
 {
     static const char *const tags[] = {
-        "points", "corpus",       "transforms", "firsts",         "weights",
-        "next",   "degenerates",  "order",      "mean",           "panels",
-        "start",  "odd",          "half_term",  "row_term",       "norm",
-        "lost",   "fine_centres", "fine_radii", "coarse_centres", "coarse_radii"};
+        "points",         "corpus",       "transforms", "firsts", "weights",      "next",
+        "degenerates",    "order",        "mean",       "panels", "start",        "odd",
+        "half_term",      "row_term",     "norm",       "lost",   "fine_centres", "fine_radii",
+        "coarse_centres", "coarse_radii", "index",      "ids"};
     memset(p, 0, sizeof *p);
     assert_int_equal(kin_container_open(ctx, path, true, &p->container), KITH_OK);
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
@@ -346,6 +346,45 @@ static void forgeries_do_no_harm(void **state)
     (void)printf("other versions are prepared again; numbers that lead outside are refused\n");
 }
 
+/* Of a graph nothing is made again: what is no graph of the points is refused. */
+static void forged_graphs_do_no_harm(void **state)
+{
+    static const struct {
+        const char *tag;
+        size_t word;
+        uint32_t value;
+        int good;
+    } forgeries[] = {{"index", 0, 2, 0},          /* a version to come */
+                     {"index", 2, 0, 0},          /* a graph of no neighbours */
+                     {"index", 5, 0xffffffff, 0}, /* a recall that is no number */
+                     {"index", 6, 12345, 1},      /* another seed */
+                     {"ids", 7, 300, 0},          {"ids", 8, KITH_ID_NONE, 1}};
+    test_folder *folder = *state;
+    uint64_t seed = 22;
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 1);
+    test_rows points = test_rows_make(KITH_F32, 300, 6, 0);
+    kith_index_params params = kith_index_params_default();
+    kith_index *index = NULL;
+    char path[300];
+    fill(&points, KITH_EUCLIDEAN, &seed);
+    params.method = KITH_METHOD_GRAPH;
+    params.k = 5;
+    (void)snprintf(path, sizeof path, "%s", test_path(folder, "graph.kith"));
+    assert_int_equal(kith_index_create(ctx, &points.matrix, &params, &index), KITH_OK);
+    assert_int_equal(kith_index_save(ctx, index, path), KITH_OK);
+    kith_index_free(index);
+    for (size_t i = 0; i < sizeof forgeries / sizeof forgeries[0]; i++) {
+        const char *forged =
+            forge(folder, ctx, path, forgeries[i].tag, forgeries[i].word, forgeries[i].value);
+        assert_int_equal(kith_index_open(ctx, forged, &index),
+                         forgeries[i].good ? KITH_OK : KITH_E_FORMAT);
+        kith_index_free(index);
+    }
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf("forged graphs are refused where they lead outside\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +393,8 @@ int main(void)
         cmocka_unit_test(other_types_are_answered),
         cmocka_unit_test_setup_teardown(damage_is_noticed, test_folder_setup, test_folder_teardown),
         cmocka_unit_test_setup_teardown(forgeries_do_no_harm, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(forged_graphs_do_no_harm, test_folder_setup,
                                         test_folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

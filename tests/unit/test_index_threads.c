@@ -138,7 +138,7 @@ static void without_its_maker(test_folder *folder, kith_method method)
     more.data = (const char *)more.data + ROWS * more.stride_bytes;
     more.rows = BLOCK;
     kith_index *both[] = {corpus, opened};
-    for (int i = 0; i < 2 && method == KITH_METHOD_TREE; i++) {
+    for (int i = 0; i < 2; i++) {
         kith_ctx *changer = ctx_of(1 + i, NULL);
         assert_int_equal(kith_index_add(changer, both[i], &more), KITH_OK);
         kith_report report = {.struct_size = sizeof report};
@@ -146,15 +146,10 @@ static void without_its_maker(test_folder *folder, kith_method method)
         assert_true(report.distinct_rows > 0 && report.peak_bytes > test_index_info(both[i]).bytes);
         kith_ctx_free(changer);
     }
-    if (method == KITH_METHOD_TREE) {
-        truth after = truth_of(ctx, &points.matrix, &asked.matrix);
-        assert_true(is_true(ctx, opened, &asked.matrix, &after));
-        assert_true(is_true(ctx, corpus, &asked.matrix, &after));
-        test_answer_free(&after.nearest);
-    } else {
-        assert_int_equal(kith_index_add(ctx, corpus, &more), KITH_E_UNSUPPORTED);
-        assert_non_null(strstr(kith_ctx_detail(ctx), "has no tree"));
-    }
+    truth after = truth_of(ctx, &points.matrix, &asked.matrix);
+    assert_true(is_true(ctx, opened, &asked.matrix, &after));
+    assert_true(is_true(ctx, corpus, &asked.matrix, &after));
+    test_answer_free(&after.nearest);
     kith_index_free(opened);
     kith_index_free(corpus);
     assert_int_equal(atomic_load(&faulty.bytes), 0);
