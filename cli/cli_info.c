@@ -118,11 +118,14 @@ static int measure_file(cli_session *session, const char *path, quality *q)
 
 static const char *kind_name(kith_kind kind)
 {
-    static const char *const names[] = {
-        [KITH_KIND_NONE] = "unknown",       [KITH_KIND_POINTS] = "points",
-        [KITH_KIND_GRAPH] = "graph",        [KITH_KIND_RESULT] = "result",
-        [KITH_KIND_EXACT_INDEX] = "corpus", [KITH_KIND_RANGES] = "ranges",
-        [KITH_KIND_TREE_INDEX] = "tree"};
+    static const char *const names[] = {[KITH_KIND_NONE] = "unknown",
+                                        [KITH_KIND_POINTS] = "points",
+                                        [KITH_KIND_GRAPH] = "graph",
+                                        [KITH_KIND_RESULT] = "result",
+                                        [KITH_KIND_EXACT_INDEX] = "exact index",
+                                        [KITH_KIND_RANGES] = "ranges",
+                                        [KITH_KIND_TREE_INDEX] = "tree index",
+                                        [KITH_KIND_GRAPH_INDEX] = "graph index"};
     return names[kind];
 }
 

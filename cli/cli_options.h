@@ -17,7 +17,7 @@ typedef enum cli_command_id {
     CLI_EVAL,
     CLI_SELECT,
     CLI_PREDICT,
-    CLI_TREE,
+    CLI_INDEX,
     CLI_MERGE,
     CLI_ADD,
     CLI_REMOVE,
@@ -198,10 +198,11 @@ static inline bool cli_is_filtered(const cli_args *args)
     return cli_given(args, CLI_OPT_ALLOW) || cli_given(args, CLI_OPT_GROUPS);
 }
 
-/* By walks on a graph that the first file holds. */
+/* By walks on a graph that the first file holds, or an index. */
 static inline bool cli_is_graph_search(const cli_args *args)
 {
-    return args->command == CLI_SEARCH && args->path_count == 3;
+    return args->command == CLI_SEARCH &&
+           (args->path_count == 3 || args->method == KITH_METHOD_GRAPH);
 }
 
 /* A class is predicted, not a number. */

@@ -327,21 +327,25 @@ static bool check_walk(const cli_args *args, cli_error *error)
     static const cli_option_id own[] = {CLI_OPT_RECALL, CLI_OPT_SAMPLE, CLI_OPT_SEED, CLI_OPT_WIDTH,
                                         CLI_OPTION_COUNT};
     static const cli_option_id others[] = {
-        CLI_OPT_METHOD,      CLI_OPT_TREE_HEIGHT, CLI_OPT_PIPELINE, CLI_OPT_SELECT,
-        CLI_OPT_HEAP_SAMPLE, CLI_OPT_OUTPUT_BACK, CLI_OPT_RADIUS,   CLI_OPT_BOTH,
-        CLI_OPT_MUTUAL,      CLI_OPT_STREAM,      CLI_OPT_CHUNK,    CLI_OPT_RESTART,
-        CLI_OPT_DRY_RUN,     CLI_OPTION_COUNT};
-    const mistake narrow = {cli_given(args, CLI_OPT_WIDTH) && args->width < args->k, CLI_OPT_WIDTH,
-                            "must be at least k (give more, or leave it out)"};
+        CLI_OPT_TREE_HEIGHT, CLI_OPT_PIPELINE, CLI_OPT_SELECT,  CLI_OPT_HEAP_SAMPLE,
+        CLI_OPT_OUTPUT_BACK, CLI_OPT_RADIUS,   CLI_OPT_BOTH,    CLI_OPT_MUTUAL,
+        CLI_OPT_STREAM,      CLI_OPT_CHUNK,    CLI_OPT_RESTART, CLI_OPT_DRY_RUN,
+        CLI_OPTION_COUNT};
+    const mistake list[] = {{cli_given(args, CLI_OPT_WIDTH) && args->width < args->k, CLI_OPT_WIDTH,
+                             "must be at least k (give more, or leave it out)"},
+                            {cli_given(args, CLI_OPT_METHOD) && args->method != KITH_METHOD_GRAPH,
+                             CLI_OPT_METHOD,
+                             "does not go together with a search on a graph (leave it out)"}};
     if (args->command != CLI_SEARCH) {
         return true;
     }
     return cli_is_graph_search(args)
                ? check_none(args, error, others,
                             "does not go together with a search on a graph (leave it out)") &&
-                     check_mistakes(args, error, &narrow, 1)
+                     CHECK_MISTAKES(args, error, list)
                : check_none(args, error, own,
-                            "goes with a search on a graph (give GRAPH POINTS QUERIES)");
+                            "goes with a search on a graph (give GRAPH POINTS QUERIES, or --method "
+                            "graph)");
 }
 
 /* A filter is of the k nearest, exactly, at once and in one direction. */
@@ -385,17 +389,20 @@ static bool check_components(const cli_args *args, cli_error *error)
            check_none(args, error, own, "is of the rows of one file (leave OTHERS out)");
 }
 
-/* The first word of kith tree says what to do with the files behind it. */
-static bool check_tree(const cli_args *args, cli_error *error)
+/* The first word of kith index says what to do with the files behind it. */
+static bool check_index(const cli_args *args, cli_error *error)
 {
-    if (args->command != CLI_TREE) {
+    static const cli_option_id of_build[] = {CLI_OPT_METRIC,  CLI_OPT_METHOD, CLI_OPT_TREE_HEIGHT,
+                                             CLI_OPT_K,       CLI_OPT_RECALL, CLI_OPT_SEED,
+                                             CLI_OPTION_COUNT};
+    static const cli_option_id of_graph[] = {CLI_OPT_K, CLI_OPT_RECALL, CLI_OPT_SEED,
+                                             CLI_OPTION_COUNT};
+    if (args->command != CLI_INDEX) {
         return true;
     }
     const char *action = args->paths[0];
     const bool build = strcmp(action, "build") == 0;
     const bool stands = strcmp(action, "add") == 0 || strcmp(action, "remove") == 0;
-    const char *alone = "goes with kith tree build alone, a tree that stands has its own (leave it "
-                        "out)";
     char unknown[CLI_ERROR_BYTES];
     (void)snprintf(unknown, sizeof unknown, "'%.64s' is no action (use build, add or remove)",
                    action);
@@ -404,13 +411,19 @@ static bool check_tree(const cli_args *args, cli_error *error)
         {build && args->path_count != 2, CLI_OPTION_COUNT,
          "build takes one file, the points (leave the other out)"},
         {stands && args->path_count != 3, CLI_OPTION_COUNT,
-         "add, or remove, takes two files, a tree and points or ids (give both)"},
+         "add, or remove, takes two files, an index and points or ids (give both)"},
         {args->output == NULL, CLI_OPTION_COUNT,
-         "-o is missing (say where the tree is to be written)"},
-        {!build && cli_given(args, CLI_OPT_METRIC), CLI_OPT_METRIC, alone},
-        {!build && cli_given(args, CLI_OPT_TREE_HEIGHT), CLI_OPT_TREE_HEIGHT, alone},
+         "-o is missing (say where the index is to be written)"},
+        {build && cli_given(args, CLI_OPT_TREE_HEIGHT) && args->method != KITH_METHOD_TREE,
+         CLI_OPT_TREE_HEIGHT, "goes with --method tree alone (leave it out, or add that)"},
     };
-    return CHECK_MISTAKES(args, error, list);
+    return CHECK_MISTAKES(args, error, list) &&
+           (build || check_none(args, error, of_build,
+                                "goes with kith index build alone, an index that stands has its "
+                                "own (leave it out)")) &&
+           (args->method == KITH_METHOD_GRAPH ||
+            check_none(args, error, of_graph,
+                       "goes with --method graph alone (leave it out, or add that)"));
 }
 
 /* Pairs that are all looked at need no descent. */
@@ -472,6 +485,6 @@ bool cli_rules_check(const cli_args *args, cli_error *error)
            check_outputs(args, error) && check_radius(args, error) && check_method(args, error) &&
            check_descent(args, error) && check_walk(args, error) &&
            check_descent_numbers(args, error) && check_switches(args, error) &&
-           check_tree(args, error) && check_exact(args, error) && check_filter(args, error) &&
+           check_index(args, error) && check_exact(args, error) && check_filter(args, error) &&
            check_components(args, error);
 }

@@ -60,7 +60,8 @@ struct kith_index {
     uint64_t seed;
 };
 
-/* ---- Calls (index.c) ------------------------------------------------------------------------- */
+/* ---- Calls (index_call.c)
+ * ------------------------------------------------------------------------- */
 
 /* A call that makes or changes an index: works in `own` between the two. */
 typedef struct kin_index_call {

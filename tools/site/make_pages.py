@@ -29,6 +29,7 @@ COURSE = [
     "kith_descent",
     "kith_merge",
     "kith_shard",
+    "kith_index",
     "kith_pairs",
     "kith_papers",
     "kith_cuda",
