@@ -38,8 +38,10 @@ typedef struct kith_index_params {
     const kith_neighbors *graph; /* graph: to walk on, of the points in this metric, of any origin
                                     (some 16 to 32 neighbours each do well); its ids are copied.
                                     NULL: one is made */
-    int64_t k;     /* graph: neighbours of a graph that is made; 0 = 24, or all there are */
-    double recall; /* graph: of one that is made; 0 = 0.95. 1 = exact */
+    int64_t k;     /* graph: neighbours a row of one that is made, or all there are while these are
+                      fewer; 0 = 24 */
+    double recall; /* graph: of one that is made, and of what changes it; 0 = 0.95, or 1 where a
+                      given graph is certified. 1 = exact */
     uint64_t seed; /* graph: of one that is made, and of what changes it */
     kith_distance_fn custom; /* for KITH_CUSTOM */
     void *custom_arg;

@@ -115,11 +115,6 @@ static kith_status create(kith_ctx *ctx, const kith_matrix *points, const kith_i
     case KITH_METHOD_TREE:
         return kin_index_keep_tree(ctx, &source, params->tree_height, 0, index->kept);
     case KITH_METHOD_GRAPH:
-        if (params->k >= source.points.rows) {
-            return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
-                               "is %lld, must be at most %lld (a point's own id does not count)",
-                               (long long)params->k, (long long)source.points.rows - 1);
-        }
         take_graph(params, index);
         return kin_index_keep_graph(ctx, &source, params->graph, index, index->kept);
     default:

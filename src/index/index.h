@@ -78,12 +78,11 @@ kith_status kin_index_call_end(kin_index_call *call, kith_status status);
  * NULL. */
 kith_status kin_index_enter(kith_ctx *ctx, const kith_index *index);
 void kin_index_leave(kith_ctx *ctx, const kith_index *index);
+/* Trees and graphs are the processor's. */
+kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method);
 
 /* ---- What is kept (index_kept.c), in the index' own context -----------------------------------
  */
-
-/* Trees and graphs are the processor's. */
-kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method);
 
 typedef struct kin_index_source {
     kith_matrix points; /* checked */

@@ -52,3 +52,13 @@ void kin_index_leave(kith_ctx *ctx, const kith_index *index)
     atomic_fetch_add(&ctx->peak_bytes, atomic_load(&index->own->held_bytes));
     kin_guard_leave(index->guard);
 }
+
+kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method)
+{
+    return ctx->device == KIN_DEVICE_CUDA && method != KITH_METHOD_EXACT
+               ? kin_fail(ctx, KITH_E_UNSUPPORTED,
+                          "an index by %s is the processor's, and the device is cuda (use auto or "
+                          "cpu; or search the points themselves)",
+                          method == KITH_METHOD_TREE ? "tree" : "graph")
+               : KITH_OK;
+}

@@ -14,16 +14,6 @@ static const double USUAL_QUERIES = 1000.0;
 
 /* ---- A tree --------------------------------------------------------------------------------- */
 
-kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method)
-{
-    return ctx->device == KIN_DEVICE_CUDA && method != KITH_METHOD_EXACT
-               ? kin_fail(ctx, KITH_E_UNSUPPORTED,
-                          "an index by %s is the processor's, and the device is cuda (use auto or "
-                          "cpu; or search the points themselves)",
-                          method == KITH_METHOD_TREE ? "tree" : "graph")
-               : KITH_OK;
-}
-
 static kith_status grow_tree(kith_ctx *ctx, int64_t leaf_points, kin_index_kept *kept)
 {
     const kin_prepared *prepared = &kept->prepared;

@@ -215,7 +215,6 @@ class Graphs(CliCase):
                    says=["descent is for kith graph alone"])
         self.fails(2, "index", "build", "p.u8bin", "--tree-height", 3, *out,
                    says=["--method tree alone"])
-        self.fails(1, "index", "build", "p.u8bin", "--method", "graph", "-k", 200, *out, says=["200"])
         self.fails(1, "graph", "p.u8bin", "-k", 2, "--method", "graph", says=["not exact"])
 
 

@@ -23,13 +23,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # In which order headers are read; one that is not named comes last.
 COURSE = [
     "kith",
+    "kith_index",
     "kith_points",
     "kith_predict",
     "kith_select",
     "kith_descent",
     "kith_merge",
     "kith_shard",
-    "kith_index",
     "kith_pairs",
     "kith_papers",
     "kith_cuda",
