@@ -269,6 +269,42 @@ static kith_status do_open_result(kith_ctx *ctx, const input *in, int option)
     return status;
 }
 
+/* An index of some rows gets the others, and loses some. */
+static kith_status change_index(kith_ctx *ctx, const input *in, const kith_index_params *made)
+{
+    static const uint32_t gone[] = {3, 0, 11};
+    kith_matrix points = in->floats.matrix;
+    kith_matrix more = points;
+    kith_index *index = NULL;
+    points.rows -= 9;
+    more.data = (const char *)more.data + points.rows * more.stride_bytes;
+    more.rows = 9;
+    kith_status status = kith_index_create(ctx, &points, made, &index);
+    if (status == KITH_OK) {
+        status = kith_index_add(ctx, index, &more);
+        assert_int_equal(test_index_info(index).points.rows, points.rows + (status ? 0 : 9));
+    }
+    if (status == KITH_OK) {
+        status = kith_index_remove(ctx, index, gone, 3);
+    }
+    kith_index_free(index);
+    return status;
+}
+
+static kith_status do_change_exact(kith_ctx *ctx, const input *in, int metric)
+{
+    kith_index_params params = kith_index_params_default();
+    params.metric = (kith_metric)metric;
+    return change_index(ctx, in, &params);
+}
+
+static kith_status do_change_graph(kith_ctx *ctx, const input *in, int metric)
+{
+    kith_index_params params = test_graph_index_params(NULL, (kith_metric)metric);
+    params.k = K;
+    return change_index(ctx, in, &params);
+}
+
 /* A corpus is made, asked and saved. */
 static kith_status do_corpus(kith_ctx *ctx, const input *in, int metric)
 {
@@ -368,6 +404,8 @@ static const job jobs[] = {
     {"radius, manhattan", do_radius, KITH_MANHATTAN},
     {"radius, euclidean", do_radius, KITH_EUCLIDEAN},
     {"radius by a tree", do_tree_radius, KITH_MANHATTAN},
+    {"an exact index changes", do_change_exact, KITH_COSINE},
+    {"a graph index changes", do_change_graph, KITH_EUCLIDEAN},
     {"corpus of bytes", do_corpus, KITH_INNER_PRODUCT},
     {"open corpus of bytes", do_open_corpus, 0},
     {"corpus, cosine", do_corpus, KITH_COSINE},

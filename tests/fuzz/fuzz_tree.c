@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Trees and prepared corpora in files: a file of any bytes, its checksums right or wrong, gives a
- * corpus that can be searched and changed, or an error that names it. What its numbers are worth is
- * another matter. */
+ * Indexes in files: a file of any bytes, its checksums right or wrong, gives an index that can be
+ * searched and changed, or an error that names it. What its numbers are worth is another matter. */
 #include "replay_file.h"
 #include "support/support_calls.h"
 
@@ -26,6 +25,18 @@ static int seed_corpus(int i, const kith_matrix *points, const char *path)
     return 1;
 }
 
+static int seed_graph(const kith_matrix *points, const char *path)
+{
+    kith_index_params params = test_graph_index_params(NULL, KITH_EUCLIDEAN);
+    kith_index *index = NULL;
+    params.k = 4;
+    fuzz_require(kith_index_create(fuzz_ctx(), points, &params, &index) == KITH_OK,
+                 "a graph can be made");
+    fuzz_require(kith_index_save(fuzz_ctx(), index, path) == KITH_OK, "a graph can be saved");
+    kith_index_free(index);
+    return 1;
+}
+
 int fuzz_seed(int extension, int i, const char *path)
 {
     (void)extension;
@@ -35,6 +46,9 @@ int fuzz_seed(int extension, int i, const char *path)
     kith_matrix points = {values, 90, 0, 3, KITH_F32};
     for (int j = 0; j < 90 * 3; j++) {
         values[j / 3][j % 3] = (float)(j * 37 % 64);
+    }
+    if (i == 6) {
+        return seed_graph(&points, path);
     }
     if (i >= 3) {
         return i < 6 ? seed_corpus(i - 3, &points, path) : 0;
