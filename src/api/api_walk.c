@@ -113,7 +113,7 @@ kith_status kin_api_check_walk(kith_ctx *ctx, const kith_matrix *points, const k
 kith_status kin_api_walk(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                          const kith_search_params *params, const kith_neighbors *out)
 {
-    kin_walks_source source = {0};
+    kin_walks_source source = {.name = "corpus"};
     kin_walk_call call;
     kith_walk_report told;
     KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &source.points));

@@ -77,7 +77,7 @@ static kith_status make_on_cpu(kith_ctx *ctx, const kin_walks_source *source, ki
     kith_report *report = &ctx->report;
     const bool screens = kin_exact_screens(&w->distance);
     kin_prepared *points = &w->prepared;
-    KIN_TRY(kin_prepare_rows(ctx, &w->points, &w->distance, "points",
+    KIN_TRY(kin_prepare_rows(ctx, &w->points, &w->distance, source->name,
                              screens ? 0 : KIN_ROWS_DISTINCT, points));
     report->seconds_check += points->seconds_check;
     report->seconds_prepare += points->seconds_prepare;

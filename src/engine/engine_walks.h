@@ -14,6 +14,7 @@
 /* What walks are made of. */
 typedef struct kin_walks_source {
     kith_matrix points;          /* checked, with strides */
+    const char *name;            /* of these, in messages */
     const kith_neighbors *graph; /* checked */
     kin_distance distance;
     kith_dtype asked; /* of the queries to come */

@@ -15,12 +15,15 @@ static bool is_integer(const kin_index_kept *kept, kith_dtype asked)
 }
 
 static kith_status make_walks(kith_ctx *ctx, const kin_index_kept *kept, kith_dtype asked,
-                              kin_walks **walks)
+                              const char *name, kin_walks **walks)
 {
     const kith_matrix *points = &kept->prepared.rows.matrix;
     const kith_neighbors graph = {.rows = points->rows, .k = kept->graph.k, .ids = kept->graph.ids};
-    kin_walks_source source = {
-        .points = *points, .graph = &graph, .distance = kept->prepared.distance, .asked = asked};
+    kin_walks_source source = {.points = *points,
+                               .name = name,
+                               .graph = &graph,
+                               .distance = kept->prepared.distance,
+                               .asked = asked};
     source.distance.isa = ctx->isa;
     return kin_walks_make(ctx, NULL, &source, walks);
 }
@@ -36,7 +39,7 @@ kith_status kin_index_keep_walks(kith_ctx *ctx, const kin_index_source *source,
     kin_guard_make(&walks->lock);
     kept->graph.walks = walks;
     kin_walks **made = &walks->made[is_integer(kept, own)];
-    KIN_TRY(make_walks(ctx, kept, own, made));
+    KIN_TRY(make_walks(ctx, kept, own, source->name, made));
     ctx->report.distinct_rows = (*made)->prepared.groups.count;
     return KITH_OK;
 }
@@ -57,7 +60,7 @@ static kith_status make_more(kith_ctx *ctx, const kith_index *index, kith_dtype 
 {
     kin_index_call call;
     KIN_TRY(kin_index_call_begin(ctx, index->own, &call));
-    return kin_index_call_end(&call, make_walks(index->own, index->kept, asked, walks));
+    return kin_index_call_end(&call, make_walks(index->own, index->kept, asked, "points", walks));
 }
 
 kith_status kin_index_walks_for(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
