@@ -442,11 +442,11 @@ typedef struct kith_search_params {
                       a descent did. Where the graph is exact it is left as it is */
     const struct kith_walk_params *walk;  /* KITH_METHOD_GRAPH: the graph to walk on, and how */
     struct kith_walk_report *walk_report; /* NULL, or its struct_size is set; what walks did */
-    const kith_filter *filter; /* kith_search, kith_graph, their plan; else KITH_E_UNSUPPORTED. NULL
-                      = all rows. A row allowed fewer than k ends with empty slots, as behind a
-                      radius. The bytes of comparing with allowed rows alone; all values are
-                      checked. By each, out.k is k times the number of groups. No descent, no
-                      pipeline, no tree_height */
+    const kith_filter *filter; /* kith_search, kith_graph, their plan, kith_index_search of an exact
+                      index or a tree; else KITH_E_UNSUPPORTED. NULL = all rows. A row allowed fewer
+                      than k ends with empty slots, as behind a radius. The bytes of comparing with
+                      allowed rows alone; all values are checked. By each, out.k is k times the
+                      number of groups. No descent, no pipeline, no tree_height */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)

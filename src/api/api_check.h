@@ -90,6 +90,10 @@ kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *queries,
  */
 kith_status kin_api_check_filter(kith_ctx *ctx, const kith_search_params *params, bool graph,
                                  kin_filter_job *job);
+/* kith_search with a filter; params: as kin_take_params has them. */
+kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
+                                    const kith_matrix *queries, const kith_search_params *params,
+                                    const kith_neighbors *out);
 /* *lists: out as lists of k of their own; where it has not their shape and there is one list a
  * query, as it is. out may be NULL, *lists is not written then. */
 kith_status kin_api_check_lists(kith_ctx *ctx, const kin_filter_job *job, int64_t k,

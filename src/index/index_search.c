@@ -88,12 +88,31 @@ static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_j
     return status;
 }
 
+/* Of the points themselves: what is prepared of all of them is of no use for some. */
+static kith_status search_filtered(kith_ctx *ctx, const kith_index *index,
+                                   const kith_matrix *queries, const kith_search_params *given,
+                                   const kith_neighbors *out)
+{
+    const kin_prepared *prepared = &index->kept->prepared;
+    kith_search_params params = *given;
+    KIN_TRY(kin_check_same_metric(ctx, params.metric, prepared->distance.metric));
+    KIN_TRY(check_method(ctx, index, params.method));
+    params.metric = prepared->distance.metric;
+    params.method = KITH_METHOD_AUTO;
+    return kin_api_search_filtered(ctx, &prepared->rows.matrix, queries, &params, out);
+}
+
 static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
                                   const kith_matrix *queries, const kith_search_params *params,
                                   const kith_neighbors *out)
 {
     kin_knn_job job;
     kin_limit limit;
+    kith_search_params known = kith_search_params_default();
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), params, &known));
+    if (known.filter != NULL) {
+        return search_filtered(ctx, index, queries, &known, out);
+    }
     KIN_TRY(check_knn(ctx, index, queries, params, out, &job));
     KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
     return kin_limit_end(&limit, solve(ctx, index, &job, &limit.out));
