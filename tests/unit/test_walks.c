@@ -190,6 +190,19 @@ static void the_graph_may_go(void **state)
     set_free(&s);
 }
 
+/* The queries of a set of bytes as floats, which walk on others. */
+static kith_matrix floats_of(const kith_matrix *bytes, float floats[QUERIES * COLS])
+{
+    for (int64_t i = 0; i < (int64_t)QUERIES * COLS; i++) {
+        floats[i] = (float)((const unsigned char *)bytes->data)[i] + 0.25F;
+    }
+    return (kith_matrix){.data = floats,
+                         .rows = QUERIES,
+                         .stride_bytes = COLS * sizeof(float),
+                         .cols = COLS,
+                         .dtype = KITH_F32};
+}
+
 /* Bytes that are asked with floats are other walks, which are made when the first of them come. */
 static void queries_have_any_type(void **state)
 {
@@ -199,10 +212,7 @@ static void queries_have_any_type(void **state)
     const kith_matrix bytes = s.queries;
     const uint64_t held = test_index_info(s.walks).bytes;
     float floats[QUERIES * COLS];
-    for (int64_t i = 0; i < (int64_t)QUERIES * COLS; i++) {
-        floats[i] = (float)((const unsigned char *)bytes.data)[i] + 0.25F;
-    }
-    const kith_matrix wide = {.data = floats, .rows = QUERIES, .cols = COLS, .dtype = KITH_F32};
+    const kith_matrix wide = floats_of(&bytes, floats);
     for (int round = 0; round < 4; round++) {
         s.queries = round % 2 == 0 ? wide : bytes;
         test_works(s.ctx, test_index_walk(s.ctx, s.walks, &s.queries, &params, &s.out, NULL));
@@ -270,9 +280,12 @@ static void *use(void *arg)
 static void several_threads_share_walks(void **state)
 {
     (void)state;
-    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN};
+    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN, KITH_SQEUCLIDEAN};
+    float floats[QUERIES * COLS];
     for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
-        set s = set_of(metrics[i], KITH_F32, NULL);
+        const bool bytes = metrics[i] == KITH_SQEUCLIDEAN; /* asked with floats by all at once */
+        set s = set_of(metrics[i], bytes ? KITH_U8 : KITH_F32, NULL);
+        s.queries = bytes ? floats_of(&s.queries, floats) : s.queries;
         const test_walk_params params = params_of(K, 24);
         user users[USERS];
         pthread_t threads[USERS];
