@@ -27,6 +27,7 @@ from ._walk import Walks
 # What the library is told, and what it is here.
 _NAMES = {
     "corpus": "the fitted X",
+    "the corpus": "the fitted X",
     "the index": "the fitted X",
     "queries": "X",
     "k": "n_neighbors",

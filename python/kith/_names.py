@@ -24,8 +24,8 @@ _SELECT = {"method": "method", "sample": "heap_sample"}
 _ARGUMENTS_OF = {
     "kith_radius": {"points": "corpus"},
     "kith_index_create": {"method": "method"},
-    "kith_index_search": {"corpus": "the index", "points": "the index"},
-    "kith_index_radius": {"corpus": "the index", "points": "the index"},
+    "kith_index_search": {"the corpus": "the index"},
+    "kith_index_radius": {"the corpus": "the index"},
     "kith_index_add": {"points": "Y"},
     "kith_index_remove": {"ids": "ids"},
     "kith_recall_estimate": {"graph": "found"},
