@@ -81,7 +81,7 @@ class Kills(unittest.TestCase):
 
         moments, left = random.Random(SEED), 0
         new, old = self.finish(*python("0")), self.finish(*python("1"))
-        self.assertEqual(set(new), {"g.npz", "g.kith", "c.kith", "t.kith"})
+        self.assertEqual(set(new), {"g.npz", "g.kith", "exact.kith", "tree.kith", "graph.kith"})
         for i in range(2 * KILLS):
             child = self.start(*python())
             child.stdout.readline()
