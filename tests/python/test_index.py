@@ -14,6 +14,7 @@ import kith
 import numpy as np
 import support
 from kith import _handle
+from test_lives import run
 
 METHODS = "exact", "tree", "graph"
 ROUNDS = int(os.environ.get("KITH_ROUNDS", "100"))
@@ -300,6 +301,26 @@ class Threads(unittest.TestCase):
             each.join(60)
         for each in found:
             same(self, each, found[0])
+
+    def test_a_progress_function_searches_while_walks_are_made(self):
+        ran = run(
+            """
+            import kith, numpy as np
+            rng = np.random.default_rng(0)
+            x = rng.integers(0, 255, (60000, 32)).astype(np.uint8)
+            q = x[:20000].astype(np.float32)
+            ids = rng.integers(0, 60000, (60000, 8))
+            index, said = kith.Index(x, graph=(ids.astype(np.float32), ids)), []
+            def tell(*told):
+                if len(said) < 2:
+                    said.append(index.search(q[:1]).indices.shape)
+                    said.append(index.search(x[:1]).indices.shape)
+            print(index.search(q, progress=tell).indices.shape, *said)
+            """,
+            60,
+        )
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(ran.stdout.strip(), "(20000, 1) (1, 1) (1, 1)")
 
     def test_what_is_freed_is_freed_once(self):
         x = support.points(300, 3)
