@@ -34,7 +34,7 @@ import numpy
 import bench_rows
 from bench_data import read_points, shared_file
 from bench_gpu import CtxParams, EUCLIDEAN, Matrix, Neighbors, Report, SearchParams, merge_sets
-from bench_walk import clustered, machine_of
+from bench_walk import clustered
 from descent_types import DescentParams, DescentReport, Recall, search_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -111,7 +111,7 @@ class Kith:
     def machine(self):
         report = Report(struct_size=ctypes.sizeof(Report))
         self.must(self.lib.kith_ctx_report(self.ctx, ctypes.byref(report)))
-        return machine_of(report.gpu.decode())
+        return report.gpu.decode() or bench_rows.processor_name()
 
     def params(self, rounds=0):
         """Rounds that are asked for are run, whatever they bring."""

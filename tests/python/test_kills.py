@@ -101,7 +101,7 @@ class Kills(unittest.TestCase):
             ("graph x.npy -k 300 --threads 1 -q -o", "g.npz"),
             ("graph x.npy -k 300 -q -o", "g.kith"),
             ("graph x.npy -k 30 -q -o", "g.csv"),
-            ("tree build x.npy -q -o", "t.kith"),
+            ("index build x.npy --method tree -q -o", "t.kith"),
             ("convert x.npy", "c.csv"),
         ):
             job = COMMAND, *words.split(), name
