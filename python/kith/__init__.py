@@ -6,8 +6,7 @@
 >>> distances, indices = kith.knn_graph(X, k=15, metric="cosine")
 
 Functions: `knn`, `knn_graph`, `radius_neighbors`, `pairs`, `select_k`, `select_kth`, `merge`, `remove`, `recall`, `devices`. Points
-that are searched more than once: `Corpus`, `Tree`, and approximately `GraphIndex`. Graphs as files,
-matrices and edges: `Graph`. With scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
+that are searched more than once, and changed: `Index`. Graphs as files, matrices and edges: `Graph`. With scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
 `RadiusNeighborsTransformer`, `KNeighborsClassifier`, `KNeighborsRegressor`.
 """
 
@@ -17,10 +16,9 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ._corpus import Corpus, Tree
 from ._devices import DeviceInfo, devices
 from ._graph import Graph
-from ._index import GraphIndex
+from ._index import Index
 from ._library import version as __version__
 from ._merge import merge
 from ._pairs import Pairs, PairsChunk, PairsEstimate, pairs
@@ -46,11 +44,10 @@ _ESTIMATORS = {
 }
 
 __all__ = [
-    "Corpus",
     "DeviceInfo",
     "Fingerprint",
     "Graph",
-    "GraphIndex",
+    "Index",
     "KNeighborsClassifier",
     "KNeighborsRegressor",
     "KNeighborsTransformer",
@@ -63,7 +60,6 @@ __all__ = [
     "Ranges",
     "Recall",
     "Selection",
-    "Tree",
     "__version__",
     "devices",
     "knn",

@@ -298,6 +298,21 @@ class Device(c.Structure):
     ]
 
 
+class IndexParams(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("method", c.c_int), ("tree_height", c.c_int32),
+        ("graph", c.c_void_p), ("k", c.c_int64), ("recall", c.c_double), ("seed", c.c_uint64), ("custom", DistanceFn),
+        ("custom_arg", c.c_void_p),
+    ]
+
+
+class IndexInfo(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("method", c.c_int), ("reserved", c.c_int32),
+        ("points", Matrix), ("k", c.c_int64), ("bytes", c.c_uint64),
+    ]
+
+
 class PointsParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("use", c.c_int), ("header", c.c_int), ("delimiter", c.c_int32),
@@ -503,6 +518,16 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_ctx_report": (c.c_int, (c.c_void_p, c.c_void_p)),
     "kith_device_count": (c.c_int32, ()),
     "kith_device_get": (c.c_int, (c.c_int32, c.c_void_p)),
+    "kith_index_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_index_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_index_radius": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_index_plan": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_index_add": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_index_remove": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int64)),
+    "kith_index_save": (c.c_int, (c.c_void_p, c.c_void_p, c.c_char_p)),
+    "kith_index_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p)),
+    "kith_index_inspect": (c.c_int, (c.c_void_p, c.c_void_p)),
+    "kith_index_free": (None, (c.c_void_p,)),
     "kith_points_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p)),
     "kith_points_matrix": (c.POINTER(Matrix), (c.c_void_p,)),
     "kith_points_get_source": (c.POINTER(PointsSource), (c.c_void_p,)),
