@@ -55,7 +55,7 @@ class Kept:
     """An index of the library. Who changes it is alone with it."""
 
     __slots__ = (
-        "made", "method", "metric", "_points", "_wanted", "_height", "_of", "_in_file", "_mixes"
+        "made", "method", "metric", "_points", "_wanted", "_height", "_of", "_in_file"
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +70,6 @@ class Kept:
         self._height = height
         self._of: Fingerprint | None = None  # until a search tells it
         self._in_file = in_file
-        self._mixes = False  # walks of bytes for other queries are made
 
     @classmethod
     def create(cls, points: HostMatrix, wanted: Settings, **fields: Any) -> Kept:
@@ -187,7 +186,6 @@ class Kept:
         out: Sequence[Any] | None,
     ) -> Neighbors:
         """search of a graph."""
-        self._mix(asked, wanted)
         rows, cols = self.points.rows, self.points.cols
         params = self.params(k)
         _options.walk(params, width, meets, recall, seed)
@@ -195,26 +193,6 @@ class Kept:
         watched = bool(progress) or not small
         wanted = wanted._replace(device=self.device)
         return self.search(asked, params, wanted, progress=progress, out=out, watched=watched)
-
-    def _mix(self, asked: HostMatrix, wanted: Settings) -> None:
-        """The first queries of another type than bytes have walks made. One of them does so in a
-        search that calls nobody: a progress function that searches meanwhile would wait for it."""
-        own = self.points.dtype
-        if self._mixes or own not in (s.U8, s.I8) or asked.struct.dtype == own or asked.rows == 0:
-            return
-        first = s.Matrix.from_buffer_copy(asked.struct)
-        first.rows = 1
-        params = self.params(1)
-        table = Table(1, 1, self.points.rows, asked.is_double)
-        context(wanted._replace(device=self.device), watched=False).call(
-            lib.kith_index_search,
-            self.made,
-            c.byref(first),
-            c.byref(params),
-            c.byref(table.struct),
-            None,
-        )
-        self._mixes = True
 
     def ranges(
         self, job: RadiusJob, asked: HostMatrix, wanted: Settings, progress: Progress

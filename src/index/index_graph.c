@@ -60,6 +60,7 @@ static kith_status make_more(kith_ctx *ctx, const kith_index *index, kith_dtype 
 {
     kin_index_call call;
     KIN_TRY(kin_index_call_begin(ctx, index->own, &call));
+    index->own->params.progress = NULL; /* which may search the same index */
     return kin_index_call_end(&call, make_walks(index->own, index->kept, asked, "points", walks));
 }
 
@@ -108,8 +109,8 @@ static kith_status check_points(kith_ctx *ctx, const kith_matrix *points)
 {
     return points->rows >= 2 ? KITH_OK
                              : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("points"),
-                                           "has 1 row, and a graph has at least 2 (use another "
-                                           "method)");
+                                           "has 1 row, and an index by graph has at least 2 "
+                                           "(another method has fewer)");
 }
 
 static kith_status make_graph(kith_ctx *ctx, const kin_index_source *source,

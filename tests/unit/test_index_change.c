@@ -239,7 +239,7 @@ static void graphs_of_few_rows_change(void **state)
     }
     const uint32_t all[] = {0, 1};
     test_fails(m.ctx, kith_index_remove(m.ctx, index, all, 1), KITH_E_ARGUMENT,
-               "a graph has at least 2");
+               "an index by graph has at least 2");
     test_fails(m.ctx, kith_index_remove(m.ctx, index, all, 2), KITH_E_ARGUMENT, "all 2 rows");
     assert_int_equal(test_index_info(index).points.rows, 2);
     printf("a graph grows from two rows, and shrinks to them\n");
