@@ -796,5 +796,6 @@ KITH_API kith_status kith_device_get(int32_t index, kith_device *device);
 #include "kith/kith_predict.h"
 #include "kith/kith_select.h"
 #include "kith/kith_shard.h"
+#include "kith/kith_truth.h"
 
 #endif
