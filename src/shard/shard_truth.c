@@ -95,20 +95,46 @@ static kith_status search_part(kin_truth *t, kin_truth_part *part)
     return status;
 }
 
-static kith_status solve_part(kin_truth *t, kin_truth_part *part)
+/* What was found stays in *block, where it works. */
+static kith_status find_part(kin_truth *t, kin_truth_part *part, void **block)
 {
     uint8_t *bits = NULL;
-    void *block = NULL;
     kith_status status = KITH_OK;
     part->wide = kin_min_i64(t->k + KIN_TRUTH_MARGIN, part->rows.rows);
     part->found = (kith_neighbors){.rows = t->queries.rows, .k = part->wide};
-    KIN_TRY_GOTO(status, kin_layout_make(t->ctx, name_found, part, "a part's lists", &block), done);
+    KIN_TRY_GOTO(status, kin_layout_make(t->ctx, name_found, part, "a part's lists", block), done);
     KIN_TRY_GOTO(status, t->filters ? cut_filter(t, part, &bits) : KITH_OK, done);
-    KIN_TRY_GOTO(status, search_part(t, part), done);
-    status = kin_truth_take(t, part);
+    status = search_part(t, part);
 done:
     kin_free(t->ctx, bits);
+    if (status != KITH_OK) {
+        kin_free(t->ctx, *block);
+        *block = NULL;
+    }
+    return status;
+}
+
+static bool lacks_memory(kith_status status)
+{
+    return status == KITH_E_LIMIT || status == KITH_E_MEMORY || status == KITH_E_DEVICE_MEMORY;
+}
+
+/* Half of the rows, as often as there is no room for what a search makes of them. Lists are merged
+ * once: what fails behind that is not tried again. */
+static kith_status solve_part(kin_truth *t, kin_truth_part *part)
+{
+    void *block = NULL;
+    kith_status status = find_part(t, part, &block);
+    while (lacks_memory(status) && part->rows.rows > 1) {
+        kin_forgive(t->ctx);
+        part->rows.rows /= 2;
+        status = find_part(t, part, &block);
+    }
+    if (status == KITH_OK) {
+        status = kin_truth_take(t, part);
+    }
     kin_free(t->ctx, block);
+    kin_failure_shift(t->ctx, "corpus", t->progress.row);
     return status;
 }
 
@@ -137,24 +163,6 @@ static int64_t part_rows(const kin_truth *t)
         rows = kin_min_i64(rows, t->params.part_rows);
     }
     return kin_min_i64(rows, matrix->rows - t->progress.row);
-}
-
-static bool lacks_memory(kith_status status)
-{
-    return status == KITH_E_LIMIT || status == KITH_E_MEMORY || status == KITH_E_DEVICE_MEMORY;
-}
-
-/* Half of the rows, as often as there is no room for what a search makes of them. */
-static kith_status solve_what_fits(kin_truth *t, kin_truth_part *part)
-{
-    kith_status status = solve_part(t, part);
-    while (lacks_memory(status) && part->rows.rows > 1) {
-        kin_forgive(t->ctx);
-        part->rows.rows /= 2;
-        status = solve_part(t, part);
-    }
-    kin_failure_shift(t->ctx, "corpus", t->progress.row);
-    return status;
 }
 
 static void advance(kin_truth *t, const kith_matrix *rows)
@@ -187,7 +195,7 @@ static kith_status run_part(kin_truth *t, const char *text)
     if (p->row == 0) {
         kin_fingerprint_begin(&p->sum, &t->corpus[p->matrix]);
     }
-    KIN_TRY(solve_what_fits(t, &part));
+    KIN_TRY(solve_part(t, &part));
     const int64_t start = kin_clock_ns();
     advance(t, &part.rows);
     KIN_TRY(kin_truth_store(t, text));

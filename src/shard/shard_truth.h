@@ -53,7 +53,7 @@ typedef struct kin_truth_part {
     int64_t first; /* of the whole corpus */
     int64_t wide;  /* at least k, or all rows */
     kith_neighbors found;
-    kith_filter filter; /* of these rows, where the job filters */
+    kith_filter filter; /* of these rows, where the job filters; for the search alone */
 } kin_truth_part;
 
 /* Entries beside k that a search is asked for, so that ties mostly end within them. */

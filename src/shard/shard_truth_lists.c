@@ -163,7 +163,8 @@ static void count_keys(void *arg, int64_t query, int64_t first, const double *ke
     for (int64_t i = 0; i < count; i++) {
         c->counts[query] +=
             keys[i] == key &&
-            (!truth->filters || kin_truth_allows(&c->taking->part->filter, id, first + i));
+            (!truth->filters ||
+             kin_truth_allows(&truth->filter, id, c->taking->part->first + first + i));
     }
 }
 
