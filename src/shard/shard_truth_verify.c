@@ -35,7 +35,8 @@ static kith_status open_points(opened *o, const kin_certified_points *of, const 
         return kin_fail_at(o->ctx, KITH_E_ARGUMENT, kin_at(what),
                            "is of no file, says the certificate (give the points again)");
     }
-    KIN_TRY(kin_points_open(o->ctx, of->name, NULL, &o->points[at]));
+    const kith_points_params params = kith_points_params_default();
+    KIN_TRY(kin_points_open(o->ctx, of->name, &params, &o->points[at]));
     o->matrices[at] = o->points[at]->matrix;
     return KITH_OK;
 }
