@@ -60,7 +60,8 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "numbered one behind the other, exactly. The corpus is read once, in parts that fit\n"
          "--memory; interrupted or killed, the same command goes on behind the last part, to the\n"
          "same bytes. Ties are told: for how many queries other rows are exactly as near as the\n"
-         "k-th. FILE.json is a certificate: checksums of inputs and output, counts. --verify holds\n"
+         "k-th. FILE.json is a certificate: checksums of inputs and output, counts. --verify "
+         "holds\n"
          "all of these against it; CORPUS and QUERIES behind FILE stand for the files it names.\n",
          "  kith truth " DIGITS " " DIGITS " -k 10 -o truth.knn --ties ties.npy\n"
          "  kith truth --verify truth.knn --sample 100\n"

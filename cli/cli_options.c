@@ -58,9 +58,9 @@ enum {
 static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_K] = {NULL, 'k', "N", LISTS | TRUTH | EVAL | CHANGES, 0, CLI_WHAT, "neighbours a row",
                    OTHER(cli_read_k)},
-    [CLI_OPT_METRIC] = {"metric", 0, "NAME", SOLVES | PAIRS | TRUTH | PREDICT | EVAL | TREE | CHANGES, 0,
-                        CLI_WHAT, "one of those below (default: euclidean)",
-                        OTHER(cli_read_metric)},
+    [CLI_OPT_METRIC] = {"metric", 0, "NAME",
+                        SOLVES | PAIRS | TRUTH | PREDICT | EVAL | TREE | CHANGES, 0, CLI_WHAT,
+                        "one of those below (default: euclidean)", OTHER(cli_read_metric)},
     [CLI_OPT_METHOD] = {"method", 0, "NAME", SOLVES | PAIRS | TRUTH | PREDICT, 0, CLI_HOW,
                         "auto (default), exact, tree: the same answer",
                         NAME(method, "method", cli_name_method, KITH_METHOD_AUTO,

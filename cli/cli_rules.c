@@ -382,9 +382,9 @@ static bool check_filter(const cli_args *args, cli_error *error)
 /* A truth is made, or held against its certificate, which says what it was made of. */
 static bool check_truth(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id of_making[] = {
-        CLI_OPT_K,      CLI_OPT_METRIC, CLI_OPT_METHOD,  CLI_OPT_OUTPUT,
-        CLI_OPT_TIES,   CLI_OPT_RESTART, CLI_OPTION_COUNT};
+    static const cli_option_id of_making[] = {CLI_OPT_K,       CLI_OPT_METRIC, CLI_OPT_METHOD,
+                                              CLI_OPT_OUTPUT,  CLI_OPT_TIES,   CLI_OPT_RESTART,
+                                              CLI_OPTION_COUNT};
     static const cli_option_id of_verifying[] = {CLI_OPT_SAMPLE, CLI_OPT_SEED, CLI_OPTION_COUNT};
     const bool verifies = cli_verifies_truth(args);
     const mistake list[] = {
@@ -400,9 +400,9 @@ static bool check_truth(const cli_args *args, cli_error *error)
          "-o is missing (say where the truth is to be written)"},
     };
     return args->command != CLI_TRUTH ||
-           ((verifies ? check_none(args, error, of_making,
-                                   "is what the certificate says (leave it out)")
-                      : check_none(args, error, of_verifying, "goes with --verify (give both)")) &&
+           ((verifies
+                 ? check_none(args, error, of_making, "is what the certificate says (leave it out)")
+                 : check_none(args, error, of_verifying, "goes with --verify (give both)")) &&
             CHECK_MISTAKES(args, error, list));
 }
 

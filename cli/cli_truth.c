@@ -15,7 +15,7 @@
 enum { SAME_BYTES = 512 };
 
 typedef struct truth {
-    cli_job job; /* corpus: all files, as one matrix of that many rows, which nobody reads */
+    cli_job job;        /* corpus: all files, as one matrix of that many rows, which nobody reads */
     const char *file;   /* that is verified; NULL: one is made */
     const char *corpus; /* as it was given; NULL: the certificate names the files */
     char *names;        /* the same, cut at its commas */
@@ -36,8 +36,7 @@ static int check(truth *t, kith_status status)
 {
     cli_session *session = &t->job.session;
     const char *where = t->file != NULL ? t->file : t->job.args->output;
-    const bool corpus =
-        cli_session_blames(session, "corpus") || cli_session_blames(session, "k");
+    const bool corpus = cli_session_blames(session, "corpus") || cli_session_blames(session, "k");
     if (t->paths != NULL && corpus) {
         where = t->paths[t->report.matrix];
     } else if (t->paths != NULL && cli_session_blames(session, "queries")) {
@@ -80,8 +79,7 @@ static int split(truth *t)
 static int check_outputs(const truth *t)
 {
     const cli_args *args = t->job.args;
-    const cli_output outputs[] = {{args->output, CLI_ENDINGS_TRUTH},
-                                  {args->ties, CLI_ENDINGS_MAP}};
+    const cli_output outputs[] = {{args->output, CLI_ENDINGS_TRUTH}, {args->ties, CLI_ENDINGS_MAP}};
     CLI_TRY(cli_output_check_all(outputs, 2, t->paths, t->count + 1));
     const char *const filters[] = {args->allow, args->groups, args->query_groups};
     for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
@@ -97,8 +95,7 @@ static int check_outputs(const truth *t)
 /* What the answer depends on, when it goes on: queries and filters are compared by the library. */
 static int describe(truth *t)
 {
-    size_t used =
-        (size_t)snprintf(t->same, SAME_BYTES, "kith %s\n", kith_version());
+    size_t used = (size_t)snprintf(t->same, SAME_BYTES, "kith %s\n", kith_version());
     for (int32_t i = 0; i < t->count; i++) {
         CLI_TRY(cli_same_file("corpus", t->paths[i], t->same + used, SAME_BYTES));
         used += strlen(t->same + used);
@@ -136,10 +133,10 @@ static int show(void *arg, int64_t rows)
 {
     truth *t = arg;
     const double all = (double)t->whole.rows;
-    cli_progress_part(&t->job.session.progress, (double)rows / all,
-                      (double)(rows - t->done < t->whole.rows - rows ? rows - t->done
-                                                                     : t->whole.rows - rows) /
-                          all);
+    cli_progress_part(
+        &t->job.session.progress, (double)rows / all,
+        (double)(rows - t->done < t->whole.rows - rows ? rows - t->done : t->whole.rows - rows) /
+            all);
     t->done = rows;
     return cli_signal_came();
 }
@@ -207,7 +204,8 @@ static void tell(const truth *t)
 {
     const cli_args *args = t->job.args;
     const kith_truth_report *told = &t->report;
-    const cli_step steps[] = {{"read", t->job.seconds_read}, {"truth", t->seconds_truth}, {NULL, 0}};
+    const cli_step steps[] = {
+        {"read", t->job.seconds_read}, {"truth", t->seconds_truth}, {NULL, 0}};
     char text[3][CLI_GROUPED_BYTES];
     cli_report r = cli_report_begin(args);
     cli_say(&r, "corpus: %s, %s rows in %" PRId32 " file%s\n",
@@ -250,12 +248,12 @@ static int solve(truth *t)
     t->seconds_truth = cli_clock_now() - start;
     const int code = check(t, status);
     if (code == CLI_INTERRUPTED) {
-        (void)cli_fail(NULL, "interrupted (%" PRId64 " of %" PRId64 " rows are done; the same "
-                             "command goes on there)",
+        (void)cli_fail(NULL,
+                       "interrupted (%" PRId64 " of %" PRId64 " rows are done; the same "
+                       "command goes on there)",
                        t->done > t->report.resumed ? t->done : t->report.resumed, t->report.rows);
     }
-    return code != CLI_DONE ? code
-                            : check(t, kith_ctx_report(session->ctx, &t->job.report));
+    return code != CLI_DONE ? code : check(t, kith_ctx_report(session->ctx, &t->job.report));
 }
 
 static int run(truth *t)

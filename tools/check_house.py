@@ -36,17 +36,17 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (77580, 58000),
-    "files_src": (486, 350),
+    "code_lines_src": (79450, 58000),
+    "files_src": (495, 350),
     "files_below_40_lines": (53, 40),
     "files_of_odd_length": (89, 40),
-    "headers_src": (176, 130),
+    "headers_src": (178, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (0, 0),
     "functions_with_more_than_6_parameters": (29, 20),
-    "public_functions": (87, 75),
+    "public_functions": (88, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
     "functions_used_by_one_file_percent": (56, 25),
     "functions_used_by_no_file": (2, 0),

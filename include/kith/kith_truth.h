@@ -42,23 +42,24 @@ typedef struct kith_truth_params {
     kith_truth_task task;
     const kith_filter *filter; /* NULL = all rows. Rows are those of the whole corpus, numbered from
                                   0. Rules same and other */
-    const char *path;   /* the truth is written here: as of kith_result_save, ids below 2^32 - 1
-                           (ivecs, ibin, npz: 2^31), no text; or .npy, an array of int64 without
-                           distances. NULL: nowhere. Beside it stand PATH.json, the certificate, and
-                           while the job is at work PATH.partial, from which one that was killed
-                           goes on behind its last whole part, to the same bytes */
-    kith_format format; /* 0: by the name of path */
-    uint32_t restart;   /* 1: begins anew, whatever PATH.partial holds */
-    const char *ties_path;     /* the ties, one number a query: .ibin .npy .csv .tsv; NULL: nowhere */
-    const char *const *names;  /* of the matrices of the corpus, then of the queries: files, which
-                                  the certificate names. NULL: they have none */
+    const char *path;      /* the truth is written here: as of kith_result_save, ids below 2^32 - 1
+                              (ivecs, ibin, npz: 2^31), no text; or .npy, an array of int64 without
+                              distances. NULL: nowhere. Beside it stand PATH.json, the certificate, and
+                              while the job is at work PATH.partial, from which one that was killed
+                              goes on behind its last whole part, to the same bytes */
+    kith_format format;    /* 0: by the name of path */
+    uint32_t restart;      /* 1: begins anew, whatever PATH.partial holds */
+    const char *ties_path; /* the ties, one number a query: .ibin .npy .csv .tsv; NULL: nowhere */
+    const char *const *names; /* of the matrices of the corpus, then of the queries: files, which
+                                 the certificate names. NULL: they have none */
     const char *job; /* lines of text that say what else the answer depends on; PATH.partial of
                         other lines, points or parameters is refused. NULL = nothing */
-    uint32_t mapped; /* 1: the corpus lies in mapped files: pages that are done with are given back */
+    uint32_t
+        mapped; /* 1: the corpus lies in mapped files: pages that are done with are given back */
     uint32_t reserved;
-    int64_t part_rows; /* of the corpus that are searched at a time, at most; 0 = what a fourth of
-                          the context's memory limit holds, at most 2^30 bytes. Where they do not
-                          fit they are halved */
+    int64_t part_rows;  /* of the corpus that are searched at a time, at most; 0 = what a fourth of
+                           the context's memory limit holds, at most 2^30 bytes. Where they do not
+                           fit they are halved */
     uint64_t first_id;  /* of the corpus' first row */
     uint64_t *ids;      /* NULL, or queries.rows x k; KITH_ID64_NONE in empty slots */
     double *distances;  /* NULL, or canonical distances as of kith_search */
@@ -93,9 +94,9 @@ typedef struct kith_truth_report {
     int64_t tied;        /* of them, with rows beyond the list that are as near as the k-th */
     int64_t tied_beyond; /* those rows, of all queries */
     int64_t most_ties;   /* the largest number of ties */
-    int64_t recounted;   /* times that a query's ties were counted pair by pair in a part, since they
-                            went beyond what the search had found */
-    int64_t sample;      /* VERIFY: queries computed anew; all are as they were where it is KITH_OK */
+    int64_t recounted; /* times that a query's ties were counted pair by pair in a part, since they
+                          went beyond what the search had found */
+    int64_t sample;    /* VERIFY: queries computed anew; all are as they were where it is KITH_OK */
     double seconds_search;
     double seconds_rest; /* merging, checksums, files */
     char backend[16];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a ground truth says about itself: a JSON object beside it, one fact a line, always in the
- * same order, so that equal truths have equal certificates. docs/format.md has an example. */
+ * same order, so that equal truths have equal certificates; docs/format.md has an example. This
+ * file is short because a certificate is facts, and nothing is done with them but writing and
+ * reading. */
 #ifndef KIN_FILE_CERTIFICATE_H
 #define KIN_FILE_CERTIFICATE_H
 

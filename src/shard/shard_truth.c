@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. A part of the corpus is searched for all queries by kith_search, whichever engine and device
- * that takes; what it finds is merged into the lists so far (shard_truth_lists.c), and the state is
- * written (shard_truth_save.c). Each row is read once from the disk: its checksum is taken while the
- * part is still in memory, and the next part is on its way.
+ * Idea. A part of the corpus is searched for all queries by kith_search, whichever engine and
+ * device that takes; what it finds is merged into the lists so far (shard_truth_lists.c), and the
+ * state is written (shard_truth_save.c). Each row is read once from the disk: its checksum is taken
+ * while the part is still in memory, and the next part is on its way.
  *
  * Memory. A part has rows of a fourth of what is left of the memory limit: the search makes copies
  * of them, and they count themselves, since pages of mapped files are memory, too. Where that does
@@ -21,7 +21,8 @@
 static const uint64_t USUAL_PART_BYTES = (uint64_t)1 << 30;
 enum { SHARE_OF_A_PART = 4 };
 
-/* ---- A filter's part -------------------------------------------------------------------------- */
+/* ---- A filter's part --------------------------------------------------------------------------
+ */
 
 /* Bits from `first` on, as bits from 0 on. */
 static void shift_bits(const uint8_t *from, int64_t first, int64_t count, uint8_t *to)
@@ -54,7 +55,8 @@ static kith_status cut_filter(const kin_truth *t, kin_truth_part *part, uint8_t 
     return KITH_OK;
 }
 
-/* ---- A part ----------------------------------------------------------------------------------- */
+/* ---- A part -----------------------------------------------------------------------------------
+ */
 
 static void name_found(kin_layout *layout, void *arg)
 {
@@ -128,6 +130,7 @@ static kith_status solve_part(kin_truth *t, kin_truth_part *part)
     while (lacks_memory(status) && part->rows.rows > 1) {
         kin_forgive(t->ctx);
         part->rows.rows /= 2;
+        t->fits = part->rows.rows;
         status = find_part(t, part, &block);
     }
     if (status == KITH_OK) {
@@ -138,7 +141,8 @@ static kith_status solve_part(kin_truth *t, kin_truth_part *part)
     return status;
 }
 
-/* ---- All parts -------------------------------------------------------------------------------- */
+/* ---- All parts --------------------------------------------------------------------------------
+ */
 
 static kith_matrix rows_of(const kin_truth *t, int64_t rows)
 {
@@ -161,6 +165,9 @@ static int64_t part_rows(const kin_truth *t)
     int64_t rows = kin_max_i64(1, (int64_t)(bytes / (uint64_t)matrix->stride_bytes));
     if (t->params.part_rows > 0) {
         rows = kin_min_i64(rows, t->params.part_rows);
+    }
+    if (t->fits > 0) {
+        rows = kin_min_i64(rows, t->fits);
     }
     return kin_min_i64(rows, matrix->rows - t->progress.row);
 }
@@ -257,7 +264,8 @@ static kith_status find(kin_truth *t)
     return status;
 }
 
-/* ---- The call --------------------------------------------------------------------------------- */
+/* ---- The call ---------------------------------------------------------------------------------
+ */
 
 static kith_status take_params(kith_ctx *ctx, const kith_truth_params *given, kin_truth *t)
 {
@@ -266,8 +274,8 @@ static kith_status take_params(kith_ctx *ctx, const kith_truth_params *given, ki
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_truth_params, filter), given, &t->params));
     KIN_TRY(kin_check_method(ctx, (int)t->params.method));
     if (t->params.part_rows < 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("part_rows"),
-                           "is %lld, must be at least 0", (long long)t->params.part_rows);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("part_rows"), "is %lld, must be at least 0",
+                           (long long)t->params.part_rows);
     }
     return t->params.task == KITH_TRUTH_FIND || t->params.task == KITH_TRUTH_VERIFY
                ? KITH_OK

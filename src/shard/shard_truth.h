@@ -39,6 +39,7 @@ typedef struct kin_truth {
     uint64_t *sums; /* of the matrices that are done */
     bool alike;     /* they are of one type, and as one they would be a matrix */
     kin_truth_progress progress;
+    int64_t fits; /* rows of a part for which there was memory, when there was none for more */
     void *block;
     kith_fingerprint asked; /* of the queries */
     uint64_t filter_sum;
@@ -95,7 +96,6 @@ kith_status kin_truth_check_path(const kin_truth *truth);
 kith_status kin_truth_save(const kin_truth *truth);
 /* The arrays of the caller. */
 void kin_truth_hand_over(const kin_truth *truth);
-bool kin_truth_is_npy(const char *path);
 /* Checksum of bitmaps and groups; 0 without a filter. */
 uint64_t kin_truth_sum_filter(const kin_truth *truth);
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. Parts come by rising rows, so that every id of a part is above all ids of the lists: a merge
- * of two lists by key, the old one first where keys are equal, is the order (key, id).
+ * Idea. Parts come by rising rows, so that every id of a part is above all ids of the lists: a
+ * merge of two lists by key, the old one first where keys are equal, is the order (key, id).
  *
  * Ties. Let t be the key of the k-th of all rows so far. How many rows have the key t?
  *
- *     rows before   as many as were counted, where t has not changed; else t has fallen, so that all
- *                   that have it were among the k: they stand in the list
- *     the part      those among what was found there, where that goes beyond t, or is all that the
- *                   part has; else, rarely, there may be more of them: they are counted pair by pair
+ *     rows before   as many as were counted, where t has not changed; else t has fallen, so that
+ * all that have it were among the k: they stand in the list the part      those among what was
+ * found there, where that goes beyond t, or is all that the part has; else, rarely, there may be
+ * more of them: they are counted pair by pair
  *
- * Why it is right. Rows nearer than the k-th are fewer than k, so all of them stand in every list of
- * k that has seen them; and keys are canonical, so that equal ones are equal bits wherever they were
- * computed. */
+ * Why it is right. Rows nearer than the k-th are fewer than k, so all of them stand in every list
+ * of k that has seen them; and keys are canonical, so that equal ones are equal bits wherever they
+ * were computed. */
 #include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -174,8 +174,8 @@ static kith_status count_open(const taking *t, const uint32_t *open, int64_t cou
     const kith_matrix asked = kin_recall_gather(&truth->queries, open, count, copy);
     counting c = {.taking = t, .queries = open};
     KIN_TRY(kin_alloc_zero(truth->ctx, &c.counts, (uint64_t)count, sizeof *c.counts, "ties"));
-    const kith_status status = kin_truth_compare(truth->ctx, &truth->distance, &t->part->rows,
-                                                 &asked, count_keys, &c);
+    const kith_status status =
+        kin_truth_compare(truth->ctx, &truth->distance, &t->part->rows, &asked, count_keys, &c);
     for (int64_t i = 0; i < count && status == KITH_OK; i++) {
         const int64_t query = open[i];
         const double key = truth->keys[query * truth->k + truth->k - 1];
@@ -215,8 +215,8 @@ kith_status kin_truth_take(kin_truth *truth, const kin_truth_part *part)
     taking t = {.truth = truth, .part = part, .threads = (uint64_t)ctx->threads};
     void *block = NULL;
     KIN_TRY(kin_layout_make(ctx, name_rooms, &t, "lists of threads", &block));
-    kith_status status = kin_parallel(
-        ctx, NULL, kin_ceil_div(truth->queries.rows, ROWS_A_TASK), take_queries, &t);
+    kith_status status =
+        kin_parallel(ctx, NULL, kin_ceil_div(truth->queries.rows, ROWS_A_TASK), take_queries, &t);
     if (status == KITH_OK) {
         status = count_beyond(&t);
     }

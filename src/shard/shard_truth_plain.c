@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Nothing but canonical keys, one pair after another: what ground truth is counted and verified by.
- * This file is short because all that it may have is the definition. */
+ */
 #include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"

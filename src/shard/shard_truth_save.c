@@ -116,9 +116,7 @@ static kith_status write_state(const kin_truth *t, const kin_journal *job, const
         {.tag = TAG_SUMS, .data = t->sums, .bytes = (uint64_t)t->count * sizeof *t->sums},
         {.tag = KIN_TAG_IDS, .data = t->ids, .bytes = entries * sizeof *t->ids},
         {.tag = TAG_KEYS, .data = t->keys, .bytes = entries * sizeof *t->keys},
-        {.tag = TAG_TIES,
-         .data = t->ties,
-         .bytes = (uint64_t)t->queries.rows * sizeof *t->ties}};
+        {.tag = TAG_TIES, .data = t->ties, .bytes = (uint64_t)t->queries.rows * sizeof *t->ties}};
     return kin_container_write(t->ctx, path, &header, sections, SECTIONS);
 }
 
@@ -171,12 +169,11 @@ typedef struct stored {
 static kith_status read_state(kin_truth *t, const kin_container *c, const kin_journal *job)
 {
     const uint64_t entries = entries_of(t);
-    const stored all[] = {
-        {TAG_PROGRESS, &t->progress, sizeof t->progress},
-        {TAG_SUMS, t->sums, (uint64_t)t->count * sizeof *t->sums},
-        {KIN_TAG_IDS, t->ids, entries * sizeof *t->ids},
-        {TAG_KEYS, t->keys, entries * sizeof *t->keys},
-        {TAG_TIES, t->ties, (uint64_t)t->queries.rows * sizeof *t->ties}};
+    const stored all[] = {{TAG_PROGRESS, &t->progress, sizeof t->progress},
+                          {TAG_SUMS, t->sums, (uint64_t)t->count * sizeof *t->sums},
+                          {KIN_TAG_IDS, t->ids, entries * sizeof *t->ids},
+                          {TAG_KEYS, t->keys, entries * sizeof *t->keys},
+                          {TAG_TIES, t->ties, (uint64_t)t->queries.rows * sizeof *t->ties}};
     KIN_TRY(check_job(t, c, job));
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         const void *data = NULL;
@@ -218,7 +215,7 @@ done:
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-bool kin_truth_is_npy(const char *path)
+static bool is_npy(const char *path)
 {
     return kin_format_of(path, KITH_FILE_POINTS_OUT) == KIN_FORMAT_NPY;
 }
@@ -228,16 +225,17 @@ kith_status kin_truth_check_path(const kin_truth *t)
     const char *path = t->params.path;
     kith_format format = t->params.format;
     const uint64_t end = t->params.first_id + (uint64_t)t->rows;
-    if (path == NULL || (format == KITH_FORMAT_AUTO && kin_truth_is_npy(path))) {
+    if (path == NULL || (format == KITH_FORMAT_AUTO && is_npy(path))) {
         return KITH_OK;
     }
     KIN_TRY(kin_result_choose(t->ctx, path, &format));
     if (kin_result_is_text(format) || format == KITH_FORMAT_CSR) {
-        return kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                           "is no file of a truth (give .knn, .ivecs, .ibin, .npz, .kith, or .npy)");
+        return kin_fail_at(
+            t->ctx, KITH_E_ARGUMENT, kin_at_file(path),
+            "is no file of a truth (give .knn, .ivecs, .ibin, .npz, .kith, or .npy)");
     }
-    const bool has_sign = format == KITH_FORMAT_NPZ || format == KITH_FORMAT_IVECS ||
-                          format == KITH_FORMAT_IBIN;
+    const bool has_sign =
+        format == KITH_FORMAT_NPZ || format == KITH_FORMAT_IVECS || format == KITH_FORMAT_IBIN;
     const uint64_t most = has_sign ? (uint64_t)INT32_MAX + 1 : (uint64_t)UINT32_MAX;
     return end <= most ? KITH_OK
                        : kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at_file(path),
@@ -288,11 +286,11 @@ static kith_result_meta meta_of(const kin_truth *t)
     meta.metric = t->metric;
     meta.corpus_rows = (int64_t)t->params.first_id + t->rows;
     if (t->alike && t->params.first_id == 0) {
-        meta.points = (kith_fingerprint){.rows = t->rows,
-                                         .cols = t->corpus[0].cols,
-                                         .dtype = t->corpus[0].dtype,
-                                         .checksum = t->count == 1 ? t->sums[0]
- : kin_fingerprint_end(&t->progress.whole)};
+        meta.points = (kith_fingerprint){
+            .rows = t->rows,
+            .cols = t->corpus[0].cols,
+            .dtype = t->corpus[0].dtype,
+            .checksum = t->count == 1 ? t->sums[0] : kin_fingerprint_end(&t->progress.whole)};
         meta.exact = t->filters ? KITH_EXACTNESS_UNKNOWN : KITH_CERTIFIED;
     }
     return meta;
@@ -338,9 +336,8 @@ static kith_status save_ties(const kin_truth *t)
                                 .cols = 1,
                                 .stride_bytes = sizeof *numbers,
                                 .dtype = KITH_F64};
-    const kith_status status = kin_truth_is_npy(path)
-                                   ? kin_points_save_vector(t->ctx, path, &column)
-                                   : kin_points_save(t->ctx, path, &column);
+    const kith_status status = is_npy(path) ? kin_points_save_vector(t->ctx, path, &column)
+                                            : kin_points_save(t->ctx, path, &column);
     kin_free(t->ctx, numbers);
     return status;
 }
@@ -365,7 +362,7 @@ static kith_status certify(const kin_truth *t, kin_certificate *c)
             .points = {
                 .rows = m->rows, .cols = m->cols, .dtype = m->dtype, .checksum = t->sums[i]}};
     }
-    c->ids64 = params->format == KITH_FORMAT_AUTO && kin_truth_is_npy(params->path);
+    c->ids64 = params->format == KITH_FORMAT_AUTO && is_npy(params->path);
     c->format = params->format;
     KIN_TRY(c->ids64 ? KITH_OK : kin_result_choose(t->ctx, params->path, &c->format));
     c->output.name = params->path;
@@ -403,7 +400,7 @@ kith_status kin_truth_save(const kin_truth *t)
     if (t->params.path == NULL) {
         return KITH_OK;
     }
-    const bool ids64 = t->params.format == KITH_FORMAT_AUTO && kin_truth_is_npy(t->params.path);
+    const bool ids64 = t->params.format == KITH_FORMAT_AUTO && is_npy(t->params.path);
     KIN_TRY(ids64 ? save_npy(t) : save_lists(t));
     KIN_TRY(save_ties(t));
     KIN_TRY(save_certificate(t));

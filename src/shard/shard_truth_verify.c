@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A ground truth held against its certificate: files by their checksums, points by their
- * fingerprints, and some queries computed anew by canonical distances to all rows, in a way that has
- * nothing in common with how they were found but the definition of a distance. */
+ * fingerprints, and some queries computed anew by canonical distances to all rows, in a way that
+ * has nothing in common with how they were found but the definition of a distance. */
 #include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -18,7 +18,8 @@
 
 enum { USUAL_SAMPLE = 10, ROWS_AT_A_TIME = 1 << 18 };
 
-/* ---- Points of the files that the certificate names ------------------------------------------- */
+/* ---- Points of the files that the certificate names -------------------------------------------
+ */
 
 typedef struct opened {
     kith_ctx *ctx;
@@ -64,7 +65,8 @@ static void close_all(opened *o)
     kin_free(o->ctx, o->matrices);
 }
 
-/* ---- Checksums -------------------------------------------------------------------------------- */
+/* ---- Checksums --------------------------------------------------------------------------------
+ */
 
 static kith_status check_file(kith_ctx *ctx, const char *path, const kin_certified_file *said)
 {
@@ -117,7 +119,8 @@ static kith_status check_all(kin_truth *t, const kin_certificate *c)
                              c->filters ? "" : ", none");
 }
 
-/* ---- Some queries anew ------------------------------------------------------------------------ */
+/* ---- Some queries anew ------------------------------------------------------------------------
+ */
 
 typedef struct sampled {
     kin_truth *truth;
@@ -204,7 +207,8 @@ static kith_status compare_all(sampled *s)
     return KITH_OK;
 }
 
-/* ---- What the files say ----------------------------------------------------------------------- */
+/* ---- What the files say -----------------------------------------------------------------------
+ */
 
 /* ids, or ids64; distances may be NULL. */
 typedef struct told {
@@ -253,9 +257,8 @@ static kith_status open_ties(const kin_truth *t, const char *path, told *f)
     params.use = KITH_USE_COLUMN;
     KIN_TRY(kin_points_open(t->ctx, path, &params, &f->ties));
     const kith_matrix *m = &f->ties->matrix;
-    return m->rows == t->queries.rows && m->cols == 1 && m->dtype == KITH_F64
-               ? KITH_OK
-               : fail_shape(t, path);
+    return m->rows == t->queries.rows && m->cols == 1 && m->dtype == KITH_F64 ? KITH_OK
+                                                                              : fail_shape(t, path);
 }
 
 static void close_told(told *f)
@@ -356,7 +359,8 @@ static kith_status check_sample(kin_truth *t, const kin_certificate *c)
     return status;
 }
 
-/* ---- The whole -------------------------------------------------------------------------------- */
+/* ---- The whole --------------------------------------------------------------------------------
+ */
 
 static void take_certificate(kin_truth *t, const kin_certificate *c)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Ground truth against the oracle, to the last bit: lists, distances and ties, however the corpus is
- * cut into matrices and parts; what is left behind by jobs that end early; certificates. */
+ * Ground truth against the oracle, to the last bit: lists, distances and ties, however the corpus
+ * is cut into matrices and parts; what is left behind by jobs that end early; certificates. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,12 +43,12 @@ static bool allows(const kith_filter *filter, int64_t query, int64_t row)
         return true;
     }
     const uint8_t *allow = filter->allow;
-    if (allow != NULL && (allow[query * filter->allow_stride_bytes + row / 8] >> row % 8 & 1) == 0) {
+    if (allow != NULL &&
+        (allow[query * filter->allow_stride_bytes + row / 8] >> row % 8 & 1) == 0) {
         return false;
     }
     return filter->rule == KITH_RULE_NONE ||
-           (filter->query_groups[query] == filter->groups[row]) ==
-               (filter->rule == KITH_RULE_SAME);
+           (filter->query_groups[query] == filter->groups[row]) == (filter->rule == KITH_RULE_SAME);
 }
 
 typedef struct answer {
@@ -240,13 +240,15 @@ static void trials_are_the_oracles(void **state)
     kith_ctx_free(ctx[1]);
     kith_ctx_free(ctx[0]);
     assert_true(recounted > 0 && tied > 0);
-    (void)printf("%d trials (metrics, types, shapes, files, parts, filters): lists and ties are the "
-                 "oracle's; %lld queries with rows as near as the k-th beyond the list, %lld counts "
-                 "pair by pair\n",
-                 trials, (long long)tied, (long long)recounted);
+    (void)printf(
+        "%d trials (metrics, types, shapes, files, parts, filters): lists and ties are the "
+        "oracle's; %lld queries with rows as near as the k-th beyond the list, %lld counts "
+        "pair by pair\n",
+        trials, (long long)tied, (long long)recounted);
 }
 
-/* ---- Little memory, mistakes of allocation ---------------------------------------------------- */
+/* ---- Little memory, mistakes of allocation ----------------------------------------------------
+ */
 
 static input *input_plain(kith_metric metric, uint64_t seed)
 {
@@ -322,7 +324,8 @@ static void allocations_that_fail_are_survived(void **state)
                  failed, tried);
 }
 
-/* ---- Files ------------------------------------------------------------------------------------ */
+/* ---- Files ------------------------------------------------------------------------------------
+ */
 
 static int stop_after_some(void *arg, int64_t rows)
 {
@@ -415,8 +418,7 @@ static void certificates_are_held(void **state)
         verify.task = KITH_TRUTH_VERIFY;
         verify.path = in->params.path;
         verify.sample = 1000;
-#define VERIFY() \
-    kith_truth(ctx, in->files, in->count, &in->queries.matrix, &verify, &report)
+#define VERIFY() kith_truth(ctx, in->files, in->count, &in->queries.matrix, &verify, &report)
         report = (kith_truth_report){.struct_size = sizeof report};
         test_works(ctx, VERIFY());
         assert_int_equal(report.sample, in->queries.matrix.rows);
@@ -443,8 +445,9 @@ static void certificates_are_held(void **state)
 #undef VERIFY
     input_free(in);
     kith_ctx_free(ctx);
-    (void)printf("of six formats the truth, its ties, its certificate and the points are found to be "
-                 "right, and a flipped bit in each is told\n");
+    (void)printf(
+        "of six formats the truth, its ties, its certificate and the points are found to be "
+        "right, and a flipped bit in each is told\n");
 }
 
 static void mistakes_are_told(void **state)
@@ -456,15 +459,16 @@ static void mistakes_are_told(void **state)
     const kith_truth_params good = in->params;
     const int32_t count = in->count;
     const char *const knn = test_path(folder, "m.knn");
-#define WRONG(what, status, says)                       \
-    do {                                                \
-        what;                                           \
+#define WRONG(what, status, says)                              \
+    do {                                                       \
+        what;                                                  \
         test_fails(ctx, find(ctx, in, &report), status, says); \
-        in->params = good;                              \
-        in->count = count;                              \
+        in->params = good;                                     \
+        in->count = count;                                     \
     } while (0)
     WRONG(in->params.k = 0, KITH_E_ARGUMENT, "k is 0, must be 1 to");
-    WRONG(in->params.k = in->corpus.matrix.rows + 1, KITH_E_ARGUMENT, "the corpus has no more rows");
+    WRONG(in->params.k = in->corpus.matrix.rows + 1, KITH_E_ARGUMENT,
+          "the corpus has no more rows");
     WRONG(in->params.metric = KITH_CUSTOM, KITH_E_ARGUMENT, "metric");
     WRONG(in->params.method = KITH_METHOD_DESCENT, KITH_E_ARGUMENT, "method");
     WRONG(in->params.part_rows = -1, KITH_E_ARGUMENT, "part_rows");
@@ -502,8 +506,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(jobs_go_on, test_folder_setup, test_folder_teardown),
         cmocka_unit_test_setup_teardown(certificates_are_held, test_folder_setup,
                                         test_folder_teardown),
-        cmocka_unit_test_setup_teardown(mistakes_are_told, test_folder_setup,
-                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(mistakes_are_told, test_folder_setup, test_folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
