@@ -30,6 +30,7 @@ COURSE = [
     "kith_merge",
     "kith_shard",
     "kith_pairs",
+    "kith_truth",
     "kith_papers",
     "kith_cuda",
 ]
@@ -84,6 +85,7 @@ CONTENTS = {
     "Guide": [
         "filters",
         "pairs",
+        "truth",
         "nn-descent",
         "tree",
         "selection",
@@ -108,6 +110,7 @@ SHORT = {
     "selection": "Selection",
     "filters": "Filters and groups",
     "pairs": "Pairs within a distance",
+    "truth": "Ground truth for a benchmark",
     "tree": "The tree",
     "nn-descent": "Approximate graphs",
     "scale": "Larger than memory",
