@@ -162,7 +162,7 @@ class TestDocuments(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         os.chdir(folder.name)
         os.symlink(ROOT / "examples", "examples")  # what pages write stays here
-        for page in (*FIRST_PAGES, "docs/filters.md", "docs/pairs.md"):
+        for page in (*FIRST_PAGES, "docs/filters.md", "docs/pairs.md", "docs/truth.md"):
             names, ran = {}, 0
             for block in BLOCK.findall((ROOT / page).read_text()):
                 if "sklearn" not in block or installed("sklearn"):
