@@ -48,10 +48,6 @@ def _parts(corpus: Any, limit: int) -> list[HostMatrix]:
     return [as_matrix(part, name, limit) for part, name in zip(parts, names, strict=True)]
 
 
-def _encoded(path: Any) -> bytes | None:
-    return None if path is None else os.fsencode(path)
-
-
 def truth(
     corpus: Points | Sequence[Points],
     queries: Points,
@@ -126,9 +122,12 @@ def truth(
     found = Truth(np.empty(shape), np.empty(shape, np.int64), np.empty(asked.rows, np.int64))
     params = s.sized(
         s.TruthParams,
-        **{**distance.fields, "k": width, "method": method, "restart": int(restart)},
-        path=_encoded(path),
-        ties_path=_encoded(ties_path),
+        metric=distance.number,
+        k=width,
+        method=method,
+        restart=int(restart),
+        path=None if path is None else _options.path(path),
+        ties_path=None if ties_path is None else _options.path(ties_path),
         ids=address(found.indices),
         distances=address(found.distances),
         ties=address(found.ties),

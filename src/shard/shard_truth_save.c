@@ -225,6 +225,10 @@ kith_status kin_truth_check_path(const kin_truth *t)
     const char *path = t->params.path;
     kith_format format = t->params.format;
     const uint64_t end = t->params.first_id + (uint64_t)t->rows;
+    if (path == NULL && t->params.ties_path != NULL) {
+        return kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at("ties_path"),
+                           "is set, and path is NULL (give both, or take the ties as an array)");
+    }
     if (path == NULL || (format == KITH_FORMAT_AUTO && is_npy(path))) {
         return KITH_OK;
     }

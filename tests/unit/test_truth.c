@@ -475,6 +475,7 @@ static void mistakes_are_told(void **state)
     WRONG(in->params.task = (kith_truth_task)5, KITH_E_ARGUMENT, "task");
     WRONG(in->params.struct_size = 0, KITH_E_ARGUMENT, "kith_truth_params_default");
     WRONG(in->count = 0, KITH_E_ARGUMENT, "corpus");
+    WRONG(in->params.ties_path = test_path(folder, "m.npy"), KITH_E_ARGUMENT, "ties_path");
     WRONG(in->params.path = test_path(folder, "m.csv"), KITH_E_ARGUMENT, "is no file of a truth");
     WRONG((in->params.path = knn, in->params.first_id = (uint64_t)1 << 33), KITH_E_ARGUMENT,
           "write .npy");
