@@ -450,6 +450,71 @@ static void certificates_are_held(void **state)
         "right, and a flipped bit in each is told\n");
 }
 
+/* Bytes of a file changed, or its end cut off. */
+static void spoil(test_folder *folder, const char *name, const unsigned char *data, size_t bytes,
+                  uint64_t *seed)
+{
+    unsigned char *own = malloc(bytes);
+    assert_non_null(own);
+    memcpy(own, data, bytes);
+    const int64_t changes = 1 + pick(seed, 3);
+    const size_t kept = pick(seed, 4) == 0 ? (size_t)pick(seed, (int64_t)bytes) : bytes;
+    for (int64_t i = 0; i < changes; i++) {
+        own[pick(seed, (int64_t)bytes)] = (unsigned char)pick(seed, 256);
+    }
+    (void)test_write(folder, name, own, kept);
+    free(own);
+}
+
+static void spoilt_files_are_survived(void **state)
+{
+    test_folder *folder = *state;
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 1);
+    const int trials = test_is_slow_build() ? 300 : 3000;
+    uint64_t seed = 8;
+    input *in = input_plain(KITH_EUCLIDEAN, 3);
+    kith_truth_report report;
+    char path[320];
+    size_t bytes[2];
+    int refused[2] = {0};
+    int left = 1;
+    (void)snprintf(path, sizeof path, "%s", test_path(folder, "t.knn"));
+    in->params.path = path;
+    test_works(ctx, find(ctx, in, &report));
+    unsigned char *certificate = test_read(test_path(folder, "t.knn.json"), &bytes[0]);
+    in->params.part_rows = 3;
+    in->params.take = stop_after_some;
+    in->params.take_arg = &left;
+    test_fails(ctx, find(ctx, in, &report), KITH_E_CANCELLED, "");
+    unsigned char *partial = test_read(test_path(folder, "t.knn.partial"), &bytes[1]);
+    in->params.take = NULL;
+    in->params.part_rows = 0;
+    answer *wanted = brute(&in->corpus.matrix, &in->queries.matrix, &in->params);
+    for (int trial = 0; trial < trials; trial++) {
+        kith_truth_params verify = kith_truth_params_default();
+        verify.task = KITH_TRUTH_VERIFY;
+        verify.path = path;
+        spoil(folder, "t.knn.json", certificate, bytes[0], &seed);
+        refused[0] +=
+            kith_truth(ctx, in->files, in->count, &in->queries.matrix, &verify, NULL) != KITH_OK;
+        spoil(folder, "t.knn.partial", partial, bytes[1], &seed);
+        const kith_status status = find(ctx, in, &report);
+        refused[1] += status != KITH_OK;
+        if (status == KITH_OK) {
+            check_got(in, wanted);
+        }
+    }
+    assert_true(refused[0] > trials / 2 && refused[1] > trials / 2);
+    free(wanted);
+    free(partial);
+    free(certificate);
+    input_free(in);
+    kith_ctx_free(ctx);
+    (void)printf("of %d spoilt certificates %d, and of as many states %d are refused; no answer is "
+                 "wrong\n",
+                 trials, refused[0], refused[1]);
+}
+
 static void mistakes_are_told(void **state)
 {
     test_folder *folder = *state;
@@ -506,6 +571,8 @@ int main(void)
         cmocka_unit_test(allocations_that_fail_are_survived),
         cmocka_unit_test_setup_teardown(jobs_go_on, test_folder_setup, test_folder_teardown),
         cmocka_unit_test_setup_teardown(certificates_are_held, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(spoilt_files_are_survived, test_folder_setup,
                                         test_folder_teardown),
         cmocka_unit_test_setup_teardown(mistakes_are_told, test_folder_setup, test_folder_teardown),
     };
