@@ -223,23 +223,6 @@ static void name_lists(kin_layout *layout, void *arg)
     t->sums = kin_layout_zeros(layout, (uint64_t)t->count, sizeof *t->sums);
 }
 
-static void count_ties(kin_truth *t)
-{
-    kith_truth_report *told = &t->report;
-    for (int64_t i = 0; i < t->queries.rows; i++) {
-        const double *keys = t->keys + i * t->k;
-        const int64_t ties = t->ties[i];
-        int64_t listed = 0;
-        for (int64_t j = t->k; ties > 0 && j-- > 0 && keys[j] == keys[t->k - 1];) {
-            listed++;
-        }
-        told->full += ties > 0;
-        told->tied += ties > listed;
-        told->tied_beyond += ties - listed;
-        told->most_ties = kin_max_i64(told->most_ties, ties);
-    }
-}
-
 static kith_status find(kin_truth *t)
 {
     char *text = NULL;
@@ -257,7 +240,7 @@ static kith_status find(kin_truth *t)
     kin_free(t->ctx, text);
     KIN_TRY(status);
     const int64_t start = kin_clock_ns();
-    count_ties(t);
+    kin_truth_count(t);
     kin_truth_hand_over(t);
     status = kin_truth_save(t);
     t->report.seconds_rest += kin_clock_since(start);

@@ -63,6 +63,8 @@ enum { KIN_TRUTH_MARGIN = 16 };
 void kin_truth_clear(const kin_truth *truth);
 /* Merges what was found into the lists, and counts ties. */
 kith_status kin_truth_take(kin_truth *truth, const kin_truth_part *part);
+/* What the report says of ties, of lists that are done. */
+void kin_truth_count(kin_truth *truth);
 
 static inline bool kin_truth_negates(const kin_truth *truth)
 {

@@ -223,3 +223,20 @@ kith_status kin_truth_take(kin_truth *truth, const kin_truth_part *part)
     kin_free(ctx, block);
     return status;
 }
+
+void kin_truth_count(kin_truth *t)
+{
+    kith_truth_report *told = &t->report;
+    for (int64_t i = 0; i < t->queries.rows; i++) {
+        const double *keys = t->keys + i * t->k;
+        const int64_t ties = t->ties[i];
+        int64_t listed = 0;
+        for (int64_t j = t->k; ties > 0 && j-- > 0 && keys[j] == keys[t->k - 1];) {
+            listed++;
+        }
+        told->full += ties > 0;
+        told->tied += ties > listed;
+        told->tied_beyond += ties - listed;
+        told->most_ties = kin_max_i64(told->most_ties, ties);
+    }
+}

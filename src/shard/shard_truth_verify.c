@@ -336,6 +336,29 @@ static kith_status hold_all(const sampled *s, const kin_certificate *c)
     return status;
 }
 
+/* What the certificate counts, where all queries are computed anew. */
+static kith_status hold_counts(const sampled *s, const kin_certificate *c)
+{
+    kin_truth all = *s->truth;
+    all.ids = s->ids;
+    all.keys = s->keys;
+    all.ties = s->ties;
+    all.report = (kith_truth_report){.struct_size = sizeof all.report};
+    if (s->count < all.queries.rows) {
+        return KITH_OK;
+    }
+    kin_truth_count(&all);
+    const kith_truth_report *now = &all.report;
+    return now->full == c->full && now->tied == c->tied && now->most_ties == c->most_ties &&
+                   now->tied_beyond == c->tied_beyond
+               ? KITH_OK
+               : kin_fail_at(all.ctx, KITH_E_DATA, kin_at_file(all.params.path),
+                             "has %" PRId64 " queries with ties beyond the list, its certificate "
+                             "says %" PRId64 ", or another number there is wrong (make the truth "
+                             "again)",
+                             now->tied, c->tied);
+}
+
 static kith_status check_sample(kin_truth *t, const kin_certificate *c)
 {
     const int64_t wanted = t->params.sample == 0 ? USUAL_SAMPLE : t->params.sample;
@@ -353,6 +376,9 @@ static kith_status check_sample(kin_truth *t, const kin_certificate *c)
     kith_status status = compare_all(&s);
     if (status == KITH_OK) {
         status = hold_all(&s, c);
+    }
+    if (status == KITH_OK) {
+        status = hold_counts(&s, c);
     }
     t->report.sample = s.count;
     kin_free(t->ctx, block);

@@ -203,6 +203,20 @@ class Verification(TruthCase):
         self.fails(1, "truth", "--verify", "t.ibin", "--sample", 40, says=["neighbour", "computed anew it is"])
 
 
+    def test_counts(self):
+        """a number of the certificate that is wrong is found where all queries are computed anew"""
+        self.works("truth", "all.u8bin", "q.u8bin", "-k", 7, "-o", "t.kith", "-q")
+        said = json.loads(self.bytes_of("t.kith.json"))["counts"]
+        for name, number in said.items():
+            text = f'"{name}": {number}'.encode()
+            data = self.bytes_of("t.kith.json")
+            self.assertEqual(data.count(text), 1)
+            self.write("t.kith.json", data.replace(text, text + b"1"))
+            self.fails(1, "truth", "--verify", "t.kith", "--sample", 40, says=["t.kith", "certificate"])
+            self.write("t.kith.json", data)
+        self.works("truth", "--verify", "t.kith", "--sample", 40)
+
+
 class Mistakes(TruthCase):
     def test_mistakes(self):
         """one error that names the file, the row or the option, and no file is left"""
