@@ -183,7 +183,6 @@ static void advance(kin_truth *t, const kith_matrix *rows)
     }
     if (t->params.mapped != 0) {
         kin_shard_return_rows(matrix, p->row, rows->rows);
-        kin_shard_fetch_rows(matrix, next, kin_min_i64(rows->rows, matrix->rows - next));
     }
     p->first += rows->rows;
     p->row = next;
@@ -191,6 +190,16 @@ static void advance(kin_truth *t, const kith_matrix *rows)
         t->sums[p->matrix] = kin_fingerprint_end(&p->sum);
         p->matrix += 1;
         p->row = 0;
+    }
+}
+
+/* The part behind these rows, while they are searched. */
+static void fetch_next(const kin_truth *t, int64_t rows)
+{
+    const kith_matrix *matrix = &t->corpus[t->progress.matrix];
+    const int64_t next = t->progress.row + rows;
+    if (t->params.mapped != 0) {
+        kin_shard_fetch_rows(matrix, next, kin_min_i64(rows, matrix->rows - next));
     }
 }
 
@@ -202,6 +211,7 @@ static kith_status run_part(kin_truth *t, const char *text)
     if (p->row == 0) {
         kin_fingerprint_begin(&p->sum, &t->corpus[p->matrix]);
     }
+    fetch_next(t, part.rows.rows);
     KIN_TRY(solve_part(t, &part));
     const int64_t start = kin_clock_ns();
     advance(t, &part.rows);

@@ -53,7 +53,8 @@ static kith_status check_filter(kin_truth *t)
     if (search.filter == NULL) {
         return KITH_OK;
     }
-    if (search.filter->rule == KITH_RULE_EACH) {
+    if (search.filter->struct_size >= offsetof(kith_filter, allow) &&
+        search.filter->rule == KITH_RULE_EACH) {
         return kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at("rule"),
                            "is each, and a truth has one list a query (use same or other)");
     }
