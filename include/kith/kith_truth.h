@@ -52,10 +52,11 @@ typedef struct kith_truth_params {
     const char *ties_path; /* the ties, one number a query: .ibin .npy .csv .tsv; NULL: nowhere */
     const char *const *names; /* of the matrices of the corpus, then of the queries: files, which
                                  the certificate names. NULL: they have none */
-    const char *job; /* lines of text that say what else the answer depends on; PATH.partial of
-                        other lines, points or parameters is refused. NULL = nothing */
-    uint32_t
-        mapped; /* 1: the corpus lies in mapped files: pages that are done with are given back */
+    const char *job; /* lines of text that say what else the answer depends on, such as sizes and
+                        times of files; PATH.partial of other lines, queries, filter, parameters or
+                        matrices (by shape, first and last rows) is refused. NULL = nothing */
+    uint32_t mapped; /* 1: the corpus lies in mapped files, whose pages are given back when they are
+                        done with */
     uint32_t reserved;
     int64_t part_rows;  /* of the corpus that are searched at a time, at most; 0 = what a fourth of
                            the context's memory limit holds, at most 2^30 bytes. Where they do not

@@ -48,6 +48,14 @@ def _parts(corpus: Any, limit: int) -> list[HostMatrix]:
     return [as_matrix(part, name, limit) for part, name in zip(parts, names, strict=True)]
 
 
+def _job(parts: Sequence[Any]) -> bytes | None:
+    """What an interrupted call is known again by, where arrays are files'."""
+    files = [part.filename for part in parts if getattr(part, "filename", None) is not None]
+    told = [(os.fspath(name), os.stat(name)) for name in files]
+    lines = [f"file {name!r}, {stat.st_size} bytes, {stat.st_mtime_ns}\n" for name, stat in told]
+    return "".join(lines).encode(errors="replace") or None
+
+
 def truth(
     corpus: Points | Sequence[Points],
     queries: Points,
@@ -126,6 +134,7 @@ def truth(
         k=width,
         method=method,
         restart=int(restart),
+        job=_job([part.array for part in parts]),
         path=None if path is None else _options.path(path),
         ties_path=None if ties_path is None else _options.path(ties_path),
         ids=address(found.indices),

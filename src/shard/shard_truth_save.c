@@ -81,9 +81,9 @@ kith_status kin_truth_describe(kin_truth *t, char **text)
     char points[KIN_FINGERPRINT_TEXT];
     KIN_TRY(kin_alloc(t->ctx, text, room, 1, "a job's lines"));
     int used = snprintf(*text, room,
-                        "truth k %" PRId64 ", %s, first id %" PRIu64 "\nqueries %s\n"
+                        "kith %s, truth k %" PRId64 ", %s, first id %" PRIu64 "\nqueries %s\n"
                         "filter %d, rule %d, %016" PRIx64 "\n%s",
-                        t->k, kith_metric_name(t->metric), t->params.first_id,
+                        kith_version(), t->k, kith_metric_name(t->metric), t->params.first_id,
                         kin_fingerprint_print(&t->asked, points), t->filters, (int)t->filter.rule,
                         t->filter_sum, more);
     for (int32_t i = 0; i < t->count; i++) {

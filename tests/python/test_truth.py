@@ -53,6 +53,28 @@ class Truth(unittest.TestCase):
             said = json.loads(pathlib.Path(folder, "t.npy.json").read_text())
             self.assertEqual((said["k"], said["metric"], said["corpus 0"]["rows"]), (5, "manhattan", 400))
 
+    def test_going_on(self):
+        """a call that was interrupted goes on, and a file that changed since is refused"""
+        with tempfile.TemporaryDirectory() as folder:
+            path, name = pathlib.Path(folder, "t.npy"), pathlib.Path(folder, "x.npy")
+            np.save(name, np.tile(self.x, (400, 16)))
+            queries, calls = np.tile(self.q, (1, 16)), []
+
+            def stop(*_):
+                calls.append(pathlib.Path(folder, "t.npy.partial").exists())
+                if calls[-1]:
+                    raise KeyboardInterrupt
+
+            words = {"metric": "chi2", "path": path, "memory_limit": 4 << 20, "n_jobs": 1}
+            with self.assertRaises(KeyboardInterrupt):
+                kith.truth(np.load(name, mmap_mode="r"), queries, 5, progress=stop, **words)
+            with self.assertRaisesRegex(ValueError, "another job"):
+                kith.truth(np.load(name, mmap_mode="r"), queries, 6, **words)
+            found = kith.truth(np.load(name, mmap_mode="r"), queries, 5, **words)
+            self.assertEqual(sorted(each.name for each in pathlib.Path(folder).iterdir()),
+                             ["t.npy", "t.npy.json", "x.npy"])
+            np.testing.assert_array_equal(found.indices, kith.truth(np.load(name), queries, 5, metric="chi2").indices)
+
     def test_mistakes(self):
         for error, says, arguments in ((ValueError, "k", {"k": 0}), (ValueError, "k", {"k": 401}),
                                        (ValueError, "rule", {"groups": np.zeros(400, int), "rule": "each"}),
