@@ -41,16 +41,22 @@ class Truth(NamedTuple):
     ties: Indices
 
 
-def _parts(corpus: Any, limit: int) -> list[HostMatrix]:
+def _arrays(corpus: Any) -> list[Any]:
     several = isinstance(corpus, (list, tuple)) and len(corpus) > 0 and np.ndim(corpus[0]) == 2
-    parts = list(corpus) if several else [corpus]
-    names = [f"corpus[{i}]" if several else "corpus" for i in range(len(parts))]
-    return [as_matrix(part, name, limit) for part, name in zip(parts, names, strict=True)]
+    return list(corpus) if several else [corpus]
 
 
-def _job(parts: Sequence[Any]) -> bytes | None:
+def _parts(arrays: list[Any], limit: int) -> list[HostMatrix]:
+    one = len(arrays) == 1
+    return [
+        as_matrix(array, "corpus" if one else f"corpus[{i}]", limit)
+        for i, array in enumerate(arrays)
+    ]
+
+
+def _job(arrays: list[Any]) -> bytes | None:
     """What an interrupted call is known again by, where arrays are files'."""
-    files = [part.filename for part in parts if getattr(part, "filename", None) is not None]
+    files = [each.filename for each in arrays if getattr(each, "filename", None) is not None]
     told = [(os.fspath(name), os.stat(name)) for name in files]
     lines = [f"file {name!r}, {stat.st_size} bytes, {stat.st_mtime_ns}\n" for name, stat in told]
     return "".join(lines).encode(errors="replace") or None
@@ -114,7 +120,8 @@ def truth(
     if method == s.METHOD_DESCENT:
         raise ValueError("algorithm is nn_descent, which is not exact (leave it out)")
     wanted = settings(n_jobs, device, memory_limit)
-    parts = _parts(corpus, wanted.memory_limit)
+    arrays = _arrays(corpus)
+    parts = _parts(arrays, wanted.memory_limit)
     asked = as_matrix(queries, "queries", wanted.memory_limit)
     distance = resolve(metric, p, asked.array.dtype)
     if distance.function:
@@ -134,7 +141,7 @@ def truth(
         k=width,
         method=method,
         restart=int(restart),
-        job=_job([part.array for part in parts]),
+        job=_job(arrays),
         path=None if path is None else _options.path(path),
         ties_path=None if ties_path is None else _options.path(ties_path),
         ids=address(found.indices),

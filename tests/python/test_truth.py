@@ -2,6 +2,7 @@
 """Ground truth: what a full table of distances says, of one array and of several, with ties."""
 
 import json
+import os
 import pathlib
 import tempfile
 import unittest
@@ -70,6 +71,11 @@ class Truth(unittest.TestCase):
                 kith.truth(np.load(name, mmap_mode="r"), queries, 5, progress=stop, **words)
             with self.assertRaisesRegex(ValueError, "another job"):
                 kith.truth(np.load(name, mmap_mode="r"), queries, 6, **words)
+            stat = name.stat()
+            os.utime(name, ns=(0, 0))
+            with self.assertRaisesRegex(ValueError, "another job"):
+                kith.truth(np.load(name, mmap_mode="r"), queries, 5, **words)
+            os.utime(name, ns=(stat.st_atime_ns, stat.st_mtime_ns))
             found = kith.truth(np.load(name, mmap_mode="r"), queries, 5, **words)
             self.assertEqual(sorted(each.name for each in pathlib.Path(folder).iterdir()),
                              ["t.npy", "t.npy.json", "x.npy"])
