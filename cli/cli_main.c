@@ -12,7 +12,7 @@ static int run(const cli_args *args)
         [CLI_EVAL] = cli_eval,       [CLI_INFO] = cli_info,       [CLI_CONVERT] = cli_convert,
         [CLI_DEVICES] = cli_devices, [CLI_PREDICT] = cli_predict, [CLI_INDEX] = cli_index,
         [CLI_MERGE] = cli_merge,     [CLI_ADD] = cli_merge,       [CLI_REMOVE] = cli_remove,
-        [CLI_PAIRS] = cli_pairs,
+        [CLI_PAIRS] = cli_pairs,     [CLI_TRUTH] = cli_truth,
     };
     return commands[args->command](args);
 }

@@ -191,7 +191,7 @@ static bool check_names(const cli_args *args, cli_error *error)
 {
     const char *const outputs[] = {args->output,     args->output_back, args->distances,
                                    args->points_out, args->map,         args->components,
-                                   args->kept};
+                                   args->kept,       args->ties};
     enum { OUTPUTS = sizeof outputs / sizeof outputs[0] };
     int inputs = same(args->points, "-") + same(args->truth, "-") + same(args->init, "-");
     inputs += same(args->allow, "-") + same(args->groups, "-") + same(args->query_groups, "-");
@@ -358,6 +358,7 @@ static bool check_filter(const cli_args *args, cli_error *error)
     const bool asked = cli_given(args, CLI_OPT_QUERY_GROUPS);
     const bool each = args->rule == KITH_RULE_EACH;
     const bool pairs = args->command == CLI_PAIRS;
+    const bool truth = args->command == CLI_TRUTH;
     const cli_option_id named = groups ? CLI_OPT_GROUPS : CLI_OPT_ALLOW;
     const mistake list[] = {
         {cli_given(args, CLI_OPT_RULE) && !groups, CLI_OPT_RULE,
@@ -367,9 +368,10 @@ static bool check_filter(const cli_args *args, cli_error *error)
         {groups && !asked && !each && !pairs, CLI_OPT_GROUPS,
          "needs --query-groups, the groups of queries (or --rule each)"},
         {pairs && each, CLI_OPT_RULE, "each is of lists (use same or other)"},
+        {truth && each, CLI_OPT_RULE, "each has many lists a query (use same or other)"},
         {pairs && groups && asked != (args->path_count == 2), CLI_OPT_GROUPS,
          "goes with --query-groups of two files, and alone of one (give both, or leave it out)"},
-        {cli_is_filtered(args) && !pairs && !cli_given(args, CLI_OPT_K), named,
+        {cli_is_filtered(args) && !pairs && !truth && !cli_given(args, CLI_OPT_K), named,
          "needs -k (say how many neighbours)"},
         {cli_is_filtered(args) && cli_is_graph_search(args), named,
          "does not go together with a search on a graph (leave it out)"},
@@ -379,6 +381,33 @@ static bool check_filter(const cli_args *args, cli_error *error)
            (!cli_is_filtered(args) ||
             check_beside(args, error, others, cli_option_written(named, args->command, written), "",
                          "leave one out"));
+}
+
+/* A truth is made, or held against its certificate, which says what it was made of. */
+static bool check_truth(const cli_args *args, cli_error *error)
+{
+    static const cli_option_id of_making[] = {CLI_OPT_K,       CLI_OPT_METRIC, CLI_OPT_METHOD,
+                                              CLI_OPT_OUTPUT,  CLI_OPT_TIES,   CLI_OPT_RESTART,
+                                              CLI_OPTION_COUNT};
+    static const cli_option_id of_verifying[] = {CLI_OPT_SAMPLE, CLI_OPT_SEED, CLI_OPTION_COUNT};
+    const bool verifies = cli_verifies_truth(args);
+    const mistake list[] = {
+        {verifies && args->path_count == 2, CLI_OPT_VERIFY,
+         "takes FILE, or FILE CORPUS QUERIES (give one file, or three)"},
+        {verifies && args->path_count == 1 && cli_is_filtered(args), CLI_OPT_VERIFY,
+         "under a filter takes FILE CORPUS QUERIES (give three files)"},
+        {!verifies && args->path_count != 2, CLI_OPTION_COUNT,
+         "takes two names, CORPUS and QUERIES (several files of a corpus have commas between)"},
+        {!verifies && !cli_given(args, CLI_OPT_K), CLI_OPTION_COUNT,
+         "-k is missing (say how many neighbours, for example -k 100)"},
+        {!verifies && args->output == NULL, CLI_OPTION_COUNT,
+         "-o is missing (say where the truth is to be written)"},
+    };
+    return args->command != CLI_TRUTH ||
+           ((verifies
+                 ? check_none(args, error, of_making, "is what the certificate says (leave it out)")
+                 : check_none(args, error, of_verifying, "goes with --verify (give both)")) &&
+            CHECK_MISTAKES(args, error, list));
 }
 
 /* Components are of one set. */
@@ -486,5 +515,5 @@ bool cli_rules_check(const cli_args *args, cli_error *error)
            check_descent(args, error) && check_walk(args, error) &&
            check_descent_numbers(args, error) && check_switches(args, error) &&
            check_index(args, error) && check_exact(args, error) && check_filter(args, error) &&
-           check_components(args, error);
+           check_components(args, error) && check_truth(args, error);
 }

@@ -9,8 +9,8 @@
  * It includes the chapters that follow, and of chapter 9 kith_points.h:
  *   11 prediction, kith_predict.h   12 selection, kith_select.h   13 approximate graphs,
  * kith_descent.h 14 graphs that grow, kith_merge.h   15 graphs from shards, kith_shard.h   16 pairs
- * within a radius, kith_pairs.h. kith_cuda.h adds calls on matrices in the memory of a GPU,
- * kith_papers.h ways of published work; docs/papers.md leads from the papers to what stands here.
+ * within a radius, kith_pairs.h   17 ground truth, kith_truth.h. kith_cuda.h adds calls on matrices
+ * on a GPU, kith_papers.h ways of published work, to which docs/papers.md leads.
  *
  * Rules that hold everywhere
  *   - A function that can fail returns a kith_status; KITH_OK is 0. The sentence that explains the
@@ -594,8 +594,6 @@ KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *poin
  * and shortened by others afterwards ends the process (SIGBUS). Formats byte by byte:
  * docs/format.md. */
 
-/* Points, and results in pieces: kith_points.h. */
-
 /* What neighbours are saved in: NAME, number, name. */
 #define KITH_FORMAT_MAP(X)                                                                        \
     X(NPZ, 1, "npz") /* ids, distances, meta */                                                   \
@@ -736,5 +734,6 @@ KITH_API kith_status kith_device_get(int32_t index, kith_device *device);
 #include "kith/kith_predict.h"
 #include "kith/kith_select.h"
 #include "kith/kith_shard.h"
+#include "kith/kith_truth.h"
 
 #endif

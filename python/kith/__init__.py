@@ -5,7 +5,7 @@
 >>> X = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
 >>> distances, indices = kith.knn_graph(X, k=15, metric="cosine")
 
-Functions: `knn`, `knn_graph`, `radius_neighbors`, `pairs`, `select_k`, `select_kth`, `merge`, `remove`, `recall`, `devices`. Points
+Functions: `knn`, `knn_graph`, `radius_neighbors`, `pairs`, `truth`, `select_k`, `select_kth`, `merge`, `remove`, `recall`, `devices`. Points
 that are searched more than once, and changed: `Index`. Graphs as files, matrices and edges: `Graph`. With scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
 `RadiusNeighborsTransformer`, `KNeighborsClassifier`, `KNeighborsRegressor`.
 """
@@ -28,6 +28,7 @@ from ._remove import remove
 from ._results import Fingerprint, Neighbors, Selection
 from ._search import knn, knn_graph
 from ._select import select_k, select_kth
+from ._truth import Truth, truth
 
 if TYPE_CHECKING:
     from ._models import KNeighborsClassifier, KNeighborsRegressor
@@ -60,6 +61,7 @@ __all__ = [
     "Ranges",
     "Recall",
     "Selection",
+    "Truth",
     "__version__",
     "devices",
     "knn",
@@ -71,6 +73,7 @@ __all__ = [
     "remove",
     "select_k",
     "select_kth",
+    "truth",
 ]
 
 

@@ -114,6 +114,8 @@ PARTS_AUTO = -1
 PARTS_MAX = 256
 KEEP_FIRST = 0
 KEEP_CENTRAL = 1
+TRUTH_FIND = 0
+TRUTH_VERIFY = 1
 SELECT_INSERTION = 4
 SELECT_HEAP = 5
 SELECT_MERGE_QUEUE = 6
@@ -150,6 +152,7 @@ ENUMS: dict[str, dict[str, int]] = {
     "kith_start": {"START_AUTO": 0, "START_RANDOM": 1, "START_SCREEN": 2, "START_GRAPH": 3},
     "kith_symmetry": {"SYMMETRY_UNION": 1, "SYMMETRY_MUTUAL": 2},
     "kith_keep": {"KEEP_FIRST": 0, "KEEP_CENTRAL": 1},
+    "kith_truth_task": {"TRUTH_FIND": 0, "TRUTH_VERIFY": 1},
 }
 
 ProgressFn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p, c.c_double, c.c_double)
@@ -158,6 +161,7 @@ AllocateFn = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_size_t)
 ReleaseFn = c.CFUNCTYPE(None, c.c_void_p, c.c_void_p, c.c_size_t)
 DistanceFn = c.CFUNCTYPE(c.c_double, c.c_void_p, c.c_void_p, c.c_void_p, c.c_int32)
 PairsFn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_void_p)
+TruthFn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int64)
 
 
 class CtxParams(c.Structure):
@@ -482,6 +486,27 @@ class PairsPlan(c.Structure):
     ]
 
 
+class TruthParams(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("k", c.c_int64), ("method", c.c_int), ("task", c.c_int),
+        ("filter", c.c_void_p), ("path", c.c_char_p), ("format", c.c_int), ("restart", c.c_uint32),
+        ("ties_path", c.c_char_p), ("names", c.c_void_p), ("job", c.c_char_p), ("mapped", c.c_uint32),
+        ("reserved", c.c_uint32), ("part_rows", c.c_int64), ("first_id", c.c_uint64), ("ids", c.c_void_p),
+        ("distances", c.c_void_p), ("ties", c.c_void_p), ("take", TruthFn), ("take_arg", c.c_void_p),
+        ("sample", c.c_int64), ("seed", c.c_uint64),
+    ]
+
+
+class TruthReport(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32), ("matrix", c.c_int32), ("k", c.c_int64), ("metric", c.c_int),
+        ("files", c.c_int32), ("queries", c.c_int64), ("rows", c.c_int64), ("parts", c.c_int64),
+        ("resumed", c.c_int64), ("full", c.c_int64), ("tied", c.c_int64), ("tied_beyond", c.c_int64),
+        ("most_ties", c.c_int64), ("recounted", c.c_int64), ("sample", c.c_int64), ("seconds_search", c.c_double),
+        ("seconds_rest", c.c_double), ("backend", c.c_char * 16), ("screen", c.c_char * 16),
+    ]
+
+
 FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_version": (c.c_char_p, ()),
     "kith_commit": (c.c_char_p, ()),
@@ -557,6 +582,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_pairs_find": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_pairs_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_plan_pairs": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_truth": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_graph": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),

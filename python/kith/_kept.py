@@ -233,7 +233,6 @@ class Kept:
 
     def _change(self, function: Any, *arguments: Any) -> None:
         self._points = self._of = None
-        self._mixes = False
         context(self._wanted).call(function, self.made, *arguments)
         self._in_file = False
         self.made.let_go()

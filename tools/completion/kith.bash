@@ -14,6 +14,10 @@ _kith_options() {
         echo "--radius --metric --allow --groups --query-groups --rule --count --limit --keep --components --kept
             --method -o --output --device --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
         ;;
+    truth)
+        echo "-k --metric --allow --groups --query-groups --rule --method --verify --sample --seed -o --output --ties
+            --restart --device --threads --memory --tune -q --quiet -v --verbose --json -h --help"
+        ;;
     select)
         echo "-k --select --buffer --group --aligned --heap-sample --largest --unsorted --kth -o --output
             --device --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
@@ -45,7 +49,7 @@ _kith_tunes() {
     pairs) echo "sample= seed= gpu-memory= help" ;;
     merge | add) echo "sample= seed= $descent gpu-memory= help" ;;
     remove) echo "sample= seed= gpu-memory= help" ;;
-    select) echo "gpu-memory= help" ;;
+    select | truth) echo "gpu-memory= help" ;;
     esac
 }
 
@@ -73,7 +77,7 @@ _kith_values() {
 }
 
 _kith() {
-    local commands="graph search pairs select predict index merge add remove eval info convert devices help"
+    local commands="graph search pairs truth select predict index merge add remove eval info convert devices help"
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
     COMPREPLY=()

@@ -31,6 +31,7 @@ COURSE = [
     "kith_merge",
     "kith_shard",
     "kith_pairs",
+    "kith_truth",
     "kith_papers",
     "kith_cuda",
 ]
@@ -85,6 +86,7 @@ CONTENTS = {
     "Guide": [
         "filters",
         "pairs",
+        "truth",
         "nn-descent",
         "tree",
         "selection",
@@ -109,6 +111,7 @@ SHORT = {
     "selection": "Selection",
     "filters": "Filters and groups",
     "pairs": "Pairs within a distance",
+    "truth": "Ground truth for a benchmark",
     "tree": "The tree",
     "nn-descent": "Approximate graphs",
     "scale": "Larger than memory",
