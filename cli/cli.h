@@ -49,9 +49,10 @@ const char *cli_message_size(uint64_t bytes, char text[CLI_SIZE_BYTES]);
 int cli_graph(const cli_args *args);
 int cli_search(const cli_args *args);
 int cli_pairs(const cli_args *args);
+int cli_truth(const cli_args *args);
 int cli_select(const cli_args *args);
 int cli_predict(const cli_args *args);
-int cli_tree(const cli_args *args);
+int cli_index(const cli_args *args);
 int cli_merge(const cli_args *args); /* and kith add */
 int cli_remove(const cli_args *args);
 int cli_eval(const cli_args *args);

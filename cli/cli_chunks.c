@@ -51,12 +51,12 @@ static void choose_solver(cli_chunks *c, const kith_plan *whole)
 static int prepare(cli_chunks *c)
 {
     cli_job *job = c->job;
-    kith_corpus_params params = kith_corpus_params_default();
+    kith_index_params params = kith_index_params_default();
     params.metric = cli_job_metric(job);
     params.method = c->method;
     params.tree_height = c->method == KITH_METHOD_TREE ? job->args->tree_height : 0;
     const kith_status status =
-        kith_corpus_create(job->session.ctx, job->corpus.matrix, &params, &c->corpus);
+        kith_index_create(job->session.ctx, job->corpus.matrix, &params, &c->corpus);
     if (status == KITH_E_DEVICE_MEMORY || status == KITH_E_MEMORY || status == KITH_E_UNSUPPORTED) {
         c->by = CLI_CHUNKS_EACH;
         return CLI_DONE;
@@ -75,13 +75,13 @@ static kith_status search(cli_chunks *c, const kith_matrix *queries, const kith_
 {
     cli_job *job = c->job;
     kith_search_params params = cli_job_params(job);
-    const kith_corpus *corpus = job->prepared != NULL ? job->prepared : c->corpus;
+    const kith_index *corpus = job->prepared != NULL ? job->prepared : c->corpus;
     if (c->by != CLI_CHUNKS_PREPARED) {
         return kith_search(job->session.ctx, job->corpus.matrix, queries, &params, table, NULL);
     }
     params.method = KITH_METHOD_AUTO; /* the corpus has its way, and its height */
     params.tree_height = 0;
-    return kith_corpus_search(job->session.ctx, corpus, queries, &params, table);
+    return kith_index_search(job->session.ctx, corpus, queries, &params, table, NULL);
 }
 
 /* Sums of times, averages over rows, the most of memory. */
@@ -118,7 +118,7 @@ static void learn(cli_chunks *c)
         c->by = CLI_CHUNKS_PREPARED;
         c->method = strcmp(report->screen, "tree") == 0 ? KITH_METHOD_TREE : KITH_METHOD_EXACT;
     } else if (c->by == CLI_CHUNKS_PREPARED && c->gpu && strcmp(report->backend, "cpu") == 0) {
-        kith_corpus_free(c->corpus); /* it thought of fewer queries, and stayed on the processor */
+        kith_index_free(c->corpus); /* it thought of fewer queries, and stayed on the processor */
         c->corpus = NULL;
         c->by = CLI_CHUNKS_EACH;
     }
@@ -177,6 +177,6 @@ void cli_chunks_begin(cli_chunks *c, const kith_plan *whole)
 
 void cli_chunks_end(cli_chunks *c)
 {
-    kith_corpus_free(c->corpus);
+    kith_index_free(c->corpus);
     c->corpus = NULL;
 }

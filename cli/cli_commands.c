@@ -24,14 +24,15 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
     [CLI_SEARCH] =
         {"search", "CORPUS QUERIES | GRAPH POINTS QUERIES -k N [options]", 2, 3,
          "the k nearest rows of a corpus for each query",
-         "Finds for each row of QUERIES the k nearest rows of CORPUS, exactly; CORPUS may be a\n"
-         "tree that kith tree build has made. With --both the same product also gives each row of\n"
+         "Finds for each row of QUERIES the k nearest rows of CORPUS, exactly; CORPUS may be\n"
+         "one that kith index build has made. With --both the same product also gives each row of\n"
          "CORPUS its nearest among QUERIES; with --mutual the pairs (row of CORPUS, row of\n"
          "QUERIES) that have each other among their k nearest are written. Without -o nothing is\n"
          "written. With --stream, and where the answer does not fit --memory, queries are solved\n"
          "and written in chunks; interrupted, the same command goes on behind the last chunk.\n"
-         "With a GRAPH of POINTS in front neighbours are found approximately, by walks on it,\n"
-         "wide enough for --recall; the recall is measured and printed.\n",
+         "With a GRAPH of POINTS in front, or an index by graph and --method graph, neighbours "
+         "are\n"
+         "found approximately, by walks wide enough for --recall, which is measured and printed.\n",
          "  kith search " DIGITS " " DIGITS " -k 3 -o found.npz\n"
          "  kith search " DIGITS " " DIGITS " -k 3 --chunk 500 -o chunked.npz\n"
          "  kith search " DIGITS " " DIGITS " -k 3 --both -o found.npz --output-back back.npz\n"
@@ -53,6 +54,21 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith pairs " DIGITS " --radius 15 --keep first --kept kept.csv\n"
          "  kith pairs " DIGITS " --radius 20 --groups " DIGIT_LABELS " --rule other -o mixed.npy\n"
          "  kith pairs " DIGITS " " DIGITS " --radius 0.01 --metric cosine --limit 1000\n"},
+    [CLI_TRUTH] =
+        {"truth", "CORPUS[,CORPUS...] QUERIES -k N -o FILE | --verify FILE [options]", 1, 3,
+         "exact ground truth of a corpus larger than memory",
+         "Finds for each row of QUERIES the k nearest rows of all CORPUS files, whose rows are\n"
+         "numbered one behind the other, exactly. The corpus is read once, in parts that fit\n"
+         "--memory; interrupted or killed, the same command goes on behind the last part, to the\n"
+         "same bytes. Ties are told: for how many queries other rows are exactly as near as the\n"
+         "k-th. FILE.json is a certificate: checksums of inputs and output, counts. --verify "
+         "holds\n"
+         "all of these against it; CORPUS and QUERIES behind FILE stand for the files it names.\n",
+         "  kith truth " DIGITS " " DIGITS " -k 10 -o truth.knn --ties ties.npy\n"
+         "  kith truth --verify truth.knn --sample 100\n"
+         "  kith truth " DIGITS "," DIGITS " " DIGITS " -k 5 --memory 32M -o twice.ivecs\n"
+         "  kith truth " DIGITS " " DIGITS " -k 5 --groups " DIGIT_LABELS
+         " --query-groups " DIGIT_LABELS " -o same.ibin\n"},
     [CLI_EVAL] =
         {"eval", "RESULT TRUTH | GRAPH --points FILE [options]", 1, 2,
          "recall of a result, from the truth or estimated",
@@ -76,26 +92,28 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
         {"predict", "CATALOGUE LABELS QUERIES -k N [options]", 3, 3,
          "a number for each query from the labels of its neighbours",
          "Finds for each row of QUERIES the k nearest rows of CATALOGUE, exactly, and makes one\n"
-         "number of their labels, a file of one column: by default their mean. CATALOGUE may be a\n"
-         "tree that kith tree build has made. --truth compares with a second file of labels,\n"
+         "number of their labels, a file of one column: by default their mean. CATALOGUE may be\n"
+         "one that kith index build has made. --truth compares with a second file of labels,\n"
          "those of QUERIES. Output: .npy .csv .tsv, .fbin (rounded to float32), of votes also\n"
          ".ibin. Without -o nothing is written.\n",
          "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS " -k 5 --mode vote -o digit.csv\n"
          "  kith predict " DIGITS " " DIGIT_LABELS " " DIGITS
          " -k 9 --mode median --truth " DIGIT_LABELS "\n"},
-    [CLI_TREE] =
-        {"tree", "build POINTS | add TREE POINTS | remove TREE IDS -o FILE [options]", 2, 3,
-         "a prepared tree: made once, kept while points come and go",
-         "build makes a k-d tree of POINTS and writes both to FILE, which kith search takes as\n"
-         "its CORPUS and does not prepare again. add writes TREE with more points behind its own;\n"
-         "remove writes it without some rows, of which later ones move up (numpy.delete). IDS is\n"
-         "a file of row numbers in any format of points. Answers are those of a new tree. The\n"
-         "tree is the processor's, for euclidean, sqeuclidean, manhattan and chebyshev.\n",
-         "  kith tree build " DIGITS " --metric manhattan -o digits.kith\n"
+    [CLI_INDEX] =
+        {"index", "build POINTS | add INDEX POINTS | remove INDEX IDS -o FILE [options]", 2, 3,
+         "an index: points prepared once, kept while rows come and go",
+         "build prepares POINTS and writes both to FILE, which kith search takes as its CORPUS\n"
+         "and does not prepare again: for all pairs, by a k-d tree (euclidean, sqeuclidean,\n"
+         "manhattan, chebyshev), or by a graph that kith search --method graph walks on. add\n"
+         "writes INDEX with more points behind its own; remove writes it without some rows, of\n"
+         "which later ones move up (numpy.delete). IDS is a file of row numbers in any format of\n"
+         "points. Answers are those of a new index; one by graph keeps its recall.\n",
+         "  kith index build " DIGITS " --method tree -o digits.kith\n"
          "  kith search digits.kith " DIGITS " -k 1 -o found.ivecs\n"
-         "  kith tree add digits.kith " DIGITS " -o twice.kith\n"
-         "  kith tree remove twice.kith found.ivecs -o rest.kith\n"
-         "  kith info rest.kith\n"},
+         "  kith index add digits.kith " DIGITS " -o twice.kith\n"
+         "  kith index remove twice.kith found.ivecs -o rest.kith\n"
+         "  kith index build " DIGITS " --method graph -o graph.kith\n"
+         "  kith search graph.kith " DIGITS " -k 3 --method graph --recall 0.99\n"},
     [CLI_MERGE] =
         {"merge", "GRAPH1 POINTS1 GRAPH2 POINTS2 -o FILE [options]", 4, 4, "two graphs made one",
          "Writes the graph of the points of both files: those of POINTS1 keep their ids, those of\n"
@@ -122,7 +140,7 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          " -o less.kith --points-out less.u8bin\n"},
     [CLI_INFO] =
         {"info", "FILE [--json]", 1, 1, "what a file holds",
-         "Says what a file of points, a graph, a result, a prepared corpus or a tree holds, from\n"
+         "Says what a file of points, a graph, a result, or an index holds, from\n"
          "its header and its size; of a graph also by how many rows a row is named, and in how\n"
          "many connected parts it falls.\n",
          "  kith info " DIGITS "\n"},
@@ -274,7 +292,7 @@ void cli_help_print_command(FILE *out, cli_command_id id)
         print_section(out, (cli_section)section, id);
     }
     print_text(out, id);
-    if (id != CLI_TREE && cli_option_is_plain(cli_option_get(CLI_OPT_METRIC), id)) {
+    if (cli_option_is_plain(cli_option_get(CLI_OPT_METRIC), id)) {
         print_metrics(out);
     }
     (void)fprintf(out, "\nExamples:\n%s", command->examples);

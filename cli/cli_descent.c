@@ -129,32 +129,60 @@ static int check_graph(cli_job *job)
     return cli_job_check_k(job->corpus.path, job->args->k, rows, "points");
 }
 
+static int open_graph_index(cli_job *job)
+{
+    const char *path = job->args->paths[0];
+    kith_file_info info;
+    CLI_TRY(cli_session_inspect(&job->session, path, NULL, &info));
+    if (info.kind != KITH_KIND_GRAPH_INDEX) {
+        return cli_fail(path, "is no index by graph (kith index build --method graph makes one; or "
+                              "give GRAPH POINTS QUERIES)");
+    }
+    CLI_TRY(cli_job_open_index(job));
+    return cli_job_check_k(path, job->args->k, job->corpus.matrix->rows, "points");
+}
+
 int cli_walk_read(cli_job *job)
 {
+    if (job->args->path_count == 2) {
+        return open_graph_index(job);
+    }
     CLI_TRY(cli_session_result(&job->session, job->args->paths[0], &job->graph));
     CLI_TRY(cli_session_read(&job->session, job->args->paths[1], &job->corpus));
     return check_graph(job);
 }
 
+static kith_status walk(cli_job *job, kith_search_params *params, kith_walk_params *way)
+{
+    kith_ctx *ctx = job->session.ctx;
+    const kith_matrix *queries = job->queries.matrix;
+    if (job->prepared != NULL) {
+        return kith_index_search(ctx, job->prepared, queries, params, &job->forward, NULL);
+    }
+    kith_neighbors graph = *kith_result_neighbors(job->graph);
+    graph.meta = NULL; /* check_graph has looked at it */
+    way->graph = &graph;
+    return kith_search(ctx, job->corpus.matrix, queries, params, &job->forward, NULL);
+}
+
 int cli_walk_solve(cli_job *job)
 {
     const cli_args *args = job->args;
-    kith_graph_search_params params = kith_graph_search_params_default();
+    kith_search_params params = kith_search_params_default();
+    kith_walk_params way = kith_walk_params_default();
+    params.method = KITH_METHOD_GRAPH;
     params.metric = cli_job_metric(job);
     params.k = args->k;
-    params.width = args->width;
     params.recall = args->recall;
     params.recall_at = args->recall_at;
-    params.sample = args->sample == 0 ? -1 : args->sample;
     params.seed = args->seed;
+    params.walk = &way;
+    params.walk_report = &job->walk;
+    way.width = args->width;
+    way.sample = args->sample == 0 ? -1 : args->sample;
     CLI_TRY(cli_job_allocate(job, &job->forward, job->queries.matrix->rows));
     job->walk.struct_size = (uint32_t)sizeof job->walk;
-    kith_neighbors graph = *kith_result_neighbors(job->graph);
-    graph.meta = NULL; /* check_graph has looked at it */
-    params.graph = &graph;
-    const kith_status status =
-        kith_graph_search(job->session.ctx, job->corpus.matrix, job->queries.matrix, &params,
-                          &job->forward, &job->walk);
+    const kith_status status = walk(job, &params, &way);
     return cli_session_blames(&job->session, "graph")
                ? cli_session_check(&job->session, status, args->paths[0])
                : cli_job_check(job, status);
@@ -260,10 +288,12 @@ void cli_descent_say_recall(const cli_report *r, const cli_job *job)
 
 void cli_walk_tell(cli_report *r, const cli_job *job)
 {
-    const kith_graph_search_report *walk = &job->walk;
+    const kith_walk_report *walk = &job->walk;
     const double distances = walk->evaluations / (double)job->queries.matrix->rows;
     cli_say_more(r, "graph: %s, %" PRId64 " neighbours a row, connected parts: %" PRId64 "\n",
-                 cli_message_safe(job->args->paths[0]), kith_result_neighbors(job->graph)->k,
+                 cli_message_safe(job->args->paths[0]),
+                 job->prepared != NULL ? job->prepared_info.k
+                                       : kith_result_neighbors(job->graph)->k,
                  walk->parts);
     if (walk->exact == 0) {
         cli_say_more(r, "width: %" PRId64 "\n", walk->width);

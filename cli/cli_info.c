@@ -118,10 +118,14 @@ static int measure_file(cli_session *session, const char *path, quality *q)
 
 static const char *kind_name(kith_kind kind)
 {
-    static const char *const names[] = {
-        [KITH_KIND_NONE] = "unknown",  [KITH_KIND_POINTS] = "points", [KITH_KIND_GRAPH] = "graph",
-        [KITH_KIND_RESULT] = "result", [KITH_KIND_CORPUS] = "corpus", [KITH_KIND_RANGES] = "ranges",
-        [KITH_KIND_TREE] = "tree"};
+    static const char *const names[] = {[KITH_KIND_NONE] = "unknown",
+                                        [KITH_KIND_POINTS] = "points",
+                                        [KITH_KIND_GRAPH] = "graph",
+                                        [KITH_KIND_RESULT] = "result",
+                                        [KITH_KIND_EXACT_INDEX] = "exact index",
+                                        [KITH_KIND_RANGES] = "ranges",
+                                        [KITH_KIND_TREE_INDEX] = "tree index",
+                                        [KITH_KIND_GRAPH_INDEX] = "graph index"};
     return names[kind];
 }
 
@@ -210,7 +214,7 @@ static void tell(const cli_args *args, const kith_file_info *info, const quality
         cli_tell_claim(&r, info->exact, &info->points);
     }
     tell_recall(&r, info);
-    if (info->kind == KITH_KIND_TREE) {
+    if (info->kind == KITH_KIND_TREE_INDEX) {
         cli_tell_tree(&r, info);
     }
     tell_parts(&r, info);

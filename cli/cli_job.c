@@ -11,15 +11,36 @@
 
 /* ---- Before: input, plan -------------------------------------------------------------------- */
 
-/* Whether the job is one that the tree in a file can do: the k nearest, in one direction, or all
- * within a radius. */
-static bool wants_tree(const cli_args *args)
+/* Whether the job is one that the index in a file can do: the k nearest, in one direction, or all
+ * within a radius; by its method and in its metric. */
+static bool wants_index(const cli_args *args, const kith_file_info *info)
 {
+    const bool tree = info->kind == KITH_KIND_TREE_INDEX;
     const bool nearest = (args->command == CLI_SEARCH || args->command == CLI_PREDICT) &&
                          cli_given(args, CLI_OPT_K) && args->pipeline == KITH_PIPELINE_FUSED &&
                          !cli_given(args, CLI_OPT_BOTH) && !cli_given(args, CLI_OPT_MUTUAL);
-    return args->method != KITH_METHOD_EXACT && !cli_is_filtered(args) &&
-           (nearest || cli_is_radius_search(args));
+    if (cli_is_filtered(args) || !(nearest || cli_is_radius_search(args))) {
+        return false;
+    }
+    if (tree) {
+        return args->method != KITH_METHOD_EXACT;
+    }
+    return info->kind == KITH_KIND_EXACT_INDEX && args->method != KITH_METHOD_TREE &&
+           !cli_given(args, CLI_OPT_TREE_HEIGHT) &&
+           (args->metric == KITH_METRIC_DEFAULT || args->metric == info->metric);
+}
+
+int cli_job_open_index(cli_job *job)
+{
+    const char *path = job->args->paths[0];
+    CLI_TRY(cli_session_check(&job->session,
+                              kith_index_open(job->session.ctx, path, &job->prepared), path));
+    job->prepared_info.struct_size = (uint32_t)sizeof job->prepared_info;
+    (void)kith_index_inspect(job->prepared, &job->prepared_info);
+    job->own_metric = job->prepared_info.metric;
+    job->corpus.path = path;
+    job->corpus.matrix = &job->prepared_info.points;
+    return CLI_DONE;
 }
 
 int cli_job_read_corpus(cli_job *job)
@@ -33,8 +54,8 @@ int cli_job_read_corpus(cli_job *job)
     if (job->args->columns != NULL) {
         return cli_fail(path, "columns are chosen of text alone (leave --columns out)");
     }
-    job->own_metric = info.kind == KITH_KIND_TREE ? info.metric : KITH_METRIC_DEFAULT;
-    if (info.kind != KITH_KIND_TREE || !wants_tree(job->args)) {
+    job->own_metric = info.metric;
+    if (!wants_index(job->args, &info)) {
         return cli_session_read(&job->session, path, &job->corpus);
     }
     if (job->args->metric != KITH_METRIC_DEFAULT && job->args->metric != info.metric) {
@@ -43,11 +64,7 @@ int cli_job_read_corpus(cli_job *job)
                         "exact)",
                         kith_metric_name(info.metric), kith_metric_name(job->args->metric));
     }
-    CLI_TRY(cli_session_check(&job->session,
-                              kith_corpus_open(job->session.ctx, path, &job->prepared), path));
-    job->corpus.path = path;
-    job->corpus.matrix = kith_corpus_points(job->prepared);
-    return CLI_DONE;
+    return cli_job_open_index(job);
 }
 
 int cli_job_check_k(const char *path, int64_t k, int64_t most, const char *what)
@@ -89,8 +106,8 @@ int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *que
     }
     CLI_TRY(cli_job_check(
         job,
-        job->prepared != NULL
-            ? kith_corpus_plan(job->session.ctx, job->prepared, queries, &params, &plan)
+        job->prepared != NULL && job->prepared_info.method == KITH_METHOD_TREE
+            ? kith_index_plan(job->session.ctx, job->prepared, queries, &params, &plan)
             : cli_job_plan_exact(job->session.ctx, job->args, &points, queries, &params, &plan)));
     if (!job->planned) {
         job->plan = plan;
@@ -122,7 +139,7 @@ int cli_job_check_memory(const char *path, uint64_t need_bytes, uint64_t limit_b
 void cli_job_count_need(cli_job *job)
 {
     job->need_bytes = job->plan.peak_bytes +
-                      (job->prepared != NULL ? kith_corpus_bytes(job->prepared)
+                      (job->prepared != NULL ? job->prepared_info.bytes
                                              : kith_points_get_source(job->corpus.handle)->bytes);
     if (job->queries.handle != NULL) {
         job->need_bytes += kith_points_get_source(job->queries.handle)->bytes;
@@ -256,7 +273,8 @@ kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points
     kith_result_meta meta = kith_result_meta_default();
     meta.kind = job->queries.matrix == NULL ? KITH_KIND_GRAPH : KITH_KIND_RESULT;
     meta.metric = cli_job_metric(job);
-    const kith_recall *recall = job->graph != NULL ? &job->walk.recall : &job->descent.recall;
+    const kith_recall *recall =
+        cli_is_graph_search(job->args) ? &job->walk.recall : &job->descent.recall;
     /* No file says a radius or a filter, and of what lists that it cut are certified would be lost.
      */
     const bool some = cli_cuts_lists(job->args) || cli_is_filtered(job->args);
@@ -293,7 +311,7 @@ void cli_job_close(cli_job *job)
     kith_ranges_free(job->ranges);
     kith_result_free(job->init);
     kith_result_free(job->graph);
-    kith_corpus_free(job->prepared);
+    kith_index_free(job->prepared);
     free(job->forward.ids);
     free(job->forward.distances);
     free(job->forward.distances64);
@@ -320,7 +338,7 @@ static int solve_radius(cli_job *job)
     CLI_TRY(cli_job_check(
         job,
         job->prepared != NULL
-            ? kith_corpus_radius(ctx, job->prepared, job->queries.matrix, &params, &job->ranges)
+            ? kith_index_radius(ctx, job->prepared, job->queries.matrix, &params, &job->ranges)
             : kith_radius(ctx, job->corpus.matrix, job->queries.matrix, &params, &job->ranges)));
     const kith_lists *lists = kith_ranges_lists(job->ranges);
     job->pairs = lists->offsets[lists->rows];

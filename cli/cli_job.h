@@ -11,8 +11,9 @@ typedef struct cli_job {
     const cli_args *args;
     cli_session session;
     cli_points corpus;
-    kith_corpus *prepared;  /* a search by the tree in the corpus' file; else NULL */
-    kith_metric own_metric; /* of the corpus' file, where that is a tree */
+    kith_index *prepared; /* a search by the index in the corpus' file; else NULL */
+    kith_index_info prepared_info;
+    kith_metric own_metric; /* of the corpus' file, where that is an index */
     cli_points queries;     /* matrix NULL for a graph */
     kith_filter filter;     /* of --allow and --groups, whose files are */
     uint8_t *allow;
@@ -36,7 +37,7 @@ typedef struct cli_job {
     kith_shard_plan shard_plan; /* of --shards */
     kith_shard_report sharded;
     kith_result *graph; /* that a search walks on; NULL: none does */
-    kith_graph_search_report walk;
+    kith_walk_report walk;
     kith_report report;
     kith_exactness exact;    /* of the answer */
     kith_fingerprint points; /* of the corpus: what the answer is of */
@@ -60,6 +61,8 @@ typedef struct cli_engine {
 /* The first file. One with a tree says for which metric it was made, and is searched as it is where
  * the job is one that it can do. */
 int cli_job_read_corpus(cli_job *job);
+/* The index in the first file, which becomes the corpus. */
+int cli_job_open_index(cli_job *job);
 /* k against the most that there are; what: "points", "values in a row". */
 int cli_job_check_k(const char *path, int64_t k, int64_t most, const char *what);
 /* What a job on this file needs against --memory; a limit of 0 is none. */

@@ -60,10 +60,10 @@ static void tell_input(cli_report *r, const cli_job *job)
 /* The engine, as --method names it. */
 static const char *method_of(const cli_job *job, const char *screen)
 {
-    return job->graph != NULL            ? "graph"
-           : job->descends               ? "descent"
-           : strcmp(screen, "tree") == 0 ? "tree"
-                                         : "exact";
+    return cli_is_graph_search(job->args) ? "graph"
+           : job->descends                ? "descent"
+           : strcmp(screen, "tree") == 0  ? "tree"
+                                          : "exact";
 }
 
 /* Nothing where it is the processor: the line of the method names its instruction set. */
@@ -172,7 +172,7 @@ static void tell_work(cli_report *r, const cli_job *job)
     tell_memory(r, job);
     cli_tell_peak(r, report->gpu_peak_bytes, 0);
     cli_descent_tell_choice(r, job);
-    if (job->graph != NULL) {
+    if (cli_is_graph_search(job->args)) {
         cli_walk_tell(r, job);
     } else if (job->sharded.shards > 0) {
         cli_shards_tell(r, job, false);
@@ -226,7 +226,7 @@ void cli_job_tell(const cli_job *job, const cli_engine *engine)
         cli_put_int(&r, "pairs", job->pairs);
     }
     cli_tell_claim(&r, job->exact, &job->points);
-    if (job->graph != NULL) {
+    if (cli_is_graph_search(job->args)) {
         cli_walk_say_recall(&r, job);
     } else if (job->descends) {
         cli_descent_say_recall(&r, job);

@@ -14,10 +14,11 @@ typedef enum cli_command_id {
     CLI_GRAPH = 0,
     CLI_SEARCH,
     CLI_PAIRS,
+    CLI_TRUTH,
     CLI_EVAL,
     CLI_SELECT,
     CLI_PREDICT,
-    CLI_TREE,
+    CLI_INDEX,
     CLI_MERGE,
     CLI_ADD,
     CLI_REMOVE,
@@ -58,6 +59,7 @@ typedef enum cli_option_id {
     CLI_OPT_COMPONENTS,
     CLI_OPT_KEEP,
     CLI_OPT_KEPT,
+    CLI_OPT_TIES,
     CLI_OPT_BOTH,
     CLI_OPT_MUTUAL,
     CLI_OPT_INCLUDE_SELF,
@@ -142,6 +144,7 @@ typedef struct cli_args {
     int64_t limit;          /* pairs; 0: all */
     const char *components; /* files; NULL: not given */
     const char *kept;
+    const char *ties;
     kith_keep keep;
     double recall;     /* wanted; 0: no word of it */
     int64_t recall_at; /* 0: min(10, k) */
@@ -198,10 +201,17 @@ static inline bool cli_is_filtered(const cli_args *args)
     return cli_given(args, CLI_OPT_ALLOW) || cli_given(args, CLI_OPT_GROUPS);
 }
 
-/* By walks on a graph that the first file holds. */
+/* A truth that stands is held against its certificate. */
+static inline bool cli_verifies_truth(const cli_args *args)
+{
+    return args->command == CLI_TRUTH && cli_given(args, CLI_OPT_VERIFY);
+}
+
+/* By walks on a graph that the first file holds, or an index. */
 static inline bool cli_is_graph_search(const cli_args *args)
 {
-    return args->command == CLI_SEARCH && args->path_count == 3;
+    return args->command == CLI_SEARCH &&
+           (args->path_count == 3 || args->method == KITH_METHOD_GRAPH);
 }
 
 /* A class is predicted, not a number. */

@@ -9,7 +9,8 @@
 /* What a command writes some of the formats for that could hold it. */
 #define CLI_ENDINGS_SELECTION ".npz"
 #define CLI_ENDINGS_KTH ".npy"
-#define CLI_ENDINGS_TREE ".kith"
+#define CLI_ENDINGS_INDEX ".kith"
+#define CLI_ENDINGS_TRUTH ".knn .ivecs .ibin .npz .kith .npy"
 #define CLI_ENDINGS_WITHIN ".npy .csv .tsv"
 #define CLI_ENDINGS_PAIRS ".ivecs .ibin .csv .tsv"
 #define CLI_ENDINGS_DISTANCES ".fbin .fvecs .npy"

@@ -191,7 +191,7 @@ static bool check_names(const cli_args *args, cli_error *error)
 {
     const char *const outputs[] = {args->output,     args->output_back, args->distances,
                                    args->points_out, args->map,         args->components,
-                                   args->kept};
+                                   args->kept,       args->ties};
     enum { OUTPUTS = sizeof outputs / sizeof outputs[0] };
     int inputs = same(args->points, "-") + same(args->truth, "-") + same(args->init, "-");
     inputs += same(args->allow, "-") + same(args->groups, "-") + same(args->query_groups, "-");
@@ -327,21 +327,25 @@ static bool check_walk(const cli_args *args, cli_error *error)
     static const cli_option_id own[] = {CLI_OPT_RECALL, CLI_OPT_SAMPLE, CLI_OPT_SEED, CLI_OPT_WIDTH,
                                         CLI_OPTION_COUNT};
     static const cli_option_id others[] = {
-        CLI_OPT_METHOD,      CLI_OPT_TREE_HEIGHT, CLI_OPT_PIPELINE, CLI_OPT_SELECT,
-        CLI_OPT_HEAP_SAMPLE, CLI_OPT_OUTPUT_BACK, CLI_OPT_RADIUS,   CLI_OPT_BOTH,
-        CLI_OPT_MUTUAL,      CLI_OPT_STREAM,      CLI_OPT_CHUNK,    CLI_OPT_RESTART,
-        CLI_OPT_DRY_RUN,     CLI_OPTION_COUNT};
-    const mistake narrow = {cli_given(args, CLI_OPT_WIDTH) && args->width < args->k, CLI_OPT_WIDTH,
-                            "must be at least k (give more, or leave it out)"};
+        CLI_OPT_TREE_HEIGHT, CLI_OPT_PIPELINE, CLI_OPT_SELECT,  CLI_OPT_HEAP_SAMPLE,
+        CLI_OPT_OUTPUT_BACK, CLI_OPT_RADIUS,   CLI_OPT_BOTH,    CLI_OPT_MUTUAL,
+        CLI_OPT_STREAM,      CLI_OPT_CHUNK,    CLI_OPT_RESTART, CLI_OPT_DRY_RUN,
+        CLI_OPTION_COUNT};
+    const mistake list[] = {{cli_given(args, CLI_OPT_WIDTH) && args->width < args->k, CLI_OPT_WIDTH,
+                             "must be at least k (give more, or leave it out)"},
+                            {cli_given(args, CLI_OPT_METHOD) && args->method != KITH_METHOD_GRAPH,
+                             CLI_OPT_METHOD,
+                             "does not go together with a search on a graph (leave it out)"}};
     if (args->command != CLI_SEARCH) {
         return true;
     }
     return cli_is_graph_search(args)
                ? check_none(args, error, others,
                             "does not go together with a search on a graph (leave it out)") &&
-                     check_mistakes(args, error, &narrow, 1)
+                     CHECK_MISTAKES(args, error, list)
                : check_none(args, error, own,
-                            "goes with a search on a graph (give GRAPH POINTS QUERIES)");
+                            "goes with a search on a graph (give GRAPH POINTS QUERIES, or --method "
+                            "graph)");
 }
 
 /* A filter is of the k nearest, exactly, at once and in one direction. */
@@ -354,6 +358,7 @@ static bool check_filter(const cli_args *args, cli_error *error)
     const bool asked = cli_given(args, CLI_OPT_QUERY_GROUPS);
     const bool each = args->rule == KITH_RULE_EACH;
     const bool pairs = args->command == CLI_PAIRS;
+    const bool truth = args->command == CLI_TRUTH;
     const cli_option_id named = groups ? CLI_OPT_GROUPS : CLI_OPT_ALLOW;
     const mistake list[] = {
         {cli_given(args, CLI_OPT_RULE) && !groups, CLI_OPT_RULE,
@@ -363,9 +368,10 @@ static bool check_filter(const cli_args *args, cli_error *error)
         {groups && !asked && !each && !pairs, CLI_OPT_GROUPS,
          "needs --query-groups, the groups of queries (or --rule each)"},
         {pairs && each, CLI_OPT_RULE, "each is of lists (use same or other)"},
+        {truth && each, CLI_OPT_RULE, "each has many lists a query (use same or other)"},
         {pairs && groups && asked != (args->path_count == 2), CLI_OPT_GROUPS,
          "goes with --query-groups of two files, and alone of one (give both, or leave it out)"},
-        {cli_is_filtered(args) && !pairs && !cli_given(args, CLI_OPT_K), named,
+        {cli_is_filtered(args) && !pairs && !truth && !cli_given(args, CLI_OPT_K), named,
          "needs -k (say how many neighbours)"},
         {cli_is_filtered(args) && cli_is_graph_search(args), named,
          "does not go together with a search on a graph (leave it out)"},
@@ -377,6 +383,33 @@ static bool check_filter(const cli_args *args, cli_error *error)
                          "leave one out"));
 }
 
+/* A truth is made, or held against its certificate, which says what it was made of. */
+static bool check_truth(const cli_args *args, cli_error *error)
+{
+    static const cli_option_id of_making[] = {CLI_OPT_K,       CLI_OPT_METRIC, CLI_OPT_METHOD,
+                                              CLI_OPT_OUTPUT,  CLI_OPT_TIES,   CLI_OPT_RESTART,
+                                              CLI_OPTION_COUNT};
+    static const cli_option_id of_verifying[] = {CLI_OPT_SAMPLE, CLI_OPT_SEED, CLI_OPTION_COUNT};
+    const bool verifies = cli_verifies_truth(args);
+    const mistake list[] = {
+        {verifies && args->path_count == 2, CLI_OPT_VERIFY,
+         "takes FILE, or FILE CORPUS QUERIES (give one file, or three)"},
+        {verifies && args->path_count == 1 && cli_is_filtered(args), CLI_OPT_VERIFY,
+         "under a filter takes FILE CORPUS QUERIES (give three files)"},
+        {!verifies && args->path_count != 2, CLI_OPTION_COUNT,
+         "takes two names, CORPUS and QUERIES (several files of a corpus have commas between)"},
+        {!verifies && !cli_given(args, CLI_OPT_K), CLI_OPTION_COUNT,
+         "-k is missing (say how many neighbours, for example -k 100)"},
+        {!verifies && args->output == NULL, CLI_OPTION_COUNT,
+         "-o is missing (say where the truth is to be written)"},
+    };
+    return args->command != CLI_TRUTH ||
+           ((verifies
+                 ? check_none(args, error, of_making, "is what the certificate says (leave it out)")
+                 : check_none(args, error, of_verifying, "goes with --verify (give both)")) &&
+            CHECK_MISTAKES(args, error, list));
+}
+
 /* Components are of one set. */
 static bool check_components(const cli_args *args, cli_error *error)
 {
@@ -385,17 +418,20 @@ static bool check_components(const cli_args *args, cli_error *error)
            check_none(args, error, own, "is of the rows of one file (leave OTHERS out)");
 }
 
-/* The first word of kith tree says what to do with the files behind it. */
-static bool check_tree(const cli_args *args, cli_error *error)
+/* The first word of kith index says what to do with the files behind it. */
+static bool check_index(const cli_args *args, cli_error *error)
 {
-    if (args->command != CLI_TREE) {
+    static const cli_option_id of_build[] = {CLI_OPT_METRIC,  CLI_OPT_METHOD, CLI_OPT_TREE_HEIGHT,
+                                             CLI_OPT_K,       CLI_OPT_RECALL, CLI_OPT_SEED,
+                                             CLI_OPTION_COUNT};
+    static const cli_option_id of_graph[] = {CLI_OPT_K, CLI_OPT_RECALL, CLI_OPT_SEED,
+                                             CLI_OPTION_COUNT};
+    if (args->command != CLI_INDEX) {
         return true;
     }
     const char *action = args->paths[0];
     const bool build = strcmp(action, "build") == 0;
     const bool stands = strcmp(action, "add") == 0 || strcmp(action, "remove") == 0;
-    const char *alone = "goes with kith tree build alone, a tree that stands has its own (leave it "
-                        "out)";
     char unknown[CLI_ERROR_BYTES];
     (void)snprintf(unknown, sizeof unknown, "'%.64s' is no action (use build, add or remove)",
                    action);
@@ -404,13 +440,19 @@ static bool check_tree(const cli_args *args, cli_error *error)
         {build && args->path_count != 2, CLI_OPTION_COUNT,
          "build takes one file, the points (leave the other out)"},
         {stands && args->path_count != 3, CLI_OPTION_COUNT,
-         "add, or remove, takes two files, a tree and points or ids (give both)"},
+         "add, or remove, takes two files, an index and points or ids (give both)"},
         {args->output == NULL, CLI_OPTION_COUNT,
-         "-o is missing (say where the tree is to be written)"},
-        {!build && cli_given(args, CLI_OPT_METRIC), CLI_OPT_METRIC, alone},
-        {!build && cli_given(args, CLI_OPT_TREE_HEIGHT), CLI_OPT_TREE_HEIGHT, alone},
+         "-o is missing (say where the index is to be written)"},
+        {build && cli_given(args, CLI_OPT_TREE_HEIGHT) && args->method != KITH_METHOD_TREE,
+         CLI_OPT_TREE_HEIGHT, "goes with --method tree alone (leave it out, or add that)"},
     };
-    return CHECK_MISTAKES(args, error, list);
+    return CHECK_MISTAKES(args, error, list) &&
+           (build || check_none(args, error, of_build,
+                                "goes with kith index build alone, an index that stands has its "
+                                "own (leave it out)")) &&
+           (args->method == KITH_METHOD_GRAPH ||
+            check_none(args, error, of_graph,
+                       "goes with --method graph alone (leave it out, or add that)"));
 }
 
 /* Pairs that are all looked at need no descent. */
@@ -472,6 +514,6 @@ bool cli_rules_check(const cli_args *args, cli_error *error)
            check_outputs(args, error) && check_radius(args, error) && check_method(args, error) &&
            check_descent(args, error) && check_walk(args, error) &&
            check_descent_numbers(args, error) && check_switches(args, error) &&
-           check_tree(args, error) && check_exact(args, error) && check_filter(args, error) &&
-           check_components(args, error);
+           check_index(args, error) && check_exact(args, error) && check_filter(args, error) &&
+           check_components(args, error) && check_truth(args, error);
 }

@@ -71,7 +71,7 @@ static int open_file(const char *path)
     return open(name, O_RDONLY | O_CLOEXEC);
 }
 
-static int describe_file(const char *what, const char *path, char *text, size_t room)
+int cli_same_file(const char *what, const char *path, char *text, size_t room)
 {
     struct stat info;
     uint64_t sum = 0;
@@ -105,7 +105,7 @@ int cli_same_describe(const cli_args *args, char text[CLI_SAME_BYTES])
                                    args->radius);
     int code = CLI_DONE;
     for (int i = 0; i < 2 && i < args->path_count && code == CLI_DONE; i++) {
-        code = describe_file(names[i], args->paths[i], text + used, CLI_SAME_BYTES - used);
+        code = cli_same_file(names[i], args->paths[i], text + used, CLI_SAME_BYTES - used);
         used += code == CLI_DONE ? strlen(text + used) : 0;
     }
     return code;

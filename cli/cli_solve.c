@@ -74,11 +74,12 @@ static int solve_search(cli_job *job)
 {
     CLI_TRY(cli_job_allocate(job, &job->forward, job->queries.matrix->rows));
     const kith_search_params params = cli_job_params(job);
-    return cli_job_check(job, job->prepared != NULL
-                                  ? kith_corpus_search(job->session.ctx, job->prepared,
-                                                       job->queries.matrix, &params, &job->forward)
-                                  : kith_search(job->session.ctx, job->corpus.matrix,
-                                                job->queries.matrix, &params, &job->forward, NULL));
+    return cli_job_check(job,
+                         job->prepared != NULL
+                             ? kith_index_search(job->session.ctx, job->prepared,
+                                                 job->queries.matrix, &params, &job->forward, NULL)
+                             : kith_search(job->session.ctx, job->corpus.matrix,
+                                           job->queries.matrix, &params, &job->forward, NULL));
 }
 
 static int plan_both(cli_job *job)

@@ -34,9 +34,9 @@ typedef struct cli_chunks {
     int64_t rows;  /* of a chunk */
     int64_t first; /* row that is next */
     cli_chunks_solver by;
-    kith_method method;  /* of the corpus that is made: TREE or EXACT */
-    kith_corpus *corpus; /* made here */
-    bool gpu;            /* planned on one */
+    kith_method method; /* of the corpus that is made: TREE or EXACT */
+    kith_index *corpus; /* made here */
+    bool gpu;           /* planned on one */
 } cli_chunks;
 
 /* The job's plan is that of one chunk of *rows, or of fewer but at least `least` where --memory
@@ -95,5 +95,7 @@ enum { CLI_SAME_BYTES = 1024 };
 /* Lines of text, equal for equal jobs: of each file its size, when it was changed, and a checksum
  * of its beginning and end; kith's version. Exit code. */
 int cli_same_describe(const cli_args *args, char text[CLI_SAME_BYTES]);
+/* The line of one file, called `what`. */
+int cli_same_file(const char *what, const char *path, char *text, size_t room);
 
 #endif

@@ -25,7 +25,7 @@ static kith_matrix view_rows(const kith_matrix *matrix, int64_t first, int64_t c
     return view;
 }
 
-static kith_status search_batches(kith_ctx *ctx, const kith_corpus *corpus)
+static kith_status search_batches(kith_ctx *ctx, const kith_index *index, const kith_matrix *points)
 {
     uint32_t ids[BATCH * K];
     float distances[BATCH * K];
@@ -34,8 +34,8 @@ static kith_status search_batches(kith_ctx *ctx, const kith_corpus *corpus)
     params.k = K;
     for (int64_t batch = 0; batch < BATCHES; batch++) {
         const int64_t first = batch * BATCH;
-        const kith_matrix queries = view_rows(kith_corpus_points(corpus), first, BATCH);
-        const kith_status status = kith_corpus_search(ctx, corpus, &queries, &params, &found);
+        const kith_matrix queries = view_rows(points, first, BATCH);
+        const kith_status status = kith_index_search(ctx, index, &queries, &params, &found, NULL);
         if (status != KITH_OK) {
             return status;
         }
@@ -56,8 +56,9 @@ int main(int argc, char **argv)
     const char *path = argc > 1 ? argv[1] : "examples/data/digits.u8bin";
     kith_ctx *ctx = NULL;
     kith_points *file = NULL;
-    kith_corpus *corpus = NULL;
-    kith_corpus_params params = kith_corpus_params_default();
+    kith_index *index = NULL;
+    kith_index_info info = {.struct_size = (uint32_t)sizeof info};
+    kith_index_params params = kith_index_params_default();
     params.metric = KITH_COSINE;
 
     kith_status status = kith_ctx_create(NULL, &ctx);
@@ -65,20 +66,22 @@ int main(int argc, char **argv)
         status = kith_points_open(ctx, path, NULL, &file);
     }
     if (status == KITH_OK) {
-        /* The corpus keeps a pointer to the points: the file stays open as long as it lives. */
-        status = kith_corpus_create(ctx, kith_points_matrix(file), &params, &corpus);
+        /* The index keeps a pointer to the points: the file stays open as long as it lives. */
+        status = kith_index_create(ctx, kith_points_matrix(file), &params, &index);
     }
     if (status == KITH_OK) {
-        printf("prepared for %s: %llu bytes beside the points\n",
-               kith_metric_name(kith_corpus_metric(corpus)),
-               (unsigned long long)kith_corpus_bytes(corpus));
-        status = search_batches(ctx, corpus);
+        status = kith_index_inspect(index, &info);
+    }
+    if (status == KITH_OK) {
+        printf("prepared for %s: %llu bytes beside the points\n", kith_metric_name(info.metric),
+               (unsigned long long)info.bytes);
+        status = search_batches(ctx, index, &info.points);
     }
     if (status != KITH_OK) {
         fprintf(stderr, "02_search_prepared: %s: %s\n", kith_status_text(status),
                 ctx != NULL ? kith_ctx_detail(ctx) : "");
     }
-    kith_corpus_free(corpus);
+    kith_index_free(index);
     kith_points_free(file);
     kith_ctx_free(ctx);
     return status == KITH_OK ? 0 : 1;

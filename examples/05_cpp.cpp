@@ -22,7 +22,7 @@ namespace
 struct free_handle {
     void operator()(kith_ctx *ctx) const { kith_ctx_free(ctx); }
     void operator()(kith_points *points) const { kith_points_free(points); }
-    void operator()(kith_corpus *corpus) const { kith_corpus_free(corpus); }
+    void operator()(kith_index *index) const { kith_index_free(index); }
 };
 
 template <typename T> using handle = std::unique_ptr<T, free_handle>;
@@ -54,7 +54,7 @@ kith_matrix view(const std::vector<float> &values, std::int64_t rows, std::int32
     return matrix;
 }
 
-void search(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix &queries, std::int64_t k)
+void search(kith_ctx *ctx, const kith_index *index, const kith_matrix &queries, std::int64_t k)
 {
     std::vector<std::uint32_t> ids(static_cast<std::size_t>(queries.rows * k));
     std::vector<float> distances(ids.size());
@@ -65,7 +65,7 @@ void search(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix &queries
     found.k = k;
     kith_search_params params = kith_search_params_default();
     params.k = k;
-    check(ctx, kith_corpus_search(ctx, corpus, &queries, &params, &found));
+    check(ctx, kith_index_search(ctx, index, &queries, &params, &found, nullptr));
     for (std::size_t i = 0; i < ids.size(); i++) {
         std::printf("%s%u at %.4f", i == 0 ? "a blank image: " : "  ", ids[i],
                     static_cast<double>(distances[i]));
@@ -80,12 +80,12 @@ void run(const char *path)
     check(ctx.get(), kith_points_open(ctx.get(), path, nullptr, &opened));
     const handle<kith_points> points(opened);
     const kith_matrix *matrix = kith_points_matrix(points.get());
-    const kith_corpus_params params = kith_corpus_params_default();
-    kith_corpus *made = nullptr;
-    check(ctx.get(), kith_corpus_create(ctx.get(), matrix, &params, &made));
-    const handle<kith_corpus> corpus(made);
+    const kith_index_params params = kith_index_params_default();
+    kith_index *made = nullptr;
+    check(ctx.get(), kith_index_create(ctx.get(), matrix, &params, &made));
+    const handle<kith_index> index(made);
     const std::vector<float> blank(static_cast<std::size_t>(matrix->cols), 0.0F);
-    search(ctx.get(), corpus.get(), view(blank, 1, matrix->cols), 3);
+    search(ctx.get(), index.get(), view(blank, 1, matrix->cols), 3);
 }
 
 } // namespace

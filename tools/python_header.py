@@ -13,8 +13,8 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TARGET = ROOT / "python/kith/_header.py"
-HEADERS = ("kith.h", "kith_points.h", "kith_predict.h", "kith_select.h", "kith_descent.h", "kith_merge.h", "kith_shard.h",
-           "kith_pairs.h", "kith_papers.h", "kith_cuda.h")
+HEADERS = ("kith.h", "kith_index.h", "kith_points.h", "kith_predict.h", "kith_select.h", "kith_descent.h", "kith_merge.h",
+           "kith_shard.h", "kith_pairs.h", "kith_truth.h", "kith_papers.h", "kith_cuda.h")
 SCALARS = {"int": "c_int", "double": "c_double", "float": "c_float", "char": "c_char", "size_t": "c_size_t",
            **{f"{sign}int{bits}_t": f"c_{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}}
 HEAD = '''# SPDX-License-Identifier: Apache-2.0

@@ -263,7 +263,7 @@ typedef struct job {
     kith_matrix device_queries;
     kith_points *file;
     kith_neighbors out; /* on the device; of a prepared corpus: on the host */
-    kith_corpus *corpus;
+    kith_index *corpus;
 } job;
 
 static void make_out(bench *b, job *j)
@@ -297,8 +297,8 @@ static job job_make(bench *b, const work *w)
     }
     make_out(b, &j);
     if (w->call == PREPARED) {
-        const kith_corpus_params params = kith_corpus_params_default();
-        must(b->gpu, kith_corpus_create(b->gpu, &j.points, &params, &j.corpus), "preparing:");
+        const kith_index_params params = kith_index_params_default();
+        must(b->gpu, kith_index_create(b->gpu, &j.points, &params, &j.corpus), "preparing:");
         return j;
     }
     j.device_points = j.points;
@@ -317,7 +317,7 @@ static void release(const bench *b, const void *block)
 
 static void job_free(bench *b, job *j)
 {
-    kith_corpus_free(j->corpus);
+    kith_index_free(j->corpus);
     if (j->work->call == PREPARED) {
         free(j->out.ids);
         free(j->out.distances);
@@ -350,7 +350,7 @@ static double run_once(bench *b, const job *j)
             kith_cuda_search(b->gpu, &j->device_points, &j->device_queries, &params, &j->out, NULL);
         break;
     default:
-        status = kith_corpus_search(b->gpu, j->corpus, &j->queries, &params, &j->out);
+        status = kith_index_search(b->gpu, j->corpus, &j->queries, &params, &j->out, NULL);
     }
     const double seconds = kin_clock_since(start);
     must(b->gpu, status, j->work->name);

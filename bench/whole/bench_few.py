@@ -56,10 +56,10 @@ def load(rows):
 def kith_calls(points, threads):
     import kith
 
-    corpus = kith.Corpus(points, metric="sqeuclidean", n_jobs=threads, device="cpu")
+    index = kith.Index(points, metric="sqeuclidean", n_jobs=threads, device="cpu")
     options = {"metric": "sqeuclidean", "n_jobs": threads, "device": "cpu"}
     return {"once": lambda q: kith.knn(points, q, K, **options).distances,
-            "kept": lambda q: corpus.query(q, K, n_jobs=threads).distances}
+            "kept": lambda q: index.search(q, K, n_jobs=threads).distances}
 
 
 def faiss_calls(points, threads):

@@ -107,10 +107,12 @@ class SearchParams(ctypes.Structure):
                 ("custom_arg", ctypes.c_void_p), ("pipeline", ctypes.c_int), ("select", ctypes.c_int),
                 ("method", ctypes.c_int), ("sample", ctypes.c_int32), ("tree_height", ctypes.c_int32),
                 ("radius", ctypes.c_double), ("recall", ctypes.c_double), ("recall_at", ctypes.c_int64),
-                ("seed", ctypes.c_uint64), ("descent", ctypes.c_void_p), ("descent_report", ctypes.c_void_p)]
+                ("seed", ctypes.c_uint64), ("descent", ctypes.c_void_p), ("descent_report", ctypes.c_void_p),
+                ("walk", ctypes.c_void_p), ("walk_report", ctypes.c_void_p)]
 
 
-class CorpusParams(ctypes.Structure):
+class IndexParams(ctypes.Structure):
+    """The first fields, as far as an exact index has any."""
     _fields_ = [("struct_size", ctypes.c_uint32), ("metric", ctypes.c_int), ("method", ctypes.c_int),
                 ("tree_height", ctypes.c_int32)]
 
@@ -156,20 +158,20 @@ class Kith:
 
     def prepare(self, points):
         """Of points on the host; they must stay."""
-        corpus, params = ctypes.c_void_p(), CorpusParams(struct_size=ctypes.sizeof(CorpusParams))
-        self.must(self.lib.kith_corpus_create(self.ctx, ctypes.byref(matrix(points)), ctypes.byref(params),
-                                              ctypes.byref(corpus)))
-        return corpus
+        index, params = ctypes.c_void_p(), IndexParams(struct_size=ctypes.sizeof(IndexParams))
+        self.must(self.lib.kith_index_create(self.ctx, ctypes.byref(matrix(points)), ctypes.byref(params),
+                                             ctypes.byref(index)))
+        return index
 
-    def release(self, corpus):
-        self.lib.kith_corpus_free(corpus)
+    def release(self, index):
+        self.lib.kith_index_free(index)
 
-    def run(self, work, points, queries, corpus, out):
+    def run(self, work, points, queries, index, out):
         params = SearchParams(struct_size=ctypes.sizeof(SearchParams), k=work.k)
         asked = [ctypes.byref(matrix(queries))] if queries is not None else []
         asked += [ctypes.byref(params), ctypes.byref(out)]
-        if corpus is not None:
-            self.must(self.lib.kith_corpus_search(self.ctx, corpus, *asked))
+        if index is not None:
+            self.must(self.lib.kith_index_search(self.ctx, index, *asked, None))
         else:
             call = self.lib.kith_cuda_search if queries is not None else self.lib.kith_cuda_graph
             asked += [] if queries is not None else [None]

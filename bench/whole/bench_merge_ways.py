@@ -34,7 +34,7 @@ import numpy
 import bench_rows
 from bench_data import read_points, shared_file
 from bench_gpu import CtxParams, EUCLIDEAN, Matrix, Neighbors, Report, SearchParams, merge_sets
-from bench_walk import clustered, machine_of
+from bench_walk import clustered
 from descent_types import DescentParams, DescentReport, Recall, search_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -47,15 +47,14 @@ SHARDED = {"cpu": "sift:200000", "cuda": "mixture:4000000:96"}
 ROUNDS = (-1, 1, 2, 3, 5)
 WIDTHS = (10, 16, 32, 64, 128)
 SHARDS = (2, 4, 8)
+METHOD_GRAPH = 4
 CHECKED, LONG = 1000, 4.0
 TYPES = {"float32": 1, "uint8": 5}
 
 
 class WalkParams(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_uint32), ("metric", ctypes.c_int), ("k", ctypes.c_int64),
-                ("graph", ctypes.c_void_p), ("width", ctypes.c_int64), ("recall", ctypes.c_double), ("recall_at", ctypes.c_int64),
-                ("sample", ctypes.c_int64), ("seed", ctypes.c_uint64), ("custom", ctypes.c_void_p),
-                ("custom_arg", ctypes.c_void_p)]
+    _fields_ = [("struct_size", ctypes.c_uint32), ("reserved", ctypes.c_int32), ("graph", ctypes.c_void_p),
+                ("width", ctypes.c_int64), ("sample", ctypes.c_int64), ("meets", ctypes.c_int64)]
 
 
 class WalkReport(ctypes.Structure):
@@ -112,7 +111,7 @@ class Kith:
     def machine(self):
         report = Report(struct_size=ctypes.sizeof(Report))
         self.must(self.lib.kith_ctx_report(self.ctx, ctypes.byref(report)))
-        return machine_of(report.gpu.decode())
+        return report.gpu.decode() or bench_rows.processor_name()
 
     def params(self, rounds=0):
         """Rounds that are asked for are run, whatever they bring."""
@@ -143,12 +142,13 @@ class Kith:
             None))
 
     def walk(self, points, graph, queries, width, out):
-        params = WalkParams(struct_size=ctypes.sizeof(WalkParams), metric=EUCLIDEAN, k=self.k, width=width, sample=-1,
-                            graph=ctypes.addressof(graph.out))
+        walk = WalkParams(struct_size=ctypes.sizeof(WalkParams), width=width, graph=ctypes.addressof(graph.out))
         report = WalkReport(struct_size=ctypes.sizeof(WalkReport))
-        self.must(self.lib.kith_graph_search(
+        params = SearchParams(struct_size=ctypes.sizeof(SearchParams), metric=EUCLIDEAN, k=self.k, method=METHOD_GRAPH,
+                              walk=ctypes.addressof(walk), walk_report=ctypes.addressof(report))
+        self.must(self.lib.kith_search(
             self.ctx, ctypes.byref(matrix(points)), ctypes.byref(matrix(queries)),
-            ctypes.byref(params), ctypes.byref(out.out), ctypes.byref(report)))
+            ctypes.byref(params), ctypes.byref(out.out), None))
         return report.evaluations
 
     def limits(self, points, rows):

@@ -18,7 +18,7 @@ reading and preparing with it. A peer is timed in memory: the call that searches
 cpu_seconds: of all threads, of kith's whole process and of a peer's call: what can be compared on a machine
 that others use. --recall adds searches whose width a wanted recall chooses.
 --single asks one query after another, each in a call of its own on one thread, of what is kept in memory: kith's
-GraphIndex and Corpus, and of the peers hnswlib. microseconds: of a call, the median of all, and 95 of 100 are below
+indexes by graph and exact, and of the peers hnswlib. microseconds: of a call, the median of all, and 95 of 100 are below
 p95; the wrappers of Python are part of it.
 
 recall: share of all first K = 10 whose distance is at most that of the exact K-th (kith eval); of a peer by
@@ -261,14 +261,14 @@ def single_kith(points, files, options):
     import kith
 
     start = time.perf_counter()
-    index = kith.GraphIndex(points, kith.Graph.load(files["graph"]), n_jobs=options.threads)
+    walks = kith.Index(points, graph=kith.Graph.load(files["graph"]), n_jobs=options.threads)
     ready = time.perf_counter()
-    corpus = kith.Corpus(points, n_jobs=options.threads, device="cpu")
+    exact = kith.Index(points, n_jobs=options.threads, device="cpu")
     done = time.perf_counter()
     for width in SINGLE_WIDTHS:
         yield ("kith walk", kith.__version__, f"width {width}", ready - start,
-               lambda query, width=width: index.query(query, K, width=width, n_jobs=1).indices)
-    yield "kith exact", kith.__version__, "", done - ready, lambda query: corpus.query(query, K, n_jobs=1).indices
+               lambda query, width=width: walks.search(query, K, width=width, n_jobs=1).indices)
+    yield "kith exact", kith.__version__, "", done - ready, lambda query: exact.search(query, K, n_jobs=1).indices
 
 
 def single_peers(points, options):

@@ -9,8 +9,8 @@
  * It includes the chapters that follow, and of chapter 9 kith_points.h:
  *   11 prediction, kith_predict.h   12 selection, kith_select.h   13 approximate graphs,
  * kith_descent.h 14 graphs that grow, kith_merge.h   15 graphs from shards, kith_shard.h   16 pairs
- * within a radius, kith_pairs.h. kith_cuda.h adds calls on matrices in the memory of a GPU,
- * kith_papers.h ways of published work; docs/papers.md leads from the papers to what stands here.
+ * within a radius, kith_pairs.h   17 ground truth, kith_truth.h. kith_cuda.h adds calls on matrices
+ * on a GPU, kith_papers.h ways of published work, to which docs/papers.md leads.
  *
  * Rules that hold everywhere
  *   - A function that can fail returns a kith_status; KITH_OK is 0. The sentence that explains the
@@ -248,9 +248,10 @@ typedef enum kith_kind {
     KITH_KIND_POINTS = 1,
     KITH_KIND_GRAPH = 2,  /* each point's neighbours among the same points */
     KITH_KIND_RESULT = 3, /* queries' neighbours in a corpus */
-    KITH_KIND_CORPUS = 4,
+    KITH_KIND_EXACT_INDEX = 4,
     KITH_KIND_RANGES = 5,
-    KITH_KIND_TREE = 6 /* a corpus with a tree */
+    KITH_KIND_TREE_INDEX = 6,
+    KITH_KIND_GRAPH_INDEX = 7
 } kith_kind;
 
 /* What is known of neighbours. */
@@ -351,12 +352,14 @@ enum { KITH_PIPELINE_FUSED = 0 };
  * bytes. The tree is for euclidean, sqeuclidean, manhattan, chebyshev: far faster in few dimensions
  * (up to some 10), slower in many. A GPU has it for up to 64 columns and k = 2048 (beyond,
  * KITH_E_UNSUPPORTED where a GPU was named), not for a radius. KITH_METHOD_DESCENT is kith_graph's
- * alone; the others, which are exact, refuse it with KITH_E_ARGUMENT. */
+ * alone, KITH_METHOD_GRAPH kith_search's and that of an index; calls that are exact refuse both
+ * with KITH_E_ARGUMENT. */
 typedef enum kith_method {
-    KITH_METHOD_AUTO = 0,   /* the one that will be faster, with the recall that is wanted */
-    KITH_METHOD_EXACT = 1,  /* all pairs, screened */
-    KITH_METHOD_TREE = 2,   /* a buffer k-d tree */
-    KITH_METHOD_DESCENT = 3 /* NN-Descent, approximate (chapter 13) */
+    KITH_METHOD_AUTO = 0,    /* the one that will be faster, with the recall that is wanted */
+    KITH_METHOD_EXACT = 1,   /* all pairs, screened */
+    KITH_METHOD_TREE = 2,    /* a buffer k-d tree */
+    KITH_METHOD_DESCENT = 3, /* NN-Descent, approximate (chapter 13) */
+    KITH_METHOD_GRAPH = 4    /* walks on a graph of the corpus, approximate (chapter 13) */
 } kith_method;
 
 /* Methods of k-selection (chapter 12): NAME, number, name. kith_papers.h has more of them, for
@@ -398,10 +401,12 @@ static inline kith_filter kith_filter_default(void)
 
 struct kith_descent_params; /* chapter 13, and */
 struct kith_descent_report;
+struct kith_walk_params;
+struct kith_walk_report;
 
 typedef struct kith_search_params {
     uint32_t struct_size; /* set by kith_search_params_default() */
-    kith_metric metric;   /* 0 = KITH_EUCLIDEAN; ignored where a prepared corpus brings its own */
+    kith_metric metric;   /* 0 = KITH_EUCLIDEAN; of an index: 0, or its own */
     int64_t k;            /* neighbours a row; no default, 0 is an error */
     uint32_t flags;       /* KITH_INCLUDE_SELF ... */
     int32_t leaf_buffer;  /* for KITH_PIPELINE_BUFFER_TREE of kith_papers.h: queries that may wait
@@ -412,8 +417,8 @@ typedef struct kith_search_params {
     void *custom_arg;
     kith_pipeline pipeline;    /* 0, or one of kith_papers.h */
     kith_select_method select; /* for KITH_PIPELINE_MATRIX of kith_papers.h; 0 = the fastest */
-    kith_method method;        /* tree: KITH_E_UNSUPPORTED in both directions at once, and of a
-                                  corpus that was prepared without one */
+    kith_method method;        /* tree: KITH_E_UNSUPPORTED in both directions at once. Of an index:
+                                  auto, or its own */
     int32_t sample;            /* for KITH_PIPELINE_HYBRID of kith_papers.h; else 0 */
     int32_t tree_height; /* of the tree that this call makes: 2^height leaves, of at least 16 rows
                             each, so at most log2(rows / 16), and 28; lower where rows are equal.
@@ -422,22 +427,26 @@ typedef struct kith_search_params {
                       Where fewer than k are, the row's last slots are empty: ids KITH_ID_NONE,
                       distances infinity (inner_product: its negative). By the tree a small radius
                       saves time. KITH_E_UNSUPPORTED for what lies on a GPU */
-    double recall; /* kith_graph: 0 .. 1. 1 and 0 = exact; below 1 and with the method auto a
-                      descent until a sample has this recall, where that will be faster. With
-                      KITH_METHOD_DESCENT always one, and 0 = until rounds change little. Not read
-                      elsewhere: what is exact has every recall */
-    int64_t recall_at;                          /* K of recall@K; 0 = min(10, k) */
-    uint64_t seed;                              /* of a descent and its samples */
+    double
+        recall;        /* kith_graph: 0 .. 1. 1 and 0 = exact; below 1 and with the method auto a
+                          descent until a sample has this recall, where that will be faster. With
+                          KITH_METHOD_DESCENT always one, and 0 = until rounds change little. Of walks on a
+                          graph: 0 .. 1, they become wider, from k on, until a sample has this recall; 0
+                          = nothing is wanted. Not read elsewhere: what is exact has every recall */
+    int64_t recall_at; /* K of recall@K; 0 = min(10, k) */
+    uint64_t seed;     /* of a descent, of walks, and of their samples */
     const struct kith_descent_params *descent;  /* kith_graph: what a descent shall have beside what
                        stands here (its metric, k, flags, recall, recall_at, seed and custom are not
                        read); NULL = its defaults */
     struct kith_descent_report *descent_report; /* kith_graph: NULL, or its struct_size is set; what
                       a descent did. Where the graph is exact it is left as it is */
-    const kith_filter *filter; /* kith_search, kith_graph, their plan; else KITH_E_UNSUPPORTED. NULL
-                      = all rows. A row allowed fewer than k ends with empty slots, as behind a
-                      radius. The bytes of comparing with allowed rows alone; all values are
-                      checked. By each, out.k is k times the number of groups. No descent, no
-                      pipeline, no tree_height */
+    const struct kith_walk_params *walk;  /* KITH_METHOD_GRAPH: the graph to walk on, and how */
+    struct kith_walk_report *walk_report; /* NULL, or its struct_size is set; what walks did */
+    const kith_filter *filter; /* kith_search, kith_graph, their plan, kith_index_search of an exact
+                      index or a tree; else KITH_E_UNSUPPORTED. NULL = all rows. A row allowed fewer
+                      than k ends with empty slots, as behind a radius. The bytes of comparing with
+                      allowed rows alone; all values are checked. By each, out.k is k times the
+                      number of groups. No descent, no pipeline, no tree_height */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)
@@ -448,7 +457,8 @@ static inline kith_search_params kith_search_params_default(void)
     return params;
 }
 
-/* For each query the k corpus rows that come first in the order (canonical key, id): exact.
+/* For each query the k corpus rows that come first in the order (canonical key, id): exact, unless
+ * params.method is KITH_METHOD_GRAPH (chapter 13).
  * out: queries.rows x k; k is at most corpus.rows, one less with params.exclude. Both matrices
  * have the same cols; dtypes may differ. report: NULL, or its struct_size is set; on success it is
  * what kith_ctx_report says.
@@ -481,68 +491,7 @@ KITH_API kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const ki
                                    const kith_search_params *params, const kith_neighbors *ab,
                                    const kith_neighbors *ba);
 
-/* ---- 6. Prepared corpora -------------------------------------------------------------------- */
-
-/* A corpus that is searched more than once: mean, rounded copy, norms, order and groups of equal
- * rows are made once, on the device that the context of its creation computes on ("auto": a GPU
- * where a thousand queries would pay for it), and searched there. Keeps points.data until it is
- * freed, and no context, of which the allocator of its maker's alone must stay. Its memory counts
- * while a call makes or changes it. Contexts in any threads may search, save and change it at once:
- * a change waits for searches (of a GPU one at a time), and what comes later for it, so that a
- * progress function must not call for the same corpus. A forked process has it, but for GPUs. */
-typedef struct kith_corpus kith_corpus;
-
-typedef struct kith_corpus_params {
-    uint32_t struct_size; /* set by kith_corpus_params_default() */
-    kith_metric metric;   /* 0 = KITH_EUCLIDEAN; not KITH_CUSTOM */
-    kith_method method;   /* auto, exact: for all pairs. tree: a tree, on the processor;
-                             KITH_E_UNSUPPORTED where the context names a GPU */
-    int32_t tree_height;  /* of the tree, as in kith_search_params */
-} kith_corpus_params;
-
-static inline kith_corpus_params kith_corpus_params_default(void)
-{
-    kith_corpus_params params;
-    memset(&params, 0, sizeof params);
-    params.struct_size = sizeof params;
-    return params;
-}
-
-/* Cost: some passes over the points. Returns KITH_E_ARGUMENT, E_DATA (names row and column),
- * E_MEMORY, E_LIMIT, E_UNSUPPORTED, E_CANCELLED. */
-KITH_API kith_status kith_corpus_create(kith_ctx *ctx, const kith_matrix *points,
-                                        const kith_corpus_params *params, kith_corpus **out);
-/* As kith_search; params.metric must be 0 or the corpus' own, tree_height 0. A corpus with a
- * tree is searched by it, on the processor: params.method is auto or tree. exact is
- * KITH_E_UNSUPPORTED (search its points with kith_search), and so is a context that names a GPU.
- */
-KITH_API kith_status kith_corpus_search(kith_ctx *ctx, const kith_corpus *corpus,
-                                        const kith_matrix *queries,
-                                        const kith_search_params *params,
-                                        const kith_neighbors *out);
-/* Rows come and go, the tree is kept: what is added gets the ids behind the last one, and where
- * rows are removed later ones move up, as in numpy.delete (ids in any order, also twice).
- * Afterwards a search gives the bytes that a new corpus of these rows gives. From then on the
- * corpus has its points for itself, the caller's and a mapped file's are not kept. On failure it is
- * what it was; a removal that is cancelled when all its rows are out is completed. points: of the
- * same cols and dtype. At least one row must be left. KITH_E_UNSUPPORTED where there is no tree.
- * Cost: a copy of the points, a hash of each, and what changes in the tree. */
-KITH_API kith_status kith_corpus_add(kith_ctx *ctx, kith_corpus *corpus, const kith_matrix *points);
-KITH_API kith_status kith_corpus_remove(kith_ctx *ctx, kith_corpus *corpus, const uint32_t *ids,
-                                        int64_t count);
-/* Points and preparation in one .kith file, written whole or not at all. The preparation is the
- * processor's; of a corpus on a GPU it is made for the file. */
-KITH_API kith_status kith_corpus_save(kith_ctx *ctx, const kith_corpus *corpus, const char *path);
-/* Maps such a file; points and preparation stay in it. On a GPU the points are prepared anew; a
- * tree is the processor's, and KITH_E_UNSUPPORTED where the context names a GPU. A tree's arrays
- * are checked as far as a search needs to end and to read nothing outside of them; a file with
- * forged numbers and checksums gives wrong neighbours. Statuses as in chapter 9. */
-KITH_API kith_status kith_corpus_open(kith_ctx *ctx, const char *path, kith_corpus **out);
-/* A view of the points, valid until the corpus is changed, by any thread, or freed. */
-KITH_API const kith_matrix *kith_corpus_points(const kith_corpus *corpus);
-KITH_API kith_metric kith_corpus_metric(const kith_corpus *corpus);
-KITH_API uint64_t kith_corpus_bytes(const kith_corpus *corpus); /* memory it holds, points apart */
-KITH_API void kith_corpus_free(kith_corpus *corpus);
+/* ---- 6. Points that are kept: kith_index.h -------------------------------------------------- */
 
 /* ---- 7. Radius search ----------------------------------------------------------------------- */
 
@@ -586,11 +535,6 @@ KITH_API const kith_lists *kith_ranges_lists(const kith_ranges *ranges);
 KITH_API kith_status kith_radius(kith_ctx *ctx, const kith_matrix *corpus,
                                  const kith_matrix *queries, const kith_radius_params *params,
                                  kith_ranges **out);
-/* The same bytes of a prepared corpus, where it is prepared; metric and method as of
- * kith_corpus_search. */
-KITH_API kith_status kith_corpus_radius(kith_ctx *ctx, const kith_corpus *corpus,
-                                        const kith_matrix *queries,
-                                        const kith_radius_params *params, kith_ranges **out);
 KITH_API void kith_ranges_free(kith_ranges *ranges);
 
 /* ---- 8. Distances, recall ------------------------------------------------------------------- */
@@ -649,8 +593,6 @@ KITH_API kith_status kith_recall_estimate(kith_ctx *ctx, const kith_matrix *poin
  * what was there before is there still. Sizes are checked when a file is opened; one that is mapped
  * and shortened by others afterwards ends the process (SIGBUS). Formats byte by byte:
  * docs/format.md. */
-
-/* Points, and results in pieces: kith_points.h. */
 
 /* What neighbours are saved in: NAME, number, name. */
 #define KITH_FORMAT_MAP(X)                                                                        \
@@ -765,11 +707,6 @@ typedef struct kith_plan {
 KITH_API kith_status kith_plan_search(kith_ctx *ctx, const kith_matrix *corpus,
                                       const kith_matrix *queries, const kith_search_params *params,
                                       kith_plan *plan);
-/* What kith_corpus_search will hold beside the corpus; KITH_E_UNSUPPORTED where it has no tree. */
-KITH_API kith_status kith_corpus_plan(kith_ctx *ctx, const kith_corpus *corpus,
-                                      const kith_matrix *queries, const kith_search_params *params,
-                                      kith_plan *plan);
-
 /* What the last search or graph call of this context did. KITH_E_ARGUMENT: an argument is NULL, or
  * struct_size is not set. */
 KITH_API kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report);
@@ -790,11 +727,13 @@ KITH_API kith_status kith_device_get(int32_t index, kith_device *device);
 #endif
 
 #include "kith/kith_descent.h"
+#include "kith/kith_index.h"
 #include "kith/kith_merge.h"
 #include "kith/kith_pairs.h"
 #include "kith/kith_points.h"
 #include "kith/kith_predict.h"
 #include "kith/kith_select.h"
 #include "kith/kith_shard.h"
+#include "kith/kith_truth.h"
 
 #endif

@@ -108,41 +108,35 @@ typedef struct kith_descent_report {
  * points and lists, for there are no batches. */
 
 /* Neighbours of new points by walks on a graph (best-first search), from near points to nearer
- * ones. A graph of any origin serves: exact or approximate, as a rule in the metric of the search.
- */
-typedef struct kith_graph_search_params {
-    uint32_t struct_size; /* set by kith_graph_search_params_default() */
-    kith_metric metric; /* 0 = KITH_EUCLIDEAN; of the search, and for a good recall of the graph */
-    int64_t k;          /* neighbours a query; no default, 0 is an error */
-    const kith_neighbors *graph; /* of kith_graph_search, to walk on: a graph of the points
-                                    (points.rows rows, any k), whose ids alone are read; empty slots
-                                    may be among them. No default. NULL for walks that are kept */
-    int64_t width;     /* nearest points that a walk keeps, >= k: more take longer and find more;
-                          0 = 64 or 2 k, whichever is more */
-    double recall;     /* 0 .. 1: walks become wider, from k on, until a sample has this recall
-                          (width must be 0). 0 = nothing is wanted */
-    int64_t recall_at; /* K of recall@K; 0 = min(10, k) */
-    int64_t sample;    /* queries to solve exactly; 0 = 1,000, -1 = none, and recall is not known */
-    uint64_t seed;     /* of samples and of the places where walks begin */
-    kith_distance_fn custom; /* for KITH_CUSTOM */
-    void *custom_arg;
-    int64_t meets; /* points that a query is compared with densely, in runs of near ones, before it
-                      walks; on the processor, for metrics with products. 0 = 16,384, but no more
-                      than a sixteenth of all: what serves many queries at once. For one at a time
-                      2,048 with a greater width is the faster way to the same recall */
-} kith_graph_search_params;
+ * ones: kith_search with KITH_METHOD_GRAPH, or an index of that method (chapter 6). A graph of any
+ * origin serves: exact or approximate, as a rule in the metric of the search. */
+typedef struct kith_walk_params {
+    uint32_t struct_size;        /* set by kith_walk_params_default() */
+    int32_t reserved;            /* 0 */
+    const kith_neighbors *graph; /* kith_search: to walk on, a graph of the corpus (corpus.rows
+                                    rows, any k), whose ids alone are read; empty slots may be among
+                                    them. No default. Of an index NULL: it has its own */
+    int64_t width; /* nearest points that a walk keeps, >= k: more take longer and find more; 0 = 64
+                      or 2 k, whichever is more, or what params.recall asks for (with it, 0) */
+    int64_t sample; /* queries to solve exactly, for the recall of the answer; 0 = 1,000 where a
+                       recall is wanted, else none; -1 = none */
+    int64_t meets;  /* points that a query is compared with densely, in runs of near ones, before it
+                       walks; on the processor, for metrics with products. 0 = 16,384, but no more
+                       than a sixteenth of all: what serves many queries at once. For one at a time
+                       2,048 with a greater width is the faster way to the same recall */
+} kith_walk_params;
 
-static inline kith_graph_search_params kith_graph_search_params_default(void)
+static inline kith_walk_params kith_walk_params_default(void)
 {
-    kith_graph_search_params params;
+    kith_walk_params params;
     memset(&params, 0, sizeof params);
     params.struct_size = sizeof params;
     return params;
 }
 
-/* What a search on a graph did. */
-typedef struct kith_graph_search_report {
-    uint32_t struct_size; /* set by the caller to sizeof(kith_graph_search_report) */
+/* What walks did. */
+typedef struct kith_walk_report {
+    uint32_t struct_size; /* set by the caller to sizeof(kith_walk_report) */
     int32_t exact;   /* 1: walks would have taken so long that the exact engine answered (recall is
                         1) */
     int32_t reached; /* 1: a sample had the recall that was wanted, or exact */
@@ -153,69 +147,24 @@ typedef struct kith_graph_search_report {
     double evaluations; /* distances that the answer took */
     kith_recall recall; /* rows 0: not estimated. Of other queries than those that chose the width;
                            equal_ids and distance_ratio are 0 */
-} kith_graph_search_report;
+} kith_walk_report;
 
-/* out: queries.rows x k, k at most the points; no slot is empty, ids of a row differ, distances are
- * canonical and in the order of an exact search. report may be NULL. The same bytes
- * for the same seed, whatever the number of threads and of queries, on one kind of device: walks of
- * the processor and of a GPU may find different neighbours. A GPU's keep at most 4,096 points, and
- * a wider search is exact there; a GPU has no KITH_CUSTOM. Memory: 8 bytes an id of the graph, and
- * two rounded copies of the points (none for metrics without products); on a GPU 8 bytes an id
- * beside the points, and 12 more while links are made; queries come in batches where memory is
- * short. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_DEVICE_MEMORY (a GPU that was named
- * has no room for points and links), E_UNSUPPORTED, E_CANCELLED; out then holds nothing of use. */
-KITH_API kith_status kith_graph_search(kith_ctx *ctx, const kith_matrix *points,
-                                       const kith_matrix *queries,
-                                       const kith_graph_search_params *params,
-                                       const kith_neighbors *out, kith_graph_search_report *report);
-
-/* The same for many calls: links, rounded copies of the points and the places where walks begin are
- * made once, and a call costs its walks alone: one query at a time some tenths of a millisecond.
- * Keeps ctx and points.data until it is freed, and a function that KITH_CUSTOM names; the graph is
- * not needed any more. Read-only after creation: several contexts may search it at once. On the
- * processor: KITH_E_UNSUPPORTED where the context of either call names a GPU. */
-typedef struct kith_walks kith_walks;
-
-typedef struct kith_walks_params {
-    uint32_t struct_size; /* set by kith_walks_params_default() */
-    kith_metric metric;   /* 0 = KITH_EUCLIDEAN */
-    kith_dtype queries;   /* type of the queries to come; 0 = that of the points. It matters for
-                             8-bit points, whose distances to their own type are whole numbers: with
-                             another one than was said here they are KITH_E_ARGUMENT */
-    int32_t reserved;
-    kith_distance_fn custom; /* for KITH_CUSTOM */
-    void *custom_arg;
-} kith_walks_params;
-
-static inline kith_walks_params kith_walks_params_default(void)
-{
-    kith_walks_params params;
-    memset(&params, 0, sizeof params);
-    params.struct_size = sizeof params;
-    return params;
-}
-
-/* Memory and statuses are those of kith_graph_search. */
-KITH_API kith_status kith_walks_create(kith_ctx *ctx, const kith_matrix *points,
-                                       const kith_neighbors *graph, const kith_walks_params *params,
-                                       kith_walks **out);
-/* The bytes of kith_graph_search for the same parameters, however many queries are asked at once.
- * params.metric must be 0 or the walks' own, custom NULL or the same. No recall is told unless it
- * is asked for: sample 0 means none where params.recall is 0. A wanted recall is measured in each
- * call that wants one, by its own queries; nothing of it is kept. So choose a width once, with some
- * hundred queries and params.recall, and give report.width as params.width from then on: what other
- * libraries call ef. Where report.exact is 1 the exact engine answers so many queries at once as
- * soon as walks do, which says nothing of one at a time: then try widths, and look at report.recall
- * with params.sample. */
-KITH_API kith_status kith_walks_search(kith_ctx *ctx, const kith_walks *walks,
-                                       const kith_matrix *queries,
-                                       const kith_graph_search_params *params,
-                                       const kith_neighbors *out, kith_graph_search_report *report);
-/* A view of the points, valid until the walks are freed. */
-KITH_API const kith_matrix *kith_walks_points(const kith_walks *walks);
-KITH_API kith_metric kith_walks_metric(const kith_walks *walks);
-KITH_API uint64_t kith_walks_bytes(const kith_walks *walks); /* memory it holds, points apart */
-KITH_API void kith_walks_free(kith_walks *walks);
+/* An answer of walks: queries.rows x k, k at most the points; no slot is empty, ids of a row
+ * differ, distances are canonical and in the order of an exact search. Of kith_search_params they
+ * have metric, k, recall, recall_at, seed, custom and walk; the rest is of exact searches, and
+ * KITH_E_UNSUPPORTED. The same bytes for the same seed, whatever the number of threads and of
+ * queries, on one kind of device: walks of the processor and of a GPU may find different
+ * neighbours. A GPU's keep at most 4,096 points, and a wider search is exact there; a GPU has no
+ * KITH_CUSTOM. Memory: 8 bytes an id of the graph, and two rounded copies of the points (none for
+ * metrics without products); on a GPU 8 bytes an id beside the points, and 12 more while links are
+ * made; queries come in batches where memory is short.
+ *
+ * A wanted recall is measured in each call that wants one, by its own queries; nothing of it is
+ * kept. So choose a width once, with some hundred queries and params.recall, and give
+ * walk_report.width as walk.width from then on: what other libraries call ef. Where
+ * walk_report.exact is 1 the exact engine answers so many queries at once as soon as walks do,
+ * which says nothing of one at a time: then try widths, and look at walk_report.recall with
+ * walk.sample. */
 
 /* Which edges a graph keeps that shall go both ways. */
 typedef enum kith_symmetry {

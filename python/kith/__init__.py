@@ -5,9 +5,8 @@
 >>> X = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
 >>> distances, indices = kith.knn_graph(X, k=15, metric="cosine")
 
-Functions: `knn`, `knn_graph`, `radius_neighbors`, `pairs`, `select_k`, `select_kth`, `merge`, `remove`, `recall`, `devices`. Points
-that are searched more than once: `Corpus`, `Tree`, and approximately `GraphIndex`. Graphs as files,
-matrices and edges: `Graph`. With scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
+Functions: `knn`, `knn_graph`, `radius_neighbors`, `pairs`, `truth`, `select_k`, `select_kth`, `merge`, `remove`, `recall`, `devices`. Points
+that are searched more than once, and changed: `Index`. Graphs as files, matrices and edges: `Graph`. With scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
 `RadiusNeighborsTransformer`, `KNeighborsClassifier`, `KNeighborsRegressor`.
 """
 
@@ -17,10 +16,9 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ._corpus import Corpus, Tree
 from ._devices import DeviceInfo, devices
 from ._graph import Graph
-from ._index import GraphIndex
+from ._index import Index
 from ._library import version as __version__
 from ._merge import merge
 from ._pairs import Pairs, PairsChunk, PairsEstimate, pairs
@@ -30,6 +28,7 @@ from ._remove import remove
 from ._results import Fingerprint, Neighbors, Selection
 from ._search import knn, knn_graph
 from ._select import select_k, select_kth
+from ._truth import Truth, truth
 
 if TYPE_CHECKING:
     from ._models import KNeighborsClassifier, KNeighborsRegressor
@@ -46,11 +45,10 @@ _ESTIMATORS = {
 }
 
 __all__ = [
-    "Corpus",
     "DeviceInfo",
     "Fingerprint",
     "Graph",
-    "GraphIndex",
+    "Index",
     "KNeighborsClassifier",
     "KNeighborsRegressor",
     "KNeighborsTransformer",
@@ -63,7 +61,7 @@ __all__ = [
     "Ranges",
     "Recall",
     "Selection",
-    "Tree",
+    "Truth",
     "__version__",
     "devices",
     "knn",
@@ -75,6 +73,7 @@ __all__ = [
     "remove",
     "select_k",
     "select_kth",
+    "truth",
 ]
 
 

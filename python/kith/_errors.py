@@ -55,11 +55,13 @@ class Failure(NamedTuple):
         return made
 
 
-def rename(error: BaseException, names: Mapping[str, str]) -> None:
-    """An error that is about arguments which have other names where it goes."""
+def rename(error: BaseException, names: Mapping[str, str], rows: int = 0) -> None:
+    """An error that is about arguments which have other names where it goes, and so many rows more."""
     failure = getattr(error, "_kith_failure", None)
     if failure is not None and not failure.file:
         known = failure._replace(argument=names.get(failure.argument, failure.argument))
+        if known.row >= 0:
+            known = known._replace(row=known.row + rows)
         error.args = (known.sentence(),)
 
 

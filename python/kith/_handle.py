@@ -41,6 +41,11 @@ class Pointer(int):
         _made[int(pointer)] = free, needs  # the pointer itself would never be let go
         return pointer
 
+    def let_go(self) -> None:
+        """It needs nothing any more."""
+        free, _ = _made[self]
+        _made[int(self)] = free, ()
+
     def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if finalizing():  # a daemon thread may still be in the library; the process ends anyway
             return
@@ -169,10 +174,6 @@ class Handle(Generic[Held]):
             self._alone = None
             self._turn.notify_all()
             raise
-
-    def replace(self, held: Held) -> None:
-        """Holds another; by who is alone."""
-        self._held = held
 
     def close(self) -> None:
         """Lets go what it holds, when all who use it are done. Again: does nothing."""

@@ -50,9 +50,10 @@ KIND_NONE = 0
 KIND_POINTS = 1
 KIND_GRAPH = 2
 KIND_RESULT = 3
-KIND_CORPUS = 4
+KIND_EXACT_INDEX = 4
 KIND_RANGES = 5
-KIND_TREE = 6
+KIND_TREE_INDEX = 6
+KIND_GRAPH_INDEX = 7
 INCLUDE_SELF = 1
 WITHIN_RADIUS = 8
 PIPELINE_FUSED = 0
@@ -60,6 +61,7 @@ METHOD_AUTO = 0
 METHOD_EXACT = 1
 METHOD_TREE = 2
 METHOD_DESCENT = 3
+METHOD_GRAPH = 4
 SELECT_SCAN = 1
 SELECT_QUICK = 2
 SELECT_RADIX = 3
@@ -112,6 +114,8 @@ PARTS_AUTO = -1
 PARTS_MAX = 256
 KEEP_FIRST = 0
 KEEP_CENTRAL = 1
+TRUTH_FIND = 0
+TRUTH_VERIFY = 1
 SELECT_INSERTION = 4
 SELECT_HEAP = 5
 SELECT_MERGE_QUEUE = 6
@@ -138,8 +142,8 @@ ENUMS: dict[str, dict[str, int]] = {
     "kith_dtype": {"F32": 1, "F64": 2, "F16": 3, "BF16": 4, "U8": 5, "I8": 6, "DTYPE_NONE": 0},
     "kith_metric": {"EUCLIDEAN": 1, "SQEUCLIDEAN": 2, "INNER_PRODUCT": 3, "COSINE": 4, "CORRELATION": 5, "MANHATTAN": 6, "CHEBYSHEV": 7, "CHI2": 8, "HAMMING": 9, "JACCARD": 10, "KL": 11, "CUSTOM": 12, "METRIC_DEFAULT": 0},
     "kith_exactness": {"EXACTNESS_UNKNOWN": 0, "CERTIFIED": 1, "APPROXIMATE": 2},
-    "kith_kind": {"KIND_NONE": 0, "KIND_POINTS": 1, "KIND_GRAPH": 2, "KIND_RESULT": 3, "KIND_CORPUS": 4, "KIND_RANGES": 5, "KIND_TREE": 6},
-    "kith_method": {"METHOD_AUTO": 0, "METHOD_EXACT": 1, "METHOD_TREE": 2, "METHOD_DESCENT": 3},
+    "kith_kind": {"KIND_NONE": 0, "KIND_POINTS": 1, "KIND_GRAPH": 2, "KIND_RESULT": 3, "KIND_EXACT_INDEX": 4, "KIND_RANGES": 5, "KIND_TREE_INDEX": 6, "KIND_GRAPH_INDEX": 7},
+    "kith_method": {"METHOD_AUTO": 0, "METHOD_EXACT": 1, "METHOD_TREE": 2, "METHOD_DESCENT": 3, "METHOD_GRAPH": 4},
     "kith_rule": {"RULE_NONE": 0, "RULE_SAME": 1, "RULE_OTHER": 2, "RULE_EACH": 3},
     "kith_format": {"FORMAT_NPZ": 1, "FORMAT_CSR": 2, "FORMAT_IVECS": 3, "FORMAT_IBIN": 4, "FORMAT_KNN": 5, "FORMAT_KITH": 6, "FORMAT_CSV": 7, "FORMAT_TSV": 8, "FORMAT_CSV_WIDE": 9, "FORMAT_TSV_WIDE": 10, "FORMAT_AUTO": 0},
     "kith_points_use": {"USE_POINTS": 0, "USE_VALUES": 1, "USE_COLUMN": 2},
@@ -148,6 +152,7 @@ ENUMS: dict[str, dict[str, int]] = {
     "kith_start": {"START_AUTO": 0, "START_RANDOM": 1, "START_SCREEN": 2, "START_GRAPH": 3},
     "kith_symmetry": {"SYMMETRY_UNION": 1, "SYMMETRY_MUTUAL": 2},
     "kith_keep": {"KEEP_FIRST": 0, "KEEP_CENTRAL": 1},
+    "kith_truth_task": {"TRUTH_FIND": 0, "TRUTH_VERIFY": 1},
 }
 
 ProgressFn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p, c.c_double, c.c_double)
@@ -156,6 +161,7 @@ AllocateFn = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_size_t)
 ReleaseFn = c.CFUNCTYPE(None, c.c_void_p, c.c_void_p, c.c_size_t)
 DistanceFn = c.CFUNCTYPE(c.c_double, c.c_void_p, c.c_void_p, c.c_void_p, c.c_int32)
 PairsFn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_void_p)
+TruthFn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int64)
 
 
 class CtxParams(c.Structure):
@@ -235,13 +241,8 @@ class SearchParams(c.Structure):
         ("leaf_buffer", c.c_int32), ("exclude", c.c_void_p), ("custom", DistanceFn), ("custom_arg", c.c_void_p),
         ("pipeline", c.c_int32), ("select", c.c_int32), ("method", c.c_int), ("sample", c.c_int32),
         ("tree_height", c.c_int32), ("radius", c.c_double), ("recall", c.c_double), ("recall_at", c.c_int64),
-        ("seed", c.c_uint64), ("descent", c.c_void_p), ("descent_report", c.c_void_p), ("filter", c.c_void_p),
-    ]
-
-
-class CorpusParams(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_uint32), ("metric", c.c_int), ("method", c.c_int), ("tree_height", c.c_int32),
+        ("seed", c.c_uint64), ("descent", c.c_void_p), ("descent_report", c.c_void_p), ("walk", c.c_void_p),
+        ("walk_report", c.c_void_p), ("filter", c.c_void_p),
     ]
 
 
@@ -298,6 +299,21 @@ class Plan(c.Structure):
 class Device(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("available", c.c_int32), ("name", c.c_char * 64), ("text", c.c_char * 192),
+    ]
+
+
+class IndexParams(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("method", c.c_int), ("tree_height", c.c_int32),
+        ("graph", c.c_void_p), ("k", c.c_int64), ("recall", c.c_double), ("seed", c.c_uint64), ("custom", DistanceFn),
+        ("custom_arg", c.c_void_p),
+    ]
+
+
+class IndexInfo(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("method", c.c_int), ("reserved", c.c_int32),
+        ("points", Matrix), ("k", c.c_int64), ("bytes", c.c_uint64),
     ]
 
 
@@ -375,25 +391,17 @@ class DescentReport(c.Structure):
     ]
 
 
-class GraphSearchParams(c.Structure):
+class WalkParams(c.Structure):
     _fields_ = [
-        ("struct_size", c.c_uint32), ("metric", c.c_int), ("k", c.c_int64), ("graph", c.c_void_p),
-        ("width", c.c_int64), ("recall", c.c_double), ("recall_at", c.c_int64), ("sample", c.c_int64),
-        ("seed", c.c_uint64), ("custom", DistanceFn), ("custom_arg", c.c_void_p), ("meets", c.c_int64),
+        ("struct_size", c.c_uint32), ("reserved", c.c_int32), ("graph", c.c_void_p), ("width", c.c_int64),
+        ("sample", c.c_int64), ("meets", c.c_int64),
     ]
 
 
-class GraphSearchReport(c.Structure):
+class WalkReport(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("exact", c.c_int32), ("reached", c.c_int32), ("reserved", c.c_int32),
         ("width", c.c_int64), ("parts", c.c_int64), ("evaluations", c.c_double), ("recall", Recall),
-    ]
-
-
-class WalksParams(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_uint32), ("metric", c.c_int), ("queries", c.c_int), ("reserved", c.c_int32),
-        ("custom", DistanceFn), ("custom_arg", c.c_void_p),
     ]
 
 
@@ -478,6 +486,27 @@ class PairsPlan(c.Structure):
     ]
 
 
+class TruthParams(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32), ("metric", c.c_int), ("k", c.c_int64), ("method", c.c_int), ("task", c.c_int),
+        ("filter", c.c_void_p), ("path", c.c_char_p), ("format", c.c_int), ("restart", c.c_uint32),
+        ("ties_path", c.c_char_p), ("names", c.c_void_p), ("job", c.c_char_p), ("mapped", c.c_uint32),
+        ("reserved", c.c_uint32), ("part_rows", c.c_int64), ("first_id", c.c_uint64), ("ids", c.c_void_p),
+        ("distances", c.c_void_p), ("ties", c.c_void_p), ("take", TruthFn), ("take_arg", c.c_void_p),
+        ("sample", c.c_int64), ("seed", c.c_uint64),
+    ]
+
+
+class TruthReport(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_uint32), ("matrix", c.c_int32), ("k", c.c_int64), ("metric", c.c_int),
+        ("files", c.c_int32), ("queries", c.c_int64), ("rows", c.c_int64), ("parts", c.c_int64),
+        ("resumed", c.c_int64), ("full", c.c_int64), ("tied", c.c_int64), ("tied_beyond", c.c_int64),
+        ("most_ties", c.c_int64), ("recounted", c.c_int64), ("sample", c.c_int64), ("seconds_search", c.c_double),
+        ("seconds_rest", c.c_double), ("backend", c.c_char * 16), ("screen", c.c_char * 16),
+    ]
+
+
 FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_version": (c.c_char_p, ()),
     "kith_commit": (c.c_char_p, ()),
@@ -497,19 +526,8 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_graph": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_knn_both": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_add": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_remove": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int64)),
-    "kith_corpus_save": (c.c_int, (c.c_void_p, c.c_void_p, c.c_char_p)),
-    "kith_corpus_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p)),
-    "kith_corpus_points": (c.POINTER(Matrix), (c.c_void_p,)),
-    "kith_corpus_metric": (c.c_int, (c.c_void_p,)),
-    "kith_corpus_bytes": (c.c_uint64, (c.c_void_p,)),
-    "kith_corpus_free": (None, (c.c_void_p,)),
     "kith_ranges_lists": (c.POINTER(Lists), (c.c_void_p,)),
     "kith_radius": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_radius": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_ranges_free": (None, (c.c_void_p,)),
     "kith_distances": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_void_p, c.c_void_p)),
     "kith_recall_measure": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_int64, c.c_void_p)),
@@ -522,10 +540,19 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_result_free": (None, (c.c_void_p,)),
     "kith_file_inspect": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p)),
     "kith_plan_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_corpus_plan": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_ctx_report": (c.c_int, (c.c_void_p, c.c_void_p)),
     "kith_device_count": (c.c_int32, ()),
     "kith_device_get": (c.c_int, (c.c_int32, c.c_void_p)),
+    "kith_index_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_index_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_index_radius": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_index_plan": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_index_add": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_index_remove": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int64)),
+    "kith_index_save": (c.c_int, (c.c_void_p, c.c_void_p, c.c_char_p)),
+    "kith_index_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p)),
+    "kith_index_inspect": (c.c_int, (c.c_void_p, c.c_void_p)),
+    "kith_index_free": (None, (c.c_void_p,)),
     "kith_points_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p)),
     "kith_points_matrix": (c.POINTER(Matrix), (c.c_void_p,)),
     "kith_points_get_source": (c.POINTER(PointsSource), (c.c_void_p,)),
@@ -545,13 +572,6 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_select": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_points_values": (c.POINTER(Values), (c.c_void_p,)),
     "kith_selection_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_int64, c.c_int, c.c_void_p)),
-    "kith_graph_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_walks_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_walks_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_walks_points": (c.POINTER(Matrix), (c.c_void_p,)),
-    "kith_walks_metric": (c.c_int, (c.c_void_p,)),
-    "kith_walks_bytes": (c.c_uint64, (c.c_void_p,)),
-    "kith_walks_free": (None, (c.c_void_p,)),
     "kith_graph_symmetric": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int, c.c_int, c.c_void_p)),
     "kith_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_plan_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
@@ -562,6 +582,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_pairs_find": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_pairs_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_plan_pairs": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_truth": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_graph": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),

@@ -1,202 +1,258 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph that new points are searched on again and again."""
+"""Points that are prepared once, searched many times, and changed."""
 
 from __future__ import annotations
 
 import ctypes as c
+import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
+
+from numpy.typing import ArrayLike
 
 from . import _metrics, _options
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix
-from ._context import Context, Settings, context, settings
+from ._context import Settings, settings
 from ._graph import Graph
-from ._handle import Handle, Lock, Pointer
-from ._library import lib
+from ._handle import Handle
+from ._kept import NAMES, Kept, method_of, only
+from ._mixed import dtype_of
 from ._progress import Progress
+from ._radius import RadiusJob, Ranges
 from ._recall import Recall
 from ._recall import recall as measure
-from ._results import Fingerprint, Neighbors, Table, claim, narrow
-from ._search import check_shapes, fingerprint, like, search
-from ._small import MOST_STEPS
+from ._results import Neighbors, narrow
+from ._search import like, search
 from ._typing import Bytes, Pair, Points, Seed, Whole
 
-_DEVICE = "cpu"
-_BYTES = s.U8, s.I8
-_FLOAT = s.F32
-_preparing = Lock()
-_DENSELY = 16_384  # met where `meets` is 0
-_MET = 64  # points at most that a walk meets for each that it keeps, as a rule far fewer
+_MEETS = 2048
+_NO_HANDLE: Handle[Kept] = Handle("Index", None)  # until there is one
 
 
-def is_small(points: int, cols: int, queries: int, k: int, width: int | None, meets: int) -> bool:
-    """Whether a search ends before anybody would press Ctrl-C."""
-    met = min(points, (meets or _DENSELY) + _MET * max(width or 0, 2 * k, 64))
-    return queries * met * (cols + 16) <= MOST_STEPS
+class Index:
+    """Points that are prepared once, searched many times, and changed.
 
-
-class _Known(NamedTuple):
-    """What an index holds."""
-
-    points: HostMatrix
-    graph: tuple[s.Neighbors, Any] | None  # kept of bytes alone
-    metric: int
-    wanted: Settings
-    made: dict[int, Pointer]  # by the type of queries
-    fingerprint: Fingerprint | None
-
-    def prepare(self, queries: int, graph: tuple[s.Neighbors, Any]) -> None:
-        """What walks need for queries of a type."""
-        params = s.sized(s.WalksParams, metric=self.metric, queries=queries)
-        self.made[queries] = Context(self.wanted).make(
-            lib.kith_walks_free,
-            self.points.array,
-            lib.kith_walks_create,
-            c.byref(self.points.struct),
-            c.byref(graph[0]),
-            c.byref(params),
-        )
-
-    def made_for(self, queries: HostMatrix) -> Pointer:
-        """Bytes are compared as whole numbers with queries of their own type, and with others as
-        floats: for these all is prepared when the first of them come."""
-        own = self.points.struct.dtype
-        kind = own if own not in _BYTES or queries.struct.dtype == own else _FLOAT
-        if kind not in self.made and self.graph is not None:
-            with _preparing:
-                if kind not in self.made:
-                    self.prepare(kind, self.graph)
-        return self.made[kind]
-
-
-_NO_HANDLE: Handle[_Known] = Handle("GraphIndex", None)  # until there is one
-
-
-class GraphIndex:
-    """An approximate index: a k-NN graph of points, on which walks find neighbours of new ones.
-
-    Everything but the walks is prepared once, so that one query takes some tenths of a
-    millisecond. Several threads may query at once. It works on the processor.
+    An exact index and a tree give the bytes of `kith.knn`; a graph is approximate, and takes some
+    tenths of a millisecond for a query. Several threads may search at once; who changes the index
+    waits for them. X is not copied: it must stay as it is until the index is changed or closed.
 
     Parameters
     ----------
     X : array of shape (n, d)
-        As in `kith.knn`. Not copied: it must stay as it is.
-    graph : Neighbors or Graph
-        Neighbours of the rows of X, exact or not, as `kith.knn_graph` gives them; some 16 to 32
-        each do well. A graph that is known to be of other points, or of another metric, is
-        refused.
+        As in `kith.knn`.
     metric : str, optional
         Its name; unless given, that of the graph, where it is known, else ``euclidean``.
+    method : {"auto", "exact", "tree", "graph"}
+        ``exact``: all pairs, on the device that will search them. ``tree``: a buffer k-d tree, for
+        few columns and the metrics euclidean, sqeuclidean, manhattan and chebyshev, on the
+        processor. ``graph``: walks on a k-NN graph, approximate, on the processor. ``auto``:
+        exact, or a graph where `graph` is given.
+    p : {1, 2, inf}
+        Of ``minkowski``.
+    height : int
+        Of a tree: 2**height leaves; 0: what is fastest for so many columns.
+    graph : Neighbors or Graph, optional
+        Of a graph: neighbours of the rows of X, exact or not, as `kith.knn_graph` gives them; some
+        16 to 32 each do well. It is copied. A graph that is known to be of other points, or of
+        another metric, is refused. Unless given one is made.
+    k : int, optional
+        Neighbours of a graph that is made; 24, or all there are, unless given.
+    recall : float, optional
+        Of a graph that is made, and of one that `add` changes: 0.95 unless given, 1 is exact.
+    random_state : int, Generator, RandomState, optional
+        Of a graph that is made or changed.
     width : int, optional
-        Nearest points that a walk keeps: more take longer and find more. What other libraries call
-        ef. 64, or 2 k, unless given.
+        Of a graph: nearest points that a walk keeps: more take longer and find more. What other
+        libraries call ef. 64, or 2 k, unless given.
     meets : int
-        Points that a query is compared with densely before it walks (metrics with matrix products).
-        The default serves one query at a time; 16,384 is better for thousands at once.
-    p, n_jobs, memory_limit
-        As in `kith.knn`; n_jobs and the memory limit are those of preparing.
+        Of a graph: points that a query is compared with densely before it walks (metrics with
+        matrix products). The default serves one query at a time; 16,384 is better for thousands
+        at once.
+    n_jobs, memory_limit
+        As in `kith.knn`; those of making and changing the index.
+    device : str, optional
+        As in `kith.knn`; trees and graphs are the processor's.
 
     Attributes
     ----------
-    width : int or None
-        It may be set, here and by `tune`.
-    meets : int
-        It may be set.
-    metric : str
+    metric, method : str
     shape : (n, d)
+    dtype : numpy.dtype
+        Of the points (of bfloat16: uint16).
     nbytes : int
-        Memory that it holds beside X.
+        Memory that it holds, points apart.
+    width : int or None
+        Of a graph. It may be set, here and by `tune`.
+    meets : int
+        Of a graph. It may be set.
 
     Examples
     --------
     >>> import numpy as np, kith
-    >>> X = np.random.default_rng(0).random((2000, 8), dtype=np.float32)
-    >>> index = kith.GraphIndex(X, kith.knn_graph(X, 16))
-    >>> int(index.query(X[7:8], k=3).indices[0, 0])
-    7
+    >>> index = kith.Index(np.array([[0.0, 0.0], [2.0, 0.0]]))
+    >>> index.add(np.array([[5.0, 0.0]]))
+    >>> index.search(np.array([[4.0, 0.0]])).indices
+    array([[2]])
     """
 
     _handle = _NO_HANDLE
+    width: Whole | None
+    meets: Whole
 
     def __init__(
         self,
         X: Points,
-        graph: Graph | Pair,
         metric: str | None = None,
         *,
+        method: str = "auto",
         p: float = 2,
+        height: Whole = 0,
+        graph: Graph | Pair | None = None,
+        k: Whole | None = None,
+        recall: float | None = None,
+        random_state: Seed = None,
         width: Whole | None = None,
-        meets: Whole = 2048,
+        meets: Whole = _MEETS,
         n_jobs: Whole | None = None,
+        device: str | None = None,
         memory_limit: Bytes | None = None,
     ) -> None:
-        if isinstance(graph, (Graph, Neighbors)) and metric is None:
-            metric = graph.metric
+        how = method_of(method, graph is not None)
+        height = _options.whole(height, "height")
+        only(how, s.METHOD_TREE, height=height or None)
+        only(how, s.METHOD_GRAPH, graph=graph, k=k, recall=recall, random_state=random_state)
+        only(how, s.METHOD_GRAPH, width=width, meets=None if meets == _MEETS else meets)
+        if graph is not None and k is not None:
+            raise ValueError("k is of a graph that is made, and graph is given (leave one out)")
+        _options.check_recall(recall)
+        if metric is None:
+            metric = getattr(graph, "metric", None) or "euclidean"
+        wanted = settings(n_jobs, device, memory_limit)
+        fields = {
+            "tree_height": height,
+            "k": 0 if k is None else _positive(k),
+            "recall": recall or 0.0,
+            "seed": _options.seed(random_state),
+        }
+        points = as_matrix(X, "X", wanted.memory_limit)
+        self._make(points, _metrics.code(metric, p), how, wanted, graph, **fields)
         self.width = width
         self.meets = meets
-        wanted = settings(n_jobs, _DEVICE, memory_limit)
-        points = as_matrix(X, "X", wanted.memory_limit)
-        number = _metrics.code("euclidean" if metric is None else metric, p)
-        given, kind = narrow(graph, "graph"), points.struct.dtype
-        kept = given if kind in _BYTES else None
-        wanted = wanted.beside(points)
-        known = _Known(points, kept, number, wanted, {}, fingerprint(points.struct, wanted))
-        known.prepare(kind, given)
-        self._handle = Handle("GraphIndex", known)
+
+    @classmethod
+    def _of_matrix(
+        cls, points: HostMatrix, metric: int, method: int, wanted: Settings, graph: Any = None
+    ) -> Index:
+        """An index of a matrix, with settings."""
+        self = cls.__new__(cls)
+        self._make(points, metric, method, wanted, graph)
+        self.meets = 0  # for many queries
+        return self
+
+    def _make(
+        self,
+        points: HostMatrix,
+        metric: int,
+        method: int,
+        wanted: Settings,
+        graph: Any = None,
+        **fields: Any,
+    ) -> None:
+        keep: Any = None
+        if graph is not None:
+            table, keep = narrow(graph, "graph")
+            fields["graph"] = c.addressof(table)
+        if method != s.METHOD_EXACT and wanted.device is None:
+            wanted = wanted._replace(device="cpu")
+        self._hold(Kept.create(points, wanted, metric=metric, method=method, **fields))
+        del keep
+
+    def _hold(self, kept: Kept) -> None:
+        self._handle = Handle("Index", kept)
+        self.width, self.meets = None, _MEETS
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an Index cannot be pickled or copied (save it, and open its file where it is needed)"
+        )
+
+    # ---- Files, and the end ----------------------------------------------------------------------
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, device: str | None = None) -> Index:
+        """One from its file, which is mapped: no row is read before it is needed. `width` and
+        `meets` are not in it."""
+        self = cls.__new__(cls)
+        self._hold(Kept.open(_options.path(path), device))
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes points and preparation to a .kith file, whole or not at all."""
+        file = _options.path(path)
+        with self._handle as kept:
+            kept.save(file)
 
     def close(self) -> None:
-        """Gives its memory back, when searches by other threads are done, and lets go of X.
-        ``with`` does so at its end. Closing again does nothing, all else is then a ValueError."""
+        """Gives its memory back, when searches by other threads are done, and lets go of X and of a
+        mapped file. ``with`` does so at its end. Closing again does nothing, all else is then a
+        ValueError."""
         self._handle.close()
 
-    def __enter__(self) -> GraphIndex:
+    def __enter__(self) -> Index:
         with self._handle:
             return self
 
     def __exit__(self, *error: Any) -> None:
         self.close()
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a GraphIndex cannot be pickled or copied (keep the points and the graph, a kith.Graph, "
-            "and make it anew)"
-        )
+    # ---- What it is ------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, int]:
-        with self._handle as known:
-            return known.points.struct.rows, known.points.struct.cols
+        with self._handle as kept:
+            return kept.points.rows, kept.points.cols
+
+    @property
+    def dtype(self) -> Any:
+        with self._handle as kept:
+            return dtype_of(kept.points.dtype)
 
     @property
     def metric(self) -> str:
-        with self._handle as known:
-            return _metrics.name(known.metric)
+        with self._handle as kept:
+            return _metrics.name(kept.metric)
+
+    @property
+    def method(self) -> str:
+        with self._handle as kept:
+            return NAMES[kept.method]
 
     @property
     def nbytes(self) -> int:
-        with self._handle as known:
-            return sum(int(lib.kith_walks_bytes(each)) for each in list(known.made.values()))
+        with self._handle as kept:
+            return int(kept.inspect().bytes)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __repr__(self) -> str:
         try:
-            with self._handle as known:
+            with self._handle:
                 rows, cols = self.shape
-                return (
-                    f"<kith.GraphIndex: {rows} x {cols} {known.points.array.dtype}, {self.metric}>"
-                )
+                return f"<kith.Index: {rows} x {cols} {self.dtype}, {self.metric}, {self.method}>"
         except ValueError:
-            return "<kith.GraphIndex: closed>"
+            return "<kith.Index: closed>"
 
-    def query(
+    # ---- Searches --------------------------------------------------------------------------------
+
+    def search(
         self,
         queries: Points,
         k: Whole = 1,
         *,
+        radius: float | None = None,
+        exclude: ArrayLike | None = None,
         width: Whole | None = None,
         random_state: Seed = None,
         n_jobs: Whole | None = None,
@@ -204,41 +260,67 @@ class GraphIndex:
         progress: Progress = None,
         out: Pair | None = None,
     ) -> Neighbors:
-        """The k nearest points of each query that a walk finds.
+        """The k nearest points of each query: `kith.knn` without its preparations; of a graph those
+        that a walk finds.
 
-        What is found of a query depends on it, on k, width and random_state, and on nothing else
-        that is asked.
+        What a walk finds of a query depends on it, on k, width and random_state, and on nothing
+        else that is asked.
 
         Parameters
         ----------
         queries : array of shape (m, d)
         k : int
+        radius, exclude
+            As in `kith.knn`; not of a graph.
         width : int, optional
-            For this call; at least k.
+            Of a graph, for this call; at least k.
         random_state : int, Generator, RandomState, optional
-            Of the places where walks begin, for metrics that have no matrix products.
+            Of a graph: of the places where walks begin, for metrics that have no matrix products.
         n_jobs, memory_limit, progress, out
             As in `kith.knn`.
 
         Returns
         -------
         Neighbors
-            No slot is empty; distances are those of `kith.knn`.
         """
-        wanted = settings(n_jobs, _DEVICE, memory_limit)
-        asked = as_matrix(queries, "queries", wanted.memory_limit)
         k = _options.whole(k, "k")
-        width = _options.optional(self.width if width is None else width, "width")
-        seed = _options.seed(random_state)
-        wanted = wanted.beside(asked)
-        found = self._search(asked, k, width, seed=seed, wanted=wanted, progress=progress, out=out)
+        plain = radius is None and exclude is None and out is None and not progress
+        with self._handle as kept:
+            if plain and width is None and random_state is None:
+                small = kept.search_small(queries, k, (n_jobs, kept.device, memory_limit))
+                if small is not None:
+                    return small
+            only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius, exclude=exclude)
+            only(kept.method, s.METHOD_GRAPH, width=width, random_state=random_state)
+            wanted = settings(n_jobs, kept.device, memory_limit)
+            asked = as_matrix(queries, "queries", wanted.memory_limit)
+            wanted = wanted.beside(asked)
+            if kept.method == s.METHOD_GRAPH:
+                seed = _options.seed(random_state)
+                found = self._walk(
+                    asked, k, width, seed=seed, wanted=wanted, progress=progress, out=out
+                )
+            else:
+                params = kept.params(k, radius)
+                keep = _options.excluded(exclude, asked.rows, params)
+                found = kept.search(asked, params, wanted, progress=progress, out=out)
+                del keep
         return like(queries, found, out)
 
-    def _search(
+    def _search(self, asked: HostMatrix, k: int, wanted: Settings) -> Neighbors:
+        """search of a matrix, with settings; not of a graph."""
+        with self._handle as kept:
+            limits = wanted.threads or None, kept.device, wanted.memory_limit or None
+            small = kept.search_small(asked.array, k, limits)
+            if small is not None:
+                return small
+            return kept.search(asked, kept.params(k), wanted._replace(device=kept.device))
+
+    def _walk(
         self,
         asked: HostMatrix,
         k: int,
-        width: int | None = None,
+        width: Whole | None = None,
         *,
         seed: int = 0,
         recall: float | None = None,
@@ -246,35 +328,43 @@ class GraphIndex:
         progress: Progress = None,
         out: Sequence[Any] | None = None,
     ) -> Neighbors:
-        """query of a matrix, with settings. recall: measured by these queries, it chooses the width."""
+        """search of a matrix on a graph. recall: measured by these queries, it chooses the width."""
+        width = _options.optional(self.width if width is None else width, "width")
         meets = _options.whole(self.meets, "meets")
-        params = s.sized(
-            s.GraphSearchParams,
-            k=k,
-            width=width or 0,
-            recall=recall or 0.0,
-            sample=-1 if recall is None else 0,
-            seed=seed,
-            meets=meets,
-        )
-        with self._handle as known:
-            points = known.points
-            table = Table(asked.rows, k, points.rows, asked.is_double or points.is_double, out)
-            if asked.rows == 0:
-                check_shapes(points.struct, asked, k, "the index")
-                return table.result()
-            cols = points.struct.cols
-            small = recall is None and is_small(points.rows, cols, asked.rows, k, width, meets)
-            context(wanted._replace(device=_DEVICE), watched=bool(progress) or not small).call(
-                lib.kith_walks_search,
-                known.made_for(asked),
-                c.byref(asked.struct),
-                c.byref(params),
-                c.byref(table.struct),
-                None,
-                progress=progress,
-            )
-            return claim(table.result(), known.metric, False, known.fingerprint)
+        with self._handle as kept:
+            return kept.walk(asked, k, width, meets, recall, seed, wanted, progress, out)
+
+    def radius(
+        self,
+        queries: Points,
+        radius: ArrayLike,
+        *,
+        count_only: bool = False,
+        n_jobs: Whole | None = None,
+        memory_limit: Bytes | None = None,
+        progress: Progress = None,
+    ) -> Ranges:
+        """All points within a radius of each query: `kith.radius_neighbors` without its
+        preparations. Not of a graph.
+
+        Parameters
+        ----------
+        queries : array of shape (m, d)
+        radius : float or array of m floats
+        count_only, n_jobs, memory_limit, progress
+            As in `kith.radius_neighbors`.
+
+        Returns
+        -------
+        Ranges
+        """
+        with self._handle as kept:
+            only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius)
+            wanted = settings(n_jobs, kept.device, memory_limit)
+            asked = as_matrix(queries, "queries", wanted.memory_limit)
+            job = RadiusJob(radius, asked, count_only)
+            found = kept.ranges(job, asked, wanted.beside(asked), progress)
+        return found._like(queries)
 
     def tune(
         self,
@@ -285,7 +375,8 @@ class GraphIndex:
         n_jobs: Whole | None = None,
         memory_limit: Bytes | None = None,
     ) -> Recall:
-        """Sets `width` to the first of k, 1.5 k, ... that has a recall for these queries.
+        """Sets the `width` of a graph to the first of k, 1.5 k, ... that has a recall for these
+        queries.
 
         Some hundred queries like those to come do; they are solved exactly, once.
 
@@ -307,18 +398,46 @@ class GraphIndex:
         """
         if not 0.0 <= _options.number(recall, "recall") <= 1.0:
             raise ValueError(f"recall is {recall}, must be 0 to 1")
-        wanted = settings(n_jobs, _DEVICE, memory_limit)
-        asked = as_matrix(queries, "queries", wanted.memory_limit)
-        wanted = wanted.beside(asked)
         k = _options.whole(k, "k")
-        if asked.rows == 0:
-            raise ValueError("queries are none (give some hundred like those to come)")
-        with self._handle as known:
-            truth = search(known.points, asked, k, metric=self.metric, wanted=wanted)
-        width, judged = k, None
-        while judged is None or (judged.recall < recall and width < len(self)):
-            width = k if judged is None else min(width + max(width // 2, 1), len(self))
-            found = self._search(asked, k, width, wanted=wanted)
-            judged = measure(found, truth, metric=self.metric, at=k)
+        with self._handle as kept:
+            only(kept.method, s.METHOD_GRAPH, tune=True)
+            wanted = settings(n_jobs, kept.device, memory_limit)
+            asked = as_matrix(queries, "queries", wanted.memory_limit)
+            wanted = wanted.beside(asked)
+            if asked.rows == 0:
+                raise ValueError("queries are none (give some hundred like those to come)")
+            truth = search(kept.rows, asked, k, metric=self.metric, wanted=wanted)
+            width, judged = k, None
+            while judged is None or (judged.recall < recall and width < len(self)):
+                width = k if judged is None else min(width + max(width // 2, 1), len(self))
+                found = self._walk(asked, k, width, wanted=wanted)
+                judged = measure(found, truth, metric=self.metric, at=k)
         self.width = width
         return judged
+
+    # ---- Changes ---------------------------------------------------------------------------------
+
+    def add(self, Y: Points) -> None:
+        """Adds rows behind the last one; waits for those who search meanwhile.
+
+        Afterwards an exact index and a tree answer as a new one of all these rows; a graph gets the
+        neighbours of the new rows, and keeps its recall. Rows of another type keep their values:
+        where the index' type does not hold them, it is made anew in the smallest one that holds
+        all, but for a graph, which refuses them. X is let go: the index has its points for itself.
+        """
+        with self._handle.alone() as kept:
+            kept.add(Y)
+
+    def remove(self, ids: ArrayLike) -> None:
+        """Removes rows; later ones move up, as in numpy.delete. Waits for those who search.
+
+        At least one row must be left, in a graph two.
+        """
+        with self._handle.alone() as kept:
+            kept.remove(ids)
+
+
+def _positive(k: Any) -> int:
+    if _options.whole(k, "k") < 1:
+        raise ValueError(f"k is {k}, must be at least 1")
+    return int(k)

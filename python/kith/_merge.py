@@ -9,7 +9,7 @@ import warnings
 from . import _options, _tune
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix
-from ._context import Settings, context, settings
+from ._context import Settings, settings
 from ._library import lib
 from ._metrics import Distance, name, resolve
 from ._progress import Progress
@@ -112,9 +112,7 @@ def merge(
     params = search_params(distance, k, flags=flags, method=method)
     may_descend(params, recall, random_state, own)
     report = s.sized(s.Report)
-    call(
-        distance, wanted, progress, lib.kith_graph_merge, sets, params, table.struct, report
-    )
+    call(distance, wanted, progress, lib.kith_graph_merge, sets, params, table.struct, report)
     del keep_one, keep_two
     exact: bool | None = True if report.exact == s.CERTIFIED else None
     if report.exact == s.APPROXIMATE:

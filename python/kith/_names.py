@@ -23,10 +23,11 @@ _SELECT = {"method": "method", "sample": "heap_sample"}
 # And where a function means something else by it.
 _ARGUMENTS_OF = {
     "kith_radius": {"points": "corpus"},
-    "kith_corpus_search": {"corpus": "the corpus"},
-    "kith_corpus_radius": {"corpus": "the corpus"},
-    "kith_corpus_add": {"corpus": "the corpus"},
-    "kith_walks_search": {"points": "the index", "walks": "the index"},
+    "kith_index_create": {"method": "method"},
+    "kith_index_search": {"the corpus": "the index"},
+    "kith_index_radius": {"the corpus": "the index"},
+    "kith_index_add": {"points": "Y"},
+    "kith_index_remove": {"ids": "ids"},
     "kith_recall_estimate": {"graph": "found"},
     "kith_result_save": {"neighbors": "the graph", "meta": "the graph"},
     "kith_predict": {"neighbors": "the neighbours of X", "labels": "y"},

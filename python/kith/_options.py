@@ -155,6 +155,24 @@ def _indices_of(graph: Any) -> Any:
     return getattr(graph, "indices", graph)
 
 
+def walk(
+    params: s.SearchParams,
+    width: int | None,
+    meets: int,
+    recall: float | None,
+    seed: int,
+    graph: s.Neighbors | None = None,
+) -> None:
+    """What a search is told of walks. graph: that of points; of an index none."""
+    told = s.sized(s.WalkParams, width=width or 0, meets=meets)
+    if graph is not None:
+        told.graph = c.addressof(graph)
+    s.put(params, "seed", seed)
+    params.recall = recall or 0.0
+    params.walk = c.addressof(told)
+    params.keep = told, graph  # for as long as the parameters live
+
+
 def excluded(exclude: Any, rows: int, params: s.SearchParams) -> Any:
     """Sets params.exclude; what it returns must live as long as params are used."""
     if exclude is None:

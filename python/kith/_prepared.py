@@ -9,7 +9,7 @@ from typing import Any
 from . import _structs as s
 from ._arrays import HostMatrix
 from ._context import Settings, context
-from ._corpus import Corpus, Tree
+from ._index import Index
 from ._library import lib
 from ._metrics import code, resolve
 from ._results import Neighbors
@@ -25,7 +25,7 @@ class Prepared:
 
     def __init__(self) -> None:
         self._searched = False
-        self._corpus: Corpus | None = None
+        self._index: Index | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Prepared, ()
@@ -44,12 +44,13 @@ class Prepared:
         if not isinstance(metric, str) or not self._searched:
             self._searched = True
             return search(points, queries, k, metric=metric, p=p, method=method, wanted=wanted)
-        corpus = self._corpus
-        if corpus is None:
+        index = self._index
+        if index is None:
             number = code(metric, p)
-            kind = Tree if _takes_tree(points, queries, k, metric, p, method, wanted) else Corpus
-            corpus = self._corpus = kind._of_matrix(points, number, wanted)
-        return corpus._search(queries, k, wanted=wanted)
+            tree = _takes_tree(points, queries, k, metric, p, method, wanted)
+            kind = s.METHOD_TREE if tree else s.METHOD_EXACT
+            index = self._index = Index._of_matrix(points, number, kind, wanted)
+        return index._search(queries, k, wanted)
 
 
 def _shape(matrix: HostMatrix) -> s.Matrix:

@@ -336,9 +336,7 @@ def knn_graph(
     if method == s.METHOD_DESCENT or recall is not None:
         may_descend(params, recall, random_state, own)
     report = s.sized(s.Report)
-    call(
-        distance, wanted, progress, lib.kith_graph, points.struct, params, table.struct, report
-    )
+    call(distance, wanted, progress, lib.kith_graph, points.struct, params, table.struct, report)
     found = claim(
         table.result(),
         distance.number,

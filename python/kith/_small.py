@@ -41,6 +41,14 @@ def steps(points: int, cols: int, queries: int, k: int) -> int:
     return (queries + 64) * points * (cols + k + 16)
 
 
+def is_small_walk(
+    points: int, cols: int, queries: int, k: int, width: int | None, meets: int
+) -> bool:
+    """Whether walks end before anybody would press Ctrl-C."""
+    met = min(points, (meets or _DENSELY) + _MET * max(width or 0, 2 * k, 64))
+    return queries * met * (cols + 16) <= MOST_STEPS
+
+
 class Frame(c.Structure):
     """The structs of a call, one behind the other."""
 
@@ -67,6 +75,8 @@ _write_table = packed(s.Neighbors).pack_into
 _FLOAT, _DOUBLE, _ID, _INDEX = (np.dtype(each) for each in ("f4", "f8", "u4", "i8"))
 _MOST_IDS = 1 << 16  # that a seat keeps room for
 NONE: Laid = (0, 0, 0, 0, 0)
+_DENSELY = 16_384  # met by a walk where `meets` is 0
+_MET = 64  # points at most that a walk meets for each that it keeps, as a rule far fewer
 WORTH = 32  # queries, beside which reading all points once more is little
 ITSELF = object()  # as queries: a graph
 _empty = np.empty
@@ -103,7 +113,7 @@ class _Seat:
 
     def call(
         self,
-        corpus: Pointer | None,
+        index: Pointer | None,
         points: Laid,
         queries: Laid,
         shape: tuple[int, int],
@@ -111,7 +121,7 @@ class _Seat:
         flags: int = 0,
         method: int = s.METHOD_AUTO,
     ) -> Neighbors:
-        """kith_corpus_search of queries where there is a corpus, kith_graph where there are no
+        """kith_index_search of queries where there is an index, kith_graph where there are no
         queries, else kith_search."""
         if self.ids.shape != shape:
             self.make_room(shape)
@@ -125,9 +135,9 @@ class _Seat:
         table = self.ids_at, 0 if double else at, at if double else 0, *shape, 0
         _write_table(self.frame, Frame.table.offset, *table)
         own = self.handle
-        if corpus is not None:
-            function = lib.kith_corpus_search
-            status = function(own, corpus, self.queries, self.params, self.table)
+        if index is not None:
+            function = lib.kith_index_search
+            status = function(own, index, self.queries, self.params, self.table, None)
         elif queries is NONE:
             function = lib.kith_graph
             status = function(own, self.points, self.params, self.table, None)
@@ -224,10 +234,10 @@ def search(
     return found
 
 
-def search_corpus(
-    corpus: Pointer, points: s.Matrix, queries: Any, k: int, number: int, wanted: Wanted
+def search_index(
+    index: Pointer, points: s.Matrix, queries: Any, k: int, number: int, wanted: Wanted
 ) -> Neighbors | None:
-    """kith_corpus_search of a corpus of points; None: it is not plain, or not small."""
+    """kith_index_search of an index of points; None: it is not plain, or not small."""
     asked = _lay(queries)
     if asked is None or asked[1] == 0 or number == s.KL:
         return None
@@ -237,6 +247,6 @@ def search_corpus(
     seat = _take(wanted)
     if seat is None:
         return None
-    found = seat.call(corpus, (0, rows, 0, 0, points.dtype), asked, (count, k), number)
+    found = seat.call(index, (0, rows, 0, 0, points.dtype), asked, (count, k), number)
     _seats.free[wanted] = seat
     return found

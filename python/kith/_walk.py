@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-import ctypes as c
 import functools
 import os
 from typing import Any
 
+from . import _metrics, _options, _small
 from . import _structs as s
 from ._arrays import HostMatrix
 from ._context import Settings
 from ._devices import devices
 from ._handle import Lock
-from ._index import GraphIndex, is_small
+from ._index import Index
 from ._library import lib
-from ._metrics import resolve
 from ._results import Neighbors, claim, narrow
-from ._search import call, check_types, fingerprint_for, table_for
+from ._search import call, check_types, fingerprint_for, search_params, table_for
 from ._typing import Metric
 
 
@@ -30,7 +29,7 @@ class Walks:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._index: GraphIndex | None = None
+        self._index: Index | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Walks, ()
@@ -49,14 +48,14 @@ class Walks:
     ) -> Neighbors:
         """The same points, graph and metric every time."""
         cols = points.struct.cols
-        small = recall is None and is_small(points.rows, cols, queries.rows, k, None, 0)
+        small = recall is None and _small.is_small_walk(points.rows, cols, queries.rows, k, None, 0)
         if not isinstance(metric, str) or not _on_processor(wanted.device, small):
             return _graph_search(points, graph, queries, k, metric, p, recall, seed, wanted)
         with self._lock:
             if self._index is None:
-                jobs = wanted.threads or None
-                self._index = GraphIndex(points.array, graph, metric, p=p, meets=0, n_jobs=jobs)
-        return self._index._search(queries, k, seed=seed, recall=recall, wanted=wanted)
+                number, alone = _metrics.code(metric, p), wanted._replace(device="cpu")
+                self._index = Index._of_matrix(points, number, s.METHOD_GRAPH, alone, graph)
+        return self._index._walk(queries, k, seed=seed, recall=recall, wanted=wanted)
 
 
 def _on_processor(device: str | None, small: bool) -> bool:
@@ -81,25 +80,18 @@ def _graph_search(
     seed: int,
     wanted: Settings,
 ) -> Neighbors:
-    """kith_graph_search, of arrays in host memory."""
-    distance = resolve(metric, p, queries.array.dtype)
+    """kith_search on a graph, of arrays in host memory."""
+    distance = _metrics.resolve(metric, p, queries.array.dtype)
     check_types(distance, points, queries)
     known, keep = narrow(graph, "graph")
     table = table_for(points, queries, k, None, None)
-    params = s.sized(
-        s.GraphSearchParams,
-        k=k,
-        graph=c.addressof(known),
-        recall=recall or 0.0,
-        sample=-1 if recall is None else 0,
-        seed=seed,
-        **distance.fields,
-    )
+    params = search_params(distance, k, method=s.METHOD_GRAPH)
+    _options.walk(params, None, 0, recall, seed, known)
     call(
         distance,
         wanted,
         None,
-        lib.kith_graph_search,
+        lib.kith_search,
         points.struct,
         queries.struct,
         params,

@@ -142,12 +142,42 @@ kith_status kin_check_limit(kith_ctx *ctx, kith_metric metric, const kith_search
     return limited ? kin_check_radius(ctx, metric, params->radius) : KITH_OK;
 }
 
+kith_status kin_check_path(kith_ctx *ctx, const char *path)
+{
+    if (path == NULL || path[0] == '\0') {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("path"),
+                           "is %s, must be the name of a file", path == NULL ? "NULL" : "empty");
+    }
+    return KITH_OK;
+}
+
+kith_status kin_check_out(kith_ctx *ctx, const void *out)
+{
+    return out != NULL ? KITH_OK
+                       : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                                     "is NULL (give room for a pointer)");
+}
+
+kith_status kin_check_same_metric(kith_ctx *ctx, kith_metric metric, kith_metric own)
+{
+    return metric == KITH_METRIC_DEFAULT || metric == own
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                             "is %s and the index was prepared for %s (give 0 or the same)",
+                             kith_metric_name(metric), kith_metric_name(own));
+}
+
 kith_status kin_check_method(kith_ctx *ctx, int method)
 {
     if (method == KITH_METHOD_DESCENT) {
         return kin_fail_at(
             ctx, KITH_E_ARGUMENT, kin_at("method"),
             "is descent, which makes graphs and is not exact (use kith_graph, or another method)");
+    }
+    if (method == KITH_METHOD_GRAPH) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
+                           "is graph, which is not exact (use kith_search or an index, or another "
+                           "method)");
     }
     return method < KITH_METHOD_AUTO || method > KITH_METHOD_TREE
                ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),

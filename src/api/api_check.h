@@ -6,9 +6,11 @@
 
 #include "engine/engine_call.h"
 #include "engine/engine_descent.h"
+#include "engine/engine_exact.h"
 #include "engine/engine_filter.h"
 #include "engine/engine_job.h"
 #include "engine/engine_merge.h"
+#include "engine/engine_walks.h"
 #include "select/select.h"
 
 /* *checked = *matrix with its stride filled in. `name` stands in messages ("points", "queries"). */
@@ -62,6 +64,10 @@ kith_status kin_api_tell(const kin_call *call, kith_status status, kith_report *
 
 /* KITH_E_UNSUPPORTED of a filter: where there may be one it was taken out. */
 kith_status kin_refuse_filter(kith_ctx *ctx, const kith_search_params *params);
+/* The name of a file. */
+kith_status kin_check_path(kith_ctx *ctx, const char *path);
+/* Where a call puts a pointer. */
+kith_status kin_check_out(kith_ctx *ctx, const void *out);
 /* Parameters as this library knows them, whatever the caller's struct_size. No filter. */
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known);
@@ -84,6 +90,10 @@ kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *queries,
  */
 kith_status kin_api_check_filter(kith_ctx *ctx, const kith_search_params *params, bool graph,
                                  kin_filter_job *job);
+/* kith_search with a filter; params: as kin_take_params has them. */
+kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
+                                    const kith_matrix *queries, const kith_search_params *params,
+                                    const kith_neighbors *out);
 /* *lists: out as lists of k of their own; where it has not their shape and there is one list a
  * query, as it is. out may be NULL, *lists is not written then. */
 kith_status kin_api_check_lists(kith_ctx *ctx, const kin_filter_job *job, int64_t k,
@@ -131,6 +141,42 @@ kith_status kin_descent_check_shape(kith_ctx *ctx, const kith_matrix *points,
 /* All of *plan but what its caller estimates. reads: points.data are there, and may be read. */
 kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool reads,
                              kith_plan *plan);
+
+/* ---- Walks on a graph ----------------------------------------------------------------------- */
+
+typedef struct kin_walk_call {
+    kith_walk_params walk;
+    kin_walks_search job;
+} kin_walk_call;
+
+/* points, whose values are of no interest, are checked; params: as kin_take_params has them. */
+kith_status kin_api_check_walk(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *queries,
+                               const kith_search_params *params, const kith_neighbors *out,
+                               kin_walk_call *call);
+/* kith_search of that method. */
+kith_status kin_api_walk(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                         const kith_search_params *params, const kith_neighbors *out);
+
+/* ---- Radius --------------------------------------------------------------------------------- */
+
+/* What a radius is asked of: a matrix, or points that are kept, whose distance is job->request's.
+ */
+typedef struct kin_radius_call {
+    kith_matrix asked;
+    kin_radius_job job; /* its queries: &asked, or NULL */
+} kin_radius_call;
+
+/* kept: the metric that points are prepared for, which are in *call; KITH_METRIC_DEFAULT: corpus is
+ * taken. */
+kith_status kin_api_check_radius(kith_ctx *ctx, const kith_matrix *corpus,
+                                 const kith_matrix *queries, const kith_radius_params *given,
+                                 kith_metric kept, kin_radius_call *call);
+/* Empty ranges of this context; and their end: they are *out, or freed where status is a failure.
+ */
+kith_status kin_ranges_make(kith_ctx *ctx, kith_ranges **ranges);
+kith_status kin_ranges_end(kith_ranges *ranges, kith_status status, kith_ranges **out);
+/* A metric of 0, or that of an index. */
+kith_status kin_check_same_metric(kith_ctx *ctx, kith_metric metric, kith_metric own);
 
 /* ---- Two graphs made one -------------------------------------------------------------------- */
 

@@ -180,9 +180,9 @@ kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const ki
     return kin_api_check_queries(ctx, queries, &params, out, job);
 }
 
-static kith_status filtered_search(kith_ctx *ctx, const kith_matrix *corpus,
-                                   const kith_matrix *queries, const kith_search_params *given,
-                                   const kith_neighbors *out)
+kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
+                                    const kith_matrix *queries, const kith_search_params *given,
+                                    const kith_neighbors *out)
 {
     kith_search_params params = *given;
     kin_filter_job job = {0};
@@ -206,8 +206,11 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
     KIN_TRY(take_filtered(ctx, given, &filtered));
+    if ((int)filtered.method == KITH_METHOD_GRAPH) {
+        return kin_api_walk(ctx, corpus, queries, &filtered, out);
+    }
     if (filtered.filter != NULL) {
-        return filtered_search(ctx, corpus, queries, &filtered, out);
+        return kin_api_search_filtered(ctx, corpus, queries, &filtered, out);
     }
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
     return kin_engine_knn(ctx, &job, out);

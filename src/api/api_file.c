@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Points, neighbours and selections from files and to files. */
+#include "api/api_check.h"
 #include "base/base_try.h"
 #include "file/file_checksum.h"
 #include "file/file_points.h"
@@ -9,15 +10,6 @@
 #include "metric/metric.h"
 
 #include <inttypes.h>
-
-static kith_status check_path(kith_ctx *ctx, const char *path)
-{
-    if (path == NULL || path[0] == '\0') {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("path"),
-                           "is %s, must be the name of a file", path == NULL ? "NULL" : "empty");
-    }
-    return KITH_OK;
-}
 
 /* A creator's beginning: *out is NULL from here on unless it succeeds. */
 static kith_status begin(kith_ctx *ctx, const char *path, const void *out)
@@ -30,7 +22,7 @@ static kith_status begin(kith_ctx *ctx, const char *path, const void *out)
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
                            "is NULL, must point to where the result goes");
     }
-    return check_path(ctx, path);
+    return kin_check_path(ctx, path);
 }
 
 /* The caller's params as this library's version of them; NULL is the default. */

@@ -92,21 +92,12 @@ static kith_status create(kith_ctx *ctx, const kith_neighbors *graph, kith_metri
                           kith_symmetry symmetry, kith_ranges **out)
 {
     kith_ranges *ranges = NULL;
-    if (out == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                           "is NULL (give room for a pointer)");
-    }
+    KIN_TRY(kin_check_out(ctx, out));
     KIN_TRY(check(ctx, graph, &metric, symmetry));
-    KIN_TRY(kin_alloc_zero(ctx, &ranges, 1, sizeof *ranges, "ranges"));
-    ranges->ctx = ctx;
-    const kith_status status =
-        kin_graph_symmetric(ctx, graph, metric, symmetry == KITH_SYMMETRY_MUTUAL, ranges);
-    if (status != KITH_OK) {
-        kith_ranges_free(ranges);
-        return status;
-    }
-    *out = ranges;
-    return KITH_OK;
+    KIN_TRY(kin_ranges_make(ctx, &ranges));
+    return kin_ranges_end(
+        ranges, kin_graph_symmetric(ctx, graph, metric, symmetry == KITH_SYMMETRY_MUTUAL, ranges),
+        out);
 }
 
 kith_status kith_graph_symmetric(kith_ctx *ctx, const kith_neighbors *graph, kith_metric metric,

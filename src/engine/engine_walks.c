@@ -28,7 +28,7 @@ enum { USUAL_K = 10 };
 /* The queries of one call. */
 typedef struct asked_queries {
     kith_ctx *ctx; /* of the call */
-    const kith_walks *walks;
+    const kin_walks *walks;
     kith_matrix queries;
     kin_prepared prepared; /* the processor's */
 } asked_queries;
@@ -46,14 +46,14 @@ typedef struct effort_of_walks {
     double share;       /* about, of the time that the exact engine takes for the same queries */
 } effort_of_walks;
 
-/* What a walk is, of kith_graph_search_params. */
+/* What a walk is, of kin_walks_search. */
 typedef struct walk_way {
     int64_t width; /* at least k of the answers */
     int64_t meets;
     uint64_t seed;
 } walk_way;
 
-static double walked_cost(const kith_walks *w)
+static double walked_cost(const kin_walks *w)
 {
     if (!kin_exact_screens(&w->distance)) {
         return WALKED_DIRECT;
@@ -72,12 +72,12 @@ static kith_matrix matrix_of(const asked_queries *asked, const asked_sample *of)
 
 /* ---- The processor --------------------------------------------------------------------------- */
 
-static kith_status make_on_cpu(kith_ctx *ctx, const kin_walks_source *source, kith_walks *w)
+static kith_status make_on_cpu(kith_ctx *ctx, const kin_walks_source *source, kin_walks *w)
 {
     kith_report *report = &ctx->report;
     const bool screens = kin_exact_screens(&w->distance);
     kin_prepared *points = &w->prepared;
-    KIN_TRY(kin_prepare_rows(ctx, &w->points, &w->distance, "points",
+    KIN_TRY(kin_prepare_rows(ctx, &w->points, &w->distance, source->name,
                              screens ? 0 : KIN_ROWS_DISTINCT, points));
     report->seconds_check += points->seconds_check;
     report->seconds_prepare += points->seconds_prepare;
@@ -107,7 +107,7 @@ static kith_status ask_on_cpu(asked_queries *asked)
 static kith_status run_on_cpu(const asked_queries *asked, const asked_sample *of, walk_way way,
                               const kith_neighbors *out, effort_of_walks *effort)
 {
-    const kith_walks *w = asked->walks;
+    const kin_walks *w = asked->walks;
     const kin_graph_walk walk = {.ground = &w->ground,
                                  .queries = &asked->prepared.rows,
                                  .rows = of != NULL ? of->rows : NULL,
@@ -127,7 +127,7 @@ static kith_status run_on_cpu(const asked_queries *asked, const asked_sample *of
 static kith_status solve_on_cpu(const asked_queries *asked, const asked_sample *of,
                                 const kith_neighbors *out)
 {
-    const kith_walks *w = asked->walks;
+    const kin_walks *w = asked->walks;
     const kin_request request = {.distance = w->distance, .k = out->k};
     effort_of_walks effort;
     if (!kin_exact_screens(&w->distance)) {
@@ -145,7 +145,7 @@ static kith_status solve_on_cpu(const asked_queries *asked, const asked_sample *
 
 /* ---- A GPU ----------------------------------------------------------------------------------- */
 
-static kith_status make_on_gpu(kith_ctx *ctx, const kin_walks_source *source, kith_walks *w)
+static kith_status make_on_gpu(kith_ctx *ctx, const kin_walks_source *source, kin_walks *w)
 {
     const kin_graph_gpu_ground ground = {.points = &w->points,
                                          .graph = source->graph,
@@ -174,7 +174,7 @@ static kith_status ask_on_gpu(const asked_queries *asked, bool samples)
 static kith_status run_on_gpu(const asked_queries *asked, const asked_sample *of, walk_way way,
                               const kith_neighbors *out, effort_of_walks *effort)
 {
-    const kith_walks *w = asked->walks;
+    const kin_walks *w = asked->walks;
     const kith_matrix queries = matrix_of(asked, of);
     const kin_graph_gpu_walks walkers = {.queries = &queries, .width = way.width, .seed = way.seed};
     KIN_TRY(kin_graph_gpu_walk_run(asked->ctx, w->paths, &walkers, out, &effort->evaluations));
@@ -193,10 +193,10 @@ static kith_status solve_on_gpu(const asked_queries *asked, const asked_sample *
 /* ---- Either ---------------------------------------------------------------------------------- */
 
 kith_status kin_walks_make(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_source *source,
-                           kith_walks **out)
+                           kin_walks **out)
 {
     const uint64_t held = atomic_load(&ctx->held_bytes);
-    kith_walks *w = NULL;
+    kin_walks *w = NULL;
     *out = NULL;
     KIN_TRY(kin_alloc_zero(ctx, &w, 1, sizeof *w, "walks"));
     w->home = ctx;
@@ -208,7 +208,7 @@ kith_status kin_walks_make(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_source *
     const kith_status status =
         gpu == NULL ? make_on_cpu(ctx, source, w) : make_on_gpu(ctx, source, w);
     if (status != KITH_OK) {
-        kith_walks_free(w);
+        kin_walks_free(w);
         return status;
     }
     w->bytes = atomic_load(&ctx->held_bytes) - held;
@@ -216,7 +216,7 @@ kith_status kin_walks_make(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_source *
     return KITH_OK;
 }
 
-void kith_walks_free(kith_walks *walks)
+void kin_walks_free(kin_walks *walks)
 {
     if (walks == NULL) {
         return;
@@ -271,7 +271,7 @@ typedef struct searching {
     asked_queries asked;
     int64_t width;
     double sample_seconds;
-    kith_graph_search_report *report;
+    kith_walk_report *report;
 } searching;
 
 /* Queries that are solved exactly. */
@@ -295,7 +295,7 @@ static void sample_free(kith_ctx *ctx, sample *of)
 static kith_status sample_make(searching *s, uint64_t seed, sample *of)
 {
     kith_ctx *ctx = s->ctx;
-    const kith_graph_search_params *params = &s->job->params;
+    const kin_walks_search *params = s->job;
     const kith_matrix *queries = &s->asked.queries;
     const uint64_t count = (uint64_t)params->sample;
     const uint64_t entries = kin_size_mul(count, (uint64_t)params->recall_at);
@@ -318,7 +318,7 @@ static kith_status sample_make(searching *s, uint64_t seed, sample *of)
 
 static walk_way way_of(const searching *s, int64_t width)
 {
-    const kith_graph_search_params *params = &s->job->params;
+    const kin_walks_search *params = s->job;
     return (walk_way){.width = width, .meets = params->meets, .seed = params->seed};
 }
 
@@ -357,7 +357,7 @@ static kith_status widen(searching *s, const sample *deciding)
         KIN_TRY(look(s, deciding, s->width, &sums, &effort));
         if (effort.share >= 1.0) {
             s->width = points;
-        } else if (sums.sum >= s->job->params.recall * (double)sums.rows) {
+        } else if (sums.sum >= s->job->recall * (double)sums.rows) {
             s->report->reached = 1;
             return KITH_OK;
         } else {
@@ -370,10 +370,10 @@ static kith_status widen(searching *s, const sample *deciding)
 static kith_status choose_width(searching *s)
 {
     sample deciding = {0};
-    if (s->job->params.recall == 0.0 || s->width == s->asked.walks->points.rows) {
+    if (s->job->recall == 0.0 || s->width == s->asked.walks->points.rows) {
         return KITH_OK;
     }
-    kith_status status = sample_make(s, kin_recall_deciding_seed(s->job->params.seed), &deciding);
+    kith_status status = sample_make(s, kin_recall_deciding_seed(s->job->seed), &deciding);
     if (status == KITH_OK) {
         status = widen(s, &deciding);
     }
@@ -386,10 +386,10 @@ static kith_status tell(searching *s)
     sample telling = {0};
     kin_recall_sums sums;
     effort_of_walks effort;
-    if (s->job->params.sample == 0) {
+    if (s->job->sample == 0) {
         return KITH_OK;
     }
-    kith_status status = sample_make(s, s->job->params.seed, &telling);
+    kith_status status = sample_make(s, s->job->seed, &telling);
     if (status == KITH_OK) {
         status = look(s, &telling, s->width, &sums, &effort);
     }
@@ -410,7 +410,7 @@ static kith_status answer_exactly(searching *s)
     s->report->exact = 1;
     s->report->reached = 1;
     s->report->evaluations = rows * (double)s->asked.walks->points.rows;
-    s->report->recall = kin_recall_exact(s->asked.queries.rows, s->job->params.recall_at);
+    s->report->recall = kin_recall_exact(s->asked.queries.rows, s->job->recall_at);
     return solve(&s->asked, NULL, s->job->out);
 }
 
@@ -434,16 +434,16 @@ static kith_status answer(searching *s)
     return tell(s);
 }
 
-kith_status kin_walks_answer(kith_ctx *ctx, const kith_walks *walks, const kin_walks_search *job,
-                             kith_graph_search_report *report)
+kith_status kin_walks_answer(kith_ctx *ctx, const kin_walks *walks, const kin_walks_search *job,
+                             kith_walk_report *report)
 {
     searching s = {.ctx = ctx,
                    .job = job,
                    .asked = {.ctx = ctx, .walks = walks, .queries = job->queries},
-                   .width = job->params.width,
+                   .width = job->width,
                    .report = report};
-    *report = (kith_graph_search_report){.parts = walks->parts};
-    kith_status status = ask(&s.asked, job->params.sample > 0);
+    *report = (kith_walk_report){.parts = walks->parts};
+    kith_status status = ask(&s.asked, job->sample > 0);
     if (status == KITH_OK) {
         status = answer(&s);
     }
@@ -460,24 +460,23 @@ kith_status kin_walks_answer(kith_ctx *ctx, const kith_walks *walks, const kin_w
 /* Keys that walks of this width may take. */
 static double guess_keys(const kin_walks_source *source, const kin_walks_search *job)
 {
-    const double width = (double)job->params.width;
-    const kin_graph_entries entries =
-        kin_graph_count_entries(source->points.rows, 1, job->params.width);
+    const double width = (double)job->width;
+    const kin_graph_entries entries = kin_graph_count_entries(source->points.rows, 1, job->width);
     return (double)job->queries.rows * ((double)entries.random + KEYS_A_PLACE * width);
 }
 
 static kith_status make_and_answer(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_source *source,
-                                   const kin_walks_search *job, kith_graph_search_report *report)
+                                   const kin_walks_search *job, kith_walk_report *report)
 {
-    kith_walks *walks = NULL;
+    kin_walks *walks = NULL;
     KIN_TRY(kin_walks_make(ctx, gpu, source, &walks));
     const kith_status status = kin_walks_answer(ctx, walks, job, report);
-    kith_walks_free(walks);
+    kin_walks_free(walks);
     return status;
 }
 
 kith_status kin_engine_walks(kith_ctx *ctx, const kin_walks_source *source,
-                             const kin_walks_search *job, kith_graph_search_report *report)
+                             const kin_walks_search *job, kith_walk_report *report)
 {
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_device_enter_walks(ctx, &source->distance, guess_keys(source, job), &gpu));

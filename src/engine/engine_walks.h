@@ -3,7 +3,7 @@
  * on a graph asks of engines.
  *
  * What is made of points and graph is read-only from then on; what a call makes of its queries is
- * the call's. So one kith_walks serves many calls, in several threads at once. */
+ * the call's. So one kin_walks serves many calls, in several threads at once. */
 #ifndef KIN_ENGINE_WALKS_H
 #define KIN_ENGINE_WALKS_H
 
@@ -14,13 +14,14 @@
 /* What walks are made of. */
 typedef struct kin_walks_source {
     kith_matrix points;          /* checked, with strides */
+    const char *name;            /* of these, in messages */
     const kith_neighbors *graph; /* checked */
     kin_distance distance;
     kith_dtype asked; /* of the queries to come */
     int64_t k;        /* ids a row that will be asked for; a GPU's alone */
 } kin_walks_source;
 
-struct kith_walks {
+typedef struct kin_walks {
     kith_ctx *home; /* its memory */
     kin_gpu *gpu;   /* entered by whoever calls; NULL: the processor */
     kith_matrix points;
@@ -36,24 +37,31 @@ struct kith_walks {
 
     /* A GPU's. */
     kin_graph_gpu_paths *paths;
-};
+} kin_walks;
 
-/* Checks the values of the points; NULL in *out on failure. kith_walks_free frees. */
+/* Checks the values of the points; NULL in *out on failure. */
 kith_status kin_walks_make(kith_ctx *ctx, kin_gpu *gpu, const kin_walks_source *source,
-                           kith_walks **out);
+                           kin_walks **out);
+
+void kin_walks_free(kin_walks *walks);
 
 /* What is asked of them. */
 typedef struct kin_walks_search {
-    kith_matrix queries;             /* checked, with strides */
-    kith_graph_search_params params; /* no zeros but recall and seed; sample 0: none */
-    const kith_neighbors *out;       /* checked */
+    kith_matrix queries; /* checked, with strides */
+    int64_t width;
+    double recall; /* 0: nothing is wanted */
+    int64_t recall_at;
+    int64_t sample; /* 0: none */
+    uint64_t seed;
+    int64_t meets;             /* 0: what serves many queries at once */
+    const kith_neighbors *out; /* checked */
 } kin_walks_search;
 
-/* As kith_graph_search. walks->gpu is entered. Fills all of *report but its size. */
-kith_status kin_walks_answer(kith_ctx *ctx, const kith_walks *walks, const kin_walks_search *job,
-                             kith_graph_search_report *report);
+/* As kith_search of that method. walks->gpu is entered. Fills all of *report but its size. */
+kith_status kin_walks_answer(kith_ctx *ctx, const kin_walks *walks, const kin_walks_search *job,
+                             kith_walk_report *report);
 /* By walks that are made for it, on the device that is chosen for it. */
 kith_status kin_engine_walks(kith_ctx *ctx, const kin_walks_source *source,
-                             const kin_walks_search *job, kith_graph_search_report *report);
+                             const kin_walks_search *job, kith_walk_report *report);
 
 #endif

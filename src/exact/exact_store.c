@@ -98,7 +98,7 @@ static facts facts_of(const kin_prepared *p)
 kith_status kin_store_save(kith_ctx *ctx, const char *path, const kin_prepared *prepared)
 {
     const kith_matrix *points = &prepared->rows.matrix;
-    const kin_container_header header = {.kind = KITH_KIND_CORPUS,
+    const kin_container_header header = {.kind = KITH_KIND_EXACT_INDEX,
                                          .dtype = points->dtype,
                                          .metric = prepared->distance.metric,
                                          .rows = points->rows,
@@ -122,9 +122,10 @@ kith_status kin_store_points(kith_ctx *ctx, const char *path, const kin_containe
 {
     const kin_container_header *header = kin_container_get_header(container);
     const int32_t item = kith_dtype_bytes(header->dtype);
-    if (header->kind != KITH_KIND_CORPUS && header->kind != KITH_KIND_TREE) {
+    if (header->kind != KITH_KIND_EXACT_INDEX && header->kind != KITH_KIND_TREE_INDEX &&
+        header->kind != KITH_KIND_GRAPH_INDEX) {
         return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "is no prepared corpus (prepare points, and save what that makes)");
+                           "is no index (make one of points, and save it)");
     }
     if (item == 0 || header->rows < 1 || header->cols < 1 ||
         header->metric == KITH_METRIC_DEFAULT) {

@@ -122,39 +122,54 @@ static void add_strided(const reading *r, int64_t first, int64_t last, kin_check
     kin_checksum_add(sum, packed, used);
 }
 
+static void add_rows(const reading *r, int64_t first, int64_t last, kin_checksum *sum)
+{
+    if (r->stride == r->row_bytes) {
+        kin_checksum_add(sum, r->data + first * r->stride,
+                         (uint64_t)(last - first) * (uint64_t)r->row_bytes);
+    } else {
+        add_strided(r, first, last, sum);
+    }
+}
+
 static kith_status add_piece(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     const reading *r = arg;
     const int64_t first = task * r->piece_rows;
-    const int64_t last = kin_min_i64(first + r->piece_rows, r->rows);
     kin_checksum sum;
     kin_checksum_begin(&sum);
-    if (r->stride == r->row_bytes) {
-        kin_checksum_add(&sum, r->data + first * r->stride,
-                         (uint64_t)(last - first) * (uint64_t)r->row_bytes);
-    } else {
-        add_strided(r, first, last, &sum);
-    }
+    add_rows(r, first, kin_min_i64(first + r->piece_rows, r->rows), &sum);
     r->sums[HEAD + task] = kin_checksum_end(&sum);
     return KITH_OK;
 }
 
-kith_status kin_fingerprint_make(kith_ctx *ctx, const kith_matrix *points, kith_fingerprint *out)
+static reading reading_of(const kith_matrix *points)
 {
     const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
     const int64_t fit = KIN_FINGERPRINT_PIECE / row_bytes;
-    reading r = {.data = points->data,
-                 .rows = points->rows,
-                 .row_bytes = row_bytes,
-                 .stride = points->stride_bytes != 0 ? points->stride_bytes : row_bytes,
-                 .piece_rows = fit > 0 ? fit : 1};
+    return (reading){.data = points->data,
+                     .rows = points->rows,
+                     .row_bytes = row_bytes,
+                     .stride = points->stride_bytes != 0 ? points->stride_bytes : row_bytes,
+                     .piece_rows = fit > 0 ? fit : 1};
+}
+
+/* Rows, columns and type, which stand before the pieces. */
+static void put_head(const kith_matrix *points, uint64_t head[HEAD])
+{
+    head[0] = (uint64_t)points->rows;
+    head[1] = (uint64_t)points->cols;
+    head[2] = (uint64_t)points->dtype;
+}
+
+kith_status kin_fingerprint_make(kith_ctx *ctx, const kith_matrix *points, kith_fingerprint *out)
+{
+    reading r = reading_of(points);
     const int64_t pieces = kin_ceil_div(r.rows, r.piece_rows);
     memset(out, 0, sizeof *out);
     KIN_TRY(kin_alloc(ctx, &r.sums, (uint64_t)(HEAD + pieces), sizeof *r.sums, "checksums"));
-    r.sums[0] = (uint64_t)points->rows;
-    r.sums[1] = (uint64_t)points->cols;
-    r.sums[2] = (uint64_t)points->dtype;
+    put_head(points, r.sums);
     const kith_status status = kin_parallel(ctx, "checksum", pieces, add_piece, &r);
     if (status == KITH_OK) {
         *out = (kith_fingerprint){
@@ -165,6 +180,42 @@ kith_status kin_fingerprint_make(kith_ctx *ctx, const kith_matrix *points, kith_
     }
     kin_free(ctx, r.sums);
     return status;
+}
+
+void kin_fingerprint_begin(kin_fingerprint_sum *sum, const kith_matrix *points)
+{
+    const reading r = reading_of(points);
+    uint64_t head[HEAD];
+    put_head(points, head);
+    *sum = (kin_fingerprint_sum){
+        .piece_rows = r.piece_rows, .left = r.piece_rows, .rows_left = points->rows};
+    kin_checksum_begin(&sum->sums);
+    kin_checksum_begin(&sum->piece);
+    kin_checksum_add(&sum->sums, head, sizeof head);
+}
+
+void kin_fingerprint_add(kin_fingerprint_sum *sum, const kith_matrix *rows)
+{
+    const reading r = reading_of(rows);
+    for (int64_t first = 0; first < r.rows;) {
+        const int64_t last = kin_min_i64(first + sum->left, r.rows);
+        add_rows(&r, first, last, &sum->piece);
+        sum->left -= last - first;
+        sum->rows_left -= last - first;
+        if (sum->left == 0 || sum->rows_left == 0) {
+            const uint64_t piece = kin_checksum_end(&sum->piece);
+            kin_checksum_add(&sum->sums, &piece, sizeof piece);
+            kin_checksum_begin(&sum->piece);
+            sum->left = sum->piece_rows;
+        }
+        first = last;
+    }
+}
+
+uint64_t kin_fingerprint_end(const kin_fingerprint_sum *sum)
+{
+    kin_checksum all = sum->sums;
+    return kin_checksum_end(&all);
 }
 
 const char *kin_fingerprint_print(const kith_fingerprint *points, char text[KIN_FINGERPRINT_TEXT])

@@ -42,6 +42,22 @@ enum { KIN_FINGERPRINT_PIECE = 1 << 20, KIN_FINGERPRINT_TEXT = 80 };
 /* Of a checked matrix in host memory. */
 kith_status kin_fingerprint_make(kith_ctx *ctx, const kith_matrix *points, kith_fingerprint *out);
 
+/* The same of rows that come one after another, in any portions, and as far as it came on disk. */
+typedef struct kin_fingerprint_sum {
+    kin_checksum sums; /* of the numbers above, as far as they are known */
+    kin_checksum piece;
+    int64_t piece_rows;
+    int64_t left; /* rows until the piece, and all rows, end */
+    int64_t rows_left;
+} kin_fingerprint_sum;
+
+/* points: the shape of all rows. */
+void kin_fingerprint_begin(kin_fingerprint_sum *sum, const kith_matrix *points);
+/* The next rows, with their stride told. */
+void kin_fingerprint_add(kin_fingerprint_sum *sum, const kith_matrix *rows);
+/* After the last row: the checksum. */
+uint64_t kin_fingerprint_end(const kin_fingerprint_sum *sum);
+
 static inline bool kin_fingerprint_equal(const kith_fingerprint *a, const kith_fingerprint *b)
 {
     return a->rows == b->rows && a->cols == b->cols && a->dtype == b->dtype &&

@@ -245,7 +245,7 @@ static bool points_known(const kin_layout_header *layout)
 static kith_status take_header(kith_ctx *ctx, kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
-    if (layout->kind > KITH_KIND_TREE || layout->dtype > KITH_DTYPE_LAST ||
+    if (layout->kind > KITH_KIND_GRAPH_INDEX || layout->dtype > KITH_DTYPE_LAST ||
         layout->metric > KITH_METRIC_LAST || layout->exact > KITH_APPROXIMATE || layout->rows < 0 ||
         layout->cols < 0 || layout->cols > INT32_MAX || layout->k < 0 || layout->corpus_rows < 0 ||
         isnan(layout->recall) || !points_known(layout)) {

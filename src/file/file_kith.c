@@ -7,8 +7,8 @@
 
 static bool has_points(const kin_container_header *header)
 {
-    return header->kind == KITH_KIND_POINTS || header->kind == KITH_KIND_CORPUS ||
-           header->kind == KITH_KIND_TREE;
+    return header->kind == KITH_KIND_POINTS || header->kind == KITH_KIND_EXACT_INDEX ||
+           header->kind == KITH_KIND_TREE_INDEX || header->kind == KITH_KIND_GRAPH_INDEX;
 }
 
 static kith_status read_points(const kin_source *source, kith_points *points)
@@ -120,7 +120,7 @@ static kith_status take_more(const kin_source *source, const kin_container *cont
                              kith_file_info *info)
 {
     kith_ctx *ctx = source->ctx;
-    if (info->kind == KITH_KIND_TREE) {
+    if (info->kind == KITH_KIND_TREE_INDEX) {
         return take_tree(ctx, container, info);
     }
     if (kin_container_has(container, KIN_TAG_PART)) {

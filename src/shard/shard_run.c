@@ -56,6 +56,15 @@ static void touch_rows(const kin_shard_run *run, int32_t shard)
     }
 }
 
+void kin_shard_fetch_rows(const kith_matrix *points, int64_t first, int64_t rows)
+{
+    unsigned char *start = NULL;
+    size_t bytes = 0;
+    if (pages_of(points, first, rows, &start, &bytes)) {
+        (void)madvise(start, bytes, MADV_WILLNEED);
+    }
+}
+
 void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t rows)
 {
     unsigned char *start = NULL;

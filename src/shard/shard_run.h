@@ -89,6 +89,8 @@ kith_status kin_shard_each(kin_shard_run *run, kin_shard_each_fn fn, void *arg, 
 
 /* Gives back the pages of some rows of a mapped file. */
 void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t rows);
+/* The system may begin to read them. */
+void kin_shard_fetch_rows(const kith_matrix *points, int64_t first, int64_t rows);
 /* Of a table that is going to be filled: fewer, larger pages, where the table is large and the
  * system has such. */
 void kin_shard_use_large_pages(void *data, uint64_t bytes);

@@ -59,7 +59,7 @@ kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepa
                                 const kin_tree *tree)
 {
     const kith_matrix *points = &prepared->rows.matrix;
-    const kin_container_header header = {.kind = KITH_KIND_TREE,
+    const kin_container_header header = {.kind = KITH_KIND_TREE_INDEX,
                                          .dtype = points->dtype,
                                          .metric = prepared->distance.metric,
                                          .rows = points->rows,

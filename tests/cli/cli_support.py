@@ -26,9 +26,9 @@ HEADER = pathlib.Path(__file__).resolve().parents[2] / "include/kith/kith.h"
 METRICS = [name for name in re.findall(r"^ +X\(\w+, \d+, (\w+)\)",
                                        HEADER.read_text().split("#define KITH_METRIC_MAP(X)")[1].split("#define ")[0],
                                        re.MULTILINE) if name != "custom"]
-COMMANDS = ("graph", "search", "pairs", "eval", "select", "predict", "tree", "merge", "add",
+COMMANDS = ("graph", "search", "pairs", "truth", "eval", "select", "predict", "index", "merge", "add",
             "remove", "info", "convert", "devices")
-TUNED = ("graph", "search", "pairs", "select", "predict", "merge", "add", "remove")
+TUNED = ("graph", "search", "pairs", "truth", "select", "predict", "merge", "add", "remove")
 
 
 def main():

@@ -321,7 +321,7 @@ class Report(CliCase):
                       ("select", "points.fbin", "-k", "2"),
                       ("predict", "points.u8bin", "labels.csv", "points.u8bin", "-k", "2"),
                       ("merge", "g.npz", "points.u8bin", "g.npz", "points.u8bin", "-o", "m.npz"),
-                      ("tree", "build", "points.u8bin", "-o", "t.kith")):
+                      ("index", "build", "--method", "tree", "points.u8bin", "-o", "t.kith")):
             self.write("labels.csv", b"1.5\n" * 60)
             short, long = (self.works(*words, *more).splitlines() for more in ((), ("-v",)))
             self.assertLess(len(short), len(long), words)

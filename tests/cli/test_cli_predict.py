@@ -167,10 +167,10 @@ class Answers(PredictCase):
                   f"{parts['seconds']['prepare']:.4f} s in {parts['chunks']} chunks ... ", end="")
 
     def test_tree_of_a_file(self):
-        """a catalogue that kith tree build has made: the same file, at once and in chunks"""
+        """a catalogue that kith index build has made: the same file, at once and in chunks"""
         self.case(rows=5000, queries=8000, seed=8)
         for metric in ("euclidean", "manhattan"):
-            self.works("tree", "build", CATALOGUE, "--metric", metric, "-o", "tree.kith", "-q")
+            self.works("index", "build", "--method", "tree", CATALOGUE, "--metric", metric, "-o", "tree.kith", "-q")
             words = ["-k", 100, "--mode", "weighted"]
             self.works("predict", *FILES, *words, "--metric", metric, "-o", "points.npy", "-q")
             whole, parts = self.in_chunks("predict", "tree.kith", LABELS, QUERIES, *words)

@@ -68,6 +68,18 @@ class Answers(ReferenceCase):
             self.assertGreater(self.same("pairs", f"some.{kind}", "--radius", 25, form="npy")["pairs"], 200)
         self.same("search", "some.fbin", "few.fbin", "--radius", 0.1, "--metric", "cosine")
 
+    def test_truth(self):
+        """ground truth of two files, with the ties of both; under a filter, too"""
+        self.write("g.csv", "".join(f"{i % 5}\n" for i in range(800)).encode())
+        self.write("h.csv", "".join(f"{i % 6}\n" for i in range(57)).encode())
+        for metric in support.METRICS:
+            for kind in ("u8bin", "fbin"):
+                self.same("truth", f"some.{kind},some.{kind}", f"few.{kind}", "-k", 9, "--metric", metric, form="knn")
+        told = self.same("truth", "some.u8bin,some.u8bin", "few.u8bin", "-k", 9, "--groups", "g.csv",
+                         "--query-groups", "h.csv", "--ties", "t.npy", form="ibin")
+        self.assertEqual((told["files"], told["parts"]), (2, 2))
+        self.assertGreater(told["tied"], 0)
+
     def test_trees(self):
         """trees of some heights, by every metric that has one"""
         for metric in TREE_METRICS:

@@ -33,7 +33,7 @@ JOBS = (
     "search graph.kith points.u8bin queries.u8bin -k 5 -o walks.npz",
     "graph points.u8bin -k 64 --shards work --tune shard-count=3,parts=2 -o parts.kith",
     "convert parts.kith joined.kith",
-    "tree build points.u8bin -o tree.kith",
+    "index build --method tree points.u8bin -o tree.kith",
     "search tree.kith queries.u8bin -k 5 -o by-tree.npz",
     "graph queries.u8bin -k 5 -o other.kith",
     "merge graph.kith points.u8bin other.kith queries.u8bin --exact -o merged.kith "
@@ -141,7 +141,7 @@ class Full(ShimCase):
                 ("graph points.u8bin -k 5 -o g.npz", ["g.npz"]),
                 ("graph points.u8bin -k 5 -o g.ibin --distances d.fbin", ["g.ibin", "d.fbin"]),
                 ("graph points.u8bin --radius 90 -o r.csv", ["r.csv"]),
-                ("tree build points.u8bin -o t.kith", ["t.kith"]),
+                ("index build --method tree points.u8bin -o t.kith", ["t.kith"]),
                 ("convert points.u8bin p.tsv", ["p.tsv"]),
                 ("predict points.u8bin labels.csv queries.u8bin -k 5 -o p.npy", ["p.npy"]),
                 ("eval lists.ibin --points points.u8bin --html page.html", ["page.html"])):
@@ -198,7 +198,7 @@ class Killed(ShimCase):
     def test_new(self):
         """a new file: there is never another name, the file is there whole or not at all"""
         for words, name in (("graph points.u8bin -k 5 -o g.npz", "g.npz"),
-                            ("tree build points.u8bin -o t.kith", "t.kith"),
+                            ("index build --method tree points.u8bin -o t.kith", "t.kith"),
                             ("convert points.u8bin p.csv", "p.csv")):
             self.job(words, [name])
             (self.folder / name).unlink()
@@ -208,7 +208,7 @@ class Killed(ShimCase):
         start"""
         left = 0
         for words, name in (("graph points.u8bin -k 5 -o g.npz", "g.npz"),
-                            ("tree build points.u8bin -o t.kith", "t.kith")):
+                            ("index build --method tree points.u8bin -o t.kith", "t.kith")):
             left += self.job(words, [name], replaces=True)
             (self.folder / name).unlink()
         self.assertEqual(left, 2, "the kill between link and rename was not tried")

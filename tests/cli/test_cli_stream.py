@@ -103,7 +103,7 @@ class Bytes(StreamCase):
     def test_prepared(self):
         """a corpus that is a file of a tree, searched by it"""
         self.case()
-        self.works("tree", "build", "corpus.u8bin", "-o", "corpus.kith", "-q")
+        self.works("index", "build", "--method", "tree", "corpus.u8bin", "-o", "corpus.kith", "-q")
         expected = self.whole("kith")
         said = self.works_json("search", "corpus.kith", "queries.u8bin", "-k", 5, "-o", "out.kith",
                                "--chunk", 9)

@@ -110,7 +110,7 @@ class Input(TextCase):
         self.works("add", "g.kith", "p.csv", "p.csv", "-o", "a.kith", "-q", *how)
         self.text("ids.csv", "id\n1\n")
         self.works("remove", "g.kith", "p.csv", "ids.csv", "-o", "r.kith", "-q", *how)
-        self.works("tree", "build", "p.csv", "-o", "t.kith", "-q", *how)
+        self.works("index", "build", "--method", "tree", "p.csv", "-o", "t.kith", "-q", *how)
         self.works("select", "p.csv", "-k", 1, "-q", *how)
         self.fails(1, "search", "t.kith", "p.csv", "-k", 1, *how, says=["t.kith: columns are chosen of text alone"])
         self.fails(2, "graph", "p.csv", "-k", 2, "--header", "perhaps", says=["yes, no"])
@@ -247,7 +247,7 @@ class Output(TextCase):
         """what cannot be text, or not in pieces, is said before anything is computed"""
         self.text("p.csv", lines(ROWS))
         self.fails(2, "graph", "p.csv", "-k", 2, "-o", "-", "--format", "npz", says=["standard output takes text alone"])
-        self.fails(2, "tree", "build", "p.csv", "-o", "-", says=["standard output takes text alone"])
+        self.fails(2, "index", "build", "--method", "tree", "p.csv", "-o", "-", says=["standard output takes text alone"])
         self.fails(2, "search", "p.csv", "p.csv", "-k", 2, "--stream", "-o", "x.csv", says=["written at once"])
         self.fails(2, "graph", "p.csv", "-k", 2, "--shards", "work", "-o", "x.tsv", says=["written at once"])
         self.assertEqual(self.files(), ["p.csv"])

@@ -61,12 +61,11 @@ class Help(CliCase):
         """a line of help says what holds for its command"""
         for command, wrong, right in (("eval", "default: euclidean", "what the files say"),
                                       ("merge", "default: euclidean", "what the graphs say"),
-                                      ("tree", ".npz", "write the tree here: .kith"),
+                                      ("index", ".npz", "write the index here: .kith"),
                                       ("select", "neighbours", "values a row"),
                                       ("predict", ".ivecs", ".csv"),
-                                      ("tree", "cosine", "chebyshev"), ("search", "descent", "walks")):
-            text = self.works(command, "--help").split("\nWhat:")[1].split("\nExamples:")[0] \
-                if command != "tree" else self.works(command, "--help").split("\nExamples:")[0]
+                                      ("search", "descent", "walks")):
+            text = self.works(command, "--help").split("\nWhat:")[1].split("\nExamples:")[0]
             self.assertNotIn(wrong, text, command)
             self.assertIn(right, text, command)
 

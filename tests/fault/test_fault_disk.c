@@ -27,7 +27,7 @@ enum { ROWS = 60, COLS = 4, K = 3 };
 typedef struct input {
     test_rows points;
     kith_neighbors graph;
-    kith_corpus *corpora[2]; /* for the exact engine, and a tree */
+    kith_index *corpora[2]; /* for the exact engine, and a tree */
     kith_ranges *ranges;
     test_folder *folder;
 } input;
@@ -93,16 +93,16 @@ static kith_status save_ranges(const input *in, const char *path, int option)
 
 static kith_status save_corpus(const input *in, const char *path, int option)
 {
-    return kith_corpus_save(in->folder->ctx, in->corpora[option], path);
+    return kith_index_save(in->folder->ctx, in->corpora[option], path);
 }
 
 static kith_status open_corpus(const input *in, const char *path, int option)
 {
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     (void)option;
-    const kith_status status = kith_corpus_open(in->folder->ctx, path, &corpus);
+    const kith_status status = kith_index_open(in->folder->ctx, path, &corpus);
     assert_int_equal(status == KITH_OK, corpus != NULL);
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     return status;
 }
 
@@ -311,7 +311,7 @@ static int setup(void **state)
     void *folder = NULL;
     input *in = calloc(1, sizeof *in);
     kith_search_params params = kith_search_params_default();
-    kith_corpus_params tree = kith_corpus_params_default();
+    kith_index_params tree = kith_index_params_default();
     assert_non_null(in);
     test_folder_setup(&folder);
     in->folder = folder;
@@ -325,9 +325,9 @@ static int setup(void **state)
     assert_int_equal(
         kith_graph_symmetric(ctx, &in->graph, KITH_EUCLIDEAN, KITH_SYMMETRY_UNION, &in->ranges),
         KITH_OK);
-    assert_int_equal(test_corpus_create(ctx, &in->points.matrix, KITH_EUCLIDEAN, &in->corpora[0]),
+    assert_int_equal(test_index_create(ctx, &in->points.matrix, KITH_EUCLIDEAN, &in->corpora[0]),
                      KITH_OK);
-    assert_int_equal(kith_corpus_create(ctx, &in->points.matrix, &tree, &in->corpora[1]), KITH_OK);
+    assert_int_equal(kith_index_create(ctx, &in->points.matrix, &tree, &in->corpora[1]), KITH_OK);
     *state = in;
     return 0;
 }
@@ -337,8 +337,8 @@ static int teardown(void **state)
     input *in = *state;
     void *folder = in->folder;
     kith_ranges_free(in->ranges);
-    kith_corpus_free(in->corpora[0]);
-    kith_corpus_free(in->corpora[1]);
+    kith_index_free(in->corpora[0]);
+    kith_index_free(in->corpora[1]);
     test_rows_free(&in->points);
     test_answer_free(&in->graph);
     test_folder_teardown(&folder);

@@ -104,7 +104,7 @@ static kith_neighbors ring_of(const input *in)
 /* On a ring: with a wanted recall, for which the exact engine answers at last; or without. */
 static kith_status do_walk(kith_ctx *ctx, const input *in, int metric)
 {
-    kith_graph_search_params params = kith_graph_search_params_default();
+    test_walk_params params = test_walk_params_default();
     params.metric = (kith_metric)metric;
     params.k = K;
     params.recall = metric == KITH_EUCLIDEAN ? 1.0 : 0.0;
@@ -117,21 +117,20 @@ static kith_status do_walk(kith_ctx *ctx, const input *in, int metric)
 /* Walks are made, and asked one query after another. */
 static kith_status do_kept_walks(kith_ctx *ctx, const input *in, int metric)
 {
-    kith_walks_params made = kith_walks_params_default();
-    kith_graph_search_params params = kith_graph_search_params_default();
-    kith_walks *walks = NULL;
+    test_walk_params params = test_walk_params_default();
+    kith_index *walks = NULL;
     kith_neighbors out = view(&in->out, 1);
     kith_matrix query = in->queries.matrix;
     const kith_neighbors graph = ring_of(in);
-    made.metric = (kith_metric)metric;
+    const kith_index_params made = test_graph_index_params(&graph, (kith_metric)metric);
     params.k = K;
     query.rows = 1;
-    kith_status status = kith_walks_create(ctx, &in->floats.matrix, &graph, &made, &walks);
+    kith_status status = kith_index_create(ctx, &in->floats.matrix, &made, &walks);
     assert_int_equal(status == KITH_OK, walks != NULL);
     for (int i = 0; i < 2 && status == KITH_OK; i++) {
-        status = kith_walks_search(ctx, walks, &query, &params, &out, NULL);
+        status = test_index_walk(ctx, walks, &query, &params, &out, NULL);
     }
-    kith_walks_free(walks);
+    kith_index_free(walks);
     return status;
 }
 
@@ -270,23 +269,59 @@ static kith_status do_open_result(kith_ctx *ctx, const input *in, int option)
     return status;
 }
 
+/* An index of some rows gets the others, and loses some. */
+static kith_status change_index(kith_ctx *ctx, const input *in, const kith_index_params *made)
+{
+    static const uint32_t gone[] = {3, 0, 11};
+    kith_matrix points = in->floats.matrix;
+    kith_matrix more = points;
+    kith_index *index = NULL;
+    points.rows -= 9;
+    more.data = (const char *)more.data + points.rows * more.stride_bytes;
+    more.rows = 9;
+    kith_status status = kith_index_create(ctx, &points, made, &index);
+    if (status == KITH_OK) {
+        status = kith_index_add(ctx, index, &more);
+        assert_int_equal(test_index_info(index).points.rows, points.rows + (status ? 0 : 9));
+    }
+    if (status == KITH_OK) {
+        status = kith_index_remove(ctx, index, gone, 3);
+    }
+    kith_index_free(index);
+    return status;
+}
+
+static kith_status do_change_exact(kith_ctx *ctx, const input *in, int metric)
+{
+    kith_index_params params = kith_index_params_default();
+    params.metric = (kith_metric)metric;
+    return change_index(ctx, in, &params);
+}
+
+static kith_status do_change_graph(kith_ctx *ctx, const input *in, int metric)
+{
+    kith_index_params params = test_graph_index_params(NULL, (kith_metric)metric);
+    params.k = K;
+    return change_index(ctx, in, &params);
+}
+
 /* A corpus is made, asked and saved. */
 static kith_status do_corpus(kith_ctx *ctx, const input *in, int metric)
 {
     kith_search_params params = params_of(0);
     params.exclude = in->exclude;
     const kith_neighbors out = view(&in->out, QUERIES);
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     kith_status status =
-        test_corpus_create(ctx, &rows_of(in, metric)->matrix, (kith_metric)metric, &corpus);
+        test_index_create(ctx, &rows_of(in, metric)->matrix, (kith_metric)metric, &corpus);
     assert_int_equal(status == KITH_OK, corpus != NULL);
     if (status == KITH_OK) {
-        status = kith_corpus_search(ctx, corpus, &in->queries.matrix, &params, &out);
+        status = kith_index_search(ctx, corpus, &in->queries.matrix, &params, &out, NULL);
     }
     if (status == KITH_OK) {
-        status = kith_corpus_save(ctx, corpus, test_path(in->folder, "corpus.kith"));
+        status = kith_index_save(ctx, corpus, test_path(in->folder, "corpus.kith"));
     }
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     return status;
 }
 
@@ -295,13 +330,13 @@ static kith_status do_open_corpus(kith_ctx *ctx, const input *in, int option)
     (void)option;
     const kith_search_params params = params_of(0);
     const kith_neighbors out = view(&in->out, QUERIES);
-    kith_corpus *corpus = NULL;
-    kith_status status = kith_corpus_open(ctx, test_path(in->folder, "corpus.kith"), &corpus);
+    kith_index *corpus = NULL;
+    kith_status status = kith_index_open(ctx, test_path(in->folder, "corpus.kith"), &corpus);
     assert_int_equal(status == KITH_OK, corpus != NULL);
     if (status == KITH_OK) {
-        status = kith_corpus_search(ctx, corpus, &in->queries.matrix, &params, &out);
+        status = kith_index_search(ctx, corpus, &in->queries.matrix, &params, &out, NULL);
     }
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     return status;
 }
 
@@ -369,6 +404,8 @@ static const job jobs[] = {
     {"radius, manhattan", do_radius, KITH_MANHATTAN},
     {"radius, euclidean", do_radius, KITH_EUCLIDEAN},
     {"radius by a tree", do_tree_radius, KITH_MANHATTAN},
+    {"an exact index changes", do_change_exact, KITH_COSINE},
+    {"a graph index changes", do_change_graph, KITH_EUCLIDEAN},
     {"corpus of bytes", do_corpus, KITH_INNER_PRODUCT},
     {"open corpus of bytes", do_open_corpus, 0},
     {"corpus, cosine", do_corpus, KITH_COSINE},

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_faulty.h"
 #include "support/support_files.h"
 #include "support/support_shapes.h"
@@ -21,7 +22,7 @@ enum { ROWS = 500, MORE = 300, COLS = 3, K = 4 };
 typedef struct job {
     test_faulty faulty;
     kith_ctx *ctx;
-    kith_corpus *corpus;
+    kith_index *corpus;
     const kith_matrix *points;
     const kith_matrix *more;
     const char *path;
@@ -33,39 +34,39 @@ typedef kith_status (*step_fn)(job *j);
 
 static kith_status make(job *j)
 {
-    kith_corpus_params params = kith_corpus_params_default();
+    kith_index_params params = kith_index_params_default();
     params.method = KITH_METHOD_TREE;
-    return kith_corpus_create(j->ctx, j->points, &params, &j->corpus);
+    return kith_index_create(j->ctx, j->points, &params, &j->corpus);
 }
 
 static kith_status open(job *j)
 {
-    return kith_corpus_open(j->ctx, j->path, &j->corpus);
+    return kith_index_open(j->ctx, j->path, &j->corpus);
 }
 
 static kith_status search(job *j)
 {
     kith_search_params params = kith_search_params_default();
     params.k = K;
-    return kith_corpus_search(j->ctx, j->corpus, j->points, &params, &j->out);
+    return kith_index_search(j->ctx, j->corpus, j->points, &params, &j->out, NULL);
 }
 
 static kith_status add(job *j)
 {
-    return kith_corpus_add(j->ctx, j->corpus, j->more);
+    return kith_index_add(j->ctx, j->corpus, j->more);
 }
 
 static kith_status remove_some(job *j)
 {
     static const uint32_t ids[] = {0, 5, 499, 5, 77};
-    return kith_corpus_remove(j->ctx, j->corpus, ids, sizeof ids / sizeof ids[0]);
+    return kith_index_remove(j->ctx, j->corpus, ids, sizeof ids / sizeof ids[0]);
 }
 
 /* The step until it succeeds; what is held and how many rows there are changes only then. */
 static void sweep(job *j, step_fn step)
 {
-    const int64_t rows = j->corpus != NULL ? kith_corpus_points(j->corpus)->rows : 0;
-    const uint64_t bytes = j->corpus != NULL ? kith_corpus_bytes(j->corpus) : 0;
+    const int64_t rows = j->corpus != NULL ? test_index_info(j->corpus).points.rows : 0;
+    const uint64_t bytes = j->corpus != NULL ? test_index_info(j->corpus).bytes : 0;
     const long held = atomic_load(&j->faulty.bytes);
     kith_status status = KITH_E_MEMORY;
     for (long n = 1; status != KITH_OK; n++) {
@@ -81,8 +82,8 @@ static void sweep(job *j, step_fn step)
         assert_int_equal(atomic_load(&j->faulty.bytes), held);
         assert_true((j->corpus != NULL) == (rows > 0));
         if (rows > 0) {
-            assert_int_equal(kith_corpus_points(j->corpus)->rows, rows);
-            assert_int_equal(kith_corpus_bytes(j->corpus), bytes);
+            assert_int_equal(test_index_info(j->corpus).points.rows, rows);
+            assert_int_equal(test_index_info(j->corpus).bytes, bytes);
         }
         j->failures += 1;
         assert_true(n < 1000);
@@ -96,9 +97,8 @@ static void check(job *j)
     kith_search_params params = kith_search_params_default();
     params.k = K;
     params.method = KITH_METHOD_EXACT;
-    assert_int_equal(
-        kith_search(j->ctx, kith_corpus_points(j->corpus), j->points, &params, &wanted, NULL),
-        KITH_OK);
+    const kith_index_info info = test_index_info(j->corpus);
+    assert_int_equal(kith_search(j->ctx, &info.points, j->points, &params, &wanted, NULL), KITH_OK);
     assert_int_equal(search(j), KITH_OK);
     assert_true(test_answers_equal(&wanted, &j->out));
     test_answer_free(&wanted);
@@ -121,7 +121,7 @@ static void memory_runs_out(void **state)
     for (int mapped = 0; mapped < 2; mapped++) {
         sweep(&j, mapped ? open : make);
         if (!mapped) {
-            assert_int_equal(kith_corpus_save(j.ctx, j.corpus, j.path), KITH_OK);
+            assert_int_equal(kith_index_save(j.ctx, j.corpus, j.path), KITH_OK);
         }
         sweep(&j, search);
         check(&j);
@@ -129,7 +129,7 @@ static void memory_runs_out(void **state)
         check(&j);
         sweep(&j, mapped ? add : remove_some);
         check(&j);
-        kith_corpus_free(j.corpus);
+        kith_index_free(j.corpus);
         j.corpus = NULL;
         assert_int_equal(atomic_load(&j.faulty.blocks), own);
     }

@@ -79,7 +79,7 @@ static void descend(const kith_neighbors *graph, const kith_matrix *points)
 
 static void search(const kith_neighbors *graph, const kith_matrix *points)
 {
-    kith_graph_search_params walk = kith_graph_search_params_default();
+    test_walk_params walk = test_walk_params_default();
     kith_search_params params = kith_search_params_default();
     kith_matrix both = *points;
     both.rows = 2 * points->rows;

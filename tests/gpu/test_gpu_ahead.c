@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "api/api_corpus.h"
 #include "engine/engine_device.h"
 #include "gpu/gpu.h"
 #include "host/host_clock.h"
+#include "index/index.h"
 #include "kith/kith_cuda.h"
 #include "support/support_answers.h"
 #include "support/support_caller.h"
@@ -75,14 +75,14 @@ static kith_status solve_prepared(kith_ctx *ctx, const test_job *job, uint64_t b
     params.metric = job->metric;
     params.k = job->k;
     *out = test_answer_make(job->queries->rows, job->k);
-    kith_corpus *corpus = NULL;
-    kith_status status = test_corpus_create(ctx, job->points, job->metric, &corpus);
+    kith_index *corpus = NULL;
+    kith_status status = test_index_create(ctx, job->points, job->metric, &corpus);
     if (status == KITH_OK) {
         corpus->gpu->ahead_off = !ahead;
-        status = kith_corpus_search(ctx, corpus, job->queries, &params, out);
+        status = kith_index_search(ctx, corpus, job->queries, &params, out, NULL);
         count(corpus->gpu, budget, s);
     }
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     return status;
 }
 

@@ -146,11 +146,11 @@ static void compare_ranges(pair *p, const job *j, const kith_ranges *wanted, con
 /* A corpus that stays on the GPU gives the same. */
 static void compare_prepared(pair *p, const job *j, const kith_ranges *wanted)
 {
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     kith_ranges *got = NULL;
     kith_report report = {.struct_size = sizeof report};
-    if (test_corpus_create(p->gpu, j->points, j->params.metric, &corpus) != KITH_OK ||
-        kith_corpus_radius(p->gpu, corpus, j->queries, &j->params, &got) != KITH_OK) {
+    if (test_index_create(p->gpu, j->points, j->params.metric, &corpus) != KITH_OK ||
+        kith_index_radius(p->gpu, corpus, j->queries, &j->params, &got) != KITH_OK) {
         blame(p, j, kith_ctx_detail(p->gpu));
     } else {
         compare_ranges(p, j, wanted, got);
@@ -160,7 +160,7 @@ static void compare_prepared(pair *p, const job *j, const kith_ranges *wanted)
         }
     }
     kith_ranges_free(got);
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
 }
 
 static void compare(pair *p, const job *j)

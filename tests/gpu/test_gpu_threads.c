@@ -25,7 +25,7 @@ typedef struct shared {
     test_rows queries;
     test_job jobs[JOBS];
     kith_neighbors wanted[JOBS];
-    kith_corpus *corpus;
+    kith_index *corpus;
     kith_neighbors of_corpus;
 } shared;
 
@@ -72,7 +72,7 @@ static void *search_corpus(void *arg)
     for (int i = 0; i < ROUNDS * JOBS; i++) {
         kith_neighbors got = test_answer_make(all->queries.matrix.rows, K);
         const kith_status status =
-            kith_corpus_search(ctx, all->corpus, &all->queries.matrix, &params, &got);
+            kith_index_search(ctx, all->corpus, &all->queries.matrix, &params, &got, NULL);
         if (status != KITH_OK || !test_answers_equal(&all->of_corpus, &got)) {
             blame(u, ctx, status);
         }
@@ -169,12 +169,12 @@ static void one_corpus(void **state)
                           .metric = KITH_EUCLIDEAN,
                           .k = K};
     assert_int_equal(test_job_solve(cpu, &job, &all->of_corpus), KITH_OK);
-    if (test_corpus_create(owner, &all->points.matrix, KITH_EUCLIDEAN, &all->corpus) != KITH_OK) {
+    if (test_index_create(owner, &all->points.matrix, KITH_EUCLIDEAN, &all->corpus) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(owner));
     }
     kith_ctx_free(owner); /* the corpus has a device handle of its own */
     run_users(all, search_corpus);
-    kith_corpus_free(all->corpus);
+    kith_index_free(all->corpus);
     test_answer_free(&all->of_corpus);
     kith_ctx_free(cpu);
     printf("a prepared corpus that %d contexts search at once: the processor's bytes\n", USERS);

@@ -71,18 +71,17 @@ static void set_free(set *s)
     kith_ctx_free(s->gpu);
 }
 
-static kith_graph_search_params params_of(const set *s)
+static test_walk_params params_of(const set *s)
 {
-    kith_graph_search_params params = kith_graph_search_params_default();
+    test_walk_params params = test_walk_params_default();
     params.metric = s->metric;
     params.k = s->out.k;
     return params;
 }
 
-static kith_graph_search_report search(const set *s, kith_ctx *ctx,
-                                       const kith_graph_search_params *params)
+static kith_walk_report search(const set *s, kith_ctx *ctx, const test_walk_params *params)
 {
-    kith_graph_search_report report = {.struct_size = (uint32_t)sizeof report};
+    kith_walk_report report = {.struct_size = (uint32_t)sizeof report};
     test_works(ctx, test_walk(ctx, &s->points, &s->graph, &s->queries, params, &s->out, &report));
     return report;
 }
@@ -124,11 +123,11 @@ static double recall_of(const set *s)
 }
 
 /* The recall on the GPU, after the processor's. */
-static double compare(const char *name, const set *s, const kith_graph_search_params *params)
+static double compare(const char *name, const set *s, const test_walk_params *params)
 {
-    const kith_graph_search_report cpu = search(s, s->cpu, params);
+    const kith_walk_report cpu = search(s, s->cpu, params);
     const double on_cpu = recall_of(s);
-    const kith_graph_search_report gpu = search(s, s->gpu, params);
+    const kith_walk_report gpu = search(s, s->gpu, params);
     const double on_gpu = recall_of(s);
     check_rows(name, s);
     printf("    %-18s %-13s k %3lld, width %4lld  recall %.4f with %.0f keys, the processor %.4f "
@@ -180,7 +179,7 @@ static void metrics(void **state)
             coarsen(&all);
         }
         set s = set_of(all, 1000, metric, 16, 10);
-        kith_graph_search_params params = params_of(&s);
+        test_walk_params params = params_of(&s);
         assert_true(compare("mixture", &s, &params) > -0.02);
         assert_true(recall_of(&s) > (metric == KITH_INNER_PRODUCT ? 0.5 : 0.9));
         set_free(&s);
@@ -208,7 +207,7 @@ static void shapes(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         set s = set_of(data_of(cases[i].dtype, 6300, cases[i].cols, 20, 0.4), 300, cases[i].metric,
                        cases[i].links, cases[i].k);
-        kith_graph_search_params params = params_of(&s);
+        test_walk_params params = params_of(&s);
         params.width = cases[i].width;
         /* With one link a row it is chance which of those that name it becomes its way back. A walk
          * of one place ends in the first hollow: the processor's begins beside its query, behind a
@@ -224,7 +223,7 @@ static void hard_sets(void **state)
 {
     (void)state;
     set s = set_of(data_of(KITH_F32, 12000, 16, 2, 0.001), 500, KITH_EUCLIDEAN, 12, 10);
-    kith_graph_search_params params = params_of(&s);
+    test_walk_params params = params_of(&s);
     (void)compare("two far blobs", &s, &params);
     assert_true(recall_of(&s) > 0.95);
     set_free(&s);
@@ -261,9 +260,9 @@ static void ends(void **state)
 {
     (void)state;
     set s = set_of(data_of(KITH_F32, 5200, 16, 20, 0.4), 200, KITH_EUCLIDEAN, 12, 10);
-    kith_graph_search_params params = params_of(&s);
+    test_walk_params params = params_of(&s);
     params.width = s.points.rows + 1;
-    kith_graph_search_report report = search(&s, s.gpu, &params);
+    kith_walk_report report = search(&s, s.gpu, &params);
     assert_int_equal(report.exact, 1);
     assert_int_equal(report.width, s.points.rows);
     assert_true(test_answers_equal(&s.out, &s.truth));
@@ -307,13 +306,13 @@ static void same_bytes(void **state)
     (void)state;
     set s = set_of(data_of(KITH_F32, 40000, 32, 20, 0.4), test_is_slow_build() ? 1500 : 20000,
                    KITH_COSINE, 16, 10);
-    kith_graph_search_params params = params_of(&s);
+    test_walk_params params = params_of(&s);
     params.seed = 3;
     params.width = 24;
-    const kith_graph_search_report one = search(&s, s.gpu, &params);
+    const kith_walk_report one = search(&s, s.gpu, &params);
     kith_neighbors kept = s.out;
     s.out = test_answer_make(kept.rows, kept.k);
-    const kith_graph_search_report two = search(&s, s.gpu, &params);
+    const kith_walk_report two = search(&s, s.gpu, &params);
     assert_true(test_answers_equal(&s.out, &kept));
     assert_true(one.evaluations == two.evaluations);
     /* Every query as it would walk alone. */
@@ -359,10 +358,10 @@ static void wanted_recall(void **state)
     for (int m = 0; m < 2; m++) {
         set s = set_of(data_of(KITH_F32, 60000, 32, 1, 1.0), test_is_slow_build() ? 1000 : 3000,
                        metrics[m], 16, 10);
-        kith_graph_search_params params = params_of(&s);
+        test_walk_params params = params_of(&s);
         for (int i = 0; i < 3; i++) {
             params.recall = wanted[i];
-            const kith_graph_search_report report = search(&s, s.gpu, &params);
+            const kith_walk_report report = search(&s, s.gpu, &params);
             printf("    %s, wanted %.3f: width %lld, recall %.4f, told %.4f to %.4f%s\n",
                    kith_metric_name(metrics[m]), wanted[i], (long long)report.width, recall_of(&s),
                    report.recall.low, report.recall.high, report.exact == 1 ? ", exact" : "");
@@ -378,7 +377,7 @@ static void mistakes(void **state)
 {
     (void)state;
     set s = set_of(data_of(KITH_F32, 5300, 16, 20, 0.4), 300, KITH_EUCLIDEAN, 12, 10);
-    kith_graph_search_params params = params_of(&s);
+    test_walk_params params = params_of(&s);
     union {
         const void *read;
         float *own;
@@ -406,10 +405,10 @@ static void times(void **state)
     for (int type = 0; type < 2; type++) {
         set s = set_of(data_of(type == 0 ? KITH_F32 : KITH_U8, 1100000, 128, 1000, 0.5), 100000,
                        KITH_EUCLIDEAN, 32, 10);
-        kith_graph_search_params params = params_of(&s);
+        test_walk_params params = params_of(&s);
         params.sample = -1;
         for (params.width = 16; params.width <= 512; params.width *= 2) {
-            const kith_graph_search_report report = search(&s, s.gpu, &params);
+            const kith_walk_report report = search(&s, s.gpu, &params);
             kith_report told = {.struct_size = sizeof told};
             assert_int_equal(kith_ctx_report(s.gpu, &told), KITH_OK);
             printf("    %s width %3lld: recall %.4f, %.0f keys a query, %.4f s (%.0f queries a "

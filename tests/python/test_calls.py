@@ -178,11 +178,11 @@ class Together(unittest.TestCase):
 
     def test_a_forked_process_computes(self):
         x = LONG[:3000]
-        corpus = kith.Corpus(x)
-        truth = kith.knn_graph(x, 5), corpus.query(x[:50], 5)
+        corpus = kith.Index(x)
+        truth = kith.knn_graph(x, 5), corpus.search(x[:50], 5)
         child = os.fork()
         if child == 0:
-            same = kith.knn_graph(x, 5), corpus.query(x[:50], 5)
+            same = kith.knn_graph(x, 5), corpus.search(x[:50], 5)
             equal = all((a.indices == b.indices).all() for a, b in zip(same, truth))
             os._exit(0 if equal else 1)
         self.assertEqual(os.waitpid(child, 0)[1], 0)

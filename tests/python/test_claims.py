@@ -45,34 +45,34 @@ class Claims(unittest.TestCase):
         graph = kith.knn_graph(X, K)
         one = Q[:1]
         wider = kith.knn_graph(np.concatenate([X, OTHER]), K).fingerprint
-        index = kith.GraphIndex(X, graph)
+        index = kith.Index(X, graph=graph)
         for queries in one, Q, Q.astype(float):
-            corpus = kith.Corpus(X, metric="cosine").query(queries, K, progress=lambda *told: None)
+            corpus = kith.Index(X, metric="cosine").search(queries, K, progress=lambda *told: None)
             self.assertEqual(
                 (corpus.metric, corpus.exact, corpus.k, corpus.fingerprint),
                 ("cosine", True, K, graph.fingerprint),
             )
-            walked = index.query(queries, K)
+            walked = index.search(queries, K)
             self.assertEqual(
                 (walked.metric, walked.exact, walked.k, walked.fingerprint),
                 ("euclidean", False, K, graph.fingerprint),
             )
-            tree = kith.Tree(X)
-            self.assertEqual(tree.query(queries, K).fingerprint, graph.fingerprint)
+            tree = kith.Index(X, method="tree")
+            self.assertEqual(tree.search(queries, K).fingerprint, graph.fingerprint)
             tree.add(OTHER)
-            self.assertEqual(tree.query(queries, K).fingerprint, wider)
+            self.assertEqual(tree.search(queries, K).fingerprint, wider)
             tree.remove(np.arange(120, 240))
-            self.assertEqual(tree.query(queries, K).fingerprint, graph.fingerprint)
+            self.assertEqual(tree.search(queries, K).fingerprint, graph.fingerprint)
             self.assertEqual(tree.radius(queries, 1.0).fingerprint, graph.fingerprint)
             tree.add(OTHER.astype(np.float64) + 0.1)  # of a wider type: made anew
-            known = tree.query(queries, K).fingerprint
+            known = tree.search(queries, K).fingerprint
             self.assertEqual(known[:3], (240, 4, "float64"))
         with tempfile.TemporaryDirectory() as folder:
-            kith.Corpus(X).save(f"{folder}/c.kith")
-            opened = kith.Corpus.open(f"{folder}/c.kith")
-            self.assertIsNone(opened.query(one, K).fingerprint)  # its rows are not read for it
-            self.assertEqual(opened.query(Q, K).fingerprint, graph.fingerprint)
-            self.assertEqual(opened.query(one, K).fingerprint, graph.fingerprint)
+            kith.Index(X).save(f"{folder}/c.kith")
+            opened = kith.Index.open(f"{folder}/c.kith")
+            self.assertIsNone(opened.search(one, K).fingerprint)  # its rows are not read for it
+            self.assertEqual(opened.search(Q, K).fingerprint, graph.fingerprint)
+            self.assertEqual(opened.search(one, K).fingerprint, graph.fingerprint)
             del opened
 
     def test_of_ranges(self):
@@ -80,8 +80,8 @@ class Claims(unittest.TestCase):
         for ranges in (
             kith.radius_neighbors(X, radius=1.0),
             kith.radius_neighbors(X, Q, radius=1.0),
-            kith.Corpus(X).radius(Q, 1.0),
-            kith.Tree(X).radius(Q, 1.0),
+            kith.Index(X).radius(Q, 1.0),
+            kith.Index(X, method="tree").radius(Q, 1.0),
         ):
             said = "euclidean", True, graph.fingerprint
             self.assertEqual((ranges.metric, ranges.exact, ranges.fingerprint), said)
@@ -147,8 +147,8 @@ class Claims(unittest.TestCase):
         graph, cosine = kith.knn_graph(X, K), kith.knn_graph(X, K, metric="cosine")
         both = np.concatenate([OTHER, X])
         for call in (
-            lambda: kith.GraphIndex(OTHER, graph),
-            lambda: kith.GraphIndex(OTHER, kith.Graph(graph)),
+            lambda: kith.Index(OTHER, graph=graph),
+            lambda: kith.Index(OTHER, graph=kith.Graph(graph)),
             lambda: kith.recall(graph, X=OTHER),
             lambda: kith.merge(both, graph, graph),
             lambda: kith.merge(both, graph, graph, algorithm="nn_descent"),
@@ -159,14 +159,14 @@ class Claims(unittest.TestCase):
             ):
                 call()
         for call in (
-            lambda: kith.GraphIndex(X, cosine, "euclidean"),
+            lambda: kith.Index(X, graph=cosine, metric="euclidean"),
             lambda: kith.recall(cosine, X=X, metric="euclidean"),
             lambda: kith.merge(np.concatenate([X, X]), cosine, graph),
             lambda: kith.recall(cosine, graph),
         ):
             with self.assertRaisesRegex(ValueError, "is of the metric"):
                 call()
-        self.assertEqual(kith.GraphIndex(X, cosine).metric, "cosine")
+        self.assertEqual(kith.Index(X, graph=cosine).metric, "cosine")
         self.assertEqual(kith.recall(cosine, X=X).recall, 1.0)
 
     def test_merges_know_what_their_graphs_know(self):

@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHELL = re.compile(r"^build/kith (?!.*--device cuda).*$", re.M)  # a GPU may be missing
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 FIRST_PAGES = ("README.md", "docs/start.md")
-SHELL_PAGES = (*FIRST_PAGES, "docs/overview.md", "docs/pairs.md")
+SHELL_PAGES = (*FIRST_PAGES, "docs/overview.md", "docs/pairs.md", "docs/truth.md")
 NEEDED = ("sklearn", "scipy")  # what docs/migration.md's examples want beside NumPy
 # Run where KITH_PEERS=1: one of them compiles for half a minute.
 PEERS = re.compile(r"faiss|pynndescent|pykdtree")
@@ -162,7 +162,7 @@ class TestDocuments(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         os.chdir(folder.name)
         os.symlink(ROOT / "examples", "examples")  # what pages write stays here
-        for page in (*FIRST_PAGES, "docs/filters.md", "docs/pairs.md"):
+        for page in (*FIRST_PAGES, "docs/filters.md", "docs/pairs.md", "docs/truth.md"):
             names, ran = {}, 0
             for block in BLOCK.findall((ROOT / page).read_text()):
                 if "sklearn" not in block or installed("sklearn"):

@@ -55,7 +55,7 @@ class JaxArrays(unittest.TestCase):
         given = np.asarray(x), np.asarray(q)
         for ours, theirs in (
             (kith.knn(x, q, 3), kith.knn(*given, 3)),
-            (kith.Corpus(x).query(q, 3), kith.knn(*given, 3)),
+            (kith.Index(x).search(q, 3), kith.knn(*given, 3)),
             (
                 kith.radius_neighbors(x, q, radius=1.5)[3],
                 kith.radius_neighbors(*given, radius=1.5)[3],

@@ -22,14 +22,15 @@ KILLS = int(os.environ.get("KITH_KILLS", "3"))
 SEED = int(os.environ.get("KITH_SEED", "1"))
 COMMAND = os.environ.get("KITH_PROGRAM", "")
 
-# Replaces four files by turns, until it is stopped; with a number that turn alone.
+# Replaces five files by turns, until it is stopped; with a number that turn alone.
 SAVES = """
 import itertools, sys, kith, numpy as np
 rng, turns = np.random.default_rng(7), []
 for rows in 900, 700:
     x = rng.random((rows, 5), dtype=np.float32)
     graph = kith.Graph(kith.knn_graph(x, 90))
-    turns.append({"g.npz": graph, "g.kith": graph, "c.kith": kith.Corpus(x), "t.kith": kith.Tree(x)})
+    kept = {f"{how}.kith": kith.Index(x, method=how) for how in ("exact", "tree", "graph")}
+    turns.append({"g.npz": graph, "g.kith": graph, **kept})
 print("ready", flush=True)
 for turn in [turns[int(each)] for each in sys.argv[1:]] or itertools.cycle(turns):
     for name, each in turn.items():
@@ -80,7 +81,7 @@ class Kills(unittest.TestCase):
 
         moments, left = random.Random(SEED), 0
         new, old = self.finish(*python("0")), self.finish(*python("1"))
-        self.assertEqual(set(new), {"g.npz", "g.kith", "c.kith", "t.kith"})
+        self.assertEqual(set(new), {"g.npz", "g.kith", "exact.kith", "tree.kith", "graph.kith"})
         for i in range(2 * KILLS):
             child = self.start(*python())
             child.stdout.readline()
@@ -100,7 +101,7 @@ class Kills(unittest.TestCase):
             ("graph x.npy -k 300 --threads 1 -q -o", "g.npz"),
             ("graph x.npy -k 300 -q -o", "g.kith"),
             ("graph x.npy -k 30 -q -o", "g.csv"),
-            ("tree build x.npy -q -o", "t.kith"),
+            ("index build x.npy --method tree -q -o", "t.kith"),
             ("convert x.npy", "c.csv"),
         ):
             job = COMMAND, *words.split(), name

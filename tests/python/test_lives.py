@@ -55,11 +55,11 @@ def holders(folder):
     """One of each kind, and a call that uses it."""
     path = os.path.join(folder, "g.kith")
     kith.Graph(kith.knn_graph(X, 4)).save(path)
-    index = kith.GraphIndex(X, kith.knn_graph(X, 12))
+    index = kith.Index(X, graph=kith.knn_graph(X, 12))
     return (
-        (kith.Corpus(X), lambda each: each.query(Q, 3)),
-        (kith.Tree(X), lambda each: each.query(Q, 3)),
-        (index, lambda each: each.query(Q, 3)),
+        (kith.Index(X), lambda each: each.search(Q, 3)),
+        (kith.Index(X, method="tree"), lambda each: each.search(Q, 3)),
+        (index, lambda each: each.search(Q, 3)),
         (kith.Graph.map(path), lambda each: each.indices),
     )
 
@@ -74,12 +74,12 @@ class Changing(unittest.TestCase):
             q = rng.random((50, 3), dtype=np.float32)
             states = [x[:2000], x]
             truths = {kith.knn(each, q, 5).distances.tobytes() for each in states}
-            tree, wrong, done = kith.Tree(states[0]), [], threading.Event()
+            tree, wrong, done = kith.Index(states[0], method="tree"), [], threading.Event()
             counts = [0, 0]
             def search(options):
                 while not done.is_set():
                     try:
-                        if tree.query(q, 5, **options).distances.tobytes() not in truths:
+                        if tree.search(q, 5, **options).distances.tobytes() not in truths:
                             wrong.append("an answer of no state")
                         if tree.shape not in ((2000, 3), (4000, 3)) or len(repr(tree)) < 9:
                             wrong.append(tree.shape)
@@ -112,10 +112,10 @@ class Changing(unittest.TestCase):
         print(f"{searches} searches beside {changes} changes", file=sys.stderr)
 
     def test_a_change_from_within_a_search_is_refused_and_a_search_goes_on(self):
-        tree, said = kith.Tree(X), []
+        tree, said = kith.Index(X, method="tree"), []
 
         def tell(*told):
-            said.append(tree.query(Q[:1]).indices.shape)
+            said.append(tree.search(Q[:1]).indices.shape)
             for change in lambda: tree.add(X[:1]), lambda: tree.remove([0]), tree.close:
                 try:
                     change()
@@ -123,21 +123,21 @@ class Changing(unittest.TestCase):
                     said.append(str(error))
 
         big = support.points(60000, 3)
-        tree = kith.Tree(big)
-        found = tree.query(big, 30, n_jobs=1, progress=tell)
+        tree = kith.Index(big, method="tree")
+        found = tree.search(big, 30, n_jobs=1, progress=tell)
         self.assertEqual(found.indices.shape, (60000, 30))
         self.assertEqual(said[:1], [(1, 1)])
-        self.assertRegex(said[1], "^the Tree is in use by this thread .change or close it when")
+        self.assertRegex(said[1], "^the Index is in use by this thread .change or close it when")
         self.assertEqual(len(set(said)), 2)
         tree.add(big[:1])
         self.assertEqual(len(tree), 60001)
 
     def test_a_signal_handler_may_search_while_its_thread_does_or_changes(self):
-        tree, heard = kith.Tree(X), []
+        tree, heard = kith.Index(X, method="tree"), []
 
         def hear(number, frame):
             try:
-                heard.append(tree.query(Q[:1], 2).indices.shape)
+                heard.append(tree.search(Q[:1], 2).indices.shape)
             except RuntimeError as error:
                 heard.append(str(error))
 
@@ -146,7 +146,7 @@ class Changing(unittest.TestCase):
             begin = time.monotonic()
             while time.monotonic() - begin < 0.7:
                 signal.setitimer(signal.ITIMER_REAL, 1e-4 * (1 + len(heard) % 17))
-                tree.query(Q, 3)
+                tree.search(Q, 3)
                 tree.add(X[:50])
                 tree.remove(np.arange(2000, 2050))
         finally:
@@ -154,10 +154,10 @@ class Changing(unittest.TestCase):
             signal.signal(signal.SIGALRM, before)
         self.assertIn((1, 2), heard)
         for each in set(heard) - {(1, 2)}:
-            self.assertRegex(each, "^the Tree is being changed by this thread .use it when that")
+            self.assertRegex(each, "^the Index is being changed by this thread .use it when that")
 
     def test_who_waits_for_a_tree_hears_ctrl_c_and_leaves_nothing_behind(self):
-        handle, entered, leave = _handle.Handle("Tree", 1), threading.Event(), threading.Event()
+        handle, entered, leave = _handle.Handle("Index", 1), threading.Event(), threading.Event()
 
         def use():
             with handle:
@@ -179,7 +179,7 @@ class Changing(unittest.TestCase):
         self.assertEqual((handle._users, handle._alone, handle._waiting), ({}, None, 0))
 
     def test_neither_users_nor_changes_starve(self):
-        handle, ends = _handle.Handle("Tree", 1), time.monotonic() + 0.7
+        handle, ends = _handle.Handle("Index", 1), time.monotonic() + 0.7
         counts = {"use": [0, 0, 0], "change": [0, 0]}
 
         def loop(kind, slot):
@@ -205,10 +205,10 @@ class Changing(unittest.TestCase):
                         x = np.abs(x) if kind[0] == "u" else x.clip(-100, 100)
                         x = x.round() if whole or kind[1:] == "1" else x / 3
                         parts.append(x.astype(kind))
-                    tree = kith.Tree(parts[0], height=2)
+                    tree = kith.Index(parts[0], height=2, method="tree")
                     tree.add(parts[1])
                     both = np.concatenate([each.astype(np.float64) for each in parts])
-                    found, truth = tree.query(q, 5), kith.knn(both, q, 5)
+                    found, truth = tree.search(q, 5), kith.knn(both, q, 5)
                     with self.subTest(first=first, second=second, whole=whole, now=tree.dtype):
                         np.testing.assert_array_equal(found.indices, truth.indices)
                         np.testing.assert_allclose(found.distances, truth.distances, rtol=1e-6)
@@ -216,27 +216,27 @@ class Changing(unittest.TestCase):
                         self.assertEqual(tree.dtype, first)
                     tree.remove(np.arange(90))
                     self.assertEqual(len(tree), 90)
-        tree = kith.Tree(X)
+        tree = kith.Index(X, method="tree")
         tree.add([[1, 2, 3]])
         self.assertEqual((tree.dtype, len(tree)), (np.float32, 2001))
         tree.add(np.array([[0.1, 2, 3]]))
         self.assertEqual((tree.dtype, len(tree)), (np.float64, 2002))
-        self.assertEqual(tree.query([[0.1, 2, 3]]).distances[0, 0], 0)
+        self.assertEqual(tree.search([[0.1, 2, 3]]).distances[0, 0], 0)
 
     def test_nothing_to_add_to_remove_or_to_ask_is_no_error(self):
-        tree = kith.Tree(X)
+        tree = kith.Index(X, method="tree")
         tree.add(X[:0])
         tree.add(np.empty((0, 3)))
         tree.remove([])
         self.assertEqual(len(tree), 2000)
-        index = kith.GraphIndex(X, kith.knn_graph(X, 12))
+        index = kith.Index(X, graph=kith.knn_graph(X, 12))
         for call in (
             lambda: kith.knn(X, Q[:0], 3),
             lambda: kith.knn(X, Q[:0], 3, radius=1.0, algorithm="brute"),
-            lambda: kith.Corpus(X).query(Q[:0], 3),
-            lambda: tree.query(Q[:0], 3),
-            lambda: tree.query(Q[:0].astype(np.float64), 3, progress=lambda *told: None),
-            lambda: index.query(Q[:0], 3),
+            lambda: kith.Index(X).search(Q[:0], 3),
+            lambda: tree.search(Q[:0], 3),
+            lambda: tree.search(Q[:0].astype(np.float64), 3, progress=lambda *told: None),
+            lambda: index.search(Q[:0], 3),
         ):
             found = call()
             self.assertEqual((found.distances.shape, found.indices.shape), ((0, 3), (0, 3)))
@@ -245,9 +245,9 @@ class Changing(unittest.TestCase):
             ranges = kith.radius_neighbors(X, Q[:0], radius=1.0, count_only=counted)
             self.assertEqual((len(ranges), ranges.offsets.tolist()), (0, [0]))
         with self.assertRaisesRegex(ValueError, "columns"):
-            index.query(Q[:0, :2], 3)
+            index.search(Q[:0, :2], 3)
         with self.assertRaisesRegex(ValueError, "k is 2001, must be 1 to 2000"):
-            tree.query(Q[:0], 2001)
+            tree.search(Q[:0], 2001)
 
 
 class Closing(unittest.TestCase):
@@ -262,19 +262,18 @@ class Closing(unittest.TestCase):
                     held.close()
                 self.assertEqual(repr(held), f"<kith.{name}: closed>")
                 uses = [lambda: use(held), lambda: held.__enter__(), lambda: len(held)]
-                if name == "Tree":
+                if name == "Index":
                     uses += [lambda: held.add(X), lambda: held.add(X[:0]), lambda: held.remove([])]
-                if name in ("Tree", "Corpus"):
                     uses += [lambda: held.save("/nowhere/x"), lambda: held.dtype]
-                    uses += [lambda: held.shape, lambda: held.metric]
-                if name == "GraphIndex":
+                    uses += [lambda: held.shape, lambda: held.metric, lambda: held.method]
                     uses += [lambda: held.tune(Q), lambda: held.nbytes]
+                    uses += [lambda: held.radius(Q, 1.0)]
                 if name == "Graph":
                     uses += [lambda: held.distances, lambda: held.save("/nowhere/x.npz")]
                 for each in uses:
                     with self.assertRaisesRegex(ValueError, f"^the {name} is closed$"):
                         each()
-            for kind in kith.Corpus, kith.Tree, kith.GraphIndex, kith.Graph:
+            for kind in kith.Index, kith.Graph:
                 empty = kind.__new__(kind)  # nobody made it
                 with self.assertRaisesRegex(ValueError, "is closed"):
                     len(empty)
@@ -283,7 +282,7 @@ class Closing(unittest.TestCase):
     def test_memory_is_given_back_when_it_is_closed(self):
         x = support.points(5, 3)
         count = sys.getrefcount(x)
-        with kith.Corpus(x) as corpus, kith.GraphIndex(x, kith.knn_graph(x, 2)) as index:
+        with kith.Index(x) as corpus, kith.Index(x, graph=kith.knn_graph(x, 2)) as index:
             self.assertGreater(sys.getrefcount(x), count)
         known = len(_handle._made)
         del corpus
@@ -293,11 +292,11 @@ class Closing(unittest.TestCase):
 
     def test_closing_waits_for_searches_and_what_comes_later_is_refused(self):
         big = support.points(30000, 3)
-        for kind in kith.Tree, kith.Corpus:
-            held, inside, said = kind(big), threading.Event(), []
+        for method in "tree", "exact":
+            held, inside, said = kith.Index(big, method=method), threading.Event(), []
 
             def search():
-                found = held.query(big, 20, n_jobs=1, progress=lambda *told: inside.set())
+                found = held.search(big, 20, n_jobs=1, progress=lambda *told: inside.set())
                 said.append(found.indices.shape)
 
             def close():
@@ -308,7 +307,7 @@ class Closing(unittest.TestCase):
             self.assertEqual(together(search, close, close), [])
             self.assertEqual(said, [(30000, 20), "closed", "closed"])
             with self.assertRaisesRegex(ValueError, "is closed"):
-                held.query(Q)
+                held.search(Q)
 
     def test_threads_that_search_and_close_at_random_end_with_one_error(self):
         ran = run(
@@ -321,11 +320,11 @@ class Closing(unittest.TestCase):
             path = os.path.join(tempfile.mkdtemp(), "g.kith")
             kith.Graph(graph).save(path)
             makers = (
-                (lambda: kith.Tree(x), lambda t: random.choice((
-                    lambda: t.query(q, 3), lambda: t.add(x[:5]), lambda: t.remove([1, 2]),
+                (lambda: kith.Index(x, method="tree"), lambda t: random.choice((
+                    lambda: t.search(q, 3), lambda: t.add(x[:5]), lambda: t.remove([1, 2]),
                     lambda: t.save(path + str(threading.get_ident())), lambda: t.shape))()),
-                (lambda: kith.Corpus(x), lambda t: t.query(q, 3)),
-                (lambda: kith.GraphIndex(x, graph), lambda t: t.query(q, 3)),
+                (lambda: kith.Index(x), lambda t: t.search(q, 3)),
+                (lambda: kith.Index(x, graph=graph), lambda t: t.search(q, 3)),
                 (lambda: kith.Graph.map(path), lambda g: (g.indices.sum(), g.distances.sum())),
             )
             other, ended = [], [0]
@@ -380,7 +379,7 @@ class Closing(unittest.TestCase):
                 def __del__(self):
                     said.append(float(self.graph.distances.sum()))
                     for each in self.others:
-                        each.query(x[:3])
+                        each.search(x[:3])
                         each.close()
                     said.append(self.array.sum())
             gc.disable()
@@ -388,7 +387,7 @@ class Closing(unittest.TestCase):
             for turn in range(20):
                 mapped = kith.Graph.map(path)
                 last = Last()
-                last.others = [kith.Tree(x), kith.Corpus(x), kith.GraphIndex(x, graph)]
+                last.others = [kith.Index(x, method="tree"), kith.Index(x), kith.Index(x, graph=graph)]
                 last.graph, last.array, last.me = mapped, mapped.distances[::2], last
                 del last, mapped
             gc.collect()
@@ -402,8 +401,9 @@ class Closing(unittest.TestCase):
         self.assertEqual(ran.stderr, "")
 
     def test_freeing_twice_does_nothing_and_a_pointer_is_nobodys_to_copy(self):
-        tree = kith.Tree(X)
-        with tree._handle as pointer:
+        tree = kith.Index(X, method="tree")
+        with tree._handle as kept:
+            pointer = kept.made
             with self.assertRaisesRegex(TypeError, "cannot be pickled or copied"):
                 copy.deepcopy([pointer])
             with self.assertRaisesRegex(TypeError, "cannot be pickled or copied"):
@@ -417,9 +417,9 @@ class Closing(unittest.TestCase):
         self.assertEqual(freed, [12345])
 
     def test_beginning_anew_lets_the_first_go(self):
-        tree = kith.Tree(X)
+        tree = kith.Index(X, method="tree")
         tree.__init__(X[:10])
-        self.assertEqual(tree.query(Q, 10).indices.max(), 9)
+        self.assertEqual(tree.search(Q, 10).indices.max(), 9)
 
 
 class Processes(unittest.TestCase):
@@ -429,13 +429,13 @@ class Processes(unittest.TestCase):
                 """
                 import sys, threading, time, kith, numpy as np
                 x = np.random.default_rng(0).random((40000, 3), dtype=np.float32)
-                tree, corpus = kith.Tree(x), kith.Corpus(x)
-                index = kith.GraphIndex(x[:2000], kith.knn_graph(x[:2000], 8))
+                tree, corpus = kith.Index(x, method="tree"), kith.Index(x)
+                index = kith.Index(x[:2000], graph=kith.knn_graph(x[:2000], 8))
                 def work(call):
                     while True:
                         call()
-                for call in (lambda: tree.query(x, 5), lambda: corpus.query(x[:50], 5),
-                             lambda: index.query(x[:50], 3), lambda: kith.knn_graph(x[:2000], 5),
+                for call in (lambda: tree.search(x, 5), lambda: corpus.search(x[:50], 5),
+                             lambda: index.search(x[:50], 3), lambda: kith.knn_graph(x[:2000], 5),
                              lambda: kith.knn_graph(x, 5, metric="manhattan", algorithm="brute",
                                                     progress=lambda *told: None)):
                     threading.Thread(target=work, args=(call,), daemon=True).start()
@@ -450,7 +450,7 @@ class Processes(unittest.TestCase):
             import os, threading, time, kith, numpy as np
             x = np.random.default_rng(0).random((20000, 3), dtype=np.float32)
             q = x[:40].copy()
-            tree, corpus = kith.Tree(x), kith.Corpus(x)
+            tree, corpus = kith.Index(x, method="tree"), kith.Index(x)
             done = threading.Event()
             def loop(call):
                 while not done.is_set():
@@ -459,7 +459,7 @@ class Processes(unittest.TestCase):
                 tree.add(x[:2000])
                 tree.remove(np.arange(20000, 22000))
             threads = [threading.Thread(target=loop, args=(call,)) for call in
-                       (lambda: tree.query(q, 5), change, lambda: corpus.query(q, 5))]
+                       (lambda: tree.search(q, 5), change, lambda: corpus.search(q, 5))]
             for each in threads: each.start()
             said = set()
             for turn in range(12):
@@ -468,9 +468,9 @@ class Processes(unittest.TestCase):
                 if child == 0:
                     status = 0
                     try:
-                        corpus.query(q, 5)
+                        corpus.search(q, 5)
                         kith.knn_graph(x[:100], 3)
-                        tree.query(q, 5)
+                        tree.search(q, 5)
                         tree.add(x[:1])
                         corpus.close()
                         tree.close()

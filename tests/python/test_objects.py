@@ -42,13 +42,13 @@ class Functions(unittest.TestCase):
         """the bytes of radius_neighbors"""
         x, q = support.points(120, 3), support.points(15, 3, seed=1)
         radii = np.linspace(0, 2, 15)
-        for make, metric in (
-            (kith.Corpus, "euclidean"),
-            (kith.Corpus, "cosine"),
-            (kith.Tree, "manhattan"),
+        for method, metric in (
+            ("exact", "euclidean"),
+            ("exact", "cosine"),
+            ("tree", "manhattan"),
         ):
             for asked in q, q.astype(np.float64):
-                made = make(x, metric=metric)
+                made = kith.Index(x, metric, method=method)
                 for radius in radii, 0.7:
                     truth = kith.radius_neighbors(x, asked, radius=radius, metric=metric)
                     found = made.radius(asked, radius)
@@ -161,12 +161,12 @@ class Prepared(unittest.TestCase):
     def test_a_corpus_answers_as_knn_from_several_threads(self):
         x, q = support.points(2000, 20), support.points(64, 20, seed=1)
         for metric in "euclidean", "cosine", "inner_product", "manhattan":
-            corpus = kith.Corpus(x, metric)
+            corpus = kith.Index(x, metric)
             truth = kith.knn(x, q, 5, metric=metric)
             found = [None] * 4
 
             def ask(slot):
-                found[slot] = corpus.query(q, 5)
+                found[slot] = corpus.search(q, 5)
 
             threads = [threading.Thread(target=ask, args=(slot,)) for slot in range(4)]
             for each in threads:
@@ -183,19 +183,20 @@ class Prepared(unittest.TestCase):
     def test_an_index_on_a_graph_answers_alone_as_together(self):
         x, q = support.points(3000, 12), support.points(40, 12, seed=1)
         truth = kith.knn(x, q, 10)
-        index = kith.GraphIndex(x, kith.knn_graph(x, 16))
+        index = kith.Index(x, graph=kith.knn_graph(x, 16))
+        self.assertEqual(index.method, "graph")
         self.assertEqual((index.shape, len(index), index.metric), ((3000, 12), 3000, "euclidean"))
         self.assertGreater(index.nbytes, 3000 * 16 * 8)
-        self.assertEqual(repr(index), "<kith.GraphIndex: 3000 x 12 float32, euclidean>")
+        self.assertEqual(repr(index), "<kith.Index: 3000 x 12 float32, euclidean, graph>")
         told = index.tune(q, 10, 0.9)
         self.assertGreaterEqual(told.recall, 0.9)
         self.assertGreaterEqual(index.width, 10)
-        together = index.query(q, 10)
+        together = index.search(q, 10)
         self.assertEqual(kith.recall(together, truth, at=10).recall, told.recall)
         alone = [None] * 4
 
         def ask(slot):
-            alone[slot] = [index.query(each[None], 10) for each in q]
+            alone[slot] = [index.search(each[None], 10) for each in q]
 
         threads = [threading.Thread(target=ask, args=(slot,)) for slot in range(4)]
         for each in threads:
@@ -207,9 +208,9 @@ class Prepared(unittest.TestCase):
                 found = np.concatenate([getattr(row, part) for row in rows])
                 self.assertEqual(found.tobytes(), getattr(together, part).tobytes())
         self.assertEqual(
-            index.query(q, 3, width=3000).indices.tolist(), truth.indices[:, :3].tolist()
+            index.search(q, 3, width=3000).indices.tolist(), truth.indices[:, :3].tolist()
         )
-        distances, indices = index.query(
+        distances, indices = index.search(
             q.astype(np.float64), 2, out=(np.empty((40, 2)), np.empty((40, 2), np.uint32))
         )
         self.assertEqual((distances.dtype, indices.dtype), (np.float64, np.uint32))
@@ -217,42 +218,44 @@ class Prepared(unittest.TestCase):
     def test_an_index_on_a_graph_says_what_is_wrong(self):
         x = support.points(300, 6)
         found = kith.knn_graph(x, 8, metric="cosine")
-        index = kith.GraphIndex(x, kith.Graph(found), width=20)
+        index = kith.Index(x, graph=kith.Graph(found), width=20)
         self.assertEqual((index.metric, index.width), ("cosine", 20))
         with self.assertRaisesRegex(TypeError, "cannot be pickled"):
             pickle.dumps(index)
         with self.assertRaisesRegex(ValueError, "width is 20, must be at least k, 21"):
-            index.query(x[:1], 21)
+            index.search(x[:1], 21)
         with self.assertRaisesRegex(ValueError, "300 points"):
-            kith.GraphIndex(x, (found.distances[1:], found.indices[1:]))
+            kith.Index(x, graph=(found.distances[1:], found.indices[1:]))
         with self.assertRaisesRegex(ValueError, "recall is 1.5"):
             index.tune(x[:5], 3, 1.5)
         bytes_ = (x * 100).clip(0, 255).astype(np.uint8)
         graph = kith.knn_graph(bytes_, 8)
-        mixed = kith.GraphIndex(bytes_, graph, width=300)
+        mixed = kith.Index(bytes_, graph=graph, width=300)
         for asked in x[:9], bytes_[:9], x[:9].astype(np.float64), bytes_[:9].astype(int):
             truth = kith.knn(bytes_, asked, 3)
-            self.assertEqual(mixed.query(asked, 3).indices.tobytes(), truth.indices.tobytes())
+            self.assertEqual(mixed.search(asked, 3).indices.tobytes(), truth.indices.tobytes())
 
     def test_rows_come_and_go_in_a_tree_and_in_its_file(self):
         x, q = support.points(500, 3), support.points(20, 3, seed=1)
-        tree = kith.Tree(x[:400])
+        tree = kith.Index(x[:400], method="tree")
         tree.add(x[400:])
         gone = [3, 499, 77, 3]
         tree.remove(gone)
         left = np.delete(x, gone, axis=0)
         truth = kith.knn(left, q, 4)
-        self.assertEqual(tree.query(q, 4).indices.tobytes(), truth.indices.tobytes())
+        self.assertEqual(tree.search(q, 4).indices.tobytes(), truth.indices.tobytes())
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "tree.kith")
             tree.save(path)
-            again = kith.Tree.open(path)
-            self.assertEqual(again.query(q, 4, radius=5).indices.tobytes(), truth.indices.tobytes())
-            self.assertIn("497 x 3 float32, euclidean", repr(again))
+            again = kith.Index.open(path)
+            self.assertEqual(
+                again.search(q, 4, radius=5).indices.tobytes(), truth.indices.tobytes()
+            )
+            self.assertIn("497 x 3 float32, euclidean, tree", repr(again))
         with self.assertRaisesRegex(ValueError, "0 or more"):
             tree.remove([-1])
         with self.assertRaises(FileNotFoundError):
-            kith.Tree.open("/nowhere/tree.kith")
+            kith.Index.open("/nowhere/tree.kith")
 
 
 class Graphs(unittest.TestCase):

@@ -112,7 +112,7 @@ class Answers(unittest.TestCase):
 
     def test_a_number_that_no_field_of_the_library_holds_is_an_error_not_another_number(self):
         x = support.points(50, 4)
-        tree = kith.Tree(x)
+        tree = kith.Index(x, method="tree")
         for call in (
             lambda: kith.knn(x, x, 2**64 + 3),  # as 64 bits: 3, and the answer would have no room
             lambda: kith.knn_graph(x, 2**64 + 3),
@@ -123,7 +123,7 @@ class Answers(unittest.TestCase):
             lambda: kith.knn(x, x, 1, memory_limit=-1),
             lambda: kith.knn(x, x, 1, n_jobs=2**32),
             lambda: tree.remove([2**32 + 1]),
-            lambda: kith.Corpus(x, lambda a, b: 0.0),  # nor does it hold a function
+            lambda: kith.Index(x, lambda a, b: 0.0),  # nor does it hold a function
         ):
             with self.assertRaises(ValueError):
                 call()
@@ -229,7 +229,7 @@ class Memory(unittest.TestCase):
                     if name not in ("Fortran", "strided"):
                         kith.knn_graph(mapped, 3)
                     else:
-                        kith.Corpus(mapped)
+                        kith.Index(mapped)
 
     def test_what_cannot_be_read_in_place_is_converted(self):
         x = support.points(40, 5)
@@ -416,7 +416,7 @@ class Sparse(unittest.TestCase):
         x = scipy.sparse.random(500, 700, 0.05, format="csr", random_state=0)
         for call in (
             lambda **options: kith.radius_neighbors(x, radius=0.1, **options),
-            lambda **options: kith.Corpus(x, **options),
+            lambda **options: kith.Index(x, **options),
             lambda **options: kith.knn_graph(x, 3, algorithm="nn_descent", **options),
         ):
             with self.assertWarnsRegex(UserWarning, "is sparse and is made dense: 2.8 MB"):
@@ -508,8 +508,8 @@ class Errors(unittest.TestCase):
                 lambda: kith.knn_graph(x, 5, memory_limit=limit),
                 lambda: kith.knn_graph(x, 5, memory_limit=limit, algorithm="nn_descent"),
                 lambda: kith.knn(x, x, 5, memory_limit=limit, metric="manhattan"),
-                lambda: kith.Tree(flat, memory_limit=limit),
-                lambda: kith.GraphIndex(x, graph, memory_limit=limit),
+                lambda: kith.Index(flat, memory_limit=limit, method="tree"),
+                lambda: kith.Index(x, graph=graph, memory_limit=limit),
                 lambda: kith.radius_neighbors(x, radius=1, memory_limit=limit),
                 lambda: kith.recall(graph, X=x, memory_limit=limit),
                 lambda: kith.merge(x, *parts, memory_limit=limit),

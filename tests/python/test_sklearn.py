@@ -254,7 +254,9 @@ class Answers(unittest.TestCase):
 
             kinds = [q, q[:1], q.astype("float32")] if dtype == "uint8" else [q, q[:1]]
             truths = [prepared_anew(each) for each in kinds]
-            made = unittest.mock.patch.object(_walk, "GraphIndex", side_effect=kith.GraphIndex)
+            made = unittest.mock.patch.object(
+                kith.Index, "_of_matrix", side_effect=kith.Index._of_matrix
+            )
             with made as index:
                 found = [[None] * len(kinds) for _ in range(6)]
 

@@ -69,11 +69,15 @@ class BothWays(unittest.TestCase):
                 lambda: kith.knn(X, X[:1], k, n_jobs=None, device="cpu", memory_limit=1 << 28)
             )
             tried += 2
-        for points in kith.Corpus(X), kith.Tree(X[:, :3].copy()), kith.Corpus(X.astype("f8")):
+        for points in (
+            kith.Index(X),
+            kith.Index(X[:, :3].copy(), method="tree"),
+            kith.Index(X.astype("f8")),
+        ):
             cols = points.shape[1]
             for q in X[:1, :cols].copy(), X[:, :cols].astype("f2"), X[:9, :cols].astype("f8"):
-                self.same(lambda: points.query(q, 7))
-                self.same(lambda: points.query(q, 300, n_jobs=2))
+                self.same(lambda: points.search(q, 7))
+                self.same(lambda: points.search(q, 300, n_jobs=2))
                 tried += 2
         print(f"{tried} searches: the short way's bytes are the long one's", file=sys.stderr)
 
@@ -99,9 +103,9 @@ class BothWays(unittest.TestCase):
             lambda: kith.knn_graph(X, 3, memory_limit=1000),
             lambda: kith.knn(X, X[0], 3),
             lambda: kith.knn_graph(X, 3, n_jobs=0),
-            lambda: kith.Corpus(X).query(bad, 3),
-            lambda: kith.Corpus(X).query(X, 301),
-            lambda: kith.Corpus(X).query(X[:, :5].copy(), 3),
+            lambda: kith.Index(X).search(bad, 3),
+            lambda: kith.Index(X).search(X, 301),
+            lambda: kith.Index(X).search(X[:, :5].copy(), 3),
         ):
             said = []
             for way in long_way, counted:
@@ -132,16 +136,16 @@ class BothWays(unittest.TestCase):
             kith.knn_graph(X, 3, algorithm="nn_descent")
             kith.knn(X, X, 3, exclude=np.arange(300))
             kith.knn_graph(wide, 3)
-            kith.Corpus(X).query(X, 3, radius=1.0)
-            kith.Corpus(np.abs(X), metric="kl").query(np.abs(X), 3)
-            kith.Corpus(wide).query(wide, 3)
+            kith.Index(X).search(X, 3, radius=1.0)
+            kith.Index(np.abs(X), metric="kl").search(np.abs(X), 3)
+            kith.Index(wide).search(wide, 3)
             self.assertEqual(short.call_count, 0)
 
     def test_write_the_structs_that_ctypes_reads(self):
         layout = _small.packed(*(kind for _, kind in _small.Frame._fields_))
         self.assertEqual(layout.size, ctypes.sizeof(_small.Frame))
         frame = _small.Frame()
-        values = [*range(1, 24), 24.5, 25.5, *range(26, 37)]
+        values = [*range(1, 24), 24.5, 25.5, *range(26, 39)]
         layout.pack_into(frame, 0, *values)
         read = []
         for part, _ in _small.Frame._fields_:

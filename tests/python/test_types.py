@@ -28,17 +28,17 @@ RIGHT = """
     mean = float(found.distances.mean())
     kith.knn(X.tolist(), [[1, 2.5, 3]], 2, metric="cosine", memory_limit=2e9)
     kith.knn(X, X, 2, metric=lambda a, b: float(abs(a - b).sum()), exclude=np.arange(20))
-    with kith.Tree(X) as tree, kith.Corpus(X, device="cpu") as corpus:
+    with kith.Index(X, method="tree") as tree, kith.Index(X, device="cpu") as corpus:
         tree.add([[1, 2, 3]])
         tree.remove([0])
-        reveal_type(tree.query(X, k))
+        reveal_type(tree.search(X, k))
         reveal_type(corpus.shape)
     ranges = kith.radius_neighbors(X, radius=[0.5] * 20)
     for row in ranges:
         reveal_type(row)
     reveal_type(ranges[0].distances)
     reveal_type(kith.recall(found, X=X).recall)
-    index = kith.GraphIndex(X, found, width=k)
+    index = kith.Index(X, graph=found, width=k)
     graph = kith.Graph(*found, metric="euclidean")
     reveal_type(graph.edges())
     reveal_type(kith.select_k(X, np.uint8(2)).indices)
@@ -64,7 +64,7 @@ WRONG = """
     kith.knn_graph(None, 3)
     kith.knn(X, X, 3, metric=3)
     kith.knn_graph(X, 3).indexes
-    kith.Tree(X, n_jobs="all")
+    kith.Index(X, n_jobs="all", method="tree")
     kith.NearestNeighbours(3)
     words: str = kith.knn_graph(X, 3).indices
 """

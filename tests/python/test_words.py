@@ -46,8 +46,8 @@ SAID = (
     (lambda: kith.knn(X, Q[0], 3), "queries has 1 axis, must have 2: a row for each point (x.resh"),
     (lambda: kith.knn(X[None], Q, 3), "corpus has 3 axes, must have 2: a row for each point"),
     (
-        lambda: kith.Tree(X).remove(X[:, 0] > 1),
-        "indices are a mask, must be whole numbers (numpy.f",
+        lambda: kith.Index(X, method="tree").remove(X[:, 0] > 1),
+        "ids are a mask, must be whole numbers (numpy.flatn",
     ),
     (lambda: kith.knn(X, Q, 3, algorithm="kd_tree", metric=max), "metric is a function, which has"),
     (
@@ -97,36 +97,85 @@ SAID = (
     (lambda: kith.radius_neighbors(X, Q[:2], radius=[1, -1]), "radius[1] is -1, must be"),
     (lambda: kith.radius_neighbors(X, radius="a"), "radius is 'a', must be a number"),
     (lambda: kith.radius_neighbors(X, radius=1, algorithm="nn_descent"), "algorithm is nn_descent"),
-    (lambda: kith.Corpus(BAD), "X[3, 2] is NaN"),
-    (lambda: kith.Corpus(X).query(BAD_Q), "queries[5, 1] is NaN"),
-    (lambda: kith.Corpus(X).query(Q, None), "k is None, must be a whole number"),
-    (lambda: kith.Tree(X, "cosine"), "metric is cosine, which has no tree"),
-    (lambda: pickle.dumps(kith.Corpus(X)), "a Corpus cannot be pickled or copied (save it"),
-    (lambda: copy.copy(kith.Tree(X)), "a Tree cannot be pickled or copied (save it"),
-    (lambda: kith.Corpus(X).save("a.kith\0b"), "path is 'a.kith\\x00b', must have no null"),
-    (lambda: kith.Corpus.open("a.kith\0b"), "path is 'a.kith\\x00b', must have no null"),
-    (lambda: kith.Tree(X, height=99), "height is 99, must be 0 to 1"),
-    (lambda: kith.Tree(X).add(BAD), "X[3, 2] is NaN"),
-    (lambda: kith.Tree(X).add(FEW), "the corpus has 4 columns and X has 2"),
-    (lambda: kith.Tree(X).add(FEW[:0]), "the corpus has 4 columns and X has 2"),
-    (lambda: kith.Tree(X).add(BAD.astype(float) / 3), "X[3, 2] is NaN"),
-    (lambda: kith.Tree(X).remove([50]), "indices[0] is 50, must be below 50"),
-    (lambda: kith.Tree(X).remove(np.arange(50)), "indices name all 50 rows"),
-    (lambda: kith.GraphIndex(BAD, tuple(G)), "X[3, 2] is NaN"),
-    (lambda: kith.GraphIndex(X[1:], G), "graph has 50 rows and there are 49 points"),
-    (lambda: kith.GraphIndex(X, BEYOND), "graph[0, 3] is id 50, must be below 50"),
-    (lambda: kith.GraphIndex(X, G.indices), "graph must be (distances, indices), or a kith.Graph"),
-    (lambda: kith.GraphIndex(X, G).query(BAD_Q), "queries[5, 1] is NaN"),
-    (lambda: kith.GraphIndex(X, G).query(FEW), "the index has 4 columns and queries has 2"),
+    (lambda: kith.Index(BAD), "X[3, 2] is NaN"),
+    (lambda: kith.Index(X).search(BAD_Q), "queries[5, 1] is NaN"),
+    (lambda: kith.Index(X).search(Q, None), "k is None, must be a whole number"),
+    (lambda: kith.Index(X, "cosine", method="tree"), "metric is cosine, which has no tree"),
+    (lambda: pickle.dumps(kith.Index(X)), "an Index cannot be pickled or copied (save it"),
     (
-        lambda: kith.GraphIndex(X, G, width=2).query(Q, 3),
+        lambda: copy.copy(kith.Index(X, method="tree")),
+        "an Index cannot be pickled or copied (save it",
+    ),
+    (lambda: kith.Index(X).save("a.kith\0b"), "path is 'a.kith\\x00b', must have no null"),
+    (lambda: kith.Index.open("a.kith\0b"), "path is 'a.kith\\x00b', must have no null"),
+    (lambda: kith.Index(X, height=99, method="tree"), "height is 99, must be 0 to 1"),
+    (lambda: kith.Index(X, method="tree").add(BAD), "Y[3, 2] is NaN"),
+    (lambda: kith.Index(X, method="tree").add(FEW), "the index has 4 columns and Y has 2"),
+    (lambda: kith.Index(X, method="tree").add(FEW[:0]), "the index has 4 columns and Y has 2"),
+    (lambda: kith.Index(X, method="tree").add(BAD.astype(float) / 3), "Y[3, 2] is NaN"),
+    (lambda: kith.Index(X, method="tree").remove([50]), "ids[0] is 50, must be below 50"),
+    (lambda: kith.Index(X, method="tree").remove(np.arange(50)), "ids name all 50 rows"),
+    (lambda: kith.Index(BAD, graph=tuple(G)), "X[3, 2] is NaN"),
+    (lambda: kith.Index(X[1:], graph=G), "graph has 50 rows and there are 49 points"),
+    (lambda: kith.Index(X, graph=BEYOND), "graph[0, 3] is id 50, must be below 50"),
+    (lambda: kith.Index(X, graph=G.indices), "graph must be (distances, indices), or a kith.Graph"),
+    (lambda: kith.Index(X, graph=G).search(BAD_Q), "queries[5, 1] is NaN"),
+    (lambda: kith.Index(X, graph=G).search(FEW), "the index has 4 columns and queries has 2"),
+    (
+        lambda: kith.Index(X, graph=G, width=2).search(Q, 3),
         "width is 2, must be at least k, 3 (left out: by k",
     ),
-    (lambda: kith.GraphIndex(X, G, width=2.5).query(Q), "width is 2.5, must be a whole number"),
+    (lambda: kith.Index(X, graph=G, width=2.5).search(Q), "width is 2.5, must be a whole number"),
     (
-        lambda: kith.GraphIndex(X, G).query(Q, random_state="a"),
+        lambda: kith.Index(X, graph=G).search(Q, random_state="a"),
         "random_state is 'a', must be a whole",
     ),
+    (lambda: kith.Index(X).search(FEW), "the index has 4 columns and queries has 2"),
+    (lambda: kith.Index(X).radius(FEW, 1), "the index has 4 columns and queries has 2"),
+    (lambda: kith.Index(X).search(FEW[:0]), "the index has 4 columns and queries has 2"),
+    (lambda: kith.Index(X, graph=G).search(Q, 51), "k is 51, must be at most 50"),
+    (lambda: kith.Index(X, method="brute"), "method is 'brute', must be one of auto, exact, tree,"),
+    (lambda: kith.Index(X, method=3), "method is 3, must be one of auto, exact, tree, graph"),
+    (lambda: kith.Index(X, max, method="graph"), "metric is <built-in function max>, must be a n"),
+    (
+        lambda: kith.Index(X, height=3),
+        "height is for an index by method 'tree', and this one is by 'e",
+    ),
+    (
+        lambda: kith.Index(X, method="tree", graph=G),
+        "graph is for an index by method 'graph', and this one is by 'tree' (leave it out)",
+    ),
+    (lambda: kith.Index(X, k=3), "k is for an index by method 'graph'"),
+    (lambda: kith.Index(X, recall=0.9), "recall is for an index by method 'graph'"),
+    (lambda: kith.Index(X, random_state=1), "random_state is for an index by method 'graph'"),
+    (lambda: kith.Index(X, width=9), "width is for an index by method 'graph'"),
+    (lambda: kith.Index(X, meets=9), "meets is for an index by method 'graph'"),
+    (lambda: kith.Index(X, graph=G, k=3), "k is of a graph that is made, and graph is given"),
+    (lambda: kith.Index(X, method="graph", k=0), "k is 0, must be at least 1"),
+    (lambda: kith.Index(X, method="graph", recall=2), "recall is 2, must be above 0"),
+    (lambda: kith.Index(X[:1], method="graph"), "X has 1 row, and a graph has at least 2"),
+    (lambda: kith.Index(X).search(Q, width=9), "width is for an index by method 'graph'"),
+    (lambda: kith.Index(X).search(Q, random_state=9), "random_state is for an index by method 'gr"),
+    (
+        lambda: kith.Index(X, graph=G).search(Q, radius=1),
+        "radius is for an index by method 'exact' or 'tree', and this one is by 'graph'",
+    ),
+    (
+        lambda: kith.Index(X, graph=G).search(Q, exclude=[1]),
+        "exclude is for an index by method 'ex",
+    ),
+    (
+        lambda: kith.Index(X, graph=G).radius(Q, 1),
+        "radius is for an index by method 'exact' or 'tr",
+    ),
+    (lambda: kith.Index(X).tune(Q), "tune is for an index by method 'graph'"),
+    (lambda: kith.Index(X, graph=G).tune(Q[:0]), "queries are none (give some hundred like those"),
+    (lambda: kith.Index(X, graph=G).add(X.astype(float) / 3), "Y has values that float32, the typ"),
+    (lambda: kith.Index(X, graph=G).add(BAD), "Y[3, 2] is NaN"),
+    (lambda: kith.Index(X, graph=G).add(FEW), "the index has 4 columns and Y has 2"),
+    (lambda: kith.Index(X, graph=G).remove(np.arange(49)), "X has 1 row, and a graph has at least 2"),
+    (lambda: kith.Index(abs(X), "kl").add(-X), "Y[0, "),
+    (lambda: kith.Index(abs(X), "kl").add(-X.astype(float) / 3), "Y[0, "),
     (lambda: kith.merge(TWICE[1:], G, G), "the graphs are of 50 and 50 points, X has 99 rows"),
     (lambda: kith.merge(np.concatenate([X, BAD]), tuple(G), tuple(G)), "X[53, 2] is NaN"),
     (lambda: kith.merge(TWICE, BEYOND, G), "first[0, 3] is id 50"),
@@ -196,26 +245,20 @@ class Words(unittest.TestCase):
 
     def test_of_files(self):
         with tempfile.TemporaryDirectory() as folder:
-            graph, corpus, tree = (
-                os.path.join(folder, name) for name in ("g.kith", "c.kith", "t.kith")
-            )
-            kith.Tree(X).save(tree)
+            names = ("g.kith", "exact.kith", "tree.kith", "graph.kith")
+            graph, *indexes = (os.path.join(folder, name) for name in names)
             kith.Graph(G).save(graph)
-            kith.Corpus(X).save(corpus)
+            for path, method in zip(indexes, ("exact", "tree", "graph")):
+                kith.Index(X, method=method).save(path)
             for call, text in (
-                (
-                    lambda: kith.Corpus.open(graph),
-                    "is no prepared corpus .prepare points, and save",
+                (lambda: kith.Index.open(graph), "g.kith: is no index .make one of poi"),
+                *(
+                    (lambda at=at: kith.Graph.load(at), "holds points, not k neighbours")
+                    for at in indexes
                 ),
-                (lambda: kith.Graph.load(corpus), "holds points, not k neighbours"),
                 (
-                    lambda: kith.Tree.open(corpus),
-                    "c.kith holds points with no tree .open it by kith.Co",
-                ),
-                (lambda: kith.Tree.open(graph), "is no prepared corpus .prepare points, and save"),
-                (
-                    lambda: kith.Corpus.open(tree),
-                    "t.kith holds points with a tree .open it by kith.Tr",
+                    lambda: kith.Index.open(indexes[1], device="cuda"),
+                    "is the processor's, and the dev",
                 ),
             ):
                 with self.assertRaisesRegex((ValueError, NotImplementedError), text) as caught:
@@ -230,7 +273,7 @@ class Words(unittest.TestCase):
                 with open("points.kith", "w") as file:
                     file.write("none")
                 with self.assertRaisesRegex(ValueError, "^points.kith: "):
-                    kith.Corpus.open("points.kith")
+                    kith.Index.open("points.kith")
             finally:
                 os.chdir(before)
 

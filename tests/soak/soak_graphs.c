@@ -62,9 +62,8 @@ static void call_walk(soak *s)
     const kith_matrix queries = soak_matrix(s, 1, SOAK_ROWS, points.cols);
     const kith_matrix given[] = {soak_spoiled(s, &points), soak_spoiled(s, &queries)};
     const kith_neighbors graph = soak_graph(s, 1, points.rows, soak_between(s, 1, SOAK_K));
-    kith_graph_search_params params = kith_graph_search_params_default();
-    kith_graph_search_report report = {.struct_size = (uint32_t)soak_spoil(s, sizeof report)};
-    params.struct_size = (uint32_t)soak_spoil(s, params.struct_size);
+    test_walk_params params = test_walk_params_default();
+    kith_walk_report report = {.struct_size = (uint32_t)soak_spoil(s, sizeof report)};
     params.metric = soak_metric(s);
     params.k = soak_spoil(s, soak_between(s, 1, points.rows < SOAK_K ? points.rows : SOAK_K));
     params.width = soak_spoil(s, soak_between(s, 0, 12));
@@ -74,8 +73,11 @@ static void call_walk(soak *s)
     params.seed = soak_below(s, 1000);
     const kith_neighbors out = soak_room(s, 0, queries.rows, params.k);
     params.graph = soak_null(s, &graph);
-    const kith_status status = kith_graph_search(s->ctx, &given[0], &given[1], &params, &out,
-                                                 soak_below(s, 2) ? &report : NULL);
+    kith_walk_params walk;
+    kith_search_params search = test_walks(&params, &walk, soak_below(s, 2) ? &report : NULL);
+    walk.struct_size = (uint32_t)soak_spoil(s, walk.struct_size);
+    search.struct_size = (uint32_t)soak_spoil(s, search.struct_size);
+    const kith_status status = kith_search(s->ctx, &given[0], &given[1], &search, &out, NULL);
     if (soak_check(s, status) == KITH_OK) {
         soak_check_ids(s, &out, points.rows);
     }

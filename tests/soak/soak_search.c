@@ -3,6 +3,7 @@
 #include "soak/soak_calls.h"
 
 #include "kith/kith_cuda.h"
+#include "support/support_calls.h"
 
 #include <math.h>
 
@@ -124,28 +125,30 @@ static void call_radius(soak *s)
     kith_ranges_free(ranges);
 }
 
-static void change(soak *s, kith_corpus *corpus)
+static void change(soak *s, kith_index *corpus)
 {
-    const kith_matrix more = soak_matrix(s, 2, 20, kith_corpus_points(corpus)->cols);
+    const kith_matrix more = soak_matrix(s, 2, 20, test_index_info(corpus).points.cols);
     const kith_matrix given = soak_spoiled(s, &more);
     const int64_t count = soak_spoil(s, soak_between(s, 0, 6));
-    (void)soak_check(s, kith_corpus_add(s->ctx, corpus, &given));
+    (void)soak_check(s, kith_index_add(s->ctx, corpus, &given));
     for (int i = 0; i < 6; i++) {
         s->ids[3][i] = (uint32_t)soak_between(s, 0, 90);
     }
-    (void)soak_check(s, kith_corpus_remove(s->ctx, corpus, s->ids[3], count < 7 ? count : 3));
+    (void)soak_check(s, kith_index_remove(s->ctx, corpus, s->ids[3], count < 7 ? count : 3));
 }
 
-static void ask(soak *s, const kith_corpus *corpus)
+static void ask(soak *s, const kith_index *corpus)
 {
-    const kith_matrix *points = kith_corpus_points(corpus);
+    const kith_index_info points_info = test_index_info(corpus);
+    const kith_matrix *points = &points_info.points;
     const kith_matrix queries = soak_matrix(s, 1, SOAK_ROWS, points->cols);
     kith_search_params params = draw_params(s, points->rows);
     kith_plan plan = {.struct_size = spoil_size(s, sizeof plan)};
     params.metric = soak_below(s, 4) != 0 ? KITH_METRIC_DEFAULT : params.metric;
     const kith_neighbors out = room_for(s, 0, queries.rows, &params);
-    (void)soak_check(s, kith_corpus_plan(s->ctx, corpus, &queries, &params, &plan));
-    if (soak_check(s, kith_corpus_search(s->ctx, corpus, &queries, &params, &out)) == KITH_OK) {
+    (void)soak_check(s, kith_index_plan(s->ctx, corpus, &queries, &params, &plan));
+    if (soak_check(s, kith_index_search(s->ctx, corpus, &queries, &params, &out, NULL)) ==
+        KITH_OK) {
         soak_check_ids(s, &out, points->rows);
     }
 }
@@ -154,13 +157,13 @@ static void call_corpus(soak *s)
 {
     const kith_matrix points = soak_matrix(s, 0, SOAK_ROWS, 0);
     const kith_matrix given = soak_spoiled(s, &points);
-    kith_corpus_params params = kith_corpus_params_default();
-    kith_corpus *corpus = NULL;
+    kith_index_params params = kith_index_params_default();
+    kith_index *corpus = NULL;
     params.struct_size = spoil_size(s, params.struct_size);
     params.metric = soak_metric(s);
     params.method = (kith_method)soak_spoil(s, (int64_t)soak_below(s, 3));
     params.tree_height = (int32_t)soak_spoil(s, 0);
-    kith_status status = kith_corpus_create(s->ctx, &given, &params, &corpus);
+    kith_status status = kith_index_create(s->ctx, &given, &params, &corpus);
     soak_require(s, (soak_check(s, status) == KITH_OK) == (corpus != NULL),
                  "a corpus exactly then");
     if (corpus == NULL) {
@@ -168,16 +171,16 @@ static void call_corpus(soak *s)
     }
     ask(s, corpus);
     const char *path = soak_path(s, "corpus.kith");
-    status = soak_check(s, kith_corpus_save(s->ctx, corpus, path));
+    status = soak_check(s, kith_index_save(s->ctx, corpus, path));
     if (status == KITH_OK && soak_below(s, 2) == 0) {
-        kith_corpus_free(corpus);
+        kith_index_free(corpus);
         corpus = NULL;
-        status = soak_check(s, kith_corpus_open(s->ctx, path, &corpus));
+        status = soak_check(s, kith_index_open(s->ctx, path, &corpus));
         soak_require(s, status == KITH_OK, "what was saved can be opened");
     }
     change(s, corpus);
     ask(s, corpus);
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
 }
 
 static void call_select(soak *s)

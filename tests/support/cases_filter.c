@@ -330,6 +330,22 @@ static void check_plan(kith_ctx *ctx, const job *j, const kith_report *report)
     }
 }
 
+/* An index says the same. */
+static void check_index(kith_ctx *ctx, const job *j, const kith_neighbors *truth)
+{
+    kith_neighbors out = test_answer_make(truth->rows, truth->k);
+    kith_index_params made = kith_index_params_default();
+    kith_index *index = NULL;
+    made.metric = j->metric;
+    made.method = j->params.method;
+    assert_int_equal(kith_index_create(ctx, &j->corpus.matrix, &made, &index), KITH_OK);
+    assert_int_equal(kith_index_search(ctx, index, &j->queries.matrix, &j->params, &out, NULL),
+                     KITH_OK);
+    assert_true(test_answers_equal(&out, truth));
+    kith_index_free(index);
+    test_answer_free(&out);
+}
+
 static void check(kith_ctx *ctx, const job *j, int64_t trial)
 {
     const int64_t lists = j->filter.rule == KITH_RULE_EACH ? j->numbers : 1;
@@ -369,6 +385,10 @@ static void check(kith_ctx *ctx, const job *j, int64_t trial)
                       (long long)j->params.k, (unsigned)j->params.flags);
     }
     assert_true(right);
+    const bool kept = !test_engines_are_gpu() || j->params.method == KITH_METHOD_AUTO;
+    if (kept && !j->graph && j->metric != KITH_CUSTOM && below(3) == 0) {
+        check_index(ctx, j, &truth);
+    }
     test_answer_free(&out);
     test_answer_free(&truth);
     if (many) {

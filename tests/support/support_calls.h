@@ -63,25 +63,102 @@ static inline kith_status test_merge_exactly(kith_ctx *ctx, const kith_merge_set
     return kith_graph_merge(ctx, sets, &params, out, NULL);
 }
 
-static inline kith_status test_corpus_create(kith_ctx *ctx, const kith_matrix *points,
-                                             kith_metric metric, kith_corpus **out)
+static inline kith_status test_index_create(kith_ctx *ctx, const kith_matrix *points,
+                                            kith_metric metric, kith_index **out)
 {
-    kith_corpus_params params = kith_corpus_params_default();
+    kith_index_params params = kith_index_params_default();
     params.metric = metric;
-    return kith_corpus_create(ctx, points, &params, out);
+    return kith_index_create(ctx, points, &params, out);
 }
 
 #define TEST_RECALL_PARAMS(metric, at, sample, seed) \
     (&(kith_recall_params){sizeof(kith_recall_params), (metric), (at), (sample), (seed)})
 
+/* What an index is. */
+static inline kith_index_info test_index_info(const kith_index *index)
+{
+    kith_index_info info = {.struct_size = (uint32_t)sizeof info};
+    (void)kith_index_inspect(index, &info);
+    return info;
+}
+
+/* A search by walks, in one struct. */
+typedef struct test_walk_params {
+    kith_metric metric;
+    int64_t k;
+    const kith_neighbors *graph;
+    int64_t width;
+    double recall;
+    int64_t recall_at;
+    int64_t sample;
+    uint64_t seed;
+    kith_distance_fn custom;
+    void *custom_arg;
+    int64_t meets;
+} test_walk_params;
+
+static inline test_walk_params test_walk_params_default(void)
+{
+    const test_walk_params params = {.k = 0};
+    return params;
+}
+
+static inline kith_search_params test_walks(const test_walk_params *like, kith_walk_params *walk,
+                                            kith_walk_report *report)
+{
+    kith_search_params params = kith_search_params_default();
+    *walk = kith_walk_params_default();
+    params.method = KITH_METHOD_GRAPH;
+    params.metric = like->metric;
+    params.k = like->k;
+    params.recall = like->recall;
+    params.recall_at = like->recall_at;
+    params.seed = like->seed;
+    params.custom = like->custom;
+    params.custom_arg = like->custom_arg;
+    params.walk = walk;
+    params.walk_report = report;
+    walk->graph = like->graph;
+    walk->width = like->width;
+    walk->sample = like->sample;
+    walk->meets = like->meets;
+    return params;
+}
+
+/* On a graph that is given; its recall is estimated unless sample is -1. */
 static inline kith_status test_walk(kith_ctx *ctx, const kith_matrix *points,
                                     const kith_neighbors *graph, const kith_matrix *queries,
-                                    const kith_graph_search_params *params,
-                                    const kith_neighbors *out, kith_graph_search_report *report)
+                                    const test_walk_params *params, const kith_neighbors *out,
+                                    kith_walk_report *report)
 {
-    kith_graph_search_params own = *params;
+    kith_walk_params walk;
+    test_walk_params own = *params;
     own.graph = graph;
-    return kith_graph_search(ctx, points, queries, &own, out, report);
+    own.sample = own.sample == 0 ? 1000 : own.sample;
+    const kith_search_params search = test_walks(&own, &walk, report);
+    return kith_search(ctx, points, queries, &search, out, NULL);
+}
+
+/* On that of an index. */
+static inline kith_status test_index_walk(kith_ctx *ctx, const kith_index *index,
+                                          const kith_matrix *queries,
+                                          const test_walk_params *params, const kith_neighbors *out,
+                                          kith_walk_report *report)
+{
+    kith_walk_params walk;
+    const kith_search_params search = test_walks(params, &walk, report);
+    return kith_index_search(ctx, index, queries, &search, out, NULL);
+}
+
+/* An index by a graph that is given. */
+static inline kith_index_params test_graph_index_params(const kith_neighbors *graph,
+                                                        kith_metric metric)
+{
+    kith_index_params params = kith_index_params_default();
+    params.method = KITH_METHOD_GRAPH;
+    params.metric = metric;
+    params.graph = graph;
+    return params;
 }
 
 /* Some rows of all. */

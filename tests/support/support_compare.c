@@ -45,12 +45,12 @@ static kith_status solve_both(kith_ctx *ctx, const test_job *job, const kith_sea
 static kith_status solve_prepared(kith_ctx *ctx, const test_job *job,
                                   const kith_search_params *params, const kith_neighbors *out)
 {
-    kith_corpus *corpus = NULL;
-    kith_status status = test_corpus_create(ctx, job->points, params->metric, &corpus);
+    kith_index *corpus = NULL;
+    kith_status status = test_index_create(ctx, job->points, params->metric, &corpus);
     if (status == KITH_OK) {
-        status = kith_corpus_search(ctx, corpus, job->queries, params, out);
+        status = kith_index_search(ctx, corpus, job->queries, params, out, NULL);
     }
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     return status;
 }
 

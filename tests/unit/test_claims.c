@@ -223,9 +223,9 @@ static void other_points_are_refused(void **state)
     make_known(&t);
     const kith_search_params params = exact_params(KITH_EUCLIDEAN);
     kith_remove_params remove = kith_remove_params_default();
-    kith_graph_search_params walk = kith_graph_search_params_default();
-    kith_walks_params walks = kith_walks_params_default();
-    kith_walks *kept = NULL;
+    test_walk_params walk = test_walk_params_default();
+    const kith_index_params index = test_graph_index_params(&t.graph[0], KITH_EUCLIDEAN);
+    kith_index *kept = NULL;
     kith_neighbors found = t.out;
     found.rows = ROWS - FIRST;
     kith_recall recall;
@@ -259,8 +259,8 @@ static void other_points_are_refused(void **state)
         test_fails(t.ctx,
                    test_walk(t.ctx, &t.part[0], &t.graph[0], &t.part[1], &walk, &found, NULL),
                    KITH_E_ARGUMENT, says);
-        test_fails(t.ctx, kith_walks_create(t.ctx, &t.part[0], &t.graph[0], &walks, &kept),
-                   KITH_E_ARGUMENT, says);
+        test_fails(t.ctx, kith_index_create(t.ctx, &t.part[0], &index, &kept), KITH_E_ARGUMENT,
+                   says);
         test_fails(t.ctx,
                    kith_graph_verify(t.ctx, &t.part[0], &t.graph[0], &params, &wrong, &first_wrong),
                    KITH_E_ARGUMENT, says);

@@ -159,11 +159,11 @@ static void exact_calls_refuse(void **state)
     const test_descent_fixture *f = *state;
     kith_search_params params = kith_search_params_default();
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     kith_ranges *ranges = NULL;
     params.k = K;
     params.method = KITH_METHOD_DESCENT;
-    kith_corpus_params made = kith_corpus_params_default();
+    kith_index_params made = kith_index_params_default();
     made.method = KITH_METHOD_DESCENT;
     kith_radius_params within = kith_radius_params_default();
     within.method = KITH_METHOD_DESCENT;
@@ -174,7 +174,7 @@ static void exact_calls_refuse(void **state)
             call == 1   ? kith_search(f->ctx, points, points, &params, &f->out, NULL)
             : call == 2 ? kith_knn_both(f->ctx, points, points, &params, &f->out, &f->out)
             : call == 3 ? kith_plan_search(f->ctx, points, points, &params, &plan)
-            : call == 4 ? kith_corpus_create(f->ctx, points, &made, &corpus)
+            : call == 4 ? kith_index_create(f->ctx, points, &made, &corpus)
                         : kith_radius(f->ctx, points, NULL, &within, &ranges);
         const char *detail = kith_ctx_detail(f->ctx);
         if (status != KITH_E_ARGUMENT ||

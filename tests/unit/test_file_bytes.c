@@ -33,11 +33,11 @@ static void release(void *arg, void *block, size_t bytes)
 
 /* False where this processor has no such instructions. */
 static bool save(test_folder *folder, const test_rows *rows, const char *isa,
-                 kith_corpus_params params, int fill, char *path, size_t room)
+                 kith_index_params params, int fill, char *path, size_t room)
 {
     unsigned char byte = fills[fill];
     char name[32];
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     kith_ctx *ctx = NULL;
     kith_ctx_params own = kith_ctx_params_default();
     own.isa = isa;
@@ -48,18 +48,18 @@ static bool save(test_folder *folder, const test_rows *rows, const char *isa,
     (void)snprintf(name, sizeof name, "corpus-%d.kith", fill);
     (void)snprintf(path, room, "%s", test_path(folder, name));
     assert_int_equal(kith_ctx_create(&own, &ctx), KITH_OK);
-    const kith_status status = kith_corpus_create(ctx, &rows->matrix, &params, &corpus);
+    const kith_status status = kith_index_create(ctx, &rows->matrix, &params, &corpus);
     if (status == KITH_OK) {
-        assert_int_equal(kith_corpus_save(ctx, corpus, path), KITH_OK);
+        assert_int_equal(kith_index_save(ctx, corpus, path), KITH_OK);
     }
     assert_true(status == KITH_OK || status == KITH_E_UNSUPPORTED);
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     kith_ctx_free(ctx);
     return status == KITH_OK;
 }
 
 static int compare(test_folder *folder, const test_rows *rows, const char *isa,
-                   kith_corpus_params params)
+                   kith_index_params params)
 {
     unsigned char *data[FILLS] = {NULL, NULL};
     size_t bytes[FILLS];
@@ -89,7 +89,7 @@ static void nothing_else(void **state)
         test_rows rows = test_rows_make(types[t], ROWS, COLS, 0);
         test_shape_fill(&rows, SHAPE_COPIES, false, &seed);
         for (int i = 0; i < KIN_ISA_COUNT * 4; i++) {
-            kith_corpus_params params = kith_corpus_params_default();
+            kith_index_params params = kith_index_params_default();
             params.metric = i % 4 < 3 ? metrics[i % 4] : KITH_EUCLIDEAN;
             params.method = i % 4 < 3 ? KITH_METHOD_EXACT : KITH_METHOD_TREE;
             compared += compare(folder, &rows, kin_isa_name((kin_isa)(i / 4)), params) / FILLS;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-static const kin_container_header header = {.kind = KITH_KIND_CORPUS,
+static const kin_container_header header = {.kind = KITH_KIND_EXACT_INDEX,
                                             .dtype = KITH_F32,
                                             .metric = KITH_CORRELATION,
                                             .exact = KITH_CERTIFIED,

@@ -99,9 +99,9 @@ static kith_status open_result(kith_ctx *ctx, const char *path)
 
 static kith_status open_corpus(kith_ctx *ctx, const char *path)
 {
-    kith_corpus *corpus = NULL;
-    const kith_status status = kith_corpus_open(ctx, path, &corpus);
-    kith_corpus_free(corpus);
+    kith_index *corpus = NULL;
+    const kith_status status = kith_index_open(ctx, path, &corpus);
+    kith_index_free(corpus);
     return status;
 }
 
@@ -133,8 +133,8 @@ static void cut_files(void **state)
     const kith_neighbors out = {.ids = ids, .distances = distances, .rows = ROWS, .k = K};
     kith_search_params params = kith_search_params_default();
     kith_result_meta meta = kith_result_meta_default();
-    kith_corpus_params tree = kith_corpus_params_default();
-    kith_corpus *corpora[2] = {NULL, NULL};
+    kith_index_params tree = kith_index_params_default();
+    kith_index *corpora[2] = {NULL, NULL};
     kith_ctx *ctx = folder->ctx;
     print_message("a file that is cut anywhere is refused when it is opened:\n");
     for (int i = 0; i < ROWS * COLS; i++) {
@@ -153,13 +153,13 @@ static void cut_files(void **state)
         assert_int_equal(kith_result_save(ctx, path, KITH_FORMAT_AUTO, &out, &meta), KITH_OK);
         cut(folder, results[i], open_result);
     }
-    assert_int_equal(test_corpus_create(ctx, &m, KITH_EUCLIDEAN, &corpora[0]), KITH_OK);
-    assert_int_equal(kith_corpus_create(ctx, &m, &tree, &corpora[1]), KITH_OK);
+    assert_int_equal(test_index_create(ctx, &m, KITH_EUCLIDEAN, &corpora[0]), KITH_OK);
+    assert_int_equal(kith_index_create(ctx, &m, &tree, &corpora[1]), KITH_OK);
     for (int i = 0; i < 2; i++) {
         const char *name = i == 0 ? "corpus.kith" : "tree.kith";
-        assert_int_equal(kith_corpus_save(ctx, corpora[i], test_path(folder, name)), KITH_OK);
+        assert_int_equal(kith_index_save(ctx, corpora[i], test_path(folder, name)), KITH_OK);
         cut(folder, name, open_corpus);
-        kith_corpus_free(corpora[i]);
+        kith_index_free(corpora[i]);
     }
 }
 

@@ -103,18 +103,18 @@ static void set_free(set *s)
     kith_ctx_free(s->ctx);
 }
 
-static kith_graph_search_params params_of(const set *s)
+static test_walk_params params_of(const set *s)
 {
-    kith_graph_search_params params = kith_graph_search_params_default();
+    test_walk_params params = test_walk_params_default();
     params.metric = s->metric;
     params.custom = s->custom;
     params.k = s->out.k;
     return params;
 }
 
-static kith_graph_search_report search(const set *s, const kith_graph_search_params *params)
+static kith_walk_report search(const set *s, const test_walk_params *params)
 {
-    kith_graph_search_report report = {.struct_size = (uint32_t)sizeof report};
+    kith_walk_report report = {.struct_size = (uint32_t)sizeof report};
     test_works(s->ctx,
                test_walk(s->ctx, &s->points, &s->graph, &s->queries, params, &s->out, &report));
     return report;
@@ -162,9 +162,9 @@ static void every_metric_is_found(void **state)
     (void)state;
     for (kith_metric metric = KITH_EUCLIDEAN; metric <= KITH_CUSTOM; metric++) {
         set s = mixture_set(metric, test_is_slow_build() ? POINTS / 2 : POINTS, 20, 0.4);
-        kith_graph_search_params params = params_of(&s);
+        test_walk_params params = params_of(&s);
         params.width = 64;
-        const kith_graph_search_report report = search(&s, &params);
+        const kith_walk_report report = search(&s, &params);
         const double share = report.evaluations / ((double)s.points.rows * (double)s.queries.rows);
         check_rows(&s);
         (void)printf("%s: recall %.4f of %.1f %% of all pairs, %lld parts\n",
@@ -185,8 +185,8 @@ static void far_blobs_are_found(void **state)
 {
     (void)state;
     set s = mixture_set(KITH_EUCLIDEAN, POINTS, 2, 0.001);
-    kith_graph_search_params params = params_of(&s);
-    kith_graph_search_report report = search(&s, &params);
+    test_walk_params params = params_of(&s);
+    kith_walk_report report = search(&s, &params);
     assert_true(report.parts >= 2);
     assert_true(recall_of(&s) >= 0.95);
     set_free(&s);
@@ -209,7 +209,7 @@ static void duplicates_are_found(void **state)
         test_mixture_copy(&all, row, 1);
     }
     set s = set_of(all, QUERIES, KITH_EUCLIDEAN, LINKS, K);
-    kith_graph_search_params params = params_of(&s);
+    test_walk_params params = params_of(&s);
     (void)search(&s, &params);
     check_rows(&s);
     (void)printf("a third of the points are one: recall %.4f\n", recall_of(&s));
@@ -226,7 +226,7 @@ static void few_points_are_exact(void **state)
         for (kith_metric metric = KITH_EUCLIDEAN; metric <= KITH_MANHATTAN; metric += 5) {
             set s = set_of(test_mixture_points(shapes[i][0] + 5, 4, 2, 2, 0.1, i), 5, metric, 1,
                            shapes[i][1]);
-            kith_graph_search_params params = params_of(&s);
+            test_walk_params params = params_of(&s);
             (void)search(&s, &params);
             assert_true(test_answers_equal(&s.out, &s.truth));
             params.width = shapes[i][1];
@@ -246,9 +246,9 @@ static void empty_lists_are_no_obstacle(void **state)
     for (int64_t i = 0; i < s.graph.rows * s.graph.k; i++) {
         s.graph.ids[i] = KITH_ID_NONE;
     }
-    kith_graph_search_params params = params_of(&s);
+    test_walk_params params = params_of(&s);
     params.sample = -1;
-    const kith_graph_search_report report = search(&s, &params);
+    const kith_walk_report report = search(&s, &params);
     assert_int_equal(report.parts, POINTS);
     assert_int_equal(report.recall.rows, 0);
     check_rows(&s);
@@ -266,11 +266,11 @@ static void walks_widen_until_the_recall(void **state)
 {
     (void)state;
     set s = mixture_set(KITH_MANHATTAN, POINTS, 1, 1.0);
-    kith_graph_search_params params = params_of(&s);
+    test_walk_params params = params_of(&s);
     params.recall = 0.9;
     params.recall_at = 1;
     params.sample = QUERIES / 2;
-    kith_graph_search_report report = search(&s, &params);
+    kith_walk_report report = search(&s, &params);
     (void)printf("0.9 at 1: width %lld, recall %.4f, %.0f distances a query\n",
                  (long long)report.width, report.recall.recall, report.evaluations / QUERIES);
     assert_int_equal(report.exact, 0);
@@ -293,10 +293,10 @@ static void walks_give_way_to_the_exact_engine(void **state)
 {
     (void)state;
     set s = mixture_set(KITH_EUCLIDEAN, POINTS / 8, 1, 1.0);
-    kith_graph_search_params params = params_of(&s);
+    test_walk_params params = params_of(&s);
     params.recall = 0.5;
     params.sample = QUERIES;
-    kith_graph_search_report report = search(&s, &params);
+    kith_walk_report report = search(&s, &params);
     assert_int_equal(report.exact, 1);
     assert_int_equal(report.reached, 1);
     assert_true(report.recall.recall == 1.0);
@@ -316,10 +316,10 @@ static void threads_give_the_same_bytes(void **state)
 {
     (void)state;
     set s = mixture_set(KITH_COSINE, POINTS, 20, 0.4);
-    kith_graph_search_params params = params_of(&s);
+    test_walk_params params = params_of(&s);
     params.seed = 3;
     params.width = 16;
-    const kith_graph_search_report one = search(&s, &params);
+    const kith_walk_report one = search(&s, &params);
     kith_neighbors kept = test_answer_make(s.out.rows, s.out.k);
     const size_t count = (size_t)(s.out.rows * s.out.k);
     memcpy(kept.ids, s.out.ids, count * sizeof *kept.ids);
@@ -328,7 +328,7 @@ static void threads_give_the_same_bytes(void **state)
     for (int32_t threads = 1; threads <= 5; threads += 2) {
         kith_ctx_free(s.ctx);
         s.ctx = new_ctx(threads);
-        const kith_graph_search_report again = search(&s, &params);
+        const kith_walk_report again = search(&s, &params);
         assert_true(again.evaluations == one.evaluations);
         assert_true(again.recall.recall == one.recall.recall);
         assert_true(test_answers_equal(&s.out, &kept));
@@ -348,7 +348,7 @@ static double no_number(void *arg, const void *query, const void *point, int32_t
     return NAN;
 }
 
-static void refused(const set *s, const kith_graph_search_params *params, kith_status status,
+static void refused(const set *s, const test_walk_params *params, kith_status status,
                     const char *text)
 {
     test_fails(s->ctx, test_walk(s->ctx, &s->points, &s->graph, &s->queries, params, &s->out, NULL),
@@ -357,8 +357,8 @@ static void refused(const set *s, const kith_graph_search_params *params, kith_s
 
 static void wrong_numbers_are_named(const set *s)
 {
-    const kith_graph_search_params usual = params_of(s);
-    kith_graph_search_params params = usual;
+    const test_walk_params usual = params_of(s);
+    test_walk_params params = usual;
     params.k = 0;
     refused(s, &params, KITH_E_ARGUMENT, "k is 0, must be at least 1");
     params = usual;
@@ -383,9 +383,7 @@ static void wrong_numbers_are_named(const set *s)
     refused(s, &params, KITH_E_ARGUMENT, "the function for it is NULL");
     params.custom = no_number;
     refused(s, &params, KITH_E_DATA, "custom gave NaN for query 0");
-    test_fails(s->ctx, kith_graph_search(s->ctx, &s->points, &s->queries, NULL, &s->out, NULL),
-               KITH_E_ARGUMENT, "kith_graph_search_params_default()");
-    test_fails(s->ctx, kith_graph_search(s->ctx, &s->points, &s->queries, &usual, &s->out, NULL),
+    test_fails(s->ctx, test_walk(s->ctx, &s->points, NULL, &s->queries, &usual, &s->out, NULL),
                KITH_E_ARGUMENT, "graph is NULL");
 }
 
@@ -393,7 +391,7 @@ static void mistakes_are_named(void **state)
 {
     (void)state;
     set s = mixture_set(KITH_EUCLIDEAN, 300, 3, 0.4);
-    const kith_graph_search_params usual = params_of(&s);
+    const test_walk_params usual = params_of(&s);
     wrong_numbers_are_named(&s);
     s.graph.rows -= 1;
     refused(&s, &usual, KITH_E_ARGUMENT, "graph has 299 rows and there are 300 points");
@@ -403,12 +401,12 @@ static void mistakes_are_named(void **state)
     refused(&s, &usual, KITH_E_DATA, "graph[5, 2] is id 300, must be below 300");
     s.graph.ids[5 * LINKS + 2] = id;
     s.queries.cols -= 1;
-    refused(&s, &usual, KITH_E_ARGUMENT, "points has 16 columns and queries has 15");
+    refused(&s, &usual, KITH_E_ARGUMENT, "the corpus has 16 columns and queries has 15");
     s.queries.cols += 1;
-    kith_graph_search_report report = {.struct_size = 1};
+    kith_walk_report report = {.struct_size = 1};
     assert_int_equal(test_walk(s.ctx, &s.points, &s.graph, &s.queries, &usual, &s.out, &report),
                      KITH_E_ARGUMENT);
-    assert_non_null(strstr(kith_ctx_detail(s.ctx), "report.struct_size is 1"));
+    assert_non_null(strstr(kith_ctx_detail(s.ctx), "walk_report.struct_size is 1"));
     set_free(&s);
 }
 

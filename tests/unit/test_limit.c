@@ -57,15 +57,15 @@ static void data_free(data *d)
 static kith_status by_corpus(const data *d, const kith_search_params *params, kith_method method,
                              const kith_neighbors *out)
 {
-    kith_corpus *corpus = NULL;
-    kith_corpus_params how = kith_corpus_params_default();
+    kith_index *corpus = NULL;
+    kith_index_params how = kith_index_params_default();
     how.metric = params->metric;
     how.method = method;
-    kith_status status = kith_corpus_create(d->ctx, &d->points.matrix, &how, &corpus);
+    kith_status status = kith_index_create(d->ctx, &d->points.matrix, &how, &corpus);
     if (status == KITH_OK) {
-        status = kith_corpus_search(d->ctx, corpus, &d->queries.matrix, params, out);
+        status = kith_index_search(d->ctx, corpus, &d->queries.matrix, params, out, NULL);
     }
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     return status;
 }
 

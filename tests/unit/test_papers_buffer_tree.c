@@ -278,13 +278,13 @@ static void refusals(void **state)
     test_fails(ctx, kith_knn_both(ctx, all, all, &params, &out, &back), KITH_E_UNSUPPORTED,
                "both directions at once have none");
     for (int tree = 0; tree < 2; tree++) {
-        kith_corpus *corpus = NULL;
-        kith_corpus_params of = kith_corpus_params_default();
+        kith_index *corpus = NULL;
+        kith_index_params of = kith_index_params_default();
         of.method = tree ? KITH_METHOD_TREE : KITH_METHOD_EXACT;
-        test_works(ctx, kith_corpus_create(ctx, all, &of, &corpus));
-        test_fails(ctx, kith_corpus_search(ctx, corpus, all, &params, &out),
+        test_works(ctx, kith_index_create(ctx, all, &of, &corpus));
+        test_fails(ctx, kith_index_search(ctx, corpus, all, &params, &out, NULL),
                    tree ? KITH_E_ARGUMENT : KITH_E_UNSUPPORTED, "buffer_tree");
-        kith_corpus_free(corpus);
+        kith_index_free(corpus);
     }
     test_answer_free(&back);
     test_answer_free(&out);

@@ -176,22 +176,22 @@ static void corpus_calls(test_folder *folder, const input *in)
     kith_ctx *ctx = folder->ctx;
     const char *path = test_path(folder, "corpus.kith");
     for (int tree = 0; tree < 2; tree++) {
-        kith_corpus_params params = kith_corpus_params_default();
+        kith_index_params params = kith_index_params_default();
         kith_search_params search = kith_search_params_default();
-        kith_corpus *corpus = NULL;
+        kith_index *corpus = NULL;
         search.k = K;
         params.method = tree ? KITH_METHOD_TREE : KITH_METHOD_EXACT;
-        HEARS(kith_corpus_create(ctx, points, &params, &corpus));
-        HEARS(kith_corpus_save(ctx, corpus, path));
-        HEARS(kith_corpus_search(ctx, corpus, &in->queries.matrix, &search, &in->found));
+        HEARS(kith_index_create(ctx, points, &params, &corpus));
+        HEARS(kith_index_save(ctx, corpus, path));
+        HEARS(kith_index_search(ctx, corpus, &in->queries.matrix, &search, &in->found, NULL));
         if (tree) {
-            MAY_HEAR(kith_corpus_add(ctx, corpus, &in->queries.matrix));
-            MAY_HEAR(kith_corpus_remove(ctx, corpus, gone, 4));
+            MAY_HEAR(kith_index_add(ctx, corpus, &in->queries.matrix));
+            MAY_HEAR(kith_index_remove(ctx, corpus, gone, 4));
         }
-        kith_corpus_free(corpus);
-        MAY_HEAR(kith_corpus_open(ctx, path, &corpus));
-        HEARS(kith_corpus_search(ctx, corpus, &in->queries.matrix, &search, &in->found));
-        kith_corpus_free(corpus);
+        kith_index_free(corpus);
+        MAY_HEAR(kith_index_open(ctx, path, &corpus));
+        HEARS(kith_index_search(ctx, corpus, &in->queries.matrix, &search, &in->found, NULL));
+        kith_index_free(corpus);
     }
 }
 
@@ -203,11 +203,11 @@ static void graph_calls(test_folder *folder, const input *in)
     kith_neighbors graphs[2];
     kith_neighbors merged = test_answer_make(ROWS, K);
     kith_descent_params descent = kith_descent_params_default();
-    kith_graph_search_params walks = kith_graph_search_params_default();
-    kith_walks_params kept = kith_walks_params_default();
+    test_walk_params walks = test_walk_params_default();
+    const kith_index_params kept = test_graph_index_params(&in->graph, KITH_EUCLIDEAN);
     kith_search_params exact = kith_search_params_default();
     kith_remove_params remove = kith_remove_params_default();
-    kith_walks *w = NULL;
+    kith_index *w = NULL;
     kith_ranges *ranges = NULL;
     kith_ctx *ctx = folder->ctx;
     kith_recall recall;
@@ -219,9 +219,9 @@ static void graph_calls(test_folder *folder, const input *in)
     remove.k = K;
     HEARS(test_descend(ctx, points, &descent, &merged, NULL));
     HEARS(test_walk(ctx, points, &in->graph, &in->queries.matrix, &walks, &in->found, NULL));
-    MAY_HEAR(kith_walks_create(ctx, points, &in->graph, &kept, &w));
-    HEARS(kith_walks_search(ctx, w, &in->queries.matrix, &walks, &in->found, NULL));
-    kith_walks_free(w);
+    MAY_HEAR(kith_index_create(ctx, points, &kept, &w));
+    HEARS(test_index_walk(ctx, w, &in->queries.matrix, &walks, &in->found, NULL));
+    kith_index_free(w);
     first.rows = ROWS / 2;
     second.rows = ROWS - first.rows;
     second.data = (const unsigned char *)points->data + first.rows * points->stride_bytes;

@@ -130,13 +130,13 @@ static void check_same(const void *a, const void *b, int64_t count, size_t size)
 }
 
 /* A prepared corpus, whose context is gone, gives the same table. */
-static void check_prepared(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,
+static void check_prepared(kith_ctx *ctx, const kith_index *corpus, const kith_matrix *queries,
                            const kith_radius_params *given, const kith_ranges *expected)
 {
     kith_ranges *ranges = NULL;
     kith_radius_params params = *given;
     params.metric = KITH_METRIC_DEFAULT; /* its own */
-    if (kith_corpus_radius(ctx, corpus, queries, &params, &ranges) != KITH_OK) {
+    if (kith_index_radius(ctx, corpus, queries, &params, &ranges) != KITH_OK) {
         fail_msg("%s", kith_ctx_detail(ctx));
     }
     const int64_t rows = kith_ranges_lists(expected)->rows;
@@ -153,11 +153,11 @@ static void check_prepared(kith_ctx *ctx, const kith_corpus *corpus, const kith_
     kith_ranges_free(ranges);
 }
 
-static kith_corpus *prepare(const job *j, const kith_matrix *points, kin_isa isa)
+static kith_index *prepare(const job *j, const kith_matrix *points, kin_isa isa)
 {
     kith_ctx *maker = test_ctx(isa, 2);
-    kith_corpus *corpus = NULL;
-    assert_int_equal(test_corpus_create(maker, points, j->metric, &corpus), KITH_OK);
+    kith_index *corpus = NULL;
+    assert_int_equal(test_index_create(maker, points, j->metric, &corpus), KITH_OK);
     kith_ctx_free(maker);
     return corpus;
 }
@@ -180,7 +180,7 @@ static void run(const job *j, kin_isa isa, int32_t threads)
         oracle_keys(j->metric, queries, q, &points.matrix, keys + q * j->rows);
         radii[q] = radius_at(j, keys + q * j->rows, (double)(q % 11) / 20.0);
     }
-    kith_corpus *corpus = prepare(j, &points.matrix, isa);
+    kith_index *corpus = prepare(j, &points.matrix, isa);
     kith_radius_params params = kith_radius_params_default();
     params.metric = j->metric;
     params.flags = j->include_self ? (uint32_t)KITH_INCLUDE_SELF : 0;
@@ -194,7 +194,7 @@ static void run(const job *j, kin_isa isa, int32_t threads)
         check_prepared(ctx, corpus, j->queries > 0 ? queries : NULL, &params, ranges);
         kith_ranges_free(ranges);
     }
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     free(keys);
     free(radii);
     test_rows_free(&asked);
@@ -250,9 +250,9 @@ static void large_searches_agree(void **state)
         params.metric = j->metric;
         params.radius = j->metric == KITH_EUCLIDEAN ? 0.2 : j->metric == KITH_COSINE ? 0.005 : 40.0;
         kith_ranges *ranges = search(ctx, j, &points.matrix, queries, &params);
-        kith_corpus *corpus = prepare(j, &points.matrix, kin_cpu_best());
+        kith_index *corpus = prepare(j, &points.matrix, kin_cpu_best());
         check_prepared(ctx, corpus, j->queries > 0 ? queries : NULL, &params, ranges);
-        kith_corpus_free(corpus);
+        kith_index_free(corpus);
         kith_report report = {.struct_size = sizeof report};
         assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
         assert_true(report.exact == 1 && report.skipped_share > 0.0);
@@ -283,7 +283,7 @@ static void prepared_corpora_are_asked(void **state)
     test_rows other = test_rows_make(KITH_F32, 3, j.cols + 1, 0);
     fill(&j, &points, &seed);
     test_rows_fill(&asked, 255.0, 1, &seed);
-    kith_corpus *corpus = prepare(&j, &points.matrix, kin_cpu_best());
+    kith_index *corpus = prepare(&j, &points.matrix, kin_cpu_best());
     kith_radius_params params = kith_radius_params_default();
     params.metric = KITH_SQEUCLIDEAN;
     params.radius = 60000.0;
@@ -292,26 +292,25 @@ static void prepared_corpora_are_asked(void **state)
     check_prepared(ctx, corpus, &asked.matrix, &params, ranges);
     kith_ranges_free(ranges);
 
-    assert_int_equal(kith_corpus_radius(ctx, NULL, &asked.matrix, &params, &ranges),
+    assert_int_equal(kith_index_radius(ctx, NULL, &asked.matrix, &params, &ranges),
                      KITH_E_ARGUMENT);
-    assert_non_null(strstr(kith_ctx_detail(ctx), "corpus is NULL"));
+    assert_non_null(strstr(kith_ctx_detail(ctx), "index is NULL"));
     assert_null(ranges);
-    assert_int_equal(kith_corpus_radius(ctx, corpus, &asked.matrix, &params, NULL),
-                     KITH_E_ARGUMENT);
-    assert_int_equal(kith_corpus_radius(ctx, corpus, &other.matrix, &params, &ranges),
+    assert_int_equal(kith_index_radius(ctx, corpus, &asked.matrix, &params, NULL), KITH_E_ARGUMENT);
+    assert_int_equal(kith_index_radius(ctx, corpus, &other.matrix, &params, &ranges),
                      KITH_E_ARGUMENT);
     params.method = KITH_METHOD_TREE;
-    assert_int_equal(kith_corpus_radius(ctx, corpus, NULL, &params, &ranges), KITH_E_UNSUPPORTED);
+    assert_int_equal(kith_index_radius(ctx, corpus, NULL, &params, &ranges), KITH_E_UNSUPPORTED);
     params.method = KITH_METHOD_AUTO;
     params.metric = KITH_COSINE;
-    assert_int_equal(kith_corpus_radius(ctx, corpus, NULL, &params, &ranges), KITH_E_ARGUMENT);
+    assert_int_equal(kith_index_radius(ctx, corpus, NULL, &params, &ranges), KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(ctx), "prepared for sqeuclidean"));
     params.metric = KITH_METRIC_DEFAULT;
     params.radius = NAN;
-    assert_int_equal(kith_corpus_radius(ctx, corpus, NULL, &params, &ranges), KITH_E_ARGUMENT);
+    assert_int_equal(kith_index_radius(ctx, corpus, NULL, &params, &ranges), KITH_E_ARGUMENT);
     params.radius = -1.0;
-    assert_int_equal(kith_corpus_radius(ctx, corpus, NULL, &params, &ranges), KITH_E_ARGUMENT);
-    kith_corpus_free(corpus);
+    assert_int_equal(kith_index_radius(ctx, corpus, NULL, &params, &ranges), KITH_E_ARGUMENT);
+    kith_index_free(corpus);
     test_rows_free(&other);
     test_rows_free(&asked);
     test_rows_free(&points);

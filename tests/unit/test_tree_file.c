@@ -78,20 +78,20 @@ static void model_remove(model *own, const uint32_t *ids, int64_t count)
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
-static kith_corpus *make_tree(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
-                              int32_t height)
+static kith_index *make_tree(kith_ctx *ctx, const kith_matrix *points, kith_metric metric,
+                             int32_t height)
 {
-    kith_corpus *corpus = NULL;
-    kith_corpus_params params = kith_corpus_params_default();
+    kith_index *corpus = NULL;
+    kith_index_params params = kith_index_params_default();
     params.metric = metric;
     params.method = KITH_METHOD_TREE;
     params.tree_height = height;
-    test_works(ctx, kith_corpus_create(ctx, points, &params, &corpus));
+    test_works(ctx, kith_index_create(ctx, points, &params, &corpus));
     return corpus;
 }
 
 /* The corpus' answers are those of the exact engine for these points; what it holds was planned. */
-static void check(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *points,
+static void check(kith_ctx *ctx, const kith_index *corpus, const kith_matrix *points,
                   const kith_matrix *queries, const char *what)
 {
     kith_search_params params = kith_search_params_default();
@@ -100,16 +100,16 @@ static void check(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *p
     kith_neighbors wanted = test_answer_make(queries->rows, params.k);
     kith_report report = {.struct_size = sizeof report};
     kith_plan plan = {.struct_size = sizeof plan};
-    assert_int_equal(kith_corpus_points(corpus)->rows, points->rows);
-    test_works(ctx, kith_corpus_plan(ctx, corpus, queries, &params, &plan));
+    assert_int_equal(test_index_info(corpus).points.rows, points->rows);
+    test_works(ctx, kith_index_plan(ctx, corpus, queries, &params, &plan));
     assert_string_equal(plan.method, "tree");
-    const uint64_t held = kith_corpus_bytes(corpus);
-    test_works(ctx, kith_corpus_search(ctx, corpus, queries, &params, &got));
-    assert_int_equal(kith_corpus_bytes(corpus), held);
+    const uint64_t held = test_index_info(corpus).bytes;
+    test_works(ctx, kith_index_search(ctx, corpus, queries, &params, &got, NULL));
+    assert_int_equal(test_index_info(corpus).bytes, held);
     test_works(ctx, kith_ctx_report(ctx, &report));
     assert_string_equal(report.screen, "tree");
     assert_string_equal(report.backend, "cpu");
-    params.metric = kith_corpus_metric(corpus);
+    params.metric = test_index_info(corpus).metric;
     params.method = KITH_METHOD_EXACT;
     test_works(ctx, kith_search(ctx, points, queries, &params, &wanted, NULL));
     assert_false(test_answers_differ(what, &wanted, &got));
@@ -138,28 +138,28 @@ static void round_trip(test_folder *folder, kith_metric metric, kith_dtype dtype
     test_rows asked = test_rows_make(dtype, QUERIES, cols, 0);
     test_shape_fill(&points, shape, false, &seed);
     test_shape_fill(&asked, shape, false, &seed);
-    kith_corpus *corpus = make_tree(ctx, &points.matrix, metric, 0);
+    kith_index *corpus = make_tree(ctx, &points.matrix, metric, 0);
     check(ctx, corpus, &points.matrix, &asked.matrix, "fresh");
     const char *path = test_path(folder, "tree.kith");
-    test_works(ctx, kith_corpus_save(ctx, corpus, path));
-    kith_corpus_free(corpus);
+    test_works(ctx, kith_index_save(ctx, corpus, path));
+    kith_index_free(corpus);
     for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
         if (!kin_cpu_has((kin_isa)isa)) {
             continue;
         }
         kith_ctx *other = test_ctx((kin_isa)isa, 1 + isa % 3);
-        test_works(other, kith_corpus_open(other, path, &corpus));
-        assert_int_equal(kith_corpus_metric(corpus), metric);
+        test_works(other, kith_index_open(other, path, &corpus));
+        assert_int_equal(test_index_info(corpus).metric, metric);
         check(other, corpus, &points.matrix, &asked.matrix, "opened");
         check(ctx, corpus, &points.matrix, &asked.matrix, "searched by another context");
         const char *second = test_path(folder, "again.kith");
-        test_works(other, kith_corpus_save(other, corpus, second));
+        test_works(other, kith_index_save(other, corpus, second));
         assert_true(same_files(path, second));
-        kith_corpus_free(corpus);
+        kith_index_free(corpus);
         corpus = make_tree(other, &points.matrix, metric, 0);
-        test_works(other, kith_corpus_save(other, corpus, second));
+        test_works(other, kith_index_save(other, corpus, second));
         assert_true(same_files(path, second)); /* built by this one: the same tree */
-        kith_corpus_free(corpus);
+        kith_index_free(corpus);
         kith_ctx_free(other);
     }
     test_rows_free(&asked);
@@ -195,12 +195,12 @@ static void a_file_says_what_it_is(void **state)
     int heights = 0;
     for (int32_t height = 0; height <= 5; height++, heights++) {
         kith_file_info info = {.struct_size = sizeof info};
-        kith_corpus *corpus = make_tree(folder->ctx, &points.matrix, KITH_MANHATTAN, height);
+        kith_index *corpus = make_tree(folder->ctx, &points.matrix, KITH_MANHATTAN, height);
         check(folder->ctx, corpus, &points.matrix, &points.matrix, "its own points");
-        test_works(folder->ctx, kith_corpus_save(folder->ctx, corpus, path));
-        kith_corpus_free(corpus);
+        test_works(folder->ctx, kith_index_save(folder->ctx, corpus, path));
+        kith_index_free(corpus);
         test_works(folder->ctx, kith_file_inspect(folder->ctx, path, NULL, &info));
-        assert_int_equal(info.kind, KITH_KIND_TREE);
+        assert_int_equal(info.kind, KITH_KIND_TREE_INDEX);
         assert_int_equal(info.metric, KITH_MANHATTAN);
         assert_true(info.rows == 1000 && info.cols == 3 && info.dtype == KITH_F32);
         assert_true(height == 0 || info.tree_height == height);
@@ -218,13 +218,13 @@ static void a_file_says_what_it_is(void **state)
 
 /* ---- Changes -------------------------------------------------------------------------------- */
 
-static kith_corpus *through_file(test_folder *folder, kith_ctx *ctx, kith_corpus *corpus)
+static kith_index *through_file(test_folder *folder, kith_ctx *ctx, kith_index *corpus)
 {
     const char *path = test_path(folder, "changed.kith");
-    test_works(ctx, kith_corpus_save(ctx, corpus, path));
-    kith_corpus_free(corpus);
+    test_works(ctx, kith_index_save(ctx, corpus, path));
+    kith_index_free(corpus);
     corpus = NULL;
-    test_works(ctx, kith_corpus_open(ctx, path, &corpus));
+    test_works(ctx, kith_index_open(ctx, path, &corpus));
     return corpus;
 }
 
@@ -238,13 +238,13 @@ static void change(test_folder *folder, kith_metric metric, kith_dtype dtype, te
     test_shape_fill(&points, shape, false, &seed);
     test_shape_fill(&asked, shape, false, &seed);
     model rows = model_of(&points.matrix);
-    kith_corpus *corpus = make_tree(ctx, &points.matrix, metric, 0);
+    kith_index *corpus = make_tree(ctx, &points.matrix, metric, 0);
     for (int step = 0; step < steps; step++) {
         if (step % 3 != 2) {
             const int64_t count = 1 + (int64_t)(test_uniform(&seed) * (step % 4 == 0 ? 400 : 30));
             test_rows more = test_rows_make(dtype, count, cols, 8);
             test_shape_fill(&more, step % 5 == 4 ? SHAPE_LINE : shape, false, &seed);
-            test_works(ctx, kith_corpus_add(ctx, corpus, &more.matrix));
+            test_works(ctx, kith_index_add(ctx, corpus, &more.matrix));
             model_add(&rows, &more.matrix);
             test_rows_free(&more);
         } else {
@@ -253,10 +253,11 @@ static void change(test_folder *folder, kith_metric metric, kith_dtype dtype, te
             for (int64_t i = 0; i < count; i++) {
                 ids[i] = (uint32_t)(test_uniform(&seed) * (double)rows.matrix.rows);
             }
-            test_works(ctx, kith_corpus_remove(ctx, corpus, ids, count));
+            test_works(ctx, kith_index_remove(ctx, corpus, ids, count));
             model_remove(&rows, ids, count);
         }
-        const kith_matrix *now = kith_corpus_points(corpus);
+        const kith_index_info now_info = test_index_info(corpus);
+        const kith_matrix *now = &now_info.points;
         assert_int_equal(now->rows, rows.matrix.rows);
         assert_memory_equal(now->data, rows.rows, (size_t)(now->rows * rows.matrix.stride_bytes));
         check(ctx, corpus, &rows.matrix, &asked.matrix, "changed");
@@ -265,7 +266,7 @@ static void change(test_folder *folder, kith_metric metric, kith_dtype dtype, te
             check(ctx, corpus, &rows.matrix, &asked.matrix, "changed and opened");
         }
     }
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     free(rows.rows);
     test_rows_free(&asked);
     test_rows_free(&points);
@@ -286,13 +287,13 @@ static void rows_come_and_go(void **state)
 }
 
 /* A corpus that was changed holds about what a fresh one of its rows does, points apart. */
-static void check_bytes(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *rows)
+static void check_bytes(kith_ctx *ctx, const kith_index *corpus, const kith_matrix *rows)
 {
-    kith_corpus *fresh = make_tree(ctx, rows, kith_corpus_metric(corpus), 0);
-    const uint64_t wanted = kith_corpus_bytes(fresh);
-    const uint64_t held = kith_corpus_bytes(corpus);
+    kith_index *fresh = make_tree(ctx, rows, test_index_info(corpus).metric, 0);
+    const uint64_t wanted = test_index_info(fresh).bytes;
+    const uint64_t held = test_index_info(corpus).bytes;
     assert_in_range(held, wanted / 4 * 3, wanted / 4 * 5);
-    kith_corpus_free(fresh);
+    kith_index_free(fresh);
 }
 
 /* All but one go, and more come than ever were. */
@@ -303,24 +304,24 @@ static void down_to_one_and_up(void **state)
     test_rows points = test_rows_make(KITH_F32, 500, 4, 0);
     test_shape_fill(&points, SHAPE_GAUSS, false, &seed);
     model rows = model_of(&points.matrix);
-    kith_corpus *corpus = make_tree(folder->ctx, &points.matrix, KITH_EUCLIDEAN, 0);
+    kith_index *corpus = make_tree(folder->ctx, &points.matrix, KITH_EUCLIDEAN, 0);
     uint32_t ids[499];
     for (uint32_t i = 0; i < 499; i++) {
         ids[i] = 499 - i;
     }
-    test_works(folder->ctx, kith_corpus_remove(folder->ctx, corpus, ids, 499));
+    test_works(folder->ctx, kith_index_remove(folder->ctx, corpus, ids, 499));
     model_remove(&rows, ids, 499);
     check(folder->ctx, corpus, &rows.matrix, &points.matrix, "one row");
     corpus = through_file(folder, folder->ctx, corpus);
     check(folder->ctx, corpus, &rows.matrix, &points.matrix, "one row of a file");
     for (int i = 0; i < 3; i++) {
-        test_works(folder->ctx, kith_corpus_add(folder->ctx, corpus, &points.matrix));
+        test_works(folder->ctx, kith_index_add(folder->ctx, corpus, &points.matrix));
         model_add(&rows, &points.matrix);
         check(folder->ctx, corpus, &rows.matrix, &points.matrix, "up again");
         check_bytes(folder->ctx, corpus, &rows.matrix);
     }
     assert_int_equal(rows.matrix.rows, 1501);
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     free(rows.rows);
     test_rows_free(&points);
     printf("down to one row, and up to 1501 of which most are equal; bytes as of a fresh tree\n");
@@ -342,23 +343,23 @@ static void making_is_refused(void **state)
     kith_ctx *ctx = folder->ctx;
     test_rows points = hundred_rows();
     const kith_matrix *m = &points.matrix;
-    kith_corpus_params made = kith_corpus_params_default();
-    kith_corpus *corpus = NULL;
+    kith_index_params made = kith_index_params_default();
+    kith_index *corpus = NULL;
     made.method = KITH_METHOD_TREE;
-    test_fails(ctx, kith_corpus_create(ctx, m, NULL, &corpus), KITH_E_ARGUMENT, "params is NULL");
+    test_fails(ctx, kith_index_create(ctx, m, NULL, &corpus), KITH_E_ARGUMENT, "params is NULL");
     made.tree_height = 3;
-    test_fails(ctx, kith_corpus_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT,
+    test_fails(ctx, kith_index_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT,
                "tree_height is 3, must be 0 to 2 for 100 rows");
     made.tree_height = -1;
-    test_fails(ctx, kith_corpus_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "is -1");
+    test_fails(ctx, kith_index_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "is -1");
     made.tree_height = 1;
     made.method = KITH_METHOD_EXACT;
-    test_fails(ctx, kith_corpus_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "is 1 and the");
+    test_fails(ctx, kith_index_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "is 1 and the");
     made.method = (kith_method)7;
-    test_fails(ctx, kith_corpus_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "no method");
+    test_fails(ctx, kith_index_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "no method");
     made.method = KITH_METHOD_TREE;
     made.metric = KITH_COSINE;
-    test_fails(ctx, kith_corpus_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "cosine");
+    test_fails(ctx, kith_index_create(ctx, m, &made, &corpus), KITH_E_ARGUMENT, "cosine");
     assert_null(corpus);
     test_rows_free(&points);
     printf("trees that cannot be made are refused with a reason\n");
@@ -373,24 +374,26 @@ static void searches_are_refused(void **state)
     kith_neighbors out = test_answer_make(100, 2);
     kith_search_params params = kith_search_params_default();
     kith_plan plan = {.struct_size = sizeof plan};
-    kith_corpus *corpus = make_tree(ctx, m, KITH_EUCLIDEAN, 1);
+    kith_index *corpus = make_tree(ctx, m, KITH_EUCLIDEAN, 1);
     params.k = 2;
     params.method = KITH_METHOD_EXACT;
-    test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_UNSUPPORTED, "exact");
+    test_fails(ctx, kith_index_search(ctx, corpus, m, &params, &out, NULL), KITH_E_UNSUPPORTED,
+               "exact");
     params.method = KITH_METHOD_AUTO;
     params.tree_height = 1;
-    test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_ARGUMENT, "already");
-    test_fails(ctx, kith_corpus_plan(ctx, corpus, m, &params, &plan), KITH_E_ARGUMENT, "already");
+    test_fails(ctx, kith_index_search(ctx, corpus, m, &params, &out, NULL), KITH_E_ARGUMENT,
+               "already");
+    test_fails(ctx, kith_index_plan(ctx, corpus, m, &params, &plan), KITH_E_ARGUMENT, "already");
     params.tree_height = 0;
     params.pipeline = KITH_PIPELINE_MATRIX;
-    test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_ARGUMENT,
+    test_fails(ctx, kith_index_search(ctx, corpus, m, &params, &out, NULL), KITH_E_ARGUMENT,
                "the pipeline matrix is another way");
     params.pipeline = KITH_PIPELINE_FUSED;
     params.metric = KITH_MANHATTAN;
-    test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_ARGUMENT,
+    test_fails(ctx, kith_index_search(ctx, corpus, m, &params, &out, NULL), KITH_E_ARGUMENT,
                "manhattan");
     check(ctx, corpus, m, m, "after all that was refused");
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     test_answer_free(&out);
     test_rows_free(&points);
     printf("what a tree cannot search is refused with a reason\n");
@@ -405,28 +408,28 @@ static void changes_are_refused(void **state)
     test_rows doubles = test_rows_make(KITH_F64, 2, 3, 0);
     uint32_t all[100];
     const kith_matrix *m = &points.matrix;
-    kith_corpus *corpus = make_tree(ctx, m, KITH_EUCLIDEAN, 1);
+    kith_index *corpus = make_tree(ctx, m, KITH_EUCLIDEAN, 1);
     for (uint32_t i = 0; i < 100; i++) {
         all[i] = i;
     }
-    test_fails(ctx, kith_corpus_add(ctx, corpus, &wide.matrix), KITH_E_ARGUMENT, "4");
-    test_fails(ctx, kith_corpus_add(ctx, corpus, &doubles.matrix), KITH_E_ARGUMENT, "float64");
+    test_fails(ctx, kith_index_add(ctx, corpus, &wide.matrix), KITH_E_ARGUMENT, "4");
+    test_fails(ctx, kith_index_add(ctx, corpus, &doubles.matrix), KITH_E_ARGUMENT, "float64");
     test_rows_set(&wide, 0, 0, NAN);
     const kith_matrix with_nan = {wide.matrix.data, 5, 0, 3, KITH_F32};
-    test_fails(ctx, kith_corpus_add(ctx, corpus, &with_nan), KITH_E_DATA, "points[0, 0]");
-    test_fails(ctx, kith_corpus_add(ctx, corpus, NULL), KITH_E_ARGUMENT, "points is NULL");
-    test_fails(ctx, kith_corpus_remove(ctx, corpus, (uint32_t[]){5, 100}, 2), KITH_E_ARGUMENT,
+    test_fails(ctx, kith_index_add(ctx, corpus, &with_nan), KITH_E_DATA, "points[0, 0]");
+    test_fails(ctx, kith_index_add(ctx, corpus, NULL), KITH_E_ARGUMENT, "points is NULL");
+    test_fails(ctx, kith_index_remove(ctx, corpus, (uint32_t[]){5, 100}, 2), KITH_E_ARGUMENT,
                "ids[1] is 100, must be below 100");
-    test_fails(ctx, kith_corpus_remove(ctx, corpus, NULL, 2), KITH_E_ARGUMENT, "ids NULL");
-    test_fails(ctx, kith_corpus_remove(ctx, corpus, all, 100), KITH_E_ARGUMENT, "all 100 rows");
+    test_fails(ctx, kith_index_remove(ctx, corpus, NULL, 2), KITH_E_ARGUMENT, "ids NULL");
+    test_fails(ctx, kith_index_remove(ctx, corpus, all, 100), KITH_E_ARGUMENT, "all 100 rows");
     kith_ctx *other = test_ctx(KIN_ISA_PORTABLE, 1);
-    test_fails(other, kith_corpus_remove(other, corpus, (uint32_t[]){100}, 1), KITH_E_ARGUMENT,
+    test_fails(other, kith_index_remove(other, corpus, (uint32_t[]){100}, 1), KITH_E_ARGUMENT,
                "ids[0] is 100, must be below 100"); /* told to whoever asks */
-    test_fails(other, kith_corpus_add(other, NULL, m), KITH_E_ARGUMENT, "corpus is NULL");
+    test_fails(other, kith_index_add(other, NULL, m), KITH_E_ARGUMENT, "index is NULL");
     kith_ctx_free(other);
-    test_works(ctx, kith_corpus_remove(ctx, corpus, NULL, 0));
+    test_works(ctx, kith_index_remove(ctx, corpus, NULL, 0));
     check(ctx, corpus, m, m, "after all that was refused");
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     test_rows_free(&doubles);
     test_rows_free(&wide);
     test_rows_free(&points);
@@ -440,39 +443,37 @@ static void corpora_without_a_tree(void **state)
     kith_ctx *ctx = folder->ctx;
     test_rows points = hundred_rows();
     const kith_matrix *m = &points.matrix;
-    const uint32_t first = 0;
     kith_neighbors out = test_answer_make(100, 2);
     kith_search_params params = kith_search_params_default();
     kith_plan plan = {.struct_size = sizeof plan};
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     params.k = 2;
     params.pipeline = KITH_PIPELINE_FUSED;
-    test_works(ctx, test_corpus_create(ctx, m, KITH_EUCLIDEAN, &corpus));
-    test_fails(ctx, kith_corpus_add(ctx, corpus, m), KITH_E_UNSUPPORTED, "has no tree");
-    test_fails(ctx, kith_corpus_remove(ctx, corpus, &first, 1), KITH_E_UNSUPPORTED, "has no tree");
-    test_fails(ctx, kith_corpus_plan(ctx, corpus, m, &params, &plan), KITH_E_UNSUPPORTED,
-               "has no tree");
+    test_works(ctx, test_index_create(ctx, m, KITH_EUCLIDEAN, &corpus));
+    test_fails(ctx, kith_index_plan(ctx, corpus, m, &params, &plan), KITH_E_UNSUPPORTED,
+               "only that by tree has a plan");
     params.method = KITH_METHOD_TREE;
-    test_fails(ctx, kith_corpus_search(ctx, corpus, m, &params, &out), KITH_E_UNSUPPORTED, "tree");
-    kith_corpus_free(corpus);
+    test_fails(ctx, kith_index_search(ctx, corpus, m, &params, &out, NULL), KITH_E_UNSUPPORTED,
+               "tree");
+    kith_index_free(corpus);
     test_answer_free(&out);
     test_rows_free(&points);
-    printf("a corpus without a tree takes and gives no rows, and says so\n");
+    printf("an index without a tree has no plan, and is not asked by one\n");
 }
 
 static void named_gpus_are_refused(void **state)
 {
     (void)state;
     kith_ctx_params params = kith_ctx_params_default();
-    kith_corpus_params made = kith_corpus_params_default();
+    kith_index_params made = kith_index_params_default();
     kith_ctx *ctx = NULL;
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     const float values[4] = {1, 2, 3, 4};
     const kith_matrix points = {values, 4, 0, 1, KITH_F32};
     params.device = "cuda";
     made.method = KITH_METHOD_TREE;
     assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
-    test_fails(ctx, kith_corpus_create(ctx, &points, &made, &corpus), KITH_E_UNSUPPORTED,
+    test_fails(ctx, kith_index_create(ctx, &points, &made, &corpus), KITH_E_UNSUPPORTED,
                "is the processor's");
     kith_ctx_free(ctx);
     printf("a GPU that was named is refused\n");

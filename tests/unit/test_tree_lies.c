@@ -54,14 +54,14 @@ static void seal(const image *file)
 /* A tree of some rows of which every tenth is a copy. */
 static image tree_file(test_folder *folder, const kith_matrix *points, kith_metric metric)
 {
-    kith_corpus *corpus = NULL;
-    kith_corpus_params params = kith_corpus_params_default();
+    kith_index *corpus = NULL;
+    kith_index_params params = kith_index_params_default();
     params.metric = metric;
     params.method = KITH_METHOD_TREE;
     const char *path = test_path(folder, "honest.kith");
-    assert_int_equal(kith_corpus_create(folder->ctx, points, &params, &corpus), KITH_OK);
-    assert_int_equal(kith_corpus_save(folder->ctx, corpus, path), KITH_OK);
-    kith_corpus_free(corpus);
+    assert_int_equal(kith_index_create(folder->ctx, points, &params, &corpus), KITH_OK);
+    assert_int_equal(kith_index_save(folder->ctx, corpus, path), KITH_OK);
+    kith_index_free(corpus);
     image file;
     file.bytes = test_read(path, &file.count);
     return file;
@@ -79,17 +79,17 @@ static test_rows some_rows(uint64_t seed)
 
 /* ---- What is done with it ------------------------------------------------------------------- */
 
-static kith_status search(kith_ctx *ctx, const kith_corpus *corpus, const kith_neighbors *out)
+static kith_status search(kith_ctx *ctx, const kith_index *corpus, const kith_neighbors *out)
 {
-    kith_matrix queries = *kith_corpus_points(corpus);
+    kith_matrix queries = test_index_info(corpus).points;
     queries.rows = QUERIES;
     kith_search_params params = kith_search_params_default();
     params.k = K;
-    return kith_corpus_search(ctx, corpus, &queries, &params, out);
+    return kith_index_search(ctx, corpus, &queries, &params, out, NULL);
 }
 
 /* Searches, grows, shrinks, and searches again: whatever the numbers are, it ends. */
-static void use(kith_ctx *ctx, kith_corpus *corpus, const kith_matrix *more)
+static void use(kith_ctx *ctx, kith_index *corpus, const kith_matrix *more)
 {
     static const uint32_t gone[] = {3, 0, 77, 200};
     kith_neighbors out = test_answer_make(QUERIES, K);
@@ -97,9 +97,9 @@ static void use(kith_ctx *ctx, kith_corpus *corpus, const kith_matrix *more)
         const kith_status status = search(ctx, corpus, &out);
         assert_true(status == KITH_OK || status == KITH_E_INTERNAL);
         if (round == 0) {
-            assert_int_equal(kith_corpus_add(ctx, corpus, more), KITH_OK);
+            assert_int_equal(kith_index_add(ctx, corpus, more), KITH_OK);
         } else if (round == 1) {
-            assert_int_equal(kith_corpus_remove(ctx, corpus, gone, 4), KITH_OK);
+            assert_int_equal(kith_index_remove(ctx, corpus, gone, 4), KITH_OK);
         }
     }
     test_answer_free(&out);
@@ -119,19 +119,19 @@ static void damage_is_noticed(void **state)
     test_folder *folder = *state;
     test_rows points = some_rows(1);
     image file = tree_file(folder, &points.matrix, KITH_EUCLIDEAN);
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     int count = 0;
     for (size_t at = 0; at < file.count; at += 31, count++) {
         file.bytes[at] ^= 0x41;
         const char *path = test_write(folder, "broken.kith", file.bytes, file.count);
-        const kith_status status = kith_corpus_open(folder->ctx, path, &corpus);
+        const kith_status status = kith_index_open(folder->ctx, path, &corpus);
         file.bytes[at] ^= 0x41;
         refused(folder, status, path);
         assert_null(corpus);
     }
     for (size_t cut = 0; cut < file.count; cut += 97, count++) {
         const char *path = test_write(folder, "broken.kith", file.bytes, cut);
-        refused(folder, kith_corpus_open(folder->ctx, path, &corpus), path);
+        refused(folder, kith_index_open(folder->ctx, path, &corpus), path);
     }
     free(file.bytes);
     test_rows_free(&points);
@@ -191,19 +191,19 @@ static void forgeries_are_refused(void **state)
         const forgery *f = &forgeries[i];
         unsigned char *at = file.bytes + find(&file, f->tag)->offset + 4 * f->word;
         unsigned char before[4];
-        kith_corpus *corpus = NULL;
+        kith_index *corpus = NULL;
         memcpy(before, at, 4);
         memcpy(at, &f->value, 4);
         seal(&file);
         const char *path = test_write(folder, "forged.kith", file.bytes, file.count);
-        const kith_status status = kith_corpus_open(folder->ctx, path, &corpus);
+        const kith_status status = kith_index_open(folder->ctx, path, &corpus);
         if (f->text != NULL) {
             test_failed(folder, status, KITH_E_FORMAT, path, f->text);
         } else {
             assert_int_equal(status, KITH_OK);
             use(folder->ctx, corpus, &points.matrix);
         }
-        kith_corpus_free(corpus);
+        kith_index_free(corpus);
         memcpy(at, before, 4);
     }
     free(file.bytes);
@@ -218,31 +218,31 @@ static void kinds_are_checked(void **state)
     test_rows points = some_rows(3);
     const image file = tree_file(folder, &points.matrix, KITH_EUCLIDEAN);
     kin_layout_header *header = (void *)file.bytes;
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     header->metric = KITH_COSINE;
     seal(&file);
     const char *path = test_write(folder, "cosine.kith", file.bytes, file.count);
-    test_failed(folder, kith_corpus_open(folder->ctx, path, &corpus), KITH_E_FORMAT, path,
+    test_failed(folder, kith_index_open(folder->ctx, path, &corpus), KITH_E_FORMAT, path,
                 "its metric has no tree");
     header->metric = KITH_EUCLIDEAN;
-    header->kind = KITH_KIND_CORPUS;
+    header->kind = KITH_KIND_EXACT_INDEX;
     seal(&file);
     path = test_write(folder, "corpus.kith", file.bytes, file.count);
-    test_failed(folder, kith_corpus_open(folder->ctx, path, &corpus), KITH_E_FORMAT, path,
+    test_failed(folder, kith_index_open(folder->ctx, path, &corpus), KITH_E_FORMAT, path,
                 "no section 'corpus'");
     free(file.bytes);
     path = test_path(folder, "screened.kith");
-    assert_int_equal(test_corpus_create(folder->ctx, &points.matrix, KITH_EUCLIDEAN, &corpus),
+    assert_int_equal(test_index_create(folder->ctx, &points.matrix, KITH_EUCLIDEAN, &corpus),
                      KITH_OK);
-    assert_int_equal(kith_corpus_save(folder->ctx, corpus, path), KITH_OK);
-    kith_corpus_free(corpus);
+    assert_int_equal(kith_index_save(folder->ctx, corpus, path), KITH_OK);
+    kith_index_free(corpus);
     image screened;
     screened.bytes = test_read(path, &screened.count);
     header = (void *)screened.bytes;
-    header->kind = KITH_KIND_TREE;
+    header->kind = KITH_KIND_TREE_INDEX;
     seal(&screened);
     path = test_write(folder, "called.kith", screened.bytes, screened.count);
-    test_failed(folder, kith_corpus_open(folder->ctx, path, &corpus), KITH_E_FORMAT, path,
+    test_failed(folder, kith_index_open(folder->ctx, path, &corpus), KITH_E_FORMAT, path,
                 "no section 'tree'");
     kith_file_info info = {.struct_size = sizeof info};
     test_failed(folder, kith_file_inspect(folder->ctx, path, NULL, &info), KITH_E_FORMAT, path,
@@ -283,15 +283,15 @@ static void whatever_opens_can_be_used(void **state)
         }
         seal(&forged);
         const char *path = test_write(folder, "any.kith", copy, file.count);
-        kith_corpus *corpus = NULL;
-        const kith_status status = kith_corpus_open(folder->ctx, path, &corpus);
+        kith_index *corpus = NULL;
+        const kith_status status = kith_index_open(folder->ctx, path, &corpus);
         if (status == KITH_OK) {
             use(folder->ctx, corpus, &points.matrix);
             opened += 1;
         } else {
             refused(folder, status, path);
         }
-        kith_corpus_free(corpus);
+        kith_index_free(corpus);
     }
     free(copy);
     free(file.bytes);

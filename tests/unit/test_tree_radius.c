@@ -60,16 +60,16 @@ static void same(const job *j, const void *a, const void *b, int64_t count, size
 static kith_ranges *solve_kept(kith_ctx *ctx, const job *j)
 {
     kith_ranges *ranges = NULL;
-    kith_corpus *tree = NULL;
-    kith_corpus_params made = kith_corpus_params_default();
+    kith_index *tree = NULL;
+    kith_index_params made = kith_index_params_default();
     made.metric = j->params.metric;
     made.method = KITH_METHOD_TREE;
     const kith_matrix *queries = j->queries != NULL ? &j->queries->matrix : NULL;
-    if (kith_corpus_create(ctx, &j->points->matrix, &made, &tree) != KITH_OK ||
-        kith_corpus_radius(ctx, tree, queries, &j->params, &ranges) != KITH_OK) {
+    if (kith_index_create(ctx, &j->points->matrix, &made, &tree) != KITH_OK ||
+        kith_index_radius(ctx, tree, queries, &j->params, &ranges) != KITH_OK) {
         fail_msg("%s: %s", j->name, kith_ctx_detail(ctx));
     }
-    kith_corpus_free(tree);
+    kith_index_free(tree);
     return ranges;
 }
 

@@ -40,11 +40,11 @@ static void refusals(void **state)
     kith_neighbors back = test_answer_make(50, 3);
     assert_int_equal(kith_knn_both(ctx, &points.matrix, &points.matrix, &params, &out, &back),
                      KITH_E_UNSUPPORTED);
-    kith_corpus *corpus = NULL;
-    assert_int_equal(test_corpus_create(ctx, &points.matrix, KITH_EUCLIDEAN, &corpus), KITH_OK);
-    assert_int_equal(kith_corpus_search(ctx, corpus, &points.matrix, &params, &out),
+    kith_index *corpus = NULL;
+    assert_int_equal(test_index_create(ctx, &points.matrix, KITH_EUCLIDEAN, &corpus), KITH_OK);
+    assert_int_equal(kith_index_search(ctx, corpus, &points.matrix, &params, &out, NULL),
                      KITH_E_UNSUPPORTED);
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     test_answer_free(&back);
     test_answer_free(&out);
     test_rows_free(&points);

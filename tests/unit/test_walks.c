@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Walks that are kept: the bytes of kith_graph_search whatever is asked at once and by whom, a
+ * An index by graph: the bytes of one search whatever is asked at once and by whom, a
  * width that is chosen once, several threads at once, mistakes. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,10 +25,10 @@ typedef struct set {
     kith_matrix all; /* points, then queries */
     kith_matrix points;
     kith_matrix queries;
-    kith_walks_params params;
-    kith_walks *walks;
+    kith_index_params params;
+    kith_index *walks;
     kith_neighbors graph;
-    kith_neighbors whole; /* of kith_graph_search */
+    kith_neighbors whole; /* of one search */
     kith_neighbors out;
 } set;
 
@@ -41,6 +41,14 @@ static kith_ctx *new_ctx(int32_t threads, const char *isa, const char *device)
     kith_ctx *ctx = NULL;
     assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
     return ctx;
+}
+
+static kith_status make(kith_ctx *ctx, const set *s, const kith_index_params *given,
+                        kith_index **out)
+{
+    kith_index_params params = *given;
+    params.graph = &s->graph;
+    return kith_index_create(ctx, &s->points, &params, out);
 }
 
 static set set_of(kith_metric metric, kith_dtype dtype, const char *isa)
@@ -63,21 +71,20 @@ static set set_of(kith_metric metric, kith_dtype dtype, const char *isa)
     s.graph = test_answer_make(points, LINKS);
     s.whole = test_answer_make(QUERIES, K);
     s.out = test_answer_make(QUERIES, K);
-    s.params = kith_walks_params_default();
-    s.params.metric = metric;
+    s.params = test_graph_index_params(NULL, metric);
     s.params.custom = metric == KITH_CUSTOM ? test_descent_manhattan : NULL;
     kith_search_params params = kith_search_params_default();
     params.metric = metric;
     params.custom = s.params.custom;
     params.k = LINKS;
     test_works(s.ctx, kith_graph(s.ctx, &s.points, &params, &s.graph, NULL));
-    test_works(s.ctx, kith_walks_create(s.ctx, &s.points, &s.graph, &s.params, &s.walks));
+    test_works(s.ctx, make(s.ctx, &s, &s.params, &s.walks));
     return s;
 }
 
 static void set_free(set *s)
 {
-    kith_walks_free(s->walks);
+    kith_index_free(s->walks);
     test_answer_free(&s->out);
     test_answer_free(&s->whole);
     test_answer_free(&s->graph);
@@ -85,19 +92,18 @@ static void set_free(set *s)
     kith_ctx_free(s->ctx);
 }
 
-static kith_graph_search_params params_of(int64_t k, int64_t width)
+static test_walk_params params_of(int64_t k, int64_t width)
 {
-    kith_graph_search_params params = kith_graph_search_params_default();
+    test_walk_params params = test_walk_params_default();
     params.k = k;
     params.width = width;
     params.seed = 5;
     return params;
 }
 
-static void search_whole(const set *s, const kith_graph_search_params *given,
-                         kith_graph_search_report *report)
+static void search_whole(const set *s, const test_walk_params *given, kith_walk_report *report)
 {
-    kith_graph_search_params params = *given;
+    test_walk_params params = *given;
     params.metric = s->params.metric;
     params.custom = s->params.custom;
     test_works(s->ctx,
@@ -105,7 +111,7 @@ static void search_whole(const set *s, const kith_graph_search_params *given,
 }
 
 /* Queries first, first + step ..., one after another. Nothing of cmocka: threads call this. */
-static bool search_singly(kith_ctx *ctx, const set *s, const kith_graph_search_params *params,
+static bool search_singly(kith_ctx *ctx, const set *s, const test_walk_params *params,
                           int64_t first, int64_t step, const kith_neighbors *out)
 {
     for (int64_t i = first; i < QUERIES; i += step) {
@@ -115,7 +121,7 @@ static bool search_singly(kith_ctx *ctx, const set *s, const kith_graph_search_p
                                     .distances64 = out->distances64 + i * out->k,
                                     .rows = 1,
                                     .k = out->k};
-        if (kith_walks_search(ctx, s->walks, &one, params, &row, NULL) != KITH_OK) {
+        if (test_index_walk(ctx, s->walks, &one, params, &row, NULL) != KITH_OK) {
             return false;
         }
     }
@@ -127,12 +133,12 @@ static bool search_singly(kith_ctx *ctx, const set *s, const kith_graph_search_p
 static void check_same_bytes(const char *name, set *s, int64_t width, int64_t meets)
 {
     kith_ctx *other = new_ctx(1, "portable", "cpu");
-    kith_graph_search_params params = params_of(K, width);
+    test_walk_params params = params_of(K, width);
     params.meets = meets;
-    kith_graph_search_report whole = {.struct_size = (uint32_t)sizeof whole};
-    kith_graph_search_report kept = whole;
+    kith_walk_report whole = {.struct_size = (uint32_t)sizeof whole};
+    kith_walk_report kept = whole;
     search_whole(s, &params, &whole);
-    test_works(s->ctx, kith_walks_search(s->ctx, s->walks, &s->queries, &params, &s->out, &kept));
+    test_works(s->ctx, test_index_walk(s->ctx, s->walks, &s->queries, &params, &s->out, &kept));
     assert_true(test_answers_equal(&s->out, &s->whole));
     assert_true(kept.evaluations == whole.evaluations && kept.parts == whole.parts);
     assert_int_equal(kept.width, width);
@@ -162,9 +168,9 @@ static void the_bytes_of_a_search_on_a_graph(void **state)
     const size_t count = sizeof kinds / sizeof kinds[0];
     for (size_t i = 0; i < count; i += test_is_slow_build() ? 2 : 1) {
         set s = set_of(kinds[i].metric, kinds[i].dtype, kinds[i].isa);
-        assert_int_equal(kith_walks_metric(s.walks), kinds[i].metric);
-        assert_ptr_equal(kith_walks_points(s.walks)->data, s.points.data);
-        assert_true(kith_walks_bytes(s.walks) > 8 * (uint64_t)(s.points.rows * LINKS));
+        assert_int_equal(test_index_info(s.walks).metric, kinds[i].metric);
+        assert_ptr_equal(test_index_info(s.walks).points.data, s.points.data);
+        assert_true(test_index_info(s.walks).bytes > 8 * (uint64_t)(s.points.rows * LINKS));
         check_same_bytes(kith_metric_name(kinds[i].metric), &s, 16, 0);
         check_same_bytes(kith_metric_name(kinds[i].metric), &s, 300, 64);
         set_free(&s);
@@ -176,36 +182,44 @@ static void the_graph_may_go(void **state)
 {
     (void)state;
     set s = set_of(KITH_EUCLIDEAN, KITH_F32, NULL);
-    const kith_graph_search_params params = params_of(K, 16);
+    const test_walk_params params = params_of(K, 16);
     search_whole(&s, &params, NULL);
     memset(s.graph.ids, 0xff, (size_t)(s.graph.rows * LINKS) * sizeof *s.graph.ids);
-    test_works(s.ctx, kith_walks_search(s.ctx, s.walks, &s.queries, &params, &s.out, NULL));
+    test_works(s.ctx, test_index_walk(s.ctx, s.walks, &s.queries, &params, &s.out, NULL));
     assert_true(test_answers_equal(&s.out, &s.whole));
     set_free(&s);
 }
 
-/* Bytes that are asked with floats are other walks, which are said when they are made. */
-static void types_of_queries_are_said_before(void **state)
+/* The queries of a set of bytes as floats, which walk on others. */
+static kith_matrix floats_of(const kith_matrix *bytes, float floats[QUERIES * COLS])
+{
+    for (int64_t i = 0; i < (int64_t)QUERIES * COLS; i++) {
+        floats[i] = (float)((const unsigned char *)bytes->data)[i] + 0.25F;
+    }
+    return (kith_matrix){.data = floats,
+                         .rows = QUERIES,
+                         .stride_bytes = COLS * sizeof(float),
+                         .cols = COLS,
+                         .dtype = KITH_F32};
+}
+
+/* Bytes that are asked with floats are other walks, which are made when the first of them come. */
+static void queries_have_any_type(void **state)
 {
     (void)state;
     set s = set_of(KITH_EUCLIDEAN, KITH_U8, NULL);
-    const kith_graph_search_params params = params_of(K, 16);
+    const test_walk_params params = params_of(K, 16);
     const kith_matrix bytes = s.queries;
+    const uint64_t held = test_index_info(s.walks).bytes;
     float floats[QUERIES * COLS];
-    for (int64_t i = 0; i < (int64_t)QUERIES * COLS; i++) {
-        floats[i] = (float)((const unsigned char *)bytes.data)[i] + 0.25F;
+    const kith_matrix wide = floats_of(&bytes, floats);
+    for (int round = 0; round < 4; round++) {
+        s.queries = round % 2 == 0 ? wide : bytes;
+        test_works(s.ctx, test_index_walk(s.ctx, s.walks, &s.queries, &params, &s.out, NULL));
+        search_whole(&s, &params, NULL);
+        assert_true(test_answers_equal(&s.out, &s.whole));
     }
-    s.queries = (kith_matrix){.data = floats, .rows = QUERIES, .cols = COLS, .dtype = KITH_F32};
-    test_fails(s.ctx, kith_walks_search(s.ctx, s.walks, &s.queries, &params, &s.out, NULL),
-               KITH_E_ARGUMENT, "queries are float32, and the walks on uint8 were prepared for");
-    kith_walks_free(s.walks);
-    s.params.queries = KITH_F32;
-    test_works(s.ctx, kith_walks_create(s.ctx, &s.points, &s.graph, &s.params, &s.walks));
-    test_works(s.ctx, kith_walks_search(s.ctx, s.walks, &s.queries, &params, &s.out, NULL));
-    search_whole(&s, &params, NULL);
-    assert_true(test_answers_equal(&s.out, &s.whole));
-    test_fails(s.ctx, kith_walks_search(s.ctx, s.walks, &bytes, &params, &s.out, NULL),
-               KITH_E_ARGUMENT, "queries are uint8, and the walks on uint8 were prepared for");
+    assert_true(test_index_info(s.walks).bytes > held);
     set_free(&s);
 }
 
@@ -217,13 +231,13 @@ static void a_width_is_chosen_once(void **state)
 {
     (void)state;
     set s = set_of(KITH_MANHATTAN, KITH_F32, NULL);
-    kith_graph_search_params params = params_of(K, 0);
-    kith_graph_search_report whole = {.struct_size = (uint32_t)sizeof whole};
-    kith_graph_search_report kept = whole;
+    test_walk_params params = params_of(K, 0);
+    kith_walk_report whole = {.struct_size = (uint32_t)sizeof whole};
+    kith_walk_report kept = whole;
     params.recall = 0.9;
     params.sample = QUERIES / 2;
     search_whole(&s, &params, &whole);
-    test_works(s.ctx, kith_walks_search(s.ctx, s.walks, &s.queries, &params, &s.out, &kept));
+    test_works(s.ctx, test_index_walk(s.ctx, s.walks, &s.queries, &params, &s.out, &kept));
     assert_memory_equal(&kept, &whole, sizeof kept);
     assert_int_equal(kept.reached, 1);
     assert_int_equal(kept.exact, 0);
@@ -249,7 +263,7 @@ typedef struct user {
 static void *use(void *arg)
 {
     user *u = arg;
-    const kith_graph_search_params params = params_of(K, 24);
+    const test_walk_params params = params_of(K, 24);
     kith_ctx_params given = kith_ctx_params_default();
     given.threads = 1 + (int32_t)u->number % 2;
     given.device = "cpu";
@@ -266,10 +280,13 @@ static void *use(void *arg)
 static void several_threads_share_walks(void **state)
 {
     (void)state;
-    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN};
+    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN, KITH_SQEUCLIDEAN};
+    float floats[QUERIES * COLS];
     for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
-        set s = set_of(metrics[i], KITH_F32, NULL);
-        const kith_graph_search_params params = params_of(K, 24);
+        const bool bytes = metrics[i] == KITH_SQEUCLIDEAN; /* asked with floats by all at once */
+        set s = set_of(metrics[i], bytes ? KITH_U8 : KITH_F32, NULL);
+        s.queries = bytes ? floats_of(&s.queries, floats) : s.queries;
+        const test_walk_params params = params_of(K, 24);
         user users[USERS];
         pthread_t threads[USERS];
         search_whole(&s, &params, NULL);
@@ -291,18 +308,21 @@ static void several_threads_share_walks(void **state)
 
 /* ---- Mistakes ------------------------------------------------------------------------------- */
 
-static void not_made(const set *s, kith_ctx *ctx, const kith_walks_params *params,
+static void not_made(const set *s, kith_ctx *ctx, const kith_index_params *params,
                      kith_status status, const char *says)
 {
-    kith_walks *walks = s->walks;
-    test_fails(ctx, kith_walks_create(ctx, &s->points, &s->graph, params, &walks), status, says);
+    kith_index *walks = s->walks;
+    test_fails(ctx,
+               params != NULL ? make(ctx, s, params, &walks)
+                              : kith_index_create(ctx, &s->points, NULL, &walks),
+               status, says);
     assert_null(walks);
 }
 
-static void not_found(const set *s, const kith_walks *walks, const kith_graph_search_params *params,
+static void not_found(const set *s, const kith_index *walks, const test_walk_params *params,
                       const char *says)
 {
-    test_fails(s->ctx, kith_walks_search(s->ctx, walks, &s->queries, params, &s->out, NULL),
+    test_fails(s->ctx, test_index_walk(s->ctx, walks, &s->queries, params, &s->out, NULL),
                KITH_E_ARGUMENT, says);
 }
 
@@ -310,17 +330,22 @@ static void mistakes_of_making_are_named(void **state)
 {
     (void)state;
     set s = set_of(KITH_EUCLIDEAN, KITH_F32, NULL);
-    kith_walks_params params = s.params;
-    test_fails(s.ctx, kith_walks_create(s.ctx, &s.points, &s.graph, &params, NULL), KITH_E_ARGUMENT,
-               "out is NULL");
-    not_made(&s, s.ctx, NULL, KITH_E_ARGUMENT, "kith_walks_params_default()");
+    kith_index_params params = s.params;
+    test_fails(s.ctx, make(s.ctx, &s, &params, NULL), KITH_E_ARGUMENT, "out is NULL");
+    not_made(&s, s.ctx, NULL, KITH_E_ARGUMENT, "kith_index_params_default()");
     params.metric = (kith_metric)99;
     not_made(&s, s.ctx, &params, KITH_E_ARGUMENT, "metric is 99");
     params.metric = KITH_CUSTOM;
     not_made(&s, s.ctx, &params, KITH_E_ARGUMENT, "the function for it is NULL");
     params = s.params;
-    params.queries = (kith_dtype)77;
-    not_made(&s, s.ctx, &params, KITH_E_ARGUMENT, "queries is 77, must be a kith_dtype");
+    params.recall = 1.5;
+    not_made(&s, s.ctx, &params, KITH_E_ARGUMENT, "recall is 1.5, must be 0 to 1");
+    params.recall = 0.0;
+    params.k = -1;
+    not_made(&s, s.ctx, &params, KITH_E_ARGUMENT, "k is -1, must be at least 1");
+    params.k = 0;
+    params.method = KITH_METHOD_EXACT;
+    not_made(&s, s.ctx, &params, KITH_E_ARGUMENT, "the method is not KITH_METHOD_GRAPH");
     s.graph.rows -= 1;
     not_made(&s, s.ctx, &s.params, KITH_E_ARGUMENT, "rows and there are");
     s.graph.rows += 1;
@@ -328,12 +353,12 @@ static void mistakes_of_making_are_named(void **state)
     not_made(&s, s.ctx, &s.params, KITH_E_DATA, "graph[5, 2] is id");
     s.graph.ids[5 * LINKS + 2] = KITH_ID_NONE;
     kith_ctx *gpu = new_ctx(1, NULL, "cuda");
-    not_made(&s, gpu, &s.params, KITH_E_UNSUPPORTED, "walks that are kept are the processor's");
-    const kith_graph_search_params asked = params_of(K, 16);
-    test_fails(gpu, kith_walks_search(gpu, s.walks, &s.queries, &asked, &s.out, NULL),
-               KITH_E_UNSUPPORTED, "walks that are kept are the processor's");
+    not_made(&s, gpu, &s.params, KITH_E_UNSUPPORTED, "an index by graph is the processor's");
+    const test_walk_params asked = params_of(K, 16);
+    test_fails(gpu, test_index_walk(gpu, s.walks, &s.queries, &asked, &s.out, NULL),
+               KITH_E_UNSUPPORTED, "an index by graph is the processor's");
     kith_ctx_free(gpu);
-    kith_walks_free(NULL);
+    kith_index_free(NULL);
     set_free(&s);
 }
 
@@ -341,14 +366,15 @@ static void mistakes_of_searching_are_named(void **state)
 {
     (void)state;
     set s = set_of(KITH_EUCLIDEAN, KITH_F32, NULL);
-    kith_graph_search_params params = params_of(K, 16);
-    not_found(&s, NULL, &params, "walks is NULL");
-    not_found(&s, s.walks, NULL, "kith_graph_search_params_default()");
+    test_walk_params params = params_of(K, 16);
+    not_found(&s, NULL, &params, "index is NULL");
+    test_fails(s.ctx, kith_index_search(s.ctx, s.walks, &s.queries, NULL, &s.out, NULL),
+               KITH_E_ARGUMENT, "kith_search_params_default()");
     params.graph = &s.graph;
-    not_found(&s, s.walks, &params, "graph is set, and walks that are kept have theirs");
+    not_found(&s, s.walks, &params, "graph is set, and an index has its own");
     params.graph = NULL;
     params.metric = KITH_COSINE;
-    not_found(&s, s.walks, &params, "metric is cosine and the walks were prepared for");
+    not_found(&s, s.walks, &params, "metric is cosine and the index was prepared for");
     params.metric = KITH_EUCLIDEAN;
     params.custom = test_descent_manhattan;
     not_found(&s, s.walks, &params, "custom is not the function");
@@ -361,10 +387,10 @@ static void mistakes_of_searching_are_named(void **state)
     params.meets = -1;
     not_found(&s, s.walks, &params, "meets is -1, must be at least 1");
     params = params_of(s.points.rows + 1, 0);
-    not_found(&s, s.walks, &params, "there are no more points");
+    not_found(&s, s.walks, &params, "the corpus has no more rows");
     params = params_of(K, 16);
     s.queries.cols -= 1;
-    not_found(&s, s.walks, &params, "points has 16 columns and queries has 15");
+    not_found(&s, s.walks, &params, "the corpus has 16 columns and queries has 15");
     set_free(&s);
 }
 
@@ -373,7 +399,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bytes_of_a_search_on_a_graph),
         cmocka_unit_test(the_graph_may_go),
-        cmocka_unit_test(types_of_queries_are_said_before),
+        cmocka_unit_test(queries_have_any_type),
         cmocka_unit_test(a_width_is_chosen_once),
         cmocka_unit_test(several_threads_share_walks),
         cmocka_unit_test(mistakes_of_making_are_named),

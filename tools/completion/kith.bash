@@ -14,6 +14,10 @@ _kith_options() {
         echo "--radius --metric --allow --groups --query-groups --rule --count --limit --keep --components --kept
             --method -o --output --device --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
         ;;
+    truth)
+        echo "-k --metric --allow --groups --query-groups --rule --method --verify --sample --seed -o --output --ties
+            --restart --device --threads --memory --tune -q --quiet -v --verbose --json -h --help"
+        ;;
     select)
         echo "-k --select --buffer --group --aligned --heap-sample --largest --unsorted --kth -o --output
             --device --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
@@ -24,8 +28,8 @@ _kith_options() {
         ;;
     merge | add) echo "$change --exact --recall" ;;
     remove) echo "$change --map" ;;
-    tree)
-        echo "--metric --tree-height -o --output --threads --memory -q --quiet -v --verbose --json
+    index)
+        echo "-k --metric --method --tree-height --recall --seed -o --output --threads --memory -q --quiet -v --verbose --json
             -h --help"
         ;;
     eval) echo "-k --metric --points --verify --sample --seed --threads --memory --html -q --quiet --json -h --help" ;;
@@ -45,7 +49,7 @@ _kith_tunes() {
     pairs) echo "sample= seed= gpu-memory= help" ;;
     merge | add) echo "sample= seed= $descent gpu-memory= help" ;;
     remove) echo "sample= seed= gpu-memory= help" ;;
-    select) echo "gpu-memory= help" ;;
+    select | truth) echo "gpu-memory= help" ;;
     esac
 }
 
@@ -55,7 +59,7 @@ _kith_values() {
         echo "euclidean sqeuclidean inner_product cosine correlation manhattan chebyshev chi2 hamming
             jaccard kl"
         ;;
-    --method) echo "auto exact tree descent" ;;
+    --method) echo "auto exact tree descent graph" ;;
     --symmetric) echo "union mutual" ;;
     --select)
         echo "auto scan quick radix insertion heap merge_queue bitonic threshold_heap"
@@ -73,7 +77,7 @@ _kith_values() {
 }
 
 _kith() {
-    local commands="graph search pairs select predict tree merge add remove eval info convert devices help"
+    local commands="graph search pairs truth select predict index merge add remove eval info convert devices help"
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=${COMP_WORDS[1]}
     COMPREPLY=()
@@ -85,7 +89,7 @@ _kith() {
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word")
         return
     fi
-    if [[ $command == tree && $COMP_CWORD == 2 && $word != -* ]]; then
+    if [[ $command == index && $COMP_CWORD == 2 && $word != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "build add remove" -- "$word")
         return
     fi

@@ -23,6 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # In which order headers are read; one that is not named comes last.
 COURSE = [
     "kith",
+    "kith_index",
     "kith_points",
     "kith_predict",
     "kith_select",
@@ -30,6 +31,7 @@ COURSE = [
     "kith_merge",
     "kith_shard",
     "kith_pairs",
+    "kith_truth",
     "kith_papers",
     "kith_cuda",
 ]
@@ -84,6 +86,7 @@ CONTENTS = {
     "Guide": [
         "filters",
         "pairs",
+        "truth",
         "nn-descent",
         "tree",
         "selection",
@@ -108,6 +111,7 @@ SHORT = {
     "selection": "Selection",
     "filters": "Filters and groups",
     "pairs": "Pairs within a distance",
+    "truth": "Ground truth for a benchmark",
     "tree": "The tree",
     "nn-descent": "Approximate graphs",
     "scale": "Larger than memory",

@@ -44,13 +44,13 @@ static void fill(test_rows *rows, kith_metric metric, uint64_t *seed)
     }
 }
 
-static void search(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries, answer *a)
+static void search(kith_ctx *ctx, const kith_index *corpus, const kith_matrix *queries, answer *a)
 {
     kith_search_params params = kith_search_params_default();
     params.k = K;
     memset(a, 0xff, sizeof *a);
     const kith_neighbors out = view(a);
-    const kith_status status = kith_corpus_search(ctx, corpus, queries, &params, &out);
+    const kith_status status = kith_index_search(ctx, corpus, queries, &params, &out, NULL);
     if (status != KITH_OK) {
         (void)printf("%s\n", kith_ctx_detail(ctx));
     }
@@ -94,33 +94,34 @@ static void round_trip(test_folder *folder, kith_metric metric, kith_dtype dtype
     fill(&asked, metric, &seed);
     answer fresh;
     answer again;
-    kith_corpus *corpus = NULL;
-    assert_int_equal(test_corpus_create(ctx, &points.matrix, metric, &corpus), KITH_OK);
-    assert_int_equal(kith_corpus_metric(corpus), metric);
-    assert_ptr_equal(kith_corpus_points(corpus)->data, points.matrix.data);
-    assert_true(kith_corpus_bytes(corpus) > 0);
+    kith_index *corpus = NULL;
+    assert_int_equal(test_index_create(ctx, &points.matrix, metric, &corpus), KITH_OK);
+    assert_int_equal(test_index_info(corpus).metric, metric);
+    assert_ptr_equal(test_index_info(corpus).points.data, points.matrix.data);
+    assert_true(test_index_info(corpus).bytes > 0);
     search(ctx, corpus, &asked.matrix, &fresh);
     check_oracle(metric, &points.matrix, &asked.matrix, &fresh);
     search(other, corpus, &asked.matrix, &again);
     assert_memory_equal(&fresh, &again, sizeof fresh);
 
     const char *path = test_path(folder, "corpus.kith");
-    assert_int_equal(kith_corpus_save(ctx, corpus, path), KITH_OK);
-    const uint64_t bytes = kith_corpus_bytes(corpus);
-    kith_corpus_free(corpus);
+    assert_int_equal(kith_index_save(ctx, corpus, path), KITH_OK);
+    const uint64_t bytes = test_index_info(corpus).bytes;
+    kith_index_free(corpus);
 
     for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
         if (!kin_cpu_has((kin_isa)isa)) {
             continue;
         }
         kith_ctx *reader = test_ctx((kin_isa)isa, 2);
-        const kith_status status = kith_corpus_open(reader, path, &corpus);
+        const kith_status status = kith_index_open(reader, path, &corpus);
         if (status != KITH_OK) {
             (void)printf("%s\n", kith_ctx_detail(reader));
         }
         assert_int_equal(status, KITH_OK);
-        assert_int_equal(kith_corpus_metric(corpus), metric);
-        const kith_matrix *mapped = kith_corpus_points(corpus);
+        assert_int_equal(test_index_info(corpus).metric, metric);
+        const kith_index_info mapped_info = test_index_info(corpus);
+        const kith_matrix *mapped = &mapped_info.points;
         assert_true(mapped->rows == rows && mapped->cols == cols && mapped->dtype == dtype);
         void *copy = copy_of(&points.matrix);
         assert_memory_equal(mapped->data, copy,
@@ -129,11 +130,11 @@ static void round_trip(test_folder *folder, kith_metric metric, kith_dtype dtype
         search(reader, corpus, &asked.matrix, &again);
         assert_memory_equal(&fresh, &again, sizeof fresh);
         if ((kin_isa)isa == kin_cpu_best() && metric <= KITH_CORRELATION && rows > 1000) {
-            assert_true(kith_corpus_bytes(corpus) < bytes / 8); /* it lies in the file */
+            assert_true(test_index_info(corpus).bytes < bytes / 8); /* it lies in the file */
         }
         /* What was opened can be saved: the same file. */
         const char *second = test_path(folder, "again.kith");
-        assert_int_equal(kith_corpus_save(reader, corpus, second), KITH_OK);
+        assert_int_equal(kith_index_save(reader, corpus, second), KITH_OK);
         if ((kin_isa)isa == kin_cpu_best()) {
             size_t sizes[2];
             unsigned char *files[2] = {test_read(path, &sizes[0]), test_read(second, &sizes[1])};
@@ -142,7 +143,7 @@ static void round_trip(test_folder *folder, kith_metric metric, kith_dtype dtype
             free(files[0]);
             free(files[1]);
         }
-        kith_corpus_free(corpus);
+        kith_index_free(corpus);
         kith_ctx_free(reader);
     }
     test_rows_free(&asked);
@@ -178,9 +179,9 @@ static void other_types_are_answered(void **state)
     test_rows asked = test_rows_make(KITH_F32, QUERIES, 11, 0);
     fill(&points, KITH_EUCLIDEAN, &seed);
     test_rows_fill(&asked, 255.0, 1, &seed);
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     answer a;
-    assert_int_equal(test_corpus_create(ctx, &points.matrix, KITH_EUCLIDEAN, &corpus), KITH_OK);
+    assert_int_equal(test_index_create(ctx, &points.matrix, KITH_EUCLIDEAN, &corpus), KITH_OK);
     search(ctx, corpus, &asked.matrix, &a);
     check_oracle(KITH_EUCLIDEAN, &points.matrix, &asked.matrix, &a);
 
@@ -188,17 +189,17 @@ static void other_types_are_answered(void **state)
     const kith_neighbors out = view(&a);
     params.k = K;
     params.metric = KITH_COSINE;
-    assert_int_equal(kith_corpus_search(ctx, corpus, &asked.matrix, &params, &out),
+    assert_int_equal(kith_index_search(ctx, corpus, &asked.matrix, &params, &out, NULL),
                      KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(ctx), "cosine"));
     params.metric = KITH_EUCLIDEAN;
     params.k = 201;
-    assert_int_equal(kith_corpus_search(ctx, corpus, &asked.matrix, &params, &out),
+    assert_int_equal(kith_index_search(ctx, corpus, &asked.matrix, &params, &out, NULL),
                      KITH_E_ARGUMENT);
-    assert_int_equal(kith_corpus_search(ctx, NULL, &asked.matrix, &params, &out), KITH_E_ARGUMENT);
-    kith_corpus_free(corpus);
-    assert_int_equal(test_corpus_create(ctx, &points.matrix, KITH_CUSTOM, &corpus),
+    assert_int_equal(kith_index_search(ctx, NULL, &asked.matrix, &params, &out, NULL),
                      KITH_E_ARGUMENT);
+    kith_index_free(corpus);
+    assert_int_equal(test_index_create(ctx, &points.matrix, KITH_CUSTOM, &corpus), KITH_E_ARGUMENT);
     assert_null(corpus);
     test_rows_free(&asked);
     test_rows_free(&points);
@@ -214,28 +215,28 @@ static void damage_is_noticed(void **state)
     kith_ctx *ctx = test_ctx(KIN_ISA_PORTABLE, 1);
     test_rows points = test_rows_make(KITH_F32, 9, 2, 0);
     fill(&points, KITH_COSINE, &seed);
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     const char *path = test_path(folder, "small.kith");
-    assert_int_equal(test_corpus_create(ctx, &points.matrix, KITH_COSINE, &corpus), KITH_OK);
-    assert_int_equal(kith_corpus_save(ctx, corpus, path), KITH_OK);
-    kith_corpus_free(corpus);
+    assert_int_equal(test_index_create(ctx, &points.matrix, KITH_COSINE, &corpus), KITH_OK);
+    assert_int_equal(kith_index_save(ctx, corpus, path), KITH_OK);
+    kith_index_free(corpus);
     size_t bytes = 0;
     unsigned char *file = test_read(path, &bytes);
     for (size_t i = 0; i < bytes; i += 3) {
         file[i] ^= 0x41;
         const char *broken = test_write(folder, "broken.kith", file, bytes);
-        assert_int_not_equal(kith_corpus_open(ctx, broken, &corpus), KITH_OK);
+        assert_int_not_equal(kith_index_open(ctx, broken, &corpus), KITH_OK);
         assert_null(corpus);
         file[i] ^= 0x41;
     }
     for (size_t cut = 0; cut < bytes; cut += 97) {
         const char *broken = test_write(folder, "broken.kith", file, cut);
-        assert_int_not_equal(kith_corpus_open(ctx, broken, &corpus), KITH_OK);
+        assert_int_not_equal(kith_index_open(ctx, broken, &corpus), KITH_OK);
     }
     free(file);
-    assert_int_equal(kith_corpus_open(ctx, "", &corpus), KITH_E_ARGUMENT);
-    assert_int_equal(kith_corpus_open(ctx, test_path(folder, "none.kith"), &corpus), KITH_E_IO);
-    kith_corpus_free(NULL);
+    assert_int_equal(kith_index_open(ctx, "", &corpus), KITH_E_ARGUMENT);
+    assert_int_equal(kith_index_open(ctx, test_path(folder, "none.kith"), &corpus), KITH_E_IO);
+    kith_index_free(NULL);
     test_rows_free(&points);
     kith_ctx_free(ctx);
     (void)printf("damage in each third byte, and each cut, is an error\n");
@@ -251,10 +252,10 @@ typedef struct parts {
 static void take_apart(kith_ctx *ctx, const char *path, parts *p)
 {
     static const char *const tags[] = {
-        "points", "corpus",       "transforms", "firsts",         "weights",
-        "next",   "degenerates",  "order",      "mean",           "panels",
-        "start",  "odd",          "half_term",  "row_term",       "norm",
-        "lost",   "fine_centres", "fine_radii", "coarse_centres", "coarse_radii"};
+        "points",         "corpus",       "transforms", "firsts", "weights",      "next",
+        "degenerates",    "order",        "mean",       "panels", "start",        "odd",
+        "half_term",      "row_term",     "norm",       "lost",   "fine_centres", "fine_radii",
+        "coarse_centres", "coarse_radii", "index",      "ids"};
     memset(p, 0, sizeof *p);
     assert_int_equal(kin_container_open(ctx, path, true, &p->container), KITH_OK);
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
@@ -321,28 +322,67 @@ static void forgeries_do_no_harm(void **state)
     test_rows asked = test_rows_make(KITH_F32, QUERIES, 6, 0);
     fill(&points, KITH_COSINE, &seed);
     fill(&asked, KITH_COSINE, &seed);
-    kith_corpus *corpus = NULL;
+    kith_index *corpus = NULL;
     char path[300];
     (void)snprintf(path, sizeof path, "%s", test_path(folder, "honest.kith"));
-    assert_int_equal(test_corpus_create(ctx, &points.matrix, KITH_COSINE, &corpus), KITH_OK);
-    assert_int_equal(kith_corpus_save(ctx, corpus, path), KITH_OK);
-    kith_corpus_free(corpus);
+    assert_int_equal(test_index_create(ctx, &points.matrix, KITH_COSINE, &corpus), KITH_OK);
+    assert_int_equal(kith_index_save(ctx, corpus, path), KITH_OK);
+    kith_index_free(corpus);
     for (size_t i = 0; i < sizeof forgeries / sizeof forgeries[0]; i++) {
         const char *forged =
             forge(folder, ctx, path, forgeries[i].tag, forgeries[i].word, forgeries[i].value);
-        const kith_status status = kith_corpus_open(ctx, forged, &corpus);
+        const kith_status status = kith_index_open(ctx, forged, &corpus);
         assert_int_equal(status, forgeries[i].good ? KITH_OK : KITH_E_FORMAT);
         if (status == KITH_OK) {
             answer a;
             search(ctx, corpus, &asked.matrix, &a);
             check_oracle(KITH_COSINE, &points.matrix, &asked.matrix, &a);
         }
-        kith_corpus_free(corpus);
+        kith_index_free(corpus);
     }
     test_rows_free(&asked);
     test_rows_free(&points);
     kith_ctx_free(ctx);
     (void)printf("other versions are prepared again; numbers that lead outside are refused\n");
+}
+
+/* Of a graph nothing is made again: what is no graph of the points is refused. */
+static void forged_graphs_do_no_harm(void **state)
+{
+    static const struct {
+        const char *tag;
+        size_t word;
+        uint32_t value;
+        int good;
+    } forgeries[] = {{"index", 0, 2, 0},          /* a version to come */
+                     {"index", 2, 0, 0},          /* a graph of no neighbours */
+                     {"index", 5, 0xffffffff, 0}, /* a recall that is no number */
+                     {"index", 6, 12345, 1},      /* another seed */
+                     {"ids", 7, 300, 0},          {"ids", 8, KITH_ID_NONE, 1}};
+    test_folder *folder = *state;
+    uint64_t seed = 22;
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 1);
+    test_rows points = test_rows_make(KITH_F32, 300, 6, 0);
+    kith_index_params params = kith_index_params_default();
+    kith_index *index = NULL;
+    char path[300];
+    fill(&points, KITH_EUCLIDEAN, &seed);
+    params.method = KITH_METHOD_GRAPH;
+    params.k = 5;
+    (void)snprintf(path, sizeof path, "%s", test_path(folder, "graph.kith"));
+    assert_int_equal(kith_index_create(ctx, &points.matrix, &params, &index), KITH_OK);
+    assert_int_equal(kith_index_save(ctx, index, path), KITH_OK);
+    kith_index_free(index);
+    for (size_t i = 0; i < sizeof forgeries / sizeof forgeries[0]; i++) {
+        const char *forged =
+            forge(folder, ctx, path, forgeries[i].tag, forgeries[i].word, forgeries[i].value);
+        assert_int_equal(kith_index_open(ctx, forged, &index),
+                         forgeries[i].good ? KITH_OK : KITH_E_FORMAT);
+        kith_index_free(index);
+    }
+    test_rows_free(&points);
+    kith_ctx_free(ctx);
+    (void)printf("forged graphs are refused where they lead outside\n");
 }
 
 int main(void)
@@ -353,6 +393,8 @@ int main(void)
         cmocka_unit_test(other_types_are_answered),
         cmocka_unit_test_setup_teardown(damage_is_noticed, test_folder_setup, test_folder_teardown),
         cmocka_unit_test_setup_teardown(forgeries_do_no_harm, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(forged_graphs_do_no_harm, test_folder_setup,
                                         test_folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Prepared trees: made of points, and kept while points are added and removed. */
+ * Indexes: made of points, and kept while rows are added and removed. */
 #include "cli.h"
 #include "cli_job.h"
 #include "cli_output.h"
 
 #include <inttypes.h>
 
+enum { USUAL_K = 24 };
+
 typedef struct growing {
-    cli_args args; /* of the command, on the processor, which alone has prepared trees */
+    cli_args args; /* of the command, on the processor: a file holds its preparation */
     cli_session session;
-    kith_corpus *corpus;
+    kith_index *index;
     cli_points points; /* what it is made of, or what is added */
     cli_ids ids;
-    kith_file_info info; /* of the output */
+    kith_index_params params; /* of build */
+    kith_file_info info;      /* of the output */
     uint64_t planned_bytes;
     double seconds_read;
     double seconds_work;
@@ -23,39 +26,53 @@ typedef struct growing {
 
 static int check_output(const cli_args *args)
 {
-    const cli_output output = {args->output, CLI_ENDINGS_TREE};
+    const cli_output output = {args->output, CLI_ENDINGS_INDEX};
     return cli_output_check_all(&output, 1, args->paths + 1, args->path_count - 1);
 }
 
-/* A corpus without a tree could be opened, too, and would be prepared first. */
-static int open_tree(growing *g)
+static int open_index(growing *g)
 {
     const char *path = g->args.paths[1];
     kith_file_info info;
     CLI_TRY(cli_session_inspect(&g->session, path, NULL, &info));
-    if (info.kind != KITH_KIND_TREE) {
-        return cli_fail(path, "is no prepared tree (kith tree build makes one)");
+    if (info.kind != KITH_KIND_EXACT_INDEX && info.kind != KITH_KIND_TREE_INDEX &&
+        info.kind != KITH_KIND_GRAPH_INDEX) {
+        return cli_fail(path, "is no index (kith index build makes one)");
     }
-    return cli_session_check(&g->session, kith_corpus_open(g->session.ctx, path, &g->corpus), path);
+    return cli_session_check(&g->session, kith_index_open(g->session.ctx, path, &g->index), path);
+}
+
+static kith_matrix points_of(const growing *g)
+{
+    kith_index_info info = {.struct_size = (uint32_t)sizeof info};
+    (void)kith_index_inspect(g->index, &info);
+    return info.points;
 }
 
 /* ---- Actions -------------------------------------------------------------------------------- */
 
+/* What preparing takes, and for a graph what making it takes. */
 static int plan_build(growing *g)
 {
+    const bool graph = g->args.method == KITH_METHOD_GRAPH;
+    const kith_matrix *points = g->points.matrix;
     kith_search_params params = kith_search_params_default();
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
     params.metric = g->args.metric;
-    params.method = KITH_METHOD_TREE;
+    params.method = graph ? KITH_METHOD_AUTO : g->args.method;
     params.tree_height = g->args.tree_height;
     params.flags = KITH_INCLUDE_SELF;
     params.k = 1;
+    if (graph) {
+        params.recall = g->params.recall != 0.0 ? g->params.recall : 0.95;
+        params.k = points->rows < USUAL_K ? points->rows : USUAL_K;
+        params.k = g->params.k != 0 ? g->params.k : params.k;
+    }
     CLI_TRY(cli_session_check(
-        &g->session,
-        cli_job_plan_exact(g->session.ctx, &g->args, g->points.matrix, NULL, &params, &plan),
+        &g->session, cli_job_plan_exact(g->session.ctx, &g->args, points, NULL, &params, &plan),
         g->points.path));
-    g->planned_bytes =
-        plan.peak_bytes - plan.result_bytes + kith_points_get_source(g->points.handle)->bytes;
+    g->planned_bytes = plan.peak_bytes - (graph ? 0 : plan.result_bytes) +
+                       kith_points_get_source(g->points.handle)->bytes;
     return cli_job_check_memory(g->points.path, g->planned_bytes, g->args.memory_bytes);
 }
 
@@ -64,14 +81,17 @@ static int build(growing *g)
     const double start = cli_clock_now();
     CLI_TRY(cli_session_read(&g->session, g->args.paths[1], &g->points));
     g->seconds_read = cli_clock_now() - start;
+    g->params = kith_index_params_default();
+    g->params.metric = g->args.metric;
+    g->params.method = g->args.method;
+    g->params.tree_height = g->args.tree_height;
+    g->params.k = g->args.k;
+    g->params.recall = cli_given(&g->args, CLI_OPT_RECALL) ? g->args.recall : 0.0;
+    g->params.seed = g->args.seed;
     CLI_TRY(plan_build(g));
-    kith_corpus_params params = kith_corpus_params_default();
-    params.metric = g->args.metric;
-    params.method = KITH_METHOD_TREE;
-    params.tree_height = g->args.tree_height;
     const double made = cli_clock_now();
     CLI_TRY(cli_session_check(
-        &g->session, kith_corpus_create(g->session.ctx, g->points.matrix, &params, &g->corpus),
+        &g->session, kith_index_create(g->session.ctx, g->points.matrix, &g->params, &g->index),
         g->points.path));
     g->seconds_work = cli_clock_now() - made;
     return CLI_DONE;
@@ -80,14 +100,15 @@ static int build(growing *g)
 static int add(growing *g)
 {
     const double start = cli_clock_now();
-    CLI_TRY(open_tree(g));
+    CLI_TRY(open_index(g));
     CLI_TRY(cli_session_read(&g->session, g->args.paths[2], &g->points));
-    CLI_TRY(cli_points_check_like(g->points.path, g->points.matrix, g->args.paths[1],
-                                  kith_corpus_points(g->corpus), true));
+    const kith_matrix points = points_of(g);
+    CLI_TRY(
+        cli_points_check_like(g->points.path, g->points.matrix, g->args.paths[1], &points, true));
     g->seconds_read = cli_clock_now() - start;
     const double added = cli_clock_now();
     CLI_TRY(cli_session_check(
-        &g->session, kith_corpus_add(g->session.ctx, g->corpus, g->points.matrix), g->points.path));
+        &g->session, kith_index_add(g->session.ctx, g->index, g->points.matrix), g->points.path));
     g->seconds_work = cli_clock_now() - added;
     return CLI_DONE;
 }
@@ -95,13 +116,13 @@ static int add(growing *g)
 static int remove_rows(growing *g)
 {
     const double start = cli_clock_now();
-    CLI_TRY(open_tree(g));
-    CLI_TRY(cli_ids_read(&g->session, g->args.paths[2], g->args.paths[1],
-                         kith_corpus_points(g->corpus)->rows, &g->ids));
+    CLI_TRY(open_index(g));
+    CLI_TRY(
+        cli_ids_read(&g->session, g->args.paths[2], g->args.paths[1], points_of(g).rows, &g->ids));
     g->seconds_read = cli_clock_now() - start;
     const double removed = cli_clock_now();
     CLI_TRY(cli_session_check(
-        &g->session, kith_corpus_remove(g->session.ctx, g->corpus, g->ids.values, g->ids.count),
+        &g->session, kith_index_remove(g->session.ctx, g->index, g->ids.values, g->ids.count),
         g->args.paths[2]));
     g->seconds_work = cli_clock_now() - removed;
     return CLI_DONE;
@@ -116,8 +137,7 @@ static int save(growing *g)
         return cli_session_check(&g->session, KITH_E_CANCELLED, path);
     }
     const double start = cli_clock_now();
-    CLI_TRY(
-        cli_session_check(&g->session, kith_corpus_save(g->session.ctx, g->corpus, path), path));
+    CLI_TRY(cli_session_check(&g->session, kith_index_save(g->session.ctx, g->index, path), path));
     g->seconds_write = cli_clock_now() - start;
     return cli_session_inspect(&g->session, path, NULL, &g->info);
 }
@@ -140,7 +160,9 @@ static void tell(const growing *g)
     cli_put_int(&r, "d", info->cols);
     cli_put_text(&r, "dtype", kith_dtype_name(info->dtype));
     cli_tell_text(&r, "metric", kith_metric_name(info->metric));
-    cli_tell_tree(&r, info);
+    if (info->kind == KITH_KIND_TREE_INDEX) {
+        cli_tell_tree(&r, info);
+    }
     if (g->planned_bytes != 0) {
         cli_say_planned(&r, g->planned_bytes);
     }
@@ -164,7 +186,7 @@ static int run(growing *g)
     return CLI_DONE;
 }
 
-int cli_tree(const cli_args *args)
+int cli_index(const cli_args *args)
 {
     growing g = {.args = *args};
     g.args.device = "cpu";
@@ -175,7 +197,7 @@ int cli_tree(const cli_args *args)
     }
     cli_ids_free(&g.ids);
     cli_points_close(&g.points);
-    kith_corpus_free(g.corpus);
+    kith_index_free(g.index);
     cli_session_close(&g.session);
     return code;
 }

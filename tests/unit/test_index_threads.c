@@ -43,13 +43,13 @@ static kith_ctx *ctx_of(int32_t threads, test_faulty *faulty)
 }
 
 /* By a context that is freed before this returns. */
-static kith_corpus *orphan(const kith_matrix *points, kith_method method, test_faulty *faulty)
+static kith_index *orphan(const kith_matrix *points, kith_method method, test_faulty *faulty)
 {
     kith_ctx *maker = ctx_of(2, faulty);
-    kith_corpus *corpus = NULL;
-    kith_corpus_params params = kith_corpus_params_default();
+    kith_index *corpus = NULL;
+    kith_index_params params = kith_index_params_default();
     params.method = method;
-    assert_int_equal(kith_corpus_create(maker, points, &params, &corpus), KITH_OK);
+    assert_int_equal(kith_index_create(maker, points, &params, &corpus), KITH_OK);
     kith_ctx_free(maker);
     return corpus;
 }
@@ -61,7 +61,7 @@ typedef struct truth {
     int64_t within; /* pairs within the radius */
 } truth;
 
-static int64_t count_within(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *points,
+static int64_t count_within(kith_ctx *ctx, const kith_index *corpus, const kith_matrix *points,
                             const kith_matrix *queries)
 {
     kith_radius_params params = kith_radius_params_default();
@@ -69,7 +69,7 @@ static int64_t count_within(kith_ctx *ctx, const kith_corpus *corpus, const kith
     params.radius = RADIUS;
     params.count_only = 1;
     const kith_status status = corpus != NULL
-                                   ? kith_corpus_radius(ctx, corpus, queries, &params, &ranges)
+                                   ? kith_index_radius(ctx, corpus, queries, &params, &ranges)
                                    : kith_radius(ctx, points, queries, &params, &ranges);
     const int64_t count = status == KITH_OK
                               ? kith_ranges_lists(ranges)->offsets[kith_ranges_lists(ranges)->rows]
@@ -90,13 +90,13 @@ static truth truth_of(kith_ctx *ctx, const kith_matrix *points, const kith_matri
     return t;
 }
 
-static bool is_true(kith_ctx *ctx, const kith_corpus *corpus, const kith_matrix *queries,
+static bool is_true(kith_ctx *ctx, const kith_index *corpus, const kith_matrix *queries,
                     const truth *t)
 {
     kith_search_params params = kith_search_params_default();
     kith_neighbors got = test_answer_make(queries->rows, K);
     params.k = K;
-    const bool right = kith_corpus_search(ctx, corpus, queries, &params, &got) == KITH_OK &&
+    const bool right = kith_index_search(ctx, corpus, queries, &params, &got, NULL) == KITH_OK &&
                        test_answers_equal(&got, &t->nearest) &&
                        count_within(ctx, corpus, NULL, queries) == t->within;
     test_answer_free(&got);
@@ -115,19 +115,19 @@ static void without_its_maker(test_folder *folder, kith_method method)
     test_rows_fill(&asked, 1.0, 0, &seed);
     kith_matrix first = points.matrix;
     first.rows = ROWS;
-    kith_corpus *corpus = orphan(&first, method, &faulty);
+    kith_index *corpus = orphan(&first, method, &faulty);
     const long held = atomic_load(&faulty.bytes);
-    assert_true(held > 0 && (uint64_t)held >= kith_corpus_bytes(corpus));
+    assert_true(held > 0 && (uint64_t)held >= test_index_info(corpus).bytes);
 
     kith_ctx *ctx = ctx_of(1, NULL);
     truth t = truth_of(ctx, &first, &asked.matrix);
     assert_true(is_true(ctx, corpus, &asked.matrix, &t));
     const char *path = test_path(folder, "orphan.kith");
-    assert_int_equal(kith_corpus_save(ctx, corpus, path), KITH_OK);
+    assert_int_equal(kith_index_save(ctx, corpus, path), KITH_OK);
     kith_ctx_free(ctx);
-    kith_corpus *opened = NULL;
+    kith_index *opened = NULL;
     ctx = ctx_of(3, NULL);
-    assert_int_equal(kith_corpus_open(ctx, path, &opened), KITH_OK);
+    assert_int_equal(kith_index_open(ctx, path, &opened), KITH_OK);
     kith_ctx_free(ctx);
     ctx = ctx_of(2, NULL);
     assert_true(is_true(ctx, opened, &asked.matrix, &t));
@@ -137,26 +137,21 @@ static void without_its_maker(test_folder *folder, kith_method method)
     kith_matrix more = points.matrix;
     more.data = (const char *)more.data + ROWS * more.stride_bytes;
     more.rows = BLOCK;
-    kith_corpus *both[] = {corpus, opened};
-    for (int i = 0; i < 2 && method == KITH_METHOD_TREE; i++) {
+    kith_index *both[] = {corpus, opened};
+    for (int i = 0; i < 2; i++) {
         kith_ctx *changer = ctx_of(1 + i, NULL);
-        assert_int_equal(kith_corpus_add(changer, both[i], &more), KITH_OK);
+        assert_int_equal(kith_index_add(changer, both[i], &more), KITH_OK);
         kith_report report = {.struct_size = sizeof report};
         assert_int_equal(kith_ctx_report(changer, &report), KITH_OK);
-        assert_true(report.distinct_rows > 0 && report.peak_bytes > kith_corpus_bytes(both[i]));
+        assert_true(report.distinct_rows > 0 && report.peak_bytes > test_index_info(both[i]).bytes);
         kith_ctx_free(changer);
     }
-    if (method == KITH_METHOD_TREE) {
-        truth after = truth_of(ctx, &points.matrix, &asked.matrix);
-        assert_true(is_true(ctx, opened, &asked.matrix, &after));
-        assert_true(is_true(ctx, corpus, &asked.matrix, &after));
-        test_answer_free(&after.nearest);
-    } else {
-        assert_int_equal(kith_corpus_add(ctx, corpus, &more), KITH_E_UNSUPPORTED);
-        assert_non_null(strstr(kith_ctx_detail(ctx), "has no tree"));
-    }
-    kith_corpus_free(opened);
-    kith_corpus_free(corpus);
+    truth after = truth_of(ctx, &points.matrix, &asked.matrix);
+    assert_true(is_true(ctx, opened, &asked.matrix, &after));
+    assert_true(is_true(ctx, corpus, &asked.matrix, &after));
+    test_answer_free(&after.nearest);
+    kith_index_free(opened);
+    kith_index_free(corpus);
     assert_int_equal(atomic_load(&faulty.bytes), 0);
     kith_ctx_free(ctx);
     test_answer_free(&t.nearest);
@@ -179,28 +174,28 @@ static void limits_are_of_calls(void **state)
     uint64_t seed = 5;
     test_rows points = test_rows_make(KITH_F32, 20000, COLS, 0);
     test_rows_fill(&points, 1.0, 0, &seed);
-    kith_corpus *corpus = orphan(&points.matrix, KITH_METHOD_TREE, NULL);
-    const uint64_t bytes = kith_corpus_bytes(corpus);
+    kith_index *corpus = orphan(&points.matrix, KITH_METHOD_TREE, NULL);
+    const uint64_t bytes = test_index_info(corpus).bytes;
     kith_ctx_params params = kith_ctx_params_default();
     kith_ctx *ctx = NULL;
     kith_matrix one = points.matrix;
     one.rows = 1;
     params.memory_limit = bytes; /* not enough for the corpus and its new rows */
     assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
-    assert_int_equal(kith_corpus_add(ctx, corpus, &one), KITH_E_LIMIT);
-    assert_int_equal(kith_corpus_points(corpus)->rows, 20000);
+    assert_int_equal(kith_index_add(ctx, corpus, &one), KITH_E_LIMIT);
+    assert_int_equal(test_index_info(corpus).points.rows, 20000);
     kith_ctx_free(ctx);
     params.memory_limit = 8 * bytes;
     assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
     for (int i = 0; i < 12; i++) { /* each fits; together they would not, were they the context's */
-        kith_corpus *again = NULL;
-        assert_int_equal(test_corpus_create(ctx, &points.matrix, KITH_EUCLIDEAN, &again), KITH_OK);
-        kith_corpus_free(again);
+        kith_index *again = NULL;
+        assert_int_equal(test_index_create(ctx, &points.matrix, KITH_EUCLIDEAN, &again), KITH_OK);
+        kith_index_free(again);
     }
-    assert_int_equal(kith_corpus_add(ctx, corpus, &one), KITH_OK);
-    assert_int_equal(kith_corpus_points(corpus)->rows, 20001);
+    assert_int_equal(kith_index_add(ctx, corpus, &one), KITH_OK);
+    assert_int_equal(test_index_info(corpus).points.rows, 20001);
     kith_ctx_free(ctx);
-    kith_corpus_free(corpus);
+    kith_index_free(corpus);
     test_rows_free(&points);
     (void)printf("a limit holds for the call that makes or changes a corpus\n");
 }
@@ -209,7 +204,7 @@ static void limits_are_of_calls(void **state)
  */
 
 typedef struct shared {
-    kith_corpus *corpus;
+    kith_index *corpus;
     const kith_matrix *queries;
     const kith_matrix *block; /* what each writer adds; NULL: they remove row 0 */
     truth truths[STATES];     /* by changes that were made */
@@ -224,8 +219,8 @@ static void *change(void *arg)
     shared *s = arg;
     for (int i = 0; i < CHANGES; i++) {
         kith_ctx *ctx = ctx_of(1 + i % 2, NULL);
-        const kith_status status = s->block != NULL ? kith_corpus_add(ctx, s->corpus, s->block)
-                                                    : kith_corpus_remove(ctx, s->corpus, &zero, 1);
+        const kith_status status = s->block != NULL ? kith_index_add(ctx, s->corpus, s->block)
+                                                    : kith_index_remove(ctx, s->corpus, &zero, 1);
         atomic_fetch_add(&s->wrong, status != KITH_OK);
         kith_ctx_free(ctx);
     }
@@ -253,14 +248,15 @@ static void *search(void *arg)
     bool last = false;
     for (int least = 0; least < STATES && !last;) {
         last = atomic_load(&s->writers) == 0;
-        const bool done = kith_corpus_search(ctx, s->corpus, s->queries, &params, &got) == KITH_OK;
+        const bool done =
+            kith_index_search(ctx, s->corpus, s->queries, &params, &got, NULL) == KITH_OK;
         least = done ? find(s, &got, least) : STATES;
         const int64_t within = count_within(ctx, s->corpus, NULL, s->queries);
         int at = least; /* changes may have been made between the two */
         while (at < STATES && s->truths[at].within != within) {
             at += 1;
         }
-        atomic_fetch_add(&s->wrong, at == STATES || kith_corpus_bytes(s->corpus) == 0);
+        atomic_fetch_add(&s->wrong, at == STATES || test_index_info(s->corpus).bytes == 0);
         atomic_fetch_add(&s->answers, 2);
         if (last) {
             atomic_fetch_add(&s->wrong, !test_answers_equal(&got, &s->truths[STATES - 1].nearest));
@@ -323,7 +319,7 @@ static void threads_search_and_change(void **state)
     (void)printf("%d answers while %d threads made %d changes: each that of a whole change, in "
                  "their order\n",
                  atomic_load(&s.answers), WRITERS, 2 * WRITERS * CHANGES);
-    kith_corpus_free(s.corpus);
+    kith_index_free(s.corpus);
     kith_ctx_free(ctx);
     test_rows_free(&asked);
     test_rows_free(&all);
@@ -350,10 +346,10 @@ static int child(const shared *s)
     (void)alarm(20); /* instead of waiting for ever */
     kith_ctx *ctx = ctx_of(1, NULL);
     const bool right = is_true(ctx, s->corpus, s->queries, &s->truths[0]) &&
-                       kith_corpus_add(ctx, s->corpus, s->block) == KITH_OK &&
+                       kith_index_add(ctx, s->corpus, s->block) == KITH_OK &&
                        is_true(ctx, s->corpus, s->queries, &s->truths[1]);
     kith_ctx_free(ctx);
-    kith_corpus_free(s->corpus);
+    kith_index_free(s->corpus);
     return right ? 0 : 1;
 }
 
@@ -406,7 +402,7 @@ static void forks_search_and_change(void **state)
                  FORKS);
     test_answer_free(&s.truths[0].nearest);
     test_answer_free(&s.truths[1].nearest);
-    kith_corpus_free(s.corpus);
+    kith_index_free(s.corpus);
     kith_ctx_free(ctx);
     test_rows_free(&asked);
     test_rows_free(&all);

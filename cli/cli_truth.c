@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * kith truth: exact neighbours in a corpus of several files that may be larger than memory, with
+ * ties and a certificate; and the same held against that certificate. */
+#include "cli.h"
+#include "cli_job.h"
+#include "cli_output.h"
+#include "cli_stream.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SAME_BYTES = 512 };
+
+typedef struct truth {
+    cli_job job;        /* corpus: all files, as one matrix of that many rows, which nobody reads */
+    const char *file;   /* that is verified; NULL: one is made */
+    const char *corpus; /* as it was given; NULL: the certificate names the files */
+    char *names;        /* the same, cut at its commas */
+    int32_t count;      /* of files */
+    const char **paths; /* of these, then of the queries */
+    cli_points *points;
+    kith_matrix *matrices;
+    kith_matrix whole;
+    char *same;
+    kith_truth_params params;
+    kith_truth_report report;
+    double seconds_truth;
+    int64_t done; /* rows, when we were told last */
+} truth;
+
+/* Blamed on the file that the library complains about. */
+static int check(truth *t, kith_status status)
+{
+    cli_session *session = &t->job.session;
+    const char *where = t->file != NULL ? t->file : t->job.args->output;
+    const bool corpus = cli_session_blames(session, "corpus") || cli_session_blames(session, "k");
+    if (t->paths != NULL && corpus) {
+        where = t->paths[t->report.matrix];
+    } else if (t->paths != NULL && cli_session_blames(session, "queries")) {
+        where = t->paths[t->count];
+    }
+    return cli_session_check(session, status, where);
+}
+
+/* ---- Before --------------------------------------------------------------------------------- */
+
+/* A comma may be in a name: what is there as a whole is one file. */
+static int split(truth *t)
+{
+    const char *queries = t->job.args->paths[t->job.args->path_count - 1];
+    const size_t bytes = strlen(t->corpus) + 1;
+    size_t most = 1;
+    for (const char *at = t->corpus; *at != '\0'; at++) {
+        most += *at == ',';
+    }
+    t->names = malloc(bytes);
+    t->paths = malloc((most + 1) * sizeof *t->paths);
+    t->points = calloc(most + 1, sizeof *t->points);
+    t->matrices = calloc(most + 1, sizeof *t->matrices);
+    t->same = malloc((most + 1) * SAME_BYTES);
+    if (t->names == NULL || t->paths == NULL || t->points == NULL || t->matrices == NULL ||
+        t->same == NULL) {
+        return cli_fail(t->corpus, "no memory for names of files (give fewer)");
+    }
+    memcpy(t->names, t->corpus, bytes);
+    const char *cut = access(t->corpus, F_OK) == 0 ? "" : ",";
+    char *rest = NULL;
+    for (char *name = strtok_r(t->names, cut, &rest); name != NULL;
+         name = strtok_r(NULL, cut, &rest)) {
+        t->paths[t->count++] = name;
+    }
+    t->paths[t->count] = queries;
+    return t->count > 0 ? CLI_DONE : cli_fail(t->corpus, "names no file (give CORPUS[,CORPUS...])");
+}
+
+static int check_outputs(const truth *t)
+{
+    const cli_args *args = t->job.args;
+    const cli_output outputs[] = {{args->output, CLI_ENDINGS_TRUTH}, {args->ties, CLI_ENDINGS_MAP}};
+    CLI_TRY(cli_output_check_all(outputs, 2, t->paths, t->count + 1));
+    const char *const filters[] = {args->allow, args->groups, args->query_groups};
+    for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
+        for (int out = 0; out < 2 && filters[i] != NULL; out++) {
+            CLI_TRY(outputs[out].path == NULL
+                        ? CLI_DONE
+                        : cli_output_check_input(outputs[out].path, filters[i]));
+        }
+    }
+    return CLI_DONE;
+}
+
+/* What the answer depends on, when it goes on: queries and filters are compared by the library. */
+static int describe(truth *t)
+{
+    size_t used = 0;
+    for (int32_t i = 0; i < t->count; i++) {
+        CLI_TRY(cli_same_file("corpus", t->paths[i], t->same + used, SAME_BYTES));
+        used += strlen(t->same + used);
+    }
+    return CLI_DONE;
+}
+
+static int read_all(truth *t)
+{
+    cli_job *job = &t->job;
+    cli_session *session = &job->session;
+    const double start = cli_clock_now();
+    t->params.mapped = 1;
+    for (int32_t i = 0; i <= t->count; i++) {
+        CLI_TRY(cli_session_read(session, t->paths[i], &t->points[i]));
+        CLI_TRY(i == 0 ? CLI_DONE
+                       : cli_points_check_like(t->paths[0], t->points[0].matrix, t->paths[i],
+                                               t->points[i].matrix, false));
+        t->matrices[i] = *t->points[i].matrix;
+        if (i < t->count) {
+            t->whole.rows += t->matrices[i].rows;
+            t->params.mapped &= kith_points_get_source(t->points[i].handle)->mapped != 0;
+        }
+    }
+    t->whole.cols = t->matrices[0].cols;
+    t->whole.dtype = t->matrices[0].dtype;
+    job->corpus = (cli_points){.path = t->corpus, .matrix = &t->whole};
+    job->queries = (cli_points){.path = t->paths[t->count], .matrix = &t->matrices[t->count]};
+    job->seconds_read = cli_clock_now() - start;
+    return cli_filter_read(job);
+}
+
+/* Told of each part; the next one is taken for as large. */
+static int show(void *arg, int64_t rows)
+{
+    truth *t = arg;
+    const double all = (double)t->whole.rows;
+    cli_progress_part(
+        &t->job.session.progress, (double)rows / all,
+        (double)(rows - t->done < t->whole.rows - rows ? rows - t->done : t->whole.rows - rows) /
+            all);
+    t->done = rows;
+    return cli_signal_came();
+}
+
+static void take_params(truth *t)
+{
+    const cli_args *args = t->job.args;
+    kith_truth_params *p = &t->params;
+    const uint32_t mapped = p->mapped;
+    *p = kith_truth_params_default();
+    p->mapped = mapped;
+    p->task = t->file != NULL ? KITH_TRUTH_VERIFY : KITH_TRUTH_FIND;
+    p->metric = args->metric;
+    p->k = args->k;
+    p->method = args->method;
+    p->filter = cli_is_filtered(args) ? &t->job.filter : NULL;
+    p->path = t->file != NULL ? t->file : args->output;
+    p->ties_path = args->ties;
+    p->names = t->paths;
+    p->job = t->same;
+    p->restart = cli_given(args, CLI_OPT_RESTART);
+    p->take = show;
+    p->take_arg = t;
+    p->sample = !cli_given(args, CLI_OPT_SAMPLE) ? 0 : args->sample == 0 ? -1 : args->sample;
+    p->seed = args->seed;
+}
+
+/* ---- What was done -------------------------------------------------------------------------- */
+
+static void tell_counts(cli_report *r, const kith_truth_report *told)
+{
+    char text[3][CLI_GROUPED_BYTES];
+    cli_say(r, "ties: %s of %s queries have %s rows beyond the list as near as the k-th\n",
+            cli_grouped(told->tied, text[0]), cli_grouped(told->queries, text[1]),
+            cli_grouped(told->tied_beyond, text[2]));
+    cli_put_int(r, "k", told->k);
+    cli_put_text(r, "metric", kith_metric_name(told->metric));
+    cli_put_int(r, "n", told->rows);
+    cli_put_int(r, "queries", told->queries);
+    cli_put_int(r, "files", told->files);
+    cli_put_int(r, "full", told->full);
+    cli_put_int(r, "tied", told->tied);
+    cli_put_int(r, "tied_beyond", told->tied_beyond);
+    cli_put_int(r, "most_ties", told->most_ties);
+}
+
+static void tell_work(cli_report *r, const truth *t)
+{
+    const kith_truth_report *told = &t->report;
+    char text[CLI_GROUPED_BYTES];
+    if (told->resumed > 0) {
+        cli_say(r, "resumed: %s rows stood already\n", cli_grouped(told->resumed, text));
+    }
+    cli_say_more(r, "parts: %" PRId64 ", ties counted pair by pair %" PRId64 " times\n",
+                 told->parts, told->recounted);
+    cli_say_more(r, "method: %s, device %s\n", told->screen, told->backend);
+    cli_put_int(r, "parts", told->parts);
+    cli_put_int(r, "resumed", told->resumed);
+    cli_put_int(r, "recounted", told->recounted);
+    cli_put_text(r, "screen", told->screen);
+    cli_put_text(r, "backend", told->backend);
+}
+
+static void tell(const truth *t)
+{
+    const cli_args *args = t->job.args;
+    const kith_truth_report *told = &t->report;
+    const cli_step steps[] = {
+        {"read", t->job.seconds_read}, {"truth", t->seconds_truth}, {NULL, 0}};
+    char text[3][CLI_GROUPED_BYTES];
+    cli_report r = cli_report_begin(args);
+    cli_say(&r, "corpus: %s, %s rows in %" PRId32 " file%s\n",
+            t->corpus != NULL ? cli_message_safe(t->corpus) : "as the certificate names it",
+            cli_grouped(told->rows, text[0]), told->files, told->files > 1 ? "s" : "");
+    cli_say(&r, "truth: the %s nearest of %s queries, %s\n", cli_grouped(told->k, text[1]),
+            cli_grouped(told->queries, text[2]), kith_metric_name(told->metric));
+    tell_counts(&r, told);
+    if (t->file != NULL) {
+        cli_say(&r,
+                "verified: %s and its points are as its certificate says, %" PRId64
+                " queries computed anew\n",
+                cli_message_safe(t->file), told->sample);
+        cli_put_text(&r, "verified", t->file);
+        cli_put_int(&r, "sample", told->sample);
+    } else {
+        tell_work(&r, t);
+    }
+    cli_tell_peak(&r, t->job.report.gpu_peak_bytes, 0);
+    cli_tell_seconds(&r, steps, t->job.session.start);
+    if (t->file == NULL) {
+        cli_tell_output(&r, args->output, "");
+    }
+    cli_report_end(&r);
+}
+
+/* ---- The command ---------------------------------------------------------------------------- */
+
+static int solve(truth *t)
+{
+    cli_session *session = &t->job.session;
+    const double start = cli_clock_now();
+    const bool named = t->corpus == NULL;
+    t->report.struct_size = (uint32_t)sizeof t->report;
+    t->job.report.struct_size = (uint32_t)sizeof t->job.report;
+    session->silent = true;
+    const kith_status status =
+        kith_truth(session->ctx, named ? NULL : t->matrices, t->count,
+                   named ? NULL : &t->matrices[t->count], &t->params, &t->report);
+    t->seconds_truth = cli_clock_now() - start;
+    const int code = check(t, status);
+    if (code == CLI_INTERRUPTED) {
+        (void)cli_fail(NULL,
+                       "interrupted (%" PRId64 " of %" PRId64 " rows are done; the same "
+                       "command goes on there)",
+                       t->done > t->report.resumed ? t->done : t->report.resumed, t->report.rows);
+    }
+    return code != CLI_DONE ? code : check(t, kith_ctx_report(session->ctx, &t->job.report));
+}
+
+static int run(truth *t)
+{
+    if (t->corpus != NULL) {
+        CLI_TRY(split(t));
+        CLI_TRY(check_outputs(t));
+    }
+    CLI_TRY(cli_session_open(&t->job.session, t->job.args));
+    if (t->corpus != NULL) {
+        CLI_TRY(describe(t));
+        CLI_TRY(read_all(t));
+    }
+    take_params(t);
+    CLI_TRY(solve(t));
+    tell(t);
+    return CLI_DONE;
+}
+
+static void release(truth *t)
+{
+    t->job.corpus.matrix = NULL;
+    t->job.queries.matrix = NULL;
+    for (int32_t i = 0; t->points != NULL && i <= t->count; i++) {
+        cli_points_close(&t->points[i]);
+    }
+    cli_job_close(&t->job);
+    free(t->same);
+    free(t->matrices);
+    free(t->points);
+    free(t->paths);
+    free(t->names);
+}
+
+int cli_truth(const cli_args *args)
+{
+    truth t = {.job.args = args};
+    t.file = cli_verifies_truth(args) ? args->paths[0] : NULL;
+    t.corpus = t.file == NULL ? args->paths[0] : args->path_count == 3 ? args->paths[1] : NULL;
+    CLI_TRY(cli_device_check(args->device));
+    const int code = run(&t);
+    release(&t);
+    return code;
+}

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an index holds: an index of the library, and what it knows of its points."""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _options, _small
+from . import _structs as s
+from ._arrays import HostMatrix, as_matrix, refuse_not_finite
+from ._context import Settings, context, settings
+from ._errors import rename
+from ._handle import Pointer
+from ._library import lib
+from ._metrics import Distance
+from ._mixed import dtype_of, in_type, joined, stored
+from ._progress import Progress
+from ._radius import RadiusJob, Ranges
+from ._results import Array, Fingerprint, Neighbors, Table, claim
+from ._search import check_shapes, fingerprint, search_params
+
+METHODS = {
+    "auto": s.METHOD_EXACT,
+    "exact": s.METHOD_EXACT,
+    "tree": s.METHOD_TREE,
+    "graph": s.METHOD_GRAPH,
+}
+NAMES = {METHODS[name]: name for name in ("exact", "tree", "graph")}
+_OWN = Distance(s.METRIC_DEFAULT, s.DistanceFn(), [])  # the metric of the index
+
+
+def only(method: int, *of: int, **given: Any) -> None:
+    """Refuses what only indexes by some methods have. None: it is not given."""
+    for name, value in given.items():
+        if value is not None and method not in of:
+            others = " or ".join(repr(NAMES[each]) for each in of)
+            raise ValueError(
+                f"{name} is for an index by method {others}, and this one is by {NAMES[method]!r} "
+                "(leave it out)"
+            )
+
+
+def method_of(name: Any, has_graph: bool) -> int:
+    """The number of a method."""
+    if not isinstance(name, str) or name not in METHODS:
+        raise ValueError(f"method is {name!r}, must be one of {', '.join(METHODS)}")
+    return s.METHOD_GRAPH if name == "auto" and has_graph else METHODS[name]
+
+
+class Kept:
+    """An index of the library. Who changes it is alone with it."""
+
+    __slots__ = (
+        "made", "method", "metric", "_points", "_wanted", "_height", "_of", "_in_file"
+    )  # fmt: skip
+
+    def __init__(
+        self, made: Pointer, wanted: Settings, height: int = 0, in_file: bool = False
+    ) -> None:
+        self.made = made
+        self._points: s.Matrix | None = None
+        info = self.inspect()
+        self.method: int = info.method
+        self.metric: int = info.metric
+        self._wanted = wanted
+        self._height = height
+        self._of: Fingerprint | None = None  # until a search tells it
+        self._in_file = in_file
+
+    @classmethod
+    def create(cls, points: HostMatrix, wanted: Settings, **fields: Any) -> Kept:
+        """fields: of kith_index_params."""
+        params = s.sized(s.IndexParams, **fields)
+        made = context(wanted.beside(points)).make(
+            lib.kith_index_free,
+            points.array,
+            lib.kith_index_create,
+            c.byref(points.struct),
+            c.byref(params),
+        )
+        return cls(made, wanted, params.tree_height)
+
+    @classmethod
+    def open(cls, file: bytes, device: str | None) -> Kept:
+        wanted = settings(device=device)
+        try:
+            made = context(wanted).make(lib.kith_index_free, None, lib.kith_index_open, file)
+        except NotImplementedError:  # the variable KITH_DEVICE names a GPU
+            if device is not None:
+                raise
+            wanted = settings(device="cpu")
+            made = context(wanted).make(lib.kith_index_free, None, lib.kith_index_open, file)
+        return cls(made, wanted, in_file=True)
+
+    def save(self, file: bytes) -> None:
+        context(self._wanted).call(lib.kith_index_save, self.made, file)
+
+    # ---- Asked -----------------------------------------------------------------------------------
+
+    def inspect(self) -> s.IndexInfo:
+        info = s.sized(s.IndexInfo)
+        lib.kith_index_inspect(self.made, c.byref(info))
+        return info
+
+    @property
+    def points(self) -> s.Matrix:
+        """They lie in the library, or where the caller has them, until the index is changed."""
+        if self._points is None:
+            self._points = self.inspect().points
+        return self._points
+
+    @property
+    def rows(self) -> HostMatrix:
+        """The same, as an array."""
+        points = self.points
+        return HostMatrix(points, stored(points), points.rows, points.dtype == s.F64)
+
+    @property
+    def device(self) -> str | None:
+        """That searches name. None: where the index is."""
+        return None if self.method == s.METHOD_EXACT else "cpu"
+
+    def fingerprint_for(self, queries: int) -> Fingerprint | None:
+        """Of its points, for the answer to so many queries; those of a file are not all read for a
+        few."""
+        if self._of is None and not (self._in_file and queries < _small.WORTH):
+            self._of = fingerprint(self.points, self._wanted._replace(memory_limit=0))
+        return self._of
+
+    def search_small(self, queries: Any, k: int, limits: _small.Wanted) -> Neighbors | None:
+        """Of plain arrays, and no wishes; None: the long way."""
+        if self.method == s.METHOD_GRAPH:
+            return None
+        points = self._points or self.points
+        found = _small.search_index(self.made, points, queries, k, self.metric, limits)
+        if found is None:
+            return None
+        return claim(found, self.metric, True, self._of or self.fingerprint_for(len(queries)))
+
+    def params(self, k: int, radius: float | None = None) -> s.SearchParams:
+        return search_params(_OWN, k, radius=radius)
+
+    def search(
+        self,
+        asked: HostMatrix,
+        params: s.SearchParams,
+        wanted: Settings,
+        *,
+        progress: Progress = None,
+        out: Sequence[Any] | None = None,
+        watched: bool = True,
+    ) -> Neighbors:
+        points, k = self.points, params.k
+        double = asked.is_double or points.dtype == s.F64
+        within = bool(params.flags & s.WITHIN_RADIUS)
+        table = Table(asked.rows, k, points.rows, double, out, within)
+        if asked.rows == 0:
+            check_shapes(points, asked, k, "the index")
+            return table.result()
+        context(wanted, watched).call(
+            lib.kith_index_search,
+            self.made,
+            c.byref(asked.struct),
+            c.byref(params),
+            c.byref(table.struct),
+            None,
+            progress=progress,
+        )
+        exact = self.method != s.METHOD_GRAPH
+        return claim(table.result(), self.metric, exact, self.fingerprint_for(asked.rows))
+
+    def walk(
+        self,
+        asked: HostMatrix,
+        k: int,
+        width: int | None,
+        meets: int,
+        recall: float | None,
+        seed: int,
+        wanted: Settings,
+        progress: Progress,
+        out: Sequence[Any] | None,
+    ) -> Neighbors:
+        """search of a graph."""
+        rows, cols = self.points.rows, self.points.cols
+        params = self.params(k)
+        _options.walk(params, width, meets, recall, seed)
+        small = recall is None and _small.is_small_walk(rows, cols, asked.rows, k, width, meets)
+        watched = bool(progress) or not small
+        wanted = wanted._replace(device=self.device)
+        return self.search(asked, params, wanted, progress=progress, out=out, watched=watched)
+
+    def ranges(
+        self, job: RadiusJob, asked: HostMatrix, wanted: Settings, progress: Progress
+    ) -> Ranges:
+        points = self.points
+        double = asked.is_double or points.dtype == s.F64
+        if asked.rows == 0:
+            check_shapes(points, asked, 1, "the index")
+            return job.nothing(double, points.rows)
+        where, function = context(wanted), lib.kith_index_radius
+        found = job.run(where, function, self.made, double, points.rows, progress)
+        return found._claim(self.metric, self.fingerprint_for(asked.rows))
+
+    # ---- Changed ---------------------------------------------------------------------------------
+
+    def add(self, Y: Any) -> None:
+        """Rows behind the last one."""
+        points = self.points
+        added = as_matrix(Y, "Y", self._wanted.memory_limit)
+        if added.struct.cols != points.cols:
+            raise ValueError(
+                f"the index has {points.cols} columns and Y has {added.struct.cols} (both must "
+                "have the same)"
+            )
+        if added.rows == 0:
+            return
+        fitting = in_type(added, points.dtype)
+        if fitting is not None:
+            self._change(lib.kith_index_add, c.byref(fitting.struct))
+        else:
+            self._widen(added)
+
+    def remove(self, ids: Any) -> None:
+        """Rows by their numbers."""
+        gone = _ids(ids, self.points.rows)
+        if gone.size:
+            self._change(lib.kith_index_remove, gone.ctypes.data, gone.size)
+
+    def _change(self, function: Any, *arguments: Any) -> None:
+        self._points = self._of = None
+        context(self._wanted).call(function, self.made, *arguments)
+        self._in_file = False
+        self.made.let_go()
+
+    def _widen(self, added: HostMatrix) -> None:
+        """The same points and others, in a type that holds all: an index that is made anew."""
+        refuse_not_finite(added.array, "Y")
+        points = self.points
+        if self.method == s.METHOD_GRAPH:
+            raise ValueError(
+                f"Y has values that {dtype_of(points.dtype)}, the type of the index, does not hold "
+                "(round them, or make an index of all rows)"
+            )
+        try:
+            other = Kept.create(
+                joined(points, added),
+                self._wanted,
+                metric=self.metric,
+                method=self.method,
+                tree_height=self._height,
+            )
+        except ValueError as error:
+            rename(error, {"X": "Y"}, -points.rows)
+            raise
+        self._points = self._of = None
+        self.made = other.made
+        self._in_file = False
+
+
+def _ids(indices: Any, rows: int) -> Array:
+    """Anybody's indices of rows; what is below 2^32 and too large is the library's to refuse."""
+    wide = np.atleast_1d(np.asarray(indices))
+    if wide.shape == (0,):  # of floats, where it is a list
+        return np.empty(0, np.uint32)
+    if wide.dtype == bool:
+        raise ValueError("ids are a mask, must be whole numbers (numpy.flatnonzero makes them)")
+    if wide.ndim != 1 or wide.dtype.kind not in "iu" or wide.min() < 0:
+        raise ValueError("ids must be whole numbers, 0 or more")
+    if wide.max() > s.ID_NONE:
+        raise ValueError(f"ids hold {wide.max()}, must be below {rows}")
+    return np.ascontiguousarray(wide, np.uint32)

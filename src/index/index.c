@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * An index: how it is made, asked what it is, and freed. */
+#include "index/index.h"
+
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "engine/engine_call.h"
+
+static const double USUAL_RECALL = 0.95;
+enum { USUAL_LINKS = 24 };
+
+/* ---- Allocated, freed ----------------------------------------------------------------------- */
+
+/* All but its own context. */
+static void release(kith_index *index)
+{
+    kith_ctx *own = index->own;
+    kin_index_kept_free(own, index->gpu, index->views, index->kept);
+    kin_free(own, index->rows);
+    kin_container_close(index->container);
+    if (index->guard != NULL) {
+        kin_guard_free(index->guard);
+        kin_free(own, index->guard);
+    }
+    kin_free(own, index);
+}
+
+/* An empty one. */
+static kith_status allocate(kith_ctx *own, kith_index **out)
+{
+    kith_index *index = NULL;
+    KIN_TRY(kin_alloc_zero(own, &index, 1, sizeof *index, "an index"));
+    index->own = own;
+    kith_status status = kin_alloc(own, &index->guard, 1, sizeof *index->guard, "a lock");
+    if (status == KITH_OK) {
+        kin_guard_make(index->guard);
+        status = kin_index_kept_make(own, &index->kept);
+    }
+    if (status != KITH_OK) {
+        release(index);
+        return status;
+    }
+    *out = index;
+    return KITH_OK;
+}
+
+static void free_own(kith_ctx *own)
+{
+    kin_gpu_close(own, own->gpu);
+    kin_ctx_delete(own);
+}
+
+void kith_index_free(kith_index *index)
+{
+    if (index != NULL) {
+        kith_ctx *own = index->own;
+        release(index);
+        free_own(own);
+    }
+}
+
+/* ---- Made ------------------------------------------------------------------------------------ */
+
+static kith_status take_params(kith_ctx *ctx, const kith_index_params *given,
+                               kith_index_params *known)
+{
+    *known = kith_index_params_default();
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_index_params, method), given, known));
+    const int method = (int)known->method;
+    const bool graph = method == KITH_METHOD_GRAPH;
+    KIN_TRY(graph ? KITH_OK : kin_check_method(ctx, method));
+    if (known->tree_height != 0 && method != KITH_METHOD_TREE) {
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
+            "is %d and the method is not KITH_METHOD_TREE, which alone has one (set both or none)",
+            (int)known->tree_height);
+    }
+    if (!graph && known->graph != NULL) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("graph"),
+                           "is set and the method is not KITH_METHOD_GRAPH (set both or none)");
+    }
+    if (!graph && known->metric == KITH_CUSTOM) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                           "is custom, for which there is no index but a graph (use that method, "
+                           "or search the points themselves)");
+    }
+    if (known->k < 0 || !(known->recall >= 0.0 && known->recall <= 1.0)) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(known->k < 0 ? "k" : "recall"),
+                           "is %g, must be %s", known->k < 0 ? (double)known->k : known->recall,
+                           known->k < 0 ? "at least 1 (or 0: 24)" : "0 to 1 (0: 0.95)");
+    }
+    return KITH_OK;
+}
+
+static void take_graph(const kith_index_params *params, kith_index *index)
+{
+    const kith_neighbors *graph = params->graph;
+    const bool certified = graph != NULL && graph->meta != NULL && /* as exact as it was */
+                           graph->meta->exact == KITH_CERTIFIED;
+    const double usual = certified ? 1.0 : USUAL_RECALL;
+    index->wanted = graph != NULL ? graph->k : params->k == 0 ? USUAL_LINKS : params->k;
+    index->recall = params->recall == 0.0 ? usual : params->recall;
+    index->seed = params->seed;
+}
+
+static kith_status create(kith_ctx *ctx, const kith_matrix *points, const kith_index_params *params,
+                          kith_index *index)
+{
+    kin_index_source source = {.name = "points"};
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &source.points));
+    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
+                             source.points.cols, &source.distance));
+    index->method = params->method == KITH_METHOD_AUTO ? KITH_METHOD_EXACT : params->method;
+    switch ((int)index->method) {
+    case KITH_METHOD_TREE:
+        return kin_index_keep_tree(ctx, &source, params->tree_height, 0, index->kept);
+    case KITH_METHOD_GRAPH:
+        take_graph(params, index);
+        return kin_index_keep_graph(ctx, &source, params->graph, index, index->kept);
+    default:
+        KIN_TRY(kin_index_try_gpu(ctx, &source, index, index->kept));
+        return index->gpu != NULL ? KITH_OK
+                                  : kin_index_keep_exact(ctx, &source, index, index->kept);
+    }
+}
+
+/* What a caller's GPU keeps for later is wanted by the index'. */
+static void trim_gpu(kin_gpu *gpu)
+{
+    if (gpu != NULL) {
+        kin_gpu_enter(gpu);
+        kin_gpu_trim(gpu);
+        kin_gpu_leave(gpu);
+    }
+}
+
+/* From points, or from a file where path is not NULL. */
+static kith_status make_in(kith_ctx *own, const kith_matrix *points,
+                           const kith_index_params *params, const char *path, kith_index **out)
+{
+    kith_index *index = NULL;
+    KIN_TRY(allocate(own, &index));
+    const kith_status status =
+        path != NULL ? kin_index_load(own, path, index) : create(own, points, params, index);
+    if (status != KITH_OK) {
+        release(index);
+        return status;
+    }
+    if (index->gpu == NULL) { /* one that was tried */
+        kin_gpu_close(own, own->gpu);
+        own->gpu = NULL;
+    }
+    *out = index;
+    return KITH_OK;
+}
+
+static kith_status make(kith_ctx *ctx, const kith_matrix *points, const kith_index_params *params,
+                        const char *path, kith_index **out)
+{
+    kin_index_call call;
+    KIN_TRY(kin_check_out(ctx, out));
+    kith_ctx *own = kin_ctx_new(&ctx->params);
+    if (own == NULL) {
+        return kin_fail(ctx, KITH_E_MEMORY, "no memory for an index (free some memory)");
+    }
+    trim_gpu(ctx->gpu);
+    kith_status status = kin_index_call_begin(ctx, own, &call);
+    if (status == KITH_OK) {
+        status = kin_index_call_end(&call, make_in(own, points, params, path, out));
+    }
+    if (status != KITH_OK) {
+        free_own(own);
+    }
+    return status;
+}
+
+kith_status kith_index_create(kith_ctx *ctx, const kith_matrix *points,
+                              const kith_index_params *params, kith_index **out)
+{
+    if (out != NULL) {
+        *out = NULL;
+    }
+    kin_call call;
+    kith_index_params known;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = take_params(ctx, params, &known);
+    if (status == KITH_OK) {
+        status = make(ctx, points, &known, NULL, out);
+    }
+    return kin_call_end(&call, status);
+}
+
+kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out)
+{
+    if (out != NULL) {
+        *out = NULL;
+    }
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = kin_check_path(ctx, path);
+    if (status == KITH_OK) {
+        status = make(ctx, NULL, NULL, path, out);
+    }
+    return kin_call_end(&call, status);
+}
+
+/* ---- Asked ----------------------------------------------------------------------------------- */
+
+kith_status kith_index_inspect(const kith_index *index, kith_index_info *info)
+{
+    if (index == NULL || info == NULL || info->struct_size < sizeof info->struct_size) {
+        return KITH_E_ARGUMENT;
+    }
+    kin_guard_enter(index->guard, false);
+    const kin_index_kept *kept = index->kept;
+    const kith_matrix *points = &kept->prepared.rows.matrix;
+    const uint64_t rows =
+        index->rows != NULL ? (uint64_t)points->rows * (uint64_t)points->stride_bytes : 0;
+    const uint64_t fused = kept->fused != NULL ? kin_fused_corpus_bytes(kept->fused) : 0;
+    const kith_index_info known = {.metric = kept->prepared.distance.metric,
+                                   .method = index->method,
+                                   .points = *points,
+                                   .k = kept->graph.k,
+                                   .bytes = atomic_load(&index->own->held_bytes) - rows + fused};
+    kin_fill_room(info, &known, sizeof known);
+    kin_guard_leave(index->guard);
+    return KITH_OK;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Points that are kept for many searches. An index has a context of its own, which is never seen
+ * outside: its memory and its GPU are that one's, so that the context that made it may go. What
+ * makes or changes an index computes in it, with the settings of the caller's; searches compute in
+ * the caller's, and only read. Searches wait for changes, and changes for searches; those that come
+ * while a change waits, come behind it.
+ *
+ *     method   on    what is kept                                        made by
+ *     exact    cpu   prepared, whole                                     index_kept.c
+ *     exact    gpu   fused; of prepared the matrix and the distance      index_kept.c
+ *     tree     cpu   tree; of prepared the groups of equal rows, too     index_kept.c
+ *     graph    cpu   graph: ids of neighbours, and walks over them       index_graph.c
+ *
+ * It is prepared on one device, for good. */
+#ifndef KIN_INDEX_INDEX_H
+#define KIN_INDEX_INDEX_H
+
+#include "api/api_check.h"
+#include "engine/engine_walks.h"
+#include "file/file_container.h"
+#include "fused/fused_search.h"
+#include "host/host_threads.h"
+#include "tree/tree.h"
+
+/* Walks for queries whose costs are whole numbers (8-bit ones of the points' own type) and for
+ * others: made for the points' type at once, for the other one when the first of them are asked,
+ * while others search. */
+typedef struct kin_index_walks {
+    kin_guard lock;
+    kin_walks *made[2];
+} kin_index_walks;
+
+typedef struct kin_index_graph {
+    int64_t k; /* neighbours a row: `wanted`, or all there are */
+    uint32_t *ids;
+    kin_index_walks *walks;
+} kin_index_graph;
+
+/* What a change replaces, as a whole. */
+typedef struct kin_index_kept {
+    kin_prepared prepared;
+    kin_tree tree;
+    kin_fused_corpus *fused; /* NULL on the processor */
+    kin_index_graph graph;
+} kin_index_kept;
+
+struct kith_index {
+    kith_ctx *own;
+    kin_guard *guard;
+    kith_method method;
+    kin_index_kept *kept;     /* some of it points to other parts: it does not move */
+    kin_container *container; /* NULL unless it was opened from a file */
+    bool views;               /* what is kept lies in the container, walks apart */
+    void *rows;               /* points of its own, after a change; else NULL */
+    kin_gpu *gpu;             /* its own, with `fused` on it; NULL on the processor */
+
+    /* Of a graph: what one that is made or changed shall be. */
+    int64_t wanted;
+    double recall;
+    uint64_t seed;
+};
+
+/* ---- Calls (index_call.c)
+ * ------------------------------------------------------------------------- */
+
+/* A call that makes or changes an index: works in `own` between the two. */
+typedef struct kin_index_call {
+    kith_ctx *ctx;
+    kith_ctx *own;
+    kin_call call; /* of own */
+} kin_index_call;
+
+kith_status kin_index_call_begin(kith_ctx *ctx, kith_ctx *own, kin_index_call *call);
+/* Report, failure and peak become the caller's; hands the status on. */
+kith_status kin_index_call_end(kin_index_call *call, kith_status status);
+
+/* For reading, until kin_index_leave, which counts the index' memory in the call's peak. Refuses
+ * NULL. */
+kith_status kin_index_enter(kith_ctx *ctx, const kith_index *index);
+void kin_index_leave(kith_ctx *ctx, const kith_index *index);
+/* Trees and graphs are the processor's. */
+kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method);
+
+/* ---- What is kept (index_kept.c), in the index' own context -----------------------------------
+ */
+
+typedef struct kin_index_source {
+    kith_matrix points; /* checked */
+    kin_distance distance;
+    const char *name; /* of the points, in messages */
+} kin_index_source;
+
+/* All pairs, where the index is: on its GPU or on the processor. */
+kith_status kin_index_keep_exact(kith_ctx *ctx, const kin_index_source *source,
+                                 const kith_index *index, kin_index_kept *kept);
+/* Before it is anywhere: kept->fused is not NULL where the context has a GPU for it, which is the
+ * index' from then on. */
+kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kith_index *index,
+                              kin_index_kept *kept);
+/* leaf_points: of a tree that there was; 0: by height, and 0 by columns. */
+kith_status kin_index_keep_tree(kith_ctx *ctx, const kin_index_source *source, int32_t height,
+                                int64_t leaf_points, kin_index_kept *kept);
+/* The processor's preparation for all pairs. */
+kith_status kin_index_prepare(kith_ctx *ctx, const kin_index_source *source,
+                              kin_prepared *prepared);
+/* All of it, of an index with that GPU; NULL is accepted. views: arrays lie in a file, walks apart.
+ */
+void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept *kept);
+/* Empty. */
+kith_status kin_index_kept_make(kith_ctx *ctx, kin_index_kept **kept);
+
+/* ---- A graph (index_graph.c), in the index' own context ----------------------------------------
+ */
+
+/* Points that walks are prepared for; kept->graph has ids. */
+kith_status kin_index_keep_walks(kith_ctx *ctx, const kin_index_source *source,
+                                 kin_index_kept *kept);
+/* given NULL: a graph is made. */
+kith_status kin_index_keep_graph(kith_ctx *ctx, const kin_index_source *source,
+                                 const kith_neighbors *given, const kith_index *index,
+                                 kin_index_kept *kept);
+/* Of points of which the first are the index'. */
+kith_status kin_index_grow_graph(kith_ctx *ctx, const kin_index_source *source,
+                                 const kith_index *index, kin_index_kept *kept);
+/* removed: a byte for each of the index' points; source: those that are left. */
+kith_status kin_index_shrink_graph(kith_ctx *ctx, const kin_index_source *source,
+                                   const uint8_t *removed, const kith_index *index,
+                                   kin_index_kept *kept);
+void kin_index_walks_free(kith_ctx *ctx, kin_index_walks *walks);
+/* Those for queries of this type, in the context of a search. */
+kith_status kin_index_walks_for(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                                const kin_walks **walks);
+
+/* ---- Files (index_store.c) ---------------------------------------------------------------------
+ */
+
+/* Fills the index from a file that it maps. */
+kith_status kin_index_load(kith_ctx *ctx, const char *path, kith_index *index);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Rows that come and go. What the index will be is made beside what it is, and takes its place when
+ * all has succeeded; but a tree of its own is changed where it stands. */
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "index/index.h"
+
+static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
+
+typedef struct change {
+    kith_ctx *ctx; /* the index' own */
+    kith_index *index;
+    void *rows; /* of what it will be, in */
+    kin_index_source source;
+    kin_index_kept *kept;
+    uint8_t *gone;     /* a byte for each row that there was; NULL: rows are added */
+    uint32_t *removed; /* those rows, rising */
+    int64_t removed_count;
+} change;
+
+static const kith_matrix *before(const change *c)
+{
+    return &c->index->kept->prepared.rows.matrix;
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+static kith_status make_room(change *c, int64_t rows)
+{
+    const kith_matrix *points = before(c);
+    const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
+    KIN_TRY(kin_alloc(c->ctx, &c->rows, (uint64_t)rows, (uint64_t)row_bytes, "the changed points"));
+    c->source = (kin_index_source){
+        .points = *points, .distance = c->index->kept->prepared.distance, .name = "points"};
+    c->source.distance.isa = c->ctx->isa;
+    c->source.points.data = c->rows;
+    c->source.points.rows = rows;
+    c->source.points.stride_bytes = row_bytes;
+    return KITH_OK;
+}
+
+static void copy_row(const change *c, int64_t to, const kith_matrix *from, int64_t row)
+{
+    const int64_t row_bytes = c->source.points.stride_bytes;
+    memcpy((unsigned char *)c->rows + to * row_bytes,
+           (const unsigned char *)from->data + row * from->stride_bytes, (size_t)row_bytes);
+}
+
+static kith_status check_added(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *given,
+                               kith_matrix *added)
+{
+    KIN_TRY(kin_check_matrix(ctx, given, "points", added));
+    KIN_TRY(kin_check_cols(ctx, points, "the index", added, "points"));
+    if (added->dtype != points->dtype) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("points"),
+                           "are %s and the index' are %s (convert them)",
+                           kith_dtype_name(added->dtype), kith_dtype_name(points->dtype));
+    }
+    if (added->rows > MOST_ROWS - points->rows) {
+        return kin_fail(ctx, KITH_E_ARGUMENT,
+                        "%lld rows and %lld more are above the %lld that an index may have (add "
+                        "fewer, or keep two)",
+                        (long long)points->rows, (long long)added->rows, (long long)MOST_ROWS);
+    }
+    return KITH_OK;
+}
+
+static kith_status append_rows(change *c, const kith_matrix *given)
+{
+    const kith_matrix *points = before(c);
+    kith_matrix added;
+    KIN_TRY(check_added(c->ctx, points, given, &added));
+    KIN_TRY(kin_metric_check(c->ctx, &added, c->index->kept->prepared.distance.metric, "points"));
+    KIN_TRY(make_room(c, points->rows + added.rows));
+    for (int64_t i = 0; i < points->rows; i++) {
+        copy_row(c, i, points, i);
+    }
+    for (int64_t i = 0; i < added.rows; i++) {
+        copy_row(c, points->rows + i, &added, i);
+    }
+    return KITH_OK;
+}
+
+static kith_status mark_rows(change *c, const uint32_t *ids, int64_t count)
+{
+    const int64_t rows = before(c)->rows;
+    for (int64_t i = 0; i < count; i++) {
+        if ((int64_t)ids[i] >= rows) {
+            return kin_fail_at(c->ctx, KITH_E_ARGUMENT, kin_at_row("ids", i),
+                               "is %lu, must be below %lld (rows count from 0)",
+                               (unsigned long)ids[i], (long long)rows);
+        }
+        c->removed_count += c->gone[ids[i]] == 0;
+        c->gone[ids[i]] = 1;
+    }
+    if (c->removed_count == rows) {
+        return kin_fail_at(c->ctx, KITH_E_ARGUMENT, kin_at("ids"),
+                           "name all %lld rows, and an index has at least one (leave some out)",
+                           (long long)rows);
+    }
+    return KITH_OK;
+}
+
+/* What is left moves up. */
+static kith_status take_rows_out(change *c, const uint32_t *ids, int64_t count)
+{
+    const kith_matrix *points = before(c);
+    if (count < 0 || (count > 0 && ids == NULL)) {
+        return kin_fail_at(c->ctx, KITH_E_ARGUMENT, kin_at("count"),
+                           "is %lld with ids %s (give an array of that length)", (long long)count,
+                           ids == NULL ? "NULL" : "set");
+    }
+    KIN_TRY(kin_alloc_zero(c->ctx, &c->gone, (uint64_t)points->rows, sizeof *c->gone, "ids"));
+    KIN_TRY(mark_rows(c, ids, count));
+    KIN_TRY(kin_alloc(c->ctx, &c->removed, (uint64_t)c->removed_count, sizeof *c->removed, "ids"));
+    KIN_TRY(make_room(c, points->rows - c->removed_count));
+    int64_t kept = 0;
+    for (int64_t i = 0; i < points->rows; i++) {
+        if (c->gone[i] != 0) {
+            c->removed[i - kept] = (uint32_t)i;
+        } else {
+            copy_row(c, kept++, points, i);
+        }
+    }
+    return KITH_OK;
+}
+
+/* ---- What is kept of them ----------------------------------------------------------------------
+ */
+
+/* One that can be changed: the index' own, or a copy of one that lies in a file. */
+static kith_status change_tree(change *c)
+{
+    kith_index *index = c->index;
+    kin_index_kept *kept = c->kept;
+    kin_tree *tree = &index->kept->tree;
+    KIN_TRY(kin_prepare_rows(c->ctx, &c->source.points, &c->source.distance, "points",
+                             KIN_ROWS_CHECKED, &kept->prepared));
+    if (index->views) {
+        tree = &kept->tree;
+        KIN_TRY(kin_tree_store_copy(c->ctx, &index->kept->tree, tree));
+    }
+    if (c->gone == NULL) {
+        KIN_TRY(kin_tree_add(c->ctx, &kept->prepared, before(c)->rows, tree));
+    } else {
+        kin_tree_remove(c->ctx, &index->kept->prepared.groups, &kept->prepared, c->removed,
+                        c->removed_count, tree);
+    }
+    if (!index->views) { /* moves */
+        kept->tree = *tree;
+        *tree = (kin_tree){0};
+    }
+    c->ctx->report.seconds_prepare = kept->prepared.seconds_prepare;
+    c->ctx->report.distinct_rows = kept->prepared.groups.count;
+    return KITH_OK;
+}
+
+static kith_status change_graph(change *c)
+{
+    return c->gone == NULL ? kin_index_grow_graph(c->ctx, &c->source, c->index, c->kept)
+                           : kin_index_shrink_graph(c->ctx, &c->source, c->gone, c->index, c->kept);
+}
+
+static kith_status change_kept(change *c)
+{
+    switch ((int)c->index->method) {
+    case KITH_METHOD_TREE:
+        return change_tree(c);
+    case KITH_METHOD_GRAPH:
+        return change_graph(c);
+    default:
+        return kin_index_keep_exact(c->ctx, &c->source, c->index, c->kept);
+    }
+}
+
+/* Hands the index what it is now, or frees it. */
+static kith_status end_change(change *c, kith_status status)
+{
+    kith_index *index = c->index;
+    kin_free(c->ctx, c->removed);
+    kin_free(c->ctx, c->gone);
+    if (status != KITH_OK) {
+        kin_index_kept_free(c->ctx, index->gpu, false, c->kept);
+        kin_free(c->ctx, c->rows);
+        return status;
+    }
+    kin_index_kept_free(c->ctx, index->gpu, index->views, index->kept);
+    kin_free(c->ctx, index->rows);
+    kin_container_close(index->container);
+    index->container = NULL;
+    index->views = false;
+    index->kept = c->kept;
+    index->rows = c->rows;
+    return KITH_OK;
+}
+
+/* ---- Calls -------------------------------------------------------------------------------------
+ */
+
+/* What is asked for: points that come, or rows that go. */
+typedef struct rows_to_change {
+    const kith_matrix *points;
+    const uint32_t *ids;
+    int64_t count;
+    bool go;
+} rows_to_change;
+
+/* In the index' own context. */
+static kith_status change_in(kith_ctx *own, kith_index *index, const rows_to_change *rows)
+{
+    change c = {.ctx = own, .index = index};
+    kith_status status =
+        rows->go ? take_rows_out(&c, rows->ids, rows->count) : append_rows(&c, rows->points);
+    if (status == KITH_OK) {
+        status = kin_index_kept_make(own, &c.kept);
+    }
+    if (status == KITH_OK) {
+        status = change_kept(&c);
+    }
+    return end_change(&c, status);
+}
+
+static kith_status change_alone(kith_ctx *ctx, kith_index *index, const rows_to_change *rows)
+{
+    kin_index_call call;
+    if (index == NULL) {
+        return kin_index_enter(ctx, index);
+    }
+    kin_guard_enter(index->guard, true);
+    kith_status status = kin_index_call_begin(ctx, index->own, &call);
+    if (status == KITH_OK) {
+        status = kin_index_call_end(&call, change_in(index->own, index, rows));
+    }
+    kin_guard_leave(index->guard);
+    return status;
+}
+
+static kith_status change_index(kith_ctx *ctx, kith_index *index, const rows_to_change *rows)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, change_alone(ctx, index, rows));
+}
+
+kith_status kith_index_add(kith_ctx *ctx, kith_index *index, const kith_matrix *points)
+{
+    const rows_to_change rows = {.points = points};
+    return change_index(ctx, index, &rows);
+}
+
+kith_status kith_index_remove(kith_ctx *ctx, kith_index *index, const uint32_t *ids, int64_t count)
+{
+    const rows_to_change rows = {.ids = ids, .count = count, .go = true};
+    return change_index(ctx, index, &rows);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What an index keeps of its points: for all pairs, on either machine, and a tree. */
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "engine/engine_device.h"
+#include "engine/engine_exact.h"
+#include "engine/engine_job.h"
+#include "host/host_clock.h"
+#include "index/index.h"
+
+enum { USUAL_K = 10 };
+/* Queries that an index is thought to be made for, where "auto" decides where it lives. */
+static const double USUAL_QUERIES = 1000.0;
+
+/* ---- A tree --------------------------------------------------------------------------------- */
+
+static kith_status grow_tree(kith_ctx *ctx, int64_t leaf_points, kin_index_kept *kept)
+{
+    const kin_prepared *prepared = &kept->prepared;
+    const int64_t start = kin_clock_ns();
+    KIN_TRY(kin_tree_make(ctx, prepared, leaf_points, &kept->tree));
+    ctx->report.seconds_check = prepared->seconds_check;
+    ctx->report.seconds_prepare = prepared->seconds_prepare + kin_clock_since(start);
+    ctx->report.distinct_rows = prepared->groups.count;
+    return KITH_OK;
+}
+
+kith_status kin_index_keep_tree(kith_ctx *ctx, const kin_index_source *source, int32_t height,
+                                int64_t leaf_points, kin_index_kept *kept)
+{
+    const kith_matrix *points = &source->points;
+    const kin_request request = {.distance = source->distance, .method = KITH_METHOD_TREE};
+    KIN_TRY(kin_index_refuse_gpu(ctx, KITH_METHOD_TREE));
+    KIN_TRY(kin_method_check(ctx, &request));
+    KIN_TRY(kin_method_check_height(ctx, height, points->rows));
+    KIN_TRY(kin_prepare_rows(ctx, points, &source->distance, source->name, 0, &kept->prepared));
+    return grow_tree(ctx,
+                     leaf_points != 0 ? leaf_points
+                                      : kin_tree_leaf_points_of(
+                                            points->cols, kept->prepared.groups.count, height),
+                     kept);
+}
+
+/* ---- All pairs ------------------------------------------------------------------------------ */
+
+static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_source *source,
+                                  kin_index_kept *kept)
+{
+    const kin_fused_source points = {
+        .matrix = &source->points, .distance = &source->distance, .name = source->name};
+    KIN_TRY(kin_fused_corpus_make(ctx, gpu, &points, source->points.dtype, USUAL_K, &kept->fused));
+    kept->prepared.rows.matrix = source->points;
+    kept->prepared.distance = source->distance;
+    return KITH_OK;
+}
+
+/* Equal types on both sides are what a corpus of bytes waits for. */
+kith_status kin_index_prepare(kith_ctx *ctx, const kin_index_source *source, kin_prepared *prepared)
+{
+    const kin_knn_job job = {.corpus = source->points,
+                             .queries = source->points,
+                             .request = {.distance = source->distance, .k = USUAL_K}};
+    return kin_engine_prepare(ctx, &job, source->name, prepared);
+}
+
+kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kith_index *index,
+                              kin_index_kept *kept)
+{
+    kin_gpu *gpu = NULL;
+    const double pairs = (double)source->points.rows * USUAL_QUERIES;
+    KIN_TRY(kin_device_enter(ctx, &source->distance, pairs, &gpu));
+    if (gpu == NULL) {
+        return KITH_OK;
+    }
+    const kith_status status = prepare_on_gpu(ctx, gpu, source, kept);
+    kin_device_leave(ctx, gpu);
+    if (status == KITH_OK) {
+        index->gpu = gpu;
+    }
+    return kin_device_yields(ctx, status) ? KITH_OK : status;
+}
+
+static kith_status keep_on_cpu(kith_ctx *ctx, const kin_index_source *source, kin_index_kept *kept)
+{
+    KIN_TRY(kin_index_prepare(ctx, source, &kept->prepared));
+    ctx->report.seconds_check = kept->prepared.seconds_check;
+    ctx->report.seconds_prepare = kept->prepared.seconds_prepare;
+    ctx->report.distinct_rows = kept->prepared.groups.count;
+    return KITH_OK;
+}
+
+/* One that stands on a GPU stays there, whatever it has become. */
+static kith_status stay_on_gpu(kith_ctx *ctx, const kin_index_source *source,
+                               const kith_index *index, kin_index_kept *kept)
+{
+    kin_gpu_enter(index->gpu);
+    const kith_status status = prepare_on_gpu(ctx, index->gpu, source, kept);
+    kin_device_leave(ctx, index->gpu);
+    return status;
+}
+
+kith_status kin_index_keep_exact(kith_ctx *ctx, const kin_index_source *source,
+                                 const kith_index *index, kin_index_kept *kept)
+{
+    return index->gpu != NULL ? stay_on_gpu(ctx, source, index, kept)
+                              : keep_on_cpu(ctx, source, kept);
+}
+
+/* ---- Made, freed ----------------------------------------------------------------------------- */
+
+kith_status kin_index_kept_make(kith_ctx *ctx, kin_index_kept **kept)
+{
+    return kin_alloc_zero(ctx, kept, 1, sizeof **kept, "an index");
+}
+
+void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept *kept)
+{
+    if (kept == NULL) {
+        return;
+    }
+    kin_index_walks_free(ctx, kept->graph.walks);
+    if (kept->fused != NULL) {
+        kin_gpu_enter(gpu);
+        kin_fused_corpus_free(ctx, kept->fused);
+        kin_gpu_leave(gpu);
+    } else if (!views) {
+        kin_free(ctx, kept->graph.ids);
+        kin_tree_free(ctx, &kept->tree);
+        kin_prepared_free(ctx, &kept->prepared);
+    }
+    kin_free(ctx, kept);
+}

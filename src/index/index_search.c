@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What an index is asked: neighbours, all within a radius, and what a search will take. */
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "engine/engine_device.h"
+#include "engine/engine_exact.h"
+#include "engine/engine_job.h"
+#include "host/host_cpu.h"
+#include "index/index.h"
+#include "tree/tree_search.h"
+
+#include <stdio.h>
+
+/* ---- Arguments ------------------------------------------------------------------------------- */
+
+static const char *method_name(kith_method method)
+{
+    return method == KITH_METHOD_TREE ? "tree" : method == KITH_METHOD_GRAPH ? "graph" : "exact";
+}
+
+/* auto, or the index' own. */
+static kith_status check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
+{
+    KIN_TRY(kin_index_refuse_gpu(ctx, index->method));
+    return method == KITH_METHOD_AUTO || method == index->method
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                             "is %s, and the index is one by %s (use auto or %s; or search its "
+                             "points themselves)",
+                             method_name(method), method_name(index->method),
+                             method_name(index->method));
+}
+
+/* Not of a graph. */
+static kith_status check_request(kith_ctx *ctx, const kith_index *index, kin_request *request)
+{
+    KIN_TRY(check_method(ctx, index, request->method));
+    if (request->tree_height != 0) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
+                           "is %d, and an index has its tree already, or none (leave it out)",
+                           (int)request->tree_height);
+    }
+    request->method = index->method;
+    return index->method == KITH_METHOD_TREE
+               ? kin_method_check(ctx, request)
+               : kin_method_refuse_tree(ctx, request, "the index is one by exact");
+}
+
+static kith_status check_knn(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                             const kith_search_params *given, const kith_neighbors *out,
+                             kin_knn_job *job)
+{
+    const kin_prepared *prepared = &index->kept->prepared;
+    kith_search_params params;
+    *job = (kin_knn_job){.corpus = prepared->rows.matrix, .request.distance = prepared->distance};
+    KIN_TRY(kin_check_search_params(ctx, given, &params));
+    KIN_TRY(kin_check_same_metric(ctx, params.metric, prepared->distance.metric));
+    KIN_TRY(kin_api_check_queries(ctx, queries, &params, out, job));
+    return check_request(ctx, index, &job->request);
+}
+
+/* ---- Neighbours ------------------------------------------------------------------------------ */
+
+/* The index' GPU for this thread, until kin_device_leave. */
+static void enter_gpu(const kith_index *index)
+{
+    kin_gpu_enter(index->gpu);
+    index->gpu->peak = index->gpu->held;
+}
+
+static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
+                         const kith_neighbors *out)
+{
+    const kin_index_kept *kept = index->kept;
+    if (index->method == KITH_METHOD_TREE) {
+        return kin_tree_search(ctx, &kept->prepared, &kept->tree, &job->queries, &job->request,
+                               out);
+    }
+    if (kept->fused == NULL) {
+        KIN_TRY(kin_pipeline_check_cpu(ctx, &job->request));
+        return kin_exact_search(ctx, &kept->prepared, &job->queries, &job->request, out);
+    }
+    enter_gpu(index);
+    const kith_status status =
+        kin_fused_corpus_search(ctx, kept->fused, &job->queries, &job->request, 0, out);
+    kin_device_leave(ctx, index->gpu);
+    return status;
+}
+
+/* Of the points themselves: what is prepared of all of them is of no use for some. */
+static kith_status search_filtered(kith_ctx *ctx, const kith_index *index,
+                                   const kith_matrix *queries, const kith_search_params *given,
+                                   const kith_neighbors *out)
+{
+    const kin_prepared *prepared = &index->kept->prepared;
+    kith_search_params params = *given;
+    KIN_TRY(kin_check_same_metric(ctx, params.metric, prepared->distance.metric));
+    KIN_TRY(check_method(ctx, index, params.method));
+    params.metric = prepared->distance.metric;
+    params.method = KITH_METHOD_AUTO;
+    return kin_api_search_filtered(ctx, &prepared->rows.matrix, queries, &params, out);
+}
+
+static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
+                                  const kith_matrix *queries, const kith_search_params *params,
+                                  const kith_neighbors *out)
+{
+    kin_knn_job job;
+    kin_limit limit;
+    kith_search_params known = kith_search_params_default();
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), params, &known));
+    if (known.filter != NULL) {
+        return search_filtered(ctx, index, queries, &known, out);
+    }
+    KIN_TRY(check_knn(ctx, index, queries, params, out, &job));
+    KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
+    return kin_limit_end(&limit, solve(ctx, index, &job, &limit.out));
+}
+
+static kith_status check_walk(kith_ctx *ctx, const kith_index *index,
+                              const kith_search_params *params, const kith_walk_params *walk)
+{
+    const kin_distance *own = &index->kept->prepared.distance;
+    KIN_TRY(kin_check_same_metric(ctx, params->metric, own->metric));
+    if (walk->graph != NULL) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("graph"),
+                           "is set, and an index has its own (leave it out)");
+    }
+    return params->custom == NULL || params->custom == own->custom
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("custom"),
+                             "is not the function that the index was made for (give NULL or the "
+                             "same)");
+}
+
+static kith_status search_by_walks(kith_ctx *ctx, const kith_index *index,
+                                   const kith_matrix *queries, const kith_search_params *given,
+                                   const kith_neighbors *out)
+{
+    const kith_matrix *points = &index->kept->prepared.rows.matrix;
+    kith_search_params params = kith_search_params_default();
+    kin_walk_call call;
+    kith_walk_report told;
+    const kin_walks *walks = NULL;
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, &params));
+    KIN_TRY(check_method(ctx, index, params.method));
+    KIN_TRY(kin_api_check_walk(ctx, points, queries, &params, out, &call));
+    KIN_TRY(check_walk(ctx, index, &params, &call.walk));
+    KIN_TRY(kin_index_walks_for(ctx, index, &call.job.queries, &walks));
+    KIN_TRY(kin_walks_answer(ctx, walks, &call.job, &told));
+    kin_fill_room(params.walk_report, &told, sizeof told);
+    return KITH_OK;
+}
+
+static kith_status search(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                          const kith_search_params *params, const kith_neighbors *out,
+                          const kith_report *report)
+{
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
+    return index->method == KITH_METHOD_GRAPH ? search_by_walks(ctx, index, queries, params, out)
+                                              : search_exactly(ctx, index, queries, params, out);
+}
+
+kith_status kith_index_search(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                              const kith_search_params *params, const kith_neighbors *out,
+                              kith_report *report)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = kin_index_enter(ctx, index);
+    if (status == KITH_OK) {
+        status = search(ctx, index, queries, params, out, report);
+        kin_index_leave(ctx, index);
+    }
+    return kin_api_tell(&call, kin_call_end(&call, status), report);
+}
+
+/* ---- Radius ---------------------------------------------------------------------------------- */
+
+static kith_status find_ranges(kith_ctx *ctx, const kith_index *index, const kin_radius_job *job,
+                               kith_ranges *ranges)
+{
+    const kin_index_kept *kept = index->kept;
+    if (index->method == KITH_METHOD_TREE) {
+        return kin_tree_radius_search(ctx, &kept->prepared, &kept->tree, job->queries,
+                                      &job->request, ranges);
+    }
+    if (kept->fused == NULL) {
+        return kin_radius_search(ctx, &kept->prepared, job->queries, &job->request, ranges);
+    }
+    enter_gpu(index);
+    const kith_status status =
+        kin_fused_corpus_radius(ctx, kept->fused, job->queries, &job->request, ranges);
+    kin_device_leave(ctx, index->gpu);
+    return status;
+}
+
+static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                          const kith_radius_params *params, kith_ranges **out)
+{
+    const kin_prepared *prepared = &index->kept->prepared;
+    kin_radius_call call = {
+        .job = {.corpus = prepared->rows.matrix, .request.distance = prepared->distance}};
+    kith_ranges *ranges = NULL;
+    KIN_TRY(kin_check_out(ctx, out));
+    if (index->method == KITH_METHOD_GRAPH) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "an index by graph has no radius (use kith_radius, or an index by exact or "
+                        "tree)");
+    }
+    KIN_TRY(kin_api_check_radius(ctx, NULL, queries, params, prepared->distance.metric, &call));
+    KIN_TRY(check_method(ctx, index, call.job.method));
+    call.job.request.distance.isa = ctx->isa;
+    KIN_TRY(kin_ranges_make(ctx, &ranges));
+    return kin_ranges_end(ranges, find_ranges(ctx, index, &call.job, ranges), out);
+}
+
+kith_status kith_index_radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                              const kith_radius_params *params, kith_ranges **out)
+{
+    if (out != NULL) {
+        *out = NULL;
+    }
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = kin_index_enter(ctx, index);
+    if (status == KITH_OK) {
+        status = radius(ctx, index, queries, params, out);
+        kin_index_leave(ctx, index);
+    }
+    return kin_call_end(&call, status);
+}
+
+/* ---- Planned --------------------------------------------------------------------------------- */
+
+static kith_status plan(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                        const kith_search_params *params, kith_plan *out)
+{
+    kin_knn_job job;
+    KIN_TRY(kin_check_told(ctx, out, "plan", "kith_plan"));
+    if (index->method != KITH_METHOD_TREE) {
+        return kin_fail(ctx, KITH_E_UNSUPPORTED,
+                        "the index is one by %s, and only that by tree has a plan",
+                        method_name(index->method));
+    }
+    const kith_neighbors shape = {.rows = queries != NULL ? queries->rows : 0,
+                                  .k = params != NULL ? params->k : 0};
+    KIN_TRY(check_knn(ctx, index, queries, params, &shape, &job));
+    const kin_plan need = kin_tree_search_plan(&index->kept->tree, job.corpus.rows, &job.queries,
+                                               &job.request, ctx->threads);
+    const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)shape.rows, (uint64_t)shape.k),
+                                         sizeof(uint32_t) + sizeof(float));
+    const uint64_t limit = kin_limit_bytes(&job.request, shape.rows);
+    kith_plan own = {.threads = ctx->threads,
+                     .prepared_bytes = need.prepared_bytes,
+                     .state_bytes = kin_size_add(need.state_bytes, limit),
+                     .result_bytes = result,
+                     .peak_bytes = kin_size_add(kin_size_add(need.peak_bytes, limit), result)};
+    (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
+    (void)snprintf(own.method, sizeof own.method, "tree");
+    (void)snprintf(own.backend, sizeof own.backend, "cpu");
+    kin_fill_room(out, &own, sizeof own);
+    return KITH_OK;
+}
+
+kith_status kith_index_plan(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                            const kith_search_params *params, kith_plan *out)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = kin_index_enter(ctx, index);
+    if (status == KITH_OK) {
+        status = plan(ctx, index, queries, params, out);
+        kin_index_leave(ctx, index);
+    }
+    return kin_call_end(&call, status);
+}

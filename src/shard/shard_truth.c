@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. A part of the corpus is searched for all queries by kith_search, whichever engine and
+ * device that takes; what it finds is merged into the lists so far (shard_truth_lists.c), and the
+ * state is written (shard_truth_save.c). Each row is read once from the disk: its checksum is taken
+ * while the part is still in memory, and the next part is on its way.
+ *
+ * Memory. A part has rows of a fourth of what is left of the memory limit: the search makes copies
+ * of them, and they count themselves, since pages of mapped files are memory, too. Where that does
+ * not do, the part is halved. */
+#include "shard/shard_truth.h"
+
+#include "api/api_check.h"
+#include "base/base_layout.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "engine/engine_call.h"
+#include "host/host_clock.h"
+#include "shard/shard_run.h"
+
+static const uint64_t USUAL_PART_BYTES = (uint64_t)1 << 30;
+enum { SHARE_OF_A_PART = 4 };
+
+/* ---- A filter's part --------------------------------------------------------------------------
+ */
+
+/* Bits from `first` on, as bits from 0 on. */
+static void shift_bits(const uint8_t *from, int64_t first, int64_t count, uint8_t *to)
+{
+    memset(to, 0, (size_t)kin_ceil_div(count, 8));
+    for (int64_t i = 0; i < count; i++) {
+        to[i / 8] |= (uint8_t)((from[(first + i) / 8] >> (first + i) % 8 & 1) << i % 8);
+    }
+}
+
+static kith_status cut_filter(const kin_truth *t, kin_truth_part *part, uint8_t **bits)
+{
+    const int64_t rows = part->rows.rows;
+    const int64_t stride = kin_ceil_div(rows, 8);
+    const int64_t maps = t->filter.allow_stride_bytes != 0 ? t->queries.rows : 1;
+    part->filter = t->filter;
+    if (t->filter.groups != NULL) {
+        part->filter.groups = t->filter.groups + part->first;
+    }
+    if (t->filter.allow == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_alloc(t->ctx, bits, (uint64_t)maps, (uint64_t)stride, "a part's bitmaps"));
+    for (int64_t i = 0; i < maps; i++) {
+        shift_bits(t->filter.allow + i * t->filter.allow_stride_bytes, part->first, rows,
+                   *bits + i * stride);
+    }
+    part->filter.allow = *bits;
+    part->filter.allow_stride_bytes = t->filter.allow_stride_bytes != 0 ? stride : 0;
+    return KITH_OK;
+}
+
+/* ---- A part -----------------------------------------------------------------------------------
+ */
+
+static void name_found(kin_layout *layout, void *arg)
+{
+    kin_truth_part *part = arg;
+    const uint64_t entries = kin_size_mul((uint64_t)part->found.rows, (uint64_t)part->wide);
+    part->found.ids = kin_layout_array(layout, entries, sizeof *part->found.ids);
+    part->found.distances64 = kin_layout_array(layout, entries, sizeof *part->found.distances64);
+}
+
+static void note_search(kin_truth *t, const kith_report *report)
+{
+    memcpy(t->report.backend, report->backend, sizeof t->report.backend);
+    memcpy(t->report.screen, report->screen, sizeof t->report.screen);
+    t->report.parts += 1;
+}
+
+/* Rows of mapped files are memory beside what the search is told of. */
+static kith_status search_part(kin_truth *t, kin_truth_part *part)
+{
+    kith_ctx *ctx = t->ctx;
+    const uint64_t limit = ctx->params.memory_limit;
+    const uint64_t bytes = (uint64_t)part->rows.rows * (uint64_t)part->rows.stride_bytes;
+    kith_search_params params = kith_search_params_default();
+    kith_report report = {.struct_size = sizeof report};
+    params.metric = t->distance.metric;
+    params.k = part->wide;
+    params.method = t->params.method;
+    params.filter = t->filters ? &part->filter : NULL;
+    ctx->params.memory_limit = t->params.mapped != 0 && limit > bytes ? limit - bytes : limit;
+    const int64_t start = kin_clock_ns();
+    const kith_status status =
+        kith_search(ctx, &part->rows, &t->queries, &params, &part->found, &report);
+    ctx->params.memory_limit = limit;
+    t->report.seconds_search += kin_clock_since(start);
+    if (status == KITH_OK) {
+        note_search(t, &report);
+    }
+    return status;
+}
+
+/* What was found stays in *block, where it works. */
+static kith_status find_part(kin_truth *t, kin_truth_part *part, void **block)
+{
+    uint8_t *bits = NULL;
+    kith_status status = KITH_OK;
+    part->wide = kin_min_i64(t->k + KIN_TRUTH_MARGIN, part->rows.rows);
+    part->found = (kith_neighbors){.rows = t->queries.rows, .k = part->wide};
+    KIN_TRY_GOTO(status, kin_layout_make(t->ctx, name_found, part, "a part's lists", block), done);
+    KIN_TRY_GOTO(status, t->filters ? cut_filter(t, part, &bits) : KITH_OK, done);
+    status = search_part(t, part);
+done:
+    kin_free(t->ctx, bits);
+    if (status != KITH_OK) {
+        kin_free(t->ctx, *block);
+        *block = NULL;
+    }
+    return status;
+}
+
+static bool lacks_memory(kith_status status)
+{
+    return status == KITH_E_LIMIT || status == KITH_E_MEMORY || status == KITH_E_DEVICE_MEMORY;
+}
+
+/* Half of the rows, as often as there is no room for what a search makes of them. Lists are merged
+ * once: what fails behind that is not tried again. */
+static kith_status solve_part(kin_truth *t, kin_truth_part *part)
+{
+    void *block = NULL;
+    kith_status status = find_part(t, part, &block);
+    while (lacks_memory(status) && part->rows.rows > 1) {
+        kin_forgive(t->ctx);
+        part->rows.rows /= 2;
+        t->fits = part->rows.rows;
+        status = find_part(t, part, &block);
+    }
+    if (status == KITH_OK) {
+        status = kin_truth_take(t, part);
+    }
+    kin_free(t->ctx, block);
+    kin_failure_shift(t->ctx, "corpus", t->progress.row);
+    return status;
+}
+
+/* ---- All parts --------------------------------------------------------------------------------
+ */
+
+static kith_matrix rows_of(const kin_truth *t, int64_t rows)
+{
+    kith_matrix some = t->corpus[t->progress.matrix];
+    some.data = (const char *)some.data + t->progress.row * some.stride_bytes;
+    some.rows = rows;
+    return some;
+}
+
+static int64_t part_rows(const kin_truth *t)
+{
+    const kith_matrix *matrix = &t->corpus[t->progress.matrix];
+    const uint64_t limit = t->ctx->params.memory_limit;
+    const uint64_t held = atomic_load(&t->ctx->held_bytes);
+    const uint64_t left = limit > held ? limit - held : 0;
+    uint64_t bytes = USUAL_PART_BYTES;
+    if (limit > 0 && left / SHARE_OF_A_PART < bytes) {
+        bytes = left / SHARE_OF_A_PART;
+    }
+    int64_t rows = kin_max_i64(1, (int64_t)(bytes / (uint64_t)matrix->stride_bytes));
+    if (t->params.part_rows > 0) {
+        rows = kin_min_i64(rows, t->params.part_rows);
+    }
+    if (t->fits > 0) {
+        rows = kin_min_i64(rows, t->fits);
+    }
+    return kin_min_i64(rows, matrix->rows - t->progress.row);
+}
+
+static void advance(kin_truth *t, const kith_matrix *rows)
+{
+    kin_truth_progress *p = &t->progress;
+    const kith_matrix *matrix = &t->corpus[p->matrix];
+    const int64_t next = p->row + rows->rows;
+    kin_fingerprint_add(&p->sum, rows);
+    if (t->count > 1) {
+        kin_fingerprint_add(&p->whole, rows);
+    }
+    if (t->params.mapped != 0) {
+        kin_shard_return_rows(matrix, p->row, rows->rows);
+    }
+    p->first += rows->rows;
+    p->row = next;
+    if (next == matrix->rows) {
+        t->sums[p->matrix] = kin_fingerprint_end(&p->sum);
+        p->matrix += 1;
+        p->row = 0;
+    }
+}
+
+/* The part behind these rows, while they are searched. */
+static void fetch_next(const kin_truth *t, int64_t rows)
+{
+    const kith_matrix *matrix = &t->corpus[t->progress.matrix];
+    const int64_t next = t->progress.row + rows;
+    if (t->params.mapped != 0) {
+        kin_shard_fetch_rows(matrix, next, kin_min_i64(rows, matrix->rows - next));
+    }
+}
+
+static kith_status run_part(kin_truth *t, const char *text)
+{
+    kin_truth_progress *p = &t->progress;
+    kin_truth_part part = {.rows = rows_of(t, part_rows(t)), .first = p->first};
+    t->report.matrix = p->matrix;
+    if (p->row == 0) {
+        kin_fingerprint_begin(&p->sum, &t->corpus[p->matrix]);
+    }
+    fetch_next(t, part.rows.rows);
+    KIN_TRY(solve_part(t, &part));
+    const int64_t start = kin_clock_ns();
+    advance(t, &part.rows);
+    KIN_TRY(kin_truth_store(t, text));
+    t->report.seconds_rest += kin_clock_since(start);
+    return t->params.take == NULL || t->params.take(t->params.take_arg, p->first) == 0
+               ? KITH_OK
+               : kin_fail(t->ctx, KITH_E_CANCELLED, "the caller's function ended the job");
+}
+
+static void name_lists(kin_layout *layout, void *arg)
+{
+    kin_truth *t = arg;
+    const uint64_t queries = (uint64_t)t->queries.rows;
+    const uint64_t entries = kin_size_mul(queries, (uint64_t)t->k);
+    t->ids = kin_layout_array(layout, entries, sizeof *t->ids);
+    t->keys = kin_layout_array(layout, entries, sizeof *t->keys);
+    t->ties = kin_layout_array(layout, queries, sizeof *t->ties);
+    t->sums = kin_layout_zeros(layout, (uint64_t)t->count, sizeof *t->sums);
+}
+
+static kith_status find(kin_truth *t)
+{
+    char *text = NULL;
+    kith_matrix whole = t->corpus[0];
+    whole.rows = t->rows;
+    KIN_TRY(kin_truth_check_path(t));
+    KIN_TRY(kin_layout_make(t->ctx, name_lists, t, "the lists of a truth", &t->block));
+    KIN_TRY(kin_truth_describe(t, &text));
+    kin_truth_clear(t);
+    kin_fingerprint_begin(&t->progress.whole, &whole);
+    kith_status status = kin_truth_resume(t, text);
+    while (status == KITH_OK && t->progress.matrix < t->count) {
+        status = run_part(t, text);
+    }
+    kin_free(t->ctx, text);
+    KIN_TRY(status);
+    const int64_t start = kin_clock_ns();
+    kin_truth_count(t);
+    kin_truth_hand_over(t);
+    status = kin_truth_save(t);
+    t->report.seconds_rest += kin_clock_since(start);
+    return status;
+}
+
+/* ---- The call ---------------------------------------------------------------------------------
+ */
+
+static kith_status take_params(kith_ctx *ctx, const kith_truth_params *given, kin_truth *t)
+{
+    t->ctx = ctx;
+    t->params = kith_truth_params_default();
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_truth_params, filter), given, &t->params));
+    KIN_TRY(kin_check_method(ctx, (int)t->params.method));
+    if (t->params.part_rows < 0) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("part_rows"), "is %lld, must be at least 0",
+                           (long long)t->params.part_rows);
+    }
+    return t->params.task == KITH_TRUTH_FIND || t->params.task == KITH_TRUTH_VERIFY
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("task"),
+                             "is %d, which is none (use one of kith_truth_task)",
+                             (int)t->params.task);
+}
+
+static kith_status run(kin_truth *t, const kith_matrix *corpus, int32_t count,
+                       const kith_matrix *queries)
+{
+    if (t->params.task == KITH_TRUTH_VERIFY) {
+        return kin_truth_verify(t, corpus, count, queries);
+    }
+    KIN_TRY(kin_truth_begin(t, corpus, count, queries));
+    return find(t);
+}
+
+static kith_status truth(kith_ctx *ctx, const kith_matrix *corpus, int32_t count,
+                         const kith_matrix *queries, const kith_truth_params *params,
+                         kith_truth_report *report)
+{
+    kin_truth t = {.report = {.struct_size = sizeof t.report}};
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_truth_report"));
+    KIN_TRY(take_params(ctx, params, &t));
+    const kith_status status = run(&t, corpus, count, queries);
+    kin_truth_end(&t);
+    kin_fill_room(report, &t.report, sizeof t.report);
+    ctx->report.exact = status == KITH_OK ? KITH_CERTIFIED : KITH_EXACTNESS_UNKNOWN;
+    return status;
+}
+
+kith_status kith_truth(kith_ctx *ctx, const kith_matrix *corpus, int32_t count,
+                       const kith_matrix *queries, const kith_truth_params *params,
+                       kith_truth_report *report)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    return kin_call_end(&call, truth(ctx, corpus, count, queries, params, report));
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Ground truth of a corpus that fits in no memory (kith_truth.h): what the job is, its lists, its
+ * state on disk, and the plain reference by which it is verified. */
+#ifndef KIN_SHARD_TRUTH_H
+#define KIN_SHARD_TRUTH_H
+
+#include "file/file_certificate.h"
+#include "file/file_checksum.h"
+#include "metric/metric.h"
+
+/* How far the corpus is done: what is stored of it beside the lists. */
+typedef struct kin_truth_progress {
+    int32_t matrix; /* the one at work; the number of matrices: all are done */
+    int32_t reserved;
+    int64_t row;   /* its first row that is not done */
+    int64_t first; /* the same, of the whole corpus */
+    kin_fingerprint_sum sum;
+    kin_fingerprint_sum whole; /* of all matrices as one, where they are of one type */
+} kin_truth_progress;
+
+/* Keys are canonical; inner_product and euclidean are asked for in the metric whose distances are
+ * keys, or their negatives: see shard_job.h. */
+typedef struct kin_truth {
+    kith_ctx *ctx;
+    kith_truth_params params; /* as this library knows them */
+    kith_metric metric;       /* the caller's */
+    kin_distance distance;    /* of keys */
+    int64_t k;
+    int32_t count;
+    kith_matrix *corpus; /* strides are told */
+    kith_matrix queries;
+    bool filters;
+    kith_filter filter;
+    int64_t rows; /* of the corpus */
+
+    uint64_t *ids; /* queries x k, ascending by (key, id); KITH_ID64_NONE at key infinity */
+    double *keys;
+    int64_t *ties;  /* as near as the k-th, of the rows that are done; 0: the list is not full */
+    uint64_t *sums; /* of the matrices that are done */
+    bool alike;     /* they are of one type, and as one they would be a matrix */
+    kin_truth_progress progress;
+    int64_t fits; /* rows of a part for which there was memory, when there was none for more */
+    void *block;
+    kith_fingerprint asked; /* of the queries */
+    uint64_t filter_sum;
+    kith_truth_report report;
+} kin_truth;
+
+/* ---- Lists (shard_truth_lists.c) ------------------------------------------------------------- */
+
+/* Rows of the corpus that were searched: of each query the `wide` nearest. */
+typedef struct kin_truth_part {
+    kith_matrix rows;
+    int64_t first; /* of the whole corpus */
+    int64_t wide;  /* at least k, or all rows */
+    kith_neighbors found;
+    kith_filter filter; /* of these rows, where the job filters; for the search alone */
+} kin_truth_part;
+
+/* Entries beside k that a search is asked for, so that ties mostly end within them. */
+enum { KIN_TRUTH_MARGIN = 16 };
+
+void kin_truth_clear(const kin_truth *truth);
+/* Merges what was found into the lists, and counts ties. */
+kith_status kin_truth_take(kin_truth *truth, const kin_truth_part *part);
+/* What the report says of ties, of lists that are done. */
+void kin_truth_count(kin_truth *truth);
+
+static inline bool kin_truth_negates(const kin_truth *truth)
+{
+    return truth->metric == KITH_INNER_PRODUCT;
+}
+
+/* ---- The plain reference (shard_truth_plain.c) ------------------------------------------------
+ */
+
+/* Told of keys of a query, an index into those that were asked, and rows from `first` on. Called by
+ * several threads, never for the same query by two. */
+typedef void kin_truth_hear(void *arg, int64_t query, int64_t first, const double *keys,
+                            int64_t count);
+
+/* Canonical keys of all queries and all rows, by rising rows. */
+kith_status kin_truth_compare(kith_ctx *ctx, const kin_distance *distance, const kith_matrix *rows,
+                              const kith_matrix *queries, kin_truth_hear *hear, void *arg);
+/* Whether the filter lets a query have a row; both as the filter counts them. */
+bool kin_truth_allows(const kith_filter *filter, int64_t query, int64_t row);
+
+/* ---- Files (shard_truth_save.c) -------------------------------------------------------------- */
+
+/* Which job it is, in lines, of kin_alloc. */
+kith_status kin_truth_describe(kin_truth *truth, char **text);
+/* Lists and progress of an earlier call, where there are some. */
+kith_status kin_truth_resume(kin_truth *truth, const char *text);
+kith_status kin_truth_store(const kin_truth *truth, const char *text);
+/* KITH_E_ARGUMENT for a path that cannot take the answer; before the work. */
+kith_status kin_truth_check_path(const kin_truth *truth);
+/* Truth, ties and certificate; the state goes. */
+kith_status kin_truth_save(const kin_truth *truth);
+/* The arrays of the caller. */
+void kin_truth_hand_over(const kin_truth *truth);
+/* Checksum of bitmaps and groups; 0 without a filter. */
+uint64_t kin_truth_sum_filter(const kin_truth *truth);
+
+/* ---- The job (shard_truth_check.c) ----------------------------------------------------------- */
+
+/* Checks what t->params and the points are; they stay the caller's. */
+kith_status kin_truth_begin(kin_truth *truth, const kith_matrix *corpus, int32_t count,
+                            const kith_matrix *queries);
+void kin_truth_end(kin_truth *truth);
+
+/* ---- Verification (shard_truth_verify.c) ----------------------------------------------------- */
+
+/* count 0: the points are those of the files that the certificate names. */
+kith_status kin_truth_verify(kin_truth *truth, const kith_matrix *corpus, int32_t count,
+                             const kith_matrix *queries);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What a ground truth is asked for, checked once. */
+#include "api/api_check.h"
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "shard/shard_truth.h"
+
+static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
+
+static kith_status fail_matrix(kith_ctx *ctx, int32_t matrix, const char *what, int64_t has,
+                               int64_t wanted)
+{
+    return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("corpus"),
+                       "has %lld %s in matrix %d, %lld before (give points of one dimension)",
+                       (long long)has, what, (int)matrix, (long long)wanted);
+}
+
+static kith_status check_corpus(kin_truth *t, const kith_matrix *corpus)
+{
+    t->alike = true;
+    for (int32_t i = 0; i < t->count; i++) {
+        kith_matrix *own = &t->corpus[i];
+        t->report.matrix = i;
+        KIN_TRY(kin_check_matrix(t->ctx, &corpus[i], "corpus", own));
+        if (own->cols != t->corpus[0].cols) {
+            return fail_matrix(t->ctx, i, "columns", own->cols, t->corpus[0].cols);
+        }
+        t->alike &= own->dtype == t->corpus[0].dtype;
+        t->rows += own->rows;
+    }
+    t->alike &= t->rows <= MOST_ROWS;
+    t->report.matrix = 0;
+    return KITH_OK;
+}
+
+static kith_status check_k(const kin_truth *t)
+{
+    const long long most = (long long)kin_min_i64(t->rows, INT32_MAX);
+    return t->k >= 1 && t->k <= most
+               ? KITH_OK
+               : kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at("k"),
+                             "is %lld, must be 1 to %lld (the corpus has no more rows)",
+                             (long long)t->k, most);
+}
+
+static kith_status check_filter(kin_truth *t)
+{
+    kith_search_params search = kith_search_params_default();
+    kin_filter_job like = {.queries = t->queries};
+    like.corpus.rows = t->rows;
+    search.filter = t->params.filter;
+    if (search.filter == NULL) {
+        return KITH_OK;
+    }
+    if (search.filter->struct_size >= offsetof(kith_filter, allow) &&
+        search.filter->rule == KITH_RULE_EACH) {
+        return kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at("rule"),
+                           "is each, and a truth has one list a query (use same or other)");
+    }
+    KIN_TRY(kin_api_check_filter(t->ctx, &search, false, &like));
+    t->filters = true;
+    t->filter = like.filter;
+    t->filter_sum = kin_truth_sum_filter(t);
+    return KITH_OK;
+}
+
+kith_status kin_truth_begin(kin_truth *t, const kith_matrix *corpus, int32_t count,
+                            const kith_matrix *queries)
+{
+    kith_ctx *ctx = t->ctx;
+    t->count = count;
+    t->k = t->params.k;
+    if (corpus == NULL || count < 1) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("corpus"),
+                           "has %d matrices (give at least one)", (int)count);
+    }
+    KIN_TRY(kin_alloc(ctx, &t->corpus, (uint64_t)count, sizeof *t->corpus, "the corpus' files"));
+    KIN_TRY(check_corpus(t, corpus));
+    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &t->queries));
+    KIN_TRY(kin_check_cols(ctx, &t->corpus[0], "the corpus", &t->queries, "queries"));
+    KIN_TRY(kin_check_metric(ctx, t->params.metric, NULL, NULL, t->queries.cols, &t->distance));
+    t->metric = t->distance.metric;
+    if (t->metric == KITH_EUCLIDEAN) {
+        t->distance.metric = KITH_SQEUCLIDEAN; /* two squares may have one root */
+    }
+    KIN_TRY(check_k(t));
+    KIN_TRY(check_filter(t));
+    t->report.queries = t->queries.rows;
+    t->report.rows = t->rows;
+    t->report.files = count;
+    t->report.k = t->k;
+    t->report.metric = t->metric;
+    return kin_fingerprint_make(ctx, &t->queries, &t->asked);
+}
+
+void kin_truth_end(kin_truth *t)
+{
+    kin_free(t->ctx, t->block);
+    kin_free(t->ctx, t->corpus);
+    t->block = NULL;
+    t->corpus = NULL;
+}

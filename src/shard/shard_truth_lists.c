@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. Parts come by rising rows, so that every id of a part is above all ids of the lists: a
+ * merge of two lists by key, the old one first where keys are equal, is the order (key, id).
+ *
+ * Ties. Let t be the key of the k-th of all rows so far. How many rows have the key t?
+ *
+ *     rows before   as many as were counted, where t has not changed; else t has fallen, so that
+ * all that have it were among the k: they stand in the list the part      those among what was
+ * found there, where that goes beyond t, or is all that the part has; else, rarely, there may be
+ * more of them: they are counted pair by pair
+ *
+ * Why it is right. Rows nearer than the k-th are fewer than k, so all of them stand in every list
+ * of k that has seen them; and keys are canonical, so that equal ones are equal bits wherever they
+ * were computed. */
+#include "base/base_layout.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "host/host_threads.h"
+#include "recall/recall.h"
+#include "shard/shard_truth.h"
+
+#include <math.h>
+
+enum { ROWS_A_TASK = 64 };
+
+/* k entries beside the lists. */
+typedef struct entries {
+    uint64_t *ids;
+    double *keys;
+} entries;
+
+typedef struct taking {
+    kin_truth *truth;
+    const kin_truth_part *part;
+    uint64_t threads;
+    uint64_t *ids; /* k a thread */
+    double *keys;
+    uint8_t *open; /* by query: the part may have more ties than were found */
+} taking;
+
+void kin_truth_clear(const kin_truth *truth)
+{
+    for (int64_t i = 0; i < truth->queries.rows * truth->k; i++) {
+        truth->ids[i] = KITH_ID64_NONE;
+        truth->keys[i] = INFINITY;
+    }
+    memset(truth->ties, 0, (size_t)truth->queries.rows * sizeof *truth->ties);
+}
+
+static void name_rooms(kin_layout *layout, void *arg)
+{
+    taking *t = arg;
+    const uint64_t count = t->threads * (uint64_t)t->truth->k;
+    t->ids = kin_layout_array(layout, count, sizeof *t->ids);
+    t->keys = kin_layout_array(layout, count, sizeof *t->keys);
+    t->open = kin_layout_zeros(layout, (uint64_t)t->truth->queries.rows, sizeof *t->open);
+}
+
+/* Entries of a list that there are; those that are not stand behind. */
+static int64_t found_of(const kin_truth_part *part, int64_t query)
+{
+    const uint32_t *ids = part->found.ids + query * part->wide;
+    int64_t count = part->wide;
+    while (count > 0 && ids[count - 1] == KITH_ID_NONE) {
+        count--;
+    }
+    return count;
+}
+
+static double key_of(const taking *t, int64_t at)
+{
+    const double distance = t->part->found.distances64[at];
+    return kin_truth_negates(t->truth) ? -distance : distance;
+}
+
+/* The first k of the list and of what was found, beside both. */
+static void merge(const taking *t, int64_t query, int64_t found, const entries *room)
+{
+    const int64_t k = t->truth->k;
+    const int64_t from = query * t->part->wide;
+    const uint64_t base = t->truth->params.first_id + (uint64_t)t->part->first;
+    const uint64_t *own_ids = t->truth->ids + query * k;
+    const double *own_keys = t->truth->keys + query * k;
+    int64_t i = 0;
+    int64_t j = 0;
+    for (int64_t at = 0; at < k; at++) {
+        /* An empty slot is not before what was found, were that infinitely far, too. */
+        const bool has = own_ids[i] != KITH_ID64_NONE;
+        const bool mine = j == found || (has && own_keys[i] <= key_of(t, from + j));
+        room->ids[at] = mine ? own_ids[i] : base + t->part->found.ids[from + j];
+        room->keys[at] = mine ? own_keys[i] : key_of(t, from + j);
+        i += mine;
+        j += !mine;
+    }
+}
+
+/* Of the list as it was: entries as near as `key`, which is not above its last one. */
+static int64_t count_listed(const kin_truth *truth, int64_t query, double key)
+{
+    int64_t equal = 0;
+    for (int64_t i = query * truth->k; i < (query + 1) * truth->k; i++) {
+        equal += truth->ids[i] != KITH_ID64_NONE && truth->keys[i] == key;
+    }
+    return equal;
+}
+
+static int64_t count_found(const taking *t, int64_t query, int64_t found, double key)
+{
+    const int64_t from = query * t->part->wide;
+    int64_t equal = 0;
+    for (int64_t i = found; i-- > 0 && key_of(t, from + i) >= key;) {
+        equal += key_of(t, from + i) == key;
+    }
+    return equal;
+}
+
+static void take_query(const taking *t, int64_t query, const entries *room)
+{
+    kin_truth *truth = t->truth;
+    const kin_truth_part *part = t->part;
+    const int64_t k = truth->k;
+    const int64_t found = found_of(part, query);
+    const int64_t last = query * k + k - 1;
+    merge(t, query, found, room);
+    if (room->ids[k - 1] != KITH_ID64_NONE) {
+        const double now = room->keys[k - 1];
+        const bool stays = truth->ids[last] != KITH_ID64_NONE && truth->keys[last] == now;
+        const int64_t before = stays ? truth->ties[query] : count_listed(truth, query, now);
+        truth->ties[query] = before + count_found(t, query, found, now);
+        t->open[query] = found == part->wide && part->wide < part->rows.rows &&
+                         key_of(t, query * part->wide + found - 1) == now;
+    }
+    memcpy(truth->ids + query * k, room->ids, (size_t)k * sizeof *room->ids);
+    memcpy(truth->keys + query * k, room->keys, (size_t)k * sizeof *room->keys);
+}
+
+static kith_status take_queries(void *arg, int64_t task, int32_t thread)
+{
+    const taking *t = arg;
+    const int64_t end = kin_min_i64((task + 1) * ROWS_A_TASK, t->truth->queries.rows);
+    const entries room = {t->ids + thread * t->truth->k, t->keys + thread * t->truth->k};
+    for (int64_t query = task * ROWS_A_TASK; query < end; query++) {
+        take_query(t, query, &room);
+    }
+    return KITH_OK;
+}
+
+/* ---- Ties beyond what was found -------------------------------------------------------------- */
+
+typedef struct counting {
+    const taking *taking;
+    const uint32_t *queries; /* that are open */
+    int64_t *counts;
+} counting;
+
+static void count_keys(void *arg, int64_t query, int64_t first, const double *keys, int64_t count)
+{
+    const counting *c = arg;
+    const kin_truth *truth = c->taking->truth;
+    const int64_t id = c->queries[query];
+    const double key = truth->keys[id * truth->k + truth->k - 1];
+    for (int64_t i = 0; i < count; i++) {
+        c->counts[query] +=
+            keys[i] == key &&
+            (!truth->filters ||
+             kin_truth_allows(&truth->filter, id, c->taking->part->first + first + i));
+    }
+}
+
+static kith_status count_open(const taking *t, const uint32_t *open, int64_t count, void *copy)
+{
+    kin_truth *truth = t->truth;
+    const kith_matrix asked = kin_recall_gather(&truth->queries, open, count, copy);
+    counting c = {.taking = t, .queries = open};
+    KIN_TRY(kin_alloc_zero(truth->ctx, &c.counts, (uint64_t)count, sizeof *c.counts, "ties"));
+    const kith_status status =
+        kin_truth_compare(truth->ctx, &truth->distance, &t->part->rows, &asked, count_keys, &c);
+    for (int64_t i = 0; i < count && status == KITH_OK; i++) {
+        const int64_t query = open[i];
+        const double key = truth->keys[query * truth->k + truth->k - 1];
+        truth->ties[query] += c.counts[i] - count_found(t, query, t->part->wide, key);
+    }
+    kin_free(truth->ctx, c.counts);
+    return status;
+}
+
+static kith_status count_beyond(const taking *t)
+{
+    kin_truth *truth = t->truth;
+    kith_ctx *ctx = truth->ctx;
+    const kith_matrix *queries = &truth->queries;
+    const uint64_t row_bytes = (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype);
+    uint32_t *open = NULL;
+    void *copy = NULL;
+    int64_t count = 0;
+    KIN_TRY(kin_alloc(ctx, &open, (uint64_t)queries->rows, sizeof *open, "queries with ties"));
+    for (int64_t i = 0; i < queries->rows; i++) {
+        open[count] = (uint32_t)i;
+        count += t->open[i];
+    }
+    kith_status status = kin_alloc(ctx, &copy, (uint64_t)count, row_bytes, "queries with ties");
+    if (status == KITH_OK && count > 0) {
+        status = count_open(t, open, count, copy);
+    }
+    truth->report.recounted += count;
+    kin_free(ctx, copy);
+    kin_free(ctx, open);
+    return status;
+}
+
+kith_status kin_truth_take(kin_truth *truth, const kin_truth_part *part)
+{
+    kith_ctx *ctx = truth->ctx;
+    taking t = {.truth = truth, .part = part, .threads = (uint64_t)ctx->threads};
+    void *block = NULL;
+    KIN_TRY(kin_layout_make(ctx, name_rooms, &t, "lists of threads", &block));
+    kith_status status =
+        kin_parallel(ctx, NULL, kin_ceil_div(truth->queries.rows, ROWS_A_TASK), take_queries, &t);
+    if (status == KITH_OK) {
+        status = count_beyond(&t);
+    }
+    kin_free(ctx, block);
+    return status;
+}
+
+void kin_truth_count(kin_truth *t)
+{
+    kith_truth_report *told = &t->report;
+    for (int64_t i = 0; i < t->queries.rows; i++) {
+        const double *keys = t->keys + i * t->k;
+        const int64_t ties = t->ties[i];
+        int64_t listed = 0;
+        for (int64_t j = t->k; ties > 0 && j-- > 0 && keys[j] == keys[t->k - 1];) {
+            listed++;
+        }
+        told->full += ties > 0;
+        told->tied += ties > listed;
+        told->tied_beyond += ties - listed;
+        told->most_ties = kin_max_i64(told->most_ties, ties);
+    }
+}

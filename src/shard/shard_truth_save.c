@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a ground truth leaves on disk. While it is at work: PATH.partial, a container of the lists
+ * and of how far they came, written whole after every part; two processes at the same job write the
+ * same states, so that none needs a lock. At the end: the truth, the ties, the certificate; the
+ * state goes last, so that who dies between these only writes them again. */
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_atomic.h"
+#include "file/file_container.h"
+#include "file/file_format.h"
+#include "file/file_npy.h"
+#include "file/file_points.h"
+#include "file/file_result.h"
+#include "file/file_stream.h"
+#include "shard/shard_truth.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 192, ENDS_BYTES = 1 << 16, SECTIONS = 6 };
+static const char TAG_JOB[] = "truth job";
+static const char TAG_PROGRESS[] = "truth progress";
+static const char TAG_SUMS[] = "truth sums";
+static const char TAG_KEYS[] = "truth keys";
+static const char TAG_TIES[] = "truth ties";
+
+static kith_status partial_path(const kin_truth *t, char **path)
+{
+    const size_t bytes = strlen(t->params.path) + sizeof ".partial";
+    KIN_TRY(kin_alloc(t->ctx, path, bytes, 1, "a file's path"));
+    (void)snprintf(*path, bytes, "%s.partial", t->params.path);
+    return KITH_OK;
+}
+
+/* ---- Which job ------------------------------------------------------------------------------- */
+
+/* Of the first rows and the last ones: who goes on does not read all again. */
+static uint64_t sum_ends(const kith_matrix *points)
+{
+    const int64_t fit = kin_max_i64(1, ENDS_BYTES / points->stride_bytes);
+    kith_matrix some = *points;
+    some.rows = kin_min_i64(fit, points->rows);
+    kin_fingerprint_sum sum;
+    kin_fingerprint_begin(&sum, points);
+    sum.rows_left = 2 * some.rows;
+    kin_fingerprint_add(&sum, &some);
+    some.data = (const char *)points->data + (points->rows - some.rows) * points->stride_bytes;
+    kin_fingerprint_add(&sum, &some);
+    return kin_fingerprint_end(&sum);
+}
+
+uint64_t kin_truth_sum_filter(const kin_truth *t)
+{
+    const kith_filter *filter = &t->filter;
+    const uint64_t bytes = (uint64_t)kin_ceil_div(t->rows, 8);
+    const int64_t maps = filter->allow_stride_bytes != 0 ? t->queries.rows : 1;
+    kin_checksum sum;
+    if (!t->filters) {
+        return 0;
+    }
+    kin_checksum_begin(&sum);
+    for (int64_t i = 0; filter->allow != NULL && i < maps; i++) {
+        kin_checksum_add(&sum, filter->allow + i * filter->allow_stride_bytes, bytes);
+    }
+    if (filter->groups != NULL) {
+        kin_checksum_add(&sum, filter->groups, (uint64_t)t->rows * sizeof *filter->groups);
+        kin_checksum_add(&sum, filter->query_groups,
+                         (uint64_t)t->queries.rows * sizeof *filter->query_groups);
+    }
+    return kin_checksum_end(&sum);
+}
+
+kith_status kin_truth_describe(kin_truth *t, char **text)
+{
+    const char *more = t->params.job != NULL ? t->params.job : "";
+    const size_t room = ((size_t)t->count + 4) * LINE_BYTES + strlen(more);
+    char points[KIN_FINGERPRINT_TEXT];
+    KIN_TRY(kin_alloc(t->ctx, text, room, 1, "a job's lines"));
+    int used = snprintf(*text, room,
+                        "kith %s, truth k %" PRId64 ", %s, first id %" PRIu64 "\nqueries %s\n"
+                        "filter %d, rule %d, %016" PRIx64 "\n%s",
+                        kith_version(), t->k, kith_metric_name(t->metric), t->params.first_id,
+                        kin_fingerprint_print(&t->asked, points), t->filters, (int)t->filter.rule,
+                        t->filter_sum, more);
+    for (int32_t i = 0; i < t->count; i++) {
+        const kith_matrix *m = &t->corpus[i];
+        used += snprintf(*text + used, room - (size_t)used,
+                         "matrix %" PRId32 " %" PRId64 " x %" PRId32 " %s, ends %016" PRIx64 "\n",
+                         i, m->rows, m->cols, kith_dtype_name(m->dtype), sum_ends(m));
+    }
+    return KITH_OK;
+}
+
+/* ---- The state ------------------------------------------------------------------------------- */
+
+static uint64_t entries_of(const kin_truth *t)
+{
+    return (uint64_t)t->queries.rows * (uint64_t)t->k;
+}
+
+static kith_status write_state(const kin_truth *t, const kin_journal *job, const char *path)
+{
+    const uint64_t entries = entries_of(t);
+    const kin_container_header header = {.kind = KITH_KIND_RESULT,
+                                         .metric = t->metric,
+                                         .rows = t->queries.rows,
+                                         .k = t->k,
+                                         .recall = -1.0};
+    const kin_section sections[SECTIONS] = {
+        {.tag = TAG_JOB, .data = job->head, .bytes = job->head_bytes},
+        {.tag = TAG_PROGRESS, .data = &t->progress, .bytes = sizeof t->progress},
+        {.tag = TAG_SUMS, .data = t->sums, .bytes = (uint64_t)t->count * sizeof *t->sums},
+        {.tag = KIN_TAG_IDS, .data = t->ids, .bytes = entries * sizeof *t->ids},
+        {.tag = TAG_KEYS, .data = t->keys, .bytes = entries * sizeof *t->keys},
+        {.tag = TAG_TIES, .data = t->ties, .bytes = (uint64_t)t->queries.rows * sizeof *t->ties}};
+    return kin_container_write(t->ctx, path, &header, sections, SECTIONS);
+}
+
+kith_status kin_truth_store(const kin_truth *t, const char *text)
+{
+    char *path = NULL;
+    kin_journal job = {.file = -1};
+    if (t->params.path == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(partial_path(t, &path));
+    kith_status status = kin_journal_init(t->ctx, t->params.path, text, &job);
+    if (status == KITH_OK) {
+        status = write_state(t, &job, path);
+    }
+    kin_journal_free(t->ctx, &job);
+    kin_free(t->ctx, path);
+    return status;
+}
+
+static kith_status check_job(const kin_truth *t, const kin_container *c, const kin_journal *job)
+{
+    const char *path = kin_container_path(c);
+    char theirs[KIN_JOURNAL_EXCERPT];
+    char ours[KIN_JOURNAL_EXCERPT];
+    const void *text = NULL;
+    uint64_t bytes = 0;
+    KIN_TRY(kin_container_section(t->ctx, c, TAG_JOB, &text, &bytes));
+    switch (kin_journal_judge(job, text, bytes, theirs, ours)) {
+    case KIN_JOURNAL_SAME:
+        return KITH_OK;
+    case KIN_JOURNAL_OTHER:
+        return kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                           "is of another job, it says '%s', this one '%s' (to begin anew add "
+                           "--restart, or remove it)",
+                           theirs, ours);
+    default:
+        return kin_fail_at(t->ctx, KITH_E_FORMAT, kin_at_file(path),
+                           "is no unfinished truth, or damaged (to begin anew add --restart, or "
+                           "remove it)");
+    }
+}
+
+typedef struct stored {
+    const char *tag;
+    void *data;
+    uint64_t bytes;
+} stored;
+
+static kith_status read_state(kin_truth *t, const kin_container *c, const kin_journal *job)
+{
+    const uint64_t entries = entries_of(t);
+    const stored all[] = {{TAG_PROGRESS, &t->progress, sizeof t->progress},
+                          {TAG_SUMS, t->sums, (uint64_t)t->count * sizeof *t->sums},
+                          {KIN_TAG_IDS, t->ids, entries * sizeof *t->ids},
+                          {TAG_KEYS, t->keys, entries * sizeof *t->keys},
+                          {TAG_TIES, t->ties, (uint64_t)t->queries.rows * sizeof *t->ties}};
+    KIN_TRY(check_job(t, c, job));
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        const void *data = NULL;
+        KIN_TRY(kin_container_table(t->ctx, c, all[i].tag, 1, all[i].bytes, &data));
+        memcpy(all[i].data, data, (size_t)all[i].bytes);
+    }
+    const kin_truth_progress *p = &t->progress;
+    const bool within = p->matrix >= 0 && p->matrix <= t->count && p->row >= 0 && p->first >= 0 &&
+                        p->first <= t->rows &&
+                        (p->matrix == t->count ? p->row == 0 : p->row < t->corpus[p->matrix].rows);
+    t->report.resumed = p->first;
+    return within ? KITH_OK
+                  : kin_fail_at(t->ctx, KITH_E_FORMAT, kin_at_file(kin_container_path(c)),
+                                "says more rows than there are (to begin anew add --restart, or "
+                                "remove it)");
+}
+
+kith_status kin_truth_resume(kin_truth *t, const char *text)
+{
+    char *path = NULL;
+    kin_journal job = {.file = -1};
+    kin_container *container = NULL;
+    kith_status status = KITH_OK;
+    if (t->params.path == NULL || t->params.restart != 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(partial_path(t, &path));
+    if (access(path, F_OK) == 0) {
+        KIN_TRY_GOTO(status, kin_journal_init(t->ctx, t->params.path, text, &job), done);
+        KIN_TRY_GOTO(status, kin_container_open(t->ctx, path, false, &container), done);
+        status = read_state(t, container, &job);
+    }
+done:
+    kin_container_close(container);
+    kin_journal_free(t->ctx, &job);
+    kin_free(t->ctx, path);
+    return status;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static bool is_npy(const char *path)
+{
+    return kin_format_of(path, KITH_FILE_POINTS_OUT) == KIN_FORMAT_NPY;
+}
+
+kith_status kin_truth_check_path(const kin_truth *t)
+{
+    const char *path = t->params.path;
+    kith_format format = t->params.format;
+    const uint64_t end = t->params.first_id + (uint64_t)t->rows;
+    if (path == NULL && t->params.ties_path != NULL) {
+        return kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at("ties_path"),
+                           "is set, and path is NULL (give both, or take the ties as an array)");
+    }
+    if (path == NULL || (format == KITH_FORMAT_AUTO && is_npy(path))) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_result_choose(t->ctx, path, &format));
+    if (kin_result_is_text(format) || format == KITH_FORMAT_CSR) {
+        return kin_fail_at(
+            t->ctx, KITH_E_ARGUMENT, kin_at_file(path),
+            "is no file of a truth (give .knn, .ivecs, .ibin, .npz, .kith, or .npy)");
+    }
+    const bool has_sign =
+        format == KITH_FORMAT_NPZ || format == KITH_FORMAT_IVECS || format == KITH_FORMAT_IBIN;
+    const uint64_t most = has_sign ? (uint64_t)INT32_MAX + 1 : (uint64_t)UINT32_MAX;
+    return end <= most ? KITH_OK
+                       : kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                                     "has ids below %" PRIu64 ", the corpus' ids end at %" PRIu64
+                                     " (write .npy, whose ids have 64 bits)",
+                                     most, end);
+}
+
+static double distance_of(const kin_truth *t, int64_t at)
+{
+    const double none = kin_truth_negates(t) ? -INFINITY : INFINITY;
+    return t->ids[at] == KITH_ID64_NONE ? none : kin_metric_distance(t->metric, t->keys[at]);
+}
+
+void kin_truth_hand_over(const kin_truth *t)
+{
+    const int64_t entries = (int64_t)entries_of(t);
+    for (int64_t i = 0; t->params.distances != NULL && i < entries; i++) {
+        t->params.distances[i] = distance_of(t, i);
+    }
+    if (t->params.ids != NULL) {
+        memcpy(t->params.ids, t->ids, (size_t)entries * sizeof *t->ids);
+    }
+    if (t->params.ties != NULL) {
+        memcpy(t->params.ties, t->ties, (size_t)t->queries.rows * sizeof *t->ties);
+    }
+}
+
+/* int64: an empty slot, all bits of which are set, is -1. */
+static kith_status save_npy(const kin_truth *t)
+{
+    char head[KIN_NPY_HEADER_MAX];
+    kin_writer writer;
+    const uint64_t bytes = kin_npy_header(head, "<i8", 2, t->queries.rows, t->k);
+    KIN_TRY(kin_writer_open(t->ctx, t->params.path, &writer));
+    kith_status status = kin_writer_put(&writer, head, bytes);
+    if (status == KITH_OK) {
+        status = kin_writer_put(&writer, t->ids, entries_of(t) * sizeof *t->ids);
+    }
+    return kin_writer_close(&writer, status);
+}
+
+/* As kith_search would be saved of all rows as one matrix. */
+static kith_result_meta meta_of(const kin_truth *t)
+{
+    kith_result_meta meta = kith_result_meta_default();
+    meta.kind = KITH_KIND_RESULT;
+    meta.metric = t->metric;
+    meta.corpus_rows = (int64_t)t->params.first_id + t->rows;
+    if (t->alike && t->params.first_id == 0) {
+        meta.points = (kith_fingerprint){
+            .rows = t->rows,
+            .cols = t->corpus[0].cols,
+            .dtype = t->corpus[0].dtype,
+            .checksum = t->count == 1 ? t->sums[0] : kin_fingerprint_end(&t->progress.whole)};
+        meta.exact = t->filters ? KITH_EXACTNESS_UNKNOWN : KITH_CERTIFIED;
+    }
+    return meta;
+}
+
+static kith_status save_lists(const kin_truth *t)
+{
+    const int64_t entries = (int64_t)entries_of(t);
+    const kith_result_meta meta = meta_of(t);
+    kith_neighbors table = {.rows = t->queries.rows, .k = t->k};
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, kin_alloc(t->ctx, &table.ids, (uint64_t)entries, sizeof *table.ids, "ids"),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc(t->ctx, &table.distances, (uint64_t)entries, sizeof *table.distances,
+                           "distances"),
+                 done);
+    for (int64_t i = 0; i < entries; i++) {
+        table.ids[i] = (uint32_t)t->ids[i]; /* KITH_ID64_NONE becomes KITH_ID_NONE */
+        table.distances[i] = (float)distance_of(t, i);
+    }
+    status = kin_result_save(t->ctx, t->params.path, t->params.format, &table, &meta);
+done:
+    kin_free(t->ctx, table.distances);
+    kin_free(t->ctx, table.ids);
+    return status;
+}
+
+static kith_status save_ties(const kin_truth *t)
+{
+    const char *path = t->params.ties_path;
+    const int64_t rows = t->queries.rows;
+    double *numbers = NULL;
+    if (path == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_alloc(t->ctx, &numbers, (uint64_t)rows, sizeof *numbers, "ties"));
+    for (int64_t i = 0; i < rows; i++) {
+        numbers[i] = (double)t->ties[i];
+    }
+    const kith_matrix column = {.data = numbers,
+                                .rows = rows,
+                                .cols = 1,
+                                .stride_bytes = sizeof *numbers,
+                                .dtype = KITH_F64};
+    const kith_status status = is_npy(path) ? kin_points_save_vector(t->ctx, path, &column)
+                                            : kin_points_save(t->ctx, path, &column);
+    kin_free(t->ctx, numbers);
+    return status;
+}
+
+static kith_status certify(const kin_truth *t, kin_certificate *c)
+{
+    const kith_truth_params *params = &t->params;
+    const kith_truth_report *told = &t->report;
+    (void)snprintf(c->library, sizeof c->library, "%s", kith_version());
+    c->metric = t->metric;
+    c->k = t->k;
+    c->first_id = params->first_id;
+    c->filters = t->filters;
+    c->rule = t->filter.rule;
+    c->filter = t->filter_sum;
+    c->queries.name = params->names != NULL ? params->names[t->count] : NULL;
+    c->queries.points = t->asked;
+    for (int32_t i = 0; i < t->count; i++) {
+        const kith_matrix *m = &t->corpus[i];
+        c->corpus[i] = (kin_certified_points){
+            .name = params->names != NULL ? params->names[i] : NULL,
+            .points = {
+                .rows = m->rows, .cols = m->cols, .dtype = m->dtype, .checksum = t->sums[i]}};
+    }
+    c->ids64 = params->format == KITH_FORMAT_AUTO && is_npy(params->path);
+    c->format = params->format;
+    KIN_TRY(c->ids64 ? KITH_OK : kin_result_choose(t->ctx, params->path, &c->format));
+    c->output.name = params->path;
+    c->ties.name = params->ties_path;
+    KIN_TRY(kin_certified_measure(t->ctx, &c->output));
+    KIN_TRY(c->ties.name != NULL ? kin_certified_measure(t->ctx, &c->ties) : KITH_OK);
+    c->full = told->full;
+    c->tied = told->tied;
+    c->tied_beyond = told->tied_beyond;
+    c->most_ties = told->most_ties;
+    return KITH_OK;
+}
+
+static kith_status save_certificate(const kin_truth *t)
+{
+    kin_certificate certificate = {.count = t->count};
+    char *path = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, kin_certificate_path(t->ctx, t->params.path, &path), done);
+    KIN_TRY_GOTO(status,
+                 kin_alloc(t->ctx, &certificate.corpus, (uint64_t)t->count,
+                           sizeof *certificate.corpus, "a certificate"),
+                 done);
+    KIN_TRY_GOTO(status, certify(t, &certificate), done);
+    status = kin_certificate_save(t->ctx, path, &certificate);
+done:
+    kin_free(t->ctx, certificate.corpus);
+    kin_free(t->ctx, path);
+    return status;
+}
+
+kith_status kin_truth_save(const kin_truth *t)
+{
+    char *path = NULL;
+    if (t->params.path == NULL) {
+        return KITH_OK;
+    }
+    const bool ids64 = t->params.format == KITH_FORMAT_AUTO && is_npy(t->params.path);
+    KIN_TRY(ids64 ? save_npy(t) : save_lists(t));
+    KIN_TRY(save_ties(t));
+    KIN_TRY(save_certificate(t));
+    KIN_TRY(partial_path(t, &path));
+    (void)unlink(path);
+    kin_free(t->ctx, path);
+    return KITH_OK;
+}

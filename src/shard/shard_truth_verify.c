@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A ground truth held against its certificate: files by their checksums, points by their
+ * fingerprints, and some queries computed anew by canonical distances to all rows, in a way that
+ * has nothing in common with how they were found but the definition of a distance. */
+#include "base/base_layout.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "file/file_npy.h"
+#include "file/file_points.h"
+#include "file/file_result.h"
+#include "recall/recall.h"
+#include "shard/shard_run.h"
+#include "shard/shard_truth.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { USUAL_SAMPLE = 10, ROWS_AT_A_TIME = 1 << 18 };
+
+/* ---- Points of the files that the certificate names -------------------------------------------
+ */
+
+typedef struct opened {
+    kith_ctx *ctx;
+    kith_points **points; /* the queries' last */
+    kith_matrix *matrices;
+    int32_t count;
+    bool mapped; /* all of the corpus is */
+} opened;
+
+static kith_status open_points(opened *o, const kin_certified_points *of, const char *what,
+                               int32_t at)
+{
+    if (of->name == NULL) {
+        return kin_fail_at(o->ctx, KITH_E_ARGUMENT, kin_at(what),
+                           "is of no file, says the certificate (give the points again)");
+    }
+    const kith_points_params params = kith_points_params_default();
+    KIN_TRY(kin_points_open(o->ctx, of->name, &params, &o->points[at]));
+    o->matrices[at] = o->points[at]->matrix;
+    return KITH_OK;
+}
+
+static kith_status open_all(opened *o, const kin_certificate *c)
+{
+    const uint64_t count = (uint64_t)c->count + 1;
+    KIN_TRY(kin_alloc_zero(o->ctx, &o->points, count, sizeof(void *), "files"));
+    KIN_TRY(kin_alloc(o->ctx, &o->matrices, count, sizeof *o->matrices, "files"));
+    o->count = c->count;
+    o->mapped = true;
+    for (int32_t i = 0; i < c->count; i++) {
+        KIN_TRY(open_points(o, &c->corpus[i], "corpus", i));
+        o->mapped &= o->points[i]->source.mapped != 0;
+    }
+    return open_points(o, &c->queries, "queries", c->count);
+}
+
+static void close_all(opened *o)
+{
+    for (int32_t i = 0; o->points != NULL && i <= o->count; i++) {
+        kin_points_close(o->points[i]);
+    }
+    kin_free(o->ctx, o->points);
+    kin_free(o->ctx, o->matrices);
+}
+
+/* ---- Checksums --------------------------------------------------------------------------------
+ */
+
+static kith_status check_file(kith_ctx *ctx, const char *path, const kin_certified_file *said)
+{
+    kin_certified_file now = {.name = path};
+    KIN_TRY(kin_certified_measure(ctx, &now));
+    return now.bytes == said->bytes && now.checksum == said->checksum
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_DATA, kin_at_file(path),
+                             "has %" PRIu64 " bytes and the checksum %016" PRIx64
+                             ", its certificate says %" PRIu64 " and %016" PRIx64
+                             " (it was changed: make the truth again)",
+                             now.bytes, now.checksum, said->bytes, said->checksum);
+}
+
+static kith_status check_points(kin_truth *t, const kith_matrix *points, const char *what,
+                                const kin_certified_points *said)
+{
+    char texts[2][KIN_FINGERPRINT_TEXT];
+    kith_fingerprint now;
+    KIN_TRY(kin_fingerprint_make(t->ctx, points, &now));
+    return kin_fingerprint_equal(&now, &said->points)
+               ? KITH_OK
+               : kin_fail_at(t->ctx, KITH_E_DATA,
+                             said->name != NULL ? kin_at_file(said->name) : kin_at(what),
+                             "is %s, the certificate says %s (give the points that the truth is "
+                             "of)",
+                             kin_fingerprint_print(&now, texts[0]),
+                             kin_fingerprint_print(&said->points, texts[1]));
+}
+
+static kith_status check_all(kin_truth *t, const kin_certificate *c)
+{
+    KIN_TRY(check_file(t->ctx, t->params.path, &c->output));
+    KIN_TRY(c->ties.name != NULL ? check_file(t->ctx, c->ties.name, &c->ties) : KITH_OK);
+    if (t->count != c->count) {
+        return kin_fail_at(t->ctx, KITH_E_DATA, kin_at("corpus"),
+                           "has %d files, the certificate says %d (give those that the truth is "
+                           "of)",
+                           (int)t->count, (int)c->count);
+    }
+    KIN_TRY(check_points(t, &t->queries, "queries", &c->queries));
+    for (int32_t i = 0; i < t->count; i++) {
+        KIN_TRY(check_points(t, &t->corpus[i], "corpus", &c->corpus[i]));
+    }
+    return c->filters == t->filters && c->filter == t->filter_sum && c->rule == t->filter.rule
+               ? KITH_OK
+               : kin_fail_at(t->ctx, KITH_E_DATA, kin_at("filter"),
+                             "is not the one of the certificate (give the filter that the truth "
+                             "was made under%s)",
+                             c->filters ? "" : ", none");
+}
+
+/* ---- Some queries anew ------------------------------------------------------------------------
+ */
+
+typedef struct sampled {
+    kin_truth *truth;
+    int64_t count;
+    uint32_t *queries; /* rising */
+    unsigned char *copy;
+    uint64_t *ids; /* count x k; KITH_ID64_NONE: not yet */
+    double *keys;
+    int64_t *ties;
+    int64_t first; /* row of the whole corpus that those at work begin with */
+} sampled;
+
+static void name_sample(kin_layout *layout, void *arg)
+{
+    sampled *s = arg;
+    const kith_matrix *queries = &s->truth->queries;
+    const uint64_t count = (uint64_t)s->count;
+    const uint64_t entries = kin_size_mul(count, (uint64_t)s->truth->k);
+    s->queries = kin_layout_array(layout, count, sizeof *s->queries);
+    s->copy = kin_layout_array(
+        layout, count, (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype));
+    s->ids = kin_layout_array(layout, entries, sizeof *s->ids);
+    s->keys = kin_layout_array(layout, entries, sizeof *s->keys);
+    s->ties = kin_layout_zeros(layout, count, sizeof *s->ties);
+}
+
+/* By rising ids: one that is as near as the last comes behind it, and is a tie of it. */
+static void insert(const sampled *s, int64_t query, uint64_t id, double key)
+{
+    const int64_t k = s->truth->k;
+    uint64_t *ids = s->ids + query * k;
+    double *keys = s->keys + query * k;
+    const double last = keys[k - 1];
+    const bool was_full = ids[k - 1] != KITH_ID64_NONE;
+    int64_t at = k - 1;
+    if (was_full && key >= last) {
+        s->ties[query] += key == last;
+        return;
+    }
+    for (; at > 0 && (ids[at - 1] == KITH_ID64_NONE || keys[at - 1] > key); at--) {
+        ids[at] = ids[at - 1];
+        keys[at] = keys[at - 1];
+    }
+    ids[at] = id;
+    keys[at] = key;
+    if (ids[k - 1] == KITH_ID64_NONE || (was_full && keys[k - 1] == last)) {
+        return; /* not full yet; or the one that was pushed out is still a tie */
+    }
+    s->ties[query] = 0;
+    for (int64_t i = 0; i < k; i++) {
+        s->ties[query] += keys[i] == keys[k - 1];
+    }
+}
+
+static void hear(void *arg, int64_t query, int64_t first, const double *keys, int64_t count)
+{
+    const sampled *s = arg;
+    const kin_truth *t = s->truth;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = s->first + first + i;
+        if (!t->filters || kin_truth_allows(&t->filter, s->queries[query], row)) {
+            insert(s, query, t->params.first_id + (uint64_t)row, keys[i]);
+        }
+    }
+}
+
+static kith_status compare_all(sampled *s)
+{
+    kin_truth *t = s->truth;
+    const kith_matrix asked = kin_recall_gather(&t->queries, s->queries, s->count, s->copy);
+    for (int32_t i = 0; i < t->count; i++) {
+        const kith_matrix *matrix = &t->corpus[i];
+        for (int64_t row = 0; row < matrix->rows; row += ROWS_AT_A_TIME) {
+            kith_matrix rows = *matrix;
+            rows.data = (const char *)matrix->data + row * matrix->stride_bytes;
+            rows.rows = kin_min_i64(ROWS_AT_A_TIME, matrix->rows - row);
+            KIN_TRY(kin_truth_compare(t->ctx, &t->distance, &rows, &asked, hear, s));
+            s->first += rows.rows;
+            if (t->params.mapped != 0) {
+                kin_shard_return_rows(matrix, row, rows.rows);
+            }
+        }
+    }
+    return KITH_OK;
+}
+
+/* ---- What the files say -----------------------------------------------------------------------
+ */
+
+/* ids, or ids64; distances may be NULL. */
+typedef struct told {
+    const uint32_t *ids;
+    const unsigned char *ids64;
+    const float *distances;
+    kith_result *result;
+    kin_map map;
+    kith_points *ties;
+} told;
+
+static kith_status fail_shape(const kin_truth *t, const char *path)
+{
+    return kin_fail_at(t->ctx, KITH_E_DATA, kin_at_file(path),
+                       "is not %lld x %lld (it is no truth of these queries)",
+                       (long long)t->queries.rows, (long long)t->k);
+}
+
+static kith_status open_npy(const kin_truth *t, told *f)
+{
+    const char *path = t->params.path;
+    kin_npy npy;
+    KIN_TRY(kin_map_open(t->ctx, path, &f->map));
+    KIN_TRY(kin_npy_parse(t->ctx, path, f->map.data, f->map.bytes, &npy));
+    f->ids64 = npy.data;
+    return npy.kind == 'i' && npy.item_bytes == sizeof(int64_t) && !npy.big_endian &&
+                   !npy.fortran_order && npy.axes == 2 &&
+                   npy.shape[0] == (uint64_t)t->queries.rows && npy.shape[1] == (uint64_t)t->k
+               ? KITH_OK
+               : fail_shape(t, path);
+}
+
+static kith_status open_lists(const kin_truth *t, told *f)
+{
+    KIN_TRY(kin_result_open(t->ctx, t->params.path, &f->result));
+    const kith_neighbors *lists = &f->result->neighbors;
+    f->ids = lists->ids;
+    f->distances = lists->distances;
+    return lists->rows == t->queries.rows && lists->k == t->k ? KITH_OK
+                                                              : fail_shape(t, t->params.path);
+}
+
+static kith_status open_ties(const kin_truth *t, const char *path, told *f)
+{
+    kith_points_params params = kith_points_params_default();
+    params.use = KITH_USE_COLUMN;
+    KIN_TRY(kin_points_open(t->ctx, path, &params, &f->ties));
+    const kith_matrix *m = &f->ties->matrix;
+    return m->rows == t->queries.rows && m->cols == 1 && m->dtype == KITH_F64 ? KITH_OK
+                                                                              : fail_shape(t, path);
+}
+
+static void close_told(told *f)
+{
+    kin_points_close(f->ties);
+    kin_result_close(f->result);
+    kin_map_close(&f->map);
+}
+
+static uint64_t id_of(const told *f, int64_t at)
+{
+    uint64_t id = 0;
+    if (f->ids64 != NULL) {
+        memcpy(&id, f->ids64 + at * (int64_t)sizeof id, sizeof id);
+        return id;
+    }
+    return f->ids[at] == KITH_ID_NONE ? KITH_ID64_NONE : f->ids[at];
+}
+
+static double tie_of(const told *f, int64_t query)
+{
+    double value = 0.0;
+    const kith_matrix *m = &f->ties->matrix;
+    memcpy(&value, (const char *)m->data + query * m->stride_bytes, sizeof value);
+    return value;
+}
+
+static float distance_of(const kin_truth *t, uint64_t id, double key)
+{
+    const double none = kin_truth_negates(t) ? -INFINITY : INFINITY;
+    return (float)(id == KITH_ID64_NONE ? none : kin_metric_distance(t->metric, key));
+}
+
+static kith_status hold_query(const sampled *s, const told *f, int64_t at)
+{
+    const kin_truth *t = s->truth;
+    const int64_t query = s->queries[at];
+    for (int64_t j = 0; j < t->k; j++) {
+        const uint64_t id = id_of(f, query * t->k + j);
+        const uint64_t true_id = s->ids[at * t->k + j];
+        const float distance = distance_of(t, true_id, s->keys[at * t->k + j]);
+        if (id != true_id) {
+            return kin_fail_at(t->ctx, KITH_E_DATA, kin_at_file_cell(t->params.path, query, j),
+                               "neighbour %" PRId64 " of query %" PRId64 " is %" PRId64
+                               ", computed anew it is %" PRId64 " (make the truth again)",
+                               j, query, (int64_t)id, (int64_t)true_id);
+        }
+        if (f->distances != NULL && f->distances[query * t->k + j] != distance) {
+            return kin_fail_at(t->ctx, KITH_E_DATA, kin_at_file_cell(t->params.path, query, j),
+                               "distance %" PRId64 " of query %" PRId64
+                               " is %.9g, computed anew it is %.9g (make the truth again)",
+                               j, query, (double)f->distances[query * t->k + j], (double)distance);
+        }
+    }
+    return f->ties == NULL || tie_of(f, query) == (double)s->ties[at]
+               ? KITH_OK
+               : kin_fail_at(t->ctx, KITH_E_DATA, kin_at_file_cell(t->params.ties_path, query, 0),
+                             "has %.0f ties of query %" PRId64 ", computed anew they are %" PRId64
+                             " (make the truth again)",
+                             tie_of(f, query), query, s->ties[at]);
+}
+
+static kith_status hold_all(const sampled *s, const kin_certificate *c)
+{
+    const kin_truth *t = s->truth;
+    told f = {0};
+    kith_status status = c->ids64 ? open_npy(t, &f) : open_lists(t, &f);
+    if (status == KITH_OK && t->params.ties_path != NULL) {
+        status = open_ties(t, t->params.ties_path, &f);
+    }
+    for (int64_t i = 0; i < s->count && status == KITH_OK; i++) {
+        status = hold_query(s, &f, i);
+    }
+    close_told(&f);
+    return status;
+}
+
+/* What the certificate counts, where all queries are computed anew. */
+static kith_status hold_counts(const sampled *s, const kin_certificate *c)
+{
+    kin_truth all = *s->truth;
+    all.ids = s->ids;
+    all.keys = s->keys;
+    all.ties = s->ties;
+    all.report = (kith_truth_report){.struct_size = sizeof all.report};
+    if (s->count < all.queries.rows) {
+        return KITH_OK;
+    }
+    kin_truth_count(&all);
+    const kith_truth_report *now = &all.report;
+    return now->full == c->full && now->tied == c->tied && now->most_ties == c->most_ties &&
+                   now->tied_beyond == c->tied_beyond
+               ? KITH_OK
+               : kin_fail_at(all.ctx, KITH_E_DATA, kin_at_file(all.params.path),
+                             "has %" PRId64 " queries with ties beyond the list, its certificate "
+                             "says %" PRId64 ", or another number there is wrong (make the truth "
+                             "again)",
+                             now->tied, c->tied);
+}
+
+static kith_status check_sample(kin_truth *t, const kin_certificate *c)
+{
+    const int64_t wanted = t->params.sample == 0 ? USUAL_SAMPLE : t->params.sample;
+    sampled s = {.truth = t, .count = kin_min_i64(wanted, t->queries.rows)};
+    void *block = NULL;
+    if (s.count < 1) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_layout_make(t->ctx, name_sample, &s, "queries to compute anew", &block));
+    for (int64_t i = 0; i < s.count * t->k; i++) {
+        s.ids[i] = KITH_ID64_NONE;
+        s.keys[i] = INFINITY;
+    }
+    kin_recall_draw(t->queries.rows, s.count, t->params.seed, s.queries);
+    kith_status status = compare_all(&s);
+    if (status == KITH_OK) {
+        status = hold_all(&s, c);
+    }
+    if (status == KITH_OK) {
+        status = hold_counts(&s, c);
+    }
+    t->report.sample = s.count;
+    kin_free(t->ctx, block);
+    return status;
+}
+
+/* ---- The whole --------------------------------------------------------------------------------
+ */
+
+static void take_certificate(kin_truth *t, const kin_certificate *c)
+{
+    t->params.metric = c->metric;
+    t->params.k = c->k;
+    t->params.first_id = c->first_id;
+    t->params.ties_path = c->ties.name;
+    t->report.full = c->full;
+    t->report.tied = c->tied;
+    t->report.tied_beyond = c->tied_beyond;
+    t->report.most_ties = c->most_ties;
+}
+
+static kith_status verify(kin_truth *t, const kin_certificate *c, const kith_matrix *corpus,
+                          int32_t count, const kith_matrix *queries)
+{
+    take_certificate(t, c);
+    KIN_TRY(kin_truth_begin(t, corpus, count, queries));
+    KIN_TRY(check_all(t, c));
+    return check_sample(t, c);
+}
+
+kith_status kin_truth_verify(kin_truth *t, const kith_matrix *corpus, int32_t count,
+                             const kith_matrix *queries)
+{
+    kin_certificate c = {.count = 0};
+    opened files = {.ctx = t->ctx};
+    char *path = NULL;
+    kith_status status = KITH_OK;
+    if (t->params.path == NULL) {
+        return kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at("path"),
+                           "is NULL (say which truth is to be verified)");
+    }
+    KIN_TRY_GOTO(status, kin_certificate_path(t->ctx, t->params.path, &path), done);
+    KIN_TRY_GOTO(status, kin_certificate_open(t->ctx, path, &c), done);
+    if (count == 0) {
+        KIN_TRY_GOTO(status, open_all(&files, &c), done);
+        t->params.mapped = files.mapped;
+        status = verify(t, &c, files.matrices, c.count, &files.matrices[c.count]);
+    } else {
+        status = verify(t, &c, corpus, count, queries);
+    }
+done:
+    close_all(&files);
+    kin_certificate_free(t->ctx, &c);
+    kin_free(t->ctx, path);
+    return status;
+}

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kith truth: the bytes of a search of all files as one, however parts are cut and however often the job is killed;
+ties, certificates, and what is refused."""
+import json
+import random
+import signal
+import struct
+
+import cli_support as support
+from cli_support import CliCase, matrix_bin, random_bytes, read_bin, read_npy
+
+FORMATS = ("knn", "ivecs", "ibin", "npz", "kith")
+
+
+class TruthCase(CliCase):
+    def setUp(self):
+        super().setUp()
+        self.rows = [[value // 32 for value in row] for row in random_bytes(900, 5, 1)]
+        self.asked = [[value // 32 for value in row] for row in random_bytes(40, 5, 2)]
+        self.write("all.u8bin", matrix_bin(self.rows, "B"))
+        self.write("q.u8bin", matrix_bin(self.asked, "B"))
+        self.cut(300, 301, 750)
+
+    def cut(self, *places):
+        """The rows in files a0.u8bin ..., and their names as one word."""
+        ends = [0, *places, len(self.rows)]
+        names = [self.write(f"a{i}.u8bin", matrix_bin(self.rows[first:last], "B"))
+                 for i, (first, last) in enumerate(zip(ends, ends[1:]))]
+        self.corpus = ",".join(names)
+
+    def column(self, name, values):
+        self.write(name, "".join(f"{value}\n" for value in ["value", *values]).encode())
+
+    def bytes_of(self, name):
+        return (self.folder / name).read_bytes()
+
+    def flip(self, name, at=-1):
+        data = bytearray(self.bytes_of(name))
+        data[at] ^= 1
+        self.write(name, bytes(data))
+
+    def plain(self, k, allowed=lambda query, row: True):
+        """Lists of ids, and for each query how many rows are as near as the k-th."""
+        lists, ties = [], []
+        for i, query in enumerate(self.asked):
+            order = sorted((sum((a - b) ** 2 for a, b in zip(query, row)), j)
+                           for j, row in enumerate(self.rows) if allowed(i, j))
+            lists.append([j for _, j in order[:k]] + [-1] * max(0, k - len(order)))
+            ties.append(sum(key == order[k - 1][0] for key, _ in order) if len(order) >= k else 0)
+        return lists, ties
+
+
+class Answers(TruthCase):
+    def test_formats(self):
+        """every format has the bytes of kith search of one file; .npy has ids of 64 bits"""
+        lists, ties = self.plain(7)
+        for ending in FORMATS:
+            self.works("search", "all.u8bin", "q.u8bin", "-k", 7, "-o", f"s.{ending}", "-q")
+            for corpus in ("all.u8bin", self.corpus):
+                told = self.works_json("truth", corpus, "q.u8bin", "-k", 7, "-o", f"t.{ending}", "--ties", "t.npy")
+                self.assertEqual(self.bytes_of(f"t.{ending}"), self.bytes_of(f"s.{ending}"), (ending, corpus))
+                self.assertEqual([int(value) for value in read_npy(self.bytes_of("t.npy"))[0]], ties)
+        self.assertEqual(told["files"], 4)
+        self.assertEqual(told["most_ties"], max(ties))
+        self.assertGreater(told["tied"], 0)
+        self.works("truth", self.corpus, "q.u8bin", "-k", 7, "-o", "t.npy", "-q")
+        ids, shape = read_npy(self.bytes_of("t.npy"))
+        self.assertEqual((ids, shape), ([j for row in lists for j in row], (40, 7)))
+        self.assertEqual([name for name in self.files() if "partial" in name], [])
+
+    def test_parts(self):
+        """little memory, many parts: the same bytes, and the same certificate"""
+        words = "truth", "big.u8bin", "q.u8bin", "-k", 6, "--metric", "manhattan"
+        data = random.Random(3).randbytes(400000 * 5)
+        self.write("big.u8bin", struct.pack("<II", 400000, 5) + data)
+        self.works(*words, "-o", "t.knn", "-q")
+        one, said = self.bytes_of("t.knn"), self.bytes_of("t.knn.json")
+        told = self.works_json(*words, "-o", "t.knn", "--memory", "1500K", "--threads", 2)
+        self.assertGreater(told["parts"], 5)
+        self.assertEqual((self.bytes_of("t.knn"), self.bytes_of("t.knn.json")), (one, said))
+
+    def test_filters(self):
+        """bitmaps and groups over all files, with lists that are not full"""
+        self.column("g.csv", [i % 50 for i in range(900)])
+        self.column("h.csv", [i % 60 for i in range(40)])
+        self.column("a.csv", [int(i % 7 == 3) for i in range(900)])
+        for more, allowed in ((("--allow", "a.csv"), lambda i, j: j % 7 == 3),
+                              (("--groups", "g.csv", "--query-groups", "h.csv"), lambda i, j: j % 50 == i % 60),
+                              (("--groups", "g.csv", "--query-groups", "h.csv", "--rule", "other", "--allow", "a.csv"),
+                               lambda i, j: j % 50 != i % 60 and j % 7 == 3)):
+            lists, ties = self.plain(20, allowed)
+            self.works("truth", self.corpus, "q.u8bin", "-k", 20, "-o", "t.ibin", "--ties", "n.ibin", "-q", *more)
+            self.assertEqual(read_bin(self.folder / "t.ibin", "i"), lists)
+            self.assertEqual([row[0] for row in read_bin(self.folder / "n.ibin", "i")], ties)
+            self.fails(2, "truth", "--verify", "t.ibin", *more, says=["FILE CORPUS QUERIES"])
+            self.works("truth", "--verify", "t.ibin", self.corpus, "q.u8bin", *more, "--sample", 40)
+            self.fails(1, "truth", "--verify", "t.ibin", self.corpus, "q.u8bin", says=["filter"])
+
+    def test_report(self):
+        """what is said to people"""
+        told = self.works("truth", self.corpus, "q.u8bin", "-k", 7, "-o", "t.knn", "-v")
+        for text in ("900 rows in 4 files", "the 7 nearest of 40 queries, euclidean", "ties: ", "parts: 4",
+                     "output: t.knn"):
+            self.assertIn(text, told)
+        told = self.works("truth", "--verify", "t.knn", "--sample", 12, "--seed", 5)
+        self.assertIn("verified: t.knn", told)
+        self.assertIn("12 queries computed anew", told)
+
+
+class Resumption(TruthCase):
+    def slow(self):
+        """A job of some seconds in many parts."""
+        data = random.Random(4).randbytes(40000 * 64)
+        self.write("big.u8bin", struct.pack("<II", 40000, 64) + data)
+        self.write("ask.u8bin", struct.pack("<II", 600, 64) + random.Random(5).randbytes(600 * 64))
+        return ["truth", "big.u8bin,big.u8bin", "ask.u8bin", "-k", 9, "--metric", "chi2", "--threads", 1]
+
+    def kill_after(self, parts, number, *words):
+        """Kills the job when so many parts were written."""
+        seen = set()
+        state = self.folder / "t.knn.partial"
+
+        def reached():
+            if state.exists():
+                seen.add(state.stat().st_ino)
+            return len(seen) >= parts
+
+        child = self.spawn(support.KITH, *words)
+        self.wait_until(reached, child)
+        child.send_signal(number)
+        told = child.communicate(timeout=120)[1]
+        return child.returncode, told
+
+    def test_killed(self):
+        """SIGKILL in the middle, again and again: the same bytes in the end"""
+        words = self.slow()
+        self.works(*words, "-o", "whole.knn", "-q")
+        words += ["-o", "t.knn", "--memory", "2M"]
+        for parts in (1, 2):
+            self.assertEqual(self.kill_after(parts, signal.SIGKILL, *words)[0], -signal.SIGKILL)
+            self.assertIn("t.knn.partial", self.files())
+            self.assertNotIn("t.knn", self.files())
+        other = [word if word != 9 else 8 for word in words]
+        self.fails(1, *other, says=["is of another job", "k 8", "k 9", "--restart"])
+        told = self.works_json(*words)
+        self.assertGreater(told["resumed"], 0)
+        self.assertGreater(told["parts"], 1)
+        self.assertEqual(self.bytes_of("t.knn"), self.bytes_of("whole.knn"))
+        self.assertEqual(json.loads(self.bytes_of("t.knn.json"))["counts"],
+                         json.loads(self.bytes_of("whole.knn.json"))["counts"])
+        self.assertNotIn("t.knn.partial", self.files())
+
+    def test_interrupted(self):
+        """Ctrl-C says how far it came; a changed input is refused, --restart begins anew"""
+        words = self.slow() + ["-o", "t.knn", "--memory", "2M"]
+        code, told = self.kill_after(1, signal.SIGINT, *words)
+        self.assertEqual(code, 130)
+        self.assertIn("the same command goes on there", told)
+        state = self.bytes_of("t.knn.partial")
+        self.flip("big.u8bin", 5000)
+        self.fails(1, *words, says=["t.knn.partial", "is of another job", "corpus"])
+        self.assertEqual(self.bytes_of("t.knn.partial"), state)
+        self.flip("ask.u8bin", 5000)
+        self.flip("t.knn.partial", len(state) // 2)
+        self.fails(1, *words, says=["t.knn.partial"])
+        told = self.works_json(*words, "--restart")
+        self.assertEqual(told["resumed"], 0)
+        self.works("truth", "--verify", "t.knn", "-q")
+
+    def test_full_disk(self):
+        """a disk without room is one error; with room the job goes on"""
+        disk = self.small_disk("16k")
+        words = "truth", self.corpus, "q.u8bin", "-k", 30, "-o", "disk/t.knn"
+        self.fails(1, *words, says=["No space left on device"])
+        self.assertNotIn("t.knn", [path.name for path in disk.iterdir()])
+        self.resize_disk(disk, "1m")
+        self.works(*words, "-q")
+        self.works("search", "all.u8bin", "q.u8bin", "-k", 30, "-o", "s.knn", "-q")
+        self.assertEqual((disk / "t.knn").read_bytes(), self.bytes_of("s.knn"))
+
+
+class Verification(TruthCase):
+    def test_flipped(self):
+        """a flipped bit in each file that the certificate names, and in itself"""
+        self.works("truth", self.corpus, "q.u8bin", "-k", 7, "-o", "t.knn", "--ties", "n.ibin", "-q")
+        for name, text in (("t.knn", "t.knn"), ("n.ibin", "n.ibin"), ("a2.u8bin", "a2.u8bin"), ("q.u8bin", "q.u8bin"),
+                           ("t.knn.json", "certificate")):
+            at = 4 if name.endswith("json") else -1
+            self.flip(name, at)
+            self.fails(1, "truth", "--verify", "t.knn", says=[text])
+            self.flip(name, at)
+            self.works("truth", "--verify", "t.knn")
+
+    def test_forged(self):
+        """a wrong neighbour whose checksum was made right is found by computing anew"""
+        self.works("truth", "all.u8bin", "q.u8bin", "-k", 7, "-o", "t.ibin", "-q")
+        self.works("truth", "all.u8bin", "q.u8bin", "-k", 7, "--metric", "chebyshev", "-o", "u.ibin", "-q")
+        right, wrong = (json.loads(self.bytes_of(f"{name}.ibin.json"))["output"]["checksum"] for name in "tu")
+        self.write("t.ibin", self.bytes_of("u.ibin"))
+        said = self.bytes_of("t.ibin.json").replace(right.encode(), wrong.encode())
+        self.write("t.ibin.json", said)
+        self.works("truth", "--verify", "t.ibin", "--sample", 0)
+        self.fails(1, "truth", "--verify", "t.ibin", "--sample", 40, says=["neighbour", "computed anew it is"])
+
+
+    def test_counts(self):
+        """a number of the certificate that is wrong is found where all queries are computed anew"""
+        self.works("truth", "all.u8bin", "q.u8bin", "-k", 7, "-o", "t.kith", "-q")
+        said = json.loads(self.bytes_of("t.kith.json"))["counts"]
+        for name, number in said.items():
+            text = f'"{name}": {number}'.encode()
+            data = self.bytes_of("t.kith.json")
+            self.assertEqual(data.count(text), 1)
+            self.write("t.kith.json", data.replace(text, text + b"1"))
+            self.fails(1, "truth", "--verify", "t.kith", "--sample", 40, says=["t.kith", "certificate"])
+            self.write("t.kith.json", data)
+        self.works("truth", "--verify", "t.kith", "--sample", 40)
+
+
+class Mistakes(TruthCase):
+    def test_mistakes(self):
+        """one error that names the file, the row or the option, and no file is left"""
+        self.write("n.csv", b"1,2\n3,nan\n")
+        self.write("wide.u8bin", matrix_bin(random_bytes(5, 6, 1), "B"))
+        self.column("g.csv", [1] * 899)
+        before = self.files()
+        words = "truth", self.corpus, "q.u8bin"
+        out = "-k", 5, "-o", "t.knn"
+        for code, more, told in (
+                (2, (*words, "-o", "t.knn"), "-k is missing"),
+                (2, (*words, "-k", 5), "-o is missing"),
+                (2, (*words, "-k", 0, "-o", "t.knn"), "-k"),
+                (1, (*words, "-k", 901, "-o", "t.knn"), "900"),
+                (2, (*words, "-k", 5, "-o", "t.csv"), ".knn"),
+                (2, (*words, "-k", 5, "-o", "t.hdf5"), ".knn"),
+                (2, ("truth", self.corpus, *out), "CORPUS and QUERIES"),
+                (2, (*words, *out, "--sample", 5), "--verify"),
+                (2, (*words, *out, "--groups", "g.csv", "--rule", "each"), "same or other"),
+                (2, (*words, *out, "--ties", "t.knn"), "two outputs"),
+                (1, (*words, *out, "--allow", "g.csv"), "g.csv"),
+                (1, (*words, "-k", 5, "-o", "missing/t.knn"), "missing"),
+                (1, ("truth", "a0.u8bin,no.u8bin", "q.u8bin", *out), "no.u8bin"),
+                (1, ("truth", "a0.u8bin,wide.u8bin", "q.u8bin", *out), "wide.u8bin"),
+                (1, ("truth", "a0.u8bin", "wide.u8bin", *out), "wide.u8bin"),
+                (1, ("truth", "-", "q.u8bin", *out), "pipe"),
+                (1, ("truth", "n.csv", "n.csv", "-k", 1, "-o", "t.knn"), "n.csv"),
+                (1, ("truth", "--verify", "none.knn"), "none.knn.json"),
+                (2, ("truth", "--verify", "t.knn", "-k", 5), "certificate"),
+                (2, ("truth", "--verify", "t.knn", "q.u8bin"), "three")):
+            self.fails(code, *more, says=[told])
+            self.assertEqual(self.files(), before, more)
+
+    def test_inputs_stay(self):
+        """an output that is an input, under its own or another name"""
+        self.write("a.ibin", struct.pack("<II5i", 5, 1, 1, 2, 3, 4, 5))
+        data = self.bytes_of("a.ibin")
+        (self.folder / "link.ibin").symlink_to("a.ibin")
+        for more in (("-o", "a.ibin"), ("-o", "link.ibin"), ("-o", "t.knn", "--ties", "a.ibin")):
+            self.fails(1, "truth", "a.ibin", "a.ibin", "-k", 2, *more, says=["ibin"])
+            self.fails(1, "truth", "a0.u8bin,a.ibin", "a.ibin", "-k", 2, *more, says=["ibin"])
+        self.assertEqual(self.bytes_of("a.ibin"), data)
+
+    def test_bad_row(self):
+        """a value that is none is named with its file and row"""
+        self.write("n0.csv", b"a,b\n1,2\n3,4\n")
+        self.write("n1.csv", b"a,b\n1,2\n3,nan\n")
+        self.fails(1, "truth", "n0.csv,n1.csv", "n0.csv", "-k", 1, "-o", "t.knn", says=["n1.csv", "[1, 1]"])
+        self.fails(1, "truth", "n0.csv", "n1.csv", "-k", 1, "-o", "u.knn", says=["n1.csv", "[1, 1]"])
+
+
+if __name__ == "__main__":
+    support.main()
