@@ -110,7 +110,7 @@ static kith_status check_points(kith_ctx *ctx, const kith_matrix *points)
     return points->rows >= 2 ? KITH_OK
                              : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("points"),
                                            "has 1 row, and an index by graph has at least 2 "
-                                           "(another method has fewer)");
+                                           "(give more, or another method)");
 }
 
 static kith_status make_graph(kith_ctx *ctx, const kin_index_source *source,

@@ -207,7 +207,7 @@ class Searches(unittest.TestCase):
         self.assertEqual(two.search(q, 2).indices.shape, (7, 2))
         two.add(q[2:3])
         two.remove([0])
-        with self.assertRaisesRegex(ValueError, "has 1 row, and a graph has at least 2"):
+        with self.assertRaisesRegex(ValueError, "has 1 row, and an index by graph has at least 2"):
             two.remove([0])
         same(self, two.search(q, 2), kith.knn(q[1:3], q, 2))
 

@@ -153,7 +153,7 @@ SAID = (
     (lambda: kith.Index(X, graph=G, k=3), "k is of a graph that is made, and graph is given"),
     (lambda: kith.Index(X, method="graph", k=0), "k is 0, must be at least 1"),
     (lambda: kith.Index(X, method="graph", recall=2), "recall is 2, must be above 0"),
-    (lambda: kith.Index(X[:1], method="graph"), "X has 1 row, and a graph has at least 2"),
+    (lambda: kith.Index(X[:1], method="graph"), "X has 1 row, and an index by graph has at least 2"),
     (lambda: kith.Index(X).search(Q, width=9), "width is for an index by method 'graph'"),
     (lambda: kith.Index(X).search(Q, random_state=9), "random_state is for an index by method 'gr"),
     (
@@ -173,7 +173,7 @@ SAID = (
     (lambda: kith.Index(X, graph=G).add(X.astype(float) / 3), "Y has values that float32, the typ"),
     (lambda: kith.Index(X, graph=G).add(BAD), "Y[3, 2] is NaN"),
     (lambda: kith.Index(X, graph=G).add(FEW), "the index has 4 columns and Y has 2"),
-    (lambda: kith.Index(X, graph=G).remove(np.arange(49)), "X has 1 row, and a graph has at least 2"),
+    (lambda: kith.Index(X, graph=G).remove(np.arange(49)), "X has 1 row, and an index by graph has at least 2"),
     (lambda: kith.Index(abs(X), "kl").add(-X), "Y[0, "),
     (lambda: kith.Index(abs(X), "kl").add(-X.astype(float) / 3), "Y[0, "),
     (lambda: kith.merge(TWICE[1:], G, G), "the graphs are of 50 and 50 points, X has 99 rows"),
