@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from numpy.typing import ArrayLike
 
-from . import _metrics, _options
+from . import _filter, _metrics, _options
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix
 from ._context import Settings, settings
@@ -253,6 +253,10 @@ class Index:
         *,
         radius: float | None = None,
         exclude: ArrayLike | None = None,
+        allow: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        query_groups: ArrayLike | None = None,
+        rule: str | None = None,
         width: Whole | None = None,
         random_state: Seed = None,
         n_jobs: Whole | None = None,
@@ -270,7 +274,7 @@ class Index:
         ----------
         queries : array of shape (m, d)
         k : int
-        radius, exclude
+        radius, exclude, allow, groups, query_groups, rule
             As in `kith.knn`; not of a graph.
         width : int, optional
             Of a graph, for this call; at least k.
@@ -284,13 +288,15 @@ class Index:
         Neighbors
         """
         k = _options.whole(k, "k")
-        plain = radius is None and exclude is None and out is None and not progress
+        asked_for = _filter.Asked(allow, groups, query_groups, rule)
+        plain = radius is None and exclude is None and out is None and not (progress or asked_for)
         with self._handle as kept:
             if plain and width is None and random_state is None:
                 small = kept.search_small(queries, k, (n_jobs, kept.device, memory_limit))
                 if small is not None:
                     return small
-            only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius, exclude=exclude)
+            given = {"radius": radius, "exclude": exclude, **asked_for.given}
+            only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, **given)
             only(kept.method, s.METHOD_GRAPH, width=width, random_state=random_state)
             wanted = settings(n_jobs, kept.device, memory_limit)
             asked = as_matrix(queries, "queries", wanted.memory_limit)
@@ -303,7 +309,8 @@ class Index:
             else:
                 params = kept.params(k, radius)
                 keep = _options.excluded(exclude, asked.rows, params)
-                found = kept.search(asked, params, wanted, progress=progress, out=out)
+                filtered = _filter.make(asked_for, kept.points.rows, asked.rows)
+                found = kept.search(asked, params, wanted, filtered, progress=progress, out=out)
                 del keep
         return like(queries, found, out)
 

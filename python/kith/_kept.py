@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _options, _small
+from . import _filter, _options, _small
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix, refuse_not_finite
 from ._context import Settings, context, settings
@@ -149,6 +149,7 @@ class Kept:
         asked: HostMatrix,
         params: s.SearchParams,
         wanted: Settings,
+        filtered: _filter.Filter = _filter.NONE,
         *,
         progress: Progress = None,
         out: Sequence[Any] | None = None,
@@ -156,8 +157,9 @@ class Kept:
     ) -> Neighbors:
         points, k = self.points, params.k
         double = asked.is_double or points.dtype == s.F64
-        within = bool(params.flags & s.WITHIN_RADIUS)
-        table = Table(asked.rows, k, points.rows, double, out, within)
+        some = bool(params.flags & s.WITHIN_RADIUS) or filtered.struct is not None
+        table = Table(asked.rows, k * filtered.wide, points.rows * filtered.wide, double, out, some)
+        filtered.into(params)
         if asked.rows == 0:
             check_shapes(points, asked, k, "the index")
             return table.result()
@@ -170,7 +172,7 @@ class Kept:
             None,
             progress=progress,
         )
-        exact = self.method != s.METHOD_GRAPH
+        exact = None if filtered.struct is not None else self.method != s.METHOD_GRAPH
         return claim(table.result(), self.metric, exact, self.fingerprint_for(asked.rows))
 
     def walk(

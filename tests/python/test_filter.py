@@ -52,6 +52,22 @@ class Filters(unittest.TestCase):
             found = kith.knn(self.x, self.q, 5, rule="other", allow=self.allow, **asked)
             self.check(found, self.truth, ~same & self.allow, 5)
 
+    def test_of_an_index(self):
+        asked = {"groups": self.groups, "query_groups": self.asked}
+        same = self.asked[:, None] == self.groups[None]
+        for method in ("exact", "tree"):
+            index = kith.Index(self.x, method=method)
+            self.check(index.search(self.q, 8, allow=self.allow), self.truth, self.allow[None], 8)
+            self.check(index.search(self.q, 60, **asked), self.truth, same, 60)
+            found = index.search(self.q, 5, rule="other", allow=self.allow, **asked)
+            self.check(found, self.truth, ~same & self.allow, 5)
+            each = index.search(self.q, 3, groups=self.groups, rule="each")
+            np.testing.assert_array_equal(
+                each.indices, kith.knn(self.x, self.q, 3, groups=self.groups, rule="each").indices
+            )
+        with self.assertRaisesRegex(ValueError, "allow is for an index by method"):
+            kith.Index(self.x, method="graph").search(self.q, 3, allow=self.allow)
+
     def test_groups_of_a_graph(self):
         same = self.groups[:, None] == self.groups[None]
         self.check(kith.knn_graph(self.x, 50, groups=self.groups), self.own, same, 50)
