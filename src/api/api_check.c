@@ -151,13 +151,6 @@ kith_status kin_check_path(kith_ctx *ctx, const char *path)
     return KITH_OK;
 }
 
-kith_status kin_check_out(kith_ctx *ctx, const void *out)
-{
-    return out != NULL ? KITH_OK
-                       : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                                     "is NULL (give room for a pointer)");
-}
-
 kith_status kin_check_same_metric(kith_ctx *ctx, kith_metric metric, kith_metric own)
 {
     return metric == KITH_METRIC_DEFAULT || metric == own

@@ -67,7 +67,12 @@ kith_status kin_refuse_filter(kith_ctx *ctx, const kith_search_params *params);
 /* The name of a file. */
 kith_status kin_check_path(kith_ctx *ctx, const char *path);
 /* Where a call puts a pointer. */
-kith_status kin_check_out(kith_ctx *ctx, const void *out);
+static inline kith_status kin_check_out(kith_ctx *ctx, const void *out)
+{
+    return out != NULL ? KITH_OK
+                       : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
+                                     "is NULL (give room for a pointer)");
+}
 /* Parameters as this library knows them, whatever the caller's struct_size. No filter. */
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,
                                     kith_search_params *known);
@@ -90,9 +95,9 @@ kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *queries,
  */
 kith_status kin_api_check_filter(kith_ctx *ctx, const kith_search_params *params, bool graph,
                                  kin_filter_job *job);
-/* kith_search with a filter; params: as kin_take_params has them. */
+/* kith_search with a filter; given: as kin_take_params has them. */
 kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
-                                    const kith_matrix *queries, const kith_search_params *params,
+                                    const kith_matrix *queries, const kith_search_params *given,
                                     const kith_neighbors *out);
 /* *lists: out as lists of k of their own; where it has not their shape and there is one list a
  * query, as it is. out may be NULL, *lists is not written then. */

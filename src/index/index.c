@@ -196,10 +196,11 @@ kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out)
         *out = NULL;
     }
     kin_call call;
+    const kith_index_params none = kith_index_params_default();
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = kin_check_path(ctx, path);
     if (status == KITH_OK) {
-        status = make(ctx, NULL, NULL, path, out);
+        status = make(ctx, NULL, &none, path, out);
     }
     return kin_call_end(&call, status);
 }
