@@ -6,8 +6,6 @@
 
 #include <inttypes.h>
 
-enum { USUAL_K = 24 };
-
 typedef struct growing {
     cli_args args; /* of the command, on the processor: a file holds its preparation */
     cli_session session;
@@ -64,9 +62,9 @@ static int plan_build(growing *g)
     params.flags = KITH_INCLUDE_SELF;
     params.k = 1;
     if (graph) {
-        params.recall = g->params.recall != 0.0 ? g->params.recall : 0.95;
-        params.k = points->rows < USUAL_K ? points->rows : USUAL_K;
-        params.k = g->params.k != 0 ? g->params.k : params.k;
+        const int64_t wanted = g->params.k != 0 ? g->params.k : KITH_INDEX_K;
+        params.recall = g->params.recall != 0.0 ? g->params.recall : KITH_INDEX_RECALL;
+        params.k = wanted < points->rows ? wanted : points->rows;
     }
     CLI_TRY(cli_session_check(
         &g->session, cli_job_plan_exact(g->session.ctx, &g->args, points, NULL, &params, &plan),

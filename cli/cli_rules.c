@@ -261,7 +261,7 @@ static bool check_method(const cli_args *args, cli_error *error)
     const bool lists = args->command == CLI_GRAPH || args->command == CLI_SEARCH;
     const mistake list[] = {
         {descent && args->command != CLI_GRAPH, CLI_OPT_METHOD,
-         "descent is for kith graph alone (use auto, exact or tree)"},
+         "descent is for kith graph alone (leave it out, or use another)"},
         {args->tree_height != 0 && !buffered &&
              (args->method == KITH_METHOD_EXACT || descent || papers),
          CLI_OPT_TREE_HEIGHT, "goes with --method tree or auto alone (leave it out, or the other)"},

@@ -145,9 +145,7 @@ static void take_params(truth *t)
 {
     const cli_args *args = t->job.args;
     kith_truth_params *p = &t->params;
-    const uint32_t mapped = p->mapped;
     *p = kith_truth_params_default();
-    p->mapped = mapped;
     p->task = t->file != NULL ? KITH_TRUTH_VERIFY : KITH_TRUTH_FIND;
     p->metric = args->metric;
     p->k = args->k;
@@ -263,11 +261,11 @@ static int run(truth *t)
         CLI_TRY(check_outputs(t));
     }
     CLI_TRY(cli_session_open(&t->job.session, t->job.args));
+    take_params(t);
     if (t->corpus != NULL) {
         CLI_TRY(describe(t));
         CLI_TRY(read_all(t));
     }
-    take_params(t);
     CLI_TRY(solve(t));
     tell(t);
     return CLI_DONE;

@@ -29,6 +29,10 @@ extern "C" {
  * it, but for GPUs. */
 typedef struct kith_index kith_index;
 
+/* Of a graph that is made, unless it is said. */
+enum { KITH_INDEX_K = 24 };
+#define KITH_INDEX_RECALL 0.95
+
 typedef struct kith_index_params {
     uint32_t struct_size; /* set by kith_index_params_default() */
     kith_metric metric;   /* 0 = KITH_EUCLIDEAN; KITH_CUSTOM with a graph alone */
@@ -39,8 +43,10 @@ typedef struct kith_index_params {
                                     (some 16 to 32 neighbours each do well); its ids are copied.
                                     NULL: one is made */
     int64_t k;     /* graph: neighbours a row of one that is made, or all there are while these are
-                      fewer; 0 = 24 */
-    double recall; /* graph: of one that is made, and of what changes it; 0 = 0.95, or 1 where a
+                      fewer; 0 = KITH_INDEX_K */
+    double recall; /* graph: of one that is made, and of what changes it; 0 = KITH_INDEX_RECALL, or
+                      1 where
+                      a
                       given graph is certified. 1 = exact */
     uint64_t seed; /* graph: of one that is made, and of what changes it */
     kith_distance_fn custom; /* for KITH_CUSTOM */

@@ -158,18 +158,6 @@ static uint64_t take_number(scan *s, uint64_t most)
     return s->right ? value : 0;
 }
 
-static uint64_t take_checksum(scan *s)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < 16; i++) {
-        const char c = s->right && s->at < s->end ? *s->at++ : ' ';
-        const bool digit = c >= '0' && c <= '9';
-        s->right = s->right && (digit || (c >= 'a' && c <= 'f'));
-        value = value << 4 | (uint64_t)(digit ? c - '0' : c - 'a' + 10);
-    }
-    return value;
-}
-
 /* Up to the next quote, without escapes. */
 static void take_word(scan *s, char *word, size_t room)
 {
@@ -180,6 +168,24 @@ static void take_word(scan *s, char *word, size_t room)
         used += s->right;
     }
     word[used] = '\0';
+}
+
+static uint64_t take_checksum(scan *s)
+{
+    char word[KEY_BYTES];
+    uint64_t value = 0;
+    take_word(s, word, sizeof word);
+    s->right = s->right && kin_checksum_parse(word, &value);
+    return value;
+}
+
+static kith_dtype take_dtype(scan *s)
+{
+    char word[KEY_BYTES];
+    take_word(s, word, sizeof word);
+    const kith_dtype dtype = kin_dtype_parse(word);
+    s->right = s->right && dtype != KITH_DTYPE_NONE;
+    return dtype;
 }
 
 static char take_escape(scan *s)
@@ -212,19 +218,6 @@ static const char *take_name(scan *s)
     *s->names++ = '\0';
     take(s, "\"");
     return name;
-}
-
-static kith_dtype take_dtype(scan *s)
-{
-    char word[KEY_BYTES];
-    take_word(s, word, sizeof word);
-    for (int i = KITH_F32; i <= KITH_DTYPE_LAST; i++) {
-        if (strcmp(word, kith_dtype_name((kith_dtype)i)) == 0) {
-            return (kith_dtype)i;
-        }
-    }
-    s->right = false;
-    return KITH_DTYPE_NONE;
 }
 
 static kin_certified_points take_points(scan *s, const char *key)

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LANES = 4, BLOCK = KIN_CHECKSUM_BLOCK };
@@ -272,4 +273,21 @@ kith_exactness kin_exactness_join(kith_exactness a, kith_exactness b)
         return KITH_APPROXIMATE;
     }
     return a == KITH_CERTIFIED && b == KITH_CERTIFIED ? KITH_CERTIFIED : KITH_EXACTNESS_UNKNOWN;
+}
+
+bool kin_checksum_parse(const char *word, uint64_t *checksum)
+{
+    char *end = NULL;
+    *checksum = strtoull(word, &end, 16);
+    return strspn(word, "0123456789abcdef") == 16 && word[16] == '\0';
+}
+
+kith_dtype kin_dtype_parse(const char *word)
+{
+    for (int i = KITH_F32; i <= KITH_DTYPE_LAST; i++) {
+        if (strcmp(word, kith_dtype_name((kith_dtype)i)) == 0) {
+            return (kith_dtype)i;
+        }
+    }
+    return KITH_DTYPE_NONE;
 }

@@ -66,6 +66,10 @@ static inline bool kin_fingerprint_equal(const kith_fingerprint *a, const kith_f
 
 /* "60000 x 784 float32, 5f3a0c1d92b4e677" */
 const char *kin_fingerprint_print(const kith_fingerprint *points, char text[KIN_FINGERPRINT_TEXT]);
+/* As JSON has its parts: 16 digits, false where there are others; and a type by its name, or none.
+ */
+bool kin_checksum_parse(const char *word, uint64_t *checksum);
+kith_dtype kin_dtype_parse(const char *word);
 
 /* What is known of a table against what it is given with: KITH_E_ARGUMENT where its metric is
  * another, or its points are. points NULL: they are not looked at. Accepts a table of which nothing

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a result says about itself, as one JSON object of ASCII. */
+#include "file/file_checksum.h"
 #include "file/file_number.h"
 #include "file/file_result.h"
 
@@ -110,15 +111,6 @@ static void note_number(kith_result_meta *meta, const char *key, double value)
     }
 }
 
-/* "5f3a0c1d92b4e677" */
-static bool take_checksum(const char *word, uint64_t *checksum)
-{
-    const size_t digits = strspn(word, "0123456789abcdef");
-    char *end = NULL;
-    *checksum = strtoull(word, &end, 16);
-    return digits == 16 && word[digits] == '\0';
-}
-
 static void note_word(json *j, const char *key, const char *word)
 {
     kith_result_meta *meta = &j->meta;
@@ -127,13 +119,9 @@ static void note_word(json *j, const char *key, const char *word)
     } else if (strcmp(key, "kind") == 0 && strcmp(word, "graph") == 0) {
         meta->kind = KITH_KIND_GRAPH;
     } else if (strcmp(key, "points.dtype") == 0) {
-        for (int i = KITH_F32; i <= KITH_DTYPE_LAST; i++) {
-            meta->points.dtype = strcmp(word, kith_dtype_name((kith_dtype)i)) == 0
-                                     ? (kith_dtype)i
-                                     : meta->points.dtype;
-        }
+        meta->points.dtype = kin_dtype_parse(word);
     } else if (strcmp(key, "points.checksum") == 0) {
-        j->has_checksum = take_checksum(word, &meta->points.checksum);
+        j->has_checksum = kin_checksum_parse(word, &meta->points.checksum);
     }
 }
 

@@ -6,9 +6,6 @@
 #include "base/base_try.h"
 #include "engine/engine_call.h"
 
-static const double USUAL_RECALL = 0.95;
-enum { USUAL_LINKS = 24 };
-
 /* ---- Allocated, freed ----------------------------------------------------------------------- */
 
 /* All but its own context. */
@@ -97,8 +94,8 @@ static void take_graph(const kith_index_params *params, kith_index *index)
     const kith_neighbors *graph = params->graph;
     const bool certified = graph != NULL && graph->meta != NULL && /* as exact as it was */
                            graph->meta->exact == KITH_CERTIFIED;
-    const double usual = certified ? 1.0 : USUAL_RECALL;
-    index->wanted = graph != NULL ? graph->k : params->k == 0 ? USUAL_LINKS : params->k;
+    const double usual = certified ? 1.0 : KITH_INDEX_RECALL;
+    index->wanted = graph != NULL ? graph->k : params->k == 0 ? KITH_INDEX_K : params->k;
     index->recall = params->recall == 0.0 ? usual : params->recall;
     index->seed = params->seed;
 }

@@ -8,6 +8,8 @@
 #include "file/file_checksum.h"
 #include "metric/metric.h"
 
+#include <math.h>
+
 /* How far the corpus is done: what is stored of it beside the lists. */
 typedef struct kin_truth_progress {
     int32_t matrix; /* the one at work; the number of matrices: all are done */
@@ -69,6 +71,13 @@ void kin_truth_count(kin_truth *truth);
 static inline bool kin_truth_negates(const kin_truth *truth)
 {
     return truth->metric == KITH_INNER_PRODUCT;
+}
+
+/* As kith_search tells it. */
+static inline double kin_truth_distance(const kin_truth *truth, uint64_t id, double key)
+{
+    const double none = kin_truth_negates(truth) ? -INFINITY : INFINITY;
+    return id == KITH_ID64_NONE ? none : kin_metric_distance(truth->metric, key);
 }
 
 /* ---- The plain reference (shard_truth_plain.c) ------------------------------------------------

@@ -17,7 +17,6 @@
 #include "shard/shard_truth.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -248,17 +247,11 @@ kith_status kin_truth_check_path(const kin_truth *t)
                                      most, end);
 }
 
-static double distance_of(const kin_truth *t, int64_t at)
-{
-    const double none = kin_truth_negates(t) ? -INFINITY : INFINITY;
-    return t->ids[at] == KITH_ID64_NONE ? none : kin_metric_distance(t->metric, t->keys[at]);
-}
-
 void kin_truth_hand_over(const kin_truth *t)
 {
     const int64_t entries = (int64_t)entries_of(t);
     for (int64_t i = 0; t->params.distances != NULL && i < entries; i++) {
-        t->params.distances[i] = distance_of(t, i);
+        t->params.distances[i] = kin_truth_distance(t, t->ids[i], t->keys[i]);
     }
     if (t->params.ids != NULL) {
         memcpy(t->params.ids, t->ids, (size_t)entries * sizeof *t->ids);
@@ -314,7 +307,7 @@ static kith_status save_lists(const kin_truth *t)
                  done);
     for (int64_t i = 0; i < entries; i++) {
         table.ids[i] = (uint32_t)t->ids[i]; /* KITH_ID64_NONE becomes KITH_ID_NONE */
-        table.distances[i] = (float)distance_of(t, i);
+        table.distances[i] = (float)kin_truth_distance(t, t->ids[i], t->keys[i]);
     }
     status = kin_result_save(t->ctx, t->params.path, t->params.format, &table, &meta);
 done:

@@ -14,7 +14,7 @@
 #include "shard/shard_truth.h"
 
 #include <inttypes.h>
-#include <math.h>
+#include <unistd.h>
 
 enum { USUAL_SAMPLE = 10, ROWS_AT_A_TIME = 1 << 18 };
 
@@ -286,12 +286,6 @@ static double tie_of(const told *f, int64_t query)
     return value;
 }
 
-static float distance_of(const kin_truth *t, uint64_t id, double key)
-{
-    const double none = kin_truth_negates(t) ? -INFINITY : INFINITY;
-    return (float)(id == KITH_ID64_NONE ? none : kin_metric_distance(t->metric, key));
-}
-
 static kith_status hold_query(const sampled *s, const told *f, int64_t at)
 {
     const kin_truth *t = s->truth;
@@ -299,7 +293,7 @@ static kith_status hold_query(const sampled *s, const told *f, int64_t at)
     for (int64_t j = 0; j < t->k; j++) {
         const uint64_t id = id_of(f, query * t->k + j);
         const uint64_t true_id = s->ids[at * t->k + j];
-        const float distance = distance_of(t, true_id, s->keys[at * t->k + j]);
+        const float distance = (float)kin_truth_distance(t, true_id, s->keys[at * t->k + j]);
         if (id != true_id) {
             return kin_fail_at(t->ctx, KITH_E_DATA, kin_at_file_cell(t->params.path, query, j),
                                "neighbour %" PRId64 " of query %" PRId64 " is %" PRId64
@@ -421,6 +415,12 @@ kith_status kin_truth_verify(kin_truth *t, const kith_matrix *corpus, int32_t co
                            "is NULL (say which truth is to be verified)");
     }
     KIN_TRY_GOTO(status, kin_certificate_path(t->ctx, t->params.path, &path), done);
+    if (access(path, F_OK) != 0) {
+        status =
+            kin_fail_at(t->ctx, KITH_E_IO, kin_at_file(t->params.path),
+                        "has no certificate, %s (give a file that kith truth has written)", path);
+        goto done;
+    }
     KIN_TRY_GOTO(status, kin_certificate_open(t->ctx, path, &c), done);
     if (count == 0) {
         KIN_TRY_GOTO(status, open_all(&files, &c), done);
