@@ -16,7 +16,9 @@ static __device__ __forceinline__ kin_gate_row kin_gate_row_of(const kin_fused_s
     const kin_fused_facts facts = set.facts[position];
     /* The half of a row is that of its term; set.half is the same number as a column. */
     return kin_gate_row{set.half[position], facts.norm, facts.lost,
-                        kin_gate_far(set.frame.bound, lists.reach[position], facts.lost)};
+                        kin_gate_far(set.frame.bound,
+                                     kin_fused_reach(&set.frame, lists.reach[position]),
+                                     facts.lost)};
 }
 
 template <kin_fused_type TYPE>

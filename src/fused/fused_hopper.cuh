@@ -109,6 +109,14 @@ __device__ __forceinline__ uint64_t hopper_matrix(const void *p)
            (uint64_t)(1024 >> 4) << 32 | 1ull << 62;
 }
 
+/* A matrix of rows of 32 bytes as blocks of 8 rows x 16 bytes, without swizzle: the two of the same
+ * rows are 128 bytes apart, those of the next 8 rows 256. */
+__device__ __forceinline__ uint64_t hopper_blocks(const void *p)
+{
+    return (uint64_t)((hopper_shared(p) & 0x3ffff) >> 4) | (uint64_t)(128 >> 4) << 16 |
+           (uint64_t)(256 >> 4) << 32;
+}
+
 __device__ __forceinline__ void hopper_products_begin(void)
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -122,6 +130,15 @@ __device__ __forceinline__ void hopper_products_commit(void)
 template <int PENDING> __device__ __forceinline__ void hopper_products_wait(void)
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+
+/* Nothing that reads d is moved before what stands before this. */
+__device__ __forceinline__ void hopper_products_settle(int32_t (&d)[64])
+{
+#pragma unroll
+    for (int i = 0; i < 64; i++) {
+        asm volatile("" : "+r"(d[i])::"memory");
+    }
 }
 
 /* d[64 x 128] (+)= a[64 x 16] b[128 x 16]^T in halves; the old d counts where `more` is not 0.

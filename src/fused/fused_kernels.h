@@ -9,6 +9,8 @@
 #include "fused/fused_set.h"
 #include "gpu/gpu_module.h"
 
+#include <stdbool.h>
+
 /* ---- Preparation (fused_prepare.cu, fused_order.cu) ------------------------------------------ */
 
 /* Every value once (metric/metric.h: kin_metric_check). *bad, set to UINT64_MAX by the caller,
@@ -65,7 +67,8 @@ typedef struct kin_fused_round {
     kin_fused_rows rows;
     kin_fused_frame frame;
     const uint32_t *ids;
-    const float *off; /* by row of `rows`, what it has lost before; NULL: nothing */
+    const float *off;   /* what each row of `rows` has lost before, in their units; NULL: nothing */
+    int64_t off_stride; /* floats from one to the next */
     int64_t first;
     int64_t points;
     int64_t padded;
@@ -88,6 +91,20 @@ typedef struct kin_fused_cast {
     float *off;         /* points */
 } kin_fused_cast;
 enum { KIN_FUSED_MOST_AXES = 128 };
+
+/* Columns of bytes as fused_start.h has them. found->least is INT32_MAX and found->cut 0 before;
+ * then the least half of all positions, and how many starts are above what they should be. */
+typedef struct kin_fused_starts {
+    int32_t least;
+    uint32_t cut;
+} kin_fused_starts;
+typedef struct kin_fused_start {
+    const kin_fused_word *half; /* padded */
+    int64_t points;
+    int64_t padded;
+    unsigned char *starts; /* padded x KIN_START_BYTES */
+    kin_fused_starts *found;
+} kin_fused_start;
 
 /* centres and radii of the tiles of a set, from its rounded rows and what they lost. */
 typedef struct kin_fused_cover {
@@ -443,12 +460,14 @@ typedef struct kin_fused_kernels {
     int (*measure)(kin_gpu_stream *stream, const kin_fused_measure *job);
     int (*round)(kin_gpu_stream *stream, const kin_fused_round *job);
     int (*cast)(kin_gpu_stream *stream, const kin_fused_cast *job);
+    int (*start)(kin_gpu_stream *stream, const kin_fused_start *job);
     int (*cover)(kin_gpu_stream *stream, const kin_fused_cover *job);
     int (*sort)(kin_gpu_stream *stream, const kin_fused_sort *job);
     /* Picks the body for the stream's device: wgmma on sm_90, mma on all others from sm_80 on, or
      * what KITH_GPU_UNIT=wgmma|mma names. kappa: the unit's error for this many columns of F16. */
     int (*screen)(kin_gpu_stream *stream, const kin_fused_screen *job);
     double (*kappa)(kin_gpu_stream *stream, int32_t cols);
+    bool (*takes_starts)(kin_gpu_stream *stream); /* whether its screen reads them */
     int (*look)(kin_gpu_stream *stream, const kin_fused_look *job);
     int (*kth)(kin_gpu_stream *stream, const kin_fused_kth *job);
     int (*gather)(kin_gpu_stream *stream, const kin_fused_gather *job);

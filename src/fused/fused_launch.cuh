@@ -15,6 +15,7 @@ int kin_fused_launch_group(kin_gpu_stream *stream, const kin_fused_group *job);
 int kin_fused_launch_measure(kin_gpu_stream *stream, const kin_fused_measure *job);
 int kin_fused_launch_round(kin_gpu_stream *stream, const kin_fused_round *job);
 int kin_fused_launch_cast(kin_gpu_stream *stream, const kin_fused_cast *job);
+int kin_fused_launch_start(kin_gpu_stream *stream, const kin_fused_start *job); /* fused_start.cu */
 int kin_fused_launch_cover(kin_gpu_stream *stream, const kin_fused_cover *job);
 int kin_fused_launch_sort(kin_gpu_stream *stream, const kin_fused_sort *job);
 
@@ -26,6 +27,7 @@ int kin_fused_screen_mma(kin_gpu_stream *stream, const kin_fused_screen *job);
 int kin_fused_launch_screen(kin_gpu_stream *stream, const kin_fused_screen *job);
 int kin_fused_launch_look(kin_gpu_stream *stream, const kin_fused_look *job); /* fused_look.cu */
 double kin_fused_launch_kappa(kin_gpu_stream *stream, int32_t cols);
+bool kin_fused_launch_takes_starts(kin_gpu_stream *stream);
 
 /* fused_lists.cu, fused_arrange.cu, fused_plan.cu */
 int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth *job);

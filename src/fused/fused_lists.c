@@ -17,12 +17,13 @@
 
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "fused/fused_start.h"
 
 _Static_assert((int)KIN_FUSED_MOST_PARTS == (int)KIN_GPU_TEAM_MOST, "each member has a part");
 
 /* Words a row of another part that a stage finds, at most as a rule; and what segments take of the
  * scope. */
-enum { WORDS_A_ROW = 6, SHARE_OF_SCOPE = 16 };
+enum { WORDS_A_ROW = 6, SHARE_OF_SCOPE = 16, START_SHARE = 1024 };
 
 /* What a part shows: where its segments are, and how much of them is filled. */
 typedef struct parcel {
@@ -42,12 +43,21 @@ kin_fused_set kin_fused_set_part(const kin_fused_set *set, int64_t first, int64_
     part.rounded += first * set->frame.row_bytes;
     part.facts += first;
     part.half += first;
+    part.starts = set->starts == NULL ? NULL : set->starts + first * KIN_START_BYTES;
     part.ids = set->ids == NULL ? NULL : set->ids + first;
     if (set->centres != NULL) {
         part.centres += first / KIN_FUSED_TILE * set->frame.cols;
         part.radii += first / KIN_FUSED_TILE;
     }
     return part;
+}
+
+void kin_fused_set_start(kin_fused_set *set, const unsigned char *starts,
+                         const kin_fused_starts *found)
+{
+    const bool few = (int64_t)found->cut <= set->points / START_SHARE;
+    set->starts = few ? starts : NULL;
+    set->start_shift = few ? kin_start_shift(found->least) : 0;
 }
 
 kith_status kin_fused_worst_find(const kin_fused_device *on, const kin_fused_set *set,

@@ -254,7 +254,8 @@ static __global__ void __launch_bounds__(KIN_FUSED_TILE)
     kin_fused_word gate = kin_gate_of(frame.type, frame.bound, -INFINITY);
     if (row < job.set.points) {
         const float4 facts = __ldg((const float4 *)(job.set.facts + row));
-        const double reach = job.lists.reach == NULL ? INFINITY : job.lists.reach[row];
+        const double reach =
+            job.lists.reach == NULL ? INFINITY : kin_fused_reach(&frame, job.lists.reach[row]);
         const double far =
             frame.bound == KIN_BOUND_DISTANCE ? __dadd_ru(reach, (double)facts.z) : reach;
         worst.norm = facts.y;

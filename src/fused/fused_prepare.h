@@ -22,6 +22,11 @@ struct kin_fused_prepared {
     double seconds_upload;  /* host rows to the device */
     double seconds_prepare; /* all else */
 
+    /* Of rows of halves: what one is in their units if they become bytes, and how many candidates
+     * those leave a row (0: not tried). */
+    double byte_unit;
+    double byte_candidates;
+
     bool measured; /* columns have means */
     bool covered;  /* the set has balls and an order */
 
@@ -41,6 +46,7 @@ struct kin_fused_prepared {
     uint32_t *marks;
     double *mean;
     unsigned char *rounded;
+    unsigned char *starts; /* behind them; NULL: none */
     kin_fused_facts *facts;
     kin_fused_word *half;
     float *centres;
@@ -158,10 +164,10 @@ enum { KIN_FUSED_TYPE_POINTS = 50000, KIN_FUSED_TYPE_K = 128 };
 /* Whether so few points, or so many neighbours wanted, take halves without a try. */
 bool kin_fused_type_settled(int64_t points, int64_t k);
 
-/* frame: of quantised bytes; prepared->ids in an order in which near rows stand together. fine:
- * what a screen in this frame leaves is few candidates more than there are neighbours. Waits. */
+/* frame: of quantised bytes; prepared->ids in an order in which near rows stand together.
+ * candidates: what a screen in this frame leaves of a row's k neighbours and more. Waits. */
 kith_status kin_fused_type_try(const kin_fused_device *on, const kin_fused_prepared *prepared,
-                               const kin_fused_frame *frame, int64_t k, bool *fine);
+                               const kin_fused_frame *frame, int64_t k, double *candidates);
 uint64_t kin_fused_type_bytes(int32_t row_bytes, int64_t k);
 
 #endif

@@ -83,7 +83,9 @@ KIN_DEVICE void finish_row(const kin_fused_round &job, int64_t position, bool le
                            row_sums sums)
 {
     const bool real = row >= 0;
-    const double before = real && job.off != NULL ? (double)job.off[row] : 0.0;
+    const bool lost_before = real && job.off != NULL;
+    const double before =
+        lost_before ? (double)job.off[row * job.off_stride] / job.frame.scale : 0.0;
     const bool product = job.frame.bound == KIN_BOUND_PRODUCT;
     const double off = sqrt(sums.lost_sq);
     const double length = sqrt(sums.stored_sq);

@@ -123,9 +123,11 @@ static __device__ __forceinline__ kin_fused_wish kin_fused_test(const JOB &job, 
     const kin_fused_word word = kin_fused_cost<TYPE>(of_row.term, of_col.term, v);
     const double cost = TYPE == KIN_FUSED_S8 ? (double)word.i : (double)word.f;
     wish.order = kin_fused_order<TYPE>(word);
-    wish.row = kin_fused_keeps(frame, job.row_lists.reach[row], cost, bound_row, bound_col);
+    wish.row = kin_fused_keeps(frame, kin_fused_reach(&frame, job.row_lists.reach[row]), cost,
+                               bound_row, bound_col);
     wish.col = job.col_lists.words != NULL &&
-               kin_fused_keeps(frame, job.col_lists.reach[col], cost, bound_col, bound_row);
+               kin_fused_keeps(frame, kin_fused_reach(&frame, job.col_lists.reach[col]), cost,
+                               bound_col, bound_row);
     return wish;
 }
 

@@ -24,13 +24,18 @@
 
 /* ---- The kernel ----------------------------------------------------------------------------- */
 
+/* Rows of bytes that stay are compared with starts in their products. */
+template <kin_fused_type TYPE, kin_fused_mode MODE, int STEPS>
+static constexpr bool has_starts = TYPE == KIN_FUSED_S8 &&MODE == KIN_FUSED_LISTS &&STEPS > 0;
+
 template <kin_fused_type TYPE, kin_fused_mode MODE, int STEPS, typename ACC>
 static __device__ void consume(const params &p, shared_state *s, const unsigned char *rows,
                                const unsigned char *ring, int32_t group, int32_t thread)
 {
+    constexpr bool STARTS = has_starts<TYPE, MODE, STEPS>;
     const int32_t lane = thread % 32;
     place at = {{0, 0}, {0, 0}, 0, 0};
-    if (STEPS > 0 && group == 1) {
+    if (STEPS > 0 && !STARTS && group == 1) {
         hopper_turn_give(TURN_NAME);
     }
     for (uint32_t parity = 0;; parity ^= 1) {
@@ -49,13 +54,13 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
         for (uint32_t t = 0; t < unit.count; t++) {
             ACC low[64];
             ACC high[64];
-            multiply_tile<STEPS>(p, s, rows, ring, group, lane, &at, low, high);
+            multiply_tile<STEPS, STARTS>(p, s, rows, ring, group, lane, &at, low, high);
             if (lane == 0 && t + 1 == unit.count) {
                 hopper_barrier_arrive(&s->unit_empty);
             }
             const tile_facts *facts = &s->tiles[at.tile.stage];
             if (MODE == KIN_FUSED_LISTS) {
-                test_tile<TYPE>(p, s, facts, unit, group, thread, low, high, &at);
+                test_tile<TYPE, STARTS>(p, s, facts, unit, group, thread, low, high, &at);
             } else if (MODE == KIN_FUSED_MATRIX) {
                 write_tile<TYPE>(p, facts, unit, group, thread, low, high);
             } else {
@@ -135,14 +140,18 @@ static __global__ void __launch_bounds__(THREADS, 1)
     screen(const __grid_constant__ params p, const __grid_constant__ CUtensorMap row_map,
            const __grid_constant__ CUtensorMap col_map)
 {
+    constexpr bool STARTS = has_starts<TYPE, MODE, STEPS>;
     extern __shared__ unsigned char raw[];
     unsigned char *base = raw + (1024 - hopper_shared(raw) % 1024) % 1024;
     shared_state *s = (shared_state *)base;
-    unsigned char *rows = base + rows_at();
+    unsigned char *rows = base + rows_at(STARTS);
     unsigned char *ring = rows + (p.resident ? (size_t)p.slices * ROW_SLICE_BYTES : 0);
     const int32_t group = (int32_t)threadIdx.x / 128;
     if (threadIdx.x == 0) {
         make_barriers(p, s);
+    }
+    if (STARTS) {
+        write_start_rows(base + starts_at());
     }
     __syncthreads();
     if (group == GROUPS) {
@@ -151,10 +160,10 @@ static __global__ void __launch_bounds__(THREADS, 1)
         const int32_t lane = (int32_t)threadIdx.x % 32;
         if (warp == 0) {
             if (lane == 0) {
-                produce<MODE == KIN_FUSED_LISTS>(p, &row_map, &col_map, s, rows, ring);
+                produce<MODE == KIN_FUSED_LISTS, STARTS>(p, &row_map, &col_map, s, rows, ring);
             }
         } else if (MODE == KIN_FUSED_LISTS) {
-            drain<TYPE>(p, s, warp - 1, lane);
+            drain<TYPE, STARTS>(p, s, warp - 1, lane);
         }
     } else {
         hopper_take_registers<TESTING_REGISTERS>();
@@ -204,24 +213,31 @@ static int make_map(encode_fn encode, const kin_fused_set *set, uint32_t rows, C
     return result == CUDA_SUCCESS ? 0 : (int)cudaErrorInvalidValue;
 }
 
-static int32_t count_stages(const params &p, int32_t shared_bytes)
+static int64_t bytes_of_rows(const params &p)
 {
-    const int64_t rows = p.resident ? (int64_t)p.slices * ROW_SLICE_BYTES : 0;
-    const int64_t slice = COL_SLICE_BYTES + (p.resident ? 0 : ROW_SLICE_BYTES);
-    const int64_t fits = (shared_bytes - 1024 - (int64_t)rows_at() - rows) / slice;
+    return p.resident ? (int64_t)p.slices * ROW_SLICE_BYTES : 0;
+}
+
+static int32_t count_stages(const params &p, bool starts, int32_t shared_bytes)
+{
+    const int64_t fits =
+        (shared_bytes - 1024 - (int64_t)rows_at(starts) - bytes_of_rows(p)) / p.stage_bytes;
     return fits < MOST_STAGES ? (int32_t)fits : (int32_t)MOST_STAGES;
 }
 
 /* STEPS: products of 32 bytes that a resident row takes, 0 where rows are streamed. */
-static params make_params(const kin_fused_screen *job, int32_t steps, int32_t shared_bytes)
+static params make_params(const kin_fused_screen *job, int32_t steps, bool starts,
+                          int32_t shared_bytes)
 {
     const kin_fused_frame *frame = &job->rows.frame;
-    params p = {*job, frame->row_bytes / SLICE, 0, 0, 0, job->col_lists.words != NULL, 0.0F};
+    params p = {*job, frame->row_bytes / SLICE, 0, 0, 0, 0, job->col_lists.words != NULL, 0.0F};
     const int64_t used = (int64_t)frame->cols * (frame->type == KIN_FUSED_S8 ? 1 : 2);
     const int64_t last = used - (int64_t)(p.slices - 1) * SLICE;
     p.last_steps = (int32_t)((last + 31) / 32);
     p.resident = steps > 0;
-    p.stages = count_stages(p, shared_bytes);
+    p.stage_bytes =
+        COL_SLICE_BYTES + (p.resident ? 0 : ROW_SLICE_BYTES) + (starts ? START_TILE_BYTES : 0);
+    p.stages = count_stages(p, starts, shared_bytes);
     if (frame->kappa > 0.0) {
         p.eps = nextafterf((float)(frame->kappa + 0x1p-20), INFINITY);
     }
@@ -234,7 +250,8 @@ static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
     encode_fn encode = NULL;
     CUtensorMap row_map;
     CUtensorMap col_map;
-    const params p = make_params(job, STEPS, stream->shared_bytes);
+    constexpr bool STARTS = has_starts<TYPE, MODE, STEPS>;
+    const params p = make_params(job, STEPS, STARTS, stream->shared_bytes);
     int error = find_encode(&encode);
     if (error == 0) {
         error = make_map(encode, &job->rows, KIN_FUSED_BLOCK, &row_map);
@@ -245,9 +262,8 @@ static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
     if (error != 0) {
         return error;
     }
-    const size_t bytes =
-        1024 + rows_at() + (p.resident ? (size_t)p.slices * ROW_SLICE_BYTES : 0) +
-        (size_t)p.stages * (size_t)(COL_SLICE_BYTES + (p.resident ? 0 : ROW_SLICE_BYTES));
+    const size_t bytes = 1024 + rows_at(STARTS) + (size_t)bytes_of_rows(p) +
+                         (size_t)p.stages * (size_t)p.stage_bytes;
     KIN_CUDA_TRY(cudaFuncSetAttribute(screen<TYPE, MODE, STEPS, ACC>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     screen<TYPE, MODE, STEPS, ACC>
@@ -256,13 +272,16 @@ static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
 }
 
 /* Bodies for rows of up to 32, 64 (lists alone), 128, 192 (lists alone), 256 and 384 bytes; all
- * others are streamed. */
+ * others are streamed, and so are bytes for lists whose starts are no bytes. */
 template <kin_fused_type TYPE, kin_fused_mode MODE, typename ACC>
 static int launch_mode(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
     const kin_fused_frame *frame = &job->rows.frame;
     const int64_t used = (int64_t)frame->cols * (TYPE == KIN_FUSED_S8 ? 1 : 2);
     const bool short_rows = MODE == KIN_FUSED_LISTS && used <= 192;
+    if (has_starts<TYPE, MODE, 1> && job->cols.starts == NULL) {
+        return launch<TYPE, MODE, 0, ACC>(stream, job);
+    }
     if constexpr (MODE == KIN_FUSED_LISTS) {
         if (used <= 32) {
             return launch<TYPE, MODE, 1, ACC>(stream, job);

@@ -79,7 +79,7 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
     if (fused && (request->flags & KITH_NO_SKIP) == 0) {
         KIN_TRY_GOTO(status, kin_fused_shadow_make(&work, points, request->shadow_axes, &shadow),
                      done);
-        ctx->report.shadow_axes = shadow.axes;
+        ctx->report.shadow_axes = shadow.bytes ? work.cast.frame.cols : shadow.axes;
     }
     KIN_TRY_GOTO(status,
                  request->pipeline != NULL ? request->pipeline->fused->fill(&work, request)

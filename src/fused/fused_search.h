@@ -113,21 +113,24 @@ kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus
  * more. */
 kith_status kin_fused_runs_arrange(kin_fused_work *work, kin_fused_prepared *points, int32_t run);
 
-/* ---- Shadows: fused_shadow.c ------------------------------------------------------------------
+/* ---- Shadows: fused_shadow.c, fused_cast.c ----------------------------------------------------
  */
 
-/* Rows of a few columns that stages of a graph screen in place of the full ones, since they are
- * never farther apart (exact/exact_corpus.h); what passes is looked at in full. Lists, reaches and
- * so answers are what they would be without. */
+/* Rows of a few columns (exact/exact_corpus.h), or of bytes, that stages of a graph screen in place
+ * of the full ones, since they are never farther apart but for what is known to be lost; what
+ * passes is looked at in full. Lists, reaches and so answers are what they would be without. */
 typedef struct kin_fused_shadow {
-    int32_t axes; /* 0: none */
+    int32_t axes; /* 0: none of that kind */
+    bool bytes;   /* of all columns */
     void *block;
 } kin_fused_shadow;
+enum { KIN_FUSED_SHADOW_BYTES = -1 };
 
 /* Before the stages of a graph whose rows have a reach and are where they stay: a basis from a
- * sample, of as many axes as take least by a trial; then work->cast. None where full rows are
- * screened sooner, and where device memory is short. given: so many axes in any case, from 1 to
- * KIN_FUSED_MOST_AXES - 1 and at most the columns; 0: as many as take least. */
+ * sample, of as many axes as take least by a trial, or bytes by what a pilot has found; then
+ * work->cast. None where full rows are screened sooner, and where device memory is short. given: so
+ * many axes in any case, from 1 to KIN_FUSED_MOST_AXES - 1 and at most the columns, or
+ * KIN_FUSED_SHADOW_BYTES; 0: what takes least. */
 kith_status kin_fused_shadow_make(kin_fused_work *work, const kin_fused_prepared *points,
                                   int32_t given, kin_fused_shadow *shadow);
 void kin_fused_shadow_free(const kin_fused_device *on, kin_fused_shadow *shadow);

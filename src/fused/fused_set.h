@@ -62,8 +62,15 @@ typedef struct kin_fused_frame {
     double scale;       /* 1 for integer bounds */
     double kappa;       /* the tensor cores' error for this many columns; 0 for S8 */
     double key_scale;   /* the metric's */
+    double reach_scale; /* a shadow's: the lists' reaches times this are in its units; else 1 */
     const double *mean; /* device: cols doubles; NULL where nothing is shifted */
 } kin_fused_frame;
+
+/* A reach of the lists in the frame's units. Bounds are wide enough for its rounding. */
+KIN_HD double kin_fused_reach(const kin_fused_frame *frame, double reach)
+{
+    return reach * frame->reach_scale;
+}
 
 /* What the screen needs of a position beside its rounded row. 16 bytes, read as one. */
 typedef struct kin_fused_facts {
@@ -95,6 +102,8 @@ typedef struct kin_fused_set {
     const kin_fused_facts *facts; /* padded */
     const kin_fused_word *half;   /* padded: half_j of the comment above; of padding
                                      KIN_FUSED_PAD_*, like its term: twice it is beyond 32 bits */
+    const unsigned char *starts;  /* padded x KIN_START_BYTES, columns of bytes alone; or NULL */
+    int32_t start_shift;          /* fused_start.h */
     const uint32_t *ids;          /* points: position -> row */
     kin_bound_row worst;          /* over all positions */
     /* Balls around tiles: |a - centre| <= radius for every row a (not x^) of the tile. NULL for

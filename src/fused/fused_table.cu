@@ -8,12 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* KITH_GPU_UNIT=wgmma|mma is for comparison and tests. wgmma exists on compute capability 9.0 alone
- * (sm_90a is code for no other). */
+/* wgmma exists on compute capability 9.0 alone (sm_90a is code for no other). */
+bool kin_fused_launch_takes_starts(kin_gpu_stream *stream)
+{
+    return stream->major == 9 && stream->minor == 0;
+}
+
+/* KITH_GPU_UNIT=wgmma|mma is for comparison and tests. */
 int kin_fused_launch_screen(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
     const char *wanted = getenv("KITH_GPU_UNIT");
-    const bool has_wgmma = stream->major == 9 && stream->minor == 0;
+    const bool has_wgmma = kin_fused_launch_takes_starts(stream);
     if (wanted == NULL || wanted[0] == '\0') {
         return has_wgmma ? kin_fused_screen_wgmma(stream, job) : kin_fused_screen_mma(stream, job);
     }
@@ -42,10 +47,12 @@ static constexpr kin_fused_kernels make_table()
     table.measure = kin_fused_launch_measure;
     table.round = kin_fused_launch_round;
     table.cast = kin_fused_launch_cast;
+    table.start = kin_fused_launch_start;
     table.cover = kin_fused_launch_cover;
     table.sort = kin_fused_launch_sort;
     table.screen = kin_fused_launch_screen;
     table.kappa = kin_fused_launch_kappa;
+    table.takes_starts = kin_fused_launch_takes_starts;
     table.look = kin_fused_launch_look;
     table.kth = kin_fused_launch_kth;
     table.gather = kin_fused_launch_gather;

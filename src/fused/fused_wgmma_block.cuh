@@ -8,6 +8,7 @@
 #include "fused/fused_gate.cuh"
 #include "fused/fused_hopper.cuh"
 #include "fused/fused_screen.cuh"
+#include "fused/fused_start.h"
 
 #include <cuda_runtime.h>
 
@@ -19,6 +20,8 @@ enum {
     SLICE = KIN_FUSED_SLICE,
     ROW_SLICE_BYTES = KIN_FUSED_BLOCK * SLICE,
     COL_SLICE_BYTES = KIN_FUSED_TILE * SLICE,
+    START_TILE_BYTES = KIN_FUSED_TILE * KIN_START_BYTES,
+    START_ROWS_BYTES = 128 * KIN_START_BYTES,
     MOST_STAGES = 9,
     TILE_SLOTS = 8,      /* facts of tiles that are in flight */
     RING = 128,          /* entries of a testing warp's ring */
@@ -65,6 +68,7 @@ typedef struct params {
     kin_fused_screen job;
     int32_t slices; /* of a rounded row */
     int32_t stages;
+    int32_t stage_bytes;
     int32_t resident;
     int32_t last_steps; /* products of 32 bytes in the last slice; what lies behind is zero */
     int32_t two_sided;
@@ -125,10 +129,29 @@ static __device__ void make_barriers(const params &p, shared_state *s)
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Shared memory: state, rows (where they are resident), ring; both aligned to 1,024 bytes. */
-static __host__ __device__ __forceinline__ size_t rows_at(void)
+/* Shared memory: state, what rows have where columns have starts (128 rows that are all the same:
+ * the assembler makes one product of two that read the same, and waits between),
+ * rows (where they are resident), ring; aligned to 1,024 bytes. */
+static __host__ __device__ __forceinline__ size_t starts_at(void)
 {
     return (sizeof(shared_state) + 1023) / 1024 * 1024;
+}
+
+static __host__ __device__ __forceinline__ size_t rows_at(bool starts)
+{
+    return starts_at() + (starts ? START_ROWS_BYTES : 0);
+}
+
+/* By the first threads of the block; a barrier follows. */
+static __device__ __forceinline__ void write_start_rows(unsigned char *to)
+{
+    const int32_t place = (int32_t)threadIdx.x * 16;
+    if (place < START_ROWS_BYTES) {
+        for (int i = 0; i < 16; i++) {
+            to[place + i] = (unsigned char)kin_start_of_rows(place / KIN_START_MATRIX % 2 * 16 + i);
+        }
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    }
 }
 
 /* ---- Products as numbers ------------------------------------------------------------ */
@@ -153,6 +176,17 @@ static __device__ __forceinline__ float largest(float a, float b)
 static __device__ __forceinline__ int32_t largest(int32_t a, int32_t b)
 {
     return max(a, b);
+}
+
+/* One instruction for integers. */
+static __device__ __forceinline__ int32_t largest(int32_t a, int32_t b, int32_t c)
+{
+    return __vimax3_s32(a, b, c);
+}
+
+static __device__ __forceinline__ float largest(float a, float b, float c)
+{
+    return fmaxf(fmaxf(a, b), c);
 }
 
 static __device__ __forceinline__ float smallest_of(float)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The producer of the Hopper screen: one thread deals units and keeps the copy engine busy. A slice
  * of columns (and, where rows are streamed, of rows) goes to each place of the ring; what the test
- * of a tile reads beside products travels with its first slice.
+ * of a tile reads beside products travels with its first slice; starts that are bytes stand behind
+ * it.
  */
 #ifndef KIN_FUSED_WGMMA_FEED_CUH
 #define KIN_FUSED_WGMMA_FEED_CUH
 
 #include "fused/fused_wgmma_block.cuh"
 
-template <bool LISTS>
+template <bool LISTS, bool STARTS>
 static __device__ void produce_tile(const params &p, const CUtensorMap *row_map,
                                     const CUtensorMap *col_map, shared_state *s,
                                     unsigned char *ring, uint32_t number, ring_place *slice,
@@ -22,11 +23,11 @@ static __device__ void produce_tile(const params &p, const CUtensorMap *row_map,
     facts->tile = id;
     facts->number = number;
     const uint32_t slice_bytes = COL_SLICE_BYTES + (p.resident ? 0 : ROW_SLICE_BYTES);
-    const uint32_t facts_bytes =
-        (uint32_t)sizeof facts->half + (LISTS ? (uint32_t)sizeof facts->worst : 0);
+    const uint32_t facts_bytes = (STARTS ? START_TILE_BYTES : (uint32_t)sizeof facts->half) +
+                                 (LISTS ? (uint32_t)sizeof facts->worst : 0);
     for (int32_t i = 0; i < p.slices; i++) {
         uint64_t *full = &s->full[slice->stage];
-        unsigned char *to = ring + (size_t)slice->stage * slice_bytes;
+        unsigned char *to = ring + (size_t)slice->stage * (uint32_t)p.stage_bytes;
         hopper_barrier_wait(&s->empty[slice->stage], slice->parity ^ 1);
         hopper_barrier_expect(full, slice_bytes + (i == 0 ? facts_bytes : 0));
         hopper_copy_box(to, col_map, full, i * SLICE, (int32_t)(id * KIN_FUSED_TILE));
@@ -35,8 +36,13 @@ static __device__ void produce_tile(const params &p, const CUtensorMap *row_map,
                             (int32_t)(unit.block * KIN_FUSED_BLOCK));
         }
         if (i == 0) {
-            hopper_copy(facts->half, job.cols.half + (size_t)id * KIN_FUSED_TILE, full,
-                        (uint32_t)sizeof facts->half);
+            if (STARTS) {
+                hopper_copy(to + COL_SLICE_BYTES, job.cols.starts + (size_t)id * START_TILE_BYTES,
+                            full, START_TILE_BYTES);
+            } else {
+                hopper_copy(facts->half, job.cols.half + (size_t)id * KIN_FUSED_TILE, full,
+                            (uint32_t)sizeof facts->half);
+            }
             if (LISTS) {
                 hopper_copy(&facts->worst, job.worst + id, full, (uint32_t)sizeof facts->worst);
             }
@@ -46,7 +52,7 @@ static __device__ void produce_tile(const params &p, const CUtensorMap *row_map,
     step(tile, TILE_SLOTS);
 }
 
-template <bool LISTS>
+template <bool LISTS, bool STARTS>
 static __device__ void produce(const params &p, const CUtensorMap *row_map,
                                const CUtensorMap *col_map, shared_state *s, unsigned char *rows,
                                unsigned char *ring)
@@ -72,7 +78,7 @@ static __device__ void produce(const params &p, const CUtensorMap *row_map,
                             (int32_t)(unit.block * KIN_FUSED_BLOCK));
         }
         for (uint32_t t = 0; t < unit.count; t++) {
-            produce_tile<LISTS>(p, row_map, col_map, s, ring, t, &slice, &tile);
+            produce_tile<LISTS, STARTS>(p, row_map, col_map, s, ring, t, &slice, &tile);
         }
     }
 }

@@ -69,8 +69,8 @@ static __device__ __forceinline__ void append(shared_state *s, int32_t warp, int
 }
 
 /* What passes, of 8 rows and the 32 columns of a gate: 8 products a lane. Hits are rare and mostly
- * alone, so lanes append one at a time. */
-template <int HALF, int GATE, typename ACC>
+ * alone, so lanes append one at a time. With STARTS entries have v + shift or more (own_v). */
+template <int HALF, int GATE, bool STARTS, typename ACC>
 static __device__ __forceinline__ void log_hits(shared_state *s, const tile_facts *facts,
                                                 int32_t warp, int32_t lane, uint32_t row,
                                                 ACC threshold, const ACC (&acc)[64], place *at)
@@ -80,11 +80,14 @@ static __device__ __forceinline__ void log_hits(shared_state *s, const tile_fact
 #pragma unroll
     for (int i = 0; i < GATE_STEPS; i++) {
         const int j = GATE * GATE_STEPS + i;
-        ACC h[2];
-        load_halves(facts, j, lane % 4, &h[0], &h[1]);
+        ACC h[2] = {0, 0};
+        if (!STARTS) {
+            load_halves(facts, j, lane % 4, &h[0], &h[1]);
+        }
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-            v[2 * i + e] = less_half(acc[4 * j + 2 * HALF + e], h[e]);
+            const ACC product = acc[4 * j + 2 * HALF + e];
+            v[2 * i + e] = STARTS ? product : less_half(product, h[e]);
             mine |= v[2 * i + e] >= threshold ? 1u << (2 * i + e) : 0u;
         }
     }
@@ -108,7 +111,7 @@ static __device__ __forceinline__ void log_hits(shared_state *s, const tile_fact
 }
 
 /* Which of a thread's four rows have a product that passes, by gate: bit 4 gate + row. */
-template <typename ACC>
+template <bool STARTS, typename ACC>
 static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, int32_t lane,
                                                      bool two_sided, const row_test<ACC> (&test)[4],
                                                      const ACC (&low)[64], const ACC (&high)[64])
@@ -119,13 +122,17 @@ static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, in
         ACC most[4];
 #pragma unroll
         for (int j = g * GATE_STEPS; j < (g + 1) * GATE_STEPS; j++) {
-            ACC h[2];
-            load_halves(facts, j, lane % 4, &h[0], &h[1]);
+            ACC h[2] = {0, 0};
+            if (!STARTS) {
+                load_halves(facts, j, lane % 4, &h[0], &h[1]);
+            }
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const ACC *acc = (i < 2 ? low : high) + 4 * j + i % 2 * 2;
-                const ACC both = largest(less_half(acc[0], h[0]), less_half(acc[1], h[1]));
-                most[i] = j == g * GATE_STEPS ? both : largest(most[i], both);
+                const ACC first = STARTS ? acc[0] : less_half(acc[0], h[0]);
+                const ACC second = STARTS ? acc[1] : less_half(acc[1], h[1]);
+                most[i] =
+                    j == g * GATE_STEPS ? largest(first, second) : largest(first, second, most[i]);
             }
         }
 #pragma unroll
@@ -136,7 +143,7 @@ static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, in
     return hits;
 }
 
-template <int GATE, typename ACC>
+template <int GATE, bool STARTS, typename ACC>
 static __device__ __forceinline__ void
 log_gate(shared_state *s, const tile_facts *facts, int32_t warp, int32_t thread, uint32_t row0,
          uint32_t hits, bool two_sided, const row_test<ACC> (&test)[4], const ACC (&low)[64],
@@ -145,24 +152,30 @@ log_gate(shared_state *s, const tile_facts *facts, int32_t warp, int32_t thread,
     const int32_t lane = thread % 32;
     const uint32_t own = hits >> (4 * GATE);
     if ((own & 1) != 0) {
-        log_hits<0, GATE>(s, facts, warp, lane, row0 + row_of(thread, 0),
-                          threshold_of(test[0], facts, GATE, two_sided), low, at);
+        log_hits<0, GATE, STARTS>(s, facts, warp, lane, row0 + row_of(thread, 0),
+                                  threshold_of(test[0], facts, GATE, two_sided), low, at);
     }
     if ((own & 2) != 0) {
-        log_hits<1, GATE>(s, facts, warp, lane, row0 + row_of(thread, 1),
-                          threshold_of(test[1], facts, GATE, two_sided), low, at);
+        log_hits<1, GATE, STARTS>(s, facts, warp, lane, row0 + row_of(thread, 1),
+                                  threshold_of(test[1], facts, GATE, two_sided), low, at);
     }
     if ((own & 4) != 0) {
-        log_hits<0, GATE>(s, facts, warp, lane, row0 + row_of(thread, 2),
-                          threshold_of(test[2], facts, GATE, two_sided), high, at);
+        log_hits<0, GATE, STARTS>(s, facts, warp, lane, row0 + row_of(thread, 2),
+                                  threshold_of(test[2], facts, GATE, two_sided), high, at);
     }
     if ((own & 8) != 0) {
-        log_hits<1, GATE>(s, facts, warp, lane, row0 + row_of(thread, 3),
-                          threshold_of(test[3], facts, GATE, two_sided), high, at);
+        log_hits<1, GATE, STARTS>(s, facts, warp, lane, row0 + row_of(thread, 3),
+                                  threshold_of(test[3], facts, GATE, two_sided), high, at);
     }
 }
 
-template <kin_fused_type TYPE, typename ACC>
+/* A threshold for products with starts. Above 2^30 nothing passes, nor does it so. */
+static __device__ __forceinline__ int32_t started(int32_t threshold, int32_t shift)
+{
+    return min(threshold, 1 << 30) + shift;
+}
+
+template <kin_fused_type TYPE, bool STARTS, typename ACC>
 static __device__ __forceinline__ void
 test_tile(const params &p, shared_state *s, const tile_facts *facts, const kin_fused_unit &unit,
           int32_t group, int32_t thread, const ACC (&low)[64], const ACC (&high)[64], place *at)
@@ -172,9 +185,13 @@ test_tile(const params &p, shared_state *s, const tile_facts *facts, const kin_f
     const bool two_sided = p.two_sided != 0;
     /* Of the four rows that a quad of threads shares each thread works out the thresholds of one.
      */
-    const kin_gate_test mine =
+    kin_gate_test mine =
         kin_gate_test_of<TYPE>(p.job.rows.frame.bound, p.eps,
                                s->rows[group * 128 + row_of(thread, lane % 4)], facts->worst);
+    if (STARTS) {
+        mine.row.i = started(mine.row.i, p.job.cols.start_shift);
+        mine.col.i = started(mine.col.i, p.job.cols.start_shift);
+    }
     row_test<ACC> test[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -184,16 +201,16 @@ test_tile(const params &p, shared_state *s, const tile_facts *facts, const kin_f
         w.u = __shfl_sync(0xffffffffu, mine.col.u, (lane & 28) + i);
         test[i].col = word_of(w, low[0]);
     }
-    const uint32_t own = find_hits(facts, lane, two_sided, test, low, high);
+    const uint32_t own = find_hits<STARTS>(facts, lane, two_sided, test, low, high);
     const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
     if (hits == 0) {
         return;
     }
     const uint32_t row0 = unit.block * KIN_FUSED_BLOCK + (uint32_t)group * 128;
-    log_gate<0>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
-    log_gate<1>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
-    log_gate<2>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
-    log_gate<3>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
+    log_gate<0, STARTS>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
+    log_gate<1, STARTS>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
+    log_gate<2, STARTS>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
+    log_gate<3, STARTS>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
     publish(s, warp, lane, at);
 }
 
@@ -224,7 +241,16 @@ static __device__ __forceinline__ handful look_into_rings(shared_state *s, int32
     return h;
 }
 
-template <kin_fused_type TYPE>
+/* v of an entry whose product had a start. */
+static __device__ __forceinline__ kin_fused_word own_v(const kin_fused_set &cols, const entry &e)
+{
+    const int32_t half = cols.half[e.col].i;
+    kin_fused_word v;
+    v.u = e.v.u - (uint32_t)kin_start_of(cols.start_shift, half) - (uint32_t)half;
+    return v;
+}
+
+template <kin_fused_type TYPE, bool STARTS>
 static __device__ __forceinline__ void offer_handful(const params &p, const shared_state *s,
                                                      const handful &h, int32_t warp, int32_t lane)
 {
@@ -239,11 +265,12 @@ static __device__ __forceinline__ void offer_handful(const params &p, const shar
         }
     }
     const entry e = own != NULL ? *own : entry{};
-    kin_fused_offer<TYPE>(p.job, own != NULL, e.row, e.col, e.v);
+    const kin_fused_word v = STARTS && own != NULL ? own_v(p.job.cols, e) : e.v;
+    kin_fused_offer<TYPE>(p.job, own != NULL, e.row, e.col, v);
 }
 
 /* Entries wait for global memory here, so a handful comes from all rings of the warp. */
-template <kin_fused_type TYPE>
+template <kin_fused_type TYPE, bool STARTS>
 static __device__ void drain(const params &p, shared_state *s, int32_t warp, int32_t lane)
 {
     for (;;) {
@@ -258,7 +285,7 @@ static __device__ void drain(const params &p, shared_state *s, int32_t warp, int
             continue;
         }
         __threadfence_block(); /* entries below head are complete */
-        offer_handful<TYPE>(p, s, h, warp, lane);
+        offer_handful<TYPE, STARTS>(p, s, h, warp, lane);
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < OWN_RINGS; i++) {

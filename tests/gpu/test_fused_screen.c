@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Both bodies of the screen against plain loops in double: costs as a matrix and their minima, the
- * nearest column, lists of one and of both ends, lists that overflow. Rounded rows are made here,
+ * nearest column, lists of one and of both ends, lists that overflow; lists of bytes also with
+ * starts of columns as bytes, some of which are cut off. Rounded rows are made here,
  * so that nothing else of the engine is needed. Integer costs are exact and so are their sets; of
  * floats, all that the theorem of docs/notes/numerics.md keeps must be there, and nothing beyond
  * the error of a cost. Units come in random order and of random size. KITH_GPU_UNIT is set before
@@ -13,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "fused/fused_start.h"
 #include "metric/metric_value.h"
 #include "support/support_gpu.h"
 #include "support/support_rows.h"
@@ -43,10 +45,10 @@ typedef struct extent {
     int64_t points;
 } extent;
 
-static const extent sizes[] = {{1, 1000, 777},  {5, 300, 1000},   {20, 600, 900},
-                               {40, 513, 640},  {64, 513, 257},   {96, 129, 640},
-                               {128, 700, 900}, {128, 1, 1},      {200, 257, 300},
-                               {784, 256, 385}, {1500, 130, 200}, {5000, 100, 140}};
+static const extent sizes[] = {{1, 1000, 777},   {5, 300, 1000},  {20, 600, 900},  {40, 513, 640},
+                               {64, 513, 257},   {96, 129, 640},  {128, 700, 900}, {128, 1, 1},
+                               {200, 257, 300},  {160, 300, 400}, {380, 260, 500}, {784, 256, 385},
+                               {1500, 130, 200}, {5000, 100, 140}};
 
 /* A set on both sides. */
 typedef struct side {
@@ -57,6 +59,8 @@ typedef struct side {
     kin_fused_word *half;
     double *reach;
     kin_fused_worst *worst;
+    const unsigned char *starts; /* device; of integers */
+    int32_t start_shift;
 } side;
 
 typedef struct scene {
@@ -102,8 +106,9 @@ static void set_term(test_bench *b, const variant *kind, side *s, int64_t p, dou
         s->facts[p].norm = test_float_above(sqrt(square) * (1 + 0x1p-40));
         s->facts[p].lost = test_float_above(sqrt(square) * 0x1p-11 * test_uniform(&b->seed));
     } else {
-        term.i =
-            kind->has_terms ? (int32_t)square : (int32_t)((test_uniform(&b->seed) - 0.5) * 1e6);
+        const int32_t any = (int32_t)((test_uniform(&b->seed) - 0.5) * 1e6);
+        const int32_t far = 3000000; /* beyond what a start can say */
+        term.i = kind->has_terms ? (int32_t)square : p % 40 == 9 ? far : any;
         s->half[p].i = (term.i >> 1);
     }
     s->facts[p].term = term;
@@ -120,6 +125,35 @@ static void pad(const variant *kind, side *s, int64_t p)
         s->half[p].i = KIN_FUSED_PAD_INT;
         s->reach[p] = -1;
     }
+}
+
+static void make_starts(test_bench *b, side *s)
+{
+    const uint64_t bytes = (uint64_t)s->device.padded * KIN_START_BYTES;
+    const kin_fused_starts none = {INT32_MAX, 0};
+    const kin_fused_start job = {.half = s->device.half,
+                                 .points = s->device.points,
+                                 .padded = s->device.padded,
+                                 .starts = test_bench_block(b, bytes, 0xa5),
+                                 .found = test_bench_copy(b, &none, sizeof none)};
+    test_bench_launched(b, b->gpu->module->fused->start(b->gpu->stream, &job), "starts");
+    kin_fused_starts *found = test_host_copy(b, job.found, sizeof *found);
+    unsigned char *starts = test_host_copy(b, job.starts, bytes);
+    uint32_t cut = 0;
+    s->starts = job.starts;
+    s->start_shift = kin_start_shift(found->least);
+    for (int64_t p = 0; p < s->device.points; p++) {
+        const unsigned char *tile = starts + p / TILE * TILE * KIN_START_BYTES;
+        int32_t sum = 0;
+        for (int32_t t = 0; t < KIN_START_BYTES; t++) {
+            sum += kin_start_of_rows(t) * (int8_t)tile[kin_start_place((int32_t)(p % TILE), t)];
+        }
+        assert_int_equal(sum, kin_start_of(s->start_shift, s->half[p].i));
+        cut += sum != s->start_shift - s->half[p].i;
+    }
+    assert_int_equal(cut, found->cut);
+    free(starts);
+    free(found);
 }
 
 static void make_side(test_bench *b, const variant *kind, int32_t cols, int64_t points, side *s)
@@ -154,6 +188,7 @@ static void make_side(test_bench *b, const variant *kind, int32_t cols, int64_t 
     d->frame.row_bytes = (int32_t)row_bytes;
     d->frame.scale = 1;
     d->frame.key_scale = 1;
+    d->frame.reach_scale = 1;
     d->frame.kappa =
         kind->type == KIN_FUSED_S8 ? 0 : b->gpu->module->fused->kappa(b->gpu->stream, cols);
     d->points = points;
@@ -161,6 +196,16 @@ static void make_side(test_bench *b, const variant *kind, int32_t cols, int64_t 
     d->rounded = test_bench_copy(b, s->rounded, (uint64_t)(padded * row_bytes));
     d->facts = test_bench_copy(b, s->facts, (uint64_t)padded * sizeof *s->facts);
     d->half = test_bench_copy(b, s->half, (uint64_t)padded * sizeof *s->half);
+    if (kind->type == KIN_FUSED_S8) {
+        make_starts(b, s);
+    }
+}
+
+/* Lists of bytes are screened with and without. */
+static void use_starts(side *s, bool used)
+{
+    s->device.starts = used ? s->starts : NULL;
+    s->device.start_shift = used ? s->start_shift : 0;
 }
 
 static void free_side(side *s)
@@ -661,12 +706,17 @@ static void run_scene(test_bench *b, const variant *kind, extent size, bool grap
     make_worst(kind, &s.cols);
     for (int u = 0; u < 2 && b->units[u] != NULL; u++) {
         b->unit = b->units[u];
-        if (graph) {
-            check_graph_lists(&s);
-        } else {
+        if (!graph) {
             check_matrix(&s);
             check_nearest(&s);
-            check_search_lists(&s);
+        }
+        for (int starts = 0; starts < (kind->type == KIN_FUSED_S8 ? 2 : 1); starts++) {
+            use_starts(&s.cols, starts == 1);
+            if (graph) {
+                check_graph_lists(&s);
+            } else {
+                check_search_lists(&s);
+            }
         }
     }
     free(s.product);

@@ -10,5 +10,12 @@ static double kappa(kin_gpu_stream *stream, int32_t cols)
     return kin_fused_unit_kappa(9, cols);
 }
 
+static bool takes_starts(kin_gpu_stream *stream)
+{
+    (void)stream;
+    return true;
+}
+
 #define REFERENCE_ENTRY(name) .name = reference_fused_##name,
-const kin_fused_kernels reference_fused = {REFERENCE_FUSED_LAUNCHES(REFERENCE_ENTRY).kappa = kappa};
+const kin_fused_kernels reference_fused = {REFERENCE_FUSED_LAUNCHES(REFERENCE_ENTRY).kappa = kappa,
+                                           .takes_starts = takes_starts};

@@ -19,6 +19,7 @@ enum { REFERENCE_INVALID = 1 /* cudaErrorInvalidValue */ };
     X(measure)                      \
     X(round)                        \
     X(cast)                         \
+    X(start)                        \
     X(cover)                        \
     X(sort)                         \
     X(screen)                       \

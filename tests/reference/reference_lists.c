@@ -97,7 +97,9 @@ static kin_fused_worst worst_of(const kin_fused_tighten *job, int64_t tile)
     for (int64_t p = 0; p < KIN_FUSED_TILE && tile * KIN_FUSED_TILE + p < job->set.points; p++) {
         const int64_t row = tile * KIN_FUSED_TILE + p;
         const kin_fused_facts *facts = &job->set.facts[row];
-        const double reach = job->lists.reach != NULL ? job->lists.reach[row] : (double)INFINITY;
+        const double reach = job->lists.reach != NULL
+                                 ? kin_fused_reach(frame, job->lists.reach[row])
+                                 : (double)INFINITY;
         const double far =
             frame->bound == KIN_BOUND_DISTANCE ? add_up(reach, (double)facts->lost) : reach;
         const int32_t whole = !(reach < (double)INT32_MAX) ? INT32_MAX

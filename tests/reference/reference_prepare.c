@@ -2,6 +2,7 @@
  * Rows before they are screened: looked at, transformed, grouped, measured, rounded, covered,
  * sorted. */
 #include "fused/fused_cover.h"
+#include "fused/fused_start.h"
 #include "metric/metric_table.h"
 #include "reference/reference_fused.h"
 #include "select/select_pairs.h"
@@ -174,7 +175,8 @@ static void set_integer(const kin_fused_round *job, int64_t position, int64_t te
 
 static void finish_row(const kin_fused_round *job, int64_t position, int64_t row, const sums *s)
 {
-    const double before = job->off != NULL ? (double)job->off[row] : 0.0;
+    const double before =
+        job->off != NULL ? (double)job->off[row * job->off_stride] / job->frame.scale : 0.0;
     const bool product = job->frame.bound == KIN_BOUND_PRODUCT;
     kin_fused_facts *facts = &job->facts[position];
     const double off = sqrt(s->lost);
@@ -316,6 +318,28 @@ static void fused_cover(const kin_fused_cover *job)
 }
 
 REFERENCE_FUSED(cover)
+
+/* ---- Starts of columns ----------------------------------------------------------------------- */
+
+static void fused_start(const kin_fused_start *job)
+{
+    for (int64_t p = 0; p < job->points; p++) {
+        const int32_t half = job->half[p].i;
+        job->found->least = half < job->found->least ? half : job->found->least;
+    }
+    const int32_t shift = kin_start_shift(job->found->least);
+    for (int64_t p = 0; p < job->padded; p++) {
+        unsigned char *tile = job->starts + p / KIN_FUSED_TILE * KIN_FUSED_TILE * KIN_START_BYTES;
+        const int32_t start = kin_start_of(shift, job->half[p].i);
+        job->found->cut += p < job->points && start != shift - job->half[p].i;
+        for (int32_t t = 0; t < KIN_START_BYTES; t++) {
+            tile[kin_start_place((int32_t)(p % KIN_FUSED_TILE), t)] =
+                (unsigned char)kin_start_byte(start, t);
+        }
+    }
+}
+
+REFERENCE_FUSED(start)
 
 /* ---- Order ----------------------------------------------------------------------------------- */
 

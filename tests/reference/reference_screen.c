@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Products of rounded rows, what is made of them, and the readers of matrices of costs. */
 #include "fused/fused_gate.h"
+#include "fused/fused_start.h"
 #include "reference/reference_fused.h"
 #include "select/select_pairs.h"
 
@@ -21,8 +22,9 @@ enum { LANES = sizeof(lanes) / sizeof(float), GROUPS = TILE / LANES };
 /* Rows of a block and columns of a tile as numbers. */
 typedef struct sides {
     const kin_fused_screen *job;
-    float *rows; /* BLOCK x cols */
-    lanes *cols; /* GROUPS x cols */
+    float *rows;        /* BLOCK x cols */
+    lanes *cols;        /* GROUPS x cols */
+    int32_t more[TILE]; /* than v is compared: what a column's start is above -half_j */
 } sides;
 
 static void load_rows(const sides *s, int64_t first)
@@ -35,13 +37,27 @@ static void load_rows(const sides *s, int64_t first)
     }
 }
 
-static void load_cols(const sides *s, int64_t first)
+static int32_t start_of(const kin_fused_set *set, int64_t col)
+{
+    const unsigned char *tile = set->starts + col / TILE * TILE * KIN_START_BYTES;
+    int32_t start = 0;
+    for (int32_t t = 0; t < KIN_START_BYTES; t++) {
+        start +=
+            kin_start_of_rows(t) * (int32_t)(int8_t)tile[kin_start_place((int32_t)(col % TILE), t)];
+    }
+    return start;
+}
+
+static void load_cols(sides *s, int64_t first)
 {
     const kin_fused_set *set = &s->job->cols;
     for (int64_t j = 0; j < TILE; j++) {
         for (int32_t c = 0; c < set->frame.cols; c++) {
             s->cols[j / LANES * set->frame.cols + c][j % LANES] = rounded_of(set, first + j, c);
         }
+        s->more[j] = set->starts == NULL || first + j >= set->points
+                         ? 0
+                         : start_of(set, first + j) + set->half[first + j].i;
     }
 }
 
@@ -142,8 +158,10 @@ static int wish_of(const kin_fused_look *job, int64_t row, int64_t col, uint32_t
     const kin_bound_row other = bounds_of(&job->cols, col);
     const double cost = cost_of(frame->type, order);
     const bool for_col =
-        job->col_lists.words != NULL && keeps(frame, job->col_lists.reach[col], cost, other, own);
-    return keeps(frame, job->row_lists.reach[row], cost, own, other) | for_col << 1;
+        job->col_lists.words != NULL &&
+        keeps(frame, kin_fused_reach(frame, job->col_lists.reach[col]), cost, other, own);
+    const double reach = kin_fused_reach(frame, job->row_lists.reach[row]);
+    return keeps(frame, reach, cost, own, other) | for_col << 1;
 }
 
 static void grant(const kin_fused_look *job, int64_t row, int64_t col, uint32_t order, int wish)
@@ -207,16 +225,27 @@ static void fused_look(const kin_fused_look *job)
 
 REFERENCE_FUSED(look)
 
-static void list_row(const kin_fused_screen *job, int64_t row, int64_t tile,
-                     const kin_fused_word *v)
+/* With starts in bytes both sides of the comparison are larger by their shift. */
+static bool is_above(const sides *s, int64_t j, kin_fused_word v, kin_fused_word least)
 {
+    if (s->job->rows.frame.type == KIN_FUSED_F16) {
+        return !(v.f < least.f);
+    }
+    const int64_t shift = s->job->cols.starts == NULL ? 0 : s->job->cols.start_shift;
+    return v.i + (int64_t)s->more[j] >= least.i + shift;
+}
+
+static void list_row(const sides *s, int64_t row, int64_t tile, const kin_fused_word *v)
+{
+    const kin_fused_screen *job = s->job;
     const kin_fused_frame *frame = &job->rows.frame;
     const kin_fused_worst *worst = &job->worst[tile];
     const float eps =
         frame->kappa > 0.0 ? nextafterf((float)(frame->kappa + 0x1p-20), INFINITY) : 0.0F;
     const float lost = job->rows.facts[row].lost;
-    const kin_gate_row own = {job->rows.half[row], job->rows.facts[row].norm, lost,
-                              kin_gate_far(frame->bound, job->row_lists.reach[row], lost)};
+    const kin_gate_row own = {
+        job->rows.half[row], job->rows.facts[row].norm, lost,
+        kin_gate_far(frame->bound, kin_fused_reach(frame, job->row_lists.reach[row]), lost)};
     const kin_bound_row other = {(double)worst->norm, (double)worst->lost};
     const kin_gate_test test =
         kin_gate_make_test(frame->type, frame->bound, eps, own, other, worst->far);
@@ -225,7 +254,7 @@ static void list_row(const kin_fused_screen *job, int64_t row, int64_t tile,
         if (j % KIN_FUSED_GATE == 0) {
             least = least_of(job, test, worst->gate[j / KIN_FUSED_GATE]);
         }
-        if (!(frame->type == KIN_FUSED_S8 ? v[j].i < least.i : v[j].f < least.f)) {
+        if (is_above(s, j, v[j], least)) {
             offer(job, row, tile * TILE + j, v[j]);
         }
     }
@@ -261,7 +290,7 @@ static void find_nearest(const kin_fused_screen *job, int64_t row, int64_t tile,
 
 /* ---- The screen ------------------------------------------------------------------------------ */
 
-static void screen_tile(const sides *s, const kin_fused_unit *unit, uint32_t t)
+static void screen_tile(sides *s, const kin_fused_unit *unit, uint32_t t)
 {
     const kin_fused_screen *job = s->job;
     const int64_t tile = job->tiles[unit->first + t];
@@ -275,7 +304,7 @@ static void screen_tile(const sides *s, const kin_fused_unit *unit, uint32_t t)
         }
         find_v(s, r, tile * TILE, v);
         if (job->mode == KIN_FUSED_LISTS) {
-            list_row(job, row, tile, v);
+            list_row(s, row, tile, v);
         } else if (job->mode == KIN_FUSED_MATRIX) {
             write_row(job, row, tile, place, v);
         } else {
@@ -287,9 +316,9 @@ static void screen_tile(const sides *s, const kin_fused_unit *unit, uint32_t t)
 static void fused_screen(const kin_fused_screen *job)
 {
     const int32_t cols = job->rows.frame.cols;
-    const sides s = {.job = job,
-                     .rows = reference_room((int64_t)cols * BLOCK, sizeof(float)),
-                     .cols = reference_room((int64_t)cols * GROUPS, sizeof(lanes))};
+    sides s = {.job = job,
+               .rows = reference_room((int64_t)cols * BLOCK, sizeof(float)),
+               .cols = reference_room((int64_t)cols * GROUPS, sizeof(lanes))};
     for (uint32_t u = (*job->next)++; u < *job->unit_count; u = (*job->next)++) {
         const kin_fused_unit *unit = &job->units[u];
         load_rows(&s, (int64_t)unit->block * BLOCK);

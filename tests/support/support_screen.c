@@ -117,7 +117,8 @@ kin_fused_frame test_screen_frame(kin_bound_kind kind)
                              .row_bytes = 128,
                              .scale = kind == KIN_BOUND_INTEGER ? 1.0 : 0x1p-7,
                              .kappa = kind == KIN_BOUND_INTEGER ? 0.0 : 128 * 0x1p-24,
-                             .key_scale = 1.0};
+                             .key_scale = 1.0,
+                             .reach_scale = 1.0};
 }
 
 void test_screen_run(test_bench *b, const kin_fused_screen *job)
