@@ -232,7 +232,7 @@ static void same_graphs_of_bytes(void **state)
 {
     (void)state;
     static const kith_metric metrics[] = {KITH_SQEUCLIDEAN, KITH_COSINE, KITH_EUCLIDEAN};
-    static const kith_dtype dtypes[] = {KITH_BF16, KITH_F32, KITH_F64, KITH_F16};
+    static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_BF16};
     kith_ctx *cpu = test_cpu_ctx();
     const int64_t count = test_is_slow_build() ? 2100 : 4100;
     double most = 0.0;
