@@ -18,24 +18,20 @@
 #include "fused/fused_launch.cuh"
 #include "fused/fused_wgmma_feed.cuh"
 #include "fused/fused_wgmma_multiply.cuh"
+#include "fused/fused_wgmma_start.cuh"
 #include "fused/fused_wgmma_test.cuh"
 #include "fused/fused_wgmma_write.cuh"
 #include "gpu/gpu_stream.cuh"
 
 /* ---- The kernel ----------------------------------------------------------------------------- */
 
-/* Rows of bytes that stay are compared with starts in their products. */
-template <kin_fused_type TYPE, kin_fused_mode MODE, int STEPS>
-static constexpr bool has_starts = TYPE == KIN_FUSED_S8 &&MODE == KIN_FUSED_LISTS &&STEPS > 0;
-
 template <kin_fused_type TYPE, kin_fused_mode MODE, int STEPS, typename ACC>
 static __device__ void consume(const params &p, shared_state *s, const unsigned char *rows,
                                const unsigned char *ring, int32_t group, int32_t thread)
 {
-    constexpr bool STARTS = has_starts<TYPE, MODE, STEPS>;
     const int32_t lane = thread % 32;
     place at = {{0, 0}, {0, 0}, 0, 0};
-    if (STEPS > 0 && !STARTS && group == 1) {
+    if (STEPS > 0 && group == 1) {
         hopper_turn_give(TURN_NAME);
     }
     for (uint32_t parity = 0;; parity ^= 1) {
@@ -54,13 +50,13 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
         for (uint32_t t = 0; t < unit.count; t++) {
             ACC low[64];
             ACC high[64];
-            multiply_tile<STEPS, STARTS>(p, s, rows, ring, group, lane, &at, low, high);
+            multiply_tile<STEPS>(p, s, rows, ring, group, lane, &at, low, high);
             if (lane == 0 && t + 1 == unit.count) {
                 hopper_barrier_arrive(&s->unit_empty);
             }
             const tile_facts *facts = &s->tiles[at.tile.stage];
             if (MODE == KIN_FUSED_LISTS) {
-                test_tile<TYPE, STARTS>(p, s, facts, unit, group, thread, low, high, &at);
+                test_tile<TYPE>(p, s, facts, unit, group, thread, low, high, &at);
             } else if (MODE == KIN_FUSED_MATRIX) {
                 write_tile<TYPE>(p, facts, unit, group, thread, low, high);
             } else {
@@ -84,7 +80,7 @@ enum { FEW_ROWS = 64 };
 /* Of a slice of resident rows, a batch of few uses the first FEW_ROWS. Behind them there is room
  * for what groups write; the copy engine brings padding there with each unit, when all warps have
  * done with the last one. */
-static_assert(GROUPS * STAGED_ROWS * STAGED_PITCH * sizeof(kin_fused_word) <=
+static_assert(shape<false>::GROUPS * STAGED_ROWS * STAGED_PITCH * sizeof(kin_fused_word) <=
                   (KIN_FUSED_BLOCK - FEW_ROWS) * SLICE,
               "products of both groups lie behind the rows");
 
@@ -135,12 +131,17 @@ static __device__ void consume_few(const params &p, shared_state *s, unsigned ch
     }
 }
 
+/* Rows of bytes that stay are compared with starts in their products. */
+template <kin_fused_type TYPE, kin_fused_mode MODE, int STEPS>
+static constexpr bool has_starts = TYPE == KIN_FUSED_S8 &&MODE == KIN_FUSED_LISTS &&STEPS > 0;
+
 template <kin_fused_type TYPE, kin_fused_mode MODE, int STEPS, typename ACC>
-static __global__ void __launch_bounds__(THREADS, 1)
+static __global__ void __launch_bounds__(shape<has_starts<TYPE, MODE, STEPS>>::THREADS, 1)
     screen(const __grid_constant__ params p, const __grid_constant__ CUtensorMap row_map,
            const __grid_constant__ CUtensorMap col_map)
 {
     constexpr bool STARTS = has_starts<TYPE, MODE, STEPS>;
+    typedef shape<STARTS> mine;
     extern __shared__ unsigned char raw[];
     unsigned char *base = raw + (1024 - hopper_shared(raw) % 1024) % 1024;
     shared_state *s = (shared_state *)base;
@@ -148,15 +149,15 @@ static __global__ void __launch_bounds__(THREADS, 1)
     unsigned char *ring = rows + (p.resident ? (size_t)p.slices * ROW_SLICE_BYTES : 0);
     const int32_t group = (int32_t)threadIdx.x / 128;
     if (threadIdx.x == 0) {
-        make_barriers(p, s);
+        make_barriers(p, s, mine::WARPS);
     }
     if (STARTS) {
         write_start_rows(base + starts_at());
     }
     __syncthreads();
-    if (group == GROUPS) {
-        hopper_give_registers<OTHER_REGISTERS>();
-        const int32_t warp = (int32_t)threadIdx.x / 32 - TESTING_WARPS;
+    if (group == mine::GROUPS) {
+        hopper_give_registers<mine::OTHER_REGISTERS>();
+        const int32_t warp = (int32_t)threadIdx.x / 32 - mine::WARPS;
         const int32_t lane = (int32_t)threadIdx.x % 32;
         if (warp == 0) {
             if (lane == 0) {
@@ -166,7 +167,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
             drain<TYPE, STARTS>(p, s, warp - 1, lane);
         }
     } else {
-        hopper_take_registers<TESTING_REGISTERS>();
+        hopper_take_registers<mine::TESTING_REGISTERS>();
         const int32_t thread = (int32_t)threadIdx.x % 128;
         if constexpr (MODE == KIN_FUSED_MATRIX && STEPS > 0) {
             if (p.job.rows.points <= FEW_ROWS) {
@@ -174,7 +175,11 @@ static __global__ void __launch_bounds__(THREADS, 1)
                 return;
             }
         }
-        consume<TYPE, MODE, STEPS, ACC>(p, s, rows, ring, group, thread);
+        if constexpr (STARTS) {
+            consume_started<STEPS>(p, s, rows, ring, group, thread);
+        } else {
+            consume<TYPE, MODE, STEPS, ACC>(p, s, rows, ring, group, thread);
+        }
     }
 }
 
@@ -267,7 +272,8 @@ static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
     KIN_CUDA_TRY(cudaFuncSetAttribute(screen<TYPE, MODE, STEPS, ACC>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     screen<TYPE, MODE, STEPS, ACC>
-        <<<(unsigned)stream->processors, THREADS, bytes, stream->stream>>>(p, row_map, col_map);
+        <<<(unsigned)stream->processors, shape<STARTS>::THREADS, bytes, stream->stream>>>(
+            p, row_map, col_map);
     return kin_gpu_launched();
 }
 

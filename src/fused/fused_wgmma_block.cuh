@@ -13,24 +13,35 @@
 #include <cuda_runtime.h>
 
 enum {
-    GROUPS = 2, /* testing warpgroups, 128 rows each */
-    THREADS = 384,
-    TESTING_WARPS = 8,
     DRAIN_WARPS = 3,
     SLICE = KIN_FUSED_SLICE,
     ROW_SLICE_BYTES = KIN_FUSED_BLOCK * SLICE,
     COL_SLICE_BYTES = KIN_FUSED_TILE * SLICE,
     START_TILE_BYTES = KIN_FUSED_TILE * KIN_START_BYTES,
-    START_ROWS_BYTES = 128 * KIN_START_BYTES,
+    START_ROWS_BYTES = 64 * KIN_START_BYTES,
     MOST_STAGES = 9,
-    TILE_SLOTS = 8,      /* facts of tiles that are in flight */
-    RING = 128,          /* entries of a testing warp's ring */
+    TILE_SLOTS = 8, /* facts of tiles that are in flight */
+    ENTRIES = 1024, /* of the rings of all testing warps */
+    MOST_TESTING_WARPS = 16,
     RESIDENT_SLICES = 3, /* rows of at most this many slices stay in shared memory */
     TAIL_SHARE = 2,      /* of a tile's products are left when the turn is given on */
     TURN_NAME = 1,       /* and the next: named barriers */
-    GROUP_NAME = 3,      /* and the next */
-    TESTING_REGISTERS = 208,
-    OTHER_REGISTERS = 88 /* 2 * 208 + 88 = 3 * 168, what the block is born with */
+    GROUP_NAME = 3       /* and the next ones */
+};
+
+/* Testing warpgroups, and the registers of their threads and of the others: in all those that the
+ * block is born with, 3 * 168 or 5 * 96 warpgroups' worth. Where columns have starts nobody waits
+ * for a turn, and four groups of 64 rows hide each other's tests. */
+template <bool STARTS> struct shape {
+    enum {
+        GROUPS = STARTS ? 4 : 2,
+        ROWS = KIN_FUSED_BLOCK / GROUPS, /* of a group */
+        WARPS = 4 * GROUPS,
+        THREADS = 128 * (GROUPS + 1),
+        RING = ENTRIES / WARPS, /* entries of a warp's ring */
+        TESTING_REGISTERS = STARTS ? 104 : 208,
+        OTHER_REGISTERS = STARTS ? 64 : 88
+    };
 };
 
 /* What passed the coarse test. */
@@ -50,7 +61,7 @@ typedef struct tile_facts {
 } tile_facts;
 
 typedef struct shared_state {
-    entry rings[TESTING_WARPS][RING];
+    entry rings[ENTRIES];
     tile_facts tiles[TILE_SLOTS];
     kin_gate_row rows[KIN_FUSED_BLOCK]; /* of the unit */
     uint64_t full[MOST_STAGES];         /* a slice has landed */
@@ -58,10 +69,10 @@ typedef struct shared_state {
     uint64_t tile_empty[TILE_SLOTS];    /* a tile was tested */
     uint64_t unit_full;
     uint64_t unit_empty;
-    kin_fused_unit unit;          /* count 0: no more work */
-    uint32_t head[TESTING_WARPS]; /* entries written */
-    uint32_t tail[TESTING_WARPS]; /* entries drained */
-    uint32_t finished;            /* testing warps that are done */
+    kin_fused_unit unit;               /* count 0: no more work */
+    uint32_t head[MOST_TESTING_WARPS]; /* entries written */
+    uint32_t tail[MOST_TESTING_WARPS]; /* entries drained */
+    uint32_t finished;                 /* testing warps that are done */
 } shared_state;
 
 typedef struct params {
@@ -110,18 +121,18 @@ typedef struct place {
 
 /* ---- Barriers and layout ------------------------------------------------------------ */
 
-static __device__ void make_barriers(const params &p, shared_state *s)
+static __device__ void make_barriers(const params &p, shared_state *s, uint32_t testing_warps)
 {
     for (int32_t i = 0; i < p.stages; i++) {
         hopper_barrier_make(&s->full[i], 1);
-        hopper_barrier_make(&s->empty[i], TESTING_WARPS);
+        hopper_barrier_make(&s->empty[i], testing_warps);
     }
     for (int32_t i = 0; i < TILE_SLOTS; i++) {
-        hopper_barrier_make(&s->tile_empty[i], TESTING_WARPS);
+        hopper_barrier_make(&s->tile_empty[i], testing_warps);
     }
     hopper_barrier_make(&s->unit_full, 1);
-    hopper_barrier_make(&s->unit_empty, TESTING_WARPS);
-    for (int32_t i = 0; i < TESTING_WARPS; i++) {
+    hopper_barrier_make(&s->unit_empty, testing_warps);
+    for (int32_t i = 0; i < MOST_TESTING_WARPS; i++) {
         s->head[i] = 0;
         s->tail[i] = 0;
     }
@@ -129,8 +140,7 @@ static __device__ void make_barriers(const params &p, shared_state *s)
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Shared memory: state, what rows have where columns have starts (128 rows that are all the same:
- * the assembler makes one product of two that read the same, and waits between),
+/* Shared memory: state, what rows have where columns have starts (64 rows that are all the same),
  * rows (where they are resident), ring; aligned to 1,024 bytes. */
 static __host__ __device__ __forceinline__ size_t starts_at(void)
 {

@@ -56,7 +56,8 @@ multiply_streamed(const params &p, shared_state *s, const unsigned char *ring, i
     for (int32_t i = 0; i < p.slices; i++) {
         const unsigned char *cols =
             ring + (size_t)slice.stage * (COL_SLICE_BYTES + ROW_SLICE_BYTES);
-        const unsigned char *own = cols + COL_SLICE_BYTES + group * (ROW_SLICE_BYTES / GROUPS);
+        const unsigned char *own =
+            cols + COL_SLICE_BYTES + group * (ROW_SLICE_BYTES / shape<false>::GROUPS);
         hopper_barrier_wait(&s->full[slice.stage], slice.parity);
         if (i + 1 < p.slices) {
             multiply_slice<4>(own, cols, i, low, high);
@@ -102,7 +103,7 @@ multiply_resident(const params &p, shared_state *s, const unsigned char *rows,
     const int TAIL = STEPS / TAIL_SHARE;
     uint64_t b[SLICES];
     wait_for_slices<SLICES>(p, s, ring, at, b);
-    const uint64_t a = hopper_matrix(rows + group * (ROW_SLICE_BYTES / GROUPS));
+    const uint64_t a = hopper_matrix(rows + group * (ROW_SLICE_BYTES / shape<false>::GROUPS));
     const uint64_t next_slice = ROW_SLICE_BYTES >> 4;
     const uint64_t next_rows = (64 * SLICE) >> 4;
     hopper_products_begin();
@@ -119,40 +120,6 @@ multiply_resident(const params &p, shared_state *s, const unsigned char *rows,
     /* Two warpgroups' products that are in flight together would end together, and the tests of
      * both would run beside idle tensor cores: the turn goes on when most of ours are done. */
     hopper_products_wait<1>();
-}
-
-/* The same with starts that are bytes, complete. Nobody waits for a turn: two groups that are left
- * alone find a rhythm in which one's tests run beside the other's products. */
-template <int STEPS>
-static __device__ __forceinline__ void
-multiply_started(const params &p, shared_state *s, const unsigned char *rows,
-                 const unsigned char *ring, int32_t group, const place *at, int32_t (&low)[64],
-                 int32_t (&high)[64])
-{
-    const int SLICES = (STEPS + 3) / 4;
-    uint64_t b[SLICES];
-    wait_for_slices<SLICES>(p, s, ring, at, b);
-    const uint64_t of_rows = hopper_blocks((const unsigned char *)s + starts_at());
-    const uint64_t of_cols =
-        hopper_blocks(ring + (size_t)at->slice.stage * (uint32_t)p.stage_bytes + COL_SLICE_BYTES);
-    const uint64_t a = hopper_matrix(rows + group * (ROW_SLICE_BYTES / GROUPS));
-    const uint64_t next_slice = ROW_SLICE_BYTES >> 4;
-    const uint64_t next_rows = (64 * SLICE) >> 4;
-    const uint64_t next_starts = (START_ROWS_BYTES / 2) >> 4;
-    hopper_products_begin();
-#pragma unroll
-    for (int step = 0; step <= STEPS; step++) { /* the first one is of the starts */
-        const int k = step == 0 ? 0 : step - 1;
-        const uint64_t own = a + (uint64_t)(k / 4) * next_slice + 2 * (k % 4);
-        const uint64_t col = b[k / 4] + 2 * (k % 4);
-        hopper_multiply(low, step == 0 ? of_rows : own, step == 0 ? of_cols : col, step);
-        hopper_multiply(high, step == 0 ? of_rows + next_starts : own + next_rows,
-                        step == 0 ? of_cols : col, step);
-    }
-    hopper_products_commit();
-    hopper_products_wait<0>();
-    hopper_products_settle(low);
-    hopper_products_settle(high);
 }
 
 /* After the last product of a tile. */
@@ -199,15 +166,13 @@ static __device__ __forceinline__ void pass_over(const params &p, shared_state *
 }
 
 /* The products of a group's rows with a tile, complete, its slices given back. */
-template <int STEPS, bool STARTS, typename ACC>
+template <int STEPS, typename ACC>
 static __device__ __forceinline__ void
 multiply_tile(const params &p, shared_state *s, const unsigned char *rows,
               const unsigned char *ring, int32_t group, int32_t lane, place *at, ACC (&low)[64],
               ACC (&high)[64])
 {
-    if constexpr (STARTS) {
-        multiply_started<STEPS>(p, s, rows, ring, group, at, low, high);
-    } else if constexpr (STEPS > 0) {
+    if constexpr (STEPS > 0) {
         hopper_turn_wait(TURN_NAME + group);
         multiply_resident<STEPS>(p, s, rows, ring, group, at, low, high);
         hopper_turn_give(TURN_NAME + 1 - group);

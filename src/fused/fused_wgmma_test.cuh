@@ -53,6 +53,7 @@ static __device__ __forceinline__ void publish(shared_state *s, int32_t warp, in
 }
 
 /* One entry of each of `lanes` into the warp's ring, which is waited for while it is full. */
+template <int RING>
 static __device__ __forceinline__ void append(shared_state *s, int32_t warp, int32_t lane,
                                               uint32_t lanes, entry e, place *at)
 {
@@ -63,7 +64,8 @@ static __device__ __forceinline__ void append(shared_state *s, int32_t warp, int
         } while (at->head - at->tail > RING - 32);
     }
     if ((lanes >> lane & 1) != 0) {
-        s->rings[warp][(at->head + (uint32_t)__popc(lanes & ((1u << lane) - 1))) % RING] = e;
+        s->rings[warp * RING + (at->head + (uint32_t)__popc(lanes & ((1u << lane) - 1))) % RING] =
+            e;
     }
     at->head += (uint32_t)__popc(lanes);
 }
@@ -105,13 +107,13 @@ static __device__ __forceinline__ void log_hits(shared_state *s, const tile_fact
             found = number == i ? v[i] : found;
         }
         const entry e = {row, col0 + number / 2 * 8 + number % 2, to_word(found), 0};
-        append(s, warp, lane, lanes, e, at);
+        append<shape<STARTS>::RING>(s, warp, lane, lanes, e, at);
         mine &= mine - 1;
     }
 }
 
 /* Which of a thread's four rows have a product that passes, by gate: bit 4 gate + row. */
-template <bool STARTS, typename ACC>
+template <typename ACC>
 static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, int32_t lane,
                                                      bool two_sided, const row_test<ACC> (&test)[4],
                                                      const ACC (&low)[64], const ACC (&high)[64])
@@ -122,17 +124,13 @@ static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, in
         ACC most[4];
 #pragma unroll
         for (int j = g * GATE_STEPS; j < (g + 1) * GATE_STEPS; j++) {
-            ACC h[2] = {0, 0};
-            if (!STARTS) {
-                load_halves(facts, j, lane % 4, &h[0], &h[1]);
-            }
+            ACC h[2];
+            load_halves(facts, j, lane % 4, &h[0], &h[1]);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const ACC *acc = (i < 2 ? low : high) + 4 * j + i % 2 * 2;
-                const ACC first = STARTS ? acc[0] : less_half(acc[0], h[0]);
-                const ACC second = STARTS ? acc[1] : less_half(acc[1], h[1]);
-                most[i] =
-                    j == g * GATE_STEPS ? largest(first, second) : largest(first, second, most[i]);
+                const ACC both = largest(less_half(acc[0], h[0]), less_half(acc[1], h[1]));
+                most[i] = j == g * GATE_STEPS ? both : largest(most[i], both);
             }
         }
 #pragma unroll
@@ -143,7 +141,7 @@ static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, in
     return hits;
 }
 
-template <int GATE, bool STARTS, typename ACC>
+template <int GATE, typename ACC>
 static __device__ __forceinline__ void
 log_gate(shared_state *s, const tile_facts *facts, int32_t warp, int32_t thread, uint32_t row0,
          uint32_t hits, bool two_sided, const row_test<ACC> (&test)[4], const ACC (&low)[64],
@@ -152,30 +150,24 @@ log_gate(shared_state *s, const tile_facts *facts, int32_t warp, int32_t thread,
     const int32_t lane = thread % 32;
     const uint32_t own = hits >> (4 * GATE);
     if ((own & 1) != 0) {
-        log_hits<0, GATE, STARTS>(s, facts, warp, lane, row0 + row_of(thread, 0),
-                                  threshold_of(test[0], facts, GATE, two_sided), low, at);
+        log_hits<0, GATE, false>(s, facts, warp, lane, row0 + row_of(thread, 0),
+                                 threshold_of(test[0], facts, GATE, two_sided), low, at);
     }
     if ((own & 2) != 0) {
-        log_hits<1, GATE, STARTS>(s, facts, warp, lane, row0 + row_of(thread, 1),
-                                  threshold_of(test[1], facts, GATE, two_sided), low, at);
+        log_hits<1, GATE, false>(s, facts, warp, lane, row0 + row_of(thread, 1),
+                                 threshold_of(test[1], facts, GATE, two_sided), low, at);
     }
     if ((own & 4) != 0) {
-        log_hits<0, GATE, STARTS>(s, facts, warp, lane, row0 + row_of(thread, 2),
-                                  threshold_of(test[2], facts, GATE, two_sided), high, at);
+        log_hits<0, GATE, false>(s, facts, warp, lane, row0 + row_of(thread, 2),
+                                 threshold_of(test[2], facts, GATE, two_sided), high, at);
     }
     if ((own & 8) != 0) {
-        log_hits<1, GATE, STARTS>(s, facts, warp, lane, row0 + row_of(thread, 3),
-                                  threshold_of(test[3], facts, GATE, two_sided), high, at);
+        log_hits<1, GATE, false>(s, facts, warp, lane, row0 + row_of(thread, 3),
+                                 threshold_of(test[3], facts, GATE, two_sided), high, at);
     }
 }
 
-/* A threshold for products with starts. Above 2^30 nothing passes, nor does it so. */
-static __device__ __forceinline__ int32_t started(int32_t threshold, int32_t shift)
-{
-    return min(threshold, 1 << 30) + shift;
-}
-
-template <kin_fused_type TYPE, bool STARTS, typename ACC>
+template <kin_fused_type TYPE, typename ACC>
 static __device__ __forceinline__ void
 test_tile(const params &p, shared_state *s, const tile_facts *facts, const kin_fused_unit &unit,
           int32_t group, int32_t thread, const ACC (&low)[64], const ACC (&high)[64], place *at)
@@ -185,13 +177,9 @@ test_tile(const params &p, shared_state *s, const tile_facts *facts, const kin_f
     const bool two_sided = p.two_sided != 0;
     /* Of the four rows that a quad of threads shares each thread works out the thresholds of one.
      */
-    kin_gate_test mine =
+    const kin_gate_test mine =
         kin_gate_test_of<TYPE>(p.job.rows.frame.bound, p.eps,
                                s->rows[group * 128 + row_of(thread, lane % 4)], facts->worst);
-    if (STARTS) {
-        mine.row.i = started(mine.row.i, p.job.cols.start_shift);
-        mine.col.i = started(mine.col.i, p.job.cols.start_shift);
-    }
     row_test<ACC> test[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -201,37 +189,37 @@ test_tile(const params &p, shared_state *s, const tile_facts *facts, const kin_f
         w.u = __shfl_sync(0xffffffffu, mine.col.u, (lane & 28) + i);
         test[i].col = word_of(w, low[0]);
     }
-    const uint32_t own = find_hits<STARTS>(facts, lane, two_sided, test, low, high);
+    const uint32_t own = find_hits(facts, lane, two_sided, test, low, high);
     const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
     if (hits == 0) {
         return;
     }
     const uint32_t row0 = unit.block * KIN_FUSED_BLOCK + (uint32_t)group * 128;
-    log_gate<0, STARTS>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
-    log_gate<1, STARTS>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
-    log_gate<2, STARTS>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
-    log_gate<3, STARTS>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
+    log_gate<0>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
+    log_gate<1>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
+    log_gate<2>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
+    log_gate<3>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
     publish(s, warp, lane, at);
 }
 
 /* ---- Draining ------------------------------------------------------------ */
 
-enum { OWN_RINGS = (TESTING_WARPS + DRAIN_WARPS - 1) / DRAIN_WARPS };
-
 /* What a drain warp takes at once: up to 32 entries of its rings, a lane each. */
-typedef struct handful {
-    uint32_t tail[OWN_RINGS];
-    uint32_t taken[OWN_RINGS];
+template <int WARPS> struct handful {
+    enum { RINGS = (WARPS + DRAIN_WARPS - 1) / DRAIN_WARPS };
+    uint32_t tail[RINGS];
+    uint32_t taken[RINGS];
     uint32_t count;
-} handful;
+};
 
-static __device__ __forceinline__ handful look_into_rings(shared_state *s, int32_t warp)
+template <int WARPS>
+static __device__ __forceinline__ handful<WARPS> look_into_rings(shared_state *s, int32_t warp)
 {
-    handful h = {{0}, {0}, 0};
+    handful<WARPS> h = {{0}, {0}, 0};
 #pragma unroll
-    for (int i = 0; i < OWN_RINGS; i++) {
+    for (int i = 0; i < handful<WARPS>::RINGS; i++) {
         const int32_t ring = warp + i * DRAIN_WARPS;
-        if (ring < TESTING_WARPS) {
+        if (ring < WARPS) {
             h.tail[i] = s->tail[ring]; /* moved by this warp alone */
             const uint32_t head = __shfl_sync(0xffffffffu, volatile_load(&s->head[ring]), 0);
             h.taken[i] = min(head - h.tail[i], 32 - h.count);
@@ -252,16 +240,18 @@ static __device__ __forceinline__ kin_fused_word own_v(const kin_fused_set &cols
 
 template <kin_fused_type TYPE, bool STARTS>
 static __device__ __forceinline__ void offer_handful(const params &p, const shared_state *s,
-                                                     const handful &h, int32_t warp, int32_t lane)
+                                                     const handful<shape<STARTS>::WARPS> &h,
+                                                     int32_t warp, int32_t lane)
 {
+    const int32_t RING = shape<STARTS>::RING;
     const entry *own = NULL;
     uint32_t before = 0;
 #pragma unroll
-    for (int i = 0; i < OWN_RINGS; i++) {
+    for (int i = 0; i < handful<shape<STARTS>::WARPS>::RINGS; i++) {
         const uint32_t number = (uint32_t)lane - before;
         before += h.taken[i];
         if (number < h.taken[i]) {
-            own = &s->rings[warp + i * DRAIN_WARPS][(h.tail[i] + number) % RING];
+            own = &s->rings[(warp + i * DRAIN_WARPS) * RING + (h.tail[i] + number) % RING];
         }
     }
     const entry e = own != NULL ? *own : entry{};
@@ -273,11 +263,12 @@ static __device__ __forceinline__ void offer_handful(const params &p, const shar
 template <kin_fused_type TYPE, bool STARTS>
 static __device__ void drain(const params &p, shared_state *s, int32_t warp, int32_t lane)
 {
+    const int32_t WARPS = shape<STARTS>::WARPS;
     for (;;) {
         const uint32_t finished = __shfl_sync(0xffffffffu, volatile_load(&s->finished), 0);
         __threadfence_block(); /* what was written before `finished` is seen below */
-        const handful h = look_into_rings(s, warp);
-        if (h.count == 0 && finished == TESTING_WARPS) {
+        const handful<WARPS> h = look_into_rings<WARPS>(s, warp);
+        if (h.count == 0 && finished == WARPS) {
             return;
         }
         if (h.count == 0) {
@@ -288,7 +279,7 @@ static __device__ void drain(const params &p, shared_state *s, int32_t warp, int
         offer_handful<TYPE, STARTS>(p, s, h, warp, lane);
         __syncwarp();
 #pragma unroll
-        for (int i = 0; i < OWN_RINGS; i++) {
+        for (int i = 0; i < handful<WARPS>::RINGS; i++) {
             if (lane == 0 && h.taken[i] > 0) {
                 volatile_store(&s->tail[warp + i * DRAIN_WARPS], h.tail[i] + h.taken[i]);
             }
