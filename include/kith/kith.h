@@ -212,6 +212,11 @@ typedef struct kith_matrix {
 #else
 #define KITH_METRIC_TYPE
 #endif
+#if defined(__cplusplus)
+#define KITH_CAST(type, value) static_cast<type>(value)
+#else
+#define KITH_CAST(type, value) ((type)(value))
+#endif
 typedef enum kith_metric KITH_METRIC_TYPE {
     KITH_METRIC_MAP(KITH_METRIC_ROW) KITH_METRIC_DEFAULT = 0
 } kith_metric;
@@ -226,12 +231,13 @@ enum { KITH_METRIC_LAST = KITH_METRIC_MAP(KITH_ROWS_ONE) };
 enum { KITH_POWER_FIRST = 64, KITH_POWER_STEPS = 10000 };
 static inline kith_metric kith_minkowski(double p)
 {
-    const int32_t steps = p >= 1.0 && p <= 3355.4431 ? (int32_t)(p * 10000.0 + 0.5) : 0;
-    const int is_power = steps != 0 && steps / 10000.0 == p;
+    const double whole = p >= 1.0 && p <= 3355.4431 ? p * 10000.0 + 0.5 : 0.0;
+    const uint32_t steps = KITH_CAST(uint32_t, whole);
+    const uint32_t power = steps / 10000.0 == p ? steps * KITH_POWER_FIRST : 0u;
     return p > 1.7976931348623157e308 ? KITH_CHEBYSHEV
            : p == 1.0                 ? KITH_MANHATTAN
            : p == 2.0                 ? KITH_EUCLIDEAN
-                      : (kith_metric)(KITH_MINKOWSKI + (is_power ? steps * KITH_POWER_FIRST : 0));
+                                      : KITH_CAST(kith_metric, KITH_MINKOWSKI + power);
 }
 
 /* By name or alias, in capitals, too (l2, ip, cos, ...; minkowski:3), 0 if unknown; the name that
