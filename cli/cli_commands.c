@@ -279,7 +279,7 @@ static void print_metrics(FILE *out)
                           cli_name_metric(metric));
         }
     }
-    (void)fprintf(out, "\n");
+    (void)fprintf(out, " (%s)\n", CLI_POWERS);
 }
 
 void cli_help_print_command(FILE *out, cli_command_id id)

@@ -325,7 +325,9 @@ const char *cli_option_written(cli_option_id id, cli_command_id command,
 
 const char *cli_name_metric(int metric)
 {
-    return metric != KITH_CUSTOM ? kith_metric_name((kith_metric)metric) : NULL;
+    return metric == KITH_MINKOWSKI ? "minkowski:P"
+           : metric != KITH_CUSTOM  ? kith_metric_name((kith_metric)metric)
+                                    : NULL;
 }
 
 const char *cli_name_method(int method)

@@ -354,6 +354,8 @@ bool cli_rules_check(const cli_args *args, cli_error *error);
 
 /* The words that options have for numbers of the library; NULL: a metric that has none. */
 const char *cli_name_metric(int metric);
+/* Of the metric that has a number in its name. */
+#define CLI_POWERS "P: 1 to 3355.4431 by 0.0001, or inf"
 const char *cli_name_format(int format);
 #define CLI_ONE(NAME, number, name) +1
 enum { CLI_FORMAT_COUNT = 0 KITH_FORMAT_MAP(CLI_ONE) };

@@ -123,6 +123,10 @@ bool cli_read_metric(const char *text, cli_args *args, cli_error *error)
     static const cli_value known = {
         .what = "metric", .least = 1, .most = KITH_METRIC_LAST, .names = cli_name_metric};
     args->metric = kith_metric_parse(text);
+    if (args->metric == KITH_METRIC_DEFAULT && strncmp(text, "minkowski", 9) == 0) {
+        return cli_refuse(error, "'%s' is no metric (minkowski:P has a power, %s)", text,
+                          CLI_POWERS);
+    }
     return (args->metric != KITH_METRIC_DEFAULT && cli_name_metric((int)args->metric) != NULL) ||
            refuse_name(&known, text, error);
 }

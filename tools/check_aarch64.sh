@@ -66,7 +66,8 @@ compare() {
     same=$((same + 1))
 }
 check_answers() {
-    for metric in euclidean inner_product cosine correlation manhattan chebyshev chi2 hamming jaccard; do
+    for metric in euclidean inner_product cosine correlation manhattan chebyshev chi2 hamming jaccard minkowski:3 \
+        minkowski:2.5; do
         compare kith graph "$digits" -k 10 --metric $metric
     done
     for metric in euclidean cosine manhattan; do

@@ -36,11 +36,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (79863, 58000),
-    "files_src": (500, 350),
+    "code_lines_src": (80177, 58000),
+    "files_src": (501, 350),
     "files_below_40_lines": (53, 40),
     "files_of_odd_length": (89, 40),
-    "headers_src": (178, 130),
+    "headers_src": (179, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),

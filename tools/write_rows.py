@@ -40,10 +40,11 @@ def flags(text):
 
 
 def metrics():
-    """name -> (aliases, whether it is computed directly), of all but the caller's own."""
+    """name -> (aliases, whether it is computed directly), of all but the caller's own. P: a power."""
     kinds = {row[0]: (row[4].split(), row[1] == "DIRECT")
              for row in rows("src/metric/metric_canonical.h", "KIN_METRIC_MAP")}
-    return {row[2]: kinds[row[0]] for row in rows("include/kith/kith.h", "KITH_METRIC_MAP") if row[0] != "CUSTOM"}
+    return {row[2] + (":P" if row[0] == "MINKOWSKI" else ""): kinds[row[0]]
+            for row in rows("include/kith/kith.h", "KITH_METRIC_MAP") if row[0] != "CUSTOM"}
 
 
 def endings(use):
@@ -92,13 +93,15 @@ def direct_row(known):
 def places():
     """(page, what stands before the list, the list, what stands behind it)."""
     known, isa = metrics(), levels()
+    named = [name for name in known if ":" not in name]
     plain = ", ".join(f"{name} (default)" if name == "euclidean" else name for name in known)
     aliases = ", ".join(alias for others, _ in known.values() for alias in others if ":" not in alias)
     methods = ["auto"] + [row[2] for row in rows("include/kith/kith.h", "KITH_SELECT_MAP")
                           + rows("include/kith/kith_papers.h", "KITH_PAPERS_SELECT_MAP")]
     method_list = ", ".join(["auto (default)", *methods[1:]])
     for command in ("graph", "predict", "search"):
-        yield (f"docs/man/kith-{command}.1", "How far two points are apart: ", f"{plain}. Aliases: {aliases}", ".\n")
+        yield (f"docs/man/kith-{command}.1", "How far two points are apart: ", f"{plain}. Aliases: {aliases}. minkowski:P "
+               "has a power P of 1 to 3355.4431 in steps of 0.0001, or inf", ".\n")
     for command in ("graph", "search"):
         yield f"docs/man/kith-{command}.1", "With pipeline=matrix, the method of selection: ", method_list, ". See\n"
     yield "docs/man/kith-select.1", "The method: ", method_list, ". auto is"
@@ -111,11 +114,11 @@ def places():
     yield "docs/overview.md", "| answers out | `", endings("LISTS_OUT"), "` "
     yield "docs/overview.md", "screened |\n| ", direct_row(known), " | direct: every pair"
     yield "docs/overview.md", "| the screen computes in |\n|---|---|\n", screens(), "\n| `portable` |"
-    yield "docs/python.md", "- **Metrics**:\n  ", wrapped(coded(known), 120, 2), ";\n"
-    yield ("python/kith/_search.py", "metric : str or callable\n        ", wrapped(coded(known, "``"), 100, 8), ",\n        ``mink")
+    yield "docs/python.md", "- **Metrics**:\n  ", wrapped(coded(named), 120, 2), ";\n"
+    yield ("python/kith/_search.py", "metric : str or callable\n        ", wrapped(coded(named, "``"), 100, 8), ",\n        ``mink")
     yield ("python/kith/_select.py", "method : str\n        ``auto`` (the fastest),\n        ",
            wrapped(coded(methods[1:], "``"), 100, 8), ":\n        the same answers.")
-    yield "tools/completion/kith.bash", "--metric)\n        echo \"", wrapped(" ".join(known), 100, 12), "\"\n"
+    yield "tools/completion/kith.bash", "--metric)\n        echo \"", wrapped(" ".join(known).replace(":P", ":3"), 100, 12), "\"\n"
     yield "tools/completion/kith.bash", "--select)\n        echo \"", wrapped(" ".join(methods), 100, 12), "\"\n"
     formats = " ".join(row[2] for row in rows("include/kith/kith.h", "KITH_FORMAT_MAP"))
     yield "tools/completion/kith.bash", "--format) echo \"", formats, "\" ;;"

@@ -204,12 +204,44 @@ typedef struct kith_matrix {
     X(HAMMING, 9, hamming)             /* share of components that differ */                      \
     X(JACCARD, 10, jaccard)            /* of the sets of non-zero components: 1 - common / all */ \
     X(KL, 11, kl)                      /* sum q ln(q / c), components >= 0; not symmetric */      \
-    X(CUSTOM, 12, custom)              /* the caller's own function, on the CPU */
+    X(CUSTOM, 12, custom)              /* the caller's own function, on the CPU */                \
+    X(MINKOWSKI, 13, minkowski)        /* (sum |q - c|^p)^(1/p): kith_minkowski(p) */
 #define KITH_METRIC_ROW(NAME, number, name) KITH_##NAME = number,
-typedef enum kith_metric { KITH_METRIC_MAP(KITH_METRIC_ROW) KITH_METRIC_DEFAULT = 0 } kith_metric;
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define KITH_METRIC_TYPE : unsigned int /* what C takes; there are numbers between the names */
+#else
+#define KITH_METRIC_TYPE
+#endif
+#if defined(__cplusplus)
+#define KITH_CAST(type, value) static_cast<type>(value)
+#else
+#define KITH_CAST(type, value) ((type)(value))
+#endif
+typedef enum kith_metric KITH_METRIC_TYPE {
+    KITH_METRIC_MAP(KITH_METRIC_ROW) KITH_METRIC_DEFAULT = 0
+} kith_metric;
 enum { KITH_METRIC_LAST = KITH_METRIC_MAP(KITH_ROWS_ONE) };
 
-/* By name or alias, in capitals, too (l2, ip, cos, ...), 0 if unknown; the name that files have. */
+/* A Minkowski distance is a metric of its own for each power p, with a number of its own, so that
+ * whatever takes or keeps a metric takes or keeps its power. p is 1 to 3355.4431 in steps of
+ * 0.0001, or infinity; for 1, 2 and infinity it is KITH_MANHATTAN, KITH_EUCLIDEAN, KITH_CHEBYSHEV.
+ * For any other p, NaN too, it is KITH_MINKOWSKI, which has no power: calls refuse it with
+ * KITH_E_ARGUMENT. |q - c|^p is infinite beyond the doubles, and 0 below: beyond 2^(1024/p) all
+ * distances are equal, and so are those of differences below 2^(-1074/p). */
+enum { KITH_POWER_FIRST = 64, KITH_POWER_STEPS = 10000 };
+static inline kith_metric kith_minkowski(double p)
+{
+    const double whole = p >= 1.0 && p <= 3355.4431 ? p * 10000.0 + 0.5 : 0.0;
+    const uint32_t steps = KITH_CAST(uint32_t, whole);
+    const uint32_t power = steps / 10000.0 == p ? steps * KITH_POWER_FIRST : 0u;
+    return p > 1.7976931348623157e308 ? KITH_CHEBYSHEV
+           : p == 1.0                 ? KITH_MANHATTAN
+           : p == 2.0                 ? KITH_EUCLIDEAN
+                                      : KITH_CAST(kith_metric, KITH_MINKOWSKI + power);
+}
+
+/* By name or alias, in capitals, too (l2, ip, cos, ...; minkowski:3), 0 if unknown; the name that
+ * files have, a minkowski's until its thread has asked for eight more. */
 KITH_API kith_metric kith_metric_parse(const char *name);
 KITH_API const char *kith_metric_name(kith_metric metric);
 

@@ -14,7 +14,19 @@ from . import _structs as s
 from ._library import lib
 from ._typing import Metric
 
-_MINKOWSKI = {1.0: "manhattan", 2.0: "euclidean", float("inf"): "chebyshev"}
+_MOST_POWER = 3355.4431
+
+
+def _minkowski(p: float) -> str:
+    """The name of a power, as the library parses it."""
+    if not p >= 1:
+        raise ValueError(f"p is {p}, must be at least 1")
+    if p == float("inf"):
+        return "minkowski:inf"
+    text = f"{p:.4f}"
+    if p > _MOST_POWER or float(text) != p:
+        raise ValueError(f"p is {p}, must be 1 to {_MOST_POWER} in steps of 0.0001, or infinity")
+    return f"minkowski:{text}"
 
 
 @functools.cache
@@ -23,9 +35,7 @@ def code(name: Any, p: float = 2) -> int:
     if not isinstance(name, str):
         raise ValueError(f"metric is {name!r}, must be a name here")
     if name.lower() == "minkowski":
-        if p not in _MINKOWSKI:
-            raise ValueError(f"metric 'minkowski' has p = 1, 2 or inf here, not {p}")
-        name = _MINKOWSKI[p]
+        name = _minkowski(p)
     found = lib.kith_metric_parse(name.encode())
     if found == 0:
         near = difflib.get_close_matches(name.lower(), names(), 1, cutoff=0.8)
@@ -44,9 +54,10 @@ def name(number: int) -> str:
 
 
 def names() -> list[str]:
-    """Of all that have one and are no function of the caller's."""
+    """Of all that have one and no parameter, and are no function of the caller's."""
     known = s.ENUMS["kith_metric"].values()
-    return [name(each) for each in known if each not in (s.METRIC_DEFAULT, s.CUSTOM)]
+    others = (s.METRIC_DEFAULT, s.CUSTOM, s.MINKOWSKI)
+    return [name(each) for each in known if each not in others]
 
 
 class Distance(NamedTuple):

@@ -72,6 +72,12 @@ kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn
     if (metric == KITH_METRIC_DEFAULT) {
         metric = KITH_EUCLIDEAN;
     }
+    if (metric == KITH_MINKOWSKI) {
+        return kin_fail_at(
+            ctx, KITH_E_ARGUMENT, kin_at("metric"),
+            "is minkowski without a power (minkowski:3 has one; it is 1 to 3355.4431 "
+            "in steps of 0.0001, or infinity)");
+    }
     if (!kin_metric_is(metric)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
                            "is %d, which is no metric (use one of kith_metric)", (int)metric);

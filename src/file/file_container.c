@@ -246,8 +246,11 @@ static kith_status take_header(kith_ctx *ctx, kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
     if (layout->kind > KITH_KIND_GRAPH_INDEX || layout->dtype > KITH_DTYPE_LAST ||
-        layout->metric > KITH_METRIC_LAST || layout->exact > KITH_APPROXIMATE || layout->rows < 0 ||
-        layout->cols < 0 || layout->cols > INT32_MAX || layout->k < 0 || layout->corpus_rows < 0 ||
+        layout->metric % KITH_POWER_FIRST > KITH_METRIC_LAST || layout->metric > INT32_MAX ||
+        (layout->metric >= KITH_POWER_FIRST) !=
+            (layout->metric % KITH_POWER_FIRST == KITH_MINKOWSKI) ||
+        layout->exact > KITH_APPROXIMATE || layout->rows < 0 || layout->cols < 0 ||
+        layout->cols > INT32_MAX || layout->k < 0 || layout->corpus_rows < 0 ||
         isnan(layout->recall) || !points_known(layout)) {
         return fail_damaged(ctx, c, "its header holds a value that this format does not know");
     }

@@ -122,6 +122,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
         enter_row(&points, at, job.corpus, job.corpus0 + j, j < job.corpus_count);
     }
 
+    const kin_power power = kin_power_of(job.corpus.metric);
     double lanes[PAIRS];
 #pragma unroll
     for (int p = 0; p < PAIRS; p++) {
@@ -149,8 +150,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
             }
 #pragma unroll
             for (int p = 0; p < PAIRS; p++) {
-                lanes[p] =
-                    kin_pair_step<STEP>(lanes[p], q[p / POINTS_A_TEAM], c[p % POINTS_A_TEAM]);
+                lanes[p] = kin_pair_step<STEP>(lanes[p], q[p / POINTS_A_TEAM], c[p % POINTS_A_TEAM],
+                                               power);
             }
         }
     }

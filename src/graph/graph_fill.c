@@ -5,6 +5,7 @@
 #include "base/base_try.h"
 #include "graph/graph_start.h"
 #include "host/host_threads.h"
+#include "metric/metric_canonical.h"
 
 #include <math.h>
 
@@ -224,7 +225,8 @@ typedef struct relating {
 bool kin_graph_has_relative(kith_metric metric)
 {
     return metric == KITH_CHI2 || metric == KITH_KL || metric == KITH_JACCARD ||
-           metric == KITH_MANHATTAN || metric == KITH_CHEBYSHEV;
+           metric == KITH_MANHATTAN || metric == KITH_CHEBYSHEV ||
+           kin_metric_base(metric) == KITH_MINKOWSKI;
 }
 
 static const double *load(const relating *r, int64_t position, int32_t thread)

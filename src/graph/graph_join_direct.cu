@@ -78,6 +78,7 @@ static __device__ __forceinline__ float2 costs_of(const kin_graph_gpu_points &po
     const kin_fused_rows &rows = points.rows;
     const row_given first = row_of(points, a);
     const row_given second = row_of(points, b);
+    const kin_power power = kin_power_of(rows.metric);
     double there = 0;
     double back = 0;
     for (int32_t col = (int32_t)threadIdx.x % KIN_METRIC_LANES; col < rows.cols;
@@ -88,7 +89,7 @@ static __device__ __forceinline__ float2 costs_of(const kin_graph_gpu_points &po
         read(rows, dtype, second, col, c);
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
-            there = kin_pair_step<STEP>(there, q[i], c[i]);
+            there = kin_pair_step<STEP>(there, q[i], c[i], power);
             if (STEP == KITH_KL) {
                 back = kin_pair_step<STEP>(back, c[i], q[i]);
             }
@@ -237,6 +238,8 @@ int kin_graph_gpu_join_direct(kin_gpu_stream *stream, const kin_graph_gpu_join *
         return launch<KITH_CHI2>(stream, job);
     case KITH_KL:
         return launch<KITH_KL>(stream, job);
+    case KITH_MINKOWSKI:
+        return launch<KITH_MINKOWSKI>(stream, job);
     default:
         return (int)cudaErrorInvalidValue;
     }

@@ -98,6 +98,7 @@ static __device__ __forceinline__ double kin_graph_gpu_key(const kin_fused_rows 
                                                            kith_dtype dtype, uint32_t a, uint32_t b)
 {
     const int32_t lane = (int32_t)threadIdx.x % KIN_METRIC_LANES;
+    const kin_power power = kin_power_of(rows.metric);
     double sum = 0;
     for (int32_t first = 0; first < rows.cols; first += KIN_GRAPH_GPU_BATCH) {
         double x[KIN_GRAPH_GPU_UNROLL];
@@ -106,7 +107,7 @@ static __device__ __forceinline__ double kin_graph_gpu_key(const kin_fused_rows 
         kin_graph_gpu_components(rows, dtype, b, first + lane, y);
 #pragma unroll
         for (int u = 0; u < KIN_GRAPH_GPU_UNROLL; u++) {
-            sum = kin_pair_step<STEP>(sum, x[u], y[u]);
+            sum = kin_pair_step<STEP>(sum, x[u], y[u], power);
         }
     }
     const double key = kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(sum), rows.cols);
@@ -141,6 +142,9 @@ static __device__ __forceinline__ double kin_graph_gpu_key(const kin_fused_rows 
         break;                                \
     case KITH_KL:                             \
         CALL(KITH_KL);                        \
+        break;                                \
+    case KITH_MINKOWSKI:                      \
+        CALL(KITH_MINKOWSKI);                 \
         break;                                \
     default:                                  \
         return (int)cudaErrorInvalidValue;    \

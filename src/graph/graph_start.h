@@ -83,7 +83,8 @@ kith_status kin_graph_fill_random(kin_graph_rounds *rounds, int32_t least, bool 
  *   chi2, kl                 |sqrt a - sqrt b|^2: of shares that are close, any divergence is this
  *                            one times a number (Csiszar 1967)
  *   jaccard                  the cosine of the patterns, zeros and ones
- *   manhattan, chebyshev     the Euclidean distance, which lies between them
+ *   manhattan, chebyshev     the Euclidean distance, which lies between them, as those of
+ *   minkowski                other powers do
  *
  * So the graph of the relative is made first, approximately, and is what rounds begin with: a pair
  * costs it a hundredth of a pair of the metric itself. */

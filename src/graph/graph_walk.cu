@@ -117,6 +117,7 @@ keys_of(const kin_graph_gpu_walk &job, const shape &s, const walker &w, kith_dty
 {
     const int32_t lane = (int32_t)threadIdx.x % KIN_METRIC_LANES;
     const int32_t cols = job.points.cols;
+    const kin_power power = kin_power_of(job.points.metric);
     double sums[2] = {0, 0};
     for (int32_t first = 0; first < cols; first += KIN_GRAPH_GPU_BATCH) {
         double q[KIN_GRAPH_GPU_UNROLL];
@@ -127,8 +128,8 @@ keys_of(const kin_graph_gpu_walk &job, const shape &s, const walker &w, kith_dty
         query_components(job, s, w, query_dtype, first + lane, q);
 #pragma unroll
         for (int u = 0; u < KIN_GRAPH_GPU_UNROLL; u++) {
-            sums[0] = kin_pair_step<STEP>(sums[0], q[u], a[u]);
-            sums[1] = kin_pair_step<STEP>(sums[1], q[u], b[u]);
+            sums[0] = kin_pair_step<STEP>(sums[0], q[u], a[u], power);
+            sums[1] = kin_pair_step<STEP>(sums[1], q[u], b[u], power);
         }
     }
 #pragma unroll

@@ -39,13 +39,17 @@ typedef struct kin_metric_traits {
     const char *aliases; /* with blanks between */
 } kin_metric_traits;
 
-/* Whether a number is one of the enumerators but DEFAULT. */
+/* Whether a number is a metric: one of the enumerators but DEFAULT, with a power where it is
+ * minkowski. */
 static inline bool kin_metric_is(int64_t number)
 {
-    return number > KITH_METRIC_DEFAULT && number <= KITH_METRIC_LAST;
+    const int64_t base = number % KITH_POWER_FIRST;
+    return base > KITH_METRIC_DEFAULT && base <= KITH_METRIC_LAST && number <= INT32_MAX &&
+           (base == KITH_MINKOWSKI ? number / KITH_POWER_FIRST > KITH_POWER_STEPS
+                                   : number < KITH_POWER_FIRST);
 }
 
-/* metric is one of the enumerators but DEFAULT. */
+/* Of a metric, and of minkowski without a power. */
 const kin_metric_traits *kin_metric_get_traits(kith_metric metric);
 
 /* A matrix whose stride is filled in, and its rows' transforms (metric_row.h; NULL where the metric

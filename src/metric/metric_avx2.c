@@ -121,6 +121,17 @@ KIN_TEMPLATE v8 v8_split(v8 x, v8 *exponent)
     return (v8){split_f64x4(x.lo, &exponent->lo), split_f64x4(x.hi, &exponent->hi)};
 }
 
+KIN_TEMPLATE __m256d two_to_f64x4(__m256d n)
+{
+    const __m256d in_place = _mm256_add_pd(n, _mm256_set1_pd(KIN_WHOLE_EXPONENT));
+    return _mm256_castsi256_pd(_mm256_slli_epi64(_mm256_castpd_si256(in_place), 52));
+}
+
+KIN_TEMPLATE v8 v8_two_to(v8 n)
+{
+    return (v8){two_to_f64x4(n.lo), two_to_f64x4(n.hi)};
+}
+
 KIN_TEMPLATE double v8_sum(v8 x)
 {
     const __m256d fours = _mm256_add_pd(x.lo, x.hi); /* 0+4 1+5 2+6 3+7 */

@@ -89,6 +89,12 @@ KIN_TEMPLATE v8 v8_split(v8 x, v8 *exponent)
     return _mm512_castsi512_pd(_mm512_sub_epi64(bits, _mm512_slli_epi64(e, 52)));
 }
 
+KIN_TEMPLATE v8 v8_two_to(v8 n)
+{
+    const v8 in_place = _mm512_add_pd(n, _mm512_set1_pd(KIN_WHOLE_EXPONENT));
+    return _mm512_castsi512_pd(_mm512_slli_epi64(_mm512_castpd_si512(in_place), 52));
+}
+
 KIN_TEMPLATE double v8_sum(v8 x)
 {
     const __m256d fours = _mm256_add_pd(_mm512_castpd512_pd256(x),

@@ -27,6 +27,7 @@
 #include "kith/kith.h"
 #include "metric/metric_arith.h"
 #include "metric/metric_log.h"
+#include "metric/metric_power.h"
 #include "metric/metric_row.h"
 
 /* ---- Rows: what engines may know ------------------------------------------------------------ */
@@ -47,7 +48,8 @@
     X(HAMMING, DIRECT, 1.0, KIN_SYMMETRIC, "")                               \
     X(JACCARD, DIRECT, 1.0, KIN_SYMMETRIC, "")                               \
     X(KL, DIRECT, 1.0, KIN_NONNEGATIVE | KIN_BELOW_ZERO, "kullback_leibler") \
-    X(CUSTOM, DIRECT, 1.0, KIN_BELOW_ZERO, "")
+    X(CUSTOM, DIRECT, 1.0, KIN_BELOW_ZERO, "")                               \
+    X(MINKOWSKI, DIRECT, 1.0, KIN_SYMMETRIC, "")
 
 /* Metrics with steps of their own: NAME, name, components that a thread of a device has on their
  * way at a time. */
@@ -59,7 +61,26 @@
     X(HAMMING, hamming, 8)             \
     X(JACCARD, jaccard, 8)             \
     X(CHI2, chi2, 4)                   \
-    X(KL, kl, 2)
+    X(KL, kl, 2)                       \
+    X(MINKOWSKI, minkowski, 2)
+
+/* The row of a metric: its own number, but for minkowski, which has a number for each power. */
+KIN_HD kith_metric kin_metric_base(kith_metric metric)
+{
+    return (kith_metric)((uint32_t)metric % KITH_POWER_FIRST);
+}
+
+/* The power of a minkowski; of any other metric 0. */
+KIN_HD kin_power kin_power_of(kith_metric metric)
+{
+    const uint32_t steps = (uint32_t)metric / KITH_POWER_FIRST;
+    const bool products =
+        steps % KITH_POWER_STEPS == 0 && steps <= (uint32_t)KIN_POWER_PRODUCTS * KITH_POWER_STEPS;
+    kin_power power;
+    power.p = kin_div((double)steps, (double)KITH_POWER_STEPS);
+    power.times = products ? (int32_t)(steps / KITH_POWER_STEPS) : 0;
+    return power;
+}
 
 /* ---- One component -------------------------------------------------------------------------- */
 
@@ -83,8 +104,9 @@ KIN_HD double kin_step_kl(double lane, double q, double c)
 }
 
 /* One component of one pair enters its lane. `second` is used by jaccard alone: the components that
- * both rows have, where `lane` counts those that either has. */
-KIN_HD void kin_step(kith_metric metric, double *lane, double *second, double q, double c)
+ * both rows have, where `lane` counts those that either has; `power` by minkowski alone. */
+KIN_HD void kin_step(kith_metric metric, double *lane, double *second, double q, double c,
+                     kin_power power)
 {
     const double t = kin_sub(q, c);
     switch (metric) {
@@ -116,6 +138,9 @@ KIN_HD void kin_step(kith_metric metric, double *lane, double *second, double q,
     case KITH_KL:
         *lane = kin_step_kl(*lane, q, c);
         break;
+    case KITH_MINKOWSKI:
+        *lane = kin_add(*lane, kin_raise(kin_abs(t), power));
+        break;
     case KITH_METRIC_DEFAULT:
     case KITH_CUSTOM:
         break;
@@ -141,7 +166,10 @@ KIN_HD double kin_lanes_max(const double lane[KIN_METRIC_LANES])
 }
 
 /* The key of a pair from the sum of its lanes (chebyshev: their maximum; jaccard: the sizes of
- * union and intersection). Pairs with a degenerate row do not come here: their key is 1. */
+ * union and intersection). Pairs with a degenerate row do not come here: their key is 1. Of
+ * minkowski it is what kin_root makes the key of; it stands apart, since bodies with vectors take
+ * the roots of several pairs at once, and no other metric shall have room for it in its registers.
+ */
 KIN_HD double kin_key(kith_metric metric, double sum, double second, int32_t cols)
 {
     double key = sum;
@@ -167,6 +195,7 @@ KIN_HD double kin_key(kith_metric metric, double sum, double second, int32_t col
     case KITH_CHI2:
     case KITH_KL:
     case KITH_CUSTOM:
+    case KITH_MINKOWSKI:
         break;
     }
     return kin_add(key, 0.0);

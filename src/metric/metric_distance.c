@@ -96,6 +96,7 @@ static void run(const kin_distance *distance, const kin_query *query, const kin_
     job->stride_bytes = corpus->matrix.stride_bytes;
     job->transforms = corpus->transforms;
     job->cols = distance->cols;
+    job->power = kin_power_of(distance->metric);
     if (distance->metric == KITH_CUSTOM) {
         custom_keys(distance, query, job);
     } else if (query->degenerate) {
@@ -104,7 +105,7 @@ static void run(const kin_distance *distance, const kin_query *query, const kin_
         }
     } else {
         const bool root = distance->metric == KITH_EUCLIDEAN;
-        const kith_metric metric = root ? KITH_SQEUCLIDEAN : distance->metric;
+        const kith_metric metric = root ? KITH_SQEUCLIDEAN : kin_metric_base(distance->metric);
         kin_metric_pick(distance->isa)->keys[metric][corpus->matrix.dtype](job);
     }
 }

@@ -10,6 +10,7 @@
  *   v8_keep_first(x, n)      lanes 0 .. n - 1 of x, +0 behind
  *   v8_sum v8_most           the tree of metric_canonical.h; the largest lane
  *   v8_split(x, &e)          kin_ln_split
+ *   v8_two_to(n)             kin_two_to
  *   v8_get v8_put            aligned doubles in memory
  *   v8_load v8_load_first    eight (the first n) components of a row, converted; reads no more
  *
@@ -40,6 +41,7 @@ typedef struct flight {
     const kin_row_transform *transform[ROWS_AT_ONCE];
     v8 lane[ROWS_AT_ONCE];
     v8 second[ROWS_AT_ONCE]; /* jaccard: the intersection */
+    kin_power power;         /* minkowski */
 } flight;
 
 KIN_TEMPLATE bool has_transform(kith_metric metric)
@@ -60,7 +62,7 @@ KIN_TEMPLATE v8 v8_transform(const kin_row_transform *t, v8 x, kith_metric metri
     return v8_mul(x, v8_set(t->gain));
 }
 
-/* What metric_log.h calls kin_ln_series and kin_ln, on eight lanes. */
+/* What metric_log.h calls kin_ln_series, kin_ln_two and kin_ln, on eight lanes. */
 KIN_TEMPLATE v8 v8_ln_series(v8 z)
 {
     v8 p = v8_set(1.0 / 25.0);
@@ -71,19 +73,16 @@ KIN_TEMPLATE v8 v8_ln_series(v8 z)
     return p;
 }
 
-KIN_TEMPLATE v8 v8_ln(v8 x)
+KIN_TEMPLATE v8 v8_ln_two(v8 m, v8 e, v8 *rest)
 {
     const v8 one = v8_set(1.0);
-    v8 e;
-    const v8 m = v8_split(x, &e);
-
     const v8 f = v8_sub(m, one);
     const v8 sum = v8_add(m, one);
     const v8 sum_low = v8_sub(m, v8_sub(sum, one));
     const v8 s = v8_div(f, sum);
     const v8 minus_s = v8_sub(v8_zero(), s);
-    const v8 rest = v8_fma(minus_s, sum_low, v8_fma(minus_s, sum, f));
-    const v8 s_low = v8_div(rest, sum);
+    const v8 lost = v8_fma(minus_s, sum_low, v8_fma(minus_s, sum, f));
+    const v8 s_low = v8_div(lost, sum);
 
     const v8 high = v8_mul(e, v8_set(KIN_LN2_HIGH));
     const v8 twice = v8_add(s, s);
@@ -93,7 +92,87 @@ KIN_TEMPLATE v8 v8_ln(v8 x)
     const v8 z = v8_mul(s, s);
     const v8 curve = v8_mul(v8_mul(twice, z), v8_ln_series(z));
     const v8 low = v8_fma(e, v8_set(KIN_LN2_LOW), v8_add(curve, v8_add(s_low, s_low)));
-    return v8_add(lead, v8_add(lead_low, low));
+    const v8 behind = v8_add(lead_low, low);
+    const v8 ln = v8_add(lead, behind);
+    *rest = v8_sub(behind, v8_sub(ln, lead));
+    return ln;
+}
+
+KIN_TEMPLATE v8 v8_ln(v8 x)
+{
+    v8 e;
+    v8 rest;
+    const v8 m = v8_split(x, &e);
+    return v8_ln_two(m, e, &rest);
+}
+
+/* What metric_power.h calls kin_ln_wide, kin_whole, kin_exp, kin_raise and kin_root. */
+KIN_TEMPLATE v8 v8_ln_wide(v8 x, v8 *rest)
+{
+    const v8 tiny = v8_max(v8_sub(v8_set(KIN_LEAST_NORMAL), x), v8_zero()); /* not 0: it is */
+    v8 e;
+    const v8 m = v8_split(v8_select(tiny, v8_mul(x, v8_set(KIN_RAISE_TINY)), x), &e);
+    return v8_ln_two(m, v8_select(tiny, v8_sub(e, v8_set(KIN_RAISE_TINY_BY)), e), rest);
+}
+
+KIN_TEMPLATE v8 v8_whole(v8 x)
+{
+    return v8_sub(v8_add(x, v8_set(KIN_WHOLE)), v8_set(KIN_WHOLE));
+}
+
+KIN_TEMPLATE v8 v8_exp(v8 high, v8 low)
+{
+    const v8 within = v8_max(v8_min(high, v8_set(KIN_EXP_MOST)), v8_set(KIN_EXP_LEAST));
+    const v8 n = v8_whole(v8_mul(within, v8_set(KIN_LOG2_E)));
+    const v8 near = v8_sub(within, v8_mul(n, v8_set(KIN_LN2_HIGH)));
+    const v8 rest = v8_fma(v8_sub(v8_zero(), n), v8_set(KIN_LN2_LOW), low);
+    const v8 r = v8_add(near, rest);
+    const v8 r_low = v8_add(v8_sub(near, r), rest);
+    v8 q = v8_set(KIN_EXP_FIRST);
+#define V8_EXP_TERM(factorial) q = v8_fma(q, r, v8_set(1.0 / (factorial)));
+    KIN_EXP_SERIES(V8_EXP_TERM)
+#undef V8_EXP_TERM
+    const v8 more = v8_add(r, v8_fma(v8_mul(r, r), q, r_low));
+    const v8 half = v8_whole(v8_mul(n, v8_set(0.5)));
+    const v8 part = v8_mul(v8_add(v8_set(1.0), more), v8_two_to(half));
+    return v8_mul(part, v8_two_to(v8_sub(n, half)));
+}
+
+KIN_TEMPLATE v8 v8_raise_times(v8 x, int32_t times)
+{
+    v8 product = (times & 1) != 0 ? x : v8_set(1.0);
+    for (int32_t left = times >> 1; left != 0; left >>= 1) {
+        x = v8_mul(x, x);
+        if ((left & 1) != 0) {
+            product = v8_mul(product, x);
+        }
+    }
+    return product;
+}
+
+KIN_TEMPLATE v8 v8_raise(v8 x, kin_power power)
+{
+    if (power.times != 0) {
+        return v8_raise_times(x, power.times);
+    }
+    const v8 p = v8_set(power.p);
+    v8 rest;
+    const v8 ln = v8_ln_wide(x, &rest);
+    const v8 high = v8_mul(p, ln);
+    const v8 low = v8_fma(p, rest, v8_fma(p, ln, v8_sub(v8_zero(), high)));
+    return v8_select(x, v8_exp(high, low), v8_zero());
+}
+
+KIN_TEMPLATE v8 v8_root(v8 sum, kin_power power)
+{
+    const v8 p = v8_set(power.p);
+    const v8 beyond = v8_max(v8_sub(sum, v8_set(DBL_MAX)), v8_zero()); /* not 0: sum is infinite */
+    v8 rest;
+    const v8 ln = v8_ln_wide(sum, &rest);
+    const v8 high = v8_div(ln, p);
+    const v8 left = v8_fma(v8_sub(v8_zero(), high), p, ln);
+    const v8 root = v8_exp(high, v8_div(v8_add(left, rest), p));
+    return v8_select(sum, v8_select(beyond, sum, root), v8_zero());
 }
 
 /* Where q is 0 the term is +0 and adds nothing, else where c is 0 it is infinite. Both are put in
@@ -106,7 +185,7 @@ KIN_TEMPLATE v8 v8_step_kl(v8 lane, v8 q, v8 c)
 }
 
 /* What metric_canonical.h calls kin_step, on eight lanes. */
-KIN_TEMPLATE void v8_step(kith_metric metric, v8 *lane, v8 *second, v8 q, v8 c)
+KIN_TEMPLATE void v8_step(kith_metric metric, v8 *lane, v8 *second, v8 q, v8 c, kin_power power)
 {
     const v8 t = v8_sub(q, c);
     switch (metric) {
@@ -143,6 +222,9 @@ KIN_TEMPLATE void v8_step(kith_metric metric, v8 *lane, v8 *second, v8 q, v8 c)
     case KITH_KL:
         *lane = v8_step_kl(*lane, q, c);
         break;
+    case KITH_MINKOWSKI:
+        *lane = v8_add(*lane, v8_raise(v8_abs(t), power));
+        break;
     case KITH_METRIC_DEFAULT:
     case KITH_CUSTOM:
         break;
@@ -165,7 +247,7 @@ KIN_TEMPLATE void fly_step(flight *f, const double *query, int32_t col, int32_t 
                 c = v8_keep_first(c, n);
             }
         }
-        v8_step(metric, &f->lane[r], &f->second[r], q, c);
+        v8_step(metric, &f->lane[r], &f->second[r], q, c, f->power);
     }
 }
 
@@ -194,6 +276,7 @@ KIN_TEMPLATE void keys_of_rows(const kin_keys_job *job, int64_t at, kith_metric 
                                kith_dtype dtype, int rows)
 {
     flight f;
+    f.power = job->power;
     KIN_UNROLL
     for (int r = 0; r < rows; r++) {
         const int64_t row = kin_keys_row(job, at + r);
@@ -227,6 +310,20 @@ KIN_TEMPLATE void announce(const kin_keys_job *job, int64_t i, kith_metric metri
     }
 }
 
+/* The keys of sums of powers, eight pairs at a time. */
+KIN_TEMPLATE void take_roots(const kin_keys_job *job)
+{
+    _Alignas(64) double some[KIN_METRIC_LANES] = {0};
+    for (int64_t at = 0; at < job->count; at += KIN_METRIC_LANES) {
+        const int64_t left = job->count - at;
+        const size_t bytes =
+            (size_t)(left < KIN_METRIC_LANES ? left : KIN_METRIC_LANES) * sizeof *some;
+        memcpy(some, job->keys + at, bytes);
+        v8_put(some, v8_root(v8_get(some), job->power));
+        memcpy(job->keys + at, some, bytes);
+    }
+}
+
 KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype)
 {
     int64_t at = 0;
@@ -241,6 +338,9 @@ KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dt
     }
     for (; at < job->count; at++) {
         keys_of_rows(job, at, metric, dtype, 1);
+    }
+    if (metric == KITH_MINKOWSKI) {
+        take_roots(job);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * kith's own natural logarithm, for the metric kl.
+ * kith's own natural logarithm, for the metrics kl and minkowski.
  *
  * Idea. Every C library has its own log(), and their last bits differ. This one is a fixed list of
  * IEEE operations, so it has the same bits on every machine.
@@ -53,18 +53,16 @@ KIN_HD double kin_ln_series(double z)
     return kin_fma(p, z, 1.0 / 3.0);
 }
 
-KIN_HD double kin_ln(double x)
+/* ln(2^e * m) = the result, which is kin_ln's, + *rest. */
+KIN_HD double kin_ln_two(double m, double e, double *rest)
 {
-    double e;
-    const double m = kin_ln_split(x, &e);
-
     /* s + s_low = (m - 1) / (m + 1): m - 1 is exact, m + 1 = sum + sum_low exactly. */
     const double f = kin_sub(m, 1.0);
     const double sum = kin_add(m, 1.0);
     const double sum_low = kin_sub(m, kin_sub(sum, 1.0));
     const double s = kin_div(f, sum);
-    const double rest = kin_fma(-s, sum_low, kin_fma(-s, sum, f));
-    const double s_low = kin_div(rest, sum);
+    const double lost = kin_fma(-s, sum_low, kin_fma(-s, sum, f));
+    const double s_low = kin_div(lost, sum);
 
     /* The leading parts: |high| is 0 or at least 0.69, |2s| at most 0.35. */
     const double high = kin_mul(e, KIN_LN2_HIGH);
@@ -75,7 +73,18 @@ KIN_HD double kin_ln(double x)
     const double z = kin_mul(s, s);
     const double curve = kin_mul(kin_mul(twice, z), kin_ln_series(z));
     const double low = kin_fma(e, KIN_LN2_LOW, kin_add(curve, kin_add(s_low, s_low)));
-    return kin_add(lead, kin_add(lead_low, low));
+    const double behind = kin_add(lead_low, low);
+    const double ln = kin_add(lead, behind);
+    *rest = kin_sub(behind, kin_sub(ln, lead));
+    return ln;
+}
+
+KIN_HD double kin_ln(double x)
+{
+    double e;
+    double rest;
+    const double m = kin_ln_split(x, &e);
+    return kin_ln_two(m, e, &rest);
 }
 
 #endif

@@ -110,6 +110,18 @@ KIN_TEMPLATE v8 v8_split(v8 x, v8 *exponent)
                  split_f64x2(x.of[2], &exponent->of[2]), split_f64x2(x.of[3], &exponent->of[3])}};
 }
 
+KIN_TEMPLATE float64x2_t two_to_f64x2(float64x2_t n)
+{
+    const float64x2_t in_place = vaddq_f64(n, vdupq_n_f64(KIN_WHOLE_EXPONENT));
+    return vreinterpretq_f64_u64(vshlq_n_u64(vreinterpretq_u64_f64(in_place), 52));
+}
+
+KIN_TEMPLATE v8 v8_two_to(v8 n)
+{
+    return (v8){{two_to_f64x2(n.of[0]), two_to_f64x2(n.of[1]), two_to_f64x2(n.of[2]),
+                 two_to_f64x2(n.of[3])}};
+}
+
 KIN_TEMPLATE double v8_sum(v8 x)
 {
     const float64x2_t low = vaddq_f64(x.of[0], x.of[2]);  /* 0+4 1+5 */

@@ -33,19 +33,21 @@ static inline kith_metric kin_pair_step_of(kith_metric metric)
     case KITH_CORRELATION:
         return KITH_SQEUCLIDEAN;
     default:
-        return metric;
+        return kin_metric_base(metric);
     }
 }
 
+/* power: minkowski's, made once in front of the loop. */
 template <kith_metric STEP>
-static __device__ __forceinline__ double kin_pair_step(double lane, double q, double c)
+static __device__ __forceinline__ double kin_pair_step(double lane, double q, double c,
+                                                       kin_power power = kin_power{})
 {
     if constexpr (STEP == KITH_JACCARD) {
         const double either = q != 0 || c != 0 ? 1.0 : 0.0;
         return kin_add(lane, q != 0 && c != 0 ? KIN_PAIR_BOTH + 1.0 : either);
     } else {
         double second = 0;
-        kin_step(STEP, &lane, &second, q, c);
+        kin_step(STEP, &lane, &second, q, c, power);
         return lane;
     }
 }
@@ -71,6 +73,8 @@ static __device__ __forceinline__ double kin_pair_key(kith_metric metric, double
     if constexpr (STEP == KITH_JACCARD) {
         const double both = floor(kin_mul(sum, 1.0 / KIN_PAIR_BOTH));
         return kin_key(metric, kin_sub(sum, kin_mul(both, KIN_PAIR_BOTH)), both, cols);
+    } else if constexpr (STEP == KITH_MINKOWSKI) {
+        return kin_root(kin_add(sum, 0.0), kin_power_of(metric));
     } else {
         return kin_key(metric, sum, 0.0, cols);
     }

@@ -24,11 +24,14 @@ KIN_HD void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dt
             const int j = col % KIN_METRIC_LANES;
             const double x = kin_value(dtype, data, col);
             const double c = transform != NULL ? kin_row_apply(transform, x) : x;
-            kin_step(metric, &lane[j], &second[j], job->query[col], c);
+            kin_step(metric, &lane[j], &second[j], job->query[col], c, job->power);
         }
         const bool is_max = metric == KITH_CHEBYSHEV;
         const double sum = is_max ? kin_lanes_max(lane) : kin_lanes_sum(lane);
         job->keys[i] = kin_key(metric, sum, kin_lanes_sum(second), job->cols);
+        if (metric == KITH_MINKOWSKI) {
+            job->keys[i] = kin_root(job->keys[i], job->power);
+        }
     }
 }
 

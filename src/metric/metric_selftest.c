@@ -99,6 +99,7 @@ static void keys_of_body(const kin_metric_table *table, kith_metric metric, cons
         .count = ROWS,
         .keys = keys,
         .cols = COLS,
+        .power = {.p = 2.5},
     };
     table->keys[metric][KITH_F32](&job);
 }

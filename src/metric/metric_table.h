@@ -22,6 +22,7 @@ typedef struct kin_keys_job {
     int64_t count;
     double *keys;
     int32_t cols;
+    kin_power power; /* of minkowski */
 } kin_keys_job;
 
 static inline int64_t kin_keys_row(const kin_keys_job *job, int64_t i)

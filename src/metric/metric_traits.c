@@ -5,6 +5,7 @@
 #include "metric/metric_canonical.h"
 #include "metric/metric_value.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { KIN_SYMMETRIC = 1, KIN_TRANSFORMS = 2, KIN_NONNEGATIVE = 4, KIN_BELOW_ZERO = 8 };
@@ -28,7 +29,7 @@ _Static_assert(sizeof traits / sizeof *traits == KITH_METRIC_LAST + 1, "each met
 
 const kin_metric_traits *kin_metric_get_traits(kith_metric metric)
 {
-    return &traits[metric];
+    return &traits[kin_metric_base(metric)];
 }
 
 /* Whether a list with blanks between has the word, in small letters or capitals of ASCII, in every
@@ -50,20 +51,79 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
+/* The steps of a power, as "2.5" is 25,000: digits, and up to four behind a point; 0: text is no
+ * such number. By hand, since strtod hears on the locale and rounds. */
+static int64_t steps_of(const char *text)
+{
+    int64_t steps = 0;
+    int64_t worth = KITH_POWER_STEPS;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9' && steps < INT32_MAX; at++) {
+        steps = 10 * steps + (*at - '0') * worth;
+    }
+    if (at == text) {
+        return 0;
+    }
+    if (*at == '.' && at[1] != '\0') {
+        for (at++; *at >= '0' && *at <= '9' && (worth > 1 || *at == '0'); at++) {
+            worth /= 10;
+            steps += (*at - '0') * worth;
+        }
+    }
+    return *at == '\0' ? steps : 0;
+}
+
+/* "minkowski:3"; DEFAULT for what is none. */
+static kith_metric parse_minkowski(const char *name)
+{
+    const char *word = metric_names[KITH_MINKOWSKI];
+    const size_t length = strlen(word);
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] != word[i] && name[i] + ('a' - 'A') != word[i]) {
+            return KITH_METRIC_DEFAULT;
+        }
+    }
+    const int64_t steps = name[length] == ':' ? steps_of(name + length + 1) : 0;
+    const kith_metric metric = kith_minkowski((double)steps / KITH_POWER_STEPS);
+    return metric == KITH_MINKOWSKI ? KITH_METRIC_DEFAULT : metric;
+}
+
 kith_metric kith_metric_parse(const char *name)
 {
-    for (int metric = 1; name != NULL && metric <= KITH_METRIC_LAST; metric++) {
+    for (int metric = 1; name != NULL && metric < KITH_MINKOWSKI; metric++) {
         if (has_word(metric_names[metric], name) || has_word(traits[metric].aliases, name)) {
             return (kith_metric)metric;
         }
     }
-    return KITH_METRIC_DEFAULT;
+    return name != NULL ? parse_minkowski(name) : KITH_METRIC_DEFAULT;
+}
+
+/* "minkowski:2.5". A sentence may name two metrics, so a thread has several places in turn. */
+static const char *name_minkowski(int number)
+{
+    enum { PLACES = 8, ROOM = 32 };
+    static _Thread_local char places[PLACES][ROOM];
+    static _Thread_local int last;
+    const int steps = number / KITH_POWER_FIRST;
+    last = (last + 1) % PLACES;
+    char *place = places[last];
+    int used = snprintf(place, ROOM, "%s:%d.%04d", metric_names[KITH_MINKOWSKI],
+                        steps / KITH_POWER_STEPS, steps % KITH_POWER_STEPS);
+    while (place[used - 1] == '0') {
+        used--;
+    }
+    used -= place[used - 1] == '.';
+    place[used] = '\0';
+    return place;
 }
 
 const char *kith_metric_name(kith_metric metric)
 {
     const int number = metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : (int)metric;
-    return kin_metric_is(number) ? metric_names[number] : "unknown";
+    if (number > KITH_POWER_FIRST && kin_metric_is(number)) {
+        return name_minkowski(number);
+    }
+    return kin_metric_is(number) || number == KITH_MINKOWSKI ? metric_names[number] : "unknown";
 }
 
 int32_t kith_dtype_bytes(kith_dtype dtype)

@@ -23,7 +23,7 @@ KITH = ""
 SOURCE = pathlib.Path()
 SLOW = False
 HEADER = pathlib.Path(__file__).resolve().parents[2] / "include/kith/kith.h"
-METRICS = [name for name in re.findall(r"^ +X\(\w+, \d+, (\w+)\)",
+METRICS = [name.replace("minkowski", "minkowski:3") for name in re.findall(r"^ +X\(\w+, \d+, (\w+)\)",
                                        HEADER.read_text().split("#define KITH_METRIC_MAP(X)")[1].split("#define ")[0],
                                        re.MULTILINE) if name != "custom"]
 COMMANDS = ("graph", "search", "pairs", "truth", "eval", "select", "predict", "index", "merge", "add",

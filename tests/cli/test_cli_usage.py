@@ -6,6 +6,8 @@ import subprocess
 import cli_support as support
 from cli_support import COMMANDS, METRICS, CliCase
 
+TOLD = [name.replace(":3", ":P") for name in METRICS]
+
 
 class Help(CliCase):
     def test_help_of_kith(self):
@@ -73,7 +75,7 @@ class Help(CliCase):
         """the help of what computes names every metric"""
         for command in ("graph", "search", "predict", "eval"):
             words = self.works(command, "--help").split("Metrics:")[1].split()
-            self.assertEqual(words[:len(METRICS)], METRICS)
+            self.assertEqual(words[:len(METRICS)], TOLD)
 
     def test_examples(self):
         """the examples of every help text work as they stand"""
@@ -188,7 +190,9 @@ class WrongUsage(CliCase):
 
     def test_values(self):
         """each value that can never be right is refused with what would be"""
-        self.wrong("graph a -k 3 --metric l3", "'l3' is no metric", ", ".join(METRICS))
+        self.wrong("graph a -k 3 --metric l3", "'l3' is no metric", ", ".join(TOLD))
+        for power in ("", ":", ":0.5", ":nan", ":-1", ":1.00001", ":4000", ":3x"):
+            self.wrong(f"graph a -k 3 --metric minkowski{power}", "has a power, P: 1 to 3355.4431")
         self.wrong("graph a -k 3 --metric custom", "'custom' is no metric")
         self.wrong("graph a -k 3 --method fast", "'fast' is no method",
                    "auto, exact, tree, descent")

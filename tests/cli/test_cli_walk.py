@@ -83,7 +83,7 @@ class Walk(CliCase):
             self.assertEqual(found["metric"], metric)
             self.assertTrue(found["reached"], metric)
         self.fails(1, "search", "m.kith", "p.u8bin", "q.u8bin", "-k", 5, "--metric", "l2",
-                   says=["m.kith: is a graph for kl, --metric says euclidean"])
+                   says=["m.kith: is a graph for minkowski:3, --metric says euclidean"])
 
     def test_ids_alone(self):
         """an .ivecs file is a graph, too; one for another metric finds what it can"""

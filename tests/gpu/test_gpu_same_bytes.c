@@ -22,10 +22,11 @@
 
 static const kith_metric screened[] = {KITH_EUCLIDEAN, KITH_INNER_PRODUCT, KITH_COSINE,
                                        KITH_CORRELATION, KITH_SQEUCLIDEAN};
-static const kith_metric direct[] = {KITH_MANHATTAN, KITH_CHEBYSHEV, KITH_CHI2,
-                                     KITH_HAMMING,   KITH_JACCARD,   KITH_KL};
+static const kith_metric direct[] = {KITH_MANHATTAN,   KITH_CHEBYSHEV,    KITH_CHI2,
+                                     KITH_HAMMING,     KITH_JACCARD,      KITH_KL,
+                                     TEST_MINKOWSKI_3, TEST_MINKOWSKI_2_5};
 static const kith_dtype dtypes[] = {KITH_F32, KITH_U8, KITH_F64, KITH_F16, KITH_I8, KITH_BF16};
-enum { SCREENED = 5, DIRECT = 6, DTYPES = 6 };
+enum { SCREENED = 5, DIRECT = 8, DTYPES = 6 };
 
 typedef struct pair {
     kith_ctx *cpu;

@@ -236,8 +236,9 @@ static void test_fill_rounded(void **state)
 /* ---- fill and keys, rows as given ------------------------------------------------------------ */
 
 static const kith_metric metrics[] = {
-    KITH_EUCLIDEAN, KITH_SQEUCLIDEAN, KITH_INNER_PRODUCT, KITH_COSINE,  KITH_CORRELATION, KITH_KL,
-    KITH_MANHATTAN, KITH_CHEBYSHEV,   KITH_CHI2,          KITH_HAMMING, KITH_JACCARD,
+    KITH_EUCLIDEAN, KITH_SQEUCLIDEAN, KITH_INNER_PRODUCT, KITH_COSINE, KITH_CORRELATION,
+    KITH_KL,        KITH_MANHATTAN,   KITH_CHEBYSHEV,     KITH_CHI2,   KITH_HAMMING,
+    KITH_JACCARD,   TEST_MINKOWSKI_3, TEST_MINKOWSKI_2_5,
 };
 enum { METRICS = sizeof metrics / sizeof metrics[0], POINTS = 70 };
 

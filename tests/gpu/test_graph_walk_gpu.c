@@ -203,6 +203,7 @@ static void shapes(void **state)
         {KITH_F32, 1024, 8, 10, 100, KITH_MANHATTAN}, {KITH_F32, 3, 1, 7, 200, KITH_CHEBYSHEV},
         {KITH_F32, 65, 100, 33, 1000, KITH_KL},       {KITH_F32, 960, 64, 10, 64, KITH_CORRELATION},
         {KITH_U8, 2500, 12, 10, 64, KITH_CHI2},       {KITH_F32, 16, 200, 64, 4000, KITH_EUCLIDEAN},
+        {KITH_F32, 40, 24, 10, 64, TEST_MINKOWSKI_3},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         set s = set_of(data_of(cases[i].dtype, 6300, cases[i].cols, 20, 0.4), 300, cases[i].metric,

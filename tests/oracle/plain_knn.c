@@ -3,7 +3,7 @@
  * for byte, so it must be right because it is plain. */
 #include "oracle/plain_knn.h"
 
-#include "metric/metric_log.h"
+#include "metric/metric_canonical.h"
 
 #include <assert.h>
 #include <math.h>
@@ -110,6 +110,7 @@ static double key_of(kith_metric metric, const double *q, const double *c, int32
     double s[8] = {0};
     double both[8] = {0};
     double most = 0;
+    const kin_power power = kin_power_of(metric);
     if (isnan(q[0]) || isnan(c[0])) {
         return 1;
     }
@@ -122,6 +123,8 @@ static double key_of(kith_metric metric, const double *q, const double *c, int32
             s[j] = fma(q[i], c[i], s[j]);
         } else if (metric == KITH_KL) {
             s[j] = q[i] == 0 ? s[j] : c[i] == 0 ? INFINITY : fma(q[i], kin_ln(q[i] / c[i]), s[j]);
+        } else if (power.p != 0) {
+            s[j] += kin_raise(fabs(t), power);
         } else {
             s[j] += term(metric, q[i], c[i]);
             both[j] += q[i] != 0 && c[i] != 0;
@@ -133,6 +136,7 @@ static double key_of(kith_metric metric, const double *q, const double *c, int32
                        : metric == KITH_COSINE || metric == KITH_CORRELATION ? sum / 2
                        : metric == KITH_CHEBYSHEV                            ? most
                        : metric == KITH_HAMMING                              ? sum / d
+                       : power.p != 0                                        ? kin_root(sum, power)
                        : metric == KITH_JACCARD && sum != 0 ? (sum - sum_of_lanes(both)) / sum
                                                             : sum;
     return key + 0.0; /* -0 becomes +0 */

@@ -494,7 +494,7 @@ static void symmetry(void **state)
         b[i] = (uint32_t)kin_random_below(&seed, ROWS);
     }
     const kith_matrix *m = &rows.matrix;
-    for (int metric = KITH_EUCLIDEAN; metric <= KITH_KL; metric++) {
+    for (int metric = KITH_EUCLIDEAN; metric != 0; metric = test_next_metric(metric)) {
         assert_int_equal(
             kith_distances(ctx, m, m, (kith_metric)metric, &(kith_pairs){PAIRS, a, b}, forth),
             KITH_OK);

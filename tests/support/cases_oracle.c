@@ -251,13 +251,14 @@ static void run_trial(const trial *t)
 /* Metrics in turn: the two Euclidean and the two normalised ones differ little in an engine. */
 static kith_metric metric_of(int turn, int number)
 {
-    static const kith_metric turns[4][6] = {
+    static const kith_metric turns[4][8] = {
         {KITH_EUCLIDEAN, KITH_SQEUCLIDEAN},
         {KITH_COSINE, KITH_CORRELATION},
         {KITH_INNER_PRODUCT, KITH_INNER_PRODUCT},
-        {KITH_MANHATTAN, KITH_CHEBYSHEV, KITH_CHI2, KITH_HAMMING, KITH_JACCARD, KITH_KL},
+        {KITH_MANHATTAN, KITH_CHEBYSHEV, KITH_CHI2, KITH_HAMMING, KITH_JACCARD, KITH_KL,
+         TEST_MINKOWSKI_3, TEST_MINKOWSKI_2_5},
     };
-    return turns[number % 4][number % 4 == 3 ? turn % 6 : (turn + number / 4) % 2];
+    return turns[number % 4][number % 4 == 3 ? turn % 8 : (turn + number / 4) % 2];
 }
 
 /* `metrics` of them for each setting, `first` being the first that metric_of counts. With the

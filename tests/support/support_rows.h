@@ -23,6 +23,21 @@ void test_rows_copy(const test_rows *rows, int64_t to, const test_rows *source, 
 /* Uniform in [-scale, scale] ([0, scale] if nonnegative), a fifth of them 0. */
 void test_rows_fill(const test_rows *rows, double scale, int nonnegative, uint64_t *seed);
 
+/* Minkowski distances of two powers: one is made by products, one by logarithms. */
+#define TEST_MINKOWSKI_3 ((kith_metric)(KITH_MINKOWSKI + 3 * KITH_POWER_STEPS * KITH_POWER_FIRST))
+#define TEST_MINKOWSKI_2_5 \
+    ((kith_metric)(KITH_MINKOWSKI + 5 * KITH_POWER_STEPS / 2 * KITH_POWER_FIRST))
+
+/* The metric behind one: those with a row of their own up to KITH_KL, then these; behind the last
+ * one 0. */
+static inline int test_next_metric(int metric)
+{
+    return metric < KITH_KL             ? metric + 1
+           : metric == KITH_KL          ? (int)TEST_MINKOWSKI_3
+           : metric == TEST_MINKOWSKI_3 ? (int)TEST_MINKOWSKI_2_5
+                                        : 0;
+}
+
 /* Uniform in [0, 1). */
 double test_uniform(uint64_t *seed);
 

@@ -144,6 +144,7 @@ static kith_status call_run(const call *c, kith_ctx *on)
     X("gsb", c->params.metric = (kith_metric)99, "metric is 99, which is no metric")     \
     X("gsb", c->params.metric = (kith_metric)-1, "which is no metric")                   \
     X("gsb", c->params.metric = KITH_CUSTOM, "the function for it is NULL (set custom)") \
+    X("gsb", c->params.metric = kith_minkowski(0.5), "is minkowski without a power")     \
     X("gsb", c->params.custom = custom_sum, "the metric is not KITH_CUSTOM")             \
     X("gsb", c->params.k = 0, "k is 0, must be at least 1")                              \
     X("gsb", c->params.k = -1, "k is -1, must be at least 1")                            \

@@ -156,7 +156,7 @@ static void answers_survive_the_file(void **state)
 {
     test_folder *folder = *state;
     int count = 0;
-    for (int metric = KITH_EUCLIDEAN; metric <= KITH_KL; metric++) {
+    for (int metric = KITH_EUCLIDEAN; metric != 0; metric = test_next_metric(metric)) {
         round_trip(folder, (kith_metric)metric, KITH_F32, 300, 9);
         round_trip(folder, (kith_metric)metric, KITH_U8, 120, 20);
         count += 2;

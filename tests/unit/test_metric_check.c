@@ -56,7 +56,7 @@ static void too_large(void **state)
 {
     (void)state;
     const double above = nextafter(0x1p500, (double)INFINITY);
-    for (int metric = KITH_EUCLIDEAN; metric <= KITH_KL; metric++) {
+    for (int metric = KITH_EUCLIDEAN; metric != 0; metric = test_next_metric(metric)) {
         assert_string_equal(words(KITH_F64, (kith_metric)metric, 0x1p500), "");
         assert_string_equal(words(KITH_F64, (kith_metric)metric, above),
                             "points[17, 3] is 3.2733906078961426e+150, beyond 2^500 in magnitude, "

@@ -9,13 +9,15 @@
 
 #include "host/host_cpu.h"
 #include "metric/metric.h"
+#include "metric/metric_canonical.h"
+#include "support/support_rows.h"
 
 #include <stdio.h>
 
 static void names_round_trip(void **state)
 {
     (void)state;
-    for (int metric = KITH_EUCLIDEAN; metric <= KITH_METRIC_LAST; metric++) {
+    for (int metric = KITH_EUCLIDEAN; metric <= KITH_CUSTOM; metric++) {
         const char *name = kith_metric_name((kith_metric)metric);
         assert_int_equal(kith_metric_parse(name), metric);
         assert_true(kin_metric_is(metric));
@@ -47,7 +49,7 @@ static void aliases_are_known(void **state)
     assert_int_equal(kith_metric_parse("INNER_PRODUCT"), KITH_INNER_PRODUCT);
     assert_int_equal(kith_metric_parse("IP"), KITH_INNER_PRODUCT);
     const char *strangers[] = {"",           "L3",          "euclid",       "euclidean ",
-                               "euclidean2", "cosin",       "L2\xc3\xa9",   "minkowski:3",
+                               "euclidean2", "cosin",       "L2\xc3\xa9",   "minkowski:3p",
                                "default",    " ",           "minkowski:1 ", "l2 minkowski:2",
                                "minkowski",  "l1 cityblock"};
     for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
@@ -55,6 +57,56 @@ static void aliases_are_known(void **state)
     }
     assert_int_equal(kith_metric_parse(NULL), KITH_METRIC_DEFAULT);
     printf("aliases are parsed in small letters and capitals, strangers are not\n");
+}
+
+static void powers_are_metrics(void **state)
+{
+    (void)state;
+    const struct {
+        const char *name;
+        double p;
+    } powers[] = {{"minkowski:3", 3},           {"minkowski:2.5", 2.5},
+                  {"minkowski:1.0001", 1.0001}, {"minkowski:1.1", 1.1},
+                  {"minkowski:10", 10},         {"minkowski:100.05", 100.05},
+                  {"minkowski:2.9999", 2.9999}, {"minkowski:3355.4431", 3355.4431}};
+    for (size_t i = 0; i < sizeof powers / sizeof *powers; i++) {
+        const kith_metric metric = kith_minkowski(powers[i].p);
+        assert_true(kin_metric_is(metric));
+        assert_string_equal(kith_metric_name(metric), powers[i].name);
+        assert_int_equal(kith_metric_parse(powers[i].name), metric);
+        assert_true(kin_power_of(metric).p == powers[i].p);
+        assert_int_equal(kin_metric_base(metric), KITH_MINKOWSKI);
+    }
+    assert_int_equal(kin_power_of(kith_minkowski(16)).times, 16);
+    assert_int_equal(kin_power_of(kith_minkowski(17)).times, 0);
+    assert_int_equal(kin_power_of(kith_minkowski(2.5)).times, 0);
+    assert_int_equal(kith_metric_parse("MINKOWSKI:2.50"), kith_minkowski(2.5));
+    assert_int_equal(kith_metric_parse("minkowski:2.0"), KITH_EUCLIDEAN);
+    assert_int_equal(kith_minkowski(1), KITH_MANHATTAN);
+    assert_int_equal(kith_minkowski(2), KITH_EUCLIDEAN);
+    assert_int_equal(kith_minkowski((double)INFINITY), KITH_CHEBYSHEV);
+    const double none[] = {0.5,     0,           -1,        -3,  (double)NAN, -(double)INFINITY,
+                           1.00001, 1.0 / 3 + 1, 3355.4432, 1e6, 1e300};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        assert_int_equal(kith_minkowski(none[i]), KITH_MINKOWSKI);
+    }
+    const char *strangers[] = {
+        "minkowski:",          "minkowski:0.5", "minkowski:nan",
+        "minkowski:-3",        "minkowski:3.",  "minkowski:.5",
+        "minkowski:1e1",       "minkowski:3 ",  "minkowski:1.00001",
+        "minkowski:3355.4432", "minkowski3",    "minkowski:99999999999999999999",
+        "minkowskj:3",         "minkowski:3,5"};
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        assert_int_equal(kith_metric_parse(strangers[i]), KITH_METRIC_DEFAULT);
+    }
+    assert_false(kin_metric_is(KITH_MINKOWSKI));
+    assert_false(kin_metric_is(KITH_KL + KITH_POWER_FIRST * 3 * KITH_POWER_STEPS));
+    assert_false(kin_metric_is(KITH_MINKOWSKI + KITH_POWER_FIRST));
+    assert_string_equal(kith_metric_name(KITH_MINKOWSKI), "minkowski");
+    const char *both[] = {kith_metric_name(TEST_MINKOWSKI_3), kith_metric_name(TEST_MINKOWSKI_2_5)};
+    assert_string_equal(both[0], "minkowski:3");
+    assert_string_equal(both[1], "minkowski:2.5");
+    printf("each power is a metric with a name; what is no power is none\n");
 }
 
 static void traits_hold(void **state)
@@ -130,9 +182,9 @@ static void bodies_are_picked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_round_trip),  cmocka_unit_test(aliases_are_known),
-        cmocka_unit_test(traits_hold),       cmocka_unit_test(dtypes),
-        cmocka_unit_test(bodies_are_picked),
+        cmocka_unit_test(names_round_trip), cmocka_unit_test(aliases_are_known),
+        cmocka_unit_test(traits_hold),      cmocka_unit_test(powers_are_metrics),
+        cmocka_unit_test(dtypes),           cmocka_unit_test(bodies_are_picked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

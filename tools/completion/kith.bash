@@ -57,7 +57,7 @@ _kith_values() {
     case $1 in
     --metric)
         echo "euclidean sqeuclidean inner_product cosine correlation manhattan chebyshev chi2 hamming
-            jaccard kl"
+            jaccard kl minkowski:3"
         ;;
     --method) echo "auto exact tree descent graph" ;;
     --symmetric) echo "union mutual" ;;
