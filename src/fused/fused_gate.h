@@ -141,6 +141,45 @@ KIN_HD void kin_gate_product(kin_gate_row row, kin_bound_row tile, float eps, fl
     *limit = row.far.f > -INFINITY ? kin_up_add(row.far.f, *slack) : -INFINITY;
 }
 
+/* Where bytes are compared with starts in their products, both thresholds of a row serve all tiles:
+ * cols is the worst of all columns. What the row's own loss adds to a column's limit, 2 far_j l_i +
+ * l_i^2, stands in the gates (kin_gate_set_far). Costs of bytes are exact. */
+KIN_HD kin_gate_test kin_gate_make_even(kin_bound_kind bound, kin_gate_row row, kin_bound_row cols)
+{
+    kin_gate_test test;
+    float slack = 0.0F;
+    float limit = 0.0F;
+    test.row.i = row.half.i - kin_gate_half(bound == KIN_BOUND_INTEGER ? row.far.i : 0);
+    test.col.i = row.half.i;
+    if (bound == KIN_BOUND_INTEGER) {
+        return test;
+    }
+    if (bound == KIN_BOUND_DISTANCE) {
+        kin_gate_distance(row, cols, 0.0F, 0.0F, &slack, &limit);
+    } else {
+        kin_gate_product(row, cols, 0.0F, &slack, &limit);
+        test.col.i = row.half.i - kin_gate_room(slack);
+    }
+    test.row.i = row.half.i - kin_gate_half(kin_gate_clamp((double)limit));
+    return test;
+}
+
+/* The far that gates of a set are made of, whose columns are met by its own rows. A negative one
+ * takes nothing. */
+KIN_HD double kin_gate_set_far(const kin_fused_set *set, double far)
+{
+    const int even = set->starts != NULL && set->frame.bound == KIN_BOUND_DISTANCE;
+    return !even || far < 0.0 ? far : far + set->worst.lost * (1.0 + 0x1p-20);
+}
+
+/* Whether rows lose so much alike that the worst of all tells as much as that of a tile: half a
+ * unit a component, and no more than a few units that halves have lost before. */
+KIN_HD int kin_gate_is_even(int32_t cols, kin_bound_row worst)
+{
+    const double most = 0.5 * kin_sqrt((double)cols) + 1.0;
+    return worst.lost * worst.lost <= most * most;
+}
+
 /* tile: the worst of the tile's columns; tile_far: their largest far, for distances. */
 KIN_HD kin_gate_test kin_gate_make_test(kin_fused_type type, kin_bound_kind bound, float eps,
                                         kin_gate_row row, kin_bound_row tile, float tile_far)

@@ -17,6 +17,7 @@
 
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "fused/fused_gate.h"
 #include "fused/fused_start.h"
 
 _Static_assert((int)KIN_FUSED_MOST_PARTS == (int)KIN_GPU_TEAM_MOST, "each member has a part");
@@ -55,7 +56,8 @@ kin_fused_set kin_fused_set_part(const kin_fused_set *set, int64_t first, int64_
 void kin_fused_set_start(kin_fused_set *set, const unsigned char *starts,
                          const kin_fused_starts *found)
 {
-    const bool few = (int64_t)found->cut <= set->points / START_SHARE;
+    const bool few = (int64_t)found->cut <= set->points / START_SHARE &&
+                     kin_gate_is_even(set->frame.cols, set->worst);
     set->starts = few ? starts : NULL;
     set->start_shift = few ? kin_start_shift(found->least) : 0;
 }

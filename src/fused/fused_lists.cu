@@ -262,7 +262,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_TILE)
         worst.lost = facts.z;
         worst.far = __double2float_ru(far);
         worst.integer = reach < (double)INT32_MAX ? (int32_t)ceil(reach) : INT32_MAX;
-        gate = kin_gate_of(frame.type, frame.bound, far);
+        gate = kin_gate_of(frame.type, frame.bound, kin_gate_set_far(&job.set, far));
     }
     worst.norm = warp_max(worst.norm);
     worst.lost = warp_max(worst.lost);

@@ -38,8 +38,9 @@ static inline kith_status kin_fused_launched(const kin_fused_device *on, int err
 
 /* Positions [first, first + count) of a set; first a multiple of KIN_FUSED_BLOCK. */
 kin_fused_set kin_fused_set_part(const kin_fused_set *set, int64_t first, int64_t count);
-/* Starts that a kernel has written, unless they are above what they should be for more than a few
- * columns, which would cost more than starts save. */
+/* Starts that a kernel has written, for a set whose worst row is known; unless they are above what
+ * they should be for more than a few columns, or single rows lose much, which would cost more than
+ * starts save. */
 void kin_fused_set_start(kin_fused_set *set, const unsigned char *starts,
                          const kin_fused_starts *found);
 /* Norms and losses of the tiles of a set, for one-sided screens. */

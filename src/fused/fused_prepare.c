@@ -354,11 +354,11 @@ static kith_status round_set(preparing *p)
         KIN_TRY(start_columns(p));
     }
     KIN_TRY(see_findings(p));
+    set->worst = (kin_bound_row){(double)p->seen.worst[0], (double)p->seen.worst[1]};
     set->starts = NULL;
     if (out->starts != NULL) {
         kin_fused_set_start(set, out->starts, &p->seen.starts);
     }
-    set->worst = (kin_bound_row){(double)p->seen.worst[0], (double)p->seen.worst[1]};
     return KITH_OK;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rows of bytes that stay, against columns whose starts are bytes of the product (fused_start.h):
  * accumulators are compared as they are, three at a time in one instruction. Four groups have 64
- * rows each and wait for no turn: while one multiplies, the others test. Thresholds are worked out
- * beside the products.
+ * rows each and wait for no turn: while one multiplies, the others test. Thresholds of a row are
+ * the same for all tiles, by the worst of all columns (kin_gate_make_even).
  */
 #ifndef KIN_FUSED_WGMMA_START_CUH
 #define KIN_FUSED_WGMMA_START_CUH
@@ -43,17 +43,16 @@ static __device__ __forceinline__ int32_t started(int32_t threshold, int32_t shi
     return min(threshold, 1 << 30) + shift;
 }
 
-/* Of a thread's two rows; each thread of a quad works out those of one. */
-static __device__ __forceinline__ void started_tests(const params &p, const shared_state *s,
-                                                     const tile_facts *facts, int32_t group,
-                                                     int32_t thread, row_test<int32_t> (&test)[2])
+/* Of a thread's two rows, for all tiles of a unit; each thread of a quad works out those of one. */
+static __device__ __forceinline__ void started_tests(const params &p, uint32_t row0, int32_t thread,
+                                                     row_test<int32_t> (&test)[2])
 {
     const int32_t lane = thread % 32;
-    const kin_gate_test mine = kin_gate_test_of<KIN_FUSED_S8>(
-        p.job.rows.frame.bound, p.eps, s->rows[group * STARTED_ROWS + row_of(thread, lane % 2)],
-        facts->worst);
-    const int32_t row = started(mine.row.i, p.job.cols.start_shift);
-    const int32_t col = started(mine.col.i, p.job.cols.start_shift);
+    const kin_gate_row mine =
+        kin_gate_row_of(p.job.rows, p.job.row_lists, row0 + row_of(thread, lane % 2));
+    const kin_gate_test even = kin_gate_make_even(p.job.rows.frame.bound, mine, p.job.cols.worst);
+    const int32_t row = started(even.row.i, p.job.cols.start_shift);
+    const int32_t col = started(even.col.i, p.job.cols.start_shift);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         test[i].row = __shfl_sync(0xffffffffu, row, (lane & 28) + i);
@@ -101,16 +100,14 @@ log_started(shared_state *s, const tile_facts *facts, int32_t warp, int32_t thre
 }
 
 /* A tile whose products are under way. */
-static __device__ __forceinline__ void test_started(const params &p, shared_state *s,
-                                                    const kin_fused_unit &unit, int32_t group,
-                                                    int32_t thread, int32_t (&acc)[64], place *at)
+static __device__ __forceinline__ void test_started(const params &p, shared_state *s, uint32_t row0,
+                                                    int32_t warp, int32_t thread,
+                                                    const row_test<int32_t> (&test)[2],
+                                                    int32_t (&acc)[64], place *at)
 {
     const tile_facts *facts = &s->tiles[at->tile.stage];
     const int32_t lane = thread % 32;
-    const int32_t warp = group * 4 + thread / 32;
     const bool two_sided = p.two_sided != 0;
-    row_test<int32_t> test[2];
-    started_tests(p, s, facts, group, thread, test);
     hopper_products_wait<0>();
     hopper_products_settle(acc);
     give_back(p, s, p.slices, lane, at);
@@ -118,7 +115,6 @@ static __device__ __forceinline__ void test_started(const params &p, shared_stat
     if (hits == 0) {
         return;
     }
-    const uint32_t row0 = unit.block * KIN_FUSED_BLOCK + (uint32_t)(group * STARTED_ROWS);
     log_started<0>(s, facts, warp, thread, row0, hits, two_sided, test, acc, at);
     log_started<1>(s, facts, warp, thread, row0, hits, two_sided, test, acc, at);
     log_started<2>(s, facts, warp, thread, row0, hits, two_sided, test, acc, at);
@@ -138,17 +134,13 @@ static __device__ void consume_started(const params &p, shared_state *s, const u
         if (unit.count == 0) {
             break;
         }
-        hopper_group_sync(GROUP_NAME + group); /* nobody reads the last unit's facts any more */
-        if (thread < STARTED_ROWS) {
-            const int32_t row = group * STARTED_ROWS + thread;
-            s->rows[row] = kin_gate_row_of(p.job.rows, p.job.row_lists,
-                                           unit.block * KIN_FUSED_BLOCK + (uint32_t)row);
-        }
-        hopper_group_sync(GROUP_NAME + group);
+        const uint32_t row0 = unit.block * KIN_FUSED_BLOCK + (uint32_t)(group * STARTED_ROWS);
+        row_test<int32_t> test[2];
+        started_tests(p, row0, thread, test);
         for (uint32_t t = 0; t < unit.count; t++) {
             int32_t acc[64];
             multiply_started<STEPS>(p, s, rows, ring, group, &at, acc);
-            test_started(p, s, unit, group, thread, acc, &at);
+            test_started(p, s, row0, group * 4 + thread / 32, thread, test, acc, &at);
             __syncwarp();
             if (lane == 0) {
                 hopper_barrier_arrive(&s->tile_empty[at.tile.stage]);

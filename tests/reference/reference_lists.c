@@ -110,7 +110,7 @@ static kin_fused_worst worst_of(const kin_fused_tighten *job, int64_t tile)
         worst.far = fmaxf(worst.far, kin_up_of(far));
         worst.integer = whole > worst.integer ? whole : worst.integer;
         raise_gate(frame->type, &worst.gate[p / KIN_FUSED_GATE],
-                   kin_gate_of(frame->type, frame->bound, far));
+                   kin_gate_of(frame->type, frame->bound, kin_gate_set_far(&job->set, far)));
     }
     return worst;
 }

@@ -248,7 +248,9 @@ static void list_row(const sides *s, int64_t row, int64_t tile, const kin_fused_
         kin_gate_far(frame->bound, kin_fused_reach(frame, job->row_lists.reach[row]), lost)};
     const kin_bound_row other = {(double)worst->norm, (double)worst->lost};
     const kin_gate_test test =
-        kin_gate_make_test(frame->type, frame->bound, eps, own, other, worst->far);
+        job->cols.starts != NULL
+            ? kin_gate_make_even(frame->bound, own, job->cols.worst)
+            : kin_gate_make_test(frame->type, frame->bound, eps, own, other, worst->far);
     kin_fused_word least = {0};
     for (int64_t j = 0; j < TILE && tile * TILE + j < job->cols.points; j++) {
         if (j % KIN_FUSED_GATE == 0) {
