@@ -134,6 +134,7 @@ typedef struct scene {
     float eps;
     end row;
     float term; /* of the row; integers: as a whole number */
+    bool even;  /* bytes: one set of thresholds for all tiles */
     end cols[COLUMNS];
 } scene;
 
@@ -149,15 +150,30 @@ static double far_of(const scene *s, const end *e)
     return s->bound == KIN_BOUND_DISTANCE ? e->reach + (double)e->lost : e->reach;
 }
 
+/* A set that the row is one of, with starts where all its thresholds are even. */
+static kin_fused_set set_of(const scene *s, mutant m)
+{
+    static const unsigned char some = 0;
+    kin_fused_set set = {.frame = {.type = s->type, .bound = s->bound},
+                         .starts = s->even ? &some : NULL};
+    set.worst.lost = m == MUTANT_NO_ROW_LOST ? 0.0 : (double)s->row.lost;
+    for (int i = 0; i < COLUMNS; i++) {
+        set.worst.norm = fmax(set.worst.norm, (double)s->cols[i].norm);
+        set.worst.lost = fmax(set.worst.lost, (double)s->cols[i].lost);
+    }
+    return set;
+}
+
 static verdict judge(const scene *s, mutant m)
 {
     verdict v;
+    const kin_fused_set set = set_of(s, m);
     kin_bound_row worst = {0.0, 0.0};
     float far = -INFINITY;
     v.gate = kin_gate_of(s->type, s->bound, -INFINITY);
     for (int i = 0; i < COLUMNS; i++) {
         const double own = far_of(s, &s->cols[i]);
-        const kin_fused_word gate = kin_gate_of(s->type, s->bound, own);
+        const kin_fused_word gate = kin_gate_of(s->type, s->bound, kin_gate_set_far(&set, own));
         worst.norm = fmax(worst.norm, (double)s->cols[i].norm);
         worst.lost = fmax(worst.lost, (double)s->cols[i].lost);
         far = fmaxf(far, kin_up_of(own));
@@ -182,8 +198,9 @@ static verdict judge(const scene *s, mutant m)
     } else if (m == MUTANT_NO_NORM) {
         worst.norm = 0.0;
     }
-    v.test = kin_gate_make_test(s->type, s->bound, m == MUTANT_NO_ERROR ? 0.0F : s->eps, row, worst,
-                                m == MUTANT_NO_FAR ? 0.0F : far);
+    v.test = s->even ? kin_gate_make_even(s->bound, row, worst)
+                     : kin_gate_make_test(s->type, s->bound, m == MUTANT_NO_ERROR ? 0.0F : s->eps,
+                                          row, worst, m == MUTANT_NO_FAR ? 0.0F : far);
     if (s->type == KIN_FUSED_S8) {
         const int32_t col = v.test.col.i - v.gate.i;
         v.threshold.i = col < v.test.row.i ? col : v.test.row.i;
@@ -282,7 +299,7 @@ static void fill(scene *s, kin_fused_type type, kin_bound_kind bound)
     const int lost_high = (int)below(32) - 10;
     const int lost_low = below(8) == 0 ? -149 : lost_high - (int)below(4);
     const int32_t cols = 1 << below(21);
-    *s = (scene){.type = type, .bound = bound};
+    *s = (scene){.type = type, .bound = bound, .even = type == KIN_FUSED_S8 && below(2) == 0};
     if (type == KIN_FUSED_F16) {
         s->kappa = kin_fused_unit_kappa(8 + (int32_t)below(3), cols);
         s->eps = nextafterf((float)(s->kappa + 0x1p-20), INFINITY);
