@@ -6,6 +6,7 @@
  * lists, or of such launches, how many find more keys than there is room for (default 0). Which
  * ones differs from launch to launch: on a GPU, too, that depends on how far seeds reach, and so on
  * the budget. */
+#include "fused/fused_start.h"
 #include "kith/kith_papers.h"
 #include "papers/papers_kernels.h"
 #include "select/select_kernels.h"
@@ -78,6 +79,20 @@ static int cast(kin_gpu_stream *stream, const kin_fused_cast *job)
     (void)stream;
     memset(job->values, 0, points * ((size_t)job->axes + 1) * sizeof *job->values);
     memset(job->off, 0, points * sizeof *job->off);
+    return 0;
+}
+
+static bool takes_starts(kin_gpu_stream *stream)
+{
+    (void)stream;
+    return true;
+}
+
+static int start(kin_gpu_stream *stream, const kin_fused_start *job)
+{
+    (void)stream;
+    memset(job->starts, 0, (size_t)job->padded * KIN_START_BYTES);
+    job->found->least = 0;
     return 0;
 }
 
@@ -303,11 +318,13 @@ const kin_fused_kernels stub_kernels = {.check = check,
                                         .measure = measure,
                                         .round = round_rows,
                                         .cast = cast,
+                                        .start = start,
                                         .look = look,
                                         .cover = cover,
                                         .sort = sort,
                                         .screen = screen,
                                         .kappa = kappa,
+                                        .takes_starts = takes_starts,
                                         .kth = kth,
                                         .gather = gather,
                                         .tighten = tighten,
