@@ -120,17 +120,8 @@ static kith_status start_columns(const kin_fused_work *w, const cast_rows *cast)
     return kin_fused_launched(&w->on, w->on.kernels->start(w->on.stream, &job), "starting columns");
 }
 
-/* Offsets of blocks, each of which is a pair of blocks for every block. */
-static void shorten_stages(kin_fused_work *w, double share)
-{
-    const double an_offset = (double)w->rows.padded * KIN_FUSED_BLOCK * share;
-    const double fit = 0.5 * (double)w->passed_room / an_offset;
-    if (fit < (double)w->size.stretch) {
-        w->size.stretch = kin_max_i64(1, (int64_t)fit);
-    }
-}
-
-/* All rows are there: stages screen them from now on. */
+/* All rows are there: stages screen them from now on. An offset is a pair of blocks for every
+ * block. */
 static kith_status take(kin_fused_work *w, cast_rows *cast, double share)
 {
     found seen;
@@ -143,7 +134,8 @@ static kith_status take(kin_fused_work *w, cast_rows *cast, double share)
     w->cast_worst = cast->tiles;
     w->passed = cast->passed;
     w->passed_room = cast->room;
-    shorten_stages(w, share);
+    const double an_offset = (double)w->rows.padded * KIN_FUSED_BLOCK * share;
+    w->cast_stretch = (int64_t)fmax(1.0, 0.5 * (double)w->passed_room / an_offset);
     return kin_fused_work_worst(w);
 }
 

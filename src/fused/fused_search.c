@@ -79,13 +79,15 @@ static kith_status screen_graph(kin_fused_answers *a, kin_fused_prepared *points
     if (fused && (request->flags & KITH_NO_SKIP) == 0) {
         KIN_TRY_GOTO(status, kin_fused_shadow_make(&work, points, request->shadow_axes, &shadow),
                      done);
-        ctx->report.shadow_axes = shadow.bytes ? work.cast.frame.cols : shadow.axes;
     }
     KIN_TRY_GOTO(status,
                  request->pipeline != NULL ? request->pipeline->fused->fill(&work, request)
                                            : kin_fused_work_run(&work),
                  done);
     KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
+    if (work.cast.rounded != NULL) { /* else there were none, or they were given up */
+        ctx->report.shadow_axes = shadow.bytes ? work.cast.frame.cols : shadow.axes;
+    }
     ctx->report.seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
     status = kin_fused_answers_take(a, &work, &points->rows, &points->rows);

@@ -43,8 +43,6 @@ static const double BYTE_PAIR = 0.02;
 static const double BYTE_STEP_THAT_STAYS = 0.033;
 static const double BYTE_PASS = 150.0;
 static const double BYTES_WORTH = 0.9;
-/* Rows of a seed, which prove a first reach. */
-static const double SEED = 1024.0;
 /* Shadows must save so much of a job, which takes at least so long without. */
 static const double WORTH = 0.75;
 static const double LEAST_PICOSECONDS = 0.3e12;
@@ -183,6 +181,12 @@ static double screen_price(int64_t bytes)
                       (double)kin_ceil_div(bytes, step);
 }
 
+/* Of a pair whose shadows passed. */
+static double look_price(const kin_fused_frame *frame)
+{
+    return LOOK + LOOK_BYTE * frame->row_bytes;
+}
+
 static int64_t used_bytes(const kin_fused_frame *frame)
 {
     return (int64_t)frame->cols * (frame->type == KIN_FUSED_F16 ? 2 : 1);
@@ -211,7 +215,7 @@ static int32_t take_least(const learning *l, double least, double *share)
     const kin_fused_frame *frame = &l->work->rows.frame;
     int32_t taken = 0;
     for (int32_t step = 1; step < kin_axes_steps(l->axes.count); step++) {
-        const double looks = share_passed(l, step) * (LOOK + LOOK_BYTE * frame->row_bytes);
+        const double looks = share_passed(l, step) * look_price(frame);
         const double price = screen_price(2 * ((int64_t)kept_axes(step) + 1)) + looks;
         if (price < least) {
             least = price;
@@ -224,23 +228,21 @@ static int32_t take_least(const learning *l, double least, double *share)
     return taken == 0 ? 0 : kept_axes(taken);
 }
 
-/* Of pairs of rows, with what bytes let pass. */
-static double bytes_share(const kin_fused_work *w, const kin_fused_prepared *points)
+/* Of a pair of rows, as bytes. */
+static double byte_price(const kin_fused_frame *frame)
 {
-    const double n = (double)w->rows.points;
-    const double rounds = log2(fmax(2.0, n / SEED)); /* as often the reach has to be found anew */
-    return fmin(1.0, 2.0 * points->byte_candidates * rounds / n);
-}
-
-static double bytes_price(const kin_fused_work *w, double share)
-{
-    const kin_fused_frame *frame = &w->rows.frame;
     const int64_t step = 32;
     const int64_t most_that_stay = 384;
     const double steps = (double)kin_ceil_div(frame->cols, step);
-    const double looks = share * (LOOK + LOOK_BYTE * frame->row_bytes + BYTE_PASS);
-    return looks + (frame->cols <= most_that_stay ? BYTE_PAIR + BYTE_STEP_THAT_STAYS * (steps + 1.0)
-                                                  : PAIR + STEP_THAT_COMES * steps);
+    return frame->cols <= most_that_stay ? BYTE_PAIR + BYTE_STEP_THAT_STAYS * (steps + 1.0)
+                                         : PAIR + STEP_THAT_COMES * steps;
+}
+
+/* The least that bytes let pass: reaches are found once, and hardly tightened later. How often they
+ * are tightened, only stages tell (fused_stage.c). */
+static double byte_share(const kin_fused_work *w, const kin_fused_prepared *points)
+{
+    return fmin(1.0, points->byte_candidates / (double)w->rows.points);
 }
 
 static bool is_long(const kin_fused_work *w)
@@ -276,7 +278,11 @@ static kith_status make_axes(learning *l, int32_t given, double least, kin_fused
     double share = 0.01; /* not known */
     kith_status status = learn(l, given, least, &axes, &share);
     if (status == KITH_OK && axes > 0) {
+        const kin_fused_frame *frame = &l->work->rows.frame;
+        const double saved =
+            screen_price(used_bytes(frame)) - screen_price(2 * ((int64_t)axes + 1));
         l->axes.count = axes;
+        l->work->cast_worth = given > 0 ? 1.0 : saved / look_price(frame);
         status = kin_fused_cast_axes(l->work, &l->axes, share, shadow);
     }
     kin_axes_free(l->work->on.ctx, &l->axes);
@@ -286,26 +292,34 @@ static kith_status make_axes(learning *l, int32_t given, double least, kin_fused
     return status;
 }
 
+static kith_status make_bytes(kin_fused_work *work, const kin_fused_prepared *points, double worth,
+                              kin_fused_shadow *shadow)
+{
+    work->cast_worth = worth;
+    return kin_fused_cast_bytes(work, points->byte_unit, byte_share(work, points), shadow);
+}
+
 static kith_status choose(kin_fused_work *work, const kin_fused_prepared *points, int32_t given,
                           kin_fused_shadow *shadow)
 {
     const kin_fused_frame *frame = &work->rows.frame;
-    const bool tried = frame->type == KIN_FUSED_F16 && points->byte_candidates > 0.0;
-    const double share = bytes_share(work, points);
     const double full = screen_price(used_bytes(frame));
-    const double as_bytes = tried ? bytes_price(work, share) : (double)INFINITY;
     learning l = {.work = work, .points = points};
-    if (given > 0 || (given == 0 && is_long(work))) {
+    if (given == KIN_FUSED_SHADOW_BYTES) {
+        return frame->type == KIN_FUSED_F16 ? make_bytes(work, points, 1.0, shadow) : KITH_OK;
+    }
+    const bool tried = frame->type == KIN_FUSED_F16 && points->byte_candidates > 0.0;
+    const double looked = look_price(frame) + BYTE_PASS;
+    const double as_bytes =
+        tried ? byte_price(frame) + byte_share(work, points) * looked : (double)INFINITY;
+    if (given > 0 || is_long(work)) {
         KIN_TRY(make_axes(&l, given, fmin(WORTH * full, as_bytes), shadow));
     }
-    const bool bytes = given == 0 ? as_bytes < BYTES_WORTH * full
-                                  : given == KIN_FUSED_SHADOW_BYTES && frame->type == KIN_FUSED_F16;
-    if (tried) {
-        kin_log(work->on.ctx, 2, "bytes let %.4f %% pass, %.2f ps a pair, full rows %.2f",
-                100.0 * share, as_bytes, full);
+    if (given > 0 || shadow->axes > 0 || !(as_bytes < BYTES_WORTH * full)) {
+        return KITH_OK;
     }
-    return bytes && shadow->axes == 0 ? kin_fused_cast_bytes(work, points->byte_unit, share, shadow)
-                                      : KITH_OK;
+    kin_log(work->on.ctx, 2, "bytes take %.2f ps a pair at least, full rows %.2f", as_bytes, full);
+    return make_bytes(work, points, (BYTES_WORTH * full - byte_price(frame)) / looked, shadow);
 }
 
 kith_status kin_fused_shadow_make(kin_fused_work *work, const kin_fused_prepared *points,

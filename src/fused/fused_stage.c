@@ -32,12 +32,18 @@
 #include "fused/fused_schedule.h"
 #include "host/host_threads.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <time.h>
 
 /* A stage, in units of all that went before; of near tiles in units of what was met. What ends a
  * stage of those costs more than the candidates that it saves, until lists overflow. */
 enum { GRAPH_GROWTH = 1, SEARCH_GROWTH = 2, NEAR_GROWTH = 3 };
+
+/* The same of a graph whose shadows let so few pairs a row pass that more of them, as a stage is
+ * longer, cost less than the end of a stage. */
+enum { CAST_GROWTH = 3, SURROUNDINGS = 32 /* of which one is near, of all offsets */ };
+static const double FEW_PASSED = 4.0;
 
 static kith_status clear_words(const kin_fused_work *w, uint32_t *first, uint64_t words)
 {
@@ -424,6 +430,45 @@ static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
     return tighten(w);
 }
 
+/* What shadows let pass in a stage says how long the next one may be, and, behind the surroundings
+ * of the seeds, what they will let pass in all that is left: as much again whenever the known
+ * doubles. Where that is too much, stages screen the rows themselves from now on. */
+static kith_status watch_cast(kin_fused_work *w, int64_t first, int64_t last, int64_t end,
+                              double *passed_a_row)
+{
+    const double rows = (double)w->rows.padded;
+    uint64_t passed = 0;
+    KIN_TRY(kin_fused_work_pace(w, (double)first / (double)end));
+    KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, &passed, &w->counters->passed, sizeof passed));
+    *passed_a_row = (double)passed / rows;
+    const double an_offset = fmax(1.0, (double)passed / (double)(last - first));
+    const double left = (double)passed * log((double)end / (double)last) /
+                        log((double)last / (double)first) /
+                        (rows * KIN_FUSED_BLOCK * (double)kin_max_i64(1, end - last));
+    w->cast_stretch = (int64_t)fmax(1.0, fmin(0.5 * (double)w->passed_room / an_offset, 0x1p40));
+    if (SURROUNDINGS * last >= end && left > w->cast_worth) {
+        kin_log(w->on.ctx, 2, "shadows would let %.4f %% pass: rows are screened", 100.0 * left);
+        w->cast = (kin_fused_set){0};
+    }
+    return KITH_OK;
+}
+
+/* Offsets from `first` to `end` of a graph with shadows, as long as they are worth it. *first:
+ * those that are left. */
+static kith_status run_cast_stages(kin_fused_work *w, int64_t *first, int64_t end)
+{
+    double passed_a_row = FEW_PASSED;
+    while (*first < end && w->cast.rounded != NULL) {
+        const int64_t growth = passed_a_row < FEW_PASSED ? CAST_GROWTH : GRAPH_GROWTH;
+        const int64_t most = kin_min_i64(w->size.stretch, w->cast_stretch);
+        const int64_t last = kin_min_i64(end, *first + kin_min_i64(growth * *first, most));
+        KIN_TRY(run_stage(w, *first, last));
+        KIN_TRY(watch_cast(w, *first, last, end, &passed_a_row));
+        *first = last;
+    }
+    return KITH_OK;
+}
+
 /* From `first` to `end`, each stage `growth` times as long as all that is known before it: at first
  * `known`. */
 static kith_status run_stages(kin_fused_work *w, int64_t first, int64_t end, int64_t known,
@@ -522,8 +567,9 @@ kith_status kin_fused_work_run(kin_fused_work *w)
     if (w->coarse.groups != NULL) {
         return run_wide_stages(w);
     }
-    const int64_t first = w->size.seed_blocks / 2 + 1;
+    int64_t first = w->size.seed_blocks / 2 + 1;
     const int64_t end = kin_fused_offsets_end(w->rows.padded / KIN_FUSED_BLOCK);
+    KIN_TRY(run_cast_stages(w, &first, end));
     return w->near != NULL ? run_near_stages(w, first, end)
                            : run_stages(w, first, end, first, GRAPH_GROWTH);
 }

@@ -106,6 +106,8 @@ typedef struct kin_fused_work {
     kin_fused_worst *cast_worst;
     uint64_t *passed;
     uint64_t passed_room;
+    int64_t cast_stretch; /* offsets of a stage whose passed pairs find room, as far as is known */
+    double cast_worth;    /* the share of pairs up to which shadows are worth the looks */
     kin_fused_counters *counters; /* device */
     uint32_t *tiles;
     kin_fused_unit *units;

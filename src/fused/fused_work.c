@@ -30,7 +30,7 @@ enum {
 };
 static const uint64_t MATRIX_BYTES = 256u << 20;
 static const uint64_t TILE_BYTES = 128u << 20;
-static const uint64_t CUT_SHORT_TILE_BYTES = 1u << 30;
+static const uint64_t GRAPH_TILE_BYTES = 1u << 30;
 static const uint64_t TILE_COLUMN_BYTES = KIN_FUSED_TILE * sizeof(uint32_t);
 
 /* Where the tiles of seeds come from: the rows' own surroundings, a spread sample, or near to a
@@ -127,7 +127,7 @@ static kin_fused_sizes sizes_of(int64_t rows, int64_t cols, int64_t k, seeding h
     s.batch_blocks = kin_max_i64(1, kin_min_i64((int64_t)(bytes / block_bytes), blocks));
     const int64_t step_tiles = graph ? 2 : 1;
     const int64_t most = graph ? kin_fused_offsets_end(blocks) : tiles;
-    const uint64_t wide = cut_short ? CUT_SHORT_TILE_BYTES : TILE_BYTES;
+    const uint64_t wide = graph ? GRAPH_TILE_BYTES : TILE_BYTES;
     const uint64_t table = wide < room / 8 ? wide : room / 8;
     const int64_t fitting =
         (int64_t)(table / sizeof(uint32_t)) / (kin_max_i64(blocks, 1) * step_tiles);
