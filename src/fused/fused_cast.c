@@ -134,8 +134,7 @@ static kith_status take(kin_fused_work *w, cast_rows *cast, double share)
     w->cast_worst = cast->tiles;
     w->passed = cast->passed;
     w->passed_room = cast->room;
-    const double an_offset = (double)w->rows.padded * KIN_FUSED_BLOCK * share;
-    w->cast_stretch = (int64_t)fmax(1.0, 0.5 * (double)w->passed_room / an_offset);
+    kin_fused_work_stretch(w, (double)w->rows.padded * KIN_FUSED_BLOCK * share);
     return kin_fused_work_worst(w);
 }
 

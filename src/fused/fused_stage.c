@@ -430,6 +430,12 @@ static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
     return tighten(w);
 }
 
+void kin_fused_work_stretch(kin_fused_work *w, double an_offset)
+{
+    const double fitting = 0.5 * (double)w->passed_room / fmax(1.0, an_offset);
+    w->cast_stretch = kin_max_i64(1, (int64_t)fitting);
+}
+
 /* What shadows let pass in a stage says how long the next one may be, and, behind the surroundings
  * of the seeds, what they will let pass in all that is left: as much again whenever the known
  * doubles. Where that is too much, stages screen the rows themselves from now on. */
@@ -441,11 +447,10 @@ static kith_status watch_cast(kin_fused_work *w, int64_t first, int64_t last, in
     KIN_TRY(kin_fused_work_pace(w, (double)first / (double)end));
     KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, &passed, &w->counters->passed, sizeof passed));
     *passed_a_row = (double)passed / rows;
-    const double an_offset = fmax(1.0, (double)passed / (double)(last - first));
     const double left = (double)passed * log((double)end / (double)last) /
                         log((double)last / (double)first) /
                         (rows * KIN_FUSED_BLOCK * (double)kin_max_i64(1, end - last));
-    w->cast_stretch = (int64_t)fmax(1.0, fmin(0.5 * (double)w->passed_room / an_offset, 0x1p40));
+    kin_fused_work_stretch(w, (double)passed / (double)(last - first));
     if (SURROUNDINGS * last >= end && left > w->cast_worth) {
         kin_log(w->on.ctx, 2, "shadows would let %.4f %% pass: rows are screened", 100.0 * left);
         w->cast = (kin_fused_set){0};

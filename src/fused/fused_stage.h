@@ -152,6 +152,8 @@ kith_status kin_fused_work_rerun(kin_fused_work *work);
  * ends. */
 kith_status kin_fused_work_screen(const kin_fused_work *work, int64_t first, int64_t last,
                                   bool both);
+/* Sets cast_stretch: so many pairs pass in an offset. */
+void kin_fused_work_stretch(kin_fused_work *work, double an_offset);
 /* Until the device has done all that was launched; the caller may cancel meanwhile. */
 kith_status kin_fused_work_pace(const kin_fused_work *work, double share);
 /* The worst of tiles of rows, by the reach that is known. */
