@@ -32,6 +32,7 @@ typedef struct cast_rows {
     kin_fused_facts *facts;
     kin_fused_word *half;
     kin_fused_worst *tiles;
+    kin_fused_word *gates;
     uint64_t *passed;
     uint64_t room;  /* of passed */
     double *middle; /* of shadows of axes */
@@ -46,6 +47,7 @@ static void name_cast(kin_layout *layout, void *job)
     c->facts = kin_layout_array(layout, n, sizeof *c->facts);
     c->half = kin_layout_array(layout, n, sizeof *c->half);
     c->tiles = kin_layout_array(layout, n / KIN_FUSED_TILE, sizeof *c->tiles);
+    c->gates = kin_layout_array(layout, n, sizeof *c->gates);
     c->passed = kin_layout_array(layout, c->room, sizeof *c->passed);
     c->found = kin_layout_array(layout, 1, sizeof *c->found);
     c->set.rounded = c->rounded;
@@ -132,6 +134,7 @@ static kith_status take(kin_fused_work *w, cast_rows *cast, double share)
     }
     w->cast = cast->set;
     w->cast_worst = cast->tiles;
+    w->cast_gates = cast->gates;
     w->passed = cast->passed;
     w->passed_room = cast->room;
     kin_fused_work_stretch(w, (double)w->rows.padded * KIN_FUSED_BLOCK * share);

@@ -165,6 +165,9 @@ typedef struct kin_fused_screen {
     kin_fused_lists row_lists;
     kin_fused_lists col_lists;
     const kin_fused_worst *worst;
+    /* Two-sided, of each position of cols: as worst.gate, of its own reach alone. May be NULL,
+     * which costs time. */
+    const kin_fused_word *gates;
     /* Where rows and cols are shadows: what passes waits to be looked at in full. What finds no
      * room is looked at here and now, which takes long; full_rows, full_cols: the rows themselves,
      * by the same positions. */
@@ -238,6 +241,7 @@ typedef struct kin_fused_tighten {
     kin_fused_set cols_set;
     kin_fused_lists lists;
     kin_fused_worst *worst; /* padded / 128 of set, or NULL */
+    kin_fused_word *gates;  /* with worst: padded, or NULL */
     uint64_t *kept;         /* one number, cleared before: entries left; or NULL */
     int32_t *before; /* rows, or NULL: entries that the last tightening left (at first 0), then
                         what this one leaves. A list that overflowed goes back to them, so that

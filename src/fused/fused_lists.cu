@@ -264,6 +264,9 @@ static __global__ void __launch_bounds__(KIN_FUSED_TILE)
         worst.integer = reach < (double)INT32_MAX ? (int32_t)ceil(reach) : INT32_MAX;
         gate = kin_gate_of(frame.type, frame.bound, kin_gate_set_far(&job.set, far));
     }
+    if (job.gates != NULL) {
+        job.gates[row] = gate;
+    }
     worst.norm = warp_max(worst.norm);
     worst.lost = warp_max(worst.lost);
     worst.far = warp_max(worst.far);

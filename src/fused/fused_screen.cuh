@@ -206,25 +206,28 @@ static __device__ __noinline__ void kin_fused_look_now(const kin_fused_screen &j
     kin_fused_grant(full, row, col, kin_fused_test<TYPE>(full, row, col, v));
 }
 
-/* All lanes of the warp come. */
-static __device__ __forceinline__ void kin_fused_defer(const kin_fused_screen &job, bool passes,
-                                                       uint32_t row, uint32_t col)
+/* Places for so many pairs of each lane, one behind the other; all lanes of the warp come. */
+static __device__ __forceinline__ uint64_t kin_fused_reserve(const kin_fused_passed &passed,
+                                                             uint32_t wanted)
 {
     const uint32_t lane = threadIdx.x % 32;
-    const uint32_t lanes = __ballot_sync(0xffffffffu, passes);
+    uint32_t sum = wanted;
+#pragma unroll
+    for (uint32_t step = 1; step < 32; step *= 2) {
+        const uint32_t before = __shfl_up_sync(0xffffffffu, sum, step);
+        sum += lane >= step ? before : 0;
+    }
     unsigned long long first = 0;
-    if (lanes == 0) {
-        return;
+    if (lane == 31 && sum > 0) {
+        first = atomicAdd((unsigned long long *)passed.count, (unsigned long long)sum);
     }
-    if (lane == 0) {
-        first =
-            atomicAdd((unsigned long long *)job.passed.count, (unsigned long long)__popc(lanes));
-    }
-    first = __shfl_sync(0xffffffffu, first, 0);
-    const uint64_t at = first + (uint64_t)__popc(lanes & ((1u << lane) - 1));
-    if (!passes) {
-        return;
-    }
+    return __shfl_sync(0xffffffffu, first, 31) + sum - wanted;
+}
+
+/* A pair that passed, into its place. */
+static __device__ __forceinline__ void kin_fused_defer(const kin_fused_screen &job, uint64_t at,
+                                                       uint32_t row, uint32_t col)
+{
     if (at < job.passed.room) {
         job.passed.pairs[at] = (uint64_t)row << 32 | col;
     } else if (job.full_rows.frame.type == KIN_FUSED_S8) {
@@ -243,10 +246,13 @@ static __device__ __forceinline__ void kin_fused_offer(const kin_fused_screen &j
     if (has) {
         wish = kin_fused_test<TYPE>(job, row, col, v);
     }
-    if (job.passed.pairs != NULL) {
-        kin_fused_defer(job, wish.row || wish.col, row, col);
-    } else {
+    if (job.passed.pairs == NULL) {
         kin_fused_grant(job, row, col, wish);
+        return;
+    }
+    const uint64_t at = kin_fused_reserve(job.passed, wish.row || wish.col ? 1 : 0);
+    if (wish.row || wish.col) {
+        kin_fused_defer(job, at, row, col);
     }
 }
 

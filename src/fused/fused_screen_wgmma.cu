@@ -56,7 +56,10 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
             }
             const tile_facts *facts = &s->tiles[at.tile.stage];
             if (MODE == KIN_FUSED_LISTS) {
-                test_tile<TYPE>(p, s, facts, unit, group, thread, low, high, &at);
+                const uint32_t row0 = unit.block * KIN_FUSED_BLOCK + (uint32_t)group * 128;
+                const testing here = {s,      facts,           &at, row0, group * 4 + thread / 32,
+                                      thread, p.two_sided != 0};
+                test_tile<TYPE>(p, here, group, low, high);
             } else if (MODE == KIN_FUSED_MATRIX) {
                 write_tile<TYPE>(p, facts, unit, group, thread, low, high);
             } else {
@@ -145,7 +148,7 @@ static __global__ void __launch_bounds__(shape<has_starts<TYPE, MODE, STEPS>>::T
     extern __shared__ unsigned char raw[];
     unsigned char *base = raw + (1024 - hopper_shared(raw) % 1024) % 1024;
     shared_state *s = (shared_state *)base;
-    unsigned char *rows = base + rows_at(STARTS);
+    unsigned char *rows = base + rows_at<STARTS, MODE == KIN_FUSED_LISTS>();
     unsigned char *ring = rows + (p.resident ? (size_t)p.slices * ROW_SLICE_BYTES : 0);
     const int32_t group = (int32_t)threadIdx.x / 128;
     if (threadIdx.x == 0) {
@@ -223,15 +226,16 @@ static int64_t bytes_of_rows(const params &p)
     return p.resident ? (int64_t)p.slices * ROW_SLICE_BYTES : 0;
 }
 
-static int32_t count_stages(const params &p, bool starts, int32_t shared_bytes)
+/* before: bytes of shared memory before rows. */
+static int32_t count_stages(const params &p, size_t before, int32_t shared_bytes)
 {
-    const int64_t fits =
-        (shared_bytes - 1024 - (int64_t)rows_at(starts) - bytes_of_rows(p)) / p.stage_bytes;
+    const int64_t fits = (shared_bytes - 1024 - (int64_t)before - bytes_of_rows(p)) / p.stage_bytes;
     return fits < MOST_STAGES ? (int32_t)fits : (int32_t)MOST_STAGES;
 }
 
 /* STEPS: products of 32 bytes that a resident row takes, 0 where rows are streamed. */
-static params make_params(const kin_fused_screen *job, int32_t steps, bool starts,
+template <bool STARTS>
+static params make_params(const kin_fused_screen *job, int32_t steps, size_t before,
                           int32_t shared_bytes)
 {
     const kin_fused_frame *frame = &job->rows.frame;
@@ -241,8 +245,8 @@ static params make_params(const kin_fused_screen *job, int32_t steps, bool start
     p.last_steps = (int32_t)((last + 31) / 32);
     p.resident = steps > 0;
     p.stage_bytes =
-        COL_SLICE_BYTES + (p.resident ? 0 : ROW_SLICE_BYTES) + (starts ? START_TILE_BYTES : 0);
-    p.stages = count_stages(p, starts, shared_bytes);
+        COL_SLICE_BYTES + (p.resident ? 0 : ROW_SLICE_BYTES) + (STARTS ? START_TILE_BYTES : 0);
+    p.stages = count_stages(p, before, shared_bytes);
     if (frame->kappa > 0.0) {
         p.eps = nextafterf((float)(frame->kappa + 0x1p-20), INFINITY);
     }
@@ -256,7 +260,8 @@ static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
     CUtensorMap row_map;
     CUtensorMap col_map;
     constexpr bool STARTS = has_starts<TYPE, MODE, STEPS>;
-    const params p = make_params(job, STEPS, STARTS, stream->shared_bytes);
+    const size_t before = rows_at<STARTS, MODE == KIN_FUSED_LISTS>();
+    const params p = make_params<STARTS>(job, STEPS, before, stream->shared_bytes);
     int error = find_encode(&encode);
     if (error == 0) {
         error = make_map(encode, &job->rows, KIN_FUSED_BLOCK, &row_map);
@@ -267,8 +272,8 @@ static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
     if (error != 0) {
         return error;
     }
-    const size_t bytes = 1024 + rows_at(STARTS) + (size_t)bytes_of_rows(p) +
-                         (size_t)p.stages * (size_t)p.stage_bytes;
+    const size_t bytes =
+        1024 + before + (size_t)bytes_of_rows(p) + (size_t)p.stages * (size_t)p.stage_bytes;
     KIN_CUDA_TRY(cudaFuncSetAttribute(screen<TYPE, MODE, STEPS, ACC>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     screen<TYPE, MODE, STEPS, ACC>

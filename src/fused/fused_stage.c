@@ -97,7 +97,8 @@ static kith_status worst_of_cast(const kin_fused_work *w)
     const kin_fused_tighten job = {.set = w->cast,
                                    .cols_set = w->cast,
                                    .lists = {.reach = w->lists.reach},
-                                   .worst = w->cast_worst};
+                                   .worst = w->cast_worst,
+                                   .gates = w->cast_gates};
     return w->cast.rounded == NULL
                ? KITH_OK
                : kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job),
@@ -107,8 +108,11 @@ static kith_status worst_of_cast(const kin_fused_work *w)
 /* What tightening finds beside lists. */
 kith_status kin_fused_work_worst(const kin_fused_work *w)
 {
-    const kin_fused_tighten job = {
-        .set = w->rows, .cols_set = w->cols, .lists = {.reach = w->lists.reach}, .worst = w->worst};
+    const kin_fused_tighten job = {.set = w->rows,
+                                   .cols_set = w->cols,
+                                   .lists = {.reach = w->lists.reach},
+                                   .worst = w->worst,
+                                   .gates = w->gates};
     KIN_TRY(kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job),
                                "finding the worst of tiles"));
     return worst_of_cast(w);
@@ -141,6 +145,7 @@ static kith_status tighten(kin_fused_work *w)
                                    .cols_set = w->cols,
                                    .lists = w->lists,
                                    .worst = w->worst,
+                                   .gates = w->gates,
                                    .before = w->before};
     KIN_TRY(
         kin_fused_launched(&w->on, w->on.kernels->tighten(w->on.stream, &job), "tightening lists"));
@@ -408,12 +413,14 @@ kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_
                                .tiles_a_block = plan.tiles_a_block,
                                .row_lists = w->lists,
                                .col_lists = both ? w->lists : (kin_fused_lists){0},
-                               .worst = col_worst};
+                               .worst = col_worst,
+                               .gates = both ? w->gates : NULL};
     const bool cast = w->cast.rounded != NULL;
     if (cast) {
         screen.rows = w->cast;
         screen.cols = w->cast;
         screen.worst = w->cast_worst;
+        screen.gates = w->cast_gates;
         screen.passed = (kin_fused_passed){w->passed, &w->counters->passed, w->passed_room};
         screen.full_rows = w->rows;
         screen.full_cols = w->cols;

@@ -89,6 +89,7 @@ typedef struct kin_fused_work {
     kin_fused_share share; /* no parts: not shared */
     kin_fused_lists lists;
     kin_fused_worst *worst;           /* of the tiles of rows */
+    kin_fused_word *gates;            /* graph: of the rows */
     const kin_fused_worst *col_worst; /* of the tiles of cols: kin_fused_worst_find */
     /* A graph that is cut short, for engines whose answers are approximate (set before the work is
      * made): stages meet the pairs of tiles whose centres are within the larger `far` of both
@@ -104,6 +105,7 @@ typedef struct kin_fused_work {
      * they let pass waits for the look. rounded NULL: they screen the rows themselves. */
     kin_fused_set cast;
     kin_fused_worst *cast_worst;
+    kin_fused_word *cast_gates;
     uint64_t *passed;
     uint64_t passed_room;
     int64_t cast_stretch; /* offsets of a stage whose passed pairs find room, as far as is known */

@@ -21,7 +21,7 @@ enum {
     START_ROWS_BYTES = 64 * KIN_START_BYTES,
     MOST_STAGES = 9,
     TILE_SLOTS = 8, /* facts of tiles that are in flight */
-    ENTRIES = 1024, /* of the rings of all testing warps */
+    RING = 64,      /* bursts of a testing warp's ring */
     MOST_TESTING_WARPS = 16,
     RESIDENT_SLICES = 3, /* rows of at most this many slices stay in shared memory */
     TAIL_SHARE = 2,      /* of a tile's products are left when the turn is given on */
@@ -38,19 +38,21 @@ template <bool STARTS> struct shape {
         ROWS = KIN_FUSED_BLOCK / GROUPS, /* of a group */
         WARPS = 4 * GROUPS,
         THREADS = 128 * (GROUPS + 1),
-        RING = ENTRIES / WARPS, /* entries of a warp's ring */
         TESTING_REGISTERS = STARTS ? 104 : 208,
         OTHER_REGISTERS = STARTS ? 64 : 88
     };
 };
 
-/* What passed the coarse test. */
-typedef struct entry {
+/* A thread's products of a row with the columns of a gate, at least one of which passes the coarse
+ * test: of columns col + 8 i and col + 8 i + 1. */
+enum { BURST = KIN_FUSED_GATE / 4 };
+typedef struct burst {
     uint32_t row; /* positions */
     uint32_t col;
-    kin_fused_word v;
-    uint32_t unused;
-} entry;
+    kin_fused_word least_row; /* thresholds of v, or with starts of the product: */
+    kin_fused_word least_col; /* with the column's gate */
+    kin_fused_word products[BURST];
+} burst;
 
 typedef struct tile_facts {
     kin_fused_word half[KIN_FUSED_TILE];
@@ -61,7 +63,6 @@ typedef struct tile_facts {
 } tile_facts;
 
 typedef struct shared_state {
-    entry rings[ENTRIES];
     tile_facts tiles[TILE_SLOTS];
     kin_gate_row rows[KIN_FUSED_BLOCK]; /* of the unit */
     uint64_t full[MOST_STAGES];         /* a slice has landed */
@@ -70,8 +71,8 @@ typedef struct shared_state {
     uint64_t unit_full;
     uint64_t unit_empty;
     kin_fused_unit unit;               /* count 0: no more work */
-    uint32_t head[MOST_TESTING_WARPS]; /* entries written */
-    uint32_t tail[MOST_TESTING_WARPS]; /* entries drained */
+    uint32_t head[MOST_TESTING_WARPS]; /* bursts written */
+    uint32_t tail[MOST_TESTING_WARPS]; /* bursts drained */
     uint32_t finished;                 /* testing warps that are done */
 } shared_state;
 
@@ -141,15 +142,27 @@ static __device__ void make_barriers(const params &p, shared_state *s, uint32_t 
 }
 
 /* Shared memory: state, what rows have where columns have starts (64 rows that are all the same),
- * rows (where they are resident), ring; aligned to 1,024 bytes. */
+ * rings of bursts (for lists), rows (where they are resident), ring; aligned to 1,024 bytes. */
 static __host__ __device__ __forceinline__ size_t starts_at(void)
 {
     return (sizeof(shared_state) + 1023) / 1024 * 1024;
 }
 
-static __host__ __device__ __forceinline__ size_t rows_at(bool starts)
+template <bool STARTS> static __host__ __device__ __forceinline__ size_t rings_at(void)
 {
-    return starts_at() + (starts ? START_ROWS_BYTES : 0);
+    return starts_at() + (STARTS ? START_ROWS_BYTES : 0);
+}
+
+template <bool STARTS, bool LISTS> static __host__ __device__ __forceinline__ size_t rows_at(void)
+{
+    return rings_at<STARTS>() + (LISTS ? shape<STARTS>::WARPS * RING * sizeof(burst) : 0);
+}
+
+/* Place `at` of the ring of a testing warp. */
+template <bool STARTS>
+static __device__ __forceinline__ burst *burst_at(shared_state *s, int32_t warp, uint32_t at)
+{
+    return (burst *)((unsigned char *)s + rings_at<STARTS>()) + warp * RING + at % RING;
 }
 
 /* By the first threads of the block; a barrier follows. */

@@ -82,44 +82,39 @@ static __device__ __forceinline__ uint32_t find_started(const tile_facts *facts,
     return hits;
 }
 
+/* hits: of the warp, own: of the thread. */
 template <int GATE>
-static __device__ __forceinline__ void
-log_started(shared_state *s, const tile_facts *facts, int32_t warp, int32_t thread, uint32_t row0,
-            uint32_t hits, bool two_sided, const row_test<int32_t> (&test)[2],
-            const int32_t (&acc)[64], place *at)
+static __device__ __forceinline__ void log_started(const testing &t, uint32_t hits, uint32_t own,
+                                                   const row_test<int32_t> (&test)[2],
+                                                   const int32_t (&acc)[64])
 {
-    const int32_t lane = thread % 32;
-    if ((hits >> (2 * GATE) & 1) != 0) {
-        log_hits<0, GATE, true>(s, facts, warp, lane, row0 + row_of(thread, 0),
-                                threshold_of(test[0], facts, GATE, two_sided), acc, at);
+    const uint32_t bit = 1u << (2 * GATE);
+    if ((hits & bit) != 0) {
+        log_burst<true, GATE, 0>(t, (own & bit) != 0, 0, test[0], acc);
     }
-    if ((hits >> (2 * GATE) & 2) != 0) {
-        log_hits<1, GATE, true>(s, facts, warp, lane, row0 + row_of(thread, 1),
-                                threshold_of(test[1], facts, GATE, two_sided), acc, at);
+    if ((hits & 2 * bit) != 0) {
+        log_burst<true, GATE, 1>(t, (own & 2 * bit) != 0, 1, test[1], acc);
     }
 }
 
 /* A tile whose products are under way. */
-static __device__ __forceinline__ void test_started(const params &p, shared_state *s, uint32_t row0,
-                                                    int32_t warp, int32_t thread,
+static __device__ __forceinline__ void test_started(const params &p, const testing &t,
                                                     const row_test<int32_t> (&test)[2],
-                                                    int32_t (&acc)[64], place *at)
+                                                    int32_t (&acc)[64])
 {
-    const tile_facts *facts = &s->tiles[at->tile.stage];
-    const int32_t lane = thread % 32;
-    const bool two_sided = p.two_sided != 0;
     hopper_products_wait<0>();
     hopper_products_settle(acc);
-    give_back(p, s, p.slices, lane, at);
-    const uint32_t hits = __reduce_or_sync(0xffffffffu, find_started(facts, two_sided, test, acc));
+    give_back(p, t.s, p.slices, t.thread % 32, t.at);
+    const uint32_t own = find_started(t.facts, t.two_sided, test, acc);
+    const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
     if (hits == 0) {
         return;
     }
-    log_started<0>(s, facts, warp, thread, row0, hits, two_sided, test, acc, at);
-    log_started<1>(s, facts, warp, thread, row0, hits, two_sided, test, acc, at);
-    log_started<2>(s, facts, warp, thread, row0, hits, two_sided, test, acc, at);
-    log_started<3>(s, facts, warp, thread, row0, hits, two_sided, test, acc, at);
-    publish(s, warp, lane, at);
+    log_started<0>(t, hits, own, test, acc);
+    log_started<1>(t, hits, own, test, acc);
+    log_started<2>(t, hits, own, test, acc);
+    log_started<3>(t, hits, own, test, acc);
+    publish(t);
 }
 
 template <int STEPS>
@@ -140,7 +135,10 @@ static __device__ void consume_started(const params &p, shared_state *s, const u
         for (uint32_t t = 0; t < unit.count; t++) {
             int32_t acc[64];
             multiply_started<STEPS>(p, s, rows, ring, group, &at, acc);
-            test_started(p, s, row0, group * 4 + thread / 32, thread, test, acc, &at);
+            const testing here = {
+                s,      &s->tiles[at.tile.stage], &at, row0, group * 4 + thread / 32,
+                thread, p.two_sided != 0};
+            test_started(p, here, test, acc);
             __syncwarp();
             if (lane == 0) {
                 hopper_barrier_arrive(&s->tile_empty[at.tile.stage]);

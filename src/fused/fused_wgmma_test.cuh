@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The test of the Hopper screen, and what becomes of pairs that pass it: each testing warp writes
- * them to a ring of its own in shared memory; drain warps make the precise test and push
- * candidates, so that the latency of global memory and its atomics is not the tensor cores'.
+ * The test of the Hopper screen, and what becomes of pairs that pass it. A thread whose products of
+ * a row with the columns of a gate have one that passes writes all eight as they are, a burst, to
+ * its warp's ring in shared memory: which of them pass is looked for by drain warps, by the gate of
+ * each column, and these make the precise test and push candidates. So the tensor cores wait
+ * neither for a search among registers nor for global memory and its atomics.
  *
- * A ring has one writer and one reader. Entries below head are complete (the writer fences before
- * it moves head); entries below tail may be written over.
+ * A ring has one writer and one reader. Bursts below head are complete (the writer fences before it
+ * moves head); bursts below tail may be written over.
  */
 #ifndef KIN_FUSED_WGMMA_TEST_CUH
 #define KIN_FUSED_WGMMA_TEST_CUH
@@ -41,75 +43,68 @@ static __device__ __forceinline__ ACC threshold_of(row_test<ACC> test, const til
     return two_sided && col < test.row ? col : test.row;
 }
 
-/* Entries below head become visible to the drain. */
-static __device__ __forceinline__ void publish(shared_state *s, int32_t warp, int32_t lane,
-                                               place *at)
+/* A warp at a tile. */
+typedef struct testing {
+    shared_state *s;
+    const tile_facts *facts;
+    place *at;
+    uint32_t row0; /* of its group */
+    int32_t warp;
+    int32_t thread; /* of the group */
+    bool two_sided;
+} testing;
+
+/* Of this block; lighter than __threadfence_block, which is sequentially consistent. */
+static __device__ __forceinline__ void publish_fence(void)
 {
-    __threadfence_block();
+    asm volatile("fence.acq_rel.cta;" ::: "memory");
+}
+
+/* Bursts below head become visible to the drain. */
+static __device__ __forceinline__ void publish(const testing &t)
+{
+    publish_fence();
     __syncwarp();
-    if (lane == 0) {
-        volatile_store(&s->head[warp], at->head);
+    if (t.thread % 32 == 0) {
+        volatile_store(&t.s->head[t.warp], t.at->head);
     }
 }
 
-/* One entry of each of `lanes` into the warp's ring, which is waited for while it is full. */
-template <int RING>
-static __device__ __forceinline__ void append(shared_state *s, int32_t warp, int32_t lane,
-                                              uint32_t lanes, entry e, place *at)
+/* Until a burst of each lane fits. */
+static __device__ __forceinline__ void wait_for_room(const testing &t)
 {
-    if (at->head - at->tail > RING - 32) {
-        publish(s, warp, lane, at); /* the drain cannot empty what it does not see */
-        do {                        /* all lanes go by what the first one sees */
-            at->tail = __shfl_sync(0xffffffffu, volatile_load(&s->tail[warp]), 0);
-        } while (at->head - at->tail > RING - 32);
+    if (t.at->head - t.at->tail > RING - 32) {
+        publish(t); /* the drain cannot empty what it does not see */
+        do {        /* all lanes go by what the first one sees */
+            t.at->tail = __shfl_sync(0xffffffffu, volatile_load(&t.s->tail[t.warp]), 0);
+        } while (t.at->head - t.at->tail > RING - 32);
     }
-    if ((lanes >> lane & 1) != 0) {
-        s->rings[warp * RING + (at->head + (uint32_t)__popc(lanes & ((1u << lane) - 1))) % RING] =
-            e;
-    }
-    at->head += (uint32_t)__popc(lanes);
 }
 
-/* What passes, of 8 rows and the 32 columns of a gate: 8 products a lane. Hits are rare and mostly
- * alone, so lanes append one at a time. With STARTS entries have v + shift or more (own_v). */
-template <int HALF, int GATE, bool STARTS, typename ACC>
-static __device__ __forceinline__ void log_hits(shared_state *s, const tile_facts *facts,
-                                                int32_t warp, int32_t lane, uint32_t row,
-                                                ACC threshold, const ACC (&acc)[64], place *at)
+/* The products with a gate's columns of a row of each lane that `has` some which pass. All lanes
+ * come; number: of the row among the thread's, odd ones in the upper half of a product. */
+template <bool STARTS, int GATE, int HALF, typename ACC>
+static __device__ __forceinline__ void log_burst(const testing &t, bool has, int32_t number,
+                                                 row_test<ACC> test, const ACC (&acc)[64])
 {
-    ACC v[2 * GATE_STEPS];
-    uint32_t mine = 0;
+    const uint32_t lanes = __ballot_sync(0xffffffffu, has);
+    const uint32_t lane = (uint32_t)t.thread % 32;
+    wait_for_room(t);
+    if (has) {
+        const uint32_t before = (uint32_t)__popc(lanes & ((1u << lane) - 1));
+        uint4 *to = (uint4 *)burst_at<STARTS>(t.s, t.warp, t.at->head + before);
+        const uint32_t col =
+            t.facts->tile * KIN_FUSED_TILE + GATE * KIN_FUSED_GATE + 2 * (lane % 4);
+        to[0] = make_uint4(t.row0 + row_of(t.thread, number), col, to_word(test.row).u,
+                           to_word(test.col).u);
 #pragma unroll
-    for (int i = 0; i < GATE_STEPS; i++) {
-        const int j = GATE * GATE_STEPS + i;
-        ACC h[2] = {0, 0};
-        if (!STARTS) {
-            load_halves(facts, j, lane % 4, &h[0], &h[1]);
-        }
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const ACC product = acc[4 * j + 2 * HALF + e];
-            v[2 * i + e] = STARTS ? product : less_half(product, h[e]);
-            mine |= v[2 * i + e] >= threshold ? 1u << (2 * i + e) : 0u;
+        for (int i = 0; i < 2; i++) {
+            const int first = 4 * (GATE * GATE_STEPS + 2 * i) + 2 * HALF;
+            to[1 + i] = make_uint4(to_word(acc[first]).u, to_word(acc[first + 1]).u,
+                                   to_word(acc[first + 4]).u, to_word(acc[first + 5]).u);
         }
     }
-    const uint32_t col0 =
-        facts->tile * KIN_FUSED_TILE + GATE * KIN_FUSED_GATE + 2 * (uint32_t)(lane % 4);
-    for (;;) {
-        const uint32_t lanes = __ballot_sync(0xffffffffu, mine != 0);
-        if (lanes == 0) {
-            return;
-        }
-        const uint32_t number = (uint32_t)__ffs((int)mine) - 1;
-        ACC found = v[0];
-#pragma unroll
-        for (uint32_t i = 1; i < 2 * GATE_STEPS; i++) {
-            found = number == i ? v[i] : found;
-        }
-        const entry e = {row, col0 + number / 2 * 8 + number % 2, to_word(found), 0};
-        append<shape<STARTS>::RING>(s, warp, lane, lanes, e, at);
-        mine &= mine - 1;
-    }
+    t.at->head += (uint32_t)__popc(lanes);
 }
 
 /* Which of a thread's four rows have a product that passes, by gate: bit 4 gate + row. */
@@ -141,45 +136,36 @@ static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, in
     return hits;
 }
 
+/* hits: of the warp, own: of the thread. */
 template <int GATE, typename ACC>
-static __device__ __forceinline__ void
-log_gate(shared_state *s, const tile_facts *facts, int32_t warp, int32_t thread, uint32_t row0,
-         uint32_t hits, bool two_sided, const row_test<ACC> (&test)[4], const ACC (&low)[64],
-         const ACC (&high)[64], place *at)
+static __device__ __forceinline__ void log_gate(const testing &t, uint32_t hits, uint32_t own,
+                                                const row_test<ACC> (&test)[4],
+                                                const ACC (&low)[64], const ACC (&high)[64])
 {
-    const int32_t lane = thread % 32;
-    const uint32_t own = hits >> (4 * GATE);
-    if ((own & 1) != 0) {
-        log_hits<0, GATE, false>(s, facts, warp, lane, row0 + row_of(thread, 0),
-                                 threshold_of(test[0], facts, GATE, two_sided), low, at);
-    }
-    if ((own & 2) != 0) {
-        log_hits<1, GATE, false>(s, facts, warp, lane, row0 + row_of(thread, 1),
-                                 threshold_of(test[1], facts, GATE, two_sided), low, at);
-    }
-    if ((own & 4) != 0) {
-        log_hits<0, GATE, false>(s, facts, warp, lane, row0 + row_of(thread, 2),
-                                 threshold_of(test[2], facts, GATE, two_sided), high, at);
-    }
-    if ((own & 8) != 0) {
-        log_hits<1, GATE, false>(s, facts, warp, lane, row0 + row_of(thread, 3),
-                                 threshold_of(test[3], facts, GATE, two_sided), high, at);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t bit = 1u << (4 * GATE + i);
+        if ((hits & bit) == 0) {
+            continue;
+        }
+        if (i % 2 == 0) {
+            log_burst<false, GATE, 0>(t, (own & bit) != 0, i, test[i], i < 2 ? low : high);
+        } else {
+            log_burst<false, GATE, 1>(t, (own & bit) != 0, i, test[i], i < 2 ? low : high);
+        }
     }
 }
 
 template <kin_fused_type TYPE, typename ACC>
-static __device__ __forceinline__ void
-test_tile(const params &p, shared_state *s, const tile_facts *facts, const kin_fused_unit &unit,
-          int32_t group, int32_t thread, const ACC (&low)[64], const ACC (&high)[64], place *at)
+static __device__ __forceinline__ void test_tile(const params &p, const testing &t, int32_t group,
+                                                 const ACC (&low)[64], const ACC (&high)[64])
 {
-    const int32_t lane = thread % 32;
-    const int32_t warp = group * 4 + thread / 32;
-    const bool two_sided = p.two_sided != 0;
+    const int32_t lane = t.thread % 32;
     /* Of the four rows that a quad of threads shares each thread works out the thresholds of one.
      */
     const kin_gate_test mine =
         kin_gate_test_of<TYPE>(p.job.rows.frame.bound, p.eps,
-                               s->rows[group * 128 + row_of(thread, lane % 4)], facts->worst);
+                               t.s->rows[group * 128 + row_of(t.thread, lane % 4)], t.facts->worst);
     row_test<ACC> test[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -189,22 +175,29 @@ test_tile(const params &p, shared_state *s, const tile_facts *facts, const kin_f
         w.u = __shfl_sync(0xffffffffu, mine.col.u, (lane & 28) + i);
         test[i].col = word_of(w, low[0]);
     }
-    const uint32_t own = find_hits(facts, lane, two_sided, test, low, high);
+    const uint32_t own = find_hits(t.facts, lane, t.two_sided, test, low, high);
     const uint32_t hits = __reduce_or_sync(0xffffffffu, own);
     if (hits == 0) {
         return;
     }
-    const uint32_t row0 = unit.block * KIN_FUSED_BLOCK + (uint32_t)group * 128;
-    log_gate<0>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
-    log_gate<1>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
-    log_gate<2>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
-    log_gate<3>(s, facts, warp, thread, row0, hits, two_sided, test, low, high, at);
-    publish(s, warp, lane, at);
+    log_gate<0>(t, hits, own, test, low, high);
+    log_gate<1>(t, hits, own, test, low, high);
+    log_gate<2>(t, hits, own, test, low, high);
+    log_gate<3>(t, hits, own, test, low, high);
+    publish(t);
 }
 
 /* ---- Draining ------------------------------------------------------------ */
 
-/* What a drain warp takes at once: up to 32 entries of its rings, a lane each. */
+template <kin_fused_type TYPE> struct sum_of {
+    typedef float type;
+};
+
+template <> struct sum_of<KIN_FUSED_S8> {
+    typedef int32_t type;
+};
+
+/* What a drain warp takes at once: up to 32 bursts of its rings, a lane each. */
 template <int WARPS> struct handful {
     enum { RINGS = (WARPS + DRAIN_WARPS - 1) / DRAIN_WARPS };
     uint32_t tail[RINGS];
@@ -229,37 +222,104 @@ static __device__ __forceinline__ handful<WARPS> look_into_rings(shared_state *s
     return h;
 }
 
-/* v of an entry whose product had a start. */
-static __device__ __forceinline__ kin_fused_word own_v(const kin_fused_set &cols, const entry &e)
-{
-    const int32_t half = cols.half[e.col].i;
+/* Where a product of a burst came from, and its v. */
+typedef struct found_pair {
+    uint32_t col;
     kin_fused_word v;
-    v.u = e.v.u - (uint32_t)kin_start_of(cols.start_shift, half) - (uint32_t)half;
-    return v;
+} found_pair;
+
+template <kin_fused_type TYPE, bool STARTS>
+static __device__ __forceinline__ found_pair pair_of(const params &p, const burst *b, int32_t i)
+{
+    found_pair pair = {b->col + (uint32_t)(i / 2 * 8 + i % 2), b->products[i]};
+    const kin_fused_word half = p.job.cols.half[pair.col];
+    if (STARTS) {
+        pair.v.u -= (uint32_t)kin_start_of(p.job.cols.start_shift, half.i) + (uint32_t)half.i;
+    } else if (TYPE == KIN_FUSED_S8) {
+        pair.v.i -= half.i;
+    } else {
+        pair.v.f = less_half(pair.v.f, half.f);
+    }
+    return pair;
+}
+
+/* Which products of a burst pass the test by their own column's gate. */
+template <kin_fused_type TYPE, bool STARTS, typename ACC>
+static __device__ __forceinline__ uint32_t passing(const params &p, const burst *b)
+{
+    const kin_fused_word *gates = p.job.gates;
+    uint32_t found = 0;
+#pragma unroll
+    for (int i = 0; i < BURST; i++) {
+        const kin_fused_word w = STARTS ? b->products[i] : pair_of<TYPE, STARTS>(p, b, i).v;
+        const ACC v = word_of(w, ACC());
+        bool passes = v >= word_of(b->least_row, ACC());
+        if (p.two_sided && gates != NULL) {
+            const ACC gate = word_of(gates[b->col + (uint32_t)(i / 2 * 8 + i % 2)], ACC());
+            passes = passes || v >= subtract_down(word_of(b->least_col, ACC()), gate);
+        } else {
+            passes = passes || p.two_sided;
+        }
+        found |= passes ? 1u << i : 0u;
+    }
+    return found;
+}
+
+/* Pairs of shadows wait for the look, all that a handful has side by side. */
+template <kin_fused_type TYPE, bool STARTS>
+static __device__ __forceinline__ void defer_bursts(const params &p, const burst *own,
+                                                    uint32_t found)
+{
+    uint32_t kept = 0;
+    for (uint32_t left = found; left != 0; left &= left - 1) {
+        const int32_t i = __ffs((int)left) - 1;
+        const found_pair pair = pair_of<TYPE, STARTS>(p, own, i);
+        const kin_fused_wish wish = kin_fused_test<TYPE>(p.job, own->row, pair.col, pair.v);
+        kept |= wish.row || wish.col ? 1u << i : 0u;
+    }
+    uint64_t at = kin_fused_reserve(p.job.passed, (uint32_t)__popc(kept));
+    for (; kept != 0; kept &= kept - 1, at++) {
+        const int32_t i = __ffs((int)kept) - 1;
+        kin_fused_defer(p.job, at, own->row, own->col + (uint32_t)(i / 2 * 8 + i % 2));
+    }
 }
 
 template <kin_fused_type TYPE, bool STARTS>
-static __device__ __forceinline__ void offer_handful(const params &p, const shared_state *s,
+static __device__ __forceinline__ void grant_bursts(const params &p, const burst *own,
+                                                    uint32_t found)
+{
+    for (; found != 0; found &= found - 1) {
+        const found_pair pair = pair_of<TYPE, STARTS>(p, own, __ffs((int)found) - 1);
+        kin_fused_grant(p.job, own->row, pair.col,
+                        kin_fused_test<TYPE>(p.job, own->row, pair.col, pair.v));
+    }
+}
+
+template <kin_fused_type TYPE, bool STARTS>
+static __device__ __forceinline__ void offer_handful(const params &p, shared_state *s,
                                                      const handful<shape<STARTS>::WARPS> &h,
                                                      int32_t warp, int32_t lane)
 {
-    const int32_t RING = shape<STARTS>::RING;
-    const entry *own = NULL;
+    const burst *own = NULL;
     uint32_t before = 0;
 #pragma unroll
     for (int i = 0; i < handful<shape<STARTS>::WARPS>::RINGS; i++) {
         const uint32_t number = (uint32_t)lane - before;
         before += h.taken[i];
         if (number < h.taken[i]) {
-            own = &s->rings[(warp + i * DRAIN_WARPS) * RING + (h.tail[i] + number) % RING];
+            own = burst_at<STARTS>(s, warp + i * DRAIN_WARPS, h.tail[i] + number);
         }
     }
-    const entry e = own != NULL ? *own : entry{};
-    const kin_fused_word v = STARTS && own != NULL ? own_v(p.job.cols, e) : e.v;
-    kin_fused_offer<TYPE>(p.job, own != NULL, e.row, e.col, v);
+    typedef typename sum_of<TYPE>::type ACC;
+    const uint32_t found = own != NULL ? passing<TYPE, STARTS, ACC>(p, own) : 0;
+    if (p.job.passed.pairs != NULL) {
+        defer_bursts<TYPE, STARTS>(p, own, found);
+    } else {
+        grant_bursts<TYPE, STARTS>(p, own, found);
+    }
 }
 
-/* Entries wait for global memory here, so a handful comes from all rings of the warp. */
+/* Bursts wait for global memory here, so a handful comes from all rings of the warp. */
 template <kin_fused_type TYPE, bool STARTS>
 static __device__ void drain(const params &p, shared_state *s, int32_t warp, int32_t lane)
 {
@@ -275,7 +335,7 @@ static __device__ void drain(const params &p, shared_state *s, int32_t warp, int
             __nanosleep(200);
             continue;
         }
-        __threadfence_block(); /* entries below head are complete */
+        __threadfence_block(); /* bursts below head are complete */
         offer_handful<TYPE, STARTS>(p, s, h, warp, lane);
         __syncwarp();
 #pragma unroll

@@ -179,6 +179,7 @@ static void name_work(kin_layout *layout, void *job)
     const uint64_t rows = (uint64_t)w->lists.rows;
     kin_fused_lists_name(layout, &w->lists);
     w->worst = kin_layout_array(layout, rows / KIN_FUSED_TILE, sizeof *w->worst);
+    w->gates = kin_layout_array(layout, rows, sizeof *w->gates);
     w->tiles = kin_layout_array(layout, (uint64_t)w->size.tile_count, sizeof *w->tiles);
     w->units = kin_layout_array(layout, (uint64_t)w->size.unit_count, sizeof *w->units);
     w->counters = kin_layout_array(layout, 1, sizeof *w->counters);

@@ -233,6 +233,33 @@ static void compare_worst(test_bench *b, const char *kind, const test_facts *row
     }
 }
 
+static bool is_same_gate(kin_bound_kind kind, kin_fused_word a, kin_fused_word b)
+{
+    return kind == KIN_BOUND_INTEGER ? a.i == b.i : a.f == b.f;
+}
+
+/* The gate of 32 positions is the largest of their own. */
+static void compare_gates(test_bench *b, kin_bound_kind kind, const kin_fused_worst *worst,
+                          const kin_fused_word *gates, int64_t padded)
+{
+    for (int64_t first = 0; first < padded; first += KIN_FUSED_GATE) {
+        kin_fused_word most = gates[first];
+        for (int64_t p = first + 1; p < first + KIN_FUSED_GATE; p++) {
+            if (kind == KIN_BOUND_INTEGER) {
+                most.i = most.i > gates[p].i ? most.i : gates[p].i;
+            } else {
+                most.f = fmaxf(most.f, gates[p].f);
+            }
+        }
+        const int64_t tile = first / KIN_FUSED_TILE;
+        const kin_fused_word together = worst[tile].gate[first % KIN_FUSED_TILE / KIN_FUSED_GATE];
+        if (!is_same_gate(kind, most, together)) {
+            test_bench_tell(b, "gates", kind_names[kind], 0, tile, (double)most.f,
+                            (double)together.f);
+        }
+    }
+}
+
 static void tighten_case(test_bench *b, kin_bound_kind kind, const list_case *c)
 {
     const int held = b->block_count;
@@ -242,11 +269,14 @@ static void tighten_case(test_bench *b, kin_bound_kind kind, const list_case *c)
     test_lists t = make_lists(b, kind, c, columns);
     const uint64_t tiles = (uint64_t)(rows.host.padded / KIN_FUSED_TILE);
     kin_fused_worst *worst = test_bench_block(b, tiles * sizeof *worst, 0xa5);
+    const uint64_t gate_bytes = (uint64_t)rows.host.padded * sizeof(kin_fused_word);
+    kin_fused_word *gates = test_bench_block(b, gate_bytes, 0xa5);
     uint64_t *kept = test_bench_block(b, sizeof *kept, 0);
     const kin_fused_tighten job = {.set = rows.device,
                                    .cols_set = cols.device,
                                    .lists = t.device,
                                    .worst = worst,
+                                   .gates = gates,
                                    .kept = kept};
     test_bench_launched(b, b->gpu->module->fused->tighten(b->gpu->stream, &job), "tighten");
     uint64_t total = 0;
@@ -257,6 +287,9 @@ static void tighten_case(test_bench *b, kin_bound_kind kind, const list_case *c)
     compare_lists(b, kind_names[kind], &t);
     kin_fused_worst *host_worst = test_host_copy(b, worst, tiles * sizeof *worst);
     compare_worst(b, kind_names[kind], &rows, &t, host_worst);
+    kin_fused_word *host_gates = test_host_copy(b, gates, gate_bytes);
+    compare_gates(b, kind, host_worst, host_gates, rows.host.padded);
+    free(host_gates);
     uint64_t *host_kept = test_host_copy(b, kept, sizeof *kept);
     if (*host_kept != total) {
         test_bench_tell(b, "entries left", kind_names[kind], c->k, 0, (double)total,

@@ -351,6 +351,21 @@ static void make_worst(const variant *kind, side *s)
     }
 }
 
+/* One a position, on the device. */
+static kin_fused_word *make_gates(test_bench *b, const variant *kind, const side *s)
+{
+    const uint64_t bytes = (uint64_t)s->device.padded * sizeof(kin_fused_word);
+    kin_fused_word *gates = test_host_block((uint64_t)s->device.padded, sizeof *gates);
+    for (int64_t p = 0; p < s->device.padded; p++) {
+        const bool distance = kind->bound == KIN_BOUND_DISTANCE;
+        const double lost = distance ? (double)s->facts[p].lost : 0.0;
+        gates[p] = gate_of(kind, p < s->device.points ? s->reach[p] + lost : -INFINITY);
+    }
+    kin_fused_word *device = test_bench_copy(b, gates, bytes);
+    free(gates);
+    return device;
+}
+
 typedef struct plan {
     uint32_t *tiles;
     kin_fused_unit *units;
@@ -671,8 +686,9 @@ static void check_search_lists(scene *s)
     free_plan(&p);
 }
 
-/* One set; its lists are those of both ends, so that each pair is in up to two of them. */
-static void check_graph_lists(scene *s)
+/* One set; its lists are those of both ends, so that each pair is in up to two of them. With a gate
+ * a column, or without. */
+static void check_graph_lists(scene *s, bool gates)
 {
     test_bench *b = s->b;
     const int keep = b->block_count;
@@ -682,6 +698,7 @@ static void check_graph_lists(scene *s)
                                 (uint64_t)(s->cols.device.padded / TILE) * sizeof *s->cols.worst);
     job.row_lists = make_lists(b, &s->rows, (int32_t)s->cols.device.points + 9);
     job.col_lists = job.row_lists;
+    job.gates = gates ? make_gates(b, s->kind, &s->cols) : NULL;
     test_screen_run(b, &job);
     check_lists(s, "two-sided lists", &job.row_lists, (ends){true, true}, NULL);
     free_plan(&p);
@@ -713,7 +730,8 @@ static void run_scene(test_bench *b, const variant *kind, extent size, bool grap
         for (int starts = 0; starts < (kind->type == KIN_FUSED_S8 ? 2 : 1); starts++) {
             use_starts(&s.cols, starts == 1);
             if (graph) {
-                check_graph_lists(&s);
+                check_graph_lists(&s, false);
+                check_graph_lists(&s, true);
             } else {
                 check_search_lists(&s);
             }

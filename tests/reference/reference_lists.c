@@ -91,8 +91,12 @@ static kin_fused_worst worst_of(const kin_fused_tighten *job, int64_t tile)
 {
     const kin_fused_frame *frame = &job->set.frame;
     kin_fused_worst worst = {.far = -INFINITY, .integer = INT32_MIN};
+    const kin_fused_word closed = kin_gate_of(frame->type, frame->bound, -(double)INFINITY);
     for (int g = 0; g < KIN_FUSED_TILE / KIN_FUSED_GATE; g++) {
-        worst.gate[g] = kin_gate_of(frame->type, frame->bound, -(double)INFINITY);
+        worst.gate[g] = closed;
+    }
+    for (int64_t p = 0; p < KIN_FUSED_TILE && job->gates != NULL; p++) {
+        job->gates[tile * KIN_FUSED_TILE + p] = closed;
     }
     for (int64_t p = 0; p < KIN_FUSED_TILE && tile * KIN_FUSED_TILE + p < job->set.points; p++) {
         const int64_t row = tile * KIN_FUSED_TILE + p;
@@ -109,8 +113,12 @@ static kin_fused_worst worst_of(const kin_fused_tighten *job, int64_t tile)
         worst.lost = fmaxf(worst.lost, facts->lost);
         worst.far = fmaxf(worst.far, kin_up_of(far));
         worst.integer = whole > worst.integer ? whole : worst.integer;
-        raise_gate(frame->type, &worst.gate[p / KIN_FUSED_GATE],
-                   kin_gate_of(frame->type, frame->bound, kin_gate_set_far(&job->set, far)));
+        const kin_fused_word gate =
+            kin_gate_of(frame->type, frame->bound, kin_gate_set_far(&job->set, far));
+        raise_gate(frame->type, &worst.gate[p / KIN_FUSED_GATE], gate);
+        if (job->gates != NULL) {
+            job->gates[row] = gate;
+        }
     }
     return worst;
 }
