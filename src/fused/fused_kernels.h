@@ -165,10 +165,9 @@ typedef struct kin_fused_screen {
     kin_fused_lists row_lists;
     kin_fused_lists col_lists;
     const kin_fused_worst *worst;
-    /* Two-sided, of each position of cols: as worst.gate, of its own reach alone. May be NULL,
-     * which costs time. */
-    const kin_fused_word *gates;
-    /* Where rows and cols are shadows: what passes waits to be looked at in full. What finds no
+    const kin_fused_word *gates; /* two-sided: as worst.gate, of each position of cols alone */
+    /* Where rows and cols are shadows: what passes, be it the coarse test alone, waits to be looked
+     * at in full. What finds no
      * room is looked at here and now, which takes long; full_rows, full_cols: the rows themselves,
      * by the same positions. */
     kin_fused_passed passed;

@@ -57,8 +57,14 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
             const tile_facts *facts = &s->tiles[at.tile.stage];
             if (MODE == KIN_FUSED_LISTS) {
                 const uint32_t row0 = unit.block * KIN_FUSED_BLOCK + (uint32_t)group * 128;
-                const testing here = {s,      facts,           &at, row0, group * 4 + thread / 32,
-                                      thread, p.two_sided != 0};
+                const testing here = {s,
+                                      facts,
+                                      &at,
+                                      row0,
+                                      group * 4 + thread / 32,
+                                      thread,
+                                      p.two_sided != 0,
+                                      p.job.passed.pairs != NULL};
                 test_tile<TYPE>(p, here, group, low, high);
             } else if (MODE == KIN_FUSED_MATRIX) {
                 write_tile<TYPE>(p, facts, unit, group, thread, low, high);

@@ -49,13 +49,14 @@ enum { BURST = KIN_FUSED_GATE / 4 };
 typedef struct burst {
     uint32_t row; /* positions */
     uint32_t col;
-    kin_fused_word least_row; /* thresholds of v, or with starts of the product: */
-    kin_fused_word least_col; /* with the column's gate */
-    kin_fused_word products[BURST];
+    uint32_t passing; /* bits of the products */
+    uint32_t unused;
+    kin_fused_word products[BURST]; /* not written where pairs wait for a look */
 } burst;
 
 typedef struct tile_facts {
     kin_fused_word half[KIN_FUSED_TILE];
+    kin_fused_word gates[KIN_FUSED_TILE]; /* two-sided */
     kin_fused_worst worst;
     uint32_t tile;
     uint32_t number; /* of the tile in its unit */
@@ -222,17 +223,17 @@ static __device__ __forceinline__ int32_t smallest_of(int32_t)
     return INT32_MIN;
 }
 
-/* Halves of columns 8 j + 2 q, 8 j + 2 q + 1. */
+/* What columns 8 j + 2 q, 8 j + 2 q + 1 have in halves or gates. */
 template <typename ACC>
-static __device__ __forceinline__ void load_halves(const tile_facts *facts, int j, int32_t quarter,
-                                                   ACC *h0, ACC *h1)
+static __device__ __forceinline__ void load_two(const kin_fused_word *words, int j, int32_t quarter,
+                                                ACC (&two)[2])
 {
-    const uint2 both = *(const uint2 *)&facts->half[8 * j + 2 * quarter];
+    const uint2 both = *(const uint2 *)&words[8 * j + 2 * quarter];
     kin_fused_word w;
     w.u = both.x;
-    *h0 = word_of(w, *h0);
+    two[0] = word_of(w, two[0]);
     w.u = both.y;
-    *h1 = word_of(w, *h1);
+    two[1] = word_of(w, two[1]);
 }
 
 /* The four rows of a thread, within the 128 of its group: number 0 and 1 in `low`, 2 and 3 in

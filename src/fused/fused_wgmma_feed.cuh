@@ -23,8 +23,10 @@ static __device__ void produce_tile(const params &p, const CUtensorMap *row_map,
     facts->tile = id;
     facts->number = number;
     const uint32_t slice_bytes = COL_SLICE_BYTES + (p.resident ? 0 : ROW_SLICE_BYTES);
+    const bool gates = LISTS && p.two_sided != 0;
     const uint32_t facts_bytes = (STARTS ? START_TILE_BYTES : (uint32_t)sizeof facts->half) +
-                                 (LISTS ? (uint32_t)sizeof facts->worst : 0);
+                                 (LISTS ? (uint32_t)sizeof facts->worst : 0) +
+                                 (gates ? (uint32_t)sizeof facts->gates : 0);
     for (int32_t i = 0; i < p.slices; i++) {
         uint64_t *full = &s->full[slice->stage];
         unsigned char *to = ring + (size_t)slice->stage * (uint32_t)p.stage_bytes;
@@ -45,6 +47,10 @@ static __device__ void produce_tile(const params &p, const CUtensorMap *row_map,
             }
             if (LISTS) {
                 hopper_copy(&facts->worst, job.worst + id, full, (uint32_t)sizeof facts->worst);
+            }
+            if (gates) {
+                hopper_copy(facts->gates, job.gates + (size_t)id * KIN_FUSED_TILE, full,
+                            (uint32_t)sizeof facts->gates);
             }
         }
         step(slice, (uint32_t)p.stages);

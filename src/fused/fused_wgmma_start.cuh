@@ -135,9 +135,14 @@ static __device__ void consume_started(const params &p, shared_state *s, const u
         for (uint32_t t = 0; t < unit.count; t++) {
             int32_t acc[64];
             multiply_started<STEPS>(p, s, rows, ring, group, &at, acc);
-            const testing here = {
-                s,      &s->tiles[at.tile.stage], &at, row0, group * 4 + thread / 32,
-                thread, p.two_sided != 0};
+            const testing here = {s,
+                                  &s->tiles[at.tile.stage],
+                                  &at,
+                                  row0,
+                                  group * 4 + thread / 32,
+                                  thread,
+                                  p.two_sided != 0,
+                                  p.job.passed.pairs != NULL};
             test_started(p, here, test, acc);
             __syncwarp();
             if (lane == 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The test of the Hopper screen, and what becomes of pairs that pass it. A thread whose products of
- * a row with the columns of a gate have one that passes writes all eight as they are, a burst, to
- * its warp's ring in shared memory: which of them pass is looked for by drain warps, by the gate of
- * each column, and these make the precise test and push candidates. So the tensor cores wait
- * neither for a search among registers nor for global memory and its atomics.
+ * a row with the columns of a gate have one that passes asks each column's own gate, and writes
+ * what is left, a burst, to its warp's ring in shared memory. Drain warps make the precise test and
+ * push candidates, or pairs of shadows that wait for a look, so that the tensor cores do not wait
+ * for global memory and its atomics.
  *
  * A ring has one writer and one reader. Bursts below head are complete (the writer fences before it
  * moves head); bursts below tail may be written over.
@@ -52,6 +52,7 @@ typedef struct testing {
     int32_t warp;
     int32_t thread; /* of the group */
     bool two_sided;
+    bool defers; /* pairs wait for a look */
 } testing;
 
 /* Of this block; lighter than __threadfence_block, which is sequentially consistent. */
@@ -81,24 +82,55 @@ static __device__ __forceinline__ void wait_for_room(const testing &t)
     }
 }
 
-/* The products with a gate's columns of a row of each lane that `has` some which pass. All lanes
- * come; number: of the row among the thread's, odd ones in the upper half of a product. */
+/* Which products with the columns of a gate pass, by the gates of their own columns. */
+template <bool STARTS, int GATE, int HALF, typename ACC>
+static __device__ __forceinline__ uint32_t find_passing(const testing &t, row_test<ACC> test,
+                                                        const ACC (&acc)[64])
+{
+    const int32_t quarter = t.thread % 4;
+    uint32_t found = 0;
+#pragma unroll
+    for (int i = 0; i < BURST; i++) {
+        const int j = GATE * GATE_STEPS + i / 2;
+        ACC v = acc[4 * j + 2 * HALF + i % 2];
+        ACC least = test.row;
+        ACC two[2] = {0, 0};
+        if (!STARTS) {
+            load_two(t.facts->half, j, quarter, two);
+            v = less_half(v, two[i % 2]);
+        }
+        if (t.two_sided) {
+            load_two(t.facts->gates, j, quarter, two);
+            const ACC col = subtract_down(test.col, two[i % 2]);
+            least = col < least ? col : least;
+        }
+        found |= v >= least ? 1u << i : 0u;
+    }
+    return found;
+}
+
+/* What passes of the products with a gate's columns of a row of each lane that `has` some, by the
+ * gate. All lanes come; number: of the row among the thread's, odd ones in the upper half of a
+ * product. */
 template <bool STARTS, int GATE, int HALF, typename ACC>
 static __device__ __forceinline__ void log_burst(const testing &t, bool has, int32_t number,
                                                  row_test<ACC> test, const ACC (&acc)[64])
 {
-    const uint32_t lanes = __ballot_sync(0xffffffffu, has);
+    const uint32_t found = has ? find_passing<STARTS, GATE, HALF>(t, test, acc) : 0;
+    const uint32_t lanes = __ballot_sync(0xffffffffu, found != 0);
     const uint32_t lane = (uint32_t)t.thread % 32;
+    if (lanes == 0) {
+        return;
+    }
     wait_for_room(t);
-    if (has) {
+    if (found != 0) {
         const uint32_t before = (uint32_t)__popc(lanes & ((1u << lane) - 1));
         uint4 *to = (uint4 *)burst_at<STARTS>(t.s, t.warp, t.at->head + before);
         const uint32_t col =
             t.facts->tile * KIN_FUSED_TILE + GATE * KIN_FUSED_GATE + 2 * (lane % 4);
-        to[0] = make_uint4(t.row0 + row_of(t.thread, number), col, to_word(test.row).u,
-                           to_word(test.col).u);
+        to[0] = make_uint4(t.row0 + row_of(t.thread, number), col, found, 0);
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 2 && !t.defers; i++) {
             const int first = 4 * (GATE * GATE_STEPS + 2 * i) + 2 * HALF;
             to[1 + i] = make_uint4(to_word(acc[first]).u, to_word(acc[first + 1]).u,
                                    to_word(acc[first + 4]).u, to_word(acc[first + 5]).u);
@@ -119,8 +151,8 @@ static __device__ __forceinline__ uint32_t find_hits(const tile_facts *facts, in
         ACC most[4];
 #pragma unroll
         for (int j = g * GATE_STEPS; j < (g + 1) * GATE_STEPS; j++) {
-            ACC h[2];
-            load_halves(facts, j, lane % 4, &h[0], &h[1]);
+            ACC h[2] = {0, 0};
+            load_two(facts->half, j, lane % 4, h);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const ACC *acc = (i < 2 ? low : high) + 4 * j + i % 2 * 2;
@@ -189,14 +221,6 @@ static __device__ __forceinline__ void test_tile(const params &p, const testing 
 
 /* ---- Draining ------------------------------------------------------------ */
 
-template <kin_fused_type TYPE> struct sum_of {
-    typedef float type;
-};
-
-template <> struct sum_of<KIN_FUSED_S8> {
-    typedef int32_t type;
-};
-
 /* What a drain warp takes at once: up to 32 bursts of its rings, a lane each. */
 template <int WARPS> struct handful {
     enum { RINGS = (WARPS + DRAIN_WARPS - 1) / DRAIN_WARPS };
@@ -243,43 +267,13 @@ static __device__ __forceinline__ found_pair pair_of(const params &p, const burs
     return pair;
 }
 
-/* Which products of a burst pass the test by their own column's gate. */
-template <kin_fused_type TYPE, bool STARTS, typename ACC>
-static __device__ __forceinline__ uint32_t passing(const params &p, const burst *b)
-{
-    const kin_fused_word *gates = p.job.gates;
-    uint32_t found = 0;
-#pragma unroll
-    for (int i = 0; i < BURST; i++) {
-        const kin_fused_word w = STARTS ? b->products[i] : pair_of<TYPE, STARTS>(p, b, i).v;
-        const ACC v = word_of(w, ACC());
-        bool passes = v >= word_of(b->least_row, ACC());
-        if (p.two_sided && gates != NULL) {
-            const ACC gate = word_of(gates[b->col + (uint32_t)(i / 2 * 8 + i % 2)], ACC());
-            passes = passes || v >= subtract_down(word_of(b->least_col, ACC()), gate);
-        } else {
-            passes = passes || p.two_sided;
-        }
-        found |= passes ? 1u << i : 0u;
-    }
-    return found;
-}
-
 /* Pairs of shadows wait for the look, all that a handful has side by side. */
-template <kin_fused_type TYPE, bool STARTS>
 static __device__ __forceinline__ void defer_bursts(const params &p, const burst *own,
                                                     uint32_t found)
 {
-    uint32_t kept = 0;
-    for (uint32_t left = found; left != 0; left &= left - 1) {
-        const int32_t i = __ffs((int)left) - 1;
-        const found_pair pair = pair_of<TYPE, STARTS>(p, own, i);
-        const kin_fused_wish wish = kin_fused_test<TYPE>(p.job, own->row, pair.col, pair.v);
-        kept |= wish.row || wish.col ? 1u << i : 0u;
-    }
-    uint64_t at = kin_fused_reserve(p.job.passed, (uint32_t)__popc(kept));
-    for (; kept != 0; kept &= kept - 1, at++) {
-        const int32_t i = __ffs((int)kept) - 1;
+    uint64_t at = kin_fused_reserve(p.job.passed, (uint32_t)__popc(found));
+    for (; found != 0; found &= found - 1, at++) {
+        const int32_t i = __ffs((int)found) - 1;
         kin_fused_defer(p.job, at, own->row, own->col + (uint32_t)(i / 2 * 8 + i % 2));
     }
 }
@@ -310,10 +304,9 @@ static __device__ __forceinline__ void offer_handful(const params &p, shared_sta
             own = burst_at<STARTS>(s, warp + i * DRAIN_WARPS, h.tail[i] + number);
         }
     }
-    typedef typename sum_of<TYPE>::type ACC;
-    const uint32_t found = own != NULL ? passing<TYPE, STARTS, ACC>(p, own) : 0;
+    const uint32_t found = own != NULL ? own->passing : 0;
     if (p.job.passed.pairs != NULL) {
-        defer_bursts<TYPE, STARTS>(p, own, found);
+        defer_bursts(p, own, found);
     } else {
         grant_bursts<TYPE, STARTS>(p, own, found);
     }

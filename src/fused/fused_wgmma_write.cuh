@@ -22,9 +22,9 @@ static __device__ __forceinline__ void write_row(const params &p, const tile_fac
     uint32_t *to = job.matrix + (uint64_t)row * (uint64_t)job.pitch + tile * KIN_FUSED_TILE;
 #pragma unroll
     for (int j = 0; j < 16; j++) {
-        ACC h[2];
+        ACC h[2] = {0, 0};
         uint32_t order[2];
-        load_halves(facts, j, lane % 4, &h[0], &h[1]);
+        load_two(facts->half, j, lane % 4, h);
         const uint32_t col = 8 * (uint32_t)j + 2 * (uint32_t)(lane % 4);
 #pragma unroll
         for (int e = 0; e < 2; e++) {
@@ -155,8 +155,8 @@ static __device__ __forceinline__ void offer_nearest(const params &p, const tile
     uint32_t position = col0;
 #pragma unroll
     for (int j = 0; j < 16; j++) {
-        ACC h[2];
-        load_halves(facts, j, lane % 4, &h[0], &h[1]);
+        ACC h[2] = {0, 0};
+        load_two(facts->half, j, lane % 4, h);
 #pragma unroll
         for (int e = 0; e < 2; e++) {
             const uint32_t at = col0 + 8 * (uint32_t)j + (uint32_t)e;

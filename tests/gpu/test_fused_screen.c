@@ -686,9 +686,8 @@ static void check_search_lists(scene *s)
     free_plan(&p);
 }
 
-/* One set; its lists are those of both ends, so that each pair is in up to two of them. With a gate
- * a column, or without. */
-static void check_graph_lists(scene *s, bool gates)
+/* One set; its lists are those of both ends, so that each pair is in up to two of them. */
+static void check_graph_lists(scene *s)
 {
     test_bench *b = s->b;
     const int keep = b->block_count;
@@ -698,7 +697,7 @@ static void check_graph_lists(scene *s, bool gates)
                                 (uint64_t)(s->cols.device.padded / TILE) * sizeof *s->cols.worst);
     job.row_lists = make_lists(b, &s->rows, (int32_t)s->cols.device.points + 9);
     job.col_lists = job.row_lists;
-    job.gates = gates ? make_gates(b, s->kind, &s->cols) : NULL;
+    job.gates = make_gates(b, s->kind, &s->cols);
     test_screen_run(b, &job);
     check_lists(s, "two-sided lists", &job.row_lists, (ends){true, true}, NULL);
     free_plan(&p);
@@ -730,8 +729,7 @@ static void run_scene(test_bench *b, const variant *kind, extent size, bool grap
         for (int starts = 0; starts < (kind->type == KIN_FUSED_S8 ? 2 : 1); starts++) {
             use_starts(&s.cols, starts == 1);
             if (graph) {
-                check_graph_lists(&s, false);
-                check_graph_lists(&s, true);
+                check_graph_lists(&s);
             } else {
                 check_search_lists(&s);
             }
