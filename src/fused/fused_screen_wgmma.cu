@@ -154,7 +154,7 @@ static __global__ void __launch_bounds__(shape<has_starts<TYPE, MODE, STEPS>>::T
     extern __shared__ unsigned char raw[];
     unsigned char *base = raw + (1024 - hopper_shared(raw) % 1024) % 1024;
     shared_state *s = (shared_state *)base;
-    unsigned char *rows = base + rows_at<STARTS, MODE == KIN_FUSED_LISTS>();
+    unsigned char *rows = base + p.rows_at;
     unsigned char *ring = rows + (p.resident ? (size_t)p.slices * ROW_SLICE_BYTES : 0);
     const int32_t group = (int32_t)threadIdx.x / 128;
     if (threadIdx.x == 0) {
@@ -232,27 +232,30 @@ static int64_t bytes_of_rows(const params &p)
     return p.resident ? (int64_t)p.slices * ROW_SLICE_BYTES : 0;
 }
 
-/* before: bytes of shared memory before rows. */
-static int32_t count_stages(const params &p, size_t before, int32_t shared_bytes)
+static int32_t count_stages(const params &p, int32_t shared_bytes)
 {
-    const int64_t fits = (shared_bytes - 1024 - (int64_t)before - bytes_of_rows(p)) / p.stage_bytes;
+    const int64_t fits =
+        (shared_bytes - 1024 - (int64_t)p.rows_at - bytes_of_rows(p)) / p.stage_bytes;
     return fits < MOST_STAGES ? (int32_t)fits : (int32_t)MOST_STAGES;
 }
 
 /* STEPS: products of 32 bytes that a resident row takes, 0 where rows are streamed. */
-template <bool STARTS>
-static params make_params(const kin_fused_screen *job, int32_t steps, size_t before,
-                          int32_t shared_bytes)
+template <bool STARTS, bool LISTS>
+static params make_params(const kin_fused_screen *job, int32_t steps, int32_t shared_bytes)
 {
     const kin_fused_frame *frame = &job->rows.frame;
-    params p = {*job, frame->row_bytes / SLICE, 0, 0, 0, 0, job->col_lists.words != NULL, 0.0F};
+    params p = {*job, frame->row_bytes / SLICE, 0, 0, 0, 0, job->col_lists.words != NULL, 0.0F, 0};
     const int64_t used = (int64_t)frame->cols * (frame->type == KIN_FUSED_S8 ? 1 : 2);
     const int64_t last = used - (int64_t)(p.slices - 1) * SLICE;
     p.last_steps = (int32_t)((last + 31) / 32);
     p.resident = steps > 0;
     p.stage_bytes =
         COL_SLICE_BYTES + (p.resident ? 0 : ROW_SLICE_BYTES) + (STARTS ? START_TILE_BYTES : 0);
-    p.stages = count_stages(p, before, shared_bytes);
+    const size_t products = LISTS && job->passed.pairs == NULL
+                                ? shape<STARTS>::WARPS * RING * sizeof(burst_products)
+                                : 0;
+    p.rows_at = (int32_t)(products_at<STARTS, LISTS>() + products);
+    p.stages = count_stages(p, shared_bytes);
     if (frame->kappa > 0.0) {
         p.eps = nextafterf((float)(frame->kappa + 0x1p-20), INFINITY);
     }
@@ -266,8 +269,7 @@ static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
     CUtensorMap row_map;
     CUtensorMap col_map;
     constexpr bool STARTS = has_starts<TYPE, MODE, STEPS>;
-    const size_t before = rows_at<STARTS, MODE == KIN_FUSED_LISTS>();
-    const params p = make_params<STARTS>(job, STEPS, before, stream->shared_bytes);
+    const params p = make_params<STARTS, MODE == KIN_FUSED_LISTS>(job, STEPS, stream->shared_bytes);
     int error = find_encode(&encode);
     if (error == 0) {
         error = make_map(encode, &job->rows, KIN_FUSED_BLOCK, &row_map);
@@ -278,8 +280,8 @@ static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
     if (error != 0) {
         return error;
     }
-    const size_t bytes =
-        1024 + before + (size_t)bytes_of_rows(p) + (size_t)p.stages * (size_t)p.stage_bytes;
+    const size_t bytes = 1024 + (size_t)p.rows_at + (size_t)bytes_of_rows(p) +
+                         (size_t)p.stages * (size_t)p.stage_bytes;
     KIN_CUDA_TRY(cudaFuncSetAttribute(screen<TYPE, MODE, STEPS, ACC>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     screen<TYPE, MODE, STEPS, ACC>

@@ -5,7 +5,8 @@
  * one proved, so that of the m-th column only about k/m pass: k ln(n / seed) candidates a row in
  * all.
  *
- *      graph    seed: own block and neighbours | offsets s+1..2s+1 | ..4s+3 | ... half the circle
+ *      graph    seed: own block and neighbours | as many offsets | twice as many | ... all,
+ *               each stage's from both ends of what is left to half the circle
  *      search   seed: a spread sample of tiles | twice as many | six times | ... all tiles
  *               of many queries in the corpus' order: tiles near to a block's own, for reach alone
  *
@@ -443,52 +444,85 @@ void kin_fused_work_stretch(kin_fused_work *w, double an_offset)
     w->cast_stretch = kin_max_i64(1, (int64_t)fitting);
 }
 
-/* What shadows let pass in a stage says how long the next one may be, and, behind the surroundings
- * of the seeds, what they will let pass in all that is left: as much again whenever the known
- * doubles. Where that is too much, stages screen the rows themselves from now on. */
-static kith_status watch_cast(kin_fused_work *w, int64_t first, int64_t last, int64_t end,
-                              double *passed_a_row)
+/* Offsets of a graph: those from first to end - 1 are left of `all`. What shadows have let pass:
+ * looked, pairs so far, and a_row, pairs of a row in the last stage. */
+typedef struct offsets {
+    int64_t first;
+    int64_t end;
+    int64_t all;
+    double looked;
+    double a_row;
+} offsets;
+
+static int64_t known_of(const offsets *o)
+{
+    return o->all - (o->end - o->first);
+}
+
+/* What shadows let pass in a stage of `length` offsets says how long the next one may be, and,
+ * behind the surroundings of the seeds, what they will let pass in all that is left: as much again
+ * whenever the known doubles. Where that is too much, stages screen the rows themselves from now
+ * on. */
+static kith_status watch_cast(kin_fused_work *w, offsets *o, int64_t length)
 {
     const double rows = (double)w->rows.padded;
-    uint64_t passed = 0;
-    KIN_TRY(kin_fused_work_pace(w, (double)first / (double)end));
-    KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, &passed, &w->counters->passed, sizeof passed));
-    *passed_a_row = (double)passed / rows;
-    const double left = (double)passed * log((double)end / (double)last) /
-                        log((double)last / (double)first) /
-                        (rows * KIN_FUSED_BLOCK * (double)kin_max_i64(1, end - last));
-    kin_fused_work_stretch(w, (double)passed / (double)(last - first));
-    if (SURROUNDINGS * last >= end && left > w->cast_worth) {
+    const double known = (double)known_of(o);
+    uint64_t looked = 0;
+    KIN_TRY(kin_fused_work_pace(w, known / (double)o->all));
+    KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, &looked, &w->counters->looked, sizeof looked));
+    const double passed = (double)looked - o->looked;
+    o->looked = (double)looked;
+    o->a_row = passed / rows;
+    kin_fused_work_stretch(w, passed / (double)length);
+    const double left = passed * log((double)o->all / known) /
+                        log(known / (known - (double)length)) /
+                        (rows * KIN_FUSED_BLOCK * fmax(1.0, (double)(o->end - o->first)));
+    if (SURROUNDINGS * known >= (double)o->all && left > w->cast_worth) {
         kin_log(w->on.ctx, 2, "shadows would let %.4f %% pass: rows are screened", 100.0 * left);
         w->cast = (kin_fused_set){0};
     }
     return KITH_OK;
 }
 
-/* Offsets from `first` to `end` of a graph with shadows, as long as they are worth it. *first:
- * those that are left. */
-static kith_status run_cast_stages(kin_fused_work *w, int64_t *first, int64_t end)
+static int64_t stage_length(const kin_fused_work *w, const offsets *o)
 {
-    double passed_a_row = FEW_PASSED;
-    while (*first < end && w->cast.rounded != NULL) {
-        const int64_t growth = passed_a_row < FEW_PASSED ? CAST_GROWTH : GRAPH_GROWTH;
-        const int64_t most = kin_min_i64(w->size.stretch, w->cast_stretch);
-        const int64_t last = kin_min_i64(end, *first + kin_min_i64(growth * *first, most));
-        KIN_TRY(run_stage(w, *first, last));
-        KIN_TRY(watch_cast(w, *first, last, end, &passed_a_row));
-        *first = last;
+    const bool cast = w->cast.rounded != NULL;
+    const int64_t growth = cast && o->a_row < FEW_PASSED ? CAST_GROWTH : GRAPH_GROWTH;
+    const int64_t most = cast ? kin_min_i64(w->size.stretch, w->cast_stretch) : w->size.stretch;
+    return kin_min_i64(o->end - o->first, kin_min_i64(growth * known_of(o), most));
+}
+
+/* Each stage is as long as all that is known before it, and takes offsets from both ends: the order
+ * of the rows halves them again and again, so half a circle away stands what was near but for the
+ * first cut. */
+static kith_status run_graph_stages(kin_fused_work *w, int64_t first, int64_t end)
+{
+    offsets o = {.first = first, .end = end, .all = end, .a_row = FEW_PASSED};
+    while (o.first < o.end) {
+        const bool cast = w->cast.rounded != NULL;
+        const int64_t length = stage_length(w, &o);
+        const int64_t near = length - length / 2;
+        KIN_TRY(kin_fused_work_screen(w, o.first, o.first + near, true));
+        if (near < length) {
+            KIN_TRY(kin_fused_work_screen(w, o.end - (length - near), o.end, true));
+        }
+        KIN_TRY(tighten(w));
+        o.first += near;
+        o.end -= length - near;
+        KIN_TRY(cast ? watch_cast(w, &o, length)
+                     : end_stage(w, (double)known_of(&o) / (double)o.all));
     }
     return KITH_OK;
 }
 
-/* From `first` to `end`, each stage `growth` times as long as all that is known before it: at first
- * `known`. */
-static kith_status run_stages(kin_fused_work *w, int64_t first, int64_t end, int64_t known,
-                              int64_t growth)
+/* Tiles from `first` to `end` of a search, each stage SEARCH_GROWTH times as long as all that is
+ * known before it: at first `known`. */
+static kith_status run_search_stages(kin_fused_work *w, int64_t first, int64_t end, int64_t known)
 {
     const int64_t begin = first;
     while (first < end) {
-        const int64_t length = kin_min_i64(growth * (known + first - begin), w->size.stretch);
+        const int64_t length =
+            kin_min_i64(SEARCH_GROWTH * (known + first - begin), w->size.stretch);
         const int64_t last = kin_min_i64(end, first + length);
         KIN_TRY(run_stage(w, first, last));
         KIN_TRY(end_stage(w, (double)first / (double)end));
@@ -535,8 +569,7 @@ static kith_status search(kin_fused_work *w)
     if (!gathers) {
         KIN_TRY(kin_fused_work_worst(w));
     }
-    return run_stages(w, gathers ? w->size.seed_tiles : 0, tiles, w->size.seed_tiles,
-                      SEARCH_GROWTH);
+    return run_search_stages(w, gathers ? w->size.seed_tiles : 0, tiles, w->size.seed_tiles);
 }
 
 bool kin_fused_work_has_stages(const kin_fused_work *w)
@@ -579,11 +612,9 @@ kith_status kin_fused_work_run(kin_fused_work *w)
     if (w->coarse.groups != NULL) {
         return run_wide_stages(w);
     }
-    int64_t first = w->size.seed_blocks / 2 + 1;
+    const int64_t first = w->size.seed_blocks / 2 + 1;
     const int64_t end = kin_fused_offsets_end(w->rows.padded / KIN_FUSED_BLOCK);
-    KIN_TRY(run_cast_stages(w, &first, end));
-    return w->near != NULL ? run_near_stages(w, first, end)
-                           : run_stages(w, first, end, first, GRAPH_GROWTH);
+    return w->near != NULL ? run_near_stages(w, first, end) : run_graph_stages(w, first, end);
 }
 
 kith_status kin_fused_work_rerun(kin_fused_work *w)

@@ -43,16 +43,19 @@ template <bool STARTS> struct shape {
     };
 };
 
-/* A thread's products of a row with the columns of a gate, at least one of which passes the coarse
- * test: of columns col + 8 i and col + 8 i + 1. */
+/* Of a thread's products of a row with the columns of a gate, col + 8 i and col + 8 i + 1, those
+ * that pass the coarse test; and all of them. */
 enum { BURST = KIN_FUSED_GATE / 4 };
 typedef struct burst {
     uint32_t row; /* positions */
     uint32_t col;
     uint32_t passing; /* bits of the products */
     uint32_t unused;
-    kin_fused_word products[BURST]; /* not written where pairs wait for a look */
 } burst;
+
+typedef struct burst_products {
+    kin_fused_word v[BURST];
+} burst_products;
 
 typedef struct tile_facts {
     kin_fused_word half[KIN_FUSED_TILE];
@@ -85,7 +88,8 @@ typedef struct params {
     int32_t resident;
     int32_t last_steps; /* products of 32 bytes in the last slice; what lies behind is zero */
     int32_t two_sided;
-    float eps; /* fused_gate.cuh */
+    float eps;       /* fused_gate.cuh */
+    int32_t rows_at; /* in shared memory */
 } params;
 
 static __device__ __forceinline__ uint32_t volatile_load(const uint32_t *p)
@@ -143,27 +147,37 @@ static __device__ void make_barriers(const params &p, shared_state *s, uint32_t 
 }
 
 /* Shared memory: state, what rows have where columns have starts (64 rows that are all the same),
- * rings of bursts (for lists), rows (where they are resident), ring; aligned to 1,024 bytes. */
+ * for lists rings of bursts and, where they are asked for, of their products, rows (where they are
+ * resident), ring; aligned to 1,024 bytes. */
 static __host__ __device__ __forceinline__ size_t starts_at(void)
 {
     return (sizeof(shared_state) + 1023) / 1024 * 1024;
 }
 
-template <bool STARTS> static __host__ __device__ __forceinline__ size_t rings_at(void)
+template <bool STARTS> static __host__ __device__ __forceinline__ size_t bursts_at(void)
 {
     return starts_at() + (STARTS ? START_ROWS_BYTES : 0);
 }
 
-template <bool STARTS, bool LISTS> static __host__ __device__ __forceinline__ size_t rows_at(void)
+template <bool STARTS, bool LISTS>
+static __host__ __device__ __forceinline__ size_t products_at(void)
 {
-    return rings_at<STARTS>() + (LISTS ? shape<STARTS>::WARPS * RING * sizeof(burst) : 0);
+    return bursts_at<STARTS>() + (LISTS ? shape<STARTS>::WARPS * RING * sizeof(burst) : 0);
 }
 
 /* Place `at` of the ring of a testing warp. */
 template <bool STARTS>
 static __device__ __forceinline__ burst *burst_at(shared_state *s, int32_t warp, uint32_t at)
 {
-    return (burst *)((unsigned char *)s + rings_at<STARTS>()) + warp * RING + at % RING;
+    return (burst *)((unsigned char *)s + bursts_at<STARTS>()) + warp * RING + at % RING;
+}
+
+template <bool STARTS>
+static __device__ __forceinline__ burst_products *products_of(shared_state *s, int32_t warp,
+                                                              uint32_t at)
+{
+    unsigned char *first = (unsigned char *)s + products_at<STARTS, true>();
+    return (burst_products *)first + warp * RING + at % RING;
 }
 
 /* By the first threads of the block; a barrier follows. */

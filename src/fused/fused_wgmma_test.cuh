@@ -124,16 +124,17 @@ static __device__ __forceinline__ void log_burst(const testing &t, bool has, int
     }
     wait_for_room(t);
     if (found != 0) {
-        const uint32_t before = (uint32_t)__popc(lanes & ((1u << lane) - 1));
-        uint4 *to = (uint4 *)burst_at<STARTS>(t.s, t.warp, t.at->head + before);
+        const uint32_t at = t.at->head + (uint32_t)__popc(lanes & ((1u << lane) - 1));
         const uint32_t col =
             t.facts->tile * KIN_FUSED_TILE + GATE * KIN_FUSED_GATE + 2 * (lane % 4);
-        to[0] = make_uint4(t.row0 + row_of(t.thread, number), col, found, 0);
+        *(uint4 *)burst_at<STARTS>(t.s, t.warp, at) =
+            make_uint4(t.row0 + row_of(t.thread, number), col, found, 0);
+        uint4 *to = (uint4 *)products_of<STARTS>(t.s, t.warp, at);
 #pragma unroll
         for (int i = 0; i < 2 && !t.defers; i++) {
             const int first = 4 * (GATE * GATE_STEPS + 2 * i) + 2 * HALF;
-            to[1 + i] = make_uint4(to_word(acc[first]).u, to_word(acc[first + 1]).u,
-                                   to_word(acc[first + 4]).u, to_word(acc[first + 5]).u);
+            to[i] = make_uint4(to_word(acc[first]).u, to_word(acc[first + 1]).u,
+                               to_word(acc[first + 4]).u, to_word(acc[first + 5]).u);
         }
     }
     t.at->head += (uint32_t)__popc(lanes);
@@ -246,6 +247,12 @@ static __device__ __forceinline__ handful<WARPS> look_into_rings(shared_state *s
     return h;
 }
 
+/* A lane's; none passing: it has none. */
+typedef struct taken_burst {
+    burst b;
+    const burst_products *products;
+} taken_burst;
+
 /* Where a product of a burst came from, and its v. */
 typedef struct found_pair {
     uint32_t col;
@@ -253,9 +260,10 @@ typedef struct found_pair {
 } found_pair;
 
 template <kin_fused_type TYPE, bool STARTS>
-static __device__ __forceinline__ found_pair pair_of(const params &p, const burst *b, int32_t i)
+static __device__ __forceinline__ found_pair pair_of(const params &p, const taken_burst &own,
+                                                     int32_t i)
 {
-    found_pair pair = {b->col + (uint32_t)(i / 2 * 8 + i % 2), b->products[i]};
+    found_pair pair = {own.b.col + (uint32_t)(i / 2 * 8 + i % 2), own.products->v[i]};
     const kin_fused_word half = p.job.cols.half[pair.col];
     if (STARTS) {
         pair.v.u -= (uint32_t)kin_start_of(p.job.cols.start_shift, half.i) + (uint32_t)half.i;
@@ -268,24 +276,22 @@ static __device__ __forceinline__ found_pair pair_of(const params &p, const burs
 }
 
 /* Pairs of shadows wait for the look, all that a handful has side by side. */
-static __device__ __forceinline__ void defer_bursts(const params &p, const burst *own,
-                                                    uint32_t found)
+static __device__ __forceinline__ void defer_bursts(const params &p, const burst &own)
 {
-    uint64_t at = kin_fused_reserve(p.job.passed, (uint32_t)__popc(found));
-    for (; found != 0; found &= found - 1, at++) {
-        const int32_t i = __ffs((int)found) - 1;
-        kin_fused_defer(p.job, at, own->row, own->col + (uint32_t)(i / 2 * 8 + i % 2));
+    uint64_t at = kin_fused_reserve(p.job.passed, (uint32_t)__popc(own.passing));
+    for (uint32_t left = own.passing; left != 0; left &= left - 1, at++) {
+        const int32_t i = __ffs((int)left) - 1;
+        kin_fused_defer(p.job, at, own.row, own.col + (uint32_t)(i / 2 * 8 + i % 2));
     }
 }
 
 template <kin_fused_type TYPE, bool STARTS>
-static __device__ __forceinline__ void grant_bursts(const params &p, const burst *own,
-                                                    uint32_t found)
+static __device__ __forceinline__ void grant_bursts(const params &p, const taken_burst &own)
 {
-    for (; found != 0; found &= found - 1) {
-        const found_pair pair = pair_of<TYPE, STARTS>(p, own, __ffs((int)found) - 1);
-        kin_fused_grant(p.job, own->row, pair.col,
-                        kin_fused_test<TYPE>(p.job, own->row, pair.col, pair.v));
+    for (uint32_t left = own.b.passing; left != 0; left &= left - 1) {
+        const found_pair pair = pair_of<TYPE, STARTS>(p, own, __ffs((int)left) - 1);
+        kin_fused_grant(p.job, own.b.row, pair.col,
+                        kin_fused_test<TYPE>(p.job, own.b.row, pair.col, pair.v));
     }
 }
 
@@ -294,21 +300,22 @@ static __device__ __forceinline__ void offer_handful(const params &p, shared_sta
                                                      const handful<shape<STARTS>::WARPS> &h,
                                                      int32_t warp, int32_t lane)
 {
-    const burst *own = NULL;
+    taken_burst own = {{0, 0, 0, 0}, NULL};
     uint32_t before = 0;
 #pragma unroll
     for (int i = 0; i < handful<shape<STARTS>::WARPS>::RINGS; i++) {
         const uint32_t number = (uint32_t)lane - before;
+        const int32_t ring = warp + i * DRAIN_WARPS;
         before += h.taken[i];
         if (number < h.taken[i]) {
-            own = burst_at<STARTS>(s, warp + i * DRAIN_WARPS, h.tail[i] + number);
+            own.b = *burst_at<STARTS>(s, ring, h.tail[i] + number);
+            own.products = products_of<STARTS>(s, ring, h.tail[i] + number);
         }
     }
-    const uint32_t found = own != NULL ? own->passing : 0;
     if (p.job.passed.pairs != NULL) {
-        defer_bursts(p, own, found);
+        defer_bursts(p, own.b);
     } else {
-        grant_bursts<TYPE, STARTS>(p, own, found);
+        grant_bursts<TYPE, STARTS>(p, own);
     }
 }
 
