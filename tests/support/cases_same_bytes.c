@@ -49,7 +49,8 @@ static int all_ways(const kith_matrix *points, kith_metric metric, int64_t k)
     for (int engine = 0; engine < test_engine_count(); engine++) {
         for (int t = test_is_thread_build() ? 1 : 0; t < 3; t++) {
             ctx = test_engine_ctx(engine, threads[t]);
-            const bool half = test_is_thread_build(); /* of the flags, others with other threads */
+            /* Of the flags, others with other threads. */
+            const bool half = test_is_sanitized_build();
             for (int f = half ? t % 2 : 0; f < 4 && ctx != NULL; f += half ? 2 : 1) {
                 kith_neighbors again = graph(ctx, points, metric, k, flags[f]);
                 if (!test_answers_equal(&first, &again)) {
@@ -107,7 +108,8 @@ static void again_and_again(void **state)
     test_shape_fill(&rows, SHAPE_TIGHT, false, &seed);
     kith_ctx *ctx = test_engine_best_ctx(3);
     kith_neighbors first = graph(ctx, &rows.matrix, KITH_EUCLIDEAN, 10, 0);
-    for (int i = 0; i < 25; i++) {
+    const int runs = test_is_sanitized_build() ? 8 : 25;
+    for (int i = 0; i < runs; i++) {
         kith_neighbors again = graph(ctx, &rows.matrix, KITH_EUCLIDEAN, 10, 0);
         assert_true(test_answers_equal(&first, &again));
         test_answer_free(&again);
@@ -115,7 +117,7 @@ static void again_and_again(void **state)
     test_answer_free(&first);
     kith_ctx_free(ctx);
     test_rows_free(&rows);
-    printf("25 runs with 3 threads: the same bytes each time\n");
+    printf("%d runs with 3 threads: the same bytes each time\n", runs);
 }
 
 static void modes_of_the_caller(void **state)

@@ -129,6 +129,10 @@ static void rounds_end_without_it(void **state)
     report = descend(f, &params);
     assert_int_equal(report.rounds, 0);
     assert_int_equal(report.round_count, 1);
+    if (test_is_thread_build()) {
+        (void)printf("without reaching it rounds end and say so; longer lists: other builds\n");
+        return;
+    }
     /* Candidates so few that short lists cannot do it: they become longer. */
     params = test_descent_params(K);
     params.start = KITH_START_RANDOM;
@@ -167,7 +171,7 @@ static void recall_is_that_of_the_graph(void **state)
         assert_true(fabs(told.high - report.recall.high) < 1e-12);
         assert_int_equal(told.at, report.recall.at);
         assert_int_equal(report.recall.rows, 300);
-        if (i != 2) {
+        if (i != 2 || test_is_thread_build()) { /* to know all rows' truth takes longest */
             continue;
         }
         params.sample = ROWS + 5;
@@ -187,7 +191,7 @@ static void interval_holds_the_truth(void **state)
 {
     const test_descent_fixture *f = *state;
     const int most = getenv("KITH_LONG") != NULL ? 100 : 24;
-    const int seeds = test_is_slow_build() ? 2 : test_is_sanitized_build() ? 10 : most;
+    const int seeds = test_is_sanitized_build() ? 2 : most;
     int within = 0;
     double above = 0.0;
     for (int seed = 0; seed < seeds; seed++) {
@@ -233,6 +237,9 @@ static void starts_from_graphs(void **state)
 
 static void threads_do_not_matter(void **state)
 {
+    if (test_is_thread_build()) {
+        skip(); /* the same descents as above, and what one thread does */
+    }
     test_descent_fixture *f = *state;
     kith_neighbors first = test_answer_make(ROWS, K);
     kith_ctx *own = f->ctx;
@@ -347,7 +354,7 @@ static void plans_hold(void **state)
 {
     const test_descent_fixture *f = *state;
     const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_COSINE, KITH_MANHATTAN};
-    for (size_t i = test_is_slow_build() ? 1 : 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+    for (size_t i = test_is_slow_build() ? 2 : 0; i < sizeof metrics / sizeof metrics[0]; i++) {
         kith_matrix shape = f->points.matrix;
         kith_descent_params params = test_descent_params(K);
         kith_plan plan = {.struct_size = (uint32_t)sizeof plan};

@@ -361,11 +361,16 @@ static void ends(void **state)
         for (int64_t row = 0; copies != 0 && row < ROWS; row += 13) {
             test_mixture_copy(&points, row, row / 100);
         }
-        for (int m = 0; m < 3; m++) {
+        /* A sanitizer sees each metric once; where threads are watched one will do. */
+        for (int m = 0; m < (test_is_thread_build() ? 1 : 3); m++) {
             kin_graph_request request = request_of(&points, metrics[m], 10);
-            expect(copies ? "copies" : "plain", &points, &request, 9, 0.8);
+            if (!test_is_sanitized_build() || m == 1) {
+                expect(copies ? "copies" : "plain", &points, &request, 9, 0.8);
+            }
             request.flags = KITH_INCLUDE_SELF;
-            expect("  own ids", &points, &request, 9, 0.8);
+            if (!test_is_sanitized_build() || m != 1) {
+                expect("  own ids", &points, &request, 9, 0.8);
+            }
         }
         test_mixture_free(&points);
     }
@@ -451,7 +456,9 @@ static void controls(void **state)
 {
     (void)state;
     kith_matrix points = points_of(KITH_U8);
-    told_as("plain", &points, KITH_MANHATTAN, 0);
+    if (!test_is_thread_build()) {
+        told_as("plain", &points, KITH_MANHATTAN, 0);
+    }
     if (!test_is_sanitized_build()) {
         told_as("own ids", &points, KITH_INNER_PRODUCT, KITH_INCLUDE_SELF);
     }
@@ -483,7 +490,7 @@ static void wider_starts(void **state)
         double share;
         int32_t starts;
     } cases[] = {{KITH_EUCLIDEAN, 0.05, 2}, {KITH_EUCLIDEAN, 0.25, 1}, {KITH_MANHATTAN, 0.05, 1}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < (test_is_thread_build() ? 1 : sizeof cases / sizeof cases[0]); i++) {
         int32_t numbers[2] = {0, 0};
         kin_graph_request request = request_of(&points, cases[i].metric, 4);
         request.share = cases[i].share;
@@ -515,7 +522,8 @@ static void budgets(void **state)
         const uint64_t need = kin_graph_gpu_bytes(&points, &request);
         int worked = 0;
         int lacking = 0;
-        for (uint64_t budget = need; budget > 1U << 16; budget -= budget / 3) {
+        const uint64_t step = test_is_sanitized_build() ? 2 : 3;
+        for (uint64_t budget = need; budget > 1U << 16; budget -= budget / step) {
             const solved s = solve("a budget", &points, &request, budget, 0);
             worked += s.status == KITH_OK;
             lacking += s.status != KITH_OK;

@@ -306,7 +306,8 @@ static void plans(void **state)
 {
     (void)state;
     kith_ctx *ctx = test_engine_best_ctx(0);
-    test_rows points = made(KITH_F32, 6000, 8, SHAPE_GAUSS, KITH_EUCLIDEAN, 12);
+    const int64_t rows = test_is_sanitized_build() ? 2500 : 6000;
+    test_rows points = made(KITH_F32, rows, 8, SHAPE_GAUSS, KITH_EUCLIDEAN, 12);
     kith_search_params params = kith_search_params_default();
     params.k = 20;
     params.pipeline = KITH_PIPELINE_MATRIX;

@@ -228,7 +228,7 @@ static void columns_and_types(void **state)
     run r = {0};
     for (int32_t threads = test_is_sanitized_build() ? 3 : 1; threads <= 3; threads += 2) {
         r.ctx = test_engine_best_ctx(threads);
-        for (int c = 0; c < 4; c++) {
+        for (int c = test_is_thread_build() ? 2 : 0; c < 4; c++) {
             for (int t = 0; t < 3; t++) {
                 for (int m = 0; m < METRIC_COUNT; m++) {
                     test_rows points = made(dtypes[t], 420, cols[c], SHAPE_CLUSTERS, 5);
@@ -281,8 +281,8 @@ static void small_distances(void **state)
     (void)state;
     run r = {.ctx = test_engine_best_ctx(2)};
     static const double units[] = {1.0, 1e-12, 1e-140, 1e-155, 1e-170, 1e-290, 1e140};
-    for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
-        const bool slow = test_is_slow_build(); /* every other pair, then */
+    for (size_t u = 0; u < sizeof units / sizeof *units; u += test_is_thread_build() ? 3 : 1) {
+        const bool slow = test_is_sanitized_build(); /* every other pair, then */
         for (int m = slow ? (int)(u % 2) : 0; m < METRIC_COUNT; m += slow ? 2 : 1) {
             test_rows points = test_rows_make(KITH_F64, 300, 2, 0);
             uint64_t seed = 3;
@@ -306,7 +306,8 @@ static void ties_at_the_radius(void **state)
     (void)state;
     run r = {.ctx = test_engine_best_ctx(3)};
     static const double radii[] = {1.0, 2.0, 3.0, 5.0};
-    for (int t = 0; t < 3; t++) {
+    const int types = test_is_thread_build() ? 1 : 3; /* which are no matter of threads */
+    for (int t = 0; t < types; t++) {
         static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_U8};
         test_rows points = test_rows_make(dtypes[t], 1331, 3, 0);
         for (int64_t i = 0; i < 1331; i++) {
@@ -317,8 +318,8 @@ static void ties_at_the_radius(void **state)
             test_rows_set(&points, i, 2, (double)layer);
         }
         for (int m = 0; m < METRIC_COUNT; m++) {
-            for (int i = test_is_slow_build() ? (t + m) % 4 : 0; i < 4;
-                 i += test_is_slow_build() ? 4 : 1) {
+            for (int i = test_is_sanitized_build() ? (t + m) % 4 : 0; i < 4;
+                 i += test_is_sanitized_build() ? 4 : 1) {
                 job j = {"a grid", &points, NULL, kith_radius_params_default()};
                 j.params.metric = METRICS[m];
                 j.params.radius = radii[i];
@@ -372,7 +373,8 @@ static void automatic(void **state)
     };
     run r = {.ctx = test_engine_best_ctx(2)};
     /* Everybody in double precision, twice, takes a minute of a build that runs slowly. */
-    for (size_t i = test_is_slow_build() ? 1 : 0; i < sizeof choices / sizeof *choices; i++) {
+    const size_t first = test_is_thread_build() ? 3 : test_is_slow_build() ? 1 : 0;
+    for (size_t i = first; i < sizeof choices / sizeof *choices; i++) {
         const choice *c = &choices[i];
         kith_report report = {.struct_size = sizeof report};
         test_rows points = made(KITH_F32, 20000, c->cols, SHAPE_GAUSS, 5);

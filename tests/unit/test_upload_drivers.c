@@ -142,7 +142,7 @@ static void with_budget(const input *in, kind what, bool ahead, uint64_t budget,
 static void budgets(void **state)
 {
     const input *in = *state;
-    const uint64_t step = test_is_slow_build() ? 2 : 6;
+    const uint64_t step = test_is_sanitized_build() ? 2 : 6;
     for (int what = 0; what < KINDS; what++) {
         swept s[2] = {{.smallest = UINT64_MAX}, {.smallest = UINT64_MAX}};
         for (uint64_t budget = 7 << 20; budget > 1000000; budget -= budget / step) {
