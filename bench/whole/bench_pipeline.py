@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two papers' whole systems on a GPU, beside kith's own way and PyTorch, in one run.
+
+    bench_pipeline.py [--build build] [--runs N] [--csv bench/results/pipeline.csv]
+
+  matrix   Komarov, Dashti, D'Souza 2014: k-NN graphs by a product in memory, then quick multi-select by row
+  hybrid   Matsumoto, Yiu 2015: a GPU computes and prunes, the processor's heaps select; beside the GPU alone
+           (the matrix, then the threshold heap, or truncated bitonic sort as their rival has it)
+  fused    kith's own: nothing but candidates is written
+  torch    PyTorch: addmm of a batch of rows in fp32, then topk
+
+Points and queries lie on the device and are uniform in [0, 1], the second work's in the shape of NUS-WIDE.
+Seconds are medians of calls, one before them not counted. kith's ids must be the same by all ways. About
+40 seconds on an H100.
+"""
+import argparse
+import ctypes
+import datetime
+import pathlib
+import statistics
+import sys
+import time
+
+import torch
+
+import bench_rows
+from bench_gpu import ROOT, Kith, Neighbors, SearchParams, matrix, stream, torch_search
+
+COLUMNS = ["date", "commit", "machine", "work", "rows", "queries", "columns", "k", "way", "runs", "seconds",
+           "seconds_min", "seconds_max", "same", "command"]
+PIPELINES = {"fused": 0, "matrix": 1, "hybrid": 2}
+SELECTS = {"": 0, "quick": 2, "bitonic": 7, "threshold_heap": 8}
+GRAPHS = [(rows, k) for rows in (8192, 32768, 131072) for k in (16, 64, 256)]
+GRAPH_COLUMNS = 128
+SEARCHES = [(queries, k) for queries in (512, 2048) for k in (32, 64, 256)]
+SEARCH_ROWS, SEARCH_COLUMNS = 269648, 500
+TORCH_CELLS = 1 << 29  # of a matrix of costs
+
+
+def uniform(rows, columns, seed):
+    random = torch.Generator(device="cuda").manual_seed(seed)
+    return torch.rand(rows, columns, generator=random, device="cuda", dtype=torch.float32)
+
+
+def median_of(call, runs):
+    seconds = []
+    for _ in range(runs + 1):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        result = call()
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    return sorted(seconds[1:]), result
+
+
+def kith_call(kith, points, queries, k, way):
+    pipeline, _, select = way.partition("+")
+    asked = len(points) if queries is None else len(queries)
+    ids = torch.empty(asked, k, dtype=torch.int32, device="cuda")
+    distances = torch.empty(asked, k, dtype=torch.float32, device="cuda")
+    out = Neighbors(ids.data_ptr(), distances.data_ptr(), None, asked, k)
+    params = SearchParams(struct_size=ctypes.sizeof(SearchParams), k=k, method=EXACT,
+                          pipeline=PIPELINES[pipeline], select=SELECTS[select])
+
+    def call():
+        tail = ctypes.byref(params), ctypes.byref(out)
+        if queries is None:
+            kith.must(kith.lib.kith_cuda_graph(kith.ctx, ctypes.byref(matrix(points)), *tail, None, stream()))
+        else:
+            kith.must(kith.lib.kith_cuda_search(kith.ctx, ctypes.byref(matrix(points)),
+                                                ctypes.byref(matrix(queries)), *tail, stream()))
+        return ids
+
+    return call
+
+
+EXACT = 1  # of methods
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.kith = Kith(options.build)
+        self.same = True
+
+    def add(self, work, points, queries, k, way, seconds, same):
+        asked = len(points) if queries is None else len(queries)
+        self.same = self.same and same
+        print(f"{work:<7} {len(points):>7} x {points.shape[1]} queries {asked:>7} k {k:>4} {way:<22}"
+              f"{1e3 * statistics.median(seconds):10.3f} ms  {'same' if same else 'DIFFERENT'}", flush=True)
+        bench_rows.append(self.options.csv, COLUMNS, [{
+            "date": datetime.date.today().isoformat(), "commit": self.kith.commit(),
+            "machine": torch.cuda.get_device_name(0), "work": work, "rows": len(points), "queries": asked,
+            "columns": points.shape[1], "k": k, "way": way, "runs": len(seconds),
+            "seconds": f"{statistics.median(seconds):.6f}", "seconds_min": f"{seconds[0]:.6f}",
+            "seconds_max": f"{seconds[-1]:.6f}", "same": "same" if same else "DIFFERENT",
+            "command": "bench_pipeline.py"}])
+
+    def compare(self, work, points, queries, k, ways):
+        truth = None
+        for way in ways:
+            seconds, ids = median_of(kith_call(self.kith, points, queries, k, way), self.options.runs)
+            truth = ids if truth is None else truth
+            self.add(work, points, queries, k, way, seconds, bool((ids == truth).all()))
+        asked = points if queries is None else queries
+        batch = max(1, min(len(asked), TORCH_CELLS // len(points)))
+        wanted = k + (queries is None)
+        seconds, _ = median_of(lambda: torch_search(points, asked, wanted, batch), self.options.runs)
+        self.add(work, points, queries, k, "torch", seconds, True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--csv", type=pathlib.Path, help="rows are appended to it")
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("bench_pipeline: no GPU")
+        return 77
+    bench = Bench(options)
+    for rows, k in GRAPHS:
+        bench.compare("graph", uniform(rows, GRAPH_COLUMNS, rows), None, k, ["fused", "matrix+quick"])
+    points = uniform(SEARCH_ROWS, SEARCH_COLUMNS, 1)
+    for asked, k in SEARCHES:
+        bench.compare("search", points, uniform(asked, SEARCH_COLUMNS, asked), k,
+                      ["fused", "hybrid", "matrix+threshold_heap", "matrix+bitonic"])
+    return 0 if bench.same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
