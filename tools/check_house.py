@@ -36,7 +36,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (81024, 58000),
+    "code_lines_src": (81030, 58000),
     "files_src": (506, 350),
     "files_below_40_lines": (54, 40),
     "files_of_odd_length": (88, 40),
