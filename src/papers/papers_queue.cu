@@ -33,8 +33,8 @@
  * Cost. n candidates, u = k (1 + ln(n / k)) of which enter in random order, all in falling order.
  * An entry costs O(k) moves (insertion), O(log k) in places that differ by lane (heap), O(log^2 k)
  * on average, regular (merge queue). Memory: each value is read once (groups: see there), k words a
- * row are kept in the caches as far as they fit. Scratch: 2 k words a
- * row, with merge path up to 3 k.
+ * row are kept in the caches as far as they fit. Scratch: 2 k words a row, with merge path up to 3
+ * k.
  *
  * Limits. A warp serves 32 rows, so a device is busy from some ten thousand rows on, and idle with
  * few; that is the method's nature, and what `auto` is for. Any k. */

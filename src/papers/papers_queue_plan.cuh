@@ -2,8 +2,8 @@
  * What the files of the three queues share on the host: the map of their scratch memory, and what a
  * launch of queue_kernel is given beside a task.
  *
- *   scratch   [ words: rows x k, by rows | queues: rows x k | aside | nodes: rows x k | 1 | 2 | ...
- * ] [ what kin_select_finish wants             ]
+ *   scratch   [ words: rows x k, by rows | queues: rows x k | aside | nodes: rows x k | 1 | 2 ... ]
+ *                                        [ what kin_select_finish wants ...        ]
  *
  * Queues, nodes, and what a merge by path copies aside (at most k a row, and of that merge alone)
  * of 32 rows lie together, the rows' places side by side. Nodes and the levels 1, 2 ... are there
