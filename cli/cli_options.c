@@ -86,6 +86,14 @@ static const cli_option options[CLI_OPTION_COUNT] = {
                              KITH_BUFFER_SORTED)},
     [CLI_OPT_GROUP] = {"group", 0, "G", SELECT, 0, CLI_HOW,
                        "2, 4 or 8: a queue's hierarchical partition", OTHER(cli_read_group)},
+    [CLI_OPT_BUFFER_SIZE] = {"buffer-size", 0, "N", SELECT, 0, CLI_HOW,
+                             "8 to 64: candidates that --buffer holds back",
+                             OTHER(cli_read_buffer_size)},
+    [CLI_OPT_LEVEL] = {"level", 0, "M", SELECT, 0, CLI_HOW,
+                       "merge_queue: places of its first level, 4 to 64", OTHER(cli_read_level)},
+    [CLI_OPT_MERGE] = {"merge", 0, "NAME", SELECT, 0, CLI_HOW,
+                       "merge_queue: network (default), path: how it merges levels",
+                       NAME(merge, "merge", cli_name_merge, 0, 1)},
     [CLI_OPT_ALIGNED] = {"aligned", 0, NULL, SELECT, 0, CLI_HOW,
                          "merge_queue: all rows of a warp merge together", FLAG},
     [CLI_OPT_HEAP_SAMPLE] = {"heap-sample", 0, "N", SELECT, SOLVES, CLI_HOW,
@@ -361,6 +369,11 @@ const char *cli_name_buffer(int buffer)
                                         [KITH_BUFFER_FULL] = "full",
                                         [KITH_BUFFER_SORTED] = "sorted"};
     return names[buffer];
+}
+
+const char *cli_name_merge(int merge)
+{
+    return merge == 1 ? "path" : "network";
 }
 
 const char *cli_name_mode(int mode)

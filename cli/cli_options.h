@@ -38,6 +38,9 @@ typedef enum cli_option_id {
     CLI_OPT_SELECT,
     CLI_OPT_BUFFER,
     CLI_OPT_GROUP,
+    CLI_OPT_BUFFER_SIZE,
+    CLI_OPT_LEVEL,
+    CLI_OPT_MERGE,
     CLI_OPT_ALIGNED,
     CLI_OPT_HEAP_SAMPLE,
     CLI_OPT_LARGEST,
@@ -123,6 +126,9 @@ typedef struct cli_args {
     kith_select_method select;
     kith_select_buffer buffer;
     int32_t group;
+    int32_t buffer_size;
+    int32_t level;
+    int32_t merge;       /* 1: by merge path */
     int32_t heap_sample; /* in multiples of k */
     kith_predict_mode mode;
     kith_format format;
@@ -267,6 +273,8 @@ bool cli_refuse(cli_error *error, const char *format, ...) __attribute__((format
 bool cli_read_k(const char *text, cli_args *args, cli_error *error);
 bool cli_read_metric(const char *text, cli_args *args, cli_error *error);
 bool cli_read_group(const char *text, cli_args *args, cli_error *error);
+bool cli_read_buffer_size(const char *text, cli_args *args, cli_error *error);
+bool cli_read_level(const char *text, cli_args *args, cli_error *error);
 bool cli_read_format(const char *text, cli_args *args, cli_error *error);
 bool cli_read_sample(const char *text, cli_args *args, cli_error *error);
 bool cli_read_recall(const char *text, cli_args *args, cli_error *error);
@@ -364,6 +372,7 @@ const char *cli_name_method(int method);
 const char *cli_name_pipeline(int pipeline);
 const char *cli_name_select(int method);
 const char *cli_name_buffer(int buffer);
+const char *cli_name_merge(int merge);
 const char *cli_name_mode(int mode);
 const char *cli_name_symmetry(int symmetry);
 const char *cli_name_start(int start);

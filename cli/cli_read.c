@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_options.h"
 
+#include "kith/kith_papers.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -139,6 +141,30 @@ bool cli_read_group(const char *text, cli_args *args, cli_error *error)
     }
     args->group = (int32_t)group;
     return true;
+}
+
+/* A power of two. */
+static bool read_power(const char *text, int32_t least, int32_t most, int32_t *power,
+                       cli_error *error)
+{
+    int64_t given = 0;
+    if (!cli_value_int(text, least, most, &given) || (given & (given - 1)) != 0) {
+        return cli_refuse(error, "'%s' is no such size (use a power of two, %d to %d)", text,
+                          (int)least, (int)most);
+    }
+    *power = (int32_t)given;
+    return true;
+}
+
+bool cli_read_buffer_size(const char *text, cli_args *args, cli_error *error)
+{
+    return read_power(text, KITH_QUEUE_BUFFER_LEAST, KITH_QUEUE_BUFFER_MOST, &args->buffer_size,
+                      error);
+}
+
+bool cli_read_level(const char *text, cli_args *args, cli_error *error)
+{
+    return read_power(text, KITH_QUEUE_LEVEL_LEAST, KITH_QUEUE_LEVEL_MOST, &args->level, error);
 }
 
 bool cli_read_format(const char *text, cli_args *args, cli_error *error)

@@ -496,12 +496,22 @@ static bool check_switch(const cli_args *args, const char *option, uint32_t swit
 
 static bool check_switches(const cli_args *args, cli_error *error)
 {
+    const mistake sizes[] = {
+        {args->buffer == KITH_BUFFER_NONE, CLI_OPT_BUFFER_SIZE,
+         "goes with --buffer plain, full or sorted (give that, or leave it out)"}};
     if (args->command != CLI_SELECT) {
         return true;
     }
     return (args->buffer == KITH_BUFFER_NONE ||
             check_switch(args, "--buffer", KITH_SWITCH_QUEUE, error)) &&
            (args->group == 0 || check_switch(args, "--group", KITH_SWITCH_QUEUE, error)) &&
+           (!cli_given(args, CLI_OPT_BUFFER_SIZE) ||
+            (check_switch(args, "--buffer-size", KITH_SWITCH_QUEUE, error) &&
+             CHECK_MISTAKES(args, error, sizes))) &&
+           (!cli_given(args, CLI_OPT_LEVEL) ||
+            check_switch(args, "--level", KITH_SWITCH_MERGE, error)) &&
+           (!cli_given(args, CLI_OPT_MERGE) ||
+            check_switch(args, "--merge", KITH_SWITCH_MERGE, error)) &&
            (!cli_given(args, CLI_OPT_ALIGNED) ||
             check_switch(args, "--aligned", KITH_SWITCH_ALIGNED, error)) &&
            (!cli_given(args, CLI_OPT_HEAP_SAMPLE) ||

@@ -50,10 +50,13 @@ static void take_params(selecting *s)
     s->params.k = args->k;
     s->params.buffer = args->buffer;
     s->params.group = args->group;
+    s->params.buffer_size = args->buffer_size;
+    s->params.level = args->level;
     s->params.sample = args->heap_sample;
     s->params.flags = (cli_given(args, CLI_OPT_LARGEST) ? (uint32_t)KITH_SELECT_LARGEST : 0) |
                       (cli_given(args, CLI_OPT_UNSORTED) ? (uint32_t)KITH_SELECT_UNSORTED : 0) |
-                      (cli_given(args, CLI_OPT_ALIGNED) ? (uint32_t)KITH_SELECT_ALIGNED : 0);
+                      (cli_given(args, CLI_OPT_ALIGNED) ? (uint32_t)KITH_SELECT_ALIGNED : 0) |
+                      (args->merge == 1 ? (uint32_t)KITH_SELECT_MERGE_PATH : 0);
 }
 
 static int read_values(selecting *s)

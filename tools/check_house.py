@@ -36,10 +36,10 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (80740, 58000),
+    "code_lines_src": (81030, 58000),
     "files_src": (506, 350),
     "files_below_40_lines": (54, 40),
-    "files_of_odd_length": (90, 40),
+    "files_of_odd_length": (88, 40),
     "headers_src": (182, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),

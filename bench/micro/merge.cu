@@ -10,7 +10,7 @@
  *
  * Layouts:
  *   lane          a lane owns a queue; the places of 32 queues lie side by side in device memory.
- *                 This is kith's merge queue, and `bitonic` is its own function.
+ *                 This is kith's merge queue; `bitonic` and `path by fours` are its own functions.
  *   lane shared   the same in shared memory, as far as a block may have that much
  *   warp          a warp owns a queue, in shared memory
  * Kept: `both` runs, as the merge queue needs, or the `smaller` half alone.

@@ -2,7 +2,8 @@
  * What selection reaches beside one read of its matrix, on the processor or on a GPU.
  *
  *     bench_select [--device cpu|cuda] [--threads N] [--rows N --cols N --k K --dtype f32]
- *                  [--method auto --buffer none|plain|full|sorted --group G --sample S --aligned]
+ *                  [--method auto --buffer none|plain|full|sorted --buffer-size N --group G]
+ *                  [--level M --merge-path --aligned] [--sample S]
  *                  [--largest] [--unsorted] [--repeat 5] [--no-check] [--csv FILE]
  *     bench_select --table ...        the shapes that the project is judged by, with their targets
  *     bench_select --tune FILE ...    measures kith's own methods, class by class, and rewrites the
@@ -136,6 +137,8 @@ static bool is_switch(const char *name, bench *b, asked *a)
         a->job.sorted = false;
     } else if (strcmp(name, "--aligned") == 0) {
         a->job.aligned = true;
+    } else if (strcmp(name, "--merge-path") == 0) {
+        a->job.merge_path = true;
     } else if (strcmp(name, "--no-check") == 0) {
         b->checks = false;
     } else if (strcmp(name, "--table") == 0) {
@@ -149,6 +152,7 @@ static bool is_switch(const char *name, bench *b, asked *a)
 static void set_option(const char *name, const char *text, bench *b, asked *a)
 {
     static const char *const buffers[] = {"none", "plain", "full", "sorted"};
+    static const char *const powers[] = {"4", "8", "16", "32", "64"};
     struct {
         const char *name;
         int64_t *value;
@@ -174,6 +178,10 @@ static void set_option(const char *name, const char *text, bench *b, asked *a)
         a->job.buffer = (kith_select_buffer)among(text, buffers, 4);
     } else if (strcmp(name, "--group") == 0) {
         a->job.group = (int32_t)number(text, 0);
+    } else if (strcmp(name, "--level") == 0) {
+        a->job.level = 4 << among(text, powers, 5);
+    } else if (strcmp(name, "--buffer-size") == 0) {
+        a->job.buffer_size = 8 << among(text, powers + 1, 4);
     } else if (strcmp(name, "--sample") == 0) {
         a->job.sample = (int32_t)number(text, 1);
     } else if (strcmp(name, "--repeat") == 0) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selection as three papers measured it, measured again: methods of kith beside today's peers.
 
-    bench_select.py [--side cpu|cuda] [--build build] [--only goals,queue,quick,heap,updates] [--quick]
+    bench_select.py [--side cpu|cuda] [--build build] [--only goals,queue,sizes,quick,heap,updates] [--quick]
                     [--csv bench/results/select.csv]
 
 --side cpu: matrices of NumPy, the peers are NumPy and std::nth_element. --side cuda: matrices of PyTorch
@@ -31,7 +31,8 @@ from select_kith import Kith
 COLUMNS = ["date", "commit", "machine", "side", "threads", "load", "work", "method", "buffer", "group",
            "aligned", "sample", "rows", "cols", "k", "at", "quantity", "value", "low", "high", "deviation",
            "runs", "command"]
-WORKS = {"goals": select_goals.measure, "queue": select_queue.measure, "quick": select_quick.measure,
+WORKS = {"goals": select_goals.measure, "queue": select_queue.measure,
+         "sizes": select_queue.measure_sizes, "quick": select_quick.measure,
          "heap": select_heap.measure, "updates": select_queue.count_updates}
 SLOW, PATIENCE = 0.2, 5.0  # seconds: what takes longer runs once; what is estimated to is not run
 

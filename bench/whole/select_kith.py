@@ -7,10 +7,8 @@ import numpy
 
 from bench_gpu import CtxParams, torch
 
-METHODS = ["auto", "scan", "insertion", "heap", "merge_queue", "quick", "bitonic", "radix",
-           "threshold_heap"]
 BUFFERS = ["none", "plain", "full", "sorted"]
-LARGEST, UNSORTED, ALIGNED = 1, 2, 4
+LARGEST, UNSORTED, ALIGNED, MERGE_PATH = 1, 2, 4, 8
 F32 = 1
 
 
@@ -27,7 +25,7 @@ class Selection(ctypes.Structure):
 class SelectParams(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("method", ctypes.c_int), ("k", ctypes.c_int64),
                 ("flags", ctypes.c_uint32), ("buffer", ctypes.c_int), ("group", ctypes.c_int32),
-                ("sample", ctypes.c_int32)]
+                ("sample", ctypes.c_int32), ("level", ctypes.c_int32), ("buffer_size", ctypes.c_int32)]
 
 
 class Kith:
@@ -57,13 +55,14 @@ class Kith:
         return self.lib.kith_ctx_threads(self.context(0))
 
     def selecting(self, matrix, k, threads=0, kth=False, method="auto", buffer="none", group=0, sample=0,
-                  aligned=False, unsorted=False):
+                  aligned=False, unsorted=False, level=0, buffer_size=0, path=False):
         """A function that selects from the matrix; what it returns are the answers, (values, ids) or
         the k-th values, in memory that is the same each time."""
         values = Values(data=address(matrix), rows=matrix.shape[0], cols=matrix.shape[1], dtype=F32)
-        flags = (ALIGNED if aligned else 0) | (UNSORTED if unsorted else 0)
-        params = SelectParams(ctypes.sizeof(SelectParams), METHODS.index(method), k, flags,
-                              BUFFERS.index(buffer), group, sample)
+        flags = (ALIGNED if aligned else 0) | (UNSORTED if unsorted else 0) | (MERGE_PATH if path else 0)
+        number = self.lib.kith_select_method_parse(method.encode())
+        params = SelectParams(ctypes.sizeof(SelectParams), number, k, flags,
+                              BUFFERS.index(buffer), group, sample, level, buffer_size)
         ctx = self.context(threads)
         if kth:
             found = room_like(matrix, (matrix.shape[0],))

@@ -4,7 +4,8 @@
 Rows of work "queue": seconds of every method on distances of Q = 2^13 queries in 128 dimensions, N = 2^15
 with k = 2^5 .. 2^10, and k = 2^8 with N = 2^13 .. 2^16; figures 6 to 9 are ratios of them. Rows of work
 "updates" (figure 5) are counted, not timed: an update is one write of an element to a place of the queue;
-a merge writes the places whose content it changes.
+a merge writes the places whose content it changes. Rows of the works "queue.level",
+"queue.level.path", "queue.buffer" and "queue.merge" have in `at` the m, the buffer's size, or the merge.
 """
 import numpy
 
@@ -67,6 +68,52 @@ def measure_matrix(bench, matrix, k):
         bench.try_peers("queue", matrix, k, select_peers.of_host(matrix, k, bench.threads))
     else:
         bench.try_peers("queue", matrix, k, select_peers.of_device(matrix, k))
+
+
+# ---- Sizes that the paper fixes ----------------------------------------------------------------------
+
+LEVELS, SIZES = (4, 8, 16, 32, 64), (8, 16, 32, 64)
+LONG = 1 << 8  # above this k, queues that warps wait for are left out
+
+
+def measure_sizes(bench):
+    queries, cols = (1 << 8, 1 << 11) if bench.quick else (QUERIES, 1 << 15)
+    matrix = bench.distances(bench.uniform(queries, DIMS, 1), bench.uniform(cols, DIMS, 2))
+    for k in (1 << 5, 1 << 8) if bench.quick else (1 << 5, 1 << 6, 1 << 7, 1 << 8, 1 << 10):
+        for aligned in (False, True) if bench.side == "cuda" else (False,):
+            if aligned or k <= LONG:
+                measure_levels(bench, matrix, k, aligned)
+                measure_merges(bench, matrix, k, aligned)
+        for method in ("insertion", "heap", "merge_queue"):
+            if method != "insertion" or k <= LONG:
+                measure_buffers(bench, matrix, k, method)
+        bench.write()
+
+
+def measure_levels(bench, matrix, k, aligned):
+    """Each m, without a buffer, as the paper chose it, and with one of 32: a GPU has a kernel of its own for
+    m = 8 and no buffer or one of 16, and with 32 all m have the same."""
+    for work, path in (("queue.level", False), ("queue.level.path", True)):
+        plain = {"method": "merge_queue", "aligned": aligned, "path": path}
+        for level in LEVELS:
+            bench.try_kith(work, matrix, k, at=level, level=level, **plain)
+            bench.try_kith(work, matrix, k, at=level, level=level, buffer="full", buffer_size=32, **plain)
+
+
+def measure_merges(bench, matrix, k, aligned):
+    """Network against path, `at`, in the paper's variants of the merge queue."""
+    for switches in ({}, {"buffer": "full"}, {"group": 4}, {"buffer": "full", "group": 4}):
+        for merge in ("network", "path"):
+            bench.try_kith("queue.merge", matrix, k, at=merge, method="merge_queue", aligned=aligned,
+                           path=merge == "path", **switches)
+
+
+def measure_buffers(bench, matrix, k, method):
+    aligned = method == "merge_queue" and bench.side == "cuda"
+    for buffer in ("plain", "full", "sorted") if bench.side == "cuda" else ("plain", "sorted"):
+        for size in SIZES:
+            bench.try_kith("queue.buffer", matrix, k, at=size, method=method, buffer=buffer, buffer_size=size,
+                           aligned=aligned)
 
 
 # ---- Figure 5 ---------------------------------------------------------------------------------------

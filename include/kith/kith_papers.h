@@ -18,29 +18,44 @@ extern "C" {
 /* ---- Methods of selection -------------------------------------------------------------------- */
 
 /* NAME, number, name, and which switches of kith_select_params a method has. */
-#define KITH_PAPERS_SELECT_MAP(X)                                           \
-    /* a sorted queue that is inserted into */                              \
-    X(INSERTION, 4, insertion, KITH_SWITCH_QUEUE)                           \
-    /* a binary heap with the worst on top */                               \
-    X(HEAP, 5, heap, KITH_SWITCH_QUEUE)                                     \
-    /* sorted levels of m, m, 2m, 4m ..., merged when needed */             \
-    X(MERGE_QUEUE, 6, merge_queue, KITH_SWITCH_QUEUE | KITH_SWITCH_ALIGNED) \
-    /* truncated bitonic sort */                                            \
-    X(BITONIC, 7, bitonic, 0)                                               \
-    /* prune by a sample's k-th, then a min-max heap */                     \
+#define KITH_PAPERS_SELECT_MAP(X)                                                               \
+    /* a sorted queue that is inserted into */                                                  \
+    X(INSERTION, 4, insertion, KITH_SWITCH_QUEUE)                                               \
+    /* a binary heap with the worst on top */                                                   \
+    X(HEAP, 5, heap, KITH_SWITCH_QUEUE)                                                         \
+    /* sorted levels of m, m, 2m, 4m ..., merged when needed */                                 \
+    X(MERGE_QUEUE, 6, merge_queue, KITH_SWITCH_QUEUE | KITH_SWITCH_ALIGNED | KITH_SWITCH_MERGE) \
+    /* truncated bitonic sort */                                                                \
+    X(BITONIC, 7, bitonic, 0)                                                                   \
+    /* prune by a sample's k-th, then a min-max heap */                                         \
     X(THRESHOLD_HEAP, 8, threshold_heap, KITH_SWITCH_SAMPLE)
 #define KITH_PAPERS_SELECT_NUMBER(NAME, number, name, switches) KITH_SELECT_##NAME = number,
 enum { KITH_PAPERS_SELECT_MAP(KITH_PAPERS_SELECT_NUMBER) };
 
 enum {
-    KITH_SWITCH_QUEUE = 1u << 0,   /* buffer; and group, the hierarchical partition: each node above
-                                      this many below it, 2, 4 or 8 (0 = without) */
+    KITH_SWITCH_QUEUE = 1u << 0,   /* buffer and buffer_size; and group, the hierarchical partition:
+                                      each node above this many below it, 2, 4 or 8 (0 = without) */
     KITH_SWITCH_ALIGNED = 1u << 1, /* KITH_SELECT_ALIGNED */
-    KITH_SWITCH_SAMPLE = 1u << 2   /* sample: this many times k, 1 .. 1024; 0 = 8 */
+    KITH_SWITCH_SAMPLE = 1u << 2,  /* sample: this many times k, 1 .. 1024; 0 = 8 */
+    KITH_SWITCH_MERGE = 1u << 3    /* level, and KITH_SELECT_MERGE_PATH */
 };
 
-/* kith_select_params.flags: a merge of one row is made by its whole warp. */
-enum { KITH_SELECT_ALIGNED = 1u << 2 };
+/* kith_select_params.flags */
+enum {
+    KITH_SELECT_ALIGNED = 1u << 2,   /* a merge of one row is made by its whole warp */
+    KITH_SELECT_MERGE_PATH = 1u << 3 /* levels are merged word by word, not by a network */
+};
+
+/* kith_select_params.level, the m of the merge queue, and .buffer_size, candidates that wait: what
+ * 0 stands for, and the limits. Both are powers of two. */
+enum {
+    KITH_QUEUE_LEVEL = 8,
+    KITH_QUEUE_LEVEL_LEAST = 4,
+    KITH_QUEUE_LEVEL_MOST = 64,
+    KITH_QUEUE_BUFFER = 16,
+    KITH_QUEUE_BUFFER_LEAST = 8,
+    KITH_QUEUE_BUFFER_MOST = 64
+};
 
 /* kith_select_params.buffer: how a queue gets its candidates. */
 enum {

@@ -30,9 +30,11 @@ typedef struct kith_select_params {
     kith_select_method method;
     int64_t k;                 /* 1 .. cols; no default, 0 is an error */
     uint32_t flags;            /* KITH_SELECT_LARGEST ... */
-    kith_select_buffer buffer; /* of methods of kith_papers.h; others have none of the three */
+    kith_select_buffer buffer; /* of methods of kith_papers.h; others have none of these */
     int32_t group;
     int32_t sample;
+    int32_t level;
+    int32_t buffer_size;
 } kith_select_params;
 
 static inline kith_select_params kith_select_params_default(void)

@@ -128,7 +128,15 @@ SELECT_THRESHOLD_HEAP = 8
 SWITCH_QUEUE = 1
 SWITCH_ALIGNED = 2
 SWITCH_SAMPLE = 4
+SWITCH_MERGE = 8
 SELECT_ALIGNED = 4
+SELECT_MERGE_PATH = 8
+QUEUE_LEVEL = 8
+QUEUE_LEVEL_LEAST = 4
+QUEUE_LEVEL_MOST = 64
+QUEUE_BUFFER = 16
+QUEUE_BUFFER_LEAST = 8
+QUEUE_BUFFER_MOST = 64
 BUFFER_NONE = 0
 BUFFER_PLAIN = 1
 BUFFER_FULL = 2
@@ -352,7 +360,8 @@ class PredictParams(c.Structure):
 class SelectParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("method", c.c_int32), ("k", c.c_int64), ("flags", c.c_uint32),
-        ("buffer", c.c_int32), ("group", c.c_int32), ("sample", c.c_int32),
+        ("buffer", c.c_int32), ("group", c.c_int32), ("sample", c.c_int32), ("level", c.c_int32),
+        ("buffer_size", c.c_int32),
     ]
 
 

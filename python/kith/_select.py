@@ -28,6 +28,7 @@ def select_params(
     (tuned,) = _tune.fields(tune, _tune.SELECT)
     flags = (s.SELECT_LARGEST if largest else 0) | (0 if sorted else s.SELECT_UNSORTED)
     flags |= s.SELECT_ALIGNED if tuned.pop("aligned", False) else 0
+    flags |= tuned.pop("merge", 0)
     return s.sized(s.SelectParams, method=number, k=whole(k, "k"), flags=flags, **tuned)
 
 
@@ -76,8 +77,9 @@ def select_k(
         ``threshold_heap``:
         the same answers.
     tune : dict, optional
-        Of some methods: ``buffer`` ("none", "plain", "full", "sorted"), ``group`` (2, 4, 8) and, of
-        ``merge_queue``, ``aligned`` (bool); ``heap_sample`` of ``threshold_heap``, in k.
+        Of some methods: ``buffer`` ("none", "plain", "full", "sorted"), ``buffer_size`` (8 to 64),
+        ``group`` (2, 4, 8) and, of ``merge_queue``, ``level`` (4 to 64), ``merge`` ("network",
+        "path") and ``aligned`` (bool); ``heap_sample`` of ``threshold_heap``, in k.
     n_jobs, device, memory_limit, progress
         As in `knn`.
 

@@ -68,10 +68,13 @@ DESCENT = {
     "updates": _Key("all_updates", _choice({"auto": 0, "all": 1, "nearest": -1})),
     "sample": _Key("sample", whole),
 }
-# Of selection; aligned is a flag.
+# Of selection; aligned and merge are flags.
 SELECT = {
     "buffer": _Key("buffer", _choice(_constants("BUFFER_"))),
+    "buffer_size": _Key("buffer_size", whole),
     "group": _Key("group", whole),
+    "level": _Key("level", whole),
+    "merge": _Key("merge", _choice({"network": 0, "path": s.SELECT_MERGE_PATH})),
     "aligned": _Key("aligned", lambda given, name: bool(given)),
     "heap_sample": _Key("sample", whole),
 }

@@ -77,8 +77,24 @@ static kith_status check_switches(kith_ctx *ctx, const kith_select_params *param
         (void)snprintf(given, sizeof given, "group is %d", (int)params->group);
         KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, given));
     }
+    if (params->buffer_size != 0) {
+        (void)snprintf(given, sizeof given, "buffer_size is %d", (int)params->buffer_size);
+        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, given));
+    }
+    if (params->buffer_size != 0 && params->buffer == KITH_BUFFER_NONE) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("buffer_size"),
+                           "is %d, but buffer is none (give a buffer, or leave this out)",
+                           (int)params->buffer_size);
+    }
+    if (params->level != 0) {
+        (void)snprintf(given, sizeof given, "level is %d", (int)params->level);
+        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_MERGE, given));
+    }
     if ((params->flags & KITH_SELECT_ALIGNED) != 0) {
         KIN_TRY(check_switch(ctx, params, KITH_SWITCH_ALIGNED, "flags has KITH_SELECT_ALIGNED"));
+    }
+    if ((params->flags & KITH_SELECT_MERGE_PATH) != 0) {
+        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_MERGE, "flags has KITH_SELECT_MERGE_PATH"));
     }
     if (params->sample != 0) {
         (void)snprintf(given, sizeof given, "sample is %d", (int)params->sample);
@@ -87,10 +103,34 @@ static kith_status check_switches(kith_ctx *ctx, const kith_select_params *param
     return KITH_OK;
 }
 
+static kith_status check_power(kith_ctx *ctx, int32_t given, const char *name, int least, int most)
+{
+    if (given != 0 && (given < least || given > most || (given & (given - 1)) != 0)) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                           "is %d, must be 0, or a power of two, %d to %d", (int)given, least,
+                           most);
+    }
+    return KITH_OK;
+}
+
+/* Sizes of a queue. */
+static kith_status check_sizes(kith_ctx *ctx, const kith_select_params *params)
+{
+    if (params->group != 0 && params->group != 2 && params->group != 4 && params->group != 8) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("group"), "is %d, must be 0, 2, 4 or 8",
+                           (int)params->group);
+    }
+    KIN_TRY(
+        check_power(ctx, params->level, "level", KITH_QUEUE_LEVEL_LEAST, KITH_QUEUE_LEVEL_MOST));
+    return check_power(ctx, params->buffer_size, "buffer_size", KITH_QUEUE_BUFFER_LEAST,
+                       KITH_QUEUE_BUFFER_MOST);
+}
+
 static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
                                 kith_select_params *known)
 {
-    const uint32_t flags = KITH_SELECT_LARGEST | KITH_SELECT_UNSORTED | KITH_SELECT_ALIGNED;
+    const uint32_t flags =
+        KITH_SELECT_LARGEST | KITH_SELECT_UNSORTED | KITH_SELECT_ALIGNED | KITH_SELECT_MERGE_PATH;
     *known = kith_select_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_select_params, flags), given, known));
     if (known->method != KITH_SELECT_AUTO && kin_papers_select_method(known->method) == NULL) {
@@ -104,10 +144,7 @@ static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
                            "is %d, which is no buffer (use one of kith_select_buffer)",
                            (int)known->buffer);
     }
-    if (known->group != 0 && known->group != 2 && known->group != 4 && known->group != 8) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("group"), "is %d, must be 0, 2, 4 or 8",
-                           (int)known->group);
-    }
+    KIN_TRY(check_sizes(ctx, known));
     if (known->sample < 0 || known->sample > MOST_SAMPLE) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"), "is %d, must be 0 to %d",
                            (int)known->sample, (int)MOST_SAMPLE);
@@ -209,7 +246,10 @@ static kith_status check_job(kith_ctx *ctx, const kith_values *values,
                             .buffer = params.buffer,
                             .group = params.group,
                             .sample = params.sample != 0 ? params.sample : DEFAULT_SAMPLE,
+                            .level = params.level,
+                            .buffer_size = params.buffer_size,
                             .aligned = (params.flags & KITH_SELECT_ALIGNED) != 0,
+                            .merge_path = (params.flags & KITH_SELECT_MERGE_PATH) != 0,
                             .largest = (params.flags & KITH_SELECT_LARGEST) != 0,
                             .sorted = (params.flags & KITH_SELECT_UNSORTED) == 0};
     KIN_TRY(check_values(ctx, values, job));

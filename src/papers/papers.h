@@ -55,8 +55,8 @@ void kin_papers_buffer_tree_plan(kin_layout *plan, const kin_prepared *corpus,
 
 /* ---- Methods of selection -------------------------------------------------------------------- */
 
-/* papers_insertion.c, papers_heap.c, papers_merge_queue.c (switches buffer and group; aligned means
- * nothing where a row has one thread), papers_bitonic.c, papers_threshold_heap.c */
+/* papers_insertion.c, papers_heap.c, papers_merge_queue.c (switches buffer and group, and sizes;
+ * aligned means nothing where a row has one thread), papers_bitonic.c, papers_threshold_heap.c */
 #define KIN_PAPERS_DECLARE(NAME, number, name, switches) \
     const kin_select_body *kin_papers_##name(kin_isa isa);
 KITH_PAPERS_SELECT_MAP(KIN_PAPERS_DECLARE)

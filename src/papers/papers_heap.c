@@ -10,8 +10,9 @@
 #if !defined(WORD)
 #include "papers/papers_queue.h"
 
-static int64_t queue_places(int64_t k)
+static int64_t queue_places(const kin_select_job *job, int64_t k)
 {
+    (void)job;
     return k;
 }
 
@@ -19,51 +20,47 @@ static int64_t queue_places(int64_t k)
 #define SELECT_BODY "papers/papers_queue.inc"
 #include "select/select_twice.inc"
 
-static uint64_t scratch_bytes(const kin_select_job *job, int64_t longest_run)
-{
-    return kin_queue_scratch(job, longest_run, queue_places(kin_min_i64(job->k, longest_run)));
-}
-
-KIN_SELECT_METHOD(kin_papers_heap)
+KIN_QUEUE_METHOD(kin_papers_heap)
 
 #else /* the text, for one width of words */
 
-static void NAME(queue_fill)(WORD *queue, int64_t k, WORD word)
+static void NAME(queue_fill)(NAME(queue) queue, WORD word)
 {
-    for (int64_t i = 0; i < k; i++) {
-        queue[i] = word;
+    for (int64_t i = 0; i < queue.k; i++) {
+        queue.words[i] = word;
     }
 }
 
-static WORD NAME(queue_head)(const WORD *queue, int64_t k)
+static WORD NAME(queue_head)(NAME(queue) queue)
 {
-    (void)k;
-    return queue[0];
+    return queue.words[0];
 }
 
 /* The word at the top is replaced. */
-static void NAME(queue_put)(WORD *queue, int64_t k, WORD word)
+static void NAME(queue_put)(NAME(queue) queue, WORD word)
 {
     int64_t place = 0;
-    for (int64_t child = 1; child < k; child = 2 * place + 1) {
-        child += child + 1 < k && queue[child] < queue[child + 1];
-        if (queue[child] <= word) {
+    for (int64_t child = 1; child < queue.k; child = 2 * place + 1) {
+        child += child + 1 < queue.k && queue.words[child] < queue.words[child + 1];
+        if (queue.words[child] <= word) {
             break;
         }
-        queue[place] = queue[child];
+        queue.words[place] = queue.words[child];
         place = child;
     }
-    queue[place] = word;
+    queue.words[place] = word;
 }
 
-static void NAME(queue_take)(WORD *queue, int64_t k, bool sorted, WORD *out)
+static void NAME(queue_take)(NAME(queue) queue, bool sorted, WORD *out)
 {
-    for (int64_t last = k - 1; sorted && last > 0; last--) {
-        const WORD top = queue[0];
-        NAME(queue_put)(queue, last, queue[last]);
-        queue[last] = top;
+    NAME(queue) rest = queue;
+    while (sorted && rest.k > 1) {
+        const WORD top = queue.words[0];
+        rest.k -= 1;
+        NAME(queue_put)(rest, queue.words[rest.k]);
+        queue.words[rest.k] = top;
     }
-    memcpy(out, queue, sizeof *out * (size_t)k);
+    memcpy(out, queue.words, sizeof *out * (size_t)queue.k);
 }
 
 #endif

@@ -9,8 +9,9 @@
 #if !defined(WORD)
 #include "papers/papers_queue.h"
 
-static int64_t queue_places(int64_t k)
+static int64_t queue_places(const kin_select_job *job, int64_t k)
 {
+    (void)job;
     return k;
 }
 
@@ -18,40 +19,35 @@ static int64_t queue_places(int64_t k)
 #define SELECT_BODY "papers/papers_queue.inc"
 #include "select/select_twice.inc"
 
-static uint64_t scratch_bytes(const kin_select_job *job, int64_t longest_run)
-{
-    return kin_queue_scratch(job, longest_run, queue_places(kin_min_i64(job->k, longest_run)));
-}
-
-KIN_SELECT_METHOD(kin_papers_insertion)
+KIN_QUEUE_METHOD(kin_papers_insertion)
 
 #else /* the text, for one width of words */
 
-static void NAME(queue_fill)(WORD *queue, int64_t k, WORD word)
+static void NAME(queue_fill)(NAME(queue) queue, WORD word)
 {
-    for (int64_t i = 0; i < k; i++) {
-        queue[i] = word;
+    for (int64_t i = 0; i < queue.k; i++) {
+        queue.words[i] = word;
     }
 }
 
-static WORD NAME(queue_head)(const WORD *queue, int64_t k)
+static WORD NAME(queue_head)(NAME(queue) queue)
 {
-    return queue[k - 1];
+    return queue.words[queue.k - 1];
 }
 
-static void NAME(queue_put)(WORD *queue, int64_t k, WORD word)
+static void NAME(queue_put)(NAME(queue) queue, WORD word)
 {
-    int64_t place = k - 1;
-    for (; place > 0 && word < queue[place - 1]; place--) {
-        queue[place] = queue[place - 1];
+    int64_t place = queue.k - 1;
+    for (; place > 0 && word < queue.words[place - 1]; place--) {
+        queue.words[place] = queue.words[place - 1];
     }
-    queue[place] = word;
+    queue.words[place] = word;
 }
 
-static void NAME(queue_take)(WORD *queue, int64_t k, bool sorted, WORD *out)
+static void NAME(queue_take)(NAME(queue) queue, bool sorted, WORD *out)
 {
     (void)sorted;
-    memcpy(out, queue, sizeof *out * (size_t)k);
+    memcpy(out, queue.words, sizeof *out * (size_t)queue.k);
 }
 
 #endif

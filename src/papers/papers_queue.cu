@@ -19,6 +19,9 @@
  * lane sorts its words before, so that the first ones move the threshold and the later ones fail
  * at the cost of one comparison. Emptying four early lets the walk vote once in four candidates.
  *
+ * Merge path (merge queue). Two levels are merged by a network, whose steps are the same for all
+ * lanes, or by merge path, which reads and writes each word once.
+ *
  * Aligned (merge queue). One lane that must merge a level makes all merge it. That costs the same
  * time, and the others will not have to soon.
  *
@@ -30,7 +33,8 @@
  * Cost. n candidates, u = k (1 + ln(n / k)) of which enter in random order, all in falling order.
  * An entry costs O(k) moves (insertion), O(log k) in places that differ by lane (heap), O(log^2 k)
  * on average, regular (merge queue). Memory: each value is read once (groups: see there), k words a
- * row are kept in the caches as far as they fit. Scratch: 2 k words a row.
+ * row are kept in the caches as far as they fit. Scratch: 2 k words a row, with merge path up to 3
+ * k.
  *
  * Limits. A warp serves 32 rows, so a device is busy from some ten thousand rows on, and idle with
  * few; that is the method's nature, and what `auto` is for. Any k. */
@@ -63,10 +67,8 @@ static int queue_launch(kin_gpu_stream *stream, const kin_select_task *task)
     }
     const kin_queue_plan plan = kin_queue_plan_make(task);
     char *scratch = (char *)task->scratch;
-    kin_queue_run run = {};
-    run.queue = scratch + plan.queue_at;
+    kin_queue_run run = kin_queue_run_make(task, &plan);
     run.words = scratch;
-    run.group_log = plan.group_log;
     run.in_order = task->sorted != 0 || task->out_kth != NULL ? 1 : 0;
     if (plan.levels != 0) {
         const int status = kin_queue_select_nodes(stream, task, &plan);

@@ -150,10 +150,8 @@ static int select_nodes(kin_gpu_stream *stream, const kin_select_task *task,
         above = level_task(task, plan, level);
         status = build<Node, Node, true>(stream, &below, &above, plan->group_log);
     }
-    kin_queue_run run = {};
-    run.queue = (char *)task->scratch + plan->queue_at;
+    kin_queue_run run = kin_queue_run_make(task, plan);
     run.nodes_out = (uint32_t *)((char *)task->scratch + plan->nodes_at);
-    run.group_log = plan->group_log;
     for (int32_t level = plan->levels - 1; level >= 0 && status == 0; level--) {
         above = level_task(task, plan, level);
         status = kin_queue_walk<Node>(stream, &above, &run);

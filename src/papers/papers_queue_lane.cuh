@@ -27,13 +27,12 @@
 #include "kith/kith_papers.h"
 #include "select/select_word.h"
 
-/* m of the paper, which found 8 to be the best. A power of two from 8 on: merges go by eights. */
-enum { KIN_QUEUE_LEVEL = 8 };
-/* Words that a lane can hold back. 16 of them sort in registers without a branch, and take 4 KiB
- * (float64: 8) of shared memory a warp, which with the tile still leaves a processor more warps
- * than a method of one thread a row can give it. Longer buffers let more candidates in by an old
- * threshold. */
-enum { KIN_QUEUE_BUFFER = 16 };
+/* m of the paper, which found 8 to be the best, is task->level, a power of two from 4 on: merges go
+ * by fours at least.
+ * Words that a lane can hold back: task->buffer_size. 16 of them sort in registers without a
+ * branch, and take 4 KiB (float64: 8) of shared memory a warp, which with the tile still leaves a
+ * processor more warps than a method of one thread a row can give it. Longer buffers let more
+ * candidates in by an old threshold. */
 
 /* Before a loop whose words are to stay in registers. The host's compiler knows no such pragma. */
 #if defined(__CUDA_ARCH__)
@@ -157,7 +156,7 @@ KIN_SELECT_HD void kin_queue_stages(const kin_queue<Word> &queue, int64_t end, i
 
 /* Reverse bitonic merge, in place, of the falling runs [0, half) and [half, 2 half): the first
  * stage compares place i with its mirror 2 half - 1 - i, which is what reversing one run would
- * give. half: a power of two, at least KIN_QUEUE_LEVEL; half < k. */
+ * give. half: a power of two, at least 4; half < k. */
 template <typename Word>
 KIN_SELECT_HD void kin_queue_merge(const kin_queue<Word> &queue, int64_t half)
 {
@@ -194,73 +193,115 @@ KIN_SELECT_HD void kin_queue_merge(const kin_queue<Word> &queue, int64_t half)
     }
 }
 
+/* The same by merge path (Green, McColl and Bader 2012; Odeh et al. 2012; section V of the paper
+ * names it as future work), which one lane walks from end to end. Of the next four words of both
+ * runs those that come first are max(upper[i], lower[3 - i]): that is the diagonal's search without
+ * a branch, and eight loads are on their way together. 2 half words are read and written once,
+ * where the network does so log2(half) / 3 + 1 times.
+ *   aside: half places, as far apart as the queue's; the upper run is copied there. The lower one
+ * stays where it is: [0, i + j) are written when i words of the upper and j of the lower run have
+ * been taken, and i <= half, so nothing that is still to be read of it is overtaken. (Where words
+ * are 0, as what lies behind a run is, one more may seem to be of the upper run; all that is left
+ * is 0 then.) */
+template <typename Word>
+KIN_SELECT_HD void kin_queue_merge_path(const kin_queue<Word> &queue, Word *aside, int64_t half)
+{
+    const int64_t end = 2 * half < queue.k ? 2 * half : queue.k;
+    const kin_queue<Word> upper = {aside, queue.pitch, half};
+    const kin_queue<Word> lower = {queue.front + half * queue.pitch, queue.pitch, end - half};
+    for (int64_t at = 0; at < half; at += 4) {
+        Word word[4];
+        KIN_QUEUE_UNROLL
+        for (int x = 0; x < 4; x++) {
+            word[x] = queue.front[(at + x) * queue.pitch];
+        }
+        KIN_QUEUE_UNROLL
+        for (int x = 0; x < 4; x++) {
+            aside[(at + x) * queue.pitch] = word[x];
+        }
+    }
+    int64_t i = 0;
+    for (int64_t at = 0; at < end; at += 4) {
+        Word word[4];
+        Word mirror[4];
+        int32_t taken = 0;
+        KIN_QUEUE_UNROLL
+        for (int x = 0; x < 4; x++) {
+            word[x] = kin_queue_get(upper, i + x);
+            mirror[x] = kin_queue_get(lower, at - i + 3 - x);
+        }
+        KIN_QUEUE_UNROLL
+        for (int x = 0; x < 4; x++) {
+            taken += word[x] >= mirror[x] ? 1 : 0;
+            word[x] = word[x] >= mirror[x] ? word[x] : mirror[x];
+        }
+        kin_queue_exchange(word[0], word[2]);
+        kin_queue_exchange(word[1], word[3]);
+        kin_queue_exchange(word[0], word[1]);
+        kin_queue_exchange(word[2], word[3]);
+        KIN_QUEUE_UNROLL
+        for (int x = 0; x < 4; x++) {
+            kin_queue_set(queue, at + x, word[x]);
+        }
+        i += taken;
+    }
+}
+
+/* aside: for PATH alone. */
+template <bool PATH, typename Word>
+KIN_SELECT_HD void kin_queue_join(const kin_queue<Word> &queue, Word *aside, int64_t half)
+{
+    if (PATH) {
+        kin_queue_merge_path(queue, aside, half);
+    } else {
+        kin_queue_merge(queue, half);
+    }
+}
+
 /* Has the head of the level before `half` become smaller than that of the level at `half`? */
 template <typename Word>
-KIN_SELECT_HD bool kin_queue_wants(const kin_queue<Word> &queue, int64_t half)
+KIN_SELECT_HD bool kin_queue_wants(const kin_queue<Word> &queue, int64_t level, int64_t half)
 {
-    const int64_t before = half == KIN_QUEUE_LEVEL ? 0 : half / 2;
+    const int64_t before = half == level ? 0 : half / 2;
     return queue.front[before * queue.pitch] < queue.front[half * queue.pitch];
 }
 
 /* The first level takes the word; the levels are not looked at. */
 template <typename Word>
-KIN_SELECT_HD void kin_queue_insert_first(const kin_queue<Word> &queue, Word word)
+KIN_SELECT_HD void kin_queue_insert_first(const kin_queue<Word> &queue, int64_t level, Word word)
 {
-    kin_queue_insert(queue, queue.k < KIN_QUEUE_LEVEL ? queue.k : (int64_t)KIN_QUEUE_LEVEL, word);
-}
-
-template <typename Word> KIN_SELECT_HD void kin_queue_mend(const kin_queue<Word> &queue)
-{
-    for (int64_t half = KIN_QUEUE_LEVEL; half < queue.k && kin_queue_wants(queue, half);
-         half *= 2) {
-        kin_queue_merge(queue, half);
-    }
+    kin_queue_insert(queue, queue.k < level ? queue.k : level, word);
 }
 
 /* All levels become one falling run. */
-template <typename Word> KIN_SELECT_HD void kin_queue_merge_all(const kin_queue<Word> &queue)
+template <bool PATH, typename Word>
+KIN_SELECT_HD void kin_queue_join_all(const kin_queue<Word> &queue, Word *aside, int64_t level)
 {
-    for (int64_t half = KIN_QUEUE_LEVEL; half < queue.k; half *= 2) {
-        kin_queue_merge(queue, half);
-    }
-}
-
-/* ---- Any of them ---------------------------------------------------------------------------- */
-
-/* `word` comes before the one in place 0. */
-template <kith_select_method METHOD, typename Word>
-KIN_SELECT_HD void kin_queue_replace(const kin_queue<Word> &queue, Word word)
-{
-    if (METHOD == KITH_SELECT_INSERTION) {
-        kin_queue_insert(queue, queue.k, word);
-    } else if (METHOD == KITH_SELECT_HEAP) {
-        kin_queue_sink(queue, word);
-    } else {
-        kin_queue_insert_first(queue, word);
-        kin_queue_mend(queue);
+    for (int64_t half = level; half < queue.k; half *= 2) {
+        kin_queue_join<PATH>(queue, aside, half);
     }
 }
 
 /* ---- A lane's buffer ------------------------------------------------------------------------ */
 
 /* Sorts the `count` words at buffer[0], buffer[pitch], ..., the first one first; what lies behind
- * them, up to KIN_QUEUE_BUFFER, becomes the worst word. A bitonic network whose merges mirror their
- * first stage, so that all comparisons point one way. */
-template <typename Word>
+ * them, up to SIZE, becomes the worst word. A bitonic network whose merges mirror their first
+ * stage, so that all comparisons point one way. SIZE words in registers. */
+template <int SIZE, typename Word>
 KIN_SELECT_HD void kin_queue_sort(Word *buffer, int32_t pitch, int32_t count)
 {
-    Word word[KIN_QUEUE_BUFFER];
+    Word word[SIZE];
     KIN_QUEUE_UNROLL
-    for (int i = 0; i < KIN_QUEUE_BUFFER; i++) {
+    for (int i = 0; i < SIZE; i++) {
         word[i] = i < count ? buffer[i * pitch] : ~(Word)0;
     }
     KIN_QUEUE_UNROLL
-    for (int log = 1; 1 << log <= KIN_QUEUE_BUFFER; log++) {
+    for (int log = 1; 1 << log <= SIZE; log++) {
         KIN_QUEUE_UNROLL
         for (int stage = log; stage > 0; stage--) {
             const int flip = stage == log ? (1 << log) - 1 : 1 << (stage - 1);
             KIN_QUEUE_UNROLL
-            for (int i = 0; i < KIN_QUEUE_BUFFER; i++) {
+            for (int i = 0; i < SIZE; i++) {
                 if ((i ^ flip) > i) {
                     kin_queue_exchange(word[i ^ flip], word[i]);
                 }
@@ -268,8 +309,29 @@ KIN_SELECT_HD void kin_queue_sort(Word *buffer, int32_t pitch, int32_t count)
         }
     }
     KIN_QUEUE_UNROLL
-    for (int i = 0; i < KIN_QUEUE_BUFFER; i++) {
+    for (int i = 0; i < SIZE; i++) {
         buffer[i * pitch] = word[i];
+    }
+}
+
+/* The same for 8 words, or for 16, 32, 64 ...: sixteens in registers, which the merge queue's
+ * network then makes one run; seen from its end, a rising run falls. */
+template <typename Word>
+KIN_SELECT_HD void kin_queue_sort_runs(Word *buffer, int32_t pitch, int32_t count, int32_t size)
+{
+    if (size < 16) {
+        kin_queue_sort<8>(buffer, pitch, count);
+        return;
+    }
+    for (int32_t at = 0; at < size; at += 16) {
+        kin_queue_sort<16>(buffer + at * pitch, pitch, count - at);
+    }
+    for (int32_t run = 16; run < size; run *= 2) {
+        for (int32_t at = 0; at < size; at += 2 * run) {
+            const kin_queue<Word> pair = {buffer + (at + 2 * run - 1) * pitch, -(int64_t)pitch,
+                                          2 * run};
+            kin_queue_merge(pair, run);
+        }
     }
 }
 

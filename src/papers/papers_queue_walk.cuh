@@ -7,7 +7,7 @@
  *   ...                      that a lane's walk              ...
  *   row 31 ################  along its row has no            place k - 1 of rows 0 .. 31
  *          <- 32 places ->   conflicts of banks       so that lanes that touch one place together
- *          one row a load    buffer: 16 x 32 words    touch neighbouring words
+ *          one row a load    buffer: 32 words each    touch neighbouring words
  *
  * A load reads 32 neighbouring places of one row; all 32 of a tile are on their way while the tile
  * before is walked. Lanes beyond the last row read nothing and take part in the votes alone.
@@ -20,7 +20,11 @@
  *     more (buffers);
  *   - every candidate that is offered: does anyone offer one still;
  *   - aligned: every level of a merge.
- * So a vote is never reached by some lanes only. */
+ * So a vote is never reached by some lanes only.
+ *
+ * Instances. m and the buffer's size are constants of the instance that is used without wishes;
+ * those for other sizes know them when they start, and their buffer's memory is given at the
+ * launch. */
 #ifndef KIN_PAPERS_QUEUE_WALK_CUH
 #define KIN_PAPERS_QUEUE_WALK_CUH
 
@@ -32,35 +36,96 @@
 enum { KIN_QUEUE_LANES = 32, KIN_QUEUE_TILE_PITCH = 33, KIN_QUEUE_STEP = 4 };
 #define KIN_QUEUE_ALL 0xffffffffu
 
+/* A queue, and what of it is known when its kernel is compiled. LEVEL, BUFFER: m and the size of a
+ * buffer, or 0: the task says. PATH: merges go by merge path. */
+template <kith_select_method METHOD, int LEVEL, int BUFFER, bool PATH> struct kin_queue_kind {
+    static constexpr kith_select_method method = METHOD;
+    static constexpr int level = LEVEL;
+    static constexpr int buffer = BUFFER;
+    static constexpr bool path = PATH;
+    static constexpr bool merges = METHOD == KITH_SELECT_MERGE_QUEUE;
+};
+
 /* A lane and its row. */
 template <typename Word> struct kin_queue_walker {
     kin_queue<Word> queue;
+    int64_t level; /* m */
+    Word *aside;   /* for merge path */
     Word last;     /* the word in place 0 */
     bool present;  /* false: beyond the last row */
     int32_t count; /* words in the buffer */
 };
 
+template <typename Kind, typename Word>
+static __device__ __forceinline__ int64_t queue_level(const kin_queue_walker<Word> &lane)
+{
+    return Kind::level != 0 ? (int64_t)Kind::level : lane.level;
+}
+
+/* What kinds without constants call, so that there are not as many copies of it as kernels. */
+template <bool PATH, typename Word>
+static __device__ __noinline__ void queue_join_all_apart(kin_queue<Word> queue, Word *aside,
+                                                         int64_t level)
+{
+    kin_queue_join_all<PATH>(queue, aside, level);
+}
+
+template <typename Word>
+static __device__ __noinline__ void queue_sort_apart(Word *buffer, int32_t count, int32_t size)
+{
+    kin_queue_sort_runs(buffer, KIN_QUEUE_LANES, count, size);
+}
+
+template <typename Kind, typename Word>
+static __device__ __forceinline__ void queue_sort(Word *buffer, int32_t count, int32_t size)
+{
+    if (Kind::buffer != 0) {
+        kin_queue_sort<Kind::buffer != 0 ? Kind::buffer : 1>(buffer, KIN_QUEUE_LANES, count);
+    } else {
+        queue_sort_apart(buffer, count, size);
+    }
+}
+
+/* `word` comes before the one in place 0. */
+template <typename Kind, typename Word>
+static __device__ __forceinline__ void queue_replace(const kin_queue_walker<Word> &lane, Word word)
+{
+    const int64_t level = queue_level<Kind>(lane);
+    if (Kind::method == KITH_SELECT_INSERTION) {
+        kin_queue_insert(lane.queue, lane.queue.k, word);
+    } else if (Kind::method == KITH_SELECT_HEAP) {
+        kin_queue_sink(lane.queue, word);
+    } else {
+        kin_queue_insert_first(lane.queue, level, word);
+        for (int64_t half = level; half < lane.queue.k && kin_queue_wants(lane.queue, level, half);
+             half *= 2) {
+            kin_queue_join<Kind::path>(lane.queue, lane.aside, half);
+        }
+    }
+}
+
 /* All lanes call it, those with `takes` with a word that comes before the last one. */
-template <kith_select_method METHOD, typename Word>
+template <typename Kind, typename Word>
 static __device__ __forceinline__ void queue_take(kin_queue_walker<Word> *lane, bool aligned,
                                                   bool takes, Word word)
 {
-    if (METHOD == KITH_SELECT_MERGE_QUEUE && aligned) {
+    const int64_t level = queue_level<Kind>(*lane);
+    if (Kind::merges && aligned) {
         if (takes) {
-            kin_queue_insert_first(lane->queue, word);
+            kin_queue_insert_first(lane->queue, level, word);
         }
         __syncwarp();
-        for (int64_t half = KIN_QUEUE_LEVEL; half < lane->queue.k; half *= 2) {
-            const bool wants = lane->present && kin_queue_wants(lane->queue, half);
+        for (int64_t half = level; half < lane->queue.k; half *= 2) {
+            const bool wants = lane->present && kin_queue_wants(lane->queue, level, half);
             if (__any_sync(KIN_QUEUE_ALL, wants) == 0) {
                 break;
             }
             if (lane->present) {
-                kin_queue_merge(lane->queue, half);
+                kin_queue_join<Kind::path>(lane->queue, lane->aside, half);
             }
         }
     } else if (takes) {
-        kin_queue_replace<METHOD>(lane->queue, word);
+        queue_replace<Kind>(*lane, word);
     }
     if (takes) { /* a merge leaves place 0 as it is */
         lane->last = lane->queue.front[0];
@@ -70,7 +135,7 @@ static __device__ __forceinline__ void queue_take(kin_queue_walker<Word> *lane, 
 
 /* All lanes call it, those with `count` > 0 with that many words, `pitch` apart. rising: they are
  * sorted, so that what a word cannot pass, no later one can. */
-template <kith_select_method METHOD, typename Word>
+template <typename Kind, typename Word>
 static __device__ __forceinline__ void queue_offer(kin_queue_walker<Word> *lane, bool aligned,
                                                    const Word *words, int32_t pitch, int32_t count,
                                                    bool rising)
@@ -80,7 +145,7 @@ static __device__ __forceinline__ void queue_offer(kin_queue_walker<Word> *lane,
         const Word word = has ? words[i * pitch] : kin_word_worst<Word>();
         const bool takes = has && word < lane->last;
         if (__any_sync(KIN_QUEUE_ALL, takes) != 0) {
-            queue_take<METHOD>(lane, aligned, takes, word);
+            queue_take<Kind>(lane, aligned, takes, word);
         } else if (rising || __any_sync(KIN_QUEUE_ALL, has) == 0) {
             break;
         }
@@ -179,14 +244,15 @@ template <typename Value> static constexpr int queue_warps()
     return sizeof(typename Value::word) == 8 ? 12 : 6;
 }
 
-template <typename Value, kith_select_method METHOD>
+template <typename Value, typename Kind>
 static __global__ void __launch_bounds__(KIN_QUEUE_LANES, queue_warps<Value>())
     queue_kernel(const __grid_constant__ kin_select_task task,
                  const __grid_constant__ kin_queue_run run)
 {
     typedef typename Value::word word_type;
     __shared__ word_type tile[KIN_QUEUE_LANES * KIN_QUEUE_TILE_PITCH];
-    __shared__ word_type buffers[KIN_QUEUE_BUFFER * KIN_QUEUE_LANES];
+    __shared__ word_type buffers[(Kind::buffer != 0 ? Kind::buffer : 1) * KIN_QUEUE_LANES];
+    extern __shared__ __align__(16) unsigned char sized[];
     const int32_t thread = (int32_t)threadIdx.x;
     const int64_t row0 = (int64_t)blockIdx.x * KIN_QUEUE_LANES;
     const int64_t pitch = min(task.rows - row0, (int64_t)KIN_QUEUE_LANES);
@@ -198,12 +264,15 @@ static __global__ void __launch_bounds__(KIN_QUEUE_LANES, queue_warps<Value>())
     const bool gathers = run.nodes != NULL;
     const kin_device_row<Value> row(task, row0 + (present ? thread : 0));
     word_type *own = tile + thread * KIN_QUEUE_TILE_PITCH;
-    word_type *buffer = buffers + thread;
+    word_type *buffer = (Kind::buffer != 0 ? buffers : (word_type *)sized) + thread;
+    const int32_t size = Kind::buffer != 0 ? Kind::buffer : task.buffer_size;
 
     kin_queue_walker<word_type> lane;
     lane.queue.front = (word_type *)run.queue + front;
     lane.queue.pitch = pitch;
     lane.queue.k = task.k;
+    lane.level = task.level;
+    lane.aside = (word_type *)run.aside + row0 * run.aside_places + (present ? thread : 0);
     lane.present = present;
     lane.last = present ? kin_word_worst<word_type>() : (word_type)0; /* 0: nothing comes before */
     lane.count = 0;
@@ -238,27 +307,27 @@ static __global__ void __launch_bounds__(KIN_QUEUE_LANES, queue_warps<Value>())
                 }
             }
             /* The lanes that must act, and with them, or not, the others. */
-            const bool acts = buffered ? lane.count > KIN_QUEUE_BUFFER - KIN_QUEUE_STEP : any;
+            const bool acts = buffered ? lane.count > size - KIN_QUEUE_STEP : any;
             if (__any_sync(KIN_QUEUE_ALL, acts) == 0) {
                 continue;
             }
             if (!buffered) {
-                queue_offer<METHOD>(&lane, aligned, own + at, 1, KIN_QUEUE_STEP, false);
+                queue_offer<Kind>(&lane, aligned, own + at, 1, KIN_QUEUE_STEP, false);
             } else {
                 const int32_t count = acts || task.buffer != KITH_BUFFER_PLAIN ? lane.count : 0;
                 if (rising) {
-                    kin_queue_sort(buffer, KIN_QUEUE_LANES, count);
+                    queue_sort<Kind>(buffer, count, size);
                 }
-                queue_offer<METHOD>(&lane, aligned, buffer, KIN_QUEUE_LANES, count, rising);
+                queue_offer<Kind>(&lane, aligned, buffer, KIN_QUEUE_LANES, count, rising);
                 lane.count -= count;
             }
         }
     }
     if (buffered) {
         if (rising) {
-            kin_queue_sort(buffer, KIN_QUEUE_LANES, lane.count);
+            queue_sort<Kind>(buffer, lane.count, size);
         }
-        queue_offer<METHOD>(&lane, aligned, buffer, KIN_QUEUE_LANES, lane.count, rising);
+        queue_offer<Kind>(&lane, aligned, buffer, KIN_QUEUE_LANES, lane.count, rising);
     }
 
     if (run.nodes_out != NULL) {
@@ -268,23 +337,52 @@ static __global__ void __launch_bounds__(KIN_QUEUE_LANES, queue_warps<Value>())
         }
         return;
     }
-    if (METHOD == KITH_SELECT_MERGE_QUEUE && present && run.in_order != 0) {
-        kin_queue_merge_all(lane.queue);
+    if (Kind::merges && present && run.in_order != 0) {
+        if (Kind::level != 0) {
+            kin_queue_join_all<Kind::path>(lane.queue, lane.aside, queue_level<Kind>(lane));
+        } else {
+            queue_join_all_apart<Kind::path>(lane.queue, lane.aside, lane.level);
+        }
     }
     queue_write(lane, (word_type *)run.words, row0, task.rows, tile);
 }
 
-template <typename Value, kith_select_method METHOD>
-static int queue_launch(kin_gpu_stream *stream, const kin_select_task *task,
+template <typename Value, typename Kind>
+static int queue_launch(kin_gpu_stream *stream, const kin_select_task *given,
                         const kin_queue_run *run)
 {
-    const int64_t warps = (task->rows - 1) / KIN_QUEUE_LANES + 1;
+    const int64_t warps = (given->rows - 1) / KIN_QUEUE_LANES + 1;
+    kin_select_task task = *given;
+    int32_t bytes = 0;
     if (warps > INT32_MAX) {
         return (int)cudaErrorInvalidValue;
     }
-    queue_kernel<Value, METHOD>
-        <<<(unsigned)warps, KIN_QUEUE_LANES, 0, stream->stream>>>(*task, *run);
+    task.level = kin_queue_level(given);
+    task.buffer_size = kin_queue_buffer(given);
+    if (Kind::buffer == 0) {
+        bytes = task.buffer_size * KIN_QUEUE_LANES * (int32_t)sizeof(typename Value::word);
+        KIN_CUDA_TRY(cudaFuncSetAttribute(queue_kernel<Value, Kind>,
+                                          cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    }
+    queue_kernel<Value, Kind>
+        <<<(unsigned)warps, KIN_QUEUE_LANES, (size_t)bytes, stream->stream>>>(task, *run);
     return kin_gpu_launched();
+}
+
+/* Sizes that are asked for, or those that are constants. */
+template <typename Value, kith_select_method METHOD, bool PATH>
+static int queue_launch_sized(kin_gpu_stream *stream, const kin_select_task *task,
+                              const kin_queue_run *run)
+{
+    const bool usual_buffer =
+        task->buffer == KITH_BUFFER_NONE || kin_queue_buffer(task) == (int32_t)KITH_QUEUE_BUFFER;
+    const bool usual_level =
+        METHOD != KITH_SELECT_MERGE_QUEUE || kin_queue_level(task) == (int32_t)KITH_QUEUE_LEVEL;
+    return usual_buffer && usual_level
+               ? queue_launch<Value,
+                              kin_queue_kind<METHOD, KITH_QUEUE_LEVEL, KITH_QUEUE_BUFFER, PATH>>(
+                     stream, task, run)
+               : queue_launch<Value, kin_queue_kind<METHOD, 0, 0, PATH>>(stream, task, run);
 }
 
 /* One launch: the queues of task->method over one matrix of values or nodes. */
@@ -294,11 +392,13 @@ static int kin_queue_walk(kin_gpu_stream *stream, const kin_select_task *task,
 {
     switch (task->method) {
     case KITH_SELECT_INSERTION:
-        return queue_launch<Value, KITH_SELECT_INSERTION>(stream, task, run);
+        return queue_launch_sized<Value, KITH_SELECT_INSERTION, false>(stream, task, run);
     case KITH_SELECT_HEAP:
-        return queue_launch<Value, KITH_SELECT_HEAP>(stream, task, run);
+        return queue_launch_sized<Value, KITH_SELECT_HEAP, false>(stream, task, run);
     case KITH_SELECT_MERGE_QUEUE:
-        return queue_launch<Value, KITH_SELECT_MERGE_QUEUE>(stream, task, run);
+        return task->merge_path != 0
+                   ? queue_launch_sized<Value, KITH_SELECT_MERGE_QUEUE, true>(stream, task, run)
+                   : queue_launch_sized<Value, KITH_SELECT_MERGE_QUEUE, false>(stream, task, run);
     default:
         return (int)cudaErrorInvalidValue;
     }

@@ -48,9 +48,12 @@ typedef struct kin_select_job {
     kin_select_type dtype;
     const kin_select_method *method; /* NULL: kin_select_choose decides */
     kith_select_buffer buffer;
-    int32_t group;  /* 0, 2, 4, 8 */
-    int32_t sample; /* threshold_heap: times k, at least 1 */
+    int32_t group;       /* 0, 2, 4, 8 */
+    int32_t sample;      /* threshold_heap: times k, at least 1 */
+    int32_t level;       /* merge queue: m; 0 = KITH_QUEUE_LEVEL */
+    int32_t buffer_size; /* 0 = KITH_QUEUE_BUFFER */
     bool aligned;
+    bool merge_path;
     bool largest;
     bool sorted;
     void *out_values;  /* rows x k, or NULL */

@@ -38,7 +38,10 @@ typedef struct kin_select_task {
     kith_select_buffer buffer;
     int32_t group;
     int32_t sample;
+    int32_t level;       /* 0 = KITH_QUEUE_LEVEL */
+    int32_t buffer_size; /* 0 = KITH_QUEUE_BUFFER */
     int32_t aligned;
+    int32_t merge_path;
     int32_t largest;
     int32_t sorted;
     void *out_values;

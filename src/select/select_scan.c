@@ -86,21 +86,7 @@ static uint64_t scratch_bytes(const kin_select_job *job, int64_t longest_run)
 static scan *lay_out(const kin_select_job *job, const kin_run *run, void *scratch)
 {
     scan *s = scratch;
-    const kin_scan_machine *machine = s->machine;
-    switch (run->dtype) {
-    case KIN_SELECT_F64:
-        s->ops = &machine->f64;
-        break;
-    case KIN_SELECT_F16:
-        s->ops = &machine->f16;
-        break;
-    case KIN_SELECT_BF16:
-        s->ops = &machine->bf16;
-        break;
-    default:
-        s->ops = &machine->f32;
-        break;
-    }
+    s->ops = kin_scan_ops_of(s->machine, run->dtype);
     char *at = (char *)scratch + kin_round_up(sizeof(scan), SCRATCH_ALIGN);
     s->places = (uint32_t *)(void *)at;
     at += (PLACES + 2 * MOST_SEGMENT) * sizeof(uint32_t);
@@ -119,60 +105,10 @@ static scan *lay_out(const kin_select_job *job, const kin_run *run, void *scratc
 
 /* ---- Thresholds ----------------------------------------------------------------------------- */
 
-/* Of turned values: smaller keys are smaller numbers, whichever end is wanted. */
-static double threshold_of_key32(uint32_t key)
-{
-    const uint32_t bits = kin_key32_bits(key, false);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
-}
-
-static double threshold_of_key64(uint64_t key)
-{
-    const uint64_t bits = kin_key64_bits(key, false);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* The key before one of a number: -inf has a NaN before it, which nothing passes. There is one key
- * between those of 0 and of the number before it, which belongs to -0 and is no different from 0.
- */
-static uint32_t key32_before(uint32_t key)
-{
-    return key == 0x80000000u ? key - 2 : key - 1;
-}
-
-static uint64_t key64_before(uint64_t key)
-{
-    return key == 0x8000000000000000u ? key - 2 : key - 1;
-}
-
-/* What may still pass once k words are held, the last of which is `last`. False: NaN may, too. */
-static bool tighten_64(const scan *s, kin_word64 last, double *threshold)
-{
-    const uint32_t key = (uint32_t)(last >> 32);
-    *threshold = INFINITY;
-    if (key != UINT32_MAX) {
-        *threshold = threshold_of_key32(s->strict ? key32_before(key) : key);
-    }
-    return key != UINT32_MAX || s->strict;
-}
-
-static bool tighten_128(const scan *s, kin_word128 last, double *threshold)
-{
-    const uint64_t key = (uint64_t)(last >> 64);
-    *threshold = INFINITY;
-    if (key != UINT64_MAX) {
-        *threshold = threshold_of_key64(s->strict ? key64_before(key) : key);
-    }
-    return key != UINT64_MAX || s->strict;
-}
-
 static double threshold_of_key(kin_select_type dtype, uint64_t key)
 {
-    return dtype == KIN_SELECT_F64 ? threshold_of_key64(key) : threshold_of_key32((uint32_t)key);
+    return dtype == KIN_SELECT_F64 ? kin_scan_threshold64(key)
+                                   : kin_scan_threshold32((uint32_t)key);
 }
 
 /* A threshold that at least `rank` lanes of the cells are not above, and few more, by halving the
@@ -331,32 +267,6 @@ static uint64_t *numbers_128(kin_word128 *words, int64_t count, bool rising, kin
         keys[i] = (uint64_t)(words[i] >> 64);
     }
     return rising ? keys : NULL;
-}
-
-/* The word of one place that passed; kin_select_load64 and 128 are for many in a row. */
-static inline uint32_t id_at(const kin_run *run, int64_t place)
-{
-    return run->ids == NULL ? (uint32_t)(run->first + place) : run->ids[place];
-}
-
-static inline kin_word64 word_at_64(const kin_run *run, int64_t place)
-{
-    uint32_t bits;
-    if (run->dtype == KIN_SELECT_F32) {
-        memcpy(&bits, run->values + 4 * place, sizeof bits);
-    } else {
-        uint16_t half;
-        memcpy(&half, run->values + 2 * place, sizeof half);
-        bits = run->dtype == KIN_SELECT_F16 ? kin_bits32_of_f16(half) : (uint32_t)half << 16;
-    }
-    return kin_word64_make(kin_key32(bits, run->largest), id_at(run, place));
-}
-
-static inline kin_word128 word_at_128(const kin_run *run, int64_t place)
-{
-    uint64_t bits;
-    memcpy(&bits, run->values + 8 * place, sizeof bits);
-    return kin_word128_make(kin_key64(bits, run->largest), id_at(run, place));
 }
 
 #define SELECT_BODY "select/select_scan_body.inc"

@@ -2,11 +2,13 @@
  * What scan (select_scan.c) asks of a machine: minima of cells, and the places of what is not above
  * a threshold. Both see values turned: as floats (float64: doubles) whose sign is flipped where the
  * largest are asked for, so that the wanted end is always the lower one. NaN is in no minimum and
- * passes no threshold. */
+ * passes no threshold. And what goes from words to thresholds and from places back to words. */
 #ifndef KIN_SELECT_SCAN_H
 #define KIN_SELECT_SCAN_H
 
 #include "select/select_body.h"
+
+#include <math.h>
 
 /* A segment is so many vectors; `lanes` of kin_scan_ops says how many values a vector has. */
 enum { KIN_SCAN_VECTORS = 8, KIN_SCAN_MOST_LANES = 16 };
@@ -58,5 +60,93 @@ typedef struct kin_scan_machine {
 } kin_scan_machine;
 
 KIN_BODIES_OF(kin_scan_machine)
+
+static inline const kin_scan_ops *kin_scan_ops_of(const kin_scan_machine *machine,
+                                                  kin_select_type dtype)
+{
+    switch (dtype) {
+    case KIN_SELECT_F64:
+        return &machine->f64;
+    case KIN_SELECT_F16:
+        return &machine->f16;
+    case KIN_SELECT_BF16:
+        return &machine->bf16;
+    default:
+        return &machine->f32;
+    }
+}
+
+/* ---- Thresholds of turned values: smaller keys are smaller numbers, whichever end is wanted -- */
+
+static inline double kin_scan_threshold32(uint32_t key)
+{
+    const uint32_t bits = kin_key32_bits(key, false);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+static inline double kin_scan_threshold64(uint64_t key)
+{
+    const uint64_t bits = kin_key64_bits(key, false);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* What may still pass once k words are held, the last of which is `last`; strict: later words of
+ * equal values come behind. False: NaN may, too.
+ *   The key before one of a number: -inf has a NaN before it, which nothing passes. There is one
+ * key between those of 0 and of the number before it, which belongs to -0 and is no different from
+ * 0.
+ */
+static inline bool kin_scan_tighten_64(bool strict, kin_word64 last, double *threshold)
+{
+    const uint32_t key = (uint32_t)(last >> 32);
+    const uint32_t before = key == 0x80000000u ? key - 2 : key - 1;
+    *threshold = INFINITY;
+    if (key != UINT32_MAX) {
+        *threshold = kin_scan_threshold32(strict ? before : key);
+    }
+    return key != UINT32_MAX || strict;
+}
+
+static inline bool kin_scan_tighten_128(bool strict, kin_word128 last, double *threshold)
+{
+    const uint64_t key = (uint64_t)(last >> 64);
+    const uint64_t before = key == 0x8000000000000000u ? key - 2 : key - 1;
+    *threshold = INFINITY;
+    if (key != UINT64_MAX) {
+        *threshold = kin_scan_threshold64(strict ? before : key);
+    }
+    return key != UINT64_MAX || strict;
+}
+
+/* ---- The word of one place that passed; kin_select_load64 and 128 are for many in a row ------ */
+
+static inline uint32_t kin_scan_id(const kin_run *run, int64_t place)
+{
+    return run->ids == NULL ? (uint32_t)(run->first + place) : run->ids[place];
+}
+
+static inline kin_word64 kin_scan_word_64(const kin_run *run, int64_t place)
+{
+    uint32_t bits;
+    if (run->dtype == KIN_SELECT_F32) {
+        memcpy(&bits, run->values + 4 * place, sizeof bits);
+    } else {
+        uint16_t half;
+        memcpy(&half, run->values + 2 * place, sizeof half);
+        bits = run->dtype == KIN_SELECT_F16 ? kin_bits32_of_f16(half) : (uint32_t)half << 16;
+    }
+    return kin_word64_make(kin_key32(bits, run->largest), kin_scan_id(run, place));
+}
+
+static inline kin_word128 kin_scan_word_128(const kin_run *run, int64_t place)
+{
+    uint64_t bits;
+    memcpy(&bits, run->values + 8 * place, sizeof bits);
+    return kin_word128_make(kin_key64(bits, run->largest), kin_scan_id(run, place));
+}
 
 #endif

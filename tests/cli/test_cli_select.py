@@ -99,6 +99,9 @@ class Answers(SelectCase):
         for method in ("insertion", "heap", "merge_queue"):
             calls += [["--select", method, "--buffer", buffer, "--group", group]
                       for buffer in ("none", "plain", "full", "sorted") for group in (2, 8)]
+        calls += [["--select", "merge_queue", "--level", level, "--merge", merge]
+                  for level in (4, 8, 64) for merge in ("network", "path")]
+        calls += [["--select", "heap", "--buffer", "sorted", "--buffer-size", size] for size in (8, 32, 64)]
         calls += [["--select", "merge_queue", "--aligned"], ["--threads", 1],
                   ["--select", "threshold_heap", "--heap-sample", 32], ["--device", "cpu"]]
         for words in calls:
@@ -237,6 +240,17 @@ class Mistakes(SelectCase):
         wrong("a -k 3 --buffer full", "kith: --buffer: goes with --select insertion")
         wrong("a -k 3 --select radix --group 2", "kith: --group: goes with --select insertion")
         wrong("a -k 3 --select heap --aligned", "kith: --aligned: goes with --select merge_queue")
+        for level in ("0", "2", "12", "128", "eight"):
+            wrong(f"a -k 3 --select merge_queue --level {level}", "kith: --level: ", f"'{level}' is no such size",
+                  "a power of two, 4 to 64")
+        for size in ("0", "4", "24", "128"):
+            wrong(f"a -k 3 --select heap --buffer full --buffer-size {size}", "kith: --buffer-size: ",
+                  "a power of two, 8 to 64")
+        wrong("a -k 3 --select merge_queue --merge fast", "'fast' is no merge", "network, path")
+        wrong("a -k 3 --select heap --buffer-size 32", "kith: --buffer-size: goes with --buffer plain, full or sorted")
+        wrong("a -k 3 --select quick --buffer-size 32", "kith: --buffer-size: goes with --select insertion, heap, merge_q")
+        wrong("a -k 3 --select heap --level 8", "kith: --level: goes with --select merge_queue alone")
+        wrong("a -k 3 --select heap --merge path", "kith: --merge: goes with --select merge_queue alone")
         wrong("a -k 3 --select scan --heap-sample 8",
               "kith: --heap-sample: goes with --select threshold_heap alone")
         wrong("a -k 3 --select threshold_heap --sample 8", "no such option, kith graph has")

@@ -157,6 +157,85 @@ static void every_method(void **state)
     end(t, "every method, switch, type, kind of values, direction and ids, by length and k");
 }
 
+/* ---- Queues of every size -------------------------------------------------------------------- */
+
+enum { MOST_QUEUES = 1200 };
+
+/* A queue with each kind and size of its buffer and each group. */
+static int add_queues(kith_select_params like, kith_select_params *list, int count)
+{
+    for (int buffer = 0; buffer < 16; buffer++) { /* 4 kinds, 4 sizes */
+        for (int g = 0; g < 4 && (buffer % 4 != KITH_BUFFER_NONE || buffer == 0); g++) {
+            list[count] = like;
+            list[count].buffer = (kith_select_buffer)(buffer % 4);
+            list[count].buffer_size =
+                buffer % 4 == KITH_BUFFER_NONE ? 0 : KITH_QUEUE_BUFFER_LEAST << buffer / 4;
+            list[count].group = g == 0 ? 0 : 1 << g;
+            count += 1;
+        }
+    }
+    return count;
+}
+
+/* Every queue; the merge queue with each m, by both merges, aligned and not. */
+static int list_queues(kith_select_params list[MOST_QUEUES])
+{
+    kith_select_params like = kith_select_params_default();
+    like.method = KITH_SELECT_INSERTION;
+    int count = add_queues(like, list, 0);
+    like.method = KITH_SELECT_HEAP;
+    count = add_queues(like, list, count);
+    like.method = KITH_SELECT_MERGE_QUEUE;
+    for (int kind = 0; kind < 20; kind++) { /* 5 levels, 2 merges, 2 alignments */
+        like.level = KITH_QUEUE_LEVEL_LEAST << kind / 4;
+        like.flags = (kind % 2 != 0 ? (uint32_t)KITH_SELECT_MERGE_PATH : 0) |
+                     (kind / 2 % 2 != 0 ? (uint32_t)KITH_SELECT_ALIGNED : 0);
+        count = add_queues(like, list, count);
+    }
+    assert_true(count <= MOST_QUEUES);
+    return count;
+}
+
+/* For each k one in SHARE of the queues, which is prime, so that in turn every one meets all else.
+ */
+static void try_queues(trial *t, const test_values *v, const kith_select_params *queues, int count)
+{
+    enum { SHARE = 67 };
+    static const int64_t ks[] = {1, 4, 5, 8, 9, 16, 33, 64, 65, 100, 128, 300};
+    static int turn = 0;
+    for (size_t i = 0; i < sizeof ks / sizeof *ks && ks[i] <= v->values.cols; i++) {
+        for (int which = turn % SHARE; which < count; which += SHARE) {
+            kith_select_params p = queues[which];
+            p.k = ks[i];
+            p.flags |= (v->largest ? (uint32_t)KITH_SELECT_LARGEST : 0) |
+                       (t->turn % 4 == 0 ? (uint32_t)KITH_SELECT_UNSORTED : 0);
+            t->wrong += !test_select(v, t->gpu, &p, TEST_BOTH_PARTS);
+            t->turn += 1;
+        }
+        turn += 1;
+    }
+}
+
+static void queues_of_every_size(void **state)
+{
+    enum { ROWS = 37 };
+    static const int32_t lengths[] = {40, 200, 700};
+    static const test_run runs[] = {TEST_RUN_UNIFORM,    TEST_RUN_FEW,      TEST_RUN_CONSTANT,
+                                    TEST_RUN_DESCENDING, TEST_RUN_SPECIALS, TEST_RUN_ALL_NAN};
+    static kith_select_params queues[MOST_QUEUES];
+    const int count = list_queues(queues);
+    trial *t = *state;
+    begin(t);
+    for (int i = 0; i < 3 * 4 * 6; i++) {
+        test_values v = test_values_make(dtypes[i % 4], ROWS, lengths[i / 4 % 3], i % 2,
+                                         runs[i / 12], (test_ids)(i % TEST_IDS_KINDS), &t->seed);
+        test_values_sort(&v, i / 2 % 2 != 0);
+        try_queues(t, &v, queues, count);
+        test_values_free(&v);
+    }
+    end(t, "queues of every m, merge, alignment, buffer and group");
+}
+
 /* ---- Large k --------------------------------------------------------------------------------- */
 
 static void large_k(void **state)
@@ -260,7 +339,8 @@ static void alignments(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_method), cmocka_unit_test(large_k),
-                                       cmocka_unit_test(borders), cmocka_unit_test(alignments)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_method), cmocka_unit_test(queues_of_every_size),
+        cmocka_unit_test(large_k), cmocka_unit_test(borders), cmocka_unit_test(alignments)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, setup, teardown);
 }

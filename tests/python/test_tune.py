@@ -28,6 +28,10 @@ class Selecting(unittest.TestCase):
                     self.assertTrue(same(found, self.best), (method, tune))
         aligned = kith.select_k(self.values, 33, method="merge_queue", tune={"aligned": True})
         self.assertTrue(same(aligned, self.best))
+        for tune in ({"level": 4}, {"level": 64, "merge": "path"}, {"merge": "network"}, {"level": 0},
+                     {"buffer": "sorted", "buffer_size": 64, "group": 2, "merge": "path"}):
+            found = kith.select_k(self.values, 33, method="merge_queue", tune=tune)
+            self.assertTrue(same(found, self.best), tune)
         for sample in (1, 4, 16):
             tune = {"heap_sample": sample}
             found = kith.select_k(self.values, 33, method="threshold_heap", tune=tune)
@@ -51,8 +55,16 @@ class Selecting(unittest.TestCase):
             kith.select_k(self.values, 3, method="threshold_heap", tune={"heap_sample": 5000})
         with self.assertRaisesRegex(ValueError, r"group is 1099511627776"):
             kith.select_k(self.values, 3, method="heap", tune={"group": 2**40})
-        with self.assertRaisesRegex(ValueError, r"no 'pipeline' here \(it may have aligned, buffer, group, heap_sample\)"):
+        with self.assertRaisesRegex(ValueError, r"no 'pipeline' here \(it may have aligned, buffer, buffer_size, group, heap_sample, level, merge\)"):
             kith.select_kth(self.values, 3, tune={"pipeline": "matrix"})
+        for tune, says in (({"level": 12}, "level is 12, must be 0, or a power of two, 4 to 64"),
+                           ({"buffer": "full", "buffer_size": 128}, "buffer_size is 128, must be 0, or a power"),
+                           ({"buffer_size": 32}, "buffer_size is 32, but buffer is none"),
+                           ({"merge": "fast"}, "merge is 'fast', must be one of network, path")):
+            with self.assertRaisesRegex(ValueError, says):
+                kith.select_k(self.values, 3, method="merge_queue", tune=tune)
+        with self.assertRaisesRegex(ValueError, "level is 8, which the method heap does not have"):
+            kith.select_k(self.values, 3, method="heap", tune={"level": 8})
         with self.assertRaisesRegex(TypeError, "must be a dict"):
             kith.select_k(self.values, 3, tune="buffer=full")
 

@@ -192,9 +192,11 @@ void test_values_sort_by(test_values *v, kith_ctx *ctx, int64_t known, bool larg
 
 const char *test_selection_text(const kith_select_params *params, char *text, size_t bytes)
 {
-    (void)snprintf(text, bytes, "%s, buffer %d, group %d, sample %d, flags %u, k %lld",
-                   kith_select_method_name(params->method), (int)params->buffer, (int)params->group,
-                   (int)params->sample, (unsigned)params->flags, (long long)params->k);
+    (void)snprintf(text, bytes,
+                   "%s, buffer %d of %d, group %d, sample %d, level %d, flags %u, k %lld",
+                   kith_select_method_name(params->method), (int)params->buffer,
+                   (int)params->buffer_size, (int)params->group, (int)params->sample,
+                   (int)params->level, (unsigned)params->flags, (long long)params->k);
     return text;
 }
 

@@ -60,7 +60,7 @@ typedef enum test_parts {
     TEST_KTH
 } test_parts;
 
-/* "merge_queue, buffer 2, group 4, sample 0, flags 0, k 10" */
+/* "merge_queue, buffer 2 of 16, group 4, sample 0, level 8, flags 0, k 10" */
 const char *test_selection_text(const kith_select_params *params, char *text, size_t bytes);
 /* Compares rows of an answer, of which a part may be NULL, with the sorted ones; the first
  * difference is printed. Without KITH_SELECT_UNSORTED byte for byte, else as sets. */

@@ -82,58 +82,74 @@ static void *beside(const void *address, size_t bytes)
 /* ---- Mistakes ------------------------------------------------------------------------------- */
 
 /* X(calls it applies to: lists 'l', k-th 'k'; what is done to call *c; what the message says) */
-#define MISTAKES(X)                                                                            \
-    X("lk", c->given_params = NULL, "params is NULL")                                          \
-    X("lk", c->params.struct_size = 0, "kith_select_params_default()")                         \
-    X("lk", c->params.struct_size = 12, "kith_select_params_default()")                        \
-    X("lk", c->params.method = (kith_select_method)9, "method is 9, which is no method")       \
-    X("lk", c->params.method = (kith_select_method)-1, "method is -1, which is no method")     \
-    X("lk", c->params.flags = 0x81, "flags is 0x81, of which 0x80 is no flag of selection")    \
-    X("lk", c->params.buffer = (kith_select_buffer)4, "buffer is 4, which is no")              \
-    X("lk", c->params.buffer = (kith_select_buffer)-1, "buffer is -1, which is no")            \
-    X("lk", c->params.group = 3, "group is 3, must be 0, 2, 4 or 8")                           \
-    X("lk", c->params.group = -2, "group is -2, must be")                                      \
-    X("lk", c->params.sample = -1, "sample is -1, must be 0 to 1024")                          \
-    X("lk", c->params.sample = 1025, "sample is 1025, must be 0 to 1024")                      \
-    X("lk", c->params.buffer = KITH_BUFFER_FULL, "buffer is 2, which the method auto does")    \
-    X("lk", (c->params.method = KITH_SELECT_RADIX, c->params.buffer = KITH_BUFFER_PLAIN),      \
-      "buffer is 1, which the method radix does not have")                                     \
-    X("lk", (c->params.method = KITH_SELECT_QUICK, c->params.group = 4),                       \
-      "group is 4, which the method quick does not have")                                      \
-    X("lk", (c->params.method = KITH_SELECT_HEAP, c->params.flags = KITH_SELECT_ALIGNED),      \
-      "KITH_SELECT_ALIGNED, which the method heap does not have")                              \
-    X("lk", (c->params.method = KITH_SELECT_SCAN, c->params.sample = 8),                       \
-      "sample is 8, which the method scan does not have")                                      \
-    X("lk", c->given_values = NULL, "values is NULL")                                          \
-    X("lk", c->values.dtype = KITH_U8, "values.dtype is uint8, must be float32, float64")      \
-    X("lk", c->values.dtype = KITH_I8, "values.dtype is int8, must be")                        \
-    X("lk", c->values.dtype = KITH_DTYPE_NONE, "values.dtype is 0, which is no dtype")         \
-    X("lk", c->values.dtype = (kith_dtype)77, "values.dtype is 77, which is no dtype")         \
-    X("lk", c->values.rows = -1, "values.rows is -1, must be at least 0")                      \
-    X("lk", c->values.rows = INT64_MAX, "too many of 48 bytes")                                \
-    X("lk", c->values.cols = 0, "values.cols is 0, must be 1 to 4294967294")                   \
-    X("lk", c->values.cols = -7, "values.cols is -7")                                          \
-    X("lk", c->values.cols = (int64_t)UINT32_MAX, "values.cols is 4294967295, must be")        \
-    X("lk", c->values.data = NULL, "values.data is NULL")                                      \
-    X("lk", c->values.data = beside(data, 2), "no multiple of 4, the bytes of one (align it)") \
-    X("lk", c->values.stride_bytes = 44, "values.stride_bytes is 44, must be 0 or at least")   \
-    X("lk", c->values.stride_bytes = -48, "values.stride_bytes is -48, must be 0 or at")       \
-    X("lk", c->values.stride_bytes = 50, "values.stride_bytes is 50, no multiple of 4")        \
-    X("lk", c->values.ids = beside(ids, 1), "values.ids is at")                                \
-    X("lk", (c->values.ids = ids, c->values.ids_stride_bytes = 40),                            \
-      "values.ids_stride_bytes is 40, must be 0 or at least 48")                               \
-    X("lk", (c->values.ids = ids, c->values.ids_stride_bytes = 51),                            \
-      "values.ids_stride_bytes is 51, no multiple of 4")                                       \
-    X("lk", c->params.k = 0, "k is 0, must be at least 1")                                     \
-    X("lk", c->params.k = -3, "k is -3, must be at least 1")                                   \
-    X("lk", c->params.k = COLS + 1, "k is 13, must be at most 12 (a row has no more")          \
-    X("lk", c->params.k = INT64_MAX, "k is 9223372036854775807, must be at most 12")           \
-    X("l", c->given_out = NULL, "out is NULL (give room")                                      \
-    X("l", (c->out.values = NULL, c->out.ids = NULL), "out has neither values nor ids")        \
-    X("l", c->out.values = beside(out_values, 1), "out.values is at")                          \
-    X("l", c->out.ids = beside(out_ids, 2), "out.ids is at")                                   \
-    X("l", c->out.kth = out_values, "out has kth beside values or ids")                        \
-    X("k", c->out.kth = NULL, "out has neither values")                                        \
+#define MISTAKES(X)                                                                             \
+    X("lk", c->given_params = NULL, "params is NULL")                                           \
+    X("lk", c->params.struct_size = 0, "kith_select_params_default()")                          \
+    X("lk", c->params.struct_size = 12, "kith_select_params_default()")                         \
+    X("lk", c->params.method = (kith_select_method)9, "method is 9, which is no method")        \
+    X("lk", c->params.method = (kith_select_method)-1, "method is -1, which is no method")      \
+    X("lk", c->params.flags = 0x81, "flags is 0x81, of which 0x80 is no flag of selection")     \
+    X("lk", c->params.buffer = (kith_select_buffer)4, "buffer is 4, which is no")               \
+    X("lk", c->params.buffer = (kith_select_buffer)-1, "buffer is -1, which is no")             \
+    X("lk", c->params.group = 3, "group is 3, must be 0, 2, 4 or 8")                            \
+    X("lk", c->params.group = -2, "group is -2, must be")                                       \
+    X("lk", c->params.sample = -1, "sample is -1, must be 0 to 1024")                           \
+    X("lk", c->params.sample = 1025, "sample is 1025, must be 0 to 1024")                       \
+    X("lk", c->params.buffer = KITH_BUFFER_FULL, "buffer is 2, which the method auto does")     \
+    X("lk", (c->params.method = KITH_SELECT_RADIX, c->params.buffer = KITH_BUFFER_PLAIN),       \
+      "buffer is 1, which the method radix does not have")                                      \
+    X("lk", (c->params.method = KITH_SELECT_QUICK, c->params.group = 4),                        \
+      "group is 4, which the method quick does not have")                                       \
+    X("lk", (c->params.method = KITH_SELECT_HEAP, c->params.flags = KITH_SELECT_ALIGNED),       \
+      "KITH_SELECT_ALIGNED, which the method heap does not have")                               \
+    X("lk", (c->params.method = KITH_SELECT_SCAN, c->params.sample = 8),                        \
+      "sample is 8, which the method scan does not have")                                       \
+    X("lk", c->params.level = 2, "level is 2, must be 0, or a power of two, 4 to 64")           \
+    X("lk", c->params.level = 12, "level is 12, must be 0, or a power of two")                  \
+    X("lk", c->params.level = 128, "level is 128, must be")                                     \
+    X("lk", c->params.level = INT32_MIN, "level is -2147483648, must be")                       \
+    X("lk", c->params.buffer_size = 4, "buffer_size is 4, must be 0, or a power of two, 8 to")  \
+    X("lk", c->params.buffer_size = 24, "buffer_size is 24, must be 0, or a power of two")      \
+    X("lk", c->params.buffer_size = 128, "buffer_size is 128, must be")                         \
+    X("lk", c->params.buffer_size = -8, "buffer_size is -8, must be")                           \
+    X("lk", (c->params.method = KITH_SELECT_HEAP, c->params.buffer_size = 8),                   \
+      "buffer_size is 8, but buffer is none (give a buffer, or leave this out)")                \
+    X("lk", (c->params.method = KITH_SELECT_RADIX, c->params.buffer_size = 32),                 \
+      "buffer_size is 32, which the method radix does not have (it belongs to insertion")       \
+    X("lk", (c->params.method = KITH_SELECT_HEAP, c->params.level = 8),                         \
+      "level is 8, which the method heap does not have (it belongs to merge_queue)")            \
+    X("lk", (c->params.method = KITH_SELECT_BITONIC, c->params.flags = KITH_SELECT_MERGE_PATH), \
+      "KITH_SELECT_MERGE_PATH, which the method bitonic does not have")                         \
+    X("lk", c->given_values = NULL, "values is NULL")                                           \
+    X("lk", c->values.dtype = KITH_U8, "values.dtype is uint8, must be float32, float64")       \
+    X("lk", c->values.dtype = KITH_I8, "values.dtype is int8, must be")                         \
+    X("lk", c->values.dtype = KITH_DTYPE_NONE, "values.dtype is 0, which is no dtype")          \
+    X("lk", c->values.dtype = (kith_dtype)77, "values.dtype is 77, which is no dtype")          \
+    X("lk", c->values.rows = -1, "values.rows is -1, must be at least 0")                       \
+    X("lk", c->values.rows = INT64_MAX, "too many of 48 bytes")                                 \
+    X("lk", c->values.cols = 0, "values.cols is 0, must be 1 to 4294967294")                    \
+    X("lk", c->values.cols = -7, "values.cols is -7")                                           \
+    X("lk", c->values.cols = (int64_t)UINT32_MAX, "values.cols is 4294967295, must be")         \
+    X("lk", c->values.data = NULL, "values.data is NULL")                                       \
+    X("lk", c->values.data = beside(data, 2), "no multiple of 4, the bytes of one (align it)")  \
+    X("lk", c->values.stride_bytes = 44, "values.stride_bytes is 44, must be 0 or at least")    \
+    X("lk", c->values.stride_bytes = -48, "values.stride_bytes is -48, must be 0 or at")        \
+    X("lk", c->values.stride_bytes = 50, "values.stride_bytes is 50, no multiple of 4")         \
+    X("lk", c->values.ids = beside(ids, 1), "values.ids is at")                                 \
+    X("lk", (c->values.ids = ids, c->values.ids_stride_bytes = 40),                             \
+      "values.ids_stride_bytes is 40, must be 0 or at least 48")                                \
+    X("lk", (c->values.ids = ids, c->values.ids_stride_bytes = 51),                             \
+      "values.ids_stride_bytes is 51, no multiple of 4")                                        \
+    X("lk", c->params.k = 0, "k is 0, must be at least 1")                                      \
+    X("lk", c->params.k = -3, "k is -3, must be at least 1")                                    \
+    X("lk", c->params.k = COLS + 1, "k is 13, must be at most 12 (a row has no more")           \
+    X("lk", c->params.k = INT64_MAX, "k is 9223372036854775807, must be at most 12")            \
+    X("l", c->given_out = NULL, "out is NULL (give room")                                       \
+    X("l", (c->out.values = NULL, c->out.ids = NULL), "out has neither values nor ids")         \
+    X("l", c->out.values = beside(out_values, 1), "out.values is at")                           \
+    X("l", c->out.ids = beside(out_ids, 2), "out.ids is at")                                    \
+    X("l", c->out.kth = out_values, "out has kth beside values or ids")                         \
+    X("k", c->out.kth = NULL, "out has neither values")                                         \
     X("k", c->out.kth = beside(out_values, 3), "out.kth is at")
 
 /* Does what row `number` of the table says. */

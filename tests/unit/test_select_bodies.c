@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_VARIANTS = 80, GUARD = 0x5a };
+enum { MOST_VARIANTS = 80, MOST_QUEUES = 3000, GUARD = 0x5a };
 
 /* ---- What is tried -------------------------------------------------------------------------- */
 
@@ -27,6 +27,9 @@ typedef struct variant {
     kith_select_buffer buffer;
     int32_t group;
     int32_t sample;
+    int32_t level;
+    int32_t buffer_size;
+    bool merge_path;
 } variant;
 
 /* Every method, with each of its switches. */
@@ -62,6 +65,45 @@ static int list_variants(variant list[MOST_VARIANTS])
         count += 1;
     }
     assert_true(count <= MOST_VARIANTS);
+    return count;
+}
+
+/* A queue with each kind and size of its buffer and each group. */
+static int add_queues(variant like, variant *list, int count)
+{
+    for (int buffer = 0; buffer < 16; buffer++) { /* 4 kinds, 4 sizes */
+        for (int g = 0; g < 4 && (buffer % 4 != KITH_BUFFER_NONE || buffer == 0); g++) {
+            list[count] = like;
+            list[count].buffer = (kith_select_buffer)(buffer % 4);
+            list[count].buffer_size =
+                buffer % 4 == KITH_BUFFER_NONE ? 0 : KITH_QUEUE_BUFFER_LEAST << buffer / 4;
+            list[count].group = g == 0 ? 0 : 1 << g;
+            count += 1;
+        }
+    }
+    return count;
+}
+
+/* Every queue on every machine; the merge queue with each m, and both ways to merge. */
+static int list_queues(variant list[MOST_QUEUES])
+{
+    kin_isa isas[KIN_ISA_COUNT];
+    const int bodies = test_bodies(isas);
+    int count = 0;
+    for (int i = 0; i < bodies; i++) {
+        count = add_queues((variant){.isa = isas[i], .method = KITH_SELECT_INSERTION}, list, count);
+        count = add_queues((variant){.isa = isas[i], .method = KITH_SELECT_HEAP}, list, count);
+        for (int level = KITH_QUEUE_LEVEL_LEAST; level <= KITH_QUEUE_LEVEL_MOST; level *= 2) {
+            for (int path = 0; path < 2; path++) {
+                const variant like = {.isa = isas[i],
+                                      .method = KITH_SELECT_MERGE_QUEUE,
+                                      .level = level,
+                                      .merge_path = path == 1};
+                count = add_queues(like, list, count);
+            }
+        }
+    }
+    assert_true(count <= MOST_QUEUES);
     return count;
 }
 
@@ -203,6 +245,9 @@ static kin_select_job job_of(const data *d, const variant *v, int64_t k, bool so
                             .buffer = v->buffer,
                             .group = v->group,
                             .sample = v->sample,
+                            .level = v->level,
+                            .buffer_size = v->buffer_size,
+                            .merge_path = v->merge_path,
                             .largest = d->run.largest,
                             .sorted = sorted};
 }
@@ -224,10 +269,11 @@ static bool select_is_right(const data *d, const variant *v, int64_t k, bool sor
     const bool right = memcmp(out, d->sorted, (size_t)out_bytes) == 0 &&
                        guard_holds(scratch, scratch_bytes) && guard_holds(out, out_bytes);
     if (!right) {
-        print_error("method %d, buffer %d, group %d, sample %d: n %lld, k %lld, sorted %d, dtype "
-                    "%d, largest %d, ids %d\n",
-                    (int)v->method, (int)v->buffer, v->group, v->sample, (long long)d->run.count,
-                    (long long)k, sorted, (int)d->run.dtype, d->run.largest, d->run.ids != NULL);
+        print_error("method %d, isa %d, buffer %d of %d, group %d, sample %d, level %d, path %d: "
+                    "n %lld, k %lld, sorted %d, dtype %d, largest %d, ids %d\n",
+                    (int)v->method, (int)v->isa, (int)v->buffer, v->buffer_size, v->group,
+                    v->sample, v->level, v->merge_path, (long long)d->run.count, (long long)k,
+                    sorted, (int)d->run.dtype, d->run.largest, d->run.ids != NULL);
     }
     free(scratch);
     free(out);
@@ -285,6 +331,48 @@ static void selects_what_sorting_puts_first(void **state)
     assert_int_equal(wrong, 0);
     (void)printf("%d variants of all methods: %ld selections are what sorting puts first\n", count,
                  done);
+}
+
+/* One in `share` of the queues in turn for each k; the turns go on from run to run. */
+static long try_queues(const data *d, const variant *queues, int count, int share, long *wrong)
+{
+    static long turn = 0;
+    const int64_t ks[] = {1, 4, 7, 8, 9, 33, 64, 100, 257, 512, 1000};
+    long done = 0;
+    for (int i = 0; i < 11 && ks[i] <= d->run.count; i++) {
+        for (int v = (int)(turn % share); v < count; v += share) {
+            *wrong += !select_is_right(d, &queues[v], ks[i], (done + i) % 4 != 0);
+            done += 1;
+        }
+        turn += 1;
+    }
+    return done;
+}
+
+/* Runs end within a segment of vectors and behind one; rows of equal values, of NaN, and those in
+ * order are what a threshold is bad at. */
+static void queues_of_every_size(void **state)
+{
+    (void)state;
+    static variant queues[MOST_QUEUES];
+    const int count = list_queues(queues);
+    const int64_t lengths[] = {5, 130, 700, 2049};
+    const kin_select_type dtypes[] = {KIN_SELECT_F32, KIN_SELECT_F64, KIN_SELECT_F16,
+                                      KIN_SELECT_BF16};
+    uint64_t seed = 11;
+    long done = 0;
+    long wrong = 0;
+    for (int turn = 0; turn < 4 * 4 * TEST_RUNS; turn++) {
+        const int64_t n = lengths[turn % 4];
+        data d = make_data(dtypes[turn / 4 % 4], turn % 3 == 0, n, (test_run)(turn / 16),
+                           (test_ids)((turn + turn / 3) % TEST_IDS_KINDS), &seed);
+        done += try_queues(&d, queues, count, n > 1000 ? 101 : 31, &wrong);
+        free_data(&d);
+    }
+    assert_int_equal(wrong, 0);
+    (void)printf("%d queues, of every m, merge, buffer, group and machine: %ld selections are what "
+                 "sorting puts first\n",
+                 count, done);
 }
 
 static void adversary_is_survived(void **state)
@@ -370,6 +458,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(selects_what_sorting_puts_first),
+        cmocka_unit_test(queues_of_every_size),
         cmocka_unit_test(adversary_is_survived),
         cmocka_unit_test(scratch_grows_with_the_run),
         cmocka_unit_test(rows_are_one_sequence),

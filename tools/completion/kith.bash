@@ -19,7 +19,7 @@ _kith_options() {
             --restart --device --threads --memory --tune -q --quiet -v --verbose --json -h --help"
         ;;
     select)
-        echo "-k --select --buffer --group --aligned --heap-sample --largest --unsorted --kth -o --output
+        echo "-k --select --buffer --buffer-size --group --level --merge --aligned --heap-sample --largest --unsorted --kth -o --output
             --device --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
         ;;
     predict)

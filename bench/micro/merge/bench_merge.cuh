@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Two falling runs of one length become one: the merge queue's own network, and the two that its
- * paper names as future work (section V), for a queue that one lane owns and for one of a warp.
+ * Two falling runs of one length become one: the merge queue's own network and merge path, and the
+ * other that its paper names as future work (section V), for a queue that one lane owns and for one
+ * of a warp.
  *
  *   places of a queue   [0, L) the upper run, [L, 2 L) the lower one; both fall
  *   SMALLER false       all 2 L places fall afterwards: what the merge queue does
@@ -302,7 +303,8 @@ template <bool SMALLER> KIN_SELECT_HD void lane_adaptive(const lane_queue &whole
     kin_queue_stages<3>(queue, count, 1);
 }
 
-/* spare: L places of the lane's own. */
+/* spare: L places of the lane's own. By fours, both kept, it is the merge queue's own,
+ * kin_queue_merge_path. */
 template <bool SMALLER, bool FOURS>
 KIN_SELECT_HD void lane_path(const lane_queue &queue, const lane_queue &spare, int32_t length)
 {
@@ -333,6 +335,8 @@ KIN_SELECT_HD void lane_merge(const lane_queue &queue, const lane_queue &spare, 
         lane_bitonic_smaller(queue, length);
     } else if (METHOD == BITONIC) {
         kin_queue_merge(queue, length);
+    } else if (METHOD == PATH_FOURS && !SMALLER) {
+        kin_queue_merge_path(queue, spare.front, length);
     } else if (METHOD == ADAPTIVE) {
         lane_adaptive<SMALLER>(queue, length);
     } else if (METHOD != FLOOR) {
