@@ -79,6 +79,7 @@ else()
     add_dependencies(test_gpu_module stub_${stub})
   endforeach()
   target_sources(stub_kernels PRIVATE ${CMAKE_SOURCE_DIR}/tests/modules/stub_kernels.c
+                 ${CMAKE_SOURCE_DIR}/tests/modules/stub_buffers.c
                  ${CMAKE_SOURCE_DIR}/tests/modules/stub_tree.c
                  ${CMAKE_SOURCE_DIR}/tests/modules/stub_graph.c)
   target_compile_definitions(stub_kernels PRIVATE STUB_KERNELS)
