@@ -203,7 +203,7 @@ TREE_DEVICE kin_papers_packet buffer_packet(const kin_papers_comparing &job, int
 
 template <kin_tree_norm NORM, int WIDE, typename LISTS>
 static __global__ void __launch_bounds__(TREE_WARPS *KIN_TREE_GPU_PACKET,
-                                         kin_tree_gpu_blocks<WIDE>::MOST)
+                                         kin_tree_gpu_blocks<WIDE>::MOST - 1)
     compare_kernel(const __grid_constant__ kin_papers_comparing job,
                    const __grid_constant__ kin_tree_gpu_shape shape)
 {
