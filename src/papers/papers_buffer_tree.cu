@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The buffer k-d tree on a GPU: queries begin, find their next leaves, wait, are sorted by leaf,
- * and have their lists at the end. What compares them with leaves: papers_buffer_tree.cuh.
+ * and have their lists at the end. What compares them with leaves: papers_buffer_compare.cu.
  *
  * Source. Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees", algorithms 1 and 2; bench
  * laboratory of earlier versions of kith, whose pool this is.
@@ -231,12 +231,6 @@ static __global__ void __launch_bounds__(THREADS)
     job.of.ring[kin_papers_ring(place, job.of.length)] = number;
 }
 
-static int compare(kin_gpu_stream *stream, const kin_papers_comparing *job)
-{
-    return is_long(&job->of) ? kin_papers_compare_long(stream, job)
-                             : kin_papers_compare_short(stream, job);
-}
-
 static int launch_empty(kin_gpu_stream *stream, const kin_papers_emptying *job)
 {
     if (job->count == 0) {
@@ -248,7 +242,7 @@ static int launch_empty(kin_gpu_stream *stream, const kin_papers_emptying *job)
     KIN_CUDA_TRY_LAUNCH();
     line_up_kernel<<<blocks_for(job->count, THREADS), THREADS, 0, stream->stream>>>(*job);
     KIN_CUDA_TRY_LAUNCH();
-    const int compared = compare(stream, &comparing);
+    const int compared = kin_papers_compare(stream, &comparing);
     if (compared != 0) {
         return compared;
     }
@@ -259,7 +253,7 @@ static int launch_empty(kin_gpu_stream *stream, const kin_papers_emptying *job)
 static int launch_alone(kin_gpu_stream *stream, const kin_papers_rest *job)
 {
     const kin_papers_comparing comparing = {job->of, true, job->head, job->count};
-    return job->count == 0 ? 0 : compare(stream, &comparing);
+    return job->count == 0 ? 0 : kin_papers_compare(stream, &comparing);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #define KIN_PAPERS_KERNELS_H
 
 #include "fused/fused_kernels.h"
-#include "papers/papers_buffer_tree.h"
+#include "papers/papers_traversal.h"
 #include "tree/tree_kernels.h"
 
 /* Columns of a matrix of costs or keys at even strides: sample[r * columns + j] is what stands in

@@ -9,8 +9,8 @@
  *          2     3              put_off  level 2: its sibling, 4
  *        4   5                           level 1: the sibling of 2, which is 3
  */
-#ifndef KIN_PAPERS_BUFFER_TREE_H
-#define KIN_PAPERS_BUFFER_TREE_H
+#ifndef KIN_PAPERS_TRAVERSAL_H
+#define KIN_PAPERS_TRAVERSAL_H
 
 #include "metric/metric_arith.h"
 
