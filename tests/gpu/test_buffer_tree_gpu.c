@@ -45,7 +45,7 @@ static void shapes(void **state)
     (void)state;
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_U8, KITH_BF16, KITH_I8};
     test_trees t = trees_make();
-    for (int shape = 0; shape < SHAPE_COUNT; shape++) {
+    for (int shape = 0; shape < SHAPE_COUNT; shape += test_is_slow_build() ? 2 : 1) {
         for (int m = 0; m < TEST_TREE_METRICS; m++) {
             const kith_dtype dtype = dtypes[(shape + m) % 6];
             const int32_t cols = 1 + (shape * 5 + m * 3) % 32;
@@ -98,7 +98,7 @@ static void every_k(void **state)
     for (size_t s = 0; s < sizeof data / sizeof *data; s++) {
         test_rows points = test_trees_rows(s == 1 ? KITH_U8 : KITH_F32, 1500, 9, data[s], 8);
         test_rows queries = test_trees_rows(KITH_F32, 90, 9, data[s], 9);
-        for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
+        for (size_t i = 0; i < sizeof ks / sizeof *ks; i += test_is_slow_build() ? 3 : 1) {
             go(&t, way++);
             test_trees_four(&t, &points, &queries, test_tree_metrics[i % TEST_TREE_METRICS], ks[i],
                             test_shape_name(data[s]));
@@ -161,7 +161,7 @@ static void heights(void **state)
 static void many(void **state)
 {
     (void)state;
-    const int64_t asked = test_is_slow_build() ? 9000 : 700000;
+    const int64_t asked = test_is_slow_build() ? 4000 : 700000;
     const int64_t rows = test_is_slow_build() ? 2000 : 100000;
     test_trees t = trees_make();
     for (int i = 0; i < 3; i++) {
@@ -307,8 +307,9 @@ static void little_memory(void **state)
     kith_ctx *cpu = test_cpu_ctx();
     budgets b = {0};
     for (int i = 0; i < 4; i++) {
-        test_rows points = test_trees_rows(KITH_F32, 6000, 5, SHAPE_GAUSS, 51);
-        test_rows queries = test_trees_rows(KITH_F32, 9000, 5, SHAPE_GAUSS, 52);
+        const int64_t rows = test_is_slow_build() ? 2000 : 6000;
+        test_rows points = test_trees_rows(KITH_F32, rows, 5, SHAPE_GAUSS, 51);
+        test_rows queries = test_trees_rows(KITH_F32, rows * 3 / 2, 5, SHAPE_GAUSS, 52);
         test_job job = {.name = "gauss",
                         .points = &points.matrix,
                         .queries = i % 2 == 1 ? &queries.matrix : NULL,
