@@ -36,11 +36,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (80740, 58000),
-    "files_src": (506, 350),
+    "code_lines_src": (81618, 58000),
+    "files_src": (511, 350),
     "files_below_40_lines": (54, 40),
     "files_of_odd_length": (90, 40),
-    "headers_src": (182, 130),
+    "headers_src": (184, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
