@@ -69,7 +69,7 @@ static void columns(void **state)
     (void)state;
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_U8, KITH_F16};
     static const test_shape data[] = {SHAPE_GAUSS, SHAPE_CLUSTERS, SHAPE_COPIES, SHAPE_TIGHT};
-    const int64_t rows = test_is_slow_build() ? 900 : 9000;
+    const int64_t rows = test_is_slow_build() ? 900 : 4000;
     test_trees t = trees_make();
     for (int32_t cols = 1; cols <= 32; cols += test_is_slow_build() ? 7 : 1) {
         for (size_t d = 0; d < 4; d++) {
@@ -161,8 +161,8 @@ static void heights(void **state)
 static void many(void **state)
 {
     (void)state;
-    const int64_t asked = test_is_slow_build() ? 4000 : 700000;
-    const int64_t rows = test_is_slow_build() ? 2000 : 100000;
+    const int64_t asked = test_is_slow_build() ? 4000 : 400000;
+    const int64_t rows = test_is_slow_build() ? 2000 : 50000;
     test_trees t = trees_make();
     for (int i = 0; i < 3; i++) {
         const test_shape shape = i == 1 ? SHAPE_OUTLIER : SHAPE_GAUSS;
