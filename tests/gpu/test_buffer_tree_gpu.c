@@ -182,6 +182,30 @@ static void many(void **state)
     test_trees_free(&t);
 }
 
+/* More queries than buffers of the paper's size hold at a time. */
+static void chunks(void **state)
+{
+    (void)state;
+    enum { ASKED = (1 << 22) + 1000 };
+    if (test_is_slow_build()) {
+        skip();
+    }
+    test_trees t = trees_make();
+    test_rows points = test_trees_rows(KITH_F32, 40, 1, SHAPE_GAUSS, 45);
+    test_rows queries = test_trees_rows(KITH_F32, ASKED, 1, SHAPE_GAUSS, 46);
+    const test_job job = {.name = "gauss",
+                          .points = &points.matrix,
+                          .queries = &queries.matrix,
+                          .metric = KITH_EUCLIDEAN,
+                          .k = 2};
+    t.tree_height = 1;
+    test_trees_compare(&t, job);
+    test_trees_end(&t, "two chunks of queries");
+    test_rows_free(&queries);
+    test_rows_free(&points);
+    test_trees_free(&t);
+}
+
 /* Lists that are too short, again and again. */
 static void ties(void **state)
 {
@@ -414,9 +438,9 @@ int main(void)
         cmocka_unit_test(shapes),        cmocka_unit_test(columns),
         cmocka_unit_test(every_k),       cmocka_unit_test(sizes),
         cmocka_unit_test(heights),       cmocka_unit_test(many),
-        cmocka_unit_test(ties),          cmocka_unit_test(device_arrays),
-        cmocka_unit_test(little_memory), cmocka_unit_test(many_runs),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(chunks),        cmocka_unit_test(ties),
+        cmocka_unit_test(device_arrays), cmocka_unit_test(little_memory),
+        cmocka_unit_test(many_runs),     cmocka_unit_test(refusals),
     };
     if (test_gpu_is_absent()) {
         return TEST_SKIPPED;
