@@ -165,7 +165,7 @@ static void many(void **state)
     const int64_t rows = test_is_slow_build() ? 2000 : 50000;
     test_trees t = trees_make();
     for (int i = 0; i < 3; i++) {
-        const test_shape shape = i == 1 ? SHAPE_OUTLIER : SHAPE_GAUSS;
+        const test_shape shape = i == 1 ? SHAPE_CLUSTERS : SHAPE_GAUSS;
         test_rows points = test_trees_rows(KITH_F32, rows, 3 + i, shape, 41);
         test_rows queries = test_trees_rows(KITH_F32, asked, 3 + i, shape, 42);
         const test_job job = {.name = test_shape_name(shape),
