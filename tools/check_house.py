@@ -36,16 +36,16 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (81030, 58000),
-    "files_src": (506, 350),
-    "files_below_40_lines": (54, 40),
-    "files_of_odd_length": (88, 40),
-    "headers_src": (182, 130),
+    "code_lines_src": (82086, 58000),
+    "files_src": (511, 350),
+    "files_below_40_lines": (53, 40),
+    "files_of_odd_length": (89, 40),
+    "headers_src": (184, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (0, 0),
-    "functions_with_more_than_6_parameters": (32, 20),
+    "functions_with_more_than_6_parameters": (27, 20),
     "public_functions": (79, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
     "functions_used_by_one_file_percent": (55, 25),

@@ -102,7 +102,7 @@ def merge_sets(points, first, graphs):
 
 class SearchParams(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("metric", ctypes.c_int), ("k", ctypes.c_int64),
-                ("flags", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
+                ("flags", ctypes.c_uint32), ("leaf_buffer", ctypes.c_int32),
                 ("exclude", ctypes.c_void_p), ("custom", ctypes.c_void_p),
                 ("custom_arg", ctypes.c_void_p), ("pipeline", ctypes.c_int), ("select", ctypes.c_int),
                 ("method", ctypes.c_int), ("sample", ctypes.c_int32), ("tree_height", ctypes.c_int32),
@@ -122,25 +122,26 @@ class Report(ctypes.Structure):
                 ("seconds_total", ctypes.c_double), ("seconds_check", ctypes.c_double),
                 ("seconds_prepare", ctypes.c_double), ("seconds_screen", ctypes.c_double),
                 ("seconds_rescore", ctypes.c_double), ("rerun_share", ctypes.c_double),
-                ("skipped_share", ctypes.c_double), ("candidates", ctypes.c_double),
+                ("skipped_share", ctypes.c_double), ("looked_share", ctypes.c_double),
+                ("candidates", ctypes.c_double),
                 ("distinct_rows", ctypes.c_int64), ("peak_bytes", ctypes.c_uint64),
                 ("isa", ctypes.c_char * 16), ("screen", ctypes.c_char * 16),
                 ("backend", ctypes.c_char * 16), ("gpu", ctypes.c_char * 64),
-                ("gpu_peak_bytes", ctypes.c_uint64)]
+                ("gpu_peak_bytes", ctypes.c_uint64), ("seconds_select", ctypes.c_double)]
 
 
 EUCLIDEAN, F32, U8 = 1, 1, 5
 
 
 class Kith:
-    """A context on the first GPU."""
+    """A context, on the first GPU unless it is told otherwise; threads 0: all."""
 
-    def __init__(self, build):
+    def __init__(self, build, device=b"cuda:0", threads=0):
         self.lib = ctypes.CDLL(str(build / "libkith.so"))
         for name in ("kith_ctx_detail", "kith_commit", "kith_version"):
             getattr(self.lib, name).restype = ctypes.c_char_p
         self.ctx = ctypes.c_void_p()
-        params = CtxParams(struct_size=ctypes.sizeof(CtxParams), device=b"cuda:0")
+        params = CtxParams(struct_size=ctypes.sizeof(CtxParams), threads=threads, device=device)
         if self.lib.kith_ctx_create(ctypes.byref(params), ctypes.byref(self.ctx)) != 0:
             sys.exit("bench_gpu: no context")
 

@@ -55,7 +55,7 @@ static kin_fused_need gpu_need(const kith_matrix *corpus, const kith_matrix *que
     if (tries_tree) {
         tree = kin_tree_gpu_plan_need(corpus, queries, request, kin_gpu_room(gpu));
     }
-    if (request->method == KITH_METHOD_TREE) {
+    if (kin_tree_gpu_named(request)) {
         return (kin_fused_need){.whole_bytes = tree.whole_bytes,
                                 .least_bytes = tree.least_bytes,
                                 .corpus_chunks = 1,
@@ -203,7 +203,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     plan->state_bytes = kin_size_add(plan->state_bytes, limit);
     plan->peak_bytes = kin_size_add(plan->peak_bytes, limit);
     (void)snprintf(plan->method, sizeof plan->method, "%s",
-                   by_tree ? "tree" : method_name(&request));
+                   by_tree && request.pipeline == NULL ? "tree" : method_name(&request));
     return KITH_OK;
 }
 

@@ -77,7 +77,9 @@ kith_status kin_pipeline_enter(kith_ctx *ctx, const kin_request *request, double
     *gpu = NULL;
     KIN_TRY(kin_method_check(ctx, request));
     if (is_processors(request)) {
-        return ctx->device == KIN_DEVICE_CUDA ? kin_method_check_gpu(ctx, request) : KITH_OK;
+        return ctx->device == KIN_DEVICE_CUDA
+                   ? kin_method_refuse_tree(ctx, request, "both directions at once have none")
+                   : KITH_OK;
     }
     KIN_TRY(kin_device_enter(ctx, &request->distance, needed ? WORTH_A_GPU : pairs, gpu));
     return *gpu != NULL ? KITH_OK : kin_pipeline_check_cpu(ctx, request);
@@ -142,8 +144,7 @@ kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, co
 
 kith_status kin_method_check_gpu(kith_ctx *ctx, const kin_request *request)
 {
-    const char *why = is_processors(request) ? "a GPU has none with buffers, the processor does"
-                                             : kin_tree_gpu_missing(request);
+    const char *why = kin_tree_gpu_missing(request);
     return why != NULL ? kin_method_refuse_tree(ctx, request, why) : KITH_OK;
 }
 
@@ -153,7 +154,7 @@ kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, const ki
     const double rows = (double)corpus->rows;
     *gpu = NULL;
     KIN_TRY(kin_method_check(ctx, request));
-    if (request->method != KITH_METHOD_TREE) {
+    if (request->method != KITH_METHOD_TREE && !makes_tree(request)) {
         const double pairs = queries != NULL ? rows * (double)queries->rows : rows * rows / 2.0;
         return kin_pipeline_enter(ctx, request, pairs, gpu);
     }
@@ -197,7 +198,7 @@ bool kin_method_takes_tree_gpu(const kin_request *request, const kith_matrix *co
                                const kith_matrix *queries)
 {
     if (request->method != KITH_METHOD_AUTO || request->pipeline != NULL) {
-        return request->method == KITH_METHOD_TREE;
+        return kin_tree_gpu_named(request);
     }
     return kin_tree_gpu_missing(request) == NULL &&
            kin_tree_gpu_worth_trying(corpus, queries, request);

@@ -20,7 +20,8 @@ typedef struct kin_pipeline {
                  const struct kin_request *request, int32_t threads);
     /* fused/fused_answer.h; NULL: it is the processor's alone */
     const struct kin_fused_pipeline *fused;
-    bool tree; /* it makes a tree, of the metrics that have one */
+    const struct kin_tree_gpu_way *way; /* tree/tree_gpu.h: of its tree on a GPU; NULL: none */
+    bool tree;                          /* it makes a tree, of the metrics that have one */
 } kin_pipeline;
 
 typedef struct kin_request {

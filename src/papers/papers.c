@@ -12,6 +12,7 @@ bool kin_papers_pipeline(kith_pipeline number, const kin_pipeline **pipeline)
         [KITH_PIPELINE_BUFFER_TREE] = {.name = "buffer_tree",
                                        .run = kin_papers_buffer_tree_run,
                                        .plan = kin_papers_buffer_tree_plan,
+                                       .way = &kin_papers_buffer_tree,
                                        .tree = true},
     };
     const int32_t count = (int32_t)(sizeof pipelines / sizeof pipelines[0]);

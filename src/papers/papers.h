@@ -8,6 +8,7 @@
 #include "kith/kith_papers.h"
 #include "papers/papers_kernels.h"
 #include "select/select_body.h"
+#include "tree/tree_gpu.h"
 
 /* *pipeline: NULL for KITH_PIPELINE_FUSED, which is ours. False where the number is no pipeline's.
  */
@@ -52,6 +53,9 @@ kith_status kin_papers_buffer_tree_run(kith_ctx *ctx, const kin_prepared *corpus
 void kin_papers_buffer_tree_plan(kin_layout *plan, const kin_prepared *corpus,
                                  const kin_prepared *queries, const kin_request *request,
                                  int32_t threads);
+
+/* papers_buffer_tree_gpu.c: up to 32 columns and k = 1,024. */
+extern const kin_tree_gpu_way kin_papers_buffer_tree;
 
 /* ---- Methods of selection -------------------------------------------------------------------- */
 

@@ -18,8 +18,7 @@
  *   algorithm 2     the next leaf: down by medians, and up to what was put off, if it is near
  * enough algorithm 3, 4  the queries of a buffer against all points of its leaf, sixteen at a time
  *
- * The state of a traversal. A query at a leaf has passed one node a level, and has put off at most
- * the other child of each parent. So a leaf and a bit a level are the whole stack.
+ * The state of a traversal. papers_traversal.h: a leaf and a bit a level.
  *
  * Buffers. A query waits in one leaf at most, so a buffer is a chain through one number a query,
  * and leaf_buffer only says when it is full.
@@ -39,21 +38,12 @@
 #include "exact/exact_answer.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
+#include "papers/papers_traversal.h"
 #include "tree/tree_walk.h"
 
-enum {
-    BUFFERED_LOG = 22,  /* queries in all buffers: 2^22, as in the paper */
-    BATCH_OF_BUFFER = 5 /* and a batch is five buffers */
-};
 enum { QUERIES_A_TASK = 256, ROWS_A_TASK = 64 };
 static const int64_t CHUNK_BYTES = 256 << 20; /* state of the queries of a chunk */
 static const uint32_t NO_LEAF = UINT32_MAX;
-
-/* Where a query is, and what it has put off. */
-typedef struct traversal {
-    uint32_t leaf;    /* a node */
-    uint32_t put_off; /* levels: the sibling of the node that it has passed there; 0: the root */
-} traversal;
 
 typedef struct buffer {
     uint32_t last; /* who came last; `before` has who came before */
@@ -91,7 +81,7 @@ typedef struct lazy_search {
     kin_tree_list *lists;
     uint64_t *words; /* of the lists */
     float *reaches;
-    traversal *traversals;
+    kin_traversal *traversals;
     uint32_t *before; /* in its buffer */
     /* Queues, the batch, buffers. */
     int64_t begun; /* input: those from here on have not */
@@ -136,16 +126,15 @@ static bool is_near(const lazy_search *s, int64_t node, const float *row, float 
 static bool next_leaf(const lazy_search *s, uint32_t query)
 {
     const kin_tree *tree = s->tree;
-    traversal *t = &s->traversals[query];
+    kin_traversal *t = &s->traversals[query];
     const float *row = s->queries.rows + (int64_t)query * tree->cols;
     const float reach = s->reaches[query];
     while (t->put_off != 0) {
-        const int32_t level = 31 - __builtin_clz(t->put_off); /* the last that was put off */
-        const int64_t node = level == 0 ? 1 : (t->leaf >> (tree->height - level)) ^ 1;
-        t->put_off ^= 1u << level;
+        int32_t level = 0;
+        const int64_t node = kin_traversal_up(t, tree->height, &level);
         if (is_near(s, node, row, reach)) {
-            t->leaf = (uint32_t)kin_tree_leaf_below(tree, node, level, row);
-            t->put_off |= (2u << tree->height) - (2u << level);
+            const int64_t leaf = kin_tree_leaf_below(tree, node, level, row);
+            kin_traversal_down(t, tree->height, level, (uint32_t)leaf);
             if (level == tree->height || is_near(s, t->leaf, row, reach)) {
                 return true;
             }
@@ -329,7 +318,7 @@ static kith_status begin_some(void *arg, int64_t task, int32_t thread)
         kin_tree_list_begin(s->tree, s->wanted, s->queries.first + q, s->queries.lost[q],
                             &s->lists[q]);
         s->reaches[q] = INFINITY;
-        s->traversals[q] = (traversal){.put_off = 1}; /* the root */
+        s->traversals[q] = (kin_traversal){.put_off = KIN_PUT_OFF_ROOT};
     }
     return KITH_OK;
 }
@@ -421,14 +410,6 @@ static void name_room(kin_layout *layout, void *job)
     name_workers(layout, s);
 }
 
-/* The paper's B, where none was given. */
-static int64_t full_of(const kin_request *request, const kin_tree *tree)
-{
-    const int32_t log = BUFFERED_LOG - tree->height;
-    return request->leaf_buffer != 0 ? request->leaf_buffer
-                                     : kin_max_i64(KIN_PACKET, log > 0 ? (int64_t)1 << log : 0);
-}
-
 /* All but the context, the target and what is made. Of the rows only their shape is read. */
 static lazy_search search_of(const kin_tree *tree, const kin_prepared *corpus,
                              const kin_prepared *asked, const kin_request *request, int32_t threads)
@@ -438,16 +419,16 @@ static lazy_search search_of(const kin_tree *tree, const kin_prepared *corpus,
                      .asked = asked,
                      .request = request,
                      .threads = threads,
-                     .full = full_of(request, tree)};
+                     .full = kin_buffer_full(request->leaf_buffer, tree->height)};
     const bool leaves_out =
         corpus == asked ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
     s.wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), tree->points);
-    const int64_t numbers = 8 * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(traversal);
+    const int64_t numbers = 8 * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(kin_traversal);
     const int64_t a_query = (int64_t)sizeof(float) * tree->cols + numbers +
                             (int64_t)sizeof(kin_tree_list) +
                             (int64_t)sizeof(uint64_t) * kin_tree_list_capacity(s.wanted);
     s.most = kin_min_i64(asked->rows.matrix.rows, kin_max_i64(CHUNK_BYTES / a_query, KIN_PACKET));
-    s.batch = kin_min_i64(s.most, BATCH_OF_BUFFER * s.full);
+    s.batch = kin_min_i64(s.most, KIN_BATCH_OF_BUFFER * s.full);
     return s;
 }
 

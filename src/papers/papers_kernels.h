@@ -5,6 +5,8 @@
 #define KIN_PAPERS_KERNELS_H
 
 #include "fused/fused_kernels.h"
+#include "papers/papers_traversal.h"
+#include "tree/tree_kernels.h"
 
 /* Columns of a matrix of costs or keys at even strides: sample[r * columns + j] is what stands in
  * row r at j count / columns. columns <= count, so that no column is taken twice. */
@@ -26,9 +28,100 @@ typedef struct kin_papers_join {
     kin_fused_pair *pairs;
 } kin_papers_join;
 
+/* ---- BUFFER_TREE ----------------------------------------------------------------------------- */
+
+/* A query of a chunk on its way: 32 bytes, a sector. `keep` and what follows: tree_list.cuh. */
+typedef struct kin_papers_query {
+    kin_traversal at;
+    float keep; /* nodes and points above it are not needed; negative: it has stopped */
+    float gain;
+    float more;
+    float dropped;
+    int32_t count;
+    int32_t squeezed_at;
+} kin_papers_query;
+
+/* Queries of one buffer that a warp compares with the points of their leaf. */
+typedef struct kin_papers_packet {
+    uint32_t leaf; /* counted from 0 */
+    uint32_t count;
+    int64_t first; /* in the ring, not yet reduced: below twice its length */
+} kin_papers_packet;
+
+/* Numbers that kernels count in. */
+typedef struct kin_papers_counts {
+    uint32_t waiting; /* queries in all buffers */
+    uint32_t full;    /* 1: a buffer is half full */
+    uint32_t placed;  /* of them, those whose places are known */
+    uint32_t packets;
+} kin_papers_counts;
+
+/* One chunk of queries: places walk.place0 .. walk.place0 + walk.count, of which the numbers below
+ * are 0 .. walk.count - 1. From begin to end how lists stand in walk.lists is the kernels' affair.
+ */
+typedef struct kin_papers_buffers {
+    kin_tree_gpu_walk walk;
+    kin_papers_query *queries;
+    uint32_t *waits; /* who waits in any leaf, in the order of coming */
+    uint32_t *slots; /* and which place in its buffer it has */
+    uint32_t *ring;  /* the reinsert queue */
+    int64_t length;  /* of the ring; waits and slots have as many */
+    uint32_t *fill;  /* by leaf: how many wait */
+    uint32_t *first; /* by leaf: where they begin among all who wait */
+    kin_papers_packet *packets;
+    kin_papers_counts *counts;
+} kin_papers_buffers;
+
+/* A batch that looks for its next leaves: `taken` queries from the ring, from place `head` on, then
+ * `fresh` ones that have not begun, from number `begun` on. Who finds a leaf waits in its buffer,
+ * who finds none is done. half: queries that make a buffer half full. */
+typedef struct kin_papers_batch {
+    kin_papers_buffers of;
+    int64_t head;
+    int64_t taken;
+    int64_t begun;
+    int64_t fresh;
+    int64_t half;
+} kin_papers_batch;
+
+/* The buffers are emptied: the `count` queries that wait go into the ring from place `tail` on,
+ * leaf by leaf, and are compared with their leaves. */
+typedef struct kin_papers_emptying {
+    kin_papers_buffers of;
+    int64_t tail;
+    int64_t count;
+} kin_papers_emptying;
+
+/* `count` queries of the ring, from place `head` on, each to its end. */
+typedef struct kin_papers_rest {
+    kin_papers_buffers of;
+    int64_t head;
+    int64_t count;
+} kin_papers_rest;
+
+/* At a place of the ring that may be past its end. */
+KIN_HD int64_t kin_papers_ring(int64_t place, int64_t length)
+{
+    return place < length ? place : place - length;
+}
+
+typedef struct kin_papers_buffer_kernels {
+    /* Empty lists and buffers, and every query before the root. */
+    int (*begin)(kin_gpu_stream *stream, const kin_papers_buffers *job);
+    int (*find)(kin_gpu_stream *stream, const kin_papers_batch *job);
+    /* Clears the counts, too. */
+    int (*empty)(kin_gpu_stream *stream, const kin_papers_emptying *job);
+    int (*alone)(kin_gpu_stream *stream, const kin_papers_rest *job);
+    /* Lists as the launch `walk` of tree_kernels.h leaves them. */
+    int (*end)(kin_gpu_stream *stream, const kin_papers_buffers *job);
+} kin_papers_buffer_kernels;
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
 typedef struct kin_papers_kernels {
     int (*sample)(kin_gpu_stream *stream, const kin_papers_sample *job);
     int (*join)(kin_gpu_stream *stream, const kin_papers_join *job);
+    const kin_papers_buffer_kernels *buffers;
 } kin_papers_kernels;
 
 #endif

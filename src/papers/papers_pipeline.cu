@@ -63,5 +63,6 @@ static int join(kin_gpu_stream *stream, const kin_papers_join *job)
     return kin_gpu_launched();
 }
 
+extern "C" const kin_papers_buffer_kernels kin_papers_buffer_table; /* papers_buffer_tree.cu */
 extern "C" const kin_papers_kernels kin_papers_table;
-const kin_papers_kernels kin_papers_table = {sample, join};
+const kin_papers_kernels kin_papers_table = {sample, join, &kin_papers_buffer_table};

@@ -47,9 +47,17 @@ typedef struct kin_tree_gpu_cut {
     bool ahead; /* the next stripe's rows find room, too */
 } kin_tree_gpu_cut;
 
-/* capacity: of a list, in a first walk. ahead: whether rows may come ahead. */
-kin_tree_gpu_cut kin_tree_gpu_cut_queries(const kith_matrix *queries, const kin_request *request,
-                                          int32_t capacity, uint32_t place, uint64_t room,
+/* What is cut. */
+typedef struct kin_tree_gpu_whole {
+    const kith_matrix *queries;
+    const kin_request *request;
+    int32_t height;   /* of the tree */
+    int32_t capacity; /* of a list, in a first walk */
+    uint32_t place;   /* as in fused_search.h */
+} kin_tree_gpu_whole;
+
+/* ahead: whether rows may come ahead. */
+kin_tree_gpu_cut kin_tree_gpu_cut_queries(const kin_tree_gpu_whole *whole, uint64_t room,
                                           bool ahead);
 
 /* Room of a list in a first walk; dtype: of the corpus; most_short: that shared memory holds
@@ -90,12 +98,13 @@ typedef struct kin_tree_gpu_solver {
     const kin_tree_kernels *kernels;
     const kin_tree_gpu *tree;
     const kin_fused_prepared *corpus;
+    const kin_request *request;      /* whose way through the tree it is; NULL: ours */
     int32_t wanted;                  /* points a list */
     kin_tree_gpu_counters *counters; /* device */
     kin_fused_tally tally;           /* pairs: of a query and a point, computed */
 } kin_tree_gpu_solver;
 
-/* solver: on, tree, corpus and wanted are set, the rest is zero. */
+/* solver: on, tree, corpus, request and wanted are set, the rest is zero. */
 kith_status kin_tree_gpu_solver_make(kin_tree_gpu_solver *s);
 void kin_tree_gpu_solver_free(kin_tree_gpu_solver *s);
 
@@ -110,14 +119,15 @@ typedef struct kin_tree_gpu_places {
     int32_t capacity; /* of a list; 0: that of a first walk */
 } kin_tree_gpu_places;
 
-/* Rows that ask, in the units of a tree: device memory, one block. count and ordered are set
- * before, the rest is zero. */
+/* Rows that ask, in the units of a tree: device memory, one block. count, ordered and
+ * plain are set before, the rest is zero. */
 typedef struct kin_tree_gpu_asked {
     int64_t count;
     int32_t wide;
     bool listed;  /* some rows, by ids */
     bool rounds;  /* rounded and lost are there */
-    bool ordered; /* order is */
+    bool ordered; /* order is; and */
+    bool plain;   /* it is that of the rows */
     uint32_t *ids;
     float *rounded;  /* count x wide */
     float *lost;     /* by row of rounded */
@@ -151,12 +161,39 @@ kith_status kin_tree_gpu_solve_ids(kin_tree_gpu_solver *s, kin_fused_answers *a,
 /* Room of a list in a first walk. */
 int32_t kin_tree_gpu_capacity(const kin_tree_gpu_solver *s);
 
+/* ---- Other ways ------------------------------------------------------------------------------ */
+
+/* A way through a tree that a request brings in place of ours (kin_pipeline). Queries come in the
+ * order of their rows, a graph's points in the tree's. */
+typedef struct kin_tree_gpu_way {
+    /* Why a GPU cannot go it for such a job, one line; NULL: it can. */
+    const char *(*missing)(const kin_request *request);
+    /* Fills the lists of all places, from 0 on, as the launch `walk` does; waits. What it takes to
+     * choose leaves counts as the report's select, and not as its screen, which is timed around it.
+     */
+    kith_status (*walk)(const kin_tree_gpu_solver *s, const kin_tree_gpu_walk *whole);
+    /* Device memory beside lists, of so many places before a tree of this height. */
+    uint64_t (*bytes)(int32_t height, int64_t places);
+} kin_tree_gpu_way;
+
+/* NULL: ours. */
+static inline const kin_tree_gpu_way *kin_tree_gpu_way_of(const kin_request *request)
+{
+    return request != NULL && request->pipeline != NULL ? request->pipeline->way : NULL;
+}
+
+/* Whether a tree was asked for, by method or by pipeline, so that nothing is tried. */
+static inline bool kin_tree_gpu_named(const kin_request *request)
+{
+    return request->method == KITH_METHOD_TREE || kin_tree_gpu_way_of(request) != NULL;
+}
+
 /* ---- tree_search_gpu.c ----------------------------------------------------------------------- */
 
 /* The tree on a GPU as an engine: the bytes of kin_tree_graph and kin_tree_knn. Arguments are
  * checked in api/.
  *
- * Where the request's method is AUTO, a sample tells first whether the tree is the faster way
+ * Where no tree was named, a sample tells first whether the tree is the faster way
  * (tree_cost.c); where it is not, or where the tree does not fit into the device, nothing is
  * written and *declined is true. A tree that was named and does not fit: KITH_E_DEVICE_MEMORY. */
 

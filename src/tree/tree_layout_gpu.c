@@ -119,8 +119,25 @@ static kith_status round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows
     return checked(s, s->kernels->round(s->on.stream, &job), "rounding queries");
 }
 
+/* As they stand. */
+static kith_status number_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_asked *a)
+{
+    uint32_t *numbers = NULL;
+    KIN_TRY(kin_alloc(s->on.ctx, &numbers, (uint64_t)a->count, sizeof *numbers, "numbers of rows"));
+    for (int64_t i = 0; i < a->count; i++) {
+        numbers[i] = (uint32_t)i;
+    }
+    const kith_status status = kin_gpu_upload(s->on.ctx, s->on.gpu, a->order, numbers,
+                                              (uint64_t)a->count * sizeof *numbers);
+    kin_free(s->on.ctx, numbers);
+    return status;
+}
+
 static kith_status order_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_asked *a)
 {
+    if (a->plain) {
+        return number_rows(s, a);
+    }
     uint64_t bytes = 0;
     kin_tree_gpu_order job = {
         .tree = *s->tree, .rows = a->rounded, .count = a->count, .scratch_bytes = &bytes};
@@ -158,40 +175,39 @@ void kin_tree_gpu_asked_free(const kin_tree_gpu_solver *s, kin_tree_gpu_asked *a
 
 /* ---- Stripes --------------------------------------------------------------------------------- */
 
-/* Queries, their copies in the tree's units, their order, lists and answers. */
-static uint64_t stripe_bytes(const kith_matrix *queries, const kin_request *request,
-                             int32_t capacity, uint32_t place, int64_t count)
+/* Queries, their copies in the tree's units, their order, lists and answers, and what another way
+ * through the tree takes. */
+static uint64_t stripe_bytes(const kin_tree_gpu_whole *w, int64_t count)
 {
-    const bool here = (place & KIN_FUSED_DATA_ON_DEVICE) != 0;
-    const uint64_t rows = here ? 0 : kin_fused_ahead_bytes(queries, count);
-    const uint64_t own = kin_size_add(rows, asked_bytes(count, kin_tree_gpu_wide(queries->cols)));
-    return kin_size_add(kin_size_add(own, kin_tree_gpu_lists_bytes(count, capacity)),
-                        kin_fused_answers_bytes(count, request->k));
+    const kin_tree_gpu_way *way = kin_tree_gpu_way_of(w->request);
+    const bool here = (w->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
+    const uint64_t rows = here ? 0 : kin_fused_ahead_bytes(w->queries, count);
+    const uint64_t own =
+        kin_size_add(rows, asked_bytes(count, kin_tree_gpu_wide(w->queries->cols)));
+    const uint64_t lists = kin_size_add(kin_tree_gpu_lists_bytes(count, w->capacity),
+                                        way != NULL ? way->bytes(w->height, count) : 0);
+    return kin_size_add(kin_size_add(own, lists), kin_fused_answers_bytes(count, w->request->k));
 }
 
-static int64_t stripe_rows(const kith_matrix *queries, const kin_request *request, int32_t capacity,
-                           uint32_t place, uint64_t room, bool ahead)
+static int64_t stripe_rows(const kin_tree_gpu_whole *w, uint64_t room, bool ahead)
 {
-    int64_t stripe = queries->rows;
-    while (
-        stripe > KIN_FUSED_LEAST_ROWS &&
-        kin_size_add(kin_fused_with_slack(stripe_bytes(queries, request, capacity, place, stripe)),
-                     ahead ? kin_fused_ahead_bytes(queries, stripe) : 0) > room) {
+    int64_t stripe = w->queries->rows;
+    while (stripe > KIN_FUSED_LEAST_ROWS &&
+           kin_size_add(kin_fused_with_slack(stripe_bytes(w, stripe)),
+                        ahead ? kin_fused_ahead_bytes(w->queries, stripe) : 0) > room) {
         stripe = kin_fused_halved(stripe);
     }
     return stripe;
 }
 
-kin_tree_gpu_cut kin_tree_gpu_cut_queries(const kith_matrix *queries, const kin_request *request,
-                                          int32_t capacity, uint32_t place, uint64_t room,
+kin_tree_gpu_cut kin_tree_gpu_cut_queries(const kin_tree_gpu_whole *whole, uint64_t room,
                                           bool ahead)
 {
-    const int64_t whole = stripe_rows(queries, request, capacity, place, room, false);
-    if (whole == queries->rows || !ahead) {
-        return (kin_tree_gpu_cut){.stripe = whole};
+    const int64_t stripe = stripe_rows(whole, room, false);
+    if (stripe == whole->queries->rows || !ahead) {
+        return (kin_tree_gpu_cut){.stripe = stripe};
     }
-    return (kin_tree_gpu_cut){.stripe = stripe_rows(queries, request, capacity, place, room, true),
-                              .ahead = true};
+    return (kin_tree_gpu_cut){.stripe = stripe_rows(whole, room, true), .ahead = true};
 }
 
 /* ---- Plan ------------------------------------------------------------------------------------ */
@@ -201,26 +217,27 @@ kin_tree_gpu_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_m
 {
     const kith_matrix *asking = queries != NULL ? queries : corpus;
     const int64_t leaf_points = kin_tree_gpu_leaf_points(request, corpus->rows);
-    const int32_t capacity = kin_tree_gpu_list_room(
-        corpus->dtype, kin_min_i64(request->k + 1, corpus->rows), KIN_TREE_GPU_SHORT);
-    const uint32_t place = queries != NULL ? 0 : KIN_FUSED_DATA_ON_DEVICE; /* the tree's own rows */
+    const kin_tree_gpu_whole asked = {
+        .queries = asking,
+        .request = request,
+        .height = kin_tree_height(corpus->rows, leaf_points),
+        .capacity = kin_tree_gpu_list_room(corpus->dtype, kin_min_i64(request->k + 1, corpus->rows),
+                                           KIN_TREE_GPU_SHORT),
+        .place = queries != NULL ? 0 : KIN_FUSED_DATA_ON_DEVICE}; /* the tree's own rows */
     const kin_fused_prepared_need rows = kin_fused_groups_bytes(corpus, 0);
     const uint64_t tree =
         kin_size_add(rows.resident, kin_tree_gpu_bytes(corpus->rows, corpus->cols, leaf_points));
     uint64_t building = kin_size_add(
         rows.resident, kin_tree_gpu_peak_bytes(corpus->rows, corpus->cols, leaf_points));
     building = rows.most > building ? rows.most : building;
-    const uint64_t whole =
-        kin_size_add(tree, stripe_bytes(asking, request, capacity, place, asking->rows));
+    const uint64_t whole = kin_size_add(tree, stripe_bytes(&asked, asking->rows));
     const uint64_t least =
-        kin_size_add(tree, stripe_bytes(asking, request, capacity, place,
-                                        kin_min_i64(KIN_FUSED_LEAST_ROWS, asking->rows)));
+        kin_size_add(tree, stripe_bytes(&asked, kin_min_i64(KIN_FUSED_LEAST_ROWS, asking->rows)));
     kin_tree_gpu_need need = {
         .whole_bytes = kin_fused_with_slack(whole > building ? whole : building),
         .least_bytes = kin_fused_with_slack(least > building ? least : building)};
     const uint64_t left = budget > tree ? budget - tree : 0;
-    const kin_tree_gpu_cut cut =
-        kin_tree_gpu_cut_queries(asking, request, capacity, place, left, queries != NULL);
+    const kin_tree_gpu_cut cut = kin_tree_gpu_cut_queries(&asked, left, queries != NULL);
     need.stripes = kin_ceil_div(asking->rows, cut.stripe);
     return need;
 }

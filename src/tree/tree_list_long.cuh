@@ -18,12 +18,26 @@
 
 enum { TREE_BINS = 256, TREE_DIGIT = 8, TREE_SLACK = 32 };
 
-/* Lists in device memory. */
-typedef struct kin_tree_gpu_long {
-    uint64_t *words;     /* of the packet */
+/* Lists in device memory. APART: of places that do not stand next to each other. */
+template <bool APART> struct kin_tree_gpu_long_lists {
+    uint64_t *words;     /* of the packet; APART: of this lane's list */
     uint32_t *bins;      /* TREE_BINS counters in shared memory */
     int32_t squeezed_at; /* this lane's list is squeezed when it is so long */
-} kin_tree_gpu_long;
+};
+typedef kin_tree_gpu_long_lists<false> kin_tree_gpu_long;
+typedef kin_tree_gpu_long_lists<true> kin_tree_gpu_long_apart;
+
+/* The first word of lane q's list; the others stand KIN_TREE_GPU_PACKET apart. All lanes call it.
+ */
+TREE_DEVICE uint64_t *tree_list_at(const kin_tree_gpu_long &s, int32_t q)
+{
+    return s.words + q;
+}
+
+TREE_DEVICE uint64_t *tree_list_at(const kin_tree_gpu_long_apart &s, int32_t q)
+{
+    return (uint64_t *)__shfl_sync(TREE_ALL_LANES, (unsigned long long)s.words, q);
+}
 
 /* The digit in which the word of rank *rank (from 1) stands; the rank becomes its rank there. */
 TREE_DEVICE uint32_t tree_pick_bin(const uint32_t *bins, int32_t *rank)
@@ -107,14 +121,16 @@ static __device__ __noinline__ uint64_t tree_squeeze(uint64_t *list, uint32_t *b
 }
 
 /* Squeezes the list of lane q, which holds at least what is wanted. */
-TREE_DEVICE void tree_squeeze_lane(kin_tree_gpu_long &s, kin_tree_gpu_lane &own, int32_t q)
+template <bool APART>
+TREE_DEVICE void tree_squeeze_lane(kin_tree_gpu_long_lists<APART> &s, kin_tree_gpu_lane &own,
+                                   int32_t q)
 {
     kin_tree_gpu_lane of = own;
     of.keep = __shfl_sync(TREE_ALL_LANES, own.keep, q);
     of.gain = __shfl_sync(TREE_ALL_LANES, own.gain, q);
     of.more = __shfl_sync(TREE_ALL_LANES, own.more, q);
     of.count = __shfl_sync(TREE_ALL_LANES, own.count, q);
-    const uint64_t left = tree_squeeze(s.words + q, s.bins, of);
+    const uint64_t left = tree_squeeze(tree_list_at(s, q), s.bins, of);
     if (tree_lane_id() == q) {
         own.keep = tree_value(left << 32);
         own.count = (int32_t)(left >> 32);
@@ -125,21 +141,23 @@ TREE_DEVICE void tree_squeeze_lane(kin_tree_gpu_long &s, kin_tree_gpu_lane &own,
 /* ---- What every policy of lists has ---------------------------------------------------------- */
 
 /* Appends what is open, passes, and fits; true: not all of it did. */
-template <int POINTS>
-TREE_DEVICE bool tree_append(const kin_tree_gpu_long &s, kin_tree_gpu_lane &own, int32_t q,
-                             const float (&values)[POINTS], bool (&open)[POINTS], uint32_t position)
+template <int POINTS, bool APART>
+TREE_DEVICE bool tree_append(const kin_tree_gpu_long_lists<APART> &s, kin_tree_gpu_lane &own,
+                             int32_t q, const float (&values)[POINTS], bool (&open)[POINTS],
+                             uint32_t position)
 {
     const int32_t lane = tree_lane_id();
     const uint32_t before = (1u << lane) - 1;
     const float limit = __shfl_sync(TREE_ALL_LANES, own.keep, q);
     int32_t end = __shfl_sync(TREE_ALL_LANES, own.count, q);
+    uint64_t *list = tree_list_at(s, q);
 #pragma unroll
     for (int p = 0; p < POINTS; p++) {
         const bool pass = open[p] && values[p] <= limit;
         const uint32_t passed = __ballot_sync(TREE_ALL_LANES, pass);
         const int32_t at = end + __popc(passed & before);
         if (pass && at < own.capacity) {
-            s.words[at * KIN_TREE_GPU_PACKET + q] =
+            list[at * KIN_TREE_GPU_PACKET] =
                 tree_word(values[p], position + (uint32_t)(p * KIN_TREE_GPU_PACKET));
             open[p] = false;
         }
@@ -151,8 +169,8 @@ TREE_DEVICE bool tree_append(const kin_tree_gpu_long &s, kin_tree_gpu_lane &own,
 
 /* A list that squeezing does not shorten is given up: its query walks no further, since it has to
  * be asked again with more room. */
-template <int POINTS>
-TREE_DEVICE void tree_offer(kin_tree_gpu_long &s, kin_tree_gpu_lane &own, int32_t q,
+template <int POINTS, bool APART>
+TREE_DEVICE void tree_offer(kin_tree_gpu_long_lists<APART> &s, kin_tree_gpu_lane &own, int32_t q,
                             const float (&values)[POINTS], uint32_t position)
 {
     bool open[POINTS];
@@ -161,7 +179,7 @@ TREE_DEVICE void tree_offer(kin_tree_gpu_long &s, kin_tree_gpu_lane &own, int32_
         open[p] = true;
     }
 #pragma unroll 1
-    while (tree_append<POINTS>(s, own, q, values, open, position)) {
+    while (tree_append<POINTS, APART>(s, own, q, values, open, position)) {
         tree_squeeze_lane(s, own, q);
         if (__shfl_sync(TREE_ALL_LANES, own.count, q) == own.capacity) {
             own.keep = tree_lane_id() == q ? TREE_GIVEN_UP : own.keep;
@@ -171,7 +189,9 @@ TREE_DEVICE void tree_offer(kin_tree_gpu_long &s, kin_tree_gpu_lane &own, int32_
 }
 
 /* Squeezes the lists of the lanes in `which`. */
-TREE_DEVICE void tree_squeeze_all(kin_tree_gpu_long &s, kin_tree_gpu_lane &own, uint32_t which)
+template <bool APART>
+TREE_DEVICE void tree_squeeze_all(kin_tree_gpu_long_lists<APART> &s, kin_tree_gpu_lane &own,
+                                  uint32_t which)
 {
 #pragma unroll 1
     for (; which != 0; which &= which - 1) {
@@ -179,7 +199,8 @@ TREE_DEVICE void tree_squeeze_all(kin_tree_gpu_long &s, kin_tree_gpu_lane &own, 
     }
 }
 
-TREE_DEVICE void tree_settle(kin_tree_gpu_long &s, kin_tree_gpu_lane &own)
+template <bool APART>
+TREE_DEVICE void tree_settle(kin_tree_gpu_long_lists<APART> &s, kin_tree_gpu_lane &own)
 {
     const bool long_enough = own.count >= s.squeezed_at && own.count < own.capacity;
     tree_squeeze_all(s, own, __ballot_sync(TREE_ALL_LANES, long_enough));

@@ -39,7 +39,11 @@ const char *kin_tree_gpu_missing(const kin_request *request)
     if (request->k > KIN_TREE_GPU_MOST_K) {
         return "a GPU has none for k above 2048, the processor does";
     }
-    return kin_tree_allows(request->distance.metric) ? NULL : "the metric has none";
+    if (!kin_tree_allows(request->distance.metric)) {
+        return "the metric has none";
+    }
+    const kin_tree_gpu_way *way = kin_tree_gpu_way_of(request);
+    return way != NULL ? way->missing(request) : NULL;
 }
 
 /* ---- One call -------------------------------------------------------------------------------- */
@@ -193,6 +197,7 @@ static kith_status plant(searching *s)
     s->solver = (kin_tree_gpu_solver){.on = s->on,
                                       .tree = &s->tree,
                                       .corpus = &s->corpus,
+                                      .request = s->request,
                                       .wanted = (int32_t)kin_min_i64(wanted_ids(s), points)};
     KIN_TRY(kin_tree_gpu_solver_make(&s->solver));
     KIN_TRY(kin_gpu_wait(ctx, s->on.gpu));
@@ -216,7 +221,8 @@ static void report(const searching *s, int64_t rows)
     r->rerun_share = tally->reruns / n;
     r->candidates = tally->keys / n;
     r->distinct_rows = s->corpus.groups.count;
-    (void)snprintf(r->screen, sizeof r->screen, "tree");
+    (void)snprintf(r->screen, sizeof r->screen, "%s",
+                   s->request->pipeline != NULL ? s->request->pipeline->name : "tree");
     (void)snprintf(r->isa, sizeof r->isa, "%s", kin_isa_name(s->on.ctx->isa));
 }
 
@@ -312,7 +318,8 @@ static kith_status solve_stripe(searching *s, const kin_fused_prepared *prepared
     const int64_t count = prepared->rows.rows;
     const kith_neighbors out = kin_fused_rows_of(s->out, first, count);
     const uint32_t *exclude = s->request->exclude != NULL ? s->request->exclude + first : NULL;
-    kin_tree_gpu_asked asked = {.count = count, .ordered = true};
+    kin_tree_gpu_asked asked = {
+        .count = count, .ordered = true, .plain = kin_tree_gpu_way_of(s->request) != NULL};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, kin_tree_gpu_ask(&s->solver, &prepared->rows, NULL, &asked), done);
     KIN_TRY_GOTO(status, answers_of(s, &prepared->groups, exclude, &out, false, &a), done);
@@ -373,9 +380,13 @@ static kith_status search(searching *s)
     KIN_TRY(plant(s));
     const bool may_ahead =
         (s->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_gpu_ahead_wanted(s->on.gpu);
-    kin_tree_gpu_cut cut =
-        kin_tree_gpu_cut_queries(s->queries, s->request, kin_tree_gpu_capacity(&s->solver),
-                                 s->place, kin_gpu_room(s->on.gpu), may_ahead);
+    const kin_tree_gpu_whole whole = {.queries = s->queries,
+                                      .request = s->request,
+                                      .height = s->tree.height,
+                                      .capacity = kin_tree_gpu_capacity(&s->solver),
+                                      .place = s->place};
+    const kin_tree_gpu_cut cut =
+        kin_tree_gpu_cut_queries(&whole, kin_gpu_room(s->on.gpu), may_ahead);
     kin_fused_stripes all = {.ctx = s->on.ctx,
                              .gpu = s->on.gpu,
                              .rows = s->queries->rows,
@@ -393,7 +404,7 @@ static kith_status search(searching *s)
 static kith_status attempt(kith_ctx *ctx, kin_gpu *gpu, searching *s)
 {
     s->on = kin_fused_device_of(ctx, gpu);
-    s->decided = s->request->method == KITH_METHOD_TREE;
+    s->decided = kin_tree_gpu_named(s->request);
     const kin_fused_source source = {.matrix = s->corpus_matrix,
                                      .distance = &s->request->distance,
                                      .name = s->queries == NULL ? "points" : "corpus",
@@ -409,10 +420,11 @@ done:
     return status;
 }
 
-static kith_status too_large(kith_ctx *ctx, const kith_matrix *corpus)
+static kith_status too_large(kith_ctx *ctx, const kin_request *request, const kith_matrix *corpus)
 {
     kin_forgive(ctx);
-    return kin_fail_at(ctx, KITH_E_DEVICE_MEMORY, kin_at("method"),
+    return kin_fail_at(ctx, KITH_E_DEVICE_MEMORY,
+                       kin_at(request->pipeline != NULL ? "pipeline" : "method"),
                        "asks for a tree, and that of %lld points in %ld columns does not fit into "
                        "the memory of the GPU (give it more of it, or compare all pairs)",
                        (long long)corpus->rows, (long)corpus->cols);
@@ -421,7 +433,7 @@ static kith_status too_large(kith_ctx *ctx, const kith_matrix *corpus)
 /* A tree that was not named is worth one try, in the scope that there is. */
 static kith_status run(kith_ctx *ctx, kin_gpu *gpu, const searching *job, bool *declined)
 {
-    const bool named = job->request->method == KITH_METHOD_TREE;
+    const bool named = kin_tree_gpu_named(job->request);
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
     searching s;
@@ -432,7 +444,7 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, const searching *job, bool *
         status = attempt(ctx, gpu, &s);
     } while (named && kin_fused_again(ctx, gpu, status));
     if (status == KITH_E_DEVICE_MEMORY && named) {
-        return too_large(ctx, job->corpus_matrix);
+        return too_large(ctx, job->request, job->corpus_matrix);
     }
     if (status == KITH_E_DEVICE_MEMORY) {
         kin_forgive(ctx);

@@ -108,7 +108,8 @@ kith_status kin_tree_gpu_walk_places(kin_tree_gpu_solver *s, const kin_tree_gpu_
                                    .count = places->count,
                                    .lists = *lists,
                                    .met = s->counters->met};
-    KIN_TRY(walk_slices(s, &job));
+    const kin_tree_gpu_way *way = kin_tree_gpu_way_of(s->request);
+    KIN_TRY(way != NULL ? way->walk(s, &job) : walk_slices(s, &job));
     return read_counters(s, lost);
 }
 

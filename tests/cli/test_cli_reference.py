@@ -99,9 +99,22 @@ class Answers(ReferenceCase):
             told = self.same("search", f"some.{kind}", f"few.{kind}", "-k", 8,
                              tune=("--tune", "pipeline=hybrid"))
             self.assertEqual(told["screen"], "hybrid")
+
+    def test_buffers(self):
+        """the buffer k-d tree, of heights and buffers; too many columns, too many neighbours"""
+        for name, first, last in (("thin", 0, 400), ("asked", 900, 957)):
+            rows = [row[20:34] for row in self.rows[first:last]]
+            self.write(f"{name}.u8bin", matrix_bin(rows, "B"))
+        for more in ("", ",leaf-buffer=3", ",tree-height=3,leaf-buffer=40"):
+            tune = ("--tune", "pipeline=buffer_tree" + more)
+            told = self.same("graph", "thin.u8bin", "-k", 8, tune=tune)
+            self.assertEqual(told["screen"], "buffer_tree")
+            for metric in TREE_METRICS:
+                self.same("search", "thin.u8bin", "asked.u8bin", "-k", 100, "--metric", metric, tune=tune)
         self.fails(1, "graph", "some.fbin", "-k", 8, "--tune", "pipeline=buffer_tree", "--device", "cuda",
                    environment={"KITH_CUDA_MODULE": MODULE},
-                   says=["pipeline is buffer_tree, which makes a tree, and a GPU has none with buffers"])
+                   says=["pipeline is buffer_tree, which makes a tree, and a GPU has none with buffers for more "
+                         "than 32 columns, the processor does (leave it out)"])
 
     def test_selection(self):
         """kith select by every method: the smallest, the largest, the k-th"""

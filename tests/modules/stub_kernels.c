@@ -17,6 +17,7 @@
 extern const kin_fused_kernels stub_kernels;
 extern int stub_loses(void);
 extern const kin_select_kernels stub_select[];
+extern const kin_papers_buffer_kernels stub_buffers; /* stub_buffers.c */
 extern const kin_papers_kernels stub_papers;
 
 static uint32_t next_random(void)
@@ -337,4 +338,4 @@ const kin_fused_kernels stub_kernels = {.check = check,
                                         .hits = hits,
                                         .within = within};
 
-const kin_papers_kernels stub_papers = {.sample = sample, .join = join};
+const kin_papers_kernels stub_papers = {.sample = sample, .join = join, .buffers = &stub_buffers};

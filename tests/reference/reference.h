@@ -64,6 +64,7 @@ extern const kin_fused_kernels reference_fused;
 extern const kin_select_kernels reference_select[];
 extern const kin_tree_kernels reference_tree;
 extern const kin_graph_gpu_kernels reference_graph;
+extern const kin_papers_buffer_kernels reference_buffers;
 extern const kin_papers_kernels reference_papers;
 
 #endif

@@ -28,4 +28,5 @@ static void join(const kin_papers_join *job)
 
 REFERENCE_LAUNCH(join, kin_papers_join)
 
-const kin_papers_kernels reference_papers = {.sample = sample_launch, .join = join_launch};
+const kin_papers_kernels reference_papers = {
+    .sample = sample_launch, .join = join_launch, .buffers = &reference_buffers};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The reference device's launches of tree_kernels.h. A tree is made by one recursion from the root,
  * a list by one from the root outwards. */
-#include "reference/reference.h"
+#include "reference/reference_tree.h"
 
 #include "base/base_size.h"
 #include "metric/metric_value.h"
@@ -297,23 +297,6 @@ static int build_or_size(kin_gpu_stream *stream, const kin_tree_gpu_build *job)
 
 /* ---- The walk -------------------------------------------------------------------------------- */
 
-/* A place on its way. Its list stands in no order; what is above keep is not needed. Where all of a
- * full list is needed, it has lost something, and the place stops. */
-typedef struct walker {
-    const kin_tree_gpu *tree;
-    const float *row;
-    kin_tree_keep bound;
-    float keep;
-    uint64_t *words;
-    uint64_t *room; /* where a median is searched */
-    int32_t count;
-    int32_t squeezed_at; /* so many words */
-    int32_t wanted;
-    int32_t capacity;
-    bool lost;
-    uint64_t *met;
-} walker;
-
 static float value_in(uint64_t word)
 {
     const uint32_t bits = (uint32_t)(word >> 32);
@@ -330,7 +313,7 @@ static inline float step(kin_tree_norm norm, float sum, float difference)
                                   : fmaxf(sum, fabsf(difference));
 }
 
-static float value_of_box(const walker *w, int64_t node)
+float reference_box(const reference_walker *w, int64_t node)
 {
     const int32_t wide = w->tree->wide;
     const float *low = w->tree->boxes + node * 2 * wide;
@@ -343,7 +326,8 @@ static float value_of_box(const walker *w, int64_t node)
 }
 
 /* Of the points of a block. The norm is a constant of each call: inner loops have no branch. */
-static inline void add_columns(const walker *w, int64_t block, kin_tree_norm norm, float *values)
+static inline void add_columns(const reference_walker *w, int64_t block, kin_tree_norm norm,
+                               float *values)
 {
     const int32_t wide = w->tree->wide;
     const float *from = w->tree->values + block * KIN_TREE_LANES * wide;
@@ -354,7 +338,7 @@ static inline void add_columns(const walker *w, int64_t block, kin_tree_norm nor
     }
 }
 
-static void values_of_block(const walker *w, int64_t block, float values[KIN_TREE_LANES])
+static void values_of_block(const reference_walker *w, int64_t block, float values[KIN_TREE_LANES])
 {
     memset(values, 0, KIN_TREE_LANES * sizeof *values);
     switch (w->tree->norm) {
@@ -371,7 +355,7 @@ static void values_of_block(const walker *w, int64_t block, float values[KIN_TRE
 }
 
 /* The wanted-th value of the list tells how much of it is not needed. */
-static void squeeze(walker *w)
+static void squeeze(reference_walker *w)
 {
     enum { SLACK = 32 };
     memcpy(w->room, w->words, (size_t)w->count * sizeof *w->words);
@@ -387,7 +371,7 @@ static void squeeze(walker *w)
     w->squeezed_at = (int32_t)kin_min_i64(kept + w->wanted / 2 + SLACK, w->capacity);
 }
 
-static void offer(walker *w, float value, int64_t position)
+static void offer(reference_walker *w, float value, int64_t position)
 {
     uint32_t bits;
     if (value <= w->keep && w->count == w->squeezed_at) {
@@ -403,34 +387,38 @@ static void offer(walker *w, float value, int64_t position)
     }
 }
 
-static void visit(walker *w, int64_t node, float value)
+void reference_leaf(reference_walker *w, int64_t leaf)
 {
     const kin_tree_gpu *tree = w->tree;
-    const int64_t leaf = node - ((int64_t)1 << tree->height);
+    const int64_t first = (int64_t)tree->starts[leaf] * KIN_TREE_LANES;
+    float values[KIN_TREE_LANES];
+    for (int64_t i = 0; i < (int64_t)tree->counts[leaf]; i++) {
+        if (i % KIN_TREE_LANES == 0) {
+            values_of_block(w, (first + i) / KIN_TREE_LANES, values);
+        }
+        offer(w, values[i % KIN_TREE_LANES], first + i);
+    }
+    w->met[0] += tree->counts[leaf];
+    w->met[1] += 1;
+}
+
+static void visit(reference_walker *w, int64_t node, float value)
+{
+    const int64_t leaf = node - ((int64_t)1 << w->tree->height);
     if (!(value <= w->keep)) {
         return;
     }
     if (leaf >= 0) {
-        const int64_t first = (int64_t)tree->starts[leaf] * KIN_TREE_LANES;
-        float values[KIN_TREE_LANES];
-        for (int64_t i = 0; i < (int64_t)tree->counts[leaf]; i++) {
-            if (i % KIN_TREE_LANES == 0) {
-                values_of_block(w, (first + i) / KIN_TREE_LANES, values);
-            }
-            offer(w, values[i % KIN_TREE_LANES], first + i);
-        }
-        w->met[0] += tree->counts[leaf];
-        w->met[1] += 1;
+        reference_leaf(w, leaf);
         return;
     }
-    const float values[2] = {value_of_box(w, 2 * node), value_of_box(w, 2 * node + 1)};
+    const float values[2] = {reference_box(w, 2 * node), reference_box(w, 2 * node + 1)};
     const int64_t nearer = values[1] < values[0] ? 1 : 0;
     visit(w, 2 * node + nearer, values[nearer]);
     visit(w, 2 * node + 1 - nearer, values[1 - nearer]);
 }
 
-/* The row of a place and what it lost; NULL: a hole. room: for a row of the tree's. */
-static const float *row_at(const kin_tree_gpu_walk *job, int64_t place, float *room, float *lost)
+const float *reference_row_at(const kin_tree_gpu_walk *job, int64_t place, float *room, float *lost)
 {
     const kin_tree_gpu *tree = &job->tree;
     if (job->rows != NULL) {
@@ -447,18 +435,18 @@ static const float *row_at(const kin_tree_gpu_walk *job, int64_t place, float *r
     return tree->ids[place] != KITH_ID_NONE ? room : NULL;
 }
 
-static uint64_t *list_of(const kin_tree_gpu_lists *lists, int64_t place)
+uint64_t *reference_list_of(const kin_tree_gpu_lists *lists, int64_t place)
 {
     return lists->words + place / KIN_TREE_GPU_PACKET * KIN_TREE_GPU_PACKET * lists->capacity +
            place % KIN_TREE_GPU_PACKET;
 }
 
-static void walk_place(const kin_tree_gpu_walk *job, int64_t place, walker *w)
+static void walk_place(const kin_tree_gpu_walk *job, int64_t place, reference_walker *w)
 {
     const kin_tree_gpu *tree = &job->tree;
     float own[KIN_TREE_GPU_MOST_COLS];
     float lost = 0.0F;
-    w->row = row_at(job, place, own, &lost);
+    w->row = reference_row_at(job, place, own, &lost);
     w->bound = kin_tree_keep_of(tree->norm, lost, tree->most_lost, tree->widen, tree->floor);
     w->keep = INFINITY;
     w->lost = false;
@@ -468,7 +456,7 @@ static void walk_place(const kin_tree_gpu_walk *job, int64_t place, walker *w)
         visit(w, 1, 0.0F);
     }
     for (int32_t i = 0; i < w->count; i++) {
-        list_of(&job->lists, place)[(int64_t)i * KIN_TREE_GPU_PACKET] = w->words[i];
+        reference_list_of(&job->lists, place)[(int64_t)i * KIN_TREE_GPU_PACKET] = w->words[i];
     }
     job->lists.counts[place] = w->count;
     job->lists.lost[place] = w->lost ? 1 : 0;
@@ -483,12 +471,12 @@ static void walk(const kin_tree_gpu_walk *job)
     REFERENCE_MUST(job->tree.wide % KIN_TREE_GPU_WIDE == 0 &&
                    job->tree.wide <= KIN_TREE_GPU_MOST_COLS && lists->capacity > lists->wanted);
     REFERENCE_MUST(reads_in_vectors(job->rows) && reads_in_vectors(job->tree.boxes));
-    walker w = {.tree = &job->tree,
-                .words = room,
-                .room = room + lists->capacity,
-                .wanted = lists->wanted,
-                .capacity = lists->capacity,
-                .met = job->met};
+    reference_walker w = {.tree = &job->tree,
+                          .words = room,
+                          .room = room + lists->capacity,
+                          .wanted = lists->wanted,
+                          .capacity = lists->capacity,
+                          .met = job->met};
     for (int64_t place = job->place0; place < job->place0 + job->count; place++) {
         walk_place(job, place, &w);
     }
@@ -522,7 +510,7 @@ typedef struct candidates {
 /* Returns how many there are. */
 static int32_t finish_place(const kin_tree_gpu_finish *job, int64_t place, const candidates *all)
 {
-    const uint64_t *words = list_of(&job->lists, place);
+    const uint64_t *words = reference_list_of(&job->lists, place);
     const uint32_t row = job->order != NULL ? job->order[place] : (uint32_t)place;
     const int32_t count = row == KITH_ID_NONE ? 0 : job->lists.counts[place];
     REFERENCE_MUST(count <= job->lists.capacity);
