@@ -112,7 +112,10 @@ static void begin_with_both(kin_merge_job *job)
     kin_graph_request *request = &job->descent.request;
     const int64_t first_rows = job->sets.first_rows;
     const bool one_sided = first_rows == 0 || first_rows == job->sets.points.rows;
-    request->by_chance = request->start == KIN_GRAPH_START_RANDOM;
+    const bool ggm = request->start == KIN_GRAPH_START_GGM;
+    request->by_chance = request->start == KIN_GRAPH_START_RANDOM || ggm;
+    request->ggm = ggm && !one_sided;
+    job->descent.may_lengthen &= !ggm;
     request->start = KIN_GRAPH_START_GRAPH;
     request->init = first_rows == 0 ? &job->sets.graph[1] : &job->sets.graph[0];
     request->init2 = one_sided ? NULL : &job->sets.graph[1];
