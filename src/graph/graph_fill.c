@@ -216,12 +216,13 @@ static kith_status fill_list_across(const filling *f, kin_graph_thread *w, int64
     const kin_prepared *prepared = rounds->points->prepared;
     const kin_graph_split sets = {f->request->split, prepared->groups.rows};
     const int32_t wanted = rounds->lists.length - kin_graph_list_count(&rounds->lists, position);
+    const uint32_t own = prepared->order[position];
     int32_t drawn = 0;
     for (int32_t place = 0; place < wanted; place++) {
-        const uint32_t row = kin_graph_row_across(sets, rounds->seed, (uint32_t)position,
-                                                  prepared->order[position], place, wanted);
+        const uint32_t row =
+            kin_graph_row_across(sets, rounds->seed, (uint32_t)position, own, place, wanted);
         const uint32_t other = row == UINT32_MAX ? KITH_ID_NONE : f->owner[row];
-        if (other != KITH_ID_NONE && other != (uint32_t)position) {
+        if (other != KITH_ID_NONE && kin_graph_is_across(sets.split, own, prepared->order[other])) {
             w->orders[drawn++] = other;
         }
     }

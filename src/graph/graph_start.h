@@ -73,7 +73,7 @@ kith_status kin_graph_fill_graph(kin_graph_rounds *rounds, const kin_graph_reque
 kith_status kin_graph_fill_ids(kin_graph_rounds *rounds, const uint32_t *ids, int32_t each);
 
 /* Free places of all lists get positions of the other set, which seed and place draw, marked new
- * (kin_graph_row_across). request: with a split. */
+ * (kin_graph_row_across); who stands in both sets is of the one below. request: with a split. */
 kith_status kin_graph_fill_across(kin_graph_rounds *rounds, const kin_graph_request *request,
                                   const uint32_t *owner);
 

@@ -81,6 +81,11 @@ typedef struct kin_graph_split {
     int64_t rows;
 } kin_graph_split;
 
+KIN_HD bool kin_graph_is_across(int64_t split, int64_t row, int64_t other)
+{
+    return (row < split) != (other < split);
+}
+
 /* The row of the other set that is drawn for place `place` of the list of `position`, whose row is
  * `row`; where there are no more than `wanted`, all of them, one a place. UINT32_MAX: none. */
 KIN_HD uint32_t kin_graph_row_across(kin_graph_split sets, uint64_t seed, uint32_t position,

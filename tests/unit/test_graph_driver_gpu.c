@@ -54,6 +54,7 @@ static kith_ctx *make_ctx(void)
 
 static struct {
     int64_t rounds;
+    int64_t across;      /* joins of points of different sets */
     int64_t given_fills; /* of given positions, by costs of rows as given */
     int64_t near_pairs;  /* of tiles, that plans let through; and that they skipped */
     int64_t far_pairs;
@@ -67,6 +68,12 @@ static int sample(kin_gpu_stream *stream, const kin_graph_gpu_sample *job)
 {
     launched.rounds += 1;
     return kin_gpu_get_module()->graph->sample(stream, job);
+}
+
+static int join(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
+{
+    launched.across += job->split > 0;
+    return kin_gpu_get_module()->graph->join(stream, job);
 }
 
 static int fill(kin_gpu_stream *stream, const kin_graph_gpu_fill *job)
@@ -122,6 +129,7 @@ static kin_gpu *gpu_of(kith_ctx *ctx, uint64_t budget)
     kin_gpu *gpu = test_reference_gpu(ctx, budget);
     memset(&launched, 0, sizeof launched);
     test_tables.graph.sample = sample;
+    test_tables.graph.join = join;
     test_tables.graph.fill = fill;
     test_tables.graph.hand = hand;
     test_tables.fused.plan = plan;
@@ -342,6 +350,11 @@ static void merges(void **state)
         expect("and five rounds", &points, &request, 0, 0.9);
         request.by_chance = 1;
         expect("by chance", &points, &request, 0, 0.85);
+        request.ggm = 1;
+        request.rounds = 9;
+        launched.across = 0;
+        expect("as published", &points, &request, 0, 0.9);
+        assert_true(launched.across > 0 && launched.across == launched.rounds);
         test_answer_free(&init2);
         test_answer_free(&init);
     }
