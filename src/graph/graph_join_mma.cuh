@@ -128,18 +128,6 @@ static __device__ __forceinline__ uint32_t join_order(kin_fused_word a, kin_fuse
     return kin_fused_order<TYPE>(cost);
 }
 
-/* Whether two samples of a point meet, as far as sets are concerned. */
-template <int CAP, bool ACROSS>
-static __device__ __forceinline__ bool join_meet(const join_shared<CAP, ACROSS> *s, int32_t turn,
-                                                 int64_t split, int32_t row, int32_t col)
-{
-    if constexpr (ACROSS) {
-        return (s->row[turn][row] < split) != (s->row[turn][col] < split);
-    } else {
-        return true;
-    }
-}
-
 /* Orders of the pairs of a slab, JOIN_NO_ORDER where there is no such pair: order[c][h] of column
  * join_column(slab, c) and row row0 + 8 h + lane / 4. */
 static __device__ __forceinline__ int32_t join_column(int slab, int c)
@@ -147,29 +135,48 @@ static __device__ __forceinline__ int32_t join_column(int slab, int c)
     return slab * JOIN_SLAB + c / 2 * 8 + (int32_t)(threadIdx.x % 4 * 2) + c % 2;
 }
 
-template <kin_fused_type TYPE, int CAP, bool ACROSS, typename ACC>
-static __device__ __forceinline__ void
-join_orders(const kin_graph_gpu_join &job, const join_shared<CAP, ACROSS> *s, int32_t turn,
-            const join_task &t, int slab, const ACC (&acc)[2 * CAP / 8][4],
-            const kin_fused_word (&row_term)[2], uint32_t (&order)[4][2])
+template <kin_fused_type TYPE, int CAP, typename ACC>
+static __device__ __forceinline__ void join_orders(const kin_fused_word *term, const join_task &t,
+                                                   int slab, const ACC (&acc)[2 * CAP / 8][4],
+                                                   const kin_fused_word (&row_term)[2],
+                                                   uint32_t (&order)[4][2])
 {
     const bool old = slab >= CAP / JOIN_SLAB;
     const int32_t row = t.row0 + (int32_t)(threadIdx.x % 32 / 4);
 #pragma unroll
     for (int c = 0; c < 4; c++) {
         const int32_t col = join_column(slab, c);
-        const kin_fused_word col_term = s->term[turn][col];
+        const kin_fused_word col_term = term[col];
         const bool is_there = col < (old ? CAP + t.olds : t.news);
         const int32_t end = old ? t.news : col; /* rows are before this */
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const uint32_t own =
                 join_order<TYPE>(row_term[h], col_term, acc[2 * slab + c / 2][2 * h + c % 2]);
-            const bool meets = is_there && row + 8 * h < end &&
-                               join_meet<CAP, ACROSS>(s, turn, job.split, row + 8 * h, col);
-            order[c][h] = meets ? own : JOIN_NO_ORDER;
+            order[c][h] = is_there && row + 8 * h < end ? own : JOIN_NO_ORDER;
         }
     }
+}
+
+/* Of two sets: pairs within one of them are none. Returns how many are left to this thread. */
+template <int CAP>
+static __device__ __forceinline__ uint32_t join_part(const join_shared<CAP, true> *s, int32_t turn,
+                                                     int64_t split, const join_task &t, int slab,
+                                                     uint32_t (&order)[4][2])
+{
+    const int32_t row = t.row0 + (int32_t)(threadIdx.x % 32 / 4);
+    uint32_t left = 0;
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        const bool col_below = s->row[turn][join_column(slab, c)] < split;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const bool row_below = s->row[turn][row + 8 * h] < split;
+            order[c][h] = row_below != col_below ? order[c][h] : JOIN_NO_ORDER;
+            left += order[c][h] != JOIN_NO_ORDER ? 1 : 0;
+        }
+    }
+    return left;
 }
 
 /* ---- Minima ---------------------------------------------------------------------------------- */
@@ -286,20 +293,6 @@ join_offer_slab(const kin_graph_gpu_join &job, const join_shared<CAP, ACROSS> *s
     __syncwarp();
 }
 
-/* Pairs among the orders of a thread. */
-static __device__ __forceinline__ uint32_t join_pairs(const uint32_t (&order)[4][2])
-{
-    uint32_t pairs = 0;
-#pragma unroll
-    for (int c = 0; c < 4; c++) {
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            pairs += order[c][h] != JOIN_NO_ORDER ? 1 : 0;
-        }
-    }
-    return pairs;
-}
-
 /* What a warp does with its products. Returns how many pairs this thread had of those that met; 0
  * where there is one set, since counts tell it. */
 template <kin_fused_type TYPE, int CAP, bool ACROSS, typename ACC>
@@ -319,9 +312,9 @@ static __device__ __forceinline__ uint32_t join_use(const kin_graph_gpu_join &jo
             continue;
         }
         uint32_t order[4][2];
-        join_orders<TYPE, CAP, ACROSS>(job, s, turn, t, slab, acc, row_term, order);
+        join_orders<TYPE, CAP>(s->term[turn], t, slab, acc, row_term, order);
         if constexpr (ACROSS) {
-            pairs += join_pairs(order);
+            pairs += join_part<CAP>(s, turn, job.split, t, slab, order);
         }
         if (job.all != 0) {
             join_offer_slab<CAP, ACROSS>(job, s, turn, t, slab, order, scratch);
