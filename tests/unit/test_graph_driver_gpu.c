@@ -355,6 +355,11 @@ static void merges(void **state)
         launched.across = 0;
         expect("as published", &points, &request, 0, 0.9);
         assert_true(launched.across > 0 && launched.across == launched.rounds);
+        const uint64_t need = kin_graph_gpu_bytes(&points, &request);
+        for (uint64_t budget = need; budget > need / 16; budget -= budget / 3) {
+            const solved s = solve("and in a budget", &points, &request, budget, 0);
+            assert_true(budget < need || s.status == KITH_OK);
+        }
         test_answer_free(&init2);
         test_answer_free(&init);
     }
@@ -562,6 +567,35 @@ static bool ended(const kith_matrix *points, const kin_graph_request *request, i
     return status == KITH_OK;
 }
 
+/* The same of a merge as published. */
+static int64_t failed_merges(const kith_matrix *points)
+{
+    enum { FIRST = 2000 };
+    kith_ctx *ctx = make_ctx();
+    kith_matrix part[] = {*points, *points};
+    part[0].rows = FIRST;
+    part[1].rows = ROWS - FIRST;
+    part[1].data = (const char *)points->data + FIRST * points->stride_bytes;
+    kith_neighbors one = test_answer_exact(ctx, &part[0], KITH_EUCLIDEAN, 4, 0);
+    kith_neighbors two = test_answer_exact(ctx, &part[1], KITH_EUCLIDEAN, 4, 0);
+    kin_graph_request request = request_of(points, KITH_EUCLIDEAN, 4);
+    request.rounds = 1;
+    request.start = KIN_GRAPH_START_GRAPH;
+    request.init = &one;
+    request.init2 = &two;
+    request.split = FIRST;
+    request.by_chance = 1;
+    request.ggm = 1;
+    int64_t failed = 0;
+    for (int64_t copy = 1; !ended(points, &request, 0, copy); copy += 1 + copy / 3) {
+        failed += 1;
+    }
+    test_answer_free(&two);
+    test_answer_free(&one);
+    kith_ctx_free(ctx);
+    return failed;
+}
+
 static void faults(void **state)
 {
     (void)state;
@@ -577,7 +611,7 @@ static void faults(void **state)
     for (int64_t copy = 1; !ended(&points, &request, 0, copy); copy += 1 + copy / 3) {
         failed += 1;
     }
-    assert_true(failed > 5);
+    assert_true(failed > 5 && failed_merges(&points) > 5);
     printf("cancelled %d times, %lld copies failed: nothing is left\n", cancelled,
            (long long)failed);
     test_mixture_free(&points);
