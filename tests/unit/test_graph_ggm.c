@@ -414,6 +414,9 @@ static void merges(void **state)
     assert_true(merged >= 0.98);
     assert_true(report.evaluations < 0.7 * of_raw.evaluations);
     assert_true(fabs(merged - report.recall.recall) < 0.02);
+    params.rounds = 2;
+    params.sample = -1;
+    test_works(ctx, test_merge_descending(ctx, &sets, &params, &first, NULL));
     for (int32_t threads = 1; threads <= 8; threads += test_is_sanitized_build() ? 7 : 1) {
         kith_ctx *other = test_descent_ctx(threads);
         kith_neighbors again = test_answer_make(MANY, K);
