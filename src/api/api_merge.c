@@ -212,7 +212,12 @@ kith_status kin_api_check_merge_shape(kith_ctx *ctx, const kith_merge_sets *sets
     job->sets.graph[0] = shape_of(sets->graph1, sets->first_rows);
     job->sets.graph[1] = shape_of(sets->graph2, job->sets.points.rows - sets->first_rows);
     KIN_TRY(take_way(ctx, 0, job, &may));
-    return may ? kin_descent_check_shape(ctx, sets->points, &job->params, &job->descent) : KITH_OK;
+    KIN_TRY(may ? kin_descent_check_shape(ctx, sets->points, &job->params, &job->descent)
+                : KITH_OK);
+    if (may && job->descent.request.start == KIN_GRAPH_START_GGM) {
+        begin_with_both(job); /* halves of lists are memory that others do not take */
+    }
+    return KITH_OK;
 }
 
 static kith_status merge(kith_ctx *ctx, const kith_merge_sets *sets,

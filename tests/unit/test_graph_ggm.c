@@ -384,6 +384,22 @@ static double recall_of(kith_ctx *ctx, const kith_neighbors *found, const kith_n
     return recall.recall;
 }
 
+static uint64_t held_of(kith_ctx *ctx)
+{
+    kith_report report = {.struct_size = (uint32_t)sizeof report};
+    test_works(ctx, kith_ctx_report(ctx, &report));
+    return report.peak_bytes;
+}
+
+static uint64_t planned(kith_ctx *ctx, const kith_merge_sets *sets,
+                        const kith_descent_params *params)
+{
+    kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+    const kith_search_params search = test_descends(params, NULL);
+    test_works(ctx, kith_plan_merge(ctx, sets, &search, &plan));
+    return plan.state_bytes;
+}
+
 static void merges(void **state)
 {
     (void)state;
@@ -405,6 +421,7 @@ static void merges(void **state)
     test_works(ctx, test_descend(ctx, &points, &params, &raw, &of_raw));
     params.start = KITH_START_GGM;
     test_works(ctx, test_merge_descending(ctx, &sets, &params, &first, &report));
+    assert_true(held_of(ctx) <= planned(ctx, &sets, &params));
     const double merged = recall_of(ctx, &first, &truth);
     printf("    merged %.4f with %.0f distances a row, a raw build %.4f with %.0f\n", merged,
            report.evaluations / MANY, recall_of(ctx, &raw, &truth), of_raw.evaluations / MANY);
