@@ -356,7 +356,7 @@ static void merges(void **state)
         expect("as published", &points, &request, 0, 0.9);
         assert_true(launched.across > 0 && launched.across == launched.rounds);
         const uint64_t need = kin_graph_gpu_bytes(&points, &request);
-        for (uint64_t budget = need; budget > need / 16; budget -= budget / 3) {
+        for (uint64_t budget = need; budget > need / 8; budget /= 2) {
             const solved s = solve("and in a budget", &points, &request, budget, 0);
             assert_true(budget < need || s.status == KITH_OK);
         }
