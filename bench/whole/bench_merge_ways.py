@@ -5,11 +5,11 @@ Rows go to bench/results/graph_merge_ways.csv; plot_merge.py makes pictures and 
 
     bench_merge_ways.py --device cpu  --csv bench/results/graph_merge_ways.csv
     bench_merge_ways.py --device cuda --csv bench/results/graph_merge_ways.csv
-    bench_merge_ways.py --device cuda --ways published raw --sharded "" --csv bench/results/graph_merge_ways.csv
+    bench_merge_ways.py --device cuda --ways published raw --sharded "" --work mixture:1000000:128 --csv ...
 
   direct   a descent of all points
   merge    kith_graph_merge, after 0, 1, 2, ... rounds, and its default
-  published  the paper's merge (GGM, start=ggm), after 1, 2, 3, ... rounds, and until little changes
+  published  the paper's merge (GGM, start=ggm), after 2, 3, 4, ... rounds, and until little changes
   raw      a descent of all points from random lists, as the paper's "raw set": the same rounds
   search   each set searched on the other's graph by walks of some widths, the nearer ones of both lists kept
   exact    kith_graph_merge with recall 1
