@@ -197,8 +197,9 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_DELTA] = {"delta", 0, "D", 0, GRAPH | GROWS, CLI_HOW,
                        "of descent: end when less than this share changes (0.001)", SHARE(delta)},
     [CLI_OPT_START] = {"start", 0, "NAME", 0, GRAPH | GROWS, CLI_HOW,
-                       "of descent: auto (default), random, screen (of near blocks)",
-                       NAME(start, "start", cli_name_start, KITH_START_AUTO, KITH_START_SCREEN)},
+                       "of descent: auto (default), random, screen (of near blocks); of a merge "
+                       "also ggm",
+                       NAME(start, "start", cli_name_start, KITH_START_AUTO, KITH_START_GGM)},
     [CLI_OPT_START_SHARE] = {"start-share", 0, "X", 0, GRAPH | GROWS, CLI_HOW,
                              "of descent: share of all pairs that the screen may look at",
                              SHARE(start_share)},
@@ -403,6 +404,7 @@ const char *cli_name_start(int start)
     static const char *const names[] = {[KITH_START_AUTO] = "auto",
                                         [KITH_START_RANDOM] = "random",
                                         [KITH_START_SCREEN] = "screen",
+                                        [KITH_START_GGM] = "ggm",
                                         [KITH_START_GRAPH] = "graph"};
     return names[start];
 }

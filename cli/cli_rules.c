@@ -289,7 +289,8 @@ static bool check_descent_numbers(const cli_args *args, cli_error *error)
          "must be above k (give a larger one, or leave it out)"},
         {k && args->recall_at > args->k, CLI_OPT_RECALL,
          "is of more neighbours than k (give an @K of at most k)"},
-        {args->start == KITH_START_RANDOM && cli_given(args, CLI_OPT_START_SHARE),
+        {(args->start == KITH_START_RANDOM || args->start == KITH_START_GGM) &&
+             cli_given(args, CLI_OPT_START_SHARE),
          CLI_OPT_START_SHARE, "goes with start=screen or auto alone (leave one out)"},
         {cli_given(args, CLI_OPT_RECALL) && args->sample == 0, CLI_OPT_RECALL,
          "is not known without a sample (leave sample=0 out)"},

@@ -5,9 +5,12 @@ Rows go to bench/results/graph_merge_ways.csv; plot_merge.py makes pictures and 
 
     bench_merge_ways.py --device cpu  --csv bench/results/graph_merge_ways.csv
     bench_merge_ways.py --device cuda --csv bench/results/graph_merge_ways.csv
+    bench_merge_ways.py --device cuda --ways published raw --sharded "" --work mixture:1000000:128 --csv ...
 
   direct   a descent of all points
   merge    kith_graph_merge, after 0, 1, 2, ... rounds, and its default
+  published  the paper's merge (GGM, start=ggm), after 2, 3, 4, ... rounds, and until little changes
+  raw      a descent of all points from random lists, as the paper's "raw set": the same rounds
   search   each set searched on the other's graph by walks of some widths, the nearer ones of both lists kept
   exact    kith_graph_merge with recall 1
   shards   of S shards each is built alone and each pair merged once (the paper's table 2)
@@ -45,6 +48,9 @@ WORKS = {"cpu": ["sift:200000", "fashion:60000"],
          "cuda": ["mixture:1000000:128", "blob:1000000:128", "mixture:4000000:96", "mixture:5050000:96:5000000"]}
 SHARDED = {"cpu": "sift:200000", "cuda": "mixture:4000000:96"}
 ROUNDS = (-1, 1, 2, 3, 5)
+PAPER_ROUNDS = (2, 3, 4, 5, 6, 7, 8, 10, 12)  # of published and raw
+START_RANDOM, START_GGM = 1, 3
+WAYS = ("direct", "merge", "published", "raw", "search", "exact")
 WIDTHS = (10, 16, 32, 64, 128)
 SHARDS = (2, 4, 8)
 METHOD_GRAPH = 4
@@ -113,22 +119,22 @@ class Kith:
         self.must(self.lib.kith_ctx_report(self.ctx, ctypes.byref(report)))
         return report.gpu.decode() or bench_rows.processor_name()
 
-    def params(self, rounds=0):
+    def params(self, rounds=0, start=0):
         """Rounds that are asked for are run, whatever they bring."""
         return DescentParams(struct_size=ctypes.sizeof(DescentParams), metric=EUCLIDEAN, k=self.k, sample=-1,
-                             rounds=rounds, delta=1e-9 if rounds > 0 else 0.0)
+                             rounds=rounds, delta=1e-9 if rounds > 0 else 0.0, start=start)
 
-    def descend(self, points, graph):
+    def descend(self, points, graph, rounds=0, start=0):
         report = DescentReport(struct_size=ctypes.sizeof(DescentReport))
-        params = self.params()
+        params = self.params(rounds, start)
         search = search_of(params, report)
         self.must(self.lib.kith_graph(self.ctx, ctypes.byref(matrix(points)), ctypes.byref(search),
                                       ctypes.byref(graph.out), None))
         return report.evaluations
 
-    def merge(self, points, first, graphs, out, rounds=0):
+    def merge(self, points, first, graphs, out, rounds=0, start=0):
         report = DescentReport(struct_size=ctypes.sizeof(DescentReport))
-        params = self.params(rounds)
+        params = self.params(rounds, start)
         search = search_of(params, report)
         self.must(self.lib.kith_graph_merge(
             self.ctx, ctypes.byref(sets_of(points, first, graphs)), ctypes.byref(search),
@@ -187,14 +193,15 @@ class Truth:
 # ---- Ways -------------------------------------------------------------------------------------------
 
 
-def timed(runs, call):
+def timed(runs, call, long=LONG):
+    """What takes longer than `long` seconds runs once."""
     def once():
         start = time.perf_counter()
         told = call()
         return time.perf_counter() - start, told
 
     seconds, told = once()
-    if seconds > LONG:
+    if seconds > long:
         return [seconds], told
     several = [once() for _ in range(runs)]
     return [each for each, _ in several], several[-1][1]
@@ -219,19 +226,36 @@ class Bench:
                            "seconds_max": f"{max(seconds):.5f}", "recall": f"{self.truth.recall(distances):.5f}",
                            "evaluations": f"{evaluations:.6g}" if evaluations else ""}
         self.rows.append(row)
-        print(f"  {way:7} {setting:12} {statistics.median(seconds):9.4f} s  recall {row['recall']}", flush=True)
+        print(f"  {way:9} {setting:12} {statistics.median(seconds):9.4f} s  recall {row['recall']}", flush=True)
+
+    def by_rounds(self, way, several, call):
+        for rounds in (*several, 0):
+            setting = "default" if rounds == 0 else f"rounds {max(rounds, 0)}"
+            self.add(way, setting, *timed(self.options.runs, lambda rounds=rounds: call(rounds)), self.out.distances)
 
     def figure(self):
-        kith, runs, out = self.kith, self.options.runs, self.out
+        kith, runs, out, ways = self.kith, self.options.runs, self.out, self.options.ways
         first = len(self.part[0])
         graphs = [Graph(len(part), kith.k) for part in self.part]
         for part, graph in zip(self.part, graphs):
             kith.descend(part, graph)
-        self.add("direct", "", *timed(runs, lambda: kith.descend(self.points, out)), out.distances)
-        for rounds in (*ROUNDS, 0):
-            setting = "default" if rounds == 0 else f"rounds {max(rounds, 0)}"
-            told = timed(runs, lambda rounds=rounds: kith.merge(self.points, first, graphs, out, rounds))
-            self.add("merge", setting, *told, out.distances)
+        if "direct" in ways:
+            self.add("direct", "", *timed(runs, lambda: kith.descend(self.points, out)), out.distances)
+        if "merge" in ways:
+            self.by_rounds("merge", ROUNDS, lambda rounds: kith.merge(self.points, first, graphs, out, rounds))
+        if "published" in ways:
+            self.by_rounds("published", PAPER_ROUNDS,
+                           lambda rounds: kith.merge(self.points, first, graphs, out, rounds, START_GGM))
+        if "raw" in ways:
+            self.by_rounds("raw", PAPER_ROUNDS, lambda rounds: kith.descend(self.points, out, rounds, START_RANDOM))
+        if "search" in ways:
+            self.searched(graphs)
+        if "exact" in ways and len(self.points) <= self.options.exact:
+            told = timed(runs, lambda: kith.merge_exact(self.points, first, graphs, out))
+            self.add("exact", "", *told, out.distances)
+
+    def searched(self, graphs):
+        kith, runs = self.kith, self.options.runs
         across = [Graph(len(part), kith.k) for part in self.part]
         for width in WIDTHS:
             told = timed(runs, lambda width=width: sum(
@@ -239,9 +263,6 @@ class Bench:
             both = [join([(graph.ids, graph.distances), (other.ids, other.distances)], kith.k)[1]
                     for graph, other in zip(graphs, across)]
             self.add("search", f"width {width}", *told, numpy.concatenate(both))
-        if len(self.points) <= self.options.exact:
-            told = timed(runs, lambda: kith.merge_exact(self.points, first, graphs, out))
-            self.add("exact", "", *told, out.distances)
 
     def sharded(self, count):
         """Each shard alone, each pair once; lists of all shards are kept beside their own graphs."""
@@ -275,6 +296,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--work", action="append")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, help="default: all")
     parser.add_argument("--sharded", help="work that is built from shards; empty: none")
     parser.add_argument("-k", type=int, default=10)
     parser.add_argument("--runs", type=int, default=3)

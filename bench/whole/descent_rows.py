@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of bench/results/descent.csv (jobs), descent_rounds.csv (rounds of jobs) and
-descent_interval.csv: written, and read again, the newest of each point."""
+"""Rows of bench/results/descent.csv (jobs), descent_rounds.csv (rounds of jobs), descent_interval.csv and
+descent_thread.csv: written, and read again, the newest of each point."""
 import csv
 
 from select_rows import Rows
@@ -13,6 +13,8 @@ ROUND_COLUMNS = OF_JOB + ["setting", "number", "updates", "evaluations", "phi", 
                           "command"]
 INTERVAL_COLUMNS = OF_JOB + ["setting", "sample", "seeds", "inside", "recall_min", "recall_max", "width",
                              "command"]
+THREAD_COLUMNS = OF_JOB + ["setting", "runs", "seconds", "seconds_min", "seconds_max", "evaluations", "recall",
+                           "command"]
 KEY = ["side", "threads", "work", "rows", "columns", "metric", "k", "setting"]
 WHOLE = ["threads", "rows", "columns", "k", "rounds", "number", "updates", "sample", "seeds", "inside"]
 REAL = ["seconds", "seconds_min", "seconds_max", "prepare_seconds", "start_seconds", "rounds_seconds",
@@ -85,6 +87,10 @@ def read_jobs(path):
 
 def read_rounds(path):
     return read(path, ["number"])
+
+
+def read_threads(path):
+    return read(path, [])
 
 
 def read_intervals(path):

@@ -179,11 +179,35 @@ def intervals(_rows, _rounds, found):
                   lines, found)
 
 
+# ---- One thread -------------------------------------------------------------------------------------
+
+THREAD_RECALLS = (0.9, 0.95, 0.99)
+
+
+def one_thread(found):
+    """descent_thread.csv: the fastest of a recall on one thread, as published and kith's own, and on a GPU."""
+    lines, used = [], []
+    for count, work in in_order(found):
+        some = found.where(work=work, rows=count)
+        published = type(some)([row for row in some.where(side="cpu").rows if row["setting"].startswith("random, all")])
+        for least in THREAD_RECALLS:
+            one, gpu = best(published, least), best(some.where(side="cuda"), least)
+            own = best(some.where(side="cpu"), least)
+            if one and gpu and own:
+                cells = [f"{seconds(row['seconds'])} ({recall(row['recall'])}), {row['setting']}"
+                         for row in (one, own, gpu)]
+                lines.append([work, f"{short(count)} × {gpu['columns']}", f"{least:g}", *cells,
+                              f"{one['seconds'] / gpu['seconds']:.0f}", f"{own['seconds'] / gpu['seconds']:.0f}"])
+                used += [one, own, gpu]
+    return finish(["work", "points", "at least", "NN-Descent, one thread, s (recall@10)", "kith's fastest, one thread",
+                   "GPU", "times NN-Descent", "times kith's"], lines, type(found)(used))
+
+
 TABLES = {"beside cuda": beside_gpu, "beside cpu": beside_cpu, "curve cuda": curve_gpu, "curve cpu": curve_cpu,
           "ablation cuda": ablation_gpu, "ablation cpu": ablation_cpu, "intervals": intervals}
 
 
-def rewrite(paths, rows, rounds, found, pictures):
+def rewrite(paths, rows, rounds, found, threads, pictures):
     """pictures: markdown of those that were drawn, by name."""
-    made = {name: make(rows, rounds, found) for name, make in TABLES.items()}
+    made = {name: make(rows, rounds, found) for name, make in TABLES.items()} | {"one thread": one_thread(threads)}
     rewrite_pages(paths, made | {f"picture {name}": markdown for name, markdown in pictures.items()})

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Pictures and tables of docs/nn-descent.md and docs/notes/descent.md from bench/results/descent.csv,
-descent_rounds.csv and descent_interval.csv.
+descent_rounds.csv, descent_interval.csv and descent_thread.csv.
 
     plot_descent.py [--results bench/results] [--pictures docs/pictures]
                     [--markdown docs/nn-descent.md docs/notes/descent.md]
 
-The files are of bench_descent.py and descent_interval.py. Pictures need matplotlib; with --pictures "" tables
+The files are of bench_descent.py, descent_interval.py and descent_thread.py. Pictures need matplotlib; with --pictures "" tables
 alone are made. What was not measured is left out and said so.
 """
 import argparse
@@ -16,7 +16,7 @@ import sys
 import descent_tables
 import report_times
 from bench_gpu import ROOT
-from descent_rows import read_intervals, read_jobs, read_rounds
+from descent_rows import read_intervals, read_jobs, read_rounds, read_threads
 from plot_select import finish, panel, sheet
 
 NAMES = {"cpu": "two cores", "cuda": "one GPU"}
@@ -118,7 +118,8 @@ def main():
         sys.exit(f"plot_descent: no rows in {options.results}")
     pictures = draw(rows, rounds, pathlib.Path(options.pictures)) if options.pictures else {}
     if options.markdown:
-        descent_tables.rewrite(options.markdown, rows, rounds, found, pictures)
+        threads = read_threads(options.results / "descent_thread.csv")
+        descent_tables.rewrite(options.markdown, rows, rounds, found, threads, pictures)
     return 0
 
 

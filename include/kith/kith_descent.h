@@ -25,7 +25,9 @@ typedef enum kith_start {
                               relative of it (docs/notes/descent.md), else random */
     KITH_START_RANDOM = 1, /* random lists */
     KITH_START_SCREEN = 2, /* the exact engine's screen, of the pairs of near blocks alone */
-    KITH_START_GRAPH = 3   /* init */
+    KITH_START_GGM = 3,    /* of kith_graph_merge alone: as Wang, Zhao, Zeng 2021 have it, for
+                              comparison */
+    KITH_START_GRAPH = 4   /* init */
 } kith_start;
 
 typedef struct kith_descent_params {

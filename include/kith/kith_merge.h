@@ -62,6 +62,14 @@ typedef struct kith_merge_sets {
  * (descent_report.exact). No slot of the answer is empty. Same bytes for the same seed, whatever
  * the number of threads, on one kind of device.
  *
+ * With the start KITH_START_GGM it is algorithm 3 of Wang, Zhao, Zeng 2021, for comparison: the
+ * farther half of each list is put aside, and free places get random points of the other set; in
+ * rounds only pairs of different sets are compared; halves come back when rounds have ended. Lists
+ * never become longer. Between rounds the recall is of lists without their halves; the last of
+ * descent_report.round is with them. A point that stands in both sets counts as one of set 1. Where
+ * one set is empty there is nothing to cut, and the start is that of any graph. Memory: half the
+ * lists once more.
+ *
  * Statuses as kith_graph; out then holds nothing of use. */
 KITH_API kith_status kith_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                                       const kith_search_params *params, const kith_neighbors *out,

@@ -110,7 +110,8 @@ SELECT_UNSORTED = 2
 START_AUTO = 0
 START_RANDOM = 1
 START_SCREEN = 2
-START_GRAPH = 3
+START_GGM = 3
+START_GRAPH = 4
 DESCENT_ROUNDS = 128
 SYMMETRY_UNION = 1
 SYMMETRY_MUTUAL = 2
@@ -161,7 +162,7 @@ ENUMS: dict[str, dict[str, int]] = {
     "kith_points_use": {"USE_POINTS": 0, "USE_VALUES": 1, "USE_COLUMN": 2},
     "kith_header": {"HEADER_AUTO": 0, "HEADER_YES": 1, "HEADER_NO": 2},
     "kith_predict_mode": {"PREDICT_MEAN": 0, "PREDICT_WEIGHTED": 1, "PREDICT_MEDIAN": 2, "PREDICT_VOTE": 3, "PREDICT_WEIGHTED_VOTE": 4},
-    "kith_start": {"START_AUTO": 0, "START_RANDOM": 1, "START_SCREEN": 2, "START_GRAPH": 3},
+    "kith_start": {"START_AUTO": 0, "START_RANDOM": 1, "START_SCREEN": 2, "START_GGM": 3, "START_GRAPH": 4},
     "kith_symmetry": {"SYMMETRY_UNION": 1, "SYMMETRY_MUTUAL": 2},
     "kith_keep": {"KEEP_FIRST": 0, "KEEP_CENTRAL": 1},
     "kith_truth_task": {"TRUTH_FIND": 0, "TRUTH_VERIFY": 1},

@@ -68,7 +68,8 @@ def merge(
         Solve what is not certified anew: if its lists are the exact ones, it then is. A warning says
         how many are not.
     rounds, candidates, delta, tune
-        Of ``nn_descent``, as in `kith.knn_graph`; ``start="random"`` draws what is near across.
+        Of ``nn_descent``, as in `kith.knn_graph`; ``start="random"`` draws what is near across,
+        ``start="ggm"`` is the published merge, for comparison.
     p, include_self, random_state, n_jobs, device, memory_limit, progress, out
         As in `kith.knn_graph`.
 

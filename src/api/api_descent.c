@@ -130,7 +130,7 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
                            kith_metric_name(distance->metric));
     }
     if (params->start_share != 0.0 &&
-        (given == KITH_START_RANDOM || graph || params->init != NULL)) {
+        (given == KITH_START_RANDOM || given == KITH_START_GGM || graph || params->init != NULL)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start_share"),
                            "is %g, and the start is no screen, which alone has one (leave it out)",
                            params->start_share);
@@ -138,6 +138,7 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
     static const kin_graph_start starts[] = {[KITH_START_AUTO] = KIN_GRAPH_START_AUTO,
                                              [KITH_START_RANDOM] = KIN_GRAPH_START_RANDOM,
                                              [KITH_START_SCREEN] = KIN_GRAPH_START_SCREEN,
+                                             [KITH_START_GGM] = KIN_GRAPH_START_GGM,
                                              [KITH_START_GRAPH] = KIN_GRAPH_START_GRAPH};
     *start = params->init != NULL ? KIN_GRAPH_START_GRAPH : starts[given];
     return params->init != NULL ? check_init(ctx, params->init, rows) : KITH_OK;

@@ -69,6 +69,15 @@ static kith_status take_choice(kith_ctx *ctx, const kith_search_params *given,
     return KITH_OK;
 }
 
+/* A start that begins with two graphs. */
+static kith_status check_alone(kith_ctx *ctx, const kin_graph_choice *job)
+{
+    return job->descent.request.start != KIN_GRAPH_START_GGM
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
+                             "is ggm, which merges two graphs (leave it out, or merge)");
+}
+
 kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
                                  const kith_search_params *given, uint32_t place,
                                  const kith_neighbors *out, kin_graph_choice *job)
@@ -77,6 +86,7 @@ kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY(take_choice(ctx, given, job, &may));
     KIN_TRY(may ? kin_descent_check(ctx, points, &job->params, place, out, &job->descent)
                 : KITH_OK);
+    KIN_TRY(check_alone(ctx, job));
     return job->choice.descends ? KITH_OK
                                 : kin_api_check_graph(ctx, points, &job->params, out, &job->exact);
 }
@@ -86,7 +96,8 @@ kith_status kin_api_check_choice_shape(kith_ctx *ctx, const kith_matrix *points,
 {
     bool may = false;
     KIN_TRY(take_choice(ctx, given, job, &may));
-    return may ? kin_descent_check_shape(ctx, points, &job->params, &job->descent) : KITH_OK;
+    KIN_TRY(may ? kin_descent_check_shape(ctx, points, &job->params, &job->descent) : KITH_OK);
+    return check_alone(ctx, job);
 }
 
 kith_status kin_api_descend(kith_ctx *ctx, const kin_descent_job *job, const kith_neighbors *out,

@@ -112,7 +112,10 @@ static void begin_with_both(kin_merge_job *job)
     kin_graph_request *request = &job->descent.request;
     const int64_t first_rows = job->sets.first_rows;
     const bool one_sided = first_rows == 0 || first_rows == job->sets.points.rows;
-    request->by_chance = request->start == KIN_GRAPH_START_RANDOM;
+    const bool ggm = request->start == KIN_GRAPH_START_GGM;
+    request->by_chance = request->start == KIN_GRAPH_START_RANDOM || ggm;
+    request->ggm = ggm && !one_sided;
+    job->descent.may_lengthen &= !ggm;
     request->start = KIN_GRAPH_START_GRAPH;
     request->init = first_rows == 0 ? &job->sets.graph[1] : &job->sets.graph[0];
     request->init2 = one_sided ? NULL : &job->sets.graph[1];
@@ -209,7 +212,12 @@ kith_status kin_api_check_merge_shape(kith_ctx *ctx, const kith_merge_sets *sets
     job->sets.graph[0] = shape_of(sets->graph1, sets->first_rows);
     job->sets.graph[1] = shape_of(sets->graph2, job->sets.points.rows - sets->first_rows);
     KIN_TRY(take_way(ctx, 0, job, &may));
-    return may ? kin_descent_check_shape(ctx, sets->points, &job->params, &job->descent) : KITH_OK;
+    KIN_TRY(may ? kin_descent_check_shape(ctx, sets->points, &job->params, &job->descent)
+                : KITH_OK);
+    if (may && job->descent.request.start == KIN_GRAPH_START_GGM) {
+        begin_with_both(job); /* halves of lists are memory that others do not take */
+    }
+    return KITH_OK;
 }
 
 static kith_status merge(kith_ctx *ctx, const kith_merge_sets *sets,

@@ -22,6 +22,7 @@ typedef enum kin_graph_start {
     KIN_GRAPH_START_AUTO = 0, /* screen where the metric or its relative has one, else random */
     KIN_GRAPH_START_RANDOM,
     KIN_GRAPH_START_SCREEN, /* near cells or blocks; without products: of the metric's relative */
+    KIN_GRAPH_START_GGM,    /* of a merge: outcome.start where request.ggm was set */
     KIN_GRAPH_START_GRAPH   /* init */
 } kin_graph_start;
 
@@ -65,10 +66,11 @@ typedef struct kin_graph_request {
     const kith_neighbors *init2;
     int32_t by_chance; /* with a split: free places of lists are drawn from all points, of both
                           sets, not screened across, as of metrics that have no screen */
-    int32_t related;   /* on a GPU: 1: inner products, and metrics that have no screen, begin with
-                          what is near under their relative (START_SCREEN), and two graphs with the
-                          longest rows, where these are near to all; -1: not; 0: by the number of
-                          rows */
+    int32_t ggm; /* with a split: the paper's section 5.1 (graph_ggm.c); by_chance is set, too */
+    int32_t related; /* on a GPU: 1: inner products, and metrics that have no screen, begin with
+                        what is near under their relative (START_SCREEN), and two graphs with the
+                        longest rows, where these are near to all; -1: not; 0: by the number of
+                        rows */
     kin_recall_control *control; /* NULL: nobody asks */
     /* After the start and after each round; control->found is filled. */
     kith_status (*judge)(void *arg, const kin_graph_round *round, kin_graph_verdict *verdict);

@@ -45,6 +45,7 @@ typedef struct descending {
     kin_graph_points points;
     kin_graph_rounds rounds;
     uint32_t *owner; /* by row; where there is a control or a graph to start from */
+    uint64_t *aside; /* of a merge as published: farther halves of lists */
     double start_evaluations;
     bool joins;    /* the start: two graphs, and near entries from both */
     bool by_cells; /* the start: lists have near entries alone, and crowds go on */
@@ -268,6 +269,19 @@ static kith_status start_across(descending *d)
     return status;
 }
 
+/* Two graphs as the paper joins them: what is cut off comes back in finish_rounds. */
+static kith_status start_ggm(descending *d)
+{
+    const kin_graph_lists *lists = &d->rounds.lists;
+    const uint64_t half = (uint64_t)kin_graph_halves(lists->length);
+    KIN_TRY(kin_alloc(d->ctx, &d->aside, kin_size_mul((uint64_t)lists->points, half),
+                      sizeof *d->aside, "halves of lists"));
+    d->outcome->start = KIN_GRAPH_START_GGM;
+    d->rounds.split = d->request.split;
+    kin_graph_halves_cut(lists, d->aside);
+    return kin_graph_fill_across(&d->rounds, &d->request, d->owner);
+}
+
 /* Lists get what is nearest under the relative, with costs of the metric. */
 static kith_status start_related(descending *d)
 {
@@ -299,7 +313,9 @@ static kith_status start(descending *d)
         KIN_TRY(start_by_screen(d));
     } else if (d->request.start == KIN_GRAPH_START_GRAPH) {
         KIN_TRY(kin_graph_fill_graph(&d->rounds, &d->request, d->owner));
-        if (d->request.split > 0 && d->points.kernel != NULL && d->request.by_chance == 0) {
+        if (d->request.ggm != 0) {
+            KIN_TRY(start_ggm(d));
+        } else if (d->request.split > 0 && d->points.kernel != NULL && d->request.by_chance == 0) {
             KIN_TRY(start_across(d));
         }
     }
@@ -307,7 +323,7 @@ static kith_status start(descending *d)
     const bool has_near = d->by_cells || d->joins || d->related;
     const int32_t least = has_near ? wanted_of(d) : length;
     const bool near_too = d->request.start != KIN_GRAPH_START_SCREEN && is_ordered(d);
-    KIN_TRY(kin_graph_fill_random(&d->rounds, least, near_too));
+    KIN_TRY(d->aside != NULL ? KITH_OK : kin_graph_fill_random(&d->rounds, least, near_too));
     d->outcome->seconds_start = kin_clock_since(start_ns);
     d->ctx->report.seconds_screen += d->outcome->seconds_start;
     return KITH_OK;
@@ -341,6 +357,20 @@ static kith_status expand(descending *d, bool *crowds)
     return KITH_OK;
 }
 
+/* Halves that were put aside come back, and are looked at. Lists of small sets may still be short
+ * of an answer. */
+static kith_status finish_rounds(descending *d)
+{
+    bool enough = false;
+    if (d->aside == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_graph_halves_join(&d->rounds, d->aside));
+    KIN_TRY(kin_graph_fill_random(&d->rounds, wanted_of(d), false));
+    d->outcome->evaluations = evaluations_of(d);
+    return judge(d, &d->rounds.lists, &enough);
+}
+
 static kith_status descend(descending *d)
 {
     const int64_t start_ns = kin_clock_ns();
@@ -362,6 +392,7 @@ static kith_status descend(descending *d)
         KIN_TRY(judge(d, &d->rounds.lists, &enough));
         enough |= (double)outcome->updates <= least;
     }
+    KIN_TRY(finish_rounds(d));
     outcome->seconds_rounds = kin_clock_since(start_ns);
     d->ctx->report.seconds_screen += outcome->seconds_rounds;
     return KITH_OK;
@@ -426,6 +457,7 @@ kith_status kin_graph_descend(kith_ctx *ctx, const kith_matrix *points,
 done:
     kin_graph_rounds_free(&d.rounds);
     kin_graph_points_free(ctx, &d.points);
+    kin_free(ctx, d.aside);
     kin_free(ctx, d.owner);
     kin_prepared_free(ctx, &d.prepared);
     return status;

@@ -170,11 +170,14 @@ static kith_status descend(kin_graph_gpu_run *run, kin_graph_outcome *outcome)
     *outcome = (kin_graph_outcome){.start = start};
     KIN_TRY(start_lists(run, start));
     KIN_TRY(kin_graph_gpu_refine(run));
+    KIN_TRY(kin_graph_gpu_ggm_begin(run));
     outcome->seconds_start = kin_clock_since(clock);
     clock = kin_clock_ns();
     KIN_TRY(kin_graph_gpu_watch_place(run));
     run->start_ns += kin_clock_ns() - clock; /* of the report, not of the descent */
     KIN_TRY(kin_graph_gpu_rounds(run, outcome));
+    KIN_TRY(kin_graph_gpu_ggm_end(run, outcome));
+    outcome->start = run->request->ggm != 0 ? KIN_GRAPH_START_GGM : outcome->start;
     outcome->seconds_rounds = kin_clock_since(run->start_ns) - outcome->seconds_start;
     outcome->evaluations = run->evaluations;
     outcome->list = run->graph.length;
@@ -193,6 +196,7 @@ static void free_run(kin_graph_gpu_run *run)
 {
     kin_graph_gpu_watch_free(run);
     kin_graph_gpu_share_free(run);
+    kin_gpu_free(run->on.gpu, run->aside);
     kin_gpu_free(run->on.gpu, run->graph.words);
     kin_gpu_free(run->on.gpu, run->own_ids);
     kin_fused_corpus_free(run->on.ctx, run->corpus);

@@ -208,6 +208,45 @@ kith_status kin_graph_fill_random(kin_graph_rounds *rounds, int32_t least, bool 
                         fill_at_random, &f);
 }
 
+/* ---- Across --------------------------------------------------------------------------------- */
+
+static kith_status fill_list_across(const filling *f, kin_graph_thread *w, int64_t position)
+{
+    kin_graph_rounds *rounds = f->rounds;
+    const kin_prepared *prepared = rounds->points->prepared;
+    const kin_graph_split sets = {f->request->split, prepared->groups.rows};
+    const int32_t wanted = rounds->lists.length - kin_graph_list_count(&rounds->lists, position);
+    const uint32_t own = prepared->order[position];
+    int32_t drawn = 0;
+    for (int32_t place = 0; place < wanted; place++) {
+        const uint32_t row =
+            kin_graph_row_across(sets, rounds->seed, (uint32_t)position, own, place, wanted);
+        const uint32_t other = row == UINT32_MAX ? KITH_ID_NONE : f->owner[row];
+        if (other != KITH_ID_NONE && kin_graph_is_across(sets.split, own, prepared->order[other])) {
+            w->orders[drawn++] = other;
+        }
+    }
+    return drawn == 0 ? KITH_OK : take(rounds, w, position, drawn, 1);
+}
+
+static kith_status fill_across(void *arg, int64_t task, int32_t thread)
+{
+    const filling *f = arg;
+    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, f->rounds->lists.points);
+    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
+        KIN_TRY(fill_list_across(f, &f->rounds->workers[thread], p));
+    }
+    return KITH_OK;
+}
+
+kith_status kin_graph_fill_across(kin_graph_rounds *rounds, const kin_graph_request *request,
+                                  const uint32_t *owner)
+{
+    filling f = {.rounds = rounds, .request = request, .owner = owner};
+    return kin_parallel(rounds->ctx, "start", kin_ceil_div(rounds->lists.points, POINTS_A_TASK),
+                        fill_across, &f);
+}
+
 /* A few more neighbours of the relative are much cheaper than a round: of histograms of 784 columns
  * the first 32 hold 0.85 of the ten nearest under kl, the first 128 hold 0.99. */
 enum { POSITIONS_A_TASK = 256, NEIGHBOURS = 128, LIST_STEP = 8 };

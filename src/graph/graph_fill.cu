@@ -229,6 +229,76 @@ extern "C" int kin_graph_gpu_launch_give(kin_gpu_stream *stream, const kin_graph
     return kin_gpu_launched();
 }
 
+/* Idea. Two graphs are made one as Wang, Zhao, Zeng 2021 have it (section 5.1): a warp a list puts
+ * the farther half aside, and draws rows of the other set for what is free.
+ *
+ * Cost. A list is read once each time, and half of it written. */
+
+static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
+    halve_lists_kernel(const __grid_constant__ kin_graph_gpu_halve job)
+{
+    static_assert(KIN_GRAPH_GPU_SLOTS == 32, "a word a lane");
+    const int lane = kin_graph_gpu_lane();
+    for (int64_t at = job.graph.first + kin_graph_gpu_first();
+         at < kin_graph_gpu_behind(&job.graph); at += kin_graph_gpu_step()) {
+        uint64_t *list = job.graph.words + at * job.graph.length;
+        const int32_t count = entries_of(list, job.graph.length);
+        const int32_t kept = count - count / 2;
+        for (int32_t block = 0; block < job.blocks; block++) {
+            const int32_t i = kept + block * KIN_GRAPH_GPU_SLOTS + lane;
+            const bool goes = i < count;
+            job.aside[(block * job.graph.points + at) * KIN_GRAPH_GPU_SLOTS + lane] =
+                goes ? list[i] : KIN_GRAPH_EMPTY;
+            if (goes) {
+                list[i] = KIN_GRAPH_EMPTY;
+            }
+        }
+    }
+}
+
+extern "C" int kin_graph_gpu_launch_halve(kin_gpu_stream *stream, const kin_graph_gpu_halve *job)
+{
+    if (job->graph.points == 0) {
+        return 0;
+    }
+    const unsigned blocks =
+        kin_graph_gpu_blocks(stream, kin_graph_gpu_behind(&job->graph) - job->graph.first);
+    halve_lists_kernel<<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
+static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
+    draw_across_kernel(const __grid_constant__ kin_graph_gpu_cross job)
+{
+    const int32_t length = job.graph.length;
+    for (int64_t at = job.graph.first + kin_graph_gpu_first();
+         at < kin_graph_gpu_behind(&job.graph); at += kin_graph_gpu_step()) {
+        const int32_t wanted = length - entries_of(job.graph.words + at * length, length);
+        const int64_t own = job.ids[at];
+        for (int32_t place = kin_graph_gpu_lane(); place < length; place += 32) {
+            const uint32_t row =
+                place < wanted
+                    ? kin_graph_row_across(job.sets, job.seed, (uint32_t)at, own, place, wanted)
+                    : UINT32_MAX;
+            const uint32_t other = row == UINT32_MAX ? NO_POSITION : job.places[row];
+            const bool across =
+                other != NO_POSITION && kin_graph_is_across(job.sets.split, own, job.ids[other]);
+            job.given[at * length + place] = across ? other : NO_POSITION;
+        }
+    }
+}
+
+extern "C" int kin_graph_gpu_launch_cross(kin_gpu_stream *stream, const kin_graph_gpu_cross *job)
+{
+    if (job->graph.points == 0) {
+        return 0;
+    }
+    const unsigned blocks =
+        kin_graph_gpu_blocks(stream, kin_graph_gpu_behind(&job->graph) - job->graph.first);
+    draw_across_kernel<<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
 /* Idea. What the recall of a round is judged by: canonical keys of a few control points' lists, a
  * team of eight threads a key.
  *

@@ -91,13 +91,34 @@ void kin_graph_join_name(kin_layout *layout, const kin_graph_points *points, int
 
 /* ---- Products ------------------------------------------------------------------------------- */
 
+/* Rows and columns that were gathered; row i asks for columns below before + i. */
+static void multiply(kin_graph_join *m, int32_t row_count, int32_t col_count, int32_t before)
+{
+    const int32_t groups = m->points->prepared->frame.groups;
+    const int64_t wide = kin_round_up(groups, KIN_GRAPH_WIDE_STEP);
+    const kin_graph_product product = {
+        .rows = m->rows,
+        .panels = m->cols,
+        .wide = wide,
+        .pitch = wide,
+        .groups = groups,
+        .before = before,
+        .row_count = row_count,
+        .col_count = col_count,
+        .row_terms = m->row_terms,
+        .col_terms = m->col_terms,
+        .orders = m->orders,
+        .stride = m->stride,
+    };
+    m->points->kernel->multiply(&product);
+}
+
 static void match_products(kin_graph_join *m, const uint32_t *samples, int32_t new_count,
                            int32_t old_count)
 {
     const kin_graph_points *points = m->points;
     const kin_graph_kernel *kernel = points->kernel;
-    const int32_t groups = points->prepared->frame.groups;
-    const int64_t wide = kin_round_up(groups, KIN_GRAPH_WIDE_STEP);
+    const int64_t wide = kin_round_up(points->prepared->frame.groups, KIN_GRAPH_WIDE_STEP);
     const int32_t count = new_count + old_count;
     const int32_t cols = (int32_t)kin_round_up(new_count, KIN_PANEL);
     for (int32_t i = 0; i < count; i++) {
@@ -109,20 +130,27 @@ static void match_products(kin_graph_join *m, const uint32_t *samples, int32_t n
     }
     kernel->gather(points, samples, count, wide, m->rows);
     kernel->transpose(m->rows, wide, cols, m->cols);
-    const kin_graph_product product = {
-        .rows = m->rows,
-        .panels = m->cols,
-        .wide = wide,
-        .pitch = wide,
-        .groups = groups,
-        .row_count = count,
-        .col_count = cols,
-        .row_terms = m->row_terms,
-        .col_terms = m->col_terms,
-        .orders = m->orders,
-        .stride = m->stride,
-    };
-    kernel->multiply(&product);
+    multiply(m, count, cols, 0);
+}
+
+/* Columns are gathered where rows come after them. */
+static void match_products_between(kin_graph_join *m, const uint32_t *rows, int32_t row_count,
+                                   const uint32_t *cols, int32_t col_count)
+{
+    const kin_graph_points *points = m->points;
+    const kin_graph_kernel *kernel = points->kernel;
+    const int64_t wide = kin_round_up(points->prepared->frame.groups, KIN_GRAPH_WIDE_STEP);
+    const int32_t whole = (int32_t)kin_round_up(col_count, KIN_PANEL);
+    for (int32_t j = 0; j < col_count; j++) {
+        m->col_terms[j] = points->terms[cols[j]].col;
+    }
+    for (int32_t i = 0; i < row_count; i++) {
+        m->row_terms[i] = points->terms[rows[i]].row;
+    }
+    kernel->gather(points, cols, col_count, wide, m->rows);
+    kernel->transpose(m->rows, wide, whole, m->cols);
+    kernel->gather(points, rows, row_count, wide, m->rows);
+    multiply(m, row_count, whole, whole);
 }
 
 /* ---- Direct metrics ------------------------------------------------------------------------- */
@@ -159,6 +187,23 @@ static void match_direct(kin_graph_join *m, const uint32_t *samples, int32_t new
     }
 }
 
+static void match_direct_between(kin_graph_join *m, const uint32_t *rows, int32_t row_count,
+                                 const uint32_t *cols, int32_t col_count)
+{
+    for (int32_t j = 0; j < col_count; j++) {
+        query_keys(m, cols[j], rows, row_count);
+        for (int32_t i = 0; i < row_count; i++) {
+            m->back[i * m->stride + j] = kin_graph_order_of_float((float)m->keys[i]);
+        }
+    }
+    for (int32_t i = 0; i < row_count && !m->points->symmetric; i++) {
+        query_keys(m, rows[i], cols, col_count);
+        for (int32_t j = 0; j < col_count; j++) {
+            m->orders[i * m->stride + j] = kin_graph_order_of_float((float)m->keys[j]);
+        }
+    }
+}
+
 /* ---- Meetings ------------------------------------------------------------------------------- */
 
 void kin_graph_join_run(kin_graph_join *matcher, const uint32_t *samples, int32_t new_count,
@@ -172,6 +217,20 @@ void kin_graph_join_run(kin_graph_join *matcher, const uint32_t *samples, int32_
         match_products(matcher, samples, new_count, old_count);
     } else {
         match_direct(matcher, samples, new_count, old_count);
+    }
+}
+
+void kin_graph_join_between(kin_graph_join *matcher, const uint32_t *rows, int32_t row_count,
+                            const uint32_t *cols, int32_t col_count)
+{
+    if (row_count == 0 || col_count == 0) {
+        return;
+    }
+    matcher->evaluations += (double)row_count * col_count;
+    if (matcher->points->kernel != NULL) {
+        match_products_between(matcher, rows, row_count, cols, col_count);
+    } else {
+        match_direct_between(matcher, rows, row_count, cols, col_count);
     }
 }
 

@@ -23,6 +23,10 @@
  * Places beyond the counts hold whatever was there before: a product depends on its own row and
  * column alone, and theirs are not looked at.
  *
+ * Two sets. Where samples of one set do not meet (the merge as published), each brings its row
+ * with it, which tells its set, and what such a pair costs is no order: products of a slab come as
+ * a whole. The kernel is another, so that joins without sets have nothing of it.
+ *
  * Floor. Gathering rows: of 48 samples of 256 bytes 12 KB a point, most of it from L2. */
 #include "gpu/gpu_stream.cuh"
 #include "graph/graph_join_mma.cuh"
@@ -115,8 +119,8 @@ static __device__ __forceinline__ int32_t steps_of(const params &p, int32_t slic
     return slice + 1 == p.slices ? p.last_steps : JOIN_SLICE / JOIN_STEP;
 }
 
-template <int CAP>
-static __device__ __forceinline__ void copy_step(const params &p, join_shared<CAP> *s,
+template <int CAP, bool ACROSS>
+static __device__ __forceinline__ void copy_step(const params &p, join_shared<CAP, ACROSS> *s,
                                                  const cursor &at)
 {
     constexpr int ROWS_AT_ONCE = 2 * CAP / CHUNKS;
@@ -139,6 +143,9 @@ static __device__ __forceinline__ void copy_step(const params &p, join_shared<CA
     if (at.slice == 0 && id[thread] != JOIN_NO_ID) {
         mma_copy<4>(&s->term[at.number % JOIN_TURNS][thread], &set.facts[id[thread]].term);
         mma_copy<8>(&s->last[at.number % JOIN_TURNS][thread], join_last(p.job, id[thread]));
+        if constexpr (ACROSS) {
+            mma_copy<4>(&s->row[at.number % JOIN_TURNS][thread], &set.ids[id[thread]]);
+        }
     }
 }
 
@@ -157,11 +164,11 @@ static constexpr int blocks_for(int cap)
     return cap == 64 ? 4 : cap * MOST_BLOCKS < 320 ? MOST_BLOCKS : 320 / cap;
 }
 
-template <kin_fused_type TYPE, int CAP, typename ACC>
+template <kin_fused_type TYPE, int CAP, bool ACROSS, typename ACC>
 static __global__ void __launch_bounds__(2 * CAP, blocks_for(CAP))
     join_kernel(const __grid_constant__ params p)
 {
-    __shared__ __align__(128) join_shared<CAP> s;
+    __shared__ __align__(128) join_shared<CAP, ACROSS> s;
     walk w = {(uint32_t)p.job.graph.first + blockIdx.x * (uint32_t)p.run, 0, 0};
     read_run(p, &w);
     arrival next = next_point<CAP>(p, &w);
@@ -175,7 +182,8 @@ static __global__ void __launch_bounds__(2 * CAP, blocks_for(CAP))
             if (threadIdx.x == 0) {
                 s.counts[entered % JOIN_TURNS] = next.counts;
                 const int32_t news = join_news(next.counts);
-                s.evaluations += (uint32_t)(news * (news - 1) / 2 + news * join_olds(next.counts));
+                const int32_t pairs = news * (news - 1) / 2 + news * join_olds(next.counts);
+                s.evaluations += ACROSS ? 0 : (uint32_t)pairs;
             }
             entered++;
             next = next_point<CAP>(p, &w);
@@ -184,7 +192,7 @@ static __global__ void __launch_bounds__(2 * CAP, blocks_for(CAP))
     cursor ahead = {0, 0, 0};
     const auto copy_ahead = [&]() {
         if (ahead.number < entered) {
-            copy_step<CAP>(p, &s, ahead);
+            copy_step<CAP, ACROSS>(p, &s, ahead);
         }
         mma_close_copies(); /* one group a step, if empty, so that waiting can count */
         advance(p, &ahead);
@@ -200,6 +208,7 @@ static __global__ void __launch_bounds__(2 * CAP, blocks_for(CAP))
 
     ACC acc[2 * CAP / 8][4];
     join_task t = {};
+    unsigned long long across = 0; /* pairs of this thread that met, where some do not */
     for (cursor at = {0, 0, 0}; at.number < entered; advance(p, &at)) {
         const int32_t turn = (int32_t)(at.number % JOIN_TURNS);
         mma_wait_copies<JOIN_STAGES - 2>();
@@ -223,12 +232,15 @@ static __global__ void __launch_bounds__(2 * CAP, blocks_for(CAP))
         }
         if (t.slabs != 0) {
             uint32_t *scratch = (uint32_t *)s.ring[at.stage] + t.row0 * JOIN_SLAB;
-            join_use<TYPE, CAP>(p.job, &s, turn, t, scratch, acc);
+            across += join_use<TYPE, CAP, ACROSS>(p.job, &s, turn, t, scratch, acc);
         }
         if (p.job.all == 0) {
             __syncthreads(); /* all minima are there */
-            join_offer_least<CAP>(p.job, &s, turn, t.news);
+            join_offer_least<CAP, ACROSS>(p.job, &s, turn, t.news);
         }
+    }
+    if (ACROSS && across != 0) {
+        (void)atomicAdd((unsigned long long *)p.job.evaluations, across);
     }
     if (threadIdx.x == 0 && s.evaluations != 0) {
         (void)atomicAdd((unsigned long long *)p.job.evaluations, s.evaluations);
@@ -248,17 +260,17 @@ static params make_params(const kin_graph_gpu_join *job)
     return p;
 }
 
-template <kin_fused_type TYPE, int CAP, typename ACC>
+template <kin_fused_type TYPE, int CAP, bool ACROSS, typename ACC>
 static int launch(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
 {
     params p = make_params(job);
     const int64_t points = kin_graph_gpu_behind(&job->graph) - job->graph.first;
     int blocks = 0;
-    KIN_CUDA_TRY(cudaFuncSetAttribute(join_kernel<TYPE, CAP, ACC>,
+    KIN_CUDA_TRY(cudaFuncSetAttribute(join_kernel<TYPE, CAP, ACROSS, ACC>,
                                       cudaFuncAttributePreferredSharedMemoryCarveout,
                                       (int)cudaSharedmemCarveoutMaxShared));
-    KIN_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, join_kernel<TYPE, CAP, ACC>,
-                                                               2 * CAP, 0));
+    KIN_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &blocks, join_kernel<TYPE, CAP, ACROSS, ACC>, 2 * CAP, 0));
     if (blocks < 1) {
         return (int)cudaErrorInvalidConfiguration;
     }
@@ -267,19 +279,27 @@ static int launch(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
         p.run /= 2;
     }
     const int64_t runs = (points + p.run - 1) / p.run;
-    join_kernel<TYPE, CAP, ACC>
+    join_kernel<TYPE, CAP, ACROSS, ACC>
         <<<(unsigned)(runs < most ? runs : most), 2 * CAP, 0, stream->stream>>>(p);
     return kin_gpu_launched();
 }
 
-template <kin_fused_type TYPE, typename ACC>
+template <kin_fused_type TYPE, bool ACROSS, typename ACC>
 static int launch_cap(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
 {
     const int32_t most = job->samples.forward + job->samples.reverse;
     if (most <= 16) {
-        return launch<TYPE, 16, ACC>(stream, job);
+        return launch<TYPE, 16, ACROSS, ACC>(stream, job);
     }
-    return most <= 32 ? launch<TYPE, 32, ACC>(stream, job) : launch<TYPE, 64, ACC>(stream, job);
+    return most <= 32 ? launch<TYPE, 32, ACROSS, ACC>(stream, job)
+                      : launch<TYPE, 64, ACROSS, ACC>(stream, job);
+}
+
+template <bool ACROSS> static int launch_type(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
+{
+    return job->points.set.frame.type == KIN_FUSED_S8
+               ? launch_cap<KIN_FUSED_S8, ACROSS, int32_t>(stream, job)
+               : launch_cap<KIN_FUSED_F16, ACROSS, float>(stream, job);
 }
 
 extern "C" int kin_graph_gpu_launch_join(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
@@ -291,10 +311,8 @@ extern "C" int kin_graph_gpu_launch_join(kin_gpu_stream *stream, const kin_graph
     if (job->graph.points == 0) {
         return 0;
     }
-    const kin_fused_set *set = &job->points.set;
-    if (set->rounded == NULL) {
+    if (job->points.set.rounded == NULL) {
         return kin_graph_gpu_join_direct(stream, job);
     }
-    return set->frame.type == KIN_FUSED_S8 ? launch_cap<KIN_FUSED_S8, int32_t>(stream, job)
-                                           : launch_cap<KIN_FUSED_F16, float>(stream, job);
+    return job->split > 0 ? launch_type<true>(stream, job) : launch_type<false>(stream, job);
 }

@@ -88,6 +88,12 @@ void kin_graph_join_name(kin_layout *layout, const kin_graph_points *points, int
 void kin_graph_join_run(kin_graph_join *matcher, const uint32_t *samples, int32_t new_count,
                         int32_t old_count);
 
+/* Any positions against any others, as many as rows and columns of a meeting: orders[i * stride +
+ * j] is the cost of cols[j] as a neighbour of rows[i], back[i * stride + j] that of rows[i] as one
+ * of cols[j]. */
+void kin_graph_join_between(kin_graph_join *matcher, const uint32_t *rows, int32_t row_count,
+                            const uint32_t *cols, int32_t col_count);
+
 /* Of the last meeting, as words that are new: the nearest NEW sample that each sample met, and the
  * nearest OLD one that each NEW sample met (nearest_old: new_count words). KIN_GRAPH_EMPTY where
  * it met none. Of equal orders the sample that stands first. */

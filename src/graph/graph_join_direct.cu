@@ -28,6 +28,7 @@ typedef struct shared_state {
     uint64_t last[2 * MOST];     /* words of lists */
     uint64_t near_new[2 * MOST]; /* offers to each sample, EMPTY where there is none */
     uint64_t near_old[2 * MOST];
+    bool below[2 * MOST]; /* where sets are split: of the one below */
 } shared_state;
 
 /* A row and its transform. */
@@ -156,6 +157,7 @@ static __device__ __forceinline__ bool enter(const kin_graph_gpu_join &job, shar
         const uint32_t id = (old ? job.samples.old_ids : job.samples.new_ids)[row + place];
         s->id[threadIdx.x] = id;
         s->last[threadIdx.x] = *join_last(job, id);
+        s->below[threadIdx.x] = job.split > 0 && job.points.set.ids[id] < job.split;
         s->near_new[threadIdx.x] = KIN_GRAPH_EMPTY;
         s->near_old[threadIdx.x] = KIN_GRAPH_EMPTY;
     }
@@ -169,7 +171,8 @@ static __global__ void __launch_bounds__(THREADS)
     __shared__ shared_state s;
     const int32_t team = (int32_t)threadIdx.x / KIN_METRIC_LANES;
     const int32_t of_warp = team % TEAMS_A_WARP;
-    uint64_t evaluations = 0;
+    const bool leads = threadIdx.x % KIN_METRIC_LANES == 0;
+    uint64_t evaluations = 0; /* of this thread */
     for (int64_t point = job.graph.first + blockIdx.x; point < kin_graph_gpu_behind(&job.graph);
          point += gridDim.x) {
         const int32_t news = job.samples.new_counts[point];
@@ -183,10 +186,15 @@ static __global__ void __launch_bounds__(THREADS)
         for (int32_t first = team - of_warp; first < pairs; first += TEAMS) {
             const bool is_there = first + of_warp < pairs; /* the whole warp computes */
             const int2 at = pair_of(is_there ? first + of_warp : 0, news, olds);
+            const bool meets = is_there && (job.split == 0 || s.below[at.x] != s.below[at.y]);
+            if (!__any_sync(0xffffffffu, meets)) {
+                continue;
+            }
             const float2 costs = costs_of<STEP>(job.points, dtype, s.id[at.x], s.id[at.y]);
-            if (is_there && threadIdx.x % KIN_METRIC_LANES == 0) {
+            if (meets && leads) {
                 meet(job, &s, at.x, at.y, costs.x);
                 meet(job, &s, at.y, at.x, costs.y);
+                evaluations += STEP == KITH_KL ? 2 : 1;
             }
         }
         __syncthreads();
@@ -195,9 +203,8 @@ static __global__ void __launch_bounds__(THREADS)
             offer_nearest(job, s, s.near_old[threadIdx.x]);
         }
         __syncthreads(); /* before the next point's samples are entered */
-        evaluations += (uint64_t)pairs * (STEP == KITH_KL ? 2 : 1);
     }
-    if (threadIdx.x == 0 && evaluations != 0) {
+    if (evaluations != 0) {
         (void)atomicAdd((unsigned long long *)job.evaluations, (unsigned long long)evaluations);
     }
 }

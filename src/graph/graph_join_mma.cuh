@@ -21,9 +21,16 @@ enum {
 #define JOIN_NO_ORDER UINT32_MAX
 #define JOIN_NO_ID UINT32_MAX
 
+/* Rows as given that samples stand for, which tell their set: nothing where there is one set. */
+template <int CAP, bool ACROSS> struct join_rows {
+};
+template <int CAP> struct join_rows<CAP, true> {
+    uint32_t row[JOIN_TURNS][2 * CAP];
+};
+
 /* Rows of a point in shared memory: NEW from 0, OLD from CAP on. A word of the minima is order <<
- * 32 | place, a place being a row of this. */
-template <int CAP> struct join_shared {
+ * 32 | place, a place being a row of this. ACROSS: samples of one set do not meet. */
+template <int CAP, bool ACROSS> struct join_shared : join_rows<CAP, ACROSS> {
     unsigned char ring[JOIN_STAGES][2 * CAP * JOIN_SLICE];
     uint64_t last[JOIN_TURNS][2 * CAP]; /* words of lists */
     uint64_t row_least[2][CAP]; /* of NEW rows: among NEW columns behind them, among OLD ones */
@@ -151,6 +158,27 @@ static __device__ __forceinline__ void join_orders(const kin_fused_word *term, c
     }
 }
 
+/* Of two sets: pairs within one of them are none. Returns how many are left to this thread. */
+template <int CAP>
+static __device__ __forceinline__ uint32_t join_part(const join_shared<CAP, true> *s, int32_t turn,
+                                                     int64_t split, const join_task &t, int slab,
+                                                     uint32_t (&order)[4][2])
+{
+    const int32_t row = t.row0 + (int32_t)(threadIdx.x % 32 / 4);
+    uint32_t left = 0;
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        const bool col_below = s->row[turn][join_column(slab, c)] < split;
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const bool row_below = s->row[turn][row + 8 * h] < split;
+            order[c][h] = row_below != col_below ? order[c][h] : JOIN_NO_ORDER;
+            left += order[c][h] != JOIN_NO_ORDER ? 1 : 0;
+        }
+    }
+    return left;
+}
+
 /* ---- Minima ---------------------------------------------------------------------------------- */
 
 /* Places come in rising order, so that the first of equals stays. */
@@ -177,9 +205,9 @@ template <int COUNT> static __device__ __forceinline__ void join_halve(uint64_t 
 
 /* rows: of row0 + lane / 4 and of the one 8 below, among NEW columns, then the same among OLD ones.
  */
-template <int CAP>
-static __device__ __forceinline__ void join_least(join_shared<CAP> *s, const join_task &t, int slab,
-                                                  const uint32_t (&order)[4][2],
+template <int CAP, bool ACROSS>
+static __device__ __forceinline__ void join_least(join_shared<CAP, ACROSS> *s, const join_task &t,
+                                                  int slab, const uint32_t (&order)[4][2],
                                                   uint64_t (&rows)[4])
 {
     const int lane = (int)threadIdx.x % 32;
@@ -204,10 +232,10 @@ static __device__ __forceinline__ void join_least(join_shared<CAP> *s, const joi
 }
 
 /* Each thread offers to its own sample. */
-template <int CAP>
+template <int CAP, bool ACROSS>
 static __device__ __forceinline__ void join_offer_least(const kin_graph_gpu_join &job,
-                                                        const join_shared<CAP> *s, int32_t turn,
-                                                        int32_t news)
+                                                        const join_shared<CAP, ACROSS> *s,
+                                                        int32_t turn, int32_t news)
 {
     const int thread = (int)threadIdx.x;
     const uint32_t id = s->id[turn][thread];
@@ -239,9 +267,9 @@ static __device__ __forceinline__ void join_offer_least(const kin_graph_gpu_join
 
 /* Every pair of a slab to both ends. Orders go through `scratch`, 256 words of this warp, so that
  * the code of an offer stands once and takes few registers. */
-template <int CAP>
+template <int CAP, bool ACROSS>
 static __device__ __forceinline__ void
-join_offer_slab(const kin_graph_gpu_join &job, const join_shared<CAP> *s, int32_t turn,
+join_offer_slab(const kin_graph_gpu_join &job, const join_shared<CAP, ACROSS> *s, int32_t turn,
                 const join_task &t, int slab, const uint32_t (&order)[4][2], uint32_t *scratch)
 {
     const int lane = (int)threadIdx.x % 32;
@@ -265,12 +293,15 @@ join_offer_slab(const kin_graph_gpu_join &job, const join_shared<CAP> *s, int32_
     __syncwarp();
 }
 
-/* What a warp does with its products. */
-template <kin_fused_type TYPE, int CAP, typename ACC>
-static __device__ __forceinline__ void join_use(const kin_graph_gpu_join &job, join_shared<CAP> *s,
-                                                int32_t turn, const join_task &t, uint32_t *scratch,
-                                                const ACC (&acc)[2 * CAP / 8][4])
+/* What a warp does with its products. Returns how many pairs this thread had of those that met; 0
+ * where there is one set, since counts tell it. */
+template <kin_fused_type TYPE, int CAP, bool ACROSS, typename ACC>
+static __device__ __forceinline__ uint32_t join_use(const kin_graph_gpu_join &job,
+                                                    join_shared<CAP, ACROSS> *s, int32_t turn,
+                                                    const join_task &t, uint32_t *scratch,
+                                                    const ACC (&acc)[2 * CAP / 8][4])
 {
+    uint32_t pairs = 0;
     const int lane = (int)threadIdx.x % 32;
     const int32_t row = t.row0 + lane / 4;
     const kin_fused_word row_term[2] = {s->term[turn][row], s->term[turn][row + 8]};
@@ -282,15 +313,19 @@ static __device__ __forceinline__ void join_use(const kin_graph_gpu_join &job, j
         }
         uint32_t order[4][2];
         join_orders<TYPE, CAP>(s->term[turn], t, slab, acc, row_term, order);
+        if constexpr (ACROSS) {
+            pairs += join_part<CAP>(s, turn, job.split, t, slab, order);
+        }
         if (job.all != 0) {
-            join_offer_slab<CAP>(job, s, turn, t, slab, order, scratch);
+            join_offer_slab<CAP, ACROSS>(job, s, turn, t, slab, order, scratch);
         } else {
-            join_least<CAP>(s, t, slab, order, rows);
+            join_least<CAP, ACROSS>(s, t, slab, order, rows);
         }
     }
     join_halve<4>(rows, 1);
     join_halve<2>(rows, 2);
     s->row_least[lane & 1][t.row0 + (lane & 2) * 4 + lane / 4] = rows[0];
+    return pairs;
 }
 
 #endif

@@ -95,6 +95,27 @@ typedef struct kin_graph_gpu_give {
     uint32_t *given;
 } kin_graph_gpu_give;
 
+/* Lists keep their nearer halves: of n entries the last n / 2 go to `aside`, in blocks of SLOTS
+ * words a point, word i of block b of point p at aside[(b * points + p) * SLOTS + i]; EMPTY behind
+ * them, and in the list. */
+typedef struct kin_graph_gpu_halve {
+    kin_graph_gpu_lists graph;
+    uint64_t *aside; /* blocks x points x SLOTS */
+    int32_t blocks;  /* of a point; enough for half a list */
+} kin_graph_gpu_halve;
+
+/* Positions of the other set, for fill: given[p * length + j] is where that row stands which is
+ * drawn for the free place j of the list of p (kin_graph_row_across); UINT32_MAX where there is
+ * none, or its position is one of the own set, too. */
+typedef struct kin_graph_gpu_cross {
+    kin_graph_gpu_lists graph;
+    const uint32_t *ids;    /* position -> row */
+    const uint32_t *places; /* row -> position; UINT32_MAX: none */
+    kin_graph_split sets;
+    uint64_t seed;
+    uint32_t *given; /* points x graph.length */
+} kin_graph_gpu_cross;
+
 /* Rows whose Euclidean distances stand for another metric (graph_relative_gpu.c). */
 typedef enum kin_graph_gpu_relation {
     KIN_GRAPH_GPU_AS_GIVEN = 0,
@@ -164,6 +185,9 @@ typedef struct kin_graph_gpu_join {
     uint64_t salt;         /* seed and round: other positions share a slot in each round */
     uint64_t *evaluations; /* one number */
     const uint64_t *lasts; /* points: the last words of all lists; NULL: they are in the lists */
+    int64_t split;         /* positions whose rows (points.set.ids) are below are one set, the
+                              others another, and costs within a set are no costs: neither offered
+                              nor counted. 0: all meet */
 } kin_graph_gpu_join;
 
 /* The slot in which a position is offered. Candidates of a point stand near each other, often side
@@ -310,6 +334,8 @@ typedef struct kin_graph_gpu_walk {
     X(fill, fill)                 \
     X(place, place)               \
     X(give, give)                 \
+    X(halve, halve)               \
+    X(cross, cross)               \
     X(relate, relate)             \
     X(pick, pick)                 \
     X(stretch, stretch)           \

@@ -114,10 +114,24 @@ void kin_graph_gpu_room_name(kin_layout *layout, void *job)
     s->old_slots = r->words != NULL ? r->words + n * (uint64_t)s->reverse : NULL;
 }
 
+int32_t kin_graph_gpu_aside_blocks(int32_t length)
+{
+    return (length / 2 + KIN_GRAPH_GPU_SLOTS - 1) / KIN_GRAPH_GPU_SLOTS;
+}
+
+/* Halves of lists that a merge as published puts aside. */
+static uint64_t aside_bytes(const kin_graph_request *request, int64_t rows)
+{
+    const uint64_t a_block = KIN_GRAPH_GPU_SLOTS * sizeof(uint64_t);
+    const uint64_t blocks = (uint64_t)kin_graph_gpu_aside_blocks(request->list);
+    return request->ggm != 0 ? kin_size_mul((uint64_t)rows, blocks * a_block) : 0;
+}
+
 static uint64_t rounds_bytes(const kin_graph_request *request, int64_t rows)
 {
     kin_graph_gpu_room room = {.points = rows, .candidates = request->candidates};
-    return kin_gpu_layout_bytes(kin_graph_gpu_room_name, &room);
+    return kin_size_add(kin_gpu_layout_bytes(kin_graph_gpu_room_name, &room),
+                        aside_bytes(request, rows));
 }
 
 uint64_t kin_graph_gpu_rounds_bytes(const kin_graph_request *request, int64_t positions)
@@ -156,6 +170,10 @@ static uint64_t start_bytes(const kith_matrix *points, const kin_graph_request *
 {
     const int64_t rows = points->rows;
     const uint64_t nearing = near_bytes(points, request);
+    if (request->ggm != 0) { /* ids of graphs, then draws: as lists are long; places */
+        const uint64_t a_row = (2 * (uint64_t)request->list + 1) * sizeof(uint32_t);
+        return kin_size_add(kin_size_mul((uint64_t)rows, a_row), aside_bytes(request, rows));
+    }
     if (kin_graph_gpu_is_related(request) || !kin_exact_screens(&request->distance)) {
         return kin_graph_gpu_relatives_bytes(points, request, nearing, 0);
     }

@@ -311,3 +311,17 @@ void kin_graph_samples_meet(const kin_graph_samples *samples, const kin_graph_li
         meeting->old_count = (int32_t)(next - meeting->positions) - meeting->new_count;
     }
 }
+
+kith_status kin_graph_check_orders(const kin_graph_rounds *rounds, const uint32_t *orders,
+                                   int64_t count)
+{
+    const uint32_t least = kin_graph_order_of_float(-INFINITY);
+    const uint32_t most = kin_graph_order_of_float(INFINITY);
+    for (int64_t i = 0; i < count; i++) {
+        if (orders[i] < least || orders[i] > most) {
+            return kin_fail_at(rounds->ctx, KITH_E_DATA, kin_at("custom"),
+                               "gave NaN for two points (a distance must be a number)");
+        }
+    }
+    return KITH_OK;
+}

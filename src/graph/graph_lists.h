@@ -145,6 +145,7 @@ typedef struct kin_graph_thread {
     kin_graph_joined meetings[2]; /* the one that is matched, and the next, whose rows are on
                                         their way from memory */
     uint64_t *words;  /* nearest samples of a meeting; or a list's offers and its next state */
+    uint32_t *across; /* samples of a meeting, by set */
     uint32_t *worst;  /* of each sample of a meeting: kin_graph_lists.worst */
     uint32_t *orders; /* of what comes into one list at the start, and before them its positions */
     int64_t updates;
@@ -159,13 +160,15 @@ typedef struct kin_graph_rounds {
     uint64_t seed;
     uint64_t salt; /* of the round that runs */
     bool all;      /* every pair is offered, not the nearest alone */
+    int64_t split; /* rows below are one set, the others another, and samples of one set do not
+                      meet; 0: all meet. A position's set is that of its first row */
     int32_t length;
     int32_t candidates;
     int32_t threads;
     void *block;
 } kin_graph_rounds;
 
-/* seed and all are set by the caller. points stays. */
+/* seed, all and split are set by the caller. points stays. */
 kith_status kin_graph_rounds_make(kith_ctx *ctx, const kin_graph_points *points, int32_t length,
                                   int32_t candidates, kin_graph_rounds *rounds);
 void kin_graph_rounds_free(kin_graph_rounds *rounds);
@@ -175,6 +178,25 @@ void kin_graph_rounds_plan(kin_layout *plan, const kin_graph_points *points, int
 
 /* Round `number`, from 1; *updates: entries that came into lists. */
 kith_status kin_graph_round_run(kin_graph_rounds *rounds, int32_t number, int64_t *updates);
+
+/* The meeting of a round with a split: NEW and NEW, and NEW and OLD, of different sets alone, are
+ * compared, and offered as in any round. */
+kith_status kin_graph_meet_across(const kin_graph_rounds *rounds, kin_graph_thread *worker,
+                                  const kin_graph_joined *meeting);
+
+/* Two graphs made one as Wang, Zhao, Zeng 2021 have it (section 5.1, algorithm 3): the farther
+ * half of each list is put aside before the first round, and comes back after the last. */
+
+/* Words that a list puts aside at most: points x this many are `aside`. */
+static inline int32_t kin_graph_halves(int32_t length)
+{
+    return length / 2;
+}
+
+/* Lists keep their nearer half, the middle one of an odd number too; KIN_GRAPH_EMPTY behind. */
+void kin_graph_halves_cut(const kin_graph_lists *lists, uint64_t *aside);
+/* The nearest of both stay. Sorts what was put aside. */
+kith_status kin_graph_halves_join(kin_graph_rounds *rounds, uint64_t *aside);
 
 /* Costs that all workers have computed. */
 double kin_graph_rounds_evaluations(const kin_graph_rounds *rounds);

@@ -33,6 +33,7 @@ static void name_worker(kin_layout *layout, const kin_graph_rounds *rounds, kin_
     for (int i = 0; i < 2; i++) {
         w->meetings[i].positions = kin_layout_array(layout, met, sizeof(uint32_t));
     }
+    w->across = kin_layout_array(layout, met, sizeof *w->across);
     w->worst = kin_layout_array(layout, met, sizeof *w->worst);
     w->words = kin_layout_array(layout, words, sizeof *w->words);
     w->orders = kin_layout_array(layout, 2 * (uint64_t)rounds->length, sizeof *w->orders);
@@ -113,20 +114,6 @@ static kith_status tell(void *arg, int64_t task, int32_t thread)
 
 /* ---- Second pass: meetings ------------------------------------------------------------------- */
 
-kith_status kin_graph_check_orders(const kin_graph_rounds *rounds, const uint32_t *orders,
-                                   int64_t count)
-{
-    const uint32_t least = kin_graph_order_of_float(-INFINITY);
-    const uint32_t most = kin_graph_order_of_float(INFINITY);
-    for (int64_t i = 0; i < count; i++) {
-        if (orders[i] < least || orders[i] > most) {
-            return kin_fail_at(rounds->ctx, KITH_E_DATA, kin_at("custom"),
-                               "gave NaN for two points (a distance must be a number)");
-        }
-    }
-    return KITH_OK;
-}
-
 static kith_status check_meeting(const kin_graph_rounds *r, const kin_graph_join *matcher,
                                  const kin_graph_joined *m)
 {
@@ -204,6 +191,10 @@ static kith_status meet(void *arg, int64_t task, int32_t thread)
             gather(r, w, p + 1);
         }
         if (m->new_count + m->old_count < 2 || m->new_count == 0) {
+            continue;
+        }
+        if (r->split > 0) {
+            KIN_TRY(kin_graph_meet_across(r, w, m));
             continue;
         }
         kin_graph_join_run(&w->matcher, m->positions, m->new_count, m->old_count);

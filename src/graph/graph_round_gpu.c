@@ -93,7 +93,8 @@ static kith_status launch_round(const rounds *r, int32_t number)
                                      .all = run->request->all_updates > 0,
                                      .salt = salt,
                                      .evaluations = &r->room.counters->evaluations,
-                                     .lasts = run->share.lasts};
+                                     .lasts = run->share.lasts,
+                                     .split = run->request->ggm != 0 ? run->request->split : 0};
     const kin_graph_gpu_merge merge = {.graph = run->graph,
                                        .offers = r->room.words,
                                        .counted = (int32_t)run->wanted,

@@ -63,6 +63,7 @@ typedef struct kin_graph_gpu_run {
     kin_graph_gpu_points points;
     uint32_t *own_ids;         /* position -> row where there is no set; ours */
     kin_graph_gpu_lists graph; /* ours */
+    uint64_t *aside;           /* ours: farther halves of lists (graph_ggm_gpu.c); NULL: none */
     int64_t wanted;            /* other positions that a list must have: k, or all there are */
     int32_t candidates;        /* of each kind that a list samples; they rise as lists do */
     kin_graph_gpu_watch watch;
@@ -210,6 +211,19 @@ kith_status kin_graph_gpu_begin(kin_graph_gpu_run *run, kin_graph_start start,
                                 const kin_graph_gpu_relatives *relatives);
 /* The graph anew, by a start that looks at more pairs; wider: whether there is such. Waits. */
 kith_status kin_graph_gpu_widen(kin_graph_gpu_run *run, kin_graph_start start, bool *wider);
+
+/* Device room for places, and what they are: row -> position, UINT32_MAX for none. The caller's,
+ * also after an error. */
+kith_status kin_graph_gpu_place_rows(kin_graph_gpu_run *run, uint32_t **places);
+
+/* ---- A merge as published (graph_ggm_gpu.c): nothing where the request has none ------------- */
+
+/* Blocks of SLOTS words that hold half a list. */
+int32_t kin_graph_gpu_aside_blocks(int32_t length);
+/* After the lists of both graphs: their farther halves go, points of the other set come. Waits. */
+kith_status kin_graph_gpu_ggm_begin(kin_graph_gpu_run *run);
+/* After the last round: what was put aside comes back, and the judge looks once more. */
+kith_status kin_graph_gpu_ggm_end(kin_graph_gpu_run *run, const kin_graph_outcome *outcome);
 
 /* ---- Several GPUs (graph_share_gpu.c): nothing where there is one ------------------------------
  */

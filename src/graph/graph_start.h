@@ -72,6 +72,11 @@ kith_status kin_graph_fill_graph(kin_graph_rounds *rounds, const kin_graph_reque
 /* Lists get `each` positions, not the own, which are marked new. */
 kith_status kin_graph_fill_ids(kin_graph_rounds *rounds, const uint32_t *ids, int32_t each);
 
+/* Free places of all lists get positions of the other set, which seed and place draw, marked new
+ * (kin_graph_row_across); who stands in both sets is of the one below. request: with a split. */
+kith_status kin_graph_fill_across(kin_graph_rounds *rounds, const kin_graph_request *request,
+                                  const uint32_t *owner);
+
 /* Lists of fewer than `least` entries get positions that seed and place draw; where near rows stand
  * together (`ordered`), half of them from the places around. Draws may meet: a list of a small set
  * may stay short. */

@@ -127,6 +127,16 @@ static kith_status place(giving *g)
     return kin_graph_gpu_check(run, run->kernels->place(run->on.stream, &job), "placing rows");
 }
 
+kith_status kin_graph_gpu_place_rows(kin_graph_gpu_run *run, uint32_t **places)
+{
+    giving g = {.run = run};
+    const kith_status status = place(&g);
+    *places = g.places;
+    g.places = NULL;
+    free_giving(&g);
+    return status;
+}
+
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
 static kith_status bring_ids(giving *g, int which)
@@ -360,7 +370,7 @@ static kith_status begin(kin_graph_gpu_run *run, kin_graph_start start,
     }
     const int64_t few = kin_min_i64(kin_graph_gpu_start_k(run->request), run->graph.length);
     const int32_t wanted = kin_graph_gpu_knows_reach(run) ? (int32_t)few : run->graph.length;
-    KIN_TRY(kin_graph_gpu_fill_up(run, wanted, NULL, 0));
+    KIN_TRY(run->request->ggm != 0 ? KITH_OK : kin_graph_gpu_fill_up(run, wanted, NULL, 0));
     return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
 
@@ -534,6 +544,16 @@ static kith_status make_copying(const kin_graph_gpu_run *run, copying *c)
                          what);
 }
 
+/* Two graphs whose lists are still to be cut: both anew. */
+static kith_status begin_anew(kin_graph_gpu_run *run)
+{
+    const kin_graph_gpu_relatives none = {0};
+    run->points.set.rounded = NULL;
+    kin_gpu_free(run->on.gpu, run->graph.words);
+    run->graph.words = NULL;
+    return kin_graph_gpu_begin(run, KIN_GRAPH_START_GRAPH, &none);
+}
+
 static kith_status fill_anew(kin_graph_gpu_run *run, copying *c)
 {
     const uint64_t words = (uint64_t)run->count * (uint64_t)run->graph.length;
@@ -557,6 +577,9 @@ kith_status kin_graph_gpu_refine(kin_graph_gpu_run *run)
     KIN_TRY(look(run, &coarse));
     if (!coarse) {
         return KITH_OK;
+    }
+    if (run->request->ggm != 0) {
+        return begin_anew(run);
     }
     copying c = {0};
     const kith_status status = fill_anew(run, &c);

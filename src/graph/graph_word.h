@@ -15,6 +15,7 @@
 
 #include "metric/metric_arith.h" /* KIN_HD */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -72,6 +73,32 @@ KIN_HD uint32_t kin_graph_hash(uint64_t salt, uint32_t position)
 KIN_HD uint32_t kin_graph_slot(uint32_t hash, uint32_t bound)
 {
     return (uint32_t)(((uint64_t)hash * bound) >> 32);
+}
+
+/* Rows of two sets: those below the split are one, the others the other. */
+typedef struct kin_graph_split {
+    int64_t split;
+    int64_t rows;
+} kin_graph_split;
+
+KIN_HD bool kin_graph_is_across(int64_t split, int64_t row, int64_t other)
+{
+    return (row < split) != (other < split);
+}
+
+/* The row of the other set that is drawn for place `place` of the list of `position`, whose row is
+ * `row`; where there are no more than `wanted`, all of them, one a place. UINT32_MAX: none. */
+KIN_HD uint32_t kin_graph_row_across(kin_graph_split sets, uint64_t seed, uint32_t position,
+                                     int64_t row, int32_t place, int32_t wanted)
+{
+    const bool below = row < sets.split;
+    const int64_t first = below ? sets.split : 0;
+    const int64_t others = below ? sets.rows - sets.split : sets.split;
+    if (others <= wanted) {
+        return place < others ? (uint32_t)(first + place) : UINT32_MAX;
+    }
+    const uint64_t salt = kin_graph_mix(seed + (uint64_t)place);
+    return (uint32_t)first + kin_graph_slot(kin_graph_hash(salt, position), (uint32_t)others);
 }
 
 #endif

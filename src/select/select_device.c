@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. What lies on the device is selected from where it lies, in as few batches of rows as the
- * method's scratch memory allows. What lies on the host is copied in batches of rows; of a row that
- * is too long for the memory that is left, pieces are copied, and the answers of the pieces are a
- * short row with ids, from which the processor selects once more. An allocation that fails halves
- * the batch.
+ * method's scratch memory allows. What lies on the host is copied in batches of rows, the next one
+ * ahead (gpu.h), while this one is selected from:
+ *
+ *      copies       rows 0 | rows 1   | rows 2   | ...
+ *      selection           | rows 0 . | rows 1 . | ...       . answers go back
+ *
+ * Where a selection takes less time than its copy, as by scan, all of it takes about as long as the
+ * copies and the last batch's selection. Of a row that is too long for the memory that is left,
+ * pieces are copied, one after the other, and the answers of the pieces are a short row with ids,
+ * from which the processor selects once more. An allocation that fails gives up what comes ahead,
+ * and then halves the batch.
  */
 #include "select/select.h"
 
@@ -16,8 +23,11 @@
 #include "select/select_kernels.h"
 #include "select/select_word.h"
 
-/* Copies of this size run at full speed; larger batches would only hold memory. */
-static const uint64_t BATCH_BYTES = (uint64_t)256 << 20;
+/* Copies of this size run at full speed; the first batch's copy and the last one's selection have
+ * nothing beside them, so that larger batches would take longer. */
+static const uint64_t BATCH_BYTES = (uint64_t)128 << 20;
+/* Shares of the room: a batch, the next one, and what the method takes besides. */
+enum { BATCHES_IN_ROOM = 4 };
 
 typedef struct device_work {
     kith_ctx *ctx;
@@ -131,18 +141,68 @@ static void free_batch(const device_work *w, batch *b)
     *b = (batch){0};
 }
 
-/* Room for `rows` rows of `cols` values, of which k are kept each. */
-static kith_status take_batch(const device_work *w, int64_t rows, int64_t cols, int64_t k, batch *b)
+/* Rows from row0 and places from col0 on. */
+static kin_gpu_rows values_at(const device_work *w, const batch *b, int64_t row0, int64_t col0)
 {
     const kin_select_job *job = &w->job;
-    const uint64_t n = kin_size_mul((uint64_t)rows, (uint64_t)cols);
-    const uint64_t kept = (uint64_t)rows * (uint64_t)k;
-    const uint64_t bytes = (uint64_t)w->value_bytes;
-    *b = (batch){.rows = rows, .cols = cols, .k = k};
-    KIN_TRY(kin_gpu_alloc(w->ctx, w->gpu, &b->values, n, bytes, "a batch of values"));
-    if (job->ids != NULL) {
-        KIN_TRY(kin_gpu_alloc(w->ctx, w->gpu, &b->ids, n, sizeof(uint32_t), "a batch of ids"));
+    return (kin_gpu_rows){job->values + row0 * job->stride_bytes + col0 * w->value_bytes, b->rows,
+                          b->cols * w->value_bytes, job->stride_bytes};
+}
+
+static kin_gpu_rows ids_at(const device_work *w, const batch *b, int64_t row0, int64_t col0)
+{
+    const kin_select_job *job = &w->job;
+    const int64_t id_bytes = (int64_t)sizeof(uint32_t);
+    return (kin_gpu_rows){job->ids + row0 * job->ids_stride_bytes + col0 * id_bytes, b->rows,
+                          b->cols * id_bytes, job->ids_stride_bytes};
+}
+
+/* Rows that came ahead, or are copied now. */
+static kith_status bring(const device_work *w, const kin_gpu_rows *rows, char **block,
+                         const char *what)
+{
+    KIN_TRY(kin_gpu_ahead_take(w->ctx, w->gpu, rows, block));
+    if (*block != NULL) {
+        return KITH_OK;
     }
+    KIN_TRY(kin_gpu_alloc(w->ctx, w->gpu, block, (uint64_t)rows->count, (uint64_t)rows->row_bytes,
+                          what));
+    return kin_gpu_upload_rows(w->ctx, w->gpu, *block, rows);
+}
+
+static kith_status bring_batch(const device_work *w, int64_t row0, int64_t col0, batch *b)
+{
+    const kin_gpu_rows values = values_at(w, b, row0, col0);
+    KIN_TRY(bring(w, &values, &b->values, "a batch of values"));
+    if (w->job.ids == NULL) {
+        return KITH_OK;
+    }
+    const kin_gpu_rows ids = ids_at(w, b, row0, col0);
+    return bring(w, &ids, &b->ids, "a batch of ids");
+}
+
+/* The batch that comes next: nothing where it has no rows. */
+static void hint(const device_work *w, int64_t row0, int64_t rows)
+{
+    const batch next = {.rows = rows, .cols = w->job.cols};
+    if (rows == 0) {
+        return;
+    }
+    const kin_gpu_rows values = values_at(w, &next, row0, 0);
+    kin_gpu_ahead_begin(w->ctx, w->gpu, &values);
+    if (w->job.ids != NULL) {
+        const kin_gpu_rows ids = ids_at(w, &next, row0, 0);
+        kin_gpu_ahead_begin(w->ctx, w->gpu, &ids);
+    }
+}
+
+/* Room for the answers, k of each row. */
+static kith_status take_answers(const device_work *w, batch *b)
+{
+    const kin_select_job *job = &w->job;
+    const int64_t rows = b->rows;
+    const uint64_t kept = (uint64_t)rows * (uint64_t)b->k;
+    const uint64_t bytes = (uint64_t)w->value_bytes;
     if (job->out_kth != NULL) {
         return kin_gpu_alloc(w->ctx, w->gpu, &b->out_kth, (uint64_t)rows, bytes, "k-th values");
     }
@@ -156,28 +216,16 @@ static kith_status take_batch(const device_work *w, int64_t rows, int64_t cols, 
     return KITH_OK;
 }
 
-/* Rows from row0 and places from col0 on, as many as the batch has, to the device, selected from;
- * the answers are still there. */
-static kith_status run_batch(const device_work *w, const batch *b, int64_t row0, int64_t col0)
+/* Selects from a batch that is there, whose first place is col0; the answers are still there. */
+static kith_status run_batch(const device_work *w, const batch *b, int64_t col0)
 {
-    const kin_select_job *job = &w->job;
-    const int64_t rows = b->rows;
-    const int64_t cols = b->cols;
-    kin_select_task task = task_of(job);
-    const kin_gpu_rows values = {job->values + row0 * job->stride_bytes + col0 * w->value_bytes,
-                                 rows, cols * w->value_bytes, job->stride_bytes};
-    KIN_TRY(kin_gpu_upload_rows(w->ctx, w->gpu, b->values, &values));
-    if (job->ids != NULL) {
-        const kin_gpu_rows ids = {job->ids + row0 * job->ids_stride_bytes + col0 * 4, rows,
-                                  cols * 4, job->ids_stride_bytes};
-        KIN_TRY(kin_gpu_upload_rows(w->ctx, w->gpu, b->ids, &ids));
-    }
+    kin_select_task task = task_of(&w->job);
     task.values = b->values;
     task.ids = b->ids;
-    task.stride_bytes = cols * w->value_bytes;
-    task.ids_stride_bytes = cols * 4;
-    task.rows = rows;
-    task.cols = cols;
+    task.stride_bytes = b->cols * w->value_bytes;
+    task.ids_stride_bytes = b->cols * (int64_t)sizeof(uint32_t);
+    task.rows = b->rows;
+    task.cols = b->cols;
     task.k = b->k;
     task.first_id = (uint32_t)col0;
     task.out_values = b->out_values;
@@ -206,12 +254,17 @@ static kith_status fetch(const device_work *w, const batch *b, int64_t row0, int
     return KITH_OK;
 }
 
-static kith_status solve_rows(const device_work *w, int64_t row0, int64_t rows)
+/* The `next` rows behind them come ahead. */
+static kith_status solve_rows(const device_work *w, int64_t row0, int64_t rows, int64_t next)
 {
-    batch b;
-    kith_status status = take_batch(w, rows, w->job.cols, w->job.k, &b);
+    batch b = {.rows = rows, .cols = w->job.cols, .k = w->job.k};
+    kith_status status = bring_batch(w, row0, 0, &b);
     if (status == KITH_OK) {
-        status = run_batch(w, &b, row0, 0);
+        status = take_answers(w, &b);
+    }
+    if (status == KITH_OK) {
+        hint(w, row0 + rows, next);
+        status = run_batch(w, &b, 0);
     }
     if (status == KITH_OK) {
         status = fetch(w, &b, row0, rows);
@@ -234,10 +287,13 @@ static kith_status solve_piece(pieces *p, int64_t row, int64_t col0, int64_t col
 {
     const device_work *w = &p->w;
     const int64_t k = kin_min_i64(w->job.k, cols);
-    batch b;
-    kith_status status = take_batch(w, 1, cols, k, &b);
+    batch b = {.rows = 1, .cols = cols, .k = k};
+    kith_status status = bring_batch(w, row, col0, &b);
     if (status == KITH_OK) {
-        status = run_batch(w, &b, row, col0);
+        status = take_answers(w, &b);
+    }
+    if (status == KITH_OK) {
+        status = run_batch(w, &b, col0);
     }
     if (status == KITH_OK) {
         status = kin_gpu_download(w->ctx, w->gpu, p->values + p->count * w->value_bytes,
@@ -312,7 +368,7 @@ enum { LEAST_PIECE = 4096 };
 
 static kith_status solve_row(const device_work *w, int64_t row)
 {
-    kith_status status = solve_rows(w, row, 1);
+    kith_status status = solve_rows(w, row, 1, 0);
     for (int64_t piece = w->job.cols / 2; status == KITH_E_DEVICE_MEMORY && piece >= LEAST_PIECE;
          piece /= 2) {
         kin_forgive(w->ctx);
@@ -321,21 +377,33 @@ static kith_status solve_row(const device_work *w, int64_t row)
     return status;
 }
 
-static kith_status select_here(const device_work *w)
+/* Rows of a batch. */
+static int64_t batch_rows_of(const device_work *w)
 {
     const kin_select_job *job = &w->job;
     const uint64_t row_bytes = kin_size_add(
         kin_size_mul((uint64_t)job->cols, (uint64_t)w->value_bytes + (job->ids != NULL ? 4 : 0)),
         kin_size_mul((uint64_t)job->k, (uint64_t)w->value_bytes + 4));
-    const uint64_t room = kin_gpu_room(w->gpu) / 2;
+    const uint64_t room = kin_gpu_room(w->gpu) / BATCHES_IN_ROOM;
     const uint64_t bytes = room < BATCH_BYTES ? room : BATCH_BYTES;
-    int64_t batch_rows = kin_max_i64(1, (int64_t)(bytes / row_bytes));
+    return kin_max_i64(1, (int64_t)(bytes / row_bytes));
+}
+
+/* Where memory ends, batches come one after the other from then on. */
+static kith_status select_batches(const device_work *w)
+{
+    const kin_select_job *job = &w->job;
+    int64_t batch_rows = batch_rows_of(w);
+    bool ahead = true;
     for (int64_t row0 = 0; row0 < job->rows;) {
         const int64_t rows = kin_min_i64(batch_rows, job->rows - row0);
-        const kith_status status = rows > 1 ? solve_rows(w, row0, rows) : solve_row(w, row0);
-        if (status == KITH_E_DEVICE_MEMORY && rows > 1) {
+        const int64_t next = ahead ? kin_min_i64(batch_rows, job->rows - row0 - rows) : 0;
+        const bool whole = ahead || rows > 1;
+        const kith_status status = whole ? solve_rows(w, row0, rows, next) : solve_row(w, row0);
+        if (status == KITH_E_DEVICE_MEMORY && whole) {
             kin_forgive(w->ctx);
-            batch_rows = (rows + 1) / 2;
+            batch_rows = kin_gpu_ahead_end(w->gpu) || rows == 1 ? rows : (rows + 1) / 2;
+            ahead = false;
             continue;
         }
         KIN_TRY(status);
@@ -343,6 +411,13 @@ static kith_status select_here(const device_work *w)
         KIN_TRY(kin_progress(w->ctx, "select", (double)row0, (double)job->rows));
     }
     return KITH_OK;
+}
+
+static kith_status select_here(const device_work *w)
+{
+    const kith_status status = select_batches(w);
+    (void)kin_gpu_ahead_end(w->gpu);
+    return status;
 }
 
 uint64_t kin_select_device_scratch(const kin_gpu *gpu, const kin_select_job *job)

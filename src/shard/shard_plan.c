@@ -110,6 +110,11 @@ static kith_status check_descent(kin_shard_job *job, const kith_matrix *points)
         return kin_fail_at(job->ctx, KITH_E_ARGUMENT, kin_at("init"),
                            "is set, and shards begin without a graph (leave it out)");
     }
+    if (job->descent.start == KITH_START_GGM) {
+        return kin_fail_at(job->ctx, KITH_E_ARGUMENT, kin_at("start"),
+                           "is ggm, which is for comparison, and shards are merged by the faster "
+                           "way (leave it out)");
+    }
     job->descends = true;
     job->points = graph.points;
     job->metric = graph.request.distance.metric;

@@ -60,6 +60,9 @@ class Grow(CliCase):
         self.assertAlmostEqual(told["estimate"], done["recall"]["estimate"], places=12)
         self.assertGreater(done["recall"]["estimate"], 0.97)
         self.assertIn("recall", self.works("info", "m.kith"))
+        done = self.works_json(*words, "--tune", "sample=300,start=ggm", "-o", "ggm.kith")
+        self.assertEqual((done["method"], done["start"]), ("descent", "ggm"))
+        self.assertGreater(done["recall"]["estimate"], 0.9)
         lines = self.works(*words, "--recall", "0.9", "-o", "again.kith").splitlines()
         self.assertRegex(lines[-3], r"^recall@8 = [01]\.\d{4} \+- 0\.\d{4} \(1,000 points solved")
 

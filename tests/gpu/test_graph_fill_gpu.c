@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How lists of NN-Descent begin on a device, against plain C: positions that are given or drawn,
- * with the costs of rounded rows or the canonical keys of any metric (fill); keys of the control
+ * with the costs of rounded rows or the canonical keys of any metric (fill); farther halves that
+ * are put aside and points of the other set (halve, cross); keys of the control
  * points (keys); how far near tiles are (near_tiles). Each runs twice and gives the same bytes.
  * KITH_TIMES: what they take for a million points. */
 #include <setjmp.h>
@@ -348,10 +349,129 @@ static void test_fill_given(void **state)
     assert_int_equal(test_wrong, 0);
 }
 
+/* ---- halve and cross ------------------------------------------------------------------------- */
+
+typedef struct halves_case {
+    int64_t points;
+    int32_t length;
+    int32_t entries; /* of most lists */
+    int64_t split;
+} halves_case;
+
+/* The list of point p, of p % 5 entries less; then cut, its other half in blocks. */
+static void cut_plainly(const halves_case *c, uint64_t *words, int32_t blocks, uint64_t *aside)
+{
+    for (int64_t p = 0; p < c->points; p++) {
+        uint64_t *list = words + p * c->length;
+        int32_t count = 0;
+        while (count < c->length && list[count] != KIN_GRAPH_EMPTY) {
+            count++;
+        }
+        for (int32_t i = 0; i < blocks * KIN_GRAPH_GPU_SLOTS; i++) {
+            const int32_t from = (count + 1) / 2 + i;
+            aside[(i / KIN_GRAPH_GPU_SLOTS * c->points + p) * KIN_GRAPH_GPU_SLOTS +
+                  i % KIN_GRAPH_GPU_SLOTS] = from < count ? list[from] : KIN_GRAPH_EMPTY;
+        }
+        for (int32_t i = (count + 1) / 2; i < count; i++) {
+            list[i] = KIN_GRAPH_EMPTY;
+        }
+    }
+}
+
+/* Rows stand in reverse, every ninth nowhere. */
+static uint32_t place_of(const halves_case *c, int64_t row)
+{
+    return row % 9 == 4 ? UINT32_MAX : (uint32_t)(c->points - 1 - row);
+}
+
+static void cross_plainly(const halves_case *c, const uint64_t *words, uint64_t seed,
+                          uint32_t *given)
+{
+    for (int64_t p = 0; p < c->points; p++) {
+        const int64_t row = c->points - 1 - p;
+        const int64_t first = row < c->split ? c->split : 0;
+        const int64_t others = row < c->split ? c->points - c->split : c->split;
+        int32_t wanted = 0;
+        for (int32_t i = 0; i < c->length; i++) {
+            wanted += words[p * c->length + i] == KIN_GRAPH_EMPTY;
+        }
+        for (int32_t place = 0; place < c->length; place++) {
+            int64_t other = others <= wanted ? place : -1;
+            if (other < 0) {
+                const uint64_t salt = kin_graph_mix(seed + (uint64_t)place);
+                other = kin_graph_slot(kin_graph_hash(salt, (uint32_t)p), (uint32_t)others);
+            }
+            given[p * c->length + place] =
+                place < wanted && other < others ? place_of(c, first + other) : UINT32_MAX;
+        }
+    }
+}
+
+static void halves_case_run(const halves_case *c)
+{
+    const size_t cells = (size_t)(c->points * c->length);
+    const int32_t blocks = (c->length / 2 + KIN_GRAPH_GPU_SLOTS - 1) / KIN_GRAPH_GPU_SLOTS;
+    const uint64_t aside_bytes = (uint64_t)blocks * (uint64_t)c->points * KIN_GRAPH_GPU_SLOTS * 8;
+    uint64_t *words = test_host_room(cells * 8);
+    uint64_t *aside = test_host_room(aside_bytes);
+    uint32_t *given = test_host_room(cells * 4);
+    uint32_t *ids = test_host_room((size_t)c->points * 4);
+    uint32_t *places = test_host_room((size_t)c->points * 4);
+    memset(words, 0xff, cells * 8);
+    for (int64_t p = 0; p < c->points; p++) {
+        ids[p] = (uint32_t)(c->points - 1 - p);
+        places[p] = place_of(c, p);
+        for (int32_t i = 0; i < c->entries - (int32_t)(p % 5); i++) {
+            words[p * c->length + i] = kin_graph_word((uint32_t)i, (uint32_t)i, i % 2 == 0);
+        }
+    }
+    kin_graph_gpu_lists graph = {
+        .points = c->points, .length = c->length, .words = test_device_copy(words, cells * 8)};
+    const kin_graph_gpu_halve halve = {graph, test_device_room(aside_bytes), blocks};
+    const kin_graph_gpu_cross cross = {.graph = graph,
+                                       .ids = test_device_copy(ids, (uint64_t)c->points * 4),
+                                       .places = test_device_copy(places, (uint64_t)c->points * 4),
+                                       .sets = {c->split, c->points},
+                                       .seed = 77,
+                                       .given = test_device_room(cells * 4)};
+    cut_plainly(c, words, blocks, aside);
+    cross_plainly(c, words, cross.seed, given);
+    test_launch(test_graph_gpu_kernels()->halve(test_device->stream, &halve), "halve");
+    test_launch(test_graph_gpu_kernels()->cross(test_device->stream, &cross), "cross");
+    test_compare_words("halve", c->points, c->length, words, graph.words, cells * 8);
+    test_compare_words("halve: aside", c->points, c->length, aside, halve.aside, aside_bytes);
+    test_compare_words("cross", c->points, c->length, given, cross.given, cells * 4);
+    kin_gpu_free(test_device, cross.given);
+    kin_gpu_free(test_device, (void *)(uintptr_t)cross.places);
+    kin_gpu_free(test_device, (void *)(uintptr_t)cross.ids);
+    kin_gpu_free(test_device, halve.aside);
+    kin_gpu_free(test_device, graph.words);
+    free(places);
+    free(ids);
+    free(given);
+    free(aside);
+    free(words);
+}
+
+static void test_halves(void **state)
+{
+    (void)state;
+    static const halves_case all[] = {{50, 8, 8, 20},      {300, 32, 10, 5},   {301, 32, 32, 120},
+                                      {700, 72, 60, 699},  {400, 136, 136, 1}, {90, 1088, 1088, 40},
+                                      {9000, 32, 12, 4000}};
+    test_wrong = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        halves_case_run(&all[i]);
+    }
+    printf("halves put aside, points of the other set drawn: %d differences\n", test_wrong);
+    assert_int_equal(test_wrong, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_fill_rounded),
-                                       cmocka_unit_test(test_fill_given)};
+                                       cmocka_unit_test(test_fill_given),
+                                       cmocka_unit_test(test_halves)};
     return test_gpu_is_absent()
                ? TEST_SKIPPED
                : cmocka_run_group_tests(tests, test_device_open, test_device_close);

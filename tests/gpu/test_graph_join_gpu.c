@@ -2,7 +2,8 @@
  * Cross-matching of NN-Descent on a device against plain loops: the same offers, to the last bit,
  * in two runs. Rounded rows hold whole numbers whose products and sums fp32 has exactly; rows as
  * given are compared by the processor's canonical keys. Lists are full, nearly full or empty at
- * their end, many costs are equal, samples are 0 to 64, blocks take one point or many.
+ * their end, many costs are equal, samples are 0 to 64, blocks take one point or many; of two sets
+ * pairs of different ones alone.
  *
  * KITH_TIMES: prints how long a round of a million points takes, and asserts nothing of it. */
 #include <setjmp.h>
@@ -109,6 +110,41 @@ static void many_points(void **state)
     assert_int_equal(test_wrong, 0);
 }
 
+static void two_sets(void **state)
+{
+    (void)state;
+    static const int32_t cols[] = {3, 64, 130, 960};
+    static const int64_t splits[] = {1, 130, 299};
+    test_wrong = 0;
+    for (int type = KIN_FUSED_F16; type <= KIN_FUSED_S8; type++) {
+        for (int n = 0; n < 4 * 2 * MIXES; n++) {
+            run_rounded((test_join){.type = (kin_fused_type)type,
+                                    .cols = cols[n % 4],
+                                    .points = 300,
+                                    .forward = mixes[n / 8][0],
+                                    .reverse = mixes[n / 8][1],
+                                    .news = -1,
+                                    .olds = -1,
+                                    .all = n / 4 % 2 == 1,
+                                    .products = n % 3 == 1,
+                                    .split = splits[n % 3]});
+        }
+        for (int m = 0; m < MIXES; m++) {
+            run_rounded((test_join){.type = (kin_fused_type)type,
+                                    .cols = 130,
+                                    .points = test_fewer(40001),
+                                    .forward = mixes[m][0],
+                                    .reverse = mixes[m][1],
+                                    .news = -1,
+                                    .olds = -1,
+                                    .all = m % 2 == 1,
+                                    .split = 1500});
+        }
+    }
+    printf("two sets: offers and numbers of pairs of plain loops; %d wrong\n", test_wrong);
+    assert_int_equal(test_wrong, 0);
+}
+
 static void run_given(kith_metric metric, kith_dtype dtype, int32_t cols, int variant)
 {
     enum { POINTS = 150 };
@@ -146,6 +182,8 @@ static void run_given(kith_metric metric, kith_dtype dtype, int32_t cols, int va
     s.job.points.rows = points.on_device;
     s.job.points.set.points = POINTS;
     s.job.points.set.ids = test_join_hold(&s, test_device_copy(ids, sizeof ids));
+    s.rows = ids;
+    s.split = variant % 3 == 1 ? 60 : 0;
     test_join_run(&s);
     test_device_rows_free(&points);
 }
@@ -266,9 +304,9 @@ static void times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounded_rows), cmocka_unit_test(numbers_of_samples),
-        cmocka_unit_test(many_points),  cmocka_unit_test(rows_as_given),
-        cmocka_unit_test(times),
+        cmocka_unit_test(rounded_rows),  cmocka_unit_test(numbers_of_samples),
+        cmocka_unit_test(many_points),   cmocka_unit_test(two_sets),
+        cmocka_unit_test(rows_as_given), cmocka_unit_test(times),
     };
     return test_gpu_is_absent()
                ? TEST_SKIPPED

@@ -123,6 +123,8 @@ static void little_is_lost(void **state)
     }
     poor += loss(gpu, cpu, "copies", &points, KITH_EUCLIDEAN, KITH_START_AUTO) > 0.005;
     poor += loss(gpu, cpu, "copies", &points, KITH_MANHATTAN, KITH_START_AUTO) > 0.005;
+    poor += loss(gpu, cpu, "published", &points, KITH_EUCLIDEAN, KITH_START_GGM) > 0.02;
+    poor += loss(gpu, cpu, "published", &points, KITH_MANHATTAN, KITH_START_GGM) > 0.02;
     assert_int_equal(poor, 0);
     printf("merged: no more than 0.005 below a descent of all\n");
     test_mixture_free(&points);
@@ -143,9 +145,8 @@ static kith_neighbors on_device(const test_caller *c, const kith_neighbors *host
                             .k = host->k};
 }
 
-static void bytes_are_the_same(void **state)
+static void bytes_of(kith_start start)
 {
-    (void)state;
     kith_ctx *gpu = test_gpu_ctx(0, 0);
     test_caller c = test_caller_open();
     kith_matrix points = points_of(all, 32, 40, 0);
@@ -156,6 +157,7 @@ static void bytes_are_the_same(void **state)
     kith_neighbors out[] = {test_answer_make(all, K), test_answer_make(all, K)};
     kith_descent_params params = kith_descent_params_default();
     params.k = K;
+    params.start = start;
     for (int i = 0; i < 2; i++) {
         test_works(gpu, test_merge_descending(gpu, &(kith_merge_sets){&points, first, &one, &two},
                                               &params, &out[i], NULL));
@@ -171,7 +173,6 @@ static void bytes_are_the_same(void **state)
                                      &descends, &out_there, NULL, c.handle));
     kith_neighbors got = test_caller_fetch(&c, &out_there);
     assert_true(test_answers_equal(&out[0], &got));
-    printf("the same bytes in two runs, and from device arrays\n");
     test_answer_free(&got);
     test_caller_release(&c, two_there.ids);
     test_caller_release(&c, one_there.ids);
@@ -183,6 +184,14 @@ static void bytes_are_the_same(void **state)
     test_mixture_free(&points);
     test_caller_close(&c);
     kith_ctx_free(gpu);
+}
+
+static void bytes_are_the_same(void **state)
+{
+    (void)state;
+    bytes_of(KITH_START_AUTO);
+    bytes_of(KITH_START_GGM);
+    printf("the same bytes in two runs, and from device arrays, also as published\n");
 }
 
 static void exact_stays_exact(void **state)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kith_select on a GPU where memory is the matter: long rows, many rows, budgets that cut a row
  * into pieces, matrices in device memory; with KITH_LONG set, more than 2^32 values (9 GB on each
- * side). The bytes are the processor's, each time. */
+ * side). The bytes are the processor's, each time. KITH_TIMES: how long a host matrix of 2 GB
+ * takes beside its copy, with batches that come ahead and without. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +11,10 @@
 #include <cmocka.h>
 
 #include "base/base_random.h"
+#include "host/host_clock.h"
 #include "kith/kith_cuda.h"
 #include "kith/kith_papers.h"
+#include "select/select.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
 #include "support/support_selections.h"
@@ -284,6 +287,68 @@ static void device_memory(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* ---- Times ----------------------------------------------------------------------------------- */
+
+static double seconds_of_copy(const float *values, uint64_t bytes)
+{
+    void *room = test_device_room(bytes);
+    const int64_t start = kin_clock_ns();
+    test_must(kin_gpu_upload(test_device_ctx, test_device, room, values, bytes));
+    test_must(kin_gpu_wait(test_device_ctx, test_device));
+    const double seconds = kin_clock_since(start);
+    kin_gpu_free(test_device, room);
+    return seconds;
+}
+
+static double seconds_of(const kin_select_job *job, bool ahead)
+{
+    test_device->ahead_off = !ahead;
+    const int64_t start = kin_clock_ns();
+    test_must(kin_select_device(test_device_ctx, test_device, job, false));
+    const double seconds = kin_clock_since(start);
+    test_device->ahead_off = false;
+    return seconds;
+}
+
+static void times(void **state)
+{
+    enum { COLS = 1000, K = 10, RUNS = 4 };
+    const int64_t rows = 500000;
+    (void)state;
+    if (getenv("KITH_TIMES") == NULL) {
+        (void)printf("times: skipped, KITH_TIMES is not set\n");
+        skip();
+    }
+    const uint64_t bytes = (uint64_t)rows * COLS * sizeof(float);
+    float *values = test_host_room(bytes);
+    float *found = test_host_room((size_t)rows * K * sizeof *found);
+    uint32_t *ids = test_host_room((size_t)rows * K * sizeof *ids);
+    uint64_t seed = 56;
+    for (int64_t i = 0; i < rows * COLS; i++) {
+        values[i] = (float)(kin_random_next(&seed) >> 40);
+    }
+    const kin_select_job job = {.values = (const char *)values,
+                                .stride_bytes = COLS * (int64_t)sizeof(float),
+                                .rows = rows,
+                                .cols = COLS,
+                                .k = K,
+                                .dtype = KIN_SELECT_F32,
+                                .sorted = true,
+                                .out_values = found,
+                                .out_ids = ids};
+    for (int run = 0; run < RUNS; run++) {
+        const double copy = seconds_of_copy(values, bytes);
+        const double alone = seconds_of(&job, false);
+        const double ahead = seconds_of(&job, true);
+        (void)printf("    2 GB: copy %.1f ms, selection %.1f one after the other, %.1f ahead: %.0f "
+                     "%% of the copy's rate\n",
+                     1e3 * copy, 1e3 * alone, 1e3 * ahead, 100.0 * copy / ahead);
+    }
+    free(ids);
+    free(found);
+    free(values);
+}
+
 /* ---- Beyond 2^32 ----------------------------------------------------------------------------- */
 
 /* Positive half precision numbers, each as likely as any other. */
@@ -365,8 +430,9 @@ static void beyond_32_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_rows), cmocka_unit_test(many_rows), cmocka_unit_test(little_memory),
-        cmocka_unit_test(device_memory), cmocka_unit_test(beyond_32_bits)};
+        cmocka_unit_test(long_rows),     cmocka_unit_test(many_rows),
+        cmocka_unit_test(little_memory), cmocka_unit_test(device_memory),
+        cmocka_unit_test(times),         cmocka_unit_test(beyond_32_bits)};
     return test_gpu_is_absent()
                ? TEST_SKIPPED
                : cmocka_run_group_tests(tests, test_device_open, test_device_close);

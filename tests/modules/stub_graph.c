@@ -62,6 +62,23 @@ static int give(kin_gpu_stream *stream, const kin_graph_gpu_give *job)
     return 0;
 }
 
+static int halve(kin_gpu_stream *stream, const kin_graph_gpu_halve *job)
+{
+    (void)stream;
+    memset(job->aside, 0xff,
+           (size_t)job->blocks * (size_t)job->graph.points * KIN_GRAPH_GPU_SLOTS *
+               sizeof *job->aside);
+    return 0;
+}
+
+static int cross(kin_gpu_stream *stream, const kin_graph_gpu_cross *job)
+{
+    (void)stream;
+    memset(job->given, 0xff,
+           (size_t)job->graph.points * (size_t)job->graph.length * sizeof *job->given);
+    return 0;
+}
+
 static int relate(kin_gpu_stream *stream, const kin_graph_gpu_relate *job)
 {
     (void)stream;
@@ -193,6 +210,8 @@ const kin_graph_gpu_kernels stub_graph = {.near_tiles = near_tiles,
                                           .fill = fill,
                                           .place = place,
                                           .give = give,
+                                          .halve = halve,
+                                          .cross = cross,
                                           .relate = relate,
                                           .pick = pick,
                                           .stretch = stretch,

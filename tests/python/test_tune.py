@@ -104,10 +104,15 @@ class Searching(unittest.TestCase):
         parts = kith.knn_graph(x[:4500], 8), kith.knn_graph(x[4500:], 8)
         exact = kith.merge(x, *parts)
         drawn = kith.merge(x, *parts, rounds=4, tune={"start": "random"})
+        published = kith.merge(x, *parts, rounds=9, tune={"start": "ggm"})
         self.assertIs(exact.exact, True)
-        self.assertIs(drawn.exact, False)
-        share = (drawn.indices[:, :, None] == exact.indices[:, None, :]).any(axis=2).mean()
-        self.assertGreater(share, 0.5)
+        self.assertFalse(same(drawn, published))
+        for found in (drawn, published):
+            self.assertIs(found.exact, False)
+            share = (found.indices[:, :, None] == exact.indices[:, None, :]).any(axis=2).mean()
+            self.assertGreater(share, 0.5)
+        with self.assertRaisesRegex(ValueError, "start is ggm, which merges two graphs"):
+            kith.knn_graph(x, 8, algorithm="nn_descent", tune={"start": "ggm"})
 
     def test_what_it_cannot_mean_is_refused(self):
         x = self.points

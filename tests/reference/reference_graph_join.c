@@ -223,6 +223,13 @@ static void find(const kin_graph_gpu_join *job, meeting *m, int32_t to, int32_t 
     }
 }
 
+/* Where there are two sets, samples of one do not meet. */
+static bool are_across(const kin_graph_gpu_join *job, uint32_t one, uint32_t other)
+{
+    const uint32_t *ids = job->points.set.ids;
+    return job->split == 0 || (ids[one] < job->split) != (ids[other] < job->split);
+}
+
 /* Sample i meets those behind it. Costs are symmetric but for Kullback-Leibler. */
 static void meet(const kin_graph_gpu_join *job, meeting *m, int32_t i)
 {
@@ -233,13 +240,16 @@ static void meet(const kin_graph_gpu_join *job, meeting *m, int32_t i)
         reference_orders(&job->points, m->id[i], m->id + first, count, orders);
         for (int32_t j = 0; j < count; j++) {
             uint32_t back = orders[j];
+            if (!are_across(job, m->id[i], m->id[first + j])) {
+                continue;
+            }
+            *job->evaluations += symmetric ? 1 : 2;
             if (!symmetric) {
                 reference_orders(&job->points, m->id[first + j], &m->id[i], 1, &back);
             }
             find(job, m, i, first + j, orders[j]);
             find(job, m, first + j, i, back);
         }
-        *job->evaluations += (uint64_t)count * (symmetric ? 1 : 2);
     }
 }
 

@@ -214,6 +214,57 @@ void reference_graph_give(const kin_graph_gpu_give *job)
     }
 }
 
+/* ---- Two graphs as published ------------------------------------------------------------------
+ */
+
+void reference_graph_halve(const kin_graph_gpu_halve *job)
+{
+    const kin_graph_gpu_lists *graph = &job->graph;
+    const int64_t room = (int64_t)job->blocks * KIN_GRAPH_GPU_SLOTS;
+    check_lists(graph);
+    REFERENCE_MUST(room >= graph->length / 2);
+    for (int64_t p = graph->first; p < kin_graph_gpu_behind(graph); p++) {
+        uint64_t *list = reference_list(graph, p);
+        int32_t count = 0;
+        while (count < graph->length && list[count] != KIN_GRAPH_EMPTY) {
+            count += 1;
+        }
+        const int32_t kept = count - count / 2;
+        for (int64_t i = 0; i < room; i++) {
+            const int64_t block = i / KIN_GRAPH_GPU_SLOTS * graph->points + p;
+            uint64_t *to = &job->aside[block * KIN_GRAPH_GPU_SLOTS + i % KIN_GRAPH_GPU_SLOTS];
+            *to = KIN_GRAPH_EMPTY;
+            if (kept + i < count) {
+                *to = list[kept + i];
+                list[kept + i] = KIN_GRAPH_EMPTY;
+            }
+        }
+    }
+}
+
+void reference_graph_cross(const kin_graph_gpu_cross *job)
+{
+    const int32_t length = job->graph.length;
+    check_lists(&job->graph);
+    for (int64_t p = job->graph.first; p < kin_graph_gpu_behind(&job->graph); p++) {
+        const uint64_t *list = reference_list(&job->graph, p);
+        int32_t wanted = length;
+        while (wanted > 0 && list[length - wanted] != KIN_GRAPH_EMPTY) {
+            wanted -= 1;
+        }
+        for (int32_t place = 0; place < length; place++) {
+            const uint32_t row = place < wanted
+                                     ? kin_graph_row_across(job->sets, job->seed, (uint32_t)p,
+                                                            job->ids[p], place, wanted)
+                                     : UINT32_MAX;
+            const uint32_t other = row == UINT32_MAX ? UINT32_MAX : job->places[row];
+            const bool across = other != UINT32_MAX &&
+                                kin_graph_is_across(job->sets.split, job->ids[p], job->ids[other]);
+            job->given[p * length + place] = across ? other : UINT32_MAX;
+        }
+    }
+}
+
 void reference_graph_stretch(const kin_graph_gpu_stretch *job)
 {
     for (int64_t p = 0; p < job->to.points; p++) {

@@ -21,7 +21,9 @@ typedef struct test_join {
     int32_t news; /* of every point; -1: drawn */
     int32_t olds;
     bool all;
-    bool products; /* terms are no squares */
+    bool products;        /* terms are no squares */
+    int64_t split;        /* rows below are one set, the others another; 0: one set */
+    const uint32_t *rows; /* of positions, for a split; NULL: the last row stands first */
     uint64_t seed;
 
     int8_t *values; /* points x cols; NULL: rows as given, and keys */

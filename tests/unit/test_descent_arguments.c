@@ -78,7 +78,8 @@ static void mistakes_are_named(void **state)
         {FIELD(candidates), 2147483647, 'i', "candidates is 2147483647, must be 1 to 1048576"},
         {FIELD(all_updates), 2, 'i', "all_updates is 2, must be 1, -1 or 0"},
         {FIELD(list), 10, 'i', "list is 10, must be at least 11"},
-        {FIELD(start), 4, 'i', "start is 4, which is no start"},
+        {FIELD(start), 5, 'i', "start is 5, which is no start"},
+        {FIELD(start), KITH_START_GGM, 'i', "start is ggm, which merges two graphs"},
         {FIELD(start), KITH_START_GRAPH, 'i', "init is NULL (set both or none)"},
     };
     const test_descent_fixture *f = *state;

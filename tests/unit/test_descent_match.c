@@ -147,7 +147,31 @@ static void check_order(const bench *b, uint32_t order, uint32_t i, uint32_t j)
     assert_true(fabs((double)float_of_order(order) - plain) <= most);
 }
 
-/* A meeting, the same with its samples turned round, and each pair by itself. */
+/* The OLD samples of a meeting and its NEW ones as rows and columns of a block of their own. */
+static void check_between(bench *b, const uint32_t *samples, int32_t new_count, int32_t old_count,
+                          const uint32_t *kept)
+{
+    const uint32_t *olds = samples + new_count;
+    kin_graph_join_between(&b->matcher, olds, old_count, samples, new_count);
+    for (int32_t i = 0; i < old_count; i++) {
+        for (int32_t j = 0; j < new_count; j++) {
+            assert_int_equal(b->matcher.orders[i * b->matcher.stride + j],
+                             kept[(new_count + i) * MOST_NEW + j]);
+        }
+    }
+    if (old_count > MOST_NEW) {
+        return;
+    }
+    kin_graph_join_between(&b->matcher, samples, new_count, olds, old_count);
+    for (int32_t i = 0; i < new_count; i++) {
+        for (int32_t j = 0; j < old_count; j++) {
+            assert_int_equal(b->matcher.orders[i * b->matcher.stride + j],
+                             kept[(new_count + j) * MOST_NEW + i]);
+        }
+    }
+}
+
+/* A meeting, the same with its samples turned round, each pair by itself, and blocks of it. */
 static void check_meeting(bench *b, int32_t new_count, int32_t old_count, uint64_t *seed)
 {
     static uint32_t kept[(MOST_NEW + MOST_OLD) * MOST_NEW];
@@ -177,6 +201,7 @@ static void check_meeting(bench *b, int32_t new_count, int32_t old_count, uint64
     for (int32_t i = 1; i < count; i++) {
         assert_int_equal(one[i - 1], kept[i * MOST_NEW]);
     }
+    check_between(b, samples, new_count, old_count, kept);
 }
 
 /* Rows among others, and each alone, which is what one query is: the same bits. */
@@ -245,7 +270,8 @@ static int check_setting(const setting *s, kin_isa isa, int32_t cols)
     for (size_t i = 0; i < sizeof meetings / sizeof *meetings; i++) {
         const double n = meetings[i][0];
         check_meeting(&b, meetings[i][0], meetings[i][1], &seed);
-        evaluations += n * (n - 1) + n * meetings[i][1] + n + meetings[i][1] - 1;
+        const double m = meetings[i][1];
+        evaluations += n * (n - 1) + n * m + n + m - 1 + n * m * (m > MOST_NEW ? 1 : 2);
     }
     assert_true(b.matcher.evaluations == evaluations);
     check_alone(&b);

@@ -54,6 +54,7 @@ static kith_ctx *make_ctx(void)
 
 static struct {
     int64_t rounds;
+    int64_t across;      /* joins of points of different sets */
     int64_t given_fills; /* of given positions, by costs of rows as given */
     int64_t near_pairs;  /* of tiles, that plans let through; and that they skipped */
     int64_t far_pairs;
@@ -67,6 +68,12 @@ static int sample(kin_gpu_stream *stream, const kin_graph_gpu_sample *job)
 {
     launched.rounds += 1;
     return kin_gpu_get_module()->graph->sample(stream, job);
+}
+
+static int join(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
+{
+    launched.across += job->split > 0;
+    return kin_gpu_get_module()->graph->join(stream, job);
 }
 
 static int fill(kin_gpu_stream *stream, const kin_graph_gpu_fill *job)
@@ -122,6 +129,7 @@ static kin_gpu *gpu_of(kith_ctx *ctx, uint64_t budget)
     kin_gpu *gpu = test_reference_gpu(ctx, budget);
     memset(&launched, 0, sizeof launched);
     test_tables.graph.sample = sample;
+    test_tables.graph.join = join;
     test_tables.graph.fill = fill;
     test_tables.graph.hand = hand;
     test_tables.fused.plan = plan;
@@ -342,6 +350,16 @@ static void merges(void **state)
         expect("and five rounds", &points, &request, 0, 0.9);
         request.by_chance = 1;
         expect("by chance", &points, &request, 0, 0.85);
+        request.ggm = 1;
+        request.rounds = 9;
+        launched.across = 0;
+        expect("as published", &points, &request, 0, 0.9);
+        assert_true(launched.across > 0 && launched.across == launched.rounds);
+        const uint64_t need = kin_graph_gpu_bytes(&points, &request);
+        for (uint64_t budget = need; budget > need / 8; budget /= 2) {
+            const solved s = solve("and in a budget", &points, &request, budget, 0);
+            assert_true(budget < need || s.status == KITH_OK);
+        }
         test_answer_free(&init2);
         test_answer_free(&init);
     }
@@ -557,6 +575,35 @@ static bool ended(const kith_matrix *points, const kin_graph_request *request, i
     return status == KITH_OK;
 }
 
+/* The same of a merge as published. */
+static int64_t failed_merges(const kith_matrix *points)
+{
+    enum { FIRST = 2000 };
+    kith_ctx *ctx = make_ctx();
+    kith_matrix part[] = {*points, *points};
+    part[0].rows = FIRST;
+    part[1].rows = ROWS - FIRST;
+    part[1].data = (const char *)points->data + FIRST * points->stride_bytes;
+    kith_neighbors one = test_answer_exact(ctx, &part[0], KITH_EUCLIDEAN, 4, 0);
+    kith_neighbors two = test_answer_exact(ctx, &part[1], KITH_EUCLIDEAN, 4, 0);
+    kin_graph_request request = request_of(points, KITH_EUCLIDEAN, 4);
+    request.rounds = 1;
+    request.start = KIN_GRAPH_START_GRAPH;
+    request.init = &one;
+    request.init2 = &two;
+    request.split = FIRST;
+    request.by_chance = 1;
+    request.ggm = 1;
+    int64_t failed = 0;
+    for (int64_t copy = 1; !ended(points, &request, 0, copy); copy += 1 + copy / 3) {
+        failed += 1;
+    }
+    test_answer_free(&two);
+    test_answer_free(&one);
+    kith_ctx_free(ctx);
+    return failed;
+}
+
 static void faults(void **state)
 {
     (void)state;
@@ -572,7 +619,7 @@ static void faults(void **state)
     for (int64_t copy = 1; !ended(&points, &request, 0, copy); copy += 1 + copy / 3) {
         failed += 1;
     }
-    assert_true(failed > 5);
+    assert_true(failed > 5 && failed_merges(&points) > 5);
     printf("cancelled %d times, %lld copies failed: nothing is left\n", cancelled,
            (long long)failed);
     test_mixture_free(&points);
