@@ -12,9 +12,9 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
     [CLI_GRAPH] =
         {"graph", "POINTS -k N [options]", 1, 1, "the k nearest neighbours of each point",
          "Builds the k-NN graph of the points in a file: neighbours by distance, then by id,\n"
-         "never a point itself. It is exact, and certified: every pair that was not compared in\n"
-         "full precision was ruled out by proof. With --recall, where that is sooner, or with\n"
-         "--method descent it is approximate (NN-Descent), its recall measured and printed.\n",
+         "never a point itself. Exact and certified; with --method descent, or with --recall "
+         "where\n"
+         "that is sooner, approximate (NN-Descent), its recall measured and printed.\n",
          "  kith graph " DIGITS " -k 10 -o graph.npz\n"
          "  kith graph " DIGITS " -k 5 --metric cosine --json\n"
          "  kith graph " DIGITS " -k 10 --symmetric union -o both.npz\n"
@@ -243,7 +243,8 @@ static void print_option(FILE *out, const cli_option *option, const char *help)
 
 static void print_section(FILE *out, cli_section section, cli_command_id command)
 {
-    static const char *const titles[CLI_SECTION_COUNT] = {"What", "How", "Where", "Output", "Text"};
+    static const char *const titles[CLI_SECTION_COUNT] = {"What",   "How",    "Where",
+                                                          "Output", "Filter", "Text"};
     bool titled = false;
     for (int i = 0; i < CLI_OPTION_COUNT; i++) {
         const cli_option *option = cli_option_get((cli_option_id)i);
@@ -270,6 +271,16 @@ static void print_text(FILE *out, cli_command_id id)
     }
 }
 
+/* The command whose help must fit on a screen names it. */
+static void print_filter(FILE *out, cli_command_id id)
+{
+    if (id == CLI_GRAPH) {
+        (void)fprintf(out, "Filter: --allow, --groups, --rule as kith help search has them\n");
+    } else {
+        print_section(out, CLI_FILTER, id);
+    }
+}
+
 static void print_metrics(FILE *out)
 {
     (void)fprintf(out, "Metrics:");
@@ -288,9 +299,10 @@ void cli_help_print_command(FILE *out, cli_command_id id)
     (void)fprintf(out, "usage: kith %s %s\n\n", command->name, command->usage);
     print_lists(out, command->text);
     (void)fputc('\n', out);
-    for (int section = 0; section < CLI_TEXT; section++) {
+    for (int section = 0; section < CLI_FILTER; section++) {
         print_section(out, (cli_section)section, id);
     }
+    print_filter(out, id);
     print_text(out, id);
     if (cli_option_is_plain(cli_option_get(CLI_OPT_METRIC), id)) {
         print_metrics(out);

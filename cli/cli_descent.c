@@ -58,7 +58,8 @@ static int hint(cli_job *job)
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
     kith_matrix shape = *job->corpus.matrix;
     if (args->method != KITH_METHOD_AUTO || cli_given(args, CLI_OPT_QUIET) ||
-        cli_given(args, CLI_OPT_RECALL) || cli_given(args, CLI_OPT_SHARDS)) {
+        cli_given(args, CLI_OPT_RECALL) || cli_given(args, CLI_OPT_SHARDS) ||
+        cli_is_filtered(args)) {
         return CLI_DONE;
     }
     shape.data = NULL;

@@ -352,21 +352,24 @@ static bool check_walk(const cli_args *args, cli_error *error)
 /* A filter is of the k nearest, exactly, at once and in one direction. */
 static bool check_filter(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id others[] = {CLI_OPT_BOTH,        CLI_OPT_MUTUAL,  CLI_OPT_STREAM,
-                                           CLI_OPT_CHUNK,       CLI_OPT_RESTART, CLI_OPT_PIPELINE,
-                                           CLI_OPT_TREE_HEIGHT, CLI_OPTION_COUNT};
+    static const cli_option_id others[] = {CLI_OPT_BOTH,      CLI_OPT_MUTUAL,      CLI_OPT_STREAM,
+                                           CLI_OPT_CHUNK,     CLI_OPT_RESTART,     CLI_OPT_RECALL,
+                                           CLI_OPT_PIPELINE,  CLI_OPT_TREE_HEIGHT, CLI_OPT_SHARDS,
+                                           CLI_OPT_SYMMETRIC, CLI_OPTION_COUNT};
     const bool groups = cli_given(args, CLI_OPT_GROUPS);
     const bool asked = cli_given(args, CLI_OPT_QUERY_GROUPS);
     const bool each = args->rule == KITH_RULE_EACH;
     const bool pairs = args->command == CLI_PAIRS;
     const bool truth = args->command == CLI_TRUTH;
+    const bool descent = args->method == KITH_METHOD_DESCENT;
+    const bool one_set = pairs || args->command == CLI_GRAPH;
     const cli_option_id named = groups ? CLI_OPT_GROUPS : CLI_OPT_ALLOW;
     const mistake list[] = {
         {cli_given(args, CLI_OPT_RULE) && !groups, CLI_OPT_RULE,
          "means nothing without groups (give both)"},
         {asked && (!groups || each), CLI_OPT_QUERY_GROUPS,
          "goes with groups, and rule same or other (leave it out)"},
-        {groups && !asked && !each && !pairs, CLI_OPT_GROUPS,
+        {groups && !asked && !each && !one_set, CLI_OPT_GROUPS,
          "needs --query-groups, the groups of queries (or --rule each)"},
         {pairs && each, CLI_OPT_RULE, "each is of lists (use same or other)"},
         {truth && each, CLI_OPT_RULE, "each has many lists a query (use same or other)"},
@@ -376,6 +379,8 @@ static bool check_filter(const cli_args *args, cli_error *error)
          "needs -k (say how many neighbours)"},
         {cli_is_filtered(args) && cli_is_graph_search(args), named,
          "does not go together with a search on a graph (leave it out)"},
+        {cli_is_filtered(args) && descent, CLI_OPT_METHOD,
+         "descent finds some neighbours, under a filter all are found (leave it out)"},
     };
     char written[CLI_WRITTEN_BYTES];
     return CHECK_MISTAKES(args, error, list) &&

@@ -9,7 +9,8 @@ from cli_support import COMMANDS, METRICS, TUNED, CliCase
 
 def options_of(text):
     """Every option that a help text has a line for."""
-    text, named = re.sub(r"^Text: .*\n", "", text, flags=re.MULTILINE), re.findall(r"^Text: .*", text, re.MULTILINE)
+    lines = r"^(?:Text|Filter): .*\n"
+    text, named = re.sub(lines, "", text, flags=re.MULTILINE), re.findall(lines, text, re.MULTILINE)
     words = re.findall(r"^  ((?:-\w, )?--[\w-]+|-\w)\b", text.split("\nExamples:\n")[0], re.MULTILINE)
     return {option for word in words for option in word.split(", ")} | set(
         re.findall(r"--[\w-]+", " ".join(named)))

@@ -54,6 +54,21 @@ class Filter(CliCase):
                    lambda q, i: of(i) != q % 5 and i % 3 == 0)
         self.check(self.found(*words, K, "--allow", "a.csv"), lists, lambda q, i: i % 3 == 0)
 
+    def test_graph(self):
+        """the same of a graph, whose rows are in its own order, in all three rules and with a bitmap"""
+        words = "graph", "p.u8bin", "-k"
+        lists = self.lists(*words, ROWS - 1)
+        groups = "--groups", "g.csv"
+        self.check(self.found(*words, K, *groups), lists, lambda row, i: of(i) == of(row))
+        self.check(self.found(*words, K, *groups, "--rule", "other", "--allow", "a.csv"), lists,
+                   lambda row, i: of(i) != of(row) and i % 3 == 0)
+        self.check(self.found(*words, K, "--allow", "a.csv"), lists, lambda row, i: i % 3 == 0)
+        found = self.found(*words, K, *groups, "--rule", "each")
+        for row, ids in enumerate(lists):
+            wanted = [self.first(ids, lambda i, group=group: of(i) == group) for group in range(4)]
+            self.assertEqual(list(found[row]), sum(wanted, []))
+        self.assertIn("memory", self.works(*words, K, *groups, "--dry-run"))
+
     def test_each(self):
         """k of every group, side by side"""
         words = "search", "p.u8bin", "q.u8bin", "-k"
@@ -88,6 +103,12 @@ class Filter(CliCase):
                 (2, (*groups, "--stream", "-o", "x.npz"), "--stream"),
                 (2, (*groups, "--tune", "pipeline=matrix"), "pipeline")):
             self.fails(code, *words, *more, says=[told])
+        for more, told in (
+                (("--method", "descent"), "under a filter all are found"),
+                (("--recall", "0.9"), "--recall"),
+                (("--symmetric", "union"), "--symmetric"),
+                (("--shards", "x", "-o", "x.npz"), "--shards")):
+            self.fails(2, "graph", "p.u8bin", "-k", K, "--groups", "g.csv", *more, says=[told])
 
 
 if __name__ == "__main__":

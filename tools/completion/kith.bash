@@ -8,7 +8,7 @@ _kith_options() {
     local change="-k --metric --include-self -o --output --points-out --format --verify --device --threads
         --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
     case $1 in
-    graph) echo "$solve --include-self --symmetric --init --shards --restart" ;;
+    graph) echo "$solve --allow --groups --rule --include-self --symmetric --init --shards --restart" ;;
     search) echo "$solve --allow --groups --query-groups --rule --output-back --both --mutual --stream --chunk --restart" ;;
     pairs)
         echo "--radius --metric --allow --groups --query-groups --rule --count --limit --keep --components --kept
