@@ -334,6 +334,7 @@ static int solve_radius(cli_job *job)
     params.method = args->method;
     params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
     params.count_only = args->output == NULL;
+    params.filter = cli_is_filtered(args) ? &job->filter : NULL;
     kith_ctx *ctx = job->session.ctx;
     CLI_TRY(cli_job_check(
         job,

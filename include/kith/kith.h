@@ -537,7 +537,10 @@ typedef struct kith_radius_params {
     uint32_t count_only;  /* 1: offsets alone, no ids and distances */
     kith_distance_fn custom;
     void *custom_arg;
-    kith_method method; /* tree: KITH_E_UNSUPPORTED on a GPU */
+    kith_method method;        /* tree: KITH_E_UNSUPPORTED on a GPU */
+    const kith_filter *filter; /* rows that may be found, but for rule each; NULL = all. What it
+                                  forbids is found, too, and left out: it saves neither time nor
+                                  memory */
 } kith_radius_params;
 
 static inline kith_radius_params kith_radius_params_default(void)

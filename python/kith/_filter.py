@@ -41,7 +41,7 @@ class Filter(NamedTuple):
     wide: int
     """Lists of k that a query has."""
 
-    def into(self, params: s.SearchParams | s.PairsParams | s.TruthParams) -> None:
+    def into(self, params: s.SearchParams | s.PairsParams | s.TruthParams | s.RadiusParams) -> None:
         """Sets params.filter; this must live as long as params are used."""
         if self.struct is not None:
             params.filter = c.addressof(self.struct)

@@ -263,7 +263,7 @@ class RadiusParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("metric", c.c_int), ("radius", c.c_double), ("radii", c.c_void_p),
         ("flags", c.c_uint32), ("count_only", c.c_uint32), ("custom", DistanceFn), ("custom_arg", c.c_void_p),
-        ("method", c.c_int),
+        ("method", c.c_int), ("filter", c.c_void_p),
     ]
 
 

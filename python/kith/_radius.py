@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import _metrics, _options, _small
+from . import _filter, _metrics, _options, _small
 from . import _structs as s
 from ._arrays import HostMatrix, as_matrix, given_back
 from ._context import Context, context, settings
@@ -142,6 +142,10 @@ def radius_neighbors(
     algorithm: str = "auto",
     include_self: bool = False,
     count_only: bool = False,
+    allow: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    query_groups: ArrayLike | None = None,
+    rule: str | None = None,
     n_jobs: Whole | None = None,
     device: str | None = None,
     memory_limit: Bytes | None = None,
@@ -159,6 +163,8 @@ def radius_neighbors(
         Without queries: a point is its own neighbour, too.
     count_only : bool
         Only how many there are: ``numpy.diff(ranges.offsets)``.
+    allow, groups, query_groups, rule
+        As in `knn`, but for the rule each. What they forbid is found, too, and left out.
     metric, p, algorithm, n_jobs, device, memory_limit, progress
         As in `knn`.
 
@@ -191,6 +197,10 @@ def radius_neighbors(
         method=method,
         **distance.fields,
     )
+    filtered = _filter.make(
+        _filter.Asked(allow, groups, query_groups, rule), points.rows, asked.rows
+    )
+    filtered.into(params)
     job = RadiusJob(radius, asked, count_only, params)
     double = points.is_double or asked.is_double
     if asked.rows == 0 and queries is not None:
@@ -211,6 +221,8 @@ def radius_neighbors(
             distance.reraise(error)
         made_of = fingerprint_for(_small.WORTH if queries is None else asked.rows, points, wanted)
         ranges._claim(distance.number, made_of)
+        if filtered.struct is not None:
+            ranges.exact = None
     return ranges._like(corpus)
 
 

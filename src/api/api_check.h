@@ -95,6 +95,9 @@ kith_status kin_api_check_queries(kith_ctx *ctx, const kith_matrix *queries,
  */
 kith_status kin_api_check_filter(kith_ctx *ctx, const kith_search_params *params, bool graph,
                                  kin_filter_job *job);
+/* The same of a filter alone, of calls that have other parameters. */
+kith_status kin_api_take_filter(kith_ctx *ctx, const kith_filter *given, bool graph,
+                                kin_filter_job *job);
 /* kith_search with a filter; given: as kin_take_params has them. */
 kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
                                     const kith_matrix *queries, const kith_search_params *given,
@@ -169,6 +172,9 @@ kith_status kin_api_walk(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
 typedef struct kin_radius_call {
     kith_matrix asked;
     kin_radius_job job; /* its queries: &asked, or NULL */
+    bool filters;
+    kith_filter filter;
+    bool counts; /* under a filter: lists are found, and their lengths wanted */
 } kin_radius_call;
 
 /* kept: the metric that points are prepared for, which are in *call; KITH_METRIC_DEFAULT: corpus is
@@ -176,6 +182,8 @@ typedef struct kin_radius_call {
 kith_status kin_api_check_radius(kith_ctx *ctx, const kith_matrix *corpus,
                                  const kith_matrix *queries, const kith_radius_params *given,
                                  kith_metric kept, kin_radius_call *call);
+/* What was found, without what the call's filter forbids. */
+void kin_api_filter_ranges(const kin_radius_call *call, kith_ranges *ranges);
 /* Empty ranges of this context; and their end: they are *out, or freed where status is a failure.
  */
 kith_status kin_ranges_make(kith_ctx *ctx, kith_ranges **ranges);

@@ -80,24 +80,30 @@ static kith_status refuse_others(kith_ctx *ctx, const kith_search_params *params
     return KITH_OK;
 }
 
-kith_status kin_api_check_filter(kith_ctx *ctx, const kith_search_params *params, bool graph,
-                                 kin_filter_job *job)
+kith_status kin_api_take_filter(kith_ctx *ctx, const kith_filter *given, bool graph,
+                                kin_filter_job *job)
 {
     kith_filter *filter = &job->filter;
     const int64_t rows = job->corpus.rows;
     *filter = kith_filter_default();
-    if (params->filter->struct_size < offsetof(kith_filter, allow)) {
+    if (given->struct_size < offsetof(kith_filter, allow)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("filter"),
                            "was not made by kith_filter_default()");
     }
-    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_filter, allow), params->filter, filter));
-    KIN_TRY(refuse_others(ctx, params));
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_filter, allow), given, filter));
     KIN_TRY(check_rule(ctx, filter, graph));
     KIN_TRY(check_bitmap(ctx, filter, rows));
     KIN_TRY(check_numbers(ctx, filter->groups, rows, "groups"));
     KIN_TRY(check_numbers(ctx, filter->query_groups, job->queries.rows, "query_groups"));
     job->graph = graph;
     return kin_filter_count_lists(ctx, filter, rows, &job->lists);
+}
+
+kith_status kin_api_check_filter(kith_ctx *ctx, const kith_search_params *params, bool graph,
+                                 kin_filter_job *job)
+{
+    KIN_TRY(refuse_others(ctx, params));
+    return kin_api_take_filter(ctx, params->filter, graph, job);
 }
 
 kith_status kin_api_check_lists(kith_ctx *ctx, const kin_filter_job *job, int64_t k,

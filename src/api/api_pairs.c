@@ -49,13 +49,11 @@ static kith_status check_components(kith_ctx *ctx, const kin_pairs_job *job)
 
 static kith_status check_filter(kith_ctx *ctx, kin_pairs_job *job)
 {
-    kith_search_params search = kith_search_params_default();
     kin_filter_job like = {.corpus = job->others, .queries = job->points};
-    search.filter = job->params.filter;
-    if (search.filter == NULL) {
+    if (job->params.filter == NULL) {
         return KITH_OK;
     }
-    KIN_TRY(kin_api_check_filter(ctx, &search, job->one_set, &like));
+    KIN_TRY(kin_api_take_filter(ctx, job->params.filter, job->one_set, &like));
     job->filters = true;
     job->filter = like.filter;
     return job->filter.rule != KITH_RULE_EACH

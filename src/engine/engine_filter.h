@@ -87,6 +87,16 @@ static inline bool kin_filter_allows(const kith_filter *filter, int64_t query, u
            (filter->allow[query * filter->allow_stride_bytes + row / 8] >> row % 8 & 1) != 0;
 }
 
+/* Whether a query may find a row, by bitmaps and groups; numbers: the queries' groups. Not by rule
+ * each. */
+static inline bool kin_filter_admits(const kith_filter *filter, const int64_t *numbers,
+                                     int64_t query, uint32_t row)
+{
+    return kin_filter_allows(filter, query, row) &&
+           (filter->rule == KITH_RULE_NONE ||
+            (numbers[query] == filter->groups[row]) == (filter->rule == KITH_RULE_SAME));
+}
+
 /* What an empty slot has in place of a distance; what lists are ordered by; the row that a query
  * may not find; row of the lists. */
 static inline double kin_filter_nothing(const kin_filter_run *run)

@@ -102,21 +102,15 @@ static kith_status ask_what_fits(run *r, kith_ranges *ranges)
     return status;
 }
 
-static bool has_group(const kith_filter *filter, bool one_set, uint32_t i, uint32_t j)
-{
-    const int64_t own = (one_set ? filter->groups : filter->query_groups)[i];
-    return (own == filter->groups[j]) == (filter->rule == KITH_RULE_SAME);
-}
-
 static bool is_pair(const kin_pairs_job *job, uint32_t i, uint32_t j)
 {
     const kith_filter *filter = &job->filter;
     if (job->one_set && j <= i) {
         return false;
     }
-    return !job->filters ||
-           (kin_filter_allows(filter, i, j) && (!job->one_set || kin_filter_allows(filter, j, i)) &&
-            (filter->rule == KITH_RULE_NONE || has_group(filter, job->one_set, i, j)));
+    const int64_t *numbers = job->one_set ? filter->groups : filter->query_groups;
+    return !job->filters || (kin_filter_admits(filter, numbers, i, j) &&
+                             (!job->one_set || kin_filter_allows(filter, j, i)));
 }
 
 /* The lists become pairs, in their place; i: room for the ids of rows. How many. */

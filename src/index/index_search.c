@@ -213,7 +213,11 @@ static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_mat
     KIN_TRY(check_method(ctx, index, call.job.method));
     call.job.request.distance.isa = ctx->isa;
     KIN_TRY(kin_ranges_make(ctx, &ranges));
-    return kin_ranges_end(ranges, find_ranges(ctx, index, &call.job, ranges), out);
+    const kith_status status = find_ranges(ctx, index, &call.job, ranges);
+    if (status == KITH_OK) {
+        kin_api_filter_ranges(&call, ranges);
+    }
+    return kin_ranges_end(ranges, status, out);
 }
 
 kith_status kith_index_radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,

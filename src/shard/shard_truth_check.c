@@ -46,19 +46,16 @@ static kith_status check_k(const kin_truth *t)
 
 static kith_status check_filter(kin_truth *t)
 {
-    kith_search_params search = kith_search_params_default();
     kin_filter_job like = {.queries = t->queries};
     like.corpus.rows = t->rows;
-    search.filter = t->params.filter;
-    if (search.filter == NULL) {
+    if (t->params.filter == NULL) {
         return KITH_OK;
     }
-    if (search.filter->struct_size >= offsetof(kith_filter, allow) &&
-        search.filter->rule == KITH_RULE_EACH) {
+    KIN_TRY(kin_api_take_filter(t->ctx, t->params.filter, false, &like));
+    if (like.filter.rule == KITH_RULE_EACH) {
         return kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at("rule"),
                            "is each, and a truth has one list a query (use same or other)");
     }
-    KIN_TRY(kin_api_check_filter(t->ctx, &search, false, &like));
     t->filters = true;
     t->filter = like.filter;
     t->filter_sum = kin_truth_sum_filter(t);

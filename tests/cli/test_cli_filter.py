@@ -69,6 +69,18 @@ class Filter(CliCase):
             self.assertEqual(list(found[row]), sum(wanted, []))
         self.assertIn("memory", self.works(*words, K, *groups, "--dry-run"))
 
+    def test_radius(self):
+        """all within a radius that may be found; each is of lists of k"""
+        words = "graph", "p.u8bin", "--radius", 200
+        lists = self.lists("graph", "p.u8bin", "-k", ROWS - 1)
+        self.works(*words, "--groups", "g.csv", "-o", "same.csv")
+        self.works(*words, "-o", "all.csv")
+        pairs = [[line.split(",")[:2] for line in (self.folder / name).read_text().splitlines()[1:]]
+                 for name in ("all.csv", "same.csv")]
+        self.assertEqual([pair for pair in pairs[0] if of(int(pair[0])) == of(int(pair[1]))], pairs[1])
+        self.assertTrue(0 < len(pairs[1]) < len(pairs[0]) <= sum(map(len, lists)))
+        self.fails(2, *words, "--groups", "g.csv", "--rule", "each", says=["each is of lists of k"])
+
     def test_each(self):
         """k of every group, side by side"""
         words = "search", "p.u8bin", "q.u8bin", "-k"

@@ -82,6 +82,28 @@ class Filters(unittest.TestCase):
             wanted = by_hand(self.truth, (self.groups == group)[None], 3)
             np.testing.assert_array_equal(lists[:, group], wanted)
 
+    def test_within_a_radius(self):
+        radius = float(np.quantile(self.truth, 0.1))
+        same = self.asked[:, None] == self.groups[None]
+        asked = {"groups": self.groups, "query_groups": self.asked}
+        for allowed, options in (
+            (self.allow[None] & np.ones_like(same), {"allow": self.allow}),
+            (same, asked),
+            (~same & self.allow, {"rule": "other", "allow": self.allow, **asked}),
+        ):
+            found = kith.radius_neighbors(self.x, self.q, radius=radius, **options)
+            self.assertIsNone(found.exact)
+            within = np.where(allowed, self.truth, np.inf) <= radius
+            np.testing.assert_array_equal(np.diff(found.offsets), within.sum(1))
+            for row, neighbours in enumerate(found):
+                self.assertEqual(sorted(neighbours.indices), list(np.flatnonzero(within[row])))
+            counted = kith.radius_neighbors(
+                self.x, self.q, radius=radius, count_only=True, **options
+            )
+            np.testing.assert_array_equal(counted.offsets, found.offsets)
+        with self.assertRaisesRegex(ValueError, "rule is each"):
+            kith.radius_neighbors(self.x, self.q, radius=1, groups=self.groups, rule="each")
+
     def test_a_filter_that_allows_all_changes_nothing(self):
         plain = kith.knn(self.x, self.q, 6)
         found = kith.knn(self.x, self.q, 6, allow=np.ones(300, bool))

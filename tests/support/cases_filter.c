@@ -346,6 +346,64 @@ static void check_index(kith_ctx *ctx, const job *j, const kith_neighbors *truth
     test_answer_free(&out);
 }
 
+/* Lists within a radius, from points or from an index of them. */
+static kith_ranges *find_ranges(kith_ctx *ctx, const job *j, const kith_radius_params *params,
+                                bool of_index)
+{
+    kith_ranges *found = NULL;
+    if (of_index) {
+        kith_index_params made = kith_index_params_default();
+        kith_index *index = NULL;
+        made.metric = j->metric;
+        assert_int_equal(kith_index_create(ctx, &j->corpus.matrix, &made, &index), KITH_OK);
+        assert_int_equal(kith_index_radius(ctx, index, queries_of(j), params, &found), KITH_OK);
+        kith_index_free(index);
+    } else {
+        assert_int_equal(
+            kith_radius(ctx, &j->corpus.matrix, j->graph ? NULL : queries_of(j), params, &found),
+            KITH_OK);
+    }
+    return found;
+}
+
+/* What is within a radius, which is a distance that occurs, of rows that may be found. */
+static void check_radius(kith_ctx *ctx, const job *given, double radius)
+{
+    job j = *given;
+    kith_radius_params params = kith_radius_params_default();
+    j.exclude = NULL;
+    params.metric = j.metric;
+    params.radius = radius;
+    params.flags = j.params.flags & KITH_INCLUDE_SELF;
+    const bool of_index = !j.graph && below(2) == 0;
+    kith_ranges *all = find_ranges(ctx, &j, &params, of_index);
+    params.filter = &j.filter;
+    kith_ranges *some = find_ranges(ctx, &j, &params, of_index);
+    params.count_only = 1;
+    kith_ranges *counts = find_ranges(ctx, &j, &params, of_index);
+    const kith_lists *a = kith_ranges_lists(all);
+    const kith_lists *s = kith_ranges_lists(some);
+    int64_t at = 0;
+    for (int64_t row = 0; row < a->rows; row++) {
+        for (int64_t i = a->offsets[row]; i < a->offsets[row + 1]; i++) {
+            if (may_find(&j, row, a->ids[i], 0)) {
+                assert_int_equal(s->ids[at], a->ids[i]);
+                assert_memory_equal(&s->distances[at], &a->distances[i], sizeof *s->distances);
+                assert_memory_equal(&s->distances64[at], &a->distances64[i],
+                                    sizeof *s->distances64);
+                at++;
+            }
+        }
+        assert_int_equal(s->offsets[row + 1], at);
+    }
+    assert_memory_equal(kith_ranges_lists(counts)->offsets, s->offsets,
+                        (size_t)(s->rows + 1) * sizeof *s->offsets);
+    assert_null(kith_ranges_lists(counts)->ids);
+    kith_ranges_free(counts);
+    kith_ranges_free(some);
+    kith_ranges_free(all);
+}
+
 static void check(kith_ctx *ctx, const job *j, int64_t trial)
 {
     const int64_t lists = j->filter.rule == KITH_RULE_EACH ? j->numbers : 1;
@@ -388,6 +446,11 @@ static void check(kith_ctx *ctx, const job *j, int64_t trial)
     const bool kept = !test_engines_are_gpu() || j->params.method == KITH_METHOD_AUTO;
     if (kept && !j->graph && j->metric != KITH_CUSTOM && below(3) == 0) {
         check_index(ctx, j, &truth);
+    }
+    const double some = truth.distances64[below((int64_t)entries)];
+    if (j->filter.rule != KITH_RULE_EACH && j->metric != KITH_CUSTOM && isfinite(some) &&
+        below(3) == 0) {
+        check_radius(ctx, j, some);
     }
     test_answer_free(&out);
     test_answer_free(&truth);
@@ -500,6 +563,15 @@ static void test_mistakes(void **state)
     s.filter.allow = bits;
     test_rows_set(&s.corpus, 4, 1, (double)NAN);
     refuses(ctx, &s, 3, KITH_E_DATA, "corpus[4, 1]"); /* of the rows as they are given */
+    kith_radius_params within = kith_radius_params_default();
+    kith_ranges *ranges = NULL;
+    s.filter.rule = KITH_RULE_EACH;
+    s.filter.groups = groups;
+    within.filter = &s.filter;
+    assert_int_equal(kith_radius(ctx, &j.corpus.matrix, &j.corpus.matrix, &within, &ranges),
+                     KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(ctx), "rule is each"));
+    assert_null(ranges);
     kith_neighbors ab = test_answer_make(10, 3);
     test_rows_set(&s.corpus, 4, 1, 0.0);
     assert_int_equal(kith_knn_both(ctx, &s.corpus.matrix, &s.corpus.matrix, &s.params, &ab, &ab),
