@@ -347,6 +347,10 @@ class Index:
         radius: ArrayLike,
         *,
         count_only: bool = False,
+        allow: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        query_groups: ArrayLike | None = None,
+        rule: str | None = None,
         n_jobs: Whole | None = None,
         memory_limit: Bytes | None = None,
         progress: Progress = None,
@@ -358,7 +362,7 @@ class Index:
         ----------
         queries : array of shape (m, d)
         radius : float or array of m floats
-        count_only, n_jobs, memory_limit, progress
+        count_only, allow, groups, query_groups, rule, n_jobs, memory_limit, progress
             As in `kith.radius_neighbors`.
 
         Returns
@@ -369,8 +373,15 @@ class Index:
             only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius)
             wanted = settings(n_jobs, kept.device, memory_limit)
             asked = as_matrix(queries, "queries", wanted.memory_limit)
-            job = RadiusJob(radius, asked, count_only)
+            filtered = _filter.make(
+                _filter.Asked(allow, groups, query_groups, rule), kept.points.rows, asked.rows
+            )
+            params = s.sized(s.RadiusParams)
+            filtered.into(params)
+            job = RadiusJob(radius, asked, count_only, params)
             found = kept.ranges(job, asked, wanted.beside(asked), progress)
+        if filtered.struct is not None:
+            found.exact = None
         return found._like(queries)
 
     def tune(

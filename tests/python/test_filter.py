@@ -101,6 +101,11 @@ class Filters(unittest.TestCase):
                 self.x, self.q, radius=radius, count_only=True, **options
             )
             np.testing.assert_array_equal(counted.offsets, found.offsets)
+            for method in ("exact", "tree"):
+                kept = kith.Index(self.x, method=method).radius(self.q, radius, **options)
+                np.testing.assert_array_equal(kept.indices, found.indices)
+                np.testing.assert_array_equal(kept.distances, found.distances)
+                self.assertIsNone(kept.exact)
         with self.assertRaisesRegex(ValueError, "rule is each"):
             kith.radius_neighbors(self.x, self.q, radius=1, groups=self.groups, rule="each")
 
