@@ -12,9 +12,8 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
     [CLI_GRAPH] =
         {"graph", "POINTS -k N [options]", 1, 1, "the k nearest neighbours of each point",
          "Builds the k-NN graph of the points in a file: neighbours by distance, then by id,\n"
-         "never a point itself. Exact and certified; with --method descent, or with --recall "
-         "where\n"
-         "that is sooner, approximate (NN-Descent), its recall measured and printed.\n",
+         "never a point itself. Exact and certified; with --method descent, or with --recall\n"
+         "where that is sooner, approximate (NN-Descent), its recall measured and printed.\n",
          "  kith graph " DIGITS " -k 10 -o graph.npz\n"
          "  kith graph " DIGITS " -k 5 --metric cosine --json\n"
          "  kith graph " DIGITS " -k 10 --symmetric union -o both.npz\n"

@@ -172,9 +172,8 @@ kith_status kin_api_walk(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
 typedef struct kin_radius_call {
     kith_matrix asked;
     kin_radius_job job; /* its queries: &asked, or NULL */
-    bool filters;
-    kith_filter filter;
-    bool counts; /* under a filter: lists are found, and their lengths wanted */
+    kith_filter filter; /* struct_size 0: none */
+    bool counts;        /* under a filter: lists are found, and their lengths wanted */
 } kin_radius_call;
 
 /* kept: the metric that points are prepared for, which are in *call; KITH_METRIC_DEFAULT: corpus is
@@ -182,8 +181,10 @@ typedef struct kin_radius_call {
 kith_status kin_api_check_radius(kith_ctx *ctx, const kith_matrix *corpus,
                                  const kith_matrix *queries, const kith_radius_params *given,
                                  kith_metric kept, kin_radius_call *call);
-/* What was found, without what the call's filter forbids. */
-void kin_api_filter_ranges(const kin_radius_call *call, kith_ranges *ranges);
+/* What was found, where status is KITH_OK, without what the call's filter forbids. Hands the status
+ * on. */
+kith_status kin_api_filter_ranges(const kin_radius_call *call, kith_status status,
+                                  kith_ranges *ranges);
 /* Empty ranges of this context; and their end: they are *out, or freed where status is a failure.
  */
 kith_status kin_ranges_make(kith_ctx *ctx, kith_ranges **ranges);

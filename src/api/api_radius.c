@@ -24,52 +24,26 @@ static kith_status take_filter(kith_ctx *ctx, const kith_filter *given, kin_radi
     const bool graph = call->job.queries == NULL;
     kin_filter_job like = {.corpus = call->job.corpus,
                            .queries = graph ? call->job.corpus : call->asked};
-    if (given == NULL) {
-        return KITH_OK;
-    }
     KIN_TRY(kin_api_take_filter(ctx, given, graph, &like));
     if (like.filter.rule == KITH_RULE_EACH) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rule"),
                            "is each, which is of lists of k (a radius has same and other)");
     }
-    call->filters = true;
     call->filter = like.filter;
     call->counts = call->job.request.count_only;
     call->job.request.count_only = false;
     return KITH_OK;
 }
 
-static void drop_lists(kith_ctx *ctx, kith_lists *lists)
-{
-    kin_free(ctx, lists->ids);
-    kin_free(ctx, lists->distances);
-    kin_free(ctx, lists->distances64);
-    lists->ids = NULL;
-    lists->distances = NULL;
-    lists->distances64 = NULL;
-}
-
-void kin_api_filter_ranges(const kin_radius_call *call, kith_ranges *ranges)
+kith_status kin_api_filter_ranges(const kin_radius_call *call, kith_status status,
+                                  kith_ranges *ranges)
 {
     const kith_filter *filter = &call->filter;
-    const int64_t *numbers = call->job.queries == NULL ? filter->groups : filter->query_groups;
-    kith_lists *lists = &ranges->lists;
-    int64_t kept = 0;
-    int64_t from = 0;
-    for (int64_t row = 0; call->filters && row < lists->rows; row++) {
-        const int64_t end = lists->offsets[row + 1];
-        for (; from < end; from++) {
-            if (kin_filter_admits(filter, numbers, row, lists->ids[from])) {
-                lists->ids[kept] = lists->ids[from];
-                lists->distances[kept] = lists->distances[from];
-                lists->distances64[kept++] = lists->distances64[from];
-            }
-        }
-        lists->offsets[row + 1] = kept;
+    if (status == KITH_OK && filter->struct_size != 0) {
+        kin_filter_ranges(filter, call->job.queries == NULL ? filter->groups : filter->query_groups,
+                          call->counts, ranges);
     }
-    if (call->counts) {
-        drop_lists(ranges->ctx, lists);
-    }
+    return status;
 }
 
 kith_status kin_api_check_radius(kith_ctx *ctx, const kith_matrix *corpus,
@@ -107,7 +81,7 @@ kith_status kin_api_check_radius(kith_ctx *ctx, const kith_matrix *corpus,
     request->leaves_self_out = graph && (params.flags & KITH_INCLUDE_SELF) == 0;
     request->count_only = params.count_only != 0;
     job->method = params.method;
-    return take_filter(ctx, params.filter, call);
+    return params.filter == NULL ? KITH_OK : take_filter(ctx, params.filter, call);
 }
 
 kith_status kin_ranges_make(kith_ctx *ctx, kith_ranges **ranges)
@@ -136,10 +110,7 @@ static kith_status solve(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
     KIN_TRY(kin_api_check_radius(ctx, corpus, queries, params, KITH_METRIC_DEFAULT, &call));
     KIN_TRY(kin_ranges_make(ctx, &ranges));
     const kith_status status = kin_engine_radius(ctx, &call.job, ranges);
-    if (status == KITH_OK) {
-        kin_api_filter_ranges(&call, ranges);
-    }
-    return kin_ranges_end(ranges, status, out);
+    return kin_ranges_end(ranges, kin_api_filter_ranges(&call, status, ranges), out);
 }
 
 kith_status kith_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,

@@ -7,6 +7,7 @@
 
 #include "engine/engine_job.h"
 #include "exact/exact_direct.h"
+#include "exact/exact_hits.h"
 
 #include <math.h>
 
@@ -96,6 +97,11 @@ static inline bool kin_filter_admits(const kith_filter *filter, const int64_t *n
            (filter->rule == KITH_RULE_NONE ||
             (numbers[query] == filter->groups[row]) == (filter->rule == KITH_RULE_SAME));
 }
+
+/* Leaves out what a filter forbids of lists that were found whole; numbers: the queries' groups.
+ * counts: their lengths alone are wanted. Not by rule each. */
+void kin_filter_ranges(const kith_filter *filter, const int64_t *numbers, bool counts,
+                       kith_ranges *ranges);
 
 /* What an empty slot has in place of a distance; what lists are ordered by; the row that a query
  * may not find; row of the lists. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The lists of a filtered job: empty, until parts have something for them, and in the end the
- * answer. They are the caller's own arrays where there are such. */
+ * answer. They are the caller's own arrays where there are such. And lists within a radius, which
+ * are found without the filter. */
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -115,4 +116,36 @@ kith_status kin_filter_end(kin_filter_run *run, const kith_neighbors *out, kith_
     kin_prepared_free(run->ctx, &run->own_queries);
     kin_prepared_free(run->ctx, &run->corpus);
     return status;
+}
+
+/* ---- Within a radius ------------------------------------------------------------------------- */
+
+static void drop_lists(kith_ctx *ctx, kith_lists *lists)
+{
+    kin_free(ctx, lists->ids);
+    kin_free(ctx, lists->distances);
+    kin_free(ctx, lists->distances64);
+    *lists = (kith_lists){.rows = lists->rows, .offsets = lists->offsets};
+}
+
+void kin_filter_ranges(const kith_filter *filter, const int64_t *numbers, bool counts,
+                       kith_ranges *ranges)
+{
+    kith_lists *lists = &ranges->lists;
+    int64_t kept = 0;
+    int64_t from = 0;
+    for (int64_t row = 0; row < lists->rows; row++) {
+        const int64_t end = lists->offsets[row + 1];
+        for (; from < end; from++) {
+            if (kin_filter_admits(filter, numbers, row, lists->ids[from])) {
+                lists->ids[kept] = lists->ids[from];
+                lists->distances[kept] = lists->distances[from];
+                lists->distances64[kept++] = lists->distances64[from];
+            }
+        }
+        lists->offsets[row + 1] = kept;
+    }
+    if (counts) {
+        drop_lists(ranges->ctx, lists);
+    }
 }

@@ -167,9 +167,8 @@ typedef struct kin_fused_screen {
     const kin_fused_worst *worst;
     const kin_fused_word *gates; /* two-sided: as worst.gate, of each position of cols alone */
     /* Where rows and cols are shadows: what passes, be it the coarse test alone, waits to be looked
-     * at in full. What finds no
-     * room is looked at here and now, which takes long; full_rows, full_cols: the rows themselves,
-     * by the same positions. */
+     * at in full. What finds no room is looked at here and now, which takes long; full_rows,
+     * full_cols: the rows themselves, by the same positions. */
     kin_fused_passed passed;
     kin_fused_set full_rows;
     kin_fused_set full_cols;

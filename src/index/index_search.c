@@ -214,10 +214,7 @@ static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_mat
     call.job.request.distance.isa = ctx->isa;
     KIN_TRY(kin_ranges_make(ctx, &ranges));
     const kith_status status = find_ranges(ctx, index, &call.job, ranges);
-    if (status == KITH_OK) {
-        kin_api_filter_ranges(&call, ranges);
-    }
-    return kin_ranges_end(ranges, status, out);
+    return kin_ranges_end(ranges, kin_api_filter_ranges(&call, status, ranges), out);
 }
 
 kith_status kith_index_radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
