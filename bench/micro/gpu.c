@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the exact engine reaches on a GPU, data resident on the device, beside its floor. Queries of
- * a prepared corpus and their answers are on the host.
+ * a prepared corpus and their answers are on the host, and so are both sets of a search in both
+ * directions (by one product, and by two searches), of which those of the queries are compared.
  *
  *     bench_gpu [--file POINTS.u8bin] [--only TEXT] [--runs N] [--csv FILE] [--no-check]
  *
@@ -14,17 +15,19 @@
  * gauss     N(0, 1)^d: no structure that a bound could use.
  * spectrum  1,000 clusters in the principal axes: coordinate i of a point is i^-p (c_i + 0.6 z_i),
  *           c_i of its cluster and z_i N(0, 1); then turned, so that no column is an axis:
- * embeddings have such spectra. floor     the time that the tensor cores need for the products
- * alone: 2 x pairs x padded columns by the rate that was measured for dense products on an H200
- * (790 TFLOP/s in fp16, 1,580 TOP/s in int8), a graph's unordered pairs once; or, where that is
- * longer, one read of the rounded corpus at 4.3 TB/s. On other devices it is a unit of comparison,
- * not a floor. */
+ *           embeddings have such spectra.
+ * floor     the time that the tensor cores need for the products alone: 2 x pairs x padded columns
+ *           by the rate that was measured for dense products on an H200 (790 TFLOP/s in fp16,
+ *           1,580 TOP/s in int8), each unordered pair once; or, where that is longer, one read of
+ *           the rounded corpus at 4.3 TB/s. On other devices it is a unit of comparison, not a
+ *           floor. */
 #include "gpu/gpu.h"
 #include "fused/fused_set.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 #include "kith/kith_cuda.h"
+#include "kith/kith_papers.h"
 
 #include "base/base_random.h"
 
@@ -34,7 +37,8 @@
 #include <stdlib.h>
 
 typedef enum origin { MIXTURE, GAUSS, SPECTRUM, FROM_FILE } origin;
-typedef enum call { GRAPH, SEARCH, PREPARED } call;
+/* BOTH: two sets on the host, each searched with the other; TWICE: by two searches. */
+typedef enum call { GRAPH, SEARCH, PREPARED, BOTH, TWICE } call;
 
 typedef struct work {
     const char *name;
@@ -54,6 +58,10 @@ static const work works[] = {
     {"100000 in 1000000x128", SEARCH, MIXTURE, 1000000, 100000, 128, 10, 0.0},
     {"1 in 1000000x128 prepared", PREPARED, MIXTURE, 1000000, 1, 128, 10, 0.0},
     {"10 in 1000000x128 prepared", PREPARED, MIXTURE, 1000000, 10, 128, 10, 0.0},
+    {"both 500000x500000x128 k10", BOTH, MIXTURE, 500000, 500000, 128, 10, 0.0},
+    {"both 500000x500000x128 k10 twice", TWICE, MIXTURE, 500000, 500000, 128, 10, 0.0},
+    {"both 500000x500000x128 k10 gauss", BOTH, GAUSS, 500000, 500000, 128, 10, 0.0},
+    {"both 500000x500000x128 k10 gauss twice", TWICE, GAUSS, 500000, 500000, 128, 10, 0.0},
     {"graph 1000000x128 k10", GRAPH, MIXTURE, 1000000, 0, 128, 10, 0.0},
     {"graph 1000000x128 k10 gauss", GRAPH, GAUSS, 1000000, 0, 128, 10, 0.0},
     {"graph 1000000x960 k10 spectrum 0.6", GRAPH, SPECTRUM, 1000000, 0, 960, 10, 0.6},
@@ -262,16 +270,23 @@ typedef struct job {
     kith_matrix device_points;
     kith_matrix device_queries;
     kith_points *file;
-    kith_neighbors out; /* on the device; of a prepared corpus: on the host */
+    kith_neighbors
+        out; /* on the device; of a prepared corpus and of both directions: on the host */
+    kith_neighbors back; /* of the points among the queries */
     kith_index *corpus;
 } job;
+
+static bool is_on_host(const work *w)
+{
+    return w->call >= PREPARED;
+}
 
 static void make_out(bench *b, job *j)
 {
     j->out = (kith_neighbors){.rows = j->work->call == GRAPH ? j->points.rows : j->work->asked,
                               .k = j->work->k};
     const uint64_t entries = (uint64_t)j->out.rows * (uint64_t)j->out.k;
-    const bool host = j->work->call == PREPARED;
+    const bool host = is_on_host(j->work);
     j->out.ids = host ? take(entries * sizeof(uint32_t)) : on_device(b, entries * sizeof(uint32_t));
     j->out.distances = host ? take(entries * sizeof(float)) : on_device(b, entries * sizeof(float));
 }
@@ -296,6 +311,13 @@ static job job_make(bench *b, const work *w)
         j.queries.data = make_points(b, w, w->asked, 2);
     }
     make_out(b, &j);
+    if (w->call > PREPARED) {
+        j.back = (kith_neighbors){.ids = take((uint64_t)w->rows * (uint64_t)w->k * 4),
+                                  .distances = take((uint64_t)w->rows * (uint64_t)w->k * 4),
+                                  .rows = w->rows,
+                                  .k = w->k};
+        return j;
+    }
     if (w->call == PREPARED) {
         const kith_index_params params = kith_index_params_default();
         must(b->gpu, kith_index_create(b->gpu, &j.points, &params, &j.corpus), "preparing:");
@@ -318,9 +340,11 @@ static void release(const bench *b, const void *block)
 static void job_free(bench *b, job *j)
 {
     kith_index_free(j->corpus);
-    if (j->work->call == PREPARED) {
+    if (is_on_host(j->work)) {
         free(j->out.ids);
         free(j->out.distances);
+        free(j->back.ids);
+        free(j->back.distances);
     } else {
         release(b, j->out.ids);
         release(b, j->out.distances);
@@ -342,6 +366,11 @@ static double run_once(bench *b, const job *j)
     kith_status status = KITH_OK;
     const int64_t start = kin_clock_ns();
     switch (j->work->call) {
+    case BOTH:
+    case TWICE:
+        params.flags = j->work->call == TWICE ? KITH_NO_SYMMETRY : 0;
+        status = kith_knn_both(b->gpu, &j->queries, &j->points, &params, &j->out, &j->back);
+        break;
     case GRAPH:
         status = kith_cuda_graph(b->gpu, &j->device_points, &params, &j->out, NULL, NULL);
         break;
@@ -359,7 +388,7 @@ static double run_once(bench *b, const job *j)
 
 static void fetch(const bench *b, const job *j, void *to, const void *from, uint64_t bytes)
 {
-    if (j->work->call == PREPARED) {
+    if (is_on_host(j->work)) {
         memcpy(to, from, bytes);
     } else {
         check_cuda(b, b->ops->copy_out(b->stream, to, from, bytes), "copying:");

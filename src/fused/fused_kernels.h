@@ -275,6 +275,8 @@ typedef struct kin_fused_plan {
     kin_fused_set rows;
     kin_fused_set cols;
     int32_t graph; /* 1: rows and cols are one set, two-sided, block offsets */
+    int32_t dealt; /* 1: a search in which groups of blocks are at different places of the sequence
+                    */
     /* A graph: only tiles of these groups are looked at. first and last are then a part of each
      * list, of KIN_FUSED_COARSE_PARTS, and blocks that are at most `reach` apart do not meet. */
     kin_fused_coarse coarse;
@@ -289,7 +291,7 @@ typedef struct kin_fused_plan {
         first; /* graph: offset in blocks, 0 for screens that are one-sided; search: first tile */
     int64_t last;                     /* behind it */
     const kin_fused_worst *row_worst; /* by tile of rows */
-    const kin_fused_worst *col_worst; /* graph: the same; search: NULL */
+    const kin_fused_worst *col_worst; /* by tile of cols, where pairs serve both ends, or NULL */
     uint32_t *tiles;                  /* blocks of rows that are planned x tiles_a_block */
     uint32_t tiles_a_block;           /* room: graph 2 (last - first), search last - first; with
                                          groups or counts any: what finds none counts as skipped */

@@ -386,7 +386,8 @@ kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_
                                     kin_fused_prepared *queries, kin_fused_home **homes)
 {
     const int64_t points = queries->set.points;
-    uint32_t *marks = NULL;
+    uint32_t *own = NULL;
+    uint32_t *marks = queries->marks;
     pivots p = {0};
     dealing d = {0};
     kith_status status = KITH_OK;
@@ -399,10 +400,13 @@ kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_
     KIN_TRY_GOTO(status, kin_fused_chosen_make(on, &p.rows), done);
     KIN_TRY_GOTO(status, kin_fused_chosen_round(on, &corpus->rows, &p.rows), done);
     KIN_TRY_GOTO(status, find_nearest(on, &queries->set, &p.rows.set, false, &d), done);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &marks, (uint64_t)kin_fused_sort_marks(points),
-                               sizeof *marks, "cells of tiles"),
-                 done);
+    if (marks == NULL) {
+        KIN_TRY_GOTO(status,
+                     kin_gpu_alloc(on->ctx, on->gpu, &own, (uint64_t)kin_fused_sort_marks(points),
+                                   sizeof *own, "cells of tiles"),
+                     done);
+        marks = own;
+    }
     const kin_fused_sort sort = {.ids = queries->ids,
                                  .points = points,
                                  .cell_count = (uint32_t)corpus->pivot_count,
@@ -411,10 +415,19 @@ kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_
     KIN_TRY_GOTO(status, sort_by_cell(on, sort, &d), done);
     status = find_homes(on, corpus, &queries->set, marks, homes);
 done:
-    kin_gpu_free(on->gpu, marks);
+    kin_gpu_free(on->gpu, own);
     free_dealing(on, &d);
     free_pivots(on, &p);
     return status;
+}
+
+kith_status kin_fused_order_homes(const kin_fused_device *on, const kin_fused_prepared *corpus,
+                                  const kin_fused_prepared *queries, kin_fused_home **homes)
+{
+    *homes = NULL;
+    return corpus->marks == NULL || queries->marks == NULL
+               ? KITH_OK
+               : find_homes(on, corpus, &queries->set, queries->marks, homes);
 }
 
 /* Of points that are dealt to so many cells: what sorting takes is four arrays of ids. */

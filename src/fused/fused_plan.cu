@@ -45,6 +45,7 @@ typedef struct plan_args {
     int64_t col_tiles;   /* with points */
     int64_t step;        /* of a search's sequence */
     int64_t tall;        /* blocks of rows of a thread block, GROUP or fewer */
+    int64_t groups;      /* in all */
     int64_t first_group; /* of those that are planned, and how far the next one is */
     int64_t group_step;
     int64_t length; /* of a group's stretch, in tiles, where all groups have the same */
@@ -56,6 +57,7 @@ typedef struct plan_args {
 typedef struct plan_walk {
     int64_t first;          /* block of rows, of a group of them */
     int64_t own;            /* the same among those that are planned */
+    int64_t ahead;          /* in a search's sequence */
     int64_t length;         /* places */
     const uint32_t *groups; /* of columns, NULL: the schedule's tiles */
 } plan_walk;
@@ -83,6 +85,7 @@ static __device__ plan_walk walk_of(const plan_args &a)
     const int64_t group = a.first_group + (int64_t)blockIdx.x * a.group_step;
     w.own = (int64_t)blockIdx.x * a.tall;
     w.first = group * a.tall;
+    w.ahead = a.job.dealt != 0 ? kin_fused_sequence_ahead(a.col_tiles, a.groups, group) : 0;
     w.length = a.length;
     const kin_fused_coarse &coarse = a.job.coarse;
     if (coarse.groups != NULL) {
@@ -102,7 +105,8 @@ static __device__ int64_t tile_at(const plan_args &a, const plan_walk &w, int64_
         return -1;
     }
     if (a.job.graph == 0) {
-        return kin_fused_sequence_tile(a.col_tiles, a.step, a.job.first + q);
+        return kin_fused_sequence_tile(a.col_tiles, a.step,
+                                       (w.ahead + a.job.first + q) % a.col_tiles);
     }
     const int64_t wide = a.job.coarse.tiles;
     const int64_t tile = w.groups != NULL ? (int64_t)w.groups[q / wide] * wide + q % wide
@@ -394,6 +398,7 @@ extern "C" int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_pla
     const int64_t parts = job->parts > 1 ? job->parts : 1;
     a.tall = job->coarse.groups != NULL ? job->coarse.tiles : GROUP;
     const int64_t all = (a.blocks + a.tall - 1) / a.tall;
+    a.groups = all;
     a.first_group = job->adjoining != 0 ? all * job->part / parts : job->part;
     a.group_step = job->adjoining != 0 ? 1 : parts;
     const int64_t groups = job->adjoining != 0 ? all * (job->part + 1) / parts - a.first_group

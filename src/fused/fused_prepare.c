@@ -540,6 +540,24 @@ kith_status kin_fused_prepared_round(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prep
     return status;
 }
 
+kith_status kin_fused_prepared_frame(const kin_fused_device *on, const kin_fused_frame *frame,
+                                     kin_fused_prepared *prepared)
+{
+    preparing p = {.on = *on, .out = prepared};
+    kin_gpu_free(on->gpu, prepared->rounded);
+    prepared->rounded = NULL;
+    prepared->set.frame = *frame;
+    kith_status status = clear_findings(&p);
+    if (status == KITH_OK) {
+        status = allocate_rounded(&p);
+    }
+    if (status == KITH_OK) {
+        status = round_set(&p);
+    }
+    free_preparing(&p);
+    return status;
+}
+
 kith_status kin_fused_prepared_order(const kin_fused_device *on, const kin_fused_prepared *corpus,
                                      kin_fused_prepared *queries, kin_fused_home **homes)
 {

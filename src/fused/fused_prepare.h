@@ -91,6 +91,9 @@ void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *mat
 /* Rounds all positions again after out->ids was permuted; covers them again where there are balls.
  */
 kith_status kin_fused_prepared_round(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared);
+/* Rounds all positions again in the frame of another set, whose mean must live as long. */
+kith_status kin_fused_prepared_frame(const kin_fused_device *on, const kin_fused_frame *frame,
+                                     kin_fused_prepared *prepared);
 /* Puts queries into the order of their corpus' cells, rounds and covers them again; homes as from
  * kin_fused_order_queries. */
 kith_status kin_fused_prepared_order(const kin_fused_device *on, const kin_fused_prepared *corpus,
@@ -147,11 +150,15 @@ uint64_t kin_fused_equal_bytes(int64_t rows);
  * in prepared->pivots and prepared->marks. */
 kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepared *prepared,
                                    const uint32_t *listed);
-/* Prepared queries go into the order of their corpus' cells. homes, of each block of queries: host
- * memory that the caller frees; NULL where the corpus has no cells. Ids alone: rounded rows are
- * those of the order before (kin_fused_prepared_order). */
+/* Prepared queries go into the order of their corpus' cells; marks that they have are then of
+ * those. homes, of each block of queries: host memory that the caller frees; NULL where the corpus
+ * has no cells. Ids alone: rounded rows are those of the order before (kin_fused_prepared_order).
+ */
 kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_prepared *corpus,
                                     kin_fused_prepared *queries, kin_fused_home **homes);
+/* The same of queries that stand in the order of those cells already; both have marks of them. */
+kith_status kin_fused_order_homes(const kin_fused_device *on, const kin_fused_prepared *corpus,
+                                  const kin_fused_prepared *queries, kin_fused_home **homes);
 /* Device memory that either takes for a while. */
 uint64_t kin_fused_order_bytes(int64_t points, int32_t row_bytes, bool corpus);
 

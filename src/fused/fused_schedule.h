@@ -13,8 +13,10 @@
  *
  * Search. Tiles of the corpus are visited in the sequence i -> i * step mod tiles, step being
  * coprime to their number: each tile once, and every stretch of the sequence is spread over the
- * whole corpus, whose neighbouring tiles hold near rows. Many queries stand in the order of the
- * corpus' cells; a seed of a block is then made of tiles near to the cells of its rows.
+ * whole corpus, whose neighbouring tiles hold near rows. Where pairs serve both ends, each group of
+ * blocks is at another place i, or all rows would meet the same few columns. Many queries stand in
+ * the order of the corpus' cells; a seed of a block is then made of tiles near to the cells of its
+ * rows.
  */
 #ifndef KIN_FUSED_SCHEDULE_H
 #define KIN_FUSED_SCHEDULE_H
@@ -56,6 +58,13 @@ KIN_HD int kin_fused_takes(int64_t blocks, int64_t block, int64_t offset)
 KIN_HD int64_t kin_fused_sequence_tile(int64_t tiles, int64_t step, int64_t i)
 {
     return i * step % tiles;
+}
+
+/* How far ahead in the sequence of tiles a group of blocks is where each has its own place, so that
+ * a tile meets about as many groups in any two stretches of the same length. */
+KIN_HD int64_t kin_fused_sequence_ahead(int64_t tiles, int64_t groups, int64_t group)
+{
+    return tiles * group / groups;
 }
 
 /* The i-th of `count` <= tiles different tiles that are near the stretch [first, end) of the

@@ -12,8 +12,8 @@
  * again, so that the rows that share a gate have thresholds that differ little (fused_arrange.cu).
  * Where lists do not fit, its points are queries like others.
  *
- * A few queries against a corpus that is resident take a way of their own (fused_batch.c). Both
- * directions are two searches of two corpora; one product for both would save a screen.
+ * A few queries against a corpus that is resident take a way of their own (fused_batch.c), and so
+ * do both directions at once (fused_both.c).
  */
 #include "fused/fused_search.h"
 
@@ -24,8 +24,7 @@
 #include "host/host_clock.h"
 #include "kith/kith_papers.h"
 
-/* Room for the next try: what this one said is forgotten. */
-static void make_room(kith_ctx *ctx, kin_gpu *gpu)
+void kin_fused_make_room(kith_ctx *ctx, kin_gpu *gpu)
 {
     kin_forgive(ctx);
     kin_gpu_trim(gpu);
@@ -173,7 +172,7 @@ static kith_status graph_of(kith_ctx *ctx, kin_fused_corpus *corpus, const kin_f
     if (status != KITH_E_DEVICE_MEMORY) {
         return status;
     }
-    make_room(ctx, corpus->gpu);
+    kin_fused_make_room(ctx, corpus->gpu);
     /* The rows may have been arranged: their tiles are not what they were. */
     KIN_TRY(kin_fused_worst_find(&on, &points->set, corpus->worst));
     return graph_in_stripes(ctx, corpus, query);
@@ -200,8 +199,8 @@ kith_status kin_fused_corpus_for(kith_ctx *ctx, const kin_fused_corpus *corpus,
     return kin_fused_corpus_make(ctx, corpus->gpu, &source, queries->dtype, k, again);
 }
 
-/* Once, with the scope that there is. */
-static kith_status ask(kith_ctx *ctx, const kin_fused_corpus *corpus, const kin_fused_query *query)
+kith_status kin_fused_corpus_ask(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                 const kin_fused_query *query)
 {
     const kin_request *request = query->request;
     const kith_matrix *queries = query->queries;
@@ -236,7 +235,7 @@ kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpu
     const kin_fused_query query = {queries, "queries", request, place, out};
     kith_status status = KITH_OK;
     do {
-        status = ask(ctx, corpus, &query);
+        status = kin_fused_corpus_ask(ctx, corpus, &query);
     } while (kin_fused_again(ctx, corpus->gpu, status));
     return status;
 }
@@ -257,13 +256,14 @@ static kith_status try_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *co
         kin_fused_corpus_make(ctx, gpu, &source, graph ? corpus->dtype : query->queries->dtype,
                               request->k + (graph ? 1 : 0), &resident);
     if (status == KITH_OK) {
-        status = graph ? graph_of(ctx, resident, query) : ask(ctx, resident, query);
+        status =
+            graph ? graph_of(ctx, resident, query) : kin_fused_corpus_ask(ctx, resident, query);
     }
     kin_fused_corpus_free(ctx, resident);
     if (status != KITH_E_DEVICE_MEMORY) {
         return status;
     }
-    make_room(ctx, gpu);
+    kin_fused_make_room(ctx, gpu);
     return kin_fused_search_chunks(ctx, gpu, corpus, query);
 }
 
@@ -377,8 +377,8 @@ static kith_status search_alone(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t 
     return share.queries.rows == 0 ? KITH_OK : kin_fused_search(ctx, gpu, job->corpus, &query);
 }
 
-static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                  const kin_fused_query *query)
+kith_status kin_fused_search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                     const kin_fused_query *query)
 {
     team_job job = {corpus, query};
     const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, search_resident, &job);
@@ -405,80 +405,13 @@ kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *cor
     kith_status status = KITH_OK;
     if (by_team) {
         status = graph ? graph_by_team(ctx, gpu, corpus, query)
-                       : search_by_team(ctx, gpu, corpus, query);
+                       : kin_fused_search_by_team(ctx, gpu, corpus, query);
         if (!kin_fused_team_yields(ctx, status)) {
             return status;
         }
     }
     do {
         status = try_search(ctx, gpu, corpus, query);
-    } while (kin_fused_again(ctx, gpu, status));
-    return status;
-}
-
-/* ---- Both directions ------------------------------------------------------------------------- */
-
-/* What is asked by one direction as the corpus of the other. */
-static kith_status make_side(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *own,
-                             const kin_fused_query *other, kin_fused_corpus **corpus)
-{
-    const kin_fused_source source = {.matrix = own->queries,
-                                     .distance = &own->request->distance,
-                                     .name = own->name,
-                                     .place = own->place};
-    return kin_fused_corpus_make(ctx, gpu, &source, other->queries->dtype, other->request->k,
-                                 corpus);
-}
-
-/* Both resident, each asked with the other. */
-static kith_status both_resident(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
-                                 const kin_fused_query *ba)
-{
-    kin_fused_corpus *a = NULL;
-    kin_fused_corpus *b = NULL;
-    kith_status status = make_side(ctx, gpu, ab, ba, &a);
-    if (status == KITH_OK) {
-        status = make_side(ctx, gpu, ba, ab, &b);
-    }
-    if (status == KITH_OK) {
-        status = ask(ctx, b, ab);
-    }
-    if (status == KITH_OK) {
-        status = ask(ctx, a, ba);
-    }
-    kin_fused_corpus_free(ctx, b);
-    kin_fused_corpus_free(ctx, a);
-    return status;
-}
-
-static kith_status try_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
-                            const kin_fused_query *ba)
-{
-    const kith_status status = both_resident(ctx, gpu, ab, ba);
-    if (status != KITH_E_DEVICE_MEMORY) {
-        return status;
-    }
-    make_room(ctx, gpu);
-    KIN_TRY(kin_fused_search_chunks(ctx, gpu, ba->queries, ab));
-    return kin_fused_search_chunks(ctx, gpu, ab->queries, ba);
-}
-
-kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
-                           const kin_fused_query *ba)
-{
-    const int64_t fewer = kin_min_i64(ab->queries->rows, ba->queries->rows);
-    kith_status status = KITH_OK;
-    if (kin_fused_team_searches(gpu, fewer, ab->place)) {
-        status = search_by_team(ctx, gpu, ba->queries, ab);
-        if (status == KITH_OK) {
-            status = search_by_team(ctx, gpu, ab->queries, ba);
-        }
-        if (!kin_fused_team_yields(ctx, status)) {
-            return status;
-        }
-    }
-    do {
-        status = try_both(ctx, gpu, ab, ba);
     } while (kin_fused_again(ctx, gpu, status));
     return status;
 }

@@ -50,6 +50,9 @@ void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin
  * prepared again from the rows on the device: the caller's to free. */
 kith_status kin_fused_corpus_for(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                  const kith_matrix *queries, int64_t k, kin_fused_corpus **again);
+/* Once, with the scope that there is. */
+kith_status kin_fused_corpus_ask(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                 const kin_fused_query *query);
 kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                     const kith_matrix *queries, const kin_request *request,
                                     uint32_t place, const kith_neighbors *out);
@@ -57,7 +60,12 @@ kith_status kin_fused_corpus_search(kith_ctx *ctx, const kin_fused_corpus *corpu
 /* Corpus and queries of any size, in batches where they do not fit. Without queries: a graph. */
 kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                              const kin_fused_query *query);
-/* Both directions: the queries of each are the corpus of the other. */
+/* The queries divided among the team, which has several members. */
+kith_status kin_fused_search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                     const kin_fused_query *query);
+/* Room for the next try: what this one said is forgotten. */
+void kin_fused_make_room(kith_ctx *ctx, kin_gpu *gpu);
+/* Both directions: the queries of each are the corpus of the other (fused_both.c). */
 kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
                            const kin_fused_query *ba);
 

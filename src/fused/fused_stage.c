@@ -9,6 +9,9 @@
  *               each stage's from both ends of what is left to half the circle
  *      search   seed: a spread sample of tiles | twice as many | six times | ... all tiles
  *               of many queries in the corpus' order: tiles near to a block's own, for reach alone
+ *      both     seeds of both directions, for reach alone; then stages of all tiles as in a search,
+ *               each group of blocks at another place of the sequence, so that in a stage a column,
+ *               too, meets its share of the rows
  *
  * Tiles hold near points: a spread sample misses the cluster of most queries, whose lists then
  * overflow when its tiles come. So queries are put into the order of the corpus' cells wherever
@@ -384,11 +387,12 @@ static kith_status look(const kin_fused_work *w, const kin_fused_screen *screen)
 kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_t last, bool both)
 {
     const kin_fused_device *on = &w->on;
-    const kin_fused_worst *col_worst = w->graph ? w->worst : w->col_worst;
+    const kin_fused_work *ends = w->graph ? w : w->back; /* whose rows are the columns, or NULL */
     const kin_fused_worst *apart = w->near != NULL ? w->near : w->worst;
     const kin_fused_plan plan = {.rows = planned(w, &w->rows),
                                  .cols = planned(w, &w->cols),
                                  .graph = w->graph,
+                                 .dealt = w->back != NULL,
                                  .coarse = w->coarse,
                                  .reach = w->size.seed_blocks / 2,
                                  .part = w->share.part,
@@ -397,7 +401,9 @@ kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_
                                  .first = first,
                                  .last = last,
                                  .row_worst = apart,
-                                 .col_worst = w->graph ? apart : NULL,
+                                 .col_worst = w->graph       ? apart
+                                              : ends != NULL ? ends->worst
+                                                             : NULL,
                                  .tiles = w->tiles,
                                  .tiles_a_block = tiles_a_block(w, first, last),
                                  .unit_tiles = w->size.unit_tiles,
@@ -413,9 +419,9 @@ kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_
                                .tiles = w->tiles,
                                .tiles_a_block = plan.tiles_a_block,
                                .row_lists = w->lists,
-                               .col_lists = both ? w->lists : (kin_fused_lists){0},
-                               .worst = col_worst,
-                               .gates = both ? w->gates : NULL};
+                               .col_lists = both ? ends->lists : (kin_fused_lists){0},
+                               .worst = ends != NULL ? ends->worst : w->col_worst,
+                               .gates = both ? ends->gates : NULL};
     const bool cast = w->cast.rounded != NULL;
     if (cast) {
         screen.rows = w->cast;
@@ -434,8 +440,9 @@ kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_
 
 static kith_status run_stage(kin_fused_work *w, int64_t first, int64_t last)
 {
-    KIN_TRY(kin_fused_work_screen(w, first, last, w->graph));
-    return tighten(w);
+    KIN_TRY(kin_fused_work_screen(w, first, last, w->graph || w->back != NULL));
+    KIN_TRY(tighten(w));
+    return w->back != NULL ? tighten(w->back) : KITH_OK;
 }
 
 void kin_fused_work_stretch(kin_fused_work *w, double an_offset)
@@ -570,6 +577,21 @@ static kith_status search(kin_fused_work *w)
         KIN_TRY(kin_fused_work_worst(w));
     }
     return run_search_stages(w, gathers ? w->size.seed_tiles : 0, tiles, w->size.seed_tiles);
+}
+
+/* What is known before the first stage is a share of the columns, on the side where it is less. */
+kith_status kin_fused_work_run_both(kin_fused_work *w, kin_fused_work *back)
+{
+    const int64_t tiles = kin_fused_tiles_of(w->cols.points);
+    const int64_t others = kin_fused_tiles_of(back->cols.points);
+    const int64_t known =
+        kin_min_i64(w->size.seed_tiles, back->size.seed_tiles * tiles / kin_max_i64(others, 1));
+    w->back = back;
+    KIN_TRY(run_seed(w, false));
+    KIN_TRY(run_seed(back, false));
+    KIN_TRY(kin_fused_work_worst(w));
+    KIN_TRY(kin_fused_work_worst(back));
+    return run_search_stages(w, 0, tiles, kin_max_i64(known, 1));
 }
 
 bool kin_fused_work_has_stages(const kin_fused_work *w)

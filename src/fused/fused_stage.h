@@ -83,6 +83,7 @@ typedef struct kin_fused_work {
     kin_fused_set cols;
     bool graph;                  /* rows are the columns, each pair serves both ends */
     const kin_fused_home *homes; /* search: of each block, in host memory; NULL: not known */
+    struct kin_fused_work *back; /* search: kin_fused_work_run_both; NULL: pairs serve one end */
     /* A graph, set before the work is made: each member of the team that is in lockstep has the
      * same sets and makes the same calls. Lists are then whole where their rows' owner is. */
     bool shared;
@@ -147,11 +148,14 @@ kith_status kin_fused_work_reached(kin_fused_work *work);
 kith_status kin_fused_work_seed(kin_fused_work *work);
 /* Seed and all stages. Returns with work under way. */
 kith_status kin_fused_work_run(kin_fused_work *work);
+/* Two searches at once, of which each has the rows of the other as its columns: each pair serves
+ * both ends. */
+kith_status kin_fused_work_run_both(kin_fused_work *work, kin_fused_work *back);
 /* The same for rows whose reach is known already: one stage of all columns. */
 kith_status kin_fused_work_rerun(kin_fused_work *work);
 
-/* Offsets or places first .. last - 1 alone, nothing tightened. both: a graph's pairs serve both
- * ends. */
+/* Offsets or places first .. last - 1 alone, nothing tightened. both: pairs serve both ends, of a
+ * graph or of a search that has a way back. */
 kith_status kin_fused_work_screen(const kin_fused_work *work, int64_t first, int64_t last,
                                   bool both);
 /* Sets cast_stretch: so many pairs pass in an offset. */
@@ -193,6 +197,14 @@ typedef struct kin_fused_tally {
     double looked; /* pairs of rows */
     double reruns; /* rows */
 } kin_fused_tally;
+static inline void kin_fused_tally_add(kin_fused_tally *sum, const kin_fused_tally *more)
+{
+    sum->pairs += more->pairs;
+    sum->skipped += more->skipped;
+    sum->keys += more->keys;
+    sum->looked += more->looked;
+    sum->reruns += more->reruns;
+}
 /* Adds to it; waits. */
 kith_status kin_fused_work_tally(const kin_fused_work *work, kin_fused_tally *tally);
 

@@ -173,10 +173,7 @@ static kith_status write_stripe(const searching *s, kin_fused_prepared *queries)
         status = kin_fused_answers_finish(&a, &out, groups->rows);
     }
     if (status == KITH_OK) {
-        s->tally->pairs += a.tally.pairs;
-        s->tally->skipped += a.tally.skipped;
-        s->tally->keys += a.tally.keys;
-        s->tally->reruns += a.tally.reruns;
+        kin_fused_tally_add(s->tally, &a.tally);
     }
     kin_fused_answers_free(&a);
     return status;

@@ -61,6 +61,7 @@ typedef struct walk {
     int64_t blocks;
     int64_t col_tiles;
     int64_t step;
+    int64_t ahead; /* in a search's sequence */
     int64_t block;
     int64_t own;            /* its place among those that are planned */
     const uint32_t *groups; /* of columns, NULL: the schedule's tiles */
@@ -72,7 +73,8 @@ static int64_t tile_at(const walk *w, int64_t q)
 {
     const kin_fused_plan *job = w->job;
     if (job->graph == 0) {
-        return kin_fused_sequence_tile(w->col_tiles, w->step, job->first + q);
+        return kin_fused_sequence_tile(w->col_tiles, w->step,
+                                       (w->ahead + job->first + q) % w->col_tiles);
     }
     int64_t tile;
     bool meets;
@@ -133,7 +135,7 @@ static void plan_block(const walk *w)
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
 /* The blocks of a group of rows, which stand from `own` on. */
-static void plan_group(walk w, int64_t group, int64_t tall, int64_t own)
+static void plan_group(walk w, int64_t group, int64_t all, int64_t tall, int64_t own)
 {
     const kin_fused_plan *job = w.job;
     const kin_fused_coarse *coarse = &job->coarse;
@@ -148,6 +150,7 @@ static void plan_group(walk w, int64_t group, int64_t tall, int64_t own)
     for (int64_t g = 0; g < tall && group * tall + g < w.blocks; g++) {
         w.block = group * tall + g;
         w.own = own + g;
+        w.ahead = job->dealt != 0 ? kin_fused_sequence_ahead(w.col_tiles, all, group) : 0;
         plan_block(&w);
     }
 }
@@ -169,7 +172,7 @@ static void fused_plan(const kin_fused_plan *job)
     const int64_t end = adjoins ? all * (job->part + 1) / parts : all;
     int64_t own = 0;
     for (int64_t group = first; group < end; group += adjoins ? 1 : parts) {
-        plan_group(w, group, tall, own);
+        plan_group(w, group, all, tall, own);
         own += tall;
     }
 }

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. Queries A of a corpus B and queries B of a corpus A ask for the costs of the same pairs.
+ * Both are prepared as corpora; then one of them, the guest, is rounded again in the other's frame
+ * and put into the order of its cells, and one screen meets all blocks of the guest with all tiles
+ * of the host, both ends collecting as in a graph:
+ *
+ *      seeds      guest: tiles of the host near its blocks | host: tiles of the guest near its own
+ *      stages     blocks x tiles -> lists of both, both tightened (fused_stage.c)
+ *      answers    lists of the guest -> its outputs, lists of the host -> its outputs
+ *
+ * Host is who has halves where the other has bytes, or else whose units are the larger: what was
+ * rounded in them should lose about what it lost in its own. A guest that loses much more (it lies
+ * elsewhere) would have columns that every pair passes.
+ *
+ * Cost. Half the products of two searches. These are what is left where a set is small, where
+ * pairs are asked for twice (KITH_NO_SYMMETRY) or by a pipeline, and where not all fits at once.
+ */
+#include "fused/fused_search.h"
+
+#include "base/base_mem.h"
+#include "base/base_try.h"
+#include "host/host_clock.h"
+#include "kith/kith_papers.h"
+
+#include <math.h>
+
+/* How many times what its own units, or the host's, lose of a row a guest may lose. */
+static const double MOST_LOST = 4.0;
+
+/* One direction: queries, as a corpus of the other one. */
+typedef struct side {
+    const kin_fused_query *query;
+    kin_fused_corpus *corpus;
+    kin_fused_home *homes; /* of its blocks, among the other's tiles; NULL: not known */
+    kin_fused_work work;
+    kin_fused_answers answers;
+} side;
+
+static kith_status make_side(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *other, side *own)
+{
+    const kin_fused_source source = {.matrix = own->query->queries,
+                                     .distance = &own->query->request->distance,
+                                     .name = own->query->name,
+                                     .place = own->query->place};
+    return kin_fused_corpus_make(ctx, gpu, &source, other->queries->dtype, other->request->k,
+                                 &own->corpus);
+}
+
+static void free_side(kith_ctx *ctx, side *s)
+{
+    if (s->work.on.gpu != NULL) {
+        kin_fused_work_free(&s->work);
+    }
+    kin_free(ctx, s->homes);
+    kin_fused_corpus_free(ctx, s->corpus);
+}
+
+/* ---- One product ----------------------------------------------------------------------------- */
+
+static double lost_of(const kin_fused_prepared *prepared)
+{
+    return prepared->set.worst.lost * prepared->set.frame.scale;
+}
+
+static bool is_host(const side *s, const side *other)
+{
+    const kin_fused_frame *own = &s->corpus->prepared.set.frame;
+    const kin_fused_frame *theirs = &other->corpus->prepared.set.frame;
+    return own->type != theirs->type ? own->type == KIN_FUSED_F16 : own->scale >= theirs->scale;
+}
+
+/* The guest in the frame and the order of the host. *fits: without losing too much. */
+static kith_status seat(const kin_fused_device *on, side *guest, side *host, bool *fits)
+{
+    kin_fused_prepared *own = &guest->corpus->prepared;
+    const kin_fused_prepared *theirs = &host->corpus->prepared;
+    const double before = fmax(lost_of(own), lost_of(theirs));
+    KIN_TRY(kin_fused_prepared_frame(on, &theirs->set.frame, own));
+    *fits = lost_of(own) <= MOST_LOST * before;
+    if (!*fits) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_fused_prepared_order(on, theirs, own, &guest->homes));
+    if (guest->homes != NULL) {
+        KIN_TRY(kin_fused_order_homes(on, own, theirs, &host->homes));
+    }
+    return kin_fused_worst_find(on, &own->set, guest->corpus->worst);
+}
+
+/* Lists of own positions among those of `other`. */
+static kith_status make_work(const kin_fused_device *on, side *own, const side *other)
+{
+    const kin_fused_prepared *rows = &own->corpus->prepared;
+    const kin_fused_prepared *cols = &other->corpus->prepared;
+    own->answers = kin_fused_answers_of(on, own->query, &cols->groups, &rows->groups);
+    const int64_t k = kin_min_i64(own->answers.wanted, cols->groups.count);
+    const bool homes = kin_fused_wants_homes(rows->set.points, cols->set.points, k);
+    own->work = (kin_fused_work){.on = *on,
+                                 .rows = rows->set,
+                                 .cols = cols->set,
+                                 .homes = homes ? own->homes : NULL,
+                                 .col_worst = other->corpus->worst};
+    if ((own->query->request->flags & KITH_NO_SKIP) != 0) {
+        own->work.rows.centres = NULL;
+        own->work.cols.centres = NULL;
+    }
+    return kin_fused_work_make(&own->work, k, kin_fused_capacity(k));
+}
+
+static kith_status answer(side *own, const side *other, kin_fused_tally *tally)
+{
+    kin_fused_answers *a = &own->answers;
+    const int64_t rows = other->corpus->points.rows;
+    KIN_TRY(kin_fused_answers_make(a, (own->query->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
+    kith_status status = kin_fused_answers_take(a, &own->work, &own->corpus->prepared.rows,
+                                                &other->corpus->prepared.rows);
+    if (status == KITH_OK) {
+        status = kin_fused_answers_finish(a, own->query->out, rows);
+    }
+    kin_fused_tally_add(tally, &a->tally);
+    kin_fused_answers_free(a);
+    return status;
+}
+
+static kith_status screen_both(const kin_fused_device *on, side *guest, side *host)
+{
+    kith_ctx *ctx = on->ctx;
+    const int64_t rows = guest->corpus->points.rows + host->corpus->points.rows;
+    kin_fused_tally tally = {0};
+    int64_t start = kin_clock_ns();
+    KIN_TRY(make_work(on, guest, host));
+    KIN_TRY(make_work(on, host, guest));
+    KIN_TRY(kin_fused_work_run_both(&guest->work, &host->work));
+    KIN_TRY(kin_gpu_wait(ctx, on->gpu));
+    ctx->report.seconds_screen += kin_clock_since(start);
+    start = kin_clock_ns();
+    KIN_TRY(answer(guest, host, &tally));
+    KIN_TRY(answer(host, guest, &tally));
+    ctx->report.seconds_rescore += kin_clock_since(start);
+    kin_fused_report(ctx, &host->corpus->prepared, &tally, rows);
+    return KITH_OK;
+}
+
+/* Whether both directions are screened, and so large that their lists have seeds. */
+static bool is_one_product(const kin_fused_query *ab, const kin_fused_query *ba)
+{
+    const kin_request *request = ab->request;
+    const int64_t rows[] = {ab->queries->rows, ba->queries->rows};
+    return request->pipeline == NULL && (request->flags & KITH_NO_SYMMETRY) == 0 &&
+           kin_min_i64(rows[0], rows[1]) >= KIN_FUSED_ORDERED_ROWS &&
+           kin_fused_screens(request, rows[1], rows[0]) &&
+           kin_fused_screens(ba->request, rows[0], rows[1]);
+}
+
+/* *done is false, and nothing was written, where that is not the way. */
+static kith_status by_one_product(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
+                                  const kin_fused_query *ba, bool *done)
+{
+    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
+    side a = {.query = ab};
+    side b = {.query = ba};
+    kith_status status = KITH_OK;
+    *done = false;
+    KIN_TRY_GOTO(status, make_side(ctx, gpu, ba, &a), done);
+    KIN_TRY_GOTO(status, make_side(ctx, gpu, ab, &b), done);
+    if (a.corpus->prepared.groups.count > 0 && b.corpus->prepared.groups.count > 0) {
+        side *host = is_host(&b, &a) ? &b : &a;
+        side *guest = host == &b ? &a : &b;
+        KIN_TRY_GOTO(status, seat(&on, guest, host, done), done);
+        if (*done) {
+            status = screen_both(&on, guest, host);
+        }
+    }
+done:
+    free_side(ctx, &b);
+    free_side(ctx, &a);
+    return status;
+}
+
+/* ---- Two searches ---------------------------------------------------------------------------- */
+
+/* Both resident, each asked with the other. */
+static kith_status by_two_searches(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
+                                   const kin_fused_query *ba)
+{
+    side a = {.query = ab};
+    side b = {.query = ba};
+    kith_status status = make_side(ctx, gpu, ba, &a);
+    if (status == KITH_OK) {
+        status = make_side(ctx, gpu, ab, &b);
+    }
+    if (status == KITH_OK) {
+        status = kin_fused_corpus_ask(ctx, b.corpus, ab);
+    }
+    if (status == KITH_OK) {
+        status = kin_fused_corpus_ask(ctx, a.corpus, ba);
+    }
+    free_side(ctx, &b);
+    free_side(ctx, &a);
+    return status;
+}
+
+static kith_status try_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
+                            const kin_fused_query *ba)
+{
+    bool done = false;
+    kith_status status = KITH_OK;
+    if (is_one_product(ab, ba)) {
+        status = by_one_product(ctx, gpu, ab, ba, &done);
+        if (done && status == KITH_OK) {
+            return KITH_OK;
+        }
+    }
+    if (status == KITH_E_DEVICE_MEMORY) {
+        kin_fused_make_room(ctx, gpu);
+        status = KITH_OK;
+    }
+    if (status == KITH_OK) {
+        status = by_two_searches(ctx, gpu, ab, ba);
+    }
+    if (status != KITH_E_DEVICE_MEMORY) {
+        return status;
+    }
+    kin_fused_make_room(ctx, gpu);
+    KIN_TRY(kin_fused_search_chunks(ctx, gpu, ba->queries, ab));
+    return kin_fused_search_chunks(ctx, gpu, ab->queries, ba);
+}
+
+kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
+                           const kin_fused_query *ba)
+{
+    const int64_t fewer = kin_min_i64(ab->queries->rows, ba->queries->rows);
+    kith_status status = KITH_OK;
+    if (kin_fused_team_searches(gpu, fewer, ab->place)) {
+        status = kin_fused_search_by_team(ctx, gpu, ba->queries, ab);
+        if (status == KITH_OK) {
+            status = kin_fused_search_by_team(ctx, gpu, ab->queries, ba);
+        }
+        if (!kin_fused_team_yields(ctx, status)) {
+            return status;
+        }
+    }
+    do {
+        status = try_both(ctx, gpu, ab, ba);
+    } while (kin_fused_again(ctx, gpu, status));
+    return status;
+}

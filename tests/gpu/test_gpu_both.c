@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Both directions of a search on a GPU from one product: the bytes of the processor's, for sets of
+ * all shapes and sizes, also where one set is rounded in units that are not its own, where a little
+ * memory makes it two searches, and where pairs are asked for twice. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fused/fused_search.h"
+#include "gpu/gpu_module.h"
+#include "kith/kith_papers.h"
+#include "support/support_answers.h"
+#include "support/support_calls.h"
+#include "support/support_gpu.h"
+#include "support/support_rows.h"
+#include "support/support_screen.h"
+#include "support/support_shapes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { COLS = 40, K_FORTH = 6, K_BACK = 11 };
+
+typedef struct both {
+    kith_dtype dtype;
+    kith_metric metric;
+    test_shape shapes[2];
+    int64_t rows[2];
+    double away; /* where the second set lies, half as large as the first; 0: as its shape says */
+    uint32_t flags;
+    uint64_t memory;
+} both;
+
+/* ---- A device that counts -------------------------------------------------------------------- */
+
+static const kin_fused_kernels *counted;
+static int64_t two_sided;
+
+static int count_screen(kin_gpu_stream *stream, const kin_fused_screen *job)
+{
+    two_sided += job->col_lists.words != NULL;
+    return counted->screen(stream, job);
+}
+
+/* ---- One case -------------------------------------------------------------------------------- */
+
+static test_rows rows_of(const both *b, int side)
+{
+    const test_rows rows = test_rows_make(b->dtype, b->rows[side], COLS, 0);
+    uint64_t seed = (uint64_t)side * 7 + 5;
+    test_shape_fill(&rows, b->shapes[side], false, &seed);
+    if (side == 1 && b->away > 0.0) {
+        for (int64_t i = 0; i < b->rows[1]; i++) {
+            for (int64_t c = 0; c < COLS; c++) {
+                test_rows_set(&rows, i, c, b->away + 0.5 * test_gauss(&seed));
+            }
+        }
+    }
+    return rows;
+}
+
+static void solve(const both *b, const test_rows *sets, kith_neighbors *out)
+{
+    kith_ctx *ctx = test_gpu_ctx(2, b->memory);
+    kin_gpu *gpu = NULL;
+    assert_int_equal(kin_gpu_open(ctx, 0, b->memory, &gpu), KITH_OK);
+    const kin_gpu_module *module = gpu->module;
+    kin_gpu_module counting = *module;
+    kin_fused_kernels kernels = *module->fused;
+    counted = module->fused;
+    kernels.screen = count_screen;
+    counting.fused = &kernels;
+    gpu->module = &counting;
+    const kin_request forth = {.distance = {.metric = b->metric, .cols = COLS, .isa = ctx->isa},
+                               .k = K_FORTH,
+                               .flags = b->flags};
+    kin_request back = forth;
+    back.k = K_BACK;
+    const kin_fused_query ab = {&sets[0].matrix, "a", &forth, 0, &out[0]};
+    const kin_fused_query ba = {&sets[1].matrix, "b", &back, 0, &out[1]};
+    assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
+    assert_int_equal(kin_fused_both(ctx, gpu, &ab, &ba), KITH_OK);
+    gpu->module = module;
+    kin_gpu_close(ctx, gpu);
+    kith_ctx_free(ctx);
+}
+
+/* Screens of both ends. */
+static int64_t check(kith_ctx *cpu, const both *b)
+{
+    test_rows sets[] = {rows_of(b, 0), rows_of(b, 1)};
+    kith_neighbors out[] = {test_answer_make(b->rows[0], K_FORTH),
+                            test_answer_make(b->rows[1], K_BACK)};
+    two_sided = 0;
+    solve(b, sets, out);
+    for (int side = 0; side < 2; side++) {
+        kith_search_params params = kith_search_params_default();
+        params.metric = b->metric;
+        params.k = side == 0 ? K_FORTH : K_BACK;
+        kith_neighbors truth = test_answer_make(b->rows[side], params.k);
+        test_works(cpu, kith_search(cpu, &sets[1 - side].matrix, &sets[side].matrix, &params,
+                                    &truth, NULL));
+        assert_true(test_answers_equal(&truth, &out[side]));
+        test_answer_free(&truth);
+        test_answer_free(&out[side]);
+    }
+    test_rows_free(&sets[0]);
+    test_rows_free(&sets[1]);
+    return two_sided;
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+static void same_bytes(void **state)
+{
+    (void)state;
+    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_COSINE, KITH_INNER_PRODUCT,
+                                          KITH_SQEUCLIDEAN, KITH_CORRELATION};
+    static const kith_dtype dtypes[] = {KITH_F32, KITH_U8, KITH_F16, KITH_F64, KITH_I8};
+    static const int64_t sizes[][2] = {{5200, 1500}, {1100, 4700}, {4500, 4600}, {300, 2000}};
+    kith_ctx *cpu = test_cpu_ctx();
+    int cases = 0;
+    int at_once = 0;
+    for (int shape = 0; shape < SHAPE_COUNT; shape += test_is_slow_build() ? 5 : 1) {
+        for (int i = 0; i < 5; i += test_is_slow_build() ? 3 : 1) {
+            const int n = shape * 5 + i;
+            const both b = {
+                .dtype = dtypes[(shape + i) % 5],
+                .metric = metrics[i],
+                .shapes = {(test_shape)shape, n % 4 == 3 ? SHAPE_CLUSTERS : (test_shape)shape},
+                .rows = {sizes[n % 4][0], sizes[n % 4][1]}};
+            at_once += check(cpu, &b) > 0;
+            cases++;
+        }
+    }
+    assert_true(at_once > cases / 3);
+    printf("%d pairs of sets, %d by one product: the bytes of two searches by the processor\n",
+           cases, at_once);
+    kith_ctx_free(cpu);
+}
+
+/* Sets that lie so far apart that no units serve both are searched one by one. */
+static void far_apart(void **state)
+{
+    (void)state;
+    static const double away[] = {0.5, 2.0, 1e3, 1e6};
+    kith_ctx *cpu = test_cpu_ctx();
+    int at_once = 0;
+    for (int i = 0; i < 4; i++) {
+        const both b = {.dtype = KITH_F32,
+                        .metric = KITH_EUCLIDEAN,
+                        .shapes = {SHAPE_GAUSS, SHAPE_GAUSS},
+                        .rows = {4200, 2100},
+                        .away = away[i]};
+        at_once += check(cpu, &b) > 0;
+    }
+    assert_true(at_once > 0 && at_once < 4);
+    printf("4 sets, 0.5 to 1e6 from a second one: the same bytes, %d by one product\n", at_once);
+    kith_ctx_free(cpu);
+}
+
+static void asked_twice_or_without_room(void **state)
+{
+    (void)state;
+    kith_ctx *cpu = test_cpu_ctx();
+    both b = {.dtype = KITH_F32,
+              .metric = KITH_EUCLIDEAN,
+              .shapes = {SHAPE_CLUSTERS, SHAPE_CLUSTERS},
+              .rows = {4200, 5000}};
+    assert_true(check(cpu, &b) > 0);
+    b.flags = KITH_NO_SKIP;
+    assert_true(check(cpu, &b) > 0);
+    b.flags = KITH_NO_SYMMETRY;
+    assert_int_equal(check(cpu, &b), 0);
+    b.flags = 0;
+    for (b.memory = 16 << 20; b.memory >= 2 << 20; b.memory /= 2) {
+        (void)check(cpu, &b);
+    }
+    printf("without tiles left out, with pairs asked for twice, in 16 to 2 MiB: the same bytes\n");
+    kith_ctx_free(cpu);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bytes), cmocka_unit_test(far_apart),
+                                       cmocka_unit_test(asked_twice_or_without_room)};
+    return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
+}
