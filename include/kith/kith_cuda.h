@@ -33,6 +33,21 @@ KITH_API kith_status kith_cuda_search(kith_ctx *ctx, const kith_matrix *corpus,
                                       const kith_matrix *queries, const kith_search_params *params,
                                       const kith_neighbors *out, void *stream);
 
+/* As kith_index_create, by exact alone, which auto is, too. Points are borrowed where they lie,
+ * until kith_index_add or kith_index_remove gives the index rows of its own, or until it is freed.
+ * All that kith_index.h says of an index holds of this one, but that a filter is
+ * KITH_E_UNSUPPORTED. */
+KITH_API kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *points,
+                                            const kith_index_params *params, kith_index **out,
+                                            void *stream);
+
+/* As kith_index_search, of an index that is on a GPU, whether its points came from there or from
+ * the host: queries and out lie there. Its report is kith_ctx_report's. */
+KITH_API kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
+                                            const kith_matrix *queries,
+                                            const kith_search_params *params,
+                                            const kith_neighbors *out, void *stream);
+
 /* As kith_graph_merge, by a descent alone, whose choice auto is, too: KITH_E_UNSUPPORTED where
  * params ask for an exact one. Ids of both graphs lie in device memory, too. They are not looked at
  * before: an id that is no row of its set is left out. */

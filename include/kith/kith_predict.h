@@ -23,9 +23,8 @@ typedef enum kith_predict_mode {
     KITH_PREDICT_WEIGHTED_VOTE = 4 /* the same by the sum of the weights above */
 } kith_predict_mode;
 
-/* "mean" "weighted" ...; kith_predict_mode_parse gives -1 for what is no name. */
+/* "mean" "weighted" ...; "unknown" for what is no mode. */
 KITH_API const char *kith_predict_mode_name(kith_predict_mode mode);
-KITH_API int32_t kith_predict_mode_parse(const char *name);
 
 typedef struct kith_predict_params {
     uint32_t struct_size; /* set by kith_predict_params_default() */

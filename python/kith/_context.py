@@ -134,11 +134,17 @@ class Context:
         return None
 
     def make(
-        self, free: Any, keep: Any, function: Any, *arguments: Any, progress: Progress = None
+        self,
+        free: Any,
+        keep: Any,
+        function: Any,
+        *arguments: Any,
+        behind: tuple[Any, ...] = (),
+        progress: Progress = None,
     ) -> Pointer:
-        """What function(ctx, *arguments, &made) makes; it keeps the context, and `keep`."""
+        """What function(ctx, *arguments, &made, *behind) makes; it keeps the context, and `keep`."""
         made = c.c_void_p()
-        self.call(function, *arguments, c.byref(made), progress=progress)
+        self.call(function, *arguments, c.byref(made), *behind, progress=progress)
         return Pointer.take(made, free, self.handle, keep)
 
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, NoReturn
 
 from . import _structs as s
 from ._arrays import BFLOAT16, CODES, FLOATS, dtype_name, is_torch, on_device
-from ._context import Settings, context
+from ._context import Context, Settings, context
+from ._handle import Pointer
 from ._library import lib
 from ._metrics import code
 from ._options import excluded
@@ -202,13 +203,19 @@ def _check_out(array: Any, shape: tuple[int, int], kinds: tuple[str, ...]) -> st
     return kind
 
 
-def _call(wanted: Settings, beside: DeviceMatrix, function: Any, *structs: Any) -> None:
-    """A call of the library on structs, on the device of a matrix; None is NULL."""
+def _context(wanted: Settings, beside: DeviceMatrix) -> Context:
+    """One for the device of a matrix."""
     if wanted.device in (None, "auto", "cuda"):
         wanted = wanted._replace(device=beside.settings_device)
-    context(wanted).call(
+    return context(wanted)
+
+
+def _call(wanted: Settings, beside: DeviceMatrix, function: Any, *structs: Any) -> None:
+    """A call of the library on structs, on the device of a matrix; None is NULL, and what the
+    library made stands for itself."""
+    _context(wanted, beside).call(
         function,
-        *(None if each is None else c.byref(each) for each in structs),
+        *(c.byref(each) if isinstance(each, c.Structure) else each for each in structs),
         c.c_void_p(beside.stream),
     )
 
@@ -237,6 +244,40 @@ def knn(
     )
     del keep
     return claim(table.result(), params.metric, True)
+
+
+def make_index(points: DeviceMatrix, metric: int, wanted: Settings) -> Pointer:
+    """kith_cuda_index_create."""
+    params = s.sized(s.IndexParams, metric=metric, method=s.METHOD_EXACT)
+    return _context(wanted, points).make(
+        lib.kith_index_free,
+        points.array,
+        lib.kith_cuda_index_create,
+        c.byref(points.struct),
+        c.byref(params),
+        behind=(c.c_void_p(points.stream),),
+    )
+
+
+def index_search(
+    kept: Any,
+    queries: Any,
+    params: s.SearchParams,
+    exclude: Any,
+    wanted: Settings,
+    out: Sequence[Any] | None,
+) -> Neighbors:
+    """kith_cuda_index_search, of a Kept."""
+    asked = as_device_matrix(queries, "queries")
+    rows = asked.struct.rows
+    keep = excluded(exclude, rows, params)
+    table = _Table(asked, rows, params.k, kept.points.rows, out)
+    if rows > 0:  # without any there is no address
+        _call(
+            wanted, asked, lib.kith_cuda_index_search, kept.made, asked.struct, params, table.struct
+        )
+    del keep
+    return claim(table.result(), kept.metric, True)
 
 
 def graph(X: Any, params: s.SearchParams, wanted: Settings, out: Sequence[Any] | None) -> Neighbors:

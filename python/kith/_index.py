@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from . import _filter, _metrics, _options
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix
+from ._arrays import HostMatrix, as_matrix, on_device
 from ._context import Settings, settings
 from ._graph import Graph
 from ._handle import Handle
@@ -40,7 +40,8 @@ class Index:
     Parameters
     ----------
     X : array of shape (n, d)
-        As in `kith.knn`.
+        As in `kith.knn`. Where it lies on a GPU the index is there, too, by ``exact``: queries that
+        lie there find their answers there.
     metric : str, optional
         Its name; unless given, that of the graph, where it is known, else ``euclidean``.
     method : {"auto", "exact", "tree", "graph"}
@@ -135,8 +136,12 @@ class Index:
             "recall": recall or 0.0,
             "seed": _options.seed(random_state),
         }
-        points = as_matrix(X, "X", wanted.memory_limit)
-        self._make(points, _metrics.code(metric, p), how, wanted, graph, **fields)
+        number = _metrics.code(metric, p)
+        if on_device(X):
+            self._make_on_gpu(X, number, how, method, wanted)
+        else:
+            points = as_matrix(X, "X", wanted.memory_limit)
+            self._make(points, number, how, wanted, graph, **fields)
         self.width = width
         self.meets = meets
 
@@ -167,6 +172,18 @@ class Index:
             wanted = wanted._replace(device="cpu")
         self._hold(Kept.create(points, wanted, metric=metric, method=method, **fields))
         del keep
+
+    def _make_on_gpu(self, X: Any, metric: int, how: int, method: str, wanted: Settings) -> None:
+        from . import _cuda
+
+        if how != s.METHOD_EXACT:
+            raise NotImplementedError(
+                f"an index by {method!r} is the processor's, and X lies on a GPU (give it in host "
+                "memory, or use method='exact')"
+            )
+        points = _cuda.as_device_matrix(X, "X")
+        made = _cuda.make_index(points, metric, wanted)
+        self._hold(Kept(made, wanted, on_gpu=True))
 
     def _hold(self, kept: Kept) -> None:
         self._handle = Handle("Index", kept)
@@ -273,6 +290,7 @@ class Index:
         Parameters
         ----------
         queries : array of shape (m, d)
+            On a GPU: of an index that is there, whether its points came from there or not.
         k : int
         radius, exclude, allow, groups, query_groups, rule
             As in `kith.knn`; not of a graph.
@@ -299,6 +317,8 @@ class Index:
             only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, **given)
             only(kept.method, s.METHOD_GRAPH, width=width, random_state=random_state)
             wanted = settings(n_jobs, kept.device, memory_limit)
+            if on_device(queries):
+                return _search_on_gpu(kept, queries, k, given, progress, wanted, out)
             asked = as_matrix(queries, "queries", wanted.memory_limit)
             wanted = wanted.beside(asked)
             if kept.method == s.METHOD_GRAPH:
@@ -371,6 +391,11 @@ class Index:
         """
         with self._handle as kept:
             only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius)
+            if on_device(queries):
+                raise NotImplementedError(
+                    "queries lie on a GPU, and lists of different lengths are made on the host "
+                    "(give them in host memory)"
+                )
             wanted = settings(n_jobs, kept.device, memory_limit)
             asked = as_matrix(queries, "queries", wanted.memory_limit)
             filtered = _filter.make(
@@ -453,6 +478,27 @@ class Index:
         """
         with self._handle.alone() as kept:
             kept.remove(ids)
+
+
+def _search_on_gpu(
+    kept: Kept,
+    queries: Any,
+    k: int,
+    given: dict[str, Any],
+    progress: Progress,
+    wanted: Settings,
+    out: Sequence[Any] | None,
+) -> Neighbors:
+    from . import _cuda
+
+    exclude = given.pop("exclude")
+    _cuda.refuse(progress=progress or None, **given)
+    if kept.method != s.METHOD_EXACT:
+        raise NotImplementedError(
+            f"an index by {NAMES[kept.method]!r} is the processor's, and queries lie on a GPU (give "
+            "them in host memory)"
+        )
+    return _cuda.index_search(kept, queries, kept.params(k), exclude, wanted, out)
 
 
 def _positive(k: Any) -> int:

@@ -55,11 +55,16 @@ class Kept:
     """An index of the library. Who changes it is alone with it."""
 
     __slots__ = (
-        "made", "method", "metric", "_points", "_wanted", "_height", "_of", "_in_file"
+        "made", "method", "metric", "on_gpu", "_points", "_wanted", "_height", "_of", "_in_file"
     )  # fmt: skip
 
     def __init__(
-        self, made: Pointer, wanted: Settings, height: int = 0, in_file: bool = False
+        self,
+        made: Pointer,
+        wanted: Settings,
+        height: int = 0,
+        in_file: bool = False,
+        on_gpu: bool = False,
     ) -> None:
         self.made = made
         self._points: s.Matrix | None = None
@@ -70,6 +75,7 @@ class Kept:
         self._height = height
         self._of: Fingerprint | None = None  # until a search tells it
         self._in_file = in_file
+        self.on_gpu = on_gpu  # its points, where the caller has them
 
     @classmethod
     def create(cls, points: HostMatrix, wanted: Settings, **fields: Any) -> Kept:
@@ -126,8 +132,9 @@ class Kept:
 
     def fingerprint_for(self, queries: int) -> Fingerprint | None:
         """Of its points, for the answer to so many queries; those of a file are not all read for a
-        few."""
-        if self._of is None and not (self._in_file and queries < _small.WORTH):
+        few, those on a GPU not at all."""
+        unread = self.on_gpu or (self._in_file and queries < _small.WORTH)
+        if self._of is None and not unread:
             self._of = fingerprint(self.points, self._wanted._replace(memory_limit=0))
         return self._of
 
@@ -222,6 +229,11 @@ class Kept:
         if added.rows == 0:
             return
         fitting = in_type(added, points.dtype)
+        if fitting is None and self.on_gpu:
+            raise ValueError(
+                f"Y has values that {dtype_of(points.dtype)}, the type of the index, does not hold, "
+                "and its points lie on a GPU (round them, or make an index of all rows)"
+            )
         if fitting is not None:
             self._change(lib.kith_index_add, c.byref(fitting.struct))
         else:
@@ -236,7 +248,7 @@ class Kept:
     def _change(self, function: Any, *arguments: Any) -> None:
         self._points = self._of = None
         context(self._wanted).call(function, self.made, *arguments)
-        self._in_file = False
+        self._in_file = self.on_gpu = False
         self.made.let_go()
 
     def _widen(self, added: HostMatrix) -> None:

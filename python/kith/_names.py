@@ -25,6 +25,7 @@ _ARGUMENTS_OF = {
     "kith_radius": {"points": "corpus"},
     "kith_index_create": {"method": "method"},
     "kith_index_search": {"the corpus": "the index"},
+    "kith_cuda_index_search": {"the corpus": "the index"},
     "kith_index_radius": {"the corpus": "the index"},
     "kith_index_add": {"points": "Y"},
     "kith_index_remove": {"ids": "ids"},

@@ -202,6 +202,21 @@ kith_status kin_api_check_merge(kith_ctx *ctx, const kith_merge_sets *sets,
 kith_status kin_api_check_merge_shape(kith_ctx *ctx, const kith_merge_sets *sets,
                                       const kith_search_params *given, kin_merge_job *job);
 
+/* ---- Device memory (api_cuda.c) -------------------------------------------------------------- */
+
+/* The device that an address belongs to (NULL: none): *device, where it is not below 0 before. */
+kith_status kin_api_find_device(kith_ctx *ctx, const void *address, const char *name,
+                                int32_t *device);
+/* The same of all parts of an answer. */
+kith_status kin_api_find_out(kith_ctx *ctx, const kith_neighbors *out, int32_t *device);
+/* Whether the context may use that device, on which points lie. */
+kith_status kin_api_check_device(kith_ctx *ctx, int32_t device);
+/* The GPU begins behind what the caller's stream holds; NULL: the default stream. */
+kith_status kin_api_follow(kith_ctx *ctx, kin_gpu *gpu, void *stream);
+/* The caller's excluded ids are host memory; engines expect them where the queries are. *copy: to
+ * be freed there. */
+kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job, uint32_t **copy);
+
 /* ---- Selection ------------------------------------------------------------------------------ */
 
 /* Checked arguments. Parameters are taken as this library knows them, whatever their struct_size.

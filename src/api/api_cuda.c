@@ -18,8 +18,8 @@ static const char *const ON_GPU = "tables in the memory of a GPU have no limit (
 
 enum { ON_DEVICE = KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE };
 
-/* The device that an address belongs to, and that all of them must belong to. */
-static kith_status find_device(kith_ctx *ctx, const void *address, const char *name, int32_t *index)
+kith_status kin_api_find_device(kith_ctx *ctx, const void *address, const char *name,
+                                int32_t *device)
 {
     const kin_gpu_module *module = kin_gpu_get_module();
     int32_t on_device = 0;
@@ -35,24 +35,29 @@ static kith_status find_device(kith_ctx *ctx, const void *address, const char *n
             ctx, KITH_E_ARGUMENT, kin_at(name),
             "is no address in device memory (use the function of kith.h for host memory)");
     }
-    if (*index >= 0 && own != *index) {
+    if (*device >= 0 && own != *device) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
                            "lies on cuda:%d and data on cuda:%d (copy one to the other's)",
-                           (int)own, (int)*index);
+                           (int)own, (int)*device);
     }
-    *index = own;
+    *device = own;
     return KITH_OK;
 }
 
-static kith_status find_all(kith_ctx *ctx, const void *points, const void *queries,
-                            const kith_neighbors *out, int32_t *index)
+kith_status kin_api_find_out(kith_ctx *ctx, const kith_neighbors *out, int32_t *device)
 {
-    *index = -1;
-    KIN_TRY(find_device(ctx, points, "data", index));
-    KIN_TRY(find_device(ctx, queries, "queries.data", index));
-    KIN_TRY(find_device(ctx, out->ids, "out.ids", index));
-    KIN_TRY(find_device(ctx, out->distances, "out.distances", index));
-    return find_device(ctx, out->distances64, "out.distances64", index);
+    KIN_TRY(kin_api_find_device(ctx, out->ids, "out.ids", device));
+    KIN_TRY(kin_api_find_device(ctx, out->distances, "out.distances", device));
+    return kin_api_find_device(ctx, out->distances64, "out.distances64", device);
+}
+
+static kith_status find_all(kith_ctx *ctx, const void *points, const void *queries,
+                            const kith_neighbors *out, int32_t *device)
+{
+    *device = -1;
+    KIN_TRY(kin_api_find_device(ctx, points, "data", device));
+    KIN_TRY(kin_api_find_device(ctx, queries, "queries.data", device));
+    return kin_api_find_out(ctx, out, device);
 }
 
 /* Waits for the work, frees what it has read (NULL: nothing), and gives the GPU back. */
@@ -64,20 +69,31 @@ static kith_status end(kith_ctx *ctx, kin_gpu *gpu, void *block, kith_status sta
     return status;
 }
 
-/* The GPU, behind what the caller's stream holds; after success there is an end(). */
-static kith_status begin(kith_ctx *ctx, int32_t index, void *stream, kin_gpu **gpu)
+kith_status kin_api_check_device(kith_ctx *ctx, int32_t device)
 {
     if (ctx->device == KIN_DEVICE_CPU) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
                         "the context was made for the device cpu (make one for auto or cuda)");
     }
-    if (ctx->device == KIN_DEVICE_CUDA && ctx->device_index >= 0 && ctx->device_index != index) {
+    if (ctx->device == KIN_DEVICE_CUDA && ctx->device_index >= 0 && ctx->device_index != device) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("points"),
                            "lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
-                           (int)index, (int)ctx->device_index);
+                           (int)device, (int)ctx->device_index);
     }
-    KIN_TRY(kin_device_enter_gpu(ctx, index, gpu));
-    const kith_status status = kin_gpu_follow(ctx, *gpu, stream != NULL ? stream : DEFAULT_STREAM);
+    return KITH_OK;
+}
+
+kith_status kin_api_follow(kith_ctx *ctx, kin_gpu *gpu, void *stream)
+{
+    return kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
+}
+
+/* The GPU, behind what the caller's stream holds; after success there is an end(). */
+static kith_status begin(kith_ctx *ctx, int32_t device, void *stream, kin_gpu **gpu)
+{
+    KIN_TRY(kin_api_check_device(ctx, device));
+    KIN_TRY(kin_device_enter_gpu(ctx, device, gpu));
+    const kith_status status = kin_api_follow(ctx, *gpu, stream);
     return status == KITH_OK ? KITH_OK : end(ctx, *gpu, NULL, status);
 }
 
@@ -147,9 +163,7 @@ kith_status kith_cuda_graph(kith_ctx *ctx, const kith_matrix *points,
 
 /* ---- Search --------------------------------------------------------------------------------- */
 
-/* The caller's excluded ids are host memory; engines expect them where the queries are. *copy: to
- * be freed. */
-static kith_status bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job, uint32_t **copy)
+kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job, uint32_t **copy)
 {
     const uint64_t rows = (uint64_t)job->queries.rows;
     if (job->request.exclude == NULL) {
@@ -173,7 +187,7 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     KIN_TRY(find_all(ctx, job.corpus.data, job.queries.data, out, &index));
     KIN_TRY(check_metric(ctx, &job.request.distance));
     KIN_TRY(begin(ctx, index, stream, &gpu));
-    kith_status status = bring_excluded(ctx, gpu, &job, &excluded);
+    kith_status status = kin_api_bring_excluded(ctx, gpu, &job, &excluded);
     if (status == KITH_OK) {
         status = kin_method_knn_on_gpu(ctx, gpu, &job, ON_DEVICE, out);
     }
@@ -199,8 +213,8 @@ static kith_status merge(kith_ctx *ctx, const kith_merge_sets *sets,
     int32_t index = -1;
     KIN_TRY(kin_api_check_merge(ctx, sets, params, ON_DEVICE, out, &job));
     KIN_TRY(find_all(ctx, job.sets.points.data, NULL, out, &index));
-    KIN_TRY(find_device(ctx, job.sets.graph[0].ids, "graph1.ids", &index));
-    KIN_TRY(find_device(ctx, job.sets.graph[1].ids, "graph2.ids", &index));
+    KIN_TRY(kin_api_find_device(ctx, job.sets.graph[0].ids, "graph1.ids", &index));
+    KIN_TRY(kin_api_find_device(ctx, job.sets.graph[1].ids, "graph2.ids", &index));
     KIN_TRY(check_metric(ctx, &job.descent.request.distance));
     KIN_TRY(begin(ctx, index, stream, &gpu));
     return end(ctx, gpu, NULL, descend(ctx, gpu, &job.descent, out, job.params.descent_report));
@@ -225,11 +239,11 @@ static kith_status select_in(kith_ctx *ctx, const kin_select_job *job, void *str
 {
     kin_gpu *gpu = NULL;
     int32_t index = -1;
-    KIN_TRY(find_device(ctx, job->values, "data", &index));
-    KIN_TRY(find_device(ctx, job->ids, "values.ids", &index));
-    KIN_TRY(find_device(ctx, job->out_values, "out.values", &index));
-    KIN_TRY(find_device(ctx, job->out_ids, "out.ids", &index));
-    KIN_TRY(find_device(ctx, job->out_kth, "out.kth", &index));
+    KIN_TRY(kin_api_find_device(ctx, job->values, "data", &index));
+    KIN_TRY(kin_api_find_device(ctx, job->ids, "values.ids", &index));
+    KIN_TRY(kin_api_find_device(ctx, job->out_values, "out.values", &index));
+    KIN_TRY(kin_api_find_device(ctx, job->out_ids, "out.ids", &index));
+    KIN_TRY(kin_api_find_device(ctx, job->out_kth, "out.kth", &index));
     KIN_TRY(begin(ctx, index, stream, &gpu));
     KIN_TRY(end(ctx, gpu, NULL, kin_select_device(ctx, gpu, job, true)));
     kin_api_select_report(ctx, gpu, job);

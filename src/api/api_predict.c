@@ -29,16 +29,6 @@ const char *kith_predict_mode_name(kith_predict_mode mode)
     return is_mode(mode) ? names[mode] : "unknown";
 }
 
-int32_t kith_predict_mode_parse(const char *name)
-{
-    for (int32_t i = 0; name != NULL && i < MODES; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
 static kith_status check_params(kith_ctx *ctx, const kith_predict_params *params)
 {
     if (params == NULL || params->struct_size < sizeof *params) {

@@ -5,6 +5,7 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
+#include "kith/kith_cuda.h"
 
 /* ---- Allocated, freed ----------------------------------------------------------------------- */
 
@@ -100,14 +101,41 @@ static void take_graph(const kith_index_params *params, kith_index *index)
     index->seed = params->seed;
 }
 
-static kith_status create(kith_ctx *ctx, const kith_matrix *points, const kith_index_params *params,
-                          kith_index *index)
+/* What an index is made from. */
+typedef struct origin {
+    const kith_matrix *points; /* NULL: the file */
+    const kith_index_params *params;
+    const char *path;
+    bool on_device; /* the points */
+    void *stream;   /* which fills them */
+} origin;
+
+static kith_status create_on_device(kith_ctx *ctx, const origin *from, kin_index_source *source,
+                                    kith_index *index)
 {
+    int32_t device = -1;
+    if (index->method != KITH_METHOD_EXACT) {
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                           "is that of an index of the processor, and points lie on a GPU (use "
+                           "exact, or give host memory to kith_index_create)");
+    }
+    KIN_TRY(kin_api_find_device(ctx, source->points.data, "points.data", &device));
+    KIN_TRY(kin_api_check_device(ctx, device));
+    source->place = KIN_FUSED_DATA_ON_DEVICE;
+    return kin_index_keep_device(ctx, source, device, from->stream, index);
+}
+
+static kith_status create(kith_ctx *ctx, const origin *from, kith_index *index)
+{
+    const kith_index_params *params = from->params;
     kin_index_source source = {.name = "points"};
-    KIN_TRY(kin_check_matrix(ctx, points, "points", &source.points));
+    KIN_TRY(kin_check_matrix(ctx, from->points, "points", &source.points));
     KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
                              source.points.cols, &source.distance));
     index->method = params->method == KITH_METHOD_AUTO ? KITH_METHOD_EXACT : params->method;
+    if (from->on_device) {
+        return create_on_device(ctx, from, &source, index);
+    }
     switch ((int)index->method) {
     case KITH_METHOD_TREE:
         return kin_index_keep_tree(ctx, &source, params->tree_height, 0, index->kept);
@@ -131,14 +159,12 @@ static void trim_gpu(kin_gpu *gpu)
     }
 }
 
-/* From points, or from a file where path is not NULL. */
-static kith_status make_in(kith_ctx *own, const kith_matrix *points,
-                           const kith_index_params *params, const char *path, kith_index **out)
+static kith_status make_in(kith_ctx *own, const origin *from, kith_index **out)
 {
     kith_index *index = NULL;
     KIN_TRY(allocate(own, &index));
     const kith_status status =
-        path != NULL ? kin_index_load(own, path, index) : create(own, points, params, index);
+        from->path != NULL ? kin_index_load(own, from->path, index) : create(own, from, index);
     if (status != KITH_OK) {
         release(index);
         return status;
@@ -151,8 +177,7 @@ static kith_status make_in(kith_ctx *own, const kith_matrix *points,
     return KITH_OK;
 }
 
-static kith_status make(kith_ctx *ctx, const kith_matrix *points, const kith_index_params *params,
-                        const char *path, kith_index **out)
+static kith_status make(kith_ctx *ctx, const origin *from, kith_index **out)
 {
     kin_index_call call;
     KIN_TRY(kin_check_out(ctx, out));
@@ -163,7 +188,7 @@ static kith_status make(kith_ctx *ctx, const kith_matrix *points, const kith_ind
     trim_gpu(ctx->gpu);
     kith_status status = kin_index_call_begin(ctx, own, &call);
     if (status == KITH_OK) {
-        status = kin_index_call_end(&call, make_in(own, points, params, path, out));
+        status = kin_index_call_end(&call, make_in(own, from, out));
     }
     if (status != KITH_OK) {
         free_own(own);
@@ -171,20 +196,35 @@ static kith_status make(kith_ctx *ctx, const kith_matrix *points, const kith_ind
     return status;
 }
 
-kith_status kith_index_create(kith_ctx *ctx, const kith_matrix *points,
-                              const kith_index_params *params, kith_index **out)
+static kith_status make_of_points(kith_ctx *ctx, const origin *from, kith_index **out)
 {
     if (out != NULL) {
         *out = NULL;
     }
     kin_call call;
-    kith_index_params known;
+    origin known = *from;
+    kith_index_params params;
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = take_params(ctx, params, &known);
+    known.params = &params;
+    kith_status status = take_params(ctx, from->params, &params);
     if (status == KITH_OK) {
-        status = make(ctx, points, &known, NULL, out);
+        status = make(ctx, &known, out);
     }
     return kin_call_end(&call, status);
+}
+
+kith_status kith_index_create(kith_ctx *ctx, const kith_matrix *points,
+                              const kith_index_params *params, kith_index **out)
+{
+    const origin from = {.points = points, .params = params};
+    return make_of_points(ctx, &from, out);
+}
+
+kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *points,
+                                   const kith_index_params *params, kith_index **out, void *stream)
+{
+    const origin from = {.points = points, .params = params, .on_device = true, .stream = stream};
+    return make_of_points(ctx, &from, out);
 }
 
 kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out)
@@ -193,11 +233,11 @@ kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out)
         *out = NULL;
     }
     kin_call call;
-    const kith_index_params none = kith_index_params_default();
+    const origin from = {.path = path};
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = kin_check_path(ctx, path);
     if (status == KITH_OK) {
-        status = make(ctx, NULL, &none, path, out);
+        status = make(ctx, &from, out);
     }
     return kin_call_end(&call, status);
 }

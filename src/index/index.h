@@ -7,7 +7,8 @@
  *
  *     method   on    what is kept                                        made by
  *     exact    cpu   prepared, whole                                     index_kept.c
- *     exact    gpu   fused; of prepared the matrix and the distance      index_kept.c
+ *     exact    gpu   fused; of prepared the matrix and the distance.     index_kept.c
+ *                    Rows may be the caller's, in the GPU's memory
  *     tree     cpu   tree; of prepared the groups of equal rows, too     index_kept.c
  *     graph    cpu   graph: ids of neighbours, and walks over them       index_graph.c
  *
@@ -88,6 +89,7 @@ typedef struct kin_index_source {
     kith_matrix points; /* checked */
     kin_distance distance;
     const char *name; /* of the points, in messages */
+    uint32_t place;   /* KIN_FUSED_DATA_ON_DEVICE: they lie on the index' GPU, and stay there */
 } kin_index_source;
 
 /* All pairs, where the index is: on its GPU or on the processor. */
@@ -100,6 +102,12 @@ kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kit
 /* leaf_points: of a tree that there was; 0: by height, and 0 by columns. */
 kith_status kin_index_keep_tree(kith_ctx *ctx, const kin_index_source *source, int32_t height,
                                 int64_t leaf_points, kin_index_kept *kept);
+/* On the GPU where the points lie, behind what the caller's stream holds. */
+kith_status kin_index_keep_device(kith_ctx *ctx, const kin_index_source *source, int32_t device,
+                                  void *stream, kith_index *index);
+/* The points as rows in host memory: where they lie, or a copy, which the caller frees. */
+kith_status kin_index_host_rows(kith_ctx *ctx, const kith_index *index, kith_matrix *rows,
+                                void **copy);
 /* The processor's preparation for all pairs. */
 kith_status kin_index_prepare(kith_ctx *ctx, const kin_index_source *source,
                               kin_prepared *prepared);

@@ -12,7 +12,9 @@ static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 typedef struct change {
     kith_ctx *ctx; /* the index' own */
     kith_index *index;
-    void *rows; /* of what it will be, in */
+    kith_matrix before; /* its rows, on the host */
+    void *copy;         /* of them, or NULL */
+    void *rows;         /* of what it will be, in */
     kin_index_source source;
     kin_index_kept *kept;
     uint8_t *gone;     /* a byte for each row that there was; NULL: rows are added */
@@ -22,7 +24,7 @@ typedef struct change {
 
 static const kith_matrix *before(const change *c)
 {
-    return &c->index->kept->prepared.rows.matrix;
+    return &c->before;
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -179,6 +181,7 @@ static kith_status change_kept(change *c)
 static kith_status end_change(change *c, kith_status status)
 {
     kith_index *index = c->index;
+    kin_free(c->ctx, c->copy);
     kin_free(c->ctx, c->removed);
     kin_free(c->ctx, c->gone);
     if (status != KITH_OK) {
@@ -211,8 +214,11 @@ typedef struct rows_to_change {
 static kith_status change_in(kith_ctx *own, kith_index *index, const rows_to_change *rows)
 {
     change c = {.ctx = own, .index = index};
-    kith_status status =
-        rows->go ? take_rows_out(&c, rows->ids, rows->count) : append_rows(&c, rows->points);
+    kith_status status = kin_index_host_rows(own, index, &c.before, &c.copy);
+    if (status == KITH_OK) {
+        status =
+            rows->go ? take_rows_out(&c, rows->ids, rows->count) : append_rows(&c, rows->points);
+    }
     if (status == KITH_OK) {
         status = kin_index_kept_make(own, &c.kept);
     }

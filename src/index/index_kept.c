@@ -46,8 +46,10 @@ kith_status kin_index_keep_tree(kith_ctx *ctx, const kin_index_source *source, i
 static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_source *source,
                                   kin_index_kept *kept)
 {
-    const kin_fused_source points = {
-        .matrix = &source->points, .distance = &source->distance, .name = source->name};
+    const kin_fused_source points = {.matrix = &source->points,
+                                     .distance = &source->distance,
+                                     .name = source->name,
+                                     .place = source->place};
     KIN_TRY(kin_fused_corpus_make(ctx, gpu, &points, source->points.dtype, USUAL_K, &kept->fused));
     kept->prepared.rows.matrix = source->points;
     kept->prepared.distance = source->distance;
@@ -79,6 +81,44 @@ kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kit
     }
     return kin_device_yields(ctx, status) ? KITH_OK : status;
 }
+
+kith_status kin_index_keep_device(kith_ctx *ctx, const kin_index_source *source, int32_t device,
+                                  void *stream, kith_index *index)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_device_enter_gpu(ctx, device, &gpu));
+    kith_status status = kin_api_follow(ctx, gpu, stream);
+    if (status == KITH_OK) {
+        status = prepare_on_gpu(ctx, gpu, source, index->kept);
+    }
+    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
+    kin_device_leave(ctx, gpu);
+    index->gpu = status == KITH_OK ? gpu : NULL;
+    return status;
+}
+
+/* ---- Where rows lie -------------------------------------------------------------------------- */
+
+kith_status kin_index_host_rows(kith_ctx *ctx, const kith_index *index, kith_matrix *rows,
+                                void **copy)
+{
+    const kin_index_kept *kept = index->kept;
+    *rows = kept->prepared.rows.matrix;
+    *copy = NULL;
+    if (kept->fused == NULL || (kept->fused->place & KIN_FUSED_DATA_ON_DEVICE) == 0) {
+        return KITH_OK;
+    }
+    const uint64_t row_bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);
+    const uint64_t bytes = (uint64_t)(rows->rows - 1) * (uint64_t)rows->stride_bytes + row_bytes;
+    KIN_TRY(kin_alloc(ctx, copy, bytes, 1, "the points of the index"));
+    kin_gpu_enter(index->gpu);
+    const kith_status status = kin_gpu_download(ctx, index->gpu, *copy, rows->data, bytes);
+    kin_device_leave(ctx, index->gpu);
+    rows->data = *copy;
+    return status;
+}
+
+/* ---- All pairs again ------------------------------------------------------------------------- */
 
 static kith_status keep_on_cpu(kith_ctx *ctx, const kin_index_source *source, kin_index_kept *kept)
 {

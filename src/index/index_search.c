@@ -8,6 +8,7 @@
 #include "engine/engine_job.h"
 #include "host/host_cpu.h"
 #include "index/index.h"
+#include "kith/kith_cuda.h"
 #include "tree/tree_search.h"
 
 #include <stdio.h>
@@ -88,6 +89,17 @@ static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_j
     return status;
 }
 
+/* What reads the points themselves, and knows no device. */
+static kith_status refuse_device_rows(kith_ctx *ctx, const kith_index *index, const char *what)
+{
+    const kin_fused_corpus *fused = index->kept->fused;
+    return fused == NULL || (fused->place & KIN_FUSED_DATA_ON_DEVICE) == 0
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at(what),
+                             "is set, and the index' points lie on a GPU (make an index of points "
+                             "in host memory)");
+}
+
 /* Of the points themselves: what is prepared of all of them is of no use for some. */
 static kith_status search_filtered(kith_ctx *ctx, const kith_index *index,
                                    const kith_matrix *queries, const kith_search_params *given,
@@ -95,6 +107,7 @@ static kith_status search_filtered(kith_ctx *ctx, const kith_index *index,
 {
     const kin_prepared *prepared = &index->kept->prepared;
     kith_search_params params = *given;
+    KIN_TRY(refuse_device_rows(ctx, index, "filter"));
     KIN_TRY(kin_check_same_metric(ctx, params.metric, prepared->distance.metric));
     KIN_TRY(check_method(ctx, index, params.method));
     params.metric = prepared->distance.metric;
@@ -174,6 +187,61 @@ kith_status kith_index_search(kith_ctx *ctx, const kith_index *index, const kith
         kin_index_leave(ctx, index);
     }
     return kin_api_tell(&call, kin_call_end(&call, status), report);
+}
+
+/* ---- Neighbours of rows in device memory ----------------------------------------------------- */
+
+static kith_status check_device(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
+                                const kith_neighbors *out)
+{
+    int32_t device = index->gpu->index;
+    KIN_TRY(kin_api_check_device(ctx, device));
+    KIN_TRY(kin_api_find_device(ctx, job->queries.data, "queries.data", &device));
+    KIN_TRY(kin_api_find_out(ctx, out, &device));
+    return kin_limit_refuse(ctx, &job->request,
+                            "tables in the memory of a GPU have no limit (leave it out)");
+}
+
+static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
+                                    const kith_matrix *queries, const kith_search_params *params,
+                                    const kith_neighbors *out, void *stream)
+{
+    kin_knn_job job;
+    uint32_t *excluded = NULL;
+    if (index->gpu == NULL) {
+        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("index"),
+                           "is the processor's (make it of points on the GPU, or for the device "
+                           "cuda)");
+    }
+    KIN_TRY(check_knn(ctx, index, queries, params, out, &job));
+    KIN_TRY(check_device(ctx, index, &job, out));
+    enter_gpu(index);
+    kith_status status = kin_api_follow(ctx, index->gpu, stream);
+    if (status == KITH_OK) {
+        status = kin_api_bring_excluded(ctx, index->gpu, &job, &excluded);
+    }
+    if (status == KITH_OK) {
+        status = kin_fused_corpus_search(ctx, index->kept->fused, &job.queries, &job.request,
+                                         KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, out);
+    }
+    KIN_KEEP(status, kin_gpu_wait(ctx, index->gpu));
+    kin_gpu_free(index->gpu, excluded);
+    kin_device_leave(ctx, index->gpu);
+    return status;
+}
+
+kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
+                                   const kith_matrix *queries, const kith_search_params *params,
+                                   const kith_neighbors *out, void *stream)
+{
+    kin_call call;
+    KIN_TRY(kin_call_begin(ctx, &call));
+    kith_status status = kin_index_enter(ctx, index);
+    if (status == KITH_OK) {
+        status = search_on_device(ctx, index, queries, params, out, stream);
+        kin_index_leave(ctx, index);
+    }
+    return kin_call_end(&call, status);
 }
 
 /* ---- Radius ---------------------------------------------------------------------------------- */

@@ -62,13 +62,18 @@ static kith_status save_exact(kith_ctx *ctx, const kith_index *index, const char
         return kin_store_save(ctx, path, &kept->prepared);
     }
     kin_prepared prepared;
-    kin_index_source source = {.points = kept->prepared.rows.matrix,
-                               .distance = kept->prepared.distance,
-                               .name = "points"};
+    kin_index_source source = {.distance = kept->prepared.distance, .name = "points"};
+    void *copy = NULL;
     source.distance.isa = ctx->isa;
-    KIN_TRY(kin_index_prepare(ctx, &source, &prepared));
-    const kith_status status = kin_store_save(ctx, path, &prepared);
-    kin_prepared_free(ctx, &prepared);
+    kith_status status = kin_index_host_rows(ctx, index, &source.points, &copy);
+    if (status == KITH_OK) {
+        status = kin_index_prepare(ctx, &source, &prepared);
+    }
+    if (status == KITH_OK) {
+        status = kin_store_save(ctx, path, &prepared);
+        kin_prepared_free(ctx, &prepared);
+    }
+    kin_free(ctx, copy);
     return status;
 }
 

@@ -111,6 +111,28 @@ def check_select():
         assert torch.equal(torch.gather(x, 1, indices), values)
 
 
+def check_index():
+    x, q = support.points(20000, 48), support.points(60, 48, seed=1)
+    on_gpu, asked = torch.from_numpy(x).cuda(), torch.from_numpy(q).cuda()
+    truth = kith.knn(x, q, 10, device="cpu")
+    for index in kith.Index(on_gpu), kith.Index(x, device="cuda"):
+        same(index.search(asked, 10), truth)
+        same(index.search(asked[:1], 10), (part[:1] for part in truth))
+        same(index.search(on_gpu, 5, exclude=np.arange(20000)), kith.knn_graph(x, 5, device="cpu"))
+        for part, other in zip(index.search(q, 10), truth):
+            np.testing.assert_array_equal(part, other)
+        lists = index.radius(q, 7.0)
+        np.testing.assert_array_equal(
+            lists.indices, kith.radius_neighbors(x, q, radius=7.0, device="cpu").indices
+        )
+        index.add(q)
+        index.remove(np.arange(100))
+        rows = np.concatenate([x, q])[100:]
+        same(index.search(asked, 10), kith.knn(rows, q, 10, device="cpu"))
+    refused(NotImplementedError, "by 'tree'", lambda: kith.Index(on_gpu, method="tree"))
+    refused(NotImplementedError, "on the host", lambda: index.radius(asked, 1.0))
+
+
 def check_host_arrays():
     x = support.points(20000, 64)
     on_gpu, on_cpu = (kith.knn_graph(x, 10, device=device) for device in ("cuda", "cpu"))
@@ -134,6 +156,7 @@ for check in (
     check_views_and_streams,
     check_options,
     check_select,
+    check_index,
     check_host_arrays,
     check_cupy,
 ):

@@ -48,7 +48,7 @@ streams = []
 def host_call(name):
     def call(context, *arguments):
         streams.append(arguments[-1].value)
-        report = (None,) if name == "kith_search" else ()
+        report = (None,) if name in ("kith_search", "kith_index_search") else ()
         return getattr(lib, name)(context, *arguments[:-1], *report)
 
     return call
@@ -58,6 +58,9 @@ LIBRARY = types.SimpleNamespace(
     kith_cuda_search=host_call("kith_search"),
     kith_cuda_graph=host_call("kith_graph"),
     kith_cuda_select=host_call("kith_select"),
+    kith_cuda_index_create=host_call("kith_index_create"),
+    kith_cuda_index_search=host_call("kith_index_search"),
+    kith_index_free=lib.kith_index_free,
 )
 
 
@@ -88,6 +91,41 @@ class DeviceArrays(unittest.TestCase):
         )
         truth = kith.knn_graph(self.x, 5, algorithm="nn_descent", metric="cosine", random_state=4)
         self.assert_same(found, truth)
+
+    def test_an_index_is_where_its_points_are(self):
+        index = kith.Index(self.on_gpu, device="cpu")
+        truth = kith.knn(self.x, self.q, 4)
+        self.assert_same(index.search(Pretended(self.q), 4, n_jobs=1), truth)
+        on_host = index.search(self.q, 4)
+        np.testing.assert_array_equal(on_host.indices, truth.indices)
+        self.assertIsNone(on_host.fingerprint)
+        some = Pretended(self.q[:1])
+        self.assert_same(index.search(some, 4), kith.knn(self.x, self.q[:1], 4))
+        left_out = np.arange(400, dtype=np.uint32)
+        found = index.search(self.on_gpu, 5, exclude=left_out)
+        self.assert_same(found, kith.knn_graph(self.x, 5))
+        self.assertEqual(index.search(Pretended(self.q[:0]), 4).indices.array.shape, (0, 4))
+        self.assertEqual((index.shape, index.method), ((400, 8), "exact"))
+        with self.assertRaisesRegex(ValueError, "does not hold"):
+            index.add(self.x.astype(np.float64) + 1e-9)
+        index.add(self.q)
+        index.remove([3])
+        rows = np.delete(np.concatenate([self.x, self.q]), 3, axis=0)
+        self.assert_same(index.search(Pretended(self.q), 4), kith.knn(rows, self.q, 4))
+        for error, text, call in (
+            (NotImplementedError, "radius", lambda: index.search(self.on_gpu, 3, radius=1.0)),
+            (NotImplementedError, "progress", lambda: index.search(self.on_gpu, 3, progress=True)),
+            (NotImplementedError, "allow", lambda: index.search(self.on_gpu, 3, allow=left_out > 3)),
+            (NotImplementedError, "on the host", lambda: index.radius(self.on_gpu, 1.0)),
+            (NotImplementedError, "by 'tree'", lambda: kith.Index(self.on_gpu, method="tree")),
+            (
+                NotImplementedError,
+                "by 'graph'",
+                lambda: kith.Index(self.x, method="graph").search(self.on_gpu),
+            ),
+        ):
+            with self.assertRaisesRegex(error, text):
+                call()
 
     def test_out_and_selection(self):
         out = Pretended(np.empty((400, 5))), Pretended(np.empty((400, 5), np.uint32))

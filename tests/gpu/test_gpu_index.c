@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * An index of points in device memory: the bytes of the processor's, of queries there and on the
+ * host, of all pairs and within a radius; after rows were added and removed; saved and opened. What
+ * needs rows of the host is said. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "kith/kith_cuda.h"
+#include "support/support_answers.h"
+#include "support/support_caller.h"
+#include "support/support_calls.h"
+#include "support/support_compare.h"
+#include "support/support_files.h"
+#include "support/support_gpu.h"
+#include "support/support_rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 2600, QUERIES = 150, FEW = 3, COLS = 20, K = 9, MORE = 40 };
+
+typedef struct scene {
+    test_caller c;
+    kith_ctx *cpu;
+    kith_ctx *gpu;
+    test_rows points;
+    test_rows queries;
+    kith_matrix on_device[2];
+    kith_search_params params;
+} scene;
+
+static scene scene_of(kith_dtype dtype, kith_metric metric, int64_t gap)
+{
+    scene s = {.c = test_caller_open(),
+               .cpu = test_cpu_ctx(),
+               .gpu = test_gpu_ctx(2, 0),
+               .points = test_rows_make(dtype, ROWS, COLS, gap),
+               .queries = test_rows_make(dtype, QUERIES, COLS, gap),
+               .params = kith_search_params_default()};
+    uint64_t seed = 9;
+    const double scale = dtype == KITH_U8 ? 255.0 : dtype == KITH_I8 ? 127.0 : 1.0;
+    test_rows_fill(&s.points, scale, dtype == KITH_U8, &seed);
+    test_rows_fill(&s.queries, scale, dtype == KITH_U8, &seed);
+    test_rows_copy(&s.points, 31, &s.points, 900);
+    s.on_device[0] = test_caller_copy(&s.c, &s.points.matrix);
+    s.on_device[1] = test_caller_copy(&s.c, &s.queries.matrix);
+    s.params.metric = metric;
+    s.params.k = K;
+    return s;
+}
+
+static void scene_end(scene *s)
+{
+    test_caller_release(&s->c, s->on_device[0].data);
+    test_caller_release(&s->c, s->on_device[1].data);
+    test_rows_free(&s->queries);
+    test_rows_free(&s->points);
+    kith_ctx_free(s->gpu);
+    kith_ctx_free(s->cpu);
+    test_caller_close(&s->c);
+}
+
+static kith_index *index_of(const scene *s)
+{
+    kith_index_params params = kith_index_params_default();
+    kith_index *index = NULL;
+    params.metric = s->params.metric;
+    test_works(s->gpu,
+               kith_cuda_index_create(s->gpu, &s->on_device[0], &params, &index, s->c.handle));
+    return index;
+}
+
+/* Queries on the device and on the host, many and few of them, against the processor's answer in
+ * `points`. */
+static int compare(const scene *s, const kith_index *index, const kith_matrix *points)
+{
+    int wrong = 0;
+    for (int few = 0; few < 2; few++) {
+        kith_matrix asked = s->queries.matrix;
+        kith_matrix there = s->on_device[1];
+        asked.rows = there.rows = few ? FEW : QUERIES;
+        kith_neighbors wanted = test_answer_make(asked.rows, K);
+        test_works(s->cpu, kith_search(s->cpu, points, &asked, &s->params, &wanted, NULL));
+        const kith_neighbors out = test_caller_answer(&s->c, asked.rows, K);
+        test_works(s->gpu,
+                   kith_cuda_index_search(s->gpu, index, &there, &s->params, &out, s->c.handle));
+        kith_neighbors got = test_caller_fetch(&s->c, &out);
+        wrong += test_answers_differ("queries on the device", &wanted, &got);
+        memset(got.ids, 0xff, (size_t)(got.rows * K) * sizeof *got.ids);
+        test_works(s->gpu, kith_index_search(s->gpu, index, &asked, &s->params, &got, NULL));
+        wrong += test_answers_differ("queries on the host", &wanted, &got);
+        test_answer_free(&got);
+        test_answer_free(&wanted);
+    }
+    return wrong;
+}
+
+static int compare_radius(const scene *s, const kith_index *index)
+{
+    kith_radius_params params = kith_radius_params_default();
+    kith_ranges *wanted = NULL;
+    kith_ranges *got = NULL;
+    params.metric = s->params.metric;
+    params.radius = s->params.metric == KITH_COSINE ? 0.4 : 2.0;
+    test_works(s->cpu,
+               kith_radius(s->cpu, &s->points.matrix, &s->queries.matrix, &params, &wanted));
+    test_works(s->gpu, kith_index_radius(s->gpu, index, &s->queries.matrix, &params, &got));
+    const kith_lists *a = kith_ranges_lists(wanted);
+    const kith_lists *b = kith_ranges_lists(got);
+    const size_t total = (size_t)a->offsets[a->rows];
+    const int wrong = memcmp(a->offsets, b->offsets, ((size_t)a->rows + 1) * sizeof *a->offsets) ||
+                      memcmp(a->ids, b->ids, total * sizeof *a->ids);
+    kith_ranges_free(got);
+    kith_ranges_free(wanted);
+    return wrong;
+}
+
+static void same_bytes(void **state)
+{
+    static const struct {
+        kith_dtype dtype;
+        kith_metric metric;
+        int64_t gap;
+    } samples[] = {{KITH_F32, KITH_EUCLIDEAN, 0},   {KITH_F32, KITH_COSINE, 12},
+                   {KITH_U8, KITH_EUCLIDEAN, 3},    {KITH_F64, KITH_INNER_PRODUCT, 8},
+                   {KITH_F16, KITH_CORRELATION, 0}, {KITH_F32, KITH_MANHATTAN, 4},
+                   {KITH_I8, KITH_SQEUCLIDEAN, 0}};
+    enum { SAMPLES = sizeof samples / sizeof *samples };
+    uint32_t excluded[QUERIES];
+    (void)state;
+    int wrong = 0;
+    for (uint32_t i = 0; i < QUERIES; i++) {
+        excluded[i] = i % 4 == 0 ? KITH_ID_NONE : i * 11 % ROWS;
+    }
+    for (int i = 0; i < SAMPLES; i++) {
+        scene s = scene_of(samples[i].dtype, samples[i].metric, samples[i].gap);
+        kith_index *index = index_of(&s);
+        wrong += compare(&s, index, &s.points.matrix);
+        s.params.exclude = excluded;
+        wrong += compare(&s, index, &s.points.matrix);
+        if (samples[i].dtype == KITH_F32) {
+            wrong += compare_radius(&s, index);
+        }
+        kith_index_free(index);
+        scene_end(&s);
+    }
+    assert_int_equal(wrong, 0);
+    (void)printf("an index of rows on the device, %d types and metrics: the processor's bytes\n",
+                 SAMPLES);
+}
+
+/* Rows are added and removed, and the index has its own from then on. */
+static void changed(void **state)
+{
+    static const uint32_t gone[] = {5, 31, 2000, ROWS + 7};
+    enum { GONE = sizeof gone / sizeof *gone };
+    (void)state;
+    scene s = scene_of(KITH_F32, KITH_EUCLIDEAN, 8);
+    kith_index *index = index_of(&s);
+    kith_matrix more = s.queries.matrix;
+    more.rows = MORE;
+    test_rows all = test_rows_make(KITH_F32, ROWS + MORE - GONE, COLS, 0);
+    int64_t to = 0;
+    for (int64_t i = 0; i < ROWS + MORE; i++) {
+        bool stays = true;
+        for (int g = 0; g < GONE; g++) {
+            stays = stays && (int64_t)gone[g] != i;
+        }
+        if (stays) {
+            test_rows_copy(&all, to++, i < ROWS ? &s.points : &s.queries, i < ROWS ? i : i - ROWS);
+        }
+    }
+    test_works(s.gpu, kith_index_add(s.gpu, index, &more));
+    assert_int_equal(s.c.ops->fill(s.c.stream, (void *)(uintptr_t)s.on_device[0].data, 0,
+                                   test_matrix_bytes(&s.on_device[0])),
+                     0);
+    assert_int_equal(s.c.ops->wait(s.c.stream), 0);
+    test_works(s.gpu, kith_index_remove(s.gpu, index, gone, GONE));
+    assert_int_equal(compare(&s, index, &all.matrix), 0);
+    (void)printf("%d rows added, %d removed, and the caller's overwritten: a new index' bytes\n",
+                 MORE, GONE);
+    kith_index_free(index);
+    test_rows_free(&all);
+    scene_end(&s);
+}
+
+static void saved(void **state)
+{
+    test_folder *folder = *state;
+    scene s = scene_of(KITH_F32, KITH_COSINE, 8);
+    kith_index *index = index_of(&s);
+    kith_index *opened = NULL;
+    const char *path = test_path(folder, "device_index.kith");
+    test_works(s.gpu, kith_index_save(s.gpu, index, path));
+    test_works(s.gpu, kith_index_open(s.gpu, path, &opened));
+    assert_int_equal(compare(&s, opened, &s.points.matrix), 0);
+    kith_index_free(opened);
+    kith_index_free(index);
+    (void)printf("saved, and opened on the GPU again: the same bytes\n");
+    scene_end(&s);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    scene s = scene_of(KITH_F32, KITH_EUCLIDEAN, 0);
+    kith_index *index = index_of(&s);
+    kith_index *other = NULL;
+    kith_index_params params = kith_index_params_default();
+    const kith_neighbors out = test_caller_answer(&s.c, QUERIES, K);
+    kith_neighbors on_host = test_answer_make(QUERIES, K);
+    const kith_matrix *there = &s.on_device[1];
+
+    assert_int_equal(kith_cuda_index_create(s.gpu, &s.points.matrix, &params, &other, NULL),
+                     KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(s.gpu), "no address in device memory"));
+    assert_int_equal(kith_cuda_index_create(s.cpu, &s.on_device[0], &params, &other, NULL),
+                     KITH_E_UNSUPPORTED);
+    params.method = KITH_METHOD_TREE;
+    assert_int_equal(kith_cuda_index_create(s.gpu, &s.on_device[0], &params, &other, NULL),
+                     KITH_E_UNSUPPORTED);
+    assert_null(other);
+    assert_int_equal(kith_cuda_index_search(s.gpu, index, &s.queries.matrix, &s.params, &out, NULL),
+                     KITH_E_ARGUMENT);
+    assert_int_equal(kith_cuda_index_search(s.gpu, index, there, &s.params, &on_host, NULL),
+                     KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(s.gpu), "out.ids is no address"));
+    assert_int_equal(kith_cuda_index_search(s.gpu, NULL, there, &s.params, &out, NULL),
+                     KITH_E_ARGUMENT);
+    params.method = KITH_METHOD_EXACT;
+    test_works(s.cpu, kith_index_create(s.cpu, &s.points.matrix, &params, &other));
+    assert_int_equal(kith_cuda_index_search(s.gpu, other, there, &s.params, &out, NULL),
+                     KITH_E_UNSUPPORTED);
+    assert_non_null(strstr(kith_ctx_detail(s.gpu), "is the processor's"));
+    kith_index_free(other);
+
+    const int64_t groups[ROWS] = {0};
+    kith_filter filter = kith_filter_default();
+    filter.groups = groups;
+    filter.query_groups = groups;
+    s.params.filter = &filter;
+    assert_int_equal(kith_index_search(s.gpu, index, &s.queries.matrix, &s.params, &on_host, NULL),
+                     KITH_E_UNSUPPORTED);
+    assert_int_equal(kith_cuda_index_search(s.gpu, index, there, &s.params, &out, NULL),
+                     KITH_E_UNSUPPORTED);
+    (void)printf("the other side's memory, trees, an index of the processor, filters: refused\n");
+    test_answer_free(&on_host);
+    kith_neighbors got = test_caller_fetch(&s.c, &out);
+    test_answer_free(&got);
+    kith_index_free(index);
+    scene_end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bytes), cmocka_unit_test(changed),
+        cmocka_unit_test_setup_teardown(saved, test_folder_setup, test_folder_teardown),
+        cmocka_unit_test(refused)};
+    return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
+}
