@@ -160,16 +160,16 @@ static int64_t NAME(prune)(const kin_run *run, WORD threshold, WORD *kept)
     return count;
 }
 
-static void NAME(select)(const kin_select_job *job, const kin_run *run, int64_t k, void *scratch,
-                         WORD *out)
+/* The threshold; where the sample is the row, nothing is pruned. */
+static WORD NAME(bound)(const kin_select_job *job, const kin_run *run, int64_t k, WORD *heap)
 {
-    WORD *heap = scratch;
-    WORD *kept = heap + k;
-    WORD threshold = WORST;
-    if (job->sample < run->count / k) {
-        threshold = NAME(threshold)(run, k, job->sample * k, heap);
-    }
-    const int64_t count = NAME(prune)(run, threshold, kept);
+    return job->sample < run->count / k ? NAME(threshold)(run, k, job->sample * k, heap) : WORST;
+}
+
+/* The first k of what was kept, ascending where job->sorted. */
+static void NAME(finish)(const kin_select_job *job, int64_t k, const WORD *kept, int64_t count,
+                         WORD *heap, WORD *out)
+{
     memcpy(heap, kept, sizeof *heap * (size_t)k);
     NAME(heapify)(heap, k);
     NAME(insert_all)(heap, k, kept + k, count - k);
@@ -182,6 +182,16 @@ static void NAME(select)(const kin_select_job *job, const kin_run *run, int64_t 
         heap[0] = heap[k - 1 - i];
         NAME(trickle)(heap, k - 1 - i, 0, true);
     }
+}
+
+static void NAME(select)(const kin_select_job *job, const kin_run *run, int64_t k, void *scratch,
+                         WORD *out)
+{
+    WORD *heap = scratch;
+    WORD *kept = heap + k;
+    const WORD threshold = NAME(bound)(job, run, k, heap);
+    const int64_t count = NAME(prune)(run, threshold, kept);
+    NAME(finish)(job, k, kept, count, heap, out);
 }
 
 #endif
