@@ -23,10 +23,8 @@ import pathlib
 import statistics
 import sys
 
-import torch
-
 import bench_rows
-from bench_gpu import ROOT, Kith, Neighbors, SearchParams, matrix, stream
+from bench_gpu import ROOT, Kith, Neighbors, SearchParams, matrix, stream, torch
 from bench_tree_gpu import Work, make
 
 COLUMNS = ["date", "commit", "machine", "threads", "work", "rows", "queries", "columns", "dtype", "k", "height",
@@ -150,8 +148,8 @@ def main():
     parser.add_argument("--runs", type=int, default=3, help="of a GPU, after one that does not count")
     parser.add_argument("--csv", type=pathlib.Path, help="rows are appended to it")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("bench_tree_buffer: no GPU")
+    if torch is None or not torch.cuda.is_available():
+        print("bench_tree_buffer: absent (no PyTorch, or no GPU)")
         return 77
     bench = Bench(options)
     engines = [Engine(options, "tree-gpu", "cuda:0"), Engine(options, "buffer-gpu", "cuda:0", buffers=True),

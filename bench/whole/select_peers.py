@@ -11,6 +11,7 @@ import tempfile
 
 import numpy
 
+import report_cupy
 from bench_gpu import torch
 
 SOURCE = pathlib.Path(__file__).resolve().parent / "nth_element.cpp"
@@ -140,21 +141,16 @@ def jax_today(matrix, k, largest):
 
 def cupy_today(matrix, k, largest):
     """argpartition, then a sort of the k."""
-    import cupy  # pylint: disable=import-outside-toplevel
-
+    if not report_cupy.is_present():
+        raise ImportError("no module cupy")
     if matrix.dtype == torch.bfloat16:
         raise TypeError("no bfloat16")
     if matrix.numel() > CUPY_MOST:
-        raise TypeError(f"more than {CUPY_MOST} values: its 64-bit places would take {8 * matrix.numel() >> 30} GiB")
-    given = cupy.from_dlpack(matrix)
+        raise TypeError(f"places of 64 bits would take {8 * matrix.numel() >> 30} GiB")
 
     def run():
-        asked = -given if largest else given
-        ids = cupy.argpartition(asked, k - 1, axis=1)[:, :k]
-        values = cupy.take_along_axis(asked, ids, axis=1)
-        order = cupy.argsort(values, axis=1)
-        values = cupy.take_along_axis(values, order, axis=1)
-        return (-values if largest else values), cupy.take_along_axis(ids, order, axis=1)
+        values, ids = report_cupy.select(-matrix if largest else matrix, k)
+        return (-values if largest else values), ids
 
     return run
 
