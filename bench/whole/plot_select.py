@@ -210,10 +210,8 @@ def draw_heap(plt, rows, side, path):
                   quantity == "compression")
         some = rows.where(work=timed, method="threshold_heap")
         if some:
-            panel(next(place), f"{timed[5:]}  time", across,
-                  [(label, scaled(MS, some.where(quantity=quantity).by("at")))
-                   for label, quantity in [*((part, f"part: {part}") for part in HEAP_PARTS),
-                                           ("whole method", "seconds")]], "ms")
+            panel(next(place), f"{timed[5:]}  time of the parts", across,
+                  [(part, scaled(MS, some.where(quantity=f"part: {part}").by("at"))) for part in HEAP_PARTS], "ms")
     for work, across, name in (("heap.10", "cols", "N"), ("heap.11", "k", "k"), ("heap.12", "rows", "Q")):
         some = rows.where(work=work, quantity="seconds")
         panel(next(place), f"{work[5:]}  time", name,

@@ -225,7 +225,7 @@ def heap_parts(rows):
             lines.append([figure, f"{one['rows']} x {one['cols']}", str(one["sample"] * one["k"]), str(one["k"]),
                           *map(milliseconds, parts), milliseconds(sum(part or 0.0 for part in parts)),
                           milliseconds(whole and whole["value"])])
-            used += [row for name, row in cells.items() if name != "seconds" or whole]
+            used += [row for row in cells.values() if row["quantity"].startswith("part: ") or row is whole]
     if not lines:
         return NOTHING
     head = ["figure", "rows x columns", "sample", "k", *(f"{part}, ms" for part in HEAP_PARTS), "together, ms",

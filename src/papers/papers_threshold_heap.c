@@ -128,10 +128,15 @@ static void NAME(insert_all)(WORD *heap, int64_t k, const WORD *words, int64_t c
     }
 }
 
-/* The k-th of `sample` places at even strides; sample >= k. */
-static WORD NAME(threshold)(const kin_run *run, int64_t k, int64_t sample, WORD *heap)
+/* The k-th of job->sample * k places at even strides; where those are the row, nothing is pruned.
+ */
+static WORD NAME(threshold)(const kin_select_job *job, const kin_run *run, int64_t k, WORD *heap)
 {
     const uint64_t count = (uint64_t)run->count; /* below 2^32, as are all places */
+    if (job->sample >= run->count / k) {
+        return WORST;
+    }
+    const int64_t sample = job->sample * k;
     for (int64_t i = 0; i < k; i++) {
         LOAD(run, (int64_t)((uint64_t)i * count / (uint64_t)sample), 1, &heap[i]);
     }
@@ -160,12 +165,6 @@ static int64_t NAME(prune)(const kin_run *run, WORD threshold, WORD *kept)
     return count;
 }
 
-/* The threshold; where the sample is the row, nothing is pruned. */
-static WORD NAME(bound)(const kin_select_job *job, const kin_run *run, int64_t k, WORD *heap)
-{
-    return job->sample < run->count / k ? NAME(threshold)(run, k, job->sample * k, heap) : WORST;
-}
-
 /* The first k of what was kept, ascending where job->sorted. */
 static void NAME(finish)(const kin_select_job *job, int64_t k, const WORD *kept, int64_t count,
                          WORD *heap, WORD *out)
@@ -189,8 +188,7 @@ static void NAME(select)(const kin_select_job *job, const kin_run *run, int64_t 
 {
     WORD *heap = scratch;
     WORD *kept = heap + k;
-    const WORD threshold = NAME(bound)(job, run, k, heap);
-    const int64_t count = NAME(prune)(run, threshold, kept);
+    const int64_t count = NAME(prune)(run, NAME(threshold)(job, run, k, heap), kept);
     NAME(finish)(job, k, kept, count, heap, out);
 }
 

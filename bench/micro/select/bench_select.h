@@ -52,8 +52,9 @@ int32_t bench_chip(const bench *b);
 /* Measures every method in every class of this chip and adds or rewrites its rows of the file. */
 void bench_tune(bench *b, const char *path);
 
-/* The parts of threshold_heap on the processor, a line each: name, and seconds that its threads worked, by their
- * number: median, least, most. A GPU's are kernels, which profilers know by name. */
+/* The parts of threshold_heap on the processor, a line each: name, and seconds that its threads
+ * worked, by their number: median, least, most. A GPU's are kernels, which profilers know by name.
+ */
 void bench_parts(bench *b, kin_select_job job);
 
 #endif

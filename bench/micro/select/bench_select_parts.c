@@ -50,7 +50,7 @@ static kith_status select_row(void *arg, int64_t row, int32_t thread)
                          .largest = job->largest};
     kin_word64 *kept = w->scratch + job->k;
     const double start = thread_seconds();
-    const kin_word64 threshold = bound_64(job, &run, job->k, w->scratch);
+    const kin_word64 threshold = threshold_64(job, &run, job->k, w->scratch);
     const double sampled = thread_seconds();
     const int64_t count = prune_64(&run, threshold, kept);
     const double compressed = thread_seconds();
