@@ -70,6 +70,7 @@ def kith_call(kith, points, queries, k, way):
                                                 ctypes.byref(matrix(queries)), *tail, stream()))
         return ids
 
+    call.keeps = distances  # its address alone would not
     return call
 
 

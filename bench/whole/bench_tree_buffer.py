@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The paper's buffer k-d tree on a GPU and on the processor, beside kith's own tree on both, in one run.
 
-    bench_tree_buffer.py [--build build] [--queries 1000000] [--runs N] [--csv bench/results/tree_buffer.csv]
+    bench_tree_buffer.py [--build build] [--points 1000000] [--queries 1000000] [--runs N]
+                         [--csv bench/results/tree_buffer.csv]
 
 Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees": 1,000,000 points in 10 columns, k = 10.
 
@@ -19,6 +20,7 @@ many, and ratios at the end are of seconds a query. Ids must be the same for all
 import argparse
 import ctypes
 import datetime
+import math
 import pathlib
 import statistics
 import sys
@@ -87,9 +89,9 @@ def row_of(engine, work, height, buffer, reports, same):
             "command": "bench_tree_buffer.py"}
 
 
-def ways_of(engine):
+def ways_of(engine, points):
     """Heights and buffers that an engine is asked for; one core with its own buffers alone."""
-    for height in HEIGHTS:
+    for height in (height for height in HEIGHTS if height <= int(math.log2(points)) - 4):
         buffers = [0]
         if engine.buffers and engine.device != "cpu":
             buffers += sorted({1 << (22 - height), *BUFFERS})
@@ -100,7 +102,7 @@ def ways_of(engine):
 class Bench:
     def __init__(self, options):
         self.options, self.rows = options, []
-        self.work = Work("buffer", 1_000_000, options.queries, 10)
+        self.work = Work("buffer", options.points, options.queries, 10)
         self.sets = {"cuda:0": (make(self.work, self.work.n, 1), make(self.work, self.work.m, 2))}
         self.sets["cpu"] = tuple(each.cpu() for each in self.sets["cuda:0"])
         self.truth = None
@@ -144,6 +146,7 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--points", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3, help="of a GPU, after one that does not count")
     parser.add_argument("--csv", type=pathlib.Path, help="rows are appended to it")
@@ -155,7 +158,7 @@ def main():
     engines = [Engine(options, "tree-gpu", "cuda:0"), Engine(options, "buffer-gpu", "cuda:0", buffers=True),
                Engine(options, "tree-all-cores", "cpu"), Engine(options, "buffer-one-core", "cpu", 1, buffers=True)]
     for engine in engines:
-        for height, buffer in ways_of(engine):
+        for height, buffer in ways_of(engine, options.points):
             bench.run(engine, height, buffer)
     bench.tell([engine.name for engine in engines])
     return 1 if any(row["same"] != "same" for row in bench.rows) else 0

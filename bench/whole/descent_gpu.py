@@ -312,7 +312,7 @@ def print_row(row):
               f"  {row['rounds']} rounds {1e3 * float(row['rounds_seconds']):.1f}"
               f"  end {1e3 * float(row['end_seconds']):.1f}" if row.get("start_seconds") else "")
     print(f"  {row['engine']:13} {row['setting']:22} {1e3 * float(row['seconds']):10.2f} ms  recall {row['recall']}"
-          f"{said}{phases}  device {row['peak_mib']} MiB", flush=True)
+          f"{said}{phases}" + (f"  device {row['peak_mib']} MiB" if row["peak_mib"] else ""), flush=True)
 
 
 # ---- Jobs -------------------------------------------------------------------------------------------
