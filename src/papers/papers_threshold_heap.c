@@ -165,13 +165,12 @@ static int64_t NAME(prune)(const kin_run *run, WORD threshold, WORD *kept)
     return count;
 }
 
-/* The first k of what was kept, ascending where job->sorted. */
-static void NAME(finish)(const kin_select_job *job, int64_t k, const WORD *kept, int64_t count,
-                         WORD *heap, WORD *out)
+/* The first k of `count` words behind the heap, ascending where job->sorted. */
+static void NAME(finish)(const kin_select_job *job, int64_t k, WORD *heap, int64_t count, WORD *out)
 {
-    memcpy(heap, kept, sizeof *heap * (size_t)k);
+    memcpy(heap, heap + k, sizeof *heap * (size_t)k);
     NAME(heapify)(heap, k);
-    NAME(insert_all)(heap, k, kept + k, count - k);
+    NAME(insert_all)(heap, k, heap + 2 * k, count - k);
     if (!job->sorted) {
         memcpy(out, heap, sizeof *out * (size_t)k);
         return;
@@ -187,9 +186,8 @@ static void NAME(select)(const kin_select_job *job, const kin_run *run, int64_t 
                          WORD *out)
 {
     WORD *heap = scratch;
-    WORD *kept = heap + k;
-    const int64_t count = NAME(prune)(run, NAME(threshold)(job, run, k, heap), kept);
-    NAME(finish)(job, k, kept, count, heap, out);
+    const WORD threshold = NAME(threshold)(job, run, k, heap);
+    NAME(finish)(job, k, heap, NAME(prune)(run, threshold, heap + k), out);
 }
 
 #endif
