@@ -171,11 +171,8 @@ static void NAME(finish)(const kin_select_job *job, int64_t k, WORD *heap, int64
     memcpy(heap, heap + k, sizeof *heap * (size_t)k);
     NAME(heapify)(heap, k);
     NAME(insert_all)(heap, k, heap + 2 * k, count - k);
-    if (!job->sorted) {
-        memcpy(out, heap, sizeof *out * (size_t)k);
-        return;
-    }
-    for (int64_t i = 0; i < k; i++) { /* Algorithm 7, its second half */
+    memcpy(out, heap, sizeof *out * (size_t)k);      /* in any order */
+    for (int64_t i = 0; job->sorted && i < k; i++) { /* Algorithm 7, its second half */
         out[i] = heap[0];
         heap[0] = heap[k - 1 - i];
         NAME(trickle)(heap, k - 1 - i, 0, true);
