@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The paper's buffer k-d tree on a GPU and on the processor, beside kith's own tree on both, in one run.
 
-    bench_tree_buffer.py [--build build] [--points 1000000] [--queries 1000000] [--runs N]
+    bench_tree_buffer.py [--build build] [--points 1000000] [--queries 1000000] [--runs N] [--engines NAME ...]
                          [--csv bench/results/tree_buffer.csv]
 
 Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees": 1,000,000 points in 10 columns, k = 10.
@@ -36,12 +36,15 @@ HEIGHTS = (6, 8, 10, 12, 13, 14)
 BUFFERS = (512, 8192, 131072)  # beside the library's choice, 0, and the paper's, 2^(22 - height)
 CORE_QUERIES, CORES_QUERIES = 20_000, 200_000
 BUFFER_TREE, TREE = 3, 2  # of pipelines, of methods
+# Device, threads (0: all), whether it is the paper's tree.
+ENGINES = {"tree-gpu": ("cuda:0", 0, False), "buffer-gpu": ("cuda:0", 0, True), "tree-all-cores": ("cpu", 0, False),
+           "buffer-one-core": ("cpu", 1, True)}
 
 
 class Engine:
     """A way to answer on a device."""
 
-    def __init__(self, options, name, device, threads=0, buffers=False):
+    def __init__(self, options, name, device, threads, buffers):
         self.name, self.buffers, self.device = name, buffers, device
         self.kith = Kith(options.build, device.encode(), threads)
         self.threads = threads
@@ -137,6 +140,8 @@ class Bench:
             whole = float(select) + float(screen)
             print(f"{name:<16} best: {1e9 * seconds:9.1f} ns a query, height {height}, buffer {buffer}; finding leaves "
                   f"{100 * float(select) / whole:.1f} % of both kernels")
+        if set(names) != set(ENGINES):
+            return
         gpu = best["buffer-gpu"][0]
         print(f"figure 4: {best['buffer-one-core'][0] / gpu:.0f} times one core; "
               f"the claim: {best['tree-all-cores'][0] / gpu:.1f} times a tree of all cores; "
@@ -148,6 +153,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--points", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=1_000_000)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), help="default: all")
     parser.add_argument("--runs", type=int, default=3, help="of a GPU, after one that does not count")
     parser.add_argument("--csv", type=pathlib.Path, help="rows are appended to it")
     options = parser.parse_args()
@@ -155,8 +161,7 @@ def main():
         print("bench_tree_buffer: absent (no PyTorch, or no GPU)")
         return 77
     bench = Bench(options)
-    engines = [Engine(options, "tree-gpu", "cuda:0"), Engine(options, "buffer-gpu", "cuda:0", buffers=True),
-               Engine(options, "tree-all-cores", "cpu"), Engine(options, "buffer-one-core", "cpu", 1, buffers=True)]
+    engines = [Engine(options, name, *ENGINES[name]) for name in options.engines]
     for engine in engines:
         for height, buffer in ways_of(engine, options.points):
             bench.run(engine, height, buffer)
