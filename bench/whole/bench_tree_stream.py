@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole catalogue from a file: the last experiment of Gieseke, Heinermann, Oancea, Igel 2014, end to end.
 
-    bench_tree_stream.py [--queries 1180000000] [--device cuda] [--folder /dev/shm] [--csv bench/results/tree_stream.csv]
+    bench_tree_stream.py [--queries 1180000000] [--device cuda] [--folder /dev/shm]
+                         [--csv bench/results/tree_stream.csv]
     bench_tree_stream.py --queries 1000000 --device cpu --method tree      # does it run? seconds
 
 Queries, generated, are written to a file; then `kith search --stream` reads them in chunks, finds for each its
