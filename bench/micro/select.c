@@ -6,6 +6,7 @@
  *                  [--level M --merge-path --aligned] [--sample S]
  *                  [--largest] [--unsorted] [--repeat 5] [--no-check] [--csv FILE]
  *     bench_select --table ...        the shapes that the project is judged by, with their targets
+ *     bench_select --parts ...        the parts of threshold_heap on the processor
  *     bench_select --tune FILE ...    measures kith's own methods, class by class, and rewrites the
  * rows of that chip in FILE (src/select/select_tune.inc; `make tune`)
  *
@@ -107,6 +108,7 @@ typedef struct asked {
     const char *tune;
     int64_t threads;
     bool table;
+    bool parts;
 } asked;
 
 static int64_t number(const char *text, int64_t least)
@@ -143,6 +145,8 @@ static bool is_switch(const char *name, bench *b, asked *a)
         b->checks = false;
     } else if (strcmp(name, "--table") == 0) {
         a->table = true;
+    } else if (strcmp(name, "--parts") == 0) {
+        a->parts = true;
     } else {
         return false;
     }
@@ -249,6 +253,8 @@ int main(int argc, char **argv)
     bool right = true;
     if (a.tune != NULL) {
         bench_tune(&b, a.tune);
+    } else if (a.parts) {
+        bench_parts(&b, a.job);
     } else {
         printf("%s\n    rows x cols           k dtype method           median ms (min to max)    "
                "GB/s     floor  share   busy ms   share  target ms      check\n",

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selection as three papers measured it, measured again: methods of kith beside today's peers.
 
-    bench_select.py [--side cpu|cuda] [--build build] [--only goals,queue,sizes,quick,heap,updates] [--quick]
-                    [--csv bench/results/select.csv]
+    bench_select.py [--side cpu|cuda] [--build build] [--only goals,queue,sizes,quick,heap,updates,today]
+                    [--quick] [--csv bench/results/select.csv]
 
 --side cpu: matrices of NumPy, the peers are NumPy and std::nth_element. --side cuda: matrices of PyTorch
 in device memory. Which figure is made of which rows stands in select_queue.py, select_quick.py,
 select_heap.py (a paper each) and select_goals.py; plot_select.py draws them. Answers are compared with a
-full sort before anything is timed. --quick: small sizes, to see that everything runs.
+full sort before anything is timed. Parts of works can be named, too: heap.parts (figures 6 and 8), quick.5 (and 6),
+quick.7 (and 8), quick.9, quick.10, quick.table2. --quick: small sizes, to see that everything runs.
 """
 import argparse
 import datetime
@@ -23,6 +24,7 @@ import numpy
 import bench_rows
 import select_goals
 import select_heap
+import select_peers
 import select_queue
 import select_quick
 from bench_gpu import ROOT, torch
@@ -33,7 +35,8 @@ COLUMNS = ["date", "commit", "machine", "side", "threads", "load", "work", "meth
            "runs", "command"]
 WORKS = {"goals": select_goals.measure, "queue": select_queue.measure,
          "sizes": select_queue.measure_sizes, "quick": select_quick.measure,
-         "heap": select_heap.measure, "updates": select_queue.count_updates}
+         "heap": select_heap.measure, "updates": select_queue.count_updates, "today": select_goals.measure_today}
+PARTS = {"heap.parts": select_heap.measure_parts, **select_quick.PARTS}
 SLOW, PATIENCE = 0.2, 5.0  # seconds: what takes longer runs once; what is estimated to is not run
 
 
@@ -43,6 +46,8 @@ class Bench:
     def __init__(self, options):
         self.side = options.side
         self.quick = options.quick
+        self.build = options.build
+        self.peers = options.peers.split(",")
         self.kith = Kith(options.build, options.side)
         self.threads = self.kith.threads() if options.side == "cpu" else 0
         self.csv = options.csv
@@ -148,11 +153,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--side", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--only", default=",".join(WORKS), help="of " + ", ".join(WORKS))
+    parser.add_argument("--only", default=",".join(WORKS), help="of " + ", ".join([*WORKS, *PARTS]))
+    parser.add_argument("--peers", default=",".join(select_peers.TODAY), help="of today; default: all, %(default)s")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--csv", type=pathlib.Path, help="rows are appended to it")
     options = parser.parse_args()
-    unknown = [name for name in options.only.split(",") if name not in WORKS]
+    works = WORKS | PARTS
+    unknown = [name for name in options.only.split(",") if name not in works]
     if unknown:
         parser.error("no such work: " + ", ".join(unknown))
     if options.side == "cuda":
@@ -163,7 +170,7 @@ def main():
     check(bench)
     for name in options.only.split(","):
         start = time.perf_counter()
-        WORKS[name](bench)
+        works[name](bench)
         if bench.side == "cuda":
             torch.cuda.empty_cache()
         bench.write()

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The paper's buffer k-d tree on a GPU and on the processor, beside kith's own tree on both, in one run.
 
-    bench_tree_buffer.py [--build build] [--queries 1000000] [--runs N] [--csv bench/results/tree_buffer.csv]
+    bench_tree_buffer.py [--build build] [--points 1000000] [--queries 1000000] [--runs N] [--engines NAME ...]
+                         [--csv bench/results/tree_buffer.csv]
 
 Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees": 1,000,000 points in 10 columns, k = 10.
 
@@ -19,14 +20,13 @@ many, and ratios at the end are of seconds a query. Ids must be the same for all
 import argparse
 import ctypes
 import datetime
+import math
 import pathlib
 import statistics
 import sys
 
-import torch
-
 import bench_rows
-from bench_gpu import ROOT, Kith, Neighbors, SearchParams, matrix, stream
+from bench_gpu import ROOT, Kith, Neighbors, SearchParams, matrix, stream, torch
 from bench_tree_gpu import Work, make
 
 COLUMNS = ["date", "commit", "machine", "threads", "work", "rows", "queries", "columns", "dtype", "k", "height",
@@ -36,12 +36,15 @@ HEIGHTS = (6, 8, 10, 12, 13, 14)
 BUFFERS = (512, 8192, 131072)  # beside the library's choice, 0, and the paper's, 2^(22 - height)
 CORE_QUERIES, CORES_QUERIES = 20_000, 200_000
 BUFFER_TREE, TREE = 3, 2  # of pipelines, of methods
+# Device, threads (0: all), whether it is the paper's tree.
+ENGINES = {"tree-gpu": ("cuda:0", 0, False), "buffer-gpu": ("cuda:0", 0, True), "tree-all-cores": ("cpu", 0, False),
+           "buffer-one-core": ("cpu", 1, True)}
 
 
 class Engine:
     """A way to answer on a device."""
 
-    def __init__(self, options, name, device, threads=0, buffers=False):
+    def __init__(self, options, name, device, threads, buffers):
         self.name, self.buffers, self.device = name, buffers, device
         self.kith = Kith(options.build, device.encode(), threads)
         self.threads = threads
@@ -89,9 +92,9 @@ def row_of(engine, work, height, buffer, reports, same):
             "command": "bench_tree_buffer.py"}
 
 
-def ways_of(engine):
+def ways_of(engine, points):
     """Heights and buffers that an engine is asked for; one core with its own buffers alone."""
-    for height in HEIGHTS:
+    for height in (height for height in HEIGHTS if height <= int(math.log2(points)) - 4):
         buffers = [0]
         if engine.buffers and engine.device != "cpu":
             buffers += sorted({1 << (22 - height), *BUFFERS})
@@ -102,7 +105,7 @@ def ways_of(engine):
 class Bench:
     def __init__(self, options):
         self.options, self.rows = options, []
-        self.work = Work("buffer", 1_000_000, options.queries, 10)
+        self.work = Work("buffer", options.points, options.queries, 10)
         self.sets = {"cuda:0": (make(self.work, self.work.n, 1), make(self.work, self.work.m, 2))}
         self.sets["cpu"] = tuple(each.cpu() for each in self.sets["cuda:0"])
         self.truth = None
@@ -137,6 +140,8 @@ class Bench:
             whole = float(select) + float(screen)
             print(f"{name:<16} best: {1e9 * seconds:9.1f} ns a query, height {height}, buffer {buffer}; finding leaves "
                   f"{100 * float(select) / whole:.1f} % of both kernels")
+        if set(names) != set(ENGINES):
+            return
         gpu = best["buffer-gpu"][0]
         print(f"figure 4: {best['buffer-one-core'][0] / gpu:.0f} times one core; "
               f"the claim: {best['tree-all-cores'][0] / gpu:.1f} times a tree of all cores; "
@@ -146,18 +151,19 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--points", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=1_000_000)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), help="default: all")
     parser.add_argument("--runs", type=int, default=3, help="of a GPU, after one that does not count")
     parser.add_argument("--csv", type=pathlib.Path, help="rows are appended to it")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("bench_tree_buffer: no GPU")
+    if torch is None or not torch.cuda.is_available():
+        print("bench_tree_buffer: absent (no PyTorch, or no GPU)")
         return 77
     bench = Bench(options)
-    engines = [Engine(options, "tree-gpu", "cuda:0"), Engine(options, "buffer-gpu", "cuda:0", buffers=True),
-               Engine(options, "tree-all-cores", "cpu"), Engine(options, "buffer-one-core", "cpu", 1, buffers=True)]
+    engines = [Engine(options, name, *ENGINES[name]) for name in options.engines]
     for engine in engines:
-        for height, buffer in ways_of(engine):
+        for height, buffer in ways_of(engine, options.points):
             bench.run(engine, height, buffer)
     bench.tell([engine.name for engine in engines])
     return 1 if any(row["same"] != "same" for row in bench.rows) else 0

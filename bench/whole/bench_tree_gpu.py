@@ -29,11 +29,9 @@ import sys
 import time
 from dataclasses import dataclass
 
-import torch
-
 import bench_rows
 from bench_gpu import (ROOT, Kith, Neighbors, SearchParams, check, matrix, stream, timed,
-                       torch_search)
+                       torch, torch_search)
 
 COLUMNS = ["date", "commit", "machine", "threads", "work", "rows", "queries", "columns", "dtype", "k",
            "engine", "version", "isa", "runs", "seconds", "seconds_min", "seconds_max", "whole_seconds",
@@ -216,8 +214,8 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--csv", type=pathlib.Path, help="rows are appended to it")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("bench_tree_gpu: no GPU")
+    if torch is None or not torch.cuda.is_available():
+        print("bench_tree_gpu: absent (no PyTorch, or no GPU)")
         return 77
     torch.backends.cuda.matmul.allow_tf32 = False
     kith = Kith(options.build)

@@ -12,30 +12,37 @@
                not negative, shares of 1), jaccard (most values 0); only when they are named
   products1m   1,000,000 x 128, 1,000 clusters, lengths of rows multiplied by exp(0.3 z), inner_product; likewise
   hubs1m       vectors1m under inner_product; likewise
+  table1       all of the next line, in a minute or so: the sizes and columns of table 1 of Wang, Zhao, Zeng 2021,
+               beside cuVS' nn_descent where it can be imported and there are a million points. The paper's sets are
+               not here: points are generated, in clusters of intrinsic dimension 12 (GIST: 24; GloVe: as vectors1m)
+  sift1m-shape deep1m-shape gist1m-shape glove1m-shape sift10m-shape sift100m-shape deep100m-shape
+               SIFT in bytes, as its files are; DEEP100M in bytes, too. With less than 100 GiB on the device those of
+               10^8 have half of their points, and the work's name says so. DEEP1B does not fit one device
 
 Points are made on the device and stay there, and so does the answer. The time is that of a call, the first
 one not counted; its phases are in the row. recall: of rows drawn at random, solved exactly here, by PyTorch
 in double, ties no misses; `said` is what kith said of its own sample.
 """
 import ctypes
+import dataclasses
 import datetime
 import statistics
 import sys
 from dataclasses import dataclass
 
-import torch
+import numpy
 
 import bench_data
 import bench_rows
 import descent_rows
-from bench_gpu import Kith, Matrix, Neighbors, SearchParams, stream, timed
+from bench_gpu import Kith, Matrix, Neighbors, SearchParams, stream, timed, torch
 from descent_types import DescentParams, DescentReport, search_of
 
 METRICS = {"euclidean": 1, "inner_product": 3, "cosine": 4, "manhattan": 6, "chebyshev": 7, "chi2": 8, "jaccard": 10,
            "kl": 11}
 STARTS = {"random": 1, "screen": 2}
 UPDATES = {"nearest": -1, "all": 1}
-DTYPES = {torch.float32: 1, torch.uint8: 5}
+DTYPES = {"torch.float32": 1, "torch.uint8": 5}
 CHECKED, AT = 1000, 10
 COMPARED = 1 << 16  # points at a time
 PIECE = 10_000_000  # bytes are made of so many rows at a time
@@ -54,6 +61,8 @@ class Work:
     kind: str = "mixture"
     metric: str = "euclidean"
     checked: int = CHECKED  # rows that are solved exactly here
+    settings: tuple = ()  # of those that were asked for; empty: all
+    peers: bool = False
 
 
 WORKS = [
@@ -74,6 +83,17 @@ NAMED = [
     Work("chi2300k", 300_000, 64, clusters=300, kind="shares", metric="chi2"),
     Work("kl300k", 300_000, 64, clusters=300, kind="shares", metric="kl"),
     Work("jaccard300k", 300_000, 64, clusters=300, kind="patterns", metric="jaccard"),
+]
+
+FEW, ROOM = ("default", "recall 0.99"), 100 << 30
+TABLE = [
+    Work("sift1m-shape", 1_000_000, 128, kind="bytes", settings=FEW, peers=True),
+    Work("deep1m-shape", 1_000_000, 96, settings=FEW, peers=True),
+    Work("gist1m-shape", 1_000_000, 960, intrinsic=24, settings=FEW, peers=True),
+    Work("glove1m-shape", 1_000_000, 100, kind="vectors", metric="cosine", settings=FEW, peers=True),
+    Work("sift10m-shape", 10_000_000, 128, clusters=10_000, kind="bytes", settings=FEW),
+    Work("sift100m-shape", 100_000_000, 128, clusters=10_000, kind="bytes", checked=200, settings=("default",)),
+    Work("deep100m-shape", 100_000_000, 96, clusters=10_000, kind="bytes", checked=200, settings=("default",)),
 ]
 
 
@@ -229,7 +249,7 @@ class Solver:
 
     def __init__(self, kith, work, points, k):
         self.kith, self.work, self.k = kith, work, k
-        self.points = Matrix(points.data_ptr(), points.shape[0], 0, points.shape[1], DTYPES[points.dtype])
+        self.points = Matrix(points.data_ptr(), points.shape[0], 0, points.shape[1], DTYPES[str(points.dtype)])
         self.ids = torch.empty(len(points), k, dtype=torch.int32, device="cuda")
         self.distances = torch.empty(len(points), k, dtype=torch.float32, device="cuda")
         self.out = Neighbors(self.ids.data_ptr(), self.distances.data_ptr(), None, len(points), k)
@@ -292,7 +312,7 @@ def print_row(row):
               f"  {row['rounds']} rounds {1e3 * float(row['rounds_seconds']):.1f}"
               f"  end {1e3 * float(row['end_seconds']):.1f}" if row.get("start_seconds") else "")
     print(f"  {row['engine']:13} {row['setting']:22} {1e3 * float(row['seconds']):10.2f} ms  recall {row['recall']}"
-          f"{said}{phases}  device {row['peak_mib']} MiB", flush=True)
+          f"{said}{phases}" + (f"  device {row['peak_mib']} MiB" if row["peak_mib"] else ""), flush=True)
 
 
 # ---- Jobs -------------------------------------------------------------------------------------------
@@ -324,7 +344,62 @@ def measure(solver, truth, base, options, name, setting, command):
     return row, descent_rows.rounds_of(base, name, command, rounds_told(report))
 
 
+def halved(work):
+    """As many points as the device has room for."""
+    if work in TABLE and work.rows >= 100_000_000 and torch.cuda.mem_get_info()[1] < ROOM:
+        return dataclasses.replace(work, name=f"{work.name}, n / 2", rows=work.rows // 2)
+    return work
+
+
+def nearest(truth, graph):
+    """Of each row that is checked the nearest of its list, in whatever order that is; other rows are empty."""
+    chosen = graph[truth.rows.cpu()].long().cuda()
+    some = truth.doubles(truth.points[chosen.clamp(0, len(truth.points) - 1).flatten()])
+    keys = keys_of(truth.work.metric, truth.asked[:, None, :], some.view(*chosen.shape, -1))
+    keys[chosen == truth.rows[:, None]] = float("inf")
+    ids = torch.zeros(len(truth.points), AT, dtype=torch.int64, device="cuda")
+    ids[truth.rows] = chosen.gather(1, keys.topk(AT, dim=1, largest=False).indices)
+    return ids
+
+
+def measure_cuvs(truth, base, options, command):
+    """Rows of cuVS' NN-Descent: lists of 32 and 64, the nearest 10 of them."""
+    try:
+        import cuvs  # pylint: disable=import-outside-toplevel
+        from cuvs.neighbors import nn_descent  # pylint: disable=import-outside-toplevel
+    except ImportError as error:
+        print(f"  cuvs nn_descent: absent ({error})", flush=True)
+        return []
+    rows = []
+    for degree in (32, 64):
+        try:
+            params = nn_descent.IndexParams(metric=CUVS_METRICS[truth.work.metric], graph_degree=degree,
+                                            intermediate_graph_degree=2 * degree)
+            told = []
+
+            def call(params=params, told=told):
+                told[:] = [nn_descent.build(params, truth.points).graph]
+
+            seconds = timed(options.runs, call)
+            graph = told[0].copy_to_host() if hasattr(told[0], "copy_to_host") else told[0]
+            found = truth.recall(nearest(truth, torch.from_numpy(numpy.asarray(graph).astype(numpy.int64))))
+        except Exception as error:  # pylint: disable=broad-exception-caught # a peer that fails is no failure of ours
+            print(f"  cuvs nn_descent, graph_degree {degree}: failed ({str(error).splitlines()[:1]})", flush=True)
+            continue
+        rows.append(base | {"engine": "cuvs-nn-descent", "version": cuvs.__version__,
+                            "setting": f"graph_degree {degree}", "runs": len(seconds),
+                            "seconds": f"{statistics.median(seconds):.5f}", "seconds_min": f"{min(seconds):.5f}",
+                            "seconds_max": f"{max(seconds):.5f}", "recall": f"{found:.5f}", "peak_mib": "",
+                            "command": command})
+        print_row(rows[-1])
+    return rows
+
+
+CUVS_METRICS = {"euclidean": "sqeuclidean", "cosine": "cosine"}
+
+
 def bench(kith, work, options):
+    work = halved(work)
     points = make(work, options.rows)
     if points is None:
         print(f"\n{work.name}: absent, KITH_DATA names no folder that has it")
@@ -336,30 +411,44 @@ def bench(kith, work, options):
     solver = Solver(kith, work, points, options.k)
     torch.cuda.empty_cache()
     base = base_of(kith, work, points, options.k)
-    command = f"bench_descent.py --side cuda --work {work.name}"
+    command = f"bench_descent.py --side cuda --work {work.name.partition(',')[0]}"
     rows, rounds = [], []
     if len(points) <= options.exact:
         rows.append(measure_exact(solver, truth, base, options, command))
-    for name, setting in descent_rows.settings_of(options.settings, options.only).items():
+    settings = descent_rows.settings_of(options.settings, options.only)
+    for name, setting in settings.items():
+        if work.settings and name not in work.settings:
+            continue
         row, more = measure(solver, truth, base, options, name, setting, command)
         rows.append(row)
         rounds += more
+    if work.peers:
+        torch.cuda.empty_cache()
+        rows += measure_cuvs(truth, base, options, command)
     if options.csv:
         bench_rows.append(options.csv, descent_rows.COLUMNS, rows)
         bench_rows.append(options.csv.with_name("descent_rounds.csv"), descent_rows.ROUND_COLUMNS, rounds)
 
 
 def run(options):
-    if not torch.cuda.is_available():
-        print("bench_descent: no GPU")
+    if torch is None or not torch.cuda.is_available():
+        print("bench_descent: absent (no PyTorch, or no GPU)")
         return 77
-    unknown = set(options.work) - {work.name for work in WORKS + NAMED}
+    if "table1" in options.work:
+        options.work = [name for name in options.work if name != "table1"] + [work.name for work in TABLE]
+        print("deep1b: left out, 96 GB of bytes and its lists do not fit one device (kith graph --shards)")
+    unknown = set(options.work) - {work.name for work in WORKS + NAMED + TABLE}
     if unknown:
         sys.exit(f"bench_descent: no work is called {', '.join(sorted(unknown))}")
     torch.backends.cuda.matmul.allow_tf32 = False
     kith = Kith(options.build)
-    for work in WORKS + NAMED:
+    for work in WORKS + NAMED + TABLE:
         if work.name in options.work or (not options.work and work in WORKS):
-            bench(kith, work, options)
+            try:
+                bench(kith, work, options)
+            except (SystemExit, torch.cuda.OutOfMemoryError) as error:
+                if work not in TABLE:
+                    raise
+                print(f"  {work.name}: left out ({error})", flush=True)
             torch.cuda.empty_cache()
     return 0

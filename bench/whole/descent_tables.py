@@ -112,7 +112,8 @@ def faster_than(exact, kith, peers):
 def curve(rows, side):
     """Seconds of a GPU, which repeat; of two cores shares of the exact graph's."""
     rows = rows.where(side=side)
-    rows = type(rows)([row for row in rows.rows if not row["setting"].startswith(("random", "screen"))])
+    rows = type(rows)([row for row in rows.rows if not row["setting"].startswith(("random", "screen")) and
+                       SHAPES not in row["work"]])
     lines = []
     for count, work in in_order(rows):
         unit = exact_seconds(rows.where(work=work, rows=count))
@@ -169,6 +170,21 @@ def ablation_gpu(_rows, rounds, _intervals):
     return ablation(rounds, "cuda")
 
 
+SHAPES = "-shape"  # works of table 1's sizes
+
+
+def table_one(rows, _rounds, _intervals):
+    """Sizes and columns of the paper's table 1; cuVS' lists are longer than 10, of which the nearest 10 count."""
+    rows = type(rows)([row for row in rows.where(side="cuda", k=10).rows if SHAPES in row["work"]])
+    lines = []
+    for count, work in in_order(rows):
+        for row in sorted(rows.where(work=work, rows=count).rows, key=lambda row: (row["engine"], row["seconds"])):
+            lines.append([work, f"{short(count)} × {row['columns']}", row["dtype"], row["metric"], row["engine"],
+                          row["setting"], seconds(row["seconds"]), recall(row["recall"])])
+    return finish(["generated, in the shape of", "rows × columns", "type", "metric", "engine", "setting", "s",
+                   "recall@10"], lines, rows)
+
+
 # ---- Intervals --------------------------------------------------------------------------------------
 
 
@@ -204,7 +220,7 @@ def one_thread(found):
 
 
 TABLES = {"beside cuda": beside_gpu, "beside cpu": beside_cpu, "curve cuda": curve_gpu, "curve cpu": curve_cpu,
-          "ablation cuda": ablation_gpu, "ablation cpu": ablation_cpu, "intervals": intervals}
+          "ablation cuda": ablation_gpu, "ablation cpu": ablation_cpu, "intervals": intervals, "table 1": table_one}
 
 
 def rewrite(paths, rows, rounds, found, threads, pictures):

@@ -24,7 +24,7 @@ MOST_MISSED = 0.5  # lower recalls are not drawn
 
 
 def works_of(rows):
-    return [work for _, work in descent_tables.in_order(rows)]
+    return [work for _, work in descent_tables.in_order(rows) if descent_tables.SHAPES not in work]
 
 
 def by_round(rows, name):

@@ -15,7 +15,7 @@ import sys
 import select_tables
 from bench_gpu import ROOT
 from select_rows import BUFFER_OF, ratio, read
-from select_tables import FIRST_OF
+from select_tables import FIRST_OF, HEAP_PARTS, unsorted
 
 WIDE = 8  # a narrower range of values needs no logarithm
 MS, US = 1e3, 1e6  # in a second
@@ -161,28 +161,33 @@ def draw_quick(plt, rows, side, path):
         peer = peer_of(some)
         theirs = some.where(method=peer).all_threads()
         ours = some.where(method="quick", at="unsorted")
-        rival, name = (f"{peer}, ", "rivals") if work == "quick.7" else ("", peer)
-        lines = [(f"{rival}{'N' if label == 'cols' else 'Q' if label == 'rows' else 'k'} = {value}",
+        lines = [(f"{peer}, {NAMES[label]} = {value}",
                   ratio(theirs.where(**{label: value}).by(across), ours.where(**{label: value}).by(across)))
                  for value in some.different(label)]
-        if work == "quick.7":
-            lines += [(f"bitonic, k = {k}", ratio(some.where(method="bitonic", k=k).by("cols"),
-                                                  ours.where(k=k).by("cols"))) for k in some.different("k")[1::2]]
-        panel(axes[place], f"{work[6:]}  {name} / quick", "N" if across == "cols" else "k", lines, "times faster")
+        rival = "bitonic" if work == "quick.7" else "insertion"
+        values = some.different(label)
+        lines += [(f"{rival}, {NAMES[label]} = {value}",
+                   ratio(some.where(method=rival, **{label: value}).by(across),
+                         ours.where(**{label: value}).by(across))) for value in values[len(values) > 2::2]]
+        panel(axes[place], f"{work[6:]}  rivals / quick", NAMES[across], lines, "times faster")
     some = rows.where(work="quick.8")
     panel(axes[3], "8  time of the k-th alone / of quick's k", "N",
           [(f"{name}, k = {k}", ratio(some.where(method=name, at="kth", k=k).by("cols"),
-                                      some.where(method="quick", k=k).by("cols")))
+                                      unsorted(some).where(k=k).by("cols")))
            for name in ("radix", "torch.kthvalue") for k in some.different("k")[::3]], "times")
     some = rows.where(work="quick.9")
     panel(axes[4], "9  time of a row while Q grows", "Q",
-          [(f"{name}, k = {k}", {q: US * v / q for q, v in some.where(method=name, k=k).by("rows").items()})
-           for name in ("quick", "auto") for k in some.different("k")[::3]], "µs")
+          [(f"{name}, k = {k}", {q: US * v / q for q, v in each.where(k=k).by("rows").items()})
+           for name, each in (("quick", unsorted(some)), ("auto", some.where(method="auto")))
+           for k in some.different("k")[::3]], "µs")
     some = rows.where(work="quick.10")
     panel(axes[5], "10  nth_element, sort on one core / quick, a row", "N",
           [(f"k = {k}", ratio(a_row(some.where(method="std::nth_element+sort", k=k)),
                               a_row(some.where(method="quick", k=k)))) for k in some.different("k")], "times faster")
     finish(plt, figure, axes, 6, path)
+
+
+NAMES = {"cols": "N", "rows": "Q", "k": "k"}
 
 
 def a_row(rows):
@@ -205,10 +210,8 @@ def draw_heap(plt, rows, side, path):
                   quantity == "compression")
         some = rows.where(work=timed, method="threshold_heap")
         if some:
-            panel(next(place), f"{timed[5:]}  time", across,
-                  [(label, scaled(MS, some.where(quantity=quantity).by("at")))
-                   for label, quantity in (("sampling", "seconds of sampling"), ("sorting", "seconds of sorting"),
-                                           ("whole method", "seconds"))], "ms")
+            panel(next(place), f"{timed[5:]}  time of the parts", across,
+                  [(part, scaled(MS, some.where(quantity=f"part: {part}").by("at"))) for part in HEAP_PARTS], "ms")
     for work, across, name in (("heap.10", "cols", "N"), ("heap.11", "k", "k"), ("heap.12", "rows", "Q")):
         some = rows.where(work=work, quantity="seconds")
         panel(next(place), f"{work[5:]}  time", name,

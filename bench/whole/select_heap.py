@@ -5,19 +5,30 @@ NUS-WIDE (269,648 x 500) and ImageNet (2,213,937 x 150) are replaced by mixtures
 queries are uniform there, as the paper's are. Rows of work "heap.5" ... "heap.12":
 
   5, 7, 9   compression ratio, ratio of the k-th distance to the threshold, while the sample, k, the batch vary
-  6, 8      seconds of the sample's threshold, of sorting what is left, and of the whole method
+  6, 8      seconds of the method's parts and of the whole method
   10 to 12  seconds of methods while points, k, queries vary
 
 compression = points / the most distances a query of the batch keeps, mean over batches; threshold ratio =
 mean of k-th distance / threshold (equations 4 and 3 of the paper). Where the paper marks a default we take
 the middle of its Table V: k 64, 512 queries, a sample of 8 k, batches of 4.
+
+Parts are the method's own: the threshold of a sample, the compression of what passes, the heap. On a GPU each is
+a kernel, and PyTorch's profiler knows their seconds (what puts answers out is "part: rest"). On the processor
+build/bench_select --parts has the clock between them: seconds that a thread worked, on uniform values of the same
+shape, since of values a selection sees no more than their order.
 """
+import json
+import pathlib
+import subprocess
+import tempfile
+
 import numpy
 
 import select_peers
 from bench_gpu import torch
 
 K, QUERIES, SAMPLE, BATCH = 64, 512, 512, 4
+WIDE, TALL = (269648, 500), (2213937, 150)
 SAMPLES = [64, 128, 256, 512, 1024, 2048, 4096, 8192]
 KS = [32, 64, 128, 256, 512]
 CLUSTERS, INTRINSIC, CHUNK = 200, 12, 1 << 16
@@ -73,8 +84,8 @@ def contiguous(bench, matrix):
 
 def measure(bench):
     host = bench.side == "cpu"
-    wide = Data(bench, 269648, 500)
-    matrix = wide.distances(QUERIES // 8 if bench.quick else QUERIES)
+    wide = Data(bench, *WIDE)
+    matrix = wide.distances(few(bench))
     for sample in SAMPLES:
         compression(bench, "heap.5", matrix, K, sample, BATCH)
         times(bench, "heap.6", matrix, K, sample)
@@ -86,8 +97,8 @@ def measure(bench):
         methods(bench, "heap.12", matrix, K)
         del matrix
     del wide
-    tall = Data(bench, 2213937, 150)
-    asked = 32 if bench.quick else 128 if host else QUERIES
+    tall = Data(bench, *TALL)
+    asked = few(bench, tall=True)
     matrix = tall.distances(asked)
     for k in KS:
         compression(bench, "heap.7", matrix, k, SAMPLE, BATCH)
@@ -99,6 +110,25 @@ def measure(bench):
         matrix = tall.distances(asked, part)
         methods(bench, "heap.10", matrix, K)
         del matrix
+
+
+def measure_parts(bench):
+    """Figures 6 and 8 alone."""
+    matrix = Data(bench, *WIDE).distances(few(bench))
+    for sample in SAMPLES:
+        times(bench, "heap.6", matrix, K, sample)
+    del matrix
+    bench.write()
+    matrix = Data(bench, *TALL).distances(few(bench, tall=True))
+    for k in KS:
+        times(bench, "heap.8", matrix, k, SAMPLE)
+
+
+def few(bench, tall=False):
+    """Queries of figures that do not vary them."""
+    if bench.quick:
+        return QUERIES // 16 if tall else QUERIES // 8
+    return QUERIES // 4 if tall and bench.side == "cpu" else QUERIES
 
 
 def pruned(bench, matrix, k, sample):
@@ -120,34 +150,67 @@ def compression(bench, work, matrix, k, sample, batch):
     bench.add(work, [float(ratio.mean())], matrix.shape, k, at, "threshold ratio", sample=sample)
 
 
-def compressed(bench, matrix, threshold, width):
-    """What is kept, moved to the front of each row and padded with infinity."""
-    keep = matrix <= threshold[:, None]
-    if bench.side == "cuda":
-        found = torch.full((matrix.shape[0], width), float("inf"), device="cuda")
-        place = keep.cumsum(1, dtype=torch.int32) - 1
-        rows, cols = keep.nonzero(as_tuple=True)
-        found[rows, place[rows, cols].long()] = matrix[rows, cols]
-        return found
-    found = numpy.full((matrix.shape[0], width), numpy.inf, dtype=numpy.float32)
-    for row, mask in enumerate(keep):
-        some = matrix[row, mask]
-        found[row, :len(some)] = some
-    return found
-
-
 def times(bench, work, matrix, k, sample):
-    places = pick(bench, min(sample, matrix.shape[1]), matrix.shape[1])
-    drawn = contiguous(bench, matrix[:, places])
-    threshold, kept = pruned(bench, matrix, k, sample)
     at = sample if work == "heap.6" else k
-    for quantity, call in [
-            ("seconds of sampling", bench.kith.selecting(drawn, k, kth=True)),
-            ("seconds of sorting",
-             bench.kith.selecting(compressed(bench, matrix, threshold, int(kept.max())), k, method="heap"))]:
-        bench.add(work, bench.seconds(call), matrix.shape, k, at, quantity, bench.threads, sample=sample,
+    times_k = max(1, sample // k)
+    find = parts_of_kernels if bench.side == "cuda" else parts_of_threads
+    for name, seconds in find(bench, matrix, k, times_k).items():
+        bench.add(work, seconds, matrix.shape, k, at, f"part: {name}", bench.threads, sample=times_k,
                   method="threshold_heap")
-    bench.try_kith(work, matrix, k, at=at, method="threshold_heap", sample=max(1, sample // k))
+    bench.try_kith(work, matrix, k, at=at, method="threshold_heap", sample=times_k)
+
+
+PARTS = {"sample_kernel": "threshold", "compress_kernel": "compression", "heap_kernel": "heap"}
+RUNS = 5
+
+
+def parts_of_kernels(bench, matrix, k, sample):
+    """{part: seconds of each run}; empty, and a line, where the profiler is absent or sees nothing."""
+    call = bench.kith.selecting(matrix, k, method="threshold_heap", sample=sample)
+    call()
+    bench.wait()
+    try:
+        events = kernels(bench, call)
+    except Exception as error:  # pylint: disable=broad-exception-caught # the rest is measured without it
+        print(f"parts of threshold_heap: absent (PyTorch's profiler: {error})", flush=True)
+        return {}
+    found = {}
+    for event in sorted(events, key=lambda event: event["ts"]):
+        part = next((part for kernel, part in PARTS.items() if kernel in event["name"]), "rest")
+        found.setdefault(part, []).append(1e-6 * event["dur"])
+    if not all(part in found for part in PARTS.values()) or any(len(each) % RUNS for each in found.values()):
+        names = sorted({event["name"][:60] for event in events})
+        print(f"parts of threshold_heap: absent (the profiler saw {names})", flush=True)
+        return {}
+    return {part: [sum(each[len(each) // RUNS * run:len(each) // RUNS * (run + 1)]) for run in range(RUNS)]
+            for part, each in found.items()}
+
+
+def kernels(bench, call):
+    """Events of the kernels of RUNS calls."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+        for _ in range(RUNS):
+            call()
+        bench.wait()
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "trace.json")
+        seen.export_chrome_trace(str(path))
+        trace = json.loads(path.read_text(encoding="utf-8"))
+    return [event for event in trace["traceEvents"] if event.get("cat", "").lower() == "kernel"]
+
+
+def parts_of_threads(bench, matrix, k, sample):
+    """The same on the processor: median, least, most."""
+    program = bench.build / "bench_select"
+    if not program.exists():
+        print(f"parts of threshold_heap: absent (no {program.name} in that folder)", flush=True)
+        return {}
+    sizes = {"rows": matrix.shape[0], "cols": matrix.shape[1], "k": k, "sample": sample, "threads": bench.threads,
+             "repeat": 3}
+    words = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
+    done = subprocess.run([program, "--parts", *words], stdout=subprocess.PIPE, text=True, check=True)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    return {name: [float(word) for word in words] for name, *words in lines}
 
 
 def methods(bench, work, matrix, k):

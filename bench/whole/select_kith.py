@@ -9,7 +9,7 @@ from bench_gpu import CtxParams, torch
 
 BUFFERS = ["none", "plain", "full", "sorted"]
 LARGEST, UNSORTED, ALIGNED, MERGE_PATH = 1, 2, 4, 8
-F32 = 1
+DTYPES = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4}
 
 
 class Values(ctypes.Structure):
@@ -55,11 +55,13 @@ class Kith:
         return self.lib.kith_ctx_threads(self.context(0))
 
     def selecting(self, matrix, k, threads=0, kth=False, method="auto", buffer="none", group=0, sample=0,
-                  aligned=False, unsorted=False, level=0, buffer_size=0, path=False):
+                  aligned=False, unsorted=False, level=0, buffer_size=0, path=False, largest=False):
         """A function that selects from the matrix; what it returns are the answers, (values, ids) or
         the k-th values, in memory that is the same each time."""
-        values = Values(data=address(matrix), rows=matrix.shape[0], cols=matrix.shape[1], dtype=F32)
+        values = Values(data=address(matrix), rows=matrix.shape[0], cols=matrix.shape[1],
+                        dtype=DTYPES[str(matrix.dtype).removeprefix("torch.")])
         flags = (ALIGNED if aligned else 0) | (UNSORTED if unsorted else 0) | (MERGE_PATH if path else 0)
+        flags |= LARGEST if largest else 0
         number = self.lib.kith_select_method_parse(method.encode())
         params = SelectParams(ctypes.sizeof(SelectParams), number, k, flags,
                               BUFFERS.index(buffer), group, sample, level, buffer_size)
@@ -90,5 +92,5 @@ def address(matrix):
 
 def room_like(matrix, shape, ids=False):
     if isinstance(matrix, numpy.ndarray):
-        return numpy.zeros(shape, dtype=numpy.uint32 if ids else numpy.float32)
-    return torch.zeros(shape, dtype=torch.int32 if ids else torch.float32, device=matrix.device)
+        return numpy.zeros(shape, dtype=numpy.uint32 if ids else matrix.dtype)
+    return torch.zeros(shape, dtype=torch.int32 if ids else matrix.dtype, device=matrix.device)

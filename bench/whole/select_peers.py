@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Others that select: NumPy, std::nth_element, PyTorch, cuVS. Who is absent is named. (FAISS' selection
-on a GPU has no entry in Python of its own.)"""
+"""Others that select: NumPy, std::nth_element; on a GPU PyTorch, RAFT's select_k, and for `today` also
+FlashInfer, JAX, CuPy. Who is absent is named. (FAISS' selection on a GPU has no entry in Python of its own.)"""
 import ctypes
 import functools
+import os
 import pathlib
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 
 import numpy
 
+import report_cupy
 from bench_gpu import torch
 
 SOURCE = pathlib.Path(__file__).resolve().parent / "nth_element.cpp"
@@ -85,3 +87,79 @@ def of_device(matrix, k):
     if (select_k := cuvs_select_k()) is not None:
         found.append(("cuvs select_k", 0, lambda: select_k(matrix, k=k)))
     return found
+
+
+# ---- Today's, smallest or largest, of a matrix of PyTorch ---------------------------------------------
+
+
+def torch_today(matrix, k, largest):
+    return lambda: torch.topk(matrix, k, dim=1, largest=largest)
+
+
+def raft_today(matrix, k, largest):
+    """Answers of its own order."""
+    from pylibraft.matrix import select_k  # pylint: disable=import-outside-toplevel
+
+    if matrix.dtype != torch.float32:
+        raise TypeError("float32 alone")
+    distances = torch.empty(len(matrix), k, device="cuda")
+    ids = torch.empty(len(matrix), k, dtype=torch.int64, device="cuda")
+
+    def run():
+        select_k(matrix, k=k, distances=distances, indices=ids, select_min=not largest)
+        return distances, ids
+
+    return run
+
+
+def flashinfer_today(matrix, k, largest):
+    import flashinfer  # pylint: disable=import-outside-toplevel
+
+    if not largest:
+        raise TypeError("the largest alone")
+    if matrix.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        raise TypeError("float32, float16 and bfloat16 alone")
+    return lambda: flashinfer.top_k(matrix, k, sorted=True)
+
+
+def jax_today(matrix, k, largest):
+    """Compiled before it is timed; the smallest as the largest of what is negated within the same program."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    import jax  # pylint: disable=import-outside-toplevel
+
+    if jax.devices()[0].platform not in ("gpu", "cuda"):
+        raise ImportError("its build knows no GPU")
+    given = jax.dlpack.from_dlpack(matrix)
+    select = jax.jit(lambda x: jax.lax.top_k(x if largest else -x, k))
+
+    def run():
+        values, ids = jax.block_until_ready(select(given))
+        return (values if largest else -values), ids
+
+    return run
+
+
+def cupy_today(matrix, k, largest):
+    """argpartition, then a sort of the k."""
+    if not report_cupy.is_present():
+        raise ImportError("no module cupy")
+    if matrix.dtype == torch.bfloat16:
+        raise TypeError("no bfloat16")
+    if matrix.numel() > CUPY_MOST:
+        raise TypeError(f"places of 64 bits would take {8 * matrix.numel() >> 30} GiB")
+
+    def run():
+        values, ids = report_cupy.select(-matrix if largest else matrix, k)
+        return (-values if largest else values), ids
+
+    return run
+
+
+CUPY_MOST = 1 << 28
+TODAY = {"torch.topk": torch_today, "raft select_k": raft_today, "flashinfer.top_k": flashinfer_today,
+         "jax.lax.top_k": jax_today, "cupy.argpartition+sort": cupy_today}
+
+
+def as_torch(values):
+    """What a peer gave, as a matrix of PyTorch."""
+    return values if isinstance(values, torch.Tensor) else torch.from_dlpack(values)

@@ -2,7 +2,7 @@
 """Tables of docs/selection.md and docs/notes/selection.md, made of rows of bench/results/select.csv."""
 import re
 
-from select_rows import BUFFER_OF, ratio
+from select_rows import BUFFER_OF, Rows, ratio
 
 SIDES = ("cuda", "cpu")
 NOTHING = "(not measured yet)"
@@ -136,8 +136,29 @@ def claims_of_queue(rows):
     return found
 
 
+def unsorted(rows):
+    """Rows of quick in no order, as the paper's answers are; sorted ones where no others were measured."""
+    quick = rows.where(method="quick")
+    return quick.where(at="unsorted") or quick
+
+
+def by_shape(rows):
+    return {(row["rows"], row["cols"], row["k"]): row["value"] for row in rows.rows}
+
+
+def claims_of_insertion(rows):
+    """Figures 5 and 6 beside the paper's own rival, and whether what is gained grows from one k to the next."""
+    some = rows.where(work=["quick.5", "quick.6"]).all_threads()
+    gain = ratio(by_shape(some.where(method="insertion")), by_shape(unsorted(some)))
+    ks = sorted({k for _, _, k in gain})
+    grows = {(n, m, k): gain[n, m, k] / gain[n, m, ks[ks.index(k) - 1]] for n, m, k in gain
+             if k != ks[0] and (n, m, ks[ks.index(k) - 1]) in gain}
+    return [("quick multi-select beats insertion, a thread a row (Garcia et al.)", gain),
+            ("and what it gains grows with k (from one k to the next)", grows)]
+
+
 def claims_of_others(rows):
-    found = []
+    found = claims_of_insertion(rows)
     seven = rows.where(work="quick.7")
     ours = by_setting(seven.where(method="quick", at="unsorted"))
     if ours:
@@ -147,7 +168,7 @@ def claims_of_others(rows):
     if eight:
         found.append(("quick finds k neighbours sooner than radix select the k-th alone",
                       ratio(by_setting(eight.where(method="radix", at="kth")),
-                            by_setting(eight.where(method="quick")))))
+                            by_setting(unsorted(eight)))))
     for work, name in (("heap.10", "the points"), ("heap.11", "k"), ("heap.12", "the queries")):
         some = rows.where(work=work, quantity="seconds").all_threads()
         at = {"heap.12": "rows", "heap.11": "k", "heap.10": "cols"}[work]
@@ -184,6 +205,50 @@ def table_two(rows):
              for row in rows.rows]
     head = ["rows", "columns", "k", "trials", "mean ms", "deviation ms", "share"]
     return table(head, lines) + "\n\n" + where_from(rows)
+
+
+HEAP_PARTS = ("threshold", "compression", "heap", "rest")
+
+
+def heap_parts(rows):
+    """Figures 6 and 8 of the TH-heap paper: the method's own parts."""
+    lines, used = [], []
+    for work, figure in (("heap.6", "6"), ("heap.8", "8")):
+        some = rows.where(work=work, method="threshold_heap")
+        measured = some.where(quantity=[f"part: {part}" for part in HEAP_PARTS])
+        for at in sorted({int(row["at"]) for row in measured.rows}):
+            cells = {row["quantity"]: row for row in some.where(at=str(at)).rows}
+            parts = [cells[f"part: {part}"]["value"] if f"part: {part}" in cells else None for part in HEAP_PARTS]
+            one = cells["part: heap"]
+            # On a processor parts are seconds that threads worked, a call is what passed: not to be compared.
+            whole = cells.get("seconds") if one["side"] == "cuda" else None
+            lines.append([figure, f"{one['rows']} x {one['cols']}", str(one["sample"] * one["k"]), str(one["k"]),
+                          *map(milliseconds, parts), milliseconds(sum(part or 0.0 for part in parts)),
+                          milliseconds(whole and whole["value"])])
+            used += [row for row in cells.values() if row["quantity"].startswith("part: ") or row is whole]
+    if not lines:
+        return NOTHING
+    head = ["figure", "rows x columns", "sample", "k", *(f"{part}, ms" for part in HEAP_PARTS), "together, ms",
+            "a call, ms"]
+    return table(head, lines) + "\n\n" + where_from(Rows(used))
+
+
+def today(rows):
+    """One GPU's selections beside everybody's; what a peer does not take is an empty cell."""
+    rows = rows.where(work="today")
+    if not rows:
+        return NOTHING
+    names = ["auto"] + [name for name in rows.different("method") if name != "auto"]
+    settings = sorted({(row["at"].split()[1], row["rows"], row["cols"], row["k"], row["at"]) for row in rows.rows})
+    lines = []
+    for end, count, cols, k, at in settings:
+        cells = {row["method"]: row["value"] for row in rows.where(rows=count, cols=cols, k=k, at=at).rows}
+        others = [cells[name] for name in names[1:] if name in cells]
+        factor = f"{min(others) / cells['auto']:.2f}" if others and "auto" in cells else ""
+        lines.append([f"{count} x {cols}", at.split()[0], end, str(k)] +
+                     [milliseconds(cells.get(name)) for name in names] + [factor])
+    head = ["rows x columns", "type", "wanted", "k"] + [f"{'kith ' if n == 'auto' else ''}{n}, ms" for n in names]
+    return table(head + ["best peer / kith"], lines) + "\n\n" + where_from(rows)
 
 
 def of_threads(count):
@@ -238,7 +303,7 @@ def works_of(rows, name):
 
 
 TABLES = {"beside": beside, "table-1": table_one, "claims": claims, "fastest": fastest, "table-2": table_two,
-          "figures": figures}
+          "figures": figures, "heap-parts": heap_parts, "today": today}
 
 
 def fill(text, name, made):

@@ -128,10 +128,15 @@ static void NAME(insert_all)(WORD *heap, int64_t k, const WORD *words, int64_t c
     }
 }
 
-/* The k-th of `sample` places at even strides; sample >= k. */
-static WORD NAME(threshold)(const kin_run *run, int64_t k, int64_t sample, WORD *heap)
+/* The k-th of job->sample * k places at even strides; where those are the row, nothing is pruned.
+ */
+static WORD NAME(threshold)(const kin_select_job *job, const kin_run *run, int64_t k, WORD *heap)
 {
     const uint64_t count = (uint64_t)run->count; /* below 2^32, as are all places */
+    if (job->sample >= run->count / k) {
+        return WORST;
+    }
+    const int64_t sample = job->sample * k;
     for (int64_t i = 0; i < k; i++) {
         LOAD(run, (int64_t)((uint64_t)i * count / (uint64_t)sample), 1, &heap[i]);
     }
@@ -160,28 +165,26 @@ static int64_t NAME(prune)(const kin_run *run, WORD threshold, WORD *kept)
     return count;
 }
 
-static void NAME(select)(const kin_select_job *job, const kin_run *run, int64_t k, void *scratch,
-                         WORD *out)
+/* The first k of `count` words behind the heap, ascending where job->sorted. */
+static void NAME(finish)(const kin_select_job *job, int64_t k, WORD *heap, int64_t count, WORD *out)
 {
-    WORD *heap = scratch;
-    WORD *kept = heap + k;
-    WORD threshold = WORST;
-    if (job->sample < run->count / k) {
-        threshold = NAME(threshold)(run, k, job->sample * k, heap);
-    }
-    const int64_t count = NAME(prune)(run, threshold, kept);
-    memcpy(heap, kept, sizeof *heap * (size_t)k);
+    memcpy(heap, heap + k, sizeof *heap * (size_t)k);
     NAME(heapify)(heap, k);
-    NAME(insert_all)(heap, k, kept + k, count - k);
-    if (!job->sorted) {
-        memcpy(out, heap, sizeof *out * (size_t)k);
-        return;
-    }
-    for (int64_t i = 0; i < k; i++) { /* Algorithm 7, its second half */
+    NAME(insert_all)(heap, k, heap + 2 * k, count - k);
+    memcpy(out, heap, sizeof *out * (size_t)k);      /* in any order */
+    for (int64_t i = 0; job->sorted && i < k; i++) { /* Algorithm 7, its second half */
         out[i] = heap[0];
         heap[0] = heap[k - 1 - i];
         NAME(trickle)(heap, k - 1 - i, 0, true);
     }
+}
+
+static void NAME(select)(const kin_select_job *job, const kin_run *run, int64_t k, void *scratch,
+                         WORD *out)
+{
+    WORD *heap = scratch;
+    const WORD threshold = NAME(threshold)(job, run, k, heap);
+    NAME(finish)(job, k, heap, NAME(prune)(run, threshold, heap + k), out);
 }
 
 #endif

@@ -42,6 +42,8 @@ _Noreturn void bench_stop(const char *what, const char *detail);
 int64_t bench_matrix_bytes(const bench_matrix *m);
 /* Memory of values and outputs is added to `wanted`: rows, cols, k, dtype and switches count. */
 bench_result bench_measure(bench *b, const kin_select_job *wanted);
+/* The matrix of a job, without outputs: values and stride are set. */
+void bench_hold(bench *b, kin_select_job *job);
 /* All that is held. */
 void bench_release(bench *b);
 
@@ -49,5 +51,10 @@ void bench_release(bench *b);
 int32_t bench_chip(const bench *b);
 /* Measures every method in every class of this chip and adds or rewrites its rows of the file. */
 void bench_tune(bench *b, const char *path);
+
+/* The parts of threshold_heap on the processor, a line each: name, and seconds that its threads
+ * worked, by their number: median, least, most. A GPU's are kernels, which profilers know by name.
+ */
+void bench_parts(bench *b, kin_select_job job);
 
 #endif

@@ -273,12 +273,17 @@ static void select_once(bench *b, const kin_select_job *job)
          "selecting:");
 }
 
+void bench_hold(bench *b, kin_select_job *job)
+{
+    matrix_make(b, job->rows, job->cols, job->dtype);
+    job->values = b->gpu == NULL ? b->held.host : b->held.device;
+    job->stride_bytes = job->cols * kin_select_type_bytes(job->dtype);
+}
+
 static kin_select_job job_make(bench *b, kin_select_job job)
 {
     const uint64_t entries = (uint64_t)job.rows * (uint64_t)job.k;
-    matrix_make(b, job.rows, job.cols, job.dtype);
-    job.values = b->gpu == NULL ? b->held.host : b->held.device;
-    job.stride_bytes = job.cols * kin_select_type_bytes(job.dtype);
+    bench_hold(b, &job);
     job.out_values = answer_make(b, entries * (uint64_t)kin_select_type_bytes(job.dtype));
     job.out_ids = answer_make(b, entries * sizeof(uint32_t));
     return job;
