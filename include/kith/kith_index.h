@@ -109,7 +109,8 @@ typedef struct kith_index_info {
     kith_metric metric;
     kith_method method; /* exact, tree or graph */
     int32_t reserved;
-    kith_matrix points; /* a view, valid until the index is changed, by any thread, or freed */
+    kith_matrix points; /* a view, valid until the index is changed, by any thread, or freed; of
+                           kith_cuda_index_create: device memory */
     int64_t k;          /* neighbours a row of the graph; 0: there is none */
     uint64_t bytes;     /* memory that it holds, points apart */
 } kith_index_info;

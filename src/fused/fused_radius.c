@@ -289,12 +289,19 @@ static kith_status order_queries(const run *r, const kin_fused_corpus *chunk,
     return status;
 }
 
+/* Rows of a corpus that is prepared may be the caller's, on the device. */
+static uint32_t corpus_place(const run *r)
+{
+    return r->resident != NULL ? r->resident->place & KIN_FUSED_DATA_ON_DEVICE : 0;
+}
+
 static kith_status take_stripe(run *r, const kin_fused_corpus *chunk, int64_t first, int64_t count)
 {
     kin_fused_prepared queries;
     const kin_fused_source source = {.matrix = r->queries,
                                      .distance = &r->request->distance,
                                      .name = "queries",
+                                     .place = r->graph ? corpus_place(r) : 0,
                                      .first = first,
                                      .count = count};
     KIN_TRY(kin_fused_prepare_queries(&r->finder.on, &source,
@@ -377,6 +384,7 @@ static kith_status take_chunks(run *r, int64_t rows)
         const kin_fused_source source = {.matrix = r->corpus,
                                          .distance = &r->request->distance,
                                          .name = r->graph ? "points" : "corpus",
+                                         .place = corpus_place(r),
                                          .first = first,
                                          .count = count};
         kin_fused_corpus *chunk = NULL;

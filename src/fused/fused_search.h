@@ -75,7 +75,7 @@ kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *a
 kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                              const kith_matrix *queries, const kin_radius_request *request,
                              kith_ranges *ranges);
-/* The same of a corpus that is prepared, of rows on the host. */
+/* The same of a corpus that is prepared, whose rows may lie on the device. */
 kith_status kin_fused_corpus_radius(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                     const kith_matrix *queries, const kin_radius_request *request,
                                     kith_ranges *ranges);

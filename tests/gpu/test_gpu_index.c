@@ -100,16 +100,16 @@ static int compare(const scene *s, const kith_index *index, const kith_matrix *p
     return wrong;
 }
 
-static int compare_radius(const scene *s, const kith_index *index)
+/* queries NULL: each point among the others. */
+static int compare_radius(const scene *s, const kith_index *index, const kith_matrix *queries)
 {
     kith_radius_params params = kith_radius_params_default();
     kith_ranges *wanted = NULL;
     kith_ranges *got = NULL;
     params.metric = s->params.metric;
     params.radius = s->params.metric == KITH_COSINE ? 0.4 : 2.0;
-    test_works(s->cpu,
-               kith_radius(s->cpu, &s->points.matrix, &s->queries.matrix, &params, &wanted));
-    test_works(s->gpu, kith_index_radius(s->gpu, index, &s->queries.matrix, &params, &got));
+    test_works(s->cpu, kith_radius(s->cpu, &s->points.matrix, queries, &params, &wanted));
+    test_works(s->gpu, kith_index_radius(s->gpu, index, queries, &params, &got));
     const kith_lists *a = kith_ranges_lists(wanted);
     const kith_lists *b = kith_ranges_lists(got);
     const size_t total = (size_t)a->offsets[a->rows];
@@ -144,7 +144,8 @@ static void same_bytes(void **state)
         s.params.exclude = excluded;
         wrong += compare(&s, index, &s.points.matrix);
         if (samples[i].dtype == KITH_F32) {
-            wrong += compare_radius(&s, index);
+            wrong += compare_radius(&s, index, &s.queries.matrix);
+            wrong += compare_radius(&s, index, NULL);
         }
         kith_index_free(index);
         scene_end(&s);
