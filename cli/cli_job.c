@@ -167,6 +167,7 @@ kith_search_params cli_job_params(const cli_job *job)
     params.select = job->args->select;
     params.sample = job->args->heap_sample;
     params.leaf_buffer = job->args->leaf_buffer;
+    params.batch = job->args->batch;
     const bool both = cli_given(job->args, CLI_OPT_BOTH) || cli_given(job->args, CLI_OPT_MUTUAL);
     params.tree_height = job->args->tree_height;
     params.filter = cli_is_filtered(job->args) ? &job->filter : NULL;

@@ -35,6 +35,7 @@ typedef enum cli_option_id {
     CLI_OPT_TREE_HEIGHT,
     CLI_OPT_PIPELINE,
     CLI_OPT_LEAF_BUFFER,
+    CLI_OPT_BATCH,
     CLI_OPT_SELECT,
     CLI_OPT_BUFFER,
     CLI_OPT_GROUP,
@@ -123,6 +124,7 @@ typedef struct cli_args {
     int32_t tree_height;
     kith_pipeline pipeline;
     int32_t leaf_buffer;
+    int32_t batch;
     kith_select_method select;
     kith_select_buffer buffer;
     int32_t group;

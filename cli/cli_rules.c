@@ -271,6 +271,8 @@ static bool check_method(const cli_args *args, cli_error *error)
          CLI_OPT_SELECT, "goes with pipeline=matrix alone (give that, or leave it out)"},
         {lists && cli_given(args, CLI_OPT_HEAP_SAMPLE) && args->pipeline != KITH_PIPELINE_HYBRID,
          CLI_OPT_HEAP_SAMPLE, "goes with pipeline=hybrid alone (give that, or leave it out)"},
+        {cli_given(args, CLI_OPT_BATCH) && args->pipeline != KITH_PIPELINE_HYBRID, CLI_OPT_BATCH,
+         "goes with pipeline=hybrid alone (give that, or leave it out)"},
         /* A product says how near two rows are, not how far. */
         {cli_weighs(args) && args->metric == KITH_INNER_PRODUCT, CLI_OPT_MODE,
          "divides by distances, inner_product has none (take another metric or mode)"},

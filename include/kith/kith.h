@@ -456,6 +456,7 @@ typedef struct kith_search_params {
     int32_t tree_height; /* of the tree that this call makes: 2^height leaves, of at least 16 rows
                             each, so at most log2(rows / 16), and 28; lower where rows are equal.
                             0 = the one that is fastest for so many columns */
+    int32_t batch;       /* for KITH_PIPELINE_HYBRID of kith_papers.h; else 0 */
     double radius; /* with KITH_WITHIN_RADIUS: a distance is at most this (inner_product: at least).
                       Where fewer than k are, the row's last slots are empty: ids KITH_ID_NONE,
                       distances infinity (inner_product: its negative). By the tree a small radius

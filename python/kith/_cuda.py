@@ -18,7 +18,7 @@ from ._handle import Pointer
 from ._library import lib
 from ._metrics import code
 from ._options import excluded
-from ._results import Neighbors, Selection, claim, room
+from ._results import Neighbors, Selection, check_ids, check_pair, claim, known_of, pair_of, room
 from ._typing import Metric
 
 _CODES = {"|b1": s.U8, **{dtype.str: code for dtype, code in CODES.items()}}
@@ -56,6 +56,14 @@ class _Torch:
     def wide(self, ids: Any) -> Any:
         return ids.long() & 0xFFFFFFFF
 
+    def ends(self, ids: Any) -> tuple[int, int]:
+        return int(ids.min()), int(ids.max())
+
+    def narrow(self, ids: Any) -> Any:
+        narrow = (ids.int() if ids.dtype == self._torch.int64 else ids).contiguous()
+        self._torch.cuda.current_stream(self._device).synchronize()
+        return narrow
+
 
 class _Cupy:
     """Makes CuPy arrays on the device of an array."""
@@ -77,6 +85,19 @@ class _Cupy:
             wide = ids.astype("int64")
             self._cupy.cuda.get_current_stream().synchronize()
             return wide
+
+    def ends(self, ids: Any) -> tuple[int, int]:
+        with self._cupy.cuda.Device(self.index):
+            ids = self._cupy.asarray(ids)
+            return int(ids.min()), int(ids.max())
+
+    def narrow(self, ids: Any) -> Any:
+        with self._cupy.cuda.Device(self.index):
+            ids = self._cupy.asarray(ids)
+            narrow = ids.astype("uint32") if ids.dtype.itemsize == 8 else ids
+            narrow = self._cupy.ascontiguousarray(narrow)
+            self._cupy.cuda.get_current_stream().synchronize()
+            return narrow
 
 
 def _maker(array: Any) -> Any:
@@ -133,6 +154,36 @@ def _from_dlpack(x: Any) -> Any:
     import cupy
 
     return cupy.from_dlpack(x)
+
+
+def narrow(
+    neighbors: Any, name: str, beside: DeviceMatrix
+) -> tuple[s.Neighbors, tuple[Any, s.ResultMeta]]:
+    """(distances, indices) on the device of a matrix as a table of the library without distances,
+    complete whichever stream filled it; the array that holds it, and what is known of it."""
+    distances, indices = pair_of(neighbors, name)
+    array = indices if hasattr(indices, "__cuda_array_interface__") else _from_dlpack(indices)
+    about = array.__cuda_array_interface__
+    shape, kind = tuple(about["shape"]), about["typestr"]
+    check_pair(tuple(distances.shape), shape, name)
+    if kind not in ("<i4", "<u4", "<i8"):
+        raise ValueError(
+            f"{name}: indices are {kind}, must be int64, int32 or uint32 on a GPU (distances come "
+            "first)"
+        )
+    maker = _maker(array)
+    if maker.index != beside.maker.index:
+        raise ValueError(
+            f"{name} lies on cuda:{maker.index} and X on cuda:{beside.maker.index} (copy one to the "
+            "other's)"
+        )
+    if kind == "<i8" and 0 not in shape:
+        least, most = maker.ends(array)
+        check_ids(least, most, name)
+    ids = maker.narrow(array)  # -1 becomes ID_NONE
+    meta = known_of(neighbors)
+    table = s.Neighbors(_address(ids), None, None, *shape, c.addressof(meta))
+    return table, (ids, meta)
 
 
 def refuse(**options: Any) -> None:
@@ -287,6 +338,21 @@ def graph(X: Any, params: s.SearchParams, wanted: Settings, out: Sequence[Any] |
     report = s.sized(s.Report)
     _call(wanted, points, lib.kith_cuda_graph, points.struct, params, table.struct, report)
     return claim(table.result(), params.metric, report.exact == s.CERTIFIED)
+
+
+def merge(
+    points: DeviceMatrix,
+    sets: s.MergeSets,
+    params: s.SearchParams,
+    report: s.Report,
+    wanted: Settings,
+    out: Sequence[Any] | None,
+) -> Neighbors:
+    """kith_cuda_graph_merge."""
+    rows = points.struct.rows
+    table = _Table(points, rows, params.k, rows, out)
+    _call(wanted, points, lib.kith_cuda_graph_merge, sets, params, table.struct, report)
+    return table.result()
 
 
 def _device_values(values: Any) -> tuple[DeviceMatrix, s.Values, str]:

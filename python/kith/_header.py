@@ -253,9 +253,9 @@ class SearchParams(c.Structure):
         ("struct_size", c.c_uint32), ("metric", c.c_int), ("k", c.c_int64), ("flags", c.c_uint32),
         ("leaf_buffer", c.c_int32), ("exclude", c.c_void_p), ("custom", DistanceFn), ("custom_arg", c.c_void_p),
         ("pipeline", c.c_int32), ("select", c.c_int32), ("method", c.c_int), ("sample", c.c_int32),
-        ("tree_height", c.c_int32), ("radius", c.c_double), ("recall", c.c_double), ("recall_at", c.c_int64),
-        ("seed", c.c_uint64), ("descent", c.c_void_p), ("descent_report", c.c_void_p), ("walk", c.c_void_p),
-        ("walk_report", c.c_void_p), ("filter", c.c_void_p),
+        ("tree_height", c.c_int32), ("batch", c.c_int32), ("radius", c.c_double), ("recall", c.c_double),
+        ("recall_at", c.c_int64), ("seed", c.c_uint64), ("descent", c.c_void_p), ("descent_report", c.c_void_p),
+        ("walk", c.c_void_p), ("walk_report", c.c_void_p), ("filter", c.c_void_p),
     ]
 
 

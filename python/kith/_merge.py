@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import ctypes as c
 import warnings
+from typing import Any
 
 from . import _options, _tune
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix
+from ._arrays import HostMatrix, as_matrix, on_device
 from ._context import Settings, settings
+from ._graph import Graph
 from ._library import lib
 from ._metrics import Distance, name, resolve
 from ._progress import Progress
-from ._results import Neighbors, Table, claim, narrow
+from ._results import Neighbors, Table, claim, narrow, pair_of
 from ._search import call, fingerprint, like, may_descend, search_params
 from ._tune import Tune
 from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
@@ -45,7 +47,8 @@ def merge(
     """The graph of two sets of points from a graph of each.
 
     Exact where both graphs are (they know it, see `kith.Neighbors`), and then the bytes are those
-    of ``kith.knn_graph(X, k)``: only pairs across the sets are computed.
+    of ``kith.knn_graph(X, k)``: only pairs across the sets are computed. Of arrays on a GPU, X and
+    both graphs, it is always by ``nn_descent``, and stays there.
 
     Parameters
     ----------
@@ -53,7 +56,7 @@ def merge(
         The points of both, those of the first graph before the others.
     first, second : (distances, indices)
         A graph of each set, such as `kith.knn_graph` gives it; indices of the second one count
-        from its own first point. Distances are not read.
+        from its own first point. Distances are not read. Where X lies on a GPU they lie there, too.
     k : int, optional
         Neighbours of a point; those of the graph that has fewer, unless given.
     algorithm : {"auto", "brute", "nn_descent"}
@@ -87,17 +90,28 @@ def merge(
     True
     """
     wanted = settings(n_jobs, device, memory_limit)
-    points = as_matrix(X, "X", wanted.memory_limit)
-    wanted = wanted.beside(points)
-    one, keep_one = narrow(first, "first")
-    two, keep_two = narrow(second, "second")
-    known = keep_one[2], keep_two[2]
+    on_gpu = _lie_on_gpu(X, first, second)
+    points: Any
+    keep_one: tuple[Any, ...]
+    keep_two: tuple[Any, ...]
+    if on_gpu:
+        from . import _cuda
+
+        _cuda.refuse(verify=verify or None, progress=progress or None)
+        points = _cuda.as_device_matrix(X, "X")
+        one, keep_one = _cuda.narrow(first, "first", points)
+        two, keep_two = _cuda.narrow(second, "second", points)
+    else:
+        points = as_matrix(X, "X", wanted.memory_limit)
+        wanted = wanted.beside(points)
+        one, keep_one = narrow(first, "first")
+        two, keep_two = narrow(second, "second")
+    known = keep_one[-1], keep_two[-1]
     if metric is None:
         metric = name(known[0].metric or known[1].metric or s.EUCLIDEAN)
-    if one.rows + two.rows != points.rows:
-        raise ValueError(
-            f"the graphs are of {one.rows} and {two.rows} points, X has {points.rows} rows"
-        )
+    rows = points.struct.rows
+    if one.rows + two.rows != rows:
+        raise ValueError(f"the graphs are of {one.rows} and {two.rows} points, X has {rows} rows")
     k = int(min(one.k, two.k)) if k is None else _options.whole(k, "k")
     _options.check_recall(recall)
     method = _options.method(algorithm)
@@ -105,21 +119,42 @@ def merge(
     own = _options.Descent(None, rounds, candidates, delta, None, tuned)
     method = own.method(method)
     flags = s.INCLUDE_SELF if include_self else 0
+    sets = s.MergeSets(c.addressof(points.struct), one.rows, c.addressof(one), c.addressof(two))
+    report = s.sized(s.Report)
+    if on_gpu:
+        params = _cuda.search_params(metric, p, k, method, flags, {})
+        may_descend(params, recall, random_state, own)
+        found = _cuda.merge(points, sets, params, report, wanted, out)
+        return claim(found, params.metric, _exactness(report))
     distance = resolve(metric, p, points.array.dtype)
     table = Table(points.rows, k, points.rows, points.is_double, out)
     if verify:
         _verify(points, (one, two), known, distance, flags, wanted, progress)
-    sets = s.MergeSets(c.addressof(points.struct), one.rows, c.addressof(one), c.addressof(two))
     params = search_params(distance, k, flags=flags, method=method)
     may_descend(params, recall, random_state, own)
-    report = s.sized(s.Report)
     call(distance, wanted, progress, lib.kith_graph_merge, sets, params, table.struct, report)
     del keep_one, keep_two
-    exact: bool | None = True if report.exact == s.CERTIFIED else None
-    if report.exact == s.APPROXIMATE:
-        exact = False
-    found = claim(table.result(), distance.number, exact, fingerprint(points.struct, wanted))
+    made = fingerprint(points.struct, wanted)
+    found = claim(table.result(), distance.number, _exactness(report), made)
     return like(X, found, out)
+
+
+def _lie_on_gpu(X: Any, first: Any, second: Any) -> bool:
+    """Whether all arrays of a merge lie on a GPU; they lie on one side. A kith.Graph is the host's."""
+    there = on_device(X)
+    for name_of, graph in (("first", first), ("second", second)):
+        parts = (None,) if isinstance(graph, Graph) else pair_of(graph, name_of)
+        if any(on_device(part) != there for part in parts):
+            side = "on the GPU" if there else "in host memory"
+            raise ValueError(
+                f"{name_of} must lie where X does, {side} (copy one to the other's side)"
+            )
+    return there
+
+
+def _exactness(report: s.Report) -> bool | None:
+    """What a report says of the graph; None: it does not know."""
+    return {s.CERTIFIED: True, s.APPROXIMATE: False}.get(report.exact)
 
 
 def _verify(

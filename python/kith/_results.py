@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,7 +109,7 @@ def level(exact: bool | None, fingerprint: Fingerprint | None) -> int:
     return s.EXACTNESS_UNKNOWN if fingerprint is None else s.CERTIFIED
 
 
-def _known(neighbors: Any) -> s.ResultMeta:
+def known_of(neighbors: Any) -> s.ResultMeta:
     """What Neighbors, or a Graph, say of themselves."""
     fingerprint = getattr(neighbors, "fingerprint", None)
     if not isinstance(fingerprint, Fingerprint):
@@ -200,18 +200,38 @@ class Table:
         return Neighbors(self.distances, wide)
 
 
+def pair_of(
+    neighbors: Any, name: str, read: Callable[[Any], Any] = lambda part: part
+) -> tuple[Any, Any]:
+    """Distances and indices of anybody's neighbours, each as `read` has it. name is what errors call
+    them."""
+    try:
+        distances, indices = (read(part) for part in getattr(neighbors, "neighbors", neighbors))
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be (distances, indices), or a kith.Graph") from None
+    return distances, indices
+
+
+def check_pair(distances: tuple[int, ...], indices: tuple[int, ...], name: str) -> None:
+    """Shapes of the two: a table."""
+    if len(indices) != 2 or distances != indices:
+        raise ValueError(
+            f"{name}: distances are {distances} and indices {indices}: both must have "
+            "the same two axes"
+        )
+
+
+def check_ids(least: int, most: int, name: str) -> None:
+    """Whether indices from `least` to `most` are ids; -1 is none."""
+    if least < -1 or most >= s.ID_NONE:
+        raise ValueError(f"{name}: indices must be -1 to {s.ID_NONE - 1}")
+
+
 def narrow(neighbors: Any, name: str) -> tuple[s.Neighbors, tuple[Array, Array, s.ResultMeta]]:
     """Anybody's (distances, indices) as a table of the library, and the arrays that hold it, with
     what is known of them; a kith.Graph has them. name is what errors call it."""
-    try:
-        distances, indices = (np.asarray(p) for p in getattr(neighbors, "neighbors", neighbors))
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be (distances, indices), or a kith.Graph") from None
-    if indices.ndim != 2 or distances.shape != indices.shape:
-        raise ValueError(
-            f"{name}: distances are {distances.shape} and indices {indices.shape}: both must have "
-            "the same two axes"
-        )
+    distances, indices = pair_of(neighbors, name, np.asarray)
+    check_pair(distances.shape, indices.shape, name)
     if distances.dtype not in (np.float32, np.float64):
         distances = distances.astype(np.float64)
     distances = np.ascontiguousarray(distances)
@@ -223,7 +243,7 @@ def narrow(neighbors: Any, name: str) -> tuple[s.Neighbors, tuple[Array, Array, 
         distances.ctypes.data if double else None,
         *indices.shape,
     )
-    meta = _known(neighbors)
+    meta = known_of(neighbors)
     table.meta = c.addressof(meta)
     return table, (distances, indices, meta)
 
@@ -242,8 +262,8 @@ def _narrow_ids(indices: Array, name: str) -> Array:
             f"{name}: indices are {indices.dtype}, must be integers (distances come first)"
         )
     if indices.dtype != np.uint32:
-        if indices.size and (indices.min() < -1 or indices.max() >= s.ID_NONE):
-            raise ValueError(f"{name}: indices must be -1 to {s.ID_NONE - 1}")
+        if indices.size:
+            check_ids(int(indices.min()), int(indices.max()), name)
         indices = indices.astype(np.uint32)  # -1 becomes ID_NONE
     return np.ascontiguousarray(indices)
 

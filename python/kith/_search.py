@@ -87,7 +87,8 @@ def knn(
     tune : dict, optional
         The same answer in another way, to compare: ``tree_height``; ``pipeline`` ("fused",
         "matrix", "hybrid", "buffer_tree"), ``select`` (a method of `select_k`, of "matrix"),
-        ``heap_sample`` (of "hybrid", in k) and ``leaf_buffer`` (of "buffer_tree").
+        ``heap_sample`` (of "hybrid", in k), ``batch`` (of "hybrid", queries) and ``leaf_buffer`` (of
+        "buffer_tree").
     n_jobs : int, optional
         Threads. -1: all processors. None: as many as the variable KITH_THREADS says, else as
         OMP_NUM_THREADS does, which joblib sets for its workers, else all.

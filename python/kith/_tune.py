@@ -58,6 +58,7 @@ EXACT = {
     "pipeline": _Key("pipeline", _choice(_constants("PIPELINE_", "COUNT"))),
     "select": _Key("select", selection),
     "heap_sample": _Key("sample", whole),
+    "batch": _Key("batch", whole),
     "leaf_buffer": _Key("leaf_buffer", whole),
 }
 # Of approximate graphs, beside what has a name among the arguments.

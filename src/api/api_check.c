@@ -4,7 +4,12 @@
 #include "base/base_try.h"
 #include "papers/papers.h"
 
-enum { MOST_COLS = 1 << 20, MOST_SAMPLE = 1024 /* times k */, MOST_LEAF_BUFFER = 1 << 22 };
+enum {
+    MOST_COLS = 1 << 20,
+    MOST_SAMPLE = 1024 /* times k */,
+    MOST_BATCH = 1 << 22,
+    MOST_LEAF_BUFFER = 1 << 22
+};
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 
 kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const char *name,
@@ -184,6 +189,22 @@ kith_status kin_check_method(kith_ctx *ctx, int method)
                : KITH_OK;
 }
 
+/* A number of the pipeline hybrid. */
+static kith_status check_hybrids(kith_ctx *ctx, const char *name, int32_t value, int32_t most,
+                                 int pipeline)
+{
+    if (value < 0 || value > most) {
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name), "is %d, must be 0 to %d", (int)value,
+                           (int)most);
+    }
+    return value == 0 || pipeline == KITH_PIPELINE_HYBRID
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
+                             "is %d and the pipeline is not KITH_PIPELINE_HYBRID, which alone has "
+                             "one (set both or none)",
+                             (int)value);
+}
+
 static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *params)
 {
     /* As numbers: an enumerator may hold what a careless caller put there. */
@@ -208,16 +229,8 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
                            "choice (set both or none)",
                            select);
     }
-    if (params->sample < 0 || params->sample > MOST_SAMPLE) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"), "is %d, must be 0 to %d",
-                           (int)params->sample, (int)MOST_SAMPLE);
-    }
-    if (params->sample != 0 && pipeline != KITH_PIPELINE_HYBRID) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"),
-                           "is %d and the pipeline is not KITH_PIPELINE_HYBRID, which alone has "
-                           "one (set both or none)",
-                           (int)params->sample);
-    }
+    KIN_TRY(check_hybrids(ctx, "sample", params->sample, MOST_SAMPLE, pipeline));
+    KIN_TRY(check_hybrids(ctx, "batch", params->batch, MOST_BATCH, pipeline));
     if (params->leaf_buffer != 0 && pipeline != KITH_PIPELINE_BUFFER_TREE) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("leaf_buffer"),
                            "is %d, and the pipeline is not KITH_PIPELINE_BUFFER_TREE, which alone "

@@ -36,7 +36,8 @@ kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
 static bool is_exacts(const kith_search_params *params)
 {
     return (params->flags & ~(uint32_t)KITH_INCLUDE_SELF) != 0 || params->tree_height != 0 ||
-           params->pipeline != KITH_PIPELINE_FUSED || params->leaf_buffer != 0;
+           params->pipeline != KITH_PIPELINE_FUSED || params->leaf_buffer != 0 ||
+           params->batch != 0;
 }
 
 kith_status kin_api_take_choice(kith_ctx *ctx, const kith_search_params *given,

@@ -62,11 +62,13 @@ static kith_status refuse_exact(kith_ctx *ctx, const kith_search_params *params)
         return kin_fail_at(ctx, KITH_E_UNSUPPORTED,
                            kin_at(params->flags != 0 ? "flags" : "pipeline"), why, "is not 0");
     }
-    return params->tree_height == 0 && params->leaf_buffer == 0
+    return params->tree_height == 0 && params->leaf_buffer == 0 && params->batch == 0
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_UNSUPPORTED,
-                             kin_at(params->tree_height != 0 ? "tree_height" : "leaf_buffer"), why,
-                             "is not 0");
+                             kin_at(params->tree_height != 0   ? "tree_height"
+                                    : params->leaf_buffer != 0 ? "leaf_buffer"
+                                                               : "batch"),
+                             why, "is not 0");
 }
 
 /* With the zeros that mean a default. */

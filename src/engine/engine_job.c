@@ -25,6 +25,7 @@ kin_request kin_engine_request(const kith_search_params *params, const kin_dista
                          .select = kin_papers_select_method(params->select),
                          .method = params->method,
                          .sample = params->sample,
+                         .batch = params->batch,
                          .limited = (params->flags & KITH_WITHIN_RADIUS) != 0,
                          .radius = params->radius,
                          .tree_height = params->tree_height,

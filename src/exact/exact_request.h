@@ -34,6 +34,7 @@ typedef struct kin_request {
     const struct kin_select_method *select; /* of a pipeline; NULL: the fastest */
     kith_method method;                     /* api/ has decided; nothing here reads it */
     int32_t sample; /* of a pipeline: columns for each of the k; 0: as many as suit */
+    int32_t batch;  /* of a pipeline: queries at a time, at most; 0: as many as fit */
     bool limited;   /* by radius: engine/ cuts, and engines may leave out what is beyond */
     double radius;
     int32_t tree_height;  /* 0: by the columns; else api/ has checked that the rows allow it */

@@ -27,7 +27,8 @@
  *
  * Limits. Keys are copied behind the costs of the same batch, not beside those of the next one.
  *
- * Memory. The matrix of a batch (papers_costs.c), its sample, 24 bytes of device memory and 16 of
+ * Memory. The matrix of a batch (papers_costs.c), of as many rows as fit, or as are asked for (the
+ * paper's size_qbatch, here whole blocks), its sample, 24 bytes of device memory and 16 of
  * pinned memory for each place of a list, and 16 of both for each neighbour.
  */
 #include "papers/papers.h"
@@ -410,11 +411,12 @@ static kith_status run_batches(hybrid *h)
     return KITH_OK;
 }
 
-static kith_status make_all(hybrid *h, int32_t times)
+static kith_status make_all(hybrid *h, const kin_request *request)
 {
     const int64_t columns = h->corpus->set.points;
-    const int64_t blocks = h->queries->set.padded / KIN_FUSED_BLOCK;
-    const kin_papers_hybrid_size size = kin_papers_hybrid_size_of(columns, h->k, times);
+    const int64_t blocks =
+        kin_fused_blocks_of(kin_papers_hybrid_batch(request, h->queries->set.points));
+    const kin_papers_hybrid_size size = kin_papers_hybrid_size_of(columns, h->k, request->sample);
     h->sample = size.sample;
     KIN_TRY(kin_papers_costs_make(&h->costs, blocks, size.a_block));
     KIN_TRY(make_device(h, size.leaves));
@@ -440,7 +442,7 @@ static kith_status answer(kin_fused_answers *a, const kin_fused_prepared *querie
         .division = {.fixed = request->share},
     };
     kin_exact_note_pipeline(a->on.ctx, request->pipeline);
-    kith_status status = make_all(&h, request->sample);
+    kith_status status = make_all(&h, request);
     if (status == KITH_OK) {
         status = run_batches(&h);
     }

@@ -22,7 +22,11 @@ typedef struct kin_papers_hybrid_size {
 /* times: kin_request.sample. */
 kin_papers_hybrid_size kin_papers_hybrid_size_of(int64_t columns, int64_t k, int32_t times);
 
-/* Queries of a stripe that is computed by keys, before anything is found not to fit. */
+/* Of so many queries those that a batch may have: kin_request.batch. */
+int64_t kin_papers_hybrid_batch(const kin_request *request, int64_t queries);
+
+/* Queries of a stripe that is computed by keys, of so many that it may have, before anything is
+ * found not to fit. */
 int64_t kin_papers_hybrid_stripe(int64_t queries, int64_t columns, uint64_t scope);
 
 /* Device memory within that much scope (gpu.h), beside corpus and queries: screened, and by keys.

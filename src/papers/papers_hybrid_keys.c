@@ -16,7 +16,8 @@
  *
  * Limits. The processor waits while the GPU selects.
  *
- * Memory. The keys of a stripe: 512 MiB, or a quarter of the room; a row's must fit. 16 bytes for
+ * Memory. The keys of a stripe: 512 MiB, or a quarter of the room, or as many queries as are asked
+ * for (the paper's size_qbatch), if that is less; a row's must fit. 16 bytes for
  * each place of a list on the device, twice that on the host; 28 for each neighbour, and what the
  * method of selection takes: where that has no room, the processor selects from all rows.
  */
@@ -109,11 +110,11 @@ static void free_device(hybrid *h)
     h->keys = NULL;
 }
 
-/* As large a stripe as has room. */
-static kith_status make_stripe(hybrid *h)
+/* As large a stripe as has room, of so many queries at most. */
+static kith_status make_stripe(hybrid *h, int64_t most)
 {
     const kin_fused_device *on = &h->a->on;
-    h->stripe = kin_papers_hybrid_stripe(h->queries->rows, h->corpus->rows, kin_gpu_scope(on->gpu));
+    h->stripe = kin_papers_hybrid_stripe(most, h->corpus->rows, kin_gpu_scope(on->gpu));
     for (;;) {
         h->room = h->stripe * h->leaves;
         const kith_status status = make_device(h);
@@ -372,7 +373,7 @@ static kith_status solve(kin_fused_answers *a, const kin_fused_rows *corpus,
         kin_papers_hybrid_size_of(corpus->rows, a->wanted, request->sample);
     h.sample = size.sample;
     h.leaves = size.leaves;
-    kith_status status = make_stripe(&h);
+    kith_status status = make_stripe(&h, kin_papers_hybrid_batch(request, queries->rows));
     if (status == KITH_OK) {
         status = make_host(&h);
     }

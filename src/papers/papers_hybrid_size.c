@@ -24,6 +24,11 @@ kin_papers_hybrid_size kin_papers_hybrid_size_of(int64_t columns, int64_t k, int
     return s;
 }
 
+int64_t kin_papers_hybrid_batch(const kin_request *request, int64_t queries)
+{
+    return request->batch == 0 ? queries : kin_min_i64(request->batch, queries);
+}
+
 int64_t kin_papers_hybrid_stripe(int64_t queries, int64_t columns, uint64_t scope)
 {
     const uint64_t share = scope / 4;
@@ -43,7 +48,8 @@ uint64_t kin_papers_hybrid_bytes(const kin_gpu *gpu, const kin_request *request,
     (void)gpu;
     const kin_papers_hybrid_size s =
         kin_papers_hybrid_size_of(columns, wanted_of(request, columns), request->sample);
-    return kin_papers_costs_size_of(columns, kin_fused_blocks_of(rows), s.a_block, scope).bytes;
+    const int64_t blocks = kin_fused_blocks_of(kin_papers_hybrid_batch(request, rows));
+    return kin_papers_costs_size_of(columns, blocks, s.a_block, scope).bytes;
 }
 
 uint64_t kin_papers_hybrid_keys_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
@@ -51,7 +57,8 @@ uint64_t kin_papers_hybrid_keys_bytes(const kin_gpu *gpu, const kin_request *req
 {
     const int64_t k = wanted_of(request, columns);
     const kin_papers_hybrid_size s = kin_papers_hybrid_size_of(columns, k, request->sample);
-    const int64_t stripe = kin_papers_hybrid_stripe(rows, columns, scope);
+    const int64_t stripe =
+        kin_papers_hybrid_stripe(kin_papers_hybrid_batch(request, rows), columns, scope);
     const uint64_t a_query = (uint64_t)(columns + s.sample + 1) * sizeof(double) +
                              (uint64_t)s.leaves * sizeof(kin_fused_hit) +
                              (uint64_t)k * PICKED_BYTES;
@@ -73,10 +80,11 @@ uint64_t kin_papers_hybrid_host_bytes(const kin_request *request, bool screens, 
 {
     const int64_t k = wanted_of(request, columns);
     const kin_papers_hybrid_size s = kin_papers_hybrid_size_of(columns, k, request->sample);
+    const int64_t most = kin_papers_hybrid_batch(request, rows);
     const int64_t blocks =
-        kin_papers_costs_size_of(columns, kin_fused_blocks_of(rows), s.a_block, scope).blocks;
+        kin_papers_costs_size_of(columns, kin_fused_blocks_of(most), s.a_block, scope).blocks;
     const int64_t batch =
-        screens ? blocks * KIN_FUSED_BLOCK : kin_papers_hybrid_stripe(rows, columns, scope);
+        screens ? blocks * KIN_FUSED_BLOCK : kin_papers_hybrid_stripe(most, columns, scope);
     const int64_t room = kin_min_i64(batch * s.leaves, columns);
     const uint64_t hits =
         kin_size_mul((uint64_t)(batch * s.leaves), (screens ? 1 : 2) * sizeof(kin_fused_hit));

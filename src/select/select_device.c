@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. What lies on the device is selected from where it lies, in as few batches of rows as the
- * method's scratch memory allows. What lies on the host is copied in batches of rows, the next one
- * ahead (gpu.h), while this one is selected from:
+ * method's scratch memory allows. What lies on the host is copied in parts, the next one ahead
+ * (gpu.h), while this one is selected from:
  *
- *      copies       rows 0 | rows 1   | rows 2   | ...
- *      selection           | rows 0 . | rows 1 . | ...       . answers go back
+ *      copies       part 0 | part 1   | part 2   | ...
+ *      selection           | part 0 . | part 1 . | ...       . answers go back
  *
  * Where a selection takes less time than its copy, as by scan, all of it takes about as long as the
- * copies and the last batch's selection. Of a row that is too long for the memory that is left,
- * pieces are copied, one after the other, and the answers of the pieces are a short row with ids,
- * from which the processor selects once more. An allocation that fails gives up what comes ahead,
- * and then halves the batch.
+ * copies and the last part's selection. A part is a batch of rows; of rows that are too long for
+ * the memory that is left, a piece of one, and the answers of a row's pieces are a short row with
+ * ids, from which the processor selects once more, while the next row's first piece is on its way.
+ * An allocation that fails gives up what comes ahead, then halves the batch down to one row, then
+ * cuts the row, and then halves the piece; the row that it met begins anew.
  */
 #include "select/select.h"
 
@@ -23,11 +24,13 @@
 #include "select/select_kernels.h"
 #include "select/select_word.h"
 
-/* Copies of this size run at full speed; the first batch's copy and the last one's selection have
- * nothing beside them, so that larger batches would take longer. */
-static const uint64_t BATCH_BYTES = (uint64_t)128 << 20;
-/* Shares of the room: a batch, the next one, and what the method takes besides. */
-enum { BATCHES_IN_ROOM = 4 };
+/* Copies of this size run at full speed; the first part's copy and the last one's selection have
+ * nothing beside them, so that larger parts would take longer. */
+static const uint64_t PART_BYTES = (uint64_t)128 << 20;
+/* Shares of the room: a part, the next one, and what the method takes besides. */
+enum { PARTS_IN_ROOM = 4 };
+/* Least places of a piece: below, the device has no room for anything. */
+enum { LEAST_PIECE = 4096 };
 
 typedef struct device_work {
     kith_ctx *ctx;
@@ -35,19 +38,6 @@ typedef struct device_work {
     kin_select_job job; /* with a method */
     int64_t value_bytes;
 } device_work;
-
-/* A batch on the device. */
-typedef struct batch {
-    int64_t rows;
-    int64_t cols;
-    int64_t k;
-    char *values;
-    char *ids;
-    char *out_values;
-    char *out_kth;
-    uint32_t *out_ids;
-    void *scratch;
-} batch;
 
 static kin_select_task task_of(const kin_select_job *job)
 {
@@ -130,31 +120,149 @@ static kith_status select_there(const device_work *w, const kin_select_task *all
     return KITH_OK;
 }
 
-/* ---- Where everything lies on the host ------------------------------------------------------- */
+/* ---- Parts of what lies on the host ---------------------------------------------------------- */
+
+/* Some whole rows, or some places of one row; no rows: there is none. */
+typedef struct part {
+    int64_t row0;
+    int64_t rows;
+    int64_t col0;
+    int64_t cols;
+} part;
+
+/* How a job is cut, and what the pieces of a row gave so far: a short row with ids. */
+typedef struct cutting {
+    const device_work *w;
+    int64_t rows; /* of a part */
+    int64_t cols; /* fewer than the job's: pieces of one row */
+    bool ahead;
+    char *values;
+    uint32_t *ids;
+    int64_t count;
+} cutting;
+
+static bool in_pieces(const cutting *c)
+{
+    return c->cols < c->w->job.cols;
+}
+
+static part part_at(const cutting *c, int64_t row0, int64_t col0)
+{
+    const kin_select_job *job = &c->w->job;
+    return (part){row0, kin_min_i64(c->rows, job->rows - row0), col0,
+                  kin_min_i64(c->cols, job->cols - col0)};
+}
+
+static bool ends_rows(const cutting *c, const part *p)
+{
+    return p->col0 + p->cols == c->w->job.cols;
+}
+
+static part part_after(const cutting *c, const part *p)
+{
+    return ends_rows(c, p) ? part_at(c, p->row0 + p->rows, 0)
+                           : part_at(c, p->row0, p->col0 + p->cols);
+}
+
+static uint64_t part_bytes(const device_work *w)
+{
+    const uint64_t room = kin_gpu_room(w->gpu) / PARTS_IN_ROOM;
+    return room < PART_BYTES ? room : PART_BYTES;
+}
+
+/* Bytes of a value and its id. */
+static uint64_t place_bytes(const device_work *w)
+{
+    return (uint64_t)w->value_bytes + (w->job.ids != NULL ? sizeof(uint32_t) : 0);
+}
+
+static cutting cut_rows(const device_work *w)
+{
+    const kin_select_job *job = &w->job;
+    const uint64_t row_bytes =
+        kin_size_add(kin_size_mul((uint64_t)job->cols, place_bytes(w)),
+                     kin_size_mul((uint64_t)job->k, (uint64_t)w->value_bytes + sizeof(uint32_t)));
+    return (cutting){.w = w,
+                     .rows = kin_max_i64(1, (int64_t)(part_bytes(w) / row_bytes)),
+                     .cols = job->cols,
+                     .ahead = true};
+}
+
+static void forget_pieces(cutting *c)
+{
+    kin_free(c->w->ctx, c->ids);
+    kin_free(c->w->ctx, c->values);
+    c->ids = NULL;
+    c->values = NULL;
+    c->count = 0;
+}
+
+/* Parts that take less memory; false: there are none. Where they were not in pieces they come one
+ * after the other from then on. */
+static bool cut_smaller(cutting *c)
+{
+    const int64_t cols = c->w->job.cols;
+    forget_pieces(c);
+    if (kin_gpu_ahead_end(c->w->gpu)) {
+        c->ahead = false;
+        return true;
+    }
+    if (c->rows > 1) {
+        c->rows = (c->rows + 1) / 2;
+        c->ahead = false;
+        return true;
+    }
+    const int64_t before = c->cols;
+    if (before == cols) {
+        const int64_t fits = (int64_t)(part_bytes(c->w) / place_bytes(c->w));
+        c->cols = kin_max_i64(kin_min_i64(fits, cols / 2), LEAST_PIECE);
+        c->ahead = true;
+    } else {
+        c->cols = kin_max_i64(before / 2, LEAST_PIECE);
+    }
+    return c->cols < before;
+}
+
+/* ---- A part on the device -------------------------------------------------------------------- */
+
+/* Answers on one side; NULL: not asked for. */
+typedef struct answers {
+    char *values;
+    uint32_t *ids;
+    char *kth;
+} answers;
+
+typedef struct batch {
+    part what;
+    int64_t k;
+    char *values;
+    char *ids;
+    answers out;
+    answers to; /* on the host */
+} batch;
 
 static void free_batch(const device_work *w, batch *b)
 {
-    void *const blocks[] = {b->scratch, b->out_kth, b->out_ids, b->out_values, b->ids, b->values};
+    void *const blocks[] = {b->out.kth, b->out.ids, b->out.values, b->ids, b->values};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         kin_gpu_free(w->gpu, blocks[i]);
     }
     *b = (batch){0};
 }
 
-/* Rows from row0 and places from col0 on. */
-static kin_gpu_rows values_at(const device_work *w, const batch *b, int64_t row0, int64_t col0)
+static kin_gpu_rows values_of(const device_work *w, const part *p)
 {
     const kin_select_job *job = &w->job;
-    return (kin_gpu_rows){job->values + row0 * job->stride_bytes + col0 * w->value_bytes, b->rows,
-                          b->cols * w->value_bytes, job->stride_bytes};
+    return (kin_gpu_rows){job->values + p->row0 * job->stride_bytes + p->col0 * w->value_bytes,
+                          p->rows, p->cols * w->value_bytes, job->stride_bytes};
 }
 
-static kin_gpu_rows ids_at(const device_work *w, const batch *b, int64_t row0, int64_t col0)
+static kin_gpu_rows ids_of(const device_work *w, const part *p)
 {
     const kin_select_job *job = &w->job;
     const int64_t id_bytes = (int64_t)sizeof(uint32_t);
-    return (kin_gpu_rows){job->ids + row0 * job->ids_stride_bytes + col0 * id_bytes, b->rows,
-                          b->cols * id_bytes, job->ids_stride_bytes};
+    return (kin_gpu_rows){job->ids + p->row0 * job->ids_stride_bytes + p->col0 * id_bytes, p->rows,
+                          p->cols * id_bytes, job->ids_stride_bytes};
 }
 
 /* Rows that came ahead, or are copied now. */
@@ -170,28 +278,27 @@ static kith_status bring(const device_work *w, const kin_gpu_rows *rows, char **
     return kin_gpu_upload_rows(w->ctx, w->gpu, *block, rows);
 }
 
-static kith_status bring_batch(const device_work *w, int64_t row0, int64_t col0, batch *b)
+static kith_status bring_batch(const device_work *w, batch *b)
 {
-    const kin_gpu_rows values = values_at(w, b, row0, col0);
+    const kin_gpu_rows values = values_of(w, &b->what);
     KIN_TRY(bring(w, &values, &b->values, "a batch of values"));
     if (w->job.ids == NULL) {
         return KITH_OK;
     }
-    const kin_gpu_rows ids = ids_at(w, b, row0, col0);
+    const kin_gpu_rows ids = ids_of(w, &b->what);
     return bring(w, &ids, &b->ids, "a batch of ids");
 }
 
-/* The batch that comes next: nothing where it has no rows. */
-static void hint(const device_work *w, int64_t row0, int64_t rows)
+/* The part that comes next. */
+static void hint(const device_work *w, const part *next)
 {
-    const batch next = {.rows = rows, .cols = w->job.cols};
-    if (rows == 0) {
+    if (next->rows == 0) {
         return;
     }
-    const kin_gpu_rows values = values_at(w, &next, row0, 0);
+    const kin_gpu_rows values = values_of(w, next);
     kin_gpu_ahead_begin(w->ctx, w->gpu, &values);
     if (w->job.ids != NULL) {
-        const kin_gpu_rows ids = ids_at(w, &next, row0, 0);
+        const kin_gpu_rows ids = ids_of(w, next);
         kin_gpu_ahead_begin(w->ctx, w->gpu, &ids);
     }
 }
@@ -199,224 +306,157 @@ static void hint(const device_work *w, int64_t row0, int64_t rows)
 /* Room for the answers, k of each row. */
 static kith_status take_answers(const device_work *w, batch *b)
 {
-    const kin_select_job *job = &w->job;
-    const int64_t rows = b->rows;
-    const uint64_t kept = (uint64_t)rows * (uint64_t)b->k;
+    const uint64_t rows = (uint64_t)b->what.rows;
+    const uint64_t kept = rows * (uint64_t)b->k;
     const uint64_t bytes = (uint64_t)w->value_bytes;
-    if (job->out_kth != NULL) {
-        return kin_gpu_alloc(w->ctx, w->gpu, &b->out_kth, (uint64_t)rows, bytes, "k-th values");
+    if (b->to.kth != NULL) {
+        return kin_gpu_alloc(w->ctx, w->gpu, &b->out.kth, rows, bytes, "k-th values");
     }
-    if (job->out_values != NULL) {
-        KIN_TRY(kin_gpu_alloc(w->ctx, w->gpu, &b->out_values, kept, bytes, "selected values"));
+    if (b->to.values != NULL) {
+        KIN_TRY(kin_gpu_alloc(w->ctx, w->gpu, &b->out.values, kept, bytes, "selected values"));
     }
-    if (job->out_ids != NULL) {
+    if (b->to.ids != NULL) {
         KIN_TRY(
-            kin_gpu_alloc(w->ctx, w->gpu, &b->out_ids, kept, sizeof *b->out_ids, "selected ids"));
+            kin_gpu_alloc(w->ctx, w->gpu, &b->out.ids, kept, sizeof *b->out.ids, "selected ids"));
     }
     return KITH_OK;
 }
 
-/* Selects from a batch that is there, whose first place is col0; the answers are still there. */
-static kith_status run_batch(const device_work *w, const batch *b, int64_t col0)
+/* Selects from a batch that is there; the answers are still there. */
+static kith_status run_batch(const device_work *w, const batch *b)
 {
     kin_select_task task = task_of(&w->job);
     task.values = b->values;
     task.ids = b->ids;
-    task.stride_bytes = b->cols * w->value_bytes;
-    task.ids_stride_bytes = b->cols * (int64_t)sizeof(uint32_t);
-    task.rows = b->rows;
-    task.cols = b->cols;
+    task.stride_bytes = b->what.cols * w->value_bytes;
+    task.ids_stride_bytes = b->what.cols * (int64_t)sizeof(uint32_t);
+    task.rows = b->what.rows;
+    task.cols = b->what.cols;
     task.k = b->k;
-    task.first_id = (uint32_t)col0;
-    task.out_values = b->out_values;
-    task.out_ids = b->out_ids;
-    task.out_kth = b->out_kth;
+    task.first_id = (uint32_t)b->what.col0;
+    task.out_values = b->out.values;
+    task.out_ids = b->out.ids;
+    task.out_kth = b->out.kth;
     return select_there(w, &task, false);
 }
 
-static kith_status fetch(const device_work *w, const batch *b, int64_t row0, int64_t rows)
+static kith_status fetch(const device_work *w, const batch *b)
+{
+    const uint64_t rows = (uint64_t)b->what.rows;
+    const uint64_t kept = rows * (uint64_t)b->k;
+    const uint64_t bytes = (uint64_t)w->value_bytes;
+    if (b->to.kth != NULL) {
+        return kin_gpu_download(w->ctx, w->gpu, b->to.kth, b->out.kth, rows * bytes);
+    }
+    if (b->to.values != NULL) {
+        KIN_TRY(kin_gpu_download(w->ctx, w->gpu, b->to.values, b->out.values, kept * bytes));
+    }
+    if (b->to.ids != NULL) {
+        KIN_TRY(kin_gpu_download(w->ctx, w->gpu, b->to.ids, b->out.ids, kept * sizeof *b->out.ids));
+    }
+    return KITH_OK;
+}
+
+/* `next` comes ahead. */
+static kith_status solve_batch(const device_work *w, batch *b, const part *next)
+{
+    KIN_TRY(bring_batch(w, b));
+    KIN_TRY(take_answers(w, b));
+    hint(w, next);
+    KIN_TRY(run_batch(w, b));
+    return fetch(w, b);
+}
+
+/* ---- All parts ------------------------------------------------------------------------------- */
+
+/* What is asked for of rows from row0 on. */
+static answers answers_at(const device_work *w, int64_t row0)
 {
     const kin_select_job *job = &w->job;
-    const int64_t kept = rows * job->k;
-    if (job->out_kth != NULL) {
-        return kin_gpu_download(w->ctx, w->gpu, (char *)job->out_kth + row0 * w->value_bytes,
-                                b->out_kth, (uint64_t)(rows * w->value_bytes));
-    }
-    if (job->out_values != NULL) {
-        KIN_TRY(kin_gpu_download(w->ctx, w->gpu,
-                                 (char *)job->out_values + row0 * job->k * w->value_bytes,
-                                 b->out_values, (uint64_t)(kept * w->value_bytes)));
-    }
-    if (job->out_ids != NULL) {
-        KIN_TRY(kin_gpu_download(w->ctx, w->gpu, job->out_ids + row0 * job->k, b->out_ids,
-                                 (uint64_t)kept * sizeof *job->out_ids));
-    }
-    return KITH_OK;
+    return (answers){moved(job->out_values, row0 * job->k * w->value_bytes),
+                     job->out_ids == NULL ? NULL : job->out_ids + row0 * job->k,
+                     moved(job->out_kth, row0 * w->value_bytes)};
 }
 
-/* The `next` rows behind them come ahead. */
-static kith_status solve_rows(const device_work *w, int64_t row0, int64_t rows, int64_t next)
+static kith_status take_pieces(cutting *c)
 {
-    batch b = {.rows = rows, .cols = w->job.cols, .k = w->job.k};
-    kith_status status = bring_batch(w, row0, 0, &b);
-    if (status == KITH_OK) {
-        status = take_answers(w, &b);
+    const kin_select_job *job = &c->w->job;
+    const uint64_t most =
+        (uint64_t)kin_ceil_div(job->cols, c->cols) * (uint64_t)kin_min_i64(job->k, c->cols);
+    c->count = 0;
+    if (c->ids != NULL) {
+        return KITH_OK;
     }
-    if (status == KITH_OK) {
-        hint(w, row0 + rows, next);
-        status = run_batch(w, &b, 0);
-    }
-    if (status == KITH_OK) {
-        status = fetch(w, &b, row0, rows);
-    }
-    free_batch(w, &b);
-    return status;
+    KIN_TRY(
+        kin_alloc(c->w->ctx, &c->values, most, (uint64_t)c->w->value_bytes, "values of pieces"));
+    return kin_alloc(c->w->ctx, &c->ids, most, sizeof *c->ids, "ids of pieces");
 }
 
-/* ---- A row in pieces ------------------------------------------------------------------------- */
-
-/* The answers of a row's pieces, a short row with ids. */
-typedef struct pieces {
-    device_work w; /* asks for values and ids, ascending or not */
-    char *values;
-    uint32_t *ids;
-    int64_t count;
-} pieces;
-
-static kith_status solve_piece(pieces *p, int64_t row, int64_t col0, int64_t cols)
+/* The answer of a row of the job, from what its pieces gave. */
+static kith_status merge_pieces(const cutting *c, int64_t row)
 {
-    const device_work *w = &p->w;
-    const int64_t k = kin_min_i64(w->job.k, cols);
-    batch b = {.rows = 1, .cols = cols, .k = k};
-    kith_status status = bring_batch(w, row, col0, &b);
-    if (status == KITH_OK) {
-        status = take_answers(w, &b);
-    }
-    if (status == KITH_OK) {
-        status = run_batch(w, &b, col0);
-    }
-    if (status == KITH_OK) {
-        status = kin_gpu_download(w->ctx, w->gpu, p->values + p->count * w->value_bytes,
-                                  b.out_values, (uint64_t)(k * w->value_bytes));
-    }
-    if (status == KITH_OK) {
-        status = kin_gpu_download(w->ctx, w->gpu, p->ids + p->count, b.out_ids,
-                                  (uint64_t)k * sizeof *p->ids);
-    }
-    free_batch(w, &b);
-    p->count += status == KITH_OK ? k : 0;
-    return status;
-}
-
-static kith_status solve_pieces(pieces *p, int64_t row, int64_t piece)
-{
-    const kin_select_job *job = &p->w.job;
-    p->count = 0;
-    for (int64_t col0 = 0; col0 < job->cols; col0 += piece) {
-        KIN_TRY(solve_piece(p, row, col0, kin_min_i64(piece, job->cols - col0)));
-        const double done = (double)row + (double)(col0 + piece) / (double)job->cols;
-        KIN_TRY(kin_progress(p->w.ctx, "select", done, (double)job->rows));
-    }
-    return KITH_OK;
-}
-
-/* The answer of row `row` of the job, from what its pieces gave. */
-static kith_status merge_pieces(const device_work *w, const pieces *p, int64_t row)
-{
-    const kin_select_job *all = &w->job;
-    kin_select_job job = *all;
+    const device_work *w = c->w;
+    const answers out = answers_at(w, row);
+    kin_select_job job = w->job;
     job.method = kin_select_method_of(KITH_SELECT_SCAN);
     job.buffer = 0;
     job.group = 0;
     job.aligned = false;
-    job.values = p->values;
-    job.ids = (const char *)p->ids;
+    job.values = c->values;
+    job.ids = (const char *)c->ids;
     job.rows = 1;
-    job.cols = p->count;
-    job.stride_bytes = p->count * w->value_bytes;
-    job.ids_stride_bytes = p->count * (int64_t)sizeof *p->ids;
-    job.out_values = moved(all->out_values, row * all->k * w->value_bytes);
-    job.out_ids = all->out_ids == NULL ? NULL : all->out_ids + row * all->k;
-    job.out_kth = moved(all->out_kth, row * w->value_bytes);
+    job.cols = c->count;
+    job.stride_bytes = c->count * w->value_bytes;
+    job.ids_stride_bytes = c->count * (int64_t)sizeof *c->ids;
+    job.out_values = out.values;
+    job.out_ids = out.ids;
+    job.out_kth = out.kth;
     return kin_select_host(w->ctx, &job);
 }
 
-/* One row in pieces of `piece` places. */
-static kith_status solve_long_row(const device_work *w, int64_t row, int64_t piece)
+static kith_status solve_part(cutting *c, const part *p)
 {
-    pieces p = {.w = *w};
-    const uint64_t most =
-        (uint64_t)kin_ceil_div(w->job.cols, piece) * (uint64_t)kin_min_i64(w->job.k, piece);
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(w->ctx, &p.values, most, (uint64_t)w->value_bytes, "values of pieces"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc(w->ctx, &p.ids, most, sizeof *p.ids, "ids of pieces"), done);
-    p.w.job.out_values = p.values;
-    p.w.job.out_ids = p.ids;
-    p.w.job.out_kth = NULL;
-    KIN_TRY_GOTO(status, solve_pieces(&p, row, piece), done);
-    status = merge_pieces(w, &p, row);
-done:
-    kin_free(w->ctx, p.ids);
-    kin_free(w->ctx, p.values);
-    return status;
-}
-
-/* Least places of a piece: below, the device has no room for anything. */
-enum { LEAST_PIECE = 4096 };
-
-static kith_status solve_row(const device_work *w, int64_t row)
-{
-    kith_status status = solve_rows(w, row, 1, 0);
-    for (int64_t piece = w->job.cols / 2; status == KITH_E_DEVICE_MEMORY && piece >= LEAST_PIECE;
-         piece /= 2) {
-        kin_forgive(w->ctx);
-        status = solve_long_row(w, row, piece);
+    const device_work *w = c->w;
+    const part next = c->ahead ? part_after(c, p) : (part){0};
+    batch b = {.what = *p, .k = kin_min_i64(w->job.k, p->cols)};
+    if (in_pieces(c)) {
+        KIN_TRY(p->col0 == 0 ? take_pieces(c) : KITH_OK);
+        b.to = (answers){c->values + c->count * w->value_bytes, c->ids + c->count, NULL};
+        c->count += b.k;
+    } else {
+        b.to = answers_at(w, p->row0);
     }
-    return status;
+    const kith_status status = solve_batch(w, &b, &next);
+    free_batch(w, &b);
+    KIN_TRY(status);
+    return in_pieces(c) && ends_rows(c, p) ? merge_pieces(c, p->row0) : KITH_OK;
 }
 
-/* Rows of a batch. */
-static int64_t batch_rows_of(const device_work *w)
+static kith_status solve_parts(cutting *c)
 {
-    const kin_select_job *job = &w->job;
-    const uint64_t row_bytes = kin_size_add(
-        kin_size_mul((uint64_t)job->cols, (uint64_t)w->value_bytes + (job->ids != NULL ? 4 : 0)),
-        kin_size_mul((uint64_t)job->k, (uint64_t)w->value_bytes + 4));
-    const uint64_t room = kin_gpu_room(w->gpu) / BATCHES_IN_ROOM;
-    const uint64_t bytes = room < BATCH_BYTES ? room : BATCH_BYTES;
-    return kin_max_i64(1, (int64_t)(bytes / row_bytes));
-}
-
-/* Where memory ends, batches come one after the other from then on. */
-static kith_status select_batches(const device_work *w)
-{
-    const kin_select_job *job = &w->job;
-    int64_t batch_rows = batch_rows_of(w);
-    bool ahead = true;
-    for (int64_t row0 = 0; row0 < job->rows;) {
-        const int64_t rows = kin_min_i64(batch_rows, job->rows - row0);
-        const int64_t next = ahead ? kin_min_i64(batch_rows, job->rows - row0 - rows) : 0;
-        const bool whole = ahead || rows > 1;
-        const kith_status status = whole ? solve_rows(w, row0, rows, next) : solve_row(w, row0);
-        if (status == KITH_E_DEVICE_MEMORY && whole) {
+    const device_work *w = c->w;
+    for (part p = part_at(c, 0, 0); p.rows > 0;) {
+        const kith_status status = solve_part(c, &p);
+        if (status == KITH_E_DEVICE_MEMORY && cut_smaller(c)) {
             kin_forgive(w->ctx);
-            batch_rows = kin_gpu_ahead_end(w->gpu) || rows == 1 ? rows : (rows + 1) / 2;
-            ahead = false;
+            p = part_at(c, p.row0, 0);
             continue;
         }
         KIN_TRY(status);
-        row0 += rows;
-        KIN_TRY(kin_progress(w->ctx, "select", (double)row0, (double)job->rows));
+        const double share = (double)(p.col0 + p.cols) / (double)w->job.cols;
+        KIN_TRY(kin_progress(w->ctx, "select", (double)p.row0 + (double)p.rows * share,
+                             (double)w->job.rows));
+        p = part_after(c, &p);
     }
     return KITH_OK;
 }
 
 static kith_status select_here(const device_work *w)
 {
-    const kith_status status = select_batches(w);
+    cutting c = cut_rows(w);
+    const kith_status status = solve_parts(&c);
     (void)kin_gpu_ahead_end(w->gpu);
+    forget_pieces(&c);
     return status;
 }
 

@@ -96,9 +96,10 @@ class Answers(ReferenceCase):
                              tune=("--tune", f"pipeline=matrix,select={method}"))
             self.assertEqual(told["screen"], "matrix")
         for kind in ("u8bin", "fbin"):
-            told = self.same("search", f"some.{kind}", f"few.{kind}", "-k", 8,
-                             tune=("--tune", "pipeline=hybrid"))
-            self.assertEqual(told["screen"], "hybrid")
+            for more in ("", ",batch=16", ",batch=300,heap-sample=4"):
+                told = self.same("search", f"some.{kind}", f"few.{kind}", "-k", 8,
+                                 tune=("--tune", "pipeline=hybrid" + more))
+                self.assertEqual(told["screen"], "hybrid")
 
     def test_buffers(self):
         """the buffer k-d tree, of heights and buffers; too many columns, too many neighbours"""

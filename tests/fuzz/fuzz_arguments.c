@@ -49,6 +49,7 @@ static void check_args(const cli_args *args)
     demand(args->k >= 0 && args->sample >= 0 && args->threads >= 0, "numbers in their range");
     demand(args->sample >= 1 || args->command != CLI_EVAL, "rows to estimate recall from");
     demand(args->heap_sample >= 0 && args->heap_sample <= 1024, "a heap's sample in its range");
+    demand(args->batch >= 0 && args->batch <= 1 << 22, "queries of a batch in their range");
     demand(args->leaf_buffer == 0 || (args->leaf_buffer >= 2 && args->leaf_buffer <= 1 << 22),
            "a leaf's buffer in its range");
     demand(args->heap_sample == 0 || args->command != CLI_EVAL, "two samples, two options");

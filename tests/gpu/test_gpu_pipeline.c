@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The pipelines matrix and hybrid on a GPU against the fused one on the processor, byte for byte:
  * metrics, types, methods of selection, every k, data on which lists overflow, small budgets, many
- * batches, every division of hybrid's selection between processor and GPU, every sample of it.
+ * batches, every division of hybrid's selection between processor and GPU, every sample and every
+ * batch of it.
  * KITH_DATA: real data, whole graphs by all three. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -327,6 +328,63 @@ static void samples(void **state)
     pair_end(&p, "samples of 1 to 1,024 times k columns");
 }
 
+static uint64_t peak_of(kith_ctx *ctx, const test_job *job)
+{
+    kith_neighbors out;
+    kith_report report = {.struct_size = sizeof report};
+    assert_int_equal(test_job_solve(ctx, job, &out), KITH_OK);
+    assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
+    test_answer_free(&out);
+    return report.gpu_peak_bytes;
+}
+
+/* A batch is what it is asked to be: all rows take more memory than some. */
+static void fewer_take_less(const pair *p, test_job job)
+{
+    const uint64_t all = peak_of(p->gpu, &job);
+    job.batch = 256;
+    const uint64_t some = peak_of(p->gpu, &job);
+    printf("  %.1f MB in batches of 256 queries, %.1f of all\n", (double)some / 1e6,
+           (double)all / 1e6);
+    assert_true(some < all);
+}
+
+/* Queries of a batch: the paper's, those about a block, more than there are; graphs and searches,
+ * by costs and, where the metric has no product, by keys. */
+static void batches(void **state)
+{
+    (void)state;
+    static const int32_t most[] = {1, 4, 16, 255, 256, 257, 1000, 1 << 22};
+    pair p = pair_make(0);
+    test_rows points = made(KITH_F32, 1100, 20, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 43);
+    test_rows queries = made(KITH_F32, 530, 20, SHAPE_CLUSTERS, KITH_EUCLIDEAN, 44);
+    for (size_t b = 0; b < sizeof most / sizeof *most; b++) {
+        for (int m = 0; m < METRICS - 1; m++) {
+            test_job job = {.name = "clusters",
+                            .points = &points.matrix,
+                            .metric = metrics[m],
+                            .k = m % 2 == 0 ? 10 : 200,
+                            .pipeline = KITH_PIPELINE_HYBRID,
+                            .batch = most[b]};
+            test_compare(p.cpu, p.gpu, &job, &p.tally);
+            job.call = TEST_SEARCH;
+            job.queries = &queries.matrix;
+            test_compare(p.cpu, p.gpu, &job, &p.tally);
+        }
+    }
+    test_rows_free(&queries);
+    test_rows_free(&points);
+    points = made(KITH_F32, 3000, 20, SHAPE_GAUSS, KITH_EUCLIDEAN, 45);
+    for (int m = 0; m < 5; m += 4) {
+        fewer_take_less(&p, (test_job){.points = &points.matrix,
+                                       .metric = metrics[m],
+                                       .k = 10,
+                                       .pipeline = KITH_PIPELINE_HYBRID});
+    }
+    test_rows_free(&points);
+    pair_end(&p, "batches of 1 to 4,194,304 queries");
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Batches of rows, chunks of columns, chunks of the corpus. */
@@ -434,17 +492,10 @@ static void real_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(metrics_and_types),
-        cmocka_unit_test(shapes),
-        cmocka_unit_test(methods),
-        cmocka_unit_test(every_k),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(divisions),
-        cmocka_unit_test(samples),
-        cmocka_unit_test(budgets),
-        cmocka_unit_test(cancelled),
-        cmocka_unit_test(reports),
-        cmocka_unit_test(real_data),
+        cmocka_unit_test(metrics_and_types), cmocka_unit_test(shapes),  cmocka_unit_test(methods),
+        cmocka_unit_test(every_k),           cmocka_unit_test(sizes),   cmocka_unit_test(divisions),
+        cmocka_unit_test(samples),           cmocka_unit_test(batches), cmocka_unit_test(budgets),
+        cmocka_unit_test(cancelled),         cmocka_unit_test(reports), cmocka_unit_test(real_data),
     };
     if (test_gpu_is_absent()) {
         return TEST_SKIPPED;

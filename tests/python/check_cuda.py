@@ -133,6 +133,35 @@ def check_index():
     refused(NotImplementedError, "on the host", lambda: index.radius(asked, 1.0))
 
 
+def check_merge():
+    x = support.points(40000, 24)
+    how = {"algorithm": "nn_descent", "random_state": 5}
+    parts = [kith.knn_graph(x[rows], 12) for rows in (slice(25000), slice(25000, None))]
+    there = [[torch.from_numpy(part).cuda() for part in graph] for graph in parts]
+    tensor = torch.from_numpy(x).cuda()
+    for tune in {}, {"start": "random"}, {"start": "ggm"}:
+        truth = kith.merge(x, *map(tuple, parts), 10, tune=tune, device="cuda", **how)
+        found = kith.merge(tensor, *there, 10, tune=tune, **how)
+        same(found, truth)
+        assert found.exact == truth.exact
+        narrow = [(distances, ids.int()) for distances, ids in there]
+        same(kith.merge(tensor, *narrow, 10, tune=tune, **how), truth)
+    made = [kith.knn_graph(tensor[rows], 12) for rows in (slice(25000), slice(25000, None))]
+    same(
+        kith.merge(tensor, *made, 10, **how),
+        kith.merge(x, *map(tuple, parts), 10, device="cuda", **how),
+    )
+    refused(
+        ValueError, "first must lie where X does", lambda: kith.merge(tensor, parts[0], there[1])
+    )
+    refused(ValueError, "in host memory", lambda: kith.merge(x, *there))
+    refused(
+        NotImplementedError,
+        "an exact merge",
+        lambda: kith.merge(tensor, *there, algorithm="brute"),
+    )
+
+
 def check_host_arrays():
     x = support.points(20000, 64)
     on_gpu, on_cpu = (kith.knn_graph(x, 10, device=device) for device in ("cuda", "cpu"))
@@ -148,6 +177,14 @@ def check_cupy():
     found = kith.knn_graph(cupy.asarray(x), 5)
     assert isinstance(found.indices, cupy.ndarray)
     np.testing.assert_array_equal(found.indices.get(), kith.knn_graph(x, 5, device="cpu").indices)
+    x = support.points(40000, 24)
+    parts = kith.knn_graph(x[:25000], 5), kith.knn_graph(x[25000:], 5)
+    there = [tuple(cupy.asarray(part) for part in graph) for graph in parts]
+    how = {"algorithm": "nn_descent", "random_state": 5}
+    merged = kith.merge(cupy.asarray(x), *there, **how)
+    assert isinstance(merged.indices, cupy.ndarray)
+    truth = kith.merge(x, *map(tuple, parts), device="cuda", **how)
+    np.testing.assert_array_equal(merged.indices.get(), truth.indices)
 
 
 print(kith.devices())
@@ -157,6 +194,7 @@ for check in (
     check_options,
     check_select,
     check_index,
+    check_merge,
     check_host_arrays,
     check_cupy,
 ):

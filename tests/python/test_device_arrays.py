@@ -18,6 +18,7 @@ class Pretended:
 
     def __init__(self, array):
         self.array = array
+        self.shape = array.shape
         contiguous = array.flags.c_contiguous
         self.__cuda_array_interface__ = {
             "shape": array.shape,
@@ -32,14 +33,22 @@ class Pretended:
 class Maker:
     """What CuPy is for its arrays."""
 
-    index = 0
     stream = 5
+
+    def __init__(self, index=0):
+        self.index = int(index)
 
     def empty(self, shape, name):
         return Pretended(np.empty(shape, name))
 
     def wide(self, ids):
         return Pretended(ids.array.astype(np.int64))
+
+    def ends(self, ids):
+        return int(ids.array.min()), int(ids.array.max())
+
+    def narrow(self, ids):
+        return Pretended(np.ascontiguousarray(ids.array.astype(np.uint32)))
 
 
 streams = []
@@ -61,6 +70,7 @@ LIBRARY = types.SimpleNamespace(
     kith_cuda_index_create=host_call("kith_index_create"),
     kith_cuda_index_search=host_call("kith_index_search"),
     kith_index_free=lib.kith_index_free,
+    kith_cuda_graph_merge=host_call("kith_graph_merge"),
 )
 
 
@@ -135,6 +145,103 @@ class DeviceArrays(unittest.TestCase):
         np.testing.assert_array_equal(out[1].array, truth.indices)
         found = kith.select_k(self.on_gpu, 3, largest=True, device="cpu")
         self.assert_same(found, kith.select_k(self.x, 3, largest=True))
+
+    def parts(self, *dtypes):
+        """Graphs of the first 250 points and of the others, on the host and there."""
+        host = kith.knn_graph(self.x[:250], 8), kith.knn_graph(self.x[250:], 6)
+        return host, [
+            tuple(Pretended(each) for each in (graph.distances, graph.indices.astype(dtype)))
+            for graph, dtype in zip(host, dtypes, strict=True)
+        ]
+
+    def test_a_merge_stays_there(self):
+        how = {"algorithm": "nn_descent", "random_state": 3}
+        for dtypes in (np.int64, np.int64), (np.int32, np.uint32):
+            host, there = self.parts(*dtypes)
+            streams.clear()
+            found = kith.merge(self.on_gpu, *there, **how, device="cpu")
+            truth = kith.merge(self.x, *map(tuple, host), **how)
+            self.assert_same(found, truth)
+            self.assertEqual((streams, found.exact, found.fingerprint), ([7], truth.exact, None))
+            self.assertEqual((found.metric, found.indices.shape), ("euclidean", (400, 6)))
+        published = {"rounds": 4, "tune": {"start": "ggm"}, "metric": "cosine", "k": 4}
+        found = kith.merge(self.on_gpu, *there, **published, device="cpu")
+        truth = kith.merge(self.x, *map(tuple, host), **published)
+        self.assert_same(found, truth)
+        out = Pretended(np.empty((400, 6))), Pretended(np.empty((400, 6), np.uint32))
+        given = kith.merge(self.on_gpu, *there, **how, out=out, device="cpu")
+        self.assertIs(given.indices, out[1])
+        np.testing.assert_array_equal(out[1].array, kith.merge(self.x, *host, **how).indices)
+        view = there[0][0], Pretended(host[0].indices[:, ::-1])
+        found = kith.merge(self.on_gpu, view, there[1], **how, device="cpu")
+        turned = host[0].distances, host[0].indices[:, ::-1]
+        self.assert_same(found, kith.merge(self.x, turned, tuple(host[1]), **how))
+
+    def test_a_merge_that_is_approximate_says_so(self):
+        x = support.points(20000, 4)
+        parts = [kith.knn_graph(x[rows], 4) for rows in (slice(9000), slice(9000, None))]
+        there = [[Pretended(part) for part in graph] for graph in parts]
+        how = {"rounds": 1, "tune": {"start": "random"}, "random_state": 2}
+        found = kith.merge(Pretended(x), *there, **how, device="cpu")
+        self.assert_same(found, kith.merge(x, *parts, **how))
+        self.assertIs(found.exact, False)
+
+    def test_a_merge_knows_the_metric_of_its_graphs(self):
+        there = [
+            kith.knn_graph(Pretended(part), 5, metric="manhattan", device="cpu")
+            for part in (self.x[:250], self.x[250:])
+        ]
+        how = {"algorithm": "nn_descent", "device": "cpu"}
+        self.assertEqual(kith.merge(self.on_gpu, *there, **how).metric, "manhattan")
+        with self.assertRaisesRegex(
+            ValueError, "first is of the metric manhattan, asked for is cosine"
+        ):
+            kith.merge(self.on_gpu, *there, metric="cosine", **how)
+
+    def test_what_a_merge_cannot_is_said(self):
+        host, (one, two) = self.parts(np.int64, np.int64)
+        beyond = two[0], Pretended(two[1].array + 2**32)
+        floats = two[0], two[0]
+        narrow = two[0], Pretended(two[1].array[:, :3])
+        half = host[0].distances, one[1]
+        streams.clear()
+        for error, text, call in (
+            (
+                ValueError,
+                "first must lie where X does, on the",
+                lambda x: kith.merge(x, host[0], two),
+            ),
+            (
+                ValueError,
+                "second must lie where X does, on the",
+                lambda x: kith.merge(x, one, host[1]),
+            ),
+            (ValueError, "first must lie where X does, on the", lambda x: kith.merge(x, half, two)),
+            (
+                ValueError,
+                "first must lie where X does, on the",
+                lambda x: kith.merge(x, kith.Graph(host[0]), two),
+            ),
+            (
+                ValueError,
+                "first must lie where X does, in host memory .copy",
+                lambda x: kith.merge(self.x, one, two),
+            ),
+            (NotImplementedError, "verify", lambda x: kith.merge(x, one, two, verify=True)),
+            (NotImplementedError, "progress", lambda x: kith.merge(x, one, two, progress=True)),
+            (NotImplementedError, "a function", lambda x: kith.merge(x, one, two, metric=min)),
+            (ValueError, "250 and 250 points, X has 400", lambda x: kith.merge(x, one, one)),
+            (ValueError, "second: indices must be -1 to", lambda x: kith.merge(x, one, beyond)),
+            (ValueError, "second: indices are <f4", lambda x: kith.merge(x, one, floats)),
+            (ValueError, "both must have the same", lambda x: kith.merge(x, one, narrow)),
+            (TypeError, "first must be .distances", lambda x: kith.merge(x, 5, two)),
+        ):
+            with self.assertRaisesRegex(error, text):
+                call(self.on_gpu)
+        self.assertEqual(streams, [])
+        with mock.patch.object(_cuda, "_maker", lambda array: Maker(array is two[1])):
+            with self.assertRaisesRegex(ValueError, "second lies on cuda:1 and X on cuda:0"):
+                kith.merge(self.on_gpu, one, two)
 
     def test_what_cannot_be_is_said(self):
         for error, text, call in (

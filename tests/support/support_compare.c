@@ -64,6 +64,7 @@ kith_status test_job_solve(kith_ctx *ctx, const test_job *job, kith_neighbors *o
     params.pipeline = job->pipeline;
     params.select = job->select;
     params.sample = job->sample;
+    params.batch = job->batch;
     params.leaf_buffer = job->leaf_buffer;
     params.tree_height = job->tree_height;
     params.method = job->method;
@@ -198,6 +199,7 @@ void test_compare_fitting(kith_ctx *wanted, kith_ctx *got, const test_job *job, 
     fused.pipeline = KITH_PIPELINE_FUSED;
     fused.select = KITH_SELECT_AUTO;
     fused.sample = 0;
+    fused.batch = 0;
     const kith_status a_status = test_job_solve(wanted, &fused, &a);
     const kith_status b_status = test_job_solve(got, job, &b);
     test_job_text(job, text, sizeof text);

@@ -26,7 +26,8 @@ typedef struct test_job {
     const uint32_t *exclude;
     kith_pipeline pipeline; /* test_compare: of `got`; what is wanted is the fused answer */
     kith_select_method select;
-    int32_t sample;      /* of the pipeline hybrid */
+    int32_t sample;      /* of the pipeline hybrid, and */
+    int32_t batch;       /* queries of a batch of it */
     int32_t leaf_buffer; /* of the pipeline buffer_tree, and */
     int32_t tree_height; /* of the tree */
     kith_method method;

@@ -293,6 +293,18 @@ static void refusals(void **state)
     params.pipeline = KITH_PIPELINE_MATRIX;
     test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "KITH_PIPELINE_HYBRID");
     params.sample = 0;
+    params.batch = 100;
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "batch is 100 and the");
+    params.pipeline = KITH_PIPELINE_FUSED;
+    test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "batch is 100 and the");
+    params.pipeline = KITH_PIPELINE_HYBRID;
+    for (int i = 0; i < 3; i++) {
+        static const int32_t wrong[] = {-1, (1 << 22) + 1, INT32_MIN};
+        params.batch = wrong[i];
+        test_graph_refused(ctx, &points.matrix, &params, KITH_E_ARGUMENT, "must be 0 to 4194304");
+    }
+    params.batch = 0;
+    params.pipeline = KITH_PIPELINE_MATRIX;
     params.metric = KITH_CUSTOM;
     params.custom = not_a_number;
     test_graph_refused(ctx, &points.matrix, &params, KITH_E_DATA, "custom gave NaN for query");

@@ -41,7 +41,7 @@ _kith_options() {
 # Keys of --tune; those that have a value end in =.
 _kith_tunes() {
     local descent="rounds= candidates= list= delta= start= start-share= updates="
-    local paper="tree-height= pipeline= select= heap-sample= leaf-buffer="
+    local paper="tree-height= pipeline= select= heap-sample= batch= leaf-buffer="
     case $1 in
     graph) echo "$paper sample= seed= $descent gpu-memory= shard-count= keep-shards parts= help" ;;
     search) echo "$paper sample= seed= width= gpu-memory= help" ;;
