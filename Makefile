@@ -3,7 +3,7 @@
 #
 #   make             build into build/; the command is build/kith. CUDA=ON: with the GPU module for all
 #                    chips, or for CHIPS=90 alone, OFF: without it; else for the GPU of this machine, if it
-#                    has nvcc and one
+#                    has nvcc and one; DRAFT=ON: compiled in half the time, and not for use
 #   make demo        set up what is missing, build, two graphs of real data with pictures: demo-out/
 #   make check       set up what is missing, build, tests and benchmarks, too, and run all CPU tests
 #   make check-gpu   build, all tests that need a GPU; TESTS="test_x ..." for some of them
@@ -37,7 +37,7 @@ build: configure
 	@tools/build.sh build kith_product $(JOBS)
 
 configure:
-	@cmake --preset release $(if $(CUDA),-DKITH_CUDA=$(CUDA)) $(if $(CHIPS),-DKITH_CUDA_ARCHS=$(CHIPS)) >build.log 2>&1 || { cat build.log; exit 1; }
+	@cmake --preset release $(if $(CUDA),-DKITH_CUDA=$(CUDA)) $(if $(CHIPS),-DKITH_CUDA_ARCHS=$(CHIPS)) -DKITH_CUDA_DRAFT=$(or $(DRAFT),OFF) >build.log 2>&1 || { cat build.log; exit 1; }
 	@rm -f build.log
 
 all: configure

@@ -8,6 +8,7 @@ set(KITH_CUDA_ARCHS "" CACHE STRING
     "Chips to compile for (80 86 89 90); the last one also as PTX, for chips that come later")
 set(KITH_BUILT_CUDA "" CACHE FILEPATH
     "A libkith_cuda.so that is installed instead of building one")
+option(KITH_CUDA_DRAFT "Device code hardly optimised: to see whether it compiles, not for use" OFF)
 set(KITH_HAS_CUDA OFF)
 
 # The chips of this machine's GPUs, as its driver names them: 90 for compute capability 9.0. None where
@@ -111,6 +112,10 @@ function(kith_cuda_objects name architectures)
   target_compile_options(${name} PRIVATE ${KITH_CUDA_FLAGS})
   set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "${architectures}"
                         POSITION_INDEPENDENT_CODE ON CUDA_SEPARABLE_COMPILATION OFF)
+  # On code of one machine the assembler remarks what slows it down, and only where it optimises.
+  if(KITH_CUDA_DRAFT AND NOT name MATCHES "wgmma")
+    target_compile_options(${name} PRIVATE "SHELL:-Xcicc -O1" "SHELL:-Xptxas -O1")
+  endif()
 endfunction()
 
 kith_cuda_objects(kith_cuda_objects "${archs}" ${CUDA_SOURCES})

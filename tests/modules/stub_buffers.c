@@ -6,7 +6,8 @@
 #include <string.h>
 
 extern const kin_papers_buffer_kernels stub_buffers;
-extern int stub_loses(void); /* stub_kernels.c */
+extern uint32_t stub_lost(void); /* stub_kernels.c */
+extern int stub_loses(uint32_t lost);
 
 static int begin(kin_gpu_stream *stream, const kin_papers_buffers *job)
 {
@@ -41,6 +42,7 @@ static int alone(kin_gpu_stream *stream, const kin_papers_rest *job)
 static int end(kin_gpu_stream *stream, const kin_papers_buffers *job)
 {
     const kin_tree_gpu_lists *lists = &job->walk.lists;
+    const uint32_t lost = stub_lost();
     const int64_t first = job->walk.place0;
     const int64_t packets = (job->walk.count + KIN_TREE_GPU_PACKET - 1) / KIN_TREE_GPU_PACKET;
     (void)stream;
@@ -48,7 +50,7 @@ static int end(kin_gpu_stream *stream, const kin_papers_buffers *job)
            (size_t)(packets * KIN_TREE_GPU_PACKET * lists->capacity) * sizeof *lists->words);
     for (int64_t p = first; p < first + job->walk.count; p++) {
         lists->counts[p] = lists->wanted;
-        lists->lost[p] = (uint8_t)stub_loses();
+        lists->lost[p] = (uint8_t)stub_loses(lost);
         job->walk.met[2] += lists->lost[p];
     }
     return 0;

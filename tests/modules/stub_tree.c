@@ -8,7 +8,8 @@
 #include <string.h>
 
 extern const kin_tree_kernels stub_tree;
-extern int stub_loses(void); /* stub_kernels.c */
+extern uint32_t stub_lost(void); /* stub_kernels.c */
+extern int stub_loses(uint32_t lost);
 
 static int measure(kin_gpu_stream *stream, const kin_tree_gpu_measure *job)
 {
@@ -66,13 +67,14 @@ static int build(kin_gpu_stream *stream, const kin_tree_gpu_build *job)
 static int walk(kin_gpu_stream *stream, const kin_tree_gpu_walk *job)
 {
     const kin_tree_gpu_lists *lists = &job->lists;
+    const uint32_t lost = stub_lost();
     const int64_t packets = (job->count + KIN_TREE_GPU_PACKET - 1) / KIN_TREE_GPU_PACKET;
     (void)stream;
     memset(lists->words + job->place0 * lists->capacity, 0,
            (size_t)(packets * KIN_TREE_GPU_PACKET * lists->capacity) * sizeof *lists->words);
     for (int64_t p = job->place0; p < job->place0 + job->count; p++) {
         lists->counts[p] = lists->wanted;
-        lists->lost[p] = (uint8_t)stub_loses();
+        lists->lost[p] = (uint8_t)stub_loses(lost);
         job->met[2] += lists->lost[p];
     }
     return 0;
