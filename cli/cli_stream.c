@@ -250,9 +250,9 @@ static int open_output(streaming *s)
     s->chunks.first = kith_result_stream_rows(s->out);
     job->resumed_rows = s->chunks.first;
     if (s->chunks.first > 0 && !cli_given(args, CLI_OPT_QUIET)) {
-        (void)fprintf(stderr,
-                      "kith: %s.partial: %" PRId64 " of %" PRId64 " rows stand, going on there\n",
-                      cli_message_safe(args->output), s->chunks.first, params.rows);
+        (void)fprintf(stderr, "kith: %s: %" PRId64 " of %" PRId64 " rows stand, going on there\n",
+                      cli_message_safe(kith_result_stream_path(s->out)), s->chunks.first,
+                      params.rows);
     }
     return CLI_DONE;
 }
@@ -278,9 +278,9 @@ static void tell_interrupted(const streaming *s)
         (void)cli_fail(NULL, "interrupted (no unfinished file is left)");
     } else {
         (void)cli_fail(NULL,
-                       "interrupted (%s.partial has %" PRId64 " of %" PRId64 " rows; the same "
-                       "command goes on there)",
-                       s->job->args->output, stand, s->job->queries.matrix->rows);
+                       "interrupted (%s has %" PRId64 " of %" PRId64 " rows; the same command goes "
+                       "on there)",
+                       kith_result_stream_path(s->out), stand, s->job->queries.matrix->rows);
     }
 }
 

@@ -46,7 +46,7 @@ LIMITS = {
     "circles_python": (0, 0),
     "call_circles_src": (0, 0),
     "functions_with_more_than_6_parameters": (27, 20),
-    "public_functions": (79, 75),
+    "public_functions": (80, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
     "functions_used_by_one_file_percent": (55, 25),
     "functions_used_by_no_file": (3, 0),

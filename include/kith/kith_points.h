@@ -143,17 +143,18 @@ static inline kith_result_stream_params kith_result_stream_params_default(void)
     return params;
 }
 
-/* Until it is finished the file is called PATH.partial. meta.corpus_rows must be known. What is
- * there is read and held against the journal's checksums; from the first piece that is not as it
- * was the rest is made anew. Disk space for all of it is asked for here. KITH_E_ARGUMENT for
- * another job's journal, KITH_E_FORMAT for one that is none, KITH_E_IO also where another process
- * is at it. */
+/* meta.corpus_rows must be known. What is there is read and held against the journal's checksums;
+ * from the first piece that is not as it was the rest is made anew. Disk space for all of it is
+ * asked for here. KITH_E_ARGUMENT for another job's journal, KITH_E_FORMAT for one that is none,
+ * KITH_E_IO also where another process is at it. */
 KITH_API kith_status kith_result_stream_open(kith_ctx *ctx, const char *path,
                                              const kith_result_stream_params *params,
                                              const kith_result_meta *meta,
                                              kith_result_stream **out);
 /* Rows that stand. */
 KITH_API int64_t kith_result_stream_rows(const kith_result_stream *stream);
+/* The name of the unfinished file; NULL when it is finished. */
+KITH_API const char *kith_result_stream_path(const kith_result_stream *stream);
 /* The next rows, on disk when this returns. After a failure the stream can only be freed. */
 KITH_API kith_status kith_result_stream_put(kith_ctx *ctx, kith_result_stream *stream,
                                             const kith_neighbors *neighbors);

@@ -218,10 +218,12 @@ def number(metric: Metric, p: float) -> int:
 class _Table:
     """Room for neighbours beside a matrix."""
 
-    def __init__(self, beside: DeviceMatrix, rows: int, k: int, most: int, out: Any) -> None:
+    def __init__(
+        self, beside: DeviceMatrix, rows: int, k: int, most: int, out: Any, *dtypes: int
+    ) -> None:
         self._maker = beside.maker
         shape = room(rows, k, most)
-        double = beside.struct.dtype == s.F64
+        double = s.F64 in (beside.struct.dtype, *dtypes)
         if out is None:
             self._distances = self._maker.empty(shape, "float64" if double else "float32")
             self._ids = self._maker.empty(shape, "uint32")
@@ -283,7 +285,7 @@ def knn(
     points, asked = as_device_matrix(corpus, "corpus"), as_device_matrix(queries, "queries")
     rows = asked.struct.rows
     keep = excluded(exclude, rows, params)
-    table = _Table(points, rows, params.k, points.struct.rows, out)
+    table = _Table(points, rows, params.k, points.struct.rows, out, asked.struct.dtype)
     _call(
         wanted,
         points,
@@ -322,7 +324,7 @@ def index_search(
     asked = as_device_matrix(queries, "queries")
     rows = asked.struct.rows
     keep = excluded(exclude, rows, params)
-    table = _Table(asked, rows, params.k, kept.points.rows, out)
+    table = _Table(asked, rows, params.k, kept.points.rows, out, kept.points.dtype)
     if rows > 0:  # without any there is no address
         _call(
             wanted, asked, lib.kith_cuda_index_search, kept.made, asked.struct, params, table.struct

@@ -574,6 +574,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_points_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p)),
     "kith_result_stream_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_result_stream_rows": (c.c_int64, (c.c_void_p,)),
+    "kith_result_stream_path": (c.c_char_p, (c.c_void_p,)),
     "kith_result_stream_put": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_result_stream_finish": (c.c_int, (c.c_void_p, c.c_void_p)),
     "kith_result_stream_free": (None, (c.c_void_p,)),

@@ -138,7 +138,7 @@ class Index:
         }
         number = _metrics.code(metric, p)
         if on_device(X):
-            self._make_on_gpu(X, number, how, method, wanted)
+            self._make_on_gpu(X, number, how, wanted)
         else:
             points = as_matrix(X, "X", wanted.memory_limit)
             self._make(points, number, how, wanted, graph, **fields)
@@ -173,12 +173,12 @@ class Index:
         self._hold(Kept.create(points, wanted, metric=metric, method=method, **fields))
         del keep
 
-    def _make_on_gpu(self, X: Any, metric: int, how: int, method: str, wanted: Settings) -> None:
+    def _make_on_gpu(self, X: Any, metric: int, how: int, wanted: Settings) -> None:
         from . import _cuda
 
         if how != s.METHOD_EXACT:
             raise NotImplementedError(
-                f"an index by {method!r} is the processor's, and X lies on a GPU (give it in host "
+                f"an index by {NAMES[how]!r} is the processor's, and X lies on a GPU (give it in host "
                 "memory, or use method='exact')"
             )
         points = _cuda.as_device_matrix(X, "X")

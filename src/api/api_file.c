@@ -316,6 +316,11 @@ int64_t kith_result_stream_rows(const kith_result_stream *stream)
     return stream->done;
 }
 
+const char *kith_result_stream_path(const kith_result_stream *stream)
+{
+    return stream->writer.temporary;
+}
+
 /* The beginning of what changes a stream. */
 static kith_status begin_stream(kith_ctx *ctx, const void *stream, const void *what)
 {

@@ -15,6 +15,7 @@
  *
  * Cost. Half the products of two searches. These are what is left where a set is small, where
  * pairs are asked for twice (KITH_NO_SYMMETRY) or by a pipeline, and where not all fits at once.
+ * Then, and where the guest loses too much, both sets are prepared again.
  */
 #include "fused/fused_search.h"
 
@@ -101,6 +102,9 @@ static kith_status make_work(const kin_fused_device *on, side *own, const side *
                                  .cols = cols->set,
                                  .homes = homes ? own->homes : NULL,
                                  .col_worst = other->corpus->worst};
+    /* Gates of bytes allow for what the rows have lost that meet them (kin_gate_set_far): here
+     * those of the other side. */
+    own->work.rows.worst.lost = fmax(rows->set.worst.lost, cols->set.worst.lost);
     if ((own->query->request->flags & KITH_NO_SKIP) != 0) {
         own->work.rows.centres = NULL;
         own->work.cols.centres = NULL;
@@ -123,11 +127,10 @@ static kith_status answer(side *own, const side *other, kin_fused_tally *tally)
     return status;
 }
 
-static kith_status screen_both(const kin_fused_device *on, side *guest, side *host)
+static kith_status screen_both(const kin_fused_device *on, side *guest, side *host,
+                               kin_fused_tally *tally)
 {
     kith_ctx *ctx = on->ctx;
-    const int64_t rows = guest->corpus->points.rows + host->corpus->points.rows;
-    kin_fused_tally tally = {0};
     int64_t start = kin_clock_ns();
     KIN_TRY(make_work(on, guest, host));
     KIN_TRY(make_work(on, host, guest));
@@ -135,10 +138,9 @@ static kith_status screen_both(const kin_fused_device *on, side *guest, side *ho
     KIN_TRY(kin_gpu_wait(ctx, on->gpu));
     ctx->report.seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
-    KIN_TRY(answer(guest, host, &tally));
-    KIN_TRY(answer(host, guest, &tally));
+    KIN_TRY(answer(guest, host, tally));
+    KIN_TRY(answer(host, guest, tally));
     ctx->report.seconds_rescore += kin_clock_since(start);
-    kin_fused_report(ctx, &host->corpus->prepared, &tally, rows);
     return KITH_OK;
 }
 
@@ -160,6 +162,7 @@ static kith_status by_one_product(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_q
     const kin_fused_device on = kin_fused_device_of(ctx, gpu);
     side a = {.query = ab};
     side b = {.query = ba};
+    kin_fused_tally tally = {0};
     kith_status status = KITH_OK;
     *done = false;
     KIN_TRY_GOTO(status, make_side(ctx, gpu, ba, &a), done);
@@ -169,7 +172,9 @@ static kith_status by_one_product(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_q
         side *guest = host == &b ? &a : &b;
         KIN_TRY_GOTO(status, seat(&on, guest, host, done), done);
         if (*done) {
-            status = screen_both(&on, guest, host);
+            KIN_TRY_GOTO(status, screen_both(&on, guest, host, &tally), done);
+            kin_fused_report(ctx, &a.corpus->prepared, &tally,
+                             ab->queries->rows + ba->queries->rows);
         }
     }
 done:

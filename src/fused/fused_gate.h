@@ -164,8 +164,9 @@ KIN_HD kin_gate_test kin_gate_make_even(kin_bound_kind bound, kin_gate_row row, 
     return test;
 }
 
-/* The far that gates of a set are made of, whose columns are met by its own rows. A negative one
- * takes nothing. */
+/* The far that gates of a set are made of. Where starts stand in the products, set->worst.lost is
+ * the most that any row has lost that meets its columns, and is added. A negative one takes
+ * nothing. */
 KIN_HD double kin_gate_set_far(const kin_fused_set *set, double far)
 {
     const int even = set->starts != NULL && set->frame.bound == KIN_BOUND_DISTANCE;

@@ -113,10 +113,11 @@ typedef struct kin_fused_cover {
     float *radii;
 } kin_fused_cover;
 
-/* order[0 .. points): the rows ids[] (ascending; NULL: 0, 1, ...) sorted by (cell, row), the cell
- * of ids[i] being the lower half of nearest[i]; ids and order may be one array then. nearest NULL:
- * as they are. marks, only with nearest: the cells of positions 0, 128, 256 ..., behind them that
- * of the last. scratch of scratch_bytes; with scratch NULL only *scratch_bytes is set. */
+/* order[0 .. points): the rows ids[] (NULL: 0, 1, ...) sorted by cell, in the order of ids[] within
+ * one (where they ascend that is by row), the cell of ids[i] being the lower half of nearest[i];
+ * ids and order may be one array then. nearest NULL: as they are. marks, only with nearest: the
+ * cells of positions 0, 128, 256 ..., behind them that of the last. scratch of scratch_bytes; with
+ * scratch NULL only *scratch_bytes is set. */
 typedef struct kin_fused_sort {
     const uint64_t *nearest;
     const uint32_t *ids;

@@ -90,7 +90,7 @@ typedef struct kin_fused_work {
     kin_fused_share share; /* no parts: not shared */
     kin_fused_lists lists;
     kin_fused_worst *worst;           /* of the tiles of rows */
-    kin_fused_word *gates;            /* graph: of the rows */
+    kin_fused_word *gates;            /* of the rows, for who has them as columns */
     const kin_fused_worst *col_worst; /* of the tiles of cols: kin_fused_worst_find */
     /* A graph that is cut short, for engines whose answers are approximate (set before the work is
      * made): stages meet the pairs of tiles whose centres are within the larger `far` of both

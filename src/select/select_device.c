@@ -182,10 +182,11 @@ static cutting cut_rows(const device_work *w)
     const uint64_t row_bytes =
         kin_size_add(kin_size_mul((uint64_t)job->cols, place_bytes(w)),
                      kin_size_mul((uint64_t)job->k, (uint64_t)w->value_bytes + sizeof(uint32_t)));
-    return (cutting){.w = w,
-                     .rows = kin_max_i64(1, (int64_t)(part_bytes(w) / row_bytes)),
-                     .cols = job->cols,
-                     .ahead = true};
+    return (cutting){
+        .w = w,
+        .rows = kin_max_i64(1, kin_min_i64(job->rows, (int64_t)(part_bytes(w) / row_bytes))),
+        .cols = job->cols,
+        .ahead = true};
 }
 
 static void forget_pieces(cutting *c)

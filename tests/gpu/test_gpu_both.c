@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/base_random.h"
 #include "fused/fused_search.h"
 #include "gpu/gpu_module.h"
 #include "kith/kith_papers.h"
@@ -38,6 +39,7 @@ typedef struct both {
 
 static const kin_fused_kernels *counted;
 static int64_t two_sided;
+static char screen[16]; /* what the last job was screened in */
 
 static int count_screen(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
@@ -83,6 +85,7 @@ static void solve(const both *b, const test_rows *sets, kith_neighbors *out)
     const kin_fused_query ba = {&sets[1].matrix, "b", &back, 0, &out[1]};
     assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
     assert_int_equal(kin_fused_both(ctx, gpu, &ab, &ba), KITH_OK);
+    (void)snprintf(screen, sizeof screen, "%s", ctx->report.screen);
     gpu->module = module;
     kin_gpu_close(ctx, gpu);
     kith_ctx_free(ctx);
@@ -183,9 +186,67 @@ static void asked_twice_or_without_room(void **state)
     kith_ctx_free(cpu);
 }
 
+/* Bytes on both sides, of which one loses nothing and the other one half a unit of every column:
+ * each of some host rows has a shell of guests that are all as far away, so that a gate which left
+ * out what guests have lost would leave out guests. */
+static void bytes_that_lose(void **state)
+{
+    enum { ROWS = 52000, CENTRES = 4000, SHELL = ROWS / CENTRES };
+    (void)state;
+    if (test_is_slow_build()) {
+        skip();
+    }
+    kith_ctx *cpu = test_cpu_ctx();
+    const both b = {.dtype = KITH_F32, .metric = KITH_EUCLIDEAN, .rows = {ROWS, ROWS}};
+    test_rows sets[] = {test_rows_make(KITH_F32, ROWS, COLS, 0),
+                        test_rows_make(KITH_F32, ROWS, COLS, 0)};
+    uint64_t seed = 3;
+    for (int64_t i = 0; i < ROWS; i++) { /* pairs of opposite rows: their mean is zero */
+        for (int64_t c = 0; c < COLS; c++) {
+            const int64_t most = i / 2 < CENTRES ? 125 : 127;
+            const double x =
+                (double)kin_random_below(&seed, (uint64_t)(2 * most + 1)) - (double)most;
+            if (i % 2 == 0) {
+                test_rows_set(&sets[1], i, c, x);
+                test_rows_set(&sets[1], i + 1, c, -x);
+            }
+        }
+    }
+    test_rows_set(&sets[1], ROWS - 2, 0, 127.0);
+    test_rows_set(&sets[1], ROWS - 1, 0, -127.0);
+    for (int64_t i = 0; i < ROWS; i++) {
+        test_rows_copy(&sets[0], i, &sets[1], i / SHELL * 2);
+        for (int64_t c = 0; c < COLS; c++) {
+            const float *centre = (const float *)sets[1].matrix.data + i / SHELL * 2 * COLS;
+            const double off = i % SHELL == 0 || kin_random_below(&seed, 2) == 0 ? 0.49 : -0.49;
+            test_rows_set(&sets[0], i, c, (double)centre[c] + off);
+        }
+    }
+    kith_neighbors out[] = {test_answer_make(ROWS, K_FORTH), test_answer_make(ROWS, K_BACK)};
+    two_sided = 0;
+    solve(&b, sets, out);
+    assert_true(two_sided > 0);
+    for (int side = 0; side < 2; side++) {
+        kith_search_params params = kith_search_params_default();
+        params.k = side == 0 ? K_FORTH : K_BACK;
+        kith_neighbors truth = test_answer_make(ROWS, params.k);
+        test_works(cpu, kith_search(cpu, &sets[1 - side].matrix, &sets[side].matrix, &params,
+                                    &truth, NULL));
+        assert_true(test_answers_equal(&truth, &out[side]));
+        test_answer_free(&truth);
+        test_answer_free(&out[side]);
+    }
+    printf("%d x %d rows, screened as %s, whose guests lose half a unit a column: the same bytes\n",
+           ROWS, ROWS, screen);
+    test_rows_free(&sets[0]);
+    test_rows_free(&sets[1]);
+    kith_ctx_free(cpu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_bytes), cmocka_unit_test(far_apart),
-                                       cmocka_unit_test(asked_twice_or_without_room)};
+                                       cmocka_unit_test(asked_twice_or_without_room),
+                                       cmocka_unit_test(bytes_that_lose)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }
