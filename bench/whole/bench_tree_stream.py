@@ -13,7 +13,7 @@ queries of the beginning, the middle and the end are compared with all points, i
 
 Points are `colour` of bench_tree_gpu.py in 5 columns: a 4-dimensional Gaussian, mapped linearly, and 5 % noise. They
 are the same for any number of threads. Needs NumPy alone, and room for a file of 20 bytes a query and one of 4 k.
-1.18e9 queries: 24 GB and 5 GB; on 16 cores and an H100 well below three minutes is expected, most of it files.
+1.18e9 queries: 24 GB and 5 GB.
 """
 import argparse
 import concurrent.futures

@@ -22,6 +22,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { COLS = 40, K_FORTH = 6, K_BACK = 11 };
 
@@ -35,16 +36,37 @@ typedef struct both {
     uint64_t memory;
 } both;
 
-/* ---- A device that counts -------------------------------------------------------------------- */
+/* ---- A device that watches ------------------------------------------------------------------- */
 
-static const kin_fused_kernels *counted;
+static const kin_fused_kernels *watched;
 static int64_t two_sided;
 static char screen[16]; /* what the last job was screened in */
+/* The gates that were made last, of either side, and the loss that they allow for. */
+static struct {
+    const kin_fused_word *gates;
+    double lost;
+} made[2];
 
-static int count_screen(kin_gpu_stream *stream, const kin_fused_screen *job)
+static int watch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
 {
-    two_sided += job->col_lists.words != NULL;
-    return counted->screen(stream, job);
+    if (job->gates != NULL) {
+        const int own = made[0].gates == job->gates || made[0].gates == NULL ? 0 : 1;
+        made[own].gates = job->gates;
+        made[own].lost = job->set.worst.lost;
+    }
+    return watched->tighten(stream, job);
+}
+
+/* Gates of columns allow for what the rows have lost that meet them (kin_gate_set_far). */
+static int watch_screen(kin_gpu_stream *stream, const kin_fused_screen *job)
+{
+    if (job->col_lists.words != NULL) {
+        const int own = made[0].gates == job->gates ? 0 : 1;
+        assert_ptr_equal(made[own].gates, job->gates);
+        assert_true(made[own].lost >= job->rows.worst.lost);
+        two_sided += 1;
+    }
+    return watched->screen(stream, job);
 }
 
 /* ---- One case -------------------------------------------------------------------------------- */
@@ -70,12 +92,14 @@ static void solve(const both *b, const test_rows *sets, kith_neighbors *out)
     kin_gpu *gpu = NULL;
     assert_int_equal(kin_gpu_open(ctx, 0, b->memory, &gpu), KITH_OK);
     const kin_gpu_module *module = gpu->module;
-    kin_gpu_module counting = *module;
+    kin_gpu_module watching = *module;
     kin_fused_kernels kernels = *module->fused;
-    counted = module->fused;
-    kernels.screen = count_screen;
-    counting.fused = &kernels;
-    gpu->module = &counting;
+    watched = module->fused;
+    memset(made, 0, sizeof made);
+    kernels.screen = watch_screen;
+    kernels.tighten = watch_tighten;
+    watching.fused = &kernels;
+    gpu->module = &watching;
     const kin_request forth = {.distance = {.metric = b->metric, .cols = COLS, .isa = ctx->isa},
                                .k = K_FORTH,
                                .flags = b->flags};
