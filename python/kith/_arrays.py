@@ -119,8 +119,18 @@ def refuse_masked(x: Any, name: str) -> None:
         raise ValueError(f"{name} has masked values (fill them, or leave their rows out)")
 
 
+def refuse_on_device(x: Any, name: str) -> None:
+    """For calls that take rows of the host alone. JAX copies its arrays by itself."""
+    if on_device(x) and not is_jax(x):
+        copies = f"{name}.cpu()" if is_torch(x) else f"cupy.asnumpy({name})"
+        raise NotImplementedError(
+            f"{name} lies on a GPU, and this call takes it in host memory ({copies} copies it)"
+        )
+
+
 def _array_of(x: Any, name: str) -> tuple[np.ndarray[Any, Any], int]:
     """to_numpy of what may be no matrix at all."""
+    refuse_on_device(x, name)
     refuse_masked(x, name)
     try:
         array, code = to_numpy(x)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _metrics, _options
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix, refuse_masked, refuse_missing
+from ._arrays import HostMatrix, as_matrix, refuse_masked, refuse_missing, refuse_on_device
 from ._context import Settings, settings
 from ._errors import rename
 from ._prepared import Prepared
@@ -129,6 +129,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _checked_by_sklearn(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         """scikit-learn's own checks; what is missing is named by its row and column."""
+        refuse_on_device(X, "X")
         try:
             return validate_data(self, X, y, accept_sparse="csr", **options)
         except ValueError:

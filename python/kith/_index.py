@@ -391,11 +391,6 @@ class Index:
         """
         with self._handle as kept:
             only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius)
-            if on_device(queries):
-                raise NotImplementedError(
-                    "queries lie on a GPU, and lists of different lengths are made on the host "
-                    "(give them in host memory)"
-                )
             wanted = settings(n_jobs, kept.device, memory_limit)
             asked = as_matrix(queries, "queries", wanted.memory_limit)
             filtered = _filter.make(

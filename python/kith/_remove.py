@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from . import _options
 from . import _structs as s
-from ._arrays import as_matrix, on_device
+from ._arrays import as_matrix
 from ._context import settings
 from ._library import lib
 from ._metrics import name, resolve
@@ -71,8 +71,6 @@ def remove(
     >>> bool((rest.indices == kith.knn_graph(left, 5).indices).all())
     True
     """
-    if on_device(X):
-        raise NotImplementedError("remove takes points in host memory (X.cpu() copies them)")
     wanted = settings(n_jobs, device, memory_limit)
     points = as_matrix(X, "X", wanted.memory_limit)
     wanted = wanted.beside(points)

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _metrics
 from . import _structs as s
-from ._arrays import DTYPES, address, dtype_name
+from ._arrays import DTYPES, address, dtype_name, refuse_on_device
 from ._typing import Floats, Indices
 
 Array = np.ndarray[Any, Any]
@@ -230,6 +230,8 @@ def check_ids(least: int, most: int, name: str) -> None:
 def narrow(neighbors: Any, name: str) -> tuple[s.Neighbors, tuple[Array, Array, s.ResultMeta]]:
     """Anybody's (distances, indices) as a table of the library, and the arrays that hold it, with
     what is known of them; a kith.Graph has them. name is what errors call it."""
+    for part in pair_of(neighbors, name):
+        refuse_on_device(part, name)
     distances, indices = pair_of(neighbors, name, np.asarray)
     check_pair(distances.shape, indices.shape, name)
     if distances.dtype not in (np.float32, np.float64):

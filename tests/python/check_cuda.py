@@ -130,7 +130,8 @@ def check_index():
         rows = np.concatenate([x, q])[100:]
         same(index.search(asked, 10), kith.knn(rows, q, 10, device="cpu"))
     refused(NotImplementedError, "by 'tree'", lambda: kith.Index(on_gpu, method="tree"))
-    refused(NotImplementedError, "on the host", lambda: index.radius(asked, 1.0))
+    refused(NotImplementedError, "in host memory", lambda: index.radius(asked, 1.0))
+    refused(NotImplementedError, "X.cpu", lambda: kith.NearestNeighbors().fit(on_gpu))
 
 
 def check_merge():

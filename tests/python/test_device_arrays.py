@@ -2,6 +2,8 @@
 """Arrays on a GPU, where there is none: host memory that calls itself a device's, and calls of the
 library for device memory that are those for host memory. check_cuda.py has the true ones."""
 
+import os
+import pathlib
 import types
 import unittest
 from unittest import mock
@@ -126,7 +128,7 @@ class DeviceArrays(unittest.TestCase):
             (NotImplementedError, "radius", lambda: index.search(self.on_gpu, 3, radius=1.0)),
             (NotImplementedError, "progress", lambda: index.search(self.on_gpu, 3, progress=True)),
             (NotImplementedError, "allow", lambda: index.search(self.on_gpu, 3, allow=left_out > 3)),
-            (NotImplementedError, "on the host", lambda: index.radius(self.on_gpu, 1.0)),
+            (NotImplementedError, "in host memory", lambda: index.radius(self.on_gpu, 1.0)),
             (NotImplementedError, "by 'tree'", lambda: kith.Index(self.on_gpu, method="tree")),
             (
                 NotImplementedError,
@@ -265,6 +267,68 @@ class DeviceArrays(unittest.TestCase):
         ):
             with self.assertRaisesRegex(error, text):
                 call()
+
+
+class Page(unittest.TestCase):
+    """The table of docs/where.md of arrays on a GPU; KITH_WRITE_PAGES in the environment: it is written."""
+
+    def works(self):
+        x, q = support.points(400, 8), support.points(30, 8, seed=1)
+        there, asked = Pretended(x), Pretended(q)
+        parts = [
+            tuple(Pretended(np.asarray(each)) for each in kith.knn_graph(part, 5))
+            for part in (x[:200], x[200:])
+        ]
+        whole = tuple(Pretended(np.asarray(each)) for each in kith.knn_graph(x, 5))
+        groups = np.zeros(400, int), np.zeros(30, int)
+        cpu = {"device": "cpu"}  # what pretends to be a GPU's library computes there
+        return [
+            ("knn", lambda: kith.knn(there, asked, 4, **cpu)),
+            ("knn(algorithm='kd_tree')", lambda: kith.knn(there, asked, 4, algorithm="kd_tree", **cpu)),
+            ("knn(radius=)", lambda: kith.knn(there, asked, 4, radius=1.0)),
+            ("knn(groups=)", lambda: kith.knn(there, asked, 4, groups=groups[0], query_groups=groups[1])),
+            ("knn_graph", lambda: kith.knn_graph(there, 4, **cpu)),
+            (
+                "knn_graph(algorithm='nn_descent')",
+                lambda: kith.knn_graph(there, 4, algorithm="nn_descent", **cpu),
+            ),
+            ("radius_neighbors", lambda: kith.radius_neighbors(there, asked, radius=1.0)),
+            ("Index, Index.search", lambda: kith.Index(there, **cpu).search(asked, 3)),
+            ("Index(method='tree')", lambda: kith.Index(there, method="tree")),
+            ("Index.radius", lambda: kith.Index(there, **cpu).radius(asked, 1.0)),
+            ("Index.add", lambda: kith.Index(there, **cpu).add(asked)),
+            ("merge(algorithm='nn_descent')", lambda: kith.merge(there, *parts, 5, **cpu)),
+            ("remove", lambda: kith.remove(there, whole, [3])),
+            ("recall", lambda: kith.recall(whole, whole)),
+            ("pairs", lambda: list(kith.pairs(there, radius=1.0))),
+            ("truth", lambda: kith.truth(there, asked, 3)),
+            ("select_k, select_kth", lambda: kith.select_k(there, 3, **cpu)),
+            ("NearestNeighbors and other estimators", lambda: kith.NearestNeighbors().fit(there)),
+        ]
+
+    def test_it_says_what_works(self):
+        lines = ["| arrays on a GPU | |", "|---|---|"]
+        with (
+            mock.patch.object(_cuda, "lib", LIBRARY),
+            mock.patch.object(_cuda, "_maker", lambda array: Maker()),
+        ):
+            for name, call in self.works():
+                try:
+                    call()
+                    lines.append(f"| `{name}` | yes |")
+                except NotImplementedError as error:
+                    lines.append(f"| `{name}` | {error} |")
+        seen = "\n".join(lines) + "\n"
+        page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "where.md"
+        if not page.exists():
+            self.skipTest("the pages are not here")
+        before, rest = page.read_text().split("<!-- begin device arrays -->\n")
+        shown, after = rest.split("<!-- end device arrays -->")
+        if os.environ.get("KITH_WRITE_PAGES"):
+            marks = "<!-- begin device arrays -->\n", "<!-- end device arrays -->"
+            page.write_text(before + marks[0] + seen + marks[1] + after)
+        else:
+            self.assertEqual(shown, seen)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ NOTES = {
 
 # The contents: a page that is missing is left out, one of docs/ that is not named comes last.
 CONTENTS = {
-    "Begin": ["start", "overview", "gallery/index", "migration", "python", "gpu"],
+    "Begin": ["start", "overview", "gallery/index", "migration", "python", "gpu", "where"],
     "Guide": [
         "filters",
         "pairs",
@@ -105,6 +105,7 @@ SHORT = {
     "start": "Five-minute start",
     "overview": "Everything that there is",
     "gpu": "On a GPU",
+    "where": "What works where",
     "migration": "Coming from other libraries",
     "python": "Python",
     "papers": "Five papers",
