@@ -136,8 +136,8 @@ class Pairs:
             )
             row, rows = report.next_row, report.chunk_rows
             for i, j, distance in found:
-                ids = (self._back(each.astype(np.int64)) for each in (i, j))
-                yield PairsChunk(*ids, self._back(distance))
+                first, second = (self._back(each.astype(np.int64)) for each in (i, j))
+                yield PairsChunk(first, second, self._back(distance))
             left -= report.count if left else 0
             if report.complete or (self._job.fields["limit"] and left == 0):
                 return

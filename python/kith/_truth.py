@@ -127,9 +127,7 @@ def truth(
     if distance.function:
         raise ValueError("metric is a function, and a truth is of kith's own metrics (name one)")
     rows = sum(part.rows for part in parts)
-    filtered = _filter.make(
-        _filter.Asked(allow, groups, query_groups, rule), rows, asked.rows
-    )
+    filtered = _filter.make(_filter.Asked(allow, groups, query_groups, rule), rows, asked.rows)
     if asked.rows == 0:
         raise ValueError("queries has no rows (give at least one)")
     width = _options.whole(k, "k")
