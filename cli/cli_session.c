@@ -304,12 +304,12 @@ static double value_at(const kith_matrix *m, int64_t row, int64_t col)
 static int check_shape(const kith_matrix *matrix, const char *path, const cli_points *of)
 {
     if (matrix->cols != 1) {
-        return cli_fail(path, "has %" PRId32 " columns, labels are one (give a file of one column)",
+        return cli_fail(path, "has %" PRId32 " columns, must have one (give a number for each row)",
                         matrix->cols);
     }
     if (matrix->rows != of->matrix->rows) {
         return cli_fail(path,
-                        "has %" PRId64 " labels, %s has %" PRId64 " rows (give one label for each "
+                        "has %" PRId64 " numbers, %s has %" PRId64 " rows (give one for each "
                         "row)",
                         matrix->rows, of->path, of->matrix->rows);
     }
@@ -320,7 +320,8 @@ static int copy_labels(const kith_matrix *matrix, cli_labels *labels)
 {
     if (matrix->dtype != KITH_F64 && matrix->dtype != KITH_F32 && matrix->dtype != KITH_U8 &&
         matrix->dtype != KITH_I8) {
-        return cli_fail(labels->path, "holds %s, no type of labels (kith convert makes .csv of it)",
+        return cli_fail(labels->path,
+                        "holds %s, which is not read as numbers (kith convert makes .csv of it)",
                         kith_dtype_name(matrix->dtype));
     }
     labels->count = matrix->rows;
