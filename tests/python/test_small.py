@@ -145,7 +145,9 @@ class BothWays(unittest.TestCase):
         layout = _small.packed(*(kind for _, kind in _small.Frame._fields_))
         self.assertEqual(layout.size, ctypes.sizeof(_small.Frame))
         frame = _small.Frame()
-        values = [*range(1, 24), 24.5, 25.5, *range(26, 39)]
+        kinds = [kind for _, part in _small.Frame._fields_ for _, kind in part._fields_]
+        values = [i + 0.5 * (kind is ctypes.c_double) for i, kind in enumerate(kinds, 1)]
+        values = [value if value % 1 else int(value) for value in values]
         layout.pack_into(frame, 0, *values)
         read = []
         for part, _ in _small.Frame._fields_:
