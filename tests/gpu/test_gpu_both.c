@@ -180,7 +180,7 @@ static void far_apart(void **state)
         const both b = {.dtype = KITH_F32,
                         .metric = KITH_EUCLIDEAN,
                         .shapes = {SHAPE_GAUSS, SHAPE_GAUSS},
-                        .rows = {4200, 2100},
+                        .rows = {2200, 1100},
                         .away = away[i]};
         at_once += check(cpu, &b) > 0;
     }
@@ -203,7 +203,7 @@ static void asked_twice_or_without_room(void **state)
     b.flags = KITH_NO_SYMMETRY;
     assert_int_equal(check(cpu, &b), 0);
     b.flags = 0;
-    for (b.memory = 16 << 20; b.memory >= 2 << 20; b.memory /= 2) {
+    for (b.memory = 16 << 20; b.memory >= 2 << 20; b.memory /= test_is_slow_build() ? 4 : 2) {
         (void)check(cpu, &b);
     }
     printf("without tiles left out, with pairs asked for twice, in 16 to 2 MiB: the same bytes\n");
