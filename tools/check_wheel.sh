@@ -17,7 +17,7 @@ pipelines=no
 site=no
 while [ $# -gt 0 ]; do
     case $1 in
-        --built) options=(-C "cmake.define.KITH_BUILT=$(realpath "$2")" -C cmake.define.KITH_CUDA=OFF) && shift ;;
+        --built) options=(--config-settings "cmake.define.KITH_BUILT=$(realpath "$2")" --config-settings cmake.define.KITH_CUDA=OFF) && shift ;;
         --pipelines) pipelines=yes ;;
         --site) site=yes ;;
         *) echo "check_wheel: $1 is no option" >&2 && exit 2 ;;
@@ -31,7 +31,7 @@ python3 -m venv "$work/venv" || { echo "wheel: skipped, no venv"; exit 0; }
 pip() { "$work/venv/bin/python" -m pip -q --disable-pip-version-check "$@"; }
 pip install numpy || { echo "wheel: skipped, pip cannot install NumPy"; exit 0; }
 
-pip wheel --no-deps -w "$work" "$root" -C build-dir="$work/build" "${options[@]}"
+pip wheel --no-deps -w "$work" "$root" --config-settings build-dir="$work/build" "${options[@]}"
 wheel=$(echo "$work"/kith_knn-*.whl)
 bytes=$(stat -c %s "$wheel")
 case $wheel in *-py3-none-linux_*.whl) ;; *) echo "wheel: $wheel is not for every Python"; exit 1 ;; esac

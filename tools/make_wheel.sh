@@ -52,10 +52,10 @@ link_module() {
 }
 options=()
 [ -z "$cuda" ] || { link_module && defines+=("KITH_BUILT_CUDA=$work/libkith_cuda.so"); }
-for define in "${defines[@]}" KITH_HDF5=OFF KITH_CUDA=OFF; do options+=(-C "cmake.define.$define"); done
+for define in "${defines[@]}" KITH_HDF5=OFF KITH_CUDA=OFF; do options+=(--config-settings "cmake.define.$define"); done
 rm -rf "$work/made"
 PATH="$work/venv/bin:$PATH" "$work/venv/bin/python" -m pip -q --disable-pip-version-check wheel \
-    --no-deps --no-build-isolation -w "$work/made" "$root" -C build-dir="$work/build" "${options[@]}"
+    --no-deps --no-build-isolation -w "$work/made" "$root" --config-settings build-dir="$work/build" "${options[@]}"
 # auditwheel looks at what the libraries want of a system; there is nothing to bring along.
 tag() { "$work/venv/bin/wheel" tags --remove --platform-tag "$1" "$work"/made/*.whl >/dev/null; }
 tag "linux_$machine"

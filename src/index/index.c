@@ -104,7 +104,7 @@ static void take_graph(const kith_index_params *params, kith_index *index)
 /* What an index is made from. */
 typedef struct origin {
     const kith_matrix *points; /* NULL: the file */
-    const kith_index_params *params;
+    kith_index_params params;
     const char *path;
     bool on_device; /* the points */
     void *stream;   /* which fills them */
@@ -127,7 +127,7 @@ static kith_status create_on_device(kith_ctx *ctx, const origin *from, kin_index
 
 static kith_status create(kith_ctx *ctx, const origin *from, kith_index *index)
 {
-    const kith_index_params *params = from->params;
+    const kith_index_params *params = &from->params;
     kin_index_source source = {.name = "points"};
     KIN_TRY(kin_check_matrix(ctx, from->points, "points", &source.points));
     KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
@@ -196,19 +196,17 @@ static kith_status make(kith_ctx *ctx, const origin *from, kith_index **out)
     return status;
 }
 
-static kith_status make_of_points(kith_ctx *ctx, const origin *from, kith_index **out)
+static kith_status make_of_points(kith_ctx *ctx, const kith_index_params *params, origin *from,
+                                  kith_index **out)
 {
     if (out != NULL) {
         *out = NULL;
     }
     kin_call call;
-    origin known = *from;
-    kith_index_params params;
     KIN_TRY(kin_call_begin(ctx, &call));
-    known.params = &params;
-    kith_status status = take_params(ctx, from->params, &params);
+    kith_status status = take_params(ctx, params, &from->params);
     if (status == KITH_OK) {
-        status = make(ctx, &known, out);
+        status = make(ctx, from, out);
     }
     return kin_call_end(&call, status);
 }
@@ -216,15 +214,15 @@ static kith_status make_of_points(kith_ctx *ctx, const origin *from, kith_index 
 kith_status kith_index_create(kith_ctx *ctx, const kith_matrix *points,
                               const kith_index_params *params, kith_index **out)
 {
-    const origin from = {.points = points, .params = params};
-    return make_of_points(ctx, &from, out);
+    origin from = {.points = points};
+    return make_of_points(ctx, params, &from, out);
 }
 
 kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *points,
                                    const kith_index_params *params, kith_index **out, void *stream)
 {
-    const origin from = {.points = points, .params = params, .on_device = true, .stream = stream};
-    return make_of_points(ctx, &from, out);
+    origin from = {.points = points, .on_device = true, .stream = stream};
+    return make_of_points(ctx, params, &from, out);
 }
 
 kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out)
