@@ -190,12 +190,14 @@ static void take_near(const finding *f, worker *w, int32_t i, int64_t position, 
     }
 }
 
-/* Rows that follow each other are read where they stand. */
+/* Rows that follow each other are read where they stand, but for the last ones: a kernel looks at
+ * as many as its tiles have. */
 static const uint32_t *rows_of(const finding *f, worker *w, int64_t first, int32_t count)
 {
     const kin_graph_points *points = f->points;
     const int64_t wide = f->centres->pitch;
-    if (f->step == 1 && count == ROWS && points->stride == wide) {
+    const bool stand = f->step == 1 && points->stride == wide;
+    if (stand && f->first + first + KIN_GRAPH_ROWS_STEP <= points->count) {
         return points->rows + (f->first + first) * wide;
     }
     for (int32_t i = 0; i < count; i++) {
