@@ -273,6 +273,28 @@ def _call(wanted: Settings, beside: DeviceMatrix, function: Any, *structs: Any) 
     )
 
 
+def _find(
+    function: Any,
+    searched: Any,
+    points: s.Matrix,
+    beside: DeviceMatrix,
+    asked: DeviceMatrix,
+    params: s.SearchParams,
+    exclude: Any,
+    wanted: Settings,
+    out: Sequence[Any] | None,
+) -> Neighbors:
+    """A search of `searched`, which holds the points, for rows on the device; answers beside a matrix."""
+    rows = asked.struct.rows
+    keep = excluded(exclude, rows, params)
+    dtypes = points.dtype, asked.struct.dtype
+    table = _Table(beside, rows, params.k, points.rows, out, *dtypes)
+    if rows > 0:  # without any there is no address
+        _call(wanted, beside, function, searched, asked.struct, params, table.struct)
+    del keep
+    return table.result()
+
+
 def knn(
     corpus: Any,
     queries: Any,
@@ -283,20 +305,9 @@ def knn(
 ) -> Neighbors:
     """kith_cuda_search."""
     points, asked = as_device_matrix(corpus, "corpus"), as_device_matrix(queries, "queries")
-    rows = asked.struct.rows
-    keep = excluded(exclude, rows, params)
-    table = _Table(points, rows, params.k, points.struct.rows, out, asked.struct.dtype)
-    _call(
-        wanted,
-        points,
-        lib.kith_cuda_search,
-        points.struct,
-        asked.struct,
-        params,
-        table.struct,
-    )
-    del keep
-    return claim(table.result(), params.metric, True)
+    matrix, search = points.struct, lib.kith_cuda_search
+    found = _find(search, matrix, matrix, points, asked, params, exclude, wanted, out)
+    return claim(found, params.metric, True)
 
 
 def make_index(points: DeviceMatrix, metric: int, wanted: Settings) -> Pointer:
@@ -322,15 +333,9 @@ def index_search(
 ) -> Neighbors:
     """kith_cuda_index_search, of a Kept."""
     asked = as_device_matrix(queries, "queries")
-    rows = asked.struct.rows
-    keep = excluded(exclude, rows, params)
-    table = _Table(asked, rows, params.k, kept.points.rows, out, kept.points.dtype)
-    if rows > 0:  # without any there is no address
-        _call(
-            wanted, asked, lib.kith_cuda_index_search, kept.made, asked.struct, params, table.struct
-        )
-    del keep
-    return claim(table.result(), kept.metric, True)
+    search = lib.kith_cuda_index_search
+    found = _find(search, kept.made, kept.points, asked, asked, params, exclude, wanted, out)
+    return claim(found, kept.metric, True)
 
 
 def graph(X: Any, params: s.SearchParams, wanted: Settings, out: Sequence[Any] | None) -> Neighbors:

@@ -213,6 +213,8 @@ kith_status kin_api_find_out(kith_ctx *ctx, const kith_neighbors *out, int32_t *
 kith_status kin_api_check_device(kith_ctx *ctx, int32_t device);
 /* The GPU begins behind what the caller's stream holds; NULL: the default stream. */
 kith_status kin_api_follow(kith_ctx *ctx, kin_gpu *gpu, void *stream);
+/* Tables there have no limit (kin_limit_refuse). */
+kith_status kin_api_refuse_limit(kith_ctx *ctx, const kin_request *request);
 /* The caller's excluded ids are host memory; engines expect them where the queries are. *copy: to
  * be freed there. */
 kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job, uint32_t **copy);

@@ -14,8 +14,6 @@
 /* CUDA's own name for "the default stream, as one stream": what NULL means to a caller. */
 static void *const DEFAULT_STREAM = (void *)0x1;
 
-static const char *const ON_GPU = "tables in the memory of a GPU have no limit (leave it out)";
-
 enum { ON_DEVICE = KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE };
 
 kith_status kin_api_find_device(kith_ctx *ctx, const void *address, const char *name,
@@ -107,11 +105,17 @@ static kith_status check_metric(kith_ctx *ctx, const kin_distance *distance)
     return KITH_OK;
 }
 
+kith_status kin_api_refuse_limit(kith_ctx *ctx, const kin_request *request)
+{
+    return kin_limit_refuse(ctx, request,
+                            "tables in the memory of a GPU have no limit (leave it out)");
+}
+
 static kith_status check_exact(kith_ctx *ctx, const kin_request *request)
 {
     KIN_TRY(kin_method_check(ctx, request));
     KIN_TRY(kin_method_check_gpu(ctx, request));
-    return kin_limit_refuse(ctx, request, ON_GPU);
+    return kin_api_refuse_limit(ctx, request);
 }
 
 /* ---- Graphs --------------------------------------------------------------------------------- */

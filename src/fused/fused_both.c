@@ -50,9 +50,7 @@ static kith_status make_side(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query 
 
 static void free_side(kith_ctx *ctx, side *s)
 {
-    if (s->work.on.gpu != NULL) {
-        kin_fused_work_free(&s->work);
-    }
+    kin_fused_work_free(&s->work);
     kin_free(ctx, s->homes);
     kin_fused_corpus_free(ctx, s->corpus);
 }
@@ -102,9 +100,6 @@ static kith_status make_work(const kin_fused_device *on, side *own, const side *
                                  .cols = cols->set,
                                  .homes = homes ? own->homes : NULL,
                                  .col_worst = other->corpus->worst};
-    /* Gates of bytes allow for what the rows have lost that meet them (kin_gate_set_far): here
-     * those of the other side. */
-    own->work.rows.worst.lost = fmax(rows->set.worst.lost, cols->set.worst.lost);
     if ((own->query->request->flags & KITH_NO_SKIP) != 0) {
         own->work.rows.centres = NULL;
         own->work.cols.centres = NULL;
@@ -191,16 +186,12 @@ static kith_status by_two_searches(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_
 {
     side a = {.query = ab};
     side b = {.query = ba};
-    kith_status status = make_side(ctx, gpu, ba, &a);
-    if (status == KITH_OK) {
-        status = make_side(ctx, gpu, ab, &b);
-    }
-    if (status == KITH_OK) {
-        status = kin_fused_corpus_ask(ctx, b.corpus, ab);
-    }
-    if (status == KITH_OK) {
-        status = kin_fused_corpus_ask(ctx, a.corpus, ba);
-    }
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, make_side(ctx, gpu, ba, &a), done);
+    KIN_TRY_GOTO(status, make_side(ctx, gpu, ab, &b), done);
+    KIN_TRY_GOTO(status, kin_fused_corpus_ask(ctx, b.corpus, ab), done);
+    status = kin_fused_corpus_ask(ctx, a.corpus, ba);
+done:
     free_side(ctx, &b);
     free_side(ctx, &a);
     return status;
@@ -210,12 +201,9 @@ static kith_status try_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *
                             const kin_fused_query *ba)
 {
     bool done = false;
-    kith_status status = KITH_OK;
-    if (is_one_product(ab, ba)) {
-        status = by_one_product(ctx, gpu, ab, ba, &done);
-        if (done && status == KITH_OK) {
-            return KITH_OK;
-        }
+    kith_status status = is_one_product(ab, ba) ? by_one_product(ctx, gpu, ab, ba, &done) : KITH_OK;
+    if (done && status == KITH_OK) {
+        return KITH_OK;
     }
     if (status == KITH_E_DEVICE_MEMORY) {
         kin_fused_make_room(ctx, gpu);

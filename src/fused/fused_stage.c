@@ -579,14 +579,19 @@ static kith_status search(kin_fused_work *w)
     return run_search_stages(w, gathers ? w->size.seed_tiles : 0, tiles, w->size.seed_tiles);
 }
 
-/* What is known before the first stage is a share of the columns, on the side where it is less. */
+/* What is known before the first stage is a share of the columns, on the side where it is less.
+ * Gates allow for what the rows have lost that meet them (kin_gate_set_far): those of the other
+ * side. */
 kith_status kin_fused_work_run_both(kin_fused_work *w, kin_fused_work *back)
 {
     const int64_t tiles = kin_fused_tiles_of(w->cols.points);
     const int64_t others = kin_fused_tiles_of(back->cols.points);
     const int64_t known =
         kin_min_i64(w->size.seed_tiles, back->size.seed_tiles * tiles / kin_max_i64(others, 1));
+    const double lost = fmax(w->rows.worst.lost, back->rows.worst.lost);
     w->back = back;
+    w->rows.worst.lost = lost;
+    back->rows.worst.lost = lost;
     KIN_TRY(run_seed(w, false));
     KIN_TRY(run_seed(back, false));
     KIN_TRY(kin_fused_work_worst(w));

@@ -45,6 +45,12 @@ typedef struct kin_index_kept {
     kin_index_graph graph;
 } kin_index_kept;
 
+/* Whether the points are the caller's, in a GPU's memory. */
+static inline bool kin_index_rows_on_device(const kin_index_kept *kept)
+{
+    return kept->fused != NULL && (kept->fused->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
+}
+
 struct kith_index {
     kith_ctx *own;
     kin_guard *guard;

@@ -129,7 +129,7 @@ kith_status kin_index_host_rows(kith_ctx *ctx, const kith_index *index, kith_mat
     const kin_index_kept *kept = index->kept;
     *rows = kept->prepared.rows.matrix;
     *copy = NULL;
-    if (kept->fused == NULL || (kept->fused->place & KIN_FUSED_DATA_ON_DEVICE) == 0) {
+    if (!kin_index_rows_on_device(kept)) {
         return KITH_OK;
     }
     const uint64_t row_bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);

@@ -92,8 +92,7 @@ static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_j
 /* What reads the points themselves, and knows no device. */
 static kith_status refuse_device_rows(kith_ctx *ctx, const kith_index *index, const char *what)
 {
-    const kin_fused_corpus *fused = index->kept->fused;
-    return fused == NULL || (fused->place & KIN_FUSED_DATA_ON_DEVICE) == 0
+    return !kin_index_rows_on_device(index->kept)
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at(what),
                              "is set, and the index' points lie on a GPU (make an index of points "
@@ -198,8 +197,7 @@ static kith_status check_device(kith_ctx *ctx, const kith_index *index, const ki
     KIN_TRY(kin_api_check_device(ctx, device));
     KIN_TRY(kin_api_find_device(ctx, job->queries.data, "queries.data", &device));
     KIN_TRY(kin_api_find_out(ctx, out, &device));
-    return kin_limit_refuse(ctx, &job->request,
-                            "tables in the memory of a GPU have no limit (leave it out)");
+    return kin_api_refuse_limit(ctx, &job->request);
 }
 
 static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,

@@ -93,6 +93,8 @@ class DeviceArrays(unittest.TestCase):
             found = kith.knn(Pretended(x), Pretended(q), 4, device="cpu")
             self.assert_same(found, kith.knn(x, q, 4))
         self.assertEqual(streams[-1], 7)
+        none = kith.knn(self.on_gpu, Pretended(self.q[:0]), 4, device="cpu")
+        self.assertEqual(none.indices.array.shape, (0, 4))
         self.assert_same(kith.knn_graph(self.on_gpu, 5, device="cpu"), kith.knn_graph(self.x, 5))
         view = Pretended(self.x[::2, 1:7])
         self.assert_same(kith.knn_graph(view, 3, device="cpu"), kith.knn_graph(self.x[::2, 1:7], 3))
