@@ -106,7 +106,7 @@ class SearchParams(ctypes.Structure):
                 ("exclude", ctypes.c_void_p), ("custom", ctypes.c_void_p),
                 ("custom_arg", ctypes.c_void_p), ("pipeline", ctypes.c_int), ("select", ctypes.c_int),
                 ("method", ctypes.c_int), ("sample", ctypes.c_int32), ("tree_height", ctypes.c_int32),
-                ("radius", ctypes.c_double), ("recall", ctypes.c_double), ("recall_at", ctypes.c_int64),
+                ("batch", ctypes.c_int32), ("radius", ctypes.c_double), ("recall", ctypes.c_double), ("recall_at", ctypes.c_int64),
                 ("seed", ctypes.c_uint64), ("descent", ctypes.c_void_p), ("descent_report", ctypes.c_void_p),
                 ("walk", ctypes.c_void_p), ("walk_report", ctypes.c_void_p)]
 

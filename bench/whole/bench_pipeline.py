@@ -7,6 +7,7 @@
   matrix   Komarov, Dashti, D'Souza 2014: k-NN graphs by a product in memory, then quick multi-select by row
   hybrid   Matsumoto, Yiu 2015: a GPU computes and prunes, the processor's heaps select; beside the GPU alone
            (the matrix, then the threshold heap, or truncated bitonic sort as their rival has it)
+  hybrid/N the same by batches of N queries, the paper's size_qbatch
   fused    kith's own: nothing but candidates is written
   torch    PyTorch: addmm of a batch of rows in fp32, then topk
 
@@ -33,6 +34,8 @@ GRAPHS = [(rows, k) for rows in (8192, 32768, 131072) for k in (16, 64, 256)]
 GRAPH_COLUMNS = 128
 SEARCHES = [(queries, k) for queries in (512, 2048) for k in (32, 64, 256)]
 SEARCH_ROWS, SEARCH_COLUMNS = 269648, 500
+BATCHES = [256, 512, 1024, 2048, 4096, 8192]  # of the last of these queries: the hybrid's figure 9
+BATCHED = (8192, 64)
 TORCH_CELLS = 1 << 29  # of a matrix of costs
 
 
@@ -53,13 +56,14 @@ def median_of(call, runs):
 
 
 def kith_call(kith, points, queries, k, way):
+    way, _, batch = way.partition("/")
     pipeline, _, select = way.partition("+")
     asked = len(points) if queries is None else len(queries)
     ids = torch.empty(asked, k, dtype=torch.int32, device="cuda")
     distances = torch.empty(asked, k, dtype=torch.float32, device="cuda")
     out = Neighbors(ids.data_ptr(), distances.data_ptr(), None, asked, k)
     params = SearchParams(struct_size=ctypes.sizeof(SearchParams), k=k, method=EXACT,
-                          pipeline=PIPELINES[pipeline], select=SELECTS[select])
+                          pipeline=PIPELINES[pipeline], select=SELECTS[select], batch=int(batch or 0))
 
     def call():
         tail = ctypes.byref(params), ctypes.byref(out)
@@ -113,18 +117,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", default="", help="graph, search or batch")
     parser.add_argument("--csv", type=pathlib.Path, help="rows are appended to it")
     options = parser.parse_args()
     if torch is None or not torch.cuda.is_available():
         print("bench_pipeline: absent (no PyTorch, or no GPU)")
         return 77
     bench = Bench(options)
-    for rows, k in GRAPHS:
-        bench.compare("graph", uniform(rows, GRAPH_COLUMNS, rows), None, k, ["fused", "matrix+quick"])
     points = uniform(SEARCH_ROWS, SEARCH_COLUMNS, 1)
-    for asked, k in SEARCHES:
+    if options.only in ("", "graph"):
+        for rows, k in GRAPHS:
+            bench.compare("graph", uniform(rows, GRAPH_COLUMNS, rows), None, k, ["fused", "matrix+quick"])
+    if options.only in ("", "search"):
+        for asked, k in SEARCHES:
+            bench.compare("search", points, uniform(asked, SEARCH_COLUMNS, asked), k,
+                          ["fused", "hybrid", "matrix+threshold_heap", "matrix+bitonic"])
+    if options.only in ("", "batch"):
+        asked, k = BATCHED
         bench.compare("search", points, uniform(asked, SEARCH_COLUMNS, asked), k,
-                      ["fused", "hybrid", "matrix+threshold_heap", "matrix+bitonic"])
+                      ["fused"] + [f"hybrid/{batch}" for batch in BATCHES] + ["matrix+threshold_heap"])
     return 0 if bench.same else 1
 
 

@@ -245,7 +245,7 @@ kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool rea
         }
         plan_cpu(ctx, job, &request, known, plan);
     } else {
-        plan->gpu_bytes = kin_graph_gpu_bytes(&job->points, &request);
+        plan->gpu_bytes = kin_graph_gpu_bytes_on(gpu, &job->points, &request);
         plan->gpu_least_bytes = plan->gpu_bytes;
         plan->gpu_budget_bytes = kin_gpu_room(gpu);
         plan->gpu_corpus_chunks = 1;

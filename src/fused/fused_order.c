@@ -51,10 +51,12 @@ typedef struct pivots {
     uint32_t *ids;
 } pivots;
 
-static int64_t pivots_of(int64_t points)
+static int64_t pivots_of(int64_t points, int64_t askers)
 {
+    const int64_t most = askers == 0 ? MOST : kin_min_i64(askers, MOST);
     int64_t count = FEWEST;
-    while (count < MOST && count * (count < MANY ? POINTS_A_CELL : MOST_IN_A_CELL) < points) {
+    while (2 * count <= most &&
+           count * (count < MANY ? POINTS_A_CELL : MOST_IN_A_CELL) < points) {
         count *= 2;
     }
     return count;
@@ -294,10 +296,10 @@ static kith_status make_order(const kin_fused_device *on, const kin_fused_prepar
 }
 
 kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepared *prepared,
-                                   const uint32_t *listed)
+                                   const uint32_t *listed, int64_t askers)
 {
     const int64_t points = prepared->groups.count;
-    const int64_t count = pivots_of(points);
+    const int64_t count = pivots_of(points, askers);
     pivots p = {0};
     dealing d = {0};
     kith_status status = KITH_OK;

@@ -35,6 +35,7 @@ typedef struct preparing {
     const kith_matrix *matrix;
     const char *name;
     bool on_device;  /* the matrix */
+    int64_t askers;
     findings *found; /* device */
     findings seen;   /* host */
     kin_fused_equal equal;
@@ -447,7 +448,7 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
     p->scratch = NULL;
     out->covered = is_covered(&out->distance, out->groups.count);
     KIN_TRY(allocate_set(p, &frame));
-    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed));
+    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, p->askers));
     KIN_TRY(try_bytes(p, k));
     return round_set(p);
 }
@@ -464,7 +465,7 @@ static kith_status prepare_queries(preparing *p, const kin_fused_frame *frame)
         return KITH_OK;
     }
     KIN_TRY(allocate_set(p, frame));
-    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed)); /* as they are listed */
+    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, 0)); /* as they are listed */
     return round_set(p);
 }
 
@@ -475,6 +476,7 @@ static kith_status begin(preparing *p, const kin_fused_device *on, const kin_fus
     p->on = *on;
     p->matrix = source->matrix;
     p->name = source->name;
+    p->askers = source->askers;
     p->on_device = (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
     memset(p->out, 0, sizeof *p->out);
     p->out->distance = *source->distance;

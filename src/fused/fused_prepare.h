@@ -61,6 +61,7 @@ typedef struct kin_fused_source {
     uint32_t place;   /* KIN_FUSED_DATA_ON_DEVICE: the matrix is borrowed */
     int64_t first;    /* rows first .. first + count - 1 */
     int64_t count;    /* 0: all */
+    int64_t askers;   /* of a corpus: queries that it is prepared for; 0: not known */
 } kin_fused_source;
 
 static inline kith_matrix kin_fused_source_rows(const kin_fused_source *source)
@@ -147,9 +148,10 @@ uint64_t kin_fused_equal_bytes(int64_t rows);
 
 /* prepared->ids from listed[0 .. points) (device, ascending; NULL: 0, 1, ...). The buffers of the
  * set are used, and hold no rounded rows of this order afterwards. What the order was made of stays
- * in prepared->pivots and prepared->marks. */
+ * in prepared->pivots and prepared->marks. askers: see kin_fused_source; an order for a few queries
+ * has no more pivots than these, so that it takes no longer than they do. */
 kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepared *prepared,
-                                   const uint32_t *listed);
+                                   const uint32_t *listed, int64_t askers);
 /* Prepared queries go into the order of their corpus' cells; marks that they have are then of
  * those. homes, of each block of queries: host memory that the caller frees; NULL where the corpus
  * has no cells. Ids alone: rounded rows are those of the order before (kin_fused_prepared_order).

@@ -250,7 +250,8 @@ static kith_status try_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *co
     const kin_fused_source source = {.matrix = corpus,
                                      .distance = &request->distance,
                                      .name = graph ? "points" : "corpus",
-                                     .place = query->place};
+                                     .place = query->place,
+                                     .askers = graph ? 0 : query->queries->rows};
     kin_fused_corpus *resident = NULL;
     kith_status status =
         kin_fused_corpus_make(ctx, gpu, &source, graph ? corpus->dtype : query->queries->dtype,
@@ -354,7 +355,10 @@ static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
     const team_job *job = arg;
     const team_share share = share_of(job, part, parts);
     const kin_fused_source source = {
-        .matrix = job->corpus, .distance = &share.request.distance, .name = "corpus"};
+        .matrix = job->corpus,
+        .distance = &share.request.distance,
+        .name = "corpus",
+        .askers = job->query->queries->rows};
     kin_fused_corpus *corpus = NULL;
     kith_status status = kin_fused_corpus_make(ctx, gpu, &source, job->query->queries->dtype,
                                                share.request.k, &corpus);

@@ -380,7 +380,8 @@ static kith_status take_chunks(chunking *c)
                                          .name = c->name,
                                          .place = c->s.query->place,
                                          .first = first,
-                                         .count = count};
+                                         .count = count,
+                                         .askers = c->s.query->queries->rows};
         kin_fused_corpus *chunk = NULL;
         kith_status status = kin_fused_corpus_make(ctx, gpu, &source, c->s.query->queries->dtype,
                                                    request->k + 1, &chunk);

@@ -6,7 +6,8 @@
  *
  *   size      rounded up to a power of two or some quarters more below 1 MiB, to 2 MiB above (the
  *             driver's own page)
- *   reuse     the smallest idle block that is large enough and at most a quarter too large
+ *   reuse     the smallest idle block that is large enough and at most a quarter too large, or 64
+ *             MiB: jobs that nearly fill a device would not fit if each block held a quarter more
  *   budget    counts what drivers hold; idle blocks go back to the device when they stand in
  *             the way of the budget, or of a cudaMalloc that failed
  *   scope     what drivers' parts adapt to. In a narrowed scope blocks are not too large, so
@@ -22,6 +23,7 @@
 #include <inttypes.h>
 
 enum { SMALLEST_BLOCK = 512, SMALL_BLOCKS = 1 << 20, PAGE = 2 << 20, TABLE_BLOCKS = 256 };
+static const uint64_t MOST_TOO_LARGE = 64u << 20;
 enum { NARROWER = 2 /* bits */, LEAST_SCOPE = 1 << 16 /* of a whole budget */ };
 
 typedef struct block {
@@ -61,7 +63,8 @@ uint64_t kin_gpu_block_bytes(uint64_t bytes)
 
 static block *find_idle(const kin_gpu *gpu, uint64_t bytes)
 {
-    const uint64_t most = gpu->narrowed > 0 ? bytes : kin_size_add(bytes, bytes / 4);
+    const uint64_t more = bytes / 4 < MOST_TOO_LARGE ? bytes / 4 : MOST_TOO_LARGE;
+    const uint64_t most = gpu->narrowed > 0 ? bytes : kin_size_add(bytes, more);
     block *best = NULL;
     for (kin_gpu_cache *table = gpu->cache; table != NULL; table = table->next) {
         for (int i = 0; i < TABLE_BLOCKS; i++) {

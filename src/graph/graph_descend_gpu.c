@@ -335,6 +335,18 @@ static bool is_shared(const kin_gpu *gpu, const kith_matrix *points,
            kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS);
 }
 
+uint64_t kin_graph_gpu_bytes_on(const kin_gpu *gpu, const kith_matrix *points,
+                                const kin_graph_request *request)
+{
+    const uint64_t alone = kin_graph_gpu_bytes(points, request);
+    kin_graph_request full = *request;
+    kin_graph_gpu_defaults(&full, points->rows);
+    return is_shared(gpu, points, &full)
+               ? kin_size_add(alone, kin_graph_gpu_share_bytes(points->rows,
+                                                               kin_gpu_team_count(gpu->team)))
+               : alone;
+}
+
 /* By all GPUs, or by one where there is one, or where copies for all find no room. */
 static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, descent *d)
 {

@@ -17,8 +17,10 @@ void kin_graph_gpu_defaults(kin_graph_request *request, int64_t rows);
 kith_status kin_graph_gpu_descend(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,
                                   const kin_graph_request *request, const kith_neighbors *out,
                                   kin_graph_outcome *outcome);
-/* Device memory that it takes. */
+/* Device memory that it takes; and on each GPU of a team that would share it. */
 uint64_t kin_graph_gpu_bytes(const kith_matrix *points, const kin_graph_request *request);
+uint64_t kin_graph_gpu_bytes_on(const kin_gpu *gpu, const kith_matrix *points,
+                                const kin_graph_request *request);
 
 /* ---- Walks ----------------------------------------------------------------------------------- */
 

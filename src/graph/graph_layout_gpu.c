@@ -199,6 +199,14 @@ static uint64_t end_bytes(const kin_graph_request *request, int64_t rows)
                         kin_fused_answers_bytes(rows, request->k));
 }
 
+uint64_t kin_graph_gpu_rest_bytes(const kin_graph_request *request, int64_t positions)
+{
+    const uint64_t rounds = rounds_bytes(request, positions);
+    const uint64_t end = end_bytes(request, positions);
+    return kin_fused_with_slack(
+        kin_size_add(graph_bytes(request, positions), rounds > end ? rounds : end));
+}
+
 /* Keys of some pairs, and of the lists that are looked at. */
 static uint64_t keys_bytes(const kin_graph_request *request)
 {

@@ -30,6 +30,17 @@
 
 enum { ALONE = 1 /* lengthenings that leave the candidates as they are */ };
 
+/* Once the shorter lists are gone, rounds and the end must have room, too. */
+static bool has_room(const kin_graph_gpu_run *run, int32_t length, int32_t candidates)
+{
+    kin_graph_request request = *run->request;
+    const uint64_t words = kin_size_mul((uint64_t)run->count, (uint64_t)run->graph.length);
+    const uint64_t room = kin_gpu_room(run->on.gpu) + words * sizeof *run->graph.words;
+    request.list = length;
+    request.candidates = candidates;
+    return kin_graph_gpu_rest_bytes(&request, run->count) <= room;
+}
+
 static kith_status make_longer(const kin_graph_gpu_run *run, kin_graph_gpu_lists *graph)
 {
     const uint64_t words = kin_size_mul((uint64_t)run->count, (uint64_t)graph->length);
@@ -45,7 +56,9 @@ static kith_status lengthen(kin_graph_gpu_run *run, int32_t times, bool *longer)
                                 .first = run->graph.first,
                                 .end = run->graph.end};
     uint64_t all_can = 0;
-    *longer = next.length > run->graph.length && run->count - 1 > run->graph.length;
+    const int32_t candidates = run->candidates + (times > ALONE ? run->candidates / 2 : 0);
+    *longer = next.length > run->graph.length && run->count - 1 > run->graph.length &&
+              has_room(run, next.length, candidates);
     const kith_status status = *longer ? make_longer(run, &next) : KITH_OK;
     if (status == KITH_E_DEVICE_MEMORY) {
         kin_forgive(ctx);
@@ -63,7 +76,7 @@ static kith_status lengthen(kin_graph_gpu_run *run, int32_t times, bool *longer)
     const int error = run->kernels->stretch(run->on.stream, &job);
     kin_gpu_free(run->on.gpu, run->graph.words);
     run->graph = next; /* the run's to free, whatever comes */
-    run->candidates += times > ALONE ? run->candidates / 2 : 0;
+    run->candidates = candidates;
     KIN_TRY(kin_graph_gpu_check(run, error, "making lists longer"));
     KIN_TRY(kin_graph_gpu_fill_up(run, next.length, NULL, 0));
     const int32_t half = next.length / 2;

@@ -115,8 +115,10 @@ typedef struct kin_graph_gpu_room {
     kin_graph_gpu_counters *counters;
 } kin_graph_gpu_room;
 void kin_graph_gpu_room_name(kin_layout *layout, void *job);
-/* Of so many positions, beside the points: the graph, and what rounds take. */
+/* Of so many positions, beside the points: the graph, and what rounds take; or what rounds and the
+ * end take, whichever is more. */
 uint64_t kin_graph_gpu_rounds_bytes(const kin_graph_request *request, int64_t positions);
+uint64_t kin_graph_gpu_rest_bytes(const kin_graph_request *request, int64_t positions);
 /* Rows whose lists get canonical keys at a time, where there is no screen. */
 int64_t kin_graph_gpu_key_rows(int64_t rows, int32_t length);
 /* Samples forward and reverse of a kind, of so many candidates. */
@@ -228,6 +230,8 @@ kith_status kin_graph_gpu_ggm_end(kin_graph_gpu_run *run, const kin_graph_outcom
 /* ---- Several GPUs (graph_share_gpu.c): nothing where there is one ------------------------------
  */
 
+/* What each holds beside the rest, of so many points. */
+uint64_t kin_graph_gpu_share_bytes(int64_t points, int32_t parts);
 /* After count and graph are known: whose positions they are. */
 kith_status kin_graph_gpu_share_make(kin_graph_gpu_run *run);
 void kin_graph_gpu_share_free(kin_graph_gpu_run *run);

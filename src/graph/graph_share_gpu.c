@@ -25,6 +25,7 @@
  * Memory. Slots and graph are as large as on one GPU; beside them a piece of what others left, and
  * 16 bytes for one in GATHERED of SLOTS slots.
  */
+#include "base/base_size.h"
 #include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 
@@ -41,6 +42,25 @@ void kin_graph_gpu_share_free(kin_graph_gpu_run *run)
     run->share = (kin_graph_gpu_share){0};
 }
 
+static int64_t sent_room(int64_t points, int32_t parts)
+{
+    return (points / parts + KIN_FUSED_BLOCK) * KIN_GRAPH_GPU_SLOTS / GATHERED;
+}
+
+static uint64_t got_words(int64_t points, int32_t parts)
+{
+    const uint64_t all = kin_size_mul((uint64_t)(points / parts + KIN_FUSED_BLOCK),
+                                      KIN_GRAPH_GPU_MOST_SAMPLES);
+    return all < PIECE_WORDS ? all : PIECE_WORDS;
+}
+
+uint64_t kin_graph_gpu_share_bytes(int64_t points, int32_t parts)
+{
+    const uint64_t sent = kin_size_mul((uint64_t)sent_room(points, parts) * (uint64_t)parts,
+                                       sizeof(kin_graph_gpu_sent));
+    return kin_size_add(sent, (got_words(points, parts) + (uint64_t)points) * sizeof(uint64_t));
+}
+
 /* Room for one in GATHERED of the slots; where there is none they go as a whole. */
 static void make_room(kin_graph_gpu_run *run)
 {
@@ -48,8 +68,7 @@ static void make_room(kin_graph_gpu_run *run)
     kin_gpu *gpu = run->on.gpu;
     kin_graph_gpu_share *share = &run->share;
     const uint64_t parts = (uint64_t)share->parts;
-    const int64_t rows = run->count / share->parts + KIN_FUSED_BLOCK;
-    share->room = rows * KIN_GRAPH_GPU_SLOTS / GATHERED;
+    share->room = sent_room(run->count, share->parts);
     if (kin_gpu_alloc(ctx, gpu, &share->counts, parts, sizeof *share->counts, "counts") !=
             KITH_OK ||
         kin_gpu_alloc(ctx, gpu, &share->sent, kin_size_mul((uint64_t)share->room, parts),
@@ -72,9 +91,7 @@ kith_status kin_graph_gpu_share_make(kin_graph_gpu_run *run)
     kin_gpu_divide(run->count, KIN_FUSED_BLOCK, share->parts, share->firsts);
     run->graph.first = share->firsts[share->part];
     run->graph.end = share->firsts[share->part + 1];
-    const uint64_t all = kin_size_mul((uint64_t)(run->count / share->parts + KIN_FUSED_BLOCK),
-                                      KIN_GRAPH_GPU_MOST_SAMPLES);
-    share->got_words = all < PIECE_WORDS ? all : PIECE_WORDS;
+    share->got_words = got_words(run->count, share->parts);
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &share->lasts, (uint64_t)run->count, sizeof *share->lasts,
                           "ends of lists"));
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &share->got, share->got_words, sizeof *share->got,

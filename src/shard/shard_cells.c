@@ -1,22 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Cells of near points. Centers are rows that were drawn; of some times as many rows each finds its
- * nearest center, and centers move to the mean of those: once, after which hardly a cluster that
- * has a center shares it with another one. More rounds move centers within clusters alone. What
- * cells are like is then told by other rows: centers are nearer to those that they were made of. */
+ * Cells of near points. Of some rows that are drawn the nearest ones are joined, pair by pair, the
+ * nearest pair first, until as many sets are left as cells are wanted; a center is the mean of a
+ * set. So a cluster that has any row among them has a center of its own, and a large one several,
+ * where centers drawn by chance leave out one of three clusters when there are as many clusters as
+ * centers: the points of a cluster without one are torn among cells that are all about as far.
+ * What cells are like is then told by other rows: centers are nearer to those that they were made
+ * of. */
 #include "base/base_layout.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_number.h"
 #include "host/host_threads.h"
-#include "recall/recall.h"
+#include "select/select_pairs.h"
 #include "shard/shard_group.h"
 
-/* A cluster that has no center is torn: there should be some of them in each. On a processor
- * finding the nearest of so many would take longer than the graphs. */
-enum { ROWS_A_CELL = 64, MOST_CELLS = 65536, MOST_CELLS_OF_CPU = 8192, TRAINED_A_CELL = 4 };
+/* There should be some cells in each cluster, as long as finding the nearest of so many takes no
+ * longer than the graphs. Of many points, one for so many of them. */
+enum { ROWS_A_CELL = 64, ROWS_OF_MANY = 1024, TRAINED_A_CELL = 4 };
+enum { SOME_CELLS = 1 << 16, MOST_CELLS = 1 << 20, MOST_CELLS_OF_CPU = 8192 };
 enum { BYTES_OF_TRAINING = 256, SHARE_OF_MEMORY = 4 };
 enum { CELLS_A_TASK = 64, ROWS_A_TASK = 1024 };
+/* Nearest rows of a row that it may be joined with; rows of a set, as long as that leaves few
+ * enough sets. */
+enum { LINKS = 4, MOST_JOINED = 4 * TRAINED_A_CELL };
 
 void kin_shard_near_free(kith_ctx *ctx, kin_shard_near *near)
 {
@@ -169,11 +176,107 @@ static kith_status draw_rows(training *t, uint64_t seed)
     return kin_parallel(t->cells->job->ctx, NULL, kin_ceil_div(count, ROWS_A_TASK), copy_rows, t);
 }
 
+/* ---- Sets of near rows ------------------------------------------------------------------------ */
+
+typedef struct joining {
+    int64_t rows;
+    int64_t links; /* of a row */
+    int64_t sets;  /* that are left */
+    uint32_t *ids;
+    double *keys;
+    kin_pair *pairs;  /* id: the row; weight: its neighbour */
+    uint32_t *parent; /* by row: another one of its set, or itself */
+    uint32_t *weight; /* by row that is its own parent: rows of its set */
+} joining;
+
+static void name_joining(kin_layout *layout, void *arg)
+{
+    joining *j = arg;
+    const uint64_t entries = kin_size_mul((uint64_t)j->rows, (uint64_t)j->links);
+    j->ids = kin_layout_array(layout, entries, sizeof *j->ids);
+    j->keys = kin_layout_array(layout, entries, sizeof *j->keys);
+    j->pairs = kin_layout_array(layout, entries, sizeof *j->pairs);
+    j->parent = kin_layout_array(layout, (uint64_t)j->rows, sizeof *j->parent);
+    j->weight = kin_layout_array(layout, (uint64_t)j->rows, sizeof *j->weight);
+}
+
+static uint32_t set_of(const joining *j, uint32_t row)
+{
+    while (j->parent[row] != row) {
+        j->parent[row] = j->parent[j->parent[row]];
+        row = j->parent[row];
+    }
+    return row;
+}
+
+/* Pairs in their order, until `wanted` sets are left. */
+static void join_pairs(joining *j, int64_t wanted, int64_t most)
+{
+    for (int64_t i = 0; i < j->rows * j->links && j->sets > wanted; i++) {
+        const kin_pair *pair = &j->pairs[i];
+        const uint32_t a = set_of(j, pair->id);
+        const uint32_t b = set_of(j, pair->weight);
+        if (a != b && j->weight[a] + (int64_t)j->weight[b] <= most) {
+            j->parent[b] = a;
+            j->weight[a] += j->weight[b];
+            j->sets -= 1;
+        }
+    }
+}
+
+/* Each row's set as a number below `wanted`. A row has LINKS others in its set at least when no
+ * pair is left, so that there are fewer sets than that. */
+static void join_rows(joining *j, int64_t wanted, uint32_t *sets)
+{
+    for (int64_t i = 0; i < j->rows; i++) {
+        j->parent[i] = (uint32_t)i;
+        j->weight[i] = 1;
+        for (int64_t k = i * j->links; k < (i + 1) * j->links; k++) {
+            j->pairs[k] = (kin_pair){j->keys[k], (uint32_t)i, j->ids[k]};
+        }
+    }
+    j->sets = j->rows;
+    kin_select_sort_pairs(j->pairs, j->rows * j->links);
+    join_pairs(j, wanted, MOST_JOINED);
+    join_pairs(j, wanted, INT64_MAX);
+    int64_t number = 0;
+    for (int64_t i = 0; i < j->rows; i++) {
+        if (j->parent[i] == i) {
+            sets[i] = (uint32_t)number++;
+        }
+    }
+    for (int64_t i = 0; i < j->rows; i++) {
+        sets[i] = sets[set_of(j, (uint32_t)i)];
+    }
+}
+
+/* The nearest cell of each row that trains is its set. */
+static kith_status join(const training *t)
+{
+    const kin_shard_job *job = t->cells->job;
+    joining j = {.rows = t->rows.rows, .links = kin_min_i64(LINKS, t->rows.rows - 1)};
+    kith_search_params params = kith_search_params_default();
+    void *block = NULL;
+    KIN_TRY(kin_layout_make(job->ctx, name_joining, &j, "rows that train cells", &block));
+    params.metric = job->descent.metric;
+    params.k = j.links;
+    const kith_neighbors out = {
+        .ids = j.ids, .distances64 = j.keys, .rows = j.rows, .k = j.links};
+    const kith_status status =
+        j.links > 0 ? kith_graph(job->ctx, &t->rows, &params, &out, NULL) : KITH_OK;
+    if (status == KITH_OK) {
+        join_rows(&j, t->cells->centers.rows, t->cells->seen.cells);
+    }
+    kin_free(job->ctx, block);
+    return status;
+}
+
 static kith_status train(training *t)
 {
     kin_shard_cells *cells = t->cells;
     const uint64_t seed = cells->job->descent.seed;
-    KIN_TRY(kin_shard_find_cells(cells, &t->rows, 1, &cells->seen));
+    KIN_TRY(draw_rows(t, seed + 2));
+    KIN_TRY(join(t));
     sort_rows(t, 1);
     KIN_TRY(kin_parallel(cells->job->ctx, NULL, kin_ceil_div(cells->centers.rows, CELLS_A_TASK),
                          move_centers, t));
@@ -190,29 +293,12 @@ static int64_t cell_count(const kin_shard_job *job)
     const uint64_t a_cell =
         TRAINED_A_CELL * ((uint64_t)kin_shard_row_bytes(job) + BYTES_OF_TRAINING);
     const uint64_t limit = job->ctx->params.memory_limit;
-    int64_t most = job->on_gpu ? MOST_CELLS : MOST_CELLS_OF_CPU;
+    const int64_t many = kin_max_i64(job->points.rows / ROWS_OF_MANY, SOME_CELLS);
+    int64_t most = job->on_gpu ? kin_min_i64(many, MOST_CELLS) : MOST_CELLS_OF_CPU;
     if (limit > 0 && limit / SHARE_OF_MEMORY / a_cell < (uint64_t)most) {
         most = (int64_t)(limit / SHARE_OF_MEMORY / a_cell);
     }
     return kin_max_i64(kin_min_i64(job->points.rows / ROWS_A_CELL, most), 1);
-}
-
-/* The rows of the training, and of these the first centers. */
-static kith_status draw(training *t)
-{
-    kin_shard_cells *cells = t->cells;
-    const kin_shard_job *job = cells->job;
-    const int32_t cols = job->points.cols;
-    const int64_t count = cells->centers.rows;
-    KIN_TRY(draw_rows(t, job->descent.seed + 2));
-    kin_recall_draw(cells->seen.rows, count, job->descent.seed + 3, t->order);
-    for (int64_t i = 0; i < count; i++) {
-        load_row(&t->rows, t->order[i], t->sums);
-        for (int32_t j = 0; j < cols; j++) {
-            cells->values[i * cols + j] = (float)t->sums[j];
-        }
-    }
-    return KITH_OK;
 }
 
 kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells)
@@ -232,10 +318,7 @@ kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells)
     cells->centers.data = cells->values;
     KIN_TRY(kin_shard_near_make(job->ctx, trained, cells->near, &cells->seen));
     KIN_TRY(kin_layout_make(job->ctx, name_training, &t, "rows that train cells", &block));
-    kith_status status = draw(&t);
-    if (status == KITH_OK) {
-        status = train(&t);
-    }
+    const kith_status status = train(&t);
     kin_free(job->ctx, block);
     return status;
 }

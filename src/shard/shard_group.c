@@ -20,7 +20,8 @@
 
 #include <math.h>
 
-enum { ENTRIES_AT_ONCE = 1 << 22, ROWS_A_TASK = 1 << 14, ROWS_A_GATHER = 256, REACHES = 18 };
+enum { LEAST_AT_ONCE = 1 << 22, MOST_AT_ONCE = 1 << 26, SHARE_AT_ONCE = 16 };
+enum { ROWS_A_TASK = 1 << 14, ROWS_A_GATHER = 256, REACHES = 18 };
 /* Without a wanted recall; and the share of what a wanted one leaves that borders may take. */
 static const double USUAL_COVER = 0.99;
 static const double SHARE_OF_LOSS = 0.5;
@@ -236,7 +237,9 @@ static kith_status assign(grouping *g)
     kin_shard_groups *all = &job->groups;
     const int64_t rows = job->points.rows;
     const int64_t near = g->reach < 1.0 ? 1 : g->cells.near;
-    const int64_t at_once = kin_min_i64(ENTRIES_AT_ONCE / near, kin_min_i64(rows, g->room));
+    const int64_t entries = kin_max_i64(LEAST_AT_ONCE, rows / SHARE_AT_ONCE);
+    const int64_t at_once =
+        kin_min_i64(kin_min_i64(entries, MOST_AT_ONCE) / near, kin_min_i64(rows, g->room));
     kin_shard_near_free(job->ctx, &g->chunk);
     kin_shard_group_free(job);
     KIN_TRY(kin_alloc(job->ctx, &all->homes, (uint64_t)rows, sizeof(homes), "groups of rows"));

@@ -24,7 +24,7 @@ typedef struct kin_shard_cells {
     void *block;
 } kin_shard_cells;
 
-/* Centers are rows of the points, moved once to the mean of the rows that they are nearest to. */
+/* Centers are means of near rows. */
 kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells);
 void kin_shard_cells_free(kin_shard_cells *cells);
 
