@@ -39,8 +39,8 @@ enum {
     POINTS_A_CELL = 64,
     FEWEST = 128,
     MANY = 4096,          /* pivots, beyond which */
-    MOST_IN_A_CELL = 512, /* cells may be larger, up to this */
-    MOST = 65536,
+    MOST_IN_A_CELL = 256, /* cells may be larger, up to this */
+    MOST = 262144,
     MOST_ON_HOST = 256,
     SHARE = 4
 };

@@ -31,6 +31,7 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
 {
     const int32_t lane = thread % 32;
     place at = {{0, 0}, {0, 0}, 0, 0};
+    nearest_columns<ACC> nearest;
     if (STEPS > 0 && group == 1) {
         hopper_turn_give(TURN_NAME);
     }
@@ -46,6 +47,9 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
                 kin_gate_row_of(p.job.rows, p.job.row_lists,
                                 unit.block * KIN_FUSED_BLOCK + (uint32_t)(group * 128 + thread));
             hopper_group_sync(GROUP_NAME + group);
+        }
+        if (MODE == KIN_FUSED_NEAREST) {
+            clear_nearest(&nearest);
         }
         for (uint32_t t = 0; t < unit.count; t++) {
             ACC low[64];
@@ -69,13 +73,16 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
             } else if (MODE == KIN_FUSED_MATRIX) {
                 write_tile<TYPE>(p, facts, unit, group, thread, low, high);
             } else {
-                nearest_tile<TYPE>(p, facts, unit, group, thread, low, high);
+                nearest_tile(p, facts, thread, low, high, &nearest);
             }
             __syncwarp();
             if (lane == 0) {
                 hopper_barrier_arrive(&s->tile_empty[at.tile.stage]);
             }
             step(&at.tile, TILE_SLOTS);
+        }
+        if (MODE == KIN_FUSED_NEAREST) {
+            offer_nearest<TYPE>(p, unit, group, thread, nearest);
         }
     }
     if (MODE == KIN_FUSED_LISTS && lane == 0) {

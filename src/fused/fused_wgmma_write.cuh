@@ -143,54 +143,124 @@ static __device__ __forceinline__ int32_t closeness(const kin_fused_screen &job,
                                                : INT32_MIN;
 }
 
-template <kin_fused_type TYPE, int HALF, typename ACC>
-static __device__ __forceinline__ void offer_nearest(const params &p, const tile_facts *facts,
-                                                     uint32_t row, int32_t lane,
-                                                     const ACC (&acc)[64])
+/* The nearest columns of a thread's four rows among its own columns of the unit's tiles so far. */
+template <typename ACC> struct nearest_columns {
+    ACC closest[4];
+    uint32_t position[4];
+};
+
+template <typename ACC>
+static __device__ __forceinline__ void clear_nearest(nearest_columns<ACC> *n)
 {
-    const kin_fused_screen &job = p.job;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        n->closest[i] = smallest_of(ACC(0));
+        n->position[i] = UINT32_MAX;
+    }
+}
+
+/* Whether a column with v may be closer: the odd bit can only take away. */
+static __device__ __forceinline__ bool may_be_closer(float v, float closest)
+{
+    return v > closest;
+}
+
+static __device__ __forceinline__ bool may_be_closer(int32_t v, int32_t closest)
+{
+    return v > closest >> 1;
+}
+
+/* Of two rows, `row` and the next one. The maximum of each comes first: after a few tiles hardly a
+ * tile has a closer column, and only then every column is asked for its odd bit. Tiles ascend, so
+ * of equal columns the first one stays. */
+template <typename ACC>
+static __device__ __forceinline__ void look_nearest(const kin_fused_screen &job,
+                                                    const tile_facts *facts, int32_t lane,
+                                                    const ACC (&acc)[64], int row,
+                                                    nearest_columns<ACC> *n)
+{
     const uint32_t col0 = facts->tile * KIN_FUSED_TILE + 2 * (uint32_t)(lane % 4);
-    ACC most = smallest_of(acc[0]);
-    ACC best = most;
-    uint32_t position = col0;
+    ACC most[2] = {smallest_of(acc[0]), smallest_of(acc[0])};
 #pragma unroll
     for (int j = 0; j < 16; j++) {
         ACC h[2] = {0, 0};
         load_two(facts->half, j, lane % 4, h);
 #pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const uint32_t at = col0 + 8 * (uint32_t)j + (uint32_t)e;
-            const ACC v = less_half(acc[4 * j + 2 * HALF + e], h[e]);
-            const ACC near = closeness(job, at, v);
-            position = near > most ? at : position;
-            best = near > most ? v : best;
-            most = largest(most, near);
+        for (int half = 0; half < 2; half++) {
+            most[half] = largest(most[half], less_half(acc[4 * j + 2 * half], h[0]),
+                                 less_half(acc[4 * j + 2 * half + 1], h[1]));
         }
     }
-    unsigned long long word = UINT64_MAX;
-    if (row < (uint64_t)job.rows.points && position < (uint64_t)job.cols.points) {
-        const uint32_t order =
-            kin_fused_order_at<TYPE>(job, job.rows.facts[row].term, position, to_word(best));
-        word = (unsigned long long)order << 32 | position;
-    }
-    word = min(word, __shfl_xor_sync(0xffffffffu, word, 1));
-    word = min(word, __shfl_xor_sync(0xffffffffu, word, 2));
-    if (lane % 4 == 0 && word != UINT64_MAX) {
-        atomicMin((unsigned long long *)&job.nearest[row], word);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        if (!may_be_closer(most[half], n->closest[row + half])) {
+            continue;
+        }
+#pragma unroll
+        for (int j = 0; j < 16; j++) {
+            ACC h[2] = {0, 0};
+            load_two(facts->half, j, lane % 4, h);
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const uint32_t at = col0 + 8 * (uint32_t)j + (uint32_t)e;
+                const ACC near = closeness(job, at, less_half(acc[4 * j + 2 * half + e], h[e]));
+                n->position[row + half] =
+                    near > n->closest[row + half] ? at : n->position[row + half];
+                n->closest[row + half] = largest(n->closest[row + half], near);
+            }
+        }
     }
 }
 
-template <kin_fused_type TYPE, typename ACC>
-static __device__ __forceinline__ void
-nearest_tile(const params &p, const tile_facts *facts, const kin_fused_unit &unit, int32_t group,
-             int32_t thread, const ACC (&low)[64], const ACC (&high)[64])
+template <typename ACC>
+static __device__ __forceinline__ void nearest_tile(const params &p, const tile_facts *facts,
+                                                    int32_t thread, const ACC (&low)[64],
+                                                    const ACC (&high)[64], nearest_columns<ACC> *n)
 {
+    look_nearest(p.job, facts, thread % 32, low, 0, n);
+    look_nearest(p.job, facts, thread % 32, high, 2, n);
+}
+
+/* What closeness was made of. */
+static __device__ __forceinline__ float product_of(const kin_fused_screen &job, uint32_t position,
+                                                   float closest)
+{
+    (void)job;
+    (void)position;
+    return closest;
+}
+
+static __device__ __forceinline__ int32_t product_of(const kin_fused_screen &job, uint32_t position,
+                                                     int32_t closest)
+{
+    return (closest + (job.cols.facts[position].term.i & 1)) / 2;
+}
+
+/* At the end of a unit: the least of the four threads that share a row. */
+template <kin_fused_type TYPE, typename ACC>
+static __device__ __forceinline__ void offer_nearest(const params &p, const kin_fused_unit &unit,
+                                                     int32_t group, int32_t thread,
+                                                     const nearest_columns<ACC> &n)
+{
+    const kin_fused_screen &job = p.job;
     const uint32_t row0 = unit.block * KIN_FUSED_BLOCK + (uint32_t)group * 128;
-    const int32_t lane = thread % 32;
-    offer_nearest<TYPE, 0>(p, facts, row0 + row_of(thread, 0), lane, low);
-    offer_nearest<TYPE, 1>(p, facts, row0 + row_of(thread, 1), lane, low);
-    offer_nearest<TYPE, 0>(p, facts, row0 + row_of(thread, 2), lane, high);
-    offer_nearest<TYPE, 1>(p, facts, row0 + row_of(thread, 3), lane, high);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t row = row0 + row_of(thread, i);
+        const uint32_t position = n.position[i];
+        unsigned long long word = UINT64_MAX;
+        if (row < (uint64_t)job.rows.points && position < (uint64_t)job.cols.points) {
+            const ACC v = product_of(job, position, n.closest[i]);
+            const uint32_t order =
+                kin_fused_order_at<TYPE>(job, job.rows.facts[row].term, position, to_word(v));
+            word = (unsigned long long)order << 32 | position;
+        }
+        word = min(word, __shfl_xor_sync(0xffffffffu, word, 1));
+        word = min(word, __shfl_xor_sync(0xffffffffu, word, 2));
+        if (thread % 4 == 0 && word != UINT64_MAX) {
+            atomicMin((unsigned long long *)&job.nearest[row], word);
+        }
+    }
 }
 
 #endif

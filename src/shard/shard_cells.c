@@ -15,6 +15,8 @@
 #include "select/select_pairs.h"
 #include "shard/shard_group.h"
 
+#include <math.h>
+
 /* There should be some cells in each cluster, as long as finding the nearest of so many takes no
  * longer than the graphs. Of many points, one for so many of them. */
 enum { ROWS_A_CELL = 64, ROWS_OF_MANY = 1024, TRAINED_A_CELL = 4 };
@@ -81,12 +83,24 @@ static void name_training(kin_layout *layout, void *arg)
     t->sums = kin_layout_array(layout, values, sizeof *t->sums);
 }
 
+/* Bytes are screened twice as fast as what lies between them; under other metrics a center that is
+ * rounded to zeros may not be allowed. */
+static bool has_bytes(const kin_shard_job *job)
+{
+    return job->descent.metric == KITH_SQEUCLIDEAN &&
+           (job->points.dtype == KITH_U8 || job->points.dtype == KITH_I8);
+}
+
 static void name_cells(kin_layout *layout, void *arg)
 {
     kin_shard_cells *cells = arg;
     const uint64_t count = (uint64_t)cells->centers.rows;
     cells->values =
         kin_layout_array(layout, kin_size_mul(count, (uint64_t)cells->centers.cols), sizeof(float));
+    if (has_bytes(cells->job)) {
+        cells->bytes =
+            kin_layout_array(layout, kin_size_mul(count, (uint64_t)cells->centers.cols), 1);
+    }
     cells->weights = kin_layout_zeros(layout, count, sizeof *cells->weights);
 }
 
@@ -96,6 +110,14 @@ static void load_row(const kith_matrix *rows, int64_t row, double *values)
     const unsigned char *data = (const unsigned char *)rows->data + row * rows->stride_bytes;
     for (int32_t i = 0; i < rows->cols; i++) {
         (void)kin_item_load(item, data + (int64_t)i * item.bytes, &values[i]);
+    }
+}
+
+static void round_center(const kin_shard_cells *cells, int64_t cell)
+{
+    const int64_t cols = cells->centers.cols;
+    for (int64_t j = cell * cols; j < (cell + 1) * cols; j++) {
+        cells->bytes[j] = (unsigned char)lroundf(cells->values[j]); /* two's complement */
     }
 }
 
@@ -117,6 +139,9 @@ static kith_status move_centers(void *arg, int64_t task, int32_t thread)
         }
         for (int64_t j = 0; j < cols && count > 0; j++) {
             t->cells->values[cell * cols + j] = (float)(sum[j] / (double)count);
+        }
+        if (t->cells->bytes != NULL) {
+            round_center(t->cells, cell);
         }
     }
     return KITH_OK;
@@ -310,12 +335,12 @@ kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells)
     *cells =
         (kin_shard_cells){.job = job,
                           .near = kin_min_i64(KIN_SHARD_NEAREST, count),
-                          .centers = {.rows = count,
-                                      .stride_bytes = job->points.cols * (int64_t)sizeof(float),
-                                      .cols = job->points.cols,
-                                      .dtype = KITH_F32}};
+                          .centers = {.rows = count, .cols = job->points.cols}};
     KIN_TRY(kin_layout_make(job->ctx, name_cells, cells, "cells", &cells->block));
-    cells->centers.data = cells->values;
+    cells->centers.dtype = cells->bytes != NULL ? job->points.dtype : KITH_F32;
+    cells->centers.data = cells->bytes != NULL ? (const void *)cells->bytes : cells->values;
+    cells->centers.stride_bytes =
+        (int64_t)cells->centers.cols * kith_dtype_bytes(cells->centers.dtype);
     KIN_TRY(kin_shard_near_make(job->ctx, trained, cells->near, &cells->seen));
     KIN_TRY(kin_layout_make(job->ctx, name_training, &t, "rows that train cells", &block));
     const kith_status status = train(&t);

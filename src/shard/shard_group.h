@@ -16,15 +16,16 @@ typedef struct kin_shard_near {
 
 typedef struct kin_shard_cells {
     kin_shard_job *job;
-    kith_matrix centers; /* float32 */
+    kith_matrix centers; /* float32, or of bytes rounded ones */
     float *values;
+    unsigned char *bytes; /* NULL: points are others */
     int64_t near;        /* cells that are told of a row: there may be fewer in all */
     int64_t *weights;    /* by cell: rows seen to which it is the nearest */
     kin_shard_near seen; /* rows that tell what cells are like */
     void *block;
 } kin_shard_cells;
 
-/* Centers are means of near rows. */
+/* Centers are means of near rows. values, and bytes where points are such, have them. */
 kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells);
 void kin_shard_cells_free(kin_shard_cells *cells);
 
