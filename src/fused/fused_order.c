@@ -55,8 +55,7 @@ static int64_t pivots_of(int64_t points, int64_t askers)
 {
     const int64_t most = askers == 0 ? MOST : kin_min_i64(askers, MOST);
     int64_t count = FEWEST;
-    while (2 * count <= most &&
-           count * (count < MANY ? POINTS_A_CELL : MOST_IN_A_CELL) < points) {
+    while (2 * count <= most && count * (count < MANY ? POINTS_A_CELL : MOST_IN_A_CELL) < points) {
         count *= 2;
     }
     return count;

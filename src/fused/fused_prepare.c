@@ -34,7 +34,7 @@ typedef struct preparing {
     kin_fused_prepared *out;
     const kith_matrix *matrix;
     const char *name;
-    bool on_device;  /* the matrix */
+    bool on_device; /* the matrix */
     int64_t askers;
     findings *found; /* device */
     findings seen;   /* host */

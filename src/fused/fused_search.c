@@ -354,11 +354,10 @@ static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
 {
     const team_job *job = arg;
     const team_share share = share_of(job, part, parts);
-    const kin_fused_source source = {
-        .matrix = job->corpus,
-        .distance = &share.request.distance,
-        .name = "corpus",
-        .askers = job->query->queries->rows};
+    const kin_fused_source source = {.matrix = job->corpus,
+                                     .distance = &share.request.distance,
+                                     .name = "corpus",
+                                     .askers = job->query->queries->rows};
     kin_fused_corpus *corpus = NULL;
     kith_status status = kin_fused_corpus_make(ctx, gpu, &source, job->query->queries->dtype,
                                                share.request.k, &corpus);

@@ -159,25 +159,24 @@ static __device__ __forceinline__ void clear_nearest(nearest_columns<ACC> *n)
     }
 }
 
-/* Whether a column with v may be closer: the odd bit can only take away. */
-static __device__ __forceinline__ bool may_be_closer(float v, float closest)
+/* Whether a column with v may be as close: the odd bit can only take away. */
+static __device__ __forceinline__ bool may_be_as_close(float v, float closest)
 {
-    return v > closest;
+    return v >= closest;
 }
 
-static __device__ __forceinline__ bool may_be_closer(int32_t v, int32_t closest)
+static __device__ __forceinline__ bool may_be_as_close(int32_t v, int32_t closest)
 {
-    return v > closest >> 1;
+    return v >= (closest + 1) >> 1;
 }
 
 /* Of two rows, `row` and the next one. The maximum of each comes first: after a few tiles hardly a
- * tile has a closer column, and only then every column is asked for its odd bit. Tiles ascend, so
- * of equal columns the first one stays. */
+ * tile has a closer column, and only then every column is asked for its odd bit. Of equal columns
+ * the first one counts, in whatever order tiles come. */
 template <typename ACC>
-static __device__ __forceinline__ void look_nearest(const kin_fused_screen &job,
-                                                    const tile_facts *facts, int32_t lane,
-                                                    const ACC (&acc)[64], int row,
-                                                    nearest_columns<ACC> *n)
+static __device__ __forceinline__ void
+look_nearest(const kin_fused_screen &job, const tile_facts *facts, int32_t lane,
+             const ACC (&acc)[64], int row, nearest_columns<ACC> *n)
 {
     const uint32_t col0 = facts->tile * KIN_FUSED_TILE + 2 * (uint32_t)(lane % 4);
     ACC most[2] = {smallest_of(acc[0]), smallest_of(acc[0])};
@@ -193,7 +192,7 @@ static __device__ __forceinline__ void look_nearest(const kin_fused_screen &job,
     }
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        if (!may_be_closer(most[half], n->closest[row + half])) {
+        if (!may_be_as_close(most[half], n->closest[row + half])) {
             continue;
         }
 #pragma unroll
@@ -204,9 +203,10 @@ static __device__ __forceinline__ void look_nearest(const kin_fused_screen &job,
             for (int e = 0; e < 2; e++) {
                 const uint32_t at = col0 + 8 * (uint32_t)j + (uint32_t)e;
                 const ACC near = closeness(job, at, less_half(acc[4 * j + 2 * half + e], h[e]));
-                n->position[row + half] =
-                    near > n->closest[row + half] ? at : n->position[row + half];
-                n->closest[row + half] = largest(n->closest[row + half], near);
+                const ACC before = n->closest[row + half];
+                const bool first = near == before && at < n->position[row + half];
+                n->position[row + half] = near > before || first ? at : n->position[row + half];
+                n->closest[row + half] = largest(before, near);
             }
         }
     }

@@ -342,8 +342,8 @@ uint64_t kin_graph_gpu_bytes_on(const kin_gpu *gpu, const kith_matrix *points,
     kin_graph_request full = *request;
     kin_graph_gpu_defaults(&full, points->rows);
     return is_shared(gpu, points, &full)
-               ? kin_size_add(alone, kin_graph_gpu_share_bytes(points->rows,
-                                                               kin_gpu_team_count(gpu->team)))
+               ? kin_size_add(
+                     alone, kin_graph_gpu_share_bytes(points->rows, kin_gpu_team_count(gpu->team)))
                : alone;
 }
 

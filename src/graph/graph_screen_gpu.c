@@ -29,7 +29,7 @@
 enum {
     NEAR_GROUPS = 128,
     ROOM = 4 * NEAR_GROUPS, /* near to one of two, or the other way round */
-    MOST_GROUPS = 65536,
+    MOST_GROUPS = 131072,
     LEAST_TILES = 4,
     MOST_TILES = 16
 };

@@ -49,8 +49,8 @@ static int64_t sent_room(int64_t points, int32_t parts)
 
 static uint64_t got_words(int64_t points, int32_t parts)
 {
-    const uint64_t all = kin_size_mul((uint64_t)(points / parts + KIN_FUSED_BLOCK),
-                                      KIN_GRAPH_GPU_MOST_SAMPLES);
+    const uint64_t all =
+        kin_size_mul((uint64_t)(points / parts + KIN_FUSED_BLOCK), KIN_GRAPH_GPU_MOST_SAMPLES);
     return all < PIECE_WORDS ? all : PIECE_WORDS;
 }
 

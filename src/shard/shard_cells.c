@@ -6,6 +6,7 @@
  * centers: the points of a cluster without one are torn among cells that are all about as far.
  * What cells are like is then told by other rows: centers are nearer to those that they were made
  * of. */
+#include "base/base_assert.h"
 #include "base/base_layout.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
@@ -19,13 +20,15 @@
 
 /* There should be some cells in each cluster, as long as finding the nearest of so many takes no
  * longer than the graphs. Of many points, one for so many of them. */
-enum { ROWS_A_CELL = 64, ROWS_OF_MANY = 1024, TRAINED_A_CELL = 4 };
+enum { ROWS_A_CELL = 64, ROWS_OF_MANY = 1024 };
+/* Of clusters that a cell each is meant for, one of 150 has none of the rows that train. */
+enum { TRAINED_A_CELL = 5, SEEN_A_CELL = 3 };
 enum { SOME_CELLS = 1 << 16, MOST_CELLS = 1 << 20, MOST_CELLS_OF_CPU = 8192 };
 enum { BYTES_OF_TRAINING = 256, SHARE_OF_MEMORY = 4 };
 enum { CELLS_A_TASK = 64, ROWS_A_TASK = 1024 };
 /* Nearest rows of a row that it may be joined with; rows of a set, as long as that leaves few
  * enough sets. */
-enum { LINKS = 4, MOST_JOINED = 4 * TRAINED_A_CELL };
+enum { LINKS = TRAINED_A_CELL, MOST_JOINED = 4 * TRAINED_A_CELL };
 
 void kin_shard_near_free(kith_ctx *ctx, kin_shard_near *near)
 {
@@ -64,20 +67,23 @@ kith_status kin_shard_find_cells(const kin_shard_cells *cells, const kith_matrix
 
 typedef struct training {
     kin_shard_cells *cells;
+    int64_t most; /* rows that are drawn at a time */
     unsigned char *copy;
-    kith_matrix rows;
-    int64_t *starts; /* by cell: where its rows begin in `order` */
-    uint32_t *order; /* rows by their nearest cell */
-    double *sums;    /* two rows of values for each thread */
+    kith_matrix rows; /* that were drawn */
+    uint32_t *sets;   /* of joined rows: the cell that each becomes a part of */
+    int64_t *starts;  /* by cell: where its rows begin in `order` */
+    uint32_t *order;  /* rows by their cell */
+    double *sums;     /* two rows of values for each thread */
 } training;
 
 static void name_training(kin_layout *layout, void *arg)
 {
     training *t = arg;
     const kin_shard_job *job = t->cells->job;
-    const uint64_t trained = (uint64_t)t->cells->seen.rows;
+    const uint64_t trained = (uint64_t)t->most;
     const uint64_t values = 2 * (uint64_t)job->ctx->threads * (uint64_t)job->points.cols;
     t->order = kin_layout_array(layout, trained, sizeof *t->order);
+    t->sets = kin_layout_array(layout, trained, sizeof *t->sets);
     t->copy = kin_layout_array(layout, trained, (uint64_t)kin_shard_row_bytes(job));
     t->starts = kin_layout_array(layout, (uint64_t)t->cells->centers.rows + 1, sizeof *t->starts);
     t->sums = kin_layout_array(layout, values, sizeof *t->sums);
@@ -147,12 +153,11 @@ static kith_status move_centers(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* Rows in the order of their nearest cells; weights. */
-static void sort_rows(const training *t, int64_t each)
+/* Rows in the order of their cells, of which each row's `each` words begin with one; weights. */
+static void sort_rows(const training *t, const uint32_t *nearest, int64_t each)
 {
     int64_t *weights = t->cells->weights;
     const int64_t count = t->cells->centers.rows;
-    const uint32_t *nearest = t->cells->seen.cells;
     memset(weights, 0, (size_t)count * sizeof *weights);
     for (int64_t i = 0; i < t->rows.rows; i++) {
         weights[nearest[i * each]] += 1;
@@ -175,17 +180,15 @@ static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
     (void)thread;
     const training *t = arg;
     const int64_t first = task * ROWS_A_TASK;
-    const int64_t count = kin_min_i64(ROWS_A_TASK, t->cells->seen.rows - first);
+    const int64_t count = kin_min_i64(ROWS_A_TASK, t->rows.rows - first);
     kin_shard_copy(t->cells->job, t->order + first, count, t->copy + first * t->rows.stride_bytes);
     return KITH_OK;
 }
 
-/* As many rows as there is room for: the points are cut into as many runs, and one row is drawn of
- * each. */
-static kith_status draw_rows(training *t, uint64_t seed)
+/* The points are cut into as many runs, and one row is drawn of each. */
+static kith_status draw_rows(training *t, int64_t count, uint64_t seed)
 {
     const kith_matrix *points = &t->cells->job->points;
-    const int64_t count = t->cells->seen.rows;
     for (int64_t i = 0; i < count; i++) {
         const int64_t first = points->rows / count * i + points->rows % count * i / count;
         const int64_t next =
@@ -201,7 +204,8 @@ static kith_status draw_rows(training *t, uint64_t seed)
     return kin_parallel(t->cells->job->ctx, NULL, kin_ceil_div(count, ROWS_A_TASK), copy_rows, t);
 }
 
-/* ---- Sets of near rows ------------------------------------------------------------------------ */
+/* ---- Sets of near rows ------------------------------------------------------------------------
+ */
 
 typedef struct joining {
     int64_t rows;
@@ -264,6 +268,7 @@ static void join_rows(joining *j, int64_t wanted, uint32_t *sets)
     kin_select_sort_pairs(j->pairs, j->rows * j->links);
     join_pairs(j, wanted, MOST_JOINED);
     join_pairs(j, wanted, INT64_MAX);
+    kin_assert(j->sets <= wanted);
     int64_t number = 0;
     for (int64_t i = 0; i < j->rows; i++) {
         if (j->parent[i] == i) {
@@ -275,7 +280,6 @@ static void join_rows(joining *j, int64_t wanted, uint32_t *sets)
     }
 }
 
-/* The nearest cell of each row that trains is its set. */
 static kith_status join(const training *t)
 {
     const kin_shard_job *job = t->cells->job;
@@ -285,12 +289,11 @@ static kith_status join(const training *t)
     KIN_TRY(kin_layout_make(job->ctx, name_joining, &j, "rows that train cells", &block));
     params.metric = job->descent.metric;
     params.k = j.links;
-    const kith_neighbors out = {
-        .ids = j.ids, .distances64 = j.keys, .rows = j.rows, .k = j.links};
+    const kith_neighbors out = {.ids = j.ids, .distances64 = j.keys, .rows = j.rows, .k = j.links};
     const kith_status status =
         j.links > 0 ? kith_graph(job->ctx, &t->rows, &params, &out, NULL) : KITH_OK;
     if (status == KITH_OK) {
-        join_rows(&j, t->cells->centers.rows, t->cells->seen.cells);
+        join_rows(&j, t->cells->centers.rows, t->sets);
     }
     kin_free(job->ctx, block);
     return status;
@@ -300,14 +303,14 @@ static kith_status train(training *t)
 {
     kin_shard_cells *cells = t->cells;
     const uint64_t seed = cells->job->descent.seed;
-    KIN_TRY(draw_rows(t, seed + 2));
+    KIN_TRY(draw_rows(t, t->most, seed + 2));
     KIN_TRY(join(t));
-    sort_rows(t, 1);
+    sort_rows(t, t->sets, 1);
     KIN_TRY(kin_parallel(cells->job->ctx, NULL, kin_ceil_div(cells->centers.rows, CELLS_A_TASK),
                          move_centers, t));
-    KIN_TRY(draw_rows(t, seed + 4));
+    KIN_TRY(draw_rows(t, cells->seen.rows, seed + 4));
     KIN_TRY(kin_shard_find_cells(cells, &t->rows, cells->near, &cells->seen));
-    sort_rows(t, cells->near);
+    sort_rows(t, cells->seen.cells, cells->near);
     return KITH_OK;
 }
 
@@ -329,19 +332,18 @@ static int64_t cell_count(const kin_shard_job *job)
 kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells)
 {
     const int64_t count = cell_count(job);
-    const int64_t trained = kin_min_i64(TRAINED_A_CELL * count, job->points.rows);
-    training t = {.cells = cells};
+    const int64_t seen = kin_min_i64(SEEN_A_CELL * count, job->points.rows);
+    training t = {.cells = cells, .most = kin_min_i64(TRAINED_A_CELL * count, job->points.rows)};
     void *block = NULL;
-    *cells =
-        (kin_shard_cells){.job = job,
-                          .near = kin_min_i64(KIN_SHARD_NEAREST, count),
-                          .centers = {.rows = count, .cols = job->points.cols}};
+    *cells = (kin_shard_cells){.job = job,
+                               .near = kin_min_i64(KIN_SHARD_NEAREST, count),
+                               .centers = {.rows = count, .cols = job->points.cols}};
     KIN_TRY(kin_layout_make(job->ctx, name_cells, cells, "cells", &cells->block));
     cells->centers.dtype = cells->bytes != NULL ? job->points.dtype : KITH_F32;
     cells->centers.data = cells->bytes != NULL ? (const void *)cells->bytes : cells->values;
     cells->centers.stride_bytes =
         (int64_t)cells->centers.cols * kith_dtype_bytes(cells->centers.dtype);
-    KIN_TRY(kin_shard_near_make(job->ctx, trained, cells->near, &cells->seen));
+    KIN_TRY(kin_shard_near_make(job->ctx, seen, cells->near, &cells->seen));
     KIN_TRY(kin_layout_make(job->ctx, name_training, &t, "rows that train cells", &block));
     const kith_status status = train(&t);
     kin_free(job->ctx, block);

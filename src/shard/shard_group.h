@@ -19,9 +19,9 @@ typedef struct kin_shard_cells {
     kith_matrix centers; /* float32, or of bytes rounded ones */
     float *values;
     unsigned char *bytes; /* NULL: points are others */
-    int64_t near;        /* cells that are told of a row: there may be fewer in all */
-    int64_t *weights;    /* by cell: rows seen to which it is the nearest */
-    kin_shard_near seen; /* rows that tell what cells are like */
+    int64_t near;         /* cells that are told of a row: there may be fewer in all */
+    int64_t *weights;     /* by cell: rows seen to which it is the nearest */
+    kin_shard_near seen;  /* rows that tell what cells are like */
     void *block;
 } kin_shard_cells;
 
