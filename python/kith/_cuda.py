@@ -8,8 +8,11 @@ PyTorch for its tensors, else by CuPy.
 from __future__ import annotations
 
 import ctypes as c
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
 
 from . import _structs as s
 from ._arrays import BFLOAT16, CODES, FLOATS, dtype_name, is_torch, on_device
@@ -22,6 +25,38 @@ from ._results import Neighbors, Selection, check_ids, check_pair, claim, known_
 from ._typing import Metric
 
 _CODES = {"|b1": s.U8, **{dtype.str: code for dtype, code in CODES.items()}}
+
+
+class _About(NamedTuple):
+    """What ``__cuda_array_interface__`` says; of a tensor without making that, which takes a while."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None  # bytes; None: contiguous
+    type: str
+    stream: int
+
+
+@functools.cache
+def _type_of(name: str) -> str:
+    """Of a tensor's dtype, as the interface has it."""
+    try:
+        kind: str = np.dtype(name.rpartition(".")[2]).str
+        return kind
+    except TypeError:
+        return name
+
+
+def _about(array: Any) -> _About:
+    if is_torch(array):
+        item = array.element_size()
+        strides = None if array.is_contiguous() else tuple(item * each for each in array.stride())
+        return _About(array.data_ptr(), tuple(array.shape), strides, _type_of(str(array.dtype)), 0)
+    said = array.__cuda_array_interface__
+    stream = int(said.get("stream") or 0)
+    return _About(
+        int(said["data"][0]), tuple(said["shape"]), said.get("strides"), said["typestr"], stream
+    )
 
 
 class DeviceMatrix(NamedTuple):
@@ -121,24 +156,23 @@ def as_device_matrix(x: Any, name: str) -> DeviceMatrix:
         array, dtype = _torch_array(x)
     else:
         array = x if hasattr(x, "__cuda_array_interface__") else _from_dlpack(x)
-        dtype = _CODES.get(array.__cuda_array_interface__["typestr"], 0)
-    about = array.__cuda_array_interface__
-    shape, strides = about["shape"], about.get("strides")
+        dtype = _CODES.get(_about(array).type, 0)
+    about = _about(array)
+    shape, strides = about.shape, about.strides
     if len(shape) != 2:
         raise ValueError(f"{name} has {len(shape)} axes, must have 2: a row for each point")
     if dtype == 0:
         raise ValueError(
-            f"{name} is of type {about['typestr']}, must be float16, float32, float64, bfloat16, "
+            f"{name} is of type {about.type}, must be float16, float32, float64, bfloat16, "
             "uint8 or int8 on a GPU"
         )
-    item = int(about["typestr"][2:])
+    item = int(about.type[2:])
     if strides is not None and (strides[1] != item or strides[0] < shape[1] * item):
         raise ValueError(f"{name} must have contiguous rows on a GPU (x.contiguous() makes them)")
     stride = 0 if strides is None else int(strides[0])
-    matrix = s.Matrix(about["data"][0], shape[0], stride, shape[1], dtype)
+    matrix = s.Matrix(about.address, shape[0], stride, shape[1], dtype)
     # The interface's own word on streams is for those who do not know the library of the array.
-    stream = int(about.get("stream") or 0) or maker.stream
-    return DeviceMatrix(matrix, array, maker, stream)
+    return DeviceMatrix(matrix, array, maker, about.stream or maker.stream)
 
 
 def _torch_array(x: Any) -> tuple[Any, int]:
@@ -147,7 +181,7 @@ def _torch_array(x: Any) -> tuple[Any, int]:
     x = x.detach()
     if x.dtype == torch.bfloat16:
         return x.view(torch.int16), BFLOAT16
-    return x, _CODES.get(x.__cuda_array_interface__["typestr"], 0)
+    return x, _CODES.get(_about(x).type, 0)
 
 
 def _from_dlpack(x: Any) -> Any:
@@ -163,8 +197,8 @@ def narrow(
     complete whichever stream filled it; the array that holds it, and what is known of it."""
     distances, indices = pair_of(neighbors, name)
     array = indices if hasattr(indices, "__cuda_array_interface__") else _from_dlpack(indices)
-    about = array.__cuda_array_interface__
-    shape, kind = tuple(about["shape"]), about["typestr"]
+    about = _about(array)
+    shape, kind = about.shape, about.type
     check_pair(tuple(distances.shape), shape, name)
     if kind not in ("<i4", "<u4", "<i8"):
         raise ValueError(
@@ -243,13 +277,13 @@ class _Table:
 
 
 def _address(array: Any) -> int:
-    return int(array.__cuda_array_interface__["data"][0])
+    return _about(array).address
 
 
 def _check_out(array: Any, shape: tuple[int, int], kinds: tuple[str, ...]) -> str:
-    about = array.__cuda_array_interface__
-    kind: str = about["typestr"]
-    if tuple(about["shape"]) != shape or kind not in kinds or about.get("strides") is not None:
+    about = _about(array)
+    kind = about.type
+    if about.shape != shape or kind not in kinds or about.strides is not None:
         raise ValueError(
             f"out: must be {shape[0]} x {shape[1]}, contiguous, of {' or '.join(kinds)} on the GPU"
         )

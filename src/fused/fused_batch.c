@@ -4,7 +4,7 @@
  * H200; everything else has to be short. One block of device memory, one copy in, one copy out, no
  * wait in between, and nothing of it depends on what the device found:
  *
- *      host      check, transform, copy in
+ *      host      check, transform, copy in (queries that lie on the device come to the host first)
  *      device    round | MATRIX screen with minima of tiles | kth of the minima | gather
  *                | tighten | rescore | write
  *      host      copy out
@@ -142,23 +142,48 @@ static kith_status check_and_transform(const batch *b, const kith_matrix *rows, 
     return KITH_OK;
 }
 
-static kith_status copy_in(const batch *b, bool *degenerate)
+static bool is_on_device(const batch *b)
+{
+    return (b->query->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
+}
+
+static kith_status copy_here(const batch *b, void *to, const void *from, uint64_t bytes)
+{
+    if (is_on_device(b)) {
+        return kin_gpu_download(b->on.ctx, b->on.gpu, to, from, bytes);
+    }
+    memcpy(to, from, (size_t)bytes);
+    return KITH_OK;
+}
+
+static kith_status copy_queries(const batch *b, char *data)
 {
     const kith_matrix *q = b->queries;
     const int64_t a_row = row_bytes(b);
-    char *data = copied_in(b, b->rows);
-    kith_matrix rows = *q;
-    rows.data = data;
-    rows.stride_bytes = a_row;
-    for (int64_t i = 0; i < q->rows; i++) {
-        memcpy(data + i * a_row, (const char *)q->data + i * q->stride_bytes, (size_t)a_row);
+    if (q->stride_bytes == a_row) {
+        return copy_here(b, data, q->data, (uint64_t)(q->rows * a_row));
     }
+    for (int64_t i = 0; i < q->rows; i++) {
+        KIN_TRY(copy_here(b, data + i * a_row, (const char *)q->data + i * q->stride_bytes,
+                          (uint64_t)a_row));
+    }
+    return KITH_OK;
+}
+
+static kith_status copy_in(const batch *b, bool *degenerate)
+{
+    const kith_matrix *q = b->queries;
+    kith_matrix rows = *q;
+    rows.data = copied_in(b, b->rows);
+    rows.stride_bytes = row_bytes(b);
+    KIN_TRY(copy_queries(b, copied_in(b, b->rows)));
     KIN_TRY(check_and_transform(b, &rows, degenerate));
     if (*degenerate) {
         return KITH_OK;
     }
     if (b->request->exclude != NULL) {
-        memcpy(copied_in(b, b->exclude), b->request->exclude, (size_t)q->rows * sizeof(uint32_t));
+        KIN_TRY(copy_here(b, copied_in(b, b->exclude), b->request->exclude,
+                          (uint64_t)q->rows * sizeof(uint32_t)));
     }
     uint32_t *ids = copied_in(b, b->row_ids);
     for (int64_t i = 0; i < q->rows; i++) {
@@ -309,8 +334,7 @@ static bool is_of_our_kind(const batch *b)
 {
     const uint64_t matrix = kin_size_mul((uint64_t)b->queries->rows,
                                          kin_size_mul((uint64_t)b->pitch, sizeof(uint32_t)));
-    return (b->query->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && b->queries->rows <= MOST_QUERIES &&
-           b->request->k <= MOST_K && b->corpus->units != NULL && b->corpus->prepared.plain &&
+    return b->queries->rows <= MOST_QUERIES && b->request->k <= MOST_K && b->corpus->units != NULL && b->corpus->prepared.plain &&
            matrix <= MATRIX_BYTES && b->lists.capacity > b->lists.k;
 }
 
