@@ -36,7 +36,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (83270, 58000),
+    "code_lines_src": (83504, 58000),
     "files_src": (514, 350),
     "files_below_40_lines": (53, 40),
     "files_of_odd_length": (89, 40),

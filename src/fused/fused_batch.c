@@ -334,8 +334,9 @@ static bool is_of_our_kind(const batch *b)
 {
     const uint64_t matrix = kin_size_mul((uint64_t)b->queries->rows,
                                          kin_size_mul((uint64_t)b->pitch, sizeof(uint32_t)));
-    return b->queries->rows <= MOST_QUERIES && b->request->k <= MOST_K && b->corpus->units != NULL && b->corpus->prepared.plain &&
-           matrix <= MATRIX_BYTES && b->lists.capacity > b->lists.k;
+    return b->queries->rows <= MOST_QUERIES && b->request->k <= MOST_K &&
+           b->corpus->units != NULL && b->corpus->prepared.plain && matrix <= MATRIX_BYTES &&
+           b->lists.capacity > b->lists.k;
 }
 
 kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus,

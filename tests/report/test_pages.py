@@ -16,6 +16,7 @@ MADE = {
     "plot_tree.py": ("tree.md", "notes/tree.md"),
     "plot_descent.py": ("nn-descent.md", "notes/descent.md"),
     "plot_merge.py": ("notes/scale.md",),
+    "plot_scale.py": ("notes/scale.md",),
     "scale_model.py": ("notes/scale.md",),
 }
 
