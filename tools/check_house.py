@@ -36,11 +36,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (83504, 58000),
-    "files_src": (514, 350),
-    "files_below_40_lines": (53, 40),
-    "files_of_odd_length": (89, 40),
-    "headers_src": (184, 130),
+    "code_lines_src": (84104, 58000),
+    "files_src": (519, 350),
+    "files_below_40_lines": (55, 40),
+    "files_of_odd_length": (91, 40),
+    "headers_src": (185, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),

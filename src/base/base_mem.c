@@ -9,6 +9,7 @@
  * the one before it is; the sanitizer reports who touches one, and kin_free stops where it was
  * written to.
  */
+#define _GNU_SOURCE
 #include "base/base_mem.h"
 
 #include "base/base_assert.h"
@@ -16,12 +17,13 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #if KIN_ASAN
 #include <sanitizer/asan_interface.h>
 #endif
 
-enum { HEADER_BYTES = KIN_MEM_ALIGNMENT };
+enum { HEADER_BYTES = KIN_MEM_ALIGNMENT, LARGE_PAGE = 2 << 20 };
 
 typedef struct header {
     uint64_t bytes;
@@ -139,6 +141,18 @@ kith_status kin_alloc_zero(kith_ctx *ctx, void *out, uint64_t count, uint64_t it
         memset(*target, 0, (size_t)(count * item_bytes));
     }
     return status;
+}
+
+void kin_mem_use_large_pages(const kith_ctx *ctx, void *block)
+{
+    unsigned char *start = (unsigned char *)block - HEADER_BYTES;
+    header head;
+    memcpy(&head, start, sizeof head);
+    const uint64_t before = -(uint64_t)(uintptr_t)start % LARGE_PAGE;
+    if (ctx->params.allocate == NULL && head.bytes >= before + LARGE_PAGE) {
+        const uint64_t bytes = (head.bytes - before) / LARGE_PAGE * LARGE_PAGE;
+        (void)madvise(start + before, (size_t)bytes, MADV_HUGEPAGE);
+    }
 }
 
 void kin_free(kith_ctx *ctx, void *block)

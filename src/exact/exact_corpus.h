@@ -30,6 +30,8 @@ typedef struct kin_shadow_job {
     int64_t k;
     double pairs; /* to be screened */
     int ends;     /* rows that a pair serves: 1 or 2 */
+    bool few;     /* one query now and then, to the end of time: shadows of bytes, read from memory;
+                     pairs is not read */
     kin_shadow_choice
         given; /* axes above 0: these in any case; only a corpus of no rows has none */
 } kin_shadow_job;

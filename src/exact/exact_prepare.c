@@ -87,9 +87,18 @@ void kin_prepare_rows_plan(kin_layout *plan, int64_t rows, const kin_distance *d
     kin_layout_alone(plan, (uint64_t)(distinguish ? rows : known.distinct), sizeof(uint32_t));
 }
 
+void kin_glance_free(kith_ctx *ctx, kin_glance *glance)
+{
+    kin_free(ctx, glance->lost);
+    kin_set_free(ctx, &glance->cast);
+    kin_free(ctx, glance->shadow.block);
+    memset(glance, 0, sizeof *glance);
+}
+
 void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared)
 {
     kin_cover_free(ctx, &prepared->cover);
+    kin_glance_free(ctx, &prepared->glance);
     kin_set_free(ctx, &prepared->cast);
     kin_free(ctx, prepared->shadow.block);
     kin_set_free(ctx, &prepared->set);

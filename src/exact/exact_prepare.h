@@ -22,6 +22,13 @@ typedef struct kin_shadow {
     void *block;
 } kin_shadow;
 
+/* Shadows of bytes beside the set, which few queries read in its place (exact_glance.h). */
+typedef struct kin_glance {
+    kin_shadow shadow; /* axes 0: there are none */
+    kin_set cast;      /* by the positions of the set */
+    float *lost;       /* of each panel, the most that a row of it has */
+} kin_glance;
+
 typedef struct kin_prepared {
     kin_rows rows; /* the matrix is borrowed, the transforms are ours */
     kin_distance distance;
@@ -33,6 +40,7 @@ typedef struct kin_prepared {
     kin_shadow shadow; /* of the corpus; and */
     kin_set cast;      /* the shadows of the set, whose rows lie as lines then */
     kin_cover cover;
+    kin_glance glance; /* of an index */
     bool vain;         /* the set discards too little: pairs are better compared without it */
     kin_within within; /* what is known of the rows, before their type is chosen */
     double seconds_check;
@@ -54,6 +62,7 @@ kith_status kin_prepare_know(kith_ctx *ctx, const kith_matrix *matrix, const kin
 /* What kin_prepare_rows holds, and leaves. */
 void kin_prepare_rows_plan(kin_layout *plan, int64_t rows, const kin_distance *distance,
                            bool distinguish, kin_rows_known known);
+void kin_glance_free(kith_ctx *ctx, kin_glance *glance);
 void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared);
 
 #endif

@@ -7,6 +7,7 @@
 #include "exact/exact_answer.h"
 #include "exact/exact_corpus.h"
 #include "exact/exact_direct.h"
+#include "exact/exact_glance.h"
 #include "exact/exact_order.h"
 #include "exact/exact_screen.h"
 #include "host/host_clock.h"
@@ -341,6 +342,10 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
     kith_status status = KITH_OK;
     if (!screens) {
         status = run_all_pairs(ctx, corpus, &prepared, request, out);
+        goto done;
+    }
+    if (kin_glance_suits(corpus, request, prepared.groups.count)) {
+        status = kin_glance_search(ctx, corpus, &prepared, request, out);
         goto done;
     }
     KIN_TRY_GOTO(status, kin_prepare_corpus_for(ctx, corpus, queries, request->k, &again, &use),

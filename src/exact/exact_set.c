@@ -369,6 +369,7 @@ static kith_status fill(kith_ctx *ctx, const kin_set_source *source, kin_set *se
         status,
         kin_layout_make(ctx, name_arrays, set, "the rounded copy of the points", &set->block),
         done);
+    kin_mem_use_large_pages(ctx, set->block);
     KIN_TRY_GOTO(status, kin_layout_make(ctx, name_making, &m, "rows in double", &m.block), done);
     KIN_TRY_GOTO(status, kin_parallel(ctx, "prepare", tasks, make_panels, &m), done);
     for (int32_t t = 0; t < m.threads; t++) {

@@ -16,12 +16,17 @@
 
 enum { MOST_AXES = 192, STEPS = MOST_AXES / KIN_AXES_STEP + 1, LEAST_COLS = 48 };
 
-/* What a pair takes, in words of a row that a kernel multiplies which broadcasts them (21 ps on
- * AVX-512 VNNI): the tests of a tile; a look at a pair, from the log to the lists, and each word of
- * one. */
-static const double TESTS = 4.0;
-static const double LOOK = 850.0;
-static const double LOOK_WORD = 4.0;
+/* What a pair takes: the tests of a tile; a look at a pair, from the log to the lists, and each
+ * word of one. */
+typedef struct prices {
+    double tests;
+    double look;
+    double look_word;
+} prices;
+/* In words of a row that a kernel multiplies which broadcasts them (21 ps on AVX-512 VNNI); and in
+ * words that one query reads from memory (0.4 ns), a look being a canonical key. */
+static const prices MANY = {4.0, 850.0, 4.0};
+static const prices FEW = {1.0, 750.0, 2.0};
 /* How much larger than all of the sample a row may be: what is larger still is cut off, and spoils
  * the proofs of its block. */
 static const double HEADROOM = 1.2;
@@ -99,10 +104,17 @@ static void set_far(choosing *l)
     }
 }
 
-static double words_of(const kin_tile_kernel *kernel, int64_t cols)
+static const prices *prices_of(const kin_shadow_job *job)
 {
-    const int64_t groups = kin_ceil_div(cols, kin_tile_group_size(kernel->type));
-    return (double)kin_round_up(groups, kernel->group_step) * kernel->word_cost;
+    return job->few ? &FEW : &MANY;
+}
+
+/* And the tests. */
+static double words_of(const kin_shadow_job *job, const kin_tile_kernel *kernel, int64_t cols)
+{
+    const int64_t groups =
+        kin_round_up(kin_ceil_div(cols, kin_tile_group_size(kernel->type)), kernel->group_step);
+    return (double)groups * (job->few ? 1.0 : kernel->word_cost) + prices_of(job)->tests;
 }
 
 /* With the length of the rest they fill their words. */
@@ -116,15 +128,17 @@ static int32_t kept_axes(int32_t step)
 static double price_of(const choosing *l, int type, int32_t step)
 {
     const int32_t axes = kept_axes(step);
-    const double casts = (double)l->corpus->groups.count * (double)l->axes->wide / l->job->pairs;
+    const prices *own = prices_of(l->job);
+    const double casts =
+        l->job->few ? 0.0 : (double)l->corpus->groups.count * (double)l->axes->wide / l->job->pairs;
     int64_t passed = 1;
     const int32_t steps = kin_axes_steps(l->axes->count);
     for (int64_t row = 0; row < KIN_TRIAL_ROWS; row++) {
         passed += l->passed[(row * l->types + type) * steps + step];
     }
     const double share = (double)passed / (KIN_TRIAL_ROWS * KIN_AXES_SAMPLE) * l->job->ends * EARLY;
-    return words_of(l->ladder[type], axes + 1) + TESTS + casts * axes +
-           fmin(share, 1.0) * (LOOK + LOOK_WORD * (double)l->corpus->frame.groups);
+    return words_of(l->job, l->ladder[type], axes + 1) + casts * axes +
+           fmin(share, 1.0) * (own->look + own->look_word * (double)l->corpus->frame.groups);
 }
 
 static void take_least(choosing *l)
@@ -149,14 +163,18 @@ bool kin_shadow_may(const kin_frame *frame, int64_t points, const kin_shadow_job
 {
     return kin_metric_get_traits(frame->distance.metric)->screen == KIN_SCREEN_DISTANCE &&
            frame->cols >= LEAST_COLS && !kin_type_settled(points, job->k) &&
-           job->pairs * (words_of(frame->kernel, frame->cols) + TESTS) >= LEAST_WORDS;
+           (job->few || job->pairs * words_of(job, frame->kernel, frame->cols) >= LEAST_WORDS);
 }
 
 static kith_status choose(kith_ctx *ctx, choosing *l)
 {
     const kin_frame *frame = &l->corpus->frame;
-    l->least = WORTH * (words_of(frame->kernel, frame->cols) + TESTS);
-    l->types = kin_type_ladder(ctx->isa, l->axes->count + 1, l->ladder);
+    l->least = WORTH * words_of(l->job, frame->kernel, frame->cols);
+    if (l->job->few) {
+        l->ladder[l->types++] = &kin_tile_s8_portable; /* whose groups are not rounded up */
+    } else {
+        l->types = kin_type_ladder(ctx->isa, l->axes->count + 1, l->ladder);
+    }
     find_longest(l);
     set_far(l);
     const kin_axes_test test = {

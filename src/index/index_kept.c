@@ -5,6 +5,7 @@
 #include "engine/engine_device.h"
 #include "engine/engine_exact.h"
 #include "engine/engine_job.h"
+#include "exact/exact_glance.h"
 #include "host/host_clock.h"
 #include "index/index.h"
 
@@ -147,6 +148,10 @@ kith_status kin_index_host_rows(kith_ctx *ctx, const kith_index *index, kith_mat
 static kith_status keep_on_cpu(kith_ctx *ctx, const kin_index_source *source, kin_index_kept *kept)
 {
     KIN_TRY(kin_index_prepare(ctx, source, &kept->prepared));
+    if (kin_exact_screens(&source->distance)) {
+        const kin_shadow_job few = {.k = USUAL_K, .ends = 1, .few = true};
+        KIN_TRY(kin_glance_make(ctx, &few, &kept->prepared));
+    }
     ctx->report.seconds_check = kept->prepared.seconds_check;
     ctx->report.seconds_prepare = kept->prepared.seconds_prepare;
     ctx->report.distinct_rows = kept->prepared.groups.count;

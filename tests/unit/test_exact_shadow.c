@@ -11,10 +11,12 @@
 
 #include "base/base_size.h"
 #include "exact/exact_corpus.h"
+#include "exact/exact_glance.h"
 #include "exact/exact_search.h"
 #include "host/host_cpu.h"
 #include "kith/kith_papers.h"
 #include "support/support_answers.h"
+#include "support/support_calls.h"
 #include "support/support_keys.h"
 #include "support/support_rows.h"
 #include "support/support_sets.h"
@@ -273,6 +275,111 @@ static void same_searches(void **state)
            cases);
 }
 
+/* ---- Few queries ----------------------------------------------------------------------------- */
+
+/* What is asked of a corpus of one shape. */
+typedef struct few_case {
+    kith_metric metric;
+    kith_dtype dtype;
+    int shape;
+    int64_t queries;
+    int64_t k;
+    int32_t axes;
+    const uint32_t *exclude;
+} few_case;
+
+/* Searches at a glance, whatever suits. */
+static int64_t glance_differs(kith_ctx *ctx, const few_case *c)
+{
+    enum { CORPUS = 1500, COLUMNS = 70 };
+    const kith_dtype asked = /* bytes are asked floats, too */
+        c->dtype == KITH_U8 && c->shape % 3 == 1 ? KITH_F32 : c->dtype;
+    test_rows points = rows_of(c->dtype, CORPUS, COLUMNS, c->shape, 3);
+    test_rows queries = rows_of(asked, c->queries, COLUMNS, c->shape, 4);
+    for (int64_t i = 0; i < c->queries / 2; i++) { /* some are rows of the corpus */
+        if (asked == c->dtype) {
+            test_rows_copy(&queries, i, &points, 7 * i);
+        }
+        for (int32_t col = 0; asked != c->dtype && col < COLUMNS; col++) { /* or nearly so */
+            const uint8_t *bytes = points.matrix.data;
+            const double near = i % 2 == 0 ? 0.0 : 0.25;
+            test_rows_set(&queries, i, col, near + bytes[7 * i * points.matrix.stride_bytes + col]);
+        }
+    }
+    const kin_request request = {
+        .distance = {.metric = c->metric, .cols = COLUMNS, .isa = ctx->isa},
+        .k = c->k,
+        .exclude = c->exclude};
+    const kin_shadow_job job = {.given = {&kin_tile_s8_portable, c->axes}, .few = true};
+    kin_prepared p;
+    kin_prepared q;
+    kith_neighbors plain = test_answer_make(c->queries, c->k);
+    kith_neighbors found = test_answer_make(c->queries, c->k);
+    assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
+    prepare(ctx, &points, c->metric, &p);
+    test_works(ctx, kin_exact_search(ctx, &p, &queries.matrix, &request, &plain));
+    p.vain = false;
+    assert_int_equal(kin_glance_make(ctx, &job, &p), KITH_OK);
+    assert_true(p.groups.count == 0 || p.glance.shadow.axes == c->axes);
+    assert_int_equal(
+        kin_prepare_rows(ctx, &queries.matrix, &request.distance, "queries", KIN_ROWS_DISTINCT, &q),
+        KITH_OK);
+    const bool asks = p.groups.count > 0;
+    if (asks) {
+        test_works(ctx, kin_glance_search(ctx, &p, &q, &request, &found));
+    }
+    const bool equal = !asks || test_answers_equal(&plain, &found);
+    kin_prepared_free(ctx, &q);
+    kin_prepared_free(ctx, &p);
+    test_answer_free(&found);
+    test_answer_free(&plain);
+    test_rows_free(&queries);
+    test_rows_free(&points);
+    return !equal;
+}
+
+static void few_queries(void **state)
+{
+    (void)state;
+    static const kith_metric metrics[] = {KITH_SQEUCLIDEAN, KITH_EUCLIDEAN, KITH_COSINE,
+                                          KITH_CORRELATION};
+    static const kith_dtype dtypes[] = {KITH_F32, KITH_U8, KITH_F64};
+    static const int64_t counts[] = {1, 2, 3, 10, 64};
+    static const int64_t ids[] = {1, 10, 100};
+    static const int32_t axes[] = {1, 15, 31, 70};
+    uint32_t exclude[64];
+    int cases = 0;
+    for (int i = 0; i < 64; i++) {
+        exclude[i] = (uint32_t)(7 * i);
+    }
+    for (int isa = 0; isa < KIN_ISA_COUNT; isa++) {
+        if (!kin_cpu_has((kin_isa)isa)) {
+            continue;
+        }
+        kith_ctx *ctx = test_ctx((kin_isa)isa, 1 + isa % 2);
+        for (int i = 0; i < SHAPES * (test_is_slow_build() ? 1 : 8); i++) {
+            const int turn = i / SHAPES;
+            const few_case c = {.metric = metrics[(i % SHAPES + turn / 2) % 4],
+                                .dtype = dtypes[(i % SHAPES / 2 + turn) % 3],
+                                .shape = i % SHAPES,
+                                .queries = counts[(i + isa) % 5],
+                                .k = ids[(i / 3 + isa) % 3],
+                                .axes = axes[(i % SHAPES + turn) % 4],
+                                .exclude = i % 4 == 2 ? exclude : NULL};
+            if (glance_differs(ctx, &c) != 0) {
+                fail_msg("%s: metric %d, type %d, shape %d, %d queries, k = %d, %d axes",
+                         kin_isa_name(ctx->isa), (int)c.metric, (int)c.dtype, c.shape,
+                         (int)c.queries, (int)c.k, (int)c.axes);
+            }
+            cases++;
+        }
+        kith_ctx_free(ctx);
+    }
+    printf("%d searches of 1 to 64 queries at a glance, every processor and shape: the bytes of "
+           "those by full rows\n",
+           cases);
+}
+
 /* ---- Long jobs ------------------------------------------------------------------------------- */
 
 enum { ROWS = 40000, ASKED = 20000, WIDE = 256, SPAN = 12 };
@@ -368,6 +475,117 @@ static void long_jobs(void **state)
            test_is_sanitized_build() ? "" : ", and by what skips nothing: the same bytes");
 }
 
+/* ---- Indexes --------------------------------------------------------------------------------- */
+
+/* The first queries of an index and of its points: the same bytes. Returns the axes that were read.
+ */
+static int32_t ask_both(kith_ctx *ctx, const kith_index *index, const kith_matrix *points,
+                        const kith_matrix *queries, int64_t k)
+{
+    kith_search_params params = kith_search_params_default();
+    kith_report report = {.struct_size = sizeof report};
+    params.k = k;
+    params.metric = KITH_SQEUCLIDEAN;
+    params.method = KITH_METHOD_EXACT;
+    kith_neighbors kept = test_answer_make(queries->rows, k);
+    kith_neighbors once = test_answer_make(queries->rows, k);
+    test_works(ctx, kith_index_search(ctx, index, queries, &params, &kept, &report));
+    test_works(ctx, kith_search(ctx, points, queries, &params, &once, NULL));
+    assert_true(test_answers_equal(&kept, &once));
+    test_answer_free(&once);
+    test_answer_free(&kept);
+    return report.shadow_axes;
+}
+
+/* With every limit on memory an index is made without shadows, or with them, or not at all. */
+static int make_with_less(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *asked)
+{
+    kith_matrix query = *asked;
+    kith_index *index = NULL;
+    kith_report report = {.struct_size = sizeof report};
+    int without = 0;
+    query.rows = 1;
+    test_works(ctx, test_index_create(ctx, points, KITH_SQEUCLIDEAN, &index));
+    assert_int_equal(kith_ctx_report(ctx, &report), KITH_OK);
+    kith_index_free(index);
+    for (uint64_t percent = 60; percent <= 100; percent += 2) {
+        ctx->params.memory_limit = report.peak_bytes * percent / 100;
+        const kith_status status = test_index_create(ctx, points, KITH_SQEUCLIDEAN, &index);
+        ctx->params.memory_limit = 0;
+        if (status == KITH_OK) {
+            without += ask_both(ctx, index, points, &query, K) == 0;
+        } else {
+            assert_int_equal(status, KITH_E_LIMIT);
+        }
+        kith_index_free(index);
+    }
+    assert_true(without > 0);
+    return without;
+}
+
+/* Rows of a span of few columns, asked before and after some come and go; and independent ones,
+ * which no span is near: there nothing is kept. */
+static void kept_corpora(void **state)
+{
+    (void)state;
+    enum { KEPT = 12000, MORE = 700, GONE = 50, ASKS = 40 };
+    if (test_is_slow_build()) {
+        printf("left to other builds\n");
+        return;
+    }
+    test_rows all = natural_rows(KEPT + MORE, 9);
+    test_rows asked = natural_rows(ASKS, 10);
+    test_rows flat = rows_of(KITH_F32, KEPT, 64, SHAPE_GAUSS, 3);
+    kith_ctx *ctx = plain_ctx();
+    kith_matrix points = all.matrix;
+    kith_matrix more = all.matrix;
+    kith_matrix queries = asked.matrix;
+    uint32_t gone[GONE];
+    kith_index *index = NULL;
+    points.rows = KEPT;
+    more.rows = MORE;
+    more.data = (const char *)all.matrix.data + KEPT * all.matrix.stride_bytes;
+    for (int64_t i = 0; i < MORE; i += 3) { /* some were there already */
+        test_rows_copy(&all, KEPT + i, &all, 5 * i);
+    }
+    int32_t axes = 0;
+    for (int step = 0; step < 3; step++) {
+        if (step == 0) {
+            test_works(ctx, test_index_create(ctx, &points, KITH_SQEUCLIDEAN, &index));
+        } else if (step == 1) {
+            test_works(ctx, kith_index_add(ctx, index, &more));
+            points.rows += MORE;
+        } else {
+            for (uint32_t i = 0; i < GONE; i++) { /* the last ones */
+                gone[i] = (uint32_t)points.rows - GONE + i;
+            }
+            test_works(ctx, kith_index_remove(ctx, index, gone, GONE));
+            points.rows -= GONE;
+        }
+        for (int64_t count = 1; count <= 16; count *= 4) {
+            queries.rows = count;
+            axes = ask_both(ctx, index, &points, &queries, 1 + 33 * (count - 1) / 5);
+            assert_true(axes > 0);
+        }
+        queries.rows = ASKS;
+        assert_int_equal(ask_both(ctx, index, &points, &queries, K), 0);
+    }
+    kith_index_free(index);
+    const int without = make_with_less(ctx, &points, &asked.matrix);
+    test_works(ctx, test_index_create(ctx, &flat.matrix, KITH_SQEUCLIDEAN, &index));
+    queries = flat.matrix;
+    queries.rows = 1;
+    assert_int_equal(ask_both(ctx, index, &flat.matrix, &queries, K), 0);
+    kith_index_free(index);
+    kith_ctx_free(ctx);
+    test_rows_free(&flat);
+    test_rows_free(&asked);
+    test_rows_free(&all);
+    printf("few queries of an index read %" PRId32 " axes, after rows came and went, too, and many "
+           "none; of independent columns nothing is kept, nor %d times for lack of memory\n",
+           axes, without);
+}
+
 /* Stops a job whose pairs are being screened. */
 static int stop_screen(void *arg, const char *phase, double done, double total)
 {
@@ -430,7 +648,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(theorem),       cmocka_unit_test(spoiled_basis),
-        cmocka_unit_test(same_searches), cmocka_unit_test(long_jobs),
+        cmocka_unit_test(same_searches), cmocka_unit_test(few_queries),
+        cmocka_unit_test(kept_corpora),  cmocka_unit_test(long_jobs),
         cmocka_unit_test(little_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

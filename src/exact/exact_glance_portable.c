@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Shadows at a glance: portable. Contract: exact_glance.h. */
+#define GLANCE_OPS kin_glance_ops_portable
+#include "exact/exact_glance_body.inc"
+
+#include "host/host_cpu.h"
+
+const kin_glance_ops *kin_glance_get(kin_isa isa)
+{
+    static const void *const bodies[KIN_ISA_COUNT] = {
+        [KIN_ISA_PORTABLE] = &kin_glance_ops_portable,
+#if defined(__x86_64__)
+        [KIN_ISA_AVX2] = &kin_glance_ops_avx2,
+#endif
+    };
+    return kin_isa_pick(isa, bodies);
+}
