@@ -277,23 +277,33 @@ kith_status kin_shard_group_room(kin_shard_job *job, int64_t *rows)
     return KITH_OK;
 }
 
+/* Lists of so many rows, and who shares them. */
+static uint64_t place_bytes(const kin_shard_job *job, int64_t rows)
+{
+    return kin_size_mul((uint64_t)rows,
+                        kin_size_add(kin_size_mul((uint64_t)job->k, ENTRY_BYTES), 1));
+}
+
 /* What the plan of the largest group leaves, as far as there are groups. */
-kith_status kin_shard_group_places(const kin_shard_job *job, int32_t *places)
+static int32_t places_of(const kin_shard_job *job, int64_t rows, int32_t groups,
+                         const kin_shard_need *need)
 {
     const uint64_t limit = job->ctx->params.memory_limit;
-    const int64_t most = job->groups.most;
-    const uint64_t bytes =
-        kin_size_mul((uint64_t)most, kin_size_mul((uint64_t)job->k, ENTRY_BYTES));
-    kin_shard_need need;
     int64_t more = KIN_SHARD_PLACES;
-    KIN_TRY(group_needs(job, most, &need));
     if (limit != 0) {
-        const uint64_t spare = limit > need.host_bytes ? limit - need.host_bytes : 0;
-        more = (int64_t)(spare / (bytes + (uint64_t)most));
+        const uint64_t spare = limit > need->host_bytes ? limit - need->host_bytes : 0;
+        more = (int64_t)(spare / place_bytes(job, rows));
     }
-    const int64_t wanted = kin_min_i64(job->shards, KIN_SHARD_PLACES);
-    *places = (int32_t)kin_max_i64(kin_min_i64(KIN_SHARD_LEAST_PLACES + more, wanted),
-                                   KIN_SHARD_LEAST_PLACES);
+    const int64_t wanted = kin_min_i64(groups, KIN_SHARD_PLACES);
+    return (int32_t)kin_max_i64(kin_min_i64(KIN_SHARD_LEAST_PLACES + more, wanted),
+                                KIN_SHARD_LEAST_PLACES);
+}
+
+kith_status kin_shard_group_places(const kin_shard_job *job, int32_t *places)
+{
+    kin_shard_need need;
+    KIN_TRY(group_needs(job, job->groups.most, &need));
+    *places = places_of(job, job->groups.most, job->shards, &need);
     return KITH_OK;
 }
 
@@ -413,6 +423,10 @@ static kith_status plan_groups(kin_shard_job *job, kith_shard_plan *plan)
     const double mean = (double)job->points.rows / plan->groups;
     plan->group_rows = kin_min_i64(room, (int64_t)(KIN_SHARD_OVERLAP * mean));
     KIN_TRY(group_needs(job, plan->group_rows, &need));
+    const int32_t places = places_of(job, plan->group_rows, plan->groups, &need);
+    need.host_bytes =
+        kin_size_add(need.host_bytes, kin_size_mul((uint64_t)(places - KIN_SHARD_LEAST_PLACES),
+                                                   place_bytes(job, plan->group_rows)));
     const uint64_t lists = kin_size_mul((uint64_t)job->points.rows, (uint64_t)job->k);
     const uint64_t folder = kin_size_mul(lists, KIN_SHARD_OVERLAP * ENTRY_BYTES);
     plan->peak_bytes = plan->peak_bytes > need.host_bytes ? plan->peak_bytes : need.host_bytes;
