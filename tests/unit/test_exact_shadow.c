@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POINTS = 160, COLS = 48, K = 7 };
+enum { POINTS = 160, COLS = 48, K = 7, CROWD = 40 };
 
 /* Shapes of this file, behind those of all. */
 enum {
@@ -36,6 +36,7 @@ enum {
     SHAPE_RESTS,              /* four columns alike, the rest orthogonal and of equal length */
     SHAPE_COLUMN,             /* one column with all the energy */
     SHAPE_MEAN,               /* half of the rows are their mean */
+    SHAPE_CROWDS,             /* clusters from much narrower to wider than a step of rounding */
     SHAPE_ENDS,               /* the smallest and the largest value */
     SHAPES
 };
@@ -64,6 +65,10 @@ static void fill_own(const test_rows *rows, int shape, uint64_t *seed)
                 break;
             case SHAPE_MEAN:
                 x = row % 2 == 0 ? 5.0 : row % 4 == 1 ? 5.0 + factor[col % 4] : 5.0 - factor[0];
+                break;
+            case SHAPE_CROWDS:
+                x = sin((double)(row / CROWD * 13 + col * 78)) +
+                    pow(10.0, -1.0 - (double)(row / CROWD % 12) / 4.0) * test_gauss(seed);
                 break;
             default:
                 x = test_uniform(seed) < 0.5 ? 1.0 : -1.0;
