@@ -49,6 +49,8 @@ def _type_of(name: str) -> str:
 
 def _about(array: Any) -> _About:
     if is_torch(array):
+        if not array.is_cuda or array.requires_grad:
+            raise ValueError("a tensor must lie on the GPU, and require no gradient (x.detach())")
         item = array.element_size()
         strides = None if array.is_contiguous() else tuple(item * each for each in array.stride())
         return _About(array.data_ptr(), tuple(array.shape), strides, _type_of(str(array.dtype)), 0)

@@ -248,7 +248,8 @@ static void fetch_panel(const glance *l, int64_t panel)
 static void hold(glance *l, uint32_t id)
 {
     const kith_matrix *rows = &l->g->corpus->rows.matrix;
-    fetch((const char *)rows->data + (int64_t)id * rows->stride_bytes, rows->stride_bytes);
+    fetch((const char *)rows->data + (int64_t)id * rows->stride_bytes,
+          (int64_t)rows->cols * kith_dtype_bytes(rows->dtype));
     l->w->ids[l->held++] = id;
 }
 

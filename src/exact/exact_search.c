@@ -346,7 +346,11 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
     }
     if (kin_glance_suits(corpus, request, prepared.groups.count)) {
         status = kin_glance_search(ctx, corpus, &prepared, request, out);
-        goto done;
+        if (status != KITH_E_MEMORY && status != KITH_E_LIMIT) {
+            goto done;
+        }
+        kin_forgive(ctx); /* the screen takes less */
+        status = KITH_OK;
     }
     KIN_TRY_GOTO(status, kin_prepare_corpus_for(ctx, corpus, queries, request->k, &again, &use),
                  done);

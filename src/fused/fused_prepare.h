@@ -149,7 +149,7 @@ uint64_t kin_fused_equal_bytes(int64_t rows);
 /* prepared->ids from listed[0 .. points) (device, ascending; NULL: 0, 1, ...). The buffers of the
  * set are used, and hold no rounded rows of this order afterwards. What the order was made of stays
  * in prepared->pivots and prepared->marks. askers: see kin_fused_source; an order for a few queries
- * has no more pivots than these, so that it takes no longer than they do. */
+ * has no more pivots than these, or 128, so that it takes no longer than they do. */
 kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepared *prepared,
                                    const uint32_t *listed, int64_t askers);
 /* Prepared queries go into the order of their corpus' cells; marks that they have are then of

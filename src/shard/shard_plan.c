@@ -280,7 +280,7 @@ kith_status kin_shard_group_room(kin_shard_job *job, int64_t *rows)
 /* Lists of so many rows, and who shares them. */
 static uint64_t place_bytes(const kin_shard_job *job, int64_t rows)
 {
-    return kin_size_mul((uint64_t)rows,
+    return kin_size_mul((uint64_t)kin_max_i64(rows, 1),
                         kin_size_add(kin_size_mul((uint64_t)job->k, ENTRY_BYTES), 1));
 }
 
