@@ -31,8 +31,10 @@
 enum { SECTION = 32, SECTIONS_A_TASK = 16, PANELS_AN_ID = 4, AHEAD = 6, BATCH = 64 };
 /* Queries beyond which a screen of all rows is sooner, of bytes and of wider types, and ids. */
 enum { MOST_QUERIES_S8 = 2, MOST_QUERIES = 24, MOST_IDS = 256, CACHE_LINE = 64 };
-/* What the best of panels may take: as many queries as that read the shadows together. */
+/* What the best of panels may take: as many queries as that read the shadows together, or as share
+ * what is read of a panel. */
 static const int64_t MOST_BYTES = 4 << 20;
+enum { LEAST_TOGETHER = 4 };
 
 /* ---- Shadows that are kept ------------------------------------------------------------------- */
 
@@ -114,7 +116,7 @@ typedef struct glancing {
     int64_t together; /* queries a turn, at most */
     uint32_t *tables; /* by query of the turn */
     int32_t *most;    /* together x panels; INT32_MIN: looked at */
-    int32_t threads;
+    int32_t threads;  /* that answer: no more than queries of a turn */
     worker *workers;
     void *block;
 } glancing;
@@ -430,7 +432,9 @@ kith_status kin_glance_search(kith_ctx *ctx, const kin_prepared *corpus, kin_pre
                               const kin_request *request, const kith_neighbors *out)
 {
     const int64_t panels = kin_ceil_div(corpus->groups.count, KIN_PANEL);
-    const int64_t fitting = kin_max_i64(1, MOST_BYTES / (panels * (int64_t)sizeof(int32_t)));
+    const int64_t fitting =
+        kin_max_i64(LEAST_TOGETHER, MOST_BYTES / (panels * (int64_t)sizeof(int32_t)));
+    const int64_t together = kin_min_i64(queries->groups.count, fitting);
     glancing g = {.ctx = ctx,
                   .corpus = corpus,
                   .queries = queries,
@@ -444,8 +448,8 @@ kith_status kin_glance_search(kith_ctx *ctx, const kin_prepared *corpus, kin_pre
                   .sections = kin_ceil_div(panels, SECTION),
                   .wanted = kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0),
                                         corpus->rows.matrix.rows),
-                  .together = kin_min_i64(queries->groups.count, fitting),
-                  .threads = ctx->threads};
+                  .together = together,
+                  .threads = (int32_t)kin_max_i64(1, kin_min_i64(ctx->threads, together))};
     queries->frame = corpus->frame; /* whose units shadows are in */
     KIN_TRY(kin_layout_make(ctx, name_arrays, &g, "a glance at the points", &g.block));
     kith_status status = KITH_OK;

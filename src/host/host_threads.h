@@ -10,11 +10,11 @@
 typedef kith_status (*kin_task_fn)(void *arg, int64_t task, int32_t thread);
 
 /* Runs fn(arg, 0 .. tasks - 1), each once, in rising order of start, on at most ctx->threads
- * threads; the caller is thread 0. A failure stops what has not begun; of all
- * that failed the one with the lowest number is returned, which does not depend on the threads.
- * Between pieces the caller's thread reports progress under the name `phase` (NULL: none) and may
- * be told to cancel: pieces should last well under 0.1 s. Every thread runs in the standard
- * floating-point mode. All that fn wrote is visible to the caller afterwards. */
+ * threads, and no more than tasks, numbered from 0; the caller is thread 0. A failure stops what
+ * has not begun; of all that failed the one with the lowest number is returned, which does not
+ * depend on the threads. Between pieces the caller's thread reports progress under the name `phase`
+ * (NULL: none) and may be told to cancel: pieces should last well under 0.1 s. Every thread runs in
+ * the standard floating-point mode. All that fn wrote is visible to the caller afterwards. */
 kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_task_fn fn,
                          void *arg);
 

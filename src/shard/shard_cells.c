@@ -213,7 +213,7 @@ typedef struct joining {
     int64_t sets;  /* that are left */
     uint32_t *ids;
     double *keys;
-    kin_pair *pairs;  /* id: the row; weight: its neighbour */
+    kin_pair *pairs;  /* id: of the entry of a row's list */
     uint32_t *parent; /* by row: another one of its set, or itself */
     uint32_t *weight; /* by row that is its own parent: rows of its set */
 } joining;
@@ -243,8 +243,8 @@ static void join_pairs(joining *j, int64_t wanted, int64_t most)
 {
     for (int64_t i = 0; i < j->rows * j->links && j->sets > wanted; i++) {
         const kin_pair *pair = &j->pairs[i];
-        const uint32_t a = set_of(j, pair->id);
-        const uint32_t b = set_of(j, pair->weight);
+        const uint32_t a = set_of(j, (uint32_t)(pair->id / j->links));
+        const uint32_t b = set_of(j, j->ids[pair->id]);
         if (a != b && j->weight[a] + (int64_t)j->weight[b] <= most) {
             j->parent[b] = a;
             j->weight[a] += j->weight[b];
@@ -261,7 +261,7 @@ static void join_rows(joining *j, int64_t wanted, uint32_t *sets)
         j->parent[i] = (uint32_t)i;
         j->weight[i] = 1;
         for (int64_t k = i * j->links; k < (i + 1) * j->links; k++) {
-            j->pairs[k] = (kin_pair){j->keys[k], (uint32_t)i, j->ids[k]};
+            j->pairs[k] = (kin_pair){j->keys[k], (uint32_t)k, 1};
         }
     }
     j->sets = j->rows;

@@ -11,9 +11,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Below, a page that is filled in part would count beside what was planned. */
-enum { LARGE_PAGE = 2 << 20, LEAST_LARGE = 256 << 20 };
-
 int32_t kin_shard_slot_of(const kin_shard_run *run, int32_t shard)
 {
     for (int32_t i = 0; i < run->slot_count; i++) {
@@ -71,15 +68,6 @@ void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t row
     size_t bytes = 0;
     if (pages_of(points, first, rows, &start, &bytes)) {
         (void)madvise(start, bytes, MADV_DONTNEED);
-    }
-}
-
-void kin_shard_use_large_pages(void *data, uint64_t bytes)
-{
-    const uintptr_t from = ((uintptr_t)data + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
-    const uintptr_t to = ((uintptr_t)data + (uintptr_t)bytes) / LARGE_PAGE * LARGE_PAGE;
-    if (bytes >= LEAST_LARGE && to > from) {
-        (void)madvise((unsigned char *)data + (from - (uintptr_t)data), to - from, MADV_HUGEPAGE);
     }
 }
 

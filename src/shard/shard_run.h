@@ -91,9 +91,6 @@ kith_status kin_shard_each(kin_shard_run *run, kin_shard_each_fn fn, void *arg, 
 void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t rows);
 /* The system may begin to read them. */
 void kin_shard_fetch_rows(const kith_matrix *points, int64_t first, int64_t rows);
-/* Of a table that is going to be filled: fewer, larger pages, where the table is large and the
- * system has such. */
-void kin_shard_use_large_pages(void *data, uint64_t bytes);
 
 /* The slot of a shard, or -1. */
 int32_t kin_shard_slot_of(const kin_shard_run *run, int32_t shard);
