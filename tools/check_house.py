@@ -36,7 +36,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (84119, 58000),
+    "code_lines_src": (84118, 58000),
     "files_src": (519, 350),
     "files_below_40_lines": (55, 40),
     "files_of_odd_length": (91, 40),

@@ -350,7 +350,6 @@ kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const ki
             goto done;
         }
         kin_forgive(ctx); /* the screen takes less */
-        status = KITH_OK;
     }
     KIN_TRY_GOTO(status, kin_prepare_corpus_for(ctx, corpus, queries, request->k, &again, &use),
                  done);
