@@ -6,8 +6,9 @@
   descent   NN-Descent of 40,000,000 x 96, k = 32 (--rows for fewer)
   search    100,000 queries against 10,000,000 x 96, k = 10
 
-Points are a mixture in the manner of bench_descent.py, made on the first GPU by PyTorch and brought to the
-host, where kith begins: its time is that of a call, upload and download with it, the first one not counted.
+Points are a mixture in the manner of bench_descent.py, bytes one in the manner of shard_points.py, made on the first
+GPU by PyTorch and brought to the host, where kith begins: its time is that of a call, upload and download with it,
+the first one not counted (but with --runs 0, which makes no other).
 same: whether the ids and distances have the bytes of one GPU. recall of a descent: of rows drawn at random,
 solved exactly by PyTorch in double on the first GPU.
 """
@@ -26,6 +27,7 @@ import torch
 import bench_rows
 import descent_gpu
 import descent_types
+import shard_points
 from bench_gpu import CtxParams, EUCLIDEAN, Matrix, Neighbors, Report, SearchParams
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -81,19 +83,30 @@ class Answer:
 
 
 def matrix(points):
-    return Matrix(points.data_ptr(), points.shape[0], 0, points.shape[1], descent_gpu.DTYPES[points.dtype])
+    return Matrix(points.data_ptr(), points.shape[0], 0, points.shape[1], descent_gpu.DTYPES[str(points.dtype)])
 
 
-def make_points(rows, columns, dtype):
+def make_floats(rows, columns):
     """Blocks of 10,000,000 points, each a mixture of its own."""
-    points = torch.empty(rows, columns, dtype=dtype)
     for first in range(0, rows, 10_000_000):
         count = min(10_000_000, rows - first)
         work = descent_gpu.Work("team", count, columns, clusters=max(1, count // CLUSTER))
-        some = descent_gpu.clustered(work, count, 1 + first)
-        if dtype == torch.uint8:
-            some = (128 + 30 * some).clamp_(0, 255).to(torch.uint8)
-        points[first:first + count] = some.cpu()
+        yield descent_gpu.clustered(work, count, 1 + first)
+
+
+def make_bytes(rows, columns):
+    maker = shard_points.ByteMaker(0, max(1, rows // CLUSTER), columns)
+    for number in range(-(-rows // shard_points.ROWS_AT_ONCE)):
+        yield torch.from_numpy(maker.make(number))
+
+
+def make_points(rows, columns, dtype):
+    points = torch.empty(rows, columns, dtype=dtype)
+    first = 0
+    for some in (make_bytes if dtype == torch.uint8 else make_floats)(rows, columns):
+        count = min(len(some), rows - first)
+        points[first:first + count] = some[:count].cpu()
+        first += count
         del some
         torch.cuda.empty_cache()
     return points
@@ -144,13 +157,12 @@ def recall_of(points, ids):
 
 
 def timed(runs, call):
-    call()
     seconds = []
-    for _ in range(runs):
+    for _ in range(1 + runs):
         start = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - start)
-    return seconds
+    return seconds[1:] or seconds
 
 
 def bench(options, work, rows, k):
@@ -202,7 +214,7 @@ def main():
     options.add_argument("--bytes", action="store_true", help="points of 8 bits")
     options.add_argument("-k", type=int, default=0)
     options.add_argument("--recall", type=float, default=0.0, help="descent: stop there; 0: all rounds")
-    options.add_argument("--runs", type=int, default=2)
+    options.add_argument("--runs", type=int, default=2, help="after the first, or 0: the first counts")
     options.add_argument("--check", action="store_true", help="recall of descents")
     options.add_argument("--csv", type=pathlib.Path)
     options = options.parse_args()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The table of the largest graphs, and the picture of time against points, in docs/notes/scale.md; from
-bench/results/shards.csv, descent.csv and gpu.csv.
+bench/results/shards.csv, descent.csv, gpu.csv and team.csv.
 
     plot_scale.py [--results bench/results] [--pictures docs/pictures] [--markdown docs/notes/scale.md]
 
@@ -41,7 +41,7 @@ def origins(rows):
     """Machine, date and commits, in the order of the table."""
     by_machine = {}
     for row in rows:
-        by_machine.setdefault((row["machine"], row["date"]), []).append(row["commit"])
+        by_machine.setdefault((row["machine"], row["date"]), {})[row["commit"]] = True
     return "; ".join(f"{machine}, {date}, {', '.join(commits)}" for (machine, date), commits in by_machine.items()) + "."
 
 
@@ -61,6 +61,12 @@ def newest(rows):
     return {key: row for key, row in rows}
 
 
+def exact_by_two(results):
+    """Of bytes, as the largest graphs' points are."""
+    return newest((int(row["rows"]), row) for row in read(results / "team.csv")
+                  if row["work"] == "exact" and row["gpus"] == "2" and "--bytes" in row["command"])
+
+
 def draw(results, rows, path):
     import matplotlib
     matplotlib.use("Agg")
@@ -71,7 +77,7 @@ def draw(results, rows, path):
     descents = newest((int(row["rows"]), row) for row in read(results / "descent.csv")
                       if row["side"] == "cuda" and row["work"] in APPROXIMATE and row["k"] == "10" and
                       row["setting"] == "default" and row["engine"] == "kith-descent")
-    lines = [("exact, one GPU", exact), ("approximate, one GPU", descents),
+    lines = [("exact, one GPU", exact), ("exact, two GPUs", exact_by_two(results)), ("approximate, one GPU", descents),
              ("approximate, from groups, two GPUs", newest((int(row["rows"]), row) for row in rows))]
     figure, axes = sheet(plt, 1, 1, "k-NN graphs, k = 10")
     panel(axes[0], "", "points", [(label, {n: float(row["seconds"]) for n, row in sorted(points.items())})

@@ -48,7 +48,7 @@ class Model:
         self.assumed = {name: item["value"] for name, item in rates["assumed"].items()}
         self.sources = rates["assumed"]
         with open(results / "team.csv", newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+            rows = [row for row in csv.DictReader(file) if "--bytes" not in row["command"]]
         newest = {(row["work"], row["rows"], row["k"], row["gpus"]): row for row in rows}
         self.team = [row for key, row in sorted(newest.items(), key=lambda item: (item[0][0], int(item[0][3])))
                      if key[:3] in (("exact", "10000000", "10"), ("descent", "20000000", "32"))]

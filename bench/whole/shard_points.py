@@ -15,6 +15,7 @@ CLUSTER = 1000
 HEAD_BYTES = 8
 FRAMES = 1024
 ROWS_A_FRAME = 1024
+ROWS_AT_ONCE = FRAMES * ROWS_A_FRAME
 NOISE = 0.01
 MIDDLE, UNIT = 128, 30  # of a byte: where the origin lies, and one
 WRITERS_A_GPU = 8
@@ -87,7 +88,7 @@ class ByteMaker:
         rows = torch.gather(self.centers, 1, label)
         rows += torch.bmm(torch.randn(FRAMES, ROWS_A_FRAME, DIRECTIONS, **options), self.frames)
         rows += NOISE * torch.randn(FRAMES, ROWS_A_FRAME, columns, **options)
-        order = torch.randperm(FRAMES * ROWS_A_FRAME, **options)
+        order = torch.randperm(ROWS_AT_ONCE, **options)
         bytes_of = (MIDDLE + UNIT * rows).clamp_(0, 255).to(torch.uint8)
         return bytes_of.view(-1, columns)[order].cpu().numpy()
 
@@ -101,7 +102,7 @@ def write_bytes(path, rows, columns, clusters):
     if gpus == 0:
         sys.exit("bench_shards: --type u8 needs PyTorch with a GPU")
     makers = [ByteMaker(gpu, clusters, columns) for gpu in range(gpus)]
-    each = FRAMES * ROWS_A_FRAME
+    each = ROWS_AT_ONCE
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.pwrite(file, rows.to_bytes(4, "little") + columns.to_bytes(4, "little"), 0)
 
