@@ -219,7 +219,8 @@ bool kin_gpu_ahead_wanted(const kin_gpu *gpu)
 void kin_gpu_ahead_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows)
 {
     const uint64_t bytes = kin_size_mul((uint64_t)rows->count, (uint64_t)rows->row_bytes);
-    if (!kin_gpu_ahead_wanted(gpu) || bytes == 0 || bytes > kin_gpu_room(gpu)) {
+    if (!kin_gpu_ahead_wanted(gpu) || bytes == 0 || bytes > kin_gpu_room(gpu) ||
+        find_rows(gpu, rows) != NULL) {
         return;
     }
     if (begin(ctx, gpu, rows) != KITH_OK) {

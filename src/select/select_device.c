@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. What lies on the device is selected from where it lies, in as few batches of rows as the
- * method's scratch memory allows. What lies on the host is copied in parts, the next one ahead
+ * method's scratch memory allows. What lies on the host is copied in parts, the next two ahead
  * (gpu.h), while this one is selected from:
  *
  *      copies       part 0 | part 1   | part 2   | ...
  *      selection           | part 0 . | part 1 . | ...       . answers go back
  *
+ * Two, so that one is copied while the other's end is waited for and the one after it is begun.
  * Where a selection takes less time than its copy, as by scan, all of it takes about as long as the
  * copies and the last part's selection. A part is a batch of rows; of rows that are too long for
  * the memory that is left, a piece of one, and the answers of a row's pieces are a short row with
@@ -26,9 +27,9 @@
 
 /* Copies of this size run at full speed; the first part's copy and the last one's selection have
  * nothing beside them, so that larger parts would take longer. */
-static const uint64_t PART_BYTES = (uint64_t)128 << 20;
-/* Shares of the room: a part, the next one, and what the method takes besides. */
-enum { PARTS_IN_ROOM = 4 };
+static const uint64_t PART_BYTES = (uint64_t)64 << 20;
+/* Shares of the room: a part, the next two, and what the method takes besides. */
+enum { PARTS_IN_ROOM = 5, PARTS_AHEAD = 2 };
 /* Least places of a piece: below, the device has no room for anything. */
 enum { LEAST_PIECE = 4096 };
 
@@ -290,7 +291,7 @@ static kith_status bring_batch(const device_work *w, batch *b)
     return bring(w, &ids, &b->ids, "a batch of ids");
 }
 
-/* The part that comes next. */
+/* A part that comes soon. */
 static void hint(const device_work *w, const part *next)
 {
     if (next->rows == 0) {
@@ -358,14 +359,23 @@ static kith_status fetch(const device_work *w, const batch *b)
     return KITH_OK;
 }
 
-/* `next` comes ahead. */
-static kith_status solve_batch(const device_work *w, batch *b, const part *next)
+/* The parts that come next, ahead. */
+static void hint_next(const cutting *c, const part *p)
 {
-    KIN_TRY(bring_batch(w, b));
-    KIN_TRY(take_answers(w, b));
-    hint(w, next);
-    KIN_TRY(run_batch(w, b));
-    return fetch(w, b);
+    part next = *p;
+    for (int i = 0; c->ahead && i < PARTS_AHEAD && next.rows > 0; i++) {
+        next = part_after(c, &next);
+        hint(c->w, &next);
+    }
+}
+
+static kith_status solve_batch(const cutting *c, batch *b)
+{
+    KIN_TRY(bring_batch(c->w, b));
+    KIN_TRY(take_answers(c->w, b));
+    hint_next(c, &b->what);
+    KIN_TRY(run_batch(c->w, b));
+    return fetch(c->w, b);
 }
 
 /* ---- All parts ------------------------------------------------------------------------------- */
@@ -418,7 +428,6 @@ static kith_status merge_pieces(const cutting *c, int64_t row)
 static kith_status solve_part(cutting *c, const part *p)
 {
     const device_work *w = c->w;
-    const part next = c->ahead ? part_after(c, p) : (part){0};
     batch b = {.what = *p, .k = kin_min_i64(w->job.k, p->cols)};
     if (in_pieces(c)) {
         KIN_TRY(p->col0 == 0 ? take_pieces(c) : KITH_OK);
@@ -427,7 +436,7 @@ static kith_status solve_part(cutting *c, const part *p)
     } else {
         b.to = answers_at(w, p->row0);
     }
-    const kith_status status = solve_batch(w, &b, &next);
+    const kith_status status = solve_batch(c, &b);
     free_batch(w, &b);
     KIN_TRY(status);
     return in_pieces(c) && ends_rows(c, p) ? merge_pieces(c, p->row0) : KITH_OK;

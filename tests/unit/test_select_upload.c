@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Selection from host memory on a device, on the reference device: the next batch of rows, or the
- * next piece of a row that does not fit, is copied while one is selected from, and the bytes are
+ * Selection from host memory on a device, on the reference device: the next batches of rows, or the
+ * next pieces of a row that does not fit, are copied while one is selected from, and the bytes are
  * the processor's in every budget, with and without; a copy that fails and a call that is cancelled
  * leave nothing behind, neither memory nor threads. */
 #include <setjmp.h>
@@ -195,7 +195,7 @@ static void pieces(void **state)
             kin_gpu *gpu = test_reference_gpu(ctx, CUT);
             test_faults.copy_ns = late == 0 ? 0 : 200000;
             const int64_t place = (int64_t)sizeof(float) + (kinds[which].ids ? 4 : 0);
-            const int64_t in_row = kin_ceil_div(LONG_COLS, (int64_t)CUT / 4 / place);
+            const int64_t in_row = kin_ceil_div(LONG_COLS, (int64_t)CUT / 5 / place);
             assert_int_equal(solve(in, ctx, gpu, which), KITH_OK);
             const int64_t ahead = LONG_ROWS * in_row - 1;
             assert_int_equal(gpu->ahead_tally.uploads, kinds[which].ids ? 2 * ahead : ahead);

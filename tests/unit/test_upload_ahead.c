@@ -122,8 +122,8 @@ static void rows_arrive(void **state)
     printf("rows of 7 shapes, 1 and 4 threads: on the device, byte for byte, and taken once\n");
 }
 
-/* The main thread works with the device meanwhile; two uploads at a time, a third hint is not
- * taken. The thread sanitizer watches. */
+/* The main thread works with the device meanwhile; four uploads at a time, a fifth hint is not
+ * taken, and one of the same rows begins nothing. The thread sanitizer watches. */
 static void beside_work(void **state)
 {
     (void)state;
@@ -132,7 +132,8 @@ static void beside_work(void **state)
     test_faults.copy_ns = 200000;
     const kin_gpu_rows first = rows_make(100000, 128, 128);
     const kin_gpu_rows second = rows_make(50000, 100, 128);
-    const kin_gpu_rows third = rows_make(10, 8, 8);
+    const kin_gpu_rows few[] = {rows_make(20, 8, 8), rows_make(30, 8, 8), rows_make(10, 8, 8)};
+    enum { FEW = sizeof few / sizeof *few };
     unsigned char small[3000];
     unsigned char back[3000];
     for (size_t i = 0; i < sizeof small; i++) {
@@ -142,7 +143,10 @@ static void beside_work(void **state)
         void *block = NULL;
         kin_gpu_ahead_begin(b.ctx, b.gpu, &first);
         kin_gpu_ahead_begin(b.ctx, b.gpu, &second);
-        kin_gpu_ahead_begin(b.ctx, b.gpu, &third);
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &first);
+        for (int i = 0; i < FEW; i++) {
+            kin_gpu_ahead_begin(b.ctx, b.gpu, &few[i]);
+        }
         for (int i = 0; i < 20; i++) {
             void *mine = NULL;
             assert_int_equal(kin_gpu_alloc(b.ctx, b.gpu, &mine, sizeof small, 1, "mine"), KITH_OK);
@@ -152,8 +156,11 @@ static void beside_work(void **state)
             kin_gpu_free(b.gpu, mine);
             kin_gpu_trim(b.gpu);
         }
-        assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &third, &block), KITH_OK);
-        assert_null(block);
+        for (int i = 0; i < FEW; i++) {
+            assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &few[i], &block), KITH_OK);
+            assert_true(i + 1 < FEW ? rows_arrived(&b, &few[i], block) : block == NULL);
+            kin_gpu_free(b.gpu, block);
+        }
         assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &second, &block), KITH_OK);
         assert_true(rows_arrived(&b, &second, block));
         kin_gpu_free(b.gpu, block);
@@ -161,10 +168,12 @@ static void beside_work(void **state)
         assert_true(rows_arrived(&b, &first, block));
         kin_gpu_free(b.gpu, block);
     }
-    assert_int_equal(b.gpu->ahead_tally.uploads, 8);
+    assert_int_equal(b.gpu->ahead_tally.uploads, 16);
     rows_free(&first);
     rows_free(&second);
-    rows_free(&third);
+    for (int i = 0; i < FEW; i++) {
+        rows_free(&few[i]);
+    }
     bench_close(&b);
     printf("two uploads beside the main thread's own copies and allocations: all bytes right\n");
 }
