@@ -52,6 +52,7 @@ typedef struct work {
 } work;
 
 static const work works[] = {
+    {"graph 100000x128 k10", GRAPH, MIXTURE, 100000, 0, 128, 10, 0.0},
     {"graph 262144x128 k10", GRAPH, MIXTURE, 262144, 0, 128, 10, 0.0},
     {"graph 262144x128 k64", GRAPH, MIXTURE, 262144, 0, 128, 64, 0.0},
     {"graph 262144x128 k10 gauss", GRAPH, GAUSS, 262144, 0, 128, 10, 0.0},

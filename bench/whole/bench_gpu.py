@@ -53,6 +53,7 @@ class Work:
 
 
 WORKS = [
+    Work("graph 100000x128 k10", 100000, 128),
     Work("graph 262144x128 k10", 262144, 128),
     Work("graph 262144x128 k64", 262144, 128, k=64),
     Work("graph 262144x128 k10 gauss", 262144, 128, origin="gauss"),

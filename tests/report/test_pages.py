@@ -18,7 +18,9 @@ MADE = {
     "plot_merge.py": ("notes/scale.md",),
     "plot_scale.py": ("notes/scale.md",),
     "scale_model.py": ("notes/scale.md",),
+    "pipeline_tables.py": ("notes/selection.md",),
 }
+WITHOUT_PICTURES = ("scale_model.py", "pipeline_tables.py")
 
 
 class Pages(unittest.TestCase):
@@ -29,7 +31,7 @@ class Pages(unittest.TestCase):
                 for page, name in zip(pages, names):
                     page.parent.mkdir(exist_ok=True)
                     shutil.copyfile(ROOT / "docs" / name, page)
-                pictures = [] if program == "scale_model.py" else ["--pictures", ""]
+                pictures = [] if program in WITHOUT_PICTURES else ["--pictures", ""]
                 subprocess.run(
                     [
                         sys.executable,
