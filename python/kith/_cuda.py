@@ -91,7 +91,8 @@ class _Torch:
         return self._torch.empty(shape, dtype=kind, device=self._device)
 
     def wide(self, ids: Any) -> Any:
-        return ids.long() & 0xFFFFFFFF
+        unsigned = getattr(self._torch, "uint32", None)  # since PyTorch 2.3: one kernel, not two
+        return ids.long() & 0xFFFFFFFF if unsigned is None else ids.view(unsigned).long()
 
     def ends(self, ids: Any) -> tuple[int, int]:
         return int(ids.min()), int(ids.max())
@@ -154,12 +155,9 @@ def as_device_matrix(x: Any, name: str) -> DeviceMatrix:
     if not on_device(x):
         raise ValueError(f"{name} must lie where the other matrix does, on the GPU")
     maker = _maker(x)
-    if is_torch(x):
-        array, dtype = _torch_array(x)
-    else:
-        array = x if hasattr(x, "__cuda_array_interface__") else _from_dlpack(x)
-        dtype = _CODES.get(_about(array).type, 0)
+    array, dtype = _readable(x)
     about = _about(array)
+    dtype = dtype or _CODES.get(about.type, 0)
     shape, strides = about.shape, about.strides
     if len(shape) != 2:
         raise ValueError(f"{name} has {len(shape)} axes, must have 2: a row for each point")
@@ -177,13 +175,14 @@ def as_device_matrix(x: Any, name: str) -> DeviceMatrix:
     return DeviceMatrix(matrix, array, maker, about.stream or maker.stream)
 
 
-def _torch_array(x: Any) -> tuple[Any, int]:
+def _readable(x: Any) -> tuple[Any, int]:
+    """x as an array that tells where it lies, and its type where the array cannot say it, else 0."""
+    if not is_torch(x):
+        return x if hasattr(x, "__cuda_array_interface__") else _from_dlpack(x), 0
     import torch
 
     x = x.detach()
-    if x.dtype == torch.bfloat16:
-        return x.view(torch.int16), BFLOAT16
-    return x, _CODES.get(_about(x).type, 0)
+    return (x.view(torch.int16), BFLOAT16) if x.dtype == torch.bfloat16 else (x, 0)
 
 
 def _from_dlpack(x: Any) -> Any:
@@ -279,7 +278,7 @@ class _Table:
 
 
 def _address(array: Any) -> int:
-    return _about(array).address
+    return int(array.data_ptr()) if is_torch(array) else _about(array).address
 
 
 def _check_out(array: Any, shape: tuple[int, int], kinds: tuple[str, ...]) -> str:
