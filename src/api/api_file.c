@@ -30,17 +30,9 @@ static kith_status take_points_params(kith_ctx *ctx, const kith_points_params *g
                                       kith_points_params *params)
 {
     *params = kith_points_params_default();
-    if (given == NULL) {
-        return KITH_OK;
-    }
-    if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *params) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("params", "struct_size"),
-                           "is %" PRIu32
-                           ", must be at most %zu (make params with kith_points_params_default())",
-                           given->struct_size, sizeof *params);
-    }
-    memcpy(params, given, given->struct_size);
-    params->struct_size = (uint32_t)sizeof *params;
+    KIN_TRY(given == NULL
+                ? KITH_OK
+                : kin_take_params(ctx, KIN_GROWS(kith_points_params, use), given, params));
     if (params->use < KITH_USE_POINTS || params->use > KITH_USE_COLUMN ||
         params->header < KITH_HEADER_AUTO || params->header > KITH_HEADER_NO) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("use"),
@@ -276,12 +268,7 @@ static kith_status take_stream(kith_ctx *ctx, const kith_result_stream_params *g
                                const kith_result_meta *meta, kith_result_stream_params *params)
 {
     *params = kith_result_stream_params_default();
-    if (given == NULL || given->struct_size < offsetof(kith_result_stream_params, restart) ||
-        given->struct_size > sizeof *params) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_result_stream_params_default()");
-    }
-    memcpy(params, given, given->struct_size);
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_result_stream_params, restart), given, params));
     if (params->rows < 1 || (uint64_t)params->rows > KIN_ROWS_MAX || params->k < 1 ||
         params->k > INT32_MAX || params->k > INT64_MAX / 16 / params->rows) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),

@@ -70,7 +70,7 @@ static uint64_t screen_bytes(const kin_fused_meeting *m, int64_t count, uint64_t
 {
     const int64_t k = m->request->k + 1;
     return m->queries == NULL && (m->request->flags & KITH_NO_SYMMETRY) == 0
-               ? kin_fused_graph_bytes(count, k, room)
+               ? kin_fused_graph_bytes(m->gpu, count, k, room)
                : kin_fused_work_bytes(count, m->corpus_rows, k, room);
 }
 

@@ -130,8 +130,10 @@ void kin_fused_work_free(kin_fused_work *work);
 
 /* Device memory that a search's work takes at most, where so much room is left. */
 uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
+/* Rows of a graph whose seeds are everything, at most. */
+int64_t kin_fused_small_graph(const kin_gpu *gpu, int64_t k);
 /* The same of a graph that is screened at once. */
-uint64_t kin_fused_graph_bytes(int64_t rows, int64_t k, uint64_t room);
+uint64_t kin_fused_graph_bytes(const kin_gpu *gpu, int64_t rows, int64_t k, uint64_t room);
 /* The same of one that is cut short. */
 uint64_t kin_fused_cut_short_bytes(int64_t rows, int64_t k, int32_t capacity, uint64_t room);
 /* The same of a search without seeds. */

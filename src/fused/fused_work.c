@@ -13,7 +13,10 @@
  * rows (two tiles' worth) rarely, and are still many for each processor. */
 enum {
     SEED_COLUMNS = 1024,
-    SEED_A_NEIGHBOUR = 8, /* columns of a graph's seed for each of the k */
+    SEED_A_NEIGHBOUR = 8,   /* columns of a graph's seed for each of the k */
+    SMALL_A_PROCESSOR = 60, /* rows of a small graph, */
+    SMALL_A_NEIGHBOUR = 3,  /* as many more for two of the k, */
+    SMALL_MOST = 65536,     /* and at most */
     SAMPLE_COLUMNS = 4096,
     SAMPLE_A_NEIGHBOUR = 16,
     HOME_MARGIN = 8, /* tiles of a seed beside the home of a block */
@@ -33,11 +36,12 @@ static const uint64_t TILE_BYTES = 128u << 20;
 static const uint64_t GRAPH_TILE_BYTES = 1u << 30;
 static const uint64_t TILE_COLUMN_BYTES = KIN_FUSED_TILE * sizeof(uint32_t);
 
-/* Where the tiles of seeds come from: the rows' own surroundings, a spread sample, or near to a
- * block's home in the corpus. */
+/* Where the tiles of seeds come from: the rows' own surroundings, all there are, a spread sample,
+ * or near to a block's home in the corpus. */
 typedef enum seeding {
     GRAPH,
-    CUT_SHORT, /* a graph's, whose stages meet few tiles and so are long */
+    SMALL_GRAPH, /* whose seeds are everything */
+    CUT_SHORT,   /* a graph's, whose stages meet few tiles and so are long */
     SPREAD,
     SEEDLESS, /* the same without its matrix */
     NEAR
@@ -103,15 +107,29 @@ bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k)
            near_tiles_of(kin_fused_blocks_of(rows), tiles, k) * SEED_SHARE <= tiles;
 }
 
+/* A product of all rows and a pass over its costs take less time than stages that push candidates
+ * into lists, of which few rows and many neighbours have many for each pair. */
+int64_t kin_fused_small_graph(const kin_gpu *gpu, int64_t k)
+{
+    const int64_t most = gpu->info.processors * (SMALL_A_PROCESSOR + SMALL_A_NEIGHBOUR * k / 2);
+    return kin_gpu_parts(gpu) < 2 ? kin_min_i64(most, SMALL_MOST) : 0;
+}
+
+static seeding graph_seeding(const kin_gpu *gpu, int64_t rows, int64_t k)
+{
+    return rows <= kin_fused_small_graph(gpu, k) ? SMALL_GRAPH : GRAPH;
+}
+
 static kin_fused_sizes sizes_of(int64_t rows, int64_t cols, int64_t k, seeding how, uint64_t room)
 {
     const bool cut_short = how == CUT_SHORT;
-    const bool graph = how == GRAPH || cut_short;
+    const bool graph = how <= CUT_SHORT;
     const int64_t blocks = kin_fused_blocks_of(rows);
     const int64_t tiles = kin_fused_tiles_of(cols);
     kin_fused_sizes s = {0};
     if (graph) {
-        const int64_t wished = kin_max_i64(SEED_COLUMNS, SEED_A_NEIGHBOUR * k);
+        const int64_t some = kin_max_i64(SEED_COLUMNS, SEED_A_NEIGHBOUR * k);
+        const int64_t wished = how == SMALL_GRAPH ? blocks * KIN_FUSED_BLOCK : some;
         const int64_t seed_tiles = seed_tiles_of(kin_fused_tiles_of(wished), room);
         const int64_t reach = kin_ceil_div(seed_tiles / 2 - 1, 2);
         s.seed_blocks = kin_fused_seed_blocks(blocks, reach);
@@ -215,10 +233,10 @@ uint64_t kin_fused_cut_short_bytes(int64_t rows, int64_t k, int32_t capacity, ui
     return work_bytes(&lists, rows, rows, CUT_SHORT, room);
 }
 
-uint64_t kin_fused_graph_bytes(int64_t rows, int64_t k, uint64_t room)
+uint64_t kin_fused_graph_bytes(const kin_gpu *gpu, int64_t rows, int64_t k, uint64_t room)
 {
     const kin_fused_lists lists = lists_of(rows, k, kin_fused_capacity(k));
-    return work_bytes(&lists, rows, rows, GRAPH, room);
+    return work_bytes(&lists, rows, rows, graph_seeding(gpu, rows, k), room);
 }
 
 uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room)
@@ -235,7 +253,7 @@ uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t ro
 static kith_status choose_sizes(kin_fused_work *w)
 {
     const seeding how = w->cut_short       ? CUT_SHORT
-                        : w->graph         ? GRAPH
+                        : w->graph         ? graph_seeding(w->on.gpu, w->rows.points, w->lists.k)
                         : w->homes != NULL ? NEAR
                                            : SPREAD;
     uint64_t scope = kin_gpu_scope(w->on.gpu);

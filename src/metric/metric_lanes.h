@@ -376,12 +376,7 @@ KIN_TEMPLATE void expand_body(const char *row, int32_t cols, const kin_row_trans
 }
 
 /* Smallest and largest value of a row. The tail goes one by one: zeros behind it are no values. */
-typedef struct range {
-    double min;
-    double max;
-} range;
-
-KIN_TEMPLATE range range_of(const char *row, int32_t cols, kith_dtype dtype)
+KIN_TEMPLATE kin_row_range range_of(const char *row, int32_t cols, kith_dtype dtype)
 {
     const int32_t whole = cols / KIN_METRIC_LANES * KIN_METRIC_LANES;
     const double first = kin_value(dtype, row, 0);
@@ -392,7 +387,7 @@ KIN_TEMPLATE range range_of(const char *row, int32_t cols, kith_dtype dtype)
         min = v8_min(min, x);
         max = v8_max(max, x);
     }
-    range r = {-v8_most(v8_sub(v8_zero(), min)), v8_most(max)};
+    kin_row_range r = {-v8_most(v8_sub(v8_zero(), min)), v8_most(max)};
     for (int32_t col = whole; col < cols; col++) {
         const double x = kin_value(dtype, row, col);
         r.min = x < r.min ? x : r.min;
@@ -404,14 +399,8 @@ KIN_TEMPLATE range range_of(const char *row, int32_t cols, kith_dtype dtype)
 KIN_TEMPLATE kin_row_transform transform_body(const char *row, int32_t cols, bool centred,
                                               kith_dtype dtype)
 {
-    const range r = range_of(row, cols, dtype);
-    const double largest = kin_max(kin_abs(r.min), kin_abs(r.max));
-    kin_row_transform t = {.scale = 1.0};
-    if (dtype == KITH_F64) {
-        t.scale = kin_row_scale(largest);
-    }
-    if (centred ? r.min == r.max : largest == 0) {
-        t.degenerate = 1;
+    kin_row_transform t = kin_row_begin(range_of(row, cols, dtype), centred, dtype);
+    if (t.degenerate != 0) {
         return t;
     }
     if (centred) {

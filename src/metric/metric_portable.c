@@ -48,14 +48,9 @@ KIN_HD void expand_body(const char *row, int32_t cols, const kin_row_transform *
 }
 
 /* Smallest and largest value of a row. */
-typedef struct range {
-    double min;
-    double max;
-} range;
-
-KIN_HD range range_of(const char *row, int32_t cols, kith_dtype dtype)
+KIN_HD kin_row_range range_of(const char *row, int32_t cols, kith_dtype dtype)
 {
-    range r = {kin_value(dtype, row, 0), kin_value(dtype, row, 0)};
+    kin_row_range r = {kin_value(dtype, row, 0), kin_value(dtype, row, 0)};
     for (int32_t i = 1; i < cols; i++) {
         const double x = kin_value(dtype, row, i);
         r.min = x < r.min ? x : r.min;
@@ -67,14 +62,8 @@ KIN_HD range range_of(const char *row, int32_t cols, kith_dtype dtype)
 KIN_HD kin_row_transform transform_body(const char *row, int32_t cols, bool centred,
                                         kith_dtype dtype)
 {
-    const range r = range_of(row, cols, dtype);
-    const double largest = kin_max(kin_abs(r.min), kin_abs(r.max));
-    kin_row_transform t = {.scale = 1.0};
-    if (dtype == KITH_F64) {
-        t.scale = kin_row_scale(largest);
-    }
-    if (centred ? r.min == r.max : largest == 0) {
-        t.degenerate = 1;
+    kin_row_transform t = kin_row_begin(range_of(row, cols, dtype), centred, dtype);
+    if (t.degenerate != 0) {
         return t;
     }
     if (centred) {

@@ -37,6 +37,20 @@ typedef void (*kin_expand_fn)(const char *row, int32_t cols, const kin_row_trans
 /* The transform of one row: centred for correlation, not for cosine. */
 typedef kin_row_transform (*kin_transform_fn)(const char *row, int32_t cols, bool centred);
 
+/* Smallest and largest value of a row. */
+typedef struct kin_row_range {
+    double min;
+    double max;
+} kin_row_range;
+
+/* What a row's transform begins with: all of it where it is degenerate. */
+static inline kin_row_transform kin_row_begin(kin_row_range r, bool centred, kith_dtype dtype)
+{
+    const double largest = kin_max(kin_abs(r.min), kin_abs(r.max));
+    return (kin_row_transform){.scale = dtype == KITH_F64 ? kin_row_scale(largest) : 1.0,
+                               .degenerate = (centred ? r.min == r.max : largest == 0) ? 1 : 0};
+}
+
 enum { KIN_METRIC_COUNT = KITH_METRIC_LAST + 1, KIN_DTYPE_COUNT = KITH_DTYPE_LAST + 1 };
 
 typedef struct kin_metric_table {

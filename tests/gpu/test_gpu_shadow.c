@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "fused/fused_search.h"
+#include "fused/fused_stage.h"
 #include "metric/metric_value.h"
 #include "support/support_answers.h"
 #include "support/support_gpu.h"
@@ -177,6 +178,19 @@ typedef struct graph {
     uint64_t memory;
 } graph;
 
+/* More than a graph has whose seeds are everything. */
+static int64_t rows_with_stages(void)
+{
+    const int64_t least = test_is_slow_build() ? 2100 : 4100;
+    kith_ctx *ctx = test_gpu_ctx(1, 0);
+    kin_gpu *gpu = NULL;
+    assert_int_equal(kin_gpu_open(ctx, 0, 0, &gpu), KITH_OK);
+    const int64_t small = kin_fused_small_graph(gpu, K + 1);
+    kin_gpu_close(ctx, gpu);
+    kith_ctx_free(ctx);
+    return small < least ? least : small + 1;
+}
+
 /* By shadows of so many axes, and how many pairs were looked at. */
 static double check_graph(kith_ctx *cpu, const graph *g, int64_t count)
 {
@@ -211,7 +225,7 @@ static void same_graphs(void **state)
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_BF16};
     static const int32_t axes[] = {3, 15, 31, 63, 127};
     kith_ctx *cpu = test_cpu_ctx();
-    const int64_t count = test_is_slow_build() ? 2100 : 4100;
+    const int64_t count = rows_with_stages();
     int cases = 0;
     for (int shape = 0; shape < SHAPES; shape += test_is_slow_build() ? 5 : 1) {
         if (shape == SHAPE_EQUAL || shape == SHAPE_GRID || shape == SHAPE_TINY) {
@@ -234,7 +248,7 @@ static void same_graphs_of_bytes(void **state)
     static const kith_metric metrics[] = {KITH_SQEUCLIDEAN, KITH_COSINE, KITH_EUCLIDEAN};
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_BF16};
     kith_ctx *cpu = test_cpu_ctx();
-    const int64_t count = test_is_slow_build() ? 2100 : 4100;
+    const int64_t count = rows_with_stages();
     double most = 0.0;
     int cases = 0;
     for (int shape = 0; shape < SHAPES; shape += test_is_slow_build() ? 5 : 1) {
@@ -260,12 +274,12 @@ static void no_room(void **state)
 {
     (void)state;
     kith_ctx *cpu = test_cpu_ctx();
-    const int64_t count = test_is_slow_build() ? 2100 : 4100;
+    const int64_t count = rows_with_stages();
     const graph g = {.dtype = KITH_F32,
                      .metric = KITH_EUCLIDEAN,
                      .shape = SHAPE_GAUSS,
                      .axes = 3,
-                     .memory = 24 << 20};
+                     .memory = 6144 * (uint64_t)count};
     const double looked = check_graph(cpu, &g, count);
     const double pairs = looked * 0.5 * (double)count * (double)count;
     assert_true(pairs > (double)(g.memory / 16 / sizeof(uint64_t)));
