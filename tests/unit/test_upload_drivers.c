@@ -44,7 +44,7 @@ static int make_input(void **state)
     kith_ctx *ctx = test_progress_ctx();
     uint64_t seed = 31;
     in.large = test_rows_make(KITH_F64, 2000, COLS, 0);
-    in.small = test_rows_make(KITH_F64, 800, COLS, 0);
+    in.small = test_rows_make(KITH_F64, test_is_slow_build() ? 200 : 800, COLS, 0);
     test_shape_fill(&in.large, SHAPE_COPIES, false, &seed);
     test_shape_fill(&in.small, SHAPE_GAUSS, false, &seed);
     for (int i = 0; i < KINDS; i++) {
