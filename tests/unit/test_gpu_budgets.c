@@ -212,7 +212,9 @@ static int run_setting(const setting *set)
                        .k = set->k,
                        .pipeline = tree ? KITH_PIPELINE_FUSED : (kith_pipeline)set->way,
                        .method = tree ? KITH_METHOD_TREE : KITH_METHOD_AUTO},
-               .step = least ? LEAST_STEP : few ? LONG_STEP : STEP};
+               .step = least ? LEAST_STEP
+                       : few ? LONG_STEP
+                             : STEP};
     test_job_text(&s.job, s.text, sizeof s.text);
     sweep_budgets(&s);
     hold_plan(&s, set->way != FUSED);
