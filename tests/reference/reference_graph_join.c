@@ -51,13 +51,25 @@ static float product_of_halves(const unsigned char *a, const unsigned char *b, i
            ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-static int32_t product_of_bytes(const unsigned char *a, const unsigned char *b, int32_t row_bytes)
+__attribute__((noinline)) UNWATCHED static int32_t add_bytes(const int8_t a[KIN_FUSED_SLICE],
+                                                             const int8_t b[KIN_FUSED_SLICE])
 {
     int32_t product = 0;
+    for (int32_t i = 0; i < KIN_FUSED_SLICE; i++) {
+        product += (int32_t)a[i] * (int32_t)b[i];
+    }
+    return product;
+}
+
+static int32_t product_of_bytes(const unsigned char *a, const unsigned char *b, int32_t row_bytes)
+{
+    int8_t x[KIN_FUSED_SLICE];
+    int8_t y[KIN_FUSED_SLICE];
+    int32_t product = 0;
     for (int32_t at = 0; at < row_bytes; at += KIN_FUSED_SLICE) {
-        for (int32_t i = at; i < at + KIN_FUSED_SLICE; i++) {
-            product += (int32_t)(int8_t)a[i] * (int32_t)(int8_t)b[i];
-        }
+        memcpy(x, a + at, sizeof x);
+        memcpy(y, b + at, sizeof y);
+        product += add_bytes(x, y);
     }
     return product;
 }

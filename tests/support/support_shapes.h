@@ -35,8 +35,8 @@ double test_gauss(uint64_t *seed);
 
 /* Whether the thread sanitizer watches: what one thread does alone is left to other builds. */
 bool test_is_thread_build(void);
-/* The same, or KITH_CASES=few in the environment (a second compiler): a part of the cases must do.
- */
+/* The same, or KITH_CASES=few in the environment (.ci/run with clang and the address sanitizer): a
+ * part of the cases must do. */
 bool test_is_slow_build(void);
 /* The same, or some times slower: where every other of very many cases will do. */
 bool test_is_sanitized_build(void);

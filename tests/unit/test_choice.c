@@ -14,6 +14,7 @@
 #include "support/support_compare.h"
 #include "support/support_engines.h"
 #include "support/support_rows.h"
+#include "support/support_shapes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -149,7 +150,11 @@ static void as_planned(void **state)
     const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_MANHATTAN, KITH_CHI2};
     const double recalls[] = {0.0, 0.6, 0.95, 1.0};
     int descents = 0;
+    int graphs = 0;
     for (int i = 0; i < 12; i++) {
+        if (test_is_slow_build() && i % 4 != 1 + i / 4 % 2) {
+            continue; /* one of each metric, then */
+        }
         const kith_search_params params =
             params_of(metrics[i / 4], KITH_METHOD_AUTO, recalls[i % 4]);
         kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
@@ -161,8 +166,9 @@ static void as_planned(void **state)
         assert_true(plan.estimated_descent == report.estimated_descent);
         assert_int_equal(plan.estimated_exact > 0.0, i % 4 == 1 || i % 4 == 2);
         descents += descends;
+        graphs += 1;
     }
-    (void)printf("12 graphs are made as planned, %d by a descent\n", descents);
+    (void)printf("%d graphs are made as planned, %d by a descent\n", graphs, descents);
 }
 
 /* What else a descent has is asked for, and what it did is told. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Little device memory without a GPU: jobs under budgets a twelfth apart (a third where answers are
- * long, and under a sanitizer), from what they want down to nothing, on a device of host memory
+ * long, and under a sanitizer; half of it where both hold, and in few cases), from what they want
+ * down to nothing, on a device of host memory
  * whose kernels compute nothing (tests/modules). Whether an answer is right is not seen here
  * (tests/gpu/test_gpu_batches.c); whether a budget suffices is, and that one which does is not
  * refused in a larger one, wherever rows lose candidates, and that all is given back. */
@@ -192,11 +193,12 @@ static void hold_plan(sweep *s, bool exactly)
 
 static int run_setting(const setting *set)
 {
-    enum { STEP = 12, LONG_STEP = 3 };
-    enum { LONG_ANSWER = 2500000 }; /* neighbours, which the processor writes each time */
+    enum { STEP = 12, LONG_STEP = 3, LEAST_STEP = 2 };
+    enum { LONG_ANSWER = 500000 }; /* neighbours, which the processor writes each time */
     const bool tree = set->way == TREE;
-    const bool few =
-        test_is_sanitized_build() || (set->call == TEST_GRAPH && set->rows * set->k > LONG_ANSWER);
+    const bool is_long = (set->call == TEST_GRAPH ? set->rows : set->asked) * set->k > LONG_ANSWER;
+    const bool few = test_is_sanitized_build() || is_long;
+    const bool least = test_is_slow_build() || (test_is_sanitized_build() && is_long);
     uint64_t seed = 21;
     test_rows points = test_rows_make(set->dtype, set->rows, set->cols, 0);
     test_rows queries = test_rows_make(set->dtype, set->asked, set->cols, 0);
@@ -210,7 +212,9 @@ static int run_setting(const setting *set)
                        .k = set->k,
                        .pipeline = tree ? KITH_PIPELINE_FUSED : (kith_pipeline)set->way,
                        .method = tree ? KITH_METHOD_TREE : KITH_METHOD_AUTO},
-               .step = few ? LONG_STEP : STEP};
+               .step = least ? LEAST_STEP
+                       : few ? LONG_STEP
+                             : STEP};
     test_job_text(&s.job, s.text, sizeof s.text);
     sweep_budgets(&s);
     hold_plan(&s, set->way != FUSED);

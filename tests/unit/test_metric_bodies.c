@@ -13,6 +13,7 @@
 #include "support/support_keys.h"
 #include "support/support_mode.h"
 #include "support/support_rows.h"
+#include "support/support_shapes.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -154,6 +155,9 @@ static void compare_case(kith_ctx **ctx, int bodies, kith_metric metric, kith_dt
 static void bodies_equal_oracle(void **state)
 {
     (void)state;
+    if (test_is_thread_build()) {
+        skip(); /* one thread alone */
+    }
     kith_ctx *ctx[KIN_ISA_COUNT];
     const int bodies = open_bodies(ctx);
     uint64_t seed = 1;
@@ -176,6 +180,9 @@ static void bodies_equal_oracle(void **state)
 static void widest_rows_equal_oracle(void **state)
 {
     (void)state;
+    if (test_is_thread_build()) {
+        skip(); /* one thread alone */
+    }
     kith_ctx *ctx[KIN_ISA_COUNT];
     const int bodies = open_bodies(ctx);
     uint64_t seed = 2;

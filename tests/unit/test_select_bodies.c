@@ -13,6 +13,7 @@
 #include "select/select_body.h"
 #include "support/support_keys.h"
 #include "support/support_selections.h"
+#include "support/support_shapes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -317,8 +318,10 @@ static void selects_what_sorting_puts_first(void **state)
         for (int kind = 0; kind < TEST_RUNS; kind++) {
             for (int type = 0; type < 4; type++) {
                 /* Direction and ids: every pair on short runs, in turn on long ones. */
-                const int pairs = lengths[length] < 1000 ? 2 * TEST_IDS_KINDS : 2;
-                for (int pair = 0; pair < pairs; pair++) {
+                const bool some = lengths[length] >= 1000 || test_is_slow_build();
+                const int pairs = some ? 2 : 2 * TEST_IDS_KINDS;
+                const int step = lengths[length] >= 1000 && test_is_slow_build() ? 2 : 1;
+                for (int pair = 0; pair < pairs; pair += step) {
                     const int which = pairs == 2 ? turn++ % 6 : pair;
                     data d = make_data(dtypes[type], which % 2 != 0, lengths[length],
                                        (test_run)kind, (test_ids)(which / 2), &seed);
@@ -359,6 +362,7 @@ static void queues_of_every_size(void **state)
     const int64_t lengths[] = {5, 130, 700, 2049};
     const kin_select_type dtypes[] = {KIN_SELECT_F32, KIN_SELECT_F64, KIN_SELECT_F16,
                                       KIN_SELECT_BF16};
+    const int share = test_is_slow_build() ? 3 : 1;
     uint64_t seed = 11;
     long done = 0;
     long wrong = 0;
@@ -366,7 +370,7 @@ static void queues_of_every_size(void **state)
         const int64_t n = lengths[turn % 4];
         data d = make_data(dtypes[turn / 4 % 4], turn % 3 == 0, n, (test_run)(turn / 16),
                            (test_ids)((turn + turn / 3) % TEST_IDS_KINDS), &seed);
-        done += try_queues(&d, queues, count, n > 1000 ? 101 : 31, &wrong);
+        done += try_queues(&d, queues, count, (n > 1000 ? 101 : 31) * share, &wrong);
         free_data(&d);
     }
     assert_int_equal(wrong, 0);
