@@ -188,11 +188,12 @@ static int64_t rows_with_stages(void)
     const int64_t small = kin_fused_small_graph(gpu, K + 1);
     kin_gpu_close(ctx, gpu);
     kith_ctx_free(ctx);
-    return 2 * small < least ? least : 2 * small; /* some shapes have equal rows */
+    return small < least ? least : small + small / 4; /* some rows are equal */
 }
 
-/* By shadows of so many axes, and how many pairs were looked at. */
-static double check_graph(kith_ctx *cpu, const graph *g, int64_t count)
+/* By shadows of so many axes, and how many pairs were looked at. kept: one more, unless the stages
+ * gave the shadows up, as they let too much pass. */
+static double check_graph(kith_ctx *cpu, const graph *g, int64_t count, int *kept)
 {
     test_rows points = rows_of(g->dtype, count, g->shape, 5);
     kith_neighbors truth = test_answer_exact(cpu, &points.matrix, g->metric, K, 0);
@@ -207,7 +208,9 @@ static double check_graph(kith_ctx *cpu, const graph *g, int64_t count)
     assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
     assert_int_equal(kin_fused_search(ctx, gpu, &points.matrix, &query), KITH_OK);
     assert_true(test_answers_equal(&truth, &out));
-    assert_int_equal(ctx->report.shadow_axes, g->axes == KIN_FUSED_SHADOW_BYTES ? COLS : g->axes);
+    const int32_t wanted = g->axes == KIN_FUSED_SHADOW_BYTES ? COLS : g->axes;
+    assert_true(ctx->report.shadow_axes == wanted || ctx->report.shadow_axes == 0);
+    *kept += ctx->report.shadow_axes == wanted;
     const double looked = ctx->report.looked_share;
     kin_gpu_close(ctx, gpu);
     kith_ctx_free(ctx);
@@ -227,6 +230,7 @@ static void same_graphs(void **state)
     kith_ctx *cpu = test_cpu_ctx();
     const int64_t count = rows_with_stages();
     int cases = 0;
+    int kept = 0;
     for (int shape = 0; shape < SHAPES; shape += test_is_slow_build() ? 5 : 1) {
         if (shape == SHAPE_EQUAL || shape == SHAPE_GRID || shape == SHAPE_TINY) {
             continue; /* too few distinct rows to have stages, in some types */
@@ -235,11 +239,13 @@ static void same_graphs(void **state)
                          .metric = metrics[(shape + 1) % 4],
                          .shape = shape,
                          .axes = axes[shape % 5]};
-        (void)check_graph(cpu, &g, count);
+        (void)check_graph(cpu, &g, count, &kept);
         cases++;
     }
     kith_ctx_free(cpu);
-    printf("%d graphs by shadows of axes: the bytes of the processor's\n", cases);
+    printf("%d graphs by shadows of axes, %d to their end: the bytes of the processor's\n", cases,
+           kept);
+    assert_true(2 * kept > cases);
 }
 
 static void same_graphs_of_bytes(void **state)
@@ -251,6 +257,7 @@ static void same_graphs_of_bytes(void **state)
     const int64_t count = rows_with_stages();
     double most = 0.0;
     int cases = 0;
+    int kept = 0;
     for (int shape = 0; shape < SHAPES; shape += test_is_slow_build() ? 5 : 1) {
         if (shape == SHAPE_EQUAL || shape == SHAPE_GRID || shape == SHAPE_TINY) {
             continue;
@@ -259,10 +266,10 @@ static void same_graphs_of_bytes(void **state)
                          .metric = metrics[shape % 3],
                          .shape = shape,
                          .axes = KIN_FUSED_SHADOW_BYTES};
-        most = fmax(most, check_graph(cpu, &g, count));
+        most = fmax(most, check_graph(cpu, &g, count, &kept));
         cases++;
     }
-    assert_true(most > 0.0);
+    assert_true(most > 0.0 && 2 * kept > cases);
     kith_ctx_free(cpu);
     printf("%d graphs by shadows of bytes: the bytes of the processor's; at most %.2f %% of pairs "
            "were looked at\n",
@@ -280,7 +287,8 @@ static void no_room(void **state)
                      .shape = SHAPE_GAUSS,
                      .axes = 3,
                      .memory = 6144 * (uint64_t)count};
-    const double looked = check_graph(cpu, &g, count);
+    int kept = 0;
+    const double looked = check_graph(cpu, &g, count, &kept);
     const double pairs = looked * 0.5 * (double)count * (double)count;
     assert_true(pairs > (double)(g.memory / 16 / sizeof(uint64_t)));
     printf("%.0f pairs waited for a look where there was room for %" PRIu64 "\n", pairs,
