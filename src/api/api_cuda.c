@@ -138,11 +138,12 @@ static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, kin_graph_choice *job,
 }
 
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
-                         const kith_neighbors *out, void *stream)
+                         const kith_neighbors *out, const kith_report *report, void *stream)
 {
     kin_graph_choice job;
     kin_gpu *gpu = NULL;
     int32_t index = -1;
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
     KIN_TRY(kin_api_check_choice(ctx, points, given, ON_DEVICE, out, &job));
     KIN_TRY(job.choice.descends ? KITH_OK : check_exact(ctx, &job.exact.request));
     KIN_TRY(find_all(ctx, points->data, NULL, out, &index));
@@ -158,10 +159,7 @@ kith_status kith_cuda_graph(kith_ctx *ctx, const kith_matrix *points,
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_check_room(ctx, report, "report", "kith_report");
-    if (status == KITH_OK) {
-        status = graph(ctx, points, params, out, stream);
-    }
+    const kith_status status = graph(ctx, points, params, out, report, stream);
     return kin_api_tell(&call, kin_call_end(&call, status), report);
 }
 
@@ -210,11 +208,13 @@ kith_status kith_cuda_search(kith_ctx *ctx, const kith_matrix *corpus, const kit
 /* ---- Graphs that grow ----------------------------------------------------------------------- */
 
 static kith_status merge(kith_ctx *ctx, const kith_merge_sets *sets,
-                         const kith_search_params *params, const kith_neighbors *out, void *stream)
+                         const kith_search_params *params, const kith_neighbors *out,
+                         const kith_report *report, void *stream)
 {
     kin_merge_job job;
     kin_gpu *gpu = NULL;
     int32_t index = -1;
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
     KIN_TRY(kin_api_check_merge(ctx, sets, params, ON_DEVICE, out, &job));
     KIN_TRY(find_all(ctx, job.sets.points.data, NULL, out, &index));
     KIN_TRY(kin_api_find_device(ctx, job.sets.graph[0].ids, "graph1.ids", &index));
@@ -230,10 +230,7 @@ kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
 {
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_check_room(ctx, report, "report", "kith_report");
-    if (status == KITH_OK) {
-        status = merge(ctx, sets, params, out, stream);
-    }
+    const kith_status status = merge(ctx, sets, params, out, report, stream);
     return kin_api_tell(&call, kin_call_end(&call, status), report);
 }
 

@@ -128,10 +128,11 @@ typedef struct kin_fused_work {
 kith_status kin_fused_work_make(kin_fused_work *work, int64_t k, int32_t capacity);
 void kin_fused_work_free(kin_fused_work *work);
 
+/* Rows of a graph whose seeds are everything, at most; of rounded rows of so many bytes. */
+int64_t kin_fused_small_graph(const kin_gpu *gpu, int64_t k, int64_t row_bytes);
+
 /* Device memory that a search's work takes at most, where so much room is left. */
 uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room);
-/* Rows of a graph whose seeds are everything, at most. */
-int64_t kin_fused_small_graph(const kin_gpu *gpu, int64_t k);
 /* The same of a graph that is screened at once. */
 uint64_t kin_fused_graph_bytes(const kin_gpu *gpu, int64_t rows, int64_t k, uint64_t room);
 /* The same of one that is cut short. */

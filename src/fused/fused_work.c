@@ -16,7 +16,8 @@ enum {
     SEED_A_NEIGHBOUR = 8,   /* columns of a graph's seed for each of the k */
     SMALL_A_PROCESSOR = 60, /* rows of a small graph, */
     SMALL_A_NEIGHBOUR = 3,  /* as many more for two of the k, */
-    SMALL_MOST = 65536,     /* and at most */
+    SMALL_MOST = 65536,     /* and at most; */
+    SMALL_BYTES = 16384,    /* half as many where a rounded row takes so much */
     SAMPLE_COLUMNS = 4096,
     SAMPLE_A_NEIGHBOUR = 16,
     HOME_MARGIN = 8, /* tiles of a seed beside the home of a block */
@@ -108,16 +109,22 @@ bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k)
 }
 
 /* A product of all rows and a pass over its costs take less time than stages that push candidates
- * into lists, of which few rows and many neighbours have many for each pair. */
-int64_t kin_fused_small_graph(const kin_gpu *gpu, int64_t k)
+ * into lists, of which few rows and many neighbours have many for each pair; the wider rows are,
+ * the more a second product of each pair takes. */
+int64_t kin_fused_small_graph(const kin_gpu *gpu, int64_t k, int64_t row_bytes)
 {
     const int64_t most = gpu->info.processors * (SMALL_A_PROCESSOR + SMALL_A_NEIGHBOUR * k / 2);
-    return kin_gpu_parts(gpu) < 2 ? kin_min_i64(most, SMALL_MOST) : 0;
+    return kin_gpu_parts(gpu) < 2
+               ? kin_min_i64(most, SMALL_MOST) * SMALL_BYTES / (SMALL_BYTES + row_bytes)
+               : 0;
 }
 
-static seeding graph_seeding(const kin_gpu *gpu, int64_t rows, int64_t k)
+/* Where all tiles have no room as seeds, they are as usual. */
+static seeding graph_seeding(const kin_fused_work *w, uint64_t room)
 {
-    return rows <= kin_fused_small_graph(gpu, k) ? SMALL_GRAPH : GRAPH;
+    const int64_t tiles = 2 * kin_fused_blocks_of(w->rows.points);
+    const int64_t most = kin_fused_small_graph(w->on.gpu, w->lists.k, w->rows.frame.row_bytes);
+    return w->rows.points <= most && seed_tiles_of(tiles, room) == tiles ? SMALL_GRAPH : GRAPH;
 }
 
 static kin_fused_sizes sizes_of(int64_t rows, int64_t cols, int64_t k, seeding how, uint64_t room)
@@ -210,6 +217,15 @@ static void name_work(kin_layout *layout, void *job)
     }
 }
 
+/* Costs of a batch of a small graph of at most so many rows: batches are whole blocks, so that
+ * fewer rows may take more. */
+static uint64_t small_words(int64_t rows, uint64_t room)
+{
+    const uint64_t padded = (uint64_t)kin_round_up(rows, KIN_FUSED_BLOCK);
+    const uint64_t most = (MATRIX_BYTES < room / 4 ? MATRIX_BYTES : room / 4) / sizeof(uint32_t);
+    return padded * padded < most ? padded * padded : most;
+}
+
 /* Of lists for rows and k. */
 static uint64_t work_bytes(const kin_fused_lists *lists, int64_t rows, int64_t cols, seeding how,
                            uint64_t room)
@@ -217,7 +233,9 @@ static uint64_t work_bytes(const kin_fused_lists *lists, int64_t rows, int64_t c
     kin_fused_work w = {.cut_short = how == CUT_SHORT,
                         .lists = *lists,
                         .size = sizes_of(rows, cols, lists->k, how, room)};
-    const uint64_t words = how == SEEDLESS ? 0 : kin_fused_matrix_words(&w.size);
+    const uint64_t words = how == SEEDLESS      ? 0
+                           : how == SMALL_GRAPH ? small_words(rows, room)
+                                                : kin_fused_matrix_words(&w.size);
     return kin_size_add(kin_gpu_layout_bytes(name_work, &w), words * sizeof *w.matrix);
 }
 
@@ -233,10 +251,15 @@ uint64_t kin_fused_cut_short_bytes(int64_t rows, int64_t k, int32_t capacity, ui
     return work_bytes(&lists, rows, rows, CUT_SHORT, room);
 }
 
+/* How many rows are distinct is not known: few make a small graph. */
 uint64_t kin_fused_graph_bytes(const kin_gpu *gpu, int64_t rows, int64_t k, uint64_t room)
 {
+    const int64_t few = kin_min_i64(rows, kin_fused_small_graph(gpu, k, 0));
     const kin_fused_lists lists = lists_of(rows, k, kin_fused_capacity(k));
-    return work_bytes(&lists, rows, rows, graph_seeding(gpu, rows, k), room);
+    const kin_fused_lists few_lists = lists_of(few, k, kin_fused_capacity(k));
+    const uint64_t usual = work_bytes(&lists, rows, rows, GRAPH, room);
+    const uint64_t small = few > 0 ? work_bytes(&few_lists, few, few, SMALL_GRAPH, room) : 0;
+    return small > usual ? small : usual;
 }
 
 uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t room)
@@ -252,11 +275,11 @@ uint64_t kin_fused_work_bytes(int64_t rows, int64_t cols, int64_t k, uint64_t ro
 
 static kith_status choose_sizes(kin_fused_work *w)
 {
+    uint64_t scope = kin_gpu_scope(w->on.gpu);
     const seeding how = w->cut_short       ? CUT_SHORT
-                        : w->graph         ? graph_seeding(w->on.gpu, w->rows.points, w->lists.k)
+                        : w->graph         ? graph_seeding(w, scope)
                         : w->homes != NULL ? NEAR
                                            : SPREAD;
-    uint64_t scope = kin_gpu_scope(w->on.gpu);
     if (w->shared) {
         KIN_TRY(kin_gpu_agree(w->on.gpu, scope, &scope)); /* stages are of one length for all */
         w->share = kin_fused_share_of(w->on.gpu, w->rows.points, w->lists.capacity, scope);

@@ -418,8 +418,8 @@ kith_status kin_gpu_bring(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows,
     if (*block != NULL) {
         return KITH_OK;
     }
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, block, (uint64_t)rows->count, (uint64_t)rows->row_bytes,
-                          "the points"));
+    KIN_TRY(
+        kin_gpu_alloc(ctx, gpu, block, (uint64_t)rows->count, (uint64_t)rows->row_bytes, "rows"));
     return kin_gpu_parts(gpu) > 1 ? upload_share(ctx, gpu, rows, *block)
                                   : kin_gpu_upload_rows(ctx, gpu, *block, rows);
 }

@@ -237,8 +237,8 @@ typedef struct answers {
 typedef struct batch {
     part what;
     int64_t k;
-    char *values;
-    char *ids;
+    void *values;
+    void *ids;
     answers out;
     answers to; /* on the host */
 } batch;
@@ -267,36 +267,20 @@ static kin_gpu_rows ids_of(const device_work *w, const part *p)
                           p->cols * id_bytes, job->ids_stride_bytes};
 }
 
-/* Rows that came ahead, or are copied now. */
-static kith_status bring(const device_work *w, const kin_gpu_rows *rows, char **block,
-                         const char *what)
-{
-    KIN_TRY(kin_gpu_ahead_take(w->ctx, w->gpu, rows, block));
-    if (*block != NULL) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_gpu_alloc(w->ctx, w->gpu, block, (uint64_t)rows->count, (uint64_t)rows->row_bytes,
-                          what));
-    return kin_gpu_upload_rows(w->ctx, w->gpu, *block, rows);
-}
-
 static kith_status bring_batch(const device_work *w, batch *b)
 {
     const kin_gpu_rows values = values_of(w, &b->what);
-    KIN_TRY(bring(w, &values, &b->values, "a batch of values"));
+    KIN_TRY(kin_gpu_bring(w->ctx, w->gpu, &values, &b->values));
     if (w->job.ids == NULL) {
         return KITH_OK;
     }
     const kin_gpu_rows ids = ids_of(w, &b->what);
-    return bring(w, &ids, &b->ids, "a batch of ids");
+    return kin_gpu_bring(w->ctx, w->gpu, &ids, &b->ids);
 }
 
-/* A part that comes soon. */
+/* A part that comes soon; of none nothing comes. */
 static void hint(const device_work *w, const part *next)
 {
-    if (next->rows == 0) {
-        return;
-    }
     const kin_gpu_rows values = values_of(w, next);
     kin_gpu_ahead_begin(w->ctx, w->gpu, &values);
     if (w->job.ids != NULL) {

@@ -231,11 +231,12 @@ static void hard_data(void **state)
 {
     (void)state;
     static const int32_t cols[] = {3, 24, 130};
+    const int64_t count = test_rows_with_stages(4003, 10);
     pair p = pair_make();
     for (int shape = 0; shape < SHAPE_COUNT; shape++) {
         for (int c = 0; c < (test_is_slow_build() ? 2 : 3); c++) {
             const kith_dtype dtype = dtypes[(shape + c) % 3]; /* float32, uint8, float64 */
-            test_rows rows = made(dtype, 4003, cols[c], 0, (test_shape)shape, KITH_EUCLIDEAN,
+            test_rows rows = made(dtype, count, cols[c], 0, (test_shape)shape, KITH_EUCLIDEAN,
                                   (uint64_t)shape + 90);
             compare_graphs(&p, test_shape_name((test_shape)shape), &rows.matrix, 10);
             test_rows_free(&rows);
@@ -253,7 +254,8 @@ static void crowded_lists(void **state)
     test_rows tight = made(KITH_F64, few ? 5000 : 20000, 8, 0, SHAPE_TIGHT, KITH_EUCLIDEAN, 5);
     compare_graphs(&p, "tight", &tight.matrix, 10);
     test_rows_free(&tight);
-    test_rows ball = made(KITH_F64, few ? 4000 : 9000, 12, 0, SHAPE_BALL, KITH_EUCLIDEAN, 6);
+    const int64_t count = test_rows_with_stages(few ? 4000 : 9000, 10);
+    test_rows ball = made(KITH_F64, count, 12, 0, SHAPE_BALL, KITH_EUCLIDEAN, 6);
     compare_graphs(&p, "ball", &ball.matrix, 10);
     compare_graphs(&p, "ball", &ball.matrix, 100);
     test_rows queries = made(KITH_F64, 300, 12, 0, SHAPE_BALL, KITH_EUCLIDEAN, 7);

@@ -5,6 +5,7 @@
  *   STUB_ERROR    the CUDA error that counting devices gives
  *   STUB_MAJOR    compute capability of the device (default 9)
  *   STUB_BYTES    memory of the device (default 64 MiB)
+ *   STUB_PROCESSORS  of the device (default 132)
  *
  * STUB_VERSION, at compile time, makes it a module of another version; STUB_KERNELS adds the
  * kernels of stub_kernels.c, stub_tree.c and stub_graph.c. */
@@ -87,6 +88,7 @@ static int describe(int32_t index, kin_gpu_info *info)
     memset(info, 0, sizeof *info);
     strcpy(info->name, "Stub");
     info->major = (int32_t)setting("STUB_MAJOR", 9);
+    info->processors = (int32_t)setting("STUB_PROCESSORS", 132);
     info->total_bytes = (uint64_t)setting("STUB_BYTES", 64 << 20);
     return exists(index) ? 0 : OUT_OF_RANGE;
 }

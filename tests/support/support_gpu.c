@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support_gpu.h"
 
+#include "fused/fused_stage.h"
 #include "host/host_cpu.h"
 #include "support/support_keys.h"
 
@@ -37,4 +38,17 @@ kith_ctx *test_gpu_ctx(int32_t threads, uint64_t gpu_memory)
 kith_ctx *test_cpu_ctx(void)
 {
     return test_ctx(kin_cpu_best(), kin_cpu_count());
+}
+
+int64_t test_rows_with_stages(int64_t rows, int64_t k)
+{
+    kith_ctx *ctx = test_gpu_ctx(1, 0);
+    kin_gpu *gpu = NULL;
+    if (kin_gpu_open(ctx, 0, 0, &gpu) != KITH_OK) {
+        abort();
+    }
+    const int64_t small = kin_fused_small_graph(gpu, k + 1, 0);
+    kin_gpu_close(ctx, gpu);
+    kith_ctx_free(ctx);
+    return small < rows ? rows : small + small / 4; /* some may be equal */
 }

@@ -16,6 +16,10 @@ bool test_gpu_is_absent(void);
 /* A context on the first GPU; gpu_memory: its budget in bytes, 0 for the default. Ends the test
  * when there is none. */
 kith_ctx *test_gpu_ctx(int32_t threads, uint64_t gpu_memory);
+
+/* So many rows, or more where this chip takes a graph of them with k neighbours for a small one,
+ * which has no stages (fused_stage.h). */
+int64_t test_rows_with_stages(int64_t rows, int64_t k);
 /* The processor at its best, all threads. */
 kith_ctx *test_cpu_ctx(void);
 

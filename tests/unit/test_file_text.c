@@ -218,6 +218,9 @@ static void wrong_params(void **state)
     const float one[2] = {1, 2};
     const kith_matrix m = {one, 1, 0, 2, KITH_F32};
     kith_points_params params = kith_points_params_default();
+    params.struct_size += 64; /* a newer caller's */
+    assert_int_equal(kith_points_open(folder->ctx, path, &params, &points), KITH_OK);
+    kith_points_free(points);
     params.columns = "0";
     path = test_path(folder, "t.fbin");
     assert_int_equal(kith_points_save(folder->ctx, path, &m), KITH_OK);

@@ -175,7 +175,7 @@ static void beside_work(void **state)
         rows_free(&few[i]);
     }
     bench_close(&b);
-    printf("two uploads beside the main thread's own copies and allocations: all bytes right\n");
+    printf("four uploads beside the main thread's own copies and allocations: all bytes right\n");
 }
 
 /* ---- Given up -------------------------------------------------------------------------------- */
