@@ -77,7 +77,8 @@ def draw(results, rows, path):
     descents = newest((int(row["rows"]), row) for row in read(results / "descent.csv")
                       if row["side"] == "cuda" and row["work"] in APPROXIMATE and row["k"] == "10" and
                       row["setting"] == "default" and row["engine"] == "kith-descent")
-    lines = [("exact, one GPU", exact), ("exact, bytes, two GPUs", exact_by_two(results)), ("approximate, one GPU", descents),
+    lines = [("exact, one GPU", exact), ("exact, bytes, two GPUs", exact_by_two(results)),
+             ("approximate, one GPU", descents),
              ("approximate, from groups, two GPUs", newest((int(row["rows"]), row) for row in rows))]
     figure, axes = sheet(plt, 1, 1, "k-NN graphs, k = 10")
     panel(axes[0], "", "points", [(label, {n: float(row["seconds"]) for n, row in sorted(points.items())})

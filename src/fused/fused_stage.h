@@ -128,7 +128,8 @@ typedef struct kin_fused_work {
 kith_status kin_fused_work_make(kin_fused_work *work, int64_t k, int32_t capacity);
 void kin_fused_work_free(kin_fused_work *work);
 
-/* Rows of a graph whose seeds are everything, at most; of rounded rows of so many bytes. */
+/* Rows of a graph whose seeds are everything, at most; of rounded rows of so many bytes, 0: of the
+ * narrowest. */
 int64_t kin_fused_small_graph(const kin_gpu *gpu, int64_t k, int64_t row_bytes);
 
 /* Device memory that a search's work takes at most, where so much room is left. */

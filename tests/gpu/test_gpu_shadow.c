@@ -200,8 +200,10 @@ static double check_graph(kith_ctx *cpu, const graph *g, int64_t count, int *kep
     assert_int_equal(kin_fused_search(ctx, gpu, &points.matrix, &query), KITH_OK);
     assert_true(test_answers_equal(&truth, &out));
     const int32_t wanted = g->axes == KIN_FUSED_SHADOW_BYTES ? COLS : g->axes;
-    assert_true(ctx->report.shadow_axes == wanted || ctx->report.shadow_axes == 0);
-    *kept += ctx->report.shadow_axes == wanted;
+    const bool whole = ctx->report.shadow_axes == wanted;
+    /* What is given up has let pairs pass. */
+    assert_true(whole || (ctx->report.shadow_axes == 0 && ctx->report.looked_share > 0.0));
+    *kept += whole;
     const double looked = ctx->report.looked_share;
     kin_gpu_close(ctx, gpu);
     kith_ctx_free(ctx);
