@@ -102,7 +102,7 @@ void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *mat
                              int64_t count)
 {
     const kin_gpu_rows rows = host_rows(matrix, first, count);
-    kin_gpu_ahead_begin(ctx, gpu, &rows);
+    kin_gpu_ahead_begin(ctx, gpu, &rows, 1);
 }
 
 static kith_status take_rows(preparing *p, int64_t first, int64_t count)

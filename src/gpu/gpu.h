@@ -162,14 +162,15 @@ void kin_gpu_staging_end(kin_gpu *gpu);
  * thread that works with the kin_gpu; the rows are only read, and only between begin and take or
  * end. */
 
-/* So many uploads at a time, of values and ids of two parts; a hint beyond them is not taken. */
-enum { KIN_GPU_AHEAD_MOST = 4 };
+/* So many uploads at a time, of values and ids of four parts; a hint beyond them is not taken. */
+enum { KIN_GPU_AHEAD_MOST = 8 };
 
 /* Whether hints are taken at all: not in a scope that was narrowed (kin_gpu_narrow). */
 bool kin_gpu_ahead_wanted(const kin_gpu *gpu);
 /* Nothing has failed in this call so far: what fails here is forgotten (kin_forgive). Rows that
- * are under way are not begun with again. */
-void kin_gpu_ahead_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows);
+ * are under way are not begun with again. together: uploads that the caller has under way at once;
+ * they and the caller divide the threads. */
+void kin_gpu_ahead_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, int32_t together);
 /* *block: the rows on the device, which later work of the stream may read; kin_gpu_free gives them
  * back. NULL: nobody has begun with these. Waits, asking the progress function; tells the error
  * that the copy met. */

@@ -132,7 +132,6 @@ static kith_status open_upload(kith_ctx *ctx, const kin_gpu *gpu, upload *u)
     if (u->ready) {
         return KITH_OK;
     }
-    u->own.threads = ctx->threads;
     u->side = (kin_gpu){.module = gpu->module, .index = gpu->index, .home = gpu->home};
     /* The defaults of these three take nothing that could be missing. */
     (void)pthread_mutex_init(&u->own.lock, NULL);
@@ -190,7 +189,15 @@ static kith_status start(kith_ctx *ctx, kin_gpu *gpu, upload *u)
     return KITH_OK;
 }
 
-static kith_status begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows)
+/* One alone may have all: who works on waits most of the time. Several that fight for processors
+ * are slower than fewer threads of each. */
+static int32_t threads_of_one(const kith_ctx *ctx, int32_t together)
+{
+    const int32_t share = ctx->threads / (together + 1);
+    return together < 2 ? ctx->threads : share > 1 ? share : 1;
+}
+
+static kith_status begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, int32_t together)
 {
     if (gpu->ahead == NULL) {
         KIN_TRY(kin_alloc_zero(gpu->home, &gpu->ahead, 1, sizeof *gpu->ahead, "uploads"));
@@ -203,6 +210,7 @@ static kith_status begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows)
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &u->block, (uint64_t)rows->count, (uint64_t)rows->row_bytes,
                           "rows that come next"));
     u->rows = *rows;
+    u->own.threads = threads_of_one(ctx, together);
     const kith_status status = start(ctx, gpu, u);
     if (status != KITH_OK) {
         kin_gpu_free(gpu, u->block);
@@ -216,14 +224,14 @@ bool kin_gpu_ahead_wanted(const kin_gpu *gpu)
     return !gpu->ahead_off && gpu->narrowed == 0;
 }
 
-void kin_gpu_ahead_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows)
+void kin_gpu_ahead_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, int32_t together)
 {
     const uint64_t bytes = kin_size_mul((uint64_t)rows->count, (uint64_t)rows->row_bytes);
     if (!kin_gpu_ahead_wanted(gpu) || bytes == 0 || bytes > kin_gpu_room(gpu) ||
         find_rows(gpu, rows) != NULL) {
         return;
     }
-    if (begin(ctx, gpu, rows) != KITH_OK) {
+    if (begin(ctx, gpu, rows, together) != KITH_OK) {
         kin_forgive(ctx);
     }
 }

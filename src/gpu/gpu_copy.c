@@ -209,7 +209,7 @@ static kith_status fetch_lane(void *arg, int64_t lane_index, int32_t thread)
 static kith_status run(transfer *t, kin_task_fn lane_fn)
 {
     const int64_t pieces = kin_ceil_div(t->rows, t->piece_rows);
-    t->lanes = pieces <= FEW_PIECES ? 1 : t->gpu->staging->lane_count;
+    t->lanes = pieces <= FEW_PIECES ? 1 : kin_min_i64(t->gpu->staging->lane_count, t->ctx->threads);
     for (t->first = 0; t->first < pieces; t->first = t->last) {
         t->last = kin_min_i64(pieces, t->first + t->lanes * ROUND_PIECES);
         if (t->lanes == 1) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. What lies on the device is selected from where it lies, in as few batches of rows as the
- * method's scratch memory allows. What lies on the host is copied in parts, the next two ahead
+ * method's scratch memory allows. What lies on the host is copied in parts, the next four ahead
  * (gpu.h), while this one is selected from:
  *
  *      copies       part 0 | part 1   | part 2   | ...
  *      selection           | part 0 . | part 1 . | ...       . answers go back
  *
- * Two, so that one is copied while the other's end is waited for and the one after it is begun.
+ * Four, so that some are copied while one's end is waited for and the one after it is begun: each
+ * by few threads, since starting a thread takes as long as it copies a megabyte.
  * Where a selection takes less time than its copy, as by scan, all of it takes about as long as the
  * copies and the last part's selection. A part is a batch of rows; of rows that are too long for
  * the memory that is left, a piece of one, and the answers of a row's pieces are a short row with
@@ -27,9 +28,9 @@
 
 /* Copies of this size run at full speed; the first part's copy and the last one's selection have
  * nothing beside them, so that larger parts would take longer. */
-static const uint64_t PART_BYTES = (uint64_t)64 << 20;
-/* Shares of the room: a part, the next two, and what the method takes besides. */
-enum { PARTS_IN_ROOM = 5, PARTS_AHEAD = 2 };
+static const uint64_t PART_BYTES = (uint64_t)96 << 20;
+/* Shares of the room: a part, the next four, and what the method takes besides. */
+enum { PARTS_IN_ROOM = 7, PARTS_AHEAD = 4 };
 /* Least places of a piece: below, the device has no room for anything. */
 enum { LEAST_PIECE = 4096 };
 
@@ -282,10 +283,11 @@ static kith_status bring_batch(const device_work *w, batch *b)
 static void hint(const device_work *w, const part *next)
 {
     const kin_gpu_rows values = values_of(w, next);
-    kin_gpu_ahead_begin(w->ctx, w->gpu, &values);
+    const int32_t together = PARTS_AHEAD * (w->job.ids != NULL ? 2 : 1);
+    kin_gpu_ahead_begin(w->ctx, w->gpu, &values, together);
     if (w->job.ids != NULL) {
         const kin_gpu_rows ids = ids_of(w, next);
-        kin_gpu_ahead_begin(w->ctx, w->gpu, &ids);
+        kin_gpu_ahead_begin(w->ctx, w->gpu, &ids, together);
     }
 }
 

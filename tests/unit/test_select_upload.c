@@ -178,7 +178,7 @@ static void budgets(void **state)
 
 /* A budget in which there are some batches, and one in which a long row is cut. */
 static const uint64_t FEW = 1 << 20;
-static const uint64_t CUT = 200000;
+static const uint64_t CUT = 280000;
 
 static uint64_t budget_of(int which)
 {
@@ -195,7 +195,7 @@ static void pieces(void **state)
             kin_gpu *gpu = test_reference_gpu(ctx, CUT);
             test_faults.copy_ns = late == 0 ? 0 : 200000;
             const int64_t place = (int64_t)sizeof(float) + (kinds[which].ids ? 4 : 0);
-            const int64_t in_row = kin_ceil_div(LONG_COLS, (int64_t)CUT / 5 / place);
+            const int64_t in_row = kin_ceil_div(LONG_COLS, (int64_t)CUT / 7 / place);
             assert_int_equal(solve(in, ctx, gpu, which), KITH_OK);
             const int64_t ahead = LONG_ROWS * in_row - 1;
             assert_int_equal(gpu->ahead_tally.uploads, kinds[which].ids ? 2 * ahead : ahead);

@@ -103,7 +103,7 @@ static void rows_arrive(void **state)
             const kin_gpu_rows rows =
                 rows_make(shapes[i].count, shapes[i].row_bytes, shapes[i].stride_bytes);
             void *block = NULL;
-            kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+            kin_gpu_ahead_begin(b.ctx, b.gpu, &rows, 1);
             assert_non_null(test_counts.follower); /* the other stream waits */
             assert_ptr_not_equal(test_counts.follower, b.gpu->stream);
             assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_OK);
@@ -122,7 +122,7 @@ static void rows_arrive(void **state)
     printf("rows of 7 shapes, 1 and 4 threads: on the device, byte for byte, and taken once\n");
 }
 
-/* The main thread works with the device meanwhile; four uploads at a time, a fifth hint is not
+/* The main thread works with the device meanwhile; eight uploads at a time, a ninth hint is not
  * taken, and one of the same rows begins nothing. The thread sanitizer watches. */
 static void beside_work(void **state)
 {
@@ -132,8 +132,11 @@ static void beside_work(void **state)
     test_faults.copy_ns = 200000;
     const kin_gpu_rows first = rows_make(100000, 128, 128);
     const kin_gpu_rows second = rows_make(50000, 100, 128);
-    const kin_gpu_rows few[] = {rows_make(20, 8, 8), rows_make(30, 8, 8), rows_make(10, 8, 8)};
-    enum { FEW = sizeof few / sizeof *few };
+    enum { FEW = 7 };
+    kin_gpu_rows few[FEW];
+    for (int i = 0; i < FEW; i++) {
+        few[i] = rows_make(10 + 10 * i, 8, 8);
+    }
     unsigned char small[3000];
     unsigned char back[3000];
     for (size_t i = 0; i < sizeof small; i++) {
@@ -141,11 +144,11 @@ static void beside_work(void **state)
     }
     for (int round = 0; round < 4; round++) {
         void *block = NULL;
-        kin_gpu_ahead_begin(b.ctx, b.gpu, &first);
-        kin_gpu_ahead_begin(b.ctx, b.gpu, &second);
-        kin_gpu_ahead_begin(b.ctx, b.gpu, &first);
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &first, 1);
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &second, 2);
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &first, 1);
         for (int i = 0; i < FEW; i++) {
-            kin_gpu_ahead_begin(b.ctx, b.gpu, &few[i]);
+            kin_gpu_ahead_begin(b.ctx, b.gpu, &few[i], FEW);
         }
         for (int i = 0; i < 20; i++) {
             void *mine = NULL;
@@ -168,14 +171,14 @@ static void beside_work(void **state)
         assert_true(rows_arrived(&b, &first, block));
         kin_gpu_free(b.gpu, block);
     }
-    assert_int_equal(b.gpu->ahead_tally.uploads, 16);
+    assert_int_equal(b.gpu->ahead_tally.uploads, 32);
     rows_free(&first);
     rows_free(&second);
     for (int i = 0; i < FEW; i++) {
         rows_free(&few[i]);
     }
     bench_close(&b);
-    printf("four uploads beside the main thread's own copies and allocations: all bytes right\n");
+    printf("eight uploads beside the main thread's own copies and allocations: all bytes right\n");
 }
 
 /* ---- Given up -------------------------------------------------------------------------------- */
@@ -190,7 +193,7 @@ static void given_up(void **state)
     kin_gpu_rows others = rows;
     void *block = NULL;
     others.count -= 1;
-    kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+    kin_gpu_ahead_begin(b.ctx, b.gpu, &rows, 1);
     assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &others, &block), KITH_OK);
     assert_null(block);
     while (atomic_load(&test_counts.copies) == 0) {
@@ -204,7 +207,7 @@ static void given_up(void **state)
     assert_int_equal(b.gpu->held, 0);
 
     /* The progress function says stop while somebody waits. */
-    kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+    kin_gpu_ahead_begin(b.ctx, b.gpu, &rows, 1);
     stop_at_once = 1;
     b.ctx->progress_ns = 0;
     assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_E_CANCELLED);
@@ -212,7 +215,7 @@ static void given_up(void **state)
     assert_true(kin_gpu_ahead_end(b.gpu));
 
     /* Closed with an upload under way. */
-    kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+    kin_gpu_ahead_begin(b.ctx, b.gpu, &rows, 1);
     kin_gpu_ahead_close(b.gpu);
     assert_int_equal(b.gpu->held, 0);
     rows_free(&rows);
@@ -234,7 +237,7 @@ static void failing_copies(void **state)
         bench_open(&b, 3);
         test_faults.failing_copy = at;
         void *block = NULL;
-        kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &rows, 1);
         assert_int_equal(b.ctx->failure.status, KITH_OK); /* nobody was told so far */
         assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block),
                          at <= 147 ? KITH_E_DEVICE : KITH_OK);
@@ -244,7 +247,7 @@ static void failing_copies(void **state)
 
         /* What is given up takes its error along. */
         kin_forgive(b.ctx);
-        kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &rows, 1);
         assert_true(kin_gpu_ahead_end(b.gpu));
         assert_int_equal(b.ctx->failure.status, KITH_OK);
         bench_close(&b);
@@ -267,7 +270,7 @@ static void no_means(void **state)
         test_faults.no_pinned = lack == 2;
         b.gpu->budget = lack == 3 ? 60000 : lack == 4 ? 64000 : BUDGET; /* 65,536 are taken */
         b.gpu->ahead_off = lack == 5;
-        kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+        kin_gpu_ahead_begin(b.ctx, b.gpu, &rows, 1);
         assert_int_equal(b.ctx->failure.status, KITH_OK);
         assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_OK);
         assert_null(block);
@@ -276,7 +279,7 @@ static void no_means(void **state)
     }
     assert_int_equal(b.gpu->ahead_tally.uploads, 0);
     b.gpu->ahead_off = false;
-    kin_gpu_ahead_begin(b.ctx, b.gpu, &rows);
+    kin_gpu_ahead_begin(b.ctx, b.gpu, &rows, 1);
     assert_int_equal(kin_gpu_ahead_take(b.ctx, b.gpu, &rows, &block), KITH_OK);
     assert_true(rows_arrived(&b, &rows, block));
     kin_gpu_free(b.gpu, block);
