@@ -223,7 +223,8 @@ int cli_job_check(cli_job *job, kith_status status)
 int cli_job_check_rows(cli_job *job, kith_status status, int64_t first)
 {
     char where[512];
-    if (status == KITH_OK || first == 0) {
+    first += job->part.first;
+    if (status == KITH_OK || first == 0 || !blames_queries(&job->session)) {
         return cli_job_check(job, status);
     }
     (void)snprintf(where, sizeof where, "%s, rows from %" PRId64 " on", job->queries.path, first);
