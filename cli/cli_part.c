@@ -169,17 +169,9 @@ int cli_part_meet(cli_job *job, const cli_labels *labels)
 
 /* ---- One answer ------------------------------------------------------------------------------ */
 
-/* ends: as many as workers, and one. */
-static int collect(const cli_team *team, void *data, const uint64_t *ends)
+/* Of items: rows of the queries, or one a worker. */
+static int collect(const cli_job *job, void *data, uint64_t item_bytes, bool rows)
 {
-    return team->collect(team->shards.arg, data, ends) == 0 ? CLI_DONE : cut_off();
-}
-
-int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes)
-{
-    if (job->part.all == NULL) {
-        return CLI_DONE;
-    }
     const cli_team *team = job->args->team;
     uint64_t *ends = malloc(((size_t)team->shards.workers + 1) * sizeof *ends);
     if (ends == NULL) {
@@ -187,11 +179,16 @@ int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes)
                         team->shards.workers);
     }
     for (int32_t i = 0; i <= team->shards.workers; i++) {
-        ends[i] = (uint64_t)first_of(job, i) * row_bytes;
+        ends[i] = (uint64_t)(rows ? first_of(job, i) : i) * item_bytes;
     }
-    const int code = collect(team, table, ends);
+    const int failed = team->collect(team->shards.arg, data, ends);
     free(ends);
-    return code;
+    return failed == 0 ? CLI_DONE : cut_off();
+}
+
+int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes)
+{
+    return job->part.all == NULL ? CLI_DONE : collect(job, table, row_bytes, true);
 }
 
 /* ---- One report ------------------------------------------------------------------------------ */
@@ -236,32 +233,18 @@ static void add_report(kith_report *all, int64_t rows, const account *a)
     }
 }
 
-int cli_part_report(cli_job *job, double *const *seconds, int count)
+/* accounts: of all workers, this one's first. */
+static int sum_up(cli_job *job, account *accounts, double *const *seconds, int count)
 {
-    if (job->part.all == NULL) {
-        return CLI_DONE;
+    accounts[0].report = job->report;
+    accounts[0].rows = job->part.rows.rows;
+    for (int i = 0; i < count; i++) {
+        accounts[0].seconds[i] = *seconds[i];
     }
-    const cli_team *team = job->args->team;
-    const size_t workers = (size_t)team->shards.workers;
-    account *accounts = calloc(workers, sizeof *accounts);
-    uint64_t *ends = malloc((workers + 1) * sizeof *ends);
-    int code = accounts != NULL && ends != NULL
-                   ? CLI_DONE
-                   : cli_fail(NULL, "no memory for %zu reports (free some memory)", workers);
-    if (code == CLI_DONE) {
-        accounts[0].report = job->report;
-        accounts[0].rows = job->part.rows.rows;
-        for (int i = 0; i < count; i++) {
-            accounts[0].seconds[i] = *seconds[i];
-        }
-        for (size_t i = 0; i <= workers; i++) {
-            ends[i] = i * sizeof *accounts;
-        }
-        code = collect(team, accounts, ends);
-    }
-    int64_t rows = code == CLI_DONE ? accounts[0].rows : 0;
-    for (size_t i = 1; code == CLI_DONE && i < workers; i++) {
-        if (accounts[i].rows > 0) { /* else this is no who leads, or had nothing to do */
+    CLI_TRY(collect(job, accounts, sizeof *accounts, false));
+    int64_t rows = accounts[0].rows;
+    for (int32_t i = 1; i < job->args->team->shards.workers; i++) {
+        if (accounts[i].rows > 0) { /* else nobody's, where this is not worker 0 */
             add_report(&job->report, rows, &accounts[i]);
             rows += accounts[i].rows;
         }
@@ -269,7 +252,20 @@ int cli_part_report(cli_job *job, double *const *seconds, int count)
             *seconds[j] = later(*seconds[j], accounts[i].seconds[j]);
         }
     }
-    free(ends);
+    return CLI_DONE;
+}
+
+int cli_part_report(cli_job *job, double *const *seconds, int count)
+{
+    if (job->part.all == NULL) {
+        return CLI_DONE;
+    }
+    const int32_t workers = job->args->team->shards.workers;
+    account *accounts = calloc((size_t)workers, sizeof *accounts);
+    if (accounts == NULL) {
+        return cli_fail(NULL, "no memory for %" PRId32 " reports (free some memory)", workers);
+    }
+    const int code = sum_up(job, accounts, seconds, count);
     free(accounts);
     cli_part_return(job);
     return code;
