@@ -7,11 +7,15 @@
 #include "cli_report.h"
 #include "cli_session.h"
 
-/* This process' rows of the queries, where many share a search (cli_part.h). */
+/* What this process has of a search that many share (cli_part.h): some rows of the queries, or all
+ * and some rows of the corpus. */
 typedef struct cli_part {
     const kith_matrix *all; /* the queries; NULL: nobody shares them */
     kith_matrix rows;
     int64_t first;
+    const kith_matrix *corpus; /* the whole; NULL: it is not divided */
+    kith_matrix corpus_rows;
+    int64_t first_of_corpus;
 } cli_part;
 
 typedef struct cli_job {
@@ -139,6 +143,7 @@ extern const cli_engine cli_engine_shards;
 /* Processes that work together. */
 typedef struct cli_team {
     kith_shard_team shards;
+    bool divides_corpus; /* of a search; else its queries */
     /* Says that this process has come as far as the library with this exit code. Waits for all, and
      * returns CLI_DONE where all may go on. */
     int (*ready)(void *arg, int code);

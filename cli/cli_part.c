@@ -16,11 +16,12 @@
 
 /* ---- Which rows ------------------------------------------------------------------------------ */
 
-/* The first row of a worker: nobody has two more than another, and the first one has the most. */
-static int64_t first_of(const cli_job *job, int32_t worker)
+/* Nobody has two more than another, and the first one has the most. */
+int64_t cli_part_first(const cli_job *job, int32_t worker)
 {
+    const kith_matrix *divided = job->part.corpus != NULL ? job->part.corpus : job->part.all;
     const int64_t workers = job->args->team->shards.workers;
-    return (job->part.all->rows * worker + workers - 1) / workers; /* rows below 2^32 */
+    return (divided->rows * worker + workers - 1) / workers; /* rows below 2^32 */
 }
 
 void cli_part_take(cli_job *job)
@@ -31,8 +32,18 @@ void cli_part_take(cli_job *job)
     }
     const int32_t worker = job->args->team->shards.worker;
     part->all = job->queries.matrix;
-    part->first = first_of(job, worker);
-    part->rows = cli_job_rows(part->all, part->first, first_of(job, worker + 1) - part->first);
+    part->corpus = job->args->team->divides_corpus ? job->corpus.matrix : NULL;
+    const int64_t first = cli_part_first(job, worker);
+    const int64_t count = cli_part_first(job, worker + 1) - first;
+    if (part->corpus != NULL) {
+        part->rows = *part->all;
+        part->first_of_corpus = first;
+        part->corpus_rows = cli_job_rows(part->corpus, first, count);
+        job->corpus.matrix = &part->corpus_rows;
+        return;
+    }
+    part->first = first;
+    part->rows = cli_job_rows(part->all, first, count);
     job->queries.matrix = &part->rows;
     if (job->query_groups != NULL) {
         job->filter.query_groups = job->query_groups + part->first;
@@ -43,6 +54,9 @@ void cli_part_return(cli_job *job)
 {
     if (job->part.all != NULL) {
         job->queries.matrix = job->part.all;
+    }
+    if (job->part.corpus != NULL) {
+        job->corpus.matrix = job->part.corpus;
     }
 }
 
@@ -92,6 +106,9 @@ static int say_values(cli_job *job, said *s, const char *what, const cli_points 
         return CLI_DONE; /* no such file was given */
     }
     CLI_TRY(cli_claim_make(&job->session, points, &print));
+    if (points->path == job->corpus.path) {
+        job->points = print; /* the answer is of it */
+    }
     say(s, points->path, "%s %" PRId64 " x %" PRId32 " %s, %016" PRIx64, what, print.rows,
         print.cols, kith_dtype_name(print.dtype), print.checksum);
     return CLI_DONE;
@@ -110,14 +127,19 @@ static int describe(cli_job *job, const cli_labels *labels, said *s)
 {
     const cli_args *args = job->args;
     const cli_points queries = {.path = job->queries.path, .matrix = job->part.all};
-    const int64_t rows = job->corpus.matrix->rows;
+    cli_points corpus = {.path = job->corpus.path, .matrix = job->corpus.matrix};
+    if (job->part.corpus != NULL) {
+        corpus.matrix = job->part.corpus;
+    }
+    const int64_t rows = corpus.matrix->rows;
     say(s, NULL, "program kith %s (%s)", kith_version(), kith_commit());
     say(s, NULL, "k %" PRId64, args->k);
     say(s, NULL, "metric %d", (int)cli_job_metric(job));
     say(s, NULL, "radius %.17g", args->radius);
     say(s, NULL, "rule %d", (int)job->filter.rule);
     say(s, NULL, "mode %d", (int)args->mode);
-    CLI_TRY(say_values(job, s, "corpus", &job->corpus));
+    say(s, NULL, "divided: %s", job->part.corpus != NULL ? "corpus" : "queries");
+    CLI_TRY(say_values(job, s, "corpus", &corpus));
     CLI_TRY(say_values(job, s, "queries", &queries));
     CLI_TRY(say_numbers(job, s, args->allow, job->allow, rows / 8 + 1, 1));
     CLI_TRY(say_numbers(job, s, args->groups, job->groups, rows, (int32_t)sizeof *job->groups));
@@ -169,6 +191,12 @@ int cli_part_meet(cli_job *job, const cli_labels *labels)
 
 /* ---- One answer ------------------------------------------------------------------------------ */
 
+int cli_part_gather(const cli_job *job, void *data, const uint64_t *ends)
+{
+    const cli_team *team = job->args->team;
+    return team->collect(team->shards.arg, data, ends) == 0 ? CLI_DONE : cut_off();
+}
+
 /* Of items: rows of the queries, or one a worker. */
 static int collect(const cli_job *job, void *data, uint64_t item_bytes, bool rows)
 {
@@ -179,16 +207,17 @@ static int collect(const cli_job *job, void *data, uint64_t item_bytes, bool row
                         team->shards.workers);
     }
     for (int32_t i = 0; i <= team->shards.workers; i++) {
-        ends[i] = (uint64_t)(rows ? first_of(job, i) : i) * item_bytes;
+        ends[i] = (uint64_t)(rows ? cli_part_first(job, i) : i) * item_bytes;
     }
-    const int failed = team->collect(team->shards.arg, data, ends);
+    const int code = cli_part_gather(job, data, ends);
     free(ends);
-    return failed == 0 ? CLI_DONE : cut_off();
+    return code;
 }
 
 int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes)
 {
-    return job->part.all == NULL ? CLI_DONE : collect(job, table, row_bytes, true);
+    return job->part.all == NULL || job->part.corpus != NULL ? CLI_DONE
+                                                             : collect(job, table, row_bytes, true);
 }
 
 /* ---- One report ------------------------------------------------------------------------------ */
@@ -245,7 +274,11 @@ static int sum_up(cli_job *job, account *accounts, double *const *seconds, int c
     int64_t rows = accounts[0].rows;
     for (int32_t i = 1; i < job->args->team->shards.workers; i++) {
         if (accounts[i].rows > 0) { /* else nobody's, where this is not worker 0 */
+            const double candidates = job->report.candidates;
             add_report(&job->report, rows, &accounts[i]);
+            if (job->part.corpus != NULL) { /* each has computed some of every row's */
+                job->report.candidates = candidates + accounts[i].report.candidates;
+            }
             rows += accounts[i].rows;
         }
         for (int j = 0; j < count; j++) {

@@ -172,6 +172,9 @@ int cli_search(const cli_args *args)
                                       solve_both, save_mutual,       "mutual pairs"};
     static const cli_engine walk = {KITH_FILE_LISTS_OUT,  NULL, NULL, cli_walk_solve,
                                     cli_job_save_forward, NULL};
+    if (args->team != NULL && args->team->divides_corpus) {
+        return cli_run(args, &cli_engine_parts);
+    }
     if (cli_is_graph_search(args)) {
         return cli_run(args, &walk);
     }

@@ -18,7 +18,8 @@ static const char usage[] =
     "\n"
     "The answer of kith graph --shards, kith search or kith predict, byte for byte, by many\n"
     "processes. A graph: all see POINTS, FOLDER and the folder of FILE; without --shards FOLDER is\n"
-    "FILE.shards. A search, also in an index: the queries are divided, and rank 0 writes FILE.\n"
+    "FILE.shards. A search, also in an index: the queries are divided (--divide corpus: the rows\n"
+    "that are searched), and rank 0 writes FILE.\n"
     "Options are those of kith; --threads, --memory and --tune gpu-memory are each rank's own. See\n"
     "man kith-mpi.\n";
 
@@ -30,7 +31,30 @@ typedef struct request {
     cli_error error;
     const char *words[MOST_WORDS];
     char folder[4096]; /* where none was given */
+    bool divides;        /* --divide was given, */
+    const char *divided; /* what it names; NULL: nothing */
 } request;
+
+/* --divide is an option of kith-mpi alone, and is taken out of the words. Returns how many are left.
+ */
+static int take_divide(int count, char **words, request *r)
+{
+    static const char option[] = "--divide";
+    const size_t bytes = sizeof option - 1;
+    for (int i = 1; i < count; i++) {
+        const bool with = strncmp(words[i], option, bytes) == 0 && words[i][bytes] == '=';
+        if (!with && strcmp(words[i], option) != 0) {
+            continue;
+        }
+        const int taken = with || i + 1 == count ? 1 : 2;
+        r->divides = true;
+        r->divided = with ? words[i] + bytes + 1 : taken == 2 ? words[i + 1] : NULL;
+        for (count -= taken; i < count; i++) {
+            words[i] = words[i + taken];
+        }
+    }
+    return count;
+}
 
 /* FILE.shards where no folder is given: parsed once more, since it is not for every option, and
  * some mean nothing without it. */
@@ -100,8 +124,43 @@ static bool is_search(const cli_args *args)
     return args->command == CLI_SEARCH || args->command == CLI_PREDICT;
 }
 
-static int check_job(const cli_args *args)
+static bool divides(const request *r, const char *what)
 {
+    return r->divides && r->divided != NULL && strcmp(r->divided, what) == 0;
+}
+
+/* Lists of parts are merged by their distances: a filter, or a radius, is not known to do for parts.
+ */
+static int check_divide(const request *r)
+{
+    static const cli_option_id others[] = {CLI_OPT_RADIUS, CLI_OPT_ALLOW, CLI_OPT_GROUPS};
+    const bool corpus = divides(r, "corpus");
+    if (r->divides && !corpus && !divides(r, "queries")) {
+        return cli_wrong("--divide", "names nothing that is divided (give queries or corpus)");
+    }
+    if (r->divides && !is_search(&r->args)) {
+        return cli_wrong("--divide", "is of searches (leave it out)");
+    }
+    if (!corpus) {
+        return CLI_DONE;
+    }
+    if (r->args.command != CLI_SEARCH) {
+        return cli_wrong("--divide", "corpus is of search alone (leave it out)");
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (cli_given(&r->args, others[i])) {
+            char written[CLI_WRITTEN_BYTES];
+            return cli_wrong(cli_option_written(others[i], r->args.command, written),
+                             "does not go together with --divide corpus (leave one out)");
+        }
+    }
+    return CLI_DONE;
+}
+
+static int check_job(const request *r)
+{
+    const cli_args *args = &r->args;
+    CLI_TRY(check_divide(r));
     if (is_search(args)) {
         return check_search(args);
     }
@@ -119,7 +178,7 @@ static int check(const request *r)
     if (r->what == CLI_REQUEST_WRONG) {
         return cli_wrong(error->where[0] != '\0' ? error->where : NULL, "%s", error->text);
     }
-    return r->what == CLI_REQUEST_RUN ? check_job(&r->args) : CLI_DONE;
+    return r->what == CLI_REQUEST_RUN ? check_job(r) : CLI_DONE;
 }
 
 /* A number for all that ranks do alike. */
@@ -142,8 +201,10 @@ static void silence(cli_args *args)
     }
 }
 
-static int work(mpi_team *team, cli_args *args)
+static int work(mpi_team *team, request *r)
 {
+    cli_args *args = &r->args;
+    team->team.divides_corpus = divides(r, "corpus");
     args->team = &team->team;
     if (team->team.shards.worker > 0) {
         silence(args);
@@ -180,7 +241,7 @@ static int answer(mpi_team *team, request *r)
     case CLI_REQUEST_WRONG:
         break; /* was told */
     case CLI_REQUEST_RUN:
-        return work(team, &r->args);
+        return work(team, r);
     }
     return CLI_WRONG_USAGE;
 }
@@ -190,7 +251,7 @@ int main(int argc, char **argv)
     static request r;
     mpi_team team;
     mpi_team_begin(&argc, &argv, &team);
-    read_words(argc, argv, &r);
+    read_words(take_divide(argc, argv, &r), argv, &r);
     int code = mpi_team_start(&team, check(&r), way_of(&r));
     if (code == CLI_DONE) {
         code = answer(&team, &r);

@@ -258,15 +258,15 @@ class Searches(RankCase):
         generator = random.Random(rows)
         self.write(name, "".join(f"{generator.randrange(below)}\n" for _ in range(rows)).encode())
 
-    def same(self, ranks, *words, outputs=("out.npz",)):
-        """One process writes the outputs, then ranks do. What rank 0 says of them."""
+    def same(self, ranks, *words, outputs=("out.npz",), own=()):
+        """One process writes the outputs, then ranks do, with words of their own. What rank 0 says of them."""
         self.works(*words, "-q", "--threads", "2")
         expected = [(self.folder / name).read_bytes() for name in outputs]
         said = []
         for count in ranks:
             for name in outputs:
                 (self.folder / name).unlink()
-            out, _ = self.ranks(count, *words, "--threads", "1", "--json")
+            out, _ = self.ranks(count, *words, *own, "--threads", "1", "--json")
             self.assertEqual([(self.folder / name).read_bytes() for name in outputs], expected, (count, words))
             said.append(support.json.loads(out))
             self.assertEqual(said[-1]["ranks"], count)
@@ -308,6 +308,65 @@ class Searches(RankCase):
         out, _ = self.ranks(3, *self.SEARCH, "--dry-run", "--json")
         said = support.json.loads(out)
         self.assertEqual((said["queries"], said["ranks"], said["plan_bytes"]["result"]), (61, 3, 61 * 7 * 8))
+
+    CORPUS = ("--divide", "corpus")
+
+    def test_corpus(self):
+        """a corpus that is divided: lists of parts become those of the whole, in every metric, with ties, with a k
+        beyond a part's rows, and where different distances have the same root"""
+        for said in self.same((1, 2, 3, 5), *self.SEARCH, own=self.CORPUS):
+            self.assertEqual((said["n"], said["queries"], said["candidates"], said["exact"]), (300, 61, 300, True))
+        self.write("ties.u8bin", support.matrix_bin([[1 + i % 3, 1 + i % 2] for i in range(200)], "B"))
+        for i, metric in enumerate(support.METRICS):
+            self.same(((2, 3, 5)[i % 3],), "search", "ties.u8bin", "ties.u8bin", "-k", "50", "--metric", metric, "-o",
+                      "out.npz", "--distances", "out.fbin", outputs=("out.npz", "out.fbin"), own=self.CORPUS)
+        self.same((4,), *self.SEARCH, "-k", "300", own=("--divide=corpus",))
+        self.same((3,), *self.SEARCH, "--method", "tree", "--metric", "chebyshev", own=self.CORPUS)
+        self.same((2,), *self.SEARCH[:-1], "out.csv", outputs=("out.csv",), own=self.CORPUS)
+        self.same((2,), *self.SEARCH, own=("--divide", "queries"))
+        for method in ("exact", "tree"):
+            self.works("index", "build", "corpus.u8bin", "--method", method, "-o", "index.kith", "-q")
+            self.same((3,), "search", "index.kith", "queries.u8bin", "-k", "7", "-o", "out.npz", own=self.CORPUS)
+        self.write("near.fbin", support.matrix_bin([[1.0, 2.0**-26 * (40 - i)**0.5] for i in range(40)], "f"))
+        self.write("origin.fbin", support.matrix_bin([[0.0, 0.0]], "f"))
+        self.same((4,), "search", "near.fbin", "origin.fbin", "-k", "20", "-o", "out.ibin", outputs=("out.ibin",),
+                  own=self.CORPUS)
+        ids = support.read_bin(self.folder / "out.ibin", "I")
+        self.assertEqual(list(ids[-1])[:20], list(range(39, 19, -1)))
+
+    def test_corpus_pieces(self):
+        """lists that are merged a piece of the queries at a time"""
+        self.points("many.u8bin", 30000, 5, seed=4)
+        self.same((3,), "search", "corpus.u8bin", "many.u8bin", "-k", "90", "-o", "out.kith", outputs=("out.kith",),
+                  own=self.CORPUS)
+
+    def test_corpus_refused(self):
+        """what does not go with a corpus that is divided is told before any work; so is a wrong row of it"""
+        search = (*self.SEARCH, *self.CORPUS)
+        self.points("few.u8bin", 3, 5, seed=3)
+        rows = [[float(i), 1.0] for i in range(60)]
+        self.write("queries.fbin", support.matrix_bin(rows, "f"))
+        rows[50][1] = float("nan")
+        self.write("wrong.fbin", support.matrix_bin(rows, "f"))
+        predict = ("predict", "corpus.u8bin", "labels.csv", "queries.u8bin", "-k", "5", "-o", "out.npy")
+        for words, code, says in (
+                ((*search, "--radius", "5"), 2, "--radius: does not go together with --divide corpus"),
+                ((*search, "--groups", "labels.csv", "--rule", "each"), 2, "--groups: does not go together with"),
+                ((*search, "--allow", "labels.csv"), 2, "--allow: does not go together with"),
+                ((*predict, *self.CORPUS), 2, "--divide: corpus is of search alone"),
+                ((*self.SEARCH, "--divide", "columns"), 2, "--divide: names nothing that is divided"),
+                ((*self.SEARCH, "--divide"), 2, "--divide: names nothing that is divided"),
+                (("graph", "corpus.u8bin", "-k", "3", "-o", "out.npz", *self.CORPUS), 2, "--divide: is of searches"),
+                ((*search, "-k", "301"), 1, "corpus.u8bin: k is 301, but there are only 300 points"),
+                (("search", "few.u8bin", *search[2:], "-k", "2"), 1, "few.u8bin: has 3 rows, for 4 ranks"),
+                (("search", "wrong.fbin", "queries.fbin", *search[3:]), 1,
+                 r"wrong.fbin, rows from 45 on: corpus\[5, 1\] is NaN .* \[rank 3 on")):
+            _, told = self.ranks(4, *words, code=code)
+            self.assertEqual(len(told), 1, told)
+            self.assertRegex(told[0], says)
+            self.assertFalse((self.folder / "out.npz").exists())
+        _, told = self.run_to_end(*mpirun(1), MPI, *self.SEARCH, ":", "-n", "1", MPI, *search, code=1)
+        self.assertRegex(told[0], r"it says 'divided: queries', this one 'divided: corpus'.* \[rank 1 on")
 
     def test_index(self):
         """an index in the corpus' file is searched where it has a way of its own, or its points are"""
@@ -421,10 +480,11 @@ class Searches(RankCase):
         words = ("search", "large.u8bin", "large.u8bin", "-k", "5", "--metric", "chi2", "--threads", "1", "-q", "-o",
                  "out.npz")
         before = self.files()
-        for kill in (lambda child, ranks: os.kill(ranks[1], signal.SIGKILL),
-                     lambda child, ranks: os.kill(ranks[0], signal.SIGKILL),
-                     lambda child, ranks: child.send_signal(signal.SIGINT)):
-            child = self.spawn(*mpirun(3), MPI, *words)
+        for kill, more in ((lambda child, ranks: os.kill(ranks[1], signal.SIGKILL), ()),
+                           (lambda child, ranks: os.kill(ranks[1], signal.SIGKILL), self.CORPUS),
+                           (lambda child, ranks: os.kill(ranks[0], signal.SIGKILL), ()),
+                           (lambda child, ranks: child.send_signal(signal.SIGINT), self.CORPUS)):
+            child = self.spawn(*mpirun(3), MPI, *words, *more)
             self.wait_until(lambda: len(self.children_of(child.pid)) == 3, child)
             ranks = self.children_of(child.pid)
             self.wait_until(lambda: min(self.busy(pid) for pid in ranks) > 0.2, child)
@@ -507,6 +567,10 @@ class Gpus(RankCase):
             out.unlink()
             self.run_to_end(*mpirun(1), MPI, *words, "--device", "cuda", ":", "-n", "1", MPI, *words, "--device", "cpu")
             self.assertEqual(out.read_bytes(), expected)
+            if words[0] == "search":
+                out.unlink()
+                self.ranks(3, *words, "--device", "cuda", "--divide", "corpus")
+                self.assertEqual(out.read_bytes(), expected)
 
     def test_descent(self):
         """approximate graphs on GPUs are those of one process there; one of which a rank died is
