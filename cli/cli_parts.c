@@ -27,7 +27,7 @@ typedef struct lists {
 
 static int allocate_lists(const cli_job *job, lists *l, uint64_t entries)
 {
-    const bool fits = entries <= SIZE_MAX / sizeof *l->distances;
+    const bool fits = entries > 0 && entries <= SIZE_MAX / sizeof *l->distances;
     l->ids = fits ? malloc(entries * sizeof *l->ids) : NULL;
     l->distances = fits ? malloc(entries * sizeof *l->distances) : NULL;
     return l->ids != NULL && l->distances != NULL
@@ -114,7 +114,7 @@ static int search_part(cli_job *job, lists *own)
     job->args = args;
     CLI_TRY(check(job, kith_search(job->session.ctx, job->corpus.matrix, job->queries.matrix,
                                    &params, &table, NULL)));
-    for (int64_t i = 0; i < rows * words.k; i++) {
+    for (int64_t i = 0; own->ids != NULL && i < rows * words.k; i++) {
         own->ids[i] += (uint32_t)job->part.first_of_corpus;
     }
     return CLI_DONE;
@@ -135,7 +135,7 @@ typedef struct merging {
     lists all; /* of some, part after part; worker 0's alone */
     side *sides;
     uint64_t *ends;
-    int64_t lengths; /* of all parts */
+    int64_t lengths; /* of all parts: at least k */
     int64_t rows;    /* queries at a time */
     double sign;     /* times it a distance is a key, or as good as one */
 } merging;
@@ -156,7 +156,7 @@ static int begin(merging *m)
         m->lengths += m->sides[i].length;
     }
     const uint64_t row_bytes = (uint64_t)m->lengths * (sizeof(uint32_t) + sizeof(double));
-    const uint64_t fit = row_bytes < merge_bytes ? merge_bytes / row_bytes : 1;
+    const uint64_t fit = row_bytes > 0 && row_bytes < merge_bytes ? merge_bytes / row_bytes : 1;
     m->rows = fit < (uint64_t)queries ? (int64_t)fit : queries;
     m->sign = cli_job_metric(m->job) == KITH_INNER_PRODUCT ? -1.0 : 1.0;
     CLI_TRY(allocate_lists(m->job, &m->own,
