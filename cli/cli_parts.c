@@ -132,7 +132,7 @@ typedef struct side {
 typedef struct merging {
     cli_job *job;
     lists own; /* of all queries */
-    lists all; /* of some, part after part; worker 0's alone */
+    lists all; /* of some, part after part; NULL where this is not worker 0 */
     side *sides;
     uint64_t *ends;
     int64_t lengths; /* of all parts: at least k */
@@ -178,7 +178,7 @@ static int bring(merging *m, int64_t first, int64_t rows, bool ids)
     for (int32_t i = 0; i < team->shards.workers; i++) {
         m->ends[i + 1] = m->ends[i] + (uint64_t)(rows * m->sides[i].length) * bytes;
     }
-    if (team->shards.worker == 0) {
+    if (all != NULL) {
         memcpy(all, own, (size_t)m->ends[1]);
         own = all;
     }
@@ -230,7 +230,7 @@ static int merge_all(merging *m)
         const int64_t rows = queries - first < m->rows ? queries - first : m->rows;
         CLI_TRY(bring(m, first, rows, true));
         CLI_TRY(bring(m, first, rows, false));
-        if (cli_part_leads(m->job)) {
+        if (m->all.distances != NULL && m->all.ids != NULL) {
             merge_rows(m, first, rows);
         }
     }
