@@ -184,6 +184,7 @@ static int check(const request *r)
 /* A number for all that ranks do alike. */
 static int way_of(const request *r)
 {
+    _Static_assert(CLI_COMMAND_COUNT <= 16, "a way is a byte");
     const bool runs = r->what == CLI_REQUEST_RUN;
     return (runs ? (int)r->args.command << 4 : 0) | (int)r->what << 1 |
            (runs && cli_given(&r->args, CLI_OPT_DRY_RUN) ? 1 : 0);
