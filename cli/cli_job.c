@@ -19,7 +19,8 @@ static bool wants_index(const cli_args *args, const kith_file_info *info)
     const bool nearest = (args->command == CLI_SEARCH || args->command == CLI_PREDICT) &&
                          cli_given(args, CLI_OPT_K) && args->pipeline == KITH_PIPELINE_FUSED &&
                          !cli_given(args, CLI_OPT_BOTH) && !cli_given(args, CLI_OPT_MUTUAL);
-    if (cli_is_filtered(args) || !(nearest || cli_is_radius_search(args))) {
+    const bool part = args->team != NULL && args->team->divides_corpus;
+    if (part || cli_is_filtered(args) || !(nearest || cli_is_radius_search(args))) {
         return false;
     }
     if (tree) {
@@ -223,7 +224,8 @@ int cli_job_check(cli_job *job, kith_status status)
 int cli_job_check_rows(cli_job *job, kith_status status, int64_t first)
 {
     char where[512];
-    if (status == KITH_OK || first == 0) {
+    first += job->part.first;
+    if (status == KITH_OK || first == 0 || !blames_queries(&job->session)) {
         return cli_job_check(job, status);
     }
     (void)snprintf(where, sizeof where, "%s, rows from %" PRId64 " on", job->queries.path, first);

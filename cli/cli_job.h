@@ -7,6 +7,17 @@
 #include "cli_report.h"
 #include "cli_session.h"
 
+/* What this process has of a search that many share (cli_part.h): some rows of the queries, or all
+ * and some rows of the corpus. */
+typedef struct cli_part {
+    const kith_matrix *all; /* the queries; NULL: nobody shares them */
+    kith_matrix rows;
+    int64_t first;
+    const kith_matrix *corpus; /* the whole; NULL: it is not divided */
+    kith_matrix corpus_rows;
+    int64_t first_of_corpus;
+} cli_part;
+
 typedef struct cli_job {
     const cli_args *args;
     cli_session session;
@@ -15,7 +26,8 @@ typedef struct cli_job {
     kith_index_info prepared_info;
     kith_metric own_metric; /* of the corpus' file, where that is an index */
     cli_points queries;     /* matrix NULL for a graph */
-    kith_filter filter;     /* of --allow and --groups, whose files are */
+    cli_part part;
+    kith_filter filter; /* of --allow and --groups, whose files are */
     uint8_t *allow;
     int64_t *groups;
     int64_t *query_groups;
@@ -89,7 +101,8 @@ kith_status cli_job_plan_exact(kith_ctx *ctx, const cli_args *args, const kith_m
 int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *queries);
 /* Exit code of a library call, blamed on the file that it complains about. */
 int cli_job_check(cli_job *job, kith_status status);
-/* The same of a call on the queries from this row on: the library counts from there. */
+/* The same of a call on the queries, or on this process' part of them, from this row on: the
+ * library counts from there. */
 int cli_job_check_rows(cli_job *job, kith_status status, int64_t first);
 /* A table of rows x k. */
 int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows);
@@ -130,9 +143,14 @@ extern const cli_engine cli_engine_shards;
 /* Processes that work together. */
 typedef struct cli_team {
     kith_shard_team shards;
+    bool divides_corpus; /* of a search; else its queries */
     /* Says that this process has come as far as the library with this exit code. Waits for all, and
      * returns CLI_DONE where all may go on. */
     int (*ready)(void *arg, int code);
+    /* Brings together what the workers have: bytes ends[i] to ends[i + 1] of worker i, which stand
+     * at the beginning of its data, come to their place in worker 0's. Called by all alike, with
+     * the same ends; returns 0, or that they are not all there. */
+    int (*collect)(void *arg, void *data, const uint64_t *ends);
 } cli_team;
 
 /* The report's part about shards. planned: of --dry-run. */

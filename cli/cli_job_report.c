@@ -2,6 +2,7 @@
  * What graph and search say when they are done, and what of a plan. */
 #include "cli.h"
 #include "cli_descent.h"
+#include "cli_part.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -55,6 +56,7 @@ static void tell_input(cli_report *r, const cli_job *job)
         cli_say(r, "radius: %.17g\n", job->args->radius);
         cli_put_number(r, "radius", job->args->radius);
     }
+    cli_part_tell(r, job);
 }
 
 /* The engine, as --method names it. */

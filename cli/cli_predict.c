@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "cli_job.h"
 #include "cli_output.h"
+#include "cli_part.h"
 #include "cli_stream.h"
 
 #include <inttypes.h>
@@ -215,6 +216,7 @@ static int read_all(predicting *p)
         CLI_TRY(read_labels(p, args->truth, &job->queries, &p->truth));
     }
     job->seconds_read = cli_clock_now() - start;
+    cli_part_take(job);
     return CLI_DONE;
 }
 
@@ -222,7 +224,7 @@ static int read_all(predicting *p)
 static void add_held(cli_job *job, const void *predicting_at)
 {
     const predicting *p = predicting_at;
-    const int64_t numbers = p->labels.count + p->truth.count + job->queries.matrix->rows;
+    const int64_t numbers = p->labels.count + p->truth.count + cli_part_room(job);
     const uint64_t held =
         (uint64_t)p->chunk_rows * (uint64_t)job->args->k * (uint64_t)item_bytes(job->args) +
         (uint64_t)numbers * sizeof(double);
@@ -233,6 +235,9 @@ static void add_held(cli_job *job, const void *predicting_at)
 static int plan(predicting *p)
 {
     cli_job *job = &p->job;
+    if (cli_part_is_empty(job)) {
+        return CLI_DONE;
+    }
     CLI_TRY(cli_job_plan(job, job->corpus.matrix, job->queries.matrix));
     p->whole = job->plan;
     const int64_t most = lists_bytes / (item_bytes(job->args) * job->args->k); /* k below 2^32 */
@@ -252,7 +257,7 @@ static int allocate(predicting *p)
         lists->ids = malloc(slots * sizeof *lists->ids);
         lists->distances64 =
             cli_weighs(job->args) ? malloc(slots * sizeof *lists->distances64) : NULL;
-        p->out = malloc((size_t)job->queries.matrix->rows * sizeof *p->out);
+        p->out = malloc((size_t)cli_part_room(job) * sizeof *p->out);
     }
     return lists->ids != NULL && (lists->distances64 != NULL || !cli_weighs(job->args)) &&
                    p->out != NULL
@@ -260,7 +265,7 @@ static int allocate(predicting *p)
                : cli_fail(job->queries.path,
                           "no memory for lists of %" PRId64 " rows and %" PRId64 " predictions "
                           "(take a smaller k)",
-                          p->chunk_rows, job->queries.matrix->rows);
+                          p->chunk_rows, cli_part_room(job));
 }
 
 static int predict(predicting *p, int64_t first)
@@ -289,15 +294,29 @@ static int solve_chunks(predicting *p, cli_chunks *chunks)
     return CLI_DONE;
 }
 
-static int solve(predicting *p)
+static int solve_part(predicting *p)
 {
+    if (cli_part_is_empty(&p->job)) {
+        return CLI_DONE;
+    }
     CLI_TRY(allocate(p));
     cli_chunks chunks = {.job = &p->job, .rows = p->chunk_rows};
     const int code = solve_chunks(p, &chunks);
     cli_chunks_end(&chunks);
-    return code == CLI_DONE && p->truth.values != NULL
-               ? measure_errors(p->out, &p->truth, cli_votes(p->job.args), &p->off)
-               : code;
+    return code;
+}
+
+static int solve(predicting *p)
+{
+    cli_job *job = &p->job;
+    double *const seconds[] = {&job->seconds_read, &p->seconds_search, &p->seconds_predict};
+    CLI_TRY(cli_part_meet(job, &p->labels));
+    CLI_TRY(solve_part(p));
+    CLI_TRY(cli_part_collect(job, p->out, sizeof *p->out));
+    CLI_TRY(cli_part_report(job, seconds, 3));
+    return cli_part_leads(job) && p->truth.values != NULL
+               ? measure_errors(p->out, &p->truth, cli_votes(job->args), &p->off)
+               : CLI_DONE;
 }
 
 /* What is written: doubles, but where the format has float32 alone, predictions rounded once.
@@ -385,6 +404,7 @@ static void tell(const predicting *p)
     cli_tell_text(&r, "mode", kith_predict_mode_name(job->args->mode));
     cli_tell_text(&r, "metric", kith_metric_name(cli_job_metric(job)));
     cli_tell_int(&r, "k", job->args->k);
+    cli_part_tell(&r, job);
     tell_work(&r, p);
     if (p->truth.values != NULL) {
         tell_errors(&r, &p->off);
@@ -401,12 +421,15 @@ static int run(predicting *p)
     CLI_TRY(read_all(p));
     CLI_TRY(plan(p));
     if (cli_given(p->job.args, CLI_OPT_DRY_RUN)) {
+        cli_part_return(&p->job);
         cli_job_tell_plan(&p->job);
         return CLI_DONE;
     }
     CLI_TRY(solve(p));
-    CLI_TRY(save(p));
-    tell(p);
+    if (cli_part_leads(&p->job)) {
+        CLI_TRY(save(p));
+        tell(p);
+    }
     return CLI_DONE;
 }
 

@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "cli_descent.h"
 #include "cli_output.h"
+#include "cli_part.h"
 
 #include <stdlib.h>
 
@@ -72,14 +73,16 @@ static int plan_search(cli_job *job)
 
 static int solve_search(cli_job *job)
 {
-    CLI_TRY(cli_job_allocate(job, &job->forward, job->queries.matrix->rows));
+    CLI_TRY(cli_job_allocate(job, &job->forward, cli_part_room(job)));
+    job->forward.rows = job->queries.matrix->rows;
     const kith_search_params params = cli_job_params(job);
-    return cli_job_check(job,
-                         job->prepared != NULL
-                             ? kith_index_search(job->session.ctx, job->prepared,
-                                                 job->queries.matrix, &params, &job->forward, NULL)
-                             : kith_search(job->session.ctx, job->corpus.matrix,
-                                           job->queries.matrix, &params, &job->forward, NULL));
+    return cli_job_check_rows(
+        job,
+        job->prepared != NULL ? kith_index_search(job->session.ctx, job->prepared,
+                                                  job->queries.matrix, &params, &job->forward, NULL)
+                              : kith_search(job->session.ctx, job->corpus.matrix,
+                                            job->queries.matrix, &params, &job->forward, NULL),
+        0);
 }
 
 static int plan_both(cli_job *job)
@@ -169,6 +172,9 @@ int cli_search(const cli_args *args)
                                       solve_both, save_mutual,       "mutual pairs"};
     static const cli_engine walk = {KITH_FILE_LISTS_OUT,  NULL, NULL, cli_walk_solve,
                                     cli_job_save_forward, NULL};
+    if (args->team != NULL && args->team->divides_corpus) {
+        return cli_run(args, &cli_engine_parts);
+    }
     if (cli_is_graph_search(args)) {
         return cli_run(args, &walk);
     }

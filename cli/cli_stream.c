@@ -157,7 +157,7 @@ typedef struct streaming {
 bool cli_stream_wanted(const cli_job *job)
 {
     const cli_args *args = job->args;
-    if (cli_given(args, CLI_OPT_SHARDS)) {
+    if (cli_given(args, CLI_OPT_SHARDS) || job->part.all != NULL) {
         return false; /* pieces of another kind */
     }
     if (cli_given(args, CLI_OPT_STREAM) || cli_given(args, CLI_OPT_CHUNK) ||

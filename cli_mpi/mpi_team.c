@@ -57,6 +57,45 @@ static int ready(void *arg, int code)
     return combine(team, &all, 1) == 0 ? all : CLI_FAILED;
 }
 
+/* ---- Answers -------------------------------------------------------------------------------- */
+
+enum { PIECE_BYTES = 1 << 20 }; /* an int counts it */
+
+/* One way, in order. */
+static void carry(char *data, uint64_t bytes, int worker, bool receives)
+{
+    for (uint64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        const uint64_t left = bytes - done;
+        const int count = (int)(left < PIECE_BYTES ? left : PIECE_BYTES);
+        if (receives) {
+            (void)MPI_Recv(data + done, count, MPI_BYTE, worker, 0, MPI_COMM_WORLD,
+                           MPI_STATUS_IGNORE);
+        } else {
+            (void)MPI_Send(data + done, count, MPI_BYTE, worker, 0, MPI_COMM_WORLD);
+        }
+    }
+}
+
+/* Who has met the others has all that it is going to send. */
+static int collect(void *arg, void *data, const uint64_t *ends)
+{
+    mpi_team *team = arg;
+    const kith_shard_team *shards = &team->team.shards;
+    const int worker = shards->worker;
+    team->is_cut = team->is_cut || !meet(AT_WORK, ends[shards->workers]);
+    if (team->is_cut) {
+        return 1;
+    }
+    if (worker != 0) {
+        carry(data, ends[worker + 1] - ends[worker], 0, false);
+        return 0;
+    }
+    for (int i = 1; i < shards->workers; i++) {
+        carry((char *)data + ends[i], ends[i + 1] - ends[i], i, true);
+    }
+    return 0;
+}
+
 int mpi_team_start(mpi_team *team, int code, int command)
 {
     unsigned char said[3] = {(unsigned char)code, (unsigned char)command,
@@ -84,6 +123,7 @@ void mpi_team_begin(int *argc, char ***argv, mpi_team *team)
     shards->combine = combine;
     shards->arg = team;
     team->team.ready = ready;
+    team->team.collect = collect;
     cli_message_keep(team->line);
 }
 

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Idea. Exact lists of a query depend on nothing but the query and the corpus, so that rows of
+ * answers can stand side by side whoever has solved them. What has to be the same in all processes
+ * is written as lines, and compared with those of the first one: files by what they hold, since
+ * each machine may have its own copy. */
+#include "cli_part.h"
+
+#include "cli.h"
+#include "cli_report.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Which rows ------------------------------------------------------------------------------ */
+
+/* Nobody has two more than another, and the first one has the most. */
+int64_t cli_part_first(const cli_job *job, int32_t worker)
+{
+    const kith_matrix *divided = job->part.corpus != NULL ? job->part.corpus : job->part.all;
+    const int64_t workers = job->args->team->shards.workers;
+    return (divided->rows * worker + workers - 1) / workers; /* rows below 2^32 */
+}
+
+void cli_part_take(cli_job *job)
+{
+    cli_part *part = &job->part;
+    if (job->args->team == NULL || job->queries.matrix == NULL) {
+        return;
+    }
+    const int32_t worker = job->args->team->shards.worker;
+    part->all = job->queries.matrix;
+    part->corpus = job->args->team->divides_corpus ? job->corpus.matrix : NULL;
+    const int64_t first = cli_part_first(job, worker);
+    const int64_t count = cli_part_first(job, worker + 1) - first;
+    if (part->corpus != NULL) {
+        part->rows = *part->all;
+        part->first_of_corpus = first;
+        part->corpus_rows = cli_job_rows(part->corpus, first, count);
+        job->corpus.matrix = &part->corpus_rows;
+        return;
+    }
+    part->first = first;
+    part->rows = cli_job_rows(part->all, first, count);
+    job->queries.matrix = &part->rows;
+    if (job->query_groups != NULL) {
+        job->filter.query_groups = job->query_groups + part->first;
+    }
+}
+
+void cli_part_return(cli_job *job)
+{
+    if (job->part.all != NULL) {
+        job->queries.matrix = job->part.all;
+    }
+    if (job->part.corpus != NULL) {
+        job->corpus.matrix = job->part.corpus;
+    }
+}
+
+int64_t cli_part_room(const cli_job *job)
+{
+    return cli_part_leads(job) && job->part.all != NULL ? job->part.all->rows
+                                                        : job->queries.matrix->rows;
+}
+
+void cli_part_plan(cli_job *job)
+{
+    const uint64_t others = (uint64_t)(cli_part_room(job) - job->queries.matrix->rows);
+    const uint64_t lists = (uint64_t)(job->lists > 1 ? job->lists : 1);
+    const uint64_t entry = sizeof *job->forward.ids + sizeof *job->forward.distances;
+    const uint64_t bytes = others * (uint64_t)job->args->k * lists * entry;
+    job->plan.result_bytes += bytes;
+    job->plan.peak_bytes += bytes;
+}
+
+/* ---- The same job ---------------------------------------------------------------------------- */
+
+enum { SAID_BYTES = 2048, SAID_LINES = 16 };
+
+/* Lines that are equal where jobs are, and the file that a line is about. */
+typedef struct said {
+    char text[SAID_LINES][SAID_BYTES / SAID_LINES];
+    const char *files[SAID_LINES];
+    int count;
+} said;
+
+static void say(said *s, const char *file, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void say(said *s, const char *file, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(s->text[s->count], sizeof s->text[0], format, args);
+    va_end(args);
+    s->files[s->count++] = file;
+}
+
+/* What a file holds: its values, by their checksum. */
+static int say_values(cli_job *job, said *s, const char *what, const cli_points *points)
+{
+    kith_fingerprint print;
+    if (points->matrix->data == NULL) {
+        return CLI_DONE; /* no such file was given */
+    }
+    CLI_TRY(cli_claim_make(&job->session, points, &print));
+    if (points->path == job->corpus.path) {
+        job->points = print; /* the answer is of it */
+    }
+    say(s, points->path, "%s %" PRId64 " x %" PRId32 " %s, %016" PRIx64, what, print.rows,
+        print.cols, kith_dtype_name(print.dtype), print.checksum);
+    return CLI_DONE;
+}
+
+/* The same of numbers that were read, `bytes` a row. */
+static int say_numbers(cli_job *job, said *s, const char *path, const void *data, int64_t rows,
+                       int32_t bytes)
+{
+    const kith_matrix matrix = {.data = data, .rows = rows, .cols = bytes, .dtype = KITH_U8};
+    const cli_points points = {.path = path, .matrix = &matrix};
+    return say_values(job, s, "numbers", &points);
+}
+
+static int describe(cli_job *job, const cli_labels *labels, said *s)
+{
+    const cli_args *args = job->args;
+    const cli_points queries = {.path = job->queries.path, .matrix = job->part.all};
+    cli_points corpus = {.path = job->corpus.path, .matrix = job->corpus.matrix};
+    if (job->part.corpus != NULL) {
+        corpus.matrix = job->part.corpus;
+    }
+    const int64_t rows = corpus.matrix->rows;
+    say(s, NULL, "program kith %s (%s)", kith_version(), kith_commit());
+    say(s, NULL, "k %" PRId64, args->k);
+    say(s, NULL, "metric %d", (int)cli_job_metric(job));
+    say(s, NULL, "radius %.17g", args->radius);
+    say(s, NULL, "rule %d", (int)job->filter.rule);
+    say(s, NULL, "mode %d", (int)args->mode);
+    say(s, NULL, "divided: %s", job->part.corpus != NULL ? "corpus" : "queries");
+    CLI_TRY(say_values(job, s, "corpus", &corpus));
+    CLI_TRY(say_values(job, s, "queries", &queries));
+    CLI_TRY(say_numbers(job, s, args->allow, job->allow, rows / 8 + 1, 1));
+    CLI_TRY(say_numbers(job, s, args->groups, job->groups, rows, (int32_t)sizeof *job->groups));
+    CLI_TRY(say_numbers(job, s, args->query_groups, job->query_groups, queries.matrix->rows,
+                        (int32_t)sizeof *job->query_groups));
+    return labels == NULL ? CLI_DONE
+                          : say_numbers(job, s, labels->path, labels->values, labels->count,
+                                        (int32_t)sizeof *labels->values);
+}
+
+static int cut_off(void)
+{
+    return cli_fail(NULL, "the other workers cannot be reached (one has ended, see what it says)");
+}
+
+/* The lines of worker 0, and whether this process has the same. */
+static int compare(const cli_team *team, const said *own)
+{
+    said first = {.count = 0};
+    if (team->shards.worker == 0) {
+        memcpy(first.text, own->text, sizeof first.text);
+    }
+    if (team->shards.combine(team->shards.arg, (unsigned char *)first.text, sizeof first.text) !=
+        0) {
+        return cut_off();
+    }
+    for (int i = 0; i < SAID_LINES; i++) {
+        if (strcmp(first.text[i], own->text[i]) != 0) {
+            return cli_fail(own->files[i],
+                            "worker 0 has another job, it says '%s', this one '%s' (give all "
+                            "workers the same program, files and parameters)",
+                            first.text[i], own->text[i]);
+        }
+    }
+    return CLI_DONE;
+}
+
+int cli_part_meet(cli_job *job, const cli_labels *labels)
+{
+    const cli_team *team = job->args->team;
+    said own;
+    if (job->part.all == NULL) {
+        return CLI_DONE;
+    }
+    memset(&own, 0, sizeof own);
+    CLI_TRY(team->ready(team->shards.arg, describe(job, labels, &own)));
+    return team->ready(team->shards.arg, compare(team, &own));
+}
+
+/* ---- One answer ------------------------------------------------------------------------------ */
+
+int cli_part_gather(const cli_job *job, void *data, const uint64_t *ends)
+{
+    const cli_team *team = job->args->team;
+    return team->collect(team->shards.arg, data, ends) == 0 ? CLI_DONE : cut_off();
+}
+
+/* Of items: rows of the queries, or one a worker. */
+static int collect(const cli_job *job, void *data, uint64_t item_bytes, bool rows)
+{
+    const cli_team *team = job->args->team;
+    uint64_t *ends = malloc(((size_t)team->shards.workers + 1) * sizeof *ends);
+    if (ends == NULL) {
+        return cli_fail(NULL, "no memory for %" PRId32 " parts (free some memory)",
+                        team->shards.workers);
+    }
+    for (int32_t i = 0; i <= team->shards.workers; i++) {
+        ends[i] = (uint64_t)(rows ? cli_part_first(job, i) : i) * item_bytes;
+    }
+    const int code = cli_part_gather(job, data, ends);
+    free(ends);
+    return code;
+}
+
+int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes)
+{
+    return job->part.all == NULL || job->part.corpus != NULL ? CLI_DONE
+                                                             : collect(job, table, row_bytes, true);
+}
+
+/* ---- One report ------------------------------------------------------------------------------ */
+
+enum { MOST_SECONDS = 4 };
+
+/* What each process has to say. */
+typedef struct account {
+    kith_report report;
+    int64_t rows;
+    double seconds[MOST_SECONDS];
+} account;
+
+static double later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Counts are sums, shares and counts of a row averages, times the longest. rows: that stand in all
+ * already. */
+static void add_report(kith_report *all, int64_t rows, const account *a)
+{
+    const kith_report *one = &a->report;
+    const double share = (double)a->rows / (double)(rows + a->rows);
+    all->seconds_total = later(all->seconds_total, one->seconds_total);
+    all->seconds_check = later(all->seconds_check, one->seconds_check);
+    all->seconds_prepare = later(all->seconds_prepare, one->seconds_prepare);
+    all->seconds_screen = later(all->seconds_screen, one->seconds_screen);
+    all->seconds_rescore = later(all->seconds_rescore, one->seconds_rescore);
+    all->seconds_select = later(all->seconds_select, one->seconds_select);
+    all->rerun_share += (one->rerun_share - all->rerun_share) * share;
+    all->skipped_share += (one->skipped_share - all->skipped_share) * share;
+    all->looked_share += (one->looked_share - all->looked_share) * share;
+    all->candidates += (one->candidates - all->candidates) * share;
+    all->select_cpu_rows += one->select_cpu_rows;
+    all->select_gpu_rows += one->select_gpu_rows;
+    if (all->distinct_rows < one->distinct_rows) {
+        all->distinct_rows = one->distinct_rows;
+    }
+    if (all->gpu_peak_bytes < one->gpu_peak_bytes) {
+        all->gpu_peak_bytes = one->gpu_peak_bytes;
+    }
+}
+
+/* accounts: of all workers, this one's first. */
+static int sum_up(cli_job *job, account *accounts, double *const *seconds, int count)
+{
+    accounts[0].report = job->report;
+    accounts[0].rows = job->part.rows.rows;
+    for (int i = 0; i < count; i++) {
+        accounts[0].seconds[i] = *seconds[i];
+    }
+    CLI_TRY(collect(job, accounts, sizeof *accounts, false));
+    int64_t rows = accounts[0].rows;
+    for (int32_t i = 1; i < job->args->team->shards.workers; i++) {
+        if (accounts[i].rows > 0) { /* else nobody's, where this is not worker 0 */
+            const double candidates = job->report.candidates;
+            add_report(&job->report, rows, &accounts[i]);
+            if (job->part.corpus != NULL) { /* each has computed some of every row's */
+                job->report.candidates = candidates + accounts[i].report.candidates;
+            }
+            rows += accounts[i].rows;
+        }
+        for (int j = 0; j < count; j++) {
+            *seconds[j] = later(*seconds[j], accounts[i].seconds[j]);
+        }
+    }
+    return CLI_DONE;
+}
+
+int cli_part_report(cli_job *job, double *const *seconds, int count)
+{
+    if (job->part.all == NULL) {
+        return CLI_DONE;
+    }
+    const int32_t workers = job->args->team->shards.workers;
+    account *accounts = calloc((size_t)workers, sizeof *accounts);
+    if (accounts == NULL) {
+        return cli_fail(NULL, "no memory for %" PRId32 " reports (free some memory)", workers);
+    }
+    const int code = sum_up(job, accounts, seconds, count);
+    free(accounts);
+    cli_part_return(job);
+    return code;
+}
+
+void cli_part_tell(cli_report *r, const cli_job *job)
+{
+    if (job->part.all != NULL) {
+        cli_tell_int(r, "ranks", job->args->team->shards.workers);
+    }
+}
