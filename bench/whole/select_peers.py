@@ -112,14 +112,29 @@ def raft_today(matrix, k, largest):
     return run
 
 
-def flashinfer_today(matrix, k, largest):
-    import flashinfer  # pylint: disable=import-outside-toplevel
-
+def flashinfer_today(matrix, k, largest, deterministic=False):
+    """By flashinfer_top_k.cu, where KITH_FLASHINFER names its library; else by the package."""
     if not largest:
         raise TypeError("the largest alone")
     if matrix.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         raise TypeError("float32, float16 and bfloat16 alone")
-    return lambda: flashinfer.top_k(matrix, k, sorted=True)
+    if not (path := os.environ.get("KITH_FLASHINFER")):
+        import flashinfer  # pylint: disable=import-outside-toplevel
+
+        return lambda: flashinfer.top_k(matrix, k, sorted=True, deterministic=deterministic)
+    select = getattr(ctypes.CDLL(path), "top_k_" + str(matrix.dtype).rpartition(".")[2])
+    values = torch.empty(len(matrix), k, dtype=matrix.dtype, device="cuda")
+    ids = torch.empty(len(matrix), k, dtype=torch.int32, device="cuda")
+    states = torch.zeros(1 << 20, dtype=torch.uint8, device="cuda")
+    given = [ctypes.c_void_p(each.data_ptr()) for each in (matrix, ids, values)]
+    sizes = [ctypes.c_uint32(n) for n in (len(matrix), k, matrix.shape[1])]
+
+    def run():
+        if error := select(*given, *sizes, ctypes.c_void_p(states.data_ptr()), ctypes.c_bool(deterministic)):
+            raise RuntimeError(f"flashinfer: CUDA says {error}")
+        return values, ids
+
+    return run
 
 
 def jax_today(matrix, k, largest):
@@ -157,6 +172,7 @@ def cupy_today(matrix, k, largest):
 
 CUPY_MOST = 1 << 28
 TODAY = {"torch.topk": torch_today, "raft select_k": raft_today, "flashinfer.top_k": flashinfer_today,
+         "flashinfer.top_k deterministic": functools.partial(flashinfer_today, deterministic=True),
          "jax.lax.top_k": jax_today, "cupy.argpartition+sort": cupy_today}
 
 
