@@ -240,6 +240,8 @@ kith_status kin_graph_gpu_share_least(const kin_graph_gpu_run *run, uint64_t *wo
                                       int64_t a_point);
 /* share.lasts of all points. Waits. */
 kith_status kin_graph_gpu_share_lasts(const kin_graph_gpu_run *run);
+/* What the first member found of all rows, to all. Waits. */
+kith_status kin_graph_gpu_share_ids(const kin_graph_gpu_run *run, const kin_graph_gpu_found *found);
 /* The first member gets the keys and entries of control rows that the others have read. */
 kith_status kin_graph_gpu_share_watch(kin_graph_gpu_run *run);
 /* What the first member decided, to all. */

@@ -215,12 +215,17 @@ static kith_status take_reach(const kin_graph_gpu_run *run, kin_fused_work *work
     kin_fused_lists known = work->lists;
     known.k = (int32_t)run->wanted;
     const kin_graph_gpu_hand hand = {.graph = run->graph, .lists = known};
-    const kin_fused_tighten reach = {.set = work->rows, .cols_set = work->cols, .lists = known};
+    const int64_t first = run->graph.first;
+    const int64_t own = kin_graph_gpu_behind(&run->graph) - first;
+    const kin_fused_tighten reach = {.set = kin_fused_set_part(&work->rows, first, own),
+                                     .cols_set = work->cols,
+                                     .lists = kin_fused_lists_part(&known, first, own)};
     KIN_TRY(kin_graph_gpu_check(run, run->kernels->hand(on->stream, &hand), "handing lists over"));
     KIN_TRY(
         kin_graph_gpu_check(run, on->kernels->tighten(on->stream, &reach), "finding thresholds"));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, known.counts, 0,
                          (uint64_t)known.rows * sizeof *known.counts));
+    KIN_TRY(kin_fused_share_reach(on, &work->share, &known));
     return kin_fused_work_reached(work);
 }
 

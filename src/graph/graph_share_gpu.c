@@ -216,6 +216,16 @@ kith_status kin_graph_gpu_share_lasts(const kin_graph_gpu_run *run)
                           share->firsts);
 }
 
+kith_status kin_graph_gpu_share_ids(const kin_graph_gpu_run *run, const kin_graph_gpu_found *found)
+{
+    int64_t firsts[KIN_GPU_TEAM_MOST + 1] = {0};
+    for (int32_t p = 1; p <= run->share.parts; p++) {
+        firsts[p] = run->rows;
+    }
+    return kin_gpu_gather(run->on.ctx, run->on.gpu, found->ids,
+                          (uint64_t)found->k * sizeof *found->ids, firsts);
+}
+
 /* ---- Control --------------------------------------------------------------------------------- */
 
 /* A list is not empty where its owner is. */

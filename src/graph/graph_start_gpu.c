@@ -9,6 +9,7 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
+#include "host/host_threads.h"
 
 #include <math.h>
 
@@ -31,7 +32,7 @@
  * Memory. 4 bytes an id of the graphs twice, 4 a row, and 8 x 32 a position for what the screen
  * found; all is gone before the rounds begin. */
 
-enum { GRAPHS = 2 };
+enum { GRAPHS = 2, BATCH = 1 << 16 /* lists that the host looks at at a time */ };
 
 typedef struct giving {
     kin_graph_gpu_run *run;
@@ -67,25 +68,34 @@ static int graphs_of(const giving *g)
 /* ---- Places ---------------------------------------------------------------------------------- */
 
 /* Groups are the host's: rows of a group stand at its position. */
-static void stand_in_groups(const giving *g, const uint32_t *ids, uint32_t *places, uint32_t *twins)
+typedef struct standing {
+    const kin_graph_gpu_run *run;
+    uint32_t *ids; /* then twins, then places: UINT32_MAX */
+    uint32_t *twins;
+    uint32_t *places;
+} standing;
+
+static kith_status stand_in_groups(void *arg, int64_t task, int32_t thread)
 {
-    const kin_graph_gpu_run *run = g->run;
-    const uint32_t *next = run->groups->next;
-    const int64_t split = run->request->split;
-    for (int64_t row = 0; row < run->rows; row++) {
-        places[row] = UINT32_MAX;
-    }
-    for (int64_t p = 0; p < run->count; p++) {
+    const standing *s = arg;
+    const uint32_t *next = s->run->groups->next;
+    const uint32_t *ids = s->ids;
+    uint32_t *twins = s->twins;
+    const int64_t split = s->run->request->split;
+    const int64_t last = kin_min_i64((task + 1) * BATCH, s->run->count);
+    (void)thread;
+    for (int64_t p = task * BATCH; p < last; p++) {
         const bool below = (int64_t)ids[p] < split;
         twins[p] = UINT32_MAX;
         for (uint32_t row = ids[p]; row != KITH_ID_NONE;
              row = next != NULL ? next[row] : KITH_ID_NONE) {
-            places[row] = (uint32_t)p;
+            s->places[row] = (uint32_t)p;
             if (below && (int64_t)row >= split && twins[p] == UINT32_MAX) {
                 twins[p] = row;
             }
         }
     }
+    return KITH_OK;
 }
 
 static kith_status place_groups(giving *g)
@@ -94,23 +104,26 @@ static kith_status place_groups(giving *g)
     kith_ctx *ctx = run->on.ctx;
     const uint64_t rows = (uint64_t)run->rows;
     const uint64_t count = (uint64_t)run->count;
-    uint32_t *ids = NULL; /* then twins, then places */
-    KIN_TRY(kin_alloc(ctx, &ids, kin_size_add(2 * count, rows), sizeof *ids, "places of rows"));
-    uint32_t *twins = ids + count;
-    uint32_t *places = twins + count;
+    standing s = {.run = run};
+    KIN_TRY(kin_alloc(ctx, &s.ids, kin_size_add(2 * count, rows), sizeof *s.ids, "places of rows"));
+    s.twins = s.ids + count;
+    s.places = s.twins + count;
+    memset(s.places, 0xff, rows * sizeof *s.places);
     kith_status status =
-        kin_gpu_download(ctx, run->on.gpu, ids, run->points.set.ids, count * sizeof *ids);
+        kin_gpu_download(ctx, run->on.gpu, s.ids, run->points.set.ids, count * sizeof *s.ids);
     if (status == KITH_OK) {
-        stand_in_groups(g, ids, places, twins);
-        status = kin_gpu_upload(ctx, run->on.gpu, g->places, places, rows * sizeof *places);
+        status = kin_parallel(ctx, NULL, kin_ceil_div(run->count, BATCH), stand_in_groups, &s);
+    }
+    if (status == KITH_OK) {
+        status = kin_gpu_upload(ctx, run->on.gpu, g->places, s.places, rows * sizeof *s.places);
     }
     if (status == KITH_OK && run->groups->next != NULL && graphs_of(g) == GRAPHS) {
         status = kin_gpu_alloc(ctx, run->on.gpu, &g->twins, count, sizeof *g->twins, "places");
         if (status == KITH_OK) {
-            status = kin_gpu_upload(ctx, run->on.gpu, g->twins, twins, count * sizeof *twins);
+            status = kin_gpu_upload(ctx, run->on.gpu, g->twins, s.twins, count * sizeof *s.twins);
         }
     }
-    kin_free(ctx, ids);
+    kin_free(ctx, s.ids);
     return status;
 }
 
@@ -143,16 +156,17 @@ static kith_status bring_ids(giving *g, int which)
 {
     const kin_graph_gpu_run *run = g->run;
     const kith_neighbors *graph = graph_of(g, which);
-    const uint64_t cells = kin_size_mul((uint64_t)graph->rows, (uint64_t)graph->k);
     g->ids[which] = graph->ids;
     if ((run->request->place & KIN_FUSED_DATA_ON_DEVICE) != 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->copies[which], cells, sizeof(uint32_t),
-                          "the graph to begin with"));
-    g->ids[which] = g->copies[which];
-    return kin_gpu_upload(run->on.ctx, run->on.gpu, g->copies[which], graph->ids,
-                          cells * sizeof(uint32_t));
+    const int64_t bytes = graph->k * (int64_t)sizeof *graph->ids;
+    const kin_gpu_rows rows = {graph->ids, graph->rows, bytes, bytes};
+    void *copy = NULL;
+    const kith_status status = kin_gpu_bring(run->on.ctx, run->on.gpu, &rows, &copy);
+    g->copies[which] = copy;
+    g->ids[which] = copy;
+    return status;
 }
 
 /* Lists of the rows `ids` of graph `which` as positions. */
@@ -427,8 +441,7 @@ kith_status kin_graph_gpu_widen(kin_graph_gpu_run *run, kin_graph_start start, b
 enum {
     PLACES = 64,     /* that are looked at, evenly spread, each with */
     NEIGHBOURS = 16, /* lists side by side: few copies */
-    SAMPLED = PLACES * NEIGHBOURS,
-    BATCH = 1 << 16 /* lists whose positions the host copies at a time */
+    SAMPLED = PLACES * NEIGHBOURS
 };
 /* Distances below so many times what rounding may do to them are not told apart. Rounding to bytes
  * was tried on these very points (fused_prepare.c) before they were taken, and they make rounds
@@ -517,8 +530,9 @@ static kith_status copy_positions(const kin_graph_gpu_run *run, const copying *c
     kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
     const int64_t length = run->graph.length;
-    for (int64_t first = 0; first < run->count; first += BATCH) {
-        const int64_t lists = kin_min_i64(BATCH, run->count - first);
+    const int64_t end = kin_graph_gpu_behind(&run->graph);
+    for (int64_t first = run->graph.first; first < end; first += BATCH) {
+        const int64_t lists = kin_min_i64(BATCH, end - first);
         KIN_TRY(kin_gpu_download(ctx, gpu, c->words, run->graph.words + first * length,
                                  (uint64_t)(lists * length) * sizeof *c->words));
         for (int64_t i = 0; i < lists * c->kept; i++) {
