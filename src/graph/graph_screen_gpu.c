@@ -35,10 +35,19 @@ enum {
     MOST_TILES = 16
 };
 
-static kith_status find_near(const kin_graph_gpu_run *run, const kin_graph_gpu_near *job)
+/* Of a team each member sees to some of the tiles. */
+static kith_status find_near(const kin_graph_gpu_run *run, const kin_graph_gpu_near *all)
 {
-    return kin_graph_gpu_check(run, run->kernels->near_tiles(run->on.stream, job),
-                               "finding near tiles");
+    kin_gpu *gpu = run->on.gpu;
+    kin_graph_gpu_near job = *all;
+    int64_t firsts[KIN_GPU_TEAM_MOST + 1];
+    kin_gpu_divide(job.set.padded / KIN_FUSED_TILE, KIN_GRAPH_GPU_NEAR_TILES, kin_gpu_parts(gpu),
+                   firsts);
+    job.first = firsts[kin_gpu_part(gpu)];
+    job.end = firsts[kin_gpu_part(gpu) + 1];
+    KIN_TRY(kin_graph_gpu_check(run, run->kernels->near_tiles(run->on.stream, &job),
+                                "finding near tiles"));
+    return kin_gpu_gather(run->on.ctx, gpu, job.worst, sizeof *job.worst, firsts);
 }
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
