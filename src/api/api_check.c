@@ -365,11 +365,11 @@ static kith_status check_some_ids(void *arg, int64_t task, int32_t thread)
     (void)thread;
     for (int64_t i = task * IDS_A_TASK; i < last; i++) {
         if ((int64_t)graph->ids[i] >= graph->rows && graph->ids[i] != KITH_ID_NONE) {
-            return kin_fail_at(
-                c->ctx, KITH_E_DATA, kin_at_cell(c->name, (i / graph->k), (i % graph->k)),
-                "is id %lu, must be below %lld, the number of points (give the "
-                "points that the graph was built of)",
-                (unsigned long)graph->ids[i], (long long)graph->rows);
+            return kin_fail_at(c->ctx, KITH_E_DATA,
+                               kin_at_cell(c->name, (i / graph->k), (i % graph->k)),
+                               "is id %lu, must be below %lld, the number of points (give the "
+                               "points that the graph was built of)",
+                               (unsigned long)graph->ids[i], (long long)graph->rows);
         }
     }
     return KITH_OK;

@@ -390,8 +390,7 @@ static void few_rows_are_ones(void **state)
 static void few_directions_are_ones(void **state)
 {
     (void)state;
-    static const setting s = {
-        RELATIVE, KITH_F32, KITH_INNER_PRODUCT, 4901, 0, 0, 0.5, 30, 2, 0};
+    static const setting s = {RELATIVE, KITH_F32, KITH_INNER_PRODUCT, 4901, 0, 0, 0.5, 30, 2, 0};
     kith_ctx *ctx = make_ctx();
     kith_matrix points = points_of(&s);
     const beginnings b = {.split = 0};
