@@ -199,9 +199,8 @@ kith_status kin_graph_gpu_screen(kin_graph_gpu_run *run, kin_graph_gpu_lists *gr
 bool kin_graph_gpu_looks_across(const kin_graph_gpu_run *run);
 /* Then, where there are near tiles: lists have what they need, and none is drawn by chance. */
 bool kin_graph_gpu_knows_reach(const kin_graph_gpu_run *run);
-/* Empty places up to `wanted` entries, by chance. */
-kith_status kin_graph_gpu_fill_up(kin_graph_gpu_run *run, int32_t wanted, const uint32_t *given,
-                                  int32_t given_length);
+/* Empty places of the run's lists; job: what is wanted and given. */
+kith_status kin_graph_gpu_fill_up(const kin_graph_gpu_run *run, kin_graph_gpu_fill job);
 
 /* ---- Start (graph_start_gpu.c) -----------------------------------------------------------------
  */

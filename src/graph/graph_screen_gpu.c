@@ -188,15 +188,11 @@ kith_status kin_graph_gpu_make_empty(const kin_graph_gpu_run *run, kin_graph_gpu
     return kin_gpu_fill(run->on.ctx, run->on.gpu, graph->words, 0xff, words * sizeof *graph->words);
 }
 
-kith_status kin_graph_gpu_fill_up(kin_graph_gpu_run *run, int32_t wanted, const uint32_t *given,
-                                  int32_t given_length)
+kith_status kin_graph_gpu_fill_up(const kin_graph_gpu_run *run, kin_graph_gpu_fill job)
 {
-    const kin_graph_gpu_fill job = {.points = run->points,
-                                    .graph = run->graph,
-                                    .wanted = wanted,
-                                    .given = given,
-                                    .given_length = given_length,
-                                    .seed = run->request->seed};
+    job.points = run->points;
+    job.graph = run->graph;
+    job.seed = run->request->seed;
     return kin_graph_gpu_check(run, run->kernels->fill(run->on.stream, &job), "filling lists");
 }
 

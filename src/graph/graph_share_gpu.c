@@ -14,6 +14,11 @@
  * What foreign points the kernels read: rounded rows and their terms, or rows as given, which are
  * on every GPU, and in join the last word of each list, which its owner sends before.
  *
+ * Starts are divided in the same way: each fills the lists that it owns. Ids of graphs that are
+ * given come to all, a part brought by each; of two graphs that are made one the reach that each
+ * proves of its own positions goes to all, and so does how far a share of the tiles looks. A graph
+ * under a relative is made in lockstep, too, and its first member's ids go to the others.
+ *
  * Neighbours stand near each other, so most slots of points of others stay empty: the few that are
  * not are gathered and sent with their places, 16 bytes each. Where they are more than one in
  * GATHERED, slots go as a whole.

@@ -102,6 +102,7 @@ static kith_status place_groups(giving *g)
 {
     const kin_graph_gpu_run *run = g->run;
     kith_ctx *ctx = run->on.ctx;
+    kin_gpu *gpu = run->on.gpu;
     const uint64_t rows = (uint64_t)run->rows;
     const uint64_t count = (uint64_t)run->count;
     standing s = {.run = run};
@@ -109,20 +110,21 @@ static kith_status place_groups(giving *g)
     s.twins = s.ids + count;
     s.places = s.twins + count;
     memset(s.places, 0xff, rows * sizeof *s.places);
-    kith_status status =
-        kin_gpu_download(ctx, run->on.gpu, s.ids, run->points.set.ids, count * sizeof *s.ids);
-    if (status == KITH_OK) {
-        status = kin_parallel(ctx, NULL, kin_ceil_div(run->count, BATCH), stand_in_groups, &s);
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_gpu_download(ctx, gpu, s.ids, run->points.set.ids, count * sizeof *s.ids),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_parallel(ctx, NULL, kin_ceil_div(run->count, BATCH), stand_in_groups, &s),
+                 done);
+    KIN_TRY_GOTO(status, kin_gpu_upload(ctx, gpu, g->places, s.places, rows * sizeof *s.places),
+                 done);
+    if (run->groups->next != NULL && graphs_of(g) == GRAPHS) {
+        KIN_TRY_GOTO(status, kin_gpu_alloc(ctx, gpu, &g->twins, count, sizeof *g->twins, "places"),
+                     done);
+        status = kin_gpu_upload(ctx, gpu, g->twins, s.twins, count * sizeof *s.twins);
     }
-    if (status == KITH_OK) {
-        status = kin_gpu_upload(ctx, run->on.gpu, g->places, s.places, rows * sizeof *s.places);
-    }
-    if (status == KITH_OK && run->groups->next != NULL && graphs_of(g) == GRAPHS) {
-        status = kin_gpu_alloc(ctx, run->on.gpu, &g->twins, count, sizeof *g->twins, "places");
-        if (status == KITH_OK) {
-            status = kin_gpu_upload(ctx, run->on.gpu, g->twins, s.twins, count * sizeof *s.twins);
-        }
-    }
+done:
     kin_free(ctx, s.ids);
     return status;
 }
@@ -169,55 +171,56 @@ static kith_status bring_ids(giving *g, int which)
     return status;
 }
 
-/* Lists of the rows `ids` of graph `which` as positions. */
-static kith_status give(const giving *g, int which, const uint32_t *ids)
+/* Lists of the job's rows as positions. */
+static kith_status give(const giving *g, kin_graph_gpu_give job)
 {
     const kin_graph_gpu_run *run = g->run;
-    const kith_neighbors *graph = graph_of(g, which);
-    const kin_graph_gpu_give job = {.points = run->count,
-                                    .ids = ids,
-                                    .places = g->places,
-                                    .graph = g->ids[which],
-                                    .first = which == 0 ? 0 : run->request->split,
-                                    .rows = graph->rows,
-                                    .k = graph->k,
-                                    .length = g->length,
-                                    .given = g->given};
+    job.points = run->count;
+    job.length = g->length;
+    job.given = g->given;
     return kin_graph_gpu_check(run, run->kernels->give(run->on.stream, &job), "reading a graph");
 }
 
-static kith_status fill(const giving *g)
+/* The same of the rows `ids` of graph `which`. */
+static kith_status give_graph(const giving *g, int which, const uint32_t *ids)
 {
-    const kin_graph_gpu_run *run = g->run;
-    const kin_graph_gpu_fill job = {.points = run->points,
-                                    .graph = run->graph,
-                                    .wanted = run->graph.length,
-                                    .given = g->given,
-                                    .given_length = g->length,
-                                    .given_alone = run->request->split > 0,
-                                    .known = run->request->split > 0,
-                                    .seed = run->request->seed};
-    return kin_graph_gpu_check(run, run->kernels->fill(run->on.stream, &job), "filling lists");
+    const kith_neighbors *graph = graph_of(g, which);
+    return give(g, (kin_graph_gpu_give){.ids = ids,
+                                        .places = g->places,
+                                        .graph = g->ids[which],
+                                        .first = which == 0 ? 0 : g->run->request->split,
+                                        .rows = graph->rows,
+                                        .k = graph->k});
+}
+
+static kith_status fill(const giving *g, bool alone, bool known)
+{
+    return kin_graph_gpu_fill_up(g->run, (kin_graph_gpu_fill){.wanted = g->run->graph.length,
+                                                              .given = g->given,
+                                                              .given_length = g->length,
+                                                              .given_alone = alone,
+                                                              .known = known});
 }
 
 static kith_status take(giving *g)
 {
     const kin_graph_gpu_run *run = g->run;
+    const bool known = run->request->split > 0;
     const uint64_t cells = kin_size_mul((uint64_t)run->count, (uint64_t)g->length);
     KIN_TRY(place(g));
     KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->given, cells, sizeof *g->given,
                           "the graph to begin with"));
     for (int which = 0; which < graphs_of(g); which++) {
         KIN_TRY(bring_ids(g, which));
-        KIN_TRY(give(g, which, run->points.set.ids));
+        KIN_TRY(give_graph(g, which, run->points.set.ids));
     }
-    KIN_TRY(fill(g));
+    KIN_TRY(fill(g, known, known));
     if (g->twins == NULL) {
         return KITH_OK;
     }
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, g->given, 0xff, cells * sizeof *g->given));
-    KIN_TRY(give(g, 1, g->twins));
-    return fill(g);
+    KIN_TRY(give_graph(g, 1, g->twins));
+    return fill(g, known, known);
 }
 
 static kith_status take_graphs(kin_graph_gpu_run *run)
@@ -265,23 +268,12 @@ static kith_status take_one(giving *g, const kin_graph_gpu_found *found)
     KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->given,
                           kin_size_mul((uint64_t)run->count, (uint64_t)g->length), sizeof *g->given,
                           "what was found"));
-    const kin_graph_gpu_give give = {.points = run->count,
-                                     .ids = run->points.set.ids,
-                                     .places = found->of == NULL ? g->places : g->copies[0],
-                                     .graph = found->ids,
-                                     .rows = run->rows,
-                                     .k = found->k,
-                                     .length = g->length,
-                                     .given = g->given};
-    const kin_graph_gpu_fill fill = {.points = run->points,
-                                     .graph = run->graph,
-                                     .wanted = run->graph.length,
-                                     .given = g->given,
-                                     .given_length = g->length,
-                                     .given_alone = 1,
-                                     .seed = run->request->seed};
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->give(run->on.stream, &give), "reading a graph"));
-    return kin_graph_gpu_check(run, run->kernels->fill(run->on.stream, &fill), "filling lists");
+    KIN_TRY(give(g, (kin_graph_gpu_give){.ids = run->points.set.ids,
+                                         .places = found->of == NULL ? g->places : g->copies[0],
+                                         .graph = found->ids,
+                                         .rows = run->rows,
+                                         .k = found->k}));
+    return fill(g, true, false);
 }
 
 static kith_status take_found(kin_graph_gpu_run *run, const kin_graph_gpu_found *found)
@@ -384,7 +376,9 @@ static kith_status begin(kin_graph_gpu_run *run, kin_graph_start start,
     }
     const int64_t few = kin_min_i64(kin_graph_gpu_start_k(run->request), run->graph.length);
     const int32_t wanted = kin_graph_gpu_knows_reach(run) ? (int32_t)few : run->graph.length;
-    KIN_TRY(run->request->ggm != 0 ? KITH_OK : kin_graph_gpu_fill_up(run, wanted, NULL, 0));
+    KIN_TRY(run->request->ggm != 0
+                ? KITH_OK
+                : kin_graph_gpu_fill_up(run, (kin_graph_gpu_fill){.wanted = wanted}));
     return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
 
@@ -576,7 +570,9 @@ static kith_status fill_anew(kin_graph_gpu_run *run, copying *c)
     run->points.set.rounded = NULL;
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, run->graph.words, 0xff,
                          words * sizeof *run->graph.words));
-    KIN_TRY(kin_graph_gpu_fill_up(run, run->graph.length, c->given, (int32_t)c->kept));
+    KIN_TRY(kin_graph_gpu_fill_up(run, (kin_graph_gpu_fill){.wanted = run->graph.length,
+                                                            .given = c->given,
+                                                            .given_length = (int32_t)c->kept}));
     run->evaluations += (double)words;
     return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
