@@ -342,10 +342,11 @@ uint64_t kin_graph_gpu_bytes_on(const kin_gpu *gpu, const kith_matrix *points,
     const uint64_t alone = kin_graph_gpu_bytes(points, request);
     kin_graph_request full = *request;
     kin_graph_gpu_defaults(&full, points->rows);
-    return is_shared(gpu, points, &full)
-               ? kin_size_add(
-                     alone, kin_graph_gpu_share_bytes(points->rows, kin_gpu_team_count(gpu->team)))
-               : alone;
+    if (!is_shared(gpu, points, &full)) {
+        return alone;
+    }
+    const uint64_t share = kin_graph_gpu_share_bytes(points->rows, kin_gpu_team_count(gpu->team));
+    return kin_size_add(alone, kin_size_mul(share, kin_graph_gpu_is_related(&full) ? 2 : 1));
 }
 
 /* By all GPUs, or by one where there is one, or where copies for all find no room. */
