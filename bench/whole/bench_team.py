@@ -4,6 +4,7 @@
 
   exact     the exact graph of 10,000,000 x 96, k = 10
   descent   NN-Descent of 40,000,000 x 96, k = 32 (--rows for fewer)
+  merge     two graphs by NN-Descent, of 5,000,000 x 96 each, k = 10, made one
   search    100,000 queries against 10,000,000 x 96, k = 10
 
 Points are a mixture in the manner of bench_descent.py, bytes one in the manner of shard_points.py, made on the first
@@ -28,13 +29,14 @@ import bench_rows
 import descent_gpu
 import descent_types
 import shard_points
-from bench_gpu import CtxParams, EUCLIDEAN, Matrix, Neighbors, Report, SearchParams
+from bench_gpu import CtxParams, EUCLIDEAN, Matrix, Neighbors, Report, SearchParams, merge_sets
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = ["date", "commit", "machine", "work", "rows", "columns", "k", "gpus", "backend", "runs", "seconds",
            "seconds_min", "seconds_max", "speedup", "prepare_seconds", "screen_seconds", "rescore_seconds",
            "rounds", "recall", "same", "peak_mib", "command"]
-WORKS = {"exact": (10_000_000, 10), "descent": (40_000_000, 32), "search": (10_000_000, 10)}
+WORKS = {"exact": (10_000_000, 10), "descent": (40_000_000, 32), "merge": (10_000_000, 10),
+         "search": (10_000_000, 10)}
 QUERIES = 100_000
 CLUSTER = 1000  # points of one cluster, about
 HASHED = 1 << 26
@@ -112,6 +114,21 @@ def make_points(rows, columns, dtype):
     return points
 
 
+def merge_of(team, points, k, answer, descends):
+    """Graphs of both halves are made first, by the same GPUs."""
+    of_points = matrix(points)
+    halves = points[:len(points) // 2], points[len(points) // 2:]
+    graphs = [Answer(len(half), k) for half in halves]
+    for half, graph in zip(halves, graphs):
+        of_half = matrix(half)
+        team.must(team.lib.kith_graph(team.ctx, ctypes.byref(of_half), ctypes.byref(descends),
+                                      ctypes.byref(graph.out), None))
+    sets = merge_sets(of_points, len(halves[0]), [graph.out for graph in graphs])
+    answer.kept = of_points, graphs
+    return lambda: team.must(team.lib.kith_graph_merge(
+        team.ctx, ctypes.byref(sets), ctypes.byref(descends), ctypes.byref(answer.out), None))
+
+
 def call_of(team, work, points, k, answer, options):
     search = SearchParams(struct_size=ctypes.sizeof(SearchParams), metric=EUCLIDEAN, k=k)
     of_points = matrix(points)
@@ -129,6 +146,8 @@ def call_of(team, work, points, k, answer, options):
     report = descent_gpu.DescentReport(struct_size=ctypes.sizeof(descent_gpu.DescentReport))
     answer.report = report
     descends = descent_types.search_of(params, report)
+    if work == "merge":
+        return merge_of(team, points, k, answer, descends)
     return lambda: team.must(team.lib.kith_graph(
         team.ctx, ctypes.byref(of_points), ctypes.byref(descends), ctypes.byref(answer.out), None))
 
@@ -191,7 +210,7 @@ def bench(options, work, rows, k):
                "rescore_seconds": f"{report.seconds_rescore:.4f}", "same": int(own == digest),
                "peak_mib": f"{report.gpu_peak_bytes / 2**20:.0f}",
                "command": " ".join(["bench_team.py"] + sys.argv[1:])}
-        if work == "descent":
+        if work in ("descent", "merge"):
             row |= {"rounds": answer.report.rounds}
             if options.check:
                 row |= {"recall": f"{recall_of(points, answer.ids):.5f}"}

@@ -113,9 +113,9 @@ typedef struct kith_ctx_params {
     kith_release_fn release;
     void *allocate_arg;
     const char *device; /* "cpu", "cuda" (the first that can be used), "cuda:N", "cuda:0,2" or
-                           "cuda:all" (several of one model: graphs and searches of rows on the host
-                           are divided), or "auto": a GPU where there is one and the job is large
-                           enough that it is the faster way; NULL = KITH_DEVICE, else "auto".
+                           "cuda:all" (several of one model: graphs, merges and searches of rows on
+                           the host are divided), or "auto": a GPU where there is one and the job is
+                           large enough that it is the faster way; NULL = KITH_DEVICE, else "auto".
                            Answers are the same bytes everywhere */
     uint64_t gpu_memory_limit; /* bytes of device memory; 0 = what is free, less a margin */
 } kith_ctx_params;

@@ -60,7 +60,8 @@ typedef struct kith_merge_sets {
  * means 0.01 on a GPU where near points of the other set can be screened; descent_report.start is
  * KITH_START_GRAPH. Where points are few they are solved exactly, whatever the graphs say
  * (descent_report.exact). No slot of the answer is empty. Same bytes for the same seed, whatever
- * the number of threads, on one kind of device.
+ * the number of threads, on one kind of device. By metrics with a matrix product it is divided
+ * among the GPUs of the context, and has the bytes of one.
  *
  * With the start KITH_START_GGM it is algorithm 3 of Wang, Zhao, Zeng 2021, for comparison: the
  * farther half of each list is put aside, and free places get random points of the other set; in

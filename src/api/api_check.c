@@ -2,13 +2,15 @@
 #include "api/api_check.h"
 
 #include "base/base_try.h"
+#include "host/host_threads.h"
 #include "papers/papers.h"
 
 enum {
     MOST_COLS = 1 << 20,
     MOST_SAMPLE = 1024 /* times k */,
     MOST_BATCH = 1 << 22,
-    MOST_LEAF_BUFFER = 1 << 22
+    MOST_LEAF_BUFFER = 1 << 22,
+    IDS_A_TASK = 1 << 20
 };
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 
@@ -349,17 +351,35 @@ kith_status kin_check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors, 
     return KITH_OK;
 }
 
-kith_status kin_check_ids(kith_ctx *ctx, const kith_neighbors *graph, const char *name)
+typedef struct ids_check {
+    kith_ctx *ctx;
+    const kith_neighbors *graph;
+    const char *name;
+} ids_check;
+
+static kith_status check_some_ids(void *arg, int64_t task, int32_t thread)
 {
-    for (int64_t i = 0; i < graph->rows * graph->k; i++) {
+    const ids_check *c = arg;
+    const kith_neighbors *graph = c->graph;
+    const int64_t last = kin_min_i64((task + 1) * IDS_A_TASK, graph->rows * graph->k);
+    (void)thread;
+    for (int64_t i = task * IDS_A_TASK; i < last; i++) {
         if ((int64_t)graph->ids[i] >= graph->rows && graph->ids[i] != KITH_ID_NONE) {
-            return kin_fail_at(ctx, KITH_E_DATA, kin_at_cell(name, (i / graph->k), (i % graph->k)),
+            return kin_fail_at(c->ctx, KITH_E_DATA,
+                               kin_at_cell(c->name, (i / graph->k), (i % graph->k)),
                                "is id %lu, must be below %lld, the number of points (give the "
                                "points that the graph was built of)",
                                (unsigned long)graph->ids[i], (long long)graph->rows);
         }
     }
     return KITH_OK;
+}
+
+kith_status kin_check_ids(kith_ctx *ctx, const kith_neighbors *graph, const char *name)
+{
+    ids_check c = {ctx, graph, name};
+    return kin_parallel(ctx, NULL, kin_ceil_div(graph->rows * graph->k, IDS_A_TASK), check_some_ids,
+                        &c);
 }
 
 kith_status kin_check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t rows)

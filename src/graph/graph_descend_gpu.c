@@ -53,6 +53,9 @@ static kith_status solve_exactly(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix 
                                  kin_graph_outcome *outcome)
 {
     const int64_t start = kin_clock_ns();
+    if (kin_gpu_parts(gpu) > 1) { /* rows of a relative, most of them equal: one GPU's */
+        return kin_fail(ctx, KITH_E_UNSUPPORTED, "few points in lockstep");
+    }
     const kin_request request = {.distance = descent->distance,
                                  .k = descent->k,
                                  .flags = descent->flags,
@@ -129,13 +132,13 @@ static kith_status find_near(kin_graph_gpu_run *run, kin_graph_gpu_relatives *re
     }
     if (status == KITH_OK) {
         relatives->evaluations += outcome.evaluations;
+        status = kin_graph_gpu_share_ids(run, &relatives->near);
     }
     kin_gpu_free(run->on.gpu, own);
     return status;
 }
 
-/* What is near under relatives, where such are asked for. The report is left as it was. Not in
- * lockstep with others: each GPU for itself. */
+/* What is near under relatives, where such are asked for. The report is left as it was. */
 static kith_status find_relatives(kin_graph_gpu_run *run, kin_graph_gpu_relatives *relatives)
 {
     const kith_report before = run->on.ctx->report;
@@ -324,14 +327,12 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
     return KITH_OK;
 }
 
-/* Points that the host has, lists of positions of a set, no graph that is given or of a relative.
- */
+/* Points that the host has, and graphs that are given; lists of positions of a set. */
 static bool is_shared(const kin_gpu *gpu, const kith_matrix *points,
                       const kin_graph_request *request)
 {
     return (request->place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
-           kin_exact_screens(&request->distance) && request->init == NULL &&
-           !kin_graph_gpu_is_related(request) &&
+           kin_exact_screens(&request->distance) &&
            kin_gpu_team_takes(gpu, points->rows, KIN_FUSED_TEAM_ROWS);
 }
 
@@ -341,10 +342,11 @@ uint64_t kin_graph_gpu_bytes_on(const kin_gpu *gpu, const kith_matrix *points,
     const uint64_t alone = kin_graph_gpu_bytes(points, request);
     kin_graph_request full = *request;
     kin_graph_gpu_defaults(&full, points->rows);
-    return is_shared(gpu, points, &full)
-               ? kin_size_add(
-                     alone, kin_graph_gpu_share_bytes(points->rows, kin_gpu_team_count(gpu->team)))
-               : alone;
+    if (!is_shared(gpu, points, &full)) {
+        return alone;
+    }
+    const uint64_t share = kin_graph_gpu_share_bytes(points->rows, kin_gpu_team_count(gpu->team));
+    return kin_size_add(alone, kin_size_mul(share, kin_graph_gpu_is_related(&full) ? 2 : 1));
 }
 
 /* By all GPUs, or by one where there is one, or where copies for all find no room. */

@@ -34,16 +34,11 @@ static kith_status draw(kin_graph_gpu_run *run, const uint32_t *places, uint32_t
                                        .sets = {run->request->split, run->rows},
                                        .seed = run->request->seed,
                                        .given = given};
-    const kin_graph_gpu_fill fill = {.points = run->points,
-                                     .graph = run->graph,
-                                     .wanted = length,
-                                     .given = given,
-                                     .given_length = length,
-                                     .given_alone = 1,
-                                     .seed = run->request->seed};
     KIN_TRY(
         kin_graph_gpu_check(run, run->kernels->cross(run->on.stream, &cross), "drawing points"));
-    return kin_graph_gpu_check(run, run->kernels->fill(run->on.stream, &fill), "filling lists");
+    return kin_graph_gpu_fill_up(
+        run, (kin_graph_gpu_fill){
+                 .wanted = length, .given = given, .given_length = length, .given_alone = 1});
 }
 
 kith_status kin_graph_gpu_ggm_begin(kin_graph_gpu_run *run)

@@ -15,8 +15,9 @@
 enum {
     KIN_GRAPH_GPU_MOST_LIST = 1088,  /* entries of a list: k up to 1,024 */
     KIN_GRAPH_GPU_MOST_SAMPLES = 64, /* forward + reverse samples of a kind (NEW, OLD) a point */
-    KIN_GRAPH_GPU_SLOTS = 32,        /* offers that a point takes in a round; a power of two */
-    KIN_GRAPH_GPU_MOST_WIDTH = 4096  /* points that a walk keeps */
+    KIN_GRAPH_GPU_NEAR_TILES = 32,
+    KIN_GRAPH_GPU_SLOTS = 32,       /* offers that a point takes in a round; a power of two */
+    KIN_GRAPH_GPU_MOST_WIDTH = 4096 /* points that a walk keeps */
 };
 
 /* Sorted lists without duplicates and without the own position; KIN_GRAPH_EMPTY behind. */
@@ -218,6 +219,8 @@ typedef struct kin_graph_gpu_near {
     kin_fused_coarse coarse;
     int64_t count;
     kin_fused_worst *worst; /* padded / 128 */
+    int64_t first; /* of tiles first .. end - 1 at least; end 0: of all. Both multiples of */
+    int64_t end;   /* NEAR_TILES, or the end of all */
 } kin_graph_gpu_near;
 
 /* Of each `tiles` tiles the mean of centres. */

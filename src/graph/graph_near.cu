@@ -197,7 +197,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 {
     extern __shared__ __align__(16) unsigned char memory[];
     near_shared *shared = (near_shared *)memory;
-    const int64_t first = (int64_t)blockIdx.x * ROWS;
+    const int64_t first = a.job.first + (int64_t)blockIdx.x * ROWS;
     const int row = (int)threadIdx.x / 32;
     if (threadIdx.x < ROWS) {
         shared->threshold[threadIdx.x] = INFINITY;
@@ -247,7 +247,8 @@ extern "C" int kin_graph_gpu_launch_near_tiles(kin_gpu_stream *stream,
                                                const kin_graph_gpu_near *job)
 {
     const int64_t all = job->set.padded / KIN_FUSED_TILE;
-    if (all == 0) {
+    const int64_t rows = (job->end > 0 ? job->end : all) - job->first;
+    if (rows <= 0) {
         return 0;
     }
     near_args a = {};
@@ -268,7 +269,7 @@ extern "C" int kin_graph_gpu_launch_near_tiles(kin_gpu_stream *stream,
     const int bytes = (int)sizeof(near_shared);
     KIN_CUDA_TRY(cudaFuncSetAttribute(near_tiles_kernel,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    near_tiles_kernel<<<(unsigned)((all + ROWS - 1) / ROWS), THREADS, (size_t)bytes,
+    near_tiles_kernel<<<(unsigned)((rows + ROWS - 1) / ROWS), THREADS, (size_t)bytes,
                         stream->stream>>>(a);
     return kin_gpu_launched();
 }

@@ -306,6 +306,27 @@ static kith_status make_queries(const kin_graph_gpu_run *run, asking *a)
     return relate(run, rows, KIN_GRAPH_GPU_AS_GIVEN, a->floats, NULL);
 }
 
+/* Of a team each member has a part of the rows, and looks for itself; then all have all. */
+static kith_status search_share(const kin_graph_gpu_run *run, const asking *a,
+                                const kin_request *request, const kith_neighbors *out)
+{
+    kin_gpu *gpu = run->on.gpu;
+    kin_gpu_seat *seat = gpu->seat;
+    int64_t firsts[KIN_GPU_TEAM_MOST + 1];
+    kin_gpu_divide(run->rows, 1, kin_gpu_parts(gpu), firsts);
+    const int64_t first = firsts[kin_gpu_part(gpu)];
+    const int64_t rows = firsts[kin_gpu_part(gpu) + 1] - first;
+    const kith_matrix queries = kin_fused_part_of(&a->queries, first, rows);
+    const kith_neighbors found = kin_fused_rows_of(out, first, rows);
+    const kin_fused_query query = {&queries, "queries", request,
+                                   KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, &found};
+    gpu->seat = NULL;
+    const kith_status status = kin_fused_search(run->on.ctx, gpu, &a->corpus, &query);
+    gpu->seat = seat;
+    KIN_TRY(status);
+    return kin_gpu_gather(run->on.ctx, gpu, out->ids, (uint64_t)out->k * sizeof *out->ids, firsts);
+}
+
 kith_status kin_graph_gpu_search_longest(kin_graph_gpu_run *run, kin_graph_gpu_relatives *relatives)
 {
     kin_gpu *gpu = run->on.gpu;
@@ -325,9 +346,7 @@ kith_status kin_graph_gpu_search_longest(kin_graph_gpu_run *run, kin_graph_gpu_r
     const kith_neighbors out = {.rows = run->rows, .k = request.k, .ids = found->ids};
     KIN_TRY_GOTO(status, make_corpus(run, found, &a), done);
     KIN_TRY_GOTO(status, make_queries(run, &a), done);
-    const kin_fused_query query = {&a.queries, "queries", &request,
-                                   KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, &out};
-    KIN_TRY_GOTO(status, kin_fused_search(run->on.ctx, gpu, &a.corpus, &query), done);
+    KIN_TRY_GOTO(status, search_share(run, &a, &request, &out), done);
     relatives->evaluations += (double)run->rows * (double)found->of_count;
 done:
     kin_gpu_free(gpu, a.floats);

@@ -78,7 +78,7 @@ static kith_status lengthen(kin_graph_gpu_run *run, int32_t times, bool *longer)
     run->graph = next; /* the run's to free, whatever comes */
     run->candidates = candidates;
     KIN_TRY(kin_graph_gpu_check(run, error, "making lists longer"));
-    KIN_TRY(kin_graph_gpu_fill_up(run, next.length, NULL, 0));
+    KIN_TRY(kin_graph_gpu_fill_up(run, (kin_graph_gpu_fill){.wanted = next.length}));
     const int32_t half = next.length / 2;
     run->evaluations += (double)run->count * (double)half;
     return kin_gpu_wait(ctx, run->on.gpu);

@@ -199,9 +199,8 @@ kith_status kin_graph_gpu_screen(kin_graph_gpu_run *run, kin_graph_gpu_lists *gr
 bool kin_graph_gpu_looks_across(const kin_graph_gpu_run *run);
 /* Then, where there are near tiles: lists have what they need, and none is drawn by chance. */
 bool kin_graph_gpu_knows_reach(const kin_graph_gpu_run *run);
-/* Empty places up to `wanted` entries, by chance. */
-kith_status kin_graph_gpu_fill_up(kin_graph_gpu_run *run, int32_t wanted, const uint32_t *given,
-                                  int32_t given_length);
+/* Empty places of the run's lists; job: what is wanted and given. */
+kith_status kin_graph_gpu_fill_up(const kin_graph_gpu_run *run, kin_graph_gpu_fill job);
 
 /* ---- Start (graph_start_gpu.c) -----------------------------------------------------------------
  */
@@ -240,6 +239,8 @@ kith_status kin_graph_gpu_share_least(const kin_graph_gpu_run *run, uint64_t *wo
                                       int64_t a_point);
 /* share.lasts of all points. Waits. */
 kith_status kin_graph_gpu_share_lasts(const kin_graph_gpu_run *run);
+/* What the first member found of all rows, to all. Waits. */
+kith_status kin_graph_gpu_share_ids(const kin_graph_gpu_run *run, const kin_graph_gpu_found *found);
 /* The first member gets the keys and entries of control rows that the others have read. */
 kith_status kin_graph_gpu_share_watch(kin_graph_gpu_run *run);
 /* What the first member decided, to all. */

@@ -35,10 +35,19 @@ enum {
     MOST_TILES = 16
 };
 
-static kith_status find_near(const kin_graph_gpu_run *run, const kin_graph_gpu_near *job)
+/* Of a team each member sees to some of the tiles. */
+static kith_status find_near(const kin_graph_gpu_run *run, const kin_graph_gpu_near *all)
 {
-    return kin_graph_gpu_check(run, run->kernels->near_tiles(run->on.stream, job),
-                               "finding near tiles");
+    kin_gpu *gpu = run->on.gpu;
+    kin_graph_gpu_near job = *all;
+    int64_t firsts[KIN_GPU_TEAM_MOST + 1];
+    kin_gpu_divide(job.set.padded / KIN_FUSED_TILE, KIN_GRAPH_GPU_NEAR_TILES, kin_gpu_parts(gpu),
+                   firsts);
+    job.first = firsts[kin_gpu_part(gpu)];
+    job.end = firsts[kin_gpu_part(gpu) + 1];
+    KIN_TRY(kin_graph_gpu_check(run, run->kernels->near_tiles(run->on.stream, &job),
+                                "finding near tiles"));
+    return kin_gpu_gather(run->on.ctx, gpu, job.worst, sizeof *job.worst, firsts);
 }
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
@@ -179,15 +188,11 @@ kith_status kin_graph_gpu_make_empty(const kin_graph_gpu_run *run, kin_graph_gpu
     return kin_gpu_fill(run->on.ctx, run->on.gpu, graph->words, 0xff, words * sizeof *graph->words);
 }
 
-kith_status kin_graph_gpu_fill_up(kin_graph_gpu_run *run, int32_t wanted, const uint32_t *given,
-                                  int32_t given_length)
+kith_status kin_graph_gpu_fill_up(const kin_graph_gpu_run *run, kin_graph_gpu_fill job)
 {
-    const kin_graph_gpu_fill job = {.points = run->points,
-                                    .graph = run->graph,
-                                    .wanted = wanted,
-                                    .given = given,
-                                    .given_length = given_length,
-                                    .seed = run->request->seed};
+    job.points = run->points;
+    job.graph = run->graph;
+    job.seed = run->request->seed;
     return kin_graph_gpu_check(run, run->kernels->fill(run->on.stream, &job), "filling lists");
 }
 
@@ -215,12 +220,17 @@ static kith_status take_reach(const kin_graph_gpu_run *run, kin_fused_work *work
     kin_fused_lists known = work->lists;
     known.k = (int32_t)run->wanted;
     const kin_graph_gpu_hand hand = {.graph = run->graph, .lists = known};
-    const kin_fused_tighten reach = {.set = work->rows, .cols_set = work->cols, .lists = known};
+    const int64_t first = run->graph.first;
+    const int64_t own = kin_graph_gpu_behind(&run->graph) - first;
+    const kin_fused_tighten reach = {.set = kin_fused_set_part(&work->rows, first, own),
+                                     .cols_set = work->cols,
+                                     .lists = kin_fused_lists_part(&known, first, own)};
     KIN_TRY(kin_graph_gpu_check(run, run->kernels->hand(on->stream, &hand), "handing lists over"));
     KIN_TRY(
         kin_graph_gpu_check(run, on->kernels->tighten(on->stream, &reach), "finding thresholds"));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, known.counts, 0,
                          (uint64_t)known.rows * sizeof *known.counts));
+    KIN_TRY(kin_fused_share_reach(on, &work->share, &known));
     return kin_fused_work_reached(work);
 }
 

@@ -14,6 +14,11 @@
  * What foreign points the kernels read: rounded rows and their terms, or rows as given, which are
  * on every GPU, and in join the last word of each list, which its owner sends before.
  *
+ * Starts are divided in the same way: each fills the lists that it owns. Ids of graphs that are
+ * given come to all, a part brought by each; of two graphs that are made one the reach that each
+ * proves of its own positions goes to all, and so does how far a share of the tiles looks. A graph
+ * under a relative is made in lockstep, too, and its first member's ids go to the others.
+ *
  * Neighbours stand near each other, so most slots of points of others stay empty: the few that are
  * not are gathered and sent with their places, 16 bytes each. Where they are more than one in
  * GATHERED, slots go as a whole.
@@ -214,6 +219,16 @@ kith_status kin_graph_gpu_share_lasts(const kin_graph_gpu_run *run)
     KIN_TRY(kin_graph_gpu_check(run, run->kernels->ends(run->on.stream, &job), "ends of lists"));
     return kin_gpu_gather(run->on.ctx, run->on.gpu, share->lasts, sizeof *share->lasts,
                           share->firsts);
+}
+
+kith_status kin_graph_gpu_share_ids(const kin_graph_gpu_run *run, const kin_graph_gpu_found *found)
+{
+    int64_t firsts[KIN_GPU_TEAM_MOST + 1] = {0};
+    for (int32_t p = 1; p <= run->share.parts; p++) {
+        firsts[p] = run->rows;
+    }
+    return kin_gpu_gather(run->on.ctx, run->on.gpu, found->ids,
+                          (uint64_t)found->k * sizeof *found->ids, firsts);
 }
 
 /* ---- Control --------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
+#include "host/host_threads.h"
 
 #include <math.h>
 
@@ -31,7 +32,7 @@
  * Memory. 4 bytes an id of the graphs twice, 4 a row, and 8 x 32 a position for what the screen
  * found; all is gone before the rounds begin. */
 
-enum { GRAPHS = 2 };
+enum { GRAPHS = 2, BATCH = 1 << 16 /* lists that the host looks at at a time */ };
 
 typedef struct giving {
     kin_graph_gpu_run *run;
@@ -67,50 +68,64 @@ static int graphs_of(const giving *g)
 /* ---- Places ---------------------------------------------------------------------------------- */
 
 /* Groups are the host's: rows of a group stand at its position. */
-static void stand_in_groups(const giving *g, const uint32_t *ids, uint32_t *places, uint32_t *twins)
+typedef struct standing {
+    const kin_graph_gpu_run *run;
+    uint32_t *ids; /* then twins, then places: UINT32_MAX */
+    uint32_t *twins;
+    uint32_t *places;
+} standing;
+
+static kith_status stand_in_groups(void *arg, int64_t task, int32_t thread)
 {
-    const kin_graph_gpu_run *run = g->run;
-    const uint32_t *next = run->groups->next;
-    const int64_t split = run->request->split;
-    for (int64_t row = 0; row < run->rows; row++) {
-        places[row] = UINT32_MAX;
-    }
-    for (int64_t p = 0; p < run->count; p++) {
+    const standing *s = arg;
+    const uint32_t *next = s->run->groups->next;
+    const uint32_t *ids = s->ids;
+    uint32_t *twins = s->twins;
+    const int64_t split = s->run->request->split;
+    const int64_t last = kin_min_i64((task + 1) * BATCH, s->run->count);
+    (void)thread;
+    for (int64_t p = task * BATCH; p < last; p++) {
         const bool below = (int64_t)ids[p] < split;
         twins[p] = UINT32_MAX;
         for (uint32_t row = ids[p]; row != KITH_ID_NONE;
              row = next != NULL ? next[row] : KITH_ID_NONE) {
-            places[row] = (uint32_t)p;
+            s->places[row] = (uint32_t)p;
             if (below && (int64_t)row >= split && twins[p] == UINT32_MAX) {
                 twins[p] = row;
             }
         }
     }
+    return KITH_OK;
 }
 
 static kith_status place_groups(giving *g)
 {
     const kin_graph_gpu_run *run = g->run;
     kith_ctx *ctx = run->on.ctx;
+    kin_gpu *gpu = run->on.gpu;
     const uint64_t rows = (uint64_t)run->rows;
     const uint64_t count = (uint64_t)run->count;
-    uint32_t *ids = NULL; /* then twins, then places */
-    KIN_TRY(kin_alloc(ctx, &ids, kin_size_add(2 * count, rows), sizeof *ids, "places of rows"));
-    uint32_t *twins = ids + count;
-    uint32_t *places = twins + count;
-    kith_status status =
-        kin_gpu_download(ctx, run->on.gpu, ids, run->points.set.ids, count * sizeof *ids);
-    if (status == KITH_OK) {
-        stand_in_groups(g, ids, places, twins);
-        status = kin_gpu_upload(ctx, run->on.gpu, g->places, places, rows * sizeof *places);
+    standing s = {.run = run};
+    KIN_TRY(kin_alloc(ctx, &s.ids, kin_size_add(2 * count, rows), sizeof *s.ids, "places of rows"));
+    s.twins = s.ids + count;
+    s.places = s.twins + count;
+    memset(s.places, 0xff, rows * sizeof *s.places);
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_gpu_download(ctx, gpu, s.ids, run->points.set.ids, count * sizeof *s.ids),
+                 done);
+    KIN_TRY_GOTO(status,
+                 kin_parallel(ctx, NULL, kin_ceil_div(run->count, BATCH), stand_in_groups, &s),
+                 done);
+    KIN_TRY_GOTO(status, kin_gpu_upload(ctx, gpu, g->places, s.places, rows * sizeof *s.places),
+                 done);
+    if (run->groups->next != NULL && graphs_of(g) == GRAPHS) {
+        KIN_TRY_GOTO(status, kin_gpu_alloc(ctx, gpu, &g->twins, count, sizeof *g->twins, "places"),
+                     done);
+        status = kin_gpu_upload(ctx, gpu, g->twins, s.twins, count * sizeof *s.twins);
     }
-    if (status == KITH_OK && run->groups->next != NULL && graphs_of(g) == GRAPHS) {
-        status = kin_gpu_alloc(ctx, run->on.gpu, &g->twins, count, sizeof *g->twins, "places");
-        if (status == KITH_OK) {
-            status = kin_gpu_upload(ctx, run->on.gpu, g->twins, twins, count * sizeof *twins);
-        }
-    }
-    kin_free(ctx, ids);
+done:
+    kin_free(ctx, s.ids);
     return status;
 }
 
@@ -143,67 +158,69 @@ static kith_status bring_ids(giving *g, int which)
 {
     const kin_graph_gpu_run *run = g->run;
     const kith_neighbors *graph = graph_of(g, which);
-    const uint64_t cells = kin_size_mul((uint64_t)graph->rows, (uint64_t)graph->k);
     g->ids[which] = graph->ids;
     if ((run->request->place & KIN_FUSED_DATA_ON_DEVICE) != 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->copies[which], cells, sizeof(uint32_t),
-                          "the graph to begin with"));
-    g->ids[which] = g->copies[which];
-    return kin_gpu_upload(run->on.ctx, run->on.gpu, g->copies[which], graph->ids,
-                          cells * sizeof(uint32_t));
+    const int64_t bytes = graph->k * (int64_t)sizeof *graph->ids;
+    const kin_gpu_rows rows = {graph->ids, graph->rows, bytes, bytes};
+    void *copy = NULL;
+    const kith_status status = kin_gpu_bring(run->on.ctx, run->on.gpu, &rows, &copy);
+    g->copies[which] = copy;
+    g->ids[which] = copy;
+    return status;
 }
 
-/* Lists of the rows `ids` of graph `which` as positions. */
-static kith_status give(const giving *g, int which, const uint32_t *ids)
+/* Lists of the job's rows as positions. */
+static kith_status give(const giving *g, kin_graph_gpu_give job)
 {
     const kin_graph_gpu_run *run = g->run;
-    const kith_neighbors *graph = graph_of(g, which);
-    const kin_graph_gpu_give job = {.points = run->count,
-                                    .ids = ids,
-                                    .places = g->places,
-                                    .graph = g->ids[which],
-                                    .first = which == 0 ? 0 : run->request->split,
-                                    .rows = graph->rows,
-                                    .k = graph->k,
-                                    .length = g->length,
-                                    .given = g->given};
+    job.points = run->count;
+    job.length = g->length;
+    job.given = g->given;
     return kin_graph_gpu_check(run, run->kernels->give(run->on.stream, &job), "reading a graph");
 }
 
-static kith_status fill(const giving *g)
+/* The same of the rows `ids` of graph `which`. */
+static kith_status give_graph(const giving *g, int which, const uint32_t *ids)
 {
-    const kin_graph_gpu_run *run = g->run;
-    const kin_graph_gpu_fill job = {.points = run->points,
-                                    .graph = run->graph,
-                                    .wanted = run->graph.length,
-                                    .given = g->given,
-                                    .given_length = g->length,
-                                    .given_alone = run->request->split > 0,
-                                    .known = run->request->split > 0,
-                                    .seed = run->request->seed};
-    return kin_graph_gpu_check(run, run->kernels->fill(run->on.stream, &job), "filling lists");
+    const kith_neighbors *graph = graph_of(g, which);
+    return give(g, (kin_graph_gpu_give){.ids = ids,
+                                        .places = g->places,
+                                        .graph = g->ids[which],
+                                        .first = which == 0 ? 0 : g->run->request->split,
+                                        .rows = graph->rows,
+                                        .k = graph->k});
+}
+
+static kith_status fill(const giving *g, bool alone, bool known)
+{
+    return kin_graph_gpu_fill_up(g->run, (kin_graph_gpu_fill){.wanted = g->run->graph.length,
+                                                              .given = g->given,
+                                                              .given_length = g->length,
+                                                              .given_alone = alone,
+                                                              .known = known});
 }
 
 static kith_status take(giving *g)
 {
     const kin_graph_gpu_run *run = g->run;
+    const bool known = run->request->split > 0;
     const uint64_t cells = kin_size_mul((uint64_t)run->count, (uint64_t)g->length);
     KIN_TRY(place(g));
     KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->given, cells, sizeof *g->given,
                           "the graph to begin with"));
     for (int which = 0; which < graphs_of(g); which++) {
         KIN_TRY(bring_ids(g, which));
-        KIN_TRY(give(g, which, run->points.set.ids));
+        KIN_TRY(give_graph(g, which, run->points.set.ids));
     }
-    KIN_TRY(fill(g));
+    KIN_TRY(fill(g, known, known));
     if (g->twins == NULL) {
         return KITH_OK;
     }
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, g->given, 0xff, cells * sizeof *g->given));
-    KIN_TRY(give(g, 1, g->twins));
-    return fill(g);
+    KIN_TRY(give_graph(g, 1, g->twins));
+    return fill(g, known, known);
 }
 
 static kith_status take_graphs(kin_graph_gpu_run *run)
@@ -251,23 +268,12 @@ static kith_status take_one(giving *g, const kin_graph_gpu_found *found)
     KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->given,
                           kin_size_mul((uint64_t)run->count, (uint64_t)g->length), sizeof *g->given,
                           "what was found"));
-    const kin_graph_gpu_give give = {.points = run->count,
-                                     .ids = run->points.set.ids,
-                                     .places = found->of == NULL ? g->places : g->copies[0],
-                                     .graph = found->ids,
-                                     .rows = run->rows,
-                                     .k = found->k,
-                                     .length = g->length,
-                                     .given = g->given};
-    const kin_graph_gpu_fill fill = {.points = run->points,
-                                     .graph = run->graph,
-                                     .wanted = run->graph.length,
-                                     .given = g->given,
-                                     .given_length = g->length,
-                                     .given_alone = 1,
-                                     .seed = run->request->seed};
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->give(run->on.stream, &give), "reading a graph"));
-    return kin_graph_gpu_check(run, run->kernels->fill(run->on.stream, &fill), "filling lists");
+    KIN_TRY(give(g, (kin_graph_gpu_give){.ids = run->points.set.ids,
+                                         .places = found->of == NULL ? g->places : g->copies[0],
+                                         .graph = found->ids,
+                                         .rows = run->rows,
+                                         .k = found->k}));
+    return fill(g, true, false);
 }
 
 static kith_status take_found(kin_graph_gpu_run *run, const kin_graph_gpu_found *found)
@@ -370,7 +376,9 @@ static kith_status begin(kin_graph_gpu_run *run, kin_graph_start start,
     }
     const int64_t few = kin_min_i64(kin_graph_gpu_start_k(run->request), run->graph.length);
     const int32_t wanted = kin_graph_gpu_knows_reach(run) ? (int32_t)few : run->graph.length;
-    KIN_TRY(run->request->ggm != 0 ? KITH_OK : kin_graph_gpu_fill_up(run, wanted, NULL, 0));
+    KIN_TRY(run->request->ggm != 0
+                ? KITH_OK
+                : kin_graph_gpu_fill_up(run, (kin_graph_gpu_fill){.wanted = wanted}));
     return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
 
@@ -427,8 +435,7 @@ kith_status kin_graph_gpu_widen(kin_graph_gpu_run *run, kin_graph_start start, b
 enum {
     PLACES = 64,     /* that are looked at, evenly spread, each with */
     NEIGHBOURS = 16, /* lists side by side: few copies */
-    SAMPLED = PLACES * NEIGHBOURS,
-    BATCH = 1 << 16 /* lists whose positions the host copies at a time */
+    SAMPLED = PLACES * NEIGHBOURS
 };
 /* Distances below so many times what rounding may do to them are not told apart. Rounding to bytes
  * was tried on these very points (fused_prepare.c) before they were taken, and they make rounds
@@ -517,8 +524,9 @@ static kith_status copy_positions(const kin_graph_gpu_run *run, const copying *c
     kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
     const int64_t length = run->graph.length;
-    for (int64_t first = 0; first < run->count; first += BATCH) {
-        const int64_t lists = kin_min_i64(BATCH, run->count - first);
+    const int64_t end = kin_graph_gpu_behind(&run->graph);
+    for (int64_t first = run->graph.first; first < end; first += BATCH) {
+        const int64_t lists = kin_min_i64(BATCH, end - first);
         KIN_TRY(kin_gpu_download(ctx, gpu, c->words, run->graph.words + first * length,
                                  (uint64_t)(lists * length) * sizeof *c->words));
         for (int64_t i = 0; i < lists * c->kept; i++) {
@@ -562,7 +570,9 @@ static kith_status fill_anew(kin_graph_gpu_run *run, copying *c)
     run->points.set.rounded = NULL;
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, run->graph.words, 0xff,
                          words * sizeof *run->graph.words));
-    KIN_TRY(kin_graph_gpu_fill_up(run, run->graph.length, c->given, (int32_t)c->kept));
+    KIN_TRY(kin_graph_gpu_fill_up(run, (kin_graph_gpu_fill){.wanted = run->graph.length,
+                                                            .given = c->given,
+                                                            .given_length = (int32_t)c->kept}));
     run->evaluations += (double)words;
     return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }

@@ -152,11 +152,13 @@ static kith_status plan_merge(const kin_shard_job *job, const kith_matrix *shape
                               const kith_search_params *params, kith_plan *plan)
 {
     kin_descent_job merge;
+    kin_gpu *gpu = NULL;
     KIN_TRY(kin_descent_check_shape(job->ctx, shape, params, &merge));
     merge.request.split = shape->rows / 2;
-    if (plan->gpu_bytes > 0) {
+    KIN_TRY(kin_cost_finds_gpu(job->ctx, &merge, &gpu));
+    if (gpu != NULL) {
         kin_graph_gpu_defaults(&merge.request, shape->rows);
-        const uint64_t bytes = kin_graph_gpu_bytes(shape, &merge.request);
+        const uint64_t bytes = kin_graph_gpu_bytes_on(gpu, shape, &merge.request);
         plan->gpu_bytes = bytes > plan->gpu_bytes ? bytes : plan->gpu_bytes;
         return KITH_OK;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Several real GPUs: graphs, searches and descents have the bytes of one, for uneven sizes, few
- * rows, equal rows, bytes and floats, lists that overflow, and with little memory on each. Exits
- * with 77 where there are fewer than two. KITH_LONG=1: more rows, and how long both take. */
+ * Several real GPUs: graphs, searches, descents, merges and descents that begin with a graph have
+ * the bytes of one, for uneven sizes, few rows, equal rows, bytes and floats, lists that overflow,
+ * and with little memory on each. Exits with 77 where there are fewer than two. KITH_LONG=1: more
+ * rows, and how long both take. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -154,6 +155,74 @@ static kith_status descend(kith_ctx *ctx, const setting *s, const kith_matrix *p
     return test_descend(ctx, points, &params, out, NULL);
 }
 
+/* Of two graphs of parts of uneven sizes, and of one that is given. */
+static kith_status start_with(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                              kith_start start, kith_neighbors *out)
+{
+    const int64_t first = s->rows * 2 / 5;
+    const kith_matrix part[] = {test_part_of(points, 0, first),
+                                test_part_of(points, first, s->rows - first)};
+    kith_neighbors graph[] = {test_answer_make(first, s->k),
+                              test_answer_make(s->rows - first, s->k)};
+    kith_ctx *one = ctx_of("cuda:0", 0);
+    kith_descent_params params = kith_descent_params_default();
+    params.metric = s->metric;
+    params.k = s->k;
+    params.sample = -1;
+    for (int i = 0; i < 2; i++) {
+        test_works(one, test_descend(one, &part[i], &params, &graph[i], NULL));
+    }
+    kith_ctx_free(one);
+    params.start = start;
+    params.sample = 0;
+    kith_status status = KITH_OK;
+    const double begin = now();
+    if (start != KITH_START_GRAPH) {
+        const kith_merge_sets sets = {points, first, &graph[0], &graph[1]};
+        status = test_merge_descending(ctx, &sets, &params, out, NULL);
+    } else {
+        kith_neighbors given = test_answer_make(s->rows, s->k); /* ids of rows of set 1 alone */
+        memcpy(given.ids, graph[0].ids, (size_t)(first * s->k) * sizeof *given.ids);
+        memcpy(given.ids + first * s->k, graph[1].ids,
+               (size_t)((s->rows - first) * s->k) * sizeof *given.ids);
+        params.init = &given;
+        status = test_descend(ctx, points, &params, out, NULL);
+        test_answer_free(&given);
+    }
+    printf("    by that start alone %8.3f s\n", now() - begin);
+    test_answer_free(&graph[1]);
+    test_answer_free(&graph[0]);
+    return status;
+}
+
+static kith_status merge(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                         const kith_matrix *queries, kith_neighbors *out)
+{
+    (void)queries;
+    return start_with(ctx, s, points, KITH_START_AUTO, out);
+}
+
+static kith_status merge_by_chance(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                                   const kith_matrix *queries, kith_neighbors *out)
+{
+    (void)queries;
+    return start_with(ctx, s, points, KITH_START_RANDOM, out);
+}
+
+static kith_status merge_as_published(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                                      const kith_matrix *queries, kith_neighbors *out)
+{
+    (void)queries;
+    return start_with(ctx, s, points, KITH_START_GGM, out);
+}
+
+static kith_status improve(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                           const kith_matrix *queries, kith_neighbors *out)
+{
+    (void)queries;
+    return start_with(ctx, s, points, KITH_START_GRAPH, out);
+}
+
 static const setting settings[] = {
     {"few rows", KITH_F32, KITH_EUCLIDEAN, 300, 16, 10, 3, 0.5, 0, 0},
     {"floats", KITH_F32, KITH_EUCLIDEAN, 60001, 48, 10, 40, 0.5, 0, 0},
@@ -174,7 +243,9 @@ static void compare_all(const char *what, job_fn job)
 {
     printf("%s:\n", what);
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-        if (job != descend || settings[i].gpu_memory == 0) { /* descents have no batches */
+        const bool exact = job == graph || job == search;
+        const bool needed = exact || job == descend || !test_is_slow_build() || i % 3 == 1;
+        if (needed && (exact || settings[i].gpu_memory == 0)) { /* descents have no batches */
             setting s = settings[i];
             s.rows /= test_is_slow_build() && s.rows > 10000 ? 8 : 1;
             compare(&s, job);
@@ -201,6 +272,15 @@ static void descents(void **state)
 {
     (void)state;
     compare_all("descents", descend);
+}
+
+static void starts(void **state)
+{
+    (void)state;
+    compare_all("merges", merge);
+    compare_all("merges by chance", merge_by_chance);
+    compare_all("merges as published", merge_as_published);
+    compare_all("graphs that are given", improve);
 }
 
 static int32_t count_gpus(void)
@@ -232,6 +312,7 @@ int main(void)
         cmocka_unit_test(graphs),
         cmocka_unit_test(searches),
         cmocka_unit_test(descents),
+        cmocka_unit_test(starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,7 +81,9 @@ void reference_graph_near_tiles(const kin_graph_gpu_near *job)
 {
     const int64_t tiles = tiles_of(&job->set);
     const bool all = job->coarse.groups == NULL && job->count >= tiles - 1;
-    for (int64_t tile = 0; tile < job->set.padded / KIN_FUSED_TILE; tile++) {
+    const int64_t end = job->end > 0 ? job->end : job->set.padded / KIN_FUSED_TILE;
+    REFERENCE_MUST(job->first % KIN_GRAPH_GPU_NEAR_TILES == 0 || job->first == end);
+    for (int64_t tile = job->first; tile < end; tile++) {
         const float square = tile >= tiles ? 0.0F : all ? INFINITY : count_th_square(job, tile);
         const float wide = rounded_up((double)square * (1.0 + 0x1p-10));
         job->worst[tile] =
