@@ -6,7 +6,7 @@
 #include "base/base_random.h"
 #include "base/base_try.h"
 #include "file/file_checksum.h"
-#include "file/file_input.h"
+#include "file/file_reader.h"
 #include "host/host_clock.h"
 #include "host/host_file.h"
 #include "host/host_threads.h"

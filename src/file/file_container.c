@@ -4,7 +4,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_atomic.h"
-#include "file/file_input.h"
+#include "file/file_reader.h"
 
 #include <inttypes.h>
 #include <math.h>

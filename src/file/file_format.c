@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file/file_format.h"
+#include "file/file_reader.h"
 
 #include <errno.h>
 #include <stdio.h>

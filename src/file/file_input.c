@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file/file_input.h"
+#include "file/file_reader.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

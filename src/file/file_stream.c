@@ -7,7 +7,6 @@
 #include "base/base_try.h"
 #include "file/file_result.h"
 #include "host/host_file.h"
-#include "host/host_map.h"
 #include "host/host_threads.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "file/file_input.h"
+#include "file/file_reader.h"
 
 #include <inttypes.h>
 #include <zlib.h>

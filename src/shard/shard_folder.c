@@ -6,7 +6,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_checksum.h"
-#include "host/host_map.h"
+#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <dirent.h>

@@ -9,7 +9,6 @@
 #include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "shard/shard_result.h"
 
 #include <inttypes.h>
 #include <stdio.h>
