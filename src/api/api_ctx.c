@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Contexts, and the list of devices. */
 #include "api/api_check.h"
+
 #include "base/base_ctx.h"
 #include "engine/engine_device.h"
 #include "host/host_cpu.h"
+#include "kith/kith.h"
+#include "kith_commit.h" /* made by cmake/commit.cmake at build time */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,4 +202,19 @@ kith_status kith_device_get(int32_t index, kith_device *device)
         (void)snprintf(device->text, sizeof device->text, "not used: %.180s", kin_gpu_reason());
     }
     return KITH_OK;
+}
+
+/* ---- Which kith this is ---------------------------------------------------------------------- */
+
+#define TEXT(number) #number
+#define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
+
+const char *kith_version(void)
+{
+    return VERSION(KITH_VERSION_MAJOR, KITH_VERSION_MINOR, KITH_VERSION_PATCH);
+}
+
+const char *kith_commit(void)
+{
+    return KITH_COMMIT;
 }

@@ -86,8 +86,6 @@ kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k,
 
 /* ---- A trial --------------------------------------------------------------------------------- */
 
-/* / */
-
 enum { DRAWS = 8 };
 
 static void name_trial(kin_layout *layout, void *job)

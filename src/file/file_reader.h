@@ -9,7 +9,7 @@
 #include "file/file_number.h"
 #include "host/host_file.h"
 
-/* ---- Formats (file_format.c) ----------------------------------------------------------------- */
+/* ---- Formats ----------------------------------------------------------------- */
 
 /* Which format a path means, by its extension alone: the rows of KITH_FILE_MAP. */
 

@@ -114,8 +114,6 @@ bool kin_host_beside(const char *name, char *path, size_t size)
 
 /* ---- Files as memory ------------------------------------------------------------------------- */
 
-/* / */
-
 static const char *kind_of(mode_t mode)
 {
     if (S_ISDIR(mode)) {
