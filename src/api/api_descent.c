@@ -53,36 +53,24 @@ static kith_status check_numbers(kith_ctx *ctx, const kith_search_params *params
     KIN_TRY(check_wanted(ctx, params));
     KIN_TRY(check_share(ctx, descent->delta, "delta"));
     KIN_TRY(check_share(ctx, descent->start_share, "start_share"));
-    if (descent->sample < -1) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"),
-                           "is %lld, must be at least 1 (or 0: %d; or -1: none)",
-                           (long long)descent->sample, (int)USUAL_SAMPLE);
-    }
-    if (descent->sample == -1 && params->recall > 0.0) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at("recall"),
-            "is %g and sample is -1, without which nobody knows the recall (leave one out)",
-            params->recall);
-    }
-    if (descent->rounds < -1) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rounds"),
-                           "is %d, must be at least 1 (or 0: enough; or -1: the start alone)",
-                           (int)descent->rounds);
-    }
-    if (descent->candidates < 0 || descent->candidates > MOST_CANDIDATES) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("candidates"),
-                           "is %d, must be 1 to %d (left out: by k)", (int)descent->candidates,
-                           (int)MOST_CANDIDATES);
-    }
-    if (descent->list != 0 && descent->list <= params->k) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("list"),
-                           "is %d, must be at least %lld, one more than k (left out: by k)",
-                           (int)descent->list, (long long)params->k + 1);
-    }
-    if (descent->all_updates < -1 || descent->all_updates > 1) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("all_updates"), "is %d, must be 1, -1 or 0",
-                           (int)descent->all_updates);
-    }
+    KIN_FAIL_IF(descent->sample < -1, ctx, KITH_E_ARGUMENT, kin_at("sample"),
+                "is %lld, must be at least 1 (or 0: %d; or -1: none)", (long long)descent->sample,
+                (int)USUAL_SAMPLE);
+    KIN_FAIL_IF(descent->sample == -1 && params->recall > 0.0, ctx, KITH_E_ARGUMENT,
+                kin_at("recall"),
+                "is %g and sample is -1, without which nobody knows the recall (leave one out)",
+                params->recall);
+    KIN_FAIL_IF(descent->rounds < -1, ctx, KITH_E_ARGUMENT, kin_at("rounds"),
+                "is %d, must be at least 1 (or 0: enough; or -1: the start alone)",
+                (int)descent->rounds);
+    KIN_FAIL_IF(descent->candidates < 0 || descent->candidates > MOST_CANDIDATES, ctx,
+                KITH_E_ARGUMENT, kin_at("candidates"), "is %d, must be 1 to %d (left out: by k)",
+                (int)descent->candidates, (int)MOST_CANDIDATES);
+    KIN_FAIL_IF(descent->list != 0 && descent->list <= params->k, ctx, KITH_E_ARGUMENT,
+                kin_at("list"), "is %d, must be at least %lld, one more than k (left out: by k)",
+                (int)descent->list, (long long)params->k + 1);
+    KIN_FAIL_IF(descent->all_updates < -1 || descent->all_updates > 1, ctx, KITH_E_ARGUMENT,
+                kin_at("all_updates"), "is %d, must be 1, -1 or 0", (int)descent->all_updates);
     return KITH_OK;
 }
 
@@ -99,20 +87,16 @@ static uint32_t largest_id(const uint32_t *ids, int64_t count)
 
 static kith_status check_init(kith_ctx *ctx, const kith_neighbors *init, int64_t rows)
 {
-    if (init->ids == NULL || init->k < 1 || init->rows != rows) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("init"),
-                           "is %lld x %lld%s, must be a graph of %lld rows with its ids",
-                           (long long)init->rows, (long long)init->k,
-                           init->ids == NULL ? " without ids" : "", (long long)rows);
-    }
+    KIN_FAIL_IF(init->ids == NULL || init->k < 1 || init->rows != rows, ctx, KITH_E_ARGUMENT,
+                kin_at("init"), "is %lld x %lld%s, must be a graph of %lld rows with its ids",
+                (long long)init->rows, (long long)init->k, init->ids == NULL ? " without ids" : "",
+                (long long)rows);
     for (int64_t row = 0; row < rows; row++) {
         const uint32_t most = largest_id(init->ids + row * init->k, init->k);
-        if ((int64_t)most >= rows) {
-            return kin_fail_at(ctx, KITH_E_DATA, kin_at("init"),
-                               "has id %lu in row %lld, must be below %lld, the number of points "
-                               "(give the points that the graph was built of)",
-                               (unsigned long)most, (long long)row, (long long)rows);
-        }
+        KIN_FAIL_IF((int64_t)most >= rows, ctx, KITH_E_DATA, kin_at("init"),
+                    "has id %lu in row %lld, must be below %lld, the number of points "
+                    "(give the points that the graph was built of)",
+                    (unsigned long)most, (long long)row, (long long)rows);
     }
     return KITH_OK;
 }
@@ -121,10 +105,8 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
                                const kin_distance *distance, int64_t rows, kin_graph_start *start)
 {
     const int given = (int)params->start; /* an enumerator may hold anything */
-    if (given < KITH_START_AUTO || given > KITH_START_GRAPH) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
-                           "is %d, which is no start (use one of kith_start)", given);
-    }
+    KIN_FAIL_IF(given < KITH_START_AUTO || given > KITH_START_GRAPH, ctx, KITH_E_ARGUMENT,
+                kin_at("start"), "is %d, which is no start (use one of kith_start)", given);
     const bool graph = given == KITH_START_GRAPH;
     if (graph ? params->init == NULL : params->init != NULL && given != KITH_START_AUTO) {
         return graph ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
@@ -133,17 +115,16 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
                                    "is set and start is neither KITH_START_GRAPH nor auto (set "
                                    "both or none)");
     }
-    if (given == KITH_START_SCREEN && !kin_exact_screens(distance)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
-                           "is screen and the metric is %s, which has none (use auto or random)",
-                           kith_metric_name(distance->metric));
-    }
-    if (params->start_share != 0.0 &&
-        (given == KITH_START_RANDOM || given == KITH_START_GGM || graph || params->init != NULL)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start_share"),
-                           "is %g, and the start is no screen, which alone has one (leave it out)",
-                           params->start_share);
-    }
+    KIN_FAIL_IF(given == KITH_START_SCREEN && !kin_exact_screens(distance), ctx, KITH_E_ARGUMENT,
+                kin_at("start"),
+                "is screen and the metric is %s, which has none (use auto or random)",
+                kith_metric_name(distance->metric));
+    KIN_FAIL_IF(params->start_share != 0.0 &&
+                    (given == KITH_START_RANDOM || given == KITH_START_GGM || graph ||
+                     params->init != NULL),
+                ctx, KITH_E_ARGUMENT, kin_at("start_share"),
+                "is %g, and the start is no screen, which alone has one (leave it out)",
+                params->start_share);
     static const kin_graph_start starts[] = {[KITH_START_AUTO] = KIN_GRAPH_START_AUTO,
                                              [KITH_START_RANDOM] = KIN_GRAPH_START_RANDOM,
                                              [KITH_START_SCREEN] = KIN_GRAPH_START_SCREEN,
@@ -195,10 +176,8 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
                          self ? "the points have no more rows" : "a point's own id does not count",
                          out, job->points.rows));
     KIN_TRY(check_numbers(ctx, params, &descent));
-    if (place != 0 && descent.init != NULL) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("init"),
-                           "is set, and calls on device memory have none (leave it out)");
-    }
+    KIN_FAIL_IF(place != 0 && descent.init != NULL, ctx, KITH_E_UNSUPPORTED, kin_at("init"),
+                "is set, and calls on device memory have none (leave it out)");
     KIN_TRY(check_start(ctx, &descent, &distance, job->points.rows, &start));
     take_job(params, &descent, &distance, start, job);
     return KITH_OK;
@@ -277,27 +256,21 @@ static kith_status check_recall(kith_ctx *ctx, const kith_search_params *params,
                                 const kith_walk_params *walk)
 {
     KIN_TRY(check_wanted(ctx, params));
-    if (params->recall > 0.0 && walk->width != 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall"),
-                           "is %g and width is %lld, which a recall chooses (leave one out)",
-                           params->recall, (long long)walk->width);
-    }
-    if (walk->sample < -1 || (walk->sample == -1 && params->recall > 0.0)) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at("sample"),
-            "is %lld, must be at least 1 (or 0: %d; or, where no recall is wanted, -1: none)",
-            (long long)walk->sample, (int)USUAL_SAMPLE);
-    }
+    KIN_FAIL_IF(params->recall > 0.0 && walk->width != 0, ctx, KITH_E_ARGUMENT, kin_at("recall"),
+                "is %g and width is %lld, which a recall chooses (leave one out)", params->recall,
+                (long long)walk->width);
+    KIN_FAIL_IF(walk->sample < -1 || (walk->sample == -1 && params->recall > 0.0), ctx,
+                KITH_E_ARGUMENT, kin_at("sample"),
+                "is %lld, must be at least 1 (or 0: %d; or, where no recall is wanted, -1: none)",
+                (long long)walk->sample, (int)USUAL_SAMPLE);
     return KITH_OK;
 }
 
 static kith_status check_walk(kith_ctx *ctx, const kith_walk_params *walk, int64_t k)
 {
-    if (walk->width != 0 && walk->width < k) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("width"),
-                           "is %lld, must be at least k, %lld (left out: by k, or by a recall)",
-                           (long long)walk->width, (long long)k);
-    }
+    KIN_FAIL_IF(walk->width != 0 && walk->width < k, ctx, KITH_E_ARGUMENT, kin_at("width"),
+                "is %lld, must be at least k, %lld (left out: by k, or by a recall)",
+                (long long)walk->width, (long long)k);
     return walk->meets >= 0
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("meets"),
@@ -309,14 +282,11 @@ static kith_status check_walk(kith_ctx *ctx, const kith_walk_params *walk, int64
 static kith_status refuse_exact(kith_ctx *ctx, const kith_search_params *params)
 {
     static const char *const why = "%s, and walks on a graph have none (leave it out)";
-    if (params->filter != NULL || params->exclude != NULL) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED,
-                           kin_at(params->filter != NULL ? "filter" : "exclude"), why, "is set");
-    }
-    if (params->flags != 0 || params->pipeline != KITH_PIPELINE_FUSED) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED,
-                           kin_at(params->flags != 0 ? "flags" : "pipeline"), why, "is not 0");
-    }
+    KIN_FAIL_IF(params->filter != NULL || params->exclude != NULL, ctx, KITH_E_UNSUPPORTED,
+                kin_at(params->filter != NULL ? "filter" : "exclude"), why, "is set");
+    KIN_FAIL_IF(params->flags != 0 || params->pipeline != KITH_PIPELINE_FUSED, ctx,
+                KITH_E_UNSUPPORTED, kin_at(params->flags != 0 ? "flags" : "pipeline"), why,
+                "is not 0");
     return params->tree_height == 0 && params->leaf_buffer == 0 && params->batch == 0
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_UNSUPPORTED,

@@ -42,11 +42,9 @@ static kith_status verify(kith_ctx *ctx, const kith_matrix *points, const kith_n
     if (wrong == NULL || first_wrong == NULL) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "wrong or first_wrong is NULL (give room for them)");
     }
-    if (params.k > graph->k) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
-                           "is %lld and the graph has lists of %lld (take a k of at most that)",
-                           (long long)params.k, (long long)graph->k);
-    }
+    KIN_FAIL_IF(params.k > graph->k, ctx, KITH_E_ARGUMENT, kin_at("k"),
+                "is %lld and the graph has lists of %lld (take a k of at most that)",
+                (long long)params.k, (long long)graph->k);
     kith_neighbors truth = {.rows = matrix.rows, .k = params.k};
     KIN_TRY(kin_alloc(ctx, &truth.ids,
                       kin_size_mul((uint64_t)truth.rows, (uint64_t)kin_max_i64(truth.k, 0)),
@@ -64,9 +62,7 @@ kith_status kith_graph_verify(kith_ctx *ctx, const kith_matrix *points, const ki
                               const kith_search_params *params, int64_t *wrong,
                               int64_t *first_wrong)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, verify(ctx, points, graph, params, wrong, first_wrong));
+    KIN_CALL(ctx, verify(ctx, points, graph, params, wrong, first_wrong));
 }
 
 /* ---- Symmetric graphs ----------------------------------------------------------------------- */
@@ -76,15 +72,11 @@ static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric
 {
     KIN_TRY(kin_check_neighbors(ctx, graph, "graph"));
     KIN_TRY(kin_check_graph(ctx, graph, graph->rows));
-    if (graph->distances == NULL && graph->distances64 == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("graph"),
-                           "has neither distances nor distances64 (give one of them)");
-    }
+    KIN_FAIL_IF(graph->distances == NULL && graph->distances64 == NULL, ctx, KITH_E_ARGUMENT,
+                kin_at("graph"), "has neither distances nor distances64 (give one of them)");
     *metric = *metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : *metric;
-    if (!kin_metric_is(*metric)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                           "is %d, which is no metric (use one of kith_metric)", (int)*metric);
-    }
+    KIN_FAIL_IF(!kin_metric_is(*metric), ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                "is %d, which is no metric (use one of kith_metric)", (int)*metric);
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", NULL, *metric));
     return symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL
                ? KITH_OK
@@ -108,12 +100,10 @@ static kith_status create(kith_ctx *ctx, const kith_neighbors *graph, kith_metri
 kith_status kith_graph_symmetric(kith_ctx *ctx, const kith_neighbors *graph, kith_metric metric,
                                  kith_symmetry symmetry, kith_ranges **out)
 {
-    kin_call call;
     if (out != NULL) {
         *out = NULL;
     }
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, create(ctx, graph, metric, symmetry, out));
+    KIN_CALL(ctx, create(ctx, graph, metric, symmetry, out));
 }
 
 /* ---- Without some points --------------------------------------------------------------------- */
@@ -150,7 +140,7 @@ static kith_status take_params(kith_ctx *ctx, const kith_remove_params *given,
 }
 
 static kith_status check_removal(removal *r, const kith_matrix *points, const kith_neighbors *graph,
-                         const kith_remove_params *given, const kith_remove_report *report)
+                                 const kith_remove_params *given, const kith_remove_report *report)
 {
     kith_ctx *ctx = r->ctx;
     KIN_TRY(take_params(ctx, given, &r->params));
@@ -161,15 +151,11 @@ static kith_status check_removal(removal *r, const kith_matrix *points, const ki
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &r->points, r->distance.metric));
     r->lists = (kin_remove_job){
         .graph = graph, .wanted = r->params.k, .self = (r->params.flags & KITH_INCLUDE_SELF) != 0};
-    if (r->params.removed == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("removed"),
-                           "is NULL (give a byte for each point)");
-    }
-    if (r->params.k > graph->k) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
-                           "is %lld and the graph has lists of %lld (take a k of at most that)",
-                           (long long)r->params.k, (long long)graph->k);
-    }
+    KIN_FAIL_IF(r->params.removed == NULL, ctx, KITH_E_ARGUMENT, kin_at("removed"),
+                "is NULL (give a byte for each point)");
+    KIN_FAIL_IF(r->params.k > graph->k, ctx, KITH_E_ARGUMENT, kin_at("k"),
+                "is %lld and the graph has lists of %lld (take a k of at most that)",
+                (long long)r->params.k, (long long)graph->k);
     return kin_check_room(ctx, report, "report", "kith_remove_report");
 }
 

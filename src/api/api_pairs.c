@@ -21,10 +21,9 @@ static kith_status check_numbers(kith_ctx *ctx, const kith_pairs_params *params,
     KIN_TRY(check_number(ctx, "chunk_rows", params->chunk_rows, INT64_MAX));
     KIN_TRY(check_number(ctx, "chunk_pairs", params->chunk_pairs, INT64_MAX));
     KIN_TRY(check_number(ctx, "sample", params->sample, INT64_MAX));
-    if (params->keep != KITH_KEEP_FIRST && params->keep != KITH_KEEP_CENTRAL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("keep"),
-                           "is %d, which is no kith_keep (use one of those)", (int)params->keep);
-    }
+    KIN_FAIL_IF(params->keep != KITH_KEEP_FIRST && params->keep != KITH_KEEP_CENTRAL, ctx,
+                KITH_E_ARGUMENT, kin_at("keep"), "is %d, which is no kith_keep (use one of those)",
+                (int)params->keep);
     return KITH_OK;
 }
 
@@ -36,10 +35,8 @@ static kith_status check_components(kith_ctx *ctx, const kin_pairs_job *job)
         return KITH_OK;
     }
     const kin_place place = kin_at(params->labels != NULL ? "labels" : "kept");
-    if (!job->one_set) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, place,
-                           "is set, and pairs are of two sets (components are of one)");
-    }
+    KIN_FAIL_IF(!job->one_set, ctx, KITH_E_ARGUMENT, place,
+                "is set, and pairs are of two sets (components are of one)");
     return params->first_row == 0
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_ARGUMENT, place,
@@ -99,9 +96,7 @@ static kith_status find(kith_ctx *ctx, const kith_matrix *points, const kith_mat
 kith_status kith_pairs_find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
                             const kith_pairs_params *params, kith_pairs_report *report)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, find(ctx, points, others, params, report));
+    KIN_CALL(ctx, find(ctx, points, others, params, report));
 }
 
 /* ---- To a file ------------------------------------------------------------------------------- */
@@ -137,9 +132,7 @@ static kith_status find_and_save(kith_ctx *ctx, const char *path, const kin_pair
 {
     kith_pairs_report known = {.struct_size = sizeof known};
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_pairs_report"));
-    if (path == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("path"), "is NULL (give a file)");
-    }
+    KIN_FAIL_IF(path == NULL, ctx, KITH_E_ARGUMENT, kin_at("path"), "is NULL (give a file)");
     KIN_TRY(save(ctx, path, job, &known));
     kin_fill_room(report, &known, sizeof known);
     return KITH_OK;
@@ -176,7 +169,5 @@ static kith_status plan_pairs(kith_ctx *ctx, const kith_matrix *points, const ki
 kith_status kith_plan_pairs(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
                             const kith_pairs_params *params, kith_pairs_plan *plan)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, plan_pairs(ctx, points, others, params, plan));
+    KIN_CALL(ctx, plan_pairs(ctx, points, others, params, plan));
 }

@@ -30,6 +30,14 @@
         }                                        \
     } while (0)
 
+/* What is wrong with what is at a place (base_ctx.h) is told, and returned. */
+#define KIN_FAIL_IF(wrong, ctx, status, ...)                \
+    do {                                                    \
+        if (wrong) {                                        \
+            return kin_fail_at((ctx), status, __VA_ARGS__); \
+        }                                                   \
+    } while (0)
+
 /* ---- Assertions ------------------------------------------------------------------------------ */
 
 /* Assertions of contracts inside the library: what a caller in another room must have seen to.

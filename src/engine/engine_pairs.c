@@ -325,9 +325,7 @@ static bool counts_alone(const kin_pairs_job *job)
 
 static kith_status search(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, kin_engine_radius(ctx, job, ranges));
+    KIN_CALL(ctx, kin_engine_radius(ctx, job, ranges));
 }
 
 static kin_radius_job radius_of(const kin_pairs_job *job, const kith_matrix *queries,

@@ -132,17 +132,14 @@ kith_status kin_store_points(kith_ctx *ctx, const char *path, const kin_containe
 {
     const kin_container_header *header = kin_container_get_header(container);
     const int32_t item = kith_dtype_bytes(header->dtype);
-    if (header->kind != KITH_KIND_EXACT_INDEX && header->kind != KITH_KIND_TREE_INDEX &&
-        header->kind != KITH_KIND_GRAPH_INDEX) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "is no index (make one of points, and save it)");
-    }
-    if (item == 0 || header->rows < 1 || header->cols < 1 ||
-        header->metric == KITH_METRIC_DEFAULT) {
-        return kin_fail_at(
-            ctx, KITH_E_FORMAT, kin_at_file(path),
-            "its header does not say what its points are (it is damaged: make it again)");
-    }
+    KIN_FAIL_IF(header->kind != KITH_KIND_EXACT_INDEX && header->kind != KITH_KIND_TREE_INDEX &&
+                    header->kind != KITH_KIND_GRAPH_INDEX,
+                ctx, KITH_E_FORMAT, kin_at_file(path),
+                "is no index (make one of points, and save it)");
+    KIN_FAIL_IF(item == 0 || header->rows < 1 || header->cols < 1 ||
+                    header->metric == KITH_METRIC_DEFAULT,
+                ctx, KITH_E_FORMAT, kin_at_file(path),
+                "its header does not say what its points are (it is damaged: make it again)");
     const uint64_t row_bytes = (uint64_t)header->cols * (uint64_t)item;
     *points = (kith_matrix){.rows = header->rows,
                             .stride_bytes = (int64_t)row_bytes,

@@ -13,26 +13,17 @@
 kith_status kin_shape_check(kith_ctx *ctx, const char *path, uint64_t rows, uint64_t cols,
                             uint64_t cols_max)
 {
-    if (rows == 0) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "holds 0 rows (at least 1 is needed)");
-    }
-    if (cols == 0) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "its rows have 0 columns (at least 1 is needed)");
-    }
-    if (rows > KIN_ROWS_MAX) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "says it holds %" PRIu64 " rows; kith takes at most %" PRIu64
-                           " (split the file)",
-                           rows, KIN_ROWS_MAX);
-    }
-    if (cols > cols_max) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "says its rows have %" PRIu64 " columns; kith takes at most %" PRIu64
-                           " (is it of another format?)",
-                           cols, cols_max);
-    }
+    KIN_FAIL_IF(rows == 0, ctx, KITH_E_FORMAT, kin_at_file(path),
+                "holds 0 rows (at least 1 is needed)");
+    KIN_FAIL_IF(cols == 0, ctx, KITH_E_FORMAT, kin_at_file(path),
+                "its rows have 0 columns (at least 1 is needed)");
+    KIN_FAIL_IF(rows > KIN_ROWS_MAX, ctx, KITH_E_FORMAT, kin_at_file(path),
+                "says it holds %" PRIu64 " rows; kith takes at most %" PRIu64 " (split the file)",
+                rows, KIN_ROWS_MAX);
+    KIN_FAIL_IF(cols > cols_max, ctx, KITH_E_FORMAT, kin_at_file(path),
+                "says its rows have %" PRIu64 " columns; kith takes at most %" PRIu64
+                " (is it of another format?)",
+                cols, cols_max);
     return KITH_OK;
 }
 
@@ -168,10 +159,8 @@ kith_status kin_format_find(kith_ctx *ctx, const char *path, unsigned holds, kin
     if (*format != KIN_FORMAT_NONE) {
         return KITH_OK;
     }
-    if ((holds & KITH_FILE_POINTS_IN) != 0 && access(path, F_OK) != 0) {
-        return kin_fail_at(ctx, KITH_E_IO, kin_at_file(path),
-                           "cannot be opened: %s (check the path)", strerror(errno));
-    }
+    KIN_FAIL_IF((holds & KITH_FILE_POINTS_IN) != 0 && access(path, F_OK) != 0, ctx, KITH_E_IO,
+                kin_at_file(path), "cannot be opened: %s (check the path)", strerror(errno));
     char known[256] = "";
     size_t used = 0;
     for (int i = 1; i < KIN_FORMAT_COUNT; i++) {

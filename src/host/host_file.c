@@ -142,15 +142,11 @@ static const char *open_advice(int error)
 static kith_status measure(kith_ctx *ctx, const char *path, int file, uint64_t *bytes)
 {
     struct stat info;
-    if (fstat(file, &info) != 0) {
-        return kin_fail_at(ctx, KITH_E_IO, kin_at_file(path), "cannot be examined: %s",
-                           strerror(errno));
-    }
-    if (!S_ISREG(info.st_mode)) {
-        return kin_fail_at(ctx, KITH_E_IO, kin_at_file(path),
-                           "is %s, not a file (kith maps its input into memory; give a file)",
-                           kind_of(info.st_mode));
-    }
+    KIN_FAIL_IF(fstat(file, &info) != 0, ctx, KITH_E_IO, kin_at_file(path),
+                "cannot be examined: %s", strerror(errno));
+    KIN_FAIL_IF(!S_ISREG(info.st_mode), ctx, KITH_E_IO, kin_at_file(path),
+                "is %s, not a file (kith maps its input into memory; give a file)",
+                kind_of(info.st_mode));
     *bytes = (uint64_t)info.st_size;
     return KITH_OK;
 }
@@ -162,10 +158,8 @@ static kith_status open_input(kith_ctx *ctx, const char *path, bool follows, int
     do {
         *file = open(path, follows ? FLAGS : FLAGS | O_NOFOLLOW);
     } while (*file < 0 && errno == EINTR);
-    if (*file < 0 && errno == ELOOP && !follows) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "is a symbolic link, which kith makes none of that name (remove it)");
-    }
+    KIN_FAIL_IF(*file < 0 && errno == ELOOP && !follows, ctx, KITH_E_FORMAT, kin_at_file(path),
+                "is a symbolic link, which kith makes none of that name (remove it)");
     return *file >= 0 ? KITH_OK
                       : kin_fail_at(ctx, KITH_E_IO, kin_at_file(path), "cannot be opened: %s (%s)",
                                     strerror(errno), open_advice(errno));
