@@ -95,6 +95,9 @@ kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out)
     choose_isa(ctx);
     choose_threads(ctx);
     choose_device(ctx);
+    ctx->params.struct_size = sizeof ctx->params;
+    ctx->params.isa = kin_isa_name(ctx->isa);
+    ctx->params.threads = ctx->threads;
     ctx->setup = ctx->failure;
     *out = ctx;
     return KITH_OK;
@@ -131,14 +134,9 @@ kith_status kith_ctx_where(const kith_ctx *ctx, kith_where *where)
     return KITH_OK;
 }
 
-const char *kith_ctx_isa(const kith_ctx *ctx)
+const kith_ctx_params *kith_ctx_get_params(const kith_ctx *ctx)
 {
-    return kin_isa_name(ctx->isa);
-}
-
-int32_t kith_ctx_threads(const kith_ctx *ctx)
-{
-    return ctx->threads;
+    return &ctx->params;
 }
 
 kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report)

@@ -3,7 +3,7 @@
 #include "api/api_check.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
-#include "engine/engine_pairs.h"
+#include "engine/engine_exact.h"
 #include "file/file_result.h"
 
 static kith_status check_number(kith_ctx *ctx, const char *name, int64_t number, int64_t most)
@@ -81,24 +81,6 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_ma
                         : kin_metric_check(ctx, &job->others, job->distance.metric, "others");
 }
 
-static kith_status find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
-                        const kith_pairs_params *params, kith_pairs_report *report)
-{
-    kin_pairs_job job;
-    kith_pairs_report known = {.struct_size = sizeof known};
-    KIN_TRY(kin_check_room(ctx, report, "report", "kith_pairs_report"));
-    KIN_TRY(check(ctx, points, others, params, &job));
-    KIN_TRY(kin_engine_pairs(ctx, &job, &known));
-    kin_fill_room(report, &known, sizeof known);
-    return KITH_OK;
-}
-
-kith_status kith_pairs_find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
-                            const kith_pairs_params *params, kith_pairs_report *report)
-{
-    KIN_CALL(ctx, find(ctx, points, others, params, report));
-}
-
 /* ---- To a file ------------------------------------------------------------------------------- */
 
 typedef struct saving {
@@ -115,41 +97,35 @@ static int save_chunk(void *arg, const kith_pairs *pairs, const double *distance
            (s->params->take != NULL && s->params->take(s->params->take_arg, pairs, distances) != 0);
 }
 
-static kith_status save(kith_ctx *ctx, const char *path, const kin_pairs_job *job,
-                        kith_pairs_report *known)
+static kith_status find_and_save(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_report *known)
 {
     saving s = {.params = &job->params};
     kin_pairs_job own = *job;
     own.params.take = save_chunk;
     own.params.take_arg = &s;
-    KIN_TRY(kin_pairs_file_open(ctx, path, &s.file));
+    KIN_TRY(kin_check_path(ctx, job->params.path));
+    KIN_TRY(kin_pairs_file_open(ctx, job->params.path, &s.file));
     const kith_status status = kin_engine_pairs(ctx, &own, known);
     return kin_pairs_file_close(&s.file, status != KITH_OK ? status : s.status);
 }
 
-static kith_status find_and_save(kith_ctx *ctx, const char *path, const kin_pairs_job *job,
-                                 kith_pairs_report *report)
+static kith_status find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
+                        const kith_pairs_params *params, kith_pairs_report *report)
 {
+    kin_pairs_job job;
     kith_pairs_report known = {.struct_size = sizeof known};
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_pairs_report"));
-    KIN_FAIL_IF(path == NULL, ctx, KITH_E_ARGUMENT, kin_at("path"), "is NULL (give a file)");
-    KIN_TRY(save(ctx, path, job, &known));
+    KIN_TRY(check(ctx, points, others, params, &job));
+    KIN_TRY(job.params.path != NULL ? find_and_save(ctx, &job, &known)
+                                    : kin_engine_pairs(ctx, &job, &known));
     kin_fill_room(report, &known, sizeof known);
     return KITH_OK;
 }
 
-kith_status kith_pairs_save(kith_ctx *ctx, const char *path, const kith_matrix *points,
-                            const kith_matrix *others, const kith_pairs_params *params,
-                            kith_pairs_report *report)
+kith_status kith_pairs_find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
+                            const kith_pairs_params *params, kith_pairs_report *report)
 {
-    kin_call call;
-    kin_pairs_job job;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = check(ctx, points, others, params, &job);
-    if (status == KITH_OK) {
-        status = find_and_save(ctx, path, &job, report);
-    }
-    return kin_call_end(&call, status);
+    KIN_CALL(ctx, find(ctx, points, others, params, report));
 }
 
 /* ---- The plan ------------------------------------------------------------------------------- */

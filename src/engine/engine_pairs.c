@@ -19,7 +19,7 @@
  *
  * Why it is right. A canonical distance is that of its pair, whatever else is compared with, and
  * ids keep their order in a view: no chunk can change a pair or its place. */
-#include "engine/engine_pairs.h"
+#include "engine/engine_exact.h"
 
 #include "base/base_layout.h"
 #include "base/base_mem.h"
