@@ -26,6 +26,12 @@ enum {
 
 /* Print the line and return the exit code, CLI_FAILED or CLI_WRONG_USAGE. where may be NULL. */
 int cli_fail(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define CLI_FAIL_IF(wrong, ...)           \
+    do {                                  \
+        if (wrong) {                      \
+            return cli_fail(__VA_ARGS__); \
+        }                                 \
+    } while (0)
 int cli_wrong(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 enum { CLI_LINE_BYTES = 2048 };

@@ -154,10 +154,9 @@ int cli_chunks_solve(cli_chunks *c, kith_neighbors *table)
     CLI_TRY(cli_job_check_rows(job, search(c, &queries, table), c->first));
     kith_report report = {.struct_size = (uint32_t)sizeof report};
     CLI_TRY(cli_job_check(job, kith_ctx_report(job->session.ctx, &report)));
-    if (report.exact != 1) {
-        return cli_fail(job->corpus.path, "the answer was not certified, it was not written "
-                                          "(this should be impossible, please report it)");
-    }
+    CLI_FAIL_IF(report.exact != 1, job->corpus.path,
+                "the answer was not certified, it was not written "
+                "(this should be impossible, please report it)");
     add_report(c, &report, count);
     drop_pages(&job->queries, &queries);
     learn(c);

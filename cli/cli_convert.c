@@ -29,10 +29,9 @@ static void report(const cli_args *args, int64_t rows, int64_t cols, const kith_
 static int convert_points(const cli_args *args, cli_session *session)
 {
     const char *path = args->paths[1];
-    if (args->distances != NULL || cli_given(args, CLI_OPT_FORMAT)) {
-        return cli_fail(args->paths[0], "holds points: --format and --distances are for graphs "
-                                        "and results (leave them out)");
-    }
+    CLI_FAIL_IF(args->distances != NULL || cli_given(args, CLI_OPT_FORMAT), args->paths[0],
+                "holds points: --format and --distances are for graphs "
+                "and results (leave them out)");
     CLI_TRY(cli_output_check(path, cli_output_endings(KITH_FILE_POINTS_OUT)));
     cli_points points = {.path = NULL};
     int code = cli_session_read(session, args->paths[0], &points);

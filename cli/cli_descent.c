@@ -111,20 +111,16 @@ static int check_graph(cli_job *job)
     const kith_result_meta *meta = kith_result_neighbors(job->graph)->meta;
     const kith_metric asked = job->args->metric;
     const int64_t rows = kith_result_neighbors(job->graph)->rows;
-    if (meta->kind == KITH_KIND_RESULT && meta->metric != KITH_METRIC_DEFAULT) {
-        return cli_fail(path, "holds neighbours of queries, and no graph (give one that kith graph "
-                              "has written)");
-    }
-    if (asked != KITH_METRIC_DEFAULT && meta->metric != KITH_METRIC_DEFAULT &&
-        asked != meta->metric) {
-        return cli_fail(path, "is a graph for %s, --metric says %s (leave it out)",
-                        kith_metric_name(meta->metric), kith_metric_name(asked));
-    }
-    if (rows != job->corpus.matrix->rows) {
-        return cli_fail(path,
-                        "has %" PRId64 " rows, %s has %" PRId64 " (give a graph of the points)",
-                        rows, job->corpus.path, job->corpus.matrix->rows);
-    }
+    CLI_FAIL_IF(meta->kind == KITH_KIND_RESULT && meta->metric != KITH_METRIC_DEFAULT, path,
+                "holds neighbours of queries, and no graph (give one that kith graph "
+                "has written)");
+    CLI_FAIL_IF(asked != KITH_METRIC_DEFAULT && meta->metric != KITH_METRIC_DEFAULT &&
+                    asked != meta->metric,
+                path, "is a graph for %s, --metric says %s (leave it out)",
+                kith_metric_name(meta->metric), kith_metric_name(asked));
+    CLI_FAIL_IF(rows != job->corpus.matrix->rows, path,
+                "has %" PRId64 " rows, %s has %" PRId64 " (give a graph of the points)", rows,
+                job->corpus.path, job->corpus.matrix->rows);
     job->own_metric = meta->metric;
     CLI_TRY(cli_claim_check(&job->session, path, meta, &job->corpus));
     return cli_job_check_k(job->corpus.path, job->args->k, rows, "points");
@@ -135,10 +131,9 @@ static int open_graph_index(cli_job *job)
     const char *path = job->args->paths[0];
     kith_file_info info;
     CLI_TRY(cli_session_inspect(&job->session, path, NULL, &info));
-    if (info.kind != KITH_KIND_GRAPH_INDEX) {
-        return cli_fail(path, "is no index by graph (kith index build --method graph makes one; or "
-                              "give GRAPH POINTS QUERIES)");
-    }
+    CLI_FAIL_IF(info.kind != KITH_KIND_GRAPH_INDEX, path,
+                "is no index by graph (kith index build --method graph makes one; or "
+                "give GRAPH POINTS QUERIES)");
     CLI_TRY(cli_job_open_index(job));
     return cli_job_check_k(path, job->args->k, job->corpus.matrix->rows, "points");
 }

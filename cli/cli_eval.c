@@ -134,14 +134,10 @@ static int leave_self_out(evaluation *e, kith_neighbors *lists)
     if (!names_itself(lists)) {
         return CLI_DONE;
     }
-    if (k == 1) {
-        return cli_fail(e->args->paths[0],
-                        "names rows as their own nearest, and no others (give longer lists)");
-    }
+    CLI_FAIL_IF(k == 1, e->args->paths[0],
+                "names rows as their own nearest, and no others (give longer lists)");
     e->others = malloc((size_t)(lists->rows * (k - 1)) * sizeof *e->others);
-    if (e->others == NULL) {
-        return cli_fail(e->args->paths[0], "no memory for its lists (free some memory)");
-    }
+    CLI_FAIL_IF(e->others == NULL, e->args->paths[0], "no memory for its lists (free some memory)");
     for (int64_t row = 0; row < lists->rows; row++) {
         const uint32_t *from = lists->ids + row * k;
         uint32_t *to = e->others + row * (k - 1);

@@ -64,9 +64,7 @@ static int count_groups(cli_job *job)
 {
     const int64_t rows = job->corpus.matrix->rows;
     int64_t *sorted = malloc((size_t)rows * sizeof *sorted);
-    if (sorted == NULL) {
-        return cli_fail(job->args->groups, "no memory to count groups (free some memory)");
-    }
+    CLI_FAIL_IF(sorted == NULL, job->args->groups, "no memory to count groups (free some memory)");
     for (int64_t i = 0; i < rows; i++) {
         sorted[i] = job->groups[i];
     }

@@ -225,7 +225,7 @@ void cli_grow_tell(cli_report *r, const cli_grown *g)
     cli_say_more(r, "method: %s\n", g->method);
     cli_put_text(r, "method", g->method);
     cli_put_text(r, "backend", job->report.backend);
-    cli_put_int(r, "threads", kith_ctx_threads(job->session.ctx));
+    cli_put_int(r, "threads", kith_ctx_get_params(job->session.ctx)->threads);
     if (rounds) {
         cli_descent_tell(r, job);
     } else if (g->exact != KITH_CERTIFIED && job->descent.recall.rows > 0) {

@@ -33,10 +33,9 @@ static int open_index(growing *g)
     const char *path = g->args.paths[1];
     kith_file_info info;
     CLI_TRY(cli_session_inspect(&g->session, path, NULL, &info));
-    if (info.kind != KITH_KIND_EXACT_INDEX && info.kind != KITH_KIND_TREE_INDEX &&
-        info.kind != KITH_KIND_GRAPH_INDEX) {
-        return cli_fail(path, "is no index (kith index build makes one)");
-    }
+    CLI_FAIL_IF(info.kind != KITH_KIND_EXACT_INDEX && info.kind != KITH_KIND_TREE_INDEX &&
+                    info.kind != KITH_KIND_GRAPH_INDEX,
+                path, "is no index (kith index build makes one)");
     return cli_session_check(&g->session, kith_index_open(g->session.ctx, path, &g->index), path);
 }
 
@@ -151,7 +150,7 @@ static void tell(const growing *g)
     cli_report r = cli_report_begin(&g->args);
     cli_put_text(&r, "action", g->args.paths[0]);
     cli_put_text(&r, "backend", "cpu");
-    cli_put_int(&r, "threads", kith_ctx_threads(g->session.ctx));
+    cli_put_int(&r, "threads", kith_ctx_get_params(g->session.ctx)->threads);
     cli_say(&r, "points: %" PRId64 " x %" PRId64 " %s\n", info->rows, info->cols,
             kith_dtype_name(info->dtype));
     cli_put_int(&r, "n", info->rows);

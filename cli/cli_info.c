@@ -69,12 +69,10 @@ static int measure(const char *path, const kith_neighbors *graph, const counted 
         c->leader[i] = (uint32_t)i;
     }
     const int64_t joined = count(graph, c, &row);
-    if (joined < 0) {
-        return cli_fail(path,
-                        "row %" PRId64 " names a row that there is not, of %" PRId64
-                        " (the file is damaged, or no graph)",
-                        row, graph->rows);
-    }
+    CLI_FAIL_IF(joined < 0, path,
+                "row %" PRId64 " names a row that there is not, of %" PRId64
+                " (the file is damaged, or no graph)",
+                row, graph->rows);
     qsort(c->named, (size_t)graph->rows, sizeof *c->named, by_size);
     q->rows = graph->rows;
     q->parts = graph->rows - joined;

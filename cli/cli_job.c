@@ -52,19 +52,16 @@ int cli_job_read_corpus(cli_job *job)
         return cli_session_read(&job->session, path, &job->corpus);
     }
     CLI_TRY(cli_session_inspect(&job->session, path, NULL, &info));
-    if (job->args->columns != NULL) {
-        return cli_fail(path, "columns are chosen of text alone (leave --columns out)");
-    }
+    CLI_FAIL_IF(job->args->columns != NULL, path,
+                "columns are chosen of text alone (leave --columns out)");
     job->own_metric = info.metric;
     if (!wants_index(job->args, &info)) {
         return cli_session_read(&job->session, path, &job->corpus);
     }
-    if (job->args->metric != KITH_METRIC_DEFAULT && job->args->metric != info.metric) {
-        return cli_fail(path,
-                        "its tree is for %s, --metric says %s (leave it out, or add --method "
-                        "exact)",
-                        kith_metric_name(info.metric), kith_metric_name(job->args->metric));
-    }
+    CLI_FAIL_IF(job->args->metric != KITH_METRIC_DEFAULT && job->args->metric != info.metric, path,
+                "its tree is for %s, --metric says %s (leave it out, or add --method "
+                "exact)",
+                kith_metric_name(info.metric), kith_metric_name(job->args->metric));
     return cli_job_open_index(job);
 }
 
@@ -248,9 +245,8 @@ int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows)
     const int64_t lists = job->lists > 1 ? job->lists : 1;
     const int64_t k = job->args->k * lists;
     const uint64_t count = (uint64_t)rows * (uint64_t)k;
-    if ((double)rows * (double)job->args->k * (double)lists > 0x1p53) {
-        return cli_fail(job->corpus.path, "the answer is too large (take a smaller k)");
-    }
+    CLI_FAIL_IF((double)rows * (double)job->args->k * (double)lists > 0x1p53, job->corpus.path,
+                "the answer is too large (take a smaller k)");
     table->rows = rows;
     table->k = k;
     table->ids = count <= SIZE_MAX / sizeof *table->ids ? malloc(count * sizeof *table->ids) : NULL;

@@ -42,8 +42,8 @@ static void tell_input(cli_report *r, const cli_job *job)
     if (queries != NULL) {
         say_points(r, "queries", &job->queries);
     }
-    cli_put_text(r, "isa", kith_ctx_isa(job->session.ctx));
-    cli_put_int(r, "threads", kith_ctx_threads(job->session.ctx));
+    cli_put_text(r, "isa", kith_ctx_get_params(job->session.ctx)->isa);
+    cli_put_int(r, "threads", kith_ctx_get_params(job->session.ctx)->threads);
     cli_put_int(r, "n", corpus->rows);
     cli_put_int(r, "queries", queries == NULL ? corpus->rows : queries->rows);
     cli_put_int(r, "d", corpus->cols);
@@ -168,8 +168,9 @@ static void tell_work(cli_report *r, const cli_job *job)
     cli_put_text(r, "screen", report->screen);
     cli_put_text(r, "gpu", report->gpu[0] != '\0' ? report->gpu : NULL);
     cli_say(r, "method: %s, screen %s, isa %s, threads %" PRId32 "\n",
-            method_of(job, report->screen), report->screen, kith_ctx_isa(job->session.ctx),
-            kith_ctx_threads(job->session.ctx));
+            method_of(job, report->screen), report->screen,
+            kith_ctx_get_params(job->session.ctx)->isa,
+            kith_ctx_get_params(job->session.ctx)->threads);
     tell_chunks(r, job);
     tell_memory(r, job);
     cli_tell_peak(r, report->gpu_peak_bytes, 0);

@@ -49,12 +49,10 @@ static int choose_k(merging *m)
     }
     for (int i = 0; i < SETS && m->grown.old[i].result != NULL; i++) {
         const int64_t k = kith_result_neighbors(m->grown.old[i].result)->k;
-        if (args->k > k && k < neighbours_of(m, i)) {
-            return cli_fail(m->grown.old[i].path,
-                            "has lists of %" PRId64 ", -k is %" PRId64 " (take -k %" PRId64
-                            ", or a graph with longer lists)",
-                            k, args->k, k);
-        }
+        CLI_FAIL_IF(args->k > k && k < neighbours_of(m, i), m->grown.old[i].path,
+                    "has lists of %" PRId64 ", -k is %" PRId64 " (take -k %" PRId64
+                    ", or a graph with longer lists)",
+                    k, args->k, k);
     }
     return cli_job_check_k(m->grown.old[1].points.path, args->k, most, "other points");
 }
@@ -184,10 +182,8 @@ static int build(merging *m)
     const int64_t has = neighbours_of(m, 1) < g->args.k ? neighbours_of(m, 1) : g->args.k;
     const int64_t wide = has > 0 ? has : 1;
     m->built = malloc((size_t)(points->rows * wide) * sizeof *m->built);
-    if (m->built == NULL) {
-        return cli_fail(m->grown.old[1].points.path,
-                        "no memory for a graph of the new points (free some memory, or add fewer)");
-    }
+    CLI_FAIL_IF(m->built == NULL, m->grown.old[1].points.path,
+                "no memory for a graph of the new points (free some memory, or add fewer)");
     m->lists[1] =
         (kith_neighbors){.ids = m->built, .rows = points->rows, .k = wide, .meta = &m->built_known};
     if (has == 0) {

@@ -94,21 +94,14 @@ static const char *name_in_folder(const char *path)
 static int check_folder(const char *path)
 {
     char folder[FOLDER_BYTES];
-    if (!folder_of(path, folder)) {
-        return cli_fail(path, "the name is too long (give a shorter one)");
-    }
+    CLI_FAIL_IF(!folder_of(path, folder), path, "the name is too long (give a shorter one)");
     struct stat found;
-    if (stat(folder, &found) != 0) {
-        return cli_fail(path, "cannot be written, its folder: %s (make the folder first)",
-                        strerror(errno));
-    }
-    if (!S_ISDIR(found.st_mode)) {
-        return cli_fail(path, "cannot be written, %s is no folder (give another name)", folder);
-    }
-    if (access(folder, W_OK | X_OK) != 0) {
-        return cli_fail(path, "cannot be written, its folder: %s (give another name)",
-                        strerror(errno));
-    }
+    CLI_FAIL_IF(stat(folder, &found) != 0, path,
+                "cannot be written, its folder: %s (make the folder first)", strerror(errno));
+    CLI_FAIL_IF(!S_ISDIR(found.st_mode), path,
+                "cannot be written, %s is no folder (give another name)", folder);
+    CLI_FAIL_IF(access(folder, W_OK | X_OK) != 0, path,
+                "cannot be written, its folder: %s (give another name)", strerror(errno));
     return CLI_DONE;
 }
 
@@ -141,21 +134,17 @@ int cli_output_check(const char *path, const char *endings)
     }
     struct stat found;
     if (stat(path, &found) == 0) {
-        if (S_ISDIR(found.st_mode)) {
-            return cli_fail(path, "is a folder (give the name of a file in it)");
-        }
+        CLI_FAIL_IF(S_ISDIR(found.st_mode), path, "is a folder (give the name of a file in it)");
         /* The finished file takes the name's place: a device or a pipe would be gone. */
-        if (!S_ISREG(found.st_mode) && !takes_text(path, &found, endings)) {
-            return cli_fail(path, "is no regular file (give the name of a file)");
-        }
+        CLI_FAIL_IF(!S_ISREG(found.st_mode) && !takes_text(path, &found, endings), path,
+                    "is no regular file (give the name of a file)");
     }
     if (endings != NULL && !cli_output_ends(path, endings)) {
         return cli_wrong(path, "its ending names no format for this (use one of %s)", endings);
     }
     const int code = check_folder(path);
-    if (code == CLI_DONE && strlen(name_in_folder(path)) > NAME_MAX) {
-        return cli_fail(path, "the name is too long (give one of at most %d bytes)", NAME_MAX);
-    }
+    CLI_FAIL_IF(code == CLI_DONE && strlen(name_in_folder(path)) > NAME_MAX, path,
+                "the name is too long (give one of at most %d bytes)", NAME_MAX);
     return code;
 }
 
@@ -326,9 +315,7 @@ int cli_output_page(const char *path, const char *title, const char *lines)
     char *page = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&page, &bytes);
-    if (to == NULL) {
-        return cli_fail(path, "no memory for the page (free some memory)");
-    }
+    CLI_FAIL_IF(to == NULL, path, "no memory for the page (free some memory)");
     put_page(to, title, lines);
     const bool made = ferror(to) == 0;
     (void)folder_of(path, folder); /* was looked at by cli_output_check */

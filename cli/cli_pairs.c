@@ -87,6 +87,7 @@ static int take_params(pairing *p)
     p->params.radius = args->radius;
     p->params.method = args->method;
     p->params.filter = cli_is_filtered(args) ? &p->job.filter : NULL;
+    p->params.path = args->output;
     p->params.limit = args->limit;
     p->params.keep = args->keep;
     p->params.sample = cli_given(args, CLI_OPT_SAMPLE) ? args->sample : 0;
@@ -113,9 +114,7 @@ static int solve(pairing *p)
     const double start = cli_clock_now();
     p->report.struct_size = (uint32_t)sizeof p->report;
     p->job.report.struct_size = (uint32_t)sizeof p->job.report;
-    const kith_status status =
-        output != NULL ? kith_pairs_save(ctx, output, points, others, &p->params, &p->report)
-                       : kith_pairs_find(ctx, points, others, &p->params, &p->report);
+    const kith_status status = kith_pairs_find(ctx, points, others, &p->params, &p->report);
     p->seconds_pairs = cli_clock_now() - start;
     CLI_TRY(check(p, status));
     if (output != NULL) {
@@ -137,9 +136,8 @@ static int save_rows(pairing *p)
     const cli_args *args = p->job.args;
     const int64_t rows = points_of(p)->matrix->rows;
     double *numbers = malloc((size_t)rows * sizeof *numbers);
-    if (numbers == NULL) {
-        return cli_fail(points_of(p)->path, "no memory for numbers of rows (8 bytes a row)");
-    }
+    CLI_FAIL_IF(numbers == NULL, points_of(p)->path,
+                "no memory for numbers of rows (8 bytes a row)");
     for (int64_t i = 0; p->labels != NULL && i < rows; i++) {
         numbers[i] = p->labels[i];
         p->components += p->labels[i] == i;

@@ -104,10 +104,8 @@ static int measure_errors(const double *predicted, const cli_labels *truth, bool
         return CLI_DONE;
     }
     double *scratch = malloc((size_t)truth->count * sizeof *scratch);
-    if (scratch == NULL) {
-        return cli_fail(truth->path, "no memory to compare %" PRId64 " labels (give fewer)",
-                        truth->count);
-    }
+    CLI_FAIL_IF(scratch == NULL, truth->path,
+                "no memory to compare %" PRId64 " labels (give fewer)", truth->count);
     measure_relative(predicted, truth, scratch, e);
     free(scratch);
     return CLI_DONE;
@@ -330,9 +328,8 @@ static int take_output(predicting *p, kith_matrix *matrix)
         return CLI_DONE;
     }
     p->narrow = malloc((size_t)rows * sizeof *p->narrow);
-    if (p->narrow == NULL) {
-        return cli_fail(path, "no memory for %" PRId64 " predictions (write .npy)", rows);
-    }
+    CLI_FAIL_IF(p->narrow == NULL, path, "no memory for %" PRId64 " predictions (write .npy)",
+                rows);
     for (int64_t i = 0; i < rows; i++) {
         p->narrow[i] = (float)p->out[i];
     }
@@ -370,14 +367,15 @@ static void tell_work(cli_report *r, const predicting *p)
         cli_say_more(r, "device: %s, %s\n", report->backend, report->gpu);
     }
     cli_say_more(r, "search: %s, isa %s, threads %" PRId32 ", %" PRId64 " chunk%s\n",
-                 report->screen, kith_ctx_isa(job->session.ctx), kith_ctx_threads(job->session.ctx),
-                 chunks(p), chunks(p) == 1 ? "" : "s");
+                 report->screen, kith_ctx_get_params(job->session.ctx)->isa,
+                 kith_ctx_get_params(job->session.ctx)->threads, chunks(p),
+                 chunks(p) == 1 ? "" : "s");
     cli_say_planned(r, job->need_bytes);
     cli_put_text(r, "screen", report->screen);
     cli_put_text(r, "backend", report->backend);
     cli_put_text(r, "gpu", report->gpu[0] != '\0' ? report->gpu : NULL);
-    cli_put_text(r, "isa", kith_ctx_isa(job->session.ctx));
-    cli_put_int(r, "threads", kith_ctx_threads(job->session.ctx));
+    cli_put_text(r, "isa", kith_ctx_get_params(job->session.ctx)->isa);
+    cli_put_int(r, "threads", kith_ctx_get_params(job->session.ctx)->threads);
     cli_put_int(r, "chunks", chunks(p));
     cli_tell_peak(r, report->gpu_peak_bytes, job->need_bytes);
 }

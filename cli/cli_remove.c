@@ -22,10 +22,8 @@ static int mark(removing *r)
     const int64_t rows = r->grown.old[0].points.matrix->rows;
     r->removed = calloc((size_t)rows, sizeof *r->removed);
     r->map = malloc((size_t)rows * sizeof *r->map);
-    if (r->removed == NULL || r->map == NULL) {
-        return cli_fail(r->grown.old[0].points.path,
-                        "no memory for marks of its rows (5 bytes a row)");
-    }
+    CLI_FAIL_IF(r->removed == NULL || r->map == NULL, r->grown.old[0].points.path,
+                "no memory for marks of its rows (5 bytes a row)");
     r->left = rows;
     for (int64_t i = 0; i < r->ids.count; i++) {
         r->left -= r->removed[r->ids.values[i]] == 0;
@@ -44,11 +42,9 @@ static int choose_k(removing *r)
     if (!cli_given(args, CLI_OPT_K)) {
         args->k = have < most ? have : most;
     }
-    if (args->k > have) {
-        return cli_fail(r->grown.old[0].path,
-                        "has lists of %" PRId64 ", -k is %" PRId64 " (take -k %" PRId64 ")", have,
-                        args->k, have);
-    }
+    CLI_FAIL_IF(args->k > have, r->grown.old[0].path,
+                "has lists of %" PRId64 ", -k is %" PRId64 " (take -k %" PRId64 ")", have, args->k,
+                have);
     return cli_job_check_k(r->grown.old[0].points.path, args->k, most,
                            "other points that are left");
 }
@@ -119,9 +115,7 @@ static int save_map(removing *r)
         return CLI_DONE;
     }
     double *numbers = malloc((size_t)rows * sizeof *numbers);
-    if (numbers == NULL) {
-        return cli_fail(path, "no memory for the map (8 bytes a row)");
-    }
+    CLI_FAIL_IF(numbers == NULL, path, "no memory for the map (8 bytes a row)");
     for (int64_t i = 0; i < rows; i++) {
         numbers[i] = r->map[i] == KITH_ID_NONE ? -1.0 : (double)r->map[i];
     }

@@ -47,10 +47,10 @@ static int solve(cli_job *job, const cli_engine *engine)
     job->report.struct_size = (uint32_t)sizeof job->report;
     CLI_TRY(cli_job_check(job, kith_ctx_report(job->session.ctx, &job->report)));
     job->exact = job->report.exact;
-    if (job->exact != KITH_CERTIFIED && !job->descends && !cli_is_graph_search(job->args)) {
-        return cli_fail(job->corpus.path, "the answer was not certified, nothing was written "
-                                          "(this should be impossible, please report it)");
-    }
+    CLI_FAIL_IF(job->exact != KITH_CERTIFIED && !job->descends && !cli_is_graph_search(job->args),
+                job->corpus.path,
+                "the answer was not certified, nothing was written "
+                "(this should be impossible, please report it)");
     return CLI_DONE;
 }
 

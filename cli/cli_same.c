@@ -76,19 +76,16 @@ int cli_same_file(const char *what, const char *path, char *text, size_t room)
     struct stat info;
     uint64_t sum = 0;
     const char *dataset = strrchr(path, ':');
-    if (strcmp(path, "-") == 0 || (stat(path, &info) == 0 && S_ISFIFO(info.st_mode))) {
-        return cli_fail(path, "is a pipe, and a job in chunks looks for its files again when it "
-                              "goes on (give a file, or more --memory)");
-    }
+    CLI_FAIL_IF(strcmp(path, "-") == 0 || (stat(path, &info) == 0 && S_ISFIFO(info.st_mode)), path,
+                "is a pipe, and a job in chunks looks for its files again when it "
+                "goes on (give a file, or more --memory)");
     const int file = open_file(path);
     const bool known = file >= 0 && fstat(file, &info) == 0 && sum_ends(file, info.st_size, &sum);
     const int error = errno;
     if (file >= 0) {
         (void)close(file);
     }
-    if (!known) {
-        return cli_fail(path, "cannot be read: %s (check the file)", strerror(error));
-    }
+    CLI_FAIL_IF(!known, path, "cannot be read: %s (check the file)", strerror(error));
     (void)snprintf(text, room,
                    "%s %" PRId64 " bytes, file %" PRIu64 ", changed %" PRId64 ".%09ld and %" PRId64
                    ".%09ld, ends %016" PRIx64 "%.64s\n",

@@ -154,8 +154,8 @@ static void tell_input(cli_report *r, const selecting *s, const char *method)
             : unsorted   ? ", in any order"
                          : "");
     cli_put_text(r, "method", method);
-    cli_put_text(r, "isa", kith_ctx_isa(s->session.ctx));
-    cli_put_int(r, "threads", kith_ctx_threads(s->session.ctx));
+    cli_put_text(r, "isa", kith_ctx_get_params(s->session.ctx)->isa);
+    cli_put_int(r, "threads", kith_ctx_get_params(s->session.ctx)->threads);
     cli_put_int(r, "n", values->rows);
     cli_put_int(r, "d", values->cols);
     cli_put_text(r, "dtype", kith_dtype_name(values->dtype));
@@ -167,8 +167,8 @@ static void tell_input(cli_report *r, const selecting *s, const char *method)
 
 static void say_method(const cli_report *r, const selecting *s, const char *method)
 {
-    cli_say(r, "method: %s, isa %s, threads %" PRId32 "\n", method, kith_ctx_isa(s->session.ctx),
-            kith_ctx_threads(s->session.ctx));
+    cli_say(r, "method: %s, isa %s, threads %" PRId32 "\n", method,
+            kith_ctx_get_params(s->session.ctx)->isa, kith_ctx_get_params(s->session.ctx)->threads);
 }
 
 static void tell(const selecting *s)

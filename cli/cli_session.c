@@ -29,9 +29,8 @@ static int check_names(const cli_args *args)
     const int count = args->path_count + (int)(sizeof more / sizeof *more);
     for (int i = 0; i < count; i++) {
         const char *name = i < args->path_count ? args->paths[i] : more[i - args->path_count];
-        if (name != NULL && strlen(name) >= PATH_MAX) {
-            return cli_fail(name, "the name is too long (give a shorter one)");
-        }
+        CLI_FAIL_IF(name != NULL && strlen(name) >= PATH_MAX, name,
+                    "the name is too long (give a shorter one)");
     }
     return CLI_DONE;
 }
@@ -134,9 +133,8 @@ int cli_distances_save(cli_session *session, const char *path, const kith_neighb
                                    .rows = lists->rows,
                                    .cols = (int32_t)lists->k,
                                    .dtype = KITH_F32};
-    if (path != NULL && lists->distances == NULL) {
-        return cli_fail(from, "holds ids without distances (leave --distances out)");
-    }
+    CLI_FAIL_IF(path != NULL && lists->distances == NULL, from,
+                "holds ids without distances (leave --distances out)");
     return cli_points_save(session, path, &distances);
 }
 
@@ -163,9 +161,8 @@ static bool is_meant(const char *name, const char *device)
 static int refuse_device(const char *where, const char *reason)
 {
     const size_t length = strlen(reason);
-    if (length > 0 && reason[length - 1] == ')') {
-        return cli_fail(where, "%.*s; or use --device cpu)", (int)length - 1, reason);
-    }
+    CLI_FAIL_IF(length > 0 && reason[length - 1] == ')', where, "%.*s; or use --device cpu)",
+                (int)length - 1, reason);
     return cli_fail(where, "%s (use --device cpu)", reason);
 }
 
@@ -194,10 +191,8 @@ int cli_device_check(const char *given)
     if (name == NULL || name[0] == '\0' || strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0) {
         return CLI_DONE;
     }
-    if (!cli_value_is_device(name)) {
-        return cli_fail(
-            where, "'%s' is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)", name);
-    }
+    CLI_FAIL_IF(!cli_value_is_device(name), where,
+                "'%s' is no device (use auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all)", name);
     if (strchr(name, ',') == NULL) {
         return check_device(where, name);
     }
@@ -240,11 +235,9 @@ void cli_points_close(cli_points *points)
 int cli_points_check_like(const char *path, const kith_matrix *points, const char *other_path,
                           const kith_matrix *other, bool type)
 {
-    if (points->cols != other->cols) {
-        return cli_fail(
-            path, "has %" PRId32 " columns, %s has %" PRId32 " (give points of one dimension)",
-            points->cols, other_path, other->cols);
-    }
+    CLI_FAIL_IF(points->cols != other->cols, path,
+                "has %" PRId32 " columns, %s has %" PRId32 " (give points of one dimension)",
+                points->cols, other_path, other->cols);
     return !type || points->dtype == other->dtype
                ? CLI_DONE
                : cli_fail(path, "holds %s, %s holds %s (kith convert changes the type)",
@@ -303,33 +296,27 @@ static double value_at(const kith_matrix *m, int64_t row, int64_t col)
 
 static int check_shape(const kith_matrix *matrix, const char *path, const cli_points *of)
 {
-    if (matrix->cols != 1) {
-        return cli_fail(path, "has %" PRId32 " columns, must have one (give a number for each row)",
-                        matrix->cols);
-    }
-    if (matrix->rows != of->matrix->rows) {
-        return cli_fail(path,
-                        "has %" PRId64 " numbers, %s has %" PRId64 " rows (give one for each "
-                        "row)",
-                        matrix->rows, of->path, of->matrix->rows);
-    }
+    CLI_FAIL_IF(matrix->cols != 1, path,
+                "has %" PRId32 " columns, must have one (give a number for each row)",
+                matrix->cols);
+    CLI_FAIL_IF(matrix->rows != of->matrix->rows, path,
+                "has %" PRId64 " numbers, %s has %" PRId64 " rows (give one for each "
+                "row)",
+                matrix->rows, of->path, of->matrix->rows);
     return CLI_DONE;
 }
 
 static int copy_labels(const kith_matrix *matrix, cli_labels *labels)
 {
-    if (matrix->dtype != KITH_F64 && matrix->dtype != KITH_F32 && matrix->dtype != KITH_U8 &&
-        matrix->dtype != KITH_I8) {
-        return cli_fail(labels->path,
-                        "holds %s, which is not read as numbers (kith convert makes .csv of it)",
-                        kith_dtype_name(matrix->dtype));
-    }
+    CLI_FAIL_IF(matrix->dtype != KITH_F64 && matrix->dtype != KITH_F32 &&
+                    matrix->dtype != KITH_U8 && matrix->dtype != KITH_I8,
+                labels->path,
+                "holds %s, which is not read as numbers (kith convert makes .csv of it)",
+                kith_dtype_name(matrix->dtype));
     labels->count = matrix->rows;
     labels->values = malloc((size_t)matrix->rows * sizeof *labels->values); /* rows below 2^32 */
-    if (labels->values == NULL) {
-        return cli_fail(labels->path, "no memory for %" PRId64 " labels (give fewer)",
-                        matrix->rows);
-    }
+    CLI_FAIL_IF(labels->values == NULL, labels->path,
+                "no memory for %" PRId64 " labels (give fewer)", matrix->rows);
     for (int64_t row = 0; row < matrix->rows; row++) {
         labels->values[row] = value_at(matrix, row, 0);
     }
@@ -363,19 +350,16 @@ static int copy_ids(const cli_points *points, const char *of, int64_t rows, cli_
     const kith_matrix *m = points->matrix;
     ids->count = 0;
     ids->values = malloc((size_t)m->rows * (size_t)m->cols * sizeof *ids->values); /* below 2^54 */
-    if (ids->values == NULL) {
-        return cli_fail(points->path, "no memory for %" PRId64 " x %" PRId32 " ids (give fewer)",
-                        m->rows, m->cols);
-    }
+    CLI_FAIL_IF(ids->values == NULL, points->path,
+                "no memory for %" PRId64 " x %" PRId32 " ids (give fewer)", m->rows, m->cols);
     for (int64_t row = 0; row < m->rows; row++) {
         for (int64_t col = 0; col < m->cols; col++) {
             const double value = value_at(m, row, col);
-            if (!(value >= 0.0 && value < (double)rows && value == floor(value))) {
-                return cli_fail(points->path,
-                                "row %" PRId64 ", column %" PRId64 " holds %.17g, which is no row "
-                                "of %s (give whole numbers from 0 to %" PRId64 ")",
-                                row, col, value, of, rows - 1);
-            }
+            CLI_FAIL_IF(!(value >= 0.0 && value < (double)rows && value == floor(value)),
+                        points->path,
+                        "row %" PRId64 ", column %" PRId64 " holds %.17g, which is no row "
+                        "of %s (give whole numbers from 0 to %" PRId64 ")",
+                        row, col, value, of, rows - 1);
             ids->values[ids->count++] = (uint32_t)value;
         }
     }

@@ -59,8 +59,9 @@ static int plan(cli_job *job)
                             .estimated_descent = job->plan.estimated_descent};
     memcpy(job->plan.backend, job->shard_plan.backend, sizeof job->plan.backend);
     (void)snprintf(job->plan.method, sizeof job->plan.method, "shards");
-    (void)snprintf(job->plan.isa, sizeof job->plan.isa, "%s", kith_ctx_isa(job->session.ctx));
-    job->plan.threads = kith_ctx_threads(job->session.ctx);
+    (void)snprintf(job->plan.isa, sizeof job->plan.isa, "%s",
+                   kith_ctx_get_params(job->session.ctx)->isa);
+    job->plan.threads = kith_ctx_get_params(job->session.ctx)->threads;
     return code;
 }
 

@@ -33,9 +33,8 @@ static int solve_symmetric(cli_job *job)
 {
     CLI_TRY(cli_job_allocate(job, &job->forward, job->corpus.matrix->rows));
     job->forward.distances64 = malloc(entries_of(job) * sizeof(double));
-    if (job->forward.distances64 == NULL) {
-        return cli_fail(job->corpus.path, "no memory for the distances (take a smaller k)");
-    }
+    CLI_FAIL_IF(job->forward.distances64 == NULL, job->corpus.path,
+                "no memory for the distances (take a smaller k)");
     return cli_graph_solve(job);
 }
 
@@ -148,13 +147,9 @@ static int save_mutual(cli_job *job)
     if (path == NULL) {
         return CLI_DONE;
     }
-    if (job->pairs == 0) {
-        return cli_fail(path, "no pair is mutual, nothing was written (give a larger k)");
-    }
+    CLI_FAIL_IF(job->pairs == 0, path, "no pair is mutual, nothing was written (give a larger k)");
     double *pairs = malloc((size_t)job->pairs * 2 * sizeof *pairs);
-    if (pairs == NULL) {
-        return cli_fail(path, "no memory for the pairs (give a smaller k)");
-    }
+    CLI_FAIL_IF(pairs == NULL, path, "no memory for the pairs (give a smaller k)");
     (void)collect_mutual(job, pairs);
     const kith_matrix matrix = {.data = pairs, .rows = job->pairs, .cols = 2, .dtype = KITH_F64};
     const int code = cli_points_save(&job->session, path, &matrix);

@@ -288,12 +288,11 @@ static int solve(streaming *s)
 {
     cli_job *job = s->job;
     const int64_t left = job->queries.matrix->rows - s->chunks.first;
-    if (left > 0 && cli_writer_start(&s->writer, s->out, job->chunk_rows, job->args->k,
-                                     left > job->chunk_rows ? 2 : 1) != KITH_OK) {
-        return cli_fail(job->corpus.path,
-                        "no memory for chunks of %" PRId64 " rows (give a smaller --chunk)",
-                        job->chunk_rows);
-    }
+    CLI_FAIL_IF(left > 0 && cli_writer_start(&s->writer, s->out, job->chunk_rows, job->args->k,
+                                             left > job->chunk_rows ? 2 : 1) != KITH_OK,
+                job->corpus.path,
+                "no memory for chunks of %" PRId64 " rows (give a smaller --chunk)",
+                job->chunk_rows);
     CLI_TRY(solve_all(s));
     return cli_signal_came() ? CLI_INTERRUPTED : finish(s);
 }

@@ -61,10 +61,9 @@ static int split(truth *t)
     t->points = calloc(most + 1, sizeof *t->points);
     t->matrices = calloc(most + 1, sizeof *t->matrices);
     t->same = malloc((most + 1) * SAME_BYTES);
-    if (t->names == NULL || t->paths == NULL || t->points == NULL || t->matrices == NULL ||
-        t->same == NULL) {
-        return cli_fail(t->corpus, "no memory for names of files (give fewer)");
-    }
+    CLI_FAIL_IF(t->names == NULL || t->paths == NULL || t->points == NULL || t->matrices == NULL ||
+                    t->same == NULL,
+                t->corpus, "no memory for names of files (give fewer)");
     memcpy(t->names, t->corpus, bytes);
     const char *cut = access(t->corpus, F_OK) == 0 ? "" : ",";
     char *rest = NULL;

@@ -6,7 +6,6 @@
  *
  *     bench_cliffs [ROWS [COLS [RUNS]]] */
 #include "base/base_random.h"
-#include "exact/exact_direct.h"
 #include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
 #include "host/host_clock.h"

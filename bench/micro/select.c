@@ -220,8 +220,8 @@ static void open_machine(bench *b, const asked *a)
         (void)snprintf(b->machine, sizeof b->machine, "%s", b->gpu->info.name);
     } else if (strcmp(a->device, "cpu") == 0) {
         (void)snprintf(b->machine, sizeof b->machine, "%s %s %d threads",
-                       kin_cpu_model(model, sizeof model), kith_ctx_isa(b->ctx),
-                       (int)kith_ctx_threads(b->ctx));
+                       kin_cpu_model(model, sizeof model), kith_ctx_get_params(b->ctx)->isa,
+                       (int)kith_ctx_get_params(b->ctx)->threads);
     } else {
         bench_stop("unknown device:", a->device);
     }

@@ -52,7 +52,9 @@ class Kith:
         return self.contexts[threads]
 
     def threads(self):
-        return self.lib.kith_ctx_threads(self.context(0))
+        get = self.lib.kith_ctx_get_params
+        get.restype = ctypes.POINTER(CtxParams)
+        return get(self.context(0)).contents.threads
 
     def selecting(self, matrix, k, threads=0, kth=False, method="auto", buffer="none", group=0, sample=0,
                   aligned=False, unsorted=False, level=0, buffer_size=0, path=False, largest=False):

@@ -156,9 +156,9 @@ typedef struct kith_where {
 } kith_where;
 /* KITH_E_ARGUMENT: an argument is NULL, or struct_size is not set to sizeof(kith_where). */
 KITH_API kith_status kith_ctx_where(const kith_ctx *ctx, kith_where *where);
-/* The instruction set in use, and the number of threads. */
-KITH_API const char *kith_ctx_isa(const kith_ctx *ctx);
-KITH_API int32_t kith_ctx_threads(const kith_ctx *ctx);
+/* The parameters as they are in use: isa and threads are those that were chosen where none were
+ * given. device is NULL: a call's report names it. Valid as long as the context. */
+KITH_API const kith_ctx_params *kith_ctx_get_params(const kith_ctx *ctx);
 
 /* ---- 3. Matrices and metrics ---------------------------------------------------------------- */
 

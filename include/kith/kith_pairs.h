@@ -32,9 +32,13 @@ typedef struct kith_pairs_params {
     double radius; /* a distance is at most this (inner_product: at least), as of kith_radius */
     kith_method method; /* as of kith_radius */
     kith_keep keep;
-    kith_pairs_fn take; /* NULL = pairs are counted alone, without chunks where there is neither a
-                           filter nor a limit, and no labels and kept */
+    kith_pairs_fn take; /* NULL, and no path = pairs are counted alone, without chunks where there
+                           is neither a filter nor a limit, and no labels and kept */
     void *take_arg;
+    const char *path; /* NULL, or pairs are written to this file, too, whole or not at all, as
+                         chapter 9 says: .npy, an array of (i, j, distance) as uint32, uint32 and
+                         float64; .csv and .tsv, lines "i,j,distance", "-" standard output. A job
+                         that ends early writes what was told */
     const kith_filter *filter; /* NULL = all pairs. Rows of the corpus are others, queries points;
                         of one set both rows of a pair must be allowed. Rules same and other. What
                         is not allowed is dropped when it has been found: no time is saved */
@@ -78,15 +82,9 @@ typedef struct kith_pairs_report {
 /* others NULL: pairs of points. Cost: each unordered pair of rows is compared about once, by the
  * engines of kith_radius, on the device of the context; a chunk that is divided is begun anew.
  * report may be NULL. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_UNSUPPORTED,
- * E_CANCELLED; labels and kept then hold nothing of use, chunks that were told are right. */
+ * E_CANCELLED, and with a path those of chapter 9; labels and kept then hold nothing of use, chunks
+ * that were told are right. */
 KITH_API kith_status kith_pairs_find(kith_ctx *ctx, const kith_matrix *points,
-                                     const kith_matrix *others, const kith_pairs_params *params,
-                                     kith_pairs_report *report);
-
-/* The same to a file, whole or not at all, as chapter 9 says: .npy, an array of (i, j, distance) as
- * uint32, uint32 and float64; .csv and .tsv, lines "i,j,distance", "-" standard output. params.take
- * is called, too. A job that ends early writes what was told. Statuses as of chapter 9, too. */
-KITH_API kith_status kith_pairs_save(kith_ctx *ctx, const char *path, const kith_matrix *points,
                                      const kith_matrix *others, const kith_pairs_params *params,
                                      kith_pairs_report *report);
 

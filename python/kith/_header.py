@@ -479,7 +479,7 @@ class ShardReport(c.Structure):
 class PairsParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("metric", c.c_int), ("radius", c.c_double), ("method", c.c_int),
-        ("keep", c.c_int), ("take", PairsFn), ("take_arg", c.c_void_p), ("filter", c.c_void_p),
+        ("keep", c.c_int), ("take", PairsFn), ("take_arg", c.c_void_p), ("path", c.c_char_p), ("filter", c.c_void_p),
         ("custom", DistanceFn), ("custom_arg", c.c_void_p), ("limit", c.c_int64), ("first_row", c.c_int64),
         ("chunk_rows", c.c_int64), ("chunk_pairs", c.c_int64), ("labels", c.c_void_p), ("kept", c.c_void_p),
         ("sample", c.c_int64), ("seed", c.c_uint64),
@@ -530,8 +530,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_ctx_free": (None, (c.c_void_p,)),
     "kith_ctx_detail": (c.c_char_p, (c.c_void_p,)),
     "kith_ctx_where": (c.c_int, (c.c_void_p, c.c_void_p)),
-    "kith_ctx_isa": (c.c_char_p, (c.c_void_p,)),
-    "kith_ctx_threads": (c.c_int32, (c.c_void_p,)),
+    "kith_ctx_get_params": (c.POINTER(CtxParams), (c.c_void_p,)),
     "kith_dtype_bytes": (c.c_int32, (c.c_int,)),
     "kith_dtype_name": (c.c_char_p, (c.c_int,)),
     "kith_metric_parse": (c.c_int, (c.c_char_p,)),
@@ -593,7 +592,6 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_plan_shards": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_graph_shards": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_char_p, c.c_char_p, c.c_void_p)),
     "kith_pairs_find": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_pairs_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_plan_pairs": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_truth": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_graph": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),

@@ -17,34 +17,24 @@ static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const char *name,
                              kith_matrix *checked)
 {
-    if (matrix == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name), "is NULL (give a matrix)");
-    }
+    KIN_FAIL_IF(matrix == NULL, ctx, KITH_E_ARGUMENT, kin_at(name), "is NULL (give a matrix)");
     *checked = *matrix;
     const int32_t item = kith_dtype_bytes(matrix->dtype);
-    if (item == 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "dtype"),
-                           "is %d, which is no dtype (use one of kith_dtype)", (int)matrix->dtype);
-    }
-    if (matrix->rows < 1 || matrix->rows > MOST_ROWS) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "rows"),
-                           "is %lld, must be 1 to %lld", (long long)matrix->rows,
-                           (long long)MOST_ROWS);
-    }
-    if (matrix->cols < 1 || matrix->cols > MOST_COLS) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "cols"),
-                           "is %d, must be 1 to %d", (int)matrix->cols, (int)MOST_COLS);
-    }
-    if (matrix->data == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "data"),
-                           "is NULL (let it point to the first row)");
-    }
+    KIN_FAIL_IF(item == 0, ctx, KITH_E_ARGUMENT, kin_at_member(name, "dtype"),
+                "is %d, which is no dtype (use one of kith_dtype)", (int)matrix->dtype);
+    KIN_FAIL_IF(matrix->rows < 1 || matrix->rows > MOST_ROWS, ctx, KITH_E_ARGUMENT,
+                kin_at_member(name, "rows"), "is %lld, must be 1 to %lld", (long long)matrix->rows,
+                (long long)MOST_ROWS);
+    KIN_FAIL_IF(matrix->cols < 1 || matrix->cols > MOST_COLS, ctx, KITH_E_ARGUMENT,
+                kin_at_member(name, "cols"), "is %d, must be 1 to %d", (int)matrix->cols,
+                (int)MOST_COLS);
+    KIN_FAIL_IF(matrix->data == NULL, ctx, KITH_E_ARGUMENT, kin_at_member(name, "data"),
+                "is NULL (let it point to the first row)");
     const int64_t row_bytes = (int64_t)matrix->cols * item;
-    if (matrix->stride_bytes != 0 && matrix->stride_bytes < row_bytes) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "stride_bytes"),
-                           "is %lld, must be 0 or at least %lld (cols * bytes)",
-                           (long long)matrix->stride_bytes, (long long)row_bytes);
-    }
+    KIN_FAIL_IF(matrix->stride_bytes != 0 && matrix->stride_bytes < row_bytes, ctx, KITH_E_ARGUMENT,
+                kin_at_member(name, "stride_bytes"),
+                "is %lld, must be 0 or at least %lld (cols * bytes)",
+                (long long)matrix->stride_bytes, (long long)row_bytes);
     if (matrix->stride_bytes == 0) {
         checked->stride_bytes = row_bytes;
     }
@@ -65,11 +55,9 @@ const kith_matrix *kin_check_shape(const kith_matrix *matrix, kith_matrix *shape
 kith_status kin_check_cols(kith_ctx *ctx, const kith_matrix *a, const char *a_name,
                            const kith_matrix *b, const char *b_name)
 {
-    if (a->cols != b->cols) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(a_name),
-                           "has %d columns and %s has %d (both must have the same)", (int)a->cols,
-                           b_name, (int)b->cols);
-    }
+    KIN_FAIL_IF(a->cols != b->cols, ctx, KITH_E_ARGUMENT, kin_at(a_name),
+                "has %d columns and %s has %d (both must have the same)", (int)a->cols, b_name,
+                (int)b->cols);
     return KITH_OK;
 }
 
@@ -79,16 +67,11 @@ kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn
     if (metric == KITH_METRIC_DEFAULT) {
         metric = KITH_EUCLIDEAN;
     }
-    if (metric == KITH_MINKOWSKI) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at("metric"),
-            "is minkowski without a power (minkowski:3 has one; it is 1 to 3355.4431 "
-            "in steps of 0.0001, or infinity)");
-    }
-    if (!kin_metric_is(metric)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                           "is %d, which is no metric (use one of kith_metric)", (int)metric);
-    }
+    KIN_FAIL_IF(metric == KITH_MINKOWSKI, ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                "is minkowski without a power (minkowski:3 has one; it is 1 to 3355.4431 "
+                "in steps of 0.0001, or infinity)");
+    KIN_FAIL_IF(!kin_metric_is(metric), ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                "is %d, which is no metric (use one of kith_metric)", (int)metric);
     if ((metric == KITH_CUSTOM) != (custom != NULL)) {
         return metric == KITH_CUSTOM
                    ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
@@ -107,23 +90,15 @@ kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn
 kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char *why,
                              const kith_neighbors *out, int64_t rows)
 {
-    if (k < 1) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be at least 1",
-                           (long long)k);
-    }
-    if (k > most) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be at most %lld (%s)",
-                           (long long)k, (long long)most, why);
-    }
-    if (out == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                           "is NULL (give room for the neighbours)");
-    }
-    if (out->rows != rows || out->k != k) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                           "is %lld x %lld, must be %lld x %lld (rows of the answer x k)",
-                           (long long)out->rows, (long long)out->k, (long long)rows, (long long)k);
-    }
+    KIN_FAIL_IF(k < 1, ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be at least 1",
+                (long long)k);
+    KIN_FAIL_IF(k > most, ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be at most %lld (%s)",
+                (long long)k, (long long)most, why);
+    KIN_FAIL_IF(out == NULL, ctx, KITH_E_ARGUMENT, kin_at("out"),
+                "is NULL (give room for the neighbours)");
+    KIN_FAIL_IF(out->rows != rows || out->k != k, ctx, KITH_E_ARGUMENT, kin_at("out"),
+                "is %lld x %lld, must be %lld x %lld (rows of the answer x k)",
+                (long long)out->rows, (long long)out->k, (long long)rows, (long long)k);
     return KITH_OK;
 }
 
@@ -134,33 +109,26 @@ bool kin_radius_may_be_negative(kith_metric metric)
 
 kith_status kin_check_radius(kith_ctx *ctx, kith_metric metric, double radius)
 {
-    if (radius != radius) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("radius"), "is NaN, must be a number");
-    }
-    if (radius < 0.0 && !kin_radius_may_be_negative(metric)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("radius"),
-                           "is %g, must be at least 0 for %s", radius, kith_metric_name(metric));
-    }
+    KIN_FAIL_IF(radius != radius, ctx, KITH_E_ARGUMENT, kin_at("radius"),
+                "is NaN, must be a number");
+    KIN_FAIL_IF(radius < 0.0 && !kin_radius_may_be_negative(metric), ctx, KITH_E_ARGUMENT,
+                kin_at("radius"), "is %g, must be at least 0 for %s", radius,
+                kith_metric_name(metric));
     return KITH_OK;
 }
 
 kith_status kin_check_limit(kith_ctx *ctx, kith_metric metric, const kith_search_params *params)
 {
     const bool limited = (params->flags & KITH_WITHIN_RADIUS) != 0;
-    if (!limited && params->radius != 0.0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("radius"),
-                           "is %g without KITH_WITHIN_RADIUS in flags (set both or none)",
-                           params->radius);
-    }
+    KIN_FAIL_IF(!limited && params->radius != 0.0, ctx, KITH_E_ARGUMENT, kin_at("radius"),
+                "is %g without KITH_WITHIN_RADIUS in flags (set both or none)", params->radius);
     return limited ? kin_check_radius(ctx, metric, params->radius) : KITH_OK;
 }
 
 kith_status kin_check_path(kith_ctx *ctx, const char *path)
 {
-    if (path == NULL || path[0] == '\0') {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("path"),
-                           "is %s, must be the name of a file", path == NULL ? "NULL" : "empty");
-    }
+    KIN_FAIL_IF(path == NULL || path[0] == '\0', ctx, KITH_E_ARGUMENT, kin_at("path"),
+                "is %s, must be the name of a file", path == NULL ? "NULL" : "empty");
     return KITH_OK;
 }
 
@@ -175,16 +143,12 @@ kith_status kin_check_same_metric(kith_ctx *ctx, kith_metric metric, kith_metric
 
 kith_status kin_check_method(kith_ctx *ctx, int method)
 {
-    if (method == KITH_METHOD_DESCENT) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at("method"),
-            "is descent, which makes graphs and is not exact (use kith_graph, or another method)");
-    }
-    if (method == KITH_METHOD_GRAPH) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
-                           "is graph, which is not exact (use kith_search or an index, or another "
-                           "method)");
-    }
+    KIN_FAIL_IF(
+        method == KITH_METHOD_DESCENT, ctx, KITH_E_ARGUMENT, kin_at("method"),
+        "is descent, which makes graphs and is not exact (use kith_graph, or another method)");
+    KIN_FAIL_IF(method == KITH_METHOD_GRAPH, ctx, KITH_E_ARGUMENT, kin_at("method"),
+                "is graph, which is not exact (use kith_search or an index, or another "
+                "method)");
     return method < KITH_METHOD_AUTO || method > KITH_METHOD_TREE
                ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
                              "is %d, which is no method (use one of kith_method)", method)
@@ -195,10 +159,8 @@ kith_status kin_check_method(kith_ctx *ctx, int method)
 static kith_status check_hybrids(kith_ctx *ctx, const char *name, int32_t value, int32_t most,
                                  int pipeline)
 {
-    if (value < 0 || value > most) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name), "is %d, must be 0 to %d", (int)value,
-                           (int)most);
-    }
+    KIN_FAIL_IF(value < 0 || value > most, ctx, KITH_E_ARGUMENT, kin_at(name),
+                "is %d, must be 0 to %d", (int)value, (int)most);
     return value == 0 || pipeline == KITH_PIPELINE_HYBRID
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
@@ -215,52 +177,42 @@ static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *param
     const int method = (int)params->method;
     KIN_TRY(kin_check_method(ctx, method));
     const kin_pipeline *known = NULL;
-    if (!kin_papers_pipeline(pipeline, &known)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("pipeline"),
-                           "is %d, which is no pipeline (use 0, or one of kith_papers.h)",
-                           pipeline);
-    }
-    if (select != KITH_SELECT_AUTO && kin_papers_select_method(select) == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("select"),
-                           "is %d, which is no method of selection (use one of KITH_SELECT_MAP)",
-                           select);
-    }
-    if (select != KITH_SELECT_AUTO && pipeline != KITH_PIPELINE_MATRIX) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("select"),
-                           "is %d and the pipeline is not KITH_PIPELINE_MATRIX, which alone has a "
-                           "choice (set both or none)",
-                           select);
-    }
+    KIN_FAIL_IF(!kin_papers_pipeline(pipeline, &known), ctx, KITH_E_ARGUMENT, kin_at("pipeline"),
+                "is %d, which is no pipeline (use 0, or one of kith_papers.h)", pipeline);
+    KIN_FAIL_IF(select != KITH_SELECT_AUTO && kin_papers_select_method(select) == NULL, ctx,
+                KITH_E_ARGUMENT, kin_at("select"),
+                "is %d, which is no method of selection (use one of KITH_SELECT_MAP)", select);
+    KIN_FAIL_IF(select != KITH_SELECT_AUTO && pipeline != KITH_PIPELINE_MATRIX, ctx,
+                KITH_E_ARGUMENT, kin_at("select"),
+                "is %d and the pipeline is not KITH_PIPELINE_MATRIX, which alone has a "
+                "choice (set both or none)",
+                select);
     KIN_TRY(check_hybrids(ctx, "sample", params->sample, MOST_SAMPLE, pipeline));
     KIN_TRY(check_hybrids(ctx, "batch", params->batch, MOST_BATCH, pipeline));
-    if (params->leaf_buffer != 0 && pipeline != KITH_PIPELINE_BUFFER_TREE) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("leaf_buffer"),
-                           "is %d, and the pipeline is not KITH_PIPELINE_BUFFER_TREE, which alone "
-                           "has buffers (set both or none)",
-                           (int)params->leaf_buffer);
-    }
-    if (params->leaf_buffer < 0 || params->leaf_buffer == 1 ||
-        params->leaf_buffer > MOST_LEAF_BUFFER) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("leaf_buffer"),
-                           "is %d, must be 2 to %d (0: chosen by the height of the tree)",
-                           (int)params->leaf_buffer, (int)MOST_LEAF_BUFFER);
-    }
-    if (params->tree_height != 0 && (known != NULL ? !known->tree : method == KITH_METHOD_EXACT)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
-                           "is %d, and the method exact and the pipelines matrix and hybrid have "
-                           "no tree (leave it out, or use the method tree)",
-                           (int)params->tree_height);
-    }
+    KIN_FAIL_IF(params->leaf_buffer != 0 && pipeline != KITH_PIPELINE_BUFFER_TREE, ctx,
+                KITH_E_ARGUMENT, kin_at("leaf_buffer"),
+                "is %d, and the pipeline is not KITH_PIPELINE_BUFFER_TREE, which alone "
+                "has buffers (set both or none)",
+                (int)params->leaf_buffer);
+    KIN_FAIL_IF(params->leaf_buffer < 0 || params->leaf_buffer == 1 ||
+                    params->leaf_buffer > MOST_LEAF_BUFFER,
+                ctx, KITH_E_ARGUMENT, kin_at("leaf_buffer"),
+                "is %d, must be 2 to %d (0: chosen by the height of the tree)",
+                (int)params->leaf_buffer, (int)MOST_LEAF_BUFFER);
+    KIN_FAIL_IF(params->tree_height != 0 &&
+                    (known != NULL ? !known->tree : method == KITH_METHOD_EXACT),
+                ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
+                "is %d, and the method exact and the pipelines matrix and hybrid have "
+                "no tree (leave it out, or use the method tree)",
+                (int)params->tree_height);
     return KITH_OK;
 }
 
 kith_status kin_check_flags(kith_ctx *ctx, uint32_t flags, uint32_t known, const char *of)
 {
-    if ((flags & ~known) != 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("flags"),
-                           "is 0x%x, of which 0x%x is no flag of %s (leave it out)",
-                           (unsigned)flags, (unsigned)(flags & ~known), of);
-    }
+    KIN_FAIL_IF((flags & ~known) != 0, ctx, KITH_E_ARGUMENT, kin_at("flags"),
+                "is 0x%x, of which 0x%x is no flag of %s (leave it out)", (unsigned)flags,
+                (unsigned)(flags & ~known), of);
     return KITH_OK;
 }
 
@@ -275,10 +227,8 @@ kith_status kin_take_params(kith_ctx *ctx, const char *type, size_t least, size_
                             const void *given, void *known)
 {
     const uint32_t whole = (uint32_t)size;
-    if (given == NULL || size_of(given) < least) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by %s_default()", type);
-    }
+    KIN_FAIL_IF(given == NULL || size_of(given) < least, ctx, KITH_E_ARGUMENT, kin_at("params"),
+                "is NULL or was not made by %s_default()", type);
     memcpy(known, given, size_of(given) < whole ? size_of(given) : whole);
     memcpy(known, &whole, sizeof whole);
     return KITH_OK;
@@ -338,16 +288,12 @@ kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *par
 
 kith_status kin_check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors, const char *name)
 {
-    if (neighbors == NULL || neighbors->ids == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT,
-                           kin_at_member(name, neighbors == NULL ? NULL : "ids"),
-                           "is NULL (give neighbours with their ids)");
-    }
-    if (neighbors->rows < 1 || neighbors->k < 1) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
-                           "is %lld x %lld, must be at least 1 x 1", (long long)neighbors->rows,
-                           (long long)neighbors->k);
-    }
+    KIN_FAIL_IF(neighbors == NULL || neighbors->ids == NULL, ctx, KITH_E_ARGUMENT,
+                kin_at_member(name, neighbors == NULL ? NULL : "ids"),
+                "is NULL (give neighbours with their ids)");
+    KIN_FAIL_IF(neighbors->rows < 1 || neighbors->k < 1, ctx, KITH_E_ARGUMENT, kin_at(name),
+                "is %lld x %lld, must be at least 1 x 1", (long long)neighbors->rows,
+                (long long)neighbors->k);
     return KITH_OK;
 }
 
@@ -364,13 +310,11 @@ static kith_status check_some_ids(void *arg, int64_t task, int32_t thread)
     const int64_t last = kin_min_i64((task + 1) * IDS_A_TASK, graph->rows * graph->k);
     (void)thread;
     for (int64_t i = task * IDS_A_TASK; i < last; i++) {
-        if ((int64_t)graph->ids[i] >= graph->rows && graph->ids[i] != KITH_ID_NONE) {
-            return kin_fail_at(c->ctx, KITH_E_DATA,
-                               kin_at_cell(c->name, (i / graph->k), (i % graph->k)),
-                               "is id %lu, must be below %lld, the number of points (give the "
-                               "points that the graph was built of)",
-                               (unsigned long)graph->ids[i], (long long)graph->rows);
-        }
+        KIN_FAIL_IF((int64_t)graph->ids[i] >= graph->rows && graph->ids[i] != KITH_ID_NONE, c->ctx,
+                    KITH_E_DATA, kin_at_cell(c->name, (i / graph->k), (i % graph->k)),
+                    "is id %lu, must be below %lld, the number of points (give the "
+                    "points that the graph was built of)",
+                    (unsigned long)graph->ids[i], (long long)graph->rows);
     }
     return KITH_OK;
 }
@@ -385,11 +329,9 @@ kith_status kin_check_ids(kith_ctx *ctx, const kith_neighbors *graph, const char
 kith_status kin_check_graph(kith_ctx *ctx, const kith_neighbors *graph, int64_t rows)
 {
     KIN_TRY(kin_check_neighbors(ctx, graph, "graph"));
-    if (graph->rows != rows) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("graph"),
-                           "has %lld rows and there are %lld points (give the points that "
-                           "the graph was built of)",
-                           (long long)graph->rows, (long long)rows);
-    }
+    KIN_FAIL_IF(graph->rows != rows, ctx, KITH_E_ARGUMENT, kin_at("graph"),
+                "has %lld rows and there are %lld points (give the points that "
+                "the graph was built of)",
+                (long long)graph->rows, (long long)rows);
     return kin_check_ids(ctx, graph, "graph");
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Contexts, and the list of devices. */
 #include "api/api_check.h"
+
 #include "base/base_ctx.h"
 #include "engine/engine_device.h"
 #include "host/host_cpu.h"
+#include "kith/kith.h"
+#include "kith_commit.h" /* made by cmake/commit.cmake at build time */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +95,9 @@ kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out)
     choose_isa(ctx);
     choose_threads(ctx);
     choose_device(ctx);
+    ctx->params.struct_size = sizeof ctx->params;
+    ctx->params.isa = kin_isa_name(ctx->isa);
+    ctx->params.threads = ctx->threads;
     ctx->setup = ctx->failure;
     *out = ctx;
     return KITH_OK;
@@ -128,14 +134,9 @@ kith_status kith_ctx_where(const kith_ctx *ctx, kith_where *where)
     return KITH_OK;
 }
 
-const char *kith_ctx_isa(const kith_ctx *ctx)
+const kith_ctx_params *kith_ctx_get_params(const kith_ctx *ctx)
 {
-    return kin_isa_name(ctx->isa);
-}
-
-int32_t kith_ctx_threads(const kith_ctx *ctx)
-{
-    return ctx->threads;
+    return &ctx->params;
 }
 
 kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report)
@@ -199,4 +200,19 @@ kith_status kith_device_get(int32_t index, kith_device *device)
         (void)snprintf(device->text, sizeof device->text, "not used: %.180s", kin_gpu_reason());
     }
     return KITH_OK;
+}
+
+/* ---- Which kith this is ---------------------------------------------------------------------- */
+
+#define TEXT(number) #number
+#define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
+
+const char *kith_version(void)
+{
+    return VERSION(KITH_VERSION_MAJOR, KITH_VERSION_MINOR, KITH_VERSION_PATCH);
+}
+
+const char *kith_commit(void)
+{
+    return KITH_COMMIT;
 }

@@ -28,16 +28,12 @@ kith_status kin_api_find_device(kith_ctx *ctx, const void *address, const char *
     if (module == NULL) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED, "no GPU can be used: %s", kin_gpu_reason());
     }
-    if (module->ops->where(address, &on_device, &own) != 0 || on_device != 1) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at(name),
-            "is no address in device memory (use the function of kith.h for host memory)");
-    }
-    if (*device >= 0 && own != *device) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
-                           "lies on cuda:%d and data on cuda:%d (copy one to the other's)",
-                           (int)own, (int)*device);
-    }
+    KIN_FAIL_IF(module->ops->where(address, &on_device, &own) != 0 || on_device != 1, ctx,
+                KITH_E_ARGUMENT, kin_at(name),
+                "is no address in device memory (use the function of kith.h for host memory)");
+    KIN_FAIL_IF(*device >= 0 && own != *device, ctx, KITH_E_ARGUMENT, kin_at(name),
+                "lies on cuda:%d and data on cuda:%d (copy one to the other's)", (int)own,
+                (int)*device);
     *device = own;
     return KITH_OK;
 }
@@ -73,11 +69,11 @@ kith_status kin_api_check_device(kith_ctx *ctx, int32_t device)
         return kin_fail(ctx, KITH_E_UNSUPPORTED,
                         "the context was made for the device cpu (make one for auto or cuda)");
     }
-    if (ctx->device == KIN_DEVICE_CUDA && ctx->device_index >= 0 && ctx->device_index != device) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("points"),
-                           "lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
-                           (int)device, (int)ctx->device_index);
-    }
+    KIN_FAIL_IF(ctx->device == KIN_DEVICE_CUDA && ctx->device_index >= 0 &&
+                    ctx->device_index != device,
+                ctx, KITH_E_ARGUMENT, kin_at("points"),
+                "lie on cuda:%d, the context is for cuda:%d (use a context of that GPU)",
+                (int)device, (int)ctx->device_index);
     return KITH_OK;
 }
 
@@ -97,11 +93,8 @@ static kith_status begin(kith_ctx *ctx, int32_t device, void *stream, kin_gpu **
 
 static kith_status check_metric(kith_ctx *ctx, const kin_distance *distance)
 {
-    if (distance->metric == KITH_CUSTOM) {
-        return kin_fail_at(
-            ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
-            "is custom, which a GPU cannot call (give host memory to the processor's calls)");
-    }
+    KIN_FAIL_IF(distance->metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
+                "is custom, which a GPU cannot call (give host memory to the processor's calls)");
     return KITH_OK;
 }
 
@@ -200,9 +193,7 @@ kith_status kith_cuda_search(kith_ctx *ctx, const kith_matrix *corpus, const kit
                              const kith_search_params *params, const kith_neighbors *out,
                              void *stream)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, knn(ctx, corpus, queries, params, out, stream));
+    KIN_CALL(ctx, knn(ctx, corpus, queries, params, out, stream));
 }
 
 /* ---- Graphs that grow ----------------------------------------------------------------------- */
@@ -264,7 +255,5 @@ kith_status kith_cuda_select(kith_ctx *ctx, const kith_values *values,
                              const kith_select_params *params, const kith_selection *out,
                              void *stream)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, select_lists(ctx, values, params, out, stream));
+    KIN_CALL(ctx, select_lists(ctx, values, params, out, stream));
 }

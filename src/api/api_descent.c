@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Approximate graphs: arguments, and what they will take. */
+ * Approximate graphs: arguments, and what they will take; and search by walks on a graph. */
 #include "api/api_check.h"
+
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_call.h"
 #include "engine/engine_device.h"
+#include "file/file_checksum.h"
 #include "host/host_cpu.h"
 
 #include <stdio.h>
@@ -32,48 +35,42 @@ static kith_status check_share(kith_ctx *ctx, double share, const char *name)
                : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name), "is %g, must be 0 to 1", share);
 }
 
+/* The recall that is wanted. */
+static kith_status check_wanted(kith_ctx *ctx, const kith_search_params *params)
+{
+    KIN_TRY(check_share(ctx, params->recall, "recall"));
+    return params->recall_at >= 0 && params->recall_at <= params->k
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall_at"),
+                             "is %lld, must be 0 to k, %lld", (long long)params->recall_at,
+                             (long long)params->k);
+}
+
 static kith_status check_numbers(kith_ctx *ctx, const kith_search_params *params,
                                  const kith_descent_params *descent)
 {
     KIN_TRY(kin_check_flags(ctx, params->flags, KITH_INCLUDE_SELF, "descent"));
-    KIN_TRY(check_share(ctx, params->recall, "recall"));
+    KIN_TRY(check_wanted(ctx, params));
     KIN_TRY(check_share(ctx, descent->delta, "delta"));
     KIN_TRY(check_share(ctx, descent->start_share, "start_share"));
-    if (params->recall_at < 0 || params->recall_at > params->k) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall_at"),
-                           "is %lld, must be 0 to k, %lld", (long long)params->recall_at,
-                           (long long)params->k);
-    }
-    if (descent->sample < -1) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"),
-                           "is %lld, must be at least 1 (or 0: %d; or -1: none)",
-                           (long long)descent->sample, (int)USUAL_SAMPLE);
-    }
-    if (descent->sample == -1 && params->recall > 0.0) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at("recall"),
-            "is %g and sample is -1, without which nobody knows the recall (leave one out)",
-            params->recall);
-    }
-    if (descent->rounds < -1) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rounds"),
-                           "is %d, must be at least 1 (or 0: enough; or -1: the start alone)",
-                           (int)descent->rounds);
-    }
-    if (descent->candidates < 0 || descent->candidates > MOST_CANDIDATES) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("candidates"),
-                           "is %d, must be 1 to %d (left out: by k)", (int)descent->candidates,
-                           (int)MOST_CANDIDATES);
-    }
-    if (descent->list != 0 && descent->list <= params->k) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("list"),
-                           "is %d, must be at least %lld, one more than k (left out: by k)",
-                           (int)descent->list, (long long)params->k + 1);
-    }
-    if (descent->all_updates < -1 || descent->all_updates > 1) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("all_updates"), "is %d, must be 1, -1 or 0",
-                           (int)descent->all_updates);
-    }
+    KIN_FAIL_IF(descent->sample < -1, ctx, KITH_E_ARGUMENT, kin_at("sample"),
+                "is %lld, must be at least 1 (or 0: %d; or -1: none)", (long long)descent->sample,
+                (int)USUAL_SAMPLE);
+    KIN_FAIL_IF(descent->sample == -1 && params->recall > 0.0, ctx, KITH_E_ARGUMENT,
+                kin_at("recall"),
+                "is %g and sample is -1, without which nobody knows the recall (leave one out)",
+                params->recall);
+    KIN_FAIL_IF(descent->rounds < -1, ctx, KITH_E_ARGUMENT, kin_at("rounds"),
+                "is %d, must be at least 1 (or 0: enough; or -1: the start alone)",
+                (int)descent->rounds);
+    KIN_FAIL_IF(descent->candidates < 0 || descent->candidates > MOST_CANDIDATES, ctx,
+                KITH_E_ARGUMENT, kin_at("candidates"), "is %d, must be 1 to %d (left out: by k)",
+                (int)descent->candidates, (int)MOST_CANDIDATES);
+    KIN_FAIL_IF(descent->list != 0 && descent->list <= params->k, ctx, KITH_E_ARGUMENT,
+                kin_at("list"), "is %d, must be at least %lld, one more than k (left out: by k)",
+                (int)descent->list, (long long)params->k + 1);
+    KIN_FAIL_IF(descent->all_updates < -1 || descent->all_updates > 1, ctx, KITH_E_ARGUMENT,
+                kin_at("all_updates"), "is %d, must be 1, -1 or 0", (int)descent->all_updates);
     return KITH_OK;
 }
 
@@ -90,20 +87,16 @@ static uint32_t largest_id(const uint32_t *ids, int64_t count)
 
 static kith_status check_init(kith_ctx *ctx, const kith_neighbors *init, int64_t rows)
 {
-    if (init->ids == NULL || init->k < 1 || init->rows != rows) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("init"),
-                           "is %lld x %lld%s, must be a graph of %lld rows with its ids",
-                           (long long)init->rows, (long long)init->k,
-                           init->ids == NULL ? " without ids" : "", (long long)rows);
-    }
+    KIN_FAIL_IF(init->ids == NULL || init->k < 1 || init->rows != rows, ctx, KITH_E_ARGUMENT,
+                kin_at("init"), "is %lld x %lld%s, must be a graph of %lld rows with its ids",
+                (long long)init->rows, (long long)init->k, init->ids == NULL ? " without ids" : "",
+                (long long)rows);
     for (int64_t row = 0; row < rows; row++) {
         const uint32_t most = largest_id(init->ids + row * init->k, init->k);
-        if ((int64_t)most >= rows) {
-            return kin_fail_at(ctx, KITH_E_DATA, kin_at("init"),
-                               "has id %lu in row %lld, must be below %lld, the number of points "
-                               "(give the points that the graph was built of)",
-                               (unsigned long)most, (long long)row, (long long)rows);
-        }
+        KIN_FAIL_IF((int64_t)most >= rows, ctx, KITH_E_DATA, kin_at("init"),
+                    "has id %lu in row %lld, must be below %lld, the number of points "
+                    "(give the points that the graph was built of)",
+                    (unsigned long)most, (long long)row, (long long)rows);
     }
     return KITH_OK;
 }
@@ -112,10 +105,8 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
                                const kin_distance *distance, int64_t rows, kin_graph_start *start)
 {
     const int given = (int)params->start; /* an enumerator may hold anything */
-    if (given < KITH_START_AUTO || given > KITH_START_GRAPH) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
-                           "is %d, which is no start (use one of kith_start)", given);
-    }
+    KIN_FAIL_IF(given < KITH_START_AUTO || given > KITH_START_GRAPH, ctx, KITH_E_ARGUMENT,
+                kin_at("start"), "is %d, which is no start (use one of kith_start)", given);
     const bool graph = given == KITH_START_GRAPH;
     if (graph ? params->init == NULL : params->init != NULL && given != KITH_START_AUTO) {
         return graph ? kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
@@ -124,17 +115,16 @@ static kith_status check_start(kith_ctx *ctx, const kith_descent_params *params,
                                    "is set and start is neither KITH_START_GRAPH nor auto (set "
                                    "both or none)");
     }
-    if (given == KITH_START_SCREEN && !kin_exact_screens(distance)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
-                           "is screen and the metric is %s, which has none (use auto or random)",
-                           kith_metric_name(distance->metric));
-    }
-    if (params->start_share != 0.0 &&
-        (given == KITH_START_RANDOM || given == KITH_START_GGM || graph || params->init != NULL)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start_share"),
-                           "is %g, and the start is no screen, which alone has one (leave it out)",
-                           params->start_share);
-    }
+    KIN_FAIL_IF(given == KITH_START_SCREEN && !kin_exact_screens(distance), ctx, KITH_E_ARGUMENT,
+                kin_at("start"),
+                "is screen and the metric is %s, which has none (use auto or random)",
+                kith_metric_name(distance->metric));
+    KIN_FAIL_IF(params->start_share != 0.0 &&
+                    (given == KITH_START_RANDOM || given == KITH_START_GGM || graph ||
+                     params->init != NULL),
+                ctx, KITH_E_ARGUMENT, kin_at("start_share"),
+                "is %g, and the start is no screen, which alone has one (leave it out)",
+                params->start_share);
     static const kin_graph_start starts[] = {[KITH_START_AUTO] = KIN_GRAPH_START_AUTO,
                                              [KITH_START_RANDOM] = KIN_GRAPH_START_RANDOM,
                                              [KITH_START_SCREEN] = KIN_GRAPH_START_SCREEN,
@@ -186,10 +176,8 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
                          self ? "the points have no more rows" : "a point's own id does not count",
                          out, job->points.rows));
     KIN_TRY(check_numbers(ctx, params, &descent));
-    if (place != 0 && descent.init != NULL) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("init"),
-                           "is set, and calls on device memory have none (leave it out)");
-    }
+    KIN_FAIL_IF(place != 0 && descent.init != NULL, ctx, KITH_E_UNSUPPORTED, kin_at("init"),
+                "is set, and calls on device memory have none (leave it out)");
     KIN_TRY(check_start(ctx, &descent, &distance, job->points.rows, &start));
     take_job(params, &descent, &distance, start, job);
     return KITH_OK;
@@ -255,5 +243,115 @@ kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool rea
     plan->peak_bytes = kin_size_add(plan->state_bytes, plan->result_bytes);
     (void)snprintf(plan->isa, sizeof plan->isa, "%s", kin_isa_name(ctx->isa));
     (void)snprintf(plan->method, sizeof plan->method, "descent");
+    return KITH_OK;
+}
+
+/* ---- Walks on a graph ------------------------------------------------------------------------ */
+
+/* Arguments of one call and of an index, and the one call. */
+
+enum { USUAL_WIDTH = 64 };
+
+static kith_status check_recall(kith_ctx *ctx, const kith_search_params *params,
+                                const kith_walk_params *walk)
+{
+    KIN_TRY(check_wanted(ctx, params));
+    KIN_FAIL_IF(params->recall > 0.0 && walk->width != 0, ctx, KITH_E_ARGUMENT, kin_at("recall"),
+                "is %g and width is %lld, which a recall chooses (leave one out)", params->recall,
+                (long long)walk->width);
+    KIN_FAIL_IF(walk->sample < -1 || (walk->sample == -1 && params->recall > 0.0), ctx,
+                KITH_E_ARGUMENT, kin_at("sample"),
+                "is %lld, must be at least 1 (or 0: %d; or, where no recall is wanted, -1: none)",
+                (long long)walk->sample, (int)USUAL_SAMPLE);
+    return KITH_OK;
+}
+
+static kith_status check_walk(kith_ctx *ctx, const kith_walk_params *walk, int64_t k)
+{
+    KIN_FAIL_IF(walk->width != 0 && walk->width < k, ctx, KITH_E_ARGUMENT, kin_at("width"),
+                "is %lld, must be at least k, %lld (left out: by k, or by a recall)",
+                (long long)walk->width, (long long)k);
+    return walk->meets >= 0
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("meets"),
+                             "is %lld, must be at least 1 (or 0: what serves many queries at once)",
+                             (long long)walk->meets);
+}
+
+/* What is of exact searches alone. */
+static kith_status refuse_exact(kith_ctx *ctx, const kith_search_params *params)
+{
+    static const char *const why = "%s, and walks on a graph have none (leave it out)";
+    KIN_FAIL_IF(params->filter != NULL || params->exclude != NULL, ctx, KITH_E_UNSUPPORTED,
+                kin_at(params->filter != NULL ? "filter" : "exclude"), why, "is set");
+    KIN_FAIL_IF(params->flags != 0 || params->pipeline != KITH_PIPELINE_FUSED, ctx,
+                KITH_E_UNSUPPORTED, kin_at(params->flags != 0 ? "flags" : "pipeline"), why,
+                "is not 0");
+    return params->tree_height == 0 && params->leaf_buffer == 0 && params->batch == 0
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_UNSUPPORTED,
+                             kin_at(params->tree_height != 0   ? "tree_height"
+                                    : params->leaf_buffer != 0 ? "leaf_buffer"
+                                                               : "batch"),
+                             why, "is not 0");
+}
+
+/* With the zeros that mean a default. */
+static void take_walk(const kith_search_params *params, const kith_walk_params *walk,
+                      int64_t points, kin_walks_search *job)
+{
+    const bool wants = params->recall > 0.0;
+    const int64_t usual = kin_max_i64((int64_t)USUAL_WIDTH, 2 * params->k);
+    const int64_t width = wants ? params->k : usual;
+    const int64_t sample = walk->sample != 0 ? walk->sample : wants ? (int64_t)USUAL_SAMPLE : -1;
+    job->width = kin_min_i64(walk->width == 0 ? width : walk->width, points);
+    job->recall = params->recall;
+    job->recall_at =
+        params->recall_at == 0 ? kin_min_i64((int64_t)USUAL_AT, params->k) : params->recall_at;
+    job->sample = sample < 0 ? 0 : kin_min_i64(sample, job->queries.rows);
+    job->seed = params->seed;
+    job->meets = walk->meets;
+}
+
+kith_status kin_api_check_walk(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *queries,
+                               const kith_search_params *params, const kith_neighbors *out,
+                               kin_walk_call *call)
+{
+    kin_walks_search *job = &call->job;
+    call->walk = kith_walk_params_default();
+    KIN_TRY(params->walk == NULL ? KITH_OK
+                                 : kin_take_params(ctx, KIN_GROWS(kith_walk_params, width),
+                                                   params->walk, &call->walk));
+    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &job->queries));
+    KIN_TRY(kin_check_cols(ctx, points, "the corpus", &job->queries, "queries"));
+    KIN_TRY(kin_check_output(ctx, params->k, points->rows, "the corpus has no more rows", out,
+                             job->queries.rows));
+    KIN_TRY(refuse_exact(ctx, params));
+    KIN_TRY(check_recall(ctx, params, &call->walk));
+    KIN_TRY(check_walk(ctx, &call->walk, params->k));
+    KIN_TRY(kin_check_room(ctx, params->walk_report, "walk_report", "kith_walk_report"));
+    job->out = out;
+    take_walk(params, &call->walk, points->rows, job);
+    return KITH_OK;
+}
+
+kith_status kin_api_walk(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                         const kith_search_params *params, const kith_neighbors *out)
+{
+    kin_walks_source source = {.name = "corpus"};
+    kin_walk_call call;
+    kith_walk_report told;
+    KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &source.points));
+    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
+                             source.points.cols, &source.distance));
+    KIN_TRY(kin_api_check_walk(ctx, &source.points, queries, params, out, &call));
+    source.graph = call.walk.graph;
+    KIN_TRY(kin_check_graph(ctx, source.graph, source.points.rows));
+    KIN_TRY(
+        kin_fingerprint_check(ctx, source.graph, "graph", &source.points, source.distance.metric));
+    source.asked = call.job.queries.dtype;
+    source.k = params->k;
+    KIN_TRY(kin_engine_walks(ctx, &source, &call.job, &told));
+    kin_fill_room(params->walk_report, &told, sizeof told);
     return KITH_OK;
 }

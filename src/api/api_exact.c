@@ -47,15 +47,11 @@ kith_status kin_api_take_choice(kith_ctx *ctx, const kith_search_params *given,
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, known));
     KIN_TRY(kin_refuse_filter(ctx, known));
     *choice = (kin_choice){.descends = (int)known->method == KITH_METHOD_DESCENT};
-    if (choice->descends && is_exacts(known)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
-                           "is descent, and flags, pipeline or tree_height have what is of exact "
-                           "graphs alone (leave one out)");
-    }
-    if (!(known->recall >= 0.0 && known->recall <= 1.0)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall"), "is %g, must be 0 to 1",
-                           known->recall);
-    }
+    KIN_FAIL_IF(choice->descends && is_exacts(known), ctx, KITH_E_ARGUMENT, kin_at("method"),
+                "is descent, and flags, pipeline or tree_height have what is of exact "
+                "graphs alone (leave one out)");
+    KIN_FAIL_IF(!(known->recall >= 0.0 && known->recall <= 1.0), ctx, KITH_E_ARGUMENT,
+                kin_at("recall"), "is %g, must be 0 to 1", known->recall);
     choice->open = known->method == KITH_METHOD_AUTO && known->recall < 1.0 && !is_exacts(known);
     return KITH_OK;
 }
@@ -255,10 +251,8 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
                              &distance));
     KIN_TRY(kin_check_output(ctx, params.k, job.b.rows, OF_SEARCH, ab, job.a.rows));
     KIN_TRY(kin_check_output(ctx, params.k, job.a.rows, OF_SEARCH, ba, job.b.rows));
-    if (params.exclude != NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("exclude"),
-                           "has no meaning in both directions at once (leave it out)");
-    }
+    KIN_FAIL_IF(params.exclude != NULL, ctx, KITH_E_ARGUMENT, kin_at("exclude"),
+                "has no meaning in both directions at once (leave it out)");
     KIN_TRY(kin_check_limit(ctx, distance.metric, &params));
     job.request = kin_engine_request(&params, &distance);
     KIN_TRY(kin_method_refuse_tree(ctx, &job.request, "both directions at once have none"));
@@ -269,9 +263,7 @@ kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix
                           const kith_search_params *params, const kith_neighbors *ab,
                           const kith_neighbors *ba)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, both(ctx, a, b, params, ab, ba));
+    KIN_CALL(ctx, both(ctx, a, b, params, ab, ba));
 }
 
 /* ---- Distances ------------------------------------------------------------------------------ */
@@ -280,11 +272,9 @@ static kith_status check_ids(kith_ctx *ctx, const uint32_t *ids, int64_t count, 
                              const char *name)
 {
     for (int64_t i = 0; i < count; i++) {
-        if ((int64_t)ids[i] >= rows) {
-            return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_row(name, i),
-                               "is %lu, must be below %lld (rows count from 0)",
-                               (unsigned long)ids[i], (long long)rows);
-        }
+        KIN_FAIL_IF((int64_t)ids[i] >= rows, ctx, KITH_E_ARGUMENT, kin_at_row(name, i),
+                    "is %lu, must be below %lld (rows count from 0)", (unsigned long)ids[i],
+                    (long long)rows);
     }
     return KITH_OK;
 }
@@ -322,15 +312,11 @@ static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kit
     KIN_TRY(kin_check_matrix(ctx, queries, "queries", &qm));
     KIN_TRY(kin_check_cols(ctx, &cm, "the corpus", &qm, "queries"));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, cm.cols, &distance));
-    if (p == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("pairs"), "is NULL (give pairs of rows)");
-    }
-    if (p->count < 0 ||
-        (p->count > 0 && (p->query_ids == NULL || p->corpus_ids == NULL || out == NULL))) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("count"),
-                           "is %lld with ids or out NULL (give arrays of that length)",
-                           (long long)p->count);
-    }
+    KIN_FAIL_IF(p == NULL, ctx, KITH_E_ARGUMENT, kin_at("pairs"), "is NULL (give pairs of rows)");
+    KIN_FAIL_IF(p->count < 0 || (p->count > 0 &&
+                                 (p->query_ids == NULL || p->corpus_ids == NULL || out == NULL)),
+                ctx, KITH_E_ARGUMENT, kin_at("count"),
+                "is %lld with ids or out NULL (give arrays of that length)", (long long)p->count);
     KIN_TRY(check_ids(ctx, p->query_ids, p->count, qm.rows, "query_ids"));
     KIN_TRY(check_ids(ctx, p->corpus_ids, p->count, cm.rows, "corpus_ids"));
     kin_prepared pc = {0};
@@ -350,7 +336,5 @@ done:
 kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                            kith_metric metric, const kith_pairs *pairs, double *out)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, distances(ctx, corpus, queries, metric, pairs, out));
+    KIN_CALL(ctx, distances(ctx, corpus, queries, metric, pairs, out));
 }

@@ -18,10 +18,8 @@ static kith_status begin(kith_ctx *ctx, const char *path, const void *out)
         return KITH_E_ARGUMENT;
     }
     KIN_TRY(kin_ctx_begin(ctx));
-    if (out == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                           "is NULL, must point to where the result goes");
-    }
+    KIN_FAIL_IF(out == NULL, ctx, KITH_E_ARGUMENT, kin_at("out"),
+                "is NULL, must point to where the result goes");
     return kin_check_path(ctx, path);
 }
 
@@ -33,25 +31,21 @@ static kith_status take_points_params(kith_ctx *ctx, const kith_points_params *g
     KIN_TRY(given == NULL
                 ? KITH_OK
                 : kin_take_params(ctx, KIN_GROWS(kith_points_params, use), given, params));
-    if (params->use < KITH_USE_POINTS || params->use > KITH_USE_COLUMN ||
-        params->header < KITH_HEADER_AUTO || params->header > KITH_HEADER_NO) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("use"),
-                           "is %d and header %d, must be a kith_points_use and a kith_header",
-                           (int)params->use, (int)params->header);
-    }
+    KIN_FAIL_IF(params->use < KITH_USE_POINTS || params->use > KITH_USE_COLUMN ||
+                    params->header < KITH_HEADER_AUTO || params->header > KITH_HEADER_NO,
+                ctx, KITH_E_ARGUMENT, kin_at("use"),
+                "is %d and header %d, must be a kith_points_use and a kith_header",
+                (int)params->use, (int)params->header);
     if (params->delimiter < 0 || params->delimiter > '~' ||
         (params->delimiter != 0 && strchr(",;\t ", params->delimiter) == NULL)) {
         return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("delimiter"),
                            "is %" PRId32 ", must be 0 or one of , ; tab and blank",
                            params->delimiter);
     }
-    if (params->rows < 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rows"),
-                           "is %" PRId64 ", must be at least 0", params->rows);
-    }
-    if (params->columns != NULL && params->columns[0] == '\0') {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("columns"), "is empty (NULL takes all)");
-    }
+    KIN_FAIL_IF(params->rows < 0, ctx, KITH_E_ARGUMENT, kin_at("rows"),
+                "is %" PRId64 ", must be at least 0", params->rows);
+    KIN_FAIL_IF(params->columns != NULL && params->columns[0] == '\0', ctx, KITH_E_ARGUMENT,
+                kin_at("columns"), "is empty (NULL takes all)");
     return KITH_OK;
 }
 
@@ -89,30 +83,22 @@ void kith_points_free(kith_points *points)
 
 static kith_status check_matrix(kith_ctx *ctx, const kith_matrix *points)
 {
-    if (points == NULL || points->data == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT,
-                           kin_at_member("points", points == NULL ? NULL : "data"),
-                           "is NULL, must be the points to save");
-    }
+    KIN_FAIL_IF(points == NULL || points->data == NULL, ctx, KITH_E_ARGUMENT,
+                kin_at_member("points", points == NULL ? NULL : "data"),
+                "is NULL, must be the points to save");
     const int32_t item_bytes = kin_item_of(points->dtype).bytes;
-    if (item_bytes == 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("points", "dtype"),
-                           "is %d, must be one of kith_dtype", (int)points->dtype);
-    }
-    if (points->rows < 1 || (uint64_t)points->rows > KIN_ROWS_MAX) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("points", "rows"),
-                           "is %" PRId64 ", must be 1 to %" PRIu64, points->rows, KIN_ROWS_MAX);
-    }
-    if (points->cols < 1 || (uint64_t)points->cols > KIN_COLS_MAX) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("points", "cols"),
-                           "is %" PRId32 ", must be 1 to %" PRIu64, points->cols, KIN_COLS_MAX);
-    }
+    KIN_FAIL_IF(item_bytes == 0, ctx, KITH_E_ARGUMENT, kin_at_member("points", "dtype"),
+                "is %d, must be one of kith_dtype", (int)points->dtype);
+    KIN_FAIL_IF(points->rows < 1 || (uint64_t)points->rows > KIN_ROWS_MAX, ctx, KITH_E_ARGUMENT,
+                kin_at_member("points", "rows"), "is %" PRId64 ", must be 1 to %" PRIu64,
+                points->rows, KIN_ROWS_MAX);
+    KIN_FAIL_IF(points->cols < 1 || (uint64_t)points->cols > KIN_COLS_MAX, ctx, KITH_E_ARGUMENT,
+                kin_at_member("points", "cols"), "is %" PRId32 ", must be 1 to %" PRIu64,
+                points->cols, KIN_COLS_MAX);
     const int64_t row_bytes = (int64_t)points->cols * item_bytes;
-    if (points->stride_bytes != 0 && points->stride_bytes < row_bytes) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("points", "stride_bytes"),
-                           "is %" PRId64 ", must be 0 or at least %" PRId64, points->stride_bytes,
-                           row_bytes);
-    }
+    KIN_FAIL_IF(points->stride_bytes != 0 && points->stride_bytes < row_bytes, ctx, KITH_E_ARGUMENT,
+                kin_at_member("points", "stride_bytes"),
+                "is %" PRId64 ", must be 0 or at least %" PRId64, points->stride_bytes, row_bytes);
     return KITH_OK;
 }
 
@@ -125,10 +111,8 @@ kith_status kith_fingerprint_make(kith_ctx *ctx, const kith_matrix *points, kith
         return KITH_E_ARGUMENT;
     }
     KIN_TRY(kin_ctx_begin(ctx));
-    if (out == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                           "is NULL, must be room for a fingerprint");
-    }
+    KIN_FAIL_IF(out == NULL, ctx, KITH_E_ARGUMENT, kin_at("out"),
+                "is NULL, must be room for a fingerprint");
     KIN_TRY(check_matrix(ctx, points));
     return kin_fingerprint_make(ctx, points, out);
 }
@@ -157,14 +141,12 @@ static kith_status check_points(kith_ctx *ctx, kith_result_meta *meta)
                                  "is certified, but of unknown points (fill in meta.points with "
                                  "kith_fingerprint_make, or leave exact unknown)");
     }
-    if (points->rows < 0 || points->cols < 1 || kith_dtype_bytes(points->dtype) == 0 ||
-        (meta->corpus_rows != 0 && meta->corpus_rows != points->rows)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "points"),
-                           "are %" PRId64 " x %" PRId32
-                           " of dtype %d, with meta.corpus_rows %" PRId64
-                           " (make them with kith_fingerprint_make)",
-                           points->rows, points->cols, (int)points->dtype, meta->corpus_rows);
-    }
+    KIN_FAIL_IF(points->rows < 0 || points->cols < 1 || kith_dtype_bytes(points->dtype) == 0 ||
+                    (meta->corpus_rows != 0 && meta->corpus_rows != points->rows),
+                ctx, KITH_E_ARGUMENT, kin_at_member("meta", "points"),
+                "are %" PRId64 " x %" PRId32 " of dtype %d, with meta.corpus_rows %" PRId64
+                " (make them with kith_fingerprint_make)",
+                points->rows, points->cols, (int)points->dtype, meta->corpus_rows);
     meta->corpus_rows = points->rows;
     return KITH_OK;
 }
@@ -176,28 +158,21 @@ static kith_status take_meta(kith_ctx *ctx, const kith_result_meta *meta, kith_r
     if (meta == NULL) {
         return KITH_OK;
     }
-    if (meta->struct_size < sizeof meta->struct_size || meta->struct_size > sizeof *own) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "struct_size"),
-                           "is %" PRIu32
-                           ", must be at most %zu (make meta with kith_result_meta_default())",
-                           meta->struct_size, sizeof *own);
-    }
+    KIN_FAIL_IF(meta->struct_size < sizeof meta->struct_size || meta->struct_size > sizeof *own,
+                ctx, KITH_E_ARGUMENT, kin_at_member("meta", "struct_size"),
+                "is %" PRIu32 ", must be at most %zu (make meta with kith_result_meta_default())",
+                meta->struct_size, sizeof *own);
     memcpy(own, meta, meta->struct_size);
-    if (own->corpus_rows < 0 ||
-        (own->metric != KITH_METRIC_DEFAULT && !kin_metric_is(own->metric))) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "corpus_rows"),
-                           "is %" PRId64
-                           " and meta.metric %d, must be at least 0 and a kith_metric",
-                           own->corpus_rows, (int)own->metric);
-    }
-    if (!(own->recall <= 1.0)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "recall"),
-                           "is %g, must be 0 to 1, or negative where unknown", own->recall);
-    }
-    if (own->exact < KITH_EXACTNESS_UNKNOWN || own->exact > KITH_APPROXIMATE) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "exact"),
-                           "is %d, must be a kith_exactness", (int)own->exact);
-    }
+    KIN_FAIL_IF(own->corpus_rows < 0 ||
+                    (own->metric != KITH_METRIC_DEFAULT && !kin_metric_is(own->metric)),
+                ctx, KITH_E_ARGUMENT, kin_at_member("meta", "corpus_rows"),
+                "is %" PRId64 " and meta.metric %d, must be at least 0 and a kith_metric",
+                own->corpus_rows, (int)own->metric);
+    KIN_FAIL_IF(!(own->recall <= 1.0), ctx, KITH_E_ARGUMENT, kin_at_member("meta", "recall"),
+                "is %g, must be 0 to 1, or negative where unknown", own->recall);
+    KIN_FAIL_IF(own->exact < KITH_EXACTNESS_UNKNOWN || own->exact > KITH_APPROXIMATE, ctx,
+                KITH_E_ARGUMENT, kin_at_member("meta", "exact"), "is %d, must be a kith_exactness",
+                (int)own->exact);
     KIN_TRY(check_points(ctx, own));
     if (own->exact != KITH_APPROXIMATE) {
         own->recall = -1.0;
@@ -215,17 +190,15 @@ kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format
     kith_result_meta own;
     KIN_TRY(begin(ctx, path, path));
     KIN_TRY(take_meta(ctx, meta, &own));
-    if (neighbors == NULL || neighbors->ids == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT,
-                           kin_at_member("neighbors", neighbors == NULL ? NULL : "ids"),
-                           "is NULL, must be what to save");
-    }
-    if (neighbors->rows < 1 || (uint64_t)neighbors->rows > KIN_ROWS_MAX || neighbors->k < 1 ||
-        (uint64_t)neighbors->k > KIN_ROWS_MAX || neighbors->k > INT64_MAX / 8 / neighbors->rows) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
-                           "has %" PRId64 " rows of %" PRId64 ", both must be at least 1",
-                           neighbors->rows, neighbors->k);
-    }
+    KIN_FAIL_IF(neighbors == NULL || neighbors->ids == NULL, ctx, KITH_E_ARGUMENT,
+                kin_at_member("neighbors", neighbors == NULL ? NULL : "ids"),
+                "is NULL, must be what to save");
+    KIN_FAIL_IF(neighbors->rows < 1 || (uint64_t)neighbors->rows > KIN_ROWS_MAX ||
+                    neighbors->k < 1 || (uint64_t)neighbors->k > KIN_ROWS_MAX ||
+                    neighbors->k > INT64_MAX / 8 / neighbors->rows,
+                ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
+                "has %" PRId64 " rows of %" PRId64 ", both must be at least 1", neighbors->rows,
+                neighbors->k);
     return kin_progress_end(ctx, kin_result_save(ctx, path, format, neighbors, &own));
 }
 
@@ -235,11 +208,9 @@ kith_status kith_ranges_save(kith_ctx *ctx, const char *path, const kith_ranges 
     kith_result_meta own;
     KIN_TRY(begin(ctx, path, path));
     KIN_TRY(take_meta(ctx, meta, &own));
-    if (ranges == NULL || kith_ranges_lists(ranges)->ids == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("ranges"),
-                           "%s (search without count_only to have ids to save)",
-                           ranges == NULL ? "is NULL" : "holds counts alone");
-    }
+    KIN_FAIL_IF(ranges == NULL || kith_ranges_lists(ranges)->ids == NULL, ctx, KITH_E_ARGUMENT,
+                kin_at("ranges"), "%s (search without count_only to have ids to save)",
+                ranges == NULL ? "is NULL" : "holds counts alone");
     return kin_progress_end(ctx, kin_ranges_save(ctx, path, kith_ranges_lists(ranges), &own));
 }
 
@@ -269,17 +240,14 @@ static kith_status take_stream(kith_ctx *ctx, const kith_result_stream_params *g
 {
     *params = kith_result_stream_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_result_stream_params, restart), given, params));
-    if (params->rows < 1 || (uint64_t)params->rows > KIN_ROWS_MAX || params->k < 1 ||
-        params->k > INT32_MAX || params->k > INT64_MAX / 16 / params->rows) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "has %" PRId64 " rows of %" PRId64 ", both must be at least 1",
-                           params->rows, params->k);
-    }
-    if (meta->corpus_rows < 1 || (uint64_t)meta->corpus_rows > KIN_ROWS_MAX) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "corpus_rows"),
-                           "is %" PRId64 ", must be the rows that ids point into",
-                           meta->corpus_rows);
-    }
+    KIN_FAIL_IF(params->rows < 1 || (uint64_t)params->rows > KIN_ROWS_MAX || params->k < 1 ||
+                    params->k > INT32_MAX || params->k > INT64_MAX / 16 / params->rows,
+                ctx, KITH_E_ARGUMENT, kin_at("params"),
+                "has %" PRId64 " rows of %" PRId64 ", both must be at least 1", params->rows,
+                params->k);
+    KIN_FAIL_IF(meta->corpus_rows < 1 || (uint64_t)meta->corpus_rows > KIN_ROWS_MAX, ctx,
+                KITH_E_ARGUMENT, kin_at_member("meta", "corpus_rows"),
+                "is %" PRId64 ", must be the rows that ids point into", meta->corpus_rows);
     return KITH_OK;
 }
 
@@ -345,14 +313,10 @@ void kith_result_stream_free(kith_result_stream *stream)
 static kith_status check_selected(kith_ctx *ctx, int64_t rows, kith_dtype dtype)
 {
     const kin_item item = kin_item_of(dtype);
-    if (item.kind != 'f' && item.kind != 'h') {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("dtype"),
-                           "is %d, must be that of what was selected from", (int)dtype);
-    }
-    if (rows < 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rows"),
-                           "is %" PRId64 ", must be at least 0", rows);
-    }
+    KIN_FAIL_IF(item.kind != 'f' && item.kind != 'h', ctx, KITH_E_ARGUMENT, kin_at("dtype"),
+                "is %d, must be that of what was selected from", (int)dtype);
+    KIN_FAIL_IF(rows < 0, ctx, KITH_E_ARGUMENT, kin_at("rows"),
+                "is %" PRId64 ", must be at least 0", rows);
     return KITH_OK;
 }
 
@@ -361,24 +325,20 @@ kith_status kith_selection_save(kith_ctx *ctx, const char *path, const kith_sele
 {
     KIN_TRY(begin(ctx, path, path));
     KIN_TRY(check_selected(ctx, rows, dtype));
-    if (selection == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("selection"),
-                           "is NULL, must be what to save");
-    }
+    KIN_FAIL_IF(selection == NULL, ctx, KITH_E_ARGUMENT, kin_at("selection"),
+                "is NULL, must be what to save");
     if (selection->kth != NULL) {
         const kith_matrix column = {
             .data = selection->kth, .rows = rows, .cols = 1, .dtype = dtype};
         return kin_progress_end(ctx, kin_points_save_vector(ctx, path, &column));
     }
-    if (params == NULL || params->struct_size < offsetof(kith_select_params, buffer)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_select_params_default()");
-    }
-    if (params->k < 1 || params->k > INT64_MAX / 8 / (rows > 0 ? rows : 1)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
-                           "is %" PRId64 " with %" PRId64 " rows, must be that of the selection",
-                           params->k, rows);
-    }
+    KIN_FAIL_IF(params == NULL || params->struct_size < offsetof(kith_select_params, buffer), ctx,
+                KITH_E_ARGUMENT, kin_at("params"),
+                "is NULL or was not made by kith_select_params_default()");
+    KIN_FAIL_IF(params->k < 1 || params->k > INT64_MAX / 8 / (rows > 0 ? rows : 1), ctx,
+                KITH_E_ARGUMENT, kin_at("k"),
+                "is %" PRId64 " with %" PRId64 " rows, must be that of the selection", params->k,
+                rows);
     const kin_selected selected = {.values = selection->values,
                                    .ids = selection->ids,
                                    .rows = rows,
@@ -396,10 +356,9 @@ kith_status kith_file_inspect(kith_ctx *ctx, const char *path, const kith_points
     KIN_TRY(begin(ctx, path, info));
     KIN_TRY(take_points_params(ctx, params, &known));
     const uint32_t bytes = info->struct_size;
-    if (bytes < sizeof info->struct_size) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("info", "struct_size"),
-                           "is %" PRIu32 ", must be sizeof(kith_file_info)", bytes);
-    }
+    KIN_FAIL_IF(bytes < sizeof info->struct_size, ctx, KITH_E_ARGUMENT,
+                kin_at_member("info", "struct_size"),
+                "is %" PRIu32 ", must be sizeof(kith_file_info)", bytes);
     kith_file_info own;
     memset(&own, 0, sizeof own);
     KIN_TRY(kin_file_inspect(ctx, path, &known, &own));

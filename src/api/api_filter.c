@@ -8,26 +8,21 @@ static kith_status check_rule(kith_ctx *ctx, const kith_filter *filter, bool gra
 {
     const int rule = (int)filter->rule;
     const bool asks = rule == KITH_RULE_SAME || rule == KITH_RULE_OTHER;
-    if (rule < KITH_RULE_NONE || rule > KITH_RULE_EACH) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rule"),
-                           "is %d, which is no rule (use one of kith_rule)", rule);
-    }
-    if ((filter->groups != NULL) != (rule != KITH_RULE_NONE)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("groups"),
-                           filter->groups != NULL
-                               ? "is set without a rule for them (same, other or each)"
-                               : "is NULL, and the rule is of groups (give a number for each row)");
-    }
-    if (!graph && asks && filter->query_groups == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("query_groups"),
-                           "is NULL, and the rule compares groups of queries and rows (give a "
-                           "number for each query)");
-    }
-    if (filter->query_groups != NULL && (graph || !asks)) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at("query_groups"), "is set, and %s (leave it out)",
-            graph ? "a graph's queries are its points" : "only the rules same and other read it");
-    }
+    KIN_FAIL_IF(rule < KITH_RULE_NONE || rule > KITH_RULE_EACH, ctx, KITH_E_ARGUMENT,
+                kin_at("rule"), "is %d, which is no rule (use one of kith_rule)", rule);
+    KIN_FAIL_IF((filter->groups != NULL) != (rule != KITH_RULE_NONE), ctx, KITH_E_ARGUMENT,
+                kin_at("groups"),
+                filter->groups != NULL
+                    ? "is set without a rule for them (same, other or each)"
+                    : "is NULL, and the rule is of groups (give a number for each row)");
+    KIN_FAIL_IF(!graph && asks && filter->query_groups == NULL, ctx, KITH_E_ARGUMENT,
+                kin_at("query_groups"),
+                "is NULL, and the rule compares groups of queries and rows (give a "
+                "number for each query)");
+    KIN_FAIL_IF(filter->query_groups != NULL && (graph || !asks), ctx, KITH_E_ARGUMENT,
+                kin_at("query_groups"), "is set, and %s (leave it out)",
+                graph ? "a graph's queries are its points"
+                      : "only the rules same and other read it");
     return KITH_OK;
 }
 
@@ -35,12 +30,10 @@ static kith_status check_numbers(kith_ctx *ctx, const int64_t *numbers, int64_t 
                                  const char *name)
 {
     for (int64_t i = 0; numbers != NULL && i < rows; i++) {
-        if (numbers[i] < 0) {
-            return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_row(name, i),
-                               "is %lld, must be at least 0 (a row that is in no group can be left "
-                               "out by allow)",
-                               (long long)numbers[i]);
-        }
+        KIN_FAIL_IF(numbers[i] < 0, ctx, KITH_E_ARGUMENT, kin_at_row(name, i),
+                    "is %lld, must be at least 0 (a row that is in no group can be left "
+                    "out by allow)",
+                    (long long)numbers[i]);
     }
     return KITH_OK;
 }
@@ -49,34 +42,26 @@ static kith_status check_bitmap(kith_ctx *ctx, const kith_filter *filter, int64_
 {
     const int64_t stride = filter->allow_stride_bytes;
     const int64_t least = kin_ceil_div(rows, 8);
-    if (filter->allow == NULL && stride != 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("allow_stride_bytes"),
-                           "is %lld, and allow is NULL (set both or none)", (long long)stride);
-    }
-    if (stride != 0 && stride < least) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("allow_stride_bytes"),
-                           "is %lld, must be 0 or at least %lld (a bit for each row of the corpus)",
-                           (long long)stride, (long long)least);
-    }
+    KIN_FAIL_IF(filter->allow == NULL && stride != 0, ctx, KITH_E_ARGUMENT,
+                kin_at("allow_stride_bytes"), "is %lld, and allow is NULL (set both or none)",
+                (long long)stride);
+    KIN_FAIL_IF(stride != 0 && stride < least, ctx, KITH_E_ARGUMENT, kin_at("allow_stride_bytes"),
+                "is %lld, must be 0 or at least %lld (a bit for each row of the corpus)",
+                (long long)stride, (long long)least);
     return KITH_OK;
 }
 
 static kith_status refuse_others(kith_ctx *ctx, const kith_search_params *params)
 {
-    if ((int)params->method == KITH_METHOD_DESCENT) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                           "is descent, and neighbours under a filter are exact (leave one out)");
-    }
-    if (params->pipeline != KITH_PIPELINE_FUSED) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("pipeline"),
-                           "is %d, and ways of published work have no filter (leave one out)",
-                           (int)params->pipeline);
-    }
-    if (params->tree_height != 0) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("tree_height"),
-                           "is %d, and trees under a filter have their own heights (leave it out)",
-                           (int)params->tree_height);
-    }
+    KIN_FAIL_IF((int)params->method == KITH_METHOD_DESCENT, ctx, KITH_E_UNSUPPORTED,
+                kin_at("method"),
+                "is descent, and neighbours under a filter are exact (leave one out)");
+    KIN_FAIL_IF(
+        params->pipeline != KITH_PIPELINE_FUSED, ctx, KITH_E_UNSUPPORTED, kin_at("pipeline"),
+        "is %d, and ways of published work have no filter (leave one out)", (int)params->pipeline);
+    KIN_FAIL_IF(params->tree_height != 0, ctx, KITH_E_UNSUPPORTED, kin_at("tree_height"),
+                "is %d, and trees under a filter have their own heights (leave it out)",
+                (int)params->tree_height);
     return KITH_OK;
 }
 
@@ -86,10 +71,8 @@ kith_status kin_api_take_filter(kith_ctx *ctx, const kith_filter *given, bool gr
     kith_filter *filter = &job->filter;
     const int64_t rows = job->corpus.rows;
     *filter = kith_filter_default();
-    if (given->struct_size < offsetof(kith_filter, allow)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("filter"),
-                           "was not made by kith_filter_default()");
-    }
+    KIN_FAIL_IF(given->struct_size < offsetof(kith_filter, allow), ctx, KITH_E_ARGUMENT,
+                kin_at("filter"), "was not made by kith_filter_default()");
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_filter, allow), given, filter));
     KIN_TRY(check_rule(ctx, filter, graph));
     KIN_TRY(check_bitmap(ctx, filter, rows));
@@ -114,11 +97,9 @@ kith_status kin_api_check_lists(kith_ctx *ctx, const kin_filter_job *job, int64_
         return KITH_OK;
     }
     *lists = *out;
-    if (wide != k && out->k != wide) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("out", "k"),
-                           "is %lld, must be %lld (k = %lld of each of %lld groups)",
-                           (long long)out->k, (long long)wide, (long long)k, (long long)job->lists);
-    }
+    KIN_FAIL_IF(wide != k && out->k != wide, ctx, KITH_E_ARGUMENT, kin_at_member("out", "k"),
+                "is %lld, must be %lld (k = %lld of each of %lld groups)", (long long)out->k,
+                (long long)wide, (long long)k, (long long)job->lists);
     lists->k = wide != k ? k : out->k;
     return KITH_OK;
 }

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What is made of a graph: whether it is exact, by making it again; and its symmetric form. */
+ * What is made of a graph: whether it is exact, by making it again; its symmetric form; and the
+ * graph without some points. */
 #include "api/api_check.h"
+
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
+#include "engine/engine_merge.h"
+#include "exact/exact_merge.h"
 #include "file/file_checksum.h"
 #include "graph/graph.h"
+#include "recall/recall.h"
 
 /* ---- Exactness ------------------------------------------------------------------------------ */
 
@@ -37,11 +42,9 @@ static kith_status verify(kith_ctx *ctx, const kith_matrix *points, const kith_n
     if (wrong == NULL || first_wrong == NULL) {
         return kin_fail(ctx, KITH_E_ARGUMENT, "wrong or first_wrong is NULL (give room for them)");
     }
-    if (params.k > graph->k) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
-                           "is %lld and the graph has lists of %lld (take a k of at most that)",
-                           (long long)params.k, (long long)graph->k);
-    }
+    KIN_FAIL_IF(params.k > graph->k, ctx, KITH_E_ARGUMENT, kin_at("k"),
+                "is %lld and the graph has lists of %lld (take a k of at most that)",
+                (long long)params.k, (long long)graph->k);
     kith_neighbors truth = {.rows = matrix.rows, .k = params.k};
     KIN_TRY(kin_alloc(ctx, &truth.ids,
                       kin_size_mul((uint64_t)truth.rows, (uint64_t)kin_max_i64(truth.k, 0)),
@@ -59,9 +62,7 @@ kith_status kith_graph_verify(kith_ctx *ctx, const kith_matrix *points, const ki
                               const kith_search_params *params, int64_t *wrong,
                               int64_t *first_wrong)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, verify(ctx, points, graph, params, wrong, first_wrong));
+    KIN_CALL(ctx, verify(ctx, points, graph, params, wrong, first_wrong));
 }
 
 /* ---- Symmetric graphs ----------------------------------------------------------------------- */
@@ -71,15 +72,11 @@ static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric
 {
     KIN_TRY(kin_check_neighbors(ctx, graph, "graph"));
     KIN_TRY(kin_check_graph(ctx, graph, graph->rows));
-    if (graph->distances == NULL && graph->distances64 == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("graph"),
-                           "has neither distances nor distances64 (give one of them)");
-    }
+    KIN_FAIL_IF(graph->distances == NULL && graph->distances64 == NULL, ctx, KITH_E_ARGUMENT,
+                kin_at("graph"), "has neither distances nor distances64 (give one of them)");
     *metric = *metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : *metric;
-    if (!kin_metric_is(*metric)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                           "is %d, which is no metric (use one of kith_metric)", (int)*metric);
-    }
+    KIN_FAIL_IF(!kin_metric_is(*metric), ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                "is %d, which is no metric (use one of kith_metric)", (int)*metric);
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", NULL, *metric));
     return symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL
                ? KITH_OK
@@ -103,10 +100,223 @@ static kith_status create(kith_ctx *ctx, const kith_neighbors *graph, kith_metri
 kith_status kith_graph_symmetric(kith_ctx *ctx, const kith_neighbors *graph, kith_metric metric,
                                  kith_symmetry symmetry, kith_ranges **out)
 {
-    kin_call call;
     if (out != NULL) {
         *out = NULL;
     }
+    KIN_CALL(ctx, create(ctx, graph, metric, symmetry, out));
+}
+
+/* ---- Without some points --------------------------------------------------------------------- */
+
+/* Lists without them, canonical distances of what is left, and rows that lost neighbours are
+ * searched for again. */
+
+/* An exact graph looks at every pair once, a search at each of its own: beyond this share of the
+ * rows a graph is the sooner way. */
+static const double MOST_REPAIRED = 0.5;
+
+typedef struct removal {
+    kith_ctx *ctx;
+    kith_remove_params params;
+    kith_matrix points;
+    kin_distance distance;
+    kin_remove_job lists;
+    void *copy; /* of the points that are left */
+    kith_matrix rest;
+} removal;
+
+/* ---- Arguments ------------------------------------------------------------------------------ */
+
+static kith_status take_params(kith_ctx *ctx, const kith_remove_params *given,
+                               kith_remove_params *params)
+{
+    *params = kith_remove_params_default();
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_remove_params, flags), given, params));
+    return (params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("flags"),
+                             "is 0x%x, of which only KITH_INCLUDE_SELF is a flag here",
+                             (unsigned)params->flags);
+}
+
+static kith_status check_removal(removal *r, const kith_matrix *points, const kith_neighbors *graph,
+                                 const kith_remove_params *given, const kith_remove_report *report)
+{
+    kith_ctx *ctx = r->ctx;
+    KIN_TRY(take_params(ctx, given, &r->params));
+    KIN_TRY(kin_check_matrix(ctx, points, "points", &r->points));
+    KIN_TRY(kin_check_metric(ctx, r->params.metric, r->params.custom, r->params.custom_arg,
+                             r->points.cols, &r->distance));
+    KIN_TRY(kin_check_graph(ctx, graph, r->points.rows));
+    KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &r->points, r->distance.metric));
+    r->lists = (kin_remove_job){
+        .graph = graph, .wanted = r->params.k, .self = (r->params.flags & KITH_INCLUDE_SELF) != 0};
+    KIN_FAIL_IF(r->params.removed == NULL, ctx, KITH_E_ARGUMENT, kin_at("removed"),
+                "is NULL (give a byte for each point)");
+    KIN_FAIL_IF(r->params.k > graph->k, ctx, KITH_E_ARGUMENT, kin_at("k"),
+                "is %lld and the graph has lists of %lld (take a k of at most that)",
+                (long long)r->params.k, (long long)graph->k);
+    return kin_check_room(ctx, report, "report", "kith_remove_report");
+}
+
+/* ---- What is left --------------------------------------------------------------------------- */
+
+static kith_status keep(removal *r, const kith_neighbors *out)
+{
+    kith_ctx *ctx = r->ctx;
+    kin_remove_job *lists = &r->lists;
+    const uint64_t rows = (uint64_t)r->points.rows;
+    KIN_TRY(kin_alloc(ctx, &lists->map, rows, sizeof *lists->map, "new ids"));
+    KIN_TRY(kin_alloc(ctx, &lists->rows, rows, sizeof *lists->rows, "rows that are left"));
+    lists->left = kin_remove_map(r->params.removed, r->points.rows, lists->map, lists->rows);
+    if (lists->left == 0) {
+        return kin_fail(ctx, KITH_E_ARGUMENT, "all %lld points are removed (leave at least one)",
+                        (long long)r->points.rows);
+    }
+    const uint64_t left = (uint64_t)lists->left;
+    KIN_TRY(kin_check_output(ctx, r->params.k, lists->left - (lists->self ? 0 : 1),
+                             "so many neighbours has a point of those that are left", out,
+                             lists->left));
+    const uint64_t row_bytes =
+        (uint64_t)r->points.cols * (uint64_t)kith_dtype_bytes(r->points.dtype);
+    KIN_TRY(kin_alloc(ctx, &r->copy, left, row_bytes, "points that are left"));
+    r->rest = kin_recall_gather(&r->points, lists->rows, lists->left, r->copy);
+    KIN_TRY(kin_alloc(ctx, &lists->ids, kin_size_mul(left, (uint64_t)lists->graph->k),
+                      sizeof *lists->ids, "lists that are left"));
+    KIN_TRY(
+        kin_alloc(ctx, &lists->lacking, left, sizeof *lists->lacking, "rows that lost neighbours"));
+    return kin_remove_lists(ctx, lists);
+}
+
+static kith_status write_lists(const removal *r, const kith_neighbors *out)
+{
+    kin_prepared points;
+    const kith_neighbors graph = {
+        .ids = r->lists.ids, .rows = r->lists.left, .k = r->lists.graph->k};
+    const kith_neighbors nobody = {.rows = r->lists.left};
+    const kin_merge_side side = {
+        .name = "graph", .graph = &graph, .across = &nobody, .may_be_short = true};
+    KIN_TRY(kin_prepare_rows(r->ctx, &r->rest, &r->distance, "points", KIN_ROWS_DISTINCT, &points));
+    const kith_status status = kin_merge_write(r->ctx, &points, &side, r->params.flags, out);
+    kin_prepared_free(r->ctx, &points);
+    return status;
+}
+
+/* ---- Repair --------------------------------------------------------------------------------- */
+
+static kith_search_params search_params(const removal *r)
+{
+    kith_search_params params = kith_search_params_default();
+    params.metric = r->params.metric;
+    params.k = r->params.k;
+    params.custom = r->params.custom;
+    params.custom_arg = r->params.custom_arg;
+    return params;
+}
+
+static kith_status make_anew(const removal *r, const kith_neighbors *out)
+{
+    kith_search_params params = search_params(r);
+    kith_descent_params descent = kith_descent_params_default();
+    descent.sample = -1;
+    params.flags = r->params.flags;
+    params.method = r->params.approximate == 0 ? KITH_METHOD_AUTO : KITH_METHOD_DESCENT;
+    params.descent = &descent;
+    return kith_graph(r->ctx, &r->rest, &params, out, NULL);
+}
+
+static void put_back(const removal *r, const kith_neighbors *found, const kith_neighbors *out)
+{
+    const size_t k = (size_t)out->k;
+    for (int64_t i = 0; i < r->lists.lacking_count; i++) {
+        const int64_t to = (int64_t)r->lists.lacking[i] * out->k;
+        const int64_t from = i * out->k;
+        if (out->ids != NULL) {
+            memcpy(out->ids + to, found->ids + from, k * sizeof *out->ids);
+        }
+        if (out->distances != NULL) {
+            memcpy(out->distances + to, found->distances + from, k * sizeof *out->distances);
+        }
+        if (out->distances64 != NULL) {
+            memcpy(out->distances64 + to, found->distances64 + from, k * sizeof *out->distances64);
+        }
+    }
+}
+
+static kith_status repair(const removal *r, const kith_neighbors *out)
+{
+    kith_ctx *ctx = r->ctx;
+    const uint64_t rows = (uint64_t)r->lists.lacking_count;
+    const uint64_t entries = kin_size_mul(rows, (uint64_t)out->k);
+    kith_neighbors found = {.rows = r->lists.lacking_count, .k = out->k};
+    void *copy = NULL;
+    bool few = false;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_alloc(ctx, &copy, rows,
+                           (uint64_t)r->rest.cols * (uint64_t)kith_dtype_bytes(r->rest.dtype),
+                           "rows that lost neighbours"),
+                 done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &found.ids, entries, sizeof(uint32_t), "neighbours"), done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &found.distances, entries, sizeof(float), "neighbours"),
+                 done);
+    KIN_TRY_GOTO(status, kin_alloc(ctx, &found.distances64, entries, sizeof(double), "neighbours"),
+                 done);
+    const kith_matrix queries =
+        kin_recall_gather(&r->rest, r->lists.lacking, r->lists.lacking_count, copy);
+    kith_search_params params = search_params(r);
+    params.exclude = r->lists.self ? NULL : r->lists.lacking;
+    KIN_TRY_GOTO(status, kin_across_few(ctx, &r->rest, &queries, &params, &found, &few), done);
+    if (!few) {
+        KIN_TRY_GOTO(status, kith_search(ctx, &r->rest, &queries, &params, &found, NULL), done);
+    }
+    put_back(r, &found, out);
+done:
+    kin_free(ctx, found.distances64);
+    kin_free(ctx, found.distances);
+    kin_free(ctx, found.ids);
+    kin_free(ctx, copy);
+    return status;
+}
+
+static kith_status remove_all(removal *r, const kith_neighbors *out, kith_remove_report *report)
+{
+    KIN_TRY(keep(r, out));
+    const bool anew = (double)r->lists.lacking_count > MOST_REPAIRED * (double)r->lists.left;
+    if (anew) {
+        KIN_TRY(make_anew(r, out));
+    } else {
+        KIN_TRY(write_lists(r, out));
+        KIN_TRY(r->lists.lacking_count > 0 ? repair(r, out) : KITH_OK);
+    }
+    r->ctx->report.exact = !anew                        ? kin_exactness_of(r->lists.graph)
+                           : r->params.approximate == 0 ? KITH_CERTIFIED
+                                                        : KITH_APPROXIMATE;
+    if (r->params.map != NULL) {
+        memcpy(r->params.map, r->lists.map, (size_t)r->points.rows * sizeof *r->params.map);
+    }
+    const kith_remove_report own = {.anew = anew,
+                                    .left = r->lists.left,
+                                    .repaired = anew ? r->lists.left : r->lists.lacking_count};
+    kin_fill_room(report, &own, sizeof own);
+    return KITH_OK;
+}
+
+kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
+                              const kith_remove_params *params, const kith_neighbors *out,
+                              kith_remove_report *report)
+{
+    kin_call call;
+    removal r = {.ctx = ctx};
     KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, create(ctx, graph, metric, symmetry, out));
+    kith_status status = check_removal(&r, points, graph, params, report);
+    if (status == KITH_OK) {
+        status = remove_all(&r, out, report);
+    }
+    kin_free(ctx, r.lists.lacking);
+    kin_free(ctx, r.lists.ids);
+    kin_free(ctx, r.copy);
+    kin_free(ctx, r.lists.rows);
+    kin_free(ctx, r.lists.map);
+    return kin_call_end(&call, status);
 }

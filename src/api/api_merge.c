@@ -32,18 +32,14 @@ static kith_status check_side(kith_ctx *ctx, const kith_neighbors *graph, const 
     if (rows > 0) {
         KIN_TRY(kin_check_neighbors(ctx, graph, name));
     }
-    if (graph->rows != rows) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
-                           "has %lld rows and its set %lld points (first_rows of points.rows are "
-                           "set 1, the others set 2)",
-                           (long long)graph->rows, (long long)rows);
-    }
-    if (graph->k < kin_min_i64(wanted->k, others)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
-                           "has lists of %lld and k is %lld (take a k of at most that, or a graph "
-                           "with longer lists)",
-                           (long long)graph->k, (long long)wanted->k);
-    }
+    KIN_FAIL_IF(graph->rows != rows, ctx, KITH_E_ARGUMENT, kin_at(name),
+                "has %lld rows and its set %lld points (first_rows of points.rows are "
+                "set 1, the others set 2)",
+                (long long)graph->rows, (long long)rows);
+    KIN_FAIL_IF(graph->k < kin_min_i64(wanted->k, others), ctx, KITH_E_ARGUMENT, kin_at(name),
+                "has lists of %lld and k is %lld (take a k of at most that, or a graph "
+                "with longer lists)",
+                (long long)graph->k, (long long)wanted->k);
     *checked = *graph;
     return (wanted->place & KIN_FUSED_OUT_ON_DEVICE) == 0 ? kin_check_ids(ctx, graph, name)
                                                           : KITH_OK;
@@ -57,11 +53,9 @@ static kith_neighbors shape_of(const kith_neighbors *graph, int64_t rows)
 
 static kith_status check_first(kith_ctx *ctx, const kith_matrix *points, int64_t first_rows)
 {
-    if (first_rows < 0 || first_rows > points->rows) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("first_rows"),
-                           "is %lld, must be 0 to %lld (the rows of points)", (long long)first_rows,
-                           (long long)points->rows);
-    }
+    KIN_FAIL_IF(first_rows < 0 || first_rows > points->rows, ctx, KITH_E_ARGUMENT,
+                kin_at("first_rows"), "is %lld, must be 0 to %lld (the rows of points)",
+                (long long)first_rows, (long long)points->rows);
     return KITH_OK;
 }
 
@@ -99,11 +93,10 @@ static kith_status check_start(kith_ctx *ctx, const kith_search_params *params)
 {
     kith_descent_params descent;
     KIN_TRY(kin_api_take_descent(ctx, params, &descent));
-    if (descent.init != NULL || (int)descent.start == KITH_START_GRAPH) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(descent.init != NULL ? "init" : "start"),
-                           "is %s, and a merge begins with its two graphs (leave it out)",
-                           descent.init != NULL ? "set" : "KITH_START_GRAPH");
-    }
+    KIN_FAIL_IF(descent.init != NULL || (int)descent.start == KITH_START_GRAPH, ctx,
+                KITH_E_ARGUMENT, kin_at(descent.init != NULL ? "init" : "start"),
+                "is %s, and a merge begins with its two graphs (leave it out)",
+                descent.init != NULL ? "set" : "KITH_START_GRAPH");
     return KITH_OK;
 }
 
@@ -171,11 +164,9 @@ static kith_status take_way(kith_ctx *ctx, uint32_t place, kin_merge_job *job, b
     choice->descends |= choice->open && wants;
     choice->open &= !wants && kin_merge_exactness(&job->sets) != KITH_CERTIFIED;
     *may = choice->open || choice->descends;
-    if (place != 0 && !choice->descends) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                           "asks for an exact merge, and graphs in device memory are merged by a "
-                           "descent (leave it out, or give host memory)");
-    }
+    KIN_FAIL_IF(place != 0 && !choice->descends, ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                "asks for an exact merge, and graphs in device memory are merged by a "
+                "descent (leave it out, or give host memory)");
     return *may ? check_start(ctx, &job->params) : KITH_OK;
 }
 

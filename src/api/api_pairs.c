@@ -3,7 +3,7 @@
 #include "api/api_check.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
-#include "engine/engine_pairs.h"
+#include "engine/engine_exact.h"
 #include "file/file_result.h"
 
 static kith_status check_number(kith_ctx *ctx, const char *name, int64_t number, int64_t most)
@@ -21,10 +21,9 @@ static kith_status check_numbers(kith_ctx *ctx, const kith_pairs_params *params,
     KIN_TRY(check_number(ctx, "chunk_rows", params->chunk_rows, INT64_MAX));
     KIN_TRY(check_number(ctx, "chunk_pairs", params->chunk_pairs, INT64_MAX));
     KIN_TRY(check_number(ctx, "sample", params->sample, INT64_MAX));
-    if (params->keep != KITH_KEEP_FIRST && params->keep != KITH_KEEP_CENTRAL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("keep"),
-                           "is %d, which is no kith_keep (use one of those)", (int)params->keep);
-    }
+    KIN_FAIL_IF(params->keep != KITH_KEEP_FIRST && params->keep != KITH_KEEP_CENTRAL, ctx,
+                KITH_E_ARGUMENT, kin_at("keep"), "is %d, which is no kith_keep (use one of those)",
+                (int)params->keep);
     return KITH_OK;
 }
 
@@ -36,10 +35,8 @@ static kith_status check_components(kith_ctx *ctx, const kin_pairs_job *job)
         return KITH_OK;
     }
     const kin_place place = kin_at(params->labels != NULL ? "labels" : "kept");
-    if (!job->one_set) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, place,
-                           "is set, and pairs are of two sets (components are of one)");
-    }
+    KIN_FAIL_IF(!job->one_set, ctx, KITH_E_ARGUMENT, place,
+                "is set, and pairs are of two sets (components are of one)");
     return params->first_row == 0
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_ARGUMENT, place,
@@ -84,26 +81,6 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_ma
                         : kin_metric_check(ctx, &job->others, job->distance.metric, "others");
 }
 
-static kith_status find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
-                        const kith_pairs_params *params, kith_pairs_report *report)
-{
-    kin_pairs_job job;
-    kith_pairs_report known = {.struct_size = sizeof known};
-    KIN_TRY(kin_check_room(ctx, report, "report", "kith_pairs_report"));
-    KIN_TRY(check(ctx, points, others, params, &job));
-    KIN_TRY(kin_engine_pairs(ctx, &job, &known));
-    kin_fill_room(report, &known, sizeof known);
-    return KITH_OK;
-}
-
-kith_status kith_pairs_find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
-                            const kith_pairs_params *params, kith_pairs_report *report)
-{
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, find(ctx, points, others, params, report));
-}
-
 /* ---- To a file ------------------------------------------------------------------------------- */
 
 typedef struct saving {
@@ -120,43 +97,35 @@ static int save_chunk(void *arg, const kith_pairs *pairs, const double *distance
            (s->params->take != NULL && s->params->take(s->params->take_arg, pairs, distances) != 0);
 }
 
-static kith_status save(kith_ctx *ctx, const char *path, const kin_pairs_job *job,
-                        kith_pairs_report *known)
+static kith_status find_and_save(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_report *known)
 {
     saving s = {.params = &job->params};
     kin_pairs_job own = *job;
     own.params.take = save_chunk;
     own.params.take_arg = &s;
-    KIN_TRY(kin_pairs_file_open(ctx, path, &s.file));
+    KIN_TRY(kin_check_path(ctx, job->params.path));
+    KIN_TRY(kin_pairs_file_open(ctx, job->params.path, &s.file));
     const kith_status status = kin_engine_pairs(ctx, &own, known);
     return kin_pairs_file_close(&s.file, status != KITH_OK ? status : s.status);
 }
 
-static kith_status find_and_save(kith_ctx *ctx, const char *path, const kin_pairs_job *job,
-                                 kith_pairs_report *report)
+static kith_status find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
+                        const kith_pairs_params *params, kith_pairs_report *report)
 {
+    kin_pairs_job job;
     kith_pairs_report known = {.struct_size = sizeof known};
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_pairs_report"));
-    if (path == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("path"), "is NULL (give a file)");
-    }
-    KIN_TRY(save(ctx, path, job, &known));
+    KIN_TRY(check(ctx, points, others, params, &job));
+    KIN_TRY(job.params.path != NULL ? find_and_save(ctx, &job, &known)
+                                    : kin_engine_pairs(ctx, &job, &known));
     kin_fill_room(report, &known, sizeof known);
     return KITH_OK;
 }
 
-kith_status kith_pairs_save(kith_ctx *ctx, const char *path, const kith_matrix *points,
-                            const kith_matrix *others, const kith_pairs_params *params,
-                            kith_pairs_report *report)
+kith_status kith_pairs_find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
+                            const kith_pairs_params *params, kith_pairs_report *report)
 {
-    kin_call call;
-    kin_pairs_job job;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = check(ctx, points, others, params, &job);
-    if (status == KITH_OK) {
-        status = find_and_save(ctx, path, &job, report);
-    }
-    return kin_call_end(&call, status);
+    KIN_CALL(ctx, find(ctx, points, others, params, report));
 }
 
 /* ---- The plan ------------------------------------------------------------------------------- */
@@ -176,7 +145,5 @@ static kith_status plan_pairs(kith_ctx *ctx, const kith_matrix *points, const ki
 kith_status kith_plan_pairs(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
                             const kith_pairs_params *params, kith_pairs_plan *plan)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, plan_pairs(ctx, points, others, params, plan));
+    KIN_CALL(ctx, plan_pairs(ctx, points, others, params, plan));
 }

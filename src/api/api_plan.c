@@ -21,10 +21,8 @@ static kith_status check_k(kith_ctx *ctx, const kith_search_params *params, bool
 {
     const bool less = graph ? (params->flags & KITH_INCLUDE_SELF) == 0 : params->exclude != NULL;
     const int64_t most = rows - (less ? 1 : 0);
-    if (params->k < 1 || params->k > most) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be 1 to %lld",
-                           (long long)params->k, (long long)most);
-    }
+    KIN_FAIL_IF(params->k < 1 || params->k > most, ctx, KITH_E_ARGUMENT, kin_at("k"),
+                "is %lld, must be 1 to %lld", (long long)params->k, (long long)most);
     return KITH_OK;
 }
 
@@ -273,9 +271,7 @@ static kith_status plan_search(kith_ctx *ctx, const kith_matrix *corpus, const k
 kith_status kith_plan_search(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                              const kith_search_params *params, kith_plan *plan)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, plan_search(ctx, corpus, queries, params, plan));
+    KIN_CALL(ctx, plan_search(ctx, corpus, queries, params, plan));
 }
 
 /* A graph of all points, and what a merge holds beside it. */
@@ -297,7 +293,5 @@ static kith_status plan_merge(kith_ctx *ctx, const kith_merge_sets *sets,
 kith_status kith_plan_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                             const kith_search_params *params, kith_plan *plan)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, plan_merge(ctx, sets, params, plan));
+    KIN_CALL(ctx, plan_merge(ctx, sets, params, plan));
 }

@@ -31,39 +31,27 @@ const char *kith_predict_mode_name(kith_predict_mode mode)
 
 static kith_status check_params(kith_ctx *ctx, const kith_predict_params *params)
 {
-    if (params == NULL || params->struct_size < sizeof *params) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "is NULL or was not made by kith_predict_params_default()");
-    }
-    if (!is_mode(params->mode)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("mode"),
-                           "is %d, which is no kith_predict_mode (use one of those)",
-                           (int)params->mode);
-    }
+    KIN_FAIL_IF(params == NULL || params->struct_size < sizeof *params, ctx, KITH_E_ARGUMENT,
+                kin_at("params"), "is NULL or was not made by kith_predict_params_default()");
+    KIN_FAIL_IF(!is_mode(params->mode), ctx, KITH_E_ARGUMENT, kin_at("mode"),
+                "is %d, which is no kith_predict_mode (use one of those)", (int)params->mode);
     return KITH_OK;
 }
 
 static kith_status check_labels(kith_ctx *ctx, const double *labels, int64_t count,
                                 kith_predict_mode mode)
 {
-    if (labels == NULL || count < 1) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("labels"), "%s (give one for each point)",
-                           labels == NULL ? "is NULL" : "are none");
-    }
+    KIN_FAIL_IF(labels == NULL || count < 1, ctx, KITH_E_ARGUMENT, kin_at("labels"),
+                "%s (give one for each point)", labels == NULL ? "is NULL" : "are none");
     const bool votes = kin_predict_votes(mode);
     for (int64_t i = 0; i < count; i++) {
         const double label = labels[i];
-        if (!isfinite(label)) {
-            return kin_fail_at(ctx, KITH_E_DATA, kin_at_row("labels", i),
-                               "is %s (leave out points without label)",
-                               isnan(label) ? "NaN" : "infinite");
-        }
-        if (votes && (fabs(label) > whole_labels || label != floor(label))) {
-            return kin_fail_at(
-                ctx, KITH_E_DATA, kin_at_row("labels", i),
-                "is %.17g, a vote is among whole numbers of at most 2^53 (number the classes)",
-                label);
-        }
+        KIN_FAIL_IF(!isfinite(label), ctx, KITH_E_DATA, kin_at_row("labels", i),
+                    "is %s (leave out points without label)", isnan(label) ? "NaN" : "infinite");
+        KIN_FAIL_IF(votes && (fabs(label) > whole_labels || label != floor(label)), ctx,
+                    KITH_E_DATA, kin_at_row("labels", i),
+                    "is %.17g, a vote is among whole numbers of at most 2^53 (number the classes)",
+                    label);
     }
     return KITH_OK;
 }
@@ -71,23 +59,18 @@ static kith_status check_labels(kith_ctx *ctx, const double *labels, int64_t cou
 static kith_status check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbors,
                                    kith_predict_mode mode)
 {
-    if (neighbors == NULL || neighbors->ids == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT,
-                           kin_at_member("neighbors", neighbors == NULL ? NULL : "ids"),
-                           "is NULL (give neighbours with their ids)");
-    }
-    if (neighbors->rows < 0 || neighbors->k < 1 || neighbors->k > UINT32_MAX) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
-                           "is %lld x %lld, must be at least 0 x 1, k below 2^32",
-                           (long long)neighbors->rows, (long long)neighbors->k);
-    }
-    if (kin_predict_weighs(mode) && neighbors->distances == NULL &&
-        neighbors->distances64 == NULL) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
-            "has no distances, mode %s weighs by them (give distances64 or distances)",
-            kith_predict_mode_name(mode));
-    }
+    KIN_FAIL_IF(neighbors == NULL || neighbors->ids == NULL, ctx, KITH_E_ARGUMENT,
+                kin_at_member("neighbors", neighbors == NULL ? NULL : "ids"),
+                "is NULL (give neighbours with their ids)");
+    KIN_FAIL_IF(neighbors->rows < 0 || neighbors->k < 1 || neighbors->k > UINT32_MAX, ctx,
+                KITH_E_ARGUMENT, kin_at("neighbors"),
+                "is %lld x %lld, must be at least 0 x 1, k below 2^32", (long long)neighbors->rows,
+                (long long)neighbors->k);
+    KIN_FAIL_IF(kin_predict_weighs(mode) && neighbors->distances == NULL &&
+                    neighbors->distances64 == NULL,
+                ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
+                "has no distances, mode %s weighs by them (give distances64 or distances)",
+                kith_predict_mode_name(mode));
     return KITH_OK;
 }
 
@@ -100,20 +83,17 @@ static kith_status check_slot(kith_ctx *ctx, const kin_predict_job *job, int64_t
     const long long col = (long long)(slot % neighbors->k);
     const uint32_t id = neighbors->ids[slot];
     *counts = id != KITH_ID_NONE;
-    if (*counts && (int64_t)id >= labels) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_cell("neighbors", row, col),
-                           "is id %lu, must be below %lld, the number of labels (give a label for "
-                           "each row of the corpus)",
-                           (unsigned long)id, (long long)labels);
-    }
+    KIN_FAIL_IF(*counts && (int64_t)id >= labels, ctx, KITH_E_ARGUMENT,
+                kin_at_cell("neighbors", row, col),
+                "is id %lu, must be below %lld, the number of labels (give a label for "
+                "each row of the corpus)",
+                (unsigned long)id, (long long)labels);
     if (*counts && kin_predict_weighs(job->mode)) {
         const double distance = kin_predict_distance(neighbors, slot);
-        if (!(distance >= 0.0)) {
-            return kin_fail_at(ctx, KITH_E_DATA, kin_at_cell("neighbors", row, col),
-                               "has the distance %g, and weights divide by it "
-                               "(take a metric whose distances are not negative)",
-                               distance);
-        }
+        KIN_FAIL_IF(!(distance >= 0.0), ctx, KITH_E_DATA, kin_at_cell("neighbors", row, col),
+                    "has the distance %g, and weights divide by it "
+                    "(take a metric whose distances are not negative)",
+                    distance);
         *counts = isfinite(distance);
     }
     return KITH_OK;
@@ -130,10 +110,8 @@ static kith_status check_slots(kith_ctx *ctx, const kin_predict_job *job, int64_
             KIN_TRY(check_slot(ctx, job, labels, row * neighbors->k + i, &counts));
             any = any || counts;
         }
-        if (!any) {
-            return kin_fail_at(ctx, KITH_E_DATA, kin_at_row("neighbors", row),
-                               "has no neighbour at a finite distance (leave it out)");
-        }
+        KIN_FAIL_IF(!any, ctx, KITH_E_DATA, kin_at_row("neighbors", row),
+                    "has no neighbour at a finite distance (leave it out)");
     }
     return KITH_OK;
 }
@@ -144,10 +122,8 @@ static kith_status predict(kith_ctx *ctx, const kith_neighbors *neighbors, const
     KIN_TRY(check_params(ctx, params));
     KIN_TRY(check_neighbors(ctx, neighbors, params->mode));
     KIN_TRY(check_labels(ctx, labels, label_count, params->mode));
-    if (out == NULL && neighbors->rows > 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                           "is NULL (give room for one number a row)");
-    }
+    KIN_FAIL_IF(out == NULL && neighbors->rows > 0, ctx, KITH_E_ARGUMENT, kin_at("out"),
+                "is NULL (give room for one number a row)");
     const kin_predict_job job = {
         .neighbors = *neighbors, .labels = labels, .mode = params->mode, .out = out};
     KIN_TRY(check_slots(ctx, &job, label_count));
@@ -157,7 +133,5 @@ static kith_status predict(kith_ctx *ctx, const kith_neighbors *neighbors, const
 kith_status kith_predict(kith_ctx *ctx, const kith_neighbors *neighbors, const double *labels,
                          int64_t label_count, const kith_predict_params *params, double *out)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, predict(ctx, neighbors, labels, label_count, params, out));
+    KIN_CALL(ctx, predict(ctx, neighbors, labels, label_count, params, out));
 }

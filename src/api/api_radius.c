@@ -9,11 +9,9 @@
 static kith_status check_radii(kith_ctx *ctx, kith_metric metric, const double *radii, int64_t rows)
 {
     for (int64_t i = 0; i < rows; i++) {
-        if (radii[i] != radii[i] || (radii[i] < 0.0 && !kin_radius_may_be_negative(metric))) {
-            return kin_fail_at(
-                ctx, KITH_E_ARGUMENT, kin_at_row("radii", i), "is %g, must be %s", radii[i],
-                kin_radius_may_be_negative(metric) ? "a number" : "a number of at least 0");
-        }
+        KIN_FAIL_IF(radii[i] != radii[i] || (radii[i] < 0.0 && !kin_radius_may_be_negative(metric)),
+                    ctx, KITH_E_ARGUMENT, kin_at_row("radii", i), "is %g, must be %s", radii[i],
+                    kin_radius_may_be_negative(metric) ? "a number" : "a number of at least 0");
     }
     return KITH_OK;
 }
@@ -25,10 +23,8 @@ static kith_status take_filter(kith_ctx *ctx, const kith_filter *given, kin_radi
     kin_filter_job like = {.corpus = call->job.corpus,
                            .queries = graph ? call->job.corpus : call->asked};
     KIN_TRY(kin_api_take_filter(ctx, given, graph, &like));
-    if (like.filter.rule == KITH_RULE_EACH) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rule"),
-                           "is each, which is of lists of k (a radius has same and other)");
-    }
+    KIN_FAIL_IF(like.filter.rule == KITH_RULE_EACH, ctx, KITH_E_ARGUMENT, kin_at("rule"),
+                "is each, which is of lists of k (a radius has same and other)");
     call->filter = like.filter;
     call->counts = call->job.request.count_only;
     call->job.request.count_only = false;
@@ -119,9 +115,7 @@ kith_status kith_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_mat
     if (out != NULL) {
         *out = NULL;
     }
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, solve(ctx, corpus, queries, params, out));
+    KIN_CALL(ctx, solve(ctx, corpus, queries, params, out));
 }
 
 const kith_lists *kith_ranges_lists(const kith_ranges *ranges)

@@ -81,11 +81,10 @@ static kith_status check_switches(kith_ctx *ctx, const kith_select_params *param
         (void)snprintf(given, sizeof given, "buffer_size is %d", (int)params->buffer_size);
         KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, given));
     }
-    if (params->buffer_size != 0 && params->buffer == KITH_BUFFER_NONE) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("buffer_size"),
-                           "is %d, but buffer is none (give a buffer, or leave this out)",
-                           (int)params->buffer_size);
-    }
+    KIN_FAIL_IF(params->buffer_size != 0 && params->buffer == KITH_BUFFER_NONE, ctx,
+                KITH_E_ARGUMENT, kin_at("buffer_size"),
+                "is %d, but buffer is none (give a buffer, or leave this out)",
+                (int)params->buffer_size);
     if (params->level != 0) {
         (void)snprintf(given, sizeof given, "level is %d", (int)params->level);
         KIN_TRY(check_switch(ctx, params, KITH_SWITCH_MERGE, given));
@@ -105,21 +104,18 @@ static kith_status check_switches(kith_ctx *ctx, const kith_select_params *param
 
 static kith_status check_power(kith_ctx *ctx, int32_t given, const char *name, int least, int most)
 {
-    if (given != 0 && (given < least || given > most || (given & (given - 1)) != 0)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
-                           "is %d, must be 0, or a power of two, %d to %d", (int)given, least,
-                           most);
-    }
+    KIN_FAIL_IF(given != 0 && (given < least || given > most || (given & (given - 1)) != 0), ctx,
+                KITH_E_ARGUMENT, kin_at(name), "is %d, must be 0, or a power of two, %d to %d",
+                (int)given, least, most);
     return KITH_OK;
 }
 
 /* Sizes of a queue. */
 static kith_status check_sizes(kith_ctx *ctx, const kith_select_params *params)
 {
-    if (params->group != 0 && params->group != 2 && params->group != 4 && params->group != 8) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("group"), "is %d, must be 0, 2, 4 or 8",
-                           (int)params->group);
-    }
+    KIN_FAIL_IF(
+        params->group != 0 && params->group != 2 && params->group != 4 && params->group != 8, ctx,
+        KITH_E_ARGUMENT, kin_at("group"), "is %d, must be 0, 2, 4 or 8", (int)params->group);
     KIN_TRY(
         check_power(ctx, params->level, "level", KITH_QUEUE_LEVEL_LEAST, KITH_QUEUE_LEVEL_MOST));
     return check_power(ctx, params->buffer_size, "buffer_size", KITH_QUEUE_BUFFER_LEAST,
@@ -133,22 +129,17 @@ static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
         KITH_SELECT_LARGEST | KITH_SELECT_UNSORTED | KITH_SELECT_ALIGNED | KITH_SELECT_MERGE_PATH;
     *known = kith_select_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_select_params, flags), given, known));
-    if (known->method != KITH_SELECT_AUTO && kin_papers_select_method(known->method) == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
-                           "is %d, which is no method of selection (use one of KITH_SELECT_MAP)",
-                           (int)known->method);
-    }
+    KIN_FAIL_IF(
+        known->method != KITH_SELECT_AUTO && kin_papers_select_method(known->method) == NULL, ctx,
+        KITH_E_ARGUMENT, kin_at("method"),
+        "is %d, which is no method of selection (use one of KITH_SELECT_MAP)", (int)known->method);
     KIN_TRY(kin_check_flags(ctx, known->flags, flags, "selection"));
-    if ((int)known->buffer < KITH_BUFFER_NONE || (int)known->buffer > KITH_BUFFER_SORTED) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("buffer"),
-                           "is %d, which is no buffer (use one of kith_select_buffer)",
-                           (int)known->buffer);
-    }
+    KIN_FAIL_IF((int)known->buffer < KITH_BUFFER_NONE || (int)known->buffer > KITH_BUFFER_SORTED,
+                ctx, KITH_E_ARGUMENT, kin_at("buffer"),
+                "is %d, which is no buffer (use one of kith_select_buffer)", (int)known->buffer);
     KIN_TRY(check_sizes(ctx, known));
-    if (known->sample < 0 || known->sample > MOST_SAMPLE) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("sample"), "is %d, must be 0 to %d",
-                           (int)known->sample, (int)MOST_SAMPLE);
-    }
+    KIN_FAIL_IF(known->sample < 0 || known->sample > MOST_SAMPLE, ctx, KITH_E_ARGUMENT,
+                kin_at("sample"), "is %d, must be 0 to %d", (int)known->sample, (int)MOST_SAMPLE);
     return check_switches(ctx, known);
 }
 
@@ -157,11 +148,9 @@ static kith_status check_params(kith_ctx *ctx, const kith_select_params *given,
 static kith_status check_address(kith_ctx *ctx, const void *address, const char *name,
                                  int64_t item_bytes)
 {
-    if ((uint64_t)(uintptr_t)address % (uint64_t)item_bytes != 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
-                           "is at %p, no multiple of %lld, the bytes of one (align it)", address,
-                           (long long)item_bytes);
-    }
+    KIN_FAIL_IF((uint64_t)(uintptr_t)address % (uint64_t)item_bytes != 0, ctx, KITH_E_ARGUMENT,
+                kin_at(name), "is at %p, no multiple of %lld, the bytes of one (align it)", address,
+                (long long)item_bytes);
     return KITH_OK;
 }
 
@@ -171,58 +160,42 @@ static kith_status check_stride(kith_ctx *ctx, const kith_values *values, int64_
 {
     const int64_t row_bytes = values->cols * item_bytes; /* cols is below 2^32 */
     *checked = stride != 0 ? stride : row_bytes;
-    if (*checked < row_bytes) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
-                           "is %lld, must be 0 or at least %lld (cols * bytes)", (long long)stride,
-                           (long long)row_bytes);
-    }
-    if (*checked % item_bytes != 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
-                           "is %lld, no multiple of %lld, the bytes of one (align the rows)",
-                           (long long)stride, (long long)item_bytes);
-    }
-    if (kin_size_mul((uint64_t)values->rows, (uint64_t)*checked) > INT64_MAX) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("values", "rows"),
-                           "is %lld, too many of %lld bytes to be in memory (check the shape)",
-                           (long long)values->rows, (long long)*checked);
-    }
+    KIN_FAIL_IF(*checked < row_bytes, ctx, KITH_E_ARGUMENT, kin_at(name),
+                "is %lld, must be 0 or at least %lld (cols * bytes)", (long long)stride,
+                (long long)row_bytes);
+    KIN_FAIL_IF(*checked % item_bytes != 0, ctx, KITH_E_ARGUMENT, kin_at(name),
+                "is %lld, no multiple of %lld, the bytes of one (align the rows)",
+                (long long)stride, (long long)item_bytes);
+    KIN_FAIL_IF(kin_size_mul((uint64_t)values->rows, (uint64_t)*checked) > INT64_MAX, ctx,
+                KITH_E_ARGUMENT, kin_at_member("values", "rows"),
+                "is %lld, too many of %lld bytes to be in memory (check the shape)",
+                (long long)values->rows, (long long)*checked);
     return KITH_OK;
 }
 
 static kith_status check_dtype(kith_ctx *ctx, kith_dtype dtype)
 {
-    if (kith_dtype_bytes(dtype) == 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("values", "dtype"),
-                           "is %d, which is no dtype (use one of kith_dtype)", (int)dtype);
-    }
-    if (dtype == KITH_U8 || dtype == KITH_I8) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at_member("values", "dtype"),
-            "is %s, must be float32, float64, float16 or bfloat16 (convert the values)",
-            kith_dtype_name(dtype));
-    }
+    KIN_FAIL_IF(kith_dtype_bytes(dtype) == 0, ctx, KITH_E_ARGUMENT,
+                kin_at_member("values", "dtype"),
+                "is %d, which is no dtype (use one of kith_dtype)", (int)dtype);
+    KIN_FAIL_IF(dtype == KITH_U8 || dtype == KITH_I8, ctx, KITH_E_ARGUMENT,
+                kin_at_member("values", "dtype"),
+                "is %s, must be float32, float64, float16 or bfloat16 (convert the values)",
+                kith_dtype_name(dtype));
     return KITH_OK;
 }
 
 static kith_status check_values(kith_ctx *ctx, const kith_values *values, kin_select_job *job)
 {
-    if (values == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("values"), "is NULL (give a matrix)");
-    }
+    KIN_FAIL_IF(values == NULL, ctx, KITH_E_ARGUMENT, kin_at("values"), "is NULL (give a matrix)");
     KIN_TRY(check_dtype(ctx, values->dtype));
-    if (values->rows < 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("values", "rows"),
-                           "is %lld, must be at least 0", (long long)values->rows);
-    }
-    if (values->cols < 1 || values->cols > MOST_COLS) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("values", "cols"),
-                           "is %lld, must be 1 to %lld", (long long)values->cols,
-                           (long long)MOST_COLS);
-    }
-    if (values->data == NULL && values->rows > 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("values", "data"),
-                           "is NULL (let it point to the first row)");
-    }
+    KIN_FAIL_IF(values->rows < 0, ctx, KITH_E_ARGUMENT, kin_at_member("values", "rows"),
+                "is %lld, must be at least 0", (long long)values->rows);
+    KIN_FAIL_IF(values->cols < 1 || values->cols > MOST_COLS, ctx, KITH_E_ARGUMENT,
+                kin_at_member("values", "cols"), "is %lld, must be 1 to %lld",
+                (long long)values->cols, (long long)MOST_COLS);
+    KIN_FAIL_IF(values->data == NULL && values->rows > 0, ctx, KITH_E_ARGUMENT,
+                kin_at_member("values", "data"), "is NULL (let it point to the first row)");
     const int64_t item_bytes = kith_dtype_bytes(values->dtype);
     KIN_TRY(check_address(ctx, values->data, "values.data", item_bytes));
     KIN_TRY(check_stride(ctx, values, values->stride_bytes, "values.stride_bytes", item_bytes,
@@ -258,15 +231,11 @@ static kith_status check_job(kith_ctx *ctx, const kith_values *values,
     job->rows = values->rows;
     job->cols = values->cols;
     job->dtype = (kin_select_type)values->dtype;
-    if (params.k < 1) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be at least 1",
-                           (long long)params.k);
-    }
-    if (params.k > values->cols) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("k"),
-                           "is %lld, must be at most %lld (a row has no more values)",
-                           (long long)params.k, (long long)values->cols);
-    }
+    KIN_FAIL_IF(params.k < 1, ctx, KITH_E_ARGUMENT, kin_at("k"), "is %lld, must be at least 1",
+                (long long)params.k);
+    KIN_FAIL_IF(params.k > values->cols, ctx, KITH_E_ARGUMENT, kin_at("k"),
+                "is %lld, must be at most %lld (a row has no more values)", (long long)params.k,
+                (long long)values->cols);
     return KITH_OK;
 }
 
@@ -277,15 +246,11 @@ kith_status kin_api_check_select(kith_ctx *ctx, const kith_values *values,
     KIN_TRY(check_job(ctx, values, given, job));
     const bool lists = out != NULL && (out->values != NULL || out->ids != NULL);
     const bool kth = out != NULL && out->kth != NULL;
-    if (out == NULL || (!lists && !kth && job->rows > 0)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                           "%s (give room for values, ids, or both; or for kth)",
-                           out == NULL ? "is NULL" : "has neither values nor ids");
-    }
-    if (lists && kth) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                           "has kth beside values or ids (ask for lists, or for the k-th alone)");
-    }
+    KIN_FAIL_IF(out == NULL || (!lists && !kth && job->rows > 0), ctx, KITH_E_ARGUMENT,
+                kin_at("out"), "%s (give room for values, ids, or both; or for kth)",
+                out == NULL ? "is NULL" : "has neither values nor ids");
+    KIN_FAIL_IF(lists && kth, ctx, KITH_E_ARGUMENT, kin_at("out"),
+                "has kth beside values or ids (ask for lists, or for the k-th alone)");
     const int64_t item_bytes = kin_select_type_bytes(job->dtype);
     KIN_TRY(check_address(ctx, out->values, "out.values", item_bytes));
     KIN_TRY(check_address(ctx, out->ids, "out.ids", sizeof *out->ids));
@@ -339,7 +304,5 @@ static kith_status select_lists(kith_ctx *ctx, const kith_values *values,
 kith_status kith_select(kith_ctx *ctx, const kith_values *values, const kith_select_params *params,
                         const kith_selection *out)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, select_lists(ctx, values, params, out));
+    KIN_CALL(ctx, select_lists(ctx, values, params, out));
 }

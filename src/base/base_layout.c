@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/base_layout.h"
 
-#include "base/base_assert.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 

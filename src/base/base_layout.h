@@ -19,7 +19,7 @@
  * Phases. A plan is a dry run over several blocks, of which some are gone before others come:
  * kin_layout_mark, what lives for a while, kin_layout_back. The peak is the largest sum.
  *
- * Checked builds (base_assert.h) fill arrays with 0xa5 before they are zeroed or written, and put a
+ * Checked builds (base_try.h) fill arrays with 0xa5 before they are zeroed or written, and put a
  * red zone behind each, which the address sanitizer watches, and which kin_free checks without it.
  *
  * Device memory. The same functions name arrays of a block on a GPU (gpu/gpu.h:

@@ -12,8 +12,8 @@
 #define _GNU_SOURCE
 #include "base/base_mem.h"
 
-#include "base/base_assert.h"
 #include "base/base_size.h"
+#include "base/base_try.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -12,6 +12,7 @@
 #define KIN_ENGINE_CALL_H
 
 #include "base/base_ctx.h"
+#include "base/base_try.h"
 #include "host/host_fpenv.h"
 
 typedef struct kin_call {
@@ -27,5 +28,12 @@ typedef struct kin_call {
 kith_status kin_call_begin(kith_ctx *ctx, kin_call *call);
 /* Completes the report, puts the caller's floating-point mode back, hands the status on. */
 kith_status kin_call_end(kin_call *call, kith_status status);
+/* All that most public functions are: the work, between the two. */
+#define KIN_CALL(ctx, work)                     \
+    do {                                        \
+        kin_call call_;                         \
+        KIN_TRY(kin_call_begin((ctx), &call_)); \
+        return kin_call_end(&call_, (work));    \
+    } while (0)
 
 #endif

@@ -150,10 +150,8 @@ static kith_status choose(kith_ctx *ctx, const kin_distance *distance, kin_devic
         }
         return KITH_OK;
     }
-    if (distance->metric == KITH_CUSTOM) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
-                           "is custom, which a GPU cannot call (use the device cpu or auto)");
-    }
+    KIN_FAIL_IF(distance->metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
+                "is custom, which a GPU cannot call (use the device cpu or auto)");
     return find_named(ctx, index);
 }
 

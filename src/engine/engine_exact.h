@@ -53,4 +53,22 @@ kith_status kin_limit_refuse(kith_ctx *ctx, const kin_request *request, const ch
 /* Most that kin_limit_begin takes. */
 uint64_t kin_limit_bytes(const kin_request *request, int64_t rows);
 
+/* ---- Pairs (engine_pairs.c) ------------------------------------------------------------------ */
+
+/* Every pair of rows within a radius, once, in chunks (kith_pairs.h). */
+
+/* Checked arguments; values were checked, too. */
+typedef struct kin_pairs_job {
+    kith_matrix points;
+    kith_matrix others; /* of one set those again */
+    bool one_set;
+    kith_pairs_params params;
+    bool filters;
+    kith_filter filter;
+    kin_distance distance;
+} kin_pairs_job;
+
+kith_status kin_engine_pairs(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_report *report);
+kith_status kin_engine_pairs_plan(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_plan *plan);
+
 #endif

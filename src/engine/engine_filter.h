@@ -6,8 +6,8 @@
 #define KIN_ENGINE_FILTER_H
 
 #include "engine/engine_job.h"
-#include "exact/exact_direct.h"
 #include "exact/exact_hits.h"
+#include "exact/exact_search.h"
 
 #include <math.h>
 

@@ -16,7 +16,7 @@
 #include "engine/engine_call.h"
 #include "engine/engine_exact.h"
 #include "engine/engine_merge.h"
-#include "exact/exact_direct.h"
+#include "exact/exact_search.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
 #include "recall/recall.h"

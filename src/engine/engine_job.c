@@ -98,45 +98,35 @@ kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
     if (request->method != KITH_METHOD_TREE && !makes_tree(request)) {
         return KITH_OK;
     }
-    if (!kin_tree_allows(request->distance.metric)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                           "is %s, which has no tree (euclidean, sqeuclidean, manhattan and "
-                           "chebyshev have; or compare all pairs)",
-                           request->distance.metric == KITH_CUSTOM
-                               ? "a function"
-                               : kith_metric_name(request->distance.metric));
-    }
-    if (request->method == KITH_METHOD_TREE && request->pipeline != NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("method"),
-                           "is tree, and the pipeline %s is another way (leave one out)",
-                           request->pipeline->name);
-    }
+    KIN_FAIL_IF(!kin_tree_allows(request->distance.metric), ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                "is %s, which has no tree (euclidean, sqeuclidean, manhattan and "
+                "chebyshev have; or compare all pairs)",
+                request->distance.metric == KITH_CUSTOM
+                    ? "a function"
+                    : kith_metric_name(request->distance.metric));
+    KIN_FAIL_IF(request->method == KITH_METHOD_TREE && request->pipeline != NULL, ctx,
+                KITH_E_ARGUMENT, kin_at("method"),
+                "is tree, and the pipeline %s is another way (leave one out)",
+                request->pipeline->name);
     return KITH_OK;
 }
 
 kith_status kin_method_check_height(kith_ctx *ctx, int32_t height, int64_t rows)
 {
     const int32_t most = kin_tree_most_height(rows);
-    if (height < 0 || height > most) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
-            "is %d, must be 0 to %d for %lld rows (0: chosen by the number of columns)",
-            (int)height, (int)most, (long long)rows);
-    }
+    KIN_FAIL_IF(height < 0 || height > most, ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
+                "is %d, must be 0 to %d for %lld rows (0: chosen by the number of columns)",
+                (int)height, (int)most, (long long)rows);
     return KITH_OK;
 }
 
 kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, const char *why)
 {
-    if (makes_tree(request)) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("pipeline"),
-                           "is %s, which makes a tree, and %s (leave it out)",
-                           request->pipeline->name, why);
-    }
-    if (request->tree_height != 0 && request->method != KITH_METHOD_TREE) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("tree_height"),
-                           "is %d, and %s (leave it out)", (int)request->tree_height, why);
-    }
+    KIN_FAIL_IF(makes_tree(request), ctx, KITH_E_UNSUPPORTED, kin_at("pipeline"),
+                "is %s, which makes a tree, and %s (leave it out)", request->pipeline->name, why);
+    KIN_FAIL_IF(request->tree_height != 0 && request->method != KITH_METHOD_TREE, ctx,
+                KITH_E_UNSUPPORTED, kin_at("tree_height"), "is %d, and %s (leave it out)",
+                (int)request->tree_height, why);
     return request->method != KITH_METHOD_TREE
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),

@@ -19,8 +19,9 @@
  *
  * Why it is right. A canonical distance is that of its pair, whatever else is compared with, and
  * ids keep their order in a view: no chunk can change a pair or its place. */
-#include "engine/engine_pairs.h"
+#include "engine/engine_exact.h"
 
+#include "base/base_layout.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -34,11 +35,118 @@
 enum { PAIR_BYTES = 36, LEAST_PAIRS = 4096, MOST_PAIRS = 1 << 22 };
 enum { PARTS = 8, LEAST_ROWS = 2048, FEW_ROWS = 256, MOST_GROWTH = 8, USUAL_SAMPLE = 1000 };
 
+/* ---- Components ------------------------------------------------------------------------------ */
+
+/* Components by union-find: a parent never has the larger id, so that roots are the smallest ids
+ * of their components, whatever the order of pairs.
+ *
+ * First come, first kept: pairs come by rising i, so that when the first pair of i comes, all
+ * pairs (h, i) with h < i have been seen, and whether i is kept is settled. */
+
+typedef struct components {
+    int64_t rows;
+    kith_keep keep;
+    uint32_t *parent; /* of each row one of its component with a smaller id, or itself; NULL: nobody
+                         asks */
+    uint8_t *kept;    /* NULL: nobody asks */
+    uint32_t *degree; /* central: neighbours; and the best row by the component's smallest */
+    uint32_t *best;
+    void *block;
+} components;
+
+static void name_rows(kin_layout *layout, void *job)
+{
+    components *c = job;
+    const uint64_t rows = (uint64_t)c->rows;
+    const bool central = c->kept != NULL && c->keep == KITH_KEEP_CENTRAL;
+    if (central && c->parent == NULL) {
+        c->parent = kin_layout_array(layout, rows, sizeof *c->parent);
+    }
+    if (central) {
+        c->degree = kin_layout_zeros(layout, rows, sizeof *c->degree);
+        c->best = kin_layout_array(layout, rows, sizeof *c->best);
+    }
+}
+
+/* labels and kept: the caller's, either may be NULL. */
+static kith_status components_begin(kith_ctx *ctx, const kin_pairs_job *job, components *c)
+{
+    *c = (components){.rows = job->points.rows,
+                      .keep = job->params.keep,
+                      .parent = job->params.labels,
+                      .kept = job->params.kept};
+    if (c->kept != NULL && c->keep == KITH_KEEP_CENTRAL) {
+        KIN_TRY(kin_layout_make(ctx, name_rows, c, "components", &c->block));
+    }
+    for (int64_t i = 0; c->parent != NULL && i < c->rows; i++) {
+        c->parent[i] = (uint32_t)i;
+    }
+    if (c->kept != NULL) {
+        memset(c->kept, 1, (size_t)c->rows);
+    }
+    return KITH_OK;
+}
+
+/* Paths are halved on the way. */
+static uint32_t root_of(uint32_t *parent, uint32_t row)
+{
+    while (parent[row] != row) {
+        parent[row] = parent[parent[row]];
+        row = parent[row];
+    }
+    return row;
+}
+
+/* Of pairs by rising i < j. */
+static void components_add(components *c, uint32_t i, uint32_t j)
+{
+    if (c->parent != NULL) {
+        const uint32_t a = root_of(c->parent, i);
+        const uint32_t b = root_of(c->parent, j);
+        c->parent[a < b ? b : a] = a < b ? a : b;
+    }
+    if (c->degree != NULL) {
+        c->degree[i] += 1;
+        c->degree[j] += 1;
+    } else if (c->kept != NULL && c->kept[i] != 0) {
+        c->kept[j] = 0;
+    }
+}
+
+/* A row's root stands before it, so that one pass settles all. */
+static void keep_central(const components *c)
+{
+    memset(c->kept, 0, (size_t)c->rows);
+    for (int64_t i = 0; i < c->rows; i++) {
+        uint32_t *best = &c->best[c->parent[i]];
+        if (c->parent[i] == i || c->degree[i] > c->degree[*best]) {
+            *best = (uint32_t)i;
+        }
+    }
+    for (int64_t i = 0; i < c->rows; i++) {
+        c->kept[c->best[c->parent[i]]] = 1;
+    }
+}
+
+/* Labels and kept rows become those of the pairs so far. */
+static void components_end(kith_ctx *ctx, components *c)
+{
+    for (int64_t i = 0; c->parent != NULL && i < c->rows; i++) {
+        c->parent[i] = root_of(c->parent, (uint32_t)i);
+    }
+    if (c->parent != NULL && c->degree != NULL) {
+        keep_central(c);
+    }
+    kin_free(ctx, c->block);
+}
+
+/* ---- Chunks --------------------------------------------------------------------------------- */
+
 typedef struct run {
     kith_ctx *ctx;
     const kin_pairs_job *job;
     kith_pairs_report *report;
-    kin_components components;
+    components components;
     int64_t first; /* row of the chunk */
     int64_t rows;  /* of the chunk */
     int64_t room;  /* neighbours */
@@ -149,7 +257,7 @@ static kith_status tell(run *r, const kith_lists *lists)
     const int64_t count = settle(r, lists, i);
     const kith_pairs pairs = {.count = count, .query_ids = i, .corpus_ids = lists->ids};
     for (int64_t p = 0; p < count; p++) {
-        kin_components_add(&r->components, i[p], lists->ids[p]);
+        components_add(&r->components, i[p], lists->ids[p]);
     }
     r->report->count += count;
     r->report->chunks += 1;
@@ -217,9 +325,7 @@ static bool counts_alone(const kin_pairs_job *job)
 
 static kith_status search(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, kin_engine_radius(ctx, job, ranges));
+    KIN_CALL(ctx, kin_engine_radius(ctx, job, ranges));
 }
 
 static kin_radius_job radius_of(const kin_pairs_job *job, const kith_matrix *queries,
@@ -292,10 +398,10 @@ kith_status kin_engine_pairs(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs
 {
     run r = {.ctx = ctx, .job = job, .report = report, .first = job->params.first_row};
     r.report->next_row = r.first;
-    KIN_TRY(kin_components_begin(ctx, job, &r.components));
+    KIN_TRY(components_begin(ctx, job, &r.components));
     r.room = room_of(ctx, job);
     const kith_status status = counts_alone(job) ? count_all(&r) : run_all(&r);
-    kin_components_end(ctx, &r.components);
+    components_end(ctx, &r.components);
     return status;
 }
 

@@ -3,7 +3,7 @@
 
 #include "base/base_mem.h"
 #include "base/base_try.h"
-#include "exact/exact_order.h"
+#include "exact/exact_prepare.h"
 #include "exact/exact_type.h"
 #include "host/host_clock.h"
 

@@ -8,7 +8,7 @@
  *
  * Cost. One canonical key a pair; each id enters a list about k ln(n / k) times in all.
  */
-#include "exact/exact_direct.h"
+#include "exact/exact_search.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

@@ -55,11 +55,9 @@ static kith_status own_list(const merging *m, int64_t row, worker *w, int64_t *l
         kin_metric_load(distance, &m->points->rows, m->side->first + row, w->query);
     kin_metric_keys(distance, &query, &m->points->rows, w->ids, given, w->keys);
     for (int64_t i = 0; i < given; i++) {
-        if (w->keys[i] != w->keys[i]) {
-            return kin_fail_at(m->ctx, KITH_E_DATA, kin_at("custom"),
-                               "gave NaN for points %lld and %lu (a distance must be a number)",
-                               (long long)(m->side->first + row), (unsigned long)w->ids[i]);
-        }
+        KIN_FAIL_IF(w->keys[i] != w->keys[i], m->ctx, KITH_E_DATA, kin_at("custom"),
+                    "gave NaN for points %lld and %lu (a distance must be a number)",
+                    (long long)(m->side->first + row), (unsigned long)w->ids[i]);
         w->pairs[i] = (kin_pair){w->keys[i], w->ids[i], 1};
     }
     kin_select_sort_pairs(w->pairs, given);
@@ -148,12 +146,11 @@ static kith_status merge_rows(void *arg, int64_t task, int32_t thread)
             continue;
         }
         KIN_TRY(own_list(m, row, w, &count));
-        if (count < enough && !m->side->may_be_short) {
-            return kin_fail_at(m->ctx, KITH_E_DATA, kin_at(m->side->name),
-                               "has %lld different neighbours in row %lld, an exact merge needs "
-                               "%lld (give a graph with longer lists, or merge approximately)",
-                               (long long)count, (long long)row, (long long)enough);
-        }
+        KIN_FAIL_IF(count < enough && !m->side->may_be_short, m->ctx, KITH_E_DATA,
+                    kin_at(m->side->name),
+                    "has %lld different neighbours in row %lld, an exact merge needs "
+                    "%lld (give a graph with longer lists, or merge approximately)",
+                    (long long)count, (long long)row, (long long)enough);
         write_row(m, row, w->pairs, count, at * m->side->across->k, others);
         if (m->side->limits != NULL) {
             m->side->limits[row] = count < m->out->k ? INFINITY : w->pairs[m->out->k - 1].key;

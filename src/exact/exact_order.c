@@ -10,7 +10,7 @@
  *
  * Tried and dropped: splitting on full rows (as many reads of the data as there are levels).
  */
-#include "exact/exact_order.h"
+#include "exact/exact_prepare.h"
 
 #include "base/base_mem.h"
 #include "base/base_random.h"

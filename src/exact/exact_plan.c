@@ -11,10 +11,8 @@
 #include "exact/exact_request.h"
 
 #include "base/base_size.h"
-#include "exact/exact_direct.h"
-#include "exact/exact_order.h"
+#include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
-#include "exact/exact_trial.h"
 #include "exact/exact_type.h"
 #include "kith/kith_papers.h"
 

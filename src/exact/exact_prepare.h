@@ -4,10 +4,11 @@
 #ifndef KIN_EXACT_PREPARE_H
 #define KIN_EXACT_PREPARE_H
 
-#include "exact/exact_cover.h"
+#include "base/base_layout.h"
 #include "exact/exact_group.h"
 #include "exact/exact_list.h"
 #include "exact/exact_set.h"
+#include "metric/metric.h"
 
 /* A basis, and the frame of shadows in it (exact_corpus.h). */
 typedef struct kin_shadow {
@@ -64,5 +65,23 @@ void kin_prepare_rows_plan(kin_layout *plan, int64_t rows, const kin_distance *d
                            bool distinguish, kin_rows_known known);
 void kin_glance_free(kith_ctx *ctx, kin_glance *glance);
 void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared);
+
+/* ---- An order -------------------------------------------------------------------------------- */
+
+/* An order of rows in which near ones stand together. Any order is right; a good one makes early
+ * thresholds tight and lets whole tiles be skipped (exact_set.h). */
+
+/* Rows that stand together at least: the order is made of runs of this many near rows. */
+enum { KIN_ORDER_RUN = 32 };
+
+/* Permutes order[0 .. count - 1], row numbers of `rows`. Small sets are left as they are. The same
+ * order on every machine and with any number of threads is not promised, nor needed. */
+kith_status kin_order_make(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
+                           int64_t count, uint32_t *order);
+/* Small sets too. */
+kith_status kin_order_always(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
+                             int64_t count, uint32_t *order);
+/* What kin_order_make holds. */
+void kin_order_plan(kin_layout *plan, int64_t count, int32_t cols, int32_t threads);
 
 #endif

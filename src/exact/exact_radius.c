@@ -19,7 +19,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_corpus.h"
-#include "exact/exact_order.h"
+#include "exact/exact_prepare.h"
 #include "exact/exact_screen.h"
 #include "exact/exact_tile.h"
 #include "host/host_clock.h"

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rounding rows: avx2. Contract: exact_round.h. */
+ * Rounding rows, and shadows at a glance: avx2. Contracts: exact_round.h, exact_glance.h. */
 #if defined(__x86_64__)
 #define ROUND_OPS kin_round_ops_avx2
 #include "exact/exact_round_body.inc"
+
+#define GLANCE_OPS kin_glance_ops_avx2
+#include "exact/exact_glance_body.inc"
 #endif

@@ -4,7 +4,6 @@
 #ifndef KIN_EXACT_SCREEN_H
 #define KIN_EXACT_SCREEN_H
 
-#include "exact/exact_cover.h"
 #include "exact/exact_list.h"
 #include "exact/exact_screen.h"
 #include "exact/exact_set.h"

@@ -5,9 +5,67 @@
 #define KIN_EXACT_SET_H
 
 #include "base/base_layout.h"
-#include "exact/exact_frame.h"
+#include "exact/exact_bound.h"
+#include "exact/exact_round.h"
+#include "exact/exact_tile.h"
+#include "metric/metric.h"
 
 #include <math.h>
+
+/* ---- The frame ------------------------------------------------------------------------------- */
+
+/* The frame in which a corpus is screened: the cheap type, the shift and the scale that bring its
+ * rows into it. Queries are brought into the frame of their corpus. */
+
+typedef struct kin_frame {
+    kin_distance distance;
+    const kin_tile_kernel *kernel;
+    kin_bound_kind bound;
+    int32_t cols;
+    int32_t groups;   /* 4-byte groups of a rounded row, a multiple of kernel->group_step */
+    double key_scale; /* the metric's */
+    double scale;     /* 1 for integer bounds */
+    double kappa;     /* the unit's error; 0 for integer units */
+    double *mean;     /* cols rounded up to KIN_METRIC_LANES, zeros where nothing is shifted;
+                         NULL for integer bounds */
+} kin_frame;
+
+/* Sums, extremes and norms of the corpus that the frames of all types are made from. Of distances
+ * rows that are far, few and many times as large as usual ones, have no part in them. */
+typedef struct kin_frame_stats {
+    double *mean;
+    double largest;      /* max |x - mean| over the components */
+    double largest_norm; /* max |x - mean| over the rows */
+} kin_frame_stats;
+
+/* Whether integer costs of this pair of matrices are the keys: both 8-bit, of the same type, an
+ * integer metric, few enough columns. */
+bool kin_frame_is_integer(const kin_distance *distance, const kith_matrix *corpus,
+                          const kith_matrix *queries);
+
+/* Reads the corpus once or twice (not at all for integer frames). Frees with kin_frame_stats_free.
+ */
+kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const kin_rows *corpus,
+                              kin_frame_stats *stats);
+void kin_frame_stats_free(kith_ctx *ctx, kin_frame_stats *stats);
+/* What kin_frame_measure holds, and leaves. */
+void kin_frame_measure_plan(kin_layout *plan, int32_t cols, int32_t threads);
+
+/* The scale for one type. Integer types use their whole range, whatever comes first: the largest
+ * component or the largest norm. Float types take the power of two that brings the largest
+ * component into [2^11, 2^12), whatever their precision. Below 2^-500 nothing is resolved, and
+ * nothing can be: keys underflow there. */
+double kin_frame_scale(kin_tile_type type, int32_t cols, const kin_frame_stats *stats);
+
+/* Integer units: the ball, in units of the frame, that usual rows are in and others are drawn into.
+ */
+double kin_frame_radius(int32_t cols);
+
+/* The frame for one type. Keeps stats->mean. stats is not read for an integer frame. */
+kin_frame kin_frame_make(const kin_distance *distance, const kin_tile_kernel *kernel, bool integer,
+                         const kin_frame_stats *stats);
+
+/* ---- The set --------------------------------------------------------------------------------- */
 
 typedef struct kin_set {
     const kin_frame *frame;
@@ -75,5 +133,41 @@ static inline bool kin_set_proves(const kin_set *set, int64_t position)
 {
     return set->lost == NULL || !signbit(set->lost[position]);
 }
+
+/* ---- The cover ------------------------------------------------------------------------------- */
+
+/* Balls around tiles of points that stand together, so that a pair of tiles that cannot hold a
+ * neighbour is skipped: if |centre_I - centre_J| - radius_I - radius_J is above every reach in the
+ * two, no pair of theirs is among the k nearest of either side. Same theorem as the screen, with
+ * the tile in place of the row. */
+
+typedef struct kin_cover {
+    int64_t wide;      /* floats of a centre; 0: there is no cover, nothing can be skipped */
+    float *centres[2]; /* of fine and of coarse tiles, in units of the frame */
+    float *radii[2];   /* largest |a - centre| of the tile's rows, rounded up */
+    void *block;       /* all of them; NULL: they are a view of a file */
+} kin_cover;
+
+/* A fine tile of points is skipped for a coarse tile of rows. */
+enum { KIN_COVER_FINE = 0, KIN_COVER_COARSE = 1, KIN_FINE_STEP = 32, KIN_COARSE_STEP = 96 };
+
+/* Products have no triangle inequality, and small sets nothing to skip: their cover is empty. */
+kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover);
+void kin_cover_free(kith_ctx *ctx, kin_cover *cover);
+/* Floats of a centre of rows of `cols` components. */
+int64_t kin_cover_wide(int32_t cols);
+/* What kin_cover_make holds, and leaves, of a set of this shape; *shape is a cover without arrays.
+ */
+void kin_cover_plan(kin_layout *plan, const kin_set *set, int32_t threads, kin_cover *shape);
+
+typedef struct kin_cover_tile {
+    const kin_cover *of;
+    int64_t tile;
+} kin_cover_tile;
+
+/* Whether no row of a coarse tile and no point of a fine tile can be nearer than `reach`
+ * (exact_bound.h; for integer bounds the k-th cost). */
+bool kin_cover_apart(const kin_set *set, const kin_round_ops *ops, kin_cover_tile rows,
+                     kin_cover_tile points, double reach);
 
 #endif

@@ -10,7 +10,6 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_axes.h"
-#include "exact/exact_trial.h"
 #include "exact/exact_type.h"
 #include "host/host_threads.h"
 

@@ -21,7 +21,7 @@ kith_status kin_store_points(kith_ctx *ctx, const char *path, const kin_containe
 kith_status kin_store_view(kith_ctx *ctx, const kin_container *container, kin_prepared *prepared,
                            bool *usable);
 
-/* ---- Parts of it, and of others' files (exact_store_part.c) ---------------------------------- */
+/* ---- Parts of it, and of others' files ----------------------------------------------------- */
 
 /* What every engine's arrays have in common when they are stored in a container and viewed there.
  *
@@ -53,7 +53,6 @@ kith_status kin_store_view_array(const kin_viewing *viewing, const char *tag, in
 /* Groups of `rows` rows, of which rows, count and degenerate are set: the arrays, consistent with
  * each other. equal: some rows are, so there are links. */
 kith_status kin_store_view_groups(const kin_viewing *viewing, bool equal, kin_groups *groups);
-bool kin_store_all_below(const uint32_t *numbers, int64_t count, int64_t limit);
 
 /* KITH_E_FORMAT: "its ... (it is damaged: make it again)". */
 kith_status kin_store_fail_damaged(const kin_viewing *viewing, const char *what);

@@ -6,7 +6,7 @@
 #include "base/base_random.h"
 #include "base/base_try.h"
 #include "file/file_checksum.h"
-#include "file/file_input.h"
+#include "file/file_reader.h"
 #include "host/host_clock.h"
 #include "host/host_file.h"
 #include "host/host_threads.h"
@@ -208,23 +208,20 @@ static kith_status find_target(kin_writer *w, bool follows)
     const bool there = lstat(w->path, &info) == 0;
     if (there && S_ISLNK(info.st_mode) && follows) {
         char *real = realpath(w->path, NULL);
-        if (real == NULL) {
-            return kin_fail_at(w->ctx, KITH_E_IO, kin_at_file(w->path),
-                               "is a symbolic link that leads nowhere: %s (make what it points to)",
-                               strerror(errno));
-        }
+        KIN_FAIL_IF(real == NULL, w->ctx, KITH_E_IO, kin_at_file(w->path),
+                    "is a symbolic link that leads nowhere: %s (make what it points to)",
+                    strerror(errno));
         const kith_status status = copy_text(w->ctx, real, strlen(real), &w->target);
         free(real);
         KIN_TRY(status);
     } else {
         KIN_TRY(copy_text(w->ctx, w->path, strlen(w->path), &w->target));
     }
-    if (follows ? stat(w->target, &info) == 0 && !S_ISREG(info.st_mode)
-                : there && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
-        return kin_fail_at(w->ctx, KITH_E_IO, kin_at_file(w->path),
-                           "is %s, not a file, and cannot be replaced by one (give another path)",
-                           S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
-    }
+    KIN_FAIL_IF(follows ? stat(w->target, &info) == 0 && !S_ISREG(info.st_mode)
+                        : there && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode),
+                w->ctx, KITH_E_IO, kin_at_file(w->path),
+                "is %s, not a file, and cannot be replaced by one (give another path)",
+                S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
     const char *slash = strrchr(w->target, '/');
     if (slash == NULL) {
         return copy_text(w->ctx, ".", 1, &w->folder);
@@ -360,10 +357,8 @@ static kith_status open_partial(kin_writer *w, bool *found)
     KIN_TRY(kin_alloc(w->ctx, &w->temporary, room, 1, "a file's path"));
     (void)snprintf(w->temporary, room, "%s.partial", w->target);
     *found = lstat(w->temporary, &info) == 0;
-    if (*found && !S_ISREG(info.st_mode)) {
-        return kin_fail_at(w->ctx, KITH_E_IO, kin_at_file(w->temporary),
-                           "is no file (give another output)");
-    }
+    KIN_FAIL_IF(*found && !S_ISREG(info.st_mode), w->ctx, KITH_E_IO, kin_at_file(w->temporary),
+                "is no file (give another output)");
     const int create = *found ? 0 : O_CREAT | O_EXCL;
     w->file = open(w->temporary, O_RDWR | O_NOFOLLOW | O_CLOEXEC | create, MODE);
     if (w->file < 0) {
@@ -499,10 +494,8 @@ static kith_status sync_folder(kin_writer *w)
     }
     const int error = kin_file_sync(folder, false);
     (void)close(folder);
-    if (error != 0 && error != EINVAL) {
-        return kin_fail_at(w->ctx, KITH_E_IO, kin_at_file(w->path),
-                           "is written, but its folder cannot be synced: %s", strerror(error));
-    }
+    KIN_FAIL_IF(error != 0 && error != EINVAL, w->ctx, KITH_E_IO, kin_at_file(w->path),
+                "is written, but its folder cannot be synced: %s", strerror(error));
     return KITH_OK;
 }
 

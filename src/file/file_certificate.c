@@ -8,8 +8,8 @@
 #include "base/base_try.h"
 #include "file/file_atomic.h"
 #include "file/file_checksum.h"
-#include "file/file_format.h"
-#include "host/host_map.h"
+#include "file/file_reader.h"
+#include "host/host_file.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -235,17 +235,14 @@ kith_status kin_fingerprint_check(kith_ctx *ctx, const kith_neighbors *table, co
     if (meta == NULL) {
         return KITH_OK;
     }
-    if (meta->struct_size != sizeof *meta) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "meta.struct_size"),
-                           "is %" PRIu32 ", must be %zu (make it with kith_result_meta_default())",
-                           meta->struct_size, sizeof *meta);
-    }
-    if (meta->metric != KITH_METRIC_DEFAULT && meta->metric != metric) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at(name),
-            "is of the metric %s, asked for is %s (give the metric that it was made with)",
-            kith_metric_name(meta->metric), kith_metric_name(metric));
-    }
+    KIN_FAIL_IF(meta->struct_size != sizeof *meta, ctx, KITH_E_ARGUMENT,
+                kin_at_member(name, "meta.struct_size"),
+                "is %" PRIu32 ", must be %zu (make it with kith_result_meta_default())",
+                meta->struct_size, sizeof *meta);
+    KIN_FAIL_IF(meta->metric != KITH_METRIC_DEFAULT && meta->metric != metric, ctx, KITH_E_ARGUMENT,
+                kin_at(name),
+                "is of the metric %s, asked for is %s (give the metric that it was made with)",
+                kith_metric_name(meta->metric), kith_metric_name(metric));
     if (meta->points.rows == 0 || points == NULL) {
         return KITH_OK;
     }

@@ -4,7 +4,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_atomic.h"
-#include "file/file_input.h"
+#include "file/file_reader.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -132,11 +132,8 @@ kith_status kin_container_put(kin_writer *writer, const kin_container_header *he
 kith_status kin_container_write(kith_ctx *ctx, const char *path, const kin_container_header *header,
                                 const kin_section *sections, int32_t count)
 {
-    if (count < 0 || count > KIN_SECTIONS_MAX) {
-        return kin_fail_at(ctx, KITH_E_INTERNAL, kin_at_file(path),
-                           "%d sections in one file, at most %d are possible", count,
-                           KIN_SECTIONS_MAX);
-    }
+    KIN_FAIL_IF(count < 0 || count > KIN_SECTIONS_MAX, ctx, KITH_E_INTERNAL, kin_at_file(path),
+                "%d sections in one file, at most %d are possible", count, KIN_SECTIONS_MAX);
     kin_writer writer;
     KIN_TRY(kin_writer_open(ctx, path, &writer));
     return kin_writer_close(&writer, kin_container_put(&writer, header, sections, count));
@@ -158,23 +155,16 @@ static kith_status check_magic(kith_ctx *ctx, const kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
     KIN_TRY(kin_input_check_empty(ctx, c->path, c->map.bytes));
-    if (c->map.bytes < sizeof *layout) {
-        return kin_fail_at(
-            ctx, KITH_E_FORMAT, kin_at_file(c->path),
-            "has %" PRIu64
-            " bytes, less than the %zu of its header (it is cut short: make it again)",
-            c->map.bytes, sizeof *layout);
-    }
-    if (memcmp(layout->magic, KIN_CONTAINER_MAGIC, sizeof layout->magic) != 0) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(c->path),
-                           "does not begin with the magic of .kith (is it of another format?)");
-    }
-    if (layout->format != KIN_CONTAINER_FORMAT) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(c->path),
-                           "is .kith of format %" PRIu32
-                           ", this library reads format %d (use a newer kith)",
-                           layout->format, KIN_CONTAINER_FORMAT);
-    }
+    KIN_FAIL_IF(c->map.bytes < sizeof *layout, ctx, KITH_E_FORMAT, kin_at_file(c->path),
+                "has %" PRIu64
+                " bytes, less than the %zu of its header (it is cut short: make it again)",
+                c->map.bytes, sizeof *layout);
+    KIN_FAIL_IF(memcmp(layout->magic, KIN_CONTAINER_MAGIC, sizeof layout->magic) != 0, ctx,
+                KITH_E_FORMAT, kin_at_file(c->path),
+                "does not begin with the magic of .kith (is it of another format?)");
+    KIN_FAIL_IF(layout->format != KIN_CONTAINER_FORMAT, ctx, KITH_E_FORMAT, kin_at_file(c->path),
+                "is .kith of format %" PRIu32 ", this library reads format %d (use a newer kith)",
+                layout->format, KIN_CONTAINER_FORMAT);
     return KITH_OK;
 }
 
@@ -212,12 +202,10 @@ static bool sections_tile(const kin_container *c, const kin_layout_header *layou
 static kith_status check_table(kith_ctx *ctx, const kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
-    if (layout->file_bytes != c->map.bytes) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(c->path),
-                           "has %" PRIu64 " bytes, its header says %" PRIu64
-                           " (it is cut short or damaged: make it again)",
-                           c->map.bytes, layout->file_bytes);
-    }
+    KIN_FAIL_IF(layout->file_bytes != c->map.bytes, ctx, KITH_E_FORMAT, kin_at_file(c->path),
+                "has %" PRIu64 " bytes, its header says %" PRIu64
+                " (it is cut short or damaged: make it again)",
+                c->map.bytes, layout->file_bytes);
     if (layout->section_count > KIN_SECTIONS_MAX ||
         kin_layout_table_end(layout->section_count) > c->map.bytes) {
         return fail_damaged(ctx, c, "its table of sections does not fit");
@@ -340,10 +328,8 @@ kith_status kin_container_find(kith_ctx *ctx, const kin_container *c, const char
                                kin_section_place *place)
 {
     const kin_layout_entry *entry = find(c, tag);
-    if (entry == NULL) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(c->path),
-                           "has no section '%s' (it is of another kind)", tag);
-    }
+    KIN_FAIL_IF(entry == NULL, ctx, KITH_E_FORMAT, kin_at_file(c->path),
+                "has no section '%s' (it is of another kind)", tag);
     *place = (kin_section_place){entry->offset, entry->bytes, entry->checksum};
     return KITH_OK;
 }
@@ -354,11 +340,9 @@ kith_status kin_container_section(kith_ctx *ctx, const kin_container *c, const c
     kin_section_place place;
     KIN_TRY(kin_container_find(ctx, c, tag, &place));
     const unsigned char *start = c->map.data + place.offset;
-    if (kin_checksum_of(start, place.bytes) != place.checksum) {
-        return kin_fail_at(
-            ctx, KITH_E_FORMAT, kin_at_file(c->path),
-            "the checksum of its section '%s' is wrong (it is damaged: make it again)", tag);
-    }
+    KIN_FAIL_IF(kin_checksum_of(start, place.bytes) != place.checksum, ctx, KITH_E_FORMAT,
+                kin_at_file(c->path),
+                "the checksum of its section '%s' is wrong (it is damaged: make it again)", tag);
     *data = start;
     *bytes = place.bytes;
     return KITH_OK;
@@ -370,12 +354,10 @@ kith_status kin_container_table(kith_ctx *ctx, const kin_container *c, const cha
     uint64_t bytes = 0;
     KIN_TRY(kin_container_section(ctx, c, tag, data, &bytes));
     const uint64_t need = kin_size_mul(rows, row_bytes);
-    if (bytes != need) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(c->path),
-                           "its section '%s' has %" PRIu64 " bytes, its header announces %" PRIu64
-                           " (it is damaged: make it again)",
-                           tag, bytes, need);
-    }
+    KIN_FAIL_IF(bytes != need, ctx, KITH_E_FORMAT, kin_at_file(c->path),
+                "its section '%s' has %" PRIu64 " bytes, its header announces %" PRIu64
+                " (it is damaged: make it again)",
+                tag, bytes, need);
     return KITH_OK;
 }
 

@@ -31,19 +31,15 @@ static void *open_module(void)
 static kith_status load_module(kith_ctx *ctx, const char *path, const kin_hdf5_module **out)
 {
     void *module = open_module();
-    if (module == NULL) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at_file(path),
-                           "reading HDF5 needs " KIN_HDF5_LIBRARY
-                           ", which cannot be opened: %s (build kith where the HDF5 library is "
-                           "installed, or save the dataset with numpy.save)",
-                           dlerror());
-    }
+    KIN_FAIL_IF(module == NULL, ctx, KITH_E_UNSUPPORTED, kin_at_file(path),
+                "reading HDF5 needs " KIN_HDF5_LIBRARY
+                ", which cannot be opened: %s (build kith where the HDF5 library is "
+                "installed, or save the dataset with numpy.save)",
+                dlerror());
     *out = dlsym(module, KIN_HDF5_SYMBOL);
-    if (*out == NULL || (*out)->version != KIN_HDF5_VERSION) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at_file(path),
-                           "" KIN_HDF5_LIBRARY
-                           " is of another version of kith (install both from one build)");
-    }
+    KIN_FAIL_IF(*out == NULL || (*out)->version != KIN_HDF5_VERSION, ctx, KITH_E_UNSUPPORTED,
+                kin_at_file(path),
+                "" KIN_HDF5_LIBRARY " is of another version of kith (install both from one build)");
     return KITH_OK;
 }
 
@@ -54,10 +50,8 @@ static kith_status open_dataset(kith_ctx *ctx, const char *path, const kin_hdf5_
     const char *colon = kin_format_dataset(path);
     const size_t bytes = colon != NULL ? (size_t)(colon - path) : strlen(path);
     char file[PATH_MAX];
-    if (bytes >= sizeof file) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                           "the path is longer than %d bytes (give a shorter one)", PATH_MAX);
-    }
+    KIN_FAIL_IF(bytes >= sizeof file, ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                "the path is longer than %d bytes (give a shorter one)", PATH_MAX);
     memcpy(file, path, bytes);
     file[bytes] = '\0';
     kin_map map;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file/file_input.h"
+#include "file/file_reader.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -118,10 +118,8 @@ static kith_status run(unpacking *u)
     stream.zalloc = kin_zlib_allocate;
     stream.zfree = kin_zlib_release;
     stream.opaque = u->ctx;
-    if (inflateInit2(&stream, MAX_WBITS + GZIP_ONLY) != Z_OK) {
-        return kin_fail_at(u->ctx, KITH_E_MEMORY, kin_at_file(u->path),
-                           "no memory to unpack it (free some memory)");
-    }
+    KIN_FAIL_IF(inflateInit2(&stream, MAX_WBITS + GZIP_ONLY) != Z_OK, u->ctx, KITH_E_MEMORY,
+                kin_at_file(u->path), "no memory to unpack it (free some memory)");
     const kith_status status = unpack_members(u, &stream);
     (void)inflateEnd(&stream);
     return status;
@@ -230,10 +228,8 @@ static kith_status read_pipe(kith_ctx *ctx, const char *path, kin_input *input)
     const bool standard = kin_input_is_standard(path);
     /* Without O_NONBLOCK this would wait for a writer where nothing can be cancelled. */
     const int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) {
-        return kin_fail_at(ctx, KITH_E_IO, kin_at_file(path),
-                           "cannot be opened: %s (check the path)", strerror(errno));
-    }
+    KIN_FAIL_IF(file < 0, ctx, KITH_E_IO, kin_at_file(path),
+                "cannot be opened: %s (check the path)", strerror(errno));
     while (status == KITH_OK && !end) {
         status = read_some(ctx, path, file, &pipe, &end);
     }
@@ -291,10 +287,8 @@ static kith_status open_input(kith_ctx *ctx, const char *path, kin_input *input)
         KIN_TRY(kin_input_map(ctx, path, input));
     }
     input->file_bytes = input->bytes;
-    if (pipe && input->bytes == 0) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "is empty (it has 0 bytes; nothing came out of the pipe)");
-    }
+    KIN_FAIL_IF(pipe && input->bytes == 0, ctx, KITH_E_FORMAT, kin_at_file(path),
+                "is empty (it has 0 bytes; nothing came out of the pipe)");
     if (ends_in_gz(path) || (pipe && gzip_begins(input->data, input->bytes))) {
         KIN_TRY(unpack(ctx, path, input));
     }

@@ -17,14 +17,10 @@ static kith_status read_points(const kin_source *source, kith_points *points)
     KIN_TRY(kin_container_open(ctx, source->path, true, &points->container));
     const kin_container_header *header = kin_container_get_header(points->container);
     const kin_item item = kin_item_of(header->dtype);
-    if (!has_points(header)) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                           "holds neighbours, not points (give the points)");
-    }
-    if (item.bytes == 0) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                           "does not say what type its points have (it is damaged: make it again)");
-    }
+    KIN_FAIL_IF(!has_points(header), ctx, KITH_E_FORMAT, kin_at_file(source->path),
+                "holds neighbours, not points (give the points)");
+    KIN_FAIL_IF(item.bytes == 0, ctx, KITH_E_FORMAT, kin_at_file(source->path),
+                "does not say what type its points have (it is damaged: make it again)");
     kin_shape shape;
     KIN_TRY(
         kin_shape_make(source, NULL, (uint64_t)header->rows, (uint64_t)header->cols, item, &shape));
@@ -83,19 +79,15 @@ static kith_status read_lists(const kin_source *source, kith_result *result)
     kith_ctx *ctx = source->ctx;
     KIN_TRY(kin_container_open(ctx, source->path, true, &result->container));
     const kin_container_header *header = kin_container_get_header(result->container);
-    if (header->kind != KITH_KIND_GRAPH && header->kind != KITH_KIND_RESULT) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                           "holds %s, not k neighbours a row (give a graph or a result)",
-                           header->kind == KITH_KIND_RANGES ? "lists of different lengths"
-                                                            : "points");
-    }
+    KIN_FAIL_IF(header->kind != KITH_KIND_GRAPH && header->kind != KITH_KIND_RESULT, ctx,
+                KITH_E_FORMAT, kin_at_file(source->path),
+                "holds %s, not k neighbours a row (give a graph or a result)",
+                header->kind == KITH_KIND_RANGES ? "lists of different lengths" : "points");
     KIN_TRY(kin_shape_check(ctx, source->path, (uint64_t)header->rows, (uint64_t)header->k,
                             source->cols_max));
     const bool parts = kin_container_has(result->container, KIN_TAG_PARTS);
-    if (!parts && !kin_container_has(result->container, KIN_TAG_IDS)) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                           "has no ids (it is damaged: make it again)");
-    }
+    KIN_FAIL_IF(!parts && !kin_container_has(result->container, KIN_TAG_IDS), ctx, KITH_E_FORMAT,
+                kin_at_file(source->path), "has no ids (it is damaged: make it again)");
     result->meta = meta_of(header);
     result->neighbors.rows = header->rows;
     result->neighbors.k = header->k;

@@ -55,21 +55,14 @@ static kith_status array_shape(kith_ctx *ctx, const member_array *array, int axe
 {
     const kin_npy *npy = &array->npy;
     const kin_item item = kin_npy_item(npy);
-    if (!array->found) {
-        return kin_fail_at(
-            ctx, KITH_E_FORMAT, kin_at(array->label),
-            "is missing (kith reads ids and distances, or a sparse matrix in CSR form)");
-    }
-    if (item.bytes == 0 || (npy->big_endian && item.bytes > 1)) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at(array->label),
-                           "holds no little-endian numbers (save integers and float32)");
-    }
-    if (npy->axes != axes || (axes == 2 && npy->fortran_order && npy->shape[0] > 1)) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at(array->label),
-                           "has %" PRId32
-                           " axes, %d in C order are needed (save numpy.ascontiguousarray(x))",
-                           npy->axes, axes);
-    }
+    KIN_FAIL_IF(!array->found, ctx, KITH_E_FORMAT, kin_at(array->label),
+                "is missing (kith reads ids and distances, or a sparse matrix in CSR form)");
+    KIN_FAIL_IF(item.bytes == 0 || (npy->big_endian && item.bytes > 1), ctx, KITH_E_FORMAT,
+                kin_at(array->label), "holds no little-endian numbers (save integers and float32)");
+    KIN_FAIL_IF(npy->axes != axes || (axes == 2 && npy->fortran_order && npy->shape[0] > 1), ctx,
+                KITH_E_FORMAT, kin_at(array->label),
+                "has %" PRId32 " axes, %d in C order are needed (save numpy.ascontiguousarray(x))",
+                npy->axes, axes);
     shape->data = npy->data;
     shape->rows = axes == 2 ? (int64_t)npy->shape[0] : 1;
     shape->cols = (int64_t)npy->shape[axes - 1];
@@ -105,10 +98,8 @@ static kith_status take_meta(const kin_source *source, kith_result_meta *meta)
 static kith_status keep_block(kith_result *result, member_array *array)
 {
     if (array->block != NULL) {
-        if (result->block_count == KIN_RESULT_BLOCKS) {
-            return kin_fail_at(result->ctx, KITH_E_INTERNAL, kin_at_file(array->label),
-                               "too many blocks");
-        }
+        KIN_FAIL_IF(result->block_count == KIN_RESULT_BLOCKS, result->ctx, KITH_E_INTERNAL,
+                    kin_at_file(array->label), "too many blocks");
         result->blocks[result->block_count++] = array->block;
         array->block = NULL;
     }
@@ -237,22 +228,19 @@ static kith_status take_csr(const kin_source *source, kith_result *result, csr_a
     KIN_TRY(row_length(ctx, path, &indptr, &k));
     const int64_t rows = indptr.cols - 1;
     KIN_TRY(kin_shape_check(ctx, path, (uint64_t)rows, (uint64_t)k, source->cols_max));
-    if (indices.cols != rows * k || data.cols != rows * k || shape.cols != 2 ||
-        integer_at(&shape, 0) != rows) {
-        return kin_fail_at(
-            ctx, KITH_E_FORMAT, kin_at_file(path),
-            "its indptr announces %" PRId64 " rows of %" PRId64
-            ", but indices, data or shape do not agree (it is damaged: save it again)",
-            rows, k);
-    }
+    KIN_FAIL_IF(indices.cols != rows * k || data.cols != rows * k || shape.cols != 2 ||
+                    integer_at(&shape, 0) != rows,
+                ctx, KITH_E_FORMAT, kin_at_file(path),
+                "its indptr announces %" PRId64 " rows of %" PRId64
+                ", but indices, data or shape do not agree (it is damaged: save it again)",
+                rows, k);
     KIN_TRY(take_meta(source, &result->meta));
     const int64_t corpus_rows = integer_at(&shape, 1) > 0 ? integer_at(&shape, 1) : 0;
-    if (result->meta.points.rows > 0 && result->meta.points.rows != corpus_rows) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                           "has %" PRId64 " columns, and is of %" PRId64
-                           " points by its meta (it was changed: save it again)",
-                           corpus_rows, result->meta.points.rows);
-    }
+    KIN_FAIL_IF(result->meta.points.rows > 0 && result->meta.points.rows != corpus_rows, ctx,
+                KITH_E_FORMAT, kin_at_file(path),
+                "has %" PRId64 " columns, and is of %" PRId64
+                " points by its meta (it was changed: save it again)",
+                corpus_rows, result->meta.points.rows);
     result->meta.corpus_rows = corpus_rows;
     indices.rows = rows;
     indices.cols = k;

@@ -229,10 +229,8 @@ kith_status kin_selected_save(kith_ctx *ctx, const char *path, const kin_selecte
 {
     column *c = NULL;
     kin_writer writer;
-    if (kin_format_of(path, KITH_FILE_LISTS_IN) != KIN_FORMAT_NPZ) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                           "a selection is saved as .npz (give this extension)");
-    }
+    KIN_FAIL_IF(kin_format_of(path, KITH_FILE_LISTS_IN) != KIN_FORMAT_NPZ, ctx, KITH_E_ARGUMENT,
+                kin_at_file(path), "a selection is saved as .npz (give this extension)");
     KIN_TRY(kin_alloc(ctx, &c, 1, sizeof *c, "a write buffer"));
     kith_status status = kin_writer_open(ctx, path, &writer);
     if (status == KITH_OK) {

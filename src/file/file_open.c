@@ -79,10 +79,9 @@ static kith_status read_points(kith_points *points, kin_source *source)
 {
     kin_shape shape;
     KIN_TRY(open_source(source, KITH_FILE_POINTS_IN));
-    if (source->params->columns != NULL && (holds_of(source) & KITH_FILE_TEXT) == 0) {
-        return kin_fail_at(source->ctx, KITH_E_ARGUMENT, kin_at_file(source->path),
-                           "columns are chosen of text alone (leave --columns out, or give .csv)");
-    }
+    KIN_FAIL_IF(source->params->columns != NULL && (holds_of(source) & KITH_FILE_TEXT) == 0,
+                source->ctx, KITH_E_ARGUMENT, kin_at_file(source->path),
+                "columns are chosen of text alone (leave --columns out, or give .csv)");
     if (readers[source->format]->points != NULL) {
         return readers[source->format]->points(source, points);
     }

@@ -4,7 +4,6 @@
  * that there can be, which is as long as the one that takes its place. */
 #include "file/file_result.h"
 
-#include "base/base_assert.h"
 #include "base/base_try.h"
 #include "file/file_npy.h"
 #include "file/file_number.h"

@@ -51,12 +51,11 @@ kith_status kin_part_read(kith_ctx *ctx, const kin_container *container, kin_par
     const void *data = NULL;
     KIN_TRY(kin_container_table(ctx, container, KIN_TAG_PART, 1, sizeof *part, &data));
     memcpy(part, data, sizeof *part);
-    if (part->first < 0 || part->number < 0 || part->count > KITH_PARTS_MAX ||
-        part->number >= part->count) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(kin_container_path(container)),
-                           "is part %d of %d (it is damaged: make it again)", (int)part->number + 1,
-                           (int)part->count);
-    }
+    KIN_FAIL_IF(part->first < 0 || part->number < 0 || part->count > KITH_PARTS_MAX ||
+                    part->number >= part->count,
+                ctx, KITH_E_FORMAT, kin_at_file(kin_container_path(container)),
+                "is part %d of %d (it is damaged: make it again)", (int)part->number + 1,
+                (int)part->count);
     return KITH_OK;
 }
 
@@ -175,12 +174,11 @@ static kith_status check_part(const set *s, opened *part)
 {
     const kin_container_header *header = kin_container_get_header(part->container);
     const uint64_t bytes = (uint64_t)(part->entry->rows * s->row_bytes);
-    if (kin_container_checksum(part->container) != part->entry->checksum) {
-        return kin_fail_at(s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
-                           "is not the file that %s was written with (bring that one back, or run "
-                           "the job again that writes them)",
-                           s->path);
-    }
+    KIN_FAIL_IF(kin_container_checksum(part->container) != part->entry->checksum, s->ctx,
+                KITH_E_FORMAT, kin_at_file(part->path),
+                "is not the file that %s was written with (bring that one back, or run "
+                "the job again that writes them)",
+                s->path);
     bool right = header->rows == part->entry->rows && header->k == s->header->k;
     for (int i = 0; i < TABLES; i++) {
         KIN_TRY(kin_container_find(s->ctx, part->container, TAGS[i], &part->places[i]));
@@ -194,12 +192,11 @@ static kith_status check_part(const set *s, opened *part)
 
 static kith_status visit_part(const set *s, opened *part, visit_fn visit, void *arg)
 {
-    if (access(part->path, F_OK) != 0 && errno == ENOENT) {
-        return kin_fail_at(s->ctx, KITH_E_IO, kin_at_file(part->path),
-                           "is missing, and has rows %" PRId64 " to %" PRId64
-                           " of %s (bring it back into the folder, or make the graph again)",
-                           part->entry->first, part->entry->first + part->entry->rows - 1, s->path);
-    }
+    KIN_FAIL_IF(access(part->path, F_OK) != 0 && errno == ENOENT, s->ctx, KITH_E_IO,
+                kin_at_file(part->path),
+                "is missing, and has rows %" PRId64 " to %" PRId64
+                " of %s (bring it back into the folder, or make the graph again)",
+                part->entry->first, part->entry->first + part->entry->rows - 1, s->path);
     KIN_TRY(kin_container_open(s->ctx, part->path, true, &part->container));
     kith_status status = check_part(s, part);
     if (status == KITH_OK) {
@@ -233,12 +230,11 @@ static kith_status map_part(void *arg, const set *s, const opened *part)
     for (int i = 0; i < TABLES; i++) {
         const kin_section_place *place = &part->places[i];
         KIN_TRY(kin_map_place(s->ctx, part->path, place->offset, place->bytes, &tables[i], at));
-        if (kin_checksum_of(tables[i].data + at, place->bytes) != place->checksum) {
-            return kin_fail_at(s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
-                               "the checksum of its section '%s' is wrong (it is damaged: bring a "
-                               "copy of it back, or make the graph again)",
-                               TAGS[i]);
-        }
+        KIN_FAIL_IF(kin_checksum_of(tables[i].data + at, place->bytes) != place->checksum, s->ctx,
+                    KITH_E_FORMAT, kin_at_file(part->path),
+                    "the checksum of its section '%s' is wrong (it is damaged: bring a "
+                    "copy of it back, or make the graph again)",
+                    TAGS[i]);
     }
     return KITH_OK;
 }

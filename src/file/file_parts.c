@@ -77,10 +77,8 @@ static kith_status open_all(kin_parts *p, const char *path, const kith_result_st
     kith_ctx *ctx = p->home;
     kith_format format = params->format;
     KIN_TRY(kin_result_choose(ctx, path, &format));
-    if (format != KITH_FORMAT_KITH) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                           "only .kith is written in parts (give a name that ends in .kith)");
-    }
+    KIN_FAIL_IF(format != KITH_FORMAT_KITH, ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                "only .kith is written in parts (give a name that ends in .kith)");
     p->part_rows = kin_round_up(kin_ceil_div(p->rows, parts), kin_part_unit(p->k));
     p->count = (int32_t)kin_ceil_div(p->rows, p->part_rows);
     KIN_TRY(kin_part_home(ctx, path, &p->index));

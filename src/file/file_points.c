@@ -353,9 +353,7 @@ kith_status kin_points_save(kith_ctx *ctx, const char *path, const kith_matrix *
 
 kith_status kin_points_save_vector(kith_ctx *ctx, const char *path, const kith_matrix *column)
 {
-    if (kin_format_of(path, KITH_FILE_POINTS_OUT) != KIN_FORMAT_NPY) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                           "one value a row is saved as .npy (give this extension)");
-    }
+    KIN_FAIL_IF(kin_format_of(path, KITH_FILE_POINTS_OUT) != KIN_FORMAT_NPY, ctx, KITH_E_ARGUMENT,
+                kin_at_file(path), "one value a row is saved as .npy (give this extension)");
     return save_as(ctx, path, column, KIN_FORMAT_NPY, 1);
 }

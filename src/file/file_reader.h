@@ -5,8 +5,74 @@
 #ifndef KIN_FILE_READER_H
 #define KIN_FILE_READER_H
 
-#include "file/file_format.h"
-#include "file/file_input.h"
+#include "base/base_ctx.h"
+#include "file/file_number.h"
+#include "host/host_file.h"
+
+/* ---- Formats ----------------------------------------------------------------- */
+
+/* Which format a path means, by its extension alone: the rows of KITH_FILE_MAP. */
+
+typedef enum kin_format {
+    KIN_FORMAT_NONE = 0,
+#define KIN_FORMAT_NUMBER(NAME, name, endings, holds, kind, bytes, layout) KIN_FORMAT_##NAME,
+    KITH_FILE_MAP(KIN_FORMAT_NUMBER)
+#undef KIN_FORMAT_NUMBER
+        KIN_FORMAT_COUNT
+} kin_format;
+
+typedef struct kin_format_traits {
+    const char *name;    /* also the ending that is written */
+    const char *endings; /* others that are read, with blanks between */
+    unsigned holds;      /* KITH_FILE_... */
+    kin_item item;       /* what the values are, where the format says so */
+} kin_format_traits;
+
+const kin_format_traits *kin_format_get_traits(kin_format format);
+/* The format of a path that holds one of these, upper or lower case; FILE.hdf5:DATASET included. */
+kin_format kin_format_of(const char *path, unsigned holds);
+/* The same, with an error that lists what there is. */
+kith_status kin_format_find(kith_ctx *ctx, const char *path, unsigned holds, kin_format *format);
+/* KITH_FORMAT_AUTO for what is no name of a format of neighbours. */
+kith_format kin_format_result(const char *name);
+/* The ':' between file and dataset of an HDF5 path, or NULL. */
+const char *kin_format_dataset(const char *path);
+
+/* ---- Input (file_input.c) -------------------------------------------------------------------- */
+
+/* The bytes of an input that is read from its first to its last: a file, mapped; what a .gz unpacks
+ * to; what comes out of a pipe or standard input. */
+
+typedef struct kin_input {
+    const unsigned char *data;
+    uint64_t bytes;
+    uint64_t file_bytes; /* before they were unpacked */
+    bool compressed;
+    kin_map map;
+    void *block; /* the bytes, where they are not mapped */
+} kin_input;
+
+/* "-", standard input or output. */
+bool kin_input_is_standard(const char *path);
+/* Whether path is that, a pipe or a socket: what can be read once, and not mapped. */
+bool kin_input_is_pipe(const char *path);
+/* A path that ends in .gz is unpacked, and a pipe whose first bytes are a .gz' is. Empty input is
+ * an error. */
+kith_status kin_input_open(kith_ctx *ctx, const char *path, kin_input *input);
+/* A file, mapped as it is. The input is to be closed whatever comes of it. */
+kith_status kin_input_map(kith_ctx *ctx, const char *path, kin_input *input);
+kith_status kin_input_check_empty(kith_ctx *ctx, const char *path, uint64_t bytes);
+/* Accepts one that is all zero, and leaves one. */
+void kin_input_close(kith_ctx *ctx, kin_input *input);
+
+/* ---- .gz ------------------------------------------------------------------------------------- */
+
+/* .gz in memory to its bytes in memory: for zlib's streams: memory of the context, which is their
+ * opaque pointer. */
+void *kin_zlib_allocate(void *ctx, unsigned count, unsigned bytes);
+void kin_zlib_release(void *ctx, void *block);
+
+/* ---- Readers --------------------------------------------------------------------------------- */
 
 static const uint64_t KIN_COLS_MAX = 1u << 20;           /* of points */
 static const uint64_t KIN_VALUES_COLS_MAX = 4294967294u; /* of what is selected from */

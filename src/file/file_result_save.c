@@ -5,8 +5,8 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_atomic.h"
-#include "file/file_input.h"
 #include "file/file_number.h"
+#include "file/file_reader.h"
 #include "file/file_result.h"
 
 #include <inttypes.h>
@@ -236,12 +236,11 @@ static kith_status save_kith(kith_ctx *ctx, const char *path, const kith_neighbo
 static kith_status check_int32(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors)
 {
     for (int64_t i = 0; i < neighbors->rows * neighbors->k; i++) {
-        if (neighbors->ids[i] > INT32_MAX && neighbors->ids[i] != KITH_ID_NONE) {
-            return kin_fail_at(ctx, KITH_E_DATA, kin_at_file(path),
-                               "the id %" PRIu32 " in row %" PRId64 ", column %" PRId64
-                               " is beyond the format's int32 (save .npz, .knn or .kith)",
-                               neighbors->ids[i], i / neighbors->k, i % neighbors->k);
-        }
+        KIN_FAIL_IF(neighbors->ids[i] > INT32_MAX && neighbors->ids[i] != KITH_ID_NONE, ctx,
+                    KITH_E_DATA, kin_at_file(path),
+                    "the id %" PRIu32 " in row %" PRId64 ", column %" PRId64
+                    " is beyond the format's int32 (save .npz, .knn or .kith)",
+                    neighbors->ids[i], i / neighbors->k, i % neighbors->k);
     }
     return KITH_OK;
 }
@@ -385,11 +384,9 @@ kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kith_lists *l
     if (kin_result_is_text(format)) {
         return save_lists_text(ctx, path, format, lists, 0);
     }
-    if (format != KITH_FORMAT_NPZ) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                           "lists of different lengths are saved as .npz (a sparse matrix), .kith, "
-                           ".csv or .tsv (give one of these extensions)");
-    }
+    KIN_FAIL_IF(format != KITH_FORMAT_NPZ, ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                "lists of different lengths are saved as .npz (a sparse matrix), .kith, "
+                ".csv or .tsv (give one of these extensions)");
     kin_csr csr = {.rows = lists->rows,
                    .offsets = lists->offsets,
                    .ids = lists->ids,

@@ -7,7 +7,6 @@
 #include "base/base_try.h"
 #include "file/file_result.h"
 #include "host/host_file.h"
-#include "host/host_map.h"
 #include "host/host_threads.h"
 
 #include <errno.h>
@@ -164,33 +163,26 @@ static int64_t first_wrong(const kith_result_stream *s, const kith_neighbors *ne
 static kith_status check_piece(kith_ctx *ctx, const kith_result_stream *s,
                                const kith_neighbors *neighbors)
 {
-    if (s->broken || s->finished) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("stream"),
-                           "%s (free it, and open it again to go on)",
-                           s->finished ? "is finished" : "has failed");
-    }
-    if (neighbors->k != s->k || neighbors->rows < 1 || neighbors->rows > s->rows - s->done) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
-                           "has %" PRId64 " rows of %" PRId64 ", must have 1 to %" PRId64
-                           " of %" PRId64,
-                           neighbors->rows, neighbors->k, s->rows - s->done, s->k);
-    }
-    if (neighbors->ids == NULL || (s->region_count == 2 && neighbors->distances == NULL)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT,
-                           kin_at_member("neighbors", neighbors->ids == NULL ? "ids" : "distances"),
-                           "is NULL, and the format has it");
-    }
+    KIN_FAIL_IF(s->broken || s->finished, ctx, KITH_E_ARGUMENT, kin_at("stream"),
+                "%s (free it, and open it again to go on)",
+                s->finished ? "is finished" : "has failed");
+    KIN_FAIL_IF(neighbors->k != s->k || neighbors->rows < 1 || neighbors->rows > s->rows - s->done,
+                ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
+                "has %" PRId64 " rows of %" PRId64 ", must have 1 to %" PRId64 " of %" PRId64,
+                neighbors->rows, neighbors->k, s->rows - s->done, s->k);
+    KIN_FAIL_IF(neighbors->ids == NULL || (s->region_count == 2 && neighbors->distances == NULL),
+                ctx, KITH_E_ARGUMENT,
+                kin_at_member("neighbors", neighbors->ids == NULL ? "ids" : "distances"),
+                "is NULL, and the format has it");
     const int64_t count = s->record_bytes == 0 ? neighbors->rows * s->k : 0;
     for (int64_t i = first_wrong(s, neighbors, count); i < count; i++) {
-        if ((int64_t)neighbors->ids[i] >= s->meta.corpus_rows &&
-            neighbors->ids[i] != KITH_ID_NONE) {
-            return kin_fail_at(
-                ctx, KITH_E_ARGUMENT,
-                (kin_place){
-                    .argument = "neighbors", .member = "ids", .row = i / s->k, .column = i % s->k},
-                "is %" PRIu32 ", must be below the %" PRId64 " rows of the corpus",
-                neighbors->ids[i], s->meta.corpus_rows);
-        }
+        KIN_FAIL_IF(
+            (int64_t)neighbors->ids[i] >= s->meta.corpus_rows && neighbors->ids[i] != KITH_ID_NONE,
+            ctx, KITH_E_ARGUMENT,
+            (kin_place){
+                .argument = "neighbors", .member = "ids", .row = i / s->k, .column = i % s->k},
+            "is %" PRIu32 ", must be below the %" PRId64 " rows of the corpus", neighbors->ids[i],
+            s->meta.corpus_rows);
     }
     return KITH_OK;
 }
@@ -283,19 +275,16 @@ static kith_status choose(kith_ctx *ctx, const char *path, kith_result_stream *s
     const int64_t int32_rows = (int64_t)INT32_MAX + 1;
     KIN_TRY(kin_result_choose(ctx, path, &s->format));
     const bool wide = s->format == KITH_FORMAT_KITH || s->format == KITH_FORMAT_KNN;
-    if (s->format == KITH_FORMAT_CSR || kin_result_is_text(s->format)) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at_file(path),
-            "%s is written at once, not in pieces (take the format npz, kith, knn, ibin or ivecs)",
-            s->format == KITH_FORMAT_CSR ? "a sparse matrix" : "text");
-    }
-    if (!wide && s->meta.corpus_rows > int32_rows) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                           "the corpus has %" PRId64
-                           " rows, and the ids of this format are int32 when it is written in "
-                           "pieces (take kith or knn)",
-                           s->meta.corpus_rows);
-    }
+    KIN_FAIL_IF(
+        s->format == KITH_FORMAT_CSR || kin_result_is_text(s->format), ctx, KITH_E_ARGUMENT,
+        kin_at_file(path),
+        "%s is written at once, not in pieces (take the format npz, kith, knn, ibin or ivecs)",
+        s->format == KITH_FORMAT_CSR ? "a sparse matrix" : "text");
+    KIN_FAIL_IF(!wide && s->meta.corpus_rows > int32_rows, ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                "the corpus has %" PRId64
+                " rows, and the ids of this format are int32 when it is written in "
+                "pieces (take kith or knn)",
+                s->meta.corpus_rows);
     const uint64_t row = (uint64_t)s->k * 4;
     s->region_count = s->format == KITH_FORMAT_IVECS || s->format == KITH_FORMAT_IBIN ? 1 : 2;
     s->regions[0].row_bytes = row + (s->format == KITH_FORMAT_IVECS ? sizeof(int32_t) : 0);
@@ -334,10 +323,8 @@ static kith_status read_region(kith_ctx *ctx, kith_result_stream *s, kin_stream_
         const uint64_t piece = end - at < KIN_STREAM_BUFFER ? end - at : KIN_STREAM_BUFFER;
         uint64_t got = 0;
         const int error = kin_file_read_at(s->writer.file, s->buffer, piece, at, &got);
-        if (error != 0) {
-            return kin_fail_at(ctx, KITH_E_IO, kin_at_file(s->writer.temporary),
-                               "cannot be read: %s", strerror(error));
-        }
+        KIN_FAIL_IF(error != 0, ctx, KITH_E_IO, kin_at_file(s->writer.temporary),
+                    "cannot be read: %s", strerror(error));
         add_rows(s, region, s->buffer, got);
         if (got < piece) {
             return KITH_OK;
@@ -394,15 +381,12 @@ static kith_status judge(kith_ctx *ctx, const kith_result_stream *s, const kin_m
     }
     const kin_journal_kind kind =
         kin_journal_judge(&s->journal, (const char *)map->data, map->bytes, theirs, ours);
-    if (kind == KIN_JOURNAL_FOREIGN) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(s->journal.path),
-                           "is no journal of kith, or damaged (%s it and %s)", remedy, partial);
-    }
-    if (kind == KIN_JOURNAL_OTHER && has_data) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(s->journal.path),
-                           "is of another job, it says '%s', this one '%s' (%s it and %s)", theirs,
-                           ours, remedy, partial);
-    }
+    KIN_FAIL_IF(kind == KIN_JOURNAL_FOREIGN, ctx, KITH_E_FORMAT, kin_at_file(s->journal.path),
+                "is no journal of kith, or damaged (%s it and %s)", remedy, partial);
+    KIN_FAIL_IF(kind == KIN_JOURNAL_OTHER && has_data, ctx, KITH_E_ARGUMENT,
+                kin_at_file(s->journal.path),
+                "is of another job, it says '%s', this one '%s' (%s it and %s)", theirs, ours,
+                remedy, partial);
     *resume = kind == KIN_JOURNAL_SAME && has_data;
     return KITH_OK;
 }
@@ -510,10 +494,8 @@ kith_status kin_stream_tell_recall(kith_ctx *ctx, kith_result_stream *s, const k
         s->regions[i].crc = 0;
     }
     const int error = kin_file_resize(s->journal.file, s->journal.head_bytes);
-    if (error != 0) {
-        return kin_fail_at(ctx, KITH_E_IO, kin_at_file(s->journal.path), "cannot be written: %s",
-                           strerror(error));
-    }
+    KIN_FAIL_IF(error != 0, ctx, KITH_E_IO, kin_at_file(s->journal.path), "cannot be written: %s",
+                strerror(error));
     return place(s);
 }
 

@@ -62,20 +62,16 @@ static kith_status vecs_shape(const kin_source *source, kin_shape *shape)
     const kin_item item = item_of(source);
     KIN_TRY(check_header(source, VECS_HEADER));
     const int32_t cols = load_i32(input->data);
-    if (cols <= 0 || (uint64_t)cols > source->cols_max) {
-        return kin_fail_at(source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                           "row 0 says it has %" PRId32 " columns; 1 to %" PRIu64
-                           " are possible (is it a .%s file?)",
-                           cols, source->cols_max, kin_format_get_traits(source->format)->name);
-    }
+    KIN_FAIL_IF(cols <= 0 || (uint64_t)cols > source->cols_max, source->ctx, KITH_E_FORMAT,
+                kin_at_file(source->path),
+                "row 0 says it has %" PRId32 " columns; 1 to %" PRIu64
+                " are possible (is it a .%s file?)",
+                cols, source->cols_max, kin_format_get_traits(source->format)->name);
     const uint64_t stride = VECS_HEADER + (uint64_t)cols * (uint64_t)item.bytes;
-    if (input->bytes % stride != 0) {
-        return kin_fail_at(source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                           "has %" PRIu64 " bytes, not a multiple of the %" PRIu64
-                           " that a row of %" PRId32
-                           " %s columns takes (it is cut short, or its rows differ in length)",
-                           input->bytes, stride, cols, kin_item_name(item));
-    }
+    KIN_FAIL_IF(input->bytes % stride != 0, source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
+                "has %" PRIu64 " bytes, not a multiple of the %" PRIu64 " that a row of %" PRId32
+                " %s columns takes (it is cut short, or its rows differ in length)",
+                input->bytes, stride, cols, kin_item_name(item));
     KIN_TRY(kin_shape_make(source, input->data + VECS_HEADER, input->bytes / stride, (uint64_t)cols,
                            item, shape));
     shape->stride = (int64_t)stride;
@@ -86,12 +82,10 @@ static kith_status vecs_check(const kin_source *source, const kin_shape *shape)
 {
     for (int64_t row = 0; row < shape->rows; row++) {
         const int32_t cols = load_i32(shape->data + row * shape->stride - VECS_HEADER);
-        if (cols != shape->cols) {
-            return kin_fail_at(source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                               "row %" PRId64 " says it has %" PRId32 " columns, row 0 has %" PRId64
-                               " (all rows must be of one length)",
-                               row, cols, shape->cols);
-        }
+        KIN_FAIL_IF(cols != shape->cols, source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
+                    "row %" PRId64 " says it has %" PRId32 " columns, row 0 has %" PRId64
+                    " (all rows must be of one length)",
+                    row, cols, shape->cols);
         if (row % CHECK_ROWS == 0) {
             KIN_TRY(kin_progress(source->ctx, "read", (double)row, (double)shape->rows));
         }

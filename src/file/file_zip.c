@@ -9,7 +9,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "file/file_input.h"
+#include "file/file_reader.h"
 
 #include <inttypes.h>
 #include <zlib.h>
@@ -96,10 +96,8 @@ static void add_alignment(record *r, uint64_t start)
 kith_status kin_zip_member(kin_zip *zip, const char *name, uint64_t bytes)
 {
     kin_zip_entry *e = &zip->entries[zip->count];
-    if (zip->count == KIN_ZIP_MEMBERS || strlen(name) >= KIN_ZIP_NAME) {
-        return kin_fail_at(zip->writer->ctx, KITH_E_INTERNAL, kin_at_file(zip->writer->path),
-                           "member '%s' does not fit", name);
-    }
+    KIN_FAIL_IF(zip->count == KIN_ZIP_MEMBERS || strlen(name) >= KIN_ZIP_NAME, zip->writer->ctx,
+                KITH_E_INTERNAL, kin_at_file(zip->writer->path), "member '%s' does not fit", name);
     memset(e, 0, sizeof *e);
     memcpy(e->name, name, strlen(name));
     e->offset = kin_writer_offset(zip->writer);
@@ -295,10 +293,9 @@ static kith_status read_end64(archive *a, uint64_t end)
 static kith_status read_end(archive *a)
 {
     uint64_t end = 0;
-    if (a->bytes < 4 || load(a->data, 2) != 0x4b50u) {
-        return kin_fail_at(a->ctx, KITH_E_FORMAT, kin_at_file(a->path),
-                           "does not begin with the magic of .npz (is it of another format?)");
-    }
+    KIN_FAIL_IF(a->bytes < 4 || load(a->data, 2) != 0x4b50u, a->ctx, KITH_E_FORMAT,
+                kin_at_file(a->path),
+                "does not begin with the magic of .npz (is it of another format?)");
     if (!find_end(a, &end)) {
         return fail_damaged(a, "has no list of its members at its end");
     }
@@ -346,10 +343,8 @@ static kith_status take_member(const archive *a, const unsigned char *entry,
     member->bytes = load(entry + 24, 4);
     uint64_t *fields[3] = {&member->bytes, &member->stored_bytes, &offset};
     widen(entry + CENTRAL_BYTES + name_bytes, load(entry + 30, 2), fields);
-    if ((load(entry + 8, 2) & FLAG_ENCRYPTED) != 0) {
-        return kin_fail_at(a->ctx, KITH_E_FORMAT, kin_at_file(a->path),
-                           "is encrypted (save it plainly)");
-    }
+    KIN_FAIL_IF((load(entry + 8, 2) & FLAG_ENCRYPTED) != 0, a->ctx, KITH_E_FORMAT,
+                kin_at_file(a->path), "is encrypted (save it plainly)");
     if (!lies_in(a, offset, LOCAL_BYTES) || load(a->data + offset, 4) != 0x04034b50u) {
         return fail_damaged(a, "a member is not where it should be");
     }
@@ -421,10 +416,8 @@ static kith_status inflate_member(kith_ctx *ctx, const char *label, const kin_un
     stream.zfree = kin_zlib_release;
     stream.opaque = ctx;
     KIN_TRY(kin_alloc(ctx, block, member->bytes, 1, "a decompressed member"));
-    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
-        return kin_fail_at(ctx, KITH_E_MEMORY, kin_at_file(label),
-                           "no memory to decompress it (free some memory)");
-    }
+    KIN_FAIL_IF(inflateInit2(&stream, -MAX_WBITS) != Z_OK, ctx, KITH_E_MEMORY, kin_at_file(label),
+                "no memory to decompress it (free some memory)");
     const bool whole = inflate_all(&stream, member, *block);
     (void)inflateEnd(&stream);
     return whole ? KITH_OK
@@ -438,28 +431,25 @@ kith_status kin_unzip_load(kith_ctx *ctx, const char *label, const kin_unzip_mem
                            const unsigned char **data, void **block)
 {
     const bool stored = member->method == METHOD_STORED;
-    if (!stored && member->method != METHOD_DEFLATED) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
-                           "is compressed by method %" PRIu32
-                           ", kith reads stored and deflated members (save it with numpy.savez)",
-                           member->method);
-    }
+    KIN_FAIL_IF(!stored && member->method != METHOD_DEFLATED, ctx, KITH_E_FORMAT,
+                kin_at_file(label),
+                "is compressed by method %" PRIu32
+                ", kith reads stored and deflated members (save it with numpy.savez)",
+                member->method);
     const uint64_t most =
         stored ? member->stored_bytes : kin_size_mul(member->stored_bytes, DEFLATE_RATIO);
-    if (member->bytes > most || (stored && member->bytes != most)) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
-                           "announces %" PRIu64 " bytes, which its %" PRIu64
-                           " in the file cannot hold (it is damaged: make it again)",
-                           member->bytes, member->stored_bytes);
-    }
+    KIN_FAIL_IF(member->bytes > most || (stored && member->bytes != most), ctx, KITH_E_FORMAT,
+                kin_at_file(label),
+                "announces %" PRIu64 " bytes, which its %" PRIu64
+                " in the file cannot hold (it is damaged: make it again)",
+                member->bytes, member->stored_bytes);
     *data = member->data;
     if (!stored) {
         KIN_TRY(inflate_member(ctx, label, member, block));
         *data = *block;
     }
-    if ((uint32_t)crc32_z(0, *data, (size_t)member->bytes) != member->crc) {
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
-                           "its checksum is wrong (it is damaged: make it again)");
-    }
+    KIN_FAIL_IF((uint32_t)crc32_z(0, *data, (size_t)member->bytes) != member->crc, ctx,
+                KITH_E_FORMAT, kin_at_file(label),
+                "its checksum is wrong (it is damaged: make it again)");
     return KITH_OK;
 }

@@ -5,7 +5,7 @@
 #define KIN_FILE_ZIP_H
 
 #include "file/file_atomic.h"
-#include "host/host_map.h"
+#include "host/host_file.h"
 
 enum { KIN_ZIP_MEMBERS = 8, KIN_ZIP_NAME = 32 };
 static const uint64_t KIN_ZIP_LIMIT = 0xffffffffu;

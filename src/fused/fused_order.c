@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. A sample of the points, the *pivots*, is put in order: a few of them on the host, like the
- * CPU engine orders all points (exact_order.h); then four times as many at a time, each into the
+ * CPU engine orders all points (exact_prepare.h); then four times as many at a time, each into the
  * cell of the nearest of those before. Each point goes to the cell of its nearest pivot, by the
  * cheap costs of the screen, and cells stand in the order of their pivots: near cells are
  * neighbours, and so are the points of one. Queries go the same way later, and their blocks know in
@@ -29,7 +29,7 @@
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_order.h"
+#include "exact/exact_prepare.h"
 #include "gpu/gpu_team.h"
 
 /* Pivots are powers of two: what SHARE divides, as long as it is more than MOST_ON_HOST, is whole

@@ -53,7 +53,7 @@ typedef struct kin_fused_rows {
     kith_metric metric;
 } kin_fused_rows;
 
-/* The frame of a corpus and of the queries that are brought into it (exact/exact_frame.h). */
+/* The frame of a corpus and of the queries that are brought into it (exact/exact_set.h). */
 typedef struct kin_fused_frame {
     kin_fused_type type;
     kin_bound_kind bound;

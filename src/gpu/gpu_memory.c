@@ -14,7 +14,6 @@
  *             that what is held depends on what is asked for alone
  *
  * Cost: a walk over a table of some hundred blocks an allocation. */
-#include "base/base_assert.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"

@@ -18,7 +18,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_corpus.h"
-#include "exact/exact_order.h"
+#include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
 #include "exact/exact_type.h"
 #include "graph/graph_finish.h"

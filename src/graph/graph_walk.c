@@ -9,7 +9,7 @@
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_order.h"
+#include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
 #include "host/host_threads.h"
 

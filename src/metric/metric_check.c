@@ -164,24 +164,16 @@ kith_status kin_metric_complain(kith_ctx *ctx, const kith_matrix *matrix, const 
     }
     const double x = kin_value(dtype, data, col);
     const kin_place place = kin_at_cell(name, row, col);
-    if (isnan(x)) {
-        return kin_fail_at(ctx, KITH_E_DATA, place, "is NaN (remove or replace it)");
-    }
-    if (isinf(x)) {
-        return kin_fail_at(ctx, KITH_E_DATA, place, "is %sinfinite (remove or replace it)",
-                           x < 0 ? "negatively " : "");
-    }
-    if (fabs(x) > 0x1p500) {
-        return kin_fail_at(
-            ctx, KITH_E_DATA, place,
-            "is %.17g, beyond 2^500 in magnitude, where squares overflow (scale the data down)", x);
-    }
-    if (x < 0) {
-        return kin_fail_at(ctx, KITH_E_DATA, place,
-                           "is %.17g, but %s needs values that are not negative (choose another "
-                           "metric, or shift the data)",
-                           x, kith_metric_name(metric));
-    }
+    KIN_FAIL_IF(isnan(x), ctx, KITH_E_DATA, place, "is NaN (remove or replace it)");
+    KIN_FAIL_IF(isinf(x), ctx, KITH_E_DATA, place, "is %sinfinite (remove or replace it)",
+                x < 0 ? "negatively " : "");
+    KIN_FAIL_IF(fabs(x) > 0x1p500, ctx, KITH_E_DATA, place,
+                "is %.17g, beyond 2^500 in magnitude, where squares overflow (scale the data down)",
+                x);
+    KIN_FAIL_IF(x < 0, ctx, KITH_E_DATA, place,
+                "is %.17g, but %s needs values that are not negative (choose another "
+                "metric, or shift the data)",
+                x, kith_metric_name(metric));
     return kin_fail_at(ctx, KITH_E_DATA, place,
                        "is %.17g, but %s needs 0 or at least 2^-500 (set it to 0)", x,
                        kith_metric_name(metric));

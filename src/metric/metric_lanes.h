@@ -36,6 +36,7 @@ KIN_TEMPLATE int32_t bytes_of(kith_dtype dtype)
 
 /* The running state of the rows in flight. */
 typedef struct flight {
+    const double *query;
     const char *data[ROWS_AT_ONCE];
     const char *next[ROWS_AT_ONCE]; /* what to prefetch */
     const kin_row_transform *transform[ROWS_AT_ONCE];
@@ -233,10 +234,10 @@ KIN_TEMPLATE void v8_step(kith_metric metric, v8 *lane, v8 *second, v8 q, v8 c, 
 
 /* Components col .. col + n - 1 (n <= 8) of all rows in flight. Whole steps pass n = 8, a constant.
  * Behind the end a centred row must be masked again: 0 - mean is not 0. */
-KIN_TEMPLATE void fly_step(flight *f, const double *query, int32_t col, int32_t n,
-                           kith_metric metric, kith_dtype dtype, int rows)
+KIN_TEMPLATE void fly_step(flight *f, int32_t col, int32_t n, kith_metric metric, kith_dtype dtype,
+                           int rows)
 {
-    const v8 q = v8_get(query + col);
+    const v8 q = v8_get(f->query + col);
     KIN_UNROLL
     for (int r = 0; r < rows; r++) {
         const char *data = f->data[r] + (int64_t)col * bytes_of(dtype);
@@ -264,11 +265,11 @@ KIN_TEMPLATE void fly(flight *f, const kin_keys_job *job, kith_metric metric, ki
         }
         const int32_t end = whole < begin + line ? whole : begin + line;
         for (int32_t col = begin; col < end; col += KIN_METRIC_LANES) {
-            fly_step(f, job->query, col, KIN_METRIC_LANES, metric, dtype, rows);
+            fly_step(f, col, KIN_METRIC_LANES, metric, dtype, rows);
         }
     }
     if (whole < job->cols) {
-        fly_step(f, job->query, whole, job->cols - whole, metric, dtype, rows);
+        fly_step(f, whole, job->cols - whole, metric, dtype, rows);
     }
 }
 
@@ -276,6 +277,7 @@ KIN_TEMPLATE void keys_of_rows(const kin_keys_job *job, int64_t at, kith_metric 
                                kith_dtype dtype, int rows)
 {
     flight f;
+    f.query = job->query;
     f.power = job->power;
     KIN_UNROLL
     for (int r = 0; r < rows; r++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Truncated bitonic sort (Sismanis, Pitsianis, Sun 2012; described in the quick multi-select
- * paper, "Related Work", and in the TH-heap paper, I). Contract: select_body.h.
+ * paper, "Related Work", and in the TH-heap paper, I). Contract: select.h.
  *
  * Idea: K is the power of two that is at least k. Runs of K words are sorted by a bitonic network;
  * two sorted runs are merged and the upper half is thrown away, until one run is left. The runs are

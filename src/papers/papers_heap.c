@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Heap queue (merge-queue paper, III.B; Cormen et al.). Contract: select_body.h.
+ * Heap queue (merge-queue paper, III.B; Cormen et al.). Contract: select.h.
  *
  * Idea: the k best are a binary heap with the last of them on top. A better word takes the top and
  * sinks; at the end the heap is sorted in place. Cost: 2 log2 k comparisons an insertion,

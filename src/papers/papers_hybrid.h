@@ -7,7 +7,7 @@
 #include "exact/exact_search.h"
 #include "fused/fused_kernels.h"
 #include "gpu/gpu.h"
-#include "select/select_body.h"
+#include "select/select.h"
 #include "select/select_pairs.h"
 
 #include <stdbool.h>

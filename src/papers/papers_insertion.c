@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Insertion queue (merge-queue paper, III.B; Garcia et al. 2008). Contract: select_body.h.
+ * Insertion queue (merge-queue paper, III.B; Garcia et al. 2008). Contract: select.h.
  *
  * Idea: the k best stand in order. A better word moves those behind its place by one; the last one
  * falls out. Cost: k / 2 moves an insertion, k^2 ln(n / k) / 2 on random rows, n k on descending

@@ -127,12 +127,9 @@ static kith_status check_numbers(const matrix *m, const double *keys, int64_t ro
                                  int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        if (keys[i] != keys[i]) {
-            return kin_fail_at(
-                m->ctx, KITH_E_DATA, kin_at("custom"),
-                "gave NaN for query %lld and point %lld (a distance must be a number)",
-                (long long)row, (long long)(first + i));
-        }
+        KIN_FAIL_IF(keys[i] != keys[i], m->ctx, KITH_E_DATA, kin_at("custom"),
+                    "gave NaN for query %lld and point %lld (a distance must be a number)",
+                    (long long)row, (long long)(first + i));
     }
     return KITH_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Merge queue (merge-queue paper, III.C, Algorithm 2). Contract: select_body.h.
+ * Merge queue (merge-queue paper, III.C, Algorithm 2). Contract: select.h.
  *
  * Idea: levels of m, m, 2m, 4m ... words, each descending, their heads descending from level to
  * level, so that the first word of all is the last of the k best.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Threshold heap (TH-heap paper: III, V.A compression, V.B and V.C Algorithms 4 to 7; the heap is
- * that of Atkinson, Sack, Santoro, Strothotte 1986). Contract: select_body.h.
+ * that of Atkinson, Sack, Santoro, Strothotte 1986). Contract: select.h.
  *
  * Idea: the k-th of a small sample is a threshold that at least k words of the row do not exceed.
  * One pass keeps what does not exceed it, side by side in memory (about n k / sample words); those

@@ -2,7 +2,7 @@
  * Our methods of selection, and which of them is taken where none is named: the first row of the
  * table of that chip whose class holds the job. Rows of a class go by rising width of values,
  * length of rows, k; the last of each is unbounded. */
-#include "select/select_body.h"
+#include "select/select.h"
 
 #define ROW(NAME, number, name) [number] = {number, #name, 0, kin_select_##name},
 static const kin_select_method methods[] = {KITH_SELECT_MAP(ROW)};

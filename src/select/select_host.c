@@ -20,7 +20,6 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
-#include "select/select_body.h"
 #include "select/select_pairs.h"
 #include "select/select_word.h"
 

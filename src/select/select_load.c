@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values and ids of a run as words. Contract: select_body.h.
+ * Values and ids of a run as words. Contract: select.h.
  *
  * Sixteen places at a time through small arrays of their own: memory of any alignment is copied in,
  * nothing can alias, and every loop has a fixed count, which is what lets a compiler use vectors at
  * -O2. Type and direction are constants of each instance.
  */
-#include "select/select_body.h"
+#include "select/select.h"
 
 enum { LANES = 16 };
 

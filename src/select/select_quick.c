@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Quick multi-select (quick multi-select paper, "GPU-Based Quick Multi-Select", Algorithm 1) on one
- * thread. Contract: select_body.h.
+ * thread. Contract: select.h.
  *
  * Idea: partition out of place, from one array into the other: words before the pivot from the
  * left, the rest from the right, then swap the arrays. If the left side has more than the k wanted,

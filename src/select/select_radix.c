@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Radix select (Alabi et al. 2012; the quick multi-select paper measures against it). Contract:
- * select_body.h.
+ * select.h.
  *
  * Idea: count how often each value of the uppermost digit occurs; the counts say which digit the
  * k-th word has. One collection pass: words with a smaller digit belong to the answer, those with

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scan: each value is read from memory once and compared with a threshold. Contract: select_body.h.
+ * Scan: each value is read from memory once and compared with a threshold. Contract: select.h.
  *
  * Idea. A threshold that a few more than k values pass makes nearly every compare fail, eight
  * vectors at a time, so that the row costs what reading it costs. What passes is noted by its

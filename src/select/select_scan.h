@@ -6,7 +6,7 @@
 #ifndef KIN_SELECT_SCAN_H
 #define KIN_SELECT_SCAN_H
 
-#include "select/select_body.h"
+#include "select/select.h"
 
 #include <math.h>
 

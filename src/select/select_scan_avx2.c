@@ -46,9 +46,7 @@ static inline uint32_t below_f32x8(__m256 x, __m256 t)
 #define VEC_BELOW below_f32x8
 
 #define CELLS(what) what##_f32x8
-#include "select/select_scan_floats.inc"
-
-#include "select/select_scan_undef.inc"
+#include "select/select_scan_types.inc"
 
 /* ---- 4 doubles ------------------------------------------------------------------------------ */
 
@@ -79,13 +77,8 @@ static inline uint32_t below_f64x4(__m256d x, __m256d t)
 #define VEC_BELOW below_f64x4
 
 #define CELLS(what) what##_f64x4
-#define SCAN(what) f64_##what
-#define SCAN_BYTES 8
-#define SCAN_LOAD load_f64
-#include "select/select_scan_lanes.inc"
-
-#define RANK rank_words
-#include "select/select_scan_rank.inc"
+#define SCAN_DOUBLES
+#include "select/select_scan_types.inc"
 
 const kin_scan_machine kin_scan_machine_avx2 = {
     .ranked = 96,

@@ -41,9 +41,7 @@ static inline __m512 flip_f32x16(bool largest)
 #define VEC_BELOW(x, t) ((uint32_t)_mm512_cmp_ps_mask(x, t, _CMP_LE_OQ))
 
 #define CELLS(what) what##_f32x16
-#include "select/select_scan_floats.inc"
-
-#include "select/select_scan_undef.inc"
+#include "select/select_scan_types.inc"
 
 /* ---- 8 doubles ------------------------------------------------------------------------------ */
 
@@ -69,13 +67,8 @@ static inline __m512d flip_f64x8(bool largest)
 #define VEC_BELOW(x, t) ((uint32_t)_mm512_cmp_pd_mask(x, t, _CMP_LE_OQ))
 
 #define CELLS(what) what##_f64x8
-#define SCAN(what) f64_##what
-#define SCAN_BYTES 8
-#define SCAN_LOAD load_f64
-#include "select/select_scan_lanes.inc"
-
-#define RANK rank_words
-#include "select/select_scan_rank.inc"
+#define SCAN_DOUBLES
+#include "select/select_scan_types.inc"
 
 const kin_scan_machine kin_scan_machine_avx512 = {
     .ranked = 160,

@@ -94,9 +94,7 @@ static inline uint32_t below_f32x8(f32x8 x, f32x8 t)
 #define VEC_BELOW below_f32x8
 
 #define CELLS(what) what##_f32x8
-#include "select/select_scan_floats.inc"
-
-#include "select/select_scan_undef.inc"
+#include "select/select_scan_types.inc"
 
 /* ---- 4 doubles ------------------------------------------------------------------------------ */
 
@@ -171,13 +169,8 @@ static inline uint32_t below_f64x4(f64x4 x, f64x4 t)
 #define VEC_BELOW below_f64x4
 
 #define CELLS(what) what##_f64x4
-#define SCAN(what) f64_##what
-#define SCAN_BYTES 8
-#define SCAN_LOAD load_f64
-#include "select/select_scan_lanes.inc"
-
-#define RANK rank_words
-#include "select/select_scan_rank.inc"
+#define SCAN_DOUBLES
+#include "select/select_scan_types.inc"
 
 const kin_scan_machine kin_scan_machine_neon = {
     .ranked = 48,

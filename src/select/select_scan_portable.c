@@ -51,21 +51,14 @@ static inline double load_f64(const char *at)
 #define lane float
 
 #define CELLS(what) what##_f32
-#include "select/select_scan_floats.inc"
+#include "select/select_scan_types.inc"
 
-#undef vec
-#undef lane
 #define vec double
 #define lane double
 
 #define CELLS(what) what##_f64
-#define SCAN(what) f64_##what
-#define SCAN_BYTES 8
-#define SCAN_LOAD load_f64
-#include "select/select_scan_lanes.inc"
-
-#define RANK rank_words
-#include "select/select_scan_rank.inc"
+#define SCAN_DOUBLES
+#include "select/select_scan_types.inc"
 
 const kin_scan_machine kin_scan_machine_portable = {
     .ranked = 24,

@@ -10,7 +10,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "select/select_pairs.h"
-#include "shard/shard_group.h"
+#include "shard/shard_job.h"
 
 #include <math.h>
 

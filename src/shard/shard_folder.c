@@ -6,7 +6,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_checksum.h"
-#include "host/host_map.h"
+#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <dirent.h>
@@ -46,10 +46,9 @@ static kith_status lock(kin_shard_folder *folder)
     }
     KIN_TRY(open_path(folder));
     /* File systems without locks do without. */
-    if (flock(folder->file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        return kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file(folder->path),
-                           "another process is at work in it (wait for that, or stop it)");
-    }
+    KIN_FAIL_IF(flock(folder->file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, folder->ctx,
+                KITH_E_IO, kin_at_file(folder->path),
+                "another process is at work in it (wait for that, or stop it)");
     return KITH_OK;
 }
 
@@ -292,10 +291,9 @@ static kith_status judge(kin_shard_folder *folder, bool *same)
         kin_journal_judge(&folder->journal, (const char *)map.data, map.bytes, theirs, ours);
     kin_map_close(&map);
     *same = kind == KIN_JOURNAL_SAME;
-    if (kind == KIN_JOURNAL_FOREIGN) {
-        return kin_fail_at(folder->ctx, KITH_E_FORMAT, kin_at_file(folder->journal.path),
-                           "is no journal of kith, or damaged (%s)", remedy);
-    }
+    KIN_FAIL_IF(kind == KIN_JOURNAL_FOREIGN, folder->ctx, KITH_E_FORMAT,
+                kin_at_file(folder->journal.path), "is no journal of kith, or damaged (%s)",
+                remedy);
     return *same ? KITH_OK
                  : kin_fail_at(folder->ctx, KITH_E_ARGUMENT, kin_at_file(folder->path),
                                "the folder is of another job, it says '%s', this one '%s' (%s)",

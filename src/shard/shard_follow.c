@@ -19,7 +19,7 @@
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "metric/metric.h"
-#include "shard/shard_group.h"
+#include "shard/shard_job.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -9,7 +9,6 @@
 #include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "shard/shard_result.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -404,10 +403,8 @@ static kith_status run(kith_ctx *ctx, const kith_matrix *points, const kith_shar
     sharded s = {.result = {.path = path}, .folder = {.file = -1, .journal = {.file = -1}}};
     const int64_t start = kin_clock_ns();
     KIN_TRY(check_report(ctx, report));
-    if (folder == NULL || path == NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(folder == NULL ? "folder" : "path"),
-                           "is NULL (give a path)");
-    }
+    KIN_FAIL_IF(folder == NULL || path == NULL, ctx, KITH_E_ARGUMENT,
+                kin_at(folder == NULL ? "folder" : "path"), "is NULL (give a path)");
     kith_status status = kin_shard_check(ctx, points, params, &s.job);
     KIN_TRY(kin_shard_agree(ctx, s.job.params.team, status));
     status = graph_shards(&s, folder);
@@ -425,7 +422,5 @@ kith_status kith_graph_shards(kith_ctx *ctx, const kith_matrix *points,
                               const kith_shard_params *params, const char *folder, const char *path,
                               kith_shard_report *report)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, run(ctx, points, params, folder, path, report));
+    KIN_CALL(ctx, run(ctx, points, params, folder, path, report));
 }

@@ -8,7 +8,10 @@
 
 #include "api/api_check.h"
 #include "exact/exact_runs.h"
+#include "file/file_stream.h"
 #include "shard/shard_run.h"
+
+#include <stdatomic.h>
 
 enum { KIN_SHARD_SIDES = 2, KIN_SHARD_PHASE = 96 };
 
@@ -224,5 +227,78 @@ kith_status kin_shard_recall(kin_shard_job *job, kin_shard_run *run, kith_recall
 void kin_shard_estimate(const kin_shard_job *job, kith_recall *recall);
 /* A context for a thread beside: it has errors of its own, and reports no progress. */
 kith_status kin_shard_make_ctx(const kin_shard_job *job, int32_t threads, kith_ctx **ctx);
+
+/* ---- Cells and groups (shard_cells.c, shard_divide.c) ---------------------------------------- */
+
+/* Cells of near points, and their division into groups. */
+
+enum { KIN_SHARD_NEAREST = 8 };
+
+/* Of rows: some of their nearest cells, ascending by (key, cell). */
+typedef struct kin_shard_near {
+    int64_t rows;
+    uint32_t *cells; /* rows x count */
+    double *keys;
+} kin_shard_near;
+
+typedef struct kin_shard_cells {
+    kin_shard_job *job;
+    kith_matrix centers; /* float32, or of bytes rounded ones */
+    float *values;
+    unsigned char *bytes; /* NULL: points are others */
+    int64_t near;         /* cells that are told of a row: there may be fewer in all */
+    int64_t *weights;     /* by cell: rows seen to which it is the nearest */
+    kin_shard_near seen;  /* rows that tell what cells are like */
+    void *block;
+} kin_shard_cells;
+
+/* Centers are means of near rows. values, and bytes where points are such, have them. */
+kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells);
+void kin_shard_cells_free(kin_shard_cells *cells);
+
+kith_status kin_shard_near_make(kith_ctx *ctx, int64_t rows, int64_t count, kin_shard_near *near);
+void kin_shard_near_free(kith_ctx *ctx, kin_shard_near *near);
+/* The `count` nearest cells of each row. */
+kith_status kin_shard_find_cells(const kin_shard_cells *cells, const kith_matrix *rows,
+                                 int64_t count, const kin_shard_near *near);
+
+/* group: by cell. Groups have about as many rows each, and near cells one group. */
+kith_status kin_shard_divide(const kin_shard_cells *cells, int32_t groups, uint16_t *group);
+
+/* ---- The result (shard_result.c) ------------------------------------------------------------- */
+
+/* The result of a graph from shards: its file has its place on the disk before the first step, so
+ * that who has no room for it hears of that before the work is done; lists come when all stand.
+ * Where shards are groups the file is opened beside the first ones: asking for the place may take
+ * long. */
+
+typedef struct kin_shard_result {
+    kin_shard_job *job; /* these four: the caller's to fill in */
+    kin_shard_run *run;
+    const char *path;
+    const char *text;   /* what lists and result depend on */
+    kith_recall recall; /* of an approximate graph, when it is written */
+    bool told;          /* lists have begun to be put after the recall was told */
+    kith_ctx *ctx;      /* of the thread that opens the files, and then of the files */
+    kin_parts *parts;
+    int32_t wanted; /* parts; 0: one file */
+    kith_result_stream_params params;
+    kith_result_meta meta;
+    kith_status status;
+    pthread_t thread;
+    bool started;
+    bool threaded;
+    atomic_bool ended;
+} kin_shard_result;
+
+kith_status kin_shard_result_begin(kin_shard_result *result);
+/* Files that have the result beside the one that names them; 0: one, or none is open. */
+int32_t kin_shard_result_parts(const kin_shard_result *result);
+/* What has gone wrong beside, as soon as it is known. arg: the result. */
+kith_status kin_shard_result_look(void *arg);
+/* All lists, after all steps. *lost: see kin_shard_each. */
+kith_status kin_shard_result_write(kin_shard_result *result, bool *lost);
+/* What stands of the result stays. Accepts what is all zero. */
+void kin_shard_result_end(kin_shard_result *result);
 
 #endif

@@ -32,26 +32,20 @@ static kith_status take_params(kith_ctx *ctx, const kith_shard_params *given,
 {
     *known = kith_shard_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_shard_params, format), given, known));
-    if ((known->exact == NULL) == (known->descent == NULL)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("params"),
-                           "has exact and descent both %s (set one of them)",
-                           known->exact == NULL ? "NULL" : "set");
-    }
-    if (known->format == KITH_FORMAT_CSR) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("format"),
-                           "is csr, which is written at once, and this result comes in pieces "
-                           "(take npz, kith, knn, ibin or ivecs)");
-    }
-    if (known->parts < KITH_PARTS_AUTO || known->parts > KITH_PARTS_MAX) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("parts"),
-                           "is %" PRId32 ", must be 0 to %d, or KITH_PARTS_AUTO", known->parts,
-                           KITH_PARTS_MAX);
-    }
-    if (known->parts != 0 && known->format != KITH_FORMAT_AUTO &&
-        known->format != KITH_FORMAT_KITH) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("parts"),
-                           "is set, and only .kith is written in parts (take that format)");
-    }
+    KIN_FAIL_IF((known->exact == NULL) == (known->descent == NULL), ctx, KITH_E_ARGUMENT,
+                kin_at("params"), "has exact and descent both %s (set one of them)",
+                known->exact == NULL ? "NULL" : "set");
+    KIN_FAIL_IF(known->format == KITH_FORMAT_CSR, ctx, KITH_E_ARGUMENT, kin_at("format"),
+                "is csr, which is written at once, and this result comes in pieces "
+                "(take npz, kith, knn, ibin or ivecs)");
+    KIN_FAIL_IF(known->parts < KITH_PARTS_AUTO || known->parts > KITH_PARTS_MAX, ctx,
+                KITH_E_ARGUMENT, kin_at("parts"),
+                "is %" PRId32 ", must be 0 to %d, or KITH_PARTS_AUTO", known->parts,
+                KITH_PARTS_MAX);
+    KIN_FAIL_IF(known->parts != 0 && known->format != KITH_FORMAT_AUTO &&
+                    known->format != KITH_FORMAT_KITH,
+                ctx, KITH_E_ARGUMENT, kin_at("parts"),
+                "is set, and only .kith is written in parts (take that format)");
     return KITH_OK;
 }
 
@@ -82,12 +76,11 @@ static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
     KIN_TRY(kin_check_search_params(job->ctx, job->params.exact, &job->exact));
     const kith_neighbors out = {.rows = points != NULL ? points->rows : 0, .k = job->exact.k};
     KIN_TRY(kin_api_check_graph(job->ctx, points, &job->exact, &out, &graph));
-    if ((job->exact.flags & KITH_WITHIN_RADIUS) != 0 || job->exact.exclude != NULL ||
-        job->exact.pipeline != KITH_PIPELINE_FUSED || job->exact.tree_height != 0) {
-        return kin_fail_at(job->ctx, KITH_E_ARGUMENT, kin_at("exact"),
-                           "has a radius, exclude, pipeline or tree_height, and graphs from shards "
-                           "have none (leave it out)");
-    }
+    KIN_FAIL_IF((job->exact.flags & KITH_WITHIN_RADIUS) != 0 || job->exact.exclude != NULL ||
+                    job->exact.pipeline != KITH_PIPELINE_FUSED || job->exact.tree_height != 0,
+                job->ctx, KITH_E_ARGUMENT, kin_at("exact"),
+                "has a radius, exclude, pipeline or tree_height, and graphs from shards "
+                "have none (leave it out)");
     job->points = graph.points;
     job->metric = graph.request.distance.metric;
     job->self = (job->exact.flags & KITH_INCLUDE_SELF) != 0;
@@ -106,15 +99,12 @@ static kith_status check_descent(kin_shard_job *job, const kith_matrix *points)
     const kith_search_params params = kin_shard_search_params(&job->descent, job->descent.k);
     const kith_neighbors out = {.rows = points != NULL ? points->rows : 0, .k = params.k};
     KIN_TRY(kin_descent_check(job->ctx, points, &params, 0, &out, &graph));
-    if (job->descent.init != NULL || job->descent.start == KITH_START_GRAPH) {
-        return kin_fail_at(job->ctx, KITH_E_ARGUMENT, kin_at("init"),
-                           "is set, and shards begin without a graph (leave it out)");
-    }
-    if (job->descent.start == KITH_START_GGM) {
-        return kin_fail_at(job->ctx, KITH_E_ARGUMENT, kin_at("start"),
-                           "is ggm, which is for comparison, and shards are merged by the faster "
-                           "way (leave it out)");
-    }
+    KIN_FAIL_IF(job->descent.init != NULL || job->descent.start == KITH_START_GRAPH, job->ctx,
+                KITH_E_ARGUMENT, kin_at("init"),
+                "is set, and shards begin without a graph (leave it out)");
+    KIN_FAIL_IF(job->descent.start == KITH_START_GGM, job->ctx, KITH_E_ARGUMENT, kin_at("start"),
+                "is ggm, which is for comparison, and shards are merged by the faster "
+                "way (leave it out)");
     job->descends = true;
     job->points = graph.points;
     job->metric = graph.request.distance.metric;
@@ -133,15 +123,12 @@ kith_status kin_shard_check(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY(check_team(ctx, &job->params));
     KIN_TRY(job->params.descent == NULL ? check_exact(job, points) : check_descent(job, points));
     const int64_t most = kin_min_i64(KIN_SHARD_MOST, job->points.rows);
-    if (job->params.shards < 0 || job->params.shards > most) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("shards"),
-                           "is %d, must be 1 to %" PRId64 " (or 0)", (int)job->params.shards, most);
-    }
-    if (job->metric == KITH_CUSTOM) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
-                           "is the caller's own, and a folder cannot tell one from another "
-                           "(use a metric that has a name)");
-    }
+    KIN_FAIL_IF(job->params.shards < 0 || job->params.shards > most, ctx, KITH_E_ARGUMENT,
+                kin_at("shards"), "is %d, must be 1 to %" PRId64 " (or 0)", (int)job->params.shards,
+                most);
+    KIN_FAIL_IF(job->metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
+                "is the caller's own, and a folder cannot tell one from another "
+                "(use a metric that has a name)");
     return KITH_OK;
 }
 
@@ -443,10 +430,9 @@ static kith_status plan_shards(kith_ctx *ctx, const kith_matrix *points,
     kin_shard_job job;
     kin_shard_need need;
     kith_matrix shape;
-    if (plan == NULL || plan->struct_size < sizeof *plan) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("plan"),
-                           "is NULL or its struct_size is not set (to sizeof(kith_shard_plan))");
-    }
+    KIN_FAIL_IF(plan == NULL || plan->struct_size < sizeof *plan, ctx, KITH_E_ARGUMENT,
+                kin_at("plan"),
+                "is NULL or its struct_size is not set (to sizeof(kith_shard_plan))");
     KIN_TRY(kin_shard_check(ctx, kin_check_shape(points, &shape), params, &job));
     KIN_TRY(kin_shard_choose(&job, 0));
     KIN_TRY(kin_shard_needs(&job, job.shards, &need));
@@ -469,7 +455,5 @@ static kith_status plan_shards(kith_ctx *ctx, const kith_matrix *points,
 kith_status kith_plan_shards(kith_ctx *ctx, const kith_matrix *points,
                              const kith_shard_params *params, kith_shard_plan *plan)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, plan_shards(ctx, points, params, plan));
+    KIN_CALL(ctx, plan_shards(ctx, points, params, plan));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shard/shard_result.h"
+#include "shard/shard_job.h"
 
 #include "base/base_size.h"
 #include "base/base_try.h"

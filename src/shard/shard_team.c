@@ -165,11 +165,9 @@ static kith_status check_sign(const kin_shard_folder *folder, const uint64_t sai
     if (file >= 0) {
         (void)close(file);
     }
-    if (!got || sign != said[0]) {
-        return kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file(folder->path),
-                           "is another folder than that of worker 0 (give one on a file system "
-                           "that all machines share)");
-    }
+    KIN_FAIL_IF(!got || sign != said[0], folder->ctx, KITH_E_IO, kin_at_file(folder->path),
+                "is another folder than that of worker 0 (give one on a file system "
+                "that all machines share)");
     return said[1] == folder->job
                ? KITH_OK
                : kin_fail_at(

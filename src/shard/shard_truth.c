@@ -266,10 +266,8 @@ static kith_status take_params(kith_ctx *ctx, const kith_truth_params *given, ki
     t->params = kith_truth_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_truth_params, filter), given, &t->params));
     KIN_TRY(kin_check_method(ctx, (int)t->params.method));
-    if (t->params.part_rows < 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("part_rows"), "is %lld, must be at least 0",
-                           (long long)t->params.part_rows);
-    }
+    KIN_FAIL_IF(t->params.part_rows < 0, ctx, KITH_E_ARGUMENT, kin_at("part_rows"),
+                "is %lld, must be at least 0", (long long)t->params.part_rows);
     return t->params.task == KITH_TRUTH_FIND || t->params.task == KITH_TRUTH_VERIFY
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("task"),
@@ -305,7 +303,5 @@ kith_status kith_truth(kith_ctx *ctx, const kith_matrix *corpus, int32_t count,
                        const kith_matrix *queries, const kith_truth_params *params,
                        kith_truth_report *report)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_call_end(&call, truth(ctx, corpus, count, queries, params, report));
+    KIN_CALL(ctx, truth(ctx, corpus, count, queries, params, report));
 }

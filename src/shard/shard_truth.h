@@ -80,7 +80,7 @@ static inline double kin_truth_distance(const kin_truth *truth, uint64_t id, dou
     return id == KITH_ID64_NONE ? none : kin_metric_distance(truth->metric, key);
 }
 
-/* ---- The plain reference (shard_truth_plain.c) ------------------------------------------------
+/* ---- The plain reference (shard_truth_lists.c) ------------------------------------------------
  */
 
 /* Told of keys of a query, an index into those that were asked, and rows from `first` on. Called by

@@ -52,10 +52,8 @@ static kith_status check_filter(kin_truth *t)
         return KITH_OK;
     }
     KIN_TRY(kin_api_take_filter(t->ctx, t->params.filter, false, &like));
-    if (like.filter.rule == KITH_RULE_EACH) {
-        return kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at("rule"),
-                           "is each, and a truth has one list a query (use same or other)");
-    }
+    KIN_FAIL_IF(like.filter.rule == KITH_RULE_EACH, t->ctx, KITH_E_ARGUMENT, kin_at("rule"),
+                "is each, and a truth has one list a query (use same or other)");
     t->filters = true;
     t->filter = like.filter;
     t->filter_sum = kin_truth_sum_filter(t);
@@ -68,10 +66,8 @@ kith_status kin_truth_begin(kin_truth *t, const kith_matrix *corpus, int32_t cou
     kith_ctx *ctx = t->ctx;
     t->count = count;
     t->k = t->params.k;
-    if (corpus == NULL || count < 1) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("corpus"),
-                           "has %d matrices (give at least one)", (int)count);
-    }
+    KIN_FAIL_IF(corpus == NULL || count < 1, ctx, KITH_E_ARGUMENT, kin_at("corpus"),
+                "has %d matrices (give at least one)", (int)count);
     KIN_TRY(kin_alloc(ctx, &t->corpus, (uint64_t)count, sizeof *t->corpus, "the corpus' files"));
     KIN_TRY(check_corpus(t, corpus));
     KIN_TRY(kin_check_matrix(ctx, queries, "queries", &t->queries));

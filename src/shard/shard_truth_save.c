@@ -9,9 +9,9 @@
 #include "base/base_try.h"
 #include "file/file_atomic.h"
 #include "file/file_container.h"
-#include "file/file_format.h"
 #include "file/file_npy.h"
 #include "file/file_points.h"
+#include "file/file_reader.h"
 #include "file/file_result.h"
 #include "file/file_stream.h"
 #include "shard/shard_truth.h"
@@ -224,19 +224,16 @@ kith_status kin_truth_check_path(const kin_truth *t)
     const char *path = t->params.path;
     kith_format format = t->params.format;
     const uint64_t end = t->params.first_id + (uint64_t)t->rows;
-    if (path == NULL && t->params.ties_path != NULL) {
-        return kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at("ties_path"),
-                           "is set, and path is NULL (give both, or take the ties as an array)");
-    }
+    KIN_FAIL_IF(path == NULL && t->params.ties_path != NULL, t->ctx, KITH_E_ARGUMENT,
+                kin_at("ties_path"),
+                "is set, and path is NULL (give both, or take the ties as an array)");
     if (path == NULL || (format == KITH_FORMAT_AUTO && is_npy(path))) {
         return KITH_OK;
     }
     KIN_TRY(kin_result_choose(t->ctx, path, &format));
-    if (kin_result_is_text(format) || format == KITH_FORMAT_CSR) {
-        return kin_fail_at(
-            t->ctx, KITH_E_ARGUMENT, kin_at_file(path),
-            "is no file of a truth (give .knn, .ivecs, .ibin, .npz, .kith, or .npy)");
-    }
+    KIN_FAIL_IF(kin_result_is_text(format) || format == KITH_FORMAT_CSR, t->ctx, KITH_E_ARGUMENT,
+                kin_at_file(path),
+                "is no file of a truth (give .knn, .ivecs, .ibin, .npz, .kith, or .npy)");
     const bool has_sign =
         format == KITH_FORMAT_NPZ || format == KITH_FORMAT_IVECS || format == KITH_FORMAT_IBIN;
     const uint64_t most = has_sign ? (uint64_t)INT32_MAX + 1 : (uint64_t)UINT32_MAX;

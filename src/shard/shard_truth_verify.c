@@ -32,10 +32,8 @@ typedef struct opened {
 static kith_status open_points(opened *o, const kin_certified_points *of, const char *what,
                                int32_t at)
 {
-    if (of->name == NULL) {
-        return kin_fail_at(o->ctx, KITH_E_ARGUMENT, kin_at(what),
-                           "is of no file, says the certificate (give the points again)");
-    }
+    KIN_FAIL_IF(of->name == NULL, o->ctx, KITH_E_ARGUMENT, kin_at(what),
+                "is of no file, says the certificate (give the points again)");
     const kith_points_params params = kith_points_params_default();
     KIN_TRY(kin_points_open(o->ctx, of->name, &params, &o->points[at]));
     o->matrices[at] = o->points[at]->matrix;
@@ -101,12 +99,10 @@ static kith_status check_all(kin_truth *t, const kin_certificate *c)
 {
     KIN_TRY(check_file(t->ctx, t->params.path, &c->output));
     KIN_TRY(c->ties.name != NULL ? check_file(t->ctx, c->ties.name, &c->ties) : KITH_OK);
-    if (t->count != c->count) {
-        return kin_fail_at(t->ctx, KITH_E_DATA, kin_at("corpus"),
-                           "has %d files, the certificate says %d (give those that the truth is "
-                           "of)",
-                           (int)t->count, (int)c->count);
-    }
+    KIN_FAIL_IF(t->count != c->count, t->ctx, KITH_E_DATA, kin_at("corpus"),
+                "has %d files, the certificate says %d (give those that the truth is "
+                "of)",
+                (int)t->count, (int)c->count);
     KIN_TRY(check_points(t, &t->queries, "queries", &c->queries));
     for (int32_t i = 0; i < t->count; i++) {
         KIN_TRY(check_points(t, &t->corpus[i], "corpus", &c->corpus[i]));
@@ -294,18 +290,15 @@ static kith_status hold_query(const sampled *s, const told *f, int64_t at)
         const uint64_t id = id_of(f, query * t->k + j);
         const uint64_t true_id = s->ids[at * t->k + j];
         const float distance = (float)kin_truth_distance(t, true_id, s->keys[at * t->k + j]);
-        if (id != true_id) {
-            return kin_fail_at(t->ctx, KITH_E_DATA, kin_at_file_cell(t->params.path, query, j),
-                               "neighbour %" PRId64 " of query %" PRId64 " is %" PRId64
-                               ", computed anew it is %" PRId64 " (make the truth again)",
-                               j, query, (int64_t)id, (int64_t)true_id);
-        }
-        if (f->distances != NULL && f->distances[query * t->k + j] != distance) {
-            return kin_fail_at(t->ctx, KITH_E_DATA, kin_at_file_cell(t->params.path, query, j),
-                               "distance %" PRId64 " of query %" PRId64
-                               " is %.9g, computed anew it is %.9g (make the truth again)",
-                               j, query, (double)f->distances[query * t->k + j], (double)distance);
-        }
+        KIN_FAIL_IF(id != true_id, t->ctx, KITH_E_DATA, kin_at_file_cell(t->params.path, query, j),
+                    "neighbour %" PRId64 " of query %" PRId64 " is %" PRId64
+                    ", computed anew it is %" PRId64 " (make the truth again)",
+                    j, query, (int64_t)id, (int64_t)true_id);
+        KIN_FAIL_IF(f->distances != NULL && f->distances[query * t->k + j] != distance, t->ctx,
+                    KITH_E_DATA, kin_at_file_cell(t->params.path, query, j),
+                    "distance %" PRId64 " of query %" PRId64
+                    " is %.9g, computed anew it is %.9g (make the truth again)",
+                    j, query, (double)f->distances[query * t->k + j], (double)distance);
     }
     return f->ties == NULL || tie_of(f, query) == (double)s->ties[at]
                ? KITH_OK
@@ -410,10 +403,8 @@ kith_status kin_truth_verify(kin_truth *t, const kith_matrix *corpus, int32_t co
     opened files = {.ctx = t->ctx};
     char *path = NULL;
     kith_status status = KITH_OK;
-    if (t->params.path == NULL) {
-        return kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at("path"),
-                           "is NULL (say which truth is to be verified)");
-    }
+    KIN_FAIL_IF(t->params.path == NULL, t->ctx, KITH_E_ARGUMENT, kin_at("path"),
+                "is NULL (say which truth is to be verified)");
     KIN_TRY_GOTO(status, kin_certificate_path(t->ctx, t->params.path, &path), done);
     if (access(path, F_OK) != 0) {
         status =

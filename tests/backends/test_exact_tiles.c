@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/base_random.h"
-#include "exact/exact_frame.h"
+#include "exact/exact_set.h"
 #include "host/host_cpu.h"
 #include "support/support_shapes.h"
 

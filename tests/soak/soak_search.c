@@ -307,7 +307,7 @@ static void call_names(soak *s)
     (void)kith_format_parse(soak_null(s, "npz"));
     (void)kith_device_get(number, &device);
     (void)kith_ctx_report(s->ctx, &report);
-    soak_require(s, kith_ctx_threads(s->ctx) >= 1, "a context has threads");
+    soak_require(s, kith_ctx_get_params(s->ctx)->threads >= 1, "a context has threads");
 }
 
 const soak_call soak_searches[] = {call_graph,  call_search, call_both,    call_radius,

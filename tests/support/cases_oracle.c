@@ -145,7 +145,7 @@ static void blame(const trial *t, kith_ctx *ctx, const char *call, uint32_t flag
     fail_msg("%s: %s, %s asked with %s, %s, %lld x %d, k %lld, flags %u, %s, %d threads; %s", call,
              kith_metric_name(t->metric), kith_dtype_name(s->dtype), kith_dtype_name(s->asked),
              test_shape_name(s->shape), (long long)s->rows, (int)s->cols, (long long)s->k,
-             (unsigned)flags, test_engine_name(ctx), (int)kith_ctx_threads(ctx),
+             (unsigned)flags, test_engine_name(ctx), (int)kith_ctx_get_params(ctx)->threads,
              kith_ctx_detail(ctx));
 }
 

@@ -39,7 +39,7 @@ kith_ctx *test_engine_best_ctx(int32_t threads)
 
 const char *test_engine_name(const kith_ctx *ctx)
 {
-    return on_gpu ? "cuda" : kith_ctx_isa(ctx);
+    return on_gpu ? "cuda" : kith_ctx_get_params(ctx)->isa;
 }
 
 void test_on_each_engine(void (*fn)(kith_ctx *ctx, void *arg), void *arg)

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "base/base_assert.h"
 #include "base/base_layout.h"
+#include "base/base_try.h"
 
 #include <stdio.h>
 

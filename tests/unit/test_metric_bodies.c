@@ -107,7 +107,7 @@ static void compare(kith_ctx **ctx, int bodies, kith_metric metric, const test_r
                 print_error("%s, %s x %s, d = %" PRId32 ", %s: %" PRId64 " keys differ\n",
                             kith_metric_name(metric), kith_dtype_name(queries->matrix.dtype),
                             kith_dtype_name(corpus->matrix.dtype), corpus->matrix.cols,
-                            kith_ctx_isa(ctx[b]), wrong);
+                            kith_ctx_get_params(ctx[b])->isa, wrong);
             }
             assert_int_equal(wrong, 0);
             test_keys(ctx[b], metric, &queries->matrix, q, &corpus->matrix, ids, rows, keys);

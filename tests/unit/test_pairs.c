@@ -556,7 +556,8 @@ static void files_hold_what_was_told(void **state)
     kith_pairs_params params = in.params;
     params.take = NULL;
     params.chunk_pairs = 100;
-    test_works(ctx, kith_pairs_save(ctx, test_path(folder, "p.npy"), points, NULL, &params, NULL));
+    params.path = test_path(folder, "p.npy");
+    test_works(ctx, kith_pairs_find(ctx, points, NULL, &params, NULL));
     unsigned char head[128];
     struct {
         uint32_t ids[2];
@@ -578,8 +579,8 @@ static void files_hold_what_was_told(void **state)
     params.take_arg = &got;
     got.stop_after = 2;
     kith_pairs_report report = {.struct_size = sizeof report};
-    test_works(ctx,
-               kith_pairs_save(ctx, test_path(folder, "p.csv"), points, NULL, &params, &report));
+    params.path = test_path(folder, "p.csv");
+    test_works(ctx, kith_pairs_find(ctx, points, NULL, &params, &report));
     assert_true(report.complete == 0 && report.chunks == 2);
     file = fopen(test_path(folder, "p.csv"), "r");
     char line[128];
@@ -599,10 +600,11 @@ static void files_hold_what_was_told(void **state)
     assert_null(fgets(line, sizeof line, file));
     (void)fclose(file);
     params.take = NULL;
-    test_fails(ctx, kith_pairs_save(ctx, test_path(folder, "p.xyz"), points, NULL, &params, NULL),
-               KITH_E_ARGUMENT, ".npy, .csv or .tsv");
-    test_fails(ctx, kith_pairs_save(ctx, NULL, points, NULL, &params, NULL), KITH_E_ARGUMENT,
-               "path");
+    params.path = test_path(folder, "p.xyz");
+    test_fails(ctx, kith_pairs_find(ctx, points, NULL, &params, NULL), KITH_E_ARGUMENT,
+               ".npy, .csv or .tsv");
+    params.path = "";
+    test_fails(ctx, kith_pairs_find(ctx, points, NULL, &params, NULL), KITH_E_ARGUMENT, "path");
     told_free(&got);
     kith_ctx_free(ctx);
     input_free(&in);

@@ -10,7 +10,7 @@
 #include "base/base_random.h"
 #include "base/base_size.h"
 #include "papers/papers.h"
-#include "select/select_body.h"
+#include "select/select.h"
 #include "support/support_keys.h"
 #include "support/support_selections.h"
 #include "support/support_shapes.h"

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/base_random.h"
-#include "select/select_body.h"
+#include "select/select.h"
 #include "select/select_pairs.h"
 
 #include <math.h>

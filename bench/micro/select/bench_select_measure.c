@@ -5,7 +5,7 @@
 #include "base/base_random.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "select/select_body.h"
+#include "select/select.h"
 
 #include <stdio.h>
 #include <stdlib.h>
