@@ -15,6 +15,7 @@
 #include "support/support_caller.h"
 #include "support/support_calls.h"
 #include "support/support_compare.h"
+#include "support/support_faulty.h"
 #include "support/support_files.h"
 #include "support/support_gpu.h"
 #include "support/support_rows.h"
@@ -308,8 +309,9 @@ static void radius(void **state)
             test_works(s.gpu, kith_index_radius(s.gpu, got[turn % 2], asked, &params, &two));
             const kith_lists *a = kith_ranges_lists(one);
             const kith_lists *b = kith_ranges_lists(two);
-            wrong += memcmp(a->offsets, b->offsets, ((size_t)a->rows + 1) * sizeof *a->offsets) ||
-                     memcmp(a->ids, b->ids, (size_t)a->offsets[a->rows] * sizeof *a->ids);
+            wrong +=
+                memcmp(a->offsets, b->offsets, ((size_t)a->rows + 1) * sizeof *a->offsets) != 0 ||
+                memcmp(a->ids, b->ids, (size_t)a->offsets[a->rows] * sizeof *a->ids) != 0;
             kith_ranges_free(two);
             kith_ranges_free(one);
         }
@@ -455,6 +457,126 @@ static void refused(void **state)
     (void)printf("k above 2048, 65 columns, a metric, a height, too little memory: refused\n");
 }
 
+/* The smallest budget that an index of these points is made in, to a quarter of a megabyte. */
+static kith_ctx *narrow_ctx(const kith_matrix *points, const kith_index_params *made,
+                            kith_index **index)
+{
+    enum { STEP = 1 << 18, MOST = 256 };
+    for (uint64_t i = 1; i <= MOST; i++) {
+        kith_ctx *ctx = test_gpu_ctx(2, i * STEP);
+        if (kith_index_create(ctx, points, made, index) == KITH_OK) {
+            (void)printf("a tree of %lld points is made in %llu bytes\n", (long long)points->rows,
+                         (unsigned long long)(i * STEP));
+            return ctx;
+        }
+        kith_ctx_free(ctx);
+    }
+    fail_msg("no budget is enough");
+    return NULL;
+}
+
+/* Queries go in stripes; a second tree beside the first one has no room, and then the first one
+ * stays what it was. */
+static void little_memory(void **state)
+{
+    enum { POINTS = 30000, COLS = 3, MANY_K = 20 };
+    (void)state;
+    const sample of = {KITH_F32, KITH_EUCLIDEAN, POINTS, COLS, 0, KITH_F32, 0};
+    scene s = scene_of(&of);
+    kith_index *index = NULL;
+    kith_ctx *little = narrow_ctx(&s.points.matrix, &s.made, &index);
+    kith_matrix few = s.points.matrix;
+    few.rows = 1;
+    for (int turn = 0; turn < 2; turn++) {
+        kith_search_params params = kith_search_params_default();
+        kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
+        kith_report told = {.struct_size = (uint32_t)sizeof told};
+        params.k = MANY_K;
+        kith_neighbors wanted = test_answer_make(POINTS, MANY_K);
+        kith_neighbors out = test_answer_make(POINTS, MANY_K);
+        const kith_matrix *asked = &s.points.matrix;
+        test_works(s.cpu, kith_search(s.cpu, asked, asked, &params, &wanted, NULL));
+        test_works(little, kith_index_plan(little, index, asked, &params, &plan));
+        test_works(little, kith_index_search(little, index, asked, &params, &out, &told));
+        assert_true(plan.gpu_query_stripes > 1);
+        assert_true(plan.gpu_least_bytes < plan.gpu_budget_bytes);
+        assert_true(told.gpu_peak_bytes <= plan.gpu_budget_bytes + test_index_info(index).bytes);
+        assert_true(test_answers_equal(&wanted, &out));
+        test_answer_free(&out);
+        test_answer_free(&wanted);
+        if (turn == 0) {
+            test_fails(little, kith_index_add(little, index, &few), KITH_E_DEVICE_MEMORY,
+                       "does not fit into the memory of the GPU");
+        }
+    }
+    assert_int_equal(test_index_info(index).points.rows, POINTS);
+    (void)printf("little memory: stripes, and a change that does not fit leaves the index\n");
+    kith_index_free(index);
+    kith_ctx_free(little);
+    scene_end(&s);
+}
+
+/* Made, changed, searched and saved, with the n-th allocation of host memory failing: true when
+ * none did. */
+static bool survives(const scene *s, const char *path, const kith_neighbors *wanted, long fails_at)
+{
+    test_faulty f = {.fails_at = fails_at};
+    kith_ctx *ctx = test_faulty_ctx("cuda", &f, 0);
+    kith_search_params params = kith_search_params_default();
+    const uint32_t last = (uint32_t)s->of->rows;
+    kith_matrix few = s->points.matrix;
+    kith_index *index = NULL;
+    kith_neighbors out = test_answer_make(QUERIES, K);
+    few.rows = 1;
+    params.k = K;
+    kith_status status = kith_index_create(ctx, &s->points.matrix, &s->made, &index);
+    if (status == KITH_OK) {
+        status = kith_index_add(ctx, index, &few);
+    }
+    if (status == KITH_OK) {
+        status = kith_index_remove(ctx, index, &last, 1);
+    }
+    if (status == KITH_OK) {
+        status = kith_index_search(ctx, index, &s->queries.matrix, &params, &out, NULL);
+    }
+    if (status == KITH_OK) {
+        assert_true(test_answers_equal(wanted, &out));
+        status = kith_index_save(ctx, index, path);
+    }
+    const bool failed = atomic_load(&f.asked) >= fails_at;
+    assert_int_equal(status, failed ? KITH_E_MEMORY : KITH_OK);
+    assert_true(!failed || kith_ctx_detail(ctx)[0] != '\0');
+    kith_index_free(index);
+    kith_ctx_free(ctx);
+    test_answer_free(&out);
+    assert_int_equal(atomic_load(&f.blocks), 0);
+    assert_int_equal(atomic_load(&f.bytes), 0);
+    return !failed;
+}
+
+static void allocations_that_fail(void **state)
+{
+    enum { MOST = 2000 };
+    test_folder *folder = *state;
+    const sample of = {KITH_F32, KITH_EUCLIDEAN, 200, 3, 0, KITH_F32, 0};
+    scene s = scene_of(&of);
+    kith_search_params params = kith_search_params_default();
+    kith_neighbors wanted = test_answer_make(QUERIES, K);
+    const char *path = test_path(folder, "faulty.kith");
+    params.k = K;
+    test_works(s.cpu,
+               kith_search(s.cpu, &s.points.matrix, &s.queries.matrix, &params, &wanted, NULL));
+    long n = 2; /* the context itself is the first */
+    while (!survives(&s, path, &wanted, n)) {
+        n += 1;
+        assert_true(n < MOST);
+    }
+    (void)printf("%ld host allocations, each failed once: nothing is held, and it is said\n",
+                 n - 2);
+    test_answer_free(&wanted);
+    scene_end(&s);
+}
+
 /* With "auto" the processor takes what does not fit into the GPU. */
 static void automatic(void **state)
 {
@@ -503,6 +625,9 @@ int main(void)
         cmocka_unit_test(by_threads),
         cmocka_unit_test(plan_holds),
         cmocka_unit_test(refused),
+        cmocka_unit_test(little_memory),
+        cmocka_unit_test_setup_teardown(allocations_that_fail, test_folder_setup,
+                                        test_folder_teardown),
         cmocka_unit_test(automatic)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }
