@@ -16,9 +16,11 @@ extern "C" {
 /* Points that are searched more than once. What a search needs beside its queries is made once, on
  * the device that the context of its creation computes on, and is searched there:
  *
- * - exact  rounded copy, norms, order, groups of equal rows. On a GPU where the context names one,
- *          or with "auto" where a thousand queries would pay for it
- * - tree   a buffer k-d tree, on the processor
+ * - exact  rounded copy, norms, order, groups of equal rows
+ * - tree   a buffer k-d tree
+ *          both on a GPU where the context names one, or with "auto" where a thousand queries would
+ *          pay for it; a tree there has up to 64 columns and finds up to 2048 neighbours, more of
+ *          them KITH_E_UNSUPPORTED for a context that names a GPU and the processor's for others
  * - graph  a k-NN graph and what walks need: approximate, on the processor
  *
  * The answers are those of kith_search by that method, to the byte. An index keeps points.data
@@ -36,8 +38,7 @@ enum { KITH_INDEX_K = 24 };
 typedef struct kith_index_params {
     uint32_t struct_size; /* set by kith_index_params_default() */
     kith_metric metric;   /* 0 = KITH_EUCLIDEAN; KITH_CUSTOM with a graph alone */
-    kith_method method;   /* auto: exact. tree and graph: KITH_E_UNSUPPORTED where the context names
-                             a GPU */
+    kith_method method;   /* auto: exact. graph: KITH_E_UNSUPPORTED where the context names a GPU */
     int32_t tree_height;  /* of a tree, as in kith_search_params */
     const kith_neighbors *graph; /* graph: to walk on, of the points in this metric, of any origin
                                     (some 16 to 32 neighbours each do well); its ids are copied.
@@ -66,14 +67,14 @@ static inline kith_index_params kith_index_params_default(void)
 KITH_API kith_status kith_index_create(kith_ctx *ctx, const kith_matrix *points,
                                        const kith_index_params *params, kith_index **out);
 /* As kith_search; params.metric is 0 or the index' own, the method auto or its own, tree_height 0,
- * custom NULL or its own. A tree and a graph are searched on the processor, and are
- * KITH_E_UNSUPPORTED where the context names a GPU; so is any other method than the index' own
- * (search the points themselves: kith_index_inspect has them). params.walk->graph is NULL. */
+ * custom NULL or its own. A graph, and a tree that is kept on the processor, are searched there,
+ * and are KITH_E_UNSUPPORTED where the context names a GPU; so is any other method than the index'
+ * own (search the points themselves: kith_index_inspect has them). params.walk->graph is NULL. */
 KITH_API kith_status kith_index_search(kith_ctx *ctx, const kith_index *index,
                                        const kith_matrix *queries, const kith_search_params *params,
                                        const kith_neighbors *out, kith_report *report);
-/* The bytes of kith_radius, where the index is; metric and method as above. KITH_E_UNSUPPORTED of a
- * graph. */
+/* The bytes of kith_radius, where the index is; metric and method as above. A tree on a GPU is not
+ * asked: there all pairs are compared. KITH_E_UNSUPPORTED of a graph. */
 KITH_API kith_status kith_index_radius(kith_ctx *ctx, const kith_index *index,
                                        const kith_matrix *queries, const kith_radius_params *params,
                                        kith_ranges **out);
@@ -88,18 +89,19 @@ KITH_API kith_status kith_index_plan(kith_ctx *ctx, const kith_index *index,
  * points for itself, the caller's and a mapped file's are not kept. On failure it is what it was; a
  * removal that is cancelled when all its rows are out is completed. points: of the same cols and
  * dtype. At least one row must be left, with a graph two. Cost: a copy of the points, and of a tree
- * a hash of each and what changes in it; an exact index is prepared anew; of a graph
- * kith_graph_merge with the graph of what is added, and kith_graph_remove, and walks are prepared
- * anew. */
+ * a hash of each and what changes in it; an exact index and a tree on a GPU are made anew, beside
+ * what they were; of a graph kith_graph_merge with the graph of what is added, and
+ * kith_graph_remove, and walks are prepared anew. */
 KITH_API kith_status kith_index_add(kith_ctx *ctx, kith_index *index, const kith_matrix *points);
 KITH_API kith_status kith_index_remove(kith_ctx *ctx, kith_index *index, const uint32_t *ids,
                                        int64_t count);
 /* Points and preparation in one .kith file, written whole or not at all. The preparation is the
- * processor's; of an exact index on a GPU it is made for the file. Of a graph its ids are kept, and
+ * processor's; of an index on a GPU it is made for the file. Of a graph its ids are kept, and
  * walks are prepared when it is opened. Not of KITH_CUSTOM (KITH_E_UNSUPPORTED). */
 KITH_API kith_status kith_index_save(kith_ctx *ctx, const kith_index *index, const char *path);
-/* Maps such a file; points and preparation stay in it. On a GPU the points of an exact index are
- * prepared anew; trees and graphs are KITH_E_UNSUPPORTED where the context names a GPU. Arrays are
+/* Maps such a file; points and preparation stay in it. On a GPU the points of an exact index
+ * are prepared anew, and a tree is made of them; graphs are KITH_E_UNSUPPORTED where the context
+ * names a GPU. Arrays are
  * checked as far as a search needs to end and to read nothing outside of them; a file with forged
  * numbers and checksums gives wrong neighbours. Statuses as in chapter 9. */
 KITH_API kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out);

@@ -345,9 +345,9 @@ def knn(
     return claim(found, params.metric, True)
 
 
-def make_index(points: DeviceMatrix, metric: int, wanted: Settings) -> Pointer:
-    """kith_cuda_index_create."""
-    params = s.sized(s.IndexParams, metric=metric, method=s.METHOD_EXACT)
+def make_index(points: DeviceMatrix, wanted: Settings, **fields: Any) -> Pointer:
+    """kith_cuda_index_create. fields: of kith_index_params."""
+    params = s.sized(s.IndexParams, **fields)
     return _context(wanted, points).make(
         lib.kith_index_free,
         points.array,

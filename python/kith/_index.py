@@ -40,15 +40,15 @@ class Index:
     Parameters
     ----------
     X : array of shape (n, d)
-        As in `kith.knn`. Where it lies on a GPU the index is there, too, by ``exact``: queries that
-        lie there find their answers there.
+        As in `kith.knn`. Where it lies on a GPU the index is there, too, by ``exact`` or ``tree``:
+        queries that lie there find their answers there.
     metric : str, optional
         Its name; unless given, that of the graph, where it is known, else ``euclidean``.
     method : {"auto", "exact", "tree", "graph"}
         ``exact``: all pairs, on the device that will search them. ``tree``: a buffer k-d tree, for
         few columns and the metrics euclidean, sqeuclidean, manhattan and chebyshev, on the
-        processor. ``graph``: walks on a k-NN graph, approximate, on the processor. ``auto``:
-        exact, or a graph where `graph` is given.
+        processor unless X lies on a GPU or a device is named. ``graph``: walks on a k-NN graph,
+        approximate, on the processor. ``auto``: exact, or a graph where `graph` is given.
     p : float
         Of ``minkowski``: 1 to 3355.4431 in steps of 0.0001, or infinity.
     height : int
@@ -73,7 +73,8 @@ class Index:
     n_jobs, memory_limit
         As in `kith.knn`; those of making and changing the index.
     device : str, optional
-        As in `kith.knn`; trees and graphs are the processor's.
+        As in `kith.knn`; unless it is given trees are the processor's, and graphs always are. A tree
+        on a GPU finds up to 2048 neighbours in up to 64 columns.
 
     Attributes
     ----------
@@ -138,7 +139,7 @@ class Index:
         }
         number = _metrics.code(metric, p)
         if on_device(X):
-            self._make_on_gpu(X, number, how, wanted)
+            self._make_on_gpu(X, number, how, wanted, height)
         else:
             points = as_matrix(X, "X", wanted.memory_limit)
             self._make(points, number, how, wanted, graph, **fields)
@@ -173,17 +174,17 @@ class Index:
         self._hold(Kept.create(points, wanted, metric=metric, method=method, **fields))
         del keep
 
-    def _make_on_gpu(self, X: Any, metric: int, how: int, wanted: Settings) -> None:
+    def _make_on_gpu(self, X: Any, metric: int, how: int, wanted: Settings, height: int) -> None:
         from . import _cuda
 
-        if how != s.METHOD_EXACT:
+        if how == s.METHOD_GRAPH:
             raise NotImplementedError(
-                f"an index by {NAMES[how]!r} is the processor's, and X lies on a GPU (give it in host "
-                "memory, or use method='exact')"
+                "an index by 'graph' is the processor's, and X lies on a GPU (give it in host "
+                "memory, or use method='exact' or 'tree')"
             )
         points = _cuda.as_device_matrix(X, "X")
-        made = _cuda.make_index(points, metric, wanted)
-        self._hold(Kept(made, wanted, on_gpu=True))
+        made = _cuda.make_index(points, wanted, metric=metric, method=how, tree_height=height)
+        self._hold(Kept(made, wanted, height, on_gpu=True))
 
     def _hold(self, kept: Kept) -> None:
         self._handle = Handle("Index", kept)
@@ -488,11 +489,12 @@ def _search_on_gpu(
 
     exclude = given.pop("exclude")
     _cuda.refuse(progress=progress or None, **given)
-    if kept.method != s.METHOD_EXACT:
+    if kept.method == s.METHOD_GRAPH:
         raise NotImplementedError(
-            f"an index by {NAMES[kept.method]!r} is the processor's, and queries lie on a GPU (give "
-            "them in host memory)"
+            "an index by 'graph' is the processor's, and queries lie on a GPU (give them in host "
+            "memory)"
         )
+    wanted = wanted._replace(device=kept.made_for)
     return _cuda.index_search(kept, queries, kept.params(k), exclude, wanted, out)
 
 

@@ -127,8 +127,15 @@ class Kept:
 
     @property
     def device(self) -> str | None:
-        """That searches name. None: where the index is."""
+        """That searches of rows on the host name. None: where the index is."""
+        if self.method == s.METHOD_TREE:
+            return self.made_for or "cpu"
         return None if self.method == s.METHOD_EXACT else "cpu"
+
+    @property
+    def made_for(self) -> str | None:
+        """The device that was named when it was made."""
+        return self._wanted.device
 
     def fingerprint_for(self, queries: int) -> Fingerprint | None:
         """Of its points, for the answer to so many queries; those of a file are not all read for a

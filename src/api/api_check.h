@@ -219,6 +219,11 @@ kith_status kin_api_refuse_limit(kith_ctx *ctx, const kin_request *request);
  * be freed there. */
 kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job, uint32_t **copy);
 
+/* What the host holds beside the answer of a GPU, at most; gpu_corpus_chunks and result_bytes of
+ * the plan are set. batches: of a pipeline that selects on the host. */
+void kin_api_plan_host(const kith_matrix *corpus, const kith_matrix *queries,
+                       const kin_request *request, uint64_t batches, kith_plan *plan);
+
 /* ---- Selection ------------------------------------------------------------------------------ */
 
 /* Checked arguments. Parameters are taken as this library knows them, whatever their struct_size.

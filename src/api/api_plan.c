@@ -26,12 +26,11 @@ static kith_status check_k(kith_ctx *ctx, const kith_search_params *params, bool
     return KITH_OK;
 }
 
-/* What the host holds beside the answer of a GPU, at most: numbers of rows that tell equal and
- * degenerate ones apart (fused_prepare.c, fused_finish.c: less than 48 bytes a row), and pairs of
- * 16 bytes where such rows are expanded, once more where lists of several chunks are merged; and
- * the batches of a pipeline that selects on the host. */
-static void plan_host(const kith_matrix *corpus, const kith_matrix *queries,
-                      const kin_request *request, const kin_fused_need *need, kith_plan *plan)
+/* Numbers of rows that tell equal and degenerate ones apart (fused_prepare.c, fused_finish.c: less
+ * than 48 bytes a row), and pairs of 16 bytes where such rows are expanded, once more where lists
+ * of several chunks are merged. */
+void kin_api_plan_host(const kith_matrix *corpus, const kith_matrix *queries,
+                       const kin_request *request, uint64_t batches, kith_plan *plan)
 {
     enum { ROW_BYTES = 48, PAIR_BYTES = 16 };
     const uint64_t asked = queries != NULL ? (uint64_t)queries->rows : 0;
@@ -39,7 +38,7 @@ static void plan_host(const kith_matrix *corpus, const kith_matrix *queries,
     const uint64_t pairs = kin_size_mul(answers, (uint64_t)request->k + 1);
     plan->prepared_bytes = kin_size_mul((uint64_t)corpus->rows + asked, ROW_BYTES);
     plan->state_bytes = kin_size_add(
-        kin_size_mul(pairs, (need->corpus_chunks > 1 ? 2 : 1) * PAIR_BYTES), need->host_bytes);
+        kin_size_mul(pairs, (plan->gpu_corpus_chunks > 1 ? 2 : 1) * PAIR_BYTES), batches);
     plan->peak_bytes =
         kin_size_add(kin_size_add(plan->prepared_bytes, plan->state_bytes), plan->result_bytes);
 }
@@ -81,7 +80,7 @@ static kith_status plan_gpu(kith_ctx *ctx, const kith_matrix *corpus, const kith
     plan->gpu_budget_bytes = kin_gpu_room(gpu);
     plan->gpu_corpus_chunks = need.corpus_chunks;
     plan->gpu_query_stripes = need.query_stripes;
-    plan_host(corpus, queries, request, &need, plan);
+    kin_api_plan_host(corpus, queries, request, need.host_bytes, plan);
     kin_device_name(gpu, plan->backend, sizeof plan->backend);
     kin_gpu_leave(gpu);
     return KITH_OK;

@@ -5,6 +5,7 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
+#include "engine/engine_job.h"
 #include "kith/kith_cuda.h"
 
 /* ---- Allocated, freed ----------------------------------------------------------------------- */
@@ -114,11 +115,14 @@ static kith_status create_on_device(kith_ctx *ctx, const origin *from, kin_index
                                     kith_index *index)
 {
     int32_t device = -1;
-    if (index->method != KITH_METHOD_EXACT) {
+    const kin_request request = {.distance = source->distance, .method = index->method};
+    if (index->method == KITH_METHOD_GRAPH) {
         return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
                            "is that of an index of the processor, and points lie on a GPU (use "
-                           "exact, or give host memory to kith_index_create)");
+                           "exact or tree, or give host memory to kith_index_create)");
     }
+    KIN_TRY(kin_method_check(ctx, &request));
+    KIN_TRY(kin_method_check_gpu(ctx, &request));
     KIN_TRY(kin_api_find_device(ctx, source->points.data, "points.data", &device));
     KIN_TRY(kin_api_check_device(ctx, device));
     source->place = KIN_FUSED_DATA_ON_DEVICE;
@@ -133,20 +137,16 @@ static kith_status create(kith_ctx *ctx, const origin *from, kith_index *index)
     KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
                              source.points.cols, &source.distance));
     index->method = params->method == KITH_METHOD_AUTO ? KITH_METHOD_EXACT : params->method;
+    KIN_TRY(kin_method_check_height(ctx, params->tree_height, source.points.rows));
+    source.height = params->tree_height;
     if (from->on_device) {
         return create_on_device(ctx, from, &source, index);
     }
-    switch ((int)index->method) {
-    case KITH_METHOD_TREE:
-        return kin_index_keep_tree(ctx, &source, params->tree_height, 0, index->kept);
-    case KITH_METHOD_GRAPH:
+    if (index->method == KITH_METHOD_GRAPH) {
         take_graph(params, index);
         return kin_index_keep_graph(ctx, &source, params->graph, index, index->kept);
-    default:
-        KIN_TRY(kin_index_try_gpu(ctx, &source, index, index->kept));
-        return index->gpu != NULL ? KITH_OK
-                                  : kin_index_keep_exact(ctx, &source, index, index->kept);
     }
+    return kin_index_keep(ctx, &source, index);
 }
 
 /* What a caller's GPU keeps for later is wanted by the index'. */
@@ -252,12 +252,14 @@ kith_status kith_index_inspect(const kith_index *index, kith_index_info *info)
     const kith_matrix *points = &kept->prepared.rows.matrix;
     const uint64_t rows =
         index->rows != NULL ? (uint64_t)points->rows * (uint64_t)points->stride_bytes : 0;
-    const uint64_t fused = kept->fused != NULL ? kin_fused_corpus_bytes(kept->fused) : 0;
+    const uint64_t there = kept->fused != NULL  ? kin_fused_corpus_bytes(kept->fused)
+                           : index->gpu != NULL ? kin_tree_gpu_corpus_bytes(&kept->planted)
+                                                : 0;
     const kith_index_info known = {.metric = kept->prepared.distance.metric,
                                    .method = index->method,
                                    .points = *points,
                                    .k = kept->graph.k,
-                                   .bytes = atomic_load(&index->own->held_bytes) - rows + fused};
+                                   .bytes = atomic_load(&index->own->held_bytes) - rows + there};
     kin_fill_room(info, &known, sizeof known);
     kin_guard_leave(index->guard);
     return KITH_OK;

@@ -10,6 +10,8 @@
  *     exact    gpu   fused; of prepared the matrix and the distance.     index_kept.c
  *                    Rows may be the caller's, in the GPU's memory
  *     tree     cpu   tree; of prepared the groups of equal rows, too     index_kept.c
+ *     tree     gpu   planted; the rest as of exact. A change makes it    index_kept.c
+ *                    anew
  *     graph    cpu   graph: ids of neighbours, and walks over them       index_graph.c
  *
  * It is prepared on one device, for good. */
@@ -21,7 +23,7 @@
 #include "file/file_container.h"
 #include "fused/fused_search.h"
 #include "host/host_threads.h"
-#include "tree/tree.h"
+#include "tree/tree_gpu.h"
 
 /* Walks for queries whose costs are whole numbers (8-bit ones of the points' own type) and for
  * others: made for the points' type at once, for the other one when the first of them are asked,
@@ -41,14 +43,16 @@ typedef struct kin_index_graph {
 typedef struct kin_index_kept {
     kin_prepared prepared;
     kin_tree tree;
-    kin_fused_corpus *fused; /* NULL on the processor */
+    kin_fused_corpus *fused;     /* of all pairs; NULL on the processor */
+    kin_tree_gpu_corpus planted; /* zeros on the processor */
     kin_index_graph graph;
 } kin_index_kept;
 
 /* Whether the points are the caller's, in a GPU's memory. */
 static inline bool kin_index_rows_on_device(const kin_index_kept *kept)
 {
-    return kept->fused != NULL && (kept->fused->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
+    const uint32_t place = kept->fused != NULL ? kept->fused->place : kept->planted.place;
+    return (place & KIN_FUSED_DATA_ON_DEVICE) != 0;
 }
 
 struct kith_index {
@@ -59,7 +63,7 @@ struct kith_index {
     kin_container *container; /* NULL unless it was opened from a file */
     bool views;               /* what is kept lies in the container, walks apart */
     void *rows;               /* points of its own, after a change; else NULL */
-    kin_gpu *gpu;             /* its own, with `fused` on it; NULL on the processor */
+    kin_gpu *gpu;             /* its own, with what is kept on it; NULL on the processor */
 
     /* Of a graph: what one that is made or changed shall be. */
     int64_t wanted;
@@ -85,7 +89,7 @@ kith_status kin_index_call_end(kin_index_call *call, kith_status status);
  * NULL. */
 kith_status kin_index_enter(kith_ctx *ctx, const kith_index *index);
 void kin_index_leave(kith_ctx *ctx, const kith_index *index);
-/* Trees and graphs are the processor's. */
+/* Graphs, and trees where they are kept there, are the processor's. */
 kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method);
 
 /* ---- What is kept (index_kept.c), in the index' own context -----------------------------------
@@ -94,20 +98,23 @@ kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method);
 typedef struct kin_index_source {
     kith_matrix points; /* checked */
     kin_distance distance;
-    const char *name; /* of the points, in messages */
-    uint32_t place;   /* KIN_FUSED_DATA_ON_DEVICE: they lie on the index' GPU, and stay there */
+    const char *name;    /* of the points, in messages */
+    uint32_t place;      /* KIN_FUSED_DATA_ON_DEVICE: they lie on the index' GPU, and stay there */
+    int32_t height;      /* of a tree, checked; 0: by columns */
+    int64_t leaf_points; /* of a tree of the processor that there was; 0: by height */
 } kin_index_source;
 
-/* All pairs, where the index is: on its GPU or on the processor. */
-kith_status kin_index_keep_exact(kith_ctx *ctx, const kin_index_source *source,
-                                 const kith_index *index, kin_index_kept *kept);
-/* Before it is anywhere: kept->fused is not NULL where the context has a GPU for it, which is the
- * index' from then on. */
-kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kith_index *index,
-                              kin_index_kept *kept);
-/* leaf_points: of a tree that there was; 0: by height, and 0 by columns. */
-kith_status kin_index_keep_tree(kith_ctx *ctx, const kin_index_source *source, int32_t height,
-                                int64_t leaf_points, kin_index_kept *kept);
+/* All pairs, or a tree; of an index that is nowhere yet. On the GPU that the context has for it,
+ * which is the index' from then on, or on the processor. */
+kith_status kin_index_keep(kith_ctx *ctx, const kin_index_source *source, kith_index *index);
+/* The first half: index->gpu is not NULL where it is on a GPU now. */
+kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kith_index *index);
+/* On the processor. */
+kith_status kin_index_keep_cpu(kith_ctx *ctx, const kin_index_source *source, kith_method method,
+                               kin_index_kept *kept);
+/* One that stands on a GPU stays there, whatever it has become. */
+kith_status kin_index_stay_on_gpu(kith_ctx *ctx, const kin_index_source *source,
+                                  const kith_index *index, kin_index_kept *kept);
 /* On the GPU where the points lie, behind what the caller's stream holds. */
 kith_status kin_index_keep_device(kith_ctx *ctx, const kin_index_source *source, int32_t device,
                                   void *stream, kith_index *index);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rows that come and go. What the index will be is made beside what it is, and takes its place when
- * all has succeeded; but a tree of its own is changed where it stands. */
+ * all has succeeded; but a tree of its own, on the processor, is changed where it stands. */
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -37,6 +37,7 @@ static kith_status make_room(change *c, int64_t rows)
     c->source = (kin_index_source){
         .points = *points, .distance = c->index->kept->prepared.distance, .name = "points"};
     c->source.distance.isa = c->ctx->isa;
+    c->source.leaf_points = c->index->kept->planted.leaf_points;
     c->source.points.data = c->rows;
     c->source.points.rows = rows;
     c->source.points.stride_bytes = row_bytes;
@@ -167,13 +168,16 @@ static kith_status change_graph(change *c)
 
 static kith_status change_kept(change *c)
 {
+    if (c->index->gpu != NULL) {
+        return kin_index_stay_on_gpu(c->ctx, &c->source, c->index, c->kept);
+    }
     switch ((int)c->index->method) {
     case KITH_METHOD_TREE:
         return change_tree(c);
     case KITH_METHOD_GRAPH:
         return change_graph(c);
     default:
-        return kin_index_keep_exact(c->ctx, &c->source, c->index, c->kept);
+        return kin_index_keep_cpu(c->ctx, &c->source, c->index->method, c->kept);
     }
 }
 

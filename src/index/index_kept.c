@@ -11,7 +11,7 @@
 
 enum { USUAL_K = 10 };
 /* Queries that an index is thought to be made for, where "auto" decides where it lives. */
-static const double USUAL_QUERIES = 1000.0;
+static const int64_t USUAL_QUERIES = 1000;
 /* Of the device's rows at a time, on their way to the host. */
 static const int64_t BLOCK_BYTES = 64 << 20;
 
@@ -28,32 +28,32 @@ static kith_status grow_tree(kith_ctx *ctx, int64_t leaf_points, kin_index_kept 
     return KITH_OK;
 }
 
-kith_status kin_index_keep_tree(kith_ctx *ctx, const kin_index_source *source, int32_t height,
-                                int64_t leaf_points, kin_index_kept *kept)
+static kith_status keep_tree(kith_ctx *ctx, const kin_index_source *source, kin_index_kept *kept)
 {
-    const kith_matrix *points = &source->points;
-    const kin_request request = {.distance = source->distance, .method = KITH_METHOD_TREE};
-    KIN_TRY(kin_index_refuse_gpu(ctx, KITH_METHOD_TREE));
-    KIN_TRY(kin_method_check(ctx, &request));
-    KIN_TRY(kin_method_check_height(ctx, height, points->rows));
-    KIN_TRY(kin_prepare_rows(ctx, points, &source->distance, source->name, 0, &kept->prepared));
+    KIN_TRY(kin_prepare_rows(ctx, &source->points, &source->distance, source->name, 0,
+                             &kept->prepared));
     return grow_tree(ctx,
-                     leaf_points != 0 ? leaf_points
-                                      : kin_tree_leaf_points_of(
-                                            points->cols, kept->prepared.groups.count, height),
+                     source->leaf_points != 0
+                         ? source->leaf_points
+                         : kin_tree_leaf_points_of(source->points.cols, kept->prepared.groups.count,
+                                                   source->height),
                      kept);
 }
 
-/* ---- All pairs ------------------------------------------------------------------------------ */
+/* ---- On a GPU -------------------------------------------------------------------------------- */
 
 static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_source *source,
-                                  kin_index_kept *kept)
+                                  kith_method method, kin_index_kept *kept)
 {
     const kin_fused_source points = {.matrix = &source->points,
                                      .distance = &source->distance,
                                      .name = source->name,
                                      .place = source->place};
-    KIN_TRY(kin_fused_corpus_make(ctx, gpu, &points, source->points.dtype, USUAL_K, &kept->fused));
+    KIN_TRY(method == KITH_METHOD_TREE
+                ? kin_tree_gpu_corpus_make(ctx, gpu, &points, source->height, source->leaf_points,
+                                           &kept->planted)
+                : kin_fused_corpus_make(ctx, gpu, &points, source->points.dtype, USUAL_K,
+                                        &kept->fused));
     kept->prepared.rows.matrix = source->points;
     kept->prepared.distance = source->distance;
     return KITH_OK;
@@ -68,21 +68,30 @@ kith_status kin_index_prepare(kith_ctx *ctx, const kin_index_source *source, kin
     return kin_engine_prepare(ctx, &job, source->name, prepared);
 }
 
-kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kith_index *index,
-                              kin_index_kept *kept)
+kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
 {
     kin_gpu *gpu = NULL;
-    const double pairs = (double)source->points.rows * USUAL_QUERIES;
-    KIN_TRY(kin_device_enter(ctx, &source->distance, pairs, &gpu));
+    const kith_matrix asked = {.rows = USUAL_QUERIES};
+    const kin_request request = {.distance = source->distance, .method = index->method};
+    KIN_TRY(kin_method_enter(ctx, &request, &source->points, &asked, &gpu));
     if (gpu == NULL) {
         return KITH_OK;
     }
-    const kith_status status = prepare_on_gpu(ctx, gpu, source, kept);
+    const kith_status status = prepare_on_gpu(ctx, gpu, source, index->method, index->kept);
     kin_device_leave(ctx, gpu);
     if (status == KITH_OK) {
         index->gpu = gpu;
     }
     return kin_device_yields(ctx, status) ? KITH_OK : status;
+}
+
+kith_status kin_index_stay_on_gpu(kith_ctx *ctx, const kin_index_source *source,
+                                  const kith_index *index, kin_index_kept *kept)
+{
+    kin_gpu_enter(index->gpu);
+    const kith_status status = prepare_on_gpu(ctx, index->gpu, source, index->method, kept);
+    kin_device_leave(ctx, index->gpu);
+    return status;
 }
 
 kith_status kin_index_keep_device(kith_ctx *ctx, const kin_index_source *source, int32_t device,
@@ -92,11 +101,12 @@ kith_status kin_index_keep_device(kith_ctx *ctx, const kin_index_source *source,
     KIN_TRY(kin_device_enter_gpu(ctx, device, &gpu));
     kith_status status = kin_api_follow(ctx, gpu, stream);
     if (status == KITH_OK) {
-        status = prepare_on_gpu(ctx, gpu, source, index->kept);
+        status = prepare_on_gpu(ctx, gpu, source, index->method, index->kept);
     }
     KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
     kin_device_leave(ctx, gpu);
-    index->gpu = index->kept->fused != NULL ? gpu : NULL; /* which frees it, on failure, too */
+    const bool stands = index->kept->fused != NULL || index->kept->planted.gpu != NULL;
+    index->gpu = stands ? gpu : NULL; /* which frees it, on failure, too */
     return status;
 }
 
@@ -143,9 +153,9 @@ kith_status kin_index_host_rows(kith_ctx *ctx, const kith_index *index, kith_mat
     return status;
 }
 
-/* ---- All pairs again ------------------------------------------------------------------------- */
+/* ---- On the processor ------------------------------------------------------------------------ */
 
-static kith_status keep_on_cpu(kith_ctx *ctx, const kin_index_source *source, kin_index_kept *kept)
+static kith_status keep_pairs(kith_ctx *ctx, const kin_index_source *source, kin_index_kept *kept)
 {
     KIN_TRY(kin_index_prepare(ctx, source, &kept->prepared));
     if (kin_exact_screens(&source->distance)) {
@@ -158,21 +168,18 @@ static kith_status keep_on_cpu(kith_ctx *ctx, const kin_index_source *source, ki
     return KITH_OK;
 }
 
-/* One that stands on a GPU stays there, whatever it has become. */
-static kith_status stay_on_gpu(kith_ctx *ctx, const kin_index_source *source,
-                               const kith_index *index, kin_index_kept *kept)
+kith_status kin_index_keep_cpu(kith_ctx *ctx, const kin_index_source *source, kith_method method,
+                               kin_index_kept *kept)
 {
-    kin_gpu_enter(index->gpu);
-    const kith_status status = prepare_on_gpu(ctx, index->gpu, source, kept);
-    kin_device_leave(ctx, index->gpu);
-    return status;
+    return method == KITH_METHOD_TREE ? keep_tree(ctx, source, kept)
+                                      : keep_pairs(ctx, source, kept);
 }
 
-kith_status kin_index_keep_exact(kith_ctx *ctx, const kin_index_source *source,
-                                 const kith_index *index, kin_index_kept *kept)
+kith_status kin_index_keep(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
 {
-    return index->gpu != NULL ? stay_on_gpu(ctx, source, index, kept)
-                              : keep_on_cpu(ctx, source, kept);
+    KIN_TRY(kin_index_try_gpu(ctx, source, index));
+    return index->gpu != NULL ? KITH_OK
+                              : kin_index_keep_cpu(ctx, source, index->method, index->kept);
 }
 
 /* ---- Made, freed ----------------------------------------------------------------------------- */
@@ -188,9 +195,10 @@ void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept
         return;
     }
     kin_index_walks_free(ctx, kept->graph.walks);
-    if (kept->fused != NULL) {
+    if (kept->fused != NULL || kept->planted.gpu != NULL) {
         kin_gpu_enter(gpu);
         kin_fused_corpus_free(ctx, kept->fused);
+        kin_tree_gpu_corpus_free(ctx, &kept->planted);
         kin_gpu_leave(gpu);
     } else if (!views) {
         kin_free(ctx, kept->graph.ids);

@@ -23,7 +23,7 @@ static const char *method_name(kith_method method)
 /* auto, or the index' own. */
 static kith_status check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
 {
-    KIN_TRY(kin_index_refuse_gpu(ctx, index->method));
+    KIN_TRY(index->gpu != NULL ? KITH_OK : kin_index_refuse_gpu(ctx, index->method));
     return method == KITH_METHOD_AUTO || method == index->method
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
@@ -31,6 +31,23 @@ static kith_status check_method(kith_ctx *ctx, const kith_index *index, kith_met
                              "points themselves)",
                              method_name(method), method_name(index->method),
                              method_name(index->method));
+}
+
+/* Why the tree that is kept on a GPU cannot answer, one line; NULL: it can, or there is none. */
+static const char *missing(const kith_index *index, const kin_request *request)
+{
+    return index->kept->planted.gpu != NULL ? kin_tree_gpu_missing(request) : NULL;
+}
+
+static kith_status refuse_missing(kith_ctx *ctx, const kith_index *index,
+                                  const kin_request *request)
+{
+    const char *why = missing(index, request);
+    return why == NULL ? KITH_OK
+                       : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("k"),
+                                     "is %lld, and of trees %s (ask for fewer, or make the index "
+                                     "for the device cpu)",
+                                     (long long)request->k, why);
 }
 
 /* Not of a graph. */
@@ -70,23 +87,33 @@ static void enter_gpu(const kith_index *index)
     index->gpu->peak = index->gpu->held;
 }
 
+/* Of one that is there; place as in fused_search.h. */
+static kith_status ask_gpu(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
+                           uint32_t place, const kith_neighbors *out)
+{
+    const kin_index_kept *kept = index->kept;
+    const kin_fused_query query = {&job->queries, "queries", &job->request, place, out};
+    return kept->fused != NULL
+               ? kin_fused_corpus_search(ctx, kept->fused, &job->queries, &job->request, place, out)
+               : kin_tree_gpu_corpus_search(ctx, &kept->planted, &query);
+}
+
 static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
                          const kith_neighbors *out)
 {
     const kin_index_kept *kept = index->kept;
+    if (index->gpu != NULL) {
+        enter_gpu(index);
+        const kith_status status = ask_gpu(ctx, index, job, 0, out);
+        kin_device_leave(ctx, index->gpu);
+        return status;
+    }
     if (index->method == KITH_METHOD_TREE) {
         return kin_tree_search(ctx, &kept->prepared, &kept->tree, &job->queries, &job->request,
                                out);
     }
-    if (kept->fused == NULL) {
-        KIN_TRY(kin_pipeline_check_cpu(ctx, &job->request));
-        return kin_exact_search(ctx, &kept->prepared, &job->queries, &job->request, out);
-    }
-    enter_gpu(index);
-    const kith_status status =
-        kin_fused_corpus_search(ctx, kept->fused, &job->queries, &job->request, 0, out);
-    kin_device_leave(ctx, index->gpu);
-    return status;
+    KIN_TRY(kin_pipeline_check_cpu(ctx, &job->request));
+    return kin_exact_search(ctx, &kept->prepared, &job->queries, &job->request, out);
 }
 
 /* What reads the points themselves, and knows no device. */
@@ -114,6 +141,21 @@ static kith_status search_filtered(kith_ctx *ctx, const kith_index *index,
     return kin_api_search_filtered(ctx, &prepared->rows.matrix, queries, &params, out);
 }
 
+/* By a tree of the processor, which is made for this search. */
+static kith_status search_points(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
+                                 const kith_neighbors *out)
+{
+    kin_knn_job there = *job;
+    void *copy = NULL;
+    if (ctx->device == KIN_DEVICE_CUDA) {
+        return refuse_missing(ctx, index, &job->request);
+    }
+    KIN_TRY(kin_index_host_rows(ctx, index, &there.corpus, &copy));
+    const kith_status status = kin_engine_knn(ctx, &there, out);
+    kin_free(ctx, copy);
+    return status;
+}
+
 static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
                                   const kith_matrix *queries, const kith_search_params *params,
                                   const kith_neighbors *out)
@@ -126,6 +168,9 @@ static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
         return search_filtered(ctx, index, queries, &known, out);
     }
     KIN_TRY(check_knn(ctx, index, queries, params, out, &job));
+    if (missing(index, &job.request) != NULL) {
+        return search_points(ctx, index, &job, out);
+    }
     KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
     return kin_limit_end(&limit, solve(ctx, index, &job, &limit.out));
 }
@@ -197,6 +242,7 @@ static kith_status check_device(kith_ctx *ctx, const kith_index *index, const ki
     KIN_TRY(kin_api_check_device(ctx, device));
     KIN_TRY(kin_api_find_device(ctx, job->queries.data, "queries.data", &device));
     KIN_TRY(kin_api_find_out(ctx, out, &device));
+    KIN_TRY(refuse_missing(ctx, index, &job->request));
     return kin_api_refuse_limit(ctx, &job->request);
 }
 
@@ -219,8 +265,7 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
         status = kin_api_bring_excluded(ctx, index->gpu, &job, &excluded);
     }
     if (status == KITH_OK) {
-        status = kin_fused_corpus_search(ctx, index->kept->fused, &job.queries, &job.request,
-                                         KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, out);
+        status = ask_gpu(ctx, index, &job, KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, out);
     }
     KIN_KEEP(status, kin_gpu_wait(ctx, index->gpu));
     kin_gpu_free(index->gpu, excluded);
@@ -244,10 +289,28 @@ kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
 
 /* ---- Radius ---------------------------------------------------------------------------------- */
 
+/* A GPU has no tree for a radius: it compares all pairs, prepared for this call. */
+static kith_status find_by_pairs(kith_ctx *ctx, const kith_index *index, const kin_radius_job *job,
+                                 kith_ranges *ranges)
+{
+    kith_matrix points;
+    void *copy = NULL;
+    KIN_TRY(kin_index_host_rows(ctx, index, &points, &copy));
+    enter_gpu(index);
+    const kith_status status =
+        kin_fused_radius(ctx, index->gpu, &points, job->queries, &job->request, ranges);
+    kin_device_leave(ctx, index->gpu);
+    kin_free(ctx, copy);
+    return status;
+}
+
 static kith_status find_ranges(kith_ctx *ctx, const kith_index *index, const kin_radius_job *job,
                                kith_ranges *ranges)
 {
     const kin_index_kept *kept = index->kept;
+    if (kept->planted.gpu != NULL) {
+        return find_by_pairs(ctx, index, job, ranges);
+    }
     if (index->method == KITH_METHOD_TREE) {
         return kin_tree_radius_search(ctx, &kept->prepared, &kept->tree, job->queries,
                                       &job->request, ranges);
@@ -301,6 +364,33 @@ kith_status kith_index_radius(kith_ctx *ctx, const kith_index *index, const kith
 
 /* ---- Planned --------------------------------------------------------------------------------- */
 
+static void plan_cpu(const kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
+                     kith_plan *plan)
+{
+    const kin_plan need = kin_tree_search_plan(&index->kept->tree, job->corpus.rows, &job->queries,
+                                               &job->request, ctx->threads);
+    plan->prepared_bytes = need.prepared_bytes;
+    plan->state_bytes = need.state_bytes;
+    plan->peak_bytes = kin_size_add(need.peak_bytes, plan->result_bytes);
+    (void)snprintf(plan->backend, sizeof plan->backend, "cpu");
+}
+
+static void plan_gpu(const kith_index *index, const kin_knn_job *job, kith_plan *plan)
+{
+    const kith_matrix none = {.rows = 0}; /* the corpus is there */
+    kin_gpu_enter(index->gpu);
+    plan->gpu_budget_bytes = kin_gpu_room(index->gpu);
+    kin_device_name(index->gpu, plan->backend, sizeof plan->backend);
+    kin_gpu_leave(index->gpu);
+    const kin_tree_gpu_need need = kin_tree_gpu_corpus_need(&index->kept->planted, &job->queries,
+                                                            &job->request, plan->gpu_budget_bytes);
+    plan->gpu_bytes = need.whole_bytes;
+    plan->gpu_least_bytes = need.least_bytes;
+    plan->gpu_corpus_chunks = 1;
+    plan->gpu_query_stripes = need.stripes;
+    kin_api_plan_host(&none, &job->queries, &job->request, 0, plan);
+}
+
 static kith_status plan(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
                         const kith_search_params *params, kith_plan *out)
 {
@@ -314,19 +404,20 @@ static kith_status plan(kith_ctx *ctx, const kith_index *index, const kith_matri
     const kith_neighbors shape = {.rows = queries != NULL ? queries->rows : 0,
                                   .k = params != NULL ? params->k : 0};
     KIN_TRY(check_knn(ctx, index, queries, params, &shape, &job));
-    const kin_plan need = kin_tree_search_plan(&index->kept->tree, job.corpus.rows, &job.queries,
-                                               &job.request, ctx->threads);
     const uint64_t result = kin_size_mul(kin_size_mul((uint64_t)shape.rows, (uint64_t)shape.k),
                                          sizeof(uint32_t) + sizeof(float));
     const uint64_t limit = kin_limit_bytes(&job.request, shape.rows);
-    kith_plan own = {.threads = ctx->threads,
-                     .prepared_bytes = need.prepared_bytes,
-                     .state_bytes = kin_size_add(need.state_bytes, limit),
-                     .result_bytes = result,
-                     .peak_bytes = kin_size_add(kin_size_add(need.peak_bytes, limit), result)};
+    kith_plan own = {.threads = ctx->threads, .result_bytes = result};
+    KIN_TRY(refuse_missing(ctx, index, &job.request));
+    if (index->gpu != NULL) {
+        plan_gpu(index, &job, &own);
+    } else {
+        plan_cpu(ctx, index, &job, &own);
+    }
+    own.state_bytes = kin_size_add(own.state_bytes, limit);
+    own.peak_bytes = kin_size_add(own.peak_bytes, limit);
     (void)snprintf(own.isa, sizeof own.isa, "%s", kin_isa_name(ctx->isa));
     (void)snprintf(own.method, sizeof own.method, "tree");
-    (void)snprintf(own.backend, sizeof own.backend, "cpu");
     kin_fill_room(out, &own, sizeof own);
     return KITH_OK;
 }

@@ -55,38 +55,44 @@ static kith_status save_graph(kith_ctx *ctx, const kith_index *index, const char
     return kin_container_write(ctx, path, &header, storing.sections, storing.count);
 }
 
-static kith_status save_exact(kith_ctx *ctx, const kith_index *index, const char *path)
+static kith_status save_kept(kith_ctx *ctx, kith_method method, const kin_index_kept *kept,
+                             const char *path)
 {
-    const kin_index_kept *kept = index->kept;
-    if (kept->fused == NULL) {
-        return kin_store_save(ctx, path, &kept->prepared);
-    }
-    kin_prepared prepared;
-    kin_index_source source = {.distance = kept->prepared.distance, .name = "points"};
+    return method == KITH_METHOD_TREE ? kin_tree_store_save(ctx, path, &kept->prepared, &kept->tree)
+                                      : kin_store_save(ctx, path, &kept->prepared);
+}
+
+/* Of one on a GPU: what the processor would keep is made for the file. */
+static kith_status save_from_gpu(kith_ctx *ctx, const kith_index *index, const char *path)
+{
+    kin_index_kept made = {.fused = NULL};
+    kin_index_source source = {.distance = index->kept->prepared.distance,
+                               .name = "points",
+                               .leaf_points = index->kept->planted.leaf_points};
     void *copy = NULL;
     source.distance.isa = ctx->isa;
     kith_status status = kin_index_host_rows(ctx, index, &source.points, &copy);
     if (status == KITH_OK) {
-        status = kin_index_prepare(ctx, &source, &prepared);
+        status = index->method == KITH_METHOD_TREE
+                     ? kin_index_keep_cpu(ctx, &source, index->method, &made)
+                     : kin_index_prepare(ctx, &source, &made.prepared);
     }
     if (status == KITH_OK) {
-        status = kin_store_save(ctx, path, &prepared);
-        kin_prepared_free(ctx, &prepared);
+        status = save_kept(ctx, index->method, &made, path);
     }
+    kin_tree_free(ctx, &made.tree);
+    kin_prepared_free(ctx, &made.prepared);
     kin_free(ctx, copy);
     return status;
 }
 
 static kith_status save(kith_ctx *ctx, const kith_index *index, const char *path)
 {
-    switch ((int)index->method) {
-    case KITH_METHOD_TREE:
-        return kin_tree_store_save(ctx, path, &index->kept->prepared, &index->kept->tree);
-    case KITH_METHOD_GRAPH:
+    if (index->method == KITH_METHOD_GRAPH) {
         return save_graph(ctx, index, path);
-    default:
-        return save_exact(ctx, index, path);
     }
+    return index->gpu != NULL ? save_from_gpu(ctx, index, path)
+                              : save_kept(ctx, index->method, index->kept, path);
 }
 
 kith_status kith_index_save(kith_ctx *ctx, const kith_index *index, const char *path)
@@ -116,18 +122,21 @@ static void bind_views(const kin_index_source *source, kith_index *index)
 static kith_status load_tree(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
 {
     kin_index_kept *kept = index->kept;
+    kin_index_source again = *source;
     bool usable = false;
-    KIN_TRY(kin_index_refuse_gpu(ctx, KITH_METHOD_TREE));
     bind_views(source, index);
     KIN_TRY(kin_tree_store_view(ctx, index->container, &kept->prepared, &kept->tree, &usable));
-    index->views = usable;
-    return usable ? KITH_OK : kin_index_keep_tree(ctx, source, 0, kept->tree.leaf_points, kept);
+    again.leaf_points = kept->tree.leaf_points;
+    KIN_TRY(kin_index_try_gpu(ctx, &again, index));
+    index->views = usable && index->gpu == NULL;
+    return usable || index->gpu != NULL ? KITH_OK
+                                        : kin_index_keep_cpu(ctx, &again, index->method, kept);
 }
 
 static kith_status load_exact(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
 {
     bool usable = false;
-    KIN_TRY(kin_index_try_gpu(ctx, source, index, index->kept));
+    KIN_TRY(kin_index_try_gpu(ctx, source, index));
     if (index->gpu != NULL) {
         return KITH_OK;
     }
@@ -136,7 +145,7 @@ static kith_status load_exact(kith_ctx *ctx, const kin_index_source *source, kit
         KIN_TRY(kin_store_view(ctx, index->container, &index->kept->prepared, &usable));
     }
     index->views = usable;
-    return usable ? KITH_OK : kin_index_keep_exact(ctx, source, index, index->kept);
+    return usable ? KITH_OK : kin_index_keep_cpu(ctx, source, index->method, index->kept);
 }
 
 /* The ids are used as an index: a file can be wrong, but not lead outside of itself. */

@@ -208,6 +208,33 @@ const char *kin_tree_gpu_missing(const kin_request *request);
 bool kin_tree_gpu_worth_trying(const kith_matrix *corpus, const kith_matrix *queries,
                                const kin_request *request);
 
+/* A corpus and its tree that are kept in device memory: read-only once they are made. */
+typedef struct kin_tree_gpu_corpus {
+    kin_gpu *gpu;
+    kith_matrix points; /* borrowed where `place` says that they lie on the device */
+    uint32_t place;
+    int64_t leaf_points; /* of the processor's tree of these points */
+    kin_fused_prepared prepared;
+    kin_tree_gpu tree;
+} kin_tree_gpu_corpus;
+
+/* Whatever it is worth. leaf_points: of a tree of the processor that there was, 0: by height, and 0
+ * by columns. c: all zero on failure. */
+kith_status kin_tree_gpu_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
+                                     int32_t height, int64_t leaf_points, kin_tree_gpu_corpus *c);
+/* Accepts one of zeros. */
+void kin_tree_gpu_corpus_free(kith_ctx *ctx, kin_tree_gpu_corpus *c);
+uint64_t kin_tree_gpu_corpus_bytes(const kin_tree_gpu_corpus *c); /* of device memory */
+/* Any k that a GPU has a tree for, as often as wanted. */
+kith_status kin_tree_gpu_corpus_search(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
+                                       const kin_fused_query *query);
+/* Points a leaf: what is fastest here, where the processor's tree has what is fastest there. */
+int64_t kin_tree_gpu_kept_leaf(const kin_tree_gpu_corpus *c);
+/* What a search takes beside it. */
+kin_tree_gpu_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *corpus,
+                                           const kith_matrix *queries, const kin_request *request,
+                                           uint64_t budget);
+
 /* Without queries: the graph of the corpus' points. */
 kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                 const kin_fused_query *query, bool *declined);

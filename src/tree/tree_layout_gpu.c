@@ -212,13 +212,29 @@ kin_tree_gpu_cut kin_tree_gpu_cut_queries(const kin_tree_gpu_whole *whole, uint6
 
 /* ---- Plan ------------------------------------------------------------------------------------ */
 
+/* beside: what is there before the first stripe; building: the most while it was made. */
+static kin_tree_gpu_need need_of(const kin_tree_gpu_whole *asked, uint64_t beside,
+                                 uint64_t building, uint64_t budget)
+{
+    const int64_t rows = asked->queries->rows;
+    const uint64_t whole = kin_size_add(beside, stripe_bytes(asked, rows));
+    const uint64_t least =
+        kin_size_add(beside, stripe_bytes(asked, kin_min_i64(KIN_FUSED_LEAST_ROWS, rows)));
+    const bool ahead = (asked->place & KIN_FUSED_DATA_ON_DEVICE) == 0;
+    const kin_tree_gpu_cut cut =
+        kin_tree_gpu_cut_queries(asked, budget > beside ? budget - beside : 0, ahead);
+    return (kin_tree_gpu_need){
+        .whole_bytes = kin_fused_with_slack(whole > building ? whole : building),
+        .least_bytes = kin_fused_with_slack(least > building ? least : building),
+        .stripes = kin_ceil_div(rows, cut.stripe)};
+}
+
 kin_tree_gpu_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
                                          const kin_request *request, uint64_t budget)
 {
-    const kith_matrix *asking = queries != NULL ? queries : corpus;
     const int64_t leaf_points = kin_tree_gpu_leaf_points(request, corpus->rows);
     const kin_tree_gpu_whole asked = {
-        .queries = asking,
+        .queries = queries != NULL ? queries : corpus,
         .request = request,
         .height = kin_tree_height(corpus->rows, leaf_points),
         .capacity = kin_tree_gpu_list_room(corpus->dtype, kin_min_i64(request->k + 1, corpus->rows),
@@ -227,17 +243,35 @@ kin_tree_gpu_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_m
     const kin_fused_prepared_need rows = kin_fused_groups_bytes(corpus, 0);
     const uint64_t tree =
         kin_size_add(rows.resident, kin_tree_gpu_bytes(corpus->rows, corpus->cols, leaf_points));
-    uint64_t building = kin_size_add(
+    const uint64_t building = kin_size_add(
         rows.resident, kin_tree_gpu_peak_bytes(corpus->rows, corpus->cols, leaf_points));
-    building = rows.most > building ? rows.most : building;
-    const uint64_t whole = kin_size_add(tree, stripe_bytes(&asked, asking->rows));
-    const uint64_t least =
-        kin_size_add(tree, stripe_bytes(&asked, kin_min_i64(KIN_FUSED_LEAST_ROWS, asking->rows)));
-    kin_tree_gpu_need need = {
-        .whole_bytes = kin_fused_with_slack(whole > building ? whole : building),
-        .least_bytes = kin_fused_with_slack(least > building ? least : building)};
-    const uint64_t left = budget > tree ? budget - tree : 0;
-    const kin_tree_gpu_cut cut = kin_tree_gpu_cut_queries(&asked, left, queries != NULL);
-    need.stripes = kin_ceil_div(asking->rows, cut.stripe);
-    return need;
+    return need_of(&asked, tree, rows.most > building ? rows.most : building, budget);
+}
+
+/* ---- Of what is kept ------------------------------------------------------------------------- */
+
+int64_t kin_tree_gpu_kept_leaf(const kin_tree_gpu_corpus *c)
+{
+    const int32_t cols = c->points.cols;
+    return c->leaf_points == kin_tree_leaf_points(cols) ? kin_tree_gpu_usual_leaf(cols)
+                                                        : c->leaf_points;
+}
+
+uint64_t kin_tree_gpu_corpus_bytes(const kin_tree_gpu_corpus *c)
+{
+    return kin_size_add(
+        kin_fused_groups_bytes(&c->points, c->place).resident,
+        kin_tree_gpu_bytes(c->tree.points, c->tree.cols, kin_tree_gpu_kept_leaf(c)));
+}
+
+kin_tree_gpu_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *c, const kith_matrix *queries,
+                                           const kin_request *request, uint64_t budget)
+{
+    const kin_tree_gpu_whole asked = {
+        .queries = queries,
+        .request = request,
+        .height = c->tree.height,
+        .capacity = kin_tree_gpu_list_room(
+            c->points.dtype, kin_min_i64(request->k + 1, c->points.rows), KIN_TREE_GPU_SHORT)};
+    return need_of(&asked, 0, 0, budget);
 }

@@ -4,6 +4,7 @@
  *
  *      corpus    upload, check, groups of equal rows (fused_prepare.c) -> tree (tree_build_gpu.c)
  *      search    stripes of queries: upload, check, round, sort by leaf -> solve (tree_solve_gpu.c)
+ *      kept      the corpus and its tree stay, and are searched as often as wanted
  *      graph     the tree's own positions, in its order -> solve; in parts where lists do not fit
  *
  *      upload    1 |  2  |  3  | ...     rows of the next stripe, by a thread (gpu/gpu.h)
@@ -50,13 +51,11 @@ const char *kin_tree_gpu_missing(const kin_request *request)
 
 typedef struct searching {
     kin_fused_device on;
-    const kith_matrix *corpus_matrix;
+    kin_tree_gpu_corpus corpus; /* its own, or those arrays that are kept */
     const kith_matrix *queries; /* NULL: a graph */
     const kin_request *request;
     uint32_t place;
     const kith_neighbors *out;
-    kin_fused_prepared corpus;
-    kin_tree_gpu tree;
     kin_tree_gpu_solver solver;
     bool decided; /* the tree was named, or a sample was for it */
 } searching;
@@ -80,7 +79,7 @@ static int64_t wanted_ids(const searching *s)
 {
     const bool leaves =
         s->queries == NULL ? leaves_own_out(s->request) : s->request->exclude != NULL;
-    return kin_min_i64(s->request->k + (leaves ? 1 : 0), s->corpus_matrix->rows);
+    return kin_min_i64(s->request->k + (leaves ? 1 : 0), s->corpus.points.rows);
 }
 
 static kin_tree_cost cost_of(const searching *s, int64_t points)
@@ -92,7 +91,7 @@ static kin_tree_cost cost_of(const searching *s, int64_t points)
 bool kin_tree_gpu_worth_trying(const kith_matrix *corpus, const kith_matrix *queries,
                                const kin_request *request)
 {
-    const searching s = {.corpus_matrix = corpus, .queries = queries, .request = request};
+    const searching s = {.corpus.points = *corpus, .queries = queries, .request = request};
     const kin_tree_cost cost = cost_of(&s, corpus->rows);
     return kin_tree_may_win(&cost);
 }
@@ -153,7 +152,8 @@ done:
 /* A small tree of the corpus, asked by its own points or by some of the rows that ask. */
 static kith_status try_sample(searching *s, const kin_fused_rows *rows)
 {
-    const kin_groups *groups = &s->corpus.groups;
+    const kin_fused_prepared *corpus = &s->corpus.prepared;
+    const kin_groups *groups = &corpus->groups;
     const kin_tree_cost cost = cost_of(s, groups->count);
     const int64_t count = kin_min_i64(SAMPLE, groups->count);
     kin_tree_gpu_asked points = {.count = count};
@@ -161,13 +161,13 @@ static kith_status try_sample(searching *s, const kin_fused_rows *rows)
     kin_tree_gpu tree = {0};
     kin_tree_gpu_solver solver = {.on = s->on,
                                   .tree = &tree,
-                                  .corpus = &s->corpus,
+                                  .corpus = corpus,
                                   .wanted = (int32_t)kin_min_i64(wanted_ids(s), count)};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, ask_spread(&solver, NULL, groups->firsts, groups->count, &points), done);
     KIN_TRY_GOTO(status,
-                 kin_tree_gpu_make(&s->on, &s->corpus.rows, points.ids, count,
-                                   kin_tree_gpu_usual_leaf(s->corpus.rows.cols), &tree),
+                 kin_tree_gpu_make(&s->on, &corpus->rows, points.ids, count,
+                                   kin_tree_gpu_usual_leaf(corpus->rows.cols), &tree),
                  done);
     KIN_TRY_GOTO(status, kin_tree_gpu_solver_make(&solver), done);
     KIN_TRY_GOTO(status, walk_sample(&solver, rows, &pairs), done);
@@ -185,29 +185,62 @@ static kith_status decide(searching *s, const kin_fused_rows *rows)
     return s->decided ? KITH_OK : try_sample(s, rows);
 }
 
-/* ---- The tree -------------------------------------------------------------------------------- */
-
-static kith_status plant(searching *s)
-{
-    kith_ctx *ctx = s->on.ctx;
-    const int64_t start = kin_clock_ns();
-    const int64_t points = s->corpus.groups.count;
-    KIN_TRY(kin_tree_gpu_make(&s->on, &s->corpus.rows, s->corpus.firsts, points,
-                              kin_tree_gpu_leaf_points(s->request, points), &s->tree));
-    s->solver = (kin_tree_gpu_solver){.on = s->on,
-                                      .tree = &s->tree,
-                                      .corpus = &s->corpus,
-                                      .request = s->request,
-                                      .wanted = (int32_t)kin_min_i64(wanted_ids(s), points)};
-    KIN_TRY(kin_tree_gpu_solver_make(&s->solver));
-    KIN_TRY(kin_gpu_wait(ctx, s->on.gpu));
-    ctx->report.seconds_prepare += kin_clock_since(start);
-    return KITH_OK;
-}
+/* ---- The corpus and its tree ----------------------------------------------------------------- */
 
 static void note_preparation(kith_ctx *ctx, const kin_fused_prepared *prepared)
 {
     ctx->report.seconds_prepare += prepared->seconds_prepare + prepared->seconds_upload;
+}
+
+static kith_status prepare(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
+                           kin_tree_gpu_corpus *c)
+{
+    *c = (kin_tree_gpu_corpus){
+        .gpu = gpu, .points = kin_fused_source_rows(source), .place = source->place};
+    KIN_TRY(kin_fused_prepare_groups(ctx, gpu, source, &c->prepared));
+    note_preparation(ctx, &c->prepared);
+    return KITH_OK;
+}
+
+static kith_status plant(kith_ctx *ctx, int64_t leaf_points, kin_tree_gpu_corpus *c)
+{
+    const kin_fused_device on = kin_fused_device_of(ctx, c->gpu);
+    const int64_t start = kin_clock_ns();
+    KIN_TRY(kin_tree_gpu_make(&on, &c->prepared.rows, c->prepared.firsts, c->prepared.groups.count,
+                              leaf_points, &c->tree));
+    KIN_TRY(kin_gpu_wait(ctx, c->gpu));
+    ctx->report.seconds_prepare += kin_clock_since(start);
+    return KITH_OK;
+}
+
+void kin_tree_gpu_corpus_free(kith_ctx *ctx, kin_tree_gpu_corpus *c)
+{
+    const kin_fused_device on = {.ctx = ctx, .gpu = c->gpu};
+    if (c->gpu != NULL) {
+        kin_tree_gpu_free(&on, &c->tree);
+        kin_fused_prepared_free(ctx, c->gpu, &c->prepared);
+    }
+    *c = (kin_tree_gpu_corpus){0};
+}
+
+static kith_status make_solver(searching *s)
+{
+    const kin_fused_prepared *corpus = &s->corpus.prepared;
+    s->solver =
+        (kin_tree_gpu_solver){.on = s->on,
+                              .tree = &s->corpus.tree,
+                              .corpus = corpus,
+                              .request = s->request,
+                              .wanted = (int32_t)kin_min_i64(wanted_ids(s), corpus->groups.count)};
+    return kin_tree_gpu_solver_make(&s->solver);
+}
+
+/* In the middle of a one-shot job. */
+static kith_status plant_own(searching *s)
+{
+    const int64_t points = s->corpus.prepared.groups.count;
+    KIN_TRY(plant(s->on.ctx, kin_tree_gpu_leaf_points(s->request, points), &s->corpus));
+    return make_solver(s);
 }
 
 static void report(const searching *s, int64_t rows)
@@ -215,12 +248,12 @@ static void report(const searching *s, int64_t rows)
     kith_report *r = &s->on.ctx->report;
     const kin_fused_tally *tally = &s->solver.tally;
     const double n = (double)kin_max_i64(rows, 1);
-    const double share = 1.0 - tally->pairs / (n * (double)s->tree.points);
+    const double share = 1.0 - tally->pairs / (n * (double)s->corpus.tree.points);
     r->exact = KITH_CERTIFIED;
     r->skipped_share = share > 0.0 ? share : 0.0;
     r->rerun_share = tally->reruns / n;
     r->candidates = tally->keys / n;
-    r->distinct_rows = s->corpus.groups.count;
+    r->distinct_rows = s->corpus.prepared.groups.count;
     (void)snprintf(r->screen, sizeof r->screen, "%s",
                    s->request->pipeline != NULL ? s->request->pipeline->name : "tree");
     (void)snprintf(r->isa, sizeof r->isa, "%s", kin_isa_name(s->on.ctx->isa));
@@ -232,7 +265,7 @@ static kith_status answers_of(const searching *s, const kin_groups *groups, cons
     *a = (kin_fused_answers){
         .on = s->on,
         .metric = s->request->distance.metric,
-        .groups = &s->corpus.groups,
+        .groups = &s->corpus.prepared.groups,
         .target = {.groups = groups,
                    .exclude = exclude,
                    .leaves_self_out = s->queries == NULL && leaves_own_out(s->request),
@@ -249,10 +282,10 @@ static kith_status answers_of(const searching *s, const kin_groups *groups, cons
 static kith_status read_ids(const searching *s, uint32_t **ids, int64_t *count)
 {
     kith_ctx *ctx = s->on.ctx;
-    const int64_t places = s->tree.blocks * KIN_TREE_LANES;
+    const int64_t places = s->corpus.tree.blocks * KIN_TREE_LANES;
     const uint64_t bytes = (uint64_t)places * sizeof **ids;
     KIN_TRY(kin_alloc(ctx, ids, bytes, 1, "the order of the points"));
-    KIN_TRY(kin_gpu_download(ctx, s->on.gpu, *ids, s->tree.ids, bytes));
+    KIN_TRY(kin_gpu_download(ctx, s->on.gpu, *ids, s->corpus.tree.ids, bytes));
     *count = 0;
     for (int64_t p = 0; p < places; p++) {
         if ((*ids)[p] != KITH_ID_NONE) {
@@ -279,14 +312,15 @@ static kith_status solve_graph_parts(searching *s, kin_fused_answers *a,
 static kith_status solve_graph(searching *s, bool at_once)
 {
     kin_fused_answers a;
-    const kin_tree_gpu_places places = {
-        .rows = s->corpus.rows, .ids = s->tree.ids, .count = s->tree.blocks * KIN_TREE_LANES};
+    const kin_tree_gpu_places places = {.rows = s->corpus.prepared.rows,
+                                        .ids = s->corpus.tree.ids,
+                                        .count = s->corpus.tree.blocks * KIN_TREE_LANES};
     const bool on_device = (s->place & KIN_FUSED_OUT_ON_DEVICE) != 0;
-    KIN_TRY(answers_of(s, &s->corpus.groups, NULL, s->out, !at_once && !on_device, &a));
+    KIN_TRY(answers_of(s, &s->corpus.prepared.groups, NULL, s->out, !at_once && !on_device, &a));
     kith_status status =
         at_once ? kin_tree_gpu_solve(&s->solver, &a, &places) : solve_graph_parts(s, &a, &places);
     if (status == KITH_OK) {
-        status = kin_fused_answers_finish(&a, s->out, s->corpus_matrix->rows);
+        status = kin_fused_answers_finish(&a, s->out, s->corpus.points.rows);
     }
     kin_fused_answers_free(&a);
     return status;
@@ -298,7 +332,7 @@ static kith_status graph(searching *s)
     if (!s->decided) {
         return KITH_OK;
     }
-    KIN_TRY(plant(s));
+    KIN_TRY(plant_own(s));
     kith_status status = solve_graph(s, true);
     if (status == KITH_E_DEVICE_MEMORY) {
         kin_forgive(s->on.ctx);
@@ -306,7 +340,7 @@ static kith_status graph(searching *s)
         status = solve_graph(s, false);
     }
     KIN_TRY(status);
-    report(s, s->tree.points);
+    report(s, s->corpus.tree.points);
     return KITH_OK;
 }
 
@@ -326,7 +360,7 @@ static kith_status solve_stripe(searching *s, const kin_fused_prepared *prepared
     const kin_tree_gpu_places places = places_of(&prepared->rows, &asked);
     status = kin_tree_gpu_solve(&s->solver, &a, &places);
     if (status == KITH_OK) {
-        status = kin_fused_answers_finish(&a, &out, s->corpus_matrix->rows);
+        status = kin_fused_answers_finish(&a, &out, s->corpus.points.rows);
     }
     kin_fused_answers_free(&a);
 done:
@@ -370,19 +404,14 @@ static kith_status decide_by_queries(searching *s, int64_t count)
     return status;
 }
 
-static kith_status search(searching *s)
+/* By a tree that stands. */
+static kith_status search_all(searching *s)
 {
-    enum { ASKED_FIRST = 65536 };
-    KIN_TRY(decide_by_queries(s, kin_min_i64(s->queries->rows, ASKED_FIRST)));
-    if (!s->decided) {
-        return KITH_OK;
-    }
-    KIN_TRY(plant(s));
     const bool may_ahead =
         (s->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_gpu_ahead_wanted(s->on.gpu);
     const kin_tree_gpu_whole whole = {.queries = s->queries,
                                       .request = s->request,
-                                      .height = s->tree.height,
+                                      .height = s->corpus.tree.height,
                                       .capacity = kin_tree_gpu_capacity(&s->solver),
                                       .place = s->place};
     const kin_tree_gpu_cut cut =
@@ -399,52 +428,69 @@ static kith_status search(searching *s)
     return KITH_OK;
 }
 
+static kith_status search(searching *s)
+{
+    enum { ASKED_FIRST = 65536 };
+    KIN_TRY(decide_by_queries(s, kin_min_i64(s->queries->rows, ASKED_FIRST)));
+    if (!s->decided) {
+        return KITH_OK;
+    }
+    KIN_TRY(plant_own(s));
+    return search_all(s);
+}
+
 /* ---- Both ------------------------------------------------------------------------------------ */
 
-static kith_status attempt(kith_ctx *ctx, kin_gpu *gpu, searching *s)
+static searching searching_of(const kin_fused_query *query)
+{
+    return (searching){.queries = query->queries,
+                       .request = query->request,
+                       .place = query->place,
+                       .out = query->out};
+}
+
+static kith_status attempt(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus, searching *s)
 {
     s->on = kin_fused_device_of(ctx, gpu);
     s->decided = kin_tree_gpu_named(s->request);
-    const kin_fused_source source = {.matrix = s->corpus_matrix,
+    const kin_fused_source source = {.matrix = corpus,
                                      .distance = &s->request->distance,
                                      .name = s->queries == NULL ? "points" : "corpus",
                                      .place = s->place};
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_fused_prepare_groups(ctx, gpu, &source, &s->corpus), done);
-    note_preparation(ctx, &s->corpus);
+    KIN_TRY_GOTO(status, prepare(ctx, gpu, &source, &s->corpus), done);
     status = s->queries == NULL ? graph(s) : search(s);
 done:
     kin_tree_gpu_solver_free(&s->solver);
-    kin_tree_gpu_free(&s->on, &s->tree);
-    kin_fused_prepared_free(ctx, gpu, &s->corpus);
+    kin_tree_gpu_corpus_free(ctx, &s->corpus);
     return status;
 }
 
-static kith_status too_large(kith_ctx *ctx, const kin_request *request, const kith_matrix *corpus)
+static kith_status too_large(kith_ctx *ctx, const char *argument, const kith_matrix *corpus)
 {
     kin_forgive(ctx);
-    return kin_fail_at(ctx, KITH_E_DEVICE_MEMORY,
-                       kin_at(request->pipeline != NULL ? "pipeline" : "method"),
+    return kin_fail_at(ctx, KITH_E_DEVICE_MEMORY, kin_at(argument),
                        "asks for a tree, and that of %lld points in %ld columns does not fit into "
                        "the memory of the GPU (give it more of it, or compare all pairs)",
                        (long long)corpus->rows, (long)corpus->cols);
 }
 
 /* A tree that was not named is worth one try, in the scope that there is. */
-static kith_status run(kith_ctx *ctx, kin_gpu *gpu, const searching *job, bool *declined)
+kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                const kin_fused_query *query, bool *declined)
 {
-    const bool named = kin_tree_gpu_named(job->request);
+    const bool named = kin_tree_gpu_named(query->request);
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
     searching s;
     *declined = false;
     do {
-        s = *job;
+        s = searching_of(query);
         ctx->report = before;
-        status = attempt(ctx, gpu, &s);
+        status = attempt(ctx, gpu, corpus, &s);
     } while (named && kin_fused_again(ctx, gpu, status));
     if (status == KITH_E_DEVICE_MEMORY && named) {
-        return too_large(ctx, job->request, job->corpus_matrix);
+        return too_large(ctx, query->request->pipeline != NULL ? "pipeline" : "method", corpus);
     }
     if (status == KITH_E_DEVICE_MEMORY) {
         kin_forgive(ctx);
@@ -459,13 +505,46 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, const searching *job, bool *
     return status;
 }
 
-kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                const kin_fused_query *query, bool *declined)
+/* ---- Kept ------------------------------------------------------------------------------------ */
+
+kith_status kin_tree_gpu_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
+                                     int32_t height, int64_t leaf_points, kin_tree_gpu_corpus *c)
 {
-    const searching job = {.corpus_matrix = corpus,
-                           .queries = query->queries,
-                           .request = query->request,
-                           .place = query->place,
-                           .out = query->out};
-    return run(ctx, gpu, &job, declined);
+    const kith_report before = ctx->report;
+    kith_status status = KITH_OK;
+    do {
+        ctx->report = before;
+        status = prepare(ctx, gpu, source, c);
+        if (status == KITH_OK) {
+            const int64_t points = c->prepared.groups.count;
+            ctx->report.distinct_rows = points;
+            c->leaf_points = leaf_points != 0
+                                 ? leaf_points
+                                 : kin_tree_leaf_points_of(c->points.cols, points, height);
+            status = plant(ctx, kin_tree_gpu_kept_leaf(c), c);
+        }
+        if (status != KITH_OK) {
+            kin_tree_gpu_corpus_free(ctx, c);
+        }
+    } while (kin_fused_again(ctx, gpu, status));
+    return status == KITH_E_DEVICE_MEMORY ? too_large(ctx, "method", source->matrix) : status;
+}
+
+kith_status kin_tree_gpu_corpus_search(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
+                                       const kin_fused_query *query)
+{
+    const kith_report before = ctx->report;
+    kith_status status = KITH_OK;
+    do {
+        searching s = searching_of(query);
+        s.on = kin_fused_device_of(ctx, corpus->gpu);
+        s.corpus = *corpus;
+        ctx->report = before;
+        status = make_solver(&s);
+        if (status == KITH_OK) {
+            status = search_all(&s);
+        }
+        kin_tree_gpu_solver_free(&s.solver);
+    } while (kin_fused_again(ctx, corpus->gpu, status));
+    return status;
 }

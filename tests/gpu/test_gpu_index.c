@@ -225,7 +225,7 @@ static void refused(void **state)
     assert_non_null(strstr(kith_ctx_detail(s.gpu), "no address in device memory"));
     assert_int_equal(kith_cuda_index_create(s.cpu, &s.on_device[0], &params, &other, NULL),
                      KITH_E_UNSUPPORTED);
-    params.method = KITH_METHOD_TREE;
+    params.method = KITH_METHOD_GRAPH;
     assert_int_equal(kith_cuda_index_create(s.gpu, &s.on_device[0], &params, &other, NULL),
                      KITH_E_UNSUPPORTED);
     assert_null(other);
@@ -252,7 +252,7 @@ static void refused(void **state)
                      KITH_E_UNSUPPORTED);
     assert_int_equal(kith_cuda_index_search(s.gpu, index, there, &s.params, &out, NULL),
                      KITH_E_UNSUPPORTED);
-    (void)printf("the other side's memory, trees, an index of the processor, filters: refused\n");
+    (void)printf("the other side's memory, graphs, an index of the processor, filters: refused\n");
     test_answer_free(&on_host);
     kith_neighbors got = test_caller_fetch(&s.c, &out);
     test_answer_free(&got);

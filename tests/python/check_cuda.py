@@ -129,7 +129,16 @@ def check_index():
         index.remove(np.arange(100))
         rows = np.concatenate([x, q])[100:]
         same(index.search(asked, 10), kith.knn(rows, q, 10, device="cpu"))
-    refused(NotImplementedError, "by 'tree'", lambda: kith.Index(on_gpu, method="tree"))
+    thin, few = on_gpu[:, :4].contiguous(), asked[:, :4].contiguous()
+    truth = kith.knn(x[:, :4].copy(), q[:, :4].copy(), 10, device="cpu")
+    for index in (
+        kith.Index(thin, method="tree"),
+        kith.Index(x[:, :4].copy(), method="tree", device="cuda"),
+    ):
+        same(index.search(few, 10), truth)
+        for part, other in zip(index.search(q[:, :4].copy(), 10), truth):
+            np.testing.assert_array_equal(part, other)
+    refused(NotImplementedError, "by 'graph'", lambda: kith.Index(on_gpu, method="graph"))
     refused(NotImplementedError, "in host memory", lambda: index.radius(asked, 1.0))
     refused(NotImplementedError, "X.cpu", lambda: kith.NearestNeighbors().fit(on_gpu))
 

@@ -131,7 +131,7 @@ class DeviceArrays(unittest.TestCase):
             (NotImplementedError, "progress", lambda: index.search(self.on_gpu, 3, progress=True)),
             (NotImplementedError, "allow", lambda: index.search(self.on_gpu, 3, allow=left_out > 3)),
             (NotImplementedError, "in host memory", lambda: index.radius(self.on_gpu, 1.0)),
-            (NotImplementedError, "by 'tree'", lambda: kith.Index(self.on_gpu, method="tree")),
+            (NotImplementedError, "by 'graph'", lambda: kith.Index(self.on_gpu, method="graph")),
             (
                 NotImplementedError,
                 "by 'graph'",
@@ -140,6 +140,17 @@ class DeviceArrays(unittest.TestCase):
         ):
             with self.assertRaisesRegex(error, text):
                 call()
+
+    def test_a_tree_is_where_its_points_are(self):
+        index = kith.Index(self.on_gpu, method="tree", height=3, device="cpu")
+        truth = kith.knn(self.x, self.q, 4)
+        self.assert_same(index.search(Pretended(self.q), 4), truth)
+        np.testing.assert_array_equal(index.search(self.q, 4).indices, truth.indices)
+        found = index.search(self.on_gpu, 5, exclude=np.arange(400))
+        self.assert_same(found, kith.knn_graph(self.x, 5))
+        self.assertEqual((index.shape, index.method), ((400, 8), "tree"))
+        with self.assertRaisesRegex(ValueError, "tree_height|height"):
+            kith.Index(self.on_gpu, method="tree", height=30, device="cpu")
 
     def test_out_and_selection(self):
         out = Pretended(np.empty((400, 5))), Pretended(np.empty((400, 5), np.uint32))
@@ -296,7 +307,7 @@ class Page(unittest.TestCase):
             ),
             ("radius_neighbors", lambda: kith.radius_neighbors(there, asked, radius=1.0)),
             ("Index, Index.search", lambda: kith.Index(there, **cpu).search(asked, 3)),
-            ("Index(method='tree')", lambda: kith.Index(there, method="tree")),
+            ("Index(method='tree')", lambda: kith.Index(there, method="tree", **cpu).search(asked, 3)),
             ("Index.radius", lambda: kith.Index(there, **cpu).radius(asked, 1.0)),
             ("Index.add", lambda: kith.Index(there, **cpu).add(asked)),
             ("merge(algorithm='nn_descent')", lambda: kith.merge(there, *parts, 5, **cpu)),

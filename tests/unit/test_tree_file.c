@@ -15,6 +15,7 @@
 #include "support/support_calls.h"
 #include "support/support_compare.h"
 #include "support/support_files.h"
+#include "support/support_gpu.h"
 #include "support/support_keys.h"
 #include "support/support_shapes.h"
 
@@ -474,9 +475,19 @@ static void named_gpus_are_refused(void **state)
     made.method = KITH_METHOD_TREE;
     assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
     test_fails(ctx, kith_index_create(ctx, &points, &made, &corpus), KITH_E_UNSUPPORTED,
+               "no GPU can be used");
+    kith_ctx *cpu = test_cpu_ctx();
+    kith_search_params asked = kith_search_params_default();
+    kith_neighbors out = test_answer_make(points.rows, 1);
+    asked.k = 1;
+    test_works(cpu, kith_index_create(cpu, &points, &made, &corpus));
+    test_fails(ctx, kith_index_search(ctx, corpus, &points, &asked, &out, NULL), KITH_E_UNSUPPORTED,
                "is the processor's");
+    test_answer_free(&out);
+    kith_index_free(corpus);
+    kith_ctx_free(cpu);
     kith_ctx_free(ctx);
-    printf("a GPU that was named is refused\n");
+    printf("a GPU that was named is missed, and does not search the processor's tree\n");
 }
 
 int main(void)
