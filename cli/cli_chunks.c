@@ -36,8 +36,7 @@ static void choose_solver(cli_chunks *c, const kith_plan *whole)
     if (job->prepared != NULL) {
         c->by = CLI_CHUNKS_PREPARED;
     } else if (job->args->pipeline != KITH_PIPELINE_FUSED || left <= c->rows || (tree && c->gpu)) {
-        c->by = CLI_CHUNKS_EACH; /* a GPU keeps no tree: it makes one in the time of some thousand
-                                    queries */
+        c->by = CLI_CHUNKS_EACH; /* a GPU makes a tree in the time of some thousand queries */
     } else if (tree && job->args->method == KITH_METHOD_AUTO &&
                strcmp(job->plan.method, "tree") == 0) {
         c->by = CLI_CHUNKS_PROBE;

@@ -141,21 +141,6 @@ static kith_status search_filtered(kith_ctx *ctx, const kith_index *index,
     return kin_api_search_filtered(ctx, &prepared->rows.matrix, queries, &params, out);
 }
 
-/* By a tree of the processor, which is made for this search. */
-static kith_status search_points(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
-                                 const kith_neighbors *out)
-{
-    kin_knn_job there = *job;
-    void *copy = NULL;
-    if (ctx->device == KIN_DEVICE_CUDA) {
-        return refuse_missing(ctx, index, &job->request);
-    }
-    KIN_TRY(kin_index_host_rows(ctx, index, &there.corpus, &copy));
-    const kith_status status = kin_engine_knn(ctx, &there, out);
-    kin_free(ctx, copy);
-    return status;
-}
-
 static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
                                   const kith_matrix *queries, const kith_search_params *params,
                                   const kith_neighbors *out)
@@ -168,9 +153,7 @@ static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
         return search_filtered(ctx, index, queries, &known, out);
     }
     KIN_TRY(check_knn(ctx, index, queries, params, out, &job));
-    if (missing(index, &job.request) != NULL) {
-        return search_points(ctx, index, &job, out);
-    }
+    KIN_TRY(refuse_missing(ctx, index, &job.request));
     KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
     return kin_limit_end(&limit, solve(ctx, index, &job, &limit.out));
 }
