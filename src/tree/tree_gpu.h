@@ -238,17 +238,15 @@ kin_tree_gpu_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *corpus,
                                            const kith_matrix *queries, const kin_request *request,
                                            uint64_t budget);
 
-/* Without queries: the graph of the corpus' points. */
-kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                const kin_fused_query *query, bool *declined);
+/* By one GPU. Without queries: the graph of the corpus' points. */
+kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                      const kin_fused_query *query, bool *declined);
 
 /* ---- tree_team_gpu.c ------------------------------------------------------------------------- */
 
-/* Rows in host memory, enough of them for each GPU of a team, and our way through the tree. */
-bool kin_tree_gpu_team_takes(const kin_gpu *gpu, const kith_matrix *corpus,
-                             const kin_fused_query *query);
-/* kin_tree_gpu_search by all of them. KITH_E_DEVICE_MEMORY: where one alone may have room. */
-kith_status kin_tree_gpu_search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                        const kin_fused_query *query, bool *declined);
+/* The same by all GPUs of a team, where matrices lie on the host, each has enough rows, and the way
+ * through the tree is ours; else, and where one has no room for its part, by `gpu` alone. */
+kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                const kin_fused_query *query, bool *declined);
 
 #endif

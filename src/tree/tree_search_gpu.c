@@ -476,21 +476,14 @@ static kith_status too_large(kith_ctx *ctx, const char *argument, const kith_mat
 }
 
 /* A tree that was not named is worth one try, in the scope that there is. */
-kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                const kin_fused_query *query, bool *declined)
+kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                      const kin_fused_query *query, bool *declined)
 {
     const bool named = kin_tree_gpu_named(query->request);
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
     searching s;
     *declined = false;
-    if (kin_tree_gpu_team_takes(gpu, corpus, query)) {
-        status = kin_tree_gpu_search_by_team(ctx, gpu, corpus, query, declined);
-        ctx->report = status == KITH_OK && !*declined ? ctx->report : before;
-        if (!kin_fused_team_yields(ctx, status)) {
-            return status;
-        }
-    }
     do {
         s = searching_of(query);
         ctx->report = before;

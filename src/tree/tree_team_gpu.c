@@ -32,8 +32,7 @@ static int64_t rows_of(const kith_matrix *corpus, const kin_fused_query *query)
     return query->queries != NULL ? query->queries->rows : corpus->rows;
 }
 
-bool kin_tree_gpu_team_takes(const kin_gpu *gpu, const kith_matrix *corpus,
-                             const kin_fused_query *query)
+static bool is_shared(const kin_gpu *gpu, const kith_matrix *corpus, const kin_fused_query *query)
 {
     return query->place == 0 && query->request->pipeline == NULL &&
            kin_gpu_team_takes(gpu, rows_of(corpus, query), LEAST_ROWS);
@@ -120,12 +119,29 @@ static void add_up(const team_job *job, int32_t parts, kith_report *report)
     }
 }
 
-kith_status kin_tree_gpu_search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                        const kin_fused_query *query, bool *declined)
+static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                  const kin_fused_query *query, bool *declined)
 {
+    const kith_report before = ctx->report;
     team_job job = {.corpus = corpus, .query = query};
-    KIN_TRY(kin_gpu_team_run(ctx, gpu->team, true, member, &job));
+    const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, member, &job);
     *declined = !job.takes;
-    add_up(&job, (int32_t)kin_max_i64(1, kin_gpu_team_count(gpu->team)), &ctx->report);
-    return KITH_OK;
+    if (status == KITH_OK && job.takes) {
+        add_up(&job, (int32_t)kin_max_i64(1, kin_gpu_team_count(gpu->team)), &ctx->report);
+    } else {
+        ctx->report = before;
+    }
+    return status;
+}
+
+kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                const kin_fused_query *query, bool *declined)
+{
+    if (is_shared(gpu, corpus, query)) {
+        const kith_status status = search_by_team(ctx, gpu, corpus, query, declined);
+        if (!kin_fused_team_yields(ctx, status)) {
+            return status;
+        }
+    }
+    return kin_tree_gpu_search_alone(ctx, gpu, corpus, query, declined);
 }
