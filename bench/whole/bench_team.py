@@ -6,6 +6,7 @@
   descent   NN-Descent of 40,000,000 x 96, k = 32 (--rows for fewer)
   merge     two graphs by NN-Descent, of 5,000,000 x 96 each, k = 10, made one
   search    100,000 queries against 10,000,000 x 96, k = 10
+  tree      10,000,000 queries against 2,000,000 x 4 (or --columns 10), which are among them, by the tree, k = 10
 
 Points are a mixture in the manner of bench_descent.py, bytes one in the manner of shard_points.py, made on the first
 GPU by PyTorch and brought to the host, where kith begins: its time is that of a call, upload and download with it,
@@ -36,8 +37,9 @@ COLUMNS = ["date", "commit", "machine", "work", "rows", "columns", "k", "gpus", 
            "seconds_min", "seconds_max", "speedup", "prepare_seconds", "screen_seconds", "rescore_seconds",
            "rounds", "recall", "same", "peak_mib", "command"]
 WORKS = {"exact": (10_000_000, 10), "descent": (40_000_000, 32), "merge": (10_000_000, 10),
-         "search": (10_000_000, 10)}
-QUERIES = 100_000
+         "search": (10_000_000, 10), "tree": (2_000_000, 10)}
+QUERIES = {"search": 100_000, "tree": 10_000_000}
+METHOD_TREE = 2
 CLUSTER = 1000  # points of one cluster, about
 HASHED = 1 << 26
 
@@ -135,7 +137,10 @@ def call_of(team, work, points, k, answer, options):
     if work == "exact":
         return lambda: team.must(team.lib.kith_graph(
             team.ctx, ctypes.byref(of_points), ctypes.byref(search), ctypes.byref(answer.out), None))
-    if work == "search":
+    if work in QUERIES:
+        if work == "tree":
+            of_points = matrix(points[:options.rows or WORKS[work][0]])
+            search.method = METHOD_TREE
         queries = matrix(points[:len(answer.ids)])
         return lambda: team.must(team.lib.kith_search(
             team.ctx, ctypes.byref(of_points), ctypes.byref(queries), ctypes.byref(search),
@@ -186,15 +191,17 @@ def timed(runs, call):
 
 def bench(options, work, rows, k):
     dtype = torch.uint8 if options.bytes else torch.float32
-    points = make_points(rows, options.columns, dtype)
-    print(f"\n{work}: {rows:,} x {options.columns}, k = {k}", flush=True)
+    columns = options.columns or (4 if work == "tree" else 96)
+    asked = QUERIES.get(work, rows)
+    points = make_points(max(rows, asked), columns, dtype)
+    print(f"\n{work}: {rows:,} x {columns}, k = {k}", flush=True)
     first, digest, found = None, None, []
     for count in options.gpus:
         if count > torch.cuda.device_count():
             print(f"  {count} GPUs: there are {torch.cuda.device_count()}")
             continue
         team = Team(options.build, count)
-        answer = Answer(QUERIES if work == "search" else rows, k)
+        answer = Answer(asked, k)
         seconds = timed(options.runs, call_of(team, work, points, k, answer, options))
         report = team.report()
         middle = statistics.median(seconds)
@@ -202,7 +209,7 @@ def bench(options, work, rows, k):
         first, digest = first or middle, digest or own
         row = {"date": datetime.date.today().isoformat(), "commit": team.lib.kith_commit().decode(),
                "machine": torch.cuda.get_device_name(0), "work": work, "rows": rows,
-               "columns": options.columns, "k": k, "gpus": count, "backend": report.backend.decode(),
+               "columns": columns, "k": k, "gpus": count, "backend": report.backend.decode(),
                "runs": len(seconds), "seconds": f"{middle:.4f}", "seconds_min": f"{min(seconds):.4f}",
                "seconds_max": f"{max(seconds):.4f}", "speedup": f"{first / middle:.3f}",
                "prepare_seconds": f"{report.seconds_check + report.seconds_prepare:.4f}",
@@ -229,7 +236,7 @@ def main():
     options.add_argument("--work", nargs="*", default=["exact", "descent"], choices=list(WORKS))
     options.add_argument("--gpus", nargs="*", type=int, default=[1, 2, 4])
     options.add_argument("--rows", type=int, default=0, help="fewer or more than usual")
-    options.add_argument("--columns", type=int, default=96)
+    options.add_argument("--columns", type=int, default=0, help="0: 96, by the tree 4")
     options.add_argument("--bytes", action="store_true", help="points of 8 bits")
     options.add_argument("-k", type=int, default=0)
     options.add_argument("--recall", type=float, default=0.0, help="descent: stop there; 0: all rounds")

@@ -117,14 +117,14 @@ done:
 
 /* ---- A graph in stripes ---------------------------------------------------------------------- */
 
-/* Each row's own id is what it leaves out, in device memory. */
-static kith_status own_ids(kith_ctx *ctx, kin_gpu *gpu, int64_t rows, uint32_t **device)
+kith_status kin_fused_own_ids(kith_ctx *ctx, kin_gpu *gpu, int64_t first, int64_t count,
+                              uint32_t **device)
 {
-    const uint64_t bytes = (uint64_t)rows * sizeof **device;
+    const uint64_t bytes = (uint64_t)count * sizeof **device;
     uint32_t *host = NULL;
     KIN_TRY(kin_alloc(ctx, &host, bytes, 1, "own ids"));
-    for (int64_t i = 0; i < rows; i++) {
-        host[i] = (uint32_t)i;
+    for (int64_t i = 0; i < count; i++) {
+        host[i] = (uint32_t)(first + i);
     }
     kith_status status = kin_gpu_alloc(ctx, gpu, device, bytes, 1, "own ids");
     if (status == KITH_OK) {
@@ -146,7 +146,7 @@ static kith_status graph_in_stripes(kith_ctx *ctx, const kin_fused_corpus *corpu
     kin_fused_tally tally = {0};
     kith_status status = KITH_OK;
     if ((own.flags & KITH_INCLUDE_SELF) == 0) {
-        KIN_TRY_GOTO(status, own_ids(ctx, corpus->gpu, points.rows, &device), done);
+        KIN_TRY_GOTO(status, kin_fused_own_ids(ctx, corpus->gpu, 0, points.rows, &device), done);
         own.exclude = device;
     }
     const kin_fused_query query = {.queries = &points,

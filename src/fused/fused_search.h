@@ -63,6 +63,9 @@ kith_status kin_fused_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *cor
 /* The queries divided among the team, which has several members. */
 kith_status kin_fused_search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                      const kin_fused_query *query);
+/* What rows first .. first + count - 1 of a graph leave out: their own ids, in device memory. */
+kith_status kin_fused_own_ids(kith_ctx *ctx, kin_gpu *gpu, int64_t first, int64_t count,
+                              uint32_t **device);
 /* Room for the next try: what this one said is forgotten. */
 void kin_fused_make_room(kith_ctx *ctx, kin_gpu *gpu);
 /* Both directions: the queries of each are the corpus of the other (fused_both.c). */

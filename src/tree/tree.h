@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The buffer k-d tree: exact neighbours in few dimensions without looking at all pairs.
  *
- *   tree_build.c    medians, leaves, boxes (tree_split.c, tree_deal.c, tree_median.c)
+ *   tree_build.c    medians, leaves, boxes (tree_split.c, tree_deal.c)
  *   tree_update.c   rows that come and go
  *   tree_query.c    queries in float32, sorted by the leaf they fall into
  *   tree_search.c   packets of queries go through the tree; what stands in leaves is screened

@@ -228,6 +228,9 @@ uint64_t kin_tree_gpu_corpus_bytes(const kin_tree_gpu_corpus *c); /* of device m
 /* Any k that a GPU has a tree for, as often as wanted. */
 kith_status kin_tree_gpu_corpus_search(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
                                        const kin_fused_query *query);
+/* Whether a tree was named, or a sample says that it pays; queries NULL: a graph. */
+kith_status kin_tree_gpu_corpus_judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
+                                      const kin_fused_query *query, bool *takes);
 /* Points a leaf: what is fastest here, where the processor's tree has what is fastest there. */
 int64_t kin_tree_gpu_kept_leaf(const kin_tree_gpu_corpus *c);
 /* What a search takes beside it. */
@@ -235,7 +238,14 @@ kin_tree_gpu_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *corpus,
                                            const kith_matrix *queries, const kin_request *request,
                                            uint64_t budget);
 
-/* Without queries: the graph of the corpus' points. */
+/* By one GPU. Without queries: the graph of the corpus' points. */
+kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                      const kin_fused_query *query, bool *declined);
+
+/* ---- tree_team_gpu.c ------------------------------------------------------------------------- */
+
+/* The same by all GPUs of a team, where matrices lie on the host, each has enough rows, and the way
+ * through the tree is ours; else, and where one has no room for its part, by `gpu` alone. */
 kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                 const kin_fused_query *query, bool *declined);
 

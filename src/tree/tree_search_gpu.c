@@ -390,14 +390,15 @@ done:
 }
 
 /* The first queries tell whether a tree pays; a tree that was named needs no sample. */
-static kith_status decide_by_queries(searching *s, int64_t count)
+static kith_status decide_by_queries(searching *s)
 {
+    enum { ASKED_FIRST = 65536 };
     if (s->decided) {
         return KITH_OK;
     }
     kin_fused_prepared prepared;
     kin_fused_source source = source_of(s);
-    source.count = count;
+    source.count = kin_min_i64(s->queries->rows, ASKED_FIRST);
     KIN_TRY(kin_fused_prepare_queries(&s->on, &source, NULL, &prepared));
     const kith_status status = decide(s, &prepared.rows);
     kin_fused_prepared_free(s->on.ctx, s->on.gpu, &prepared);
@@ -430,8 +431,7 @@ static kith_status search_all(searching *s)
 
 static kith_status search(searching *s)
 {
-    enum { ASKED_FIRST = 65536 };
-    KIN_TRY(decide_by_queries(s, kin_min_i64(s->queries->rows, ASKED_FIRST)));
+    KIN_TRY(decide_by_queries(s));
     if (!s->decided) {
         return KITH_OK;
     }
@@ -476,8 +476,8 @@ static kith_status too_large(kith_ctx *ctx, const char *argument, const kith_mat
 }
 
 /* A tree that was not named is worth one try, in the scope that there is. */
-kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                                const kin_fused_query *query, bool *declined)
+kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                      const kin_fused_query *query, bool *declined)
 {
     const bool named = kin_tree_gpu_named(query->request);
     const kith_report before = ctx->report;
@@ -547,4 +547,16 @@ kith_status kin_tree_gpu_corpus_search(kith_ctx *ctx, const kin_tree_gpu_corpus 
         kin_tree_gpu_solver_free(&s.solver);
     } while (kin_fused_again(ctx, corpus->gpu, status));
     return status;
+}
+
+kith_status kin_tree_gpu_corpus_judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
+                                      const kin_fused_query *query, bool *takes)
+{
+    searching s = searching_of(query);
+    s.on = kin_fused_device_of(ctx, corpus->gpu);
+    s.corpus = *corpus;
+    s.decided = kin_tree_gpu_named(s.request);
+    KIN_TRY(query->queries == NULL ? decide(&s, NULL) : decide_by_queries(&s));
+    *takes = s.decided;
+    return KITH_OK;
 }

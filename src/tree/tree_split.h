@@ -104,7 +104,7 @@ void kin_tree_leaf_drop(kin_tree *tree, int64_t leaf, int64_t lane);
 /* Box and loss of an inner node from those of its children. */
 void kin_tree_join(kin_tree *tree, int64_t node);
 
-/* ---- A median (tree_median.c) ---------------------------------------------------------------- */
+/* ---- A median -------------------------------------------------------------------------------- */
 
 /* The word of a rank, where no two words are equal: what sorting would put at words[rank]. The
  * words are shuffled. 0 <= rank < count. */

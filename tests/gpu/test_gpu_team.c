@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Several real GPUs: graphs, searches, descents, merges and descents that begin with a graph have
- * the bytes of one, for uneven sizes, few rows, equal rows, bytes and floats, lists that overflow,
- * and with little memory on each. Exits with 77 where there are fewer than two. KITH_LONG=1: more
- * rows, and how long both take. */
+ * Several real GPUs: graphs and searches, by the tree, too, descents, merges and descents that
+ * begin with a graph have the bytes of one, for uneven sizes, few rows, equal rows, bytes and
+ * floats, lists that overflow, and with little memory on each. Exits with 77 where there are fewer
+ * than two. KITH_LONG=1: more rows, and how long both take. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,6 +133,30 @@ static kith_status graph(kith_ctx *ctx, const setting *s, const kith_matrix *poi
     return kith_graph(ctx, points, &params, out, NULL);
 }
 
+/* By the tree, which a GPU that works with others takes for many rows. */
+static kith_status tree_graph(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                              const kith_matrix *queries, kith_neighbors *out)
+{
+    kith_search_params params = kith_search_params_default();
+    (void)queries;
+    params.metric = s->metric;
+    params.k = s->k;
+    params.method = KITH_METHOD_TREE;
+    return kith_graph(ctx, points, &params, out, NULL);
+}
+
+static kith_status tree_search(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                               const kith_matrix *queries, kith_neighbors *out)
+{
+    const kith_matrix corpus = test_part_of(points, s->rows / 2, s->rows / 4);
+    kith_search_params params = kith_search_params_default();
+    (void)queries;
+    params.metric = s->metric;
+    params.k = s->k;
+    params.method = KITH_METHOD_TREE;
+    return kith_search(ctx, &corpus, points, &params, out, NULL);
+}
+
 static kith_status search(kith_ctx *ctx, const setting *s, const kith_matrix *points,
                           const kith_matrix *queries, kith_neighbors *out)
 {
@@ -239,6 +263,24 @@ static const setting large[] = {
     {"2,000,000 x 96 bytes", KITH_U8, KITH_EUCLIDEAN, 2000000, 96, 32, 2000, 0.5, 0, 0},
 };
 
+static const setting low[] = {
+    {"floats of 4 columns", KITH_F32, KITH_EUCLIDEAN, 140001, 4, 10, 40, 0.5, 400, 0},
+    {"bytes of 8 columns", KITH_U8, KITH_EUCLIDEAN, 131072, 8, 17, 40, 0.5, 0, 0},
+    {"10 columns, little memory", KITH_F32, KITH_EUCLIDEAN, 135000, 10, 5, 40, 0.5, 0, 48 << 20},
+};
+
+static void trees(void **state)
+{
+    (void)state;
+    const size_t count = test_is_slow_build() ? 1 : sizeof low / sizeof low[0];
+    for (size_t i = 0; i < count; i++) {
+        setting s = low[i];
+        s.rows *= gpus > 2 && !test_is_slow_build() ? gpus : 1;
+        compare(&s, tree_graph);
+        compare(&s, tree_search);
+    }
+}
+
 static void compare_all(const char *what, job_fn job)
 {
     printf("%s:\n", what);
@@ -309,10 +351,8 @@ int main(void)
         return TEST_SKIPPED;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graphs),
-        cmocka_unit_test(searches),
-        cmocka_unit_test(descents),
-        cmocka_unit_test(starts),
+        cmocka_unit_test(graphs),   cmocka_unit_test(searches), cmocka_unit_test(trees),
+        cmocka_unit_test(descents), cmocka_unit_test(starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

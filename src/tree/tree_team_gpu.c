@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. Answers by a tree need nothing of each other:
+ *
+ *      corpus    brought once, a part by each, and copied from GPU to GPU (gpu_team.h)
+ *      tree      each plants its own, which takes milliseconds
+ *      search    each: its share of the queries, its rows of the outputs
+ *      graph     each: its share of the points, as queries that leave themselves out
+ *
+ * The order of answers is canonical, so their bytes are those of one GPU. Whether a tree pays the
+ * first member says for all, as it would alone.
+ *
+ * Memory. Each holds at most what one GPU holds, which has more queries, and four bytes a point of
+ * its share. */
+#include "base/base_try.h"
+#include "gpu/gpu_team.h"
+#include "tree/tree_gpu.h"
+
+/* Rows a member of which fewer are answered sooner than a tree is made. */
+enum { LEAST_ROWS = 65536 };
+
+typedef struct team_job {
+    const kith_matrix *corpus;
+    const kin_fused_query *query; /* queries NULL: a graph */
+    bool takes;                   /* a tree pays */
+    kith_report reports[KIN_GPU_TEAM_MOST];
+    int64_t rows[KIN_GPU_TEAM_MOST]; /* that each answered */
+} team_job;
+
+static int64_t rows_of(const kith_matrix *corpus, const kin_fused_query *query)
+{
+    return query->queries != NULL ? query->queries->rows : corpus->rows;
+}
+
+static bool is_shared(const kin_gpu *gpu, const kith_matrix *corpus, const kin_fused_query *query)
+{
+    return query->place == 0 && query->request->pipeline == NULL &&
+           kin_gpu_team_takes(gpu, rows_of(corpus, query), LEAST_ROWS);
+}
+
+/* The points of a graph lie on the device. */
+static kith_matrix asked_by(const kin_tree_gpu_corpus *c, const kin_fused_query *query)
+{
+    kith_matrix points = c->points;
+    points.data = c->prepared.rows.data;
+    points.stride_bytes = c->prepared.rows.stride_bytes;
+    return query->queries != NULL ? *query->queries : points;
+}
+
+/* Rows first .. first + count - 1. */
+static kith_status search_share(kith_ctx *ctx, const kin_tree_gpu_corpus *c,
+                                const kin_fused_query *query, int64_t first, int64_t count)
+{
+    const bool graph = query->queries == NULL;
+    const kith_matrix asked = asked_by(c, query);
+    const kith_matrix queries = kin_fused_part_of(&asked, first, count);
+    const kith_neighbors out = kin_fused_rows_of(query->out, first, count);
+    kin_request request = *query->request;
+    uint32_t *own = NULL;
+    if (graph && (request.flags & KITH_INCLUDE_SELF) == 0) {
+        KIN_TRY(kin_fused_own_ids(ctx, c->gpu, first, count, &own));
+        request.exclude = own;
+    } else if (request.exclude != NULL) {
+        request.exclude += first;
+    }
+    const kin_fused_query share = {&queries, query->name, &request,
+                                   graph ? KIN_FUSED_DATA_ON_DEVICE : 0, &out};
+    const kith_status status = kin_tree_gpu_corpus_search(ctx, c, &share);
+    kin_gpu_free(c->gpu, own);
+    return status;
+}
+
+/* By the first member, which is out of step as long as the others wait. */
+static kith_status judge(kith_ctx *ctx, const kin_tree_gpu_corpus *c, team_job *job)
+{
+    kin_gpu_seat *seat = c->gpu->seat;
+    c->gpu->seat = NULL;
+    const kith_status status = kin_tree_gpu_corpus_judge(ctx, c, job->query, &job->takes);
+    c->gpu->seat = seat;
+    return status;
+}
+
+static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
+{
+    team_job *job = arg;
+    const kin_request *request = job->query->request;
+    const int64_t rows = rows_of(job->corpus, job->query);
+    const int64_t first = rows * part / parts;
+    const int64_t count = rows * (part + 1) / parts - first;
+    const kin_fused_source source = {.matrix = job->corpus,
+                                     .distance = &request->distance,
+                                     .name = job->query->queries == NULL ? "points" : "corpus"};
+    kin_tree_gpu_corpus c = {0};
+    kith_status status = kin_tree_gpu_corpus_make(ctx, gpu, &source, request->tree_height, 0, &c);
+    if (status == KITH_OK && part == 0) {
+        status = judge(ctx, &c, job);
+    }
+    status = kin_gpu_meet(gpu, status);
+    kin_gpu_break_step(gpu);
+    if (status == KITH_OK && job->takes) {
+        status = search_share(ctx, &c, job->query, first, count);
+    }
+    job->reports[part] = ctx->report;
+    job->rows[part] = count;
+    kin_tree_gpu_corpus_free(ctx, &c);
+    return status;
+}
+
+/* Seconds are those of the first member; what is a row's is averaged over all. */
+static void add_up(const team_job *job, int32_t parts, kith_report *report)
+{
+    const double all = (double)rows_of(job->corpus, job->query);
+    report->skipped_share = report->rerun_share = report->candidates = 0.0;
+    for (int32_t p = 0; p < parts; p++) {
+        const double weight = (double)job->rows[p] / all;
+        report->skipped_share += job->reports[p].skipped_share * weight;
+        report->rerun_share += job->reports[p].rerun_share * weight;
+        report->candidates += job->reports[p].candidates * weight;
+    }
+}
+
+static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                  const kin_fused_query *query, bool *declined)
+{
+    const kith_report before = ctx->report;
+    team_job job = {.corpus = corpus, .query = query};
+    const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, member, &job);
+    *declined = !job.takes;
+    if (status == KITH_OK && job.takes) {
+        add_up(&job, (int32_t)kin_max_i64(1, kin_gpu_team_count(gpu->team)), &ctx->report);
+    } else {
+        ctx->report = before;
+    }
+    return status;
+}
+
+kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                                const kin_fused_query *query, bool *declined)
+{
+    if (is_shared(gpu, corpus, query)) {
+        const kith_status status = search_by_team(ctx, gpu, corpus, query, declined);
+        if (!kin_fused_team_yields(ctx, status)) {
+            return status;
+        }
+    }
+    return kin_tree_gpu_search_alone(ctx, gpu, corpus, query, declined);
+}
