@@ -199,8 +199,8 @@ class Index:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, device: str | None = None) -> Index:
-        """One from its file, which is mapped: no row is read before it is needed. `width` and
-        `meets` are not in it."""
+        """One from its file, which is mapped: no row is read before it is needed, but for a GPU,
+        where `device` or the variable KITH_DEVICE names one. `width` and `meets` are not in it."""
         self = cls.__new__(cls)
         self._hold(Kept.open(_options.path(path), device))
         return self
