@@ -18,8 +18,8 @@ extern "C" {
  *
  * - exact  rounded copy, norms, order, groups of equal rows
  * - tree   a buffer k-d tree
- *          both on a GPU where the context of its creation names one, exact also with "auto" where a
- *          thousand queries would pay for it; a tree there has up to 64 columns and finds up to 2048
+ *          both on a GPU where the context of its creation names one, exact also with "auto" where
+ * a thousand queries would pay for it; a tree there has up to 64 columns and finds up to 2048
  *          neighbours, more of them KITH_E_UNSUPPORTED
  * - graph  a k-NN graph and what walks need: approximate, on the processor
  *
@@ -102,7 +102,8 @@ KITH_API kith_status kith_index_save(kith_ctx *ctx, const kith_index *index, con
 /* Maps such a file; points and preparation stay in it. On a GPU the points of an exact index
  * are prepared anew, and a tree is made of them; graphs are KITH_E_UNSUPPORTED where the context
  * names a GPU. Arrays are checked as far as a search needs to end and to read nothing outside of
- * them; a file with forged numbers and checksums gives wrong neighbours. Statuses as in chapter 9. */
+ * them; a file with forged numbers and checksums gives wrong neighbours. Statuses as in chapter 9.
+ */
 KITH_API kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out);
 
 typedef struct kith_index_info {

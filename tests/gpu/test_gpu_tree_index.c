@@ -606,7 +606,8 @@ static void automatic(void **state)
         kith_ctx_free(ctx);
     }
     assert_true(test_answers_equal(&out[0], &out[1]));
-    (void)printf("a tree that is kept is a GPU's where one is named, and the processor's with auto\n");
+    (void)printf(
+        "a tree that is kept is a GPU's where one is named, and the processor's with auto\n");
     test_answer_free(&out[1]);
     test_answer_free(&out[0]);
     test_rows_free(&points);
