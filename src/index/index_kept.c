@@ -72,10 +72,11 @@ kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kit
 {
     kin_gpu *gpu = NULL;
     const kith_matrix asked = {.rows = USUAL_QUERIES};
-    if (index->method == KITH_METHOD_TREE && ctx->device != KIN_DEVICE_CUDA) {
-        return KITH_OK; /* who does not name one may ask what the processor's tree alone does */
-    }
     const kin_request request = {.distance = source->distance, .method = index->method};
+    if (index->method == KITH_METHOD_TREE && ctx->device != KIN_DEVICE_CUDA) {
+        /* Who does not name one may ask what the processor's tree alone does. */
+        return kin_method_check(ctx, &request);
+    }
     KIN_TRY(kin_method_enter(ctx, &request, &source->points, &asked, &gpu));
     if (gpu == NULL) {
         return KITH_OK;

@@ -257,7 +257,7 @@ class Words(unittest.TestCase):
                     for at in indexes
                 ),
                 (
-                    lambda: kith.Index.open(indexes[1], device="cuda"),
+                    lambda: kith.Index.open(indexes[2], device="cuda"),
                     "is the processor's, and the dev",
                 ),
             ):
