@@ -10,24 +10,25 @@
  *                                                                     /  before, then written
  *
  * Costs. Of metrics with a matrix product the matrix holds costs in fp32. Rows are transformed,
- * shifted by the mean, scaled by a power of two and rounded to fp32: p of a row, S = |p(query)| +
- * the largest |p| of the corpus. The cost is |p(point)|^2 - 2 p(query).p(point), for an inner
- * product without the first term. So cost and canonical key, in units of the frame and but for what
- * all points of a row share, differ by at most
+ * shifted by the mean, scaled by a power of two and rounded to fp32: p of a row; let S be
+ * |p(query)| and the largest |p| of the corpus. The cost is |p(point)|^2 - 2 p(query).p(point), for
+ * an inner product without the first term. In units of the frame, and but for what all points of a
+ * row share, cost and canonical key then differ by at most
  *
- *      error = loss (2 S + loss) + (40 2^-24 + cols 2^-52) (S + loss)^2 + (cols + 9) 2^-1074 / scale^2
+ *      error = loss (2 S + loss)  +  (40 2^-24 + cols 2^-52) (S + loss)^2  +  underflow
  *
- *      loss      what rounding to p took from query and point; it is measured
- *      40 2^-24  sums of KIN_PROJECT_STEP = 64 products in fp32, twice: 2 * 64.1 |p||p| <= 32.1 S^2;
- *                the cost rounded to fp32: 1.1 S^2; squares to a relative 2^-30
- *      cols      sums in double, those of the key among them; and keys that underflow
+ *      loss        what rounding to p took from the query and from any point at most, measured
+ *      40 2^-24    twice a product, sums of KIN_PROJECT_STEP = 64 in fp32: 64.1 S^2 / 2; the cost
+ *                  in fp32: 1.1 S^2; squares, known to a relative 2^-30
+ *      cols        sums in double, of products and of the key
+ *      underflow   of the key: (cols + 9) 2^-1074 in its own units
  *
- * The k-th smallest cost of a row, which a method of selection finds, then says that the k-th key is
- * at most that cost + error, and a point of such a key has a cost of at most that cost + 2 error. All
- * within this reach get their canonical keys, and the first by (key, id) are the answer: its bytes
- * are the contract's whatever the rounding. Points that are degenerate or drawn in from afar (what
- * was cut off is no small loss) have a cost that is not a number: selection puts it last, no reach
- * leaves it out. A query of that kind has a boundless error, so all of its points are rescored.
+ * The k-th smallest cost of a row, which a method of selection finds, says that the k-th key is at
+ * most that cost + error; a point of such a key has a cost of at most that cost + 2 error. All that
+ * are within this reach get their canonical keys, and the first of them by (key, id) are the
+ * answer, whatever was rounded. Points that are degenerate, or drawn in from afar (what was cut off
+ * is no small loss), have a cost that is not a number: selection puts it last, and no reach leaves
+ * it out. The error of a query of that kind is infinite, so all points are within its reach.
  *
  * Keys. Of other metrics it holds canonical keys in double, pair by pair, and what is selected is
  * the answer. A tile of corpus rows stays in the second-level cache while a group of queries meets
@@ -37,8 +38,8 @@
  * or twice. Nothing is discarded beforehand and no pair of a graph serves both ends; that is what
  * the fused engine gains.
  *
- * Memory. MATRIX_BYTES of costs or keys, whatever the corpus; lists of k a query of the batch, which
- * shrinks where k is large. For costs the whole corpus once more, in fp32.
+ * Memory. MATRIX_BYTES of costs or keys, whatever the corpus; lists of k a query of the batch,
+ * which shrinks where k is large. For costs the whole corpus once more, in fp32.
  */
 #include "papers/papers.h"
 
@@ -122,9 +123,9 @@ typedef struct matrix {
     double *norms;  /* |p|^2 of its rows, 0 for products; NaN: always rescored */
     double norm;    /* the largest */
     double loss;
-    double *errors; /* of the queries of the batch */
-    float *kth;     /* cost of each of them */
-    kin_pair *merged;   /* batch x wanted; NULL where one chunk is all */
+    double *errors;   /* of the queries of the batch */
+    float *kth;       /* cost of each of them */
+    kin_pair *merged; /* batch x wanted; NULL where one chunk is all */
     worker *workers;
     int32_t threads;
     void *block;
@@ -137,9 +138,8 @@ static shape shape_of(int64_t rows, int64_t queries, int64_t wanted, bool produc
     const int64_t cells = MATRIX_BYTES / (int64_t)(product ? sizeof(float) : sizeof(double));
     const int64_t a_list = (int64_t)(sizeof(double) + sizeof(uint32_t) + sizeof(kin_pair));
     const int64_t lists = kin_max_i64(1, MATRIX_BYTES / (wanted * a_list));
-    const int64_t batch =
-        kin_min_i64(kin_min_i64(queries, lists),
-                    kin_max_i64(LEAST_BATCH, cells / kin_max_i64(rows, PANEL)));
+    const int64_t batch = kin_min_i64(kin_min_i64(queries, lists),
+                                      kin_max_i64(LEAST_BATCH, cells / kin_max_i64(rows, PANEL)));
     const int64_t chunk = cells / batch; /* a panel at least */
     return (shape){.batch = batch,
                    .chunk = kin_min_i64(rows, product ? chunk / PANEL * PANEL : chunk)};
@@ -249,10 +249,11 @@ static void write_costs(const matrix *m, int64_t first, int64_t at, const float 
     const int64_t rows = kin_min_i64(KIN_PROJECT_ROWS, m->query_count - first);
     const int64_t columns = kin_min_i64(PANEL, m->columns - at);
     for (int64_t r = 0; r < rows; r++) {
-        float *costs = m->costs + (first + r) * m->columns + at;
-        for (int64_t c = 0; c < columns; c++) {
+        float costs[PANEL]; /* a place that overlaps no other, for the compiler's vectors */
+        for (int64_t c = 0; c < PANEL; c++) {
             costs[c] = (float)(norms[c] - 2 * products[r * PANEL + c]);
         }
+        memcpy(m->costs + (first + r) * m->columns + at, costs, (size_t)columns * sizeof *costs);
     }
 }
 
@@ -396,9 +397,9 @@ static kith_status fill(matrix *m)
 {
     const int64_t start = kin_clock_ns();
     m->pieces = kin_ceil_div(m->columns, m->piece);
-    const kith_status status = kin_parallel(
-        m->ctx, "screen", kin_ceil_div(m->query_count, m->group) * m->pieces,
-        m->product ? fill_costs : fill_piece, m);
+    const kith_status status =
+        kin_parallel(m->ctx, "screen", kin_ceil_div(m->query_count, m->group) * m->pieces,
+                     m->product ? fill_costs : fill_piece, m);
     m->ctx->report.seconds_screen += kin_clock_since(start);
     return status;
 }
@@ -516,7 +517,7 @@ static void name_room(kin_layout *layout, void *job)
     if (m->product) {
         const uint64_t rows = (uint64_t)kin_round_up(m->corpus->matrix.rows, PANEL);
         m->panels = kin_layout_array(layout, kin_size_mul(rows, padded), sizeof *m->panels);
-        m->norms = kin_layout_array(layout, rows, sizeof *m->norms);
+        m->norms = kin_layout_zeros(layout, rows, sizeof *m->norms);
         m->errors = kin_layout_array(layout, batch, sizeof *m->errors);
         m->kth = kin_layout_array(layout, batch, sizeof *m->kth);
     } else {
