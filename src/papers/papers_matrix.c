@@ -96,7 +96,7 @@ typedef struct matrix {
     int64_t wanted;
     int64_t wide;   /* doubles of an expanded query */
     int64_t group;  /* queries */
-    int64_t tile;   /* rows */
+    int64_t tile;   /* rows: a panel where there are costs */
     int64_t piece;  /* rows that a task computes */
     int64_t pieces; /* of the present chunk */
     shape shape;
@@ -119,12 +119,12 @@ typedef struct matrix {
     double inverse; /* 1 / the scale of the frame */
     const kin_round_ops *ops;
     int64_t padded; /* floats of a rounded row */
+    int64_t room;   /* pairs of a worker */
     float *panels;  /* the corpus: PANEL rows interleaved */
     double *norms;  /* |p|^2 of its rows, 0 for products; NaN: always rescored */
     double norm;    /* the largest */
     double loss;
-    double *errors;   /* of the queries of the batch */
-    float *kth;       /* cost of each of them */
+    float *kth;       /* cost of each query of the batch */
     kin_pair *merged; /* batch x wanted; NULL where one chunk is all */
     worker *workers;
     int32_t threads;
@@ -228,76 +228,34 @@ static kith_status round_corpus(matrix *m)
     return KITH_OK;
 }
 
-/* The head of this file. */
+/* The head of this file. NaN, as infinity, leaves all points within reach. */
 static double error_of(const matrix *m, double norm_sq, double query_loss)
 {
     const double cols = m->request->distance.cols;
     const double sum = sqrt(norm_sq) + m->norm;
     const double loss = query_loss + m->loss;
-    const double rounding = (40 * 0x1p-24 + cols * 0x1p-52) * (sum + loss) * (sum + loss);
-    const double underflow = (cols + 9) * 0x1p-1074 * m->inverse * m->inverse;
-    const double error = loss * (2 * sum + loss) + rounding + underflow;
-    return error >= 0 ? error : (double)INFINITY;
+    return loss * (2 * sum + loss) + (40 * 0x1p-24 + cols * 0x1p-52) * (sum + loss) * (sum + loss) +
+           (cols + 9) * 0x1p-1074 * m->inverse * m->inverse;
 }
 
-/* A panel of the corpus to four queries, from the first of them in the batch on. */
-static void write_costs(const matrix *m, int64_t first, int64_t at, const float *rounded)
+/* Four queries of a group to a panel of the corpus. */
+static void write_costs(const matrix *m, int64_t row, int64_t at, const float *rounded)
 {
     double products[KIN_PROJECT_ROWS * PANEL];
     const double *norms = m->norms + m->row0 + at;
     m->ops->project(rounded, m->panels + (m->row0 + at) * m->padded, m->padded, PANEL, products);
-    const int64_t rows = kin_min_i64(KIN_PROJECT_ROWS, m->query_count - first);
+    const int64_t rows = kin_min_i64(KIN_PROJECT_ROWS, m->query_count - row);
     const int64_t columns = kin_min_i64(PANEL, m->columns - at);
     for (int64_t r = 0; r < rows; r++) {
         float costs[PANEL]; /* a place that overlaps no other, for the compiler's vectors */
         for (int64_t c = 0; c < PANEL; c++) {
             costs[c] = (float)(norms[c] - 2 * products[r * PANEL + c]);
         }
-        memcpy(m->costs + (first + r) * m->columns + at, costs, (size_t)columns * sizeof *costs);
+        memcpy(m->costs + (row + r) * m->columns + at, costs, (size_t)columns * sizeof *costs);
     }
-}
-
-static kith_status fill_costs(void *arg, int64_t task, int32_t thread)
-{
-    const matrix *m = arg;
-    worker *w = &m->workers[thread];
-    const int64_t first = task / m->pieces * m->group;
-    const int64_t count = kin_min_i64(m->group, m->query_count - first);
-    const int64_t begin = task % m->pieces * m->piece;
-    const int64_t end = kin_min_i64(m->columns, begin + m->piece);
-    memset(w->rounded, 0, (size_t)(m->group * m->padded) * sizeof *w->rounded);
-    for (int64_t q = 0; q < count; q++) {
-        double norm_sq = 0;
-        const double loss = round_row(m, m->queries, m->query0 + first + q, w,
-                                      w->rounded + q * m->padded, &norm_sq);
-        if (begin == 0) {
-            m->errors[first + q] = error_of(m, norm_sq, loss);
-        }
-    }
-    for (int64_t at = begin; at < end; at += PANEL) {
-        for (int64_t q = 0; q < count; q += KIN_PROJECT_ROWS) {
-            write_costs(m, first + q, at, w->rounded + q * m->padded);
-        }
-    }
-    return KITH_OK;
 }
 
 /* ---- Costs to an answer ---------------------------------------------------------------------- */
-
-/* No comparison is true of a reach or a cost that is not a number, so they are within. */
-static bool any_within(const float *costs, int64_t count, float reach)
-{
-    int within = 0;
-    for (int64_t i = 0; i < count; i++) {
-        within |= !(costs[i] > reach);
-    }
-    return within != 0;
-}
-
-static int64_t room_of(const matrix *m)
-{
-    return 2 * m->wanted + FOUND;
-}
 
 static void sort_found(const matrix *m, worker *w)
 {
@@ -311,7 +269,7 @@ static void rescore(const matrix *m, worker *w, const kin_query *query, const ui
 {
     double keys[FOUND];
     kin_metric_keys(&m->request->distance, query, m->corpus, ids, count, keys);
-    if (w->answer.count + count > room_of(m)) {
+    if (w->answer.count + count > m->room) {
         sort_found(m, w);
     }
     for (int64_t i = 0; i < count; i++) {
@@ -323,10 +281,12 @@ static void rescore(const matrix *m, worker *w, const kin_query *query, const ui
 /* The list of a row: what the chunks before gave, and all of this one within reach. */
 static void gather_row(const matrix *m, int64_t row, worker *w)
 {
-    const kin_query query =
-        kin_metric_load(&m->request->distance, m->queries, m->query0 + row, w->queries);
+    const int64_t id = m->query0 + row;
+    double norm_sq = 0;
+    const double loss = round_row(m, m->queries, id, w, w->rounded, &norm_sq);
+    const kin_query query = kin_metric_load(&m->request->distance, m->queries, id, w->queries);
     const float *costs = m->costs + row * m->columns;
-    const float reach = nextafterf((float)(m->kth[row] + 2 * m->errors[row]), INFINITY);
+    const float reach = nextafterf((float)(m->kth[row] + 2 * error_of(m, norm_sq, loss)), INFINITY);
     uint32_t ids[FOUND];
     int64_t count = 0;
     w->answer.count = m->merged != NULL ? m->kept : 0;
@@ -335,16 +295,17 @@ static void gather_row(const matrix *m, int64_t row, worker *w)
     }
     for (int64_t at = 0; at < m->columns; at += SCAN) {
         const int64_t end = kin_min_i64(m->columns, at + SCAN);
-        if (!any_within(costs + at, end - at, reach)) {
-            continue;
-        }
-        if (count + SCAN > FOUND) {
-            rescore(m, w, &query, ids, count);
-            count = 0;
-        }
+        int within = 0; /* what is not a number is: no comparison is true of it */
         for (int64_t c = at; c < end; c++) {
+            within |= !(costs[c] > reach);
+        }
+        for (int64_t c = at; within != 0 && c < end; c++) {
             ids[count] = (uint32_t)(m->row0 + c);
             count += !(costs[c] > reach);
+        }
+        if (count > FOUND - SCAN) {
+            rescore(m, w, &query, ids, count);
+            count = 0;
         }
     }
     rescore(m, w, &query, ids, count);
@@ -366,28 +327,44 @@ static kith_status check_numbers(const matrix *m, const double *keys, int64_t ro
     return KITH_OK;
 }
 
+/* Canonical keys of a query to a tile. */
+static kith_status write_keys(const matrix *m, int64_t row, int64_t at, const kin_query *query)
+{
+    const kin_distance *distance = &m->request->distance;
+    const int64_t tile = kin_min_i64(m->tile, m->columns - at);
+    double *keys = m->keys + row * m->columns + at;
+    kin_metric_keys_run(distance, query, m->corpus, m->row0 + at, tile, keys);
+    return distance->metric == KITH_CUSTOM
+               ? check_numbers(m, keys, m->query0 + row, m->row0 + at, tile)
+               : KITH_OK;
+}
+
 /* A group of queries and a piece of the chunk, tile by tile. */
 static kith_status fill_piece(void *arg, int64_t task, int32_t thread)
 {
     const matrix *m = arg;
-    const kin_distance *distance = &m->request->distance;
+    worker *w = &m->workers[thread];
     const int64_t first = task / m->pieces * m->group;
     const int64_t count = kin_min_i64(m->group, m->query_count - first);
     const int64_t begin = task % m->pieces * m->piece;
     const int64_t end = kin_min_i64(m->columns, begin + m->piece);
     kin_query queries[GROUP];
     for (int64_t q = 0; q < count; q++) {
-        queries[q] = kin_metric_load(distance, m->queries, m->query0 + first + q,
-                                     m->workers[thread].queries + q * m->wide);
+        if (m->product) {
+            double norm_sq = 0;
+            (void)round_row(m, m->queries, m->query0 + first + q, w, w->rounded + q * m->padded,
+                            &norm_sq);
+        } else {
+            queries[q] = kin_metric_load(&m->request->distance, m->queries, m->query0 + first + q,
+                                         w->queries + q * m->wide);
+        }
     }
     for (int64_t at = begin; at < end; at += m->tile) {
-        const int64_t tile = kin_min_i64(m->tile, end - at);
-        for (int64_t q = 0; q < count; q++) {
-            double *keys = m->keys + (first + q) * m->columns + at;
-            kin_metric_keys_run(distance, &queries[q], m->corpus, m->row0 + at, tile, keys);
-            if (distance->metric == KITH_CUSTOM) {
-                KIN_TRY(check_numbers(m, keys, m->query0 + first + q, m->row0 + at, tile));
-            }
+        for (int64_t q = 0; m->product && q < count; q += KIN_PROJECT_ROWS) {
+            write_costs(m, first + q, at, w->rounded + q * m->padded);
+        }
+        for (int64_t q = 0; !m->product && q < count; q++) {
+            KIN_TRY(write_keys(m, first + q, at, &queries[q]));
         }
     }
     return KITH_OK;
@@ -397,9 +374,8 @@ static kith_status fill(matrix *m)
 {
     const int64_t start = kin_clock_ns();
     m->pieces = kin_ceil_div(m->columns, m->piece);
-    const kith_status status =
-        kin_parallel(m->ctx, "screen", kin_ceil_div(m->query_count, m->group) * m->pieces,
-                     m->product ? fill_costs : fill_piece, m);
+    const kith_status status = kin_parallel(
+        m->ctx, "screen", kin_ceil_div(m->query_count, m->group) * m->pieces, fill_piece, m);
     m->ctx->report.seconds_screen += kin_clock_since(start);
     return status;
 }
@@ -518,7 +494,6 @@ static void name_room(kin_layout *layout, void *job)
         const uint64_t rows = (uint64_t)kin_round_up(m->corpus->matrix.rows, PANEL);
         m->panels = kin_layout_array(layout, kin_size_mul(rows, padded), sizeof *m->panels);
         m->norms = kin_layout_zeros(layout, rows, sizeof *m->norms);
-        m->errors = kin_layout_array(layout, batch, sizeof *m->errors);
         m->kth = kin_layout_array(layout, batch, sizeof *m->kth);
     } else {
         m->best_keys = kin_layout_array(layout, places, sizeof *m->best_keys);
@@ -537,7 +512,7 @@ static void name_room(kin_layout *layout, void *job)
         kin_answer_name(layout, &w->answer);
         if (m->product) {
             w->rounded = kin_layout_array(layout, (uint64_t)m->group * padded, sizeof *w->rounded);
-            w->found = kin_layout_array(layout, (uint64_t)room_of(m), sizeof *w->found);
+            w->found = kin_layout_array(layout, (uint64_t)m->room, sizeof *w->found);
         }
     }
 }
@@ -563,6 +538,7 @@ static matrix matrix_of(const kin_prepared *corpus, const kin_prepared *queries,
     const bool leaves_out =
         m.graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
     m.wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), points->rows);
+    m.room = 2 * m.wanted + FOUND;
     m.piece = kin_round_up(PIECE_PRODUCTS / (m.group * points->cols) + 1, m.tile);
     m.shape = shape_of(points->rows, queries->rows.matrix.rows, m.wanted, product);
     return m;
