@@ -64,7 +64,6 @@ enum {
     ROWS_A_TASK = 16,         /* of merging and writing */
     USUAL_SAMPLE = 8,         /* of threshold_heap, times k */
     PANEL = KIN_PROJECT_AXES, /* rows of the corpus that a product meets together */
-    SCAN = 64,                /* costs that are compared with a reach at a time */
     FOUND = 1024              /* candidates that are rescored together */
 };
 
@@ -74,14 +73,18 @@ typedef struct shape {
     int64_t chunk; /* rows of the corpus */
 } shape;
 
+/* Of a rounded row, or the largest of some; NaN where costs say nothing of it. */
+typedef struct extent {
+    double norm;
+    double loss;
+} extent;
+
 typedef struct worker {
     double *queries; /* a group of them, expanded */
     kin_answer answer;
     /* Where there are costs: */
-    float *rounded;  /* a group of queries, or a row of the corpus */
-    kin_pair *found; /* with their keys */
-    double norm;     /* the largest of the rows that it rounded */
-    double loss;
+    float *rounded; /* a group of queries, or a row of the corpus */
+    extent extent;  /* of the rows that it rounded */
     int64_t candidates;
 } worker;
 
@@ -118,12 +121,11 @@ typedef struct matrix {
     kin_frame_stats stats;
     double inverse; /* 1 / the scale of the frame */
     const kin_round_ops *ops;
-    int64_t padded; /* floats of a rounded row */
-    int64_t room;   /* pairs of a worker */
-    float *panels;  /* the corpus: PANEL rows interleaved */
-    double *norms;  /* |p|^2 of its rows, 0 for products; NaN: always rescored */
-    double norm;    /* the largest */
-    double loss;
+    int64_t padded;   /* floats of a rounded row */
+    float *panels;    /* the corpus: PANEL rows interleaved */
+    double *norms;    /* |p|^2 of its rows, 0 for products; NaN: always rescored */
+    extent extent;    /* of them */
+    bool squares;     /* are part of a cost */
     float *kth;       /* cost of each query of the batch */
     kin_pair *merged; /* batch x wanted; NULL where one chunk is all */
     worker *workers;
@@ -133,16 +135,15 @@ typedef struct matrix {
 
 /* ---- Sizes ---------------------------------------------------------------------------------- */
 
-static shape shape_of(int64_t rows, int64_t queries, int64_t wanted, bool product)
+static shape shape_of(int64_t rows, int64_t queries, int64_t wanted, int64_t cell)
 {
-    const int64_t cells = MATRIX_BYTES / (int64_t)(product ? sizeof(float) : sizeof(double));
+    const int64_t cells = MATRIX_BYTES / cell;
     const int64_t a_list = (int64_t)(sizeof(double) + sizeof(uint32_t) + sizeof(kin_pair));
     const int64_t lists = kin_max_i64(1, MATRIX_BYTES / (wanted * a_list));
     const int64_t batch = kin_min_i64(kin_min_i64(queries, lists),
                                       kin_max_i64(LEAST_BATCH, cells / kin_max_i64(rows, PANEL)));
-    const int64_t chunk = cells / batch; /* a panel at least */
-    return (shape){.batch = batch,
-                   .chunk = kin_min_i64(rows, product ? chunk / PANEL * PANEL : chunk)};
+    const int64_t chunk = cells / batch / PANEL * PANEL; /* one panel at least */
+    return (shape){.batch = batch, .chunk = kin_min_i64(rows, chunk)};
 }
 
 static int64_t wide_of(int32_t cols)
@@ -150,11 +151,10 @@ static int64_t wide_of(int32_t cols)
     return kin_round_up(cols, KIN_METRIC_LANES);
 }
 
-static int64_t group_of(int32_t cols, bool product)
+static int64_t group_of(int32_t cols)
 {
     const int64_t fit = TILE_BYTES / (wide_of(cols) * (int64_t)sizeof(double));
-    const int64_t least = product ? KIN_PROJECT_ROWS : 1;
-    return kin_max_i64(1, kin_min_i64(GROUP, fit) / least) * least;
+    return kin_max_i64(1, kin_min_i64(GROUP, fit));
 }
 
 /* What selection takes at most. A method: three times the words of a row, a thread. Few long rows
@@ -175,17 +175,18 @@ static uint64_t select_bytes(shape s, int64_t wanted, int32_t threads)
 
 /* ---- Costs ----------------------------------------------------------------------------------- */
 
-/* A row into fp32, zeros behind it. *norm_sq is NaN where costs say nothing of the row. */
-static double round_row(const matrix *m, const kin_rows *rows, int64_t row, worker *w, float *out,
-                        double *norm_sq)
+/* A row into fp32, zeros behind it. */
+static extent round_row(const matrix *m, const kin_rows *rows, int64_t row, worker *w, float *out)
 {
     const kin_query loaded = kin_metric_load(&m->request->distance, rows, row, w->queries);
     const kin_round_input in = {w->queries, m->stats.mean, m->inverse, m->wide};
     memset(out + m->wide, 0, (size_t)(m->padded - m->wide) * sizeof *out);
     const kin_round_sums sums = m->ops->to_f32(&in, out);
-    const bool trusted = !loaded.degenerate && sums.cut_sq == 0;
-    *norm_sq = trusted ? sums.stored_sq : (double)NAN;
-    return 1.0001 * sqrt(sums.lost_sq) + 0x1p-500; /* squares underflow below it */
+    if (loaded.degenerate || sums.cut_sq != 0) {
+        return (extent){(double)NAN, (double)NAN};
+    }
+    /* Squares of a loss vanish below 2^-500. */
+    return (extent){sqrt(sums.stored_sq), 1.0001 * sqrt(sums.lost_sq) + 0x1p-500};
 }
 
 static kith_status round_panel(void *arg, int64_t task, int32_t thread)
@@ -193,20 +194,15 @@ static kith_status round_panel(void *arg, int64_t task, int32_t thread)
     const matrix *m = arg;
     worker *w = &m->workers[thread];
     float *panel = m->panels + task * PANEL * m->padded;
-    const kin_metric_traits *traits = kin_metric_get_traits(m->request->distance.metric);
     const int64_t count = kin_min_i64(PANEL, m->corpus->matrix.rows - task * PANEL);
     memset(panel, 0, (size_t)(PANEL * m->padded) * sizeof *panel);
     for (int64_t r = 0; r < count; r++) {
-        double *norm = &m->norms[task * PANEL + r];
-        const double loss = round_row(m, m->corpus, task * PANEL + r, w, w->rounded, norm);
+        const extent row = round_row(m, m->corpus, task * PANEL + r, w, w->rounded);
         for (int64_t i = 0; i < m->padded; i++) {
             panel[i * PANEL + r] = w->rounded[i];
         }
-        if (*norm >= 0) {
-            w->norm = fmax(w->norm, sqrt(*norm));
-            w->loss = fmax(w->loss, loss);
-            *norm = traits->screen == KIN_SCREEN_PRODUCT ? 0.0 : *norm;
-        }
+        m->norms[task * PANEL + r] = row.norm * (m->squares ? row.norm : 0.0);
+        w->extent = (extent){fmax(w->extent.norm, row.norm), fmax(w->extent.loss, row.loss)};
     }
     return KITH_OK;
 }
@@ -217,23 +213,24 @@ static kith_status round_corpus(matrix *m)
     const int64_t start = kin_clock_ns();
     KIN_TRY(kin_frame_measure(m->ctx, distance, m->corpus, &m->stats));
     m->inverse = 1.0 / kin_frame_scale(KIN_TILE_F32, distance->cols, &m->stats);
+    m->squares = kin_metric_get_traits(distance->metric)->screen == KIN_SCREEN_DISTANCE;
     m->ops = kin_round_get(m->ctx->isa);
     KIN_TRY(kin_parallel(m->ctx, "prepare", kin_ceil_div(m->corpus->matrix.rows, PANEL),
                          round_panel, m));
     for (int32_t t = 0; t < m->threads; t++) {
-        m->norm = fmax(m->norm, m->workers[t].norm);
-        m->loss = fmax(m->loss, m->workers[t].loss);
+        const extent *e = &m->workers[t].extent;
+        m->extent = (extent){fmax(m->extent.norm, e->norm), fmax(m->extent.loss, e->loss)};
     }
     m->ctx->report.seconds_prepare += kin_clock_since(start);
     return KITH_OK;
 }
 
 /* The head of this file. NaN, as infinity, leaves all points within reach. */
-static double error_of(const matrix *m, double norm_sq, double query_loss)
+static double error_of(const matrix *m, extent query)
 {
     const double cols = m->request->distance.cols;
-    const double sum = sqrt(norm_sq) + m->norm;
-    const double loss = query_loss + m->loss;
+    const double sum = query.norm + m->extent.norm;
+    const double loss = query.loss + m->extent.loss;
     return loss * (2 * sum + loss) + (40 * 0x1p-24 + cols * 0x1p-52) * (sum + loss) * (sum + loss) +
            (cols + 9) * 0x1p-1074 * m->inverse * m->inverse;
 }
@@ -257,10 +254,10 @@ static void write_costs(const matrix *m, int64_t row, int64_t at, const float *r
 
 /* ---- Costs to an answer ---------------------------------------------------------------------- */
 
-static void sort_found(const matrix *m, worker *w)
+static void sort_found(const matrix *m, kin_answer *found)
 {
-    kin_select_sort_pairs(w->found, w->answer.count);
-    w->answer.count = kin_min_i64(w->answer.count, m->wanted);
+    kin_select_sort_pairs(found->list, found->count);
+    found->count = kin_min_i64(found->count, m->wanted);
 }
 
 /* Canonical keys of candidates join what was found, which is cut before it overflows. */
@@ -269,11 +266,11 @@ static void rescore(const matrix *m, worker *w, const kin_query *query, const ui
 {
     double keys[FOUND];
     kin_metric_keys(&m->request->distance, query, m->corpus, ids, count, keys);
-    if (w->answer.count + count > m->room) {
-        sort_found(m, w);
+    if (w->answer.count + count > w->answer.wanted) {
+        sort_found(m, &w->answer);
     }
     for (int64_t i = 0; i < count; i++) {
-        w->found[w->answer.count++] = (kin_pair){keys[i], ids[i], 1};
+        w->answer.list[w->answer.count++] = (kin_pair){keys[i], ids[i], 1};
     }
     w->candidates += count;
 }
@@ -282,61 +279,45 @@ static void rescore(const matrix *m, worker *w, const kin_query *query, const ui
 static void gather_row(const matrix *m, int64_t row, worker *w)
 {
     const int64_t id = m->query0 + row;
-    double norm_sq = 0;
-    const double loss = round_row(m, m->queries, id, w, w->rounded, &norm_sq);
+    const double error = error_of(m, round_row(m, m->queries, id, w, w->rounded));
     const kin_query query = kin_metric_load(&m->request->distance, m->queries, id, w->queries);
     const float *costs = m->costs + row * m->columns;
-    const float reach = nextafterf((float)(m->kth[row] + 2 * error_of(m, norm_sq, loss)), INFINITY);
+    const float reach = nextafterf((float)(m->kth[row] + 2 * error), INFINITY);
     uint32_t ids[FOUND];
     int64_t count = 0;
-    w->answer.count = m->merged != NULL ? m->kept : 0;
-    if (w->answer.count > 0) {
-        memcpy(w->found, m->merged + row * m->wanted, (size_t)m->kept * sizeof *w->found);
+    w->answer.count = 0;
+    if (m->merged != NULL) {
+        w->answer.count = m->kept;
+        memcpy(w->answer.list, m->merged + row * m->wanted,
+               (size_t)m->kept * sizeof *w->answer.list);
     }
-    for (int64_t at = 0; at < m->columns; at += SCAN) {
-        const int64_t end = kin_min_i64(m->columns, at + SCAN);
-        int within = 0; /* what is not a number is: no comparison is true of it */
-        for (int64_t c = at; c < end; c++) {
-            within |= !(costs[c] > reach);
-        }
-        for (int64_t c = at; within != 0 && c < end; c++) {
-            ids[count] = (uint32_t)(m->row0 + c);
-            count += !(costs[c] > reach);
-        }
-        if (count > FOUND - SCAN) {
+    for (int64_t c = 0; c < m->columns; c++) {
+        ids[count] = (uint32_t)(m->row0 + c);
+        count += !(costs[c] > reach); /* what is not a number is within */
+        if (count == FOUND) {
             rescore(m, w, &query, ids, count);
             count = 0;
         }
     }
     rescore(m, w, &query, ids, count);
-    sort_found(m, w);
-    memcpy(w->answer.list, w->found, (size_t)w->answer.count * sizeof *w->found);
+    sort_found(m, &w->answer);
 }
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
-/* Only a caller's own function can give one. */
-static kith_status check_numbers(const matrix *m, const double *keys, int64_t row, int64_t first,
-                                 int64_t count)
-{
-    for (int64_t i = 0; i < count; i++) {
-        KIN_FAIL_IF(keys[i] != keys[i], m->ctx, KITH_E_DATA, kin_at("custom"),
-                    "gave NaN for query %lld and point %lld (a distance must be a number)",
-                    (long long)row, (long long)(first + i));
-    }
-    return KITH_OK;
-}
-
-/* Canonical keys of a query to a tile. */
+/* Of a query to a tile. Only a caller's own function can give what is not a number. */
 static kith_status write_keys(const matrix *m, int64_t row, int64_t at, const kin_query *query)
 {
     const kin_distance *distance = &m->request->distance;
     const int64_t tile = kin_min_i64(m->tile, m->columns - at);
     double *keys = m->keys + row * m->columns + at;
     kin_metric_keys_run(distance, query, m->corpus, m->row0 + at, tile, keys);
-    return distance->metric == KITH_CUSTOM
-               ? check_numbers(m, keys, m->query0 + row, m->row0 + at, tile)
-               : KITH_OK;
+    for (int64_t i = 0; distance->metric == KITH_CUSTOM && i < tile; i++) {
+        KIN_FAIL_IF(keys[i] != keys[i], m->ctx, KITH_E_DATA, kin_at("custom"),
+                    "gave NaN for query %lld and point %lld (a distance must be a number)",
+                    (long long)(m->query0 + row), (long long)(m->row0 + at + i));
+    }
+    return KITH_OK;
 }
 
 /* A group of queries and a piece of the chunk, tile by tile. */
@@ -351,9 +332,7 @@ static kith_status fill_piece(void *arg, int64_t task, int32_t thread)
     kin_query queries[GROUP];
     for (int64_t q = 0; q < count; q++) {
         if (m->product) {
-            double norm_sq = 0;
-            (void)round_row(m, m->queries, m->query0 + first + q, w, w->rounded + q * m->padded,
-                            &norm_sq);
+            (void)round_row(m, m->queries, m->query0 + first + q, w, w->rounded + q * m->padded);
         } else {
             queries[q] = kin_metric_load(&m->request->distance, m->queries, m->query0 + first + q,
                                          w->queries + q * m->wide);
@@ -507,12 +486,12 @@ static void name_room(kin_layout *layout, void *job)
         worker spare;
         worker *w = kin_layout_item(m->workers, t, &spare);
         w->queries = kin_layout_array(layout, (uint64_t)(m->group * m->wide), sizeof *w->queries);
-        w->answer = (kin_answer){
-            .groups = &m->distinct, .metric = m->request->distance.metric, .wanted = m->wanted};
+        w->answer = (kin_answer){.groups = &m->distinct,
+                                 .metric = m->request->distance.metric,
+                                 .wanted = m->product ? 2 * m->wanted + FOUND : m->wanted};
         kin_answer_name(layout, &w->answer);
         if (m->product) {
             w->rounded = kin_layout_array(layout, (uint64_t)m->group * padded, sizeof *w->rounded);
-            w->found = kin_layout_array(layout, (uint64_t)m->room, sizeof *w->found);
         }
     }
 }
@@ -530,7 +509,7 @@ static matrix matrix_of(const kin_prepared *corpus, const kin_prepared *queries,
                 .distinct = {.rows = points->rows},
                 .graph = corpus == queries,
                 .wide = wide_of(points->cols),
-                .group = group_of(points->cols, product),
+                .group = product ? GROUP : group_of(points->cols),
                 .tile = product ? PANEL : kin_max_i64(LEAST_TILE, TILE_BYTES / row_bytes),
                 .product = product,
                 .padded = kin_round_up(points->cols, KIN_PROJECT_STEP),
@@ -538,9 +517,9 @@ static matrix matrix_of(const kin_prepared *corpus, const kin_prepared *queries,
     const bool leaves_out =
         m.graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
     m.wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), points->rows);
-    m.room = 2 * m.wanted + FOUND;
     m.piece = kin_round_up(PIECE_PRODUCTS / (m.group * points->cols) + 1, m.tile);
-    m.shape = shape_of(points->rows, queries->rows.matrix.rows, m.wanted, product);
+    m.shape = shape_of(points->rows, queries->rows.matrix.rows, m.wanted,
+                       (int64_t)(product ? sizeof *m.costs : sizeof *m.keys));
     return m;
 }
 
