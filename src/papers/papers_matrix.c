@@ -116,21 +116,21 @@ typedef struct matrix {
     };
     double *best_keys;
     uint32_t *best_ids; /* batch x picked, ids counted from row0 */
+    kin_pair *merged;   /* batch x wanted; NULL where one chunk is all */
+    worker *workers;
+    int32_t threads;
+    void *block;
     /* Where there are costs: */
     bool product;
     kin_frame_stats stats;
     double inverse; /* 1 / the scale of the frame */
     const kin_round_ops *ops;
-    int64_t padded;   /* floats of a rounded row */
-    float *panels;    /* the corpus: PANEL rows interleaved */
-    double *norms;    /* |p|^2 of its rows, 0 for products; NaN: always rescored */
-    extent extent;    /* of them */
-    bool squares;     /* are part of a cost */
-    float *kth;       /* cost of each query of the batch */
-    kin_pair *merged; /* batch x wanted; NULL where one chunk is all */
-    worker *workers;
-    int32_t threads;
-    void *block;
+    int64_t padded; /* floats of a rounded row */
+    float *panels;  /* the corpus: PANEL rows interleaved */
+    double *norms;  /* |p|^2 of its rows, 0 for products; NaN: always rescored */
+    extent extent;  /* of them */
+    bool squares;   /* are part of a cost */
+    float *kth;     /* cost of each query of the batch */
 } matrix;
 
 /* ---- Sizes ---------------------------------------------------------------------------------- */
