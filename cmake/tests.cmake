@@ -59,7 +59,7 @@ else()
           test_fault_memory:75 test_descent_api:65 test_tree_radius:60 test_graph_relatives_gpu:60
           test_tree_search:60 test_exact_same_bytes:55 test_descent:55 test_exact_numerics:55
           test_select_scan:50 test_select_bodies:45 test_exact_tiles:40 test_radius:35
-          test_upload_drivers:35 test_pipeline:30 test_descent_recall:30 test_plan:25
+          test_upload_drivers:35 test_pipeline:30 test_pipeline_costs:60 test_descent_recall:30 test_plan:25
           test_upload_ahead:25 test_metric_bodies:25 test_tree_build:25 test_exact_bounds:25
           test_graph_search:20 test_team_driver:20)
     string(REPLACE ":" ";" long ${long})
