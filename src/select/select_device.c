@@ -8,7 +8,7 @@
  *      selection           | part 0 . | part 1 . | ...       . answers go back
  *
  * Four, so that some are copied while one's end is waited for and the one after it is begun: each
- * by few threads, since starting a thread takes as long as it copies a megabyte.
+ * by few threads, which was faster than fewer parts by all threads each.
  * Where a selection takes less time than its copy, as by scan, all of it takes about as long as the
  * copies and the last part's selection. A part is a batch of rows; of rows that are too long for
  * the memory that is left, a piece of one, and the answers of a row's pieces are a short row with

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/support_reference.h"
 
+#include "gpu/gpu_team.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +160,48 @@ void test_reference_watch(kin_gpu *gpu)
     gpu->module = &test_tables.module;
     streams += 1;
 }
+
+/* ---- Teams ----------------------------------------------------------------------------------- */
+
+char test_logged[256];
+static pthread_mutex_t logging = PTHREAD_MUTEX_INITIALIZER; /* members log, too */
+
+static void take_log(void *arg, int level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    pthread_mutex_lock(&logging);
+    (void)snprintf(test_logged, sizeof test_logged, "%s", line);
+    pthread_mutex_unlock(&logging);
+}
+
+kith_ctx *test_reference_ctx(void)
+{
+    kith_ctx_params params = kith_ctx_params_default();
+    kith_ctx *ctx = NULL;
+    params.device = "cpu";
+    params.threads = 2;
+    params.log = take_log;
+    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
+    return ctx;
+}
+
+kin_gpu *test_reference_team(kith_ctx *ctx, const int32_t *indices, int32_t count, uint64_t budget)
+{
+    kin_gpu *gpu = NULL;
+    assert_int_equal(kin_gpu_open(ctx, indices[0], budget, &gpu), KITH_OK);
+    if (count > 1) {
+        assert_int_equal(kin_gpu_team_open(ctx, gpu, indices, count, budget), KITH_OK);
+    }
+    for (int32_t i = 0; i < count; i++) {
+        test_reference_watch(count > 1 ? kin_gpu_team_member(gpu->team, i) : gpu);
+    }
+    test_logged[0] = '\0';
+    return gpu;
+}
+
+/* ---- One --------------------------------------------------------------------------------------
+ */
 
 kin_gpu *test_reference_gpu(kith_ctx *ctx, uint64_t budget)
 {

@@ -44,6 +44,11 @@ extern test_reference_tables test_tables;
 void test_reference_use(int32_t devices);
 /* One of one, with a budget in bytes; nothing fails. kin_gpu_close ends it. */
 kin_gpu *test_reference_gpu(kith_ctx *ctx, uint64_t budget);
+/* A context of two threads, and the last line that it or one of its members has logged. */
+kith_ctx *test_reference_ctx(void);
+extern char test_logged[256];
+/* Some of them as a team that the first of `indices` leads, or one alone; nothing is logged yet. */
+kin_gpu *test_reference_team(kith_ctx *ctx, const int32_t *indices, int32_t count, uint64_t budget);
 /* For one that was opened otherwise: its tables are test_tables now, which have the entries that do
  * the work. */
 void test_reference_watch(kin_gpu *gpu);

@@ -32,7 +32,6 @@ enum { MOST = 5, ANY_ERROR = 719 };
 static int32_t failing_device;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* what members write is under it */
 static int32_t failing_copy;
-static char logged[256];
 
 /* The thread's own device is the one that copies. */
 static int copy_peer(kin_gpu_stream *stream, void *to, const void *from, int32_t from_index,
@@ -52,38 +51,12 @@ static int copy_peer(kin_gpu_stream *stream, void *to, const void *from, int32_t
     return fails ? ANY_ERROR : ops->copy_peer(stream, to, from, from_index, bytes);
 }
 
-static void take_log(void *arg, int level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    pthread_mutex_lock(&lock);
-    (void)snprintf(logged, sizeof logged, "%s", line);
-    pthread_mutex_unlock(&lock);
-}
-
-static kith_ctx *make_ctx(void)
-{
-    kith_ctx_params params = kith_ctx_params_default();
-    kith_ctx *ctx = NULL;
-    params.device = "cpu";
-    params.threads = 2;
-    params.log = take_log;
-    failing_device = -1;
-    logged[0] = '\0';
-    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
-    return ctx;
-}
-
 static kin_gpu *open_team(kith_ctx *ctx, int32_t count)
 {
     const int32_t indices[MOST] = {3, 0, 4, 1, 2};
-    kin_gpu *gpu = NULL;
-    assert_int_equal(kin_gpu_open(ctx, indices[0], 0, &gpu), KITH_OK);
-    assert_int_equal(kin_gpu_team_open(ctx, gpu, indices, count, 0), KITH_OK);
+    kin_gpu *gpu = test_reference_team(ctx, indices, count, 0);
     gpu->peak = 0;
-    for (int32_t i = 0; i < count; i++) {
-        test_reference_watch(kin_gpu_team_member(gpu->team, i));
-    }
+    failing_device = -1;
     test_tables.ops.copy_peer = copy_peer;
     return gpu;
 }
@@ -125,7 +98,7 @@ static kith_status solve_graph(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *p
 static void graphs_are_the_same(int64_t rows, int64_t equal)
 {
     enum { K = 7 };
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_reference_ctx();
     kith_matrix points = points_of(rows);
     for (int64_t i = 0; i < equal; i++) {
         test_mixture_copy(&points, rows - 1 - 11 * i, 5 * i);
@@ -168,7 +141,7 @@ static void searches_are_divided(void **state)
 {
     enum { K = 5, ROWS = 700, QUERIES = 3 * 1024 + 17 };
     (void)state;
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_reference_ctx();
     kith_matrix points = points_of(ROWS);
     kith_matrix queries = points_of(QUERIES);
     kith_neighbors truth = test_answer_make(QUERIES, K);
@@ -248,8 +221,9 @@ static void descend(kith_ctx *ctx, const kith_matrix *points, int32_t count, des
     kin_gpu_leave(gpu);
     assert_int_equal(j.rounds, d->outcome.rounds);
     for (int32_t i = 0; i < count; i++) {
-        assert_int_equal(kin_gpu_team_member(gpu->team, i)->held, 0);
-        assert_true(kin_gpu_team_member(gpu->team, i)->peak > 0 || count == 1);
+        const kin_gpu *member = count > 1 ? kin_gpu_team_member(gpu->team, i) : gpu;
+        assert_int_equal(member->held, 0);
+        assert_true(member->peak > 0);
     }
     kin_gpu_close(ctx, gpu);
 }
@@ -257,7 +231,7 @@ static void descend(kith_ctx *ctx, const kith_matrix *points, int32_t count, des
 static void descents_have_the_bytes_of_one(int64_t equal)
 {
     enum { ROWS = 4 * 1024 + 405 };
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_reference_ctx();
     kith_matrix points = points_of(ROWS);
     for (int64_t i = 0; i < equal; i++) {
         test_mixture_copy(&points, ROWS - 1 - 11 * i, 5 * i);
@@ -294,7 +268,7 @@ static void a_gpu_that_fails_is_left_out(void **state)
     enum { K = 4, ROWS = 3 * 1024 + 100 };
     (void)state;
     const int32_t copies[] = {0, 9};
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_reference_ctx();
     kith_matrix points = points_of(ROWS);
     kith_neighbors truth = test_answer_make(ROWS, K);
     const kith_search_params params = params_of(K);
@@ -310,7 +284,7 @@ static void a_gpu_that_fails_is_left_out(void **state)
         assert_true(test_answers_equal(&graph, &truth));
         assert_int_equal(kin_gpu_team_count(gpu->team), 2);
         assert_non_null(
-            strstr(logged, failing_device == 4 ? "cuda:4 is left out" : "cuda:3 is left out"));
+            strstr(test_logged, failing_device == 4 ? "cuda:4 is left out" : "cuda:3 is left out"));
         assert_string_equal(kith_ctx_detail(ctx), "");
         for (int32_t m = 0; m < 3; m++) {
             assert_int_equal(kin_gpu_team_member(gpu->team, m)->held, 0);
@@ -321,7 +295,7 @@ static void a_gpu_that_fails_is_left_out(void **state)
         kin_gpu_close(ctx, gpu);
         test_answer_free(&graph);
     }
-    printf("a GPU of three that fails is left out, the graph is the same: '%s'\n", logged);
+    printf("a GPU of three that fails is left out, the graph is the same: '%s'\n", test_logged);
     test_answer_free(&truth);
     test_mixture_free(&points);
     kith_ctx_free(ctx);
@@ -348,7 +322,7 @@ static void a_failure_ends_all(void **state)
 {
     (void)state;
     for (int32_t who = 0; who < 4; who++) {
-        kith_ctx *ctx = make_ctx();
+        kith_ctx *ctx = test_reference_ctx();
         kin_gpu *gpu = open_team(ctx, 4);
         kin_gpu_enter(gpu);
         assert_int_equal(kin_gpu_team_run(ctx, gpu->team, true, stop_some, &who), KITH_E_LIMIT);
@@ -402,7 +376,7 @@ static void members_exchange(void **state)
 {
     (void)state;
     for (int32_t count = 2; count <= MOST; count++) {
-        kith_ctx *ctx = make_ctx();
+        kith_ctx *ctx = test_reference_ctx();
         kin_gpu *gpu = open_team(ctx, count);
         kin_gpu_enter(gpu);
         if (kin_gpu_team_run(ctx, gpu->team, true, exchange, NULL) != KITH_OK) {

@@ -29,16 +29,6 @@ enum { DEVICES = 4, K = 6, LONGER = 9, COLS = 10, CONTROLS = 8, AT = 3 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* what members write is under it */
 static int32_t shared_rounds;                            /* times that some lists were sampled, */
 static int32_t whole_rounds;                             /* and all of them */
-static char logged[256];
-
-static void take_log(void *arg, int level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    pthread_mutex_lock(&lock);
-    (void)snprintf(logged, sizeof logged, "%s", line);
-    pthread_mutex_unlock(&lock);
-}
 
 static int sample(kin_gpu_stream *stream, const kin_graph_gpu_sample *job)
 {
@@ -50,32 +40,13 @@ static int sample(kin_gpu_stream *stream, const kin_graph_gpu_sample *job)
     return kin_gpu_get_module()->graph->sample(stream, job);
 }
 
-static kith_ctx *make_ctx(void)
-{
-    kith_ctx_params params = kith_ctx_params_default();
-    kith_ctx *ctx = NULL;
-    params.device = "cpu";
-    params.threads = 2;
-    params.log = take_log;
-    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
-    return ctx;
-}
-
 static kin_gpu *open_team(kith_ctx *ctx, int32_t count, uint64_t budget)
 {
     const int32_t indices[DEVICES] = {2, 0, 3, 1};
-    kin_gpu *gpu = NULL;
-    assert_int_equal(kin_gpu_open(ctx, indices[0], budget, &gpu), KITH_OK);
-    if (count > 1) {
-        assert_int_equal(kin_gpu_team_open(ctx, gpu, indices, count, budget), KITH_OK);
-    }
-    for (int32_t i = 0; i < count; i++) {
-        test_reference_watch(count > 1 ? kin_gpu_team_member(gpu->team, i) : gpu);
-    }
+    kin_gpu *gpu = test_reference_team(ctx, indices, count, budget);
     test_tables.graph.sample = sample;
     shared_rounds = 0;
     whole_rounds = 0;
-    logged[0] = '\0';
     return gpu;
 }
 
@@ -218,7 +189,7 @@ static void solve(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points, kin_gr
 
 static void compare(const setting *s)
 {
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_reference_ctx();
     kith_matrix points = points_of(s);
     beginnings b = begin(ctx, s, &points);
     const kin_graph_request request = request_of(s, &b);
@@ -274,13 +245,13 @@ static void starts_have_the_bytes_of_one(void **state)
 static void with_budget(const setting *s, const kith_matrix *points, const beginnings *b,
                         const kith_neighbors *plenty, uint64_t budget, bool must)
 {
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_reference_ctx();
     const kin_graph_request request = request_of(s, b);
     kin_gpu *gpu = open_team(ctx, 2, budget);
     solved d;
     solved one = {0};
     solve(ctx, gpu, points, request, &d);
-    const bool alone = strstr(logged, "one GPU alone goes on") != NULL;
+    const bool alone = strstr(test_logged, "one GPU alone goes on") != NULL;
     printf("    %9llu bytes: %s, %s, %llu held\n", (unsigned long long)budget,
            kith_status_name(d.status), alone ? "by one alone" : "by two",
            (unsigned long long)d.peak);
@@ -306,7 +277,7 @@ static void with_budget(const setting *s, const kith_matrix *points, const begin
 
 static void budgets_of(const setting *s)
 {
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_reference_ctx();
     kith_matrix points = points_of(s);
     beginnings b = begin(ctx, s, &points);
     kin_graph_request request = request_of(s, &b);
@@ -359,7 +330,7 @@ static void few_rows_are_ones(void **state)
     };
     for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
         const setting *s = &few[i];
-        kith_ctx *ctx = make_ctx();
+        kith_ctx *ctx = test_reference_ctx();
         kith_matrix points = points_of(s);
         beginnings b = begin(ctx, s, &points);
         kith_neighbors truth = test_answer_exact(ctx, &points, s->metric, K, s->flags);
@@ -391,7 +362,7 @@ static void few_directions_are_ones(void **state)
 {
     (void)state;
     static const setting s = {RELATIVE, KITH_F32, KITH_INNER_PRODUCT, 4901, 0, 0, 0.5, 30, 2, 0};
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_reference_ctx();
     kith_matrix points = points_of(&s);
     const beginnings b = {.split = 0};
     const kin_graph_request request = request_of(&s, &b);

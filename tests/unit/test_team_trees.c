@@ -30,16 +30,6 @@ enum { DEVICES = 3, LEAST = 65536, ANY_ERROR = 1 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* what members write is under it */
 static int64_t walked[DEVICES];                          /* places, by device */
 static int32_t failing_device;
-static char logged[256];
-
-static void take_log(void *arg, int level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    pthread_mutex_lock(&lock);
-    (void)snprintf(logged, sizeof logged, "%s", line);
-    pthread_mutex_unlock(&lock);
-}
 
 static int walk(kin_gpu_stream *stream, const kin_tree_gpu_walk *job)
 {
@@ -52,32 +42,13 @@ static int walk(kin_gpu_stream *stream, const kin_tree_gpu_walk *job)
     return fails ? ANY_ERROR : kin_gpu_get_module()->tree->walk(stream, job);
 }
 
-static kith_ctx *make_ctx(void)
-{
-    kith_ctx_params params = kith_ctx_params_default();
-    kith_ctx *ctx = NULL;
-    params.device = "cpu";
-    params.threads = 2;
-    params.log = take_log;
-    assert_int_equal(kith_ctx_create(&params, &ctx), KITH_OK);
-    return ctx;
-}
-
 static kin_gpu *open_team(kith_ctx *ctx, int32_t count, uint64_t budget)
 {
     const int32_t indices[DEVICES] = {2, 0, 1};
-    kin_gpu *gpu = NULL;
-    assert_int_equal(kin_gpu_open(ctx, indices[0], budget, &gpu), KITH_OK);
-    if (count > 1) {
-        assert_int_equal(kin_gpu_team_open(ctx, gpu, indices, count, budget), KITH_OK);
-    }
-    for (int32_t i = 0; i < count; i++) {
-        test_reference_watch(count > 1 ? kin_gpu_team_member(gpu->team, i) : gpu);
-    }
+    kin_gpu *gpu = test_reference_team(ctx, indices, count, budget);
     test_tables.tree.walk = walk;
     failing_device = -1;
     memset(walked, 0, sizeof walked);
-    logged[0] = '\0';
     return gpu;
 }
 
@@ -174,7 +145,7 @@ static solved solve(kith_ctx *ctx, kin_gpu *gpu, const setting *s, const data *d
 
 static solved solve_by(const setting *s, const data *d, int32_t devices, uint64_t budget)
 {
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_reference_ctx();
     kin_gpu *gpu = open_team(ctx, devices, budget);
     const solved a = solve(ctx, gpu, s, d);
     if (a.status != KITH_OK && budget == 0) {
@@ -285,7 +256,7 @@ static void budgets_of(const setting *s)
     for (uint64_t budget = need.whole_bytes; budget > 1 << 18; budget /= 4) {
         solved one = solve_by(s, &d, 1, budget);
         solved all = solve_by(s, &d, 2, budget);
-        const bool alone = strstr(logged, "one GPU alone goes on") != NULL;
+        const bool alone = strstr(test_logged, "one GPU alone goes on") != NULL;
         printf("    %9llu bytes: %s, %s, %llu held\n", (unsigned long long)budget,
                kith_status_name(all.status), alone ? "by one alone" : "by two",
                (unsigned long long)all.peak);
@@ -320,24 +291,24 @@ static void failures(void **state)
     data d = data_of(&s);
     solved one = solve_by(&s, &d, 1, 0);
     for (int32_t failing = 0; failing <= 2; failing += 2) { /* the other one, the leader */
-        kith_ctx *ctx = make_ctx();
+        kith_ctx *ctx = test_reference_ctx();
         kin_gpu *gpu = open_team(ctx, 2, 0);
         failing_device = failing;
         solved all = solve(ctx, gpu, &s, &d);
         assert_int_equal(all.status, KITH_OK);
-        assert_non_null(strstr(logged, "is left out"));
+        assert_non_null(strstr(test_logged, "is left out"));
         assert_true(test_answers_equal(&one.out, &all.out));
         test_answer_free(&all.out);
         kin_gpu_close(ctx, gpu);
         test_reference_is_empty();
         kith_ctx_free(ctx);
     }
-    kith_ctx *ctx = make_ctx();
+    kith_ctx *ctx = test_reference_ctx();
     kin_gpu *gpu = open_team(ctx, 2, 0);
     kin_gpu_team_member(gpu->team, 1)->budget = 1 << 15; /* of which none is left beside others */
     solved alone = solve(ctx, gpu, &s, &d);
     assert_int_equal(alone.status, KITH_OK);
-    assert_non_null(strstr(logged, "one GPU alone goes on"));
+    assert_non_null(strstr(test_logged, "one GPU alone goes on"));
     assert_true(walkers() == 1 && walked[2] > 0);
     assert_true(test_answers_equal(&one.out, &alone.out));
     test_answer_free(&alone.out);
