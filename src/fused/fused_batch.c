@@ -5,13 +5,15 @@
  * wait in between, and nothing of it depends on what the device found:
  *
  *      host      check, transform, copy in (queries that lie on the device come to the host first)
- *      device    round | MATRIX screen with minima of tiles | kth of the minima | gather
- *                | tighten | rescore | write
+ *      device    round | MATRIX screen with minima of tiles | collect | rescore | write
  *      host      copy out
  *
  * The k tiles with the least minima hold k different columns, so the k-th of minima is a reach; all
  * columns within it lie in about k tiles, which is what bounds the lists' room. Then the lists' own
  * k-th cost is what canonical keys are computed for.
+ *
+ * A corpus of halves that is kept has its rows as bytes, too: those are read, and the full ones
+ * only where bytes leave more than lists have room for.
  *
  * Limits. The corpus must be plain (no equal, no degenerate rows), and no query degenerate. The
  * cost matrix takes 4 bytes a query and row: more than MATRIX_BYTES goes the long way.
@@ -22,6 +24,8 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
+
+#include <stdio.h>
 
 enum { MOST_QUERIES = 64, MOST_K = 1024, ROOM = 1024 };
 static const uint64_t MATRIX_BYTES = 512u << 20;
@@ -38,6 +42,7 @@ typedef struct tallies {
 typedef struct batch {
     kin_fused_device on;
     const kin_fused_corpus *corpus;
+    const kin_fused_set *cols; /* its rows: those that are screened */
     const kin_fused_query *query;
     const kith_matrix *queries; /* the parts of it */
     const kin_request *request;
@@ -53,20 +58,19 @@ typedef struct batch {
     uint32_t *exclude;             /* or NULL */
     uint32_t *row_ids;             /* 0, 1, ...: positions are rows */
     uint32_t *unit_count;
+    float *worst;
+    tallies *tallies; /* zeros; copied out from here on */
     uint64_t in_bytes;
+    kin_fused_lists lists;
+    kith_neighbors written;
+    uint64_t out_bytes;
     unsigned char *rounded;
     kin_fused_facts *facts;
     kin_fused_word *half;
-    float *worst;
-    kin_fused_lists lists;
     uint32_t *matrix;
     uint32_t *minima;
     kin_fused_pair *pairs;
     int32_t *pair_counts;
-    uint64_t clear_bytes; /* from the lists' counts on, */
-    tallies *tallies;     /* copied out from here on */
-    kith_neighbors written;
-    uint64_t out_bytes;
 } batch;
 
 static bool transforms(const batch *b)
@@ -85,7 +89,6 @@ static void name_batch(kin_layout *layout, void *job)
     kin_fused_lists *lists = &b->lists;
     const uint64_t n = (uint64_t)b->queries->rows;
     const uint64_t columns = (uint64_t)b->pitch;
-    const uint64_t frame_bytes = (uint64_t)b->corpus->prepared.set.frame.row_bytes;
     b->rows = kin_layout_array(layout, n, (uint64_t)row_bytes(b));
     if (transforms(b)) {
         b->transforms = kin_layout_array(layout, n, sizeof *b->transforms);
@@ -95,27 +98,25 @@ static void name_batch(kin_layout *layout, void *job)
     }
     b->row_ids = kin_layout_array(layout, n, sizeof *b->row_ids);
     b->unit_count = kin_layout_array(layout, 1, sizeof *b->unit_count);
-    b->in_bytes = kin_layout_mark(layout);
-    b->rounded = kin_layout_array(layout, KIN_FUSED_BLOCK, frame_bytes);
-    b->facts = kin_layout_array(layout, KIN_FUSED_BLOCK, sizeof *b->facts);
-    b->half = kin_layout_array(layout, KIN_FUSED_BLOCK, sizeof *b->half);
     b->worst = kin_layout_array(layout, 2, sizeof *b->worst);
-    lists->reach = kin_layout_array(layout, n, sizeof *lists->reach);
-    lists->words = kin_layout_array(layout, n * (uint64_t)lists->capacity, sizeof *lists->words);
-    b->matrix = kin_layout_array(layout, n * columns, sizeof *b->matrix);
-    b->minima = kin_layout_array(layout, n * (columns / KIN_FUSED_TILE), sizeof *b->minima);
-    b->pairs = kin_layout_array(layout, n * (uint64_t)lists->k, sizeof *b->pairs);
-    b->pair_counts = kin_layout_array(layout, n, sizeof *b->pair_counts);
-    const uint64_t cleared = kin_layout_mark(layout);
-    lists->counts = kin_layout_array(layout, n, sizeof *lists->counts);
     const uint64_t out = kin_layout_mark(layout);
     b->tallies = kin_layout_array(layout, 1, sizeof *b->tallies);
+    b->in_bytes = kin_layout_mark(layout);
     lists->lost = kin_layout_array(layout, n, sizeof *lists->lost);
-    b->clear_bytes = kin_layout_mark(layout) - cleared;
     if (!b->out_on_device) {
         kin_fused_outputs_name(layout, b->out, b->queries->rows, &b->written);
     }
     b->out_bytes = kin_layout_mark(layout) - out;
+    lists->reach = kin_layout_array(layout, n, sizeof *lists->reach);
+    lists->counts = kin_layout_array(layout, n, sizeof *lists->counts);
+    lists->words = kin_layout_array(layout, n * (uint64_t)lists->capacity, sizeof *lists->words);
+    b->rounded = kin_layout_array(layout, KIN_FUSED_BLOCK, (uint64_t)b->cols->frame.row_bytes);
+    b->facts = kin_layout_array(layout, KIN_FUSED_BLOCK, sizeof *b->facts);
+    b->half = kin_layout_array(layout, KIN_FUSED_BLOCK, sizeof *b->half);
+    b->matrix = kin_layout_array(layout, n * columns, sizeof *b->matrix);
+    b->minima = kin_layout_array(layout, n * (columns / KIN_FUSED_TILE), sizeof *b->minima);
+    b->pairs = kin_layout_array(layout, n * (uint64_t)lists->k, sizeof *b->pairs);
+    b->pair_counts = kin_layout_array(layout, n, sizeof *b->pair_counts);
 }
 
 /* ---- In -------------------------------------------------------------------------------------- */
@@ -209,7 +210,7 @@ static kin_fused_rows rows_of(const batch *b)
 
 static kin_fused_set set_of(const batch *b)
 {
-    return (kin_fused_set){.frame = b->corpus->prepared.set.frame,
+    return (kin_fused_set){.frame = b->cols->frame,
                            .points = b->queries->rows,
                            .padded = KIN_FUSED_BLOCK,
                            .rounded = b->rounded,
@@ -221,7 +222,6 @@ static kin_fused_set set_of(const batch *b)
 static kith_status start_lists(const batch *b, const kin_fused_set *set)
 {
     const kin_fused_device *on = &b->on;
-    const kin_fused_set *cols = &b->corpus->prepared.set;
     const kin_fused_round round = {.rows = rows_of(b),
                                    .frame = set->frame,
                                    .points = set->points,
@@ -231,34 +231,25 @@ static kith_status start_lists(const batch *b, const kin_fused_set *set)
                                    .half = b->half,
                                    .worst = b->worst};
     const kin_fused_costs costs = {.rows = *set,
-                                   .cols = *cols,
+                                   .cols = *b->cols,
                                    .lists = b->lists,
                                    .count = set->points,
                                    .units = b->corpus->units,
                                    .unit_count = b->unit_count,
                                    .next = (uint32_t *)(void *)&b->tallies->next,
                                    .tiles = b->corpus->tiles,
-                                   .worst = b->corpus->worst,
                                    .matrix = b->matrix,
                                    .minima = b->minima,
                                    .pitch = b->pitch};
-    const kin_fused_tighten tighten = {.set = *set, .cols_set = *cols, .lists = b->lists};
-    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, b->lists.counts, 0, b->clear_bytes));
-    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, b->lists.reach, KIN_FUSED_NO_REACH_BYTE,
-                         (uint64_t)b->lists.rows * sizeof *b->lists.reach));
-    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, b->worst, 0, 2 * sizeof *b->worst));
     KIN_TRY(kin_fused_launched(&b->on, on->kernels->round(on->stream, &round), "rounding queries"));
-    KIN_TRY(kin_fused_costs_reach(on, &costs));
-    KIN_TRY(kin_fused_costs_gather(on, &costs));
-    return kin_fused_launched(&b->on, on->kernels->tighten(on->stream, &tighten),
-                              "tightening lists");
+    return kin_fused_costs_collect(on, &costs);
 }
 
 static kith_status start_answers(const batch *b, const kin_fused_set *set)
 {
     const kin_fused_device *on = &b->on;
     const kin_fused_rescore rescore = {.set = *set,
-                                       .cols_set = b->corpus->prepared.set,
+                                       .cols_set = *b->cols,
                                        .set_rows = rows_of(b),
                                        .cols_rows = b->corpus->prepared.rows,
                                        .lists = b->lists,
@@ -323,6 +314,9 @@ static kith_status copy_out(const batch *b, bool *done)
     copy_part(b, out->distances64, b->written.distances64, cells * sizeof *out->distances64);
     const int64_t tiles = b->pitch / KIN_FUSED_TILE;
     const kin_fused_tally tally = {.pairs = (double)tiles, .keys = (double)counted.keys};
+    if (b->cols->frame.type == KIN_FUSED_S8) { /* whatever the prepared rows are */
+        (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "s8");
+    }
     kin_fused_report(ctx, &b->corpus->prepared, &tally, b->queries->rows);
     *done = true;
     return KITH_OK;
@@ -339,52 +333,66 @@ static bool is_of_our_kind(const batch *b)
            b->lists.capacity > b->lists.k;
 }
 
-kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                   const kin_fused_query *query, bool *done)
+static kith_status run_batch(batch *b, bool *done)
 {
-    const kin_fused_set *cols = &corpus->prepared.set;
+    kith_ctx *ctx = b->on.ctx;
+    bool degenerate = false;
+    kith_status status = KITH_OK;
+    KIN_TRY(kin_gpu_layout_make(ctx, b->on.gpu, name_batch, b, "a batch of queries", &b->device));
+    KIN_TRY_GOTO(status,
+                 kin_alloc_zero(ctx, &b->host,
+                                b->out_bytes > b->in_bytes ? b->out_bytes : b->in_bytes, 1,
+                                "a batch of queries"),
+                 done);
+    KIN_TRY_GOTO(status, copy_in(b, &degenerate), done);
+    if (degenerate) {
+        goto done;
+    }
+    const kin_fused_set set = set_of(b);
+    KIN_TRY_GOTO(status, start_lists(b, &set), done);
+    KIN_TRY_GOTO(status, start_answers(b, &set), done);
+    status = copy_out(b, done);
+done:
+    kin_gpu_free(b->on.gpu, b->device);
+    kin_free(ctx, b->host);
+    return status;
+}
+
+static kith_status try_batch(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                             const kin_fused_set *cols, const kin_fused_query *query, bool *done)
+{
     const kin_request *request = query->request;
-    const int64_t start = kin_clock_ns();
+    const int64_t k = kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), cols->points);
+    const int64_t wished = KIN_FUSED_TILE * k + ROOM;
     batch b = {.on = kin_fused_device_of(ctx, corpus->gpu),
                .corpus = corpus,
+               .cols = cols,
                .query = query,
                .queries = query->queries,
                .request = request,
                .out = query->out,
                .out_on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0,
                .pitch = kin_fused_tiles_of(cols->points) * KIN_FUSED_TILE,
-               .written = *query->out};
-    const int64_t k = kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), cols->points);
-    const int64_t wished = KIN_FUSED_TILE * k + ROOM;
-    bool degenerate = false;
-    *done = false;
-    b.lists = (kin_fused_lists){.rows = b.queries->rows,
-                                .k = (int32_t)k,
-                                .capacity = (int32_t)kin_min_i64(wished, cols->padded + 8)};
-    if (!is_of_our_kind(&b)) {
-        return KITH_OK;
-    }
+               .written = *query->out,
+               .lists = {.rows = query->queries->rows,
+                         .k = (int32_t)k,
+                         .capacity = (int32_t)kin_min_i64(wished, cols->padded + 8)}};
+    return is_of_our_kind(&b) ? run_batch(&b, done) : KITH_OK;
+}
+
+kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                   const kin_fused_query *query, bool *done)
+{
+    const int64_t start = kin_clock_ns();
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(
-        status,
-        kin_gpu_layout_make(ctx, corpus->gpu, name_batch, &b, "a batch of queries", &b.device),
-        done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &b.host, b.out_bytes > b.in_bytes ? b.out_bytes : b.in_bytes, 1,
-                           "a batch of queries"),
-                 done);
-    KIN_TRY_GOTO(status, copy_in(&b, &degenerate), done);
-    if (degenerate) {
-        goto done;
+    *done = false;
+    if (corpus->glance.block != NULL) {
+        status = try_batch(ctx, corpus, &corpus->glance.set, query, done);
     }
-    const kin_fused_set set = set_of(&b);
-    KIN_TRY_GOTO(status, start_lists(&b, &set), done);
-    KIN_TRY_GOTO(status, start_answers(&b, &set), done);
-    status = copy_out(&b, done);
+    if (status == KITH_OK && !*done) {
+        status = try_batch(ctx, corpus, &corpus->prepared.set, query, done);
+    }
     ctx->report.seconds_screen += kin_clock_since(start);
-done:
-    kin_gpu_free(corpus->gpu, b.device);
-    kin_free(ctx, b.host);
     if (status == KITH_E_DEVICE_MEMORY) { /* the long way takes what there is */
         kin_forgive(ctx);
         return KITH_OK;

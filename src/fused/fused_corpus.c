@@ -2,7 +2,8 @@
  *
  * A corpus is prepared once (fused_prepare.c) and read by every search of it. Beside the set it
  * keeps the worst of its tiles, which one-sided screens prune by, and a list of all its tiles in
- * units of work, since a batch of a few queries (fused_batch.c) has no time to make one.
+ * units of work, since a batch of a few queries (fused_batch.c) has no time to make one; and of
+ * rows of halves, where it is asked for, a copy as bytes, since such a batch is a read of the rows.
  */
 #include "fused/fused_search.h"
 
@@ -100,11 +101,57 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
     return KITH_OK;
 }
 
+/* Bytes that leave more of a row are no shortcut. */
+static const double MOST_LEFT = 256.0;
+
+static bool takes_glances(const kin_fused_prepared *prepared)
+{
+    const kin_fused_set *set = &prepared->set;
+    return set->points > 0 && prepared->plain && set->frame.type == KIN_FUSED_F16 &&
+           set->frame.bound == KIN_BOUND_DISTANCE && prepared->byte_candidates > 0.0 &&
+           prepared->byte_candidates <= MOST_LEFT;
+}
+
+/* Rounded from the rows as they are given: halves in between would lose more. */
+kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus)
+{
+    const kin_fused_prepared *prepared = &corpus->prepared;
+    const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
+    kin_fused_frame frame = prepared->set.frame;
+    if (!takes_glances(prepared)) {
+        return KITH_OK;
+    }
+    frame.type = KIN_FUSED_S8;
+    frame.row_bytes = (int32_t)kin_round_up(frame.cols, KIN_FUSED_SLICE);
+    frame.scale *= prepared->byte_unit;
+    frame.kappa = 0.0;
+    corpus->glance = kin_fused_chosen_of(&frame, prepared->set.points);
+    corpus->glance.set.ids = prepared->set.ids;
+    kith_status status = kin_fused_chosen_make(&on, &corpus->glance);
+    if (status == KITH_OK) {
+        status = kin_fused_chosen_round(&on, &prepared->rows, &corpus->glance);
+    }
+    if (status == KITH_OK) {
+        status = kin_fused_chosen_see(&on, &corpus->glance);
+    }
+    if (status == KITH_OK) {
+        return KITH_OK;
+    }
+    kin_gpu_free(corpus->gpu, corpus->glance.block);
+    corpus->glance = (kin_fused_chosen){0};
+    if (status != KITH_E_DEVICE_MEMORY) {
+        return status;
+    }
+    kin_forgive(ctx); /* halves serve, too */
+    return KITH_OK;
+}
+
 void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
 {
     if (corpus == NULL) {
         return;
     }
+    kin_gpu_free(corpus->gpu, corpus->glance.block);
     kin_gpu_free(corpus->gpu, corpus->block);
     kin_fused_prepared_free(ctx, corpus->gpu, &corpus->prepared);
     kin_free(ctx, corpus);
@@ -112,9 +159,14 @@ void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
 
 uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus)
 {
-    return kin_fused_prepared_bytes(&corpus->points, corpus->points.rows, &corpus->distance,
-                                    corpus->points.dtype, corpus->place, true)
-        .resident;
+    kin_fused_chosen glance = corpus->glance;
+    const uint64_t resident =
+        kin_fused_prepared_bytes(&corpus->points, corpus->points.rows, &corpus->distance,
+                                 corpus->points.dtype, corpus->place, true)
+            .resident;
+    return glance.block == NULL
+               ? resident
+               : kin_size_add(resident, kin_gpu_layout_bytes(kin_fused_chosen_name, &glance));
 }
 
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,

@@ -232,6 +232,11 @@ typedef struct kin_fused_gather {
     uint32_t tiles_a_block;
 } kin_fused_gather;
 
+/* Of few rows all three at once: reach as by kth, candidates as by gather, and what tightening
+ * leaves of them. Lists need not be cleared; those of rows that lost candidates hold any of them.
+ */
+typedef kin_fused_gather kin_fused_collect;
+
 /* Compacts every list: reach from the k smallest costs, entries above their limit go, counts fall.
  * Marks rows that lost candidates. Then the worst of each tile, for the next screen. cols_set:
  * whose positions the entries name. */
@@ -476,6 +481,7 @@ typedef struct kin_fused_kernels {
     int (*look)(kin_gpu_stream *stream, const kin_fused_look *job);
     int (*kth)(kin_gpu_stream *stream, const kin_fused_kth *job);
     int (*gather)(kin_gpu_stream *stream, const kin_fused_gather *job);
+    int (*collect)(kin_gpu_stream *stream, const kin_fused_collect *job);
     int (*tighten)(kin_gpu_stream *stream, const kin_fused_tighten *job);
     int (*arrange)(kin_gpu_stream *stream, const kin_fused_arrange *job);
     int (*plan)(kin_gpu_stream *stream, const kin_fused_plan *job);

@@ -24,6 +24,9 @@ int kin_fused_launch_sort(kin_gpu_stream *stream, const kin_fused_sort *job);
  * too. */
 int kin_fused_screen_wgmma(kin_gpu_stream *stream, const kin_fused_screen *job);
 int kin_fused_screen_mma(kin_gpu_stream *stream, const kin_fused_screen *job);
+/* fused_screen_few.cu: costs of a few rows of bytes, where they are that. */
+bool kin_fused_screen_is_few(const kin_fused_screen *job);
+int kin_fused_screen_few(kin_gpu_stream *stream, const kin_fused_screen *job);
 int kin_fused_launch_screen(kin_gpu_stream *stream, const kin_fused_screen *job);
 int kin_fused_launch_look(kin_gpu_stream *stream, const kin_fused_look *job); /* fused_look.cu */
 double kin_fused_launch_kappa(kin_gpu_stream *stream, int32_t cols);
@@ -32,6 +35,7 @@ bool kin_fused_launch_takes_starts(kin_gpu_stream *stream);
 /* fused_lists.cu, fused_arrange.cu, fused_plan.cu */
 int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth *job);
 int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_gather *job);
+int kin_fused_launch_collect(kin_gpu_stream *stream, const kin_fused_collect *job);
 int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *job);
 int kin_fused_launch_arrange(kin_gpu_stream *stream, const kin_fused_arrange *job);
 int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_plan *job);

@@ -5,6 +5,7 @@
 #define KIN_FUSED_LIST_CUH
 
 #include "fused/fused_cost.cuh"
+#include "fused/fused_kernels.h"
 
 #include <cuda_runtime.h>
 
@@ -211,6 +212,80 @@ static __device__ uint32_t block_kth(const Read &read, int64_t count, int32_t k,
         shift = next;
     }
     return known;
+}
+
+/* ---- A list, by a block ---------------------------------------------------------------------- */
+
+/* Entries of at most `kth` -> the reach that they prove. */
+static __device__ double block_reach(const kin_fused_tighten &job, const uint64_t *list,
+                                     int32_t count, uint32_t kth, kin_bound_row own,
+                                     list_shared *shared)
+{
+    const kin_fused_frame &frame = job.set.frame;
+    double reach = -INFINITY;
+    for (int32_t i = (int32_t)threadIdx.x; i < count; i += KIN_LIST_THREADS) {
+        const uint32_t order = (uint32_t)(list[i] >> 32);
+        if (order <= kth) {
+            const double proven = list_proven(kin_bound_reach_of_cost(
+                frame.bound, list_cost(frame.type, order), frame.kappa, frame.scale, own,
+                list_row(job.cols_set, (int64_t)(uint32_t)list[i])));
+            reach = proven > reach ? proven : reach;
+        }
+    }
+    return block_max(reach, shared);
+}
+
+/* Moves what is within its limit to the front, a run of entries at a time: every thread has read
+ * its entry before anybody writes, and nothing moves back. */
+static __device__ int32_t block_keep(const kin_fused_tighten &job, uint64_t *list, int32_t count,
+                                     double reach, kin_bound_row own, list_shared *shared)
+{
+    const kin_fused_frame &frame = job.set.frame;
+    const int lane = (int)threadIdx.x % 32;
+    const int warp = (int)threadIdx.x / 32;
+    int32_t kept = 0;
+    for (int32_t first = 0; first < count; first += KIN_LIST_THREADS) {
+        const int32_t i = first + (int32_t)threadIdx.x;
+        const uint64_t word = i < count ? list[i] : 0;
+        bool stays = i < count;
+        if (stays) {
+            const double limit = kin_bound_limit(frame.bound, reach, frame.kappa, own,
+                                                 list_row(job.cols_set, (int64_t)(uint32_t)word));
+            stays = !(list_cost(frame.type, (uint32_t)(word >> 32)) > limit);
+        }
+        const uint32_t vote = __ballot_sync(KIN_ALL_LANES, stays);
+        if (lane == 0) {
+            shared->sums[warp] = __popc(vote);
+        }
+        __syncthreads();
+        int32_t place = kept + __popc(vote & ((1u << lane) - 1));
+        for (int other = 0; other < KIN_LIST_WARPS; other++) {
+            place += other < warp ? shared->sums[other] : 0;
+            kept += shared->sums[other];
+        }
+        if (stays) {
+            list[place] = word;
+        }
+        __syncthreads();
+    }
+    return kept;
+}
+
+static __device__ int32_t block_tighten(const kin_fused_tighten &job, int64_t row, int32_t count,
+                                        list_shared *shared)
+{
+    uint64_t *list = job.lists.words + row * job.lists.capacity;
+    const auto read = [list](int64_t i) { return (uint32_t)(list[i] >> 32); };
+    const kin_bound_row own = list_row(job.set, row);
+    const uint32_t kth = block_kth(read, count, job.lists.k, shared);
+    double reach = block_reach(job, list, count, kth, own, shared);
+    const double before = job.lists.reach[row];
+    reach = reach < before ? reach : before;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        job.lists.reach[row] = reach;
+    }
+    return block_keep(job, list, count, reach, own, shared);
 }
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. Two readers of a cost matrix that the screen wrote: `kth` finds how far the k-th neighbour
- * can be at most, `gather` pushes every column that may be as near.
+ * can be at most, `gather` pushes every column that may be as near. Of few rows, where the time of
+ * a launch counts, `collect` does both and tightens what came of it.
  *
  * kth need not find the k-th smallest cost: any k different columns prove a reach. Columns are
  * dealt to groups, column j to group j mod groups; the k-th smallest of the groups' least costs is
@@ -35,7 +36,7 @@ typedef struct kth_row {
     int64_t count;
 } kth_row;
 
-static __device__ kth_row words_of_row(const kin_fused_kth &job, int64_t row)
+template <typename Job> static __device__ kth_row words_of_row(const Job &job, int64_t row)
 {
     const int64_t tiles = job.count / KIN_FUSED_TILE;
     if (job.minima != NULL && tiles >= job.lists.k) {
@@ -44,16 +45,21 @@ static __device__ kth_row words_of_row(const kin_fused_kth &job, int64_t row)
     return kth_row{job.matrix + row * job.pitch, job.count};
 }
 
-/* What a cost of k columns proves for the row. */
+/* What a cost of k columns proves for a row; nothing where there are fewer. */
+static __device__ double reach_of(const kin_fused_set &set, int64_t position, uint32_t order,
+                                  kin_bound_row col_worst)
+{
+    const kin_fused_frame &frame = set.frame;
+    return order == KIN_ORDER_PADDING
+               ? (double)INFINITY
+               : list_proven(kin_bound_reach_of_cost(frame.bound, list_cost(frame.type, order),
+                                                     frame.kappa, frame.scale,
+                                                     list_row(set, position), col_worst));
+}
+
 static __device__ void lower_reach(const kin_fused_kth &job, int64_t position, uint32_t order)
 {
-    if (order == KIN_ORDER_PADDING) {
-        return; /* fewer than k columns */
-    }
-    const kin_fused_frame &frame = job.set.frame;
-    const double reach = list_proven(
-        kin_bound_reach_of_cost(frame.bound, list_cost(frame.type, order), frame.kappa, frame.scale,
-                                list_row(job.set, position), job.col_worst));
+    const double reach = reach_of(job.set, position, order, job.col_worst);
     if (reach < job.lists.reach[position]) {
         job.lists.reach[position] = reach;
     }
@@ -121,14 +127,11 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
 
 /* ---- kth: a block a row ---------------------------------------------------------------------- */
 
-static __global__ void __launch_bounds__(KIN_LIST_THREADS)
-    kth_by_block(const __grid_constant__ kin_fused_kth job)
+/* The order of k columns, by the groups' least; padding where there are fewer. */
+static __device__ uint32_t kth_of_groups(kth_row from, int32_t k, uint32_t *least,
+                                         list_shared *shared)
 {
-    __shared__ list_shared shared;
-    __shared__ uint32_t least[BLOCK_GROUPS];
-    const int64_t row = blockIdx.x;
-    const kth_row from = words_of_row(job, row);
-    const int64_t wished = (int64_t)GROUPS_A_NEIGHBOUR * job.lists.k;
+    const int64_t wished = (int64_t)GROUPS_A_NEIGHBOUR * k;
     int64_t groups = (wished + KIN_LIST_THREADS - 1) / KIN_LIST_THREADS * KIN_LIST_THREADS;
     groups = min(groups, (int64_t)BLOCK_GROUPS);
     groups = min(groups, from.count);
@@ -143,9 +146,18 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     __syncthreads();
     const uint32_t *words = least;
     const auto read = [words](int64_t i) { return words[i]; };
-    const uint32_t order = groups == KIN_LIST_THREADS && job.lists.k <= KIN_LIST_THREADS
-                               ? block_kth_of_threads(least, job.lists.k, &shared)
-                               : block_kth(read, groups, job.lists.k, &shared);
+    return groups == KIN_LIST_THREADS && k <= KIN_LIST_THREADS
+               ? block_kth_of_threads(least, k, shared)
+               : block_kth(read, groups, k, shared);
+}
+
+static __global__ void __launch_bounds__(KIN_LIST_THREADS)
+    kth_by_block(const __grid_constant__ kin_fused_kth job)
+{
+    __shared__ list_shared shared;
+    __shared__ uint32_t least[BLOCK_GROUPS];
+    const int64_t row = blockIdx.x;
+    const uint32_t order = kth_of_groups(words_of_row(job, row), job.lists.k, least, &shared);
     if (threadIdx.x == 0) {
         lower_reach(job, job.row0 + row, order);
     }
@@ -163,7 +175,7 @@ typedef struct gather_row {
     uint32_t most; /* no column of a larger order can matter */
 } gather_row;
 
-static __device__ gather_row row_to_gather(const kin_fused_gather &job, int64_t row)
+static __device__ gather_row row_to_gather(const kin_fused_gather &job, int64_t row, double reach)
 {
     const kin_fused_frame &frame = job.rows_set.frame;
     gather_row g;
@@ -171,15 +183,16 @@ static __device__ gather_row row_to_gather(const kin_fused_gather &job, int64_t 
     g.matrix = job.matrix + row * job.pitch;
     g.tiles = job.tiles + g.position / KIN_FUSED_BLOCK * job.tiles_a_block;
     g.own = list_row(job.rows_set, g.position);
-    g.reach = job.lists.reach[g.position];
+    g.reach = reach;
     g.most = list_limit_order(
         frame.type, kin_bound_limit(frame.bound, g.reach, frame.kappa, g.own, job.cols_set.worst));
     return g;
 }
 
-/* One column of each lane: those within the precise limit go to the row's list. */
+/* One column of each lane: those within the precise limit go to the row's list, of which `count`
+ * says how long it is. */
 static __device__ void push_columns(const kin_fused_gather &job, const gather_row &g,
-                                    uint32_t order, int64_t column)
+                                    uint32_t order, int64_t column, int32_t *count)
 {
     const kin_fused_frame &frame = job.rows_set.frame;
     bool near = order <= g.most && column < job.cols_set.points;
@@ -195,13 +208,29 @@ static __device__ void push_columns(const kin_fused_gather &job, const gather_ro
     const int lane = (int)threadIdx.x % 32;
     int32_t place = 0;
     if (lane == 0) {
-        place = atomicAdd(&job.lists.counts[g.position], __popc(vote));
+        place = atomicAdd(count, __popc(vote));
     }
     place = __shfl_sync(KIN_ALL_LANES, place, 0) + __popc(vote & ((1u << lane) - 1));
     if (near && place < job.lists.capacity) {
         job.lists.words[g.position * job.lists.capacity + place] =
             (uint64_t)order << 32 | (uint64_t)column;
     }
+}
+
+/* Four columns of each lane, of a tile of the row's block. */
+static __device__ void push_tile(const kin_fused_gather &job, const gather_row &g, uint4 word,
+                                 int64_t tile, int32_t *count)
+{
+    const int64_t column = (int64_t)g.tiles[tile] * KIN_FUSED_TILE + threadIdx.x % 32 * 4;
+    push_columns(job, g, word.x, column, count);
+    push_columns(job, g, word.y, column + 1, count);
+    push_columns(job, g, word.z, column + 2, count);
+    push_columns(job, g, word.w, column + 3, count);
+}
+
+static __device__ uint4 words_of_tile(const gather_row &g, int64_t tile)
+{
+    return __ldcs((const uint4 *)(g.matrix + tile * KIN_FUSED_TILE) + threadIdx.x % 32);
 }
 
 /* A warp for CHUNK_TILES tiles of a row. */
@@ -213,8 +242,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     if (row >= job.rows || job.row0 + row >= job.rows_set.points) {
         return;
     }
-    const int lane = (int)threadIdx.x % 32;
-    const gather_row g = row_to_gather(job, row);
+    const gather_row g = row_to_gather(job, row, job.lists.reach[job.row0 + row]);
     const int64_t tiles = job.count / KIN_FUSED_TILE;
     const int64_t first = piece % chunks * CHUNK_TILES;
     uint4 words[CHUNK_TILES];
@@ -224,7 +252,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
         words[t] =
             make_uint4(KIN_ORDER_PADDING, KIN_ORDER_PADDING, KIN_ORDER_PADDING, KIN_ORDER_PADDING);
         if (read) {
-            words[t] = __ldcs((const uint4 *)(g.matrix + (first + t) * KIN_FUSED_TILE) + lane);
+            words[t] = words_of_tile(g, first + t);
         }
     }
 #pragma unroll
@@ -232,11 +260,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
         const uint4 word = words[t];
         const uint32_t least = min(min(word.x, word.y), min(word.z, word.w));
         if (__any_sync(KIN_ALL_LANES, least <= g.most)) {
-            const int64_t column = (int64_t)g.tiles[first + t] * KIN_FUSED_TILE + lane * 4;
-            push_columns(job, g, word.x, column);
-            push_columns(job, g, word.y, column + 1);
-            push_columns(job, g, word.z, column + 2);
-            push_columns(job, g, word.w, column + 3);
+            push_tile(job, g, word, first + t, &job.lists.counts[g.position]);
         }
     }
 }
@@ -257,17 +281,72 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     const uint32_t least = first + lane < tiles
                                ? job.minima[row * (job.pitch / KIN_FUSED_TILE) + first + lane]
                                : KIN_ORDER_PADDING;
-    const gather_row g = row_to_gather(job, row);
+    const gather_row g = row_to_gather(job, row, job.lists.reach[job.row0 + row]);
     uint32_t near = __ballot_sync(KIN_ALL_LANES, least <= g.most && first + lane < tiles);
     while (near != 0) {
         const int64_t t = first + __ffs((int)near) - 1;
         near &= near - 1;
-        const uint4 word = __ldcs((const uint4 *)(g.matrix + t * KIN_FUSED_TILE) + lane);
-        const int64_t column = (int64_t)g.tiles[t] * KIN_FUSED_TILE + lane * 4;
-        push_columns(job, g, word.x, column);
-        push_columns(job, g, word.y, column + 1);
-        push_columns(job, g, word.z, column + 2);
-        push_columns(job, g, word.w, column + 3);
+        push_tile(job, g, words_of_tile(g, t), t, &job.lists.counts[g.position]);
+    }
+}
+
+/* ---- Few rows: all at once, by a block a row --------------------------------------------------
+ */
+
+/* The tiles of a row that hold something: their numbers, at most BLOCK_GROUPS of `near`. Without
+ * minima all of them may. */
+static __device__ void list_near_tiles(const kin_fused_gather &job, int64_t row, uint32_t most,
+                                       uint32_t *numbers, int32_t *near)
+{
+    const int64_t tiles = job.count / KIN_FUSED_TILE;
+    const uint32_t *minima =
+        job.minima == NULL ? NULL : job.minima + row * (job.pitch / KIN_FUSED_TILE);
+#pragma unroll 16
+    for (int64_t tile = threadIdx.x; tile < tiles; tile += KIN_LIST_THREADS) {
+        if (minima == NULL || minima[tile] <= most) {
+            const int32_t place = atomicAdd(near, 1);
+            if (place < BLOCK_GROUPS) {
+                numbers[place] = (uint32_t)tile;
+            }
+        }
+    }
+}
+
+/* Numbers beyond the room are candidates that are lost. */
+static __global__ void __launch_bounds__(KIN_LIST_THREADS)
+    collect_kernel(const __grid_constant__ kin_fused_collect job)
+{
+    __shared__ list_shared shared;
+    __shared__ uint32_t words[BLOCK_GROUPS]; /* of groups, then numbers of tiles */
+    __shared__ int32_t near;
+    __shared__ int32_t pushed;
+    const int64_t position = job.row0 + blockIdx.x;
+    const uint32_t order =
+        kth_of_groups(words_of_row(job, blockIdx.x), job.lists.k, words, &shared);
+    const double reach = reach_of(job.rows_set, position, order, job.cols_set.worst);
+    const gather_row g = row_to_gather(job, blockIdx.x, reach);
+    if (threadIdx.x == 0) {
+        near = 0;
+        pushed = 0;
+        job.lists.reach[position] = reach;
+    }
+    __syncthreads(); /* the groups are used up */
+    list_near_tiles(job, blockIdx.x, g.most, words, &near);
+    __syncthreads();
+    for (int32_t i = (int32_t)threadIdx.x / 32; i < min(near, (int32_t)BLOCK_GROUPS);
+         i += KIN_LIST_WARPS) {
+        push_tile(job, g, words_of_tile(g, words[i]), words[i], &pushed);
+    }
+    __syncthreads();
+    const bool lost = near > BLOCK_GROUPS || pushed > job.lists.capacity;
+    int32_t kept = min(pushed, job.lists.capacity);
+    if (!lost && kept >= job.lists.k) {
+        const kin_fused_tighten tighten = {job.rows_set, job.cols_set, job.lists};
+        kept = block_tighten(tighten, position, kept, &shared);
+    }
+    if (threadIdx.x == 0) {
+        job.lists.counts[position] = kept;
+        job.lists.lost[position] = lost ? 1 : 0;
     }
 }
 
@@ -309,6 +388,16 @@ extern "C" int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_g
         gather_by_minima<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job, chunks);
     } else {
         gather_chunks<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job, chunks);
+    }
+    return kin_gpu_launched();
+}
+
+extern "C" int kin_fused_launch_collect(kin_gpu_stream *stream, const kin_fused_collect *job)
+{
+    const int64_t rows = job->rows_set.points - job->row0;
+    const unsigned blocks = (unsigned)(job->rows < rows ? job->rows : rows);
+    if (blocks > 0) {
+        collect_kernel<<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     }
     return kin_gpu_launched();
 }

@@ -11,6 +11,7 @@
 #include "base/base_size.h"
 #include "exact/exact_hits.h"
 #include "exact/exact_search.h"
+#include "fused/fused_lists.h"
 #include "fused/fused_prepare.h"
 #include "fused/fused_search.h"
 #include "gpu/gpu.h"
@@ -32,11 +33,17 @@ struct kin_fused_corpus {
     uint32_t *tiles;        /* all, for small batches (fused_batch.c) */
     kin_fused_unit *units;
     uint32_t batch_units;
+    /* The rows of `prepared` as bytes, half of what a few queries read (kin_fused_corpus_glance).
+     */
+    kin_fused_chosen glance;
 };
 /* k: ids a row that will be asked for. asked: the dtype of the queries to come (integer costs need
  * equal 8-bit types). */
 kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *points,
                                   kith_dtype asked, int64_t k, kin_fused_corpus **out);
+/* Makes a corpus that is kept ready for few queries at a time: rows of halves as bytes, too, if
+ * these are fine enough and there is room for them. */
+kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus);
 void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus);
 uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus); /* of device memory */
 

@@ -242,7 +242,7 @@ static kith_status upload_seed_units(const kin_fused_work *w)
     return status;
 }
 
-kith_status kin_fused_costs_reach(const kin_fused_device *on, const kin_fused_costs *c)
+static kith_status screen_costs(const kin_fused_device *on, const kin_fused_costs *c)
 {
     const kin_fused_screen screen = {.mode = KIN_FUSED_MATRIX,
                                      .rows = kin_fused_set_part(&c->rows, c->row0, c->count),
@@ -257,33 +257,50 @@ kith_status kin_fused_costs_reach(const kin_fused_device *on, const kin_fused_co
                                      .minima = c->minima,
                                      .pitch = c->pitch,
                                      .tiles_a_block = c->tiles_a_block};
+    return kin_fused_launched(on, on->kernels->screen(on->stream, &screen), "computing costs");
+}
+
+kith_status kin_fused_costs_reach(const kin_fused_device *on, const kin_fused_costs *c)
+{
     const kin_fused_kth kth = {.set = c->rows,
                                .lists = c->lists,
                                .row0 = c->row0,
-                               .rows = screen.rows.points,
+                               .rows = kin_min_i64(c->count, c->rows.points - c->row0),
                                .matrix = c->matrix,
                                .minima = c->minima,
                                .pitch = c->pitch,
                                .count = c->pitch,
                                .col_worst = c->cols.worst};
-    KIN_TRY(kin_fused_launched(on, on->kernels->screen(on->stream, &screen), "computing costs"));
+    KIN_TRY(screen_costs(on, c));
     return kin_fused_launched(on, on->kernels->kth(on->stream, &kth), "finding thresholds");
+}
+
+static kin_fused_gather gather_of(const kin_fused_costs *c)
+{
+    return (kin_fused_gather){.rows_set = c->rows,
+                              .cols_set = c->cols,
+                              .lists = c->lists,
+                              .row0 = c->row0,
+                              .rows = kin_min_i64(c->count, c->rows.points - c->row0),
+                              .matrix = c->matrix,
+                              .minima = c->minima,
+                              .pitch = c->pitch,
+                              .count = c->pitch,
+                              .tiles = c->tiles,
+                              .tiles_a_block = c->tiles_a_block};
 }
 
 kith_status kin_fused_costs_gather(const kin_fused_device *on, const kin_fused_costs *c)
 {
-    const kin_fused_gather job = {.rows_set = c->rows,
-                                  .cols_set = c->cols,
-                                  .lists = c->lists,
-                                  .row0 = c->row0,
-                                  .rows = kin_min_i64(c->count, c->rows.points - c->row0),
-                                  .matrix = c->matrix,
-                                  .minima = c->minima,
-                                  .pitch = c->pitch,
-                                  .count = c->pitch,
-                                  .tiles = c->tiles,
-                                  .tiles_a_block = c->tiles_a_block};
+    const kin_fused_gather job = gather_of(c);
     return kin_fused_launched(on, on->kernels->gather(on->stream, &job), "gathering candidates");
+}
+
+kith_status kin_fused_costs_collect(const kin_fused_device *on, const kin_fused_costs *c)
+{
+    const kin_fused_collect job = gather_of(c);
+    KIN_TRY(screen_costs(on, c));
+    return kin_fused_launched(on, on->kernels->collect(on->stream, &job), "collecting candidates");
 }
 
 /* Costs of a batch's seeds -> reach -> candidates, if they are wanted. */

@@ -189,6 +189,8 @@ typedef struct kin_fused_costs {
 } kin_fused_costs;
 kith_status kin_fused_costs_reach(const kin_fused_device *on, const kin_fused_costs *costs);
 kith_status kin_fused_costs_gather(const kin_fused_device *on, const kin_fused_costs *costs);
+/* Of few rows both, and lists that need not be cleared are tightened. */
+kith_status kin_fused_costs_collect(const kin_fused_device *on, const kin_fused_costs *costs);
 
 /* flags[position], host memory that the caller frees: 1 where a row lost candidates; count: how
  * many. Waits for the work. */

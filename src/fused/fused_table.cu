@@ -20,6 +20,9 @@ int kin_fused_launch_screen(kin_gpu_stream *stream, const kin_fused_screen *job)
     const char *wanted = getenv("KITH_GPU_UNIT");
     const bool has_wgmma = kin_fused_launch_takes_starts(stream);
     if (wanted == NULL || wanted[0] == '\0') {
+        if (kin_fused_screen_is_few(job)) {
+            return kin_fused_screen_few(stream, job);
+        }
         return has_wgmma ? kin_fused_screen_wgmma(stream, job) : kin_fused_screen_mma(stream, job);
     }
     if (strcmp(wanted, "mma") == 0) {
@@ -56,6 +59,7 @@ static constexpr kin_fused_kernels make_table()
     table.look = kin_fused_launch_look;
     table.kth = kin_fused_launch_kth;
     table.gather = kin_fused_launch_gather;
+    table.collect = kin_fused_launch_collect;
     table.tighten = kin_fused_launch_tighten;
     table.arrange = kin_fused_launch_arrange;
     table.plan = kin_fused_launch_plan;

@@ -54,6 +54,9 @@ static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_s
                                            &kept->planted)
                 : kin_fused_corpus_make(ctx, gpu, &points, source->points.dtype, USUAL_K,
                                         &kept->fused));
+    if (kept->fused != NULL) {
+        KIN_TRY(kin_fused_corpus_glance(ctx, kept->fused));
+    }
     kept->prepared.rows.matrix = source->points;
     kept->prepared.distance = source->distance;
     return KITH_OK;

@@ -442,6 +442,60 @@ static void check_gathered(test_bench *b, const matrix_case *c, const test_facts
     free(want);
 }
 
+/* The same lists as by kth, gather and tighten: what was gathered is tightened here. */
+static void check_collected(test_bench *b, const matrix_case *c, const kin_fused_gather *gather,
+                            const test_facts *rows, const test_facts *cols)
+{
+    const kin_fused_lists *lists = &gather->lists;
+    const uint64_t n = (uint64_t)lists->rows;
+    const uint64_t words = n * (uint64_t)lists->capacity * sizeof(uint64_t);
+    const char *kind = kind_names[rows->host.frame.bound];
+    const kin_fused_tighten tighten = {
+        .set = rows->device, .cols_set = cols->device, .lists = *lists};
+    kin_fused_collect collect = *gather;
+    collect.lists.words = test_bench_block(b, words, 0xff);
+    collect.lists.counts = test_bench_block(b, n * sizeof(int32_t), 0x11);
+    collect.lists.reach = test_bench_block(b, n * sizeof(double), 0x11);
+    collect.lists.lost = test_bench_block(b, n, 0x11);
+    test_bench_launched(b, b->gpu->module->fused->tighten(b->gpu->stream, &tighten), "tighten");
+    test_bench_launched(b, b->gpu->module->fused->collect(b->gpu->stream, &collect), "collect");
+    const kin_fused_lists two[2] = {*lists, collect.lists};
+    uint64_t *held[2];
+    int32_t *counts[2];
+    uint8_t *lost[2];
+    double *reach[2];
+    for (int i = 0; i < 2; i++) {
+        held[i] = test_host_copy(b, two[i].words, words);
+        counts[i] = test_host_copy(b, two[i].counts, n * sizeof(int32_t));
+        lost[i] = test_host_copy(b, two[i].lost, n);
+        reach[i] = test_host_copy(b, two[i].reach, n * sizeof(double));
+    }
+    for (int64_t row = 0; row < c->rows; row++) {
+        if (lost[0][row] != lost[1][row]) {
+            test_bench_tell(b, "collected, lost", kind, c->k, row, lost[0][row], lost[1][row]);
+        } else if (lost[0][row] == 0 && counts[0][row] != counts[1][row]) {
+            test_bench_tell(b, "collected", kind, c->k, row, counts[0][row], counts[1][row]);
+        } else if (lost[0][row] == 0) {
+            const uint64_t bytes = (uint64_t)counts[0][row] * sizeof(uint64_t);
+            for (int i = 0; i < 2; i++) {
+                kin_select_sort_words(held[i] + row * lists->capacity, counts[i][row]);
+            }
+            const bool same = memcmp(held[0] + row * lists->capacity,
+                                     held[1] + row * lists->capacity, bytes) == 0;
+            if (!same || reach[0][row] != reach[1][row]) {
+                test_bench_tell(b, "collected words or reach", kind, c->k, row, reach[0][row],
+                                reach[1][row]);
+            }
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        free(held[i]);
+        free(counts[i]);
+        free(lost[i]);
+        free(reach[i]);
+    }
+}
+
 static void matrix_case_run(test_bench *b, kin_bound_kind kind, const matrix_case *c)
 {
     const int held = b->block_count;
@@ -489,6 +543,9 @@ static void matrix_case_run(test_bench *b, kin_bound_kind kind, const matrix_cas
         check_gathered(b, c, &rows, &cols, &m, row, found[row], words + row * capacity, counts[row],
                        capacity);
     }
+    if (c->rows <= 64) {
+        check_collected(b, c, &gather, &rows, &cols);
+    }
     free(words);
     free(counts);
     free(found);
@@ -518,9 +575,10 @@ static void test_matrices(void **state)
             matrix_case_run(b, kinds[kind], &cases[i]);
         }
     }
-    printf("kth and gather: %zu matrices, long and short rows, with minima and without: %lld "
-           "differences\n",
-           3 * sizeof cases / sizeof cases[0], (long long)b->wrong);
+    printf(
+        "kth, gather and collect: %zu matrices, long and short rows, with minima and without: %lld "
+        "differences\n",
+        3 * sizeof cases / sizeof cases[0], (long long)b->wrong);
     assert_int_equal(b->wrong, 0);
 }
 

@@ -260,11 +260,94 @@ static void refused(void **state)
     scene_end(&s);
 }
 
+/* ---- Few queries of many rows ---------------------------------------------------------------- */
+
+enum { MANY = 50300, GLANCE_COLS = 48, GLANCES = 60 };
+
+/* Rows about some centres; of queries the last five far from them all. */
+typedef struct glance_data {
+    kith_metric metric;
+    uint64_t clusters;
+    double width;
+} glance_data;
+
+static test_rows clustered(const glance_data *data, int64_t rows, uint64_t seed)
+{
+    test_rows made = test_rows_make(KITH_F32, rows, GLANCE_COLS, 0);
+    for (int64_t i = 0; i < rows; i++) {
+        uint64_t centre = 1 + (uint64_t)(i * 7919) % data->clusters;
+        for (int32_t j = 0; j < GLANCE_COLS; j++) {
+            const bool far = rows == GLANCES && i >= GLANCES - 5 && j == 3;
+            const double x =
+                8.0 * test_uniform(&centre) + data->width * (test_uniform(&seed) - 0.5);
+            test_rows_set(&made, i, j, far ? x + 8000.0 : x);
+        }
+    }
+    return made;
+}
+
+/* How many of the answers of an index on the GPU differ; s8: how many searches read bytes. */
+static int compare_glances(kith_ctx *cpu, kith_ctx *gpu, const glance_data *data, int *s8)
+{
+    static const int64_t counts[] = {1, 2, 3, 7, 16, 17, 55, GLANCES};
+    static const int64_t wanted_k[] = {1, 10, 100};
+    test_rows points = clustered(data, MANY, 5);
+    test_rows queries = clustered(data, GLANCES, 6);
+    kith_index_params params = kith_index_params_default();
+    kith_search_params search = kith_search_params_default();
+    kith_index *index = NULL;
+    int wrong = 0;
+    params.metric = search.metric = data->metric;
+    test_works(gpu, kith_index_create(gpu, &points.matrix, &params, &index));
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        for (size_t j = 0; j < sizeof wanted_k / sizeof *wanted_k; j++) {
+            kith_matrix asked = queries.matrix;
+            kith_report report = {.struct_size = sizeof report};
+            asked.rows = counts[i];
+            search.k = wanted_k[j];
+            kith_neighbors wanted = test_answer_make(asked.rows, search.k);
+            kith_neighbors got = test_answer_make(asked.rows, search.k);
+            test_works(cpu, kith_search(cpu, &points.matrix, &asked, &search, &wanted, NULL));
+            test_works(gpu, kith_index_search(gpu, index, &asked, &search, &got, &report));
+            wrong += test_answers_differ("few queries", &wanted, &got);
+            *s8 += strcmp(report.screen, "s8") == 0 ? 1 : 0;
+            test_answer_free(&got);
+            test_answer_free(&wanted);
+        }
+    }
+    kith_index_free(index);
+    test_rows_free(&queries);
+    test_rows_free(&points);
+    return wrong;
+}
+
+static void glances(void **state)
+{
+    static const glance_data samples[] = {
+        {KITH_EUCLIDEAN, 700, 2.0}, {KITH_COSINE, 700, 3.0}, {KITH_SQEUCLIDEAN, 40, 1e-4}};
+    kith_ctx *cpu = test_cpu_ctx();
+    kith_ctx *gpu = test_gpu_ctx(2, 0);
+    int wrong = 0;
+    int s8[3] = {0};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        wrong += compare_glances(cpu, gpu, &samples[i], &s8[i]);
+    }
+    kith_ctx_free(gpu);
+    kith_ctx_free(cpu);
+    (void)printf("1 to 60 queries of 50,300 rows, 24 searches each: %d, %d, %d by bytes; far "
+                 "queries, and rows that bytes do not tell apart: %d differ\n",
+                 s8[0], s8[1], s8[2], wrong);
+    assert_int_equal(wrong, 0);
+    assert_true(s8[0] > 0 && s8[1] > 0);
+    assert_int_equal(s8[2], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bytes), cmocka_unit_test(changed),
         cmocka_unit_test_setup_teardown(saved, test_folder_setup, test_folder_teardown),
-        cmocka_unit_test(refused)};
+        cmocka_unit_test(refused), cmocka_unit_test(glances)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,6 +191,12 @@ static int tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
     return 0;
 }
 
+static int collect(kin_gpu_stream *stream, const kin_fused_collect *job)
+{
+    memset(job->lists.lost + job->row0, 0, (size_t)job->rows * sizeof *job->lists.lost);
+    return gather(stream, job);
+}
+
 static int arrange(kin_gpu_stream *stream, const kin_fused_arrange *job)
 {
     (void)stream;
@@ -336,6 +342,7 @@ const kin_fused_kernels stub_kernels = {.check = check,
                                         .takes_starts = takes_starts,
                                         .kth = kth,
                                         .gather = gather,
+                                        .collect = collect,
                                         .tighten = tighten,
                                         .arrange = arrange,
                                         .plan = plan,

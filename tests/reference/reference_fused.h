@@ -26,6 +26,7 @@ enum { REFERENCE_INVALID = 1 /* cudaErrorInvalidValue */ };
     X(look)                         \
     X(kth)                          \
     X(gather)                       \
+    X(collect)                      \
     X(tighten)                      \
     X(arrange)                      \
     X(plan)                         \

@@ -138,6 +138,38 @@ static void fused_tighten(const kin_fused_tighten *job)
 
 REFERENCE_FUSED(tighten)
 
+/* ---- Few rows -------------------------------------------------------------------------------- */
+
+static void clear_lists(const void *arg)
+{
+    const kin_fused_collect *job = arg;
+    for (int64_t row = job->row0; row < job->row0 + job->rows; row++) {
+        job->lists.counts[row] = 0;
+        job->lists.lost[row] = 0;
+        job->lists.reach[row] = (double)INFINITY;
+    }
+}
+
+int reference_fused_collect(kin_gpu_stream *stream, const kin_fused_collect *job)
+{
+    const kin_fused_kth kth = {.set = job->rows_set,
+                               .lists = job->lists,
+                               .row0 = job->row0,
+                               .rows = job->rows,
+                               .matrix = job->matrix,
+                               .minima = job->minima,
+                               .pitch = job->pitch,
+                               .count = job->count,
+                               .col_worst = job->cols_set.worst};
+    kin_fused_tighten tighten = {
+        .set = job->rows_set, .cols_set = job->cols_set, .lists = job->lists};
+    tighten.set.points = job->row0 + job->rows;
+    int status = reference_later(stream, clear_lists, job, sizeof *job);
+    status = status == 0 ? reference_fused_kth(stream, &kth) : status;
+    status = status == 0 ? reference_fused_gather(stream, job) : status;
+    return status == 0 ? reference_fused_tighten(stream, &tighten) : status;
+}
+
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
 static void fused_arrange(const kin_fused_arrange *job)
