@@ -27,7 +27,8 @@ enum {
     BLOCK_GROUPS =
         8448, /* of 33 KiB, for k up to 2,112; beyond, groups are fewer than 4 for each */
     FEW_ROWS = 1024,
-    CHUNK_TILES = 8
+    CHUNK_TILES = 8,
+    TIGHTENED = 64 /* shorter lists are looked at sooner than tightened */
 };
 
 /* The words of one row that kth reads: minima where they hold k, else costs. */
@@ -312,35 +313,65 @@ static __device__ void list_near_tiles(const kin_fused_gather &job, int64_t row,
     }
 }
 
-/* Numbers beyond the room are candidates that are lost. */
+/* A threshold from the costs of the tiles that are listed, each thread's least being a group. */
+static __device__ uint32_t kth_of_tiles(const gather_row &g, const uint32_t *numbers, int32_t near,
+                                        int32_t k, uint32_t *least, list_shared *shared)
+{
+    uint32_t order = KIN_ORDER_PADDING;
+#pragma unroll 2
+    for (int32_t i = (int32_t)threadIdx.x / 32; i < near; i += KIN_LIST_WARPS) {
+        const uint4 word = words_of_tile(g, numbers[i]);
+        order = min(order, min(min(word.x, word.y), min(word.z, word.w)));
+    }
+    least[threadIdx.x] = order;
+    __syncthreads();
+    return block_kth_of_threads(least, k, shared);
+}
+
+/* The k tiles of least minima prove a reach; if all k neighbours lie in two of them, it is the
+ * tenth tile's, and far too wide. So those tiles' own costs prove another one. Numbers of tiles
+ * beyond the room are candidates that are lost. */
 static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     collect_kernel(const __grid_constant__ kin_fused_collect job)
 {
     __shared__ list_shared shared;
     __shared__ uint32_t words[BLOCK_GROUPS]; /* of groups, then numbers of tiles */
-    __shared__ int32_t near;
+    __shared__ uint32_t least[KIN_LIST_THREADS];
+    __shared__ int32_t near[2];
     __shared__ int32_t pushed;
     const int64_t position = job.row0 + blockIdx.x;
-    const uint32_t order =
-        kth_of_groups(words_of_row(job, blockIdx.x), job.lists.k, words, &shared);
-    const double reach = reach_of(job.rows_set, position, order, job.cols_set.worst);
-    const gather_row g = row_to_gather(job, blockIdx.x, reach);
+    const int32_t k = job.lists.k;
+    const kin_bound_row worst = job.cols_set.worst;
     if (threadIdx.x == 0) {
-        near = 0;
+        near[0] = near[1] = 0;
         pushed = 0;
+    }
+    const uint32_t order = kth_of_groups(words_of_row(job, blockIdx.x), k, words, &shared);
+    double reach = reach_of(job.rows_set, position, order, worst);
+    gather_row g = row_to_gather(job, blockIdx.x, reach);
+    __syncthreads(); /* the groups are used up */
+    if (job.minima != NULL && k <= KIN_LIST_THREADS / GROUPS_A_NEIGHBOUR) {
+        list_near_tiles(job, blockIdx.x, order, words, &near[0]);
+        __syncthreads();
+        const int32_t listed = min(near[0], (int32_t)BLOCK_GROUPS);
+        const uint32_t tighter = kth_of_tiles(g, words, listed, k, least, &shared);
+        reach = fmin(reach, reach_of(job.rows_set, position, tighter, worst));
+        g = row_to_gather(job, blockIdx.x, reach);
+        __syncthreads(); /* the numbers are used up */
+    }
+    list_near_tiles(job, blockIdx.x, g.most, words, &near[1]);
+    if (threadIdx.x == 0) {
         job.lists.reach[position] = reach;
     }
-    __syncthreads(); /* the groups are used up */
-    list_near_tiles(job, blockIdx.x, g.most, words, &near);
     __syncthreads();
-    for (int32_t i = (int32_t)threadIdx.x / 32; i < min(near, (int32_t)BLOCK_GROUPS);
+    for (int32_t i = (int32_t)threadIdx.x / 32; i < min(near[1], (int32_t)BLOCK_GROUPS);
          i += KIN_LIST_WARPS) {
         push_tile(job, g, words_of_tile(g, words[i]), words[i], &pushed);
     }
     __syncthreads();
-    const bool lost = near > BLOCK_GROUPS || pushed > job.lists.capacity;
+    const bool lost = near[1] > BLOCK_GROUPS || pushed > job.lists.capacity;
     int32_t kept = min(pushed, job.lists.capacity);
-    if (!lost && kept >= job.lists.k) {
+    if (!lost && kept > TIGHTENED && kept >= k) {
         const kin_fused_tighten tighten = {job.rows_set, job.cols_set, job.lists};
         kept = block_tighten(tighten, position, kept, &shared);
     }

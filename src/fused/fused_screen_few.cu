@@ -1,235 +1,186 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. Costs of a few rows of bytes are a read of the columns and hardly anything else: a tensor
- * core's product has 64 rows and more, of which all but a few would be padding. So a warp takes a
- * tile of columns, 16 of them at a time, and multiplies four bytes an instruction:
+ * Idea. Costs of a few rows of bytes are a read of the columns and hardly anything else; a unit of
+ * 128 rows and more, of which all but a few would be padding, is late with its products. So here
+ * columns are the long side of a product, straight from memory into registers, and rows the short
+ * one, from shared memory:
  *
- *      team of 8 lanes        4 columns, 16 bytes of each a lane and slice
- *      all rows               in shared memory, read once for 4 columns
- *      4 Q sums a lane        (Q rows) are joined by halving: each exchange hands half of them
- *                             over, so that a lane ends with Q / 2 pairs that are complete
+ *      warp            a tile of columns, 16 of them at a time
+ *      lane 4 g + t    16 bytes number t and t + 4 of each slice of columns g and 8 + g: a word of
+ *                      each is the fragment of one product, as long as rows come in the same order
+ *      8 rows          a product (fused_mma.cuh): none are joined afterwards
  *
- * The costs are those of the tensor units, since sums of integers are what they are.
+ * The costs are those of the other bodies, since sums of integers are what they are.
  *
- * Floor. One read of the columns: 128 bytes of a million are 30 microseconds on an H200. A pair and
- * 16 bytes takes four instructions of a lane, so ten rows still take less than the read.
- */
+ * Floor. One read of the columns: 128 bytes of a million are 30 microseconds on an H200. */
 #include "fused/fused_cost.cuh"
 #include "fused/fused_launch.cuh"
+#include "fused/fused_mma.cuh"
 #include "gpu/gpu_stream.cuh"
 
 enum {
     THREADS = 256,
     WARPS = THREADS / 32,
-    TEAM = 8,
-    AT_ONCE = 4,                   /* columns of a team */
-    COLUMNS = 32 / TEAM * AT_ONCE, /* of a warp at a time */
-    MOST_ROWS = 16,
-    SHARED_BYTES = 40 << 10, /* of rows, at most */
-    BLOCKS_A_PROCESSOR = 8
+    GROUP = 8, /* rows of a product, half of its columns */
+    MOST_ROWS = 64,
+    CHUNKS = KIN_FUSED_SLICE / 16, /* of 16 bytes */
+    PAD = 4, /* chunks behind a row in shared memory, so that two of them meet different banks */
+    SHARED_BYTES = 40 << 10,
+    BLOCKS_A_PROCESSOR = 4
 };
-static_assert(KIN_FUSED_SLICE == TEAM * sizeof(uint4), "a team reads a slice of a row at once");
 
-/* A lane ends with pairs of ROWS_OF rows, SIDE_BY_SIDE columns each; LANES_A_ROW lanes of a team
- * have those of one row. */
-template <int Q> static constexpr int ROWS_OF = Q > TEAM ? Q / TEAM : 1;
-template <int Q> static constexpr int SIDE_BY_SIDE = Q >= TEAM ? AT_ONCE : Q > 2 ? Q / 2 : 1;
-template <int Q> static constexpr int LANES_A_ROW = Q < TEAM ? TEAM / Q : 1;
-
-/* sums[row * AT_ONCE + column] of a slice of each. */
-template <int Q>
-static __device__ __forceinline__ void add_slice(const uint4 (&column)[AT_ONCE], const uint4 *rows,
-                                                 int32_t row_chunks, int32_t (&sums)[Q * AT_ONCE])
+/* sums[n] of 16 columns from `columns` on, which are this lane's first 16 bytes of the first one,
+ * and of rows 8 n + g. */
+template <int NT>
+static __device__ __forceinline__ void multiply(const uint4 *columns, const uint4 *rows,
+                                                int32_t chunks, int32_t (&sums)[NT][4])
 {
+    const int32_t pitch = chunks + PAD;
 #pragma unroll
-    for (int q = 0; q < Q; q++) {
-        const uint4 row = rows[q * row_chunks];
-#pragma unroll
-        for (int r = 0; r < AT_ONCE; r++) {
-            int32_t sum = sums[q * AT_ONCE + r];
-            sum = __dp4a((int)row.x, (int)column[r].x, sum);
-            sum = __dp4a((int)row.y, (int)column[r].y, sum);
-            sum = __dp4a((int)row.z, (int)column[r].z, sum);
-            sums[q * AT_ONCE + r] = __dp4a((int)row.w, (int)column[r].w, sum);
-        }
+    for (int n = 0; n < NT; n++) {
+        sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
     }
-}
-
-/* What lanes `away` apart have of COUNT pairs: each keeps half of them, whole; of one, both do. */
-template <int COUNT> static __device__ __forceinline__ void halve(int32_t *sums, int away)
-{
-    if constexpr (COUNT == 1) {
-        sums[0] += __shfl_xor_sync(0xffffffffu, sums[0], away);
-    } else {
-        const bool upper = ((int)threadIdx.x & away) != 0;
+#pragma unroll 1
+    for (int32_t c = 0; c < chunks; c += CHUNKS) {
+        const uint4 low = __ldcs(columns + c);
+        const uint4 low_far = __ldcs(columns + c + CHUNKS / 2);
+        const uint4 high = __ldcs(columns + GROUP * (int64_t)chunks + c);
+        const uint4 high_far = __ldcs(columns + GROUP * (int64_t)chunks + c + CHUNKS / 2);
+        const uint32_t a[4][4] = {{low.x, high.x, low_far.x, high_far.x},
+                                  {low.y, high.y, low_far.y, high_far.y},
+                                  {low.z, high.z, low_far.z, high_far.z},
+                                  {low.w, high.w, low_far.w, high_far.w}};
 #pragma unroll
-        for (int p = 0; p < COUNT / 2; p++) {
-            const int32_t keeps = upper ? sums[p + COUNT / 2] : sums[p];
-            const int32_t gives = upper ? sums[p] : sums[p + COUNT / 2];
-            sums[p] = keeps + __shfl_xor_sync(0xffffffffu, gives, away);
+        for (int n = 0; n < NT; n++) {
+            const uint4 near = rows[n * GROUP * pitch + c];
+            const uint4 far = rows[n * GROUP * pitch + c + CHUNKS / 2];
+            mma_multiply(sums[n], a[0], near.x, far.x);
+            mma_multiply(sums[n], a[1], near.y, far.y);
+            mma_multiply(sums[n], a[2], near.z, far.z);
+            mma_multiply(sums[n], a[3], near.w, far.w);
         }
-    }
-}
-
-/* 16 columns from `position` on against all rows: this lane's pairs are complete. */
-template <int Q>
-static __device__ __forceinline__ void multiply(const kin_fused_screen &job, const uint4 *rows,
-                                                int64_t position, int32_t (&sums)[Q * AT_ONCE])
-{
-    const int32_t chunks = job.cols.frame.row_bytes / (int32_t)sizeof(uint4);
-    const int32_t place = (int32_t)threadIdx.x % TEAM;
-    const uint4 *columns = (const uint4 *)job.cols.rounded + position * chunks + place;
-#pragma unroll
-    for (int i = 0; i < Q * AT_ONCE; i++) {
-        sums[i] = 0;
-    }
-    for (int32_t c = 0; c < chunks; c += TEAM) {
-        uint4 column[AT_ONCE];
-#pragma unroll
-        for (int r = 0; r < AT_ONCE; r++) {
-            column[r] = __ldcs(columns + r * chunks + c);
-        }
-        add_slice<Q>(column, rows + c + place, chunks, sums);
-    }
-    constexpr int ALL = Q * AT_ONCE;
-    halve<ALL>(sums, 4);
-    halve<ALL / 2>(sums, 2);
-    halve<(ALL / 4 > 0 ? ALL / 4 : 1)>(sums, 1);
-}
-
-/* The least orders of a tile, of this lane's rows. */
-template <int Q>
-static __device__ __forceinline__ void write_minima(const kin_fused_screen &job, int64_t tile,
-                                                    const uint32_t (&least)[ROWS_OF<Q>])
-{
-    const int32_t place = (int32_t)threadIdx.x % TEAM;
-#pragma unroll
-    for (int i = 0; i < ROWS_OF<Q>; i++) {
-        uint32_t order = least[i];
-#pragma unroll
-        for (int away = 1; away < LANES_A_ROW<Q>; away *= 2) {
-            order = min(order, __shfl_xor_sync(0xffffffffu, order, away));
-        }
-        order = min(order, __shfl_xor_sync(0xffffffffu, order, TEAM));
-        order = min(order, __shfl_xor_sync(0xffffffffu, order, 2 * TEAM));
-        const int32_t q = place * Q / TEAM + i;
-        if (threadIdx.x % 32 < TEAM && place % LANES_A_ROW<Q> == 0 && q < job.rows.points) {
-            job.minima[q * (job.pitch / KIN_FUSED_TILE) + tile] = order;
-        }
-    }
-}
-
-/* COUNT orders, aligned to as many. */
-template <int COUNT>
-static __device__ __forceinline__ void write_orders(uint32_t *to, const uint32_t *orders)
-{
-    if constexpr (COUNT == 4) {
-        *(uint4 *)to = make_uint4(orders[0], orders[1], orders[2], orders[3]);
-    } else if constexpr (COUNT == 2) {
-        *(uint2 *)to = make_uint2(orders[0], orders[1]);
-    } else {
-        *to = orders[0];
     }
 }
 
 /* Tile number `tile` of the unit's block, which is `number` of the columns, by a warp. */
-template <int Q>
+template <int NT>
 static __device__ __forceinline__ void screen_tile(const kin_fused_screen &job, const uint4 *rows,
                                                    int64_t tile, int64_t number)
 {
-    constexpr int COLS = SIDE_BY_SIDE<Q>;
-    const int32_t lane = (int32_t)threadIdx.x % 32;
-    const int32_t first_pair = lane % TEAM * (Q * AT_ONCE) / TEAM;
-    const int32_t first_row = first_pair / AT_ONCE;
-    const int32_t own = lane / TEAM * AT_ONCE + first_pair % AT_ONCE;
-    uint32_t least[ROWS_OF<Q>];
-    for (uint32_t &order : least) {
-        order = KIN_ORDER_PADDING;
+    const int32_t chunks = job.cols.frame.row_bytes / 16;
+    const int32_t g = (int32_t)threadIdx.x % 32 / 4;
+    const int32_t t = (int32_t)threadIdx.x % 4;
+    const int64_t first = number * KIN_FUSED_TILE + g;
+    const uint4 *columns = (const uint4 *)job.cols.rounded + first * chunks + t;
+    uint32_t least[NT][2];
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        least[n][0] = least[n][1] = KIN_ORDER_PADDING;
     }
-    for (int32_t base = 0; base < KIN_FUSED_TILE; base += COLUMNS) {
-        const int64_t position = number * KIN_FUSED_TILE + base;
-        int32_t sums[Q * AT_ONCE];
-        uint32_t terms[COLS];
-#pragma unroll
-        for (int c = 0; c < COLS; c++) {
-            terms[c] = job.cols.facts[position + own + c].term.u;
+#pragma unroll 1
+    for (int32_t base = 0; base < KIN_FUSED_TILE; base += 2 * GROUP) {
+        int32_t sums[NT][4];
+        uint32_t terms[2];
+        for (int half = 0; half < 2; half++) {
+            terms[half] = job.cols.facts[first + base + half * GROUP].term.u;
         }
-        multiply<Q>(job, rows, position + lane / TEAM * AT_ONCE, sums);
+        multiply<NT>(columns + (int64_t)base * chunks, rows + g * (chunks + PAD) + t, chunks, sums);
 #pragma unroll
-        for (int i = 0; i < ROWS_OF<Q>; i++) {
-            if (first_row + i >= job.rows.points) {
-                break;
-            }
-            const uint32_t row_term = job.rows.facts[first_row + i].term.u;
-            uint32_t orders[COLS];
-#pragma unroll
-            for (int c = 0; c < COLS; c++) {
+        for (int i = 0; i < NT * 4; i++) {
+            const int32_t row = i / 4 * GROUP + 2 * t + i % 2;
+            const int32_t column = base + i % 4 / 2 * GROUP;
+            if (row < job.rows.points) {
                 kin_fused_word cost;
-                cost.u = row_term + terms[c] - 2U * (uint32_t)sums[i * AT_ONCE + c];
-                orders[c] = position + own + c < job.cols.points
-                                ? kin_fused_order<KIN_FUSED_S8>(cost)
-                                : KIN_ORDER_PADDING;
-                least[i] = min(least[i], orders[c]);
-            }
-            if (job.matrix != NULL) {
-                write_orders<COLS>(job.matrix + (first_row + i) * job.pitch +
-                                       tile * KIN_FUSED_TILE + base + own,
-                                   orders);
+                cost.u = job.rows.facts[row].term.u + terms[i % 4 / 2] -
+                         2U * (uint32_t)sums[i / 4][i % 4];
+                const uint32_t order = first + column < job.cols.points
+                                           ? kin_fused_order<KIN_FUSED_S8>(cost)
+                                           : KIN_ORDER_PADDING;
+                least[i / 4][i % 2] = min(least[i / 4][i % 2], order);
+                if (job.matrix != NULL) {
+                    job.matrix[row * job.pitch + tile * KIN_FUSED_TILE + column + g] = order;
+                }
             }
         }
     }
-    if (job.minima != NULL) {
-        write_minima<Q>(job, tile, least);
+#pragma unroll
+    for (int i = 0; i < NT * 2 && job.minima != NULL; i++) {
+        const int32_t row = i / 2 * GROUP + 2 * t + i % 2;
+        uint32_t order = least[i / 2][i % 2];
+        for (int away = 4; away < 32; away *= 2) {
+            order = min(order, __shfl_xor_sync(0xffffffffu, order, away));
+        }
+        if (g == 0 && row < job.rows.points) {
+            job.minima[row * (job.pitch / KIN_FUSED_TILE) + tile] = order;
+        }
     }
 }
 
-template <int Q>
-static __global__ void __launch_bounds__(THREADS)
+template <int NT>
+static __global__ void __launch_bounds__(THREADS, NT == 1   ? 4
+                                                  : NT == 2 ? 3
+                                                            : 1)
     screen_few(const __grid_constant__ kin_fused_screen job)
 {
-    extern __shared__ uint4 rows[]; /* Q rounded rows */
-    const int32_t chunks = job.cols.frame.row_bytes / (int32_t)sizeof(uint4);
-    for (int32_t i = (int32_t)threadIdx.x; i < Q * chunks; i += THREADS) {
+    extern __shared__ uint4 rows[]; /* NT x GROUP rounded rows, zeros behind the last one */
+    const int32_t chunks = job.cols.frame.row_bytes / 16;
+    for (int32_t i = (int32_t)threadIdx.x; i < NT * GROUP * chunks; i += THREADS) {
         const bool real = i / chunks < job.rows.points;
-        rows[i] = real ? ((const uint4 *)job.rows.rounded)[i] : make_uint4(0, 0, 0, 0);
+        rows[i / chunks * (chunks + PAD) + i % chunks] =
+            real ? ((const uint4 *)job.rows.rounded)[i] : make_uint4(0, 0, 0, 0);
     }
     __syncthreads();
     const uint32_t units = *job.unit_count;
     for (uint32_t u = blockIdx.x; u < units; u += gridDim.x) {
         const kin_fused_unit unit = job.units[u];
         for (uint32_t i = threadIdx.x / 32; i < unit.count; i += WARPS) {
-            screen_tile<Q>(job, rows, unit.first + i, job.tiles[unit.first + i]);
+            screen_tile<NT>(job, rows, unit.first + i, job.tiles[unit.first + i]);
         }
     }
+}
+
+/* Products side by side: 1, 2, 4 or 8. */
+static int products_of(int64_t rows)
+{
+    int products = 1;
+    while (products * GROUP < rows) {
+        products *= 2;
+    }
+    return products;
+}
+
+static size_t shared_bytes(const kin_fused_screen *job)
+{
+    return (size_t)(products_of(job->rows.points) * GROUP) *
+           (size_t)(job->cols.frame.row_bytes + PAD * 16);
 }
 
 bool kin_fused_screen_is_few(const kin_fused_screen *job)
 {
     return job->mode == KIN_FUSED_MATRIX && job->cols.frame.type == KIN_FUSED_S8 &&
-           job->rows.points <= MOST_ROWS && job->cols.frame.row_bytes <= SHARED_BYTES / MOST_ROWS;
+           job->rows.points <= MOST_ROWS && shared_bytes(job) <= SHARED_BYTES;
 }
 
-template <int Q> static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
+template <int NT> static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
     const unsigned blocks = (unsigned)(stream->processors * BLOCKS_A_PROCESSOR);
-    const size_t bytes = (size_t)Q * (size_t)job->cols.frame.row_bytes;
-    screen_few<Q><<<blocks, THREADS, bytes, stream->stream>>>(*job);
+    screen_few<NT><<<blocks, THREADS, shared_bytes(job), stream->stream>>>(*job);
     return kin_gpu_launched();
 }
 
 int kin_fused_screen_few(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
-    switch (job->rows.points) {
-    case 0:
+    if (job->rows.points == 0) {
         return 0;
+    }
+    switch (products_of(job->rows.points)) {
     case 1:
         return launch<1>(stream, job);
     case 2:
         return launch<2>(stream, job);
-    case 3:
     case 4:
         return launch<4>(stream, job);
     default:
-        return job->rows.points <= 8 ? launch<8>(stream, job) : launch<16>(stream, job);
+        return launch<8>(stream, job);
     }
 }
