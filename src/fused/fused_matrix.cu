@@ -190,18 +190,11 @@ static __device__ gather_row row_to_gather(const kin_fused_gather &job, int64_t 
     return g;
 }
 
-/* One column of each lane: those within the precise limit go to the row's list, of which `count`
- * says how long it is. */
-static __device__ void push_columns(const kin_fused_gather &job, const gather_row &g,
-                                    uint32_t order, int64_t column, int32_t *count)
+/* A column of each lane that is within the precise limit, or none, joins the row's list, of which
+ * `count` says how long it is. */
+static __device__ void push_column(const kin_fused_gather &job, const gather_row &g, bool near,
+                                   uint32_t order, int64_t column, int32_t *count)
 {
-    const kin_fused_frame &frame = job.rows_set.frame;
-    bool near = order <= g.most && column < job.cols_set.points;
-    if (near && frame.bound != KIN_BOUND_INTEGER) {
-        const double limit = kin_bound_limit(frame.bound, g.reach, frame.kappa, g.own,
-                                             list_row(job.cols_set, column));
-        near = !(list_cost(frame.type, order) > limit);
-    }
     const uint32_t vote = __ballot_sync(KIN_ALL_LANES, near);
     if (vote == 0) {
         return;
@@ -222,11 +215,23 @@ static __device__ void push_columns(const kin_fused_gather &job, const gather_ro
 static __device__ void push_tile(const kin_fused_gather &job, const gather_row &g, uint4 word,
                                  int64_t tile, int32_t *count)
 {
+    const kin_fused_frame &frame = job.rows_set.frame;
     const int64_t column = (int64_t)g.tiles[tile] * KIN_FUSED_TILE + threadIdx.x % 32 * 4;
-    push_columns(job, g, word.x, column, count);
-    push_columns(job, g, word.y, column + 1, count);
-    push_columns(job, g, word.z, column + 2, count);
-    push_columns(job, g, word.w, column + 3, count);
+    const uint32_t orders[4] = {word.x, word.y, word.z, word.w};
+    bool near[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) { /* their facts are asked for at the same time */
+        near[i] = orders[i] <= g.most && column + i < job.cols_set.points;
+        if (near[i] && frame.bound != KIN_BOUND_INTEGER) {
+            const double limit = kin_bound_limit(frame.bound, g.reach, frame.kappa, g.own,
+                                                 list_row(job.cols_set, column + i));
+            near[i] = !(list_cost(frame.type, orders[i]) > limit);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        push_column(job, g, near[i], orders[i], column + i, count);
+    }
 }
 
 static __device__ uint4 words_of_tile(const gather_row &g, int64_t tile)

@@ -22,43 +22,77 @@ enum {
     THREADS = 256,
     WARPS = THREADS / 32,
     GROUP = 8, /* rows of a product, half of its columns */
-    MOST_ROWS = 64,
+    MOST_ROWS = 32,
     CHUNKS = KIN_FUSED_SLICE / 16, /* of 16 bytes */
     PAD = 4, /* chunks behind a row in shared memory, so that two of them meet different banks */
     SHARED_BYTES = 40 << 10,
     BLOCKS_A_PROCESSOR = 4
 };
 
-/* sums[n] of 16 columns from `columns` on, which are this lane's first 16 bytes of the first one,
- * and of rows 8 n + g. */
-template <int NT>
-static __device__ __forceinline__ void multiply(const uint4 *columns, const uint4 *rows,
-                                                int32_t chunks, int32_t (&sums)[NT][4])
+/* Of columns g and 8 + g, this lane's two pieces of a slice. */
+typedef struct pieces {
+    uint4 low;
+    uint4 low_far;
+    uint4 high;
+    uint4 high_far;
+} pieces;
+
+static __device__ __forceinline__ pieces read_slice(const uint4 *columns, int32_t chunks)
 {
-    const int32_t pitch = chunks + PAD;
+    return pieces{__ldcs(columns), __ldcs(columns + CHUNKS / 2),
+                  __ldcs(columns + GROUP * (int64_t)chunks),
+                  __ldcs(columns + GROUP * (int64_t)chunks + CHUNKS / 2)};
+}
+
+/* The same slice of rows 8 n + g joins sums[n]. */
+template <int NT>
+static __device__ __forceinline__ void multiply(const pieces &x, const uint4 *rows, int32_t pitch,
+                                                int32_t (&sums)[NT][4])
+{
+    const uint32_t a[4][4] = {{x.low.x, x.high.x, x.low_far.x, x.high_far.x},
+                              {x.low.y, x.high.y, x.low_far.y, x.high_far.y},
+                              {x.low.z, x.high.z, x.low_far.z, x.high_far.z},
+                              {x.low.w, x.high.w, x.low_far.w, x.high_far.w}};
 #pragma unroll
     for (int n = 0; n < NT; n++) {
-        sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
+        const uint4 near = rows[n * GROUP * pitch];
+        const uint4 far = rows[n * GROUP * pitch + CHUNKS / 2];
+        mma_multiply(sums[n], a[0], near.x, far.x);
+        mma_multiply(sums[n], a[1], near.y, far.y);
+        mma_multiply(sums[n], a[2], near.z, far.z);
+        mma_multiply(sums[n], a[3], near.w, far.w);
     }
-#pragma unroll 1
-    for (int32_t c = 0; c < chunks; c += CHUNKS) {
-        const uint4 low = __ldcs(columns + c);
-        const uint4 low_far = __ldcs(columns + c + CHUNKS / 2);
-        const uint4 high = __ldcs(columns + GROUP * (int64_t)chunks + c);
-        const uint4 high_far = __ldcs(columns + GROUP * (int64_t)chunks + c + CHUNKS / 2);
-        const uint32_t a[4][4] = {{low.x, high.x, low_far.x, high_far.x},
-                                  {low.y, high.y, low_far.y, high_far.y},
-                                  {low.z, high.z, low_far.z, high_far.z},
-                                  {low.w, high.w, low_far.w, high_far.w}};
+}
+
+/* Whole products of columns base + g and base + 8 + g of a tile; the next ones begin. */
+template <int NT>
+static __device__ __forceinline__ void write_costs(const kin_fused_screen &job, int64_t tile,
+                                                   int64_t first, int32_t base,
+                                                   int32_t (&sums)[NT][4], uint32_t (&least)[NT][2])
+{
+    const int32_t g = (int32_t)threadIdx.x % 32 / 4;
+    const int32_t t = (int32_t)threadIdx.x % 4;
+    uint32_t terms[2];
+    for (int half = 0; half < 2; half++) {
+        terms[half] = job.cols.facts[first + base + half * GROUP].term.u;
+    }
 #pragma unroll
-        for (int n = 0; n < NT; n++) {
-            const uint4 near = rows[n * GROUP * pitch + c];
-            const uint4 far = rows[n * GROUP * pitch + c + CHUNKS / 2];
-            mma_multiply(sums[n], a[0], near.x, far.x);
-            mma_multiply(sums[n], a[1], near.y, far.y);
-            mma_multiply(sums[n], a[2], near.z, far.z);
-            mma_multiply(sums[n], a[3], near.w, far.w);
+    for (int i = 0; i < NT * 4; i++) {
+        const int32_t row = i / 4 * GROUP + 2 * t + i % 2;
+        const int32_t column = base + i % 4 / 2 * GROUP;
+        if (row < job.rows.points) {
+            kin_fused_word cost;
+            cost.u =
+                job.rows.facts[row].term.u + terms[i % 4 / 2] - 2U * (uint32_t)sums[i / 4][i % 4];
+            const uint32_t order = first + column < job.cols.points
+                                       ? kin_fused_order<KIN_FUSED_S8>(cost)
+                                       : KIN_ORDER_PADDING;
+            least[i / 4][i % 2] = min(least[i / 4][i % 2], order);
+            if (job.matrix != NULL) {
+                job.matrix[row * job.pitch + tile * KIN_FUSED_TILE + column + g] = order;
+            }
         }
+        sums[i / 4][i % 4] = 0;
     }
 }
 
@@ -72,36 +106,30 @@ static __device__ __forceinline__ void screen_tile(const kin_fused_screen &job, 
     const int32_t t = (int32_t)threadIdx.x % 4;
     const int64_t first = number * KIN_FUSED_TILE + g;
     const uint4 *columns = (const uint4 *)job.cols.rounded + first * chunks + t;
+    const uint4 *own = rows + g * (chunks + PAD) + t;
     uint32_t least[NT][2];
+    int32_t sums[NT][4];
 #pragma unroll
     for (int n = 0; n < NT; n++) {
         least[n][0] = least[n][1] = KIN_ORDER_PADDING;
+        sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
     }
-#pragma unroll 1
-    for (int32_t base = 0; base < KIN_FUSED_TILE; base += 2 * GROUP) {
-        int32_t sums[NT][4];
-        uint32_t terms[2];
-        for (int half = 0; half < 2; half++) {
-            terms[half] = job.cols.facts[first + base + half * GROUP].term.u;
+    pieces next = read_slice(columns, chunks);
+    int32_t base = 0;
+    int32_t at = 0; /* in the columns */
+    while (base < KIN_FUSED_TILE) {
+        const pieces now = next;
+        const int32_t used = at;
+        at = at + CHUNKS < chunks ? at + CHUNKS : 0;
+        const int32_t coming = at == 0 ? base + 2 * GROUP : base;
+        if (coming < KIN_FUSED_TILE) { /* while this one is multiplied */
+            next = read_slice(columns + (int64_t)coming * chunks + at, chunks);
         }
-        multiply<NT>(columns + (int64_t)base * chunks, rows + g * (chunks + PAD) + t, chunks, sums);
-#pragma unroll
-        for (int i = 0; i < NT * 4; i++) {
-            const int32_t row = i / 4 * GROUP + 2 * t + i % 2;
-            const int32_t column = base + i % 4 / 2 * GROUP;
-            if (row < job.rows.points) {
-                kin_fused_word cost;
-                cost.u = job.rows.facts[row].term.u + terms[i % 4 / 2] -
-                         2U * (uint32_t)sums[i / 4][i % 4];
-                const uint32_t order = first + column < job.cols.points
-                                           ? kin_fused_order<KIN_FUSED_S8>(cost)
-                                           : KIN_ORDER_PADDING;
-                least[i / 4][i % 2] = min(least[i / 4][i % 2], order);
-                if (job.matrix != NULL) {
-                    job.matrix[row * job.pitch + tile * KIN_FUSED_TILE + column + g] = order;
-                }
-            }
+        multiply<NT>(now, own + used, chunks + PAD, sums);
+        if (at == 0) {
+            write_costs<NT>(job, tile, first, base, sums, least);
         }
+        base = coming;
     }
 #pragma unroll
     for (int i = 0; i < NT * 2 && job.minima != NULL; i++) {
@@ -139,7 +167,7 @@ static __global__ void __launch_bounds__(THREADS, NT == 1   ? 4
     }
 }
 
-/* Products side by side: 1, 2, 4 or 8. */
+/* Products side by side: 1, 2 or 4. */
 static int products_of(int64_t rows)
 {
     int products = 1;
@@ -178,9 +206,7 @@ int kin_fused_screen_few(kin_gpu_stream *stream, const kin_fused_screen *job)
         return launch<1>(stream, job);
     case 2:
         return launch<2>(stream, job);
-    case 4:
-        return launch<4>(stream, job);
     default:
-        return launch<8>(stream, job);
+        return launch<4>(stream, job);
     }
 }
