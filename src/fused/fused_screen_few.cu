@@ -144,10 +144,11 @@ static __device__ __forceinline__ void screen_tile(const kin_fused_screen &job, 
     }
 }
 
+/* Blocks of a processor: that loads of enough warps are under way. */
+template <int NT> static constexpr int RESIDENT = NT == 1 ? 4 : NT == 2 ? 3 : 1;
+
 template <int NT>
-static __global__ void __launch_bounds__(THREADS, NT == 1   ? 4
-                                                  : NT == 2 ? 3
-                                                            : 1)
+static __global__ void __launch_bounds__(THREADS, RESIDENT<NT>)
     screen_few(const __grid_constant__ kin_fused_screen job)
 {
     extern __shared__ uint4 rows[]; /* NT x GROUP rounded rows, zeros behind the last one */
