@@ -4,7 +4,8 @@
  * H200; everything else has to be short. One block of device memory, one copy in, one copy out, no
  * wait in between, and nothing of it depends on what the device found:
  *
- *      host      check, transform, copy in (queries that lie on the device come to the host first)
+ *      host      check, transform, copy in; queries that lie on the device stay there, and are
+ *                checked there: whatever is found of them is the long way's to tell
  *      device    round | MATRIX screen with minima of tiles | collect | rescore | write
  *      host      copy out
  *
@@ -37,6 +38,8 @@ typedef struct tallies {
     uint64_t next; /* 32 bits of it */
     uint64_t keys;
     uint64_t short_rows;
+    uint64_t bad; /* kin_fused_check, where kernels check */
+    uint64_t degenerate;
 } tallies;
 
 typedef struct batch {
@@ -47,19 +50,20 @@ typedef struct batch {
     const kith_matrix *queries; /* the parts of it */
     const kin_request *request;
     const kith_neighbors *out;
+    bool there; /* the queries lie on the device, */
     bool out_on_device;
     int64_t pitch;
     char *host; /* of what is copied in, then of what is copied out */
 
     /* The block, in device memory. What is copied in stands together, and what is copied out. */
     void *device;
-    void *rows;
+    void *rows;                    /* or NULL: they lie there already */
     kin_row_transform *transforms; /* or NULL */
     uint32_t *exclude;             /* or NULL */
     uint32_t *row_ids;             /* 0, 1, ...: positions are rows */
     uint32_t *unit_count;
-    float *worst;
-    tallies *tallies; /* zeros; copied out from here on */
+    float *worst;     /* zeros */
+    tallies *tallies; /* copied out from here on */
     uint64_t in_bytes;
     kin_fused_lists lists;
     kith_neighbors written;
@@ -71,6 +75,7 @@ typedef struct batch {
     uint32_t *minima;
     kin_fused_pair *pairs;
     int32_t *pair_counts;
+    uint8_t *degenerate; /* where kernels transform */
 } batch;
 
 static bool transforms(const batch *b)
@@ -89,12 +94,14 @@ static void name_batch(kin_layout *layout, void *job)
     kin_fused_lists *lists = &b->lists;
     const uint64_t n = (uint64_t)b->queries->rows;
     const uint64_t columns = (uint64_t)b->pitch;
-    b->rows = kin_layout_array(layout, n, (uint64_t)row_bytes(b));
+    if (!b->there) {
+        b->rows = kin_layout_array(layout, n, (uint64_t)row_bytes(b));
+    }
+    if (!b->there && b->request->exclude != NULL) {
+        b->exclude = kin_layout_array(layout, n, sizeof *b->exclude);
+    }
     if (transforms(b)) {
         b->transforms = kin_layout_array(layout, n, sizeof *b->transforms);
-    }
-    if (b->request->exclude != NULL) {
-        b->exclude = kin_layout_array(layout, n, sizeof *b->exclude);
     }
     b->row_ids = kin_layout_array(layout, n, sizeof *b->row_ids);
     b->unit_count = kin_layout_array(layout, 1, sizeof *b->unit_count);
@@ -117,6 +124,7 @@ static void name_batch(kin_layout *layout, void *job)
     b->minima = kin_layout_array(layout, n * (columns / KIN_FUSED_TILE), sizeof *b->minima);
     b->pairs = kin_layout_array(layout, n * (uint64_t)lists->k, sizeof *b->pairs);
     b->pair_counts = kin_layout_array(layout, n, sizeof *b->pair_counts);
+    b->degenerate = kin_layout_array(layout, n, sizeof *b->degenerate);
 }
 
 /* ---- In -------------------------------------------------------------------------------------- */
@@ -130,7 +138,6 @@ static void *copied_in(const batch *b, const void *part)
 static kith_status check_and_transform(const batch *b, const kith_matrix *rows, bool *degenerate)
 {
     const kith_metric metric = b->request->distance.metric;
-    *degenerate = false;
     KIN_TRY(kin_metric_check(b->on.ctx, rows, metric, b->query->name));
     if (!transforms(b)) {
         return KITH_OK;
@@ -143,55 +150,37 @@ static kith_status check_and_transform(const batch *b, const kith_matrix *rows, 
     return KITH_OK;
 }
 
-static bool is_on_device(const batch *b)
-{
-    return (b->query->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
-}
-
-static kith_status copy_here(const batch *b, void *to, const void *from, uint64_t bytes)
-{
-    if (is_on_device(b)) {
-        return kin_gpu_download(b->on.ctx, b->on.gpu, to, from, bytes);
-    }
-    memcpy(to, from, (size_t)bytes);
-    return KITH_OK;
-}
-
-static kith_status copy_queries(const batch *b, char *data)
-{
-    const kith_matrix *q = b->queries;
-    const int64_t a_row = row_bytes(b);
-    if (q->stride_bytes == a_row) {
-        return copy_here(b, data, q->data, (uint64_t)(q->rows * a_row));
-    }
-    for (int64_t i = 0; i < q->rows; i++) {
-        KIN_TRY(copy_here(b, data + i * a_row, (const char *)q->data + i * q->stride_bytes,
-                          (uint64_t)a_row));
-    }
-    return KITH_OK;
-}
-
-static kith_status copy_in(const batch *b, bool *degenerate)
+static kith_status take_queries(const batch *b, bool *degenerate)
 {
     const kith_matrix *q = b->queries;
     kith_matrix rows = *q;
     rows.data = copied_in(b, b->rows);
     rows.stride_bytes = row_bytes(b);
-    KIN_TRY(copy_queries(b, copied_in(b, b->rows)));
-    KIN_TRY(check_and_transform(b, &rows, degenerate));
-    if (*degenerate) {
-        return KITH_OK;
-    }
-    if (b->request->exclude != NULL) {
-        KIN_TRY(copy_here(b, copied_in(b, b->exclude), b->request->exclude,
-                          (uint64_t)q->rows * sizeof(uint32_t)));
-    }
-    uint32_t *ids = copied_in(b, b->row_ids);
     for (int64_t i = 0; i < q->rows; i++) {
+        memcpy((char *)copied_in(b, b->rows) + i * rows.stride_bytes,
+               (const char *)q->data + i * q->stride_bytes, (size_t)rows.stride_bytes);
+    }
+    if (b->exclude != NULL) {
+        memcpy(copied_in(b, b->exclude), b->request->exclude, (size_t)q->rows * sizeof *b->exclude);
+    }
+    return check_and_transform(b, &rows, degenerate);
+}
+
+static kith_status copy_in(const batch *b, bool *degenerate)
+{
+    const tallies none = {.bad = UINT64_MAX};
+    uint32_t *ids = copied_in(b, b->row_ids);
+    *degenerate = false;
+    if (!b->there) {
+        KIN_TRY(take_queries(b, degenerate));
+    }
+    for (int64_t i = 0; i < b->queries->rows; i++) {
         ids[i] = (uint32_t)i;
     }
     memcpy(copied_in(b, b->unit_count), &b->corpus->batch_units, sizeof(uint32_t));
-    return kin_gpu_upload(b->on.ctx, b->on.gpu, b->device, b->host, b->in_bytes);
+    memcpy(copied_in(b, b->tallies), &none, sizeof none);
+    return *degenerate ? KITH_OK
+                       : kin_gpu_upload(b->on.ctx, b->on.gpu, b->device, b->host, b->in_bytes);
 }
 
 /* ---- On the device --------------------------------------------------------------------------- */
@@ -199,10 +188,10 @@ static kith_status copy_in(const batch *b, bool *degenerate)
 static kin_fused_rows rows_of(const batch *b)
 {
     const kith_matrix *q = b->queries;
-    return (kin_fused_rows){.data = b->rows,
+    return (kin_fused_rows){.data = b->there ? q->data : b->rows,
                             .transforms = b->transforms,
                             .rows = q->rows,
-                            .stride_bytes = row_bytes(b),
+                            .stride_bytes = b->there ? q->stride_bytes : row_bytes(b),
                             .cols = q->cols,
                             .dtype = q->dtype,
                             .metric = b->request->distance.metric};
@@ -217,6 +206,24 @@ static kin_fused_set set_of(const batch *b)
                            .facts = b->facts,
                            .half = b->half,
                            .ids = b->row_ids};
+}
+
+/* What the host has not looked at. */
+static kith_status look_there(const batch *b)
+{
+    const kin_fused_device *on = &b->on;
+    kin_fused_rows rows = rows_of(b);
+    rows.transforms = NULL;
+    const kin_fused_check check = {.rows = rows, .bad = &b->tallies->bad};
+    const kin_fused_transform transform = {.rows = rows,
+                                           .transforms = b->transforms,
+                                           .degenerate = b->degenerate,
+                                           .count = &b->tallies->degenerate};
+    KIN_TRY(kin_fused_launched(on, on->kernels->check(on->stream, &check), "checking queries"));
+    return b->transforms == NULL
+               ? KITH_OK
+               : kin_fused_launched(on, on->kernels->transform(on->stream, &transform),
+                                    "normalising queries");
 }
 
 static kith_status start_lists(const batch *b, const kin_fused_set *set)
@@ -258,7 +265,7 @@ static kith_status start_answers(const batch *b, const kin_fused_set *set)
                                        .count = b->pair_counts,
                                        .keys = &b->tallies->keys};
     const kin_fused_write write = {.metric = b->request->distance.metric,
-                                   .left_out = b->exclude,
+                                   .left_out = b->there ? b->request->exclude : b->exclude,
                                    .rows = set->points,
                                    .pairs = rescore.pairs,
                                    .count = rescore.count,
@@ -297,6 +304,9 @@ static kith_status copy_out(const batch *b, bool *done)
     tallies counted;
     KIN_TRY(kin_gpu_download(ctx, b->on.gpu, b->host, b->tallies, b->out_bytes));
     memcpy(&counted, b->host, sizeof counted);
+    if (counted.bad != UINT64_MAX || counted.degenerate != 0) {
+        return KITH_OK;
+    }
     const uint8_t *lost = copied_out(b, b->lists.lost);
     for (int64_t i = 0; i < b->queries->rows; i++) {
         if (lost[i] != 0) {
@@ -349,6 +359,9 @@ static kith_status run_batch(batch *b, bool *done)
         goto done;
     }
     const kin_fused_set set = set_of(b);
+    if (b->there) {
+        KIN_TRY_GOTO(status, look_there(b), done);
+    }
     KIN_TRY_GOTO(status, start_lists(b, &set), done);
     KIN_TRY_GOTO(status, start_answers(b, &set), done);
     status = copy_out(b, done);
@@ -371,6 +384,7 @@ static kith_status try_batch(kith_ctx *ctx, const kin_fused_corpus *corpus,
                .queries = query->queries,
                .request = request,
                .out = query->out,
+               .there = (query->place & KIN_FUSED_DATA_ON_DEVICE) != 0,
                .out_on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0,
                .pitch = kin_fused_tiles_of(cols->points) * KIN_FUSED_TILE,
                .written = *query->out,
