@@ -265,6 +265,7 @@ static kith_status meet(run *r, const kin_fused_corpus *chunk, const kin_fused_p
     const kin_fused_radius_sets what = {.rows = queries->set,
                                         .cols = chunk->prepared.set,
                                         .graph = queries == &chunk->prepared,
+                                        .points = queries == &chunk->prepared ? queries : NULL,
                                         .col_worst = chunk->worst,
                                         .row_matrix = &queries->rows,
                                         .col_matrix = &chunk->prepared.rows};

@@ -17,6 +17,9 @@
  * sample has told how long lists are; else one-sided, as searches are. Rows that are screened again
  * are a set without balls: nothing is skipped for them.
  *
+ * Where rows are long, both ends' screen meets their shadows (fused_shadow.c): what passes is
+ * looked at in full, and nothing else changes.
+ *
  * One screen:
  *
  *   radii -> reaches, never tightened -> plan, screen (one-sided, or a graph's both ends at once)
@@ -238,16 +241,44 @@ static kith_status screen_one_sided(const kin_fused_work *w)
     return KITH_OK;
 }
 
+/* What shadows let pass says how far the next stretch may go; where it is too much, the rows
+ * themselves are screened from now on. */
+static kith_status watch_cast(kin_fused_work *w, int64_t length, uint64_t *before)
+{
+    uint64_t looked = 0;
+    KIN_TRY(kin_gpu_download(w->on.ctx, w->on.gpu, &looked, &w->counters->looked, sizeof looked));
+    const double passed = (double)(looked - *before);
+    *before = looked;
+    kin_fused_work_stretch(w, passed / (double)length);
+    if (passed > w->cast_worth * (double)w->rows.padded * KIN_FUSED_BLOCK * (double)length) {
+        w->cast = (kin_fused_set){0};
+    }
+    return KITH_OK;
+}
+
 /* Each block against itself, one-sided since it has every pair twice; then each pair of blocks
- * once, for both ends. */
-static kith_status screen_both(const kin_fused_work *w)
+ * once, for both ends, or the shadows of its rows. */
+static kith_status screen_both(kin_fused_work *w, const kin_fused_prepared *points,
+                               kin_fused_shadow *shadow)
 {
     const int64_t end = kin_fused_offsets_end(w->rows.padded / KIN_FUSED_BLOCK);
-    const int64_t stretch = w->size.stretch / 2;
+    uint64_t looked = 0;
+    w->known = true;
     KIN_TRY(kin_fused_work_screen(w, 0, 1, false));
-    for (int64_t first = 1; first < end; first += stretch) {
-        KIN_TRY(kin_fused_work_screen(w, first, kin_min_i64(end, first + stretch), true));
+    KIN_TRY(kin_fused_shadow_make(w, points, 0, shadow));
+    for (int64_t first = 1, last = 1; first < end; first = last) {
+        const bool cast = w->cast.rounded != NULL;
+        const int64_t stretch =
+            cast ? kin_min_i64(w->size.stretch / 2, w->cast_stretch) : w->size.stretch / 2;
+        last = kin_min_i64(end, first + stretch);
+        KIN_TRY(kin_fused_work_screen(w, first, last, true));
         KIN_TRY(kin_fused_work_pace(w, (double)first / (double)end));
+        if (cast) {
+            KIN_TRY(watch_cast(w, last - first, &looked));
+        }
+    }
+    if (w->cast.rounded != NULL) {
+        w->on.ctx->report.shadow_axes = shadow->bytes ? w->cast.frame.cols : shadow->axes;
     }
     return KITH_OK;
 }
@@ -257,7 +288,12 @@ static kith_status screen_all(batch *b)
     kin_fused_radius_job *f = b->f;
     const kin_fused_device *on = &f->on;
     const int64_t start = kin_clock_ns();
-    KIN_TRY(b->work.graph ? screen_both(&b->work) : screen_one_sided(&b->work));
+    kin_fused_shadow shadow = {0};
+    const kith_status status = b->work.graph ? screen_both(&b->work, b->what->points, &shadow)
+                                             : screen_one_sided(&b->work);
+    b->work.cast = (kin_fused_set){0};
+    kin_fused_shadow_free(on, &shadow); /* whoever has the room next works behind what reads it */
+    KIN_TRY(status);
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, b->counts, b->work.lists.counts,
                              (uint64_t)b->work.rows.points * sizeof *b->counts));
     KIN_TRY(kin_fused_work_tally(&b->work, &f->tally));

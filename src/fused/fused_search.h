@@ -184,7 +184,8 @@ kith_status kin_fused_radius_take(kin_fused_radius_job *f, const kin_fused_hit *
 typedef struct kin_fused_radius_sets {
     kin_fused_set rows;
     kin_fused_set cols;
-    bool graph;                       /* they are the same set */
+    bool graph;                       /* they are the same set, */
+    const kin_fused_prepared *points; /* which this has prepared; else NULL */
     const kin_fused_worst *col_worst; /* kin_fused_worst_find */
     const kin_fused_rows *row_matrix;
     const kin_fused_rows *col_matrix;

@@ -265,7 +265,9 @@ static kith_status learn(learning *l, int32_t given, double least, int32_t *axes
     KIN_TRY(find_axes(l, given > 0 ? given : most / KIN_AXES_STEP * KIN_AXES_STEP));
     *axes = given;
     if (given == 0) {
-        KIN_TRY(prove_trial(l));
+        if (!l->work->known) {
+            KIN_TRY(prove_trial(l));
+        }
         KIN_TRY(run_trial(l));
         *axes = take_least(l, least, share);
     }

@@ -348,6 +348,31 @@ static void large(void **state)
     pair_end(&p, "12,000 points");
 }
 
+/* Graphs so long that stages of all columns screen bytes in place of the rows. */
+static void shadows(void **state)
+{
+    (void)state;
+    static const test_shape shapes[] = {SHAPE_CLUSTERS, SHAPE_GAUSS};
+    pair p = pair_make(0);
+    int by_shadows = 0;
+    for (int s = 0; s < 2; s++) {
+        test_rows rows = test_rows_make(KITH_F32, 50400, 40, 0);
+        fill(&rows, shapes[s], KITH_EUCLIDEAN, 600 + (uint64_t)s);
+        job j = job_of(test_shape_name(shapes[s]), &rows.matrix, NULL, KITH_EUCLIDEAN, 0.0);
+        j.params.radius = radius_at(&p, &j, 1000, 0.0002);
+        j.may_lack = true; /* which is not compared with a prepared corpus */
+        compare(&p, &j);
+        kith_report report = {.struct_size = sizeof report};
+        assert_int_equal(kith_ctx_report(p.gpu, &report), KITH_OK);
+        by_shadows += report.shadow_axes > 0 ? 1 : 0;
+        test_rows_free(&rows);
+    }
+    assert_int_equal(p.lacking, 0);
+    assert_true(by_shadows > 0);
+    printf("%d of 2 graphs within a radius by shadows\n", by_shadows);
+    pair_end(&p, "50,400 points");
+}
+
 /* ---- Ties, edges ---------------------------------------------------------------------------- */
 
 static void ties(void **state)
@@ -505,6 +530,7 @@ int main(void)
         cmocka_unit_test(metrics_and_types),
         cmocka_unit_test(all_lengths),
         cmocka_unit_test(large),
+        cmocka_unit_test(shadows),
         cmocka_unit_test(ties),
         cmocka_unit_test(edges),
         cmocka_unit_test(little_memory),
