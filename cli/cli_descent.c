@@ -243,8 +243,8 @@ void cli_descent_tell(cli_report *r, const cli_job *job)
     }
     put_wanted(r, job, d->reached == 1);
     cli_say(r, "start: %s, rounds: %" PRId32 " (lists of %" PRId32 ", candidates %" PRId32 ")\n",
-            cli_name_start((int)d->start), d->rounds, d->list, d->candidates);
-    cli_put_text(r, "start", cli_name_start((int)d->start));
+            cli_option_word(CLI_OPT_START, (int)d->start), d->rounds, d->list, d->candidates);
+    cli_put_text(r, "start", cli_option_word(CLI_OPT_START, (int)d->start));
     cli_put_int(r, "list", d->list);
     cli_put_int(r, "candidates_a_round", d->candidates);
     cli_put_number(r, "evaluations", d->evaluations);

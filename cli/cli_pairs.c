@@ -184,7 +184,7 @@ static void tell_rows(cli_report *r, const pairing *p)
     }
     if (p->kept != NULL) {
         cli_say(r, "kept: %s rows, %s\n", cli_grouped(p->kept_rows, text),
-                cli_name_keep((int)p->params.keep));
+                cli_option_word(CLI_OPT_KEEP, (int)p->params.keep));
         cli_put_int(r, "kept", p->kept_rows);
     }
 }
