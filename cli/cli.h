@@ -51,19 +51,7 @@ const char *cli_message_size(uint64_t bytes, char text[CLI_SIZE_BYTES]);
 
 /* ---- Commands ------------------------------------------------------------------------------- */
 
-/* Each does one command whole, prints its own errors, and returns the exit code. */
-int cli_graph(const cli_args *args);
-int cli_search(const cli_args *args);
-int cli_pairs(const cli_args *args);
-int cli_truth(const cli_args *args);
-int cli_select(const cli_args *args);
-int cli_predict(const cli_args *args);
-int cli_index(const cli_args *args);
-int cli_merge(const cli_args *args); /* and kith add */
-int cli_remove(const cli_args *args);
-int cli_eval(const cli_args *args);
-int cli_info(const cli_args *args);
-int cli_convert(const cli_args *args);
-int cli_devices(const cli_args *args);
+#define CLI_COMMAND_FUNCTION(COMMAND, function) int cli_##function(const cli_args *args);
+CLI_COMMAND_MAP(CLI_COMMAND_FUNCTION)
 
 #endif

@@ -186,6 +186,14 @@ int cli_walk_solve(cli_job *job)
 
 /* ---- Reports --------------------------------------------------------------------------------- */
 
+void cli_descent_put_choice(cli_report *r, const kith_plan *plan)
+{
+    cli_put_open(r, "choice");
+    cli_put_number(r, "exact_seconds", plan->estimated_exact);
+    cli_put_number(r, "descent_seconds", plan->estimated_descent);
+    cli_put_close(r);
+}
+
 void cli_descent_tell_choice(cli_report *r, const cli_job *job)
 {
     char exact[32];
@@ -198,10 +206,7 @@ void cli_descent_tell_choice(cli_report *r, const cli_job *job)
         cli_say(r, "choice: %s, an exact graph takes about %s, a descent about %s\n",
                 job->descends ? "descent" : "exact", duration(plan->estimated_exact, exact),
                 duration(plan->estimated_descent, descent));
-        cli_put_open(r, "choice");
-        cli_put_number(r, "exact_seconds", plan->estimated_exact);
-        cli_put_number(r, "descent_seconds", plan->estimated_descent);
-        cli_put_close(r);
+        cli_descent_put_choice(r, plan);
     }
 }
 

@@ -251,24 +251,22 @@ static int tell(const evaluation *e)
     return CLI_DONE;
 }
 
+static int run(evaluation *e)
+{
+    const cli_args *args = e->args;
+    CLI_TRY(cli_output_check_args(args, NULL));
+    CLI_TRY(cli_session_open(&e->session, args));
+    CLI_TRY(cli_session_result(&e->session, args->paths[0], &e->found));
+    e->exact = kith_result_neighbors(e->found)->meta->exact;
+    e->of = kith_result_neighbors(e->found)->meta->points;
+    CLI_TRY(args->points != NULL ? estimate(e) : measure(e));
+    return tell(e);
+}
+
 int cli_eval(const cli_args *args)
 {
     evaluation e = {.args = args};
-    const cli_output page = {args->html, CLI_ENDINGS_PAGE};
-    const char *const inputs[] = {args->paths[0], args->paths[1], args->points};
-    CLI_TRY(cli_output_check_all(&page, 1, inputs, 3));
-    int code = cli_session_open(&e.session, args);
-    if (code == CLI_DONE) {
-        code = cli_session_result(&e.session, args->paths[0], &e.found);
-    }
-    if (code == CLI_DONE) {
-        e.exact = kith_result_neighbors(e.found)->meta->exact;
-        e.of = kith_result_neighbors(e.found)->meta->points;
-        code = args->points != NULL ? estimate(&e) : measure(&e);
-    }
-    if (code == CLI_DONE) {
-        code = tell(&e);
-    }
+    const int code = run(&e);
     free(e.others);
     cli_points_close(&e.points);
     kith_result_free(e.truth);

@@ -247,16 +247,14 @@ int cli_devices(const cli_args *args)
 {
     cli_report r = cli_report_begin(args);
     cli_put_open_array(&r, "devices");
-    for (int32_t i = 0; i < kith_device_count(); i++) {
-        kith_device device = {.struct_size = (uint32_t)sizeof device};
-        if (kith_device_get(i, &device) == KITH_OK) {
-            cli_say(&r, "%s: %s\n", device.name, device.text);
-            cli_put_open(&r, NULL);
-            cli_put_text(&r, "name", device.name);
-            cli_put_bool(&r, "available", device.available != 0);
-            cli_put_text(&r, "text", device.text);
-            cli_put_close(&r);
-        }
+    kith_device device = {.struct_size = (uint32_t)sizeof device};
+    for (int32_t i = 0; kith_device_get(i, &device) == KITH_OK; i++) {
+        cli_say(&r, "%s: %s\n", device.name, device.text);
+        cli_put_open(&r, NULL);
+        cli_put_text(&r, "name", device.name);
+        cli_put_bool(&r, "available", device.available != 0);
+        cli_put_text(&r, "text", device.text);
+        cli_put_close(&r);
     }
     cli_put_close_array(&r);
     cli_report_end(&r);

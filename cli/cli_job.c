@@ -305,6 +305,26 @@ int cli_job_save_forward(cli_job *job)
     return cli_distances_save(&job->session, job->args->distances, &job->forward, NULL);
 }
 
+static double average(double all, double one, double share)
+{
+    return all + (one - all) * share;
+}
+
+void cli_job_add_report(const kith_report *all, const kith_report *one, double share,
+                        kith_report *out)
+{
+    out->rerun_share = average(all->rerun_share, one->rerun_share, share);
+    out->skipped_share = average(all->skipped_share, one->skipped_share, share);
+    out->looked_share = average(all->looked_share, one->looked_share, share);
+    out->candidates = average(all->candidates, one->candidates, share);
+    out->select_cpu_rows = all->select_cpu_rows + one->select_cpu_rows;
+    out->select_gpu_rows = all->select_gpu_rows + one->select_gpu_rows;
+    out->distinct_rows =
+        all->distinct_rows > one->distinct_rows ? all->distinct_rows : one->distinct_rows;
+    out->gpu_peak_bytes =
+        all->gpu_peak_bytes > one->gpu_peak_bytes ? all->gpu_peak_bytes : one->gpu_peak_bytes;
+}
+
 void cli_job_close(cli_job *job)
 {
     kith_ranges_free(job->ranges);

@@ -6,20 +6,10 @@
 
 #include <stdio.h>
 
+#define BIT(COMMAND, function) COMMAND = 1u << CLI_##COMMAND,
+enum { CLI_COMMAND_MAP(BIT) };
 enum {
-    GRAPH = 1u << CLI_GRAPH,
-    SEARCH = 1u << CLI_SEARCH,
-    PAIRS = 1u << CLI_PAIRS,
-    TRUTH = 1u << CLI_TRUTH,
-    EVAL = 1u << CLI_EVAL,
-    INFO = 1u << CLI_INFO,
-    CONVERT = 1u << CLI_CONVERT,
-    DEVICES = 1u << CLI_DEVICES,
-    SELECT = 1u << CLI_SELECT,
-    PREDICT = 1u << CLI_PREDICT,
-    INDEX = 1u << CLI_INDEX,
-    REMOVE = 1u << CLI_REMOVE,
-    GROWS = 1u << CLI_MERGE | 1u << CLI_ADD,
+    GROWS = MERGE | ADD,
     CHANGES = GROWS | REMOVE,
     SOLVES = GRAPH | SEARCH,
     LISTS = SOLVES | SELECT | PREDICT,
@@ -33,11 +23,6 @@ enum {
 static const char *name_select(int method)
 {
     return kith_select_method_name((kith_select_method)method);
-}
-
-static const char *name_mode(int mode)
-{
-    return kith_predict_mode_name((kith_predict_mode)mode);
 }
 
 /* ---- How values are read -------------------------------------------------------------------- */

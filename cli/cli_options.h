@@ -10,23 +10,25 @@
 #include <stdint.h>
 #include <stdio.h>
 
-typedef enum cli_command_id {
-    CLI_GRAPH = 0,
-    CLI_SEARCH,
-    CLI_PAIRS,
-    CLI_TRUTH,
-    CLI_EVAL,
-    CLI_SELECT,
-    CLI_PREDICT,
-    CLI_INDEX,
-    CLI_MERGE,
-    CLI_ADD,
-    CLI_REMOVE,
-    CLI_INFO,
-    CLI_CONVERT,
-    CLI_DEVICES,
-    CLI_COMMAND_COUNT
-} cli_command_id;
+/* X(COMMAND, function), which does it whole, prints its own errors, and returns the exit code. */
+#define CLI_COMMAND_MAP(X) \
+    X(GRAPH, graph)        \
+    X(SEARCH, search)      \
+    X(PAIRS, pairs)        \
+    X(TRUTH, truth)        \
+    X(EVAL, eval)          \
+    X(SELECT, select)      \
+    X(PREDICT, predict)    \
+    X(INDEX, index)        \
+    X(MERGE, merge)        \
+    X(ADD, merge)          \
+    X(REMOVE, remove)      \
+    X(INFO, info)          \
+    X(CONVERT, convert)    \
+    X(DEVICES, devices)
+
+#define CLI_COMMAND_ID(COMMAND, function) CLI_##COMMAND,
+typedef enum cli_command_id { CLI_COMMAND_MAP(CLI_COMMAND_ID) CLI_COMMAND_COUNT } cli_command_id;
 
 #define OPTION(ID, ...) CLI_OPT_##ID,
 typedef enum cli_option_id {
@@ -162,7 +164,6 @@ bool cli_refuse(cli_error *error, const char *format, ...) __attribute__((format
 bool cli_read_k(const char *text, cli_args *args, cli_error *error);
 bool cli_read_metric(const char *text, cli_args *args, cli_error *error);
 bool cli_read_group(const char *text, cli_args *args, cli_error *error);
-bool cli_read_format(const char *text, cli_args *args, cli_error *error);
 bool cli_read_sample(const char *text, cli_args *args, cli_error *error);
 bool cli_read_recall(const char *text, cli_args *args, cli_error *error);
 bool cli_read_parts(const char *text, cli_args *args, cli_error *error);

@@ -122,15 +122,15 @@ static cli_option_id find_option(const char *name, cli_command_id command, belon
     return (cli_option_id)i;
 }
 
-/* Whether this command has -x. */
-static bool has_letter(char letter, cli_command_id command)
+/* The option of this command that is -x; CLI_OPTION_COUNT: none. */
+static cli_option_id find_letter(char letter, cli_command_id command)
 {
     int i = 0;
     while (i < CLI_OPTION_COUNT &&
            (option_at(i)->letter != letter || !cli_option_is_plain(option_at(i), command))) {
         i++;
     }
-    return i < CLI_OPTION_COUNT;
+    return (cli_option_id)i;
 }
 
 /* The one that is spelled most like it; NULL if none shares a letter. */
@@ -175,7 +175,8 @@ static bool refuse_option(const char *word, const char *name, const cli_args *ar
                           "kith %s has no such option, kith %s has (kith %s --help lists all)",
                           command, owner->name, command);
     }
-    if (name[0] != '\0' && name[1] == '\0' && has_letter(name[0], args->command)) {
+    if (name[0] != '\0' && name[1] == '\0' &&
+        find_letter(name[0], args->command) != CLI_OPTION_COUNT) {
         return cli_refuse(error, "unknown option (nearest: -%s; kith %s --help lists all)", name,
                           command);
     }
@@ -284,16 +285,6 @@ static bool parse_long(parser *p, const char *word)
     const cli_option_id id = find_option(plain + 2, p->args->command, cli_option_is_plain);
     return id != CLI_OPTION_COUNT ? apply(p, id, plain, equals != NULL ? equals + 1 : NULL)
                                   : refuse_option(plain, plain + 2, p->args, p->error);
-}
-
-static cli_option_id find_letter(char letter, cli_command_id command)
-{
-    int i = 0;
-    while (i < CLI_OPTION_COUNT &&
-           (option_at(i)->letter != letter || !cli_option_is_plain(option_at(i), command))) {
-        i++;
-    }
-    return (cli_option_id)i;
 }
 
 /* -k 10, -k10, -qv: letters without a value may stand together, the last one may have one. */

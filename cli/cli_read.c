@@ -162,14 +162,6 @@ bool cli_read_group(const char *text, cli_args *args, cli_error *error)
     return true;
 }
 
-bool cli_read_format(const char *text, cli_args *args, cli_error *error)
-{
-    static const cli_value known = {
-        .what = "format", .least = 1, .most = CLI_FORMAT_COUNT, .names = cli_name_format};
-    args->format = kith_format_parse(text);
-    return args->format != KITH_FORMAT_AUTO || refuse_name(&known, text, error);
-}
-
 /* A graph may do without. */
 bool cli_read_sample(const char *text, cli_args *args, cli_error *error)
 {

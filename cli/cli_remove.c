@@ -143,7 +143,6 @@ static void tell_plan(const removing *r)
     const int64_t rows = r->grown.old[0].points.matrix->rows;
     char text[CLI_SIZE_BYTES];
     cli_report to = cli_report_begin(&g->args);
-    to.people = !to.programs; /* it is all that was asked for */
     cli_say(&to, "removed: %" PRId64 " of %" PRId64 " points\n", rows - r->left, rows);
     cli_put_int(&to, "removed", rows - r->left);
     cli_put_bool(&to, "dry_run", true);

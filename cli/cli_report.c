@@ -33,6 +33,14 @@ void cli_say_more(const cli_report *r, const char *format, ...)
     va_end(list);
 }
 
+void cli_say_matrix(const cli_report *r, const char *name, const char *path,
+                    const kith_matrix *matrix)
+{
+    cli_say(r, "%s: %s%s%" PRId64 " x %" PRId32 " %s\n", name,
+            path != NULL ? cli_message_safe(path) : "", path != NULL ? ", " : "", matrix->rows,
+            matrix->cols, kith_dtype_name(matrix->dtype));
+}
+
 const char *cli_grouped(int64_t number, char text[CLI_GROUPED_BYTES])
 {
     char digits[24];
@@ -447,7 +455,8 @@ cli_report cli_report_begin(const cli_args *args)
 {
     cli_report r = {.programs = cli_given(args, CLI_OPT_JSON),
                     .verbose = cli_given(args, CLI_OPT_VERBOSE)};
-    r.people = !r.programs && !cli_given(args, CLI_OPT_QUIET);
+    /* A plan is all that was asked for. */
+    r.people = !r.programs && (!cli_given(args, CLI_OPT_QUIET) || cli_given(args, CLI_OPT_DRY_RUN));
     if (r.programs) {
         (void)putchar('{');
         cli_put_text(&r, "command", cli_command_get(args->command)->name);

@@ -32,6 +32,10 @@ void cli_say(const cli_report *r, const char *format, ...) __attribute__((format
 void cli_say_more(const cli_report *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* "corpus: FILE, 60000 x 784 float32"; path NULL: without the file */
+void cli_say_matrix(const cli_report *r, const char *name, const char *path,
+                    const kith_matrix *matrix);
+
 /* "60,000" */
 enum { CLI_GROUPED_BYTES = 32 };
 const char *cli_grouped(int64_t number, char text[CLI_GROUPED_BYTES]);

@@ -61,6 +61,13 @@ int cli_session_open(cli_session *session, const cli_args *args)
     return status == KITH_OK ? CLI_DONE : cli_fail(NULL, "%s", kith_status_text(status));
 }
 
+int cli_session_begin(cli_session *session, const cli_args *args, const char *endings)
+{
+    CLI_TRY(cli_device_check(args->device));
+    CLI_TRY(cli_output_check_args(args, endings));
+    return cli_session_open(session, args);
+}
+
 void cli_session_close(cli_session *session)
 {
     cli_progress_clear(&session->progress);
@@ -140,13 +147,6 @@ int cli_distances_save(cli_session *session, const char *path, const kith_neighb
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
-static bool get_device(int32_t index, kith_device *device)
-{
-    memset(device, 0, sizeof *device);
-    device->struct_size = (uint32_t)sizeof *device;
-    return kith_device_get(index, device) == KITH_OK;
-}
-
 /* "cuda" means every GPU, of which the first that can be used is taken; so does the entry "cuda" of
  * kith devices, which stands for all that are not there. */
 static bool is_meant(const char *name, const char *device)
@@ -169,9 +169,9 @@ static int refuse_device(const char *where, const char *reason)
 static int check_device(const char *where, const char *name)
 {
     kith_device refused = {0};
-    for (int32_t i = 0; i < kith_device_count(); i++) {
-        kith_device device;
-        if (get_device(i, &device) && is_meant(name, device.name)) {
+    kith_device device = {.struct_size = (uint32_t)sizeof device};
+    for (int32_t i = 0; kith_device_get(i, &device) == KITH_OK; i++) {
+        if (is_meant(name, device.name)) {
             if (device.available != 0) {
                 return CLI_DONE;
             }

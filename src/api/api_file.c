@@ -124,11 +124,6 @@ kith_status kith_points_save(kith_ctx *ctx, const char *path, const kith_matrix 
     return kin_progress_end(ctx, kin_points_save(ctx, path, points));
 }
 
-kith_format kith_format_parse(const char *name)
-{
-    return name != NULL ? kin_format_result(name) : KITH_FORMAT_AUTO;
-}
-
 /* Whose neighbours they are: wholly known, or not at all. */
 static kith_status check_points(kith_ctx *ctx, kith_result_meta *meta)
 {
@@ -158,11 +153,8 @@ static kith_status take_meta(kith_ctx *ctx, const kith_result_meta *meta, kith_r
     if (meta == NULL) {
         return KITH_OK;
     }
-    KIN_FAIL_IF(meta->struct_size < sizeof meta->struct_size || meta->struct_size > sizeof *own,
-                ctx, KITH_E_ARGUMENT, kin_at_member("meta", "struct_size"),
-                "is %" PRIu32 ", must be at most %zu (make meta with kith_result_meta_default())",
-                meta->struct_size, sizeof *own);
-    memcpy(own, meta, meta->struct_size);
+    KIN_TRY(kin_check_room(ctx, meta, "meta", "kith_result_meta"));
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_result_meta, kind), meta, own));
     KIN_FAIL_IF(own->corpus_rows < 0 ||
                     (own->metric != KITH_METRIC_DEFAULT && !kin_metric_is(own->metric)),
                 ctx, KITH_E_ARGUMENT, kin_at_member("meta", "corpus_rows"),
@@ -355,14 +347,10 @@ kith_status kith_file_inspect(kith_ctx *ctx, const char *path, const kith_points
     kith_points_params known;
     KIN_TRY(begin(ctx, path, info));
     KIN_TRY(take_points_params(ctx, params, &known));
-    const uint32_t bytes = info->struct_size;
-    KIN_FAIL_IF(bytes < sizeof info->struct_size, ctx, KITH_E_ARGUMENT,
-                kin_at_member("info", "struct_size"),
-                "is %" PRIu32 ", must be sizeof(kith_file_info)", bytes);
+    KIN_TRY(kin_check_room(ctx, info, "info", "kith_file_info"));
     kith_file_info own;
     memset(&own, 0, sizeof own);
     KIN_TRY(kin_file_inspect(ctx, path, &known, &own));
-    own.struct_size = bytes;
-    memcpy(info, &own, bytes < sizeof own ? bytes : sizeof own);
+    kin_fill_room(info, &own, sizeof own);
     return KITH_OK;
 }

@@ -20,10 +20,7 @@ enum { LINE_BYTES = 256, KEY_BYTES = 32 };
 
 kith_status kin_certificate_path(kith_ctx *ctx, const char *target, char **path)
 {
-    const size_t bytes = strlen(target) + sizeof ".json";
-    KIN_TRY(kin_alloc(ctx, path, bytes, 1, "a file's path"));
-    (void)snprintf(*path, bytes, "%s.json", target);
-    return KITH_OK;
+    return kin_alloc_text(ctx, path, "a file's path", "%s.json", target);
 }
 
 kith_status kin_certified_measure(kith_ctx *ctx, kin_certified_file *file)
@@ -301,7 +298,7 @@ static void take_rest(scan *s, kin_certificate *c)
     take(s, "  \"format\": \"");
     take_word(s, word, sizeof word);
     c->ids64 = strcmp(word, "npy") == 0;
-    c->format = kith_format_parse(word);
+    c->format = kin_format_result(word);
     take(s, "\",\n");
     c->output = take_file(s, "output");
     c->ties = take_file(s, "ties");

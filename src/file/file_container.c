@@ -271,9 +271,7 @@ kith_status kin_container_open(kith_ctx *ctx, const char *path, bool follows, ki
     kith_status status = KITH_OK;
     KIN_TRY(kin_alloc_zero(ctx, &c, 1, sizeof *c, "an open file"));
     c->ctx = ctx;
-    const size_t path_bytes = strlen(path) + 1;
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &c->path, path_bytes, 1, "a file's path"), done);
-    memcpy(c->path, path, path_bytes);
+    KIN_TRY_GOTO(status, kin_alloc_text(ctx, &c->path, "a file's path", "%s", path), done);
     KIN_TRY_GOTO(status,
                  follows ? kin_map_open(ctx, path, &c->map) : kin_map_open_own(ctx, path, &c->map),
                  done);

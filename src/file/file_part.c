@@ -63,12 +63,8 @@ kith_status kin_part_home(kith_ctx *ctx, const char *path, char **home)
 {
     struct stat info;
     char *real = lstat(path, &info) == 0 && S_ISLNK(info.st_mode) ? realpath(path, NULL) : NULL;
-    const char *from = real != NULL ? real : path;
-    const size_t bytes = strlen(from) + 1;
-    const kith_status status = kin_alloc(ctx, home, bytes, 1, "a file's path");
-    if (status == KITH_OK) {
-        memcpy(*home, from, bytes);
-    }
+    const kith_status status =
+        kin_alloc_text(ctx, home, "a file's path", "%s", real != NULL ? real : path);
     free(real);
     return status;
 }
@@ -78,11 +74,8 @@ kith_status kin_part_path(kith_ctx *ctx, const char *home, const char *name, int
 {
     const char *slash = strrchr(home, '/');
     const int folder = slash == NULL ? 0 : (int)(slash - home) + 1;
-    const size_t room = (size_t)folder + (size_t)name_bytes + 64;
-    KIN_TRY(kin_alloc(ctx, path, room, 1, "a file's path"));
-    (void)snprintf(*path, room, "%.*s%.*s-%05d-of-%05d.kith", folder, home, name_bytes, name,
-                   (int)part->number, (int)part->count);
-    return KITH_OK;
+    return kin_alloc_text(ctx, path, "a file's path", "%.*s%.*s-%05d-of-%05d.kith", folder, home,
+                          name_bytes, name, (int)part->number, (int)part->count);
 }
 
 /* ---- Parts as one ---------------------------------------------------------------------------- */

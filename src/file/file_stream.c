@@ -227,8 +227,6 @@ kith_status kin_stream_put(kith_ctx *ctx, kith_result_stream *s, const kith_neig
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-enum { JOB_BYTES = 512 };
-
 /* ---- What stands around ids and distances ---------------------------------------------------- */
 
 static kith_status put_kith(kith_result_stream *s)
@@ -300,14 +298,13 @@ static kith_status choose(kith_ctx *ctx, const char *path, kith_result_stream *s
 static kith_status init_journal(kith_ctx *ctx, const char *job, kith_result_stream *s)
 {
     char *text = NULL;
-    const size_t room = strlen(job) + JOB_BYTES;
-    KIN_TRY(kin_alloc(ctx, &text, room, 1, "a journal"));
-    (void)snprintf(text, room,
-                   "%s%sformat %d\nrows %" PRId64 "\nk %" PRId64 "\nkind %d\nmetric %s\n"
-                   "exact %d\ncorpus rows %" PRId64 "\npoints %016" PRIx64 "\n",
-                   job, job[0] != '\0' && job[strlen(job) - 1] != '\n' ? "\n" : "", (int)s->format,
-                   s->rows, s->k, (int)s->meta.kind, kith_metric_name(s->meta.metric),
-                   (int)s->meta.exact, s->meta.corpus_rows, s->meta.points.checksum);
+    KIN_TRY(kin_alloc_text(ctx, &text, "a journal",
+                           "%s%sformat %d\nrows %" PRId64 "\nk %" PRId64 "\nkind %d\nmetric %s\n"
+                           "exact %d\ncorpus rows %" PRId64 "\npoints %016" PRIx64 "\n",
+                           job, job[0] != '\0' && job[strlen(job) - 1] != '\n' ? "\n" : "",
+                           (int)s->format, s->rows, s->k, (int)s->meta.kind,
+                           kith_metric_name(s->meta.metric), (int)s->meta.exact,
+                           s->meta.corpus_rows, s->meta.points.checksum));
     const kith_status status = kin_journal_init(ctx, s->writer.target, text, &s->journal);
     kin_free(ctx, text);
     return status;

@@ -45,11 +45,8 @@ static kith_status path_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_sh
                            char **path)
 {
     char text[KIN_SHARD_NAME_BYTES];
-    const size_t room = strlen(folder->path) + 1 + sizeof text;
     kin_shard_name_print(name, text);
-    KIN_TRY(kin_alloc(ctx, path, room, 1, "a file's path"));
-    (void)snprintf(*path, room, "%s/%s", folder->path, text);
-    return KITH_OK;
+    return kin_alloc_text(ctx, path, "a file's path", "%s/%s", folder->path, text);
 }
 
 /* ---- Reading -------------------------------------------------------------------------------- */

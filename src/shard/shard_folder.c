@@ -71,10 +71,7 @@ static int32_t read_shards(const kin_map *map)
 /* "FOLDER/shards": what the journal stands beside. */
 static kith_status name_target(const kin_shard_folder *folder, char **target)
 {
-    const size_t room = strlen(folder->path) + NAME_BYTES;
-    KIN_TRY(kin_alloc(folder->ctx, target, room, 1, "a file's path"));
-    (void)snprintf(*target, room, "%s/shards", folder->path);
-    return KITH_OK;
+    return kin_alloc_text(folder->ctx, target, "a file's path", "%s/shards", folder->path);
 }
 
 static kith_status find_job(kin_shard_folder *folder)
@@ -102,13 +99,11 @@ static kith_status find_job(kin_shard_folder *folder)
 static kith_status open_folder(kith_ctx *ctx, const char *path, bool enters,
                                kin_shard_folder *folder)
 {
-    const size_t bytes = strlen(path) + 1;
     memset(folder, 0, sizeof *folder);
     folder->ctx = ctx;
     folder->file = -1;
     folder->journal.file = -1;
-    KIN_TRY(kin_alloc(ctx, &folder->path, bytes, 1, "a file's path"));
-    memcpy(folder->path, path, bytes);
+    KIN_TRY(kin_alloc_text(ctx, &folder->path, "a file's path", "%s", path));
     folder->entered = enters;
     KIN_TRY(enters ? open_path(folder) : lock(folder));
     return find_job(folder);
@@ -260,13 +255,14 @@ static kith_status init_journal(kin_shard_folder *folder, const kin_shard_shape 
 {
     char *text = NULL;
     char *target = NULL;
-    const size_t room = strlen(shape->job) + SHAPE_BYTES;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, name_target(folder, &target), done);
-    KIN_TRY_GOTO(status, kin_alloc(folder->ctx, &text, room, 1, "a journal"), done);
-    (void)snprintf(text, room, "shards %d\nrows %" PRId64 "\nk %" PRId64 "\nmetric %s\nown %d\n%s",
-                   (int)shape->shards, shape->rows, shape->k, kith_metric_name(shape->metric),
-                   (int)shape->own, shape->job);
+    KIN_TRY_GOTO(status,
+                 kin_alloc_text(folder->ctx, &text, "a journal",
+                                "shards %d\nrows %" PRId64 "\nk %" PRId64 "\nmetric %s\nown %d\n%s",
+                                (int)shape->shards, shape->rows, shape->k,
+                                kith_metric_name(shape->metric), (int)shape->own, shape->job),
+                 done);
     KIN_TRY_GOTO(status, kin_journal_init(folder->ctx, target, text, &folder->journal), done);
     folder->job = kin_checksum_of(folder->journal.head, folder->journal.head_bytes);
 done:

@@ -37,6 +37,25 @@ static bool pages_of(const kith_matrix *points, int64_t first, int64_t rows, uns
     return to > from;
 }
 
+static void advise(const kith_matrix *points, int64_t first, int64_t rows, int advice)
+{
+    unsigned char *start = NULL;
+    size_t bytes = 0;
+    if (pages_of(points, first, rows, &start, &bytes)) {
+        (void)madvise(start, bytes, advice);
+    }
+}
+
+void kin_shard_fetch_rows(const kith_matrix *points, int64_t first, int64_t rows)
+{
+    advise(points, first, rows, MADV_WILLNEED);
+}
+
+void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t rows)
+{
+    advise(points, first, rows, MADV_DONTNEED);
+}
+
 static void touch_rows(const kin_shard_run *run, int32_t shard)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -50,24 +69,6 @@ static void touch_rows(const kin_shard_run *run, int32_t shard)
         for (size_t i = 0; i < bytes; i += page) {
             (void)*(volatile const unsigned char *)(start + i);
         }
-    }
-}
-
-void kin_shard_fetch_rows(const kith_matrix *points, int64_t first, int64_t rows)
-{
-    unsigned char *start = NULL;
-    size_t bytes = 0;
-    if (pages_of(points, first, rows, &start, &bytes)) {
-        (void)madvise(start, bytes, MADV_WILLNEED);
-    }
-}
-
-void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t rows)
-{
-    unsigned char *start = NULL;
-    size_t bytes = 0;
-    if (pages_of(points, first, rows, &start, &bytes)) {
-        (void)madvise(start, bytes, MADV_DONTNEED);
     }
 }
 

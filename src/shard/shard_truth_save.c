@@ -29,10 +29,7 @@ static const char TAG_TIES[] = "truth ties";
 
 static kith_status partial_path(const kin_truth *t, char **path)
 {
-    const size_t bytes = strlen(t->params.path) + sizeof ".partial";
-    KIN_TRY(kin_alloc(t->ctx, path, bytes, 1, "a file's path"));
-    (void)snprintf(*path, bytes, "%s.partial", t->params.path);
-    return KITH_OK;
+    return kin_alloc_text(t->ctx, path, "a file's path", "%s.partial", t->params.path);
 }
 
 /* ---- Which job ------------------------------------------------------------------------------- */
