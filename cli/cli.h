@@ -22,6 +22,14 @@ enum {
         }                         \
     } while (0)
 
+/* What is done where all went well so far. */
+#define CLI_THEN(code, call)      \
+    do {                          \
+        if ((code) == CLI_DONE) { \
+            (code) = (call);      \
+        }                         \
+    } while (0)
+
 /* ---- Messages: what goes to stderr, one line, `kith: FILE: what is wrong (what to do)` ------- */
 
 /* Print the line and return the exit code, CLI_FAILED or CLI_WRONG_USAGE. where may be NULL. */
@@ -31,6 +39,11 @@ int cli_fail(const char *where, const char *format, ...) __attribute__((format(p
         if (wrong) {                      \
             return cli_fail(__VA_ARGS__); \
         }                                 \
+    } while (0)
+/* The same at the end of a check: what is right ends it well. */
+#define CLI_PASS_IF(right, ...)                            \
+    do {                                                   \
+        return (right) ? CLI_DONE : cli_fail(__VA_ARGS__); \
     } while (0)
 int cli_wrong(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

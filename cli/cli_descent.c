@@ -20,11 +20,9 @@ static int open_init(cli_job *job)
     CLI_TRY(cli_session_result(&job->session, path, &job->init));
     const int64_t rows = kith_result_neighbors(job->init)->rows;
     const int64_t points = job->corpus.matrix->rows;
-    return rows == points
-               ? CLI_DONE
-               : cli_fail(path,
-                          "has %" PRId64 " rows, %s has %" PRId64 " (give a graph of the points)",
-                          rows, job->corpus.path, points);
+    CLI_PASS_IF(rows == points, path,
+                "has %" PRId64 " rows, %s has %" PRId64 " (give a graph of the points)", rows,
+                job->corpus.path, points);
 }
 
 bool cli_plan_descends(const kith_plan *plan)

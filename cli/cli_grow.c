@@ -57,7 +57,7 @@ int cli_grow_make_points(cli_grown *g, int64_t rows, const char *path, const cha
                               .cols = like->cols,
                               .dtype = like->dtype};
     g->job.corpus.matrix = &g->points;
-    return g->points.data != NULL ? CLI_DONE : cli_fail(path, "no memory for the points %s", what);
+    CLI_PASS_IF(g->points.data != NULL, path, "no memory for the points %s", what);
 }
 
 int64_t cli_grow_copy_points(cli_grown *g, int64_t to, const kith_matrix *from,
@@ -83,9 +83,7 @@ int cli_grow_run(const cli_args *args, cli_grown *g, int (*run)(void *command), 
     job->args = &g->args;
     CLI_TRY(cli_output_check_args(args, cli_output_endings(KITH_FILE_LISTS_OUT)));
     int code = cli_session_open(&job->session, args);
-    if (code == CLI_DONE) {
-        code = run(command);
-    }
+    CLI_THEN(code, run(command));
     free((void *)(uintptr_t)g->points.data);
     for (int i = 0; i < 2; i++) {
         kith_result_free(g->old[i].result);

@@ -105,9 +105,7 @@ static int measure_file(cli_session *session, const char *path, quality *q)
 {
     kith_result *result = NULL;
     int code = cli_session_result(session, path, &result);
-    if (code == CLI_DONE) {
-        code = measure_open(path, result, q);
-    }
+    CLI_THEN(code, measure_open(path, result, q));
     kith_result_free(result);
     return code;
 }
@@ -230,9 +228,7 @@ int cli_info(const cli_args *args)
     quality q = {0};
     const char *path = args->paths[0];
     int code = cli_session_open(&session, args);
-    if (code == CLI_DONE) {
-        code = cli_session_inspect(&session, path, &session.read, &info);
-    }
+    CLI_THEN(code, cli_session_inspect(&session, path, &session.read, &info));
     if (code == CLI_DONE && info.kind == KITH_KIND_GRAPH) {
         code = measure_file(&session, path, &q);
     }

@@ -67,11 +67,10 @@ int cli_job_read_corpus(cli_job *job)
 
 int cli_job_check_k(const char *path, int64_t k, int64_t most, const char *what)
 {
-    return k <= most ? CLI_DONE
-                     : cli_fail(path,
-                                "k is %" PRId64 ", but there are only %" PRId64 " %s (give a k of "
-                                "at most %" PRId64 ")",
-                                k, most, what, most);
+    CLI_PASS_IF(k <= most, path,
+                "k is %" PRId64 ", but there are only %" PRId64 " %s (give a k of "
+                "at most %" PRId64 ")",
+                k, most, what, most);
 }
 
 kith_status cli_job_plan_exact(kith_ctx *ctx, const cli_args *args, const kith_matrix *corpus,

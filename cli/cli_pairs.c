@@ -90,9 +90,8 @@ static int take_params(pairing *p)
     p->kept = keeps ? malloc(rows) : NULL;
     p->params.labels = p->labels;
     p->params.kept = p->kept;
-    return (p->labels == NULL) == (args->components == NULL) && (p->kept == NULL) == !keeps
-               ? CLI_DONE
-               : cli_fail(points_of(p)->path, "no memory for numbers of rows (free some memory)");
+    CLI_PASS_IF((p->labels == NULL) == (args->components == NULL) && (p->kept == NULL) == !keeps,
+                points_of(p)->path, "no memory for numbers of rows (free some memory)");
 }
 
 /* ---- The work ------------------------------------------------------------------------------- */

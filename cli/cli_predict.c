@@ -249,13 +249,12 @@ static int allocate(predicting *p)
             cli_weighs(job->args) ? malloc(slots * sizeof *lists->distances64) : NULL;
         p->out = malloc((size_t)cli_part_room(job) * sizeof *p->out);
     }
-    return lists->ids != NULL && (lists->distances64 != NULL || !cli_weighs(job->args)) &&
-                   p->out != NULL
-               ? CLI_DONE
-               : cli_fail(job->queries.path,
-                          "no memory for lists of %" PRId64 " rows and %" PRId64 " predictions "
-                          "(take a smaller k)",
-                          p->chunk_rows, cli_part_room(job));
+    CLI_PASS_IF(lists->ids != NULL && (lists->distances64 != NULL || !cli_weighs(job->args)) &&
+                    p->out != NULL,
+                job->queries.path,
+                "no memory for lists of %" PRId64 " rows and %" PRId64 " predictions "
+                "(take a smaller k)",
+                p->chunk_rows, cli_part_room(job));
 }
 
 static int predict(predicting *p, int64_t first)

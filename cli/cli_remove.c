@@ -29,9 +29,8 @@ static int mark(removing *r)
         r->left -= r->removed[r->ids.values[i]] == 0;
         r->removed[r->ids.values[i]] = 1;
     }
-    return r->left > 0 ? CLI_DONE
-                       : cli_fail(r->grown.args.paths[2],
-                                  "names all %" PRId64 " points (leave at least one)", rows);
+    CLI_PASS_IF(r->left > 0, r->grown.args.paths[2],
+                "names all %" PRId64 " points (leave at least one)", rows);
 }
 
 static int choose_k(removing *r)

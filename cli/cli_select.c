@@ -97,11 +97,9 @@ static int allocate(selecting *s)
         s->out.ids = malloc(count * sizeof *s->out.ids);
         had = s->out.values != NULL && s->out.ids != NULL;
     }
-    return had ? CLI_DONE
-               : cli_fail(path_of(s),
-                          "no memory for the answer, %" PRId64 " rows of %" PRId64
-                          " (take a smaller k)",
-                          s->values->rows, s->params.k);
+    CLI_PASS_IF(had, path_of(s),
+                "no memory for the answer, %" PRId64 " rows of %" PRId64 " (take a smaller k)",
+                s->values->rows, s->params.k);
 }
 
 static int solve(selecting *s)

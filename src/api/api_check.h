@@ -69,9 +69,8 @@ kith_status kin_check_path(kith_ctx *ctx, const char *path);
 /* Where a call puts a pointer. */
 static inline kith_status kin_check_out(kith_ctx *ctx, const void *out)
 {
-    return out != NULL ? KITH_OK
-                       : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                                     "is NULL (give room for a pointer)");
+    KIN_PASS_IF(out != NULL, ctx, KITH_E_ARGUMENT, kin_at("out"),
+                "is NULL (give room for a pointer)");
 }
 /* Parameters as this library knows them, whatever the caller's struct_size. No filter. */
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,

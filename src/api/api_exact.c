@@ -69,10 +69,8 @@ static kith_status take_choice(kith_ctx *ctx, const kith_search_params *given,
 /* A start that begins with two graphs. */
 static kith_status check_alone(kith_ctx *ctx, const kin_graph_choice *job)
 {
-    return job->descent.request.start != KIN_GRAPH_START_GGM
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
-                             "is ggm, which merges two graphs (leave it out, or merge)");
+    KIN_PASS_IF(job->descent.request.start != KIN_GRAPH_START_GGM, ctx, KITH_E_ARGUMENT,
+                kin_at("start"), "is ggm, which merges two graphs (leave it out, or merge)");
 }
 
 kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
@@ -321,13 +319,9 @@ static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kit
     KIN_TRY(check_ids(ctx, p->corpus_ids, p->count, cm.rows, "corpus_ids"));
     kin_prepared pc = {0};
     kin_prepared pq = {0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &cm, &distance, "corpus", KIN_ROWS_DISTINCT, &pc),
-                 done);
-    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &qm, &distance, "queries", KIN_ROWS_DISTINCT, &pq),
-                 done);
-    status = pair_distances(ctx, &pc, &pq, p, out);
-done:
+    kith_status status = kin_prepare_rows(ctx, &cm, &distance, "corpus", KIN_ROWS_DISTINCT, &pc);
+    KIN_THEN(status, kin_prepare_rows(ctx, &qm, &distance, "queries", KIN_ROWS_DISTINCT, &pq));
+    KIN_THEN(status, pair_distances(ctx, &pc, &pq, p, out));
     kin_prepared_free(ctx, &pq);
     kin_prepared_free(ctx, &pc);
     return status;

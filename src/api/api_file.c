@@ -130,11 +130,10 @@ static kith_status check_points(kith_ctx *ctx, kith_result_meta *meta)
     const kith_fingerprint *points = &meta->points;
     if (points->rows == 0) {
         memset(&meta->points, 0, sizeof meta->points);
-        return meta->exact != KITH_CERTIFIED
-                   ? KITH_OK
-                   : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "exact"),
-                                 "is certified, but of unknown points (fill in meta.points with "
-                                 "kith_fingerprint_make, or leave exact unknown)");
+        KIN_PASS_IF(meta->exact != KITH_CERTIFIED, ctx, KITH_E_ARGUMENT,
+                    kin_at_member("meta", "exact"),
+                    "is certified, but of unknown points (fill in meta.points with "
+                    "kith_fingerprint_make, or leave exact unknown)");
     }
     KIN_FAIL_IF(points->rows < 0 || points->cols < 1 || kith_dtype_bytes(points->dtype) == 0 ||
                     (meta->corpus_rows != 0 && meta->corpus_rows != points->rows),
@@ -275,10 +274,8 @@ static kith_status begin_stream(kith_ctx *ctx, const void *stream, const void *w
         return KITH_E_ARGUMENT;
     }
     KIN_TRY(kin_ctx_begin(ctx));
-    return stream != NULL && what != NULL
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(stream == NULL ? "stream" : "neighbors"),
-                             "is NULL");
+    KIN_PASS_IF(stream != NULL && what != NULL, ctx, KITH_E_ARGUMENT,
+                kin_at(stream == NULL ? "stream" : "neighbors"), "is NULL");
 }
 
 kith_status kith_result_stream_put(kith_ctx *ctx, kith_result_stream *stream,

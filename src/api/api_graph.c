@@ -78,11 +78,9 @@ static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric
     KIN_FAIL_IF(!kin_metric_is(*metric), ctx, KITH_E_ARGUMENT, kin_at("metric"),
                 "is %d, which is no metric (use one of kith_metric)", (int)*metric);
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", NULL, *metric));
-    return symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("symmetry"),
-                             "is %d, must be KITH_SYMMETRY_UNION or KITH_SYMMETRY_MUTUAL",
-                             (int)symmetry);
+    KIN_PASS_IF(symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL, ctx,
+                KITH_E_ARGUMENT, kin_at("symmetry"),
+                "is %d, must be KITH_SYMMETRY_UNION or KITH_SYMMETRY_MUTUAL", (int)symmetry);
 }
 
 static kith_status create(kith_ctx *ctx, const kith_neighbors *graph, kith_metric metric,
@@ -132,11 +130,9 @@ static kith_status take_params(kith_ctx *ctx, const kith_remove_params *given,
 {
     *params = kith_remove_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_remove_params, flags), given, params));
-    return (params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("flags"),
-                             "is 0x%x, of which only KITH_INCLUDE_SELF is a flag here",
-                             (unsigned)params->flags);
+    KIN_PASS_IF((params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0, ctx, KITH_E_ARGUMENT,
+                kin_at("flags"), "is 0x%x, of which only KITH_INCLUDE_SELF is a flag here",
+                (unsigned)params->flags);
 }
 
 static kith_status check_removal(removal *r, const kith_matrix *points, const kith_neighbors *graph,
@@ -310,9 +306,7 @@ kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points, const ki
     removal r = {.ctx = ctx};
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = check_removal(&r, points, graph, params, report);
-    if (status == KITH_OK) {
-        status = remove_all(&r, out, report);
-    }
+    KIN_THEN(status, remove_all(&r, out, report));
     kin_free(ctx, r.lists.lacking);
     kin_free(ctx, r.lists.ids);
     kin_free(ctx, r.copy);

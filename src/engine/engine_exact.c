@@ -87,9 +87,8 @@ kith_status kin_limit_end(kin_limit *limit, kith_status status)
 
 kith_status kin_limit_refuse(kith_ctx *ctx, const kin_request *request, const char *why)
 {
-    return !request->limited ? KITH_OK
-                             : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("radius"),
-                                           "is %g, and %s", request->radius, why);
+    KIN_PASS_IF(!request->limited, ctx, KITH_E_UNSUPPORTED, kin_at("radius"), "is %g, and %s",
+                request->radius, why);
 }
 
 uint64_t kin_limit_bytes(const kin_request *request, int64_t rows)
@@ -163,9 +162,7 @@ static kith_status pairs_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kit
     kith_status status = shadows_for(ctx, job, &prepared);
     ctx->report.seconds_check += prepared.seconds_check;
     ctx->report.seconds_prepare += prepared.seconds_prepare;
-    if (status == KITH_OK) {
-        status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);
-    }
+    KIN_THEN(status, kin_exact_search(ctx, &prepared, &job->queries, &job->request, out));
     if (kin_prepare_drop_shadows(ctx, &prepared, &status)) {
         status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);
     }

@@ -342,9 +342,7 @@ static kith_status open_writer(kith_ctx *ctx, const char *path, bool follows, ki
     w->path = path;
     w->file = -1;
     kith_status status = find_target(w, follows);
-    if (status == KITH_OK) {
-        status = found != NULL ? open_partial(w, found) : open_temporary(w);
-    }
+    KIN_THEN(status, found != NULL ? open_partial(w, found) : open_temporary(w));
     if (status != KITH_OK) {
         release(w);
     }
@@ -519,9 +517,7 @@ static kith_status commit(kin_writer *w)
 
 kith_status kin_writer_close(kin_writer *w, kith_status status)
 {
-    if (status == KITH_OK) {
-        status = commit(w);
-    }
+    KIN_THEN(status, commit(w));
     release(w);
     return status;
 }

@@ -329,11 +329,10 @@ static kith_status parse(kith_ctx *ctx, const char *path, const kin_map *map, ki
     } else {
         s.right = false;
     }
-    return s.right ? KITH_OK
-                   : kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                                 "is no certificate of kith truth, or was changed (byte %lld is "
-                                 "not as it is written; make the truth again)",
-                                 (long long)(s.at - (const char *)map->data));
+    KIN_PASS_IF(s.right, ctx, KITH_E_FORMAT, kin_at_file(path),
+                "is no certificate of kith truth, or was changed (byte %lld is "
+                "not as it is written; make the truth again)",
+                (long long)(s.at - (const char *)map->data));
 }
 
 kith_status kin_certificate_open(kith_ctx *ctx, const char *path, kin_certificate *c)

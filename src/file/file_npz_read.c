@@ -32,9 +32,7 @@ static kith_status load_array(const kin_source *source, const char *name, member
         return KITH_OK;
     }
     kith_status status = kin_unzip_load(ctx, array->label, &member, &data, &array->block);
-    if (status == KITH_OK) {
-        status = kin_npy_parse(ctx, array->label, data, member.bytes, &array->npy);
-    }
+    KIN_THEN(status, kin_npy_parse(ctx, array->label, data, member.bytes, &array->npy));
     if (status != KITH_OK) {
         kin_free(ctx, array->block);
         array->block = NULL;
@@ -260,12 +258,11 @@ static kith_status open_csr(const kin_source *source, kith_result *result)
     csr_arrays *a = NULL;
     kith_status status = KITH_OK;
     KIN_TRY(kin_alloc_zero(ctx, &a, 1, sizeof *a, "a sparse matrix"));
-    KIN_TRY_GOTO(status, load_array(source, "indptr.npy", &a->indptr), done);
-    KIN_TRY_GOTO(status, load_array(source, "shape.npy", &a->shape), done);
-    KIN_TRY_GOTO(status, load_array(source, "indices.npy", &a->indices), done);
-    KIN_TRY_GOTO(status, load_array(source, "data.npy", &a->data), done);
-    KIN_TRY_GOTO(status, take_csr(source, result, a), done);
-done:
+    KIN_THEN(status, load_array(source, "indptr.npy", &a->indptr));
+    KIN_THEN(status, load_array(source, "shape.npy", &a->shape));
+    KIN_THEN(status, load_array(source, "indices.npy", &a->indices));
+    KIN_THEN(status, load_array(source, "data.npy", &a->data));
+    KIN_THEN(status, take_csr(source, result, a));
     free_csr(ctx, a);
     kin_free(ctx, a);
     return status;

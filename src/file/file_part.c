@@ -178,9 +178,8 @@ static kith_status check_part(const set *s, opened *part)
         right = right && part->places[i].bytes == bytes &&
                 part->places[i].offset % KIN_PART_ALIGNMENT == 0;
     }
-    return right ? KITH_OK
-                 : kin_fail_at(s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
-                               "is no part of %s (it is damaged: make it again)", s->path);
+    KIN_PASS_IF(right, s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
+                "is no part of %s (it is damaged: make it again)", s->path);
 }
 
 static kith_status visit_part(const set *s, opened *part, visit_fn visit, void *arg)
@@ -192,9 +191,7 @@ static kith_status visit_part(const set *s, opened *part, visit_fn visit, void *
                 part->entry->first, part->entry->first + part->entry->rows - 1, s->path);
     KIN_TRY(kin_container_open(s->ctx, part->path, true, &part->container));
     kith_status status = check_part(s, part);
-    if (status == KITH_OK) {
-        status = visit(arg, s, part);
-    }
+    KIN_THEN(status, visit(arg, s, part));
     kin_container_close(part->container);
     return status;
 }

@@ -150,12 +150,10 @@ static int64_t rows_named(const uint32_t *ids, int64_t count)
 
 static kith_status check_corpus(kith_ctx *ctx, const char *path, int64_t named, int64_t rows)
 {
-    return named <= rows
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                             "the neighbours hold id %" PRId64 ", but the corpus has %" PRId64
-                             " rows (give the number of rows of their corpus)",
-                             named - 1, rows);
+    KIN_PASS_IF(named <= rows, ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                "the neighbours hold id %" PRId64 ", but the corpus has %" PRId64
+                " rows (give the number of rows of their corpus)",
+                named - 1, rows);
 }
 
 /* Where the corpus is known: whoever opens the file refuses ids beyond it. */
@@ -325,10 +323,9 @@ kith_status kin_result_choose(kith_ctx *ctx, const char *path, kith_format *form
 {
     if (kin_input_is_standard(path)) {
         *format = *format == KITH_FORMAT_AUTO ? KITH_FORMAT_CSV : *format;
-        return kin_result_is_text(*format) ? KITH_OK
-                                           : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                                                         "standard output takes text alone (take "
-                                                         "the format csv or tsv, or give a file)");
+        KIN_PASS_IF(kin_result_is_text(*format), ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                    "standard output takes text alone (take "
+                    "the format csv or tsv, or give a file)");
     }
     if (*format == KITH_FORMAT_AUTO) {
         kin_format extension = KIN_FORMAT_NONE;

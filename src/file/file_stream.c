@@ -371,10 +371,8 @@ static kith_status judge(kith_ctx *ctx, const kith_result_stream *s, const kin_m
     char theirs[KIN_JOURNAL_EXCERPT];
     char ours[KIN_JOURNAL_EXCERPT];
     if (!there) {
-        return !has_data ? KITH_OK
-                         : kin_fail_at(ctx, KITH_E_IO, kin_at_file(partial),
-                                       "is there, its journal %s is not (%s it)", s->journal.path,
-                                       remedy);
+        KIN_PASS_IF(!has_data, ctx, KITH_E_IO, kin_at_file(partial),
+                    "is there, its journal %s is not (%s it)", s->journal.path, remedy);
     }
     const kin_journal_kind kind =
         kin_journal_judge(&s->journal, (const char *)map->data, map->bytes, theirs, ours);
@@ -412,9 +410,7 @@ static kith_status begin(kith_ctx *ctx, kith_result_stream *s, bool restart)
     if (fresh) {
         status = kin_journal_create(ctx, &s->journal);
     }
-    if (status == KITH_OK) {
-        status = place(s);
-    }
+    KIN_THEN(status, place(s));
     if (status == KITH_OK && resume) {
         status = take_records(ctx, s, &map);
     }

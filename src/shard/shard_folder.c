@@ -290,10 +290,9 @@ static kith_status judge(kin_shard_folder *folder, bool *same)
     KIN_FAIL_IF(kind == KIN_JOURNAL_FOREIGN, folder->ctx, KITH_E_FORMAT,
                 kin_at_file(folder->journal.path), "is no journal of kith, or damaged (%s)",
                 remedy);
-    return *same ? KITH_OK
-                 : kin_fail_at(folder->ctx, KITH_E_ARGUMENT, kin_at_file(folder->path),
-                               "the folder is of another job, it says '%s', this one '%s' (%s)",
-                               theirs, ours, remedy);
+    KIN_PASS_IF(*same, folder->ctx, KITH_E_ARGUMENT, kin_at_file(folder->path),
+                "the folder is of another job, it says '%s', this one '%s' (%s)", theirs, ours,
+                remedy);
 }
 
 kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_shape *shape,
@@ -314,10 +313,9 @@ kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_sha
         KIN_TRY(judge(folder, &same));
     }
     if (folder->entered) {
-        return same ? KITH_OK
-                    : kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file(folder->path),
-                                  "has no job, but worker 0 has begun one (give a folder on a file "
-                                  "system that all machines share)");
+        KIN_PASS_IF(same, folder->ctx, KITH_E_IO, kin_at_file(folder->path),
+                    "has no job, but worker 0 has begun one (give a folder on a file "
+                    "system that all machines share)");
     }
     if (same) {
         return scan(folder);
@@ -406,11 +404,10 @@ kith_status kin_shard_lose(kin_shard_folder *folder, int32_t shard, const char *
     folder->versions[shard] = -1;
     memset(folder->met + (int64_t)shard * folder->shape.shards, 0, (size_t)folder->shape.shards);
     folder->losses[shard] += 1;
-    return folder->losses[shard] < MOST_LOSSES
-               ? KITH_OK
-               : kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file_in(folder->path, text),
-                             "was damaged again after it had been written anew (check the disk "
-                             "and the memory of this machine, or give a folder on another disk)");
+    KIN_PASS_IF(folder->losses[shard] < MOST_LOSSES, folder->ctx, KITH_E_IO,
+                kin_at_file_in(folder->path, text),
+                "was damaged again after it had been written anew (check the disk "
+                "and the memory of this machine, or give a folder on another disk)");
 }
 
 void kin_shard_settle(kin_shard_folder *folder, int32_t shard)

@@ -397,9 +397,7 @@ static kith_status solve_all(following *f)
             start(&f->gathering, gather_beside, f);
         }
         kith_status status = take_place(f, group, &p);
-        if (status == KITH_OK) {
-            status = solve(f, &f->bags[f->at], p);
-        }
+        KIN_THEN(status, solve(f, &f->bags[f->at], p));
         KIN_KEEP(status, wait_for_rows(f));
         KIN_TRY(status);
         start(&p->writing, write_beside, p);

@@ -111,9 +111,7 @@ static kith_status compare_jobs(const kin_shard_job *job, const char *text)
                                     kith_version(), kith_commit(), (int)job->shards, job->k,
                                     kith_metric_name(job->metric), text, device));
     status = kin_shard_agree(job->ctx, team, status);
-    if (status == KITH_OK) {
-        status = kin_shard_compare(job->ctx, team, lines);
-    }
+    KIN_THEN(status, kin_shard_compare(job->ctx, team, lines));
     kin_free(job->ctx, lines);
     return status;
 }
