@@ -50,15 +50,14 @@ typedef struct summing {
     kin_stream_region *region;
     const void *table;
     uint64_t bytes;
-    pthread_t thread;
-    bool beside;
+    kin_beside beside;
 } summing;
 
-static void *sum_beside(void *arg)
+static kith_status sum_up(void *arg)
 {
     const summing *sum = arg;
     add_rows(sum->stream, sum->region, sum->table, sum->bytes);
-    return NULL;
+    return KITH_OK;
 }
 
 static void start_sum(kith_result_stream *s, int region, const void *table, int64_t rows,
@@ -68,16 +67,10 @@ static void start_sum(kith_result_stream *s, int region, const void *table, int6
                      .region = &s->regions[region],
                      .table = table,
                      .bytes = (uint64_t)rows * s->regions[region].row_bytes};
-    sum->beside =
-        sum->bytes >= BESIDE_BYTES && kin_thread_start(&sum->thread, sum_beside, sum) == 0;
-}
-
-static void end_sum(summing *sum)
-{
-    if (sum->beside) {
-        (void)pthread_join(sum->thread, NULL);
+    if (sum->bytes >= BESIDE_BYTES) {
+        kin_beside_start(&sum->beside, NULL, sum_up, sum);
     } else {
-        (void)sum_beside(sum);
+        (void)sum_up(sum);
     }
 }
 
@@ -136,7 +129,7 @@ static kith_status place_rows(kith_result_stream *s, const kith_neighbors *neigh
         status = patch_table(s, &sums[i]);
     }
     for (int i = 0; i < count; i++) {
-        end_sum(&sums[i]);
+        (void)kin_beside_wait(&sums[i].beside, NULL);
     }
     return status;
 }

@@ -332,7 +332,7 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
         .pairs_met = bounds->met,
         .pairs_skipped = bounds->skipped,
         .rows_skipped = bounds->rows > 0.0 ? bounds->left_out / bounds->rows : 0.0};
-    if (!s->result.started) { /* else a thread may be at it */
+    if (!s->result.opening.started) { /* else a thread may be at it */
         own.points = s->result.meta.points;
     }
     if (s->folder.met != NULL) {
