@@ -33,7 +33,10 @@ enum {
 /* ---- Messages: what goes to stderr, one line, `kith: FILE: what is wrong (what to do)` ------- */
 
 /* Print the line and return the exit code, CLI_FAILED or CLI_WRONG_USAGE. where may be NULL. */
-int cli_fail(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_message(int code, const char *where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+#define cli_fail(...) cli_message(CLI_FAILED, __VA_ARGS__)
+#define cli_wrong(...) cli_message(CLI_WRONG_USAGE, __VA_ARGS__)
 #define CLI_FAIL_IF(wrong, ...)           \
     do {                                  \
         if (wrong) {                      \
@@ -45,7 +48,6 @@ int cli_fail(const char *where, const char *format, ...) __attribute__((format(p
     do {                                                   \
         return (right) ? CLI_DONE : cli_fail(__VA_ARGS__); \
     } while (0)
-int cli_wrong(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 enum { CLI_LINE_BYTES = 2048 };
 /* From now on a line is not printed but kept there, the first one: where many processes find the

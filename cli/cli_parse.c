@@ -208,6 +208,21 @@ static bool refuse_key(const char *key, const cli_args *args, cli_error *error)
                : cli_refuse(error, "'%s' is no key (kith %s --tune help lists all)", key, command);
 }
 
+/* To its field. key: as it stands before the value; "": nothing does. */
+static bool set(parser *p, cli_option_id id, const char *value, const char *key)
+{
+    const cli_option *option = cli_option_get(id);
+    if (option->value == NULL && value != NULL) {
+        return cli_refuse(p->error, "takes no value, got '%s' (leave it out)", value);
+    }
+    if (option->value != NULL && value == NULL) {
+        return cli_refuse(p->error, "its value is missing (give %s%s%s)", key,
+                          key[0] != '\0' ? "=" : "", option->value);
+    }
+    p->args->given[id] = true;
+    return cli_read_value(&option->reads, value, p->args, p->error);
+}
+
 /* "rounds=4", "keep-shards" */
 static bool apply_key(parser *p, char *piece)
 {
@@ -220,16 +235,8 @@ static bool apply_key(parser *p, char *piece)
     if (id == CLI_OPTION_COUNT) {
         return refuse_key(piece, p->args, p->error);
     }
-    const cli_option *option = option_at((int)id);
     (void)snprintf(p->error->where, sizeof p->error->where, "--tune %s", piece);
-    if (option->value == NULL && value != NULL) {
-        return cli_refuse(p->error, "takes no value, got '%s' (leave it out)", value);
-    }
-    if (option->value != NULL && value == NULL) {
-        return cli_refuse(p->error, "its value is missing (give %s=%s)", piece, option->value);
-    }
-    p->args->given[id] = true;
-    return cli_read_value(&option->reads, value, p->args, p->error);
+    return set(p, id, value, piece);
 }
 
 /* key=value[,key=value]: no value keeps a pointer to the text, which is a copy. */
@@ -258,20 +265,11 @@ static bool read_tunes(parser *p, const char *text)
 
 static bool apply(parser *p, cli_option_id id, const char *word, const char *value)
 {
-    const cli_option *option = cli_option_get(id);
     (void)snprintf(p->error->where, sizeof p->error->where, "%s", word);
-    if (option->value == NULL && value != NULL) {
-        return cli_refuse(p->error, "takes no value, got '%s' (leave it out)", value);
-    }
-    if (option->value != NULL && value == NULL) {
-        if (p->next == p->argc) {
-            return cli_refuse(p->error, "its value is missing (give %s)", option->value);
-        }
+    if (cli_option_get(id)->value != NULL && value == NULL && p->next < p->argc) {
         value = p->argv[p->next++];
     }
-    p->args->given[id] = true;
-    return id == CLI_OPT_TUNE ? read_tunes(p, value)
-                              : cli_read_value(&option->reads, value, p->args, p->error);
+    return set(p, id, value, "") && (id != CLI_OPT_TUNE || read_tunes(p, value));
 }
 
 /* --name, --name value, --name=value */

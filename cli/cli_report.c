@@ -13,21 +13,11 @@
 
 /* ---- For people ----------------------------------------------------------------------------- */
 
-void cli_say(const cli_report *r, const char *format, ...)
+void cli_say_to(const cli_report *r, bool told, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    if (r->people) {
-        (void)vfprintf(r->to != NULL ? r->to : stdout, format, list);
-    }
-    va_end(list);
-}
-
-void cli_say_more(const cli_report *r, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    if (r->people && r->verbose) {
+    if (r->people && told) {
         (void)vfprintf(r->to != NULL ? r->to : stdout, format, list);
     }
     va_end(list);

@@ -165,8 +165,7 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
     kin_graph_start start = KIN_GRAPH_START_AUTO;
     KIN_TRY(kin_api_take_descent(ctx, params, &descent));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
-    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                             job->points.cols, &distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, job->points.cols, &distance));
     const bool self = (params->flags & KITH_INCLUDE_SELF) != 0;
     KIN_TRY(
         kin_check_output(ctx, params->k, job->points.rows - (self ? 0 : 1),
@@ -336,8 +335,7 @@ kith_status kin_api_walk(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
     kin_walk_call call;
     kith_walk_report told;
     KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &source.points));
-    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                             source.points.cols, &source.distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, source.points.cols, &source.distance));
     KIN_TRY(kin_api_check_walk(ctx, &source.points, queries, params, out, &call));
     source.graph = call.walk.graph;
     KIN_TRY(kin_check_graph(ctx, source.graph, source.points.rows));

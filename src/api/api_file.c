@@ -53,9 +53,7 @@ kith_status kith_points_open(kith_ctx *ctx, const char *path, const kith_points_
                              kith_points **out)
 {
     kith_points_params own;
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     KIN_TRY(begin(ctx, path, out));
     KIN_TRY(take_points_params(ctx, params, &own));
     return kin_progress_end(ctx, kin_points_open(ctx, path, &own, out));
@@ -207,9 +205,7 @@ kith_status kith_ranges_save(kith_ctx *ctx, const char *path, const kith_ranges 
 
 kith_status kith_result_open(kith_ctx *ctx, const char *path, kith_result **out)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     KIN_TRY(begin(ctx, path, out));
     return kin_progress_end(ctx, kin_result_open(ctx, path, out));
 }
@@ -248,9 +244,7 @@ kith_status kith_result_stream_open(kith_ctx *ctx, const char *path,
 {
     kith_result_meta own;
     kith_result_stream_params known;
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     KIN_TRY(begin(ctx, path, out));
     KIN_TRY(take_meta(ctx, meta, &own));
     KIN_TRY(take_stream(ctx, params, &own, &known));

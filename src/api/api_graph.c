@@ -98,9 +98,7 @@ static kith_status create(kith_ctx *ctx, const kith_neighbors *graph, kith_metri
 kith_status kith_graph_symmetric(kith_ctx *ctx, const kith_neighbors *graph, kith_metric metric,
                                  kith_symmetry symmetry, kith_ranges **out)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     KIN_CALL(ctx, create(ctx, graph, metric, symmetry, out));
 }
 
@@ -141,8 +139,7 @@ static kith_status check_removal(removal *r, const kith_matrix *points, const ki
     kith_ctx *ctx = r->ctx;
     KIN_TRY(take_params(ctx, given, &r->params));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &r->points));
-    KIN_TRY(kin_check_metric(ctx, r->params.metric, r->params.custom, r->params.custom_arg,
-                             r->points.cols, &r->distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &r->params, r->points.cols, &r->distance));
     KIN_TRY(kin_check_graph(ctx, graph, r->points.rows));
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &r->points, r->distance.metric));
     r->lists = (kin_remove_job){

@@ -183,8 +183,7 @@ kith_status kin_api_check_merge(kith_ctx *ctx, const kith_merge_sets *sets,
         KIN_TRY(kin_descent_check(ctx, sets->points, params, place, out, &job->descent));
         begin_with_both(job);
     }
-    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                             job->sets.points.cols, &job->distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, job->sets.points.cols, &job->distance));
     KIN_TRY(merge_check_known(ctx, &job->sets, job->distance.metric, place));
     return job->choice.descends ? KITH_OK : check_exact(ctx, out, job);
 }

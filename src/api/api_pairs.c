@@ -64,8 +64,7 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_ma
     KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
     KIN_TRY(kin_check_matrix(ctx, others != NULL ? others : points, "others", &job->others));
     KIN_TRY(kin_check_cols(ctx, &job->points, "points", &job->others, "others"));
-    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                             job->points.cols, &job->distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, job->points.cols, &job->distance));
     KIN_TRY(kin_check_radius(ctx, job->distance.metric, params->radius));
     KIN_TRY(check_numbers(ctx, params, job->points.rows));
     KIN_TRY(check_components(ctx, job));

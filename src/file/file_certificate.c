@@ -142,8 +142,10 @@ static void take(scan *s, const char *words)
     s->at += s->right ? length : 0;
 }
 
-static uint64_t take_number(scan *s, uint64_t most)
+/* A number, a word, a checksum and so on, behind these words. */
+static uint64_t take_number(scan *s, const char *words, uint64_t most)
 {
+    take(s, words);
     uint64_t value = 0;
     const char *start = s->at;
     while (s->right && s->at < s->end && *s->at >= '0' && *s->at <= '9') {
@@ -156,8 +158,9 @@ static uint64_t take_number(scan *s, uint64_t most)
 }
 
 /* Up to the next quote, without escapes. */
-static void take_word(scan *s, char *word, size_t room)
+static void take_word(scan *s, const char *words, char *word, size_t room)
 {
+    take(s, words);
     size_t used = 0;
     while (s->right && s->at < s->end && *s->at != '"') {
         s->right = used + 1 < room;
@@ -167,19 +170,19 @@ static void take_word(scan *s, char *word, size_t room)
     word[used] = '\0';
 }
 
-static uint64_t take_checksum(scan *s)
+static uint64_t take_checksum(scan *s, const char *words)
 {
     char word[KEY_BYTES];
     uint64_t value = 0;
-    take_word(s, word, sizeof word);
+    take_word(s, words, word, sizeof word);
     s->right = s->right && kin_checksum_parse(word, &value);
     return value;
 }
 
-static kith_dtype take_dtype(scan *s)
+static kith_dtype take_dtype(scan *s, const char *words)
 {
     char word[KEY_BYTES];
-    take_word(s, word, sizeof word);
+    take_word(s, words, word, sizeof word);
     const kith_dtype dtype = kin_dtype_parse(word);
     s->right = s->right && dtype != KITH_DTYPE_NONE;
     return dtype;
@@ -200,9 +203,10 @@ static char take_escape(scan *s)
     return (char)strtol(digits, NULL, 16);
 }
 
-static const char *take_name(scan *s)
+static const char *take_name(scan *s, const char *words)
 {
     const char *name = s->names;
+    take(s, words);
     if (s->right && s->end - s->at >= 4 && memcmp(s->at, "null", 4) == 0) {
         s->at += 4;
         return NULL;
@@ -222,16 +226,11 @@ static kin_certified_points take_points(scan *s, const char *key)
     kin_certified_points of;
     take(s, "  \"");
     take(s, key);
-    take(s, "\": {\"name\": ");
-    of.name = take_name(s);
-    take(s, ", \"rows\": ");
-    of.points.rows = (int64_t)take_number(s, INT64_MAX);
-    take(s, ", \"cols\": ");
-    of.points.cols = (int32_t)take_number(s, INT32_MAX);
-    take(s, ", \"dtype\": \"");
-    of.points.dtype = take_dtype(s);
-    take(s, "\", \"checksum\": \"");
-    of.points.checksum = take_checksum(s);
+    of.name = take_name(s, "\": {\"name\": ");
+    of.points.rows = (int64_t)take_number(s, ", \"rows\": ", INT64_MAX);
+    of.points.cols = (int32_t)take_number(s, ", \"cols\": ", INT32_MAX);
+    of.points.dtype = take_dtype(s, ", \"dtype\": \"");
+    of.points.checksum = take_checksum(s, "\", \"checksum\": \"");
     take(s, "\"},\n");
     return of;
 }
@@ -241,12 +240,9 @@ static kin_certified_file take_file(scan *s, const char *key)
     kin_certified_file file;
     take(s, "  \"");
     take(s, key);
-    take(s, "\": {\"name\": ");
-    file.name = take_name(s);
-    take(s, ", \"bytes\": ");
-    file.bytes = take_number(s, UINT64_MAX);
-    take(s, ", \"checksum\": \"");
-    file.checksum = take_checksum(s);
+    file.name = take_name(s, "\": {\"name\": ");
+    file.bytes = take_number(s, ", \"bytes\": ", UINT64_MAX);
+    file.checksum = take_checksum(s, ", \"checksum\": \"");
     take(s, "\"},\n");
     return file;
 }
@@ -254,36 +250,29 @@ static kin_certified_file take_file(scan *s, const char *key)
 static void take_filter(scan *s, kin_certificate *c)
 {
     char word[KEY_BYTES];
-    take(s, "  \"filter\": {\"rule\": \"");
-    take_word(s, word, sizeof word);
+    take_word(s, "  \"filter\": {\"rule\": \"", word, sizeof word);
     c->rule = strcmp(word, "same") == 0    ? KITH_RULE_SAME
               : strcmp(word, "other") == 0 ? KITH_RULE_OTHER
                                            : KITH_RULE_NONE;
     take(s, "\", \"filters\": ");
     c->filters = s->right && s->at < s->end && *s->at == 't';
     take(s, c->filters ? "true" : "false");
-    take(s, ", \"checksum\": \"");
-    c->filter = take_checksum(s);
+    c->filter = take_checksum(s, ", \"checksum\": \"");
     take(s, "\"},\n");
 }
 
 static void take_head(scan *s, kin_certificate *c)
 {
     char word[KEY_BYTES];
-    take(s, "{\n  \"kith_truth\": 1,\n  \"library\": \"");
-    take_word(s, c->library, sizeof c->library);
-    take(s, "\",\n  \"metric\": \"");
-    take_word(s, word, sizeof word);
+    take_word(s, "{\n  \"kith_truth\": 1,\n  \"library\": \"", c->library, sizeof c->library);
+    take_word(s, "\",\n  \"metric\": \"", word, sizeof word);
     c->metric = kith_metric_parse(word);
-    take(s, "\",\n  \"k\": ");
-    c->k = (int64_t)take_number(s, INT64_MAX);
-    take(s, ",\n  \"first_id\": ");
-    c->first_id = take_number(s, UINT64_MAX);
+    c->k = (int64_t)take_number(s, "\",\n  \"k\": ", INT64_MAX);
+    c->first_id = take_number(s, ",\n  \"first_id\": ", UINT64_MAX);
     take(s, ",\n");
     take_filter(s, c);
     c->queries = take_points(s, "queries");
-    take(s, "  \"files\": ");
-    c->count = (int32_t)take_number(s, INT32_MAX);
+    c->count = (int32_t)take_number(s, "  \"files\": ", INT32_MAX);
     take(s, ",\n");
     s->right = s->right && c->metric != KITH_METRIC_DEFAULT && c->k > 0 && c->count > 0;
 }
@@ -295,21 +284,16 @@ static void take_rest(scan *s, kin_certificate *c)
         (void)snprintf(word, sizeof word, "corpus %" PRId32, i);
         c->corpus[i] = take_points(s, word);
     }
-    take(s, "  \"format\": \"");
-    take_word(s, word, sizeof word);
+    take_word(s, "  \"format\": \"", word, sizeof word);
     c->ids64 = strcmp(word, "npy") == 0;
     c->format = kin_format_result(word);
     take(s, "\",\n");
     c->output = take_file(s, "output");
     c->ties = take_file(s, "ties");
-    take(s, "  \"counts\": {\"full\": ");
-    c->full = (int64_t)take_number(s, INT64_MAX);
-    take(s, ", \"tied\": ");
-    c->tied = (int64_t)take_number(s, INT64_MAX);
-    take(s, ", \"tied_beyond\": ");
-    c->tied_beyond = (int64_t)take_number(s, INT64_MAX);
-    take(s, ", \"most_ties\": ");
-    c->most_ties = (int64_t)take_number(s, INT64_MAX);
+    c->full = (int64_t)take_number(s, "  \"counts\": {\"full\": ", INT64_MAX);
+    c->tied = (int64_t)take_number(s, ", \"tied\": ", INT64_MAX);
+    c->tied_beyond = (int64_t)take_number(s, ", \"tied_beyond\": ", INT64_MAX);
+    c->most_ties = (int64_t)take_number(s, ", \"most_ties\": ", INT64_MAX);
     take(s, "}\n}\n");
     s->right = s->right && s->at == s->end && c->output.name != NULL;
 }
