@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -402,6 +403,16 @@ kith_status kin_writer_put(kin_writer *w, const void *data, uint64_t bytes)
     return KITH_OK;
 }
 
+kith_status kin_writer_print(kin_writer *w, const char *format, ...)
+{
+    char text[KIN_WRITER_TEXT];
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return kin_writer_put(w, text, (uint64_t)length);
+}
+
 void kin_writer_rest(kin_writer *w)
 {
     if (w->used == 0) {
@@ -476,14 +487,6 @@ static kith_status sync_folder(kin_writer *w)
     return KITH_OK;
 }
 
-/* The target's own name, where nothing has it: then there is no moment between two names. */
-static bool link_target(const kin_writer *w)
-{
-    char self[64];
-    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", w->file);
-    return linkat(AT_FDCWD, self, AT_FDCWD, w->target, AT_SYMLINK_FOLLOW) == 0;
-}
-
 static kith_status replace_target(kin_writer *w)
 {
     if (!w->named) {
@@ -509,7 +512,8 @@ static kith_status commit(kin_writer *w)
         keep_mode(w);
     }
     KIN_TRY(kin_writer_sync(w));
-    if (w->named || !link_target(w)) {
+    /* Where nothing has the target's name there is no moment between two names. */
+    if (w->named || link_file(w->file, w->target) != 0) {
         KIN_TRY(replace_target(w));
     }
     return sync_folder(w);

@@ -12,11 +12,10 @@
 #include "host/host_file.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LINE_BYTES = 256, KEY_BYTES = 32 };
+enum { KEY_BYTES = 32 };
 
 kith_status kin_certificate_path(kith_ctx *ctx, const char *target, char **path)
 {
@@ -35,52 +34,41 @@ kith_status kin_certified_measure(kith_ctx *ctx, kin_certified_file *file)
 
 /* ---- Out ------------------------------------------------------------------------------------- */
 
-static kith_status put(kin_writer *writer, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static kith_status put(kin_writer *writer, const char *format, ...)
-{
-    char line[LINE_BYTES];
-    va_list args;
-    va_start(args, format);
-    const int length = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    return kin_writer_put(writer, line, (uint64_t)length);
-}
-
 /* In quotes, or null. Bytes that JSON has another way for are written as it wants them. */
 static kith_status put_name(kin_writer *writer, const char *name)
 {
     if (name == NULL) {
-        return put(writer, "null");
+        return kin_writer_print(writer, "null");
     }
-    KIN_TRY(put(writer, "\""));
+    KIN_TRY(kin_writer_print(writer, "\""));
     for (const char *at = name; *at != '\0'; at++) {
         const unsigned char byte = (unsigned char)*at;
-        KIN_TRY(byte < ' '                    ? put(writer, "\\u%04x", byte)
-                : byte == '"' || byte == '\\' ? put(writer, "\\%c", byte)
+        KIN_TRY(byte < ' '                    ? kin_writer_print(writer, "\\u%04x", byte)
+                : byte == '"' || byte == '\\' ? kin_writer_print(writer, "\\%c", byte)
                                               : kin_writer_put(writer, at, 1));
     }
-    return put(writer, "\"");
+    return kin_writer_print(writer, "\"");
 }
 
 static kith_status put_points(kin_writer *writer, const char *key, const kin_certified_points *of)
 {
     const kith_fingerprint *points = &of->points;
-    KIN_TRY(put(writer, "  \"%s\": {\"name\": ", key));
+    KIN_TRY(kin_writer_print(writer, "  \"%s\": {\"name\": ", key));
     KIN_TRY(put_name(writer, of->name));
-    return put(writer,
-               ", \"rows\": %" PRId64 ", \"cols\": %" PRId32
-               ", \"dtype\": \"%s\", \"checksum\": \"%016" PRIx64 "\"},\n",
-               points->rows, points->cols, kith_dtype_name(points->dtype), points->checksum);
+    return kin_writer_print(writer,
+                            ", \"rows\": %" PRId64 ", \"cols\": %" PRId32
+                            ", \"dtype\": \"%s\", \"checksum\": \"%016" PRIx64 "\"},\n",
+                            points->rows, points->cols, kith_dtype_name(points->dtype),
+                            points->checksum);
 }
 
 static kith_status put_file(kin_writer *writer, const char *key, const kin_certified_file *file)
 {
-    KIN_TRY(put(writer, "  \"%s\": {\"name\": ", key));
+    KIN_TRY(kin_writer_print(writer, "  \"%s\": {\"name\": ", key));
     KIN_TRY(put_name(writer, file->name));
-    return put(writer, ", \"bytes\": %" PRIu64 ", \"checksum\": \"%016" PRIx64 "\"},\n",
-               file->bytes, file->checksum);
+    return kin_writer_print(writer,
+                            ", \"bytes\": %" PRIu64 ", \"checksum\": \"%016" PRIx64 "\"},\n",
+                            file->bytes, file->checksum);
 }
 
 static const char *format_name(const kin_certificate *c)
@@ -94,28 +82,29 @@ static const char *format_name(const kin_certificate *c)
 static kith_status put_all(kin_writer *writer, const kin_certificate *c)
 {
     static const char *const rules[] = {"none", "same", "other", "each"};
-    KIN_TRY(put(writer, "{\n  \"kith_truth\": %d,\n", KIN_CERTIFICATE_VERSION));
-    KIN_TRY(put(writer, "  \"library\": \"%s\",\n", c->library));
-    KIN_TRY(put(writer, "  \"metric\": \"%s\",\n", kith_metric_name(c->metric)));
-    KIN_TRY(put(writer, "  \"k\": %" PRId64 ",\n", c->k));
-    KIN_TRY(put(writer, "  \"first_id\": %" PRIu64 ",\n", c->first_id));
-    KIN_TRY(put(writer, "  \"filter\": {\"rule\": \"%s\", \"filters\": %s, \"checksum\": ",
-                rules[c->rule], c->filters ? "true" : "false"));
-    KIN_TRY(put(writer, "\"%016" PRIx64 "\"},\n", c->filter));
+    KIN_TRY(kin_writer_print(writer, "{\n  \"kith_truth\": %d,\n", KIN_CERTIFICATE_VERSION));
+    KIN_TRY(kin_writer_print(writer, "  \"library\": \"%s\",\n", c->library));
+    KIN_TRY(kin_writer_print(writer, "  \"metric\": \"%s\",\n", kith_metric_name(c->metric)));
+    KIN_TRY(kin_writer_print(writer, "  \"k\": %" PRId64 ",\n", c->k));
+    KIN_TRY(kin_writer_print(writer, "  \"first_id\": %" PRIu64 ",\n", c->first_id));
+    KIN_TRY(kin_writer_print(
+        writer, "  \"filter\": {\"rule\": \"%s\", \"filters\": %s, \"checksum\": ", rules[c->rule],
+        c->filters ? "true" : "false"));
+    KIN_TRY(kin_writer_print(writer, "\"%016" PRIx64 "\"},\n", c->filter));
     KIN_TRY(put_points(writer, "queries", &c->queries));
-    KIN_TRY(put(writer, "  \"files\": %" PRId32 ",\n", c->count));
+    KIN_TRY(kin_writer_print(writer, "  \"files\": %" PRId32 ",\n", c->count));
     for (int32_t i = 0; i < c->count; i++) {
         char key[KEY_BYTES];
         (void)snprintf(key, sizeof key, "corpus %" PRId32, i);
         KIN_TRY(put_points(writer, key, &c->corpus[i]));
     }
-    KIN_TRY(put(writer, "  \"format\": \"%s\",\n", format_name(c)));
+    KIN_TRY(kin_writer_print(writer, "  \"format\": \"%s\",\n", format_name(c)));
     KIN_TRY(put_file(writer, "output", &c->output));
     KIN_TRY(put_file(writer, "ties", &c->ties));
-    return put(writer,
-               "  \"counts\": {\"full\": %" PRId64 ", \"tied\": %" PRId64
-               ", \"tied_beyond\": %" PRId64 ", \"most_ties\": %" PRId64 "}\n}\n",
-               c->full, c->tied, c->tied_beyond, c->most_ties);
+    return kin_writer_print(writer,
+                            "  \"counts\": {\"full\": %" PRId64 ", \"tied\": %" PRId64
+                            ", \"tied_beyond\": %" PRId64 ", \"most_ties\": %" PRId64 "}\n}\n",
+                            c->full, c->tied, c->tied_beyond, c->most_ties);
 }
 
 kith_status kin_certificate_save(kith_ctx *ctx, const char *path, const kin_certificate *c)

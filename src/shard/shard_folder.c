@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SHAPE_BYTES = 256, NAME_BYTES = 64, MODE = 0777, MOST_LOSSES = 2 };
+enum { MODE = 0777, MOST_LOSSES = 2 };
 static const char shards_line[] = "\nshards ";
 static const char groups_line[] = "\nown 0\n";
 

@@ -14,7 +14,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { JOB_BYTES = 1024, LINES_BYTES = 1024 };
+enum { JOB_BYTES = 1024 };
 
 /* What one call holds. */
 typedef struct sharded {
