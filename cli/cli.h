@@ -22,17 +22,32 @@ enum {
         }                         \
     } while (0)
 
+/* What is done where all went well so far. */
+#define CLI_THEN(code, call)      \
+    do {                          \
+        if ((code) == CLI_DONE) { \
+            (code) = (call);      \
+        }                         \
+    } while (0)
+
 /* ---- Messages: what goes to stderr, one line, `kith: FILE: what is wrong (what to do)` ------- */
 
 /* Print the line and return the exit code, CLI_FAILED or CLI_WRONG_USAGE. where may be NULL. */
-int cli_fail(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_message(int code, const char *where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+#define cli_fail(...) cli_message(CLI_FAILED, __VA_ARGS__)
+#define cli_wrong(...) cli_message(CLI_WRONG_USAGE, __VA_ARGS__)
 #define CLI_FAIL_IF(wrong, ...)           \
     do {                                  \
         if (wrong) {                      \
             return cli_fail(__VA_ARGS__); \
         }                                 \
     } while (0)
-int cli_wrong(const char *where, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same at the end of a check: what is right ends it well. */
+#define CLI_PASS_IF(right, ...)                            \
+    do {                                                   \
+        return (right) ? CLI_DONE : cli_fail(__VA_ARGS__); \
+    } while (0)
 
 enum { CLI_LINE_BYTES = 2048 };
 /* From now on a line is not printed but kept there, the first one: where many processes find the
@@ -51,19 +66,7 @@ const char *cli_message_size(uint64_t bytes, char text[CLI_SIZE_BYTES]);
 
 /* ---- Commands ------------------------------------------------------------------------------- */
 
-/* Each does one command whole, prints its own errors, and returns the exit code. */
-int cli_graph(const cli_args *args);
-int cli_search(const cli_args *args);
-int cli_pairs(const cli_args *args);
-int cli_truth(const cli_args *args);
-int cli_select(const cli_args *args);
-int cli_predict(const cli_args *args);
-int cli_index(const cli_args *args);
-int cli_merge(const cli_args *args); /* and kith add */
-int cli_remove(const cli_args *args);
-int cli_eval(const cli_args *args);
-int cli_info(const cli_args *args);
-int cli_convert(const cli_args *args);
-int cli_devices(const cli_args *args);
+#define CLI_COMMAND_FUNCTION(COMMAND, function) int cli_##function(const cli_args *args);
+CLI_COMMAND_MAP(CLI_COMMAND_FUNCTION)
 
 #endif

@@ -83,7 +83,7 @@ static kith_status search(cli_chunks *c, const kith_matrix *queries, const kith_
     return kith_index_search(job->session.ctx, corpus, queries, &params, table, NULL);
 }
 
-/* Sums of times, averages over rows, the most of memory. */
+/* Times are sums. */
 static void add_report(cli_chunks *c, const kith_report *one, int64_t rows)
 {
     kith_report *all = &c->job->report;
@@ -94,18 +94,7 @@ static void add_report(cli_chunks *c, const kith_report *one, int64_t rows)
     sum.seconds_screen += all->seconds_screen;
     sum.seconds_rescore += all->seconds_rescore;
     sum.seconds_select += all->seconds_select;
-    sum.select_cpu_rows += all->select_cpu_rows;
-    sum.select_gpu_rows += all->select_gpu_rows;
-    sum.rerun_share = all->rerun_share + (one->rerun_share - all->rerun_share) * share;
-    sum.skipped_share = all->skipped_share + (one->skipped_share - all->skipped_share) * share;
-    sum.looked_share = all->looked_share + (one->looked_share - all->looked_share) * share;
-    sum.candidates = all->candidates + (one->candidates - all->candidates) * share;
-    if (sum.distinct_rows < all->distinct_rows) {
-        sum.distinct_rows = all->distinct_rows;
-    }
-    if (sum.gpu_peak_bytes < all->gpu_peak_bytes) {
-        sum.gpu_peak_bytes = all->gpu_peak_bytes;
-    }
+    cli_job_add_report(all, one, share, &sum);
     *all = sum;
 }
 

@@ -35,9 +35,7 @@ static int convert_points(const cli_args *args, cli_session *session)
     CLI_TRY(cli_output_check(path, cli_output_endings(KITH_FILE_POINTS_OUT)));
     cli_points points = {.path = NULL};
     int code = cli_session_read(session, args->paths[0], &points);
-    if (code == CLI_DONE) {
-        code = cli_points_save(session, path, points.matrix);
-    }
+    CLI_THEN(code, cli_points_save(session, path, points.matrix));
     if (code == CLI_DONE) {
         report(args, points.matrix->rows, points.matrix->cols, NULL);
     }
@@ -66,9 +64,7 @@ static int convert_result(const cli_args *args, cli_session *session)
     CLI_TRY(cli_output_check_other(args->distances, args->paths[1]));
     kith_result *result = NULL;
     int code = cli_session_result(session, args->paths[0], &result);
-    if (code == CLI_DONE) {
-        code = save_result(args, session, result);
-    }
+    CLI_THEN(code, save_result(args, session, result));
     kith_result_free(result);
     return code;
 }
@@ -117,9 +113,7 @@ int cli_convert(const cli_args *args)
 {
     cli_session session = {.ctx = NULL};
     int code = cli_session_open(&session, args);
-    if (code == CLI_DONE) {
-        code = convert(args, &session);
-    }
+    CLI_THEN(code, convert(args, &session));
     cli_session_close(&session);
     return code;
 }

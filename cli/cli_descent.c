@@ -20,11 +20,9 @@ static int open_init(cli_job *job)
     CLI_TRY(cli_session_result(&job->session, path, &job->init));
     const int64_t rows = kith_result_neighbors(job->init)->rows;
     const int64_t points = job->corpus.matrix->rows;
-    return rows == points
-               ? CLI_DONE
-               : cli_fail(path,
-                          "has %" PRId64 " rows, %s has %" PRId64 " (give a graph of the points)",
-                          rows, job->corpus.path, points);
+    CLI_PASS_IF(rows == points, path,
+                "has %" PRId64 " rows, %s has %" PRId64 " (give a graph of the points)", rows,
+                job->corpus.path, points);
 }
 
 bool cli_plan_descends(const kith_plan *plan)
@@ -186,6 +184,14 @@ int cli_walk_solve(cli_job *job)
 
 /* ---- Reports --------------------------------------------------------------------------------- */
 
+void cli_descent_put_choice(cli_report *r, const kith_plan *plan)
+{
+    cli_put_open(r, "choice");
+    cli_put_number(r, "exact_seconds", plan->estimated_exact);
+    cli_put_number(r, "descent_seconds", plan->estimated_descent);
+    cli_put_close(r);
+}
+
 void cli_descent_tell_choice(cli_report *r, const cli_job *job)
 {
     char exact[32];
@@ -198,10 +204,7 @@ void cli_descent_tell_choice(cli_report *r, const cli_job *job)
         cli_say(r, "choice: %s, an exact graph takes about %s, a descent about %s\n",
                 job->descends ? "descent" : "exact", duration(plan->estimated_exact, exact),
                 duration(plan->estimated_descent, descent));
-        cli_put_open(r, "choice");
-        cli_put_number(r, "exact_seconds", plan->estimated_exact);
-        cli_put_number(r, "descent_seconds", plan->estimated_descent);
-        cli_put_close(r);
+        cli_descent_put_choice(r, plan);
     }
 }
 
@@ -243,8 +246,8 @@ void cli_descent_tell(cli_report *r, const cli_job *job)
     }
     put_wanted(r, job, d->reached == 1);
     cli_say(r, "start: %s, rounds: %" PRId32 " (lists of %" PRId32 ", candidates %" PRId32 ")\n",
-            cli_name_start((int)d->start), d->rounds, d->list, d->candidates);
-    cli_put_text(r, "start", cli_name_start((int)d->start));
+            cli_option_word(CLI_OPT_START, (int)d->start), d->rounds, d->list, d->candidates);
+    cli_put_text(r, "start", cli_option_word(CLI_OPT_START, (int)d->start));
     cli_put_int(r, "list", d->list);
     cli_put_int(r, "candidates_a_round", d->candidates);
     cli_put_number(r, "evaluations", d->evaluations);

@@ -22,6 +22,8 @@ int cli_walk_solve(cli_job *job);
 /* ---- Reports -------------------------------------------------------------------------------- */
 
 void cli_descent_tell_choice(cli_report *r, const cli_job *job);
+/* What both ways would take. */
+void cli_descent_put_choice(cli_report *r, const kith_plan *plan);
 /* Rounds, for people with --verbose. */
 void cli_descent_tell(cli_report *r, const cli_job *job);
 /* That a recall that was asked for was not reached, where it was not. */

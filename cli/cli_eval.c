@@ -36,10 +36,9 @@ static kith_metric choose_metric(const evaluation *e)
 
 static int check_distances(const char *path, const kith_result *result)
 {
-    return kith_result_neighbors(result)->distances != NULL
-               ? CLI_DONE
-               : cli_fail(path, "holds ids without distances (give a .npz, .knn or .kith file; a "
-                                "graph of ids can be checked with --points FILE)");
+    CLI_PASS_IF(kith_result_neighbors(result)->distances != NULL, path,
+                "holds ids without distances (give a .npz, .knn or .kith file; a "
+                "graph of ids can be checked with --points FILE)");
 }
 
 /* Distances of two metrics say nothing about each other. */
@@ -47,11 +46,9 @@ static int check_metrics(const evaluation *e)
 {
     const kith_metric found = kith_result_neighbors(e->found)->meta->metric;
     const kith_metric truth = kith_result_neighbors(e->truth)->meta->metric;
-    return found == truth || found == KITH_METRIC_DEFAULT || truth == KITH_METRIC_DEFAULT
-               ? CLI_DONE
-               : cli_fail(e->args->paths[0],
-                          "was made with %s, %s with %s (compare results of one metric)",
-                          kith_metric_name(found), e->args->paths[1], kith_metric_name(truth));
+    CLI_PASS_IF(found == truth || found == KITH_METRIC_DEFAULT || truth == KITH_METRIC_DEFAULT,
+                e->args->paths[0], "was made with %s, %s with %s (compare results of one metric)",
+                kith_metric_name(found), e->args->paths[1], kith_metric_name(truth));
 }
 
 /* Nor do distances to the rows of two corpora. */
@@ -60,12 +57,10 @@ static int check_corpora(const evaluation *e)
     char texts[2][CLI_CLAIM_BYTES];
     const kith_fingerprint *found = &kith_result_neighbors(e->found)->meta->points;
     const kith_fingerprint *truth = &kith_result_neighbors(e->truth)->meta->points;
-    return found->rows == 0 || truth->rows == 0 || cli_claim_equal(found, truth)
-               ? CLI_DONE
-               : cli_fail(e->args->paths[0],
-                          "was made of points %s, %s of %s (compare results of one corpus)",
-                          cli_claim_name(found, texts[0]), e->args->paths[1],
-                          cli_claim_name(truth, texts[1]));
+    CLI_PASS_IF(
+        found->rows == 0 || truth->rows == 0 || cli_claim_equal(found, truth), e->args->paths[0],
+        "was made of points %s, %s of %s (compare results of one corpus)",
+        cli_claim_name(found, texts[0]), e->args->paths[1], cli_claim_name(truth, texts[1]));
 }
 
 /* --metric against what a file says. */
@@ -73,21 +68,18 @@ static int check_asked(const evaluation *e, const char *path, const kith_result 
 {
     const kith_metric own =
         result != NULL ? kith_result_neighbors(result)->meta->metric : KITH_METRIC_DEFAULT;
-    return own == KITH_METRIC_DEFAULT || own == e->metric
-               ? CLI_DONE
-               : cli_fail(path, "was made with %s, --metric is %s (leave --metric out)",
-                          kith_metric_name(own), kith_metric_name(e->metric));
+    CLI_PASS_IF(own == KITH_METRIC_DEFAULT || own == e->metric, path,
+                "was made with %s, --metric is %s (leave --metric out)", kith_metric_name(own),
+                kith_metric_name(e->metric));
 }
 
 /* Points in the place of TRUTH were meant as those of the graph. */
 static int check_truth(const char *path)
 {
-    return cli_output_ends(path, cli_output_endings(KITH_FILE_LISTS_IN))
-               ? CLI_DONE
-               : cli_fail(path,
-                          "is no result of neighbours, one of %s (if these are the points of "
-                          "the graph, give them as --points FILE)",
-                          cli_output_endings(KITH_FILE_LISTS_IN));
+    CLI_PASS_IF(cli_output_ends(path, cli_output_endings(KITH_FILE_LISTS_IN)), path,
+                "is no result of neighbours, one of %s (if these are the points of "
+                "the graph, give them as --points FILE)",
+                cli_output_endings(KITH_FILE_LISTS_IN));
 }
 
 static int measure(evaluation *e)
@@ -251,24 +243,22 @@ static int tell(const evaluation *e)
     return CLI_DONE;
 }
 
+static int run(evaluation *e)
+{
+    const cli_args *args = e->args;
+    CLI_TRY(cli_output_check_args(args, NULL));
+    CLI_TRY(cli_session_open(&e->session, args));
+    CLI_TRY(cli_session_result(&e->session, args->paths[0], &e->found));
+    e->exact = kith_result_neighbors(e->found)->meta->exact;
+    e->of = kith_result_neighbors(e->found)->meta->points;
+    CLI_TRY(args->points != NULL ? estimate(e) : measure(e));
+    return tell(e);
+}
+
 int cli_eval(const cli_args *args)
 {
     evaluation e = {.args = args};
-    const cli_output page = {args->html, CLI_ENDINGS_PAGE};
-    const char *const inputs[] = {args->paths[0], args->paths[1], args->points};
-    CLI_TRY(cli_output_check_all(&page, 1, inputs, 3));
-    int code = cli_session_open(&e.session, args);
-    if (code == CLI_DONE) {
-        code = cli_session_result(&e.session, args->paths[0], &e.found);
-    }
-    if (code == CLI_DONE) {
-        e.exact = kith_result_neighbors(e.found)->meta->exact;
-        e.of = kith_result_neighbors(e.found)->meta->points;
-        code = args->points != NULL ? estimate(&e) : measure(&e);
-    }
-    if (code == CLI_DONE) {
-        code = tell(&e);
-    }
+    const int code = run(&e);
     free(e.others);
     cli_points_close(&e.points);
     kith_result_free(e.truth);

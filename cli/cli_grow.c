@@ -12,16 +12,6 @@
 
 /* ---- Before --------------------------------------------------------------------------------- */
 
-static int check_outputs(const cli_args *args)
-{
-    const bool any = cli_given(args, CLI_OPT_FORMAT);
-    const cli_output outputs[] = {
-        {args->output, any ? NULL : cli_output_endings(KITH_FILE_LISTS_OUT)},
-        {args->points_out, cli_output_endings(KITH_FILE_POINTS_OUT)},
-        {args->map, CLI_ENDINGS_MAP}};
-    return cli_output_check_all(outputs, 3, args->paths, args->path_count);
-}
-
 static int check_metric(cli_grown *g, const cli_old_graph *old)
 {
     const kith_metric own = kith_result_neighbors(old->result)->meta->metric;
@@ -67,7 +57,7 @@ int cli_grow_make_points(cli_grown *g, int64_t rows, const char *path, const cha
                               .cols = like->cols,
                               .dtype = like->dtype};
     g->job.corpus.matrix = &g->points;
-    return g->points.data != NULL ? CLI_DONE : cli_fail(path, "no memory for the points %s", what);
+    CLI_PASS_IF(g->points.data != NULL, path, "no memory for the points %s", what);
 }
 
 int64_t cli_grow_copy_points(cli_grown *g, int64_t to, const kith_matrix *from,
@@ -91,11 +81,9 @@ int cli_grow_run(const cli_args *args, cli_grown *g, int (*run)(void *command), 
     cli_job *job = &g->job;
     g->args = *args;
     job->args = &g->args;
-    CLI_TRY(check_outputs(args));
+    CLI_TRY(cli_output_check_args(args, cli_output_endings(KITH_FILE_LISTS_OUT)));
     int code = cli_session_open(&job->session, args);
-    if (code == CLI_DONE) {
-        code = run(command);
-    }
+    CLI_THEN(code, run(command));
     free((void *)(uintptr_t)g->points.data);
     for (int i = 0; i < 2; i++) {
         kith_result_free(g->old[i].result);
@@ -215,8 +203,7 @@ void cli_grow_tell(cli_report *r, const cli_grown *g)
                               {g->args.command == CLI_REMOVE ? "remove" : "merge", g->seconds_work},
                               {"write", g->seconds_write},
                               {NULL, 0.0}};
-    cli_say(r, "points: %" PRId64 " x %" PRId32 " %s\n", g->points.rows, g->points.cols,
-            kith_dtype_name(g->points.dtype));
+    cli_say_matrix(r, "points", NULL, &g->points);
     cli_put_int(r, "n", g->points.rows);
     cli_put_int(r, "d", g->points.cols);
     cli_put_text(r, "dtype", kith_dtype_name(g->points.dtype));

@@ -22,12 +22,6 @@ typedef struct growing {
 
 /* ---- Before --------------------------------------------------------------------------------- */
 
-static int check_output(const cli_args *args)
-{
-    const cli_output output = {args->output, CLI_ENDINGS_INDEX};
-    return cli_output_check_all(&output, 1, args->paths + 1, args->path_count - 1);
-}
-
 static int open_index(growing *g)
 {
     const char *path = g->args.paths[1];
@@ -175,6 +169,7 @@ static void tell(const growing *g)
 static int run(growing *g)
 {
     const char *action = g->args.paths[0];
+    CLI_TRY(cli_session_begin(&g->session, &g->args, CLI_ENDINGS_INDEX));
     CLI_TRY(strcmp(action, "build") == 0 ? build(g)
             : strcmp(action, "add") == 0 ? add(g)
                                          : remove_rows(g));
@@ -187,11 +182,7 @@ int cli_index(const cli_args *args)
 {
     growing g = {.args = *args};
     g.args.device = "cpu";
-    CLI_TRY(check_output(args));
-    int code = cli_session_open(&g.session, &g.args);
-    if (code == CLI_DONE) {
-        code = run(&g);
-    }
+    const int code = run(&g);
     cli_ids_free(&g.ids);
     cli_points_close(&g.points);
     kith_index_free(g.index);

@@ -105,9 +105,7 @@ static int measure_file(cli_session *session, const char *path, quality *q)
 {
     kith_result *result = NULL;
     int code = cli_session_result(session, path, &result);
-    if (code == CLI_DONE) {
-        code = measure_open(path, result, q);
-    }
+    CLI_THEN(code, measure_open(path, result, q));
     kith_result_free(result);
     return code;
 }
@@ -230,9 +228,7 @@ int cli_info(const cli_args *args)
     quality q = {0};
     const char *path = args->paths[0];
     int code = cli_session_open(&session, args);
-    if (code == CLI_DONE) {
-        code = cli_session_inspect(&session, path, &session.read, &info);
-    }
+    CLI_THEN(code, cli_session_inspect(&session, path, &session.read, &info));
     if (code == CLI_DONE && info.kind == KITH_KIND_GRAPH) {
         code = measure_file(&session, path, &q);
     }
@@ -247,16 +243,14 @@ int cli_devices(const cli_args *args)
 {
     cli_report r = cli_report_begin(args);
     cli_put_open_array(&r, "devices");
-    for (int32_t i = 0; i < kith_device_count(); i++) {
-        kith_device device = {.struct_size = (uint32_t)sizeof device};
-        if (kith_device_get(i, &device) == KITH_OK) {
-            cli_say(&r, "%s: %s\n", device.name, device.text);
-            cli_put_open(&r, NULL);
-            cli_put_text(&r, "name", device.name);
-            cli_put_bool(&r, "available", device.available != 0);
-            cli_put_text(&r, "text", device.text);
-            cli_put_close(&r);
-        }
+    kith_device device = {.struct_size = (uint32_t)sizeof device};
+    for (int32_t i = 0; kith_device_get(i, &device) == KITH_OK; i++) {
+        cli_say(&r, "%s: %s\n", device.name, device.text);
+        cli_put_open(&r, NULL);
+        cli_put_text(&r, "name", device.name);
+        cli_put_bool(&r, "available", device.available != 0);
+        cli_put_text(&r, "text", device.text);
+        cli_put_close(&r);
     }
     cli_put_close_array(&r);
     cli_report_end(&r);

@@ -67,11 +67,10 @@ int cli_job_read_corpus(cli_job *job)
 
 int cli_job_check_k(const char *path, int64_t k, int64_t most, const char *what)
 {
-    return k <= most ? CLI_DONE
-                     : cli_fail(path,
-                                "k is %" PRId64 ", but there are only %" PRId64 " %s (give a k of "
-                                "at most %" PRId64 ")",
-                                k, most, what, most);
+    CLI_PASS_IF(k <= most, path,
+                "k is %" PRId64 ", but there are only %" PRId64 " %s (give a k of "
+                "at most %" PRId64 ")",
+                k, most, what, most);
 }
 
 kith_status cli_job_plan_exact(kith_ctx *ctx, const cli_args *args, const kith_matrix *corpus,
@@ -303,6 +302,26 @@ int cli_job_save_forward(cli_job *job)
 {
     CLI_TRY(cli_job_save(job, job->args->output, &job->forward, &job->points));
     return cli_distances_save(&job->session, job->args->distances, &job->forward, NULL);
+}
+
+static double average(double all, double one, double share)
+{
+    return all + (one - all) * share;
+}
+
+void cli_job_add_report(const kith_report *all, const kith_report *one, double share,
+                        kith_report *out)
+{
+    out->rerun_share = average(all->rerun_share, one->rerun_share, share);
+    out->skipped_share = average(all->skipped_share, one->skipped_share, share);
+    out->looked_share = average(all->looked_share, one->looked_share, share);
+    out->candidates = average(all->candidates, one->candidates, share);
+    out->select_cpu_rows = all->select_cpu_rows + one->select_cpu_rows;
+    out->select_gpu_rows = all->select_gpu_rows + one->select_gpu_rows;
+    out->distinct_rows =
+        all->distinct_rows > one->distinct_rows ? all->distinct_rows : one->distinct_rows;
+    out->gpu_peak_bytes =
+        all->gpu_peak_bytes > one->gpu_peak_bytes ? all->gpu_peak_bytes : one->gpu_peak_bytes;
 }
 
 void cli_job_close(cli_job *job)

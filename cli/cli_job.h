@@ -115,6 +115,10 @@ int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table,
 int cli_job_save_forward(cli_job *job);
 /* Writes the ranges to -o. */
 int cli_job_save_ranges(cli_job *job);
+/* *out: of both what does not say when. Counts are sums, shares and counts of a row averages, of
+ * which one's rows have this share, memory the most. */
+void cli_job_add_report(const kith_report *all, const kith_report *one, double share,
+                        kith_report *out);
 /* Frees what the job has, its session last. */
 void cli_job_close(cli_job *job);
 kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points);

@@ -28,19 +28,13 @@ static void list_steps(const cli_job *job, cli_step steps[STEPS])
 
 /* ---- What was asked ------------------------------------------------------------------------- */
 
-static void say_points(const cli_report *r, const char *name, const cli_points *points)
-{
-    cli_say(r, "%s: %s, %" PRId64 " x %" PRId32 " %s\n", name, cli_message_safe(points->path),
-            points->matrix->rows, points->matrix->cols, kith_dtype_name(points->matrix->dtype));
-}
-
 static void tell_input(cli_report *r, const cli_job *job)
 {
     const kith_matrix *corpus = job->corpus.matrix;
     const kith_matrix *queries = job->queries.matrix;
-    say_points(r, queries == NULL ? "points" : "corpus", &job->corpus);
+    cli_say_matrix(r, queries == NULL ? "points" : "corpus", job->corpus.path, corpus);
     if (queries != NULL) {
-        say_points(r, "queries", &job->queries);
+        cli_say_matrix(r, "queries", job->queries.path, queries);
     }
     cli_put_text(r, "isa", kith_ctx_get_params(job->session.ctx)->isa);
     cli_put_int(r, "threads", kith_ctx_get_params(job->session.ctx)->threads);
@@ -244,7 +238,6 @@ void cli_job_tell_plan(const cli_job *job)
 {
     const kith_plan *plan = &job->plan;
     cli_report r = cli_report_begin(job->args);
-    r.people = !r.programs; /* it is all that was asked for */
     tell_input(&r, job);
     cli_put_bool(&r, "dry_run", true);
     tell_backend(&r, plan->backend, "");

@@ -7,13 +7,9 @@
 
 static int run(const cli_args *args)
 {
-    static int (*const commands[CLI_COMMAND_COUNT])(const cli_args *) = {
-        [CLI_GRAPH] = cli_graph,     [CLI_SEARCH] = cli_search,   [CLI_SELECT] = cli_select,
-        [CLI_EVAL] = cli_eval,       [CLI_INFO] = cli_info,       [CLI_CONVERT] = cli_convert,
-        [CLI_DEVICES] = cli_devices, [CLI_PREDICT] = cli_predict, [CLI_INDEX] = cli_index,
-        [CLI_MERGE] = cli_merge,     [CLI_ADD] = cli_merge,       [CLI_REMOVE] = cli_remove,
-        [CLI_PAIRS] = cli_pairs,     [CLI_TRUTH] = cli_truth,
-    };
+#define ROW(COMMAND, function) cli_##function,
+    static int (*const commands[])(const cli_args *) = {CLI_COMMAND_MAP(ROW)};
+#undef ROW
     return commands[args->command](args);
 }
 

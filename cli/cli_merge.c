@@ -141,10 +141,7 @@ static void tell_choice(cli_report *r, const merging *m)
         cli_say(r, "choice: %s, all pairs across take %.2f seconds or less, a descent about %.2f\n",
                 m->across ? "exact" : "descent", m->plan.estimated_exact,
                 m->plan.estimated_descent);
-        cli_put_open(r, "choice");
-        cli_put_number(r, "exact_seconds", m->plan.estimated_exact);
-        cli_put_number(r, "descent_seconds", m->plan.estimated_descent);
-        cli_put_close(r);
+        cli_descent_put_choice(r, &m->plan);
     }
 }
 
@@ -153,10 +150,8 @@ static void tell_plan(const merging *m)
     const cli_grown *g = &m->grown;
     char text[CLI_SIZE_BYTES];
     cli_report r = cli_report_begin(&g->args);
-    r.people = !r.programs; /* it is all that was asked for */
     cli_put_bool(&r, "dry_run", true);
-    cli_say(&r, "points: %" PRId64 " x %" PRId32 " %s\n", g->points.rows, g->points.cols,
-            kith_dtype_name(g->points.dtype));
+    cli_say_matrix(&r, "points", NULL, &g->points);
     cli_put_int(&r, "n", g->points.rows);
     cli_put_int(&r, "d", g->points.cols);
     cli_tell_text(&r, "metric", kith_metric_name(g->args.metric));

@@ -76,22 +76,13 @@ static void print_line(const char *where, const char *format, va_list list, char
     }
 }
 
-int cli_fail(const char *where, const char *format, ...)
+int cli_message(int code, const char *where, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
     print_line(where, format, list, kept);
     va_end(list);
-    return CLI_FAILED;
-}
-
-int cli_wrong(const char *where, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    print_line(where, format, list, kept);
-    va_end(list);
-    return CLI_WRONG_USAGE;
+    return code;
 }
 
 void cli_warn(const char *format, ...)

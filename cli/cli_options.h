@@ -10,173 +10,58 @@
 #include <stdint.h>
 #include <stdio.h>
 
-typedef enum cli_command_id {
-    CLI_GRAPH = 0,
-    CLI_SEARCH,
-    CLI_PAIRS,
-    CLI_TRUTH,
-    CLI_EVAL,
-    CLI_SELECT,
-    CLI_PREDICT,
-    CLI_INDEX,
-    CLI_MERGE,
-    CLI_ADD,
-    CLI_REMOVE,
-    CLI_INFO,
-    CLI_CONVERT,
-    CLI_DEVICES,
-    CLI_COMMAND_COUNT
-} cli_command_id;
+/* X(COMMAND, function), which does it whole, prints its own errors, and returns the exit code. */
+#define CLI_COMMAND_MAP(X) \
+    X(GRAPH, graph)        \
+    X(SEARCH, search)      \
+    X(PAIRS, pairs)        \
+    X(TRUTH, truth)        \
+    X(EVAL, eval)          \
+    X(SELECT, select)      \
+    X(PREDICT, predict)    \
+    X(INDEX, index)        \
+    X(MERGE, merge)        \
+    X(ADD, merge)          \
+    X(REMOVE, remove)      \
+    X(INFO, info)          \
+    X(CONVERT, convert)    \
+    X(DEVICES, devices)
 
+#define CLI_COMMAND_ID(COMMAND, function) CLI_##COMMAND,
+typedef enum cli_command_id { CLI_COMMAND_MAP(CLI_COMMAND_ID) CLI_COMMAND_COUNT } cli_command_id;
+
+#define OPTION(ID, ...) CLI_OPT_##ID,
 typedef enum cli_option_id {
-    CLI_OPT_K = 0,
-    CLI_OPT_METRIC,
-    CLI_OPT_METHOD,
-    CLI_OPT_TREE_HEIGHT,
-    CLI_OPT_PIPELINE,
-    CLI_OPT_LEAF_BUFFER,
-    CLI_OPT_BATCH,
-    CLI_OPT_SELECT,
-    CLI_OPT_BUFFER,
-    CLI_OPT_GROUP,
-    CLI_OPT_BUFFER_SIZE,
-    CLI_OPT_LEVEL,
-    CLI_OPT_MERGE,
-    CLI_OPT_ALIGNED,
-    CLI_OPT_HEAP_SAMPLE,
-    CLI_OPT_LARGEST,
-    CLI_OPT_UNSORTED,
-    CLI_OPT_KTH,
-    CLI_OPT_MODE,
-    CLI_OPT_TRUTH,
-    CLI_OPT_OUTPUT,
-    CLI_OPT_OUTPUT_BACK,
-    CLI_OPT_FORMAT,
-    CLI_OPT_DISTANCES,
-    CLI_OPT_RADIUS,
-    CLI_OPT_ALLOW,
-    CLI_OPT_GROUPS,
-    CLI_OPT_QUERY_GROUPS,
-    CLI_OPT_RULE,
-    CLI_OPT_COUNT,
-    CLI_OPT_LIMIT,
-    CLI_OPT_COMPONENTS,
-    CLI_OPT_KEEP,
-    CLI_OPT_KEPT,
-    CLI_OPT_TIES,
-    CLI_OPT_BOTH,
-    CLI_OPT_MUTUAL,
-    CLI_OPT_INCLUDE_SELF,
-    CLI_OPT_SYMMETRIC,
-    CLI_OPT_POINTS,
-    CLI_OPT_EXACT,
-    CLI_OPT_VERIFY,
-    CLI_OPT_POINTS_OUT,
-    CLI_OPT_MAP,
-    CLI_OPT_HTML,
-    CLI_OPT_RECALL,
-    CLI_OPT_SAMPLE,
-    CLI_OPT_SEED,
-    CLI_OPT_ROUNDS,
-    CLI_OPT_CANDIDATES,
-    CLI_OPT_LIST,
-    CLI_OPT_WIDTH,
-    CLI_OPT_DELTA,
-    CLI_OPT_START,
-    CLI_OPT_START_SHARE,
-    CLI_OPT_INIT,
-    CLI_OPT_UPDATES,
-    CLI_OPT_HEADER,
-    CLI_OPT_DELIMITER,
-    CLI_OPT_COLUMNS,
-    CLI_OPT_DEVICE,
-    CLI_OPT_THREADS,
-    CLI_OPT_MEMORY,
-    CLI_OPT_GPU_MEMORY,
-    CLI_OPT_STREAM,
-    CLI_OPT_CHUNK,
-    CLI_OPT_RESTART,
-    CLI_OPT_SHARDS,
-    CLI_OPT_SHARD_COUNT,
-    CLI_OPT_KEEP_SHARDS,
-    CLI_OPT_PARTS,
-    CLI_OPT_TUNE,
-    CLI_OPT_DRY_RUN,
-    CLI_OPT_QUIET,
-    CLI_OPT_VERBOSE,
-    CLI_OPT_JSON,
-    CLI_OPT_HELP,
+#include "cli_options.inc"
     CLI_OPTION_COUNT
 } cli_option_id;
 
 enum { CLI_MAX_PATHS = 4, CLI_ERROR_BYTES = 768 };
 
-/* The command line, understood. Text points into argv. A field without its option keeps the value
- * that cli_parse gave it: 0 or NULL, but for sample. */
+/* What kinds of values are kept in. */
+#define CLI_FIELD_FLAG
+#define CLI_FIELD_PATH(member) const char *member;
+#define CLI_FIELD_BYTES(member) uint64_t member;
+#define CLI_FIELD_SHARE(member) double member;
+#define CLI_FIELD_NUMBER(member, what) double member;
+#define CLI_FIELD_SEED(member, what) uint64_t member;
+#define CLI_FIELD_COUNT(member, ...) int64_t member;
+#define CLI_FIELD_COUNT32(member, ...) int32_t member;
+#define CLI_FIELD_POWER(member, ...) int32_t member;
+#define CLI_FIELD_NAME(type, member, ...) type member;
+#define CLI_FIELD_NAMES(type, member, ...) type member;
+#define CLI_FIELD_OTHER(type, member, read) type member;
+
+/* The command line, understood: a field for each option that has a value. Text points into argv. A
+ * field without its option keeps the value that cli_parse gave it: 0 or NULL, but for sample. */
 typedef struct cli_args {
     cli_command_id command;
     bool given[CLI_OPTION_COUNT];
     int path_count;
     const char *paths[CLI_MAX_PATHS];
-    int64_t k;
-    kith_metric metric;
-    kith_method method;
-    int32_t tree_height;
-    kith_pipeline pipeline;
-    int32_t leaf_buffer;
-    int32_t batch;
-    kith_select_method select;
-    kith_select_buffer buffer;
-    int32_t group;
-    int32_t buffer_size;
-    int32_t level;
-    int32_t merge;       /* 1: by merge path */
-    int32_t heap_sample; /* in multiples of k */
-    kith_predict_mode mode;
-    kith_format format;
-    kith_symmetry symmetry; /* 0: lists as they are */
-    const char *output;
-    const char *output_back;
-    const char *distances;
-    const char *points;
-    const char *points_out;
-    const char *map;
-    const char *html;
-    const char *truth;
-    const char *device;
-    double radius;
-    const char *allow; /* files; NULL: not given */
-    const char *groups;
-    const char *query_groups;
-    kith_rule rule;
-    int64_t limit;          /* pairs; 0: all */
-    const char *components; /* files; NULL: not given */
-    const char *kept;
-    const char *ties;
-    kith_keep keep;
-    double recall;     /* wanted; 0: no word of it */
-    int64_t recall_at; /* 0: min(10, k) */
-    int64_t sample;    /* 0: none */
-    int32_t rounds;
-    int32_t candidates;
-    int32_t list;
-    int32_t width; /* 0: by k, or by a recall */
-    double delta;
-    kith_start start;
-    int32_t all_updates; /* as kith_descent_params */
-    double start_share;
-    const char *init;
-    kith_header header; /* of text; so are the next two */
-    int32_t delimiter;  /* 0: as the lines have it */
-    const char *columns;
-    int64_t chunk; /* rows */
-    const char *shards;
-    int32_t shard_count;
-    int32_t parts; /* as kith_shard_params */
-    uint64_t seed;
-    uint64_t memory_bytes;
-    uint64_t gpu_memory_bytes;
-    int32_t threads;
+#define OPTION(ID, name, letter, value, commands, tunes, section, help, reads) CLI_FIELD_##reads
+#include "cli_options.inc"
+    int64_t recall_at;           /* 0: min(10, k) */
     const struct cli_team *team; /* of kith-mpi (cli_shards.h); NULL: kith */
 } cli_args;
 
@@ -242,12 +127,13 @@ typedef enum cli_kind {
     CLI_KIND_FLAG = 0, /* there is no value */
     CLI_KIND_COUNT,    /* int64_t from least to most */
     CLI_KIND_COUNT32,  /* the same in an int32_t */
+    CLI_KIND_POWER,    /* the same of powers of two */
     CLI_KIND_SEED,     /* any uint64_t */
     CLI_KIND_NUMBER,   /* a finite double */
     CLI_KIND_SHARE,    /* a double above 0, at most 1 */
     CLI_KIND_BYTES,    /* 512M */
     CLI_KIND_PATH,
-    CLI_KIND_NAME, /* one of names, whose number is from least to most, in an int */
+    CLI_KIND_NAME, /* a word, whose number is from least to most, in an int */
     CLI_KIND_OTHER /* by read */
 } cli_kind;
 
@@ -260,9 +146,12 @@ typedef struct cli_value {
     const char *what; /* it is, for people: "number of rows" */
     int64_t least;
     int64_t most;
-    const char *(*names)(int);
+    const char *const *words;  /* that numbers from least on have; */
+    const char *(*names)(int); /*   or who says them; NULL: a number without a word */
     cli_reader *read;
 } cli_value;
+
+const char *cli_value_word(const cli_value *value, int number);
 
 /* From the word to its field; false with error->text set. */
 bool cli_read_value(const cli_value *value, const char *text, cli_args *args, cli_error *error);
@@ -275,12 +164,8 @@ bool cli_refuse(cli_error *error, const char *format, ...) __attribute__((format
 bool cli_read_k(const char *text, cli_args *args, cli_error *error);
 bool cli_read_metric(const char *text, cli_args *args, cli_error *error);
 bool cli_read_group(const char *text, cli_args *args, cli_error *error);
-bool cli_read_buffer_size(const char *text, cli_args *args, cli_error *error);
-bool cli_read_level(const char *text, cli_args *args, cli_error *error);
-bool cli_read_format(const char *text, cli_args *args, cli_error *error);
 bool cli_read_sample(const char *text, cli_args *args, cli_error *error);
 bool cli_read_recall(const char *text, cli_args *args, cli_error *error);
-bool cli_read_updates(const char *text, cli_args *args, cli_error *error);
 bool cli_read_parts(const char *text, cli_args *args, cli_error *error);
 bool cli_read_delimiter(const char *text, cli_args *args, cli_error *error);
 bool cli_read_columns(const char *text, cli_args *args, cli_error *error);
@@ -371,19 +256,8 @@ const char *cli_name_format(int format);
 #define CLI_ONE(NAME, number, name) +1
 enum { CLI_FORMAT_COUNT = 0 KITH_FORMAT_MAP(CLI_ONE) };
 #undef CLI_ONE
-const char *cli_name_method(int method);
-const char *cli_name_pipeline(int pipeline);
-const char *cli_name_select(int method);
-const char *cli_name_buffer(int buffer);
-const char *cli_name_merge(int merge);
-const char *cli_name_mode(int mode);
-const char *cli_name_symmetry(int symmetry);
-const char *cli_name_start(int start);
-const char *cli_name_rule(int rule);
-const char *cli_name_keep(int keep);
-const char *cli_name_header(int header);
-/* 0, 1 and 2 are -1 (nearest), 0 (auto) and 1 (all) of the library. */
-const char *cli_name_updates(int updates);
+/* Of an option whose value is a word. */
+const char *cli_option_word(cli_option_id id, int number);
 
 /* Values as people write them on a command line. The whole word counts: no blanks, no rest. */
 

@@ -195,6 +195,26 @@ int cli_output_check_all(const cli_output *outputs, int count, const char *const
     return CLI_DONE;
 }
 
+int cli_output_check_args(const cli_args *args, const char *endings)
+{
+    const char *inputs[CLI_MAX_PATHS + 6] = {args->init,  args->truth,  args->points,
+                                             args->allow, args->groups, args->query_groups};
+    const char *own = cli_given(args, CLI_OPT_FORMAT) ? NULL : endings;
+    const cli_output outputs[] = {{args->output, own},
+                                  {args->output_back, own},
+                                  {args->distances, CLI_ENDINGS_DISTANCES},
+                                  {args->points_out, cli_output_endings(KITH_FILE_POINTS_OUT)},
+                                  {args->map, CLI_ENDINGS_MAP},
+                                  {args->components, CLI_ENDINGS_MAP},
+                                  {args->kept, CLI_ENDINGS_MAP},
+                                  {args->html, CLI_ENDINGS_PAGE}};
+    for (int i = 0; i < args->path_count; i++) { /* the first word of kith index is no file */
+        inputs[6 + i] = args->command == CLI_INDEX && i == 0 ? NULL : args->paths[i];
+    }
+    return cli_output_check_all(outputs, (int)(sizeof outputs / sizeof *outputs), inputs,
+                                6 + args->path_count);
+}
+
 /* ---- A page --------------------------------------------------------------------------------- */
 
 static void put_escaped(FILE *to, const char *text, size_t bytes)

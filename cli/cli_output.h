@@ -4,6 +4,8 @@
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H
 
+#include "cli_options.h"
+
 #include <stdbool.h>
 
 /* What a command writes some of the formats for that could hold it. */
@@ -43,6 +45,8 @@ typedef struct cli_output {
 } cli_output;
 int cli_output_check_all(const cli_output *outputs, int count, const char *const *inputs,
                          int input_count);
+/* The same of all that options name. endings: of -o, where no --format is given. */
+int cli_output_check_args(const cli_args *args, const char *endings);
 /* The lines of a report, "key: value", as a page that needs no other file. Exit code. */
 int cli_output_page(const char *path, const char *title, const char *lines);
 /* Whether the name ends in one of the endings, ".npz .ivecs". */

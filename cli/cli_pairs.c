@@ -42,14 +42,6 @@ static int check(pairing *p, kith_status status)
 
 /* ---- Before --------------------------------------------------------------------------------- */
 
-static int check_outputs(const cli_args *args)
-{
-    const cli_output outputs[] = {{args->output, CLI_ENDINGS_WITHIN},
-                                  {args->components, CLI_ENDINGS_MAP},
-                                  {args->kept, CLI_ENDINGS_MAP}};
-    return cli_output_check_all(outputs, 3, args->paths, args->path_count);
-}
-
 static int read_all(pairing *p)
 {
     cli_job *job = &p->job;
@@ -98,9 +90,8 @@ static int take_params(pairing *p)
     p->kept = keeps ? malloc(rows) : NULL;
     p->params.labels = p->labels;
     p->params.kept = p->kept;
-    return (p->labels == NULL) == (args->components == NULL) && (p->kept == NULL) == !keeps
-               ? CLI_DONE
-               : cli_fail(points_of(p)->path, "no memory for numbers of rows (free some memory)");
+    CLI_PASS_IF((p->labels == NULL) == (args->components == NULL) && (p->kept == NULL) == !keeps,
+                points_of(p)->path, "no memory for numbers of rows (free some memory)");
 }
 
 /* ---- The work ------------------------------------------------------------------------------- */
@@ -160,12 +151,9 @@ static void tell_points(cli_report *r, const pairing *p)
 {
     const kith_matrix *points = points_of(p)->matrix;
     const kith_matrix *others = p->job.corpus.matrix;
-    cli_say(r, "points: %s, %" PRId64 " x %" PRId32 " %s\n", cli_message_safe(points_of(p)->path),
-            points->rows, points->cols, kith_dtype_name(points->dtype));
+    cli_say_matrix(r, "points", points_of(p)->path, points);
     if (!is_one_set(p)) {
-        cli_say(r, "others: %s, %" PRId64 " x %" PRId32 " %s\n",
-                cli_message_safe(p->job.corpus.path), others->rows, others->cols,
-                kith_dtype_name(others->dtype));
+        cli_say_matrix(r, "others", p->job.corpus.path, others);
         cli_put_int(r, "others", others->rows);
     }
     cli_say(r, "radius: %.17g, %s\n", p->params.radius, kith_metric_name(p->params.metric));
@@ -184,7 +172,7 @@ static void tell_rows(cli_report *r, const pairing *p)
     }
     if (p->kept != NULL) {
         cli_say(r, "kept: %s rows, %s\n", cli_grouped(p->kept_rows, text),
-                cli_name_keep((int)p->params.keep));
+                cli_option_word(CLI_OPT_KEEP, (int)p->params.keep));
         cli_put_int(r, "kept", p->kept_rows);
     }
 }
@@ -224,7 +212,6 @@ static void tell_plan(const pairing *p)
     char count[3][CLI_GROUPED_BYTES];
     const kith_pairs_plan *plan = &p->plan;
     cli_report r = cli_report_begin(p->job.args);
-    r.people = !r.programs; /* it is all that was asked for */
     tell_points(&r, p);
     cli_say(&r, "pairs: about %s (%s to %s), by %" PRId64 " rows%s\n",
             cli_grouped((int64_t)plan->pairs, count[0]), cli_grouped((int64_t)plan->low, count[1]),
@@ -247,6 +234,7 @@ static void tell_plan(const pairing *p)
 
 static int run(pairing *p)
 {
+    CLI_TRY(cli_session_begin(&p->job.session, p->job.args, CLI_ENDINGS_WITHIN));
     CLI_TRY(read_all(p));
     CLI_TRY(take_params(p));
     if (cli_given(p->job.args, CLI_OPT_DRY_RUN)) {
@@ -267,12 +255,7 @@ static int run(pairing *p)
 int cli_pairs(const cli_args *args)
 {
     pairing p = {.job.args = args};
-    CLI_TRY(cli_device_check(args->device));
-    CLI_TRY(check_outputs(args));
-    int code = cli_session_open(&p.job.session, args);
-    if (code == CLI_DONE) {
-        code = run(&p);
-    }
+    const int code = run(&p);
     free(p.kept);
     free(p.labels);
     cli_job_close(&p.job);

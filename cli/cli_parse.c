@@ -122,15 +122,15 @@ static cli_option_id find_option(const char *name, cli_command_id command, belon
     return (cli_option_id)i;
 }
 
-/* Whether this command has -x. */
-static bool has_letter(char letter, cli_command_id command)
+/* The option of this command that is -x; CLI_OPTION_COUNT: none. */
+static cli_option_id find_letter(char letter, cli_command_id command)
 {
     int i = 0;
     while (i < CLI_OPTION_COUNT &&
            (option_at(i)->letter != letter || !cli_option_is_plain(option_at(i), command))) {
         i++;
     }
-    return i < CLI_OPTION_COUNT;
+    return (cli_option_id)i;
 }
 
 /* The one that is spelled most like it; NULL if none shares a letter. */
@@ -175,7 +175,8 @@ static bool refuse_option(const char *word, const char *name, const cli_args *ar
                           "kith %s has no such option, kith %s has (kith %s --help lists all)",
                           command, owner->name, command);
     }
-    if (name[0] != '\0' && name[1] == '\0' && has_letter(name[0], args->command)) {
+    if (name[0] != '\0' && name[1] == '\0' &&
+        find_letter(name[0], args->command) != CLI_OPTION_COUNT) {
         return cli_refuse(error, "unknown option (nearest: -%s; kith %s --help lists all)", name,
                           command);
     }
@@ -207,6 +208,21 @@ static bool refuse_key(const char *key, const cli_args *args, cli_error *error)
                : cli_refuse(error, "'%s' is no key (kith %s --tune help lists all)", key, command);
 }
 
+/* To its field. key: as it stands before the value; "": nothing does. */
+static bool set(parser *p, cli_option_id id, const char *value, const char *key)
+{
+    const cli_option *option = cli_option_get(id);
+    if (option->value == NULL && value != NULL) {
+        return cli_refuse(p->error, "takes no value, got '%s' (leave it out)", value);
+    }
+    if (option->value != NULL && value == NULL) {
+        return cli_refuse(p->error, "its value is missing (give %s%s%s)", key,
+                          key[0] != '\0' ? "=" : "", option->value);
+    }
+    p->args->given[id] = true;
+    return cli_read_value(&option->reads, value, p->args, p->error);
+}
+
 /* "rounds=4", "keep-shards" */
 static bool apply_key(parser *p, char *piece)
 {
@@ -219,16 +235,8 @@ static bool apply_key(parser *p, char *piece)
     if (id == CLI_OPTION_COUNT) {
         return refuse_key(piece, p->args, p->error);
     }
-    const cli_option *option = option_at((int)id);
     (void)snprintf(p->error->where, sizeof p->error->where, "--tune %s", piece);
-    if (option->value == NULL && value != NULL) {
-        return cli_refuse(p->error, "takes no value, got '%s' (leave it out)", value);
-    }
-    if (option->value != NULL && value == NULL) {
-        return cli_refuse(p->error, "its value is missing (give %s=%s)", piece, option->value);
-    }
-    p->args->given[id] = true;
-    return cli_read_value(&option->reads, value, p->args, p->error);
+    return set(p, id, value, piece);
 }
 
 /* key=value[,key=value]: no value keeps a pointer to the text, which is a copy. */
@@ -257,20 +265,11 @@ static bool read_tunes(parser *p, const char *text)
 
 static bool apply(parser *p, cli_option_id id, const char *word, const char *value)
 {
-    const cli_option *option = cli_option_get(id);
     (void)snprintf(p->error->where, sizeof p->error->where, "%s", word);
-    if (option->value == NULL && value != NULL) {
-        return cli_refuse(p->error, "takes no value, got '%s' (leave it out)", value);
-    }
-    if (option->value != NULL && value == NULL) {
-        if (p->next == p->argc) {
-            return cli_refuse(p->error, "its value is missing (give %s)", option->value);
-        }
+    if (cli_option_get(id)->value != NULL && value == NULL && p->next < p->argc) {
         value = p->argv[p->next++];
     }
-    p->args->given[id] = true;
-    return id == CLI_OPT_TUNE ? read_tunes(p, value)
-                              : cli_read_value(&option->reads, value, p->args, p->error);
+    return set(p, id, value, "") && (id != CLI_OPT_TUNE || read_tunes(p, value));
 }
 
 /* --name, --name value, --name=value */
@@ -284,16 +283,6 @@ static bool parse_long(parser *p, const char *word)
     const cli_option_id id = find_option(plain + 2, p->args->command, cli_option_is_plain);
     return id != CLI_OPTION_COUNT ? apply(p, id, plain, equals != NULL ? equals + 1 : NULL)
                                   : refuse_option(plain, plain + 2, p->args, p->error);
-}
-
-static cli_option_id find_letter(char letter, cli_command_id command)
-{
-    int i = 0;
-    while (i < CLI_OPTION_COUNT &&
-           (option_at(i)->letter != letter || !cli_option_is_plain(option_at(i), command))) {
-        i++;
-    }
-    return (cli_option_id)i;
 }
 
 /* -k 10, -k10, -qv: letters without a value may stand together, the last one may have one. */

@@ -236,8 +236,7 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-/* Counts are sums, shares and counts of a row averages, times the longest. rows: that stand in all
- * already. */
+/* Times are the longest. rows: that stand in all already. */
 static void add_report(kith_report *all, int64_t rows, const account *a)
 {
     const kith_report *one = &a->report;
@@ -248,18 +247,7 @@ static void add_report(kith_report *all, int64_t rows, const account *a)
     all->seconds_screen = later(all->seconds_screen, one->seconds_screen);
     all->seconds_rescore = later(all->seconds_rescore, one->seconds_rescore);
     all->seconds_select = later(all->seconds_select, one->seconds_select);
-    all->rerun_share += (one->rerun_share - all->rerun_share) * share;
-    all->skipped_share += (one->skipped_share - all->skipped_share) * share;
-    all->looked_share += (one->looked_share - all->looked_share) * share;
-    all->candidates += (one->candidates - all->candidates) * share;
-    all->select_cpu_rows += one->select_cpu_rows;
-    all->select_gpu_rows += one->select_gpu_rows;
-    if (all->distinct_rows < one->distinct_rows) {
-        all->distinct_rows = one->distinct_rows;
-    }
-    if (all->gpu_peak_bytes < one->gpu_peak_bytes) {
-        all->gpu_peak_bytes = one->gpu_peak_bytes;
-    }
+    cli_job_add_report(all, one, share, all);
 }
 
 /* accounts: of all workers, this one's first. */

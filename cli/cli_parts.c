@@ -30,10 +30,8 @@ static int allocate_lists(const cli_job *job, lists *l, uint64_t entries)
     const bool fits = entries > 0 && entries <= SIZE_MAX / sizeof *l->distances;
     l->ids = fits ? malloc(entries * sizeof *l->ids) : NULL;
     l->distances = fits ? malloc(entries * sizeof *l->distances) : NULL;
-    return l->ids != NULL && l->distances != NULL
-               ? CLI_DONE
-               : cli_fail(job->corpus.path,
-                          "no memory for %" PRIu64 " neighbours (take a smaller k)", entries);
+    CLI_PASS_IF(l->ids != NULL && l->distances != NULL, job->corpus.path,
+                "no memory for %" PRIu64 " neighbours (take a smaller k)", entries);
 }
 
 static void free_lists(lists *l)

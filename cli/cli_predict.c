@@ -174,14 +174,6 @@ static int64_t chunks(const predicting *p)
 
 /* ---- Before: output, input, plan ------------------------------------------------------------ */
 
-static int check_output(const cli_args *args)
-{
-    const cli_output output = {args->output,
-                               cli_votes(args) ? CLI_ENDINGS_CLASSES : CLI_ENDINGS_PREDICTION};
-    CLI_TRY(cli_output_check_all(&output, 1, args->paths, args->path_count));
-    return cli_output_check_input(args->output, args->truth);
-}
-
 /* A prediction of no rows looks at the labels alone: their mistakes are told before the search. */
 static int check_labels(predicting *p, const cli_labels *labels)
 {
@@ -257,13 +249,12 @@ static int allocate(predicting *p)
             cli_weighs(job->args) ? malloc(slots * sizeof *lists->distances64) : NULL;
         p->out = malloc((size_t)cli_part_room(job) * sizeof *p->out);
     }
-    return lists->ids != NULL && (lists->distances64 != NULL || !cli_weighs(job->args)) &&
-                   p->out != NULL
-               ? CLI_DONE
-               : cli_fail(job->queries.path,
-                          "no memory for lists of %" PRId64 " rows and %" PRId64 " predictions "
-                          "(take a smaller k)",
-                          p->chunk_rows, cli_part_room(job));
+    CLI_PASS_IF(lists->ids != NULL && (lists->distances64 != NULL || !cli_weighs(job->args)) &&
+                    p->out != NULL,
+                job->queries.path,
+                "no memory for lists of %" PRId64 " rows and %" PRId64 " predictions "
+                "(take a smaller k)",
+                p->chunk_rows, cli_part_room(job));
 }
 
 static int predict(predicting *p, int64_t first)
@@ -391,15 +382,14 @@ static void tell(const predicting *p)
                               {"write", job->seconds_write},
                               {NULL, 0.0}};
     cli_report r = cli_report_begin(job->args);
-    cli_say(&r, "catalogue: %s, %" PRId64 " x %" PRId32 " %s\n", cli_message_safe(job->corpus.path),
-            catalogue->rows, catalogue->cols, kith_dtype_name(catalogue->dtype));
+    cli_say_matrix(&r, "catalogue", job->corpus.path, catalogue);
     cli_say(&r, "labels: %s\nqueries: %s, %" PRId64 "\n", cli_message_safe(p->labels.path),
             cli_message_safe(job->queries.path), job->queries.matrix->rows);
     cli_put_int(&r, "n", catalogue->rows);
     cli_put_int(&r, "queries", job->queries.matrix->rows);
     cli_put_int(&r, "d", catalogue->cols);
     cli_put_text(&r, "dtype", kith_dtype_name(catalogue->dtype));
-    cli_tell_text(&r, "mode", kith_predict_mode_name(job->args->mode));
+    cli_tell_text(&r, "mode", cli_option_word(CLI_OPT_MODE, (int)job->args->mode));
     cli_tell_text(&r, "metric", kith_metric_name(cli_job_metric(job)));
     cli_tell_int(&r, "k", job->args->k);
     cli_part_tell(&r, job);
@@ -416,9 +406,12 @@ static void tell(const predicting *p)
 
 static int run(predicting *p)
 {
+    const cli_args *args = p->job.args;
+    CLI_TRY(cli_session_begin(&p->job.session, args,
+                              cli_votes(args) ? CLI_ENDINGS_CLASSES : CLI_ENDINGS_PREDICTION));
     CLI_TRY(read_all(p));
     CLI_TRY(plan(p));
-    if (cli_given(p->job.args, CLI_OPT_DRY_RUN)) {
+    if (cli_given(args, CLI_OPT_DRY_RUN)) {
         cli_part_return(&p->job);
         cli_job_tell_plan(&p->job);
         return CLI_DONE;
@@ -431,24 +424,14 @@ static int run(predicting *p)
     return CLI_DONE;
 }
 
-static void close_all(predicting *p)
-{
-    free(p->narrow);
-    free(p->out);
-    cli_labels_free(&p->truth);
-    cli_labels_free(&p->labels);
-    cli_job_close(&p->job);
-}
-
 int cli_predict(const cli_args *args)
 {
     predicting p = {.job = {.args = args}};
-    CLI_TRY(cli_device_check(args->device));
-    CLI_TRY(check_output(args));
-    int code = cli_session_open(&p.job.session, args);
-    if (code == CLI_DONE) {
-        code = run(&p);
-    }
-    close_all(&p);
+    const int code = run(&p);
+    free(p.narrow);
+    free(p.out);
+    cli_labels_free(&p.truth);
+    cli_labels_free(&p.labels);
+    cli_job_close(&p.job);
     return code;
 }

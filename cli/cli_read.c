@@ -36,15 +36,20 @@ static bool read_count(const cli_value *value, const char *text, int64_t *count,
                             value->what, value->least);
 }
 
+const char *cli_value_word(const cli_value *value, int number)
+{
+    return value->words != NULL ? value->words[number - value->least] : value->names(number);
+}
+
 /* "'x' is no metric (known: a, b)" */
 static bool refuse_name(const cli_value *value, const char *text, cli_error *error)
 {
     size_t used = (size_t)snprintf(error->text, sizeof error->text, "'%s' is no %s (known:", text,
                                    value->what);
     for (int i = (int)value->least; i <= value->most && used < sizeof error->text; i++) {
-        if (value->names(i) != NULL) {
+        if (cli_value_word(value, i) != NULL) {
             used += (size_t)snprintf(error->text + used, sizeof error->text - used, "%s %s",
-                                     i == value->least ? "" : ",", value->names(i));
+                                     i == value->least ? "" : ",", cli_value_word(value, i));
         }
     }
     if (used < sizeof error->text) {
@@ -56,7 +61,7 @@ static bool refuse_name(const cli_value *value, const char *text, cli_error *err
 static bool read_name(const cli_value *value, const char *text, int *number, cli_error *error)
 {
     for (int i = (int)value->least; i <= value->most; i++) {
-        if (strcmp(text, value->names(i)) == 0) {
+        if (strcmp(text, cli_value_word(value, i)) == 0) {
             *number = i;
             return true;
         }
@@ -67,6 +72,18 @@ static bool read_name(const cli_value *value, const char *text, int *number, cli
 static bool read_share(const char *text, double *share)
 {
     return cli_value_number(text, share) && *share > 0.0 && *share <= 1.0;
+}
+
+static bool read_power(const cli_value *value, const char *text, int32_t *power, cli_error *error)
+{
+    int64_t given = 0;
+    if (!cli_value_int(text, value->least, value->most, &given) || (given & (given - 1)) != 0) {
+        return cli_refuse(error,
+                          "'%s' is no such size (use a power of two, %" PRId64 " to %" PRId64 ")",
+                          text, value->least, value->most);
+    }
+    *power = (int32_t)given;
+    return true;
 }
 
 bool cli_read_value(const cli_value *value, const char *text, cli_args *args, cli_error *error)
@@ -84,6 +101,8 @@ bool cli_read_value(const cli_value *value, const char *text, cli_args *args, cl
         }
         *(int32_t *)field = (int32_t)count;
         return true;
+    case CLI_KIND_POWER:
+        return read_power(value, text, field, error);
     case CLI_KIND_SEED:
         return cli_value_uint(text, field) ||
                cli_refuse(error, "'%s' is no %s (give a whole number from 0 to 2^64-1)", text,
@@ -143,38 +162,6 @@ bool cli_read_group(const char *text, cli_args *args, cli_error *error)
     return true;
 }
 
-/* A power of two. */
-static bool read_power(const char *text, int32_t least, int32_t most, int32_t *power,
-                       cli_error *error)
-{
-    int64_t given = 0;
-    if (!cli_value_int(text, least, most, &given) || (given & (given - 1)) != 0) {
-        return cli_refuse(error, "'%s' is no such size (use a power of two, %d to %d)", text,
-                          (int)least, (int)most);
-    }
-    *power = (int32_t)given;
-    return true;
-}
-
-bool cli_read_buffer_size(const char *text, cli_args *args, cli_error *error)
-{
-    return read_power(text, KITH_QUEUE_BUFFER_LEAST, KITH_QUEUE_BUFFER_MOST, &args->buffer_size,
-                      error);
-}
-
-bool cli_read_level(const char *text, cli_args *args, cli_error *error)
-{
-    return read_power(text, KITH_QUEUE_LEVEL_LEAST, KITH_QUEUE_LEVEL_MOST, &args->level, error);
-}
-
-bool cli_read_format(const char *text, cli_args *args, cli_error *error)
-{
-    static const cli_value known = {
-        .what = "format", .least = 1, .most = CLI_FORMAT_COUNT, .names = cli_name_format};
-    args->format = kith_format_parse(text);
-    return args->format != KITH_FORMAT_AUTO || refuse_name(&known, text, error);
-}
-
 /* A graph may do without. */
 bool cli_read_sample(const char *text, cli_args *args, cli_error *error)
 {
@@ -201,16 +188,6 @@ bool cli_read_recall(const char *text, cli_args *args, cli_error *error)
         "'%s' is no recall (give a share from 0 to 1, and of how many neighbours if you "
         "like: 0.99, 0.99@10)",
         text);
-}
-
-bool cli_read_updates(const char *text, cli_args *args, cli_error *error)
-{
-    static const cli_value known = {
-        .what = "choice of updates", .least = 0, .most = 2, .names = cli_name_updates};
-    int number = 0;
-    const bool understood = read_name(&known, text, &number, error);
-    args->all_updates = number - 1;
-    return understood;
 }
 
 bool cli_read_parts(const char *text, cli_args *args, cli_error *error)

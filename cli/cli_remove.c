@@ -29,9 +29,8 @@ static int mark(removing *r)
         r->left -= r->removed[r->ids.values[i]] == 0;
         r->removed[r->ids.values[i]] = 1;
     }
-    return r->left > 0 ? CLI_DONE
-                       : cli_fail(r->grown.args.paths[2],
-                                  "names all %" PRId64 " points (leave at least one)", rows);
+    CLI_PASS_IF(r->left > 0, r->grown.args.paths[2],
+                "names all %" PRId64 " points (leave at least one)", rows);
 }
 
 static int choose_k(removing *r)
@@ -143,7 +142,6 @@ static void tell_plan(const removing *r)
     const int64_t rows = r->grown.old[0].points.matrix->rows;
     char text[CLI_SIZE_BYTES];
     cli_report to = cli_report_begin(&g->args);
-    to.people = !to.programs; /* it is all that was asked for */
     cli_say(&to, "removed: %" PRId64 " of %" PRId64 " points\n", rows - r->left, rows);
     cli_put_int(&to, "removed", rows - r->left);
     cli_put_bool(&to, "dry_run", true);

@@ -13,24 +13,22 @@
 
 /* ---- For people ----------------------------------------------------------------------------- */
 
-void cli_say(const cli_report *r, const char *format, ...)
+void cli_say_to(const cli_report *r, bool told, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    if (r->people) {
+    if (r->people && told) {
         (void)vfprintf(r->to != NULL ? r->to : stdout, format, list);
     }
     va_end(list);
 }
 
-void cli_say_more(const cli_report *r, const char *format, ...)
+void cli_say_matrix(const cli_report *r, const char *name, const char *path,
+                    const kith_matrix *matrix)
 {
-    va_list list;
-    va_start(list, format);
-    if (r->people && r->verbose) {
-        (void)vfprintf(r->to != NULL ? r->to : stdout, format, list);
-    }
-    va_end(list);
+    cli_say(r, "%s: %s%s%" PRId64 " x %" PRId32 " %s\n", name,
+            path != NULL ? cli_message_safe(path) : "", path != NULL ? ", " : "", matrix->rows,
+            matrix->cols, kith_dtype_name(matrix->dtype));
 }
 
 const char *cli_grouped(int64_t number, char text[CLI_GROUPED_BYTES])
@@ -447,7 +445,8 @@ cli_report cli_report_begin(const cli_args *args)
 {
     cli_report r = {.programs = cli_given(args, CLI_OPT_JSON),
                     .verbose = cli_given(args, CLI_OPT_VERBOSE)};
-    r.people = !r.programs && !cli_given(args, CLI_OPT_QUIET);
+    /* A plan is all that was asked for. */
+    r.people = !r.programs && (!cli_given(args, CLI_OPT_QUIET) || cli_given(args, CLI_OPT_DRY_RUN));
     if (r.programs) {
         (void)putchar('{');
         cli_put_text(&r, "command", cli_command_get(args->command)->name);

@@ -474,7 +474,7 @@ static bool check_exact(const cli_args *args, cli_error *error)
 }
 
 /* A switch of selection, that methods with `switches` have. */
-static bool check_switch(const cli_args *args, const char *option, uint32_t switches,
+static bool check_switch(const cli_args *args, cli_option_id option, uint32_t switches,
                          cli_error *error)
 {
 #define ROW(NAME, number, name, switches) {KITH_SELECT_##NAME, #name, switches},
@@ -485,6 +485,7 @@ static bool check_switch(const cli_args *args, const char *option, uint32_t swit
     } methods[] = {KITH_PAPERS_SELECT_MAP(ROW)};
 #undef ROW
     char list[128] = "";
+    char text[CLI_ERROR_BYTES];
     size_t used = 0;
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
         const bool has = (methods[i].switches & switches) != 0;
@@ -496,34 +497,36 @@ static bool check_switch(const cli_args *args, const char *option, uint32_t swit
                                      methods[i].name);
         }
     }
-    (void)snprintf(error->where, sizeof error->where, "%s", option);
-    (void)snprintf(error->text, sizeof error->text,
-                   "goes with --select %s alone (give that, or leave it out)", list);
-    return false;
+    (void)snprintf(text, sizeof text, "goes with --select %s alone (give that, or leave it out)",
+                   list);
+    return refuse_option(args, error, option, text);
 }
 
 static bool check_switches(const cli_args *args, cli_error *error)
 {
-    const mistake sizes[] = {
-        {args->buffer == KITH_BUFFER_NONE, CLI_OPT_BUFFER_SIZE,
-         "goes with --buffer plain, full or sorted (give that, or leave it out)"}};
-    if (args->command != CLI_SELECT) {
-        return true;
+    static const struct {
+        cli_option_id option;
+        uint32_t switches;
+    } rows[] = {{CLI_OPT_BUFFER, KITH_SWITCH_QUEUE},      {CLI_OPT_GROUP, KITH_SWITCH_QUEUE},
+                {CLI_OPT_BUFFER_SIZE, KITH_SWITCH_QUEUE}, {CLI_OPT_LEVEL, KITH_SWITCH_MERGE},
+                {CLI_OPT_MERGE, KITH_SWITCH_MERGE},       {CLI_OPT_ALIGNED, KITH_SWITCH_ALIGNED},
+                {CLI_OPT_HEAP_SAMPLE, KITH_SWITCH_SAMPLE}};
+    const bool none = args->buffer == KITH_BUFFER_NONE;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && args->command == CLI_SELECT; i++) {
+        const cli_option_id id = rows[i].option;
+        if (!cli_given(args, id) || (id == CLI_OPT_BUFFER && none)) {
+            continue;
+        }
+        if (!check_switch(args, id, rows[i].switches, error)) {
+            return false;
+        }
+        if (id == CLI_OPT_BUFFER_SIZE && none) {
+            return refuse_option(args, error, id,
+                                 "goes with --buffer plain, full or sorted (give that, or leave it "
+                                 "out)");
+        }
     }
-    return (args->buffer == KITH_BUFFER_NONE ||
-            check_switch(args, "--buffer", KITH_SWITCH_QUEUE, error)) &&
-           (args->group == 0 || check_switch(args, "--group", KITH_SWITCH_QUEUE, error)) &&
-           (!cli_given(args, CLI_OPT_BUFFER_SIZE) ||
-            (check_switch(args, "--buffer-size", KITH_SWITCH_QUEUE, error) &&
-             CHECK_MISTAKES(args, error, sizes))) &&
-           (!cli_given(args, CLI_OPT_LEVEL) ||
-            check_switch(args, "--level", KITH_SWITCH_MERGE, error)) &&
-           (!cli_given(args, CLI_OPT_MERGE) ||
-            check_switch(args, "--merge", KITH_SWITCH_MERGE, error)) &&
-           (!cli_given(args, CLI_OPT_ALIGNED) ||
-            check_switch(args, "--aligned", KITH_SWITCH_ALIGNED, error)) &&
-           (!cli_given(args, CLI_OPT_HEAP_SAMPLE) ||
-            check_switch(args, "--heap-sample", KITH_SWITCH_SAMPLE, error));
+    return true;
 }
 
 bool cli_rules_check(const cli_args *args, cli_error *error)

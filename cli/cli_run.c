@@ -6,21 +6,6 @@
 #include "cli_part.h"
 #include "cli_stream.h"
 
-static int check_outputs(const cli_args *args, const cli_engine *engine)
-{
-    const char *endings = cli_given(args, CLI_OPT_FORMAT)  ? NULL
-                          : engine->output_endings != NULL ? engine->output_endings
-                                                           : cli_output_endings(engine->holds);
-    const cli_output outputs[] = {{args->output, endings},
-                                  {args->output_back, endings},
-                                  {args->distances, CLI_ENDINGS_DISTANCES}};
-    CLI_TRY(cli_output_check_all(outputs, 3, args->paths, args->path_count));
-    for (int i = 0; i < 3; i++) {
-        CLI_TRY(cli_output_check_input(outputs[i].path, args->init));
-    }
-    return CLI_DONE;
-}
-
 static int read_points(cli_job *job)
 {
     const cli_args *args = job->args;
@@ -86,6 +71,9 @@ static int solve_and_save(cli_job *job, const cli_engine *engine)
 
 static int run_job(cli_job *job, const cli_engine *engine)
 {
+    CLI_TRY(cli_session_begin(&job->session, job->args,
+                              engine->output_endings != NULL ? engine->output_endings
+                                                             : cli_output_endings(engine->holds)));
     CLI_TRY(read_points(job));
     cli_part_take(job);
     if (engine->plan != NULL && !cli_part_is_empty(job)) {
@@ -115,12 +103,7 @@ static int run_job(cli_job *job, const cli_engine *engine)
 int cli_run(const cli_args *args, const cli_engine *engine)
 {
     cli_job job = {.args = args};
-    CLI_TRY(cli_device_check(args->device));
-    CLI_TRY(check_outputs(args, engine));
-    int code = cli_session_open(&job.session, args);
-    if (code == CLI_DONE) {
-        code = run_job(&job, engine);
-    }
+    const int code = run_job(&job, engine);
     cli_job_close(&job);
     return code;
 }

@@ -35,13 +35,6 @@ static const char *path_of(const selecting *s)
 
 /* ---- Before: output, input, memory ---------------------------------------------------------- */
 
-static int check_output(const cli_args *args)
-{
-    const bool kth = cli_given(args, CLI_OPT_KTH);
-    const cli_output output = {args->output, kth ? CLI_ENDINGS_KTH : CLI_ENDINGS_SELECTION};
-    return cli_output_check_all(&output, 1, args->paths, 1);
-}
-
 static void take_params(selecting *s)
 {
     const cli_args *args = s->args;
@@ -104,11 +97,9 @@ static int allocate(selecting *s)
         s->out.ids = malloc(count * sizeof *s->out.ids);
         had = s->out.values != NULL && s->out.ids != NULL;
     }
-    return had ? CLI_DONE
-               : cli_fail(path_of(s),
-                          "no memory for the answer, %" PRId64 " rows of %" PRId64
-                          " (take a smaller k)",
-                          s->values->rows, s->params.k);
+    CLI_PASS_IF(had, path_of(s),
+                "no memory for the answer, %" PRId64 " rows of %" PRId64 " (take a smaller k)",
+                s->values->rows, s->params.k);
 }
 
 static int solve(selecting *s)
@@ -199,7 +190,6 @@ static void tell_plan(const selecting *s)
     char text[2][CLI_SIZE_BYTES];
     const char *method = kith_select_method_name(s->params.method);
     cli_report r = cli_report_begin(s->args);
-    r.people = !r.programs; /* it is all that was asked for */
     tell_input(&r, s, method);
     say_method(&r, s, method);
     cli_say(&r, "memory: at least %s (result %s)\n", cli_message_size(s->need_bytes, text[0]),
@@ -216,6 +206,8 @@ static void tell_plan(const selecting *s)
 
 static int run(selecting *s)
 {
+    CLI_TRY(cli_session_begin(&s->session, s->args,
+                              wants_kth(s) ? CLI_ENDINGS_KTH : CLI_ENDINGS_SELECTION));
     CLI_TRY(read_values(s));
     take_params(s);
     CLI_TRY(plan(s));
@@ -233,12 +225,7 @@ static int run(selecting *s)
 int cli_select(const cli_args *args)
 {
     selecting s = {.args = args};
-    CLI_TRY(cli_device_check(args->device));
-    CLI_TRY(check_output(args));
-    int code = cli_session_open(&s.session, args);
-    if (code == CLI_DONE) {
-        code = run(&s);
-    }
+    const int code = run(&s);
     free(s.out.values);
     free(s.out.ids);
     free(s.out.kth);

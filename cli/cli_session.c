@@ -58,7 +58,14 @@ int cli_session_open(cli_session *session, const cli_args *args)
     params.log = log_line;
     params.log_arg = &session->progress;
     const kith_status status = kith_ctx_create(&params, &session->ctx);
-    return status == KITH_OK ? CLI_DONE : cli_fail(NULL, "%s", kith_status_text(status));
+    CLI_PASS_IF(status == KITH_OK, NULL, "%s", kith_status_text(status));
+}
+
+int cli_session_begin(cli_session *session, const cli_args *args, const char *endings)
+{
+    CLI_TRY(cli_device_check(args->device));
+    CLI_TRY(cli_output_check_args(args, endings));
+    return cli_session_open(session, args);
 }
 
 void cli_session_close(cli_session *session)
@@ -140,13 +147,6 @@ int cli_distances_save(cli_session *session, const char *path, const kith_neighb
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
-static bool get_device(int32_t index, kith_device *device)
-{
-    memset(device, 0, sizeof *device);
-    device->struct_size = (uint32_t)sizeof *device;
-    return kith_device_get(index, device) == KITH_OK;
-}
-
 /* "cuda" means every GPU, of which the first that can be used is taken; so does the entry "cuda" of
  * kith devices, which stands for all that are not there. */
 static bool is_meant(const char *name, const char *device)
@@ -169,9 +169,9 @@ static int refuse_device(const char *where, const char *reason)
 static int check_device(const char *where, const char *name)
 {
     kith_device refused = {0};
-    for (int32_t i = 0; i < kith_device_count(); i++) {
-        kith_device device;
-        if (get_device(i, &device) && is_meant(name, device.name)) {
+    kith_device device = {.struct_size = (uint32_t)sizeof device};
+    for (int32_t i = 0; kith_device_get(i, &device) == KITH_OK; i++) {
+        if (is_meant(name, device.name)) {
             if (device.available != 0) {
                 return CLI_DONE;
             }
@@ -238,11 +238,9 @@ int cli_points_check_like(const char *path, const kith_matrix *points, const cha
     CLI_FAIL_IF(points->cols != other->cols, path,
                 "has %" PRId32 " columns, %s has %" PRId32 " (give points of one dimension)",
                 points->cols, other_path, other->cols);
-    return !type || points->dtype == other->dtype
-               ? CLI_DONE
-               : cli_fail(path, "holds %s, %s holds %s (kith convert changes the type)",
-                          kith_dtype_name(points->dtype), other_path,
-                          kith_dtype_name(other->dtype));
+    CLI_PASS_IF(!type || points->dtype == other->dtype, path,
+                "holds %s, %s holds %s (kith convert changes the type)",
+                kith_dtype_name(points->dtype), other_path, kith_dtype_name(other->dtype));
 }
 
 int cli_session_result(cli_session *session, const char *path, kith_result **result)
@@ -329,12 +327,8 @@ int cli_labels_read(cli_session *session, const char *path, const cli_points *of
     cli_points points = {.path = path};
     labels->path = path;
     int code = read_column(session, path, of->matrix->rows, &points);
-    if (code == CLI_DONE) {
-        code = check_shape(points.matrix, path, of);
-    }
-    if (code == CLI_DONE) {
-        code = copy_labels(points.matrix, labels);
-    }
+    CLI_THEN(code, check_shape(points.matrix, path, of));
+    CLI_THEN(code, copy_labels(points.matrix, labels));
     cli_points_close(&points);
     return code;
 }
@@ -370,9 +364,7 @@ int cli_ids_read(cli_session *session, const char *path, const char *of, int64_t
 {
     cli_points points = {.path = path};
     int code = read_column(session, path, 0, &points);
-    if (code == CLI_DONE) {
-        code = copy_ids(&points, of, rows, ids);
-    }
+    CLI_THEN(code, copy_ids(&points, of, rows, ids));
     cli_points_close(&points);
     return code;
 }

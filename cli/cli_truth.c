@@ -72,7 +72,7 @@ static int split(truth *t)
         t->paths[t->count++] = name;
     }
     t->paths[t->count] = queries;
-    return t->count > 0 ? CLI_DONE : cli_fail(t->corpus, "names no file (give CORPUS[,CORPUS...])");
+    CLI_PASS_IF(t->count > 0, t->corpus, "names no file (give CORPUS[,CORPUS...])");
 }
 
 static int check_outputs(const truth *t)

@@ -25,9 +25,9 @@ static bool is(const char *given, const char *word)
 static void find_all(gpu_list *list)
 {
     kith_device device = {.struct_size = (uint32_t)sizeof device};
-    for (int32_t i = 0; i < kith_device_count() && list->count < MPI_DEVICE_MOST; i++) {
-        if (kith_device_get(i, &device) == KITH_OK && device.available != 0 &&
-            strncmp(device.name, "cuda:", 5) == 0) {
+    for (int32_t i = 0; kith_device_get(i, &device) == KITH_OK; i++) {
+        if (device.available != 0 && strncmp(device.name, "cuda:", 5) == 0 &&
+            list->count < MPI_DEVICE_MOST) {
             list->index[list->count++] = (int32_t)strtol(device.name + 5, NULL, 10);
         }
     }

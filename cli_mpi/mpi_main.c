@@ -17,10 +17,12 @@ static const char usage[] =
     "       mpirun -n RANKS kith-mpi predict CATALOGUE LABELS QUERIES -k K -o FILE [OPTION]...\n"
     "\n"
     "The answer of kith graph --shards, kith search or kith predict, byte for byte, by many\n"
-    "processes. A graph: all see POINTS, FOLDER and the folder of FILE; without --shards FOLDER is\n"
+    "processes. A graph: all see POINTS, FOLDER and the folder of FILE; without --shards FOLDER "
+    "is\n"
     "FILE.shards. A search, also in an index: the queries are divided (--divide corpus: the rows\n"
     "that are searched), and rank 0 writes FILE.\n"
-    "Options are those of kith; --threads, --memory and --tune gpu-memory are each rank's own. See\n"
+    "Options are those of kith; --threads, --memory and --tune gpu-memory are each rank's own. "
+    "See\n"
     "man kith-mpi.\n";
 
 enum { MOST_WORDS = 512 };
@@ -30,12 +32,13 @@ typedef struct request {
     cli_args args;
     cli_error error;
     const char *words[MOST_WORDS];
-    char folder[4096]; /* where none was given */
+    char folder[4096];   /* where none was given */
     bool divides;        /* --divide was given, */
     const char *divided; /* what it names; NULL: nothing */
 } request;
 
-/* --divide is an option of kith-mpi alone, and is taken out of the words. Returns how many are left.
+/* --divide is an option of kith-mpi alone, and is taken out of the words. Returns how many are
+ * left.
  */
 static int take_divide(int count, char **words, request *r)
 {
@@ -88,20 +91,26 @@ static int check_file(const char *path)
                 : CLI_DONE;
 }
 
+/* Options that none of may be given, to CLI_OPTION_COUNT. */
+static int refuse(const cli_args *args, const cli_option_id *ids, const char *why)
+{
+    char written[CLI_WRITTEN_BYTES];
+    for (; *ids != CLI_OPTION_COUNT; ids++) {
+        if (cli_given(args, *ids)) {
+            return cli_wrong(cli_option_written(*ids, args->command, written), "%s", why);
+        }
+    }
+    return CLI_DONE;
+}
+
 /* Of a search: each query has its lists, all of one length, and nothing depends on other queries.
  */
 static int check_search(const cli_args *args)
 {
-    static const cli_option_id others[] = {CLI_OPT_BOTH, CLI_OPT_MUTUAL, CLI_OPT_STREAM,
-                                           CLI_OPT_CHUNK, CLI_OPT_RESTART};
+    static const cli_option_id others[] = {CLI_OPT_BOTH,  CLI_OPT_MUTUAL,  CLI_OPT_STREAM,
+                                           CLI_OPT_CHUNK, CLI_OPT_RESTART, CLI_OPTION_COUNT};
     const char *const more[] = {args->allow, args->groups, args->query_groups, args->truth};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (cli_given(args, others[i])) {
-            char written[CLI_WRITTEN_BYTES];
-            return cli_wrong(cli_option_written(others[i], args->command, written),
-                             "is not divided among ranks (leave it out, or use kith)");
-        }
-    }
+    CLI_TRY(refuse(args, others, "is not divided among ranks (leave it out, or use kith)"));
     if (cli_is_radius_search(args)) {
         return cli_wrong("--radius", "without -k is not divided among ranks (give -k too, or use "
                                      "kith)");
@@ -129,11 +138,13 @@ static bool divides(const request *r, const char *what)
     return r->divides && r->divided != NULL && strcmp(r->divided, what) == 0;
 }
 
-/* Lists of parts are merged by their distances: a filter, or a radius, is not known to do for parts.
+/* Lists of parts are merged by their distances: a filter, or a radius, is not known to do for
+ * parts.
  */
 static int check_divide(const request *r)
 {
-    static const cli_option_id others[] = {CLI_OPT_RADIUS, CLI_OPT_ALLOW, CLI_OPT_GROUPS};
+    static const cli_option_id others[] = {CLI_OPT_RADIUS, CLI_OPT_ALLOW, CLI_OPT_GROUPS,
+                                           CLI_OPTION_COUNT};
     const bool corpus = divides(r, "corpus");
     if (r->divides && !corpus && !divides(r, "queries")) {
         return cli_wrong("--divide", "names nothing that is divided (give queries or corpus)");
@@ -147,14 +158,7 @@ static int check_divide(const request *r)
     if (r->args.command != CLI_SEARCH) {
         return cli_wrong("--divide", "corpus is of search alone (leave it out)");
     }
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (cli_given(&r->args, others[i])) {
-            char written[CLI_WRITTEN_BYTES];
-            return cli_wrong(cli_option_written(others[i], r->args.command, written),
-                             "does not go together with --divide corpus (leave one out)");
-        }
-    }
-    return CLI_DONE;
+    return refuse(&r->args, others, "does not go together with --divide corpus (leave one out)");
 }
 
 static int check_job(const request *r)
@@ -212,7 +216,7 @@ static int work(mpi_team *team, request *r)
     }
     mpi_team_divide(team, args);
     const bool idle = cli_given(args, CLI_OPT_DRY_RUN) && team->team.shards.worker > 0;
-    const int code = idle                            ? CLI_DONE
+    const int code = idle                           ? CLI_DONE
                      : args->command == CLI_SEARCH  ? cli_search(args)
                      : args->command == CLI_PREDICT ? cli_predict(args)
                                                     : cli_graph(args);
@@ -258,8 +262,9 @@ int main(int argc, char **argv)
         code = answer(&team, &r);
     }
     if ((fflush(stdout) != 0 || ferror(stdout) != 0) && code == CLI_DONE) {
-        code = cli_fail("standard output", "cannot be written: %s (send it to a place that takes it)",
-                        strerror(errno));
+        code =
+            cli_fail("standard output", "cannot be written: %s (send it to a place that takes it)",
+                     strerror(errno));
     }
     mpi_team_end(&team);
     return code;

@@ -650,9 +650,6 @@ typedef enum kith_format {
         KITH_FORMAT_AUTO = 0 /* by the extension of the path */
 } kith_format;
 
-/* KITH_FORMAT_AUTO for a name that none of them has. */
-KITH_API kith_format kith_format_parse(const char *name);
-
 /* neighbors: ids, and distances where the format holds them; ivecs and ibin hold ids alone. Ranges
  * are written as .npz (csr), .kith, .csv or .tsv; text also goes to pipes and, "-", to standard
  * output. meta: .npz, csr and .kith hold it, ivecs, ibin, knn and text cannot, and what is opened
@@ -754,9 +751,8 @@ typedef struct kith_device {
     char name[64];        /* "cpu", "cuda:0" */
     char text[192];       /* what it is, or the reason why it is not used */
 } kith_device;
-/* Device i of kith_device_count(), 0 being the processor; then every GPU, or one entry "cuda" that
- * says why there is none. They need no context, so the status alone explains a failure. */
-KITH_API int32_t kith_device_count(void);
+/* Device 0 is the processor; then comes every GPU, or one entry "cuda" that says why there is none.
+ * KITH_E_ARGUMENT behind the last one. Needs no context, so the status alone explains a failure. */
 KITH_API kith_status kith_device_get(int32_t index, kith_device *device);
 
 #ifdef __cplusplus

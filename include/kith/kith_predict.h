@@ -23,9 +23,6 @@ typedef enum kith_predict_mode {
     KITH_PREDICT_WEIGHTED_VOTE = 4 /* the same by the sum of the weights above */
 } kith_predict_mode;
 
-/* "mean" "weighted" ...; "unknown" for what is no mode. */
-KITH_API const char *kith_predict_mode_name(kith_predict_mode mode);
-
 typedef struct kith_predict_params {
     uint32_t struct_size; /* set by kith_predict_params_default() */
     kith_predict_mode mode;

@@ -21,9 +21,8 @@ class DeviceInfo(NamedTuple):
 def devices() -> list[DeviceInfo]:
     """The processor, then every GPU, or one entry that says why there is none."""
     found = []
-    for index in range(lib.kith_device_count()):
-        device = s.sized(s.Device)
-        if lib.kith_device_get(index, c.byref(device)) == 0:
-            text = device.text.decode()
-            found.append(DeviceInfo(device.name.decode(), bool(device.available), text))
+    device = s.sized(s.Device)
+    while lib.kith_device_get(len(found), c.byref(device)) == 0:
+        text = device.text.decode()
+        found.append(DeviceInfo(device.name.decode(), bool(device.available), text))
     return found

@@ -176,7 +176,7 @@ optional
         file = encoded(path)
         number = 0
         if format is not None:
-            number = lib.kith_format_parse(format.encode()) if isinstance(format, str) else 0
+            number = formats().get(format, 0) if isinstance(format, str) else 0
             if number == 0:
                 raise ValueError(f"format is {format!r}, must be one of {', '.join(formats())}")
         table, keep = narrow((self.distances, self._ids.astype(np.uint32, copy=False)), "the graph")
@@ -288,11 +288,10 @@ optional
         return _both_ways(rows, cols, values, self.n_points, symmetrize == "mutual")
 
 
-def formats() -> list[str]:
-    """The names of all formats that a graph is saved in."""
-    known = (name.partition("_")[2] for name in s.ENUMS["kith_format"])
-    names = (name.lower().replace("_", "-") for name in known)
-    return [name for name in names if lib.kith_format_parse(name.encode()) != s.FORMAT_AUTO]
+def formats() -> dict[str, int]:
+    """The names of all formats that a graph is saved in, and their numbers."""
+    known = ((name.partition("_")[2], number) for name, number in s.ENUMS["kith_format"].items())
+    return {name.lower().replace("_", "-"): number for name, number in known if number != s.FORMAT_AUTO}
 
 
 def _check_ids(ids: Array, points: int) -> None:

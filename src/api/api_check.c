@@ -134,11 +134,9 @@ kith_status kin_check_path(kith_ctx *ctx, const char *path)
 
 kith_status kin_check_same_metric(kith_ctx *ctx, kith_metric metric, kith_metric own)
 {
-    return metric == KITH_METRIC_DEFAULT || metric == own
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                             "is %s and the index was prepared for %s (give 0 or the same)",
-                             kith_metric_name(metric), kith_metric_name(own));
+    KIN_PASS_IF(metric == KITH_METRIC_DEFAULT || metric == own, ctx, KITH_E_ARGUMENT,
+                kin_at("metric"), "is %s and the index was prepared for %s (give 0 or the same)",
+                kith_metric_name(metric), kith_metric_name(own));
 }
 
 kith_status kin_check_method(kith_ctx *ctx, int method)
@@ -161,12 +159,10 @@ static kith_status check_hybrids(kith_ctx *ctx, const char *name, int32_t value,
 {
     KIN_FAIL_IF(value < 0 || value > most, ctx, KITH_E_ARGUMENT, kin_at(name),
                 "is %d, must be 0 to %d", (int)value, (int)most);
-    return value == 0 || pipeline == KITH_PIPELINE_HYBRID
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
-                             "is %d and the pipeline is not KITH_PIPELINE_HYBRID, which alone has "
-                             "one (set both or none)",
-                             (int)value);
+    KIN_PASS_IF(value == 0 || pipeline == KITH_PIPELINE_HYBRID, ctx, KITH_E_ARGUMENT, kin_at(name),
+                "is %d and the pipeline is not KITH_PIPELINE_HYBRID, which alone has "
+                "one (set both or none)",
+                (int)value);
 }
 
 static kith_status check_pipeline(kith_ctx *ctx, const kith_search_params *params)
@@ -236,10 +232,9 @@ kith_status kin_take_params(kith_ctx *ctx, const char *type, size_t least, size_
 
 kith_status kin_check_room(kith_ctx *ctx, const void *room, const char *name, const char *type)
 {
-    return room == NULL || size_of(room) >= sizeof(uint32_t)
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member(name, "struct_size"),
-                             "is %lu, must be sizeof(%s)", (unsigned long)size_of(room), type);
+    KIN_PASS_IF(room == NULL || size_of(room) >= sizeof(uint32_t), ctx, KITH_E_ARGUMENT,
+                kin_at_member(name, "struct_size"), "is %lu, must be sizeof(%s)",
+                (unsigned long)size_of(room), type);
 }
 
 kith_status kin_check_told(kith_ctx *ctx, const void *room, const char *name, const char *type)
@@ -268,11 +263,9 @@ kith_status kin_api_tell(const kin_call *call, kith_status status, kith_report *
 
 kith_status kin_refuse_filter(kith_ctx *ctx, const kith_search_params *params)
 {
-    return params->filter == NULL
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("filter"),
-                             "is set, and only a search of a corpus that is not prepared, and an "
-                             "exact graph, of points in host memory, have one (leave it out)");
+    KIN_PASS_IF(params->filter == NULL, ctx, KITH_E_UNSUPPORTED, kin_at("filter"),
+                "is set, and only a search of a corpus that is not prepared, and an "
+                "exact graph, of points in host memory, have one (leave it out)");
 }
 
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,

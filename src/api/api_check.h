@@ -25,6 +25,10 @@ kith_status kin_check_cols(kith_ctx *ctx, const kith_matrix *a, const char *a_na
 /* The metric, bound to a number of columns and to the context's instruction set. */
 kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn custom,
                              void *custom_arg, int32_t cols, kin_distance *distance);
+/* That of parameters which may have one of the caller's. */
+#define KIN_CHECK_METRIC_OF(ctx, params, cols, distance)                                      \
+    kin_check_metric((ctx), (params)->metric, (params)->custom, (params)->custom_arg, (cols), \
+                     (distance))
 /* k >= 1 and at most `most`, and the output of that shape. `why` explains the limit. */
 kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char *why,
                              const kith_neighbors *out, int64_t rows);
@@ -66,12 +70,17 @@ kith_status kin_api_tell(const kin_call *call, kith_status status, kith_report *
 kith_status kin_refuse_filter(kith_ctx *ctx, const kith_search_params *params);
 /* The name of a file. */
 kith_status kin_check_path(kith_ctx *ctx, const char *path);
-/* Where a call puts a pointer. */
+/* Where a call puts a pointer: NULL is there until it has one. */
+static inline void kin_clear_out(void *out)
+{
+    if (out != NULL) {
+        memset(out, 0, sizeof(void *));
+    }
+}
 static inline kith_status kin_check_out(kith_ctx *ctx, const void *out)
 {
-    return out != NULL ? KITH_OK
-                       : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("out"),
-                                     "is NULL (give room for a pointer)");
+    KIN_PASS_IF(out != NULL, ctx, KITH_E_ARGUMENT, kin_at("out"),
+                "is NULL (give room for a pointer)");
 }
 /* Parameters as this library knows them, whatever the caller's struct_size. No filter. */
 kith_status kin_check_search_params(kith_ctx *ctx, const kith_search_params *params,

@@ -119,18 +119,18 @@ const char *kith_ctx_detail(const kith_ctx *ctx)
 
 kith_status kith_ctx_where(const kith_ctx *ctx, kith_where *where)
 {
-    if (ctx == NULL || where == NULL || where->struct_size != sizeof *where) {
+    if (ctx == NULL || where == NULL || where->struct_size < sizeof where->struct_size) {
         return KITH_E_ARGUMENT;
     }
     const kin_failure *f = &ctx->failure;
-    *where = (kith_where){.struct_size = where->struct_size,
-                          .status = f->status,
-                          .argument = f->argument,
-                          .member = f->member,
-                          .file = f->file,
-                          .reason = f->reason,
-                          .row = f->row,
-                          .column = f->column};
+    const kith_where own = {.status = f->status,
+                            .argument = f->argument,
+                            .member = f->member,
+                            .file = f->file,
+                            .reason = f->reason,
+                            .row = f->row,
+                            .column = f->column};
+    kin_fill_room(where, &own, sizeof own);
     return KITH_OK;
 }
 
@@ -146,13 +146,6 @@ kith_status kith_ctx_report(const kith_ctx *ctx, kith_report *report)
     }
     kin_fill_room(report, &ctx->report, sizeof *report);
     return KITH_OK;
-}
-
-/* Behind the processor: every GPU that the driver shows, or one entry that says why there is none.
- */
-int32_t kith_device_count(void)
-{
-    return kin_gpu_count() > 0 ? 1 + kin_gpu_count() : 2;
 }
 
 static void describe_cpu(kith_device *device)
@@ -184,21 +177,25 @@ static void describe_gpu(int32_t index, kith_device *device)
                    (int)info.major, (int)info.minor, (double)info.total_bytes / 0x1p30, said);
 }
 
+/* Behind the processor: every GPU that the driver shows, or one entry that says why there is none.
+ */
 kith_status kith_device_get(int32_t index, kith_device *device)
 {
-    if (device == NULL || device->struct_size < sizeof *device || index < 0 ||
-        index >= kith_device_count()) {
+    const int32_t gpus = kin_gpu_count();
+    kith_device own = {.available = 0};
+    if (device == NULL || device->struct_size < sizeof device->struct_size || index < 0 ||
+        index > (gpus > 0 ? gpus : 1)) {
         return KITH_E_ARGUMENT;
     }
-    device->available = 0;
     if (index == 0) {
-        describe_cpu(device);
-    } else if (kin_gpu_count() > 0) {
-        describe_gpu(index - 1, device);
+        describe_cpu(&own);
+    } else if (gpus > 0) {
+        describe_gpu(index - 1, &own);
     } else {
-        (void)snprintf(device->name, sizeof device->name, "cuda");
-        (void)snprintf(device->text, sizeof device->text, "not used: %.180s", kin_gpu_reason());
+        (void)snprintf(own.name, sizeof own.name, "cuda");
+        (void)snprintf(own.text, sizeof own.text, "not used: %.180s", kin_gpu_reason());
     }
+    kin_fill_room(device, &own, sizeof own);
     return KITH_OK;
 }
 

@@ -183,9 +183,7 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     KIN_TRY(check_metric(ctx, &job.request.distance));
     KIN_TRY(begin(ctx, index, stream, &gpu));
     kith_status status = kin_api_bring_excluded(ctx, gpu, &job, &excluded);
-    if (status == KITH_OK) {
-        status = kin_method_knn_on_gpu(ctx, gpu, &job, ON_DEVICE, out);
-    }
+    KIN_THEN(status, kin_method_knn_on_gpu(ctx, gpu, &job, ON_DEVICE, out));
     return end(ctx, gpu, excluded, status);
 }
 

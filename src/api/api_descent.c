@@ -30,20 +30,17 @@ kith_status kin_api_take_descent(kith_ctx *ctx, const kith_search_params *params
 /* A share may be 0, its default, up to 1. Written so that NaN is none. */
 static kith_status check_share(kith_ctx *ctx, double share, const char *name)
 {
-    return share >= 0.0 && share <= 1.0
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name), "is %g, must be 0 to 1", share);
+    KIN_PASS_IF(share >= 0.0 && share <= 1.0, ctx, KITH_E_ARGUMENT, kin_at(name),
+                "is %g, must be 0 to 1", share);
 }
 
 /* The recall that is wanted. */
 static kith_status check_wanted(kith_ctx *ctx, const kith_search_params *params)
 {
     KIN_TRY(check_share(ctx, params->recall, "recall"));
-    return params->recall_at >= 0 && params->recall_at <= params->k
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("recall_at"),
-                             "is %lld, must be 0 to k, %lld", (long long)params->recall_at,
-                             (long long)params->k);
+    KIN_PASS_IF(params->recall_at >= 0 && params->recall_at <= params->k, ctx, KITH_E_ARGUMENT,
+                kin_at("recall_at"), "is %lld, must be 0 to k, %lld", (long long)params->recall_at,
+                (long long)params->k);
 }
 
 static kith_status check_numbers(kith_ctx *ctx, const kith_search_params *params,
@@ -168,8 +165,7 @@ kith_status kin_descent_check(kith_ctx *ctx, const kith_matrix *points,
     kin_graph_start start = KIN_GRAPH_START_AUTO;
     KIN_TRY(kin_api_take_descent(ctx, params, &descent));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
-    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                             job->points.cols, &distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, job->points.cols, &distance));
     const bool self = (params->flags & KITH_INCLUDE_SELF) != 0;
     KIN_TRY(
         kin_check_output(ctx, params->k, job->points.rows - (self ? 0 : 1),
@@ -271,11 +267,9 @@ static kith_status check_walk(kith_ctx *ctx, const kith_walk_params *walk, int64
     KIN_FAIL_IF(walk->width != 0 && walk->width < k, ctx, KITH_E_ARGUMENT, kin_at("width"),
                 "is %lld, must be at least k, %lld (left out: by k, or by a recall)",
                 (long long)walk->width, (long long)k);
-    return walk->meets >= 0
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("meets"),
-                             "is %lld, must be at least 1 (or 0: what serves many queries at once)",
-                             (long long)walk->meets);
+    KIN_PASS_IF(walk->meets >= 0, ctx, KITH_E_ARGUMENT, kin_at("meets"),
+                "is %lld, must be at least 1 (or 0: what serves many queries at once)",
+                (long long)walk->meets);
 }
 
 /* What is of exact searches alone. */
@@ -287,13 +281,12 @@ static kith_status refuse_exact(kith_ctx *ctx, const kith_search_params *params)
     KIN_FAIL_IF(params->flags != 0 || params->pipeline != KITH_PIPELINE_FUSED, ctx,
                 KITH_E_UNSUPPORTED, kin_at(params->flags != 0 ? "flags" : "pipeline"), why,
                 "is not 0");
-    return params->tree_height == 0 && params->leaf_buffer == 0 && params->batch == 0
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED,
-                             kin_at(params->tree_height != 0   ? "tree_height"
-                                    : params->leaf_buffer != 0 ? "leaf_buffer"
-                                                               : "batch"),
-                             why, "is not 0");
+    KIN_PASS_IF(params->tree_height == 0 && params->leaf_buffer == 0 && params->batch == 0, ctx,
+                KITH_E_UNSUPPORTED,
+                kin_at(params->tree_height != 0   ? "tree_height"
+                       : params->leaf_buffer != 0 ? "leaf_buffer"
+                                                  : "batch"),
+                why, "is not 0");
 }
 
 /* With the zeros that mean a default. */
@@ -342,8 +335,7 @@ kith_status kin_api_walk(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
     kin_walk_call call;
     kith_walk_report told;
     KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &source.points));
-    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                             source.points.cols, &source.distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, source.points.cols, &source.distance));
     KIN_TRY(kin_api_check_walk(ctx, &source.points, queries, params, out, &call));
     source.graph = call.walk.graph;
     KIN_TRY(kin_check_graph(ctx, source.graph, source.points.rows));

@@ -21,8 +21,7 @@ kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
     kin_distance distance;
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
-    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job->points.cols,
-                             &distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job->points.cols, &distance));
     const bool self = (params.flags & KITH_INCLUDE_SELF) != 0;
     KIN_TRY(kin_check_output(ctx, params.k, job->points.rows - (self ? 0 : 1),
                              self ? OF_SEARCH : OF_GRAPH, out, job->points.rows));
@@ -69,10 +68,8 @@ static kith_status take_choice(kith_ctx *ctx, const kith_search_params *given,
 /* A start that begins with two graphs. */
 static kith_status check_alone(kith_ctx *ctx, const kin_graph_choice *job)
 {
-    return job->descent.request.start != KIN_GRAPH_START_GGM
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("start"),
-                             "is ggm, which merges two graphs (leave it out, or merge)");
+    KIN_PASS_IF(job->descent.request.start != KIN_GRAPH_START_GGM, ctx, KITH_E_ARGUMENT,
+                kin_at("start"), "is ggm, which merges two graphs (leave it out, or merge)");
 }
 
 kith_status kin_api_check_choice(kith_ctx *ctx, const kith_matrix *points,
@@ -183,8 +180,7 @@ kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const ki
     kith_search_params params;
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &job->corpus));
-    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job->corpus.cols,
-                             &job->request.distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job->corpus.cols, &job->request.distance));
     return kin_api_check_queries(ctx, queries, &params, out, job);
 }
 
@@ -247,8 +243,7 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
     KIN_TRY(kin_check_matrix(ctx, a, "a", &job.a));
     KIN_TRY(kin_check_matrix(ctx, b, "b", &job.b));
     KIN_TRY(kin_check_cols(ctx, &job.a, "a", &job.b, "b"));
-    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job.a.cols,
-                             &distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job.a.cols, &distance));
     KIN_TRY(kin_check_output(ctx, params.k, job.b.rows, OF_SEARCH, ab, job.a.rows));
     KIN_TRY(kin_check_output(ctx, params.k, job.a.rows, OF_SEARCH, ba, job.b.rows));
     KIN_FAIL_IF(params.exclude != NULL, ctx, KITH_E_ARGUMENT, kin_at("exclude"),
@@ -321,13 +316,9 @@ static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kit
     KIN_TRY(check_ids(ctx, p->corpus_ids, p->count, cm.rows, "corpus_ids"));
     kin_prepared pc = {0};
     kin_prepared pq = {0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &cm, &distance, "corpus", KIN_ROWS_DISTINCT, &pc),
-                 done);
-    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &qm, &distance, "queries", KIN_ROWS_DISTINCT, &pq),
-                 done);
-    status = pair_distances(ctx, &pc, &pq, p, out);
-done:
+    kith_status status = kin_prepare_rows(ctx, &cm, &distance, "corpus", KIN_ROWS_DISTINCT, &pc);
+    KIN_THEN(status, kin_prepare_rows(ctx, &qm, &distance, "queries", KIN_ROWS_DISTINCT, &pq));
+    KIN_THEN(status, pair_distances(ctx, &pc, &pq, p, out));
     kin_prepared_free(ctx, &pq);
     kin_prepared_free(ctx, &pc);
     return status;

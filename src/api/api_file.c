@@ -53,9 +53,7 @@ kith_status kith_points_open(kith_ctx *ctx, const char *path, const kith_points_
                              kith_points **out)
 {
     kith_points_params own;
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     KIN_TRY(begin(ctx, path, out));
     KIN_TRY(take_points_params(ctx, params, &own));
     return kin_progress_end(ctx, kin_points_open(ctx, path, &own, out));
@@ -124,22 +122,16 @@ kith_status kith_points_save(kith_ctx *ctx, const char *path, const kith_matrix 
     return kin_progress_end(ctx, kin_points_save(ctx, path, points));
 }
 
-kith_format kith_format_parse(const char *name)
-{
-    return name != NULL ? kin_format_result(name) : KITH_FORMAT_AUTO;
-}
-
 /* Whose neighbours they are: wholly known, or not at all. */
 static kith_status check_points(kith_ctx *ctx, kith_result_meta *meta)
 {
     const kith_fingerprint *points = &meta->points;
     if (points->rows == 0) {
         memset(&meta->points, 0, sizeof meta->points);
-        return meta->exact != KITH_CERTIFIED
-                   ? KITH_OK
-                   : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("meta", "exact"),
-                                 "is certified, but of unknown points (fill in meta.points with "
-                                 "kith_fingerprint_make, or leave exact unknown)");
+        KIN_PASS_IF(meta->exact != KITH_CERTIFIED, ctx, KITH_E_ARGUMENT,
+                    kin_at_member("meta", "exact"),
+                    "is certified, but of unknown points (fill in meta.points with "
+                    "kith_fingerprint_make, or leave exact unknown)");
     }
     KIN_FAIL_IF(points->rows < 0 || points->cols < 1 || kith_dtype_bytes(points->dtype) == 0 ||
                     (meta->corpus_rows != 0 && meta->corpus_rows != points->rows),
@@ -158,11 +150,8 @@ static kith_status take_meta(kith_ctx *ctx, const kith_result_meta *meta, kith_r
     if (meta == NULL) {
         return KITH_OK;
     }
-    KIN_FAIL_IF(meta->struct_size < sizeof meta->struct_size || meta->struct_size > sizeof *own,
-                ctx, KITH_E_ARGUMENT, kin_at_member("meta", "struct_size"),
-                "is %" PRIu32 ", must be at most %zu (make meta with kith_result_meta_default())",
-                meta->struct_size, sizeof *own);
-    memcpy(own, meta, meta->struct_size);
+    KIN_TRY(kin_check_room(ctx, meta, "meta", "kith_result_meta"));
+    KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_result_meta, kind), meta, own));
     KIN_FAIL_IF(own->corpus_rows < 0 ||
                     (own->metric != KITH_METRIC_DEFAULT && !kin_metric_is(own->metric)),
                 ctx, KITH_E_ARGUMENT, kin_at_member("meta", "corpus_rows"),
@@ -216,9 +205,7 @@ kith_status kith_ranges_save(kith_ctx *ctx, const char *path, const kith_ranges 
 
 kith_status kith_result_open(kith_ctx *ctx, const char *path, kith_result **out)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     KIN_TRY(begin(ctx, path, out));
     return kin_progress_end(ctx, kin_result_open(ctx, path, out));
 }
@@ -257,9 +244,7 @@ kith_status kith_result_stream_open(kith_ctx *ctx, const char *path,
 {
     kith_result_meta own;
     kith_result_stream_params known;
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     KIN_TRY(begin(ctx, path, out));
     KIN_TRY(take_meta(ctx, meta, &own));
     KIN_TRY(take_stream(ctx, params, &own, &known));
@@ -283,10 +268,8 @@ static kith_status begin_stream(kith_ctx *ctx, const void *stream, const void *w
         return KITH_E_ARGUMENT;
     }
     KIN_TRY(kin_ctx_begin(ctx));
-    return stream != NULL && what != NULL
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(stream == NULL ? "stream" : "neighbors"),
-                             "is NULL");
+    KIN_PASS_IF(stream != NULL && what != NULL, ctx, KITH_E_ARGUMENT,
+                kin_at(stream == NULL ? "stream" : "neighbors"), "is NULL");
 }
 
 kith_status kith_result_stream_put(kith_ctx *ctx, kith_result_stream *stream,
@@ -355,14 +338,10 @@ kith_status kith_file_inspect(kith_ctx *ctx, const char *path, const kith_points
     kith_points_params known;
     KIN_TRY(begin(ctx, path, info));
     KIN_TRY(take_points_params(ctx, params, &known));
-    const uint32_t bytes = info->struct_size;
-    KIN_FAIL_IF(bytes < sizeof info->struct_size, ctx, KITH_E_ARGUMENT,
-                kin_at_member("info", "struct_size"),
-                "is %" PRIu32 ", must be sizeof(kith_file_info)", bytes);
+    KIN_TRY(kin_check_room(ctx, info, "info", "kith_file_info"));
     kith_file_info own;
     memset(&own, 0, sizeof own);
     KIN_TRY(kin_file_inspect(ctx, path, &known, &own));
-    own.struct_size = bytes;
-    memcpy(info, &own, bytes < sizeof own ? bytes : sizeof own);
+    kin_fill_room(info, &own, sizeof own);
     return KITH_OK;
 }

@@ -78,11 +78,9 @@ static kith_status check(kith_ctx *ctx, const kith_neighbors *graph, kith_metric
     KIN_FAIL_IF(!kin_metric_is(*metric), ctx, KITH_E_ARGUMENT, kin_at("metric"),
                 "is %d, which is no metric (use one of kith_metric)", (int)*metric);
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", NULL, *metric));
-    return symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("symmetry"),
-                             "is %d, must be KITH_SYMMETRY_UNION or KITH_SYMMETRY_MUTUAL",
-                             (int)symmetry);
+    KIN_PASS_IF(symmetry == KITH_SYMMETRY_UNION || symmetry == KITH_SYMMETRY_MUTUAL, ctx,
+                KITH_E_ARGUMENT, kin_at("symmetry"),
+                "is %d, must be KITH_SYMMETRY_UNION or KITH_SYMMETRY_MUTUAL", (int)symmetry);
 }
 
 static kith_status create(kith_ctx *ctx, const kith_neighbors *graph, kith_metric metric,
@@ -100,9 +98,7 @@ static kith_status create(kith_ctx *ctx, const kith_neighbors *graph, kith_metri
 kith_status kith_graph_symmetric(kith_ctx *ctx, const kith_neighbors *graph, kith_metric metric,
                                  kith_symmetry symmetry, kith_ranges **out)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     KIN_CALL(ctx, create(ctx, graph, metric, symmetry, out));
 }
 
@@ -132,11 +128,9 @@ static kith_status take_params(kith_ctx *ctx, const kith_remove_params *given,
 {
     *params = kith_remove_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_remove_params, flags), given, params));
-    return (params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("flags"),
-                             "is 0x%x, of which only KITH_INCLUDE_SELF is a flag here",
-                             (unsigned)params->flags);
+    KIN_PASS_IF((params->flags & ~(uint32_t)KITH_INCLUDE_SELF) == 0, ctx, KITH_E_ARGUMENT,
+                kin_at("flags"), "is 0x%x, of which only KITH_INCLUDE_SELF is a flag here",
+                (unsigned)params->flags);
 }
 
 static kith_status check_removal(removal *r, const kith_matrix *points, const kith_neighbors *graph,
@@ -145,8 +139,7 @@ static kith_status check_removal(removal *r, const kith_matrix *points, const ki
     kith_ctx *ctx = r->ctx;
     KIN_TRY(take_params(ctx, given, &r->params));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &r->points));
-    KIN_TRY(kin_check_metric(ctx, r->params.metric, r->params.custom, r->params.custom_arg,
-                             r->points.cols, &r->distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &r->params, r->points.cols, &r->distance));
     KIN_TRY(kin_check_graph(ctx, graph, r->points.rows));
     KIN_TRY(kin_fingerprint_check(ctx, graph, "graph", &r->points, r->distance.metric));
     r->lists = (kin_remove_job){
@@ -310,9 +303,7 @@ kith_status kith_graph_remove(kith_ctx *ctx, const kith_matrix *points, const ki
     removal r = {.ctx = ctx};
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = check_removal(&r, points, graph, params, report);
-    if (status == KITH_OK) {
-        status = remove_all(&r, out, report);
-    }
+    KIN_THEN(status, remove_all(&r, out, report));
     kin_free(ctx, r.lists.lacking);
     kin_free(ctx, r.lists.ids);
     kin_free(ctx, r.copy);

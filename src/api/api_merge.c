@@ -149,10 +149,9 @@ static kith_status take_params(kith_ctx *ctx, const kith_merge_sets *sets,
                                        "is NULL (give points and two graphs)"));
     KIN_TRY(kin_api_take_choice(ctx, given, &job->params, &job->choice));
     const bool excludes = job->params.exclude != NULL;
-    return (job->params.flags & KITH_WITHIN_RADIUS) == 0 && !excludes
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(excludes ? "exclude" : "radius"),
-                             "is set, and a merge has none (leave it out)");
+    KIN_PASS_IF((job->params.flags & KITH_WITHIN_RADIUS) == 0 && !excludes, ctx, KITH_E_ARGUMENT,
+                kin_at(excludes ? "exclude" : "radius"),
+                "is set, and a merge has none (leave it out)");
 }
 
 /* A recall below 1 is a descent's; where none is wanted, graphs that are certified stay so. *may:
@@ -184,8 +183,7 @@ kith_status kin_api_check_merge(kith_ctx *ctx, const kith_merge_sets *sets,
         KIN_TRY(kin_descent_check(ctx, sets->points, params, place, out, &job->descent));
         begin_with_both(job);
     }
-    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                             job->sets.points.cols, &job->distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, job->sets.points.cols, &job->distance));
     KIN_TRY(merge_check_known(ctx, &job->sets, job->distance.metric, place));
     return job->choice.descends ? KITH_OK : check_exact(ctx, out, job);
 }

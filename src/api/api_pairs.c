@@ -8,10 +8,8 @@
 
 static kith_status check_number(kith_ctx *ctx, const char *name, int64_t number, int64_t most)
 {
-    return number >= 0 && number <= most
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name), "is %lld, must be 0 to %lld",
-                             (long long)number, (long long)most);
+    KIN_PASS_IF(number >= 0 && number <= most, ctx, KITH_E_ARGUMENT, kin_at(name),
+                "is %lld, must be 0 to %lld", (long long)number, (long long)most);
 }
 
 static kith_status check_numbers(kith_ctx *ctx, const kith_pairs_params *params, int64_t rows)
@@ -37,11 +35,9 @@ static kith_status check_components(kith_ctx *ctx, const kin_pairs_job *job)
     const kin_place place = kin_at(params->labels != NULL ? "labels" : "kept");
     KIN_FAIL_IF(!job->one_set, ctx, KITH_E_ARGUMENT, place,
                 "is set, and pairs are of two sets (components are of one)");
-    return params->first_row == 0
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, place,
-                             "is set, and first_row is %lld (they need all pairs: leave one out)",
-                             (long long)params->first_row);
+    KIN_PASS_IF(params->first_row == 0, ctx, KITH_E_ARGUMENT, place,
+                "is set, and first_row is %lld (they need all pairs: leave one out)",
+                (long long)params->first_row);
 }
 
 static kith_status check_filter(kith_ctx *ctx, kin_pairs_job *job)
@@ -53,10 +49,8 @@ static kith_status check_filter(kith_ctx *ctx, kin_pairs_job *job)
     KIN_TRY(kin_api_take_filter(ctx, job->params.filter, job->one_set, &like));
     job->filters = true;
     job->filter = like.filter;
-    return job->filter.rule != KITH_RULE_EACH
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("rule"),
-                             "is each, which is of lists (pairs have same and other)");
+    KIN_PASS_IF(job->filter.rule != KITH_RULE_EACH, ctx, KITH_E_ARGUMENT, kin_at("rule"),
+                "is each, which is of lists (pairs have same and other)");
 }
 
 static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
@@ -70,8 +64,7 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_ma
     KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
     KIN_TRY(kin_check_matrix(ctx, others != NULL ? others : points, "others", &job->others));
     KIN_TRY(kin_check_cols(ctx, &job->points, "points", &job->others, "others"));
-    KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
-                             job->points.cols, &job->distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, job->points.cols, &job->distance));
     KIN_TRY(kin_check_radius(ctx, job->distance.metric, params->radius));
     KIN_TRY(check_numbers(ctx, params, job->points.rows));
     KIN_TRY(check_components(ctx, job));

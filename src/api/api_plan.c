@@ -164,8 +164,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     kin_distance distance;
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, kin_check_shape(corpus, &matrix), "corpus", &matrix));
-    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, matrix.cols,
-                             &distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, matrix.cols, &distance));
     if (queries != NULL) {
         KIN_TRY(kin_check_matrix(ctx, kin_check_shape(queries, &asked), "queries", &asked));
         KIN_TRY(kin_check_cols(ctx, &matrix, "the corpus", &asked, "queries"));
@@ -240,8 +239,7 @@ static kith_status plan_filtered(kith_ctx *ctx, const kith_matrix *corpus,
     KIN_TRY(kin_api_check_filter(ctx, &params, queries == NULL, &job));
     params.filter = NULL;
     KIN_TRY(plan_exact(ctx, corpus, queries, &params, plan));
-    KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg, job.corpus.cols,
-                             &job.request.distance));
+    KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job.corpus.cols, &job.request.distance));
     job.request.k = params.k;
     const uint64_t own = kin_filter_bytes(&job);
     const uint64_t lists = kin_size_mul(plan->result_bytes, (uint64_t)job.lists);

@@ -24,11 +24,6 @@ static bool is_mode(kith_predict_mode mode)
     return (int)mode >= 0 && (int)mode < MODES;
 }
 
-const char *kith_predict_mode_name(kith_predict_mode mode)
-{
-    return is_mode(mode) ? names[mode] : "unknown";
-}
-
 static kith_status check_params(kith_ctx *ctx, const kith_predict_params *params)
 {
     KIN_FAIL_IF(params == NULL || params->struct_size < sizeof *params, ctx, KITH_E_ARGUMENT,
@@ -66,11 +61,10 @@ static kith_status check_neighbors(kith_ctx *ctx, const kith_neighbors *neighbor
                 KITH_E_ARGUMENT, kin_at("neighbors"),
                 "is %lld x %lld, must be at least 0 x 1, k below 2^32", (long long)neighbors->rows,
                 (long long)neighbors->k);
-    KIN_FAIL_IF(kin_predict_weighs(mode) && neighbors->distances == NULL &&
-                    neighbors->distances64 == NULL,
-                ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
-                "has no distances, mode %s weighs by them (give distances64 or distances)",
-                kith_predict_mode_name(mode));
+    KIN_FAIL_IF(
+        kin_predict_weighs(mode) && neighbors->distances == NULL && neighbors->distances64 == NULL,
+        ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
+        "has no distances, mode %s weighs by them (give distances64 or distances)", names[mode]);
     return KITH_OK;
 }
 

@@ -55,8 +55,7 @@ kith_status kin_api_check_radius(kith_ctx *ctx, const kith_matrix *corpus,
     KIN_TRY(kin_check_method(ctx, (int)params.method));
     if (kept == KITH_METRIC_DEFAULT) {
         KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &job->corpus));
-        KIN_TRY(kin_check_metric(ctx, params.metric, params.custom, params.custom_arg,
-                                 job->corpus.cols, &request->distance));
+        KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job->corpus.cols, &request->distance));
     } else {
         KIN_TRY(kin_check_same_metric(ctx, params.metric, kept));
     }
@@ -112,9 +111,7 @@ static kith_status solve(kith_ctx *ctx, const kith_matrix *corpus, const kith_ma
 kith_status kith_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                         const kith_radius_params *params, kith_ranges **out)
 {
-    if (out != NULL) {
-        *out = NULL;
-    }
+    kin_clear_out(out);
     KIN_CALL(ctx, solve(ctx, corpus, queries, params, out));
 }
 

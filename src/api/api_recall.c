@@ -221,9 +221,7 @@ static kith_status measure(kith_ctx *ctx, const kith_neighbors *found, const kit
     KIN_TRY(choose_at(ctx, at, kin_min_i64(found->k, truth->k), &at));
     tally t;
     kith_status status = tally_make(ctx, metric, at, &t);
-    if (status == KITH_OK) {
-        status = measure_rows(ctx, found, truth, &t);
-    }
+    KIN_THEN(status, measure_rows(ctx, found, truth, &t));
     if (status == KITH_OK) {
         tally_end(&t, true, out);
     }

@@ -16,6 +16,8 @@
 #include "base/base_try.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -140,6 +142,22 @@ kith_status kin_alloc_zero(kith_ctx *ctx, void *out, uint64_t count, uint64_t it
         void **target = out;
         memset(*target, 0, (size_t)(count * item_bytes));
     }
+    return status;
+}
+
+kith_status kin_alloc_text(kith_ctx *ctx, char **out, const char *what, const char *format, ...)
+{
+    va_list list;
+    va_list again;
+    va_start(list, format);
+    va_copy(again, list);
+    const size_t room = (size_t)vsnprintf(NULL, 0, format, list) + 1;
+    const kith_status status = kin_alloc(ctx, out, room, 1, what);
+    if (status == KITH_OK) {
+        (void)vsnprintf(*out, room, format, again);
+    }
+    va_end(again);
+    va_end(list);
     return status;
 }
 

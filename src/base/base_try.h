@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ways to pass a status on: return it, go to the cleanup label, or keep the first one. */
+ * The ways to pass a status on: return it, go to the cleanup label, go on, or keep the first one.
+ */
 #ifndef KIN_BASE_TRY_H
 #define KIN_BASE_TRY_H
 
@@ -21,6 +22,14 @@
         }                                 \
     } while (0)
 
+/* What is done where all went well so far. */
+#define KIN_THEN(status, call)     \
+    do {                           \
+        if ((status) == KITH_OK) { \
+            (status) = (call);     \
+        }                          \
+    } while (0)
+
 /* In cleanup: always runs the call, the first error wins. */
 #define KIN_KEEP(status, call)                   \
     do {                                         \
@@ -36,6 +45,12 @@
         if (wrong) {                                        \
             return kin_fail_at((ctx), status, __VA_ARGS__); \
         }                                                   \
+    } while (0)
+
+/* The same at the end of a check: what is right ends it well. */
+#define KIN_PASS_IF(right, ctx, status, ...)                                \
+    do {                                                                    \
+        return (right) ? KITH_OK : kin_fail_at((ctx), status, __VA_ARGS__); \
     } while (0)
 
 /* ---- Assertions ------------------------------------------------------------------------------ */

@@ -174,9 +174,7 @@ kith_status kin_descent_run(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *
                .report = report};
     memset(report, 0, sizeof *report);
     kith_status status = kin_recall_samples_make(ctx, job->request.seed, &w.samples);
-    if (status == KITH_OK) {
-        status = run(ctx, gpu, &w, place, out);
-    }
+    KIN_THEN(status, run(ctx, gpu, &w, place, out));
     if (status == KITH_OK) {
         tell(&w, report);
         ctx->report.exact = report->exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;

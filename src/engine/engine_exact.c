@@ -30,25 +30,15 @@ static void empty(const kin_limit *limit, int64_t row, int64_t from)
     }
 }
 
-static kith_status empty_rows(void *arg, int64_t task, int32_t thread)
-{
-    (void)thread;
-    const kin_limit *limit = arg;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, limit->out.rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        empty(limit, row, 0);
-    }
-    return KITH_OK;
-}
-
-static kith_status cut_rows(void *arg, int64_t task, int32_t thread)
+/* What is beyond the radius; before the search, when nothing is within it yet, all. */
+static kith_status empty_beyond(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     const kin_limit *limit = arg;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, limit->out.rows);
     for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
         const double *distances = limit->out.distances64 + row * limit->out.k;
-        int64_t count = limit->out.k;
+        int64_t count = limit->found ? limit->out.k : 0;
         while (count > 0 &&
                !kin_metric_within(limit->metric, distances[count - 1], limit->radius)) {
             count -= 1;
@@ -56,6 +46,12 @@ static kith_status cut_rows(void *arg, int64_t task, int32_t thread)
         empty(limit, row, count);
     }
     return KITH_OK;
+}
+
+static kith_status empty_rows(kin_limit *limit, const char *phase)
+{
+    return kin_parallel(limit->ctx, phase, kin_ceil_div(limit->out.rows, ROWS_A_TASK), empty_beyond,
+                        limit);
 }
 
 kith_status kin_limit_begin(kith_ctx *ctx, const kin_request *request, const kith_neighbors *out,
@@ -74,16 +70,15 @@ kith_status kin_limit_begin(kith_ctx *ctx, const kin_request *request, const kit
                           sizeof *limit->own, "distances that a radius is compared with"));
         limit->out.distances64 = limit->own;
     }
-    const kith_status status =
-        kin_parallel(ctx, "prepare", kin_ceil_div(out->rows, ROWS_A_TASK), empty_rows, limit);
+    const kith_status status = empty_rows(limit, "prepare");
+    limit->found = true;
     return status == KITH_OK ? KITH_OK : kin_limit_end(limit, status);
 }
 
 kith_status kin_limit_end(kin_limit *limit, kith_status status)
 {
     if (limit->limited && status == KITH_OK) {
-        status = kin_parallel(limit->ctx, "rescore", kin_ceil_div(limit->out.rows, ROWS_A_TASK),
-                              cut_rows, limit);
+        status = empty_rows(limit, "rescore");
     }
     kin_free(limit->ctx, limit->own);
     limit->own = NULL;
@@ -92,9 +87,8 @@ kith_status kin_limit_end(kin_limit *limit, kith_status status)
 
 kith_status kin_limit_refuse(kith_ctx *ctx, const kin_request *request, const char *why)
 {
-    return !request->limited ? KITH_OK
-                             : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("radius"),
-                                           "is %g, and %s", request->radius, why);
+    KIN_PASS_IF(!request->limited, ctx, KITH_E_UNSUPPORTED, kin_at("radius"), "is %g, and %s",
+                request->radius, why);
 }
 
 uint64_t kin_limit_bytes(const kin_request *request, int64_t rows)
@@ -168,9 +162,7 @@ static kith_status pairs_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kit
     kith_status status = shadows_for(ctx, job, &prepared);
     ctx->report.seconds_check += prepared.seconds_check;
     ctx->report.seconds_prepare += prepared.seconds_prepare;
-    if (status == KITH_OK) {
-        status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);
-    }
+    KIN_THEN(status, kin_exact_search(ctx, &prepared, &job->queries, &job->request, out));
     if (kin_prepare_drop_shadows(ctx, &prepared, &status)) {
         status = kin_exact_search(ctx, &prepared, &job->queries, &job->request, out);
     }

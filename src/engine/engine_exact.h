@@ -41,6 +41,7 @@ typedef struct kin_limit {
     double radius;
     kith_neighbors out; /* what an engine writes: the caller's table, and float64 distances */
     double *own;        /* those, where the caller has none */
+    bool found;         /* an engine has written, or may have */
 } kin_limit;
 
 /* out: in host memory. */

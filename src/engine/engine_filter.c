@@ -444,10 +444,8 @@ static kith_status solve(kin_filter_run *run)
 {
     groups g;
     kith_status status = make_groups(run->ctx, run->job, &g);
-    if (status == KITH_OK) {
-        status = run->job->filter.rule == KITH_RULE_OTHER ? solve_others(run, &g)
-                                                          : solve_groups(run, &g);
-    }
+    KIN_THEN(status, run->job->filter.rule == KITH_RULE_OTHER ? solve_others(run, &g)
+                                                              : solve_groups(run, &g));
     free_groups(run->ctx, &g);
     return status;
 }
@@ -476,9 +474,7 @@ kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const ki
         return job->graph ? kin_engine_graph(ctx, &graph, out) : kin_engine_knn(ctx, &knn, out);
     }
     kith_status status = kin_filter_begin(ctx, job, out, &run);
-    if (status == KITH_OK) {
-        status = solve(&run);
-    }
+    KIN_THEN(status, solve(&run));
     return kin_filter_end(&run, out, status);
 }
 

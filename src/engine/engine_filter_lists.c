@@ -107,9 +107,7 @@ kith_status kin_filter_begin(kith_ctx *ctx, const kin_filter_job *job, const kit
 kith_status kin_filter_end(kin_filter_run *run, const kith_neighbors *out, kith_status status)
 {
     telling t = {run, out};
-    if (status == KITH_OK) {
-        status = over_lists(run, "rescore", tell_lists, &t);
-    }
+    KIN_THEN(status, over_lists(run, "rescore", tell_lists, &t));
     run->ctx->report.exact = KITH_CERTIFIED;
     kin_free(run->ctx, run->own_far);
     kin_free(run->ctx, run->own_ids);

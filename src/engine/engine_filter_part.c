@@ -214,9 +214,8 @@ static kith_status end_rows(void *arg, int64_t task, int32_t thread)
 
 static kith_status end_finding(finding *f, kith_status status)
 {
-    if (status == KITH_OK) {
-        status = kin_parallel(f->run->ctx, NULL, kin_ceil_div(f->count, ROWS_A_TASK), end_rows, f);
-    }
+    KIN_THEN(status,
+             kin_parallel(f->run->ctx, NULL, kin_ceil_div(f->count, ROWS_A_TASK), end_rows, f));
     kin_free(f->run->ctx, f->block);
     f->block = NULL;
     return status;
@@ -382,9 +381,7 @@ static kith_status search_bitmaps(kin_filter_run *run, const kin_filter_part *pa
     bitmaps b = {.run = run, .part = part};
     KIN_TRY(kin_layout_make(run->ctx, name_bitmaps, &b, "queries with bitmaps", &b.block));
     kith_status status = kin_parallel(run->ctx, NULL, part->query_count, count_allowed, &b);
-    if (status == KITH_OK) {
-        status = search_wider(&b, rows, divide(&b));
-    }
+    KIN_THEN(status, search_wider(&b, rows, divide(&b)));
     if (status == KITH_OK && b.thin_count > 0) {
         const kin_pick pick = {.lists = b.thin_count,
                                .room = part->row_count + run->request.k + 1,
@@ -407,10 +404,8 @@ kith_status kin_filter_search(kin_filter_run *run, const kin_filter_part *part)
     }
     kith_status status =
         gather(run->ctx, &run->job->corpus, part->rows, part->row_count, &copy, &rows);
-    if (status == KITH_OK) {
-        status = kin_filter_has_bitmaps(&run->job->filter) ? search_bitmaps(run, part, &rows)
-                                                           : search_plain(run, part, &rows);
-    }
+    KIN_THEN(status, kin_filter_has_bitmaps(&run->job->filter) ? search_bitmaps(run, part, &rows)
+                                                               : search_plain(run, part, &rows));
     kin_free(run->ctx, copy);
     return status;
 }

@@ -127,10 +127,8 @@ kith_status kin_method_refuse_tree(kith_ctx *ctx, const kin_request *request, co
     KIN_FAIL_IF(request->tree_height != 0 && request->method != KITH_METHOD_TREE, ctx,
                 KITH_E_UNSUPPORTED, kin_at("tree_height"), "is %d, and %s (leave it out)",
                 (int)request->tree_height, why);
-    return request->method != KITH_METHOD_TREE
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                             "asks for a tree, and %s (leave it out)", why);
+    KIN_PASS_IF(request->method != KITH_METHOD_TREE, ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                "asks for a tree, and %s (leave it out)", why);
 }
 
 kith_status kin_method_check_gpu(kith_ctx *ctx, const kin_request *request)

@@ -368,9 +368,7 @@ static kith_status try_bounds(merging *m)
     kin_bounds bounds;
     sets.distance.metric = m->job->params.metric;
     kith_status status = kin_bounds_make(m->ctx, &sets, &bounds);
-    if (status == KITH_OK) {
-        status = leave_out(m, &bounds);
-    }
+    KIN_THEN(status, leave_out(m, &bounds));
     kin_bounds_free(m->ctx, &bounds);
     return status;
 }

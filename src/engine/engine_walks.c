@@ -374,9 +374,7 @@ static kith_status choose_width(searching *s)
         return KITH_OK;
     }
     kith_status status = sample_make(s, kin_recall_deciding_seed(s->job->seed), &deciding);
-    if (status == KITH_OK) {
-        status = widen(s, &deciding);
-    }
+    KIN_THEN(status, widen(s, &deciding));
     sample_free(s->ctx, &deciding);
     return status;
 }
@@ -390,9 +388,7 @@ static kith_status tell(searching *s)
         return KITH_OK;
     }
     kith_status status = sample_make(s, s->job->seed, &telling);
-    if (status == KITH_OK) {
-        status = look(s, &telling, s->width, &sums, &effort);
-    }
+    KIN_THEN(status, look(s, &telling, s->width, &sums, &effort));
     if (status == KITH_OK) {
         const bool all = sums.rows == s->asked.queries.rows;
         kin_recall_interval(&sums, all, &s->report->recall);
@@ -444,9 +440,7 @@ kith_status kin_walks_answer(kith_ctx *ctx, const kin_walks *walks, const kin_wa
                    .report = report};
     *report = (kith_walk_report){.parts = walks->parts};
     kith_status status = ask(&s.asked, job->sample > 0);
-    if (status == KITH_OK) {
-        status = answer(&s);
-    }
+    KIN_THEN(status, answer(&s));
     ctx->report.seconds_rescore += s.sample_seconds;
     ctx->report.exact = report->exact == 1 ? KITH_CERTIFIED : KITH_APPROXIMATE;
     ctx->report.recall = report->recall;

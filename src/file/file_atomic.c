@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,14 +193,6 @@ static kith_status fail_io(kin_writer *w, const char *what, int error)
                        strerror(error), advice);
 }
 
-static kith_status copy_text(kith_ctx *ctx, const char *text, size_t bytes, char **out)
-{
-    KIN_TRY(kin_alloc(ctx, out, bytes + 1, 1, "a file's path"));
-    memcpy(*out, text, bytes);
-    (*out)[bytes] = '\0';
-    return KITH_OK;
-}
-
 /* The path that the new file takes: where path is a symbolic link that is followed, what it points
  * to. */
 static kith_status find_target(kin_writer *w, bool follows)
@@ -211,11 +204,11 @@ static kith_status find_target(kin_writer *w, bool follows)
         KIN_FAIL_IF(real == NULL, w->ctx, KITH_E_IO, kin_at_file(w->path),
                     "is a symbolic link that leads nowhere: %s (make what it points to)",
                     strerror(errno));
-        const kith_status status = copy_text(w->ctx, real, strlen(real), &w->target);
+        const kith_status status = kin_alloc_text(w->ctx, &w->target, "a file's path", "%s", real);
         free(real);
         KIN_TRY(status);
     } else {
-        KIN_TRY(copy_text(w->ctx, w->path, strlen(w->path), &w->target));
+        KIN_TRY(kin_alloc_text(w->ctx, &w->target, "a file's path", "%s", w->path));
     }
     KIN_FAIL_IF(follows ? stat(w->target, &info) == 0 && !S_ISREG(info.st_mode)
                         : there && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode),
@@ -223,11 +216,9 @@ static kith_status find_target(kin_writer *w, bool follows)
                 "is %s, not a file, and cannot be replaced by one (give another path)",
                 S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
     const char *slash = strrchr(w->target, '/');
-    if (slash == NULL) {
-        return copy_text(w->ctx, ".", 1, &w->folder);
-    }
-    return copy_text(w->ctx, w->target, slash == w->target ? 1 : (size_t)(slash - w->target),
-                     &w->folder);
+    const int bytes = slash == NULL || slash == w->target ? 1 : (int)(slash - w->target);
+    return kin_alloc_text(w->ctx, &w->folder, "a file's path", "%.*s", bytes,
+                          slash == NULL ? "." : w->target);
 }
 
 /* For the names of take_name; what was left of them goes now. */
@@ -290,32 +281,6 @@ static void release(kin_writer *w)
     w->file = -1;
 }
 
-static kith_status open_writer(kith_ctx *ctx, const char *path, bool follows, kin_writer *w)
-{
-    memset(w, 0, sizeof *w);
-    w->ctx = ctx;
-    w->path = path;
-    w->file = -1;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, find_target(w, follows), done);
-    KIN_TRY_GOTO(status, open_temporary(w), done);
-done:
-    if (status != KITH_OK) {
-        release(w);
-    }
-    return status;
-}
-
-kith_status kin_writer_open(kith_ctx *ctx, const char *path, kin_writer *w)
-{
-    return open_writer(ctx, path, true, w);
-}
-
-kith_status kin_writer_open_own(kith_ctx *ctx, const char *path, kin_writer *w)
-{
-    return open_writer(ctx, path, false, w);
-}
-
 kith_status kin_writer_open_text(kith_ctx *ctx, const char *path, kin_writer *w)
 {
     struct stat info;
@@ -352,10 +317,8 @@ static kith_status lock_partial(kin_writer *w)
 
 static kith_status open_partial(kin_writer *w, bool *found)
 {
-    const size_t room = strlen(w->target) + sizeof ".partial";
     struct stat info;
-    KIN_TRY(kin_alloc(w->ctx, &w->temporary, room, 1, "a file's path"));
-    (void)snprintf(w->temporary, room, "%s.partial", w->target);
+    KIN_TRY(kin_alloc_text(w->ctx, &w->temporary, "a file's path", "%s.partial", w->target));
     *found = lstat(w->temporary, &info) == 0;
     KIN_FAIL_IF(*found && !S_ISREG(info.st_mode), w->ctx, KITH_E_IO, kin_at_file(w->temporary),
                 "is no file (give another output)");
@@ -371,21 +334,36 @@ static kith_status open_partial(kin_writer *w, bool *found)
     return KITH_OK;
 }
 
-kith_status kin_writer_open_partial(kith_ctx *ctx, const char *path, bool follows, kin_writer *w,
-                                    bool *found)
+/* found NULL: a temporary file, else the .partial one, and whether it was there. */
+static kith_status open_writer(kith_ctx *ctx, const char *path, bool follows, kin_writer *w,
+                               bool *found)
 {
     memset(w, 0, sizeof *w);
     w->ctx = ctx;
     w->path = path;
     w->file = -1;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, find_target(w, follows), done);
-    KIN_TRY_GOTO(status, open_partial(w, found), done);
-done:
+    kith_status status = find_target(w, follows);
+    KIN_THEN(status, found != NULL ? open_partial(w, found) : open_temporary(w));
     if (status != KITH_OK) {
         release(w);
     }
     return status;
+}
+
+kith_status kin_writer_open(kith_ctx *ctx, const char *path, kin_writer *w)
+{
+    return open_writer(ctx, path, true, w, NULL);
+}
+
+kith_status kin_writer_open_own(kith_ctx *ctx, const char *path, kin_writer *w)
+{
+    return open_writer(ctx, path, false, w, NULL);
+}
+
+kith_status kin_writer_open_partial(kith_ctx *ctx, const char *path, bool follows, kin_writer *w,
+                                    bool *found)
+{
+    return open_writer(ctx, path, follows, w, found);
 }
 
 static kith_status check_written(kin_writer *w, int error)
@@ -423,6 +401,16 @@ kith_status kin_writer_put(kin_writer *w, const void *data, uint64_t bytes)
         }
     }
     return KITH_OK;
+}
+
+kith_status kin_writer_print(kin_writer *w, const char *format, ...)
+{
+    char text[KIN_WRITER_TEXT];
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return kin_writer_put(w, text, (uint64_t)length);
 }
 
 void kin_writer_rest(kin_writer *w)
@@ -499,14 +487,6 @@ static kith_status sync_folder(kin_writer *w)
     return KITH_OK;
 }
 
-/* The target's own name, where nothing has it: then there is no moment between two names. */
-static bool link_target(const kin_writer *w)
-{
-    char self[64];
-    (void)snprintf(self, sizeof self, "/proc/self/fd/%d", w->file);
-    return linkat(AT_FDCWD, self, AT_FDCWD, w->target, AT_SYMLINK_FOLLOW) == 0;
-}
-
 static kith_status replace_target(kin_writer *w)
 {
     if (!w->named) {
@@ -532,7 +512,8 @@ static kith_status commit(kin_writer *w)
         keep_mode(w);
     }
     KIN_TRY(kin_writer_sync(w));
-    if (w->named || !link_target(w)) {
+    /* Where nothing has the target's name there is no moment between two names. */
+    if (w->named || link_file(w->file, w->target) != 0) {
         KIN_TRY(replace_target(w));
     }
     return sync_folder(w);
@@ -540,9 +521,7 @@ static kith_status commit(kin_writer *w)
 
 kith_status kin_writer_close(kin_writer *w, kith_status status)
 {
-    if (status == KITH_OK) {
-        status = commit(w);
-    }
+    KIN_THEN(status, commit(w));
     release(w);
     return status;
 }

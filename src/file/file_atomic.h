@@ -58,6 +58,10 @@ static inline void kin_writer_drop(kin_writer *writer)
 }
 
 kith_status kin_writer_put(kin_writer *writer, const void *data, uint64_t bytes);
+/* Text of that format, less than KIN_WRITER_TEXT bytes of it. */
+enum { KIN_WRITER_TEXT = 256 };
+kith_status kin_writer_print(kin_writer *writer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* That many bytes of 0, at most 4096. */
 kith_status kin_writer_pad(kin_writer *writer, uint64_t bytes);
 /* Leaves bytes out: whoever placed them there, or will, uses kin_writer_patch. */

@@ -12,18 +12,14 @@
 #include "host/host_file.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LINE_BYTES = 256, KEY_BYTES = 32 };
+enum { KEY_BYTES = 32 };
 
 kith_status kin_certificate_path(kith_ctx *ctx, const char *target, char **path)
 {
-    const size_t bytes = strlen(target) + sizeof ".json";
-    KIN_TRY(kin_alloc(ctx, path, bytes, 1, "a file's path"));
-    (void)snprintf(*path, bytes, "%s.json", target);
-    return KITH_OK;
+    return kin_alloc_text(ctx, path, "a file's path", "%s.json", target);
 }
 
 kith_status kin_certified_measure(kith_ctx *ctx, kin_certified_file *file)
@@ -38,52 +34,41 @@ kith_status kin_certified_measure(kith_ctx *ctx, kin_certified_file *file)
 
 /* ---- Out ------------------------------------------------------------------------------------- */
 
-static kith_status put(kin_writer *writer, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static kith_status put(kin_writer *writer, const char *format, ...)
-{
-    char line[LINE_BYTES];
-    va_list args;
-    va_start(args, format);
-    const int length = vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    return kin_writer_put(writer, line, (uint64_t)length);
-}
-
 /* In quotes, or null. Bytes that JSON has another way for are written as it wants them. */
 static kith_status put_name(kin_writer *writer, const char *name)
 {
     if (name == NULL) {
-        return put(writer, "null");
+        return kin_writer_print(writer, "null");
     }
-    KIN_TRY(put(writer, "\""));
+    KIN_TRY(kin_writer_print(writer, "\""));
     for (const char *at = name; *at != '\0'; at++) {
         const unsigned char byte = (unsigned char)*at;
-        KIN_TRY(byte < ' '                    ? put(writer, "\\u%04x", byte)
-                : byte == '"' || byte == '\\' ? put(writer, "\\%c", byte)
+        KIN_TRY(byte < ' '                    ? kin_writer_print(writer, "\\u%04x", byte)
+                : byte == '"' || byte == '\\' ? kin_writer_print(writer, "\\%c", byte)
                                               : kin_writer_put(writer, at, 1));
     }
-    return put(writer, "\"");
+    return kin_writer_print(writer, "\"");
 }
 
 static kith_status put_points(kin_writer *writer, const char *key, const kin_certified_points *of)
 {
     const kith_fingerprint *points = &of->points;
-    KIN_TRY(put(writer, "  \"%s\": {\"name\": ", key));
+    KIN_TRY(kin_writer_print(writer, "  \"%s\": {\"name\": ", key));
     KIN_TRY(put_name(writer, of->name));
-    return put(writer,
-               ", \"rows\": %" PRId64 ", \"cols\": %" PRId32
-               ", \"dtype\": \"%s\", \"checksum\": \"%016" PRIx64 "\"},\n",
-               points->rows, points->cols, kith_dtype_name(points->dtype), points->checksum);
+    return kin_writer_print(writer,
+                            ", \"rows\": %" PRId64 ", \"cols\": %" PRId32
+                            ", \"dtype\": \"%s\", \"checksum\": \"%016" PRIx64 "\"},\n",
+                            points->rows, points->cols, kith_dtype_name(points->dtype),
+                            points->checksum);
 }
 
 static kith_status put_file(kin_writer *writer, const char *key, const kin_certified_file *file)
 {
-    KIN_TRY(put(writer, "  \"%s\": {\"name\": ", key));
+    KIN_TRY(kin_writer_print(writer, "  \"%s\": {\"name\": ", key));
     KIN_TRY(put_name(writer, file->name));
-    return put(writer, ", \"bytes\": %" PRIu64 ", \"checksum\": \"%016" PRIx64 "\"},\n",
-               file->bytes, file->checksum);
+    return kin_writer_print(writer,
+                            ", \"bytes\": %" PRIu64 ", \"checksum\": \"%016" PRIx64 "\"},\n",
+                            file->bytes, file->checksum);
 }
 
 static const char *format_name(const kin_certificate *c)
@@ -97,28 +82,29 @@ static const char *format_name(const kin_certificate *c)
 static kith_status put_all(kin_writer *writer, const kin_certificate *c)
 {
     static const char *const rules[] = {"none", "same", "other", "each"};
-    KIN_TRY(put(writer, "{\n  \"kith_truth\": %d,\n", KIN_CERTIFICATE_VERSION));
-    KIN_TRY(put(writer, "  \"library\": \"%s\",\n", c->library));
-    KIN_TRY(put(writer, "  \"metric\": \"%s\",\n", kith_metric_name(c->metric)));
-    KIN_TRY(put(writer, "  \"k\": %" PRId64 ",\n", c->k));
-    KIN_TRY(put(writer, "  \"first_id\": %" PRIu64 ",\n", c->first_id));
-    KIN_TRY(put(writer, "  \"filter\": {\"rule\": \"%s\", \"filters\": %s, \"checksum\": ",
-                rules[c->rule], c->filters ? "true" : "false"));
-    KIN_TRY(put(writer, "\"%016" PRIx64 "\"},\n", c->filter));
+    KIN_TRY(kin_writer_print(writer, "{\n  \"kith_truth\": %d,\n", KIN_CERTIFICATE_VERSION));
+    KIN_TRY(kin_writer_print(writer, "  \"library\": \"%s\",\n", c->library));
+    KIN_TRY(kin_writer_print(writer, "  \"metric\": \"%s\",\n", kith_metric_name(c->metric)));
+    KIN_TRY(kin_writer_print(writer, "  \"k\": %" PRId64 ",\n", c->k));
+    KIN_TRY(kin_writer_print(writer, "  \"first_id\": %" PRIu64 ",\n", c->first_id));
+    KIN_TRY(kin_writer_print(
+        writer, "  \"filter\": {\"rule\": \"%s\", \"filters\": %s, \"checksum\": ", rules[c->rule],
+        c->filters ? "true" : "false"));
+    KIN_TRY(kin_writer_print(writer, "\"%016" PRIx64 "\"},\n", c->filter));
     KIN_TRY(put_points(writer, "queries", &c->queries));
-    KIN_TRY(put(writer, "  \"files\": %" PRId32 ",\n", c->count));
+    KIN_TRY(kin_writer_print(writer, "  \"files\": %" PRId32 ",\n", c->count));
     for (int32_t i = 0; i < c->count; i++) {
         char key[KEY_BYTES];
         (void)snprintf(key, sizeof key, "corpus %" PRId32, i);
         KIN_TRY(put_points(writer, key, &c->corpus[i]));
     }
-    KIN_TRY(put(writer, "  \"format\": \"%s\",\n", format_name(c)));
+    KIN_TRY(kin_writer_print(writer, "  \"format\": \"%s\",\n", format_name(c)));
     KIN_TRY(put_file(writer, "output", &c->output));
     KIN_TRY(put_file(writer, "ties", &c->ties));
-    return put(writer,
-               "  \"counts\": {\"full\": %" PRId64 ", \"tied\": %" PRId64
-               ", \"tied_beyond\": %" PRId64 ", \"most_ties\": %" PRId64 "}\n}\n",
-               c->full, c->tied, c->tied_beyond, c->most_ties);
+    return kin_writer_print(writer,
+                            "  \"counts\": {\"full\": %" PRId64 ", \"tied\": %" PRId64
+                            ", \"tied_beyond\": %" PRId64 ", \"most_ties\": %" PRId64 "}\n}\n",
+                            c->full, c->tied, c->tied_beyond, c->most_ties);
 }
 
 kith_status kin_certificate_save(kith_ctx *ctx, const char *path, const kin_certificate *c)
@@ -145,8 +131,10 @@ static void take(scan *s, const char *words)
     s->at += s->right ? length : 0;
 }
 
-static uint64_t take_number(scan *s, uint64_t most)
+/* A number, a word, a checksum and so on, behind these words. */
+static uint64_t take_number(scan *s, const char *words, uint64_t most)
 {
+    take(s, words);
     uint64_t value = 0;
     const char *start = s->at;
     while (s->right && s->at < s->end && *s->at >= '0' && *s->at <= '9') {
@@ -159,8 +147,9 @@ static uint64_t take_number(scan *s, uint64_t most)
 }
 
 /* Up to the next quote, without escapes. */
-static void take_word(scan *s, char *word, size_t room)
+static void take_word(scan *s, const char *words, char *word, size_t room)
 {
+    take(s, words);
     size_t used = 0;
     while (s->right && s->at < s->end && *s->at != '"') {
         s->right = used + 1 < room;
@@ -170,19 +159,19 @@ static void take_word(scan *s, char *word, size_t room)
     word[used] = '\0';
 }
 
-static uint64_t take_checksum(scan *s)
+static uint64_t take_checksum(scan *s, const char *words)
 {
     char word[KEY_BYTES];
     uint64_t value = 0;
-    take_word(s, word, sizeof word);
+    take_word(s, words, word, sizeof word);
     s->right = s->right && kin_checksum_parse(word, &value);
     return value;
 }
 
-static kith_dtype take_dtype(scan *s)
+static kith_dtype take_dtype(scan *s, const char *words)
 {
     char word[KEY_BYTES];
-    take_word(s, word, sizeof word);
+    take_word(s, words, word, sizeof word);
     const kith_dtype dtype = kin_dtype_parse(word);
     s->right = s->right && dtype != KITH_DTYPE_NONE;
     return dtype;
@@ -203,9 +192,10 @@ static char take_escape(scan *s)
     return (char)strtol(digits, NULL, 16);
 }
 
-static const char *take_name(scan *s)
+static const char *take_name(scan *s, const char *words)
 {
     const char *name = s->names;
+    take(s, words);
     if (s->right && s->end - s->at >= 4 && memcmp(s->at, "null", 4) == 0) {
         s->at += 4;
         return NULL;
@@ -225,16 +215,11 @@ static kin_certified_points take_points(scan *s, const char *key)
     kin_certified_points of;
     take(s, "  \"");
     take(s, key);
-    take(s, "\": {\"name\": ");
-    of.name = take_name(s);
-    take(s, ", \"rows\": ");
-    of.points.rows = (int64_t)take_number(s, INT64_MAX);
-    take(s, ", \"cols\": ");
-    of.points.cols = (int32_t)take_number(s, INT32_MAX);
-    take(s, ", \"dtype\": \"");
-    of.points.dtype = take_dtype(s);
-    take(s, "\", \"checksum\": \"");
-    of.points.checksum = take_checksum(s);
+    of.name = take_name(s, "\": {\"name\": ");
+    of.points.rows = (int64_t)take_number(s, ", \"rows\": ", INT64_MAX);
+    of.points.cols = (int32_t)take_number(s, ", \"cols\": ", INT32_MAX);
+    of.points.dtype = take_dtype(s, ", \"dtype\": \"");
+    of.points.checksum = take_checksum(s, "\", \"checksum\": \"");
     take(s, "\"},\n");
     return of;
 }
@@ -244,12 +229,9 @@ static kin_certified_file take_file(scan *s, const char *key)
     kin_certified_file file;
     take(s, "  \"");
     take(s, key);
-    take(s, "\": {\"name\": ");
-    file.name = take_name(s);
-    take(s, ", \"bytes\": ");
-    file.bytes = take_number(s, UINT64_MAX);
-    take(s, ", \"checksum\": \"");
-    file.checksum = take_checksum(s);
+    file.name = take_name(s, "\": {\"name\": ");
+    file.bytes = take_number(s, ", \"bytes\": ", UINT64_MAX);
+    file.checksum = take_checksum(s, ", \"checksum\": \"");
     take(s, "\"},\n");
     return file;
 }
@@ -257,36 +239,29 @@ static kin_certified_file take_file(scan *s, const char *key)
 static void take_filter(scan *s, kin_certificate *c)
 {
     char word[KEY_BYTES];
-    take(s, "  \"filter\": {\"rule\": \"");
-    take_word(s, word, sizeof word);
+    take_word(s, "  \"filter\": {\"rule\": \"", word, sizeof word);
     c->rule = strcmp(word, "same") == 0    ? KITH_RULE_SAME
               : strcmp(word, "other") == 0 ? KITH_RULE_OTHER
                                            : KITH_RULE_NONE;
     take(s, "\", \"filters\": ");
     c->filters = s->right && s->at < s->end && *s->at == 't';
     take(s, c->filters ? "true" : "false");
-    take(s, ", \"checksum\": \"");
-    c->filter = take_checksum(s);
+    c->filter = take_checksum(s, ", \"checksum\": \"");
     take(s, "\"},\n");
 }
 
 static void take_head(scan *s, kin_certificate *c)
 {
     char word[KEY_BYTES];
-    take(s, "{\n  \"kith_truth\": 1,\n  \"library\": \"");
-    take_word(s, c->library, sizeof c->library);
-    take(s, "\",\n  \"metric\": \"");
-    take_word(s, word, sizeof word);
+    take_word(s, "{\n  \"kith_truth\": 1,\n  \"library\": \"", c->library, sizeof c->library);
+    take_word(s, "\",\n  \"metric\": \"", word, sizeof word);
     c->metric = kith_metric_parse(word);
-    take(s, "\",\n  \"k\": ");
-    c->k = (int64_t)take_number(s, INT64_MAX);
-    take(s, ",\n  \"first_id\": ");
-    c->first_id = take_number(s, UINT64_MAX);
+    c->k = (int64_t)take_number(s, "\",\n  \"k\": ", INT64_MAX);
+    c->first_id = take_number(s, ",\n  \"first_id\": ", UINT64_MAX);
     take(s, ",\n");
     take_filter(s, c);
     c->queries = take_points(s, "queries");
-    take(s, "  \"files\": ");
-    c->count = (int32_t)take_number(s, INT32_MAX);
+    c->count = (int32_t)take_number(s, "  \"files\": ", INT32_MAX);
     take(s, ",\n");
     s->right = s->right && c->metric != KITH_METRIC_DEFAULT && c->k > 0 && c->count > 0;
 }
@@ -298,21 +273,16 @@ static void take_rest(scan *s, kin_certificate *c)
         (void)snprintf(word, sizeof word, "corpus %" PRId32, i);
         c->corpus[i] = take_points(s, word);
     }
-    take(s, "  \"format\": \"");
-    take_word(s, word, sizeof word);
+    take_word(s, "  \"format\": \"", word, sizeof word);
     c->ids64 = strcmp(word, "npy") == 0;
-    c->format = kith_format_parse(word);
+    c->format = kin_format_result(word);
     take(s, "\",\n");
     c->output = take_file(s, "output");
     c->ties = take_file(s, "ties");
-    take(s, "  \"counts\": {\"full\": ");
-    c->full = (int64_t)take_number(s, INT64_MAX);
-    take(s, ", \"tied\": ");
-    c->tied = (int64_t)take_number(s, INT64_MAX);
-    take(s, ", \"tied_beyond\": ");
-    c->tied_beyond = (int64_t)take_number(s, INT64_MAX);
-    take(s, ", \"most_ties\": ");
-    c->most_ties = (int64_t)take_number(s, INT64_MAX);
+    c->full = (int64_t)take_number(s, "  \"counts\": {\"full\": ", INT64_MAX);
+    c->tied = (int64_t)take_number(s, ", \"tied\": ", INT64_MAX);
+    c->tied_beyond = (int64_t)take_number(s, ", \"tied_beyond\": ", INT64_MAX);
+    c->most_ties = (int64_t)take_number(s, ", \"most_ties\": ", INT64_MAX);
     take(s, "}\n}\n");
     s->right = s->right && s->at == s->end && c->output.name != NULL;
 }
@@ -332,11 +302,10 @@ static kith_status parse(kith_ctx *ctx, const char *path, const kin_map *map, ki
     } else {
         s.right = false;
     }
-    return s.right ? KITH_OK
-                   : kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                                 "is no certificate of kith truth, or was changed (byte %lld is "
-                                 "not as it is written; make the truth again)",
-                                 (long long)(s.at - (const char *)map->data));
+    KIN_PASS_IF(s.right, ctx, KITH_E_FORMAT, kin_at_file(path),
+                "is no certificate of kith truth, or was changed (byte %lld is "
+                "not as it is written; make the truth again)",
+                (long long)(s.at - (const char *)map->data));
 }
 
 kith_status kin_certificate_open(kith_ctx *ctx, const char *path, kin_certificate *c)

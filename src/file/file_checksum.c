@@ -247,13 +247,11 @@ kith_status kin_fingerprint_check(kith_ctx *ctx, const kith_neighbors *table, co
         return KITH_OK;
     }
     KIN_TRY(kin_fingerprint_make(ctx, points, &given));
-    return kin_fingerprint_equal(&meta->points, &given)
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(name),
-                             "was made of points %s, given are %s (give the points that it was "
-                             "made of, in their type)",
-                             kin_fingerprint_print(&meta->points, texts[0]),
-                             kin_fingerprint_print(&given, texts[1]));
+    KIN_PASS_IF(kin_fingerprint_equal(&meta->points, &given), ctx, KITH_E_ARGUMENT, kin_at(name),
+                "was made of points %s, given are %s (give the points that it was "
+                "made of, in their type)",
+                kin_fingerprint_print(&meta->points, texts[0]),
+                kin_fingerprint_print(&given, texts[1]));
 }
 
 kith_exactness kin_exactness_of(const kith_neighbors *table)

@@ -271,16 +271,12 @@ kith_status kin_container_open(kith_ctx *ctx, const char *path, bool follows, ki
     kith_status status = KITH_OK;
     KIN_TRY(kin_alloc_zero(ctx, &c, 1, sizeof *c, "an open file"));
     c->ctx = ctx;
-    const size_t path_bytes = strlen(path) + 1;
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &c->path, path_bytes, 1, "a file's path"), done);
-    memcpy(c->path, path, path_bytes);
-    KIN_TRY_GOTO(status,
-                 follows ? kin_map_open(ctx, path, &c->map) : kin_map_open_own(ctx, path, &c->map),
-                 done);
-    KIN_TRY_GOTO(status, check_magic(ctx, c), done);
-    KIN_TRY_GOTO(status, check_table(ctx, c), done);
-    KIN_TRY_GOTO(status, take_header(ctx, c), done);
-done:
+    KIN_THEN(status, kin_alloc_text(ctx, &c->path, "a file's path", "%s", path));
+    KIN_THEN(status,
+             follows ? kin_map_open(ctx, path, &c->map) : kin_map_open_own(ctx, path, &c->map));
+    KIN_THEN(status, check_magic(ctx, c));
+    KIN_THEN(status, check_table(ctx, c));
+    KIN_THEN(status, take_header(ctx, c));
     if (status != KITH_OK) {
         kin_container_close(c);
         return status;

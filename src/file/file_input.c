@@ -215,9 +215,8 @@ static kith_status read_some(kith_ctx *ctx, const char *path, int file, pipe_byt
     }
     pipe->used += got;
     *end = got == 0;
-    return error == 0 ? KITH_OK
-                      : kin_fail_at(ctx, KITH_E_IO, kin_at_file(path),
-                                    "cannot be read: %s (give a file)", strerror(error));
+    KIN_PASS_IF(error == 0, ctx, KITH_E_IO, kin_at_file(path), "cannot be read: %s (give a file)",
+                strerror(error));
 }
 
 static kith_status read_pipe(kith_ctx *ctx, const char *path, kin_input *input)
@@ -264,9 +263,8 @@ static kith_status unpack(kith_ctx *ctx, const char *path, kin_input *input)
 
 kith_status kin_input_check_empty(kith_ctx *ctx, const char *path, uint64_t bytes)
 {
-    return bytes > 0 ? KITH_OK
-                     : kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
-                                   "is empty (it has 0 bytes; make it again)");
+    KIN_PASS_IF(bytes > 0, ctx, KITH_E_FORMAT, kin_at_file(path),
+                "is empty (it has 0 bytes; make it again)");
 }
 
 kith_status kin_input_map(kith_ctx *ctx, const char *path, kin_input *input)

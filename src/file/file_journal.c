@@ -140,11 +140,9 @@ kith_status kin_journal_init(kith_ctx *ctx, const char *target, const char *job,
                              kin_journal *journal)
 {
     const size_t before = sizeof first_line - 1 + strlen(job);
-    const size_t path_bytes = strlen(target) + sizeof ".journal";
     memset(journal, 0, sizeof *journal);
     journal->file = -1;
-    KIN_TRY(kin_alloc(ctx, &journal->path, path_bytes, 1, "a file's path"));
-    (void)snprintf(journal->path, path_bytes, "%s.journal", target);
+    KIN_TRY(kin_alloc_text(ctx, &journal->path, "a file's path", "%s.journal", target));
     KIN_TRY(kin_alloc(ctx, &journal->head, before + SUM_LINE + 1, 1, "a journal"));
     (void)snprintf(journal->head, before + 1, "%s%s", first_line, job);
     print_sum(journal->head + before, journal->head, before);

@@ -32,9 +32,7 @@ static kith_status load_array(const kin_source *source, const char *name, member
         return KITH_OK;
     }
     kith_status status = kin_unzip_load(ctx, array->label, &member, &data, &array->block);
-    if (status == KITH_OK) {
-        status = kin_npy_parse(ctx, array->label, data, member.bytes, &array->npy);
-    }
+    KIN_THEN(status, kin_npy_parse(ctx, array->label, data, member.bytes, &array->npy));
     if (status != KITH_OK) {
         kin_free(ctx, array->block);
         array->block = NULL;
@@ -197,77 +195,61 @@ static kith_status row_length(kith_ctx *ctx, const char *path, const kin_shape *
         row);
 }
 
-typedef struct csr_arrays {
-    member_array indptr;
-    member_array shape;
-    member_array indices;
-    member_array data;
-} csr_arrays;
+enum { INDPTR, SHAPE, INDICES, DATA, ARRAYS };
+static const char *const array_names[ARRAYS] = {"indptr.npy", "shape.npy", "indices.npy",
+                                                "data.npy"};
 
-static void free_csr(kith_ctx *ctx, csr_arrays *a)
-{
-    free_array(ctx, &a->indptr);
-    free_array(ctx, &a->shape);
-    free_array(ctx, &a->indices);
-    free_array(ctx, &a->data);
-}
-
-static kith_status take_csr(const kin_source *source, kith_result *result, csr_arrays *a)
+static kith_status take_csr(const kin_source *source, kith_result *result, member_array *arrays)
 {
     kith_ctx *ctx = source->ctx;
     const char *path = source->path;
-    kin_shape indptr;
-    kin_shape shape;
-    kin_shape indices;
-    kin_shape data;
+    kin_shape shapes[ARRAYS];
     int64_t k = 0;
-    KIN_TRY(array_shape(ctx, &a->indptr, 1, &indptr));
-    KIN_TRY(array_shape(ctx, &a->shape, 1, &shape));
-    KIN_TRY(array_shape(ctx, &a->indices, 1, &indices));
-    KIN_TRY(array_shape(ctx, &a->data, 1, &data));
-    KIN_TRY(row_length(ctx, path, &indptr, &k));
-    const int64_t rows = indptr.cols - 1;
+    for (int i = 0; i < ARRAYS; i++) {
+        KIN_TRY(array_shape(ctx, &arrays[i], 1, &shapes[i]));
+    }
+    KIN_TRY(row_length(ctx, path, &shapes[INDPTR], &k));
+    const int64_t rows = shapes[INDPTR].cols - 1;
     KIN_TRY(kin_shape_check(ctx, path, (uint64_t)rows, (uint64_t)k, source->cols_max));
-    KIN_FAIL_IF(indices.cols != rows * k || data.cols != rows * k || shape.cols != 2 ||
-                    integer_at(&shape, 0) != rows,
+    KIN_FAIL_IF(shapes[INDICES].cols != rows * k || shapes[DATA].cols != rows * k ||
+                    shapes[SHAPE].cols != 2 || integer_at(&shapes[SHAPE], 0) != rows,
                 ctx, KITH_E_FORMAT, kin_at_file(path),
                 "its indptr announces %" PRId64 " rows of %" PRId64
                 ", but indices, data or shape do not agree (it is damaged: save it again)",
                 rows, k);
     KIN_TRY(take_meta(source, &result->meta));
-    const int64_t corpus_rows = integer_at(&shape, 1) > 0 ? integer_at(&shape, 1) : 0;
+    const int64_t columns = integer_at(&shapes[SHAPE], 1);
+    const int64_t corpus_rows = columns > 0 ? columns : 0;
     KIN_FAIL_IF(result->meta.points.rows > 0 && result->meta.points.rows != corpus_rows, ctx,
                 KITH_E_FORMAT, kin_at_file(path),
                 "has %" PRId64 " columns, and is of %" PRId64
                 " points by its meta (it was changed: save it again)",
                 corpus_rows, result->meta.points.rows);
     result->meta.corpus_rows = corpus_rows;
-    indices.rows = rows;
-    indices.cols = k;
-    indices.stride = k * indices.item.bytes;
-    data.rows = rows;
-    data.cols = k;
-    data.stride = k * data.item.bytes;
-    KIN_TRY(keep_block(result, &a->indices));
-    KIN_TRY(keep_block(result, &a->data));
-    KIN_TRY(kin_result_take_ids(result, a->indices.label, &indices));
-    return kin_result_take_distances(result, a->data.label, &data);
+    for (int i = INDICES; i <= DATA; i++) {
+        shapes[i].rows = rows;
+        shapes[i].cols = k;
+        shapes[i].stride = k * shapes[i].item.bytes;
+        KIN_TRY(keep_block(result, &arrays[i]));
+    }
+    KIN_TRY(kin_result_take_ids(result, arrays[INDICES].label, &shapes[INDICES]));
+    return kin_result_take_distances(result, arrays[DATA].label, &shapes[DATA]);
 }
 
 static kith_status open_csr(const kin_source *source, kith_result *result)
 {
     kith_ctx *ctx = source->ctx;
-    csr_arrays *a = NULL;
+    member_array *arrays = NULL;
+    KIN_TRY(kin_alloc_zero(ctx, &arrays, ARRAYS, sizeof *arrays, "a sparse matrix"));
     kith_status status = KITH_OK;
-    KIN_TRY(kin_alloc_zero(ctx, &a, 1, sizeof *a, "a sparse matrix"));
-    KIN_TRY_GOTO(status, load_array(source, "indptr.npy", &a->indptr), done);
-    KIN_TRY_GOTO(status, load_array(source, "shape.npy", &a->shape), done);
-    KIN_TRY_GOTO(status, load_array(source, "indices.npy", &a->indices), done);
-    KIN_TRY_GOTO(status, load_array(source, "data.npy", &a->data), done);
-    KIN_TRY_GOTO(status, take_csr(source, result, a), done);
-done:
-    free_csr(ctx, a);
-    kin_free(ctx, a);
+    for (int i = 0; i < ARRAYS; i++) {
+        KIN_THEN(status, load_array(source, array_names[i], &arrays[i]));
+    }
+    KIN_THEN(status, take_csr(source, result, arrays));
+    for (int i = 0; i < ARRAYS; i++) {
+        free_array(ctx, &arrays[i]);
+    }
+    kin_free(ctx, arrays);
     return status;
 }
 

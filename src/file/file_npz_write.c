@@ -89,12 +89,11 @@ static bool any_beyond_int32(const uint32_t *ids, int64_t count)
     return false;
 }
 
-static kith_status put_ids(kin_zip *zip, const uint32_t *ids, int64_t rows, int64_t k, column *c)
+static kith_status put_ids(const uint32_t *ids, int64_t rows, int64_t k, column *c)
 {
+    kin_zip *zip = c->zip;
     const int64_t count = rows * k;
-    c->zip = zip;
     c->wide = any_beyond_int32(ids, count);
-    c->used = 0;
     const array a = {"ids.npy", id_descr(c), 2, rows, k, id_bytes(c, count)};
     KIN_TRY(begin_array(zip, &a));
     if (c->wide) {
@@ -122,22 +121,25 @@ static kith_status put_meta(kin_zip *zip, const char text[KIN_META_TEXT], int le
     return put_array(zip, &a, letters);
 }
 
-static kith_status put_npz(kin_writer *writer, const kith_neighbors *neighbors,
-                           const kith_result_meta *meta, column *c)
+typedef struct list_members {
+    const kith_neighbors *neighbors;
+    const kith_result_meta *meta;
+} list_members;
+
+static kith_status put_npz(kin_zip *zip, const void *what, column *c)
 {
+    const list_members *members = what;
+    const kith_neighbors *neighbors = members->neighbors;
     const uint64_t count = (uint64_t)neighbors->rows * (uint64_t)neighbors->k;
-    kin_zip zip;
-    kin_zip_begin(&zip, writer);
-    writer->total = kin_size_mul(count, neighbors->distances != NULL ? 8 : 4);
-    KIN_TRY(put_ids(&zip, neighbors->ids, neighbors->rows, neighbors->k, c));
+    zip->writer->total = kin_size_mul(count, neighbors->distances != NULL ? 8 : 4);
+    KIN_TRY(put_ids(neighbors->ids, neighbors->rows, neighbors->k, c));
     if (neighbors->distances != NULL) {
         const array a = {"distances.npy", "<f4",        2,
                          neighbors->rows, neighbors->k, count * sizeof neighbors->distances[0]};
-        KIN_TRY(put_array(&zip, &a, neighbors->distances));
+        KIN_TRY(put_array(zip, &a, neighbors->distances));
     }
     char text[KIN_META_TEXT];
-    KIN_TRY(put_meta(&zip, text, kin_meta_print(text, meta, neighbors->k)));
-    return kin_zip_end(&zip);
+    return put_meta(zip, text, kin_meta_print(text, members->meta, neighbors->k));
 }
 
 kith_status kin_npz_frame(kin_writer *writer, int64_t rows, int64_t k, const uint32_t crcs[2],
@@ -159,18 +161,32 @@ kith_status kin_npz_frame(kin_writer *writer, int64_t rows, int64_t k, const uin
     return kin_zip_end(&zip);
 }
 
-kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,
-                         const kith_result_meta *meta)
+/* What an archive has, through a column; what: the caller's. */
+typedef kith_status put_fn(kin_zip *zip, const void *what, column *c);
+
+static kith_status save(kith_ctx *ctx, const char *path, put_fn *put, const void *what)
 {
     column *c = NULL;
     kin_writer writer;
+    kin_zip zip;
     KIN_TRY(kin_alloc(ctx, &c, 1, sizeof *c, "a write buffer"));
     kith_status status = kin_writer_open(ctx, path, &writer);
     if (status == KITH_OK) {
-        status = kin_writer_close(&writer, put_npz(&writer, neighbors, meta, c));
+        kin_zip_begin(&zip, &writer);
+        c->zip = &zip;
+        c->used = 0;
+        status = put(&zip, what, c);
+        status = kin_writer_close(&writer, status == KITH_OK ? kin_zip_end(&zip) : status);
     }
     kin_free(ctx, c);
     return status;
+}
+
+kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,
+                         const kith_result_meta *meta)
+{
+    const list_members members = {neighbors, meta};
+    return save(ctx, path, put_npz, &members);
 }
 
 /* ---- Selections ------------------------------------------------------------------------------ */
@@ -205,39 +221,29 @@ static kith_status put_values(kin_zip *zip, const kin_selected *selected)
     return kin_zip_member_end(zip);
 }
 
-static kith_status put_selected(kin_writer *writer, const kin_selected *selected, column *c)
+static kith_status put_selected(kin_zip *zip, const void *what, column *c)
 {
-    kin_zip zip;
-    kin_zip_begin(&zip, writer);
-    writer->total = kin_size_mul((uint64_t)selected->rows, (uint64_t)selected->k * 8);
+    const kin_selected *selected = what;
+    zip->writer->total = kin_size_mul((uint64_t)selected->rows, (uint64_t)selected->k * 8);
     if (selected->ids != NULL) {
-        KIN_TRY(put_ids(&zip, selected->ids, selected->rows, selected->k, c));
+        KIN_TRY(put_ids(selected->ids, selected->rows, selected->k, c));
     }
     if (selected->values != NULL) {
-        KIN_TRY(put_values(&zip, selected));
+        KIN_TRY(put_values(zip, selected));
     }
     char text[KIN_META_TEXT];
     const int length = snprintf(
         text, sizeof text,
         "{\"kind\": \"selection\", \"k\": %" PRId64 ", \"largest\": %s, \"sorted\": %s}",
         selected->k, selected->largest ? "true" : "false", selected->sorted ? "true" : "false");
-    KIN_TRY(put_meta(&zip, text, length));
-    return kin_zip_end(&zip);
+    return put_meta(zip, text, length);
 }
 
 kith_status kin_selected_save(kith_ctx *ctx, const char *path, const kin_selected *selected)
 {
-    column *c = NULL;
-    kin_writer writer;
     KIN_FAIL_IF(kin_format_of(path, KITH_FILE_LISTS_IN) != KIN_FORMAT_NPZ, ctx, KITH_E_ARGUMENT,
                 kin_at_file(path), "a selection is saved as .npz (give this extension)");
-    KIN_TRY(kin_alloc(ctx, &c, 1, sizeof *c, "a write buffer"));
-    kith_status status = kin_writer_open(ctx, path, &writer);
-    if (status == KITH_OK) {
-        status = kin_writer_close(&writer, put_selected(&writer, selected, c));
-    }
-    kin_free(ctx, c);
-    return status;
+    return save(ctx, path, put_selected, selected);
 }
 
 /* ---- Sparse matrices ------------------------------------------------------------------------- */
@@ -303,38 +309,25 @@ static kith_status put_data(kin_zip *zip, const kin_csr *csr, int64_t count)
     return kin_zip_member_end(zip);
 }
 
-static kith_status put_csr(kin_writer *writer, const kin_csr *csr, column *c)
+static kith_status put_csr(kin_zip *zip, const void *what, column *c)
 {
+    const kin_csr *csr = what;
     const int64_t shape[2] = {csr->rows, csr->cols};
     const int64_t count = count_entries(csr, 0, entries_before(csr, csr->rows));
-    kin_zip zip;
-    kin_zip_begin(&zip, writer);
-    c->zip = &zip;
     c->wide = count > INT32_MAX || csr->cols > INT32_MAX;
-    c->used = 0;
-    writer->total = kin_size_mul((uint64_t)count, c->wide ? 12 : 8);
-    KIN_TRY(put_indices(&zip, csr, count, c));
-    KIN_TRY(put_indptr(&zip, csr, c));
+    zip->writer->total = kin_size_mul((uint64_t)count, c->wide ? 12 : 8);
+    KIN_TRY(put_indices(zip, csr, count, c));
+    KIN_TRY(put_indptr(zip, csr, c));
     const array of_format = {.name = "format.npy", .descr = "|S3", .bytes = 3};
     const array of_shape = {"shape.npy", "<i8", 1, 2, 0, sizeof shape};
-    KIN_TRY(put_array(&zip, &of_format, "csr"));
-    KIN_TRY(put_array(&zip, &of_shape, shape));
-    KIN_TRY(put_data(&zip, csr, count));
+    KIN_TRY(put_array(zip, &of_format, "csr"));
+    KIN_TRY(put_array(zip, &of_shape, shape));
+    KIN_TRY(put_data(zip, csr, count));
     char text[KIN_META_TEXT]; /* SciPy passes over it */
-    KIN_TRY(
-        put_meta(&zip, text, kin_meta_print(text, &csr->meta, csr->offsets == NULL ? csr->k : 0)));
-    return kin_zip_end(&zip);
+    return put_meta(zip, text, kin_meta_print(text, &csr->meta, csr->offsets == NULL ? csr->k : 0));
 }
 
 kith_status kin_csr_save(kith_ctx *ctx, const char *path, const kin_csr *csr)
 {
-    column *c = NULL;
-    kin_writer writer;
-    KIN_TRY(kin_alloc(ctx, &c, 1, sizeof *c, "a write buffer"));
-    kith_status status = kin_writer_open(ctx, path, &writer);
-    if (status == KITH_OK) {
-        status = kin_writer_close(&writer, put_csr(&writer, csr, c));
-    }
-    kin_free(ctx, c);
-    return status;
+    return save(ctx, path, put_csr, csr);
 }

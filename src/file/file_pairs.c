@@ -43,9 +43,7 @@ static kith_status put_head(kin_pairs_file *file)
         file->head_bytes = kin_npy_header(head, descr, 1, INT64_MAX, 0);
         return kin_writer_put(&file->writer, head, file->head_bytes);
     }
-    const int length =
-        snprintf(head, sizeof head, "i%cj%cdistance\n", file->separator, file->separator);
-    return kin_writer_put(&file->writer, head, (uint64_t)length);
+    return kin_writer_print(&file->writer, "i%cj%cdistance\n", file->separator, file->separator);
 }
 
 kith_status kin_pairs_file_open(kith_ctx *ctx, const char *path, kin_pairs_file *file)

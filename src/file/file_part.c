@@ -63,12 +63,8 @@ kith_status kin_part_home(kith_ctx *ctx, const char *path, char **home)
 {
     struct stat info;
     char *real = lstat(path, &info) == 0 && S_ISLNK(info.st_mode) ? realpath(path, NULL) : NULL;
-    const char *from = real != NULL ? real : path;
-    const size_t bytes = strlen(from) + 1;
-    const kith_status status = kin_alloc(ctx, home, bytes, 1, "a file's path");
-    if (status == KITH_OK) {
-        memcpy(*home, from, bytes);
-    }
+    const kith_status status =
+        kin_alloc_text(ctx, home, "a file's path", "%s", real != NULL ? real : path);
     free(real);
     return status;
 }
@@ -78,11 +74,8 @@ kith_status kin_part_path(kith_ctx *ctx, const char *home, const char *name, int
 {
     const char *slash = strrchr(home, '/');
     const int folder = slash == NULL ? 0 : (int)(slash - home) + 1;
-    const size_t room = (size_t)folder + (size_t)name_bytes + 64;
-    KIN_TRY(kin_alloc(ctx, path, room, 1, "a file's path"));
-    (void)snprintf(*path, room, "%.*s%.*s-%05d-of-%05d.kith", folder, home, name_bytes, name,
-                   (int)part->number, (int)part->count);
-    return KITH_OK;
+    return kin_alloc_text(ctx, path, "a file's path", "%.*s%.*s-%05d-of-%05d.kith", folder, home,
+                          name_bytes, name, (int)part->number, (int)part->count);
 }
 
 /* ---- Parts as one ---------------------------------------------------------------------------- */
@@ -185,9 +178,8 @@ static kith_status check_part(const set *s, opened *part)
         right = right && part->places[i].bytes == bytes &&
                 part->places[i].offset % KIN_PART_ALIGNMENT == 0;
     }
-    return right ? KITH_OK
-                 : kin_fail_at(s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
-                               "is no part of %s (it is damaged: make it again)", s->path);
+    KIN_PASS_IF(right, s->ctx, KITH_E_FORMAT, kin_at_file(part->path),
+                "is no part of %s (it is damaged: make it again)", s->path);
 }
 
 static kith_status visit_part(const set *s, opened *part, visit_fn visit, void *arg)
@@ -199,9 +191,7 @@ static kith_status visit_part(const set *s, opened *part, visit_fn visit, void *
                 part->entry->first, part->entry->first + part->entry->rows - 1, s->path);
     KIN_TRY(kin_container_open(s->ctx, part->path, true, &part->container));
     kith_status status = check_part(s, part);
-    if (status == KITH_OK) {
-        status = visit(arg, s, part);
-    }
+    KIN_THEN(status, visit(arg, s, part));
     kin_container_close(part->container);
     return status;
 }

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <strings.h>
 
-enum { JOB_BYTES = 128 };
-
 /* ---- Opening --------------------------------------------------------------------------------- */
 
 /* The name of an index without folder and ending. */
@@ -49,23 +47,20 @@ static kith_status open_part(kin_parts *p, const kith_result_stream_params *para
 {
     kith_ctx *ctx = p->home;
     const char *job = params->job != NULL ? params->job : "";
-    const size_t room = strlen(job) + JOB_BYTES;
     const kin_part part = part_at(p, number);
     kith_result_stream_params own = *params;
     kith_result_meta meta = p->meta;
     char *path = NULL;
     char *text = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, path_of(ctx, p, number, &path), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &text, room, 1, "a journal"), done);
-    (void)snprintf(text, room, "%s%spart %" PRId32 " of %" PRId32 " from %" PRId64 "\n", job,
-                   job[0] != '\0' && job[strlen(job) - 1] != '\n' ? "\n" : "", number, part.count,
-                   part.first);
+    kith_status status = path_of(ctx, p, number, &path);
+    KIN_THEN(status, kin_alloc_text(ctx, &text, "a journal",
+                                    "%s%spart %" PRId32 " of %" PRId32 " from %" PRId64 "\n", job,
+                                    job[0] != '\0' && job[strlen(job) - 1] != '\n' ? "\n" : "",
+                                    number, part.count, part.first));
     own.job = text;
     own.rows = rows_of(p, number);
     meta.kind = KITH_KIND_RESULT;
-    status = kin_stream_open(ctx, path, &own, &meta, &part, &p->streams[number]);
-done:
+    KIN_THEN(status, kin_stream_open(ctx, path, &own, &meta, &part, &p->streams[number]));
     kin_free(ctx, text);
     kin_free(ctx, path);
     return status;

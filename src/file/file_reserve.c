@@ -46,12 +46,9 @@ kith_status kin_writer_reserve(kin_writer *w, uint64_t bytes)
         error = kin_file_resize(w->file, bytes);
         w->reserved = reserved && error == 0;
     }
-    return error == 0
-               ? KITH_OK
-               : kin_fail_at(w->ctx, KITH_E_IO, kin_at_file(w->temporary),
-                             "%" PRIu64
-                             " bytes cannot be had: %s (free some space there or write elsewhere)",
-                             bytes, strerror(error));
+    KIN_PASS_IF(error == 0, w->ctx, KITH_E_IO, kin_at_file(w->temporary),
+                "%" PRIu64 " bytes cannot be had: %s (free some space there or write elsewhere)",
+                bytes, strerror(error));
 }
 
 typedef struct copying {

@@ -41,14 +41,11 @@ static kith_status put_distance(kin_writer *writer, char separator, float distan
 static kith_status put_lines(kin_writer *writer, char separator, const kith_lists *lists,
                              int64_t row, int64_t first, int64_t last)
 {
-    char text[FIELD_ROOM];
     for (int64_t i = first; i < last; i++) {
         if (lists->ids[i] == KITH_ID_NONE) {
             continue;
         }
-        const int length =
-            snprintf(text, sizeof text, "%" PRId64 "%c%" PRIu32, row, separator, lists->ids[i]);
-        KIN_TRY(kin_writer_put(writer, text, (uint64_t)length));
+        KIN_TRY(kin_writer_print(writer, "%" PRId64 "%c%" PRIu32, row, separator, lists->ids[i]));
         if (lists->distances != NULL) {
             KIN_TRY(put_distance(writer, separator, lists->distances[i]));
         }
@@ -59,12 +56,9 @@ static kith_status put_lines(kin_writer *writer, char separator, const kith_list
 
 static kith_status put_long(kin_writer *writer, char separator, const kith_lists *lists, int64_t k)
 {
-    char head[FIELD_ROOM];
-    const int length = snprintf(head, sizeof head, "id%cneighbour", separator);
-    KIN_TRY(kin_writer_put(writer, head, (uint64_t)length));
+    KIN_TRY(kin_writer_print(writer, "id%cneighbour", separator));
     if (lists->distances != NULL) {
-        (void)snprintf(head, sizeof head, "%cdistance", separator);
-        KIN_TRY(kin_writer_put(writer, head, strlen(head)));
+        KIN_TRY(kin_writer_print(writer, "%cdistance", separator));
     }
     KIN_TRY(kin_writer_put(writer, "\n", 1));
     for (int64_t row = 0; row < lists->rows; row++) {
@@ -78,10 +72,8 @@ static kith_status put_long(kin_writer *writer, char separator, const kith_lists
 /* "id,neighbour1,neighbour2,distance1,distance2" */
 static kith_status put_names(kin_writer *writer, char separator, const char *name, int64_t k)
 {
-    char text[FIELD_ROOM];
     for (int64_t i = 1; i <= k; i++) {
-        const int length = snprintf(text, sizeof text, "%c%s%" PRId64, separator, name, i);
-        KIN_TRY(kin_writer_put(writer, text, (uint64_t)length));
+        KIN_TRY(kin_writer_print(writer, "%c%s%" PRId64, separator, name, i));
     }
     return KITH_OK;
 }
@@ -89,15 +81,11 @@ static kith_status put_names(kin_writer *writer, char separator, const char *nam
 static kith_status put_row(kin_writer *writer, char separator, const kith_lists *lists, int64_t row,
                            int64_t k)
 {
-    char text[FIELD_ROOM];
     const uint32_t *ids = lists->ids + row * k;
-    int length = snprintf(text, sizeof text, "%" PRId64, row);
-    KIN_TRY(kin_writer_put(writer, text, (uint64_t)length));
+    KIN_TRY(kin_writer_print(writer, "%" PRId64, row));
     for (int64_t i = 0; i < k; i++) {
-        length = ids[i] == KITH_ID_NONE
-                     ? snprintf(text, sizeof text, "%c", separator)
-                     : snprintf(text, sizeof text, "%c%" PRIu32, separator, ids[i]);
-        KIN_TRY(kin_writer_put(writer, text, (uint64_t)length));
+        KIN_TRY(ids[i] == KITH_ID_NONE ? kin_writer_put(writer, &separator, 1)
+                                       : kin_writer_print(writer, "%c%" PRIu32, separator, ids[i]));
     }
     for (int64_t i = 0; lists->distances != NULL && i < k; i++) {
         KIN_TRY(ids[i] == KITH_ID_NONE
@@ -150,12 +138,10 @@ static int64_t rows_named(const uint32_t *ids, int64_t count)
 
 static kith_status check_corpus(kith_ctx *ctx, const char *path, int64_t named, int64_t rows)
 {
-    return named <= rows
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                             "the neighbours hold id %" PRId64 ", but the corpus has %" PRId64
-                             " rows (give the number of rows of their corpus)",
-                             named - 1, rows);
+    KIN_PASS_IF(named <= rows, ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                "the neighbours hold id %" PRId64 ", but the corpus has %" PRId64
+                " rows (give the number of rows of their corpus)",
+                named - 1, rows);
 }
 
 /* Where the corpus is known: whoever opens the file refuses ids beyond it. */
@@ -325,10 +311,9 @@ kith_status kin_result_choose(kith_ctx *ctx, const char *path, kith_format *form
 {
     if (kin_input_is_standard(path)) {
         *format = *format == KITH_FORMAT_AUTO ? KITH_FORMAT_CSV : *format;
-        return kin_result_is_text(*format) ? KITH_OK
-                                           : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                                                         "standard output takes text alone (take "
-                                                         "the format csv or tsv, or give a file)");
+        KIN_PASS_IF(kin_result_is_text(*format), ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                    "standard output takes text alone (take "
+                    "the format csv or tsv, or give a file)");
     }
     if (*format == KITH_FORMAT_AUTO) {
         kin_format extension = KIN_FORMAT_NONE;

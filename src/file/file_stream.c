@@ -50,15 +50,14 @@ typedef struct summing {
     kin_stream_region *region;
     const void *table;
     uint64_t bytes;
-    pthread_t thread;
-    bool beside;
+    kin_beside beside;
 } summing;
 
-static void *sum_beside(void *arg)
+static kith_status sum_up(void *arg)
 {
     const summing *sum = arg;
     add_rows(sum->stream, sum->region, sum->table, sum->bytes);
-    return NULL;
+    return KITH_OK;
 }
 
 static void start_sum(kith_result_stream *s, int region, const void *table, int64_t rows,
@@ -68,16 +67,10 @@ static void start_sum(kith_result_stream *s, int region, const void *table, int6
                      .region = &s->regions[region],
                      .table = table,
                      .bytes = (uint64_t)rows * s->regions[region].row_bytes};
-    sum->beside =
-        sum->bytes >= BESIDE_BYTES && kin_thread_start(&sum->thread, sum_beside, sum) == 0;
-}
-
-static void end_sum(summing *sum)
-{
-    if (sum->beside) {
-        (void)pthread_join(sum->thread, NULL);
+    if (sum->bytes >= BESIDE_BYTES) {
+        kin_beside_start(&sum->beside, NULL, sum_up, sum);
     } else {
-        (void)sum_beside(sum);
+        (void)sum_up(sum);
     }
 }
 
@@ -136,7 +129,7 @@ static kith_status place_rows(kith_result_stream *s, const kith_neighbors *neigh
         status = patch_table(s, &sums[i]);
     }
     for (int i = 0; i < count; i++) {
-        end_sum(&sums[i]);
+        (void)kin_beside_wait(&sums[i].beside, NULL);
     }
     return status;
 }
@@ -227,8 +220,6 @@ kith_status kin_stream_put(kith_ctx *ctx, kith_result_stream *s, const kith_neig
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-enum { JOB_BYTES = 512 };
-
 /* ---- What stands around ids and distances ---------------------------------------------------- */
 
 static kith_status put_kith(kith_result_stream *s)
@@ -300,14 +291,13 @@ static kith_status choose(kith_ctx *ctx, const char *path, kith_result_stream *s
 static kith_status init_journal(kith_ctx *ctx, const char *job, kith_result_stream *s)
 {
     char *text = NULL;
-    const size_t room = strlen(job) + JOB_BYTES;
-    KIN_TRY(kin_alloc(ctx, &text, room, 1, "a journal"));
-    (void)snprintf(text, room,
-                   "%s%sformat %d\nrows %" PRId64 "\nk %" PRId64 "\nkind %d\nmetric %s\n"
-                   "exact %d\ncorpus rows %" PRId64 "\npoints %016" PRIx64 "\n",
-                   job, job[0] != '\0' && job[strlen(job) - 1] != '\n' ? "\n" : "", (int)s->format,
-                   s->rows, s->k, (int)s->meta.kind, kith_metric_name(s->meta.metric),
-                   (int)s->meta.exact, s->meta.corpus_rows, s->meta.points.checksum);
+    KIN_TRY(kin_alloc_text(ctx, &text, "a journal",
+                           "%s%sformat %d\nrows %" PRId64 "\nk %" PRId64 "\nkind %d\nmetric %s\n"
+                           "exact %d\ncorpus rows %" PRId64 "\npoints %016" PRIx64 "\n",
+                           job, job[0] != '\0' && job[strlen(job) - 1] != '\n' ? "\n" : "",
+                           (int)s->format, s->rows, s->k, (int)s->meta.kind,
+                           kith_metric_name(s->meta.metric), (int)s->meta.exact,
+                           s->meta.corpus_rows, s->meta.points.checksum));
     const kith_status status = kin_journal_init(ctx, s->writer.target, text, &s->journal);
     kin_free(ctx, text);
     return status;
@@ -374,10 +364,8 @@ static kith_status judge(kith_ctx *ctx, const kith_result_stream *s, const kin_m
     char theirs[KIN_JOURNAL_EXCERPT];
     char ours[KIN_JOURNAL_EXCERPT];
     if (!there) {
-        return !has_data ? KITH_OK
-                         : kin_fail_at(ctx, KITH_E_IO, kin_at_file(partial),
-                                       "is there, its journal %s is not (%s it)", s->journal.path,
-                                       remedy);
+        KIN_PASS_IF(!has_data, ctx, KITH_E_IO, kin_at_file(partial),
+                    "is there, its journal %s is not (%s it)", s->journal.path, remedy);
     }
     const kin_journal_kind kind =
         kin_journal_judge(&s->journal, (const char *)map->data, map->bytes, theirs, ours);
@@ -415,9 +403,7 @@ static kith_status begin(kith_ctx *ctx, kith_result_stream *s, bool restart)
     if (fresh) {
         status = kin_journal_create(ctx, &s->journal);
     }
-    if (status == KITH_OK) {
-        status = place(s);
-    }
+    KIN_THEN(status, place(s));
     if (status == KITH_OK && resume) {
         status = take_records(ctx, s, &map);
     }

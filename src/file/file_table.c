@@ -21,12 +21,11 @@ static kin_item item_of(const kin_source *source)
 /* Whether the input has so many bytes at all. */
 static kith_status check_header(const kin_source *source, uint64_t header_bytes)
 {
-    return source->input->bytes >= header_bytes
-               ? KITH_OK
-               : kin_fail_at(source->ctx, KITH_E_FORMAT, kin_at_file(source->path),
-                             "has %" PRIu64 " bytes, less than the %" PRIu64
-                             " of its header (it is cut short: copy it again)",
-                             source->input->bytes, header_bytes);
+    KIN_PASS_IF(source->input->bytes >= header_bytes, source->ctx, KITH_E_FORMAT,
+                kin_at_file(source->path),
+                "has %" PRIu64 " bytes, less than the %" PRIu64
+                " of its header (it is cut short: copy it again)",
+                source->input->bytes, header_bytes);
 }
 
 /* Whether it is header_bytes and rows x row_bytes long, no more and no less. */

@@ -420,11 +420,10 @@ static kith_status inflate_member(kith_ctx *ctx, const char *label, const kin_un
                 "no memory to decompress it (free some memory)");
     const bool whole = inflate_all(&stream, member, *block);
     (void)inflateEnd(&stream);
-    return whole ? KITH_OK
-                 : kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(label),
-                               "does not decompress to the %" PRIu64
-                               " bytes announced (it is damaged: make it again)",
-                               member->bytes);
+    KIN_PASS_IF(whole, ctx, KITH_E_FORMAT, kin_at_file(label),
+                "does not decompress to the %" PRIu64
+                " bytes announced (it is damaged: make it again)",
+                member->bytes);
 }
 
 kith_status kin_unzip_load(kith_ctx *ctx, const char *label, const kin_unzip_member *member,

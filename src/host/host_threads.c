@@ -82,6 +82,42 @@ int kin_thread_start(pthread_t *thread, void *(*body)(void *), void *arg)
     return error;
 }
 
+static void *work_beside(void *arg)
+{
+    kin_beside *b = arg;
+    b->status = b->body(b->arg);
+    atomic_store(&b->ended, true);
+    return NULL;
+}
+
+void kin_beside_start(kin_beside *beside, kith_ctx *ctx, kith_status (*body)(void *arg), void *arg)
+{
+    beside->ctx = ctx;
+    beside->body = body;
+    beside->arg = arg;
+    beside->started = true;
+    atomic_store(&beside->ended, false);
+    if (ctx != NULL) {
+        kin_forgive(ctx);
+    }
+    beside->threaded = kin_thread_start(&beside->thread, work_beside, beside) == 0;
+    if (!beside->threaded) {
+        (void)work_beside(beside);
+    }
+}
+
+kith_status kin_beside_wait(kin_beside *beside, kith_ctx *ctx)
+{
+    if (!beside->started) {
+        return KITH_OK;
+    }
+    if (beside->threaded) {
+        (void)pthread_join(beside->thread, NULL);
+    }
+    beside->started = false;
+    return beside->status == KITH_OK ? KITH_OK : kin_fail_like(ctx, beside->status, beside->ctx);
+}
+
 kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_task_fn fn, void *arg)
 {
     team t = {.ctx = ctx,

@@ -22,6 +22,22 @@ kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_ta
  */
 int kin_thread_start(pthread_t *thread, void *(*body)(void *), void *arg);
 
+/* Work beside the caller's: by a thread of its own, or at once where none can be had. */
+typedef struct kin_beside {
+    kith_ctx *ctx; /* the work's own; NULL: it has none, and cannot fail */
+    kith_status (*body)(void *arg);
+    void *arg;
+    kith_status status;
+    bool started; /* and not waited for */
+    bool threaded;
+    atomic_bool ended;
+    pthread_t thread;
+} kin_beside;
+
+void kin_beside_start(kin_beside *beside, kith_ctx *ctx, kith_status (*body)(void *arg), void *arg);
+/* Once for every start; at other times KITH_OK. A failure becomes one of this context. */
+kith_status kin_beside_wait(kin_beside *beside, kith_ctx *ctx);
+
 /* Many readers, or one who changes: who wants to change waits for readers, and readers that come
  * later wait behind it. In a forked process, where other threads are gone, nobody holds it. */
 typedef struct kin_guard {

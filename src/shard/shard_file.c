@@ -45,11 +45,8 @@ static kith_status path_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_sh
                            char **path)
 {
     char text[KIN_SHARD_NAME_BYTES];
-    const size_t room = strlen(folder->path) + 1 + sizeof text;
     kin_shard_name_print(name, text);
-    KIN_TRY(kin_alloc(ctx, path, room, 1, "a file's path"));
-    (void)snprintf(*path, room, "%s/%s", folder->path, text);
-    return KITH_OK;
+    return kin_alloc_text(ctx, path, "a file's path", "%s/%s", folder->path, text);
 }
 
 /* ---- Reading -------------------------------------------------------------------------------- */
@@ -104,10 +101,8 @@ kith_status kin_shard_file_facts(kith_ctx *ctx, const kin_shard_folder *folder, 
     const void *met = NULL;
     KIN_TRY(open_file(ctx, folder, name, &file));
     kith_status status = facts_of(ctx, folder, name, file, facts);
-    if (status == KITH_OK) {
-        status = kin_container_table(ctx, file, KIN_SHARD_TAG_MET, (uint64_t)folder->shape.shards,
-                                     1, &met);
-    }
+    KIN_THEN(status, kin_container_table(ctx, file, KIN_SHARD_TAG_MET,
+                                         (uint64_t)folder->shape.shards, 1, &met));
     kin_container_close(file);
     return status;
 }
@@ -438,9 +433,7 @@ static kith_status put_lists(storing *s)
     }
     KIN_TRY(kin_alloc(s->writer.ctx, &s->distances, PIECE_BYTES, 1, "a piece of distances"));
     kith_status status = put_shared(s, 1);
-    if (status == KITH_OK) {
-        status = put_distances(s, 2);
-    }
+    KIN_THEN(status, put_distances(s, 2));
     kin_free(s->writer.ctx, s->distances);
     return status;
 }
@@ -474,9 +467,7 @@ kith_status kin_shard_store(kith_ctx *ctx, kin_shard_folder *folder, int32_t sha
     char *path = NULL;
     KIN_TRY(path_of(ctx, folder, name, &path));
     kith_status status = kin_writer_open_own(ctx, path, &s.writer);
-    if (status == KITH_OK) {
-        status = kin_writer_close(&s.writer, put_all(&s));
-    }
+    KIN_THEN(status, kin_writer_close(&s.writer, put_all(&s)));
     if (status == KITH_OK) {
         folder->versions[shard] = name.version;
         folder->bytes_written += s.places[0].bytes + s.places[1].bytes +

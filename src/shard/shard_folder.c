@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SHAPE_BYTES = 256, NAME_BYTES = 64, MODE = 0777, MOST_LOSSES = 2 };
+enum { MODE = 0777, MOST_LOSSES = 2 };
 static const char shards_line[] = "\nshards ";
 static const char groups_line[] = "\nown 0\n";
 
@@ -71,10 +71,7 @@ static int32_t read_shards(const kin_map *map)
 /* "FOLDER/shards": what the journal stands beside. */
 static kith_status name_target(const kin_shard_folder *folder, char **target)
 {
-    const size_t room = strlen(folder->path) + NAME_BYTES;
-    KIN_TRY(kin_alloc(folder->ctx, target, room, 1, "a file's path"));
-    (void)snprintf(*target, room, "%s/shards", folder->path);
-    return KITH_OK;
+    return kin_alloc_text(folder->ctx, target, "a file's path", "%s/shards", folder->path);
 }
 
 static kith_status find_job(kin_shard_folder *folder)
@@ -102,13 +99,11 @@ static kith_status find_job(kin_shard_folder *folder)
 static kith_status open_folder(kith_ctx *ctx, const char *path, bool enters,
                                kin_shard_folder *folder)
 {
-    const size_t bytes = strlen(path) + 1;
     memset(folder, 0, sizeof *folder);
     folder->ctx = ctx;
     folder->file = -1;
     folder->journal.file = -1;
-    KIN_TRY(kin_alloc(ctx, &folder->path, bytes, 1, "a file's path"));
-    memcpy(folder->path, path, bytes);
+    KIN_TRY(kin_alloc_text(ctx, &folder->path, "a file's path", "%s", path));
     folder->entered = enters;
     KIN_TRY(enters ? open_path(folder) : lock(folder));
     return find_job(folder);
@@ -260,13 +255,14 @@ static kith_status init_journal(kin_shard_folder *folder, const kin_shard_shape 
 {
     char *text = NULL;
     char *target = NULL;
-    const size_t room = strlen(shape->job) + SHAPE_BYTES;
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, name_target(folder, &target), done);
-    KIN_TRY_GOTO(status, kin_alloc(folder->ctx, &text, room, 1, "a journal"), done);
-    (void)snprintf(text, room, "shards %d\nrows %" PRId64 "\nk %" PRId64 "\nmetric %s\nown %d\n%s",
-                   (int)shape->shards, shape->rows, shape->k, kith_metric_name(shape->metric),
-                   (int)shape->own, shape->job);
+    KIN_TRY_GOTO(status,
+                 kin_alloc_text(folder->ctx, &text, "a journal",
+                                "shards %d\nrows %" PRId64 "\nk %" PRId64 "\nmetric %s\nown %d\n%s",
+                                (int)shape->shards, shape->rows, shape->k,
+                                kith_metric_name(shape->metric), (int)shape->own, shape->job),
+                 done);
     KIN_TRY_GOTO(status, kin_journal_init(folder->ctx, target, text, &folder->journal), done);
     folder->job = kin_checksum_of(folder->journal.head, folder->journal.head_bytes);
 done:
@@ -294,10 +290,9 @@ static kith_status judge(kin_shard_folder *folder, bool *same)
     KIN_FAIL_IF(kind == KIN_JOURNAL_FOREIGN, folder->ctx, KITH_E_FORMAT,
                 kin_at_file(folder->journal.path), "is no journal of kith, or damaged (%s)",
                 remedy);
-    return *same ? KITH_OK
-                 : kin_fail_at(folder->ctx, KITH_E_ARGUMENT, kin_at_file(folder->path),
-                               "the folder is of another job, it says '%s', this one '%s' (%s)",
-                               theirs, ours, remedy);
+    KIN_PASS_IF(*same, folder->ctx, KITH_E_ARGUMENT, kin_at_file(folder->path),
+                "the folder is of another job, it says '%s', this one '%s' (%s)", theirs, ours,
+                remedy);
 }
 
 kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_shape *shape,
@@ -318,10 +313,9 @@ kith_status kin_shard_folder_begin(kin_shard_folder *folder, const kin_shard_sha
         KIN_TRY(judge(folder, &same));
     }
     if (folder->entered) {
-        return same ? KITH_OK
-                    : kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file(folder->path),
-                                  "has no job, but worker 0 has begun one (give a folder on a file "
-                                  "system that all machines share)");
+        KIN_PASS_IF(same, folder->ctx, KITH_E_IO, kin_at_file(folder->path),
+                    "has no job, but worker 0 has begun one (give a folder on a file "
+                    "system that all machines share)");
     }
     if (same) {
         return scan(folder);
@@ -410,11 +404,10 @@ kith_status kin_shard_lose(kin_shard_folder *folder, int32_t shard, const char *
     folder->versions[shard] = -1;
     memset(folder->met + (int64_t)shard * folder->shape.shards, 0, (size_t)folder->shape.shards);
     folder->losses[shard] += 1;
-    return folder->losses[shard] < MOST_LOSSES
-               ? KITH_OK
-               : kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file_in(folder->path, text),
-                             "was damaged again after it had been written anew (check the disk "
-                             "and the memory of this machine, or give a folder on another disk)");
+    KIN_PASS_IF(folder->losses[shard] < MOST_LOSSES, folder->ctx, KITH_E_IO,
+                kin_at_file_in(folder->path, text),
+                "was damaged again after it had been written anew (check the disk "
+                "and the memory of this machine, or give a folder on another disk)");
 }
 
 void kin_shard_settle(kin_shard_folder *folder, int32_t shard)

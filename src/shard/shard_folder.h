@@ -119,7 +119,7 @@ kith_status kin_shard_lose(kin_shard_folder *folder, int32_t shard, const char *
 /* shard-00003.000007.kith, a container with the sections shard (facts), met, ids, keys and, of
  * approximate graphs, own. Of groups, which meet nobody, it has distances, and keys of those rows
  * alone that other groups have, too. */
-enum { KIN_SHARD_NAME_BYTES = 32, KIN_SHARD_FACTS_FORMAT = 1 };
+enum { KIN_SHARD_NAME_BYTES = 48, KIN_SHARD_FACTS_FORMAT = 1 };
 #define KIN_SHARD_TAG_FACTS "shard"
 #define KIN_SHARD_TAG_MET "met"
 #define KIN_SHARD_TAG_KEYS "keys"

@@ -157,14 +157,6 @@ static kith_status gather(const kin_shard_job *job, kith_ctx *ctx, int32_t group
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-typedef struct beside {
-    pthread_t thread;
-    bool started;
-    bool threaded;
-    atomic_bool ended;
-    kith_status status;
-} beside;
-
 /* Lists of one group, which are computed, then written, then kept until another one needs the
  * place. */
 typedef struct place {
@@ -175,7 +167,7 @@ typedef struct place {
     kin_shard_lists lists;
     unsigned char *shared; /* by row */
     void *block;
-    beside writing;
+    kin_beside writing;
 } place;
 
 struct kin_shard_last {
@@ -185,8 +177,8 @@ struct kin_shard_last {
     group_rows bags[BAGS];
     int at;         /* of the bags, that of the engine */
     int32_t wanted; /* group that is gathered into the other one */
-    beside gathering;
-    beside freeing;
+    kin_beside gathering;
+    kin_beside freeing;
     place places[KIN_SHARD_PLACES];
     int32_t place_count;
     int64_t turns;
@@ -196,61 +188,37 @@ typedef struct kin_shard_last following;
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
-static void *write_beside(void *arg)
+static kith_status write_lists(void *arg)
 {
     place *p = arg;
     const kin_shard_job *job = p->all->job;
     const kin_shard_brief brief = {.shared = p->shared, kin_shard_to_distances, job};
-    kin_forgive(p->ctx);
     kin_shard_mark_done(job->folder, (kin_shard_step){p->group, p->group});
-    p->writing.status = kin_shard_store(p->ctx, job->folder, p->group, p->group, &p->lists, &brief);
-    atomic_store(&p->writing.ended, true);
-    return NULL;
+    return kin_shard_store(p->ctx, job->folder, p->group, p->group, &p->lists, &brief);
 }
 
-static void *gather_beside(void *arg)
+static kith_status gather_wanted(void *arg)
 {
     following *f = arg;
-    kin_forgive(f->gatherer);
-    f->gathering.status = gather(f->job, f->gatherer, f->wanted, &f->bags[1 - f->at]);
-    atomic_store(&f->gathering.ended, true);
-    return NULL;
+    return gather(f->job, f->gatherer, f->wanted, &f->bags[1 - f->at]);
 }
 
-static void start(beside *b, void *(*body)(void *), void *arg)
-{
-    b->status = KITH_OK;
-    atomic_store(&b->ended, false);
-    b->started = true;
-    b->threaded = kin_thread_start(&b->thread, body, arg) == 0;
-    if (!b->threaded) {
-        (void)body(arg);
-    }
-}
-
-/* Once for every start; at other times KITH_OK. */
-static kith_status wait(const following *f, beside *b, const kith_ctx *theirs, double *seconds)
+static kith_status wait(const following *f, kin_beside *b, double *seconds)
 {
     const int64_t begin = kin_clock_ns();
-    if (!b->started) {
-        return KITH_OK;
-    }
-    if (b->threaded) {
-        (void)pthread_join(b->thread, NULL);
-    }
-    b->started = false;
+    const kith_status status = kin_beside_wait(b, f->job->ctx);
     *seconds += kin_clock_since(begin);
-    return b->status == KITH_OK ? KITH_OK : kin_fail_like(f->job->ctx, b->status, theirs);
+    return status;
 }
 
 static kith_status wait_for_rows(following *f)
 {
-    return wait(f, &f->gathering, f->gatherer, &f->run->seconds_rows);
+    return wait(f, &f->gathering, &f->run->seconds_rows);
 }
 
 static kith_status wait_for_lists(const following *f, place *p)
 {
-    return wait(f, &p->writing, p->ctx, &f->run->seconds_wait);
+    return wait(f, &p->writing, &f->run->seconds_wait);
 }
 
 /* ---- Places --------------------------------------------------------------------------------- */
@@ -394,15 +362,13 @@ static kith_status solve_all(following *f)
         place *p = NULL;
         f->wanted = next_group(f, group);
         if (f->wanted >= 0) {
-            start(&f->gathering, gather_beside, f);
+            kin_beside_start(&f->gathering, f->gatherer, gather_wanted, f);
         }
         kith_status status = take_place(f, group, &p);
-        if (status == KITH_OK) {
-            status = solve(f, &f->bags[f->at], p);
-        }
+        KIN_THEN(status, solve(f, &f->bags[f->at], p));
         KIN_KEEP(status, wait_for_rows(f));
         KIN_TRY(status);
-        start(&p->writing, write_beside, p);
+        kin_beside_start(&p->writing, p->ctx, write_lists, p);
         f->at = 1 - f->at;
         group = f->wanted;
     }
@@ -416,10 +382,10 @@ static void free_bags(following *f)
     }
 }
 
-static void *free_beside(void *arg)
+static kith_status free_rest(void *arg)
 {
     free_bags(arg);
-    return NULL;
+    return KITH_OK;
 }
 
 kith_status kin_shard_follow_end(kin_shard_job *job)
@@ -433,7 +399,7 @@ kith_status kin_shard_follow_end(kin_shard_job *job)
     for (int32_t i = 0; i < f->place_count; i++) {
         KIN_KEEP(status, wait_for_lists(f, &f->places[i]));
     }
-    (void)wait(f, &f->freeing, f->gatherer, &f->run->seconds_wait);
+    (void)wait(f, &f->freeing, &f->run->seconds_wait);
     free_bags(f);
     (void)kin_parallel(job->ctx, NULL, f->place_count, free_place, f);
     kith_ctx_free(f->gatherer);
@@ -469,7 +435,7 @@ kith_status kin_shard_follow(void *arg, kin_shard_run *run)
     if (any && status == KITH_OK) {
         status = solve_all(f);
     }
-    start(&f->freeing, free_beside, f);
+    kin_beside_start(&f->freeing, NULL, free_rest, f);
     if (status != KITH_OK || run->listed != NULL || !any) {
         KIN_KEEP(status, kin_shard_follow_end(job));
     }

@@ -2,6 +2,7 @@
  * Graphs from shards: the folder, the steps, and the result in pieces. */
 #include "shard/shard_job.h"
 
+#include "api/api_check.h"
 #include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -13,7 +14,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { JOB_BYTES = 1024, LINES_BYTES = 1024 };
+enum { JOB_BYTES = 1024 };
 
 /* What one call holds. */
 typedef struct sharded {
@@ -101,20 +102,16 @@ static kith_status name_device(const kin_shard_job *job, const char **name)
 static kith_status compare_jobs(const kin_shard_job *job, const char *text)
 {
     const kith_shard_team *team = job->params.team;
-    const size_t room = strlen(text) + LINES_BYTES;
     const char *device = NULL;
     char *lines = NULL;
-    kith_status status = kin_alloc(job->ctx, &lines, room, 1, "a job's text");
-    KIN_KEEP(status, name_device(job, &device));
+    kith_status status = name_device(job, &device);
+    KIN_KEEP(status, kin_alloc_text(job->ctx, &lines, "a job's text",
+                                    "program kith %s (%s)\nshards %d\nk %" PRId64
+                                    "\nmetric %s\n%scomputes on %s\n",
+                                    kith_version(), kith_commit(), (int)job->shards, job->k,
+                                    kith_metric_name(job->metric), text, device));
     status = kin_shard_agree(job->ctx, team, status);
-    if (status == KITH_OK) {
-        (void)snprintf(lines, room,
-                       "program kith %s (%s)\nshards %d\nk %" PRId64 "\nmetric %s\n%scomputes on "
-                       "%s\n",
-                       kith_version(), kith_commit(), (int)job->shards, job->k,
-                       kith_metric_name(job->metric), text, device);
-        status = kin_shard_compare(job->ctx, team, lines);
-    }
+    KIN_THEN(status, kin_shard_compare(job->ctx, team, lines));
     kin_free(job->ctx, lines);
     return status;
 }
@@ -137,18 +134,15 @@ static kith_status describe(sharded *s)
 {
     const kin_shard_job *job = &s->job;
     const char *given = job->params.job != NULL ? job->params.job : "";
-    const size_t room = strlen(given) + 2 * JOB_BYTES;
     const bool ends = given[0] == '\0' || given[strlen(given) - 1] == '\n';
     char way[JOB_BYTES] = "";
     if (job->descends) {
         describe_descent(job, way, sizeof way);
     }
-    KIN_TRY(kin_alloc(job->ctx, &s->text, room, 1, "a journal"));
-    (void)snprintf(s->text, room, "way %s\ncols %" PRId32 "\ntype %s\nself %d\n%s%s%s",
-                   job->descends ? "descent" : "exact", job->points.cols,
-                   kith_dtype_name(job->points.dtype), (int)job->self, way, given,
-                   ends ? "" : "\n");
-    return KITH_OK;
+    return kin_alloc_text(
+        job->ctx, &s->text, "a journal", "way %s\ncols %" PRId32 "\ntype %s\nself %d\n%s%s%s",
+        job->descends ? "descent" : "exact", job->points.cols, kith_dtype_name(job->points.dtype),
+        (int)job->self, way, given, ends ? "" : "\n");
 }
 
 static bool leads(const sharded *s)
@@ -308,20 +302,10 @@ static kith_status solve_together(sharded *s)
 
 /* ---- The call ------------------------------------------------------------------------------- */
 
-static kith_status check_report(kith_ctx *ctx, const kith_shard_report *report)
-{
-    return report == NULL || report->struct_size >= sizeof *report
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_member("report", "struct_size"),
-                             "is %lu, must be sizeof(kith_shard_report)",
-                             (unsigned long)report->struct_size);
-}
-
 static void fill_report(const sharded *s, double seconds, kith_shard_report *report)
 {
-    const uint32_t size = report->struct_size;
-    *report = (kith_shard_report){
-        .struct_size = size,
+    const kin_shard_bounds *bounds = &s->job.bounds;
+    kith_shard_report own = {
         .shards = s->job.shards,
         .exact = !s->job.descends,
         .rebuilt = s->folder.lost,
@@ -344,19 +328,17 @@ static void fill_report(const sharded *s, double seconds, kith_shard_report *rep
         .seconds_group = s->seconds_group,
         .seconds_rows = s->run.seconds_rows,
         .seconds_check = s->job.seconds_check,
-        .parts = kin_shard_result_parts(&s->result)};
-    if (!s->result.started) { /* else a thread may be at it */
-        report->points = s->result.meta.points;
-    }
-    {
-        const kin_shard_bounds *bounds = &s->job.bounds;
-        report->pairs_met = bounds->met;
-        report->pairs_skipped = bounds->skipped;
-        report->rows_skipped = bounds->rows > 0.0 ? bounds->left_out / bounds->rows : 0.0;
+        .parts = kin_shard_result_parts(&s->result),
+        .pairs_met = bounds->met,
+        .pairs_skipped = bounds->skipped,
+        .rows_skipped = bounds->rows > 0.0 ? bounds->left_out / bounds->rows : 0.0};
+    if (!s->result.opening.started) { /* else a thread may be at it */
+        own.points = s->result.meta.points;
     }
     if (s->folder.met != NULL) {
-        report->steps_done = kin_shard_count_done(&s->folder);
+        own.steps_done = kin_shard_count_done(&s->folder);
     }
+    kin_fill_room(report, &own, sizeof own);
 }
 
 static void release(sharded *s)
@@ -402,7 +384,7 @@ static kith_status run(kith_ctx *ctx, const kith_matrix *points, const kith_shar
 {
     sharded s = {.result = {.path = path}, .folder = {.file = -1, .journal = {.file = -1}}};
     const int64_t start = kin_clock_ns();
-    KIN_TRY(check_report(ctx, report));
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_shard_report"));
     KIN_FAIL_IF(folder == NULL || path == NULL, ctx, KITH_E_ARGUMENT,
                 kin_at(folder == NULL ? "folder" : "path"), "is NULL (give a path)");
     kith_status status = kin_shard_check(ctx, points, params, &s.job);

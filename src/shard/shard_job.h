@@ -9,6 +9,7 @@
 #include "api/api_check.h"
 #include "exact/exact_runs.h"
 #include "file/file_stream.h"
+#include "host/host_threads.h"
 #include "shard/shard_run.h"
 
 #include <stdatomic.h>
@@ -284,11 +285,7 @@ typedef struct kin_shard_result {
     int32_t wanted; /* parts; 0: one file */
     kith_result_stream_params params;
     kith_result_meta meta;
-    kith_status status;
-    pthread_t thread;
-    bool started;
-    bool threaded;
-    atomic_bool ended;
+    kin_beside opening;
 } kin_shard_result;
 
 kith_status kin_shard_result_begin(kin_shard_result *result);

@@ -430,9 +430,7 @@ static kith_status plan_shards(kith_ctx *ctx, const kith_matrix *points,
     kin_shard_job job;
     kin_shard_need need;
     kith_matrix shape;
-    KIN_FAIL_IF(plan == NULL || plan->struct_size < sizeof *plan, ctx, KITH_E_ARGUMENT,
-                kin_at("plan"),
-                "is NULL or its struct_size is not set (to sizeof(kith_shard_plan))");
+    KIN_TRY(kin_check_told(ctx, plan, "plan", "kith_shard_plan"));
     KIN_TRY(kin_shard_check(ctx, kin_check_shape(points, &shape), params, &job));
     KIN_TRY(kin_shard_choose(&job, 0));
     KIN_TRY(kin_shard_needs(&job, job.shards, &need));
@@ -440,16 +438,17 @@ static kith_status plan_shards(kith_ctx *ctx, const kith_matrix *points,
     const uint64_t entry = ENTRY_BYTES + (job.descends ? OWN_BYTES : 0);
     const int64_t rows = kin_ceil_div(job.points.rows, job.shards);
     const uint64_t pair = kin_size_mul(kin_size_mul((uint64_t)rows, (uint64_t)job.k), 2 * entry);
-    *plan = (kith_shard_plan){.struct_size = plan->struct_size,
-                              .shards = job.shards,
-                              .rows = rows,
-                              .steps = kin_shard_steps(job.shards),
-                              .peak_bytes = need.host_bytes,
-                              .gpu_bytes = need.gpu_bytes,
-                              .folder_bytes = kin_size_add(kin_size_mul(entries, entry), pair),
-                              .result_bytes = kin_size_mul(entries, RESULT_ENTRY_BYTES)};
-    memcpy(plan->backend, need.backend, sizeof plan->backend);
-    return kin_shard_may_follow(&job) ? plan_groups(&job, plan) : KITH_OK;
+    kith_shard_plan own = {.shards = job.shards,
+                           .rows = rows,
+                           .steps = kin_shard_steps(job.shards),
+                           .peak_bytes = need.host_bytes,
+                           .gpu_bytes = need.gpu_bytes,
+                           .folder_bytes = kin_size_add(kin_size_mul(entries, entry), pair),
+                           .result_bytes = kin_size_mul(entries, RESULT_ENTRY_BYTES)};
+    memcpy(own.backend, need.backend, sizeof own.backend);
+    KIN_TRY(kin_shard_may_follow(&job) ? plan_groups(&job, &own) : KITH_OK);
+    kin_fill_room(plan, &own, sizeof own);
+    return KITH_OK;
 }
 
 kith_status kith_plan_shards(kith_ctx *ctx, const kith_matrix *points,

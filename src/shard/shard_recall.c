@@ -198,9 +198,7 @@ static kith_status share_truth(kin_shard_job *job, kith_status status)
     if (team == NULL) {
         return status;
     }
-    if (status == KITH_OK) {
-        status = kin_layout_make(job->ctx, name_sharing, &all, "workers' lists", &block);
-    }
+    KIN_THEN(status, kin_layout_make(job->ctx, name_sharing, &all, "workers' lists", &block));
     if (status == KITH_OK) {
         memcpy(all.own.keys, s->truth, (size_t)all.entries * sizeof *s->truth);
         memcpy(all.own.ids, s->truth_ids, (size_t)all.entries * sizeof *s->truth_ids);

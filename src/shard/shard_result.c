@@ -12,15 +12,11 @@ enum { RECORD_BYTES = 1 << 30 };
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
-static void *open_beside(void *arg)
+static kith_status open_files(void *arg)
 {
     kin_shard_result *r = arg;
-    r->status = kin_fingerprint_make(r->ctx, &r->job->points, &r->meta.points);
-    if (r->status == KITH_OK) {
-        r->status = kin_parts_open(r->ctx, r->path, &r->params, &r->meta, r->wanted, &r->parts);
-    }
-    atomic_store(&r->ended, true);
-    return NULL;
+    KIN_TRY(kin_fingerprint_make(r->ctx, &r->job->points, &r->meta.points));
+    return kin_parts_open(r->ctx, r->path, &r->params, &r->meta, r->wanted, &r->parts);
 }
 
 /* To the job's caller. */
@@ -29,17 +25,9 @@ static kith_status explain(const kin_shard_result *r, kith_status status)
     return status == KITH_OK ? KITH_OK : kin_fail_like(r->job->ctx, status, r->ctx);
 }
 
-/* Once after the start; at other times KITH_OK. */
 static kith_status wait(kin_shard_result *r)
 {
-    if (!r->started) {
-        return KITH_OK;
-    }
-    if (r->threaded) {
-        (void)pthread_join(r->thread, NULL);
-    }
-    r->started = false;
-    return explain(r, r->status);
+    return kin_beside_wait(&r->opening, r->job->ctx);
 }
 
 static void describe(kin_shard_result *r)
@@ -65,26 +53,23 @@ kith_status kin_shard_result_begin(kin_shard_result *result)
 {
     describe(result);
     KIN_TRY(kin_shard_make_ctx(result->job, 1, &result->ctx));
-    result->started = true;
-    result->threaded =
-        result->job->follows && kin_thread_start(&result->thread, open_beside, result) == 0;
-    if (!result->threaded) {
-        (void)open_beside(result);
-        return wait(result);
+    if (!result->job->follows) {
+        return explain(result, open_files(result));
     }
+    kin_beside_start(&result->opening, result->ctx, open_files, result);
     return KITH_OK;
 }
 
 int32_t kin_shard_result_parts(const kin_shard_result *result)
 {
-    const bool open = !result->started && result->parts != NULL;
+    const bool open = !result->opening.started && result->parts != NULL;
     return open && result->wanted > 0 ? result->parts->count : 0;
 }
 
 kith_status kin_shard_result_look(void *arg)
 {
     kin_shard_result *r = arg;
-    return atomic_load(&r->ended) ? wait(r) : KITH_OK;
+    return atomic_load(&r->opening.ended) ? wait(r) : KITH_OK;
 }
 
 void kin_shard_result_end(kin_shard_result *result)

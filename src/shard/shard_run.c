@@ -37,6 +37,25 @@ static bool pages_of(const kith_matrix *points, int64_t first, int64_t rows, uns
     return to > from;
 }
 
+static void advise(const kith_matrix *points, int64_t first, int64_t rows, int advice)
+{
+    unsigned char *start = NULL;
+    size_t bytes = 0;
+    if (pages_of(points, first, rows, &start, &bytes)) {
+        (void)madvise(start, bytes, advice);
+    }
+}
+
+void kin_shard_fetch_rows(const kith_matrix *points, int64_t first, int64_t rows)
+{
+    advise(points, first, rows, MADV_WILLNEED);
+}
+
+void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t rows)
+{
+    advise(points, first, rows, MADV_DONTNEED);
+}
+
 static void touch_rows(const kin_shard_run *run, int32_t shard)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -53,24 +72,6 @@ static void touch_rows(const kin_shard_run *run, int32_t shard)
     }
 }
 
-void kin_shard_fetch_rows(const kith_matrix *points, int64_t first, int64_t rows)
-{
-    unsigned char *start = NULL;
-    size_t bytes = 0;
-    if (pages_of(points, first, rows, &start, &bytes)) {
-        (void)madvise(start, bytes, MADV_WILLNEED);
-    }
-}
-
-void kin_shard_return_rows(const kith_matrix *points, int64_t first, int64_t rows)
-{
-    unsigned char *start = NULL;
-    size_t bytes = 0;
-    if (pages_of(points, first, rows, &start, &bytes)) {
-        (void)madvise(start, bytes, MADV_DONTNEED);
-    }
-}
-
 /* ---- The thread ----------------------------------------------------------------------------- */
 
 /* Lists are written, then the next ones are read. */
@@ -78,9 +79,7 @@ typedef struct disk_job {
     kin_shard_run *run;
     int32_t wanted[2]; /* shards to be read; -1: none */
     int32_t slots[2];  /* and where to */
-    kith_status status;
-    bool started;
-    pthread_t thread;
+    kin_beside beside;
 } disk_job;
 
 /* Both shards of a pair before the old version of either goes. */
@@ -120,27 +119,20 @@ static void read_wanted(const disk_job *disk)
     }
 }
 
-static void *work_at_disk(void *arg)
+static kith_status work_at_disk(void *arg)
 {
-    disk_job *disk = arg;
-    kin_forgive(disk->run->disk);
-    disk->status = write_dirty(disk->run);
-    if (disk->status == KITH_OK) {
-        read_wanted(disk);
-    }
-    return NULL;
+    const disk_job *disk = arg;
+    KIN_TRY(write_dirty(disk->run));
+    read_wanted(disk);
+    return KITH_OK;
 }
 
 /* Writes what is dirty, then reads the wanted shards, which have free slots, and touches their
- * rows. Where no thread can be had this is done at once. */
+ * rows. */
 static void start_disk(kin_shard_run *run, disk_job *disk)
 {
     disk->run = run;
-    disk->status = KITH_OK;
-    disk->started = kin_thread_start(&disk->thread, work_at_disk, disk) == 0;
-    if (!disk->started) {
-        (void)work_at_disk(disk);
-    }
+    kin_beside_start(&disk->beside, run->disk, work_at_disk, disk);
 }
 
 /* Waits. Nothing is dirty afterwards, or the status says why. What could not be read is in no slot:
@@ -149,12 +141,9 @@ static kith_status wait_for_disk(disk_job *disk)
 {
     kin_shard_run *run = disk->run;
     const int64_t start = kin_clock_ns();
-    if (disk->started) {
-        (void)pthread_join(disk->thread, NULL);
-        disk->started = false;
-    }
+    const kith_status status = kin_beside_wait(&disk->beside, run->ctx);
     run->seconds_wait += kin_clock_since(start);
-    return disk->status == KITH_OK ? KITH_OK : kin_fail_like(run->ctx, disk->status, run->disk);
+    return status;
 }
 
 /* ---- Making --------------------------------------------------------------------------------- */

@@ -149,10 +149,8 @@ static kith_status write_sign(const kin_shard_folder *folder, uint64_t *sign)
     const int file = openat(folder->file, sign_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     const bool wrote = file >= 0 && kin_file_write(file, sign, sizeof *sign, 0) == 0;
     const bool closed = file >= 0 && close(file) == 0;
-    return wrote && closed
-               ? KITH_OK
-               : kin_fail_at(folder->ctx, KITH_E_IO, kin_at_file_in(folder->path, sign_name),
-                             "cannot be written (check who may write there)");
+    KIN_PASS_IF(wrote && closed, folder->ctx, KITH_E_IO, kin_at_file_in(folder->path, sign_name),
+                "cannot be written (check who may write there)");
 }
 
 static kith_status check_sign(const kin_shard_folder *folder, const uint64_t said[2])
@@ -168,11 +166,8 @@ static kith_status check_sign(const kin_shard_folder *folder, const uint64_t sai
     KIN_FAIL_IF(!got || sign != said[0], folder->ctx, KITH_E_IO, kin_at_file(folder->path),
                 "is another folder than that of worker 0 (give one on a file system "
                 "that all machines share)");
-    return said[1] == folder->job
-               ? KITH_OK
-               : kin_fail_at(
-                     folder->ctx, KITH_E_ARGUMENT, kin_at_file(folder->path),
-                     "worker 0 has other points or other parameters (give all workers the same)");
+    KIN_PASS_IF(said[1] == folder->job, folder->ctx, KITH_E_ARGUMENT, kin_at_file(folder->path),
+                "worker 0 has other points or other parameters (give all workers the same)");
 }
 
 /* Versions and meetings, as worker 0 knows them. */

@@ -104,10 +104,9 @@ static kith_status find_part(kin_truth *t, kin_truth_part *part, void **block)
     kith_status status = KITH_OK;
     part->wide = kin_min_i64(t->k + KIN_TRUTH_MARGIN, part->rows.rows);
     part->found = (kith_neighbors){.rows = t->queries.rows, .k = part->wide};
-    KIN_TRY_GOTO(status, kin_layout_make(t->ctx, name_found, part, "a part's lists", block), done);
-    KIN_TRY_GOTO(status, t->filters ? cut_filter(t, part, &bits) : KITH_OK, done);
-    status = search_part(t, part);
-done:
+    KIN_THEN(status, kin_layout_make(t->ctx, name_found, part, "a part's lists", block));
+    KIN_THEN(status, t->filters ? cut_filter(t, part, &bits) : KITH_OK);
+    KIN_THEN(status, search_part(t, part));
     kin_free(t->ctx, bits);
     if (status != KITH_OK) {
         kin_free(t->ctx, *block);
@@ -133,9 +132,7 @@ static kith_status solve_part(kin_truth *t, kin_truth_part *part)
         t->fits = part->rows.rows;
         status = find_part(t, part, &block);
     }
-    if (status == KITH_OK) {
-        status = kin_truth_take(t, part);
-    }
+    KIN_THEN(status, kin_truth_take(t, part));
     kin_free(t->ctx, block);
     kin_failure_shift(t->ctx, "corpus", t->progress.row);
     return status;
@@ -268,11 +265,9 @@ static kith_status take_params(kith_ctx *ctx, const kith_truth_params *given, ki
     KIN_TRY(kin_check_method(ctx, (int)t->params.method));
     KIN_FAIL_IF(t->params.part_rows < 0, ctx, KITH_E_ARGUMENT, kin_at("part_rows"),
                 "is %lld, must be at least 0", (long long)t->params.part_rows);
-    return t->params.task == KITH_TRUTH_FIND || t->params.task == KITH_TRUTH_VERIFY
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("task"),
-                             "is %d, which is none (use one of kith_truth_task)",
-                             (int)t->params.task);
+    KIN_PASS_IF(t->params.task == KITH_TRUTH_FIND || t->params.task == KITH_TRUTH_VERIFY, ctx,
+                KITH_E_ARGUMENT, kin_at("task"),
+                "is %d, which is none (use one of kith_truth_task)", (int)t->params.task);
 }
 
 static kith_status run(kin_truth *t, const kith_matrix *corpus, int32_t count,

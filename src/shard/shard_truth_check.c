@@ -37,11 +37,8 @@ static kith_status check_corpus(kin_truth *t, const kith_matrix *corpus)
 static kith_status check_k(const kin_truth *t)
 {
     const long long most = (long long)kin_min_i64(t->rows, INT32_MAX);
-    return t->k >= 1 && t->k <= most
-               ? KITH_OK
-               : kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at("k"),
-                             "is %lld, must be 1 to %lld (the corpus has no more rows)",
-                             (long long)t->k, most);
+    KIN_PASS_IF(t->k >= 1 && t->k <= most, t->ctx, KITH_E_ARGUMENT, kin_at("k"),
+                "is %lld, must be 1 to %lld (the corpus has no more rows)", (long long)t->k, most);
 }
 
 static kith_status check_filter(kin_truth *t)

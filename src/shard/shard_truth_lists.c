@@ -219,9 +219,7 @@ kith_status kin_truth_take(kin_truth *truth, const kin_truth_part *part)
     KIN_TRY(kin_layout_make(ctx, name_rooms, &t, "lists of threads", &block));
     kith_status status =
         kin_parallel(ctx, NULL, kin_ceil_div(truth->queries.rows, ROWS_A_TASK), take_queries, &t);
-    if (status == KITH_OK) {
-        status = count_beyond(&t);
-    }
+    KIN_THEN(status, count_beyond(&t));
     kin_free(ctx, block);
     return status;
 }
@@ -293,15 +291,12 @@ kith_status kin_truth_compare(kith_ctx *ctx, const kin_distance *distance, const
                    .threads = (uint64_t)ctx->threads,
                    .width = (uint64_t)kin_round_up(distance->cols, KIN_METRIC_LANES)};
     void *block = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_prepare_rows(ctx, rows, distance, "corpus", KIN_ROWS_DISTINCT, &c.rows), done);
-    KIN_TRY_GOTO(status,
-                 kin_prepare_rows(ctx, queries, distance, "queries", KIN_ROWS_DISTINCT, &c.queries),
-                 done);
-    KIN_TRY_GOTO(status, kin_layout_make(ctx, name_values, &c, "keys of queries", &block), done);
-    status = kin_parallel(ctx, "compare", queries->rows, compare_query, &c);
-done:
+    kith_status status =
+        kin_prepare_rows(ctx, rows, distance, "corpus", KIN_ROWS_DISTINCT, &c.rows);
+    KIN_THEN(status,
+             kin_prepare_rows(ctx, queries, distance, "queries", KIN_ROWS_DISTINCT, &c.queries));
+    KIN_THEN(status, kin_layout_make(ctx, name_values, &c, "keys of queries", &block));
+    KIN_THEN(status, kin_parallel(ctx, "compare", queries->rows, compare_query, &c));
     kin_free(ctx, block);
     kin_prepared_free(ctx, &c.queries);
     kin_prepared_free(ctx, &c.rows);

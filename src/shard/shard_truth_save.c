@@ -29,10 +29,7 @@ static const char TAG_TIES[] = "truth ties";
 
 static kith_status partial_path(const kin_truth *t, char **path)
 {
-    const size_t bytes = strlen(t->params.path) + sizeof ".partial";
-    KIN_TRY(kin_alloc(t->ctx, path, bytes, 1, "a file's path"));
-    (void)snprintf(*path, bytes, "%s.partial", t->params.path);
-    return KITH_OK;
+    return kin_alloc_text(t->ctx, path, "a file's path", "%s.partial", t->params.path);
 }
 
 /* ---- Which job ------------------------------------------------------------------------------- */
@@ -128,9 +125,7 @@ kith_status kin_truth_store(const kin_truth *t, const char *text)
     }
     KIN_TRY(partial_path(t, &path));
     kith_status status = kin_journal_init(t->ctx, t->params.path, text, &job);
-    if (status == KITH_OK) {
-        status = write_state(t, &job, path);
-    }
+    KIN_THEN(status, write_state(t, &job, path));
     kin_journal_free(t->ctx, &job);
     kin_free(t->ctx, path);
     return status;
@@ -184,10 +179,9 @@ static kith_status read_state(kin_truth *t, const kin_container *c, const kin_jo
                         p->first <= t->rows &&
                         (p->matrix == t->count ? p->row == 0 : p->row < t->corpus[p->matrix].rows);
     t->report.resumed = p->first;
-    return within ? KITH_OK
-                  : kin_fail_at(t->ctx, KITH_E_FORMAT, kin_at_file(kin_container_path(c)),
-                                "says more rows than there are (to begin anew add --restart, or "
-                                "remove it)");
+    KIN_PASS_IF(within, t->ctx, KITH_E_FORMAT, kin_at_file(kin_container_path(c)),
+                "says more rows than there are (to begin anew add --restart, or "
+                "remove it)");
 }
 
 kith_status kin_truth_resume(kin_truth *t, const char *text)
@@ -237,11 +231,10 @@ kith_status kin_truth_check_path(const kin_truth *t)
     const bool has_sign =
         format == KITH_FORMAT_NPZ || format == KITH_FORMAT_IVECS || format == KITH_FORMAT_IBIN;
     const uint64_t most = has_sign ? (uint64_t)INT32_MAX + 1 : (uint64_t)UINT32_MAX;
-    return end <= most ? KITH_OK
-                       : kin_fail_at(t->ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                                     "has ids below %" PRIu64 ", the corpus' ids end at %" PRIu64
-                                     " (write .npy, whose ids have 64 bits)",
-                                     most, end);
+    KIN_PASS_IF(end <= most, t->ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                "has ids below %" PRIu64 ", the corpus' ids end at %" PRIu64
+                " (write .npy, whose ids have 64 bits)",
+                most, end);
 }
 
 void kin_truth_hand_over(const kin_truth *t)
@@ -266,9 +259,7 @@ static kith_status save_npy(const kin_truth *t)
     const uint64_t bytes = kin_npy_header(head, "<i8", 2, t->queries.rows, t->k);
     KIN_TRY(kin_writer_open(t->ctx, t->params.path, &writer));
     kith_status status = kin_writer_put(&writer, head, bytes);
-    if (status == KITH_OK) {
-        status = kin_writer_put(&writer, t->ids, entries_of(t) * sizeof *t->ids);
-    }
+    KIN_THEN(status, kin_writer_put(&writer, t->ids, entries_of(t) * sizeof *t->ids));
     return kin_writer_close(&writer, status);
 }
 
@@ -374,15 +365,11 @@ static kith_status save_certificate(const kin_truth *t)
 {
     kin_certificate certificate = {.count = t->count};
     char *path = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_certificate_path(t->ctx, t->params.path, &path), done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(t->ctx, &certificate.corpus, (uint64_t)t->count,
-                           sizeof *certificate.corpus, "a certificate"),
-                 done);
-    KIN_TRY_GOTO(status, certify(t, &certificate), done);
-    status = kin_certificate_save(t->ctx, path, &certificate);
-done:
+    kith_status status = kin_certificate_path(t->ctx, t->params.path, &path);
+    KIN_THEN(status, kin_alloc(t->ctx, &certificate.corpus, (uint64_t)t->count,
+                               sizeof *certificate.corpus, "a certificate"));
+    KIN_THEN(status, certify(t, &certificate));
+    KIN_THEN(status, kin_certificate_save(t->ctx, path, &certificate));
     kin_free(t->ctx, certificate.corpus);
     kin_free(t->ctx, path);
     return status;

@@ -70,13 +70,12 @@ static kith_status check_file(kith_ctx *ctx, const char *path, const kin_certifi
 {
     kin_certified_file now = {.name = path};
     KIN_TRY(kin_certified_measure(ctx, &now));
-    return now.bytes == said->bytes && now.checksum == said->checksum
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_DATA, kin_at_file(path),
-                             "has %" PRIu64 " bytes and the checksum %016" PRIx64
-                             ", its certificate says %" PRIu64 " and %016" PRIx64
-                             " (it was changed: make the truth again)",
-                             now.bytes, now.checksum, said->bytes, said->checksum);
+    KIN_PASS_IF(now.bytes == said->bytes && now.checksum == said->checksum, ctx, KITH_E_DATA,
+                kin_at_file(path),
+                "has %" PRIu64 " bytes and the checksum %016" PRIx64
+                ", its certificate says %" PRIu64 " and %016" PRIx64
+                " (it was changed: make the truth again)",
+                now.bytes, now.checksum, said->bytes, said->checksum);
 }
 
 static kith_status check_points(kin_truth *t, const kith_matrix *points, const char *what,
@@ -85,14 +84,12 @@ static kith_status check_points(kin_truth *t, const kith_matrix *points, const c
     char texts[2][KIN_FINGERPRINT_TEXT];
     kith_fingerprint now;
     KIN_TRY(kin_fingerprint_make(t->ctx, points, &now));
-    return kin_fingerprint_equal(&now, &said->points)
-               ? KITH_OK
-               : kin_fail_at(t->ctx, KITH_E_DATA,
-                             said->name != NULL ? kin_at_file(said->name) : kin_at(what),
-                             "is %s, the certificate says %s (give the points that the truth is "
-                             "of)",
-                             kin_fingerprint_print(&now, texts[0]),
-                             kin_fingerprint_print(&said->points, texts[1]));
+    KIN_PASS_IF(kin_fingerprint_equal(&now, &said->points), t->ctx, KITH_E_DATA,
+                said->name != NULL ? kin_at_file(said->name) : kin_at(what),
+                "is %s, the certificate says %s (give the points that the truth is "
+                "of)",
+                kin_fingerprint_print(&now, texts[0]),
+                kin_fingerprint_print(&said->points, texts[1]));
 }
 
 static kith_status check_all(kin_truth *t, const kin_certificate *c)
@@ -107,12 +104,11 @@ static kith_status check_all(kin_truth *t, const kin_certificate *c)
     for (int32_t i = 0; i < t->count; i++) {
         KIN_TRY(check_points(t, &t->corpus[i], "corpus", &c->corpus[i]));
     }
-    return c->filters == t->filters && c->filter == t->filter_sum && c->rule == t->filter.rule
-               ? KITH_OK
-               : kin_fail_at(t->ctx, KITH_E_DATA, kin_at("filter"),
-                             "is not the one of the certificate (give the filter that the truth "
-                             "was made under%s)",
-                             c->filters ? "" : ", none");
+    KIN_PASS_IF(c->filters == t->filters && c->filter == t->filter_sum && c->rule == t->filter.rule,
+                t->ctx, KITH_E_DATA, kin_at("filter"),
+                "is not the one of the certificate (give the filter that the truth "
+                "was made under%s)",
+                c->filters ? "" : ", none");
 }
 
 /* ---- Some queries anew ------------------------------------------------------------------------
@@ -300,12 +296,11 @@ static kith_status hold_query(const sampled *s, const told *f, int64_t at)
                     " is %.9g, computed anew it is %.9g (make the truth again)",
                     j, query, (double)f->distances[query * t->k + j], (double)distance);
     }
-    return f->ties == NULL || tie_of(f, query) == (double)s->ties[at]
-               ? KITH_OK
-               : kin_fail_at(t->ctx, KITH_E_DATA, kin_at_file_cell(t->params.ties_path, query, 0),
-                             "has %.0f ties of query %" PRId64 ", computed anew they are %" PRId64
-                             " (make the truth again)",
-                             tie_of(f, query), query, s->ties[at]);
+    KIN_PASS_IF(f->ties == NULL || tie_of(f, query) == (double)s->ties[at], t->ctx, KITH_E_DATA,
+                kin_at_file_cell(t->params.ties_path, query, 0),
+                "has %.0f ties of query %" PRId64 ", computed anew they are %" PRId64
+                " (make the truth again)",
+                tie_of(f, query), query, s->ties[at]);
 }
 
 static kith_status hold_all(const sampled *s, const kin_certificate *c)
@@ -336,14 +331,13 @@ static kith_status hold_counts(const sampled *s, const kin_certificate *c)
     }
     kin_truth_count(&all);
     const kith_truth_report *now = &all.report;
-    return now->full == c->full && now->tied == c->tied && now->most_ties == c->most_ties &&
-                   now->tied_beyond == c->tied_beyond
-               ? KITH_OK
-               : kin_fail_at(all.ctx, KITH_E_DATA, kin_at_file(all.params.path),
-                             "has %" PRId64 " queries with ties beyond the list, its certificate "
-                             "says %" PRId64 ", or another number there is wrong (make the truth "
-                             "again)",
-                             now->tied, c->tied);
+    KIN_PASS_IF(now->full == c->full && now->tied == c->tied && now->most_ties == c->most_ties &&
+                    now->tied_beyond == c->tied_beyond,
+                all.ctx, KITH_E_DATA, kin_at_file(all.params.path),
+                "has %" PRId64 " queries with ties beyond the list, its certificate "
+                "says %" PRId64 ", or another number there is wrong (make the truth "
+                "again)",
+                now->tied, c->tied);
 }
 
 static kith_status check_sample(kin_truth *t, const kin_certificate *c)
@@ -361,12 +355,8 @@ static kith_status check_sample(kin_truth *t, const kin_certificate *c)
     }
     kin_recall_draw(t->queries.rows, s.count, t->params.seed, s.queries);
     kith_status status = compare_all(&s);
-    if (status == KITH_OK) {
-        status = hold_all(&s, c);
-    }
-    if (status == KITH_OK) {
-        status = hold_counts(&s, c);
-    }
+    KIN_THEN(status, hold_all(&s, c));
+    KIN_THEN(status, hold_counts(&s, c));
     t->report.sample = s.count;
     kin_free(t->ctx, block);
     return status;

@@ -43,9 +43,7 @@ typedef struct uniting {
     piece sides[SIDES];
     const piece *piece; /* whose rows are taken */
     const piece *put;   /* that the thread is at */
-    pthread_t thread;
-    bool started;
-    kith_status status;
+    kin_beside putting;
     void *block;
 } uniting;
 
@@ -171,33 +169,13 @@ static kith_status note_sample(uniting *u)
 
 /* ---- All pieces ----------------------------------------------------------------------------- */
 
-static void *put_beside(void *arg)
+static kith_status put_piece(void *arg)
 {
-    uniting *u = arg;
+    const uniting *u = arg;
     const piece *p = u->put;
     const kith_neighbors rows = {
         .ids = p->ids, .distances = p->distances, .rows = p->rows, .k = u->job->k};
-    u->status = u->sink->put(u->sink->arg, u->beside, p->first, &rows);
-    return NULL;
-}
-
-static void start_put(uniting *u, const piece *p)
-{
-    u->put = p;
-    kin_forgive(u->beside);
-    u->started = kin_thread_start(&u->thread, put_beside, u) == 0;
-    if (!u->started) {
-        (void)put_beside(u);
-    }
-}
-
-static kith_status wait_for_put(uniting *u)
-{
-    if (u->started) {
-        (void)pthread_join(u->thread, NULL);
-        u->started = false;
-    }
-    return u->status == KITH_OK ? KITH_OK : kin_fail_like(u->job->ctx, u->status, u->beside);
+    return u->sink->put(u->sink->arg, u->beside, p->first, &rows);
 }
 
 static kith_status put_all(uniting *u)
@@ -210,16 +188,17 @@ static kith_status put_all(uniting *u)
         p->first = first;
         p->rows = kin_min_i64(u->most, job->points.rows - first);
         status = take_piece(u, p);
-        KIN_KEEP(status, wait_for_put(u));
+        KIN_KEEP(status, kin_beside_wait(&u->putting, job->ctx));
         if (status == KITH_OK) {
-            start_put(u, p);
+            u->put = p;
+            kin_beside_start(&u->putting, u->beside, put_piece, u);
         }
         for (int32_t j = 0; j < job->shards; j++) {
             kin_shard_view_return(&u->views[j]);
         }
         at = 1 - at;
     }
-    KIN_KEEP(status, wait_for_put(u));
+    KIN_KEEP(status, kin_beside_wait(&u->putting, job->ctx));
     return status;
 }
 

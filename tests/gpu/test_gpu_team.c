@@ -328,12 +328,9 @@ static void starts(void **state)
 static int32_t count_gpus(void)
 {
     int32_t count = 0;
-    for (int32_t i = 0; i < kith_device_count(); i++) {
-        kith_device device = {.struct_size = sizeof device};
-        if (kith_device_get(i, &device) == KITH_OK && device.available != 0 &&
-            strncmp(device.name, "cuda:", 5) == 0) {
-            count += 1;
-        }
+    kith_device device = {.struct_size = sizeof device};
+    for (int32_t i = 0; kith_device_get(i, &device) == KITH_OK; i++) {
+        count += device.available != 0 && strncmp(device.name, "cuda:", 5) == 0;
     }
     return count;
 }

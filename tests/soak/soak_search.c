@@ -300,11 +300,9 @@ static void call_names(soak *s)
     soak_require(s, kith_status_text((kith_status)number) != NULL, "a status has a text");
     soak_require(s, kith_dtype_name((kith_dtype)number) != NULL, "a dtype has a name");
     soak_require(s, kith_metric_name((kith_metric)number) != NULL, "a metric has a name");
-    soak_require(s, kith_predict_mode_name((kith_predict_mode)number) != NULL, "a mode has one");
     soak_require(s, kith_select_method_name((kith_select_method)number) != NULL, "and a method");
     soak_require(s, kith_dtype_bytes((kith_dtype)number) >= 0, "no size is negative");
     (void)kith_metric_parse(soak_null(s, "euclidean"));
-    (void)kith_format_parse(soak_null(s, "npz"));
     (void)kith_device_get(number, &device);
     (void)kith_ctx_report(s->ctx, &report);
     soak_require(s, kith_ctx_get_params(s->ctx)->threads >= 1, "a context has threads");

@@ -147,11 +147,17 @@ static void meta_is_kept(void **state)
     meta.exact = KITH_APPROXIMATE;
     meta.recall = 0.993;
     meta.recall_at = 10;
+    struct { /* of a program that was compiled with a newer header */
+        kith_result_meta known;
+        unsigned char more[24];
+    } newer = {.known = meta};
+    memset(newer.more, 0xff, sizeof newer.more);
+    newer.known.struct_size = (uint32_t)sizeof newer;
     print_message("kind, metric, recall and corpus rows are kept by npz and kith:\n");
     static const char *const names[] = {"m.npz", "m.kith"};
     for (int i = 0; i < 2; i++) {
         const char *path = test_path(folder, names[i]);
-        save(folder, path, KITH_FORMAT_AUTO, &t.view, &meta);
+        save(folder, path, KITH_FORMAT_AUTO, &t.view, i == 0 ? &meta : &newer.known);
         kith_result *result = open_result(folder, path);
         const kith_result_meta *back = kith_result_neighbors(result)->meta;
         assert_int_equal(back->kind, KITH_KIND_GRAPH);

@@ -480,8 +480,6 @@ static void neighbours_as_text(void **state)
         }
         expect_file(path, cases[i].text);
     }
-    assert_int_equal(kith_format_parse("csv"), KITH_FORMAT_CSV);
-    assert_int_equal(kith_format_parse("tsv-wide"), KITH_FORMAT_TSV_WIDE);
     test_failed(folder, kith_result_save(folder->ctx, "-", KITH_FORMAT_NPZ, &n, NULL),
                 KITH_E_ARGUMENT, "-", "standard output takes text alone");
     test_refused(folder, 'r', test_path(folder, "n.csv"), KITH_E_ARGUMENT, "not one of neighbours");

@@ -427,21 +427,6 @@ static void little_memory(void **state)
     (void)printf("a limit that is too low is told, %d of them\n", refused);
 }
 
-static void names(void **state)
-{
-    (void)state;
-    for (int mode = 0; mode < MODES; mode++) {
-        for (int other = 0; other < mode; other++) {
-            assert_string_not_equal(kith_predict_mode_name((kith_predict_mode)mode),
-                                    kith_predict_mode_name((kith_predict_mode)other));
-        }
-    }
-    assert_string_equal(kith_predict_mode_name(KITH_PREDICT_MEAN), "mean");
-    assert_string_equal(kith_predict_mode_name((kith_predict_mode)MODES), "unknown");
-    assert_string_equal(kith_predict_mode_name((kith_predict_mode)-1), "unknown");
-    (void)printf("each mode has a name of its own\n");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,7 +434,7 @@ int main(void)
         cmocka_unit_test(exact_matches),    cmocka_unit_test(one_neighbour),
         cmocka_unit_test(against_plain),    cmocka_unit_test(wrong_labels),
         cmocka_unit_test(wrong_neighbours), cmocka_unit_test(wrong_calls),
-        cmocka_unit_test(little_memory),    cmocka_unit_test(names),
+        cmocka_unit_test(little_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

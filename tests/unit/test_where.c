@@ -90,6 +90,14 @@ static void calls(void **state)
                        .column = -1},
           "/nowhere/points.npy: ");
 
+    struct { /* of a program that was compiled with a newer header */
+        kith_where known;
+        int64_t more;
+    } newer = {.known.struct_size = (uint32_t)sizeof newer, .more = 7};
+    assert_int_equal(kith_ctx_where(ctx, &newer.known), KITH_OK);
+    assert_true(newer.known.struct_size == sizeof newer && newer.more == 7);
+    assert_string_equal(newer.known.file, "/nowhere/points.npy");
+
     kith_where wrong = {.struct_size = 1};
     assert_int_equal(kith_ctx_where(ctx, &wrong), KITH_E_ARGUMENT);
     assert_int_equal(kith_ctx_where(ctx, NULL), KITH_E_ARGUMENT);
