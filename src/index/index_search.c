@@ -116,29 +116,24 @@ static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_j
     return kin_exact_search(ctx, &kept->prepared, &job->queries, &job->request, out);
 }
 
-/* What reads the points themselves, and knows no device. */
-static kith_status refuse_device_rows(kith_ctx *ctx, const kith_index *index, const char *what)
-{
-    return !kin_index_rows_on_device(index->kept)
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at(what),
-                             "is set, and the index' points lie on a GPU (make an index of points "
-                             "in host memory)");
-}
-
-/* Of the points themselves: what is prepared of all of them is of no use for some. */
+/* Of the points themselves, in host memory: what is prepared of all of them is of no use for some.
+ */
 static kith_status search_filtered(kith_ctx *ctx, const kith_index *index,
                                    const kith_matrix *queries, const kith_search_params *given,
                                    const kith_neighbors *out)
 {
     const kin_prepared *prepared = &index->kept->prepared;
     kith_search_params params = *given;
-    KIN_TRY(refuse_device_rows(ctx, index, "filter"));
+    kith_matrix points;
+    void *copy = NULL;
     KIN_TRY(kin_check_same_metric(ctx, params.metric, prepared->distance.metric));
     KIN_TRY(check_method(ctx, index, params.method));
     params.metric = prepared->distance.metric;
     params.method = KITH_METHOD_AUTO;
-    return kin_api_search_filtered(ctx, &prepared->rows.matrix, queries, &params, out);
+    KIN_TRY(kin_index_host_rows(ctx, index, &points, &copy));
+    const kith_status status = kin_api_search_filtered(ctx, &points, queries, &params, out);
+    kin_free(ctx, copy);
+    return status;
 }
 
 static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,

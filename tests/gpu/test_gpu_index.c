@@ -236,6 +236,34 @@ static void changed(void **state)
     scene_end(&s);
 }
 
+/* Points come to the host for it. */
+static void filtered(void **state)
+{
+    static int64_t groups[ROWS];
+    (void)state;
+    scene s = scene_of(KITH_F32, KITH_EUCLIDEAN, 12);
+    kith_index *index = index_of(&s);
+    kith_filter filter = kith_filter_default();
+    for (int i = 0; i < ROWS; i++) {
+        groups[i] = i % 7;
+    }
+    filter.rule = KITH_RULE_SAME;
+    filter.groups = groups;
+    filter.query_groups = groups;
+    s.params.filter = &filter;
+    kith_neighbors wanted = test_answer_make(QUERIES, K);
+    kith_neighbors got = test_answer_make(QUERIES, K);
+    test_works(s.cpu,
+               kith_search(s.cpu, &s.points.matrix, &s.queries.matrix, &s.params, &wanted, NULL));
+    test_works(s.gpu, kith_index_search(s.gpu, index, &s.queries.matrix, &s.params, &got, NULL));
+    assert_false(test_answers_differ("in groups", &wanted, &got));
+    (void)printf("in groups: the processor's bytes\n");
+    test_answer_free(&got);
+    test_answer_free(&wanted);
+    kith_index_free(index);
+    scene_end(&s);
+}
+
 static void saved(void **state)
 {
     test_folder *folder = *state;
@@ -304,16 +332,16 @@ static void refused(void **state)
                      KITH_E_UNSUPPORTED);
     assert_null(ranges);
 
-    const int64_t groups[ROWS] = {0};
+    static const int64_t groups[ROWS] = {0};
     kith_filter filter = kith_filter_default();
+    filter.rule = KITH_RULE_SAME;
     filter.groups = groups;
     filter.query_groups = groups;
     s.params.filter = &filter;
-    assert_int_equal(kith_index_search(s.gpu, index, &s.queries.matrix, &s.params, &on_host, NULL),
-                     KITH_E_UNSUPPORTED);
     assert_int_equal(kith_cuda_index_search(s.gpu, index, there, &s.params, &out, NULL),
                      KITH_E_UNSUPPORTED);
-    (void)printf("the other side's memory, graphs, an index of the processor, filters: refused\n");
+    (void)printf("the other side's memory, graphs, an index of the processor, a filter of rows "
+                 "there: refused\n");
     test_answer_free(&on_host);
     kith_neighbors got = test_caller_fetch(&s.c, &out);
     test_answer_free(&got);
@@ -324,7 +352,7 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes), cmocka_unit_test(changed),
+        cmocka_unit_test(same_bytes), cmocka_unit_test(changed), cmocka_unit_test(filtered),
         cmocka_unit_test_setup_teardown(saved, test_folder_setup, test_folder_teardown),
         cmocka_unit_test(refused)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
