@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 
 from . import _filter, _options, _small, _sparse, _tune
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix, given_back, is_sparse, on_device
+from ._arrays import HostMatrix, as_matrix, given_back, is_sparse
 from ._context import Settings, context, settings
 from ._library import lib
 from ._metrics import Distance, resolve
+from ._places import check_together, on_device
 from ._progress import Progress
 from ._results import Fingerprint, Neighbors, Table, claim
 from ._tune import Tune
@@ -57,6 +58,8 @@ def knn(
         where they lie. Other arrays are taken by DLPack, ``__array_interface__`` or
         ``__cuda_array_interface__``; SciPy's sparse matrices stay
         sparse for euclidean, inner_product and cosine, else they are made dense block by block.
+        Where the corpus lies on a GPU the queries do, too, and nothing leaves it but, under a
+        filter (`allow`, `groups`), a copy of both to the host.
     k : int
         Neighbours of a query, 1 to n.
     metric : str or callable
@@ -134,12 +137,12 @@ def knn(
         raise ValueError(
             "algorithm is nn_descent, which makes graphs (use knn_graph, or NearestNeighbors)"
         )
-    if on_device(corpus) or on_device(queries):
+    if (on_device(corpus) or on_device(queries)) and not asked_for:
         from . import _cuda
 
-        _cuda.refuse(radius=radius, progress=progress or None, **asked_for.given)
-        params = _cuda.search_params(metric, p, k, method, 0, tuned)
-        return _cuda.knn(corpus, queries, params, exclude, wanted, out)
+        params = _cuda.search_params(metric, p, k, method, 0, tuned, radius)
+        return _cuda.knn(corpus, queries, params, exclude, wanted, progress, out)
+    check_together("corpus", corpus, queries=queries)
     if is_sparse(corpus) or is_sparse(queries):
         _sparse.refuse(radius=radius, exclude=exclude, tune=tune, out=out, **asked_for.given)
         return _sparse.blockwise(search, corpus, queries, k, metric, p, method, wanted, progress)
@@ -259,7 +262,7 @@ def knn_graph(
     include_self : bool
         A point competes for its own row like any other.
     allow, groups, rule : optional
-        As in `knn`, of the points; the graph is exact.
+        As in `knn`, of the points; the graph is exact. Points on a GPU are copied to the host for it.
     random_state : int, Generator, RandomState, optional
         Seed of ``nn_descent``; the same seed gives the same bytes with any number of threads.
     init : Graph, Neighbors, or array of n rows of indices, optional
@@ -312,14 +315,14 @@ def knn_graph(
     _options.check_recall(recall)
     if method == s.METHOD_DESCENT and radius is not None:
         raise ValueError("radius goes with exact graphs, not with nn_descent (leave one out)")
-    if on_device(X):
+    if on_device(X) and not asked_for:
         from . import _cuda
 
-        _cuda.refuse(radius=radius, progress=progress or None, init=init, **asked_for.given)
-        params = _cuda.search_params(metric, p, k, method, flags, exact)
+        _cuda.refuse(init=init)
+        params = _cuda.search_params(metric, p, k, method, flags, exact, radius)
         if method == s.METHOD_DESCENT or recall is not None:
             may_descend(params, recall, random_state, own)
-        return _cuda.graph(X, params, wanted, out)
+        return _cuda.graph(X, params, wanted, progress, out)
     if is_sparse(X) and method != s.METHOD_DESCENT:
         _sparse.refuse(radius=radius, recall=recall, tune=tune, out=out, **asked_for.given)
         return _sparse.blockwise(
