@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes as c
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from ._metrics import code
 from ._places import check_device, is_torch, on_device, readable
 from ._progress import Progress
 from ._results import Neighbors, Selection, check_ids, check_pair, claim, known_of, pair_of, room
-from ._typing import Metric
 
 _CODES = {"|b1": s.U8, **{dtype.str: code for dtype, code in CODES.items()}}
 
@@ -137,19 +136,8 @@ def narrow(
     return table, (ids, meta)
 
 
-def refuse(**options: Any) -> None:
-    """What does not go with matrices on a GPU, by its name."""
-    for name, value in options.items():
-        if value is not None:
-            _unsupported(name)
-
-
-def _unsupported(name: str) -> NoReturn:
-    raise NotImplementedError(f"{name} does not go with matrices that lie on a GPU")
-
-
 def search_params(
-    metric: Metric,
+    metric: str,
     p: float,
     k: int,
     method: int,
@@ -158,7 +146,7 @@ def search_params(
     radius: float | None = None,
 ) -> s.SearchParams:
     """kith_search_params of arguments."""
-    params = s.SearchParams(c.sizeof(s.SearchParams), number(metric, p), k, flags)
+    params = s.SearchParams(c.sizeof(s.SearchParams), code(metric, p), k, flags)
     params.method = method
     if radius is not None:
         params.radius = _options.number(radius, "radius")
@@ -166,13 +154,6 @@ def search_params(
     for field, value in tuned.items():
         s.put(params, field, value)
     return params
-
-
-def number(metric: Metric, p: float) -> int:
-    """The number of a metric that a GPU has."""
-    if not isinstance(metric, str):
-        _unsupported("a function as metric")
-    return code(metric, p)
 
 
 class _Table:

@@ -18,7 +18,7 @@ from ._graph import Graph
 from ._handle import Handle
 from ._kept import NAMES, Kept, method_of, only
 from ._mixed import dtype_of
-from ._places import must_be_copied
+from ._places import must_be_copied, on_device
 from ._progress import Progress
 from ._radius import Ranges, radius_job
 from ._recall import Recall
@@ -139,7 +139,7 @@ class Index:
             "seed": _options.seed(random_state),
         }
         number = _metrics.code(metric, p)
-        if must_be_copied(X) and how != s.METHOD_GRAPH:
+        if on_device(X) and how != s.METHOD_GRAPH:
             self._make_on_gpu(X, number, how, wanted, height)
         else:
             points = as_matrix(X, "X", wanted.memory_limit)
@@ -393,7 +393,7 @@ class Index:
             only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius)
             wanted = settings(n_jobs, kept.device, memory_limit)
             asked: Any
-            if kept.takes(queries):
+            if must_be_copied(queries) and kept.takes(queries):
                 from . import _cuda
 
                 asked = _cuda.as_device_matrix(queries, "queries")

@@ -18,7 +18,7 @@ from ._handle import Pointer
 from ._library import lib
 from ._metrics import Distance
 from ._mixed import dtype_of, in_type, joined, stored
-from ._places import must_be_copied, on_host
+from ._places import on_device, on_host
 from ._progress import Progress
 from ._radius import RadiusJob, Ranges
 from ._results import Array, Fingerprint, Neighbors, Table, claim
@@ -137,7 +137,7 @@ class Kept:
 
     def takes(self, rows: Any) -> bool:
         """Whether it is searched for rows where these lie, on a GPU."""
-        return must_be_copied(rows) and (self.on_gpu or self._device >= 0)
+        return on_device(rows) and (self.on_gpu or self._device >= 0)
 
     @property
     def made_for(self) -> str | None:

@@ -94,6 +94,7 @@ def merge(
     wanted = settings(n_jobs, device, memory_limit)
     method = _options.method(algorithm)
     on_gpu = _lie_on_gpu(X, first, second) and not (verify or method == s.METHOD_EXACT)
+    on_gpu = on_gpu and (metric is None or isinstance(metric, str))
     points: Any
     keep_one: tuple[Any, ...]
     keep_two: tuple[Any, ...]
@@ -123,6 +124,7 @@ def merge(
     sets = s.MergeSets(c.addressof(points.struct), one.rows, c.addressof(one), c.addressof(two))
     report = s.sized(s.Report)
     if on_gpu:
+        assert isinstance(metric, str)
         params = _cuda.search_params(metric, p, k, method, flags, {})
         may_descend(params, recall, random_state, own)
         found = _cuda.merge(points, sets, params, report, wanted, progress, out)

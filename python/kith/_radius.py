@@ -18,7 +18,7 @@ from ._handle import Pointer
 from ._imports import needed
 from ._library import lib
 from ._metrics import resolve
-from ._places import must_be_copied, on_host
+from ._places import check_together, must_be_copied, on_host
 from ._progress import Progress
 from ._results import Fingerprint, Neighbors, claim, copy_of
 from ._search import check_shapes, check_types, fingerprint_for
@@ -158,7 +158,7 @@ def radius_neighbors(
     ----------
     corpus, queries : array of shape (n, d), (m, d)
         As in `knn`. Without queries each point is set against all others. Points on a GPU stay
-        there; the answer is made in host memory and copied to them.
+        there, unless the metric is a function; the answer is made in host memory and copied to them.
     radius : float or array of m floats
         A distance is at most this (of ``inner_product``: at least).
     include_self : bool
@@ -191,11 +191,12 @@ def radius_neighbors(
     wanted = settings(n_jobs, device, memory_limit)
     asked_for = _filter.Asked(allow, groups, query_groups, rule)
     flags = s.INCLUDE_SELF if include_self else 0
-    if must_be_copied(corpus) or must_be_copied(queries):
+    check_together("corpus", corpus, queries=queries)
+    if must_be_copied(corpus) and isinstance(metric, str):
         from . import _cuda
 
         there = _cuda.both(corpus, corpus if queries is None else queries)
-        fields = {"flags": flags, "method": method, "metric": _cuda.number(metric, p)}
+        fields = {"flags": flags, "method": method, "metric": _metrics.code(metric, p)}
         job = radius_job(radius, there[1], count_only, asked_for, there[0].struct.rows, **fields)
         found = job.run_there(_cuda.context_of(wanted, there[0]), *there, progress, queries is None)
         return found._claim(fields["metric"], None, not asked_for)._like(corpus)

@@ -58,8 +58,8 @@ def knn(
         where they lie. Other arrays are taken by DLPack, ``__array_interface__`` or
         ``__cuda_array_interface__``; SciPy's sparse matrices stay
         sparse for euclidean, inner_product and cosine, else they are made dense block by block.
-        Where the corpus lies on a GPU the queries do, too, and nothing leaves it but, under a
-        filter (`allow`, `groups`), a copy of both to the host.
+        Where the corpus lies on a GPU the queries do, too, and stay there; for a filter (`allow`,
+        `groups`) and a function as metric both are copied to the host, and the answer back.
     k : int
         Neighbours of a query, 1 to n.
     metric : str or callable
@@ -137,7 +137,8 @@ def knn(
         raise ValueError(
             "algorithm is nn_descent, which makes graphs (use knn_graph, or NearestNeighbors)"
         )
-    if (on_device(corpus) or on_device(queries)) and not asked_for:
+    there = on_device(corpus) or on_device(queries)
+    if there and not asked_for and isinstance(metric, str):
         from . import _cuda
 
         params = _cuda.search_params(metric, p, k, method, 0, tuned, radius)
@@ -248,7 +249,7 @@ def knn_graph(
     Parameters
     ----------
     X : array of shape (n, d)
-        The points, as in `knn`.
+        The points, as in `knn`; on a GPU they are copied to the host for `init`, too.
     k : int
         Neighbours of a point, 1 to n - 1.
     algorithm : {"auto", "brute", "kd_tree", "nn_descent"}
@@ -262,12 +263,12 @@ def knn_graph(
     include_self : bool
         A point competes for its own row like any other.
     allow, groups, rule : optional
-        As in `knn`, of the points; the graph is exact. Points on a GPU are copied to the host for it.
+        As in `knn`, of the points; the graph is exact.
     random_state : int, Generator, RandomState, optional
         Seed of ``nn_descent``; the same seed gives the same bytes with any number of threads.
     init : Graph, Neighbors, or array of n rows of indices, optional
         ``nn_descent`` begins with this graph, of these points or of similar ones; -1: no neighbour.
-        Distances are computed anew. Not for arrays on a GPU.
+        Distances are computed anew.
     rounds : int, optional
         Of ``nn_descent`` at most; 0: only what it begins with.
     candidates : int, optional
@@ -315,10 +316,9 @@ def knn_graph(
     _options.check_recall(recall)
     if method == s.METHOD_DESCENT and radius is not None:
         raise ValueError("radius goes with exact graphs, not with nn_descent (leave one out)")
-    if on_device(X) and not asked_for:
+    if on_device(X) and not asked_for and init is None and isinstance(metric, str):
         from . import _cuda
 
-        _cuda.refuse(init=init)
         params = _cuda.search_params(metric, p, k, method, flags, exact, radius)
         if method == s.METHOD_DESCENT or recall is not None:
             may_descend(params, recall, random_state, own)
@@ -328,6 +328,7 @@ def knn_graph(
         return _sparse.blockwise(
             search, X, X, k, metric, p, method, wanted, progress, not include_self
         )
+    check_together("X", X, init=init[1] if isinstance(init, tuple) else init)
     points = as_matrix(X, "X", wanted.memory_limit)
     wanted = wanted.beside(points)
     distance = resolve(metric, p, points.array.dtype)
