@@ -168,7 +168,7 @@ def check_estimators():
         how = {"n_neighbors": 6, "algorithm": algorithm, "random_state": 1}
         found = kith.NearestNeighbors(**how).fit(there)
         if algorithm == "nn_descent":
-            # the processor's descent differs: a start by groups of another size
+            # a descent's graph is that of its device
             truth = kith.NearestNeighbors(**how, device="cuda").fit(x)
         else:
             truth = kith.NearestNeighbors(**how, device="cpu").fit(x)
