@@ -10,7 +10,8 @@
  *   when    `stream` is a cudaStream_t of that device, or NULL for the default stream. The work
  *           begins after all that the stream holds, so what fills the matrices may still be under
  *           way. Results are complete when the function returns, whichever stream reads them.
- *   how     as the functions of kith.h: the same checks, the same bytes.
+ *   how     as the functions of kith.h: the same checks, the same bytes. Answers within a radius
+ * are made in host memory, and tables of them are copied to `out`; points stay where they are.
  */
 #ifndef KITH_KITH_CUDA_H
 #define KITH_KITH_CUDA_H
