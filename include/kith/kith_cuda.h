@@ -10,7 +10,8 @@
  *   when    `stream` is a cudaStream_t of that device, or NULL for the default stream. The work
  *           begins after all that the stream holds, so what fills the matrices may still be under
  *           way. Results are complete when the function returns, whichever stream reads them.
- *   how     as the functions of kith.h: the same checks, the same bytes.
+ *   how     as the functions of kith.h: the same checks, the same bytes. Answers within a radius
+ * are made in host memory, and tables of them are copied to `out`; points stay where they are.
  */
 #ifndef KITH_KITH_CUDA_H
 #define KITH_KITH_CUDA_H
@@ -33,10 +34,17 @@ KITH_API kith_status kith_cuda_search(kith_ctx *ctx, const kith_matrix *corpus,
                                       const kith_matrix *queries, const kith_search_params *params,
                                       const kith_neighbors *out, void *stream);
 
+/* As kith_radius, whose report kith_ctx_report has: by all pairs, KITH_E_UNSUPPORTED where params
+ * ask for a tree. radii and filter of the parameters stay host memory, and *out, whose length is
+ * not known before, lies there, too. */
+KITH_API kith_status kith_cuda_radius(kith_ctx *ctx, const kith_matrix *corpus,
+                                      const kith_matrix *queries, const kith_radius_params *params,
+                                      kith_ranges **out, void *stream);
+
 /* As kith_index_create, by exact, which auto is, too, or by tree. Points are borrowed where they
  * lie, until kith_index_add or kith_index_remove gives the index rows of its own, or until it is
- * freed. All that kith_index.h says of an index holds of this one, but that a filter of a search is
- * KITH_E_UNSUPPORTED. */
+ * freed. All that kith_index.h says of an index holds of this one; for a filter of a search, a file
+ * and a change they are copied to the host. */
 KITH_API kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *points,
                                             const kith_index_params *params, kith_index **out,
                                             void *stream);
@@ -47,6 +55,12 @@ KITH_API kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *ind
                                             const kith_matrix *queries,
                                             const kith_search_params *params,
                                             const kith_neighbors *out, void *stream);
+
+/* As kith_index_radius, of such an index: queries lie on its GPU, *out in host memory. */
+KITH_API kith_status kith_cuda_index_radius(kith_ctx *ctx, const kith_index *index,
+                                            const kith_matrix *queries,
+                                            const kith_radius_params *params, kith_ranges **out,
+                                            void *stream);
 
 /* As kith_graph_merge, by a descent alone, whose choice auto is, too: KITH_E_UNSUPPORTED where
  * params ask for an exact one. Ids of both graphs lie in device memory, too. They are not looked at

@@ -110,7 +110,7 @@ typedef struct kith_index_info {
     uint32_t struct_size; /* set by the caller to sizeof(kith_index_info) */
     kith_metric metric;
     kith_method method; /* exact, tree or graph */
-    int32_t reserved;
+    int32_t device;     /* the number of the GPU that has it; -1: the processor's */
     kith_matrix points; /* a view, valid until the index is changed, by any thread, or freed; of
                            kith_cuda_index_create: device memory */
     int64_t k;          /* neighbours a row of the graph; 0: there is none */

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of all kinds as matrices of the library, without a copy where memory allows it.
 
-Taken as they lie: rows of float16, float32, float64, uint8, int8 or bfloat16 whose values are
+Taken as they lie in host memory: rows of float16, float32, float64, uint8, int8 or bfloat16 whose values are
 contiguous, whatever the step from row to row. Copied once: other types (to the smallest float that
-holds them), Fortran order, unaligned values; as long as the copy fits into the memory.
+holds them), Fortran order, unaligned values, and what lies on a GPU; as long as the copy fits into
+the memory.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from . import _structs as s
 from ._errors import Failure
 from ._library import lib
 from ._memory import refuse_large, size_text
+from ._places import back, is_jax, is_torch, must_be_copied, on_device, on_host
 
 
 def dtype_name(code: int) -> str:
@@ -60,30 +62,9 @@ def address(array: np.ndarray[Any, Any]) -> int:
         return int(array.__array_interface__["data"][0])
 
 
-def is_torch(x: Any) -> bool:
-    """Whether x is a torch.Tensor; does not import torch."""
-    return type(x).__module__.partition(".")[0] == "torch"
-
-
-def is_jax(x: Any) -> bool:
-    """Whether x is a jax.Array; does not import JAX."""
-    return type(x).__module__.partition(".")[0] in ("jaxlib", "jax")
-
-
 def is_sparse(x: Any) -> bool:
     """Whether x is one of SciPy's sparse matrices or arrays; does not import SciPy."""
     return hasattr(x, "tocsr")
-
-
-def on_device(x: Any) -> bool:
-    """Whether x lies in the memory of a GPU."""
-    if isinstance(x, np.ndarray):
-        return False
-    if is_torch(x):
-        return bool(x.is_cuda)
-    if hasattr(x, "__cuda_array_interface__"):
-        return True
-    return hasattr(x, "__dlpack_device__") and int(x.__dlpack_device__()[0]) == 2
 
 
 def _from_torch(x: Any) -> tuple[np.ndarray[Any, Any], int]:
@@ -119,21 +100,11 @@ def refuse_masked(x: Any, name: str) -> None:
         raise ValueError(f"{name} has masked values (fill them, or leave their rows out)")
 
 
-def refuse_on_device(x: Any, name: str) -> None:
-    """For calls that take rows of the host alone. JAX copies its arrays by itself."""
-    if on_device(x) and not is_jax(x):
-        copies = f"{name}.cpu()" if is_torch(x) else f"cupy.asnumpy({name})"
-        raise NotImplementedError(
-            f"{name} lies on a GPU, and this call takes it in host memory ({copies} copies it)"
-        )
-
-
 def _array_of(x: Any, name: str) -> tuple[np.ndarray[Any, Any], int]:
     """to_numpy of what may be no matrix at all."""
-    refuse_on_device(x, name)
     refuse_masked(x, name)
     try:
-        array, code = to_numpy(x)
+        array, code = to_numpy(on_host(x))
     except ValueError as error:  # lists of different lengths
         raise ValueError(f"{name} is no matrix: {error}") from error
     if array.ndim == 0:
@@ -142,13 +113,14 @@ def _array_of(x: Any, name: str) -> tuple[np.ndarray[Any, Any], int]:
 
 
 def given_back(given: Any, array: np.ndarray[Any, Any]) -> Any:
-    """A result as an array of the kind that was given: a tensor, a JAX array, else NumPy's.
+    """A result as an array of the kind that was given, where that lies: a tensor, CuPy's, JAX's, else
+    NumPy's.
 
     Words of 16 bits are bfloat16. JAX holds integers and floats of 64 bits only where its
     ``jax_enable_x64`` is set, and else makes them 32.
     """
     is_bfloat = array.dtype == np.uint16
-    if is_torch(given):
+    if is_torch(given) and not on_device(given):
         import torch
 
         if is_bfloat:
@@ -160,7 +132,7 @@ def given_back(given: Any, array: np.ndarray[Any, Any]) -> Any:
         import jax
 
         return jax.device_put(array, min(given.devices(), key=lambda device: device.id))
-    return array
+    return back(given, array) if on_device(given) else array
 
 
 def _wanted(array: np.ndarray[Any, Any], name: str) -> np.dtype[Any]:
@@ -309,6 +281,10 @@ def as_matrix(x: Any, name: str, limit: int = 0) -> HostMatrix:
         if is_sparse(x):
             x = _dense(x, name, limit)
             copied = x.nbytes
+        elif must_be_copied(x):
+            copied = int(getattr(x, "nbytes", 0))
+            what = f"{name} lies on a GPU, and a copy of it in host memory"
+            refuse_large(copied, limit, what, "use fewer rows at a time")
         array, code = _array_of(x, name)
     if array.ndim != 2:
         advice = " (x.reshape(1, -1) makes one point of a vector)" if array.ndim == 1 else ""

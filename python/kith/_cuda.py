@@ -10,19 +10,20 @@ from __future__ import annotations
 import ctypes as c
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import _options, _places
 from . import _structs as s
-from ._arrays import BFLOAT16, CODES, FLOATS, dtype_name, is_torch, on_device
+from ._arrays import BFLOAT16, CODES, FLOATS, dtype_name
 from ._context import Context, Settings, context
 from ._handle import Pointer
 from ._library import lib
 from ._metrics import code
-from ._options import excluded
+from ._places import check_device, is_torch, on_device, readable
+from ._progress import Progress
 from ._results import Neighbors, Selection, check_ids, check_pair, claim, known_of, pair_of, room
-from ._typing import Metric
 
 _CODES = {"|b1": s.U8, **{dtype.str: code for dtype, code in CODES.items()}}
 
@@ -74,87 +75,10 @@ class DeviceMatrix(NamedTuple):
         return f"cuda:{self.maker.index}"
 
 
-class _Torch:
-    """Makes tensors beside a tensor."""
-
-    def __init__(self, tensor: Any) -> None:
-        import torch
-
-        self._torch = torch
-        self._device = tensor.device
-        self.index = tensor.device.index
-        self.stream = int(torch.cuda.current_stream(tensor.device).cuda_stream)
-
-    def empty(self, shape: tuple[int, ...], name: str) -> Any:
-        # PyTorch computes little with uint32: ids have int32 as long as the library writes them.
-        kind = getattr(self._torch, "int32" if name == "uint32" else name)
-        return self._torch.empty(shape, dtype=kind, device=self._device)
-
-    def wide(self, ids: Any) -> Any:
-        unsigned = getattr(self._torch, "uint32", None)  # since PyTorch 2.3: one kernel, not two
-        return ids.long() & 0xFFFFFFFF if unsigned is None else ids.view(unsigned).long()
-
-    def ends(self, ids: Any) -> tuple[int, int]:
-        return int(ids.min()), int(ids.max())
-
-    def narrow(self, ids: Any) -> Any:
-        narrow = (ids.int() if ids.dtype == self._torch.int64 else ids).contiguous()
-        self._torch.cuda.current_stream(self._device).synchronize()
-        return narrow
-
-
-class _Cupy:
-    """Makes CuPy arrays on the device of an array."""
-
-    def __init__(self, array: Any) -> None:
-        import cupy
-
-        self._cupy = cupy
-        self.index = cupy.asarray(array).device.id
-        with cupy.cuda.Device(self.index):
-            self.stream = int(cupy.cuda.get_current_stream().ptr)
-
-    def empty(self, shape: tuple[int, ...], name: str) -> Any:
-        with self._cupy.cuda.Device(self.index):
-            return self._cupy.empty(shape, name)
-
-    def wide(self, ids: Any) -> Any:
-        with self._cupy.cuda.Device(self.index):
-            wide = ids.astype("int64")
-            self._cupy.cuda.get_current_stream().synchronize()
-            return wide
-
-    def ends(self, ids: Any) -> tuple[int, int]:
-        with self._cupy.cuda.Device(self.index):
-            ids = self._cupy.asarray(ids)
-            return int(ids.min()), int(ids.max())
-
-    def narrow(self, ids: Any) -> Any:
-        with self._cupy.cuda.Device(self.index):
-            ids = self._cupy.asarray(ids)
-            narrow = ids.astype("uint32") if ids.dtype.itemsize == 8 else ids
-            narrow = self._cupy.ascontiguousarray(narrow)
-            self._cupy.cuda.get_current_stream().synchronize()
-            return narrow
-
-
-def _maker(array: Any) -> Any:
-    if is_torch(array):
-        return _Torch(array)
-    try:
-        return _Cupy(array)
-    except ImportError as error:
-        raise ImportError(
-            "results on a GPU are made by CuPy where the points are no PyTorch tensor "
-            "(install CuPy, or pass torch.as_tensor(x))"
-        ) from error
-
-
 def as_device_matrix(x: Any, name: str) -> DeviceMatrix:
     """x as a matrix of the library, without a copy."""
     if not on_device(x):
         raise ValueError(f"{name} must lie where the other matrix does, on the GPU")
-    maker = _maker(x)
     array, dtype = _readable(x)
     about = _about(array)
     dtype = dtype or _CODES.get(about.type, 0)
@@ -172,23 +96,18 @@ def as_device_matrix(x: Any, name: str) -> DeviceMatrix:
     stride = 0 if strides is None else int(strides[0])
     matrix = s.Matrix(about.address, shape[0], stride, shape[1], dtype)
     # The interface's own word on streams is for those who do not know the library of the array.
-    return DeviceMatrix(matrix, array, maker, about.stream or maker.stream)
+    where = _places.maker(array)
+    return DeviceMatrix(matrix, array, where, about.stream or where.stream)
 
 
 def _readable(x: Any) -> tuple[Any, int]:
     """x as an array that tells where it lies, and its type where the array cannot say it, else 0."""
     if not is_torch(x):
-        return x if hasattr(x, "__cuda_array_interface__") else _from_dlpack(x), 0
+        return readable(x), 0
     import torch
 
     x = x.detach()
     return (x.view(torch.int16), BFLOAT16) if x.dtype == torch.bfloat16 else (x, 0)
-
-
-def _from_dlpack(x: Any) -> Any:
-    import cupy
-
-    return cupy.from_dlpack(x)
 
 
 def narrow(
@@ -197,7 +116,7 @@ def narrow(
     """(distances, indices) on the device of a matrix as a table of the library without distances,
     complete whichever stream filled it; the array that holds it, and what is known of it."""
     distances, indices = pair_of(neighbors, name)
-    array = indices if hasattr(indices, "__cuda_array_interface__") else _from_dlpack(indices)
+    array = readable(indices)
     about = _about(array)
     shape, kind = about.shape, about.type
     check_pair(tuple(distances.shape), shape, name)
@@ -206,57 +125,52 @@ def narrow(
             f"{name}: indices are {kind}, must be int64, int32 or uint32 on a GPU (distances come "
             "first)"
         )
-    maker = _maker(array)
-    if maker.index != beside.maker.index:
-        raise ValueError(
-            f"{name} lies on cuda:{maker.index} and X on cuda:{beside.maker.index} (copy one to the "
-            "other's)"
-        )
+    where = _places.maker(array)
+    check_device("X", beside.maker.index, name, where.index)
     if kind == "<i8" and 0 not in shape:
-        least, most = maker.ends(array)
+        least, most = where.ends(array)
         check_ids(least, most, name)
-    ids = maker.narrow(array)  # -1 becomes ID_NONE
+    ids = where.narrow(array)  # -1 becomes ID_NONE
     meta = known_of(neighbors)
     table = s.Neighbors(_address(ids), None, None, *shape, c.addressof(meta))
     return table, (ids, meta)
 
 
-def refuse(**options: Any) -> None:
-    """What does not go with matrices on a GPU, by its name."""
-    for name, value in options.items():
-        if value is not None:
-            _unsupported(name)
-
-
-def _unsupported(name: str) -> NoReturn:
-    raise NotImplementedError(f"{name} does not go with matrices that lie on a GPU")
-
-
 def search_params(
-    metric: Metric, p: float, k: int, method: int, flags: int, tuned: Mapping[str, Any]
+    metric: str,
+    p: float,
+    k: int,
+    method: int,
+    flags: int,
+    tuned: Mapping[str, Any],
+    radius: float | None = None,
 ) -> s.SearchParams:
     """kith_search_params of arguments."""
-    params = s.SearchParams(c.sizeof(s.SearchParams), number(metric, p), k, flags)
+    params = s.SearchParams(c.sizeof(s.SearchParams), code(metric, p), k, flags)
     params.method = method
+    if radius is not None:
+        params.radius = _options.number(radius, "radius")
+        params.flags = flags | s.WITHIN_RADIUS
     for field, value in tuned.items():
         s.put(params, field, value)
     return params
-
-
-def number(metric: Metric, p: float) -> int:
-    """The number of a metric that a GPU has."""
-    if not isinstance(metric, str):
-        _unsupported("a function as metric")
-    return code(metric, p)
 
 
 class _Table:
     """Room for neighbours beside a matrix."""
 
     def __init__(
-        self, beside: DeviceMatrix, rows: int, k: int, most: int, out: Any, *dtypes: int
+        self,
+        beside: DeviceMatrix,
+        rows: int,
+        most: int,
+        params: s.SearchParams,
+        out: Any,
+        *dtypes: int,
     ) -> None:
         self._maker = beside.maker
+        self._may_be_empty = bool(params.flags & s.WITHIN_RADIUS)
+        k = params.k
         shape = room(rows, k, most)
         double = s.F64 in (beside.struct.dtype, *dtypes)
         if out is None:
@@ -273,7 +187,7 @@ class _Table:
         )
 
     def result(self) -> Neighbors:
-        ids = self._ids if self._given else self._maker.wide(self._ids)
+        ids = self._ids if self._given else self._maker.wide(self._ids, self._may_be_empty)
         return Neighbors(self._distances, ids)
 
 
@@ -291,20 +205,28 @@ def _check_out(array: Any, shape: tuple[int, int], kinds: tuple[str, ...]) -> st
     return kind
 
 
-def _context(wanted: Settings, beside: DeviceMatrix) -> Context:
-    """One for the device of a matrix."""
+def settings_for(wanted: Settings, beside: DeviceMatrix) -> Settings:
+    """Those that name the device of a matrix."""
     if wanted.device in (None, "auto", "cuda"):
         wanted = wanted._replace(device=beside.settings_device)
-    return context(wanted)
+    return wanted
 
 
-def _call(wanted: Settings, beside: DeviceMatrix, function: Any, *structs: Any) -> None:
+def context_of(wanted: Settings, beside: DeviceMatrix) -> Context:
+    """One for the device of a matrix."""
+    return context(settings_for(wanted, beside))
+
+
+def _call(
+    wanted: Settings, progress: Progress, beside: DeviceMatrix, function: Any, *structs: Any
+) -> None:
     """A call of the library on structs, on the device of a matrix; None is NULL, and what the
     library made stands for itself."""
-    _context(wanted, beside).call(
+    context_of(wanted, beside).call(
         function,
         *(c.byref(each) if isinstance(each, c.Structure) else each for each in structs),
         c.c_void_p(beside.stream),
+        progress=progress,
     )
 
 
@@ -317,15 +239,16 @@ def _find(
     params: s.SearchParams,
     exclude: Any,
     wanted: Settings,
+    progress: Progress,
     out: Sequence[Any] | None,
 ) -> Neighbors:
     """A search of `searched`, which holds the points, for rows on the device; answers beside a matrix."""
     rows = asked.struct.rows
-    keep = excluded(exclude, rows, params)
+    keep = _options.excluded(exclude, rows, params)
     dtypes = points.dtype, asked.struct.dtype
-    table = _Table(beside, rows, params.k, points.rows, out, *dtypes)
+    table = _Table(beside, rows, points.rows, params, out, *dtypes)
     if rows > 0:  # without any there is no address
-        _call(wanted, beside, function, searched, asked.struct, params, table.struct)
+        _call(wanted, progress, beside, function, searched, asked.struct, params, table.struct)
     del keep
     return table.result()
 
@@ -336,19 +259,27 @@ def knn(
     params: s.SearchParams,
     exclude: Any,
     wanted: Settings,
+    progress: Progress,
     out: Sequence[Any] | None,
 ) -> Neighbors:
     """kith_cuda_search."""
-    points, asked = as_device_matrix(corpus, "corpus"), as_device_matrix(queries, "queries")
+    points, asked = both(corpus, queries)
     matrix, search = points.struct, lib.kith_cuda_search
-    found = _find(search, matrix, matrix, points, asked, params, exclude, wanted, out)
+    found = _find(search, matrix, matrix, points, asked, params, exclude, wanted, progress, out)
     return claim(found, params.metric, True)
+
+
+def both(corpus: Any, queries: Any) -> tuple[DeviceMatrix, DeviceMatrix]:
+    """Matrices that lie on one GPU."""
+    if on_device(corpus):
+        _places.check_together("corpus", corpus, queries=queries)
+    return as_device_matrix(corpus, "corpus"), as_device_matrix(queries, "queries")
 
 
 def make_index(points: DeviceMatrix, wanted: Settings, **fields: Any) -> Pointer:
     """kith_cuda_index_create. fields: of kith_index_params."""
     params = s.sized(s.IndexParams, **fields)
-    return _context(wanted, points).make(
+    return context_of(wanted, points).make(
         lib.kith_index_free,
         points.array,
         lib.kith_cuda_index_create,
@@ -364,21 +295,30 @@ def index_search(
     params: s.SearchParams,
     exclude: Any,
     wanted: Settings,
+    progress: Progress,
     out: Sequence[Any] | None,
 ) -> Neighbors:
     """kith_cuda_index_search, of a Kept."""
     asked = as_device_matrix(queries, "queries")
-    search = lib.kith_cuda_index_search
-    found = _find(search, kept.made, kept.points, asked, asked, params, exclude, wanted, out)
+    search, made = lib.kith_cuda_index_search, kept.made
+    found = _find(search, made, kept.points, asked, asked, params, exclude, wanted, progress, out)
     return claim(found, kept.metric, True)
 
 
-def graph(X: Any, params: s.SearchParams, wanted: Settings, out: Sequence[Any] | None) -> Neighbors:
+def graph(
+    X: Any,
+    params: s.SearchParams,
+    wanted: Settings,
+    progress: Progress,
+    out: Sequence[Any] | None,
+) -> Neighbors:
     """kith_cuda_graph."""
     points = as_device_matrix(X, "X")
-    table = _Table(points, points.struct.rows, params.k, points.struct.rows, out)
+    table = _Table(points, points.struct.rows, points.struct.rows, params, out)
     report = s.sized(s.Report)
-    _call(wanted, points, lib.kith_cuda_graph, points.struct, params, table.struct, report)
+    _call(
+        wanted, progress, points, lib.kith_cuda_graph, points.struct, params, table.struct, report
+    )
     return claim(table.result(), params.metric, report.exact == s.CERTIFIED)
 
 
@@ -388,12 +328,13 @@ def merge(
     params: s.SearchParams,
     report: s.Report,
     wanted: Settings,
+    progress: Progress,
     out: Sequence[Any] | None,
 ) -> Neighbors:
     """kith_cuda_graph_merge."""
     rows = points.struct.rows
-    table = _Table(points, rows, params.k, rows, out)
-    _call(wanted, points, lib.kith_cuda_graph_merge, sets, params, table.struct, report)
+    table = _Table(points, rows, rows, params, out)
+    _call(wanted, progress, points, lib.kith_cuda_graph_merge, sets, params, table.struct, report)
     return table.result()
 
 
@@ -407,7 +348,7 @@ def _device_values(values: Any) -> tuple[DeviceMatrix, s.Values, str]:
     return matrix, given, "int16" if m.dtype == BFLOAT16 else dtype_name(m.dtype)
 
 
-def select(values: Any, params: s.SelectParams, wanted: Settings) -> Selection:
+def select(values: Any, params: s.SelectParams, wanted: Settings, progress: Progress) -> Selection:
     """kith_cuda_select."""
     matrix, given, kind = _device_values(values)
     m = matrix.struct
@@ -415,17 +356,17 @@ def select(values: Any, params: s.SelectParams, wanted: Settings) -> Selection:
     best = matrix.maker.empty(shape, kind)
     ids = matrix.maker.empty(shape, "uint32")
     table = s.Selection(_address(best), _address(ids))
-    _call(wanted, matrix, lib.kith_cuda_select, given, params, table)
+    _call(wanted, progress, matrix, lib.kith_cuda_select, given, params, table)
     if m.dtype == BFLOAT16:
         best = best.view(values.dtype)
     return Selection(best, matrix.maker.wide(ids))
 
 
-def select_kth(values: Any, params: s.SelectParams, wanted: Settings) -> Any:
+def select_kth(values: Any, params: s.SelectParams, wanted: Settings, progress: Progress) -> Any:
     """kith_cuda_select, of the k-th alone."""
     matrix, given, kind = _device_values(values)
     kth = matrix.maker.empty((given.rows,), kind)
     if given.rows > 0:  # without any there is no address
         out = s.Selection(None, None, _address(kth))
-        _call(wanted, matrix, lib.kith_cuda_select, given, params, out)
+        _call(wanted, progress, matrix, lib.kith_cuda_select, given, params, out)
     return kth.view(values.dtype) if given.dtype == BFLOAT16 else kth

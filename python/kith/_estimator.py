@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from . import _metrics, _options
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix, refuse_masked, refuse_missing, refuse_on_device
+from ._arrays import HostMatrix, as_matrix, refuse_masked, refuse_missing
 from ._context import Settings, settings
 from ._errors import rename
+from ._places import check_together, must_be_copied, on_host
 from ._prepared import Prepared
 from ._results import Neighbors
-from ._search import knn, knn_graph
+from ._search import knn, knn_graph, like
 from ._typing import Metric
 from ._walk import Walks
 
@@ -89,7 +90,9 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         number = _metrics.code(metric, p) if isinstance(metric, str) else 0
         self.effective_metric_ = _metrics.name(number) if number else self.metric
         self._settings()
-        self._fit_X = X.tocsr() if issparse(X) else as_matrix(X, "X").array
+        there = must_be_copied(X)
+        self._fit_X = X.tocsr() if issparse(X) else X if there else as_matrix(X, "X").array
+        self._walked = on_host(X) if there and method == s.METHOD_DESCENT else self._fit_X
         self.n_samples_fit_ = int(X.shape[0])
         self._prepared = Prepared()
         self._walks = Walks()
@@ -121,6 +124,11 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         refuse_masked(X, "X")
         self._fit_points(self._checked_by_sklearn(X))
 
+    def _asked(self, X: Any) -> Any:
+        """X, validated, which lies where the fitted points do."""
+        check_together("the fitted X", self._fit_X, X=X)
+        return self._validated(X)
+
     def _validated(self, X: Any) -> Any:
         if self._is_plain(X):
             return X
@@ -128,15 +136,41 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         return self._checked_by_sklearn(X, reset=False)
 
     def _checked_by_sklearn(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-        """scikit-learn's own checks; what is missing is named by its row and column."""
-        refuse_on_device(X, "X")
+        """scikit-learn's own checks; what is missing is named by its row and column. Of X on a GPU
+        shape and type are checked here, and values by the library."""
+        labelled = not isinstance(y, str)
+        y = on_host(y)
         try:
+            if must_be_copied(X):
+                rows = self._check_there(X, options.pop("reset", True))
+                return (X, check_X_y(np.zeros((rows, 1)), y, **options)[1]) if labelled else X
             return validate_data(self, X, y, accept_sparse="csr", **options)
         except ValueError:
-            refuse_missing(X, "X")
-            if y is not None and not isinstance(y, str):
+            if not must_be_copied(X):
+                refuse_missing(X, "X")
+            if labelled and y is not None:
                 refuse_missing(y, "y")
             raise
+
+    def _check_there(self, X: Any, reset: bool) -> int:
+        from . import _cuda
+
+        matrix = _cuda.as_device_matrix(X, "X").struct
+        rows, cols = int(matrix.rows), int(matrix.cols)
+        if rows < 1 or cols < 1:
+            raise ValueError(
+                f"X has {rows} rows and {cols} columns, must have at least one of each"
+            )
+        if reset:
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            self.n_features_in_ = cols
+        elif cols != self.n_features_in_:
+            raise ValueError(
+                f"X has {cols} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return rows
 
     def _is_plain(self, X: Any) -> bool:
         """Whether X is what validate_data would give back: to find out so takes it longer than a
@@ -174,15 +208,19 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         if issparse(X) or issparse(self._fit_X):
             algorithm = self._fitted.exact()
             return knn(self._fit_X, X, k, algorithm=algorithm, **self._options())
-        points: HostMatrix = as_matrix(self._fit_X, "the fitted X")
+        there = must_be_copied(X)
+        if there and algorithm != "nn_descent":
+            return self._prepared.search_there(self._fit_X, X, k, algorithm, **self._options())
+        points: HostMatrix = as_matrix(self._walked, "the fitted X")
         queries = as_matrix(X, "X")
         if algorithm == "nn_descent":
             seed = _options.seed(self.random_state)
             graph = self._graph
             assert graph is not None
-            return self._walks.search(
+            found = self._walks.search(
                 points, graph, queries, k, metric, p, self.recall, seed, self._settings()
             )
+            return like(X, found) if there else found
         method = _options.method(algorithm)
         return self._prepared.search(points, queries, k, metric, p, method, self._settings())
 
@@ -202,12 +240,13 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         Neighbors
-            ``(distances, indices)``; the indices alone without `return_distance`.
+            ``(distances, indices)``; the indices alone without `return_distance`. On a GPU where
+            the fitted X lies there; so must X, then.
         """
         check_is_fitted(self)
         k = _checked(self.n_neighbors if n_neighbors is None else n_neighbors)
         if X is not None:
-            X = self._validated(X)
+            X = self._asked(X)
         most = self.n_samples_fit_ - (X is None)
         if k > most:
             sign = "<" if X is None else "<="
@@ -241,11 +280,12 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         return self._to_csr(self.kneighbors(X, n_neighbors), mode)
 
     def _to_csr(self, found: Neighbors, mode: str) -> csr_matrix:
-        rows, k = found.indices.shape
+        distances, indices = (np.asarray(on_host(part)) for part in found)
+        rows, k = indices.shape
         starts = np.arange(0, rows * k + 1, k)
-        values = weights_of(mode, found.distances)
+        values = weights_of(mode, distances)
         shape = (rows, self.n_samples_fit_)
-        return csr_matrix((values, found.indices.ravel(), starts), shape=shape)
+        return csr_matrix((values, indices.ravel(), starts), shape=shape)
 
 
 class InWords:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _structs as s
+from ._places import on_host
 
 _RULES = {"same": s.RULE_SAME, "other": s.RULE_OTHER, "each": s.RULE_EACH}
 
@@ -51,7 +52,7 @@ NONE = Filter(None, (), 1)
 
 
 def _numbers(groups: Any, rows: int, name: str, of: str) -> np.ndarray[Any, Any]:
-    array = np.asarray(groups)
+    array = np.asarray(on_host(groups))
     if array.shape != (rows,) or array.dtype.kind not in "iu":
         raise ValueError(f"{name} must be {rows} integers, one for each {of}")
     if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
@@ -60,7 +61,7 @@ def _numbers(groups: Any, rows: int, name: str, of: str) -> np.ndarray[Any, Any]
 
 
 def _bitmap(allow: Any, rows: int, queries: int) -> np.ndarray[Any, Any]:
-    array = np.asarray(allow)
+    array = np.asarray(on_host(allow))
     if array.dtype != np.bool_ or array.shape not in ((rows,), (queries, rows)):
         raise ValueError(
             f"allow must be an array of bool: {rows} for all queries, or {queries} x {rows}, a row "

@@ -12,14 +12,15 @@ from numpy.typing import ArrayLike
 
 from . import _filter, _metrics, _options
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix, on_device
+from ._arrays import HostMatrix, as_matrix
 from ._context import Settings, settings
 from ._graph import Graph
 from ._handle import Handle
 from ._kept import NAMES, Kept, method_of, only
 from ._mixed import dtype_of
+from ._places import must_be_copied, on_device
 from ._progress import Progress
-from ._radius import RadiusJob, Ranges
+from ._radius import Ranges, radius_job
 from ._recall import Recall
 from ._recall import recall as measure
 from ._results import Neighbors, narrow
@@ -41,7 +42,7 @@ class Index:
     ----------
     X : array of shape (n, d)
         As in `kith.knn`. Where it lies on a GPU the index is there, too, by ``exact`` or ``tree``:
-        queries that lie there find their answers there.
+        queries that lie there find their answers there. For a graph it is copied to the host.
     metric : str, optional
         Its name; unless given, that of the graph, where it is known, else ``euclidean``.
     method : {"auto", "exact", "tree", "graph"}
@@ -138,7 +139,7 @@ class Index:
             "seed": _options.seed(random_state),
         }
         number = _metrics.code(metric, p)
-        if on_device(X):
+        if on_device(X) and how != s.METHOD_GRAPH:
             self._make_on_gpu(X, number, how, wanted, height)
         else:
             points = as_matrix(X, "X", wanted.memory_limit)
@@ -177,11 +178,6 @@ class Index:
     def _make_on_gpu(self, X: Any, metric: int, how: int, wanted: Settings, height: int) -> None:
         from . import _cuda
 
-        if how == s.METHOD_GRAPH:
-            raise NotImplementedError(
-                "an index by 'graph' is the processor's, and X lies on a GPU (give it in host "
-                "memory, or use method='exact' or 'tree')"
-            )
         points = _cuda.as_device_matrix(X, "X")
         made = _cuda.make_index(points, wanted, metric=metric, method=how, tree_height=height)
         self._hold(Kept(made, wanted, height, on_gpu=True))
@@ -291,7 +287,8 @@ class Index:
         Parameters
         ----------
         queries : array of shape (m, d)
-            On a GPU: of an index that is there, whether its points came from there or not.
+            On a GPU they stay where an index that is there is asked, without a filter; under one,
+            and by the processor's index, they are copied to the host, and the answer back to them.
         k : int
         radius, exclude, allow, groups, query_groups, rule
             As in `kith.knn`; not of a graph.
@@ -318,8 +315,8 @@ class Index:
             only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, **given)
             only(kept.method, s.METHOD_GRAPH, width=width, random_state=random_state)
             wanted = settings(n_jobs, kept.device, memory_limit)
-            if on_device(queries):
-                return _search_on_gpu(kept, queries, k, given, progress, wanted, out)
+            if kept.takes(queries) and not asked_for:
+                return _search_on_gpu(kept, queries, k, radius, exclude, progress, wanted, out)
             asked = as_matrix(queries, "queries", wanted.memory_limit)
             wanted = wanted.beside(asked)
             if kept.method == s.METHOD_GRAPH:
@@ -382,6 +379,8 @@ class Index:
         Parameters
         ----------
         queries : array of shape (m, d)
+            Those on a GPU stay where the index is there, else they are copied to the host; the
+            answer is made in host memory and copied to them.
         radius : float or array of m floats
         count_only, allow, groups, query_groups, rule, n_jobs, memory_limit, progress
             As in `kith.radius_neighbors`.
@@ -393,16 +392,18 @@ class Index:
         with self._handle as kept:
             only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius)
             wanted = settings(n_jobs, kept.device, memory_limit)
-            asked = as_matrix(queries, "queries", wanted.memory_limit)
-            filtered = _filter.make(
-                _filter.Asked(allow, groups, query_groups, rule), kept.points.rows, asked.rows
-            )
-            params = s.sized(s.RadiusParams)
-            filtered.into(params)
-            job = RadiusJob(radius, asked, count_only, params)
-            found = kept.ranges(job, asked, wanted.beside(asked), progress)
-        if filtered.struct is not None:
-            found.exact = None
+            asked: Any
+            if must_be_copied(queries) and kept.takes(queries):
+                from . import _cuda
+
+                asked = _cuda.as_device_matrix(queries, "queries")
+                wanted = _cuda.settings_for(wanted._replace(device=kept.made_for), asked)
+            else:
+                asked = as_matrix(queries, "queries", wanted.memory_limit)
+                wanted = wanted.beside(asked)
+            asked_for = _filter.Asked(allow, groups, query_groups, rule)
+            job = radius_job(radius, asked, count_only, asked_for, kept.points.rows)
+            found = kept.ranges(job, asked, wanted, progress, not asked_for)
         return found._like(queries)
 
     def tune(
@@ -462,7 +463,8 @@ class Index:
         Afterwards an exact index and a tree answer as a new one of all these rows; a graph gets the
         neighbours of the new rows, and keeps its recall. Rows of another type keep their values:
         where the index' type does not hold them, it is made anew in the smallest one that holds
-        all, but for a graph, which refuses them. X is let go: the index has its points for itself.
+        all, but for a graph, which refuses them. X is let go: the index has its points for itself,
+        in host memory and on its device; rows on a GPU are copied to the host.
         """
         with self._handle.alone() as kept:
             kept.add(Y)
@@ -470,7 +472,7 @@ class Index:
     def remove(self, ids: ArrayLike) -> None:
         """Removes rows; later ones move up, as in numpy.delete. Waits for those who search.
 
-        At least one row must be left, in a graph two.
+        At least one row must be left, in a graph two. Ids on a GPU are copied to the host.
         """
         with self._handle.alone() as kept:
             kept.remove(ids)
@@ -480,22 +482,17 @@ def _search_on_gpu(
     kept: Kept,
     queries: Any,
     k: int,
-    given: dict[str, Any],
+    radius: float | None,
+    exclude: Any,
     progress: Progress,
     wanted: Settings,
     out: Sequence[Any] | None,
 ) -> Neighbors:
     from . import _cuda
 
-    exclude = given.pop("exclude")
-    _cuda.refuse(progress=progress or None, **given)
-    if kept.method == s.METHOD_GRAPH:
-        raise NotImplementedError(
-            "an index by 'graph' is the processor's, and queries lie on a GPU (give them in host "
-            "memory)"
-        )
     wanted = wanted._replace(device=kept.made_for)
-    return _cuda.index_search(kept, queries, kept.params(k), exclude, wanted, out)
+    params = kept.params(k, radius)
+    return _cuda.index_search(kept, queries, params, exclude, wanted, progress, out)
 
 
 def _positive(k: Any) -> int:

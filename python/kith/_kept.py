@@ -18,6 +18,7 @@ from ._handle import Pointer
 from ._library import lib
 from ._metrics import Distance
 from ._mixed import dtype_of, in_type, joined, stored
+from ._places import on_device, on_host
 from ._progress import Progress
 from ._radius import RadiusJob, Ranges
 from ._results import Array, Fingerprint, Neighbors, Table, claim
@@ -55,7 +56,8 @@ class Kept:
     """An index of the library. Who changes it is alone with it."""
 
     __slots__ = (
-        "made", "method", "metric", "on_gpu", "_points", "_wanted", "_height", "_of", "_in_file"
+        "made", "method", "metric", "on_gpu", "_device", "_points", "_wanted", "_height", "_of",
+        "_in_file"
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +73,7 @@ class Kept:
         info = self.inspect()
         self.method: int = info.method
         self.metric: int = info.metric
+        self._device: int = info.device  # of the GPU that has it
         self._wanted = wanted
         self._height = height
         self._of: Fingerprint | None = None  # until a search tells it
@@ -131,6 +134,10 @@ class Kept:
         if self.method == s.METHOD_TREE:
             return self.made_for or "cpu"
         return None if self.method == s.METHOD_EXACT else "cpu"
+
+    def takes(self, rows: Any) -> bool:
+        """Whether it is searched for rows where these lie, on a GPU."""
+        return on_device(rows) and (self.on_gpu or self._device >= 0)
 
     @property
     def made_for(self) -> str | None:
@@ -211,16 +218,20 @@ class Kept:
         return self.search(asked, params, wanted, progress=progress, out=out, watched=watched)
 
     def ranges(
-        self, job: RadiusJob, asked: HostMatrix, wanted: Settings, progress: Progress
+        self, job: RadiusJob, asked: Any, wanted: Settings, progress: Progress, told: bool
     ) -> Ranges:
-        points = self.points
-        double = asked.is_double or points.dtype == s.F64
-        if asked.rows == 0:
+        """asked: of matrices on the host or on its GPU. told: that it is exact."""
+        points, rows = self.points, asked.struct.rows
+        double = s.F64 in (asked.struct.dtype, points.dtype)
+        if rows == 0:
             check_shapes(points, asked, 1, "the index")
             return job.nothing(double, points.rows)
-        where, function = context(wanted), lib.kith_index_radius
-        found = job.run(where, function, self.made, double, points.rows, progress)
-        return found._claim(self.metric, self.fingerprint_for(asked.rows))
+        where, function, stream = context(wanted), lib.kith_index_radius, None
+        if not isinstance(asked, HostMatrix):
+            function, stream = lib.kith_cuda_index_radius, asked.stream
+        behind = () if stream is None else (c.c_void_p(stream),)
+        found = job.run(where, function, self.made, double, points.rows, progress, behind=behind)
+        return found._claim(self.metric, self.fingerprint_for(rows), told)
 
     # ---- Changed ---------------------------------------------------------------------------------
 
@@ -285,7 +296,7 @@ class Kept:
 
 def _ids(indices: Any, rows: int) -> Array:
     """Anybody's indices of rows; what is below 2^32 and too large is the library's to refuse."""
-    wide = np.atleast_1d(np.asarray(indices))
+    wide = np.atleast_1d(np.asarray(on_host(indices)))
     if wide.shape == (0,):  # of floats, where it is a list
         return np.empty(0, np.uint32)
     if wide.dtype == bool:

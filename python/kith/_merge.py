@@ -9,11 +9,12 @@ from typing import Any
 
 from . import _options, _tune
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix, on_device
+from ._arrays import HostMatrix, as_matrix
 from ._context import Settings, settings
 from ._graph import Graph
 from ._library import lib
 from ._metrics import Distance, name, resolve
+from ._places import on_device
 from ._progress import Progress
 from ._results import Neighbors, Table, claim, narrow, pair_of
 from ._search import call, fingerprint, like, may_descend, search_params
@@ -48,7 +49,8 @@ def merge(
 
     Exact where both graphs are (they know it, see `kith.Neighbors`), and then the bytes are those
     of ``kith.knn_graph(X, k)``: only pairs across the sets are computed. Of arrays on a GPU, X and
-    both graphs, it is always by ``nn_descent``, and stays there.
+    both graphs, it is by ``nn_descent`` and stays there, unless ``brute`` or `verify` ask for an exact
+    one: for that they are copied to the host, and the answer back.
 
     Parameters
     ----------
@@ -90,14 +92,15 @@ def merge(
     True
     """
     wanted = settings(n_jobs, device, memory_limit)
-    on_gpu = _lie_on_gpu(X, first, second)
+    method = _options.method(algorithm)
+    on_gpu = _lie_on_gpu(X, first, second) and not (verify or method == s.METHOD_EXACT)
+    on_gpu = on_gpu and (metric is None or isinstance(metric, str))
     points: Any
     keep_one: tuple[Any, ...]
     keep_two: tuple[Any, ...]
     if on_gpu:
         from . import _cuda
 
-        _cuda.refuse(verify=verify or None, progress=progress or None)
         points = _cuda.as_device_matrix(X, "X")
         one, keep_one = _cuda.narrow(first, "first", points)
         two, keep_two = _cuda.narrow(second, "second", points)
@@ -114,7 +117,6 @@ def merge(
         raise ValueError(f"the graphs are of {one.rows} and {two.rows} points, X has {rows} rows")
     k = int(min(one.k, two.k)) if k is None else _options.whole(k, "k")
     _options.check_recall(recall)
-    method = _options.method(algorithm)
     (tuned,) = _tune.fields(tune, _tune.DESCENT)
     own = _options.Descent(None, rounds, candidates, delta, None, tuned)
     method = own.method(method)
@@ -122,9 +124,10 @@ def merge(
     sets = s.MergeSets(c.addressof(points.struct), one.rows, c.addressof(one), c.addressof(two))
     report = s.sized(s.Report)
     if on_gpu:
+        assert isinstance(metric, str)
         params = _cuda.search_params(metric, p, k, method, flags, {})
         may_descend(params, recall, random_state, own)
-        found = _cuda.merge(points, sets, params, report, wanted, out)
+        found = _cuda.merge(points, sets, params, report, wanted, progress, out)
         return claim(found, params.metric, _exactness(report))
     distance = resolve(metric, p, points.array.dtype)
     table = Table(points.rows, k, points.rows, points.is_double, out)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import _structs as s
 from ._arrays import refuse_masked
 from ._estimator import InWords, NeighborsEstimator
+from ._places import back, must_be_copied, on_host
 from ._predict import predict
 from ._typing import Metric
 
@@ -50,9 +52,20 @@ class _Model(NeighborsEstimator):
                 f"weights is {self.weights!r}, must be 'uniform', 'distance' or a function"
             )
         refuse_masked(X, "X")
+        self._labels_of = y if must_be_copied(y) else None
         X, y = self._checked_by_sklearn(X, y, multi_output=True, y_numeric=numeric)
         self._fit_points(X)
         return y
+
+    def _like_labels(self, found: Any) -> Any:
+        """Predictions, which are numbers where labels lie on a GPU, beside these."""
+        return found if self._labels_of is None else back(self._labels_of, found)
+
+    def _scored(self, score: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
+        """scikit-learn's score, of arrays of the host."""
+        alone = copy.copy(self)
+        alone._labels_of = None
+        return score(alone, X, on_host(y), on_host(sample_weight))
 
     def _weights(self, distances: Any) -> Any:
         """A weight for each neighbour; uniform ones are 1."""
@@ -71,6 +84,10 @@ class _Model(NeighborsEstimator):
         rows = infinite.any(axis=1)
         weights[rows] = infinite[rows]
         return weights
+
+    def _near(self, X: Any) -> Any:
+        """Distances and indices of the neighbours of X, in host memory."""
+        return [np.asarray(on_host(part)) for part in self.kneighbors(X)]
 
     def _predicted(self, X: Any, labels: Any, mode: int, by_distance: int) -> Any:
         """kith_predict of the neighbours of X; of weights that are no function."""
@@ -105,7 +122,8 @@ class KNeighborsClassifier(ClassifierMixin, _Model):  # type: ignore[misc]
         return tags
 
     def fit(self, X: Any, y: Any) -> KNeighborsClassifier:
-        """Keeps the points and their classes, one or several columns."""
+        """Keeps the points and their classes, one or several columns. Labels on a GPU are copied to
+        the host, and predictions to their side; shares of votes are NumPy's."""
         y = self._fit_labelled(X, y, numeric=False)
         check_classification_targets(y)
         if y.ndim == 2 and y.shape[1] == 1:
@@ -126,7 +144,7 @@ class KNeighborsClassifier(ClassifierMixin, _Model):  # type: ignore[misc]
     def _votes(self, X: Any) -> list[Any]:
         """For each column of y the weight of each class."""
         check_is_fitted(self)
-        distances, indices = self.kneighbors(X)
+        distances, indices = self._near(X)
         weights = self._weights(distances)
         if (weights == 0).all(axis=1).any():
             raise ValueError("All neighbors of some sample are getting zero weights (see weights)")
@@ -153,7 +171,11 @@ class KNeighborsClassifier(ClassifierMixin, _Model):  # type: ignore[misc]
                 )
             )
         chosen = [names[each] for names, each in zip(classes, codes)]
-        return np.stack(chosen, axis=1) if self.outputs_2d_ else chosen[0]
+        return self._like_labels(np.stack(chosen, axis=1) if self.outputs_2d_ else chosen[0])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows of X whose class is y's."""
+        return self._scored(ClassifierMixin.score, X, y, sample_weight)
 
     def predict_proba(self, X: Any) -> Any:
         """The share of votes that each class has; a list where y has several columns."""
@@ -202,7 +224,8 @@ random_state
         return tags
 
     def fit(self, X: Any, y: Any) -> KNeighborsRegressor:
-        """Keeps the points and their values, one or several columns."""
+        """Keeps the points and their values, one or several columns. Values on a GPU are copied to
+        the host, and predictions to their side."""
         if self.average not in ("mean", "median"):
             raise ValueError(f"average is {self.average!r}, must be 'mean' or 'median'")
         if self.average == "median" and self.weights not in ("uniform", None):
@@ -216,7 +239,7 @@ random_state
         check_is_fitted(self)
         labels = self._y.reshape(len(self._y), -1)
         if callable(self.weights):  # these are Python's business
-            distances, indices = self.kneighbors(X)
+            distances, indices = self._near(X)
             weights = self._weights(distances)
             sums = (labels[indices] * weights[:, :, None]).sum(axis=1)
             found = sums / weights.sum(axis=1, keepdims=True)
@@ -227,4 +250,8 @@ random_state
                 s.PREDICT_MEDIAN if self.average == "median" else s.PREDICT_MEAN,
                 s.PREDICT_WEIGHTED,
             )
-        return found if self._y.ndim == 2 else found.ravel()
+        return self._like_labels(found if self._y.ndim == 2 else found.ravel())
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R squared of predictions of X for y."""
+        return self._scored(RegressorMixin.score, X, y, sample_weight)

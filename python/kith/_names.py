@@ -23,10 +23,12 @@ _SELECT = {"method": "method", "sample": "heap_sample"}
 # And where a function means something else by it.
 _ARGUMENTS_OF = {
     "kith_radius": {"points": "corpus"},
+    "kith_cuda_radius": {"points": "corpus"},
     "kith_index_create": {"method": "method"},
     "kith_index_search": {"the corpus": "the index"},
     "kith_cuda_index_search": {"the corpus": "the index"},
     "kith_index_radius": {"the corpus": "the index"},
+    "kith_cuda_index_radius": {"the corpus": "the index"},
     "kith_index_add": {"points": "Y"},
     "kith_index_remove": {"ids": "ids"},
     "kith_recall_estimate": {"graph": "found"},

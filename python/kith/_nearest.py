@@ -10,6 +10,7 @@ from scipy.sparse import csr_matrix
 from sklearn.utils.validation import check_is_fitted
 
 from ._estimator import InWords, NeighborsEstimator, weights_of
+from ._places import on_host
 from ._radius import Ranges, radius_neighbors
 from ._typing import Metric
 
@@ -23,7 +24,7 @@ class RadiusMixin(NeighborsEstimator):
         self, X: Any, radius: Any, include_self: bool = False, count_only: bool = False
     ) -> Ranges:
         check_is_fitted(self)
-        queries = None if X is None else self._validated(X)
+        queries = None if X is None else self._asked(X)
         with InWords():
             return radius_neighbors(
                 self._fit_X,
@@ -57,13 +58,14 @@ class RadiusMixin(NeighborsEstimator):
         Returns
         -------
         (distances, indices) : two arrays of m arrays
-            The indices alone without `return_distance`.
+            The indices alone without `return_distance`. On a GPU where the fitted X lies there.
         """
         if sort_results and not return_distance:
             raise ValueError("return_distance must be True if sort_results is True.")
         found = self._ranges(X, radius)
-        indices = _rows(found.indices, found.offsets)
-        return (_rows(found.distances, found.offsets), indices) if return_distance else indices
+        offsets = np.asarray(on_host(found.offsets))
+        indices = _rows(found.indices, offsets)
+        return (_rows(found.distances, offsets), indices) if return_distance else indices
 
     def radius_neighbors_graph(
         self,
@@ -77,8 +79,9 @@ class RadiusMixin(NeighborsEstimator):
 
     def _ranges_to_csr(self, found: Ranges, mode: str) -> csr_matrix:
         shape = (len(found.offsets) - 1, self.n_samples_fit_)
-        values = weights_of(mode, found.distances)
-        return csr_matrix((values, found.indices, found.offsets), shape=shape)
+        lists = found.distances, found.indices, found.offsets
+        distances, *rows = (np.asarray(on_host(part)) for part in lists)
+        return csr_matrix((weights_of(mode, distances), *rows), shape=shape)
 
 
 def _rows(values: Any, offsets: Any) -> Any:
@@ -148,6 +151,7 @@ class NearestNeighbors(RadiusMixin):
         self._keep(locals())
 
     def fit(self, X: Any, y: Any = None) -> NearestNeighbors:
-        """Keeps the points; X is not copied where its type allows it."""
+        """Keeps the points; X is not copied where its type allows it. On a GPU it stays there, and
+        neighbours are found and given there; new points of ``nn_descent`` are copied to the host."""
         self._fit_unlabelled(X)
         return self

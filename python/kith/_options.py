@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _structs as s
+from ._places import on_host
 from ._results import narrow_indices
 from ._typing import Whole
 
@@ -177,7 +178,7 @@ def excluded(exclude: Any, rows: int, params: s.SearchParams) -> Any:
     """Sets params.exclude; what it returns must live as long as params are used."""
     if exclude is None:
         return None
-    wide = np.asarray(exclude)
+    wide = np.asarray(on_host(exclude))
     if wide.shape != (rows,) or wide.dtype.kind not in "iu":
         raise ValueError(f"exclude must be {rows} integers, one for each query")
     if wide.size and (wide.min() < -1 or wide.max() >= s.ID_NONE):

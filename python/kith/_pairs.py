@@ -16,6 +16,7 @@ from ._arrays import HostMatrix, as_matrix, given_back
 from ._context import Settings, context, settings
 from ._library import lib
 from ._metrics import Distance, resolve
+from ._places import check_together
 from ._progress import Progress
 from ._results import Array, copy_of
 from ._search import check_types
@@ -234,7 +235,8 @@ def pairs(
     Parameters
     ----------
     X, Y : array of shape (n, d), (m, d)
-        As in `knn`. Without Y pairs are of rows i < j of X, else of rows i of X and j of Y.
+        As in `knn`. Without Y pairs are of rows i < j of X, else of rows i of X and j of Y. Those
+        on a GPU are copied to the host, and chunks back to X's side.
     radius : float
         A distance is at most this (of ``inner_product``: at least).
     allow, groups, query_groups, rule
@@ -271,6 +273,7 @@ def pairs(
     except (TypeError, ValueError):
         raise TypeError(f"radius is {radius!r}, must be a number") from None
     wanted = settings(n_jobs, device, memory_limit)
+    check_together("X", X, Y=Y)
     points = as_matrix(X, "X", wanted.memory_limit)
     others = None if Y is None else as_matrix(Y, "Y", wanted.memory_limit)
     distance = resolve(metric, p, points.array.dtype)

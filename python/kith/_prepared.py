@@ -13,7 +13,7 @@ from ._index import Index
 from ._library import lib
 from ._metrics import code, resolve
 from ._results import Neighbors
-from ._search import search, search_params
+from ._search import knn, search, search_params
 from ._typing import Metric
 
 
@@ -51,6 +51,18 @@ class Prepared:
             kind = s.METHOD_TREE if tree else s.METHOD_EXACT
             index = self._index = Index._of_matrix(points, number, kind, wanted)
         return index._search(queries, k, wanted)
+
+    def search_there(
+        self, points: Any, queries: Any, k: int, algorithm: str, *, metric: Metric, **options: Any
+    ) -> Neighbors:
+        """The same of arrays on a GPU; options: of knn."""
+        if not isinstance(metric, str) or not self._searched:
+            self._searched = True
+            return knn(points, queries, k, metric=metric, algorithm=algorithm, **options)
+        if self._index is None:
+            method = "tree" if algorithm == "kd_tree" else "exact"
+            self._index = Index(points, metric, method=method, **options)
+        return self._index.search(queries, k, n_jobs=options["n_jobs"])
 
 
 def _shape(matrix: HostMatrix) -> s.Matrix:

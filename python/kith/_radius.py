@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike
 
 from . import _filter, _metrics, _options, _small
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix, given_back
+from ._arrays import as_matrix, given_back
 from ._context import Context, context, settings
 from ._handle import Pointer
 from ._imports import needed
 from ._library import lib
 from ._metrics import resolve
+from ._places import check_together, must_be_copied, on_host
 from ._progress import Progress
 from ._results import Fingerprint, Neighbors, claim, copy_of
 from ._search import check_shapes, check_types, fingerprint_for
@@ -60,9 +61,9 @@ class Ranges:
         self.exact: bool | None = None
         self.fingerprint: Fingerprint | None = None
 
-    def _claim(self, metric: int, made_of: Fingerprint | None) -> Ranges:
-        """With what the call knows of it."""
-        self._metric, self.exact, self.fingerprint = metric, True, made_of
+    def _claim(self, metric: int, made_of: Fingerprint | None, exact: bool = True) -> Ranges:
+        """With what the call knows of it. exact False: it is not told."""
+        self._metric, self.exact, self.fingerprint = metric, exact or None, made_of
         return self
 
     def _like(self, x: Any) -> Ranges:
@@ -122,7 +123,7 @@ class Ranges:
         if mode not in ("distance", "connectivity"):
             raise ValueError(f"mode is {mode!r}, must be distance or connectivity")
         values = np.ones(len(self.indices)) if mode == "connectivity" else self.distances
-        parts = tuple(np.asarray(each) for each in (values, self.indices, self.offsets))
+        parts = tuple(np.asarray(on_host(each)) for each in (values, self.indices, self.offsets))
         return csr_matrix(parts, shape=(len(self), self.n_points))
 
 
@@ -156,7 +157,8 @@ def radius_neighbors(
     Parameters
     ----------
     corpus, queries : array of shape (n, d), (m, d)
-        As in `knn`. Without queries each point is set against all others.
+        As in `knn`. Without queries each point is set against all others. Points on a GPU stay
+        there, unless the metric is a function; the answer is made in host memory and copied to them.
     radius : float or array of m floats
         A distance is at most this (of ``inner_product``: at least).
     include_self : bool
@@ -187,21 +189,23 @@ def radius_neighbors(
             "algorithm is nn_descent, which finds a number of neighbours and no radius (leave it out)"
         )
     wanted = settings(n_jobs, device, memory_limit)
+    asked_for = _filter.Asked(allow, groups, query_groups, rule)
+    flags = s.INCLUDE_SELF if include_self else 0
+    check_together("corpus", corpus, queries=queries)
+    if must_be_copied(corpus) and isinstance(metric, str):
+        from . import _cuda
+
+        there = _cuda.both(corpus, corpus if queries is None else queries)
+        fields = {"flags": flags, "method": method, "metric": _metrics.code(metric, p)}
+        job = radius_job(radius, there[1], count_only, asked_for, there[0].struct.rows, **fields)
+        found = job.run_there(_cuda.context_of(wanted, there[0]), *there, progress, queries is None)
+        return found._claim(fields["metric"], None, not asked_for)._like(corpus)
     points = as_matrix(corpus, "corpus", wanted.memory_limit)
     asked = points if queries is None else as_matrix(queries, "queries", wanted.memory_limit)
     distance = resolve(metric, p, asked.array.dtype)
     check_types(distance, points, asked)
-    params = s.sized(
-        s.RadiusParams,
-        flags=s.INCLUDE_SELF if include_self else 0,
-        method=method,
-        **distance.fields,
-    )
-    filtered = _filter.make(
-        _filter.Asked(allow, groups, query_groups, rule), points.rows, asked.rows
-    )
-    filtered.into(params)
-    job = RadiusJob(radius, asked, count_only, params)
+    fields = {"flags": flags, "method": method, **distance.fields}
+    job = radius_job(radius, asked, count_only, asked_for, points.rows, **fields)
     double = points.is_double or asked.is_double
     if asked.rows == 0 and queries is not None:
         check_shapes(points.struct, asked, 1, "corpus")
@@ -220,10 +224,23 @@ def radius_neighbors(
         except ValueError as error:
             distance.reraise(error)
         made_of = fingerprint_for(_small.WORTH if queries is None else asked.rows, points, wanted)
-        ranges._claim(distance.number, made_of)
-        if filtered.struct is not None:
-            ranges.exact = None
+        ranges._claim(distance.number, made_of, not asked_for)
     return ranges._like(corpus)
+
+
+def radius_job(
+    radius: ArrayLike,
+    asked: Any,
+    count_only: bool,
+    asked_for: _filter.Asked,
+    rows: int,
+    **fields: Any,
+) -> RadiusJob:
+    """asked: a matrix; rows: of the corpus; fields: of kith_radius_params."""
+    params = s.sized(s.RadiusParams, **fields)
+    filtered = _filter.make(asked_for, rows, asked.struct.rows)
+    filtered.into(params)
+    return RadiusJob(radius, asked, count_only, params, filtered)
 
 
 class RadiusJob:
@@ -232,25 +249,28 @@ class RadiusJob:
     def __init__(
         self,
         radius: ArrayLike,
-        asked: HostMatrix,
+        asked: Any,
         count_only: bool,
-        params: s.RadiusParams | None = None,
+        params: s.RadiusParams,
+        filtered: _filter.Filter = _filter.NONE,
     ) -> None:
-        self._asked = asked
-        self._params = s.sized(s.RadiusParams) if params is None else params
+        self._asked = asked  # a matrix, on the host or on a GPU
+        self._params = params
+        self._filter = filtered  # which params point to
+        rows = asked.struct.rows
         self._params.count_only = int(count_only)
         try:
-            self._radii = np.asarray(radius, np.float64, order="C")
+            self._radii = np.asarray(on_host(radius), np.float64, order="C")
         except (TypeError, ValueError):
             raise TypeError(
                 f"radius is {radius!r}, must be a number, or one for each query"
             ) from None
         if self._radii.ndim == 0:
             self._params.radius = float(self._radii)
-        elif self._radii.shape == (asked.rows,):
+        elif self._radii.shape == (rows,):
             self._params.radii = self._radii.ctypes.data
         else:
-            raise ValueError(f"radius must be one number, or {asked.rows}: one for each query")
+            raise ValueError(f"radius must be one number, or {rows}: one for each query")
 
     def run(
         self,
@@ -261,6 +281,7 @@ class RadiusJob:
         points: int,
         progress: Progress,
         itself: bool = False,
+        behind: tuple[Any, ...] = (),
     ) -> Ranges:
         """What the library finds; itself: of each point, not of queries."""
         found = where.make(
@@ -270,9 +291,22 @@ class RadiusJob:
             corpus,
             None if itself else c.byref(self._asked.struct),
             c.byref(self._params),
+            behind=behind,
             progress=progress,
         )
         return _copied(found, double, bool(self._params.count_only), points)
+
+    def run_there(
+        self, where: Context, points: Any, asked: Any, progress: Progress, itself: bool
+    ) -> Ranges:
+        """Of matrices on a GPU."""
+        rows, double = points.struct.rows, s.F64 in (points.struct.dtype, asked.struct.dtype)
+        if asked.struct.rows == 0 and not itself:
+            check_shapes(points.struct, asked, 1, "corpus")
+            return self.nothing(double, rows)
+        function, corpus = lib.kith_cuda_radius, c.byref(points.struct)
+        stream = (c.c_void_p(points.stream),)
+        return self.run(where, function, corpus, double, rows, progress, itself, stream)
 
     def nothing(self, double: bool, points: int) -> Ranges:
         """Of no query."""

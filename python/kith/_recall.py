@@ -12,8 +12,9 @@ from ._arrays import as_matrix
 from ._context import context, settings
 from ._library import lib
 from ._metrics import code
+from ._places import check_together
 from ._progress import Progress
-from ._results import narrow
+from ._results import narrow, pair_of
 from ._typing import Bytes, Metric, Pair, Points, Seed, Whole
 
 
@@ -67,7 +68,8 @@ def recall(
     found : (distances, indices)
         What is judged.
     truth : (distances, indices), optional
-        What is right; both with distances in the same metric.
+        What is right; both with distances in the same metric. Arrays on a GPU, all of them or
+        none, are copied to the host.
     X : array of shape (n, d), optional
         Instead of the truth, the points that `found` is a graph of: a sample of its rows is solved
         exactly. The distances of `found` are not read.
@@ -98,6 +100,10 @@ def recall(
         raise ValueError("metric must be a name")
     own = getattr(found, "_metric", 0) or getattr(truth, "_metric", 0) or s.EUCLIDEAN
     number = own if metric is None else code(metric, p)
+    given = pair_of(found, "found")
+    right = (None, None) if truth is None else pair_of(truth, "truth")
+    check_together("found", given[0], found=given[1], truth=right[0], X=X)
+    check_together("found", given[0], truth=right[1])
     table, keep = narrow(found, "found")
     place = _options.optional(at, "at") or 0
     result = s.Recall()

@@ -14,8 +14,9 @@ from ._arrays import as_matrix
 from ._context import settings
 from ._library import lib
 from ._metrics import name, resolve
+from ._places import check_together, on_host
 from ._progress import Progress
-from ._results import Neighbors, Table, claim, narrow
+from ._results import Neighbors, Table, claim, narrow, pair_of
 from ._search import call, fingerprint, like
 from ._typing import Bytes, Metric, Pair, Points, Whole
 
@@ -44,7 +45,8 @@ def remove(
     Parameters
     ----------
     X : array of shape (n, d)
-        The points of the graph, those that leave among them.
+        The points of the graph, those that leave among them. On a GPU, with the graph: both are
+        copied to the host, and the answer back.
     graph : (distances, indices)
         Their graph, as `kith.knn_graph` gives it. Distances are not read.
     removed : array of n bools, or of integers
@@ -72,6 +74,9 @@ def remove(
     True
     """
     wanted = settings(n_jobs, device, memory_limit)
+    parts = pair_of(graph, "graph")
+    check_together("X", X, graph=parts[0])
+    check_together("X", X, graph=parts[1])
     points = as_matrix(X, "X", wanted.memory_limit)
     wanted = wanted.beside(points)
     table, keep = narrow(graph, "graph")
@@ -115,7 +120,7 @@ def remove(
 
 def _mask(removed: ArrayLike, rows: int) -> Any:
     """A byte a row, 1 where it leaves."""
-    given = np.asarray(removed)
+    given = np.asarray(on_host(removed))
     if given.dtype == bool and given.shape == (rows,):
         return given.astype(np.uint8)
     if given.size == 0:

@@ -11,7 +11,8 @@ import numpy as np
 
 from . import _metrics
 from . import _structs as s
-from ._arrays import DTYPES, address, dtype_name, refuse_on_device
+from ._arrays import DTYPES, address, dtype_name
+from ._places import on_host
 from ._typing import Floats, Indices
 
 Array = np.ndarray[Any, Any]
@@ -230,9 +231,7 @@ def check_ids(least: int, most: int, name: str) -> None:
 def narrow(neighbors: Any, name: str) -> tuple[s.Neighbors, tuple[Array, Array, s.ResultMeta]]:
     """Anybody's (distances, indices) as a table of the library, and the arrays that hold it, with
     what is known of them; a kith.Graph has them. name is what errors call it."""
-    for part in pair_of(neighbors, name):
-        refuse_on_device(part, name)
-    distances, indices = pair_of(neighbors, name, np.asarray)
+    distances, indices = pair_of(neighbors, name, lambda part: np.asarray(on_host(part)))
     check_pair(distances.shape, indices.shape, name)
     if distances.dtype not in (np.float32, np.float64):
         distances = distances.astype(np.float64)
@@ -252,7 +251,7 @@ def narrow(neighbors: Any, name: str) -> tuple[s.Neighbors, tuple[Array, Array, 
 
 def narrow_indices(indices: Any, name: str) -> tuple[s.Neighbors, Array]:
     """Anybody's indices as a table of the library without distances, and the array that holds it."""
-    ids = _narrow_ids(np.asarray(indices), name)
+    ids = _narrow_ids(np.asarray(on_host(indices)), name)
     if ids.ndim != 2:
         raise ValueError(f"{name}: indices are {ids.shape}: they must have two axes")
     return s.Neighbors(ids.ctypes.data, None, None, *ids.shape), ids

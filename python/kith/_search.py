@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 
 from . import _filter, _options, _small, _sparse, _tune
 from . import _structs as s
-from ._arrays import HostMatrix, as_matrix, given_back, is_sparse, on_device
+from ._arrays import HostMatrix, as_matrix, given_back, is_sparse
 from ._context import Settings, context, settings
 from ._library import lib
 from ._metrics import Distance, resolve
+from ._places import check_together, on_device
 from ._progress import Progress
 from ._results import Fingerprint, Neighbors, Table, claim
 from ._tune import Tune
@@ -57,6 +58,8 @@ def knn(
         where they lie. Other arrays are taken by DLPack, ``__array_interface__`` or
         ``__cuda_array_interface__``; SciPy's sparse matrices stay
         sparse for euclidean, inner_product and cosine, else they are made dense block by block.
+        Where the corpus lies on a GPU the queries do, too, and stay there; for a filter (`allow`,
+        `groups`) and a function as metric both are copied to the host, and the answer back.
     k : int
         Neighbours of a query, 1 to n.
     metric : str or callable
@@ -134,12 +137,13 @@ def knn(
         raise ValueError(
             "algorithm is nn_descent, which makes graphs (use knn_graph, or NearestNeighbors)"
         )
-    if on_device(corpus) or on_device(queries):
+    there = on_device(corpus) or on_device(queries)
+    if there and not asked_for and isinstance(metric, str):
         from . import _cuda
 
-        _cuda.refuse(radius=radius, progress=progress or None, **asked_for.given)
-        params = _cuda.search_params(metric, p, k, method, 0, tuned)
-        return _cuda.knn(corpus, queries, params, exclude, wanted, out)
+        params = _cuda.search_params(metric, p, k, method, 0, tuned, radius)
+        return _cuda.knn(corpus, queries, params, exclude, wanted, progress, out)
+    check_together("corpus", corpus, queries=queries)
     if is_sparse(corpus) or is_sparse(queries):
         _sparse.refuse(radius=radius, exclude=exclude, tune=tune, out=out, **asked_for.given)
         return _sparse.blockwise(search, corpus, queries, k, metric, p, method, wanted, progress)
@@ -245,7 +249,7 @@ def knn_graph(
     Parameters
     ----------
     X : array of shape (n, d)
-        The points, as in `knn`.
+        The points, as in `knn`; on a GPU they are copied to the host for `init`, too.
     k : int
         Neighbours of a point, 1 to n - 1.
     algorithm : {"auto", "brute", "kd_tree", "nn_descent"}
@@ -264,7 +268,7 @@ def knn_graph(
         Seed of ``nn_descent``; the same seed gives the same bytes with any number of threads.
     init : Graph, Neighbors, or array of n rows of indices, optional
         ``nn_descent`` begins with this graph, of these points or of similar ones; -1: no neighbour.
-        Distances are computed anew. Not for arrays on a GPU.
+        Distances are computed anew.
     rounds : int, optional
         Of ``nn_descent`` at most; 0: only what it begins with.
     candidates : int, optional
@@ -312,19 +316,19 @@ def knn_graph(
     _options.check_recall(recall)
     if method == s.METHOD_DESCENT and radius is not None:
         raise ValueError("radius goes with exact graphs, not with nn_descent (leave one out)")
-    if on_device(X):
+    if on_device(X) and not asked_for and init is None and isinstance(metric, str):
         from . import _cuda
 
-        _cuda.refuse(radius=radius, progress=progress or None, init=init, **asked_for.given)
-        params = _cuda.search_params(metric, p, k, method, flags, exact)
+        params = _cuda.search_params(metric, p, k, method, flags, exact, radius)
         if method == s.METHOD_DESCENT or recall is not None:
             may_descend(params, recall, random_state, own)
-        return _cuda.graph(X, params, wanted, out)
+        return _cuda.graph(X, params, wanted, progress, out)
     if is_sparse(X) and method != s.METHOD_DESCENT:
         _sparse.refuse(radius=radius, recall=recall, tune=tune, out=out, **asked_for.given)
         return _sparse.blockwise(
             search, X, X, k, metric, p, method, wanted, progress, not include_self
         )
+    check_together("X", X, init=init[1] if isinstance(init, tuple) else init)
     points = as_matrix(X, "X", wanted.memory_limit)
     wanted = wanted.beside(points)
     distance = resolve(metric, p, points.array.dtype)

@@ -10,10 +10,11 @@ import numpy as np
 
 from . import _structs as s
 from . import _tune
-from ._arrays import FLOATS, as_matrix, given_back, on_device
+from ._arrays import FLOATS, as_matrix, given_back
 from ._context import Settings, context, settings
 from ._library import lib
 from ._options import whole
+from ._places import on_device
 from ._progress import Progress
 from ._results import Selection
 from ._tune import Tune
@@ -99,8 +100,7 @@ def select_k(
     if on_device(values):
         from . import _cuda
 
-        _cuda.refuse(progress=progress or None)
-        return _cuda.select(values, params, wanted)
+        return _cuda.select(values, params, wanted, progress)
     matrix, array, given = _host_values(values, wanted)
     rows, cols = array.shape
     shape = (rows, params.k if 0 < params.k <= cols else 0)
@@ -148,8 +148,7 @@ def select_kth(
     if on_device(values):
         from . import _cuda
 
-        _cuda.refuse(progress=progress or None)
-        return _cuda.select_kth(values, params, wanted)
+        return _cuda.select_kth(values, params, wanted, progress)
     matrix, array, given = _host_values(values, wanted)
     kth = np.empty(array.shape[0], array.dtype)
     out = s.Selection(None, None, kth.ctypes.data)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._estimator import NeighborsEstimator
 from ._nearest import RadiusMixin
+from ._places import on_host
 from ._results import Neighbors
 from ._typing import Metric
 
@@ -91,9 +92,10 @@ class KNeighborsTransformer(
         if k == 1:
             return self._to_csr(Neighbors(np.zeros(own.shape), own), self.mode)
         others = self._graph_of_points(k - 1)
-        distances = np.zeros((len(own), k), others.distances.dtype)
-        distances[:, 1:] = others.distances
-        indices = np.concatenate([own, others.indices], axis=1)
+        far, ids = (np.asarray(on_host(part)) for part in others)
+        distances = np.zeros((len(own), k), far.dtype)
+        distances[:, 1:] = far
+        indices = np.concatenate([own, ids], axis=1)
         return self._to_csr(Neighbors(distances, indices), self.mode)
 
 

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 
 from . import _filter, _options
 from . import _structs as s
-from ._arrays import HostMatrix, address, as_matrix
+from ._arrays import HostMatrix, address, as_matrix, given_back
 from ._context import context, settings
 from ._library import lib
 from ._metrics import resolve
+from ._places import check_together
 from ._progress import Progress
 from ._typing import Bytes, Floats, Indices, Metric, Points, Whole
 
@@ -90,6 +91,7 @@ def truth(
     corpus : array of shape (n, d), or a list of such arrays
         ``numpy.memmap`` is read from its file, a part at a time.
     queries : array of shape (n_queries, d)
+        Where the corpus lies: arrays on a GPU are copied to the host, and the answer back.
     k : int
         Neighbours of a query, at most as many as the corpus has rows.
     allow, groups, query_groups, rule
@@ -107,7 +109,7 @@ def truth(
     Returns
     -------
     Truth
-        Distances, indices, ties.
+        Distances, indices, ties, where the queries live.
 
     Examples
     --------
@@ -121,6 +123,10 @@ def truth(
         raise ValueError("algorithm is nn_descent, which is not exact (leave it out)")
     wanted = settings(n_jobs, device, memory_limit)
     arrays = _arrays(corpus)
+    for i, array in enumerate(arrays):
+        check_together(
+            "queries", queries, **{"corpus" if len(arrays) == 1 else f"corpus[{i}]": array}
+        )
     parts = _parts(arrays, wanted.memory_limit)
     asked = as_matrix(queries, "queries", wanted.memory_limit)
     distance = resolve(metric, p, asked.array.dtype)
@@ -158,4 +164,4 @@ def truth(
         c.byref(report),
         progress=progress,
     )
-    return found
+    return Truth(*(given_back(queries, part) for part in found))

@@ -222,8 +222,20 @@ kith_status kin_api_find_out(kith_ctx *ctx, const kith_neighbors *out, int32_t *
 kith_status kin_api_check_device(kith_ctx *ctx, int32_t device);
 /* The GPU begins behind what the caller's stream holds; NULL: the default stream. */
 kith_status kin_api_follow(kith_ctx *ctx, kin_gpu *gpu, void *stream);
-/* Tables there have no limit (kin_limit_refuse). */
-kith_status kin_api_refuse_limit(kith_ctx *ctx, const kin_request *request);
+/* What kin_limit (engine_exact.h) is to a table in device memory. A radius is compared with the
+ * answers on the host, and they go back. */
+typedef struct kin_api_limit {
+    kin_limit cut;             /* cut.out: what an engine writes */
+    uint32_t place;            /* of the job, as in fused_search.h */
+    const kith_neighbors *out; /* the caller's */
+    kith_neighbors table;      /* the same in host memory, where there is a radius */
+    void *block;
+} kin_api_limit;
+kith_status kin_api_limit_begin(kith_ctx *ctx, const kin_request *request,
+                                const kith_neighbors *out, kin_api_limit *limit);
+/* The answers are the caller's where status is KITH_OK, which it hands on. */
+kith_status kin_api_limit_end(kith_ctx *ctx, kin_gpu *gpu, kin_api_limit *limit,
+                              kith_status status);
 /* The caller's excluded ids are host memory; engines expect them where the queries are. *copy: to
  * be freed there. */
 kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job, uint32_t **copy);

@@ -4,6 +4,7 @@
 #include "kith/kith_cuda.h"
 
 #include "api/api_check.h"
+#include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
 #include "engine/engine_device.h"
@@ -98,17 +99,70 @@ static kith_status check_metric(kith_ctx *ctx, const kin_distance *distance)
     return KITH_OK;
 }
 
-kith_status kin_api_refuse_limit(kith_ctx *ctx, const kin_request *request)
-{
-    return kin_limit_refuse(ctx, request,
-                            "tables in the memory of a GPU have no limit (leave it out)");
-}
-
 static kith_status check_exact(kith_ctx *ctx, const kin_request *request)
 {
     KIN_TRY(kin_method_check(ctx, request));
-    KIN_TRY(kin_method_check_gpu(ctx, request));
-    return kin_api_refuse_limit(ctx, request);
+    return kin_method_check_gpu(ctx, request);
+}
+
+/* ---- The k nearest within a radius ---------------------------------------------------------- */
+
+static void name_table(kin_layout *layout, void *job)
+{
+    kith_neighbors *table = &((kin_api_limit *)job)->table;
+    const kith_neighbors *out = ((kin_api_limit *)job)->out;
+    const uint64_t entries = kin_size_mul((uint64_t)out->rows, (uint64_t)out->k);
+    if (out->ids != NULL) {
+        table->ids = kin_layout_array(layout, entries, sizeof *table->ids);
+    }
+    if (out->distances != NULL) {
+        table->distances = kin_layout_array(layout, entries, sizeof *table->distances);
+    }
+    if (out->distances64 != NULL) {
+        table->distances64 = kin_layout_array(layout, entries, sizeof *table->distances64);
+    }
+}
+
+kith_status kin_api_limit_begin(kith_ctx *ctx, const kin_request *request,
+                                const kith_neighbors *out, kin_api_limit *limit)
+{
+    *limit = (kin_api_limit){.out = out, .table = *out, .place = ON_DEVICE};
+    if (request->limited) {
+        limit->place = KIN_FUSED_DATA_ON_DEVICE;
+        KIN_TRY(kin_layout_make(ctx, name_table, limit, "neighbours that a radius is compared with",
+                                &limit->block));
+    }
+    const kith_status status = kin_limit_begin(ctx, request, &limit->table, &limit->cut);
+    if (status != KITH_OK) {
+        kin_free(ctx, limit->block);
+    }
+    return status;
+}
+
+static kith_status bring(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from, uint64_t bytes)
+{
+    return to == NULL ? KITH_OK : kin_gpu_upload(ctx, gpu, to, from, bytes);
+}
+
+static kith_status bring_table(kith_ctx *ctx, kin_gpu *gpu, const kin_api_limit *limit)
+{
+    const kith_neighbors *out = limit->out;
+    const kith_neighbors *table = &limit->table;
+    const uint64_t entries = (uint64_t)out->rows * (uint64_t)out->k;
+    KIN_TRY(bring(ctx, gpu, out->ids, table->ids, entries * sizeof *out->ids));
+    KIN_TRY(bring(ctx, gpu, out->distances, table->distances, entries * sizeof *out->distances));
+    return bring(ctx, gpu, out->distances64, table->distances64,
+                 entries * sizeof *out->distances64);
+}
+
+kith_status kin_api_limit_end(kith_ctx *ctx, kin_gpu *gpu, kin_api_limit *limit, kith_status status)
+{
+    status = kin_limit_end(&limit->cut, status);
+    if (status == KITH_OK && limit->block != NULL) {
+        status = bring_table(ctx, gpu, limit);
+    }
+    kin_free(ctx, limit->block);
+    return status;
 }
 
 /* ---- Graphs --------------------------------------------------------------------------------- */
@@ -125,9 +179,15 @@ static kith_status descend(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *j
 static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, kin_graph_choice *job,
                          const kith_neighbors *out)
 {
+    kin_api_limit limit;
     kin_choose_on(ctx, gpu, &job->descent, &job->choice);
-    return job->choice.descends ? descend(ctx, gpu, &job->descent, out, job->params.descent_report)
-                                : kin_method_graph_on_gpu(ctx, gpu, &job->exact, ON_DEVICE, out);
+    if (job->choice.descends) {
+        return descend(ctx, gpu, &job->descent, out, job->params.descent_report);
+    }
+    KIN_TRY(kin_api_limit_begin(ctx, &job->exact.request, out, &limit));
+    const kith_status status =
+        kin_method_graph_on_gpu(ctx, gpu, &job->exact, limit.place, &limit.cut.out);
+    return kin_api_limit_end(ctx, gpu, &limit, status);
 }
 
 static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *given,
@@ -170,6 +230,15 @@ kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job
     return KITH_OK;
 }
 
+static kith_status solve_knn(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
+                             const kith_neighbors *out)
+{
+    kin_api_limit limit;
+    KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, &limit));
+    const kith_status status = kin_method_knn_on_gpu(ctx, gpu, job, limit.place, &limit.cut.out);
+    return kin_api_limit_end(ctx, gpu, &limit, status);
+}
+
 static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                        const kith_search_params *given, const kith_neighbors *out, void *stream)
 {
@@ -183,7 +252,7 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     KIN_TRY(check_metric(ctx, &job.request.distance));
     KIN_TRY(begin(ctx, index, stream, &gpu));
     kith_status status = kin_api_bring_excluded(ctx, gpu, &job, &excluded);
-    KIN_THEN(status, kin_method_knn_on_gpu(ctx, gpu, &job, ON_DEVICE, out));
+    KIN_THEN(status, solve_knn(ctx, gpu, &job, out));
     return end(ctx, gpu, excluded, status);
 }
 
@@ -192,6 +261,53 @@ kith_status kith_cuda_search(kith_ctx *ctx, const kith_matrix *corpus, const kit
                              void *stream)
 {
     KIN_CALL(ctx, knn(ctx, corpus, queries, params, out, stream));
+}
+
+/* ---- All within a radius -------------------------------------------------------------------- */
+
+static kith_status check_radius(kith_ctx *ctx, const kin_radius_call *call, int32_t *device)
+{
+    const kin_radius_job *job = &call->job;
+    const kin_request like = {.distance = job->request.distance, .method = job->method};
+    *device = -1;
+    KIN_TRY(kin_method_check(ctx, &like));
+    KIN_TRY(kin_method_refuse_tree(ctx, &like, "a GPU has none for a radius"));
+    KIN_TRY(kin_api_find_device(ctx, job->corpus.data, "data", device));
+    KIN_TRY(kin_api_find_device(ctx, call->asked.data, "queries.data", device));
+    return check_metric(ctx, &job->request.distance);
+}
+
+static kith_status find_ranges(kith_ctx *ctx, const kin_radius_job *job, int32_t device,
+                               void *stream, kith_ranges *ranges)
+{
+    const kin_fused_source corpus = {.matrix = &job->corpus, .place = KIN_FUSED_DATA_ON_DEVICE};
+    const kin_fused_radius_query query = {job->queries, &job->request, KIN_FUSED_DATA_ON_DEVICE};
+    kin_gpu *gpu = NULL;
+    KIN_TRY(begin(ctx, device, stream, &gpu));
+    return end(ctx, gpu, NULL, kin_fused_radius(ctx, gpu, &corpus, &query, ranges));
+}
+
+static kith_status radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                          const kith_radius_params *params, kith_ranges **out, void *stream)
+{
+    kin_radius_call call = {0};
+    kith_ranges *ranges = NULL;
+    int32_t index = -1;
+    KIN_TRY(kin_check_out(ctx, out));
+    KIN_TRY(kin_api_check_radius(ctx, corpus, queries, params, KITH_METRIC_DEFAULT, &call));
+    KIN_TRY(check_radius(ctx, &call, &index));
+    KIN_TRY(kin_ranges_make(ctx, &ranges));
+    const kith_status status = find_ranges(ctx, &call.job, index, stream, ranges);
+    return kin_ranges_end(ranges, kin_api_filter_ranges(&call, status, ranges), out);
+}
+
+kith_status kith_cuda_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                             const kith_radius_params *params, kith_ranges **out, void *stream)
+{
+    if (out != NULL) {
+        *out = NULL;
+    }
+    KIN_CALL(ctx, radius(ctx, corpus, queries, params, out, stream));
 }
 
 /* ---- Graphs that grow ----------------------------------------------------------------------- */

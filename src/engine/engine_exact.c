@@ -85,12 +85,6 @@ kith_status kin_limit_end(kin_limit *limit, kith_status status)
     return status;
 }
 
-kith_status kin_limit_refuse(kith_ctx *ctx, const kin_request *request, const char *why)
-{
-    KIN_PASS_IF(!request->limited, ctx, KITH_E_UNSUPPORTED, kin_at("radius"), "is %g, and %s",
-                request->radius, why);
-}
-
 uint64_t kin_limit_bytes(const kin_request *request, int64_t rows)
 {
     const uint64_t entries = kin_size_mul((uint64_t)rows, (uint64_t)request->k);
@@ -268,8 +262,9 @@ kith_status kin_engine_radius(kith_ctx *ctx, const kin_radius_job *job, kith_ran
                                  (double)job->corpus.rows * (double)rows, &gpu));
     }
     if (gpu != NULL) {
-        const kith_status status =
-            kin_fused_radius(ctx, gpu, &job->corpus, job->queries, &job->request, ranges);
+        const kin_fused_source corpus = {.matrix = &job->corpus};
+        const kin_fused_radius_query query = {job->queries, &job->request, 0};
+        const kith_status status = kin_fused_radius(ctx, gpu, &corpus, &query, ranges);
         kin_device_leave(ctx, gpu);
         if (!kin_device_yields(ctx, status)) {
             return status;

@@ -194,6 +194,8 @@ typedef struct run {
     kin_gpu *gpu;
     const kith_matrix *corpus;
     const kith_matrix *queries; /* the corpus for a graph */
+    uint32_t corpus_place;
+    uint32_t place; /* of the queries */
     const kin_radius_request *request;
     const kin_fused_corpus *resident; /* the corpus, prepared; NULL: it is not */
     bool graph;
@@ -290,19 +292,13 @@ static kith_status order_queries(const run *r, const kin_fused_corpus *chunk,
     return status;
 }
 
-/* Rows of a corpus that is prepared may be the caller's, on the device. */
-static uint32_t corpus_place(const run *r)
-{
-    return r->resident != NULL ? r->resident->place & KIN_FUSED_DATA_ON_DEVICE : 0;
-}
-
 static kith_status take_stripe(run *r, const kin_fused_corpus *chunk, int64_t first, int64_t count)
 {
     kin_fused_prepared queries;
     const kin_fused_source source = {.matrix = r->queries,
                                      .distance = &r->request->distance,
                                      .name = "queries",
-                                     .place = r->graph ? corpus_place(r) : 0,
+                                     .place = r->place,
                                      .first = first,
                                      .count = count};
     KIN_TRY(kin_fused_prepare_queries(&r->finder.on, &source,
@@ -321,8 +317,8 @@ static int64_t first_stripe(const run *r)
     const uint64_t room = kin_gpu_room(r->gpu) / 2;
     int64_t rows = r->queries->rows;
     while (rows > KIN_FUSED_LEAST_ROWS &&
-           kin_fused_prepared_bytes(r->queries, rows, &r->request->distance, r->corpus->dtype, 0,
-                                    false)
+           kin_fused_prepared_bytes(r->queries, rows, &r->request->distance, r->corpus->dtype,
+                                    r->place, false)
                    .most > room) {
         rows = kin_fused_halved(rows);
     }
@@ -385,7 +381,7 @@ static kith_status take_chunks(run *r, int64_t rows)
         const kin_fused_source source = {.matrix = r->corpus,
                                          .distance = &r->request->distance,
                                          .name = r->graph ? "points" : "corpus",
-                                         .place = corpus_place(r),
+                                         .place = r->corpus_place,
                                          .first = first,
                                          .count = count};
         kin_fused_corpus *chunk = NULL;
@@ -402,10 +398,10 @@ static int64_t first_chunk(const run *r)
 {
     const uint64_t room = kin_gpu_room(r->gpu);
     int64_t rows = r->corpus->rows;
-    while (
-        rows > KIN_FUSED_LEAST_ROWS &&
-        kin_fused_prepared_bytes(r->corpus, rows, &r->request->distance, r->queries->dtype, 0, true)
-                .most > (rows == r->corpus->rows ? room : room / 2)) {
+    while (rows > KIN_FUSED_LEAST_ROWS &&
+           kin_fused_prepared_bytes(r->corpus, rows, &r->request->distance, r->queries->dtype,
+                                    r->corpus_place, true)
+                   .most > (rows == r->corpus->rows ? room : room / 2)) {
         rows = kin_fused_halved(rows);
     }
     return rows;
@@ -442,9 +438,12 @@ static void report(run *r)
     }
 }
 
-static kith_status find_all(run *r, kith_ranges *ranges)
+static kith_status find_all(run *r, const kin_fused_radius_query *query, kith_ranges *ranges)
 {
-    r->queries = r->graph ? r->corpus : r->queries;
+    r->request = query->request;
+    r->graph = query->queries == NULL;
+    r->queries = r->graph ? r->corpus : query->queries;
+    r->place = r->graph ? r->corpus_place : query->place;
     r->screens = kin_exact_screens(&r->request->distance);
     r->asked.matrix = *r->queries;
     r->finder = (kin_fused_radius_job){.on = kin_fused_device_of(r->ctx, r->gpu),
@@ -466,29 +465,20 @@ static kith_status find_all(run *r, kith_ranges *ranges)
     return status;
 }
 
-kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                             const kith_matrix *queries, const kin_radius_request *request,
-                             kith_ranges *ranges)
+kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *corpus,
+                             const kin_fused_radius_query *query, kith_ranges *ranges)
 {
-    run r = {.ctx = ctx,
-             .gpu = gpu,
-             .corpus = corpus,
-             .queries = queries,
-             .request = request,
-             .graph = queries == NULL};
-    return find_all(&r, ranges);
+    run r = {.ctx = ctx, .gpu = gpu, .corpus = corpus->matrix, .corpus_place = corpus->place};
+    return find_all(&r, query, ranges);
 }
 
 kith_status kin_fused_corpus_radius(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                    const kith_matrix *queries, const kin_radius_request *request,
-                                    kith_ranges *ranges)
+                                    const kin_fused_radius_query *query, kith_ranges *ranges)
 {
     run r = {.ctx = ctx,
              .gpu = corpus->gpu,
              .corpus = &corpus->points,
-             .queries = queries,
-             .request = request,
-             .resident = corpus,
-             .graph = queries == NULL};
-    return find_all(&r, ranges);
+             .corpus_place = corpus->place,
+             .resident = corpus};
+    return find_all(&r, query, ranges);
 }

@@ -79,16 +79,20 @@ void kin_fused_make_room(kith_ctx *ctx, kin_gpu *gpu);
 kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *ab,
                            const kin_fused_query *ba);
 
-/* All neighbours within a radius: the same table as exact/exact_search.h, byte for byte. queries
- * NULL: each point of the corpus against all of them. Matrices lie on the host. *ranges is all zero
- * before; what it got stays its own when this fails. */
-kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
-                             const kith_matrix *queries, const kin_radius_request *request,
-                             kith_ranges *ranges);
-/* The same of a corpus that is prepared, whose rows may lie on the device. */
+typedef struct kin_fused_radius_query {
+    const kith_matrix *queries; /* NULL: each point of the corpus against all of them */
+    const kin_radius_request *request;
+    uint32_t place; /* of the queries */
+} kin_fused_radius_query;
+
+/* All neighbours within a radius: the same table as exact/exact_search.h, byte for byte, in host
+ * memory. Of the corpus matrix and place are read. *ranges is all zero before; what it got stays
+ * its own when this fails. */
+kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *corpus,
+                             const kin_fused_radius_query *query, kith_ranges *ranges);
+/* The same of a corpus that is prepared. */
 kith_status kin_fused_corpus_radius(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                                    const kith_matrix *queries, const kin_radius_request *request,
-                                    kith_ranges *ranges);
+                                    const kin_fused_radius_query *query, kith_ranges *ranges);
 
 /* ---- Stripes, and the ways that stand beside them -------------------------------------------- */
 

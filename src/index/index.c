@@ -257,6 +257,7 @@ kith_status kith_index_inspect(const kith_index *index, kith_index_info *info)
                                                 : 0;
     const kith_index_info known = {.metric = kept->prepared.distance.metric,
                                    .method = index->method,
+                                   .device = index->gpu != NULL ? index->gpu->index : -1,
                                    .points = *points,
                                    .k = kept->graph.k,
                                    .bytes = atomic_load(&index->own->held_bytes) - rows + there};

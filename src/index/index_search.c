@@ -116,29 +116,24 @@ static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_j
     return kin_exact_search(ctx, &kept->prepared, &job->queries, &job->request, out);
 }
 
-/* What reads the points themselves, and knows no device. */
-static kith_status refuse_device_rows(kith_ctx *ctx, const kith_index *index, const char *what)
-{
-    return !kin_index_rows_on_device(index->kept)
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at(what),
-                             "is set, and the index' points lie on a GPU (make an index of points "
-                             "in host memory)");
-}
-
-/* Of the points themselves: what is prepared of all of them is of no use for some. */
+/* Of the points themselves, in host memory: what is prepared of all of them is of no use for some.
+ */
 static kith_status search_filtered(kith_ctx *ctx, const kith_index *index,
                                    const kith_matrix *queries, const kith_search_params *given,
                                    const kith_neighbors *out)
 {
     const kin_prepared *prepared = &index->kept->prepared;
     kith_search_params params = *given;
-    KIN_TRY(refuse_device_rows(ctx, index, "filter"));
+    kith_matrix points;
+    void *copy = NULL;
     KIN_TRY(kin_check_same_metric(ctx, params.metric, prepared->distance.metric));
     KIN_TRY(check_method(ctx, index, params.method));
     params.metric = prepared->distance.metric;
     params.method = KITH_METHOD_AUTO;
-    return kin_api_search_filtered(ctx, &prepared->rows.matrix, queries, &params, out);
+    KIN_TRY(kin_index_host_rows(ctx, index, &points, &copy));
+    const kith_status status = kin_api_search_filtered(ctx, &points, queries, &params, out);
+    kin_free(ctx, copy);
+    return status;
 }
 
 static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
@@ -218,15 +213,32 @@ kith_status kith_index_search(kith_ctx *ctx, const kith_index *index, const kith
 
 /* ---- Neighbours of rows in device memory ----------------------------------------------------- */
 
-static kith_status check_device(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
+static kith_status refuse_cpu(kith_ctx *ctx, const kith_index *index)
+{
+    return index->gpu != NULL
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("index"),
+                             "is the processor's (make it of points on the GPU, or for the device "
+                             "cuda)");
+}
+
+/* out NULL: an answer that is no table. */
+static kith_status check_device(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
                                 const kith_neighbors *out)
 {
     int32_t device = index->gpu->index;
     KIN_TRY(kin_api_check_device(ctx, device));
-    KIN_TRY(kin_api_find_device(ctx, job->queries.data, "queries.data", &device));
-    KIN_TRY(kin_api_find_out(ctx, out, &device));
-    KIN_TRY(refuse_missing(ctx, index, &job->request));
-    return kin_api_refuse_limit(ctx, &job->request);
+    KIN_TRY(kin_api_find_device(ctx, queries->data, "queries.data", &device));
+    return out == NULL ? KITH_OK : kin_api_find_out(ctx, out, &device);
+}
+
+static kith_status solve_on_device(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
+                                   const kith_neighbors *out)
+{
+    kin_api_limit limit;
+    KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, &limit));
+    const kith_status status = ask_gpu(ctx, index, job, limit.place, &limit.cut.out);
+    return kin_api_limit_end(ctx, index->gpu, &limit, status);
 }
 
 static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
@@ -235,20 +247,17 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
 {
     kin_knn_job job;
     uint32_t *excluded = NULL;
-    if (index->gpu == NULL) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("index"),
-                           "is the processor's (make it of points on the GPU, or for the device "
-                           "cuda)");
-    }
+    KIN_TRY(refuse_cpu(ctx, index));
     KIN_TRY(check_knn(ctx, index, queries, params, out, &job));
-    KIN_TRY(check_device(ctx, index, &job, out));
+    KIN_TRY(check_device(ctx, index, &job.queries, out));
+    KIN_TRY(refuse_missing(ctx, index, &job.request));
     enter_gpu(index);
     kith_status status = kin_api_follow(ctx, index->gpu, stream);
     if (status == KITH_OK) {
         status = kin_api_bring_excluded(ctx, index->gpu, &job, &excluded);
     }
     if (status == KITH_OK) {
-        status = ask_gpu(ctx, index, &job, KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, out);
+        status = solve_on_device(ctx, index, &job, out);
     }
     KIN_KEEP(status, kin_gpu_wait(ctx, index->gpu));
     kin_gpu_free(index->gpu, excluded);
@@ -272,44 +281,51 @@ kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
 
 /* ---- Radius ---------------------------------------------------------------------------------- */
 
+/* What a call knows of its stream, whose queries lie in device memory; NULL: in the host's. */
+typedef void *const *queries_stream;
+
 /* A GPU has no tree for a radius: it compares all pairs, prepared for this call. */
-static kith_status find_by_pairs(kith_ctx *ctx, const kith_index *index, const kin_radius_job *job,
-                                 kith_ranges *ranges)
+static kith_status ask_ranges(kith_ctx *ctx, const kith_index *index,
+                              const kin_fused_radius_query *query, kith_ranges *ranges)
 {
-    kith_matrix points;
-    void *copy = NULL;
-    KIN_TRY(kin_index_host_rows(ctx, index, &points, &copy));
+    const kin_index_kept *kept = index->kept;
+    const kin_fused_source points = {.matrix = &kept->prepared.rows.matrix,
+                                     .place = kept->planted.place};
+    return kept->fused != NULL ? kin_fused_corpus_radius(ctx, kept->fused, query, ranges)
+                               : kin_fused_radius(ctx, index->gpu, &points, query, ranges);
+}
+
+static kith_status find_on_gpu(kith_ctx *ctx, const kith_index *index, const kin_radius_job *job,
+                               queries_stream stream, kith_ranges *ranges)
+{
+    const kin_fused_radius_query query = {job->queries, &job->request,
+                                          stream != NULL ? KIN_FUSED_DATA_ON_DEVICE : 0};
     enter_gpu(index);
-    const kith_status status =
-        kin_fused_radius(ctx, index->gpu, &points, job->queries, &job->request, ranges);
+    kith_status status = stream != NULL ? kin_api_follow(ctx, index->gpu, *stream) : KITH_OK;
+    if (status == KITH_OK) {
+        status = ask_ranges(ctx, index, &query, ranges);
+    }
+    KIN_KEEP(status, kin_gpu_wait(ctx, index->gpu));
     kin_device_leave(ctx, index->gpu);
-    kin_free(ctx, copy);
     return status;
 }
 
 static kith_status find_ranges(kith_ctx *ctx, const kith_index *index, const kin_radius_job *job,
-                               kith_ranges *ranges)
+                               queries_stream stream, kith_ranges *ranges)
 {
     const kin_index_kept *kept = index->kept;
-    if (kept->planted.gpu != NULL) {
-        return find_by_pairs(ctx, index, job, ranges);
+    if (index->gpu != NULL) {
+        return find_on_gpu(ctx, index, job, stream, ranges);
     }
-    if (index->method == KITH_METHOD_TREE) {
-        return kin_tree_radius_search(ctx, &kept->prepared, &kept->tree, job->queries,
-                                      &job->request, ranges);
-    }
-    if (kept->fused == NULL) {
-        return kin_radius_search(ctx, &kept->prepared, job->queries, &job->request, ranges);
-    }
-    enter_gpu(index);
-    const kith_status status =
-        kin_fused_corpus_radius(ctx, kept->fused, job->queries, &job->request, ranges);
-    kin_device_leave(ctx, index->gpu);
-    return status;
+    return index->method == KITH_METHOD_TREE
+               ? kin_tree_radius_search(ctx, &kept->prepared, &kept->tree, job->queries,
+                                        &job->request, ranges)
+               : kin_radius_search(ctx, &kept->prepared, job->queries, &job->request, ranges);
 }
 
 static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
-                          const kith_radius_params *params, kith_ranges **out)
+                          const kith_radius_params *params, queries_stream stream,
+                          kith_ranges **out)
 {
     const kin_prepared *prepared = &index->kept->prepared;
     kin_radius_call call = {
@@ -321,16 +337,19 @@ static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_mat
                         "an index by graph has no radius (use kith_radius, or an index by exact or "
                         "tree)");
     }
+    KIN_TRY(stream != NULL ? refuse_cpu(ctx, index) : KITH_OK);
     KIN_TRY(kin_api_check_radius(ctx, NULL, queries, params, prepared->distance.metric, &call));
     KIN_TRY(check_method(ctx, index, call.job.method));
+    KIN_TRY(stream != NULL ? check_device(ctx, index, &call.asked, NULL) : KITH_OK);
     call.job.request.distance.isa = ctx->isa;
     KIN_TRY(kin_ranges_make(ctx, &ranges));
-    const kith_status status = find_ranges(ctx, index, &call.job, ranges);
+    const kith_status status = find_ranges(ctx, index, &call.job, stream, ranges);
     return kin_ranges_end(ranges, kin_api_filter_ranges(&call, status, ranges), out);
 }
 
-kith_status kith_index_radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
-                              const kith_radius_params *params, kith_ranges **out)
+static kith_status call_radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                               const kith_radius_params *params, queries_stream stream,
+                               kith_ranges **out)
 {
     if (out != NULL) {
         *out = NULL;
@@ -339,10 +358,23 @@ kith_status kith_index_radius(kith_ctx *ctx, const kith_index *index, const kith
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = kin_index_enter(ctx, index);
     if (status == KITH_OK) {
-        status = radius(ctx, index, queries, params, out);
+        status = radius(ctx, index, queries, params, stream, out);
         kin_index_leave(ctx, index);
     }
     return kin_call_end(&call, status);
+}
+
+kith_status kith_index_radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                              const kith_radius_params *params, kith_ranges **out)
+{
+    return call_radius(ctx, index, queries, params, NULL, out);
+}
+
+kith_status kith_cuda_index_radius(kith_ctx *ctx, const kith_index *index,
+                                   const kith_matrix *queries, const kith_radius_params *params,
+                                   kith_ranges **out, void *stream)
+{
+    return call_radius(ctx, index, queries, params, &stream, out);
 }
 
 /* ---- Planned --------------------------------------------------------------------------------- */

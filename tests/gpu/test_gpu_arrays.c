@@ -69,6 +69,17 @@ static int compare_search(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
     return wrong;
 }
 
+/* A distance of the answer: some of K are within, one of them exactly there. */
+static double a_radius(kith_ctx *cpu, const kith_matrix *points, const kith_matrix *queries,
+                       const kith_search_params *params)
+{
+    kith_neighbors found = test_answer_make(queries->rows, K);
+    assert_int_equal(kith_search(cpu, points, queries, params, &found, NULL), KITH_OK);
+    const double radius = found.distances64[queries->rows / 2 * K + K / 2];
+    test_answer_free(&found);
+    return radius;
+}
+
 static void test_same_bytes(void **state)
 {
     static const sample samples[] = {
@@ -104,6 +115,14 @@ static void test_same_bytes(void **state)
         wrong += compare_search(&c, cpu, gpu, &points.matrix, &queries.matrix, &params);
         params.exclude = excluded;
         wrong += compare_search(&c, cpu, gpu, &points.matrix, &queries.matrix, &params);
+        params.exclude = NULL;
+        params.radius = a_radius(cpu, &points.matrix, &queries.matrix, &params);
+        params.flags = KITH_WITHIN_RADIUS;
+        params.exclude = excluded;
+        wrong += compare_search(&c, cpu, gpu, &points.matrix, &queries.matrix, &params);
+        params.exclude = NULL;
+        wrong += compare_search(&c, cpu, gpu, &points.matrix, &queries.matrix, &params);
+        wrong += compare_graph(&c, cpu, gpu, &points.matrix, &params);
         test_rows_free(&queries);
         test_rows_free(&points);
     }

@@ -103,23 +103,62 @@ static int compare(const scene *s, const kith_index *index, const kith_matrix *p
     return wrong;
 }
 
-/* queries NULL: each point among the others. */
-static int compare_radius(const scene *s, const kith_index *index, const kith_matrix *queries)
+/* A distance of the answer: some of K are within, one of them exactly there. */
+static double a_radius(kith_ctx *cpu, const kith_matrix *points, const kith_matrix *queries,
+                       const kith_search_params *params)
 {
-    kith_radius_params params = kith_radius_params_default();
-    kith_ranges *wanted = NULL;
-    kith_ranges *got = NULL;
-    params.metric = s->params.metric;
-    params.radius = s->params.metric == KITH_COSINE ? 0.4 : 2.0;
-    test_works(s->cpu, kith_radius(s->cpu, &s->points.matrix, queries, &params, &wanted));
-    test_works(s->gpu, kith_index_radius(s->gpu, index, queries, &params, &got));
+    kith_neighbors found = test_answer_make(queries->rows, K);
+    test_works(cpu, kith_search(cpu, points, queries, params, &found, NULL));
+    const double radius = found.distances64[queries->rows / 2 * K + K / 2];
+    test_answer_free(&found);
+    return radius;
+}
+
+static int differ(const kith_ranges *wanted, kith_ranges *got)
+{
     const kith_lists *a = kith_ranges_lists(wanted);
     const kith_lists *b = kith_ranges_lists(got);
     const size_t total = (size_t)a->offsets[a->rows];
-    const int wrong = memcmp(a->offsets, b->offsets, ((size_t)a->rows + 1) * sizeof *a->offsets) ||
-                      memcmp(a->ids, b->ids, total * sizeof *a->ids);
+    const int wrong =
+        memcmp(a->offsets, b->offsets, ((size_t)a->rows + 1) * sizeof *a->offsets) != 0 ||
+        memcmp(a->ids, b->ids, total * sizeof *a->ids) != 0 ||
+        memcmp(a->distances64, b->distances64, total * sizeof *a->distances64) != 0;
     kith_ranges_free(got);
-    kith_ranges_free(wanted);
+    return wrong;
+}
+
+/* Of the index, of its points, and of both where the queries lie on the device, too; all of them,
+ * and under a filter. search false: each point among the others. */
+static int compare_radius(const scene *s, const kith_index *index, bool search)
+{
+    static int64_t groups[ROWS];
+    kith_radius_params params = kith_radius_params_default();
+    kith_filter filter = kith_filter_default();
+    const kith_matrix *asked = search ? &s->queries.matrix : NULL;
+    const kith_matrix *there = search ? &s->on_device[1] : NULL;
+    int wrong = 0;
+    params.metric = s->params.metric;
+    params.radius = s->params.radius;
+    for (int i = 0; i < ROWS; i++) {
+        groups[i] = i % 3;
+    }
+    filter.rule = KITH_RULE_OTHER;
+    filter.groups = groups;
+    filter.query_groups = search ? groups : NULL;
+    for (int turn = 0; turn < 2; turn++) {
+        kith_ranges *wanted = NULL;
+        kith_ranges *got[3] = {NULL};
+        params.filter = turn == 0 ? NULL : &filter;
+        test_works(s->cpu, kith_radius(s->cpu, &s->points.matrix, asked, &params, &wanted));
+        assert_true(kith_ranges_lists(wanted)->offsets[kith_ranges_lists(wanted)->rows] > 0);
+        test_works(s->gpu, kith_index_radius(s->gpu, index, asked, &params, &got[0]));
+        test_works(s->gpu,
+                   kith_cuda_index_radius(s->gpu, index, there, &params, &got[1], s->c.handle));
+        test_works(s->gpu, kith_cuda_radius(s->gpu, &s->on_device[0], there, &params, &got[2],
+                                            s->c.handle));
+        wrong += differ(wanted, got[0]) + differ(wanted, got[1]) + differ(wanted, got[2]);
+        kith_ranges_free(wanted);
+    }
     return wrong;
 }
 
@@ -146,10 +185,14 @@ static void same_bytes(void **state)
         wrong += compare(&s, index, &s.points.matrix);
         s.params.exclude = excluded;
         wrong += compare(&s, index, &s.points.matrix);
-        if (samples[i].dtype == KITH_F32) {
-            wrong += compare_radius(&s, index, &s.queries.matrix);
-            wrong += compare_radius(&s, index, NULL);
-        }
+        s.params.exclude = NULL;
+        s.params.radius = a_radius(s.cpu, &s.points.matrix, &s.queries.matrix, &s.params);
+        wrong += compare_radius(&s, index, true);
+        wrong += compare_radius(&s, index, false);
+        s.params.flags = KITH_WITHIN_RADIUS;
+        wrong += compare(&s, index, &s.points.matrix);
+        s.params.exclude = excluded;
+        wrong += compare(&s, index, &s.points.matrix);
         kith_index_free(index);
         scene_end(&s);
     }
@@ -190,6 +233,34 @@ static void changed(void **state)
                  MORE, GONE);
     kith_index_free(index);
     test_rows_free(&all);
+    scene_end(&s);
+}
+
+/* Points come to the host for it. */
+static void filtered(void **state)
+{
+    static int64_t groups[ROWS];
+    (void)state;
+    scene s = scene_of(KITH_F32, KITH_EUCLIDEAN, 12);
+    kith_index *index = index_of(&s);
+    kith_filter filter = kith_filter_default();
+    for (int i = 0; i < ROWS; i++) {
+        groups[i] = i % 7;
+    }
+    filter.rule = KITH_RULE_SAME;
+    filter.groups = groups;
+    filter.query_groups = groups;
+    s.params.filter = &filter;
+    kith_neighbors wanted = test_answer_make(QUERIES, K);
+    kith_neighbors got = test_answer_make(QUERIES, K);
+    test_works(s.cpu,
+               kith_search(s.cpu, &s.points.matrix, &s.queries.matrix, &s.params, &wanted, NULL));
+    test_works(s.gpu, kith_index_search(s.gpu, index, &s.queries.matrix, &s.params, &got, NULL));
+    assert_false(test_answers_differ("in groups", &wanted, &got));
+    (void)printf("in groups: the processor's bytes\n");
+    test_answer_free(&got);
+    test_answer_free(&wanted);
+    kith_index_free(index);
     scene_end(&s);
 }
 
@@ -241,18 +312,36 @@ static void refused(void **state)
     assert_int_equal(kith_cuda_index_search(s.gpu, other, there, &s.params, &out, NULL),
                      KITH_E_UNSUPPORTED);
     assert_non_null(strstr(kith_ctx_detail(s.gpu), "is the processor's"));
+    kith_radius_params within = kith_radius_params_default();
+    kith_ranges *ranges = NULL;
+    within.radius = 2.0;
+    assert_int_equal(kith_cuda_index_radius(s.gpu, other, there, &within, &ranges, NULL),
+                     KITH_E_UNSUPPORTED);
     kith_index_free(other);
+    assert_int_equal(
+        kith_cuda_index_radius(s.gpu, index, &s.queries.matrix, &within, &ranges, NULL),
+        KITH_E_ARGUMENT);
+    assert_int_equal(
+        kith_cuda_radius(s.gpu, &s.on_device[0], &s.queries.matrix, &within, &ranges, NULL),
+        KITH_E_ARGUMENT);
+    assert_non_null(strstr(kith_ctx_detail(s.gpu), "queries.data is no address in device memory"));
+    assert_int_equal(kith_cuda_radius(s.cpu, &s.on_device[0], there, &within, &ranges, NULL),
+                     KITH_E_UNSUPPORTED);
+    within.method = KITH_METHOD_TREE;
+    assert_int_equal(kith_cuda_radius(s.gpu, &s.on_device[0], there, &within, &ranges, NULL),
+                     KITH_E_UNSUPPORTED);
+    assert_null(ranges);
 
-    const int64_t groups[ROWS] = {0};
+    static const int64_t groups[ROWS] = {0};
     kith_filter filter = kith_filter_default();
+    filter.rule = KITH_RULE_SAME;
     filter.groups = groups;
     filter.query_groups = groups;
     s.params.filter = &filter;
-    assert_int_equal(kith_index_search(s.gpu, index, &s.queries.matrix, &s.params, &on_host, NULL),
-                     KITH_E_UNSUPPORTED);
     assert_int_equal(kith_cuda_index_search(s.gpu, index, there, &s.params, &out, NULL),
                      KITH_E_UNSUPPORTED);
-    (void)printf("the other side's memory, graphs, an index of the processor, filters: refused\n");
+    (void)printf("the other side's memory, graphs, an index of the processor, a filter of rows "
+                 "there: refused\n");
     test_answer_free(&on_host);
     kith_neighbors got = test_caller_fetch(&s.c, &out);
     test_answer_free(&got);
@@ -346,7 +435,7 @@ static void glances(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes), cmocka_unit_test(changed),
+        cmocka_unit_test(same_bytes), cmocka_unit_test(changed), cmocka_unit_test(filtered),
         cmocka_unit_test_setup_teardown(saved, test_folder_setup, test_folder_teardown),
         cmocka_unit_test(refused), cmocka_unit_test(glances)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Radius search on a GPU against the processor, byte for byte: offsets, ids, float32 and float64
- * distances. Metrics and types, ties exactly at the radius, lists of all lengths up to everything,
- * equal and degenerate rows, little device memory, cancellation. */
+ * distances; the same of rows that lie there. Metrics and types, ties exactly at the radius, lists
+ * of all lengths up to everything, equal and degenerate rows, little device memory, cancellation.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "kith/kith_cuda.h"
+#include "support/support_caller.h"
 #include "support/support_calls.h"
 #include "support/support_gpu.h"
 #include "support/support_shapes.h"
@@ -28,6 +31,7 @@ enum { SCREENED = 5, METRICS = 13, DTYPES = 6, MOST_PRINTED = 12 };
 typedef struct pair {
     kith_ctx *cpu;
     kith_ctx *gpu;
+    test_caller caller;
     int64_t found;
     int cases;
     int lacking; /* of them: too little device memory, which was allowed */
@@ -36,11 +40,13 @@ typedef struct pair {
 
 static pair pair_make(uint64_t gpu_memory)
 {
-    return (pair){.cpu = test_cpu_ctx(), .gpu = test_gpu_ctx(0, gpu_memory)};
+    return (pair){
+        .cpu = test_cpu_ctx(), .gpu = test_gpu_ctx(0, gpu_memory), .caller = test_caller_open()};
 }
 
 static void pair_end(pair *p, const char *what)
 {
+    test_caller_close(&p->caller);
     kith_ctx_free(p->cpu);
     kith_ctx_free(p->gpu);
     printf("%s: %d cases, %d without memory, %" PRId64 " neighbours, %d wrong\n", what, p->cases,
@@ -143,7 +149,32 @@ static void compare_ranges(pair *p, const job *j, const kith_ranges *wanted, con
     compare_lists(p, j, wanted, got);
 }
 
-/* A corpus that stays on the GPU gives the same. */
+/* Points and queries in device memory; corpus NULL: these points are asked. */
+static void compare_there(pair *p, const job *j, const kith_index *corpus,
+                          const kith_ranges *wanted)
+{
+    kith_ranges *got = NULL;
+    const kith_matrix points = test_caller_copy(&p->caller, j->points);
+    const kith_matrix queries =
+        j->queries != NULL ? test_caller_copy(&p->caller, j->queries) : (kith_matrix){0};
+    const kith_matrix *asked = j->queries != NULL ? &queries : NULL;
+    const kith_status status =
+        corpus != NULL
+            ? kith_cuda_index_radius(p->gpu, corpus, asked, &j->params, &got, p->caller.handle)
+            : kith_cuda_radius(p->gpu, &points, asked, &j->params, &got, p->caller.handle);
+    if (status == KITH_E_DEVICE_MEMORY && j->may_lack) {
+        p->lacking += 1;
+    } else if (status != KITH_OK) {
+        blame(p, j, kith_ctx_detail(p->gpu));
+    } else {
+        compare_ranges(p, j, wanted, got);
+    }
+    kith_ranges_free(got);
+    test_caller_release(&p->caller, queries.data);
+    test_caller_release(&p->caller, points.data);
+}
+
+/* A corpus that stays on the GPU gives the same, of queries that lie there, too. */
 static void compare_prepared(pair *p, const job *j, const kith_ranges *wanted)
 {
     kith_index *corpus = NULL;
@@ -158,6 +189,7 @@ static void compare_prepared(pair *p, const job *j, const kith_ranges *wanted)
         if (strncmp(report.backend, "cuda", 4) != 0 || report.exact != 1) {
             blame(p, j, report.backend);
         }
+        compare_there(p, j, corpus, wanted);
     }
     kith_ranges_free(got);
     kith_index_free(corpus);
@@ -187,6 +219,7 @@ static void compare(pair *p, const job *j)
         if (!j->may_lack) {
             compare_prepared(p, j, wanted);
         }
+        compare_there(p, j, NULL, wanted);
     }
     kith_ranges_free(got);
     kith_ranges_free(wanted);

@@ -172,7 +172,15 @@ static int compare_there(const scene *s, const test_caller *c, const kith_index 
     const kith_neighbors out = test_caller_answer(c, QUERIES, params.k);
     test_works(s->gpu, kith_cuda_index_search(s->gpu, got, &there, &params, &out, c->handle));
     kith_neighbors b = test_caller_fetch(c, &out);
-    const int wrong = test_answers_differ("rows on the device", &a, &b);
+    int wrong = test_answers_differ("rows on the device", &a, &b);
+    test_answer_free(&b);
+    params.flags = KITH_WITHIN_RADIUS;
+    params.radius = scale_of(s->of->dtype) * 0.2;
+    test_works(s->cpu, kith_index_search(s->cpu, wanted, &s->queries.matrix, &params, &a, NULL));
+    const kith_neighbors near = test_caller_answer(c, QUERIES, params.k);
+    test_works(s->gpu, kith_cuda_index_search(s->gpu, got, &there, &params, &near, c->handle));
+    b = test_caller_fetch(c, &near);
+    wrong += test_answers_differ("rows on the device, within a radius", &a, &b);
     test_answer_free(&b);
     test_answer_free(&a);
     test_caller_release(c, there.data);
@@ -301,12 +309,16 @@ static void radius(void **state)
         test_works(s.gpu, kith_cuda_index_create(s.gpu, &points, &s.made, &got[1], c.handle));
         kith_radius_params params = kith_radius_params_default();
         params.radius = scale_of(s.of->dtype) * 0.3;
-        for (int turn = 0; turn < 4; turn++) {
-            const kith_matrix *asked = turn < 2 ? &s.queries.matrix : NULL;
+        const kith_matrix there = test_caller_copy(&c, &s.queries.matrix);
+        for (int turn = 0; turn < 6; turn++) {
+            const kith_matrix *asked = turn < 4 ? &s.queries.matrix : NULL;
             kith_ranges *one = NULL;
             kith_ranges *two = NULL;
             test_works(s.cpu, kith_index_radius(s.cpu, wanted, asked, &params, &one));
-            test_works(s.gpu, kith_index_radius(s.gpu, got[turn % 2], asked, &params, &two));
+            test_works(s.gpu, turn < 2
+                                  ? kith_cuda_index_radius(s.gpu, got[turn % 2], &there, &params,
+                                                           &two, c.handle)
+                                  : kith_index_radius(s.gpu, got[turn % 2], asked, &params, &two));
             const kith_lists *a = kith_ranges_lists(one);
             const kith_lists *b = kith_ranges_lists(two);
             wrong +=
@@ -318,6 +330,7 @@ static void radius(void **state)
         kith_index_free(got[1]);
         kith_index_free(got[0]);
         kith_index_free(wanted);
+        test_caller_release(&c, there.data);
         test_caller_release(&c, points.data);
         test_caller_close(&c);
         scene_end(&s);

@@ -74,6 +74,124 @@ def check_views_and_streams():
     same(kith.knn_graph(needs_grad, 5), kith.knn_graph(x.cpu().numpy(), 5, device="cpu"))
 
 
+def manhattan(one, other):
+    return float(np.abs(one - other).sum())
+
+
+def lists_are_same(found, truth):
+    same(
+        (found.distances, found.indices, found.offsets),
+        (truth.distances, truth.indices, truth.offsets),
+    )
+
+
+def check_radius():
+    for dtype in np.float32, np.float64, np.uint8:
+        x, q = support.points(4000, 24, dtype), support.points(300, 24, dtype, seed=1)
+        there, asked = torch.from_numpy(x).cuda(), torch.from_numpy(q).cuda()
+        radius = float(np.median(kith.knn(x, q, 9, device="cpu").distances[:, 8]))
+        radii = np.linspace(0.9, 1.1, 300) * radius
+        groups = {"groups": np.arange(4000) % 5, "query_groups": np.arange(300) % 5}
+        for how in (
+            {"radius": radius},
+            {"radius": radii},
+            {"radius": radius, **groups},
+            {"radius": radius, "rule": "other", **groups},
+            {"radius": radius, "allow": np.arange(4000) > 999},
+            {"radius": 3 * radius, "metric": "manhattan"},
+        ):
+            truth = kith.radius_neighbors(x, q, device="cpu", **how)
+            lists_are_same(kith.radius_neighbors(there, asked, **how), truth)
+        own = {"radius": radius, "include_self": True}
+        lists_are_same(
+            kith.radius_neighbors(there, **own), kith.radius_neighbors(x, device="cpu", **own)
+        )
+        lists_are_same(
+            kith.radius_neighbors(there, asked, radius=torch.from_numpy(radii).cuda()),
+            kith.radius_neighbors(x, q, radius=radii, device="cpu"),
+        )
+    with torch.cuda.stream(torch.cuda.Stream()):
+        late = torch.zeros_like(there)
+        for _ in range(50):
+            late = late * 0 + there  # still under way when kith is called
+        truth = kith.radius_neighbors(x, radius=radius, device="cpu")
+        lists_are_same(kith.radius_neighbors(late, radius=radius), truth)
+    refused(ValueError, "must lie where", lambda: kith.radius_neighbors(there, q, radius=1.0))
+    refused(ValueError, "contiguous", lambda: kith.radius_neighbors(there.T, radius=1.0))
+
+
+def check_by_way_of_the_host():
+    x, q = support.points(3000, 12), support.points(100, 12, seed=1)
+    there, asked = torch.from_numpy(x).cuda(), torch.from_numpy(q).cuda()
+    groups = np.arange(3000) % 5
+    for how in (
+        {"groups": groups, "query_groups": np.arange(100) % 5},
+        {"groups": groups, "rule": "each"},
+        {"allow": groups > 2, "radius": 3.0},
+    ):
+        truth = kith.knn(x, q, 4, device="cpu", **how)
+        same(kith.knn(there, asked, 4, **how), truth)
+        given = {
+            n: torch.from_numpy(v).cuda() if hasattr(v, "shape") else v for n, v in how.items()
+        }
+        same(kith.knn(there, asked, 4, **given), truth)
+    graph = kith.knn_graph(x, 8, device="cpu")
+    lists = kith.knn_graph(there, 8)
+    gone = np.arange(0, 3000, 60)
+    rest = kith.remove(x, tuple(graph), gone, device="cpu")
+    same(kith.remove(there, lists, torch.from_numpy(gone).cuda()), rest)
+    assert kith.recall(lists, lists).recall == 1.0
+    assert kith.recall(lists, X=there).recall == 1.0
+    same(kith.pairs(there, radius=1.5).all(), kith.pairs(x, radius=1.5, device="cpu").all())
+    same(kith.truth(there, asked, 5), kith.truth(x, q, 5, device="cpu"))
+    halves = [kith.knn_graph(there[rows], 8) for rows in (slice(1000), slice(1000, None))]
+    same(kith.merge(there, *halves, algorithm="brute"), kith.knn_graph(x, 8, device="cpu"))
+    for call in (
+        lambda: kith.remove(there, graph, gone),
+        lambda: kith.recall(lists, graph),
+        lambda: kith.pairs(there, q, radius=1.0),
+        lambda: kith.truth(x, asked, 3),
+        lambda: kith.knn(there, q, 3, allow=groups > 2),
+    ):
+        refused(ValueError, "must lie where", call)
+
+
+def check_estimators():
+    try:
+        import sklearn  # noqa: F401
+    except ImportError:
+        return print("  scikit-learn is missing")
+    x, q = support.points(3000, 12), support.points(100, 12, seed=1)
+    there, asked = torch.from_numpy(x).cuda(), torch.from_numpy(q).cuda()
+    labels = (x[:, 0] > 0).astype(np.int64)
+    for algorithm in "auto", "brute", "kd_tree", "nn_descent":
+        how = {"n_neighbors": 6, "algorithm": algorithm, "random_state": 1}
+        found = kith.NearestNeighbors(**how).fit(there)
+        if algorithm == "nn_descent":
+            # a descent's graph is that of its device
+            truth = kith.NearestNeighbors(**how, device="cuda").fit(x)
+        else:
+            truth = kith.NearestNeighbors(**how, device="cpu").fit(x)
+        for _ in range(3):
+            same(found.kneighbors(asked), truth.kneighbors(q))
+        same(found.kneighbors(), truth.kneighbors())
+        assert (found.kneighbors_graph(asked) != truth.kneighbors_graph(q)).nnz == 0
+    near = kith.NearestNeighbors(radius=2.0).fit(there)
+    wanted = kith.NearestNeighbors(radius=2.0, device="cpu").fit(x).radius_neighbors(q)
+    for part, other in zip(near.radius_neighbors(asked), wanted):
+        for row, right in zip(part, other):
+            same([row], [right])
+    for model in kith.KNeighborsClassifier, kith.KNeighborsRegressor:
+        truth = model(device="cpu").fit(x, labels)
+        made = model().fit(there, torch.from_numpy(labels).cuda())
+        same([made.predict(asked)], [truth.predict(q)])
+        right = truth.predict(q)
+        assert made.score(asked, torch.from_numpy(right).cuda()) == truth.score(q, right)
+    wanted = kith.KNeighborsTransformer(device="cpu").fit_transform(x)
+    assert (kith.KNeighborsTransformer().fit_transform(there) != wanted).nnz == 0
+    refused(ValueError, "X must lie where the fitted X does", lambda: near.kneighbors(q))
+
+
 def check_options():
     x = support.points(1500, 24)
     tensor = torch.from_numpy(x).cuda()
@@ -94,10 +212,14 @@ def check_options():
     approximate = kith.knn_graph(tensor, 10, algorithm="nn_descent", recall=0.9, random_state=1)
     judged = kith.recall([part.cpu().numpy() for part in approximate], kith.knn_graph(x, 10))
     assert judged.recall > 0.88, judged
-    refused(NotImplementedError, "radius", lambda: kith.knn_graph(tensor, 3, radius=1.0))
-    refused(
-        NotImplementedError, "a function as metric", lambda: kith.knn_graph(tensor, 3, metric=min)
-    )
+    near = {"radius": 5.5}
+    same(kith.knn_graph(tensor, 30, **near), kith.knn_graph(x, 30, device="cpu", **near))
+    same(kith.knn(tensor, tensor, 30, **near), kith.knn(x, x, 30, device="cpu", **near))
+    assert (kith.knn_graph(tensor, 30, **near).indices == -1).any()
+    seen = []
+    kith.knn_graph(tensor, 3, progress=lambda *told: seen.append(told))
+    few = x[:50]
+    same(kith.knn_graph(tensor[:50], 3, metric=manhattan), kith.knn_graph(few, 3, metric=manhattan))
     refused(ValueError, "must lie where", lambda: kith.knn(tensor, x, 3))
     refused(ValueError, "k is 1500", lambda: kith.knn_graph(tensor, 1500))
 
@@ -125,8 +247,14 @@ def check_index():
         np.testing.assert_array_equal(
             lists.indices, kith.radius_neighbors(x, q, radius=7.0, device="cpu").indices
         )
-        index.add(q)
-        index.remove(np.arange(100))
+        lists_are_same(
+            index.radius(asked, 7.0), kith.radius_neighbors(x, q, radius=7.0, device="cpu")
+        )
+        same(index.search(asked, 10, radius=7.0), kith.knn(x, q, 10, radius=7.0, device="cpu"))
+        allow = np.arange(20000) % 3 > 0
+        same(index.search(asked, 10, allow=allow), kith.knn(x, q, 10, allow=allow, device="cpu"))
+        index.add(asked)
+        index.remove(torch.arange(100).cuda())
         rows = np.concatenate([x, q])[100:]
         same(index.search(asked, 10), kith.knn(rows, q, 10, device="cpu"))
     thin, few = on_gpu[:, :4].contiguous(), asked[:, :4].contiguous()
@@ -136,11 +264,17 @@ def check_index():
         kith.Index(x[:, :4].copy(), method="tree", device="cuda"),
     ):
         same(index.search(few, 10), truth)
+        thin_lists = kith.radius_neighbors(
+            x[:, :4].copy(), q[:, :4].copy(), radius=0.5, device="cpu"
+        )
+        lists_are_same(index.radius(few, 0.5), thin_lists)
         for part, other in zip(index.search(q[:, :4].copy(), 10), truth):
             np.testing.assert_array_equal(part, other)
-    refused(NotImplementedError, "by 'graph'", lambda: kith.Index(on_gpu, method="graph"))
-    refused(NotImplementedError, "in host memory", lambda: index.radius(asked, 1.0))
-    refused(NotImplementedError, "X.cpu", lambda: kith.NearestNeighbors().fit(on_gpu))
+    walks = kith.Index(on_gpu, method="graph", k=16, random_state=1)
+    wanted = kith.Index(x, method="graph", k=16, random_state=1)
+    same(walks.search(asked, 5), wanted.search(q, 5))
+    on_host = kith.Index(x, device="cpu")
+    same(on_host.search(asked, 5), kith.knn(x, q, 5, device="cpu"))
 
 
 def check_merge():
@@ -165,11 +299,6 @@ def check_merge():
         ValueError, "first must lie where X does", lambda: kith.merge(tensor, parts[0], there[1])
     )
     refused(ValueError, "in host memory", lambda: kith.merge(x, *there))
-    refused(
-        NotImplementedError,
-        "an exact merge",
-        lambda: kith.merge(tensor, *there, algorithm="brute"),
-    )
 
 
 def check_host_arrays():
@@ -191,6 +320,13 @@ def check_cupy():
     parts = kith.knn_graph(x[:25000], 5), kith.knn_graph(x[25000:], 5)
     there = [tuple(cupy.asarray(part) for part in graph) for graph in parts]
     how = {"algorithm": "nn_descent", "random_state": 5}
+    lists = kith.radius_neighbors(cupy.asarray(x[:900]), radius=4.0)
+    truth = kith.radius_neighbors(x[:900], radius=4.0, device="cpu")
+    assert isinstance(lists.indices, cupy.ndarray)
+    np.testing.assert_array_equal(lists.indices.get(), truth.indices)
+    chunk = kith.pairs(cupy.asarray(x[:900]), radius=3.0).all()
+    assert isinstance(chunk.i, cupy.ndarray)
+    np.testing.assert_array_equal(chunk.j.get(), kith.pairs(x[:900], radius=3.0).all().j)
     merged = kith.merge(cupy.asarray(x), *there, **how)
     assert isinstance(merged.indices, cupy.ndarray)
     truth = kith.merge(x, *map(tuple, parts), device="cuda", **how)
@@ -202,6 +338,9 @@ for check in (
     check_types,
     check_views_and_streams,
     check_options,
+    check_radius,
+    check_by_way_of_the_host,
+    check_estimators,
     check_select,
     check_index,
     check_merge,

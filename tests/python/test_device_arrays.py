@@ -4,23 +4,23 @@ library for device memory that are those for host memory. check_cuda.py has the 
 
 import os
 import pathlib
-import types
 import unittest
 from unittest import mock
 
 import kith
 import numpy as np
 import support
-from kith import _cuda
+from kith import _cuda, _kept, _places, _radius
 from kith._library import lib
 
 
 class Pretended:
-    """A NumPy array that says that it lies on a GPU."""
+    """A NumPy array that says that it lies on a GPU, and can be read by nobody but its maker."""
 
-    def __init__(self, array):
+    def __init__(self, array, index=0):
         self.array = array
-        self.shape = array.shape
+        self.index = index
+        self.shape, self.ndim, self.nbytes = array.shape, array.ndim, array.nbytes
         contiguous = array.flags.c_contiguous
         self.__cuda_array_interface__ = {
             "shape": array.shape,
@@ -31,20 +31,41 @@ class Pretended:
             "stream": 7,
         }
 
+    def __array__(self, *arguments, **options):
+        raise TypeError("it lies on a GPU")
+
+    def __len__(self):
+        return len(self.array)
+
+    def __getitem__(self, which):
+        part = self.array[which]
+        return Pretended(part, self.index) if isinstance(part, np.ndarray) else part
+
 
 class Maker:
     """What CuPy is for its arrays."""
 
     stream = 5
+    copies = []  # of what came to the host
 
-    def __init__(self, index=0):
-        self.index = int(index)
+    def __init__(self, array):
+        self.index = array.index
 
     def empty(self, shape, name):
         return Pretended(np.empty(shape, name))
 
-    def wide(self, ids):
-        return Pretended(ids.array.astype(np.int64))
+    def wide(self, ids, may_be_empty=False):
+        wide = ids.array.astype(np.int64)
+        if may_be_empty:
+            wide[wide == 0xFFFFFFFF] = -1
+        return Pretended(wide)
+
+    def to_host(self, array):
+        self.copies.append(array.array.nbytes)
+        return array.array
+
+    def from_host(self, array):
+        return Pretended(array, self.index)
 
     def ends(self, ids):
         return int(ids.array.min()), int(ids.array.max())
@@ -62,22 +83,44 @@ def host_call(name):
         report = (None,) if name in ("kith_search", "kith_index_search") else ()
         return getattr(lib, name)(context, *arguments[:-1], *report)
 
+    call.__name__ = name
+
     return call
 
 
-LIBRARY = types.SimpleNamespace(
-    kith_cuda_search=host_call("kith_search"),
-    kith_cuda_graph=host_call("kith_graph"),
-    kith_cuda_select=host_call("kith_select"),
-    kith_cuda_index_create=host_call("kith_index_create"),
-    kith_cuda_index_search=host_call("kith_index_search"),
-    kith_index_free=lib.kith_index_free,
-    kith_cuda_graph_merge=host_call("kith_graph_merge"),
+NAMES = (
+    "search",
+    "graph",
+    "select",
+    "index_create",
+    "index_search",
+    "graph_merge",
+    "radius",
+    "index_radius",
 )
 
 
-@mock.patch.object(_cuda, "lib", LIBRARY)
-@mock.patch.object(_cuda, "_maker", lambda array: Maker())
+class Library:
+    """The library, whose calls for device memory are those for the host's."""
+
+    def __init__(self):
+        for name in NAMES:
+            setattr(self, f"kith_cuda_{name}", host_call(f"kith_{name}"))
+
+    def __getattr__(self, name):
+        return getattr(lib, name)
+
+
+LIBRARY = Library()
+
+
+def pretended(test):
+    for module in _cuda, _radius, _kept:
+        test = mock.patch.object(module, "lib", LIBRARY)(test)
+    return mock.patch.object(_places, "maker", Maker)(test)
+
+
+@pretended
 class DeviceArrays(unittest.TestCase):
     def setUp(self):
         self.x, self.q = support.points(400, 8), support.points(30, 8, seed=1)
@@ -126,20 +169,350 @@ class DeviceArrays(unittest.TestCase):
         index.remove([3])
         rows = np.delete(np.concatenate([self.x, self.q]), 3, axis=0)
         self.assert_same(index.search(Pretended(self.q), 4), kith.knn(rows, self.q, 4))
+        with self.assertRaisesRegex(ValueError, "does not hold|columns"):
+            index.add(Pretended(self.x[:, :3].copy()))
+
+    def test_an_index_within_a_radius_and_under_a_filter(self):
+        index, asked = kith.Index(self.on_gpu, device="cpu"), Pretended(self.q)
+        tree = kith.Index(self.on_gpu, method="tree", device="cpu")
+        some, of = np.arange(400) % 3 > 0, np.arange(30) % 4
+        filters = {"allow": some}, {"groups": np.arange(400) % 4, "query_groups": of}
+        for each in index, tree:
+            Maker.copies.clear()
+            truth = kith.knn(self.x, self.q, 6, radius=2.5)
+            self.assertTrue((truth.indices == -1).any() and (truth.indices >= 0).any())
+            self.assert_same(each.search(asked, 6, radius=2.5), truth)
+            seen = []
+            each.search(asked, 6, progress=lambda *told: seen.append(told))
+            self.assert_ranges(
+                each.radius(asked, 2.5), kith.radius_neighbors(self.x, self.q, radius=2.5)
+            )
+            self.assertEqual((streams[-1], Maker.copies), (7, []))
+            for given in filters:
+                found = each.radius(asked, 2.5, **given)
+                self.assert_ranges(
+                    found, kith.radius_neighbors(self.x, self.q, radius=2.5, **given)
+                )
+                self.assertIsNone(found.exact)
+                self.assert_same(
+                    each.search(asked, 6, **given), kith.knn(self.x, self.q, 6, **given)
+                )
+            self.assertEqual(Maker.copies, 2 * [self.q.nbytes])
+        graph = kith.Index(self.on_gpu, method="graph", k=20)
+        found = graph.search(asked, 3, random_state=1)
+        self.assert_same(
+            found, kith.Index(self.x, method="graph", k=20).search(self.q, 3, random_state=1)
+        )
+        host = kith.Index(self.x, device="cpu")
+        self.assert_same(host.search(asked, 3), kith.knn(self.x, self.q, 3))
+        self.assert_ranges(
+            host.radius(asked, 2.0), kith.radius_neighbors(self.x, self.q, radius=2.0)
+        )
+
+    def test_an_index_is_changed_by_rows_there(self):
+        for method in "exact", "tree", "graph":
+            how = {"k": 20} if method == "graph" else {}
+            index, truth = (
+                kith.Index(self.on_gpu, method=method, device="cpu", **how),
+                kith.Index(self.x, method=method, device="cpu", **how),
+            )
+            for each, rows, ids in (
+                (index, Pretended(self.q), Pretended(np.array([3, 401]))),
+                (truth, self.q, [3, 401]),
+            ):
+                each.add(rows)
+                each.remove(ids)
+            found = index.search(Pretended(self.q), 4)
+            self.assert_same(found, truth.search(self.q, 4))
+            self.assertEqual(index.shape, (428, 8))
+
+    def assert_ranges(self, found, truth):
+        self.assertEqual(found.offsets.array.tobytes(), truth.offsets.tobytes())
+        self.assertEqual(found.indices.array.tobytes(), truth.indices.tobytes())
+        self.assertEqual(found.distances.array.tobytes(), truth.distances.tobytes())
+        self.assertEqual(found.metric, truth.metric)
+
+    def test_all_within_a_radius(self):
+        asked, cpu = Pretended(self.q), {"device": "cpu"}
+        radii = np.linspace(1.0, 3.0, 30)
+        groups = {"groups": np.arange(400) % 4, "query_groups": np.arange(30) % 4}
+        Maker.copies.clear()
+        for options in (
+            {"radius": 2.0},
+            {"radius": radii, "metric": "manhattan"},
+            {"radius": 2.5, **groups},
+            {"radius": 2.5, "rule": "other", **groups},
+            {"radius": 2.5, "allow": np.arange(400) < 200},
+        ):
+            found = kith.radius_neighbors(self.on_gpu, asked, **options, **cpu)
+            self.assert_ranges(found, kith.radius_neighbors(self.x, self.q, **options))
+            self.assertEqual(streams[-1], 7)
+        own = kith.radius_neighbors(self.on_gpu, radius=2.0, include_self=True, **cpu)
+        self.assert_ranges(own, kith.radius_neighbors(self.x, radius=2.0, include_self=True))
+        counted = kith.radius_neighbors(self.on_gpu, asked, radius=2.0, count_only=True, **cpu)
+        truth = kith.radius_neighbors(self.x, self.q, radius=2.0)
+        self.assertEqual(counted.offsets.array.tobytes(), truth.offsets.tobytes())
+        none = kith.radius_neighbors(self.on_gpu, Pretended(self.q[:0]), radius=2.0, **cpu)
+        self.assertEqual((len(none), none.indices.array.size), (0, 0))
+        self.assertEqual(Maker.copies, [])
+        there = kith.radius_neighbors(self.on_gpu, asked, radius=Pretended(radii), **cpu)
+        self.assert_ranges(there, kith.radius_neighbors(self.x, self.q, radius=radii))
+        self.assertEqual(
+            there[3].indices.array.tolist(),
+            there.indices.array[slice(*there.offsets.array[3:5])].tolist(),
+        )
+        self.assertEqual(
+            (there.to_csr() != kith.radius_neighbors(self.x, self.q, radius=radii).to_csr()).nnz, 0
+        )
         for error, text, call in (
-            (NotImplementedError, "radius", lambda: index.search(self.on_gpu, 3, radius=1.0)),
-            (NotImplementedError, "progress", lambda: index.search(self.on_gpu, 3, progress=True)),
-            (NotImplementedError, "allow", lambda: index.search(self.on_gpu, 3, allow=left_out > 3)),
-            (NotImplementedError, "in host memory", lambda: index.radius(self.on_gpu, 1.0)),
-            (NotImplementedError, "by 'graph'", lambda: kith.Index(self.on_gpu, method="graph")),
             (
-                NotImplementedError,
-                "by 'graph'",
-                lambda: kith.Index(self.x, method="graph").search(self.on_gpu),
+                ValueError,
+                "queries must lie where corpus does, on the GPU",
+                lambda **o: kith.radius_neighbors(self.on_gpu, self.q, **o),
+            ),
+            (
+                ValueError,
+                "queries must lie where corpus does, in host",
+                lambda **o: kith.radius_neighbors(self.x, asked, **o),
+            ),
+            (
+                ValueError,
+                "queries lies on cuda:1 and corpus on cuda:0",
+                lambda **o: kith.radius_neighbors(self.on_gpu, Pretended(self.q, 1), **o),
+            ),
+            (
+                ValueError,
+                "contiguous rows",
+                lambda **o: kith.radius_neighbors(Pretended(self.x.T), **o),
+            ),
+            (
+                ValueError,
+                "type <i4",
+                lambda **o: kith.radius_neighbors(Pretended(self.x.astype("i4")), **o),
             ),
         ):
             with self.assertRaisesRegex(error, text):
+                call(radius=1.0)
+
+    def test_filters_go_by_way_of_the_host(self):
+        asked, groups = Pretended(self.q), np.arange(400) % 4
+        for where in (lambda x: x), Pretended:
+            for given in (
+                {"groups": groups, "query_groups": np.arange(30) % 4},
+                {"groups": groups, "rule": "each"},
+                {"allow": groups > 0, "radius": 2.5, "exclude": np.arange(30)},
+            ):
+                there = {
+                    name: where(each) if isinstance(each, np.ndarray) else each
+                    for name, each in given.items()
+                }
+                self.assert_same(
+                    kith.knn(self.on_gpu, asked, 3, **there), kith.knn(self.x, self.q, 3, **given)
+                )
+        found = kith.knn_graph(self.on_gpu, 3, groups=Pretended(groups), rule="other")
+        self.assert_same(found, kith.knn_graph(self.x, 3, groups=groups, rule="other"))
+        with self.assertRaisesRegex(ValueError, "queries must lie where corpus does"):
+            kith.knn(self.on_gpu, self.q, 3, allow=groups > 0)
+        out = Pretended(np.empty((30, 3))), Pretended(np.empty((30, 3), np.uint32))
+        with self.assertRaisesRegex(ValueError, "out: distances must be a NumPy array"):
+            kith.knn(self.on_gpu, asked, 3, allow=groups > 0, out=out)
+        with self.assertRaisesRegex(
+            ValueError, "queries must lie where corpus does, in host memory"
+        ):
+            kith.knn(self.x, asked, 3, allow=groups > 0)
+        with self.assertRaisesRegex(
+            MemoryError, "corpus lies on a GPU, and a copy of it in host memory"
+        ):
+            kith.knn(self.on_gpu, asked, 3, allow=groups > 0, memory_limit=1000)
+
+    def test_within_a_radius_there(self):
+        Maker.copies.clear()
+        for how in {}, {"metric": "cosine"}, {"metric": "inner_product"}:
+            radius = 0.4 if how.get("metric") == "cosine" else 2.0
+            truth = kith.knn(self.x, self.q, 40, radius=radius, **how)
+            self.assertTrue((truth.indices == -1).any())
+            found = kith.knn(self.on_gpu, Pretended(self.q), 40, radius=radius, device="cpu", **how)
+            self.assert_same(found, truth)
+        self.assert_same(
+            kith.knn_graph(self.on_gpu, 9, radius=2.0, device="cpu"),
+            kith.knn_graph(self.x, 9, radius=2.0),
+        )
+        seen = []
+        kith.knn_graph(self.on_gpu, 9, device="cpu", progress=lambda *told: seen.append(told))
+        self.assertTrue(seen)
+        self.assertEqual(Maker.copies, [])
+        with self.assertRaisesRegex(ValueError, "radius"):
+            kith.knn_graph(self.on_gpu, 5, radius=-1.0, device="cpu")
+
+    def test_what_is_done_on_the_host_is_given_back(self):
+        there = [Pretended(each) for each in kith.knn_graph(self.x, 5)]
+        truth = kith.knn_graph(self.x, 5)
+        gone = np.array([3, 17])
+        for ids in gone, Pretended(gone), Pretended(np.isin(np.arange(400), gone)):
+            rest = kith.remove(self.on_gpu, there, ids)
+            self.assert_same(rest, kith.remove(self.x, tuple(truth), gone))
+        self.assertEqual(kith.recall(there, there), kith.recall(truth, tuple(truth)))
+        self.assertEqual(kith.recall(there, X=self.on_gpu), kith.recall(tuple(truth), X=self.x))
+        near, same = kith.pairs(self.on_gpu, radius=2.0), kith.pairs(self.x, radius=2.0)
+        self.assert_same(near.all(), same.all())
+        for chunk, other in zip(near, same, strict=True):
+            self.assert_same(chunk, other)
+        self.assertEqual(near.keep().array.tolist(), same.keep().tolist())
+        self.assertEqual(near.components().array.tolist(), same.components().tolist())
+        self.assertEqual(near.count(), same.count())
+        self.assert_same(
+            kith.pairs(self.on_gpu, Pretended(self.q), radius=2.0).all(),
+            kith.pairs(self.x, self.q, radius=2.0).all(),
+        )
+        parts = [self.x[:150], self.x[150:]]
+        for corpus in self.on_gpu, [Pretended(part) for part in parts]:
+            self.assert_same(kith.truth(corpus, Pretended(self.q), 4), kith.truth(parts, self.q, 4))
+        halves = kith.knn_graph(self.x[:250], 8), kith.knn_graph(self.x[250:], 6)
+        lists = [tuple(Pretended(each) for each in half) for half in halves]
+        for how in {"algorithm": "brute"}, {"verify": True}:
+            self.assert_same(
+                kith.merge(self.on_gpu, *lists, **how),
+                kith.merge(self.x, *map(tuple, halves), **how),
+            )
+
+    def test_functions_and_first_graphs_go_by_way_of_the_host(self):
+        def far(one, other):
+            return float(np.abs(one - other).sum())
+
+        x, q = self.x[:60], self.q[:5]
+        there, asked = Pretended(x), Pretended(q)
+        how = {"metric": far}
+        self.assert_same(kith.knn(there, asked, 3, **how), kith.knn(x, q, 3, **how))
+        self.assert_same(kith.knn_graph(there, 3, **how), kith.knn_graph(x, 3, **how))
+        self.assert_ranges(
+            kith.radius_neighbors(there, asked, radius=4.0, **how),
+            kith.radius_neighbors(x, q, radius=4.0, **how),
+        )
+        nearest = kith.NearestNeighbors(3, metric=far)
+        truth = nearest.fit(x).kneighbors(q)
+        self.assert_same(nearest.fit(there).kneighbors(asked), truth)
+        first = kith.knn_graph(self.x, 6)
+        descent = {"algorithm": "nn_descent", "random_state": 2}
+        truth = kith.knn_graph(self.x, 6, init=first, **descent)
+        for init in tuple(Pretended(each) for each in first), Pretended(first.indices):
+            self.assert_same(kith.knn_graph(self.on_gpu, 6, init=init, **descent), truth)
+
+    def test_both_sides_are_refused(self):
+        there = [Pretended(each) for each in kith.knn_graph(self.x, 5)]
+        graph = kith.knn_graph(self.x, 5)
+        other = [Pretended(each.array, 1) for each in there]
+        asked = Pretended(self.q)
+        for text, call in (
+            (
+                "graph must lie where X does, on the GPU",
+                lambda: kith.remove(self.on_gpu, graph, [1]),
+            ),
+            ("graph must lie where X does, in host", lambda: kith.remove(self.x, there, [1])),
+            ("graph lies on cuda:1 and X on cuda:0", lambda: kith.remove(self.on_gpu, other, [1])),
+            ("truth must lie where found does, on", lambda: kith.recall(there, graph)),
+            ("truth must lie where found does, in", lambda: kith.recall(graph, there)),
+            ("found must lie where found does", lambda: kith.recall((graph[0], there[1]), graph)),
+            ("X must lie where found does, on the GPU", lambda: kith.recall(there, X=self.x)),
+            ("truth lies on cuda:1 and found on", lambda: kith.recall(there, other)),
+            ("Y must lie where X does", lambda: kith.pairs(self.on_gpu, self.q, radius=1.0)),
+            ("Y must lie where X does, in", lambda: kith.pairs(self.x, asked, radius=1.0)),
+            ("corpus must lie where queries does, on", lambda: kith.truth(self.x, asked, 3)),
+            ("corpus.1. must lie where", lambda: kith.truth([self.on_gpu, self.x], asked, 3)),
+        ):
+            with self.assertRaisesRegex(ValueError, text):
                 call()
+
+    def test_estimators_keep_what_lies_there(self):
+        asked, cpu = Pretended(self.q), {"device": "cpu"}
+        for algorithm in "auto", "brute", "kd_tree":
+            how = {"n_neighbors": 4, "algorithm": algorithm, "radius": 2.0, **cpu}
+            found = kith.NearestNeighbors(**how).fit(self.on_gpu)
+            truth = kith.NearestNeighbors(**how).fit(self.x)
+            Maker.copies.clear()
+            self.assertEqual((found.n_features_in_, found.n_samples_fit_), (8, 400))
+            for _ in range(3):  # from the second search on there is an index
+                self.assert_same(found.kneighbors(asked), truth.kneighbors(self.q))
+            self.assert_same(found.kneighbors(), truth.kneighbors())
+            if algorithm != "kd_tree":
+                for rows, others in (None, None), (asked, self.q):
+                    lists, right = found.radius_neighbors(rows), truth.radius_neighbors(others)
+                    for one, two in zip(lists, right):
+                        self.assertEqual(
+                            [each.array.tolist() for each in one], [each.tolist() for each in two]
+                        )
+            self.assertLessEqual(sum(Maker.copies), 8 * (401 + 31))  # offsets of lists
+            for rows, others in (None, None), (asked, self.q):
+                self.assertEqual(
+                    (found.kneighbors_graph(rows) != truth.kneighbors_graph(others)).nnz, 0
+                )
+        found.fit(self.x)
+        self.assertIsInstance(found.kneighbors(self.q).indices, np.ndarray)
+        with self.assertRaisesRegex(
+            ValueError, "X must lie where the fitted X does, in host memory"
+        ):
+            found.kneighbors(asked)
+        found.fit(self.on_gpu)
+        for text, call in (
+            ("X must lie where the fitted X does, on", lambda: found.kneighbors(self.q)),
+            ("X must lie where the fitted X does, on", lambda: found.radius_neighbors(self.q)),
+            (
+                "X lies on cuda:1 and the fitted X on",
+                lambda: found.kneighbors(Pretended(self.q, 1)),
+            ),
+            (
+                "X has 3 features, but NearestNeigh",
+                lambda: found.kneighbors(Pretended(self.q[:, :3].copy())),
+            ),
+            ("X has 0 rows", lambda: found.fit(Pretended(self.x[:0]))),
+            ("X is of type <i4", lambda: found.fit(Pretended(self.x.astype("i4")))),
+            ("contiguous rows", lambda: found.fit(Pretended(self.x.T))),
+            ("Expected n_neighbors <=", lambda: found.kneighbors(asked, 401)),
+        ):
+            with self.assertRaisesRegex(ValueError, text):
+                call()
+
+    def test_estimators_by_descent(self):
+        how = {"n_neighbors": 5, "algorithm": "nn_descent", "random_state": 3, "device": "cpu"}
+        found = kith.NearestNeighbors(**how).fit(self.on_gpu)
+        truth = kith.NearestNeighbors(**how).fit(self.x)
+        self.assert_same(found.kneighbors(), truth.kneighbors())
+        for _ in range(2):
+            self.assert_same(found.kneighbors(Pretended(self.q)), truth.kneighbors(self.q))
+
+    def test_estimators_of_labels_and_transformers(self):
+        cpu, asked = {"device": "cpu"}, Pretended(self.q)
+        labels = (self.x[:, 0] > 0).astype(np.int64) + (self.x[:, 1] > 1)
+        for model, y in (
+            (kith.KNeighborsClassifier, labels),
+            (kith.KNeighborsRegressor, self.x[:, :2].copy()),
+        ):
+            for weights in "uniform", "distance", lambda distances: distances + 1:
+                truth = model(3, weights=weights, **cpu).fit(self.x, y)
+                host = model(3, weights=weights, **cpu).fit(self.on_gpu, y)
+                there = model(3, weights=weights, **cpu).fit(self.on_gpu, Pretended(y))
+                right = truth.predict(self.q)
+                turned = right[::-1].copy()
+                np.testing.assert_array_equal(host.predict(asked), right)
+                np.testing.assert_array_equal(there.predict(asked).array, right)
+                score = truth.score(self.q, turned)
+                self.assertEqual(host.score(asked, turned), score)
+                self.assertEqual(there.score(asked, Pretended(turned)), score)
+                if model is kith.KNeighborsClassifier:
+                    np.testing.assert_array_equal(
+                        there.predict_proba(asked), truth.predict_proba(self.q)
+                    )
+            for wrong, text in (y[:7], "inconsistent"), (None, "requires y"):
+                with self.assertRaisesRegex(ValueError, text):
+                    model().fit(self.on_gpu, wrong)
+        for made in (
+            kith.KNeighborsTransformer(n_neighbors=4, **cpu),
+            kith.KNeighborsTransformer(n_neighbors=4, mode="connectivity", **cpu),
+            kith.KNeighborsTransformer(n_neighbors=4, metric="inner_product", **cpu),
+            kith.RadiusNeighborsTransformer(radius=2.0, **cpu),
+        ):
+            truth = made.fit_transform(self.x), made.transform(self.q)
+            self.assertEqual((made.fit_transform(self.on_gpu) != truth[0]).nnz, 0)
+            self.assertEqual((made.transform(asked) != truth[1]).nnz, 0)
 
     def test_a_tree_is_where_its_points_are(self):
         index = kith.Index(self.on_gpu, method="tree", height=3, device="cpu")
@@ -242,9 +615,6 @@ class DeviceArrays(unittest.TestCase):
                 "first must lie where X does, in host memory .copy",
                 lambda x: kith.merge(self.x, one, two),
             ),
-            (NotImplementedError, "verify", lambda x: kith.merge(x, one, two, verify=True)),
-            (NotImplementedError, "progress", lambda x: kith.merge(x, one, two, progress=True)),
-            (NotImplementedError, "a function", lambda x: kith.merge(x, one, two, metric=min)),
             (ValueError, "250 and 250 points, X has 400", lambda x: kith.merge(x, one, one)),
             (ValueError, "second: indices must be -1 to", lambda x: kith.merge(x, one, beyond)),
             (ValueError, "second: indices are <f4", lambda x: kith.merge(x, one, floats)),
@@ -254,19 +624,16 @@ class DeviceArrays(unittest.TestCase):
             with self.assertRaisesRegex(error, text):
                 call(self.on_gpu)
         self.assertEqual(streams, [])
-        with mock.patch.object(_cuda, "_maker", lambda array: Maker(array is two[1])):
-            with self.assertRaisesRegex(ValueError, "second lies on cuda:1 and X on cuda:0"):
-                kith.merge(self.on_gpu, one, two)
+        with self.assertRaisesRegex(ValueError, "second lies on cuda:1 and X on cuda:0"):
+            kith.merge(self.on_gpu, one, (two[0], Pretended(two[1].array, 1)))
 
     def test_what_cannot_be_is_said(self):
         for error, text, call in (
-            (NotImplementedError, "radius", lambda: kith.knn_graph(self.on_gpu, 5, radius=1.0)),
             (
-                NotImplementedError,
-                "progress",
-                lambda: kith.knn_graph(self.on_gpu, 5, progress=True),
+                ValueError,
+                "init must lie where X does, on the GPU",
+                lambda: kith.knn_graph(self.on_gpu, 5, init=kith.knn_graph(self.x, 5)),
             ),
-            (NotImplementedError, "a function", lambda: kith.knn_graph(self.on_gpu, 5, metric=min)),
             (ValueError, "must lie where", lambda: kith.knn(self.on_gpu, self.q, 5)),
             (ValueError, "contiguous rows", lambda: kith.knn_graph(Pretended(self.x.T), 5)),
             (ValueError, "2 axes|must have 2", lambda: kith.knn_graph(Pretended(self.x[0]), 5)),
@@ -282,6 +649,7 @@ class DeviceArrays(unittest.TestCase):
                 call()
 
 
+@pretended
 class Page(unittest.TestCase):
     """The table of docs/where.md of arrays on a GPU; KITH_WRITE_PAGES in the environment: it is written."""
 
@@ -293,44 +661,102 @@ class Page(unittest.TestCase):
             for part in (x[:200], x[200:])
         ]
         whole = tuple(Pretended(np.asarray(each)) for each in kith.knn_graph(x, 5))
-        groups = np.zeros(400, int), np.zeros(30, int)
+        groups = {"groups": np.zeros(400, int), "query_groups": np.zeros(30, int)}
+        allow = np.arange(400) > 7
         cpu = {"device": "cpu"}  # what pretends to be a GPU's library computes there
+        numbers = Pretended(np.arange(400) % 3)
+
+        def index(**how):
+            return kith.Index(there, **how, **cpu)
+
+        def changed(name, rows):
+            made = index()
+            getattr(made, name)(rows)
+            return made.search(asked, 3)
+
+        def fitted(model, *labels, **how):
+            return model(**how, **cpu).fit(there, *labels)
+
+        def far(one, other):
+            return float(np.abs(one - other).sum())
+
+        def tree_of_points():
+            return kith.knn(there, asked, 4, algorithm="kd_tree", **cpu)
+
+        classes, values = kith.KNeighborsClassifier, kith.KNeighborsRegressor
+        descent = {"algorithm": "nn_descent"}
         return [
             ("knn", lambda: kith.knn(there, asked, 4, **cpu)),
-            ("knn(algorithm='kd_tree')", lambda: kith.knn(there, asked, 4, algorithm="kd_tree", **cpu)),
-            ("knn(radius=)", lambda: kith.knn(there, asked, 4, radius=1.0)),
-            ("knn(groups=)", lambda: kith.knn(there, asked, 4, groups=groups[0], query_groups=groups[1])),
+            ("knn(algorithm='kd_tree')", tree_of_points),
+            ("knn(radius=)", lambda: kith.knn(there, asked, 4, radius=1.0, **cpu)),
+            ("knn(groups=)", lambda: kith.knn(there, asked, 4, **groups)),
+            ("knn(allow=)", lambda: kith.knn(there, asked, 4, allow=allow)),
             ("knn_graph", lambda: kith.knn_graph(there, 4, **cpu)),
+            ("knn_graph(radius=)", lambda: kith.knn_graph(there, 4, radius=1.0, **cpu)),
             (
                 "knn_graph(algorithm='nn_descent')",
-                lambda: kith.knn_graph(there, 4, algorithm="nn_descent", **cpu),
+                lambda: kith.knn_graph(there, 4, **descent, **cpu),
             ),
-            ("radius_neighbors", lambda: kith.radius_neighbors(there, asked, radius=1.0)),
-            ("Index, Index.search", lambda: kith.Index(there, **cpu).search(asked, 3)),
-            ("Index(method='tree')", lambda: kith.Index(there, method="tree", **cpu).search(asked, 3)),
-            ("Index.radius", lambda: kith.Index(there, **cpu).radius(asked, 1.0)),
-            ("Index.add", lambda: kith.Index(there, **cpu).add(asked)),
+            ("knn_graph(init=)", lambda: kith.knn_graph(there, 4, init=whole, **cpu)),
+            ("radius_neighbors", lambda: kith.radius_neighbors(there, asked, radius=1.0, **cpu)),
+            (
+                "radius_neighbors(groups=, allow=)",
+                lambda: kith.radius_neighbors(
+                    there, asked, radius=1.0, allow=allow, **groups, **cpu
+                ),
+            ),
+            ("a function as metric", lambda: kith.knn(there, asked, 4, metric=far)),
+            ("Index, Index.search", lambda: index().search(asked, 3)),
+            ("Index(method='tree')", lambda: index(method="tree").search(asked, 3)),
+            ("Index(method='graph')", lambda: index(method="graph").search(asked, 3)),
+            ("Index.search(radius=)", lambda: index().search(asked, 3, radius=1.0)),
+            (
+                "Index.search(groups=, allow=)",
+                lambda: index().search(asked, 3, allow=allow, **groups),
+            ),
+            ("Index.radius", lambda: index().radius(asked, 1.0)),
+            ("Index.add", lambda: changed("add", asked)),
+            ("Index.remove", lambda: changed("remove", Pretended(np.array([3, 7])))),
             ("merge(algorithm='nn_descent')", lambda: kith.merge(there, *parts, 5, **cpu)),
+            ("merge(algorithm='brute')", lambda: kith.merge(there, *parts, 5, algorithm="brute")),
             ("remove", lambda: kith.remove(there, whole, [3])),
             ("recall", lambda: kith.recall(whole, whole)),
-            ("pairs", lambda: list(kith.pairs(there, radius=1.0))),
+            ("pairs", lambda: kith.pairs(there, radius=1.0).all()),
             ("truth", lambda: kith.truth(there, asked, 3)),
-            ("select_k, select_kth", lambda: kith.select_k(there, 3, **cpu)),
-            ("NearestNeighbors and other estimators", lambda: kith.NearestNeighbors().fit(there)),
+            ("select_k", lambda: kith.select_k(there, 3, **cpu)),
+            ("select_kth", lambda: kith.select_kth(there, 3, **cpu)),
+            ("NearestNeighbors", lambda: fitted(kith.NearestNeighbors).kneighbors(asked)),
+            (
+                "NearestNeighbors(algorithm='nn_descent')",
+                lambda: fitted(kith.NearestNeighbors, **descent).kneighbors(asked),
+            ),
+            ("KNeighborsClassifier", lambda: fitted(classes, numbers).predict(asked)),
+            ("KNeighborsRegressor", lambda: fitted(values, numbers).predict(asked)),
+            ("KNeighborsTransformer", lambda: fitted(kith.KNeighborsTransformer).transform(asked)),
         ]
+
+    @staticmethod
+    def went(answer):
+        """How it went: where the answer lies, and what came to the host on the way."""
+        parts = answer if isinstance(answer, tuple) else (answer,)
+        if isinstance(answer, kith.Ranges):
+            parts = answer.distances, answer.indices, answer.offsets
+        by_host = "yes, by way of host memory" if Maker.copies else "yes"
+        if all(isinstance(part, Pretended) for part in parts):
+            return by_host
+        if any(isinstance(part, Pretended) for part in parts):
+            raise AssertionError("parts of the answer lie elsewhere")
+        what = "SciPy's matrix" if hasattr(answer, "tocsr") else "numbers"
+        return f"{by_host}; the answer, {what}, is the host's"
 
     def test_it_says_what_works(self):
         lines = ["| arrays on a GPU | |", "|---|---|"]
-        with (
-            mock.patch.object(_cuda, "lib", LIBRARY),
-            mock.patch.object(_cuda, "_maker", lambda array: Maker()),
-        ):
-            for name, call in self.works():
-                try:
-                    call()
-                    lines.append(f"| `{name}` | yes |")
-                except NotImplementedError as error:
-                    lines.append(f"| `{name}` | {error} |")
+        for name, call in self.works():
+            Maker.copies.clear()
+            try:
+                lines.append(f"| `{name}` | {self.went(call())} |")
+            except NotImplementedError as error:
+                lines.append(f"| `{name}` | {error} |")
         seen = "\n".join(lines) + "\n"
         page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "where.md"
         if not page.exists():

@@ -9,7 +9,8 @@ import unittest
 import kith
 import numpy as np
 import support
-from kith._arrays import as_matrix, on_device
+from kith._arrays import as_matrix
+from kith._places import on_device
 
 # JAX has threads, and other tests fork: its tests are in a process of their own.
 IN_OWN_PROCESS = __name__ == "__main__"

@@ -253,13 +253,17 @@ static void call_cuda(soak *s)
     kith_search_params descends = params;
     descends.method = KITH_METHOD_DESCENT;
     const kith_matrix *p = soak_null(s, &given);
-    kith_status status[4];
+    const kith_radius_params within = kith_radius_params_default();
+    kith_ranges *ranges = NULL;
+    kith_status status[5];
     status[0] = soak_check(s, kith_cuda_graph(s->ctx, p, &params, &out, NULL, NULL));
     status[1] = soak_check(s, kith_cuda_search(s->ctx, p, &given, &params, &out, NULL));
     status[2] = soak_check(s, kith_cuda_graph(s->ctx, p, &descends, &out, NULL, NULL));
     status[3] = soak_check(s, kith_cuda_graph_merge(s->ctx, &(kith_merge_sets){p, 1, &out, &out},
                                                     &descends, &out, NULL, NULL));
-    for (int i = 0; i < 4; i++) {
+    status[4] = soak_check(s, kith_cuda_radius(s->ctx, p, &given, &within, &ranges, NULL));
+    soak_require(s, ranges == NULL, "what failed makes nothing");
+    for (int i = 0; i < 5; i++) {
         soak_require(s, status[i] == KITH_E_UNSUPPORTED || status[i] == KITH_E_ARGUMENT,
                      "there is no device");
     }

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of PyTorch, CuPy and JAX: where they lie, and arrays beside those on a GPU.
+
+Copies go by the stream that is the current one of the array's library, so they come after what
+fills it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def is_torch(x: Any) -> bool:
+    """Whether x is a torch.Tensor; does not import torch."""
+    return type(x).__module__.partition(".")[0] == "torch"
+
+
+def is_jax(x: Any) -> bool:
+    """Whether x is a jax.Array; does not import JAX."""
+    return type(x).__module__.partition(".")[0] in ("jaxlib", "jax")
+
+
+def on_device(x: Any) -> bool:
+    """Whether x lies in the memory of a GPU."""
+    if isinstance(x, np.ndarray):
+        return False
+    if is_torch(x):
+        return bool(x.is_cuda)
+    if hasattr(x, "__cuda_array_interface__"):
+        return True
+    return hasattr(x, "__dlpack_device__") and int(x.__dlpack_device__()[0]) == 2
+
+
+def must_be_copied(x: Any) -> bool:
+    """Whether x lies where NumPy cannot read it. JAX copies its arrays by itself."""
+    return on_device(x) and not is_jax(x)
+
+
+def on_host(x: Any) -> Any:
+    """x, or where it lies on a GPU a copy of it in host memory."""
+    return maker(x).to_host(x) if must_be_copied(x) else x
+
+
+def back(given: Any, array: Array) -> Any:
+    """An array of the host as one beside `given`, which lies on a GPU."""
+    return maker(given).from_host(array)
+
+
+def check_together(name: str, first: Any, **others: Any) -> None:
+    """Refuses arrays that do not lie where the first one does; None: it is not given."""
+    there = must_be_copied(first)
+    for other_name, other in others.items():
+        if other is None or is_jax(other) or is_jax(first):
+            continue
+        if must_be_copied(other) != there:
+            side = "on the GPU" if there else "in host memory"
+            raise ValueError(
+                f"{other_name} must lie where {name} does, {side} (copy one to the other's side)"
+            )
+        if there:
+            check_device(name, maker(first).index, other_name, maker(other).index)
+
+
+def check_device(name: str, first: int, other_name: str, other: int) -> None:
+    """Refuses two GPUs."""
+    if other != first:
+        raise ValueError(
+            f"{other_name} lies on cuda:{other} and {name} on cuda:{first} (copy one to the other's)"
+        )
+
+
+class _Torch:
+    """Makes tensors beside a tensor."""
+
+    def __init__(self, tensor: Any) -> None:
+        import torch
+
+        self._torch = torch
+        self._device = tensor.device
+        self.index = tensor.device.index
+        self.stream = int(torch.cuda.current_stream(tensor.device).cuda_stream)
+
+    def empty(self, shape: tuple[int, ...], name: str) -> Any:
+        # PyTorch computes little with uint32: ids have int32 as long as the library writes them.
+        kind = getattr(self._torch, "int32" if name == "uint32" else name)
+        return self._torch.empty(shape, dtype=kind, device=self._device)
+
+    def wide(self, ids: Any, may_be_empty: bool = False) -> Any:
+        unsigned = getattr(self._torch, "uint32", None)  # since PyTorch 2.3: one kernel, not two
+        wide = ids.long() & 0xFFFFFFFF if unsigned is None else ids.view(unsigned).long()
+        return wide.masked_fill_(wide == 0xFFFFFFFF, -1) if may_be_empty else wide
+
+    def ends(self, ids: Any) -> tuple[int, int]:
+        return int(ids.min()), int(ids.max())
+
+    def narrow(self, ids: Any) -> Any:
+        narrow = (ids.int() if ids.dtype == self._torch.int64 else ids).contiguous()
+        self._torch.cuda.current_stream(self._device).synchronize()
+        return narrow
+
+    def to_host(self, tensor: Any) -> Any:
+        return tensor.detach().cpu()
+
+    def from_host(self, array: Array) -> Any:
+        return self._torch.from_numpy(array).to(self._device)
+
+
+class _Cupy:
+    """Makes CuPy arrays on the device of an array."""
+
+    def __init__(self, array: Any) -> None:
+        import cupy
+
+        self._cupy = cupy
+        self.index = cupy.asarray(array).device.id
+        with cupy.cuda.Device(self.index):
+            self.stream = int(cupy.cuda.get_current_stream().ptr)
+
+    def empty(self, shape: tuple[int, ...], name: str) -> Any:
+        with self._cupy.cuda.Device(self.index):
+            return self._cupy.empty(shape, name)
+
+    def wide(self, ids: Any, may_be_empty: bool = False) -> Any:
+        with self._cupy.cuda.Device(self.index):
+            wide = ids.astype("int64")
+            if may_be_empty:
+                wide[wide == 0xFFFFFFFF] = -1
+            self._cupy.cuda.get_current_stream().synchronize()
+            return wide
+
+    def ends(self, ids: Any) -> tuple[int, int]:
+        with self._cupy.cuda.Device(self.index):
+            ids = self._cupy.asarray(ids)
+            return int(ids.min()), int(ids.max())
+
+    def narrow(self, ids: Any) -> Any:
+        with self._cupy.cuda.Device(self.index):
+            ids = self._cupy.asarray(ids)
+            narrow = ids.astype("uint32") if ids.dtype.itemsize == 8 else ids
+            narrow = self._cupy.ascontiguousarray(narrow)
+            self._cupy.cuda.get_current_stream().synchronize()
+            return narrow
+
+    def to_host(self, array: Any) -> Any:
+        with self._cupy.cuda.Device(self.index):
+            return self._cupy.asnumpy(array)
+
+    def from_host(self, array: Array) -> Any:
+        with self._cupy.cuda.Device(self.index):
+            return self._cupy.asarray(array)
+
+
+def readable(x: Any) -> Any:
+    """x as an array with ``__cuda_array_interface__``."""
+    if is_torch(x) or hasattr(x, "__cuda_array_interface__"):
+        return x
+    import cupy
+
+    return cupy.from_dlpack(x)
+
+
+def maker(array: Any) -> Any:
+    """Of arrays beside one on a GPU: by PyTorch for its tensors, else by CuPy."""
+    if is_torch(array):
+        return _Torch(array)
+    try:
+        return _Cupy(readable(array))
+    except ImportError as error:
+        raise ImportError(
+            "arrays on a GPU are made and copied by CuPy where the points are no PyTorch tensor "
+            "(install CuPy, or pass torch.as_tensor(x))"
+        ) from error
