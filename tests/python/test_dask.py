@@ -5,6 +5,7 @@ that is killed included. Skipped without Dask."""
 import importlib.util
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -178,6 +179,19 @@ class Blocks(Same):
         self.same(kith.dask.knn_graph(X, 30, **words), kith.knn_graph(x, 30, **words))
         with self.assertRaises(ZeroDivisionError):
             dask.compute(*kith.dask.knn_graph(X, 3, metric=lambda a, b: 1 / 0))
+
+    def test_documents(self):
+        page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md"
+        if not page.is_file():
+            self.skipTest("no documents")
+        names = {"np": np, "kith": kith}
+        for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S):
+            if "kith.dask" in block:
+                exec(compile(block, str(page), "exec"), names)
+        x, q = (names[name].compute() for name in ("corpus", "queries"))
+        self.same(names["found"], kith.knn(x, q, 10))
+        self.same(names["graph"], kith.knn_graph(x, 15))
+        self.same_ranges(names["near"], kith.radius_neighbors(x, q, radius=0.9), (100,) * 5)
 
     def test_mistakes(self):
         x = support.points(40, 3)
