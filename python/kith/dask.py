@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _metrics, _options
-from . import _search as whole
+from . import _search as searches
 from . import _structs as s
 from ._arrays import as_matrix
 from ._context import context, settings
@@ -252,9 +252,9 @@ def _near(job: _Job, place: _Place, k: int, queries: Array, corpus: Array) -> Ne
     out = np.empty((len(queries), k)), np.empty((len(queries), k), np.int64)
     try:
         if place.itself:
-            whole.knn_graph(corpus, k, metric=job.metric, out=out, **job.words)
+            searches.knn_graph(corpus, k, metric=job.metric, out=out, **job.words)
         else:
-            whole.knn(corpus, queries, k, metric=job.metric, out=out, **job.words)
+            searches.knn(corpus, queries, k, metric=job.metric, out=out, **job.words)
     except Exception as error:
         raise _told(error, job, place)
     np.add(out[1], place.corpus, out=out[1])
@@ -420,7 +420,7 @@ def _within(
         points = as_matrix(corpus, "corpus", wanted.memory_limit)
         asked = as_matrix(queries, "queries", wanted.memory_limit)
         distance = _metrics.resolve(job.metric, words["p"], asked.array.dtype)
-        whole.check_types(distance, points, asked)
+        searches.check_types(distance, points, asked)
         method = _options.method(words["algorithm"])
         params = s.sized(s.RadiusParams, method=method, **distance.fields)
         where = context(wanted.beside(points, asked))
