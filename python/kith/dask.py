@@ -2,7 +2,7 @@
 """Exact neighbours of Dask arrays, which may be larger than a worker's memory.
 
 >>> import dask.array as da, kith.dask
->>> X = da.random.default_rng(0).random((10_000, 8), chunks=(2_500, 8))
+>>> X = da.random.random((10_000, 8), chunks=(2_500, 8))
 >>> distances, indices = kith.dask.knn_graph(X, k=15)
 >>> distances.compute().shape
 (10000, 15)

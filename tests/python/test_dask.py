@@ -48,6 +48,10 @@ def with_ties(rows, dtype, seed=0):
     return np.random.default_rng(seed).integers(0, 4, (rows, 5)).astype(dtype)
 
 
+def set_until_end(cleanup, **config):
+    cleanup(dask.config.set(config).__exit__, None, None, None)
+
+
 class Same(unittest.TestCase):
     def same(self, found, truth):
         distances, indices = dask.compute(*found)
@@ -72,7 +76,7 @@ class Same(unittest.TestCase):
 @unittest.skipUnless(IN_OWN_PROCESS, "runs in a process of its own")
 class Blocks(Same):
     def setUp(self):
-        self.enterContext(dask.config.set(scheduler="threads", num_workers=2))
+        set_until_end(self.addCleanup, scheduler="threads", num_workers=2)
 
     def test_every_type_and_metric(self):
         for dtype in ("float32", "float64", "float16", "uint8", "int8", "int16", "int64", "bool"):
@@ -238,6 +242,8 @@ class Cluster(Same):
     def setUpClass(cls):
         from distributed import Client, LocalCluster
 
+        # How long the others try to reach one that was killed.
+        set_until_end(cls.addClassCleanup, **{"distributed.comm.timeouts.connect": "8s"})
         cls.cluster = LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None, memory_limit=0)
         cls.addClassCleanup(cls.cluster.close)
         cls.client = Client(cls.cluster)
@@ -258,8 +264,9 @@ class Cluster(Same):
         """a worker is killed by the system in the middle of a task, with all that it holds"""
         x = with_ties(120, "float64")
         x[117, 0], x[111, 0] = 97, 89
-        folder = self.enterContext(tempfile.TemporaryDirectory())
-        died = pathlib.Path(folder, "died")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        died = pathlib.Path(folder.name, "died")
 
         def deadly(a, b):
             if a[0] == 97 and b[0] == 89 and not died.exists():
