@@ -2,6 +2,7 @@
 """Dask arrays: the bytes of the whole arrays, however they are chunked and whoever computes them, a worker
 that is killed included. Skipped without Dask."""
 
+import doctest
 import importlib.util
 import os
 import pathlib
@@ -185,6 +186,7 @@ class Blocks(Same):
             dask.compute(*kith.dask.knn_graph(X, 3, metric=lambda a, b: 1 / 0))
 
     def test_documents(self):
+        self.assertEqual(doctest.testmod(kith.dask)[:], (0, 4))
         page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md"
         if not page.is_file():
             self.skipTest("no documents")
