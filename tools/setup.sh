@@ -120,11 +120,11 @@ make_venv() {
     .venv/bin/python -m pip install -q --disable-pip-version-check numpy scipy matplotlib >>setup.log 2>&1
 }
 
-# What the Python package gives to scikit-learn and tqdm is tested where they are.
+# What the Python package gives to scikit-learn, tqdm and Dask is tested where they are.
 want_for_package() {
-    .venv/bin/python -c 'import sklearn, tqdm' >/dev/null 2>&1 && return 0
-    echo "setup: pip installs into .venv: scikit-learn tqdm"
-    .venv/bin/python -m pip install -q --disable-pip-version-check scikit-learn tqdm >>setup.log 2>&1
+    .venv/bin/python -c 'import sklearn, tqdm, dask.array, distributed' >/dev/null 2>&1 && return 0
+    echo "setup: pip installs into .venv: scikit-learn tqdm dask distributed"
+    .venv/bin/python -m pip install -q --disable-pip-version-check scikit-learn tqdm "dask[array]" distributed >>setup.log 2>&1
 }
 
 case $goal in
@@ -136,7 +136,7 @@ case $goal in
                 echo "setup: no NumPy, SciPy and Matplotlib: tests that load .npz with them are skipped (see setup.log)"
             fi
         elif [ "$goal" != demo ] && ! want_for_package; then
-            echo "setup: no scikit-learn: tests of the Python package's estimators are skipped (see setup.log)"
+            echo "setup: no scikit-learn or Dask: what the Python package gives to them is not tested (see setup.log)"
         fi
         ;;
 esac

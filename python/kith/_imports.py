@@ -7,12 +7,13 @@ import importlib
 from typing import Any
 
 _INSTALLED_BY = {
+    "dask": '"dask[array]" distributed',
     "matplotlib": "matplotlib",
     "scipy": "scipy",
     "sklearn": "scikit-learn",
     "tqdm": "tqdm",
 }
-_NAMES = {"matplotlib": "Matplotlib", "scipy": "SciPy", "sklearn": "scikit-learn"}
+_NAMES = {"dask": "Dask", "matplotlib": "Matplotlib", "scipy": "SciPy", "sklearn": "scikit-learn"}
 
 
 def needed(module: str, what: str) -> Any:

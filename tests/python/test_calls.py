@@ -193,15 +193,15 @@ class Package(unittest.TestCase):
         out = run(
             """
             import sys, time, numpy
-            begin = time.perf_counter()
+            begin = time.process_time()
             import kith
-            print(time.perf_counter() - begin)
-            heavy = {"scipy", "sklearn", "torch", "tqdm", "cupy"} & set(sys.modules)
+            print(time.process_time() - begin)
+            heavy = {"scipy", "sklearn", "torch", "tqdm", "cupy", "dask"} & set(sys.modules)
             print(sorted(heavy))
             """
         ).splitlines()
         print(f"import kith: {float(out[0]) * 1e3:.0f} ms beyond NumPy's", file=sys.stderr)
-        self.assertLess(float(out[0]), 0.5)  # 0.1 on a machine that does nothing else
+        self.assertLess(float(out[0]), 0.5)  # 0.1 to 0.2, whatever else the machine does
         self.assertEqual(out[1], "[]")
 
     def test_without_scikit_learn_the_functions_are_there(self):

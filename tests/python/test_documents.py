@@ -2,8 +2,8 @@
 """What the documents say about Python is so: their examples run, and in docs/migration.md both sides
 of each row find the same neighbours.
 
-FAISS, pynndescent and pykdtree are asked where KITH_PEERS=1 says so and they are installed; kith's
-side is run all the same.
+FAISS, pynndescent, pykdtree, hnswlib, usearch and Annoy are asked where KITH_PEERS=1 says so and they
+are installed; kith's side is run all the same.
 """
 
 import ast
@@ -25,13 +25,14 @@ FIRST_PAGES = ("README.md", "docs/start.md")
 SHELL_PAGES = (*FIRST_PAGES, "docs/overview.md", "docs/pairs.md", "docs/truth.md")
 NEEDED = ("sklearn", "scipy")  # what docs/migration.md's examples want beside NumPy
 # Run where KITH_PEERS=1: one of them compiles for half a minute.
-PEERS = re.compile(r"faiss|pynndescent|pykdtree")
+PEERS = re.compile(r"faiss|pynndescent|pykdtree|hnswlib|usearch|annoy")
 ALIKE = 0.9  # the share of neighbours that two approximations, or one and the truth, have in common
 # How a distance of theirs may follow from ours, and the word with which the page has to say so.
 MADE = {
     "": lambda d: d,
     "squared": lambda d: d**2,
     "1 − cos": lambda d: 1 - d,
+    "1 − the product": lambda d: 1 - d,
 }
 
 
