@@ -36,6 +36,8 @@ typedef struct kin_metric_traits {
     bool transforms;     /* rows need a kin_row_transform */
     bool nonnegative;    /* components must be >= 0 */
     bool below_zero;     /* distances may be */
+    kith_dtype dtype;    /* the only one that it takes, or NONE: any */
+    int32_t cols;        /* the only number of columns, or 0: any */
     const char *aliases; /* with blanks between */
 } kin_metric_traits;
 
@@ -75,9 +77,15 @@ typedef struct kin_distance {
     void *custom_arg;
 } kin_distance;
 
+/* Whether the metric takes rows of this type and width; E_ARGUMENT names `name` and what it takes.
+ * kin_metric_check asks first. */
+kith_status kin_metric_takes(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
+                             const char *name);
+
 /* Every value once: NaN, infinity, float64 beyond 2^500 (a caller's own function takes any finite
- * one), negatives for chi2 and kl, float64 in (0, 2^-500) for kl. E_DATA names `name`, the lowest
- * row, then the lowest column: "points[17, 3] is NaN (remove or replace it)". Parallel. */
+ * one), beyond 2^20 for haversine, negatives for chi2 and kl, float64 in (0, 2^-500) for kl. E_DATA
+ * names `name`, the lowest row, then the lowest column: "points[17, 3] is NaN (remove or replace
+ * it)". Parallel. */
 kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
                              const char *name);
 
