@@ -119,6 +119,14 @@ keys_of(const kin_graph_gpu_walk &job, const shape &s, const walker &w, kith_dty
     const int32_t cols = job.points.cols;
     const kin_power power = kin_power_of(job.points.metric);
     double sums[2] = {0, 0};
+    if constexpr (kin_pair_is_whole<STEP>) {
+        const char *own = (const char *)job.queries.data + w.own * job.queries.stride_bytes;
+        for (int c = 0; c < 2; c++) {
+            const char *row = (const char *)job.points.data + rows[c] * job.points.stride_bytes;
+            keys[c] = kin_pair_whole<STEP>({own, job.queries.dtype}, {row, job.points.dtype}, cols);
+        }
+        return;
+    }
     for (int32_t first = 0; first < cols; first += KIN_GRAPH_GPU_BATCH) {
         double q[KIN_GRAPH_GPU_UNROLL];
         double a[KIN_GRAPH_GPU_UNROLL];
@@ -458,8 +466,9 @@ extern "C" int kin_graph_gpu_launch_walk(kin_gpu_stream *stream, const kin_graph
     if (job->width > KIN_GRAPH_GPU_MOST_WIDTH || job->width < job->k || job->most < 1) {
         return (int)cudaErrorInvalidValue;
     }
-#define LAUNCH(STEP) return walk_launch<STEP>(stream, job)
+#define LAUNCH(NAME, ...) \
+    case KITH_##NAME:     \
+        return walk_launch<KITH_##NAME>(stream, job);
     KIN_GRAPH_GPU_EACH_STEP(job->points.metric, LAUNCH)
 #undef LAUNCH
-    return (int)cudaErrorInvalidValue; /* not reached */
 }

@@ -22,6 +22,19 @@
 #include "base/base_ctx.h"
 #include "metric/metric_row.h"
 
+/* The key of haversine as a metric of its own, inside the library: for whoever compares distances
+ * where keys are meant, as squares are compared for euclidean. Its name is haversine's. */
+enum { KIN_HAVERSINE_KEY = KITH_HAVERSINE + KITH_POWER_FIRST };
+
+/* The metric whose distances are the keys of this one, but for their sign: two different keys may
+ * have one root, or one angle. */
+static inline kith_metric kin_metric_of_keys(kith_metric metric)
+{
+    return metric == KITH_EUCLIDEAN   ? KITH_SQEUCLIDEAN
+           : metric == KITH_HAVERSINE ? (kith_metric)KIN_HAVERSINE_KEY
+                                      : metric;
+}
+
 /* How a metric can be screened (exact/): by the distance or the product of transformed rows. */
 typedef enum kin_screen_kind {
     KIN_SCREEN_DIRECT = 0, /* no matrix product: keys are computed one by one */
@@ -48,7 +61,7 @@ static inline bool kin_metric_is(int64_t number)
     const int64_t base = number % KITH_POWER_FIRST;
     return base > KITH_METRIC_DEFAULT && base <= KITH_METRIC_LAST && number <= INT32_MAX &&
            (base == KITH_MINKOWSKI ? number / KITH_POWER_FIRST > KITH_POWER_STEPS
-                                   : number < KITH_POWER_FIRST);
+                                   : number < KITH_POWER_FIRST || number == KIN_HAVERSINE_KEY);
 }
 
 /* Of a metric, and of minkowski without a power. */

@@ -76,18 +76,6 @@
     X(BIT_JACCARD, bit_jaccard, KIN_OF_BYTES) \
     X(HAVERSINE, haversine, KIN_EACH_DTYPE)
 
-/* The key of haversine as a metric of its own, inside the library: for whoever compares distances
- * where keys are meant, as squares are compared for euclidean. */
-enum { KIN_HAVERSINE_KEY = KITH_HAVERSINE + KITH_POWER_FIRST };
-
-/* The metric whose distances are the keys of this one, but for their sign. */
-KIN_HD kith_metric kin_metric_of_keys(kith_metric metric)
-{
-    return metric == KITH_EUCLIDEAN   ? KITH_SQEUCLIDEAN
-           : metric == KITH_HAVERSINE ? (kith_metric)KIN_HAVERSINE_KEY
-                                      : metric;
-}
-
 /* The row of a metric: its own number, but for minkowski, which has a number for each power. */
 KIN_HD kith_metric kin_metric_base(kith_metric metric)
 {
@@ -191,12 +179,6 @@ KIN_HD void kin_step(kith_metric metric, double *lane, double *second, double q,
 }
 
 /* ---- Whole rows ----------------------------------------------------------------------------- */
-
-KIN_HD bool kin_is_whole(kith_metric metric)
-{
-    return metric == KITH_BIT_HAMMING || metric == KITH_BIT_JACCARD ||
-           kin_metric_base(metric) == KITH_HAVERSINE;
-}
 
 /* Two words of bits are counted: `either` those that differ (bit_jaccard: that either has), `both`
  * those that both have (bit_jaccard). Whole numbers below 2^23, in any order of the words. */

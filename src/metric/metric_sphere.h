@@ -52,8 +52,10 @@
     X(47.0)                                                                                 \
     X(45.0)                                                                                 \
     X(43.0)                                                                                 \
-    X(41.0) X(39.0) X(37.0) X(35.0) X(33.0) X(31.0) X(29.0) X(27.0) X(25.0) X(23.0) X(21.0) \
-        X(19.0) X(17.0) X(15.0) X(13.0) X(11.0) X(9.0) X(7.0) X(5.0) X(3.0)
+    X(41.0)                                                                                 \
+    X(39.0)                                                                                 \
+    X(37.0) X(35.0) X(33.0) X(31.0) X(29.0) X(27.0) X(25.0) X(23.0) X(21.0) X(19.0) X(17.0) \
+        X(15.0) X(13.0) X(11.0) X(9.0) X(7.0) X(5.0) X(3.0)
 
 /* Up to the sign: sin x for shift 0, cos x for 1/2, and *n says by its parity which sign. */
 KIN_HD double kin_sine_of(double x, double shift, double *n)
@@ -78,12 +80,17 @@ KIN_HD double kin_half_sine_squared(double x)
     return kin_mul(s, s);
 }
 
-/* The lowest bit of a double that kin_whole has made odd is that of its whole number. */
+/* Of a whole number: its lowest bit is the lowest one of the sum. */
+KIN_HD bool kin_is_odd(double n)
+{
+    return (kin_bits_of(kin_add(n, KIN_WHOLE)) & 1) != 0;
+}
+
 KIN_HD double kin_cosine(double x)
 {
     double n;
     const double s = kin_sine_of(x, 0.5, &n);
-    return (kin_bits_of(kin_add(n, KIN_WHOLE)) & 1) != 0 ? -s : s;
+    return kin_is_odd(n) ? -s : s;
 }
 
 /* What the two squares and the two cosines make: within [0, 1], where rounding would leave it. */
