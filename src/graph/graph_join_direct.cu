@@ -86,29 +86,30 @@ static __device__ __forceinline__ float2 costs_of(const kin_graph_gpu_points &po
         const float cost = __double2float_rn(
             kin_pair_whole<STEP>({first.data, rows.dtype}, {second.data, rows.dtype}, rows.cols));
         return make_float2(cost, cost);
-    }
-    for (int32_t col = (int32_t)threadIdx.x % KIN_METRIC_LANES; col < rows.cols;
-         col += AHEAD * KIN_METRIC_LANES) {
-        double q[AHEAD];
-        double c[AHEAD];
-        read(rows, dtype, first, col, q);
-        read(rows, dtype, second, col, c);
+    } else {
+        for (int32_t col = (int32_t)threadIdx.x % KIN_METRIC_LANES; col < rows.cols;
+             col += AHEAD * KIN_METRIC_LANES) {
+            double q[AHEAD];
+            double c[AHEAD];
+            read(rows, dtype, first, col, q);
+            read(rows, dtype, second, col, c);
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            there = kin_pair_step<STEP>(there, q[i], c[i], power);
-            if (STEP == KITH_KL) {
-                back = kin_pair_step<STEP>(back, c[i], q[i]);
+            for (int i = 0; i < AHEAD; i++) {
+                there = kin_pair_step<STEP>(there, q[i], c[i], power);
+                if (STEP == KITH_KL) {
+                    back = kin_pair_step<STEP>(back, c[i], q[i]);
+                }
             }
         }
+        double key = kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(there), rows.cols);
+        if (first.transform.degenerate != 0 || second.transform.degenerate != 0) {
+            key = KIN_DEGENERATE_KEY;
+        }
+        const double other =
+            STEP == KITH_KL ? kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(back), rows.cols)
+                            : key;
+        return make_float2(__double2float_rn(key), __double2float_rn(other));
     }
-    double key = kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(there), rows.cols);
-    if (first.transform.degenerate != 0 || second.transform.degenerate != 0) {
-        key = KIN_DEGENERATE_KEY;
-    }
-    const double other = STEP == KITH_KL
-                             ? kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(back), rows.cols)
-                             : key;
-    return make_float2(__double2float_rn(key), __double2float_rn(other));
 }
 
 static __device__ __forceinline__ uint32_t order_of(float cost)

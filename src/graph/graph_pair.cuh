@@ -101,24 +101,25 @@ static __device__ __forceinline__ double kin_graph_gpu_key(const kin_fused_rows 
         const char *data = (const char *)rows.data;
         return kin_pair_whole<STEP>({data + a * rows.stride_bytes, rows.dtype},
                                     {data + b * rows.stride_bytes, rows.dtype}, rows.cols);
-    }
-    const int32_t lane = (int32_t)threadIdx.x % KIN_METRIC_LANES;
-    const kin_power power = kin_power_of(rows.metric);
-    double sum = 0;
-    for (int32_t first = 0; first < rows.cols; first += KIN_GRAPH_GPU_BATCH) {
-        double x[KIN_GRAPH_GPU_UNROLL];
-        double y[KIN_GRAPH_GPU_UNROLL];
-        kin_graph_gpu_components(rows, dtype, a, first + lane, x);
-        kin_graph_gpu_components(rows, dtype, b, first + lane, y);
+    } else {
+        const int32_t lane = (int32_t)threadIdx.x % KIN_METRIC_LANES;
+        const kin_power power = kin_power_of(rows.metric);
+        double sum = 0;
+        for (int32_t first = 0; first < rows.cols; first += KIN_GRAPH_GPU_BATCH) {
+            double x[KIN_GRAPH_GPU_UNROLL];
+            double y[KIN_GRAPH_GPU_UNROLL];
+            kin_graph_gpu_components(rows, dtype, a, first + lane, x);
+            kin_graph_gpu_components(rows, dtype, b, first + lane, y);
 #pragma unroll
-        for (int u = 0; u < KIN_GRAPH_GPU_UNROLL; u++) {
-            sum = kin_pair_step<STEP>(sum, x[u], y[u], power);
+            for (int u = 0; u < KIN_GRAPH_GPU_UNROLL; u++) {
+                sum = kin_pair_step<STEP>(sum, x[u], y[u], power);
+            }
         }
+        const double key = kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(sum), rows.cols);
+        const bool degenerate = rows.transforms != NULL && (rows.transforms[a].degenerate != 0 ||
+                                                            rows.transforms[b].degenerate != 0);
+        return degenerate ? KIN_DEGENERATE_KEY : key;
     }
-    const double key = kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(sum), rows.cols);
-    const bool degenerate = rows.transforms != NULL && (rows.transforms[a].degenerate != 0 ||
-                                                        rows.transforms[b].degenerate != 0);
-    return degenerate ? KIN_DEGENERATE_KEY : key;
 }
 
 /* Goes where LAUNCH(NAME, ...) is a case of a metric's steps, or of a metric by whole rows. */

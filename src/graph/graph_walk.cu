@@ -126,27 +126,28 @@ keys_of(const kin_graph_gpu_walk &job, const shape &s, const walker &w, kith_dty
             keys[c] = kin_pair_whole<STEP>({own, job.queries.dtype}, {row, job.points.dtype}, cols);
         }
         return;
-    }
-    for (int32_t first = 0; first < cols; first += KIN_GRAPH_GPU_BATCH) {
-        double q[KIN_GRAPH_GPU_UNROLL];
-        double a[KIN_GRAPH_GPU_UNROLL];
-        double b[KIN_GRAPH_GPU_UNROLL];
-        kin_graph_gpu_components(job.points, dtype, rows[0], first + lane, a);
-        kin_graph_gpu_components(job.points, dtype, rows[1], first + lane, b);
-        query_components(job, s, w, query_dtype, first + lane, q);
+    } else {
+        for (int32_t first = 0; first < cols; first += KIN_GRAPH_GPU_BATCH) {
+            double q[KIN_GRAPH_GPU_UNROLL];
+            double a[KIN_GRAPH_GPU_UNROLL];
+            double b[KIN_GRAPH_GPU_UNROLL];
+            kin_graph_gpu_components(job.points, dtype, rows[0], first + lane, a);
+            kin_graph_gpu_components(job.points, dtype, rows[1], first + lane, b);
+            query_components(job, s, w, query_dtype, first + lane, q);
 #pragma unroll
-        for (int u = 0; u < KIN_GRAPH_GPU_UNROLL; u++) {
-            sums[0] = kin_pair_step<STEP>(sums[0], q[u], a[u], power);
-            sums[1] = kin_pair_step<STEP>(sums[1], q[u], b[u], power);
+            for (int u = 0; u < KIN_GRAPH_GPU_UNROLL; u++) {
+                sums[0] = kin_pair_step<STEP>(sums[0], q[u], a[u], power);
+                sums[1] = kin_pair_step<STEP>(sums[1], q[u], b[u], power);
+            }
         }
-    }
 #pragma unroll
-    for (int c = 0; c < 2; c++) {
-        const double sum = kin_pair_sum<STEP>(sums[c]);
-        const bool degenerate =
-            is_degenerate(job.queries, w.own) || is_degenerate(job.points, (int64_t)rows[c]);
-        keys[c] =
-            degenerate ? KIN_DEGENERATE_KEY : kin_pair_key<STEP>(job.points.metric, sum, cols);
+        for (int c = 0; c < 2; c++) {
+            const double sum = kin_pair_sum<STEP>(sums[c]);
+            const bool degenerate =
+                is_degenerate(job.queries, w.own) || is_degenerate(job.points, (int64_t)rows[c]);
+            keys[c] =
+                degenerate ? KIN_DEGENERATE_KEY : kin_pair_key<STEP>(job.points.metric, sum, cols);
+        }
     }
 }
 

@@ -143,19 +143,20 @@ static __device__ __forceinline__ double kin_pair_whole(kin_pair_row q, kin_pair
 {
     if constexpr (METRIC == KITH_HAVERSINE) {
         return kin_pair_haversine(q, c);
+    } else {
+        kin_bit_counts n = {0, 0};
+        const int32_t word = (int32_t)sizeof(uint64_t);
+        for (int32_t at = (int32_t)threadIdx.x % KIN_METRIC_LANES * word; at < cols;
+             at += KIN_METRIC_LANES * word) {
+            kin_pair_count<METRIC>(&n, kin_pair_word(q.data, at, cols),
+                                   kin_pair_word(c.data, at, cols));
+        }
+        for (int away = KIN_METRIC_LANES / 2; away > 0; away /= 2) {
+            n.either += __shfl_xor_sync(0xffffffffu, n.either, away);
+            n.both += __shfl_xor_sync(0xffffffffu, n.both, away);
+        }
+        return kin_bits_key(METRIC, n);
     }
-    kin_bit_counts n = {0, 0};
-    const int32_t word = (int32_t)sizeof(uint64_t);
-    for (int32_t at = (int32_t)threadIdx.x % KIN_METRIC_LANES * word; at < cols;
-         at += KIN_METRIC_LANES * word) {
-        kin_pair_count<METRIC>(&n, kin_pair_word(q.data, at, cols),
-                               kin_pair_word(c.data, at, cols));
-    }
-    for (int away = KIN_METRIC_LANES / 2; away > 0; away /= 2) {
-        n.either += __shfl_xor_sync(0xffffffffu, n.either, away);
-        n.both += __shfl_xor_sync(0xffffffffu, n.both, away);
-    }
-    return kin_bits_key(METRIC, n);
 }
 
 /* Whether components may be read by their type: else their dtype is NONE below. */
