@@ -67,6 +67,10 @@ static int plan(cli_job *job)
     const cli_args part = words_of_part(job);
     const int64_t rows = job->part.corpus->rows;
     CLI_TRY(cli_job_check_k(job->corpus.path, args->k, rows, "points"));
+    if (part.metric == KITH_HAVERSINE) { /* two different keys may have one angle */
+        return cli_fail("--divide", "is corpus, and haversine's parts cannot be merged by their "
+                                    "distances (divide the queries)");
+    }
     if (rows < args->team->shards.workers) {
         return cli_fail(job->corpus.path,
                         "has %" PRId64 " rows, for %" PRId32 " ranks (give fewer ranks)", rows,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # valgrind memcheck on the test programs of build/ that took under half a second in `make check`
 # (ctest keeps the times). valgrind knows AVX2 and nothing above it, and shows that to the program.
-# It computes long double in double, so test_metric_log, which measures with long double, is left out.
+# It computes long double in double, so test_metric_log and test_metric_sphere, which measure with long double, are left out.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 costs=build/Testing/Temporary/CTestCostData.txt
@@ -16,7 +16,7 @@ while read -r name _ seconds; do
     [ "$name" = --- ] && break
     [ -x "build/$name" ] || continue
     awk -v s="$seconds" 'BEGIN { exit !(s < 0.5) }' || continue
-    case $name in fail_always | test_metric_log) continue ;; esac
+    case $name in fail_always | test_metric_log | test_metric_sphere) continue ;; esac
     count=$((count + 1))
     if ! timeout 600 valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,indirect \
         "build/$name" >build/valgrind.log 2>&1; then

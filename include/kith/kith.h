@@ -205,7 +205,10 @@ typedef struct kith_matrix {
     X(JACCARD, 10, jaccard)            /* of the sets of non-zero components: 1 - common / all */ \
     X(KL, 11, kl)                      /* sum q ln(q / c), components >= 0; not symmetric */      \
     X(CUSTOM, 12, custom)              /* the caller's own function, on the CPU */                \
-    X(MINKOWSKI, 13, minkowski)        /* (sum |q - c|^p)^(1/p): kith_minkowski(p) */
+    X(MINKOWSKI, 13, minkowski)        /* (sum |q - c|^p)^(1/p): kith_minkowski(p) */             \
+    X(BIT_HAMMING, 14, bit_hamming)    /* uint8, packed bits: how many differ */                  \
+    X(BIT_JACCARD, 15, bit_jaccard)    /* uint8, of the sets of bits: 1 - common / all */         \
+    X(HAVERSINE, 16, haversine)        /* latitude, longitude in radians: angle [its haversine] */
 #define KITH_METRIC_ROW(NAME, number, name) KITH_##NAME = number,
 #if defined(__cplusplus) && __cplusplus >= 201103L
 #define KITH_METRIC_TYPE : unsigned int /* what C takes; there are numbers between the names */

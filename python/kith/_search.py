@@ -64,7 +64,8 @@ def knn(
         Neighbours of a query, 1 to n.
     metric : str or callable
         ``euclidean``, ``sqeuclidean``, ``inner_product``, ``cosine``, ``correlation``,
-        ``manhattan``, ``chebyshev``, ``chi2``, ``hamming``, ``jaccard``, ``kl``,
+        ``manhattan``, ``chebyshev``, ``chi2``, ``hamming``, ``jaccard``, ``kl``, ``bit_hamming``,
+        ``bit_jaccard``, ``haversine``,
         ``minkowski`` with `p`, their usual other names, or a function of two rows (slow: Python
         is called for every pair). ``inner_product`` is largest first.
     p : float

@@ -133,8 +133,7 @@ static kith_status check_exact(kith_ctx *ctx, const kith_neighbors *out, kin_mer
     }
     job->flags = params->flags;
     params->flags &= ~(uint32_t)KITH_INCLUDE_SELF;
-    params->metric =
-        job->distance.metric == KITH_EUCLIDEAN ? KITH_SQEUCLIDEAN : job->distance.metric;
+    params->metric = kin_metric_of_keys(job->distance.metric);
     return KITH_OK;
 }
 

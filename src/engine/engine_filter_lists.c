@@ -43,7 +43,7 @@ static kith_status tell_lists(void *arg, int64_t task, int32_t thread)
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, lists) * k;
     for (int64_t i = task * ROWS_A_TASK * k; i < last; i++) {
         double distance = run->far[i];
-        if (metric == KITH_EUCLIDEAN && run->ids[i] != KITH_ID_NONE) {
+        if (metric != run->request.distance.metric && run->ids[i] != KITH_ID_NONE) {
             distance = kin_metric_distance(metric, distance);
         }
         if (asked->limited && !kin_metric_within(metric, distance, asked->radius)) {
@@ -80,9 +80,7 @@ kith_status kin_filter_begin(kith_ctx *ctx, const kin_filter_job *job, const kit
 {
     *run = (kin_filter_run){.ctx = ctx, .job = job, .request = job->request};
     run->request.limited = false;
-    if (run->request.distance.metric == KITH_EUCLIDEAN) {
-        run->request.distance.metric = KITH_SQEUCLIDEAN;
-    }
+    run->request.distance.metric = kin_metric_of_keys(run->request.distance.metric);
     const double pairs = (double)job->corpus.rows * (double)job->queries.rows;
     const uint64_t entries = kin_size_mul(
         kin_size_mul((uint64_t)job->queries.rows, (uint64_t)job->lists), (uint64_t)job->request.k);

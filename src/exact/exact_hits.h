@@ -5,6 +5,7 @@
 
 #include "exact/exact_bound.h"
 #include "exact/exact_group.h"
+#include "metric/metric_sphere.h"
 
 typedef struct kin_radius_request {
     kin_distance distance;
@@ -25,6 +26,9 @@ static inline double kin_radius_key(kith_metric metric, double radius)
 {
     if (metric == KITH_INNER_PRODUCT) {
         return -radius;
+    }
+    if (metric == KITH_HAVERSINE) {
+        return kin_half_sine_squared(radius < KIN_PI ? radius : KIN_PI) * KIN_BOUND_WIDEN;
     }
     return metric == KITH_EUCLIDEAN ? radius * radius * KIN_BOUND_WIDEN : radius;
 }

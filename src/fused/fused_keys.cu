@@ -191,6 +191,106 @@ static int keys_launch(cudaStream_t stream, const kin_fused_keys *job)
     return kin_gpu_launched();
 }
 
+/* ---- Whole rows ------------------------------------------------------------------------------ */
+
+/* A thread a point, WHOLE_QUERIES queries a block: bits by words, of which a chunk of the queries
+ * is in shared memory; of places the query's coordinates and the cosine of its latitude. Counts and
+ * keys stay in registers; keys of a query are written side by side. */
+enum { WHOLE_QUERIES = 16, WORDS = 4, WORD_BYTES = 8 };
+
+static __device__ __forceinline__ const char *whole_query(const kin_fused_keys &job, int64_t i)
+{
+    const int64_t row = job.query_ids != NULL ? (int64_t)job.query_ids[i] : job.query0 + i;
+    return (const char *)job.queries.data + row * job.queries.stride_bytes;
+}
+
+template <kith_metric METRIC>
+static __global__ void __launch_bounds__(THREADS) bits_kernel(const kin_fused_keys job)
+{
+    __shared__ uint64_t query_words[WORDS][WHOLE_QUERIES];
+    const int64_t tiles = (job.query_count + WHOLE_QUERIES - 1) / WHOLE_QUERIES;
+    const int64_t query0 = (int64_t)blockIdx.x % tiles * WHOLE_QUERIES;
+    const int64_t j = (int64_t)blockIdx.x / tiles * THREADS + threadIdx.x;
+    const bool exists = j < job.corpus_count;
+    const int32_t cols = job.corpus.cols;
+    const char *row =
+        (const char *)job.corpus.data + (job.corpus0 + (exists ? j : 0)) * job.corpus.stride_bytes;
+    kin_bit_counts counts[WHOLE_QUERIES] = {};
+    for (int32_t first = 0; first < cols; first += WORDS * WORD_BYTES) {
+        uint64_t own[WORDS];
+        __syncthreads(); /* the last chunk is used up */
+        if (threadIdx.x < WORDS * WHOLE_QUERIES) {
+            const int64_t i = query0 + threadIdx.x % WHOLE_QUERIES;
+            const int32_t at = first + (int32_t)threadIdx.x / WHOLE_QUERIES * WORD_BYTES;
+            query_words[threadIdx.x / WHOLE_QUERIES][threadIdx.x % WHOLE_QUERIES] =
+                i < job.query_count ? kin_pair_word(whole_query(job, i), at, cols) : 0;
+        }
+#pragma unroll
+        for (int w = 0; w < WORDS; w++) {
+            own[w] = kin_pair_word(row, first + w * WORD_BYTES, cols);
+        }
+        __syncthreads(); /* the chunk is complete */
+#pragma unroll
+        for (int q = 0; q < WHOLE_QUERIES; q++) {
+#pragma unroll
+            for (int w = 0; w < WORDS; w++) {
+                kin_pair_count<METRIC>(&counts[q], query_words[w][q], own[w]);
+            }
+        }
+    }
+#pragma unroll
+    for (int q = 0; q < WHOLE_QUERIES; q++) {
+        if (exists && query0 + q < job.query_count) {
+            job.keys[(query0 + q) * job.pitch + j] = kin_bits_key(METRIC, counts[q]);
+        }
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS) haversine_kernel(const kin_fused_keys job)
+{
+    __shared__ double query[3][WHOLE_QUERIES]; /* latitude, longitude, cosine */
+    const int64_t tiles = (job.query_count + WHOLE_QUERIES - 1) / WHOLE_QUERIES;
+    const int64_t query0 = (int64_t)blockIdx.x % tiles * WHOLE_QUERIES;
+    const int64_t j = (int64_t)blockIdx.x / tiles * THREADS + threadIdx.x;
+    const int64_t left = job.query_count - query0;
+    if (threadIdx.x < WHOLE_QUERIES && threadIdx.x < left) {
+        const char *data = whole_query(job, query0 + threadIdx.x);
+        query[0][threadIdx.x] = kin_value(job.queries.dtype, data, 0);
+        query[1][threadIdx.x] = kin_value(job.queries.dtype, data, 1);
+        query[2][threadIdx.x] = kin_cosine(query[0][threadIdx.x]);
+    }
+    __syncthreads();
+    if (j >= job.corpus_count) {
+        return;
+    }
+    const char *row = (const char *)job.corpus.data + (job.corpus0 + j) * job.corpus.stride_bytes;
+    const double lat = kin_value(job.corpus.dtype, row, 0);
+    const double lon = kin_value(job.corpus.dtype, row, 1);
+    const double cosine = kin_cosine(lat);
+#pragma unroll 4
+    for (int q = 0; q < WHOLE_QUERIES && q < left; q++) {
+        job.keys[(query0 + q) * job.pitch + j] = kin_haversine_sum(
+            kin_half_sine_squared(kin_sub(lat, query[0][q])),
+            kin_half_sine_squared(kin_sub(lon, query[1][q])), query[2][q], cosine);
+    }
+}
+
+template <kith_metric METRIC>
+static int whole_launch(cudaStream_t stream, const kin_fused_keys *job)
+{
+    const int64_t tiles = (job->query_count + WHOLE_QUERIES - 1) / WHOLE_QUERIES *
+                          ((job->corpus_count + THREADS - 1) / THREADS);
+    if (tiles > INT32_MAX) {
+        return (int)cudaErrorInvalidConfiguration;
+    }
+    if constexpr (METRIC == KITH_HAVERSINE) {
+        haversine_kernel<<<(unsigned)tiles, THREADS, 0, stream>>>(*job);
+    } else {
+        bits_kernel<METRIC><<<(unsigned)tiles, THREADS, 0, stream>>>(*job);
+    }
+    return kin_gpu_launched();
+}
+
 int kin_fused_launch_keys(kin_gpu_stream *stream, const kin_fused_keys *job)
 {
     if (job->query_count == 0 || job->corpus_count == 0) {
@@ -200,8 +300,12 @@ int kin_fused_launch_keys(kin_gpu_stream *stream, const kin_fused_keys *job)
 #define KEYS_LAUNCH(NAME, name, at_once) \
     case KITH_##NAME:                    \
         return keys_launch<KITH_##NAME, at_once>(s, job);
+#define WHOLE_LAUNCH(NAME, ...) \
+    case KITH_##NAME:           \
+        return whole_launch<KITH_##NAME>(s, job);
     switch (kin_pair_step_of(job->corpus.metric)) {
         KIN_STEP_MAP(KEYS_LAUNCH)
+        KIN_WHOLE_MAP(WHOLE_LAUNCH)
     default:
         return (int)cudaErrorInvalidValue;
     }

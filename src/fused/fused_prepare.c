@@ -142,6 +142,7 @@ static kith_status see_findings(preparing *p)
 
 static kith_status start_check(const preparing *p)
 {
+    KIN_TRY(kin_metric_takes(p->on.ctx, p->matrix, p->out->rows.metric, p->name));
     const kin_fused_check job = {.rows = p->out->rows, .bad = &p->found->bad};
     return kin_fused_launched(&p->on, p->on.kernels->check(p->on.stream, &job), "checking values");
 }

@@ -14,23 +14,9 @@ typedef struct law {
 
 static law law_of(kith_dtype dtype, kith_metric metric)
 {
-    law l = {1, UINT64_MAX, metric == KITH_CHI2 || metric == KITH_KL};
-    switch (dtype) {
-    case KITH_F64:
-        l.most = kin_bits_of(0x1p500);
-        l.least = metric == KITH_KL ? kin_bits_of(0x1p-500) : 1;
-        break;
-    case KITH_F32:
-        l.most = 0x7f7fffff;
-        break;
-    case KITH_F16:
-        l.most = 0x7bff;
-        break;
-    case KITH_BF16:
-        l.most = 0x7f7f;
-        break;
-    default:
-        break;
+    law l = {1, kin_metric_most(dtype, metric), metric == KITH_CHI2 || metric == KITH_KL};
+    if (dtype == KITH_F64 && metric == KITH_KL) {
+        l.least = kin_bits_of(0x1p-500);
     }
     return l;
 }

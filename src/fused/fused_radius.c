@@ -71,7 +71,7 @@ static void name_scan(kin_layout *layout, void *job)
     s->device_hits = kin_layout_array(layout, (uint64_t)s->room, sizeof *s->device_hits);
 }
 
-/* The distances of these metrics are their keys. */
+/* No key within the radius is above; the distance itself is asked where hits are told. */
 static kith_status upload_radii(const scan *s)
 {
     const kin_fused_radius_job *f = s->f;
@@ -79,7 +79,8 @@ static kith_status upload_radii(const scan *s)
     double *most = NULL;
     KIN_TRY(kin_alloc(f->on.ctx, &most, rows, sizeof *most, "radii"));
     for (uint64_t i = 0; i < rows; i++) {
-        most[i] = kin_radius_of(f->request, (int64_t)(f->row0 + i));
+        most[i] = kin_radius_key(f->request->distance.metric,
+                                 kin_radius_of(f->request, (int64_t)(f->row0 + i)));
     }
     const kith_status status =
         kin_gpu_upload(f->on.ctx, f->on.gpu, s->most, most, rows * sizeof *most);

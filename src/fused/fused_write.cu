@@ -10,7 +10,7 @@
  * time): the smaller the teams, the more rows are under way. */
 #include "fused/fused_launch.cuh"
 #include "gpu/gpu_stream.cuh"
-#include "metric/metric_arith.h"
+#include "metric/metric_sphere.h"
 
 enum { THREADS = 256 };
 
@@ -19,6 +19,9 @@ static __device__ __forceinline__ double distance_of(kith_metric metric, double 
 {
     if (metric == KITH_EUCLIDEAN) {
         return kin_sqrt(key);
+    }
+    if (metric == KITH_HAVERSINE) {
+        return kin_haversine_angle(key);
     }
     return metric == KITH_INNER_PRODUCT ? kin_add(-key, 0.0) : key;
 }

@@ -82,28 +82,34 @@ static __device__ __forceinline__ float2 costs_of(const kin_graph_gpu_points &po
     const kin_power power = kin_power_of(rows.metric);
     double there = 0;
     double back = 0;
-    for (int32_t col = (int32_t)threadIdx.x % KIN_METRIC_LANES; col < rows.cols;
-         col += AHEAD * KIN_METRIC_LANES) {
-        double q[AHEAD];
-        double c[AHEAD];
-        read(rows, dtype, first, col, q);
-        read(rows, dtype, second, col, c);
+    if constexpr (kin_pair_is_whole<STEP>) {
+        const float cost = __double2float_rn(
+            kin_pair_whole<STEP>({first.data, rows.dtype}, {second.data, rows.dtype}, rows.cols));
+        return make_float2(cost, cost);
+    } else {
+        for (int32_t col = (int32_t)threadIdx.x % KIN_METRIC_LANES; col < rows.cols;
+             col += AHEAD * KIN_METRIC_LANES) {
+            double q[AHEAD];
+            double c[AHEAD];
+            read(rows, dtype, first, col, q);
+            read(rows, dtype, second, col, c);
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            there = kin_pair_step<STEP>(there, q[i], c[i], power);
-            if (STEP == KITH_KL) {
-                back = kin_pair_step<STEP>(back, c[i], q[i]);
+            for (int i = 0; i < AHEAD; i++) {
+                there = kin_pair_step<STEP>(there, q[i], c[i], power);
+                if (STEP == KITH_KL) {
+                    back = kin_pair_step<STEP>(back, c[i], q[i]);
+                }
             }
         }
+        double key = kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(there), rows.cols);
+        if (first.transform.degenerate != 0 || second.transform.degenerate != 0) {
+            key = KIN_DEGENERATE_KEY;
+        }
+        const double other =
+            STEP == KITH_KL ? kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(back), rows.cols)
+                            : key;
+        return make_float2(__double2float_rn(key), __double2float_rn(other));
     }
-    double key = kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(there), rows.cols);
-    if (first.transform.degenerate != 0 || second.transform.degenerate != 0) {
-        key = KIN_DEGENERATE_KEY;
-    }
-    const double other = STEP == KITH_KL
-                             ? kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(back), rows.cols)
-                             : key;
-    return make_float2(__double2float_rn(key), __double2float_rn(other));
 }
 
 static __device__ __forceinline__ uint32_t order_of(float cost)
@@ -228,26 +234,9 @@ template <kith_metric STEP> static int launch(kin_gpu_stream *stream, const kin_
 
 int kin_graph_gpu_join_direct(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
 {
-    switch (kin_pair_step_of(job->points.rows.metric)) {
-    case KITH_SQEUCLIDEAN:
-        return launch<KITH_SQEUCLIDEAN>(stream, job);
-    case KITH_INNER_PRODUCT:
-        return launch<KITH_INNER_PRODUCT>(stream, job);
-    case KITH_MANHATTAN:
-        return launch<KITH_MANHATTAN>(stream, job);
-    case KITH_CHEBYSHEV:
-        return launch<KITH_CHEBYSHEV>(stream, job);
-    case KITH_HAMMING:
-        return launch<KITH_HAMMING>(stream, job);
-    case KITH_JACCARD:
-        return launch<KITH_JACCARD>(stream, job);
-    case KITH_CHI2:
-        return launch<KITH_CHI2>(stream, job);
-    case KITH_KL:
-        return launch<KITH_KL>(stream, job);
-    case KITH_MINKOWSKI:
-        return launch<KITH_MINKOWSKI>(stream, job);
-    default:
-        return (int)cudaErrorInvalidValue;
-    }
+#define LAUNCH(NAME, ...) \
+    case KITH_##NAME:     \
+        return launch<KITH_##NAME>(stream, job);
+    KIN_GRAPH_GPU_EACH_STEP(job->points.rows.metric, LAUNCH)
+#undef LAUNCH
 }

@@ -97,57 +97,38 @@ template <kith_metric STEP>
 static __device__ __forceinline__ double kin_graph_gpu_key(const kin_fused_rows &rows,
                                                            kith_dtype dtype, uint32_t a, uint32_t b)
 {
-    const int32_t lane = (int32_t)threadIdx.x % KIN_METRIC_LANES;
-    const kin_power power = kin_power_of(rows.metric);
-    double sum = 0;
-    for (int32_t first = 0; first < rows.cols; first += KIN_GRAPH_GPU_BATCH) {
-        double x[KIN_GRAPH_GPU_UNROLL];
-        double y[KIN_GRAPH_GPU_UNROLL];
-        kin_graph_gpu_components(rows, dtype, a, first + lane, x);
-        kin_graph_gpu_components(rows, dtype, b, first + lane, y);
+    if constexpr (kin_pair_is_whole<STEP>) {
+        const char *data = (const char *)rows.data;
+        return kin_pair_whole<STEP>({data + a * rows.stride_bytes, rows.dtype},
+                                    {data + b * rows.stride_bytes, rows.dtype}, rows.cols);
+    } else {
+        const int32_t lane = (int32_t)threadIdx.x % KIN_METRIC_LANES;
+        const kin_power power = kin_power_of(rows.metric);
+        double sum = 0;
+        for (int32_t first = 0; first < rows.cols; first += KIN_GRAPH_GPU_BATCH) {
+            double x[KIN_GRAPH_GPU_UNROLL];
+            double y[KIN_GRAPH_GPU_UNROLL];
+            kin_graph_gpu_components(rows, dtype, a, first + lane, x);
+            kin_graph_gpu_components(rows, dtype, b, first + lane, y);
 #pragma unroll
-        for (int u = 0; u < KIN_GRAPH_GPU_UNROLL; u++) {
-            sum = kin_pair_step<STEP>(sum, x[u], y[u], power);
+            for (int u = 0; u < KIN_GRAPH_GPU_UNROLL; u++) {
+                sum = kin_pair_step<STEP>(sum, x[u], y[u], power);
+            }
         }
+        const double key = kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(sum), rows.cols);
+        const bool degenerate = rows.transforms != NULL && (rows.transforms[a].degenerate != 0 ||
+                                                            rows.transforms[b].degenerate != 0);
+        return degenerate ? KIN_DEGENERATE_KEY : key;
     }
-    const double key = kin_pair_key<STEP>(rows.metric, kin_pair_sum<STEP>(sum), rows.cols);
-    const bool degenerate = rows.transforms != NULL && (rows.transforms[a].degenerate != 0 ||
-                                                        rows.transforms[b].degenerate != 0);
-    return degenerate ? KIN_DEGENERATE_KEY : key;
 }
 
-/* Calls CALL(STEP) with the steps that a metric takes. */
-#define KIN_GRAPH_GPU_EACH_STEP(metric, CALL) \
-    switch (kin_pair_step_of(metric)) {       \
-    case KITH_SQEUCLIDEAN:                    \
-        CALL(KITH_SQEUCLIDEAN);               \
-        break;                                \
-    case KITH_INNER_PRODUCT:                  \
-        CALL(KITH_INNER_PRODUCT);             \
-        break;                                \
-    case KITH_MANHATTAN:                      \
-        CALL(KITH_MANHATTAN);                 \
-        break;                                \
-    case KITH_CHEBYSHEV:                      \
-        CALL(KITH_CHEBYSHEV);                 \
-        break;                                \
-    case KITH_HAMMING:                        \
-        CALL(KITH_HAMMING);                   \
-        break;                                \
-    case KITH_JACCARD:                        \
-        CALL(KITH_JACCARD);                   \
-        break;                                \
-    case KITH_CHI2:                           \
-        CALL(KITH_CHI2);                      \
-        break;                                \
-    case KITH_KL:                             \
-        CALL(KITH_KL);                        \
-        break;                                \
-    case KITH_MINKOWSKI:                      \
-        CALL(KITH_MINKOWSKI);                 \
-        break;                                \
-    default:                                  \
-        return (int)cudaErrorInvalidValue;    \
+/* Goes where LAUNCH(NAME, ...) is a case of a metric's steps, or of a metric by whole rows. */
+#define KIN_GRAPH_GPU_EACH_STEP(metric, LAUNCH) \
+    switch (kin_pair_step_of(metric)) {         \
+        KIN_STEP_MAP(LAUNCH)                    \
+        KIN_WHOLE_MAP(LAUNCH)                   \
+    default:                                    \
+        return (int)cudaErrorInvalidValue;      \
     }
 
 /* What both bodies of the cross-matching share: how an offer reaches a point. */

@@ -119,26 +119,35 @@ keys_of(const kin_graph_gpu_walk &job, const shape &s, const walker &w, kith_dty
     const int32_t cols = job.points.cols;
     const kin_power power = kin_power_of(job.points.metric);
     double sums[2] = {0, 0};
-    for (int32_t first = 0; first < cols; first += KIN_GRAPH_GPU_BATCH) {
-        double q[KIN_GRAPH_GPU_UNROLL];
-        double a[KIN_GRAPH_GPU_UNROLL];
-        double b[KIN_GRAPH_GPU_UNROLL];
-        kin_graph_gpu_components(job.points, dtype, rows[0], first + lane, a);
-        kin_graph_gpu_components(job.points, dtype, rows[1], first + lane, b);
-        query_components(job, s, w, query_dtype, first + lane, q);
-#pragma unroll
-        for (int u = 0; u < KIN_GRAPH_GPU_UNROLL; u++) {
-            sums[0] = kin_pair_step<STEP>(sums[0], q[u], a[u], power);
-            sums[1] = kin_pair_step<STEP>(sums[1], q[u], b[u], power);
+    if constexpr (kin_pair_is_whole<STEP>) {
+        const char *own = (const char *)job.queries.data + w.own * job.queries.stride_bytes;
+        for (int c = 0; c < 2; c++) {
+            const char *row = (const char *)job.points.data + rows[c] * job.points.stride_bytes;
+            keys[c] = kin_pair_whole<STEP>({own, job.queries.dtype}, {row, job.points.dtype}, cols);
         }
-    }
+        return;
+    } else {
+        for (int32_t first = 0; first < cols; first += KIN_GRAPH_GPU_BATCH) {
+            double q[KIN_GRAPH_GPU_UNROLL];
+            double a[KIN_GRAPH_GPU_UNROLL];
+            double b[KIN_GRAPH_GPU_UNROLL];
+            kin_graph_gpu_components(job.points, dtype, rows[0], first + lane, a);
+            kin_graph_gpu_components(job.points, dtype, rows[1], first + lane, b);
+            query_components(job, s, w, query_dtype, first + lane, q);
 #pragma unroll
-    for (int c = 0; c < 2; c++) {
-        const double sum = kin_pair_sum<STEP>(sums[c]);
-        const bool degenerate =
-            is_degenerate(job.queries, w.own) || is_degenerate(job.points, (int64_t)rows[c]);
-        keys[c] =
-            degenerate ? KIN_DEGENERATE_KEY : kin_pair_key<STEP>(job.points.metric, sum, cols);
+            for (int u = 0; u < KIN_GRAPH_GPU_UNROLL; u++) {
+                sums[0] = kin_pair_step<STEP>(sums[0], q[u], a[u], power);
+                sums[1] = kin_pair_step<STEP>(sums[1], q[u], b[u], power);
+            }
+        }
+#pragma unroll
+        for (int c = 0; c < 2; c++) {
+            const double sum = kin_pair_sum<STEP>(sums[c]);
+            const bool degenerate =
+                is_degenerate(job.queries, w.own) || is_degenerate(job.points, (int64_t)rows[c]);
+            keys[c] =
+                degenerate ? KIN_DEGENERATE_KEY : kin_pair_key<STEP>(job.points.metric, sum, cols);
+        }
     }
 }
 
@@ -458,8 +467,9 @@ extern "C" int kin_graph_gpu_launch_walk(kin_gpu_stream *stream, const kin_graph
     if (job->width > KIN_GRAPH_GPU_MOST_WIDTH || job->width < job->k || job->most < 1) {
         return (int)cudaErrorInvalidValue;
     }
-#define LAUNCH(STEP) return walk_launch<STEP>(stream, job)
+#define LAUNCH(NAME, ...) \
+    case KITH_##NAME:     \
+        return walk_launch<KITH_##NAME>(stream, job);
     KIN_GRAPH_GPU_EACH_STEP(job->points.metric, LAUNCH)
 #undef LAUNCH
-    return (int)cudaErrorInvalidValue; /* not reached */
 }

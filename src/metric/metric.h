@@ -22,6 +22,19 @@
 #include "base/base_ctx.h"
 #include "metric/metric_row.h"
 
+/* The key of haversine as a metric of its own, inside the library: for whoever compares distances
+ * where keys are meant, as squares are compared for euclidean. Its name is haversine's. */
+enum { KIN_HAVERSINE_KEY = KITH_HAVERSINE + KITH_POWER_FIRST };
+
+/* The metric whose distances are the keys of this one, but for their sign: two different keys may
+ * have one root, or one angle. */
+static inline kith_metric kin_metric_of_keys(kith_metric metric)
+{
+    return metric == KITH_EUCLIDEAN   ? KITH_SQEUCLIDEAN
+           : metric == KITH_HAVERSINE ? (kith_metric)KIN_HAVERSINE_KEY
+                                      : metric;
+}
+
 /* How a metric can be screened (exact/): by the distance or the product of transformed rows. */
 typedef enum kin_screen_kind {
     KIN_SCREEN_DIRECT = 0, /* no matrix product: keys are computed one by one */
@@ -36,6 +49,8 @@ typedef struct kin_metric_traits {
     bool transforms;     /* rows need a kin_row_transform */
     bool nonnegative;    /* components must be >= 0 */
     bool below_zero;     /* distances may be */
+    kith_dtype dtype;    /* the only one that it takes, or NONE: any */
+    int32_t cols;        /* the only number of columns, or 0: any */
     const char *aliases; /* with blanks between */
 } kin_metric_traits;
 
@@ -46,7 +61,7 @@ static inline bool kin_metric_is(int64_t number)
     const int64_t base = number % KITH_POWER_FIRST;
     return base > KITH_METRIC_DEFAULT && base <= KITH_METRIC_LAST && number <= INT32_MAX &&
            (base == KITH_MINKOWSKI ? number / KITH_POWER_FIRST > KITH_POWER_STEPS
-                                   : number < KITH_POWER_FIRST);
+                                   : number < KITH_POWER_FIRST || number == KIN_HAVERSINE_KEY);
 }
 
 /* Of a metric, and of minkowski without a power. */
@@ -75,9 +90,15 @@ typedef struct kin_distance {
     void *custom_arg;
 } kin_distance;
 
+/* Whether the metric takes rows of this type and width; E_ARGUMENT names `name` and what it takes.
+ * kin_metric_check asks first. */
+kith_status kin_metric_takes(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
+                             const char *name);
+
 /* Every value once: NaN, infinity, float64 beyond 2^500 (a caller's own function takes any finite
- * one), negatives for chi2 and kl, float64 in (0, 2^-500) for kl. E_DATA names `name`, the lowest
- * row, then the lowest column: "points[17, 3] is NaN (remove or replace it)". Parallel. */
+ * one), beyond 2^20 for haversine, negatives for chi2 and kl, float64 in (0, 2^-500) for kl. E_DATA
+ * names `name`, the lowest row, then the lowest column: "points[17, 3] is NaN (remove or replace
+ * it)". Parallel. */
 kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
                              const char *name);
 

@@ -5,6 +5,7 @@
 #include "metric/metric_canonical.h"
 #include "metric/metric_table.h"
 #include "metric/metric_value.h"
+#include "metric/metric_whole.h"
 
 #include <immintrin.h>
 
@@ -201,25 +202,6 @@ KIN_TEMPLATE v8 v8_load(kith_dtype dtype, const char *data)
     default:
         return v8_of_packed(dtype, _mm_loadl_epi64(at));
     }
-}
-
-/* The first n < 8 bytes at data, zeros above. A number is read from its largest part down, so that
- * n = 7 is three reads and none of them crosses the end. */
-KIN_TEMPLATE uint64_t first_bytes(const char *data, int32_t n)
-{
-    uint32_t four = 0;
-    uint16_t two = 0;
-    uint8_t one = 0;
-    if (n & 4) {
-        memcpy(&four, data, 4);
-    }
-    if (n & 2) {
-        memcpy(&two, data + (n & 4), 2);
-    }
-    if (n & 1) {
-        memcpy(&one, data + (n & 6), 1);
-    }
-    return four | (uint64_t)two << 8 * (n & 4) | (uint64_t)one << 8 * (n & 6);
 }
 
 /* The first n < 16 bytes. */

@@ -29,13 +29,16 @@
 #include "metric/metric_log.h"
 #include "metric/metric_power.h"
 #include "metric/metric_row.h"
+#include "metric/metric_sphere.h"
 
 /* ---- Rows: what engines may know ------------------------------------------------------------ */
 
 /* A row a metric (metric.h: kin_metric_traits): NAME, screen, key_scale, flags, other names of the
  * same thing. A Minkowski distance is one of ours for three powers. A new metric is a row of
  * KITH_METRIC_MAP, one here and, where no other has its steps, one of KIN_STEP_MAP; its steps and
- * its key below; and its steps on vectors (metric_lanes.h). */
+ * its key below; and its steps on vectors (metric_lanes.h). A metric whose keys are made of whole
+ * rows has no steps: it is a row of KIN_WHOLE_MAP, and its loops are in metric_whole.h and
+ * metric_pair.cuh. */
 #define KIN_METRIC_MAP(X)                                                    \
     X(EUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC, "l2 minkowski:2")             \
     X(SQEUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC, "l2sq squared_euclidean")   \
@@ -49,7 +52,10 @@
     X(JACCARD, DIRECT, 1.0, KIN_SYMMETRIC, "")                               \
     X(KL, DIRECT, 1.0, KIN_NONNEGATIVE | KIN_BELOW_ZERO, "kullback_leibler") \
     X(CUSTOM, DIRECT, 1.0, KIN_BELOW_ZERO, "")                               \
-    X(MINKOWSKI, DIRECT, 1.0, KIN_SYMMETRIC, "")
+    X(MINKOWSKI, DIRECT, 1.0, KIN_SYMMETRIC, "")                             \
+    X(BIT_HAMMING, DIRECT, 1.0, KIN_SYMMETRIC | KIN_BITS, "bitwise_hamming") \
+    X(BIT_JACCARD, DIRECT, 1.0, KIN_SYMMETRIC | KIN_BITS, "")                \
+    X(HAVERSINE, DIRECT, 1.0, KIN_SYMMETRIC | KIN_PLACES, "great_circle")
 
 /* Metrics with steps of their own: NAME, name, components that a thread of a device has on their
  * way at a time. */
@@ -64,10 +70,36 @@
     X(KL, kl, 2)                       \
     X(MINKOWSKI, minkowski, 2)
 
+/* Metrics by whole rows: NAME, name, the dtypes that have a body. */
+#define KIN_WHOLE_MAP(X)                      \
+    X(BIT_HAMMING, bit_hamming, KIN_OF_BYTES) \
+    X(BIT_JACCARD, bit_jaccard, KIN_OF_BYTES) \
+    X(HAVERSINE, haversine, KIN_EACH_DTYPE)
+
 /* The row of a metric: its own number, but for minkowski, which has a number for each power. */
 KIN_HD kith_metric kin_metric_base(kith_metric metric)
 {
     return (kith_metric)((uint32_t)metric % KITH_POWER_FIRST);
+}
+
+/* The largest magnitude that a metric takes, by its bits: 2^500, where squares do not overflow; of
+ * places 2^20; a caller's own function may take any finite number. */
+KIN_HD uint64_t kin_metric_most(kith_dtype dtype, kith_metric metric)
+{
+    const bool places = kin_metric_base(metric) == KITH_HAVERSINE;
+    switch (dtype) {
+    case KITH_F64:
+        return metric == KITH_CUSTOM ? UINT64_C(0x7fefffffffffffff)
+                                     : kin_bits_of(places ? KIN_MOST_RADIANS : 0x1p500);
+    case KITH_F32:
+        return places ? 0x49800000 : 0x7f7fffff;
+    case KITH_F16:
+        return 0x7bff;
+    case KITH_BF16:
+        return places ? 0x4980 : 0x7f7f;
+    default:
+        return UINT64_MAX;
+    }
 }
 
 /* The power of a minkowski; of any other metric 0. */
@@ -141,10 +173,24 @@ KIN_HD void kin_step(kith_metric metric, double *lane, double *second, double q,
     case KITH_MINKOWSKI:
         *lane = kin_add(*lane, kin_raise(kin_abs(t), power));
         break;
-    case KITH_METRIC_DEFAULT:
-    case KITH_CUSTOM:
+    default:
         break;
     }
+}
+
+/* ---- Whole rows ----------------------------------------------------------------------------- */
+
+/* Two words of bits are counted: `either` those that differ (bit_jaccard: that either has), `both`
+ * those that both have (bit_jaccard). Whole numbers below 2^23, in any order of the words. */
+typedef struct kin_bit_counts {
+    uint32_t either;
+    uint32_t both;
+} kin_bit_counts;
+
+KIN_HD double kin_bits_key(kith_metric metric, kin_bit_counts n)
+{
+    const bool share = metric == KITH_BIT_JACCARD && n.either != 0;
+    return share ? kin_div((double)(n.either - n.both), (double)n.either) : (double)n.either;
 }
 
 /* ---- All lanes ------------------------------------------------------------------------------ */
@@ -187,15 +233,7 @@ KIN_HD double kin_key(kith_metric metric, double sum, double second, int32_t col
     case KITH_JACCARD:
         key = sum == 0 ? 0 : kin_div(kin_sub(sum, second), sum);
         break;
-    case KITH_METRIC_DEFAULT:
-    case KITH_EUCLIDEAN:
-    case KITH_SQEUCLIDEAN:
-    case KITH_MANHATTAN:
-    case KITH_CHEBYSHEV:
-    case KITH_CHI2:
-    case KITH_KL:
-    case KITH_CUSTOM:
-    case KITH_MINKOWSKI:
+    default:
         break;
     }
     return kin_add(key, 0.0);

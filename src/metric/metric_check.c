@@ -59,19 +59,16 @@ static law make_law(int bits, uint64_t least, uint64_t most, bool nonnegative)
 static law law_of(kith_dtype dtype, kith_metric metric)
 {
     const bool nonnegative = kin_metric_get_traits(metric)->nonnegative;
+    const uint64_t most = kin_metric_most(dtype, metric);
     switch (dtype) {
     case KITH_F64: {
-        /* A caller's own function may take any finite number. */
-        const double most = metric == KITH_CUSTOM ? DBL_MAX : 0x1p500;
         const uint64_t least = metric == KITH_KL ? kin_bits_of(0x1p-500) : 1;
-        return make_law(64, least, kin_bits_of(most), nonnegative);
+        return make_law(64, least, most, nonnegative);
     }
     case KITH_F32:
-        return make_law(32, 1, 0x7f7fffff, nonnegative);
-    case KITH_BF16:
-        return make_law(16, 1, 0x7f7f, nonnegative);
+        return make_law(32, 1, most, nonnegative);
     default:
-        return make_law(16, 1, 0x7bff, nonnegative);
+        return make_law(16, 1, most, nonnegative);
     }
 }
 
@@ -167,6 +164,9 @@ kith_status kin_metric_complain(kith_ctx *ctx, const kith_matrix *matrix, const 
     KIN_FAIL_IF(isnan(x), ctx, KITH_E_DATA, place, "is NaN (remove or replace it)");
     KIN_FAIL_IF(isinf(x), ctx, KITH_E_DATA, place, "is %sinfinite (remove or replace it)",
                 x < 0 ? "negatively " : "");
+    KIN_FAIL_IF(kin_metric_base(metric) == KITH_HAVERSINE && fabs(x) > KIN_MOST_RADIANS, ctx,
+                KITH_E_DATA, place,
+                "is %.17g, beyond 2^20 in magnitude (give latitude and longitude in radians)", x);
     KIN_FAIL_IF(fabs(x) > 0x1p500, ctx, KITH_E_DATA, place,
                 "is %.17g, beyond 2^500 in magnitude, where squares overflow (scale the data down)",
                 x);
@@ -186,9 +186,25 @@ static bool needs_check(kith_dtype dtype, kith_metric metric)
     return dtype != KITH_U8 && (dtype != KITH_I8 || signs);
 }
 
+kith_status kin_metric_takes(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
+                             const char *name)
+{
+    const kin_metric_traits *traits = kin_metric_get_traits(metric);
+    KIN_FAIL_IF(traits->dtype != KITH_DTYPE_NONE && matrix->dtype != traits->dtype, ctx,
+                KITH_E_ARGUMENT, kin_at_member(name, "dtype"),
+                "is %s, and %s takes uint8 alone, eight bits each (pack them)",
+                kith_dtype_name(matrix->dtype), kith_metric_name(metric));
+    KIN_FAIL_IF(traits->cols != 0 && matrix->cols != traits->cols, ctx, KITH_E_ARGUMENT,
+                kin_at_member(name, "cols"),
+                "is %d, and %s takes 2 (latitude and longitude in radians)", (int)matrix->cols,
+                kith_metric_name(metric));
+    return KITH_OK;
+}
+
 kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
                              const char *name)
 {
+    KIN_TRY(kin_metric_takes(ctx, matrix, metric, name));
     if (!needs_check(matrix->dtype, metric)) {
         return KITH_OK;
     }

@@ -92,6 +92,7 @@ static void run(const kin_distance *distance, const kin_query *query, const kin_
                 kin_keys_job *job)
 {
     job->query = query->values;
+    job->raw = query->raw;
     job->data = corpus->matrix.data;
     job->stride_bytes = corpus->matrix.stride_bytes;
     job->transforms = corpus->transforms;
@@ -131,6 +132,8 @@ double kin_metric_distance(kith_metric metric, double key)
         return kin_sqrt(key);
     case KITH_INNER_PRODUCT:
         return kin_add(-key, 0.0);
+    case KITH_HAVERSINE:
+        return kin_haversine_angle(key);
     default:
         return key;
     }

@@ -25,6 +25,7 @@
 
 #include "metric/metric_canonical.h"
 #include "metric/metric_table.h"
+#include "metric/metric_whole.h"
 
 enum { ROWS_AT_ONCE = 4, ROWS_AHEAD = 16, LINE_BYTES = 64 };
 
@@ -226,8 +227,7 @@ KIN_TEMPLATE void v8_step(kith_metric metric, v8 *lane, v8 *second, v8 q, v8 c, 
     case KITH_MINKOWSKI:
         *lane = v8_add(*lane, v8_raise(v8_abs(t), power));
         break;
-    case KITH_METRIC_DEFAULT:
-    case KITH_CUSTOM:
+    default:
         break;
     }
 }

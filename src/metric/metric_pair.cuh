@@ -80,6 +80,85 @@ static __device__ __forceinline__ double kin_pair_key(kith_metric metric, double
     }
 }
 
+/* ---- Whole rows ------------------------------------------------------------------------------ */
+
+template <kith_metric METRIC>
+constexpr bool kin_pair_is_whole =
+    METRIC == KITH_BIT_HAMMING || METRIC == KITH_BIT_JACCARD || METRIC == KITH_HAVERSINE;
+
+/* A row as given. */
+typedef struct kin_pair_row {
+    const char *data;
+    kith_dtype dtype;
+} kin_pair_row;
+
+/* The eight bytes from `at` on of a row of `bytes`; zeros behind its end. */
+static __device__ __forceinline__ uint64_t kin_pair_word(const char *row, int32_t at, int32_t bytes)
+{
+    const char *place = row + at;
+    uint64_t word = 0;
+    if (((uint64_t)(uintptr_t)place % sizeof word) == 0 && at + (int32_t)sizeof word <= bytes) {
+        return __ldg((const unsigned long long *)place);
+    }
+    for (int i = 0; i < (int)sizeof word && at + i < bytes; i++) {
+        word |= (uint64_t)__ldg((const unsigned char *)place + i) << 8 * i;
+    }
+    return word;
+}
+
+template <kith_metric METRIC>
+static __device__ __forceinline__ void kin_pair_count(kin_bit_counts *n, uint64_t q, uint64_t c)
+{
+    n->either += (uint32_t)__popcll(METRIC == KITH_BIT_JACCARD ? q | c : q ^ c);
+    if constexpr (METRIC == KITH_BIT_JACCARD) {
+        n->both += (uint32_t)__popcll(q & c);
+    }
+}
+
+/* Threads 0 and 1 of four take the squares, 2 and 3 the cosines: one sine each. */
+static __device__ __forceinline__ double kin_pair_haversine(kin_pair_row q, kin_pair_row c)
+{
+    const int part = (int)threadIdx.x % 4;
+    const int col = part == 1 ? 1 : 0;
+    const double own = kin_value(q.dtype, q.data, col);
+    const double other = kin_value(c.dtype, c.data, col);
+    double n;
+    const double x = part < 2 ? kin_mul(0.5, kin_sub(other, own)) : part == 2 ? own : other;
+    const double s = kin_sine_of(x, part < 2 ? 0.0 : 0.5, &n);
+    const double signed_s = kin_is_odd(n) ? -s : s;
+    const double value = part < 2 ? kin_mul(s, s) : signed_s;
+    double of[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        of[i] = __shfl_sync(0xffffffffu, value, i, 4);
+    }
+    return kin_haversine_sum(of[0], of[1], of[2], of[3]);
+}
+
+/* The key of two rows in all threads of a team; all threads of the warp take part. Words are dealt
+ * to the threads of a team as components are; counts are exact in any order. */
+template <kith_metric METRIC>
+static __device__ __forceinline__ double kin_pair_whole(kin_pair_row q, kin_pair_row c,
+                                                        int32_t cols)
+{
+    if constexpr (METRIC == KITH_HAVERSINE) {
+        return kin_pair_haversine(q, c);
+    } else {
+        kin_bit_counts n = {0, 0};
+        const int32_t word = (int32_t)sizeof(uint64_t);
+        for (int32_t at = (int32_t)threadIdx.x % KIN_METRIC_LANES * word; at < cols;
+             at += KIN_METRIC_LANES * word) {
+            kin_pair_count<METRIC>(&n, kin_pair_word(q.data, at, cols),
+                                   kin_pair_word(c.data, at, cols));
+        }
+        for (int away = KIN_METRIC_LANES / 2; away > 0; away /= 2) {
+            n.either += __shfl_xor_sync(0xffffffffu, n.either, away);
+            n.both += __shfl_xor_sync(0xffffffffu, n.both, away);
+        }
+        return kin_bits_key(METRIC, n);
+    }
+}
+
 /* Whether components may be read by their type: else their dtype is NONE below. */
 static inline kith_dtype kin_pair_dtype(const void *data, int64_t stride_bytes, kith_dtype dtype)
 {

@@ -7,6 +7,7 @@
 #include "metric/metric_canonical.h"
 #include "metric/metric_table.h"
 #include "metric/metric_value.h"
+#include "metric/metric_whole.h"
 
 KIN_HD void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype)
 {

@@ -14,6 +14,7 @@
 /* keys[i] = key(query, row r_i), r_i = ids[i] or first + i. Nothing outside the rows is read. */
 typedef struct kin_keys_job {
     const double *query; /* expanded, zero padded to whole lanes, not degenerate */
+    const char *raw;     /* the same row as given */
     const char *data;    /* corpus row 0 */
     int64_t stride_bytes;
     const kin_row_transform *transforms; /* NULL where the metric has none */
@@ -73,18 +74,28 @@ const kin_metric_table *kin_metric_pick(kin_isa isa);
     X(name, METRIC, u8, KITH_U8)        \
     X(name, METRIC, i8, KITH_I8)
 
+/* Of bytes alone. */
+#define KIN_OF_BYTES(X, name, METRIC) X(name, METRIC, u8, KITH_U8)
+
 /* Metrics that have keys of their own: euclidean has those of its square. */
 #define KIN_EACH_KEYS(X) KIN_STEP_MAP(X) X(COSINE, cosine, 8) X(CORRELATION, correlation, 8)
 
 /* A body is written once, as functions keys_body(job, METRIC, DTYPE), expand_body(..., DTYPE) and
- * transform_body(..., DTYPE) that are inlined with constant last arguments; these lines make the
- * instances and the table of a file. */
+ * transform_body(..., DTYPE), and whole_body of metric_whole.h, that are inlined with constant last
+ * arguments; these lines make the instances and the table of a file. */
 #define KIN_KEYS_INSTANCES(NAME, name, at_once) KIN_EACH_DTYPE(KIN_KEYS_INSTANCE, name, KITH_##NAME)
 #define KIN_KEYS_ENTRIES(NAME, name, at_once) KIN_EACH_DTYPE(KIN_KEYS_ENTRY, name, KITH_##NAME)
 #define KIN_KEYS_INSTANCE(name, METRIC, dtype, DTYPE)          \
     static void keys_##name##_##dtype(const kin_keys_job *job) \
     {                                                          \
         keys_body(job, METRIC, DTYPE);                         \
+    }
+#define KIN_WHOLE_INSTANCES(NAME, name, EACH) EACH(KIN_WHOLE_INSTANCE, name, KITH_##NAME)
+#define KIN_WHOLE_ENTRIES(NAME, name, EACH) EACH(KIN_KEYS_ENTRY, name, KITH_##NAME)
+#define KIN_WHOLE_INSTANCE(name, METRIC, dtype, DTYPE)         \
+    static void keys_##name##_##dtype(const kin_keys_job *job) \
+    {                                                          \
+        whole_body(job, METRIC, DTYPE);                        \
     }
 #define KIN_ROW_INSTANCE(name, METRIC, dtype, DTYPE)                                              \
     static void expand_##dtype(const char *row, int32_t cols, const kin_row_transform *transform, \
@@ -100,13 +111,14 @@ const kin_metric_table *kin_metric_pick(kin_isa isa);
 #define KIN_EXPAND_ENTRY(name, METRIC, dtype, DTYPE) [DTYPE] = expand_##dtype,
 #define KIN_TRANSFORM_ENTRY(name, METRIC, dtype, DTYPE) [DTYPE] = transform_##dtype,
 
-#define KIN_METRIC_TABLE(table)                                     \
-    KIN_EACH_KEYS(KIN_KEYS_INSTANCES)                               \
-    KIN_EACH_DTYPE(KIN_ROW_INSTANCE, row, 0)                        \
-    const kin_metric_table table = {                                \
-        .keys = {KIN_EACH_KEYS(KIN_KEYS_ENTRIES)},                  \
-        .expand = {KIN_EACH_DTYPE(KIN_EXPAND_ENTRY, row, 0)},       \
-        .transform = {KIN_EACH_DTYPE(KIN_TRANSFORM_ENTRY, row, 0)}, \
+#define KIN_METRIC_TABLE(table)                                                     \
+    KIN_EACH_KEYS(KIN_KEYS_INSTANCES)                                               \
+    KIN_WHOLE_MAP(KIN_WHOLE_INSTANCES)                                              \
+    KIN_EACH_DTYPE(KIN_ROW_INSTANCE, row, 0)                                        \
+    const kin_metric_table table = {                                                \
+        .keys = {KIN_EACH_KEYS(KIN_KEYS_ENTRIES) KIN_WHOLE_MAP(KIN_WHOLE_ENTRIES)}, \
+        .expand = {KIN_EACH_DTYPE(KIN_EXPAND_ENTRY, row, 0)},                       \
+        .transform = {KIN_EACH_DTYPE(KIN_TRANSFORM_ENTRY, row, 0)},                 \
     };
 
 #endif

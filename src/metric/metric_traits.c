@@ -8,15 +8,24 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KIN_SYMMETRIC = 1, KIN_TRANSFORMS = 2, KIN_NONNEGATIVE = 4, KIN_BELOW_ZERO = 8 };
+enum {
+    KIN_SYMMETRIC = 1,
+    KIN_TRANSFORMS = 2,
+    KIN_NONNEGATIVE = 4,
+    KIN_BELOW_ZERO = 8,
+    KIN_BITS = 16,  /* packed bits, in uint8 */
+    KIN_PLACES = 32 /* latitude and longitude */
+};
 
-#define TRAITS(NAME, kind, scale, flags, other)              \
-    [KITH_##NAME] = {.screen = KIN_SCREEN_##kind,            \
-                     .key_scale = scale,                     \
-                     .symmetric = (flags)&KIN_SYMMETRIC,     \
-                     .transforms = (flags)&KIN_TRANSFORMS,   \
-                     .nonnegative = (flags)&KIN_NONNEGATIVE, \
-                     .below_zero = (flags)&KIN_BELOW_ZERO,   \
+#define TRAITS(NAME, kind, scale, flags, other)                             \
+    [KITH_##NAME] = {.screen = KIN_SCREEN_##kind,                           \
+                     .key_scale = scale,                                    \
+                     .symmetric = (flags)&KIN_SYMMETRIC,                    \
+                     .transforms = (flags)&KIN_TRANSFORMS,                  \
+                     .nonnegative = (flags)&KIN_NONNEGATIVE,                \
+                     .below_zero = (flags)&KIN_BELOW_ZERO,                  \
+                     .dtype = (flags)&KIN_BITS ? KITH_U8 : KITH_DTYPE_NONE, \
+                     .cols = (flags)&KIN_PLACES ? 2 : 0,                    \
                      .aliases = other},
 #define NAME_OF(NAME, number, name) [number] = #name,
 
@@ -90,8 +99,10 @@ static kith_metric parse_minkowski(const char *name)
 
 kith_metric kith_metric_parse(const char *name)
 {
-    for (int metric = 1; name != NULL && metric < KITH_MINKOWSKI; metric++) {
-        if (has_word(metric_names[metric], name) || has_word(traits[metric].aliases, name)) {
+    for (int metric = 1; name != NULL && metric <= KITH_METRIC_LAST; metric++) {
+        const bool powerless = metric == KITH_MINKOWSKI; /* its name alone is none */
+        if (!powerless &&
+            (has_word(metric_names[metric], name) || has_word(traits[metric].aliases, name))) {
             return (kith_metric)metric;
         }
     }
@@ -121,7 +132,7 @@ const char *kith_metric_name(kith_metric metric)
 {
     const int number = metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : (int)metric;
     if (number > KITH_POWER_FIRST && kin_metric_is(number)) {
-        return name_minkowski(number);
+        return number == KIN_HAVERSINE_KEY ? metric_names[KITH_HAVERSINE] : name_minkowski(number);
     }
     return kin_metric_is(number) || number == KITH_MINKOWSKI ? metric_names[number] : "unknown";
 }

@@ -65,11 +65,6 @@ static kith_status check_team(kith_ctx *ctx, kith_shard_params *known)
     return KITH_OK;
 }
 
-static kith_metric key_metric(kith_metric metric)
-{
-    return metric == KITH_EUCLIDEAN ? KITH_SQEUCLIDEAN : metric;
-}
-
 static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
 {
     kin_graph_job graph;
@@ -85,7 +80,7 @@ static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
     job->metric = graph.request.distance.metric;
     job->self = (job->exact.flags & KITH_INCLUDE_SELF) != 0;
     job->k = job->exact.k;
-    job->exact.metric = key_metric(job->metric);
+    job->exact.metric = kin_metric_of_keys(job->metric);
     job->exact.recall = 1.0;
     return KITH_OK;
 }
@@ -110,7 +105,7 @@ static kith_status check_descent(kin_shard_job *job, const kith_matrix *points)
     job->metric = graph.request.distance.metric;
     job->self = (job->descent.flags & KITH_INCLUDE_SELF) != 0;
     job->k = job->descent.k;
-    job->descent.metric = key_metric(job->metric);
+    job->descent.metric = kin_metric_of_keys(job->metric);
     return KITH_OK;
 }
 

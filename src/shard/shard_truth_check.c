@@ -71,9 +71,7 @@ kith_status kin_truth_begin(kin_truth *t, const kith_matrix *corpus, int32_t cou
     KIN_TRY(kin_check_cols(ctx, &t->corpus[0], "the corpus", &t->queries, "queries"));
     KIN_TRY(kin_check_metric(ctx, t->params.metric, NULL, NULL, t->queries.cols, &t->distance));
     t->metric = t->distance.metric;
-    if (t->metric == KITH_EUCLIDEAN) {
-        t->distance.metric = KITH_SQEUCLIDEAN; /* two squares may have one root */
-    }
+    t->distance.metric = kin_metric_of_keys(t->metric);
     KIN_TRY(check_k(t));
     KIN_TRY(check_filter(t));
     t->report.queries = t->queries.rows;

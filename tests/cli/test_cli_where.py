@@ -17,7 +17,8 @@ BEGIN, END = "<!-- begin where -->\n", "<!-- end where -->"
 # What is asked, as a user would say it, and the command. a, b: sets of rows, ab: both; a4, b4: of four columns.
 WORKS = [
     ("exact graph", "graph a.fbin -k 5 --method exact"),
-    ("exact graph by a metric without products (manhattan, minkowski, ...)", "graph a.fbin -k 5 --metric minkowski:3"),
+    ("exact graph by a metric without products (manhattan, minkowski, haversine, packed bits, ...)",
+     "graph a.fbin -k 5 --metric minkowski:3"),
     ("graph by the tree", "graph a4.fbin -k 5 --method tree"),
     ("graph by NN-Descent", "graph a.fbin -k 5 --method descent"),
     ("graph in groups, or under a bitmap", "graph a.fbin -k 5 --groups groups.csv"),

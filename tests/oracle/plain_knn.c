@@ -105,6 +105,29 @@ static double term(kith_metric metric, double q, double c)
                                     : (double)(q != 0 || c != 0);
 }
 
+/* Rows of bytes, whose bits are compared one by one. */
+static double key_of_bits(kith_metric metric, const double *q, const double *c, int32_t d)
+{
+    int64_t differ = 0;
+    int64_t both = 0;
+    for (int64_t bit = 0; bit < 8 * (int64_t)d; bit++) {
+        const int in_q = (int)q[bit / 8] >> bit % 8 & 1;
+        const int in_c = (int)c[bit / 8] >> bit % 8 & 1;
+        differ += in_q != in_c;
+        both += in_q && in_c;
+    }
+    return metric == KITH_BIT_HAMMING ? (double)differ
+           : differ == 0              ? 0
+                                      : (double)differ / (double)(differ + both);
+}
+
+static double key_of_places(const double *q, const double *c)
+{
+    const double h = kin_half_sine_squared(c[0] - q[0]) +
+                     kin_cosine(q[0]) * kin_cosine(c[0]) * kin_half_sine_squared(c[1] - q[1]);
+    return h > 1 ? 1 : h > 0 ? h : 0;
+}
+
 static double key_of(kith_metric metric, const double *q, const double *c, int32_t d)
 {
     double s[8] = {0};
@@ -113,6 +136,12 @@ static double key_of(kith_metric metric, const double *q, const double *c, int32
     const kin_power power = kin_power_of(metric);
     if (isnan(q[0]) || isnan(c[0])) {
         return 1;
+    }
+    if (metric == KITH_HAVERSINE) {
+        return key_of_places(q, c);
+    }
+    if (metric == KITH_BIT_HAMMING || metric == KITH_BIT_JACCARD) {
+        return key_of_bits(metric, q, c, d);
     }
     for (int32_t i = 0; i < d; i++) {
         const int j = i % 8;
@@ -170,7 +199,10 @@ double oracle_key(kith_metric metric, const kith_matrix *q, int64_t qi, const ki
 
 double oracle_distance(kith_metric metric, double key)
 {
-    return metric == KITH_EUCLIDEAN ? sqrt(key) : metric == KITH_INNER_PRODUCT ? -key + 0.0 : key;
+    return metric == KITH_EUCLIDEAN       ? sqrt(key)
+           : metric == KITH_INNER_PRODUCT ? -key + 0.0
+           : metric == KITH_HAVERSINE     ? kin_haversine_angle(key)
+                                          : key;
 }
 
 /* Candidates come in rising order of id, so one that is not strictly nearer stays behind. */

@@ -13,7 +13,9 @@ static bool is_bad(const kin_fused_rows *rows, double x)
 {
     const bool nonnegative = rows->metric == KITH_CHI2 || rows->metric == KITH_KL;
     const bool is_double = rows->dtype == KITH_F64;
-    return isnan(x) || isinf(x) || (nonnegative && x < 0) || (is_double && fabs(x) > 0x1p500) ||
+    const bool far = rows->metric == KITH_HAVERSINE && fabs(x) > KIN_MOST_RADIANS;
+    return isnan(x) || isinf(x) || far || (nonnegative && x < 0) ||
+           (is_double && fabs(x) > 0x1p500) ||
            (is_double && rows->metric == KITH_KL && x > 0 && x < 0x1p-500);
 }
 

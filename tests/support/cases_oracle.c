@@ -93,25 +93,37 @@ static int64_t graph_k(const setting *s)
     return s->k != 0 ? s->k : s->rows - 1;
 }
 
+/* Rows that the metric takes. */
+static test_rows rows_for(kith_metric metric, const setting *s, kith_dtype dtype, int64_t rows,
+                          int64_t gap)
+{
+    const kin_metric_traits *traits = kin_metric_get_traits(metric);
+    return test_rows_make(traits->dtype != KITH_DTYPE_NONE ? traits->dtype : dtype, rows,
+                          traits->cols != 0 ? traits->cols : s->cols, gap);
+}
+
 static trial trial_make(const setting *s, kith_metric metric, int turn, int place)
 {
     uint64_t seed = (uint64_t)turn;
     const bool nonnegative = metric == KITH_CHI2 || metric == KITH_KL;
     const int64_t asked = s->rows < MOST_ASKED ? s->rows : MOST_ASKED;
     trial t = {.set = s, .metric = metric, .turn = turn, .place = place};
-    t.points = test_rows_make(s->dtype, s->rows, s->cols, turn % 3 == 0 ? 24 : 0);
-    t.sample = test_rows_make(s->dtype, asked, s->cols, 0);
-    t.queries = test_rows_make(s->asked, asked, s->cols, turn % 2 == 0 ? 16 : 0);
+    t.points = rows_for(metric, s, s->dtype, s->rows, turn % 3 == 0 ? 24 : 0);
+    t.sample = rows_for(metric, s, s->dtype, asked, 0);
+    t.queries = rows_for(metric, s, s->asked, asked, turn % 2 == 0 ? 16 : 0);
     t.sample_ids = malloc((size_t)asked * sizeof *t.sample_ids);
     t.exclude = malloc((size_t)asked * sizeof *t.exclude);
     assert_true(t.sample_ids != NULL && t.exclude != NULL);
-    test_shape_fill(&t.points, s->shape, nonnegative, &seed);
-    test_shape_fill(&t.queries, s->shape, nonnegative, &seed);
+    const bool far = s->shape == SHAPE_OUTLIER || s->shape == SHAPE_NORMS ||
+                     s->shape == SHAPE_HEAVY || s->shape == SHAPE_BALL;
+    const test_shape shape = metric == KITH_HAVERSINE && far ? SHAPE_GRID : s->shape;
+    test_shape_fill(&t.points, shape, nonnegative, &seed);
+    test_shape_fill(&t.queries, shape, nonnegative, &seed);
     for (int64_t i = 0; i < asked; i++) {
         const int64_t id = asked == 1 ? 0 : i * (s->rows - 1) / (asked - 1);
         t.sample_ids[i] = (uint32_t)id;
         test_rows_copy(&t.sample, i, &t.points, id);
-        if (s->asked == s->dtype && i % 2 == 0) {
+        if (t.queries.matrix.dtype == t.points.matrix.dtype && i % 2 == 0) {
             test_rows_copy(&t.queries, i, &t.points, id);
         }
     }
@@ -251,14 +263,14 @@ static void run_trial(const trial *t)
 /* Metrics in turn: the two Euclidean and the two normalised ones differ little in an engine. */
 static kith_metric metric_of(int turn, int number)
 {
-    static const kith_metric turns[4][8] = {
+    static const kith_metric turns[4][11] = {
         {KITH_EUCLIDEAN, KITH_SQEUCLIDEAN},
         {KITH_COSINE, KITH_CORRELATION},
         {KITH_INNER_PRODUCT, KITH_INNER_PRODUCT},
         {KITH_MANHATTAN, KITH_CHEBYSHEV, KITH_CHI2, KITH_HAMMING, KITH_JACCARD, KITH_KL,
-         TEST_MINKOWSKI_3, TEST_MINKOWSKI_2_5},
+         TEST_MINKOWSKI_3, TEST_MINKOWSKI_2_5, KITH_BIT_HAMMING, KITH_BIT_JACCARD, KITH_HAVERSINE},
     };
-    return turns[number % 4][number % 4 == 3 ? turn % 8 : (turn + number / 4) % 2];
+    return turns[number % 4][number % 4 == 3 ? turn % 11 : (turn + number / 4) % 2];
 }
 
 /* `metrics` of them for each setting, `first` being the first that metric_of counts. With the

@@ -57,7 +57,7 @@ _kith_values() {
     case $1 in
     --metric)
         echo "euclidean sqeuclidean inner_product cosine correlation manhattan chebyshev chi2 hamming
-            jaccard kl minkowski:3"
+            jaccard kl minkowski:3 bit_hamming bit_jaccard haversine"
         ;;
     --method) echo "auto exact tree descent graph" ;;
     --symmetric) echo "union mutual" ;;
