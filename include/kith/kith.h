@@ -481,6 +481,11 @@ typedef struct kith_search_params {
                       than k ends with empty slots, as behind a radius. The bytes of comparing with
                       allowed rows alone; all values are checked. By each, out.k is k times the
                       number of groups. No descent, no pipeline, no tree_height */
+    const double *period; /* one for each column: its points lie on a circle of this length, all of
+                      them in [0, period), and their difference is the shorter way round; 0: not
+                      this column; NULL = none. Of euclidean, sqeuclidean, manhattan, chebyshev and
+                      minkowski, exact, by the processor; of an index its own counts, and this is
+                      NULL. No descent, no walks, no pipeline */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)
@@ -542,6 +547,7 @@ typedef struct kith_radius_params {
     const kith_filter *filter; /* rows that may be found, but for rule each; NULL = all. What it
                                   forbids is found, too, and left out: it saves neither time nor
                                   memory */
+    const double *period;      /* as in kith_search_params */
 } kith_radius_params;
 
 static inline kith_radius_params kith_radius_params_default(void)

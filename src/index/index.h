@@ -62,6 +62,7 @@ struct kith_index {
     kin_index_kept *kept;     /* some of it points to other parts: it does not move */
     kin_container *container; /* NULL unless it was opened from a file */
     bool views;               /* what is kept lies in the container, walks apart */
+    double *period;           /* by column, of the distance; NULL: there is none */
     void *rows;               /* points of its own, after a change; else NULL */
     kin_gpu *gpu;             /* its own, with what is kept on it; NULL on the processor */
 
@@ -154,6 +155,9 @@ kith_status kin_index_walks_for(kith_ctx *ctx, const kith_index *index, const ki
 
 /* ---- Files (index_store.c) ---------------------------------------------------------------------
  */
+
+/* A copy of a period, which was checked, becomes the index' and the distance's. */
+kith_status kin_index_take_period(kith_ctx *ctx, kin_distance *distance, kith_index *index);
 
 /* Fills the index from a file that it maps. */
 kith_status kin_index_load(kith_ctx *ctx, const char *path, kith_index *index);

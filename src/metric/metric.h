@@ -36,6 +36,7 @@ typedef struct kin_metric_traits {
     bool transforms;     /* rows need a kin_row_transform */
     bool nonnegative;    /* components must be >= 0 */
     bool below_zero;     /* distances may be */
+    bool wraps;          /* columns may have a period */
     const char *aliases; /* with blanks between */
 } kin_metric_traits;
 
@@ -73,6 +74,7 @@ typedef struct kin_distance {
     kin_isa isa;
     kith_distance_fn custom;
     void *custom_arg;
+    const double *period; /* by column, 0: it has none; NULL: none has */
 } kin_distance;
 
 /* Every value once: NaN, infinity, float64 beyond 2^500 (a caller's own function takes any finite
@@ -80,6 +82,11 @@ typedef struct kin_distance {
  * row, then the lowest column: "points[17, 3] is NaN (remove or replace it)". Parallel. */
 kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
                              const char *name);
+
+/* Whether every component of a column with a period is in [0, period), which NaN is not. E_DATA
+ * names `name`, the lowest row, then the lowest column. Parallel. */
+kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
+                                 const kin_distance *distance, const char *name);
 
 /* The error for the first bad value of a row that has one: row `row` of the matrix, whose values
  * are at `data`; the matrix's own data are not read. */

@@ -36,20 +36,20 @@
  * same thing. A Minkowski distance is one of ours for three powers. A new metric is a row of
  * KITH_METRIC_MAP, one here and, where no other has its steps, one of KIN_STEP_MAP; its steps and
  * its key below; and its steps on vectors (metric_lanes.h). */
-#define KIN_METRIC_MAP(X)                                                    \
-    X(EUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC, "l2 minkowski:2")             \
-    X(SQEUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC, "l2sq squared_euclidean")   \
-    X(INNER_PRODUCT, PRODUCT, 1.0, KIN_SYMMETRIC | KIN_BELOW_ZERO, "ip dot") \
-    X(COSINE, DISTANCE, 0.5, KIN_SYMMETRIC | KIN_TRANSFORMS, "angular cos")  \
-    X(CORRELATION, DISTANCE, 0.5, KIN_SYMMETRIC | KIN_TRANSFORMS, "pearson") \
-    X(MANHATTAN, DIRECT, 1.0, KIN_SYMMETRIC, "l1 cityblock minkowski:1")     \
-    X(CHEBYSHEV, DIRECT, 1.0, KIN_SYMMETRIC, "linf minkowski:inf")           \
-    X(CHI2, DIRECT, 1.0, KIN_SYMMETRIC | KIN_NONNEGATIVE, "")                \
-    X(HAMMING, DIRECT, 1.0, KIN_SYMMETRIC, "")                               \
-    X(JACCARD, DIRECT, 1.0, KIN_SYMMETRIC, "")                               \
-    X(KL, DIRECT, 1.0, KIN_NONNEGATIVE | KIN_BELOW_ZERO, "kullback_leibler") \
-    X(CUSTOM, DIRECT, 1.0, KIN_BELOW_ZERO, "")                               \
-    X(MINKOWSKI, DIRECT, 1.0, KIN_SYMMETRIC, "")
+#define KIN_METRIC_MAP(X)                                                              \
+    X(EUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC | KIN_WRAPS, "l2 minkowski:2")           \
+    X(SQEUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC | KIN_WRAPS, "l2sq squared_euclidean") \
+    X(INNER_PRODUCT, PRODUCT, 1.0, KIN_SYMMETRIC | KIN_BELOW_ZERO, "ip dot")           \
+    X(COSINE, DISTANCE, 0.5, KIN_SYMMETRIC | KIN_TRANSFORMS, "angular cos")            \
+    X(CORRELATION, DISTANCE, 0.5, KIN_SYMMETRIC | KIN_TRANSFORMS, "pearson")           \
+    X(MANHATTAN, DIRECT, 1.0, KIN_SYMMETRIC | KIN_WRAPS, "l1 cityblock minkowski:1")   \
+    X(CHEBYSHEV, DIRECT, 1.0, KIN_SYMMETRIC | KIN_WRAPS, "linf minkowski:inf")         \
+    X(CHI2, DIRECT, 1.0, KIN_SYMMETRIC | KIN_NONNEGATIVE, "")                          \
+    X(HAMMING, DIRECT, 1.0, KIN_SYMMETRIC, "")                                         \
+    X(JACCARD, DIRECT, 1.0, KIN_SYMMETRIC, "")                                         \
+    X(KL, DIRECT, 1.0, KIN_NONNEGATIVE | KIN_BELOW_ZERO, "kullback_leibler")           \
+    X(CUSTOM, DIRECT, 1.0, KIN_BELOW_ZERO, "")                                         \
+    X(MINKOWSKI, DIRECT, 1.0, KIN_SYMMETRIC | KIN_WRAPS, "")
 
 /* Metrics with steps of their own: NAME, name, components that a thread of a device has on their
  * way at a time. */
@@ -62,6 +62,13 @@
     X(JACCARD, jaccard, 8)             \
     X(CHI2, chi2, 4)                   \
     X(KL, kl, 2)                       \
+    X(MINKOWSKI, minkowski, 2)
+
+/* Those of them that periodic boxes have (KIN_WRAPS above, and euclidean by its square). */
+#define KIN_WRAP_MAP(X)            \
+    X(SQEUCLIDEAN, sqeuclidean, 8) \
+    X(MANHATTAN, manhattan, 8)     \
+    X(CHEBYSHEV, chebyshev, 8)     \
     X(MINKOWSKI, minkowski, 2)
 
 /* The row of a metric: its own number, but for minkowski, which has a number for each power. */
@@ -145,6 +152,16 @@ KIN_HD void kin_step(kith_metric metric, double *lane, double *second, double q,
     case KITH_CUSTOM:
         break;
     }
+}
+
+/* Of a column with a period > 0, the difference of two components of [0, period): the way that is
+ * shorter, straight or round the box. It enters a lane as the component of a query whose point has
+ * 0 there, which every metric that wraps takes for the difference itself. */
+KIN_HD double kin_wrap(double q, double c, double period)
+{
+    const double straight = kin_abs(kin_sub(q, c));
+    const double round = kin_sub(period, straight);
+    return period > 0 && round < straight ? round : straight;
 }
 
 /* ---- All lanes ------------------------------------------------------------------------------ */

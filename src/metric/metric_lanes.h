@@ -43,6 +43,7 @@ typedef struct flight {
     v8 lane[ROWS_AT_ONCE];
     v8 second[ROWS_AT_ONCE]; /* jaccard: the intersection */
     kin_power power;         /* minkowski */
+    const double *period;    /* where columns have one */
 } flight;
 
 KIN_TEMPLATE bool has_transform(kith_metric metric)
@@ -232,12 +233,23 @@ KIN_TEMPLATE void v8_step(kith_metric metric, v8 *lane, v8 *second, v8 q, v8 c, 
     }
 }
 
+/* What metric_canonical.h calls kin_wrap. */
+KIN_TEMPLATE v8 v8_wrap(v8 q, v8 c, v8 period)
+{
+    const v8 straight = v8_abs(v8_sub(q, c));
+    return v8_select(period, v8_min(v8_sub(period, straight), straight), straight);
+}
+
 /* Components col .. col + n - 1 (n <= 8) of all rows in flight. Whole steps pass n = 8, a constant.
  * Behind the end a centred row must be masked again: 0 - mean is not 0. */
 KIN_TEMPLATE void fly_step(flight *f, int32_t col, int32_t n, kith_metric metric, kith_dtype dtype,
-                           int rows)
+                           int rows, bool wraps)
 {
     const v8 q = v8_get(f->query + col);
+    const char *box = (const char *)(wraps ? f->period + col : NULL);
+    const v8 period = !wraps                  ? v8_zero()
+                      : n == KIN_METRIC_LANES ? v8_load(KITH_F64, box)
+                                              : v8_load_first(KITH_F64, box, n);
     KIN_UNROLL
     for (int r = 0; r < rows; r++) {
         const char *data = f->data[r] + (int64_t)col * bytes_of(dtype);
@@ -248,13 +260,14 @@ KIN_TEMPLATE void fly_step(flight *f, int32_t col, int32_t n, kith_metric metric
                 c = v8_keep_first(c, n);
             }
         }
-        v8_step(metric, &f->lane[r], &f->second[r], q, c, f->power);
+        v8_step(metric, &f->lane[r], &f->second[r], wraps ? v8_wrap(q, c, period) : q,
+                wraps ? v8_zero() : c, f->power);
     }
 }
 
 /* All components, in pieces of one cache line of the rows. */
 KIN_TEMPLATE void fly(flight *f, const kin_keys_job *job, kith_metric metric, kith_dtype dtype,
-                      int rows)
+                      int rows, bool wraps)
 {
     const int32_t whole = job->cols / KIN_METRIC_LANES * KIN_METRIC_LANES;
     const int32_t line = LINE_BYTES / bytes_of(dtype);
@@ -265,20 +278,21 @@ KIN_TEMPLATE void fly(flight *f, const kin_keys_job *job, kith_metric metric, ki
         }
         const int32_t end = whole < begin + line ? whole : begin + line;
         for (int32_t col = begin; col < end; col += KIN_METRIC_LANES) {
-            fly_step(f, col, KIN_METRIC_LANES, metric, dtype, rows);
+            fly_step(f, col, KIN_METRIC_LANES, metric, dtype, rows, wraps);
         }
     }
     if (whole < job->cols) {
-        fly_step(f, whole, job->cols - whole, metric, dtype, rows);
+        fly_step(f, whole, job->cols - whole, metric, dtype, rows, wraps);
     }
 }
 
 KIN_TEMPLATE void keys_of_rows(const kin_keys_job *job, int64_t at, kith_metric metric,
-                               kith_dtype dtype, int rows)
+                               kith_dtype dtype, int rows, bool wraps)
 {
     flight f;
     f.query = job->query;
     f.power = job->power;
+    f.period = job->period;
     KIN_UNROLL
     for (int r = 0; r < rows; r++) {
         const int64_t row = kin_keys_row(job, at + r);
@@ -289,7 +303,7 @@ KIN_TEMPLATE void keys_of_rows(const kin_keys_job *job, int64_t at, kith_metric 
         f.lane[r] = v8_zero();
         f.second[r] = v8_zero();
     }
-    fly(&f, job, metric, dtype, rows);
+    fly(&f, job, metric, dtype, rows, wraps);
     KIN_UNROLL
     for (int r = 0; r < rows; r++) {
         const double sum = metric == KITH_CHEBYSHEV ? v8_most(f.lane[r]) : v8_sum(f.lane[r]);
@@ -326,7 +340,8 @@ KIN_TEMPLATE void take_roots(const kin_keys_job *job)
     }
 }
 
-KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype)
+KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype,
+                            bool wraps)
 {
     int64_t at = 0;
     for (int64_t i = 0; i < ROWS_AHEAD; i++) {
@@ -336,10 +351,10 @@ KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dt
         for (int r = 0; r < ROWS_AT_ONCE; r++) {
             announce(job, at + ROWS_AHEAD + r, metric);
         }
-        keys_of_rows(job, at, metric, dtype, ROWS_AT_ONCE);
+        keys_of_rows(job, at, metric, dtype, ROWS_AT_ONCE, wraps);
     }
     for (; at < job->count; at++) {
-        keys_of_rows(job, at, metric, dtype, 1);
+        keys_of_rows(job, at, metric, dtype, 1, wraps);
     }
     if (metric == KITH_MINKOWSKI) {
         take_roots(job);

@@ -8,7 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KIN_SYMMETRIC = 1, KIN_TRANSFORMS = 2, KIN_NONNEGATIVE = 4, KIN_BELOW_ZERO = 8 };
+enum {
+    KIN_SYMMETRIC = 1,
+    KIN_TRANSFORMS = 2,
+    KIN_NONNEGATIVE = 4,
+    KIN_BELOW_ZERO = 8,
+    KIN_WRAPS = 16
+};
 
 #define TRAITS(NAME, kind, scale, flags, other)              \
     [KITH_##NAME] = {.screen = KIN_SCREEN_##kind,            \
@@ -17,6 +23,7 @@ enum { KIN_SYMMETRIC = 1, KIN_TRANSFORMS = 2, KIN_NONNEGATIVE = 4, KIN_BELOW_ZER
                      .transforms = (flags)&KIN_TRANSFORMS,   \
                      .nonnegative = (flags)&KIN_NONNEGATIVE, \
                      .below_zero = (flags)&KIN_BELOW_ZERO,   \
+                     .wraps = (flags)&KIN_WRAPS,             \
                      .aliases = other},
 #define NAME_OF(NAME, number, name) [number] = #name,
 
