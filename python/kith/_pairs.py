@@ -70,6 +70,7 @@ class _Job(NamedTuple):
     filter: _filter.Filter
     progress: Progress
     like: Any  # whose library's arrays are given; None: NumPy's
+    period: Any
 
 
 class Pairs:
@@ -94,6 +95,7 @@ class Pairs:
         job = self._job
         params = s.sized(s.PairsParams, **{**job.distance.fields, **job.fields, **fields})
         job.filter.into(params)
+        _options.periodic(job.period, job.points.struct.cols, params)
         try:
             context(job.wanted.beside(job.points, job.corpus)).call(
                 function,
@@ -222,6 +224,7 @@ def pairs(
     groups: ArrayLike | None = None,
     query_groups: ArrayLike | None = None,
     rule: str | None = None,
+    period: ArrayLike | None = None,
     limit: Whole | None = None,
     chunk_pairs: Whole | None = None,
     n_jobs: Whole | None = None,
@@ -246,7 +249,7 @@ def pairs(
     chunk_pairs : int, optional
         Pairs of a chunk, at most, and those that are found beside them; a row's pairs stand in one.
         None: by memory_limit, at most 2**22.
-    metric, p, algorithm, n_jobs, device, memory_limit, progress
+    metric, p, algorithm, period, n_jobs, device, memory_limit, progress
         As in `knn`.
 
     Returns
@@ -288,7 +291,8 @@ def pairs(
             f"Y has {corpus.struct.cols} columns and X has {points.struct.cols} (both must have "
             "the same)"
         )
+    lengths = _options.period(period, points.struct.cols)
     asked = _filter.Asked(allow, groups, query_groups, rule)
     filtered = _filter.make(asked, corpus.rows, points.rows)
     like = None if isinstance(X, np.ndarray) else X
-    return Pairs(_Job(points, others, corpus, wanted, distance, fields, filtered, progress, like))
+    return Pairs(_Job(points, others, corpus, wanted, distance, fields, filtered, progress, like, lengths))

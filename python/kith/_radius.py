@@ -146,6 +146,7 @@ def radius_neighbors(
     groups: ArrayLike | None = None,
     query_groups: ArrayLike | None = None,
     rule: str | None = None,
+    period: ArrayLike | None = None,
     n_jobs: Whole | None = None,
     device: str | None = None,
     memory_limit: Bytes | None = None,
@@ -165,7 +166,7 @@ def radius_neighbors(
         Only how many there are: ``numpy.diff(ranges.offsets)``.
     allow, groups, query_groups, rule
         As in `knn`, but for the rule each. What they forbid is found, too, and left out.
-    metric, p, algorithm, n_jobs, device, memory_limit, progress
+    metric, p, algorithm, period, n_jobs, device, memory_limit, progress
         As in `knn`.
 
     Returns
@@ -201,6 +202,7 @@ def radius_neighbors(
         _filter.Asked(allow, groups, query_groups, rule), points.rows, asked.rows
     )
     filtered.into(params)
+    _options.periodic(period, points.struct.cols, params)
     job = RadiusJob(radius, asked, count_only, params)
     double = points.is_double or asked.is_double
     if asked.rows == 0 and queries is not None:
@@ -221,7 +223,7 @@ def radius_neighbors(
             distance.reraise(error)
         made_of = fingerprint_for(_small.WORTH if queries is None else asked.rows, points, wanted)
         ranges._claim(distance.number, made_of)
-        if filtered.struct is not None:
+        if filtered.struct is not None or period is not None:
             ranges.exact = None
     return ranges._like(corpus)
 

@@ -13,12 +13,12 @@
 #include "metric/metric_power.h"
 #include "support/support_answers.h"
 #include "support/support_engines.h"
+#include "support/support_files.h"
 #include "support/support_rows.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { MOST_COLS = 19, ROWS = 700, QUERIES = 90, K = 7 };
 
@@ -461,12 +461,8 @@ static void check_index(kith_ctx *ctx, box *b, const kith_index *index, double r
 }
 
 /* Made; written and read; grown row by row from a part; after rows have gone. */
-static void check_kept(kith_ctx *ctx, box *b, kith_method method, uint64_t *seed)
+static void check_kept(kith_ctx *ctx, box *b, kith_method method, const char *path, uint64_t *seed)
 {
-    char path[] = "/tmp/test_period_XXXXXX.kith";
-    const int file = mkstemps(path, 5);
-    assert_true(file >= 0);
-    (void)close(file);
     const double radius = radius_of(b, seed);
     kith_index *index = index_of(ctx, b, method);
     kith_index *opened = NULL;
@@ -492,20 +488,19 @@ static void check_kept(kith_ctx *ctx, box *b, kith_method method, uint64_t *seed
     }
     kith_index_free(opened);
     kith_index_free(index);
-    (void)unlink(path);
 }
 
 static void test_indexes(void **state)
 {
-    (void)state;
+    const char *path = test_path(*state, "index.kith");
     kith_ctx *ctx = test_engine_best_ctx(2);
     uint64_t seed = 77;
     for (int number = 0; number < 24; number++) {
         box b;
         box_make(&b, all_metrics[number % 4], number % 3 == 0 ? KITH_F64 : KITH_F32,
                  all_cols[number % 8], (shape)(number % SHAPES), &seed);
-        check_kept(ctx, &b, KITH_METHOD_EXACT, &seed);
-        check_kept(ctx, &b, KITH_METHOD_TREE, &seed);
+        check_kept(ctx, &b, KITH_METHOD_EXACT, path, &seed);
+        check_kept(ctx, &b, KITH_METHOD_TREE, path, &seed);
         box_free(&b);
     }
     kith_ctx_free(ctx);
@@ -611,8 +606,10 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_filter),
-        cmocka_unit_test(test_tree_of_many), cmocka_unit_test(test_indexes),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_filter),
+        cmocka_unit_test(test_tree_of_many),
+        cmocka_unit_test_setup_teardown(test_indexes, test_folder_setup, test_folder_teardown),
         cmocka_unit_test(test_trials),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
