@@ -54,6 +54,7 @@ typedef enum cli_option_id {
     CLI_OPT_FORMAT,
     CLI_OPT_DISTANCES,
     CLI_OPT_RADIUS,
+    CLI_OPT_PERIOD,
     CLI_OPT_ALLOW,
     CLI_OPT_GROUPS,
     CLI_OPT_QUERY_GROUPS,
@@ -145,7 +146,8 @@ typedef struct cli_args {
     const char *truth;
     const char *device;
     double radius;
-    const char *allow; /* files; NULL: not given */
+    const char *period; /* one number, or one a column; NULL: none */
+    const char *allow;  /* files; NULL: not given */
     const char *groups;
     const char *query_groups;
     kith_rule rule;
@@ -284,6 +286,8 @@ bool cli_read_updates(const char *text, cli_args *args, cli_error *error);
 bool cli_read_parts(const char *text, cli_args *args, cli_error *error);
 bool cli_read_delimiter(const char *text, cli_args *args, cli_error *error);
 bool cli_read_columns(const char *text, cli_args *args, cli_error *error);
+enum { CLI_PERIOD_BYTES = 512 };
+bool cli_read_period(const char *text, cli_args *args, cli_error *error);
 bool cli_read_device(const char *text, cli_args *args, cli_error *error);
 
 /* ---- Tables ---------------------------------------------------------------------------------- */

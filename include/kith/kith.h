@@ -693,10 +693,10 @@ typedef struct kith_file_info {
     int64_t cols; /* d of points, k of results */
     uint64_t file_bytes;
     int32_t tree_height; /* of a tree: 2^height leaves */
-    int32_t reserved2;
-    int64_t tree_rows;  /* distinct rows, which stand in its leaves */
-    int64_t tree_slack; /* places that are free for more of them */
-    double recall;      /* of an approximate graph or result: the estimate; < 0 = not known */
+    int32_t periodic;    /* 1: of an index: columns have a period */
+    int64_t tree_rows;   /* distinct rows, which stand in its leaves */
+    int64_t tree_slack;  /* places that are free for more of them */
+    double recall;       /* of an approximate graph or result: the estimate; < 0 = not known */
     int64_t recall_at;
     int32_t parts;     /* a graph in so many files, or of so many; 0: in one. file_bytes: of all */
     int32_t part;      /* this file is one of them, counted from 1; 0: it names them all */

@@ -291,7 +291,7 @@ class FileInfo(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("kind", c.c_int), ("format", c.c_char * 16), ("dtype", c.c_int),
         ("metric", c.c_int), ("exact", c.c_int), ("reserved", c.c_int32), ("rows", c.c_int64), ("cols", c.c_int64),
-        ("file_bytes", c.c_uint64), ("tree_height", c.c_int32), ("reserved2", c.c_int32), ("tree_rows", c.c_int64),
+        ("file_bytes", c.c_uint64), ("tree_height", c.c_int32), ("periodic", c.c_int32), ("tree_rows", c.c_int64),
         ("tree_slack", c.c_int64), ("recall", c.c_double), ("recall_at", c.c_int64), ("parts", c.c_int32),
         ("part", c.c_int32), ("first_row", c.c_int64), ("points", Fingerprint), ("header", c.c_int32),
         ("delimiter", c.c_int32),

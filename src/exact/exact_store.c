@@ -20,7 +20,6 @@ enum { STORE_VERSION = 4 };
 enum { SET_INTEGER = 1, SET_VAIN = 2 };
 
 #define TAG_FACTS "corpus"
-#define TAG_PERIOD "period"
 
 typedef struct facts {
     uint32_t version;
@@ -309,7 +308,7 @@ void kin_store_add(kin_storing *storing, const char *tag, const void *data, int6
 
 void kin_store_add_period(kin_storing *storing, const kin_distance *distance)
 {
-    kin_store_add(storing, TAG_PERIOD, distance->period, distance->cols, sizeof(double));
+    kin_store_add(storing, KIN_TAG_PERIOD, distance->period, distance->cols, sizeof(double));
 }
 
 void kin_store_add_groups(kin_storing *storing, const kin_groups *groups)
@@ -347,8 +346,8 @@ kith_status kin_store_period(kith_ctx *ctx, const kin_container *container, cons
 {
     const kin_viewing v = {.ctx = ctx, .container = container};
     *period = NULL;
-    return kin_container_has(container, TAG_PERIOD)
-               ? kin_store_view_array(&v, TAG_PERIOD, kin_container_get_header(container)->cols,
+    return kin_container_has(container, KIN_TAG_PERIOD)
+               ? kin_store_view_array(&v, KIN_TAG_PERIOD, kin_container_get_header(container)->cols,
                                       sizeof **period, (void *)period)
                : KITH_OK;
 }

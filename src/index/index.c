@@ -92,17 +92,6 @@ static kith_status take_params(kith_ctx *ctx, const kith_index_params *given,
     return KITH_OK;
 }
 
-kith_status kin_index_take_period(kith_ctx *ctx, kin_distance *distance, kith_index *index)
-{
-    const size_t count = (size_t)distance->cols;
-    if (distance->period != NULL) {
-        KIN_TRY(kin_alloc(ctx, &index->period, count, sizeof *index->period, "a period"));
-        memcpy(index->period, distance->period, count * sizeof *index->period);
-        distance->period = index->period;
-    }
-    return KITH_OK;
-}
-
 static void take_graph(const kith_index_params *params, kith_index *index)
 {
     const kith_neighbors *graph = params->graph;

@@ -105,6 +105,8 @@ typedef struct kin_index_source {
     int64_t leaf_points; /* of a tree of the processor that there was; 0: by height */
 } kin_index_source;
 
+/* A copy of a period, which was checked, becomes the index' and the distance's. */
+kith_status kin_index_take_period(kith_ctx *ctx, kin_distance *distance, kith_index *index);
 /* All pairs, or a tree; of an index that is nowhere yet. On the GPU that the context has for it,
  * which is the index' from then on, or on the processor. */
 kith_status kin_index_keep(kith_ctx *ctx, const kin_index_source *source, kith_index *index);
@@ -155,9 +157,6 @@ kith_status kin_index_walks_for(kith_ctx *ctx, const kith_index *index, const ki
 
 /* ---- Files (index_store.c) ---------------------------------------------------------------------
  */
-
-/* A copy of a period, which was checked, becomes the index' and the distance's. */
-kith_status kin_index_take_period(kith_ctx *ctx, kin_distance *distance, kith_index *index);
 
 /* Fills the index from a file that it maps. */
 kith_status kin_index_load(kith_ctx *ctx, const char *path, kith_index *index);

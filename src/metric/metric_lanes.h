@@ -43,7 +43,7 @@ typedef struct flight {
     v8 lane[ROWS_AT_ONCE];
     v8 second[ROWS_AT_ONCE]; /* jaccard: the intersection */
     kin_power power;         /* minkowski */
-    const double *period;    /* where columns have one */
+    const double *period;    /* NULL: no column has one */
 } flight;
 
 KIN_TEMPLATE bool has_transform(kith_metric metric)
@@ -243,8 +243,9 @@ KIN_TEMPLATE v8 v8_wrap(v8 q, v8 c, v8 period)
 /* Components col .. col + n - 1 (n <= 8) of all rows in flight. Whole steps pass n = 8, a constant.
  * Behind the end a centred row must be masked again: 0 - mean is not 0. */
 KIN_TEMPLATE void fly_step(flight *f, int32_t col, int32_t n, kith_metric metric, kith_dtype dtype,
-                           int rows, bool wraps)
+                           int rows)
 {
+    const bool wraps = f->period != NULL;
     const v8 q = v8_get(f->query + col);
     const char *box = (const char *)(wraps ? f->period + col : NULL);
     const v8 period = !wraps                  ? v8_zero()
@@ -267,7 +268,7 @@ KIN_TEMPLATE void fly_step(flight *f, int32_t col, int32_t n, kith_metric metric
 
 /* All components, in pieces of one cache line of the rows. */
 KIN_TEMPLATE void fly(flight *f, const kin_keys_job *job, kith_metric metric, kith_dtype dtype,
-                      int rows, bool wraps)
+                      int rows)
 {
     const int32_t whole = job->cols / KIN_METRIC_LANES * KIN_METRIC_LANES;
     const int32_t line = LINE_BYTES / bytes_of(dtype);
@@ -278,11 +279,11 @@ KIN_TEMPLATE void fly(flight *f, const kin_keys_job *job, kith_metric metric, ki
         }
         const int32_t end = whole < begin + line ? whole : begin + line;
         for (int32_t col = begin; col < end; col += KIN_METRIC_LANES) {
-            fly_step(f, col, KIN_METRIC_LANES, metric, dtype, rows, wraps);
+            fly_step(f, col, KIN_METRIC_LANES, metric, dtype, rows);
         }
     }
     if (whole < job->cols) {
-        fly_step(f, whole, job->cols - whole, metric, dtype, rows, wraps);
+        fly_step(f, whole, job->cols - whole, metric, dtype, rows);
     }
 }
 
@@ -292,7 +293,7 @@ KIN_TEMPLATE void keys_of_rows(const kin_keys_job *job, int64_t at, kith_metric 
     flight f;
     f.query = job->query;
     f.power = job->power;
-    f.period = job->period;
+    f.period = wraps ? job->period : NULL;
     KIN_UNROLL
     for (int r = 0; r < rows; r++) {
         const int64_t row = kin_keys_row(job, at + r);
@@ -303,7 +304,7 @@ KIN_TEMPLATE void keys_of_rows(const kin_keys_job *job, int64_t at, kith_metric 
         f.lane[r] = v8_zero();
         f.second[r] = v8_zero();
     }
-    fly(&f, job, metric, dtype, rows, wraps);
+    fly(&f, job, metric, dtype, rows);
     KIN_UNROLL
     for (int r = 0; r < rows; r++) {
         const double sum = metric == KITH_CHEBYSHEV ? v8_most(f.lane[r]) : v8_sum(f.lane[r]);
