@@ -5,6 +5,7 @@
 #include "cli_output.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 typedef struct growing {
     cli_args args; /* of the command, on the processor: a file holds its preparation */

@@ -396,6 +396,9 @@ bool cli_value_int(const char *text, int64_t low, int64_t high, int64_t *value);
 /* Any unsigned 64-bit integer, decimal. */
 bool cli_value_uint(const char *text, uint64_t *value);
 /* A finite decimal number. */
+/* The number, of at least 0, before a comma or the end; *next stands behind the comma, NULL: there
+ * is none. */
+bool cli_value_length(const char *text, const char **next, double *length);
 bool cli_value_number(const char *text, double *value);
 /* Bytes: "1000000", "512K", "1.5G"; K, M, G, T are powers of 1024. At least 1 byte. */
 bool cli_value_bytes(const char *text, uint64_t *value);

@@ -247,8 +247,7 @@ bool cli_read_columns(const char *text, cli_args *args, cli_error *error)
            cli_refuse(error, "names no column (give numbers, ranges or names: 1,4-6,NAME)");
 }
 
-/* The number before a comma or the end; *next stands behind both. */
-static bool read_length(const char *text, const char **next, double *length)
+bool cli_value_length(const char *text, const char **next, double *length)
 {
     char part[64];
     const size_t bytes = strcspn(text, ",");
@@ -269,7 +268,7 @@ bool cli_read_period(const char *text, cli_args *args, cli_error *error)
         return cli_refuse(error, "has more than %d characters", CLI_PERIOD_BYTES);
     }
     for (const char *at = text; at != NULL;) {
-        if (!read_length(at, &at, &length)) {
+        if (!cli_value_length(at, &at, &length)) {
             return cli_refuse(error,
                               "'%s' is no length of a box (give one number, or one for "
                               "each column with commas between, 0: it has none)",
@@ -277,32 +276,6 @@ bool cli_read_period(const char *text, cli_args *args, cli_error *error)
         }
     }
     return true;
-}
-
-int cli_period_make(const cli_args *args, int32_t cols, double **period)
-{
-    int32_t count = 0;
-    *period = NULL;
-    if (args->period == NULL) {
-        return CLI_DONE;
-    }
-    double *lengths = calloc((size_t)cols, sizeof *lengths);
-    CLI_FAIL_IF(lengths == NULL, "--period", "no memory for it (free some memory)");
-    *period = lengths; /* the caller's, whatever comes */
-    for (const char *at = args->period; at != NULL; count++) {
-        double length = 0.0;
-        (void)read_length(at, &at, &length);
-        if (count < cols) {
-            lengths[count] = length;
-        }
-    }
-    for (int32_t col = 1; count == 1 && col < cols; col++) {
-        lengths[col] = lengths[0];
-    }
-    CLI_FAIL_IF(count != 1 && count != cols, "--period",
-                "has %d lengths and the points have %d columns (give one, or one for each)",
-                (int)count, (int)cols);
-    return CLI_DONE;
 }
 
 bool cli_read_device(const char *text, cli_args *args, cli_error *error)

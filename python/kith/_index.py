@@ -420,8 +420,8 @@ class Index:
             filtered.into(params)
             job = RadiusJob(radius, asked, count_only, params)
             found = kept.ranges(job, asked, wanted.beside(asked), progress)
-        if filtered.struct is not None:
-            found.exact = None
+            if filtered.struct is not None or kept.period is not None:
+                found.exact = None
         return found._like(queries)
 
     def tune(

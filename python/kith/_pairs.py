@@ -295,4 +295,6 @@ def pairs(
     asked = _filter.Asked(allow, groups, query_groups, rule)
     filtered = _filter.make(asked, corpus.rows, points.rows)
     like = None if isinstance(X, np.ndarray) else X
-    return Pairs(_Job(points, others, corpus, wanted, distance, fields, filtered, progress, like, lengths))
+    return Pairs(
+        _Job(points, others, corpus, wanted, distance, fields, filtered, progress, like, lengths)
+    )

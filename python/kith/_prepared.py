@@ -53,9 +53,7 @@ class Prepared:
             number = code(metric, p)
             tree = _takes_tree(points, queries, k, metric, p, method, wanted, period)
             kind = s.METHOD_TREE if tree else s.METHOD_EXACT
-            index = self._index = Index._of_matrix(
-                points, number, kind, wanted, period=period
-            )
+            index = self._index = Index._of_matrix(points, number, kind, wanted, period=period)
         return index._search(queries, k, wanted)
 
 
