@@ -126,7 +126,7 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_RADIUS] = {"radius", 0, "R", SOLVES | PAIRS, 0, CLI_WHAT,
                         "all within R, as csr in .npz or .csv; with -k the k nearest of them",
                         NUMBER(radius, "radius")},
-    [CLI_OPT_PERIOD] = {"period", 0, "P[,P...]", SOLVES | PAIRS | INDEX, 0, CLI_WHAT,
+    [CLI_OPT_PERIOD] = {"period", 0, "P[,P...]", SOLVES | PAIRS | INDEX, 0, CLI_FILTER,
                         "points lie in a periodic box: its length, or one a column (0: none)",
                         OTHER(cli_read_period)},
     [CLI_OPT_ALLOW] = {"allow", 0, "FILE", SOLVES | PAIRS | TRUTH, 0, CLI_FILTER,

@@ -312,7 +312,7 @@ typedef enum cli_section {
     CLI_HOW,      /* it is found */
     CLI_WHERE,    /* it is computed */
     CLI_OUTPUT,   /* what is written and said */
-    CLI_FILTER,   /* which rows may be found */
+    CLI_FILTER,   /* which rows may be found, and in what box */
     CLI_TEXT,     /* how text is read */
     CLI_SECTION_COUNT
 } cli_section;
