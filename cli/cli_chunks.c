@@ -54,6 +54,7 @@ static int prepare(cli_chunks *c)
     params.metric = cli_job_metric(job);
     params.method = c->method;
     params.tree_height = c->method == KITH_METHOD_TREE ? job->args->tree_height : 0;
+    params.period = job->period;
     const kith_status status =
         kith_index_create(job->session.ctx, job->corpus.matrix, &params, &c->corpus);
     if (status == KITH_E_DEVICE_MEMORY || status == KITH_E_MEMORY || status == KITH_E_UNSUPPORTED) {
@@ -80,6 +81,7 @@ static kith_status search(cli_chunks *c, const kith_matrix *queries, const kith_
     }
     params.method = KITH_METHOD_AUTO; /* the corpus has its way, and its height */
     params.tree_height = 0;
+    params.period = c->corpus != NULL ? NULL : params.period;
     return kith_index_search(job->session.ctx, corpus, queries, &params, table, NULL);
 }
 

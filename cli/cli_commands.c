@@ -274,7 +274,8 @@ static void print_text(FILE *out, cli_command_id id)
 static void print_filter(FILE *out, cli_command_id id)
 {
     if (id == CLI_GRAPH) {
-        (void)fprintf(out, "Filter: --allow, --groups, --rule as kith help search has them\n");
+        (void)fprintf(out, "Filter: --allow, --groups, --rule, --period as kith help search has "
+                           "them\n");
     } else {
         print_section(out, CLI_FILTER, id);
     }

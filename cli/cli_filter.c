@@ -77,6 +77,32 @@ static int count_groups(cli_job *job)
     return CLI_DONE;
 }
 
+int cli_period_make(const cli_args *args, int32_t cols, double **period)
+{
+    int32_t count = 0;
+    *period = NULL;
+    if (args->period == NULL) {
+        return CLI_DONE;
+    }
+    double *lengths = calloc((size_t)cols, sizeof *lengths);
+    CLI_FAIL_IF(lengths == NULL, "--period", "no memory for it (free some memory)");
+    *period = lengths; /* the caller's, whatever comes */
+    for (const char *at = args->period; at != NULL; count++) {
+        double length = 0.0;
+        (void)cli_value_length(at, &at, &length);
+        if (count < cols) {
+            lengths[count] = length;
+        }
+    }
+    for (int32_t col = 1; count == 1 && col < cols; col++) {
+        lengths[col] = lengths[0];
+    }
+    CLI_FAIL_IF(count != 1 && count != cols, "--period",
+                "has %d lengths and the points have %d columns (give one, or one for each)",
+                (int)count, (int)cols);
+    return CLI_DONE;
+}
+
 int cli_filter_read(cli_job *job)
 {
     const cli_args *args = job->args;

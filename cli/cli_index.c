@@ -5,6 +5,7 @@
 #include "cli_output.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 typedef struct growing {
     cli_args args; /* of the command, on the processor: a file holds its preparation */
@@ -13,7 +14,8 @@ typedef struct growing {
     cli_points points; /* what it is made of, or what is added */
     cli_ids ids;
     kith_index_params params; /* of build */
-    kith_file_info info;      /* of the output */
+    double *period;
+    kith_file_info info; /* of the output */
     uint64_t planned_bytes;
     double seconds_read;
     double seconds_work;
@@ -50,6 +52,7 @@ static int plan_build(growing *g)
     kith_search_params params = kith_search_params_default();
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
     params.metric = g->args.metric;
+    params.period = g->period;
     params.method = graph ? KITH_METHOD_AUTO : g->args.method;
     params.tree_height = g->args.tree_height;
     params.flags = KITH_INCLUDE_SELF;
@@ -79,6 +82,8 @@ static int build(growing *g)
     g->params.k = g->args.k;
     g->params.recall = cli_given(&g->args, CLI_OPT_RECALL) ? g->args.recall : 0.0;
     g->params.seed = g->args.seed;
+    CLI_TRY(cli_period_make(&g->args, g->points.matrix->cols, &g->period));
+    g->params.period = g->period;
     CLI_TRY(plan_build(g));
     const double made = cli_clock_now();
     CLI_TRY(cli_session_check(
@@ -186,6 +191,7 @@ int cli_index(const cli_args *args)
     cli_ids_free(&g.ids);
     cli_points_close(&g.points);
     kith_index_free(g.index);
+    free(g.period);
     cli_session_close(&g.session);
     return code;
 }

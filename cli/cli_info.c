@@ -213,6 +213,10 @@ static void tell(const cli_args *args, const kith_file_info *info, const quality
     if (info->kind == KITH_KIND_TREE_INDEX) {
         cli_tell_tree(&r, info);
     }
+    if (info->periodic != 0) {
+        cli_say(&r, "points lie in a periodic box\n");
+        cli_put_bool(&r, "periodic", true);
+    }
     tell_parts(&r, info);
     tell_quality(&r, q);
     cli_say(&r, "size: %s (%" PRIu64 " bytes)\n", cli_message_size(info->file_bytes, size),

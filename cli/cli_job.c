@@ -56,6 +56,9 @@ int cli_job_read_corpus(cli_job *job)
                 "columns are chosen of text alone (leave --columns out)");
     job->own_metric = info.metric;
     if (!wants_index(job->args, &info)) {
+        CLI_FAIL_IF(info.periodic != 0 && job->args->period == NULL, path,
+                    "its points lie in a periodic box, and this job takes no index (give its "
+                    "--period, or --period 0 for none)");
         return cli_session_read(&job->session, path, &job->corpus);
     }
     CLI_FAIL_IF(job->args->metric != KITH_METRIC_DEFAULT && job->args->metric != info.metric, path,
@@ -145,6 +148,11 @@ void cli_job_count_need(cli_job *job)
 
 /* ---- For engines ---------------------------------------------------------------------------- */
 
+bool cli_job_is_periodic(const cli_job *job)
+{
+    return job->period != NULL || job->prepared_info.period != NULL;
+}
+
 kith_metric cli_job_metric(const cli_job *job)
 {
     const kith_metric usual =
@@ -169,6 +177,7 @@ kith_search_params cli_job_params(const cli_job *job)
     params.tree_height = job->args->tree_height;
     params.filter = cli_is_filtered(job->args) ? &job->filter : NULL;
     params.method = both ? KITH_METHOD_EXACT : job->args->method;
+    params.period = job->period;
     return params;
 }
 
@@ -273,9 +282,10 @@ kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points
     meta.metric = cli_job_metric(job);
     const kith_recall *recall =
         cli_is_graph_search(job->args) ? &job->walk.recall : &job->descent.recall;
-    /* No file says a radius or a filter, and of what lists that it cut are certified would be lost.
-     */
-    const bool some = cli_cuts_lists(job->args) || cli_is_filtered(job->args);
+    /* No file says a radius, a filter or a period, and of what lists that it cut are certified
+     * would be lost. */
+    const bool some =
+        cli_cuts_lists(job->args) || cli_is_filtered(job->args) || cli_job_is_periodic(job);
     meta.exact = some ? KITH_EXACTNESS_UNKNOWN : job->exact;
     if (meta.exact == KITH_APPROXIMATE && recall->rows > 0) {
         meta.recall = recall->recall;
@@ -335,6 +345,7 @@ void cli_job_close(cli_job *job)
     free(job->forward.distances64);
     free(job->back.ids);
     free(job->back.distances);
+    free(job->period);
     cli_filter_free(job);
     cli_points_close(&job->queries);
     cli_points_close(&job->corpus);
@@ -352,6 +363,7 @@ static int solve_radius(cli_job *job)
     params.method = args->method;
     params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
     params.count_only = args->output == NULL;
+    params.period = job->period;
     params.filter = cli_is_filtered(args) ? &job->filter : NULL;
     kith_ctx *ctx = job->session.ctx;
     CLI_TRY(cli_job_check(

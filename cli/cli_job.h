@@ -27,6 +27,7 @@ typedef struct cli_job {
     kith_metric own_metric; /* of the corpus' file, where that is an index */
     cli_points queries;     /* matrix NULL for a graph */
     cli_part part;
+    double *period;     /* a length a column; NULL: none is given */
     kith_filter filter; /* of --allow and --groups, whose files are */
     uint8_t *allow;
     int64_t *groups;
@@ -88,6 +89,7 @@ kith_search_params cli_job_params(const cli_job *job);
 kith_descent_params cli_descent_params(const cli_job *job);
 kith_search_params cli_graph_params(const cli_job *job, const kith_descent_params *descent);
 /* The metric that is in force, never DEFAULT: --metric, else that of a tree. */
+bool cli_job_is_periodic(const cli_job *job);
 kith_metric cli_job_metric(const cli_job *job);
 /* need_bytes, from the plan. */
 void cli_job_count_need(cli_job *job);
@@ -135,6 +137,8 @@ extern const cli_engine cli_engine_radius;
 
 void cli_job_tell(const cli_job *job, const cli_engine *engine);
 /* --allow, --groups, --query-groups: job.filter, after the points. */
+/* What --period says for so many columns; NULL: nothing. To be freed, also on failure. */
+int cli_period_make(const cli_args *args, int32_t cols, double **period);
 int cli_filter_read(cli_job *job);
 void cli_filter_free(cli_job *job);
 /* For --dry-run: what the job would need. */

@@ -50,6 +50,9 @@ static void tell_input(cli_report *r, const cli_job *job)
         cli_say(r, "radius: %.17g\n", job->args->radius);
         cli_put_number(r, "radius", job->args->radius);
     }
+    if (job->args->period != NULL) {
+        cli_tell_text(r, "period", job->args->period);
+    }
     cli_part_tell(r, job);
 }
 
@@ -185,11 +188,15 @@ static void tell_work(cli_report *r, const cli_job *job)
 
 /* ---- The answer ----------------------------------------------------------------------------- */
 
-static const char *lost_in(const cli_args *args, const char *path)
+static const char *lost_in(const cli_job *job, const char *path)
 {
+    const cli_args *args = job->args;
     const char *lost = cli_claim_lost(path, args->format);
     if (lost[0] == '\0' && cli_is_filtered(args)) {
         return " (no file says the filter: it is of unknown exactness to those who read it)";
+    }
+    if (lost[0] == '\0' && cli_job_is_periodic(job)) {
+        return " (no file says the period: it is of unknown exactness to those who read it)";
     }
     return lost[0] == '\0' && cli_cuts_lists(args)
                ? " (no file says the radius: it is of unknown exactness to those who read it)"
@@ -203,7 +210,7 @@ static void tell_output(cli_report *r, const cli_job *job)
     for (int i = 0; i < 3; i++) {
         if (paths[i] != NULL) {
             cli_say(r, "output: %s%s\n", cli_message_safe(paths[i]),
-                    i < 2 ? lost_in(args, paths[i]) : "");
+                    i < 2 ? lost_in(job, paths[i]) : "");
         }
     }
     if (job->sharded.parts > 0) {

@@ -54,6 +54,7 @@ static int read_all(pairing *p)
                                       job->queries.matrix, false));
     }
     job->seconds_read = cli_clock_now() - start;
+    CLI_TRY(cli_period_make(args, job->corpus.matrix->cols, &job->period));
     return cli_filter_read(job);
 }
 
@@ -79,6 +80,7 @@ static int take_params(pairing *p)
     p->params.radius = args->radius;
     p->params.method = args->method;
     p->params.filter = cli_is_filtered(args) ? &p->job.filter : NULL;
+    p->params.period = p->job.period;
     p->params.path = args->output;
     p->params.limit = args->limit;
     p->params.keep = args->keep;

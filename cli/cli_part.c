@@ -136,6 +136,7 @@ static int describe(cli_job *job, const cli_labels *labels, said *s)
     say(s, NULL, "k %" PRId64, args->k);
     say(s, NULL, "metric %d", (int)cli_job_metric(job));
     say(s, NULL, "radius %.17g", args->radius);
+    say(s, NULL, "period %s", args->period != NULL ? args->period : "none");
     say(s, NULL, "rule %d", (int)job->filter.rule);
     say(s, NULL, "mode %d", (int)args->mode);
     say(s, NULL, "divided: %s", job->part.corpus != NULL ? "corpus" : "queries");

@@ -224,6 +224,37 @@ bool cli_read_columns(const char *text, cli_args *args, cli_error *error)
            cli_refuse(error, "names no column (give numbers, ranges or names: 1,4-6,NAME)");
 }
 
+bool cli_value_length(const char *text, const char **next, double *length)
+{
+    char part[64];
+    const size_t bytes = strcspn(text, ",");
+    if (bytes >= sizeof part) {
+        return false;
+    }
+    memcpy(part, text, bytes);
+    part[bytes] = '\0';
+    *next = text[bytes] == ',' ? text + bytes + 1 : NULL;
+    return cli_value_number(part, length) && *length >= 0.0;
+}
+
+bool cli_read_period(const char *text, cli_args *args, cli_error *error)
+{
+    double length = 0.0;
+    args->period = text;
+    if (strlen(text) > CLI_PERIOD_BYTES) {
+        return cli_refuse(error, "has more than %d characters", CLI_PERIOD_BYTES);
+    }
+    for (const char *at = text; at != NULL;) {
+        if (!cli_value_length(at, &at, &length)) {
+            return cli_refuse(error,
+                              "'%s' is no length of a box (give one number, or one for "
+                              "each column with commas between, 0: it has none)",
+                              text);
+        }
+    }
+    return true;
+}
+
 bool cli_read_device(const char *text, cli_args *args, cli_error *error)
 {
     args->device = text;

@@ -19,6 +19,7 @@ static int read_points(cli_job *job)
                 ? CLI_DONE
                 : cli_points_check_like(job->queries.path, job->queries.matrix, job->corpus.path,
                                         job->corpus.matrix, false));
+    CLI_TRY(cli_period_make(args, job->corpus.matrix->cols, &job->period));
     return cli_filter_read(job);
 }
 

@@ -98,8 +98,9 @@ int cli_same_file(const char *what, const char *path, char *text, size_t room)
 int cli_same_describe(const cli_args *args, char text[CLI_SAME_BYTES])
 {
     static const char *const names[] = {"corpus", "queries"};
-    size_t used = (size_t)snprintf(text, CLI_SAME_BYTES, "kith %s\nradius %.17g\n", kith_version(),
-                                   args->radius);
+    size_t used = (size_t)snprintf(text, CLI_SAME_BYTES, "kith %s\nradius %.17g\nperiod %.512s\n",
+                                   kith_version(), args->radius,
+                                   args->period != NULL ? args->period : "none");
     int code = CLI_DONE;
     for (int i = 0; i < 2 && i < args->path_count && code == CLI_DONE; i++) {
         code = cli_same_file(names[i], args->paths[i], text + used, CLI_SAME_BYTES - used);

@@ -484,6 +484,11 @@ typedef struct kith_search_params {
                       than k ends with empty slots, as behind a radius. The bytes of comparing with
                       allowed rows alone; all values are checked. By each, out.k is k times the
                       number of groups. No descent, no pipeline, no tree_height */
+    const double *period; /* one for each column: its points lie on a circle of this length, all of
+                      them in [0, period), and their difference is the shorter way round; 0: not
+                      this column; NULL = none. Of euclidean, sqeuclidean, manhattan, chebyshev and
+                      minkowski, exact, by the processor; of an index its own counts, and this is
+                      NULL. No descent, no walks, no pipeline */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)
@@ -545,6 +550,7 @@ typedef struct kith_radius_params {
     const kith_filter *filter; /* rows that may be found, but for rule each; NULL = all. What it
                                   forbids is found, too, and left out: it saves neither time nor
                                   memory */
+    const double *period;      /* as in kith_search_params */
 } kith_radius_params;
 
 static inline kith_radius_params kith_radius_params_default(void)
@@ -687,10 +693,10 @@ typedef struct kith_file_info {
     int64_t cols; /* d of points, k of results */
     uint64_t file_bytes;
     int32_t tree_height; /* of a tree: 2^height leaves */
-    int32_t reserved2;
-    int64_t tree_rows;  /* distinct rows, which stand in its leaves */
-    int64_t tree_slack; /* places that are free for more of them */
-    double recall;      /* of an approximate graph or result: the estimate; < 0 = not known */
+    int32_t periodic;    /* 1: of an index: columns have a period */
+    int64_t tree_rows;   /* distinct rows, which stand in its leaves */
+    int64_t tree_slack;  /* places that are free for more of them */
+    double recall;       /* of an approximate graph or result: the estimate; < 0 = not known */
     int64_t recall_at;
     int32_t parts;     /* a graph in so many files, or of so many; 0: in one. file_bytes: of all */
     int32_t part;      /* this file is one of them, counted from 1; 0: it names them all */

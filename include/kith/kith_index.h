@@ -52,6 +52,8 @@ typedef struct kith_index_params {
     uint64_t seed; /* graph: of one that is made, and of what changes it */
     kith_distance_fn custom; /* for KITH_CUSTOM */
     void *custom_arg;
+    const double *period; /* as in kith_search_params, of an exact index or a tree, on the
+                             processor; copied. NULL = none */
 } kith_index_params;
 
 static inline kith_index_params kith_index_params_default(void)
@@ -109,12 +111,13 @@ KITH_API kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index
 typedef struct kith_index_info {
     uint32_t struct_size; /* set by the caller to sizeof(kith_index_info) */
     kith_metric metric;
-    kith_method method; /* exact, tree or graph */
-    int32_t device;     /* the number of the GPU that has it; -1: the processor's */
-    kith_matrix points; /* a view, valid until the index is changed, by any thread, or freed; of
-                           kith_cuda_index_create: device memory */
-    int64_t k;          /* neighbours a row of the graph; 0: there is none */
-    uint64_t bytes;     /* memory that it holds, points apart */
+    kith_method method;   /* exact, tree or graph */
+    int32_t device;       /* the number of the GPU that has it; -1: the processor's */
+    kith_matrix points;   /* a view, valid until the index is changed, by any thread, or freed; of
+                             kith_cuda_index_create: device memory */
+    int64_t k;            /* neighbours a row of the graph; 0: there is none */
+    uint64_t bytes;       /* memory that it holds, points apart */
+    const double *period; /* its copy, one a column; NULL: it has none */
 } kith_index_info;
 /* Returns KITH_E_ARGUMENT: an argument is NULL, or struct_size is not set. */
 KITH_API kith_status kith_index_inspect(const kith_index *index, kith_index_info *info);

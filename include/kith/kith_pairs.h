@@ -57,6 +57,7 @@ typedef struct kith_pairs_params {
                        ended early both are of the pairs that were told */
     int64_t sample; /* of the plan: rows i that are looked at; 0 = 1,000 */
     uint64_t seed;  /* which rows */
+    const double *period; /* as in kith_search_params */
 } kith_pairs_params;
 
 static inline kith_pairs_params kith_pairs_params_default(void)

@@ -42,6 +42,7 @@ class Fitted(NamedTuple):
     algorithm: str
     metric: Metric
     p: float
+    period: Any = None
 
     def exact(self) -> str:
         """The algorithm, where an approximate one has no say."""
@@ -61,6 +62,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
     device: str | None
     recall: float | None
     random_state: Any
+    period: Any
 
     def _keep(self, given: dict[str, Any]) -> None:
         """The parameters of __init__, which is what scikit-learn reads them from."""
@@ -86,7 +88,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
             )
         _options.check_recall(self.recall)
         metric, p = self._metric_and_p()
-        self._fitted = Fitted(self.algorithm, metric, p)
+        self._fitted = Fitted(self.algorithm, metric, p, self.period)
         number = _metrics.code(metric, p) if isinstance(metric, str) else 0
         self.effective_metric_ = _metrics.name(number) if number else self.metric
         self._settings()
@@ -116,8 +118,14 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
         return settings(self.n_jobs, self.device)
 
     def _options(self) -> dict[str, Any]:
-        _, metric, p = self._fitted
-        return {"metric": metric, "p": p, "n_jobs": self.n_jobs, "device": self.device}
+        _, metric, p, period = self._fitted
+        return {
+            "metric": metric,
+            "p": p,
+            "period": period,
+            "n_jobs": self.n_jobs,
+            "device": self.device,
+        }
 
     def _fit_unlabelled(self, X: Any) -> None:
         """Keeps X, as it was given."""
@@ -204,7 +212,7 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _search_points(self, X: Any, k: int) -> Neighbors:
         """The k nearest fitted points of each row of X."""
-        algorithm, metric, p = self._fitted
+        algorithm, metric, p, period = self._fitted
         if issparse(X) or issparse(self._fit_X):
             algorithm = self._fitted.exact()
             return knn(self._fit_X, X, k, algorithm=algorithm, **self._options())
@@ -222,7 +230,9 @@ class NeighborsEstimator(BaseEstimator):  # type: ignore[misc]
             )
             return like(X, found) if there else found
         method = _options.method(algorithm)
-        return self._prepared.search(points, queries, k, metric, p, method, self._settings())
+        return self._prepared.search(
+            points, queries, k, metric, p, method, self._settings(), period
+        )
 
     def kneighbors(
         self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True

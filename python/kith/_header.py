@@ -258,7 +258,7 @@ class SearchParams(c.Structure):
         ("pipeline", c.c_int32), ("select", c.c_int32), ("method", c.c_int), ("sample", c.c_int32),
         ("tree_height", c.c_int32), ("batch", c.c_int32), ("radius", c.c_double), ("recall", c.c_double),
         ("recall_at", c.c_int64), ("seed", c.c_uint64), ("descent", c.c_void_p), ("descent_report", c.c_void_p),
-        ("walk", c.c_void_p), ("walk_report", c.c_void_p), ("filter", c.c_void_p),
+        ("walk", c.c_void_p), ("walk_report", c.c_void_p), ("filter", c.c_void_p), ("period", c.c_void_p),
     ]
 
 
@@ -266,7 +266,7 @@ class RadiusParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("metric", c.c_int), ("radius", c.c_double), ("radii", c.c_void_p),
         ("flags", c.c_uint32), ("count_only", c.c_uint32), ("custom", DistanceFn), ("custom_arg", c.c_void_p),
-        ("method", c.c_int), ("filter", c.c_void_p),
+        ("method", c.c_int), ("filter", c.c_void_p), ("period", c.c_void_p),
     ]
 
 
@@ -294,7 +294,7 @@ class FileInfo(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("kind", c.c_int), ("format", c.c_char * 16), ("dtype", c.c_int),
         ("metric", c.c_int), ("exact", c.c_int), ("reserved", c.c_int32), ("rows", c.c_int64), ("cols", c.c_int64),
-        ("file_bytes", c.c_uint64), ("tree_height", c.c_int32), ("reserved2", c.c_int32), ("tree_rows", c.c_int64),
+        ("file_bytes", c.c_uint64), ("tree_height", c.c_int32), ("periodic", c.c_int32), ("tree_rows", c.c_int64),
         ("tree_slack", c.c_int64), ("recall", c.c_double), ("recall_at", c.c_int64), ("parts", c.c_int32),
         ("part", c.c_int32), ("first_row", c.c_int64), ("points", Fingerprint), ("header", c.c_int32),
         ("delimiter", c.c_int32),
@@ -322,14 +322,14 @@ class IndexParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("metric", c.c_int), ("method", c.c_int), ("tree_height", c.c_int32),
         ("graph", c.c_void_p), ("k", c.c_int64), ("recall", c.c_double), ("seed", c.c_uint64), ("custom", DistanceFn),
-        ("custom_arg", c.c_void_p),
+        ("custom_arg", c.c_void_p), ("period", c.c_void_p),
     ]
 
 
 class IndexInfo(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("metric", c.c_int), ("method", c.c_int), ("device", c.c_int32),
-        ("points", Matrix), ("k", c.c_int64), ("bytes", c.c_uint64),
+        ("points", Matrix), ("k", c.c_int64), ("bytes", c.c_uint64), ("period", c.c_void_p),
     ]
 
 
@@ -485,7 +485,7 @@ class PairsParams(c.Structure):
         ("keep", c.c_int), ("take", PairsFn), ("take_arg", c.c_void_p), ("path", c.c_char_p), ("filter", c.c_void_p),
         ("custom", DistanceFn), ("custom_arg", c.c_void_p), ("limit", c.c_int64), ("first_row", c.c_int64),
         ("chunk_rows", c.c_int64), ("chunk_pairs", c.c_int64), ("labels", c.c_void_p), ("kept", c.c_void_p),
-        ("sample", c.c_int64), ("seed", c.c_uint64),
+        ("sample", c.c_int64), ("seed", c.c_uint64), ("period", c.c_void_p),
     ]
 
 

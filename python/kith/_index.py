@@ -71,6 +71,8 @@ class Index:
         Of a graph: points that a query is compared with densely before it walks (metrics with
         matrix products). The default serves one query at a time; 16,384 is better for thousands
         at once.
+    period : float or array of d floats, optional
+        As in `kith.knn`; not of a graph, and not on a GPU. Files keep it.
     n_jobs, memory_limit
         As in `kith.knn`; those of making and changing the index.
     device : str, optional
@@ -85,6 +87,7 @@ class Index:
         Of the points (of bfloat16: uint16).
     nbytes : int
         Memory that it holds, points apart.
+    period : array of d floats, or None
     width : int or None
         Of a graph. It may be set, here and by `tune`.
     meets : int
@@ -117,6 +120,7 @@ class Index:
         random_state: Seed = None,
         width: Whole | None = None,
         meets: Whole = _MEETS,
+        period: ArrayLike | None = None,
         n_jobs: Whole | None = None,
         device: str | None = None,
         memory_limit: Bytes | None = None,
@@ -126,6 +130,7 @@ class Index:
         only(how, s.METHOD_TREE, height=height or None)
         only(how, s.METHOD_GRAPH, graph=graph, k=k, recall=recall, random_state=random_state)
         only(how, s.METHOD_GRAPH, width=width, meets=None if meets == _MEETS else meets)
+        only(how, s.METHOD_EXACT, s.METHOD_TREE, period=period)
         if graph is not None and k is not None:
             raise ValueError("k is of a graph that is made, and graph is given (leave one out)")
         _options.check_recall(recall)
@@ -139,21 +144,27 @@ class Index:
             "seed": _options.seed(random_state),
         }
         number = _metrics.code(metric, p)
-        if on_device(X) and how != s.METHOD_GRAPH:
+        if on_device(X) and how != s.METHOD_GRAPH and period is None:
             self._make_on_gpu(X, number, how, wanted, height)
         else:
             points = as_matrix(X, "X", wanted.memory_limit)
-            self._make(points, number, how, wanted, graph, **fields)
+            self._make(points, number, how, wanted, graph, period=period, **fields)
         self.width = width
         self.meets = meets
 
     @classmethod
     def _of_matrix(
-        cls, points: HostMatrix, metric: int, method: int, wanted: Settings, graph: Any = None
+        cls,
+        points: HostMatrix,
+        metric: int,
+        method: int,
+        wanted: Settings,
+        graph: Any = None,
+        period: Any = None,
     ) -> Index:
         """An index of a matrix, with settings."""
         self = cls.__new__(cls)
-        self._make(points, metric, method, wanted, graph)
+        self._make(points, metric, method, wanted, graph, period=period)
         self.meets = 0  # for many queries
         return self
 
@@ -246,6 +257,11 @@ class Index:
     def nbytes(self) -> int:
         with self._handle as kept:
             return int(kept.inspect().bytes)
+
+    @property
+    def period(self) -> Any:
+        with self._handle as kept:
+            return None if kept.period is None else kept.period.copy()
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -21,7 +21,7 @@ from ._mixed import dtype_of, in_type, joined, stored
 from ._places import on_device, on_host
 from ._progress import Progress
 from ._radius import RadiusJob, Ranges
-from ._results import Array, Fingerprint, Neighbors, Table, claim
+from ._results import Array, Fingerprint, Neighbors, Table, claim, copy_of
 from ._search import check_shapes, fingerprint, search_params
 
 METHODS = {
@@ -57,7 +57,7 @@ class Kept:
 
     __slots__ = (
         "made", "method", "metric", "on_gpu", "_device", "_points", "_wanted", "_height", "_of",
-        "_in_file"
+        "_in_file", "period"
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +74,8 @@ class Kept:
         self.method: int = info.method
         self.metric: int = info.metric
         self._device: int = info.device  # of the GPU that has it
+        cols = info.points.cols
+        self.period = copy_of(info.period, cols, np.float64) if info.period else None
         self._wanted = wanted
         self._height = height
         self._of: Fingerprint | None = None  # until a search tells it
@@ -83,7 +85,9 @@ class Kept:
     @classmethod
     def create(cls, points: HostMatrix, wanted: Settings, **fields: Any) -> Kept:
         """fields: of kith_index_params."""
+        period = fields.pop("period", None)
         params = s.sized(s.IndexParams, **fields)
+        _options.periodic(period, points.struct.cols, params)
         made = context(wanted.beside(points)).make(
             lib.kith_index_free,
             points.array,
@@ -160,7 +164,8 @@ class Kept:
         found = _small.search_index(self.made, points, queries, k, self.metric, limits)
         if found is None:
             return None
-        return claim(found, self.metric, True, self._of or self.fingerprint_for(len(queries)))
+        exact = None if self.period is not None else True
+        return claim(found, self.metric, exact, self._of or self.fingerprint_for(len(queries)))
 
     def params(self, k: int, radius: float | None = None) -> s.SearchParams:
         return search_params(_OWN, k, radius=radius)
@@ -193,7 +198,8 @@ class Kept:
             None,
             progress=progress,
         )
-        exact = None if filtered.struct is not None else self.method != s.METHOD_GRAPH
+        untold = filtered.struct is not None or self.period is not None  # by files and graphs
+        exact = None if untold else self.method != s.METHOD_GRAPH
         return claim(table.result(), self.metric, exact, self.fingerprint_for(asked.rows))
 
     def walk(
@@ -285,6 +291,7 @@ class Kept:
                 metric=self.metric,
                 method=self.method,
                 tree_height=self._height,
+                period=self.period,
             )
         except ValueError as error:
             rename(error, {"X": "Y"}, -points.rows)

@@ -43,6 +43,7 @@ class _Model(NeighborsEstimator):
         device: str | None = None,
         recall: float | None = None,
         random_state: Any = None,
+        period: Any = None,
     ) -> None:
         self._keep(locals())
 
@@ -105,7 +106,7 @@ class KNeighborsClassifier(ClassifierMixin, _Model):  # type: ignore[misc]
     weights : {"uniform", "distance"} or callable
         distance: by 1 / distance; where neighbours are at 0, these alone. A function makes weights
         of an array of distances.
-    algorithm, leaf_size, p, metric, metric_params, n_jobs, device, recall, random_state
+    algorithm, leaf_size, p, metric, metric_params, n_jobs, device, recall, random_state, period
         As in `kith.NearestNeighbors`.
 
     Attributes
@@ -191,7 +192,7 @@ class KNeighborsRegressor(RegressorMixin, _Model):  # type: ignore[misc]
     average : {"mean", "median"}
         The median has no weights: it goes with ``weights="uniform"``.
     n_neighbors, weights, algorithm, leaf_size, p, metric, metric_params, n_jobs, device, recall, \
-random_state
+random_state, period
         As in `kith.KNeighborsClassifier`.
 
     Attributes
@@ -215,6 +216,7 @@ random_state
         device: str | None = None,
         recall: float | None = None,
         random_state: Any = None,
+        period: Any = None,
     ) -> None:
         self._keep(locals())
 

@@ -119,6 +119,8 @@ class NearestNeighbors(RadiusMixin):
         The share of true neighbours that is enough (`kith.knn_graph`).
     random_state : int, optional
         Seed of ``nn_descent``.
+    period : float or array of d floats, optional
+        As in `kith.knn`; not of ``nn_descent``.
 
     Attributes
     ----------
@@ -147,6 +149,7 @@ class NearestNeighbors(RadiusMixin):
         device: str | None = None,
         recall: float | None = None,
         random_state: Any = None,
+        period: Any = None,
     ) -> None:
         self._keep(locals())
 

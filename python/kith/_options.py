@@ -174,6 +174,28 @@ def walk(
     params.keep = told, graph  # for as long as the parameters live
 
 
+def period(given: Any, cols: int) -> Any:
+    """Lengths of the columns' circles, which params point to, from one for all, or one each."""
+    if given is None:
+        return None
+    try:
+        lengths = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"period is {_shown(given)}, must be a number, or one for each column"
+        ) from None
+    if lengths.shape not in ((), (cols,)):
+        raise ValueError(f"period must be one number, or {cols}: one for each column (0: none)")
+    return np.ascontiguousarray(np.broadcast_to(lengths, cols))
+
+
+def periodic(given: Any, cols: int, params: Any) -> None:
+    """Sets params.period, which lives as long as the parameters."""
+    params.lengths = lengths = period(given, cols)
+    if lengths is not None:
+        params.period = lengths.ctypes.data
+
+
 def excluded(exclude: Any, rows: int, params: s.SearchParams) -> Any:
     """Sets params.exclude; what it returns must live as long as params are used."""
     if exclude is None:

@@ -71,6 +71,7 @@ class _Job(NamedTuple):
     filter: _filter.Filter
     progress: Progress
     like: Any  # whose library's arrays are given; None: NumPy's
+    period: Any
 
 
 class Pairs:
@@ -95,6 +96,7 @@ class Pairs:
         job = self._job
         params = s.sized(s.PairsParams, **{**job.distance.fields, **job.fields, **fields})
         job.filter.into(params)
+        _options.periodic(job.period, job.points.struct.cols, params)
         try:
             context(job.wanted.beside(job.points, job.corpus)).call(
                 function,
@@ -223,6 +225,7 @@ def pairs(
     groups: ArrayLike | None = None,
     query_groups: ArrayLike | None = None,
     rule: str | None = None,
+    period: ArrayLike | None = None,
     limit: Whole | None = None,
     chunk_pairs: Whole | None = None,
     n_jobs: Whole | None = None,
@@ -248,7 +251,7 @@ def pairs(
     chunk_pairs : int, optional
         Pairs of a chunk, at most, and those that are found beside them; a row's pairs stand in one.
         None: by memory_limit, at most 2**22.
-    metric, p, algorithm, n_jobs, device, memory_limit, progress
+    metric, p, algorithm, period, n_jobs, device, memory_limit, progress
         As in `knn`.
 
     Returns
@@ -291,7 +294,10 @@ def pairs(
             f"Y has {corpus.struct.cols} columns and X has {points.struct.cols} (both must have "
             "the same)"
         )
+    lengths = _options.period(period, points.struct.cols)
     asked = _filter.Asked(allow, groups, query_groups, rule)
     filtered = _filter.make(asked, corpus.rows, points.rows)
     like = None if isinstance(X, np.ndarray) else X
-    return Pairs(_Job(points, others, corpus, wanted, distance, fields, filtered, progress, like))
+    return Pairs(
+        _Job(points, others, corpus, wanted, distance, fields, filtered, progress, like, lengths)
+    )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes as c
 from typing import Any
 
+from . import _options
 from . import _structs as s
 from ._arrays import HostMatrix
 from ._context import Settings, context
@@ -39,17 +40,20 @@ class Prepared:
         p: float,
         method: int,
         wanted: Settings,
+        period: Any = None,
     ) -> Neighbors:
         """knn; the same points, metric and method every time."""
         if not isinstance(metric, str) or not self._searched:
             self._searched = True
-            return search(points, queries, k, metric=metric, p=p, method=method, wanted=wanted)
+            return search(
+                points, queries, k, metric=metric, p=p, method=method, wanted=wanted, period=period
+            )
         index = self._index
         if index is None:
             number = code(metric, p)
-            tree = _takes_tree(points, queries, k, metric, p, method, wanted)
+            tree = _takes_tree(points, queries, k, metric, p, method, wanted, period)
             kind = s.METHOD_TREE if tree else s.METHOD_EXACT
-            index = self._index = Index._of_matrix(points, number, kind, wanted)
+            index = self._index = Index._of_matrix(points, number, kind, wanted, period=period)
         return index._search(queries, k, wanted)
 
     def search_there(
@@ -80,9 +84,11 @@ def _takes_tree(
     p: float,
     method: int,
     wanted: Settings,
+    period: Any,
 ) -> bool:
     """Whether kith_search would take a tree on the processor, by shapes alone."""
     params = search_params(resolve(metric, p, queries.array.dtype), k, method=method)
+    _options.periodic(period, points.struct.cols, params)
     plan = s.sized(s.Plan)
     context(wanted).call(
         lib.kith_plan_search,

@@ -147,6 +147,7 @@ def radius_neighbors(
     groups: ArrayLike | None = None,
     query_groups: ArrayLike | None = None,
     rule: str | None = None,
+    period: ArrayLike | None = None,
     n_jobs: Whole | None = None,
     device: str | None = None,
     memory_limit: Bytes | None = None,
@@ -167,7 +168,7 @@ def radius_neighbors(
         Only how many there are: ``numpy.diff(ranges.offsets)``.
     allow, groups, query_groups, rule
         As in `knn`, but for the rule each. What they forbid is found, too, and left out.
-    metric, p, algorithm, n_jobs, device, memory_limit, progress
+    metric, p, algorithm, period, n_jobs, device, memory_limit, progress
         As in `knn`.
 
     Returns
@@ -206,6 +207,7 @@ def radius_neighbors(
     check_types(distance, points, asked)
     fields = {"flags": flags, "method": method, **distance.fields}
     job = radius_job(radius, asked, count_only, asked_for, points.rows, **fields)
+    _options.periodic(period, points.struct.cols, job._params)
     double = points.is_double or asked.is_double
     if asked.rows == 0 and queries is not None:
         check_shapes(points.struct, asked, 1, "corpus")
@@ -224,7 +226,7 @@ def radius_neighbors(
         except ValueError as error:
             distance.reraise(error)
         made_of = fingerprint_for(_small.WORTH if queries is None else asked.rows, points, wanted)
-        ranges._claim(distance.number, made_of, not asked_for)
+        ranges._claim(distance.number, made_of, not asked_for and period is None)
     return ranges._like(corpus)
 
 

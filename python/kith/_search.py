@@ -39,6 +39,7 @@ def knn(
     groups: ArrayLike | None = None,
     query_groups: ArrayLike | None = None,
     rule: str | None = None,
+    period: ArrayLike | None = None,
     tune: Tune | None = None,
     n_jobs: Whole | None = None,
     device: str | None = None,
@@ -88,6 +89,10 @@ def knn(
         ``same`` (default): a query finds rows of its own group. ``other``: of all groups but its
         own. ``each``: k rows of every group, by rising number, side by side: (m, G * k) entries,
         or ``indices.reshape(m, G, k)``; there are no `query_groups` then.
+    period : float or array of d floats, optional
+        A periodic box, SciPy's ``boxsize``: points lie in [0, period), and each column's difference
+        is the shorter way round; 0: not this column. Of euclidean, sqeuclidean, manhattan,
+        chebyshev and minkowski, on the processor.
     tune : dict, optional
         The same answer in another way, to compare: ``tree_height``; ``pipeline`` ("fused",
         "matrix", "hybrid", "buffer_tree"), ``select`` (a method of `select_k`, of "matrix"),
@@ -125,6 +130,7 @@ def knn(
         radius is None
         and exclude is None
         and out is None
+        and period is None
         and not (progress or tune or asked_for)
         and method <= s.METHOD_TREE
     ):
@@ -139,14 +145,15 @@ def knn(
             "algorithm is nn_descent, which makes graphs (use knn_graph, or NearestNeighbors)"
         )
     there = on_device(corpus) or on_device(queries)
-    if there and not asked_for and isinstance(metric, str):
+    if there and not asked_for and isinstance(metric, str) and period is None:
         from . import _cuda
 
         params = _cuda.search_params(metric, p, k, method, 0, tuned, radius)
         return _cuda.knn(corpus, queries, params, exclude, wanted, progress, out)
     check_together("corpus", corpus, queries=queries)
     if is_sparse(corpus) or is_sparse(queries):
-        _sparse.refuse(radius=radius, exclude=exclude, tune=tune, out=out, **asked_for.given)
+        _sparse.refuse(radius=radius, exclude=exclude, period=period, tune=tune, out=out)
+        _sparse.refuse(**asked_for.given)
         return _sparse.blockwise(search, corpus, queries, k, metric, p, method, wanted, progress)
     points = as_matrix(corpus, "corpus", wanted.memory_limit)
     asked = as_matrix(queries, "queries", wanted.memory_limit)
@@ -160,6 +167,7 @@ def knn(
         radius=radius,
         exclude=exclude,
         asked_for=asked_for,
+        period=period,
         tuned=tuned,
         wanted=wanted.beside(points, asked),
         progress=progress,
@@ -179,6 +187,7 @@ def search(
     radius: float | None = None,
     exclude: Any = None,
     asked_for: _filter.Asked = _filter.NOTHING,
+    period: Any = None,
     tuned: Mapping[str, Any] = {},
     wanted: Settings = Settings(),
     progress: Progress = None,
@@ -190,6 +199,7 @@ def search(
     filtered = _filter.make(asked_for, corpus.rows, queries.rows)
     table = table_for(corpus, queries, k, out, radius, filtered)
     params = search_params(distance, k, method=method, radius=radius, tuned=tuned)
+    _options.periodic(period, corpus.struct.cols, params)
     keep = _options.excluded(exclude, queries.rows, params)
     filtered.into(params)
     if queries.rows == 0:
@@ -210,7 +220,8 @@ def search(
     return claim(
         table.result(),
         distance.number,
-        None if asked_for else True,  # files and graphs do not tell a filter
+        # files and graphs do not tell a filter, or a period
+        None if asked_for or period is not None else True,
         fingerprint_for(queries.rows, corpus, wanted),
     )
 
@@ -228,6 +239,7 @@ def knn_graph(
     allow: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     rule: str | None = None,
+    period: ArrayLike | None = None,
     recall_at: Whole | None = None,
     random_state: Seed = None,
     init: Any = None,
@@ -265,6 +277,8 @@ def knn_graph(
         A point competes for its own row like any other.
     allow, groups, rule : optional
         As in `knn`, of the points; the graph is exact.
+    period : float or array of d floats, optional
+        As in `knn`; the graph is exact.
     random_state : int, Generator, RandomState, optional
         Seed of ``nn_descent``; the same seed gives the same bytes with any number of threads.
     init : Graph, Neighbors, or array of n rows of indices, optional
@@ -302,6 +316,7 @@ def knn_graph(
     if (
         (radius is None and recall is None and recall_at is None and init is None)
         and (rounds is None and candidates is None and delta is None and out is None)
+        and period is None
         and (not (progress or tune or asked_for) and method <= s.METHOD_TREE)
     ):
         limits = n_jobs, device, memory_limit
@@ -317,7 +332,8 @@ def knn_graph(
     _options.check_recall(recall)
     if method == s.METHOD_DESCENT and radius is not None:
         raise ValueError("radius goes with exact graphs, not with nn_descent (leave one out)")
-    if on_device(X) and not asked_for and init is None and isinstance(metric, str):
+    on_gpu = on_device(X) and not asked_for and init is None and isinstance(metric, str)
+    if on_gpu and period is None:
         from . import _cuda
 
         params = _cuda.search_params(metric, p, k, method, flags, exact, radius)
@@ -325,7 +341,8 @@ def knn_graph(
             may_descend(params, recall, random_state, own)
         return _cuda.graph(X, params, wanted, progress, out)
     if is_sparse(X) and method != s.METHOD_DESCENT:
-        _sparse.refuse(radius=radius, recall=recall, tune=tune, out=out, **asked_for.given)
+        _sparse.refuse(radius=radius, recall=recall, period=period, tune=tune, out=out)
+        _sparse.refuse(**asked_for.given)
         return _sparse.blockwise(
             search, X, X, k, metric, p, method, wanted, progress, not include_self
         )
@@ -339,6 +356,7 @@ def knn_graph(
     table = Table(points.rows, k * filtered.wide, most, points.is_double, out, empty)
     params = search_params(distance, k, flags=flags, method=method, radius=radius, tuned=exact)
     filtered.into(params)
+    _options.periodic(period, points.struct.cols, params)
     if method == s.METHOD_DESCENT or recall is not None:
         may_descend(params, recall, random_state, own)
     report = s.sized(s.Report)
@@ -346,7 +364,7 @@ def knn_graph(
     found = claim(
         table.result(),
         distance.number,
-        None if asked_for else report.exact == s.CERTIFIED,
+        None if asked_for or period is not None else report.exact == s.CERTIFIED,
         fingerprint(points.struct, wanted),
     )
     return like(X, found, out)

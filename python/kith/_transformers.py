@@ -32,7 +32,7 @@ class KNeighborsTransformer(
     mode : {"distance", "connectivity"}
         distance: a fitted point has itself, at 0, and n_neighbors others. connectivity: ones at
         itself and n_neighbors - 1 others.
-    n_neighbors, algorithm, leaf_size, metric, p, metric_params, n_jobs, device, recall, random_state
+    n_neighbors, algorithm, leaf_size, metric, p, metric_params, n_jobs, device, recall, random_state, period
         As in `kith.NearestNeighbors`.
 
     Examples
@@ -60,6 +60,7 @@ class KNeighborsTransformer(
         device: str | None = None,
         recall: float | None = None,
         random_state: Any = None,
+        period: Any = None,
     ) -> None:
         self._keep(locals())
 
@@ -110,7 +111,7 @@ class RadiusNeighborsTransformer(
     ----------
     mode : {"distance", "connectivity"}
     radius : float
-    algorithm, leaf_size, metric, p, metric_params, n_jobs, device
+    algorithm, leaf_size, metric, p, metric_params, n_jobs, device, period
         As in `kith.NearestNeighbors`.
     """
 
@@ -130,6 +131,7 @@ class RadiusNeighborsTransformer(
         metric_params: dict[str, Any] | None = None,
         n_jobs: int | None = None,
         device: str | None = None,
+        period: Any = None,
     ) -> None:
         self._keep(locals())
 

@@ -87,6 +87,33 @@ kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn
     return KITH_OK;
 }
 
+kith_status kin_check_period(kith_ctx *ctx, const double *period, kin_distance *distance)
+{
+    bool any = false;
+    for (int32_t col = 0; period != NULL && col < distance->cols; col++) {
+        KIN_FAIL_IF(!(period[col] >= 0.0 && period[col] <= 0x1p500), ctx, KITH_E_ARGUMENT,
+                    kin_at_row("period", col),
+                    "is %g, must be above 0 and at most 2^500, or 0 where the column has none",
+                    period[col]);
+        any = any || period[col] > 0.0;
+    }
+    KIN_FAIL_IF(any && !kin_metric_get_traits(distance->metric)->wraps, ctx, KITH_E_ARGUMENT,
+                kin_at("metric"),
+                "is %s, which has no period (euclidean, sqeuclidean, manhattan, chebyshev and "
+                "minkowski have)",
+                distance->metric == KITH_CUSTOM ? "a function"
+                                                : kith_metric_name(distance->metric));
+    distance->period = any ? period : NULL;
+    return KITH_OK;
+}
+
+kith_status kin_refuse_period(kith_ctx *ctx, const double *period, const char *why)
+{
+    return period == NULL
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("period"), "is set, and %s", why);
+}
+
 kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char *why,
                              const kith_neighbors *out, int64_t rows)
 {

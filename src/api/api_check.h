@@ -29,6 +29,12 @@ kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn
 #define KIN_CHECK_METRIC_OF(ctx, params, cols, distance)                                      \
     kin_check_metric((ctx), (params)->metric, (params)->custom, (params)->custom_arg, (cols), \
                      (distance))
+/* A period for each column, of a metric that has boxes, which becomes the distance's; NULL, or
+ * zeros alone: nothing does. The caller's array stays where it is as long as the distance is used.
+ */
+kith_status kin_check_period(kith_ctx *ctx, const double *period, kin_distance *distance);
+/* KITH_E_UNSUPPORTED where there is a period, and `why` there cannot be. */
+kith_status kin_refuse_period(kith_ctx *ctx, const double *period, const char *why);
 /* k >= 1 and at most `most`, and the output of that shape. `why` explains the limit. */
 kith_status kin_check_output(kith_ctx *ctx, int64_t k, int64_t most, const char *why,
                              const kith_neighbors *out, int64_t rows);

@@ -92,13 +92,6 @@ static kith_status begin(kith_ctx *ctx, int32_t device, void *stream, kin_gpu **
     return status == KITH_OK ? KITH_OK : end(ctx, *gpu, NULL, status);
 }
 
-static kith_status check_metric(kith_ctx *ctx, const kin_distance *distance)
-{
-    KIN_FAIL_IF(distance->metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
-                "is custom, which a GPU cannot call (give host memory to the processor's calls)");
-    return KITH_OK;
-}
-
 static kith_status check_exact(kith_ctx *ctx, const kin_request *request)
 {
     KIN_TRY(kin_method_check(ctx, request));
@@ -200,8 +193,8 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     KIN_TRY(kin_api_check_choice(ctx, points, given, ON_DEVICE, out, &job));
     KIN_TRY(job.choice.descends ? KITH_OK : check_exact(ctx, &job.exact.request));
     KIN_TRY(find_all(ctx, points->data, NULL, out, &index));
-    KIN_TRY(check_metric(ctx, job.choice.descends ? &job.descent.request.distance
-                                                  : &job.exact.request.distance));
+    KIN_TRY(kin_device_refuse(ctx, job.choice.descends ? &job.descent.request.distance
+                                                       : &job.exact.request.distance));
     KIN_TRY(begin(ctx, index, stream, &gpu));
     return end(ctx, gpu, NULL, solve(ctx, gpu, &job, out));
 }
@@ -249,7 +242,7 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
     KIN_TRY(check_exact(ctx, &job.request));
     KIN_TRY(find_all(ctx, job.corpus.data, job.queries.data, out, &index));
-    KIN_TRY(check_metric(ctx, &job.request.distance));
+    KIN_TRY(kin_device_refuse(ctx, &job.request.distance));
     KIN_TRY(begin(ctx, index, stream, &gpu));
     kith_status status = kin_api_bring_excluded(ctx, gpu, &job, &excluded);
     KIN_THEN(status, solve_knn(ctx, gpu, &job, out));
@@ -274,7 +267,7 @@ static kith_status check_radius(kith_ctx *ctx, const kin_radius_call *call, int3
     KIN_TRY(kin_method_refuse_tree(ctx, &like, "a GPU has none for a radius"));
     KIN_TRY(kin_api_find_device(ctx, job->corpus.data, "data", device));
     KIN_TRY(kin_api_find_device(ctx, call->asked.data, "queries.data", device));
-    return check_metric(ctx, &job->request.distance);
+    return kin_device_refuse(ctx, &job->request.distance);
 }
 
 static kith_status find_ranges(kith_ctx *ctx, const kin_radius_job *job, int32_t device,
@@ -324,7 +317,7 @@ static kith_status merge(kith_ctx *ctx, const kith_merge_sets *sets,
     KIN_TRY(find_all(ctx, job.sets.points.data, NULL, out, &index));
     KIN_TRY(kin_api_find_device(ctx, job.sets.graph[0].ids, "graph1.ids", &index));
     KIN_TRY(kin_api_find_device(ctx, job.sets.graph[1].ids, "graph2.ids", &index));
-    KIN_TRY(check_metric(ctx, &job.descent.request.distance));
+    KIN_TRY(kin_device_refuse(ctx, &job.descent.request.distance));
     KIN_TRY(begin(ctx, index, stream, &gpu));
     return end(ctx, gpu, NULL, descend(ctx, gpu, &job.descent, out, job.params.descent_report));
 }

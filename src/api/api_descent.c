@@ -320,6 +320,7 @@ kith_status kin_api_check_walk(kith_ctx *ctx, const kith_matrix *points, const k
     KIN_TRY(kin_check_output(ctx, params->k, points->rows, "the corpus has no more rows", out,
                              job->queries.rows));
     KIN_TRY(refuse_exact(ctx, params));
+    KIN_TRY(kin_refuse_period(ctx, params->period, "walks have none (leave it out)"));
     KIN_TRY(check_recall(ctx, params, &call->walk));
     KIN_TRY(check_walk(ctx, &call->walk, params->k));
     KIN_TRY(kin_check_room(ctx, params->walk_report, "walk_report", "kith_walk_report"));

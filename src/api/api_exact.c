@@ -22,6 +22,7 @@ kith_status kin_api_check_graph(kith_ctx *ctx, const kith_matrix *points,
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, points, "points", &job->points));
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job->points.cols, &distance));
+    KIN_TRY(kin_check_period(ctx, params.period, &distance));
     const bool self = (params.flags & KITH_INCLUDE_SELF) != 0;
     KIN_TRY(kin_check_output(ctx, params.k, job->points.rows - (self ? 0 : 1),
                              self ? OF_SEARCH : OF_GRAPH, out, job->points.rows));
@@ -49,9 +50,13 @@ kith_status kin_api_take_choice(kith_ctx *ctx, const kith_search_params *given,
     KIN_FAIL_IF(choice->descends && is_exacts(known), ctx, KITH_E_ARGUMENT, kin_at("method"),
                 "is descent, and flags, pipeline or tree_height have what is of exact "
                 "graphs alone (leave one out)");
+    KIN_TRY(choice->descends
+                ? kin_refuse_period(ctx, known->period, "a descent has none (leave it out)")
+                : KITH_OK);
     KIN_FAIL_IF(!(known->recall >= 0.0 && known->recall <= 1.0), ctx, KITH_E_ARGUMENT,
                 kin_at("recall"), "is %g, must be 0 to 1", known->recall);
-    choice->open = known->method == KITH_METHOD_AUTO && known->recall < 1.0 && !is_exacts(known);
+    choice->open = known->method == KITH_METHOD_AUTO && known->recall < 1.0 &&
+                   known->period == NULL && !is_exacts(known);
     return KITH_OK;
 }
 
@@ -181,6 +186,7 @@ kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const ki
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &job->corpus));
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job->corpus.cols, &job->request.distance));
+    KIN_TRY(kin_check_period(ctx, params.period, &job->request.distance));
     return kin_api_check_queries(ctx, queries, &params, out, job);
 }
 
@@ -244,6 +250,7 @@ static kith_status both(kith_ctx *ctx, const kith_matrix *a, const kith_matrix *
     KIN_TRY(kin_check_matrix(ctx, b, "b", &job.b));
     KIN_TRY(kin_check_cols(ctx, &job.a, "a", &job.b, "b"));
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job.a.cols, &distance));
+    KIN_TRY(kin_check_period(ctx, params.period, &distance));
     KIN_TRY(kin_check_output(ctx, params.k, job.b.rows, OF_SEARCH, ab, job.a.rows));
     KIN_TRY(kin_check_output(ctx, params.k, job.a.rows, OF_SEARCH, ba, job.b.rows));
     KIN_FAIL_IF(params.exclude != NULL, ctx, KITH_E_ARGUMENT, kin_at("exclude"),

@@ -124,6 +124,7 @@ static kith_status check_exact(kith_ctx *ctx, const kith_neighbors *out, kin_mer
     const bool self = (given.flags & KITH_INCLUDE_SELF) != 0;
     const int64_t rows = job->sets.points.rows;
     KIN_TRY(kin_check_search_params(ctx, &given, params));
+    KIN_TRY(kin_refuse_period(ctx, params->period, "merges have none (make a new graph)"));
     KIN_TRY(kin_check_output(
         ctx, params->k, rows - (self ? 0 : 1),
         self ? "the points have no more rows" : "a point's own id does not count", out, rows));

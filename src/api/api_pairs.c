@@ -65,13 +65,18 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_ma
     KIN_TRY(kin_check_matrix(ctx, others != NULL ? others : points, "others", &job->others));
     KIN_TRY(kin_check_cols(ctx, &job->points, "points", &job->others, "others"));
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, params, job->points.cols, &job->distance));
+    KIN_TRY(kin_check_period(ctx, params->period, &job->distance));
     KIN_TRY(kin_check_radius(ctx, job->distance.metric, params->radius));
     KIN_TRY(check_numbers(ctx, params, job->points.rows));
     KIN_TRY(check_components(ctx, job));
     KIN_TRY(check_filter(ctx, job));
     KIN_TRY(kin_metric_check(ctx, &job->points, job->distance.metric, "points"));
-    return job->one_set ? KITH_OK
-                        : kin_metric_check(ctx, &job->others, job->distance.metric, "others");
+    KIN_TRY(kin_metric_check_box(ctx, &job->points, &job->distance, "points"));
+    if (job->one_set) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_metric_check(ctx, &job->others, job->distance.metric, "others"));
+    return kin_metric_check_box(ctx, &job->others, &job->distance, "others");
 }
 
 /* ---- To a file ------------------------------------------------------------------------------- */

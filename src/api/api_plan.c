@@ -165,6 +165,7 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(kin_check_matrix(ctx, kin_check_shape(corpus, &matrix), "corpus", &matrix));
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, matrix.cols, &distance));
+    KIN_TRY(kin_check_period(ctx, params.period, &distance));
     if (queries != NULL) {
         KIN_TRY(kin_check_matrix(ctx, kin_check_shape(queries, &asked), "queries", &asked));
         KIN_TRY(kin_check_cols(ctx, &matrix, "the corpus", &asked, "queries"));

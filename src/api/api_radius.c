@@ -56,8 +56,10 @@ kith_status kin_api_check_radius(kith_ctx *ctx, const kith_matrix *corpus,
     if (kept == KITH_METRIC_DEFAULT) {
         KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &job->corpus));
         KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job->corpus.cols, &request->distance));
+        KIN_TRY(kin_check_period(ctx, params.period, &request->distance));
     } else {
         KIN_TRY(kin_check_same_metric(ctx, params.metric, kept));
+        KIN_TRY(kin_refuse_period(ctx, params.period, "an index has its own (leave it out)"));
     }
     if (!graph) {
         KIN_TRY(kin_check_matrix(ctx, queries, "queries", &call->asked));

@@ -95,6 +95,9 @@ bool kin_pipeline_yields(kith_ctx *ctx, const kin_request *request, kith_status 
 
 kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
 {
+    KIN_FAIL_IF(request->distance.period != NULL && request->pipeline != NULL, ctx, KITH_E_ARGUMENT,
+                kin_at("period"), "is set, and the pipeline %s has none (leave one out)",
+                request->pipeline->name);
     if (request->method != KITH_METHOD_TREE && !makes_tree(request)) {
         return KITH_OK;
     }

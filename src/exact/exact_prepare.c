@@ -30,6 +30,7 @@ kith_status kin_prepare_rows(kith_ctx *ctx, const kith_matrix *matrix, const kin
     kith_status status = KITH_OK;
     if ((flags & KIN_ROWS_CHECKED) == 0) {
         KIN_TRY_GOTO(status, kin_metric_check(ctx, matrix, distance->metric, name), done);
+        KIN_TRY_GOTO(status, kin_metric_check_box(ctx, matrix, distance, name), done);
     }
     prepared->seconds_check = kin_clock_since(start);
     start = kin_clock_ns();

@@ -7,7 +7,8 @@
 
 bool kin_exact_screens(const kin_distance *distance)
 {
-    return kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT;
+    return distance->period == NULL &&
+           kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT;
 }
 
 bool kin_exact_job_screens(const kin_request *request)

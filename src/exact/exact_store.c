@@ -106,6 +106,7 @@ kith_status kin_store_save(kith_ctx *ctx, const char *path, const kin_prepared *
     const facts f = facts_of(prepared);
     kin_storing w = {.count = 0};
     w.sections[w.count++] = (kin_section){.tag = KIN_TAG_POINTS, .matrix = points};
+    kin_store_add_period(&w, &prepared->distance);
     if (kin_exact_screens(&prepared->distance)) {
         kin_store_add(&w, TAG_FACTS, &f, 1, sizeof f);
         add_rows(&w, prepared);
@@ -305,6 +306,11 @@ void kin_store_add(kin_storing *storing, const char *tag, const void *data, int6
     }
 }
 
+void kin_store_add_period(kin_storing *storing, const kin_distance *distance)
+{
+    kin_store_add(storing, KIN_TAG_PERIOD, distance->period, distance->cols, sizeof(double));
+}
+
 void kin_store_add_groups(kin_storing *storing, const kin_groups *groups)
 {
     kin_store_add(storing, "firsts", groups->firsts, groups->count, sizeof(uint32_t));
@@ -334,6 +340,16 @@ kith_status kin_store_view_array(const kin_viewing *viewing, const char *tag, in
                                 &block.read));
     memcpy(out, &block.own, sizeof block.own);
     return KITH_OK;
+}
+
+kith_status kin_store_period(kith_ctx *ctx, const kin_container *container, const double **period)
+{
+    const kin_viewing v = {.ctx = ctx, .container = container};
+    *period = NULL;
+    return kin_container_has(container, KIN_TAG_PERIOD)
+               ? kin_store_view_array(&v, KIN_TAG_PERIOD, kin_container_get_header(container)->cols,
+                                      sizeof **period, (void *)period)
+               : KITH_OK;
 }
 
 /* Numbers of rows, rising. */

@@ -46,6 +46,11 @@ void kin_store_add(kin_storing *storing, const char *tag, const void *data, int6
                    uint64_t row_bytes);
 void kin_store_add_groups(kin_storing *storing, const kin_groups *groups);
 
+/* float64 a column, where there is a period. */
+void kin_store_add_period(kin_storing *storing, const kin_distance *distance);
+/* As it lies in the map; NULL: the points have none. */
+kith_status kin_store_period(kith_ctx *ctx, const kin_container *container, const double **period);
+
 /* A section of that size as the arrays want it, written to the pointer at `out`: nobody writes to
  * what it points to. */
 kith_status kin_store_view_array(const kin_viewing *viewing, const char *tag, int64_t rows,

@@ -23,6 +23,7 @@ enum { KIN_CONTAINER_FORMAT = 1, KIN_TAG_BYTES = 16, KIN_SECTIONS_MAX = 64 };
 #define KIN_TAG_DISTANCES "distances"     /* float32 */
 #define KIN_TAG_DISTANCES64 "distances64" /* float64 */
 #define KIN_TAG_OFFSETS "offsets"         /* int64, rows + 1 */
+#define KIN_TAG_PERIOD "period"           /* float64, cols; none: no column has one */
 
 /* What a tree says about itself, first of all in its section; src/tree has the rest. */
 #define KIN_TAG_TREE "tree"

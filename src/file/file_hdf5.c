@@ -228,7 +228,9 @@ static kith_status open_quietly(const char *path, const char *dataset, kin_hdf5_
         return fail(table, KITH_E_FORMAT, "has no dataset '%s' (there are: %s)", dataset, names);
     }
     kith_status status = take_type(table, dataset);
-    KIN_THEN(status, take_shape(table, dataset));
+    if (status == KITH_OK) {
+        status = take_shape(table, dataset);
+    }
     if (status == KITH_OK && !holds_rows(table)) {
         return fail(table, KITH_E_FORMAT,
                     "dataset '%s' is shorter than its rows (the file is damaged)", dataset);

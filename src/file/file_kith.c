@@ -112,6 +112,7 @@ static kith_status take_more(const kin_source *source, const kin_container *cont
                              kith_file_info *info)
 {
     kith_ctx *ctx = source->ctx;
+    info->periodic = kin_container_has(container, KIN_TAG_PERIOD);
     if (info->kind == KITH_KIND_TREE_INDEX) {
         return take_tree(ctx, container, info);
     }

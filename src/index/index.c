@@ -16,6 +16,7 @@ static void release(kith_index *index)
     kith_ctx *own = index->own;
     kin_index_kept_free(own, index->gpu, index->views, index->kept);
     kin_free(own, index->rows);
+    kin_free(own, index->period);
     kin_container_close(index->container);
     if (index->guard != NULL) {
         kin_guard_free(index->guard);
@@ -121,6 +122,7 @@ static kith_status create_on_device(kith_ctx *ctx, const origin *from, kin_index
                            "is that of an index of the processor, and points lie on a GPU (use "
                            "exact or tree, or give host memory to kith_index_create)");
     }
+    KIN_TRY(kin_device_refuse(ctx, &source->distance));
     KIN_TRY(kin_method_check(ctx, &request));
     KIN_TRY(kin_method_check_gpu(ctx, &request));
     KIN_TRY(kin_api_find_device(ctx, source->points.data, "points.data", &device));
@@ -136,7 +138,12 @@ static kith_status create(kith_ctx *ctx, const origin *from, kith_index *index)
     KIN_TRY(kin_check_matrix(ctx, from->points, "points", &source.points));
     KIN_TRY(kin_check_metric(ctx, params->metric, params->custom, params->custom_arg,
                              source.points.cols, &source.distance));
+    KIN_TRY(kin_check_period(ctx, params->period, &source.distance));
     index->method = params->method == KITH_METHOD_AUTO ? KITH_METHOD_EXACT : params->method;
+    KIN_TRY(
+        index->method == KITH_METHOD_GRAPH
+            ? kin_refuse_period(ctx, params->period, "an index by graph has none (leave it out)")
+            : kin_index_take_period(ctx, &source.distance, index));
     KIN_TRY(kin_method_check_height(ctx, params->tree_height, source.points.rows));
     source.height = params->tree_height;
     if (from->on_device) {
@@ -260,7 +267,8 @@ kith_status kith_index_inspect(const kith_index *index, kith_index_info *info)
                                    .device = index->gpu != NULL ? index->gpu->index : -1,
                                    .points = *points,
                                    .k = kept->graph.k,
-                                   .bytes = atomic_load(&index->own->held_bytes) - rows + there};
+                                   .bytes = atomic_load(&index->own->held_bytes) - rows + there,
+                                   .period = index->period};
     kin_fill_room(info, &known, sizeof known);
     kin_guard_leave(index->guard);
     return KITH_OK;

@@ -62,6 +62,7 @@ struct kith_index {
     kin_index_kept *kept;     /* some of it points to other parts: it does not move */
     kin_container *container; /* NULL unless it was opened from a file */
     bool views;               /* what is kept lies in the container, walks apart */
+    double *period;           /* by column, of the distance; NULL: there is none */
     void *rows;               /* points of its own, after a change; else NULL */
     kin_gpu *gpu;             /* its own, with what is kept on it; NULL on the processor */
 
@@ -104,6 +105,8 @@ typedef struct kin_index_source {
     int64_t leaf_points; /* of a tree of the processor that there was; 0: by height */
 } kin_index_source;
 
+/* A copy of a period, which was checked, becomes the index' and the distance's. */
+kith_status kin_index_take_period(kith_ctx *ctx, kin_distance *distance, kith_index *index);
 /* All pairs, or a tree; of an index that is nowhere yet. On the GPU that the context has for it,
  * which is the index' from then on, or on the processor. */
 kith_status kin_index_keep(kith_ctx *ctx, const kin_index_source *source, kith_index *index);

@@ -75,7 +75,9 @@ static kith_status append_rows(change *c, const kith_matrix *given)
     const kith_matrix *points = before(c);
     kith_matrix added;
     KIN_TRY(check_added(c->ctx, points, given, &added));
-    KIN_TRY(kin_metric_check(c->ctx, &added, c->index->kept->prepared.distance.metric, "points"));
+    const kin_distance *distance = &c->index->kept->prepared.distance;
+    KIN_TRY(kin_metric_check(c->ctx, &added, distance->metric, "points"));
+    KIN_TRY(kin_metric_check_box(c->ctx, &added, distance, "points"));
     KIN_TRY(make_room(c, points->rows + added.rows));
     for (int64_t i = 0; i < points->rows; i++) {
         copy_row(c, i, points, i);

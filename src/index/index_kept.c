@@ -15,6 +15,19 @@ static const int64_t USUAL_QUERIES = 1000;
 /* Of the device's rows at a time, on their way to the host. */
 static const int64_t BLOCK_BYTES = 64 << 20;
 
+/* ---- A period ------------------------------------------------------------------------------- */
+
+kith_status kin_index_take_period(kith_ctx *ctx, kin_distance *distance, kith_index *index)
+{
+    const size_t count = (size_t)distance->cols;
+    if (distance->period != NULL) {
+        KIN_TRY(kin_alloc(ctx, &index->period, count, sizeof *index->period, "a period"));
+        memcpy(index->period, distance->period, count * sizeof *index->period);
+        distance->period = index->period;
+    }
+    return KITH_OK;
+}
+
 /* ---- A tree --------------------------------------------------------------------------------- */
 
 static kith_status grow_tree(kith_ctx *ctx, int64_t leaf_points, kin_index_kept *kept)

@@ -13,6 +13,8 @@
 
 #include <stdio.h>
 
+static const char *const OF_INDEX = "an index has its own (leave it out)";
+
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
 static const char *method_name(kith_method method)
@@ -74,6 +76,7 @@ static kith_status check_knn(kith_ctx *ctx, const kith_index *index, const kith_
     *job = (kin_knn_job){.corpus = prepared->rows.matrix, .request.distance = prepared->distance};
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(kin_check_same_metric(ctx, params.metric, prepared->distance.metric));
+    KIN_TRY(kin_refuse_period(ctx, params.period, OF_INDEX));
     KIN_TRY(kin_api_check_queries(ctx, queries, &params, out, job));
     return check_request(ctx, index, &job->request);
 }
@@ -128,7 +131,9 @@ static kith_status search_filtered(kith_ctx *ctx, const kith_index *index,
     void *copy = NULL;
     KIN_TRY(kin_check_same_metric(ctx, params.metric, prepared->distance.metric));
     KIN_TRY(check_method(ctx, index, params.method));
+    KIN_TRY(kin_refuse_period(ctx, params.period, OF_INDEX));
     params.metric = prepared->distance.metric;
+    params.period = index->period;
     params.method = KITH_METHOD_AUTO;
     KIN_TRY(kin_index_host_rows(ctx, index, &points, &copy));
     const kith_status status = kin_api_search_filtered(ctx, &points, queries, &params, out);

@@ -190,6 +190,18 @@ static kith_status load_graph(kith_ctx *ctx, const kin_index_source *source, kit
     return kin_index_keep_walks(ctx, source, index->kept);
 }
 
+static kith_status load_period(kith_ctx *ctx, kin_distance *distance, kith_index *index)
+{
+    const kin_viewing v = {.ctx = ctx, .container = index->container};
+    const double *period = NULL;
+    KIN_TRY(kin_store_period(ctx, index->container, &period));
+    if (kin_check_period(ctx, period, distance) != KITH_OK) {
+        kin_forgive(ctx);
+        return kin_store_fail_damaged(&v, "its period is none of its metric");
+    }
+    return kin_index_take_period(ctx, distance, index);
+}
+
 kith_status kin_index_load(kith_ctx *ctx, const char *path, kith_index *index)
 {
     kin_index_source source = {.name = path};
@@ -199,6 +211,7 @@ kith_status kin_index_load(kith_ctx *ctx, const char *path, kith_index *index)
     KIN_TRY(kin_store_points(ctx, path, index->container, &points, &metric));
     KIN_TRY(kin_check_matrix(ctx, &points, path, &source.points));
     KIN_TRY(kin_check_metric(ctx, metric, NULL, NULL, source.points.cols, &source.distance));
+    KIN_TRY(load_period(ctx, &source.distance, index));
     switch (kin_container_get_header(index->container)->kind) {
     case KITH_KIND_TREE_INDEX:
         index->method = KITH_METHOD_TREE;

@@ -51,6 +51,7 @@ typedef struct kin_metric_traits {
     bool below_zero;     /* distances may be */
     kith_dtype dtype;    /* the only one that it takes, or NONE: any */
     int32_t cols;        /* the only number of columns, or 0: any */
+    bool wraps;          /* columns may have a period */
     const char *aliases; /* with blanks between */
 } kin_metric_traits;
 
@@ -88,6 +89,7 @@ typedef struct kin_distance {
     kin_isa isa;
     kith_distance_fn custom;
     void *custom_arg;
+    const double *period; /* by column, 0: it has none; NULL: none has */
 } kin_distance;
 
 /* Whether the metric takes rows of this type and width; E_ARGUMENT names `name` and what it takes.
@@ -101,6 +103,11 @@ kith_status kin_metric_takes(kith_ctx *ctx, const kith_matrix *matrix, kith_metr
  * it)". Parallel. */
 kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
                              const char *name);
+
+/* Whether every component of a column with a period is in [0, period), which NaN is not. E_DATA
+ * names `name`, the lowest row, then the lowest column. Parallel. */
+kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
+                                 const kin_distance *distance, const char *name);
 
 /* The error for the first bad value of a row that has one: row `row` of the matrix, whose values
  * are at `data`; the matrix's own data are not read. */

@@ -39,22 +39,22 @@
  * its key below; and its steps on vectors (metric_lanes.h). A metric whose keys are made of whole
  * rows has no steps: it is a row of KIN_WHOLE_MAP, and its loops are in metric_whole.h and
  * metric_pair.cuh. */
-#define KIN_METRIC_MAP(X)                                                    \
-    X(EUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC, "l2 minkowski:2")             \
-    X(SQEUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC, "l2sq squared_euclidean")   \
-    X(INNER_PRODUCT, PRODUCT, 1.0, KIN_SYMMETRIC | KIN_BELOW_ZERO, "ip dot") \
-    X(COSINE, DISTANCE, 0.5, KIN_SYMMETRIC | KIN_TRANSFORMS, "angular cos")  \
-    X(CORRELATION, DISTANCE, 0.5, KIN_SYMMETRIC | KIN_TRANSFORMS, "pearson") \
-    X(MANHATTAN, DIRECT, 1.0, KIN_SYMMETRIC, "l1 cityblock minkowski:1")     \
-    X(CHEBYSHEV, DIRECT, 1.0, KIN_SYMMETRIC, "linf minkowski:inf")           \
-    X(CHI2, DIRECT, 1.0, KIN_SYMMETRIC | KIN_NONNEGATIVE, "")                \
-    X(HAMMING, DIRECT, 1.0, KIN_SYMMETRIC, "")                               \
-    X(JACCARD, DIRECT, 1.0, KIN_SYMMETRIC, "")                               \
-    X(KL, DIRECT, 1.0, KIN_NONNEGATIVE | KIN_BELOW_ZERO, "kullback_leibler") \
-    X(CUSTOM, DIRECT, 1.0, KIN_BELOW_ZERO, "")                               \
-    X(MINKOWSKI, DIRECT, 1.0, KIN_SYMMETRIC, "")                             \
-    X(BIT_HAMMING, DIRECT, 1.0, KIN_SYMMETRIC | KIN_BITS, "bitwise_hamming") \
-    X(BIT_JACCARD, DIRECT, 1.0, KIN_SYMMETRIC | KIN_BITS, "")                \
+#define KIN_METRIC_MAP(X)                                                              \
+    X(EUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC | KIN_WRAPS, "l2 minkowski:2")           \
+    X(SQEUCLIDEAN, DISTANCE, 1.0, KIN_SYMMETRIC | KIN_WRAPS, "l2sq squared_euclidean") \
+    X(INNER_PRODUCT, PRODUCT, 1.0, KIN_SYMMETRIC | KIN_BELOW_ZERO, "ip dot")           \
+    X(COSINE, DISTANCE, 0.5, KIN_SYMMETRIC | KIN_TRANSFORMS, "angular cos")            \
+    X(CORRELATION, DISTANCE, 0.5, KIN_SYMMETRIC | KIN_TRANSFORMS, "pearson")           \
+    X(MANHATTAN, DIRECT, 1.0, KIN_SYMMETRIC | KIN_WRAPS, "l1 cityblock minkowski:1")   \
+    X(CHEBYSHEV, DIRECT, 1.0, KIN_SYMMETRIC | KIN_WRAPS, "linf minkowski:inf")         \
+    X(CHI2, DIRECT, 1.0, KIN_SYMMETRIC | KIN_NONNEGATIVE, "")                          \
+    X(HAMMING, DIRECT, 1.0, KIN_SYMMETRIC, "")                                         \
+    X(JACCARD, DIRECT, 1.0, KIN_SYMMETRIC, "")                                         \
+    X(KL, DIRECT, 1.0, KIN_NONNEGATIVE | KIN_BELOW_ZERO, "kullback_leibler")           \
+    X(CUSTOM, DIRECT, 1.0, KIN_BELOW_ZERO, "")                                         \
+    X(MINKOWSKI, DIRECT, 1.0, KIN_SYMMETRIC | KIN_WRAPS, "")                           \
+    X(BIT_HAMMING, DIRECT, 1.0, KIN_SYMMETRIC | KIN_BITS, "bitwise_hamming")           \
+    X(BIT_JACCARD, DIRECT, 1.0, KIN_SYMMETRIC | KIN_BITS, "")                          \
     X(HAVERSINE, DIRECT, 1.0, KIN_SYMMETRIC | KIN_PLACES, "great_circle")
 
 /* Metrics with steps of their own: NAME, name, components that a thread of a device has on their
@@ -75,6 +75,13 @@
     X(BIT_HAMMING, bit_hamming, KIN_OF_BYTES) \
     X(BIT_JACCARD, bit_jaccard, KIN_OF_BYTES) \
     X(HAVERSINE, haversine, KIN_EACH_DTYPE)
+
+/* Those of them that periodic boxes have (KIN_WRAPS above, and euclidean by its square). */
+#define KIN_WRAP_MAP(X)            \
+    X(SQEUCLIDEAN, sqeuclidean, 8) \
+    X(MANHATTAN, manhattan, 8)     \
+    X(CHEBYSHEV, chebyshev, 8)     \
+    X(MINKOWSKI, minkowski, 2)
 
 /* The row of a metric: its own number, but for minkowski, which has a number for each power. */
 KIN_HD kith_metric kin_metric_base(kith_metric metric)
@@ -191,6 +198,16 @@ KIN_HD double kin_bits_key(kith_metric metric, kin_bit_counts n)
 {
     const bool share = metric == KITH_BIT_JACCARD && n.either != 0;
     return share ? kin_div((double)(n.either - n.both), (double)n.either) : (double)n.either;
+}
+
+/* Of a column with a period > 0, the difference of two components of [0, period): the way that is
+ * shorter, straight or round the box. It enters a lane as the component of a query whose point has
+ * 0 there, which every metric that wraps takes for the difference itself. */
+KIN_HD double kin_wrap(double q, double c, double period)
+{
+    const double straight = kin_abs(kin_sub(q, c));
+    const double round = kin_sub(period, straight);
+    return period > 0 && round < straight ? round : straight;
 }
 
 /* ---- All lanes ------------------------------------------------------------------------------ */

@@ -38,6 +38,7 @@ typedef struct law {
 typedef struct check_job {
     kith_matrix matrix;
     law law;
+    const double *period; /* of a box */
     int64_t rows_a_piece;
     atomic_int_fast64_t first_bad; /* row, or rows */
 } check_job;
@@ -124,6 +125,13 @@ static bool is_bad(kith_dtype dtype, const char *data, int64_t n, const law *l)
     return dtype == KITH_I8 ? has_negative_i8(data, bytes) : scan_words(data, bytes, l);
 }
 
+static void note_bad(check_job *job, int64_t row)
+{
+    int_fast64_t known = atomic_load(&job->first_bad);
+    while (row < known && !atomic_compare_exchange_weak(&job->first_bad, &known, row)) {
+    }
+}
+
 /* Later rows are of no interest once a bad one is known; lower ones still are. */
 static kith_status check_piece(void *arg, int64_t piece, int32_t thread)
 {
@@ -141,9 +149,7 @@ static kith_status check_piece(void *arg, int64_t piece, int32_t thread)
     for (int64_t row = begin; row < end && row < atomic_load(&job->first_bad); row++) {
         const char *data = (const char *)m->data + row * m->stride_bytes;
         if (is_bad(m->dtype, data, m->cols, &job->law)) {
-            int_fast64_t known = atomic_load(&job->first_bad);
-            while (row < known && !atomic_compare_exchange_weak(&job->first_bad, &known, row)) {
-            }
+            note_bad(job, row);
         }
     }
     return KITH_OK;
@@ -223,4 +229,60 @@ kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metr
     }
     return kin_metric_complain(ctx, matrix, (const char *)matrix->data + row * matrix->stride_bytes,
                                row, metric, name);
+}
+
+/* ---- A box ----------------------------------------------------------------------------------- */
+
+/* The first column of a row that is outside of its period; cols: there is none. */
+static int32_t first_outside(const kith_matrix *m, const double *period, int64_t row)
+{
+    const char *data = (const char *)m->data + row * m->stride_bytes;
+    for (int32_t col = 0; col < m->cols; col++) {
+        const double x = kin_value(m->dtype, data, col);
+        if (period[col] > 0 && !(x >= 0 && x < period[col])) {
+            return col;
+        }
+    }
+    return m->cols;
+}
+
+static kith_status check_box_piece(void *arg, int64_t piece, int32_t thread)
+{
+    (void)thread;
+    check_job *job = arg;
+    const int64_t begin = piece * job->rows_a_piece;
+    const int64_t end = kin_min_i64(begin + job->rows_a_piece, job->matrix.rows);
+    for (int64_t row = begin; row < end && row < atomic_load(&job->first_bad); row++) {
+        if (first_outside(&job->matrix, job->period, row) < job->matrix.cols) {
+            note_bad(job, row);
+        }
+    }
+    return KITH_OK;
+}
+
+kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
+                                 const kin_distance *distance, const char *name)
+{
+    if (distance->period == NULL) {
+        return KITH_OK;
+    }
+    const int64_t row_bytes = (int64_t)matrix->cols * kith_dtype_bytes(matrix->dtype);
+    check_job job = {
+        .matrix = *matrix,
+        .period = distance->period,
+        .rows_a_piece = kin_ceil_div(PIECE_BYTES, row_bytes),
+    };
+    atomic_init(&job.first_bad, matrix->rows);
+    const int64_t pieces = kin_ceil_div(matrix->rows, job.rows_a_piece);
+    KIN_TRY(kin_parallel(ctx, "check", pieces, check_box_piece, &job));
+    const int64_t row = atomic_load(&job.first_bad);
+    if (row == matrix->rows) {
+        return KITH_OK;
+    }
+    const int32_t col = first_outside(matrix, distance->period, row);
+    const char *data = (const char *)matrix->data + row * matrix->stride_bytes;
+    return kin_fail_at(ctx, KITH_E_DATA, kin_at_cell(name, row, col),
+                       "is %.17g, must be at least 0 and below its column's period, %.17g (wrap it "
+                       "into the box first)",
+                       kin_value(matrix->dtype, data, col), distance->period[col]);
 }

@@ -98,6 +98,7 @@ static void run(const kin_distance *distance, const kin_query *query, const kin_
     job->transforms = corpus->transforms;
     job->cols = distance->cols;
     job->power = kin_power_of(distance->metric);
+    job->period = distance->period;
     if (distance->metric == KITH_CUSTOM) {
         custom_keys(distance, query, job);
     } else if (query->degenerate) {
@@ -107,7 +108,9 @@ static void run(const kin_distance *distance, const kin_query *query, const kin_
     } else {
         const bool root = distance->metric == KITH_EUCLIDEAN;
         const kith_metric metric = root ? KITH_SQEUCLIDEAN : kin_metric_base(distance->metric);
-        kin_metric_pick(distance->isa)->keys[metric][corpus->matrix.dtype](job);
+        const kin_metric_table *table = kin_metric_pick(distance->isa);
+        const kith_dtype dtype = corpus->matrix.dtype;
+        (distance->period != NULL ? table->wrapped : table->keys)[metric][dtype](job);
     }
 }
 

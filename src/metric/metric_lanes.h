@@ -44,6 +44,7 @@ typedef struct flight {
     v8 lane[ROWS_AT_ONCE];
     v8 second[ROWS_AT_ONCE]; /* jaccard: the intersection */
     kin_power power;         /* minkowski */
+    const double *period;    /* NULL: no column has one */
 } flight;
 
 KIN_TEMPLATE bool has_transform(kith_metric metric)
@@ -232,12 +233,24 @@ KIN_TEMPLATE void v8_step(kith_metric metric, v8 *lane, v8 *second, v8 q, v8 c, 
     }
 }
 
+/* What metric_canonical.h calls kin_wrap. */
+KIN_TEMPLATE v8 v8_wrap(v8 q, v8 c, v8 period)
+{
+    const v8 straight = v8_abs(v8_sub(q, c));
+    return v8_select(period, v8_min(v8_sub(period, straight), straight), straight);
+}
+
 /* Components col .. col + n - 1 (n <= 8) of all rows in flight. Whole steps pass n = 8, a constant.
  * Behind the end a centred row must be masked again: 0 - mean is not 0. */
 KIN_TEMPLATE void fly_step(flight *f, int32_t col, int32_t n, kith_metric metric, kith_dtype dtype,
                            int rows)
 {
+    const bool wraps = f->period != NULL;
     const v8 q = v8_get(f->query + col);
+    const char *box = (const char *)(wraps ? f->period + col : NULL);
+    const v8 period = !wraps                  ? v8_zero()
+                      : n == KIN_METRIC_LANES ? v8_load(KITH_F64, box)
+                                              : v8_load_first(KITH_F64, box, n);
     KIN_UNROLL
     for (int r = 0; r < rows; r++) {
         const char *data = f->data[r] + (int64_t)col * bytes_of(dtype);
@@ -248,7 +261,8 @@ KIN_TEMPLATE void fly_step(flight *f, int32_t col, int32_t n, kith_metric metric
                 c = v8_keep_first(c, n);
             }
         }
-        v8_step(metric, &f->lane[r], &f->second[r], q, c, f->power);
+        v8_step(metric, &f->lane[r], &f->second[r], wraps ? v8_wrap(q, c, period) : q,
+                wraps ? v8_zero() : c, f->power);
     }
 }
 
@@ -274,11 +288,12 @@ KIN_TEMPLATE void fly(flight *f, const kin_keys_job *job, kith_metric metric, ki
 }
 
 KIN_TEMPLATE void keys_of_rows(const kin_keys_job *job, int64_t at, kith_metric metric,
-                               kith_dtype dtype, int rows)
+                               kith_dtype dtype, int rows, bool wraps)
 {
     flight f;
     f.query = job->query;
     f.power = job->power;
+    f.period = wraps ? job->period : NULL;
     KIN_UNROLL
     for (int r = 0; r < rows; r++) {
         const int64_t row = kin_keys_row(job, at + r);
@@ -326,7 +341,8 @@ KIN_TEMPLATE void take_roots(const kin_keys_job *job)
     }
 }
 
-KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype)
+KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype,
+                            bool wraps)
 {
     int64_t at = 0;
     for (int64_t i = 0; i < ROWS_AHEAD; i++) {
@@ -336,10 +352,10 @@ KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dt
         for (int r = 0; r < ROWS_AT_ONCE; r++) {
             announce(job, at + ROWS_AHEAD + r, metric);
         }
-        keys_of_rows(job, at, metric, dtype, ROWS_AT_ONCE);
+        keys_of_rows(job, at, metric, dtype, ROWS_AT_ONCE, wraps);
     }
     for (; at < job->count; at++) {
-        keys_of_rows(job, at, metric, dtype, 1);
+        keys_of_rows(job, at, metric, dtype, 1, wraps);
     }
     if (metric == KITH_MINKOWSKI) {
         take_roots(job);

@@ -9,7 +9,7 @@
 #include "metric/metric_value.h"
 #include "metric/metric_whole.h"
 
-KIN_HD void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype)
+KIN_HD void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype, bool wraps)
 {
     for (int64_t i = 0; i < job->count; i++) {
         const int64_t row = kin_keys_row(job, i);
@@ -25,7 +25,9 @@ KIN_HD void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dt
             const int j = col % KIN_METRIC_LANES;
             const double x = kin_value(dtype, data, col);
             const double c = transform != NULL ? kin_row_apply(transform, x) : x;
-            kin_step(metric, &lane[j], &second[j], job->query[col], c, job->power);
+            const double q =
+                wraps ? kin_wrap(job->query[col], c, job->period[col]) : job->query[col];
+            kin_step(metric, &lane[j], &second[j], q, wraps ? 0 : c, job->power);
         }
         const bool is_max = metric == KITH_CHEBYSHEV;
         const double sum = is_max ? kin_lanes_max(lane) : kin_lanes_sum(lane);

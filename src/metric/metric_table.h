@@ -24,6 +24,7 @@ typedef struct kin_keys_job {
     double *keys;
     int32_t cols;
     kin_power power; /* of minkowski */
+    const double *period;
 } kin_keys_job;
 
 static inline int64_t kin_keys_row(const kin_keys_job *job, int64_t i)
@@ -55,7 +56,8 @@ static inline kin_row_transform kin_row_begin(kin_row_range r, bool centred, kit
 enum { KIN_METRIC_COUNT = KITH_METRIC_LAST + 1, KIN_DTYPE_COUNT = KITH_DTYPE_LAST + 1 };
 
 typedef struct kin_metric_table {
-    kin_keys_fn keys[KIN_METRIC_COUNT][KIN_DTYPE_COUNT]; /* euclidean's are at sqeuclidean */
+    kin_keys_fn keys[KIN_METRIC_COUNT][KIN_DTYPE_COUNT];    /* euclidean's are at sqeuclidean */
+    kin_keys_fn wrapped[KIN_METRIC_COUNT][KIN_DTYPE_COUNT]; /* with a period; likewise */
     kin_expand_fn expand[KIN_DTYPE_COUNT];
     kin_transform_fn transform[KIN_DTYPE_COUNT];
 } kin_metric_table;
@@ -80,15 +82,15 @@ const kin_metric_table *kin_metric_pick(kin_isa isa);
 /* Metrics that have keys of their own: euclidean has those of its square. */
 #define KIN_EACH_KEYS(X) KIN_STEP_MAP(X) X(COSINE, cosine, 8) X(CORRELATION, correlation, 8)
 
-/* A body is written once, as functions keys_body(job, METRIC, DTYPE), expand_body(..., DTYPE) and
- * transform_body(..., DTYPE), and whole_body of metric_whole.h, that are inlined with constant last
- * arguments; these lines make the instances and the table of a file. */
+/* A body is written once, as functions keys_body(job, METRIC, DTYPE, wraps), expand_body(...,
+ * DTYPE) and transform_body(..., DTYPE), and whole_body of metric_whole.h, that are inlined with
+ * constant last arguments; these lines make the instances and the table of a file. */
 #define KIN_KEYS_INSTANCES(NAME, name, at_once) KIN_EACH_DTYPE(KIN_KEYS_INSTANCE, name, KITH_##NAME)
 #define KIN_KEYS_ENTRIES(NAME, name, at_once) KIN_EACH_DTYPE(KIN_KEYS_ENTRY, name, KITH_##NAME)
 #define KIN_KEYS_INSTANCE(name, METRIC, dtype, DTYPE)          \
     static void keys_##name##_##dtype(const kin_keys_job *job) \
     {                                                          \
-        keys_body(job, METRIC, DTYPE);                         \
+        keys_body(job, METRIC, DTYPE, false);                  \
     }
 #define KIN_WHOLE_INSTANCES(NAME, name, EACH) EACH(KIN_WHOLE_INSTANCE, name, KITH_##NAME)
 #define KIN_WHOLE_ENTRIES(NAME, name, EACH) EACH(KIN_KEYS_ENTRY, name, KITH_##NAME)
@@ -97,6 +99,14 @@ const kin_metric_table *kin_metric_pick(kin_isa isa);
     {                                                          \
         whole_body(job, METRIC, DTYPE);                        \
     }
+#define KIN_WRAP_INSTANCES(NAME, name, at_once) KIN_EACH_DTYPE(KIN_WRAP_INSTANCE, name, KITH_##NAME)
+#define KIN_WRAP_ENTRIES(NAME, name, at_once) KIN_EACH_DTYPE(KIN_WRAP_ENTRY, name, KITH_##NAME)
+#define KIN_WRAP_INSTANCE(name, METRIC, dtype, DTYPE)          \
+    static void wrap_##name##_##dtype(const kin_keys_job *job) \
+    {                                                          \
+        keys_body(job, METRIC, DTYPE, true);                   \
+    }
+#define KIN_WRAP_ENTRY(name, METRIC, dtype, DTYPE) [METRIC][DTYPE] = wrap_##name##_##dtype,
 #define KIN_ROW_INSTANCE(name, METRIC, dtype, DTYPE)                                              \
     static void expand_##dtype(const char *row, int32_t cols, const kin_row_transform *transform, \
                                double *values)                                                    \
@@ -114,9 +124,11 @@ const kin_metric_table *kin_metric_pick(kin_isa isa);
 #define KIN_METRIC_TABLE(table)                                                     \
     KIN_EACH_KEYS(KIN_KEYS_INSTANCES)                                               \
     KIN_WHOLE_MAP(KIN_WHOLE_INSTANCES)                                              \
+    KIN_WRAP_MAP(KIN_WRAP_INSTANCES)                                                \
     KIN_EACH_DTYPE(KIN_ROW_INSTANCE, row, 0)                                        \
     const kin_metric_table table = {                                                \
         .keys = {KIN_EACH_KEYS(KIN_KEYS_ENTRIES) KIN_WHOLE_MAP(KIN_WHOLE_ENTRIES)}, \
+        .wrapped = {KIN_WRAP_MAP(KIN_WRAP_ENTRIES)},                                \
         .expand = {KIN_EACH_DTYPE(KIN_EXPAND_ENTRY, row, 0)},                       \
         .transform = {KIN_EACH_DTYPE(KIN_TRANSFORM_ENTRY, row, 0)},                 \
     };

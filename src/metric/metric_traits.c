@@ -13,8 +13,9 @@ enum {
     KIN_TRANSFORMS = 2,
     KIN_NONNEGATIVE = 4,
     KIN_BELOW_ZERO = 8,
-    KIN_BITS = 16,  /* packed bits, in uint8 */
-    KIN_PLACES = 32 /* latitude and longitude */
+    KIN_BITS = 16,   /* packed bits, in uint8 */
+    KIN_PLACES = 32, /* latitude and longitude */
+    KIN_WRAPS = 64
 };
 
 #define TRAITS(NAME, kind, scale, flags, other)                             \
@@ -24,6 +25,7 @@ enum {
                      .transforms = (flags)&KIN_TRANSFORMS,                  \
                      .nonnegative = (flags)&KIN_NONNEGATIVE,                \
                      .below_zero = (flags)&KIN_BELOW_ZERO,                  \
+                     .wraps = (flags)&KIN_WRAPS,                            \
                      .dtype = (flags)&KIN_BITS ? KITH_U8 : KITH_DTYPE_NONE, \
                      .cols = (flags)&KIN_PLACES ? 2 : 0,                    \
                      .aliases = other},

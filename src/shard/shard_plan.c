@@ -69,6 +69,7 @@ static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
 {
     kin_graph_job graph;
     KIN_TRY(kin_check_search_params(job->ctx, job->params.exact, &job->exact));
+    KIN_TRY(kin_refuse_period(job->ctx, job->exact.period, "graphs from shards have none"));
     const kith_neighbors out = {.rows = points != NULL ? points->rows : 0, .k = job->exact.k};
     KIN_TRY(kin_api_check_graph(job->ctx, points, &job->exact, &out, &graph));
     KIN_FAIL_IF((job->exact.flags & KITH_WITHIN_RADIUS) != 0 || job->exact.exclude != NULL ||

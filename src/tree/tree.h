@@ -50,7 +50,10 @@ typedef struct kin_tree {
     int32_t *planes; /* by inner node: the column that it splits */
     float widen;
     float floor;
-    void *block; /* all arrays; NULL: they are a view of a file */
+    bool wraps;    /* some columns have a period, and */
+    float *period; /* by column, in the tree's units: theirs, infinity: it has none */
+    double slack;  /* at least what any row loses by wrapping (tree_bound.h) */
+    void *block;   /* all arrays; NULL: they are a view of a file */
 } kin_tree;
 
 static inline int64_t kin_tree_leaves(const kin_tree *tree)
@@ -63,6 +66,9 @@ static inline int64_t kin_tree_most_blocks(const kin_tree *tree)
 {
     return (tree->blocks + kin_tree_leaves(tree) - 1) >> tree->height;
 }
+
+/* The period of a tree that has its scale is filled in, or, where it is given, must be this. */
+bool kin_tree_take_period(kin_tree *tree, const double *period, bool given);
 
 /* Down from a node of this level: the leaf, a node too, whose cell a row is in. */
 static inline int64_t kin_tree_leaf_below(const kin_tree *tree, int64_t node, int32_t level,

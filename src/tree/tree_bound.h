@@ -25,6 +25,14 @@
  * difference to the nearest number that a point of the box may have, and rounding is monotone: the
  * same sum of the same operations over gaps is never above v of any point in the box. So what a box
  * discards its points would have discarded, one by one.
+ *
+ * Periodic boxes. A component's difference t becomes min(|t|, P - |t|), whose slope is 1 wherever
+ * it has one, so |D - d^| <= lost_q + lost_c holds as before. A body has P^ = fp32(P), and rounds
+ * twice: fl(P^ - fl(|t|)) is g (1 + e) with g within |P - P^| + u P^ of P - |t|, since |t| <= P^.
+ * In double the canonical difference is in the same way within 2^-52 P of the true one. Both are
+ * less than |P - P^| + 2 u P^, whose norm over the columns is the `slack`: each row has lost it,
+ * too. To a box the way round is P^ - max(q - low, high - q), in the same operations that its
+ * points get: theirs is P^ less a difference that is not above that maximum.
  */
 #ifndef KIN_TREE_BOUND_H
 #define KIN_TREE_BOUND_H
@@ -125,6 +133,19 @@ KIN_HD float kin_tree_round_value(double value, double shift, double scale, doub
     /* The subtraction rounds where there is a shift; what it lost cannot be seen in `exact`. */
     const double shifted = shift != 0.0 ? kin_mul(fabs(exact), 0x1p-52) : 0.0;
     *lost = kin_add(fabs(kin_sub(exact, (double)stored)), shifted);
+    return stored;
+}
+
+/* A period as it is stored; *lost: at least what a difference of its column loses by it. */
+KIN_HD float kin_tree_round_period(double period, double scale, double *lost)
+{
+    *lost = 0.0;
+    if (!(period > 0.0)) {
+        return INFINITY;
+    }
+    const double exact = kin_mul(period, scale);
+    const float stored = (float)exact;
+    *lost = kin_add(fabs(kin_sub(exact, (double)stored)), kin_mul((double)stored, 0x1p-23));
     return stored;
 }
 

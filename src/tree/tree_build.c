@@ -36,6 +36,23 @@ kin_tree_norm kin_tree_norm_of(kith_metric metric)
                                       : KIN_NORM_TWO;
 }
 
+bool kin_tree_take_period(kin_tree *tree, const double *period, bool given)
+{
+    double sum = 0.0;
+    bool same = true;
+    for (int32_t c = 0; tree->wraps && c < tree->cols; c++) {
+        double lost = 0.0;
+        const float stored = kin_tree_round_period(period[c], tree->scale, &lost);
+        same = same && (!given || tree->period[c] == stored);
+        if (!given) {
+            tree->period[c] = stored;
+        }
+        sum = kin_tree_lost_add(tree->norm, sum, lost);
+    }
+    tree->slack = kin_tree_lost_whole(tree->norm, sum);
+    return same;
+}
+
 double kin_tree_round(const kin_tree *tree, const double *values, float *out)
 {
     double sum = 0.0;
@@ -44,7 +61,7 @@ double kin_tree_round(const kin_tree *tree, const double *values, float *out)
         out[c] = kin_tree_round_value(values[c], tree->shift[c], tree->scale, &lost);
         sum = kin_tree_lost_add(tree->norm, sum, lost);
     }
-    return kin_tree_lost_whole(tree->norm, sum);
+    return kin_tree_lost_whole(tree->norm, sum) + tree->slack;
 }
 
 static const double *load(const kin_tree_build *b, int64_t number, int32_t thread)
@@ -92,6 +109,7 @@ static kith_status choose_units(kin_tree_build *b)
     kin_tree *tree = b->tree;
     const int32_t cols = tree->cols;
     const int32_t threads = b->ctx->threads;
+    const double *period = b->corpus->distance.period;
     for (int64_t i = 0; i < (int64_t)threads * cols; i++) {
         b->low[i] = INFINITY;
         b->high[i] = -INFINITY;
@@ -102,10 +120,15 @@ static kith_status choose_units(kin_tree_build *b)
             b->low[c] = fmin(b->low[c], b->low[(int64_t)t * cols + c]);
             b->high[c] = fmax(b->high[c], b->high[(int64_t)t * cols + c]);
         }
+        if (tree->wraps && period[c] > 0.0) { /* queries may be anywhere in the box */
+            b->low[c] = 0.0;
+            b->high[c] = period[c];
+        }
     }
     kin_tree_units(b->corpus->rows.matrix.dtype, cols, b->low, b->high, tree->shift, &tree->scale);
     tree->widen = kin_tree_widen(cols);
     tree->floor = kin_tree_floor(tree->scale);
+    (void)kin_tree_take_period(tree, period, false);
     return KITH_OK;
 }
 
@@ -241,6 +264,9 @@ void kin_tree_name(kin_layout *layout, void *tree)
     t->lost = kin_layout_zeros(layout, 2 * leaves, sizeof *t->lost);
     t->splits = kin_layout_zeros(layout, leaves, sizeof *t->splits);
     t->planes = kin_layout_zeros(layout, leaves, sizeof *t->planes);
+    if (t->wraps) {
+        t->period = kin_layout_array(layout, cols, sizeof *t->period);
+    }
 }
 
 static void name_build(kin_layout *layout, void *job)
@@ -315,6 +341,7 @@ static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_
     const int64_t points = corpus->groups.count;
     *tree = kin_tree_shape(points, corpus->distance.cols, leaf_points);
     tree->norm = kin_tree_norm_of(corpus->distance.metric);
+    tree->wraps = corpus->distance.period != NULL;
     if (roomy) {
         tree->blocks = kin_ceil_div(points + kin_ceil_div(points, ROOM), KIN_TREE_LANES);
     }

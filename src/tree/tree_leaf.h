@@ -14,6 +14,7 @@
 enum {
     KIN_PACKET = 16,          /* queries that travel together */
     KIN_TREE_CONST_COLS = 16, /* up to here there is a body for the very number of columns */
+    KIN_TREE_WRAP_COLS = 3,   /* of periodic boxes up to here */
     KIN_TREE_NORMS = 3
 };
 
@@ -29,6 +30,7 @@ typedef struct kin_leaf_job {
     const float *reach; /* by query */
     float lost;         /* of the leaf's points */
     float widen;
+    const float *period; /* by column, of a body that wraps */
     /* What is kept: for each query that waits, value << 32 | position. */
     int32_t room; /* words a query */
     int32_t *counts;
@@ -43,10 +45,11 @@ typedef struct kin_boxes_job {
     const float *reach;   /* by query */
     const float *lost;    /* of both */
     float widen;
-    uint32_t waiting; /* which queries */
-    float *values;    /* [child][query]: at most the float32 distance to any point of the box */
-    uint32_t who[2];  /* by child: which of those that wait are within their limit */
-    int32_t votes;    /* of those who are within both: how many more are nearer to the first */
+    const float *period; /* by column, of a body that wraps */
+    uint32_t waiting;    /* which queries */
+    float *values;       /* [child][query]: at most the float32 distance to any point of the box */
+    uint32_t who[2];     /* by child: which of those that wait are within their limit */
+    int32_t votes;       /* of those who are within both: how many more are nearer to the first */
 } kin_boxes_job;
 
 typedef struct kin_tree_body {
@@ -58,10 +61,11 @@ typedef struct kin_tree_body {
 
 typedef struct kin_tree_bodies {
     kin_tree_body of[KIN_TREE_NORMS][KIN_TREE_CONST_COLS + 1]; /* 0: any number of columns */
+    kin_tree_body wrapped[KIN_TREE_NORMS][KIN_TREE_WRAP_COLS + 1];
 } kin_tree_bodies;
 
 KIN_BODIES_OF_WIDE(kin_tree_bodies)
 
-const kin_tree_body *kin_tree_body_get(kin_isa isa, kin_tree_norm norm, int32_t cols);
+const kin_tree_body *kin_tree_body_get(kin_isa isa, kin_tree_norm norm, int32_t cols, bool wraps);
 
 #endif

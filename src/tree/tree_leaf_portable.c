@@ -110,9 +110,10 @@ KIN_TEMPLATE uint32_t lanes_not_above(lanes a, lanes b)
 
 #include "tree/tree_leaf_body.inc"
 
-const kin_tree_body *kin_tree_body_get(kin_isa isa, kin_tree_norm norm, int32_t cols)
+const kin_tree_body *kin_tree_body_get(kin_isa isa, kin_tree_norm norm, int32_t cols, bool wraps)
 {
     static const void *const tables[KIN_ISA_COUNT] = KIN_BODIES_WIDE(kin_tree_bodies);
     const kin_tree_bodies *bodies = kin_isa_pick(isa, tables);
-    return &bodies->of[norm][cols <= KIN_TREE_CONST_COLS ? cols : 0];
+    return wraps ? &bodies->wrapped[norm][cols <= KIN_TREE_WRAP_COLS ? cols : 0]
+                 : &bodies->of[norm][cols <= KIN_TREE_CONST_COLS ? cols : 0];
 }

@@ -193,6 +193,7 @@ kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
     kin_layout plan = {.block = NULL};
     kin_tree tree = kin_tree_shape(
         known.distinct, cols, kin_tree_leaf_points_of(cols, known.distinct, request->tree_height));
+    tree.wraps = request->distance.period != NULL;
     const kin_prepared prepared = {.groups = {.count = known.distinct}};
     searching s = {.tree = &tree,
                    .corpus = &prepared,

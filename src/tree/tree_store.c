@@ -26,7 +26,7 @@ static const int64_t MOST_LEAF_BLOCKS = (int64_t)1 << 26;
 
 /* ---- Arrays --------------------------------------------------------------------------------- */
 
-enum { ARRAYS = 9 };
+enum { ARRAYS = 10 };
 
 typedef struct tree_array {
     const char *tag;
@@ -35,8 +35,8 @@ typedef struct tree_array {
     uint64_t row_bytes;
 } tree_array;
 
-/* All arrays of a tree whose shape is known. */
-static void list_arrays(kin_tree *tree, tree_array arrays[ARRAYS])
+/* All arrays of a tree whose shape is known; how many. */
+static int list_arrays(kin_tree *tree, tree_array arrays[ARRAYS])
 {
     const int64_t leaves = kin_tree_leaves(tree);
     const int64_t places = tree->blocks * KIN_TREE_LANES;
@@ -51,8 +51,10 @@ static void list_arrays(kin_tree *tree, tree_array arrays[ARRAYS])
         {"tree_lost", &tree->lost, 2 * leaves, sizeof(float)},
         {"tree_splits", &tree->splits, leaves, sizeof(float)},
         {"tree_planes", &tree->planes, leaves, sizeof(int32_t)},
+        {"tree_period", &tree->period, tree->cols, sizeof(float)},
     };
     memcpy(arrays, all, sizeof all);
+    return tree->wraps ? ARRAYS : ARRAYS - 1;
 }
 
 kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepared *prepared,
@@ -77,8 +79,9 @@ kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepa
     storing.sections[storing.count++] = (kin_section){.tag = KIN_TAG_POINTS, .matrix = points};
     kin_store_add(&storing, KIN_TAG_TREE, &facts, 1, sizeof facts);
     kin_store_add_groups(&storing, &prepared->groups);
-    list_arrays(&shape, arrays);
-    for (int i = 0; i < ARRAYS; i++) {
+    kin_store_add_period(&storing, &prepared->distance);
+    const int count = list_arrays(&shape, arrays);
+    for (int i = 0; i < count; i++) {
         const void *data = NULL;
         memcpy(&data, arrays[i].at, sizeof data);
         kin_store_add(&storing, arrays[i].tag, data, arrays[i].rows, arrays[i].row_bytes);
@@ -205,8 +208,8 @@ static kith_status check_tree(const kin_viewing *v, const kin_groups *groups, co
 static kith_status view_arrays(const kin_viewing *v, kin_tree *tree)
 {
     tree_array arrays[ARRAYS];
-    list_arrays(tree, arrays);
-    for (int i = 0; i < ARRAYS; i++) {
+    const int count = list_arrays(tree, arrays);
+    for (int i = 0; i < count; i++) {
         KIN_TRY(kin_store_view_array(v, arrays[i].tag, arrays[i].rows, arrays[i].row_bytes,
                                      arrays[i].at));
     }
@@ -242,10 +245,15 @@ kith_status kin_tree_store_view(kith_ctx *ctx, const kin_container *container,
                        .norm = kin_tree_norm_of(metric),
                        .scale = facts.scale,
                        .widen = kin_tree_widen(points->cols),
-                       .floor = kin_tree_floor(facts.scale)};
+                       .floor = kin_tree_floor(facts.scale),
+                       .wraps = prepared->distance.period != NULL};
     KIN_TRY(kin_metric_check(ctx, points, metric, kin_container_path(container)));
+    KIN_TRY(kin_metric_check_box(ctx, points, &prepared->distance, kin_container_path(container)));
     KIN_TRY(kin_store_view_groups(&v, facts.equal != 0, &prepared->groups));
     KIN_TRY(view_arrays(&v, tree));
+    if (!kin_tree_take_period(tree, prepared->distance.period, true)) {
+        return kin_store_fail_damaged(&v, "its tree has another period than its points");
+    }
     return check_tree(&v, &prepared->groups, tree);
 }
 
@@ -255,10 +263,10 @@ kith_status kin_tree_store_copy(kith_ctx *ctx, const kin_tree *from, kin_tree *t
     tree_array read[ARRAYS];
     tree_array written[ARRAYS];
     *to = *from;
-    list_arrays(&view, read);
-    list_arrays(to, written);
+    const int count = list_arrays(&view, read);
+    (void)list_arrays(to, written);
     KIN_TRY(kin_layout_make(ctx, kin_tree_name, to, "a tree", &to->block));
-    for (int i = 0; i < ARRAYS; i++) {
+    for (int i = 0; i < count; i++) {
         const void *data = NULL;
         void *own = NULL;
         memcpy(&data, read[i].at, sizeof data);

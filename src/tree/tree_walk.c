@@ -58,6 +58,7 @@ static bool descend(kin_tree_walk *w, kin_tree_visit *at, int32_t *top)
                          .columns = w->columns,
                          .reach = w->reach,
                          .widen = tree->widen,
+                         .period = tree->period,
                          .values = values};
     bool moved = false;
     int32_t first = 0;
@@ -161,6 +162,7 @@ void kin_tree_walk_leaf(kin_tree_walk *w, int64_t node, uint32_t waiting)
                               .reach = w->reach,
                               .lost = tree->lost[node],
                               .widen = tree->widen,
+                              .period = tree->period,
                               .room = w->room,
                               .counts = w->found,
                               .words = w->words};
@@ -229,7 +231,7 @@ void kin_tree_walk_name(kin_layout *layout, const kin_tree *tree, kin_isa isa, i
 {
     const uint64_t floats = kin_size_mul((uint64_t)tree->cols, KIN_PACKET);
     walk->tree = tree;
-    walk->body = kin_tree_body_get(isa, tree->norm, tree->cols);
+    walk->body = kin_tree_body_get(isa, tree->norm, tree->cols, tree->wraps);
     walk->room = (int32_t)(kin_tree_most_blocks(tree) * KIN_TREE_LANES);
     walk->columns = kin_layout_zeros(layout, floats, sizeof *walk->columns);
     walk->rows = kin_layout_array(layout, floats, sizeof *walk->rows);

@@ -40,6 +40,7 @@ WORKS = [
     ("merge by a descent", "merge graph-a.npz a.fbin graph-b.npz b.fbin --recall 0.9"),
     ("points added to a graph", "add graph-a.npz a.fbin b.fbin"),
     ("all pairs within a distance", "pairs a.fbin --radius 20"),
+    ("graph, search, radius or pairs in a periodic box (`--period`)", "graph a4.fbin -k 5 --period 17,17,0,20"),
     ("ground truth", "truth a.fbin b.fbin -k 5"),
     ("predictions from labels", "predict a.fbin labels.csv b.fbin -k 5"),
     ("selection of the k smallest", "select a.fbin -k 5"),

@@ -435,8 +435,11 @@ static void glances(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes), cmocka_unit_test(changed), cmocka_unit_test(filtered),
+        cmocka_unit_test(same_bytes),
+        cmocka_unit_test(changed),
+        cmocka_unit_test(filtered),
         cmocka_unit_test_setup_teardown(saved, test_folder_setup, test_folder_teardown),
-        cmocka_unit_test(refused), cmocka_unit_test(glances)};
+        cmocka_unit_test(refused),
+        cmocka_unit_test(glances)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }

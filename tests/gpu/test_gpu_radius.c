@@ -560,14 +560,9 @@ static void cancels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(metrics_and_types),
-        cmocka_unit_test(all_lengths),
-        cmocka_unit_test(large),
-        cmocka_unit_test(shadows),
-        cmocka_unit_test(ties),
-        cmocka_unit_test(edges),
-        cmocka_unit_test(little_memory),
-        cmocka_unit_test(cancels),
+        cmocka_unit_test(metrics_and_types), cmocka_unit_test(all_lengths), cmocka_unit_test(large),
+        cmocka_unit_test(shadows),           cmocka_unit_test(ties),        cmocka_unit_test(edges),
+        cmocka_unit_test(little_memory),     cmocka_unit_test(cancels),
     };
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 _kith_options() {
     [[ $1 == devices ]] || echo "--header --delimiter --columns"
-    local solve="-k --metric --method -o --output --format --distances --radius --recall --device
+    local solve="-k --metric --method -o --output --format --distances --radius --period --recall --device
         --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
     local change="-k --metric --include-self -o --output --points-out --format --verify --device --threads
         --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
@@ -11,7 +11,7 @@ _kith_options() {
     graph) echo "$solve --allow --groups --rule --include-self --symmetric --init --shards --restart" ;;
     search) echo "$solve --allow --groups --query-groups --rule --output-back --both --mutual --stream --chunk --restart" ;;
     pairs)
-        echo "--radius --metric --allow --groups --query-groups --rule --count --limit --keep --components --kept
+        echo "--radius --period --metric --allow --groups --query-groups --rule --count --limit --keep --components --kept
             --method -o --output --device --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
         ;;
     truth)
@@ -29,7 +29,7 @@ _kith_options() {
     merge | add) echo "$change --exact --recall" ;;
     remove) echo "$change --map" ;;
     index)
-        echo "-k --metric --method --tree-height --recall --seed -o --output --threads --memory -q --quiet -v --verbose --json
+        echo "-k --metric --period --method --tree-height --recall --seed -o --output --threads --memory -q --quiet -v --verbose --json
             -h --help"
         ;;
     eval) echo "-k --metric --points --verify --sample --seed --threads --memory --html -q --quiet --json -h --help" ;;
@@ -103,7 +103,7 @@ _kith() {
         [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
         return
         ;;
-    -k | --limit | --tree-height | --radius | --heap-sample | --sample | --chunk | --seed | --threads | --memory | \
+    -k | --limit | --tree-height | --radius | --period | --heap-sample | --sample | --chunk | --seed | --threads | --memory | \
         --recall) return ;;
     esac
     if [[ $word == -* ]]; then
