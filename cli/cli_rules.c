@@ -396,9 +396,10 @@ static bool check_truth(const cli_args *args, cli_error *error)
 {
     static const cli_option_id of_making[] = {CLI_OPT_K,       CLI_OPT_METRIC, CLI_OPT_METHOD,
                                               CLI_OPT_OUTPUT,  CLI_OPT_TIES,   CLI_OPT_RESTART,
-                                              CLI_OPTION_COUNT};
+                                              CLI_OPT_RADIUS,  CLI_OPTION_COUNT};
     static const cli_option_id of_verifying[] = {CLI_OPT_SAMPLE, CLI_OPT_SEED, CLI_OPTION_COUNT};
     const bool verifies = cli_verifies_truth(args);
+    const bool within = cli_given(args, CLI_OPT_RADIUS);
     const mistake list[] = {
         {verifies && args->path_count == 2, CLI_OPT_VERIFY,
          "takes FILE, or FILE CORPUS QUERIES (give one file, or three)"},
@@ -406,8 +407,12 @@ static bool check_truth(const cli_args *args, cli_error *error)
          "under a filter takes FILE CORPUS QUERIES (give three files)"},
         {!verifies && args->path_count != 2, CLI_OPTION_COUNT,
          "takes two names, CORPUS and QUERIES (several files of a corpus have commas between)"},
-        {!verifies && !cli_given(args, CLI_OPT_K), CLI_OPTION_COUNT,
-         "-k is missing (say how many neighbours, for example -k 100)"},
+        {!verifies && !cli_given(args, CLI_OPT_K) && !within, CLI_OPTION_COUNT,
+         "-k is missing (say how many neighbours, for example -k 100, or --radius R)"},
+        {within && cli_given(args, CLI_OPT_K), CLI_OPT_RADIUS,
+         "is a truth of its own (leave -k out)"},
+        {within && cli_given(args, CLI_OPT_TIES), CLI_OPT_TIES,
+         "are of lists of k (leave it out with --radius)"},
         {!verifies && args->output == NULL, CLI_OPTION_COUNT,
          "-o is missing (say where the truth is to be written)"},
     };

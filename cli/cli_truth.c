@@ -78,7 +78,9 @@ static int split(truth *t)
 static int check_outputs(const truth *t)
 {
     const cli_args *args = t->job.args;
-    const cli_output outputs[] = {{args->output, CLI_ENDINGS_TRUTH}, {args->ties, CLI_ENDINGS_MAP}};
+    const bool within = cli_given(args, CLI_OPT_RADIUS);
+    const cli_output outputs[] = {{args->output, within ? CLI_ENDINGS_RANGES : CLI_ENDINGS_TRUTH},
+                                  {args->ties, CLI_ENDINGS_MAP}};
     CLI_TRY(cli_output_check_all(outputs, 2, t->paths, t->count + 1));
     const char *const filters[] = {args->allow, args->groups, args->query_groups};
     for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
@@ -148,6 +150,8 @@ static void take_params(truth *t)
     p->task = t->file != NULL ? KITH_TRUTH_VERIFY : KITH_TRUTH_FIND;
     p->metric = args->metric;
     p->k = args->k;
+    p->flags = cli_given(args, CLI_OPT_RADIUS) ? (uint32_t)KITH_WITHIN_RADIUS : 0;
+    p->radius = args->radius;
     p->method = args->method;
     p->filter = cli_is_filtered(args) ? &t->job.filter : NULL;
     p->path = t->file != NULL ? t->file : args->output;
@@ -163,21 +167,40 @@ static void take_params(truth *t)
 
 /* ---- What was done -------------------------------------------------------------------------- */
 
-static void tell_counts(cli_report *r, const kith_truth_report *told)
+static void tell_ties(cli_report *r, const kith_truth_report *told)
 {
     char text[3][CLI_GROUPED_BYTES];
     cli_say(r, "ties: %s of %s queries have %s rows beyond the list as near as the k-th\n",
             cli_grouped(told->tied, text[0]), cli_grouped(told->queries, text[1]),
             cli_grouped(told->tied_beyond, text[2]));
     cli_put_int(r, "k", told->k);
-    cli_put_text(r, "metric", kith_metric_name(told->metric));
-    cli_put_int(r, "n", told->rows);
-    cli_put_int(r, "queries", told->queries);
-    cli_put_int(r, "files", told->files);
     cli_put_int(r, "full", told->full);
     cli_put_int(r, "tied", told->tied);
     cli_put_int(r, "tied_beyond", told->tied_beyond);
     cli_put_int(r, "most_ties", told->most_ties);
+}
+
+static void tell_found(cli_report *r, const kith_truth_report *told)
+{
+    char text[2][CLI_GROUPED_BYTES];
+    cli_say(r, "found: %s rows within the radius, at most %s of one query\n",
+            cli_grouped(told->found, text[0]), cli_grouped(told->most_found, text[1]));
+    cli_put_number(r, "radius", told->radius);
+    cli_put_int(r, "found", told->found);
+    cli_put_int(r, "most_found", told->most_found);
+}
+
+static void tell_counts(cli_report *r, const kith_truth_report *told)
+{
+    if (told->within != 0) {
+        tell_found(r, told);
+    } else {
+        tell_ties(r, told);
+    }
+    cli_put_text(r, "metric", kith_metric_name(told->metric));
+    cli_put_int(r, "n", told->rows);
+    cli_put_int(r, "queries", told->queries);
+    cli_put_int(r, "files", told->files);
 }
 
 static void tell_work(cli_report *r, const truth *t)
@@ -187,8 +210,10 @@ static void tell_work(cli_report *r, const truth *t)
     if (told->resumed > 0) {
         cli_say(r, "resumed: %s rows stood already\n", cli_grouped(told->resumed, text));
     }
-    cli_say_more(r, "parts: %" PRId64 ", ties counted pair by pair %" PRId64 " times\n",
-                 told->parts, told->recounted);
+    cli_say_more(r, "parts: %" PRId64 "\n", told->parts);
+    if (told->within == 0) {
+        cli_say_more(r, "ties: counted pair by pair %" PRId64 " times\n", told->recounted);
+    }
     cli_say_more(r, "method: %s, device %s\n", told->screen, told->backend);
     cli_put_int(r, "parts", told->parts);
     cli_put_int(r, "resumed", told->resumed);
@@ -208,8 +233,13 @@ static void tell(const truth *t)
     cli_say(&r, "corpus: %s, %s rows in %" PRId32 " file%s\n",
             t->corpus != NULL ? cli_message_safe(t->corpus) : "as the certificate names it",
             cli_grouped(told->rows, text[0]), told->files, told->files > 1 ? "s" : "");
-    cli_say(&r, "truth: the %s nearest of %s queries, %s\n", cli_grouped(told->k, text[1]),
-            cli_grouped(told->queries, text[2]), kith_metric_name(told->metric));
+    if (told->within != 0) {
+        cli_say(&r, "truth: all within %g of %s queries, %s\n", told->radius,
+                cli_grouped(told->queries, text[2]), kith_metric_name(told->metric));
+    } else {
+        cli_say(&r, "truth: the %s nearest of %s queries, %s\n", cli_grouped(told->k, text[1]),
+                cli_grouped(told->queries, text[2]), kith_metric_name(told->metric));
+    }
     tell_counts(&r, told);
     if (t->file != NULL) {
         cli_say(&r,

@@ -8,6 +8,7 @@
 #include "base/base_try.h"
 #include "file/file_atomic.h"
 #include "file/file_checksum.h"
+#include "file/file_number.h"
 #include "file/file_reader.h"
 #include "host/host_file.h"
 
@@ -91,7 +92,33 @@ static const char *format_name(const kin_certificate *c)
 #define ROW(NAME, number, name) [KITH_FORMAT_##NAME] = (name),
     static const char *const names[] = {KITH_FORMAT_MAP(ROW)};
 #undef ROW
-    return c->ids64 ? "npy" : names[c->format];
+    return c->ids64 ? "npy" : c->format == KITH_FORMAT_AUTO ? "range" : names[c->format];
+}
+
+/* "k", or "radius". */
+static kith_status put_extent(kin_writer *writer, const kin_certificate *c)
+{
+    char number[KEY_BYTES];
+    if (!c->ranged) {
+        return put(writer, "  \"k\": %" PRId64 ",\n", c->k);
+    }
+    const kin_number_locale locale = kin_number_enter();
+    (void)kin_number_print(number, sizeof number, c->radius, false);
+    kin_number_leave(locale);
+    return put(writer, "  \"radius\": %s,\n", number);
+}
+
+static kith_status put_counts(kin_writer *writer, const kin_certificate *c)
+{
+    if (c->ranged) {
+        return put(writer,
+                   "  \"counts\": {\"found\": %" PRId64 ", \"most_found\": %" PRId64 "}\n}\n",
+                   c->found, c->most_found);
+    }
+    return put(writer,
+               "  \"counts\": {\"full\": %" PRId64 ", \"tied\": %" PRId64
+               ", \"tied_beyond\": %" PRId64 ", \"most_ties\": %" PRId64 "}\n}\n",
+               c->full, c->tied, c->tied_beyond, c->most_ties);
 }
 
 static kith_status put_all(kin_writer *writer, const kin_certificate *c)
@@ -100,7 +127,7 @@ static kith_status put_all(kin_writer *writer, const kin_certificate *c)
     KIN_TRY(put(writer, "{\n  \"kith_truth\": %d,\n", KIN_CERTIFICATE_VERSION));
     KIN_TRY(put(writer, "  \"library\": \"%s\",\n", c->library));
     KIN_TRY(put(writer, "  \"metric\": \"%s\",\n", kith_metric_name(c->metric)));
-    KIN_TRY(put(writer, "  \"k\": %" PRId64 ",\n", c->k));
+    KIN_TRY(put_extent(writer, c));
     KIN_TRY(put(writer, "  \"first_id\": %" PRIu64 ",\n", c->first_id));
     KIN_TRY(put(writer, "  \"filter\": {\"rule\": \"%s\", \"filters\": %s, \"checksum\": ",
                 rules[c->rule], c->filters ? "true" : "false"));
@@ -115,10 +142,7 @@ static kith_status put_all(kin_writer *writer, const kin_certificate *c)
     KIN_TRY(put(writer, "  \"format\": \"%s\",\n", format_name(c)));
     KIN_TRY(put_file(writer, "output", &c->output));
     KIN_TRY(put_file(writer, "ties", &c->ties));
-    return put(writer,
-               "  \"counts\": {\"full\": %" PRId64 ", \"tied\": %" PRId64
-               ", \"tied_beyond\": %" PRId64 ", \"most_ties\": %" PRId64 "}\n}\n",
-               c->full, c->tied, c->tied_beyond, c->most_ties);
+    return put_counts(writer, c);
 }
 
 kith_status kin_certificate_save(kith_ctx *ctx, const char *path, const kin_certificate *c)
@@ -138,10 +162,16 @@ typedef struct scan {
     bool right;
 } scan;
 
+static bool comes(const scan *s, const char *words)
+{
+    const size_t length = strlen(words);
+    return (size_t)(s->end - s->at) >= length && memcmp(s->at, words, length) == 0;
+}
+
 static void take(scan *s, const char *words)
 {
     const size_t length = strlen(words);
-    s->right = s->right && (size_t)(s->end - s->at) >= length && memcmp(s->at, words, length) == 0;
+    s->right = s->right && comes(s, words);
     s->at += s->right ? length : 0;
 }
 
@@ -270,6 +300,42 @@ static void take_filter(scan *s, kin_certificate *c)
     take(s, "\"},\n");
 }
 
+static void take_extent(scan *s, kin_certificate *c)
+{
+    c->ranged = s->right && comes(s, "  \"radius\": ");
+    if (!c->ranged) {
+        take(s, "  \"k\": ");
+        c->k = (int64_t)take_number(s, INT64_MAX);
+        return;
+    }
+    take(s, "  \"radius\": ");
+    const char *end = memchr(s->at, ',', (size_t)(s->end - s->at));
+    const kin_number_locale locale = kin_number_enter();
+    s->right = end != NULL && kin_number_parse(s->at, end, &c->radius);
+    kin_number_leave(locale);
+    s->at = s->right ? end : s->at;
+}
+
+static void take_counts(scan *s, kin_certificate *c)
+{
+    if (c->ranged) {
+        take(s, "  \"counts\": {\"found\": ");
+        c->found = (int64_t)take_number(s, INT64_MAX);
+        take(s, ", \"most_found\": ");
+        c->most_found = (int64_t)take_number(s, INT64_MAX);
+    } else {
+        take(s, "  \"counts\": {\"full\": ");
+        c->full = (int64_t)take_number(s, INT64_MAX);
+        take(s, ", \"tied\": ");
+        c->tied = (int64_t)take_number(s, INT64_MAX);
+        take(s, ", \"tied_beyond\": ");
+        c->tied_beyond = (int64_t)take_number(s, INT64_MAX);
+        take(s, ", \"most_ties\": ");
+        c->most_ties = (int64_t)take_number(s, INT64_MAX);
+    }
+    take(s, "}\n}\n");
+}
+
 static void take_head(scan *s, kin_certificate *c)
 {
     char word[KEY_BYTES];
@@ -278,8 +344,8 @@ static void take_head(scan *s, kin_certificate *c)
     take(s, "\",\n  \"metric\": \"");
     take_word(s, word, sizeof word);
     c->metric = kith_metric_parse(word);
-    take(s, "\",\n  \"k\": ");
-    c->k = (int64_t)take_number(s, INT64_MAX);
+    take(s, "\",\n");
+    take_extent(s, c);
     take(s, ",\n  \"first_id\": ");
     c->first_id = take_number(s, UINT64_MAX);
     take(s, ",\n");
@@ -288,7 +354,8 @@ static void take_head(scan *s, kin_certificate *c)
     take(s, "  \"files\": ");
     c->count = (int32_t)take_number(s, INT32_MAX);
     take(s, ",\n");
-    s->right = s->right && c->metric != KITH_METRIC_DEFAULT && c->k > 0 && c->count > 0;
+    s->right =
+        s->right && c->metric != KITH_METRIC_DEFAULT && (c->ranged || c->k > 0) && c->count > 0;
 }
 
 static void take_rest(scan *s, kin_certificate *c)
@@ -305,15 +372,7 @@ static void take_rest(scan *s, kin_certificate *c)
     take(s, "\",\n");
     c->output = take_file(s, "output");
     c->ties = take_file(s, "ties");
-    take(s, "  \"counts\": {\"full\": ");
-    c->full = (int64_t)take_number(s, INT64_MAX);
-    take(s, ", \"tied\": ");
-    c->tied = (int64_t)take_number(s, INT64_MAX);
-    take(s, ", \"tied_beyond\": ");
-    c->tied_beyond = (int64_t)take_number(s, INT64_MAX);
-    take(s, ", \"most_ties\": ");
-    c->most_ties = (int64_t)take_number(s, INT64_MAX);
-    take(s, "}\n}\n");
+    take_counts(s, c);
     s->right = s->right && s->at == s->end && c->output.name != NULL;
 }
 

@@ -143,8 +143,7 @@ const kin_reader kin_reader_knn = {.lists = knn_lists, .inspect = knn_inspect};
 kith_status kin_range_parse(kith_ctx *ctx, const char *path, const kin_input *input,
                             kin_range_table *table)
 {
-    const kin_source source = {
-        .ctx = ctx, .path = path, .input = (kin_input *)(uintptr_t)input};
+    const kin_source source = {.ctx = ctx, .path = path, .input = (kin_input *)(uintptr_t)input};
     KIN_TRY(check_header(&source, RANGE_HEADER));
     table->rows = load_i32(input->data);
     table->entries = load_i32(input->data + 4);
@@ -159,7 +158,8 @@ kith_status kin_range_parse(kith_ctx *ctx, const char *path, const kin_input *in
     int64_t all = 0;
     for (int64_t i = 0; i < table->rows; i++) {
         KIN_FAIL_IF(table->counts[i] < 0, ctx, KITH_E_FORMAT, kin_at_file(path),
-                    "row %" PRId64 " says it has %" PRId32 " entries (it is damaged: copy it again)",
+                    "row %" PRId64 " says it has %" PRId32
+                    " entries (it is damaged: copy it again)",
                     i, table->counts[i]);
         all += table->counts[i];
     }

@@ -20,6 +20,7 @@
 #include "exact/exact_prepare.h"
 #include "host/host_threads.h"
 #include "recall/recall.h"
+#include "shard/shard_run.h"
 #include "shard/shard_truth.h"
 
 #include <math.h>
@@ -229,6 +230,10 @@ kith_status kin_truth_take(kin_truth *truth, const kin_truth_part *part)
 void kin_truth_count(kin_truth *t)
 {
     kith_truth_report *told = &t->report;
+    if (t->ranged) {
+        kin_truth_count_ranges(t);
+        return;
+    }
     for (int64_t i = 0; i < t->queries.rows; i++) {
         const double *keys = t->keys + i * t->k;
         const int64_t ties = t->ties[i];
@@ -248,7 +253,7 @@ void kin_truth_count(kin_truth *t)
 /* Nothing but canonical keys, one pair after another: what ground truth is counted and verified by.
  */
 
-enum { CHUNK = 512 };
+enum { CHUNK = 512, ROWS_AT_A_TIME = 1 << 18 };
 
 typedef struct comparing {
     const kin_distance *distance;
@@ -306,6 +311,25 @@ done:
     kin_prepared_free(ctx, &c.queries);
     kin_prepared_free(ctx, &c.rows);
     return status;
+}
+
+kith_status kin_truth_compare_all(kin_truth *t, const kith_matrix *queries, int64_t *first,
+                                  kin_truth_hear *hear, void *arg)
+{
+    for (int32_t i = 0; i < t->count; i++) {
+        const kith_matrix *matrix = &t->corpus[i];
+        for (int64_t row = 0; row < matrix->rows; row += ROWS_AT_A_TIME) {
+            kith_matrix rows = *matrix;
+            rows.data = (const char *)matrix->data + row * matrix->stride_bytes;
+            rows.rows = kin_min_i64(ROWS_AT_A_TIME, matrix->rows - row);
+            KIN_TRY(kin_truth_compare(t->ctx, &t->distance, &rows, queries, hear, arg));
+            *first += rows.rows;
+            if (t->params.mapped != 0) {
+                kin_shard_return_rows(matrix, row, rows.rows);
+            }
+        }
+    }
+    return KITH_OK;
 }
 
 bool kin_truth_allows(const kith_filter *filter, int64_t query, int64_t row)

@@ -16,7 +16,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-enum { USUAL_SAMPLE = 10, ROWS_AT_A_TIME = 1 << 18 };
+enum { USUAL_SAMPLE = 10 };
 
 /* ---- Points of the files that the certificate names -------------------------------------------
  */
@@ -183,26 +183,6 @@ static void hear(void *arg, int64_t query, int64_t first, const double *keys, in
     }
 }
 
-static kith_status compare_all(sampled *s)
-{
-    kin_truth *t = s->truth;
-    const kith_matrix asked = kin_recall_gather(&t->queries, s->queries, s->count, s->copy);
-    for (int32_t i = 0; i < t->count; i++) {
-        const kith_matrix *matrix = &t->corpus[i];
-        for (int64_t row = 0; row < matrix->rows; row += ROWS_AT_A_TIME) {
-            kith_matrix rows = *matrix;
-            rows.data = (const char *)matrix->data + row * matrix->stride_bytes;
-            rows.rows = kin_min_i64(ROWS_AT_A_TIME, matrix->rows - row);
-            KIN_TRY(kin_truth_compare(t->ctx, &t->distance, &rows, &asked, hear, s));
-            s->first += rows.rows;
-            if (t->params.mapped != 0) {
-                kin_shard_return_rows(matrix, row, rows.rows);
-            }
-        }
-    }
-    return KITH_OK;
-}
-
 /* ---- What the files say -----------------------------------------------------------------------
  */
 
@@ -354,20 +334,24 @@ static kith_status check_sample(kin_truth *t, const kin_certificate *c)
     if (s.count < 1) {
         return KITH_OK;
     }
+    t->report.sample = s.count;
+    if (t->ranged) {
+        return kin_truth_hold_ranges(t, s.count);
+    }
     KIN_TRY(kin_layout_make(t->ctx, name_sample, &s, "queries to compute anew", &block));
     for (int64_t i = 0; i < s.count * t->k; i++) {
         s.ids[i] = KITH_ID64_NONE;
         s.keys[i] = INFINITY;
     }
     kin_recall_draw(t->queries.rows, s.count, t->params.seed, s.queries);
-    kith_status status = compare_all(&s);
+    const kith_matrix asked = kin_recall_gather(&t->queries, s.queries, s.count, s.copy);
+    kith_status status = kin_truth_compare_all(t, &asked, &s.first, hear, &s);
     if (status == KITH_OK) {
         status = hold_all(&s, c);
     }
     if (status == KITH_OK) {
         status = hold_counts(&s, c);
     }
-    t->report.sample = s.count;
     kin_free(t->ctx, block);
     return status;
 }
@@ -385,6 +369,10 @@ static void take_certificate(kin_truth *t, const kin_certificate *c)
     t->report.tied = c->tied;
     t->report.tied_beyond = c->tied_beyond;
     t->report.most_ties = c->most_ties;
+    t->params.flags = c->ranged ? (uint32_t)KITH_WITHIN_RADIUS : 0;
+    t->params.radius = c->radius;
+    t->report.found = c->found;
+    t->report.most_found = c->most_found;
 }
 
 static kith_status verify(kin_truth *t, const kin_certificate *c, const kith_matrix *corpus,
