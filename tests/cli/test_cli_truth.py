@@ -96,6 +96,47 @@ class Answers(TruthCase):
             self.works("truth", "--verify", "t.ibin", self.corpus, "q.u8bin", *more, "--sample", 40)
             self.fails(1, "truth", "--verify", "t.ibin", self.corpus, "q.u8bin", says=["filter"])
 
+    def within(self, radius, allowed=lambda query, row: True):
+        """The bytes of big-ann-benchmarks' range file."""
+        lists = []
+        for i, query in enumerate(self.asked):
+            found = sorted((sum((a - b) ** 2 for a, b in zip(query, row)), j)
+                           for j, row in enumerate(self.rows) if allowed(i, j))
+            lists.append([pair for pair in found if pair[0] <= radius])
+        all_of = [pair for each in lists for pair in each]
+        return (struct.pack("<2i", len(lists), len(all_of)) + struct.pack(f"<{len(lists)}i", *map(len, lists)) +
+                struct.pack(f"<{len(all_of)}i", *(j for _, j in all_of)) +
+                struct.pack(f"<{len(all_of)}f", *(key for key, _ in all_of)))
+
+    def test_radius(self):
+        """all rows within a radius, in one file and in several, under filters; held and looked at"""
+        self.column("g.csv", [i % 5 for i in range(900)])
+        self.column("h.csv", [i % 6 for i in range(40)])
+        groups = "--groups", "g.csv", "--query-groups", "h.csv"
+        for radius in (0, 9, 10.5):
+            for more, allowed in (((), lambda i, j: True), (groups, lambda i, j: j % 5 == i % 6)):
+                wanted = self.within(radius, allowed)
+                words = "--radius", radius, "--metric", "sqeuclidean", *more
+                for corpus in ("all.u8bin", self.corpus):
+                    told = self.works_json("truth", corpus, "q.u8bin", *words, "-o", "t.range")
+                    self.assertEqual(self.bytes_of("t.range"), wanted)
+                    self.assertEqual(told["found"], struct.unpack_from("<i", wanted, 4)[0])
+                self.works("truth", "--verify", "t.range", self.corpus, "q.u8bin", *more, "--sample", 40)
+            for ending in ("range", "kith"):
+                self.works("search", "all.u8bin", "q.u8bin", "--radius", radius, "-o", f"s.{ending}", "-q")
+                self.works("truth", self.corpus, "q.u8bin", "--radius", radius, "-o", f"t.{ending}", "-q")
+                self.assertEqual(self.bytes_of(f"s.{ending}"), self.bytes_of(f"t.{ending}"))
+        self.assertEqual(json.loads(self.works("info", "t.range", "--json"))["n"], 40)
+        self.write("t.rangeres", self.bytes_of("t.range"))
+        self.assertIn("kind: ranges", self.works("info", "t.rangeres"))
+        for at in (0, 4, 9):
+            self.flip("t.rangeres", at)
+            self.fails(1, "info", "t.rangeres", says=["t.rangeres"])
+            self.flip("t.rangeres", at)
+        told = self.works("truth", self.corpus, "q.u8bin", "--radius", 3, "-o", "t.range", "-v")
+        for text in ("all within 3 of 40 queries", "found: ", "parts: 4"):
+            self.assertIn(text, told)
+
     def test_report(self):
         """what is said to people"""
         told = self.works("truth", self.corpus, "q.u8bin", "-k", 7, "-o", "t.knn", "-v")
@@ -116,10 +157,10 @@ class Resumption(TruthCase):
         self.write("ask.u8bin", struct.pack("<II", 600, 64) + random.Random(5).randbytes(600 * 64))
         return ["truth", "big.u8bin,big.u8bin", "ask.u8bin", "-k", 9, "--metric", "chi2", "--threads", 1]
 
-    def kill_after(self, parts, number, *words):
+    def kill_after(self, parts, number, *words, name="t.knn"):
         """Kills the job when so many parts were written."""
         seen = set()
-        state = self.folder / "t.knn.partial"
+        state = self.folder / f"{name}.partial"
 
         def reached():
             if state.exists():
@@ -150,6 +191,24 @@ class Resumption(TruthCase):
         self.assertEqual(json.loads(self.bytes_of("t.knn.json"))["counts"],
                          json.loads(self.bytes_of("whole.knn.json"))["counts"])
         self.assertNotIn("t.knn.partial", self.files())
+
+    def test_killed_radius(self):
+        """the same of a radius"""
+        words = [word for word in self.slow() if word not in ("-k", 9)] + ["--radius", 1800]
+        self.works(*words, "-o", "whole.range", "-q")
+        self.assertGreater(len(self.bytes_of("whole.range")), 8 + 600 * 4 + 80000)
+        words += ["-o", "t.range", "--memory", "4M"]
+        for parts in (1, 2):
+            self.assertEqual(self.kill_after(parts, signal.SIGKILL, *words, name="t.range")[0], -signal.SIGKILL)
+            self.assertIn("t.range.partial", self.files())
+            self.assertNotIn("t.range", self.files())
+        other = [word if word != 1800 else 1801 for word in words]
+        self.fails(1, *other, says=["is of another job", "radius 1801", "radius 1800", "--restart"])
+        told = self.works_json(*words)
+        self.assertGreater(told["resumed"], 0)
+        self.assertEqual(self.bytes_of("t.range"), self.bytes_of("whole.range"))
+        self.assertNotIn("t.range.partial", self.files())
+        self.works("truth", "--verify", "t.range", "-q")
 
     def test_interrupted(self):
         """Ctrl-C says how far it came; a changed input is refused, --restart begins anew"""
@@ -234,6 +293,12 @@ class Mistakes(TruthCase):
                 (1, (*words, "-k", 901, "-o", "t.knn"), "900"),
                 (2, (*words, "-k", 5, "-o", "t.csv"), ".knn"),
                 (2, (*words, "-k", 5, "-o", "t.hdf5"), ".knn"),
+                (2, (*words, *out, "--radius", 3), "leave -k out"),
+                (2, (*words, "--radius", 3, "-o", "t.knn"), ".range"),
+                (2, (*words, "-k", 3, "-o", "t.range"), ".knn"),
+                (2, (*words, "--radius", -3, "-o", "t.range"), "negative"),
+                (2, (*words, "--radius", "nan", "-o", "t.range"), "--radius"),
+                (2, (*words, "--radius", 3, "-o", "t.range", "--ties", "t.npy"), "--ties"),
                 (2, ("truth", self.corpus, *out), "CORPUS and QUERIES"),
                 (2, (*words, *out, "--sample", 5), "--verify"),
                 (2, (*words, *out, "--groups", "g.csv", "--rule", "each"), "same or other"),
