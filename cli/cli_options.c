@@ -297,7 +297,7 @@ static const struct {
     {CLI_OPT_SEED, REMOVE | PAIRS, "draws these rows (0)"},
     {CLI_OPT_SAMPLE, PAIRS, "of --dry-run: rows by which it tells the number of pairs (1000)"},
     {CLI_OPT_OUTPUT, TRUTH,
-     "write the truth here: .knn .ivecs .ibin .npz .kith .npy; of a radius .range .kith"},
+     "write the truth here: .knn .ivecs .ibin .npz .kith .npy .hdf5; of a radius .range .kith"},
     {CLI_OPT_RADIUS, TRUTH, "instead of -k: all within R (inner_product: at least R)"},
     {CLI_OPT_VERIFY, TRUTH, "hold FILE against its certificate, and compute some queries anew"},
     {CLI_OPT_SAMPLE, TRUTH, "with --verify: queries that are computed anew (10)"},

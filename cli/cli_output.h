@@ -10,7 +10,7 @@
 #define CLI_ENDINGS_SELECTION ".npz"
 #define CLI_ENDINGS_KTH ".npy"
 #define CLI_ENDINGS_INDEX ".kith"
-#define CLI_ENDINGS_TRUTH ".knn .ivecs .ibin .npz .kith .npy"
+#define CLI_ENDINGS_TRUTH ".knn .ivecs .ibin .npz .kith .npy .hdf5"
 #define CLI_ENDINGS_RANGES ".range .kith"
 #define CLI_ENDINGS_WITHIN ".npy .csv .tsv"
 #define CLI_ENDINGS_PAIRS ".ivecs .ibin .csv .tsv"

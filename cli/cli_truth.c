@@ -18,7 +18,9 @@ typedef struct truth {
     cli_job job;        /* corpus: all files, as one matrix of that many rows, which nobody reads */
     const char *file;   /* that is verified; NULL: one is made */
     const char *corpus; /* as it was given; NULL: the certificate names the files */
-    char *names;        /* the same, cut at its commas */
+    const char *queries;
+    char *benchmark[2]; /* of one .hdf5: its train and test */
+    char *names;        /* the corpus, cut at its commas */
     int32_t count;      /* of files */
     const char **paths; /* of these, then of the queries */
     cli_points *points;
@@ -50,7 +52,6 @@ static int check(truth *t, kith_status status)
 /* A comma may be in a name: what is there as a whole is one file. */
 static int split(truth *t)
 {
-    const char *queries = t->job.args->paths[t->job.args->path_count - 1];
     const size_t bytes = strlen(t->corpus) + 1;
     size_t most = 1;
     for (const char *at = t->corpus; *at != '\0'; at++) {
@@ -71,8 +72,24 @@ static int split(truth *t)
          name = strtok_r(NULL, cut, &rest)) {
         t->paths[t->count++] = name;
     }
-    t->paths[t->count] = queries;
+    t->paths[t->count] = t->queries;
     return t->count > 0 ? CLI_DONE : cli_fail(t->corpus, "names no file (give CORPUS[,CORPUS...])");
+}
+
+/* ann-benchmarks' file: its train is the corpus, its test the queries. */
+static int take_benchmark(truth *t)
+{
+    static const char *const sets[] = {"train", "test"};
+    const char *path = t->job.args->paths[0];
+    const size_t bytes = strlen(path) + sizeof ":train";
+    for (int i = 0; i < 2; i++) {
+        t->benchmark[i] = malloc(bytes);
+        CLI_FAIL_IF(t->benchmark[i] == NULL, path, "no memory for its name (free some memory)");
+        (void)snprintf(t->benchmark[i], bytes, "%s:%s", path, sets[i]);
+    }
+    t->corpus = t->benchmark[0];
+    t->queries = t->benchmark[1];
+    return CLI_DONE;
 }
 
 static int check_outputs(const truth *t)
@@ -313,6 +330,8 @@ static void release(truth *t)
     free(t->points);
     free(t->paths);
     free(t->names);
+    free(t->benchmark[1]);
+    free(t->benchmark[0]);
 }
 
 int cli_truth(const cli_args *args)
@@ -320,8 +339,10 @@ int cli_truth(const cli_args *args)
     truth t = {.job.args = args};
     t.file = cli_verifies_truth(args) ? args->paths[0] : NULL;
     t.corpus = t.file == NULL ? args->paths[0] : args->path_count == 3 ? args->paths[1] : NULL;
+    t.queries = args->paths[args->path_count - 1];
     CLI_TRY(cli_device_check(args->device));
-    const int code = run(&t);
+    int code = t.file == NULL && args->path_count == 1 ? take_benchmark(&t) : CLI_DONE;
+    code = code == CLI_DONE ? run(&t) : code;
     release(&t);
     return code;
 }

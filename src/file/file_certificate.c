@@ -92,7 +92,10 @@ static const char *format_name(const kin_certificate *c)
 #define ROW(NAME, number, name) [KITH_FORMAT_##NAME] = (name),
     static const char *const names[] = {KITH_FORMAT_MAP(ROW)};
 #undef ROW
-    return c->ids64 ? "npy" : c->format == KITH_FORMAT_AUTO ? "range" : names[c->format];
+    return c->ids64                        ? "npy"
+           : c->hdf5                       ? "hdf5"
+           : c->format == KITH_FORMAT_AUTO ? "range"
+                                           : names[c->format];
 }
 
 /* "k", or "radius". */
@@ -368,6 +371,7 @@ static void take_rest(scan *s, kin_certificate *c)
     take(s, "  \"format\": \"");
     take_word(s, word, sizeof word);
     c->ids64 = strcmp(word, "npy") == 0;
+    c->hdf5 = strcmp(word, "hdf5") == 0;
     c->format = kith_format_parse(word);
     take(s, "\",\n");
     c->output = take_file(s, "output");

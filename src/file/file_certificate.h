@@ -27,7 +27,8 @@ typedef struct kin_certificate {
     char library[KIN_VERSION_BYTES];
     kith_metric metric;
     kith_format format; /* of lists within a radius 0: .range */
-    bool ids64;         /* the output is an array of int64 */
+    bool ids64;         /* the output is an array of int64, */
+    bool hdf5;          /* or ann-benchmarks' file */
     bool ranged;        /* of a radius; k is 0 then */
     double radius;
     int64_t k;

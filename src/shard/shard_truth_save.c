@@ -9,6 +9,7 @@
 #include "base/base_try.h"
 #include "file/file_atomic.h"
 #include "file/file_container.h"
+#include "file/file_hdf5.h"
 #include "file/file_npy.h"
 #include "file/file_points.h"
 #include "file/file_reader.h"
@@ -275,6 +276,20 @@ static kith_status check_range_path(const kin_truth *t)
                                      most, end);
 }
 
+/* ann-benchmarks' file. */
+static bool is_hdf5(const char *path)
+{
+    return kin_format_dataset(path) == NULL &&
+           kin_format_of(path, KITH_FILE_POINTS_IN) == KIN_FORMAT_HDF5;
+}
+
+/* Written as its ending says, and not as one of kith_format. */
+static bool has_own_writer(const kin_truth *t)
+{
+    return t->params.format == KITH_FORMAT_AUTO &&
+           (is_npy(t->params.path) || is_hdf5(t->params.path));
+}
+
 kith_status kin_truth_check_path(const kin_truth *t)
 {
     const char *path = t->params.path;
@@ -286,13 +301,13 @@ kith_status kin_truth_check_path(const kin_truth *t)
     if (t->ranged) {
         return check_range_path(t);
     }
-    if (path == NULL || (format == KITH_FORMAT_AUTO && is_npy(path))) {
+    if (path == NULL || has_own_writer(t)) {
         return KITH_OK;
     }
     KIN_TRY(kin_result_choose(t->ctx, path, &format));
     KIN_FAIL_IF(kin_result_is_text(format) || format == KITH_FORMAT_CSR, t->ctx, KITH_E_ARGUMENT,
                 kin_at_file(path),
-                "is no file of a truth (give .knn, .ivecs, .ibin, .npz, .kith, or .npy)");
+                "is no file of a truth (give .knn, .ivecs, .ibin, .npz, .kith, .npy or .hdf5)");
     const bool has_sign =
         format == KITH_FORMAT_NPZ || format == KITH_FORMAT_IVECS || format == KITH_FORMAT_IBIN;
     const uint64_t most = has_sign ? (uint64_t)INT32_MAX + 1 : (uint64_t)UINT32_MAX;
@@ -329,6 +344,61 @@ static kith_status save_npy(const kin_truth *t)
         status = kin_writer_put(&writer, t->ids, entries_of(t) * sizeof *t->ids);
     }
     return kin_writer_close(&writer, status);
+}
+
+/* FILE.hdf5:train and FILE.hdf5:test of one file: what ann-benchmarks has in one with the truth. */
+static bool is_benchmark(const kin_truth *t)
+{
+    const char *const *names = t->params.names;
+    if (names == NULL || t->count != 1 || names[0] == NULL || names[1] == NULL) {
+        return false;
+    }
+    const char *train = kin_format_dataset(names[0]);
+    const char *test = kin_format_dataset(names[1]);
+    return train != NULL && test != NULL && strcmp(train, ":train") == 0 &&
+           strcmp(test, ":test") == 0 && train - names[0] == test - names[1] &&
+           memcmp(names[0], names[1], (size_t)(train - names[0])) == 0;
+}
+
+static kin_hdf5_set set_of(const char *name, const kith_matrix *m)
+{
+    return (kin_hdf5_set){.name = name,
+                          .data = m->data,
+                          .rows = m->rows,
+                          .cols = m->cols,
+                          .stride = m->stride_bytes,
+                          .item = kin_item_of(m->dtype)};
+}
+
+static kith_status put_hdf5(const kin_truth *t, const double *distances)
+{
+    const int64_t queries = t->queries.rows;
+    const int64_t stride = t->k * (int64_t)sizeof *distances;
+    const bool bits = t->metric == KITH_HAMMING || t->metric == KITH_JACCARD;
+    const kin_hdf5_about about = {
+        .distance = t->metric == KITH_COSINE ? "angular" : kith_metric_name(t->metric),
+        .point_type = bits ? "bit" : "float",
+        .dimension = t->queries.cols};
+    const kin_hdf5_set sets[KIN_HDF5_SETS] = {
+        {"distances", distances, queries, t->k, stride, {'f', 8}},
+        {"neighbors", t->ids, queries, t->k, stride, {'i', 8}},
+        set_of("test", &t->queries),
+        set_of("train", &t->corpus[0])};
+    return kin_hdf5_save(t->ctx, t->params.path, &about, sets, is_benchmark(t) ? 4 : 2);
+}
+
+/* int64 ids, -1 in empty slots, and float64 distances. */
+static kith_status save_hdf5(const kin_truth *t)
+{
+    const int64_t entries = (int64_t)entries_of(t);
+    double *distances = NULL;
+    KIN_TRY(kin_alloc(t->ctx, &distances, (uint64_t)entries, sizeof *distances, "distances"));
+    for (int64_t i = 0; i < entries; i++) {
+        distances[i] = kin_truth_distance(t, t->ids[i], t->keys[i]);
+    }
+    const kith_status status = put_hdf5(t, distances);
+    kin_free(t->ctx, distances);
+    return status;
 }
 
 /* As kith_search would be saved of all rows as one matrix. */
@@ -418,11 +488,12 @@ static kith_status certify(const kin_truth *t, kin_certificate *c)
             .points = {
                 .rows = m->rows, .cols = m->cols, .dtype = m->dtype, .checksum = t->sums[i]}};
     }
-    c->ids64 = params->format == KITH_FORMAT_AUTO && is_npy(params->path);
+    c->ids64 = has_own_writer(t) && is_npy(params->path);
+    c->hdf5 = has_own_writer(t) && !c->ids64;
     c->format = params->format;
     if (t->ranged) {
         c->format = kin_truth_is_range(params->path) ? KITH_FORMAT_AUTO : KITH_FORMAT_KITH;
-    } else if (!c->ids64) {
+    } else if (!has_own_writer(t)) {
         KIN_TRY(kin_result_choose(t->ctx, params->path, &c->format));
     }
     c->output.name = params->path;
@@ -464,8 +535,8 @@ kith_status kin_truth_save(const kin_truth *t)
     if (t->params.path == NULL) {
         return KITH_OK;
     }
-    const bool ids64 = t->params.format == KITH_FORMAT_AUTO && is_npy(t->params.path);
-    KIN_TRY(ids64 ? save_npy(t) : save_lists(t));
+    const bool own = has_own_writer(t);
+    KIN_TRY(!own ? save_lists(t) : is_npy(t->params.path) ? save_npy(t) : save_hdf5(t));
     KIN_TRY(save_ties(t));
     KIN_TRY(save_certificate(t));
     KIN_TRY(partial_path(t, &path));

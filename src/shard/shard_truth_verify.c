@@ -14,6 +14,7 @@
 #include "shard/shard_truth.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <unistd.h>
 
 enum { USUAL_SAMPLE = 10 };
@@ -191,6 +192,9 @@ typedef struct told {
     const uint32_t *ids;
     const unsigned char *ids64;
     const float *distances;
+    const double *wide; /* ids and distances of .hdf5, in place of those */
+    const double *wide_distances;
+    kith_points *sets[2];
     kith_result *result;
     kin_map map;
     kith_points *ties;
@@ -227,6 +231,33 @@ static kith_status open_lists(const kin_truth *t, told *f)
                                                               : fail_shape(t, t->params.path);
 }
 
+/* Numbers of a dataset of the file, float64. */
+static kith_status open_set(const kin_truth *t, const char *name, kith_points **set,
+                            const double **out)
+{
+    const char *path = t->params.path;
+    const size_t bytes = strlen(path) + strlen(name) + 2;
+    const kith_points_params params = kith_points_params_default();
+    char *full = NULL;
+    KIN_TRY(kin_alloc(t->ctx, &full, bytes, 1, "a file's path"));
+    (void)snprintf(full, bytes, "%s:%s", path, name);
+    const kith_status status = kin_points_open(t->ctx, full, &params, set);
+    kin_free(t->ctx, full);
+    KIN_TRY(status);
+    const kith_matrix *m = &(*set)->matrix;
+    *out = m->data;
+    return m->rows == t->queries.rows && m->cols == t->k && m->dtype == KITH_F64 &&
+                   m->stride_bytes == m->cols * (int64_t)sizeof **out
+               ? KITH_OK
+               : fail_shape(t, path);
+}
+
+static kith_status open_hdf5(const kin_truth *t, told *f)
+{
+    KIN_TRY(open_set(t, "neighbors", &f->sets[0], &f->wide));
+    return open_set(t, "distances", &f->sets[1], &f->wide_distances);
+}
+
 static kith_status open_ties(const kin_truth *t, const char *path, told *f)
 {
     kith_points_params params = kith_points_params_default();
@@ -240,6 +271,8 @@ static kith_status open_ties(const kin_truth *t, const char *path, told *f)
 static void close_told(told *f)
 {
     kin_points_close(f->ties);
+    kin_points_close(f->sets[0]);
+    kin_points_close(f->sets[1]);
     kin_result_close(f->result);
     kin_map_close(&f->map);
 }
@@ -247,6 +280,9 @@ static void close_told(told *f)
 static uint64_t id_of(const told *f, int64_t at)
 {
     uint64_t id = 0;
+    if (f->wide != NULL) {
+        return f->wide[at] < 0.0 ? KITH_ID64_NONE : (uint64_t)f->wide[at];
+    }
     if (f->ids64 != NULL) {
         memcpy(&id, f->ids64 + at * (int64_t)sizeof id, sizeof id);
         return id;
@@ -262,6 +298,14 @@ static double tie_of(const told *f, int64_t query)
     return value;
 }
 
+/* As the file has it, or, where that has none, the true one. */
+static double distance_of(const told *f, int64_t at, double distance)
+{
+    return f->wide_distances != NULL ? f->wide_distances[at]
+           : f->distances != NULL    ? (double)f->distances[at]
+                                     : distance;
+}
+
 static kith_status hold_query(const sampled *s, const told *f, int64_t at)
 {
     const kin_truth *t = s->truth;
@@ -269,16 +313,18 @@ static kith_status hold_query(const sampled *s, const told *f, int64_t at)
     for (int64_t j = 0; j < t->k; j++) {
         const uint64_t id = id_of(f, query * t->k + j);
         const uint64_t true_id = s->ids[at * t->k + j];
-        const float distance = (float)kin_truth_distance(t, true_id, s->keys[at * t->k + j]);
+        const double exact = kin_truth_distance(t, true_id, s->keys[at * t->k + j]);
+        const double distance = f->wide != NULL ? exact : (double)(float)exact;
+        const double said = distance_of(f, query * t->k + j, distance);
         KIN_FAIL_IF(id != true_id, t->ctx, KITH_E_DATA, kin_at_file_cell(t->params.path, query, j),
                     "neighbour %" PRId64 " of query %" PRId64 " is %" PRId64
                     ", computed anew it is %" PRId64 " (make the truth again)",
                     j, query, (int64_t)id, (int64_t)true_id);
-        KIN_FAIL_IF(f->distances != NULL && f->distances[query * t->k + j] != distance, t->ctx,
-                    KITH_E_DATA, kin_at_file_cell(t->params.path, query, j),
+        KIN_FAIL_IF(said != distance, t->ctx, KITH_E_DATA,
+                    kin_at_file_cell(t->params.path, query, j),
                     "distance %" PRId64 " of query %" PRId64
                     " is %.9g, computed anew it is %.9g (make the truth again)",
-                    j, query, (double)f->distances[query * t->k + j], (double)distance);
+                    j, query, said, distance);
     }
     return f->ties == NULL || tie_of(f, query) == (double)s->ties[at]
                ? KITH_OK
@@ -292,7 +338,9 @@ static kith_status hold_all(const sampled *s, const kin_certificate *c)
 {
     const kin_truth *t = s->truth;
     told f = {0};
-    kith_status status = c->ids64 ? open_npy(t, &f) : open_lists(t, &f);
+    kith_status status = c->ids64  ? open_npy(t, &f)
+                         : c->hdf5 ? open_hdf5(t, &f)
+                                   : open_lists(t, &f);
     if (status == KITH_OK && t->params.ties_path != NULL) {
         status = open_ties(t, t->params.ties_path, &f);
     }

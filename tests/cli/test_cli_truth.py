@@ -2,6 +2,7 @@
 """kith truth: the bytes of a search of all files as one, however parts are cut and however often the job is killed;
 ties, certificates, and what is refused."""
 import json
+import pathlib
 import random
 import signal
 import struct
@@ -67,6 +68,21 @@ class Answers(TruthCase):
         ids, shape = read_npy(self.bytes_of("t.npy"))
         self.assertEqual((ids, shape), ([j for row in lists for j in row], (40, 7)))
         self.assertEqual([name for name in self.files() if "partial" in name], [])
+
+    def test_hdf5(self):
+        """.hdf5 holds neighbors and distances; of one file with train and test these, too"""
+        lists, _ = self.plain(7)
+        self.works("truth", self.corpus, "q.u8bin", "-k", 7, "-o", "t.hdf5", "-q")
+        data = self.bytes_of("t.hdf5")
+        self.assertEqual(data[:8], b"\x89HDF\r\n\x1a\n")
+        distances = struct.unpack_from("<280d", data, 8192)
+        self.assertEqual(list(struct.unpack_from("<280q", data, 8192 + 280 * 8)), [j for row in lists for j in row])
+        self.assertEqual(distances[0], sum((a - b) ** 2 for a, b in zip(self.asked[0], self.rows[lists[0][0]])) ** 0.5)
+        self.assertEqual(len(data), 8192 + 280 * 16)
+        if pathlib.Path(support.KITH).with_name("libkith_hdf5.so").exists():
+            self.works("truth", "--verify", "t.hdf5", "--sample", 40)
+        self.works("truth", "all.u8bin", "q.u8bin", "-k", 7, "-o", "u.hdf5", "-q")
+        self.assertEqual(self.bytes_of("u.hdf5"), data)
 
     def test_parts(self):
         """little memory, many parts: the same bytes, and the same certificate"""
@@ -292,7 +308,8 @@ class Mistakes(TruthCase):
                 (2, (*words, "-k", 0, "-o", "t.knn"), "-k"),
                 (1, (*words, "-k", 901, "-o", "t.knn"), "900"),
                 (2, (*words, "-k", 5, "-o", "t.csv"), ".knn"),
-                (2, (*words, "-k", 5, "-o", "t.hdf5"), ".knn"),
+                (2, (*words, "-k", 5, "-o", "t.hdf5:x"), ".knn"),
+                (1, ("truth", "no.hdf5", "-k", 5, "-o", "t.knn"), "no.hdf5"),
                 (2, (*words, *out, "--radius", 3), "leave -k out"),
                 (2, (*words, "--radius", 3, "-o", "t.knn"), ".range"),
                 (2, (*words, "-k", 3, "-o", "t.range"), ".knn"),
