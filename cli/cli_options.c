@@ -153,6 +153,10 @@ static const cli_option options[CLI_OPTION_COUNT] = {
     [CLI_OPT_TIES] = {"ties", 0, "FILE", TRUTH, 0, CLI_OUTPUT,
                       "write how many rows are as near as each k-th: .ibin .npy .csv .tsv",
                       PATH(ties)},
+    [CLI_OPT_RUNBOOK] =
+        {"runbook", 0, "FILE", TRUTH, 0, CLI_WHAT,
+         "a truth for each search of it, in a folder: JSON lines, or YAML[:DATASET]",
+         PATH(runbook)},
     [CLI_OPT_BOTH] = {"both", 0, NULL, SEARCH, 0, CLI_WHAT,
                       "also the corpus' rows among the queries (--output-back)", FLAG},
     [CLI_OPT_MUTUAL] = {"mutual", 0, NULL, SEARCH, 0, CLI_WHAT,

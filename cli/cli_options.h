@@ -64,6 +64,7 @@ typedef enum cli_option_id {
     CLI_OPT_KEEP,
     CLI_OPT_KEPT,
     CLI_OPT_TIES,
+    CLI_OPT_RUNBOOK,
     CLI_OPT_BOTH,
     CLI_OPT_MUTUAL,
     CLI_OPT_INCLUDE_SELF,
@@ -153,6 +154,7 @@ typedef struct cli_args {
     const char *components; /* files; NULL: not given */
     const char *kept;
     const char *ties;
+    const char *runbook;
     kith_keep keep;
     double recall;     /* wanted; 0: no word of it */
     int64_t recall_at; /* 0: min(10, k) */

@@ -221,6 +221,22 @@ static kith_status open_npy(const kin_truth *t, told *f)
                : fail_shape(t, path);
 }
 
+/* A .knn by another name, as a runbook's files have. */
+static kith_status open_knn(const kin_truth *t, told *f)
+{
+    const uint64_t entries = (uint64_t)t->queries.rows * (uint64_t)t->k;
+    uint32_t header[2] = {0};
+    KIN_TRY(kin_map_open(t->ctx, t->params.path, &f->map));
+    if (f->map.bytes != sizeof header + entries * 8) {
+        return fail_shape(t, t->params.path);
+    }
+    memcpy(header, f->map.data, sizeof header);
+    f->ids = (const uint32_t *)(const void *)((const char *)f->map.data + sizeof header);
+    f->distances = (const float *)(const void *)(f->ids + entries);
+    return header[0] == t->queries.rows && header[1] == t->k ? KITH_OK
+                                                             : fail_shape(t, t->params.path);
+}
+
 static kith_status open_lists(const kin_truth *t, told *f)
 {
     KIN_TRY(kin_result_open(t->ctx, t->params.path, &f->result));
@@ -338,8 +354,10 @@ static kith_status hold_all(const sampled *s, const kin_certificate *c)
 {
     const kin_truth *t = s->truth;
     told f = {0};
+    const bool is_knn = c->format == KITH_FORMAT_KNN && !c->ids64 && !c->hdf5;
     kith_status status = c->ids64  ? open_npy(t, &f)
                          : c->hdf5 ? open_hdf5(t, &f)
+                         : is_knn  ? open_knn(t, &f)
                                    : open_lists(t, &f);
     if (status == KITH_OK && t->params.ties_path != NULL) {
         status = open_ties(t, t->params.ties_path, &f);
