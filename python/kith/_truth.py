@@ -147,8 +147,8 @@ def truth(
     allow, groups, query_groups, rule
         As in `knn`, for all rows of the corpus; rules ``same`` and ``other``.
     path : str, optional
-        The truth is written here, too: .knn, .ivecs, .ibin, .npz, .kith or .npy, of a radius .range
-        or .kith, with a certificate beside it. A call that was interrupted goes on where the state beside it was left.
+        The truth is written here, too: .knn, .ivecs, .ibin, .npz, .kith, .npy or .hdf5, of a radius
+        .range or .kith, with a certificate beside it. A call that was interrupted goes on where the state beside it was left.
     ties_path : str, optional
         The ties, with path: .ibin, .npy, .csv or .tsv.
     restart : bool
@@ -168,7 +168,7 @@ def truth(
     >>> kith.truth(corpus, np.array([[1.0]]), k=2)
     Truth(distances=array([[1., 1.]]), indices=array([[0, 1]]), ties=array([4]))
     >>> kith.truth(corpus, np.array([[1.0]]), radius=1.0)[0]
-    (array([1., 1., 1., 1.]), array([0, 1, 3, 4]))
+    Neighbors(distances=array([1., 1., 1., 1.]), indices=array([0, 1, 3, 4]))
     """
     method = _options.method(algorithm)
     if method == s.METHOD_DESCENT:

@@ -269,7 +269,11 @@ static kith_status find(kin_truth *t)
     kin_free(t->ctx, text);
     KIN_TRY(status);
     const int64_t start = kin_clock_ns();
-    kin_truth_count(t);
+    if (t->ranged) {
+        kin_truth_count_ranges(t);
+    } else {
+        kin_truth_count(t);
+    }
     kin_truth_hand_over(t);
     status = kin_truth_save(t);
     if (status == KITH_OK && t->params.ranges != NULL) {

@@ -93,10 +93,8 @@ static inline double kin_truth_distance(const kin_truth *truth, uint64_t id, dou
 typedef void kin_truth_hear(void *arg, int64_t query, int64_t first, const double *keys,
                             int64_t count);
 
-/* Canonical keys of all queries and all rows, by rising rows. */
-kith_status kin_truth_compare(kith_ctx *ctx, const kin_distance *distance, const kith_matrix *rows,
-                              const kith_matrix *queries, kin_truth_hear *hear, void *arg);
-/* Of the whole corpus, part after part; *first: the row that those which are heard begin with. */
+/* Canonical keys of these queries and all rows of the corpus, by rising rows; *first: the row that
+ * those which are heard begin with. */
 kith_status kin_truth_compare_all(kin_truth *truth, const kith_matrix *queries, int64_t *first,
                                   kin_truth_hear *hear, void *arg);
 /* Whether the filter lets a query have a row; both as the filter counts them. */
