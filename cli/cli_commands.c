@@ -54,17 +54,23 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith pairs " DIGITS " --radius 20 --groups " DIGIT_LABELS " --rule other -o mixed.npy\n"
          "  kith pairs " DIGITS " " DIGITS " --radius 0.01 --metric cosine --limit 1000\n"},
     [CLI_TRUTH] =
-        {"truth", "CORPUS[,CORPUS...] QUERIES -k N -o FILE | --verify FILE [options]", 1, 3,
-         "exact ground truth of a corpus larger than memory",
+        {"truth",
+         "CORPUS[,CORPUS...] QUERIES -k N | --radius R -o OUT | FILE.hdf5 ... | --verify OUT "
+         "[options]",
+         1, 3, "exact ground truth of a corpus larger than memory",
          "Finds for each row of QUERIES the k nearest rows of all CORPUS files, whose rows are\n"
          "numbered one behind the other, exactly. The corpus is read once, in parts that fit\n"
          "--memory; interrupted or killed, the same command goes on behind the last part, to the\n"
          "same bytes. Ties are told: for how many queries other rows are exactly as near as the\n"
-         "k-th. FILE.json is a certificate: checksums of inputs and output, counts. --verify "
+         "k-th. With --radius all rows within it are found instead, as big-ann-benchmarks' "
+         ".range.\n"
+         "Of FILE.hdf5, ann-benchmarks' file, train is the corpus and test has the queries.\n"
+         "OUT.json is a certificate: checksums of inputs and output, counts. --verify "
          "holds\n"
-         "all of these against it; CORPUS and QUERIES behind FILE stand for the files it names.\n",
+         "all of these against it; CORPUS and QUERIES behind OUT stand for the files it names.\n",
          "  kith truth " DIGITS " " DIGITS " -k 10 -o truth.knn --ties ties.npy\n"
          "  kith truth --verify truth.knn --sample 100\n"
+         "  kith truth " DIGITS " " DIGITS " --radius 20 -o truth.range\n"
          "  kith truth " DIGITS "," DIGITS " " DIGITS " -k 5 --memory 32M -o twice.ivecs\n"
          "  kith truth " DIGITS " " DIGITS " -k 5 --groups " DIGIT_LABELS
          " --query-groups " DIGIT_LABELS " -o same.ibin\n"},

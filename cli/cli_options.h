@@ -164,6 +164,8 @@ bool cli_refuse(cli_error *error, const char *format, ...) __attribute__((format
 bool cli_read_k(const char *text, cli_args *args, cli_error *error);
 bool cli_read_metric(const char *text, cli_args *args, cli_error *error);
 bool cli_read_group(const char *text, cli_args *args, cli_error *error);
+enum { CLI_PERIOD_BYTES = 512 };
+bool cli_read_period(const char *text, cli_args *args, cli_error *error);
 bool cli_read_sample(const char *text, cli_args *args, cli_error *error);
 bool cli_read_recall(const char *text, cli_args *args, cli_error *error);
 bool cli_read_parts(const char *text, cli_args *args, cli_error *error);
@@ -193,7 +195,7 @@ typedef enum cli_section {
     CLI_HOW,      /* it is found */
     CLI_WHERE,    /* it is computed */
     CLI_OUTPUT,   /* what is written and said */
-    CLI_FILTER,   /* which rows may be found */
+    CLI_FILTER,   /* which rows may be found, and in what box */
     CLI_TEXT,     /* how text is read */
     CLI_SECTION_COUNT
 } cli_section;
@@ -271,6 +273,9 @@ bool cli_value_number(const char *text, double *value);
 bool cli_value_bytes(const char *text, uint64_t *value);
 /* auto, cpu, cuda, cuda:N, cuda:N,M,... or cuda:all. */
 bool cli_value_is_device(const char *text);
+/* The number, of at least 0, before a comma or the end; *next stands behind the comma, NULL: there
+ * is none. */
+bool cli_value_length(const char *text, const char **next, double *length);
 
 /* ---- Help ------------------------------------------------------------------------------------ */
 

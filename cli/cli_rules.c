@@ -391,30 +391,51 @@ static bool check_filter(const cli_args *args, cli_error *error)
                          "leave one out"));
 }
 
+static bool is_hdf5(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && (strcasecmp(dot, ".hdf5") == 0 || strcasecmp(dot, ".h5") == 0);
+}
+
 /* A truth is made, or held against its certificate, which says what it was made of. */
 static bool check_truth(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id of_making[] = {CLI_OPT_K,       CLI_OPT_METRIC, CLI_OPT_METHOD,
-                                              CLI_OPT_OUTPUT,  CLI_OPT_TIES,   CLI_OPT_RESTART,
-                                              CLI_OPTION_COUNT};
+    /* The first one stands in names of a runbook's files. */
+    static const cli_option_id of_making[] = {CLI_OPT_K,      CLI_OPT_METRIC,  CLI_OPT_METHOD,
+                                              CLI_OPT_OUTPUT, CLI_OPT_TIES,    CLI_OPT_RESTART,
+                                              CLI_OPT_RADIUS, CLI_OPTION_COUNT};
     static const cli_option_id of_verifying[] = {CLI_OPT_SAMPLE, CLI_OPT_SEED, CLI_OPTION_COUNT};
     const bool verifies = cli_verifies_truth(args);
+    const bool within = cli_given(args, CLI_OPT_RADIUS);
+    const bool book = cli_given(args, CLI_OPT_RUNBOOK);
     const mistake list[] = {
         {verifies && args->path_count == 2, CLI_OPT_VERIFY,
          "takes FILE, or FILE CORPUS QUERIES (give one file, or three)"},
         {verifies && args->path_count == 1 && cli_is_filtered(args), CLI_OPT_VERIFY,
          "under a filter takes FILE CORPUS QUERIES (give three files)"},
-        {!verifies && args->path_count != 2, CLI_OPTION_COUNT,
-         "takes two names, CORPUS and QUERIES (several files of a corpus have commas between)"},
-        {!verifies && !cli_given(args, CLI_OPT_K), CLI_OPTION_COUNT,
-         "-k is missing (say how many neighbours, for example -k 100)"},
+        {!verifies && args->path_count != 2 && (args->path_count != 1 || !is_hdf5(args->paths[0])),
+         CLI_OPTION_COUNT,
+         "takes two names, CORPUS and QUERIES, or one .hdf5 with train and test (several files of "
+         "a corpus have commas between)"},
+        {(!verifies || book) && !cli_given(args, CLI_OPT_K) && !within, CLI_OPTION_COUNT,
+         "-k is missing (say how many neighbours, for example -k 100, or --radius R)"},
+        {within && cli_given(args, CLI_OPT_K), CLI_OPT_RADIUS,
+         "is a truth of its own (leave -k out)"},
+        {within && cli_given(args, CLI_OPT_TIES), CLI_OPT_TIES,
+         "are of lists of k (leave it out with --radius)"},
+        {book && (within || cli_given(args, CLI_OPT_TIES)), CLI_OPT_RUNBOOK,
+         "has a file of -k neighbours for each search (leave --radius and --ties out)"},
+        {book && args->allow != NULL, CLI_OPT_RUNBOOK,
+         "says itself which rows may be found (leave --allow out)"},
+        {book && verifies && args->path_count != 3, CLI_OPT_RUNBOOK,
+         "is verified by its folder, CORPUS and QUERIES (give three names)"},
         {!verifies && args->output == NULL, CLI_OPTION_COUNT,
          "-o is missing (say where the truth is to be written)"},
     };
     return args->command != CLI_TRUTH ||
-           ((verifies
-                 ? check_none(args, error, of_making, "is what the certificate says (leave it out)")
-                 : check_none(args, error, of_verifying, "goes with --verify (give both)")) &&
+           ((verifies ? check_none(args, error, of_making + book,
+                                   "is what the certificate says (leave it out)")
+                      : check_none(args, error, of_verifying, "goes with --verify (give both)")) &&
             CHECK_MISTAKES(args, error, list));
 }
 

@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kith truth: exact neighbours in a corpus of several files that may be larger than memory, with
- * ties and a certificate; and the same held against that certificate. */
+ * ties and a certificate; and the same held against that certificate. Of a runbook a truth for
+ * each search, over the rows that are there then. */
 #include "cli.h"
 #include "cli_job.h"
 #include "cli_output.h"
+#include "cli_runbook.h"
 #include "cli_stream.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { SAME_BYTES = 512 };
+enum { SAME_BYTES = 512, HEAD_BYTES = 256 };
 
 typedef struct truth {
     cli_job job;        /* corpus: all files, as one matrix of that many rows, which nobody reads */
     const char *file;   /* that is verified; NULL: one is made */
     const char *corpus; /* as it was given; NULL: the certificate names the files */
-    char *names;        /* the same, cut at its commas */
+    const char *queries;
+    char *benchmark[2]; /* of one .hdf5: its train and test */
+    char *names;        /* the corpus, cut at its commas */
     int32_t count;      /* of files */
     const char **paths; /* of these, then of the queries */
     cli_points *points;
@@ -29,13 +35,23 @@ typedef struct truth {
     kith_truth_report report;
     double seconds_truth;
     int64_t done; /* rows, when we were told last */
+    cli_runbook book;
+    uint8_t *alive; /* rows that are there */
+    char *head;     /* of the journal: which job it is */
+    bool *finished; /* by step */
+    FILE *journal;
+    char *journal_path;
+    char *step_path; /* of the search at work */
+    int64_t stood;   /* searches that were done before */
 } truth;
 
 /* Blamed on the file that the library complains about. */
 static int check(truth *t, kith_status status)
 {
     cli_session *session = &t->job.session;
-    const char *where = t->file != NULL ? t->file : t->job.args->output;
+    const char *where = t->step_path != NULL ? t->step_path
+                        : t->file != NULL    ? t->file
+                                             : t->job.args->output;
     const bool corpus = cli_session_blames(session, "corpus") || cli_session_blames(session, "k");
     if (t->paths != NULL && corpus) {
         where = t->paths[t->report.matrix];
@@ -50,7 +66,6 @@ static int check(truth *t, kith_status status)
 /* A comma may be in a name: what is there as a whole is one file. */
 static int split(truth *t)
 {
-    const char *queries = t->job.args->paths[t->job.args->path_count - 1];
     const size_t bytes = strlen(t->corpus) + 1;
     size_t most = 1;
     for (const char *at = t->corpus; *at != '\0'; at++) {
@@ -71,14 +86,35 @@ static int split(truth *t)
          name = strtok_r(NULL, cut, &rest)) {
         t->paths[t->count++] = name;
     }
-    t->paths[t->count] = queries;
+    t->paths[t->count] = t->queries;
     CLI_PASS_IF(t->count > 0, t->corpus, "names no file (give CORPUS[,CORPUS...])");
+}
+
+/* ann-benchmarks' file: its train is the corpus, its test the queries. */
+static int take_benchmark(truth *t)
+{
+    static const char *const sets[] = {"train", "test"};
+    const char *path = t->job.args->paths[0];
+    const size_t bytes = strlen(path) + sizeof ":train";
+    for (int i = 0; i < 2; i++) {
+        t->benchmark[i] = malloc(bytes);
+        CLI_FAIL_IF(t->benchmark[i] == NULL, path, "no memory for its name (free some memory)");
+        (void)snprintf(t->benchmark[i], bytes, "%s:%s", path, sets[i]);
+    }
+    t->corpus = t->benchmark[0];
+    t->queries = t->benchmark[1];
+    return CLI_DONE;
 }
 
 static int check_outputs(const truth *t)
 {
     const cli_args *args = t->job.args;
-    const cli_output outputs[] = {{args->output, CLI_ENDINGS_TRUTH}, {args->ties, CLI_ENDINGS_MAP}};
+    const bool within = cli_given(args, CLI_OPT_RADIUS);
+    if (args->runbook != NULL) {
+        return CLI_DONE; /* a folder */
+    }
+    const cli_output outputs[] = {{args->output, within ? CLI_ENDINGS_RANGES : CLI_ENDINGS_TRUTH},
+                                  {args->ties, CLI_ENDINGS_MAP}};
     CLI_TRY(cli_output_check_all(outputs, 2, t->paths, t->count + 1));
     const char *const filters[] = {args->allow, args->groups, args->query_groups};
     for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
@@ -148,6 +184,8 @@ static void take_params(truth *t)
     p->task = t->file != NULL ? KITH_TRUTH_VERIFY : KITH_TRUTH_FIND;
     p->metric = args->metric;
     p->k = args->k;
+    p->flags = cli_given(args, CLI_OPT_RADIUS) ? (uint32_t)KITH_WITHIN_RADIUS : 0;
+    p->radius = args->radius;
     p->method = args->method;
     p->filter = cli_is_filtered(args) ? &t->job.filter : NULL;
     p->path = t->file != NULL ? t->file : args->output;
@@ -163,21 +201,40 @@ static void take_params(truth *t)
 
 /* ---- What was done -------------------------------------------------------------------------- */
 
-static void tell_counts(cli_report *r, const kith_truth_report *told)
+static void tell_ties(cli_report *r, const kith_truth_report *told)
 {
     char text[3][CLI_GROUPED_BYTES];
     cli_say(r, "ties: %s of %s queries have %s rows beyond the list as near as the k-th\n",
             cli_grouped(told->tied, text[0]), cli_grouped(told->queries, text[1]),
             cli_grouped(told->tied_beyond, text[2]));
     cli_put_int(r, "k", told->k);
-    cli_put_text(r, "metric", kith_metric_name(told->metric));
-    cli_put_int(r, "n", told->rows);
-    cli_put_int(r, "queries", told->queries);
-    cli_put_int(r, "files", told->files);
     cli_put_int(r, "full", told->full);
     cli_put_int(r, "tied", told->tied);
     cli_put_int(r, "tied_beyond", told->tied_beyond);
     cli_put_int(r, "most_ties", told->most_ties);
+}
+
+static void tell_found(cli_report *r, const kith_truth_report *told)
+{
+    char text[2][CLI_GROUPED_BYTES];
+    cli_say(r, "found: %s rows within the radius, at most %s of one query\n",
+            cli_grouped(told->found, text[0]), cli_grouped(told->most_found, text[1]));
+    cli_put_number(r, "radius", told->radius);
+    cli_put_int(r, "found", told->found);
+    cli_put_int(r, "most_found", told->most_found);
+}
+
+static void tell_counts(cli_report *r, const kith_truth_report *told)
+{
+    if (told->within != 0) {
+        tell_found(r, told);
+    } else {
+        tell_ties(r, told);
+    }
+    cli_put_text(r, "metric", kith_metric_name(told->metric));
+    cli_put_int(r, "n", told->rows);
+    cli_put_int(r, "queries", told->queries);
+    cli_put_int(r, "files", told->files);
 }
 
 static void tell_work(cli_report *r, const truth *t)
@@ -187,8 +244,10 @@ static void tell_work(cli_report *r, const truth *t)
     if (told->resumed > 0) {
         cli_say(r, "resumed: %s rows stood already\n", cli_grouped(told->resumed, text));
     }
-    cli_say_more(r, "parts: %" PRId64 ", ties counted pair by pair %" PRId64 " times\n",
-                 told->parts, told->recounted);
+    cli_say_more(r, "parts: %" PRId64 "\n", told->parts);
+    if (told->within == 0) {
+        cli_say_more(r, "ties: counted pair by pair %" PRId64 " times\n", told->recounted);
+    }
     cli_say_more(r, "method: %s, device %s\n", told->screen, told->backend);
     cli_put_int(r, "parts", told->parts);
     cli_put_int(r, "resumed", told->resumed);
@@ -208,8 +267,13 @@ static void tell(const truth *t)
     cli_say(&r, "corpus: %s, %s rows in %" PRId32 " file%s\n",
             t->corpus != NULL ? cli_message_safe(t->corpus) : "as the certificate names it",
             cli_grouped(told->rows, text[0]), told->files, told->files > 1 ? "s" : "");
-    cli_say(&r, "truth: the %s nearest of %s queries, %s\n", cli_grouped(told->k, text[1]),
-            cli_grouped(told->queries, text[2]), kith_metric_name(told->metric));
+    if (told->within != 0) {
+        cli_say(&r, "truth: all within %g of %s queries, %s\n", told->radius,
+                cli_grouped(told->queries, text[2]), kith_metric_name(told->metric));
+    } else {
+        cli_say(&r, "truth: the %s nearest of %s queries, %s\n", cli_grouped(told->k, text[1]),
+                cli_grouped(told->queries, text[2]), kith_metric_name(told->metric));
+    }
     tell_counts(&r, told);
     if (t->file != NULL) {
         cli_say(&r,
@@ -229,7 +293,7 @@ static void tell(const truth *t)
     cli_report_end(&r);
 }
 
-/* ---- The command ---------------------------------------------------------------------------- */
+/* ---- One call -------------------------------------------------------------------------------- */
 
 static int solve(truth *t)
 {
@@ -253,8 +317,196 @@ static int solve(truth *t)
     return code != CLI_DONE ? code : check(t, kith_ctx_report(session->ctx, &t->job.report));
 }
 
+/* ---- A runbook -------------------------------------------------------------------------------
+
+ * The folder has stepN.gtK for each search, and while the job is at work runbook.partial: lines of
+ * text that say which job it is, then a line for each search that is done. */
+
+static int begin_folder(truth *t, const char *folder)
+{
+    struct stat info;
+    const size_t bytes = strlen(folder) + 64;
+    t->step_path = malloc(bytes);
+    t->journal_path = malloc(bytes);
+    t->alive = calloc((size_t)t->whole.rows / 8 + 1, 1);
+    t->finished = calloc((size_t)t->book.count, sizeof *t->finished);
+    CLI_FAIL_IF(t->step_path == NULL || t->journal_path == NULL || t->alive == NULL ||
+                    t->finished == NULL,
+                folder, "no memory for its names (free some memory)");
+    (void)snprintf(t->step_path, bytes, "%s", folder);
+    (void)snprintf(t->journal_path, bytes, "%s/runbook.partial", folder);
+    CLI_FAIL_IF(t->file == NULL && mkdir(folder, 0777) != 0 && errno != EEXIST, folder,
+                "cannot be made: %s (check the path)", strerror(errno));
+    CLI_FAIL_IF(stat(folder, &info) != 0 || !S_ISDIR(info.st_mode), folder,
+                "is no folder (of a runbook each search has a file: name a folder)");
+    return CLI_DONE;
+}
+
+/* What all searches depend on. */
+static int make_head(truth *t)
+{
+    const cli_args *args = t->job.args;
+    const char *const files[] = {args->groups, args->query_groups};
+    const size_t room = strlen(t->same) + 4 * SAME_BYTES + HEAD_BYTES;
+    t->head = malloc(room);
+    CLI_FAIL_IF(t->head == NULL, args->output, "no memory for its journal (free some memory)");
+    size_t used =
+        (size_t)snprintf(t->head, room, "kith %s\nk %" PRId64 ", %s, rule %d\n%s", kith_version(),
+                         args->k, kith_metric_name(args->metric), (int)args->rule, t->same);
+    CLI_TRY(cli_same_file("queries", t->queries, t->head + used, SAME_BYTES));
+    used += strlen(t->head + used);
+    CLI_TRY(cli_same_file("runbook", t->book.path, t->head + used, SAME_BYTES));
+    used += strlen(t->head + used);
+    for (int i = 0; i < 2; i++) {
+        CLI_TRY(files[i] == NULL ? CLI_DONE
+                                 : cli_same_file("groups", files[i], t->head + used, SAME_BYTES));
+        used += strlen(t->head + used);
+    }
+    return CLI_DONE;
+}
+
+static void name_step(const truth *t, int64_t step, const char *folder)
+{
+    (void)sprintf(t->step_path, "%s/step%" PRId64 ".gt%" PRId64, folder, step, t->params.k);
+}
+
+/* Of each line behind the head; a last one without its end was not written whole. */
+static void take_lines(truth *t, const char *at)
+{
+    for (const char *end = strchr(at, '\n'); end != NULL; end = strchr(at, '\n')) {
+        int64_t step = 0;
+        if (sscanf(at, "step %" SCNd64, &step) == 1 && step >= 1 && step <= t->book.count) {
+            name_step(t, step, t->job.args->output);
+            t->finished[step - 1] = access(t->step_path, F_OK) == 0;
+        }
+        at = end + 1;
+    }
+}
+
+static int read_journal(truth *t)
+{
+    char *text = NULL;
+    size_t room = 0;
+    FILE *file = cli_given(t->job.args, CLI_OPT_RESTART) ? NULL : fopen(t->journal_path, "rb");
+    if (file == NULL) {
+        return CLI_DONE;
+    }
+    const ssize_t bytes = getdelim(&text, &room, '\0', file);
+    const size_t head = strlen(t->head);
+    const bool begun = bytes > 0 && (size_t)bytes >= head;
+    const bool ours = bytes <= 0 || memcmp(text, t->head, begun ? head : (size_t)bytes) == 0;
+    (void)fclose(file);
+    if (ours && begun) {
+        take_lines(t, text + head);
+    }
+    free(text);
+    return ours ? CLI_DONE
+                : cli_fail(t->journal_path,
+                           "is of another job: corpus, queries, runbook or options were others (to "
+                           "begin anew add --restart, or remove it)");
+}
+
+static int note(const truth *t, int64_t step)
+{
+    const bool put = t->journal != NULL && fprintf(t->journal, "step %" PRId64 "\n", step) > 0 &&
+                     fflush(t->journal) == 0 && fsync(fileno(t->journal)) == 0;
+    return put ? CLI_DONE
+               : cli_fail(t->journal_path, "cannot be written: %s (check the folder)",
+                          strerror(errno));
+}
+
+static int begin_journal(truth *t)
+{
+    CLI_TRY(make_head(t));
+    CLI_TRY(read_journal(t));
+    t->journal = fopen(t->journal_path, "wb");
+    CLI_FAIL_IF(t->journal == NULL || fputs(t->head, t->journal) < 0, t->journal_path,
+                "cannot be written: %s (check the folder)", strerror(errno));
+    for (int64_t i = 0; i < t->book.count; i++) {
+        CLI_TRY(t->finished[i] ? note(t, i + 1) : CLI_DONE);
+    }
+    return fflush(t->journal) == 0 ? CLI_DONE
+                                   : cli_fail(t->journal_path, "cannot be written (check the "
+                                                               "folder)");
+}
+
+static int run_search(truth *t, int64_t step)
+{
+    const char *folder = t->file != NULL ? t->file : t->job.args->output;
+    if (t->finished[step - 1]) {
+        t->stood += 1;
+        return CLI_DONE;
+    }
+    name_step(t, step, folder);
+    t->params.path = t->step_path;
+    t->done = 0;
+    CLI_TRY(solve(t));
+    return t->file != NULL ? CLI_DONE : note(t, step);
+}
+
+static int run_book(truth *t)
+{
+    const char *folder = t->file != NULL ? t->file : t->job.args->output;
+    CLI_TRY(cli_runbook_check(&t->book, t->whole.rows));
+    CLI_TRY(begin_folder(t, folder));
+    CLI_TRY(t->file != NULL ? CLI_DONE : begin_journal(t));
+    if (!cli_is_filtered(t->job.args)) {
+        t->job.filter = kith_filter_default();
+    }
+    t->job.filter.allow = t->alive;
+    t->params.filter = &t->job.filter;
+    t->params.format = KITH_FORMAT_KNN;
+    for (int64_t i = 0; i < t->book.count; i++) {
+        const cli_step_of *step = &t->book.steps[i];
+        cli_runbook_apply(step, t->alive);
+        CLI_TRY(step->operation == CLI_STEP_SEARCH ? run_search(t, i + 1) : CLI_DONE);
+    }
+    if (t->file == NULL) {
+        (void)unlink(t->journal_path);
+    }
+    return CLI_DONE;
+}
+
+static void tell_book(const truth *t)
+{
+    const cli_args *args = t->job.args;
+    const kith_truth_report *told = &t->report;
+    char text[3][CLI_GROUPED_BYTES];
+    cli_report r = cli_report_begin(args);
+    cli_say(&r, "corpus: %s, %s rows\n", cli_message_safe(t->corpus),
+            cli_grouped(t->whole.rows, text[0]));
+    cli_say(&r, "runbook: %s, %s steps, %s searches\n", cli_message_safe(t->book.path),
+            cli_grouped(t->book.count, text[0]), cli_grouped(t->book.searches, text[1]));
+    if (t->file != NULL) {
+        cli_say(&r, "verified: %s and its points are as its certificates say\n",
+                cli_message_safe(t->file));
+        cli_put_text(&r, "verified", t->file);
+        cli_put_int(&r, "sample", told->sample);
+    } else if (t->stood > 0) {
+        cli_say(&r, "resumed: %s searches were done already\n", cli_grouped(t->stood, text[0]));
+    }
+    cli_put_text(&r, "metric", kith_metric_name(told->metric));
+    cli_put_int(&r, "n", t->whole.rows);
+    cli_put_int(&r, "files", t->count);
+    cli_put_int(&r, "steps", t->book.count);
+    cli_put_int(&r, "searches", t->book.searches);
+    cli_put_int(&r, "resumed", t->stood);
+    const cli_step steps[] = {{"read", t->job.seconds_read}, {NULL, 0}};
+    cli_tell_seconds(&r, steps, t->job.session.start);
+    if (t->file == NULL) {
+        cli_tell_output(&r, args->output, "");
+    }
+    cli_report_end(&r);
+}
+
+/* ---- The command ---------------------------------------------------------------------------- */
+
 static int run(truth *t)
 {
+    const cli_args *args = t->job.args;
+    if (args->runbook != NULL) {
+        CLI_TRY(cli_runbook_read(args->runbook, &t->book));
+    }
     if (t->corpus != NULL) {
         CLI_TRY(split(t));
         CLI_TRY(check_outputs(t));
@@ -264,6 +516,11 @@ static int run(truth *t)
     if (t->corpus != NULL) {
         CLI_TRY(describe(t));
         CLI_TRY(read_all(t));
+    }
+    if (args->runbook != NULL) {
+        CLI_TRY(run_book(t));
+        tell_book(t);
+        return CLI_DONE;
     }
     CLI_TRY(solve(t));
     tell(t);
@@ -283,6 +540,17 @@ static void release(truth *t)
     free(t->points);
     free(t->paths);
     free(t->names);
+    if (t->journal != NULL) {
+        (void)fclose(t->journal);
+    }
+    cli_runbook_free(&t->book);
+    free(t->step_path);
+    free(t->journal_path);
+    free(t->head);
+    free(t->finished);
+    free(t->alive);
+    free(t->benchmark[1]);
+    free(t->benchmark[0]);
 }
 
 int cli_truth(const cli_args *args)
@@ -290,8 +558,10 @@ int cli_truth(const cli_args *args)
     truth t = {.job.args = args};
     t.file = cli_verifies_truth(args) ? args->paths[0] : NULL;
     t.corpus = t.file == NULL ? args->paths[0] : args->path_count == 3 ? args->paths[1] : NULL;
+    t.queries = args->paths[args->path_count - 1];
     CLI_TRY(cli_device_check(args->device));
-    const int code = run(&t);
+    int code = t.file == NULL && args->path_count == 1 ? take_benchmark(&t) : CLI_DONE;
+    code = code == CLI_DONE ? run(&t) : code;
     release(&t);
     return code;
 }

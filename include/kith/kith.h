@@ -660,12 +660,12 @@ typedef enum kith_format {
 } kith_format;
 
 /* neighbors: ids, and distances where the format holds them; ivecs and ibin hold ids alone. Ranges
- * are written as .npz (csr), .kith, .csv or .tsv; text also goes to pipes and, "-", to standard
- * output. meta: .npz, csr and .kith hold it, ivecs, ibin, knn and text cannot, and what is opened
- * from them is unknown. KITH_E_ARGUMENT where it is certified of unknown points, or of another
- * number of rows than corpus_rows. No file says a radius: save lists that one has cut (empty slots)
- * as of unknown exactness. neighbors.meta is not read. Equal answers are equal files: no date, host
- * or backend is stored. */
+ * are written as .npz (csr), .kith, .range (big-ann-benchmarks), .csv or .tsv; text also goes to
+ * pipes and, "-", to standard output. meta: .npz, csr and .kith hold it, ivecs, ibin, knn and text
+ * cannot, and what is opened from them is unknown. KITH_E_ARGUMENT where it is certified of unknown
+ * points, or of another number of rows than corpus_rows. No file says a radius: save lists that one
+ * has cut (empty slots) as of unknown exactness. neighbors.meta is not read. Equal answers are
+ * equal files: no date, host or backend is stored. */
 KITH_API kith_status kith_result_save(kith_ctx *ctx, const char *path, kith_format format,
                                       const kith_neighbors *neighbors,
                                       const kith_result_meta *meta);

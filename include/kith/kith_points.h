@@ -44,6 +44,7 @@ enum {
     X(I8BIN, "i8bin", "", KITH_FILE_POINTS, 'i', 1, bin)                                    \
     X(IBIN, "ibin", "", KITH_FILE_POINTS | KITH_FILE_LISTS, 'i', 4, bin)                    \
     X(KNN, "knn", "", KITH_FILE_LISTS, 0, 0, knn)                                           \
+    X(RANGE, "range", "rangeres", KITH_FILE_RANGES_OUT, 0, 0, range)                        \
     X(NPY, "npy", "", KITH_FILE_POINTS | KITH_FILE_PIPE, 0, 0, npy)                         \
     X(HDF5, "hdf5", "h5 h5ad", KITH_FILE_POINTS_IN, 0, 0, hdf5)                             \
     X(CSV, "csv", "txt csv.gz txt.gz", KITH_FILE_WORDS, 'f', 8, text)                       \

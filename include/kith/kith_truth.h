@@ -69,6 +69,13 @@ typedef struct kith_truth_params {
     void *take_arg;
     int64_t sample; /* of VERIFY: queries that are computed anew; 0 = 10, < 0 = none */
     uint64_t seed;  /* which ones */
+    uint32_t flags; /* KITH_WITHIN_RADIUS: not the k nearest, but all rows within radius. k is 0
+                       then, path .range (big-ann-benchmarks' range file, 31 bits a number) or
+                       .kith, there are no ties, and no ids and distances */
+    uint32_t reserved2;
+    double radius;        /* a distance is at most this (inner_product: at least); finite */
+    kith_ranges **ranges; /* NULL, or *ranges gets these lists, as of kith_radius, ids of 32 bits:
+                             kith_ranges_free */
 } kith_truth_params;
 #define KITH_ID64_NONE UINT64_MAX
 
@@ -101,7 +108,12 @@ typedef struct kith_truth_report {
     double seconds_search;
     double seconds_rest; /* merging, checksums, files */
     char backend[16];
-    char screen[16]; /* of the last part */
+    char screen[16];    /* of the last part */
+    double radius;      /* with KITH_WITHIN_RADIUS; then the counts of lists of k are 0 */
+    int64_t found;      /* rows within it, of all queries */
+    int64_t most_found; /* the longest list */
+    uint32_t within;    /* 1: of a radius */
+    uint32_t reserved;
 } kith_truth_report;
 
 /* corpus: `count` matrices of one number of columns, at least k rows in all (without a filter).

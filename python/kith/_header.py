@@ -510,7 +510,8 @@ class TruthParams(c.Structure):
         ("ties_path", c.c_char_p), ("names", c.c_void_p), ("job", c.c_char_p), ("mapped", c.c_uint32),
         ("reserved", c.c_uint32), ("part_rows", c.c_int64), ("first_id", c.c_uint64), ("ids", c.c_void_p),
         ("distances", c.c_void_p), ("ties", c.c_void_p), ("take", TruthFn), ("take_arg", c.c_void_p),
-        ("sample", c.c_int64), ("seed", c.c_uint64),
+        ("sample", c.c_int64), ("seed", c.c_uint64), ("flags", c.c_uint32), ("reserved2", c.c_uint32),
+        ("radius", c.c_double), ("ranges", c.c_void_p),
     ]
 
 
@@ -520,7 +521,8 @@ class TruthReport(c.Structure):
         ("files", c.c_int32), ("queries", c.c_int64), ("rows", c.c_int64), ("parts", c.c_int64),
         ("resumed", c.c_int64), ("full", c.c_int64), ("tied", c.c_int64), ("tied_beyond", c.c_int64),
         ("most_ties", c.c_int64), ("recounted", c.c_int64), ("sample", c.c_int64), ("seconds_search", c.c_double),
-        ("seconds_rest", c.c_double), ("backend", c.c_char * 16), ("screen", c.c_char * 16),
+        ("seconds_rest", c.c_double), ("backend", c.c_char * 16), ("screen", c.c_char * 16), ("radius", c.c_double),
+        ("found", c.c_int64), ("most_found", c.c_int64), ("within", c.c_uint32), ("reserved", c.c_uint32),
     ]
 
 

@@ -296,7 +296,7 @@ class RadiusJob:
             behind=behind,
             progress=progress,
         )
-        return _copied(found, double, bool(self._params.count_only), points)
+        return ranges_of(found, double, bool(self._params.count_only), points)
 
     def run_there(
         self, where: Context, points: Any, asked: Any, progress: Progress, itself: bool
@@ -319,7 +319,8 @@ class RadiusJob:
         return Ranges(distances, np.empty(0, np.int64), offsets, points)
 
 
-def _copied(found: Pointer, double: bool, count_only: bool, points: int) -> Ranges:
+def ranges_of(found: Pointer | c.c_void_p, double: bool, count_only: bool, points: int) -> Ranges:
+    """Copies of the library's lists, which stay the caller's to free."""
     lists = lib.kith_ranges_lists(found).contents
     offsets = copy_of(lists.offsets, lists.rows + 1, np.int64)
     if count_only:

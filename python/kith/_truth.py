@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike
 from . import _filter, _options
 from . import _structs as s
 from ._arrays import HostMatrix, address, as_matrix, given_back
-from ._context import context, settings
+from ._context import Settings, context, settings
 from ._library import lib
 from ._metrics import resolve
 from ._places import check_together
 from ._progress import Progress
+from ._radius import Ranges, ranges_of
 from ._typing import Bytes, Floats, Indices, Metric, Points, Whole
 
 
@@ -63,11 +64,60 @@ def _job(arrays: list[Any]) -> bytes | None:
     return "".join(lines).encode(errors="replace") or None
 
 
+class _Asked(NamedTuple):
+    """What a truth is asked of."""
+
+    parts: list[HostMatrix]
+    queries: HostMatrix
+    wanted: Settings
+    progress: Progress
+
+    def _call(self, params: s.TruthParams) -> None:
+        parts = self.parts
+        matrices = (s.Matrix * len(parts))(*(part.struct for part in parts))
+        context(self.wanted.beside(self.queries, *parts)).call(
+            lib.kith_truth,
+            c.byref(matrices),
+            len(parts),
+            c.byref(self.queries.struct),
+            c.byref(params),
+            c.byref(s.sized(s.TruthReport)),
+            progress=self.progress,
+        )
+
+    def nearest(self, params: s.TruthParams, k: Any, rows: int) -> Truth:
+        width = _options.whole(k, "k")
+        shape = (self.queries.rows, max(width, 0) if width <= rows else 0)  # others are refused
+        ties = np.empty(self.queries.rows, np.int64)
+        found = Truth(np.empty(shape), np.empty(shape, np.int64), ties)
+        params.k = width
+        params.ids = address(found.indices)
+        params.distances = address(found.distances)
+        params.ties = address(found.ties)
+        self._call(params)
+        return found
+
+    def within(self, params: s.TruthParams, radius: float, rows: int) -> Ranges:
+        found = c.c_void_p()
+        params.flags = s.WITHIN_RADIUS
+        try:
+            params.radius = float(radius)
+        except (TypeError, ValueError):
+            raise TypeError(f"radius is {radius!r}, must be a number") from None
+        params.ranges = c.addressof(found)
+        try:
+            self._call(params)
+            return ranges_of(found, True, False, rows)
+        finally:
+            lib.kith_ranges_free(found)
+
+
 def truth(
     corpus: Points | Sequence[Points],
     queries: Points,
-    k: Whole,
+    k: Whole | None = None,
     *,
+    radius: float | None = None,
     metric: Metric = "euclidean",
     p: float = 2,
     algorithm: str = "auto",
@@ -82,7 +132,7 @@ def truth(
     device: str | None = None,
     memory_limit: Bytes | None = None,
     progress: Progress = None,
-) -> Truth:
+) -> Truth | Ranges:
     """The exact neighbours of queries in a corpus of any size, read once, and how many rows are
     exactly as near as the last of them.
 
@@ -94,11 +144,13 @@ def truth(
         Where the corpus lies: arrays on a GPU are copied to the host, and the answer back.
     k : int
         Neighbours of a query, at most as many as the corpus has rows.
+    radius : float, instead of k
+        All rows at most this far (of ``inner_product``: at least).
     allow, groups, query_groups, rule
         As in `knn`, for all rows of the corpus; rules ``same`` and ``other``.
     path : str, optional
-        The truth is written here, too: .knn, .ivecs, .ibin, .npz, .kith or .npy, with a certificate
-        beside it. A call that was interrupted goes on where the state beside it was left.
+        The truth is written here, too: .knn, .ivecs, .ibin, .npz, .kith, .npy or .hdf5, of a radius
+        .range or .kith, with a certificate beside it. A call that was interrupted goes on where the state beside it was left.
     ties_path : str, optional
         The ties, with path: .ibin, .npy, .csv or .tsv.
     restart : bool
@@ -108,8 +160,9 @@ def truth(
 
     Returns
     -------
-    Truth
-        Distances, indices, ties, where the queries live.
+    Truth, or Ranges
+        Distances, indices, ties, where the queries live; of a radius `kith.Ranges`, whose
+        distances are float64.
 
     Examples
     --------
@@ -117,6 +170,8 @@ def truth(
     >>> corpus = [np.array([[0.0], [2.0]]), np.array([[4.0], [2.0], [0.0]])]
     >>> kith.truth(corpus, np.array([[1.0]]), k=2)
     Truth(distances=array([[1., 1.]]), indices=array([[0, 1]]), ties=array([4]))
+    >>> kith.truth(corpus, np.array([[1.0]]), radius=1.0)[0]
+    Neighbors(distances=array([1., 1., 1., 1.]), indices=array([0, 1, 3, 4]))
     """
     method = _options.method(algorithm)
     if method == s.METHOD_DESCENT:
@@ -136,32 +191,19 @@ def truth(
     filtered = _filter.make(_filter.Asked(allow, groups, query_groups, rule), rows, asked.rows)
     if asked.rows == 0:
         raise ValueError("queries has no rows (give at least one)")
-    width = _options.whole(k, "k")
-    shape = (asked.rows, max(width, 0) if width <= rows else 0)  # the library refuses the others
-    found = Truth(np.empty(shape), np.empty(shape, np.int64), np.empty(asked.rows, np.int64))
+    if (k is None) == (radius is None):
+        raise TypeError("k or radius is to be given, one of both")
+    job = _Asked(parts, asked, wanted, progress)
     params = s.sized(
         s.TruthParams,
         metric=distance.number,
-        k=width,
         method=method,
         restart=int(restart),
         job=_job(arrays),
         path=None if path is None else _options.path(path),
         ties_path=None if ties_path is None else _options.path(ties_path),
-        ids=address(found.indices),
-        distances=address(found.distances),
-        ties=address(found.ties),
     )
     filtered.into(params)
-    matrices = (s.Matrix * len(parts))(*(part.struct for part in parts))
-    report = s.sized(s.TruthReport)
-    context(wanted.beside(asked, *parts)).call(
-        lib.kith_truth,
-        c.byref(matrices),
-        len(parts),
-        c.byref(asked.struct),
-        c.byref(params),
-        c.byref(report),
-        progress=progress,
-    )
-    return Truth(*(given_back(queries, part) for part in found))
+    if radius is not None:
+        return job.within(params, radius, rows)
+    return Truth(*(given_back(queries, part) for part in job.nearest(params, k, rows)))

@@ -8,6 +8,7 @@
 #include "base/base_try.h"
 #include "file/file_atomic.h"
 #include "file/file_checksum.h"
+#include "file/file_number.h"
 #include "file/file_reader.h"
 #include "host/host_file.h"
 
@@ -76,7 +77,36 @@ static const char *format_name(const kin_certificate *c)
 #define ROW(NAME, number, name) [KITH_FORMAT_##NAME] = (name),
     static const char *const names[] = {KITH_FORMAT_MAP(ROW)};
 #undef ROW
-    return c->ids64 ? "npy" : names[c->format];
+    return c->ids64                        ? "npy"
+           : c->hdf5                       ? "hdf5"
+           : c->format == KITH_FORMAT_AUTO ? "range"
+                                           : names[c->format];
+}
+
+/* "k", or "radius". */
+static kith_status put_extent(kin_writer *writer, const kin_certificate *c)
+{
+    char number[KEY_BYTES];
+    if (!c->ranged) {
+        return kin_writer_print(writer, "  \"k\": %" PRId64 ",\n", c->k);
+    }
+    const kin_number_locale locale = kin_number_enter();
+    (void)kin_number_print(number, sizeof number, c->radius, false);
+    kin_number_leave(locale);
+    return kin_writer_print(writer, "  \"radius\": %s,\n", number);
+}
+
+static kith_status put_counts(kin_writer *writer, const kin_certificate *c)
+{
+    if (c->ranged) {
+        return kin_writer_print(
+            writer, "  \"counts\": {\"found\": %" PRId64 ", \"most_found\": %" PRId64 "}\n}\n",
+            c->found, c->most_found);
+    }
+    return kin_writer_print(writer,
+                            "  \"counts\": {\"full\": %" PRId64 ", \"tied\": %" PRId64
+                            ", \"tied_beyond\": %" PRId64 ", \"most_ties\": %" PRId64 "}\n}\n",
+                            c->full, c->tied, c->tied_beyond, c->most_ties);
 }
 
 static kith_status put_all(kin_writer *writer, const kin_certificate *c)
@@ -85,7 +115,7 @@ static kith_status put_all(kin_writer *writer, const kin_certificate *c)
     KIN_TRY(kin_writer_print(writer, "{\n  \"kith_truth\": %d,\n", KIN_CERTIFICATE_VERSION));
     KIN_TRY(kin_writer_print(writer, "  \"library\": \"%s\",\n", c->library));
     KIN_TRY(kin_writer_print(writer, "  \"metric\": \"%s\",\n", kith_metric_name(c->metric)));
-    KIN_TRY(kin_writer_print(writer, "  \"k\": %" PRId64 ",\n", c->k));
+    KIN_TRY(put_extent(writer, c));
     KIN_TRY(kin_writer_print(writer, "  \"first_id\": %" PRIu64 ",\n", c->first_id));
     KIN_TRY(kin_writer_print(
         writer, "  \"filter\": {\"rule\": \"%s\", \"filters\": %s, \"checksum\": ", rules[c->rule],
@@ -101,10 +131,7 @@ static kith_status put_all(kin_writer *writer, const kin_certificate *c)
     KIN_TRY(kin_writer_print(writer, "  \"format\": \"%s\",\n", format_name(c)));
     KIN_TRY(put_file(writer, "output", &c->output));
     KIN_TRY(put_file(writer, "ties", &c->ties));
-    return kin_writer_print(writer,
-                            "  \"counts\": {\"full\": %" PRId64 ", \"tied\": %" PRId64
-                            ", \"tied_beyond\": %" PRId64 ", \"most_ties\": %" PRId64 "}\n}\n",
-                            c->full, c->tied, c->tied_beyond, c->most_ties);
+    return put_counts(writer, c);
 }
 
 kith_status kin_certificate_save(kith_ctx *ctx, const char *path, const kin_certificate *c)
@@ -124,10 +151,16 @@ typedef struct scan {
     bool right;
 } scan;
 
+static bool comes(const scan *s, const char *words)
+{
+    const size_t length = strlen(words);
+    return (size_t)(s->end - s->at) >= length && memcmp(s->at, words, length) == 0;
+}
+
 static void take(scan *s, const char *words)
 {
     const size_t length = strlen(words);
-    s->right = s->right && (size_t)(s->end - s->at) >= length && memcmp(s->at, words, length) == 0;
+    s->right = s->right && comes(s, words);
     s->at += s->right ? length : 0;
 }
 
@@ -250,20 +283,51 @@ static void take_filter(scan *s, kin_certificate *c)
     take(s, "\"},\n");
 }
 
+static void take_extent(scan *s, kin_certificate *c)
+{
+    c->ranged = s->right && comes(s, "  \"radius\": ");
+    if (!c->ranged) {
+        c->k = (int64_t)take_number(s, "  \"k\": ", INT64_MAX);
+        return;
+    }
+    take(s, "  \"radius\": ");
+    const char *end = memchr(s->at, ',', (size_t)(s->end - s->at));
+    const kin_number_locale locale = kin_number_enter();
+    s->right = end != NULL && kin_number_parse(s->at, end, &c->radius);
+    kin_number_leave(locale);
+    s->at = s->right ? end : s->at;
+}
+
+static void take_counts(scan *s, kin_certificate *c)
+{
+    if (c->ranged) {
+        c->found = (int64_t)take_number(s, "  \"counts\": {\"found\": ", INT64_MAX);
+        c->most_found = (int64_t)take_number(s, ", \"most_found\": ", INT64_MAX);
+    } else {
+        c->full = (int64_t)take_number(s, "  \"counts\": {\"full\": ", INT64_MAX);
+        c->tied = (int64_t)take_number(s, ", \"tied\": ", INT64_MAX);
+        c->tied_beyond = (int64_t)take_number(s, ", \"tied_beyond\": ", INT64_MAX);
+        c->most_ties = (int64_t)take_number(s, ", \"most_ties\": ", INT64_MAX);
+    }
+    take(s, "}\n}\n");
+}
+
 static void take_head(scan *s, kin_certificate *c)
 {
     char word[KEY_BYTES];
     take_word(s, "{\n  \"kith_truth\": 1,\n  \"library\": \"", c->library, sizeof c->library);
     take_word(s, "\",\n  \"metric\": \"", word, sizeof word);
     c->metric = kith_metric_parse(word);
-    c->k = (int64_t)take_number(s, "\",\n  \"k\": ", INT64_MAX);
+    take(s, "\",\n");
+    take_extent(s, c);
     c->first_id = take_number(s, ",\n  \"first_id\": ", UINT64_MAX);
     take(s, ",\n");
     take_filter(s, c);
     c->queries = take_points(s, "queries");
     c->count = (int32_t)take_number(s, "  \"files\": ", INT32_MAX);
     take(s, ",\n");
-    s->right = s->right && c->metric != KITH_METRIC_DEFAULT && c->k > 0 && c->count > 0;
+    s->right =
+        s->right && c->metric != KITH_METRIC_DEFAULT && (c->ranged || c->k > 0) && c->count > 0;
 }
 
 static void take_rest(scan *s, kin_certificate *c)
@@ -275,15 +339,12 @@ static void take_rest(scan *s, kin_certificate *c)
     }
     take_word(s, "  \"format\": \"", word, sizeof word);
     c->ids64 = strcmp(word, "npy") == 0;
+    c->hdf5 = strcmp(word, "hdf5") == 0;
     c->format = kin_format_result(word);
     take(s, "\",\n");
     c->output = take_file(s, "output");
     c->ties = take_file(s, "ties");
-    c->full = (int64_t)take_number(s, "  \"counts\": {\"full\": ", INT64_MAX);
-    c->tied = (int64_t)take_number(s, ", \"tied\": ", INT64_MAX);
-    c->tied_beyond = (int64_t)take_number(s, ", \"tied_beyond\": ", INT64_MAX);
-    c->most_ties = (int64_t)take_number(s, ", \"most_ties\": ", INT64_MAX);
-    take(s, "}\n}\n");
+    take_counts(s, c);
     s->right = s->right && s->at == s->end && c->output.name != NULL;
 }
 

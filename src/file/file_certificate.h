@@ -26,8 +26,11 @@ typedef struct kin_certified_file {
 typedef struct kin_certificate {
     char library[KIN_VERSION_BYTES];
     kith_metric metric;
-    kith_format format;
-    bool ids64; /* the output is an array of int64 */
+    kith_format format; /* of lists within a radius 0: .range */
+    bool ids64;         /* the output is an array of int64, */
+    bool hdf5;          /* or ann-benchmarks' file */
+    bool ranged;        /* of a radius; k is 0 then */
+    double radius;
     int64_t k;
     uint64_t first_id;
     kith_rule rule;
@@ -42,6 +45,8 @@ typedef struct kin_certificate {
     int64_t tied;
     int64_t tied_beyond;
     int64_t most_ties;
+    int64_t found; /* of a radius instead of these four */
+    int64_t most_found;
     void *block; /* of one that was read */
     void *names;
 } kin_certificate;

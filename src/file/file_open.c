@@ -165,7 +165,7 @@ kith_status kin_result_open(kith_ctx *ctx, const char *path, kith_result **out)
 static kith_status inspect(kin_source *source, kith_file_info *info)
 {
     kin_shape shape;
-    KIN_TRY(open_source(source, KITH_FILE_POINTS_IN | KITH_FILE_LISTS_IN));
+    KIN_TRY(open_source(source, KITH_FILE_POINTS_IN | KITH_FILE_LISTS_IN | KITH_FILE_RANGES_OUT));
     info->kind = KITH_KIND_POINTS;
     info->file_bytes = source->input->file_bytes;
     (void)snprintf(info->format, sizeof info->format, "%s",

@@ -27,9 +27,21 @@ kith_status kin_result_save(kith_ctx *ctx, const char *path, kith_format format,
 kith_status kin_result_choose(kith_ctx *ctx, const char *path, kith_format *format);
 /* .csv, .tsv: to look at, and not to read back. k: entries a row where lists have no offsets. */
 bool kin_result_is_text(kith_format format);
-/* .npz (a SciPy sparse matrix), .kith, .csv or .tsv. */
+/* .npz (a SciPy sparse matrix), .kith, .range, .csv or .tsv. */
 kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kith_lists *lists,
                             const kith_result_meta *meta);
+
+/* What a .range holds, in the input's bytes. */
+typedef struct kin_range_table {
+    int64_t rows;
+    int64_t entries;       /* of all rows */
+    const int32_t *counts; /* by row */
+    const uint32_t *ids;
+    const float *distances;
+} kin_range_table;
+/* KITH_E_FORMAT where the bytes are none. */
+kith_status kin_range_parse(kith_ctx *ctx, const char *path, const kin_input *input,
+                            kin_range_table *table);
 kith_status kin_result_open(kith_ctx *ctx, const char *path, kith_result **out);
 void kin_result_close(kith_result *result);
 

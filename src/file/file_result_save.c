@@ -357,12 +357,44 @@ static kith_status save_ranges_kith(kith_ctx *ctx, const char *path, const kith_
     return kin_container_write(ctx, path, &header, sections, count);
 }
 
+static kith_status put_range(kin_writer *writer, const kith_lists *lists)
+{
+    const uint64_t entries = (uint64_t)lists->offsets[lists->rows];
+    const int32_t header[2] = {(int32_t)lists->rows, (int32_t)entries};
+    KIN_TRY(kin_writer_put(writer, header, sizeof header));
+    for (int64_t row = 0; row < lists->rows; row++) {
+        const int32_t count = (int32_t)(lists->offsets[row + 1] - lists->offsets[row]);
+        KIN_TRY(kin_writer_put(writer, &count, sizeof count));
+    }
+    KIN_TRY(kin_writer_put(writer, lists->ids, entries * sizeof lists->ids[0]));
+    return kin_writer_put(writer, lists->distances, entries * sizeof lists->distances[0]);
+}
+
+/* All of its numbers are int32. */
+static kith_status save_range(kith_ctx *ctx, const char *path, const kith_lists *lists)
+{
+    const int64_t entries = lists->offsets[lists->rows];
+    const int64_t named = rows_named(lists->ids, entries);
+    kin_writer writer;
+    KIN_FAIL_IF(lists->rows > INT32_MAX || entries > INT32_MAX || named - 1 > INT32_MAX, ctx,
+                KITH_E_DATA, kin_at_file(path),
+                "%" PRId64 " rows have %" PRId64 " entries and ids up to %" PRId64
+                ", one of which is beyond the format's int32 (save .kith)",
+                lists->rows, entries, named - 1);
+    KIN_TRY(kin_writer_open(ctx, path, &writer));
+    return kin_writer_close(&writer, put_range(&writer, lists));
+}
+
 kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kith_lists *lists,
                             const kith_result_meta *meta)
 {
     kith_format format = KITH_FORMAT_AUTO;
-    KIN_TRY(kin_result_choose(ctx, path, &format));
+    const bool is_range = kin_format_of(path, KITH_FILE_RANGES_OUT) == KIN_FORMAT_RANGE;
+    KIN_TRY(is_range ? KITH_OK : kin_result_choose(ctx, path, &format));
     KIN_TRY(check_ids(ctx, path, lists->ids, lists->offsets[lists->rows], meta));
+    if (is_range) {
+        return save_range(ctx, path, lists);
+    }
     if (format == KITH_FORMAT_KITH) {
         return save_ranges_kith(ctx, path, lists, meta);
     }
@@ -370,7 +402,7 @@ kith_status kin_ranges_save(kith_ctx *ctx, const char *path, const kith_lists *l
         return save_lists_text(ctx, path, format, lists, 0);
     }
     KIN_FAIL_IF(format != KITH_FORMAT_NPZ, ctx, KITH_E_ARGUMENT, kin_at_file(path),
-                "lists of different lengths are saved as .npz (a sparse matrix), .kith, "
+                "lists of different lengths are saved as .npz (a sparse matrix), .kith, .range, "
                 ".csv or .tsv (give one of these extensions)");
     kin_csr csr = {.rows = lists->rows,
                    .offsets = lists->offsets,

@@ -3,7 +3,8 @@
  *
  *     vecs   each row: int32 cols, and cols values
  *     bin    uint32 rows, uint32 cols, rows
- *     knn    uint32 rows, uint32 k, ids of all rows, distances of all rows (big-ann-benchmarks) */
+ *     knn    uint32 rows, uint32 k, ids of all rows, distances of all rows (big-ann-benchmarks)
+ *     range  int32 rows, int32 all, how many each row has, all ids, all distances (the same) */
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "file/file_result.h"
@@ -11,7 +12,7 @@
 
 #include <inttypes.h>
 
-enum { VECS_HEADER = 4, BIN_HEADER = 8, KNN_ENTRY = 8, CHECK_ROWS = 4096 };
+enum { VECS_HEADER = 4, BIN_HEADER = 8, KNN_ENTRY = 8, RANGE_HEADER = 8, CHECK_ROWS = 4096 };
 
 static kin_item item_of(const kin_source *source)
 {
@@ -135,3 +136,47 @@ static kith_status knn_inspect(const kin_source *source, kith_file_info *info)
 }
 
 const kin_reader kin_reader_knn = {.lists = knn_lists, .inspect = knn_inspect};
+
+/* ---- Lists of different lengths -------------------------------------------------------------- */
+
+kith_status kin_range_parse(kith_ctx *ctx, const char *path, const kin_input *input,
+                            kin_range_table *table)
+{
+    const kin_source source = {.ctx = ctx, .path = path, .input = (kin_input *)(uintptr_t)input};
+    KIN_TRY(check_header(&source, RANGE_HEADER));
+    table->rows = load_i32(input->data);
+    table->entries = load_i32(input->data + 4);
+    KIN_FAIL_IF(table->rows < 0 || table->entries < 0, ctx, KITH_E_FORMAT, kin_at_file(path),
+                "announces %" PRId64 " rows of %" PRId64 " entries in all (is it a .range file?)",
+                table->rows, table->entries);
+    const uint64_t head = RANGE_HEADER + 4 * (uint64_t)table->rows;
+    KIN_TRY(check_bytes(&source, head, (uint64_t)table->entries, KNN_ENTRY));
+    table->counts = (const int32_t *)(const void *)(input->data + RANGE_HEADER);
+    table->ids = (const uint32_t *)(const void *)(input->data + head);
+    table->distances = (const float *)(const void *)(table->ids + table->entries);
+    int64_t all = 0;
+    for (int64_t i = 0; i < table->rows; i++) {
+        KIN_FAIL_IF(table->counts[i] < 0, ctx, KITH_E_FORMAT, kin_at_file(path),
+                    "row %" PRId64 " says it has %" PRId32
+                    " entries (it is damaged: copy it again)",
+                    i, table->counts[i]);
+        all += table->counts[i];
+    }
+    return all == table->entries
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file(path),
+                             "its rows have %" PRId64 " entries, its header says %" PRId64
+                             " (it is damaged: copy it again)",
+                             all, table->entries);
+}
+
+static kith_status range_inspect(const kin_source *source, kith_file_info *info)
+{
+    kin_range_table table;
+    KIN_TRY(kin_range_parse(source->ctx, source->path, source->input, &table));
+    info->kind = KITH_KIND_RANGES;
+    info->rows = table.rows;
+    return KITH_OK;
+}
+
+const kin_reader kin_reader_range = {.inspect = range_inspect};

@@ -48,18 +48,19 @@
 
 /* (2n - 1) / 2n from n = 24 down, behind 1/49. */
 #define KIN_ASIN_FIRST (1.0 / 49.0)
-#define KIN_ASIN_SERIES(X)                                                                        \
-    X(47.0)                                                                                       \
-    X(45.0)                                                                                       \
-    X(43.0)                                                                                       \
-    X(41.0)                                                                                       \
-    X(39.0)                                                                                       \
-    X(37.0)                                                                                       \
-    X(35.0)                                                                                       \
-    X(33.0)                                                                                       \
-    X(31.0)                                                                                       \
-    X(29.0) X(27.0) X(25.0) X(23.0) X(21.0) X(19.0) X(17.0) X(15.0) X(13.0) X(11.0) X(9.0) X(7.0) \
-        X(5.0) X(3.0)
+#define KIN_ASIN_SERIES(X)                                                                       \
+    X(47.0)                                                                                      \
+    X(45.0)                                                                                      \
+    X(43.0)                                                                                      \
+    X(41.0)                                                                                      \
+    X(39.0)                                                                                      \
+    X(37.0)                                                                                      \
+    X(35.0)                                                                                      \
+    X(33.0)                                                                                      \
+    X(31.0)                                                                                      \
+    X(29.0)                                                                                      \
+    X(27.0) X(25.0) X(23.0) X(21.0) X(19.0) X(17.0) X(15.0) X(13.0) X(11.0) X(9.0) X(7.0) X(5.0) \
+        X(3.0)
 
 /* Up to the sign: sin x for shift 0, cos x for 1/2, and *n says by its parity which sign. */
 KIN_HD double kin_sine_of(double x, double shift, double *n)

@@ -73,22 +73,39 @@ static void note_search(kin_truth *t, const kith_report *report)
     t->report.parts += 1;
 }
 
+static kith_status ask_nearest(const kin_truth *t, kin_truth_part *part, kith_report *report)
+{
+    kith_search_params params = kith_search_params_default();
+    params.metric = t->distance.metric;
+    params.k = part->wide;
+    params.method = t->params.method;
+    params.filter = t->filters ? &part->filter : NULL;
+    return kith_search(t->ctx, &part->rows, &t->queries, &params, &part->found, report);
+}
+
+static kith_status ask_range(const kin_truth *t, kin_truth_part *part, kith_report *report)
+{
+    kith_radius_params params = kith_radius_params_default();
+    params.metric = t->distance.metric;
+    params.radius = t->reach;
+    params.method = t->params.method;
+    params.filter = t->filters ? &part->filter : NULL;
+    KIN_TRY(kith_radius(t->ctx, &part->rows, &t->queries, &params, &part->ranges));
+    *report = t->ctx->report;
+    return KITH_OK;
+}
+
 /* Rows of mapped files are memory beside what the search is told of. */
 static kith_status search_part(kin_truth *t, kin_truth_part *part)
 {
     kith_ctx *ctx = t->ctx;
     const uint64_t limit = ctx->params.memory_limit;
     const uint64_t bytes = (uint64_t)part->rows.rows * (uint64_t)part->rows.stride_bytes;
-    kith_search_params params = kith_search_params_default();
     kith_report report = {.struct_size = sizeof report};
-    params.metric = t->distance.metric;
-    params.k = part->wide;
-    params.method = t->params.method;
-    params.filter = t->filters ? &part->filter : NULL;
     ctx->params.memory_limit = t->params.mapped != 0 && limit > bytes ? limit - bytes : limit;
     const int64_t start = kin_clock_ns();
     const kith_status status =
-        kith_search(ctx, &part->rows, &t->queries, &params, &part->found, &report);
+        t->ranged ? ask_range(t, part, &report) : ask_nearest(t, part, &report);
     ctx->params.memory_limit = limit;
     t->report.seconds_search += kin_clock_since(start);
     if (status == KITH_OK) {
@@ -132,7 +149,8 @@ static kith_status solve_part(kin_truth *t, kin_truth_part *part)
         t->fits = part->rows.rows;
         status = find_part(t, part, &block);
     }
-    KIN_THEN(status, kin_truth_take(t, part));
+    KIN_THEN(status, t->ranged ? kin_truth_take_ranges(t, part) : kin_truth_take(t, part));
+    kith_ranges_free(part->ranges);
     kin_free(t->ctx, block);
     kin_failure_shift(t->ctx, "corpus", t->progress.row);
     return status;
@@ -227,6 +245,7 @@ static void name_lists(kin_layout *layout, void *arg)
     t->ids = kin_layout_array(layout, entries, sizeof *t->ids);
     t->keys = kin_layout_array(layout, entries, sizeof *t->keys);
     t->ties = kin_layout_array(layout, queries, sizeof *t->ties);
+    t->offsets = kin_layout_zeros(layout, t->ranged ? queries + 1 : 0, sizeof *t->offsets);
     t->sums = kin_layout_zeros(layout, (uint64_t)t->count, sizeof *t->sums);
 }
 
@@ -247,9 +266,16 @@ static kith_status find(kin_truth *t)
     kin_free(t->ctx, text);
     KIN_TRY(status);
     const int64_t start = kin_clock_ns();
-    kin_truth_count(t);
+    if (t->ranged) {
+        kin_truth_count_ranges(t);
+    } else {
+        kin_truth_count(t);
+    }
     kin_truth_hand_over(t);
     status = kin_truth_save(t);
+    if (status == KITH_OK && t->params.ranges != NULL) {
+        status = kin_truth_make_ranges(t, t->params.ranges);
+    }
     t->report.seconds_rest += kin_clock_since(start);
     return status;
 }

@@ -34,12 +34,16 @@ typedef struct kin_truth {
     bool filters;
     kith_filter filter;
     int64_t rows; /* of the corpus */
+    bool ranged;  /* all rows within the radius, by lists of different lengths; k is 0 */
+    double reach; /* the radius in the metric of `distance` */
 
     uint64_t *ids; /* queries x k, ascending by (key, id); KITH_ID64_NONE at key infinity */
     double *keys;
-    int64_t *ties;  /* as near as the k-th, of the rows that are done; 0: the list is not full */
-    uint64_t *sums; /* of the matrices that are done */
-    bool alike;     /* they are of one type, and as one they would be a matrix */
+    int64_t *offsets; /* of lists of a radius: queries + 1; all zero else */
+    void *lists;      /* theirs: ids and keys */
+    int64_t *ties;    /* as near as the k-th, of the rows that are done; 0: the list is not full */
+    uint64_t *sums;   /* of the matrices that are done */
+    bool alike;       /* they are of one type, and as one they would be a matrix */
     kin_truth_progress progress;
     int64_t fits; /* rows of a part for which there was memory, when there was none for more */
     void *block;
@@ -56,7 +60,8 @@ typedef struct kin_truth_part {
     int64_t first; /* of the whole corpus */
     int64_t wide;  /* at least k, or all rows */
     kith_neighbors found;
-    kith_filter filter; /* of these rows, where the job filters; for the search alone */
+    kith_ranges *ranges; /* of a radius instead */
+    kith_filter filter;  /* of these rows, where the job filters; for the search alone */
 } kin_truth_part;
 
 /* Entries beside k that a search is asked for, so that ties mostly end within them. */
@@ -88,11 +93,29 @@ static inline double kin_truth_distance(const kin_truth *truth, uint64_t id, dou
 typedef void kin_truth_hear(void *arg, int64_t query, int64_t first, const double *keys,
                             int64_t count);
 
-/* Canonical keys of all queries and all rows, by rising rows. */
-kith_status kin_truth_compare(kith_ctx *ctx, const kin_distance *distance, const kith_matrix *rows,
-                              const kith_matrix *queries, kin_truth_hear *hear, void *arg);
+/* Canonical keys of these queries and all rows of the corpus, by rising rows; *first: the row that
+ * those which are heard begin with. */
+kith_status kin_truth_compare_all(kin_truth *truth, const kith_matrix *queries, int64_t *first,
+                                  kin_truth_hear *hear, void *arg);
 /* Whether the filter lets a query have a row; both as the filter counts them. */
 bool kin_truth_allows(const kith_filter *filter, int64_t query, int64_t row);
+
+/* ---- Lists within a radius (shard_truth_range.c) --------------------------------------------- */
+
+/* What params say of a radius; behind metric, before k. */
+kith_status kin_truth_check_radius(kin_truth *truth);
+/* Whether a path is .range, else .kith. */
+bool kin_truth_is_range(const char *path);
+/* Room for ids and keys of as many entries as the offsets say. */
+kith_status kin_truth_reserve(kin_truth *truth);
+kith_status kin_truth_take_ranges(kin_truth *truth, const kin_truth_part *part);
+void kin_truth_count_ranges(kin_truth *truth);
+/* KITH_E_FORMAT where they do not rise. */
+kith_status kin_truth_check_offsets(const kin_truth *truth, const char *path);
+kith_status kin_truth_make_ranges(const kin_truth *truth, kith_ranges **out);
+kith_status kin_truth_save_ranges(const kin_truth *truth, const kith_result_meta *meta);
+/* The file's lists of some queries, computed anew. */
+kith_status kin_truth_hold_ranges(kin_truth *truth, int64_t sample);
 
 /* ---- Files (shard_truth_save.c) -------------------------------------------------------------- */
 

@@ -37,7 +37,7 @@ static kith_status check_corpus(kin_truth *t, const kith_matrix *corpus)
 static kith_status check_k(const kin_truth *t)
 {
     const long long most = (long long)kin_min_i64(t->rows, INT32_MAX);
-    KIN_PASS_IF(t->k >= 1 && t->k <= most, t->ctx, KITH_E_ARGUMENT, kin_at("k"),
+    KIN_PASS_IF(t->ranged || (t->k >= 1 && t->k <= most), t->ctx, KITH_E_ARGUMENT, kin_at("k"),
                 "is %lld, must be 1 to %lld (the corpus has no more rows)", (long long)t->k, most);
 }
 
@@ -72,6 +72,7 @@ kith_status kin_truth_begin(kin_truth *t, const kith_matrix *corpus, int32_t cou
     KIN_TRY(kin_check_metric(ctx, t->params.metric, NULL, NULL, t->queries.cols, &t->distance));
     t->metric = t->distance.metric;
     t->distance.metric = kin_metric_of_keys(t->metric);
+    KIN_TRY(kin_truth_check_radius(t));
     KIN_TRY(check_k(t));
     KIN_TRY(check_filter(t));
     t->report.queries = t->queries.rows;
@@ -79,12 +80,16 @@ kith_status kin_truth_begin(kin_truth *t, const kith_matrix *corpus, int32_t cou
     t->report.files = count;
     t->report.k = t->k;
     t->report.metric = t->metric;
+    t->report.radius = t->params.radius;
+    t->report.within = t->ranged;
     return kin_fingerprint_make(ctx, &t->queries, &t->asked);
 }
 
 void kin_truth_end(kin_truth *t)
 {
+    kin_free(t->ctx, t->lists);
     kin_free(t->ctx, t->block);
+    t->lists = NULL;
     kin_free(t->ctx, t->corpus);
     t->block = NULL;
     t->corpus = NULL;

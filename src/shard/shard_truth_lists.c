@@ -20,11 +20,12 @@
 #include "exact/exact_prepare.h"
 #include "host/host_threads.h"
 #include "recall/recall.h"
+#include "shard/shard_run.h"
 #include "shard/shard_truth.h"
 
 #include <math.h>
 
-enum { ROWS_A_TASK = 64 };
+enum { ROWS_A_TASK = 64, ROWS_AT_A_TIME = 1 << 18 };
 
 /* k entries beside the lists. */
 typedef struct entries {
@@ -148,6 +149,72 @@ static kith_status take_queries(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
+/* ---- Pair by pair ---------------------------------------------------------------------------- */
+
+/* Nothing but canonical keys, one pair after another: what ground truth is counted and verified by.
+ */
+
+enum { CHUNK = 512 };
+
+typedef struct comparing {
+    const kin_distance *distance;
+    kin_prepared rows;
+    kin_prepared queries;
+    kin_truth_hear *hear;
+    void *arg;
+    uint64_t threads;
+    uint64_t width; /* doubles of a query */
+    double *values; /* a query for each thread, and a chunk of keys */
+    double *keys;
+} comparing;
+
+static void name_values(kin_layout *layout, void *arg)
+{
+    comparing *c = arg;
+    c->values = kin_layout_array(layout, c->threads * c->width, sizeof *c->values);
+    c->keys = kin_layout_array(layout, c->threads * CHUNK, sizeof *c->keys);
+}
+
+static kith_status compare_query(void *arg, int64_t query, int32_t thread)
+{
+    const comparing *c = arg;
+    double *keys = c->keys + (int64_t)thread * CHUNK;
+    const int64_t rows = c->rows.rows.matrix.rows;
+    const kin_query loaded = kin_metric_load(c->distance, &c->queries.rows, query,
+                                             c->values + (uint64_t)thread * c->width);
+    for (int64_t first = 0; first < rows; first += CHUNK) {
+        const int64_t count = kin_min_i64(CHUNK, rows - first);
+        kin_metric_keys_run(c->distance, &loaded, &c->rows.rows, first, count, keys);
+        c->hear(c->arg, query, first, keys, count);
+    }
+    return KITH_OK;
+}
+
+/* Canonical keys of all queries and all rows, by rising rows. */
+static kith_status compare(kith_ctx *ctx, const kin_distance *distance, const kith_matrix *rows,
+                           const kith_matrix *queries, kin_truth_hear *hear, void *arg)
+{
+    comparing c = {.distance = distance,
+                   .hear = hear,
+                   .arg = arg,
+                   .threads = (uint64_t)ctx->threads,
+                   .width = (uint64_t)kin_round_up(distance->cols, KIN_METRIC_LANES)};
+    void *block = NULL;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status,
+                 kin_prepare_rows(ctx, rows, distance, "corpus", KIN_ROWS_DISTINCT, &c.rows), done);
+    KIN_TRY_GOTO(status,
+                 kin_prepare_rows(ctx, queries, distance, "queries", KIN_ROWS_DISTINCT, &c.queries),
+                 done);
+    KIN_TRY_GOTO(status, kin_layout_make(ctx, name_values, &c, "keys of queries", &block), done);
+    status = kin_parallel(ctx, "compare", queries->rows, compare_query, &c);
+done:
+    kin_free(ctx, block);
+    kin_prepared_free(ctx, &c.queries);
+    kin_prepared_free(ctx, &c.rows);
+    return status;
+}
+
 /* ---- Ties beyond what was found -------------------------------------------------------------- */
 
 typedef struct counting {
@@ -177,7 +244,7 @@ static kith_status count_open(const taking *t, const uint32_t *open, int64_t cou
     counting c = {.taking = t, .queries = open};
     KIN_TRY(kin_alloc_zero(truth->ctx, &c.counts, (uint64_t)count, sizeof *c.counts, "ties"));
     const kith_status status =
-        kin_truth_compare(truth->ctx, &truth->distance, &t->part->rows, &asked, count_keys, &c);
+        compare(truth->ctx, &truth->distance, &t->part->rows, &asked, count_keys, &c);
     for (int64_t i = 0; i < count && status == KITH_OK; i++) {
         const int64_t query = open[i];
         const double key = truth->keys[query * truth->k + truth->k - 1];
@@ -241,66 +308,25 @@ void kin_truth_count(kin_truth *t)
     }
 }
 
-/* ---- Pair by pair ---------------------------------------------------------------------------- */
+/* ---- The whole corpus ------------------------------------------------------------------------ */
 
-/* Nothing but canonical keys, one pair after another: what ground truth is counted and verified by.
- */
-
-enum { CHUNK = 512 };
-
-typedef struct comparing {
-    const kin_distance *distance;
-    kin_prepared rows;
-    kin_prepared queries;
-    kin_truth_hear *hear;
-    void *arg;
-    uint64_t threads;
-    uint64_t width; /* doubles of a query */
-    double *values; /* a query for each thread, and a chunk of keys */
-    double *keys;
-} comparing;
-
-static void name_values(kin_layout *layout, void *arg)
+kith_status kin_truth_compare_all(kin_truth *t, const kith_matrix *queries, int64_t *first,
+                                  kin_truth_hear *hear, void *arg)
 {
-    comparing *c = arg;
-    c->values = kin_layout_array(layout, c->threads * c->width, sizeof *c->values);
-    c->keys = kin_layout_array(layout, c->threads * CHUNK, sizeof *c->keys);
-}
-
-static kith_status compare_query(void *arg, int64_t query, int32_t thread)
-{
-    const comparing *c = arg;
-    double *keys = c->keys + (int64_t)thread * CHUNK;
-    const int64_t rows = c->rows.rows.matrix.rows;
-    const kin_query loaded = kin_metric_load(c->distance, &c->queries.rows, query,
-                                             c->values + (uint64_t)thread * c->width);
-    for (int64_t first = 0; first < rows; first += CHUNK) {
-        const int64_t count = kin_min_i64(CHUNK, rows - first);
-        kin_metric_keys_run(c->distance, &loaded, &c->rows.rows, first, count, keys);
-        c->hear(c->arg, query, first, keys, count);
+    for (int32_t i = 0; i < t->count; i++) {
+        const kith_matrix *matrix = &t->corpus[i];
+        for (int64_t row = 0; row < matrix->rows; row += ROWS_AT_A_TIME) {
+            kith_matrix rows = *matrix;
+            rows.data = (const char *)matrix->data + row * matrix->stride_bytes;
+            rows.rows = kin_min_i64(ROWS_AT_A_TIME, matrix->rows - row);
+            KIN_TRY(compare(t->ctx, &t->distance, &rows, queries, hear, arg));
+            *first += rows.rows;
+            if (t->params.mapped != 0) {
+                kin_shard_return_rows(matrix, row, rows.rows);
+            }
+        }
     }
     return KITH_OK;
-}
-
-kith_status kin_truth_compare(kith_ctx *ctx, const kin_distance *distance, const kith_matrix *rows,
-                              const kith_matrix *queries, kin_truth_hear *hear, void *arg)
-{
-    comparing c = {.distance = distance,
-                   .hear = hear,
-                   .arg = arg,
-                   .threads = (uint64_t)ctx->threads,
-                   .width = (uint64_t)kin_round_up(distance->cols, KIN_METRIC_LANES)};
-    void *block = NULL;
-    kith_status status =
-        kin_prepare_rows(ctx, rows, distance, "corpus", KIN_ROWS_DISTINCT, &c.rows);
-    KIN_THEN(status,
-             kin_prepare_rows(ctx, queries, distance, "queries", KIN_ROWS_DISTINCT, &c.queries));
-    KIN_THEN(status, kin_layout_make(ctx, name_values, &c, "keys of queries", &block));
-    KIN_THEN(status, kin_parallel(ctx, "compare", queries->rows, compare_query, &c));
-    kin_free(ctx, block);
-    kin_prepared_free(ctx, &c.queries);
-    kin_prepared_free(ctx, &c.rows);
-    return status;
 }
 
 bool kin_truth_allows(const kith_filter *filter, int64_t query, int64_t row)

@@ -9,6 +9,7 @@
 #include "base/base_try.h"
 #include "file/file_atomic.h"
 #include "file/file_container.h"
+#include "file/file_hdf5.h"
 #include "file/file_npy.h"
 #include "file/file_points.h"
 #include "file/file_reader.h"
@@ -20,7 +21,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 192, ENDS_BYTES = 1 << 16, SECTIONS = 6 };
+enum { LINE_BYTES = 192, ENDS_BYTES = 1 << 16, SECTIONS = 7, NUMBER_BYTES = 40 };
 static const char TAG_JOB[] = "truth job";
 static const char TAG_PROGRESS[] = "truth progress";
 static const char TAG_SUMS[] = "truth sums";
@@ -70,16 +71,32 @@ uint64_t kin_truth_sum_filter(const kin_truth *t)
     return kin_checksum_end(&sum);
 }
 
+/* "k 10" or "radius 20". */
+static void print_extent(const kin_truth *t, char text[NUMBER_BYTES])
+{
+    char number[NUMBER_BYTES / 2 + 8];
+    if (!t->ranged) {
+        (void)snprintf(text, NUMBER_BYTES, "k %" PRId64, t->k);
+        return;
+    }
+    const kin_number_locale locale = kin_number_enter();
+    (void)kin_number_print(number, sizeof number, t->params.radius, false);
+    kin_number_leave(locale);
+    (void)snprintf(text, NUMBER_BYTES, "radius %s", number);
+}
+
 kith_status kin_truth_describe(kin_truth *t, char **text)
 {
+    char extent[NUMBER_BYTES];
     const char *more = t->params.job != NULL ? t->params.job : "";
     const size_t room = ((size_t)t->count + 4) * LINE_BYTES + strlen(more);
     char points[KIN_FINGERPRINT_TEXT];
     KIN_TRY(kin_alloc(t->ctx, text, room, 1, "a job's lines"));
+    print_extent(t, extent);
     int used = snprintf(*text, room,
-                        "kith %s, truth k %" PRId64 ", %s, first id %" PRIu64 "\nqueries %s\n"
+                        "kith %s, truth %s, %s, first id %" PRIu64 "\nqueries %s\n"
                         "filter %d, rule %d, %016" PRIx64 "\n%s",
-                        kith_version(), t->k, kith_metric_name(t->metric), t->params.first_id,
+                        kith_version(), extent, kith_metric_name(t->metric), t->params.first_id,
                         kin_fingerprint_print(&t->asked, points), t->filters, (int)t->filter.rule,
                         t->filter_sum, more);
     for (int32_t i = 0; i < t->count; i++) {
@@ -95,7 +112,8 @@ kith_status kin_truth_describe(kin_truth *t, char **text)
 
 static uint64_t entries_of(const kin_truth *t)
 {
-    return (uint64_t)t->queries.rows * (uint64_t)t->k;
+    return t->ranged ? (uint64_t)t->offsets[t->queries.rows]
+                     : (uint64_t)t->queries.rows * (uint64_t)t->k;
 }
 
 static kith_status write_state(const kin_truth *t, const kin_journal *job, const char *path)
@@ -112,8 +130,12 @@ static kith_status write_state(const kin_truth *t, const kin_journal *job, const
         {.tag = TAG_SUMS, .data = t->sums, .bytes = (uint64_t)t->count * sizeof *t->sums},
         {.tag = KIN_TAG_IDS, .data = t->ids, .bytes = entries * sizeof *t->ids},
         {.tag = TAG_KEYS, .data = t->keys, .bytes = entries * sizeof *t->keys},
-        {.tag = TAG_TIES, .data = t->ties, .bytes = (uint64_t)t->queries.rows * sizeof *t->ties}};
-    return kin_container_write(t->ctx, path, &header, sections, SECTIONS);
+        {.tag = TAG_TIES, .data = t->ties, .bytes = (uint64_t)t->queries.rows * sizeof *t->ties},
+        {.tag = KIN_TAG_OFFSETS,
+         .data = t->offsets,
+         .bytes = ((uint64_t)t->queries.rows + 1) * sizeof *t->offsets}};
+    return kin_container_write(t->ctx, path, &header, sections,
+                               t->ranged ? SECTIONS : SECTIONS - 1);
 }
 
 kith_status kin_truth_store(const kin_truth *t, const char *text)
@@ -160,15 +182,27 @@ typedef struct stored {
     uint64_t bytes;
 } stored;
 
+/* How long lists of a radius are, and room for them. */
+static kith_status read_offsets(kin_truth *t, const kin_container *c)
+{
+    const void *data = NULL;
+    const uint64_t count = (uint64_t)t->queries.rows + 1;
+    KIN_TRY(kin_container_table(t->ctx, c, KIN_TAG_OFFSETS, count, sizeof *t->offsets, &data));
+    memcpy(t->offsets, data, (size_t)count * sizeof *t->offsets);
+    KIN_TRY(kin_truth_check_offsets(t, kin_container_path(c)));
+    return kin_truth_reserve(t);
+}
+
 static kith_status read_state(kin_truth *t, const kin_container *c, const kin_journal *job)
 {
+    KIN_TRY(check_job(t, c, job));
+    KIN_TRY(t->ranged ? read_offsets(t, c) : KITH_OK);
     const uint64_t entries = entries_of(t);
     const stored all[] = {{TAG_PROGRESS, &t->progress, sizeof t->progress},
                           {TAG_SUMS, t->sums, (uint64_t)t->count * sizeof *t->sums},
                           {KIN_TAG_IDS, t->ids, entries * sizeof *t->ids},
                           {TAG_KEYS, t->keys, entries * sizeof *t->keys},
                           {TAG_TIES, t->ties, (uint64_t)t->queries.rows * sizeof *t->ties}};
-    KIN_TRY(check_job(t, c, job));
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         const void *data = NULL;
         KIN_TRY(kin_container_table(t->ctx, c, all[i].tag, 1, all[i].bytes, &data));
@@ -213,6 +247,43 @@ static bool is_npy(const char *path)
     return kin_format_of(path, KITH_FILE_POINTS_OUT) == KIN_FORMAT_NPY;
 }
 
+/* Lists within a radius have ids of 32 bits, in .range of 31. */
+static kith_status check_range_path(const kin_truth *t)
+{
+    const char *path = t->params.path;
+    const bool is_range = path != NULL && kin_truth_is_range(path);
+    const uint64_t end = t->params.first_id + (uint64_t)t->rows;
+    const uint64_t most = is_range ? (uint64_t)INT32_MAX + 1 : (uint64_t)UINT32_MAX;
+    KIN_FAIL_IF(path != NULL && !is_range &&
+                    kin_format_of(path, KITH_FILE_RANGES_OUT) != KIN_FORMAT_KITH,
+                t->ctx, KITH_E_ARGUMENT, kin_at_file(path),
+                "is no file of a truth within a radius (give .range or .kith)");
+    KIN_FAIL_IF(t->params.format != KITH_FORMAT_AUTO && t->params.format != KITH_FORMAT_KITH,
+                t->ctx, KITH_E_ARGUMENT, kin_at("format"),
+                "is %d, and lists within a radius are .range or .kith, by their name (leave it 0)",
+                (int)t->params.format);
+    return end <= most ? KITH_OK
+                       : kin_fail_at(t->ctx, KITH_E_ARGUMENT,
+                                     path != NULL ? kin_at_file(path) : kin_at("ranges"),
+                                     "has ids below %" PRIu64 ", the corpus' ids end at %" PRIu64
+                                     " (give fewer rows)",
+                                     most, end);
+}
+
+/* ann-benchmarks' file. */
+static bool is_hdf5(const char *path)
+{
+    return kin_format_dataset(path) == NULL &&
+           kin_format_of(path, KITH_FILE_POINTS_IN) == KIN_FORMAT_HDF5;
+}
+
+/* Written as its ending says, and not as one of kith_format. */
+static bool has_own_writer(const kin_truth *t)
+{
+    return t->params.format == KITH_FORMAT_AUTO &&
+           (is_npy(t->params.path) || is_hdf5(t->params.path));
+}
+
 kith_status kin_truth_check_path(const kin_truth *t)
 {
     const char *path = t->params.path;
@@ -221,13 +292,16 @@ kith_status kin_truth_check_path(const kin_truth *t)
     KIN_FAIL_IF(path == NULL && t->params.ties_path != NULL, t->ctx, KITH_E_ARGUMENT,
                 kin_at("ties_path"),
                 "is set, and path is NULL (give both, or take the ties as an array)");
-    if (path == NULL || (format == KITH_FORMAT_AUTO && is_npy(path))) {
+    if (t->ranged) {
+        return check_range_path(t);
+    }
+    if (path == NULL || has_own_writer(t)) {
         return KITH_OK;
     }
     KIN_TRY(kin_result_choose(t->ctx, path, &format));
     KIN_FAIL_IF(kin_result_is_text(format) || format == KITH_FORMAT_CSR, t->ctx, KITH_E_ARGUMENT,
                 kin_at_file(path),
-                "is no file of a truth (give .knn, .ivecs, .ibin, .npz, .kith, or .npy)");
+                "is no file of a truth (give .knn, .ivecs, .ibin, .npz, .kith, .npy or .hdf5)");
     const bool has_sign =
         format == KITH_FORMAT_NPZ || format == KITH_FORMAT_IVECS || format == KITH_FORMAT_IBIN;
     const uint64_t most = has_sign ? (uint64_t)INT32_MAX + 1 : (uint64_t)UINT32_MAX;
@@ -263,11 +337,66 @@ static kith_status save_npy(const kin_truth *t)
     return kin_writer_close(&writer, status);
 }
 
+/* FILE.hdf5:train and FILE.hdf5:test of one file: what ann-benchmarks has in one with the truth. */
+static bool is_benchmark(const kin_truth *t)
+{
+    const char *const *names = t->params.names;
+    if (names == NULL || t->count != 1 || names[0] == NULL || names[1] == NULL) {
+        return false;
+    }
+    const char *train = kin_format_dataset(names[0]);
+    const char *test = kin_format_dataset(names[1]);
+    return train != NULL && test != NULL && strcmp(train, ":train") == 0 &&
+           strcmp(test, ":test") == 0 && train - names[0] == test - names[1] &&
+           memcmp(names[0], names[1], (size_t)(train - names[0])) == 0;
+}
+
+static kin_hdf5_set set_of(const char *name, const kith_matrix *m)
+{
+    return (kin_hdf5_set){.name = name,
+                          .data = m->data,
+                          .rows = m->rows,
+                          .cols = m->cols,
+                          .stride = m->stride_bytes,
+                          .item = kin_item_of(m->dtype)};
+}
+
+static kith_status put_hdf5(const kin_truth *t, const double *distances)
+{
+    const int64_t queries = t->queries.rows;
+    const int64_t stride = t->k * (int64_t)sizeof *distances;
+    const bool bits = t->metric == KITH_HAMMING || t->metric == KITH_JACCARD;
+    const kin_hdf5_about about = {
+        .distance = t->metric == KITH_COSINE ? "angular" : kith_metric_name(t->metric),
+        .point_type = bits ? "bit" : "float",
+        .dimension = t->queries.cols};
+    const kin_hdf5_set sets[KIN_HDF5_SETS] = {
+        {"distances", distances, queries, t->k, stride, {'f', 8}},
+        {"neighbors", t->ids, queries, t->k, stride, {'i', 8}},
+        set_of("test", &t->queries),
+        set_of("train", &t->corpus[0])};
+    return kin_hdf5_save(t->ctx, t->params.path, &about, sets, is_benchmark(t) ? 4 : 2);
+}
+
+/* int64 ids, -1 in empty slots, and float64 distances. */
+static kith_status save_hdf5(const kin_truth *t)
+{
+    const int64_t entries = (int64_t)entries_of(t);
+    double *distances = NULL;
+    KIN_TRY(kin_alloc(t->ctx, &distances, (uint64_t)entries, sizeof *distances, "distances"));
+    for (int64_t i = 0; i < entries; i++) {
+        distances[i] = kin_truth_distance(t, t->ids[i], t->keys[i]);
+    }
+    const kith_status status = put_hdf5(t, distances);
+    kin_free(t->ctx, distances);
+    return status;
+}
+
 /* As kith_search would be saved of all rows as one matrix. */
 static kith_result_meta meta_of(const kin_truth *t)
 {
     kith_result_meta meta = kith_result_meta_default();
-    meta.kind = KITH_KIND_RESULT;
+    meta.kind = t->ranged ? KITH_KIND_RANGES : KITH_KIND_RESULT;
     meta.metric = t->metric;
     meta.corpus_rows = (int64_t)t->params.first_id + t->rows;
     if (t->alike && t->params.first_id == 0) {
@@ -285,6 +414,9 @@ static kith_status save_lists(const kin_truth *t)
 {
     const int64_t entries = (int64_t)entries_of(t);
     const kith_result_meta meta = meta_of(t);
+    if (t->ranged) {
+        return kin_truth_save_ranges(t, &meta);
+    }
     kith_neighbors table = {.rows = t->queries.rows, .k = t->k};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, kin_alloc(t->ctx, &table.ids, (uint64_t)entries, sizeof *table.ids, "ids"),
@@ -347,13 +479,22 @@ static kith_status certify(const kin_truth *t, kin_certificate *c)
             .points = {
                 .rows = m->rows, .cols = m->cols, .dtype = m->dtype, .checksum = t->sums[i]}};
     }
-    c->ids64 = params->format == KITH_FORMAT_AUTO && is_npy(params->path);
+    c->ids64 = has_own_writer(t) && is_npy(params->path);
+    c->hdf5 = has_own_writer(t) && !c->ids64;
     c->format = params->format;
-    KIN_TRY(c->ids64 ? KITH_OK : kin_result_choose(t->ctx, params->path, &c->format));
+    if (t->ranged) {
+        c->format = kin_truth_is_range(params->path) ? KITH_FORMAT_AUTO : KITH_FORMAT_KITH;
+    } else if (!has_own_writer(t)) {
+        KIN_TRY(kin_result_choose(t->ctx, params->path, &c->format));
+    }
     c->output.name = params->path;
     c->ties.name = params->ties_path;
     KIN_TRY(kin_certified_measure(t->ctx, &c->output));
     KIN_TRY(c->ties.name != NULL ? kin_certified_measure(t->ctx, &c->ties) : KITH_OK);
+    c->ranged = t->ranged;
+    c->radius = params->radius;
+    c->found = told->found;
+    c->most_found = told->most_found;
     c->full = told->full;
     c->tied = told->tied;
     c->tied_beyond = told->tied_beyond;
@@ -381,8 +522,8 @@ kith_status kin_truth_save(const kin_truth *t)
     if (t->params.path == NULL) {
         return KITH_OK;
     }
-    const bool ids64 = t->params.format == KITH_FORMAT_AUTO && is_npy(t->params.path);
-    KIN_TRY(ids64 ? save_npy(t) : save_lists(t));
+    const bool own = has_own_writer(t);
+    KIN_TRY(!own ? save_lists(t) : is_npy(t->params.path) ? save_npy(t) : save_hdf5(t));
     KIN_TRY(save_ties(t));
     KIN_TRY(save_certificate(t));
     KIN_TRY(partial_path(t, &path));

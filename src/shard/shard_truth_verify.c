@@ -14,9 +14,10 @@
 #include "shard/shard_truth.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <unistd.h>
 
-enum { USUAL_SAMPLE = 10, ROWS_AT_A_TIME = 1 << 18 };
+enum { USUAL_SAMPLE = 10 };
 
 /* ---- Points of the files that the certificate names -------------------------------------------
  */
@@ -179,26 +180,6 @@ static void hear(void *arg, int64_t query, int64_t first, const double *keys, in
     }
 }
 
-static kith_status compare_all(sampled *s)
-{
-    kin_truth *t = s->truth;
-    const kith_matrix asked = kin_recall_gather(&t->queries, s->queries, s->count, s->copy);
-    for (int32_t i = 0; i < t->count; i++) {
-        const kith_matrix *matrix = &t->corpus[i];
-        for (int64_t row = 0; row < matrix->rows; row += ROWS_AT_A_TIME) {
-            kith_matrix rows = *matrix;
-            rows.data = (const char *)matrix->data + row * matrix->stride_bytes;
-            rows.rows = kin_min_i64(ROWS_AT_A_TIME, matrix->rows - row);
-            KIN_TRY(kin_truth_compare(t->ctx, &t->distance, &rows, &asked, hear, s));
-            s->first += rows.rows;
-            if (t->params.mapped != 0) {
-                kin_shard_return_rows(matrix, row, rows.rows);
-            }
-        }
-    }
-    return KITH_OK;
-}
-
 /* ---- What the files say -----------------------------------------------------------------------
  */
 
@@ -207,6 +188,9 @@ typedef struct told {
     const uint32_t *ids;
     const unsigned char *ids64;
     const float *distances;
+    const double *wide; /* ids and distances of .hdf5, in place of those */
+    const double *wide_distances;
+    kith_points *sets[2];
     kith_result *result;
     kin_map map;
     kith_points *ties;
@@ -233,6 +217,22 @@ static kith_status open_npy(const kin_truth *t, told *f)
                : fail_shape(t, path);
 }
 
+/* A .knn by another name, as a runbook's files have. */
+static kith_status open_knn(const kin_truth *t, told *f)
+{
+    const uint64_t entries = (uint64_t)t->queries.rows * (uint64_t)t->k;
+    uint32_t header[2] = {0};
+    KIN_TRY(kin_map_open(t->ctx, t->params.path, &f->map));
+    if (f->map.bytes != sizeof header + entries * 8) {
+        return fail_shape(t, t->params.path);
+    }
+    memcpy(header, f->map.data, sizeof header);
+    f->ids = (const uint32_t *)(const void *)((const char *)f->map.data + sizeof header);
+    f->distances = (const float *)(const void *)(f->ids + entries);
+    return header[0] == t->queries.rows && header[1] == t->k ? KITH_OK
+                                                             : fail_shape(t, t->params.path);
+}
+
 static kith_status open_lists(const kin_truth *t, told *f)
 {
     KIN_TRY(kin_result_open(t->ctx, t->params.path, &f->result));
@@ -241,6 +241,33 @@ static kith_status open_lists(const kin_truth *t, told *f)
     f->distances = lists->distances;
     return lists->rows == t->queries.rows && lists->k == t->k ? KITH_OK
                                                               : fail_shape(t, t->params.path);
+}
+
+/* Numbers of a dataset of the file, float64. */
+static kith_status open_set(const kin_truth *t, const char *name, kith_points **set,
+                            const double **out)
+{
+    const char *path = t->params.path;
+    const size_t bytes = strlen(path) + strlen(name) + 2;
+    const kith_points_params params = kith_points_params_default();
+    char *full = NULL;
+    KIN_TRY(kin_alloc(t->ctx, &full, bytes, 1, "a file's path"));
+    (void)snprintf(full, bytes, "%s:%s", path, name);
+    const kith_status status = kin_points_open(t->ctx, full, &params, set);
+    kin_free(t->ctx, full);
+    KIN_TRY(status);
+    const kith_matrix *m = &(*set)->matrix;
+    *out = m->data;
+    return m->rows == t->queries.rows && m->cols == t->k && m->dtype == KITH_F64 &&
+                   m->stride_bytes == m->cols * (int64_t)sizeof **out
+               ? KITH_OK
+               : fail_shape(t, path);
+}
+
+static kith_status open_hdf5(const kin_truth *t, told *f)
+{
+    KIN_TRY(open_set(t, "neighbors", &f->sets[0], &f->wide));
+    return open_set(t, "distances", &f->sets[1], &f->wide_distances);
 }
 
 static kith_status open_ties(const kin_truth *t, const char *path, told *f)
@@ -256,6 +283,8 @@ static kith_status open_ties(const kin_truth *t, const char *path, told *f)
 static void close_told(told *f)
 {
     kin_points_close(f->ties);
+    kin_points_close(f->sets[0]);
+    kin_points_close(f->sets[1]);
     kin_result_close(f->result);
     kin_map_close(&f->map);
 }
@@ -263,6 +292,9 @@ static void close_told(told *f)
 static uint64_t id_of(const told *f, int64_t at)
 {
     uint64_t id = 0;
+    if (f->wide != NULL) {
+        return f->wide[at] < 0.0 ? KITH_ID64_NONE : (uint64_t)f->wide[at];
+    }
     if (f->ids64 != NULL) {
         memcpy(&id, f->ids64 + at * (int64_t)sizeof id, sizeof id);
         return id;
@@ -278,6 +310,14 @@ static double tie_of(const told *f, int64_t query)
     return value;
 }
 
+/* As the file has it, or, where that has none, the true one. */
+static double distance_of(const told *f, int64_t at, double distance)
+{
+    return f->wide_distances != NULL ? f->wide_distances[at]
+           : f->distances != NULL    ? (double)f->distances[at]
+                                     : distance;
+}
+
 static kith_status hold_query(const sampled *s, const told *f, int64_t at)
 {
     const kin_truth *t = s->truth;
@@ -285,16 +325,18 @@ static kith_status hold_query(const sampled *s, const told *f, int64_t at)
     for (int64_t j = 0; j < t->k; j++) {
         const uint64_t id = id_of(f, query * t->k + j);
         const uint64_t true_id = s->ids[at * t->k + j];
-        const float distance = (float)kin_truth_distance(t, true_id, s->keys[at * t->k + j]);
+        const double exact = kin_truth_distance(t, true_id, s->keys[at * t->k + j]);
+        const double distance = f->wide != NULL ? exact : (double)(float)exact;
+        const double said = distance_of(f, query * t->k + j, distance);
         KIN_FAIL_IF(id != true_id, t->ctx, KITH_E_DATA, kin_at_file_cell(t->params.path, query, j),
                     "neighbour %" PRId64 " of query %" PRId64 " is %" PRId64
                     ", computed anew it is %" PRId64 " (make the truth again)",
                     j, query, (int64_t)id, (int64_t)true_id);
-        KIN_FAIL_IF(f->distances != NULL && f->distances[query * t->k + j] != distance, t->ctx,
-                    KITH_E_DATA, kin_at_file_cell(t->params.path, query, j),
+        KIN_FAIL_IF(said != distance, t->ctx, KITH_E_DATA,
+                    kin_at_file_cell(t->params.path, query, j),
                     "distance %" PRId64 " of query %" PRId64
                     " is %.9g, computed anew it is %.9g (make the truth again)",
-                    j, query, (double)f->distances[query * t->k + j], (double)distance);
+                    j, query, said, distance);
     }
     KIN_PASS_IF(f->ties == NULL || tie_of(f, query) == (double)s->ties[at], t->ctx, KITH_E_DATA,
                 kin_at_file_cell(t->params.ties_path, query, 0),
@@ -307,7 +349,11 @@ static kith_status hold_all(const sampled *s, const kin_certificate *c)
 {
     const kin_truth *t = s->truth;
     told f = {0};
-    kith_status status = c->ids64 ? open_npy(t, &f) : open_lists(t, &f);
+    const bool is_knn = c->format == KITH_FORMAT_KNN && !c->ids64 && !c->hdf5;
+    kith_status status = c->ids64  ? open_npy(t, &f)
+                         : c->hdf5 ? open_hdf5(t, &f)
+                         : is_knn  ? open_knn(t, &f)
+                                   : open_lists(t, &f);
     if (status == KITH_OK && t->params.ties_path != NULL) {
         status = open_ties(t, t->params.ties_path, &f);
     }
@@ -348,16 +394,20 @@ static kith_status check_sample(kin_truth *t, const kin_certificate *c)
     if (s.count < 1) {
         return KITH_OK;
     }
+    t->report.sample = s.count;
+    if (t->ranged) {
+        return kin_truth_hold_ranges(t, s.count);
+    }
     KIN_TRY(kin_layout_make(t->ctx, name_sample, &s, "queries to compute anew", &block));
     for (int64_t i = 0; i < s.count * t->k; i++) {
         s.ids[i] = KITH_ID64_NONE;
         s.keys[i] = INFINITY;
     }
     kin_recall_draw(t->queries.rows, s.count, t->params.seed, s.queries);
-    kith_status status = compare_all(&s);
+    const kith_matrix asked = kin_recall_gather(&t->queries, s.queries, s.count, s.copy);
+    kith_status status = kin_truth_compare_all(t, &asked, &s.first, hear, &s);
     KIN_THEN(status, hold_all(&s, c));
     KIN_THEN(status, hold_counts(&s, c));
-    t->report.sample = s.count;
     kin_free(t->ctx, block);
     return status;
 }
@@ -375,6 +425,10 @@ static void take_certificate(kin_truth *t, const kin_certificate *c)
     t->report.tied = c->tied;
     t->report.tied_beyond = c->tied_beyond;
     t->report.most_ties = c->most_ties;
+    t->params.flags = c->ranged ? (uint32_t)KITH_WITHIN_RADIUS : 0;
+    t->params.radius = c->radius;
+    t->report.found = c->found;
+    t->report.most_found = c->most_found;
 }
 
 static kith_status verify(kin_truth *t, const kin_certificate *c, const kith_matrix *corpus,

@@ -303,11 +303,104 @@ static void narrow_integers(void **state)
     kith_points_free(points);
 }
 
+/* ---- A truth as ann-benchmarks has it ---------------------------------------------------------
+ */
+
+static void check_text(hid_t file, const char *name, const char *wanted)
+{
+    char *text = NULL;
+    const hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
+    const hid_t type = H5Aget_type(attribute);
+    assert_true(H5Tis_variable_str(type) > 0 && H5Aread(attribute, type, &text) >= 0);
+    assert_string_equal(text, wanted);
+    assert_true(H5free_memory(text) >= 0 && H5Tclose(type) >= 0 && H5Aclose(attribute) >= 0);
+}
+
+static void check_set(hid_t file, const char *name, hid_t type, const void *wanted, size_t bytes)
+{
+    unsigned char got[4096];
+    const hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
+    const hid_t own = H5Dget_type(set);
+    assert_true(bytes <= sizeof got && H5Tequal(own, type) > 0);
+    assert_int_equal(H5Dget_storage_size(set), bytes);
+    assert_true(H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, got) >= 0);
+    assert_memory_equal(got, wanted, bytes);
+    assert_true(H5Tclose(own) >= 0 && H5Dclose(set) >= 0);
+}
+
+static void check_truth(const char *path, const kith_matrix *points, bool whole)
+{
+    int64_t dimension = 0;
+    H5G_info_t info;
+    const hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    assert_true(file >= 0 && H5Gget_info(file, &info) >= 0);
+    assert_int_equal(info.nlinks, whole ? 4 : 2);
+    check_text(file, "type", "dense");
+    check_text(file, "distance", "euclidean");
+    check_text(file, "point_type", "float");
+    const hid_t attribute = H5Aopen(file, "dimension", H5P_DEFAULT);
+    assert_true(H5Aread(attribute, H5T_NATIVE_INT64, &dimension) >= 0 && H5Aclose(attribute) >= 0);
+    assert_int_equal(dimension, points->cols);
+    if (whole) {
+        const size_t bytes = (size_t)(points->rows * points->stride_bytes);
+        check_set(file, "train", H5T_IEEE_F32LE, points->data, bytes);
+        check_set(file, "test", H5T_IEEE_F32LE, points->data, bytes);
+    }
+    assert_true(H5Fclose(file) >= 0);
+}
+
+static void truths(void **state)
+{
+    test_folder *folder = *state;
+    enum { K = 3 };
+    char in[320];
+    char train[340];
+    char out[320];
+    uint64_t ids[ROWS * K];
+    double distances[ROWS * K];
+    (void)snprintf(in, sizeof in, "%s", test_path(folder, "in.hdf5"));
+    (void)snprintf(train, sizeof train, "%s:train", in);
+    (void)snprintf(out, sizeof out, "%s", test_path(folder, "out.hdf5"));
+    make(in);
+    kith_points *points = NULL;
+    assert_int_equal(kith_points_open(folder->ctx, train, NULL, &points), KITH_OK);
+    const kith_matrix *m = kith_points_matrix(points);
+    for (int whole = 0; whole < 2; whole++) {
+        char test[340];
+        (void)snprintf(test, sizeof test, "%s:%s", in, whole != 0 ? "test" : "train");
+        const char *const names[] = {train, test};
+        kith_truth_params params = kith_truth_params_default();
+        params.k = K;
+        params.path = out;
+        params.names = names;
+        params.ids = ids;
+        params.distances = distances;
+        assert_int_equal(kith_truth(folder->ctx, m, 1, m, &params, NULL), KITH_OK);
+        check_truth(out, m, whole != 0);
+        const hid_t file = H5Fopen(out, H5F_ACC_RDONLY, H5P_DEFAULT);
+        check_set(file, "neighbors", H5T_STD_I64LE, ids, sizeof ids);
+        check_set(file, "distances", H5T_IEEE_F64LE, distances, sizeof distances);
+        assert_true(H5Fclose(file) >= 0);
+        params.task = KITH_TRUTH_VERIFY;
+        params.sample = ROWS;
+        assert_int_equal(kith_truth(folder->ctx, m, 1, m, &params, NULL), KITH_OK);
+    }
+    /* The library goes on writing into what kith has written. */
+    const hid_t file = H5Fopen(out, H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t group = H5Gcreate2(file, "more", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(group >= 0 && H5Gclose(group) >= 0);
+    check_set(file, "neighbors", H5T_STD_I64LE, ids, sizeof ids);
+    assert_true(H5Fclose(file) >= 0);
+    kith_points_free(points);
+    print_message("a truth written as .hdf5 is what the HDF5 library reads, alone and with train "
+                  "and test, and may be written to by it\n");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_folder_setup, test_folder_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(ann_benchmarks_layout), TEST(groups),       TEST(refusals),
-        TEST(other_files),           TEST(odd_datasets), TEST(narrow_integers)};
+        TEST(ann_benchmarks_layout), TEST(groups),          TEST(refusals), TEST(other_files),
+        TEST(odd_datasets),          TEST(narrow_integers), TEST(truths)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,6 +42,37 @@ class Truth(unittest.TestCase):
         self.check(found, 6, table)
         self.assertTrue((found.ties == 0).any())
 
+    def test_radius(self):
+        """all within a radius, of one array and of several, under a filter and as a file"""
+        allow = np.arange(400) % 3 > 0
+        for corpus in (self.x, [self.x[:7], self.x[7:250], self.x[250:]]):
+            for radius in (0, 3, 4.5):
+                for kept in (None, allow):
+                    found = kith.truth(corpus, self.q, radius=radius, metric="manhattan", allow=kept)
+                    table = self.table if kept is None else np.where(kept, self.table, np.inf)
+                    self.assertEqual(len(found), len(self.q))
+                    for row, (distances, indices) in zip(table, found):
+                        order = np.argsort(row, kind="stable")[:(row <= radius).sum()]
+                        np.testing.assert_array_equal(indices, order)
+                        np.testing.assert_array_equal(distances, row[order])
+        self.assertEqual((distances.dtype, found.n_points), (np.float64, 400))
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "t.range")
+            found = kith.truth(self.x, self.q, radius=3, metric="manhattan", path=path)
+            data = np.fromfile(path, np.int32)
+            total = len(found.indices)
+            self.assertEqual(list(data[:2]), [30, total])
+            np.testing.assert_array_equal(data[2:32], np.diff(found.offsets))
+            np.testing.assert_array_equal(data[32:32 + total], found.indices)
+            np.testing.assert_array_equal(data[32 + total:].view(np.float32), found.distances)
+        for words in ({}, {"k": 3, "radius": 2}):
+            with self.assertRaisesRegex(TypeError, "one of both"):
+                kith.truth(self.x, self.q, **words)
+        with self.assertRaisesRegex(ValueError, "radius is -1"):
+            kith.truth(self.x, self.q, radius=-1)
+        with self.assertRaisesRegex(TypeError, "radius is 'far'"):
+            kith.truth(self.x, self.q, radius="far")
+
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:
             path, ties = pathlib.Path(folder, "t.npy"), pathlib.Path(folder, "ties.npy")

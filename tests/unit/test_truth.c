@@ -14,65 +14,28 @@
 #include "support/support_faulty.h"
 #include "support/support_files.h"
 #include "support/support_keys.h"
-#include "support/support_shapes.h"
+#include "support/support_truth.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_ROWS = 320, MOST_QUERIES = 24, MOST_K = 40, MOST_FILES = 5 };
-
 /* ---- The oracle ----------------------------------------------------------------------------- */
 
-typedef struct candidate {
-    double key;
-    int64_t id;
-} candidate;
-
-static int compare(const void *a, const void *b)
-{
-    const candidate *x = a;
-    const candidate *y = b;
-    const int by_key = (x->key > y->key) - (x->key < y->key);
-    return by_key != 0 ? by_key : (x->id > y->id) - (x->id < y->id);
-}
-
-static bool allows(const kith_filter *filter, int64_t query, int64_t row)
-{
-    if (filter == NULL) {
-        return true;
-    }
-    const uint8_t *allow = filter->allow;
-    if (allow != NULL &&
-        (allow[query * filter->allow_stride_bytes + row / 8] >> row % 8 & 1) == 0) {
-        return false;
-    }
-    return filter->rule == KITH_RULE_NONE ||
-           (filter->query_groups[query] == filter->groups[row]) == (filter->rule == KITH_RULE_SAME);
-}
-
-typedef struct answer {
-    uint64_t ids[MOST_QUERIES * MOST_K];
-    double distances[MOST_QUERIES * MOST_K];
-    int64_t ties[MOST_QUERIES];
-    int64_t tied;
-    int64_t beyond;
-} answer;
-
 static void brute_query(const kith_matrix *corpus, const kith_matrix *queries,
-                        const kith_truth_params *params, int64_t query, answer *out)
+                        const kith_truth_params *params, int64_t query, test_truths_answer *out)
 {
-    candidate all[MOST_ROWS];
+    test_candidate all[MOST_ROWS];
     const int64_t k = params->k;
     int64_t count = 0;
     int64_t listed = 0;
     for (int64_t row = 0; row < corpus->rows; row++) {
-        if (allows(params->filter, query, row)) {
+        if (test_truths_allows(params->filter, query, row)) {
             all[count++] =
-                (candidate){oracle_key(params->metric, queries, query, corpus, row), row};
+                (test_candidate){oracle_key(params->metric, queries, query, corpus, row), row};
         }
     }
-    qsort(all, (size_t)count, sizeof *all, compare);
+    qsort(all, (size_t)count, sizeof *all, test_candidate_compare);
     for (int64_t i = 0; i < k; i++) {
         out->ids[query * k + i] =
             i < count ? (uint64_t)all[i].id + params->first_id : KITH_ID64_NONE;
@@ -89,10 +52,10 @@ static void brute_query(const kith_matrix *corpus, const kith_matrix *queries,
     out->beyond += out->ties[query] - listed;
 }
 
-static answer *brute(const kith_matrix *corpus, const kith_matrix *queries,
-                     const kith_truth_params *params)
+static test_truths_answer *brute(const kith_matrix *corpus, const kith_matrix *queries,
+                                 const kith_truth_params *params)
 {
-    answer *out = calloc(1, sizeof *out);
+    test_truths_answer *out = calloc(1, sizeof *out);
     assert_non_null(out);
     for (int64_t query = 0; query < queries->rows; query++) {
         brute_query(corpus, queries, params, query, out);
@@ -100,106 +63,7 @@ static answer *brute(const kith_matrix *corpus, const kith_matrix *queries,
     return out;
 }
 
-/* ---- Jobs ----------------------------------------------------------------------------------- */
-
-static int64_t pick(uint64_t *seed, int64_t most)
-{
-    return (int64_t)(test_uniform(seed) * (double)most);
-}
-
-typedef struct input {
-    test_rows corpus;
-    test_rows queries;
-    kith_matrix files[MOST_FILES];
-    int32_t count;
-    kith_filter filter;
-    uint8_t allow[MOST_QUERIES * (MOST_ROWS / 8 + 1)];
-    int64_t groups[MOST_ROWS];
-    int64_t query_groups[MOST_QUERIES];
-    kith_truth_params params;
-    answer got;
-} input;
-
-static void cut_files(input *in, uint64_t *seed)
-{
-    int64_t first = 0;
-    in->count = 1 + (int32_t)pick(seed, MOST_FILES - 1);
-    for (int32_t i = 0; i < in->count; i++) {
-        const int64_t left = in->corpus.matrix.rows - first - (in->count - 1 - i);
-        const int64_t rows = i + 1 == in->count ? left : 1 + pick(seed, left);
-        in->files[i] = test_part_of(&in->corpus.matrix, first, rows);
-        first += rows;
-    }
-}
-
-static void make_filter(input *in, uint64_t *seed)
-{
-    const int64_t kind = pick(seed, 8);
-    in->filter = kith_filter_default();
-    if (kind == 0 || kind == 1 || kind == 3) {
-        in->filter.allow = in->allow;
-        in->filter.allow_stride_bytes = kind == 1 ? MOST_ROWS / 8 + 1 : 0;
-        for (size_t i = 0; i < sizeof in->allow; i++) {
-            in->allow[i] = (uint8_t)(pick(seed, 256) & pick(seed, 256));
-        }
-    }
-    if (kind == 2 || kind == 3) {
-        in->filter.rule = pick(seed, 2) == 0 ? KITH_RULE_SAME : KITH_RULE_OTHER;
-        in->filter.groups = in->groups;
-        in->filter.query_groups = in->query_groups;
-    }
-    for (int i = 0; i < MOST_ROWS; i++) {
-        in->groups[i] = pick(seed, 4);
-    }
-    for (int i = 0; i < MOST_QUERIES; i++) {
-        in->query_groups[i] = pick(seed, 5);
-    }
-    in->params.filter = kind <= 3 ? &in->filter : NULL;
-}
-
-static input *input_make(kith_metric metric, uint64_t *seed)
-{
-    static const kith_dtype dtypes[] = {KITH_F32, KITH_U8, KITH_F64, KITH_I8, KITH_F16, KITH_BF16};
-    input *in = calloc(1, sizeof *in);
-    assert_non_null(in);
-    const bool nonnegative = metric == KITH_CHI2 || metric == KITH_KL || metric == KITH_JACCARD;
-    const test_shape shape = (test_shape)pick(seed, SHAPE_COUNT);
-    const kith_dtype dtype = dtypes[pick(seed, nonnegative ? 3 : 6)];
-    const int64_t rows = MOST_FILES + pick(seed, MOST_ROWS - MOST_FILES);
-    const int32_t cols = 1 + (int32_t)pick(seed, 34);
-    in->corpus = test_rows_make(dtype, rows, cols, pick(seed, 3) == 0 ? 8 : 0);
-    in->queries = test_rows_make(dtype, 1 + pick(seed, MOST_QUERIES), cols, 0);
-    test_shape_fill(&in->corpus, shape, nonnegative, seed);
-    test_shape_fill(&in->queries, shape, nonnegative, seed);
-    test_rows_copy(&in->queries, 0, &in->corpus, pick(seed, rows));
-    cut_files(in, seed);
-    in->params = kith_truth_params_default();
-    in->params.metric = metric;
-    in->params.k = 1 + pick(seed, rows < MOST_K ? rows : MOST_K);
-    in->params.part_rows = pick(seed, 3) == 0 ? 0 : 1 + pick(seed, rows);
-    in->params.first_id = pick(seed, 2) == 0 ? 0 : (uint64_t)1 << 40;
-    in->params.ids = in->got.ids;
-    in->params.distances = in->got.distances;
-    in->params.ties = in->got.ties;
-    make_filter(in, seed);
-    return in;
-}
-
-static void input_free(input *in)
-{
-    test_rows_free(&in->queries);
-    test_rows_free(&in->corpus);
-    free(in);
-}
-
-static kith_status find(kith_ctx *ctx, input *in, kith_truth_report *report)
-{
-    memset(&in->got, 0xee, sizeof in->got);
-    *report = (kith_truth_report){.struct_size = sizeof *report};
-    return kith_truth(ctx, in->files, in->count, &in->queries.matrix, &in->params, report);
-}
-
-static void check_got(const input *in, const answer *wanted)
+static void check_got(const test_truths_input *in, const test_truths_answer *wanted)
 {
     const size_t entries = (size_t)(in->queries.matrix.rows * in->params.k);
     assert_memory_equal(in->got.ids, wanted->ids, entries * sizeof wanted->ids[0]);
@@ -209,10 +73,11 @@ static void check_got(const input *in, const answer *wanted)
                         (size_t)in->queries.matrix.rows * sizeof wanted->ties[0]);
 }
 
-static void check_found(kith_ctx *ctx, input *in, const answer *wanted, int64_t *recounted)
+static void check_found(kith_ctx *ctx, test_truths_input *in, const test_truths_answer *wanted,
+                        int64_t *recounted)
 {
     kith_truth_report report;
-    test_works(ctx, find(ctx, in, &report));
+    test_works(ctx, test_truths_find(ctx, in, &report));
     check_got(in, wanted);
     assert_int_equal(report.tied, wanted->tied);
     assert_int_equal(report.tied_beyond, wanted->beyond);
@@ -232,12 +97,12 @@ static void trials_are_the_oracles(void **state)
         const int turn = trial % (KITH_KL + 1);
         const kith_metric metric =
             turn < KITH_KL ? (kith_metric)(KITH_EUCLIDEAN + turn) : TEST_MINKOWSKI_3;
-        input *in = input_make(metric, &seed);
-        answer *wanted = brute(&in->corpus.matrix, &in->queries.matrix, &in->params);
+        test_truths_input *in = test_truths_make(metric, &seed);
+        test_truths_answer *wanted = brute(&in->corpus.matrix, &in->queries.matrix, &in->params);
         check_found(ctx[trial % 2], in, wanted, &recounted);
         tied += wanted->tied;
         free(wanted);
-        input_free(in);
+        test_truths_free(in);
     }
     kith_ctx_free(ctx[1]);
     kith_ctx_free(ctx[0]);
@@ -252,9 +117,9 @@ static void trials_are_the_oracles(void **state)
 /* ---- Little memory, mistakes of allocation ----------------------------------------------------
  */
 
-static input *input_plain(kith_metric metric, uint64_t seed)
+static test_truths_input *input_plain(kith_metric metric, uint64_t seed)
 {
-    input *in = input_make(metric, &seed);
+    test_truths_input *in = test_truths_make(metric, &seed);
     in->params.filter = NULL;
     in->params.part_rows = 0;
     in->params.first_id = 0;
@@ -295,8 +160,8 @@ static void memory_limits_make_parts(void **state)
 static void allocations_that_fail_are_survived(void **state)
 {
     (void)state;
-    input *in = input_plain(KITH_HAMMING, 77);
-    answer *wanted = brute(&in->corpus.matrix, &in->queries.matrix, &in->params);
+    test_truths_input *in = input_plain(KITH_HAMMING, 77);
+    test_truths_answer *wanted = brute(&in->corpus.matrix, &in->queries.matrix, &in->params);
     int failed = 0;
     int tried = 0;
     for (long n = 1; n < 100000; n += 1 + n / (test_is_sanitized_build() ? 8 : 40)) {
@@ -304,7 +169,7 @@ static void allocations_that_fail_are_survived(void **state)
         kith_ctx *ctx = test_faulty_ctx("cpu", &f, 0);
         kith_truth_report report;
         f.fails_at = atomic_load(&f.asked) + n;
-        const kith_status status = find(ctx, in, &report);
+        const kith_status status = test_truths_find(ctx, in, &report);
         const bool over = atomic_load(&f.asked) < f.fails_at;
         assert_true(status == KITH_OK || status == KITH_E_MEMORY);
         if (status == KITH_OK) {
@@ -320,7 +185,7 @@ static void allocations_that_fail_are_survived(void **state)
     }
     assert_true(failed > 0);
     free(wanted);
-    input_free(in);
+    test_truths_free(in);
     (void)printf("%d of %d jobs with an allocation that fails end with an error, the others with "
                  "the answer\n",
                  failed, tried);
@@ -329,23 +194,6 @@ static void allocations_that_fail_are_survived(void **state)
 /* ---- Files ------------------------------------------------------------------------------------
  */
 
-static int stop_after_some(void *arg, int64_t rows)
-{
-    int *left = arg;
-    (void)rows;
-    return --*left == 0;
-}
-
-static void same_file(const char *a, const char *b)
-{
-    size_t bytes[2];
-    unsigned char *text[] = {test_read(a, &bytes[0]), test_read(b, &bytes[1])};
-    assert_true(bytes[0] == bytes[1] && bytes[0] > 0);
-    assert_memory_equal(text[0], text[1], bytes[0]);
-    free(text[1]);
-    free(text[0]);
-}
-
 static void jobs_go_on(void **state)
 {
     test_folder *folder = *state;
@@ -353,9 +201,9 @@ static void jobs_go_on(void **state)
     int kept = 0;
     for (uint64_t seed = 1; seed < 30; seed++) {
         uint64_t own = seed;
-        input *in = input_make(KITH_SQEUCLIDEAN, &own);
+        test_truths_input *in = test_truths_make(KITH_SQEUCLIDEAN, &own);
         if (in->corpus.matrix.rows <= MOST_K) {
-            input_free(in);
+            test_truths_free(in);
             continue; /* too few for parts */
         }
         kith_truth_report report;
@@ -365,23 +213,23 @@ static void jobs_go_on(void **state)
         in->params.first_id = 0;
         in->params.part_rows = 1 + in->corpus.matrix.rows / 9;
         in->params.path = path[0];
-        test_works(ctx, find(ctx, in, &report));
+        test_works(ctx, test_truths_find(ctx, in, &report));
         int left = 2; /* parts */
         in->params.path = path[1];
-        in->params.take = stop_after_some;
+        in->params.take = test_stop_after_some;
         in->params.take_arg = &left;
-        test_fails(ctx, find(ctx, in, &report), KITH_E_CANCELLED, "ended the job");
+        test_fails(ctx, test_truths_find(ctx, in, &report), KITH_E_CANCELLED, "ended the job");
         assert_int_equal(report.parts, 2);
         in->params.k += 1;
-        test_fails(ctx, find(ctx, in, &report), KITH_E_ARGUMENT, "is of another job");
+        test_fails(ctx, test_truths_find(ctx, in, &report), KITH_E_ARGUMENT, "is of another job");
         in->params.k -= 1;
         in->params.part_rows += 3; /* other parts than before */
         kept += 1;
         in->params.take = NULL;
-        test_works(ctx, find(ctx, in, &report));
+        test_works(ctx, test_truths_find(ctx, in, &report));
         assert_true(report.resumed > 0);
-        same_file(path[0], path[1]);
-        input_free(in);
+        test_same_file(path[0], path[1]);
+        test_truths_free(in);
     }
     kith_ctx_free(ctx);
     assert_true(kept > 15);
@@ -405,7 +253,7 @@ static void certificates_are_held(void **state)
     test_folder *folder = *state;
     static const char *const names[] = {"t.knn", "t.npy", "t.npz", "t.kith", "t.ibin", "t.ivecs"};
     kith_ctx *ctx = test_ctx(kin_cpu_best(), 2);
-    input *in = input_plain(KITH_EUCLIDEAN, 3);
+    test_truths_input *in = input_plain(KITH_EUCLIDEAN, 3);
     kith_truth_report report;
     char ties[320];
     (void)snprintf(ties, sizeof ties, "%s", test_path(folder, "ties.npy"));
@@ -416,7 +264,7 @@ static void certificates_are_held(void **state)
         char json[64];
         (void)snprintf(path, sizeof path, "%s", test_path(folder, names[i]));
         in->params.path = path;
-        test_works(ctx, find(ctx, in, &report));
+        test_works(ctx, test_truths_find(ctx, in, &report));
         verify.task = KITH_TRUTH_VERIFY;
         verify.path = in->params.path;
         verify.sample = 1000;
@@ -437,15 +285,15 @@ static void certificates_are_held(void **state)
         test_rows_set(&in->corpus, 0, 0, 3.0);
         test_fails(ctx, VERIFY(), KITH_E_DATA, "the certificate says");
         uint64_t seed = 3;
-        input *again = input_make(KITH_EUCLIDEAN, &seed);
+        test_truths_input *again = test_truths_make(KITH_EUCLIDEAN, &seed);
         test_rows_copy(&in->corpus, 0, &again->corpus, 0);
-        input_free(again);
+        test_truths_free(again);
         test_works(ctx, VERIFY());
         test_fails(ctx, kith_truth(ctx, NULL, 0, NULL, &verify, NULL), KITH_E_ARGUMENT,
                    "is of no file");
     }
 #undef VERIFY
-    input_free(in);
+    test_truths_free(in);
     kith_ctx_free(ctx);
     (void)printf(
         "of six formats the truth, its ties, its certificate and the points are found to be "
@@ -459,10 +307,10 @@ static void spoil(test_folder *folder, const char *name, const unsigned char *da
     unsigned char *own = malloc(bytes);
     assert_non_null(own);
     memcpy(own, data, bytes);
-    const int64_t changes = 1 + pick(seed, 3);
-    const size_t kept = pick(seed, 4) == 0 ? (size_t)pick(seed, (int64_t)bytes) : bytes;
+    const int64_t changes = 1 + test_pick(seed, 3);
+    const size_t kept = test_pick(seed, 4) == 0 ? (size_t)test_pick(seed, (int64_t)bytes) : bytes;
     for (int64_t i = 0; i < changes; i++) {
-        own[pick(seed, (int64_t)bytes)] = (unsigned char)pick(seed, 256);
+        own[test_pick(seed, (int64_t)bytes)] = (unsigned char)test_pick(seed, 256);
     }
     (void)test_write(folder, name, own, kept);
     free(own);
@@ -474,7 +322,7 @@ static void spoilt_files_are_survived(void **state)
     kith_ctx *ctx = test_ctx(kin_cpu_best(), 1);
     const int trials = test_is_slow_build() ? 300 : 3000;
     uint64_t seed = 8;
-    input *in = input_plain(KITH_EUCLIDEAN, 3);
+    test_truths_input *in = input_plain(KITH_EUCLIDEAN, 3);
     kith_truth_report report;
     char path[320];
     size_t bytes[2];
@@ -482,16 +330,16 @@ static void spoilt_files_are_survived(void **state)
     int left = 1;
     (void)snprintf(path, sizeof path, "%s", test_path(folder, "t.knn"));
     in->params.path = path;
-    test_works(ctx, find(ctx, in, &report));
+    test_works(ctx, test_truths_find(ctx, in, &report));
     unsigned char *certificate = test_read(test_path(folder, "t.knn.json"), &bytes[0]);
     in->params.part_rows = 3;
-    in->params.take = stop_after_some;
+    in->params.take = test_stop_after_some;
     in->params.take_arg = &left;
-    test_fails(ctx, find(ctx, in, &report), KITH_E_CANCELLED, "");
+    test_fails(ctx, test_truths_find(ctx, in, &report), KITH_E_CANCELLED, "");
     unsigned char *partial = test_read(test_path(folder, "t.knn.partial"), &bytes[1]);
     in->params.take = NULL;
     in->params.part_rows = 0;
-    answer *wanted = brute(&in->corpus.matrix, &in->queries.matrix, &in->params);
+    test_truths_answer *wanted = brute(&in->corpus.matrix, &in->queries.matrix, &in->params);
     for (int trial = 0; trial < trials; trial++) {
         kith_truth_params verify = kith_truth_params_default();
         verify.task = KITH_TRUTH_VERIFY;
@@ -500,7 +348,7 @@ static void spoilt_files_are_survived(void **state)
         refused[0] +=
             kith_truth(ctx, in->files, in->count, &in->queries.matrix, &verify, NULL) != KITH_OK;
         spoil(folder, "t.knn.partial", partial, bytes[1], &seed);
-        const kith_status status = find(ctx, in, &report);
+        const kith_status status = test_truths_find(ctx, in, &report);
         refused[1] += status != KITH_OK;
         if (status == KITH_OK) {
             check_got(in, wanted);
@@ -510,7 +358,7 @@ static void spoilt_files_are_survived(void **state)
     free(wanted);
     free(partial);
     free(certificate);
-    input_free(in);
+    test_truths_free(in);
     kith_ctx_free(ctx);
     (void)printf("of %d spoilt certificates %d, and of as many states %d are refused; no answer is "
                  "wrong\n",
@@ -521,17 +369,17 @@ static void mistakes_are_told(void **state)
 {
     test_folder *folder = *state;
     kith_ctx *ctx = test_ctx(kin_cpu_best(), 1);
-    input *in = input_plain(KITH_EUCLIDEAN, 9);
+    test_truths_input *in = input_plain(KITH_EUCLIDEAN, 9);
     kith_truth_report report;
     const kith_truth_params good = in->params;
     const int32_t count = in->count;
     const char *const knn = test_path(folder, "m.knn");
-#define WRONG(what, status, says)                              \
-    do {                                                       \
-        what;                                                  \
-        test_fails(ctx, find(ctx, in, &report), status, says); \
-        in->params = good;                                     \
-        in->count = count;                                     \
+#define WRONG(what, status, says)                                          \
+    do {                                                                   \
+        what;                                                              \
+        test_fails(ctx, test_truths_find(ctx, in, &report), status, says); \
+        in->params = good;                                                 \
+        in->count = count;                                                 \
     } while (0)
     WRONG(in->params.k = 0, KITH_E_ARGUMENT, "k is 0, must be 1 to");
     WRONG(in->params.k = in->corpus.matrix.rows + 1, KITH_E_ARGUMENT,
@@ -558,9 +406,9 @@ static void mistakes_are_told(void **state)
     char says[64];
     (void)snprintf(says, sizeof says, "corpus[%d, 0] is NaN", 1);
     in->params.part_rows = 1;
-    test_fails(ctx, find(ctx, in, &report), KITH_E_DATA, says);
+    test_fails(ctx, test_truths_find(ctx, in, &report), KITH_E_DATA, says);
     assert_int_equal(report.matrix, in->count > 1);
-    input_free(in);
+    test_truths_free(in);
     kith_ctx_free(ctx);
     (void)printf("what is wrong is told, with its name; a bad value with its matrix and row\n");
 }
