@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ways to pass a status on: return it, go to the cleanup label, or keep the first one. */
+ * The ways to pass a status on: return it, go to the cleanup label, go on only where nothing
+ * failed, or keep the first one. */
 #ifndef KIN_BASE_TRY_H
 #define KIN_BASE_TRY_H
 
@@ -19,6 +20,14 @@
         if ((status) != KITH_OK) {        \
             goto label;                   \
         }                                 \
+    } while (0)
+
+/* The next step of several, each taken only where all before it went well. */
+#define KIN_THEN(status, call)     \
+    do {                           \
+        if ((status) == KITH_OK) { \
+            (status) = (call);     \
+        }                          \
     } while (0)
 
 /* In cleanup: always runs the call, the first error wins. */

@@ -163,17 +163,14 @@ static kin_glance_scan scan_of(const glancing *g, int64_t panel, int64_t query)
                              .stride = g->panels};
 }
 
-static kith_status scan_sections(void *arg, int64_t task, int32_t thread)
+static kith_status scan_sections(void *arg, int64_t section, int32_t thread)
 {
     const glancing *g = arg;
     (void)thread;
-    const int64_t last = kin_min_i64((task + 1) * SECTIONS_A_TASK, g->sections);
-    for (int64_t section = task * SECTIONS_A_TASK; section < last; section++) {
-        kin_glance_scan scan = scan_of(g, section * SECTION, 0);
-        scan.count = kin_min_i64(SECTION, g->panels - section * SECTION);
-        scan.queries = (int32_t)g->asked.points;
-        g->ops->scan(&scan);
-    }
+    kin_glance_scan scan = scan_of(g, section * SECTION, 0);
+    scan.count = kin_min_i64(SECTION, g->panels - section * SECTION);
+    scan.queries = (int32_t)g->asked.points;
+    g->ops->scan(&scan);
     return KITH_OK;
 }
 
@@ -400,13 +397,11 @@ static kith_status run_turn(kith_ctx *ctx, glancing *g, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         set_table(&g->asked, i, g->tables + i * 2 * g->asked.frame->groups);
     }
-    const int64_t tasks = kin_ceil_div(g->sections, SECTIONS_A_TASK);
-    kith_status status = kin_parallel(ctx, "screen", tasks, scan_sections, g);
+    kith_status status =
+        kin_parallel_rows(ctx, "screen", g->sections, SECTIONS_A_TASK, scan_sections, g);
     ctx->report.seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
-    if (status == KITH_OK) {
-        status = kin_parallel(ctx, "rescore", count, answer, g);
-    }
+    KIN_THEN(status, kin_parallel(ctx, "rescore", count, answer, g));
     ctx->report.seconds_rescore += kin_clock_since(start);
     kin_set_free(ctx, &g->asked);
     return status;

@@ -43,10 +43,8 @@ kith_status kin_hits_make(kith_ctx *ctx, const kin_radius_request *request,
     const uint64_t rows = (uint64_t)queries->matrix.rows;
     kith_status status =
         kin_alloc_zero(ctx, &hits->counts, rows, sizeof *hits->counts, "counts of neighbours");
-    if (status == KITH_OK) {
-        status = kin_alloc_zero(ctx, &hits->chunks, (uint64_t)ctx->threads, sizeof(kin_hit_chunk *),
-                                "threads");
-    }
+    KIN_THEN(status, kin_alloc_zero(ctx, &hits->chunks, (uint64_t)ctx->threads,
+                                    sizeof(kin_hit_chunk *), "threads"));
     if (status != KITH_OK) {
         kin_hits_free(hits);
     }
@@ -234,23 +232,20 @@ static int64_t take_row(const table *t, int64_t row, kin_pair *pairs)
     return count;
 }
 
-static kith_status finish_rows(void *arg, int64_t task, int32_t thread)
+static kith_status finish_rows(void *arg, int64_t row, int32_t thread)
 {
     const table *t = arg;
     kith_ranges *ranges = t->ranges;
     kin_pair *pairs = t->scratch[thread];
     const kith_metric metric = t->hits->request->distance.metric;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, ranges->lists.rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        const int64_t first = ranges->lists.offsets[row];
-        const int64_t count = take_row(t, row, pairs);
-        kin_select_sort_pairs(pairs, count);
-        for (int64_t i = 0; i < count; i++) {
-            const double distance = kin_metric_distance(metric, pairs[i].key);
-            ranges->lists.ids[first + i] = pairs[i].id;
-            ranges->lists.distances64[first + i] = distance;
-            ranges->lists.distances[first + i] = (float)distance;
-        }
+    const int64_t first = ranges->lists.offsets[row];
+    const int64_t count = take_row(t, row, pairs);
+    kin_select_sort_pairs(pairs, count);
+    for (int64_t i = 0; i < count; i++) {
+        const double distance = kin_metric_distance(metric, pairs[i].key);
+        ranges->lists.ids[first + i] = pairs[i].id;
+        ranges->lists.distances64[first + i] = distance;
+        ranges->lists.distances[first + i] = (float)distance;
     }
     return KITH_OK;
 }
@@ -307,8 +302,7 @@ static kith_status fill(kith_ctx *ctx, table *t)
         atomic_store(&t->hits->counts[row], 0); /* from here on, where the row's next hit goes */
     }
     KIN_TRY(kin_parallel(ctx, "rescore", chunk_count, scatter, t));
-    return kin_parallel(ctx, "rescore", kin_ceil_div(t->ranges->lists.rows, ROWS_A_TASK),
-                        finish_rows, t);
+    return kin_parallel_rows(ctx, "rescore", t->ranges->lists.rows, ROWS_A_TASK, finish_rows, t);
 }
 
 kith_status kin_hits_finish(kin_hits *hits, kith_ranges *ranges)

@@ -131,30 +131,27 @@ static int64_t rows_to_write(const kin_merge_side *side)
     return side->across_rows != NULL ? side->across->rows : side->graph->rows;
 }
 
-static kith_status merge_rows(void *arg, int64_t task, int32_t thread)
+static kith_status merge_rows(void *arg, int64_t at, int32_t thread)
 {
     const merging *m = arg;
     const kith_neighbors *graph = m->side->graph;
     worker *w = &m->workers[thread];
     const int64_t enough = kin_min_i64(m->out->k, graph->rows - (m->self ? 0 : 1));
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, rows_to_write(m->side));
-    for (int64_t at = task * ROWS_A_TASK; at < last; at++) {
-        const int64_t row = m->side->across_rows != NULL ? (int64_t)m->side->across_rows[at] : at;
-        const int64_t others = count_across(m, at);
-        int64_t count = 0;
-        if (others == 0 && m->side->written) {
-            continue;
-        }
-        KIN_TRY(own_list(m, row, w, &count));
-        KIN_FAIL_IF(count < enough && !m->side->may_be_short, m->ctx, KITH_E_DATA,
-                    kin_at(m->side->name),
-                    "has %lld different neighbours in row %lld, an exact merge needs "
-                    "%lld (give a graph with longer lists, or merge approximately)",
-                    (long long)count, (long long)row, (long long)enough);
-        write_row(m, row, w->pairs, count, at * m->side->across->k, others);
-        if (m->side->limits != NULL) {
-            m->side->limits[row] = count < m->out->k ? INFINITY : w->pairs[m->out->k - 1].key;
-        }
+    const int64_t row = m->side->across_rows != NULL ? (int64_t)m->side->across_rows[at] : at;
+    const int64_t others = count_across(m, at);
+    int64_t count = 0;
+    if (others == 0 && m->side->written) {
+        return KITH_OK;
+    }
+    KIN_TRY(own_list(m, row, w, &count));
+    KIN_FAIL_IF(count < enough && !m->side->may_be_short, m->ctx, KITH_E_DATA,
+                kin_at(m->side->name),
+                "has %lld different neighbours in row %lld, an exact merge needs "
+                "%lld (give a graph with longer lists, or merge approximately)",
+                (long long)count, (long long)row, (long long)enough);
+    write_row(m, row, w->pairs, count, at * m->side->across->k, others);
+    if (m->side->limits != NULL) {
+        m->side->limits[row] = count < m->out->k ? INFINITY : w->pairs[m->out->k - 1].key;
     }
     return KITH_OK;
 }
@@ -182,8 +179,7 @@ kith_status kin_merge_write(kith_ctx *ctx, const kin_prepared *points, const kin
     for (int32_t t = 0; t < ctx->threads; t++) {
         KIN_TRY_GOTO(status, make_worker(&m, &m.workers[t]), done);
     }
-    status =
-        kin_parallel(ctx, "merge", kin_ceil_div(rows_to_write(side), ROWS_A_TASK), merge_rows, &m);
+    status = kin_parallel_rows(ctx, "merge", rows_to_write(side), ROWS_A_TASK, merge_rows, &m);
 done:
     for (int32_t t = 0; t < ctx->threads; t++) {
         kin_free(ctx, m.workers[t].pairs);
@@ -247,21 +243,18 @@ static int64_t different(const kin_remove_job *job, int64_t row, const uint32_t 
     return distinct;
 }
 
-static kith_status take_lists(void *arg, int64_t task, int32_t thread)
+static kith_status take_lists(void *arg, int64_t row, int32_t thread)
 {
     const removing *r = arg;
     const kin_remove_job *job = r->job;
     const int64_t k = job->graph->k;
     uint64_t *sorted = r->scratch + (int64_t)thread * k;
-    const int64_t last = kin_min_i64((task + 1) * LISTS_A_TASK, job->left);
-    for (int64_t row = task * LISTS_A_TASK; row < last; row++) {
-        const uint32_t *from = job->graph->ids + (int64_t)job->rows[row] * k;
-        uint32_t *to = job->ids + row * k;
-        for (int64_t i = 0; i < k; i++) {
-            to[i] = from[i] == KITH_ID_NONE ? KITH_ID_NONE : job->map[from[i]];
-        }
-        r->lacks[row] = different(job, row, to, sorted) < job->wanted;
+    const uint32_t *from = job->graph->ids + (int64_t)job->rows[row] * k;
+    uint32_t *to = job->ids + row * k;
+    for (int64_t i = 0; i < k; i++) {
+        to[i] = from[i] == KITH_ID_NONE ? KITH_ID_NONE : job->map[from[i]];
     }
+    r->lacks[row] = different(job, row, to, sorted) < job->wanted;
     return KITH_OK;
 }
 
@@ -271,7 +264,7 @@ kith_status kin_remove_lists(kith_ctx *ctx, kin_remove_job *job)
     void *block = NULL;
     KIN_TRY(kin_layout_make(ctx, name_arrays, &r, "rows that lost neighbours", &block));
     const kith_status status =
-        kin_parallel(ctx, "remove", kin_ceil_div(job->left, LISTS_A_TASK), take_lists, &r);
+        kin_parallel_rows(ctx, "remove", job->left, LISTS_A_TASK, take_lists, &r);
     job->lacking_count = 0;
     for (int64_t row = 0; row < job->left && status == KITH_OK; row++) {
         if (r.lacks[row] != 0) {

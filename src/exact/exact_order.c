@@ -40,19 +40,16 @@ typedef struct sketching {
     int64_t wide;
 } sketching;
 
-static kith_status sketch_rows(void *arg, int64_t task, int32_t thread)
+static kith_status sketch_rows(void *arg, int64_t i, int32_t thread)
 {
     const sketching *s = arg;
     double *values = s->values + (int64_t)thread * s->wide;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, s->count);
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        (void)kin_metric_load(s->distance, s->rows, s->order[i], values);
-        float *sketch = s->sketches + i * SKETCH;
-        memset(sketch, 0, SKETCH * sizeof *sketch);
-        for (int64_t first = 0; first < s->wide; first += SKETCH) {
-            for (int64_t j = 0; j < SKETCH; j++) {
-                sketch[j] += s->signs[first + j] * (float)values[first + j];
-            }
+    (void)kin_metric_load(s->distance, s->rows, s->order[i], values);
+    float *sketch = s->sketches + i * SKETCH;
+    memset(sketch, 0, SKETCH * sizeof *sketch);
+    for (int64_t first = 0; first < s->wide; first += SKETCH) {
+        for (int64_t j = 0; j < SKETCH; j++) {
+            sketch[j] += s->signs[first + j] * (float)values[first + j];
         }
     }
     return KITH_OK;
@@ -225,7 +222,7 @@ static kith_status make_sketches(kith_ctx *ctx, sketching *s)
     for (int64_t i = 0; i < s->wide; i++) {
         s->signs[i] = own || (kin_random_next(&state) >> 63) != 0 ? 1.0F : -1.0F;
     }
-    return kin_parallel(ctx, "prepare", kin_ceil_div(s->count, ROWS_A_TASK), sketch_rows, s);
+    return kin_parallel_rows(ctx, "prepare", s->count, ROWS_A_TASK, sketch_rows, s);
 }
 
 kith_status kin_order_make(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,

@@ -351,13 +351,10 @@ static void compare_run(const comparing *c, int64_t run, double *keys)
     }
 }
 
-static kith_status compare_runs(void *arg, int64_t task, int32_t thread)
+static kith_status compare_runs(void *arg, int64_t run, int32_t thread)
 {
     const comparing *c = arg;
-    const int64_t last = kin_min_i64((task + 1) * RUNS_A_TASK, c->runs[0]);
-    for (int64_t run = task * RUNS_A_TASK; run < last; run++) {
-        compare_run(c, run, c->bounds->keys + thread * c->bounds->runs * BALLS);
-    }
+    compare_run(c, run, c->bounds->keys + thread * c->bounds->runs * BALLS);
     return KITH_OK;
 }
 
@@ -366,7 +363,7 @@ static kith_status compare(kith_ctx *ctx, comparing *c)
     for (int64_t i = 0; i < SIDES * c->bounds->runs; i++) {
         atomic_init(&c->bounds->meets[i], 0);
     }
-    return kin_parallel(ctx, NULL, kin_ceil_div(c->runs[0], RUNS_A_TASK), compare_runs, c);
+    return kin_parallel_rows(ctx, NULL, c->runs[0], RUNS_A_TASK, compare_runs, c);
 }
 
 static bool can_meet(const comparing *c, int side, int64_t run)

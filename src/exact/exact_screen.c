@@ -175,9 +175,7 @@ static kith_status run_locked(run *r)
     if (status == KITH_OK && !r->meet.graph) {
         status = make_locks(r->ctx, &r->meet.point, &points);
     }
-    if (status == KITH_OK) {
-        status = run_blocks(r);
-    }
+    KIN_THEN(status, run_blocks(r));
     destroy_locks(&r->meet.point, points);
     destroy_locks(&r->meet.row, rows);
     return status;

@@ -57,18 +57,15 @@ static int64_t groups_to_write(const writing *w)
     return w->lists != NULL ? w->lists->rows->points : w->target.groups->count;
 }
 
-static kith_status write_rows(void *arg, int64_t task, int32_t thread)
+static kith_status write_rows(void *arg, int64_t position, int32_t thread)
 {
     const writing *w = arg;
     kin_list_scratch *scratch = &w->writers[thread].scratch;
     kin_answer *answer = &w->writers[thread].answer;
     const uint32_t *ids = w->lists != NULL ? w->lists->rows->ids : w->target.groups->firsts;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, groups_to_write(w));
-    for (int64_t position = task * ROWS_A_TASK; position < last; position++) {
-        const int64_t count = w->lists != NULL ? kin_lists_finish(w->lists, position, scratch) : 0;
-        kin_answer_expand(answer, scratch->pairs, count);
-        KIN_TRY(kin_answer_write_group(w->ctx, &w->target, answer, ids[position]));
-    }
+    const int64_t count = w->lists != NULL ? kin_lists_finish(w->lists, position, scratch) : 0;
+    kin_answer_expand(answer, scratch->pairs, count);
+    KIN_TRY(kin_answer_write_group(w->ctx, &w->target, answer, ids[position]));
     return KITH_OK;
 }
 
@@ -98,7 +95,7 @@ static kith_status write_all(kith_ctx *ctx, writing *w, const kin_prepared *corp
     w->threads = ctx->threads;
     KIN_TRY(kin_layout_make(ctx, name_writers, w, "the lists of rows", &w->block));
     const kith_status status =
-        kin_parallel(ctx, "rescore", kin_ceil_div(groups_to_write(w), ROWS_A_TASK), write_rows, w);
+        kin_parallel_rows(ctx, "rescore", groups_to_write(w), ROWS_A_TASK, write_rows, w);
     if (status == KITH_OK) {
         kin_answer_write_degenerates(&w->target, &w->writers[0].answer);
     }
@@ -294,9 +291,7 @@ static kith_status search_stripe(kith_ctx *ctx, searching *s, int64_t first, int
                             .may_be_short = s->request->within[0].keys != NULL,
                             .out = s->out}};
     kith_status status = run_screen(ctx, &screen, &s->pairs);
-    if (status == KITH_OK) {
-        status = write_all(ctx, &w, s->corpus, s->wanted);
-    }
+    KIN_THEN(status, write_all(ctx, &w, s->corpus, s->wanted));
     count_lists(ctx, &lists);
     kin_lists_free(ctx, &lists);
     return status;

@@ -222,9 +222,7 @@ static kith_status find_truth(const kin_graph_gpu_run *run)
                       kin_size_mul((uint64_t)control->count, (uint64_t)control->at),
                       sizeof *neighbours.ids, "neighbours of control rows"));
     kith_status status = search_truth(run, &neighbours);
-    if (status == KITH_OK) {
-        status = key_truth(run, neighbours.ids);
-    }
+    KIN_THEN(status, key_truth(run, neighbours.ids));
     kin_free(run->on.ctx, neighbours.ids);
     return status;
 }
@@ -385,9 +383,8 @@ kith_status kin_graph_gpu_watch_place(kin_graph_gpu_run *run)
     }
     finding f = {0};
     kith_status status = find_controls(run, &f);
-    if (status == KITH_OK) {
-        status = kin_graph_gpu_own_keys(run, run->watch.firsts, run->watch.count, run->watch.own);
-    }
+    KIN_THEN(status,
+             kin_graph_gpu_own_keys(run, run->watch.firsts, run->watch.count, run->watch.own));
     kin_free(run->on.ctx, f.positions);
     kin_free(run->on.ctx, f.ids);
     kin_free(run->on.ctx, f.heads);

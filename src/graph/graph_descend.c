@@ -295,9 +295,7 @@ static kith_status start_related(descending *d)
         d->ctx->report = before;
         d->start_evaluations += outcome.evaluations;
     }
-    if (status == KITH_OK) {
-        status = kin_graph_fill_ids(&d->rounds, near.ids, (int32_t)near.request.k);
-    }
+    KIN_THEN(status, kin_graph_fill_ids(&d->rounds, near.ids, (int32_t)near.request.k));
     kin_graph_relative_free(d->ctx, &near);
     return status;
 }

@@ -144,9 +144,7 @@ static kith_status find_relatives(kin_graph_gpu_run *run, kin_graph_gpu_relative
     const kith_report before = run->on.ctx->report;
     kith_status status =
         kin_graph_gpu_is_related(run->request) ? find_near(run, relatives) : KITH_OK;
-    if (status == KITH_OK) {
-        status = kin_graph_gpu_search_longest(run, relatives);
-    }
+    KIN_THEN(status, kin_graph_gpu_search_longest(run, relatives));
     run->on.ctx->report = before;
     return status;
 }
@@ -155,9 +153,7 @@ static kith_status start_lists(kin_graph_gpu_run *run, kin_graph_start start)
 {
     kin_graph_gpu_relatives relatives = {0};
     kith_status status = find_relatives(run, &relatives);
-    if (status == KITH_OK) {
-        status = kin_graph_gpu_begin(run, start, &relatives);
-    }
+    KIN_THEN(status, kin_graph_gpu_begin(run, start, &relatives));
     kin_graph_gpu_relatives_free(run, &relatives);
     return status;
 }

@@ -242,22 +242,19 @@ typedef struct writing {
     kin_answer_target target;
 } writing;
 
-static kith_status write_rows(void *arg, int64_t task, int32_t thread)
+static kith_status write_rows(void *arg, int64_t position, int32_t thread)
 {
     const writing *w = arg;
     kin_graph_finish *finish = w->finish;
     const kin_prepared *prepared = finish->prepared;
     const kin_answer *answer = &finish->finishers[thread].answer;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, prepared->groups.count);
-    for (int64_t position = task * ROWS_A_TASK; position < last; position++) {
-        if (finish->lists != NULL) {
-            KIN_TRY(finish_list(finish, position, thread));
-        }
-        if (finish->lists == NULL || answer->count < finish->wanted) {
-            KIN_TRY(finish_scan(finish, position, thread));
-        }
-        KIN_TRY(kin_answer_write_group(finish->ctx, &w->target, answer, prepared->order[position]));
+    if (finish->lists != NULL) {
+        KIN_TRY(finish_list(finish, position, thread));
     }
+    if (finish->lists == NULL || answer->count < finish->wanted) {
+        KIN_TRY(finish_scan(finish, position, thread));
+    }
+    KIN_TRY(kin_answer_write_group(finish->ctx, &w->target, answer, prepared->order[position]));
     return KITH_OK;
 }
 
@@ -270,8 +267,7 @@ kith_status kin_graph_finish_write(kin_graph_finish *finish, uint32_t flags,
                  .target = {.groups = &prepared->groups,
                             .leaves_self_out = (flags & KITH_INCLUDE_SELF) == 0,
                             .out = out}};
-    KIN_TRY(kin_parallel(ctx, "rescore", kin_ceil_div(prepared->groups.count, ROWS_A_TASK),
-                         write_rows, &w));
+    KIN_TRY(kin_parallel_rows(ctx, "rescore", prepared->groups.count, ROWS_A_TASK, write_rows, &w));
     kin_answer_write_degenerates(&w.target, &finish->finishers[0].answer);
     *keys = 0.0;
     for (int32_t t = 0; t < ctx->threads; t++) {
@@ -334,15 +330,12 @@ static void read_list(const looking *l, const kin_answer *answer, int64_t contro
     }
 }
 
-static kith_status look_at_some(void *arg, int64_t task, int32_t thread)
+static kith_status look_at_some(void *arg, int64_t i, int32_t thread)
 {
     looking *l = arg;
     const kin_recall_control *control = l->at.request->control;
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, control->count);
-    for (int64_t i = task * POINTS_A_TASK; i < last; i++) {
-        KIN_TRY(list_of(l, control->ids[i], thread));
-        read_list(l, &l->finish.finishers[thread].answer, i);
-    }
+    KIN_TRY(list_of(l, control->ids[i], thread));
+    read_list(l, &l->finish.finishers[thread].answer, i);
     return KITH_OK;
 }
 
@@ -350,11 +343,11 @@ static kith_status look_at_all(kith_ctx *ctx, looking *l)
 {
     const kin_graph_look *at = &l->at;
     const int64_t most = kin_max_i64(at->request->k, at->request->control->at);
-    const int64_t tasks = kin_ceil_div(at->request->control->count, POINTS_A_TASK);
     kith_status status = kin_graph_finish_make(ctx, at->prepared, at->points, at->lists,
                                                most + leaves_out(at->request), &l->finish);
     if (status == KITH_OK) {
-        status = kin_parallel(ctx, "control", tasks, look_at_some, l);
+        status = kin_parallel_rows(ctx, "control", at->request->control->count, POINTS_A_TASK,
+                                   look_at_some, l);
         kin_graph_finish_free(&l->finish);
     }
     return status;

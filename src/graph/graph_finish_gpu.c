@@ -68,15 +68,12 @@ static void put_own(kin_pair *list, int32_t *count, double key, uint32_t id)
     *count += 1;
 }
 
-static kith_status put_own_of_some(void *arg, int64_t task, int32_t thread)
+static kith_status put_own_of_some(void *arg, int64_t i, int32_t thread)
 {
     const batch *b = arg;
     const ending *e = b->e;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->rows);
     (void)thread;
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        put_own(e->lists_of + i * b->pitch, &e->counts[i], e->own[i], e->ids[b->row0 + i]);
-    }
+    put_own(e->lists_of + i * b->pitch, &e->counts[i], e->own[i], e->ids[b->row0 + i]);
     return KITH_OK;
 }
 
@@ -84,11 +81,11 @@ static kith_status put_own_of_some(void *arg, int64_t task, int32_t thread)
 static kith_status write_batch(const batch *b)
 {
     const ending *e = b->e;
-    const int64_t tasks = kin_ceil_div(b->rows, ROWS_A_TASK);
     batch given = *b;
     if (e->owns) {
         KIN_TRY(kin_graph_gpu_own_keys(e->run, e->ids + b->row0, b->rows, e->own));
-        KIN_TRY(kin_parallel(e->run->on.ctx, NULL, tasks, put_own_of_some, &given));
+        KIN_TRY(
+            kin_parallel_rows(e->run->on.ctx, NULL, b->rows, ROWS_A_TASK, put_own_of_some, &given));
     }
     const kin_fused_finished lists = {.pairs = e->lists_of,
                                       .counts = e->counts,
@@ -249,25 +246,22 @@ typedef struct keying {
     uint32_t *host_positions;
 } keying;
 
-static kith_status sort_some(void *arg, int64_t task, int32_t thread)
+static kith_status sort_some(void *arg, int64_t i, int32_t thread)
 {
     const batch *b = arg;
     const ending *e = b->e;
     const int32_t length = e->run->graph.length;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->rows);
     (void)thread;
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        kin_pair *list = e->lists_of + i * b->pitch;
-        int32_t count = 0;
-        for (int32_t j = 0; j < length; j++) {
-            const uint32_t id = e->entries[i * length + j];
-            if (id != KITH_ID_NONE) {
-                list[count++] = (kin_pair){e->keys[i * length + j], id, 1};
-            }
+    kin_pair *list = e->lists_of + i * b->pitch;
+    int32_t count = 0;
+    for (int32_t j = 0; j < length; j++) {
+        const uint32_t id = e->entries[i * length + j];
+        if (id != KITH_ID_NONE) {
+            list[count++] = (kin_pair){e->keys[i * length + j], id, 1};
         }
-        kin_select_sort_pairs(list, count);
-        e->counts[i] = count;
     }
+    kin_select_sort_pairs(list, count);
+    e->counts[i] = count;
     return KITH_OK;
 }
 
@@ -293,7 +287,7 @@ static kith_status key_batch(ending *e, const keying *k, int64_t row0, int64_t r
     KIN_TRY(kin_graph_gpu_check(run, run->kernels->keys(run->on.stream, &job), "computing keys"));
     KIN_TRY(kin_gpu_download(ctx, run->on.gpu, e->keys, k->keys, cells * sizeof *e->keys));
     KIN_TRY(kin_gpu_download(ctx, run->on.gpu, e->entries, k->entries, cells * sizeof *e->entries));
-    KIN_TRY(kin_parallel(ctx, NULL, kin_ceil_div(rows, ROWS_A_TASK), sort_some, &b));
+    KIN_TRY(kin_parallel_rows(ctx, NULL, rows, ROWS_A_TASK, sort_some, &b));
     for (int64_t i = 0; i < rows; i++) {
         note_count(e, row0 + i, e->counts[i]);
     }
@@ -323,9 +317,7 @@ static kith_status end_direct(ending *e)
     kith_status status = make_keying(e, (uint64_t)most, &k);
     for (int64_t row0 = 0; status == KITH_OK && row0 < run->count; row0 += most) {
         status = key_batch(e, &k, row0, kin_min_i64(most, run->count - row0));
-        if (status == KITH_OK) {
-            status = kin_progress(run->on.ctx, "rescore", (double)row0, (double)run->count);
-        }
+        KIN_THEN(status, kin_progress(run->on.ctx, "rescore", (double)row0, (double)run->count));
     }
     kin_gpu_free(run->on.gpu, k.entries);
     kin_gpu_free(run->on.gpu, k.keys);

@@ -245,12 +245,11 @@ static kith_status find_longest(kin_graph_gpu_run *run, kin_graph_gpu_found *fou
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &found->of, count, sizeof *found->of, "the longest rows"));
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &order, (uint64_t)run->rows, sizeof *order, "rows by length"));
     kith_status status = sort_rows(run, order, differ);
-    if (status == KITH_OK) {
-        status = kin_graph_gpu_check(
-            run,
-            gpu->module->ops->copy_within(run->on.stream, found->of, order, count * sizeof *order),
-            "copying the longest rows");
-    }
+    KIN_THEN(status,
+             kin_graph_gpu_check(run,
+                                 gpu->module->ops->copy_within(run->on.stream, found->of, order,
+                                                               count * sizeof *order),
+                                 "copying the longest rows"));
     kin_gpu_free(gpu, order);
     return status;
 }

@@ -99,13 +99,10 @@ static void hand_list(const handing *h, int32_t thread, int64_t position)
     }
 }
 
-static kith_status hand_lists(void *arg, int64_t task, int32_t thread)
+static kith_status hand_lists(void *arg, int64_t position, int32_t thread)
 {
     const handing *h = arg;
-    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, h->points->count);
-    for (int64_t position = task * POSITIONS_A_TASK; position < last; position++) {
-        hand_list(h, thread, position);
-    }
+    hand_list(h, thread, position);
     return KITH_OK;
 }
 
@@ -114,7 +111,7 @@ static kith_status hand_all(kith_ctx *ctx, handing *h)
     h->threads = ctx->threads;
     KIN_TRY(kin_layout_make(ctx, name_handing, h, "entries of lists", &h->block));
     const kith_status status =
-        kin_parallel(ctx, "start", kin_ceil_div(h->points->count, POSITIONS_A_TASK), hand_lists, h);
+        kin_parallel_rows(ctx, "start", h->points->count, POSITIONS_A_TASK, hand_lists, h);
     kin_free(ctx, h->block);
     return status;
 }
@@ -142,9 +139,7 @@ static kith_status start_by_blocks(kith_ctx *ctx, const kin_graph_starting *star
     kith_status status = kin_screen_run(ctx, &screen);
     *started = (kin_graph_started){
         .evaluations = (double)screen.pairs, .closed = screen.near != 0, .all = screen.near == 0};
-    if (status == KITH_OK) {
-        status = hand_all(ctx, &h);
-    }
+    KIN_THEN(status, hand_all(ctx, &h));
     kin_lists_free(ctx, &lists);
     return status;
 }
@@ -344,15 +339,12 @@ static void join_list(const joining *j, int64_t position, uint64_t *list)
     }
 }
 
-static kith_status join_lists(void *arg, int64_t task, int32_t thread)
+static kith_status join_lists(void *arg, int64_t p, int32_t thread)
 {
     const joining *j = arg;
     uint64_t *list = j->scratch + (int64_t)thread * j->length;
-    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, j->count);
-    for (int64_t p = task * POSITIONS_A_TASK; p < last; p++) {
-        join_list(j, p, list);
-        memcpy(j->words + p * j->length, list, (size_t)j->length * sizeof *list);
-    }
+    join_list(j, p, list);
+    memcpy(j->words + p * j->length, list, (size_t)j->length * sizeof *list);
     return KITH_OK;
 }
 
@@ -366,7 +358,7 @@ static kith_status join_all(kith_ctx *ctx, const kin_graph_starting *start, cons
     KIN_TRY(kin_alloc(ctx, &j.scratch, (uint64_t)ctx->threads * (uint64_t)j.length,
                       sizeof *j.scratch, "entries"));
     const kith_status status =
-        kin_parallel(ctx, "start", kin_ceil_div(j.count, POSITIONS_A_TASK), join_lists, &j);
+        kin_parallel_rows(ctx, "start", j.count, POSITIONS_A_TASK, join_lists, &j);
     kin_free(ctx, j.scratch);
     return status;
 }
@@ -401,9 +393,7 @@ kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_starting *star
                       kin_size_mul((uint64_t)met.points->count, (uint64_t)met.length),
                       sizeof *met.words, "lists"));
     kith_status status = kin_graph_start_screen(ctx, &met, started);
-    if (status == KITH_OK) {
-        status = join_all(ctx, starting, met.words);
-    }
+    KIN_THEN(status, join_all(ctx, starting, met.words));
     kin_free(ctx, met.words);
     return status;
 }

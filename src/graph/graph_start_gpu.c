@@ -75,24 +75,21 @@ typedef struct standing {
     uint32_t *places;
 } standing;
 
-static kith_status stand_in_groups(void *arg, int64_t task, int32_t thread)
+static kith_status stand_in_groups(void *arg, int64_t p, int32_t thread)
 {
     const standing *s = arg;
     const uint32_t *next = s->run->groups->next;
     const uint32_t *ids = s->ids;
     uint32_t *twins = s->twins;
     const int64_t split = s->run->request->split;
-    const int64_t last = kin_min_i64((task + 1) * BATCH, s->run->count);
     (void)thread;
-    for (int64_t p = task * BATCH; p < last; p++) {
-        const bool below = (int64_t)ids[p] < split;
-        twins[p] = UINT32_MAX;
-        for (uint32_t row = ids[p]; row != KITH_ID_NONE;
-             row = next != NULL ? next[row] : KITH_ID_NONE) {
-            s->places[row] = (uint32_t)p;
-            if (below && (int64_t)row >= split && twins[p] == UINT32_MAX) {
-                twins[p] = row;
-            }
+    const bool below = (int64_t)ids[p] < split;
+    twins[p] = UINT32_MAX;
+    for (uint32_t row = ids[p]; row != KITH_ID_NONE;
+         row = next != NULL ? next[row] : KITH_ID_NONE) {
+        s->places[row] = (uint32_t)p;
+        if (below && (int64_t)row >= split && twins[p] == UINT32_MAX) {
+            twins[p] = row;
         }
     }
     return KITH_OK;
@@ -114,8 +111,7 @@ static kith_status place_groups(giving *g)
     KIN_TRY_GOTO(status,
                  kin_gpu_download(ctx, gpu, s.ids, run->points.set.ids, count * sizeof *s.ids),
                  done);
-    KIN_TRY_GOTO(status,
-                 kin_parallel(ctx, NULL, kin_ceil_div(run->count, BATCH), stand_in_groups, &s),
+    KIN_TRY_GOTO(status, kin_parallel_rows(ctx, NULL, run->count, BATCH, stand_in_groups, &s),
                  done);
     KIN_TRY_GOTO(status, kin_gpu_upload(ctx, gpu, g->places, s.places, rows * sizeof *s.places),
                  done);
@@ -232,9 +228,7 @@ static kith_status take_graphs(kin_graph_gpu_run *run)
     }
     g.length = (int32_t)kin_min_i64(longest, run->graph.length);
     kith_status status = take(&g);
-    if (status == KITH_OK) {
-        status = kin_gpu_wait(run->on.ctx, run->on.gpu); /* what is freed is read until then */
-    }
+    KIN_THEN(status, kin_gpu_wait(run->on.ctx, run->on.gpu)); /* what is freed is read until then */
     free_giving(&g);
     return status;
 }
@@ -280,9 +274,7 @@ static kith_status take_found(kin_graph_gpu_run *run, const kin_graph_gpu_found 
 {
     giving g = {.run = run, .length = (int32_t)found->k};
     kith_status status = take_one(&g, found);
-    if (status == KITH_OK) {
-        status = kin_gpu_wait(run->on.ctx, run->on.gpu);
-    }
+    KIN_THEN(status, kin_gpu_wait(run->on.ctx, run->on.gpu));
     free_giving(&g);
     return status;
 }
@@ -300,9 +292,7 @@ static kith_status offer_found(const kin_graph_gpu_run *run, const kin_graph_gpu
                                      .updates = updates};
     kith_status status = kin_graph_gpu_check(run, run->kernels->merge(run->on.stream, &job),
                                              "offering what is near");
-    if (status == KITH_OK) {
-        status = kin_gpu_wait(run->on.ctx, run->on.gpu);
-    }
+    KIN_THEN(status, kin_gpu_wait(run->on.ctx, run->on.gpu));
     kin_gpu_free(run->on.gpu, updates);
     return status;
 }
@@ -313,9 +303,7 @@ static kith_status look_across(kin_graph_gpu_run *run)
     found.length = KIN_GRAPH_GPU_SLOTS;
     found.words = NULL;
     kith_status status = kin_graph_gpu_screen(run, &found);
-    if (status == KITH_OK) {
-        status = offer_found(run, &found);
-    }
+    KIN_THEN(status, offer_found(run, &found));
     kin_gpu_free(run->on.gpu, found.words);
     return status;
 }
@@ -501,9 +489,7 @@ static kith_status look(const kin_graph_gpu_run *run, bool *coarse)
                       sizeof *words, "lists that are looked at"));
     double all = 0.0;
     kith_status status = count_blurred(run, words, facts, &blurred);
-    if (status == KITH_OK) {
-        status = kin_gpu_add_up(run->on.gpu, (double)blurred, &all);
-    }
+    KIN_THEN(status, kin_gpu_add_up(run->on.gpu, (double)blurred, &all));
     *coarse = all > MOST_COARSE * SAMPLED;
     kin_free(ctx, words);
     return status;

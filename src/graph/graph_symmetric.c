@@ -126,13 +126,10 @@ static int64_t merge(const turning *t, int64_t row, uint64_t *own, kin_pair *lis
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-static kith_status count_some(void *arg, int64_t task, int32_t thread)
+static kith_status count_some(void *arg, int64_t row, int32_t thread)
 {
     const turning *t = arg;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, t->graph->rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        t->ranges->lists.offsets[row + 1] = merge(t, row, t->own[thread], NULL);
-    }
+    t->ranges->lists.offsets[row + 1] = merge(t, row, t->own[thread], NULL);
     return KITH_OK;
 }
 
@@ -220,7 +217,9 @@ kith_status kin_graph_symmetric(kith_ctx *ctx, const kith_neighbors *graph, kith
                  done);
     KIN_TRY_GOTO(status, turn(&t), done);
     KIN_TRY_GOTO(status, make_own(&t), done);
-    KIN_TRY_GOTO(status, kin_parallel(ctx, "symmetric", tasks, count_some, &t), done);
+    KIN_TRY_GOTO(status,
+                 kin_parallel_rows(ctx, "symmetric", graph->rows, ROWS_A_TASK, count_some, &t),
+                 done);
     KIN_TRY_GOTO(status, make_room(&t), done);
     status = kin_parallel(ctx, "symmetric", tasks, write_some, &t);
 done:

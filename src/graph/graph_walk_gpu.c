@@ -150,12 +150,8 @@ static kith_status link_graph(kith_ctx *ctx, kin_graph_gpu_paths *paths,
                 .k = graph->k};
     const int64_t start = kin_clock_ns();
     kith_status status = upload_graph(&m, graph);
-    if (status == KITH_OK) {
-        status = make_links(&m);
-    }
-    if (status == KITH_OK) {
-        status = find_parts(&m);
-    }
+    KIN_THEN(status, make_links(&m));
+    KIN_THEN(status, find_parts(&m));
     free_making(&m);
     ctx->report.seconds_prepare += kin_clock_since(start);
     return status;
@@ -219,9 +215,7 @@ kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
                                    .rows = ground->points->rows,
                                    .most = (int32_t)(2 * ground->graph->k)};
     kith_status status = prepare(ctx, paths, ground);
-    if (status == KITH_OK) {
-        status = link_graph(ctx, paths, ground->graph);
-    }
+    KIN_THEN(status, link_graph(ctx, paths, ground->graph));
     if (status != KITH_OK) {
         kin_graph_gpu_paths_free(ctx, paths);
         return status == KITH_E_DEVICE_MEMORY ? too_large(ctx, ground) : status;
@@ -307,12 +301,8 @@ static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused
                                     .evaluations = w->evaluated};
     kith_status status =
         kin_gpu_check(ctx, w->on.gpu, w->kernels->walk(w->on.stream, &job), "walking");
-    if (status == KITH_OK) {
-        status = kin_fused_answers_write(a, d.pairs, d.counts, d.k, NULL, queries->rows);
-    }
-    if (status == KITH_OK) {
-        status = solve_short(w, a, queries, d.counts);
-    }
+    KIN_THEN(status, kin_fused_answers_write(a, d.pairs, d.counts, d.k, NULL, queries->rows));
+    KIN_THEN(status, solve_short(w, a, queries, d.counts));
     kin_fused_delivery_free(a, &d);
     return status;
 }
@@ -330,9 +320,7 @@ static kith_status answer_stripe(walking *w, const kin_fused_rows *queries,
                            .wanted = out->k};
     KIN_TRY(kin_fused_answers_make(&a, (w->walkers->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = walk_stripe(w, &a, queries);
-    if (status == KITH_OK) {
-        status = kin_fused_answers_finish(&a, out, w->paths->rows);
-    }
+    KIN_THEN(status, kin_fused_answers_finish(&a, out, w->paths->rows));
     kin_fused_answers_free(&a);
     return status;
 }
@@ -428,9 +416,7 @@ kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *pat
     uint64_t evaluated = 0;
     *evaluations = 0.0;
     kith_status status = run_all(&w);
-    if (status == KITH_OK) {
-        status = kin_gpu_download(ctx, paths->gpu, &evaluated, w.evaluated, sizeof evaluated);
-    }
+    KIN_THEN(status, kin_gpu_download(ctx, paths->gpu, &evaluated, w.evaluated, sizeof evaluated));
     *evaluations = (double)evaluated + w.solved;
     kin_gpu_free(paths->gpu, w.evaluated);
     kin_gpu_free(paths->gpu, w.entries);

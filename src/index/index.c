@@ -187,9 +187,7 @@ static kith_status make(kith_ctx *ctx, const origin *from, kith_index **out)
     }
     trim_gpu(ctx->gpu);
     kith_status status = kin_index_call_begin(ctx, own, &call);
-    if (status == KITH_OK) {
-        status = kin_index_call_end(&call, make_in(own, from, out));
-    }
+    KIN_THEN(status, kin_index_call_end(&call, make_in(own, from, out)));
     if (status != KITH_OK) {
         free_own(own);
     }
@@ -205,9 +203,7 @@ static kith_status make_of_points(kith_ctx *ctx, const kith_index_params *params
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = take_params(ctx, params, &from->params);
-    if (status == KITH_OK) {
-        status = make(ctx, from, out);
-    }
+    KIN_THEN(status, make(ctx, from, out));
     return kin_call_end(&call, status);
 }
 
@@ -234,9 +230,7 @@ kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out)
     const origin from = {.path = path};
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = kin_check_path(ctx, path);
-    if (status == KITH_OK) {
-        status = make(ctx, &from, out);
-    }
+    KIN_THEN(status, make(ctx, &from, out));
     return kin_call_end(&call, status);
 }
 

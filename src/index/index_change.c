@@ -223,12 +223,8 @@ static kith_status change_in(kith_ctx *own, kith_index *index, const rows_to_cha
         status =
             rows->go ? take_rows_out(&c, rows->ids, rows->count) : append_rows(&c, rows->points);
     }
-    if (status == KITH_OK) {
-        status = kin_index_kept_make(own, &c.kept);
-    }
-    if (status == KITH_OK) {
-        status = change_kept(&c);
-    }
+    KIN_THEN(status, kin_index_kept_make(own, &c.kept));
+    KIN_THEN(status, change_kept(&c));
     return end_change(&c, status);
 }
 
@@ -240,9 +236,7 @@ static kith_status change_alone(kith_ctx *ctx, kith_index *index, const rows_to_
     }
     kin_guard_enter(index->guard, true);
     kith_status status = kin_index_call_begin(ctx, index->own, &call);
-    if (status == KITH_OK) {
-        status = kin_index_call_end(&call, change_in(index->own, index, rows));
-    }
+    KIN_THEN(status, kin_index_call_end(&call, change_in(index->own, index, rows)));
     kin_guard_leave(index->guard);
     return status;
 }

@@ -104,9 +104,7 @@ kith_status kin_index_keep_device(kith_ctx *ctx, const kin_index_source *source,
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_device_enter_gpu(ctx, device, &gpu));
     kith_status status = kin_api_follow(ctx, gpu, stream);
-    if (status == KITH_OK) {
-        status = prepare_on_gpu(ctx, gpu, source, index->method, index->kept);
-    }
+    KIN_THEN(status, prepare_on_gpu(ctx, gpu, source, index->method, index->kept));
     KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
     kin_device_leave(ctx, gpu);
     const bool stands = index->kept->fused != NULL || index->kept->planted.gpu != NULL;

@@ -244,12 +244,9 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
     KIN_TRY(check_device(ctx, index, &job, out));
     enter_gpu(index);
     kith_status status = kin_api_follow(ctx, index->gpu, stream);
-    if (status == KITH_OK) {
-        status = kin_api_bring_excluded(ctx, index->gpu, &job, &excluded);
-    }
-    if (status == KITH_OK) {
-        status = ask_gpu(ctx, index, &job, KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, out);
-    }
+    KIN_THEN(status, kin_api_bring_excluded(ctx, index->gpu, &job, &excluded));
+    KIN_THEN(status,
+             ask_gpu(ctx, index, &job, KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE, out));
     KIN_KEEP(status, kin_gpu_wait(ctx, index->gpu));
     kin_gpu_free(index->gpu, excluded);
     kin_device_leave(ctx, index->gpu);

@@ -187,9 +187,7 @@ static kith_status walk(const kin_tree_gpu_solver *s, const kin_tree_gpu_walk *w
     KIN_TRY(
         kin_gpu_layout_make(s->on.ctx, s->on.gpu, name_room, &size, "buffers of a tree", &r.block));
     kith_status status = search_chunks(&r, whole);
-    if (status == KITH_OK) {
-        status = kin_gpu_wait(s->on.ctx, s->on.gpu);
-    }
+    KIN_THEN(status, kin_gpu_wait(s->on.ctx, s->on.gpu));
     kin_gpu_free(s->on.gpu, r.block);
     return status;
 }

@@ -103,9 +103,7 @@ kith_status kin_papers_costs_make(kin_papers_costs *c, int64_t row_blocks, uint6
     for (;; bytes /= 2) {
         set_shape(c, row_blocks, a_block, bytes);
         status = take_room(c, kin_size_mul((uint64_t)c->blocks, a_block));
-        if (status == KITH_OK) {
-            status = upload_tiles(c);
-        }
+        KIN_THEN(status, upload_tiles(c));
         if (status != KITH_OK) {
             kin_papers_costs_free(c);
         }
@@ -155,9 +153,7 @@ static kith_status set_units(kin_papers_costs *c, int64_t blocks, int64_t tiles)
             (kin_fused_unit){(uint32_t)(i % blocks), (uint32_t)first, (uint32_t)(end - first), 0};
     }
     kith_status status = kin_gpu_upload(on->ctx, on->gpu, c->units, units, count * sizeof *units);
-    if (status == KITH_OK) {
-        status = kin_gpu_upload(on->ctx, on->gpu, c->numbers, &count, sizeof count);
-    }
+    KIN_THEN(status, kin_gpu_upload(on->ctx, on->gpu, c->numbers, &count, sizeof count));
     kin_free(on->ctx, units);
     c->unit_blocks = blocks;
     c->unit_tiles = tiles;

@@ -443,9 +443,7 @@ static kith_status answer(kin_fused_answers *a, const kin_fused_prepared *querie
     };
     kin_exact_note_pipeline(a->on.ctx, request->pipeline);
     kith_status status = make_all(&h, request);
-    if (status == KITH_OK) {
-        status = run_batches(&h);
-    }
+    KIN_THEN(status, run_batches(&h));
     const int64_t lost = h.lost_count;
     if (status == KITH_OK && lost > 0) {
         a->tally.reruns += (double)lost;

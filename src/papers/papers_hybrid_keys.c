@@ -374,12 +374,8 @@ static kith_status solve(kin_fused_answers *a, const kin_fused_rows *corpus,
     h.sample = size.sample;
     h.leaves = size.leaves;
     kith_status status = make_stripe(&h, kin_papers_hybrid_batch(request, queries->rows));
-    if (status == KITH_OK) {
-        status = make_host(&h);
-    }
-    if (status == KITH_OK) {
-        status = run_stripes(&h);
-    }
+    KIN_THEN(status, make_host(&h));
+    KIN_THEN(status, run_stripes(&h));
     free_host(&h);
     free_device(&h);
     report->seconds_screen =
@@ -396,9 +392,7 @@ kith_status kin_papers_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_
     kin_fused_answers a = kin_fused_answers_of(&on, query, &every_row, &every_query);
     KIN_TRY(kin_fused_answers_make(&a, (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = solve(&a, corpus, queries, query->request);
-    if (status == KITH_OK) {
-        status = kin_fused_answers_finish(&a, query->out, corpus->rows);
-    }
+    KIN_THEN(status, kin_fused_answers_finish(&a, query->out, corpus->rows));
     ctx->report.exact = KITH_CERTIFIED;
     ctx->report.candidates = (double)corpus->rows;
     ctx->report.rerun_share = a.tally.reruns / (double)queries->rows;
