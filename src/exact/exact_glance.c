@@ -446,7 +446,8 @@ kith_status kin_glance_search(kith_ctx *ctx, const kin_prepared *corpus, kin_pre
                   .together = together,
                   .threads = (int32_t)kin_max_i64(1, kin_min_i64(ctx->threads, together))};
     queries->frame = corpus->frame; /* whose units shadows are in */
-    KIN_TRY(kin_layout_make(ctx, name_arrays, &g, "a glance at the points", &g.block));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_arrays, &g, "a glance at the points"));
     kith_status status = KITH_OK;
     for (; g.first < queries->groups.count && status == KITH_OK; g.first += g.together) {
         status = run_turn(ctx, &g, kin_min_i64(g.together, queries->groups.count - g.first));
@@ -455,6 +456,5 @@ kith_status kin_glance_search(kith_ctx *ctx, const kin_prepared *corpus, kin_pre
         kin_answer_write_degenerates(&g.target, &g.workers[0].answer);
         finish_report(&g);
     }
-    kin_free(ctx, g.block);
     return status;
 }

@@ -156,14 +156,20 @@ static kith_status merge_rows(void *arg, int64_t at, int32_t thread)
     return KITH_OK;
 }
 
-static kith_status make_worker(const merging *m, worker *w)
+static void name_workers(kin_layout *layout, void *job)
 {
+    merging *m = job;
     const uint64_t most = (uint64_t)m->side->graph->k + 1;
-    const uint64_t cols = (uint64_t)m->points->distance.cols;
-    KIN_TRY(kin_alloc(m->ctx, &w->query, cols + KIN_METRIC_LANES, sizeof *w->query, "a query"));
-    KIN_TRY(kin_alloc(m->ctx, &w->ids, most, sizeof *w->ids, "the list of a row"));
-    KIN_TRY(kin_alloc(m->ctx, &w->keys, most, sizeof *w->keys, "the list of a row"));
-    return kin_alloc(m->ctx, &w->pairs, most, sizeof *w->pairs, "the list of a row");
+    const uint64_t wide = (uint64_t)m->points->distance.cols + KIN_METRIC_LANES;
+    worker spare;
+    m->workers = kin_layout_array(layout, (uint64_t)m->ctx->threads, sizeof *m->workers);
+    for (int32_t t = 0; t < m->ctx->threads; t++) {
+        worker *w = kin_layout_item(m->workers, t, &spare);
+        w->query = kin_layout_array(layout, wide, sizeof *w->query);
+        w->ids = kin_layout_array(layout, most, sizeof *w->ids);
+        w->keys = kin_layout_array(layout, most, sizeof *w->keys);
+        w->pairs = kin_layout_array(layout, most, sizeof *w->pairs);
+    }
 }
 
 kith_status kin_merge_write(kith_ctx *ctx, const kin_prepared *points, const kin_merge_side *side,
@@ -174,21 +180,9 @@ kith_status kin_merge_write(kith_ctx *ctx, const kin_prepared *points, const kin
                  .side = side,
                  .out = out,
                  .self = (flags & KITH_INCLUDE_SELF) != 0};
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_alloc_zero(ctx, &m.workers, (uint64_t)ctx->threads, sizeof *m.workers, "threads"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY_GOTO(status, make_worker(&m, &m.workers[t]), done);
-    }
-    status = kin_parallel_rows(ctx, "merge", rows_to_write(side), ROWS_A_TASK, merge_rows, &m);
-done:
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        kin_free(ctx, m.workers[t].pairs);
-        kin_free(ctx, m.workers[t].keys);
-        kin_free(ctx, m.workers[t].ids);
-        kin_free(ctx, m.workers[t].query);
-    }
-    kin_free(ctx, m.workers);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_workers, &m, "lists of rows"));
+    return kin_parallel_rows(ctx, "merge", rows_to_write(side), ROWS_A_TASK, merge_rows, &m);
 }
 
 /* ---- Points that leave ---------------------------------------------------------------------- */

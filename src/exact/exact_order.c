@@ -240,19 +240,17 @@ kith_status kin_order_always(kith_ctx *ctx, const kin_rows *rows, const kin_dist
                         .count = count,
                         .wide = kin_round_up(rows->matrix.cols, SKETCH)},
                   .threads = ctx->threads};
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_layout_make(ctx, name_arrays, &o, "an order of the points", &o.block));
-    KIN_TRY_GOTO(status, make_sketches(ctx, &o.s), done);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_arrays, &o, "an order of the points"));
+    KIN_TRY(make_sketches(ctx, &o.s));
     for (int64_t i = 0; i < count; i++) {
         o.h.index[i] = (uint32_t)i;
     }
     o.h.sketches = o.s.sketches;
-    KIN_TRY_GOTO(status, halve_all(ctx, &o.h, o.parts, o.next, count), done);
+    KIN_TRY(halve_all(ctx, &o.h, o.parts, o.next, count));
     memcpy(o.copy, order, (size_t)count * sizeof *o.copy);
     for (int64_t i = 0; i < count; i++) {
         order[i] = o.copy[o.h.index[i]];
     }
-done:
-    kin_free(ctx, o.block);
-    return status;
+    return KITH_OK;
 }

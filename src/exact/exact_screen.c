@@ -190,7 +190,8 @@ kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen)
     screen->pairs_skipped = 0;
     screen->pairs_looked = 0;
     screen->keys_computed = 0;
-    KIN_TRY(kin_layout_make(ctx, name_arrays, &r, "the screen's blocks", &r.arrays));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_arrays, &r, "the screen's blocks"));
     const kith_status status = run_locked(&r);
     for (int32_t t = 0; t < r.threads; t++) {
         screen->pairs += r.workers[t].pairs;
@@ -198,6 +199,5 @@ kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen)
         screen->pairs_looked += r.workers[t].looked;
         screen->keys_computed += r.workers[t].scratch.keys_computed;
     }
-    kin_free(ctx, r.arrays);
     return status;
 }

@@ -432,10 +432,9 @@ kith_status kin_shadow_cast(kith_ctx *ctx, const kin_shadow *shadow, const kin_p
                  .ops = kin_round_get(ctx->isa),
                  .threads = ctx->threads};
     const kin_set_source source = {cast_some, &c};
-    KIN_TRY(kin_layout_make(ctx, name_casting, &c, "rows in a basis", &c.block));
-    const kith_status status = kin_set_make_from(ctx, &shadow->frame, &source, points, set);
-    kin_free(ctx, c.block);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_casting, &c, "rows in a basis"));
+    return kin_set_make_from(ctx, &shadow->frame, &source, points, set);
 }
 
 void kin_shadow_cast_plan(kin_layout *plan, const kin_shadow *shape, kin_set *cast, int32_t threads)

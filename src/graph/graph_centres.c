@@ -130,18 +130,13 @@ static kith_status raise_points(kith_ctx *ctx, const kin_graph_points *points,
                                 kin_graph_centres *centres)
 {
     raising r = {.points = points, .centres = centres, .threads = ctx->threads};
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_layout_make(ctx, name_raising, &r, "threads", &r.block));
-    KIN_TRY_GOTO(status,
-                 kin_parallel_rows(ctx, "start", points->count, POINTS_A_TASK, take_squares, &r),
-                 done);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_raising, &r, "threads"));
+    KIN_TRY(kin_parallel_rows(ctx, "start", points->count, POINTS_A_TASK, take_squares, &r));
     for (int32_t t = 0; t < ctx->threads; t++) {
         r.square = fmax(r.square, r.most[t]);
     }
-    status = kin_parallel_rows(ctx, "start", points->count, POINTS_A_TASK, take_heights, &r);
-done:
-    kin_free(ctx, r.block);
-    return status;
+    return kin_parallel_rows(ctx, "start", points->count, POINTS_A_TASK, take_heights, &r);
 }
 
 /* ---- Where centres are ---------------------------------------------------------------------- */

@@ -199,8 +199,8 @@ static kith_status key_truth(const kin_graph_gpu_run *run, const uint32_t *neigh
 {
     const kin_recall_control *control = run->request->control;
     uint32_t *last = NULL;
-    KIN_TRY(kin_alloc(run->on.ctx, &last, (uint64_t)control->count, sizeof *last,
-                      "neighbours of control rows"));
+    KIN_HOLD(hold, run->on.ctx);
+    KIN_NEW(&hold, last, (uint64_t)control->count, "neighbours of control rows");
     for (int64_t i = 0; i < control->count; i++) {
         last[i] = neighbours[(i + 1) * control->at - 1];
     }
@@ -210,7 +210,6 @@ static kith_status key_truth(const kin_graph_gpu_run *run, const uint32_t *neigh
             control->kth[i] = DEGENERATE_KEY;
         }
     }
-    kin_free(run->on.ctx, last);
     return status;
 }
 
@@ -218,13 +217,11 @@ static kith_status find_truth(const kin_graph_gpu_run *run)
 {
     const kin_recall_control *control = run->request->control;
     kith_neighbors neighbours = {.rows = control->count, .k = control->at};
-    KIN_TRY(kin_alloc(run->on.ctx, &neighbours.ids,
-                      kin_size_mul((uint64_t)control->count, (uint64_t)control->at),
-                      sizeof *neighbours.ids, "neighbours of control rows"));
-    kith_status status = search_truth(run, &neighbours);
-    KIN_THEN(status, key_truth(run, neighbours.ids));
-    kin_free(run->on.ctx, neighbours.ids);
-    return status;
+    KIN_HOLD(hold, run->on.ctx);
+    KIN_NEW(&hold, neighbours.ids, kin_size_mul((uint64_t)control->count, (uint64_t)control->at),
+            "neighbours of control rows");
+    KIN_TRY(search_truth(run, &neighbours));
+    return key_truth(run, neighbours.ids);
 }
 
 /* ---- Where controls stand -------------------------------------------------------------------- */

@@ -295,24 +295,15 @@ static kith_status relate(void *arg, int64_t p, int32_t thread)
 static kith_status relate_all(kith_ctx *ctx, relating *r)
 {
     const uint64_t threads = (uint64_t)ctx->threads;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &r->values, kin_size_mul(threads, (uint64_t)r->wide),
-                           sizeof *r->values, "threads"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &r->most, threads, sizeof *r->most, "threads"), done);
-    KIN_TRY_GOTO(status,
-                 kin_parallel_rows(ctx, "start", r->points->count, POSITIONS_A_TASK, find_most, r),
-                 done);
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, r->values, kin_size_mul(threads, (uint64_t)r->wide), "threads");
+    KIN_NEW_ZERO(&hold, r->most, threads, "threads");
+    KIN_TRY(kin_parallel_rows(ctx, "start", r->points->count, POSITIONS_A_TASK, find_most, r));
     for (int32_t t = 0; t < ctx->threads; t++) {
         r->unit = fmax(r->unit, r->most[t]);
     }
     r->unit = r->unit > 0.0 ? r->unit : 1.0;
-    status = kin_parallel_rows(ctx, "start", r->points->count, POSITIONS_A_TASK, relate, r);
-done:
-    kin_free(ctx, r->most);
-    kin_free(ctx, r->values);
-    return status;
+    return kin_parallel_rows(ctx, "start", r->points->count, POSITIONS_A_TASK, relate, r);
 }
 
 kin_graph_relative kin_graph_relative_of(const kin_graph_request *request, int64_t rows)

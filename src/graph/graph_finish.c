@@ -358,8 +358,8 @@ kith_status kin_graph_control_look(kith_ctx *ctx, const kin_graph_look *look, do
     const kin_recall_control *control = look->request->control;
     looking l = {.at = *look, .found = control->found};
     *phi = 0.0;
-    KIN_TRY(kin_alloc_zero(ctx, &l.sums, (uint64_t)control->count, sizeof *l.sums,
-                           "sums of distances"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW_ZERO(&hold, l.sums, (uint64_t)control->count, "sums of distances");
     for (int64_t i = 0; i < control->count * control->at; i++) {
         l.found[i] = INFINITY;
     }
@@ -368,7 +368,6 @@ kith_status kin_graph_control_look(kith_ctx *ctx, const kin_graph_look *look, do
         *phi += l.sums[i];
     }
     *phi *= (double)look->prepared->rows.matrix.rows / (double)kin_max_i64(control->count, 1);
-    kin_free(ctx, l.sums);
     return status;
 }
 
@@ -393,16 +392,15 @@ static kith_status keys_of_kth(kith_ctx *ctx, const kin_prepared *prepared,
                                const kin_recall_control *control, const uint32_t *ids)
 {
     double *values = NULL;
-    KIN_TRY(kin_alloc(ctx, &values,
-                      (uint64_t)kin_round_up(prepared->distance.cols, KIN_METRIC_LANES),
-                      sizeof *values, "a query"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, values, (uint64_t)kin_round_up(prepared->distance.cols, KIN_METRIC_LANES),
+            "a query");
     for (int64_t i = 0; i < control->count; i++) {
         const kin_query query =
             kin_metric_load(&prepared->distance, &prepared->rows, control->ids[i], values);
         kin_metric_keys(&prepared->distance, &query, &prepared->rows,
                         &ids[i * control->at + control->at - 1], 1, &control->kth[i]);
     }
-    kin_free(ctx, values);
     return KITH_OK;
 }
 
@@ -432,21 +430,13 @@ kith_status kin_graph_control_solve(kith_ctx *ctx, const kin_prepared *prepared,
     const kith_matrix *points = &prepared->rows.matrix;
     const uint64_t count = (uint64_t)control->count;
     asking a = {0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &a.rows, count,
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_alloc(&hold, &a.rows, count,
                            (uint64_t)points->cols * (uint64_t)kith_dtype_bytes(points->dtype),
-                           "control points"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &a.ids, kin_size_mul(count, (uint64_t)control->at), sizeof *a.ids,
-                           "neighbours of control points"),
-                 done);
-    status = ask(ctx, prepared, request, &a);
-done:
-    kin_free(ctx, a.ids);
-    kin_free(ctx, a.rows);
-    return status;
+                           "control points"));
+    KIN_NEW(&hold, a.ids, kin_size_mul(count, (uint64_t)control->at),
+            "neighbours of control points");
+    return ask(ctx, prepared, request, &a);
 }
 
 uint64_t kin_graph_control_bytes(const kith_matrix *points, const kin_graph_request *request,

@@ -135,13 +135,13 @@ static kith_status find_lacking(ending *e)
         return KITH_OK;
     }
     KIN_TRY(kin_gpu_fill(ctx, run->on.gpu, short_rows, 0, sizeof *short_rows));
-    KIN_TRY(kin_alloc(ctx, &counts, n, sizeof *counts, "counts of lists"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, counts, n, "counts of lists");
     const kith_status status =
         kin_gpu_download(ctx, run->on.gpu, counts, e->lists.counts, n * sizeof *counts);
     for (int64_t p = 0; status == KITH_OK && p < run->count; p++) {
         note_count(e, p, counts[p]);
     }
-    kin_free(ctx, counts);
     return status;
 }
 

@@ -303,7 +303,8 @@ static kith_status try_rounded(kith_ctx *ctx, const kith_neighbors *graph,
     if (frame->kernel == NULL || frame->bound != KIN_BOUND_DISTANCE) {
         return KITH_OK;
     }
-    KIN_TRY(kin_alloc(ctx, &values, (uint64_t)expanded, sizeof *values, "a row"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, values, (uint64_t)expanded, "a row");
     for (int64_t i = 0; i < count; i++) {
         const int64_t position = i * prepared->groups.count / count;
         const uint32_t row = prepared->order[position];
@@ -322,7 +323,6 @@ static kith_status try_rounded(kith_ctx *ctx, const kith_neighbors *graph,
         coarse += far > 0.0 && far < FINE * kin_set_row(&prepared->set, position).lost;
     }
     *fine = coarse * COARSE <= count;
-    kin_free(ctx, values);
     return KITH_OK;
 }
 

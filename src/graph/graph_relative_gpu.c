@@ -210,29 +210,20 @@ static kith_status sort_rows(const kin_graph_gpu_run *run, uint32_t *order, bool
     uint64_t *words = NULL;
     void *scratch = NULL;
     uint64_t bytes = 0;
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &words, (uint64_t)run->rows, sizeof *words, "lengths"));
+    KIN_HOLD(hold, on->ctx);
+    KIN_GPU_NEW(&hold, on->gpu, words, (uint64_t)run->rows, "lengths");
     kin_fused_sort job = {.nearest = words,
                           .points = run->rows,
                           .cell_count = UINT32_MAX,
                           .order = order,
                           .scratch_bytes = &bytes};
-    KIN_TRY_GOTO(status, relate(run, &run->points.rows, relation, NULL, words), done);
-    KIN_TRY_GOTO(status,
-                 kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "planning a sort"),
-                 done);
-    KIN_TRY_GOTO(status, kin_gpu_alloc(on->ctx, on->gpu, &scratch, bytes, 1, "room for sorting"),
-                 done);
+    KIN_TRY(relate(run, &run->points.rows, relation, NULL, words));
+    KIN_TRY(kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "planning a sort"));
+    KIN_TRY(kin_gpu_hold_alloc(&hold, on->gpu, &scratch, bytes, "room for sorting"));
     job.scratch = scratch;
-    KIN_TRY_GOTO(
-        status,
-        kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "sorting rows by length"),
-        done);
-    status = compare_lengths(run, words, order, differ);
-done:
-    kin_gpu_free(on->gpu, scratch);
-    kin_gpu_free(on->gpu, words);
-    return status;
+    KIN_TRY(
+        kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "sorting rows by length"));
+    return compare_lengths(run, words, order, differ);
 }
 
 static kith_status find_longest(kin_graph_gpu_run *run, kin_graph_gpu_found *found, bool *differ)
@@ -243,15 +234,12 @@ static kith_status find_longest(kin_graph_gpu_run *run, kin_graph_gpu_found *fou
     found->of_count = longest_of(run->rows);
     const uint64_t count = (uint64_t)found->of_count;
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &found->of, count, sizeof *found->of, "the longest rows"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &order, (uint64_t)run->rows, sizeof *order, "rows by length"));
-    kith_status status = sort_rows(run, order, differ);
-    KIN_THEN(status,
-             kin_graph_gpu_check(run,
-                                 gpu->module->ops->copy_within(run->on.stream, found->of, order,
-                                                               count * sizeof *order),
-                                 "copying the longest rows"));
-    kin_gpu_free(gpu, order);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_GPU_NEW(&hold, gpu, order, (uint64_t)run->rows, "rows by length");
+    KIN_TRY(sort_rows(run, order, differ));
+    return kin_graph_gpu_check(
+        run, gpu->module->ops->copy_within(run->on.stream, found->of, order, count * sizeof *order),
+        "copying the longest rows");
 }
 
 /* What the exact engine is asked; all device memory. */

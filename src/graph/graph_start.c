@@ -109,11 +109,9 @@ static kith_status hand_lists(void *arg, int64_t position, int32_t thread)
 static kith_status hand_all(kith_ctx *ctx, handing *h)
 {
     h->threads = ctx->threads;
-    KIN_TRY(kin_layout_make(ctx, name_handing, h, "entries of lists", &h->block));
-    const kith_status status =
-        kin_parallel_rows(ctx, "start", h->points->count, POSITIONS_A_TASK, hand_lists, h);
-    kin_free(ctx, h->block);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_handing, h, "entries of lists"));
+    return kin_parallel_rows(ctx, "start", h->points->count, POSITIONS_A_TASK, hand_lists, h);
 }
 
 /* Without centres, and where all pairs are asked for: the exact engine's screen. */
@@ -355,12 +353,9 @@ static kith_status join_all(kith_ctx *ctx, const kin_graph_starting *start, cons
                  .count = start->points->count,
                  .met = met,
                  .words = start->words};
-    KIN_TRY(kin_alloc(ctx, &j.scratch, (uint64_t)ctx->threads * (uint64_t)j.length,
-                      sizeof *j.scratch, "entries"));
-    const kith_status status =
-        kin_parallel_rows(ctx, "start", j.count, POSITIONS_A_TASK, join_lists, &j);
-    kin_free(ctx, j.scratch);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, j.scratch, (uint64_t)ctx->threads * (uint64_t)j.length, "entries");
+    return kin_parallel_rows(ctx, "start", j.count, POSITIONS_A_TASK, join_lists, &j);
 }
 
 /* Words that are known are new for as long as cells meet, so that a pair is one word. */
@@ -389,13 +384,11 @@ kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_starting *star
     }
     kin_graph_starting met = *starting;
     met.words = NULL;
-    KIN_TRY(kin_alloc(ctx, &met.words,
-                      kin_size_mul((uint64_t)met.points->count, (uint64_t)met.length),
-                      sizeof *met.words, "lists"));
-    kith_status status = kin_graph_start_screen(ctx, &met, started);
-    KIN_THEN(status, join_all(ctx, starting, met.words));
-    kin_free(ctx, met.words);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, met.words, kin_size_mul((uint64_t)met.points->count, (uint64_t)met.length),
+            "lists");
+    KIN_TRY(kin_graph_start_screen(ctx, &met, started));
+    return join_all(ctx, starting, met.words);
 }
 
 static void plan_blocks(kin_layout *plan, const kin_graph_start_size *size)

@@ -285,16 +285,15 @@ static kith_status take_found(kin_graph_gpu_run *run, const kin_graph_gpu_found 
 static kith_status offer_found(const kin_graph_gpu_run *run, const kin_graph_gpu_lists *found)
 {
     uint64_t *updates = NULL;
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &updates, 1, sizeof *updates, "counters"));
+    KIN_HOLD(hold, run->on.ctx);
+    KIN_GPU_NEW(&hold, run->on.gpu, updates, 1, "counters");
     const kin_graph_gpu_merge job = {.graph = run->graph,
                                      .offers = found->words,
                                      .counted = run->graph.length,
                                      .updates = updates};
-    kith_status status = kin_graph_gpu_check(run, run->kernels->merge(run->on.stream, &job),
-                                             "offering what is near");
-    KIN_THEN(status, kin_gpu_wait(run->on.ctx, run->on.gpu));
-    kin_gpu_free(run->on.gpu, updates);
-    return status;
+    KIN_TRY(kin_graph_gpu_check(run, run->kernels->merge(run->on.stream, &job),
+                                "offering what is near"));
+    return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
 
 static kith_status look_across(kin_graph_gpu_run *run)
@@ -485,13 +484,13 @@ static kith_status look(const kin_graph_gpu_run *run, bool *coarse)
     uint64_t *words = NULL;
     kin_fused_facts facts[NEIGHBOURS];
     int64_t blurred = 0;
-    KIN_TRY(kin_alloc(ctx, &words, (uint64_t)NEIGHBOURS * (uint64_t)run->graph.length,
-                      sizeof *words, "lists that are looked at"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, words, (uint64_t)NEIGHBOURS * (uint64_t)run->graph.length,
+            "lists that are looked at");
     double all = 0.0;
     kith_status status = count_blurred(run, words, facts, &blurred);
     KIN_THEN(status, kin_gpu_add_up(run->on.gpu, (double)blurred, &all));
     *coarse = all > MOST_COARSE * SAMPLED;
-    kin_free(ctx, words);
     return status;
 }
 

@@ -265,7 +265,8 @@ static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused
         return KITH_OK;
     }
     KIN_TRY(kin_gpu_fill(ctx, gpu, a->short_rows, 0, sizeof *a->short_rows));
-    KIN_TRY(kin_alloc(ctx, &ids, rows, sizeof *ids, "counts of walks"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, ids, rows, "counts of walks");
     kith_status status = kin_gpu_download(ctx, gpu, ids, device_counts, rows * sizeof *ids);
     for (int64_t i = 0; status == KITH_OK && i < queries->rows; i++) {
         if ((int64_t)ids[i] < k) {
@@ -276,7 +277,6 @@ static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused
         w->solved += (double)found * (double)w->paths->rows;
         status = kin_fused_answers_solve(a, queries, &w->paths->corpus->prepared.rows, ids, found);
     }
-    kin_free(ctx, ids);
     return status;
 }
 
@@ -362,12 +362,10 @@ static kith_status choose_entries(walking *w)
     uint32_t *rows = NULL;
     w->entry_count = (int64_t)count;
     KIN_TRY(kin_gpu_alloc(ctx, w->on.gpu, &w->entries, count, sizeof *w->entries, "entries"));
-    KIN_TRY(kin_alloc(ctx, &rows, count, sizeof *rows, "entries of walks"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, rows, count, "entries of walks");
     kin_graph_draw_entries(&entries, paths->rows, paths->parts, w->walkers->seed, rows);
-    const kith_status status =
-        kin_gpu_upload(ctx, w->on.gpu, w->entries, rows, count * sizeof *rows);
-    kin_free(ctx, rows);
-    return status;
+    return kin_gpu_upload(ctx, w->on.gpu, w->entries, rows, count * sizeof *rows);
 }
 
 /* Queries that fit beside the points. */

@@ -121,8 +121,9 @@ static kith_status pack_rows(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *fro
     const int64_t row_bytes = (int64_t)from->cols * kith_dtype_bytes(from->dtype);
     const int64_t most = kin_max_i64(1, BLOCK_BYTES / stride);
     char *block = NULL;
-    KIN_TRY(kin_alloc(ctx, &block, (uint64_t)kin_min_i64(most, from->rows), (uint64_t)stride,
-                      "some of the points"));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_alloc(&hold, &block, (uint64_t)kin_min_i64(most, from->rows), (uint64_t)stride,
+                           "some of the points"));
     kith_status status = KITH_OK;
     for (int64_t first = 0; first < from->rows && status == KITH_OK; first += most) {
         const int64_t count = kin_min_i64(most, from->rows - first);
@@ -132,7 +133,6 @@ static kith_status pack_rows(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *fro
             memcpy(to + (first + i) * row_bytes, block + i * stride, (size_t)row_bytes);
         }
     }
-    kin_free(ctx, block);
     return status;
 }
 

@@ -14,8 +14,9 @@ typedef struct kin_papers_costs {
     int64_t chunk;    /* tiles of columns in a chunk */
     int64_t pitch;    /* words of a row of the matrix */
     uint32_t *matrix; /* order(cost): blocks x 256 x pitch */
-    uint32_t *tiles;  /* all tiles of the columns, in an order that spreads over them, so that a
-                         chunk of them is a fair sample */
+    kin_hold hold;
+    uint32_t *tiles; /* all tiles of the columns, in an order that spreads over them, so that a
+                        chunk of them is a fair sample */
     kin_fused_unit *units;
     uint32_t *numbers;   /* of units; the next one */
     int64_t unit_blocks; /* what units stand there for */

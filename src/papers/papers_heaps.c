@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "papers/papers_hybrid.h"
 
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
@@ -61,49 +61,37 @@ uint64_t kin_papers_heaps_bytes(int64_t k, int64_t room)
         kin_size_add(body->scratch_bytes(&job, room), (uint64_t)k * sizeof(kin_word128)));
 }
 
+static void name_heaps(kin_layout *layout, void *job)
+{
+    kin_papers_heaps *heaps = job;
+    const uint64_t places = (uint64_t)heaps->room;
+    const uint64_t bytes = heaps->body->scratch_bytes(&heaps->job, heaps->room);
+    heap spare;
+    heaps->threads =
+        kin_layout_array(layout, (uint64_t)heaps->ctx->threads, sizeof *heaps->threads);
+    for (int32_t t = 0; t < heaps->ctx->threads; t++) {
+        heap *own = kin_layout_item(heaps->threads, t, &spare);
+        own->keys = kin_layout_array(layout, places, sizeof *own->keys);
+        own->ids = kin_layout_array(layout, places, sizeof *own->ids);
+        own->scratch = kin_layout_array(layout, bytes, 1);
+        own->words = kin_layout_array(layout, (uint64_t)heaps->job.k, sizeof *own->words);
+    }
+}
+
 kith_status kin_papers_heaps_make(kith_ctx *ctx, int64_t k, int64_t room, kin_papers_heaps *heaps)
 {
-    const uint64_t places = (uint64_t)room;
-    kith_status status = KITH_OK;
     *heaps = (kin_papers_heaps){
         .ctx = ctx,
+        .room = room,
         .body = kin_papers_threshold_heap(ctx->isa),
         .job = {.k = k, .dtype = KIN_SELECT_F64, .sample = USUAL_SAMPLE, .sorted = true}};
-    KIN_TRY(kin_alloc_zero(ctx, &heaps->threads, (uint64_t)ctx->threads, sizeof *heaps->threads,
-                           "threads"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        heap *own = &heaps->threads[t];
-        KIN_TRY_GOTO(status, kin_alloc(ctx, &own->keys, places, sizeof *own->keys, "keys of a row"),
-                     done);
-        KIN_TRY_GOTO(status, kin_alloc(ctx, &own->ids, places, sizeof *own->ids, "keys of a row"),
-                     done);
-        KIN_TRY_GOTO(status,
-                     kin_alloc(ctx, &own->scratch, heaps->body->scratch_bytes(&heaps->job, room), 1,
-                               "room to select in"),
-                     done);
-        KIN_TRY_GOTO(status,
-                     kin_alloc(ctx, &own->words, (uint64_t)k, sizeof *own->words, "selected keys"),
-                     done);
-    }
-done:
-    if (status != KITH_OK) {
-        kin_papers_heaps_free(heaps);
-    }
-    return status;
+    return kin_layout_make(ctx, name_heaps, heaps, "keys of rows", &heaps->block);
 }
 
 void kin_papers_heaps_free(kin_papers_heaps *heaps)
 {
-    for (int32_t t = 0; heaps->threads != NULL && t < heaps->ctx->threads; t++) {
-        kin_free(heaps->ctx, heaps->threads[t].words);
-        kin_free(heaps->ctx, heaps->threads[t].scratch);
-        kin_free(heaps->ctx, heaps->threads[t].ids);
-        kin_free(heaps->ctx, heaps->threads[t].keys);
-    }
-    if (heaps->ctx != NULL) {
-        kin_free(heaps->ctx, heaps->threads);
-    }
-    heaps->threads = NULL;
+    kin_free(heaps->ctx, heaps->block);
+    heaps->block = NULL;
 }
 
 typedef struct running {

@@ -55,6 +55,8 @@ typedef struct kin_papers_heaps {
     kith_ctx *ctx;
     const kin_select_body *body;
     kin_select_job job; /* of one row */
+    int64_t room;
+    void *block;
     struct kin_papers_heap *threads;
 } kin_papers_heaps;
 
