@@ -87,7 +87,9 @@ void kin_gpu_free(kin_gpu *gpu, void *address);
  * `what`: in the message. */
 kith_status kin_gpu_layout_make(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names *names, void *job,
                                 const char *what, void **out);
-/* Both for a hold (base_mem.h), which gives the block back. */
+/* A hold (base_mem.h) gives the block back. */
+void kin_gpu_hold_take(kin_hold *hold, kin_gpu *gpu, void *address);
+/* Both for a hold. */
 kith_status kin_gpu_hold_alloc(kin_hold *hold, kin_gpu *gpu, void *out, uint64_t bytes,
                                const char *what);
 kith_status kin_gpu_hold_layout(kin_hold *hold, kin_gpu *gpu, kin_layout_names *names, void *job,

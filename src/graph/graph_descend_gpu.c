@@ -122,20 +122,12 @@ static kith_status find_near(kin_graph_gpu_run *run, kin_graph_gpu_relatives *re
     kith_ctx *ctx = run->on.ctx;
     kin_graph_gpu_relative near;
     kin_graph_outcome outcome;
-    float *own = NULL;
-    kith_status status = kin_graph_gpu_relate_points(run, &near, relatives, &own);
-    if (status == KITH_OK) {
-        const kith_neighbors out = {
-            .rows = run->rows, .k = near.request.k, .ids = relatives->near.ids};
-        status =
-            kin_graph_gpu_descend(ctx, run->on.gpu, &near.points, &near.request, &out, &outcome);
-    }
-    if (status == KITH_OK) {
-        relatives->evaluations += outcome.evaluations;
-        status = kin_graph_gpu_share_ids(run, &relatives->near);
-    }
-    kin_gpu_free(run->on.gpu, own);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_graph_gpu_relate_points(run, &near, relatives, &hold));
+    const kith_neighbors out = {.rows = run->rows, .k = near.request.k, .ids = relatives->near.ids};
+    KIN_TRY(kin_graph_gpu_descend(ctx, run->on.gpu, &near.points, &near.request, &out, &outcome));
+    relatives->evaluations += outcome.evaluations;
+    return kin_graph_gpu_share_ids(run, &relatives->near);
 }
 
 /* What is near under relatives, where such are asked for. The report is left as it was. */
