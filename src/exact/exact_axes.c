@@ -2,7 +2,7 @@
  *
  * Orthogonal iteration: the axes are multiplied with the covariance of the sample and made
  * orthonormal again, one behind another, a few times from random ones. */
-#include "exact/exact_axes.h"
+#include "exact/exact_corpus.h"
 
 #include "base/base_mem.h"
 #include "base/base_random.h"

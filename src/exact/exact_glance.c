@@ -13,14 +13,12 @@
  * caller knows. Keys are canonical, so the answer does not depend on the order of the work.
  *
  * Lists hold groups of equal rows by their first; the first k groups hold the first k ids. */
-#include "exact/exact_glance.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_answer.h"
 #include "exact/exact_corpus.h"
-#include "exact/exact_type.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
@@ -136,7 +134,7 @@ typedef struct glance {
 
 /* ---- The first pass -------------------------------------------------------------------------- */
 
-/* As exact_glance.h has them, of panels of u8 = s8 + 128. */
+/* As exact_corpus.h has them, of panels of u8 = s8 + 128. */
 static void set_table(const kin_set *asked, int64_t row, uint32_t *table)
 {
     const int64_t groups = asked->frame->groups;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exact/exact_group.h"
+#include "exact/exact_prepare.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

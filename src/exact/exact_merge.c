@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exact/exact_merge.h"
+#include "exact/exact_search.h"
 
 #include "base/base_layout.h"
 #include "base/base_mem.h"

@@ -137,9 +137,8 @@ void kin_screen_plan(kin_layout *plan, kin_screen *shape, int32_t threads)
 static kith_status make_locks(kith_ctx *ctx, const kin_meet_side *s, int64_t *made)
 {
     for (*made = 0; *made < s->blocks; *made += 1) {
-        if (pthread_mutex_init(&s->locks[*made], NULL) != 0) {
-            return kin_fail(ctx, KITH_E_MEMORY, "no memory for locks (free some memory)");
-        }
+        KIN_FAIL_IF(pthread_mutex_init(&s->locks[*made], NULL) != 0, ctx, KITH_E_MEMORY,
+                    kin_at(NULL), "no memory for locks (free some memory)");
     }
     return KITH_OK;
 }

@@ -6,7 +6,6 @@
 #include "base/base_try.h"
 #include "exact/exact_answer.h"
 #include "exact/exact_corpus.h"
-#include "exact/exact_glance.h"
 #include "exact/exact_prepare.h"
 #include "exact/exact_screen.h"
 #include "host/host_clock.h"
@@ -417,7 +416,7 @@ done:
     return status;
 }
 
-/* It says which type is fine enough: of few rows that is not asked (exact_type.h). */
+/* It says which type is fine enough: of few rows that is not asked (exact_corpus.h). */
 static kin_prepared *larger(kin_prepared *a, kin_prepared *b)
 {
     return b->groups.count >= a->groups.count ? b : a;

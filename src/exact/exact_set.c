@@ -4,7 +4,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_round.h"
+#include "exact/exact_tile.h"
 #include "host/host_threads.h"
 
 enum { PANELS_A_TASK = 8, SHIFT_U8 = 128 };

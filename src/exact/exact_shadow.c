@@ -9,8 +9,6 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_axes.h"
-#include "exact/exact_type.h"
 #include "host/host_threads.h"
 
 enum { MOST_AXES = 192, STEPS = MOST_AXES / KIN_AXES_STEP + 1, LEAST_COLS = 48 };

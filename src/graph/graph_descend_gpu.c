@@ -260,21 +260,14 @@ static kith_status too_large(kith_ctx *ctx, const kith_matrix *points)
 static kith_status refuse(kith_ctx *ctx, const kith_matrix *points,
                           const kin_graph_request *request)
 {
-    if (request->distance.metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "a GPU cannot call a function as metric (use the processor)");
-    }
-    if (request->k > KIN_GRAPH_GPU_MOST_K) {
-        return kin_fail_at(
-            ctx, KITH_E_UNSUPPORTED, kin_at("k"),
-            "is %lld, and descent on a GPU has lists for up to %d (make an exact graph)",
-            (long long)request->k, (int)KIN_GRAPH_GPU_MOST_K);
-    }
-    if (points->rows >= KIN_GRAPH_MOST_POINTS) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "%lld points are more than descent takes (at most %lld)",
-                        (long long)points->rows, (long long)KIN_GRAPH_MOST_POINTS - 1);
-    }
+    KIN_FAIL_IF(request->distance.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+                "a GPU cannot call a function as metric (use the processor)");
+    KIN_FAIL_IF(request->k > KIN_GRAPH_GPU_MOST_K, ctx, KITH_E_UNSUPPORTED, kin_at("k"),
+                "is %lld, and descent on a GPU has lists for up to %d (make an exact graph)",
+                (long long)request->k, (int)KIN_GRAPH_GPU_MOST_K);
+    KIN_FAIL_IF(points->rows >= KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+                "%lld points are more than descent takes (at most %lld)", (long long)points->rows,
+                (long long)KIN_GRAPH_MOST_POINTS - 1);
     return KITH_OK;
 }
 

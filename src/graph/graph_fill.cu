@@ -151,10 +151,12 @@ extern "C" int kin_graph_gpu_launch_fill(kin_gpu_stream *stream, const kin_graph
     }
     const kin_fused_rows *rows = &job->points.rows;
     const kith_dtype dtype = kin_pair_dtype(rows->data, rows->stride_bytes, rows->dtype);
-#define LAUNCH(STEP)                  \
-    fill_lists_kernel<key_cost<STEP>> \
-        <<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job, dtype)
-    KIN_GRAPH_GPU_EACH_STEP(rows->metric, LAUNCH)
+#define LAUNCH(NAME, name, at_once)                                              \
+    case KITH_##NAME:                                                            \
+        fill_lists_kernel<key_cost<KITH_##NAME>>                                 \
+            <<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job, dtype); \
+        break;
+    KIN_PAIR_EACH_STEP(rows->metric, LAUNCH)
 #undef LAUNCH
     return kin_gpu_launched();
 }
@@ -341,9 +343,12 @@ extern "C" int kin_graph_gpu_launch_keys(kin_gpu_stream *stream, const kin_graph
     }
     const kith_dtype dtype =
         kin_pair_dtype(job->rows.data, job->rows.stride_bytes, job->rows.dtype);
-#define LAUNCH(STEP) \
-    control_keys_kernel<STEP><<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job, dtype)
-    KIN_GRAPH_GPU_EACH_STEP(job->rows.metric, LAUNCH)
+#define LAUNCH(NAME, name, at_once)                                          \
+    case KITH_##NAME:                                                        \
+        control_keys_kernel<KITH_##NAME>                                     \
+            <<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job, dtype); \
+        break;
+    KIN_PAIR_EACH_STEP(job->rows.metric, LAUNCH)
 #undef LAUNCH
     return kin_gpu_launched();
 }

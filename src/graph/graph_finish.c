@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/graph_finish.h"
+#include "graph/graph_start.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_request.h"
+#include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
 #include "host/host_threads.h"
 
@@ -138,11 +138,10 @@ static kith_status keys_of(const kin_graph_finish *finish, kin_graph_finish_thre
     kin_metric_keys(&prepared->distance, &query, &prepared->rows, ids, count, f->scratch.keys);
     f->scratch.keys_computed += count;
     for (int64_t i = 0; i < count; i++) {
-        if (f->scratch.keys[i] != f->scratch.keys[i]) {
-            return kin_fail_at(finish->ctx, KITH_E_DATA, kin_at("custom"),
-                               "gave NaN for point %lu and point %lu (a distance must be a number)",
-                               (unsigned long)row, (unsigned long)ids[i]);
-        }
+        KIN_FAIL_IF(f->scratch.keys[i] != f->scratch.keys[i], finish->ctx, KITH_E_DATA,
+                    kin_at("custom"),
+                    "gave NaN for point %lu and point %lu (a distance must be a number)",
+                    (unsigned long)row, (unsigned long)ids[i]);
         pairs[i] = (kin_pair){f->scratch.keys[i], ids[i], weight_of(finish, ids[i])};
     }
     return KITH_OK;

@@ -332,11 +332,9 @@ kith_status kin_graph_ground_make(kith_ctx *ctx, const kin_prepared *prepared,
     *ground = (kin_graph_ground){.prepared = prepared};
     kith_status status = KITH_OK;
     bool fine = true;
-    if (prepared->groups.count >= KIN_GRAPH_MOST_POINTS) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "%lld points are more than a walk takes (at most %lld)",
-                        (long long)prepared->groups.count, (long long)KIN_GRAPH_MOST_POINTS - 1);
-    }
+    KIN_FAIL_IF(prepared->groups.count >= KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED,
+                kin_at(NULL), "%lld points are more than a walk takes (at most %lld)",
+                (long long)prepared->groups.count, (long long)KIN_GRAPH_MOST_POINTS - 1);
     KIN_TRY_GOTO(status, try_rounded(ctx, graph, prepared, &fine), done);
     KIN_TRY_GOTO(status, kin_graph_points_make(ctx, prepared, &ground->points), done);
     if (!fine) {

@@ -228,26 +228,9 @@ template <kith_metric STEP> static int launch(kin_gpu_stream *stream, const kin_
 
 int kin_graph_gpu_join_direct(kin_gpu_stream *stream, const kin_graph_gpu_join *job)
 {
-    switch (kin_pair_step_of(job->points.rows.metric)) {
-    case KITH_SQEUCLIDEAN:
-        return launch<KITH_SQEUCLIDEAN>(stream, job);
-    case KITH_INNER_PRODUCT:
-        return launch<KITH_INNER_PRODUCT>(stream, job);
-    case KITH_MANHATTAN:
-        return launch<KITH_MANHATTAN>(stream, job);
-    case KITH_CHEBYSHEV:
-        return launch<KITH_CHEBYSHEV>(stream, job);
-    case KITH_HAMMING:
-        return launch<KITH_HAMMING>(stream, job);
-    case KITH_JACCARD:
-        return launch<KITH_JACCARD>(stream, job);
-    case KITH_CHI2:
-        return launch<KITH_CHI2>(stream, job);
-    case KITH_KL:
-        return launch<KITH_KL>(stream, job);
-    case KITH_MINKOWSKI:
-        return launch<KITH_MINKOWSKI>(stream, job);
-    default:
-        return (int)cudaErrorInvalidValue;
-    }
+#define LAUNCH(NAME, name, at_once) \
+    case KITH_##NAME:               \
+        return launch<KITH_##NAME>(stream, job);
+    KIN_PAIR_EACH_STEP(job->points.rows.metric, LAUNCH)
+#undef LAUNCH
 }

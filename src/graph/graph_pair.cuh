@@ -116,40 +116,6 @@ static __device__ __forceinline__ double kin_graph_gpu_key(const kin_fused_rows 
     return degenerate ? KIN_DEGENERATE_KEY : key;
 }
 
-/* Calls CALL(STEP) with the steps that a metric takes. */
-#define KIN_GRAPH_GPU_EACH_STEP(metric, CALL) \
-    switch (kin_pair_step_of(metric)) {       \
-    case KITH_SQEUCLIDEAN:                    \
-        CALL(KITH_SQEUCLIDEAN);               \
-        break;                                \
-    case KITH_INNER_PRODUCT:                  \
-        CALL(KITH_INNER_PRODUCT);             \
-        break;                                \
-    case KITH_MANHATTAN:                      \
-        CALL(KITH_MANHATTAN);                 \
-        break;                                \
-    case KITH_CHEBYSHEV:                      \
-        CALL(KITH_CHEBYSHEV);                 \
-        break;                                \
-    case KITH_HAMMING:                        \
-        CALL(KITH_HAMMING);                   \
-        break;                                \
-    case KITH_JACCARD:                        \
-        CALL(KITH_JACCARD);                   \
-        break;                                \
-    case KITH_CHI2:                           \
-        CALL(KITH_CHI2);                      \
-        break;                                \
-    case KITH_KL:                             \
-        CALL(KITH_KL);                        \
-        break;                                \
-    case KITH_MINKOWSKI:                      \
-        CALL(KITH_MINKOWSKI);                 \
-        break;                                \
-    default:                                  \
-        return (int)cudaErrorInvalidValue;    \
-    }
-
 /* What both bodies of the cross-matching share: how an offer reaches a point. */
 
 /* Nothing that is not below this can enter the list of a position; lists do not change while

@@ -153,15 +153,11 @@ static kith_status link_graph(kith_ctx *ctx, kin_graph_gpu_paths *paths,
 
 static kith_status refuse(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
 {
-    if (ground->distance.metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "a GPU cannot call a function as metric (use the processor)");
-    }
-    if (ground->points->rows >= KIN_GRAPH_MOST_POINTS) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "%lld points are more than a walk on a GPU takes (at most %lld)",
-                        (long long)ground->points->rows, (long long)KIN_GRAPH_MOST_POINTS - 1);
-    }
+    KIN_FAIL_IF(ground->distance.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+                "a GPU cannot call a function as metric (use the processor)");
+    KIN_FAIL_IF(ground->points->rows >= KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED,
+                kin_at(NULL), "%lld points are more than a walk on a GPU takes (at most %lld)",
+                (long long)ground->points->rows, (long long)KIN_GRAPH_MOST_POINTS - 1);
     return KITH_OK;
 }
 

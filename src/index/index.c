@@ -68,26 +68,20 @@ static kith_status take_params(kith_ctx *ctx, const kith_index_params *given,
     const int method = (int)known->method;
     const bool graph = method == KITH_METHOD_GRAPH;
     KIN_TRY(graph ? KITH_OK : kin_check_method(ctx, method));
-    if (known->tree_height != 0 && method != KITH_METHOD_TREE) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
-            "is %d and the method is not KITH_METHOD_TREE, which alone has one (set both or none)",
-            (int)known->tree_height);
-    }
-    if (!graph && known->graph != NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("graph"),
-                           "is set and the method is not KITH_METHOD_GRAPH (set both or none)");
-    }
-    if (!graph && known->metric == KITH_CUSTOM) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                           "is custom, for which there is no index but a graph (use that method, "
-                           "or search the points themselves)");
-    }
-    if (known->k < 0 || !(known->recall >= 0.0 && known->recall <= 1.0)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(known->k < 0 ? "k" : "recall"),
-                           "is %g, must be %s", known->k < 0 ? (double)known->k : known->recall,
-                           known->k < 0 ? "at least 1 (or 0: 24)" : "0 to 1 (0: 0.95)");
-    }
+    KIN_FAIL_IF(
+        known->tree_height != 0 && method != KITH_METHOD_TREE, ctx, KITH_E_ARGUMENT,
+        kin_at("tree_height"),
+        "is %d and the method is not KITH_METHOD_TREE, which alone has one (set both or none)",
+        (int)known->tree_height);
+    KIN_FAIL_IF(!graph && known->graph != NULL, ctx, KITH_E_ARGUMENT, kin_at("graph"),
+                "is set and the method is not KITH_METHOD_GRAPH (set both or none)");
+    KIN_FAIL_IF(!graph && known->metric == KITH_CUSTOM, ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                "is custom, for which there is no index but a graph (use that method, "
+                "or search the points themselves)");
+    KIN_FAIL_IF(known->k < 0 || !(known->recall >= 0.0 && known->recall <= 1.0), ctx,
+                KITH_E_ARGUMENT, kin_at(known->k < 0 ? "k" : "recall"), "is %g, must be %s",
+                known->k < 0 ? (double)known->k : known->recall,
+                known->k < 0 ? "at least 1 (or 0: 24)" : "0 to 1 (0: 0.95)");
     return KITH_OK;
 }
 
@@ -116,11 +110,9 @@ static kith_status create_on_device(kith_ctx *ctx, const origin *from, kin_index
 {
     int32_t device = -1;
     const kin_request request = {.distance = source->distance, .method = index->method};
-    if (index->method == KITH_METHOD_GRAPH) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                           "is that of an index of the processor, and points lie on a GPU (use "
-                           "exact or tree, or give host memory to kith_index_create)");
-    }
+    KIN_FAIL_IF(index->method == KITH_METHOD_GRAPH, ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                "is that of an index of the processor, and points lie on a GPU (use "
+                "exact or tree, or give host memory to kith_index_create)");
     KIN_TRY(kin_method_check(ctx, &request));
     KIN_TRY(kin_method_check_gpu(ctx, &request));
     KIN_TRY(kin_api_find_device(ctx, source->points.data, "points.data", &device));
@@ -182,9 +174,8 @@ static kith_status make(kith_ctx *ctx, const origin *from, kith_index **out)
     kin_index_call call;
     KIN_TRY(kin_check_out(ctx, out));
     kith_ctx *own = kin_ctx_new(&ctx->params);
-    if (own == NULL) {
-        return kin_fail(ctx, KITH_E_MEMORY, "no memory for an index (free some memory)");
-    }
+    KIN_FAIL_IF(own == NULL, ctx, KITH_E_MEMORY, kin_at(NULL),
+                "no memory for an index (free some memory)");
     trim_gpu(ctx->gpu);
     kith_status status = kin_index_call_begin(ctx, own, &call);
     KIN_THEN(status, kin_index_call_end(&call, make_in(own, from, out)));

@@ -5,7 +5,7 @@
 #include "engine/engine_device.h"
 #include "engine/engine_exact.h"
 #include "engine/engine_job.h"
-#include "exact/exact_glance.h"
+#include "exact/exact_corpus.h"
 #include "host/host_clock.h"
 #include "index/index.h"
 

@@ -43,11 +43,9 @@ static kith_status save_graph(kith_ctx *ctx, const kith_index *index, const char
                      .recall = index->recall,
                      .seed = index->seed};
     kin_storing storing = {.count = 0};
-    if (header.metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "the metric of the index is a function, which no file holds (save its "
-                        "points and graph)");
-    }
+    KIN_FAIL_IF(header.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+                "the metric of the index is a function, which no file holds (save its "
+                "points and graph)");
     storing.sections[storing.count++] = (kin_section){.tag = KIN_TAG_POINTS, .matrix = points};
     kin_store_add(&storing, TAG_FACTS, &f, 1, sizeof f);
     kin_store_add(&storing, KIN_TAG_IDS, kept->graph.ids, points->rows,

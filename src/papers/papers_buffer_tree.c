@@ -18,7 +18,7 @@
  *   algorithm 2     the next leaf: down by medians, and up to what was put off, if it is near
  * enough algorithm 3, 4  the queries of a buffer against all points of its leaf, sixteen at a time
  *
- * The state of a traversal. papers_traversal.h: a leaf and a bit a level.
+ * The state of a traversal. papers_kernels.h: a leaf and a bit a level.
  *
  * Buffers. A query waits in one leaf at most, so a buffer is a chain through one number a query,
  * and leaf_buffer only says when it is full.
@@ -38,7 +38,7 @@
 #include "exact/exact_answer.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "papers/papers_traversal.h"
+#include "papers/papers_kernels.h"
 #include "tree/tree_walk.h"
 
 enum { QUERIES_A_TASK = 256, ROWS_A_TASK = 64 };

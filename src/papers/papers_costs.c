@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "papers/papers_costs.h"
+#include "papers/papers_hybrid.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

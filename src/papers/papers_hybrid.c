@@ -39,7 +39,6 @@
 #include "fused/fused_stage.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "papers/papers_costs.h"
 #include "papers/papers_hybrid.h"
 
 /* Marks of a batch in the stream: its work begins, its counts are here; its keys begin, are here;
