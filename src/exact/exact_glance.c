@@ -116,7 +116,6 @@ typedef struct glancing {
     int32_t *most;    /* together x panels; INT32_MIN: looked at */
     int32_t threads;  /* that answer: no more than queries of a turn */
     worker *workers;
-    void *block;
 } glancing;
 
 /* One query on its way. */

@@ -187,7 +187,6 @@ typedef struct ordering {
     part *next;
     uint32_t *copy;
     int32_t threads;
-    void *block;
 } ordering;
 
 static void name_arrays(kin_layout *layout, void *job)

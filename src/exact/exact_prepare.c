@@ -117,6 +117,16 @@ void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared)
     memset(prepared, 0, sizeof *prepared);
 }
 
+static void give_prepared(void *ctx, void *prepared)
+{
+    kin_prepared_free(ctx, prepared);
+}
+
+void kin_prepared_hold(kin_hold *hold, kin_prepared *prepared)
+{
+    kin_hold_take(hold, give_prepared, hold->ctx, prepared);
+}
+
 /* ---- What is asked --------------------------------------------------------------------------- */
 
 bool kin_exact_screens(const kin_distance *distance)

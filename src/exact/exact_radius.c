@@ -51,7 +51,7 @@ typedef struct worker {
 
 typedef struct run {
     kith_ctx *ctx;
-    kin_hold hold;
+    kin_hold *hold;
     const kin_radius_request *request;
     const kin_prepared *corpus;
     const kin_prepared *queries;
@@ -346,7 +346,7 @@ static void close_panels(const run *r)
 static kith_status make_worst(run *r)
 {
     const kin_set *points = &r->corpus->set;
-    KIN_NEW_ZERO(&r->hold, r->worst, (uint64_t)r->point_blocks, "the worst of blocks");
+    KIN_NEW_ZERO(r->hold, r->worst, (uint64_t)r->point_blocks, "the worst of blocks");
     for (int64_t p = 0; p < points->points; p++) {
         const kin_bound_row row = kin_set_row(points, p);
         kin_bound_row *worst = &r->worst[p / r->block];
@@ -367,7 +367,7 @@ static kith_status screen_all(run *r, kin_prepared *queries)
     }
     r->block = kin_screen_block(frame);
     r->point_blocks = kin_ceil_div(r->corpus->set.points, r->block);
-    KIN_TRY(kin_hold_layout(&r->hold, name_workers, r, "threads"));
+    KIN_TRY(kin_hold_layout(r->hold, name_workers, r, "threads"));
     close_panels(r);
     KIN_TRY(make_worst(r));
     KIN_TRY(kin_order_make(ctx, &queries->rows, &queries->distance, count, queries->order));
@@ -388,7 +388,7 @@ static kith_status scan_all(run *r)
 {
     const int64_t start = kin_clock_ns();
     r->ranges = kin_ceil_div(r->corpus->rows.matrix.rows, RANGE);
-    KIN_TRY(kin_hold_layout(&r->hold, name_workers, r, "threads"));
+    KIN_TRY(kin_hold_layout(r->hold, name_workers, r, "threads"));
     KIN_TRY(
         kin_parallel(r->ctx, "screen", r->queries->rows.matrix.rows * r->ranges, scan_range, r));
     r->ctx->report.seconds_screen += kin_clock_since(start);
@@ -413,21 +413,24 @@ static void write_report(const run *r)
     kin_exact_report(r->ctx, r->corpus);
 }
 
+static void give_hits(void *nobody, void *hits)
+{
+    (void)nobody;
+    kin_hits_free(hits);
+}
+
 static kith_status search(run *r, kin_prepared *queries, kith_ranges *ranges)
 {
     kith_ctx *ctx = r->ctx;
     const bool screens = kin_exact_screens(&r->request->distance);
-    kith_status status = KITH_OK;
+    kin_hold_take(r->hold, give_hits, NULL, &r->hits);
     KIN_TRY(kin_hits_make(ctx, r->request, &r->corpus->groups, &r->queries->rows, &r->hits));
-    KIN_TRY_GOTO(status, screens ? screen_all(r, queries) : scan_all(r), done);
+    KIN_TRY(screens ? screen_all(r, queries) : scan_all(r));
     const int64_t start = kin_clock_ns();
-    KIN_TRY_GOTO(status, kin_hits_finish(&r->hits, ranges), done);
+    KIN_TRY(kin_hits_finish(&r->hits, ranges));
     ctx->report.seconds_rescore = kin_clock_since(start);
     write_report(r);
-done:
-    kin_hold_end(&r->hold);
-    kin_hits_free(&r->hits);
-    return status;
+    return KITH_OK;
 }
 
 /* Each row is asked for itself, so equal rows of the queries stay apart. */
@@ -437,21 +440,17 @@ kith_status kin_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const k
     const kith_matrix *asked = queries != NULL ? queries : &corpus->rows.matrix;
     kin_prepared again = {0};
     kin_prepared pq = {0};
-    run r = {
-        .ctx = ctx, .hold = {.ctx = ctx}, .request = request, .corpus = corpus, .queries = &pq};
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, ctx);
+    run r = {.ctx = ctx, .hold = &hold, .request = request, .corpus = corpus, .queries = &pq};
+    kin_prepared_hold(&hold, &again);
+    kin_prepared_hold(&hold, &pq);
     KIN_TRY(kin_prepare_rows(ctx, asked, &request->distance, "queries",
                              KIN_ROWS_DISTINCT | (queries == NULL ? KIN_ROWS_CHECKED : 0), &pq));
     if (kin_exact_screens(&request->distance)) {
-        KIN_TRY_GOTO(status, kin_prepare_corpus_for(ctx, corpus, asked, USUAL_K, &again, &r.corpus),
-                     done);
+        KIN_TRY(kin_prepare_corpus_for(ctx, corpus, asked, USUAL_K, &again, &r.corpus));
     }
     r.ops = kin_round_get(ctx->isa);
-    status = search(&r, &pq, ranges);
-done:
-    kin_prepared_free(ctx, &again);
-    kin_prepared_free(ctx, &pq);
-    return status;
+    return search(&r, &pq, ranges);
 }
 
 kith_status kin_radius_run(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
@@ -459,19 +458,17 @@ kith_status kin_radius_run(kith_ctx *ctx, const kith_matrix *corpus, const kith_
 {
     const kin_distance *distance = &request->distance;
     const bool screens = kin_exact_screens(distance);
-    kin_prepared pc;
+    kin_prepared pc = {0};
+    KIN_HOLD(hold, ctx);
+    kin_prepared_hold(&hold, &pc);
     KIN_TRY(kin_prepare_rows(ctx, corpus, distance, queries != NULL ? "corpus" : "points",
                              screens ? 0 : KIN_ROWS_DISTINCT, &pc));
-    kith_status status = KITH_OK;
     if (screens) {
         const bool integer =
             kin_frame_is_integer(distance, corpus, queries != NULL ? queries : corpus);
-        KIN_TRY_GOTO(status, kin_prepare_corpus(ctx, integer, USUAL_K, &pc), done);
+        KIN_TRY(kin_prepare_corpus(ctx, integer, USUAL_K, &pc));
     }
     ctx->report.seconds_check += pc.seconds_check;
     ctx->report.seconds_prepare += pc.seconds_prepare;
-    status = kin_radius_search(ctx, &pc, queries, request, ranges);
-done:
-    kin_prepared_free(ctx, &pc);
-    return status;
+    return kin_radius_search(ctx, &pc, queries, request, ranges);
 }

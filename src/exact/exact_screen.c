@@ -44,7 +44,6 @@ typedef struct run {
     kin_schedule schedule;
     int32_t threads;
     kin_meet_work *workers;
-    void *arrays;
 } run;
 
 /* ---- The schedule --------------------------------------------------------------------------- */

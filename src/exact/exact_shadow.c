@@ -366,7 +366,6 @@ typedef struct casting {
     double *images; /* x padded, */
     double *values; /* wide */
     int32_t threads;
-    void *block;
 } casting;
 
 static void name_casting(kin_layout *layout, void *job)

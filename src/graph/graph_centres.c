@@ -91,7 +91,6 @@ typedef struct raising {
     double *most; /* by thread: the largest square */
     double square;
     int32_t threads;
-    void *block;
 } raising;
 
 static void name_raising(kin_layout *layout, void *job)

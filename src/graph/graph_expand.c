@@ -49,7 +49,6 @@ typedef struct expanding {
     int32_t length;
     worker *workers;
     int32_t threads;
-    void *block;
 } expanding;
 
 /* ---- Who is met ----------------------------------------------------------------------------- */

@@ -42,7 +42,6 @@ typedef struct handing {
     kin_graph_join *matchers; /* by thread */
     uint32_t *others;         /* by thread: capacity positions, and as many orders */
     int32_t threads;
-    void *block;
 } handing;
 
 static void name_handing(kin_layout *layout, void *job)

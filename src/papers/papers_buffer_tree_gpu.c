@@ -39,7 +39,6 @@ typedef struct rounds {
     const kin_tree_gpu_solver *solver;
     const kin_papers_buffer_kernels *kernels;
     kin_papers_buffers of;
-    void *block;
     int64_t full;  /* of a buffer */
     int64_t batch; /* queries that are taken at a time */
     /* Of a chunk: the input queue from `begun` on, the reinsert queue, and who waits. */
