@@ -324,9 +324,11 @@ typedef struct comparing {
 } comparing;
 
 /* keys: of the centers of one ball of the run, and those of the other set. */
-static void compare_run(const comparing *c, int64_t run, double *keys)
+static kith_status compare_run(void *arg, int64_t run, int32_t thread)
 {
+    const comparing *c = arg;
     const kin_bounds *b = c->bounds;
+    double *keys = b->keys + thread * b->runs * BALLS;
     const int64_t own_run = c->sets[0] * b->runs + run;
     const int64_t other_run = c->sets[1] * b->runs;
     const kin_rows centers = centers_of(b, c->sets[1]);
@@ -348,12 +350,6 @@ static void compare_run(const comparing *c, int64_t run, double *keys)
             }
         }
     }
-}
-
-static kith_status compare_runs(void *arg, int64_t run, int32_t thread)
-{
-    const comparing *c = arg;
-    compare_run(c, run, c->bounds->keys + thread * c->bounds->runs * BALLS);
     return KITH_OK;
 }
 
@@ -362,7 +358,7 @@ static kith_status compare(kith_ctx *ctx, comparing *c)
     for (int64_t i = 0; i < SIDES * c->bounds->runs; i++) {
         atomic_init(&c->bounds->meets[i], 0);
     }
-    return kin_parallel_rows(ctx, NULL, c->runs[0], RUNS_A_TASK, compare_runs, c);
+    return kin_parallel_rows(ctx, NULL, c->runs[0], RUNS_A_TASK, compare_run, c);
 }
 
 static bool can_meet(const comparing *c, int side, int64_t run)

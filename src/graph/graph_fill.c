@@ -161,9 +161,11 @@ static int32_t draw_around(int64_t points, int64_t position, int32_t count, uint
     return drawn;
 }
 
-static kith_status fill_list(const filling *f, kin_graph_thread *w, int64_t position)
+static kith_status fill_at_random(void *arg, int64_t position, int32_t thread)
 {
+    const filling *f = arg;
     kin_graph_rounds *rounds = f->rounds;
+    kin_graph_thread *w = &rounds->workers[thread];
     const kin_graph_lists *lists = &rounds->lists;
     uint64_t state = kin_graph_mix(rounds->seed ^ kin_graph_mix((uint64_t)position + 1));
     for (int tries = 0; tries < MOST_TRIES; tries++) {
@@ -185,13 +187,6 @@ static kith_status fill_list(const filling *f, kin_graph_thread *w, int64_t posi
     return KITH_OK;
 }
 
-static kith_status fill_at_random(void *arg, int64_t p, int32_t thread)
-{
-    const filling *f = arg;
-    KIN_TRY(fill_list(f, &f->rounds->workers[thread], p));
-    return KITH_OK;
-}
-
 kith_status kin_graph_fill_random(kin_graph_rounds *rounds, int32_t least, bool ordered)
 {
     filling f = {.rounds = rounds, .least = least, .ordered = ordered};
@@ -201,9 +196,11 @@ kith_status kin_graph_fill_random(kin_graph_rounds *rounds, int32_t least, bool 
 
 /* ---- Across --------------------------------------------------------------------------------- */
 
-static kith_status fill_list_across(const filling *f, kin_graph_thread *w, int64_t position)
+static kith_status fill_across(void *arg, int64_t position, int32_t thread)
 {
+    const filling *f = arg;
     kin_graph_rounds *rounds = f->rounds;
+    kin_graph_thread *w = &rounds->workers[thread];
     const kin_prepared *prepared = rounds->points->prepared;
     const kin_graph_split sets = {f->request->split, prepared->groups.rows};
     const int32_t wanted = rounds->lists.length - kin_graph_list_count(&rounds->lists, position);
@@ -218,13 +215,6 @@ static kith_status fill_list_across(const filling *f, kin_graph_thread *w, int64
         }
     }
     return drawn == 0 ? KITH_OK : take(rounds, w, position, drawn, 1);
-}
-
-static kith_status fill_across(void *arg, int64_t p, int32_t thread)
-{
-    const filling *f = arg;
-    KIN_TRY(fill_list_across(f, &f->rounds->workers[thread], p));
-    return KITH_OK;
 }
 
 kith_status kin_graph_fill_across(kin_graph_rounds *rounds, const kin_graph_request *request,

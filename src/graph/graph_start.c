@@ -76,8 +76,9 @@ static void match_again(const handing *h, int32_t thread, uint32_t position, uin
 
 /* A list as words of a descent, its own position left out. Orders of the two are the same numbers
  * for integers. */
-static void hand_list(const handing *h, int32_t thread, int64_t position)
+static kith_status hand_list(void *arg, int64_t position, int32_t thread)
 {
+    const handing *h = arg;
     const kin_lists *lists = h->lists;
     uint64_t *entries = lists->words + position * lists->capacity;
     uint64_t *words = h->words + position * h->length;
@@ -96,12 +97,6 @@ static void hand_list(const handing *h, int32_t thread, int64_t position)
     for (; count < h->length; count++) {
         words[count] = KIN_GRAPH_EMPTY;
     }
-}
-
-static kith_status hand_lists(void *arg, int64_t position, int32_t thread)
-{
-    const handing *h = arg;
-    hand_list(h, thread, position);
     return KITH_OK;
 }
 
@@ -110,7 +105,7 @@ static kith_status hand_all(kith_ctx *ctx, handing *h)
     h->threads = ctx->threads;
     KIN_HOLD(hold, ctx);
     KIN_TRY(kin_hold_layout(&hold, name_handing, h, "entries of lists"));
-    return kin_parallel_rows(ctx, "start", h->points->count, POSITIONS_A_TASK, hand_lists, h);
+    return kin_parallel_rows(ctx, "start", h->points->count, POSITIONS_A_TASK, hand_list, h);
 }
 
 /* Without centres, and where all pairs are asked for: the exact engine's screen. */
@@ -320,9 +315,11 @@ static bool is_across(const uint8_t *sides, int64_t position, uint64_t word)
 
 /* What was met on the own side fills the list where the graph's was shorter; it is not new: its
  * neighbours have met each other. */
-static void join_list(const joining *j, int64_t position, uint64_t *list)
+static kith_status join_list(void *arg, int64_t position, int32_t thread)
 {
-    const uint64_t *known = j->words + position * j->length;
+    const joining *j = arg;
+    uint64_t *list = j->scratch + (int64_t)thread * j->length;
+    uint64_t *known = j->words + position * j->length;
     const uint64_t *met = j->met + position * j->length;
     int32_t next = 0;
     for (int32_t i = 0, made = 0; made < j->length; made++) {
@@ -334,14 +331,7 @@ static void join_list(const joining *j, int64_t position, uint64_t *list)
         const bool is_new = word == KIN_GRAPH_EMPTY || is_across(j->sides, position, word);
         list[made] = is_new ? word : word & ~(uint64_t)1;
     }
-}
-
-static kith_status join_lists(void *arg, int64_t p, int32_t thread)
-{
-    const joining *j = arg;
-    uint64_t *list = j->scratch + (int64_t)thread * j->length;
-    join_list(j, p, list);
-    memcpy(j->words + p * j->length, list, (size_t)j->length * sizeof *list);
+    memcpy(known, list, (size_t)j->length * sizeof *list);
     return KITH_OK;
 }
 
@@ -354,7 +344,7 @@ static kith_status join_all(kith_ctx *ctx, const kin_graph_starting *start, cons
                  .words = start->words};
     KIN_HOLD(hold, ctx);
     KIN_NEW(&hold, j.scratch, (uint64_t)ctx->threads * (uint64_t)j.length, "entries");
-    return kin_parallel_rows(ctx, "start", j.count, POSITIONS_A_TASK, join_lists, &j);
+    return kin_parallel_rows(ctx, "start", j.count, POSITIONS_A_TASK, join_list, &j);
 }
 
 /* Words that are known are new for as long as cells meet, so that a pair is one word. */

@@ -103,8 +103,10 @@ typedef struct running {
     int32_t *counts;
 } running;
 
-static void select_row(const running *r, const heap *own, int64_t row)
+static kith_status select_row(void *arg, int64_t row, int32_t thread)
 {
+    const running *r = arg;
+    const heap *own = &r->heaps->threads[thread];
     const kin_select_job *job = &r->heaps->job;
     const kin_fused_hit *hits = r->hits + r->places[row];
     const int64_t count = r->places[row + 1] - r->places[row];
@@ -116,7 +118,7 @@ static void select_row(const running *r, const heap *own, int64_t row)
     kin_pair *pairs = r->pairs + row * job->k;
     r->counts[row] = (int32_t)kept;
     if (count == 0) {
-        return;
+        return KITH_OK;
     }
     for (int64_t i = 0; i < count; i++) {
         own->keys[i] = hits[i].key;
@@ -128,15 +130,6 @@ static void select_row(const running *r, const heap *own, int64_t row)
         pairs[i].id = (uint32_t)own->words[i];
         pairs[i].weight = 1;
     }
-}
-
-static kith_status select_some(void *arg, int64_t task, int32_t thread)
-{
-    const running *r = arg;
-    const int64_t end = kin_min_i64(r->rows, (task + 1) * ROWS_A_TASK);
-    for (int64_t row = task * ROWS_A_TASK; row < end; row++) {
-        select_row(r, &r->heaps->threads[thread], row);
-    }
     return KITH_OK;
 }
 
@@ -147,7 +140,7 @@ kith_status kin_papers_heaps_run(const kin_papers_heaps *heaps, const kin_fused_
     const int64_t start = kin_clock_ns();
     running r = {heaps, hits, places, rows, pairs, counts};
     const kith_status status =
-        kin_parallel(heaps->ctx, "select", kin_ceil_div(rows, ROWS_A_TASK), select_some, &r);
+        kin_parallel_rows(heaps->ctx, "select", rows, ROWS_A_TASK, select_row, &r);
     heaps->ctx->report.seconds_select += kin_clock_since(start);
     return status;
 }
