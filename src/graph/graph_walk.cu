@@ -587,7 +587,9 @@ extern "C" int kin_graph_gpu_launch_walk(kin_gpu_stream *stream, const kin_graph
     if (job->width > KIN_GRAPH_GPU_MOST_WIDTH || job->width < job->k || job->most < 1) {
         return (int)cudaErrorInvalidValue;
     }
-#define LAUNCH(STEP) return walk_launch<STEP>(stream, job)
+#define LAUNCH(NAME, name, at_once) \
+    case KITH_##NAME:               \
+        return walk_launch<KITH_##NAME>(stream, job);
     KIN_PAIR_EACH_STEP(job->points.metric, LAUNCH)
 #undef LAUNCH
     return (int)cudaErrorInvalidValue; /* not reached */
