@@ -8,7 +8,7 @@
 #include "base/base_try.h"
 #include "engine/engine_call.h"
 #include "engine/engine_merge.h"
-#include "exact/exact_merge.h"
+#include "exact/exact_search.h"
 #include "file/file_checksum.h"
 #include "graph/graph.h"
 #include "recall/recall.h"

@@ -7,7 +7,7 @@
 #include "engine/engine_device.h"
 #include "engine/engine_exact.h"
 #include "engine/engine_job.h"
-#include "exact/exact_request.h"
+#include "exact/exact_prepare.h"
 #include "fused/fused_search.h"
 #include "host/host_cpu.h"
 #include "tree/tree_cost.h"

@@ -64,6 +64,14 @@ kith_status kin_layout_make(kith_ctx *ctx, kin_layout_names *names, void *job, c
     return KITH_OK;
 }
 
+kith_status kin_hold_layout(kin_hold *hold, kin_layout_names *names, void *job, const char *what)
+{
+    void *block = NULL;
+    KIN_TRY(kin_layout_make(hold->ctx, names, job, what, &block));
+    kin_hold_take(hold, kin_hold_give, hold->ctx, block);
+    return KITH_OK;
+}
+
 void kin_layout_block(kin_layout *plan, kin_layout_names *names, void *job)
 {
     take(plan, kin_mem_bytes(dry_bytes(names, job), 1));

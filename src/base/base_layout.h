@@ -54,6 +54,9 @@ void *kin_layout_zeros(kin_layout *layout, uint64_t count, uint64_t item_bytes);
 kith_status kin_layout_make(kith_ctx *ctx, kin_layout_names *names, void *job, const char *what,
                             void **block);
 
+/* The same for a hold, which gives it back. */
+kith_status kin_hold_layout(kin_hold *hold, kin_layout_names *names, void *job, const char *what);
+
 /* ---- Plans: dry runs over several blocks ------------------------------------------------------
  */
 

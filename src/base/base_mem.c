@@ -185,3 +185,38 @@ void kin_free(kith_ctx *ctx, void *block)
     atomic_fetch_sub(&ctx->held_bytes, head.bytes);
     release(ctx, start, head.bytes);
 }
+
+/* ---- Holds ----------------------------------------------------------------------------------- */
+
+void kin_hold_give(void *ctx, void *block)
+{
+    kin_free(ctx, block);
+}
+
+void kin_hold_take(kin_hold *hold, kin_give_back *give_back, void *owner, void *block)
+{
+    if (block != NULL) {
+        kin_assert(hold->count < KIN_HOLD_MOST);
+        hold->held[hold->count].give_back = give_back;
+        hold->held[hold->count].owner = owner;
+        hold->held[hold->count++].block = block;
+    }
+}
+
+kith_status kin_hold_alloc(kin_hold *hold, void *out, uint64_t count, uint64_t item_bytes,
+                           const char *what)
+{
+    void **target = out;
+    KIN_TRY(kin_alloc(hold->ctx, target, count, item_bytes, what));
+    kin_hold_take(hold, kin_hold_give, hold->ctx, *target);
+    return KITH_OK;
+}
+
+void kin_hold_end(kin_hold *hold)
+{
+    while (hold->count > 0) {
+        hold->count -= 1;
+        hold->held[hold->count].give_back(hold->held[hold->count].owner,
+                                          hold->held[hold->count].block);
+    }
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ways to pass a status on: return it, go to the cleanup label, go on, or keep the first one.
- */
+ * The ways to pass a status on: return it, go to the cleanup label, go on only where nothing
+ * failed, or keep the first one. */
 #ifndef KIN_BASE_TRY_H
 #define KIN_BASE_TRY_H
 
@@ -22,7 +22,7 @@
         }                                 \
     } while (0)
 
-/* What is done where all went well so far. */
+/* The next step of several, each taken only where all before it went well. */
 #define KIN_THEN(status, call)     \
     do {                           \
         if ((status) == KITH_OK) { \

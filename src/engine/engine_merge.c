@@ -4,7 +4,7 @@
  *   own      the graphs' lists with canonical keys go to the answer; their k-th keys are limits
  *   bounds   rows proven to be beyond the limits of all pairs across are left out (exact_runs.h)
  *   across   what each row has nearest in the other set, within its limit (kin_across)
- *   merge    rows that found something: both lists (exact_merge.h)
+ *   merge    rows that found something: both lists (exact_search.h)
  *
  * A GPU, which makes no use of limits, looks across first.
  *
@@ -22,7 +22,6 @@
 #include "engine/engine_call.h"
 #include "engine/engine_exact.h"
 #include "engine/engine_job.h"
-#include "exact/exact_merge.h"
 #include "exact/exact_runs.h"
 #include "exact/exact_search.h"
 #include "file/file_checksum.h"

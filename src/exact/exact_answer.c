@@ -151,13 +151,12 @@ kith_status kin_answer_write_group(kith_ctx *ctx, const kin_answer_target *targe
 {
     const uint32_t *next = target->groups->next;
     for (uint32_t row = first; row != KITH_ID_NONE;) {
-        if (!kin_answer_write(answer, left_out(target, row), target->out, row) &&
-            !target->may_be_short) {
-            return kin_fail(ctx, KITH_E_INTERNAL,
-                            "row %lu has fewer than %lld neighbours (a bound is wrong; please "
-                            "report it)",
-                            (unsigned long)row, (long long)target->out->k);
-        }
+        KIN_FAIL_IF(!kin_answer_write(answer, left_out(target, row), target->out, row) &&
+                        !target->may_be_short,
+                    ctx, KITH_E_INTERNAL, kin_at(NULL),
+                    "row %lu has fewer than %lld neighbours (a bound is wrong; please "
+                    "report it)",
+                    (unsigned long)row, (long long)target->out->k);
         row = next == NULL ? KITH_ID_NONE : next[row];
     }
     return KITH_OK;

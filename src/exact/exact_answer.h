@@ -5,7 +5,7 @@
 #define KIN_EXACT_ANSWER_H
 
 #include "base/base_layout.h"
-#include "exact/exact_group.h"
+#include "exact/exact_prepare.h"
 #include "select/select_pairs.h"
 
 /* A thread's room for the list of one row. */

@@ -2,7 +2,7 @@
  *
  * Orthogonal iteration: the axes are multiplied with the covariance of the sample and made
  * orthonormal again, one behind another, a few times from random ones. */
-#include "exact/exact_axes.h"
+#include "exact/exact_corpus.h"
 
 #include "base/base_mem.h"
 #include "base/base_random.h"
@@ -84,21 +84,18 @@ static void set_mean(const sampling *s)
     }
 }
 
-static kith_status take_some(void *arg, int64_t task, int32_t thread)
+static kith_status take_some(void *arg, int64_t i, int32_t thread)
 {
     const sampling *s = arg;
     const kin_axes *a = s->axes;
     double *values = a->values + thread * a->wide;
-    const int64_t end = kin_min_i64((task + 1) * TAKEN, KIN_AXES_SAMPLE + s->more);
-    for (int64_t i = task * TAKEN; i < end; i++) {
-        load(s, i, values);
-        for (int64_t c = 0; c < s->points->distance->cols; c++) {
-            const double x = (values[c] - a->mean[c]) / s->points->scale;
-            a->lengths[i] += x * x;
-            a->rows[i * a->wide + c] = (float)x;
-            if (i < KIN_AXES_SAMPLE) {
-                a->columns[c * KIN_AXES_SAMPLE + i] = (float)x;
-            }
+    load(s, i, values);
+    for (int64_t c = 0; c < s->points->distance->cols; c++) {
+        const double x = (values[c] - a->mean[c]) / s->points->scale;
+        a->lengths[i] += x * x;
+        a->rows[i * a->wide + c] = (float)x;
+        if (i < KIN_AXES_SAMPLE) {
+            a->columns[c * KIN_AXES_SAMPLE + i] = (float)x;
         }
     }
     return KITH_OK;
@@ -222,8 +219,8 @@ static kith_status find(kith_ctx *ctx, const sampling *s, kin_axes *a)
     uint64_t state = 2;
     sampling sample = *s;
     set_mean(s);
-    KIN_TRY(kin_parallel(ctx, "prepare", kin_ceil_div(KIN_AXES_SAMPLE + s->more, TAKEN), take_some,
-                         &sample));
+    KIN_TRY(
+        kin_parallel_rows(ctx, "prepare", KIN_AXES_SAMPLE + s->more, TAKEN, take_some, &sample));
     for (int32_t j = 0; j < a->count; j++) {
         for (int64_t c = 0; c < s->points->distance->cols; c++) {
             a->axes[j * a->wide + c] = noise(&state);

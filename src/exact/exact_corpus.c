@@ -4,7 +4,6 @@
 #include "base/base_mem.h"
 #include "base/base_try.h"
 #include "exact/exact_prepare.h"
-#include "exact/exact_type.h"
 #include "host/host_clock.h"
 
 /* From the cheapest type up, until one is fine enough. The last one has to do, unless it is in

@@ -178,18 +178,15 @@ static kith_status solve(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-static kith_status solve_picked(void *arg, int64_t task, int32_t thread)
+static kith_status solve_picked(void *arg, int64_t i, int32_t thread)
 {
     const direct *d = arg;
     worker *w = &d->workers[thread];
-    const int64_t last = kin_min_i64((task + 1) * LISTS_A_TASK, d->pick->lists);
-    for (int64_t i = task * LISTS_A_TASK; i < last; i++) {
-        const kin_picked picked = d->pick->take(d->pick->arg, i, w->room);
-        if (picked.count > 0) {
-            KIN_TRY(scan(d, w, picked.query, picked.ids, 0, picked.count));
-            write_list(d, w, &w->list, picked.query, picked.list);
-            w->picked += picked.count;
-        }
+    const kin_picked picked = d->pick->take(d->pick->arg, i, w->room);
+    if (picked.count > 0) {
+        KIN_TRY(scan(d, w, picked.query, picked.ids, 0, picked.count));
+        write_list(d, w, &w->list, picked.query, picked.list);
+        w->picked += picked.count;
     }
     return KITH_OK;
 }
@@ -286,9 +283,7 @@ kith_status kin_direct_run(kith_ctx *ctx, const kin_prepared *corpus, const kin_
     d.ctx = ctx;
     d.out = out;
     kith_status status = kin_layout_make(ctx, name_arrays, &d, "the lists of rows", &d.block);
-    if (status == KITH_OK) {
-        status = kin_parallel(ctx, "screen", count * d.ranges, solve, &d);
-    }
+    KIN_THEN(status, kin_parallel(ctx, "screen", count * d.ranges, solve, &d));
     for (int64_t row = 0; status == KITH_OK && d.ranges > 1 && row < count; row++) {
         merge_ranges(&d, row);
     }
@@ -309,8 +304,7 @@ kith_status kin_direct_pick(kith_ctx *ctx, const kin_prepared *corpus, const kin
     d.pick = pick;
     kith_status status = kin_layout_make(ctx, name_arrays, &d, "the lists of rows", &d.block);
     if (status == KITH_OK) {
-        status =
-            kin_parallel(ctx, "screen", kin_ceil_div(pick->lists, LISTS_A_TASK), solve_picked, &d);
+        status = kin_parallel_rows(ctx, "screen", pick->lists, LISTS_A_TASK, solve_picked, &d);
     }
     double picked = 0.0;
     for (int32_t t = 0; d.block != NULL && t < d.threads; t++) {

@@ -84,50 +84,44 @@ static double usual_size(const measuring *m)
     return usual > 0.0 ? FAR_TIMES * usual : (double)INFINITY;
 }
 
-static kith_status sum_rows(void *arg, int64_t task, int32_t thread)
+static kith_status sum_rows(void *arg, int64_t row, int32_t thread)
 {
     const measuring *m = arg;
     share *s = &m->shares[thread];
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, m->corpus->matrix.rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        (void)kin_metric_load(m->distance, m->corpus, row, s->values);
-        if (is_far(m, s->values)) {
-            continue;
-        }
-        s->rows += 1;
-        for (int64_t i = 0; i < m->wide; i++) {
-            const double x = s->values[i];
-            s->sum[i] += x;
-            s->low[i] = x < s->low[i] ? x : s->low[i];
-            s->high[i] = x > s->high[i] ? x : s->high[i];
-        }
+    (void)kin_metric_load(m->distance, m->corpus, row, s->values);
+    if (is_far(m, s->values)) {
+        return KITH_OK;
+    }
+    s->rows += 1;
+    for (int64_t i = 0; i < m->wide; i++) {
+        const double x = s->values[i];
+        s->sum[i] += x;
+        s->low[i] = x < s->low[i] ? x : s->low[i];
+        s->high[i] = x > s->high[i] ? x : s->high[i];
     }
     return KITH_OK;
 }
 
-static kith_status norm_rows(void *arg, int64_t task, int32_t thread)
+static kith_status norm_rows(void *arg, int64_t row, int32_t thread)
 {
     const measuring *m = arg;
     share *s = &m->shares[thread];
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, m->corpus->matrix.rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        (void)kin_metric_load(m->distance, m->corpus, row, s->values);
-        if (is_far(m, s->values)) {
-            continue;
-        }
-        double sum[KIN_METRIC_LANES] = {0.0};
-        for (int64_t i = 0; i < m->wide; i += KIN_METRIC_LANES) {
-            for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
-                const double a = s->values[i + lane] - m->mean[i + lane];
-                sum[lane] += a * a;
-            }
-        }
-        double total = 0.0;
-        for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
-            total += sum[lane];
-        }
-        s->largest_norm_sq = total > s->largest_norm_sq ? total : s->largest_norm_sq;
+    (void)kin_metric_load(m->distance, m->corpus, row, s->values);
+    if (is_far(m, s->values)) {
+        return KITH_OK;
     }
+    double sum[KIN_METRIC_LANES] = {0.0};
+    for (int64_t i = 0; i < m->wide; i += KIN_METRIC_LANES) {
+        for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
+            const double a = s->values[i + lane] - m->mean[i + lane];
+            sum[lane] += a * a;
+        }
+    }
+    double total = 0.0;
+    for (int lane = 0; lane < KIN_METRIC_LANES; lane++) {
+        total += sum[lane];
+    }
+    s->largest_norm_sq = total > s->largest_norm_sq ? total : s->largest_norm_sq;
     return KITH_OK;
 }
 
@@ -197,7 +191,6 @@ kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const
                    .corpus = corpus,
                    .wide = kin_round_up(corpus->matrix.cols, KIN_METRIC_LANES),
                    .threads = ctx->threads};
-    const int64_t tasks = kin_ceil_div(corpus->matrix.rows, ROWS_A_TASK);
     const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(
@@ -206,10 +199,14 @@ kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const
     KIN_TRY_GOTO(status, make_shares(ctx, &m), done);
     const bool shifted = traits->screen == KIN_SCREEN_DISTANCE;
     m.usual = shifted ? usual_size(&m) : (double)INFINITY;
-    KIN_TRY_GOTO(status, kin_parallel(ctx, "prepare", tasks, sum_rows, &m), done);
+    KIN_TRY_GOTO(status,
+                 kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, sum_rows, &m),
+                 done);
     combine(ctx, &m, shifted, stats);
     m.mean = stats->mean;
-    KIN_TRY_GOTO(status, kin_parallel(ctx, "prepare", tasks, norm_rows, &m), done);
+    KIN_TRY_GOTO(status,
+                 kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, norm_rows, &m),
+                 done);
     for (int32_t t = 0; t < ctx->threads; t++) {
         stats->largest_norm = fmax(stats->largest_norm, sqrt(m.shares[t].largest_norm_sq));
     }

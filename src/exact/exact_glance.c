@@ -13,14 +13,12 @@
  * caller knows. Keys are canonical, so the answer does not depend on the order of the work.
  *
  * Lists hold groups of equal rows by their first; the first k groups hold the first k ids. */
-#include "exact/exact_glance.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "exact/exact_answer.h"
 #include "exact/exact_corpus.h"
-#include "exact/exact_type.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
@@ -118,7 +116,6 @@ typedef struct glancing {
     int32_t *most;    /* together x panels; INT32_MIN: looked at */
     int32_t threads;  /* that answer: no more than queries of a turn */
     worker *workers;
-    void *block;
 } glancing;
 
 /* One query on its way. */
@@ -136,7 +133,7 @@ typedef struct glance {
 
 /* ---- The first pass -------------------------------------------------------------------------- */
 
-/* As exact_glance.h has them, of panels of u8 = s8 + 128. */
+/* As exact_corpus.h has them, of panels of u8 = s8 + 128. */
 static void set_table(const kin_set *asked, int64_t row, uint32_t *table)
 {
     const int64_t groups = asked->frame->groups;
@@ -163,17 +160,14 @@ static kin_glance_scan scan_of(const glancing *g, int64_t panel, int64_t query)
                              .stride = g->panels};
 }
 
-static kith_status scan_sections(void *arg, int64_t task, int32_t thread)
+static kith_status scan_sections(void *arg, int64_t section, int32_t thread)
 {
     const glancing *g = arg;
     (void)thread;
-    const int64_t last = kin_min_i64((task + 1) * SECTIONS_A_TASK, g->sections);
-    for (int64_t section = task * SECTIONS_A_TASK; section < last; section++) {
-        kin_glance_scan scan = scan_of(g, section * SECTION, 0);
-        scan.count = kin_min_i64(SECTION, g->panels - section * SECTION);
-        scan.queries = (int32_t)g->asked.points;
-        g->ops->scan(&scan);
-    }
+    kin_glance_scan scan = scan_of(g, section * SECTION, 0);
+    scan.count = kin_min_i64(SECTION, g->panels - section * SECTION);
+    scan.queries = (int32_t)g->asked.points;
+    g->ops->scan(&scan);
     return KITH_OK;
 }
 
@@ -400,13 +394,11 @@ static kith_status run_turn(kith_ctx *ctx, glancing *g, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         set_table(&g->asked, i, g->tables + i * 2 * g->asked.frame->groups);
     }
-    const int64_t tasks = kin_ceil_div(g->sections, SECTIONS_A_TASK);
-    kith_status status = kin_parallel(ctx, "screen", tasks, scan_sections, g);
+    kith_status status =
+        kin_parallel_rows(ctx, "screen", g->sections, SECTIONS_A_TASK, scan_sections, g);
     ctx->report.seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
-    if (status == KITH_OK) {
-        status = kin_parallel(ctx, "rescore", count, answer, g);
-    }
+    KIN_THEN(status, kin_parallel(ctx, "rescore", count, answer, g));
     ctx->report.seconds_rescore += kin_clock_since(start);
     kin_set_free(ctx, &g->asked);
     return status;
@@ -451,7 +443,8 @@ kith_status kin_glance_search(kith_ctx *ctx, const kin_prepared *corpus, kin_pre
                   .together = together,
                   .threads = (int32_t)kin_max_i64(1, kin_min_i64(ctx->threads, together))};
     queries->frame = corpus->frame; /* whose units shadows are in */
-    KIN_TRY(kin_layout_make(ctx, name_arrays, &g, "a glance at the points", &g.block));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_arrays, &g, "a glance at the points"));
     kith_status status = KITH_OK;
     for (; g.first < queries->groups.count && status == KITH_OK; g.first += g.together) {
         status = run_turn(ctx, &g, kin_min_i64(g.together, queries->groups.count - g.first));
@@ -460,6 +453,5 @@ kith_status kin_glance_search(kith_ctx *ctx, const kin_prepared *corpus, kin_pre
         kin_answer_write_degenerates(&g.target, &g.workers[0].answer);
         finish_report(&g);
     }
-    kin_free(ctx, g.block);
     return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exact/exact_group.h"
+#include "exact/exact_prepare.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -46,14 +46,11 @@ static uint64_t hash_bytes(const unsigned char *bytes, uint64_t count)
     return mix(a, b);
 }
 
-static kith_status hash_rows(void *arg, int64_t task, int32_t thread)
+static kith_status hash_rows(void *arg, int64_t row, int32_t thread)
 {
     (void)thread;
     const hashing *h = arg;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, h->rows->matrix.rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        h->hashes[row] = hash_bytes(row_of(h->rows, row), h->row_bytes);
-    }
+    h->hashes[row] = hash_bytes(row_of(h->rows, row), h->row_bytes);
     return KITH_OK;
 }
 
@@ -182,7 +179,7 @@ static kith_status find_groups(kith_ctx *ctx, hashing *h, table *t, kin_groups *
     KIN_TRY(kin_alloc(ctx, &t->slots, slots, sizeof(uint32_t), "a table of rows"));
     t->mask = slots - 1;
     memset(t->slots, 0xff, (size_t)slots * sizeof *t->slots);
-    KIN_TRY(kin_parallel(ctx, "prepare", kin_ceil_div(groups->rows, ROWS_A_TASK), hash_rows, h));
+    KIN_TRY(kin_parallel_rows(ctx, "prepare", groups->rows, ROWS_A_TASK, hash_rows, h));
     return collect(ctx, h, t, groups);
 }
 

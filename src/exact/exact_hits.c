@@ -43,10 +43,8 @@ kith_status kin_hits_make(kith_ctx *ctx, const kin_radius_request *request,
     const uint64_t rows = (uint64_t)queries->matrix.rows;
     kith_status status =
         kin_alloc_zero(ctx, &hits->counts, rows, sizeof *hits->counts, "counts of neighbours");
-    if (status == KITH_OK) {
-        status = kin_alloc_zero(ctx, &hits->chunks, (uint64_t)ctx->threads, sizeof(kin_hit_chunk *),
-                                "threads");
-    }
+    KIN_THEN(status, kin_alloc_zero(ctx, &hits->chunks, (uint64_t)ctx->threads,
+                                    sizeof(kin_hit_chunk *), "threads"));
     if (status != KITH_OK) {
         kin_hits_free(hits);
     }
@@ -154,7 +152,8 @@ typedef struct table {
     kin_hits *hits;
     kith_ranges *ranges;
     kin_hit_chunk **chunks; /* all threads' */
-    kin_pair **scratch;     /* by thread: room for the longest row */
+    kin_pair *scratch;      /* threads x longest */
+    int64_t longest;        /* list */
 } table;
 
 static bool is_degenerate(const kin_hits *hits, int64_t query)
@@ -234,23 +233,20 @@ static int64_t take_row(const table *t, int64_t row, kin_pair *pairs)
     return count;
 }
 
-static kith_status finish_rows(void *arg, int64_t task, int32_t thread)
+static kith_status finish_rows(void *arg, int64_t row, int32_t thread)
 {
     const table *t = arg;
     kith_ranges *ranges = t->ranges;
-    kin_pair *pairs = t->scratch[thread];
+    kin_pair *pairs = t->scratch + (int64_t)thread * t->longest;
     const kith_metric metric = t->hits->request->distance.metric;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, ranges->lists.rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        const int64_t first = ranges->lists.offsets[row];
-        const int64_t count = take_row(t, row, pairs);
-        kin_select_sort_pairs(pairs, count);
-        for (int64_t i = 0; i < count; i++) {
-            const double distance = kin_metric_distance(metric, pairs[i].key);
-            ranges->lists.ids[first + i] = pairs[i].id;
-            ranges->lists.distances64[first + i] = distance;
-            ranges->lists.distances[first + i] = (float)distance;
-        }
+    const int64_t first = ranges->lists.offsets[row];
+    const int64_t count = take_row(t, row, pairs);
+    kin_select_sort_pairs(pairs, count);
+    for (int64_t i = 0; i < count; i++) {
+        const double distance = kin_metric_distance(metric, pairs[i].key);
+        ranges->lists.ids[first + i] = pairs[i].id;
+        ranges->lists.distances64[first + i] = distance;
+        ranges->lists.distances[first + i] = (float)distance;
     }
     return KITH_OK;
 }
@@ -264,28 +260,25 @@ static int64_t longest_row(const kith_ranges *ranges)
     return most;
 }
 
-static kith_status allocate(kith_ctx *ctx, table *t, int64_t *chunk_count)
+static kith_status allocate(kin_hold *hold, table *t, int64_t *chunk_count)
 {
     kith_ranges *ranges = t->ranges;
+    const int32_t threads = hold->ctx->threads;
     const uint64_t total = (uint64_t)ranges->lists.offsets[ranges->lists.rows];
-    const uint64_t longest = (uint64_t)longest_row(ranges);
-    KIN_TRY(kin_alloc(ctx, &ranges->lists.ids, total, sizeof *ranges->lists.ids,
-                      "neighbours within reach"));
-    KIN_TRY(kin_alloc(ctx, &ranges->lists.distances, total, sizeof *ranges->lists.distances,
-                      "neighbours within reach"));
-    KIN_TRY(kin_alloc(ctx, &ranges->lists.distances64, total, sizeof *ranges->lists.distances64,
-                      "neighbours within reach"));
-    KIN_TRY(
-        kin_alloc_zero(ctx, &t->scratch, (uint64_t)ctx->threads, sizeof(kin_pair *), "threads"));
-    int64_t count = 0;
-    for (int32_t i = 0; i < ctx->threads; i++) {
-        KIN_TRY(kin_alloc(ctx, &t->scratch[i], longest, sizeof **t->scratch, "the longest list"));
+    const char *what = "neighbours within reach";
+    KIN_TRY(kin_alloc(hold->ctx, &ranges->lists.ids, total, sizeof(uint32_t), what));
+    KIN_TRY(kin_alloc(hold->ctx, &ranges->lists.distances, total, sizeof(float), what));
+    KIN_TRY(kin_alloc(hold->ctx, &ranges->lists.distances64, total, sizeof(double), what));
+    t->longest = longest_row(ranges);
+    KIN_NEW(hold, t->scratch, kin_size_mul((uint64_t)threads, (uint64_t)t->longest), "threads");
+    *chunk_count = 0;
+    for (int32_t i = 0; i < threads; i++) {
         for (const kin_hit_chunk *chunk = t->hits->chunks[i]; chunk != NULL; chunk = chunk->next) {
-            count += 1;
+            *chunk_count += 1;
         }
     }
-    *chunk_count = count;
-    return kin_alloc(ctx, &t->chunks, (uint64_t)count, sizeof(kin_hit_chunk *), "chunks of hits");
+    KIN_NEW(hold, t->chunks, (uint64_t)*chunk_count, "chunks of hits");
+    return KITH_OK;
 }
 
 static void list_chunks(const kith_ctx *ctx, table *t)
@@ -301,29 +294,22 @@ static void list_chunks(const kith_ctx *ctx, table *t)
 static kith_status fill(kith_ctx *ctx, table *t)
 {
     int64_t chunk_count = 0;
-    KIN_TRY(allocate(ctx, t, &chunk_count));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(allocate(&hold, t, &chunk_count));
     list_chunks(ctx, t);
     for (int64_t row = 0; row < t->ranges->lists.rows; row++) {
         atomic_store(&t->hits->counts[row], 0); /* from here on, where the row's next hit goes */
     }
     KIN_TRY(kin_parallel(ctx, "rescore", chunk_count, scatter, t));
-    return kin_parallel(ctx, "rescore", kin_ceil_div(t->ranges->lists.rows, ROWS_A_TASK),
-                        finish_rows, t);
+    return kin_parallel_rows(ctx, "rescore", t->ranges->lists.rows, ROWS_A_TASK, finish_rows, t);
 }
 
 kith_status kin_hits_finish(kin_hits *hits, kith_ranges *ranges)
 {
-    kith_ctx *ctx = hits->ctx;
     KIN_TRY(make_offsets(hits, ranges));
     if (hits->request->count_only) {
         return KITH_OK;
     }
     table t = {.hits = hits, .ranges = ranges};
-    const kith_status status = fill(ctx, &t);
-    for (int32_t i = 0; t.scratch != NULL && i < ctx->threads; i++) {
-        kin_free(ctx, t.scratch[i]);
-    }
-    kin_free(ctx, t.scratch);
-    kin_free(ctx, t.chunks);
-    return status;
+    return fill(hits->ctx, &t);
 }

@@ -4,7 +4,7 @@
 #define KIN_EXACT_HITS_H
 
 #include "exact/exact_bound.h"
-#include "exact/exact_group.h"
+#include "exact/exact_prepare.h"
 #include "metric/metric_sphere.h"
 
 typedef struct kin_radius_request {

@@ -89,6 +89,16 @@ void kin_lists_free(kith_ctx *ctx, kin_lists *lists)
     memset(lists, 0, sizeof *lists);
 }
 
+static void give_lists(void *ctx, void *lists)
+{
+    kin_lists_free(ctx, lists);
+}
+
+void kin_lists_hold(kin_hold *hold, kin_lists *lists)
+{
+    kin_hold_take(hold, give_lists, hold->ctx, lists);
+}
+
 void kin_list_scratch_name(kin_layout *layout, int64_t capacity, int64_t cols,
                            kin_list_scratch *scratch)
 {

@@ -68,7 +68,9 @@ void kin_lists_plan(kin_layout *plan, kin_lists *shape);
 kith_status kin_lists_make(kith_ctx *ctx, const kin_set *rows, const kin_set *points,
                            const uint32_t *weights, int64_t k, kin_lists *lists);
 void kin_lists_free(kith_ctx *ctx, kin_lists *lists);
-/* Reaches from what is known. next: groups of equal rows (exact_group.h), which have one list. */
+/* By the end of the hold, whose scope they live in. */
+void kin_lists_hold(kin_hold *hold, kin_lists *lists);
+/* Reaches from what is known. next: groups of equal rows (exact_prepare.h), which have one list. */
 void kin_lists_begin_within(kin_lists *lists, const uint32_t *next, kin_within within);
 
 /* Whether entries are named by id. */

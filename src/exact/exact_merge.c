@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exact/exact_merge.h"
+#include "exact/exact_search.h"
 
 #include "base/base_layout.h"
 #include "base/base_mem.h"
@@ -131,42 +131,45 @@ static int64_t rows_to_write(const kin_merge_side *side)
     return side->across_rows != NULL ? side->across->rows : side->graph->rows;
 }
 
-static kith_status merge_rows(void *arg, int64_t task, int32_t thread)
+static kith_status merge_rows(void *arg, int64_t at, int32_t thread)
 {
     const merging *m = arg;
     const kith_neighbors *graph = m->side->graph;
     worker *w = &m->workers[thread];
     const int64_t enough = kin_min_i64(m->out->k, graph->rows - (m->self ? 0 : 1));
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, rows_to_write(m->side));
-    for (int64_t at = task * ROWS_A_TASK; at < last; at++) {
-        const int64_t row = m->side->across_rows != NULL ? (int64_t)m->side->across_rows[at] : at;
-        const int64_t others = count_across(m, at);
-        int64_t count = 0;
-        if (others == 0 && m->side->written) {
-            continue;
-        }
-        KIN_TRY(own_list(m, row, w, &count));
-        KIN_FAIL_IF(count < enough && !m->side->may_be_short, m->ctx, KITH_E_DATA,
-                    kin_at(m->side->name),
-                    "has %lld different neighbours in row %lld, an exact merge needs "
-                    "%lld (give a graph with longer lists, or merge approximately)",
-                    (long long)count, (long long)row, (long long)enough);
-        write_row(m, row, w->pairs, count, at * m->side->across->k, others);
-        if (m->side->limits != NULL) {
-            m->side->limits[row] = count < m->out->k ? INFINITY : w->pairs[m->out->k - 1].key;
-        }
+    const int64_t row = m->side->across_rows != NULL ? (int64_t)m->side->across_rows[at] : at;
+    const int64_t others = count_across(m, at);
+    int64_t count = 0;
+    if (others == 0 && m->side->written) {
+        return KITH_OK;
+    }
+    KIN_TRY(own_list(m, row, w, &count));
+    KIN_FAIL_IF(count < enough && !m->side->may_be_short, m->ctx, KITH_E_DATA,
+                kin_at(m->side->name),
+                "has %lld different neighbours in row %lld, an exact merge needs "
+                "%lld (give a graph with longer lists, or merge approximately)",
+                (long long)count, (long long)row, (long long)enough);
+    write_row(m, row, w->pairs, count, at * m->side->across->k, others);
+    if (m->side->limits != NULL) {
+        m->side->limits[row] = count < m->out->k ? INFINITY : w->pairs[m->out->k - 1].key;
     }
     return KITH_OK;
 }
 
-static kith_status make_worker(const merging *m, worker *w)
+static void name_workers(kin_layout *layout, void *job)
 {
+    merging *m = job;
     const uint64_t most = (uint64_t)m->side->graph->k + 1;
-    const uint64_t cols = (uint64_t)m->points->distance.cols;
-    KIN_TRY(kin_alloc(m->ctx, &w->query, cols + KIN_METRIC_LANES, sizeof *w->query, "a query"));
-    KIN_TRY(kin_alloc(m->ctx, &w->ids, most, sizeof *w->ids, "the list of a row"));
-    KIN_TRY(kin_alloc(m->ctx, &w->keys, most, sizeof *w->keys, "the list of a row"));
-    return kin_alloc(m->ctx, &w->pairs, most, sizeof *w->pairs, "the list of a row");
+    const uint64_t wide = (uint64_t)m->points->distance.cols + KIN_METRIC_LANES;
+    worker spare;
+    m->workers = kin_layout_array(layout, (uint64_t)m->ctx->threads, sizeof *m->workers);
+    for (int32_t t = 0; t < m->ctx->threads; t++) {
+        worker *w = kin_layout_item(m->workers, t, &spare);
+        w->query = kin_layout_array(layout, wide, sizeof *w->query);
+        w->ids = kin_layout_array(layout, most, sizeof *w->ids);
+        w->keys = kin_layout_array(layout, most, sizeof *w->keys);
+        w->pairs = kin_layout_array(layout, most, sizeof *w->pairs);
+    }
 }
 
 kith_status kin_merge_write(kith_ctx *ctx, const kin_prepared *points, const kin_merge_side *side,
@@ -177,22 +180,9 @@ kith_status kin_merge_write(kith_ctx *ctx, const kin_prepared *points, const kin
                  .side = side,
                  .out = out,
                  .self = (flags & KITH_INCLUDE_SELF) != 0};
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_alloc_zero(ctx, &m.workers, (uint64_t)ctx->threads, sizeof *m.workers, "threads"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        KIN_TRY_GOTO(status, make_worker(&m, &m.workers[t]), done);
-    }
-    status =
-        kin_parallel(ctx, "merge", kin_ceil_div(rows_to_write(side), ROWS_A_TASK), merge_rows, &m);
-done:
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        kin_free(ctx, m.workers[t].pairs);
-        kin_free(ctx, m.workers[t].keys);
-        kin_free(ctx, m.workers[t].ids);
-        kin_free(ctx, m.workers[t].query);
-    }
-    kin_free(ctx, m.workers);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_workers, &m, "lists of rows"));
+    return kin_parallel_rows(ctx, "merge", rows_to_write(side), ROWS_A_TASK, merge_rows, &m);
 }
 
 /* ---- Points that leave ---------------------------------------------------------------------- */
@@ -247,21 +237,18 @@ static int64_t different(const kin_remove_job *job, int64_t row, const uint32_t 
     return distinct;
 }
 
-static kith_status take_lists(void *arg, int64_t task, int32_t thread)
+static kith_status take_lists(void *arg, int64_t row, int32_t thread)
 {
     const removing *r = arg;
     const kin_remove_job *job = r->job;
     const int64_t k = job->graph->k;
     uint64_t *sorted = r->scratch + (int64_t)thread * k;
-    const int64_t last = kin_min_i64((task + 1) * LISTS_A_TASK, job->left);
-    for (int64_t row = task * LISTS_A_TASK; row < last; row++) {
-        const uint32_t *from = job->graph->ids + (int64_t)job->rows[row] * k;
-        uint32_t *to = job->ids + row * k;
-        for (int64_t i = 0; i < k; i++) {
-            to[i] = from[i] == KITH_ID_NONE ? KITH_ID_NONE : job->map[from[i]];
-        }
-        r->lacks[row] = different(job, row, to, sorted) < job->wanted;
+    const uint32_t *from = job->graph->ids + (int64_t)job->rows[row] * k;
+    uint32_t *to = job->ids + row * k;
+    for (int64_t i = 0; i < k; i++) {
+        to[i] = from[i] == KITH_ID_NONE ? KITH_ID_NONE : job->map[from[i]];
     }
+    r->lacks[row] = different(job, row, to, sorted) < job->wanted;
     return KITH_OK;
 }
 
@@ -271,7 +258,7 @@ kith_status kin_remove_lists(kith_ctx *ctx, kin_remove_job *job)
     void *block = NULL;
     KIN_TRY(kin_layout_make(ctx, name_arrays, &r, "rows that lost neighbours", &block));
     const kith_status status =
-        kin_parallel(ctx, "remove", kin_ceil_div(job->left, LISTS_A_TASK), take_lists, &r);
+        kin_parallel_rows(ctx, "remove", job->left, LISTS_A_TASK, take_lists, &r);
     job->lacking_count = 0;
     for (int64_t row = 0; row < job->left && status == KITH_OK; row++) {
         if (r.lacks[row] != 0) {

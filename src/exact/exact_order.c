@@ -40,19 +40,16 @@ typedef struct sketching {
     int64_t wide;
 } sketching;
 
-static kith_status sketch_rows(void *arg, int64_t task, int32_t thread)
+static kith_status sketch_rows(void *arg, int64_t i, int32_t thread)
 {
     const sketching *s = arg;
     double *values = s->values + (int64_t)thread * s->wide;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, s->count);
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        (void)kin_metric_load(s->distance, s->rows, s->order[i], values);
-        float *sketch = s->sketches + i * SKETCH;
-        memset(sketch, 0, SKETCH * sizeof *sketch);
-        for (int64_t first = 0; first < s->wide; first += SKETCH) {
-            for (int64_t j = 0; j < SKETCH; j++) {
-                sketch[j] += s->signs[first + j] * (float)values[first + j];
-            }
+    (void)kin_metric_load(s->distance, s->rows, s->order[i], values);
+    float *sketch = s->sketches + i * SKETCH;
+    memset(sketch, 0, SKETCH * sizeof *sketch);
+    for (int64_t first = 0; first < s->wide; first += SKETCH) {
+        for (int64_t j = 0; j < SKETCH; j++) {
+            sketch[j] += s->signs[first + j] * (float)values[first + j];
         }
     }
     return KITH_OK;
@@ -190,7 +187,6 @@ typedef struct ordering {
     part *next;
     uint32_t *copy;
     int32_t threads;
-    void *block;
 } ordering;
 
 static void name_arrays(kin_layout *layout, void *job)
@@ -225,7 +221,7 @@ static kith_status make_sketches(kith_ctx *ctx, sketching *s)
     for (int64_t i = 0; i < s->wide; i++) {
         s->signs[i] = own || (kin_random_next(&state) >> 63) != 0 ? 1.0F : -1.0F;
     }
-    return kin_parallel(ctx, "prepare", kin_ceil_div(s->count, ROWS_A_TASK), sketch_rows, s);
+    return kin_parallel_rows(ctx, "prepare", s->count, ROWS_A_TASK, sketch_rows, s);
 }
 
 kith_status kin_order_make(kith_ctx *ctx, const kin_rows *rows, const kin_distance *distance,
@@ -243,19 +239,17 @@ kith_status kin_order_always(kith_ctx *ctx, const kin_rows *rows, const kin_dist
                         .count = count,
                         .wide = kin_round_up(rows->matrix.cols, SKETCH)},
                   .threads = ctx->threads};
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_layout_make(ctx, name_arrays, &o, "an order of the points", &o.block));
-    KIN_TRY_GOTO(status, make_sketches(ctx, &o.s), done);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_arrays, &o, "an order of the points"));
+    KIN_TRY(make_sketches(ctx, &o.s));
     for (int64_t i = 0; i < count; i++) {
         o.h.index[i] = (uint32_t)i;
     }
     o.h.sketches = o.s.sketches;
-    KIN_TRY_GOTO(status, halve_all(ctx, &o.h, o.parts, o.next, count), done);
+    KIN_TRY(halve_all(ctx, &o.h, o.parts, o.next, count));
     memcpy(o.copy, order, (size_t)count * sizeof *o.copy);
     for (int64_t i = 0; i < count; i++) {
         order[i] = o.copy[o.h.index[i]];
     }
-done:
-    kin_free(ctx, o.block);
-    return status;
+    return KITH_OK;
 }

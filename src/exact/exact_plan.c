@@ -8,12 +8,11 @@
  * Limits. Which type a corpus of many points is rounded to, and whether it has shadows, depends on
  * its values: the plan tells what the way needs that needs most, and the one that needs least.
  */
-#include "exact/exact_request.h"
 
 #include "base/base_size.h"
+#include "exact/exact_corpus.h"
 #include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
-#include "exact/exact_type.h"
 #include "kith/kith_papers.h"
 
 typedef struct planning {

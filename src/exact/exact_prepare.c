@@ -5,6 +5,9 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
+#include "host/host_cpu.h"
+
+#include <stdio.h>
 
 static kith_status transform(kith_ctx *ctx, kin_prepared *prepared)
 {
@@ -113,4 +116,43 @@ void kin_prepared_free(kith_ctx *ctx, kin_prepared *prepared)
     } transforms = {prepared->rows.transforms};
     kin_free(ctx, transforms.own);
     memset(prepared, 0, sizeof *prepared);
+}
+
+static void give_prepared(void *ctx, void *prepared)
+{
+    kin_prepared_free(ctx, prepared);
+}
+
+void kin_prepared_hold(kin_hold *hold, kin_prepared *prepared)
+{
+    kin_hold_take(hold, give_prepared, hold->ctx, prepared);
+}
+
+/* ---- What is asked --------------------------------------------------------------------------- */
+
+bool kin_exact_screens(const kin_distance *distance)
+{
+    return distance->period == NULL &&
+           kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT;
+}
+
+bool kin_exact_job_screens(const kin_request *request)
+{
+    return request->pipeline == NULL && !request->compares && kin_exact_screens(&request->distance);
+}
+
+void kin_exact_note_pipeline(kith_ctx *ctx, const kin_pipeline *pipeline)
+{
+    (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "%s", pipeline->name);
+}
+
+void kin_exact_report(kith_ctx *ctx, const kin_prepared *corpus)
+{
+    const char *screen = "direct";
+    if (kin_exact_screens(&corpus->distance)) {
+        screen =
+            corpus->frame.kernel != NULL ? kin_tile_type_name(corpus->frame.kernel->type) : "none";
+    }
+    (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "%s", screen);
+    (void)snprintf(ctx->report.isa, sizeof ctx->report.isa, "%s", kin_isa_name(ctx->isa));
 }

@@ -51,6 +51,7 @@ typedef struct worker {
 
 typedef struct run {
     kith_ctx *ctx;
+    kin_hold *hold;
     const kin_radius_request *request;
     const kin_prepared *corpus;
     const kin_prepared *queries;
@@ -292,73 +293,52 @@ static kith_status scan_range(void *arg, int64_t task, int32_t thread)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-static kith_status make_keys(kith_ctx *ctx, int32_t cols, worker *w)
-{
-    KIN_TRY(kin_alloc(ctx, &w->query, (uint64_t)kin_round_up(cols, KIN_METRIC_LANES),
-                      sizeof(double), "a query"));
-    KIN_TRY(kin_alloc(ctx, &w->ids, KEYS, sizeof *w->ids, "ids"));
-    return kin_alloc(ctx, &w->keys, KEYS, sizeof *w->keys, "keys");
-}
-
 /* One call of the kernel may log all pairs of a block with a fine tile, and writes whole vectors.
  */
-static kith_status make_screening(const run *r, worker *w)
+static void name_screening(kin_layout *layout, const run *r, worker *w)
 {
-    kith_ctx *ctx = r->ctx;
-    const kin_frame *frame = &r->corpus->frame;
     const uint64_t block = (uint64_t)r->block;
     const uint64_t room = block * KIN_FINE_STEP + KIN_PANEL;
-    KIN_TRY(kin_alloc(ctx, &w->rows, kin_size_mul(block, (uint64_t)frame->groups), sizeof *w->rows,
-                      "a repacked block of rows"));
-    KIN_TRY(kin_alloc(ctx, &w->limit, block, sizeof *w->limit, "limits of a block"));
-    KIN_TRY(kin_alloc(ctx, &w->half, block, sizeof *w->half, "limits of a block"));
-    KIN_TRY(kin_alloc(ctx, &w->test, CHUNK_PANELS * block, sizeof *w->test, "limits of a block"));
-    KIN_TRY(kin_alloc(ctx, &w->reach, block, sizeof *w->reach, "thresholds of a block"));
-    KIN_TRY(kin_alloc(ctx, &w->tile_reach, block / KIN_COARSE_STEP, sizeof *w->tile_reach,
-                      "thresholds of tiles"));
-    KIN_TRY(kin_alloc(ctx, &w->panel_half, block / KIN_PANEL, sizeof *w->panel_half,
-                      "limits of panels"));
-    KIN_TRY(kin_alloc(ctx, &w->log.order, room, sizeof *w->log.order, "survivors"));
-    KIN_TRY(kin_alloc(ctx, &w->log.pair, room, sizeof *w->log.pair, "survivors"));
-    KIN_TRY(kin_alloc(ctx, &w->survivors, SURVIVORS + room, sizeof *w->survivors, "survivors"));
-    const bool is_float = kin_tile_is_float(frame->kernel->type);
-    for (uint64_t i = 0; i < block / KIN_PANEL; i++) {
-        kin_word unused;
-        kin_limit_close(is_float, &unused, &w->panel_half[i]);
-    }
-    return KITH_OK;
+    const uint64_t words = kin_size_mul(block, (uint64_t)r->corpus->frame.groups);
+    w->rows = kin_layout_array(layout, words, sizeof *w->rows);
+    w->limit = kin_layout_array(layout, block, sizeof *w->limit);
+    w->half = kin_layout_array(layout, block, sizeof *w->half);
+    w->test = kin_layout_array(layout, CHUNK_PANELS * block, sizeof *w->test);
+    w->reach = kin_layout_array(layout, block, sizeof *w->reach);
+    w->tile_reach = kin_layout_array(layout, block / KIN_COARSE_STEP, sizeof *w->tile_reach);
+    w->panel_half = kin_layout_array(layout, block / KIN_PANEL, sizeof *w->panel_half);
+    w->log.order = kin_layout_array(layout, room, sizeof *w->log.order);
+    w->log.pair = kin_layout_array(layout, room, sizeof *w->log.pair);
+    w->survivors = kin_layout_array(layout, SURVIVORS + room, sizeof *w->survivors);
 }
 
-static void free_worker(kith_ctx *ctx, worker *w)
+static void name_workers(kin_layout *layout, void *job)
 {
-    kin_free(ctx, w->survivors);
-    kin_free(ctx, w->log.pair);
-    kin_free(ctx, w->log.order);
-    kin_free(ctx, w->panel_half);
-    kin_free(ctx, w->tile_reach);
-    kin_free(ctx, w->reach);
-    kin_free(ctx, w->test);
-    kin_free(ctx, w->half);
-    kin_free(ctx, w->limit);
-    kin_free(ctx, w->rows);
-    kin_free(ctx, w->keys);
-    kin_free(ctx, w->ids);
-    kin_free(ctx, w->query);
-}
-
-static kith_status make_workers(run *r, bool screens)
-{
-    kith_ctx *ctx = r->ctx;
-    KIN_TRY(
-        kin_alloc_zero(ctx, &r->workers, (uint64_t)ctx->threads, sizeof *r->workers, "threads"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        r->workers[t].thread = t;
-        KIN_TRY(make_keys(ctx, r->request->distance.cols, &r->workers[t]));
-        if (screens) {
-            KIN_TRY(make_screening(r, &r->workers[t]));
+    run *r = job;
+    const int64_t wide = kin_round_up(r->request->distance.cols, KIN_METRIC_LANES);
+    worker spare;
+    r->workers = kin_layout_zeros(layout, (uint64_t)r->ctx->threads, sizeof *r->workers);
+    for (int32_t t = 0; t < r->ctx->threads; t++) {
+        worker *w = kin_layout_item(r->workers, t, &spare);
+        w->thread = t;
+        w->query = kin_layout_array(layout, (uint64_t)wide, sizeof *w->query);
+        w->ids = kin_layout_array(layout, KEYS, sizeof *w->ids);
+        w->keys = kin_layout_array(layout, KEYS, sizeof *w->keys);
+        if (r->block > 0) {
+            name_screening(layout, r, w);
         }
     }
-    return KITH_OK;
+}
+
+static void close_panels(const run *r)
+{
+    const bool is_float = kin_tile_is_float(r->corpus->frame.kernel->type);
+    for (int32_t t = 0; t < r->ctx->threads; t++) {
+        for (int64_t i = 0; i < r->block / KIN_PANEL; i++) {
+            kin_word unused;
+            kin_limit_close(is_float, &unused, &r->workers[t].panel_half[i]);
+        }
+    }
 }
 
 /* ---- All of it ------------------------------------------------------------------------------ */
@@ -366,8 +346,7 @@ static kith_status make_workers(run *r, bool screens)
 static kith_status make_worst(run *r)
 {
     const kin_set *points = &r->corpus->set;
-    KIN_TRY(kin_alloc_zero(r->ctx, &r->worst, (uint64_t)r->point_blocks, sizeof *r->worst,
-                           "the worst of blocks"));
+    KIN_NEW_ZERO(r->hold, r->worst, (uint64_t)r->point_blocks, "the worst of blocks");
     for (int64_t p = 0; p < points->points; p++) {
         const kin_bound_row row = kin_set_row(points, p);
         kin_bound_row *worst = &r->worst[p / r->block];
@@ -388,7 +367,8 @@ static kith_status screen_all(run *r, kin_prepared *queries)
     }
     r->block = kin_screen_block(frame);
     r->point_blocks = kin_ceil_div(r->corpus->set.points, r->block);
-    KIN_TRY(make_workers(r, true));
+    KIN_TRY(kin_hold_layout(r->hold, name_workers, r, "threads"));
+    close_panels(r);
     KIN_TRY(make_worst(r));
     KIN_TRY(kin_order_make(ctx, &queries->rows, &queries->distance, count, queries->order));
     const int64_t stripe = kin_exact_stripe(frame, 1);
@@ -408,7 +388,7 @@ static kith_status scan_all(run *r)
 {
     const int64_t start = kin_clock_ns();
     r->ranges = kin_ceil_div(r->corpus->rows.matrix.rows, RANGE);
-    KIN_TRY(make_workers(r, false));
+    KIN_TRY(kin_hold_layout(r->hold, name_workers, r, "threads"));
     KIN_TRY(
         kin_parallel(r->ctx, "screen", r->queries->rows.matrix.rows * r->ranges, scan_range, r));
     r->ctx->report.seconds_screen += kin_clock_since(start);
@@ -433,25 +413,24 @@ static void write_report(const run *r)
     kin_exact_report(r->ctx, r->corpus);
 }
 
+static void give_hits(void *nobody, void *hits)
+{
+    (void)nobody;
+    kin_hits_free(hits);
+}
+
 static kith_status search(run *r, kin_prepared *queries, kith_ranges *ranges)
 {
     kith_ctx *ctx = r->ctx;
     const bool screens = kin_exact_screens(&r->request->distance);
-    kith_status status = KITH_OK;
+    kin_hold_take(r->hold, give_hits, NULL, &r->hits);
     KIN_TRY(kin_hits_make(ctx, r->request, &r->corpus->groups, &r->queries->rows, &r->hits));
-    KIN_TRY_GOTO(status, screens ? screen_all(r, queries) : scan_all(r), done);
+    KIN_TRY(screens ? screen_all(r, queries) : scan_all(r));
     const int64_t start = kin_clock_ns();
-    KIN_TRY_GOTO(status, kin_hits_finish(&r->hits, ranges), done);
+    KIN_TRY(kin_hits_finish(&r->hits, ranges));
     ctx->report.seconds_rescore = kin_clock_since(start);
     write_report(r);
-done:
-    for (int32_t t = 0; r->workers != NULL && t < ctx->threads; t++) {
-        free_worker(ctx, &r->workers[t]);
-    }
-    kin_free(ctx, r->workers);
-    kin_free(ctx, r->worst);
-    kin_hits_free(&r->hits);
-    return status;
+    return KITH_OK;
 }
 
 /* Each row is asked for itself, so equal rows of the queries stay apart. */
@@ -461,20 +440,17 @@ kith_status kin_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const k
     const kith_matrix *asked = queries != NULL ? queries : &corpus->rows.matrix;
     kin_prepared again = {0};
     kin_prepared pq = {0};
-    run r = {.ctx = ctx, .request = request, .corpus = corpus, .queries = &pq};
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, ctx);
+    run r = {.ctx = ctx, .hold = &hold, .request = request, .corpus = corpus, .queries = &pq};
+    kin_prepared_hold(&hold, &again);
+    kin_prepared_hold(&hold, &pq);
     KIN_TRY(kin_prepare_rows(ctx, asked, &request->distance, "queries",
                              KIN_ROWS_DISTINCT | (queries == NULL ? KIN_ROWS_CHECKED : 0), &pq));
     if (kin_exact_screens(&request->distance)) {
-        KIN_TRY_GOTO(status, kin_prepare_corpus_for(ctx, corpus, asked, USUAL_K, &again, &r.corpus),
-                     done);
+        KIN_TRY(kin_prepare_corpus_for(ctx, corpus, asked, USUAL_K, &again, &r.corpus));
     }
     r.ops = kin_round_get(ctx->isa);
-    status = search(&r, &pq, ranges);
-done:
-    kin_prepared_free(ctx, &again);
-    kin_prepared_free(ctx, &pq);
-    return status;
+    return search(&r, &pq, ranges);
 }
 
 kith_status kin_radius_run(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
@@ -482,19 +458,17 @@ kith_status kin_radius_run(kith_ctx *ctx, const kith_matrix *corpus, const kith_
 {
     const kin_distance *distance = &request->distance;
     const bool screens = kin_exact_screens(distance);
-    kin_prepared pc;
+    kin_prepared pc = {0};
+    KIN_HOLD(hold, ctx);
+    kin_prepared_hold(&hold, &pc);
     KIN_TRY(kin_prepare_rows(ctx, corpus, distance, queries != NULL ? "corpus" : "points",
                              screens ? 0 : KIN_ROWS_DISTINCT, &pc));
-    kith_status status = KITH_OK;
     if (screens) {
         const bool integer =
             kin_frame_is_integer(distance, corpus, queries != NULL ? queries : corpus);
-        KIN_TRY_GOTO(status, kin_prepare_corpus(ctx, integer, USUAL_K, &pc), done);
+        KIN_TRY(kin_prepare_corpus(ctx, integer, USUAL_K, &pc));
     }
     ctx->report.seconds_check += pc.seconds_check;
     ctx->report.seconds_prepare += pc.seconds_prepare;
-    status = kin_radius_search(ctx, &pc, queries, request, ranges);
-done:
-    kin_prepared_free(ctx, &pc);
-    return status;
+    return kin_radius_search(ctx, &pc, queries, request, ranges);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rounding rows: avx512. Contract: exact_round.h. */
+ * Rounding rows: avx512. Contract: exact_tile.h. */
 #if defined(__x86_64__)
 #define ROUND_OPS kin_round_ops_avx512
 #include "exact/exact_round_body.inc"

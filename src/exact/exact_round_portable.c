@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rounding rows, and shadows at a glance: portable, and which serve a machine. Contracts:
- * exact_round.h, exact_glance.h. */
+ * exact_tile.h, exact_corpus.h. */
 #define ROUND_OPS kin_round_ops_portable
 #include "exact/exact_round_body.inc"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exact/exact_runs.h"
 
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
@@ -46,17 +46,40 @@ static void choose_runs(const kin_bounds_sets *sets, kin_bounds *bounds)
         sets->count > 1 && choose_metric(sets->distance.metric, &bounds->distance.metric);
 }
 
+typedef struct naming {
+    kin_bounds *bounds;
+    uint64_t sets;
+    uint64_t threads;
+} naming;
+
+static void name_bounds(kin_layout *layout, void *job)
+{
+    const naming *n = job;
+    kin_bounds *b = n->bounds;
+    const uint64_t runs = (uint64_t)b->runs;
+    const uint64_t all = runs * n->sets;
+    const uint64_t wide = (uint64_t)b->wide;
+    b->centers = kin_layout_zeros(layout, kin_size_mul(all, BALLS * wide), sizeof *b->centers);
+    b->radii = kin_layout_array(layout, all, BALLS * sizeof *b->radii);
+    b->reaches = kin_layout_array(layout, all, sizeof *b->reaches);
+    b->made = kin_layout_zeros(layout, n->sets, sizeof *b->made);
+    b->keys = kin_layout_array(layout, n->threads * runs, BALLS * sizeof *b->keys);
+    b->balls = kin_layout_array(layout, n->threads * (uint64_t)b->run, sizeof *b->balls);
+    b->values = kin_layout_zeros(layout, n->threads * wide, sizeof *b->values);
+    b->meets = kin_layout_array(layout, SIDES * runs, sizeof *b->meets);
+}
+
 uint64_t kin_bounds_bytes(const kith_ctx *ctx, const kin_bounds_sets *sets)
 {
     kin_bounds b;
     memset(&b, 0, sizeof b);
     choose_runs(sets, &b);
-    const uint64_t runs = (uint64_t)b.runs;
-    const uint64_t all =
-        kin_size_mul(runs * (uint64_t)sets->count, BALLS * ((uint64_t)b.wide + 1) + 1);
-    const uint64_t a_thread = runs * BALLS + (uint64_t)b.wide + (uint64_t)b.run;
-    const uint64_t each = kin_size_mul((uint64_t)ctx->threads, a_thread) + runs;
-    return b.usable ? kin_size_mul(kin_size_add(all, each), sizeof(double)) : 0;
+    naming n = {.bounds = &b, .sets = (uint64_t)sets->count, .threads = (uint64_t)ctx->threads};
+    kin_layout plan = {.block = NULL};
+    if (b.usable) {
+        kin_layout_block(&plan, name_bounds, &n);
+    }
+    return plan.peak;
 }
 
 kith_status kin_bounds_make(kith_ctx *ctx, const kin_bounds_sets *sets, kin_bounds *b)
@@ -66,31 +89,14 @@ kith_status kin_bounds_make(kith_ctx *ctx, const kin_bounds_sets *sets, kin_boun
     if (!b->usable) {
         return KITH_OK;
     }
-    const uint64_t all = (uint64_t)b->runs * (uint64_t)sets->count;
-    const uint64_t threads = (uint64_t)ctx->threads;
     b->key_scale = kin_metric_get_traits(b->given.metric)->key_scale;
-    KIN_TRY(kin_alloc_zero(ctx, &b->centers, kin_size_mul(all, BALLS * (uint64_t)b->wide),
-                           sizeof *b->centers, "centers of rows"));
-    KIN_TRY(kin_alloc(ctx, &b->radii, all, BALLS * sizeof *b->radii, "radii of rows"));
-    KIN_TRY(kin_alloc(ctx, &b->reaches, all, sizeof *b->reaches, "reaches of rows"));
-    KIN_TRY(kin_alloc_zero(ctx, &b->made, (uint64_t)sets->count, 1, "sets of rows"));
-    KIN_TRY(kin_alloc(ctx, &b->keys, threads * (uint64_t)b->runs, BALLS * sizeof *b->keys, "keys"));
-    KIN_TRY(kin_alloc(ctx, &b->balls, threads * (uint64_t)b->run, 1, "balls of rows"));
-    KIN_TRY(
-        kin_alloc_zero(ctx, &b->values, threads * (uint64_t)b->wide, sizeof *b->values, "rows"));
-    return kin_alloc(ctx, &b->meets, SIDES * (uint64_t)b->runs, sizeof *b->meets, "runs that meet");
+    naming n = {.bounds = b, .sets = (uint64_t)sets->count, .threads = (uint64_t)ctx->threads};
+    return kin_layout_make(ctx, name_bounds, &n, "balls of rows", &b->block);
 }
 
 void kin_bounds_free(kith_ctx *ctx, kin_bounds *b)
 {
-    kin_free(ctx, b->meets);
-    kin_free(ctx, b->balls);
-    kin_free(ctx, b->values);
-    kin_free(ctx, b->keys);
-    kin_free(ctx, b->made);
-    kin_free(ctx, b->reaches);
-    kin_free(ctx, b->radii);
-    kin_free(ctx, b->centers);
+    kin_free(ctx, b->block);
     memset(b, 0, sizeof *b);
 }
 
@@ -265,27 +271,20 @@ static kith_status measure_run(void *arg, int64_t task, int32_t thread)
 static kith_status measure(kith_ctx *ctx, const kin_bounds *b, const kin_bounds_part *part,
                            int64_t step)
 {
+    KIN_HOLD(hold, ctx);
     kin_row_transform *transforms = NULL;
     measuring m = {.bounds = b, .part = part, .rows = {.matrix = part->rows}, .step = step};
     double *radii = b->radii + part->set * b->runs * BALLS;
-    kith_status status = KITH_OK;
     for (int64_t i = 0; i < b->runs * BALLS; i++) {
         radii[i] = -(double)INFINITY;
     }
     if (kin_metric_get_traits(b->given.metric)->transforms) {
-        KIN_TRY_GOTO(status,
-                     kin_alloc(ctx, &transforms, (uint64_t)part->rows.rows, sizeof *transforms,
-                               "transforms of rows"),
-                     done);
-        KIN_TRY_GOTO(status,
-                     kin_metric_transforms(ctx, &m.rows.matrix, b->given.metric, transforms), done);
+        KIN_NEW(&hold, transforms, (uint64_t)part->rows.rows, "transforms of rows");
+        KIN_TRY(kin_metric_transforms(ctx, &m.rows.matrix, b->given.metric, transforms));
         m.rows.transforms = transforms;
     }
-    status =
-        kin_parallel(ctx, NULL, kin_ceil_div(runs_of(b, part->rows.rows), step), measure_run, &m);
-done:
-    kin_free(ctx, transforms);
-    return status;
+    return kin_parallel(ctx, NULL, kin_ceil_div(runs_of(b, part->rows.rows), step), measure_run,
+                        &m);
 }
 
 /* How far the k-th neighbours of a set's rows are, as they are known now. */
@@ -325,9 +324,11 @@ typedef struct comparing {
 } comparing;
 
 /* keys: of the centers of one ball of the run, and those of the other set. */
-static void compare_run(const comparing *c, int64_t run, double *keys)
+static kith_status compare_run(void *arg, int64_t run, int32_t thread)
 {
+    const comparing *c = arg;
     const kin_bounds *b = c->bounds;
+    double *keys = b->keys + thread * b->runs * BALLS;
     const int64_t own_run = c->sets[0] * b->runs + run;
     const int64_t other_run = c->sets[1] * b->runs;
     const kin_rows centers = centers_of(b, c->sets[1]);
@@ -349,15 +350,6 @@ static void compare_run(const comparing *c, int64_t run, double *keys)
             }
         }
     }
-}
-
-static kith_status compare_runs(void *arg, int64_t task, int32_t thread)
-{
-    const comparing *c = arg;
-    const int64_t last = kin_min_i64((task + 1) * RUNS_A_TASK, c->runs[0]);
-    for (int64_t run = task * RUNS_A_TASK; run < last; run++) {
-        compare_run(c, run, c->bounds->keys + thread * c->bounds->runs * BALLS);
-    }
     return KITH_OK;
 }
 
@@ -366,7 +358,7 @@ static kith_status compare(kith_ctx *ctx, comparing *c)
     for (int64_t i = 0; i < SIDES * c->bounds->runs; i++) {
         atomic_init(&c->bounds->meets[i], 0);
     }
-    return kin_parallel(ctx, NULL, kin_ceil_div(c->runs[0], RUNS_A_TASK), compare_runs, c);
+    return kin_parallel_rows(ctx, NULL, c->runs[0], RUNS_A_TASK, compare_run, c);
 }
 
 static bool can_meet(const comparing *c, int side, int64_t run)

@@ -61,6 +61,7 @@ typedef struct kin_bounds {
     kin_distance given;    /* of rows as they are given */
     kin_distance distance; /* of centers and transformed rows */
     double key_scale;
+    void *block;
     double *centers;     /* sets x runs x balls x wide */
     double *radii;       /* sets x runs x balls; -INFINITY: no such ball */
     double *reaches;     /* sets x runs */

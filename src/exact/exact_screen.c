@@ -44,7 +44,6 @@ typedef struct run {
     kin_schedule schedule;
     int32_t threads;
     kin_meet_work *workers;
-    void *arrays;
 } run;
 
 /* ---- The schedule --------------------------------------------------------------------------- */
@@ -137,9 +136,8 @@ void kin_screen_plan(kin_layout *plan, kin_screen *shape, int32_t threads)
 static kith_status make_locks(kith_ctx *ctx, const kin_meet_side *s, int64_t *made)
 {
     for (*made = 0; *made < s->blocks; *made += 1) {
-        if (pthread_mutex_init(&s->locks[*made], NULL) != 0) {
-            return kin_fail(ctx, KITH_E_MEMORY, "no memory for locks (free some memory)");
-        }
+        KIN_FAIL_IF(pthread_mutex_init(&s->locks[*made], NULL) != 0, ctx, KITH_E_MEMORY,
+                    kin_at(NULL), "no memory for locks (free some memory)");
     }
     return KITH_OK;
 }
@@ -175,9 +173,7 @@ static kith_status run_locked(run *r)
     if (status == KITH_OK && !r->meet.graph) {
         status = make_locks(r->ctx, &r->meet.point, &points);
     }
-    if (status == KITH_OK) {
-        status = run_blocks(r);
-    }
+    KIN_THEN(status, run_blocks(r));
     destroy_locks(&r->meet.point, points);
     destroy_locks(&r->meet.row, rows);
     return status;
@@ -192,7 +188,8 @@ kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen)
     screen->pairs_skipped = 0;
     screen->pairs_looked = 0;
     screen->keys_computed = 0;
-    KIN_TRY(kin_layout_make(ctx, name_arrays, &r, "the screen's blocks", &r.arrays));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_arrays, &r, "the screen's blocks"));
     const kith_status status = run_locked(&r);
     for (int32_t t = 0; t < r.threads; t++) {
         screen->pairs += r.workers[t].pairs;
@@ -200,6 +197,5 @@ kith_status kin_screen_run(kith_ctx *ctx, kin_screen *screen)
         screen->pairs_looked += r.workers[t].looked;
         screen->keys_computed += r.workers[t].scratch.keys_computed;
     }
-    kin_free(ctx, r.arrays);
     return status;
 }

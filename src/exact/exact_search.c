@@ -6,7 +6,6 @@
 #include "base/base_try.h"
 #include "exact/exact_answer.h"
 #include "exact/exact_corpus.h"
-#include "exact/exact_glance.h"
 #include "exact/exact_prepare.h"
 #include "exact/exact_screen.h"
 #include "host/host_clock.h"
@@ -57,18 +56,15 @@ static int64_t groups_to_write(const writing *w)
     return w->lists != NULL ? w->lists->rows->points : w->target.groups->count;
 }
 
-static kith_status write_rows(void *arg, int64_t task, int32_t thread)
+static kith_status write_rows(void *arg, int64_t position, int32_t thread)
 {
     const writing *w = arg;
     kin_list_scratch *scratch = &w->writers[thread].scratch;
     kin_answer *answer = &w->writers[thread].answer;
     const uint32_t *ids = w->lists != NULL ? w->lists->rows->ids : w->target.groups->firsts;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, groups_to_write(w));
-    for (int64_t position = task * ROWS_A_TASK; position < last; position++) {
-        const int64_t count = w->lists != NULL ? kin_lists_finish(w->lists, position, scratch) : 0;
-        kin_answer_expand(answer, scratch->pairs, count);
-        KIN_TRY(kin_answer_write_group(w->ctx, &w->target, answer, ids[position]));
-    }
+    const int64_t count = w->lists != NULL ? kin_lists_finish(w->lists, position, scratch) : 0;
+    kin_answer_expand(answer, scratch->pairs, count);
+    KIN_TRY(kin_answer_write_group(w->ctx, &w->target, answer, ids[position]));
     return KITH_OK;
 }
 
@@ -96,16 +92,16 @@ static kith_status write_all(kith_ctx *ctx, writing *w, const kin_prepared *corp
     w->distance = &corpus->distance;
     w->wanted = wanted;
     w->threads = ctx->threads;
-    KIN_TRY(kin_layout_make(ctx, name_writers, w, "the lists of rows", &w->block));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_writers, w, "the lists of rows"));
     const kith_status status =
-        kin_parallel(ctx, "rescore", kin_ceil_div(groups_to_write(w), ROWS_A_TASK), write_rows, w);
+        kin_parallel_rows(ctx, "rescore", groups_to_write(w), ROWS_A_TASK, write_rows, w);
     if (status == KITH_OK) {
         kin_answer_write_degenerates(&w->target, &w->writers[0].answer);
     }
     for (int32_t t = 0; t < w->threads; t++) {
         ctx->report.candidates += (double)w->writers[t].scratch.keys_computed;
     }
-    kin_free(ctx, w->block);
     ctx->report.seconds_rescore += kin_clock_since(start);
     return status;
 }
@@ -202,7 +198,8 @@ static kith_status graph_by_screen(kith_ctx *ctx, kin_prepared *points, const ki
     writing w = {.ctx = ctx,
                  .target = {.groups = &points->groups, .leaves_self_out = leaves_out, .out = out}};
     double pairs = 0.0;
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, ctx);
+    kin_lists_hold(&hold, &lists);
     if (points->groups.count > 0) {
         KIN_TRY(kin_lists_make(ctx, &points->set, &points->set, points->groups.weights, wanted,
                                &lists));
@@ -217,44 +214,41 @@ static kith_status graph_by_screen(kith_ctx *ctx, kin_prepared *points, const ki
                              .row_cover = cover_of(points, request->flags),
                              .point_cover = cover_of(points, request->flags),
                              .block = kin_screen_block(&points->frame)};
-        KIN_TRY_GOTO(status, run_screen(ctx, &screen, &pairs), done);
+        KIN_TRY(run_screen(ctx, &screen, &pairs));
     }
-    KIN_TRY_GOTO(status, write_all(ctx, &w, points, wanted), done);
+    KIN_TRY(write_all(ctx, &w, points, wanted));
     if (w.lists != NULL) {
         count_lists(ctx, &lists);
     }
     finish_report(ctx, points, pairs, points->groups.count);
-done:
-    kin_lists_free(ctx, &lists);
-    return status;
+    return KITH_OK;
 }
 
 kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
                             const kith_neighbors *out)
 {
-    kin_prepared prepared;
+    kin_prepared prepared = {0};
+    KIN_HOLD(hold, ctx);
+    kin_prepared_hold(&hold, &prepared);
     const bool screens = kin_exact_job_screens(request);
     const bool integer = kin_frame_is_integer(&request->distance, points, points);
     KIN_TRY(kin_prepare_rows(ctx, points, &request->distance, "points",
                              screens ? 0 : KIN_ROWS_DISTINCT, &prepared));
-    kith_status status = KITH_OK;
     if (screens) {
-        KIN_TRY_GOTO(status, kin_prepare_corpus(ctx, integer, request->k + 1, &prepared), done);
+        KIN_TRY(kin_prepare_corpus(ctx, integer, request->k + 1, &prepared));
     }
     const bool by_screen = screens && !prepared.vain;
     if (by_screen) {
         const double n = (double)prepared.groups.count;
         const kin_shadow_job job = {.k = request->k + 1, .pairs = 0.5 * n * n, .ends = 2};
-        KIN_TRY_GOTO(status, kin_exact_shadows(ctx, request, &job, &prepared), done);
+        KIN_TRY(kin_exact_shadows(ctx, request, &job, &prepared));
     }
     note_preparation(ctx, &prepared);
-    status = by_screen ? graph_by_screen(ctx, &prepared, request, out)
-                       : run_all_pairs(ctx, &prepared, &prepared, request, out);
+    kith_status status = by_screen ? graph_by_screen(ctx, &prepared, request, out)
+                                   : run_all_pairs(ctx, &prepared, &prepared, request, out);
     if (kin_prepare_drop_shadows(ctx, &prepared, &status)) {
         status = graph_by_screen(ctx, &prepared, request, out);
     }
-done:
-    kin_prepared_free(ctx, &prepared);
     return status;
 }
 
@@ -294,9 +288,7 @@ static kith_status search_stripe(kith_ctx *ctx, searching *s, int64_t first, int
                             .may_be_short = s->request->within[0].keys != NULL,
                             .out = s->out}};
     kith_status status = run_screen(ctx, &screen, &s->pairs);
-    if (status == KITH_OK) {
-        status = write_all(ctx, &w, s->corpus, s->wanted);
-    }
+    KIN_THEN(status, write_all(ctx, &w, s->corpus, s->wanted));
     count_lists(ctx, &lists);
     kin_lists_free(ctx, &lists);
     return status;
@@ -331,47 +323,41 @@ static kith_status search_by_screen(kith_ctx *ctx, searching *s)
 kith_status kin_exact_search(kith_ctx *ctx, const kin_prepared *corpus, const kith_matrix *queries,
                              const kin_request *request, const kith_neighbors *out)
 {
-    kin_prepared prepared;
+    kin_prepared prepared = {0};
     kin_prepared again = {0};
+    KIN_HOLD(hold, ctx);
+    kin_prepared_hold(&hold, &prepared);
+    kin_prepared_hold(&hold, &again);
     const kin_prepared *use = corpus;
     const bool screens = kin_exact_job_screens(request);
     KIN_TRY(kin_prepare_rows(ctx, queries, &request->distance, "queries", KIN_ROWS_DISTINCT,
                              &prepared));
     note_preparation(ctx, &prepared);
-    kith_status status = KITH_OK;
     if (!screens) {
-        status = run_all_pairs(ctx, corpus, &prepared, request, out);
-        goto done;
+        return run_all_pairs(ctx, corpus, &prepared, request, out);
     }
     if (kin_glance_suits(corpus, request, prepared.groups.count)) {
-        status = kin_glance_search(ctx, corpus, &prepared, request, out);
+        const kith_status status = kin_glance_search(ctx, corpus, &prepared, request, out);
         if (status != KITH_E_MEMORY && status != KITH_E_LIMIT) {
-            goto done;
+            return status;
         }
         kin_forgive(ctx); /* the screen takes less */
     }
-    KIN_TRY_GOTO(status, kin_prepare_corpus_for(ctx, corpus, queries, request->k, &again, &use),
-                 done);
+    KIN_TRY(kin_prepare_corpus_for(ctx, corpus, queries, request->k, &again, &use));
     if (use->vain) {
-        status = kin_direct_run(ctx, use, &prepared, request, out);
-        goto done;
+        return kin_direct_run(ctx, use, &prepared, request, out);
     }
-    KIN_TRY_GOTO(status,
-                 kin_order_make(ctx, &prepared.rows, &prepared.distance, prepared.groups.count,
-                                prepared.order),
-                 done);
+    KIN_TRY(kin_order_make(ctx, &prepared.rows, &prepared.distance, prepared.groups.count,
+                           prepared.order));
     searching s = {.corpus = use,
                    .queries = &prepared,
                    .request = request,
                    .out = out,
                    .wanted =
                        wanted_ids(request->k, request->exclude != NULL, corpus->rows.matrix.rows)};
-    KIN_TRY_GOTO(status, search_by_screen(ctx, &s), done);
+    KIN_TRY(search_by_screen(ctx, &s));
     finish_report(ctx, use, s.pairs, prepared.groups.count);
-done:
-    kin_prepared_free(ctx, &again);
-    kin_prepared_free(ctx, &prepared);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- Both directions ------------------------------------------------------------------------ */
@@ -388,14 +374,12 @@ static kith_status both_by_screen(kith_ctx *ctx, kin_prepared *a, kin_prepared *
     writing to_a = {.ctx = ctx,
                     .target = {.groups = &b->groups, .may_be_short = may_be_short, .out = ba}};
     double pairs = 0.0;
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, ctx);
+    kin_lists_hold(&hold, &a_lists);
+    kin_lists_hold(&hold, &b_lists);
     if (a->groups.count > 0 && b->groups.count > 0) {
-        KIN_TRY_GOTO(status,
-                     kin_lists_make(ctx, &a->set, &b->set, b->groups.weights, ab->k, &a_lists),
-                     done);
-        KIN_TRY_GOTO(status,
-                     kin_lists_make(ctx, &b->set, &a->set, a->groups.weights, ba->k, &b_lists),
-                     done);
+        KIN_TRY(kin_lists_make(ctx, &a->set, &b->set, b->groups.weights, ab->k, &a_lists));
+        KIN_TRY(kin_lists_make(ctx, &b->set, &a->set, a->groups.weights, ba->k, &b_lists));
         kin_lists_begin_within(&a_lists, a->groups.next, request->within[0]);
         kin_lists_begin_within(&b_lists, b->groups.next, request->within[1]);
         kin_screen screen = {.rows = &a->set,
@@ -407,22 +391,19 @@ static kith_status both_by_screen(kith_ctx *ctx, kin_prepared *a, kin_prepared *
                              .row_cover = cover_of(a, request->flags),
                              .point_cover = cover_of(b, request->flags),
                              .block = kin_screen_block(&b->frame)};
-        KIN_TRY_GOTO(status, run_screen(ctx, &screen, &pairs), done);
+        KIN_TRY(run_screen(ctx, &screen, &pairs));
         to_b.lists = &a_lists;
         to_a.lists = &b_lists;
         count_lists(ctx, &a_lists);
         count_lists(ctx, &b_lists);
     }
-    KIN_TRY_GOTO(status, write_all(ctx, &to_b, b, ab->k), done);
-    KIN_TRY_GOTO(status, write_all(ctx, &to_a, a, ba->k), done);
+    KIN_TRY(write_all(ctx, &to_b, b, ab->k));
+    KIN_TRY(write_all(ctx, &to_a, a, ba->k));
     finish_report(ctx, b, pairs, a->groups.count + b->groups.count);
-done:
-    kin_lists_free(ctx, &b_lists);
-    kin_lists_free(ctx, &a_lists);
-    return status;
+    return KITH_OK;
 }
 
-/* It says which type is fine enough: of few rows that is not asked (exact_type.h). */
+/* It says which type is fine enough: of few rows that is not asked (exact_corpus.h). */
 static kin_prepared *larger(kin_prepared *a, kin_prepared *b)
 {
     return b->groups.count >= a->groups.count ? b : a;
@@ -464,34 +445,28 @@ kith_status kin_exact_both(kith_ctx *ctx, const kith_matrix *a, const kith_matri
     const bool integer = kin_frame_is_integer(&request->distance, a, b);
     kin_prepared pa = {0};
     kin_prepared pb = {0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(
-        status,
-        kin_prepare_rows(ctx, a, &request->distance, "a", screens ? 0 : KIN_ROWS_DISTINCT, &pa),
-        done);
-    KIN_TRY_GOTO(
-        status,
-        kin_prepare_rows(ctx, b, &request->distance, "b", screens ? 0 : KIN_ROWS_DISTINCT, &pb),
-        done);
+    KIN_HOLD(hold, ctx);
+    kin_prepared_hold(&hold, &pa);
+    kin_prepared_hold(&hold, &pb);
+    KIN_TRY(
+        kin_prepare_rows(ctx, a, &request->distance, "a", screens ? 0 : KIN_ROWS_DISTINCT, &pa));
+    KIN_TRY(
+        kin_prepare_rows(ctx, b, &request->distance, "b", screens ? 0 : KIN_ROWS_DISTINCT, &pb));
     if (screens) {
-        KIN_TRY_GOTO(status, prepare_both(ctx, integer, request, &pa, &pb), done);
+        KIN_TRY(prepare_both(ctx, integer, request, &pa, &pb));
     }
     if (!screens || larger(&pa, &pb)->vain) {
         kin_request back = *request;
         back.within[0] = request->within[1];
-        KIN_TRY_GOTO(status, run_all_pairs(ctx, &pb, &pa, request, ab), done);
-        status = run_all_pairs(ctx, &pa, &pb, &back, ba);
-        goto done;
+        KIN_TRY(run_all_pairs(ctx, &pb, &pa, request, ab));
+        return run_all_pairs(ctx, &pa, &pb, &back, ba);
     }
     note_preparation(ctx, &pa);
     note_preparation(ctx, &pb);
-    status = both_by_screen(ctx, &pa, &pb, request, ab, ba);
+    kith_status status = both_by_screen(ctx, &pa, &pb, request, ab, ba);
     if (kin_prepare_drop_shadows(ctx, larger(&pa, &pb), &status)) {
-        KIN_TRY_GOTO(status, prepare_other(ctx, &pa, &pb), done);
+        KIN_TRY(prepare_other(ctx, &pa, &pb));
         status = both_by_screen(ctx, &pa, &pb, request, ab, ba);
     }
-done:
-    kin_prepared_free(ctx, &pb);
-    kin_prepared_free(ctx, &pa);
     return status;
 }

@@ -4,10 +4,10 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_round.h"
+#include "exact/exact_tile.h"
 #include "host/host_threads.h"
 
-enum { PANELS_A_TASK = 8, SHIFT_U8 = 128 };
+enum { PARTS_A_TASK = 8 * KIN_PANEL / KIN_SET_AT_ONCE, SHIFT_U8 = 128 };
 
 /* Above this |x^|^2 a cost might leave 32 bits (exact_tile.h). */
 static const double LARGEST_NORM_SQ = 0x1p28;
@@ -262,8 +262,10 @@ static void load_some(const making *m, int64_t first, int32_t thread, double *va
     }
 }
 
-static void make_some(const making *m, int64_t first, int32_t thread)
+static kith_status make_some(void *arg, int64_t part, int32_t thread)
 {
+    const making *m = arg;
+    const int64_t first = part * KIN_SET_AT_ONCE;
     kin_set *set = m->set;
     const kin_frame *frame = set->frame;
     uint32_t *words = m->points + (int64_t)thread * frame->groups;
@@ -284,15 +286,6 @@ static void make_some(const making *m, int64_t first, int32_t thread)
             set_padding(set, p);
         }
         store_words(set, p, words);
-    }
-}
-
-static kith_status make_panels(void *arg, int64_t task, int32_t thread)
-{
-    const making *m = arg;
-    const int64_t last = kin_min_i64((task + 1) * PANELS_A_TASK * KIN_PANEL, m->set->padded);
-    for (int64_t p = task * PANELS_A_TASK * KIN_PANEL; p < last; p += KIN_SET_AT_ONCE) {
-        make_some(m, p, thread);
     }
     return KITH_OK;
 }
@@ -363,7 +356,7 @@ static kith_status fill(kith_ctx *ctx, const kin_set_source *source, kin_set *se
 {
     making m = {
         .set = set, .source = source, .round = kin_round_get(ctx->isa), .threads = ctx->threads};
-    const int64_t tasks = kin_ceil_div(set->padded, (int64_t)PANELS_A_TASK * KIN_PANEL);
+    const int64_t parts = set->padded / KIN_SET_AT_ONCE; /* padded to whole panels */
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(
         status,
@@ -371,7 +364,8 @@ static kith_status fill(kith_ctx *ctx, const kin_set_source *source, kin_set *se
         done);
     kin_mem_use_large_pages(ctx, set->block);
     KIN_TRY_GOTO(status, kin_layout_make(ctx, name_making, &m, "rows in double", &m.block), done);
-    KIN_TRY_GOTO(status, kin_parallel(ctx, "prepare", tasks, make_panels, &m), done);
+    KIN_TRY_GOTO(status, kin_parallel_rows(ctx, "prepare", parts, PARTS_A_TASK, make_some, &m),
+                 done);
     for (int32_t t = 0; t < m.threads; t++) {
         set->worst.norm = fmax(set->worst.norm, m.worst[t].norm);
         set->worst.lost = fmax(set->worst.lost, m.worst[t].lost);

@@ -6,7 +6,6 @@
 
 #include "base/base_layout.h"
 #include "exact/exact_bound.h"
-#include "exact/exact_round.h"
 #include "exact/exact_tile.h"
 #include "metric/metric.h"
 

@@ -9,8 +9,6 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_axes.h"
-#include "exact/exact_type.h"
 #include "host/host_threads.h"
 
 enum { MOST_AXES = 192, STEPS = MOST_AXES / KIN_AXES_STEP + 1, LEAST_COLS = 48 };
@@ -368,7 +366,6 @@ typedef struct casting {
     double *images; /* x padded, */
     double *values; /* wide */
     int32_t threads;
-    void *block;
 } casting;
 
 static void name_casting(kin_layout *layout, void *job)
@@ -432,10 +429,9 @@ kith_status kin_shadow_cast(kith_ctx *ctx, const kin_shadow *shadow, const kin_p
                  .ops = kin_round_get(ctx->isa),
                  .threads = ctx->threads};
     const kin_set_source source = {cast_some, &c};
-    KIN_TRY(kin_layout_make(ctx, name_casting, &c, "rows in a basis", &c.block));
-    const kith_status status = kin_set_make_from(ctx, &shadow->frame, &source, points, set);
-    kin_free(ctx, c.block);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_casting, &c, "rows in a basis"));
+    return kin_set_make_from(ctx, &shadow->frame, &source, points, set);
 }
 
 void kin_shadow_cast_plan(kin_layout *plan, const kin_shadow *shape, kin_set *cast, int32_t threads)

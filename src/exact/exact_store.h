@@ -3,7 +3,6 @@
 #ifndef KIN_EXACT_STORE_H
 #define KIN_EXACT_STORE_H
 
-#include "exact/exact_group.h"
 #include "exact/exact_prepare.h"
 #include "file/file_container.h"
 

@@ -4,7 +4,7 @@
  * is better depends on the data, so the data is asked: a pilot of one tile of rows is screened
  * against the whole corpus, which costs a few thousandths of the job.
  */
-#include "exact/exact_type.h"
+#include "exact/exact_corpus.h"
 
 #include "base/base_mem.h"
 #include "base/base_random.h"

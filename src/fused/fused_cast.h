@@ -5,7 +5,7 @@
 #ifndef KIN_FUSED_CAST_H
 #define KIN_FUSED_CAST_H
 
-#include "exact/exact_axes.h"
+#include "exact/exact_corpus.h"
 #include "fused/fused_search.h"
 
 /* Both make work->cast and what goes with it of rows that stay where they are, and cut stages

@@ -2,7 +2,7 @@
  *
  * Idea. The device says of each row which is the first one like it (fused_group.cu), and which are
  * degenerate. Where all rows are distinct and none is degenerate, which two counts tell, nothing
- * more is read; otherwise the host makes the lists of exact_group.h of it in one pass.
+ * more is read; otherwise the host makes the lists of exact_prepare.h of it in one pass.
  *
  * Memory. Device: a table of at least two slots of 16 bytes a row, for a while. Host: 9 bytes a row
  * for a while beside the lists.

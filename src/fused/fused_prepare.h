@@ -6,7 +6,7 @@
 #ifndef KIN_FUSED_PREPARE_H
 #define KIN_FUSED_PREPARE_H
 
-#include "exact/exact_group.h"
+#include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
 #include "fused/fused_answer.h"
 
@@ -112,7 +112,7 @@ kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int6
 /* Of kin_fused_prepare_groups. */
 kin_fused_prepared_need kin_fused_groups_bytes(const kith_matrix *matrix, uint32_t place);
 
-/* ---- Equal and degenerate rows, as lists on the host (exact_group.h): fused_group.c ---------- */
+/* ---- Equal and degenerate rows, as lists on the host (exact_prepare.h): fused_group.c -------- */
 
 typedef struct kin_fused_equal {
     int64_t rows;
@@ -141,8 +141,7 @@ kith_status kin_fused_equal_lists(const kin_fused_device *on, const kin_fused_eq
 /* Device memory that the search takes. */
 uint64_t kin_fused_equal_bytes(int64_t rows);
 
-/* ---- An order in which near points stand together: fused_order.c ------------------------------
- */
+/* ---- An order in which near points stand together: fused_order.c ----------------------------- */
 
 /* Any order is right; a good one makes early reaches tight and lets tiles be skipped. */
 

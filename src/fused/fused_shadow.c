@@ -3,9 +3,9 @@
  * Which shadows a graph's stages screen: bytes of all columns, halves of a few axes, or none.
  *
  * Axes. The rounded rows are what shadows are made of: a few thousand come to the host, where the
- * axes are found as for the processor (exact_axes.h); a trial, rows that are screened against all,
- * says how many pairs each number of axes would let pass. A screen of m axes and its looks together
- * must take less than the screen of full rows does.
+ * axes are found as for the processor (exact_corpus.h); a trial, rows that are screened against
+ * all, says how many pairs each number of axes would let pass. A screen of m axes and its looks
+ * together must take less than the screen of full rows does.
  *
  *      rounded rows --sample--> host: axes, trial --basis--> fused_cast.c
  *

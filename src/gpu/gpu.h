@@ -13,6 +13,7 @@
 
 #include "base/base_ctx.h"
 #include "base/base_layout.h"
+#include "base/base_size.h"
 #include "gpu/gpu_module.h"
 
 /* Uploads that were begun ahead, the time that they took, and how much of it somebody waited for.
@@ -86,6 +87,16 @@ void kin_gpu_free(kin_gpu *gpu, void *address);
  * `what`: in the message. */
 kith_status kin_gpu_layout_make(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names *names, void *job,
                                 const char *what, void **out);
+/* A hold (base_mem.h) gives the block back. */
+void kin_gpu_hold_take(kin_hold *hold, kin_gpu *gpu, void *address);
+/* Both for a hold. */
+kith_status kin_gpu_hold_alloc(kin_hold *hold, kin_gpu *gpu, void *out, uint64_t bytes,
+                               const char *what);
+kith_status kin_gpu_hold_layout(kin_hold *hold, kin_gpu *gpu, kin_layout_names *names, void *job,
+                                const char *what);
+#define KIN_GPU_NEW(hold, gpu, pointer, count, what)      \
+    KIN_TRY(kin_gpu_hold_alloc((hold), (gpu), &(pointer), \
+                               kin_size_mul((count), sizeof *(pointer)), (what)))
 /* What that block is asked for with, from a dry run: for plans. */
 uint64_t kin_gpu_layout_bytes(kin_layout_names *names, void *job);
 /* What a block that is asked for with so many bytes takes of a budget: whole pages. */

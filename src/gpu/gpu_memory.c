@@ -268,3 +268,33 @@ void kin_gpu_free(kin_gpu *gpu, void *address)
         gpu->held -= b->bytes;
     }
 }
+
+/* ---- Holds ----------------------------------------------------------------------------------- */
+
+static void give_block(void *gpu, void *address)
+{
+    kin_gpu_free(gpu, address);
+}
+
+void kin_gpu_hold_take(kin_hold *hold, kin_gpu *gpu, void *address)
+{
+    kin_hold_take(hold, give_block, gpu, address);
+}
+
+kith_status kin_gpu_hold_alloc(kin_hold *hold, kin_gpu *gpu, void *out, uint64_t bytes,
+                               const char *what)
+{
+    void **target = out;
+    KIN_TRY(kin_gpu_alloc(hold->ctx, gpu, target, bytes, 1, what));
+    kin_gpu_hold_take(hold, gpu, *target);
+    return KITH_OK;
+}
+
+kith_status kin_gpu_hold_layout(kin_hold *hold, kin_gpu *gpu, kin_layout_names *names, void *job,
+                                const char *what)
+{
+    void *address = NULL;
+    KIN_TRY(kin_gpu_layout_make(hold->ctx, gpu, names, job, what, &address));
+    kin_gpu_hold_take(hold, gpu, address);
+    return KITH_OK;
+}

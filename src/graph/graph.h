@@ -107,7 +107,7 @@ kith_status kin_graph_descend(kith_ctx *ctx, const kith_matrix *points,
 /* Sets of up to so many groups are solved exactly before a descent would have begun, and so are
  * those of which a list would hold a good part: rounds would look at more pairs than there are.
  * Where there is a screen they may be twice as many: up to there nobody asks whether the cheap type
- * is fine enough (exact_type.h), and lists by cost alone need one that is. */
+ * is fine enough (exact_corpus.h), and lists by cost alone need one that is. */
 enum { KIN_GRAPH_FEW = 4096 };
 /* Whether so many distinct rows are solved exactly; of a request without zeros. */
 bool kin_graph_is_few(const kin_graph_request *request, int64_t distinct);

@@ -91,7 +91,6 @@ typedef struct raising {
     double *most; /* by thread: the largest square */
     double square;
     int32_t threads;
-    void *block;
 } raising;
 
 static void name_raising(kin_layout *layout, void *job)
@@ -104,31 +103,25 @@ static void name_raising(kin_layout *layout, void *job)
 }
 
 /* Squares first, where heights will stand. */
-static kith_status take_squares(void *arg, int64_t task, int32_t thread)
+static kith_status take_squares(void *arg, int64_t p, int32_t thread)
 {
     const raising *r = arg;
     const int64_t width = r->centres->width;
     double *row = r->rows + thread * width;
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, r->points->count);
-    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
-        memset(row, 0, (size_t)width * sizeof *row);
-        add_row(r->points, (uint32_t)p, width, row);
-        const double square = square_of(row, r->points->prepared->frame.cols, taken_off(r->points));
-        r->centres->heights[p] = (float)square;
-        r->most[thread] = fmax(r->most[thread], square);
-    }
+    memset(row, 0, (size_t)width * sizeof *row);
+    add_row(r->points, (uint32_t)p, width, row);
+    const double square = square_of(row, r->points->prepared->frame.cols, taken_off(r->points));
+    r->centres->heights[p] = (float)square;
+    r->most[thread] = fmax(r->most[thread], square);
     return KITH_OK;
 }
 
-static kith_status take_heights(void *arg, int64_t task, int32_t thread)
+static kith_status take_heights(void *arg, int64_t p, int32_t thread)
 {
     (void)thread;
     const raising *r = arg;
     float *heights = r->centres->heights;
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, r->points->count);
-    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
-        heights[p] = (float)sqrt(fmax(r->square - (double)heights[p], 0.0));
-    }
+    heights[p] = (float)sqrt(fmax(r->square - (double)heights[p], 0.0));
     return KITH_OK;
 }
 
@@ -136,47 +129,40 @@ static kith_status raise_points(kith_ctx *ctx, const kin_graph_points *points,
                                 kin_graph_centres *centres)
 {
     raising r = {.points = points, .centres = centres, .threads = ctx->threads};
-    const int64_t tasks = kin_ceil_div(points->count, POINTS_A_TASK);
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_layout_make(ctx, name_raising, &r, "threads", &r.block));
-    KIN_TRY_GOTO(status, kin_parallel(ctx, "start", tasks, take_squares, &r), done);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_raising, &r, "threads"));
+    KIN_TRY(kin_parallel_rows(ctx, "start", points->count, POINTS_A_TASK, take_squares, &r));
     for (int32_t t = 0; t < ctx->threads; t++) {
         r.square = fmax(r.square, r.most[t]);
     }
-    status = kin_parallel(ctx, "start", tasks, take_heights, &r);
-done:
-    kin_free(ctx, r.block);
-    return status;
+    return kin_parallel_rows(ctx, "start", points->count, POINTS_A_TASK, take_heights, &r);
 }
 
 /* ---- Where centres are ---------------------------------------------------------------------- */
 
 /* Sums of whole numbers are exact in any order, so integer types have the same centres on every
  * machine. */
-static kith_status take_means(void *arg, int64_t task, int32_t thread)
+static kith_status take_means(void *arg, int64_t c, int32_t thread)
 {
     (void)thread;
     const moving *m = arg;
     kin_graph_centres *centres = m->centres;
-    const int64_t last = kin_min_i64((task + 1) * CENTRES_A_TASK, centres->count);
-    for (int64_t c = task * CENTRES_A_TASK; c < last; c++) {
-        const int64_t count = m->starts[c + 1] - m->starts[c];
-        double *values = centres->values + c * centres->width;
-        if (count == 0) {
-            continue;
-        }
-        double height = 0.0;
-        memset(values, 0, (size_t)centres->width * sizeof *values);
-        for (int64_t i = m->starts[c]; i < m->starts[c + 1]; i++) {
-            add_row(m->points, m->members[i], centres->width, values);
-            height += centres->heights != NULL ? (double)centres->heights[m->members[i]] : 0.0;
-        }
-        if (centres->heights != NULL) {
-            centres->height[c] = (float)(height / (double)count);
-        }
-        for (int64_t i = 0; i < centres->width; i++) {
-            values[i] /= (double)count;
-        }
+    const int64_t count = m->starts[c + 1] - m->starts[c];
+    double *values = centres->values + c * centres->width;
+    if (count == 0) {
+        return KITH_OK;
+    }
+    double height = 0.0;
+    memset(values, 0, (size_t)centres->width * sizeof *values);
+    for (int64_t i = m->starts[c]; i < m->starts[c + 1]; i++) {
+        add_row(m->points, m->members[i], centres->width, values);
+        height += centres->heights != NULL ? (double)centres->heights[m->members[i]] : 0.0;
+    }
+    if (centres->heights != NULL) {
+        centres->height[c] = (float)(height / (double)count);
+    }
+    for (int64_t i = 0; i < centres->width; i++) {
+        values[i] /= (double)count;
     }
     return KITH_OK;
 }
@@ -257,32 +243,28 @@ static kin_word product_term_of(const moving *m, int64_t c, double sum)
     return is_float ? (kin_word){.f = 0.0F} : (kin_word){.i = -2 * (int32_t)(off * sum)};
 }
 
-static kith_status store_centres(void *arg, int64_t task, int32_t thread)
+static kith_status store_centres(void *arg, int64_t c, int32_t thread)
 {
     (void)thread;
     const moving *m = arg;
     kin_graph_centres *centres = m->centres;
     const kin_tile_type type = m->points->kernel->type;
     const int64_t size = kin_tile_group_size(type);
-    const int64_t last = kin_min_i64((task + 1) * CENTRES_A_TASK, centres->count);
-    for (int64_t c = task * CENTRES_A_TASK; c < last; c++) {
-        uint32_t *words =
-            centres->panels + c / KIN_PANEL * centres->pitch * KIN_PANEL + c % KIN_PANEL;
-        const double *values = centres->values + c * centres->width;
-        double squares = 0.0;
-        double across = 0.0;
-        double sum = 0.0;
-        for (int64_t i = 0; i < centres->width; i++) {
-            uint32_t *word = &words[i / size * KIN_PANEL];
-            *word = i % size == 0 ? 0 : *word;
-            const double stored = store(m, i, values[i] - centres->middle[i], word);
-            squares += stored * stored;
-            across += stored * centres->middle[i];
-            sum += stored;
-        }
-        centres->terms[c] =
-            centres->heights != NULL ? product_term_of(m, c, sum) : term_of(m, squares, across);
+    uint32_t *words = centres->panels + c / KIN_PANEL * centres->pitch * KIN_PANEL + c % KIN_PANEL;
+    const double *values = centres->values + c * centres->width;
+    double squares = 0.0;
+    double across = 0.0;
+    double sum = 0.0;
+    for (int64_t i = 0; i < centres->width; i++) {
+        uint32_t *word = &words[i / size * KIN_PANEL];
+        *word = i % size == 0 ? 0 : *word;
+        const double stored = store(m, i, values[i] - centres->middle[i], word);
+        squares += stored * stored;
+        across += stored * centres->middle[i];
+        sum += stored;
     }
+    centres->terms[c] =
+        centres->heights != NULL ? product_term_of(m, c, sum) : term_of(m, squares, across);
     return KITH_OK;
 }
 
@@ -291,11 +273,10 @@ kith_status kin_graph_centres_move(kith_ctx *ctx, const kin_graph_points *points
                                    kin_graph_centres *centres)
 {
     moving m = {.points = points, .starts = starts, .members = members, .centres = centres};
-    const int64_t tasks = kin_ceil_div(centres->count, CENTRES_A_TASK);
-    KIN_TRY(kin_parallel(ctx, "start", tasks, take_means, &m));
+    KIN_TRY(kin_parallel_rows(ctx, "start", centres->count, CENTRES_A_TASK, take_means, &m));
     const double most = measure(centres, kin_tile_is_float(points->kernel->type));
     m.scale = most > 0.0 ? 127.0 / most : 1.0;
-    return kin_parallel(ctx, "start", tasks, store_centres, &m);
+    return kin_parallel_rows(ctx, "start", centres->count, CENTRES_A_TASK, store_centres, &m);
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */

@@ -29,35 +29,19 @@ typedef struct batch {
     uint32_t *entries;
 } batch;
 
-static void free_batch(const kin_graph_gpu_run *run, batch *b)
+static kith_status make_batch(kin_hold *hold, kin_gpu *gpu, uint64_t most, batch *b)
 {
-    kith_ctx *ctx = run->on.ctx;
-    kin_gpu *gpu = run->on.gpu;
-    kin_gpu_free(gpu, b->entries);
-    kin_gpu_free(gpu, b->keys);
-    kin_gpu_free(gpu, b->controls);
-    kin_gpu_free(gpu, b->words);
-    kin_gpu_free(gpu, b->ids);
-    kin_free(ctx, b->host_keys);
-    kin_free(ctx, b->host_controls);
-    kin_free(ctx, b->host_words);
-    kin_free(ctx, b->host_ids);
-}
-
-static kith_status make_batch(const kin_graph_gpu_run *run, uint64_t most, batch *b)
-{
-    kith_ctx *ctx = run->on.ctx;
-    kin_gpu *gpu = run->on.gpu;
     const char *what = "keys of some pairs";
-    KIN_TRY(kin_alloc(ctx, &b->host_ids, 2 * most, sizeof *b->host_ids, what));
-    KIN_TRY(kin_alloc(ctx, &b->host_words, most * LENGTH, sizeof *b->host_words, what));
-    KIN_TRY(kin_alloc(ctx, &b->host_controls, most, sizeof *b->host_controls, what));
-    KIN_TRY(kin_alloc(ctx, &b->host_keys, most * LENGTH, sizeof *b->host_keys, what));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &b->ids, 2 * most, sizeof *b->ids, what));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &b->words, most * LENGTH, sizeof *b->words, what));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &b->controls, most, sizeof *b->controls, what));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &b->keys, most * LENGTH, sizeof *b->keys, what));
-    return kin_gpu_alloc(ctx, gpu, &b->entries, most * LENGTH, sizeof *b->entries, what);
+    KIN_NEW(hold, b->host_ids, 2 * most, what);
+    KIN_NEW(hold, b->host_words, most * LENGTH, what);
+    KIN_NEW(hold, b->host_controls, most, what);
+    KIN_NEW(hold, b->host_keys, most * LENGTH, what);
+    KIN_GPU_NEW(hold, gpu, b->ids, 2 * most, what);
+    KIN_GPU_NEW(hold, gpu, b->words, most * LENGTH, what);
+    KIN_GPU_NEW(hold, gpu, b->controls, most, what);
+    KIN_GPU_NEW(hold, gpu, b->keys, most * LENGTH, what);
+    KIN_GPU_NEW(hold, gpu, b->entries, most * LENGTH, what);
+    return KITH_OK;
 }
 
 static kith_status run_batch(const kin_graph_gpu_run *run, const batch *b, const uint32_t *from,
@@ -97,13 +81,14 @@ static kith_status pair_keys(const kin_graph_gpu_run *run, const uint32_t *from,
                              int64_t count, double *keys)
 {
     batch b = {0};
-    kith_status status = make_batch(run, (uint64_t)kin_min_i64(PAIRS, kin_max_i64(count, 1)), &b);
-    for (int64_t first = 0; status == KITH_OK && first < count; first += PAIRS) {
-        status = run_batch(run, &b, from + first, to + first, kin_min_i64(PAIRS, count - first),
-                           keys + first);
+    const uint64_t most = (uint64_t)kin_min_i64(PAIRS, kin_max_i64(count, 1));
+    KIN_HOLD(hold, run->on.ctx);
+    KIN_TRY(make_batch(&hold, run->on.gpu, most, &b));
+    for (int64_t first = 0; first < count; first += PAIRS) {
+        KIN_TRY(run_batch(run, &b, from + first, to + first, kin_min_i64(PAIRS, count - first),
+                          keys + first));
     }
-    free_batch(run, &b);
-    return status;
+    return KITH_OK;
 }
 
 kith_status kin_graph_gpu_own_keys(const kin_graph_gpu_run *run, const uint32_t *rows,
@@ -139,23 +124,23 @@ static bool is_degenerate(const kin_groups *groups, uint32_t row)
 }
 
 /* The control rows side by side in device memory. */
-static kith_status gather_rows(const kin_graph_gpu_run *run, kith_matrix *rows, void **device)
+static kith_status gather_rows(const kin_graph_gpu_run *run, kin_hold *hold, kith_matrix *rows)
 {
     const kin_recall_control *control = run->request->control;
     const kin_fused_rows *all = &run->corpus->prepared.rows;
     const uint64_t bytes = (uint64_t)all->cols * (uint64_t)kith_dtype_bytes(all->dtype);
     const kin_gpu_ops *ops = run->on.gpu->module->ops;
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, device, (uint64_t)control->count, bytes,
-                          "control rows"));
+    char *device = NULL;
+    KIN_TRY(kin_gpu_hold_alloc(hold, run->on.gpu, &device,
+                               kin_size_mul((uint64_t)control->count, bytes), "control rows"));
     for (int64_t i = 0; i < control->count; i++) {
         const char *from = (const char *)all->data + (int64_t)control->ids[i] * all->stride_bytes;
         KIN_TRY(kin_graph_gpu_check(
-            run,
-            ops->copy_within(run->on.stream, (char *)*device + (uint64_t)i * bytes, from, bytes),
+            run, ops->copy_within(run->on.stream, device + (uint64_t)i * bytes, from, bytes),
             "gathering control rows"));
     }
     *rows = run->corpus->points;
-    rows->data = *device;
+    rows->data = device;
     rows->rows = control->count;
     rows->stride_bytes = (int64_t)bytes;
     return KITH_OK;
@@ -174,22 +159,16 @@ static kith_status search_truth(const kin_graph_gpu_run *run, const kith_neighbo
                            .method = KITH_METHOD_EXACT};
     const uint64_t bytes = (uint64_t)control->count * sizeof *control->ids;
     kith_matrix rows;
-    void *device = NULL;
     uint32_t *own = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, gather_rows(run, &rows, &device), done);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(gather_rows(run, &hold, &rows));
     if (kin_graph_gpu_leaves_own_out(run->request)) {
-        KIN_TRY_GOTO(status, kin_gpu_alloc(ctx, gpu, &own, bytes, 1, "own ids"), done);
-        KIN_TRY_GOTO(status, kin_gpu_upload(ctx, gpu, own, control->ids, bytes), done);
+        KIN_GPU_NEW(&hold, gpu, own, (uint64_t)control->count, "own ids");
+        KIN_TRY(kin_gpu_upload(ctx, gpu, own, control->ids, bytes));
         request.exclude = own;
     }
-    KIN_TRY_GOTO(status,
-                 kin_fused_corpus_search(ctx, run->corpus, &rows, &request,
-                                         KIN_FUSED_DATA_ON_DEVICE, neighbours),
-                 done);
-done:
-    kin_gpu_free(gpu, own);
-    kin_gpu_free(gpu, device);
+    const kith_status status = kin_fused_corpus_search(ctx, run->corpus, &rows, &request,
+                                                       KIN_FUSED_DATA_ON_DEVICE, neighbours);
     ctx->report = before;
     return status;
 }
@@ -199,8 +178,8 @@ static kith_status key_truth(const kin_graph_gpu_run *run, const uint32_t *neigh
 {
     const kin_recall_control *control = run->request->control;
     uint32_t *last = NULL;
-    KIN_TRY(kin_alloc(run->on.ctx, &last, (uint64_t)control->count, sizeof *last,
-                      "neighbours of control rows"));
+    KIN_HOLD(hold, run->on.ctx);
+    KIN_NEW(&hold, last, (uint64_t)control->count, "neighbours of control rows");
     for (int64_t i = 0; i < control->count; i++) {
         last[i] = neighbours[(i + 1) * control->at - 1];
     }
@@ -210,7 +189,6 @@ static kith_status key_truth(const kin_graph_gpu_run *run, const uint32_t *neigh
             control->kth[i] = DEGENERATE_KEY;
         }
     }
-    kin_free(run->on.ctx, last);
     return status;
 }
 
@@ -218,15 +196,11 @@ static kith_status find_truth(const kin_graph_gpu_run *run)
 {
     const kin_recall_control *control = run->request->control;
     kith_neighbors neighbours = {.rows = control->count, .k = control->at};
-    KIN_TRY(kin_alloc(run->on.ctx, &neighbours.ids,
-                      kin_size_mul((uint64_t)control->count, (uint64_t)control->at),
-                      sizeof *neighbours.ids, "neighbours of control rows"));
-    kith_status status = search_truth(run, &neighbours);
-    if (status == KITH_OK) {
-        status = key_truth(run, neighbours.ids);
-    }
-    kin_free(run->on.ctx, neighbours.ids);
-    return status;
+    KIN_HOLD(hold, run->on.ctx);
+    KIN_NEW(&hold, neighbours.ids, kin_size_mul((uint64_t)control->count, (uint64_t)control->at),
+            "neighbours of control rows");
+    KIN_TRY(search_truth(run, &neighbours));
+    return key_truth(run, neighbours.ids);
 }
 
 /* ---- Where controls stand -------------------------------------------------------------------- */
@@ -284,41 +258,37 @@ static void place_controls(kin_graph_gpu_watch *w, const uint64_t *heads, int64_
     }
 }
 
-/* What finding controls among positions takes. */
-typedef struct finding {
-    uint8_t *marks; /* by row */
-    uint64_t *heads;
-    uint32_t *ids; /* by position */
-    uint32_t *positions;
-} finding;
-
-static kith_status find_controls(kin_graph_gpu_run *run, finding *f)
+static kith_status find_controls(kin_graph_gpu_run *run, kin_hold *hold)
 {
     kith_ctx *ctx = run->on.ctx;
     const kin_recall_control *control = run->request->control;
     kin_graph_gpu_watch *w = &run->watch;
     const uint64_t n = (uint64_t)control->count;
     const char *what = "places of control rows";
-    KIN_TRY(kin_alloc_zero(ctx, &f->marks, (uint64_t)run->rows, sizeof *f->marks, what));
-    KIN_TRY(kin_alloc(ctx, &f->heads, n, sizeof *f->heads, what));
-    KIN_TRY(kin_alloc(ctx, &f->ids, (uint64_t)run->count, sizeof *f->ids, what));
-    KIN_TRY(kin_alloc(ctx, &f->positions, n, sizeof *f->positions, what));
-    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, f->ids, run->points.set.ids,
-                             (uint64_t)run->count * sizeof *f->ids));
+    uint8_t *marks = NULL; /* by row */
+    uint64_t *heads = NULL;
+    uint32_t *ids = NULL; /* by position */
+    uint32_t *positions = NULL;
+    KIN_NEW_ZERO(hold, marks, (uint64_t)run->rows, what);
+    KIN_NEW(hold, heads, n, what);
+    KIN_NEW(hold, ids, (uint64_t)run->count, what);
+    KIN_NEW(hold, positions, n, what);
+    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, ids, run->points.set.ids,
+                             (uint64_t)run->count * sizeof *ids));
     for (int64_t i = 0; i < control->count; i++) {
-        f->marks[control->ids[i]] = 1;
+        marks[control->ids[i]] = 1;
     }
-    find_firsts(run, f->marks, f->heads);
+    find_firsts(run, marks, heads);
     for (int64_t i = 0; i < control->count; i++) {
-        f->marks[f->heads[i] >> 32] = 1;
+        marks[heads[i] >> 32] = 1;
     }
-    kin_select_sort_words(f->heads, control->count);
+    kin_select_sort_words(heads, control->count);
     for (int64_t p = 0; p < run->count; p++) {
-        if (f->marks[f->ids[p]] != 0) {
-            place_controls(w, f->heads, control->count, f->ids[p], (uint32_t)p, f->positions);
+        if (marks[ids[p]] != 0) {
+            place_controls(w, heads, control->count, ids[p], (uint32_t)p, positions);
         }
     }
-    return kin_gpu_upload(ctx, run->on.gpu, w->positions, f->positions,
+    return kin_gpu_upload(ctx, run->on.gpu, w->positions, positions,
                           (uint64_t)w->count * sizeof *w->positions);
 }
 
@@ -326,18 +296,8 @@ static kith_status find_controls(kin_graph_gpu_run *run, finding *f)
 
 void kin_graph_gpu_watch_free(kin_graph_gpu_run *run)
 {
-    kith_ctx *ctx = run->on.ctx;
-    kin_graph_gpu_watch *w = &run->watch;
-    kin_gpu_free(run->on.gpu, w->entries);
-    kin_gpu_free(run->on.gpu, w->keys);
-    kin_gpu_free(run->on.gpu, w->positions);
-    kin_free(ctx, w->host_entries);
-    kin_free(ctx, w->host_keys);
-    kin_free(ctx, w->list);
-    kin_free(ctx, w->own);
-    kin_free(ctx, w->firsts);
-    kin_free(ctx, w->which);
-    kin_answer_free(ctx, &w->answer);
+    kin_hold_end(&run->watch.hold);
+    kin_answer_free(run->on.ctx, &run->watch.answer);
 }
 
 static kith_status make_room(kin_graph_gpu_run *run)
@@ -354,15 +314,17 @@ static kith_status make_room(kin_graph_gpu_run *run)
     w->wanted = kin_max_i64(control->at, run->request->k);
     KIN_TRY(kin_answer_make(ctx, run->groups, run->request->distance.metric,
                             kin_min_i64(w->wanted + 1, run->rows), &w->answer));
-    KIN_TRY(kin_alloc(ctx, &w->which, n, sizeof *w->which, what));
-    KIN_TRY(kin_alloc(ctx, &w->firsts, n, sizeof *w->firsts, what));
-    KIN_TRY(kin_alloc(ctx, &w->own, n, sizeof *w->own, what));
-    KIN_TRY(kin_alloc(ctx, &w->list, length + 1, sizeof *w->list, what));
-    KIN_TRY(kin_alloc(ctx, &w->host_keys, cells, sizeof *w->host_keys, what));
-    KIN_TRY(kin_alloc(ctx, &w->host_entries, cells, sizeof *w->host_entries, what));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &w->positions, n, sizeof *w->positions, what));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &w->keys, cells, sizeof *w->keys, what));
-    return kin_gpu_alloc(ctx, gpu, &w->entries, cells, sizeof *w->entries, what);
+    w->hold.ctx = ctx;
+    KIN_NEW(&w->hold, w->which, n, what);
+    KIN_NEW(&w->hold, w->firsts, n, what);
+    KIN_NEW(&w->hold, w->own, n, what);
+    KIN_NEW(&w->hold, w->list, length + 1, what);
+    KIN_NEW(&w->hold, w->host_keys, cells, what);
+    KIN_NEW(&w->hold, w->host_entries, cells, what);
+    KIN_GPU_NEW(&w->hold, gpu, w->positions, n, what);
+    KIN_GPU_NEW(&w->hold, gpu, w->keys, cells, what);
+    KIN_GPU_NEW(&w->hold, gpu, w->entries, cells, what);
+    return KITH_OK;
 }
 
 kith_status kin_graph_gpu_watch_make(kin_graph_gpu_run *run)
@@ -383,16 +345,9 @@ kith_status kin_graph_gpu_watch_place(kin_graph_gpu_run *run)
     if (control == NULL || control->count == 0) {
         return KITH_OK;
     }
-    finding f = {0};
-    kith_status status = find_controls(run, &f);
-    if (status == KITH_OK) {
-        status = kin_graph_gpu_own_keys(run, run->watch.firsts, run->watch.count, run->watch.own);
-    }
-    kin_free(run->on.ctx, f.positions);
-    kin_free(run->on.ctx, f.ids);
-    kin_free(run->on.ctx, f.heads);
-    kin_free(run->on.ctx, f.marks);
-    return status;
+    KIN_HOLD(hold, run->on.ctx);
+    KIN_TRY(find_controls(run, &hold));
+    return kin_graph_gpu_own_keys(run, run->watch.firsts, run->watch.count, run->watch.own);
 }
 
 /* ---- Looking --------------------------------------------------------------------------------- */

@@ -20,8 +20,6 @@
 #include "exact/exact_corpus.h"
 #include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
-#include "exact/exact_type.h"
-#include "graph/graph_finish.h"
 #include "graph/graph_lists.h"
 #include "graph/graph_start.h"
 #include "host/host_clock.h"
@@ -295,9 +293,7 @@ static kith_status start_related(descending *d)
         d->ctx->report = before;
         d->start_evaluations += outcome.evaluations;
     }
-    if (status == KITH_OK) {
-        status = kin_graph_fill_ids(&d->rounds, near.ids, (int32_t)near.request.k);
-    }
+    KIN_THEN(status, kin_graph_fill_ids(&d->rounds, near.ids, (int32_t)near.request.k));
     kin_graph_relative_free(d->ctx, &near);
     return status;
 }
@@ -442,11 +438,9 @@ kith_status kin_graph_descend(kith_ctx *ctx, const kith_matrix *points,
 {
     descending d = {.ctx = ctx, .request = *request, .out = out, .outcome = outcome};
     *outcome = (kin_graph_outcome){0};
-    if (points->rows > KIN_GRAPH_MOST_POINTS) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "a descent of %lld points (at most %lld are possible)",
-                        (long long)points->rows, (long long)KIN_GRAPH_MOST_POINTS);
-    }
+    KIN_FAIL_IF(points->rows > KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+                "a descent of %lld points (at most %lld are possible)", (long long)points->rows,
+                (long long)KIN_GRAPH_MOST_POINTS);
     d.began_ns = kin_clock_ns();
     d.rounds.ctx = ctx;
     kin_graph_defaults(&d.request, points->rows);

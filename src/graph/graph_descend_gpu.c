@@ -122,20 +122,12 @@ static kith_status find_near(kin_graph_gpu_run *run, kin_graph_gpu_relatives *re
     kith_ctx *ctx = run->on.ctx;
     kin_graph_gpu_relative near;
     kin_graph_outcome outcome;
-    float *own = NULL;
-    kith_status status = kin_graph_gpu_relate_points(run, &near, relatives, &own);
-    if (status == KITH_OK) {
-        const kith_neighbors out = {
-            .rows = run->rows, .k = near.request.k, .ids = relatives->near.ids};
-        status =
-            kin_graph_gpu_descend(ctx, run->on.gpu, &near.points, &near.request, &out, &outcome);
-    }
-    if (status == KITH_OK) {
-        relatives->evaluations += outcome.evaluations;
-        status = kin_graph_gpu_share_ids(run, &relatives->near);
-    }
-    kin_gpu_free(run->on.gpu, own);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_graph_gpu_relate_points(run, &near, relatives, &hold));
+    const kith_neighbors out = {.rows = run->rows, .k = near.request.k, .ids = relatives->near.ids};
+    KIN_TRY(kin_graph_gpu_descend(ctx, run->on.gpu, &near.points, &near.request, &out, &outcome));
+    relatives->evaluations += outcome.evaluations;
+    return kin_graph_gpu_share_ids(run, &relatives->near);
 }
 
 /* What is near under relatives, where such are asked for. The report is left as it was. */
@@ -144,9 +136,7 @@ static kith_status find_relatives(kin_graph_gpu_run *run, kin_graph_gpu_relative
     const kith_report before = run->on.ctx->report;
     kith_status status =
         kin_graph_gpu_is_related(run->request) ? find_near(run, relatives) : KITH_OK;
-    if (status == KITH_OK) {
-        status = kin_graph_gpu_search_longest(run, relatives);
-    }
+    KIN_THEN(status, kin_graph_gpu_search_longest(run, relatives));
     run->on.ctx->report = before;
     return status;
 }
@@ -155,9 +145,7 @@ static kith_status start_lists(kin_graph_gpu_run *run, kin_graph_start start)
 {
     kin_graph_gpu_relatives relatives = {0};
     kith_status status = find_relatives(run, &relatives);
-    if (status == KITH_OK) {
-        status = kin_graph_gpu_begin(run, start, &relatives);
-    }
+    KIN_THEN(status, kin_graph_gpu_begin(run, start, &relatives));
     kin_graph_gpu_relatives_free(run, &relatives);
     return status;
 }
@@ -272,21 +260,14 @@ static kith_status too_large(kith_ctx *ctx, const kith_matrix *points)
 static kith_status refuse(kith_ctx *ctx, const kith_matrix *points,
                           const kin_graph_request *request)
 {
-    if (request->distance.metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "a GPU cannot call a function as metric (use the processor)");
-    }
-    if (request->k > KIN_GRAPH_GPU_MOST_K) {
-        return kin_fail_at(
-            ctx, KITH_E_UNSUPPORTED, kin_at("k"),
-            "is %lld, and descent on a GPU has lists for up to %d (make an exact graph)",
-            (long long)request->k, (int)KIN_GRAPH_GPU_MOST_K);
-    }
-    if (points->rows >= KIN_GRAPH_MOST_POINTS) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "%lld points are more than descent takes (at most %lld)",
-                        (long long)points->rows, (long long)KIN_GRAPH_MOST_POINTS - 1);
-    }
+    KIN_FAIL_IF(request->distance.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+                "a GPU cannot call a function as metric (use the processor)");
+    KIN_FAIL_IF(request->k > KIN_GRAPH_GPU_MOST_K, ctx, KITH_E_UNSUPPORTED, kin_at("k"),
+                "is %lld, and descent on a GPU has lists for up to %d (make an exact graph)",
+                (long long)request->k, (int)KIN_GRAPH_GPU_MOST_K);
+    KIN_FAIL_IF(points->rows >= KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+                "%lld points are more than descent takes (at most %lld)", (long long)points->rows,
+                (long long)KIN_GRAPH_MOST_POINTS - 1);
     return KITH_OK;
 }
 

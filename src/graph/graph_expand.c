@@ -49,7 +49,6 @@ typedef struct expanding {
     int32_t length;
     worker *workers;
     int32_t threads;
-    void *block;
 } expanding;
 
 /* ---- Who is met ----------------------------------------------------------------------------- */
@@ -284,7 +283,8 @@ static kith_status expand_all(kith_ctx *ctx, kin_graph_expansion *expansion)
                    .wide = kin_round_up(frame->groups, KIN_GRAPH_WIDE_STEP),
                    .length = expansion->length,
                    .threads = ctx->threads};
-    KIN_TRY(kin_layout_make(ctx, name_expanding, &x, "points to meet", &x.block));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_expanding, &x, "points to meet"));
     const kith_status status = kin_parallel(
         ctx, "descend", kin_ceil_div(expansion->points->count, (int64_t)CROWD * CROWDS_A_TASK),
         expand_crowds, &x);
@@ -294,7 +294,6 @@ static kith_status expand_all(kith_ctx *ctx, kin_graph_expansion *expansion)
         expansion->evaluations += x.workers[t].evaluations;
         expansion->updates += x.workers[t].updates;
     }
-    kin_free(ctx, x.block);
     return status;
 }
 
@@ -357,14 +356,9 @@ kith_status kin_graph_expand_lists(kith_ctx *ctx, const kin_graph_points *points
     const uint64_t count = (uint64_t)points->count;
     uint64_t *to = NULL;
     uint64_t *reverse = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &to, kin_size_mul(count, (uint64_t)length), sizeof *to, "lists"),
-                 done);
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc(ctx, &reverse, kin_size_mul(count, REVERSE), sizeof *reverse, "reverse edges"),
-        done);
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, to, kin_size_mul(count, (uint64_t)length), "lists");
+    KIN_NEW(&hold, reverse, kin_size_mul(count, REVERSE), "reverse edges");
     kin_graph_expansion e = {.points = points,
                              .length = length,
                              .watched = watched,
@@ -375,14 +369,11 @@ kith_status kin_graph_expand_lists(kith_ctx *ctx, const kin_graph_points *points
                              .reverse_far = REVERSE_FAR,
                              .from = lists->words,
                              .to = to};
-    KIN_TRY_GOTO(status, reverse_lists(ctx, &e, reverse), done);
-    KIN_TRY_GOTO(status, expand_all(ctx, &e), done);
+    KIN_TRY(reverse_lists(ctx, &e, reverse));
+    KIN_TRY(expand_all(ctx, &e));
     memcpy(lists->words, to, (size_t)points->count * (size_t)length * sizeof *to);
     *expanded = (kin_graph_expanded){e.evaluations, e.updates};
-done:
-    kin_free(ctx, reverse);
-    kin_free(ctx, to);
-    return status;
+    return KITH_OK;
 }
 
 void kin_graph_expand_lists_plan(kin_layout *plan, const kin_frame *frame, int64_t points,

@@ -97,19 +97,16 @@ static kith_status take_row(const filling *f, kin_graph_thread *w, int64_t p, ui
     return KITH_OK;
 }
 
-static kith_status fill_from_graph(void *arg, int64_t task, int32_t thread)
+static kith_status fill_from_graph(void *arg, int64_t p, int32_t thread)
 {
     const filling *f = arg;
     kin_graph_thread *w = &f->rounds->workers[thread];
     const kin_prepared *prepared = f->rounds->points->prepared;
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, f->rounds->lists.points);
-    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
-        const uint32_t row = prepared->order[p];
-        KIN_TRY(take_row(f, w, p, row));
-        if ((int64_t)row < f->request->split) {
-            const uint32_t twin = first_behind(&prepared->groups, row, f->request->split);
-            KIN_TRY(twin == KITH_ID_NONE ? KITH_OK : take_row(f, w, p, twin));
-        }
+    const uint32_t row = prepared->order[p];
+    KIN_TRY(take_row(f, w, p, row));
+    if ((int64_t)row < f->request->split) {
+        const uint32_t twin = first_behind(&prepared->groups, row, f->request->split);
+        KIN_TRY(twin == KITH_ID_NONE ? KITH_OK : take_row(f, w, p, twin));
     }
     return KITH_OK;
 }
@@ -118,8 +115,8 @@ kith_status kin_graph_fill_graph(kin_graph_rounds *rounds, const kin_graph_reque
                                  const uint32_t *owner)
 {
     filling f = {.rounds = rounds, .request = request, .owner = owner};
-    return kin_parallel(rounds->ctx, "start", kin_ceil_div(rounds->lists.points, POINTS_A_TASK),
-                        fill_from_graph, &f);
+    return kin_parallel_rows(rounds->ctx, "start", rounds->lists.points, POINTS_A_TASK,
+                             fill_from_graph, &f);
 }
 
 typedef struct giving {
@@ -128,18 +125,15 @@ typedef struct giving {
     int32_t each;
 } giving;
 
-static kith_status fill_from_ids(void *arg, int64_t task, int32_t thread)
+static kith_status fill_from_ids(void *arg, int64_t p, int32_t thread)
 {
     const giving *g = arg;
     const kin_graph_lists *lists = &g->rounds->lists;
     kin_graph_thread *w = &g->rounds->workers[thread];
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, lists->points);
-    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
-        for (int32_t first = 0; first < g->each; first += lists->length) {
-            const int32_t count = (int32_t)kin_min_i64(lists->length, g->each - first);
-            memcpy(w->orders, g->ids + p * g->each + first, (size_t)count * sizeof *w->orders);
-            KIN_TRY(take(g->rounds, w, p, count, 1));
-        }
+    for (int32_t first = 0; first < g->each; first += lists->length) {
+        const int32_t count = (int32_t)kin_min_i64(lists->length, g->each - first);
+        memcpy(w->orders, g->ids + p * g->each + first, (size_t)count * sizeof *w->orders);
+        KIN_TRY(take(g->rounds, w, p, count, 1));
     }
     return KITH_OK;
 }
@@ -147,8 +141,8 @@ static kith_status fill_from_ids(void *arg, int64_t task, int32_t thread)
 kith_status kin_graph_fill_ids(kin_graph_rounds *rounds, const uint32_t *ids, int32_t each)
 {
     giving g = {.rounds = rounds, .ids = ids, .each = each};
-    return kin_parallel(rounds->ctx, "start", kin_ceil_div(rounds->lists.points, POINTS_A_TASK),
-                        fill_from_ids, &g);
+    return kin_parallel_rows(rounds->ctx, "start", rounds->lists.points, POINTS_A_TASK,
+                             fill_from_ids, &g);
 }
 
 /* ---- At random ------------------------------------------------------------------------------- */
@@ -167,9 +161,11 @@ static int32_t draw_around(int64_t points, int64_t position, int32_t count, uint
     return drawn;
 }
 
-static kith_status fill_list(const filling *f, kin_graph_thread *w, int64_t position)
+static kith_status fill_at_random(void *arg, int64_t position, int32_t thread)
 {
+    const filling *f = arg;
     kin_graph_rounds *rounds = f->rounds;
+    kin_graph_thread *w = &rounds->workers[thread];
     const kin_graph_lists *lists = &rounds->lists;
     uint64_t state = kin_graph_mix(rounds->seed ^ kin_graph_mix((uint64_t)position + 1));
     for (int tries = 0; tries < MOST_TRIES; tries++) {
@@ -191,28 +187,20 @@ static kith_status fill_list(const filling *f, kin_graph_thread *w, int64_t posi
     return KITH_OK;
 }
 
-static kith_status fill_at_random(void *arg, int64_t task, int32_t thread)
-{
-    const filling *f = arg;
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, f->rounds->lists.points);
-    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
-        KIN_TRY(fill_list(f, &f->rounds->workers[thread], p));
-    }
-    return KITH_OK;
-}
-
 kith_status kin_graph_fill_random(kin_graph_rounds *rounds, int32_t least, bool ordered)
 {
     filling f = {.rounds = rounds, .least = least, .ordered = ordered};
-    return kin_parallel(rounds->ctx, "start", kin_ceil_div(rounds->lists.points, POINTS_A_TASK),
-                        fill_at_random, &f);
+    return kin_parallel_rows(rounds->ctx, "start", rounds->lists.points, POINTS_A_TASK,
+                             fill_at_random, &f);
 }
 
 /* ---- Across --------------------------------------------------------------------------------- */
 
-static kith_status fill_list_across(const filling *f, kin_graph_thread *w, int64_t position)
+static kith_status fill_across(void *arg, int64_t position, int32_t thread)
 {
+    const filling *f = arg;
     kin_graph_rounds *rounds = f->rounds;
+    kin_graph_thread *w = &rounds->workers[thread];
     const kin_prepared *prepared = rounds->points->prepared;
     const kin_graph_split sets = {f->request->split, prepared->groups.rows};
     const int32_t wanted = rounds->lists.length - kin_graph_list_count(&rounds->lists, position);
@@ -229,22 +217,12 @@ static kith_status fill_list_across(const filling *f, kin_graph_thread *w, int64
     return drawn == 0 ? KITH_OK : take(rounds, w, position, drawn, 1);
 }
 
-static kith_status fill_across(void *arg, int64_t task, int32_t thread)
-{
-    const filling *f = arg;
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, f->rounds->lists.points);
-    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
-        KIN_TRY(fill_list_across(f, &f->rounds->workers[thread], p));
-    }
-    return KITH_OK;
-}
-
 kith_status kin_graph_fill_across(kin_graph_rounds *rounds, const kin_graph_request *request,
                                   const uint32_t *owner)
 {
     filling f = {.rounds = rounds, .request = request, .owner = owner};
-    return kin_parallel(rounds->ctx, "start", kin_ceil_div(rounds->lists.points, POINTS_A_TASK),
-                        fill_across, &f);
+    return kin_parallel_rows(rounds->ctx, "start", rounds->lists.points, POINTS_A_TASK, fill_across,
+                             &f);
 }
 
 /* A few more neighbours of the relative are much cheaper than a round: of histograms of 784 columns
@@ -276,35 +254,29 @@ static const double *load(const relating *r, int64_t position, int32_t thread)
     return values;
 }
 
-static kith_status find_most(void *arg, int64_t task, int32_t thread)
+static kith_status find_most(void *arg, int64_t p, int32_t thread)
 {
     const relating *r = arg;
-    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, r->points->count);
-    for (int64_t p = task * POSITIONS_A_TASK; p < last; p++) {
-        const double *values = load(r, p, thread);
-        for (int32_t i = 0; i < r->cols; i++) {
-            r->most[thread] = fmax(r->most[thread], fabs(values[i]));
-        }
+    const double *values = load(r, p, thread);
+    for (int32_t i = 0; i < r->cols; i++) {
+        r->most[thread] = fmax(r->most[thread], fabs(values[i]));
     }
     return KITH_OK;
 }
 
 /* In units of the largest value, so that float64 rows stay in range. */
-static kith_status relate(void *arg, int64_t task, int32_t thread)
+static kith_status relate(void *arg, int64_t p, int32_t thread)
 {
     const relating *r = arg;
     const kith_metric metric = r->points->prepared->distance.metric;
-    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, r->points->count);
-    for (int64_t p = task * POSITIONS_A_TASK; p < last; p++) {
-        const double *values = load(r, p, thread);
-        float *row = r->rows + p * r->cols;
-        for (int32_t i = 0; i < r->cols; i++) {
-            const double x = values[i] / r->unit;
-            if (metric == KITH_JACCARD) {
-                row[i] = values[i] != 0.0 ? 1.0F : 0.0F;
-            } else {
-                row[i] = (float)(metric == KITH_CHI2 || metric == KITH_KL ? sqrt(x) : x);
-            }
+    const double *values = load(r, p, thread);
+    float *row = r->rows + p * r->cols;
+    for (int32_t i = 0; i < r->cols; i++) {
+        const double x = values[i] / r->unit;
+        if (metric == KITH_JACCARD) {
+            row[i] = values[i] != 0.0 ? 1.0F : 0.0F;
+        } else {
+            row[i] = (float)(metric == KITH_CHI2 || metric == KITH_KL ? sqrt(x) : x);
         }
     }
     return KITH_OK;
@@ -313,23 +285,15 @@ static kith_status relate(void *arg, int64_t task, int32_t thread)
 static kith_status relate_all(kith_ctx *ctx, relating *r)
 {
     const uint64_t threads = (uint64_t)ctx->threads;
-    const int64_t tasks = kin_ceil_div(r->points->count, POSITIONS_A_TASK);
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &r->values, kin_size_mul(threads, (uint64_t)r->wide),
-                           sizeof *r->values, "threads"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &r->most, threads, sizeof *r->most, "threads"), done);
-    KIN_TRY_GOTO(status, kin_parallel(ctx, "start", tasks, find_most, r), done);
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, r->values, kin_size_mul(threads, (uint64_t)r->wide), "threads");
+    KIN_NEW_ZERO(&hold, r->most, threads, "threads");
+    KIN_TRY(kin_parallel_rows(ctx, "start", r->points->count, POSITIONS_A_TASK, find_most, r));
     for (int32_t t = 0; t < ctx->threads; t++) {
         r->unit = fmax(r->unit, r->most[t]);
     }
     r->unit = r->unit > 0.0 ? r->unit : 1.0;
-    status = kin_parallel(ctx, "start", tasks, relate, r);
-done:
-    kin_free(ctx, r->most);
-    kin_free(ctx, r->values);
-    return status;
+    return kin_parallel_rows(ctx, "start", r->points->count, POSITIONS_A_TASK, relate, r);
 }
 
 kin_graph_relative kin_graph_relative_of(const kin_graph_request *request, int64_t rows)

@@ -156,7 +156,7 @@ extern "C" int kin_graph_gpu_launch_fill(kin_gpu_stream *stream, const kin_graph
         fill_lists_kernel<key_cost<KITH_##NAME>>                                 \
             <<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job, dtype); \
         break;
-    KIN_GRAPH_GPU_EACH_STEP(rows->metric, LAUNCH)
+    KIN_PAIR_EACH_STEP(rows->metric, LAUNCH)
 #undef LAUNCH
     return kin_gpu_launched();
 }
@@ -348,7 +348,7 @@ extern "C" int kin_graph_gpu_launch_keys(kin_gpu_stream *stream, const kin_graph
         control_keys_kernel<KITH_##NAME>                                     \
             <<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job, dtype); \
         break;
-    KIN_GRAPH_GPU_EACH_STEP(job->rows.metric, LAUNCH)
+    KIN_PAIR_EACH_STEP(job->rows.metric, LAUNCH)
 #undef LAUNCH
     return kin_gpu_launched();
 }

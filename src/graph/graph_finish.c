@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/graph_finish.h"
+#include "graph/graph_start.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "exact/exact_request.h"
+#include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
 #include "host/host_threads.h"
 
@@ -138,11 +138,10 @@ static kith_status keys_of(const kin_graph_finish *finish, kin_graph_finish_thre
     kin_metric_keys(&prepared->distance, &query, &prepared->rows, ids, count, f->scratch.keys);
     f->scratch.keys_computed += count;
     for (int64_t i = 0; i < count; i++) {
-        if (f->scratch.keys[i] != f->scratch.keys[i]) {
-            return kin_fail_at(finish->ctx, KITH_E_DATA, kin_at("custom"),
-                               "gave NaN for point %lu and point %lu (a distance must be a number)",
-                               (unsigned long)row, (unsigned long)ids[i]);
-        }
+        KIN_FAIL_IF(f->scratch.keys[i] != f->scratch.keys[i], finish->ctx, KITH_E_DATA,
+                    kin_at("custom"),
+                    "gave NaN for point %lu and point %lu (a distance must be a number)",
+                    (unsigned long)row, (unsigned long)ids[i]);
         pairs[i] = (kin_pair){f->scratch.keys[i], ids[i], weight_of(finish, ids[i])};
     }
     return KITH_OK;
@@ -242,22 +241,19 @@ typedef struct writing {
     kin_answer_target target;
 } writing;
 
-static kith_status write_rows(void *arg, int64_t task, int32_t thread)
+static kith_status write_rows(void *arg, int64_t position, int32_t thread)
 {
     const writing *w = arg;
     kin_graph_finish *finish = w->finish;
     const kin_prepared *prepared = finish->prepared;
     const kin_answer *answer = &finish->finishers[thread].answer;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, prepared->groups.count);
-    for (int64_t position = task * ROWS_A_TASK; position < last; position++) {
-        if (finish->lists != NULL) {
-            KIN_TRY(finish_list(finish, position, thread));
-        }
-        if (finish->lists == NULL || answer->count < finish->wanted) {
-            KIN_TRY(finish_scan(finish, position, thread));
-        }
-        KIN_TRY(kin_answer_write_group(finish->ctx, &w->target, answer, prepared->order[position]));
+    if (finish->lists != NULL) {
+        KIN_TRY(finish_list(finish, position, thread));
     }
+    if (finish->lists == NULL || answer->count < finish->wanted) {
+        KIN_TRY(finish_scan(finish, position, thread));
+    }
+    KIN_TRY(kin_answer_write_group(finish->ctx, &w->target, answer, prepared->order[position]));
     return KITH_OK;
 }
 
@@ -270,8 +266,7 @@ kith_status kin_graph_finish_write(kin_graph_finish *finish, uint32_t flags,
                  .target = {.groups = &prepared->groups,
                             .leaves_self_out = (flags & KITH_INCLUDE_SELF) == 0,
                             .out = out}};
-    KIN_TRY(kin_parallel(ctx, "rescore", kin_ceil_div(prepared->groups.count, ROWS_A_TASK),
-                         write_rows, &w));
+    KIN_TRY(kin_parallel_rows(ctx, "rescore", prepared->groups.count, ROWS_A_TASK, write_rows, &w));
     kin_answer_write_degenerates(&w.target, &finish->finishers[0].answer);
     *keys = 0.0;
     for (int32_t t = 0; t < ctx->threads; t++) {
@@ -334,15 +329,12 @@ static void read_list(const looking *l, const kin_answer *answer, int64_t contro
     }
 }
 
-static kith_status look_at_some(void *arg, int64_t task, int32_t thread)
+static kith_status look_at_some(void *arg, int64_t i, int32_t thread)
 {
     looking *l = arg;
     const kin_recall_control *control = l->at.request->control;
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, control->count);
-    for (int64_t i = task * POINTS_A_TASK; i < last; i++) {
-        KIN_TRY(list_of(l, control->ids[i], thread));
-        read_list(l, &l->finish.finishers[thread].answer, i);
-    }
+    KIN_TRY(list_of(l, control->ids[i], thread));
+    read_list(l, &l->finish.finishers[thread].answer, i);
     return KITH_OK;
 }
 
@@ -350,11 +342,11 @@ static kith_status look_at_all(kith_ctx *ctx, looking *l)
 {
     const kin_graph_look *at = &l->at;
     const int64_t most = kin_max_i64(at->request->k, at->request->control->at);
-    const int64_t tasks = kin_ceil_div(at->request->control->count, POINTS_A_TASK);
     kith_status status = kin_graph_finish_make(ctx, at->prepared, at->points, at->lists,
                                                most + leaves_out(at->request), &l->finish);
     if (status == KITH_OK) {
-        status = kin_parallel(ctx, "control", tasks, look_at_some, l);
+        status = kin_parallel_rows(ctx, "control", at->request->control->count, POINTS_A_TASK,
+                                   look_at_some, l);
         kin_graph_finish_free(&l->finish);
     }
     return status;
@@ -365,8 +357,8 @@ kith_status kin_graph_control_look(kith_ctx *ctx, const kin_graph_look *look, do
     const kin_recall_control *control = look->request->control;
     looking l = {.at = *look, .found = control->found};
     *phi = 0.0;
-    KIN_TRY(kin_alloc_zero(ctx, &l.sums, (uint64_t)control->count, sizeof *l.sums,
-                           "sums of distances"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW_ZERO(&hold, l.sums, (uint64_t)control->count, "sums of distances");
     for (int64_t i = 0; i < control->count * control->at; i++) {
         l.found[i] = INFINITY;
     }
@@ -375,7 +367,6 @@ kith_status kin_graph_control_look(kith_ctx *ctx, const kin_graph_look *look, do
         *phi += l.sums[i];
     }
     *phi *= (double)look->prepared->rows.matrix.rows / (double)kin_max_i64(control->count, 1);
-    kin_free(ctx, l.sums);
     return status;
 }
 
@@ -400,16 +391,15 @@ static kith_status keys_of_kth(kith_ctx *ctx, const kin_prepared *prepared,
                                const kin_recall_control *control, const uint32_t *ids)
 {
     double *values = NULL;
-    KIN_TRY(kin_alloc(ctx, &values,
-                      (uint64_t)kin_round_up(prepared->distance.cols, KIN_METRIC_LANES),
-                      sizeof *values, "a query"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, values, (uint64_t)kin_round_up(prepared->distance.cols, KIN_METRIC_LANES),
+            "a query");
     for (int64_t i = 0; i < control->count; i++) {
         const kin_query query =
             kin_metric_load(&prepared->distance, &prepared->rows, control->ids[i], values);
         kin_metric_keys(&prepared->distance, &query, &prepared->rows,
                         &ids[i * control->at + control->at - 1], 1, &control->kth[i]);
     }
-    kin_free(ctx, values);
     return KITH_OK;
 }
 
@@ -439,21 +429,13 @@ kith_status kin_graph_control_solve(kith_ctx *ctx, const kin_prepared *prepared,
     const kith_matrix *points = &prepared->rows.matrix;
     const uint64_t count = (uint64_t)control->count;
     asking a = {0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &a.rows, count,
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_alloc(&hold, &a.rows, count,
                            (uint64_t)points->cols * (uint64_t)kith_dtype_bytes(points->dtype),
-                           "control points"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &a.ids, kin_size_mul(count, (uint64_t)control->at), sizeof *a.ids,
-                           "neighbours of control points"),
-                 done);
-    status = ask(ctx, prepared, request, &a);
-done:
-    kin_free(ctx, a.ids);
-    kin_free(ctx, a.rows);
-    return status;
+                           "control points"));
+    KIN_NEW(&hold, a.ids, kin_size_mul(count, (uint64_t)control->at),
+            "neighbours of control points");
+    return ask(ctx, prepared, request, &a);
 }
 
 uint64_t kin_graph_control_bytes(const kith_matrix *points, const kin_graph_request *request,

@@ -21,6 +21,7 @@ enum { ROWS_A_TASK = 256 };
 /* What the end of a descent holds. */
 typedef struct ending {
     kin_graph_gpu_run *run;
+    kin_hold hold;
     kin_fused_answers answers;
     kin_fused_lists lists; /* screened: as handed over */
     bool owns;        /* rows are among their own neighbours, or stand for equal ones, which are */
@@ -37,8 +38,8 @@ typedef struct ending {
 
 static kith_status make_flags(ending *e)
 {
-    return kin_alloc_zero(e->run->on.ctx, &e->lacking, (uint64_t)e->run->count, sizeof *e->lacking,
-                          "row flags");
+    KIN_NEW_ZERO(&e->hold, e->lacking, (uint64_t)e->run->count, "row flags");
+    return KITH_OK;
 }
 
 static void note_count(ending *e, int64_t position, int32_t count)
@@ -68,15 +69,12 @@ static void put_own(kin_pair *list, int32_t *count, double key, uint32_t id)
     *count += 1;
 }
 
-static kith_status put_own_of_some(void *arg, int64_t task, int32_t thread)
+static kith_status put_own_of_some(void *arg, int64_t i, int32_t thread)
 {
     const batch *b = arg;
     const ending *e = b->e;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->rows);
     (void)thread;
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        put_own(e->lists_of + i * b->pitch, &e->counts[i], e->own[i], e->ids[b->row0 + i]);
-    }
+    put_own(e->lists_of + i * b->pitch, &e->counts[i], e->own[i], e->ids[b->row0 + i]);
     return KITH_OK;
 }
 
@@ -84,11 +82,11 @@ static kith_status put_own_of_some(void *arg, int64_t task, int32_t thread)
 static kith_status write_batch(const batch *b)
 {
     const ending *e = b->e;
-    const int64_t tasks = kin_ceil_div(b->rows, ROWS_A_TASK);
     batch given = *b;
     if (e->owns) {
         KIN_TRY(kin_graph_gpu_own_keys(e->run, e->ids + b->row0, b->rows, e->own));
-        KIN_TRY(kin_parallel(e->run->on.ctx, NULL, tasks, put_own_of_some, &given));
+        KIN_TRY(
+            kin_parallel_rows(e->run->on.ctx, NULL, b->rows, ROWS_A_TASK, put_own_of_some, &given));
     }
     const kin_fused_finished lists = {.pairs = e->lists_of,
                                       .counts = e->counts,
@@ -101,12 +99,11 @@ static kith_status write_batch(const batch *b)
 
 static kith_status make_batch(ending *e, int64_t rows, int32_t pitch)
 {
-    kith_ctx *ctx = e->run->on.ctx;
     const uint64_t n = (uint64_t)rows;
-    KIN_TRY(kin_alloc(ctx, &e->own, n, sizeof *e->own, "keys of a batch"));
-    KIN_TRY(kin_alloc(ctx, &e->counts, n, sizeof *e->counts, "counts of a batch"));
-    return kin_alloc(ctx, &e->lists_of, kin_size_mul(n, (uint64_t)pitch), sizeof *e->lists_of,
-                     "neighbours of a batch");
+    KIN_NEW(&e->hold, e->own, n, "keys of a batch");
+    KIN_NEW(&e->hold, e->counts, n, "counts of a batch");
+    KIN_NEW(&e->hold, e->lists_of, kin_size_mul(n, (uint64_t)pitch), "neighbours of a batch");
+    return KITH_OK;
 }
 
 /* ---- Screened -------------------------------------------------------------------------------- */
@@ -138,13 +135,13 @@ static kith_status find_lacking(ending *e)
         return KITH_OK;
     }
     KIN_TRY(kin_gpu_fill(ctx, run->on.gpu, short_rows, 0, sizeof *short_rows));
-    KIN_TRY(kin_alloc(ctx, &counts, n, sizeof *counts, "counts of lists"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, counts, n, "counts of lists");
     const kith_status status =
         kin_gpu_download(ctx, run->on.gpu, counts, e->lists.counts, n * sizeof *counts);
     for (int64_t p = 0; status == KITH_OK && p < run->count; p++) {
         note_count(e, p, counts[p]);
     }
-    kin_free(ctx, counts);
     return status;
 }
 
@@ -249,25 +246,22 @@ typedef struct keying {
     uint32_t *host_positions;
 } keying;
 
-static kith_status sort_some(void *arg, int64_t task, int32_t thread)
+static kith_status sort_some(void *arg, int64_t i, int32_t thread)
 {
     const batch *b = arg;
     const ending *e = b->e;
     const int32_t length = e->run->graph.length;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->rows);
     (void)thread;
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        kin_pair *list = e->lists_of + i * b->pitch;
-        int32_t count = 0;
-        for (int32_t j = 0; j < length; j++) {
-            const uint32_t id = e->entries[i * length + j];
-            if (id != KITH_ID_NONE) {
-                list[count++] = (kin_pair){e->keys[i * length + j], id, 1};
-            }
+    kin_pair *list = e->lists_of + i * b->pitch;
+    int32_t count = 0;
+    for (int32_t j = 0; j < length; j++) {
+        const uint32_t id = e->entries[i * length + j];
+        if (id != KITH_ID_NONE) {
+            list[count++] = (kin_pair){e->keys[i * length + j], id, 1};
         }
-        kin_select_sort_pairs(list, count);
-        e->counts[i] = count;
     }
+    kin_select_sort_pairs(list, count);
+    e->counts[i] = count;
     return KITH_OK;
 }
 
@@ -293,7 +287,7 @@ static kith_status key_batch(ending *e, const keying *k, int64_t row0, int64_t r
     KIN_TRY(kin_graph_gpu_check(run, run->kernels->keys(run->on.stream, &job), "computing keys"));
     KIN_TRY(kin_gpu_download(ctx, run->on.gpu, e->keys, k->keys, cells * sizeof *e->keys));
     KIN_TRY(kin_gpu_download(ctx, run->on.gpu, e->entries, k->entries, cells * sizeof *e->entries));
-    KIN_TRY(kin_parallel(ctx, NULL, kin_ceil_div(rows, ROWS_A_TASK), sort_some, &b));
+    KIN_TRY(kin_parallel_rows(ctx, NULL, rows, ROWS_A_TASK, sort_some, &b));
     for (int64_t i = 0; i < rows; i++) {
         note_count(e, row0 + i, e->counts[i]);
     }
@@ -302,16 +296,15 @@ static kith_status key_batch(ending *e, const keying *k, int64_t row0, int64_t r
 
 static kith_status make_keying(ending *e, uint64_t rows, keying *k)
 {
-    kith_ctx *ctx = e->run->on.ctx;
     kin_gpu *gpu = e->run->on.gpu;
     const uint64_t cells = kin_size_mul(rows, (uint64_t)e->run->graph.length);
     const char *what = "keys of a batch";
-    KIN_TRY(kin_alloc(ctx, &e->keys, cells, sizeof *e->keys, what));
-    KIN_TRY(kin_alloc(ctx, &e->entries, cells, sizeof *e->entries, what));
-    KIN_TRY(kin_alloc(ctx, &k->host_positions, rows, sizeof *k->host_positions, what));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &k->positions, rows, sizeof *k->positions, what));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &k->keys, cells, sizeof *k->keys, what));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &k->entries, cells, sizeof *k->entries, what));
+    KIN_NEW(&e->hold, e->keys, cells, what);
+    KIN_NEW(&e->hold, e->entries, cells, what);
+    KIN_NEW(&e->hold, k->host_positions, rows, what);
+    KIN_GPU_NEW(&e->hold, gpu, k->positions, rows, what);
+    KIN_GPU_NEW(&e->hold, gpu, k->keys, cells, what);
+    KIN_GPU_NEW(&e->hold, gpu, k->entries, cells, what);
     return make_batch(e, (int64_t)rows, e->run->graph.length + 1);
 }
 
@@ -320,18 +313,12 @@ static kith_status end_direct(ending *e)
     kin_graph_gpu_run *run = e->run;
     const int64_t most = kin_graph_gpu_key_rows(run->count, run->graph.length);
     keying k = {0};
-    kith_status status = make_keying(e, (uint64_t)most, &k);
-    for (int64_t row0 = 0; status == KITH_OK && row0 < run->count; row0 += most) {
-        status = key_batch(e, &k, row0, kin_min_i64(most, run->count - row0));
-        if (status == KITH_OK) {
-            status = kin_progress(run->on.ctx, "rescore", (double)row0, (double)run->count);
-        }
+    KIN_TRY(make_keying(e, (uint64_t)most, &k));
+    for (int64_t row0 = 0; row0 < run->count; row0 += most) {
+        KIN_TRY(key_batch(e, &k, row0, kin_min_i64(most, run->count - row0)));
+        KIN_TRY(kin_progress(run->on.ctx, "rescore", (double)row0, (double)run->count));
     }
-    kin_gpu_free(run->on.gpu, k.entries);
-    kin_gpu_free(run->on.gpu, k.keys);
-    kin_gpu_free(run->on.gpu, k.positions);
-    kin_free(run->on.ctx, k.host_positions);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- Both ------------------------------------------------------------------------------------ */
@@ -340,7 +327,7 @@ static kith_status read_ids(ending *e)
 {
     const kin_graph_gpu_run *run = e->run;
     const uint64_t bytes = (uint64_t)run->count * sizeof *e->ids;
-    KIN_TRY(kin_alloc(run->on.ctx, &e->ids, bytes, 1, "the order of the points"));
+    KIN_NEW(&e->hold, e->ids, (uint64_t)run->count, "the order of the points");
     return kin_gpu_download(run->on.ctx, run->on.gpu, e->ids, run->points.set.ids, bytes);
 }
 
@@ -366,14 +353,7 @@ static kith_status solve_lacking(ending *e)
 
 static void free_ending(ending *e)
 {
-    kith_ctx *ctx = e->run->on.ctx;
-    kin_free(ctx, e->counts);
-    kin_free(ctx, e->lists_of);
-    kin_free(ctx, e->entries);
-    kin_free(ctx, e->keys);
-    kin_free(ctx, e->own);
-    kin_free(ctx, e->ids);
-    kin_free(ctx, e->lacking);
+    kin_hold_end(&e->hold);
     kin_fused_lists_free(&e->run->on, &e->lists);
     kin_fused_answers_free(&e->answers);
 }
@@ -395,7 +375,9 @@ kith_status kin_graph_gpu_finish(kin_graph_gpu_run *run)
     }
     const kin_graph_request *request = run->request;
     const bool leaves = kin_graph_gpu_leaves_own_out(request);
-    ending e = {.run = run, .owns = !leaves || !kin_graph_gpu_is_plain(run->groups)};
+    ending e = {.run = run,
+                .hold = {.ctx = run->on.ctx},
+                .owns = !leaves || !kin_graph_gpu_is_plain(run->groups)};
     e.answers = (kin_fused_answers){
         .on = run->on,
         .metric = request->distance.metric,

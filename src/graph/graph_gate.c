@@ -58,10 +58,9 @@ static kith_status place_centres(kith_ctx *ctx, kin_graph_gate *gate)
     int64_t *starts = NULL;
     uint32_t *members = NULL;
     int64_t at = 0;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &starts, (uint64_t)gate->runs + 1, sizeof *starts, "runs"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &members, count, sizeof *members, "runs"), done);
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, starts, (uint64_t)gate->runs + 1, "runs");
+    KIN_NEW(&hold, members, count, "runs");
     for (int64_t c = 0; c < gate->runs; c++) {
         starts[c] = at;
         for (int64_t p = gate->names[c] * gate->run; p < end_of(gate, gate->names[c]); p++) {
@@ -69,11 +68,7 @@ static kith_status place_centres(kith_ctx *ctx, kin_graph_gate *gate)
         }
     }
     starts[gate->runs] = at;
-    status = kin_graph_centres_move(ctx, gate->points, starts, members, &gate->centres);
-done:
-    kin_free(ctx, members);
-    kin_free(ctx, starts);
-    return status;
+    return kin_graph_centres_move(ctx, gate->points, starts, members, &gate->centres);
 }
 
 kith_status kin_graph_gate_make(kith_ctx *ctx, const kin_graph_points *points, kin_graph_gate *gate)

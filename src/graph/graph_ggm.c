@@ -48,28 +48,25 @@ typedef struct joining {
     uint64_t *aside;
 } joining;
 
-static kith_status join_halves(void *arg, int64_t task, int32_t thread)
+static kith_status join_halves(void *arg, int64_t p, int32_t thread)
 {
     const joining *j = arg;
     const kin_graph_lists *lists = &j->rounds->lists;
     const int32_t half = kin_graph_halves(lists->length);
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, lists->points);
-    for (int64_t p = task * POINTS_A_TASK; p < last; p++) {
-        uint64_t *words = j->aside + p * half;
-        int32_t count = 0;
-        while (count < half && words[count] != KIN_GRAPH_EMPTY) {
-            count += 1;
-        }
-        (void)kin_graph_list_join(lists, p, words, count, j->rounds->workers[thread].words);
+    uint64_t *words = j->aside + p * half;
+    int32_t count = 0;
+    while (count < half && words[count] != KIN_GRAPH_EMPTY) {
+        count += 1;
     }
+    (void)kin_graph_list_join(lists, p, words, count, j->rounds->workers[thread].words);
     return KITH_OK;
 }
 
 kith_status kin_graph_halves_join(kin_graph_rounds *rounds, uint64_t *aside)
 {
     joining j = {rounds, aside};
-    return kin_parallel(rounds->ctx, "descend", kin_ceil_div(rounds->lists.points, POINTS_A_TASK),
-                        join_halves, &j);
+    return kin_parallel_rows(rounds->ctx, "descend", rounds->lists.points, POINTS_A_TASK,
+                             join_halves, &j);
 }
 
 /* ---- Meetings ------------------------------------------------------------------------------- */

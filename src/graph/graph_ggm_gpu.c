@@ -52,17 +52,12 @@ kith_status kin_graph_gpu_ggm_begin(kin_graph_gpu_run *run)
         return KITH_OK;
     }
     KIN_TRY(cut(run));
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_graph_gpu_place_rows(run, &places), done);
-    KIN_TRY_GOTO(status, kin_gpu_alloc(ctx, gpu, &given, cells, sizeof *given, "points to draw"),
-                 done);
-    KIN_TRY_GOTO(status, draw(run, places, given), done);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_graph_gpu_place_rows(run, &hold, &places));
+    KIN_GPU_NEW(&hold, gpu, given, cells, "points to draw");
+    KIN_TRY(draw(run, places, given));
     run->evaluations += (double)cells; /* draws: at most */
-    status = kin_gpu_wait(ctx, gpu);
-done:
-    kin_gpu_free(gpu, given);
-    kin_gpu_free(gpu, places);
-    return status;
+    return kin_gpu_wait(ctx, gpu);
 }
 
 static kith_status join_halves(kin_graph_gpu_run *run, uint64_t *updates)

@@ -29,17 +29,14 @@ typedef struct linking {
 
 /* ---- Forward -------------------------------------------------------------------------------- */
 
-static kith_status find_places(void *arg, int64_t task, int32_t thread)
+static kith_status find_places(void *arg, int64_t p, int32_t thread)
 {
     (void)thread;
     const linking *l = arg;
     const uint32_t *next = l->points->prepared->groups.next;
-    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, l->links->count);
-    for (int64_t p = task * POSITIONS_A_TASK; p < last; p++) {
-        for (uint32_t row = l->points->ids[p]; row != KITH_ID_NONE;) {
-            l->places[row] = (uint32_t)p;
-            row = next == NULL ? KITH_ID_NONE : next[row];
-        }
+    for (uint32_t row = l->points->ids[p]; row != KITH_ID_NONE;) {
+        l->places[row] = (uint32_t)p;
+        row = next == NULL ? KITH_ID_NONE : next[row];
     }
     return KITH_OK;
 }
@@ -60,20 +57,17 @@ static void take_row(const linking *l, uint32_t position, uint32_t row)
     l->links->counts[position] = count;
 }
 
-static kith_status take_forward(void *arg, int64_t task, int32_t thread)
+static kith_status take_forward(void *arg, int64_t p, int32_t thread)
 {
     (void)thread;
     const linking *l = arg;
     const uint32_t *next = l->points->prepared->groups.next;
-    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, l->links->count);
-    for (int64_t p = task * POSITIONS_A_TASK; p < last; p++) {
-        l->links->counts[p] = 0;
-        for (uint32_t row = l->points->ids[p]; row != KITH_ID_NONE;) {
-            take_row(l, (uint32_t)p, row);
-            row = next == NULL ? KITH_ID_NONE : next[row];
-        }
-        l->heads[p] = l->links->counts[p];
+    l->links->counts[p] = 0;
+    for (uint32_t row = l->points->ids[p]; row != KITH_ID_NONE;) {
+        take_row(l, (uint32_t)p, row);
+        row = next == NULL ? KITH_ID_NONE : next[row];
     }
+    l->heads[p] = l->links->counts[p];
     return KITH_OK;
 }
 
@@ -200,12 +194,11 @@ static void name_linking(kin_layout *layout, void *job)
 
 static kith_status link_all(kith_ctx *ctx, linking *l)
 {
-    const int64_t tasks = kin_ceil_div(l->links->count, POSITIONS_A_TASK);
     const int64_t ranges = kin_min_i64(ctx->threads, (int64_t)MOST_RANGES);
     memset(l->places, 0xff, (size_t)l->graph->rows * sizeof *l->places);
     l->range = kin_max_i64(kin_ceil_div(l->links->count, ranges), 1);
-    KIN_TRY(kin_parallel(ctx, "links", tasks, find_places, l));
-    KIN_TRY(kin_parallel(ctx, "links", tasks, take_forward, l));
+    KIN_TRY(kin_parallel_rows(ctx, "links", l->links->count, POSITIONS_A_TASK, find_places, l));
+    KIN_TRY(kin_parallel_rows(ctx, "links", l->links->count, POSITIONS_A_TASK, take_forward, l));
     KIN_TRY(kin_parallel(ctx, "links", kin_ceil_div(l->links->count, l->range), take_back, l));
     find_parts(l);
     return KITH_OK;
@@ -225,9 +218,7 @@ static kith_status make_links(kith_ctx *ctx, const kith_neighbors *graph,
     void *passing = NULL;
     KIN_TRY(kin_layout_make(ctx, name_links, links, "links", &links->block));
     kith_status status = kin_layout_make(ctx, name_linking, &l, "places of rows", &passing);
-    if (status == KITH_OK) {
-        status = link_all(ctx, &l);
-    }
+    KIN_THEN(status, link_all(ctx, &l));
     kin_free(ctx, passing);
     if (status != KITH_OK) {
         free_links(ctx, links);
@@ -312,7 +303,8 @@ static kith_status try_rounded(kith_ctx *ctx, const kith_neighbors *graph,
     if (frame->kernel == NULL || frame->bound != KIN_BOUND_DISTANCE) {
         return KITH_OK;
     }
-    KIN_TRY(kin_alloc(ctx, &values, (uint64_t)expanded, sizeof *values, "a row"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, values, (uint64_t)expanded, "a row");
     for (int64_t i = 0; i < count; i++) {
         const int64_t position = i * prepared->groups.count / count;
         const uint32_t row = prepared->order[position];
@@ -331,7 +323,6 @@ static kith_status try_rounded(kith_ctx *ctx, const kith_neighbors *graph,
         coarse += far > 0.0 && far < FINE * kin_set_row(&prepared->set, position).lost;
     }
     *fine = coarse * COARSE <= count;
-    kin_free(ctx, values);
     return KITH_OK;
 }
 
@@ -341,11 +332,9 @@ kith_status kin_graph_ground_make(kith_ctx *ctx, const kin_prepared *prepared,
     *ground = (kin_graph_ground){.prepared = prepared};
     kith_status status = KITH_OK;
     bool fine = true;
-    if (prepared->groups.count >= KIN_GRAPH_MOST_POINTS) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "%lld points are more than a walk takes (at most %lld)",
-                        (long long)prepared->groups.count, (long long)KIN_GRAPH_MOST_POINTS - 1);
-    }
+    KIN_FAIL_IF(prepared->groups.count >= KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED,
+                kin_at(NULL), "%lld points are more than a walk takes (at most %lld)",
+                (long long)prepared->groups.count, (long long)KIN_GRAPH_MOST_POINTS - 1);
     KIN_TRY_GOTO(status, try_rounded(ctx, graph, prepared, &fine), done);
     KIN_TRY_GOTO(status, kin_graph_points_make(ctx, prepared, &ground->points), done);
     if (!fine) {

@@ -237,6 +237,6 @@ int kin_graph_gpu_join_direct(kin_gpu_stream *stream, const kin_graph_gpu_join *
 #define LAUNCH(NAME, ...) \
     case KITH_##NAME:     \
         return launch<KITH_##NAME>(stream, job);
-    KIN_GRAPH_GPU_EACH_STEP(job->points.rows.metric, LAUNCH)
+    KIN_PAIR_EACH_STEP(job->points.rows.metric, LAUNCH)
 #undef LAUNCH
 }

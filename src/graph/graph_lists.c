@@ -318,10 +318,8 @@ kith_status kin_graph_check_orders(const kin_graph_rounds *rounds, const uint32_
     const uint32_t least = kin_graph_order_of_float(-INFINITY);
     const uint32_t most = kin_graph_order_of_float(INFINITY);
     for (int64_t i = 0; i < count; i++) {
-        if (orders[i] < least || orders[i] > most) {
-            return kin_fail_at(rounds->ctx, KITH_E_DATA, kin_at("custom"),
-                               "gave NaN for two points (a distance must be a number)");
-        }
+        KIN_FAIL_IF(orders[i] < least || orders[i] > most, rounds->ctx, KITH_E_DATA,
+                    kin_at("custom"), "gave NaN for two points (a distance must be a number)");
     }
     return KITH_OK;
 }

@@ -122,15 +122,6 @@ static __device__ __forceinline__ double kin_graph_gpu_key(const kin_fused_rows 
     }
 }
 
-/* Goes where LAUNCH(NAME, ...) is a case of a metric's steps, or of a metric by whole rows. */
-#define KIN_GRAPH_GPU_EACH_STEP(metric, LAUNCH) \
-    switch (kin_pair_step_of(metric)) {         \
-        KIN_STEP_MAP(LAUNCH)                    \
-        KIN_WHOLE_MAP(LAUNCH)                   \
-    default:                                    \
-        return (int)cudaErrorInvalidValue;      \
-    }
-
 /* What both bodies of the cross-matching share: how an offer reaches a point. */
 
 /* Nothing that is not below this can enter the list of a position; lists do not change while

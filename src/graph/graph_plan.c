@@ -3,9 +3,8 @@
 #include "graph/graph.h"
 
 #include "base/base_size.h"
-#include "exact/exact_request.h"
-#include "exact/exact_type.h"
-#include "graph/graph_finish.h"
+#include "exact/exact_corpus.h"
+#include "exact/exact_prepare.h"
 #include "graph/graph_lists.h"
 #include "graph/graph_start.h"
 

@@ -347,9 +347,8 @@ static kith_status make_locks(kith_ctx *ctx, probing *x)
 {
     const int64_t locks = locks_of(x->points);
     for (; x->lock_count < locks; x->lock_count++) {
-        if (pthread_mutex_init(&x->locks[x->lock_count], NULL) != 0) {
-            return kin_fail(ctx, KITH_E_MEMORY, "no memory for locks (free some memory)");
-        }
+        KIN_FAIL_IF(pthread_mutex_init(&x->locks[x->lock_count], NULL) != 0, ctx, KITH_E_MEMORY,
+                    kin_at(NULL), "no memory for locks (free some memory)");
     }
     for (int64_t p = 0; p < x->points; p++) {
         set_limit(x, (uint32_t)p, list_of(x, (uint32_t)p));

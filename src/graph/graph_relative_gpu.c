@@ -161,7 +161,7 @@ kin_graph_gpu_relative kin_graph_gpu_relative_of(const kith_matrix *points,
 }
 
 kith_status kin_graph_gpu_relate_points(kin_graph_gpu_run *run, kin_graph_gpu_relative *near,
-                                        kin_graph_gpu_relatives *relatives, float **own)
+                                        kin_graph_gpu_relatives *relatives, kin_hold *hold)
 {
     const kith_matrix given = matrix_of(&run->points.rows);
     const kin_graph_gpu_relation relation = relation_of(run->request->distance.metric);
@@ -170,10 +170,12 @@ kith_status kin_graph_gpu_relate_points(kin_graph_gpu_run *run, kin_graph_gpu_re
     if (near->own_bytes == 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, own, (uint64_t)near->points.rows,
-                          (uint64_t)near->points.cols * sizeof **own, "rows of a relative"));
-    near->points.data = *own;
-    return relate(run, &run->points.rows, relation, *own, NULL);
+    float *own = NULL;
+    KIN_GPU_NEW(hold, run->on.gpu, own,
+                kin_size_mul((uint64_t)near->points.rows, (uint64_t)near->points.cols),
+                "rows of a relative");
+    near->points.data = own;
+    return relate(run, &run->points.rows, relation, own, NULL);
 }
 
 /* ---- The longest rows ------------------------------------------------------------------------ */
@@ -210,29 +212,20 @@ static kith_status sort_rows(const kin_graph_gpu_run *run, uint32_t *order, bool
     uint64_t *words = NULL;
     void *scratch = NULL;
     uint64_t bytes = 0;
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &words, (uint64_t)run->rows, sizeof *words, "lengths"));
+    KIN_HOLD(hold, on->ctx);
+    KIN_GPU_NEW(&hold, on->gpu, words, (uint64_t)run->rows, "lengths");
     kin_fused_sort job = {.nearest = words,
                           .points = run->rows,
                           .cell_count = UINT32_MAX,
                           .order = order,
                           .scratch_bytes = &bytes};
-    KIN_TRY_GOTO(status, relate(run, &run->points.rows, relation, NULL, words), done);
-    KIN_TRY_GOTO(status,
-                 kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "planning a sort"),
-                 done);
-    KIN_TRY_GOTO(status, kin_gpu_alloc(on->ctx, on->gpu, &scratch, bytes, 1, "room for sorting"),
-                 done);
+    KIN_TRY(relate(run, &run->points.rows, relation, NULL, words));
+    KIN_TRY(kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "planning a sort"));
+    KIN_TRY(kin_gpu_hold_alloc(&hold, on->gpu, &scratch, bytes, "room for sorting"));
     job.scratch = scratch;
-    KIN_TRY_GOTO(
-        status,
-        kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "sorting rows by length"),
-        done);
-    status = compare_lengths(run, words, order, differ);
-done:
-    kin_gpu_free(on->gpu, scratch);
-    kin_gpu_free(on->gpu, words);
-    return status;
+    KIN_TRY(
+        kin_graph_gpu_check(run, on->kernels->sort(on->stream, &job), "sorting rows by length"));
+    return compare_lengths(run, words, order, differ);
 }
 
 static kith_status find_longest(kin_graph_gpu_run *run, kin_graph_gpu_found *found, bool *differ)
@@ -243,20 +236,17 @@ static kith_status find_longest(kin_graph_gpu_run *run, kin_graph_gpu_found *fou
     found->of_count = longest_of(run->rows);
     const uint64_t count = (uint64_t)found->of_count;
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &found->of, count, sizeof *found->of, "the longest rows"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &order, (uint64_t)run->rows, sizeof *order, "rows by length"));
-    kith_status status = sort_rows(run, order, differ);
-    if (status == KITH_OK) {
-        status = kin_graph_gpu_check(
-            run,
-            gpu->module->ops->copy_within(run->on.stream, found->of, order, count * sizeof *order),
-            "copying the longest rows");
-    }
-    kin_gpu_free(gpu, order);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_GPU_NEW(&hold, gpu, order, (uint64_t)run->rows, "rows by length");
+    KIN_TRY(sort_rows(run, order, differ));
+    return kin_graph_gpu_check(
+        run, gpu->module->ops->copy_within(run->on.stream, found->of, order, count * sizeof *order),
+        "copying the longest rows");
 }
 
 /* What the exact engine is asked; all device memory. */
 typedef struct asking {
+    kin_hold *hold;
     kith_matrix corpus;
     kith_matrix queries;
     unsigned char *rows; /* the longest, as given */
@@ -267,12 +257,12 @@ typedef struct asking {
 static kith_status make_corpus(const kin_graph_gpu_run *run, const kin_graph_gpu_found *found,
                                asking *a)
 {
-    kith_ctx *ctx = run->on.ctx;
     kin_fused_rows longest = run->points.rows;
     longest.rows = found->of_count;
     longest.stride_bytes = (int64_t)longest.cols * kith_dtype_bytes(longest.dtype);
-    KIN_TRY(kin_gpu_alloc(ctx, run->on.gpu, &a->rows, (uint64_t)longest.rows,
-                          (uint64_t)longest.stride_bytes, "the longest rows"));
+    KIN_TRY(kin_gpu_hold_alloc(a->hold, run->on.gpu, &a->rows,
+                               kin_size_mul((uint64_t)longest.rows, (uint64_t)longest.stride_bytes),
+                               "the longest rows"));
     longest.data = a->rows;
     const kin_graph_gpu_pick pick = {.from = run->points.rows.data,
                                      .stride_bytes = run->points.rows.stride_bytes,
@@ -285,8 +275,8 @@ static kith_status make_corpus(const kin_graph_gpu_run *run, const kin_graph_gpu
     if (run->request->distance.metric != KITH_KL) {
         return KITH_OK;
     }
-    KIN_TRY(kin_gpu_alloc(ctx, run->on.gpu, &a->logs, (uint64_t)longest.rows,
-                          (uint64_t)longest.cols * sizeof *a->logs, "the longest rows"));
+    const uint64_t cells = kin_size_mul((uint64_t)longest.rows, (uint64_t)longest.cols);
+    KIN_GPU_NEW(a->hold, run->on.gpu, a->logs, cells, "the longest rows");
     a->corpus = floats_of(&a->corpus);
     a->corpus.data = a->logs;
     return relate(run, &longest, KIN_GRAPH_GPU_LOGS, a->logs, NULL);
@@ -299,8 +289,8 @@ static kith_status make_queries(const kin_graph_gpu_run *run, asking *a)
     if (!wants_floats(run->request, rows->dtype)) {
         return KITH_OK;
     }
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &a->floats, (uint64_t)rows->rows,
-                          (uint64_t)rows->cols * sizeof *a->floats, "rows of a relative"));
+    const uint64_t cells = kin_size_mul((uint64_t)rows->rows, (uint64_t)rows->cols);
+    KIN_GPU_NEW(a->hold, run->on.gpu, a->floats, cells, "rows of a relative");
     a->queries = floats_of(&a->queries);
     a->queries.data = a->floats;
     return relate(run, rows, KIN_GRAPH_GPU_AS_GIVEN, a->floats, NULL);
@@ -329,12 +319,11 @@ static kith_status search_share(const kin_graph_gpu_run *run, const asking *a,
 
 kith_status kin_graph_gpu_search_longest(kin_graph_gpu_run *run, kin_graph_gpu_relatives *relatives)
 {
-    kin_gpu *gpu = run->on.gpu;
     kin_graph_gpu_found *found = &relatives->among;
     const kin_request request = longest_request(run->request, run->rows);
-    asking a = {0};
+    KIN_HOLD(hold, run->on.ctx);
+    asking a = {.hold = &hold};
     bool differ = false;
-    kith_status status = KITH_OK;
     if (!asks_longest(run->request)) {
         return KITH_OK;
     }
@@ -344,15 +333,11 @@ kith_status kin_graph_gpu_search_longest(kin_graph_gpu_run *run, kin_graph_gpu_r
     }
     KIN_TRY(make_ids(run, request.k, found));
     const kith_neighbors out = {.rows = run->rows, .k = request.k, .ids = found->ids};
-    KIN_TRY_GOTO(status, make_corpus(run, found, &a), done);
-    KIN_TRY_GOTO(status, make_queries(run, &a), done);
-    KIN_TRY_GOTO(status, search_share(run, &a, &request, &out), done);
+    KIN_TRY(make_corpus(run, found, &a));
+    KIN_TRY(make_queries(run, &a));
+    KIN_TRY(search_share(run, &a, &request, &out));
     relatives->evaluations += (double)run->rows * (double)found->of_count;
-done:
-    kin_gpu_free(gpu, a.floats);
-    kin_gpu_free(gpu, a.logs);
-    kin_gpu_free(gpu, a.rows);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- Both ------------------------------------------------------------------------------------ */

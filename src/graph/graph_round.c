@@ -102,14 +102,11 @@ static kith_status clear(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-static kith_status tell(void *arg, int64_t task, int32_t thread)
+static kith_status tell(void *arg, int64_t p, int32_t thread)
 {
     (void)thread;
     const kin_graph_rounds *r = arg;
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_PASS, r->lists.points);
-    for (int64_t p = task * POINTS_A_PASS; p < last; p++) {
-        kin_graph_samples_tell(&r->samples, &r->lists, (uint32_t)p, r->salt);
-    }
+    kin_graph_samples_tell(&r->samples, &r->lists, (uint32_t)p, r->salt);
     return KITH_OK;
 }
 
@@ -211,14 +208,11 @@ static kith_status meet(void *arg, int64_t task, int32_t thread)
 
 /* ---- Third pass: lists ----------------------------------------------------------------------- */
 
-static kith_status merge(void *arg, int64_t task, int32_t thread)
+static kith_status merge(void *arg, int64_t p, int32_t thread)
 {
     const kin_graph_rounds *r = arg;
     kin_graph_thread *w = &r->workers[thread];
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_PASS, r->lists.points);
-    for (int64_t p = task * POINTS_A_PASS; p < last; p++) {
-        w->updates += kin_graph_list_merge(&r->lists, p, r->samples.most, w->words);
-    }
+    w->updates += kin_graph_list_merge(&r->lists, p, r->samples.most, w->words);
     return KITH_OK;
 }
 
@@ -232,9 +226,9 @@ kith_status kin_graph_round_run(kin_graph_rounds *rounds, int32_t number, int64_
         rounds->workers[t].updates = 0;
     }
     KIN_TRY(kin_parallel(ctx, "descend", passes, clear, rounds));
-    KIN_TRY(kin_parallel(ctx, "descend", passes, tell, rounds));
+    KIN_TRY(kin_parallel_rows(ctx, "descend", points, POINTS_A_PASS, tell, rounds));
     KIN_TRY(kin_parallel(ctx, "descend", kin_ceil_div(points, POINTS_A_TASK), meet, rounds));
-    KIN_TRY(kin_parallel(ctx, "descend", passes, merge, rounds));
+    KIN_TRY(kin_parallel_rows(ctx, "descend", points, POINTS_A_PASS, merge, rounds));
     *updates = 0;
     for (int32_t t = 0; t < ctx->threads; t++) {
         *updates += rounds->workers[t].updates;

@@ -176,12 +176,10 @@ static kith_status run_stage(kin_graph_gpu_run *run, bool lengthens, kin_graph_o
                              kin_graph_verdict *verdict)
 {
     rounds r = {.run = run, .room = {.points = run->count, .candidates = run->candidates}};
-    void *block = NULL;
-    KIN_TRY(kin_gpu_layout_make(run->on.ctx, run->on.gpu, kin_graph_gpu_room_name, &r.room,
-                                "samples of lists, and offers to them", &block));
-    const kith_status status = run_rounds(&r, lengthens, outcome, verdict);
-    kin_gpu_free(run->on.gpu, block);
-    return status;
+    KIN_HOLD(hold, run->on.ctx);
+    KIN_TRY(kin_gpu_hold_layout(&hold, run->on.gpu, kin_graph_gpu_room_name, &r.room,
+                                "samples of lists, and offers to them"));
+    return run_rounds(&r, lengthens, outcome, verdict);
 }
 
 /* In place of many rounds; judged once more. */

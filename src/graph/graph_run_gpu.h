@@ -23,6 +23,7 @@ typedef struct kin_graph_gpu_counters {
 
 /* Rows whose lists are looked at (graph_control_gpu.c). */
 typedef struct kin_graph_gpu_watch {
+    kin_hold hold;
     kin_answer answer;
     int64_t wanted;   /* keys of a control, own id not among them */
     int64_t count;    /* controls that have a position: the others are degenerate rows */
@@ -165,10 +166,10 @@ typedef struct kin_graph_gpu_relative {
 } kin_graph_gpu_relative;
 kin_graph_gpu_relative kin_graph_gpu_relative_of(const kith_matrix *points,
                                                  const kin_graph_request *request);
-/* relatives: zero; freed by its owner, also after an error. Room for relatives->near; *own (the
- * caller's, also after an error): near->points, where they are not the rows as given. */
+/* relatives: zero; freed by its owner, also after an error. Room for relatives->near;
+ * hold: of near->points, where they are not the rows as given. */
 kith_status kin_graph_gpu_relate_points(kin_graph_gpu_run *run, kin_graph_gpu_relative *near,
-                                        kin_graph_gpu_relatives *relatives, float **own);
+                                        kin_graph_gpu_relatives *relatives, kin_hold *hold);
 /* relatives->among, where rows are looked for that are near to everybody; else nothing. */
 kith_status kin_graph_gpu_search_longest(kin_graph_gpu_run *run,
                                          kin_graph_gpu_relatives *relatives);
@@ -184,6 +185,7 @@ uint64_t kin_graph_gpu_relatives_bytes(const kith_matrix *points, const kin_grap
 
 /* What tells near tiles from others (graph_screen_gpu.c). */
 typedef struct kin_graph_gpu_nearness {
+    kin_hold hold;
     kin_fused_worst *worst;  /* of each tile: how far its near ones are */
     float *radii;            /* zeros: balls are points */
     kin_fused_coarse coarse; /* where near tiles are looked for; none: everywhere */
@@ -215,7 +217,7 @@ kith_status kin_graph_gpu_widen(kin_graph_gpu_run *run, kin_graph_start start, b
 
 /* Device room for places, and what they are: row -> position, UINT32_MAX for none. The caller's,
  * also after an error. */
-kith_status kin_graph_gpu_place_rows(kin_graph_gpu_run *run, uint32_t **places);
+kith_status kin_graph_gpu_place_rows(kin_graph_gpu_run *run, kin_hold *hold, uint32_t **places);
 
 /* ---- A merge as published (graph_ggm_gpu.c): nothing where the request has none ------------- */
 

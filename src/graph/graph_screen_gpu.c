@@ -61,13 +61,6 @@ typedef struct coarse_set {
     kin_fused_worst *worst;
 } coarse_set;
 
-static void free_coarse(const kin_graph_gpu_run *run, coarse_set *coarse)
-{
-    kin_gpu_free(run->on.gpu, coarse->worst);
-    kin_gpu_free(run->on.gpu, coarse->radii);
-    kin_gpu_free(run->on.gpu, coarse->centres);
-}
-
 /* Tiles of a group. */
 static int32_t group_tiles(int64_t tiles)
 {
@@ -78,7 +71,7 @@ static int32_t group_tiles(int64_t tiles)
     return size;
 }
 
-static kith_status make_coarse(const kin_graph_gpu_run *run, coarse_set *coarse)
+static kith_status make_coarse(const kin_graph_gpu_run *run, kin_hold *hold, coarse_set *coarse)
 {
     kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
@@ -90,10 +83,9 @@ static kith_status make_coarse(const kin_graph_gpu_run *run, coarse_set *coarse)
     coarse->set = (kin_fused_set){.frame = set->frame, .points = count * KIN_FUSED_TILE};
     coarse->set.padded = kin_round_up(coarse->set.points, KIN_FUSED_BLOCK);
     const uint64_t tiles = (uint64_t)(coarse->set.padded / KIN_FUSED_TILE);
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &coarse->centres, tiles,
-                          (uint64_t)set->frame.cols * sizeof *coarse->centres, what));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &coarse->radii, tiles, sizeof *coarse->radii, what));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &coarse->worst, tiles, sizeof *coarse->worst, what));
+    KIN_GPU_NEW(hold, gpu, coarse->centres, kin_size_mul(tiles, (uint64_t)set->frame.cols), what);
+    KIN_GPU_NEW(hold, gpu, coarse->radii, tiles, what);
+    KIN_GPU_NEW(hold, gpu, coarse->worst, tiles, what);
     KIN_TRY(kin_gpu_fill(ctx, gpu, coarse->radii, 0, tiles * sizeof *coarse->radii));
     coarse->set.centres = coarse->centres;
     coarse->set.radii = coarse->radii;
@@ -109,13 +101,10 @@ static kith_status make_coarse(const kin_graph_gpu_run *run, coarse_set *coarse)
 static kith_status plan_groups(const kin_graph_gpu_run *run, const coarse_set *coarse,
                                kin_graph_gpu_nearness *nearness)
 {
-    kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
     const uint64_t blocks = (uint64_t)(coarse->set.padded / KIN_FUSED_BLOCK);
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &nearness->groups, blocks, ROOM * sizeof *nearness->groups,
-                          "near groups"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &nearness->counts, blocks, sizeof *nearness->counts,
-                          "near groups"));
+    KIN_GPU_NEW(&nearness->hold, gpu, nearness->groups, blocks * ROOM, "near groups");
+    KIN_GPU_NEW(&nearness->hold, gpu, nearness->counts, blocks, "near groups");
     const kin_fused_plan plan = {.rows = coarse->set,
                                  .cols = coarse->set,
                                  .first = 0,
@@ -134,24 +123,12 @@ static kith_status plan_groups(const kin_graph_gpu_run *run, const coarse_set *c
 static kith_status find_groups(const kin_graph_gpu_run *run, kin_graph_gpu_nearness *nearness)
 {
     coarse_set coarse = {0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, make_coarse(run, &coarse), done);
-    KIN_TRY_GOTO(status, plan_groups(run, &coarse, nearness), done);
-done:
-    free_coarse(run, &coarse); /* in the order of the stream */
-    return status;
+    KIN_HOLD(hold, run->on.ctx); /* given back in the order of the stream */
+    KIN_TRY(make_coarse(run, &hold, &coarse));
+    return plan_groups(run, &coarse, nearness);
 }
 
 /* ---- Tiles ----------------------------------------------------------------------------------- */
-
-static void free_nearness(const kin_graph_gpu_run *run, kin_graph_gpu_nearness *nearness)
-{
-    kin_gpu_free(run->on.gpu, nearness->counts);
-    kin_gpu_free(run->on.gpu, nearness->groups);
-    kin_gpu_free(run->on.gpu, nearness->radii);
-    kin_gpu_free(run->on.gpu, nearness->worst);
-    *nearness = (kin_graph_gpu_nearness){0};
-}
 
 static kith_status make_nearness(const kin_graph_gpu_run *run, kin_graph_gpu_nearness *nearness)
 {
@@ -160,8 +137,8 @@ static kith_status make_nearness(const kin_graph_gpu_run *run, kin_graph_gpu_nea
     const kin_fused_set *set = &run->points.set;
     const uint64_t tiles = (uint64_t)(set->padded / KIN_FUSED_TILE);
     const char *what = "how far near tiles are";
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &nearness->worst, tiles, sizeof *nearness->worst, what));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &nearness->radii, tiles, sizeof *nearness->radii, what));
+    KIN_GPU_NEW(&nearness->hold, gpu, nearness->worst, tiles, what);
+    KIN_GPU_NEW(&nearness->hold, gpu, nearness->radii, tiles, what);
     KIN_TRY(kin_gpu_fill(ctx, gpu, nearness->worst, 0, tiles * sizeof *nearness->worst));
     KIN_TRY(kin_gpu_fill(ctx, gpu, nearness->radii, 0, tiles * sizeof *nearness->radii));
     if (kin_fused_is_wide(set->points)) {
@@ -176,9 +153,9 @@ static kith_status make_nearness(const kin_graph_gpu_run *run, kin_graph_gpu_nea
 
 static kith_status make_graph(const kin_graph_gpu_run *run, kin_graph_gpu_lists *graph)
 {
-    return kin_gpu_alloc(run->on.ctx, run->on.gpu, &graph->words,
-                         kin_size_mul((uint64_t)run->count, (uint64_t)graph->length),
-                         sizeof *graph->words, "the graph");
+    const uint64_t cells = kin_size_mul((uint64_t)run->count, (uint64_t)graph->length);
+    return kin_gpu_alloc(run->on.ctx, run->on.gpu, &graph->words, cells, sizeof *graph->words,
+                         "the graph");
 }
 
 kith_status kin_graph_gpu_make_empty(const kin_graph_gpu_run *run, kin_graph_gpu_lists *graph)
@@ -274,7 +251,7 @@ kith_status kin_graph_gpu_screen(kin_graph_gpu_run *run, kin_graph_gpu_lists *gr
                            .cut_short = true,
                            .shared = run->share.parts > 0,
                            .col_worst = run->corpus->worst};
-    kin_graph_gpu_nearness near = {0};
+    kin_graph_gpu_nearness near = {.hold = {.ctx = run->on.ctx}};
     kin_fused_tally tally = {0};
     double met = 0.0;
     uint64_t scope = 0;
@@ -290,7 +267,7 @@ kith_status kin_graph_gpu_screen(kin_graph_gpu_run *run, kin_graph_gpu_lists *gr
     KIN_TRY_GOTO(status, kin_gpu_add_up(run->on.gpu, tally.pairs - tally.skipped, &met), done);
     run->evaluations += met * (double)(KIN_FUSED_BLOCK * KIN_FUSED_TILE);
 done:
-    free_nearness(run, &near);
+    kin_hold_end(&near.hold);
     kin_fused_work_free(&work);
     return status;
 }

@@ -42,7 +42,6 @@ typedef struct handing {
     kin_graph_join *matchers; /* by thread */
     uint32_t *others;         /* by thread: capacity positions, and as many orders */
     int32_t threads;
-    void *block;
 } handing;
 
 static void name_handing(kin_layout *layout, void *job)
@@ -77,8 +76,9 @@ static void match_again(const handing *h, int32_t thread, uint32_t position, uin
 
 /* A list as words of a descent, its own position left out. Orders of the two are the same numbers
  * for integers. */
-static void hand_list(const handing *h, int32_t thread, int64_t position)
+static kith_status hand_list(void *arg, int64_t position, int32_t thread)
 {
+    const handing *h = arg;
     const kin_lists *lists = h->lists;
     uint64_t *entries = lists->words + position * lists->capacity;
     uint64_t *words = h->words + position * h->length;
@@ -97,26 +97,15 @@ static void hand_list(const handing *h, int32_t thread, int64_t position)
     for (; count < h->length; count++) {
         words[count] = KIN_GRAPH_EMPTY;
     }
-}
-
-static kith_status hand_lists(void *arg, int64_t task, int32_t thread)
-{
-    const handing *h = arg;
-    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, h->points->count);
-    for (int64_t position = task * POSITIONS_A_TASK; position < last; position++) {
-        hand_list(h, thread, position);
-    }
     return KITH_OK;
 }
 
 static kith_status hand_all(kith_ctx *ctx, handing *h)
 {
     h->threads = ctx->threads;
-    KIN_TRY(kin_layout_make(ctx, name_handing, h, "entries of lists", &h->block));
-    const kith_status status =
-        kin_parallel(ctx, "start", kin_ceil_div(h->points->count, POSITIONS_A_TASK), hand_lists, h);
-    kin_free(ctx, h->block);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_handing, h, "entries of lists"));
+    return kin_parallel_rows(ctx, "start", h->points->count, POSITIONS_A_TASK, hand_list, h);
 }
 
 /* Without centres, and where all pairs are asked for: the exact engine's screen. */
@@ -142,9 +131,7 @@ static kith_status start_by_blocks(kith_ctx *ctx, const kin_graph_starting *star
     kith_status status = kin_screen_run(ctx, &screen);
     *started = (kin_graph_started){
         .evaluations = (double)screen.pairs, .closed = screen.near != 0, .all = screen.near == 0};
-    if (status == KITH_OK) {
-        status = hand_all(ctx, &h);
-    }
+    KIN_THEN(status, hand_all(ctx, &h));
     kin_lists_free(ctx, &lists);
     return status;
 }
@@ -328,9 +315,11 @@ static bool is_across(const uint8_t *sides, int64_t position, uint64_t word)
 
 /* What was met on the own side fills the list where the graph's was shorter; it is not new: its
  * neighbours have met each other. */
-static void join_list(const joining *j, int64_t position, uint64_t *list)
+static kith_status join_list(void *arg, int64_t position, int32_t thread)
 {
-    const uint64_t *known = j->words + position * j->length;
+    const joining *j = arg;
+    uint64_t *list = j->scratch + (int64_t)thread * j->length;
+    uint64_t *known = j->words + position * j->length;
     const uint64_t *met = j->met + position * j->length;
     int32_t next = 0;
     for (int32_t i = 0, made = 0; made < j->length; made++) {
@@ -342,17 +331,7 @@ static void join_list(const joining *j, int64_t position, uint64_t *list)
         const bool is_new = word == KIN_GRAPH_EMPTY || is_across(j->sides, position, word);
         list[made] = is_new ? word : word & ~(uint64_t)1;
     }
-}
-
-static kith_status join_lists(void *arg, int64_t task, int32_t thread)
-{
-    const joining *j = arg;
-    uint64_t *list = j->scratch + (int64_t)thread * j->length;
-    const int64_t last = kin_min_i64((task + 1) * POSITIONS_A_TASK, j->count);
-    for (int64_t p = task * POSITIONS_A_TASK; p < last; p++) {
-        join_list(j, p, list);
-        memcpy(j->words + p * j->length, list, (size_t)j->length * sizeof *list);
-    }
+    memcpy(known, list, (size_t)j->length * sizeof *list);
     return KITH_OK;
 }
 
@@ -363,12 +342,9 @@ static kith_status join_all(kith_ctx *ctx, const kin_graph_starting *start, cons
                  .count = start->points->count,
                  .met = met,
                  .words = start->words};
-    KIN_TRY(kin_alloc(ctx, &j.scratch, (uint64_t)ctx->threads * (uint64_t)j.length,
-                      sizeof *j.scratch, "entries"));
-    const kith_status status =
-        kin_parallel(ctx, "start", kin_ceil_div(j.count, POSITIONS_A_TASK), join_lists, &j);
-    kin_free(ctx, j.scratch);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, j.scratch, (uint64_t)ctx->threads * (uint64_t)j.length, "entries");
+    return kin_parallel_rows(ctx, "start", j.count, POSITIONS_A_TASK, join_list, &j);
 }
 
 /* Words that are known are new for as long as cells meet, so that a pair is one word. */
@@ -397,15 +373,11 @@ kith_status kin_graph_start_across(kith_ctx *ctx, const kin_graph_starting *star
     }
     kin_graph_starting met = *starting;
     met.words = NULL;
-    KIN_TRY(kin_alloc(ctx, &met.words,
-                      kin_size_mul((uint64_t)met.points->count, (uint64_t)met.length),
-                      sizeof *met.words, "lists"));
-    kith_status status = kin_graph_start_screen(ctx, &met, started);
-    if (status == KITH_OK) {
-        status = join_all(ctx, starting, met.words);
-    }
-    kin_free(ctx, met.words);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, met.words, kin_size_mul((uint64_t)met.points->count, (uint64_t)met.length),
+            "lists");
+    KIN_TRY(kin_graph_start_screen(ctx, &met, started));
+    return join_all(ctx, starting, met.words);
 }
 
 static void plan_blocks(kin_layout *plan, const kin_graph_start_size *size)

@@ -36,24 +36,14 @@ enum { GRAPHS = 2, BATCH = 1 << 16 /* lists that the host looks at at a time */ 
 
 typedef struct giving {
     kin_graph_gpu_run *run;
+    kin_hold *hold;
     int32_t length;              /* entries of a list that are taken */
     uint32_t *places;            /* device: row -> position */
     uint32_t *twins;             /* device: position -> first row behind the split, of groups with
                                     rows on both sides; NULL: there are none */
-    uint32_t *copies[GRAPHS];    /* device: ids of graphs that lie in host memory */
     const uint32_t *ids[GRAPHS]; /* device */
     uint32_t *given;             /* device: count x length */
 } giving;
-
-static void free_giving(const giving *g)
-{
-    kin_gpu *gpu = g->run->on.gpu;
-    kin_gpu_free(gpu, g->given);
-    kin_gpu_free(gpu, g->copies[1]);
-    kin_gpu_free(gpu, g->copies[0]);
-    kin_gpu_free(gpu, g->twins);
-    kin_gpu_free(gpu, g->places);
-}
 
 static const kith_neighbors *graph_of(const giving *g, int which)
 {
@@ -75,24 +65,21 @@ typedef struct standing {
     uint32_t *places;
 } standing;
 
-static kith_status stand_in_groups(void *arg, int64_t task, int32_t thread)
+static kith_status stand_in_groups(void *arg, int64_t p, int32_t thread)
 {
     const standing *s = arg;
     const uint32_t *next = s->run->groups->next;
     const uint32_t *ids = s->ids;
     uint32_t *twins = s->twins;
     const int64_t split = s->run->request->split;
-    const int64_t last = kin_min_i64((task + 1) * BATCH, s->run->count);
     (void)thread;
-    for (int64_t p = task * BATCH; p < last; p++) {
-        const bool below = (int64_t)ids[p] < split;
-        twins[p] = UINT32_MAX;
-        for (uint32_t row = ids[p]; row != KITH_ID_NONE;
-             row = next != NULL ? next[row] : KITH_ID_NONE) {
-            s->places[row] = (uint32_t)p;
-            if (below && (int64_t)row >= split && twins[p] == UINT32_MAX) {
-                twins[p] = row;
-            }
+    const bool below = (int64_t)ids[p] < split;
+    twins[p] = UINT32_MAX;
+    for (uint32_t row = ids[p]; row != KITH_ID_NONE;
+         row = next != NULL ? next[row] : KITH_ID_NONE) {
+        s->places[row] = (uint32_t)p;
+        if (below && (int64_t)row >= split && twins[p] == UINT32_MAX) {
+            twins[p] = row;
         }
     }
     return KITH_OK;
@@ -106,34 +93,25 @@ static kith_status place_groups(giving *g)
     const uint64_t rows = (uint64_t)run->rows;
     const uint64_t count = (uint64_t)run->count;
     standing s = {.run = run};
-    KIN_TRY(kin_alloc(ctx, &s.ids, kin_size_add(2 * count, rows), sizeof *s.ids, "places of rows"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, s.ids, kin_size_add(2 * count, rows), "places of rows");
     s.twins = s.ids + count;
     s.places = s.twins + count;
     memset(s.places, 0xff, rows * sizeof *s.places);
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_gpu_download(ctx, gpu, s.ids, run->points.set.ids, count * sizeof *s.ids),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_parallel(ctx, NULL, kin_ceil_div(run->count, BATCH), stand_in_groups, &s),
-                 done);
-    KIN_TRY_GOTO(status, kin_gpu_upload(ctx, gpu, g->places, s.places, rows * sizeof *s.places),
-                 done);
-    if (run->groups->next != NULL && graphs_of(g) == GRAPHS) {
-        KIN_TRY_GOTO(status, kin_gpu_alloc(ctx, gpu, &g->twins, count, sizeof *g->twins, "places"),
-                     done);
-        status = kin_gpu_upload(ctx, gpu, g->twins, s.twins, count * sizeof *s.twins);
+    KIN_TRY(kin_gpu_download(ctx, gpu, s.ids, run->points.set.ids, count * sizeof *s.ids));
+    KIN_TRY(kin_parallel_rows(ctx, NULL, run->count, BATCH, stand_in_groups, &s));
+    KIN_TRY(kin_gpu_upload(ctx, gpu, g->places, s.places, rows * sizeof *s.places));
+    if (run->groups->next == NULL || graphs_of(g) < GRAPHS) {
+        return KITH_OK;
     }
-done:
-    kin_free(ctx, s.ids);
-    return status;
+    KIN_GPU_NEW(g->hold, gpu, g->twins, count, "places");
+    return kin_gpu_upload(ctx, gpu, g->twins, s.twins, count * sizeof *s.twins);
 }
 
 static kith_status place(giving *g)
 {
     const kin_graph_gpu_run *run = g->run;
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->places, (uint64_t)run->rows,
-                          sizeof *g->places, "places of rows"));
+    KIN_GPU_NEW(g->hold, run->on.gpu, g->places, (uint64_t)run->rows, "places of rows");
     if (!kin_graph_gpu_is_plain(run->groups)) {
         return place_groups(g);
     }
@@ -142,14 +120,12 @@ static kith_status place(giving *g)
     return kin_graph_gpu_check(run, run->kernels->place(run->on.stream, &job), "placing rows");
 }
 
-kith_status kin_graph_gpu_place_rows(kin_graph_gpu_run *run, uint32_t **places)
+kith_status kin_graph_gpu_place_rows(kin_graph_gpu_run *run, kin_hold *hold, uint32_t **places)
 {
-    giving g = {.run = run};
-    const kith_status status = place(&g);
+    giving g = {.run = run, .hold = hold};
+    KIN_TRY(place(&g));
     *places = g.places;
-    g.places = NULL;
-    free_giving(&g);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
@@ -166,7 +142,7 @@ static kith_status bring_ids(giving *g, int which)
     const kin_gpu_rows rows = {graph->ids, graph->rows, bytes, bytes};
     void *copy = NULL;
     const kith_status status = kin_gpu_bring(run->on.ctx, run->on.gpu, &rows, &copy);
-    g->copies[which] = copy;
+    kin_gpu_hold_take(g->hold, run->on.gpu, copy);
     g->ids[which] = copy;
     return status;
 }
@@ -208,8 +184,7 @@ static kith_status take(giving *g)
     const bool known = run->request->split > 0;
     const uint64_t cells = kin_size_mul((uint64_t)run->count, (uint64_t)g->length);
     KIN_TRY(place(g));
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->given, cells, sizeof *g->given,
-                          "the graph to begin with"));
+    KIN_GPU_NEW(g->hold, run->on.gpu, g->given, cells, "the graph to begin with");
     for (int which = 0; which < graphs_of(g); which++) {
         KIN_TRY(bring_ids(g, which));
         KIN_TRY(give_graph(g, which, run->points.set.ids));
@@ -225,51 +200,48 @@ static kith_status take(giving *g)
 
 static kith_status take_graphs(kin_graph_gpu_run *run)
 {
-    giving g = {.run = run};
+    KIN_HOLD(hold, run->on.ctx);
+    giving g = {.run = run, .hold = &hold};
     int64_t longest = 1;
     for (int which = 0; which < graphs_of(&g); which++) {
         longest = kin_max_i64(longest, graph_of(&g, which)->k);
     }
     g.length = (int32_t)kin_min_i64(longest, run->graph.length);
-    kith_status status = take(&g);
-    if (status == KITH_OK) {
-        status = kin_gpu_wait(run->on.ctx, run->on.gpu); /* what is freed is read until then */
-    }
-    free_giving(&g);
-    return status;
+    KIN_TRY(take(&g));
+    return kin_gpu_wait(run->on.ctx, run->on.gpu); /* what is freed is read until then */
 }
 
 /* ---- Found ----------------------------------------------------------------------------------- */
 
 /* The position of each number that ids count; with rows themselves all places are known. */
-static kith_status place_found(giving *g, const kin_graph_gpu_found *found)
+static kith_status place_found(giving *g, const kin_graph_gpu_found *found, uint32_t **places)
 {
     const kin_graph_gpu_run *run = g->run;
     const uint64_t count = (uint64_t)found->of_count;
     KIN_TRY(place(g));
+    *places = g->places;
     if (found->of == NULL) {
         return KITH_OK;
     }
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->copies[0], count, sizeof *g->copies[0],
-                          "places of rows"));
+    KIN_GPU_NEW(g->hold, run->on.gpu, *places, count, "places of rows");
     const kin_graph_gpu_pick job = {.from = g->places,
                                     .stride_bytes = sizeof *g->places,
                                     .bytes = sizeof *g->places,
                                     .rows = found->of,
                                     .count = found->of_count,
-                                    .to = g->copies[0]};
+                                    .to = *places};
     return kin_graph_gpu_check(run, run->kernels->pick(run->on.stream, &job), "placing rows");
 }
 
 static kith_status take_one(giving *g, const kin_graph_gpu_found *found)
 {
     const kin_graph_gpu_run *run = g->run;
-    KIN_TRY(place_found(g, found));
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &g->given,
-                          kin_size_mul((uint64_t)run->count, (uint64_t)g->length), sizeof *g->given,
-                          "what was found"));
+    const uint64_t cells = kin_size_mul((uint64_t)run->count, (uint64_t)g->length);
+    uint32_t *places = NULL;
+    KIN_TRY(place_found(g, found, &places));
+    KIN_GPU_NEW(g->hold, run->on.gpu, g->given, cells, "what was found");
     KIN_TRY(give(g, (kin_graph_gpu_give){.ids = run->points.set.ids,
-                                         .places = found->of == NULL ? g->places : g->copies[0],
+                                         .places = places,
                                          .graph = found->ids,
                                          .rows = run->rows,
                                          .k = found->k}));
@@ -278,13 +250,10 @@ static kith_status take_one(giving *g, const kin_graph_gpu_found *found)
 
 static kith_status take_found(kin_graph_gpu_run *run, const kin_graph_gpu_found *found)
 {
-    giving g = {.run = run, .length = (int32_t)found->k};
-    kith_status status = take_one(&g, found);
-    if (status == KITH_OK) {
-        status = kin_gpu_wait(run->on.ctx, run->on.gpu);
-    }
-    free_giving(&g);
-    return status;
+    KIN_HOLD(hold, run->on.ctx);
+    giving g = {.run = run, .hold = &hold, .length = (int32_t)found->k};
+    KIN_TRY(take_one(&g, found));
+    return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
 
 /* ---- Across ---------------------------------------------------------------------------------- */
@@ -293,18 +262,15 @@ static kith_status take_found(kin_graph_gpu_run *run, const kin_graph_gpu_found 
 static kith_status offer_found(const kin_graph_gpu_run *run, const kin_graph_gpu_lists *found)
 {
     uint64_t *updates = NULL;
-    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &updates, 1, sizeof *updates, "counters"));
+    KIN_HOLD(hold, run->on.ctx);
+    KIN_GPU_NEW(&hold, run->on.gpu, updates, 1, "counters");
     const kin_graph_gpu_merge job = {.graph = run->graph,
                                      .offers = found->words,
                                      .counted = run->graph.length,
                                      .updates = updates};
-    kith_status status = kin_graph_gpu_check(run, run->kernels->merge(run->on.stream, &job),
-                                             "offering what is near");
-    if (status == KITH_OK) {
-        status = kin_gpu_wait(run->on.ctx, run->on.gpu);
-    }
-    kin_gpu_free(run->on.gpu, updates);
-    return status;
+    KIN_TRY(kin_graph_gpu_check(run, run->kernels->merge(run->on.stream, &job),
+                                "offering what is near"));
+    return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
 
 static kith_status look_across(kin_graph_gpu_run *run)
@@ -313,9 +279,7 @@ static kith_status look_across(kin_graph_gpu_run *run)
     found.length = KIN_GRAPH_GPU_SLOTS;
     found.words = NULL;
     kith_status status = kin_graph_gpu_screen(run, &found);
-    if (status == KITH_OK) {
-        status = offer_found(run, &found);
-    }
+    KIN_THEN(status, offer_found(run, &found));
     kin_gpu_free(run->on.gpu, found.words);
     return status;
 }
@@ -497,15 +461,13 @@ static kith_status look(const kin_graph_gpu_run *run, bool *coarse)
     uint64_t *words = NULL;
     kin_fused_facts facts[NEIGHBOURS];
     int64_t blurred = 0;
-    KIN_TRY(kin_alloc(ctx, &words, (uint64_t)NEIGHBOURS * (uint64_t)run->graph.length,
-                      sizeof *words, "lists that are looked at"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, words, (uint64_t)NEIGHBOURS * (uint64_t)run->graph.length,
+            "lists that are looked at");
     double all = 0.0;
     kith_status status = count_blurred(run, words, facts, &blurred);
-    if (status == KITH_OK) {
-        status = kin_gpu_add_up(run->on.gpu, (double)blurred, &all);
-    }
+    KIN_THEN(status, kin_gpu_add_up(run->on.gpu, (double)blurred, &all));
     *coarse = all > MOST_COARSE * SAMPLED;
-    kin_free(ctx, words);
     return status;
 }
 
@@ -539,17 +501,16 @@ static kith_status copy_positions(const kin_graph_gpu_run *run, const copying *c
     return KITH_OK;
 }
 
-static kith_status make_copying(const kin_graph_gpu_run *run, copying *c)
+static kith_status make_copying(const kin_graph_gpu_run *run, kin_hold *hold, copying *c)
 {
-    kith_ctx *ctx = run->on.ctx;
     const uint64_t lists = (uint64_t)kin_min_i64(BATCH, run->count);
     const char *what = "positions of the start";
     c->kept = kin_max_i64(1, run->graph.length / 2);
-    KIN_TRY(kin_alloc(ctx, &c->words, lists * (uint64_t)run->graph.length, sizeof *c->words, what));
-    KIN_TRY(kin_alloc(ctx, &c->positions, lists * (uint64_t)c->kept, sizeof *c->positions, what));
-    return kin_gpu_alloc(ctx, run->on.gpu, &c->given,
-                         kin_size_mul((uint64_t)run->count, (uint64_t)c->kept), sizeof *c->given,
-                         what);
+    const uint64_t kept = (uint64_t)c->kept;
+    KIN_NEW(hold, c->words, lists * (uint64_t)run->graph.length, what);
+    KIN_NEW(hold, c->positions, lists * kept, what);
+    KIN_GPU_NEW(hold, run->on.gpu, c->given, kin_size_mul((uint64_t)run->count, kept), what);
+    return KITH_OK;
 }
 
 /* Two graphs whose lists are still to be cut: both anew. */
@@ -562,17 +523,19 @@ static kith_status begin_anew(kin_graph_gpu_run *run)
     return kin_graph_gpu_begin(run, KIN_GRAPH_START_GRAPH, &none);
 }
 
-static kith_status fill_anew(kin_graph_gpu_run *run, copying *c)
+static kith_status fill_anew(kin_graph_gpu_run *run)
 {
+    copying c = {0};
+    KIN_HOLD(hold, run->on.ctx);
     const uint64_t words = (uint64_t)run->count * (uint64_t)run->graph.length;
-    KIN_TRY(make_copying(run, c));
-    KIN_TRY(copy_positions(run, c));
+    KIN_TRY(make_copying(run, &hold, &c));
+    KIN_TRY(copy_positions(run, &c));
     run->points.set.rounded = NULL;
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, run->graph.words, 0xff,
                          words * sizeof *run->graph.words));
     KIN_TRY(kin_graph_gpu_fill_up(run, (kin_graph_gpu_fill){.wanted = run->graph.length,
-                                                            .given = c->given,
-                                                            .given_length = (int32_t)c->kept}));
+                                                            .given = c.given,
+                                                            .given_length = (int32_t)c.kept}));
     run->evaluations += (double)words;
     return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
@@ -588,13 +551,5 @@ kith_status kin_graph_gpu_refine(kin_graph_gpu_run *run)
     if (!coarse) {
         return KITH_OK;
     }
-    if (run->request->ggm != 0) {
-        return begin_anew(run);
-    }
-    copying c = {0};
-    const kith_status status = fill_anew(run, &c);
-    kin_gpu_free(run->on.gpu, c.given);
-    kin_free(run->on.ctx, c.positions);
-    kin_free(run->on.ctx, c.words);
-    return status;
+    return run->request->ggm != 0 ? begin_anew(run) : fill_anew(run);
 }

@@ -22,14 +22,16 @@ typedef struct entry {
 } entry;
 
 typedef struct turning {
-    kith_ctx *ctx;
+    kin_hold *hold;
+    int32_t threads;
     const kith_neighbors *graph;
     bool mutual;
     bool largest_first;
     int64_t *starts; /* rows + 1: of turned */
     entry *turned;   /* by row: entries that name it */
-    uint64_t **own;  /* by thread: id << 32 | place of a row's entries, ascending */
-    kin_pair **list; /* by thread: a row of the answer */
+    uint64_t *own;   /* threads x k: id << 32 | place of a row's entries, ascending */
+    kin_pair *list;  /* threads x longest: a row of the answer */
+    int64_t longest;
     kith_ranges *ranges;
 } turning;
 
@@ -48,8 +50,7 @@ static kith_status turn(turning *t)
     for (int64_t row = 0; row < graph->rows; row++) {
         starts[row + 1] += starts[row];
     }
-    KIN_TRY(kin_alloc(t->ctx, &t->turned, (uint64_t)kin_max_i64(1, starts[graph->rows]),
-                      sizeof *t->turned, "turned edges"));
+    KIN_NEW(t->hold, t->turned, (uint64_t)starts[graph->rows], "turned edges");
     for (int64_t i = 0; i < cells; i++) {
         if (graph->ids[i] != KITH_ID_NONE) {
             t->turned[starts[graph->ids[i]]++] =
@@ -97,9 +98,10 @@ static void put(const turning *t, kin_pair *list, int64_t at, uint32_t id, int64
 
 /* Edges of a row, whose length is returned; list NULL: it alone. An edge that both have is as far
  * as the row says. */
-static int64_t merge(const turning *t, int64_t row, uint64_t *own, kin_pair *list)
+static int64_t merge(const turning *t, int64_t row, int32_t thread, kin_pair *list)
 {
     const int64_t k = t->graph->k;
+    uint64_t *own = t->own + thread * k;
     const int64_t own_count = take_own(t, row, own);
     const entry *others = t->turned + t->starts[row];
     const int64_t other_count = t->starts[row + 1] - t->starts[row];
@@ -126,43 +128,26 @@ static int64_t merge(const turning *t, int64_t row, uint64_t *own, kin_pair *lis
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-static kith_status count_some(void *arg, int64_t task, int32_t thread)
+static kith_status count_some(void *arg, int64_t row, int32_t thread)
 {
     const turning *t = arg;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, t->graph->rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        t->ranges->lists.offsets[row + 1] = merge(t, row, t->own[thread], NULL);
-    }
+    t->ranges->lists.offsets[row + 1] = merge(t, row, thread, NULL);
     return KITH_OK;
 }
 
-static kith_status write_some(void *arg, int64_t task, int32_t thread)
+static kith_status write_some(void *arg, int64_t row, int32_t thread)
 {
     const turning *t = arg;
     const kith_ranges *ranges = t->ranges;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, t->graph->rows);
-    kin_pair *list = t->list[thread];
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        const int64_t first = ranges->lists.offsets[row];
-        const int64_t count = merge(t, row, t->own[thread], list);
-        kin_select_sort_pairs(list, count);
-        for (int64_t i = 0; i < count; i++) {
-            const double distance = t->largest_first ? -list[i].key : list[i].key;
-            ranges->lists.ids[first + i] = list[i].id;
-            ranges->lists.distances64[first + i] = distance;
-            ranges->lists.distances[first + i] = (float)distance;
-        }
-    }
-    return KITH_OK;
-}
-
-static kith_status make_own(turning *t)
-{
-    const uint64_t threads = (uint64_t)t->ctx->threads;
-    KIN_TRY(kin_alloc_zero(t->ctx, &t->own, threads, sizeof *t->own, "threads"));
-    KIN_TRY(kin_alloc_zero(t->ctx, &t->list, threads, sizeof(kin_pair *), "threads"));
-    for (uint64_t i = 0; i < threads; i++) {
-        KIN_TRY(kin_alloc(t->ctx, &t->own[i], (uint64_t)t->graph->k, sizeof(uint64_t), "a row"));
+    kin_pair *list = t->list + thread * t->longest;
+    const int64_t first = ranges->lists.offsets[row];
+    const int64_t count = merge(t, row, thread, list);
+    kin_select_sort_pairs(list, count);
+    for (int64_t i = 0; i < count; i++) {
+        const double distance = t->largest_first ? -list[i].key : list[i].key;
+        ranges->lists.ids[first + i] = list[i].id;
+        ranges->lists.distances64[first + i] = distance;
+        ranges->lists.distances[first + i] = (float)distance;
     }
     return KITH_OK;
 }
@@ -170,60 +155,38 @@ static kith_status make_own(turning *t)
 /* Offsets, from lengths; then all that has their size. */
 static kith_status make_room(turning *t)
 {
+    kith_ctx *ctx = t->hold->ctx;
     kith_ranges *ranges = t->ranges;
-    int64_t most = 1;
     for (int64_t row = 0; row < ranges->lists.rows; row++) {
-        most = kin_max_i64(most, ranges->lists.offsets[row + 1]);
+        t->longest = kin_max_i64(t->longest, ranges->lists.offsets[row + 1]);
         ranges->lists.offsets[row + 1] += ranges->lists.offsets[row];
     }
-    const uint64_t all = (uint64_t)kin_max_i64(1, ranges->lists.offsets[ranges->lists.rows]);
-    KIN_TRY(kin_alloc(t->ctx, &ranges->lists.ids, all, sizeof *ranges->lists.ids, "ids"));
-    KIN_TRY(kin_alloc(t->ctx, &ranges->lists.distances, all, sizeof *ranges->lists.distances,
-                      "distances"));
-    KIN_TRY(kin_alloc(t->ctx, &ranges->lists.distances64, all, sizeof *ranges->lists.distances64,
-                      "distances"));
-    for (int32_t i = 0; i < t->ctx->threads; i++) {
-        KIN_TRY(kin_alloc(t->ctx, &t->list[i], (uint64_t)most, sizeof(kin_pair), "a row"));
-    }
+    const uint64_t all = (uint64_t)ranges->lists.offsets[ranges->lists.rows];
+    KIN_TRY(kin_alloc(ctx, &ranges->lists.ids, all, sizeof(uint32_t), "ids"));
+    KIN_TRY(kin_alloc(ctx, &ranges->lists.distances, all, sizeof(float), "distances"));
+    KIN_TRY(kin_alloc(ctx, &ranges->lists.distances64, all, sizeof(double), "distances"));
+    KIN_NEW(t->hold, t->list, (uint64_t)(t->threads * t->longest), "a row");
     return KITH_OK;
-}
-
-static void free_turning(turning *t)
-{
-    for (int32_t i = 0; t->list != NULL && i < t->ctx->threads; i++) {
-        kin_free(t->ctx, t->list[i]);
-        kin_free(t->ctx, t->own[i]);
-    }
-    kin_free(t->ctx, t->list);
-    kin_free(t->ctx, t->own);
-    kin_free(t->ctx, t->turned);
-    kin_free(t->ctx, t->starts);
 }
 
 kith_status kin_graph_symmetric(kith_ctx *ctx, const kith_neighbors *graph, kith_metric metric,
                                 bool mutual, kith_ranges *ranges)
 {
-    turning t = {.ctx = ctx,
+    KIN_HOLD(hold, ctx);
+    turning t = {.hold = &hold,
+                 .threads = ctx->threads,
                  .graph = graph,
                  .mutual = mutual,
                  .largest_first = metric == KITH_INNER_PRODUCT,
                  .ranges = ranges};
-    const int64_t tasks = kin_ceil_div(graph->rows, ROWS_A_TASK);
-    const uint64_t rows = (uint64_t)graph->rows;
-    kith_status status = KITH_OK;
-    ranges->lists.rows = graph->rows;
-    KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &ranges->lists.offsets, rows + 1,
-                                sizeof *ranges->lists.offsets, "rows"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc_zero(ctx, &t.starts, rows + 2, sizeof *t.starts, "turned edges"),
-                 done);
-    KIN_TRY_GOTO(status, turn(&t), done);
-    KIN_TRY_GOTO(status, make_own(&t), done);
-    KIN_TRY_GOTO(status, kin_parallel(ctx, "symmetric", tasks, count_some, &t), done);
-    KIN_TRY_GOTO(status, make_room(&t), done);
-    status = kin_parallel(ctx, "symmetric", tasks, write_some, &t);
-done:
-    free_turning(&t);
-    return status;
+    const int64_t rows = graph->rows;
+    ranges->lists.rows = rows;
+    KIN_TRY(
+        kin_alloc_zero(ctx, &ranges->lists.offsets, (uint64_t)rows + 1, sizeof(int64_t), "rows"));
+    KIN_NEW_ZERO(&hold, t.starts, (uint64_t)rows + 2, "turned edges");
+    KIN_NEW(&hold, t.own, (uint64_t)(t.threads * graph->k), "threads");
+    KIN_TRY(turn(&t));
+    KIN_TRY(kin_parallel_rows(ctx, "symmetric", rows, ROWS_A_TASK, count_some, &t));
+    KIN_TRY(make_room(&t));
+    return kin_parallel_rows(ctx, "symmetric", rows, ROWS_A_TASK, write_some, &t);
 }

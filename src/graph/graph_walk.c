@@ -139,9 +139,7 @@ static kith_status run_stripe(walking *w, int64_t first)
     if (walk->ground->points.kernel != NULL) {
         status = round_stripe(w);
     }
-    if (status == KITH_OK) {
-        status = kin_parallel(ctx, "search", kin_ceil_div(w->count, w->block), walk_block, w);
-    }
+    KIN_THEN(status, kin_parallel(ctx, "search", kin_ceil_div(w->count, w->block), walk_block, w));
     kin_graph_points_free(ctx, &w->asked);
     kin_set_free(ctx, &w->rounded.set);
     return status;

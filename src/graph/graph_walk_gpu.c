@@ -53,6 +53,7 @@ int64_t kin_graph_gpu_paths_parts(const kin_graph_gpu_paths *paths)
 
 /* What is gone when links are made. */
 typedef struct making {
+    kin_hold *hold;
     kin_fused_device on;
     const kin_graph_gpu_kernels *kernels;
     kin_graph_gpu_paths *paths;
@@ -62,18 +63,7 @@ typedef struct making {
     uint32_t *roots;
     uint32_t *sizes;
     uint32_t *count;
-    uint64_t *words; /* host */
 } making;
-
-static void free_making(making *m)
-{
-    kin_free(m->on.ctx, m->words);
-    kin_gpu_free(m->on.gpu, m->count);
-    kin_gpu_free(m->on.gpu, m->sizes);
-    kin_gpu_free(m->on.gpu, m->roots);
-    kin_gpu_free(m->on.gpu, m->slots);
-    kin_gpu_free(m->on.gpu, m->graph);
-}
 
 static kith_status upload_graph(making *m, const kith_neighbors *graph)
 {
@@ -83,11 +73,11 @@ static kith_status upload_graph(making *m, const kith_neighbors *graph)
     const uint64_t entries = kin_size_mul(rows, (uint64_t)graph->k);
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &m->paths->links, kin_size_mul(entries, 2), sizeof(uint32_t),
                           "links"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &m->graph, entries, sizeof *m->graph, "the graph"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &m->slots, entries, sizeof *m->slots, "links back"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &m->roots, rows, sizeof *m->roots, "parts"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &m->sizes, rows, sizeof *m->sizes, "parts"));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &m->count, 1, sizeof *m->count, "parts"));
+    KIN_GPU_NEW(m->hold, gpu, m->graph, entries, "the graph");
+    KIN_GPU_NEW(m->hold, gpu, m->slots, entries, "links back");
+    KIN_GPU_NEW(m->hold, gpu, m->roots, rows, "parts");
+    KIN_GPU_NEW(m->hold, gpu, m->sizes, rows, "parts");
+    KIN_GPU_NEW(m->hold, gpu, m->count, 1, "parts");
     return kin_gpu_upload(ctx, gpu, m->graph, graph->ids, entries * sizeof *m->graph);
 }
 
@@ -109,12 +99,13 @@ static kith_status take_parts(making *m, uint32_t count, const uint64_t *words)
 {
     kith_ctx *ctx = m->on.ctx;
     kin_graph_gpu_paths *paths = m->paths;
-    KIN_TRY(kin_alloc(ctx, &m->words, count, sizeof *m->words, "parts"));
+    uint64_t *found = NULL;
+    KIN_NEW(m->hold, found, count, "parts");
     KIN_TRY(kin_alloc(ctx, &paths->parts, count, sizeof *paths->parts, "parts"));
-    KIN_TRY(kin_gpu_download(ctx, m->on.gpu, m->words, words, count * sizeof *m->words));
-    kin_select_sort_words(m->words, count);
+    KIN_TRY(kin_gpu_download(ctx, m->on.gpu, found, words, count * sizeof *found));
+    kin_select_sort_words(found, count);
     for (uint32_t i = 0; i < count; i++) {
-        paths->parts[i] = (uint32_t)m->words[i];
+        paths->parts[i] = (uint32_t)found[i];
     }
     paths->part_count = count;
     return KITH_OK;
@@ -144,19 +135,16 @@ static kith_status find_parts(making *m)
 static kith_status link_graph(kith_ctx *ctx, kin_graph_gpu_paths *paths,
                               const kith_neighbors *graph)
 {
-    making m = {.on = kin_fused_device_of(ctx, paths->gpu),
+    KIN_HOLD(hold, ctx);
+    making m = {.hold = &hold,
+                .on = kin_fused_device_of(ctx, paths->gpu),
                 .kernels = paths->gpu->module->graph,
                 .paths = paths,
                 .k = graph->k};
     const int64_t start = kin_clock_ns();
     kith_status status = upload_graph(&m, graph);
-    if (status == KITH_OK) {
-        status = make_links(&m);
-    }
-    if (status == KITH_OK) {
-        status = find_parts(&m);
-    }
-    free_making(&m);
+    KIN_THEN(status, make_links(&m));
+    KIN_THEN(status, find_parts(&m));
     ctx->report.seconds_prepare += kin_clock_since(start);
     return status;
 }
@@ -165,15 +153,11 @@ static kith_status link_graph(kith_ctx *ctx, kin_graph_gpu_paths *paths,
 
 static kith_status refuse(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
 {
-    if (ground->distance.metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "a GPU cannot call a function as metric (use the processor)");
-    }
-    if (ground->points->rows >= KIN_GRAPH_MOST_POINTS) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "%lld points are more than a walk on a GPU takes (at most %lld)",
-                        (long long)ground->points->rows, (long long)KIN_GRAPH_MOST_POINTS - 1);
-    }
+    KIN_FAIL_IF(ground->distance.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+                "a GPU cannot call a function as metric (use the processor)");
+    KIN_FAIL_IF(ground->points->rows >= KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED,
+                kin_at(NULL), "%lld points are more than a walk on a GPU takes (at most %lld)",
+                (long long)ground->points->rows, (long long)KIN_GRAPH_MOST_POINTS - 1);
     return KITH_OK;
 }
 
@@ -219,9 +203,7 @@ kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
                                    .rows = ground->points->rows,
                                    .most = (int32_t)(2 * ground->graph->k)};
     kith_status status = prepare(ctx, paths, ground);
-    if (status == KITH_OK) {
-        status = link_graph(ctx, paths, ground->graph);
-    }
+    KIN_THEN(status, link_graph(ctx, paths, ground->graph));
     if (status != KITH_OK) {
         kin_graph_gpu_paths_free(ctx, paths);
         return status == KITH_E_DEVICE_MEMORY ? too_large(ctx, ground) : status;
@@ -244,6 +226,7 @@ void kin_graph_gpu_paths_free(kith_ctx *ctx, kin_graph_gpu_paths *paths)
 /* ---- A stripe of queries --------------------------------------------------------------------- */
 
 typedef struct walking {
+    kin_hold *hold;
     kin_fused_device on;
     const kin_graph_gpu_kernels *kernels;
     const kin_graph_gpu_paths *paths;
@@ -271,7 +254,8 @@ static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused
         return KITH_OK;
     }
     KIN_TRY(kin_gpu_fill(ctx, gpu, a->short_rows, 0, sizeof *a->short_rows));
-    KIN_TRY(kin_alloc(ctx, &ids, rows, sizeof *ids, "counts of walks"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, ids, rows, "counts of walks");
     kith_status status = kin_gpu_download(ctx, gpu, ids, device_counts, rows * sizeof *ids);
     for (int64_t i = 0; status == KITH_OK && i < queries->rows; i++) {
         if ((int64_t)ids[i] < k) {
@@ -282,7 +266,6 @@ static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused
         w->solved += (double)found * (double)w->paths->rows;
         status = kin_fused_answers_solve(a, queries, &w->paths->corpus->prepared.rows, ids, found);
     }
-    kin_free(ctx, ids);
     return status;
 }
 
@@ -307,12 +290,8 @@ static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused
                                     .evaluations = w->evaluated};
     kith_status status =
         kin_gpu_check(ctx, w->on.gpu, w->kernels->walk(w->on.stream, &job), "walking");
-    if (status == KITH_OK) {
-        status = kin_fused_answers_write(a, d.pairs, d.counts, d.k, NULL, queries->rows);
-    }
-    if (status == KITH_OK) {
-        status = solve_short(w, a, queries, d.counts);
-    }
+    KIN_THEN(status, kin_fused_answers_write(a, d.pairs, d.counts, d.k, NULL, queries->rows));
+    KIN_THEN(status, solve_short(w, a, queries, d.counts));
     kin_fused_delivery_free(a, &d);
     return status;
 }
@@ -330,9 +309,7 @@ static kith_status answer_stripe(walking *w, const kin_fused_rows *queries,
                            .wanted = out->k};
     KIN_TRY(kin_fused_answers_make(&a, (w->walkers->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = walk_stripe(w, &a, queries);
-    if (status == KITH_OK) {
-        status = kin_fused_answers_finish(&a, out, w->paths->rows);
-    }
+    KIN_THEN(status, kin_fused_answers_finish(&a, out, w->paths->rows));
     kin_fused_answers_free(&a);
     return status;
 }
@@ -373,13 +350,10 @@ static kith_status choose_entries(walking *w)
     const uint64_t count = (uint64_t)(entries.parts + entries.random);
     uint32_t *rows = NULL;
     w->entry_count = (int64_t)count;
-    KIN_TRY(kin_gpu_alloc(ctx, w->on.gpu, &w->entries, count, sizeof *w->entries, "entries"));
-    KIN_TRY(kin_alloc(ctx, &rows, count, sizeof *rows, "entries of walks"));
+    KIN_GPU_NEW(w->hold, w->on.gpu, w->entries, count, "entries");
+    KIN_NEW(w->hold, rows, count, "entries of walks");
     kin_graph_draw_entries(&entries, paths->rows, paths->parts, w->walkers->seed, rows);
-    const kith_status status =
-        kin_gpu_upload(ctx, w->on.gpu, w->entries, rows, count * sizeof *rows);
-    kin_free(ctx, rows);
-    return status;
+    return kin_gpu_upload(ctx, w->on.gpu, w->entries, rows, count * sizeof *rows);
 }
 
 /* Queries that fit beside the points. */
@@ -403,7 +377,7 @@ static kith_status run_all(walking *w)
     kin_gpu *gpu = w->on.gpu;
     const uint32_t place = w->walkers->place;
     KIN_TRY(choose_entries(w));
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &w->evaluated, 1, sizeof *w->evaluated, "counters"));
+    KIN_GPU_NEW(w->hold, gpu, w->evaluated, 1, "counters");
     KIN_TRY(kin_gpu_fill(ctx, gpu, w->evaluated, 0, sizeof *w->evaluated));
     kin_fused_stripes all = {.ctx = ctx,
                              .gpu = gpu,
@@ -420,7 +394,9 @@ kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *pat
                                    const kin_graph_gpu_walks *walkers, const kith_neighbors *out,
                                    double *evaluations)
 {
-    walking w = {.on = kin_fused_device_of(ctx, paths->gpu),
+    KIN_HOLD(hold, ctx);
+    walking w = {.hold = &hold,
+                 .on = kin_fused_device_of(ctx, paths->gpu),
                  .kernels = paths->gpu->module->graph,
                  .paths = paths,
                  .walkers = walkers,
@@ -428,12 +404,8 @@ kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *pat
     uint64_t evaluated = 0;
     *evaluations = 0.0;
     kith_status status = run_all(&w);
-    if (status == KITH_OK) {
-        status = kin_gpu_download(ctx, paths->gpu, &evaluated, w.evaluated, sizeof evaluated);
-    }
+    KIN_THEN(status, kin_gpu_download(ctx, paths->gpu, &evaluated, w.evaluated, sizeof evaluated));
     *evaluations = (double)evaluated + w.solved;
-    kin_gpu_free(paths->gpu, w.evaluated);
-    kin_gpu_free(paths->gpu, w.entries);
     return status;
 }
 

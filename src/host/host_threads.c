@@ -8,6 +8,7 @@
 #include "host/host_threads.h"
 
 #include "base/base_size.h"
+#include "base/base_try.h"
 #include "host/host_fpenv.h"
 
 #include <signal.h>
@@ -145,6 +146,30 @@ kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_ta
     }
     kin_failure_settle(ctx);
     return t.status;
+}
+
+typedef struct pieces {
+    int64_t rows;
+    int64_t step;
+    kin_task_fn fn;
+    void *arg;
+} pieces;
+
+static kith_status do_piece(void *arg, int64_t task, int32_t thread)
+{
+    const pieces *p = arg;
+    const int64_t last = kin_min_i64((task + 1) * p->step, p->rows);
+    for (int64_t row = task * p->step; row < last; row++) {
+        KIN_TRY(p->fn(p->arg, row, thread));
+    }
+    return KITH_OK;
+}
+
+kith_status kin_parallel_rows(kith_ctx *ctx, const char *phase, int64_t rows, int64_t step,
+                              kin_task_fn fn, void *arg)
+{
+    pieces p = {.rows = rows, .step = step, .fn = fn, .arg = arg};
+    return kin_parallel(ctx, phase, kin_ceil_div(rows, step), do_piece, &p);
 }
 
 /* ---- Guards ---------------------------------------------------------------------------------- */

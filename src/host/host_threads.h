@@ -17,6 +17,10 @@ typedef kith_status (*kin_task_fn)(void *arg, int64_t task, int32_t thread);
  * the standard floating-point mode. All that fn wrote is visible to the caller afterwards. */
 kith_status kin_parallel(kith_ctx *ctx, const char *phase, int64_t tasks, kin_task_fn fn,
                          void *arg);
+/* The same for rows or the like: fn(arg, 0 .. rows - 1), `step` of them a piece, in rising order
+ * inside it. Progress is told in pieces. */
+kith_status kin_parallel_rows(kith_ctx *ctx, const char *phase, int64_t rows, int64_t step,
+                              kin_task_fn fn, void *arg);
 
 /* A thread that takes no signals: Ctrl-C belongs to the thread that called kith. As pthread_create.
  */

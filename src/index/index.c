@@ -69,26 +69,20 @@ static kith_status take_params(kith_ctx *ctx, const kith_index_params *given,
     const int method = (int)known->method;
     const bool graph = method == KITH_METHOD_GRAPH;
     KIN_TRY(graph ? KITH_OK : kin_check_method(ctx, method));
-    if (known->tree_height != 0 && method != KITH_METHOD_TREE) {
-        return kin_fail_at(
-            ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
-            "is %d and the method is not KITH_METHOD_TREE, which alone has one (set both or none)",
-            (int)known->tree_height);
-    }
-    if (!graph && known->graph != NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("graph"),
-                           "is set and the method is not KITH_METHOD_GRAPH (set both or none)");
-    }
-    if (!graph && known->metric == KITH_CUSTOM) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                           "is custom, for which there is no index but a graph (use that method, "
-                           "or search the points themselves)");
-    }
-    if (known->k < 0 || !(known->recall >= 0.0 && known->recall <= 1.0)) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at(known->k < 0 ? "k" : "recall"),
-                           "is %g, must be %s", known->k < 0 ? (double)known->k : known->recall,
-                           known->k < 0 ? "at least 1 (or 0: 24)" : "0 to 1 (0: 0.95)");
-    }
+    KIN_FAIL_IF(
+        known->tree_height != 0 && method != KITH_METHOD_TREE, ctx, KITH_E_ARGUMENT,
+        kin_at("tree_height"),
+        "is %d and the method is not KITH_METHOD_TREE, which alone has one (set both or none)",
+        (int)known->tree_height);
+    KIN_FAIL_IF(!graph && known->graph != NULL, ctx, KITH_E_ARGUMENT, kin_at("graph"),
+                "is set and the method is not KITH_METHOD_GRAPH (set both or none)");
+    KIN_FAIL_IF(!graph && known->metric == KITH_CUSTOM, ctx, KITH_E_ARGUMENT, kin_at("metric"),
+                "is custom, for which there is no index but a graph (use that method, "
+                "or search the points themselves)");
+    KIN_FAIL_IF(known->k < 0 || !(known->recall >= 0.0 && known->recall <= 1.0), ctx,
+                KITH_E_ARGUMENT, kin_at(known->k < 0 ? "k" : "recall"), "is %g, must be %s",
+                known->k < 0 ? (double)known->k : known->recall,
+                known->k < 0 ? "at least 1 (or 0: 24)" : "0 to 1 (0: 0.95)");
     return KITH_OK;
 }
 
@@ -117,11 +111,9 @@ static kith_status create_on_device(kith_ctx *ctx, const origin *from, kin_index
 {
     int32_t device = -1;
     const kin_request request = {.distance = source->distance, .method = index->method};
-    if (index->method == KITH_METHOD_GRAPH) {
-        return kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                           "is that of an index of the processor, and points lie on a GPU (use "
-                           "exact or tree, or give host memory to kith_index_create)");
-    }
+    KIN_FAIL_IF(index->method == KITH_METHOD_GRAPH, ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                "is that of an index of the processor, and points lie on a GPU (use "
+                "exact or tree, or give host memory to kith_index_create)");
     KIN_TRY(kin_device_refuse(ctx, &source->distance));
     KIN_TRY(kin_method_check(ctx, &request));
     KIN_TRY(kin_method_check_gpu(ctx, &request));
@@ -189,14 +181,11 @@ static kith_status make(kith_ctx *ctx, const origin *from, kith_index **out)
     kin_index_call call;
     KIN_TRY(kin_check_out(ctx, out));
     kith_ctx *own = kin_ctx_new(&ctx->params);
-    if (own == NULL) {
-        return kin_fail(ctx, KITH_E_MEMORY, "no memory for an index (free some memory)");
-    }
+    KIN_FAIL_IF(own == NULL, ctx, KITH_E_MEMORY, kin_at(NULL),
+                "no memory for an index (free some memory)");
     trim_gpu(ctx->gpu);
     kith_status status = kin_index_call_begin(ctx, own, &call);
-    if (status == KITH_OK) {
-        status = kin_index_call_end(&call, make_in(own, from, out));
-    }
+    KIN_THEN(status, kin_index_call_end(&call, make_in(own, from, out)));
     if (status != KITH_OK) {
         free_own(own);
     }
@@ -212,9 +201,7 @@ static kith_status make_of_points(kith_ctx *ctx, const kith_index_params *params
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = take_params(ctx, params, &from->params);
-    if (status == KITH_OK) {
-        status = make(ctx, from, out);
-    }
+    KIN_THEN(status, make(ctx, from, out));
     return kin_call_end(&call, status);
 }
 
@@ -241,9 +228,7 @@ kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out)
     const origin from = {.path = path};
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = kin_check_path(ctx, path);
-    if (status == KITH_OK) {
-        status = make(ctx, &from, out);
-    }
+    KIN_THEN(status, make(ctx, &from, out));
     return kin_call_end(&call, status);
 }
 

@@ -72,8 +72,7 @@ struct kith_index {
     uint64_t seed;
 };
 
-/* ---- Calls (index_call.c)
- * ------------------------------------------------------------------------- */
+/* ---- Calls (index_call.c) -------------------------------------------------------------------- */
 
 /* A call that makes or changes an index: works in `own` between the two. */
 typedef struct kin_index_call {
@@ -90,11 +89,22 @@ kith_status kin_index_call_end(kin_index_call *call, kith_status status);
  * NULL. */
 kith_status kin_index_enter(kith_ctx *ctx, const kith_index *index);
 void kin_index_leave(kith_ctx *ctx, const kith_index *index);
+/* A public call that reads an index: the work, between the begins and the ends. */
+#define KIN_INDEX_CALL(ctx, index, work)                       \
+    do {                                                       \
+        kin_call call_;                                        \
+        KIN_TRY(kin_call_begin((ctx), &call_));                \
+        kith_status status_ = kin_index_enter((ctx), (index)); \
+        if (status_ == KITH_OK) {                              \
+            status_ = (work);                                  \
+            kin_index_leave((ctx), (index));                   \
+        }                                                      \
+        return kin_call_end(&call_, status_);                  \
+    } while (0)
 /* Graphs, and trees where they are kept there, are the processor's. */
 kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method);
 
-/* ---- What is kept (index_kept.c), in the index' own context -----------------------------------
- */
+/* ---- What is kept (index_kept.c), in the index' own context ---------------------------------- */
 
 typedef struct kin_index_source {
     kith_matrix points; /* checked */
@@ -133,8 +143,7 @@ void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept
 /* Empty. */
 kith_status kin_index_kept_make(kith_ctx *ctx, kin_index_kept **kept);
 
-/* ---- A graph (index_graph.c), in the index' own context ----------------------------------------
- */
+/* ---- A graph (index_graph.c), in the index' own context -------------------------------------- */
 
 /* Points that walks are prepared for; kept->graph has ids. */
 kith_status kin_index_keep_walks(kith_ctx *ctx, const kin_index_source *source,
@@ -155,8 +164,7 @@ void kin_index_walks_free(kith_ctx *ctx, kin_index_walks *walks);
 kith_status kin_index_walks_for(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
                                 const kin_walks **walks);
 
-/* ---- Files (index_store.c) ---------------------------------------------------------------------
- */
+/* ---- Files (index_store.c) ------------------------------------------------------------------- */
 
 /* Fills the index from a file that it maps. */
 kith_status kin_index_load(kith_ctx *ctx, const char *path, kith_index *index);

@@ -56,17 +56,13 @@ static kith_status check_added(kith_ctx *ctx, const kith_matrix *points, const k
 {
     KIN_TRY(kin_check_matrix(ctx, given, "points", added));
     KIN_TRY(kin_check_cols(ctx, points, "the index", added, "points"));
-    if (added->dtype != points->dtype) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("points"),
-                           "are %s and the index' are %s (convert them)",
-                           kith_dtype_name(added->dtype), kith_dtype_name(points->dtype));
-    }
-    if (added->rows > MOST_ROWS - points->rows) {
-        return kin_fail(ctx, KITH_E_ARGUMENT,
-                        "%lld rows and %lld more are above the %lld that an index may have (add "
-                        "fewer, or keep two)",
-                        (long long)points->rows, (long long)added->rows, (long long)MOST_ROWS);
-    }
+    KIN_FAIL_IF(added->dtype != points->dtype, ctx, KITH_E_ARGUMENT, kin_at("points"),
+                "are %s and the index' are %s (convert them)", kith_dtype_name(added->dtype),
+                kith_dtype_name(points->dtype));
+    KIN_FAIL_IF(added->rows > MOST_ROWS - points->rows, ctx, KITH_E_ARGUMENT, kin_at(NULL),
+                "%lld rows and %lld more are above the %lld that an index may have (add "
+                "fewer, or keep two)",
+                (long long)points->rows, (long long)added->rows, (long long)MOST_ROWS);
     return KITH_OK;
 }
 
@@ -92,19 +88,15 @@ static kith_status mark_rows(change *c, const uint32_t *ids, int64_t count)
 {
     const int64_t rows = before(c)->rows;
     for (int64_t i = 0; i < count; i++) {
-        if ((int64_t)ids[i] >= rows) {
-            return kin_fail_at(c->ctx, KITH_E_ARGUMENT, kin_at_row("ids", i),
-                               "is %lu, must be below %lld (rows count from 0)",
-                               (unsigned long)ids[i], (long long)rows);
-        }
+        KIN_FAIL_IF((int64_t)ids[i] >= rows, c->ctx, KITH_E_ARGUMENT, kin_at_row("ids", i),
+                    "is %lu, must be below %lld (rows count from 0)", (unsigned long)ids[i],
+                    (long long)rows);
         c->removed_count += c->gone[ids[i]] == 0;
         c->gone[ids[i]] = 1;
     }
-    if (c->removed_count == rows) {
-        return kin_fail_at(c->ctx, KITH_E_ARGUMENT, kin_at("ids"),
-                           "name all %lld rows, and an index has at least one (leave some out)",
-                           (long long)rows);
-    }
+    KIN_FAIL_IF(c->removed_count == rows, c->ctx, KITH_E_ARGUMENT, kin_at("ids"),
+                "name all %lld rows, and an index has at least one (leave some out)",
+                (long long)rows);
     return KITH_OK;
 }
 
@@ -112,11 +104,9 @@ static kith_status mark_rows(change *c, const uint32_t *ids, int64_t count)
 static kith_status take_rows_out(change *c, const uint32_t *ids, int64_t count)
 {
     const kith_matrix *points = before(c);
-    if (count < 0 || (count > 0 && ids == NULL)) {
-        return kin_fail_at(c->ctx, KITH_E_ARGUMENT, kin_at("count"),
-                           "is %lld with ids %s (give an array of that length)", (long long)count,
-                           ids == NULL ? "NULL" : "set");
-    }
+    KIN_FAIL_IF(count < 0 || (count > 0 && ids == NULL), c->ctx, KITH_E_ARGUMENT, kin_at("count"),
+                "is %lld with ids %s (give an array of that length)", (long long)count,
+                ids == NULL ? "NULL" : "set");
     KIN_TRY(kin_alloc_zero(c->ctx, &c->gone, (uint64_t)points->rows, sizeof *c->gone, "ids"));
     KIN_TRY(mark_rows(c, ids, count));
     KIN_TRY(kin_alloc(c->ctx, &c->removed, (uint64_t)c->removed_count, sizeof *c->removed, "ids"));
@@ -225,12 +215,8 @@ static kith_status change_in(kith_ctx *own, kith_index *index, const rows_to_cha
         status =
             rows->go ? take_rows_out(&c, rows->ids, rows->count) : append_rows(&c, rows->points);
     }
-    if (status == KITH_OK) {
-        status = kin_index_kept_make(own, &c.kept);
-    }
-    if (status == KITH_OK) {
-        status = change_kept(&c);
-    }
+    KIN_THEN(status, kin_index_kept_make(own, &c.kept));
+    KIN_THEN(status, change_kept(&c));
     return end_change(&c, status);
 }
 
@@ -242,9 +228,7 @@ static kith_status change_alone(kith_ctx *ctx, kith_index *index, const rows_to_
     }
     kin_guard_enter(index->guard, true);
     kith_status status = kin_index_call_begin(ctx, index->own, &call);
-    if (status == KITH_OK) {
-        status = kin_index_call_end(&call, change_in(index->own, index, rows));
-    }
+    KIN_THEN(status, kin_index_call_end(&call, change_in(index->own, index, rows)));
     kin_guard_leave(index->guard);
     return status;
 }

@@ -191,9 +191,7 @@ kith_status kin_index_grow_graph(kith_ctx *ctx, const kin_index_source *source,
     added.points.rows -= before;
     added.points.data = (const char *)added.points.data + before * added.points.stride_bytes;
     kith_status status = make_part(ctx, &added, index, &part);
-    if (status == KITH_OK) {
-        status = merge(ctx, source, index, &part, &kept->graph);
-    }
+    KIN_THEN(status, merge(ctx, source, index, &part, &kept->graph));
     kin_free(ctx, part.ids);
     KIN_TRY(status);
     return kin_index_keep_walks(ctx, source, kept);

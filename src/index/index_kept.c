@@ -5,7 +5,7 @@
 #include "engine/engine_device.h"
 #include "engine/engine_exact.h"
 #include "engine/engine_job.h"
-#include "exact/exact_glance.h"
+#include "exact/exact_corpus.h"
 #include "host/host_clock.h"
 #include "index/index.h"
 
@@ -120,9 +120,7 @@ kith_status kin_index_keep_device(kith_ctx *ctx, const kin_index_source *source,
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_device_enter_gpu(ctx, device, &gpu));
     kith_status status = kin_api_follow(ctx, gpu, stream);
-    if (status == KITH_OK) {
-        status = prepare_on_gpu(ctx, gpu, source, index->method, index->kept);
-    }
+    KIN_THEN(status, prepare_on_gpu(ctx, gpu, source, index->method, index->kept));
     KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
     kin_device_leave(ctx, gpu);
     const bool stands = index->kept->fused != NULL || index->kept->planted.gpu != NULL;
@@ -139,8 +137,9 @@ static kith_status pack_rows(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *fro
     const int64_t row_bytes = (int64_t)from->cols * kith_dtype_bytes(from->dtype);
     const int64_t most = kin_max_i64(1, BLOCK_BYTES / stride);
     char *block = NULL;
-    KIN_TRY(kin_alloc(ctx, &block, (uint64_t)kin_min_i64(most, from->rows), (uint64_t)stride,
-                      "some of the points"));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_alloc(&hold, &block, (uint64_t)kin_min_i64(most, from->rows), (uint64_t)stride,
+                           "some of the points"));
     kith_status status = KITH_OK;
     for (int64_t first = 0; first < from->rows && status == KITH_OK; first += most) {
         const int64_t count = kin_min_i64(most, from->rows - first);
@@ -150,7 +149,6 @@ static kith_status pack_rows(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *fro
             memcpy(to + (first + i) * row_bytes, block + i * stride, (size_t)row_bytes);
         }
     }
-    kin_free(ctx, block);
     return status;
 }
 

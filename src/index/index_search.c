@@ -56,11 +56,9 @@ static kith_status refuse_missing(kith_ctx *ctx, const kith_index *index,
 static kith_status check_request(kith_ctx *ctx, const kith_index *index, kin_request *request)
 {
     KIN_TRY(check_method(ctx, index, request->method));
-    if (request->tree_height != 0) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
-                           "is %d, and an index has its tree already, or none (leave it out)",
-                           (int)request->tree_height);
-    }
+    KIN_FAIL_IF(request->tree_height != 0, ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
+                "is %d, and an index has its tree already, or none (leave it out)",
+                (int)request->tree_height);
     request->method = index->method;
     return index->method == KITH_METHOD_TREE
                ? kin_method_check(ctx, request)
@@ -163,10 +161,8 @@ static kith_status check_walk(kith_ctx *ctx, const kith_index *index,
 {
     const kin_distance *own = &index->kept->prepared.distance;
     KIN_TRY(kin_check_same_metric(ctx, params->metric, own->metric));
-    if (walk->graph != NULL) {
-        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("graph"),
-                           "is set, and an index has its own (leave it out)");
-    }
+    KIN_FAIL_IF(walk->graph != NULL, ctx, KITH_E_ARGUMENT, kin_at("graph"),
+                "is set, and an index has its own (leave it out)");
     return params->custom == NULL || params->custom == own->custom
                ? KITH_OK
                : kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("custom"),
@@ -258,12 +254,8 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
     KIN_TRY(refuse_missing(ctx, index, &job.request));
     enter_gpu(index);
     kith_status status = kin_api_follow(ctx, index->gpu, stream);
-    if (status == KITH_OK) {
-        status = kin_api_bring_excluded(ctx, index->gpu, &job, &excluded);
-    }
-    if (status == KITH_OK) {
-        status = solve_on_device(ctx, index, &job, out);
-    }
+    KIN_THEN(status, kin_api_bring_excluded(ctx, index->gpu, &job, &excluded));
+    KIN_THEN(status, solve_on_device(ctx, index, &job, out));
     KIN_KEEP(status, kin_gpu_wait(ctx, index->gpu));
     kin_gpu_free(index->gpu, excluded);
     kin_device_leave(ctx, index->gpu);
@@ -274,14 +266,7 @@ kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
                                    const kith_matrix *queries, const kith_search_params *params,
                                    const kith_neighbors *out, void *stream)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_index_enter(ctx, index);
-    if (status == KITH_OK) {
-        status = search_on_device(ctx, index, queries, params, out, stream);
-        kin_index_leave(ctx, index);
-    }
-    return kin_call_end(&call, status);
+    KIN_INDEX_CALL(ctx, index, search_on_device(ctx, index, queries, params, out, stream));
 }
 
 /* ---- Radius ---------------------------------------------------------------------------------- */
@@ -337,11 +322,9 @@ static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_mat
         .job = {.corpus = prepared->rows.matrix, .request.distance = prepared->distance}};
     kith_ranges *ranges = NULL;
     KIN_TRY(kin_check_out(ctx, out));
-    if (index->method == KITH_METHOD_GRAPH) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "an index by graph has no radius (use kith_radius, or an index by exact or "
-                        "tree)");
-    }
+    KIN_FAIL_IF(index->method == KITH_METHOD_GRAPH, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+                "an index by graph has no radius (use kith_radius, or an index by exact or "
+                "tree)");
     KIN_TRY(stream != NULL ? refuse_cpu(ctx, index) : KITH_OK);
     KIN_TRY(kin_api_check_radius(ctx, NULL, queries, params, prepared->distance.metric, &call));
     KIN_TRY(check_method(ctx, index, call.job.method));
@@ -359,14 +342,7 @@ static kith_status call_radius(kith_ctx *ctx, const kith_index *index, const kit
     if (out != NULL) {
         *out = NULL;
     }
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_index_enter(ctx, index);
-    if (status == KITH_OK) {
-        status = radius(ctx, index, queries, params, stream, out);
-        kin_index_leave(ctx, index);
-    }
-    return kin_call_end(&call, status);
+    KIN_INDEX_CALL(ctx, index, radius(ctx, index, queries, params, stream, out));
 }
 
 kith_status kith_index_radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
@@ -416,11 +392,9 @@ static kith_status plan(kith_ctx *ctx, const kith_index *index, const kith_matri
 {
     kin_knn_job job;
     KIN_TRY(kin_check_told(ctx, out, "plan", "kith_plan"));
-    if (index->method != KITH_METHOD_TREE) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "the index is one by %s, and only that by tree has a plan",
-                        method_name(index->method));
-    }
+    KIN_FAIL_IF(index->method != KITH_METHOD_TREE, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+                "the index is one by %s, and only that by tree has a plan",
+                method_name(index->method));
     const kith_neighbors shape = {.rows = queries != NULL ? queries->rows : 0,
                                   .k = params != NULL ? params->k : 0};
     KIN_TRY(check_knn(ctx, index, queries, params, &shape, &job));
@@ -445,12 +419,5 @@ static kith_status plan(kith_ctx *ctx, const kith_index *index, const kith_matri
 kith_status kith_index_plan(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
                             const kith_search_params *params, kith_plan *out)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    kith_status status = kin_index_enter(ctx, index);
-    if (status == KITH_OK) {
-        status = plan(ctx, index, queries, params, out);
-        kin_index_leave(ctx, index);
-    }
-    return kin_call_end(&call, status);
+    KIN_INDEX_CALL(ctx, index, plan(ctx, index, queries, params, out));
 }

@@ -43,11 +43,9 @@ static kith_status save_graph(kith_ctx *ctx, const kith_index *index, const char
                      .recall = index->recall,
                      .seed = index->seed};
     kin_storing storing = {.count = 0};
-    if (header.metric == KITH_CUSTOM) {
-        return kin_fail(ctx, KITH_E_UNSUPPORTED,
-                        "the metric of the index is a function, which no file holds (save its "
-                        "points and graph)");
-    }
+    KIN_FAIL_IF(header.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+                "the metric of the index is a function, which no file holds (save its "
+                "points and graph)");
     storing.sections[storing.count++] = (kin_section){.tag = KIN_TAG_POINTS, .matrix = points};
     kin_store_add(&storing, TAG_FACTS, &f, 1, sizeof f);
     kin_store_add(&storing, KIN_TAG_IDS, kept->graph.ids, points->rows,
@@ -72,14 +70,10 @@ static kith_status save_from_gpu(kith_ctx *ctx, const kith_index *index, const c
     void *copy = NULL;
     source.distance.isa = ctx->isa;
     kith_status status = kin_index_host_rows(ctx, index, &source.points, &copy);
-    if (status == KITH_OK) {
-        status = index->method == KITH_METHOD_TREE
-                     ? kin_index_keep_cpu(ctx, &source, index->method, &made)
-                     : kin_index_prepare(ctx, &source, &made.prepared);
-    }
-    if (status == KITH_OK) {
-        status = save_kept(ctx, index->method, &made, path);
-    }
+    KIN_THEN(status, index->method == KITH_METHOD_TREE
+                         ? kin_index_keep_cpu(ctx, &source, index->method, &made)
+                         : kin_index_prepare(ctx, &source, &made.prepared));
+    KIN_THEN(status, save_kept(ctx, index->method, &made, path));
     kin_tree_free(ctx, &made.tree);
     kin_prepared_free(ctx, &made.prepared);
     kin_free(ctx, copy);
@@ -100,9 +94,7 @@ kith_status kith_index_save(kith_ctx *ctx, const kith_index *index, const char *
     kin_call call;
     KIN_TRY(kin_call_begin(ctx, &call));
     kith_status status = kin_check_path(ctx, path);
-    if (status == KITH_OK) {
-        status = kin_index_enter(ctx, index);
-    }
+    KIN_THEN(status, kin_index_enter(ctx, index));
     if (status == KITH_OK) {
         status = save(ctx, index, path);
         kin_index_leave(ctx, index);

@@ -20,7 +20,7 @@
 #define KIN_METRIC_METRIC_H
 
 #include "base/base_ctx.h"
-#include "metric/metric_row.h"
+#include "metric/metric_arith.h"
 
 /* The key of haversine as a metric of its own, inside the library: for whoever compares distances
  * where keys are meant, as squares are compared for euclidean. Its name is haversine's. */
@@ -68,8 +68,8 @@ static inline bool kin_metric_is(int64_t number)
 /* Of a metric, and of minkowski without a power. */
 const kin_metric_traits *kin_metric_get_traits(kith_metric metric);
 
-/* A matrix whose stride is filled in, and its rows' transforms (metric_row.h; NULL where the metric
- * has none). */
+/* A matrix whose stride is filled in, and its rows' transforms (metric_arith.h; NULL where the
+ * metric has none). */
 typedef struct kin_rows {
     kith_matrix matrix;
     const kin_row_transform *transforms;

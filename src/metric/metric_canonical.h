@@ -26,9 +26,7 @@
 
 #include "kith/kith.h"
 #include "metric/metric_arith.h"
-#include "metric/metric_log.h"
 #include "metric/metric_power.h"
-#include "metric/metric_row.h"
 #include "metric/metric_sphere.h"
 
 /* ---- Rows: what engines may know ------------------------------------------------------------ */

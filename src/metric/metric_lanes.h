@@ -65,7 +65,7 @@ KIN_TEMPLATE v8 v8_transform(const kin_row_transform *t, v8 x, kith_metric metri
     return v8_mul(x, v8_set(t->gain));
 }
 
-/* What metric_log.h calls kin_ln_series, kin_ln_two and kin_ln, on eight lanes. */
+/* What metric_power.h calls kin_ln_series, kin_ln_two and kin_ln, on eight lanes. */
 KIN_TEMPLATE v8 v8_ln_series(v8 z)
 {
     v8 p = v8_set(1.0 / 25.0);

@@ -195,27 +195,28 @@ static __device__ __forceinline__ double kin_pair_value(kith_dtype given, const 
     }
 }
 
-/* Calls `call(DTYPE)` with the dtype as a constant. */
+/* ROW(NAME, ...) for the steps that a metric takes, or for a metric by whole rows: a case. */
+#define KIN_PAIR_EACH_STEP(metric, ROW)    \
+    switch (kin_pair_step_of(metric)) {    \
+        KIN_STEP_MAP(ROW)                  \
+        KIN_WHOLE_MAP(ROW)                 \
+    default:                               \
+        return (int)cudaErrorInvalidValue; \
+    }
+
+/* Runs call(DTYPE) with the dtype as a constant. */
+#define KIN_PAIR_CASE(CONSTANT, call) \
+    case CONSTANT:                    \
+        call(CONSTANT);               \
+        break;
 #define KIN_PAIR_EACH_DTYPE(dtype, call) \
     switch (dtype) {                     \
-    case KITH_F32:                       \
-        call(KITH_F32);                  \
-        break;                           \
-    case KITH_F64:                       \
-        call(KITH_F64);                  \
-        break;                           \
-    case KITH_F16:                       \
-        call(KITH_F16);                  \
-        break;                           \
-    case KITH_BF16:                      \
-        call(KITH_BF16);                 \
-        break;                           \
-    case KITH_U8:                        \
-        call(KITH_U8);                   \
-        break;                           \
-    case KITH_I8:                        \
-        call(KITH_I8);                   \
-        break;                           \
+        KIN_PAIR_CASE(KITH_F32, call)    \
+        KIN_PAIR_CASE(KITH_F64, call)    \
+        KIN_PAIR_CASE(KITH_F16, call)    \
+        KIN_PAIR_CASE(KITH_BF16, call)   \
+        KIN_PAIR_CASE(KITH_U8, call)     \
+        KIN_PAIR_CASE(KITH_I8, call)     \
     default:                             \
         call(KITH_DTYPE_NONE);           \
         break;                           \

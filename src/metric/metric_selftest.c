@@ -8,6 +8,7 @@
  */
 #include "metric/metric.h"
 
+#include "base/base_try.h"
 #include "host/host_cpu.h"
 #include "host/host_fpenv.h"
 #include "metric/metric_canonical.h"
@@ -151,10 +152,8 @@ static void run_probes(void)
 kith_status kin_metric_selftest(kith_ctx *ctx)
 {
     (void)pthread_once(&once, run_probes);
-    if (verdict != NULL) {
-        return kin_fail(ctx, KITH_E_INTERNAL,
-                        "the self-test of this build failed: %s (rebuild kith with its own flags)",
-                        verdict);
-    }
+    KIN_FAIL_IF(verdict != NULL, ctx, KITH_E_INTERNAL, kin_at(NULL),
+                "the self-test of this build failed: %s (rebuild kith with its own flags)",
+                verdict);
     return KITH_OK;
 }

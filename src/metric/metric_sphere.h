@@ -5,7 +5,7 @@
  *   angle = 2 asin(sqrt(h))                                                      the distance
  *
  * Idea. Every C library has its own sin(), and its last bits differ. These are fixed lists of IEEE
- * operations, as the logarithm is (metric_log.h), so they have the same bits on every machine.
+ * operations, as the logarithm is (metric_power.h), so they have the same bits on every machine.
  *
  *   x = (n - shift) pi + r,  n whole, |r| <= pi/2        sin x = +-sin r, cos x = +-sin r with
  *                                                        shift 1/2: cos x = sin(x + pi/2)

@@ -18,7 +18,7 @@
  *   algorithm 2     the next leaf: down by medians, and up to what was put off, if it is near
  * enough algorithm 3, 4  the queries of a buffer against all points of its leaf, sixteen at a time
  *
- * The state of a traversal. papers_traversal.h: a leaf and a bit a level.
+ * The state of a traversal. papers_kernels.h: a leaf and a bit a level.
  *
  * Buffers. A query waits in one leaf at most, so a buffer is a chain through one number a query,
  * and leaf_buffer only says when it is full.
@@ -38,7 +38,7 @@
 #include "exact/exact_answer.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "papers/papers_traversal.h"
+#include "papers/papers_kernels.h"
 #include "tree/tree_walk.h"
 
 enum { QUERIES_A_TASK = 256, ROWS_A_TASK = 64 };
@@ -143,17 +143,14 @@ static bool next_leaf(const lazy_search *s, uint32_t query)
     return false;
 }
 
-static kith_status find_some(void *arg, int64_t task, int32_t thread)
+static kith_status find_some(void *arg, int64_t i, int32_t thread)
 {
     (void)thread;
     const lazy_search *s = arg;
-    const int64_t last = kin_min_i64((task + 1) * QUERIES_A_TASK, s->taken_count);
-    for (int64_t i = task * QUERIES_A_TASK; i < last; i++) {
-        const uint32_t query = s->taken[i];
-        s->leaves[i] = next_leaf(s, query)
-                           ? s->traversals[query].leaf - (uint32_t)kin_tree_leaves(s->tree)
-                           : NO_LEAF;
-    }
+    const uint32_t query = s->taken[i];
+    s->leaves[i] = next_leaf(s, query)
+                       ? s->traversals[query].leaf - (uint32_t)kin_tree_leaves(s->tree)
+                       : NO_LEAF;
     return KITH_OK;
 }
 
@@ -161,7 +158,7 @@ static kith_status find_leaf_batch(lazy_search *s)
 {
     const int64_t start = kin_clock_ns();
     const kith_status status =
-        kin_parallel(s->ctx, "screen", kin_ceil_div(s->taken_count, QUERIES_A_TASK), find_some, s);
+        kin_parallel_rows(s->ctx, "screen", s->taken_count, QUERIES_A_TASK, find_some, s);
     s->ctx->report.seconds_select += kin_clock_since(start);
     return status;
 }
@@ -307,19 +304,15 @@ static kith_status search_chunk(lazy_search *s)
 
 /* ---- Chunks of queries ----------------------------------------------------------------------- */
 
-static kith_status begin_some(void *arg, int64_t task, int32_t thread)
+static kith_status begin_some(void *arg, int64_t q, int32_t thread)
 {
     (void)thread;
     const lazy_search *s = arg;
     const int64_t capacity = kin_tree_list_capacity(s->wanted);
-    const int64_t last = kin_min_i64((task + 1) * QUERIES_A_TASK, s->queries.count);
-    for (int64_t q = task * QUERIES_A_TASK; q < last; q++) {
-        s->lists[q].words = s->words + q * capacity;
-        kin_tree_list_begin(s->tree, s->wanted, s->queries.first + q, s->queries.lost[q],
-                            &s->lists[q]);
-        s->reaches[q] = INFINITY;
-        s->traversals[q] = (kin_traversal){.put_off = KIN_PUT_OFF_ROOT};
-    }
+    s->lists[q].words = s->words + q * capacity;
+    kin_tree_list_begin(s->tree, s->wanted, s->queries.first + q, s->queries.lost[q], &s->lists[q]);
+    s->reaches[q] = INFINITY;
+    s->traversals[q] = (kin_traversal){.put_off = KIN_PUT_OFF_ROOT};
     return KITH_OK;
 }
 
@@ -330,22 +323,19 @@ static kith_status begin_chunk(lazy_search *s, int64_t first)
     KIN_TRY(kin_tree_queries_load(s->ctx, &s->queries, first, count));
     s->begun = s->reinsert_first = s->reinsert_count = s->filled_count = s->fullest = 0;
     const kith_status status =
-        kin_parallel(s->ctx, "tree", kin_ceil_div(count, QUERIES_A_TASK), begin_some, s);
+        kin_parallel_rows(s->ctx, "tree", count, QUERIES_A_TASK, begin_some, s);
     s->ctx->report.seconds_prepare += kin_clock_since(start);
     return status;
 }
 
-static kith_status write_some(void *arg, int64_t task, int32_t thread)
+static kith_status write_some(void *arg, int64_t q, int32_t thread)
 {
     const lazy_search *s = arg;
     worker *own = &s->workers[thread];
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, s->queries.count);
-    for (int64_t q = task * ROWS_A_TASK; q < last; q++) {
-        const int64_t count = kin_tree_list_finish(&s->lists[q], &own->walk.keys);
-        kin_answer_expand(&own->answer, own->walk.keys.pairs, count);
-        KIN_TRY(kin_answer_write_group(s->ctx, &s->target, &own->answer,
-                                       (uint32_t)(s->queries.first + q)));
-    }
+    const int64_t count = kin_tree_list_finish(&s->lists[q], &own->walk.keys);
+    kin_answer_expand(&own->answer, own->walk.keys.pairs, count);
+    KIN_TRY(
+        kin_answer_write_group(s->ctx, &s->target, &own->answer, (uint32_t)(s->queries.first + q)));
     return KITH_OK;
 }
 
@@ -353,7 +343,7 @@ static kith_status write_chunk(lazy_search *s)
 {
     const int64_t start = kin_clock_ns();
     const kith_status status =
-        kin_parallel(s->ctx, "rescore", kin_ceil_div(s->queries.count, ROWS_A_TASK), write_some, s);
+        kin_parallel_rows(s->ctx, "rescore", s->queries.count, ROWS_A_TASK, write_some, s);
     s->ctx->report.seconds_rescore += kin_clock_since(start);
     return status;
 }

@@ -39,7 +39,6 @@ typedef struct rounds {
     const kin_tree_gpu_solver *solver;
     const kin_papers_buffer_kernels *kernels;
     kin_papers_buffers of;
-    void *block;
     int64_t full;  /* of a buffer */
     int64_t batch; /* queries that are taken at a time */
     /* Of a chunk: the input queue from `begun` on, the reinsert queue, and who waits. */
@@ -184,14 +183,10 @@ static kith_status walk(const kin_tree_gpu_solver *s, const kin_tree_gpu_walk *w
     if (whole->count == 0) {
         return KITH_OK;
     }
-    KIN_TRY(
-        kin_gpu_layout_make(s->on.ctx, s->on.gpu, name_room, &size, "buffers of a tree", &r.block));
-    kith_status status = search_chunks(&r, whole);
-    if (status == KITH_OK) {
-        status = kin_gpu_wait(s->on.ctx, s->on.gpu);
-    }
-    kin_gpu_free(s->on.gpu, r.block);
-    return status;
+    KIN_HOLD(hold, s->on.ctx);
+    KIN_TRY(kin_gpu_hold_layout(&hold, s->on.gpu, name_room, &size, "buffers of a tree"));
+    KIN_TRY(search_chunks(&r, whole));
+    return kin_gpu_wait(s->on.ctx, s->on.gpu);
 }
 
 static const char *missing(const kin_request *request)

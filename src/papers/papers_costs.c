@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "papers/papers_costs.h"
+#include "papers/papers_hybrid.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -68,12 +68,11 @@ static kith_status take_room(kin_papers_costs *c, uint64_t beside)
     const uint64_t words = words_of(c);
     const uint64_t units = units_of(c);
     char *held = NULL;
-    KIN_TRY(
-        kin_gpu_alloc(on->ctx, on->gpu, &c->matrix, words, sizeof *c->matrix, "costs of a batch"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &c->tiles, (uint64_t)kin_fused_tiles_of(c->cols.points),
-                          sizeof *c->tiles, "tiles"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &c->units, units, sizeof *c->units, "units of work"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &c->numbers, 2, sizeof *c->numbers, "counters"));
+    c->hold.ctx = on->ctx;
+    KIN_GPU_NEW(&c->hold, on->gpu, c->matrix, words, "costs of a batch");
+    KIN_GPU_NEW(&c->hold, on->gpu, c->tiles, (uint64_t)kin_fused_tiles_of(c->cols.points), "tiles");
+    KIN_GPU_NEW(&c->hold, on->gpu, c->units, units, "units of work");
+    KIN_GPU_NEW(&c->hold, on->gpu, c->numbers, 2, "counters");
     /* What the caller wants next must fit, too. */
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &held, beside, 1, "what a batch needs"));
     kin_gpu_free(on->gpu, held);
@@ -86,14 +85,12 @@ static kith_status upload_tiles(const kin_papers_costs *c)
     const int64_t count = kin_fused_tiles_of(c->cols.points);
     const int64_t step = kin_sequence_step(count);
     uint32_t *tiles = NULL;
-    KIN_TRY(kin_alloc(on->ctx, &tiles, (uint64_t)count, sizeof *tiles, "tiles"));
+    KIN_HOLD(hold, on->ctx);
+    KIN_NEW(&hold, tiles, (uint64_t)count, "tiles");
     for (int64_t i = 0; i < count; i++) {
         tiles[i] = (uint32_t)kin_fused_sequence_tile(count, step, i);
     }
-    const kith_status status =
-        kin_gpu_upload(on->ctx, on->gpu, c->tiles, tiles, (uint64_t)count * sizeof *tiles);
-    kin_free(on->ctx, tiles);
-    return status;
+    return kin_gpu_upload(on->ctx, on->gpu, c->tiles, tiles, (uint64_t)count * sizeof *tiles);
 }
 
 kith_status kin_papers_costs_make(kin_papers_costs *c, int64_t row_blocks, uint64_t a_block)
@@ -103,9 +100,7 @@ kith_status kin_papers_costs_make(kin_papers_costs *c, int64_t row_blocks, uint6
     for (;; bytes /= 2) {
         set_shape(c, row_blocks, a_block, bytes);
         status = take_room(c, kin_size_mul((uint64_t)c->blocks, a_block));
-        if (status == KITH_OK) {
-            status = upload_tiles(c);
-        }
+        KIN_THEN(status, upload_tiles(c));
         if (status != KITH_OK) {
             kin_papers_costs_free(c);
         }
@@ -119,14 +114,7 @@ kith_status kin_papers_costs_make(kin_papers_costs *c, int64_t row_blocks, uint6
 
 void kin_papers_costs_free(kin_papers_costs *c)
 {
-    kin_gpu_free(c->on.gpu, c->numbers);
-    kin_gpu_free(c->on.gpu, c->units);
-    kin_gpu_free(c->on.gpu, c->tiles);
-    kin_gpu_free(c->on.gpu, c->matrix);
-    c->numbers = NULL;
-    c->units = NULL;
-    c->tiles = NULL;
-    c->matrix = NULL;
+    kin_hold_end(&c->hold);
     c->unit_blocks = 0;
     c->unit_tiles = 0;
 }
@@ -147,21 +135,19 @@ static kith_status set_units(kin_papers_costs *c, int64_t blocks, int64_t tiles)
     const int64_t parts = kin_ceil_div(tiles, length);
     const uint32_t count = (uint32_t)(blocks * parts);
     kin_fused_unit *units = NULL;
-    KIN_TRY(kin_alloc(on->ctx, &units, count, sizeof *units, "units of work"));
+    KIN_HOLD(hold, on->ctx);
+    KIN_NEW(&hold, units, count, "units of work");
     for (int64_t i = 0; i < blocks * parts; i++) {
         const int64_t first = tiles * (i / blocks) / parts;
         const int64_t end = tiles * (i / blocks + 1) / parts;
         units[i] =
             (kin_fused_unit){(uint32_t)(i % blocks), (uint32_t)first, (uint32_t)(end - first), 0};
     }
-    kith_status status = kin_gpu_upload(on->ctx, on->gpu, c->units, units, count * sizeof *units);
-    if (status == KITH_OK) {
-        status = kin_gpu_upload(on->ctx, on->gpu, c->numbers, &count, sizeof count);
-    }
-    kin_free(on->ctx, units);
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, c->units, units, count * sizeof *units));
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, c->numbers, &count, sizeof count));
     c->unit_blocks = blocks;
     c->unit_tiles = tiles;
-    return status;
+    return KITH_OK;
 }
 
 kith_status kin_papers_costs_run(kin_papers_costs *c, const kin_fused_set *rows, int64_t first,

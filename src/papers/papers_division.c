@@ -15,7 +15,6 @@
 #include "base/base_size.h"
 #include "fused/fused_stage.h"
 #include "papers/papers.h"
-#include "papers/papers_costs.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "papers/papers_hybrid.h"
 
-#include "base/base_mem.h"
+#include "base/base_layout.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_clock.h"
@@ -61,49 +61,37 @@ uint64_t kin_papers_heaps_bytes(int64_t k, int64_t room)
         kin_size_add(body->scratch_bytes(&job, room), (uint64_t)k * sizeof(kin_word128)));
 }
 
+static void name_heaps(kin_layout *layout, void *job)
+{
+    kin_papers_heaps *heaps = job;
+    const uint64_t places = (uint64_t)heaps->room;
+    const uint64_t bytes = heaps->body->scratch_bytes(&heaps->job, heaps->room);
+    heap spare;
+    heaps->threads =
+        kin_layout_array(layout, (uint64_t)heaps->ctx->threads, sizeof *heaps->threads);
+    for (int32_t t = 0; t < heaps->ctx->threads; t++) {
+        heap *own = kin_layout_item(heaps->threads, t, &spare);
+        own->keys = kin_layout_array(layout, places, sizeof *own->keys);
+        own->ids = kin_layout_array(layout, places, sizeof *own->ids);
+        own->scratch = kin_layout_array(layout, bytes, 1);
+        own->words = kin_layout_array(layout, (uint64_t)heaps->job.k, sizeof *own->words);
+    }
+}
+
 kith_status kin_papers_heaps_make(kith_ctx *ctx, int64_t k, int64_t room, kin_papers_heaps *heaps)
 {
-    const uint64_t places = (uint64_t)room;
-    kith_status status = KITH_OK;
     *heaps = (kin_papers_heaps){
         .ctx = ctx,
+        .room = room,
         .body = kin_papers_threshold_heap(ctx->isa),
         .job = {.k = k, .dtype = KIN_SELECT_F64, .sample = USUAL_SAMPLE, .sorted = true}};
-    KIN_TRY(kin_alloc_zero(ctx, &heaps->threads, (uint64_t)ctx->threads, sizeof *heaps->threads,
-                           "threads"));
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        heap *own = &heaps->threads[t];
-        KIN_TRY_GOTO(status, kin_alloc(ctx, &own->keys, places, sizeof *own->keys, "keys of a row"),
-                     done);
-        KIN_TRY_GOTO(status, kin_alloc(ctx, &own->ids, places, sizeof *own->ids, "keys of a row"),
-                     done);
-        KIN_TRY_GOTO(status,
-                     kin_alloc(ctx, &own->scratch, heaps->body->scratch_bytes(&heaps->job, room), 1,
-                               "room to select in"),
-                     done);
-        KIN_TRY_GOTO(status,
-                     kin_alloc(ctx, &own->words, (uint64_t)k, sizeof *own->words, "selected keys"),
-                     done);
-    }
-done:
-    if (status != KITH_OK) {
-        kin_papers_heaps_free(heaps);
-    }
-    return status;
+    return kin_layout_make(ctx, name_heaps, heaps, "keys of rows", &heaps->block);
 }
 
 void kin_papers_heaps_free(kin_papers_heaps *heaps)
 {
-    for (int32_t t = 0; heaps->threads != NULL && t < heaps->ctx->threads; t++) {
-        kin_free(heaps->ctx, heaps->threads[t].words);
-        kin_free(heaps->ctx, heaps->threads[t].scratch);
-        kin_free(heaps->ctx, heaps->threads[t].ids);
-        kin_free(heaps->ctx, heaps->threads[t].keys);
-    }
-    if (heaps->ctx != NULL) {
-        kin_free(heaps->ctx, heaps->threads);
-    }
-    heaps->threads = NULL;
+    kin_free(heaps->ctx, heaps->block);
+    heaps->block = NULL;
 }
 
 typedef struct running {
@@ -115,8 +103,10 @@ typedef struct running {
     int32_t *counts;
 } running;
 
-static void select_row(const running *r, const heap *own, int64_t row)
+static kith_status select_row(void *arg, int64_t row, int32_t thread)
 {
+    const running *r = arg;
+    const heap *own = &r->heaps->threads[thread];
     const kin_select_job *job = &r->heaps->job;
     const kin_fused_hit *hits = r->hits + r->places[row];
     const int64_t count = r->places[row + 1] - r->places[row];
@@ -128,7 +118,7 @@ static void select_row(const running *r, const heap *own, int64_t row)
     kin_pair *pairs = r->pairs + row * job->k;
     r->counts[row] = (int32_t)kept;
     if (count == 0) {
-        return;
+        return KITH_OK;
     }
     for (int64_t i = 0; i < count; i++) {
         own->keys[i] = hits[i].key;
@@ -140,15 +130,6 @@ static void select_row(const running *r, const heap *own, int64_t row)
         pairs[i].id = (uint32_t)own->words[i];
         pairs[i].weight = 1;
     }
-}
-
-static kith_status select_some(void *arg, int64_t task, int32_t thread)
-{
-    const running *r = arg;
-    const int64_t end = kin_min_i64(r->rows, (task + 1) * ROWS_A_TASK);
-    for (int64_t row = task * ROWS_A_TASK; row < end; row++) {
-        select_row(r, &r->heaps->threads[thread], row);
-    }
     return KITH_OK;
 }
 
@@ -159,7 +140,7 @@ kith_status kin_papers_heaps_run(const kin_papers_heaps *heaps, const kin_fused_
     const int64_t start = kin_clock_ns();
     running r = {heaps, hits, places, rows, pairs, counts};
     const kith_status status =
-        kin_parallel(heaps->ctx, "select", kin_ceil_div(rows, ROWS_A_TASK), select_some, &r);
+        kin_parallel_rows(heaps->ctx, "select", rows, ROWS_A_TASK, select_row, &r);
     heaps->ctx->report.seconds_select += kin_clock_since(start);
     return status;
 }

@@ -39,7 +39,6 @@
 #include "fused/fused_stage.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "papers/papers_costs.h"
 #include "papers/papers_hybrid.h"
 
 /* Marks of a batch in the stream: its work begins, its counts are here; its keys begin, are here;
@@ -54,7 +53,8 @@ typedef struct hybrid {
     int64_t sample; /* columns */
     kin_papers_costs costs;
     kin_fused_lists lists; /* of a batch */
-    uint32_t *samples;     /* batch x sample */
+    kin_hold device;
+    uint32_t *samples; /* batch x sample */
     int64_t *places;
     kin_fused_hit *hits;
     kin_fused_pair *picked; /* batch x k: of the rows that the GPU selects from */
@@ -65,7 +65,7 @@ typedef struct hybrid {
     kin_fused_hit *host_hits;
     kin_pair *pairs; /* batch x k */
     void *marks[MARKS];
-    /* Host. */
+    kin_hold host;
     kin_papers_division division;
     kin_papers_timed timed; /* the batch whose keys were handed over last */
     kin_papers_heaps heaps;
@@ -144,15 +144,12 @@ static kith_status make_device(hybrid *h, int32_t capacity)
     const uint64_t rows = (uint64_t)batch_rows(h);
     const kin_fused_set first = rows_of(h, 0);
     KIN_TRY(kin_fused_lists_make(on, &first, h->k, capacity, &h->lists));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->samples, rows * (uint64_t)h->sample,
-                          sizeof *h->samples, "a sample of costs"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->places, rows + 1, sizeof *h->places, "places"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->hits, rows * (uint64_t)capacity, sizeof *h->hits,
-                          "keys of a batch"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->picked, rows * (uint64_t)h->k, sizeof *h->picked,
-                          "neighbours of a batch"));
-    return kin_gpu_alloc(on->ctx, on->gpu, &h->picked_counts, rows, sizeof *h->picked_counts,
-                         "counts of a batch");
+    KIN_GPU_NEW(&h->device, on->gpu, h->samples, rows * (uint64_t)h->sample, "a sample of costs");
+    KIN_GPU_NEW(&h->device, on->gpu, h->places, rows + 1, "places");
+    KIN_GPU_NEW(&h->device, on->gpu, h->hits, rows * (uint64_t)capacity, "keys of a batch");
+    KIN_GPU_NEW(&h->device, on->gpu, h->picked, rows * (uint64_t)h->k, "neighbours of a batch");
+    KIN_GPU_NEW(&h->device, on->gpu, h->picked_counts, rows, "counts of a batch");
+    return KITH_OK;
 }
 
 static kith_status make_host(hybrid *h)
@@ -161,26 +158,17 @@ static kith_status make_host(hybrid *h)
     const uint64_t rows = (uint64_t)batch_rows(h);
     const uint64_t all = (uint64_t)h->queries->set.points;
     KIN_TRY(kin_papers_heaps_make(on->ctx, h->k, h->lists.capacity, &h->heaps));
-    KIN_TRY(kin_alloc(on->ctx, &h->pair_counts, rows, sizeof *h->pair_counts, "counts of a batch"));
-    KIN_TRY(kin_alloc(on->ctx, &h->lost, rows, sizeof *h->lost, "row flags"));
-    KIN_TRY(kin_alloc(on->ctx, &h->lost_ids, all, sizeof *h->lost_ids, "rows to solve"));
-    KIN_TRY(kin_alloc(on->ctx, &h->ids, all, sizeof *h->ids, "ids of rows"));
+    KIN_NEW(&h->host, h->pair_counts, rows, "counts of a batch");
+    KIN_NEW(&h->host, h->lost, rows, "row flags");
+    KIN_NEW(&h->host, h->lost_ids, all, "rows to solve");
+    KIN_NEW(&h->host, h->ids, all, "ids of rows");
     return kin_gpu_download(on->ctx, on->gpu, h->ids, h->queries->set.ids, all * sizeof *h->ids);
 }
 
 static void free_device(hybrid *h)
 {
-    const kin_fused_device *on = &h->a->on;
-    void *const blocks[] = {h->picked_counts, h->picked, h->hits, h->places, h->samples};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
-        kin_gpu_free(on->gpu, blocks[i]);
-    }
-    h->picked_counts = NULL;
-    h->picked = NULL;
-    h->hits = NULL;
-    h->places = NULL;
-    h->samples = NULL;
-    kin_fused_lists_free(on, &h->lists);
+    kin_hold_end(&h->device);
+    kin_fused_lists_free(&h->a->on, &h->lists);
     kin_papers_costs_free(&h->costs);
 }
 
@@ -201,10 +189,7 @@ static void free_all(hybrid *h)
         }
     }
     kin_papers_heaps_free(&h->heaps);
-    kin_free(on->ctx, h->ids);
-    kin_free(on->ctx, h->lost_ids);
-    kin_free(on->ctx, h->lost);
-    kin_free(on->ctx, h->pair_counts);
+    kin_hold_end(&h->host);
     free_device(h);
 }
 
@@ -438,14 +423,14 @@ static kith_status answer(kin_fused_answers *a, const kin_fused_prepared *querie
         .queries = queries,
         .corpus = corpus,
         .k = k,
+        .device = {.ctx = a->on.ctx},
+        .host = {.ctx = a->on.ctx},
         .costs = {.on = a->on, .cols = corpus->set, .col_worst = worst},
         .division = {.fixed = request->share},
     };
     kin_exact_note_pipeline(a->on.ctx, request->pipeline);
     kith_status status = make_all(&h, request);
-    if (status == KITH_OK) {
-        status = run_batches(&h);
-    }
+    KIN_THEN(status, run_batches(&h));
     const int64_t lost = h.lost_count;
     if (status == KITH_OK && lost > 0) {
         a->tally.reruns += (double)lost;

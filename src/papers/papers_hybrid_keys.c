@@ -42,6 +42,7 @@ typedef struct hybrid {
     int64_t leaves;
     int64_t stripe; /* queries */
     int64_t room;   /* hits of a stripe */
+    kin_hold device;
     double *keys;
     double *samples;
     double *most; /* by query of the stripe */
@@ -50,7 +51,7 @@ typedef struct hybrid {
     double *picked; /* stripe x k: what the GPU selects */
     uint32_t *picked_ids;
     kin_fused_pair *picked_pairs;
-    /* Host. */
+    kin_hold host;
     void *started; /* a stripe's keys begin in the stream, */
     void *keyed;   /* and are there */
     kin_papers_division division;
@@ -73,41 +74,19 @@ static kith_status checked(const hybrid *h, int error, const char *what)
 
 static kith_status make_device(hybrid *h)
 {
-    const kin_fused_device *on = &h->a->on;
-    const uint64_t rows = (uint64_t)h->stripe;
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->keys, kin_size_mul(rows, (uint64_t)h->corpus->rows),
-                          sizeof *h->keys, "keys of all pairs"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->samples, rows * (uint64_t)h->sample,
-                          sizeof *h->samples, "a sample of keys"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->most, rows, sizeof *h->most, "thresholds"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->hits, (uint64_t)h->room, sizeof *h->hits,
-                          "keys within thresholds"));
-    const uint64_t places = kin_size_mul(rows, (uint64_t)h->k);
-    KIN_TRY(
-        kin_gpu_alloc(on->ctx, on->gpu, &h->picked, places, sizeof *h->picked, "selected keys"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->picked_ids, places, sizeof *h->picked_ids,
-                          "selected ids"));
-    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &h->picked_pairs, places, sizeof *h->picked_pairs,
-                          "neighbours of a stripe"));
-    return kin_gpu_alloc(on->ctx, on->gpu, &h->count, 1, sizeof *h->count, "a count");
-}
-
-static void free_device(hybrid *h)
-{
+    kin_hold *hold = &h->device;
     kin_gpu *gpu = h->a->on.gpu;
-    void *const blocks[] = {h->count, h->picked_pairs, h->picked_ids, h->picked,
-                            h->hits,  h->most,         h->samples,    h->keys};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
-        kin_gpu_free(gpu, blocks[i]);
-    }
-    h->count = NULL;
-    h->picked_pairs = NULL;
-    h->picked_ids = NULL;
-    h->picked = NULL;
-    h->hits = NULL;
-    h->most = NULL;
-    h->samples = NULL;
-    h->keys = NULL;
+    const uint64_t rows = (uint64_t)h->stripe;
+    const uint64_t places = kin_size_mul(rows, (uint64_t)h->k);
+    KIN_GPU_NEW(hold, gpu, h->keys, kin_size_mul(rows, (uint64_t)h->corpus->rows), "all keys");
+    KIN_GPU_NEW(hold, gpu, h->samples, rows * (uint64_t)h->sample, "a sample of keys");
+    KIN_GPU_NEW(hold, gpu, h->most, rows, "thresholds");
+    KIN_GPU_NEW(hold, gpu, h->hits, (uint64_t)h->room, "keys within thresholds");
+    KIN_GPU_NEW(hold, gpu, h->picked, places, "selected keys");
+    KIN_GPU_NEW(hold, gpu, h->picked_ids, places, "selected ids");
+    KIN_GPU_NEW(hold, gpu, h->picked_pairs, places, "neighbours of a stripe");
+    KIN_GPU_NEW(hold, gpu, h->count, 1, "a count");
+    return KITH_OK;
 }
 
 /* As large a stripe as has room, of so many queries at most. */
@@ -121,7 +100,7 @@ static kith_status make_stripe(hybrid *h, int64_t most)
         if (status == KITH_OK) {
             return KITH_OK;
         }
-        free_device(h);
+        kin_hold_end(&h->device);
         if (status != KITH_E_DEVICE_MEMORY || h->stripe == 1) {
             return status;
         }
@@ -142,24 +121,18 @@ static kith_status make_host(hybrid *h)
     KIN_TRY(checked(h, ops->event_make(&h->started), "making an event"));
     KIN_TRY(checked(h, ops->event_make(&h->keyed), "making an event"));
     KIN_TRY(kin_papers_heaps_make(ctx, h->k, longest, &h->heaps));
-    KIN_TRY(kin_alloc(ctx, &h->found, room, sizeof *h->found, "keys of a stripe"));
-    KIN_TRY(kin_alloc(ctx, &h->in_order, room, sizeof *h->in_order, "keys of a stripe"));
-    KIN_TRY(kin_alloc(ctx, &h->places, rows + 2, sizeof *h->places, "places"));
-    KIN_TRY(kin_alloc(ctx, &h->pairs, kin_size_mul(rows, (uint64_t)h->k), sizeof *h->pairs,
-                      "neighbours of a stripe"));
-    KIN_TRY(kin_alloc(ctx, &h->pair_counts, rows, sizeof *h->pair_counts, "counts of a stripe"));
-    return kin_alloc(ctx, &h->ids, rows, sizeof *h->ids, "rows of a stripe");
+    KIN_NEW(&h->host, h->found, room, "keys of a stripe");
+    KIN_NEW(&h->host, h->in_order, room, "keys of a stripe");
+    KIN_NEW(&h->host, h->places, rows + 2, "places");
+    KIN_NEW(&h->host, h->pairs, kin_size_mul(rows, (uint64_t)h->k), "neighbours of a stripe");
+    KIN_NEW(&h->host, h->pair_counts, rows, "counts of a stripe");
+    KIN_NEW(&h->host, h->ids, rows, "rows of a stripe");
+    return KITH_OK;
 }
 
 static void free_host(hybrid *h)
 {
-    kith_ctx *ctx = h->a->on.ctx;
-    kin_free(ctx, h->ids);
-    kin_free(ctx, h->pair_counts);
-    kin_free(ctx, h->pairs);
-    kin_free(ctx, h->places);
-    kin_free(ctx, h->in_order);
-    kin_free(ctx, h->found);
+    kin_hold_end(&h->host);
     kin_papers_heaps_free(&h->heaps);
     void *const events[] = {h->keyed, h->started};
     for (int i = 0; i < 2; i++) {
@@ -368,20 +341,18 @@ static kith_status solve(kin_fused_answers *a, const kin_fused_rows *corpus,
                 .corpus = corpus,
                 .queries = queries,
                 .k = a->wanted,
+                .device = {.ctx = a->on.ctx},
+                .host = {.ctx = a->on.ctx},
                 .division = {.fixed = request->share}};
     const kin_papers_hybrid_size size =
         kin_papers_hybrid_size_of(corpus->rows, a->wanted, request->sample);
     h.sample = size.sample;
     h.leaves = size.leaves;
     kith_status status = make_stripe(&h, kin_papers_hybrid_batch(request, queries->rows));
-    if (status == KITH_OK) {
-        status = make_host(&h);
-    }
-    if (status == KITH_OK) {
-        status = run_stripes(&h);
-    }
+    KIN_THEN(status, make_host(&h));
+    KIN_THEN(status, run_stripes(&h));
     free_host(&h);
-    free_device(&h);
+    kin_hold_end(&h.device);
     report->seconds_screen =
         kin_clock_since(start) + others - report->seconds_select - report->seconds_rescore;
     return status;
@@ -396,9 +367,7 @@ kith_status kin_papers_hybrid_keys(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_
     kin_fused_answers a = kin_fused_answers_of(&on, query, &every_row, &every_query);
     KIN_TRY(kin_fused_answers_make(&a, (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = solve(&a, corpus, queries, query->request);
-    if (status == KITH_OK) {
-        status = kin_fused_answers_finish(&a, query->out, corpus->rows);
-    }
+    KIN_THEN(status, kin_fused_answers_finish(&a, query->out, corpus->rows));
     ctx->report.exact = KITH_CERTIFIED;
     ctx->report.candidates = (double)corpus->rows;
     ctx->report.rerun_share = a.tally.reruns / (double)queries->rows;

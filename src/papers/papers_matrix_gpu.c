@@ -26,7 +26,7 @@
 #include "fused/fused_stage.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "papers/papers_costs.h"
+#include "papers/papers_hybrid.h"
 #include "select/select.h"
 #include "select/select_word.h"
 

@@ -4,7 +4,7 @@
 #ifndef KIN_TREE_COST_H
 #define KIN_TREE_COST_H
 
-#include "exact/exact_request.h"
+#include "exact/exact_prepare.h"
 #include "tree/tree.h"
 
 /* Packets that tell, spread over all of them. */

@@ -8,7 +8,7 @@
 #define KIN_TREE_SEARCH_H
 
 #include "exact/exact_hits.h"
-#include "exact/exact_request.h"
+#include "exact/exact_prepare.h"
 #include "tree/tree_cost.h"
 
 kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,

@@ -11,7 +11,6 @@
 
 #include "base/base_size.h"
 #include "exact/exact_corpus.h"
-#include "exact/exact_glance.h"
 #include "exact/exact_search.h"
 #include "host/host_cpu.h"
 #include "kith/kith_papers.h"

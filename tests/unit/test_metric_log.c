@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "metric/metric_log.h"
+#include "metric/metric_power.h"
 #include "support/support_rows.h"
 
 #include <stdio.h>
