@@ -54,10 +54,8 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "  kith pairs " DIGITS " --radius 20 --groups " DIGIT_LABELS " --rule other -o mixed.npy\n"
          "  kith pairs " DIGITS " " DIGITS " --radius 0.01 --metric cosine --limit 1000\n"},
     [CLI_TRUTH] =
-        {"truth",
-         "CORPUS[,CORPUS...] QUERIES -k N | --radius R -o OUT | FILE.hdf5 ... | --verify OUT "
-         "[options]",
-         1, 3, "exact ground truth of a corpus larger than memory",
+        {"truth", "CORPUS[,...] QUERIES -k N | --radius R -o OUT | --verify OUT [options]", 1, 3,
+         "exact ground truth of a corpus larger than memory",
          "Finds for each row of QUERIES the k nearest rows of all CORPUS files, whose rows are\n"
          "numbered one behind the other, exactly. The corpus is read once, in parts that fit\n"
          "--memory; interrupted or killed, the same command goes on behind the last part, to the\n"
@@ -292,11 +290,11 @@ static void print_metrics(FILE *out)
     (void)fprintf(out, "Metrics:");
     for (int metric = 1; metric <= KITH_METRIC_LAST; metric++) {
         if (cli_name_metric(metric) != NULL) {
-            (void)fprintf(out, "%s%s", metric == KITH_CHEBYSHEV ? "\n  " : " ",
+            (void)fprintf(out, "%s%s", metric == KITH_HAMMING ? "\n  " : " ",
                           cli_name_metric(metric));
         }
     }
-    (void)fprintf(out, " (%s)\n", CLI_POWERS);
+    (void)fprintf(out, " (P: 1 to 3355, inf)\n");
 }
 
 void cli_help_print_command(FILE *out, cli_command_id id)

@@ -26,6 +26,14 @@ HEADER = pathlib.Path(__file__).resolve().parents[2] / "include/kith/kith.h"
 METRICS = [name.replace("minkowski", "minkowski:3") for name in re.findall(r"^ +X\(\w+, \d+, (\w+)\)",
                                        HEADER.read_text().split("#define KITH_METRIC_MAP(X)")[1].split("#define ")[0],
                                        re.MULTILINE) if name != "custom"]
+
+
+
+def metrics(kind="u8bin"):
+    """Those that rows of this kind and more than two columns have: places have two, and bits are bytes."""
+    return [name for name in METRICS if name != "haversine" and (kind == "u8bin" or not name.startswith("bit_"))]
+
+
 COMMANDS = ("graph", "search", "pairs", "truth", "eval", "select", "predict", "index", "merge", "add",
             "remove", "info", "convert", "devices")
 TUNED = ("graph", "search", "pairs", "truth", "select", "predict", "merge", "add", "remove")

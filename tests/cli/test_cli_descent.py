@@ -151,7 +151,7 @@ class Descent(CliCase):
     def test_metrics(self):
         """every metric, and points that include themselves"""
         self.points("fewer.u8bin", 4500, COLUMNS, 3)
-        for metric in support.METRICS:
+        for metric in support.metrics():
             name = "p.u8bin" if metric in support.METRICS[:5] else "fewer.u8bin"
             found = self.works_json("graph", name, "-k", 5, "--method", "descent", "--metric",
                                     metric, "--recall", "0.9", "--include-self")

@@ -317,7 +317,7 @@ class Searches(RankCase):
         for said in self.same((1, 2, 3, 5), *self.SEARCH, own=self.CORPUS):
             self.assertEqual((said["n"], said["queries"], said["candidates"], said["exact"]), (300, 61, 300, True))
         self.write("ties.u8bin", support.matrix_bin([[1 + i % 3, 1 + i % 2] for i in range(200)], "B"))
-        for i, metric in enumerate(support.METRICS):
+        for i, metric in enumerate(support.metrics()):
             self.same(((2, 3, 5)[i % 3],), "search", "ties.u8bin", "ties.u8bin", "-k", "50", "--metric", metric, "-o",
                       "out.npz", "--distances", "out.fbin", outputs=("out.npz", "out.fbin"), own=self.CORPUS)
         self.same((4,), *self.SEARCH, "-k", "300", own=("--divide=corpus",))

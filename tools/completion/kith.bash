@@ -15,7 +15,7 @@ _kith_options() {
             --method -o --output --device --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
         ;;
     truth)
-        echo "-k --metric --allow --groups --query-groups --rule --method --verify --sample --seed -o --output --ties
+        echo "-k --radius --runbook --metric --allow --groups --query-groups --rule --method --verify --sample --seed -o --output --ties
             --restart --device --threads --memory --tune -q --quiet -v --verbose --json -h --help"
         ;;
     select)
