@@ -144,8 +144,8 @@ static __device__ __forceinline__ void screen_tile(const kin_fused_screen &job, 
     }
 }
 
-/* Blocks of a processor: that loads of enough warps are under way. */
-template <int NT> static constexpr int RESIDENT = NT == 1 ? 4 : NT == 2 ? 3 : 1;
+/* Blocks of a processor at a time, a divisor of a batch's units for it (fused_corpus.c). */
+template <int NT> static constexpr int RESIDENT = NT == 1 ? 4 : NT == 2 ? 2 : 1;
 
 template <int NT>
 static __global__ void __launch_bounds__(THREADS, RESIDENT<NT>)

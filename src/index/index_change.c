@@ -5,8 +5,10 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
+#include "host/host_threads.h"
 #include "index/index.h"
 
+enum { ROWS_A_PIECE = 4096 };
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 
 typedef struct change {
@@ -20,6 +22,7 @@ typedef struct change {
     uint8_t *gone;     /* a byte for each row that there was; NULL: rows are added */
     uint32_t *removed; /* those rows, rising */
     int64_t removed_count;
+    kith_matrix added;
 } change;
 
 static const kith_matrix *before(const change *c)
@@ -34,6 +37,7 @@ static kith_status make_room(change *c, int64_t rows)
     const kith_matrix *points = before(c);
     const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
     KIN_TRY(kin_alloc(c->ctx, &c->rows, (uint64_t)rows, (uint64_t)row_bytes, "the changed points"));
+    kin_mem_use_large_pages(c->ctx, c->rows);
     c->source = (kin_index_source){
         .points = *points, .distance = c->index->kept->prepared.distance, .name = "points"};
     c->source.distance.isa = c->ctx->isa;
@@ -49,6 +53,16 @@ static void copy_row(const change *c, int64_t to, const kith_matrix *from, int64
     const int64_t row_bytes = c->source.points.stride_bytes;
     memcpy((unsigned char *)c->rows + to * row_bytes,
            (const unsigned char *)from->data + row * from->stride_bytes, (size_t)row_bytes);
+}
+
+/* Memory that nobody has touched yet comes a page at a time: all threads ask for it. */
+static kith_status append_row(void *arg, int64_t row, int32_t thread)
+{
+    const change *c = arg;
+    const int64_t first = before(c)->rows;
+    (void)thread;
+    copy_row(c, row, row < first ? before(c) : &c->added, row < first ? row : row - first);
+    return KITH_OK;
 }
 
 static kith_status check_added(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *given,
@@ -68,20 +82,12 @@ static kith_status check_added(kith_ctx *ctx, const kith_matrix *points, const k
 
 static kith_status append_rows(change *c, const kith_matrix *given)
 {
-    const kith_matrix *points = before(c);
-    kith_matrix added;
-    KIN_TRY(check_added(c->ctx, points, given, &added));
     const kin_distance *distance = &c->index->kept->prepared.distance;
-    KIN_TRY(kin_metric_check(c->ctx, &added, distance->metric, "points"));
-    KIN_TRY(kin_metric_check_box(c->ctx, &added, distance, "points"));
-    KIN_TRY(make_room(c, points->rows + added.rows));
-    for (int64_t i = 0; i < points->rows; i++) {
-        copy_row(c, i, points, i);
-    }
-    for (int64_t i = 0; i < added.rows; i++) {
-        copy_row(c, points->rows + i, &added, i);
-    }
-    return KITH_OK;
+    KIN_TRY(check_added(c->ctx, before(c), given, &c->added));
+    KIN_TRY(kin_metric_check(c->ctx, &c->added, distance->metric, "points"));
+    KIN_TRY(kin_metric_check_box(c->ctx, &c->added, distance, "points"));
+    KIN_TRY(make_room(c, before(c)->rows + c->added.rows));
+    return kin_parallel_rows(c->ctx, NULL, c->source.points.rows, ROWS_A_PIECE, append_row, c);
 }
 
 static kith_status mark_rows(change *c, const uint32_t *ids, int64_t count)

@@ -167,11 +167,12 @@ def check_estimators():
     for algorithm in "auto", "brute", "kd_tree", "nn_descent":
         how = {"n_neighbors": 6, "algorithm": algorithm, "random_state": 1}
         found = kith.NearestNeighbors(**how).fit(there)
-        if algorithm == "nn_descent":
-            # a descent's graph is that of its device
-            truth = kith.NearestNeighbors(**how, device="cuda").fit(x)
-        else:
-            truth = kith.NearestNeighbors(**how, device="cpu").fit(x)
+        truth = kith.NearestNeighbors(**how, device="cpu").fit(x)
+        if algorithm == "nn_descent":  # of another device it is another graph, as good
+            near = kith.knn(x, q, 6, device="cpu").indices
+            met = (found.kneighbors(asked)[1].cpu().numpy()[:, :, None] == near[:, None]).any(2)
+            assert met.mean() > 0.95, met.mean()
+            continue
         for _ in range(3):
             same(found.kneighbors(asked), truth.kneighbors(q))
         same(found.kneighbors(), truth.kneighbors())
