@@ -19,7 +19,7 @@ import warnings
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHELL = re.compile(r"^build/kith (?!.*--device cuda).*$", re.M)  # a GPU may be missing
+SHELL = re.compile(r"^(?:build/kith|printf) (?!.*--device cuda).*$", re.M)  # a GPU may be missing
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 FIRST_PAGES = ("README.md", "docs/start.md")
 SHELL_PAGES = (*FIRST_PAGES, "docs/overview.md", "docs/pairs.md", "docs/truth.md")

@@ -316,7 +316,7 @@ class Registries(unittest.TestCase):
         from kith import _graph, _metrics, _options, _tune
 
         metrics = _metrics.names()
-        self.assertEqual(len(metrics), 11)
+        self.assertEqual(len(metrics), 14)
         for name in metrics:
             self.assertEqual(_metrics.name(_metrics.code(name)), name)
             self.assertIn(f"``{name}``", kith.knn.__doc__)
