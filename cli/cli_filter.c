@@ -100,6 +100,14 @@ int cli_period_make(const cli_args *args, int32_t cols, double **period)
     CLI_FAIL_IF(count != 1 && count != cols, "--period",
                 "has %d lengths and the points have %d columns (give one, or one for each)",
                 (int)count, (int)cols);
+    bool any = false;
+    for (int32_t col = 0; col < cols; col++) {
+        any |= lengths[col] > 0.0;
+    }
+    if (!any) { /* 0 is none */
+        free(lengths);
+        *period = NULL;
+    }
     return CLI_DONE;
 }
 

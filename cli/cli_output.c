@@ -169,11 +169,24 @@ int cli_output_check_other(const char *path, const char *other)
                                 : CLI_DONE;
 }
 
+/* FILE of FILE:DATASET, too. */
+static bool find_input(const char *input, struct stat *info)
+{
+    char name[FOLDER_BYTES];
+    const char *colon = strrchr(input, ':');
+    if (stat(input, info) == 0 || colon == NULL || (size_t)(colon - input) >= sizeof name) {
+        return stat(input, info) == 0;
+    }
+    memcpy(name, input, (size_t)(colon - input));
+    name[colon - input] = '\0';
+    return stat(name, info) == 0;
+}
+
 int cli_output_check_input(const char *path, const char *input)
 {
     struct stat a;
     struct stat b;
-    if (path == NULL || input == NULL || stat(path, &a) != 0 || stat(input, &b) != 0 ||
+    if (path == NULL || input == NULL || stat(path, &a) != 0 || !find_input(input, &b) ||
         !are_one(&a, &b)) {
         return CLI_DONE;
     }

@@ -34,6 +34,7 @@ typedef struct reader {
     cli_runbook *book;
     const char *dataset; /* that is chosen; NULL: the only one */
     int64_t line;
+    int64_t bytes;     /* of the file */
     int64_t room;      /* for steps */
     bool within;       /* of YAML: the lines are of this dataset */
     bool found;        /* it was there */
@@ -270,7 +271,7 @@ static int begin_step(reader *r, const char *key, const char *value)
     int64_t number = 0;
     r->number = 0;
     if (*value == '\0' && parse_number(key, &number)) {
-        if (number < 1 || number > MOST_BYTES / (int64_t)sizeof(cli_step_of)) {
+        if (number < 1 || number > r->bytes) { /* each step before it takes some */
             return fail(r, "has a number that no step has (they count from 1)");
         }
         CLI_TRY(reach(r, number));
@@ -362,6 +363,7 @@ int cli_runbook_read(const char *path, cli_runbook *book)
 {
     reader r = {.book = book};
     CLI_TRY(open_file(path, &r));
+    r.bytes = (int64_t)strlen(book->text);
     const bool json = book->text[strspn(book->text, " \t\r\n")] == '{';
     CLI_FAIL_IF(json && r.dataset != NULL, book->path,
                 "is JSON lines, which have no datasets (leave :%s out)", r.dataset);

@@ -347,12 +347,16 @@ static int make_head(truth *t)
 {
     const cli_args *args = t->job.args;
     const char *const files[] = {args->groups, args->query_groups};
-    const size_t room = strlen(t->same) + 4 * SAME_BYTES + HEAD_BYTES;
+    const char *columns = args->columns != NULL ? args->columns : "all";
+    const size_t room = strlen(t->same) + strlen(columns) + 4 * SAME_BYTES + HEAD_BYTES;
     t->head = malloc(room);
     CLI_FAIL_IF(t->head == NULL, args->output, "no memory for its journal (free some memory)");
     size_t used =
-        (size_t)snprintf(t->head, room, "kith %s\nk %" PRId64 ", %s, rule %d\n%s", kith_version(),
-                         args->k, kith_metric_name(args->metric), (int)args->rule, t->same);
+        (size_t)snprintf(t->head, room,
+                         "kith %s\nk %" PRId64 ", %s, rule %d, header %d, delimiter %d, columns "
+                         "%s\n%s",
+                         kith_version(), args->k, kith_metric_name(args->metric), (int)args->rule,
+                         (int)args->header, (int)args->delimiter, columns, t->same);
     CLI_TRY(cli_same_file("queries", t->queries, t->head + used, SAME_BYTES));
     used += strlen(t->head + used);
     CLI_TRY(cli_same_file("runbook", t->book.path, t->head + used, SAME_BYTES));

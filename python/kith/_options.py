@@ -175,7 +175,8 @@ def walk(
 
 
 def period(given: Any, cols: int) -> Any:
-    """Lengths of the columns' circles, which params point to, from one for all, or one each."""
+    """Lengths of the columns' circles, which params point to, from one for all, or one each; None:
+    none has one."""
     if given is None:
         return None
     try:
@@ -186,7 +187,7 @@ def period(given: Any, cols: int) -> Any:
         ) from None
     if lengths.shape not in ((), (cols,)):
         raise ValueError(f"period must be one number, or {cols}: one for each column (0: none)")
-    return np.ascontiguousarray(np.broadcast_to(lengths, cols))
+    return np.ascontiguousarray(np.broadcast_to(lengths, cols)) if lengths.any() else None
 
 
 def periodic(given: Any, cols: int, params: Any) -> None:

@@ -56,7 +56,8 @@ typedef struct kin_hold {
 #define KIN_HOLD(hold, context) \
     __attribute__((cleanup(kin_hold_end))) kin_hold hold = {.ctx = (context)}
 
-/* Gives back what is held, the last first; the hold may be used again. */
+/* Gives back what is held, the last first; the hold may be used again. Locals that it gives back,
+ * or whose members, stand before it: they live longer. */
 void kin_hold_end(kin_hold *hold);
 /* Takes one thing more; NULL is nothing. */
 void kin_hold_take(kin_hold *hold, kin_give_back *give_back, void *owner, void *block);

@@ -438,6 +438,7 @@ static kith_search_params params_of(const kin_filter_run *run)
 {
     kith_search_params params = kith_search_params_default();
     params.metric = run->request.distance.metric;
+    params.period = run->request.distance.period;
     params.k = run->request.k;
     params.flags = run->request.flags & (KITH_NO_SYMMETRY | KITH_NO_SKIP);
     params.method = run->request.method;

@@ -45,7 +45,8 @@ static kin_request request_of(const kith_ctx *ctx, const kith_matrix *rows,
                                    .cols = rows->cols,
                                    .isa = ctx->isa,
                                    .custom = params->custom,
-                                   .custom_arg = params->custom_arg};
+                                   .custom_arg = params->custom_arg,
+                                   .period = params->period};
     return kin_engine_request(params, &distance);
 }
 

@@ -440,8 +440,9 @@ kith_status kin_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const k
     const kith_matrix *asked = queries != NULL ? queries : &corpus->rows.matrix;
     kin_prepared again = {0};
     kin_prepared pq = {0};
+    run r = {.ctx = ctx, .request = request, .corpus = corpus, .queries = &pq};
     KIN_HOLD(hold, ctx);
-    run r = {.ctx = ctx, .hold = &hold, .request = request, .corpus = corpus, .queries = &pq};
+    r.hold = &hold;
     kin_prepared_hold(&hold, &again);
     kin_prepared_hold(&hold, &pq);
     KIN_TRY(kin_prepare_rows(ctx, asked, &request->distance, "queries",

@@ -237,6 +237,7 @@ bool kin_shard_may_follow(const kin_shard_job *job)
 {
     return job->descends && job->shards >= KIN_SHARD_LEAST_GROUPS &&
            job->metric != KITH_INNER_PRODUCT &&
+           kin_metric_get_traits(job->metric)->dtype == KITH_DTYPE_NONE && /* of means of rows */
            job->points.rows / job->shards >= LEAST_ROWS_OF_A_GROUP;
 }
 

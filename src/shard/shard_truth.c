@@ -288,6 +288,9 @@ static kith_status take_params(kith_ctx *ctx, const kith_truth_params *given, ki
     t->ctx = ctx;
     t->params = kith_truth_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_truth_params, filter), given, &t->params));
+    if (t->params.ranges != NULL) {
+        *t->params.ranges = NULL;
+    }
     KIN_TRY(kin_check_method(ctx, (int)t->params.method));
     KIN_FAIL_IF(t->params.part_rows < 0, ctx, KITH_E_ARGUMENT, kin_at("part_rows"),
                 "is %lld, must be at least 0", (long long)t->params.part_rows);

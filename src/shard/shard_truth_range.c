@@ -17,6 +17,7 @@
 #include "file/file_container.h"
 #include "file/file_result.h"
 #include "host/host_threads.h"
+#include "metric/metric_sphere.h"
 #include "recall/recall.h"
 #include "shard/shard_truth.h"
 
@@ -39,6 +40,33 @@ static double square_of(double radius)
         next = nextafter(square, INFINITY);
     }
     return square;
+}
+
+/* The greatest key of haversine whose angle is within the radius: angles never fall as keys rise.
+ * Halving ends where no double lies between. */
+static double key_of_angle(double radius)
+{
+    double low = 0.0;
+    double high = 1.0;
+    if (radius < 0.0 || kin_haversine_angle(high) <= radius) {
+        return radius < 0.0 ? -1.0 : high;
+    }
+    for (double middle = 0.5; middle > low && middle < high; middle = low + (high - low) / 2) {
+        if (kin_haversine_angle(middle) <= radius) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The radius in the metric that parts are searched by. */
+static double reach_of(kith_metric metric, double radius)
+{
+    return metric == KITH_EUCLIDEAN   ? square_of(radius)
+           : metric == KITH_HAVERSINE ? key_of_angle(radius)
+                                      : radius;
 }
 
 kith_status kin_truth_check_radius(kin_truth *t)
@@ -64,7 +92,7 @@ kith_status kin_truth_check_radius(kin_truth *t)
                 ctx, KITH_E_ARGUMENT, kin_at("flags"),
                 "have KITH_WITHIN_RADIUS, whose lists are of different lengths and have no ties "
                 "(take ranges, leave ids, distances, ties and ties_path NULL)");
-    t->reach = t->metric == KITH_EUCLIDEAN ? square_of(p->radius) : p->radius;
+    t->reach = reach_of(t->metric, p->radius);
     return KITH_OK;
 }
 
