@@ -11,7 +11,8 @@
  *           begins after all that the stream holds, so what fills the matrices may still be under
  *           way. Results are complete when the function returns, whichever stream reads them.
  *   how     as the functions of kith.h: the same checks, the same bytes. Answers within a radius
- * are made in host memory, and tables of them are copied to `out`; points stay where they are.
+ *           are made in host memory, and tables of them are copied to `out`; points stay where they
+ *           are.
  */
 #ifndef KITH_KITH_CUDA_H
 #define KITH_KITH_CUDA_H
@@ -43,8 +44,8 @@ KITH_API kith_status kith_cuda_radius(kith_ctx *ctx, const kith_matrix *corpus,
 
 /* As kith_index_create, by exact, which auto is, too, or by tree. Points are borrowed where they
  * lie, until kith_index_add or kith_index_remove gives the index rows of its own, or until it is
- * freed. All that kith_index.h says of an index holds of this one; for a filter of a search, a file
- * and a change they are copied to the host. */
+ * freed. All that kith_index.h says of an index holds of this one; for a filter of
+ * kith_index_search, a file and a change they are copied to the host. */
 KITH_API kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *points,
                                             const kith_index_params *params, kith_index **out,
                                             void *stream);

@@ -237,7 +237,7 @@ class Kept:
             function, stream = lib.kith_cuda_index_radius, asked.stream
         behind = () if stream is None else (c.c_void_p(stream),)
         found = job.run(where, function, self.made, double, points.rows, progress, behind=behind)
-        return found._claim(self.metric, self.fingerprint_for(rows), told)
+        return found._claim(self.metric, self.fingerprint_for(rows), told and self.period is None)
 
     # ---- Changed ---------------------------------------------------------------------------------
 
@@ -287,7 +287,9 @@ class Kept:
         try:
             other = Kept.create(
                 joined(points, added),
-                self._wanted,
+                self._wanted._replace(device=f"cuda:{self._device}")
+                if self._device >= 0
+                else self._wanted,
                 metric=self.metric,
                 method=self.method,
                 tree_height=self._height,
@@ -298,6 +300,7 @@ class Kept:
             raise
         self._points = self._of = None
         self.made = other.made
+        self._device = other._device
         self._in_file = False
 
 

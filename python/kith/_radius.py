@@ -193,7 +193,8 @@ def radius_neighbors(
     asked_for = _filter.Asked(allow, groups, query_groups, rule)
     flags = s.INCLUDE_SELF if include_self else 0
     check_together("corpus", corpus, queries=queries)
-    if must_be_copied(corpus) and isinstance(metric, str):
+    stays = isinstance(metric, str) and period is None and method != s.METHOD_TREE
+    if must_be_copied(corpus) and stays:
         from . import _cuda
 
         there = _cuda.both(corpus, corpus if queries is None else queries)

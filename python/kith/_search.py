@@ -60,7 +60,8 @@ def knn(
         ``__cuda_array_interface__``; SciPy's sparse matrices stay
         sparse for euclidean, inner_product and cosine, else they are made dense block by block.
         Where the corpus lies on a GPU the queries do, too, and stay there; for a filter (`allow`,
-        `groups`) and a function as metric both are copied to the host, and the answer back.
+        `groups`), a period and a function as metric both are copied to the host, and the answer
+        back.
     k : int
         Neighbours of a query, 1 to n.
     metric : str or callable

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes as c
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -100,10 +100,7 @@ class _Asked(NamedTuple):
     def within(self, params: s.TruthParams, radius: float, rows: int) -> Ranges:
         found = c.c_void_p()
         params.flags = s.WITHIN_RADIUS
-        try:
-            params.radius = float(radius)
-        except (TypeError, ValueError):
-            raise TypeError(f"radius is {radius!r}, must be a number") from None
+        params.radius = _options.number(radius, "radius")
         params.ranges = c.addressof(found)
         try:
             self._call(params)
@@ -112,6 +109,50 @@ class _Asked(NamedTuple):
             lib.kith_ranges_free(found)
 
 
+@overload
+def truth(
+    corpus: Points | Sequence[Points],
+    queries: Points,
+    k: Whole,
+    *,
+    radius: None = None,
+    metric: Metric = "euclidean",
+    p: float = 2,
+    algorithm: str = "auto",
+    allow: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    query_groups: ArrayLike | None = None,
+    rule: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    ties_path: str | os.PathLike[str] | None = None,
+    restart: bool = False,
+    n_jobs: Whole | None = None,
+    device: str | None = None,
+    memory_limit: Bytes | None = None,
+    progress: Progress = None,
+) -> Truth: ...
+@overload
+def truth(
+    corpus: Points | Sequence[Points],
+    queries: Points,
+    k: None = None,
+    *,
+    radius: float,
+    metric: Metric = "euclidean",
+    p: float = 2,
+    algorithm: str = "auto",
+    allow: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    query_groups: ArrayLike | None = None,
+    rule: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    ties_path: str | os.PathLike[str] | None = None,
+    restart: bool = False,
+    n_jobs: Whole | None = None,
+    device: str | None = None,
+    memory_limit: Bytes | None = None,
+    progress: Progress = None,
+) -> Ranges: ...
 def truth(
     corpus: Points | Sequence[Points],
     queries: Points,
@@ -150,7 +191,8 @@ def truth(
         As in `knn`, for all rows of the corpus; rules ``same`` and ``other``.
     path : str, optional
         The truth is written here, too: .knn, .ivecs, .ibin, .npz, .kith, .npy or .hdf5, of a radius
-        .range or .kith, with a certificate beside it. A call that was interrupted goes on where the state beside it was left.
+        .range or .kith, with a certificate beside it. A call that was interrupted goes on where the
+        state beside it was left.
     ties_path : str, optional
         The ties, with path: .ibin, .npy, .csv or .tsv.
     restart : bool
@@ -205,5 +247,7 @@ def truth(
     )
     filtered.into(params)
     if radius is not None:
-        return job.within(params, radius, rows)
+        found = job.within(params, radius, rows)
+        known = filtered.struct is None
+        return found._claim(distance.number, None, known)._like(queries)
     return Truth(*(given_back(queries, part) for part in job.nearest(params, k, rows)))

@@ -139,6 +139,11 @@ def _job(
     settings(words["n_jobs"], words["device"], words["memory_limit"])
     if _options.method(words["algorithm"]) == s.METHOD_DESCENT:
         raise ValueError("algorithm is nn_descent, which is not exact (leave it out)")
+    if number == s.HAVERSINE:  # two keys may have one angle, and blocks tell angles
+        raise NotImplementedError(
+            "metric is haversine, whose blocks cannot be merged to the bit (use euclidean of points "
+            "on the unit sphere)"
+        )
     if points.array.shape[1] != asked.array.shape[1]:
         raise ValueError(
             f"corpus has {points.array.shape[1]} columns and queries has {asked.array.shape[1]} "

@@ -364,6 +364,18 @@ class DeviceArrays(unittest.TestCase):
             kith.pairs(self.on_gpu, Pretended(self.q), radius=2.0).all(),
             kith.pairs(self.x, self.q, radius=2.0).all(),
         )
+        inside = np.abs(self.x) % 9
+        box = {"radius": 2.5, "period": 9.0}
+        for found, wanted in (
+            (kith.radius_neighbors(Pretended(inside), **box), kith.radius_neighbors(inside, **box)),
+            (
+                kith.truth(self.on_gpu, Pretended(self.q), radius=2.0),
+                kith.truth(self.x, self.q, radius=2.0),
+            ),
+        ):
+            for part in "distances", "indices", "offsets":
+                self.assert_same([getattr(found, part)], [getattr(wanted, part)])
+            self.assertEqual(found.exact, wanted.exact)
         parts = [self.x[:150], self.x[150:]]
         for corpus in self.on_gpu, [Pretended(part) for part in parts]:
             self.assert_same(kith.truth(corpus, Pretended(self.q), 4), kith.truth(parts, self.q, 4))
@@ -656,6 +668,7 @@ class Page(unittest.TestCase):
     def works(self):
         x, q = support.points(400, 8), support.points(30, 8, seed=1)
         there, asked = Pretended(x), Pretended(q)
+        box = Pretended(np.abs(x) % 9)
         parts = [
             tuple(Pretended(np.asarray(each)) for each in kith.knn_graph(part, 5))
             for part in (x[:200], x[200:])
@@ -691,6 +704,7 @@ class Page(unittest.TestCase):
             ("knn(radius=)", lambda: kith.knn(there, asked, 4, radius=1.0, **cpu)),
             ("knn(groups=)", lambda: kith.knn(there, asked, 4, **groups)),
             ("knn(allow=)", lambda: kith.knn(there, asked, 4, allow=allow)),
+            ("knn(period=)", lambda: kith.knn(box, box, 4, period=9.0)),
             ("knn_graph", lambda: kith.knn_graph(there, 4, **cpu)),
             ("knn_graph(radius=)", lambda: kith.knn_graph(there, 4, radius=1.0, **cpu)),
             (
@@ -704,6 +718,14 @@ class Page(unittest.TestCase):
                 lambda: kith.radius_neighbors(
                     there, asked, radius=1.0, allow=allow, **groups, **cpu
                 ),
+            ),
+            (
+                "radius_neighbors(period=)",
+                lambda: kith.radius_neighbors(box, radius=2.0, period=9.0),
+            ),
+            (
+                "radius_neighbors(algorithm='kd_tree')",
+                lambda: kith.radius_neighbors(there, asked, radius=1.0, algorithm="kd_tree"),
             ),
             ("a function as metric", lambda: kith.knn(there, asked, 4, metric=far)),
             ("Index, Index.search", lambda: index().search(asked, 3)),
@@ -723,6 +745,7 @@ class Page(unittest.TestCase):
             ("recall", lambda: kith.recall(whole, whole)),
             ("pairs", lambda: kith.pairs(there, radius=1.0).all()),
             ("truth", lambda: kith.truth(there, asked, 3)),
+            ("truth(radius=)", lambda: kith.truth(there, asked, radius=1.0)),
             ("select_k", lambda: kith.select_k(there, 3, **cpu)),
             ("select_kth", lambda: kith.select_kth(there, 3, **cpu)),
             ("NearestNeighbors", lambda: fitted(kith.NearestNeighbors).kneighbors(asked)),

@@ -75,6 +75,7 @@ class Period(unittest.TestCase):
                         with kith.Index.open(file.name) as opened:
                             np.testing.assert_array_equal(opened.search(y, 5).indices, wanted)
                             self.assertIsNone(opened.search(y, 5).exact)
+                            self.assertIsNone(opened.radius(y, 0.2).exact)
 
     @unittest.skipUnless(sklearn, "scikit-learn is missing")
     def test_estimators(self):
@@ -92,6 +93,20 @@ class Period(unittest.TestCase):
             labels = (x[:, 0] > 0.3).astype(int)
             model = kith.KNeighborsClassifier(1, period=box).fit(x, labels)
             np.testing.assert_array_equal(model.predict(y), labels[wanted[:, 0]])
+
+    def test_large_groups(self):
+        """halves that meet as a merge's sets do are in the box, too"""
+        x = np.random.default_rng(4).random((24000, 3))
+        group = np.arange(24000) % 2
+        for algorithm in "auto", "brute":
+            found = kith.knn_graph(
+                x, 4, groups=group, rule="other", period=1.0, algorithm=algorithm, device="cpu"
+            )
+            for side in (0, 1):
+                other = np.flatnonzero(group != side)
+                wanted = kith.knn(x[other], x[group == side], 4, period=1.0, device="cpu")
+                np.testing.assert_array_equal(found.distances[group == side], wanted.distances)
+                np.testing.assert_array_equal(found.indices[group == side], other[wanted.indices])
 
     def test_refused(self):
         x, y = self.x, self.y

@@ -112,6 +112,17 @@ class Truth(unittest.TestCase):
                              ["t.npy", "t.npy.json", "x.npy"])
             np.testing.assert_array_equal(found.indices, kith.truth(np.load(name), queries, 5, metric="chi2").indices)
 
+    def test_places_within_an_angle(self):
+        rng = np.random.default_rng(5)
+        places = np.stack([rng.uniform(-1.5, 1.5, 300), rng.uniform(-3.1, 3.1, 300)], 1)
+        for radius in (0.0, 0.05, 1.0, 3.0, 4.0):
+            found = kith.truth([places[:100], places[100:]], places[:20], radius=radius, metric="haversine")
+            wanted = kith.radius_neighbors(places, places[:20], radius=radius, metric="haversine")
+            np.testing.assert_array_equal(found.offsets, wanted.offsets)
+            np.testing.assert_array_equal(found.indices, wanted.indices)
+            np.testing.assert_array_equal(found.distances, wanted.distances)
+        self.assertTrue(found.exact)
+
     def test_mistakes(self):
         for error, says, arguments in ((ValueError, "k", {"k": 0}), (ValueError, "k", {"k": 401}),
                                        (ValueError, "rule", {"groups": np.zeros(400, int), "rule": "each"}),
