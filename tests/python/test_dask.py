@@ -84,7 +84,8 @@ class Blocks(Same):
             x, q = with_ties(203, dtype), with_ties(57, dtype, 1)
             X = da.from_array(x, chunks=(UNEVEN, (2, 3)))  # columns in two chunks
             Q = da.from_array(q, chunks=((20, 0, 37), 5))
-            for metric in METRICS if dtype in ("float32", "uint8") else METRICS[:4]:
+            bits = ("bit_hamming", "bit_jaccard") if dtype == "uint8" else ()
+            for metric in (*METRICS, *bits) if dtype in ("float32", "uint8") else METRICS[:4]:
                 with self.subTest(dtype=dtype, metric=metric):
                     found = kith.dask.knn(X, Q, 60, metric=metric)  # more than most chunks have
                     self.same(found, kith.knn(x, q, 60, metric=metric))
@@ -217,6 +218,7 @@ class Blocks(Same):
             (ValueError, "Complex", lambda: graph(X.astype(complex), 1)),
             (ValueError, "metric 'nope' is not known", lambda: graph(X, 1, metric="nope")),
             (ValueError, "algorithm is nn_descent, which is not exact", lambda: graph(X, 1, algorithm="nn_descent")),
+            (NotImplementedError, "metric is haversine", lambda: graph(X[:, :2], 1, metric="haversine")),
             (ValueError, "n_jobs is 0", lambda: graph(X, 1, n_jobs=0)),
             (ValueError, "device is 'tpu'", lambda: graph(X, 1, device="tpu")),
             (ValueError, "corpus has no rows", lambda: within(X[:0], radius=1)),
