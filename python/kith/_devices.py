@@ -20,7 +20,7 @@ class DeviceInfo(NamedTuple):
 
 def devices() -> list[DeviceInfo]:
     """The processor, then every GPU, or one entry that says why there is none."""
-    found = []
+    found: list[DeviceInfo] = []
     device = s.sized(s.Device)
     while lib.kith_device_get(len(found), c.byref(device)) == 0:
         text = device.text.decode()

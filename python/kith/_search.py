@@ -333,8 +333,8 @@ def knn_graph(
     _options.check_recall(recall)
     if method == s.METHOD_DESCENT and radius is not None:
         raise ValueError("radius goes with exact graphs, not with nn_descent (leave one out)")
-    on_gpu = on_device(X) and not asked_for and init is None and isinstance(metric, str)
-    if on_gpu and period is None:
+    stays = on_device(X) and not asked_for and init is None and period is None
+    if stays and isinstance(metric, str):
         from . import _cuda
 
         params = _cuda.search_params(metric, p, k, method, flags, exact, radius)

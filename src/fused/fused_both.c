@@ -114,9 +114,7 @@ static kith_status answer(side *own, const side *other, kin_fused_tally *tally)
     KIN_TRY(kin_fused_answers_make(a, (own->query->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = kin_fused_answers_take(a, &own->work, &own->corpus->prepared.rows,
                                                 &other->corpus->prepared.rows);
-    if (status == KITH_OK) {
-        status = kin_fused_answers_finish(a, own->query->out, rows);
-    }
+    KIN_THEN(status, kin_fused_answers_finish(a, own->query->out, rows));
     kin_fused_tally_add(tally, &a->tally);
     kin_fused_answers_free(a);
     return status;
@@ -209,9 +207,7 @@ static kith_status try_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *
         kin_fused_make_room(ctx, gpu);
         status = KITH_OK;
     }
-    if (status == KITH_OK) {
-        status = by_two_searches(ctx, gpu, ab, ba);
-    }
+    KIN_THEN(status, by_two_searches(ctx, gpu, ab, ba));
     if (status != KITH_E_DEVICE_MEMORY) {
         return status;
     }
@@ -227,9 +223,7 @@ kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *a
     kith_status status = KITH_OK;
     if (kin_fused_team_searches(gpu, fewer, ab->place)) {
         status = kin_fused_search_by_team(ctx, gpu, ba->queries, ab);
-        if (status == KITH_OK) {
-            status = kin_fused_search_by_team(ctx, gpu, ab->queries, ba);
-        }
+        KIN_THEN(status, kin_fused_search_by_team(ctx, gpu, ab->queries, ba));
         if (!kin_fused_team_yields(ctx, status)) {
             return status;
         }

@@ -187,13 +187,10 @@ static kith_status upload_basis(const kin_fused_device *on, kin_axes *axes, cons
     }
     kith_status status =
         kin_gpu_upload(on->ctx, on->gpu, c->basis, host, (uint64_t)(c->cols * wide) * sizeof *host);
-    if (status == KITH_OK) {
-        status = kin_gpu_upload(on->ctx, on->gpu, c->mean, mean, (uint64_t)c->cols * sizeof *mean);
-    }
-    if (status == KITH_OK) {
-        status = kin_gpu_upload(on->ctx, on->gpu, cast->middle, middle,
-                                ((uint64_t)c->axes + 1) * sizeof *middle);
-    }
+    KIN_THEN(status,
+             kin_gpu_upload(on->ctx, on->gpu, c->mean, mean, (uint64_t)c->cols * sizeof *mean));
+    KIN_THEN(status, kin_gpu_upload(on->ctx, on->gpu, cast->middle, middle,
+                                    ((uint64_t)c->axes + 1) * sizeof *middle));
     kin_free(on->ctx, host);
     return status;
 }

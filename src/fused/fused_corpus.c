@@ -56,10 +56,8 @@ static kith_status list_tiles(kith_ctx *ctx, const kin_fused_corpus *corpus)
     }
     kith_status status = kin_gpu_upload(ctx, corpus->gpu, corpus->tiles, l.numbers,
                                         (uint64_t)l.tiles * sizeof *l.numbers);
-    if (status == KITH_OK) {
-        status = kin_gpu_upload(ctx, corpus->gpu, corpus->units, l.work,
-                                (uint64_t)l.units * sizeof *l.work);
-    }
+    KIN_THEN(status, kin_gpu_upload(ctx, corpus->gpu, corpus->units, l.work,
+                                    (uint64_t)l.units * sizeof *l.work));
     kin_free(ctx, block);
     return status;
 }
@@ -128,12 +126,8 @@ kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus)
     corpus->glance = kin_fused_chosen_of(&frame, prepared->set.points);
     corpus->glance.set.ids = prepared->set.ids;
     kith_status status = kin_fused_chosen_make(&on, &corpus->glance);
-    if (status == KITH_OK) {
-        status = kin_fused_chosen_round(&on, &prepared->rows, &corpus->glance);
-    }
-    if (status == KITH_OK) {
-        status = kin_fused_chosen_see(&on, &corpus->glance);
-    }
+    KIN_THEN(status, kin_fused_chosen_round(&on, &prepared->rows, &corpus->glance));
+    KIN_THEN(status, kin_fused_chosen_see(&on, &corpus->glance));
     if (status == KITH_OK) {
         return KITH_OK;
     }

@@ -234,13 +234,9 @@ kith_status kin_fused_direct_rows(const kin_fused_device *on, const kin_fused_so
         const stripe some = {.ids = s->ids + at,
                              .count = kin_min_i64(d.shape.stripe, s->count - at)};
         status = solve_stripe(&d, some, s->pairs + at * s->k);
-        if (status == KITH_OK) {
-            status = kin_progress(on->ctx, "screen", (double)at, (double)s->count);
-        }
+        KIN_THEN(status, kin_progress(on->ctx, "screen", (double)at, (double)s->count));
     }
-    if (status == KITH_OK) {
-        status = kin_gpu_wait(on->ctx, on->gpu);
-    }
+    KIN_THEN(status, kin_gpu_wait(on->ctx, on->gpu));
     kin_gpu_free(on->gpu, d.block);
     return status;
 }

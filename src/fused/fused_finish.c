@@ -346,9 +346,7 @@ kith_status kin_fused_team_relay(const kin_fused_relay *relay)
         const batch mine = {d.pairs, d.counts};
         kin_gpu_show(gpu, &mine);
         status = kin_gpu_meet(gpu, own);
-        if (status == KITH_OK) {
-            status = kin_gpu_meet(gpu, delivers ? deliver_batch(relay, &d, b) : KITH_OK);
-        }
+        KIN_THEN(status, kin_gpu_meet(gpu, delivers ? deliver_batch(relay, &d, b) : KITH_OK));
     }
     if (made == KITH_OK) {
         kin_fused_delivery_free(relay->answers, &d);

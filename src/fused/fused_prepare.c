@@ -158,10 +158,8 @@ static kith_status complain(const preparing *p)
     KIN_TRY(kin_alloc(ctx, &copy, bytes, 1, "a row"));
     kith_status status = kin_gpu_download(
         ctx, p->on.gpu, copy, (const char *)rows->data + row * rows->stride_bytes, bytes);
-    if (status == KITH_OK) {
-        status =
-            kin_metric_complain(ctx, p->matrix, copy, p->out->first + row, rows->metric, p->name);
-    }
+    KIN_THEN(status,
+             kin_metric_complain(ctx, p->matrix, copy, p->out->first + row, rows->metric, p->name));
     kin_free(ctx, copy);
     return status;
 }
@@ -501,9 +499,7 @@ kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kin_fuse
     const kin_fused_device on = kin_fused_device_of(ctx, gpu);
     preparing p = {.out = out};
     kith_status status = begin(&p, &on, source);
-    if (status == KITH_OK) {
-        status = prepare_corpus(&p, asked, k);
-    }
+    KIN_THEN(status, prepare_corpus(&p, asked, k));
     return finish(&p, status);
 }
 
@@ -526,9 +522,7 @@ kith_status kin_fused_prepare_queries(const kin_fused_device *on, const kin_fuse
 {
     preparing p = {.out = out};
     kith_status status = begin(&p, on, source);
-    if (status == KITH_OK) {
-        status = prepare_queries(&p, frame);
-    }
+    KIN_THEN(status, prepare_queries(&p, frame));
     return finish(&p, status);
 }
 
@@ -551,12 +545,8 @@ kith_status kin_fused_prepared_frame(const kin_fused_device *on, const kin_fused
     prepared->rounded = NULL;
     prepared->set.frame = *frame;
     kith_status status = clear_findings(&p);
-    if (status == KITH_OK) {
-        status = allocate_rounded(&p);
-    }
-    if (status == KITH_OK) {
-        status = round_set(&p);
-    }
+    KIN_THEN(status, allocate_rounded(&p));
+    KIN_THEN(status, round_set(&p));
     free_preparing(&p);
     return status;
 }
@@ -573,9 +563,7 @@ kith_status kin_fused_prepared_order(const kin_fused_device *on, const kin_fused
         status = kin_gpu_layout_make(on->ctx, on->gpu, name_balls, queries, "balls of tiles",
                                      &queries->ball_block);
     }
-    if (status == KITH_OK) {
-        status = kin_fused_prepared_round(on->ctx, on->gpu, queries);
-    }
+    KIN_THEN(status, kin_fused_prepared_round(on->ctx, on->gpu, queries));
     if (status != KITH_OK) {
         kin_free(on->ctx, *homes);
         *homes = NULL;

@@ -306,9 +306,7 @@ static kith_status take_stripe(run *r, const kin_fused_corpus *chunk, int64_t fi
                                       r->screens ? &chunk->prepared.set.frame : NULL, &queries));
     r->ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     kith_status status = order_queries(r, chunk, &queries);
-    if (status == KITH_OK) {
-        status = meet(r, chunk, &queries, first);
-    }
+    KIN_THEN(status, meet(r, chunk, &queries, first));
     kin_fused_prepared_free(r->ctx, r->gpu, &queries);
     return status;
 }

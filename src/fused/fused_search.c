@@ -127,9 +127,7 @@ kith_status kin_fused_own_ids(kith_ctx *ctx, kin_gpu *gpu, int64_t first, int64_
         host[i] = (uint32_t)(first + i);
     }
     kith_status status = kin_gpu_alloc(ctx, gpu, device, bytes, 1, "own ids");
-    if (status == KITH_OK) {
-        status = kin_gpu_upload(ctx, gpu, *device, host, bytes);
-    }
+    KIN_THEN(status, kin_gpu_upload(ctx, gpu, *device, host, bytes));
     kin_free(ctx, host);
     return status;
 }
@@ -256,10 +254,8 @@ static kith_status try_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *co
     kith_status status =
         kin_fused_corpus_make(ctx, gpu, &source, graph ? corpus->dtype : query->queries->dtype,
                               request->k + (graph ? 1 : 0), &resident);
-    if (status == KITH_OK) {
-        status =
-            graph ? graph_of(ctx, resident, query) : kin_fused_corpus_ask(ctx, resident, query);
-    }
+    KIN_THEN(status,
+             graph ? graph_of(ctx, resident, query) : kin_fused_corpus_ask(ctx, resident, query));
     kin_fused_corpus_free(ctx, resident);
     if (status != KITH_E_DEVICE_MEMORY) {
         return status;
@@ -316,9 +312,7 @@ static kith_status graph_of_member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
     (void)parts;
     kith_status status =
         kin_fused_corpus_make(ctx, gpu, &source, job->corpus->dtype, request->k + 1, &corpus);
-    if (status == KITH_OK) {
-        status = compare_sets(ctx, gpu, &corpus->prepared);
-    }
+    KIN_THEN(status, compare_sets(ctx, gpu, &corpus->prepared));
     if (status == KITH_OK && part == 0) {
         status = graph_at_once(ctx, corpus, job->query);
     } else if (status == KITH_OK && corpus->prepared.groups.count > 0) {

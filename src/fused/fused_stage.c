@@ -234,10 +234,8 @@ static kith_status upload_seed_units(const kin_fused_work *w)
     }
     kith_status status =
         kin_gpu_upload(w->on.ctx, w->on.gpu, w->units, units, (uint64_t)count * sizeof *units);
-    if (status == KITH_OK) {
-        status =
-            kin_gpu_upload(w->on.ctx, w->on.gpu, w->counters->seed_units, counts, sizeof counts);
-    }
+    KIN_THEN(status,
+             kin_gpu_upload(w->on.ctx, w->on.gpu, w->counters->seed_units, counts, sizeof counts));
     kin_free(w->on.ctx, units);
     return status;
 }

@@ -169,9 +169,7 @@ static kith_status write_stripe(const searching *s, kin_fused_prepared *queries)
     kin_fused_answers a = kin_fused_answers_of(&on, &query, groups, &queries->groups);
     KIN_TRY(kin_fused_answers_make(&a, (query.place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = screen_stripe(s, &a, queries);
-    if (status == KITH_OK) {
-        status = kin_fused_answers_finish(&a, &out, groups->rows);
-    }
+    KIN_THEN(status, kin_fused_answers_finish(&a, &out, groups->rows));
     if (status == KITH_OK) {
         kin_fused_tally_add(s->tally, &a.tally);
     }

@@ -165,9 +165,7 @@ static kith_status make_all(making *m)
     KIN_TRY(kin_alloc(on->ctx, &host, 3 * cols, sizeof *host, WHAT));
     kith_status status = choose_units(m, host);
     kin_free(on->ctx, host);
-    if (status == KITH_OK) {
-        status = round_rows(m);
-    }
+    KIN_THEN(status, round_rows(m));
     return status == KITH_OK ? build(m) : status;
 }
 

@@ -394,9 +394,7 @@ kith_status kin_tree_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith
         return KITH_OK;
     }
     kith_status status = make(&r, corpus, queries, &m);
-    if (status == KITH_OK) {
-        status = search(&r, ranges, declined);
-    }
+    KIN_THEN(status, search(&r, ranges, declined));
     free_made(ctx, &m);
     return status;
 }

@@ -301,9 +301,7 @@ static kith_status solve_graph_parts(searching *s, kin_fused_answers *a,
     uint32_t *ids = NULL;
     int64_t count = 0;
     kith_status status = read_ids(s, &ids, &count);
-    if (status == KITH_OK) {
-        status = kin_tree_gpu_solve_ids(&s->solver, a, places, ids, count);
-    }
+    KIN_THEN(status, kin_tree_gpu_solve_ids(&s->solver, a, places, ids, count));
     kin_free(s->on.ctx, ids);
     return status;
 }
@@ -319,9 +317,7 @@ static kith_status solve_graph(searching *s, bool at_once)
     KIN_TRY(answers_of(s, &s->corpus.prepared.groups, NULL, s->out, !at_once && !on_device, &a));
     kith_status status =
         at_once ? kin_tree_gpu_solve(&s->solver, &a, &places) : solve_graph_parts(s, &a, &places);
-    if (status == KITH_OK) {
-        status = kin_fused_answers_finish(&a, s->out, s->corpus.points.rows);
-    }
+    KIN_THEN(status, kin_fused_answers_finish(&a, s->out, s->corpus.points.rows));
     kin_fused_answers_free(&a);
     return status;
 }
@@ -359,9 +355,7 @@ static kith_status solve_stripe(searching *s, const kin_fused_prepared *prepared
     KIN_TRY_GOTO(status, answers_of(s, &prepared->groups, exclude, &out, false, &a), done);
     const kin_tree_gpu_places places = places_of(&prepared->rows, &asked);
     status = kin_tree_gpu_solve(&s->solver, &a, &places);
-    if (status == KITH_OK) {
-        status = kin_fused_answers_finish(&a, &out, s->corpus.points.rows);
-    }
+    KIN_THEN(status, kin_fused_answers_finish(&a, &out, s->corpus.points.rows));
     kin_fused_answers_free(&a);
 done:
     kin_tree_gpu_asked_free(&s->solver, &asked);
@@ -541,9 +535,7 @@ kith_status kin_tree_gpu_corpus_search(kith_ctx *ctx, const kin_tree_gpu_corpus 
         s.corpus = *corpus;
         ctx->report = before;
         status = make_solver(&s);
-        if (status == KITH_OK) {
-            status = search_all(&s);
-        }
+        KIN_THEN(status, search_all(&s));
         kin_tree_gpu_solver_free(&s.solver);
     } while (kin_fused_again(ctx, corpus->gpu, status));
     return status;

@@ -225,9 +225,7 @@ static kith_status solve_part(kin_tree_gpu_solver *s, kin_fused_answers *a,
     part.rounded = rounded ? places->rounded : asked.rounded;
     part.lost = rounded ? places->lost : asked.lost;
     part.count = count;
-    if (status == KITH_OK) {
-        status = solve_lists(s, a, &part, r);
-    }
+    KIN_THEN(status, solve_lists(s, a, &part, r));
     kin_tree_gpu_asked_free(s, &asked);
     return status;
 }
@@ -317,9 +315,7 @@ kith_status kin_tree_gpu_solve(kin_tree_gpu_solver *s, kin_fused_answers *a,
 {
     rest r = {0};
     kith_status status = solve_lists(s, a, places, &r);
-    if (status == KITH_OK) {
-        status = solve_rest(s, a, places, &r);
-    }
+    KIN_THEN(status, solve_rest(s, a, places, &r));
     kin_free(s->on.ctx, r.ids);
     return status;
 }
@@ -330,9 +326,7 @@ kith_status kin_tree_gpu_solve_ids(kin_tree_gpu_solver *s, kin_fused_answers *a,
 {
     rest r = {0};
     kith_status status = solve_parts(s, a, places, ids, count, &r);
-    if (status == KITH_OK) {
-        status = solve_rest(s, a, places, &r);
-    }
+    KIN_THEN(status, solve_rest(s, a, places, &r));
     kin_free(s->on.ctx, r.ids);
     return status;
 }

@@ -17,7 +17,7 @@ BEGIN, END = "<!-- begin where -->\n", "<!-- end where -->"
 # What is asked, as a user would say it, and the command. a, b: sets of rows, ab: both; a4, b4: of four columns.
 WORKS = [
     ("exact graph", "graph a.fbin -k 5 --method exact"),
-    ("exact graph by a metric without products (manhattan, minkowski, haversine, packed bits, ...)",
+    ("exact graph by a metric without products (minkowski:3, ...)",
      "graph a.fbin -k 5 --metric minkowski:3"),
     ("graph by the tree", "graph a4.fbin -k 5 --method tree"),
     ("graph by NN-Descent", "graph a.fbin -k 5 --method descent"),
@@ -40,7 +40,7 @@ WORKS = [
     ("merge by a descent", "merge graph-a.npz a.fbin graph-b.npz b.fbin --recall 0.9"),
     ("points added to a graph", "add graph-a.npz a.fbin b.fbin"),
     ("all pairs within a distance", "pairs a.fbin --radius 20"),
-    ("graph, search, radius or pairs in a periodic box (`--period`)", "graph a4.fbin -k 5 --period 17,17,0,20"),
+    ("graph in a periodic box (`--period`)", "graph a4.fbin -k 5 --period 17,17,0,20"),
     ("ground truth", "truth a.fbin b.fbin -k 5"),
     ("predictions from labels", "predict a.fbin labels.csv b.fbin -k 5"),
     ("selection of the k smallest", "select a.fbin -k 5"),
