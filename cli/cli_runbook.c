@@ -385,8 +385,10 @@ int cli_runbook_read(const char *path, cli_runbook *book)
 int cli_runbook_check(const cli_runbook *book, int64_t rows)
 {
     uint8_t *bits = calloc((size_t)rows / 8 + 1, 1);
-    int code =
-        bits != NULL ? CLI_DONE : cli_fail(book->path, "no memory for a bitmap (free some memory)");
+    int code = CLI_DONE;
+    if (bits == NULL) {
+        return cli_fail(book->path, "no memory for a bitmap (free some memory)");
+    }
     for (int64_t i = 0; i < book->count && code == CLI_DONE; i++) {
         const cli_step_of *step = &book->steps[i];
         if (step->end > rows) {

@@ -95,7 +95,7 @@ static int take_benchmark(truth *t)
 {
     static const char *const sets[] = {"train", "test"};
     const char *path = t->job.args->paths[0];
-    const size_t bytes = strlen(path) + sizeof ":train";
+    const size_t bytes = (path != NULL ? strlen(path) : 0) + sizeof ":train";
     for (int i = 0; i < 2; i++) {
         t->benchmark[i] = malloc(bytes);
         CLI_FAIL_IF(t->benchmark[i] == NULL, path, "no memory for its name (free some memory)");

@@ -277,8 +277,8 @@ static kith_status allocate(kin_hold *hold, table *t, int64_t *chunk_count)
             *chunk_count += 1;
         }
     }
-    KIN_NEW(hold, t->chunks, (uint64_t)*chunk_count, "chunks of hits");
-    return KITH_OK;
+    return kin_hold_alloc(hold, &t->chunks, (uint64_t)*chunk_count, sizeof(void *),
+                          "chunks of hits");
 }
 
 static void list_chunks(const kith_ctx *ctx, table *t)

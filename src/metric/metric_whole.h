@@ -73,7 +73,6 @@ KIN_TEMPLATE void bits_of_rows(const kin_keys_job *job, kith_metric metric, int3
         if (job->ids != NULL && i + WHOLE_AHEAD < job->count) {
             __builtin_prefetch(job->data + kin_keys_row(job, i + WHOLE_AHEAD) * job->stride_bytes);
         }
-        KIN_UNROLL
         for (int32_t w = 0; w < whole; w++) {
             count_word(&n, word_at(query + (int64_t)w * WORD_BYTES),
                        word_at(row + (int64_t)w * WORD_BYTES), metric);
