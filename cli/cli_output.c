@@ -169,25 +169,25 @@ int cli_output_check_other(const char *path, const char *other)
                                 : CLI_DONE;
 }
 
-/* FILE of FILE:DATASET, too. */
-static bool find_input(const char *input, struct stat *info)
+const char *cli_file_of(const char *path, char name[CLI_FILE_BYTES])
 {
-    char name[FOLDER_BYTES];
-    const char *colon = strrchr(input, ':');
-    if (stat(input, info) == 0 || colon == NULL || (size_t)(colon - input) >= sizeof name) {
-        return stat(input, info) == 0;
+    struct stat info;
+    const char *colon = strrchr(path, ':');
+    if (stat(path, &info) == 0 || colon == NULL || colon - path >= CLI_FILE_BYTES) {
+        return path;
     }
-    memcpy(name, input, (size_t)(colon - input));
-    name[colon - input] = '\0';
-    return stat(name, info) == 0;
+    memcpy(name, path, (size_t)(colon - path));
+    name[colon - path] = '\0';
+    return name;
 }
 
 int cli_output_check_input(const char *path, const char *input)
 {
+    char name[CLI_FILE_BYTES];
     struct stat a;
     struct stat b;
-    if (path == NULL || input == NULL || stat(path, &a) != 0 || !find_input(input, &b) ||
-        !are_one(&a, &b)) {
+    if (path == NULL || input == NULL || stat(path, &a) != 0 ||
+        stat(cli_file_of(input, name), &b) != 0 || !are_one(&a, &b)) {
         return CLI_DONE;
     }
     return cli_fail(path, "is input and output at once (give the output another name)");

@@ -3,6 +3,7 @@
 #include "cli_stream.h"
 
 #include "cli.h"
+#include "cli_output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE_BYTES = 65536, PATH_BYTES = 4096 };
+enum { PIECE_BYTES = 65536 };
 
 /* FNV-1a. */
 static uint64_t add(uint64_t sum, const unsigned char *data, ssize_t bytes)
@@ -57,29 +58,16 @@ static bool sum_ends(int file, off_t bytes, uint64_t *sum)
     return true;
 }
 
-/* FILE:DATASET is FILE, where there is nothing of the whole name. */
-static int open_file(const char *path)
-{
-    char name[PATH_BYTES];
-    const char *colon = strrchr(path, ':');
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file >= 0 || colon == NULL || (size_t)(colon - path) >= sizeof name) {
-        return file;
-    }
-    memcpy(name, path, (size_t)(colon - path));
-    name[colon - path] = '\0';
-    return open(name, O_RDONLY | O_CLOEXEC);
-}
-
 int cli_same_file(const char *what, const char *path, char *text, size_t room)
 {
     struct stat info;
+    char name[CLI_FILE_BYTES];
     uint64_t sum = 0;
     const char *dataset = strrchr(path, ':');
     CLI_FAIL_IF(strcmp(path, "-") == 0 || (stat(path, &info) == 0 && S_ISFIFO(info.st_mode)), path,
                 "is a pipe, and a job in chunks looks for its files again when it "
                 "goes on (give a file, or more --memory)");
-    const int file = open_file(path);
+    const int file = open(cli_file_of(path, name), O_RDONLY | O_CLOEXEC);
     const bool known = file >= 0 && fstat(file, &info) == 0 && sum_ends(file, info.st_size, &sum);
     const int error = errno;
     if (file >= 0) {

@@ -303,9 +303,7 @@ kith_status kin_direct_pick(kith_ctx *ctx, const kin_prepared *corpus, const kin
     d.ranges = 1;
     d.pick = pick;
     kith_status status = kin_layout_make(ctx, name_arrays, &d, "the lists of rows", &d.block);
-    if (status == KITH_OK) {
-        status = kin_parallel_rows(ctx, "screen", pick->lists, LISTS_A_TASK, solve_picked, &d);
-    }
+    KIN_THEN(status, kin_parallel_rows(ctx, "screen", pick->lists, LISTS_A_TASK, solve_picked, &d));
     double picked = 0.0;
     for (int32_t t = 0; d.block != NULL && t < d.threads; t++) {
         picked += (double)d.workers[t].picked;

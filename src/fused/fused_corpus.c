@@ -115,15 +115,10 @@ kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus)
 {
     const kin_fused_prepared *prepared = &corpus->prepared;
     const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
-    kin_fused_frame frame = prepared->set.frame;
     if (!takes_glances(prepared)) {
         return KITH_OK;
     }
-    frame.type = KIN_FUSED_S8;
-    frame.row_bytes = (int32_t)kin_round_up(frame.cols, KIN_FUSED_SLICE);
-    frame.scale *= prepared->byte_unit;
-    frame.kappa = 0.0;
-    corpus->glance = kin_fused_chosen_of(&frame, prepared->set.points);
+    corpus->glance = kin_fused_chosen_of(&prepared->byte_frame, prepared->set.points);
     corpus->glance.set.ids = prepared->set.ids;
     kith_status status = kin_fused_chosen_make(&on, &corpus->glance);
     KIN_THEN(status, kin_fused_chosen_round(&on, &prepared->rows, &corpus->glance));

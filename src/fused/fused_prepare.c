@@ -384,7 +384,7 @@ static kith_status try_bytes(preparing *p, int64_t k)
         return KITH_OK;
     }
     take_type(p, KIN_FUSED_S8, &frame);
-    out->byte_unit = frame.scale / set->frame.scale;
+    out->byte_frame = frame;
     if (frame.cols <= SHORT_COLS || kin_fused_type_settled(set->points, k)) {
         return KITH_OK;
     }

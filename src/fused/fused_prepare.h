@@ -22,9 +22,9 @@ struct kin_fused_prepared {
     double seconds_upload;  /* host rows to the device */
     double seconds_prepare; /* all else */
 
-    /* Of rows of halves: what one is in their units if they become bytes, and how many candidates
-     * those leave a row (0: not tried). */
-    double byte_unit;
+    /* Of rows of halves: the frame in which they would be bytes, and how many candidates those
+     * leave a row (0: not tried). */
+    kin_fused_frame byte_frame;
     double byte_candidates;
 
     bool measured; /* columns have means */

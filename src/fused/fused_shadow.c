@@ -298,7 +298,8 @@ static kith_status make_bytes(kin_fused_work *work, const kin_fused_prepared *po
                               kin_fused_shadow *shadow)
 {
     work->cast_worth = worth;
-    return kin_fused_cast_bytes(work, points->byte_unit, byte_share(work, points), shadow);
+    const double unit = points->byte_frame.scale / points->set.frame.scale;
+    return kin_fused_cast_bytes(work, unit, byte_share(work, points), shadow);
 }
 
 static kith_status choose(kin_fused_work *work, const kin_fused_prepared *points, int32_t given,

@@ -217,10 +217,8 @@ static kith_status change_in(kith_ctx *own, kith_index *index, const rows_to_cha
 {
     change c = {.ctx = own, .index = index};
     kith_status status = kin_index_host_rows(own, index, &c.before, &c.copy);
-    if (status == KITH_OK) {
-        status =
-            rows->go ? take_rows_out(&c, rows->ids, rows->count) : append_rows(&c, rows->points);
-    }
+    KIN_THEN(status,
+             rows->go ? take_rows_out(&c, rows->ids, rows->count) : append_rows(&c, rows->points));
     KIN_THEN(status, kin_index_kept_make(own, &c.kept));
     KIN_THEN(status, change_kept(&c));
     return end_change(&c, status);

@@ -292,9 +292,7 @@ static kith_status find_on_gpu(kith_ctx *ctx, const kith_index *index, const kin
                                           stream != NULL ? KIN_FUSED_DATA_ON_DEVICE : 0};
     enter_gpu(index);
     kith_status status = stream != NULL ? kin_api_follow(ctx, index->gpu, *stream) : KITH_OK;
-    if (status == KITH_OK) {
-        status = ask_ranges(ctx, index, &query, ranges);
-    }
+    KIN_THEN(status, ask_ranges(ctx, index, &query, ranges));
     KIN_KEEP(status, kin_gpu_wait(ctx, index->gpu));
     kin_device_leave(ctx, index->gpu);
     return status;

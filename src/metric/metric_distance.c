@@ -110,7 +110,9 @@ static void run(const kin_distance *distance, const kin_query *query, const kin_
         const kith_metric metric = root ? KITH_SQEUCLIDEAN : kin_metric_base(distance->metric);
         const kin_metric_table *table = kin_metric_pick(distance->isa);
         const kith_dtype dtype = corpus->matrix.dtype;
-        (distance->period != NULL ? table->wrapped : table->keys)[metric][dtype](job);
+        const bool wraps = distance->period != NULL;
+        const kin_keys_fn keys = (wraps ? table->wrapped : table->keys)[metric][dtype];
+        (keys != NULL ? keys : kin_metric_table_portable.wrapped[metric][dtype])(job);
     }
 }
 

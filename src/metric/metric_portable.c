@@ -5,6 +5,7 @@
  * it. */
 #include "host/host_cpu.h"
 #include "metric/metric_canonical.h"
+#define KIN_WRAP_DTYPES KIN_EACH_DTYPE
 #include "metric/metric_table.h"
 #include "metric/metric_value.h"
 #include "metric/metric_whole.h"

@@ -56,8 +56,9 @@ static inline kin_row_transform kin_row_begin(kin_row_range r, bool centred, kit
 enum { KIN_METRIC_COUNT = KITH_METRIC_LAST + 1, KIN_DTYPE_COUNT = KITH_DTYPE_LAST + 1 };
 
 typedef struct kin_metric_table {
-    kin_keys_fn keys[KIN_METRIC_COUNT][KIN_DTYPE_COUNT];    /* euclidean's are at sqeuclidean */
-    kin_keys_fn wrapped[KIN_METRIC_COUNT][KIN_DTYPE_COUNT]; /* with a period; likewise */
+    kin_keys_fn keys[KIN_METRIC_COUNT][KIN_DTYPE_COUNT]; /* euclidean's are at sqeuclidean */
+    kin_keys_fn wrapped[KIN_METRIC_COUNT]
+                       [KIN_DTYPE_COUNT]; /* with a period; likewise, NULL: portable */
     kin_expand_fn expand[KIN_DTYPE_COUNT];
     kin_transform_fn transform[KIN_DTYPE_COUNT];
 } kin_metric_table;
@@ -99,8 +100,15 @@ const kin_metric_table *kin_metric_pick(kin_isa isa);
     {                                                          \
         whole_body(job, METRIC, DTYPE);                        \
     }
-#define KIN_WRAP_INSTANCES(NAME, name, at_once) KIN_EACH_DTYPE(KIN_WRAP_INSTANCE, name, KITH_##NAME)
-#define KIN_WRAP_ENTRIES(NAME, name, at_once) KIN_EACH_DTYPE(KIN_WRAP_ENTRY, name, KITH_##NAME)
+/* Boxes have floats and doubles, as a rule: other types go through the portable table, which has
+ * all. */
+#ifndef KIN_WRAP_DTYPES
+#define KIN_WRAP_DTYPES(X, name, METRIC) \
+    X(name, METRIC, f32, KITH_F32) X(name, METRIC, f64, KITH_F64)
+#endif
+#define KIN_WRAP_INSTANCES(NAME, name, at_once) \
+    KIN_WRAP_DTYPES(KIN_WRAP_INSTANCE, name, KITH_##NAME)
+#define KIN_WRAP_ENTRIES(NAME, name, at_once) KIN_WRAP_DTYPES(KIN_WRAP_ENTRY, name, KITH_##NAME)
 #define KIN_WRAP_INSTANCE(name, METRIC, dtype, DTYPE)          \
     static void wrap_##name##_##dtype(const kin_keys_job *job) \
     {                                                          \

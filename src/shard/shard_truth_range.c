@@ -186,10 +186,8 @@ kith_status kin_truth_take_ranges(kin_truth *t, const kin_truth_part *part)
     }
     t->lists = NULL;
     kith_status status = kin_truth_reserve(t);
-    if (status == KITH_OK) {
-        status = kin_parallel(t->ctx, NULL, kin_ceil_div(queries, QUERIES_A_TASK), merge_queries,
-                              &taken);
-    }
+    KIN_THEN(status, kin_parallel(t->ctx, NULL, kin_ceil_div(queries, QUERIES_A_TASK),
+                                  merge_queries, &taken));
     kin_free(t->ctx, before.lists);
     kin_free(t->ctx, before.offsets);
     return status;
