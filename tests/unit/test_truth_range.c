@@ -65,9 +65,9 @@ static range_answer *brute_range(const test_truths_input *in)
 static test_truths_input *input_range(kith_metric metric, uint64_t *seed)
 {
     test_truths_input *in = test_truths_make(metric, seed);
-    const double key =
-        oracle_key(metric, &in->queries.matrix, test_pick(seed, in->queries.matrix.rows),
-                   &in->corpus.matrix, test_pick(seed, in->corpus.matrix.rows));
+    const int64_t query = test_pick(seed, in->queries.matrix.rows);
+    const int64_t row = test_pick(seed, in->corpus.matrix.rows);
+    const double key = oracle_key(metric, &in->queries.matrix, query, &in->corpus.matrix, row);
     const double distance = oracle_distance(metric, key);
     in->params.k = 0;
     in->params.ids = NULL;
@@ -157,7 +157,7 @@ static void radii_go_on_and_are_held(void **state)
         in->params.take_arg = &left;
         if (test_truths_find(ctx, in, &report) == KITH_E_CANCELLED) {
             const double radius = in->params.radius;
-            in->params.radius += 1.0;
+            in->params.radius = radius == 0.0 ? 1.0 : radius / 2.0;
             test_fails(ctx, test_truths_find(ctx, in, &report), KITH_E_ARGUMENT,
                        "is of another job");
             in->params.radius = radius;
