@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Approximate graphs: kith's NN-Descent beside pynndescent, FAISS NNDescent and kith's exact engine, in one
-run; with --side cuda kith alone on one GPU, points on the device (descent_gpu.py says which).
+"""Approximate graphs: kith's NN-Descent beside pynndescent, FAISS NNDescent and IVF-PQ, and kith's exact
+engine, in one run; with --side cuda kith alone on one GPU, points on the device (descent_gpu.py says which).
 
     python3 -m venv peers && peers/bin/pip install numpy pynndescent faiss-cpu
     KITH_DATA=... peers/bin/python bench/whole/bench_descent.py --csv bench/results/descent.csv
@@ -40,6 +40,8 @@ PEER_SETTINGS = {
     "pynndescent": {f"n_neighbors {n}": {"n_neighbors": n} for n in (11, 15, 20, 30)},
     "faiss": {"K 10": {"K": 10}, "K 32": {"K": 32},
               "K 32, S 20, iter 15": {"K": 32, "S": 20, "iter": 15}},
+    "faiss-ivfpq": {"nprobe 16": {"nprobe": 16}, "nprobe 16, refine 4": {"nprobe": 16, "refine": 4},
+                    "nprobe 64, refine 4": {"nprobe": 64, "refine": 4}},
 }
 
 
