@@ -99,6 +99,15 @@ typedef void (*kith_log_fn)(void *arg, int level, const char *line);
 typedef void *(*kith_allocate_fn)(void *arg, size_t bytes);
 typedef void (*kith_release_fn)(void *arg, void *block, size_t bytes);
 
+/* The same of device memory: of the pool of the program that kith is a part of (PyTorch, RMM),
+ * which would otherwise hold what kith lacks. Called with the device current. allocate: at least
+ * 256-byte aligned memory of cuda:`device` that work of any stream may use at once, NULL: there is
+ * none, which kith answers with smaller batches or KITH_E_DEVICE_MEMORY. release: the same size; no
+ * work of kith's reads or writes the block any more. What no index keeps is given back before a
+ * call returns. Both must be thread-safe and must not call kith. */
+typedef void *(*kith_device_allocate_fn)(void *arg, int32_t device, size_t bytes);
+typedef void (*kith_device_release_fn)(void *arg, int32_t device, void *block, size_t bytes);
+
 typedef struct kith_ctx_params {
     uint32_t struct_size;  /* set by kith_ctx_params_default() */
     int32_t threads;       /* 0 = KITH_THREADS, else all processors of this process */
@@ -117,7 +126,12 @@ typedef struct kith_ctx_params {
                            the host are divided), or "auto": a GPU where there is one and the job is
                            large enough that it is the faster way; NULL = KITH_DEVICE, else "auto".
                            Answers are the same bytes everywhere */
-    uint64_t gpu_memory_limit; /* bytes of device memory; 0 = what is free, less a margin */
+    uint64_t gpu_memory_limit; /* bytes of device memory; 0 = what the driver says is free, less a
+                                  margin: what idles in a pool of the caller's is not */
+    kith_device_allocate_fn device_allocate; /* NULL = the driver's, kept from call to call; give
+                                                both or none */
+    kith_device_release_fn device_release;
+    void *device_allocate_arg;
 } kith_ctx_params;
 
 static inline kith_ctx_params kith_ctx_params_default(void)
@@ -133,7 +147,8 @@ static inline kith_ctx_params kith_ctx_params_default(void)
  * computes, which then has a context to explain itself with. A GPU is opened by the first call that
  * wants it and closed with the context. A device that was named ("cuda") and cannot be used is
  * KITH_E_UNSUPPORTED with the reason; "auto" then computes on the processor.
- * Returns KITH_E_ARGUMENT (out is NULL, one allocator function without the other), KITH_E_MEMORY.
+ * Returns KITH_E_ARGUMENT (out is NULL, one function of an allocator without the other),
+ * KITH_E_MEMORY.
  */
 KITH_API kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out);
 KITH_API void kith_ctx_free(kith_ctx *ctx);

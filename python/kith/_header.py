@@ -175,6 +175,8 @@ ProgressFn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p, c.c_double, c.c_double
 LogFn = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_char_p)
 AllocateFn = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_size_t)
 ReleaseFn = c.CFUNCTYPE(None, c.c_void_p, c.c_void_p, c.c_size_t)
+DeviceAllocateFn = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_int32, c.c_size_t)
+DeviceReleaseFn = c.CFUNCTYPE(None, c.c_void_p, c.c_int32, c.c_void_p, c.c_size_t)
 DistanceFn = c.CFUNCTYPE(c.c_double, c.c_void_p, c.c_void_p, c.c_void_p, c.c_int32)
 PairsFn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_void_p)
 TruthFn = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int64)
@@ -185,7 +187,8 @@ class CtxParams(c.Structure):
         ("struct_size", c.c_uint32), ("threads", c.c_int32), ("memory_limit", c.c_uint64), ("isa", c.c_char_p),
         ("progress", ProgressFn), ("progress_arg", c.c_void_p), ("log", LogFn), ("log_arg", c.c_void_p),
         ("allocate", AllocateFn), ("release", ReleaseFn), ("allocate_arg", c.c_void_p), ("device", c.c_char_p),
-        ("gpu_memory_limit", c.c_uint64),
+        ("gpu_memory_limit", c.c_uint64), ("device_allocate", DeviceAllocateFn), ("device_release", DeviceReleaseFn),
+        ("device_allocate_arg", c.c_void_p),
     ]
 
 

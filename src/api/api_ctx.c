@@ -85,7 +85,8 @@ kith_status kith_ctx_create(const kith_ctx_params *params, kith_ctx **out)
         memcpy(&given, params,
                params->struct_size < sizeof given ? params->struct_size : sizeof given);
     }
-    if ((given.allocate == NULL) != (given.release == NULL)) {
+    if ((given.allocate == NULL) != (given.release == NULL) ||
+        (given.device_allocate == NULL) != (given.device_release == NULL)) {
         return KITH_E_ARGUMENT;
     }
     kith_ctx *ctx = kin_ctx_new(&given);

@@ -30,6 +30,7 @@ typedef struct kin_gpu {
     int32_t index;
     kin_gpu_info info;
     uint64_t budget; /* bytes */
+    uint64_t given;  /* the budget that it was opened with */
     uint64_t held;   /* bytes that drivers hold of it */
     uint64_t peak;
     int32_t narrowed;            /* times, since the last kin_gpu_widen */
@@ -153,6 +154,8 @@ kith_status kin_gpu_check(kith_ctx *ctx, const kin_gpu *gpu, int error, const ch
 void kin_gpu_close_one(kith_ctx *ctx, kin_gpu *gpu);
 /* Releases every block, used or not, and the table of them. */
 void kin_gpu_cache_end(kin_gpu *gpu);
+/* Nothing works on the device for now: a pool of the caller's gets what is idle. */
+void kin_gpu_cache_rest(kin_gpu *gpu);
 /* Pinned slots and events for copies; again: nothing. A thread other than the one that works with
  * the kin_gpu may copy only after it. */
 kith_status kin_gpu_staging_make(kith_ctx *ctx, kin_gpu *gpu);

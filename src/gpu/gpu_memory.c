@@ -13,6 +13,10 @@
  *   scope     what drivers' parts adapt to. In a narrowed scope blocks are not too large, so
  *             that what is held depends on what is asked for alone
  *
+ *   pool      where the caller gives device memory, idle blocks go back to him when the device is
+ *             left, and before that as they would to the driver; never while work that uses them
+ * may be under way, since he does not wait as cudaFree does
+ *
  * Cost: a walk over a table of some hundred blocks an allocation. */
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -22,6 +26,7 @@
 #include <inttypes.h>
 
 enum { SMALLEST_BLOCK = 512, SMALL_BLOCKS = 1 << 20, PAGE = 2 << 20, TABLE_BLOCKS = 256 };
+enum { ALIGNED = 256 /* bytes */ };
 static const uint64_t MOST_TOO_LARGE = 64u << 20;
 enum { NARROWER = 2 /* bits */, LEAST_SCOPE = 1 << 16 /* of a whole budget */ };
 
@@ -120,13 +125,45 @@ static uint64_t idle_bytes(const kin_gpu *gpu)
     return bytes;
 }
 
+/* ---- Where blocks come from and go ------------------------------------------------------------
+ */
+
+static bool has_pool(const kin_gpu *gpu)
+{
+    return gpu->home->params.device_allocate != NULL;
+}
+
+static int take_block(const kin_gpu *gpu, uint64_t bytes, void **out)
+{
+    const kith_ctx_params *params = &gpu->home->params;
+    if (!has_pool(gpu)) {
+        return gpu->module->ops->allocate(gpu->stream, bytes, out);
+    }
+    *out = params->device_allocate(params->device_allocate_arg, gpu->index, (size_t)bytes);
+    return *out != NULL ? 0 : KIN_GPU_ERROR_MEMORY;
+}
+
+static void give_back(const kin_gpu *gpu, const block *b)
+{
+    const kith_ctx_params *params = &gpu->home->params;
+    if (!has_pool(gpu)) {
+        gpu->module->ops->release(gpu->stream, b->address);
+    } else {
+        params->device_release(params->device_allocate_arg, gpu->index, b->address,
+                               (size_t)b->bytes);
+    }
+}
+
 static void release_blocks(kin_gpu *gpu, bool used_too)
 {
+    if (has_pool(gpu) && (used_too || idle_bytes(gpu) > 0)) {
+        (void)gpu->module->ops->wait(gpu->stream); /* its error is told by whoever works on */
+    }
     for (kin_gpu_cache *table = gpu->cache; table != NULL; table = table->next) {
         for (int i = 0; i < TABLE_BLOCKS; i++) {
             block *b = &table->blocks[i];
             if (b->address != NULL && (!b->used || used_too)) {
-                gpu->module->ops->release(gpu->stream, b->address);
+                give_back(gpu, b);
                 *b = (block){0};
             }
         }
@@ -136,6 +173,14 @@ static void release_blocks(kin_gpu *gpu, bool used_too)
 void kin_gpu_trim(kin_gpu *gpu)
 {
     release_blocks(gpu, false);
+}
+
+void kin_gpu_cache_rest(kin_gpu *gpu)
+{
+    if (has_pool(gpu)) {
+        kin_gpu_trim(gpu);
+        gpu->budget = gpu->given; /* what it lacked it may have by the next call */
+    }
 }
 
 void kin_gpu_cache_end(kin_gpu *gpu)
@@ -177,12 +222,12 @@ void kin_gpu_widen(kin_gpu *gpu)
 }
 
 /* The device had less than we thought: others took some. The budget learns it, so that drivers plan
- * with what there is. */
-static void learn_budget(kin_gpu *gpu)
+ * with what there is. A pool that lacks a block may have half of it. */
+static void learn_budget(kin_gpu *gpu, uint64_t wanted)
 {
-    uint64_t available = 0;
-    if (gpu->module->ops->free_bytes(gpu->stream, &available) == 0 &&
-        gpu->held + available < gpu->budget) {
+    uint64_t available = wanted / 2;
+    const bool known = has_pool(gpu) || gpu->module->ops->free_bytes(gpu->stream, &available) == 0;
+    if (known && gpu->held + available < gpu->budget) {
         gpu->budget = gpu->held + available;
     }
 }
@@ -190,27 +235,32 @@ static void learn_budget(kin_gpu *gpu)
 static kith_status take_new(kith_ctx *ctx, kin_gpu *gpu, uint64_t bytes, const char *what,
                             block **out)
 {
-    const kin_gpu_ops *ops = gpu->module->ops;
     block *place = NULL;
     void *address = NULL;
     if (kin_size_add(idle_bytes(gpu), bytes) > kin_gpu_room(gpu)) {
         kin_gpu_trim(gpu);
     }
     KIN_TRY(find_place(ctx, gpu, &place));
-    int error = ops->allocate(gpu->stream, bytes, &address);
+    int error = take_block(gpu, bytes, &address);
     if (error == KIN_GPU_ERROR_MEMORY) {
         kin_gpu_trim(gpu);
-        error = ops->allocate(gpu->stream, bytes, &address);
+        error = take_block(gpu, bytes, &address);
     }
     if (error == KIN_GPU_ERROR_MEMORY) {
-        learn_budget(gpu);
+        learn_budget(gpu, bytes);
         return kin_fail(ctx, KITH_E_DEVICE_MEMORY,
                         "cuda:%d has no memory for %" PRIu64 " bytes more, %" PRIu64
                         " are left (others hold some: try later, or use the device cpu)",
                         (int)gpu->index, bytes, kin_gpu_room(gpu));
     }
     KIN_TRY(kin_gpu_check(ctx, gpu, error, what));
-    *place = (block){.address = address, .bytes = bytes};
+    const block found = {.address = address, .bytes = bytes};
+    if ((uintptr_t)address % ALIGNED != 0) {
+        give_back(gpu, &found);
+        return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at("device_allocate"),
+                           "gave memory that is not aligned to %d bytes (align it)", ALIGNED);
+    }
+    *place = found;
     *out = place;
     return KITH_OK;
 }

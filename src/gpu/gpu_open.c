@@ -228,7 +228,8 @@ static kith_status open_stream(kith_ctx *ctx, kin_gpu *gpu, uint64_t budget)
         kin_gpu_check(ctx, gpu, ops->open(gpu->index, NULL, &gpu->stream), "opening the device"));
     KIN_TRY(kin_gpu_check(ctx, gpu, ops->free_bytes(gpu->stream, &available),
                           "asking for free device memory"));
-    gpu->budget = budget != 0 ? budget : budget_of(available);
+    gpu->given = budget != 0 ? budget : budget_of(available);
+    gpu->budget = gpu->given;
     return KITH_OK;
 }
 
@@ -289,6 +290,7 @@ void kin_gpu_enter(kin_gpu *gpu)
 
 void kin_gpu_leave(kin_gpu *gpu)
 {
+    kin_gpu_cache_rest(gpu);
     if (gpu->found != gpu->index) {
         (void)gpu->module->ops->make_current(gpu->found);
     }
