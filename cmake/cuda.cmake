@@ -8,7 +8,7 @@ set(KITH_CUDA_ARCHS "" CACHE STRING
     "Chips to compile for (80 86 89 90); the last one also as PTX, for chips that come later")
 set(KITH_BUILT_CUDA "" CACHE FILEPATH
     "A libkith_cuda.so that is installed instead of building one")
-option(KITH_CUDA_DRAFT "Device code hardly optimised: to see whether it compiles, not for use" OFF)
+option(KITH_CUDA_DRAFT "Device code hardly optimised and not assembled: to see whether it compiles, not for use" OFF)
 set(KITH_HAS_CUDA OFF)
 
 # The chips of this machine's GPUs, as its driver names them: 90 for compute capability 9.0. None where
@@ -98,6 +98,12 @@ if(86 IN_LIST archs_wanted AND 89 IN_LIST archs_wanted)
   list(REMOVE_ITEM archs 89-real)
   set(KITH_CUDA_SAME "SHELL:-gencode arch=compute_86,code=sm_89")
 endif()
+set(wgmma_archs 90a-real)
+if(KITH_CUDA_DRAFT) # PTX alone: what the assembler makes of it takes half of the time
+  set(archs ${newest}-virtual)
+  set(wgmma_archs 90a-virtual)
+  set(KITH_CUDA_SAME "")
+endif()
 
 # A suffix is a machine here, too: name_wgmma.cu is for sm_90a alone, whose instructions no other chip
 # has. No file calls device code of another one, so there is no device linking.
@@ -112,9 +118,8 @@ function(kith_cuda_objects name architectures)
   target_compile_options(${name} PRIVATE ${KITH_CUDA_FLAGS})
   set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "${architectures}"
                         POSITION_INDEPENDENT_CODE ON CUDA_SEPARABLE_COMPILATION OFF)
-  # On code of one machine the assembler remarks what slows it down, and only where it optimises.
-  if(KITH_CUDA_DRAFT AND NOT name MATCHES "wgmma")
-    target_compile_options(${name} PRIVATE "SHELL:-Xcicc -O1" "SHELL:-Xptxas -O1")
+  if(KITH_CUDA_DRAFT)
+    target_compile_options(${name} PRIVATE "SHELL:-Xcicc -O1")
   endif()
 endfunction()
 
@@ -122,7 +127,7 @@ kith_cuda_objects(kith_cuda_objects "${archs}" ${CUDA_SOURCES})
 target_compile_options(kith_cuda_objects PRIVATE ${KITH_CUDA_SAME})
 set(cuda_objects $<TARGET_OBJECTS:kith_cuda_objects>)
 if(CUDA_WGMMA_SOURCES)
-  kith_cuda_objects(kith_cuda_wgmma_objects 90a-real ${CUDA_WGMMA_SOURCES})
+  kith_cuda_objects(kith_cuda_wgmma_objects ${wgmma_archs} ${CUDA_WGMMA_SOURCES})
   list(APPEND cuda_objects $<TARGET_OBJECTS:kith_cuda_wgmma_objects>)
 endif()
 

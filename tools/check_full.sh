@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What `make check-full` adds to `make check`; every step runs, failures are counted at the end.
+#
+# It has what .ci/run leaves out: the GPU module for every chip, assembled and optimised, the analyser's long paths,
+# the wheel beside UMAP and Scanpy, gallery and site, and every test and case with the sanitizers and with clang.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 jobs=$(nproc)
@@ -35,6 +38,7 @@ step fuzz tools/fuzz.sh
 step clang-build build clang
 step clang ctest --preset clang -j "$jobs"
 step aarch64 tools/check_aarch64.sh
+step pipelines-site tools/check_wheel.sh --built build --pipelines --site
 if [ ${#failed[@]} -gt 0 ]; then
     echo "check-full: failed: ${failed[*]}" >&2
     exit 1

@@ -1,8 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # clang-tidy on what ships (src, cli, examples), as the build compiles it; .clang-tidy has the checks.
+#
+# check_tidy.sh [--brief]
+#
+# --brief   the analyser, which takes nineteen twentieths of the time, follows each function for 5,000 steps and
+#           not for 225,000: the paths that are short. All other checks are whole.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+brief=()
+case ${1:-} in
+    "") ;;
+    --brief) brief=(--extra-arg={-Xclang,-analyzer-config,-Xclang,max-nodes=5000}) ;;
+    *) echo "check_tidy: $1 is no option" >&2 && exit 2 ;;
+esac
 cmake --preset clang >/dev/null
 cmake --build build-clang --target kith_commit_header >/dev/null
 log=$(mktemp)
@@ -16,7 +27,7 @@ tidy() {
         shift
     done
     shift
-    printf '%s\n' "$@" | xargs -P "$(nproc)" -n 2 clang-tidy -p build-clang --quiet "${arguments[@]}" \
+    printf '%s\n' "$@" | xargs -P "$(nproc)" -n 2 clang-tidy -p build-clang --quiet "${brief[@]}" "${arguments[@]}" \
         >>"$log" 2>/dev/null
 }
 

@@ -43,8 +43,10 @@ static void shapes(void **state)
     (void)state;
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_F16, KITH_U8, KITH_BF16, KITH_I8};
     test_trees t = trees_make(2);
+    const bool few = test_is_slow_build(); /* one metric with each shape, then */
     for (int shape = 0; shape < SHAPE_COUNT; shape++) {
-        for (int m = 0; m < TEST_TREE_METRICS; m++) {
+        for (int m = few ? shape % TEST_TREE_METRICS : 0; m < TEST_TREE_METRICS;
+             m += few ? TEST_TREE_METRICS : 1) {
             const kith_dtype dtype = dtypes[(shape + m) % 6];
             const int32_t cols = 1 + (shape * 5 + m * 3) % 32;
             test_rows points =
@@ -70,7 +72,8 @@ static void sizes(void **state)
     test_trees t = trees_make(1);
     size_t way = 0;
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
-        for (size_t d = 0; d < sizeof cols / sizeof *cols; d++) {
+        for (size_t d = test_is_slow_build() ? n % 3 : 0; d < sizeof cols / sizeof *cols;
+             d += test_is_slow_build() ? 3 : 1) {
             test_rows points = test_trees_rows(KITH_F32, rows[n], cols[d], SHAPE_COPIES, 5);
             test_rows queries = test_trees_rows(KITH_F64, 17, cols[d], SHAPE_GAUSS, 6);
             go(&t, way++);

@@ -377,22 +377,22 @@ static void test_trials(void **state)
 static void test_tree_of_many(void **state)
 {
     (void)state;
-    enum { MANY = 30000 };
+    const int64_t many = 30000; /* fewer would not go by the tree */
     const double period[3] = {1.0, 0.3, 2.0};
     uint64_t seed = 5;
     kith_ctx *one = test_engine_best_ctx(1);
     kith_ctx *three = test_engine_best_ctx(3);
     for (int dtype = 0; dtype < 2; dtype++) {
-        test_rows points = test_rows_make(dtype == 0 ? KITH_F32 : KITH_F64, MANY, 3, 0);
-        for (int64_t row = 0; row < MANY; row++) {
+        test_rows points = test_rows_make(dtype == 0 ? KITH_F32 : KITH_F64, many, 3, 0);
+        for (int64_t row = 0; row < many; row++) {
             for (int32_t col = 0; col < 3; col++) {
                 test_rows_set(&points, row, col, 0.999 * period[col] * test_uniform(&seed));
             }
         }
         kith_search_params params = kith_search_params_default();
         kith_report report = {.struct_size = sizeof report};
-        kith_neighbors tree = test_answer_make(MANY, 60);
-        kith_neighbors other = test_answer_make(MANY, 60);
+        kith_neighbors tree = test_answer_make(many, 60);
+        kith_neighbors other = test_answer_make(many, 60);
         params.k = 60;
         params.period = period;
         succeed(one, kith_graph(one, &points.matrix, &params, &tree, &report));
@@ -415,7 +415,7 @@ static void test_tree_of_many(void **state)
     }
     kith_ctx_free(three);
     kith_ctx_free(one);
-    printf("period: a graph of %d points by the tree, as all pairs have it\n", (int)MANY);
+    printf("period: a graph of %d points by the tree, as all pairs have it\n", (int)many);
 }
 
 /* ---- Indexes ----------------------------------------------------------------------------------
@@ -496,7 +496,7 @@ static void test_indexes(void **state)
     const char *path = test_path(*state, "index.kith");
     kith_ctx *ctx = test_engine_best_ctx(2);
     uint64_t seed = 77;
-    for (int number = 0; number < 24; number++) {
+    for (int number = 0; number < 24; number += test_is_slow_build() ? 5 : 1) {
         box b;
         box_make(&b, all_metrics[number % 4], number % 3 == 0 ? KITH_F64 : KITH_F32,
                  all_cols[number % 8], (shape)(number % SHAPES), &seed);

@@ -198,8 +198,9 @@ static void shapes_of(kith_ctx *ctx, void *arg)
     static const kith_dtype dtypes[] = {KITH_F32, KITH_F64, KITH_U8, KITH_F16, KITH_I8, KITH_BF16};
     static const int32_t cols[] = {1, 3, 10, 30, 2, 17};
     for (int shape = 0; shape < SHAPE_COUNT; shape++) {
-        const bool slow = test_is_sanitized_build(); /* every other pair, then */
-        for (int m = slow ? shape % 2 : 0; m < METRIC_COUNT; m += slow ? 2 : 1) {
+        /* Every other pair, or one of each shape, then. */
+        const int step = test_is_slow_build() ? METRIC_COUNT : test_is_sanitized_build() ? 2 : 1;
+        for (int m = shape % step; m < METRIC_COUNT; m += step) {
             const kith_dtype dtype = dtypes[(shape + m) % 6];
             const int32_t d = cols[(shape / 2 + 3 * m) % 6];
             test_rows points = made(dtype, 201, d, (test_shape)shape, 7 + (uint64_t)shape);
@@ -230,7 +231,8 @@ static void columns_and_types(void **state)
         r.ctx = test_engine_best_ctx(threads);
         for (int c = test_is_thread_build() ? 2 : 0; c < 4; c++) {
             for (int t = 0; t < 3; t++) {
-                for (int m = 0; m < METRIC_COUNT; m++) {
+                const int step = test_is_slow_build() ? METRIC_COUNT : 1;
+                for (int m = (c + t) % step; m < METRIC_COUNT; m += step) {
                     test_rows points = made(dtypes[t], 420, cols[c], SHAPE_CLUSTERS, 5);
                     test_rows queries = made(dtypes[(t + 1) % 3], 33, cols[c], SHAPE_CLUSTERS, 5);
                     many_radii(&r, &points, &queries, METRICS[m], "clusters");
