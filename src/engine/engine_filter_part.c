@@ -35,7 +35,6 @@ static const double TREE_ROW_NS = 2500.0;
 bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries)
 {
     const kin_request *request = &run->request;
-    const int32_t cols = request->distance.cols;
     const int64_t points = (int64_t)rows;
     double engine = kin_tree_screen_ns(request, points, (int64_t)queries);
     const kin_tree_cost tree = kin_tree_cost_of(request, points, (int64_t)queries, false);
@@ -43,9 +42,11 @@ bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries)
         return true; /* an error of the caller's names rows as they are given */
     }
     if (kin_tree_chance_of(&tree) == KIN_TREE_LIKELY) {
-        engine = fmin(engine, kin_tree_build_ns(points, cols) + queries * TREE_ROW_NS);
+        engine =
+            fmin(engine, kin_tree_build_ns(points, &request->distance) + queries * TREE_ROW_NS);
     }
-    return rows * queries * kin_tree_key_ns(cols) < engine + CALL_NS * (double)run->ctx->threads;
+    return rows * queries * kin_tree_key_ns(&request->distance) <
+           engine + CALL_NS * (double)run->ctx->threads;
 }
 
 /* ---- Copies --------------------------------------------------------------------------------- */

@@ -102,11 +102,15 @@ kith_status kin_method_check(kith_ctx *ctx, const kin_request *request)
         return KITH_OK;
     }
     KIN_FAIL_IF(!kin_tree_allows(request->distance.metric), ctx, KITH_E_ARGUMENT, kin_at("metric"),
-                "is %s, which has no tree (euclidean, sqeuclidean, manhattan and "
-                "chebyshev have; or compare all pairs)",
+                "is %s, which has no tree (euclidean, sqeuclidean, manhattan, chebyshev and "
+                "haversine have; or compare all pairs)",
                 request->distance.metric == KITH_CUSTOM
                     ? "a function"
                     : kith_metric_name(request->distance.metric));
+    KIN_FAIL_IF(kin_place_has(request->distance.metric) && request->pipeline != NULL, ctx,
+                KITH_E_ARGUMENT, kin_at("metric"),
+                "is haversine, of which the pipeline %s has no tree (leave one out)",
+                request->pipeline->name);
     KIN_FAIL_IF(request->method == KITH_METHOD_TREE && request->pipeline != NULL, ctx,
                 KITH_E_ARGUMENT, kin_at("method"),
                 "is tree, and the pipeline %s is another way (leave one out)",

@@ -72,10 +72,11 @@ void kin_across_aim(const kith_ctx *ctx, const kith_matrix *all, kin_across *acr
 static bool keys_win(const kin_request *request, double keys, const kith_matrix *large,
                      int64_t small, bool tree)
 {
-    const double other = tree ? kin_tree_build_ns(large->rows, large->cols)
+    const double other = tree ? kin_tree_build_ns(large->rows, &request->distance)
                               : kin_tree_screen_ns(request, large->rows, small);
     return request->pipeline == NULL && request->method != KITH_METHOD_TREE &&
-           kin_exact_screens(&request->distance) && keys * kin_tree_key_ns(large->cols) < other;
+           kin_exact_screens(&request->distance) &&
+           keys * kin_tree_key_ns(&request->distance) < other;
 }
 
 static bool suits_keys(const kith_ctx *ctx, const kin_across *across)
@@ -230,17 +231,16 @@ double kin_across_seconds(const kith_ctx *ctx, const kin_across *across)
     const int large = rows[1].rows > rows[0].rows;
     const int64_t many = rows[large].rows;
     const int64_t few = rows[1 - large].rows;
-    const int32_t cols = rows[0].cols;
     const kin_request request = request_of(ctx, &rows[0], &across->params);
     double ns = 0.0;
     if (few == 0) {
         return 0.0;
     }
     if (suits_keys(ctx, across)) {
-        ns = 2.0 * (double)many * (double)few * kin_tree_key_ns(cols);
+        ns = 2.0 * (double)many * (double)few * kin_tree_key_ns(&request.distance);
     } else if (across->suits_tree) {
-        ns = kin_tree_build_ns(many, cols) + kin_tree_build_ns(few, cols) +
-             (double)(many + few) * TREE_ROW_NS;
+        ns = kin_tree_build_ns(many, &request.distance) +
+             kin_tree_build_ns(few, &request.distance) + (double)(many + few) * TREE_ROW_NS;
     } else if (kin_exact_screens(&request.distance)) {
         ns = kin_tree_screen_ns(&request, many, few) + kin_tree_screen_ns(&request, few, 1);
     } else {

@@ -23,7 +23,8 @@
 #include "metric/metric_arith.h"
 
 /* The key of haversine as a metric of its own, inside the library: for whoever compares distances
- * where keys are meant, as squares are compared for euclidean. Its name is haversine's. */
+ * where keys are meant, as squares are compared for euclidean. Its name is haversine's; a public
+ * call takes it from inside another one alone (api_check.c). */
 enum { KIN_HAVERSINE_KEY = KITH_HAVERSINE + KITH_POWER_FIRST };
 
 /* The metric whose distances are the keys of this one, but for their sign: two different keys may
@@ -62,7 +63,7 @@ static inline bool kin_metric_is(int64_t number)
     const int64_t base = number % KITH_POWER_FIRST;
     return base > KITH_METRIC_DEFAULT && base <= KITH_METRIC_LAST && number <= INT32_MAX &&
            (base == KITH_MINKOWSKI ? number / KITH_POWER_FIRST > KITH_POWER_STEPS
-                                   : number < KITH_POWER_FIRST || number == KIN_HAVERSINE_KEY);
+                                   : number < KITH_POWER_FIRST);
 }
 
 /* Of a metric, and of minkowski without a power. */

@@ -133,8 +133,11 @@ static const char *name_minkowski(int number)
 const char *kith_metric_name(kith_metric metric)
 {
     const int number = metric == KITH_METRIC_DEFAULT ? KITH_EUCLIDEAN : (int)metric;
+    if (number == KIN_HAVERSINE_KEY) {
+        return metric_names[KITH_HAVERSINE];
+    }
     if (number > KITH_POWER_FIRST && kin_metric_is(number)) {
-        return number == KIN_HAVERSINE_KEY ? metric_names[KITH_HAVERSINE] : name_minkowski(number);
+        return name_minkowski(number);
     }
     return kin_metric_is(number) || number == KITH_MINKOWSKI ? metric_names[number] : "unknown";
 }

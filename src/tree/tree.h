@@ -7,6 +7,7 @@
  *   tree_search.c   packets of queries go through the tree; what stands in leaves is screened
  *   tree_list.h     a query's candidates
  *   tree_leaf*.c    the arithmetic, a body a machine
+ *   tree_place.h    places of a sphere as three columns
  *
  * The tree is complete: inner nodes are 1 .. 2^height - 1, node i has the children 2i and 2i + 1,
  * leaves are 2^height .. 2^(height+1) - 1. Points stand leaf by leaf in blocks of KIN_TREE_LANES;
@@ -30,6 +31,7 @@
 #include "exact/exact_prepare.h"
 #include "file/file_container.h"
 #include "tree/tree_bound.h"
+#include "tree/tree_place.h"
 
 typedef struct kin_tree {
     int32_t cols;
@@ -53,6 +55,7 @@ typedef struct kin_tree {
     bool wraps;    /* some columns have a period, and */
     float *period; /* by column, in the tree's units: theirs, infinity: it has none */
     double slack;  /* at least what any row loses by wrapping (tree_bound.h) */
+    bool places;   /* columns are those of vectors of places (tree_place.h) */
     void *block;   /* all arrays; NULL: they are a view of a file */
 } kin_tree;
 
@@ -95,9 +98,16 @@ static inline const float *kin_tree_box(const kin_tree *tree, int64_t node)
 bool kin_tree_allows(kith_metric metric);
 kin_tree_norm kin_tree_norm_of(kith_metric metric);
 
-/* One row in the tree's units: out[0 .. cols - 1]; `values` is what kin_metric_load gave. Returns
- * what was lost, in the metric's norm. */
-double kin_tree_round(const kin_tree *tree, const double *values, float *out);
+/* One row in the tree's units: out[0 .. cols - 1]; `values` is what kin_metric_load gave, and of a
+ * place becomes its vector. Returns what was lost, in the metric's norm. */
+double kin_tree_round(const kin_tree *tree, double *values, float *out);
+
+/* From where a query that lost so much begins, when a key is known that is far enough. */
+static inline float kin_tree_reach(const kin_tree *tree, double key, float lost)
+{
+    const double scale = tree->places ? 2.0 * tree->scale : tree->scale;
+    return kin_tree_reach_of_key(tree->norm, key, scale, (double)lost, tree->floor);
+}
 
 /* The units of a corpus of this dtype, from the extremes of its columns: shift (cols), and *scale.
  */

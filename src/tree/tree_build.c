@@ -26,7 +26,7 @@ enum {
 bool kin_tree_allows(kith_metric metric)
 {
     return metric == KITH_EUCLIDEAN || metric == KITH_SQEUCLIDEAN || metric == KITH_MANHATTAN ||
-           metric == KITH_CHEBYSHEV;
+           metric == KITH_CHEBYSHEV || kin_place_has(metric);
 }
 
 kin_tree_norm kin_tree_norm_of(kith_metric metric)
@@ -53,18 +53,23 @@ bool kin_tree_take_period(kin_tree *tree, const double *period, bool given)
     return same;
 }
 
-double kin_tree_round(const kin_tree *tree, const double *values, float *out)
+double kin_tree_round(const kin_tree *tree, double *values, float *out)
 {
     double sum = 0.0;
+    double slack = tree->slack;
+    if (tree->places) {
+        slack = kin_place_lost(values[0], values[1]) * tree->scale;
+        kin_place_turn(values);
+    }
     for (int32_t c = 0; c < tree->cols; c++) {
         double lost = 0.0;
         out[c] = kin_tree_round_value(values[c], tree->shift[c], tree->scale, &lost);
         sum = kin_tree_lost_add(tree->norm, sum, lost);
     }
-    return kin_tree_lost_whole(tree->norm, sum) + tree->slack;
+    return kin_tree_lost_whole(tree->norm, sum) + slack;
 }
 
-static const double *load(const kin_tree_build *b, int64_t number, int32_t thread)
+static double *load(const kin_tree_build *b, int64_t number, int32_t thread)
 {
     return kin_metric_load(&b->corpus->distance, &b->corpus->rows, b->ids[number],
                            kin_tree_scratch(b, thread))
@@ -79,7 +84,10 @@ static kith_status measure_rows(void *arg, int64_t task, int32_t thread)
     double *high = b->high + (int64_t)thread * cols;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, b->points);
     for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        const double *values = load(b, i, thread);
+        double *values = load(b, i, thread);
+        if (b->tree->places) {
+            kin_place_turn(values);
+        }
         for (int32_t c = 0; c < cols; c++) {
             low[c] = values[c] < low[c] ? values[c] : low[c];
             high[c] = values[c] > high[c] ? values[c] : high[c];
@@ -125,7 +133,9 @@ static kith_status choose_units(kin_tree_build *b)
             b->high[c] = period[c];
         }
     }
-    kin_tree_units(b->corpus->rows.matrix.dtype, cols, b->low, b->high, tree->shift, &tree->scale);
+    kin_tree_units(tree->places ? KITH_F64 : b->corpus->rows.matrix.dtype, cols, b->low, b->high,
+                   tree->shift, &tree->scale);
+    tree->scale = tree->places ? fmin(tree->scale, KIN_PLACE_MOST_SCALE) : tree->scale;
     tree->widen = kin_tree_widen(cols);
     tree->floor = kin_tree_floor(tree->scale);
     (void)kin_tree_take_period(tree, period, false);
@@ -339,8 +349,10 @@ static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_
                         kin_tree *tree)
 {
     const int64_t points = corpus->groups.count;
-    *tree = kin_tree_shape(points, corpus->distance.cols, leaf_points);
-    tree->norm = kin_tree_norm_of(corpus->distance.metric);
+    const kith_metric metric = corpus->distance.metric;
+    *tree = kin_tree_shape(points, kin_place_cols(metric, corpus->distance.cols), leaf_points);
+    tree->norm = kin_tree_norm_of(metric);
+    tree->places = kin_place_has(metric);
     tree->wraps = corpus->distance.period != NULL;
     if (roomy) {
         tree->blocks = kin_ceil_div(points + kin_ceil_div(points, ROOM), KIN_TREE_LANES);

@@ -26,6 +26,8 @@
  *               avx512, avx2, portable: nine real catalogues and 100,000 and 1,000,000 uniform and
  *               coloured points in 3 to 30 columns, 100 to 10,000 queries, k = 10 (bench_tree.py
  *               runs such jobs)
+ *   places      of one thread, 64 to 100,000 places, 10 to 5,000 queries, k = 1 to 1,000, avx2 and
+ *               portable: 28 and 90 ns a key, of which a query needs some seven for each of its k
  *   radius      of one thread, from `kith search --radius` by both methods: 40,000 points in 4, 10
  *               and 30 columns, 8,000 queries, each instruction set. Hits are left out: they cost
  *               the same either way, and so does the reading of the matrices
@@ -46,7 +48,13 @@
 
 #include <math.h>
 
-enum { LEAST_POINTS = 20000, MOST_COLS = 32, MOST_COLS_GPU = 24, SAFE_COLS = 6 };
+enum {
+    LEAST_POINTS = 20000,
+    LEAST_PLACES = 128,
+    MOST_COLS = 32,
+    MOST_COLS_GPU = 24,
+    SAFE_COLS = 6
+};
 enum { LEAST_SAMPLE = 4096 };
 /* A tree that is given up costs this share of all pairs at most; one that is nearly certain to win
  * may cost half; a sample less than either. */
@@ -101,19 +109,28 @@ static double screened_pair_ns(const kin_distance *distance)
                                                              : 0.45;
 }
 
-double kin_tree_key_ns(int32_t cols)
+double kin_tree_key_ns(const kin_distance *distance)
 {
-    return 3.0 + 0.25 * (double)cols;
+    return kin_place_has(distance->metric) ? (is_portable(distance) ? 90.0 : 28.0)
+                                           : 3.0 + 0.25 * (double)distance->cols;
 }
 
-static double built_point_ns(int32_t cols)
+static double built_point_ns(const kin_distance *distance)
 {
-    return 100.0 + 35.0 * (double)cols;
+    return kin_place_has(distance->metric) ? 440.0 : 100.0 + 35.0 * (double)distance->cols;
 }
 
-double kin_tree_build_ns(int64_t points, int32_t cols)
+double kin_tree_build_ns(int64_t points, const kin_distance *distance)
 {
-    return (double)points * built_point_ns(cols);
+    return (double)points * built_point_ns(distance);
+}
+
+/* Metrics and shapes that have a tree which may win. */
+static bool is_allowed(const kin_distance *distance, int64_t points)
+{
+    const bool places = kin_place_has(distance->metric);
+    return kin_tree_allows(distance->metric) && distance->cols <= MOST_COLS &&
+           points >= (places ? LEAST_PLACES : LEAST_POINTS);
 }
 
 double kin_tree_screen_ns(const kin_request *request, int64_t points, int64_t queries)
@@ -126,6 +143,12 @@ bool kin_tree_compares(const kin_request *request, int64_t points, int64_t queri
 {
     const kin_tree_cost cost = kin_tree_cost_of(request, points, queries, false);
     return compare_ns(&cost) < screen_ns(&cost);
+}
+
+/* A list's keys, as it fills and at the end, are what a query takes. */
+static double places_query_ns(const kin_request *request)
+{
+    return 2500.0 + 7.0 * kin_tree_key_ns(&request->distance) * (double)request->k;
 }
 
 /* A row's list, spread over its pairs. */
@@ -144,8 +167,7 @@ static double pair_ns(const kin_request *request, int64_t points, bool graph)
 static double sample_ns(const kin_tree_cost *c, int64_t points)
 {
     const double few = (double)kin_min_i64(c->queries, (int64_t)KIN_TREE_PILOT * KIN_PACKET);
-    return kin_tree_build_ns(points, c->cols) +
-           few * (c->tree_query + (double)points * c->tree_pair);
+    return (double)points * c->tree_point + few * (c->tree_query + (double)points * c->tree_pair);
 }
 
 kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64_t queries,
@@ -159,15 +181,14 @@ kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64
         .points = points,
         .queries = queries,
         .cols = distance->cols,
-        .allowed = kin_tree_allows(distance->metric) && distance->cols <= MOST_COLS &&
-                   points >= LEAST_POINTS,
+        .allowed = is_allowed(distance, points),
         .unit = (double)(kin_tree_leaf_points(distance->cols) + request->k),
-        .tree_point = built_point_ns(distance->cols),
-        .tree_query = 2500.0,
+        .tree_point = built_point_ns(distance),
+        .tree_query = kin_place_has(distance->metric) ? places_query_ns(request) : 2500.0,
         .tree_pair = arithmetic + 0.009 * (double)request->k,
         .pairs_point = screens ? 1000.0 + 10.0 * cols : 0.0, /* order, tiles, rounded copy */
-        .pairs_pair = screens ? pair_ns(request, points, graph) : kin_tree_key_ns(distance->cols),
-        .pairs_key = graph ? 0.0 : kin_tree_key_ns(distance->cols) + list_ns(request, points)};
+        .pairs_pair = screens ? pair_ns(request, points, graph) : kin_tree_key_ns(distance),
+        .pairs_key = graph ? 0.0 : kin_tree_key_ns(distance) + list_ns(request, points)};
     cost.sample = sample_ns(&cost, LEAST_SAMPLE);
     return cost;
 }
@@ -182,12 +203,13 @@ kin_tree_cost kin_tree_cost_radius(const kin_distance *distance, int64_t points,
     return (kin_tree_cost){.points = points,
                            .queries = queries,
                            .cols = distance->cols,
-                           .allowed = kin_tree_allows(distance->metric) &&
-                                      distance->cols <= MOST_COLS && points >= LEAST_POINTS,
-                           .tree_point = 200.0 + 20.0 * (double)distance->cols,
+                           .allowed = is_allowed(distance, points),
+                           .tree_point = kin_place_has(distance->metric)
+                                             ? built_point_ns(distance)
+                                             : 200.0 + 20.0 * (double)distance->cols,
                            .tree_pair = wide * (0.3 + 0.04 * (double)distance->cols),
                            .pairs_point = screens ? 1000.0 : 0.0,
-                           .pairs_pair = screens ? screened : kin_tree_key_ns(distance->cols)};
+                           .pairs_pair = screens ? screened : kin_tree_key_ns(distance)};
 }
 
 /* ---- On a GPU -------------------------------------------------------------------------------- */

@@ -66,8 +66,7 @@ static float settle(kin_tree_list *list, kin_tree_keys *keys)
     if (list->wanted <= KIN_LIST_SORTED) {
         kin_select_sort_words(list->words, list->count);
     }
-    const float reach = kin_tree_reach_of_key(tree->norm, keys->pairs[list->wanted - 1].key,
-                                              tree->scale, (double)list->lost, tree->floor);
+    const float reach = kin_tree_reach(tree, keys->pairs[list->wanted - 1].key, list->lost);
     const float keep = kin_tree_limit(tree->norm, reach, tree->lost[1], tree->widen);
     list->keep = keep < list->keep ? keep : list->keep;
     return reach;

@@ -125,8 +125,7 @@ static void send_packet(const run *r, worker *w, int64_t packet)
         w->rows[q] = (uint32_t)(sorted->first + query);
         const double radius = kin_radius_of(r->request, w->rows[q] * r->step);
         const double key = kin_radius_key(metric, radius);
-        walk->reach[q] = kin_tree_reach_of_key(tree->norm, key, tree->scale,
-                                               (double)sorted->lost[query], tree->floor);
+        walk->reach[q] = kin_tree_reach(tree, key, sorted->lost[query]);
     }
     walk->waiting = 0xffffu >> (KIN_PACKET - count);
     kin_tree_walk_run(walk);

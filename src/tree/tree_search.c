@@ -82,7 +82,7 @@ static float first_reach(const searching *s, int64_t query, float lost)
     if (within.keys != NULL) {
         key = fmin(key, within.keys[query * within.step]);
     }
-    return kin_tree_reach_of_key(tree->norm, key, tree->scale, (double)lost, tree->floor);
+    return kin_tree_reach(tree, key, lost);
 }
 
 static void fill_from_queries(const searching *s, kin_tree_walk *w, int64_t packet)
@@ -189,7 +189,7 @@ static void plan_search(kin_layout *plan, searching *s, const kith_matrix *queri
 kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
                        const kin_request *request, kin_rows_known known, int32_t threads)
 {
-    const int32_t cols = corpus->cols;
+    const int32_t cols = kin_place_cols(request->distance.metric, corpus->cols);
     kin_layout plan = {.block = NULL};
     kin_tree tree = kin_tree_shape(
         known.distinct, cols, kin_tree_leaf_points_of(cols, known.distinct, request->tree_height));

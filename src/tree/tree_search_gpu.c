@@ -43,6 +43,9 @@ const char *kin_tree_gpu_missing(const kin_request *request)
     if (!kin_tree_allows(request->distance.metric)) {
         return "the metric has none";
     }
+    if (kin_place_has(request->distance.metric)) {
+        return "a GPU has none of places, the processor does";
+    }
     const kin_tree_gpu_way *way = kin_tree_gpu_way_of(request);
     return way != NULL ? way->missing(request) : NULL;
 }

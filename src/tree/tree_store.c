@@ -237,16 +237,18 @@ kith_status kin_tree_store_view(kith_ctx *ctx, const kin_container *container,
         return KITH_OK;
     }
     prepared->groups = (kin_groups){.rows = points->rows, .count = facts.points};
-    *tree = (kin_tree){.cols = points->cols,
+    const int32_t cols = kin_place_cols(metric, points->cols);
+    *tree = (kin_tree){.cols = cols,
                        .height = facts.height,
                        .leaf_points = facts.leaf_points,
                        .points = facts.points,
                        .blocks = facts.places / KIN_TREE_LANES,
                        .norm = kin_tree_norm_of(metric),
                        .scale = facts.scale,
-                       .widen = kin_tree_widen(points->cols),
+                       .widen = kin_tree_widen(cols),
                        .floor = kin_tree_floor(facts.scale),
-                       .wraps = prepared->distance.period != NULL};
+                       .wraps = prepared->distance.period != NULL,
+                       .places = kin_place_has(metric)};
     KIN_TRY(kin_metric_check(ctx, points, metric, kin_container_path(container)));
     KIN_TRY(kin_metric_check_box(ctx, points, &prepared->distance, kin_container_path(container)));
     KIN_TRY(kin_store_view_groups(&v, facts.equal != 0, &prepared->groups));
