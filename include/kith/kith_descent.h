@@ -153,13 +153,13 @@ typedef struct kith_walk_report {
 
 /* An answer of walks: queries.rows x k, k at most the points; no slot is empty, ids of a row
  * differ, distances are canonical and in the order of an exact search. Of kith_search_params they
- * have metric, k, recall, recall_at, seed, custom and walk; the rest is of exact searches, and
- * KITH_E_UNSUPPORTED. The same bytes for the same seed, whatever the number of threads and of
- * queries, on one kind of device: walks of the processor and of a GPU may find different
- * neighbours. A GPU's keep at most 4,096 points, and a wider search is exact there; a GPU has no
- * KITH_CUSTOM. Memory: 8 bytes an id of the graph, and two rounded copies of the points (none for
- * metrics without products); on a GPU 8 bytes an id beside the points, and 12 more while links are
- * made; queries come in batches where memory is short.
+ * have metric, k, recall, recall_at, seed, custom, exclude, filter and walk; the rest is of exact
+ * searches, and KITH_E_UNSUPPORTED. The same bytes for the same seed, whatever the number of
+ * threads and of queries, on one kind of device: walks of the processor and of a GPU may find
+ * different neighbours. A GPU's keep at most 4,096 points, and a wider search is exact there; a GPU
+ * has no KITH_CUSTOM. Memory: 8 bytes an id of the graph, and two rounded copies of the points
+ * (none for metrics without products); on a GPU 8 bytes an id beside the points, and 12 more while
+ * links are made; queries come in batches where memory is short.
  *
  * A wanted recall is measured in each call that wants one, by its own queries; nothing of it is
  * kept. So choose a width once, with some hundred queries and params.recall, and give
