@@ -6,7 +6,7 @@
 #define KIN_ENGINE_FILTER_H
 
 #include "engine/engine_job.h"
-#include "exact/exact_allow.h"
+#include "exact/exact_answer.h"
 #include "exact/exact_hits.h"
 #include "exact/exact_search.h"
 

@@ -8,7 +8,6 @@
 #ifndef KIN_GRAPH_GATE_H
 #define KIN_GRAPH_GATE_H
 
-#include "exact/exact_allow.h"
 #include "exact/exact_answer.h"
 #include "graph/graph_cells.h"
 #include "graph/graph_join.h"

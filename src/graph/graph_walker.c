@@ -395,21 +395,19 @@ static kith_status pair_list(kith_ctx *ctx, kin_graph_way *w, int64_t *paired)
 
 /* ---- All positions -------------------------------------------------------------------------- */
 
-static void insert(kin_graph_way *w, int64_t *count, kin_pair pair)
+/* Among the first `wanted` by (key, id); false: it is too far, as are all with larger ids. */
+static bool insert(kin_pair *list, int64_t wanted, int64_t *count, kin_pair pair)
 {
-    int64_t at = *count;
-    if (at == w->answer.wanted) {
-        at -= 1;
-        if (!kin_pair_less(&pair, &w->pairs[at])) {
-            return;
-        }
-    } else {
-        *count += 1;
+    if (*count == wanted && !kin_pair_less(&pair, &list[wanted - 1])) {
+        return false;
     }
-    for (; at > 0 && kin_pair_less(&pair, &w->pairs[at - 1]); at--) {
-        w->pairs[at] = w->pairs[at - 1];
+    int64_t at = kin_min_i64(*count, wanted - 1);
+    *count = at + 1;
+    for (; at > 0 && kin_pair_less(&pair, &list[at - 1]); at--) {
+        list[at] = list[at - 1];
     }
-    w->pairs[at] = pair;
+    list[at] = pair;
+    return true;
 }
 
 static kith_status pair_all(kith_ctx *ctx, kin_graph_way *w, int64_t *paired)
@@ -421,7 +419,8 @@ static kith_status pair_all(kith_ctx *ctx, kin_graph_way *w, int64_t *paired)
         memcpy(w->ids, points->ids + first, (size_t)count * sizeof *w->ids);
         KIN_TRY(find_keys(ctx, w, count));
         for (int32_t i = 0; i < count; i++) {
-            insert(w, paired, (kin_pair){w->keys[i], w->ids[i], 1});
+            const kin_pair pair = {w->keys[i], w->ids[i], 1};
+            (void)insert(w->pairs, w->answer.wanted, paired, pair);
         }
     }
     w->evaluations += (double)points->count;
@@ -464,21 +463,9 @@ static void drop_forbidden(kin_graph_way *w)
     }
 }
 
-/* Into the answer, by (key, id); false: it is too far, as are all with larger ids. */
 static bool offer(kin_answer *answer, double key, uint32_t id)
 {
-    const kin_pair pair = {key, id, 1};
-    if (answer->count == answer->wanted &&
-        !kin_pair_less(&pair, &answer->list[answer->count - 1])) {
-        return false;
-    }
-    int64_t at = kin_min_i64(answer->count, answer->wanted - 1);
-    answer->count = at + 1;
-    for (; at > 0 && kin_pair_less(&pair, &answer->list[at - 1]); at--) {
-        answer->list[at] = answer->list[at - 1];
-    }
-    answer->list[at] = pair;
-    return true;
+    return insert(answer->list, answer->wanted, &answer->count, (kin_pair){key, id, 1});
 }
 
 /* The rows that are equal to the first one, as far as they are allowed. */
