@@ -172,6 +172,7 @@ int cli_walk_solve(cli_job *job)
     params.seed = args->seed;
     params.walk = &way;
     params.walk_report = &job->walk;
+    params.filter = cli_is_filtered(args) ? &job->filter : NULL;
     way.width = args->width;
     way.sample = args->sample == 0 ? -1 : args->sample;
     CLI_TRY(cli_job_allocate(job, &job->forward, job->queries.matrix->rows));
@@ -311,7 +312,8 @@ void cli_walk_tell(cli_report *r, const cli_job *job)
 void cli_walk_say_recall(const cli_report *r, const cli_job *job)
 {
     if (job->walk.exact == 1) {
-        cli_say(r, "walks would have taken longer than to compare all points\n");
+        cli_say(r, "walks would have taken longer than to compare all points%s\n",
+                cli_is_filtered(job->args) ? " that may be found" : "");
     } else {
         cli_say_estimate(r, &job->walk.recall, "queries");
     }

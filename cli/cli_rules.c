@@ -351,13 +351,13 @@ static bool check_walk(const cli_args *args, cli_error *error)
                             "graph)");
 }
 
-/* A filter is of the k nearest, exactly, at once and in one direction. */
+/* A filter is of the k nearest, at once and in one direction; exactly, but for walks. */
 static bool check_filter(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id others[] = {CLI_OPT_BOTH,      CLI_OPT_MUTUAL,      CLI_OPT_STREAM,
-                                           CLI_OPT_CHUNK,     CLI_OPT_RESTART,     CLI_OPT_RECALL,
-                                           CLI_OPT_PIPELINE,  CLI_OPT_TREE_HEIGHT, CLI_OPT_SHARDS,
-                                           CLI_OPT_SYMMETRIC, CLI_OPTION_COUNT};
+    static const cli_option_id others[] = {
+        CLI_OPT_BOTH,     CLI_OPT_MUTUAL,      CLI_OPT_STREAM, CLI_OPT_CHUNK,     CLI_OPT_RESTART,
+        CLI_OPT_PIPELINE, CLI_OPT_TREE_HEIGHT, CLI_OPT_SHARDS, CLI_OPT_SYMMETRIC, CLI_OPTION_COUNT};
+    static const cli_option_id approximate[] = {CLI_OPT_RECALL, CLI_OPTION_COUNT};
     const bool groups = cli_given(args, CLI_OPT_GROUPS);
     const bool asked = cli_given(args, CLI_OPT_QUERY_GROUPS);
     const bool each = args->rule == KITH_RULE_EACH;
@@ -379,16 +379,18 @@ static bool check_filter(const cli_args *args, cli_error *error)
          "goes with --query-groups of two files, and alone of one (give both, or leave it out)"},
         {each && cli_is_radius_search(args), CLI_OPT_RULE,
          "each is of lists of k (use same or other, or give -k too)"},
-        {cli_is_filtered(args) && cli_is_graph_search(args), named,
-         "does not go together with a search on a graph (leave it out)"},
         {cli_is_filtered(args) && descent, CLI_OPT_METHOD,
          "descent finds some neighbours, under a filter all are found (leave it out)"},
     };
     char written[CLI_WRITTEN_BYTES];
     return CHECK_MISTAKES(args, error, list) &&
            (!cli_is_filtered(args) ||
-            check_beside(args, error, others, cli_option_written(named, args->command, written), "",
-                         "leave one out"));
+            (check_beside(args, error, others, cli_option_written(named, args->command, written),
+                          "", "leave one out") &&
+             (cli_is_graph_search(args) ||
+              check_beside(args, error, approximate,
+                           cli_option_written(named, args->command, written), "",
+                           "leave one out"))));
 }
 
 static bool is_hdf5(const char *path)

@@ -153,13 +153,21 @@ typedef struct kith_walk_report {
 
 /* An answer of walks: queries.rows x k, k at most the points; no slot is empty, ids of a row
  * differ, distances are canonical and in the order of an exact search. Of kith_search_params they
- * have metric, k, recall, recall_at, seed, custom and walk; the rest is of exact searches, and
- * KITH_E_UNSUPPORTED. The same bytes for the same seed, whatever the number of threads and of
- * queries, on one kind of device: walks of the processor and of a GPU may find different
- * neighbours. A GPU's keep at most 4,096 points, and a wider search is exact there; a GPU has no
- * KITH_CUSTOM. Memory: 8 bytes an id of the graph, and two rounded copies of the points (none for
- * metrics without products); on a GPU 8 bytes an id beside the points, and 12 more while links are
- * made; queries come in batches where memory is short.
+ * have metric, k, recall, recall_at, seed, custom, exclude, filter and walk; the rest is of exact
+ * searches, and KITH_E_UNSUPPORTED. The same bytes for the same seed, whatever the number of
+ * threads and of queries, on one kind of device: walks of the processor and of a GPU may find
+ * different neighbours. A GPU's keep at most 4,096 points, and a wider search is exact there; a GPU
+ * has no KITH_CUSTOM. Memory: 8 bytes an id of the graph, and two rounded copies of the points
+ * (none for metrics without products); on a GPU 8 bytes an id beside the points, and 12 more while
+ * links are made; queries come in batches where memory is short.
+ *
+ * Under a filter, or with excluded ids, walks are the processor's (KITH_E_UNSUPPORTED where the
+ * context names a GPU). They lead over all points and tell of those that are allowed: width is of
+ * these, about. Where a walk would keep as many as a query may find, by rule each, and, where
+ * neither a width nor a recall is named, where comparing allowed points will be sooner, the exact
+ * engine answers, and walk_report.exact is 1. A query for which a walk has met fewer than k is
+ * compared with all that it may find: slots are empty only where there are no more. The recall is
+ * that of the filtered truth, of queries that may find something.
  *
  * A wanted recall is measured in each call that wants one, by its own queries; nothing of it is
  * kept. So choose a width once, with some hundred queries and params.recall, and give

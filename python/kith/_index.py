@@ -16,7 +16,7 @@ from ._arrays import HostMatrix, as_matrix
 from ._context import Settings, settings
 from ._graph import Graph
 from ._handle import Handle
-from ._kept import NAMES, Kept, method_of, only
+from ._kept import ALL, NAMES, Kept, Limits, method_of, only
 from ._mixed import dtype_of
 from ._places import must_be_copied, on_device
 from ._progress import Progress
@@ -298,7 +298,9 @@ class Index:
         that a walk finds.
 
         What a walk finds of a query depends on it, on k, width and random_state, and on nothing
-        else that is asked.
+        else that is asked, but where queries may find different rows. Under a filter a walk leads
+        over all rows and tells of those that are allowed; where it would take longer than comparing
+        these, and by the rule each, the answer is exact.
 
         Parameters
         ----------
@@ -307,9 +309,9 @@ class Index:
             and by the processor's index, they are copied to the host, and the answer back to them.
         k : int
         radius, exclude, allow, groups, query_groups, rule
-            As in `kith.knn`; not of a graph.
+            As in `kith.knn`; no radius of a graph.
         width : int, optional
-            Of a graph, for this call; at least k.
+            Of a graph, for this call; at least k. Under a filter of rows that are allowed.
         random_state : int, Generator, RandomState, optional
             Of a graph: of the places where walks begin, for metrics that have no matrix products.
         n_jobs, memory_limit, progress, out
@@ -327,25 +329,24 @@ class Index:
                 small = kept.search_small(queries, k, (n_jobs, kept.device, memory_limit))
                 if small is not None:
                     return small
-            given = {"radius": radius, "exclude": exclude, **asked_for.given}
-            only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, **given)
+            only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius)
             only(kept.method, s.METHOD_GRAPH, width=width, random_state=random_state)
             wanted = settings(n_jobs, kept.device, memory_limit)
             if kept.takes(queries) and not asked_for:
                 return _search_on_gpu(kept, queries, k, radius, exclude, progress, wanted, out)
             asked = as_matrix(queries, "queries", wanted.memory_limit)
             wanted = wanted.beside(asked)
+            params = kept.params(k, radius)
+            keep = _options.excluded(exclude, asked.rows, params)
+            filtered = _filter.make(asked_for, kept.points.rows, asked.rows)
             if kept.method == s.METHOD_GRAPH:
-                seed = _options.seed(random_state)
+                seed, limits = _options.seed(random_state), (filtered, params.exclude)
                 found = self._walk(
-                    asked, k, width, seed=seed, wanted=wanted, progress=progress, out=out
+                    asked, k, width, seed=seed, limits=limits, wanted=wanted, progress=progress, out=out
                 )
             else:
-                params = kept.params(k, radius)
-                keep = _options.excluded(exclude, asked.rows, params)
-                filtered = _filter.make(asked_for, kept.points.rows, asked.rows)
                 found = kept.search(asked, params, wanted, filtered, progress=progress, out=out)
-                del keep
+            del keep
         return like(queries, found, out)
 
     def _search(self, asked: HostMatrix, k: int, wanted: Settings) -> Neighbors:
@@ -365,6 +366,7 @@ class Index:
         *,
         seed: int = 0,
         recall: float | None = None,
+        limits: Limits = ALL,
         wanted: Settings = Settings(),
         progress: Progress = None,
         out: Sequence[Any] | None = None,
@@ -373,7 +375,7 @@ class Index:
         width = _options.optional(self.width if width is None else width, "width")
         meets = _options.whole(self.meets, "meets")
         with self._handle as kept:
-            return kept.walk(asked, k, width, meets, recall, seed, wanted, progress, out)
+            return kept.walk(asked, k, width, meets, recall, seed, limits, wanted, progress, out)
 
     def radius(
         self,

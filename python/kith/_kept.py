@@ -31,6 +31,9 @@ METHODS = {
     "graph": s.METHOD_GRAPH,
 }
 NAMES = {METHODS[name]: name for name in ("exact", "tree", "graph")}
+Limits = tuple[_filter.Filter, Any]
+"""A filter, and the address of excluded ids."""
+ALL: Limits = (_filter.NONE, None)
 _OWN = Distance(s.METRIC_DEFAULT, s.DistanceFn(), [])  # the metric of the index
 
 
@@ -210,18 +213,23 @@ class Kept:
         meets: int,
         recall: float | None,
         seed: int,
+        limits: Limits,
         wanted: Settings,
         progress: Progress,
         out: Sequence[Any] | None,
     ) -> Neighbors:
         """search of a graph."""
+        filtered, exclude = limits
         rows, cols = self.points.rows, self.points.cols
         params = self.params(k)
+        params.exclude = exclude
         _options.walk(params, width, meets, recall, seed)
         small = recall is None and _small.is_small_walk(rows, cols, asked.rows, k, width, meets)
         watched = bool(progress) or not small
         wanted = wanted._replace(device=self.device)
-        return self.search(asked, params, wanted, progress=progress, out=out, watched=watched)
+        return self.search(
+            asked, params, wanted, filtered, progress=progress, out=out, watched=watched
+        )
 
     def ranges(
         self, job: RadiusJob, asked: Any, wanted: Settings, progress: Progress, told: bool

@@ -170,6 +170,7 @@ kith_status kin_descent_plan(kith_ctx *ctx, const kin_descent_job *job, bool rea
 typedef struct kin_walk_call {
     kith_walk_params walk;
     kin_walks_search job;
+    kin_filter_job filter; /* where there is one, job.filter; of an excluded id, too */
 } kin_walk_call;
 
 /* points, whose values are of no interest, are checked; params: as kin_take_params has them. */

@@ -276,8 +276,6 @@ static kith_status check_walk(kith_ctx *ctx, const kith_walk_params *walk, int64
 static kith_status refuse_exact(kith_ctx *ctx, const kith_search_params *params)
 {
     static const char *const why = "%s, and walks on a graph have none (leave it out)";
-    KIN_FAIL_IF(params->filter != NULL || params->exclude != NULL, ctx, KITH_E_UNSUPPORTED,
-                kin_at(params->filter != NULL ? "filter" : "exclude"), why, "is set");
     KIN_FAIL_IF(params->flags != 0 || params->pipeline != KITH_PIPELINE_FUSED, ctx,
                 KITH_E_UNSUPPORTED, kin_at(params->flags != 0 ? "flags" : "pipeline"), why,
                 "is not 0");
@@ -304,6 +302,32 @@ static void take_walk(const kith_search_params *params, const kith_walk_params *
     job->sample = sample < 0 ? 0 : kin_min_i64(sample, job->queries.rows);
     job->seed = params->seed;
     job->meets = walk->meets;
+    job->open = walk->width == 0 && !wants;
+}
+
+/* Under a filter, or where ids are left out, the same search as an exact one; *lists: out as lists
+ * of k. */
+static kith_status take_filter(kith_ctx *ctx, const kith_matrix *points,
+                               const kith_search_params *params, kin_walk_call *call,
+                               kith_neighbors *lists)
+{
+    kin_filter_job *filter = &call->filter;
+    kith_search_params exact = *params;
+    const kin_distance nothing = {0};
+    const kith_filter all = kith_filter_default();
+    call->job.filter = NULL;
+    if (params->filter == NULL && params->exclude == NULL) {
+        return KITH_OK;
+    }
+    *filter =
+        (kin_filter_job){.corpus = *points, .queries = call->job.queries, .threads = ctx->threads};
+    KIN_TRY(
+        kin_api_take_filter(ctx, params->filter != NULL ? params->filter : &all, false, filter));
+    KIN_TRY(kin_api_check_lists(ctx, filter, params->k, call->job.out, lists));
+    exact.method = KITH_METHOD_AUTO;
+    filter->request = kin_engine_request(&exact, &nothing);
+    call->job.filter = filter;
+    return KITH_OK;
 }
 
 kith_status kin_api_check_walk(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *queries,
@@ -317,14 +341,19 @@ kith_status kin_api_check_walk(kith_ctx *ctx, const kith_matrix *points, const k
                                                    params->walk, &call->walk));
     KIN_TRY(kin_check_matrix(ctx, queries, "queries", &job->queries));
     KIN_TRY(kin_check_cols(ctx, points, "the corpus", &job->queries, "queries"));
-    KIN_TRY(kin_check_output(ctx, params->k, points->rows, "the corpus has no more rows", out,
-                             job->queries.rows));
+    job->out = out;
+    kith_neighbors lists = out != NULL ? *out : (kith_neighbors){0};
+    KIN_TRY(take_filter(ctx, points, params, call, &lists));
+    const bool excludes = params->exclude != NULL;
+    KIN_TRY(kin_check_output(ctx, params->k, points->rows - (excludes ? 1 : 0),
+                             excludes ? "the corpus has no more rows beside the excluded one"
+                                      : "the corpus has no more rows",
+                             out != NULL ? &lists : NULL, job->queries.rows));
     KIN_TRY(refuse_exact(ctx, params));
     KIN_TRY(kin_refuse_period(ctx, params->period, "walks have none (leave it out)"));
     KIN_TRY(check_recall(ctx, params, &call->walk));
     KIN_TRY(check_walk(ctx, &call->walk, params->k));
     KIN_TRY(kin_check_room(ctx, params->walk_report, "walk_report", "kith_walk_report"));
-    job->out = out;
     take_walk(params, &call->walk, points->rows, job);
     return KITH_OK;
 }

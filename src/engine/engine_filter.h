@@ -6,6 +6,7 @@
 #define KIN_ENGINE_FILTER_H
 
 #include "engine/engine_job.h"
+#include "exact/exact_answer.h"
 #include "exact/exact_hits.h"
 #include "exact/exact_search.h"
 
@@ -75,28 +76,6 @@ typedef struct kin_filter_part {
     int64_t query_count;
     int64_t group; /* which of a query's lists */
 } kin_filter_part;
-
-static inline bool kin_filter_has_bitmaps(const kith_filter *filter)
-{
-    return filter->allow != NULL && filter->allow_stride_bytes != 0;
-}
-
-/* Whether a query may find a row, as far as bitmaps say. */
-static inline bool kin_filter_allows(const kith_filter *filter, int64_t query, uint32_t row)
-{
-    return filter->allow == NULL ||
-           (filter->allow[query * filter->allow_stride_bytes + row / 8] >> row % 8 & 1) != 0;
-}
-
-/* Whether a query may find a row, by bitmaps and groups; numbers: the queries' groups. Not by rule
- * each. */
-static inline bool kin_filter_admits(const kith_filter *filter, const int64_t *numbers,
-                                     int64_t query, uint32_t row)
-{
-    return kin_filter_allows(filter, query, row) &&
-           (filter->rule == KITH_RULE_NONE ||
-            (numbers[query] == filter->groups[row]) == (filter->rule == KITH_RULE_SAME));
-}
 
 /* Leaves out what a filter forbids of lists that were found whole; numbers: the queries' groups.
  * counts: their lengths alone are wanted. Not by rule each. */

@@ -2,6 +2,7 @@
 #include "engine/engine_walks.h"
 
 #include "base/base_mem.h"
+#include "base/base_random.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_device.h"
@@ -10,6 +11,7 @@
 #include "host/host_cpu.h"
 #include "recall/recall.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* What a distance of a walk costs beside one of the exact engine's: at a gate, where lists are kept
@@ -30,7 +32,8 @@ typedef struct asked_queries {
     kith_ctx *ctx; /* of the call */
     const kin_walks *walks;
     kith_matrix queries;
-    kin_prepared prepared; /* the processor's */
+    const kin_filter_job *filter; /* of all queries; NULL: none */
+    kin_prepared prepared;        /* the processor's */
 } asked_queries;
 
 /* Some of the queries, and room for copies of them. */
@@ -104,6 +107,18 @@ static kith_status ask_on_cpu(asked_queries *asked)
     return KITH_OK;
 }
 
+/* That is never walked: a walk finds the nearest of all groups. */
+static bool is_each(const kin_filter_job *filter)
+{
+    return filter->filter.rule == KITH_RULE_EACH;
+}
+
+static kin_allowed allowed_of(const kin_filter_job *filter)
+{
+    return filter == NULL ? (kin_allowed){0}
+                          : (kin_allowed){&filter->filter, filter->request.exclude};
+}
+
 static kith_status run_on_cpu(const asked_queries *asked, const asked_sample *of, walk_way way,
                               const kith_neighbors *out, effort_of_walks *effort)
 {
@@ -114,7 +129,8 @@ static kith_status run_on_cpu(const asked_queries *asked, const asked_sample *of
                                  .count = of != NULL ? of->count : asked->queries.rows,
                                  .width = way.width,
                                  .meets = way.meets,
-                                 .seed = way.seed};
+                                 .seed = way.seed,
+                                 .allowed = allowed_of(asked->filter)};
     const double pairs = (double)walk.count * (double)w->points.rows;
     kin_graph_effort sums;
     KIN_TRY(kin_graph_walk_run(asked->ctx, &walk, out, &sums));
@@ -123,13 +139,62 @@ static kith_status run_on_cpu(const asked_queries *asked, const asked_sample *of
     return KITH_OK;
 }
 
+/* What a sample's queries may find, gathered as they are; freed as one block. */
+static kith_status gather_filter(kith_ctx *ctx, const asked_sample *of, kin_filter_job *job,
+                                 void **block)
+{
+    kith_filter *filter = &job->filter;
+    const kith_filter whole = *filter;
+    const uint32_t *exclude = job->request.exclude;
+    const uint64_t stride = (uint64_t)whole.allow_stride_bytes;
+    const uint64_t row_bytes = kin_size_add(stride, sizeof(int64_t) + sizeof(uint32_t));
+    KIN_TRY(kin_alloc(ctx, block, (uint64_t)of->count, row_bytes, "the filter of a sample"));
+    int64_t *numbers = *block;
+    uint32_t *left_out = (uint32_t *)(numbers + of->count);
+    uint8_t *bits = (uint8_t *)(left_out + of->count);
+    for (int64_t i = 0; i < of->count; i++) {
+        const uint32_t row = of->rows[i];
+        numbers[i] = whole.query_groups != NULL ? whole.query_groups[row] : 0;
+        left_out[i] = exclude != NULL ? exclude[row] : KITH_ID_NONE;
+        if (stride != 0) {
+            memcpy(bits + (uint64_t)i * stride, whole.allow + (uint64_t)row * stride,
+                   (size_t)kin_ceil_div(job->corpus.rows, 8));
+        }
+    }
+    filter->query_groups = whole.query_groups != NULL ? numbers : NULL;
+    job->request.exclude = exclude != NULL ? left_out : NULL;
+    filter->allow = stride != 0 ? bits : whole.allow;
+    return KITH_OK;
+}
+
+/* Under the filter: by the engines that compare what is allowed alone. */
+static kith_status solve_filtered(const asked_queries *asked, const asked_sample *of,
+                                  const kith_neighbors *out)
+{
+    kin_filter_job job = *asked->filter;
+    void *block = NULL;
+    kith_status status = KITH_OK;
+    if (of != NULL) {
+        job.queries = matrix_of(asked, of);
+        job.request.k = out->k;
+        status = gather_filter(asked->ctx, of, &job, &block);
+    }
+    KIN_THEN(status, kin_engine_filter(asked->ctx, &job, out));
+    kin_free(asked->ctx, block);
+    return status;
+}
+
 /* A caller's function is asked of the rows themselves, whose addresses it may know. */
 static kith_status solve_on_cpu(const asked_queries *asked, const asked_sample *of,
                                 const kith_neighbors *out)
 {
     const kin_walks *w = asked->walks;
     const kin_request request = {.distance = w->distance, .k = out->k};
+    const kin_filter_job *filter = asked->filter;
     effort_of_walks effort;
+    if (filter != NULL && (kin_exact_screens(&w->distance) || is_each(filter))) {
+        return solve_filtered(asked, of, out);
+    }
     if (!kin_exact_screens(&w->distance)) {
         const walk_way everywhere = {.width = w->points.rows};
         KIN_TRY(run_on_cpu(asked, of, everywhere, out, &effort));
@@ -264,12 +329,19 @@ static kith_status solve(const asked_queries *asked, const asked_sample *of,
 
 /* Of a walk, for each of those that it keeps: seen with graphs of 10 to 32 neighbours. */
 static const double KEYS_A_PLACE = 25.0;
+/* What an exact search under a filter takes for each row before it compares any, in distances of
+ * its own: every value is checked, and what is allowed is copied. */
+static const double PREPARED = 100.0;
+/* Pairs by which the share of those that are allowed is estimated. */
+enum { TRIED_QUERIES = 64, TRIED_ROWS = 4096 };
 
 typedef struct searching {
     kith_ctx *ctx;
     const kin_walks_search *job;
     asked_queries asked;
-    int64_t width;
+    int64_t width; /* of points that are allowed */
+    double share;  /* of all pairs, about, that are allowed */
+    double most;   /* effort, as walks have it, that the exact way takes */
     double sample_seconds;
     kith_walk_report *report;
 } searching;
@@ -278,14 +350,16 @@ typedef struct searching {
 typedef struct sample {
     asked_sample of;
     uint32_t *rows;
-    kith_neighbors truth; /* distances64 alone, as of found */
+    kith_neighbors truth; /* distances64, as of found, */
     kith_neighbors found;
+    uint32_t *true_ids; /* and under a filter ids: there may be fewer than `at` */
 } sample;
 
 /* ---- Samples -------------------------------------------------------------------------------- */
 
 static void sample_free(kith_ctx *ctx, sample *of)
 {
+    kin_free(ctx, of->true_ids);
     kin_free(ctx, of->found.distances64);
     kin_free(ctx, of->truth.distances64);
     kin_free(ctx, of->of.copy);
@@ -307,6 +381,10 @@ static kith_status sample_make(searching *s, uint64_t seed, sample *of)
     KIN_TRY(kin_alloc(ctx, &of->of.copy, count, row_bytes, "sample queries"));
     KIN_TRY(kin_alloc(ctx, &of->truth.distances64, entries, sizeof(double), "sample distances"));
     KIN_TRY(kin_alloc(ctx, &of->found.distances64, entries, sizeof(double), "sample distances"));
+    if (params->filter != NULL) {
+        KIN_TRY(kin_alloc(ctx, &of->true_ids, entries, sizeof *of->true_ids, "sample neighbours"));
+        of->truth.ids = of->true_ids;
+    }
     kin_recall_draw(queries->rows, of->of.count, seed, of->rows);
     of->of.rows = of->rows;
     const kith_report before = ctx->report; /* which is the answer's */
@@ -316,13 +394,30 @@ static kith_status sample_make(searching *s, uint64_t seed, sample *of)
     return status;
 }
 
+/* As many points as it takes that `width` of them are allowed, about. */
 static walk_way way_of(const searching *s, int64_t width)
 {
     const kin_walks_search *params = s->job;
-    return (walk_way){.width = width, .meets = params->meets, .seed = params->seed};
+    const double wide = ceil((double)width / s->share);
+    return (walk_way){.width = kin_min_i64((int64_t)wide, s->asked.walks->points.rows),
+                      .meets = params->meets,
+                      .seed = params->seed};
 }
 
-/* Recalls of a sample's queries, at this width of walks of at most k. */
+/* How many neighbours a row of the sample has, at most `at`. */
+static int64_t count_true(const sample *of, int64_t row)
+{
+    const int64_t at = of->truth.k;
+    int64_t count = at;
+    while (of->true_ids != NULL && count > 0 &&
+           of->true_ids[row * at + count - 1] == KITH_ID_NONE) {
+        count -= 1;
+    }
+    return count;
+}
+
+/* Recalls of a sample's queries, at this width of walks of at most k. Those that may find nothing
+ * say nothing. */
 static kith_status look(searching *s, const sample *of, int64_t width, kin_recall_sums *sums,
                         effort_of_walks *effort)
 {
@@ -330,21 +425,27 @@ static kith_status look(searching *s, const sample *of, int64_t width, kin_recal
     KIN_TRY(run(&s->asked, &of->of, way_of(s, width), &of->found, effort));
     *sums = (kin_recall_sums){0};
     for (int64_t i = 0; i < of->of.count; i++) {
+        const int64_t count = count_true(of, i);
         const double *found = of->found.distances64 + i * at;
-        const double last = of->truth.distances64[i * at + at - 1];
+        const double last = count > 0 ? of->truth.distances64[i * at + count - 1] : 0.0;
         int64_t hits = 0;
-        while (hits < at && kin_metric_within(s->asked.walks->distance.metric, found[hits], last)) {
+        while (hits < count &&
+               kin_metric_within(s->asked.walks->distance.metric, found[hits], last)) {
             hits += 1;
         }
-        kin_recall_add(sums, (double)hits / (double)at);
+        if (count > 0) {
+            kin_recall_add(sums, (double)hits / (double)count);
+        }
     }
     return KITH_OK;
 }
 
-/* Wider than walks are: all points. */
+/* Wider than walks are, or of more points than a query may find: all points. */
 static int64_t width_or_all(const searching *s, int64_t width)
 {
-    return width <= s->asked.walks->most ? width : s->asked.walks->points.rows;
+    const double points = (double)s->asked.walks->points.rows;
+    const bool fits = s->job->filter == NULL || (double)width < s->share * s->share * points;
+    return fits && width <= s->asked.walks->most ? width : s->asked.walks->points.rows;
 }
 
 /* As wide as the deciding sample wants it, but no slower than the exact engine. */
@@ -355,7 +456,7 @@ static kith_status widen(searching *s, const sample *deciding)
     kin_recall_sums sums;
     while (s->width < points) {
         KIN_TRY(look(s, deciding, s->width, &sums, &effort));
-        if (effort.share >= 1.0) {
+        if (effort.share >= s->most) {
             s->width = points;
         } else if (sums.sum >= s->job->recall * (double)sums.rows) {
             s->report->reached = 1;
@@ -389,13 +490,52 @@ static kith_status tell(searching *s)
     }
     kith_status status = sample_make(s, s->job->seed, &telling);
     KIN_THEN(status, look(s, &telling, s->width, &sums, &effort));
-    if (status == KITH_OK) {
-        const bool all = sums.rows == s->asked.queries.rows;
+    if (status == KITH_OK && sums.rows > 0) {
+        const bool all = telling.of.count == s->asked.queries.rows;
         kin_recall_interval(&sums, all, &s->report->recall);
         s->report->recall.at = telling.found.k;
     }
     sample_free(s->ctx, &telling);
     return status;
+}
+
+/* ---- Under a filter ------------------------------------------------------------------------- */
+
+/* Of all pairs of queries and rows those that are allowed: of one bitmap for all as it is. */
+static double find_share(const kin_walks_search *job)
+{
+    const kin_allowed allowed = allowed_of(job->filter);
+    const kith_filter *filter = allowed.filter;
+    const int64_t points = job->filter->corpus.rows;
+    const bool one = filter->rule == KITH_RULE_NONE && !kin_filter_has_bitmaps(filter);
+    const int64_t queries = one ? 1 : TRIED_QUERIES;
+    const int64_t rows = one ? points : TRIED_ROWS;
+    uint64_t state = job->seed;
+    int64_t count = 0;
+    for (int64_t i = 0; i < queries; i++) {
+        const uint64_t query = kin_random_below(&state, (uint64_t)job->queries.rows);
+        for (int64_t j = 0; j < rows; j++) {
+            const int64_t row = one ? j : (int64_t)kin_random_below(&state, (uint64_t)points);
+            count += one ? kin_filter_allows(filter, 0, (uint32_t)row)
+                         : kin_allowed_has(&allowed, (int64_t)query, (uint32_t)row);
+        }
+    }
+    return (double)count / ((double)queries * (double)rows);
+}
+
+/* Where walks would keep as many points as a query may find, or where comparing with these alone
+ * will be sooner, nobody walks. */
+static void weigh_filter(searching *s)
+{
+    const kin_walks_search *job = s->job;
+    const double points = (double)s->asked.walks->points.rows;
+    s->share = is_each(job->filter) ? 0.0 : find_share(job);
+    s->most = s->share + PREPARED / (double)job->queries.rows;
+    const double wide = s->share > 0.0 ? (double)s->width / s->share : points;
+    const double walked = walked_cost(s->asked.walks) * KEYS_A_PLACE * wide;
+    if (s->share == 0.0 || (job->open && walked >= s->most * points)) {
+        s->width = s->asked.walks->points.rows;
+    }
 }
 
 /* ---- The answer ----------------------------------------------------------------------------- */
@@ -405,7 +545,8 @@ static kith_status answer_exactly(searching *s)
     const double rows = (double)s->asked.queries.rows;
     s->report->exact = 1;
     s->report->reached = 1;
-    s->report->evaluations = rows * (double)s->asked.walks->points.rows;
+    const double share = s->job->filter != NULL && is_each(s->job->filter) ? 1.0 : s->share;
+    s->report->evaluations = rows * share * (double)s->asked.walks->points.rows;
     s->report->recall = kin_recall_exact(s->asked.queries.rows, s->job->recall_at);
     return solve(&s->asked, NULL, s->job->out);
 }
@@ -413,6 +554,9 @@ static kith_status answer_exactly(searching *s)
 static kith_status answer(searching *s)
 {
     kith_report *report = &s->ctx->report;
+    if (s->job->filter != NULL) {
+        weigh_filter(s);
+    }
     s->width = width_or_all(s, s->width);
     KIN_TRY(choose_width(s));
     s->report->width = s->width;
@@ -433,12 +577,19 @@ static kith_status answer(searching *s)
 kith_status kin_walks_answer(kith_ctx *ctx, const kin_walks *walks, const kin_walks_search *job,
                              kith_walk_report *report)
 {
-    searching s = {.ctx = ctx,
-                   .job = job,
-                   .asked = {.ctx = ctx, .walks = walks, .queries = job->queries},
-                   .width = job->width,
-                   .report = report};
+    searching s = {
+        .ctx = ctx,
+        .job = job,
+        .asked = {.ctx = ctx, .walks = walks, .queries = job->queries, .filter = job->filter},
+        .width = job->width,
+        .share = 1.0,
+        .most = 1.0,
+        .report = report};
     *report = (kith_walk_report){.parts = walks->parts};
+    if (job->filter != NULL) {
+        job->filter->corpus = walks->points;
+        job->filter->request.distance = walks->distance;
+    }
     kith_status status = ask(&s.asked, job->sample > 0);
     KIN_THEN(status, answer(&s));
     ctx->report.seconds_rescore += s.sample_seconds;
@@ -473,6 +624,12 @@ kith_status kin_engine_walks(kith_ctx *ctx, const kin_walks_source *source,
                              const kin_walks_search *job, kith_walk_report *report)
 {
     kin_gpu *gpu = NULL;
+    if (job->filter != NULL) {
+        KIN_FAIL_IF(ctx->device == KIN_DEVICE_CUDA, ctx, KITH_E_UNSUPPORTED, kin_at("filter"),
+                    "is set, and walks under a filter are the processor's (use the device cpu or "
+                    "auto, or an exact search)");
+        return make_and_answer(ctx, NULL, source, job, report);
+    }
     KIN_TRY(kin_device_enter_walks(ctx, &source->distance, guess_keys(source, job), &gpu));
     if (gpu != NULL) {
         const kith_status status = make_and_answer(ctx, gpu, source, job, report);

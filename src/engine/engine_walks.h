@@ -7,6 +7,7 @@
 #ifndef KIN_ENGINE_WALKS_H
 #define KIN_ENGINE_WALKS_H
 
+#include "engine/engine_filter.h"
 #include "exact/exact_search.h"
 #include "graph/graph_gpu.h"
 #include "graph/graph_walk.h"
@@ -48,13 +49,16 @@ void kin_walks_free(kin_walks *walks);
 /* What is asked of them. */
 typedef struct kin_walks_search {
     kith_matrix queries; /* checked, with strides */
-    int64_t width;
-    double recall; /* 0: nothing is wanted */
+    int64_t width;       /* under a filter: of points that are allowed */
+    bool open;           /* nobody named a width or a recall */
+    double recall;       /* 0: nothing is wanted */
     int64_t recall_at;
     int64_t sample; /* 0: none */
     uint64_t seed;
     int64_t meets;             /* 0: what serves many queries at once */
     const kith_neighbors *out; /* checked */
+    kin_filter_job *filter;    /* NULL: none. The same search, exactly, but for corpus and distance,
+                                  which are filled in. On the processor alone */
 } kin_walks_search;
 
 /* As kith_search of that method. walks->gpu is entered. Fills all of *report but its size. */

@@ -178,6 +178,7 @@ static kith_status make_workers(walking *w)
         worker *own = &w->workers[t];
         KIN_TRY(kin_graph_way_make(ctx, walk->ground, w->walks ? walk->width : 0, w->out->k,
                                    &own->walker));
+        own->walker.allowed = walk->allowed;
         KIN_TRY(kin_alloc(ctx, &own->lists, words, sizeof *own->lists, "candidates"));
         if (w->walks && walk->ground->has_gate) {
             KIN_TRY(

@@ -135,7 +135,8 @@ typedef struct kin_graph_walk {
     int64_t count;
     int64_t width; /* >= out.k; as many as there are points: no walk, all points are looked at */
     uint64_t seed;
-    int64_t meets; /* of kin_graph_guide_make */
+    int64_t meets;       /* of kin_graph_guide_make */
+    kin_allowed allowed; /* walks lead over all points, and tell of those that are allowed */
 } kin_graph_walk;
 
 /* Where walks of this width enter a graph that has no gate: so many parts, the first of
@@ -155,9 +156,9 @@ typedef struct kin_graph_effort {
     double walked; /* of rows anywhere in memory */
 } kin_graph_effort;
 
-/* out: count x k, k at most the points. No slot is empty: where a walk has met fewer than k rows
- * all are looked at. The same bytes whatever the number of threads and of queries. Fails with
- * E_DATA where a caller's function gives NaN. */
+/* out: count x k, k at most the points. Where a walk has met fewer than k rows that are allowed,
+ * all of these are looked at: slots are empty where there are no more. The same bytes whatever the
+ * number of threads and of queries. Fails with E_DATA where a caller's function gives NaN. */
 kith_status kin_graph_walk_run(kith_ctx *ctx, const kin_graph_walk *walk, const kith_neighbors *out,
                                kin_graph_effort *effort);
 
@@ -199,6 +200,7 @@ typedef struct kin_graph_way {
     uint32_t *rows; /* gathered */
 
     /* The answer. */
+    kin_allowed allowed; /* by `row`; all, as it is made */
     kin_pair *pairs;
     kin_answer answer;
     double evaluations;
@@ -221,7 +223,8 @@ kith_status kin_graph_way_meet(kith_ctx *ctx, kin_graph_way *walker, const uint3
                                int64_t count);
 /* Until no link is left. */
 kith_status kin_graph_way_go(kith_ctx *ctx, kin_graph_way *walker);
-/* The first k of the list; of all positions, where `all` is set or the list lacks some. */
+/* The first k of the list that are allowed; of all positions, where `all` is set or the list lacks
+ * some. */
 kith_status kin_graph_way_write(kith_ctx *ctx, kin_graph_way *walker, bool all,
                                 const kith_neighbors *out, int64_t at);
 

@@ -395,21 +395,19 @@ static kith_status pair_list(kith_ctx *ctx, kin_graph_way *w, int64_t *paired)
 
 /* ---- All positions -------------------------------------------------------------------------- */
 
-static void insert(kin_graph_way *w, int64_t *count, kin_pair pair)
+/* Among the first `wanted` by (key, id); false: it is too far, as are all with larger ids. */
+static bool insert(kin_pair *list, int64_t wanted, int64_t *count, kin_pair pair)
 {
-    int64_t at = *count;
-    if (at == w->answer.wanted) {
-        at -= 1;
-        if (!kin_pair_less(&pair, &w->pairs[at])) {
-            return;
-        }
-    } else {
-        *count += 1;
+    if (*count == wanted && !kin_pair_less(&pair, &list[wanted - 1])) {
+        return false;
     }
-    for (; at > 0 && kin_pair_less(&pair, &w->pairs[at - 1]); at--) {
-        w->pairs[at] = w->pairs[at - 1];
+    int64_t at = kin_min_i64(*count, wanted - 1);
+    *count = at + 1;
+    for (; at > 0 && kin_pair_less(&pair, &list[at - 1]); at--) {
+        list[at] = list[at - 1];
     }
-    w->pairs[at] = pair;
+    list[at] = pair;
+    return true;
 }
 
 static kith_status pair_all(kith_ctx *ctx, kin_graph_way *w, int64_t *paired)
@@ -421,15 +419,155 @@ static kith_status pair_all(kith_ctx *ctx, kin_graph_way *w, int64_t *paired)
         memcpy(w->ids, points->ids + first, (size_t)count * sizeof *w->ids);
         KIN_TRY(find_keys(ctx, w, count));
         for (int32_t i = 0; i < count; i++) {
-            insert(w, paired, (kin_pair){w->keys[i], w->ids[i], 1});
+            const kin_pair pair = {w->keys[i], w->ids[i], 1};
+            (void)insert(w->pairs, w->answer.wanted, paired, pair);
         }
     }
     w->evaluations += (double)points->count;
     return KITH_OK;
 }
 
-kith_status kin_graph_way_write(kith_ctx *ctx, kin_graph_way *walker, bool all,
-                                const kith_neighbors *out, int64_t at)
+/* ---- Under a filter ------------------------------------------------------------------------- */
+
+static bool is_allowed(const kin_graph_way *w, uint32_t id)
+{
+    return kin_allowed_has(&w->allowed, w->row, id);
+}
+
+static uint32_t next_equal(const kin_graph_way *w, uint32_t id)
+{
+    return w->answer.groups->next == NULL ? KITH_ID_NONE : w->answer.groups->next[id];
+}
+
+/* Whether one of the rows that are equal to this one, the first of them, is allowed. */
+static bool any_allowed(const kin_graph_way *w, uint32_t first)
+{
+    uint32_t id = first;
+    while (id != KITH_ID_NONE && !is_allowed(w, id)) {
+        id = next_equal(w, id);
+    }
+    return id != KITH_ID_NONE;
+}
+
+/* The list without positions of which no row is allowed. */
+static void drop_forbidden(kin_graph_way *w)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < w->length && w->list[i] != KIN_GRAPH_EMPTY; i++) {
+        if (any_allowed(w, w->ground->points.ids[kin_graph_position(w->list[i])])) {
+            w->list[kept++] = w->list[i];
+        }
+    }
+    for (; kept < w->length && w->list[kept] != KIN_GRAPH_EMPTY; kept++) {
+        w->list[kept] = KIN_GRAPH_EMPTY;
+    }
+}
+
+static bool offer(kin_answer *answer, double key, uint32_t id)
+{
+    return insert(answer->list, answer->wanted, &answer->count, (kin_pair){key, id, 1});
+}
+
+/* The rows that are equal to the first one, as far as they are allowed. */
+static void offer_equal(kin_graph_way *w, double key, uint32_t first)
+{
+    bool near = true;
+    for (uint32_t id = first; id != KITH_ID_NONE && near; id = next_equal(w, id)) {
+        near = !is_allowed(w, id) || offer(&w->answer, key, id);
+    }
+}
+
+/* Rows that are at distance 1 from every one. */
+static void offer_degenerates(kin_graph_way *w)
+{
+    const kin_groups *groups = w->answer.groups;
+    bool near = true;
+    for (int64_t i = 0; i < groups->degenerate && near; i++) {
+        near = !is_allowed(w, groups->degenerates[i]) ||
+               offer(&w->answer, 1.0, groups->degenerates[i]);
+    }
+}
+
+/* A query without a direction: all rows are at distance 1. */
+static void offer_rows(kin_graph_way *w)
+{
+    bool near = true;
+    for (int64_t i = 0; i < w->answer.groups->rows && near; i++) {
+        near = !is_allowed(w, (uint32_t)i) || offer(&w->answer, 1.0, (uint32_t)i);
+    }
+}
+
+static kith_status offer_positions(kith_ctx *ctx, kin_graph_way *w)
+{
+    const kin_graph_points *points = &w->ground->points;
+    int32_t count = 0;
+    for (int64_t i = 0; i < points->count; i++) {
+        if (any_allowed(w, points->ids[i])) {
+            w->ids[count++] = points->ids[i];
+        }
+        if (count == TOGETHER || (count > 0 && i + 1 == points->count)) {
+            KIN_TRY(find_keys(ctx, w, count));
+            for (int32_t j = 0; j < count; j++) {
+                offer_equal(w, w->keys[j], w->ids[j]);
+            }
+            w->evaluations += count;
+            count = 0;
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status offer_list(kith_ctx *ctx, kin_graph_way *w)
+{
+    int64_t count = 0;
+    drop_forbidden(w);
+    KIN_TRY(pair_list(ctx, w, &count));
+    for (int64_t i = 0; i < count; i++) {
+        offer_equal(w, w->pairs[i].key, w->pairs[i].id);
+    }
+    return KITH_OK;
+}
+
+static void write_empty(kith_metric metric, const kith_neighbors *out, int64_t first, int64_t last)
+{
+    const double nothing = metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY;
+    for (int64_t i = first; i < last; i++) {
+        if (out->ids != NULL) {
+            out->ids[i] = KITH_ID_NONE;
+        }
+        if (out->distances != NULL) {
+            out->distances[i] = (float)nothing;
+        }
+        if (out->distances64 != NULL) {
+            out->distances64[i] = nothing;
+        }
+    }
+}
+
+static kith_status write_allowed(kith_ctx *ctx, kin_graph_way *w, bool all,
+                                 const kith_neighbors *out, int64_t at)
+{
+    kin_answer *answer = &w->answer;
+    answer->count = 0;
+    if (w->query.degenerate) {
+        offer_rows(w);
+    } else {
+        KIN_TRY(all ? KITH_OK : offer_list(ctx, w));
+        if (answer->count < answer->wanted) {
+            answer->count = 0;
+            KIN_TRY(offer_positions(ctx, w));
+        }
+        offer_degenerates(w);
+    }
+    (void)kin_answer_write(answer, KITH_ID_NONE, out, at);
+    write_empty(answer->metric, out, at * out->k + answer->count, (at + 1) * out->k);
+    return KITH_OK;
+}
+
+/* ---- Without one ---------------------------------------------------------------------------- */
+
+static kith_status write_any(kith_ctx *ctx, kin_graph_way *walker, bool all,
+                             const kith_neighbors *out, int64_t at)
 {
     kin_answer *answer = &walker->answer;
     int64_t count = 0;
@@ -449,4 +587,11 @@ kith_status kin_graph_way_write(kith_ctx *ctx, kin_graph_way *walker, bool all,
     kin_answer_expand(answer, walker->pairs, count);
     (void)kin_answer_write(answer, KITH_ID_NONE, out, at);
     return KITH_OK;
+}
+
+kith_status kin_graph_way_write(kith_ctx *ctx, kin_graph_way *walker, bool all,
+                                const kith_neighbors *out, int64_t at)
+{
+    return walker->allowed.filter != NULL ? write_allowed(ctx, walker, all, out, at)
+                                          : write_any(ctx, walker, all, out, at);
 }

@@ -90,6 +90,34 @@ class Filter(CliCase):
             wanted = [self.first(ids, lambda i, group=group: of(i) == group) for group in range(4)]
             self.assertEqual(list(found[row]), sum(wanted, []))
 
+    def test_walks(self):
+        """walks on a graph tell of what may be found, with the recall of that; few rows are compared"""
+        self.points("w.u8bin", 2000, COLUMNS, 3)
+        self.column("half.csv", [i % 2 for i in range(2000)])
+        self.column("few.csv", [int(i % 100 == 0) for i in range(2000)])
+        self.works("graph", "w.u8bin", "-k", 12, "-o", "w.kith", "-q")
+        words = "search", "w.kith", "w.u8bin", "q.u8bin", "-k", K
+        true = self.found("search", "w.u8bin", "q.u8bin", "-k", K, "--allow", "half.csv")
+        report = self.works_json(*words, "--allow", "half.csv", "--tune", "width=30", "-o", "some.npz")
+        found = self.rows(read_npz(self.folder / "some.npz")["ids"])
+        self.assertFalse(report["exact"])
+        self.assertTrue(all(i % 2 == 1 for row in found for i in row))
+        same = sum(len(set(a) & set(b)) for a, b in zip(found, true))
+        self.assertGreater(same, 0.8 * K * QUERIES)
+        self.assertGreaterEqual(report["recall"]["estimate"], same / (K * QUERIES) - 1e-9)
+        few = self.works_json(*words, "--allow", "few.csv", "--recall", "0.9", "-o", "some.npz")
+        self.assertEqual((few["exact"], few["reached"]), (True, True))
+        self.assertEqual(self.rows(read_npz(self.folder / "some.npz")["ids"]),
+                         self.found("search", "w.u8bin", "q.u8bin", "-k", K, "--allow", "few.csv"))
+        lines = self.works(*words, "--allow", "few.csv", "--recall", "0.9").splitlines()
+        self.assertEqual(lines[-2], "walks would have taken longer than to compare all points that may be found")
+        self.column("wg.csv", [of(i) for i in range(2000)])
+        each = self.found(*words, "--groups", "wg.csv", "--rule", "each")
+        self.assertEqual(each, self.found("search", "w.u8bin", "q.u8bin", "-k", K, "--groups", "wg.csv",
+                                          "--rule", "each"))
+        self.fails(2, *words, "--allow", "half.csv", "--radius", 3, says=["--radius"])
+        self.fails(2, *words, "--allow", "half.csv", "--stream", "-o", "x.npz", says=["--stream"])
+
     def test_what_files_and_plans_say(self):
         """a file does not tell a filter, and is not certified; a plan is told"""
         words = "search", "p.u8bin", "q.u8bin", "-k", K, "--groups", "g.csv", "--query-groups", "qg.csv"

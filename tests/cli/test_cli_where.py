@@ -30,6 +30,8 @@ WORKS = [
     ("search with an answer larger than memory (`--stream`)", "search a.fbin b.fbin -k 5 --stream"),
     ("search in groups, or under a bitmap",
      "search a.fbin b.fbin -k 5 --groups groups.csv --query-groups groups-b.csv"),
+    ("search by walks on a graph in groups, or under a bitmap",
+     "search graph-a.npz a.fbin b.fbin -k 5 --groups groups.csv --query-groups groups-b.csv"),
     ("k nearest within a radius", "search a.fbin b.fbin -k 5 --radius 20"),
     ("all within a radius, exact", "search a.fbin b.fbin --radius 20 --method exact"),
     ("all within a radius, by the tree", "search a4.fbin b4.fbin --radius 20 --method tree"),

@@ -65,8 +65,37 @@ class Filters(unittest.TestCase):
             np.testing.assert_array_equal(
                 each.indices, kith.knn(self.x, self.q, 3, groups=self.groups, rule="each").indices
             )
-        with self.assertRaisesRegex(ValueError, "allow is for an index by method"):
-            kith.Index(self.x, method="graph").search(self.q, 3, allow=self.allow)
+
+    def test_of_walks(self):
+        index = kith.Index(self.x, method="graph")
+        asked = {"groups": self.groups, "query_groups": self.asked}
+        same = self.asked[:, None] == self.groups[None]
+        # As wide as there are points nobody walks, and few rows are compared.
+        self.check(index.search(self.q, 60, width=300, **asked), self.truth, same, 60)
+        self.check(index.search(self.q, 9, allow=np.zeros(300, bool)), self.truth, same & False, 9)
+        each = index.search(self.q, 3, groups=self.groups, rule="each")
+        np.testing.assert_array_equal(
+            each.indices, kith.knn(self.x, self.q, 3, groups=self.groups, rule="each").indices
+        )
+        half = np.arange(300) % 2 == 0
+        truth = by_hand(self.truth, half[None], 5)
+        for options in ({}, {"width": 20}, {"width": 20, "exclude": truth[:, 0]}):
+            found = index.search(self.q, 5, allow=half, **options)
+            self.assertTrue(half[found.indices].all())
+            self.assertIsNone(found.exact)
+            if "exclude" in options:
+                self.assertFalse((found.indices == truth[:, :1]).any())
+            else:
+                hits = [len(set(a) & set(b)) for a, b in zip(found.indices, truth, strict=True)]
+                self.assertGreater(np.mean(hits), 4.5)
+        own = index.search(self.x, 4, exclude=np.arange(300))
+        self.assertFalse((own.indices == np.arange(300)[:, None]).any())
+        with self.assertRaisesRegex(ValueError, "radius is for an index by method"):
+            index.search(self.q, 3, radius=1.0, allow=half)
+        with self.assertRaisesRegex(ValueError, "allow must be an array of bool"):
+            index.search(self.q, 3, allow=half[:20])
+        with self.assertRaisesRegex(ValueError, "width"):
+            index.search(self.q, 5, width=4, allow=half)
 
     def test_groups_of_a_graph(self):
         same = self.groups[:, None] == self.groups[None]

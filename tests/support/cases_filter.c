@@ -5,6 +5,7 @@
 #include "support/cases.h"
 
 #include "base/base_random.h"
+#include "base/base_size.h"
 #include "host/host_cpu.h"
 #include "kith/kith_papers.h"
 #include "oracle/plain_knn.h"
@@ -20,6 +21,8 @@
 
 static uint64_t seed = 23;
 enum { MANY = 1600 };
+static int64_t true_walks;
+static int64_t exact_walks;
 
 static int64_t below(int64_t n)
 {
@@ -346,6 +349,93 @@ static void check_index(kith_ctx *ctx, const job *j, const kith_neighbors *truth
     test_answer_free(&out);
 }
 
+/* What walks found: of what a query may find as many as there are, at their own distances, in
+ * order, none nearer than the truth. */
+static void check_found(const job *j, const kith_neighbors *truth, const kith_neighbors *out)
+{
+    const int64_t k = out->k;
+    double *keys = malloc((size_t)j->corpus.matrix.rows * sizeof *keys);
+    assert_non_null(keys);
+    for (int64_t i = 0; i < out->rows * k; i++) {
+        const uint32_t id = out->ids[i];
+        if (i % k == 0) {
+            oracle_keys(j->metric, &j->queries.matrix, i / k, &j->corpus.matrix, keys);
+        }
+        assert_int_equal(id == KITH_ID_NONE, truth->ids[i] == KITH_ID_NONE);
+        if (id == KITH_ID_NONE) {
+            assert_true(out->distances64[i] == truth->distances64[i]);
+            continue;
+        }
+        assert_true(may_find(j, i / k, id, 0));
+        assert_true(out->distances64[i] == oracle_distance(j->metric, keys[id]));
+        assert_true(out->distances[i] == (float)out->distances64[i]);
+        assert_true(keys[id] >= keys[truth->ids[i]]);
+        if (i % k != 0) {
+            const entry before = {keys[out->ids[i - 1]], out->ids[i - 1]};
+            const entry here = {keys[id], id};
+            assert_true(compare_entries(&before, &here) < 0);
+        }
+    }
+    free(keys);
+}
+
+/* Walks under the filter: as wide as there are points, or by rule each, the bytes of the truth;
+ * else what they found, the same by another context, and measured as what it is. */
+static void check_walks(kith_ctx *ctx, kith_ctx *other, const job *j, const kith_neighbors *truth)
+{
+    kith_neighbors out = test_answer_make(truth->rows, truth->k);
+    kith_neighbors again = test_answer_make(truth->rows, truth->k);
+    kith_index_params made = kith_index_params_default();
+    kith_walk_params walk = kith_walk_params_default();
+    kith_walk_report told = {.struct_size = sizeof told};
+    kith_search_params params = j->params;
+    kith_index *index = NULL;
+    made.metric = j->metric;
+    made.method = KITH_METHOD_GRAPH;
+    made.k = 1 + below(6);
+    params.method = KITH_METHOD_GRAPH;
+    params.walk = &walk;
+    params.walk_report = &told;
+    walk.sample = truth->rows;
+    walk.width = below(4) == 0 ? j->corpus.matrix.rows
+                               : kin_min_i64(params.k + below(3), j->corpus.matrix.rows);
+    assert_int_equal(kith_index_create(ctx, &j->corpus.matrix, &made, &index), KITH_OK);
+    assert_int_equal(kith_index_search(ctx, index, &j->queries.matrix, &params, &out, NULL),
+                     KITH_OK);
+    if (told.exact == 1) {
+        assert_true(test_answers_equal(&out, truth));
+        exact_walks += 1;
+    } else {
+        check_found(j, truth, &out);
+        double sum = 0.0;
+        int64_t rows = 0;
+        const int64_t at = kin_min_i64(10, truth->k);
+        for (int64_t row = 0; row < truth->rows; row++) {
+            int64_t count = 0;
+            int64_t hits = 0;
+            while (count < at && truth->ids[row * truth->k + count] != KITH_ID_NONE) {
+                count += 1;
+            }
+            for (int64_t i = 0; i < count; i++) {
+                const double last = truth->distances64[row * truth->k + count - 1];
+                const double found = out.distances64[row * truth->k + i];
+                hits += j->metric == KITH_INNER_PRODUCT ? found >= last : found <= last;
+            }
+            sum += count > 0 ? (double)hits / (double)count : 0.0;
+            rows += count > 0;
+        }
+        assert_int_equal(told.recall.rows, rows);
+        assert_true(rows == 0 || fabs(told.recall.recall - sum / (double)rows) < 1e-12);
+        true_walks += 1;
+    }
+    assert_int_equal(kith_index_search(other, index, &j->queries.matrix, &params, &again, NULL),
+                     KITH_OK);
+    assert_true(test_answers_equal(&out, &again));
+    kith_index_free(index);
+    test_answer_free(&again);
+    test_answer_free(&out);
+}
+
 /* Lists within a radius, from points or from an index of them. */
 static kith_ranges *find_ranges(kith_ctx *ctx, const job *j, const kith_radius_params *params,
                                 bool of_index)
@@ -404,7 +494,7 @@ static void check_radius(kith_ctx *ctx, const job *given, double radius)
     kith_ranges_free(all);
 }
 
-static void check(kith_ctx *ctx, const job *j, int64_t trial)
+static void check(kith_ctx *ctx, kith_ctx *other, const job *j, int64_t trial)
 {
     const int64_t lists = j->filter.rule == KITH_RULE_EACH ? j->numbers : 1;
     kith_neighbors all = {0};
@@ -447,6 +537,10 @@ static void check(kith_ctx *ctx, const job *j, int64_t trial)
     if (kept && !j->graph && j->metric != KITH_CUSTOM && below(3) == 0) {
         check_index(ctx, j, &truth);
     }
+    if (!test_engines_are_gpu() && !j->graph && j->metric != KITH_CUSTOM && below(2) == 0 &&
+        (j->params.flags & KITH_WITHIN_RADIUS) == 0) {
+        check_walks(ctx, other, j, &truth);
+    }
     const double some = truth.distances64[below((int64_t)entries)];
     if (j->filter.rule != KITH_RULE_EACH && j->metric != KITH_CUSTOM && isfinite(some) &&
         below(3) == 0) {
@@ -466,11 +560,14 @@ static void run_trials(int64_t trials, int64_t most_rows)
     for (int64_t trial = 0; trial < count; trial++) {
         job j = draw_job(most_rows);
         j.params.filter = &j.filter;
-        check(ctxs[below(2)], &j, trial);
+        const int64_t one = below(2);
+        check(ctxs[one], ctxs[1 - one], &j, trial);
         free_job(&j);
     }
     print_message("%lld trials of up to %lld rows are what filtering by hand gives\n",
                   (long long)count, (long long)most_rows);
+    print_message("%lld of them walked, and %lld of walks were answered exactly\n",
+                  (long long)true_walks, (long long)exact_walks);
     kith_ctx_free(ctxs[0]);
     kith_ctx_free(ctxs[1]);
 }

@@ -288,12 +288,7 @@ static void mistakes_are_named(void **state)
     kith_radius_params radius = kith_radius_params_default();
     kith_ranges *ranges = NULL;
     kith_index *index = make_own(&m, KITH_EUCLIDEAN, KITH_METHOD_GRAPH, 0.9);
-    const uint32_t exclude[QUERIES] = {0};
     params.k = K;
-    params.exclude = exclude;
-    test_fails(m.ctx, kith_index_search(m.ctx, index, &queries, &params, &out, NULL),
-               KITH_E_UNSUPPORTED, "exclude is set, and walks on a graph have none");
-    params.exclude = NULL;
     params.flags = KITH_WITHIN_RADIUS;
     test_fails(m.ctx, kith_index_search(m.ctx, index, &queries, &params, &out, NULL),
                KITH_E_UNSUPPORTED, "flags is not 0");

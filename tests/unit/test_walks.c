@@ -250,6 +250,157 @@ static void a_width_is_chosen_once(void **state)
     set_free(&s);
 }
 
+/* ---- Under filters -------------------------------------------------------------------------- */
+
+enum { SHARED = 8000, ASKED = 200 };
+
+/* A search under a filter, by walks and exactly. */
+typedef struct filtering {
+    kith_ctx *ctx;
+    kith_matrix all; /* points, then queries */
+    kith_matrix points;
+    kith_matrix queries;
+    kith_index *index;
+    kith_neighbors graph;
+    kith_neighbors truth;
+    kith_neighbors out;
+} filtering;
+
+static filtering filtering_of(void)
+{
+    const int64_t points = test_is_slow_build() ? SHARED / 4 : SHARED;
+    const test_mixture mixture = {.dtype = KITH_F32,
+                                  .rows = points + ASKED,
+                                  .cols = COLS,
+                                  .inner = 6,
+                                  .clusters = 20,
+                                  .spread = 0.4,
+                                  .seed = 11};
+    filtering f = {.ctx = new_ctx(2, NULL, "cpu"), .all = test_mixture_make(&mixture)};
+    f.points = test_part_of(&f.all, 0, points);
+    f.queries = test_part_of(&f.all, points, ASKED);
+    f.graph = test_answer_make(points, LINKS);
+    f.truth = test_answer_make(ASKED, K);
+    f.out = test_answer_make(ASKED, K);
+    kith_search_params params = kith_search_params_default();
+    params.k = LINKS;
+    test_works(f.ctx, kith_graph(f.ctx, &f.points, &params, &f.graph, NULL));
+    kith_index_params made = test_graph_index_params(NULL, KITH_EUCLIDEAN);
+    made.graph = &f.graph;
+    test_works(f.ctx, kith_index_create(f.ctx, &f.points, &made, &f.index));
+    return f;
+}
+
+static void filtering_free(filtering *f)
+{
+    kith_index_free(f->index);
+    test_answer_free(&f->out);
+    test_answer_free(&f->truth);
+    test_answer_free(&f->graph);
+    test_mixture_free(&f->all);
+    kith_ctx_free(f->ctx);
+}
+
+/* width 0: a recall of 0.9 is wanted. What is reported is the recall of the filtered truth, and a
+ * search on the graph, which makes its walks, has the bytes of the index. */
+static kith_walk_report check_filter(filtering *f, const char *name, const kith_filter *filter,
+                                     const uint32_t *exclude, int64_t width)
+{
+    kith_walk_params walk = kith_walk_params_default();
+    kith_walk_report told = {.struct_size = (uint32_t)sizeof told};
+    kith_search_params params = kith_search_params_default();
+    kith_recall recall;
+    params.k = K;
+    params.filter = filter;
+    params.exclude = exclude;
+    test_works(f->ctx, kith_search(f->ctx, &f->points, &f->queries, &params, &f->truth, NULL));
+    walk.width = width;
+    walk.sample = ASKED;
+    params.recall = width == 0 ? 0.9 : 0.0;
+    params.walk = &walk;
+    params.walk_report = &told;
+    params.method = KITH_METHOD_GRAPH;
+    test_works(f->ctx, kith_index_search(f->ctx, f->index, &f->queries, &params, &f->out, NULL));
+    test_works(f->ctx, kith_recall_measure(f->ctx, &f->out, &f->truth, KITH_EUCLIDEAN, K, &recall));
+    (void)printf("%s, width %lld: %s recall %.4f, %.0f distances a query\n", name,
+                 (long long)told.width, told.exact == 1 ? "exact," : "walks,", recall.recall,
+                 told.evaluations / ASKED);
+    assert_true(told.recall.recall > recall.recall - 1e-9);
+    assert_true(told.recall.recall < recall.recall + 1e-9);
+    assert_true(told.exact == 0 || test_answers_equal(&f->out, &f->truth));
+    assert_true(width != 0 || recall.recall >= 0.9);
+    assert_true(filter == NULL || filter->allow_stride_bytes != 0 || recall.recall > 0.8);
+    walk.graph = &f->graph;
+    test_works(f->ctx, kith_search(f->ctx, &f->points, &f->queries, &params, &f->truth, NULL));
+    assert_true(test_answers_equal(&f->out, &f->truth));
+    return told;
+}
+
+/* Bitmaps that allow a share of the points: few enough are compared exactly. */
+static void walks_under_bitmaps(void **state)
+{
+    (void)state;
+    filtering f = filtering_of();
+    static const int percent[] = {100, 50, 10, 1, 0};
+    uint8_t allow[SHARED / 8];
+    kith_filter filter = kith_filter_default();
+    filter.allow = allow;
+    for (int i = 0; i < 4; i++) {
+        char name[32];
+        memset(allow, 0, sizeof allow);
+        for (int64_t row = 0; row < f.points.rows; row++) {
+            allow[row / 8] |= (uint8_t)((row * 7919 % 100 < percent[i] ? 1 : 0) << row % 8);
+        }
+        (void)snprintf(name, sizeof name, "%d %% allowed", percent[i]);
+        const kith_walk_report told = check_filter(&f, name, &filter, NULL, 64);
+        assert_int_equal(told.exact, percent[i] == 1 || (percent[i] == 10 && test_is_slow_build()));
+        (void)check_filter(&f, name, &filter, NULL, 0);
+    }
+    filtering_free(&f);
+}
+
+/* Groups of the point's own region, which walks see few of, and of no region. */
+static void walks_within_groups(void **state)
+{
+    (void)state;
+    filtering f = filtering_of();
+    static int64_t groups[SHARED];
+    static int64_t regions[SHARED];
+    int64_t query_groups[ASKED];
+    uint32_t exclude[ASKED];
+    kith_filter filter = kith_filter_default();
+    filter.query_groups = query_groups;
+    for (int64_t row = 0; row < f.points.rows; row++) {
+        groups[row] = row * 7919 % 5;
+        regions[row] = ((const float *)f.points.data)[row * COLS] > 0.0F ? 1 : 0;
+    }
+    for (int64_t i = 0; i < ASKED; i++) {
+        query_groups[i] = i % 5;
+        exclude[i] = (uint32_t)(i * 3);
+    }
+    filter.groups = groups;
+    filter.rule = KITH_RULE_SAME;
+    assert_int_equal(check_filter(&f, "same", &filter, exclude, 64).exact, 0);
+    filter.rule = KITH_RULE_OTHER;
+    assert_int_equal(check_filter(&f, "other", &filter, exclude, 64).exact, 0);
+    (void)check_filter(&f, "other", &filter, NULL, 0);
+    for (int64_t i = 0; i < ASKED; i++) {
+        query_groups[i] = i % 2; /* half of the queries are asked of the other side */
+    }
+    filter.groups = regions;
+    filter.rule = KITH_RULE_SAME;
+    (void)check_filter(&f, "same region", &filter, NULL, 64);
+    f.queries = test_part_of(&f.points, 0, ASKED);
+    for (int64_t i = 0; i < ASKED; i++) {
+        exclude[i] = (uint32_t)i;
+    }
+    (void)check_filter(&f, "all but itself", NULL, exclude, 64);
+    for (int64_t i = 0; i < ASKED * K; i++) {
+        assert_true(f.out.ids[i] != (uint32_t)(i / K));
+    }
+    filtering_free(&f);
+}
+
 /* ---- Several threads ------------------------------------------------------------------------ */
 
 /* Who asks, with a context of its own. */
@@ -401,6 +552,8 @@ int main(void)
         cmocka_unit_test(the_graph_may_go),
         cmocka_unit_test(queries_have_any_type),
         cmocka_unit_test(a_width_is_chosen_once),
+        cmocka_unit_test(walks_under_bitmaps),
+        cmocka_unit_test(walks_within_groups),
         cmocka_unit_test(several_threads_share_walks),
         cmocka_unit_test(mistakes_of_making_are_named),
         cmocka_unit_test(mistakes_of_searching_are_named),
