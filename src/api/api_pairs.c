@@ -153,7 +153,11 @@ static kith_status find_and_save(kith_ctx *ctx, const kin_pairs_job *job, kith_p
     own.file = &file;
     KIN_TRY(kin_check_path(ctx, job->params.path));
     KIN_TRY(open_file(ctx, job, &file));
-    return kin_pairs_file_close(&file, kin_engine_pairs(ctx, &own, known));
+    const kith_status status = kin_engine_pairs(ctx, &own, known);
+    if (known->complete != 0 && !job->filters && job->params.first_row == 0) {
+        file.about.meta.exact = KITH_CERTIFIED; /* these are all pairs */
+    }
+    return kin_pairs_file_close(&file, status);
 }
 
 static kith_status find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
