@@ -61,9 +61,9 @@ typedef struct kith_pairs_params {
     int64_t sample; /* of the plan: rows i that are looked at; 0 = 1,000 */
     uint64_t seed;  /* which rows */
     const double *period; /* as in kith_search_params */
-    const char *job;      /* NULL, or lines of text that say what the job is beyond what kith sees of
-                             it: one with other lines does not go on. Of .npy and .kith; so is */
-    int32_t restart;      /* 1: what an earlier job has left there is forgotten */
+    const char *job; /* NULL, or lines of text that say what the job is beyond what kith sees of
+                        it: one with other lines does not go on. Of .npy and .kith; so is */
+    int32_t restart; /* 1: what an earlier job has left there is forgotten */
     int32_t reserved;
 } kith_pairs_params;
 
@@ -97,9 +97,9 @@ KITH_API kith_status kith_pairs_find(kith_ctx *ctx, const kith_matrix *points,
                                      const kith_matrix *others, const kith_pairs_params *params,
                                      kith_pairs_report *report);
 
-/* A .kith of pairs as kith_pairs_find has written it, after its checksums are found right, in chunks
- * that end with a row. take NULL: none is told, *report has their number. Returns KITH_E_ARGUMENT,
- * E_MEMORY, E_IO, E_FORMAT. */
+/* A .kith of pairs as kith_pairs_find has written it, after its checksums are found right, in
+ * chunks that end with a row. take NULL: none is told, *report has their number. Returns
+ * KITH_E_ARGUMENT, E_MEMORY, E_IO, E_FORMAT. */
 KITH_API kith_status kith_pairs_read(kith_ctx *ctx, const char *path, kith_pairs_fn take,
                                      void *take_arg, kith_pairs_report *report);
 

@@ -110,16 +110,16 @@ static kith_status describe(kith_ctx *ctx, const kin_pairs_job *job, identity *i
     const kin_number_locale locale = kin_number_enter();
     (void)kin_number_print(radius, sizeof radius, p->radius, false);
     kin_number_leave(locale);
-    return kin_alloc_text(
-        ctx, &id->text, "a job's lines",
-        "kith %s, pairs of %s within %s %s\npoints %s\nothers %s\n"
-        "filter %d, rule %d, %016" PRIx64 "\nperiod %016" PRIx64 "\n"
-        "first row %" PRId64 ", limit %" PRId64 "\n%s%s",
-        kith_version(), job->one_set ? "one set" : "two sets", radius,
-        kith_metric_name(job->distance.metric), kin_fingerprint_print(&id->points, points),
-        kin_fingerprint_print(&id->others, others), job->filters, (int)job->filter.rule, id->filter,
-        id->period, p->first_row, p->limit, more,
-        more[0] != '\0' && more[strlen(more) - 1] != '\n' ? "\n" : "");
+    return kin_alloc_text(ctx, &id->text, "a job's lines",
+                          "kith %s, pairs of %s within %s %s\npoints %s\nothers %s\n"
+                          "filter %d, rule %d, %016" PRIx64 "\nperiod %016" PRIx64 "\n"
+                          "first row %" PRId64 ", limit %" PRId64 "\n%s%s",
+                          kith_version(), job->one_set ? "one set" : "two sets", radius,
+                          kith_metric_name(job->distance.metric),
+                          kin_fingerprint_print(&id->points, points),
+                          kin_fingerprint_print(&id->others, others), job->filters,
+                          (int)job->filter.rule, id->filter, id->period, p->first_row, p->limit,
+                          more, more[0] != '\0' && more[strlen(more) - 1] != '\n' ? "\n" : "");
 }
 
 static kith_status open_file(kith_ctx *ctx, const kin_pairs_job *job, kin_pairs_file *file)

@@ -354,8 +354,8 @@ static kith_status run_all(run *r)
 static bool counts_alone(const kin_pairs_job *job)
 {
     const kith_pairs_params *params = &job->params;
-    return job->file == NULL && params->take == NULL && params->labels == NULL && params->kept == NULL &&
-           params->limit == 0 && !job->filters;
+    return job->file == NULL && params->take == NULL && params->labels == NULL &&
+           params->kept == NULL && params->limit == 0 && !job->filters;
 }
 
 static kith_status search(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)

@@ -341,8 +341,8 @@ kith_status kin_pairs_file_close(kin_pairs_file *file, kith_status status)
     if (status == KITH_OK && file->separator == 0) {
         status = file->runs ? put_kith(file) : put_npy(file, file->count);
     }
-    const bool nothing = file->ours && file->before.data == NULL &&
-                         file->next_row == file->about.first_row;
+    const bool nothing =
+        file->ours && file->before.data == NULL && file->next_row == file->about.first_row;
     if (status != KITH_OK && nothing) {
         kin_writer_drop(&file->writer);
         kin_journal_remove(&file->journal);
@@ -385,14 +385,13 @@ static kith_status open_stored(kith_ctx *ctx, stored *s)
                 "does not hold pairs (give what kith pairs has written)");
     s->rows = header->rows;
     s->others = header->corpus_rows;
-    KIN_TRY(kin_container_table(ctx, c, KIN_TAG_OFFSETS, (uint64_t)s->rows + 1,
-                                sizeof *s->offsets, &data));
+    KIN_TRY(kin_container_table(ctx, c, KIN_TAG_OFFSETS, (uint64_t)s->rows + 1, sizeof *s->offsets,
+                                &data));
     s->offsets = data;
     KIN_TRY(kin_container_section(ctx, c, TAG_PAIRS, &data, &bytes));
     s->items = data;
     bool right = s->rows < UINT32_MAX && s->offsets[0] == 0 &&
-                 (uint64_t)s->offsets[s->rows] == bytes / sizeof(item) &&
-                 bytes % sizeof(item) == 0;
+                 (uint64_t)s->offsets[s->rows] == bytes / sizeof(item) && bytes % sizeof(item) == 0;
     for (int64_t row = 0; row < s->rows && right; row++) {
         right = s->offsets[row] <= s->offsets[row + 1];
     }

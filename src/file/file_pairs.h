@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pairs within a radius, written as they are found, 16 bytes a pair: a structured .npy of (i, j, distance), or a .kith of
- * the same and where each row's begin; both go on where they were left. Or text "i,j,distance",
- * whole or not at all. */
+ * Pairs within a radius, written as they are found, 16 bytes a pair: a structured .npy of (i, j,
+ * distance), or a .kith of the same and where each row's begin; both go on where they were left. Or
+ * text "i,j,distance", whole or not at all. */
 #ifndef KIN_FILE_PAIRS_H
 #define KIN_FILE_PAIRS_H
 

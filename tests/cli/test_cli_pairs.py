@@ -170,7 +170,7 @@ class Pairs(CliCase):
                 (2, (*at, "--groups", "g.csv", "--rule", "each"), "use same or other"),
                 (2, (*at, "-o", "f.npy", "--kept", "f.npy", "--keep", "first"), "two outputs"),
                 (1, (*at, "--groups", "o.csv"), "o.csv"),
-                (2, (*at, "-o", "f.npz"), ".npy .csv .tsv"),
+                (2, (*at, "-o", "f.npz"), ".npy .kith .csv .tsv"),
                 (1, (*at, "-o", "missing/f.npy"), "missing")):
             self.fails(code, *words, *more, says=[told])
         self.fails(1, "pairs", "n.csv", "--radius", 1, "-o", "n.csv", says=["n.csv"])
