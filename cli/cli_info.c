@@ -121,7 +121,8 @@ static const char *kind_name(kith_kind kind)
                                         [KITH_KIND_EXACT_INDEX] = "exact index",
                                         [KITH_KIND_RANGES] = "ranges",
                                         [KITH_KIND_TREE_INDEX] = "tree index",
-                                        [KITH_KIND_GRAPH_INDEX] = "graph index"};
+                                        [KITH_KIND_GRAPH_INDEX] = "graph index",
+                                        [KITH_KIND_PAIRS] = "pairs"};
     return names[kind];
 }
 
@@ -197,7 +198,7 @@ static void tell_quality(cli_report *r, const quality *q)
     cli_put_int(r, "parts", q->parts);
 }
 
-static void tell(const cli_args *args, const kith_file_info *info, const quality *q)
+static void tell(const cli_args *args, const kith_file_info *info, const quality *q, int64_t pairs)
 {
     char size[CLI_SIZE_BYTES];
     cli_report r = cli_report_begin(args);
@@ -206,7 +207,7 @@ static void tell(const cli_args *args, const kith_file_info *info, const quality
     cli_tell_text(&r, "kind", kind_name(info->kind));
     cli_tell_text(&r, "format", info->format);
     tell_shape(&r, info);
-    if (is_table(info->kind) || info->kind == KITH_KIND_RANGES) {
+    if (is_table(info->kind) || info->kind == KITH_KIND_RANGES || info->kind == KITH_KIND_PAIRS) {
         cli_tell_claim(&r, info->exact, &info->points);
     }
     tell_recall(&r, info);
@@ -219,6 +220,11 @@ static void tell(const cli_args *args, const kith_file_info *info, const quality
     }
     tell_parts(&r, info);
     tell_quality(&r, q);
+    if (info->kind == KITH_KIND_PAIRS) {
+        char count[CLI_GROUPED_BYTES];
+        cli_say(&r, "pairs: %s\n", cli_grouped(pairs, count));
+        cli_put_int(&r, "pairs", pairs);
+    }
     cli_say(&r, "size: %s (%" PRIu64 " bytes)\n", cli_message_size(info->file_bytes, size),
             info->file_bytes);
     cli_put_uint(&r, "bytes", info->file_bytes);
@@ -230,14 +236,19 @@ int cli_info(const cli_args *args)
     cli_session session = {.ctx = NULL};
     kith_file_info info;
     quality q = {0};
+    kith_pairs_report pairs = {.struct_size = (uint32_t)sizeof pairs};
     const char *path = args->paths[0];
     int code = cli_session_open(&session, args);
     CLI_THEN(code, cli_session_inspect(&session, path, &session.read, &info));
     if (code == CLI_DONE && info.kind == KITH_KIND_GRAPH) {
         code = measure_file(&session, path, &q);
     }
+    if (code == CLI_DONE && info.kind == KITH_KIND_PAIRS) {
+        code = cli_session_check(&session, kith_pairs_read(session.ctx, path, NULL, NULL, &pairs),
+                                 path);
+    }
     if (code == CLI_DONE) {
-        tell(args, &info, &q);
+        tell(args, &info, &q, pairs.count);
     }
     cli_session_close(&session);
     return code;

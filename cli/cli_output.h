@@ -14,7 +14,7 @@
 #define CLI_ENDINGS_INDEX ".kith"
 #define CLI_ENDINGS_TRUTH ".knn .ivecs .ibin .npz .kith .npy .hdf5"
 #define CLI_ENDINGS_RANGES ".range .kith"
-#define CLI_ENDINGS_WITHIN ".npy .csv .tsv"
+#define CLI_ENDINGS_WITHIN ".npy .kith .csv .tsv"
 #define CLI_ENDINGS_PAIRS ".ivecs .ibin .csv .tsv"
 #define CLI_ENDINGS_DISTANCES ".fbin .fvecs .npy"
 #define CLI_ENDINGS_PREDICTION ".npy .csv .tsv .fbin"

@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 typedef struct pairing {
     cli_job job; /* corpus: the last file; queries: the first one of two */
@@ -86,6 +88,7 @@ static int take_params(pairing *p)
     p->params.keep = args->keep;
     p->params.sample = cli_given(args, CLI_OPT_SAMPLE) ? args->sample : 0;
     p->params.seed = args->seed;
+    p->params.restart = cli_given(args, CLI_OPT_RESTART);
     p->params.take = args->output != NULL || keeps || args->components != NULL ? show : NULL;
     p->params.take_arg = p;
     p->labels = args->components != NULL ? malloc(rows * sizeof *p->labels) : NULL;
@@ -98,6 +101,13 @@ static int take_params(pairing *p)
 
 /* ---- The work ------------------------------------------------------------------------------- */
 
+/* Whether what an interrupted job has written stays for the next one. */
+static bool resumes(const char *output)
+{
+    const char *ending = output != NULL ? strrchr(output, '.') : NULL;
+    return ending != NULL && (strcasecmp(ending, ".npy") == 0 || strcasecmp(ending, ".kith") == 0);
+}
+
 static int solve(pairing *p)
 {
     kith_ctx *ctx = p->job.session.ctx;
@@ -105,11 +115,17 @@ static int solve(pairing *p)
     const kith_matrix *points = points_of(p)->matrix;
     const kith_matrix *others = is_one_set(p) ? NULL : p->job.corpus.matrix;
     const double start = cli_clock_now();
+    const bool goes_on = resumes(output);
+    p->job.session.silent = goes_on;
     p->report.struct_size = (uint32_t)sizeof p->report;
     p->job.report.struct_size = (uint32_t)sizeof p->job.report;
     const kith_status status = kith_pairs_find(ctx, points, others, &p->params, &p->report);
     p->seconds_pairs = cli_clock_now() - start;
-    CLI_TRY(check(p, status));
+    const int code = check(p, status);
+    if (code == CLI_INTERRUPTED && goes_on) {
+        (void)cli_fail(NULL, "interrupted (the same command goes on with the pairs that stand)");
+    }
+    CLI_TRY(code);
     if (output != NULL) {
         cli_output_step_aside(output);
     }
@@ -192,6 +208,10 @@ static void tell(const pairing *p)
             p->report.complete != 0 ? "" : ", and more: stopped at --limit");
     cli_put_int(&r, "pairs", p->report.count);
     cli_put_bool(&r, "complete", p->report.complete != 0);
+    if (p->report.resumed > 0) {
+        cli_say(&r, "resumed: %s pairs stood already\n", cli_grouped(p->report.resumed, text));
+    }
+    cli_put_int(&r, "resumed", p->report.resumed);
     tell_rows(&r, p);
     cli_say_more(&r, "chunks: %" PRId64 ", divided %" PRId64 ", the largest of %s pairs\n",
                  p->report.chunks, p->report.divided, cli_grouped(p->report.largest_chunk, text));

@@ -301,7 +301,8 @@ typedef enum kith_kind {
     KITH_KIND_EXACT_INDEX = 4,
     KITH_KIND_RANGES = 5,
     KITH_KIND_TREE_INDEX = 6,
-    KITH_KIND_GRAPH_INDEX = 7
+    KITH_KIND_GRAPH_INDEX = 7,
+    KITH_KIND_PAIRS = 8 /* pairs within a radius */
 } kith_kind;
 
 /* What is known of neighbours. */

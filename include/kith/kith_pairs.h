@@ -37,8 +37,11 @@ typedef struct kith_pairs_params {
     void *take_arg;
     const char *path; /* NULL, or pairs are written to this file, too, whole or not at all, as
                          chapter 9 says: .npy, an array of (i, j, distance) as uint32, uint32 and
-                         float64; .csv and .tsv, lines "i,j,distance", "-" standard output. A job
-                         that ends early writes what was told */
+                         float64; .kith, the same with checksums (kith_pairs_read); .csv and .tsv,
+                         lines "i,j,distance", "-" standard output. A job that ends early by its
+                         limit or by take writes what was told. One of .npy or .kith that was
+                         killed, cancelled or failed goes on where it was: take, labels and kept
+                         first get what stands, and the file will be the same to the last byte */
     const kith_filter *filter; /* NULL = all pairs. Rows of the corpus are others, queries points;
                         of one set both rows of a pair must be allowed. Rules same and other. What
                         is not allowed is dropped when it has been found: no time is saved */
@@ -58,6 +61,10 @@ typedef struct kith_pairs_params {
     int64_t sample; /* of the plan: rows i that are looked at; 0 = 1,000 */
     uint64_t seed;  /* which rows */
     const double *period; /* as in kith_search_params */
+    const char *job; /* NULL, or lines of text that say what the job is beyond what kith sees of
+                        it: one with other lines does not go on. Of .npy and .kith; so is */
+    int32_t restart; /* 1: what an earlier job has left there is forgotten */
+    int32_t reserved;
 } kith_pairs_params;
 
 static inline kith_pairs_params kith_pairs_params_default(void)
@@ -78,6 +85,7 @@ typedef struct kith_pairs_report {
     int64_t chunks;
     int64_t divided;       /* chunks that held too many pairs and were divided */
     int64_t largest_chunk; /* pairs */
+    int64_t resumed;       /* of count: pairs that stood in the file already */
 } kith_pairs_report;
 
 /* others NULL: pairs of points. Cost: each unordered pair of rows is compared about once, by the
@@ -88,6 +96,12 @@ typedef struct kith_pairs_report {
 KITH_API kith_status kith_pairs_find(kith_ctx *ctx, const kith_matrix *points,
                                      const kith_matrix *others, const kith_pairs_params *params,
                                      kith_pairs_report *report);
+
+/* A .kith of pairs as kith_pairs_find has written it, after its checksums are found right, in
+ * chunks that end with a row. take NULL: none is told, *report has their number. Returns
+ * KITH_E_ARGUMENT, E_MEMORY, E_IO, E_FORMAT. */
+KITH_API kith_status kith_pairs_read(kith_ctx *ctx, const char *path, kith_pairs_fn take,
+                                     void *take_arg, kith_pairs_report *report);
 
 /* How many pairs there will be, of params.sample rows, each compared with all others. */
 typedef struct kith_pairs_plan {

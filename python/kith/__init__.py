@@ -5,7 +5,7 @@
 >>> X = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
 >>> distances, indices = kith.knn_graph(X, k=15, metric="cosine")
 
-Functions: `knn`, `knn_graph`, `radius_neighbors`, `pairs`, `truth`, `select_k`, `select_kth`, `merge`, `remove`, `recall`, `devices`. Points
+Functions: `knn`, `knn_graph`, `radius_neighbors`, `pairs`, `read_pairs`, `truth`, `select_k`, `select_kth`, `merge`, `remove`, `recall`, `devices`. Points
 that are searched more than once, and changed: `Index`. Graphs as files, matrices and edges: `Graph`. With scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
 `RadiusNeighborsTransformer`, `KNeighborsClassifier`, `KNeighborsRegressor`.
 """
@@ -21,7 +21,7 @@ from ._graph import Graph
 from ._index import Index
 from ._library import version as __version__
 from ._merge import merge
-from ._pairs import Pairs, PairsChunk, PairsEstimate, pairs
+from ._pairs import Pairs, PairsChunk, PairsEstimate, pairs, read_pairs
 from ._radius import Ranges, radius_neighbors
 from ._recall import Recall, recall
 from ._remove import remove
@@ -69,6 +69,7 @@ __all__ = [
     "merge",
     "pairs",
     "radius_neighbors",
+    "read_pairs",
     "recall",
     "remove",
     "select_k",

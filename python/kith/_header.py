@@ -60,6 +60,7 @@ KIND_EXACT_INDEX = 4
 KIND_RANGES = 5
 KIND_TREE_INDEX = 6
 KIND_GRAPH_INDEX = 7
+KIND_PAIRS = 8
 INCLUDE_SELF = 1
 WITHIN_RADIUS = 8
 PIPELINE_FUSED = 0
@@ -158,7 +159,7 @@ ENUMS: dict[str, dict[str, int]] = {
     "kith_dtype": {"F32": 1, "F64": 2, "F16": 3, "BF16": 4, "U8": 5, "I8": 6, "DTYPE_NONE": 0},
     "kith_metric": {"EUCLIDEAN": 1, "SQEUCLIDEAN": 2, "INNER_PRODUCT": 3, "COSINE": 4, "CORRELATION": 5, "MANHATTAN": 6, "CHEBYSHEV": 7, "CHI2": 8, "HAMMING": 9, "JACCARD": 10, "KL": 11, "CUSTOM": 12, "MINKOWSKI": 13, "BIT_HAMMING": 14, "BIT_JACCARD": 15, "HAVERSINE": 16, "METRIC_DEFAULT": 0},
     "kith_exactness": {"EXACTNESS_UNKNOWN": 0, "CERTIFIED": 1, "APPROXIMATE": 2},
-    "kith_kind": {"KIND_NONE": 0, "KIND_POINTS": 1, "KIND_GRAPH": 2, "KIND_RESULT": 3, "KIND_EXACT_INDEX": 4, "KIND_RANGES": 5, "KIND_TREE_INDEX": 6, "KIND_GRAPH_INDEX": 7},
+    "kith_kind": {"KIND_NONE": 0, "KIND_POINTS": 1, "KIND_GRAPH": 2, "KIND_RESULT": 3, "KIND_EXACT_INDEX": 4, "KIND_RANGES": 5, "KIND_TREE_INDEX": 6, "KIND_GRAPH_INDEX": 7, "KIND_PAIRS": 8},
     "kith_method": {"METHOD_AUTO": 0, "METHOD_EXACT": 1, "METHOD_TREE": 2, "METHOD_DESCENT": 3, "METHOD_GRAPH": 4},
     "kith_rule": {"RULE_NONE": 0, "RULE_SAME": 1, "RULE_OTHER": 2, "RULE_EACH": 3},
     "kith_format": {"FORMAT_NPZ": 1, "FORMAT_CSR": 2, "FORMAT_IVECS": 3, "FORMAT_IBIN": 4, "FORMAT_KNN": 5, "FORMAT_KITH": 6, "FORMAT_CSV": 7, "FORMAT_TSV": 8, "FORMAT_CSV_WIDE": 9, "FORMAT_TSV_WIDE": 10, "FORMAT_AUTO": 0},
@@ -488,7 +489,8 @@ class PairsParams(c.Structure):
         ("keep", c.c_int), ("take", PairsFn), ("take_arg", c.c_void_p), ("path", c.c_char_p), ("filter", c.c_void_p),
         ("custom", DistanceFn), ("custom_arg", c.c_void_p), ("limit", c.c_int64), ("first_row", c.c_int64),
         ("chunk_rows", c.c_int64), ("chunk_pairs", c.c_int64), ("labels", c.c_void_p), ("kept", c.c_void_p),
-        ("sample", c.c_int64), ("seed", c.c_uint64), ("period", c.c_void_p),
+        ("sample", c.c_int64), ("seed", c.c_uint64), ("period", c.c_void_p), ("job", c.c_char_p),
+        ("restart", c.c_int32), ("reserved", c.c_int32),
     ]
 
 
@@ -496,6 +498,7 @@ class PairsReport(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("complete", c.c_int32), ("count", c.c_int64), ("next_row", c.c_int64),
         ("chunk_rows", c.c_int64), ("chunks", c.c_int64), ("divided", c.c_int64), ("largest_chunk", c.c_int64),
+        ("resumed", c.c_int64),
     ]
 
 
@@ -597,6 +600,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_plan_shards": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_graph_shards": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_char_p, c.c_char_p, c.c_void_p)),
     "kith_pairs_find": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_pairs_read": (c.c_int, (c.c_void_p, c.c_char_p, PairsFn, c.c_void_p, c.c_void_p)),
     "kith_plan_pairs": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_truth": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_graph": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as c
+import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -145,6 +146,17 @@ class Pairs:
             if report.complete or (self._job.fields["limit"] and left == 0):
                 return
 
+    def _save(self, path: str | os.PathLike[str], restart: bool) -> None:
+        """Writes all pairs to a file, and goes on where an interrupted call was."""
+        if self._is_empty:
+            raise ValueError("path is given, and there are no pairs to write (X or Y is empty)")
+        self._find(
+            lib.kith_pairs_find,
+            s.sized(s.PairsReport),
+            path=os.fsencode(path),
+            restart=int(restart),
+        )
+
     def all(self) -> PairsChunk:
         """All pairs at once."""
         chunks = [*Pairs(self._job._replace(like=None))]
@@ -228,6 +240,8 @@ def pairs(
     period: ArrayLike | None = None,
     limit: Whole | None = None,
     chunk_pairs: Whole | None = None,
+    path: str | os.PathLike[str] | None = None,
+    restart: bool = False,
     n_jobs: Whole | None = None,
     device: str | None = None,
     memory_limit: Bytes | None = None,
@@ -251,6 +265,13 @@ def pairs(
     chunk_pairs : int, optional
         Pairs of a chunk, at most, and those that are found beside them; a row's pairs stand in one.
         None: by memory_limit, at most 2**22.
+    path : str or path, optional
+        All pairs are written to this file before the call returns: .npy, a structured array of i, j
+        and distance for `numpy.load`; .kith, the same with checksums, for `read_pairs`; .csv or
+        .tsv. What a killed or interrupted call has left of .npy and .kith, the same call goes on
+        with; the bytes are those of one that was not. Each question still computes anew.
+    restart : bool
+        Forget what an earlier call has left there.
     metric, p, algorithm, period, n_jobs, device, memory_limit, progress
         As in `knn`.
 
@@ -298,6 +319,42 @@ def pairs(
     asked = _filter.Asked(allow, groups, query_groups, rule)
     filtered = _filter.make(asked, corpus.rows, points.rows)
     like = None if isinstance(X, np.ndarray) else X
-    return Pairs(
+    found = Pairs(
         _Job(points, others, corpus, wanted, distance, fields, filtered, progress, like, lengths)
     )
+    if path is not None:
+        found._save(path, restart)
+    return found
+
+
+def read_pairs(path: str | os.PathLike[str]) -> PairsChunk:
+    """All pairs of a .kith that `pairs` or ``kith pairs`` has written; its checksums are checked.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    PairsChunk
+    """
+    found: list[tuple[Array, Array, Array]] = []
+
+    def take(_: int | None, at: int, distances: int) -> int:
+        told = s.Pairs.from_address(at)
+        i = copy_of(told.query_ids, told.count, np.uint32)
+        j = copy_of(told.corpus_ids, told.count, np.uint32)
+        found.append((i, j, copy_of(distances, told.count, np.float64)))
+        return 0
+
+    context(settings(None, None, None)).call(
+        lib.kith_pairs_read,
+        os.fsencode(path),
+        s.PairsFn(take),
+        None,
+        c.byref(s.sized(s.PairsReport)),
+    )
+    if not found:
+        return PairsChunk(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    i, j, distance = (np.concatenate(part) for part in zip(*found, strict=True))
+    return PairsChunk(i.astype(np.int64), j.astype(np.int64), distance)

@@ -4,7 +4,10 @@
 #include "base/base_try.h"
 #include "engine/engine_call.h"
 #include "engine/engine_exact.h"
-#include "file/file_result.h"
+#include "engine/engine_filter.h"
+#include "file/file_pairs.h"
+
+#include <inttypes.h>
 
 static kith_status check_number(kith_ctx *ctx, const char *name, int64_t number, int64_t most)
 {
@@ -81,30 +84,80 @@ static kith_status check(kith_ctx *ctx, const kith_matrix *points, const kith_ma
 
 /* ---- To a file ------------------------------------------------------------------------------- */
 
-typedef struct saving {
-    kin_pairs_file file;
-    const kith_pairs_params *params; /* the caller's */
-    kith_status status;
-} saving;
+/* What the bytes of the file depend on. */
+typedef struct identity {
+    kith_fingerprint points;
+    kith_fingerprint others;
+    uint64_t filter;
+    uint64_t period;
+    char *text;
+} identity;
 
-static int save_chunk(void *arg, const kith_pairs *pairs, const double *distances)
+static kith_status describe(kith_ctx *ctx, const kin_pairs_job *job, identity *id)
 {
-    saving *s = arg;
-    s->status = kin_pairs_file_put(&s->file, pairs, distances);
-    return s->status != KITH_OK ||
-           (s->params->take != NULL && s->params->take(s->params->take_arg, pairs, distances) != 0);
+    char points[KIN_FINGERPRINT_TEXT];
+    char others[KIN_FINGERPRINT_TEXT];
+    char radius[32] = "";
+    const kith_pairs_params *p = &job->params;
+    const char *more = p->job != NULL ? p->job : "";
+    const double *period = job->distance.period;
+    if (job->filters) {
+        id->filter = kin_filter_sum(&job->filter, job->others.rows, job->points.rows);
+    }
+    if (period != NULL) {
+        id->period = kin_checksum_of(period, (uint64_t)job->points.cols * sizeof *period);
+    }
+    const kin_number_locale locale = kin_number_enter();
+    (void)kin_number_print(radius, sizeof radius, p->radius, false);
+    kin_number_leave(locale);
+    return kin_alloc_text(ctx, &id->text, "a job's lines",
+                          "kith %s, pairs of %s within %s %s\npoints %s\nothers %s\n"
+                          "filter %d, rule %d, %016" PRIx64 "\nperiod %016" PRIx64 "\n"
+                          "first row %" PRId64 ", limit %" PRId64 "\n%s%s",
+                          kith_version(), job->one_set ? "one set" : "two sets", radius,
+                          kith_metric_name(job->distance.metric),
+                          kin_fingerprint_print(&id->points, points),
+                          kin_fingerprint_print(&id->others, others), job->filters,
+                          (int)job->filter.rule, id->filter, id->period, p->first_row, p->limit,
+                          more, more[0] != '\0' && more[strlen(more) - 1] != '\n' ? "\n" : "");
+}
+
+static kith_status open_file(kith_ctx *ctx, const kin_pairs_job *job, kin_pairs_file *file)
+{
+    const char *path = job->params.path;
+    kin_pairs_about about = {.job = "",
+                             .rows = job->points.rows,
+                             .first_row = job->params.first_row,
+                             .meta = kith_result_meta_default(),
+                             .restart = job->params.restart != 0};
+    identity id = {.text = NULL};
+    if (kin_pairs_file_resumes(path)) {
+        KIN_TRY(kin_fingerprint_make(ctx, &job->points, &id.points));
+        id.others = id.points;
+        KIN_TRY(job->one_set ? KITH_OK : kin_fingerprint_make(ctx, &job->others, &id.others));
+        KIN_TRY(describe(ctx, job, &id));
+        about.job = id.text;
+    }
+    about.meta.metric = job->distance.metric;
+    about.meta.corpus_rows = job->others.rows;
+    about.meta.points = id.others;
+    const kith_status status = kin_pairs_file_open(ctx, path, &about, file);
+    kin_free(ctx, id.text);
+    return status;
 }
 
 static kith_status find_and_save(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_report *known)
 {
-    saving s = {.params = &job->params};
+    kin_pairs_file file;
     kin_pairs_job own = *job;
-    own.params.take = save_chunk;
-    own.params.take_arg = &s;
+    own.file = &file;
     KIN_TRY(kin_check_path(ctx, job->params.path));
-    KIN_TRY(kin_pairs_file_open(ctx, job->params.path, &s.file));
+    KIN_TRY(open_file(ctx, job, &file));
     const kith_status status = kin_engine_pairs(ctx, &own, known);
-    return kin_pairs_file_close(&s.file, status != KITH_OK ? status : s.status);
+    if (known->complete != 0 && !job->filters && job->params.first_row == 0) {
+        file.about.meta.exact = KITH_CERTIFIED; /* these are all pairs */
+    }
+    return kin_pairs_file_close(&file, status);
 }
 
 static kith_status find(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *others,
@@ -144,4 +197,23 @@ kith_status kith_plan_pairs(kith_ctx *ctx, const kith_matrix *points, const kith
                             const kith_pairs_params *params, kith_pairs_plan *plan)
 {
     KIN_CALL(ctx, plan_pairs(ctx, points, others, params, plan));
+}
+
+/* ---- From a file ----------------------------------------------------------------------------- */
+
+static kith_status read_pairs(kith_ctx *ctx, const char *path, kith_pairs_fn take, void *take_arg,
+                              kith_pairs_report *report)
+{
+    kith_pairs_report known = {.struct_size = sizeof known};
+    KIN_TRY(kin_check_path(ctx, path));
+    KIN_TRY(kin_check_room(ctx, report, "report", "kith_pairs_report"));
+    KIN_TRY(kin_pairs_read(ctx, path, take, take_arg, &known));
+    kin_fill_room(report, &known, sizeof known);
+    return KITH_OK;
+}
+
+kith_status kith_pairs_read(kith_ctx *ctx, const char *path, kith_pairs_fn take, void *take_arg,
+                            kith_pairs_report *report)
+{
+    KIN_CALL(ctx, read_pairs(ctx, path, take, take_arg, report));
 }

@@ -65,6 +65,7 @@ typedef struct kin_pairs_job {
     bool filters;
     kith_filter filter;
     kin_distance distance;
+    struct kin_pairs_file *file; /* NULL, or open, to be written */
 } kin_pairs_job;
 
 kith_status kin_engine_pairs(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_report *report);

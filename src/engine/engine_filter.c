@@ -22,6 +22,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_exact.h"
+#include "file/file_checksum.h"
 #include "select/select_pairs.h"
 
 /* ---- Groups --------------------------------------------------------------------------------- */
@@ -76,6 +77,25 @@ static int64_t settle_numbers(uint64_t *words, int64_t count)
         }
     }
     return different;
+}
+
+uint64_t kin_filter_sum(const kith_filter *filter, int64_t rows, int64_t queries)
+{
+    const uint64_t bytes = (uint64_t)kin_ceil_div(rows, 8);
+    const int64_t maps = filter->allow_stride_bytes != 0 ? queries : 1;
+    kin_checksum sum;
+    kin_checksum_begin(&sum);
+    for (int64_t i = 0; filter->allow != NULL && i < maps; i++) {
+        kin_checksum_add(&sum, filter->allow + i * filter->allow_stride_bytes, bytes);
+    }
+    if (filter->groups != NULL) {
+        kin_checksum_add(&sum, filter->groups, (uint64_t)rows * sizeof *filter->groups);
+    }
+    if (filter->query_groups != NULL) {
+        kin_checksum_add(&sum, filter->query_groups,
+                         (uint64_t)queries * sizeof *filter->query_groups);
+    }
+    return kin_checksum_end(&sum);
 }
 
 kith_status kin_filter_count_lists(kith_ctx *ctx, const kith_filter *filter, int64_t rows,

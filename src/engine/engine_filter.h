@@ -28,6 +28,9 @@ typedef struct kin_filter_job {
 kith_status kin_filter_count_lists(kith_ctx *ctx, const kith_filter *filter, int64_t rows,
                                    int64_t *lists);
 
+/* Checksum of bitmaps and groups, of so many rows of the corpus and queries. */
+uint64_t kin_filter_sum(const kith_filter *filter, int64_t rows, int64_t queries);
+
 /* out: queries.rows x (lists * k). */
 kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out);
 

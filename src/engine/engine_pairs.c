@@ -27,6 +27,7 @@
 #include "base/base_try.h"
 #include "engine/engine_call.h"
 #include "engine/engine_filter.h"
+#include "file/file_pairs.h"
 #include "recall/recall.h"
 
 #include <string.h>
@@ -248,26 +249,59 @@ static int64_t settle(run *r, const kith_lists *lists, uint32_t *i)
     return count;
 }
 
-static kith_status tell(run *r, const kith_lists *lists)
+/* To all who ask for pairs but the file. */
+static void hand_over(run *r, const kith_pairs *pairs, const double *distances)
 {
     const kith_pairs_params *params = &r->job->params;
+    for (int64_t p = 0; p < pairs->count; p++) {
+        components_add(&r->components, pairs->query_ids[p], pairs->corpus_ids[p]);
+    }
+    r->report->chunks += 1;
+    r->report->largest_chunk = kin_max_i64(r->report->largest_chunk, pairs->count);
+    if (params->take != NULL && pairs->count > 0 &&
+        params->take(params->take_arg, pairs, distances) != 0) {
+        r->stopped = true;
+    }
+}
+
+static kith_status tell(run *r, const kith_lists *lists)
+{
     const int64_t entries = lists->offsets[lists->rows];
+    kith_status status = KITH_OK;
     uint32_t *i = NULL;
     KIN_TRY(kin_alloc(r->ctx, &i, (uint64_t)entries, sizeof *i, "pairs"));
     const int64_t count = settle(r, lists, i);
     const kith_pairs pairs = {.count = count, .query_ids = i, .corpus_ids = lists->ids};
-    for (int64_t p = 0; p < count; p++) {
-        components_add(&r->components, i[p], lists->ids[p]);
+    if (r->job->file != NULL) {
+        status = kin_pairs_file_put(r->job->file, &pairs, lists->distances64, r->report->next_row);
     }
-    r->report->count += count;
-    r->report->chunks += 1;
-    r->report->largest_chunk = kin_max_i64(r->report->largest_chunk, count);
-    if (params->take != NULL && count > 0 &&
-        params->take(params->take_arg, &pairs, lists->distances64) != 0) {
-        r->stopped = true;
+    if (status == KITH_OK) {
+        r->report->count += count;
+        hand_over(r, &pairs, lists->distances64);
     }
     kin_free(r->ctx, i);
-    return KITH_OK;
+    return status;
+}
+
+/* What an earlier run of the job has left in the file is told first. */
+static kith_status tell_again(run *r)
+{
+    kin_pairs_file *file = r->job->file;
+    kith_status status = KITH_OK;
+    for (bool more = file != NULL; more && status == KITH_OK && !r->stopped;) {
+        kin_pairs_room chunk;
+        status = kin_pairs_file_again(file, &chunk, &more);
+        if (status == KITH_OK && more) {
+            const kith_pairs pairs = {
+                .count = chunk.count, .query_ids = chunk.i, .corpus_ids = chunk.j};
+            r->report->count += chunk.count;
+            r->report->resumed += chunk.count;
+            r->first = r->report->next_row = file->next_row;
+            hand_over(r, &pairs, chunk.distances);
+        }
+        kin_pairs_room_free(r->ctx, &chunk);
+    }
+    return status;
 }
 
 /* ---- All chunks ----------------------------------------------------------------------------- */
@@ -303,6 +337,7 @@ static kith_status run_all(run *r)
 {
     const kin_pairs_job *job = r->job;
     const int64_t rows = job->points.rows;
+    KIN_TRY(tell_again(r));
     r->rows = job->params.chunk_rows > 0 ? job->params.chunk_rows
               : job->one_set             ? kin_max_i64(LEAST_ROWS, kin_ceil_div(rows, PARTS))
                                          : rows;
@@ -319,8 +354,8 @@ static kith_status run_all(run *r)
 static bool counts_alone(const kin_pairs_job *job)
 {
     const kith_pairs_params *params = &job->params;
-    return params->take == NULL && params->labels == NULL && params->kept == NULL &&
-           params->limit == 0 && !job->filters;
+    return job->file == NULL && params->take == NULL && params->labels == NULL &&
+           params->kept == NULL && params->limit == 0 && !job->filters;
 }
 
 static kith_status search(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)

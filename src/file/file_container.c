@@ -233,7 +233,7 @@ static bool points_known(const kin_layout_header *layout)
 static kith_status take_header(kith_ctx *ctx, kin_container *c)
 {
     const kin_layout_header *layout = (const void *)c->map.data;
-    if (layout->kind > KITH_KIND_GRAPH_INDEX || layout->dtype > KITH_DTYPE_LAST ||
+    if (layout->kind > KITH_KIND_PAIRS || layout->dtype > KITH_DTYPE_LAST ||
         layout->metric % KITH_POWER_FIRST > KITH_METRIC_LAST || layout->metric > INT32_MAX ||
         (layout->metric >= KITH_POWER_FIRST) !=
             (layout->metric % KITH_POWER_FIRST == KITH_MINKOWSKI) ||

@@ -183,6 +183,52 @@ kith_status kin_journal_append(kith_ctx *ctx, kin_journal *journal,
     return error == 0 ? KITH_OK : fail_io(ctx, journal, error);
 }
 
+/* Whether there is something to go on with, or nothing that would be lost; else why not. */
+static kith_status judge(kith_ctx *ctx, const kin_journal *journal, const char *partial,
+                         const kin_map *map, bool has_data, bool *resume)
+{
+    static const char *const remedy = "to begin anew add --restart, or remove";
+    char theirs[KIN_JOURNAL_EXCERPT];
+    char ours[KIN_JOURNAL_EXCERPT];
+    const kin_journal_kind kind =
+        kin_journal_judge(journal, (const char *)map->data, map->bytes, theirs, ours);
+    KIN_FAIL_IF(kind == KIN_JOURNAL_FOREIGN, ctx, KITH_E_FORMAT, kin_at_file(journal->path),
+                "is no journal of kith, or damaged (%s it and %s)", remedy, partial);
+    KIN_FAIL_IF(kind == KIN_JOURNAL_OTHER && has_data, ctx, KITH_E_ARGUMENT,
+                kin_at_file(journal->path),
+                "is of another job, it says '%s', this one '%s' (%s it and %s)", theirs, ours,
+                remedy, partial);
+    *resume = kind == KIN_JOURNAL_SAME && has_data;
+    return KITH_OK;
+}
+
+kith_status kin_journal_begin(kith_ctx *ctx, kin_journal *journal, kin_writer *partial,
+                              bool restart, kin_map *map, bool *fresh)
+{
+    const bool has_data = lseek(partial->file, 0, SEEK_END) > 0;
+    const bool there = !restart && access(journal->path, F_OK) == 0;
+    bool resume = false;
+    kith_status status = KITH_OK;
+    *fresh = false;
+    if (there) {
+        KIN_THEN(status, kin_map_open_own(ctx, journal->path, map));
+        KIN_THEN(status, judge(ctx, journal, partial->temporary, map, has_data, &resume));
+    } else if (!restart && has_data) {
+        status = kin_fail_at(ctx, KITH_E_IO, kin_at_file(partial->temporary),
+                             "is there, its journal %s is not (to begin anew add --restart, or "
+                             "remove it)",
+                             journal->path);
+    }
+    if (status == KITH_OK && !resume) {
+        status = kin_journal_create(ctx, journal);
+        *fresh = status == KITH_OK;
+    }
+    if (status != KITH_OK && (restart || !has_data)) {
+        kin_writer_drop(partial);
+    }
+    return status;
+}
+
 void kin_journal_remove(const kin_journal *journal)
 {
     (void)unlink(journal->path);

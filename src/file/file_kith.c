@@ -82,7 +82,9 @@ static kith_status read_lists(const kin_source *source, kith_result *result)
     KIN_FAIL_IF(header->kind != KITH_KIND_GRAPH && header->kind != KITH_KIND_RESULT, ctx,
                 KITH_E_FORMAT, kin_at_file(source->path),
                 "holds %s, not k neighbours a row (give a graph or a result)",
-                header->kind == KITH_KIND_RANGES ? "lists of different lengths" : "points");
+                header->kind == KITH_KIND_RANGES  ? "lists of different lengths"
+                : header->kind == KITH_KIND_PAIRS ? "pairs"
+                                                  : "points");
     KIN_TRY(kin_shape_check(ctx, source->path, (uint64_t)header->rows, (uint64_t)header->k,
                             source->cols_max));
     const bool parts = kin_container_has(result->container, KIN_TAG_PARTS);

@@ -96,22 +96,4 @@ enum { KIN_META_TEXT = 512 };
 int kin_meta_print(char text[KIN_META_TEXT], const kith_result_meta *meta, int64_t k);
 void kin_meta_parse(const char *text, uint64_t bytes, kith_result_meta *meta);
 
-/* ---- Pairs (file_pairs.c) --------------------------------------------------------------------
- * Written as they are found: a structured .npy of (i, j, distance), 16 bytes a pair, or text
- * "i,j,distance". Whole or not at all. */
-
-typedef struct kin_pairs_file {
-    kin_writer writer;
-    int64_t count;
-    uint64_t head_bytes; /* of .npy */
-    char separator;      /* of text; 0: .npy */
-} kin_pairs_file;
-
-/* .npy, .csv, .tsv; "-" is .csv. path stays as long as the file is open. */
-kith_status kin_pairs_file_open(kith_ctx *ctx, const char *path, kin_pairs_file *file);
-kith_status kin_pairs_file_put(kin_pairs_file *file, const kith_pairs *pairs,
-                               const double *distances);
-/* As kin_writer_close. */
-kith_status kin_pairs_file_close(kin_pairs_file *file, kith_status status);
-
 #endif

@@ -355,30 +355,6 @@ static kith_status take_records(kith_ctx *ctx, kith_result_stream *s, const kin_
     return kin_journal_continue(ctx, &s->journal, kept);
 }
 
-/* Whether there is something to go on with, or nothing that would be lost; else why not. */
-static kith_status judge(kith_ctx *ctx, const kith_result_stream *s, const kin_map *map, bool there,
-                         bool has_data, bool *resume)
-{
-    static const char *const remedy = "to begin anew add --restart, or remove";
-    const char *partial = s->writer.temporary;
-    char theirs[KIN_JOURNAL_EXCERPT];
-    char ours[KIN_JOURNAL_EXCERPT];
-    if (!there) {
-        KIN_PASS_IF(!has_data, ctx, KITH_E_IO, kin_at_file(partial),
-                    "is there, its journal %s is not (%s it)", s->journal.path, remedy);
-    }
-    const kin_journal_kind kind =
-        kin_journal_judge(&s->journal, (const char *)map->data, map->bytes, theirs, ours);
-    KIN_FAIL_IF(kind == KIN_JOURNAL_FOREIGN, ctx, KITH_E_FORMAT, kin_at_file(s->journal.path),
-                "is no journal of kith, or damaged (%s it and %s)", remedy, partial);
-    KIN_FAIL_IF(kind == KIN_JOURNAL_OTHER && has_data, ctx, KITH_E_ARGUMENT,
-                kin_at_file(s->journal.path),
-                "is of another job, it says '%s', this one '%s' (%s it and %s)", theirs, ours,
-                remedy, partial);
-    *resume = kind == KIN_JOURNAL_SAME && has_data;
-    return KITH_OK;
-}
-
 static kith_status place(kith_result_stream *s)
 {
     KIN_TRY(put_frame(s));
@@ -391,27 +367,15 @@ static kith_status place(kith_result_stream *s)
 static kith_status begin(kith_ctx *ctx, kith_result_stream *s, bool restart)
 {
     kin_map map = {.data = NULL};
-    const bool has_data = lseek(s->writer.file, 0, SEEK_END) > 0;
-    const bool there = !restart && access(s->journal.path, F_OK) == 0;
-    bool resume = false;
-    bool fresh = restart;
-    kith_status status = there ? kin_map_open_own(ctx, s->journal.path, &map) : KITH_OK;
-    if (status == KITH_OK && !restart) {
-        status = judge(ctx, s, &map, there, has_data, &resume);
-        fresh = status == KITH_OK && !resume;
-    }
-    if (fresh) {
-        status = kin_journal_create(ctx, &s->journal);
-    }
+    bool fresh = false;
+    kith_status status = kin_journal_begin(ctx, &s->journal, &s->writer, restart, &map, &fresh);
     KIN_THEN(status, place(s));
-    if (status == KITH_OK && resume) {
+    if (status == KITH_OK && !fresh) {
         status = take_records(ctx, s, &map);
     }
     kin_map_close(&map);
     if (status != KITH_OK && fresh) {
         kin_journal_remove(&s->journal);
-    }
-    if (status != KITH_OK && (fresh || !has_data)) {
         kin_writer_drop(&s->writer);
     }
     return status;

@@ -63,6 +63,12 @@ kith_status kin_journal_continue(kith_ctx *ctx, kin_journal *journal, uint64_t b
 /* The record is on disk when this returns. */
 kith_status kin_journal_append(kith_ctx *ctx, kin_journal *journal,
                                const kin_journal_record *record);
+/* Of a partial file that is open: the journal of an earlier run of the job, whose bytes are mapped
+ * (kin_map_close; its records are to be looked at, and kin_journal_continue called), or where there
+ * is none, *fresh, one without records. Another job's is refused; what an earlier one has left
+ * stays where this fails. */
+kith_status kin_journal_begin(kith_ctx *ctx, kin_journal *journal, kin_writer *partial,
+                              bool restart, kin_map *map, bool *fresh);
 void kin_journal_remove(const kin_journal *journal);
 void kin_journal_free(kith_ctx *ctx, kin_journal *journal);
 

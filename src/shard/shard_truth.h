@@ -130,8 +130,6 @@ kith_status kin_truth_check_path(const kin_truth *truth);
 kith_status kin_truth_save(const kin_truth *truth);
 /* The arrays of the caller. */
 void kin_truth_hand_over(const kin_truth *truth);
-/* Checksum of bitmaps and groups; 0 without a filter. */
-uint64_t kin_truth_sum_filter(const kin_truth *truth);
 
 /* ---- The job (shard_truth_check.c) ----------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_filter.h"
 #include "shard/shard_truth.h"
 
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
@@ -53,7 +54,7 @@ static kith_status check_filter(kin_truth *t)
                 "is each, and a truth has one list a query (use same or other)");
     t->filters = true;
     t->filter = like.filter;
-    t->filter_sum = kin_truth_sum_filter(t);
+    t->filter_sum = kin_filter_sum(&t->filter, t->rows, t->queries.rows);
     return KITH_OK;
 }
 

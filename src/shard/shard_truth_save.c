@@ -50,27 +50,6 @@ static uint64_t sum_ends(const kith_matrix *points)
     return kin_fingerprint_end(&sum);
 }
 
-uint64_t kin_truth_sum_filter(const kin_truth *t)
-{
-    const kith_filter *filter = &t->filter;
-    const uint64_t bytes = (uint64_t)kin_ceil_div(t->rows, 8);
-    const int64_t maps = filter->allow_stride_bytes != 0 ? t->queries.rows : 1;
-    kin_checksum sum;
-    if (!t->filters) {
-        return 0;
-    }
-    kin_checksum_begin(&sum);
-    for (int64_t i = 0; filter->allow != NULL && i < maps; i++) {
-        kin_checksum_add(&sum, filter->allow + i * filter->allow_stride_bytes, bytes);
-    }
-    if (filter->groups != NULL) {
-        kin_checksum_add(&sum, filter->groups, (uint64_t)t->rows * sizeof *filter->groups);
-        kin_checksum_add(&sum, filter->query_groups,
-                         (uint64_t)t->queries.rows * sizeof *filter->query_groups);
-    }
-    return kin_checksum_end(&sum);
-}
-
 /* "k 10" or "radius 20". */
 static void print_extent(const kin_truth *t, char text[NUMBER_BYTES])
 {

@@ -58,6 +58,25 @@ class Pairs(CliCase):
         self.assertEqual(self.works(*words, "-o", "-", "-q").splitlines(), lines)
         self.assertIn(f"pairs: {len(wanted):,}\n", self.works(*words, "--count"))
 
+    def test_goes_on(self):
+        """killed in the middle, it goes on to the same bytes; another job's is refused, --restart begins anew"""
+        rows = random_bytes(6000, 40, 5)
+        self.write("m.u8bin", matrix_bin(rows, "B"))
+        words = "pairs", "m.u8bin", "--radius", 480, "--threads", 1, "-q", "-o"
+        for ending in "npy", "kith":
+            self.works(*words, f"whole.{ending}")
+            whole = (self.folder / f"whole.{ending}").read_bytes()
+            self.works(*words, f"f.{ending}")
+            self.assertEqual((self.folder / f"f.{ending}").read_bytes(), whole)
+            (self.folder / f"f.{ending}.partial").write_bytes(b"left")
+            self.fails(1, *words, f"f.{ending}", says=["--restart"])
+            self.assertEqual((self.folder / f"f.{ending}").read_bytes(), whole)
+            self.works(*words, f"f.{ending}", "--restart")
+            self.assertEqual((self.folder / f"f.{ending}").read_bytes(), whole)
+            self.assertNotIn(f"f.{ending}.partial", self.files())
+        self.assertEqual(self.works_json("info", "whole.kith")["kind"], "pairs")
+        self.fails(2, "pairs", "m.u8bin", "--radius", 480, "--restart", says=["means nothing without"])
+
     def test_two_files(self):
         """all pairs across, i of the first file"""
         self.works("pairs", "p.u8bin", "q.u8bin", "--radius", RADIUS, "-o", "f.npy", "-q")
@@ -151,7 +170,7 @@ class Pairs(CliCase):
                 (2, (*at, "--groups", "g.csv", "--rule", "each"), "use same or other"),
                 (2, (*at, "-o", "f.npy", "--kept", "f.npy", "--keep", "first"), "two outputs"),
                 (1, (*at, "--groups", "o.csv"), "o.csv"),
-                (2, (*at, "-o", "f.npz"), ".npy .csv .tsv"),
+                (2, (*at, "-o", "f.npz"), ".npy .kith .csv .tsv"),
                 (1, (*at, "-o", "missing/f.npy"), "missing")):
             self.fails(code, *words, *more, says=[told])
         self.fails(1, "pairs", "n.csv", "--radius", 1, "-o", "n.csv", says=["n.csv"])

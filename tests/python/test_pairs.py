@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pairs within a radius: what NumPy's full table holds above its diagonal, and across two sets."""
 
+import pathlib
+import tempfile
 import tracemalloc
 import unittest
 
@@ -22,6 +24,22 @@ def by_hand(truth, one, allowed=True):
 
 
 class Pairs(unittest.TestCase):
+    def test_files(self):
+        """what is written is what is told, in .npy and .kith; another job's leftovers are refused"""
+        with tempfile.TemporaryDirectory() as folder:
+            one, two = (pathlib.Path(folder, name) for name in ("p.npy", "p.kith"))
+            wanted = kith.pairs(self.x, radius=RADIUS, path=one).all()
+            kith.pairs(self.x, radius=RADIUS, path=two)
+            stored = np.load(one)
+            for name, told, read in zip(("i", "j", "distance"), wanted, kith.read_pairs(two), strict=True):
+                np.testing.assert_array_equal(stored[name], told)
+                np.testing.assert_array_equal(read, told)
+            pathlib.Path(folder, "q.npy.partial").write_bytes(b"left")
+            with self.assertRaisesRegex(OSError, "restart"):
+                kith.pairs(self.x, radius=RADIUS, path=pathlib.Path(folder, "q.npy"))
+            kith.pairs(self.x, radius=RADIUS, path=pathlib.Path(folder, "q.npy"), restart=True)
+            self.assertEqual(pathlib.Path(folder, "q.npy").read_bytes(), one.read_bytes())
+
     def setUp(self):
         self.x, self.y = support.points(300, 3), support.points(70, 3, seed=1)
         self.own = support.distances_between(self.x, self.x)

@@ -9,134 +9,15 @@
 #include <cmocka.h>
 
 #include "host/host_cpu.h"
-#include "oracle/plain_knn.h"
 #include "support/support_calls.h"
 #include "support/support_faulty.h"
-#include "support/support_files.h"
 #include "support/support_keys.h"
+#include "support/support_pairs.h"
 #include "support/support_reference.h"
-#include "support/support_shapes.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { ROWS = 160 };
-
-typedef struct told {
-    int64_t count;
-    int64_t room;
-    int64_t chunks;
-    int64_t stop_after; /* chunks; 0: never */
-    uint32_t *i;
-    uint32_t *j;
-    double *distances;
-} told;
-
-static told told_make(int64_t room)
-{
-    told t = {.room = room};
-    t.i = malloc((size_t)(room + 1) * sizeof *t.i);
-    t.j = malloc((size_t)(room + 1) * sizeof *t.j);
-    t.distances = malloc((size_t)(room + 1) * sizeof *t.distances);
-    assert_true(t.i != NULL && t.j != NULL && t.distances != NULL);
-    return t;
-}
-
-static void told_free(told *t)
-{
-    free(t->distances);
-    free(t->j);
-    free(t->i);
-}
-
-static int take(void *arg, const kith_pairs *pairs, const double *distances)
-{
-    told *t = arg;
-    assert_true(pairs->count > 0 && t->count + pairs->count <= t->room);
-    memcpy(t->i + t->count, pairs->query_ids, (size_t)pairs->count * sizeof *t->i);
-    memcpy(t->j + t->count, pairs->corpus_ids, (size_t)pairs->count * sizeof *t->j);
-    memcpy(t->distances + t->count, distances, (size_t)pairs->count * sizeof *t->distances);
-    t->count += pairs->count;
-    t->chunks += 1;
-    return t->chunks == t->stop_after;
-}
-
-/* ---- The oracle ----------------------------------------------------------------------------- */
-
-typedef struct candidate {
-    double key;
-    uint32_t id;
-} candidate;
-
-static int compare(const void *a, const void *b)
-{
-    const candidate *x = a;
-    const candidate *y = b;
-    const int by_key = (x->key > y->key) - (x->key < y->key);
-    return by_key != 0 ? by_key : (x->id > y->id) - (x->id < y->id);
-}
-
-static bool within(kith_metric metric, double distance, double radius)
-{
-    return metric == KITH_INNER_PRODUCT ? distance >= radius : distance <= radius;
-}
-
-static bool allows(const kith_filter *filter, bool one_set, uint32_t i, uint32_t j)
-{
-    if (filter == NULL) {
-        return true;
-    }
-    const uint8_t *allow = filter->allow;
-    const bool forbidden = allow != NULL && ((allow[j / 8] >> j % 8 & 1) == 0 ||
-                                             (one_set && (allow[i / 8] >> i % 8 & 1) == 0));
-    if (forbidden || filter->rule == KITH_RULE_NONE) {
-        return !forbidden;
-    }
-    const int64_t own = one_set ? filter->groups[i] : filter->query_groups[i];
-    return (own == filter->groups[j]) == (filter->rule == KITH_RULE_SAME);
-}
-
-static told brute(const kith_matrix *points, const kith_matrix *others,
-                  const kith_pairs_params *params)
-{
-    const bool one = others == NULL;
-    const kith_matrix *corpus = one ? points : others;
-    const kith_metric metric = params->metric;
-    told t = told_make(points->rows * corpus->rows);
-    candidate *row = malloc((size_t)corpus->rows * sizeof *row);
-    assert_non_null(row);
-    for (int64_t i = 0; i < points->rows; i++) {
-        int64_t count = 0;
-        for (int64_t j = one ? i + 1 : 0; j < corpus->rows; j++) {
-            const double key = oracle_key(metric, points, i, corpus, j);
-            if (within(metric, oracle_distance(metric, key), params->radius) &&
-                allows(params->filter, one, (uint32_t)i, (uint32_t)j)) {
-                row[count++] = (candidate){key, (uint32_t)j};
-            }
-        }
-        qsort(row, (size_t)count, sizeof *row, compare);
-        for (int64_t c = 0; c < count; c++) {
-            t.i[t.count] = (uint32_t)i;
-            t.j[t.count] = row[c].id;
-            t.distances[t.count++] = oracle_distance(metric, row[c].key);
-        }
-    }
-    free(row);
-    return t;
-}
-
-static void check_told(const told *wanted, const told *got, int64_t count)
-{
-    assert_int_equal(got->count, count);
-    assert_true(count <= wanted->count);
-    if (count > 0) {
-        assert_memory_equal(got->i, wanted->i, (size_t)count * sizeof *got->i);
-        assert_memory_equal(got->j, wanted->j, (size_t)count * sizeof *got->j);
-        assert_memory_equal(got->distances, wanted->distances,
-                            (size_t)count * sizeof *got->distances);
-    }
-}
 
 /* Labels by spreading the smallest until nothing changes; kept rows by their definitions. */
 static void check_rows(const told *pairs, int64_t rows, kith_keep keep, const uint32_t *labels,
@@ -176,72 +57,6 @@ static void check_rows(const told *pairs, int64_t rows, kith_keep keep, const ui
     }
     assert_memory_equal(labels, label, (size_t)rows * sizeof label[0]);
     assert_memory_equal(kept, wanted, (size_t)rows);
-}
-
-/* ---- Jobs ----------------------------------------------------------------------------------- */
-
-typedef struct input {
-    test_rows points;
-    test_rows others;
-    kith_pairs_params params;
-    told wanted[2]; /* of one set, of two */
-} input;
-
-static kith_dtype usual_dtype(kith_metric metric)
-{
-    return metric == KITH_SQEUCLIDEAN || metric == KITH_HAMMING ? KITH_U8 : KITH_F32;
-}
-
-/* The radius is the distance of a pair, to the last bit: a share of pairs is within. */
-static double radius_at(kith_metric metric, const kith_matrix *points, double share)
-{
-    const int64_t rows = points->rows;
-    candidate *all = malloc((size_t)(rows * rows) * sizeof *all);
-    assert_non_null(all);
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < rows; j++) {
-            all[i * rows + j] = (candidate){oracle_key(metric, points, i, points, j), 0};
-        }
-    }
-    qsort(all, (size_t)(rows * rows), sizeof *all, compare);
-    const double key = all[(int64_t)(share * (double)(rows * rows - 1))].key;
-    free(all);
-    return oracle_distance(metric, key);
-}
-
-static input input_make(kith_metric metric, test_shape shape, int64_t rows, int32_t cols)
-{
-    uint64_t seed = (uint64_t)rows * 7 + (uint64_t)metric;
-    input in = {.params = kith_pairs_params_default()};
-    const bool nonnegative = metric == KITH_CHI2 || metric == KITH_KL || metric == KITH_JACCARD;
-    in.points = test_rows_make(usual_dtype(metric), rows, cols, 4);
-    in.others = test_rows_make(usual_dtype(metric), rows / 2 + 1, cols, 0);
-    test_shape_fill(&in.points, shape, nonnegative, &seed);
-    test_shape_fill(&in.others, shape, nonnegative, &seed);
-    in.params.metric = metric;
-    in.params.radius = radius_at(metric, &in.points.matrix, 0.08);
-    in.params.take = take;
-    in.wanted[0] = brute(&in.points.matrix, NULL, &in.params);
-    in.wanted[1] = brute(&in.points.matrix, &in.others.matrix, &in.params);
-    return in;
-}
-
-static void input_free(input *in)
-{
-    told_free(&in->wanted[1]);
-    told_free(&in->wanted[0]);
-    test_rows_free(&in->others);
-    test_rows_free(&in->points);
-}
-
-static kith_status find(kith_ctx *ctx, const input *in, int two, kith_pairs_params params,
-                        told *got, kith_pairs_report *report)
-{
-    *got = told_make(in->wanted[two].count);
-    params.take_arg = got;
-    *report = (kith_pairs_report){.struct_size = sizeof *report};
-    return kith_pairs_find(ctx, &in->points.matrix, two ? &in->others.matrix : NULL, &params,
-                           report);
 }
 
 static void check_found(kith_ctx *ctx, const input *in, int two, const kith_pairs_params *params)
@@ -543,74 +358,6 @@ static void rows_are_labelled_and_kept(void **state)
     (void)printf("components have their smallest id, and the rows that are kept are as defined\n");
 }
 
-/* ---- Files ------------------------------------------------------------------------------------
- */
-
-static void files_hold_what_was_told(void **state)
-{
-    test_folder *folder = *state;
-    input in = input_make(KITH_EUCLIDEAN, SHAPE_GAUSS, ROWS, 4);
-    kith_ctx *ctx = test_ctx(kin_cpu_best(), 2);
-    const kith_matrix *points = &in.points.matrix;
-    const told *wanted = &in.wanted[0];
-    kith_pairs_params params = in.params;
-    params.take = NULL;
-    params.chunk_pairs = 100;
-    params.path = test_path(folder, "p.npy");
-    test_works(ctx, kith_pairs_find(ctx, points, NULL, &params, NULL));
-    unsigned char head[128];
-    struct {
-        uint32_t ids[2];
-        double distance;
-    } one;
-    FILE *file = fopen(test_path(folder, "p.npy"), "rb");
-    assert_non_null(file);
-    assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
-    for (int64_t p = 0; p < wanted->count; p++) {
-        assert_int_equal(fread(&one, 1, sizeof one, file), sizeof one);
-        assert_int_equal(one.ids[0], wanted->i[p]);
-        assert_int_equal(one.ids[1], wanted->j[p]);
-        assert_memory_equal(&one.distance, &wanted->distances[p], sizeof one.distance);
-    }
-    assert_int_equal(fread(head, 1, 1, file), 0);
-    (void)fclose(file);
-    told got = told_make(wanted->count); /* it is written, and told */
-    params.take = take;
-    params.take_arg = &got;
-    got.stop_after = 2;
-    kith_pairs_report report = {.struct_size = sizeof report};
-    params.path = test_path(folder, "p.csv");
-    test_works(ctx, kith_pairs_find(ctx, points, NULL, &params, &report));
-    assert_true(report.complete == 0 && report.chunks == 2);
-    file = fopen(test_path(folder, "p.csv"), "r");
-    char line[128];
-    assert_non_null(file);
-    for (int64_t p = -1; p < got.count; p++) {
-        assert_non_null(fgets(line, sizeof line, file));
-        unsigned i = 0;
-        unsigned j = 0;
-        double distance = 0.0;
-        if (p < 0) {
-            assert_string_equal(line, "i,j,distance\n");
-        } else {
-            assert_int_equal(sscanf(line, "%u,%u,%lf", &i, &j, &distance), 3);
-            assert_true(i == wanted->i[p] && j == wanted->j[p] && distance == wanted->distances[p]);
-        }
-    }
-    assert_null(fgets(line, sizeof line, file));
-    (void)fclose(file);
-    params.take = NULL;
-    params.path = test_path(folder, "p.xyz");
-    test_fails(ctx, kith_pairs_find(ctx, points, NULL, &params, NULL), KITH_E_ARGUMENT,
-               ".npy, .csv or .tsv");
-    params.path = "";
-    test_fails(ctx, kith_pairs_find(ctx, points, NULL, &params, NULL), KITH_E_ARGUMENT, "path");
-    told_free(&got);
-    kith_ctx_free(ctx);
-    input_free(&in);
-    (void)printf("an .npy and a .csv hold the pairs to the last bit, and as far as a job came\n");
-}
-
 /* ---- Plans, mistakes --------------------------------------------------------------------------
  */
 
@@ -717,8 +464,6 @@ int main(void)
         cmocka_unit_test(allocations_that_fail_are_survived),
         cmocka_unit_test(filters_leave_pairs_out),
         cmocka_unit_test(rows_are_labelled_and_kept),
-        cmocka_unit_test_setup_teardown(files_hold_what_was_told, test_folder_setup,
-                                        test_folder_teardown),
         cmocka_unit_test(plans_tell_how_many),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(a_device_agrees),

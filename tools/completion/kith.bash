@@ -11,7 +11,7 @@ _kith_options() {
     graph) echo "$solve --allow --groups --rule --include-self --symmetric --init --shards --restart" ;;
     search) echo "$solve --allow --groups --query-groups --rule --output-back --both --mutual --stream --chunk --restart" ;;
     pairs)
-        echo "--radius --period --metric --allow --groups --query-groups --rule --count --limit --keep --components --kept
+        echo "--radius --period --metric --allow --groups --query-groups --rule --count --limit --restart --keep --components --kept
             --method -o --output --device --threads --memory --tune --dry-run -q --quiet -v --verbose --json -h --help"
         ;;
     truth)
