@@ -14,6 +14,8 @@
 /* Panels a call of the kernel; pairs a row that a log takes before it is delivered: few, so that
  * limits tighten soon, and more where a row is looked at with all of them. */
 enum { CHUNK_PANELS = 2, PAIRS_A_ROW = 1, LOOKS_A_ROW = 8, CACHE_LINE = 64 };
+/* Fewer rows are not worth terms of their own for a block of points. */
+enum { EVEN_ROWS = 8 };
 
 static int64_t block_points(const kin_meet *r, const kin_meet_side *s, int64_t block)
 {
@@ -35,6 +37,7 @@ typedef struct meeting {
     int64_t row_block;
     int64_t point_block;
     bool cast;           /* shadows meet */
+    bool even;           /* the bound's parts stand in the terms */
     const kin_set *rows; /* as the unit sees them */
     const kin_set *points;
     const uint32_t *panels; /* of the points' block */
@@ -70,9 +73,14 @@ static void set_limits(const kin_meet *r, const meeting *m, bool turned, kin_mee
     for (int64_t i = 0; i < count; i++) {
         const kin_bound_row row = kin_set_row(seen, block * r->block + i);
         const double reach = reach_of(r, m, l->reach[i]);
-        const double limit = by_cost
-                                 ? reach + kin_bound_error(frame->kappa, row, other)
-                                 : kin_bound_limit(frame->bound, reach, frame->kappa, row, other);
+        double limit = 0.0;
+        if (m->even) {
+            limit = kin_meet_even_limit(reach, row);
+        } else if (by_cost) {
+            limit = reach + kin_bound_error(frame->kappa, row, other);
+        } else {
+            limit = kin_bound_limit(frame->bound, reach, frame->kappa, row, other);
+        }
         kin_limit_set(is_float, limit, &l->limit[i], &l->half[i]);
     }
     for (int64_t i = count; i < kin_round_up(count, KIN_BLOCK_STEP); i++) {
@@ -107,6 +115,47 @@ static void read_reach(const kin_meet *r, const kin_meet_side *s, int64_t block,
     memcpy(l->reach, s->lists->reach + block * r->block,
            (size_t)block_points(r, s, block) * sizeof *l->reach);
     pthread_mutex_unlock(&s->locks[block]);
+}
+
+/* Slacks of a block, none of them above the square of its row's norm (exact_set.c, set_facts). */
+static bool set_slacks(const kin_set *seen, int64_t first, int64_t count, double *slack)
+{
+    bool bounded = true;
+    for (int64_t i = 0; i < count; i++) {
+        const kin_bound_row row = kin_set_row(seen, first + i);
+        bounded &= row.lost * KIN_MEET_NORM <= row.norm && row.norm < 0x1p40;
+        slack[i] = kin_meet_slack(seen->frame->kappa, row);
+    }
+    return bounded;
+}
+
+/* Terms with their slack, where this is a meeting of fp32 rows by distance: one row of large norm
+ * would else widen the limits of a block. */
+static bool even_out(const kin_meet *r, const meeting *m, const kin_meet_even *e)
+{
+    const kin_frame *frame = m->points->frame;
+    const int64_t row_first = m->row_block * r->block;
+    const int64_t point_first = m->point_block * r->block;
+    const int64_t rows = block_points(r, &r->row, m->row_block);
+    const int64_t points = block_points(r, &r->point, m->point_block);
+    if (frame->kernel->type != KIN_TILE_F32 || frame->bound != KIN_BOUND_DISTANCE ||
+        r->row.lists->by_cost || rows < EVEN_ROWS ||
+        !set_slacks(m->rows, row_first, rows, e->row_slack) ||
+        !set_slacks(m->points, point_first, points, e->point_slack)) {
+        return false;
+    }
+    const int64_t padded_rows = block_padded(r, &r->row, m->row_block);
+    const int64_t padded_points = block_padded(r, &r->point, m->point_block);
+    for (int64_t i = 0; i < padded_rows; i++) {
+        const kin_word term = m->rows->row_term[row_first + i];
+        e->row_term[i].f = i < rows ? (float)((double)term.f - e->row_slack[i]) : term.f;
+        e->half_term[i].f = 0.5F * e->row_term[i].f;
+    }
+    for (int64_t i = 0; i < padded_points; i++) {
+        const kin_word start = m->points->start[point_first + i];
+        e->start[i].f = i < points ? (float)((double)start.f + 0.5 * e->point_slack[i]) : start.f;
+    }
+    return true;
 }
 
 static kin_bound_row worst_of(const kin_set *seen, int64_t first, int64_t count)
@@ -266,6 +315,36 @@ static void look(const kin_meet *r, kin_meet_work *w, const meeting *m)
     }
 }
 
+/* A pair in its blocks, and in the sets of its two ends. */
+typedef struct meet_pair {
+    uint32_t row;
+    uint32_t point;
+    int64_t own;
+    int64_t other;
+} meet_pair;
+
+/* The order of a pair's own cost where it is within the pair's own limit, which that of its block
+ * contains. */
+static bool is_near(const kin_meet *r, const kin_meet_work *w, const meeting *m, bool turned,
+                    const meet_pair *at, int32_t *order)
+{
+    const kin_meet_side *to = turned ? &r->point : &r->row;
+    const kin_meet_side *from = turned ? &r->row : &r->point;
+    if (r->frame->bound != KIN_BOUND_DISTANCE || !kin_tile_is_float(r->frame->kernel->type) ||
+        to->lists->by_cost) {
+        return true;
+    }
+    double cost = (double)kin_float_from_order(*order);
+    if (m->even && !m->cast) {
+        cost += w->even.row_slack[at->row] + w->even.point_slack[at->point];
+        *order = kin_order_float((float)cost);
+    }
+    const double limit =
+        kin_bound_limit(r->frame->bound, to->lists->reach[at->own], r->frame->kappa,
+                        kin_set_row(to->set, at->own), kin_set_row(from->set, at->other));
+    return !(cost > limit);
+}
+
 /* The pairs that were found to the lists of the rows' block, or, turned round, of the points'.
  * Padding is too far for any list; but what is far in a corpus from a file is what the file says,
  * and behind the last position are no lists. */
@@ -293,8 +372,12 @@ static bool deliver(const kin_meet *r, kin_meet_work *w, const meeting *m, bool 
         if (own >= to->set->points || other >= from->set->points) {
             continue;
         }
-        const uint32_t name = by_id ? from->set->ids[other] : (uint32_t)other;
-        tightened |= kin_lists_add(to->lists, own, log->order[i], name, &w->scratch);
+        const meet_pair at = {row, point, own, other};
+        int32_t order = log->order[i];
+        if (is_near(r, w, m, turned, &at, &order)) {
+            const uint32_t name = by_id ? from->set->ids[other] : (uint32_t)other;
+            tightened |= kin_lists_add(to->lists, own, order, name, &w->scratch);
+        }
     }
     tightened |= close_open_lists(r, w, to, to_block);
     if (tightened) {
@@ -398,7 +481,7 @@ static kin_tile_job make_job(const kin_meet *r, kin_meet_work *w, const meeting 
         .panels = m->panels,
         .groups = m->points->frame->groups,
         .panel_count = CHUNK_PANELS,
-        .start = m->points->start + point_first,
+        .start = m->even ? w->even.start : m->points->start + point_first,
         .odd = m->points->odd + point_first,
         .col_limit = w->point.limit,
         .panel_half = w->point.panel_half,
@@ -420,8 +503,8 @@ static void run_rows(const kin_meet *r, const kin_meet_work *w, const meeting *m
     job->row_count = (int32_t)kin_round_up(last - first, frame->kernel->tile_rows);
     job->real_rows = (int32_t)(last - first);
     job->rows = w->rows + first * frame->groups;
-    job->half_term = m->rows->half_term + row_first;
-    job->row_term = m->rows->row_term + row_first;
+    job->half_term = m->even ? w->even.half_term + first : m->rows->half_term + row_first;
+    job->row_term = m->even ? w->even.row_term + first : m->rows->row_term + row_first;
     job->row_limit = w->row.limit + first;
     job->row_half = w->row.half + first;
     frame->kernel->run(job);
@@ -509,6 +592,7 @@ static meeting meeting_of(const kin_meet *r, kin_meet_work *w, int64_t row_block
 void kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block, int64_t point_block)
 {
     meeting m = meeting_of(r, w, row_block, point_block);
+    m.even = even_out(r, &m, &w->even);
     const int64_t rows = block_points(r, &r->row, row_block);
     const int64_t points = block_points(r, &r->point, point_block);
     take_rows(r, w, &m);
@@ -572,6 +656,16 @@ static void name_log(kin_layout *layout, int64_t room, kin_tile_log *log)
     log->pair = kin_layout_array(layout, (uint64_t)room, sizeof *log->pair);
 }
 
+static void name_even(kin_layout *layout, int64_t block, kin_meet_even *e)
+{
+    const uint64_t n = (uint64_t)block;
+    e->row_slack = kin_layout_array(layout, n, sizeof *e->row_slack);
+    e->point_slack = kin_layout_array(layout, n, sizeof *e->point_slack);
+    e->half_term = kin_layout_array(layout, n, sizeof *e->half_term);
+    e->row_term = kin_layout_array(layout, n, sizeof *e->row_term);
+    e->start = kin_layout_array(layout, n, sizeof *e->start);
+}
+
 void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
 {
     const uint64_t block = (uint64_t)r->block;
@@ -587,6 +681,7 @@ void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
         kin_layout_array(layout, block / KIN_COARSE_STEP, sizeof *w->row_tile_reach);
     name_limits(layout, r->block, &w->row);
     name_limits(layout, r->block, &w->point);
+    name_even(layout, r->block, &w->even);
     name_log(layout, log_room(r), &w->row_log);
     name_log(layout, log_room(r), &w->point_log);
     if (r->row.cast != NULL) {
