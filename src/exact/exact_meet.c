@@ -14,8 +14,6 @@
 /* Panels a call of the kernel; pairs a row that a log takes before it is delivered: few, so that
  * limits tighten soon, and more where a row is looked at with all of them. */
 enum { CHUNK_PANELS = 2, PAIRS_A_ROW = 1, LOOKS_A_ROW = 8, CACHE_LINE = 64 };
-/* Fewer rows are not worth terms of their own for a block of points. */
-enum { EVEN_ROWS = 8 };
 
 static int64_t block_points(const kin_meet *r, const kin_meet_side *s, int64_t block)
 {
@@ -115,47 +113,6 @@ static void read_reach(const kin_meet *r, const kin_meet_side *s, int64_t block,
     memcpy(l->reach, s->lists->reach + block * r->block,
            (size_t)block_points(r, s, block) * sizeof *l->reach);
     pthread_mutex_unlock(&s->locks[block]);
-}
-
-/* Slacks of a block, none of them above the square of its row's norm (exact_set.c, set_facts). */
-static bool set_slacks(const kin_set *seen, int64_t first, int64_t count, double *slack)
-{
-    bool bounded = true;
-    for (int64_t i = 0; i < count; i++) {
-        const kin_bound_row row = kin_set_row(seen, first + i);
-        bounded &= row.lost * KIN_MEET_NORM <= row.norm && row.norm < 0x1p40;
-        slack[i] = kin_meet_slack(seen->frame->kappa, row);
-    }
-    return bounded;
-}
-
-/* Terms with their slack, where this is a meeting of fp32 rows by distance: one row of large norm
- * would else widen the limits of a block. */
-static bool even_out(const kin_meet *r, const meeting *m, const kin_meet_even *e)
-{
-    const kin_frame *frame = m->points->frame;
-    const int64_t row_first = m->row_block * r->block;
-    const int64_t point_first = m->point_block * r->block;
-    const int64_t rows = block_points(r, &r->row, m->row_block);
-    const int64_t points = block_points(r, &r->point, m->point_block);
-    if (frame->kernel->type != KIN_TILE_F32 || frame->bound != KIN_BOUND_DISTANCE ||
-        r->row.lists->by_cost || rows < EVEN_ROWS ||
-        !set_slacks(m->rows, row_first, rows, e->row_slack) ||
-        !set_slacks(m->points, point_first, points, e->point_slack)) {
-        return false;
-    }
-    const int64_t padded_rows = block_padded(r, &r->row, m->row_block);
-    const int64_t padded_points = block_padded(r, &r->point, m->point_block);
-    for (int64_t i = 0; i < padded_rows; i++) {
-        const kin_word term = m->rows->row_term[row_first + i];
-        e->row_term[i].f = i < rows ? (float)((double)term.f - e->row_slack[i]) : term.f;
-        e->half_term[i].f = 0.5F * e->row_term[i].f;
-    }
-    for (int64_t i = 0; i < padded_points; i++) {
-        const kin_word start = m->points->start[point_first + i];
-        e->start[i].f = i < points ? (float)((double)start.f + 0.5 * e->point_slack[i]) : start.f;
-    }
-    return true;
 }
 
 static kin_bound_row worst_of(const kin_set *seen, int64_t first, int64_t count)
@@ -589,10 +546,22 @@ static meeting meeting_of(const kin_meet *r, kin_meet_work *w, int64_t row_block
     return m;
 }
 
+/* By cost nothing is proven, and nothing may change. */
+static bool even_out(const kin_meet *r, const kin_meet_work *w, const meeting *m)
+{
+    const kin_even_block rows = {m->rows, m->row_block * r->block,
+                                 block_points(r, &r->row, m->row_block),
+                                 block_padded(r, &r->row, m->row_block)};
+    const kin_even_block points = {m->points, m->point_block * r->block,
+                                   block_points(r, &r->point, m->point_block),
+                                   block_padded(r, &r->point, m->point_block)};
+    return !r->row.lists->by_cost && kin_even_make(&rows, &points, &w->even);
+}
+
 void kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block, int64_t point_block)
 {
     meeting m = meeting_of(r, w, row_block, point_block);
-    m.even = even_out(r, &m, &w->even);
+    m.even = even_out(r, w, &m);
     const int64_t rows = block_points(r, &r->row, row_block);
     const int64_t points = block_points(r, &r->point, point_block);
     take_rows(r, w, &m);
@@ -656,16 +625,6 @@ static void name_log(kin_layout *layout, int64_t room, kin_tile_log *log)
     log->pair = kin_layout_array(layout, (uint64_t)room, sizeof *log->pair);
 }
 
-static void name_even(kin_layout *layout, int64_t block, kin_meet_even *e)
-{
-    const uint64_t n = (uint64_t)block;
-    e->row_slack = kin_layout_array(layout, n, sizeof *e->row_slack);
-    e->point_slack = kin_layout_array(layout, n, sizeof *e->point_slack);
-    e->half_term = kin_layout_array(layout, n, sizeof *e->half_term);
-    e->row_term = kin_layout_array(layout, n, sizeof *e->row_term);
-    e->start = kin_layout_array(layout, n, sizeof *e->start);
-}
-
 void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
 {
     const uint64_t block = (uint64_t)r->block;
@@ -681,7 +640,7 @@ void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
         kin_layout_array(layout, block / KIN_COARSE_STEP, sizeof *w->row_tile_reach);
     name_limits(layout, r->block, &w->row);
     name_limits(layout, r->block, &w->point);
-    name_even(layout, r->block, &w->even);
+    kin_even_name(layout, r->block, &w->even);
     name_log(layout, log_room(r), &w->row_log);
     name_log(layout, log_room(r), &w->point_log);
     if (r->row.cast != NULL) {

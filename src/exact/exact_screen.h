@@ -142,6 +142,20 @@ typedef struct kin_meet_even {
     kin_word *start;
 } kin_meet_even;
 
+/* A block of a set: positions, and those with its padding. */
+typedef struct kin_even_block {
+    const kin_set *set;
+    int64_t first;
+    int64_t count;
+    int64_t padded;
+} kin_even_block;
+
+/* The arrays, for blocks of so many positions. */
+void kin_even_name(kin_layout *layout, int64_t block, kin_meet_even *even);
+/* Fills them where this is a meeting of fp32 rows by distance, and says whether it is. */
+bool kin_even_make(const kin_even_block *rows, const kin_even_block *points,
+                   const kin_meet_even *even);
+
 /* A thread's room for pairs that are looked at in full. */
 typedef struct kin_look {
     int64_t most;      /* pairs of a log */
