@@ -35,6 +35,7 @@ typedef struct meeting {
     int64_t row_block;
     int64_t point_block;
     bool cast;           /* shadows meet */
+    bool even;           /* the bound's parts stand in the terms */
     const kin_set *rows; /* as the unit sees them */
     const kin_set *points;
     const uint32_t *panels; /* of the points' block */
@@ -70,9 +71,14 @@ static void set_limits(const kin_meet *r, const meeting *m, bool turned, kin_mee
     for (int64_t i = 0; i < count; i++) {
         const kin_bound_row row = kin_set_row(seen, block * r->block + i);
         const double reach = reach_of(r, m, l->reach[i]);
-        const double limit = by_cost
-                                 ? reach + kin_bound_error(frame->kappa, row, other)
-                                 : kin_bound_limit(frame->bound, reach, frame->kappa, row, other);
+        double limit = 0.0;
+        if (m->even) {
+            limit = kin_meet_even_limit(reach, row);
+        } else if (by_cost) {
+            limit = reach + kin_bound_error(frame->kappa, row, other);
+        } else {
+            limit = kin_bound_limit(frame->bound, reach, frame->kappa, row, other);
+        }
         kin_limit_set(is_float, limit, &l->limit[i], &l->half[i]);
     }
     for (int64_t i = count; i < kin_round_up(count, KIN_BLOCK_STEP); i++) {
@@ -266,6 +272,36 @@ static void look(const kin_meet *r, kin_meet_work *w, const meeting *m)
     }
 }
 
+/* A pair in its blocks, and in the sets of its two ends. */
+typedef struct meet_pair {
+    uint32_t row;
+    uint32_t point;
+    int64_t own;
+    int64_t other;
+} meet_pair;
+
+/* The order of a pair's own cost where it is within the pair's own limit, which that of its block
+ * contains. */
+static bool is_near(const kin_meet *r, const kin_meet_work *w, const meeting *m, bool turned,
+                    const meet_pair *at, int32_t *order)
+{
+    const kin_meet_side *to = turned ? &r->point : &r->row;
+    const kin_meet_side *from = turned ? &r->row : &r->point;
+    if (r->frame->bound != KIN_BOUND_DISTANCE || !kin_tile_is_float(r->frame->kernel->type) ||
+        to->lists->by_cost) {
+        return true;
+    }
+    double cost = (double)kin_float_from_order(*order);
+    if (m->even && !m->cast) {
+        cost += w->even.row_slack[at->row] + w->even.point_slack[at->point];
+        *order = kin_order_float((float)cost);
+    }
+    const double limit =
+        kin_bound_limit(r->frame->bound, to->lists->reach[at->own], r->frame->kappa,
+                        kin_set_row(to->set, at->own), kin_set_row(from->set, at->other));
+    return !(cost > limit);
+}
+
 /* The pairs that were found to the lists of the rows' block, or, turned round, of the points'.
  * Padding is too far for any list; but what is far in a corpus from a file is what the file says,
  * and behind the last position are no lists. */
@@ -293,8 +329,12 @@ static bool deliver(const kin_meet *r, kin_meet_work *w, const meeting *m, bool 
         if (own >= to->set->points || other >= from->set->points) {
             continue;
         }
-        const uint32_t name = by_id ? from->set->ids[other] : (uint32_t)other;
-        tightened |= kin_lists_add(to->lists, own, log->order[i], name, &w->scratch);
+        const meet_pair at = {row, point, own, other};
+        int32_t order = log->order[i];
+        if (is_near(r, w, m, turned, &at, &order)) {
+            const uint32_t name = by_id ? from->set->ids[other] : (uint32_t)other;
+            tightened |= kin_lists_add(to->lists, own, order, name, &w->scratch);
+        }
     }
     tightened |= close_open_lists(r, w, to, to_block);
     if (tightened) {
@@ -398,7 +438,7 @@ static kin_tile_job make_job(const kin_meet *r, kin_meet_work *w, const meeting 
         .panels = m->panels,
         .groups = m->points->frame->groups,
         .panel_count = CHUNK_PANELS,
-        .start = m->points->start + point_first,
+        .start = m->even ? w->even.start : m->points->start + point_first,
         .odd = m->points->odd + point_first,
         .col_limit = w->point.limit,
         .panel_half = w->point.panel_half,
@@ -420,8 +460,8 @@ static void run_rows(const kin_meet *r, const kin_meet_work *w, const meeting *m
     job->row_count = (int32_t)kin_round_up(last - first, frame->kernel->tile_rows);
     job->real_rows = (int32_t)(last - first);
     job->rows = w->rows + first * frame->groups;
-    job->half_term = m->rows->half_term + row_first;
-    job->row_term = m->rows->row_term + row_first;
+    job->half_term = m->even ? w->even.half_term + first : m->rows->half_term + row_first;
+    job->row_term = m->even ? w->even.row_term + first : m->rows->row_term + row_first;
     job->row_limit = w->row.limit + first;
     job->row_half = w->row.half + first;
     frame->kernel->run(job);
@@ -506,9 +546,22 @@ static meeting meeting_of(const kin_meet *r, kin_meet_work *w, int64_t row_block
     return m;
 }
 
+/* By cost nothing is proven, and nothing may change. */
+static bool even_out(const kin_meet *r, const kin_meet_work *w, const meeting *m)
+{
+    const kin_even_block rows = {m->rows, m->row_block * r->block,
+                                 block_points(r, &r->row, m->row_block),
+                                 block_padded(r, &r->row, m->row_block)};
+    const kin_even_block points = {m->points, m->point_block * r->block,
+                                   block_points(r, &r->point, m->point_block),
+                                   block_padded(r, &r->point, m->point_block)};
+    return !r->row.lists->by_cost && kin_even_make(&rows, &points, &w->even);
+}
+
 void kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block, int64_t point_block)
 {
     meeting m = meeting_of(r, w, row_block, point_block);
+    m.even = even_out(r, w, &m);
     const int64_t rows = block_points(r, &r->row, row_block);
     const int64_t points = block_points(r, &r->point, point_block);
     take_rows(r, w, &m);
@@ -587,6 +640,7 @@ void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
         kin_layout_array(layout, block / KIN_COARSE_STEP, sizeof *w->row_tile_reach);
     name_limits(layout, r->block, &w->row);
     name_limits(layout, r->block, &w->point);
+    kin_even_name(layout, r->block, &w->even);
     name_log(layout, log_room(r), &w->row_log);
     name_log(layout, log_room(r), &w->point_log);
     if (r->row.cast != NULL) {

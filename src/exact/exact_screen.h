@@ -114,6 +114,48 @@ typedef struct kin_meet_limits {
     kin_word *panel_half;
 } kin_meet_limits;
 
+/* fp32 rows by distance have a norm of at least so many times what they have lost (exact_set.c). */
+#define KIN_MEET_NORM 0x1p11
+
+/* What a pair's limit takes from one of its ends, and what is left of it for the reach of a row
+ * (docs/notes/numerics.md, "Limits of a block"):
+ *     (A + l)^2 + e (n + m)^2 <= (1 + 2^-20) A^2  +  2 e n^2  +  2 e m^2 + (1 + 2^20) l^2 */
+static inline double kin_meet_slack(double kappa, kin_bound_row row)
+{
+    const double error = 2.0 * (kappa + 0x1p-20) * row.norm * row.norm;
+    return (error + (1.0 + 0x1p20) * row.lost * row.lost) * (KIN_BOUND_WIDEN + 0x1p-26);
+}
+
+static inline double kin_meet_even_limit(double reach, kin_bound_row row)
+{
+    const double far = (reach + row.lost) * KIN_BOUND_WIDEN;
+    return far * far * (1.0 + 0x1p-19);
+}
+
+/* Two blocks, for the unit: what the bound of a pair takes from either end stands in that end's own
+ * term (docs/notes/numerics.md, "Limits of a block"). */
+typedef struct kin_meet_even {
+    double *row_slack;
+    double *point_slack;
+    kin_word *half_term;
+    kin_word *row_term;
+    kin_word *start;
+} kin_meet_even;
+
+/* A block of a set: positions, and those with its padding. */
+typedef struct kin_even_block {
+    const kin_set *set;
+    int64_t first;
+    int64_t count;
+    int64_t padded;
+} kin_even_block;
+
+/* The arrays, for blocks of so many positions. */
+void kin_even_name(kin_layout *layout, int64_t block, kin_meet_even *even);
+/* Fills them where this is a meeting of fp32 rows by distance, and says whether it is. */
+bool kin_even_make(const kin_even_block *rows, const kin_even_block *points,
+                   const kin_meet_even *even);
+
 /* A thread's room for pairs that are looked at in full. */
 typedef struct kin_look {
     int64_t most;      /* pairs of a log */
@@ -132,6 +174,7 @@ typedef struct kin_meet_work {
     kin_word *test;
     kin_meet_limits row;
     kin_meet_limits point;
+    kin_meet_even even;
     kin_tile_log row_log;
     kin_tile_log point_log;
     kin_look look;

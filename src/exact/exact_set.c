@@ -15,6 +15,11 @@ static const double LARGEST_NORM_SQ = 0x1p28;
  * much: all components of a row of bits are as large as the largest, and rounded. */
 static const double SMALL_CUT = 0.01;
 
+/* fp32: a norm may be larger than that of what is stored, and is so many times as large as what is
+ * lost at least, so that the slack of a term is below its square (KIN_MEET_NORM, exact_screen.h).
+ */
+static const float LOST_IN_NORM = 0x1p11F;
+
 typedef struct making {
     kin_set *set;
     const kin_set_source *source; /* NULL: the set's rows */
@@ -204,8 +209,11 @@ static void set_facts(kin_set *set, int64_t p, const row_facts *facts, kin_bound
         set_integer_terms(set, p, facts);
     }
     if (set->lost != NULL) {
-        set->norm[p] = up(sqrt(facts->stored_sq) * KIN_BOUND_WIDEN);
         const float lost = up(facts->lost);
+        set->norm[p] = up(sqrt(facts->stored_sq) * KIN_BOUND_WIDEN);
+        if (set->frame->kernel->type == KIN_TILE_F32 && set->frame->bound == KIN_BOUND_DISTANCE) {
+            set->norm[p] = fmaxf(set->norm[p], LOST_IN_NORM * lost);
+        }
         set->lost[p] = facts->far ? -lost : lost;
         worst->norm = fmax(worst->norm, (double)set->norm[p]);
         worst->lost = fmax(worst->lost, (double)lost);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "exact/exact_screen.h"
 #include "exact/exact_set.h"
 #include "host/host_cpu.h"
 #include "metric/metric.h"
@@ -329,10 +330,45 @@ static void unknown_keeps(void **state)
     printf("a reach or a loss that is unknown discards nothing; every part of the bound counts\n");
 }
 
+static double up_to(uint64_t *seed, double exponents)
+{
+    return exp2(exponents * (2.0 * test_uniform(seed) - 1.0));
+}
+
+/* The limit of a pair is never above what is left for the row and what stands in both terms;
+ * without the slack of either end it is. Slacks stay below the squares of norms. */
+static void limits_come_apart(void **state)
+{
+    (void)state;
+    enum { TRIES = 1000000 };
+    uint64_t seed = 9;
+    int64_t wrong[2] = {0, 0};
+    for (int i = 0; i < TRIES; i++) {
+        const double kappa = (i % 4 + 1) * 33.0 * 0x1p-24 * (i % 7 == 0 ? 512.0 : 1.0);
+        const double reach = i % 50 == 0 ? 0.0 : up_to(&seed, 15.0);
+        kin_bound_row q = {up_to(&seed, 18.0), up_to(&seed, 40.0)};
+        kin_bound_row c = {up_to(&seed, 18.0), up_to(&seed, 40.0)};
+        q.norm = fmax(q.norm, KIN_MEET_NORM * q.lost);
+        c.norm = fmax(c.norm, KIN_MEET_NORM * c.lost);
+        const double limit = kin_bound_limit(KIN_BOUND_DISTANCE, reach, kappa, q, c);
+        const double left = kin_meet_even_limit(reach, q);
+        const double own = kin_meet_slack(kappa, q);
+        const double other = kin_meet_slack(kappa, c);
+        assert_true(limit <= left + own + other);
+        assert_true(own < q.norm * q.norm && other < c.norm * c.norm);
+        wrong[0] += limit > left + own;
+        wrong[1] += limit > left + other;
+    }
+    printf("%d limits come apart; without the point's slack %lld are too low, without the row's "
+           "%lld\n",
+           TRIES, (long long)wrong[0], (long long)wrong[1]);
+    assert_true(wrong[0] > 0 && wrong[1] > 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(theorem),
-                                       cmocka_unit_test(kappa_stands_alone),
-                                       cmocka_unit_test(unknown_keeps)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(theorem), cmocka_unit_test(kappa_stands_alone),
+        cmocka_unit_test(limits_come_apart), cmocka_unit_test(unknown_keeps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

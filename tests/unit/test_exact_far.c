@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "host/host_cpu.h"
+#include "kith/kith_index.h"
 #include "support/support_answers.h"
 #include "support/support_keys.h"
 #include "support/support_rows.h"
@@ -34,6 +35,8 @@ typedef enum far_set {
     SET_CONSTANT, /* one column of 1e30 */
     SET_ZEROS,    /* nine rows of ten */
     SET_BITS,     /* 0 or 1, and one row of 1000 */
+    SET_SCALES,   /* 16 blocks of rows, each with a scale of its own */
+    SET_NESTED,   /* pairs of rows 1e-3 apart, norms of 1 to 1e4 in turn */
     SET_COUNT
 } far_set;
 
@@ -65,6 +68,12 @@ static double value_of(far_set set, int64_t row, int64_t col, double size, uint6
         return row % 10 == 0 ? x : 0.0;
     case SET_BITS:
         return row == 77 ? 1000.0 : x > 0.0 ? 1.0 : 0.0;
+    case SET_SCALES:
+        return x * pow(10.0, (double)(row % 16) / 4.0);
+    case SET_NESTED:
+        return (double)((row / 2 + 1) * (col + 3) * 7919 % 1009 - 504) / 500.0 *
+                   pow(10.0, (double)(row / 2 % 5)) +
+               1e-3 * x;
     default:
         return x;
     }
@@ -166,6 +175,59 @@ static void few_keys(void **state)
     assert_true(keys_of(SET_PERCENT, KITH_EUCLIDEAN) < plain + 0.05 * LARGE);
     assert_true(keys_of(SET_LOGNORMAL, KITH_EUCLIDEAN) < plain + 0.05 * LARGE);
     assert_true(keys_of(SET_CAUCHY, KITH_EUCLIDEAN) < plain + 0.05 * LARGE);
+    assert_true(keys_of(SET_SCALES, KITH_EUCLIDEAN) < plain + 20.0);
+    assert_true(keys_of(SET_NESTED, KITH_EUCLIDEAN) < LARGE / 8);
+}
+
+/* Searches of the same rows, at once and by an index that is kept, of few queries and many. */
+static void check_searches(kith_ctx *ctx, const test_rows *rows, kith_metric metric)
+{
+    static const int64_t asked[] = {1, 5, 40, 300};
+    kith_search_params params = kith_search_params_default();
+    kith_index_params kept_params = kith_index_params_default();
+    kith_index *index = NULL;
+    kept_params.metric = metric;
+    params.k = K;
+    params.metric = metric;
+    params.method = KITH_METHOD_EXACT;
+    assert_int_equal(kith_index_create(ctx, &rows->matrix, &kept_params, &index), KITH_OK);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        kith_matrix some = rows->matrix;
+        some.rows = asked[i];
+        some.data = (const char *)rows->matrix.data + 60 * rows->matrix.stride_bytes;
+        test_truth truth = test_truth_make(metric, &some, &rows->matrix, K);
+        for (int kept = 0; kept < 2; kept++) {
+            kith_neighbors out = test_answer_make(asked[i], K);
+            assert_int_equal(kept ? kith_index_search(ctx, index, &some, &params, &out, NULL)
+                                  : kith_search(ctx, &rows->matrix, &some, &params, &out, NULL),
+                             KITH_OK);
+            for (int64_t row = 0; row < asked[i]; row++) {
+                assert_true(test_row_is_true(&out, row, &truth, row, KITH_ID_NONE));
+            }
+            test_answer_free(&out);
+        }
+        test_truth_free(&truth);
+    }
+    kith_index_free(index);
+}
+
+static void searches(void **state)
+{
+    (void)state;
+    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_INNER_PRODUCT, KITH_COSINE};
+    static const far_set sets[] = {SET_PERCENT, SET_LOGNORMAL, SET_CAUCHY, SET_CLUSTERS,
+                                   SET_OFFSET,  SET_SCALES,    SET_NESTED};
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 2);
+    for (size_t set = 0; set < sizeof sets / sizeof *sets; set++) {
+        test_rows rows = rows_of(sets[set], set % 2 == 0 ? KITH_F32 : KITH_F64, LARGE);
+        for (int m = 0; m < 3; m++) {
+            check_searches(ctx, &rows, metrics[m]);
+        }
+        test_rows_free(&rows);
+    }
+    kith_ctx_free(ctx);
+    printf("searches of 1 to 300 queries of %zu kinds of rows, kept and not, are the oracle's\n",
+           sizeof sets / sizeof *sets);
 }
 
 /* What no type tells apart is compared once, and no pair more. */
@@ -182,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_answers),
         cmocka_unit_test(few_keys),
+        cmocka_unit_test(searches),
         cmocka_unit_test(all_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
