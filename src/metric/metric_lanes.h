@@ -328,7 +328,7 @@ KIN_TEMPLATE void announce(const kin_keys_job *job, int64_t i, kith_metric metri
 }
 
 /* The keys of sums of powers, eight pairs at a time. */
-KIN_TEMPLATE void take_roots(const kin_keys_job *job)
+static __attribute__((noinline)) void take_roots(const kin_keys_job *job)
 {
     _Alignas(64) double some[KIN_METRIC_LANES] = {0};
     for (int64_t at = 0; at < job->count; at += KIN_METRIC_LANES) {
@@ -341,8 +341,8 @@ KIN_TEMPLATE void take_roots(const kin_keys_job *job)
     }
 }
 
-KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype,
-                            bool wraps)
+KIN_TEMPLATE void keys_of_all(const kin_keys_job *job, kith_metric metric, kith_dtype dtype,
+                              bool wraps)
 {
     int64_t at = 0;
     for (int64_t i = 0; i < ROWS_AHEAD; i++) {
@@ -357,8 +357,30 @@ KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dt
     for (; at < job->count; at++) {
         keys_of_rows(job, at, metric, dtype, 1, wraps);
     }
-    if (metric == KITH_MINKOWSKI) {
-        take_roots(job);
+}
+
+/* Metrics with so much to do for a component that asking for its dtype is nothing beside it. */
+static __attribute__((noinline)) void keys_of_kl(const kin_keys_job *job, kith_dtype dtype)
+{
+    keys_of_all(job, KITH_KL, dtype, false);
+}
+
+static __attribute__((noinline)) void keys_of_powers(const kin_keys_job *job, kith_dtype dtype,
+                                                     bool wraps)
+{
+    keys_of_all(job, KITH_MINKOWSKI, dtype, wraps);
+    take_roots(job);
+}
+
+KIN_TEMPLATE void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype,
+                            bool wraps)
+{
+    if (metric == KITH_KL) {
+        keys_of_kl(job, dtype);
+    } else if (metric == KITH_MINKOWSKI) {
+        keys_of_powers(job, dtype, wraps);
+    } else {
+        keys_of_all(job, metric, dtype, wraps);
     }
 }
 

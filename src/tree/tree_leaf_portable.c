@@ -7,6 +7,9 @@
 #include <string.h>
 
 #define LEAF_BODIES kin_tree_bodies_portable
+#if defined(__x86_64__) /* for processors of before 2013: compiling dozens of bodies is not worth it */
+#define LEAF_FEW
+#endif
 
 /* Four registers of four: what every machine has. */
 enum { QUARTERS = 4 };
@@ -114,6 +117,7 @@ const kin_tree_body *kin_tree_body_get(kin_isa isa, kin_tree_norm norm, int32_t 
 {
     static const void *const tables[KIN_ISA_COUNT] = KIN_BODIES_WIDE(kin_tree_bodies);
     const kin_tree_bodies *bodies = kin_isa_pick(isa, tables);
-    return wraps ? &bodies->wrapped[norm][cols <= KIN_TREE_WRAP_COLS ? cols : 0]
-                 : &bodies->of[norm][cols <= KIN_TREE_CONST_COLS ? cols : 0];
+    const kin_tree_body *of = wraps ? bodies->wrapped[norm] : bodies->of[norm];
+    const int32_t most = wraps ? KIN_TREE_WRAP_COLS : KIN_TREE_CONST_COLS;
+    return cols <= most && of[cols].leaf != NULL ? &of[cols] : of;
 }
