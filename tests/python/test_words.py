@@ -162,7 +162,7 @@ SAID = (
     ),
     (
         lambda: kith.Index(X, graph=G).search(Q, exclude=[1]),
-        "exclude is for an index by method 'ex",
+        "exclude must be 7 integers, one for each query",
     ),
     (
         lambda: kith.Index(X, graph=G).radius(Q, 1),
