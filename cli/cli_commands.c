@@ -107,12 +107,10 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "an index: points prepared once, kept while rows come and go",
          "build prepares POINTS and writes both to FILE, which kith search takes as its CORPUS\n"
          "and does not prepare again: for all pairs, by a k-d tree (euclidean, sqeuclidean,\n"
-         "manhattan, chebyshev, haversine), or by a graph that kith search --method graph walks "
-         "on.\n"
-         "add writes INDEX with more points behind its own; remove writes it without some rows, "
-         "of\n"
-         "which later ones move up (numpy.delete). IDS is a file of row numbers in any format of\n"
-         "points. Answers are those of a new index; one by graph keeps its recall.\n",
+         "manhattan, chebyshev, haversine), or by a graph that kith search --method graph\n"
+         "walks on. add writes INDEX with more points behind its own; remove writes it without\n"
+         "some rows, of which later ones move up (numpy.delete). IDS is a file of row numbers in\n"
+         "any format of points. Answers are those of a new index; one by graph keeps its recall.\n",
          "  kith index build " DIGITS " --method tree -o digits.kith\n"
          "  kith search digits.kith " DIGITS " -k 1 -o found.ivecs\n"
          "  kith index add digits.kith " DIGITS " -o twice.kith\n"
