@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define LEAF_BODIES kin_tree_bodies_portable
-#if defined(__x86_64__) /* for processors of before 2013: compiling dozens of bodies is not worth it */
+#if defined(__x86_64__) /* for processors of before 2013: compiling dozens of bodies is not worth \
+                           it */
 #define LEAF_FEW
 #endif
 
