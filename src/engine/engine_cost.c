@@ -8,6 +8,7 @@
 #include "engine/engine_merge.h"
 #include "graph/graph_word.h"
 #include "tree/tree_cost.h"
+#include "tree/tree_gpu.h"
 
 #include <math.h>
 
@@ -46,7 +47,8 @@ static double seconds_of_exact(const kith_ctx *ctx, const kin_descent_job *job, 
     const kin_request request = {.distance = job->request.distance, .k = job->request.k};
     const int64_t rows = job->points.rows;
     const kin_tree_cost cost = kin_tree_cost_of(&request, rows, rows, true);
-    const bool tree = kin_tree_chance_of(&cost) == KIN_TREE_LIKELY;
+    const bool tree = kin_tree_chance_of(&cost) == KIN_TREE_LIKELY &&
+                      !(gpu && kin_tree_gpu_missing(&request) != NULL);
     const kin_device_seconds seconds =
         tree ? kin_device_seconds_of_tree(ctx, (double)rows, (double)rows)
              : kin_device_seconds_of_pairs(ctx, &job->request.distance,

@@ -144,6 +144,15 @@ kith_status kin_method_check_gpu(kith_ctx *ctx, const kin_request *request)
     return why != NULL ? kin_method_refuse_tree(ctx, request, why) : KITH_OK;
 }
 
+/* Where a tree is the processor's alone: whether it is done before a GPU has compared all pairs. */
+static bool tree_is_sooner(const kith_ctx *ctx, const kin_request *request, double points,
+                           double queries, double pairs)
+{
+    return kin_tree_gpu_missing(request) != NULL &&
+           kin_device_seconds_of_tree(ctx, points, queries).cpu <
+               kin_device_seconds_of_pairs(ctx, &request->distance, pairs).gpu;
+}
+
 kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, const kith_matrix *corpus,
                              const kith_matrix *queries, kin_gpu **gpu)
 {
@@ -151,8 +160,12 @@ kith_status kin_method_enter(kith_ctx *ctx, const kin_request *request, const ki
     *gpu = NULL;
     KIN_TRY(kin_method_check(ctx, request));
     if (request->method != KITH_METHOD_TREE && !makes_tree(request)) {
-        const double pairs = queries != NULL ? rows * (double)queries->rows : rows * rows / 2.0;
-        return kin_pipeline_enter(ctx, request, pairs, gpu);
+        const double asked = queries != NULL ? (double)queries->rows : rows;
+        const double pairs = queries != NULL ? rows * asked : rows * rows / 2.0;
+        const bool stays = ctx->device == KIN_DEVICE_AUTO &&
+                           kin_method_takes_tree(request, corpus, queries) &&
+                           tree_is_sooner(ctx, request, rows, asked, pairs);
+        return stays ? KITH_OK : kin_pipeline_enter(ctx, request, pairs, gpu);
     }
     if (ctx->device == KIN_DEVICE_CUDA) {
         KIN_TRY(kin_method_check_gpu(ctx, request));

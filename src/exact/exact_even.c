@@ -29,6 +29,8 @@ static bool set_slacks(const kin_even_block *b, double *slack)
     return bounded;
 }
 
+/* Slacks become what the terms really took, so that what is given back leaves a row's own cost,
+ * also where a slack is too small for fp32. */
 bool kin_even_make(const kin_even_block *rows, const kin_even_block *points,
                    const kin_meet_even *even)
 {
@@ -41,12 +43,14 @@ bool kin_even_make(const kin_even_block *rows, const kin_even_block *points,
     for (int64_t i = 0; i < rows->padded; i++) {
         const float term = rows->set->row_term[rows->first + i].f;
         even->row_term[i].f = i < rows->count ? (float)((double)term - even->row_slack[i]) : term;
+        even->row_slack[i] = (double)term - (double)even->row_term[i].f;
         even->half_term[i].f = 0.5F * even->row_term[i].f;
     }
     for (int64_t i = 0; i < points->padded; i++) {
         const float start = points->set->start[points->first + i].f;
         even->start[i].f =
             i < points->count ? (float)((double)start + 0.5 * even->point_slack[i]) : start;
+        even->point_slack[i] = 2.0 * ((double)even->start[i].f - (double)start);
     }
     return true;
 }

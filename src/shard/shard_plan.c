@@ -167,6 +167,7 @@ static kith_status plan_engine(const kin_shard_job *job, int64_t rows, bool merg
         kith_search_params params =
             kin_shard_search_params(&job->descent, kin_min_i64(job->k, most));
         params.recall_at = kin_min_i64(params.recall_at, params.k);
+        params.metric = job->metric; /* needs what its keys need, and is checked by name */
         KIN_TRY(kin_descent_check_shape(job->ctx, &shape, &params, &alone));
         KIN_TRY(kin_descent_plan(job->ctx, &alone, false, plan));
         return merges ? plan_merge(job, &shape, &params, plan) : KITH_OK;

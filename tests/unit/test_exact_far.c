@@ -37,8 +37,19 @@ typedef enum far_set {
     SET_BITS,     /* 0 or 1, and one row of 1000 */
     SET_SCALES,   /* 16 blocks of rows, each with a scale of its own */
     SET_NESTED,   /* pairs of rows 1e-3 apart, norms of 1 to 1e4 in turn */
+    SET_MEAN,     /* heavy tails about zero, and rows within 1e-29 of their mean */
     SET_COUNT
 } far_set;
+
+/* Rows come in pairs, one the other's negative, so that their mean is zero. */
+static double about_zero(int64_t row, int64_t col)
+{
+    uint64_t seed = (uint64_t)(row / 2 * 64 + col + 1);
+    const double x = test_gauss(&seed);
+    const double heavy = x / (fabs(test_gauss(&seed)) + 1e-6);
+    const double value = row >= 60 && row < 100 ? 1e-30 * x : heavy;
+    return row % 2 == 0 ? value : -value;
+}
 
 static double value_of(far_set set, int64_t row, int64_t col, double size, uint64_t *seed)
 {
@@ -74,6 +85,8 @@ static double value_of(far_set set, int64_t row, int64_t col, double size, uint6
         return (double)((row / 2 + 1) * (col + 3) * 7919 % 1009 - 504) / 500.0 *
                    pow(10.0, (double)(row / 2 % 5)) +
                1e-3 * x;
+    case SET_MEAN:
+        return about_zero(row, col);
     default:
         return x;
     }
@@ -177,6 +190,7 @@ static void few_keys(void **state)
     assert_true(keys_of(SET_CAUCHY, KITH_EUCLIDEAN) < plain + 0.05 * LARGE);
     assert_true(keys_of(SET_SCALES, KITH_EUCLIDEAN) < plain + 20.0);
     assert_true(keys_of(SET_NESTED, KITH_EUCLIDEAN) < LARGE / 8);
+    assert_true(keys_of(SET_MEAN, KITH_EUCLIDEAN) < plain + 0.05 * LARGE);
 }
 
 /* Searches of the same rows, at once and by an index that is kept, of few queries and many. */
@@ -216,7 +230,7 @@ static void searches(void **state)
     (void)state;
     static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_INNER_PRODUCT, KITH_COSINE};
     static const far_set sets[] = {SET_PERCENT, SET_LOGNORMAL, SET_CAUCHY, SET_CLUSTERS,
-                                   SET_OFFSET,  SET_SCALES,    SET_NESTED};
+                                   SET_OFFSET,  SET_SCALES,    SET_NESTED, SET_MEAN};
     kith_ctx *ctx = test_ctx(kin_cpu_best(), 2);
     for (size_t set = 0; set < sizeof sets / sizeof *sets; set++) {
         test_rows rows = rows_of(sets[set], set % 2 == 0 ? KITH_F32 : KITH_F64, LARGE);
