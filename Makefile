@@ -3,11 +3,11 @@
 #
 #   make             build into build/; the command is build/kith. CUDA=ON: with the GPU module for all
 #                    chips, or for CHIPS=90 alone, OFF: without it; else for the GPU of this machine, if it
-#                    has nvcc and one; DRAFT=ON: compiled in half the time, and not for use
+#                    has nvcc and one; DRAFT=ON: only to see whether it compiles, and not for use
 #   make demo        set up what is missing, build, two graphs of real data with pictures: demo-out/
 #   make check       set up what is missing, build, tests and benchmarks, too, and run all CPU tests
 #   make check-gpu   build, all tests that need a GPU; TESTS="test_x ..." for some of them
-#   make check-full  also sanitizers, valgrind, clang, clang-tidy, long fuzz
+#   make check-full  also sanitizers, valgrind, clang, clang-tidy, long fuzz, pipelines, site
 #   make fuzz        every fuzz target for MINUTES=5 with libFuzzer; TARGETS="fuzz_tree ..."
 #   make soak        10,000 mixed calls of the whole interface; CALLS, THREADS, SEED
 #   make bench       kith beside its peers; ARGS="--threads 2 --isa avx2" and PYTHON are passed on

@@ -7,9 +7,11 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 typedef struct pairing {
     cli_job job; /* corpus: the last file; queries: the first one of two */
@@ -108,6 +110,17 @@ static bool resumes(const char *output)
     return ending != NULL && (strcasecmp(ending, ".npy") == 0 || strcasecmp(ending, ".kith") == 0);
 }
 
+/* Whether it has written anything that stays. */
+static bool stands(const char *output)
+{
+    const size_t room = strlen(output) + sizeof ".partial";
+    char *partial = malloc(room);
+    const bool known = partial != NULL && snprintf(partial, room, "%s.partial", output) > 0;
+    const bool there = known && access(partial, F_OK) == 0;
+    free(partial);
+    return there;
+}
+
 static int solve(pairing *p)
 {
     kith_ctx *ctx = p->job.session.ctx;
@@ -122,8 +135,11 @@ static int solve(pairing *p)
     const kith_status status = kith_pairs_find(ctx, points, others, &p->params, &p->report);
     p->seconds_pairs = cli_clock_now() - start;
     const int code = check(p, status);
+    p->job.session.silent = false;
     if (code == CLI_INTERRUPTED && goes_on) {
-        (void)cli_fail(NULL, "interrupted (the same command goes on with the pairs that stand)");
+        (void)cli_fail(NULL, "interrupted (%s)",
+                       stands(output) ? "the same command goes on with the pairs that stand"
+                                      : "no unfinished file is left");
     }
     CLI_TRY(code);
     if (output != NULL) {

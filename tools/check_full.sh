@@ -3,7 +3,8 @@
 # What `make check-full` adds to `make check`; every step runs, failures are counted at the end.
 #
 # It has what .ci/run leaves out: the GPU module for every chip, assembled and optimised, the analyser's long paths,
-# the wheel beside UMAP and Scanpy, gallery and site, and every test and case with the sanitizers and with clang.
+# the wheel beside UMAP and Scanpy, gallery and site, every test with the sanitizers and with clang, and every case of
+# them but with the thread sanitizer.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 jobs=$(nproc)

@@ -269,7 +269,8 @@ def pairs(
         All pairs are written to this file before the call returns: .npy, a structured array of i, j
         and distance for `numpy.load`; .kith, the same with checksums, for `read_pairs`; .csv or
         .tsv. What a killed or interrupted call has left of .npy and .kith, the same call goes on
-        with; the bytes are those of one that was not. Each question still computes anew.
+        with, unless metric is a function; the bytes are those of one that was not. Each question
+        still computes anew.
     restart : bool
         Forget what an earlier call has left there.
     metric, p, algorithm, period, n_jobs, device, memory_limit, progress

@@ -122,6 +122,12 @@ static kith_status describe(kith_ctx *ctx, const kin_pairs_job *job, identity *i
                           more, more[0] != '\0' && more[strlen(more) - 1] != '\n' ? "\n" : "");
 }
 
+/* A function of the caller's cannot be told from another, unless he says so. */
+static bool is_unknown(const kin_pairs_job *job)
+{
+    return job->distance.metric == KITH_CUSTOM && job->params.job == NULL;
+}
+
 static kith_status open_file(kith_ctx *ctx, const kin_pairs_job *job, kin_pairs_file *file)
 {
     const char *path = job->params.path;
@@ -129,7 +135,8 @@ static kith_status open_file(kith_ctx *ctx, const kin_pairs_job *job, kin_pairs_
                              .rows = job->points.rows,
                              .first_row = job->params.first_row,
                              .meta = kith_result_meta_default(),
-                             .restart = job->params.restart != 0};
+                             .one_set = job->one_set,
+                             .restart = job->params.restart != 0 || is_unknown(job)};
     identity id = {.text = NULL};
     if (kin_pairs_file_resumes(path)) {
         KIN_TRY(kin_fingerprint_make(ctx, &job->points, &id.points));

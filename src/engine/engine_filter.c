@@ -85,8 +85,11 @@ uint64_t kin_filter_sum(const kith_filter *filter, int64_t rows, int64_t queries
     const int64_t maps = filter->allow_stride_bytes != 0 ? queries : 1;
     kin_checksum sum;
     kin_checksum_begin(&sum);
-    for (int64_t i = 0; filter->allow != NULL && i < maps; i++) {
-        kin_checksum_add(&sum, filter->allow + i * filter->allow_stride_bytes, bytes);
+    for (int64_t i = 0; filter->allow != NULL && rows > 0 && i < maps; i++) {
+        const uint8_t *map = filter->allow + i * filter->allow_stride_bytes;
+        const uint8_t last = (uint8_t)(map[bytes - 1] & (0xffU >> (8 * bytes - (uint64_t)rows)));
+        kin_checksum_add(&sum, map, bytes - 1); /* bits behind the last row are nobody's */
+        kin_checksum_add(&sum, &last, 1);
     }
     if (filter->groups != NULL) {
         kin_checksum_add(&sum, filter->groups, (uint64_t)rows * sizeof *filter->groups);

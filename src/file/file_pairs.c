@@ -165,32 +165,47 @@ static kith_status read_items(kin_pairs_file *file, int64_t first, int64_t count
     return KITH_OK;
 }
 
-/* Pairs [file->count, last) as they are in the file, into the chunk; *right: they have the sum. */
-static kith_status read_chunk(kin_pairs_file *file, int64_t last, uint64_t wanted,
-                              const kin_pairs_room *chunk, bool *right)
+/* Pairs of a record as they are looked at: the row of the last one, how many of it there were, and
+ * of the longest. */
+typedef struct looked {
+    int64_t row;
+    int64_t count;
+    int64_t longest;
+} looked;
+
+/* Whether these can be pairs of this job: rows in order and among those that the record tells, ids
+ * within both sets. Checksums are no signatures. */
+static bool is_possible(const kin_pairs_file *file, int64_t next_row, int64_t count, looked *at)
+{
+    const kin_pairs_about *about = &file->about;
+    bool right = true;
+    for (int64_t p = 0; p < count && right; p++) {
+        const item *one = &file->items[p];
+        right = one->i >= at->row && one->i <= next_row && one->i < about->rows &&
+                one->j < about->meta.corpus_rows && (!about->one_set || one->j > one->i);
+        at->count = one->i == at->row ? at->count + 1 : 1;
+        at->row = one->i;
+        at->longest = kin_max_i64(at->longest, at->count);
+    }
+    return right;
+}
+
+/* Whether the pairs that a record adds are those that it says. */
+static kith_status look_at(kin_pairs_file *file, const kin_journal_record *record, bool *right)
 {
     kin_checksum sum = file->sum;
-    int64_t done = file->count;
-    while (done < last) {
+    looked at = {.row = file->next_row};
+    const int64_t last = (int64_t)record->sums[0];
+    *right = true;
+    for (int64_t done = file->count; done < last && *right; done += ITEMS_AT_ONCE) {
         const int64_t piece = kin_min_i64(last - done, ITEMS_AT_ONCE);
         int64_t got = 0;
         KIN_TRY(read_items(file, done, piece, &got));
-        *right = got == piece;
-        if (!*right) {
-            return KITH_OK;
-        }
-        kin_checksum_add(&sum, file->items, (uint64_t)piece * sizeof(item));
-        for (int64_t p = 0; p < piece; p++) {
-            const int64_t to = done - file->count + p;
-            chunk->i[to] = file->items[p].i;
-            chunk->j[to] = file->items[p].j;
-            chunk->distances[to] = file->items[p].distance;
-        }
-        done += piece;
+        kin_checksum_add(&sum, file->items, (uint64_t)got * sizeof(item));
+        *right = got == piece && is_possible(file, record->rows, piece, &at);
     }
-    kin_checksum end = sum;
-    *right = kin_checksum_end(&end) == wanted;
-    file->sum = *right ? sum : file->sum;
+    *right = *right && kin_checksum_end(&sum) == record->sums[1];
+    file->longest = at.longest;
     return KITH_OK;
 }
 
@@ -210,24 +225,56 @@ static bool is_likely(const kin_pairs_file *file, const kin_journal_record *reco
            record->sums[0] >= (uint64_t)file->count && record->sums[0] <= room / sizeof(item);
 }
 
-static kith_status take_record(kin_pairs_file *file, const kin_journal_record *record,
-                               kin_pairs_room *chunk, bool *right)
+static kith_status take_record(kin_pairs_file *file, bool *right)
 {
-    const int64_t last = (int64_t)record->sums[0];
-    const uint64_t count = (uint64_t)(last - file->count);
-    KIN_TRY(kin_alloc(file->writer.ctx, &chunk->i, count, sizeof *chunk->i, "pairs"));
-    KIN_TRY(kin_alloc(file->writer.ctx, &chunk->j, count, sizeof *chunk->j, "pairs"));
-    KIN_TRY(
-        kin_alloc(file->writer.ctx, &chunk->distances, count, sizeof *chunk->distances, "pairs"));
-    KIN_TRY(read_chunk(file, last, record->sums[1], chunk, right));
-    if (*right) {
-        chunk->count = (int64_t)count;
-        count_rows(file, chunk->i, chunk->count);
-        file->count = last;
-        file->next_row = record->rows;
+    kin_journal_record record;
+    const char *text = (const char *)file->before.data;
+    *right =
+        kin_journal_next(text, file->before.bytes, &file->at, &record) && is_likely(file, &record);
+    if (!*right) {
+        return KITH_OK;
     }
-    return kin_progress(file->writer.ctx, "verify", (double)file->next_row,
-                        (double)file->about.rows);
+    KIN_TRY(look_at(file, &record, right));
+    if (*right) {
+        file->kept = file->at;
+        file->stands = (int64_t)record.sums[0];
+        file->stands_row = record.rows;
+    }
+    return kin_progress(file->writer.ctx, "verify", (double)record.rows, (double)file->about.rows);
+}
+
+/* The next pairs that stand, of whole rows: so few that a job goes on in less memory, too. */
+static kith_status give_piece(kin_pairs_file *file, kin_pairs_room *chunk)
+{
+    kith_ctx *ctx = file->writer.ctx;
+    const uint64_t room =
+        (uint64_t)kin_min_i64(file->stands - file->count, CHUNK_ITEMS + file->longest);
+    KIN_TRY(kin_alloc(ctx, &chunk->i, room, sizeof *chunk->i, "pairs"));
+    KIN_TRY(kin_alloc(ctx, &chunk->j, room, sizeof *chunk->j, "pairs"));
+    KIN_TRY(kin_alloc(ctx, &chunk->distances, room, sizeof *chunk->distances, "pairs"));
+    bool whole = false;
+    while (file->count < file->stands && !whole) {
+        int64_t got = 0;
+        int64_t p = 0;
+        KIN_TRY(read_items(file, file->count,
+                           kin_min_i64(file->stands - file->count, ITEMS_AT_ONCE), &got));
+        for (; p < got && !whole; p += whole ? 0 : 1) {
+            const int64_t to = chunk->count;
+            whole = to >= CHUNK_ITEMS && file->items[p].i != chunk->i[to - 1];
+            if (!whole) {
+                chunk->i[to] = file->items[p].i;
+                chunk->j[to] = file->items[p].j;
+                chunk->distances[to] = file->items[p].distance;
+                chunk->count += 1;
+            }
+        }
+        kin_checksum_add(&file->sum, file->items, (uint64_t)p * sizeof(item));
+        file->count += p;
+        KIN_FAIL_IF(got == 0, ctx, KITH_E_IO, kin_at_file(file->writer.temporary),
+                    "became shorter while it was read (let nobody else write it)");
+    }
+    count_rows(file, chunk->i, chunk->count);
+    return KITH_OK;
 }
 
 /* What was not taken is no part of the file any more. */
@@ -245,22 +292,22 @@ static kith_status forget_rest(kin_pairs_file *file)
 
 kith_status kin_pairs_file_again(kin_pairs_file *file, kin_pairs_room *chunk, bool *more)
 {
-    kin_journal_record record;
     *chunk = (kin_pairs_room){.count = 0};
     *more = false;
     if (file->before.data == NULL) {
         return KITH_OK;
     }
-    const char *text = (const char *)file->before.data;
-    if (kin_journal_next(text, file->before.bytes, &file->at, &record) &&
-        is_likely(file, &record)) {
-        KIN_TRY(take_record(file, &record, chunk, more));
+    if (file->count == file->stands) {
+        KIN_TRY(take_record(file, more));
+        if (!*more) {
+            return forget_rest(file);
+        }
     }
-    if (*more) {
-        file->kept = file->at;
-        return KITH_OK;
-    }
-    return forget_rest(file);
+    *more = true;
+    KIN_TRY(file->count < file->stands ? give_piece(file, chunk) : KITH_OK);
+    file->next_row =
+        file->count == file->stands ? file->stands_row : (int64_t)chunk->i[chunk->count - 1] + 1;
+    return KITH_OK;
 }
 
 void kin_pairs_room_free(kith_ctx *ctx, kin_pairs_room *chunk)

@@ -12,6 +12,7 @@ typedef struct kin_pairs_about {
     int64_t rows;      /* of i */
     int64_t first_row; /* pairs begin with this i */
     kith_result_meta meta;
+    bool one_set; /* each j comes after its i */
     bool restart;
 } kin_pairs_about;
 
@@ -30,9 +31,12 @@ typedef struct kin_pairs_file {
     kin_map before; /* the journal of an earlier run, until all of that is read */
     uint64_t at;    /* in it: the next record, */
     uint64_t kept;  /* and the end of those that are true */
-    int64_t count;  /* pairs that stand */
+    int64_t count;  /* pairs that were put or given again */
     int64_t next_row;
-    kin_checksum sum; /* of those pairs */
+    int64_t stands;     /* pairs up to the end of the record that is being given again, */
+    int64_t stands_row; /* the row behind them, */
+    int64_t longest;    /* and the pairs of a row at most */
+    kin_checksum sum;   /* of those pairs */
     uint64_t head_bytes;
     struct kin_pair_item *items;
     int64_t *offsets; /* of .kith: counts by row until the end */

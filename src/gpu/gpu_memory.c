@@ -12,10 +12,9 @@
  *             the way of the budget, or of a cudaMalloc that failed
  *   scope     what drivers' parts adapt to. In a narrowed scope blocks are not too large, so
  *             that what is held depends on what is asked for alone
- *
  *   pool      where the caller gives device memory, idle blocks go back to him when the device is
  *             left, and before that as they would to the driver; never while work that uses them
- * may be under way, since he does not wait as cudaFree does
+ *             may be under way, since he does not wait as cudaFree does
  *
  * Cost: a walk over a table of some hundred blocks an allocation. */
 #include "base/base_mem.h"

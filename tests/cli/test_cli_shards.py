@@ -133,6 +133,20 @@ class Bytes(ShardCase):
         told = support.json.loads(self.works("info", "out.kith", "--json"))
         print(f"recall {said['recall']}, told {told['recall']}", end=" ... ", flush=True)
 
+    def test_places(self):
+        """latitudes and longitudes: exact shards have the bytes of all at once, approximate ones find the most"""
+        generator = random.Random(5)
+        rows = [[generator.uniform(-1.5, 1.5), generator.uniform(-3.1, 3.1)] for _ in range(2000)]
+        self.write("places.fbin", support.matrix_bin(rows, "f"))
+        work = ["--shards", "work", "--tune", "shard-count=3", "--metric", "haversine"]
+        expected = self.whole("kith", "--metric", "haversine", points="places.fbin")
+        self.works(*self.graph("-q", "-o", "out.kith", *work, points="places.fbin"))
+        self.assertEqual(self.bytes_of("out.kith"), expected)
+        self.works(*self.graph("-q", "-o", "near.kith", *work, "--method", "descent", "--recall", "0.95",
+                               points="places.fbin"))
+        self.assertGreater(self.works_json("eval", "near.kith", "whole.kith")["recall"]["estimate"], 0.94)
+        self.ended()
+
     def test_declined(self):
         """points without clusters in many columns: groups are looked for, told of and not taken"""
         self.case(rows=6000, columns=40)

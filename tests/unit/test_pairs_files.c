@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include "file/file_checksum.h"
+#include "file/file_stream.h"
 #include "host/host_cpu.h"
 #include "support/support_files.h"
 #include "support/support_keys.h"
@@ -280,6 +282,119 @@ static void what_others_left_is_refused(void **state)
     (void)printf("another job's leftovers are refused, torn and changed ones made again\n");
 }
 
+/* ---- Lies -------------------------------------------------------------------------------------
+ */
+
+typedef struct pair_item {
+    uint32_t ids[2];
+    double distance;
+} pair_item;
+
+static FILE *open_named(const char *path, const char *ending)
+{
+    char name[420];
+    (void)snprintf(name, sizeof name, "%s.%s", path, ending);
+    FILE *file = fopen(name, "r+b");
+    assert_non_null(file);
+    return file;
+}
+
+/* Changes an id of a pair that stands, and makes all checksums right: one record tells of all. */
+static void tell_a_lie(const char *path, int64_t pair, int which, uint32_t id)
+{
+    static char text[1 << 16];
+    static pair_item items[1 << 13];
+    char line[KIN_JOURNAL_LINE + 1];
+    kin_journal_record record;
+    FILE *journal = open_named(path, "journal");
+    const uint64_t bytes = fread(text, 1, sizeof text, journal);
+    uint64_t head = bytes;
+    for (uint64_t at = bytes - KIN_JOURNAL_LINE; kin_journal_next(text, bytes, &at, &record);) {
+        head -= KIN_JOURNAL_LINE;
+        at = head - KIN_JOURNAL_LINE;
+    }
+    uint64_t last = bytes - KIN_JOURNAL_LINE;
+    assert_true(head < bytes && kin_journal_next(text, bytes, &last, &record));
+    const size_t count = (size_t)record.sums[0];
+    FILE *partial = open_named(path, "partial");
+    assert_true(pair < (int64_t)count && count <= sizeof items / sizeof *items);
+    assert_int_equal(fseek(partial, 128, SEEK_SET), 0);
+    assert_int_equal(fread(items, sizeof *items, count, partial), count);
+    items[pair].ids[which] = id;
+    assert_int_equal(fseek(partial, 128, SEEK_SET), 0);
+    assert_int_equal(fwrite(items, sizeof *items, count, partial), count);
+    assert_int_equal(fclose(partial), 0);
+    record.sums[1] = kin_checksum_of(items, count * sizeof *items);
+    kin_journal_print(line, &record);
+    assert_int_equal(fseek(journal, (long)head, SEEK_SET), 0);
+    assert_int_equal(fwrite(line, 1, KIN_JOURNAL_LINE, journal), KIN_JOURNAL_LINE);
+    assert_int_equal(ftruncate(fileno(journal), (off_t)(head + KIN_JOURNAL_LINE)), 0);
+    assert_int_equal(fclose(journal), 0);
+}
+
+static void lies_are_made_again(void **state)
+{
+    test_folder *folder = *state;
+    input in = input_make(KITH_EUCLIDEAN, SHAPE_GAUSS, ROWS, 4);
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 2);
+    const kith_matrix *points = &in.points.matrix;
+    char path[400];
+    char whole[400];
+    (void)snprintf(path, sizeof path, "%s", test_path(folder, "lie.npy"));
+    (void)snprintf(whole, sizeof whole, "%s", test_path(folder, "uncut.npy"));
+    kith_pairs_params params = killed_params(&in, whole);
+    test_works(ctx, kith_pairs_find(ctx, points, NULL, &params, NULL));
+    const uint32_t rows = (uint32_t)points->rows;
+    const uint32_t ids[][2] = {
+        {1, UINT32_MAX - 15}, {0, UINT32_MAX - 15}, {1, rows}, {0, rows}, {1, 0}, {0, rows - 2}};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        uint32_t labels[ROWS];
+        kith_pairs_report report = {.struct_size = sizeof report};
+        assert_true(dies_after(&in, killed_params(&in, path), 4));
+        tell_a_lie(path, 3, (int)ids[i][0], ids[i][1]);
+        params = killed_params(&in, path);
+        params.labels = labels;
+        test_works(ctx, kith_pairs_find(ctx, points, NULL, &params, &report));
+        assert_int_equal(report.resumed, 0);
+        same_bytes(path, whole);
+        assert_int_equal(unlink(path), 0);
+    }
+    kith_ctx_free(ctx);
+    input_free(&in);
+    (void)printf("pairs that cannot be, under checksums that are right, are made again\n");
+}
+
+static double first_column(void *arg, const void *query, const void *point, int32_t cols)
+{
+    (void)cols;
+    return *(const double *)arg *
+           fabs((double)*(const float *)query - (double)*(const float *)point);
+}
+
+static void functions_begin_anew(void **state)
+{
+    test_folder *folder = *state;
+    input in = input_make(KITH_EUCLIDEAN, SHAPE_GAUSS, ROWS, 4);
+    kith_ctx *ctx = test_ctx(kin_cpu_best(), 1);
+    double scale = 1.0;
+    kith_pairs_params params = killed_params(&in, test_path(folder, "own.npy"));
+    params.metric = KITH_CUSTOM;
+    params.custom = first_column;
+    params.custom_arg = &scale;
+    params.radius = 0.05;
+    for (int named = 0; named < 2; named++) {
+        kith_pairs_report report = {.struct_size = sizeof report};
+        params.job = named != 0 ? "the first column" : NULL;
+        assert_true(dies_after(&in, params, 4));
+        test_works(ctx, kith_pairs_find(ctx, &in.points.matrix, NULL, &params, &report));
+        assert_true(named != 0 ? report.resumed > 0 : report.resumed == 0);
+        assert_int_equal(unlink(params.path), 0);
+    }
+    kith_ctx_free(ctx);
+    input_free(&in);
+    (void)printf("a job by a function of the caller's begins anew, unless he says which it is\n");
+}
+
 static void kith_files_are_read(void **state)
 {
     test_folder *folder = *state;
@@ -327,6 +442,10 @@ int main(void)
                                         test_folder_teardown),
         cmocka_unit_test_setup_teardown(killed_jobs_go_on, test_folder_setup, test_folder_teardown),
         cmocka_unit_test_setup_teardown(what_others_left_is_refused, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(lies_are_made_again, test_folder_setup,
+                                        test_folder_teardown),
+        cmocka_unit_test_setup_teardown(functions_begin_anew, test_folder_setup,
                                         test_folder_teardown),
         cmocka_unit_test_setup_teardown(kith_files_are_read, test_folder_setup,
                                         test_folder_teardown),
