@@ -36,17 +36,17 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (85408, 58000),
-    "files_src": (481, 350),
+    "code_lines_src": (86525, 58000),
+    "files_src": (484, 350),
     "files_below_40_lines": (40, 40),
-    "files_of_odd_length": (61, 40),
-    "headers_src": (160, 130),
+    "files_of_odd_length": (62, 40),
+    "headers_src": (162, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (0, 0),
     "functions_with_more_than_6_parameters": (25, 20),
-    "public_functions": (77, 75),
+    "public_functions": (78, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
     "functions_used_by_one_file_percent": (55, 25),
     "functions_used_by_no_file": (3, 0),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Places on a sphere by the great circle: kith's tree beside scikit-learn's BallTree, one thread each.
 
-    python3 bench/whole/bench_places.py --csv bench/results/places.csv
+    KITH_LIBRARY=build/libkith.so python3 bench/whole/bench_places.py --csv bench/results/places.csv
 
 Places are uniform on the sphere; each query is 1e-4 radians from some place. float64, k = 10. The least of --runs
 searches counts, runs of both alternate; a tree is made once. That the distances are the same is checked.
