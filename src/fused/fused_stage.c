@@ -404,6 +404,7 @@ kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_
     const kin_fused_device *on = &w->on;
     const kin_fused_work *ends = w->graph ? w : w->back; /* whose rows are the columns, or NULL */
     const kin_fused_worst *apart = w->near != NULL ? w->near : w->worst;
+    const bool two = both && ends != NULL; /* lists at both ends */
     const kin_fused_plan plan = {.rows = planned(w, &w->rows),
                                  .cols = planned(w, &w->cols),
                                  .graph = w->graph,
@@ -434,9 +435,9 @@ kith_status kin_fused_work_screen(const kin_fused_work *w, int64_t first, int64_
                                .tiles = w->tiles,
                                .tiles_a_block = plan.tiles_a_block,
                                .row_lists = w->lists,
-                               .col_lists = both ? ends->lists : (kin_fused_lists){0},
+                               .col_lists = two ? ends->lists : (kin_fused_lists){0},
                                .worst = ends != NULL ? ends->worst : w->col_worst,
-                               .gates = both ? ends->gates : NULL};
+                               .gates = two ? ends->gates : NULL};
     const bool cast = w->cast.rounded != NULL;
     if (cast) {
         screen.rows = w->cast;

@@ -204,8 +204,8 @@ KIN_TEMPLATE v8 v8_load(kith_dtype dtype, const char *data)
     }
 }
 
-/* The first n < 16 bytes: a ladder of reads, not written out for each row, metric and dtype. */
-static __attribute__((noinline)) __m128i first_bytes_i8x16(const char *data, int32_t n)
+/* The first n < 16 bytes. */
+KIN_TEMPLATE __m128i first_bytes_i8x16(const char *data, int32_t n)
 {
     int64_t low = 0;
     if (n < 8) {
