@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 typedef struct pairing {
@@ -103,14 +102,7 @@ static int take_params(pairing *p)
 
 /* ---- The work ------------------------------------------------------------------------------- */
 
-/* Whether what an interrupted job has written stays for the next one. */
-static bool resumes(const char *output)
-{
-    const char *ending = output != NULL ? strrchr(output, '.') : NULL;
-    return ending != NULL && (strcasecmp(ending, ".npy") == 0 || strcasecmp(ending, ".kith") == 0);
-}
-
-/* Whether it has written anything that stays. */
+/* Whether an interrupted job has left what the next one goes on with. */
 static bool stands(const char *output)
 {
     const size_t room = strlen(output) + sizeof ".partial";
@@ -128,18 +120,18 @@ static int solve(pairing *p)
     const kith_matrix *points = points_of(p)->matrix;
     const kith_matrix *others = is_one_set(p) ? NULL : p->job.corpus.matrix;
     const double start = cli_clock_now();
-    const bool goes_on = resumes(output);
-    p->job.session.silent = goes_on;
+    p->job.session.silent = true;
     p->report.struct_size = (uint32_t)sizeof p->report;
     p->job.report.struct_size = (uint32_t)sizeof p->job.report;
     const kith_status status = kith_pairs_find(ctx, points, others, &p->params, &p->report);
     p->seconds_pairs = cli_clock_now() - start;
     const int code = check(p, status);
     p->job.session.silent = false;
-    if (code == CLI_INTERRUPTED && goes_on) {
+    if (code == CLI_INTERRUPTED) {
         (void)cli_fail(NULL, "interrupted (%s)",
-                       stands(output) ? "the same command goes on with the pairs that stand"
-                                      : "no unfinished file is left");
+                       output != NULL && stands(output)
+                           ? "the same command goes on with the pairs that stand"
+                           : "no unfinished file is left");
     }
     CLI_TRY(code);
     if (output != NULL) {

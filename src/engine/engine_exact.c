@@ -14,22 +14,6 @@
 
 enum { ROWS_A_TASK = 1024 };
 
-/* Slots [from, k) of a row become empty ones. */
-static void empty(const kin_limit *limit, int64_t row, int64_t from)
-{
-    const kith_neighbors *out = &limit->out;
-    const double far = limit->metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY;
-    for (int64_t i = row * out->k + from; i < (row + 1) * out->k; i++) {
-        if (out->ids != NULL) {
-            out->ids[i] = KITH_ID_NONE;
-        }
-        if (out->distances != NULL) {
-            out->distances[i] = (float)far;
-        }
-        out->distances64[i] = far;
-    }
-}
-
 /* What is beyond the radius; before the search, when nothing is within it yet, all. */
 static kith_status empty_beyond(void *arg, int64_t task, int32_t thread)
 {
@@ -43,7 +27,8 @@ static kith_status empty_beyond(void *arg, int64_t task, int32_t thread)
                !kin_metric_within(limit->metric, distances[count - 1], limit->radius)) {
             count -= 1;
         }
-        empty(limit, row, count);
+        kin_answer_empty(limit->metric, &limit->out, row * limit->out.k + count,
+                         (row + 1) * limit->out.k);
     }
     return KITH_OK;
 }

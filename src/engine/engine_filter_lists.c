@@ -18,10 +18,8 @@ static kith_status empty_lists(void *arg, int64_t task, int32_t thread)
     const int64_t k = run->request.k;
     const int64_t lists = run->queries->rows.matrix.rows * run->job->lists;
     const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, lists) * k;
-    for (int64_t i = task * ROWS_A_TASK * k; i < last; i++) {
-        run->ids[i] = KITH_ID_NONE;
-        run->far[i] = kin_filter_nothing(run);
-    }
+    const kith_neighbors slots = {.ids = run->ids, .distances64 = run->far};
+    kin_answer_empty(run->request.distance.metric, &slots, task * ROWS_A_TASK * k, last);
     return KITH_OK;
 }
 

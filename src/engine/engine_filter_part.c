@@ -131,11 +131,9 @@ static kith_status begin_rows(void *arg, int64_t task, int32_t thread)
             const int64_t list = kin_filter_list(run, f->queries[i], f->part->group);
             f->limits[i] = kin_filter_key(run, run->far[list * k + k - 1]);
         }
-        for (int64_t j = i * f->found.k; j < (i + 1) * f->found.k; j++) {
-            f->found.ids[j] = KITH_ID_NONE;
-            f->found.distances64[j] = kin_filter_nothing(run);
-        }
     }
+    kin_answer_empty(run->request.distance.metric, &f->found, task * ROWS_A_TASK * f->found.k,
+                     last * f->found.k);
     return KITH_OK;
 }
 

@@ -94,14 +94,10 @@ static kith_status empty(void *arg, int64_t task, int32_t thread)
 {
     (void)thread;
     const kin_across *across = arg;
-    const double far = across->params.metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY;
     for (int side = 0; side < KIN_ACROSS_SIDES; side++) {
         const kith_neighbors *found = &across->found[side];
         const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, found->rows) * found->k;
-        for (int64_t i = task * ROWS_A_TASK * found->k; i < last; i++) {
-            found->ids[i] = KITH_ID_NONE;
-            found->distances64[i] = far;
-        }
+        kin_answer_empty(across->params.metric, found, task * ROWS_A_TASK * found->k, last);
     }
     return KITH_OK;
 }

@@ -138,6 +138,22 @@ bool kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_ne
     return written == last;
 }
 
+void kin_answer_empty(kith_metric metric, const kith_neighbors *out, int64_t first, int64_t last)
+{
+    const double far = metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY;
+    for (int64_t i = first; i < last; i++) {
+        if (out->ids != NULL) {
+            out->ids[i] = KITH_ID_NONE;
+        }
+        if (out->distances != NULL) {
+            out->distances[i] = (float)far;
+        }
+        if (out->distances64 != NULL) {
+            out->distances64[i] = far;
+        }
+    }
+}
+
 static uint32_t left_out(const kin_answer_target *target, uint32_t row)
 {
     if (target->leaves_self_out) {

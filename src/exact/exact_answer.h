@@ -38,6 +38,9 @@ void kin_answer_degenerate(kin_answer *answer);
 bool kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_neighbors *out,
                       int64_t row);
 
+/* Slots [first, last) of the arrays that there are hold nothing: KITH_ID_NONE, as far as can be. */
+void kin_answer_empty(kith_metric metric, const kith_neighbors *out, int64_t first, int64_t last);
+
 /* Where the lists of a side go. */
 typedef struct kin_answer_target {
     const kin_groups *groups; /* of the side whose rows are written */
@@ -53,8 +56,7 @@ kith_status kin_answer_write_group(kith_ctx *ctx, const kin_answer_target *targe
 /* All degenerate rows of the side. Overwrites the list. */
 void kin_answer_write_degenerates(const kin_answer_target *target, kin_answer *answer);
 
-/* ---- Whose rows a query may find: by bitmaps, by groups, and by the id that it leaves out
- * -------- */
+/* ---- Whose rows a query may find: by bitmaps, groups, and the id that it leaves out ---------- */
 
 static inline bool kin_filter_has_bitmaps(const kith_filter *filter)
 {

@@ -151,6 +151,31 @@ kith_status kin_pairs_file_open(kith_ctx *ctx, const char *path, const kin_pairs
     return status == KITH_OK ? KITH_OK : kin_pairs_file_close(file, status);
 }
 
+/* ---- Chunks in arrays -------------------------------------------------------------------------
+ */
+
+static kith_status make_room(kith_ctx *ctx, uint64_t pairs, kin_pairs_room *chunk)
+{
+    KIN_TRY(kin_alloc(ctx, &chunk->i, pairs, sizeof *chunk->i, "pairs"));
+    KIN_TRY(kin_alloc(ctx, &chunk->j, pairs, sizeof *chunk->j, "pairs"));
+    return kin_alloc(ctx, &chunk->distances, pairs, sizeof *chunk->distances, "pairs");
+}
+
+static void add_pair(kin_pairs_room *chunk, const item *one)
+{
+    chunk->i[chunk->count] = one->i;
+    chunk->j[chunk->count] = one->j;
+    chunk->distances[chunk->count++] = one->distance;
+}
+
+void kin_pairs_room_free(kith_ctx *ctx, kin_pairs_room *chunk)
+{
+    kin_free(ctx, chunk->distances);
+    kin_free(ctx, chunk->j);
+    kin_free(ctx, chunk->i);
+    *chunk = (kin_pairs_room){.count = 0};
+}
+
 /* ---- What an earlier run has left ------------------------------------------------------------ */
 
 static kith_status read_items(kin_pairs_file *file, int64_t first, int64_t count, int64_t *got)
@@ -249,9 +274,7 @@ static kith_status give_piece(kin_pairs_file *file, kin_pairs_room *chunk)
     kith_ctx *ctx = file->writer.ctx;
     const uint64_t room =
         (uint64_t)kin_min_i64(file->stands - file->count, CHUNK_ITEMS + file->longest);
-    KIN_TRY(kin_alloc(ctx, &chunk->i, room, sizeof *chunk->i, "pairs"));
-    KIN_TRY(kin_alloc(ctx, &chunk->j, room, sizeof *chunk->j, "pairs"));
-    KIN_TRY(kin_alloc(ctx, &chunk->distances, room, sizeof *chunk->distances, "pairs"));
+    KIN_TRY(make_room(ctx, room, chunk));
     bool whole = false;
     while (file->count < file->stands && !whole) {
         int64_t got = 0;
@@ -262,10 +285,7 @@ static kith_status give_piece(kin_pairs_file *file, kin_pairs_room *chunk)
             const int64_t to = chunk->count;
             whole = to >= CHUNK_ITEMS && file->items[p].i != chunk->i[to - 1];
             if (!whole) {
-                chunk->i[to] = file->items[p].i;
-                chunk->j[to] = file->items[p].j;
-                chunk->distances[to] = file->items[p].distance;
-                chunk->count += 1;
+                add_pair(chunk, &file->items[p]);
             }
         }
         kin_checksum_add(&file->sum, file->items, (uint64_t)p * sizeof(item));
@@ -308,14 +328,6 @@ kith_status kin_pairs_file_again(kin_pairs_file *file, kin_pairs_room *chunk, bo
     file->next_row =
         file->count == file->stands ? file->stands_row : (int64_t)chunk->i[chunk->count - 1] + 1;
     return KITH_OK;
-}
-
-void kin_pairs_room_free(kith_ctx *ctx, kin_pairs_room *chunk)
-{
-    kin_free(ctx, chunk->distances);
-    kin_free(ctx, chunk->j);
-    kin_free(ctx, chunk->i);
-    *chunk = (kin_pairs_room){.count = 0};
 }
 
 /* ---- Pairs ----------------------------------------------------------------------------------- */
@@ -454,9 +466,7 @@ static kith_status load_rows(kith_ctx *ctx, const stored *s, int64_t first, int6
     for (int64_t row = first; row < last; row++) {
         for (int64_t p = s->offsets[row]; p < s->offsets[row + 1]; p++) {
             right = right && s->items[p].i == row && s->items[p].j < s->others;
-            chunk->i[chunk->count] = s->items[p].i;
-            chunk->j[chunk->count] = s->items[p].j;
-            chunk->distances[chunk->count++] = s->items[p].distance;
+            add_pair(chunk, &s->items[p]);
         }
     }
     return right ? KITH_OK : fail_damaged(ctx, s);
@@ -469,9 +479,7 @@ static kith_status allocate_chunk(kith_ctx *ctx, const stored *s, kin_pairs_room
         most = kin_max_i64(most, s->offsets[row + 1] - s->offsets[row]);
     }
     const uint64_t room = (uint64_t)kin_min_i64(s->offsets[s->rows], most + CHUNK_ITEMS);
-    KIN_TRY(kin_alloc(ctx, &chunk->i, room, sizeof *chunk->i, "pairs"));
-    KIN_TRY(kin_alloc(ctx, &chunk->j, room, sizeof *chunk->j, "pairs"));
-    return kin_alloc(ctx, &chunk->distances, room, sizeof *chunk->distances, "pairs");
+    return make_room(ctx, room, chunk);
 }
 
 static kith_status tell_stored(kith_ctx *ctx, const stored *s, kith_pairs_fn take, void *take_arg,

@@ -528,22 +528,6 @@ static kith_status offer_list(kith_ctx *ctx, kin_graph_way *w)
     return KITH_OK;
 }
 
-static void write_empty(kith_metric metric, const kith_neighbors *out, int64_t first, int64_t last)
-{
-    const double nothing = metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY;
-    for (int64_t i = first; i < last; i++) {
-        if (out->ids != NULL) {
-            out->ids[i] = KITH_ID_NONE;
-        }
-        if (out->distances != NULL) {
-            out->distances[i] = (float)nothing;
-        }
-        if (out->distances64 != NULL) {
-            out->distances64[i] = nothing;
-        }
-    }
-}
-
 static kith_status write_allowed(kith_ctx *ctx, kin_graph_way *w, bool all,
                                  const kith_neighbors *out, int64_t at)
 {
@@ -560,7 +544,7 @@ static kith_status write_allowed(kith_ctx *ctx, kin_graph_way *w, bool all,
         offer_degenerates(w);
     }
     (void)kin_answer_write(answer, KITH_ID_NONE, out, at);
-    write_empty(answer->metric, out, at * out->k + answer->count, (at + 1) * out->k);
+    kin_answer_empty(answer->metric, out, at * out->k + answer->count, (at + 1) * out->k);
     return KITH_OK;
 }
 
