@@ -137,8 +137,11 @@ static void tell_shape(cli_report *r, const kith_file_info *info)
     const char *dtype = info->dtype != KITH_DTYPE_NONE ? kith_dtype_name(info->dtype) : NULL;
     const char *metric =
         info->metric != KITH_METRIC_DEFAULT ? kith_metric_name(info->metric) : NULL;
-    cli_say(r, "rows: %" PRId64 "\n%s: %" PRId64 "\n", info->rows, table ? "k" : "columns",
-            info->cols);
+    const bool loose = info->kind == KITH_KIND_RANGES || info->kind == KITH_KIND_PAIRS;
+    cli_say(r, "rows: %" PRId64 "\n", info->rows);
+    if (!loose) { /* whose rows have different lengths */
+        cli_say(r, "%s: %" PRId64 "\n", table ? "k" : "columns", info->cols);
+    }
     if (dtype != NULL) {
         cli_say(r, "dtype: %s\n", dtype);
     }
@@ -147,7 +150,9 @@ static void tell_shape(cli_report *r, const kith_file_info *info)
     }
     cli_put_text(r, "dtype", dtype);
     cli_put_int(r, "n", info->rows);
-    cli_put_int(r, table ? "k" : "d", info->cols);
+    if (!loose) {
+        cli_put_int(r, table ? "k" : "d", info->cols);
+    }
     cli_put_text(r, "metric", metric);
 }
 

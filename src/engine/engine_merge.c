@@ -30,8 +30,6 @@
 #include "recall/recall.h"
 #include "tree/tree_cost.h"
 
-#include <math.h>
-
 /* ---- Across --------------------------------------------------------------------------------- */
 
 enum { ROWS_A_TASK = 4096 };
