@@ -21,8 +21,10 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_device.h"
 #include "engine/engine_exact.h"
 #include "file/file_checksum.h"
+#include "fused/fused_search.h"
 #include "select/select_pairs.h"
 
 /* ---- Groups --------------------------------------------------------------------------------- */
@@ -463,14 +465,48 @@ static kith_status solve_others(kin_filter_run *run, groups *g)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static kith_status solve(kin_filter_run *run)
+static kin_filter_groups view_of(const groups *g)
 {
-    groups g;
-    kith_status status = make_groups(run->ctx, run->job, &g);
-    KIN_THEN(status, run->job->filter.rule == KITH_RULE_OTHER ? solve_others(run, &g)
-                                                              : solve_groups(run, &g));
-    free_groups(run->ctx, &g);
-    return status;
+    return (kin_filter_groups){g->count, g->rows, g->queries, g->row_begin, g->query_begin};
+}
+
+/* On the GPU that the context would take for so many pairs. */
+static kith_status solve_on_gpu(kith_ctx *ctx, const kin_filter_job *job, const groups *g,
+                                const kith_neighbors *out, bool *done)
+{
+    const kin_filter_groups view = view_of(g);
+    kin_gpu *gpu = NULL;
+    kin_limit limit;
+    if (ctx->device == KIN_DEVICE_CPU || !kin_filter_picks(job, &view)) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_device_enter(ctx, &job->request.distance, kin_filter_pairs(job, &view), &gpu));
+    if (gpu == NULL) {
+        return KITH_OK;
+    }
+    kith_status status = kin_limit_begin(ctx, &job->request, out, &limit);
+    if (status == KITH_OK) {
+        status = kin_filter_pick_on_gpu(ctx, gpu, job, &view, 0, &limit.out);
+        status = kin_limit_end(&limit, status);
+    }
+    if (status == KITH_E_DEVICE_MEMORY) { /* parts need less */
+        kin_fused_make_room(ctx, gpu);
+        status = KITH_OK;
+    } else {
+        *done = !kin_device_yields(ctx, status);
+    }
+    kin_device_leave(ctx, gpu);
+    return *done ? status : KITH_OK;
+}
+
+static kith_status solve_by_parts(kith_ctx *ctx, const kin_filter_job *job, groups *g,
+                                  const kith_neighbors *out)
+{
+    kin_filter_run run;
+    kith_status status = kin_filter_begin(ctx, job, out, &run);
+    KIN_THEN(status,
+             job->filter.rule == KITH_RULE_OTHER ? solve_others(&run, g) : solve_groups(&run, g));
+    return kin_filter_end(&run, out, status);
 }
 
 /* Nothing is forbidden. */
@@ -489,16 +525,40 @@ static bool allows_all(const kith_filter *filter, int64_t rows)
 
 kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out)
 {
-    kin_filter_run run;
+    groups g;
+    bool done = false;
     if (allows_all(&job->filter, job->corpus.rows)) {
         const kin_graph_job graph = {.points = job->corpus, .request = job->request};
         const kin_knn_job knn = {
             .corpus = job->corpus, .queries = job->queries, .request = job->request};
         return job->graph ? kin_engine_graph(ctx, &graph, out) : kin_engine_knn(ctx, &knn, out);
     }
-    kith_status status = kin_filter_begin(ctx, job, out, &run);
-    KIN_THEN(status, solve(&run));
-    return kin_filter_end(&run, out, status);
+    kith_status status = make_groups(ctx, job, &g);
+    KIN_THEN(status, solve_on_gpu(ctx, job, &g, out, &done));
+    if (!done) {
+        KIN_THEN(status, solve_by_parts(ctx, job, &g, out));
+    }
+    free_groups(ctx, &g);
+    return status;
+}
+
+kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
+                                     uint32_t place, const kith_neighbors *out, bool *done)
+{
+    groups g;
+    kith_status status = make_groups(ctx, job, &g);
+    const kin_filter_groups view = view_of(&g);
+    *done = status == KITH_OK && kin_filter_picks(job, &view);
+    if (*done) {
+        status = kin_filter_pick_on_gpu(ctx, gpu, job, &view, place, out);
+    }
+    if (*done && status == KITH_E_DEVICE_MEMORY) {
+        kin_fused_make_room(ctx, gpu);
+        *done = false;
+        status = KITH_OK;
+    }
+    free_groups(ctx, &g);
+    return status;
 }
 
 uint64_t kin_filter_bytes(const kin_filter_job *job)

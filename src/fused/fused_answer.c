@@ -388,7 +388,8 @@ kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *
                                  .out_ids = a->device.ids,
                                  .out_distances = a->device.distances,
                                  .out_distances64 = a->device.distances64,
-                                 .short_rows = a->short_rows};
+                                 .short_rows = a->fills ? NULL : a->short_rows,
+                                 .fills = a->fills};
     return kin_fused_launched(&a->on, a->on.kernels->write(a->on.stream, &job),
                               "writing neighbours");
 }

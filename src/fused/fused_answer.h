@@ -38,6 +38,7 @@ typedef struct kin_fused_answers {
     bool out_on_device;     /* target.out points to device memory */
     bool chunks;            /* the corpus comes in pieces, whose lists are merged */
     bool kernels_write;
+    bool fills; /* lists may be short, and slots behind them become empty: kernels alone can */
 
     /* Kernels write. */
     void *device_block;

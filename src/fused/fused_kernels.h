@@ -349,16 +349,31 @@ typedef struct kin_fused_pair {
     uint32_t unused;
 } kin_fused_pair;
 
+/* Candidates of a row that are known without a screen: of ids listed one behind the other `count`
+ * from `first` on, but for `gap` of them behind the first `before`. */
+typedef struct kin_fused_span {
+    uint32_t first;
+    uint32_t count; /* without the gap */
+    uint32_t before;
+    uint32_t gap;
+} kin_fused_span;
+
 /* Canonical keys of all list entries of rows row0 .. row0 + rows, sorted by (key, id), the first k
  * of each to pairs (rows x k; fewer: count says how many, the rest is untouched). For integer
  * bounds the key is made from the cost. Rows that lost candidates are written like any other; the
- * caller runs them again. */
+ * caller runs them again.
+ *
+ * With spans there are no lists: position p has the candidates listed[] of spans[owners[p]], of
+ * lists only k is read, and capacity, the most that a span has. */
 typedef struct kin_fused_rescore {
     kin_fused_set set;
     kin_fused_set cols_set;
     kin_fused_rows set_rows;
     kin_fused_rows cols_rows;
     kin_fused_lists lists;
+    const kin_fused_span *spans; /* or NULL */
+    const uint32_t *owners;
+    const uint32_t *listed;
     int64_t row0;
     int64_t rows;
     kin_fused_pair *pairs;
@@ -368,7 +383,8 @@ typedef struct kin_fused_rescore {
 
 /* Final rows: pairs of position row0 + i become row ids[row0 + i] of the outputs (any may be NULL),
  * `left_out` (by output row; own: the row's own id) not among them, first k_out. *short_rows, added
- * to: rows that had fewer. Output arrays begin with output row out_row0. */
+ * to: rows that had fewer; fills: their slots behind become empty. Output arrays begin with output
+ * row out_row0. */
 typedef struct kin_fused_write {
     kith_metric metric;
     const uint32_t *ids; /* position -> output row, KITH_ID_NONE: none; NULL: the same */
@@ -385,6 +401,7 @@ typedef struct kin_fused_write {
     float *out_distances;
     double *out_distances64;
     uint64_t *short_rows;
+    int32_t fills;
 } kin_fused_write;
 
 /* ---- Canonical keys of all pairs (fused_keys.cu): direct metrics, small jobs, the last resort  */

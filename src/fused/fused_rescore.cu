@@ -171,6 +171,13 @@ static __device__ __forceinline__ double key_of_word(uint64_t word, kith_metric 
     return metric == KITH_INNER_PRODUCT ? cost / 2 : cost;
 }
 
+/* A candidate that is known without a screen. */
+static __device__ __forceinline__ uint32_t id_of_span(const kin_fused_rescore &job,
+                                                      const kin_fused_span &span, uint32_t at)
+{
+    return job.listed[span.first + at + (at < span.before ? 0u : span.gap)];
+}
+
 /* The pairs of a warp go to their places; equal ones (there are none) would keep their order. */
 static __device__ __forceinline__ void write_ranked(const double *keys, const uint32_t *ids,
                                                     int32_t count, int32_t k, kin_fused_pair *pairs)
@@ -207,8 +214,11 @@ static __global__ void __launch_bounds__(BLOCK, 2)
          i += (int64_t)gridDim.x * crews) {
         const int64_t position = job.row0 + i;
         const int64_t row = (int64_t)job.set.ids[position];
+        const bool screened = job.spans == NULL;
         const uint64_t *words = job.lists.words + position * job.lists.capacity;
-        const int32_t count = min(job.lists.counts[position], job.lists.capacity);
+        const kin_fused_span span = screened ? kin_fused_span{} : job.spans[job.owners[position]];
+        const int32_t count =
+            screened ? min(job.lists.counts[position], job.lists.capacity) : (int32_t)span.count;
         kin_fused_pair *pairs = job.pairs + i * k;
         crew_sync(s.crew); /* the row before is written */
         if (STEP != COSTS && job.set_rows.cols <= s.chunk) {
@@ -218,11 +228,11 @@ static __global__ void __launch_bounds__(BLOCK, 2)
         for (int32_t used = 0; used < count;) {
             const int32_t added = min(count - used, s.places - kept);
             for (int32_t j = thread; j < added; j += s.crew) {
-                const uint64_t word = words[used + j];
-                ids[kept + j] = job.cols_set.ids[(uint32_t)word];
                 if (STEP == COSTS) {
-                    keys[kept + j] = key_of_word(word, job.set_rows.metric);
+                    keys[kept + j] = key_of_word(words[used + j], job.set_rows.metric);
                 }
+                ids[kept + j] = screened ? job.cols_set.ids[(uint32_t)words[used + j]]
+                                         : id_of_span(job, span, (uint32_t)(used + j));
             }
             crew_sync(s.crew); /* row and ids are known */
             if constexpr (STEP != COSTS) {

@@ -199,6 +199,29 @@ typedef struct kin_fused_radius_sets {
  * risen. */
 kith_status kin_fused_radius_screen(kin_fused_radius_job *f, const kin_fused_radius_sets *what);
 
+/* ---- Rows that are known beforehand: fused_pick.c -------------------------------------------- */
+
+/* Queries that may find a few rows alone: what stands at position p is the row asked[p] of the
+ * queries and of the outputs, and may find listed[] of spans[owners[p]] (fused_kernels.h), ids of
+ * the corpus. All lists lie in host memory; every row is asked once. */
+typedef struct kin_fused_picks {
+    const kith_matrix *corpus;
+    const kin_fused_query *query; /* without queries: a graph */
+    const uint32_t *asked;
+    const uint32_t *owners;
+    int64_t asked_count;
+    const uint32_t *listed;
+    int64_t listed_count;
+    const kin_fused_span *spans;
+    int64_t span_count;
+    int64_t longest; /* span */
+} kin_fused_picks;
+/* Slots behind what a row may find become empty. One GPU, all at once: KITH_E_DEVICE_MEMORY where
+ * that does not fit. */
+kith_status kin_fused_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *picks);
+/* Whether it answers such a request at all. */
+bool kin_fused_picks_take(const kin_request *request, int64_t corpus_rows);
+
 /* ---- Which way, and how much (fused_layout.c) ------------------------------------------------ */
 
 /* Which way a job takes, and what it takes of a device's memory: the same sums for the drivers,

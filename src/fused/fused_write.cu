@@ -26,6 +26,21 @@ static __device__ __forceinline__ double distance_of(kith_metric metric, double 
     return metric == KITH_INNER_PRODUCT ? kin_add(-key, 0.0) : key;
 }
 
+/* A slot of the outputs. */
+static __device__ __forceinline__ void put(const kin_fused_write &job, int64_t to, uint32_t id,
+                                           double distance)
+{
+    if (job.out_ids != NULL) {
+        job.out_ids[to] = id;
+    }
+    if (job.out_distances != NULL) {
+        job.out_distances[to] = __double2float_rn(distance);
+    }
+    if (job.out_distances64 != NULL) {
+        job.out_distances64[to] = distance;
+    }
+}
+
 template <int TEAM>
 static __global__ void __launch_bounds__(THREADS) write_kernel(const kin_fused_write job)
 {
@@ -59,18 +74,13 @@ static __global__ void __launch_bounds__(THREADS) write_kernel(const kin_fused_w
         const int64_t place = written + __popc(staying & before);
         written += __popc(staying);
         if (stays && place < job.k_out) {
-            const int64_t to = (row - job.out_row0) * job.k_out + place;
-            const double distance = distance_of(job.metric, pair.key);
-            if (job.out_ids != NULL) {
-                job.out_ids[to] = pair.id;
-            }
-            if (job.out_distances != NULL) {
-                job.out_distances[to] = __double2float_rn(distance);
-            }
-            if (job.out_distances64 != NULL) {
-                job.out_distances64[to] = distance;
-            }
+            put(job, (row - job.out_row0) * job.k_out + place, pair.id,
+                distance_of(job.metric, pair.key));
         }
+    }
+    for (int64_t place = written + lane; job.fills != 0 && place < job.k_out; place += TEAM) {
+        put(job, (row - job.out_row0) * job.k_out + place, KITH_ID_NONE,
+            job.metric == KITH_INNER_PRODUCT ? -(double)INFINITY : (double)INFINITY);
     }
     if (lane == 0 && written < job.k_out && job.short_rows != NULL) {
         (void)atomicAdd((unsigned long long *)job.short_rows, 1ull);

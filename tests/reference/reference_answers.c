@@ -4,6 +4,7 @@
 #include "reference/reference_fused.h"
 #include "select/select_pairs.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Candidates of a row that a block of threads sorts at a time. */
@@ -39,6 +40,18 @@ static void free_candidates(candidates *c)
     free(c->pairs);
 }
 
+/* Ids and keys of a span. */
+static int32_t find_span(const candidates *c, const kin_fused_rescore *job, int64_t position)
+{
+    const kin_fused_span *span = &job->spans[job->owners[position]];
+    for (uint32_t j = 0; j < span->count; j++) {
+        c->ids[j] = job->listed[span->first + j + (j < span->before ? 0 : span->gap)];
+    }
+    reference_keys(&job->set_rows, job->set.ids[position], &job->cols_rows, c->ids, 0, span->count,
+                   c->keys);
+    return (int32_t)span->count;
+}
+
 /* Ids and keys of `count` words. */
 static void find_keys(const candidates *c, const kin_fused_set *cols, const kin_fused_rows *queries,
                       int64_t row, const kin_fused_rows *corpus, const uint64_t *words,
@@ -53,16 +66,24 @@ static void find_keys(const candidates *c, const kin_fused_set *cols, const kin_
     }
 }
 
+static int32_t find_list(const candidates *c, const kin_fused_rescore *job, int64_t position)
+{
+    const kin_fused_lists *lists = &job->lists;
+    const int32_t pushed = lists->counts[position];
+    const int32_t count = pushed < lists->capacity ? pushed : lists->capacity;
+    find_keys(c, &job->cols_set, &job->set_rows, job->set.ids[position], &job->cols_rows,
+              lists->words + position * lists->capacity, count);
+    return count;
+}
+
 static void fused_rescore(const kin_fused_rescore *job)
 {
     const kin_fused_lists *lists = &job->lists;
     candidates c = make_candidates(lists->capacity);
     for (int64_t i = 0; i < job->rows; i++) {
         const int64_t position = job->row0 + i;
-        const int32_t pushed = lists->counts[position];
-        const int32_t count = pushed < lists->capacity ? pushed : lists->capacity;
-        find_keys(&c, &job->cols_set, &job->set_rows, job->set.ids[position], &job->cols_rows,
-                  lists->words + position * lists->capacity, count);
+        const int32_t count =
+            job->spans != NULL ? find_span(&c, job, position) : find_list(&c, job, position);
         for (int32_t j = 0; j < count; j++) {
             c.pairs[j] = (kin_pair){c.keys[j], c.ids[j], 0};
         }
@@ -147,6 +168,10 @@ static void fused_write(const kin_fused_write *job)
         }
         if (written < job->k_out && job->short_rows != NULL) {
             *job->short_rows += 1;
+        }
+        const kin_fused_pair nothing = {INFINITY, KITH_ID_NONE, 0};
+        for (; job->fills != 0 && written < job->k_out; written++) {
+            write_pair(job, (row - job->out_row0) * job->k_out + written, &nothing);
         }
     }
 }
