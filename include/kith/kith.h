@@ -495,11 +495,12 @@ typedef struct kith_search_params {
                       a descent did. Where the graph is exact it is left as it is */
     const struct kith_walk_params *walk;  /* KITH_METHOD_GRAPH: the graph to walk on, and how */
     struct kith_walk_report *walk_report; /* NULL, or its struct_size is set; what walks did */
-    const kith_filter *filter; /* kith_search, kith_graph, their plan, kith_index_search; else
-                      KITH_E_UNSUPPORTED. NULL = all rows. A row allowed fewer than k ends with
-                      empty slots, as behind a radius. The bytes of comparing with allowed rows
-                      alone, but for walks (chapter 13); all values are checked. By each, out.k is k
-                      times the number of groups. No descent, no pipeline, no tree_height */
+    const kith_filter *filter; /* kith_search, kith_graph, kith_cuda_ these two, their plan,
+                      kith_index_search; else KITH_E_UNSUPPORTED. NULL = all rows. A row allowed
+                      fewer than k ends with empty slots, as behind a radius. The bytes of comparing
+                      with allowed rows alone, but for walks (chapter 13); all values are checked.
+                      By each, out.k is k times the number of groups. No descent, no pipeline, no
+                      tree_height */
     const double *period; /* one for each column: its points lie on a circle of this length, all of
                       them in [0, period), and their difference is the shorter way round; 0: not
                       this column; NULL = none. Of euclidean, sqeuclidean, manhattan, chebyshev and

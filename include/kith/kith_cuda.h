@@ -24,13 +24,15 @@ extern "C" {
 #endif
 
 /* As kith_graph; where it may choose it goes by what the device of the points takes.
- * params.descent->init must be NULL, and both reports stay host memory. Returns what it returns,
- * and KITH_E_DEVICE, E_DEVICE_MEMORY. */
+ * params.descent->init must be NULL; both reports and a filter stay host memory. Under a filter of
+ * large groups, or one that keeps much, points are copied to the host, and the answer back. Returns
+ * what it returns, and KITH_E_DEVICE, E_DEVICE_MEMORY. */
 KITH_API kith_status kith_cuda_graph(kith_ctx *ctx, const kith_matrix *points,
                                      const kith_search_params *params, const kith_neighbors *out,
                                      kith_report *report, void *stream);
 
-/* As kith_search, whose report kith_ctx_report has. */
+/* As kith_search, whose report kith_ctx_report has; excluded ids and a filter stay host memory, and
+ * under one it is as for kith_cuda_graph. */
 KITH_API kith_status kith_cuda_search(kith_ctx *ctx, const kith_matrix *corpus,
                                       const kith_matrix *queries, const kith_search_params *params,
                                       const kith_neighbors *out, void *stream);

@@ -18,6 +18,8 @@ from . import _options, _places
 from . import _structs as s
 from ._arrays import BFLOAT16, CODES, FLOATS, dtype_name
 from ._context import Context, Settings, context
+from ._filter import NONE, NOTHING, Asked, Filter
+from ._filter import make as make_filter
 from ._handle import Pointer
 from ._library import lib
 from ._metrics import code
@@ -167,11 +169,12 @@ class _Table:
         params: s.SearchParams,
         out: Any,
         *dtypes: int,
+        filtered: Filter = NONE,
     ) -> None:
         self._maker = beside.maker
-        self._may_be_empty = bool(params.flags & s.WITHIN_RADIUS)
-        k = params.k
-        shape = room(rows, k, most)
+        self._may_be_empty = bool(params.flags & s.WITHIN_RADIUS) or filtered is not NONE
+        k = params.k * filtered.wide
+        shape = room(rows, k, most * filtered.wide)
         double = s.F64 in (beside.struct.dtype, *dtypes)
         if out is None:
             self._distances = self._maker.empty(shape, "float64" if double else "float32")
@@ -241,12 +244,15 @@ def _find(
     wanted: Settings,
     progress: Progress,
     out: Sequence[Any] | None,
+    asked_for: Asked,
 ) -> Neighbors:
     """A search of `searched`, which holds the points, for rows on the device; answers beside a matrix."""
     rows = asked.struct.rows
     keep = _options.excluded(exclude, rows, params)
     dtypes = points.dtype, asked.struct.dtype
-    table = _Table(beside, rows, points.rows, params, out, *dtypes)
+    filtered = make_filter(asked_for, points.rows, rows)
+    filtered.into(params)
+    table = _Table(beside, rows, points.rows, params, out, *dtypes, filtered=filtered)
     if rows > 0:  # without any there is no address
         _call(wanted, progress, beside, function, searched, asked.struct, params, table.struct)
     del keep
@@ -261,12 +267,15 @@ def knn(
     wanted: Settings,
     progress: Progress,
     out: Sequence[Any] | None,
+    asked_for: Asked = NOTHING,
 ) -> Neighbors:
     """kith_cuda_search."""
     points, asked = both(corpus, queries)
     matrix, search = points.struct, lib.kith_cuda_search
-    found = _find(search, matrix, matrix, points, asked, params, exclude, wanted, progress, out)
-    return claim(found, params.metric, True)
+    found = _find(
+        search, matrix, matrix, points, asked, params, exclude, wanted, progress, out, asked_for
+    )
+    return claim(found, params.metric, None if asked_for else True)
 
 
 def both(corpus: Any, queries: Any) -> tuple[DeviceMatrix, DeviceMatrix]:
@@ -297,12 +306,15 @@ def index_search(
     wanted: Settings,
     progress: Progress,
     out: Sequence[Any] | None,
+    asked_for: Asked = NOTHING,
 ) -> Neighbors:
     """kith_cuda_index_search, of a Kept."""
     asked = as_device_matrix(queries, "queries")
-    search, made = lib.kith_cuda_index_search, kept.made
-    found = _find(search, made, kept.points, asked, asked, params, exclude, wanted, progress, out)
-    return claim(found, kept.metric, True)
+    search, made, points = lib.kith_cuda_index_search, kept.made, kept.points
+    found = _find(
+        search, made, points, asked, asked, params, exclude, wanted, progress, out, asked_for
+    )
+    return claim(found, kept.metric, None if asked_for else True)
 
 
 def graph(
@@ -311,15 +323,20 @@ def graph(
     wanted: Settings,
     progress: Progress,
     out: Sequence[Any] | None,
+    asked_for: Asked = NOTHING,
 ) -> Neighbors:
     """kith_cuda_graph."""
     points = as_device_matrix(X, "X")
-    table = _Table(points, points.struct.rows, points.struct.rows, params, out)
+    rows = points.struct.rows
+    filtered = make_filter(asked_for, rows, rows)
+    filtered.into(params)
+    table = _Table(points, rows, rows, params, out, filtered=filtered)
     report = s.sized(s.Report)
     _call(
         wanted, progress, points, lib.kith_cuda_graph, points.struct, params, table.struct, report
     )
-    return claim(table.result(), params.metric, report.exact == s.CERTIFIED)
+    exact = None if asked_for else report.exact == s.CERTIFIED
+    return claim(table.result(), params.metric, exact)
 
 
 def merge(

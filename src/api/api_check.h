@@ -113,7 +113,14 @@ kith_status kin_api_check_filter(kith_ctx *ctx, const kith_search_params *params
 /* The same of a filter alone, of calls that have other parameters. */
 kith_status kin_api_take_filter(kith_ctx *ctx, const kith_filter *given, bool graph,
                                 kin_filter_job *job);
-/* kith_search with a filter; given: as kin_take_params has them. */
+/* Parameters, of which the filter is read. */
+kith_status kin_api_take_filtered(kith_ctx *ctx, const kith_search_params *given,
+                                  kith_search_params *params);
+/* A search or a graph (queries NULL) with a filter; given: as kin_take_params has them. */
+kith_status kin_api_check_filtered(kith_ctx *ctx, const kith_matrix *corpus,
+                                   const kith_matrix *queries, const kith_search_params *given,
+                                   const kith_neighbors *out, kin_filter_job *job);
+/* kith_search of that. */
 kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
                                     const kith_matrix *queries, const kith_search_params *given,
                                     const kith_neighbors *out);
@@ -235,7 +242,8 @@ typedef struct kin_api_limit {
     kin_limit cut;             /* cut.out: what an engine writes */
     uint32_t place;            /* of the job, as in fused_search.h */
     const kith_neighbors *out; /* the caller's */
-    kith_neighbors table;      /* the same in host memory, where there is a radius */
+    kith_neighbors table;      /* the same in host memory, where there is a radius, */
+    bool by_host;              /* or the answers are made there: set before */
     void *block;
 } kin_api_limit;
 kith_status kin_api_limit_begin(kith_ctx *ctx, const kin_request *request,
@@ -243,6 +251,8 @@ kith_status kin_api_limit_begin(kith_ctx *ctx, const kin_request *request,
 /* The answers are the caller's where status is KITH_OK, which it hands on. */
 kith_status kin_api_limit_end(kith_ctx *ctx, kin_gpu *gpu, kin_api_limit *limit,
                               kith_status status);
+/* Nothing was answered: out stays as it is. Hands the status on. */
+kith_status kin_api_limit_drop(kith_ctx *ctx, kin_api_limit *limit, kith_status status);
 /* The caller's excluded ids are host memory; engines expect them where the queries are. *copy: to
  * be freed there. */
 kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job, uint32_t **copy);

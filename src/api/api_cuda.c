@@ -119,8 +119,9 @@ static void name_table(kin_layout *layout, void *job)
 kith_status kin_api_limit_begin(kith_ctx *ctx, const kin_request *request,
                                 const kith_neighbors *out, kin_api_limit *limit)
 {
-    *limit = (kin_api_limit){.out = out, .table = *out, .place = ON_DEVICE};
-    if (request->limited) {
+    *limit =
+        (kin_api_limit){.out = out, .table = *out, .by_host = limit->by_host, .place = ON_DEVICE};
+    if (request->limited || limit->by_host) {
         limit->place = KIN_FUSED_DATA_ON_DEVICE;
         KIN_TRY(kin_layout_make(ctx, name_table, limit, "neighbours that a radius is compared with",
                                 &limit->block));
@@ -148,6 +149,13 @@ static kith_status bring_table(kith_ctx *ctx, kin_gpu *gpu, const kin_api_limit 
                  entries * sizeof *out->distances64);
 }
 
+kith_status kin_api_limit_drop(kith_ctx *ctx, kin_api_limit *limit, kith_status status)
+{
+    kin_free(ctx, limit->cut.own);
+    kin_free(ctx, limit->block);
+    return status;
+}
+
 kith_status kin_api_limit_end(kith_ctx *ctx, kin_gpu *gpu, kin_api_limit *limit, kith_status status)
 {
     status = kin_limit_end(&limit->cut, status);
@@ -156,6 +164,85 @@ kith_status kin_api_limit_end(kith_ctx *ctx, kin_gpu *gpu, kin_api_limit *limit,
     }
     kin_free(ctx, limit->block);
     return status;
+}
+
+/* ---- Under a filter, whose arrays are host memory ------------------------------------------- */
+
+typedef struct filtering {
+    kin_filter_job job; /* matrices in device memory */
+    const kith_neighbors *out;
+    int32_t device;
+    void *stream;
+} filtering;
+
+/* There, if all is sooner compared pair by pair. */
+static kith_status filter_there(kith_ctx *ctx, kin_gpu *gpu, const filtering *f, bool *done)
+{
+    kin_api_limit limit = {0};
+    kin_filter_job job = f->job;
+    kin_knn_job asked = {.queries = job.queries, .request = job.request};
+    uint32_t *excluded = NULL;
+    KIN_TRY(kin_api_limit_begin(ctx, &job.request, f->out, &limit));
+    kith_status status = job.graph ? KITH_OK : kin_api_bring_excluded(ctx, gpu, &asked, &excluded);
+    job.request.exclude = asked.request.exclude;
+    KIN_THEN(status, kin_engine_filter_on_gpu(ctx, gpu, &job, limit.place, &limit.cut.out, done));
+    KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
+    kin_gpu_free(gpu, excluded);
+    return *done ? kin_api_limit_end(ctx, gpu, &limit, status)
+                 : kin_api_limit_drop(ctx, &limit, status);
+}
+
+/* Of copies in host memory. */
+static kith_status filter_here(kith_ctx *ctx, const filtering *f, const kin_filter_job *copies)
+{
+    kin_api_limit limit = {.by_host = true};
+    kin_gpu *gpu = NULL;
+    KIN_TRY(kin_api_limit_begin(ctx, &copies->request, f->out, &limit));
+    kith_status status = kin_engine_filter(ctx, copies, &limit.cut.out);
+    if (status != KITH_OK) {
+        return kin_api_limit_drop(ctx, &limit, status);
+    }
+    status = begin(ctx, f->device, f->stream, &gpu);
+    if (status != KITH_OK) {
+        return kin_api_limit_drop(ctx, &limit, status);
+    }
+    return end(ctx, gpu, NULL, kin_api_limit_end(ctx, gpu, &limit, status));
+}
+
+static kith_status filter(kith_ctx *ctx, const filtering *f)
+{
+    kin_gpu *gpu = NULL;
+    kin_filter_job copies = f->job;
+    void *corpus = NULL;
+    void *queries = NULL;
+    bool done = false;
+    KIN_TRY(begin(ctx, f->device, f->stream, &gpu));
+    kith_status status = filter_there(ctx, gpu, f, &done);
+    if (!done) {
+        KIN_THEN(status, kin_gpu_fetch_rows(ctx, gpu, &copies.corpus, &corpus));
+        KIN_THEN(status,
+                 copies.graph ? KITH_OK : kin_gpu_fetch_rows(ctx, gpu, &copies.queries, &queries));
+    }
+    copies.queries = copies.graph ? copies.corpus : copies.queries;
+    status = end(ctx, gpu, NULL, status);
+    if (!done) {
+        KIN_THEN(status, filter_here(ctx, f, &copies));
+    }
+    kin_free(ctx, queries);
+    kin_free(ctx, corpus);
+    return status;
+}
+
+/* queries NULL: a graph; params: as kin_take_params has them. */
+static kith_status take_filter(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                               const kith_search_params *params, const kith_neighbors *out,
+                               filtering *f)
+{
+    KIN_TRY(kin_api_check_filtered(ctx, corpus, queries, params, out, &f->job));
+    f->out = out;
+    KIN_TRY(check_exact(ctx, &f->job.request));
+    KIN_TRY(find_all(ctx, f->job.corpus.data, f->job.queries.data, out, &f->device));
+    return kin_device_refuse(ctx, &f->job.request.distance);
 }
 
 /* ---- Graphs --------------------------------------------------------------------------------- */
@@ -172,7 +259,7 @@ static kith_status descend(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *j
 static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, kin_graph_choice *job,
                          const kith_neighbors *out)
 {
-    kin_api_limit limit;
+    kin_api_limit limit = {0};
     kin_choose_on(ctx, gpu, &job->descent, &job->choice);
     if (job->choice.descends) {
         return descend(ctx, gpu, &job->descent, out, job->params.descent_report);
@@ -189,7 +276,14 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     kin_graph_choice job;
     kin_gpu *gpu = NULL;
     int32_t index = -1;
+    filtering f = {.stream = stream};
+    kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
+    KIN_TRY(kin_api_take_filtered(ctx, given, &filtered));
+    if (filtered.filter != NULL) {
+        KIN_TRY(take_filter(ctx, points, NULL, &filtered, out, &f));
+        return filter(ctx, &f);
+    }
     KIN_TRY(kin_api_check_choice(ctx, points, given, ON_DEVICE, out, &job));
     KIN_TRY(job.choice.descends ? KITH_OK : check_exact(ctx, &job.exact.request));
     KIN_TRY(find_all(ctx, points->data, NULL, out, &index));
@@ -226,7 +320,7 @@ kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job
 static kith_status solve_knn(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
                              const kith_neighbors *out)
 {
-    kin_api_limit limit;
+    kin_api_limit limit = {0};
     KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, &limit));
     const kith_status status = kin_method_knn_on_gpu(ctx, gpu, job, limit.place, &limit.cut.out);
     return kin_api_limit_end(ctx, gpu, &limit, status);
@@ -239,6 +333,14 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     kin_gpu *gpu = NULL;
     uint32_t *excluded = NULL;
     int32_t index = -1;
+    filtering f = {.stream = stream};
+    kith_search_params filtered;
+    const kith_matrix none = {0};
+    KIN_TRY(kin_api_take_filtered(ctx, given, &filtered));
+    if (filtered.filter != NULL) {
+        KIN_TRY(take_filter(ctx, corpus, queries != NULL ? queries : &none, &filtered, out, &f));
+        return filter(ctx, &f);
+    }
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
     KIN_TRY(check_exact(ctx, &job.request));
     KIN_TRY(find_all(ctx, job.corpus.data, job.queries.data, out, &index));

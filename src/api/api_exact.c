@@ -108,28 +108,53 @@ kith_status kin_api_descend(kith_ctx *ctx, const kin_descent_job *job, const kit
     return KITH_OK;
 }
 
-/* Parameters, of which the filter is read. */
-static kith_status take_filtered(kith_ctx *ctx, const kith_search_params *given,
-                                 kith_search_params *params)
+kith_status kin_api_take_filtered(kith_ctx *ctx, const kith_search_params *given,
+                                  kith_search_params *params)
 {
     *params = kith_search_params_default();
     return kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, params);
 }
 
-static kith_status filtered_graph(kith_ctx *ctx, const kith_matrix *points,
-                                  const kith_search_params *given, const kith_neighbors *out)
+kith_status kin_api_check_filtered(kith_ctx *ctx, const kith_matrix *corpus,
+                                   const kith_matrix *queries, const kith_search_params *given,
+                                   const kith_neighbors *out, kin_filter_job *job)
 {
+    const bool is_graph = queries == NULL;
+    const char *name = is_graph ? "points" : "corpus";
     kith_search_params params = *given;
-    kin_filter_job job = {0};
     kin_graph_job graph;
+    kin_knn_job knn;
     kith_neighbors lists;
-    KIN_TRY(kin_check_matrix(ctx, points, "points", &job.corpus));
-    job.queries = job.corpus;
-    KIN_TRY(kin_api_check_filter(ctx, &params, true, &job));
-    KIN_TRY(kin_api_check_lists(ctx, &job, params.k, out, &lists));
+    *job = (kin_filter_job){0};
+    KIN_TRY(kin_check_matrix(ctx, corpus, name, &job->corpus));
+    job->queries = job->corpus;
+    KIN_TRY(is_graph ? KITH_OK : kin_check_matrix(ctx, queries, "queries", &job->queries));
+    KIN_TRY(kin_api_check_filter(ctx, &params, is_graph, job));
+    KIN_TRY(kin_api_check_lists(ctx, job, params.k, out, &lists));
     params.filter = NULL;
-    KIN_TRY(kin_api_check_graph(ctx, points, &params, out != NULL ? &lists : NULL, &graph));
-    job.request = graph.request;
+    const kith_neighbors *checked = out != NULL ? &lists : NULL;
+    KIN_TRY(is_graph ? kin_api_check_graph(ctx, corpus, &params, checked, &graph)
+                     : kin_api_check_knn(ctx, corpus, queries, &params, checked, &knn));
+    job->request = is_graph ? graph.request : knn.request;
+    return KITH_OK;
+}
+
+kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
+                                    const kith_matrix *queries, const kith_search_params *params,
+                                    const kith_neighbors *out)
+{
+    const kith_matrix none = {0};
+    kin_filter_job job;
+    KIN_TRY(
+        kin_api_check_filtered(ctx, corpus, queries != NULL ? queries : &none, params, out, &job));
+    return kin_engine_filter(ctx, &job, out);
+}
+
+static kith_status filtered_graph(kith_ctx *ctx, const kith_matrix *points,
+                                  const kith_search_params *params, const kith_neighbors *out)
+{
+    kin_filter_job job;
+    KIN_TRY(kin_api_check_filtered(ctx, points, NULL, params, out, &job));
     return kin_engine_filter(ctx, &job, out);
 }
 
@@ -139,7 +164,7 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     kin_graph_choice job;
     kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
-    KIN_TRY(take_filtered(ctx, given, &filtered));
+    KIN_TRY(kin_api_take_filtered(ctx, given, &filtered));
     if (filtered.filter != NULL) {
         return filtered_graph(ctx, points, &filtered, out);
     }
@@ -190,24 +215,6 @@ kith_status kin_api_check_knn(kith_ctx *ctx, const kith_matrix *corpus, const ki
     return kin_api_check_queries(ctx, queries, &params, out, job);
 }
 
-kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
-                                    const kith_matrix *queries, const kith_search_params *given,
-                                    const kith_neighbors *out)
-{
-    kith_search_params params = *given;
-    kin_filter_job job = {0};
-    kin_knn_job knn;
-    kith_neighbors lists;
-    KIN_TRY(kin_check_matrix(ctx, corpus, "corpus", &job.corpus));
-    KIN_TRY(kin_check_matrix(ctx, queries, "queries", &job.queries));
-    KIN_TRY(kin_api_check_filter(ctx, &params, false, &job));
-    KIN_TRY(kin_api_check_lists(ctx, &job, params.k, out, &lists));
-    params.filter = NULL;
-    KIN_TRY(kin_api_check_knn(ctx, corpus, queries, &params, out != NULL ? &lists : NULL, &knn));
-    job.request = knn.request;
-    return kin_engine_filter(ctx, &job, out);
-}
-
 static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                        const kith_search_params *given, const kith_neighbors *out,
                        const kith_report *report)
@@ -215,7 +222,7 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     kin_knn_job job;
     kith_search_params filtered;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
-    KIN_TRY(take_filtered(ctx, given, &filtered));
+    KIN_TRY(kin_api_take_filtered(ctx, given, &filtered));
     if ((int)filtered.method == KITH_METHOD_GRAPH) {
         return kin_api_walk(ctx, corpus, queries, &filtered, out);
     }

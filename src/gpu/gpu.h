@@ -139,6 +139,9 @@ kith_status kin_gpu_upload_rows(kith_ctx *ctx, kin_gpu *gpu, void *to, const kin
 /* Waits for all work before it; `to` is complete when this returns. */
 kith_status kin_gpu_download(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
                              uint64_t bytes);
+/* Rows in device memory, which may stand apart, become rows in host memory, one behind the other.
+ * *copy: the caller's to free, also on failure. */
+kith_status kin_gpu_fetch_rows(kith_ctx *ctx, kin_gpu *gpu, kith_matrix *rows, void **copy);
 kith_status kin_gpu_fill(kith_ctx *ctx, kin_gpu *gpu, void *to, int byte, uint64_t bytes);
 /* Later work waits for what the caller's cudaStream_t holds now. */
 kith_status kin_gpu_follow(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream);

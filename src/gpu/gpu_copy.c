@@ -286,6 +286,43 @@ kith_status kin_gpu_download(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *
     return run_bytes(&t, bytes, fetch_lane);
 }
 
+/* Rows that stand apart, by way of a block of some of them. */
+static kith_status pack_rows(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *from, char *to)
+{
+    enum { BLOCK_BYTES = 64 << 20 };
+    const int64_t stride = from->stride_bytes;
+    const int64_t row_bytes = (int64_t)from->cols * kith_dtype_bytes(from->dtype);
+    const int64_t most = kin_max_i64(1, BLOCK_BYTES / stride);
+    char *block = NULL;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_alloc(&hold, &block, (uint64_t)kin_min_i64(most, from->rows), (uint64_t)stride,
+                           "some of the points"));
+    kith_status status = KITH_OK;
+    for (int64_t first = 0; first < from->rows && status == KITH_OK; first += most) {
+        const int64_t count = kin_min_i64(most, from->rows - first);
+        status = kin_gpu_download(ctx, gpu, block, (const char *)from->data + first * stride,
+                                  (uint64_t)((count - 1) * stride + row_bytes));
+        for (int64_t i = 0; i < count && status == KITH_OK; i++) {
+            memcpy(to + (first + i) * row_bytes, block + i * stride, (size_t)row_bytes);
+        }
+    }
+    return status;
+}
+
+kith_status kin_gpu_fetch_rows(kith_ctx *ctx, kin_gpu *gpu, kith_matrix *rows, void **copy)
+{
+    const uint64_t row_bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);
+    const bool apart = rows->stride_bytes != (int64_t)row_bytes;
+    *copy = NULL;
+    KIN_TRY(kin_alloc(ctx, copy, (uint64_t)rows->rows, row_bytes, "a copy of the points"));
+    KIN_TRY(apart
+                ? pack_rows(ctx, gpu, rows, *copy)
+                : kin_gpu_download(ctx, gpu, *copy, rows->data, (uint64_t)rows->rows * row_bytes));
+    rows->data = *copy;
+    rows->stride_bytes = (int64_t)row_bytes;
+    return KITH_OK;
+}
+
 kith_status kin_gpu_fill(kith_ctx *ctx, kin_gpu *gpu, void *to, int byte, uint64_t bytes)
 {
     return kin_gpu_check(ctx, gpu, gpu->module->ops->fill(gpu->stream, to, byte, bytes),

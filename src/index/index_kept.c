@@ -12,8 +12,6 @@
 enum { USUAL_K = 10 };
 /* Queries that an index is thought to be made for, where "auto" decides where it lives. */
 static const int64_t USUAL_QUERIES = 1000;
-/* Of the device's rows at a time, on their way to the host. */
-static const int64_t BLOCK_BYTES = 64 << 20;
 
 /* ---- A period ------------------------------------------------------------------------------- */
 
@@ -130,28 +128,6 @@ kith_status kin_index_keep_device(kith_ctx *ctx, const kin_index_source *source,
 
 /* ---- Where rows lie -------------------------------------------------------------------------- */
 
-/* Rows that may stand apart, side by side in `to`, by way of a block of some of them. */
-static kith_status pack_rows(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *from, char *to)
-{
-    const int64_t stride = from->stride_bytes;
-    const int64_t row_bytes = (int64_t)from->cols * kith_dtype_bytes(from->dtype);
-    const int64_t most = kin_max_i64(1, BLOCK_BYTES / stride);
-    char *block = NULL;
-    KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_hold_alloc(&hold, &block, (uint64_t)kin_min_i64(most, from->rows), (uint64_t)stride,
-                           "some of the points"));
-    kith_status status = KITH_OK;
-    for (int64_t first = 0; first < from->rows && status == KITH_OK; first += most) {
-        const int64_t count = kin_min_i64(most, from->rows - first);
-        status = kin_gpu_download(ctx, gpu, block, (const char *)from->data + first * stride,
-                                  (uint64_t)((count - 1) * stride + row_bytes));
-        for (int64_t i = 0; i < count && status == KITH_OK; i++) {
-            memcpy(to + (first + i) * row_bytes, block + i * stride, (size_t)row_bytes);
-        }
-    }
-    return status;
-}
-
 kith_status kin_index_host_rows(kith_ctx *ctx, const kith_index *index, kith_matrix *rows,
                                 void **copy)
 {
@@ -161,13 +137,9 @@ kith_status kin_index_host_rows(kith_ctx *ctx, const kith_index *index, kith_mat
     if (!kin_index_rows_on_device(kept)) {
         return KITH_OK;
     }
-    const uint64_t row_bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);
-    KIN_TRY(kin_alloc(ctx, copy, (uint64_t)rows->rows, row_bytes, "the points of the index"));
     kin_gpu_enter(index->gpu);
-    const kith_status status = pack_rows(ctx, index->gpu, rows, *copy);
+    const kith_status status = kin_gpu_fetch_rows(ctx, index->gpu, rows, copy);
     kin_device_leave(ctx, index->gpu);
-    rows->data = *copy;
-    rows->stride_bytes = (int64_t)row_bytes;
     return status;
 }
 

@@ -133,6 +133,82 @@ static void test_same_bytes(void **state)
     test_caller_close(&c);
 }
 
+/* Groups so small that a query has fewer than K, large ones, and bitmaps that keep much and little:
+ * what is compared in one go there, and what goes by way of the host. */
+static int compare_filtered(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
+                            const kith_matrix *points, const kith_matrix *queries,
+                            kith_search_params params)
+{
+    static const int64_t group_counts[] = {0, 2, 40, 600};
+    static const int keeps[] = {0, 1, 50};
+    uint8_t allow[(ROWS + 7) / 8] = {0};
+    int64_t groups[ROWS];
+    int64_t asked[QUERIES];
+    uint32_t excluded[QUERIES];
+    kith_filter filter = kith_filter_default();
+    int wrong = 0;
+    for (int turn = 0; turn < 12; turn++) {
+        const int64_t count = group_counts[turn % 4];
+        const int keep = keeps[turn / 4];
+        for (int64_t i = 0; i < ROWS; i++) {
+            groups[i] = count == 0 ? 0 : i * 13 % count;
+            allow[i / 8] = (uint8_t)(i % 8 == 0 ? 0 : allow[i / 8]);
+            allow[i / 8] = (uint8_t)(allow[i / 8] | (keep != 0 && i % keep == 0) << i % 8);
+        }
+        for (int64_t i = 0; i < QUERIES; i++) {
+            asked[i] = count == 0 ? 0 : i * 7 % (count + 1);
+            excluded[i] = (uint32_t)(i * 5 % ROWS);
+        }
+        filter.rule = count == 0      ? KITH_RULE_NONE
+                      : turn % 3 == 2 ? KITH_RULE_OTHER
+                                      : KITH_RULE_SAME;
+        filter.groups = count == 0 ? NULL : groups;
+        filter.query_groups = NULL;
+        filter.allow = keep == 0 ? NULL : allow;
+        params.filter = &filter;
+        params.exclude = NULL;
+        wrong += compare_graph(c, cpu, gpu, points, &params);
+        filter.query_groups = count == 0 ? NULL : asked;
+        wrong += compare_search(c, cpu, gpu, points, queries, &params);
+        params.exclude = excluded;
+        wrong += compare_search(c, cpu, gpu, points, queries, &params);
+    }
+    return wrong;
+}
+
+static void test_filters(void **state)
+{
+    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_INNER_PRODUCT, KITH_COSINE,
+                                          KITH_MANHATTAN};
+    (void)state;
+    test_caller c = test_caller_open();
+    kith_ctx *cpu = test_cpu_ctx();
+    kith_ctx *gpu = test_gpu_ctx(2, 0);
+    uint64_t seed = 9;
+    int wrong = 0;
+    for (int i = 0; i < 4; i++) {
+        test_rows points = test_rows_make(i == 1 ? KITH_F64 : KITH_F32, ROWS, COLS, 4 * (i % 2));
+        test_rows queries = test_rows_make(points.matrix.dtype, QUERIES, COLS, 0);
+        test_rows_fill(&points, 1.0, false, &seed);
+        test_rows_fill(&queries, 1.0, false, &seed);
+        test_rows_copy(&points, 17, &points, 1234);
+        kith_search_params params = kith_search_params_default();
+        params.metric = metrics[i];
+        params.k = K;
+        wrong += compare_filtered(&c, cpu, gpu, &points.matrix, &queries.matrix, params);
+        params.radius = a_radius(cpu, &points.matrix, &queries.matrix, &params);
+        params.flags = KITH_WITHIN_RADIUS;
+        wrong += compare_filtered(&c, cpu, gpu, &points.matrix, &queries.matrix, params);
+        test_rows_free(&queries);
+        test_rows_free(&points);
+    }
+    (void)printf("device arrays under 288 filters: the bytes of the processor; %d wrong\n", wrong);
+    assert_int_equal(wrong, 0);
+    kith_ctx_free(gpu);
+    kith_ctx_free(cpu);
+    test_caller_close(&c);
+}
+
 /* The points are written by the caller's stream, behind work that takes a while: without waiting
  * for that stream the graph would be one of other points. */
 static void test_order(void **state)
@@ -388,9 +464,11 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_order),
-        cmocka_unit_test(test_selection), cmocka_unit_test(test_selection_refused),
-        cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bytes),
+                                       cmocka_unit_test(test_filters),
+                                       cmocka_unit_test(test_order),
+                                       cmocka_unit_test(test_selection),
+                                       cmocka_unit_test(test_selection_refused),
+                                       cmocka_unit_test(test_refused)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -294,7 +294,8 @@ class DeviceArrays(unittest.TestCase):
             with self.assertRaisesRegex(error, text):
                 call(radius=1.0)
 
-    def test_filters_go_by_way_of_the_host(self):
+    def test_filters_stay_there(self):
+        Maker.copies.clear()
         asked, groups = Pretended(self.q), np.arange(400) % 4
         for where in (lambda x: x), Pretended:
             for given in (
@@ -306,24 +307,26 @@ class DeviceArrays(unittest.TestCase):
                     name: where(each) if isinstance(each, np.ndarray) else each
                     for name, each in given.items()
                 }
-                self.assert_same(
-                    kith.knn(self.on_gpu, asked, 3, **there), kith.knn(self.x, self.q, 3, **given)
-                )
-        found = kith.knn_graph(self.on_gpu, 3, groups=Pretended(groups), rule="other")
+                found = kith.knn(self.on_gpu, asked, 3, device="cpu", **there)
+                self.assert_same(found, kith.knn(self.x, self.q, 3, **given))
+        others = {"groups": Pretended(groups), "rule": "other"}
+        found = kith.knn_graph(self.on_gpu, 3, device="cpu", **others)
         self.assert_same(found, kith.knn_graph(self.x, 3, groups=groups, rule="other"))
         with self.assertRaisesRegex(ValueError, "queries must lie where corpus does"):
             kith.knn(self.on_gpu, self.q, 3, allow=groups > 0)
+        self.assertEqual(set(Maker.copies), {groups.nbytes, 30 * 8, 400})  # numbers and bits
         out = Pretended(np.empty((30, 3))), Pretended(np.empty((30, 3), np.uint32))
-        with self.assertRaisesRegex(ValueError, "out: distances must be a NumPy array"):
-            kith.knn(self.on_gpu, asked, 3, allow=groups > 0, out=out)
-        with self.assertRaisesRegex(
-            ValueError, "queries must lie where corpus does, in host memory"
-        ):
+        found = kith.knn(self.on_gpu, asked, 3, allow=groups > 0, out=out, device="cpu")
+        self.assertIs(found.distances, out[0])
+        truth = kith.knn(self.x, self.q, 3, allow=groups > 0)
+        np.testing.assert_array_equal(out[1].array, truth.indices)
+        self.assertIsNone(found.exact)
+        with self.assertRaisesRegex(ValueError, "corpus must lie where the other matrix does"):
             kith.knn(self.x, asked, 3, allow=groups > 0)
-        with self.assertRaisesRegex(
-            MemoryError, "corpus lies on a GPU, and a copy of it in host memory"
-        ):
-            kith.knn(self.on_gpu, asked, 3, allow=groups > 0, memory_limit=1000)
+        with self.assertRaises(MemoryError):
+            kith.knn(
+                self.on_gpu, asked, 3, allow=groups > 0, memory_limit=1000, device="cpu"
+            )
 
     def test_within_a_radius_there(self):
         Maker.copies.clear()
@@ -702,8 +705,8 @@ class Page(unittest.TestCase):
             ("knn", lambda: kith.knn(there, asked, 4, **cpu)),
             ("knn(algorithm='kd_tree')", tree_of_points),
             ("knn(radius=)", lambda: kith.knn(there, asked, 4, radius=1.0, **cpu)),
-            ("knn(groups=)", lambda: kith.knn(there, asked, 4, **groups)),
-            ("knn(allow=)", lambda: kith.knn(there, asked, 4, allow=allow)),
+            ("knn(groups=)", lambda: kith.knn(there, asked, 4, **groups, **cpu)),
+            ("knn(allow=)", lambda: kith.knn(there, asked, 4, allow=allow, **cpu)),
             ("knn(period=)", lambda: kith.knn(box, box, 4, period=9.0)),
             ("knn_graph", lambda: kith.knn_graph(there, 4, **cpu)),
             ("knn_graph(radius=)", lambda: kith.knn_graph(there, 4, radius=1.0, **cpu)),
