@@ -257,6 +257,22 @@ kith_status kin_api_limit_drop(kith_ctx *ctx, kin_api_limit *limit, kith_status 
  * be freed there. */
 kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job, uint32_t **copy);
 
+/* Neighbours under a filter of matrices in device memory, wherever the filter's arrays are read on
+ * the host: what `there` has not done (*done) is done of copies in host memory, and the answer goes
+ * back. */
+typedef struct kin_api_filtering {
+    kin_filter_job job;
+    const kith_neighbors *out;
+    kin_gpu *gpu; /* of an index, whose points lie there if they are resident; NULL: the context's
+                     for that device */
+    int32_t device;
+    void *stream;
+    kith_status (*there)(void *arg, kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
+                         uint32_t place, const kith_neighbors *out, bool *done);
+    void *arg;
+} kin_api_filtering;
+kith_status kin_api_filter(kith_ctx *ctx, const kin_api_filtering *f);
+
 /* What the host holds beside the answer of a GPU, at most; gpu_corpus_chunks and result_bytes of
  * the plan are set. batches: of a pipeline that selects on the host. */
 void kin_api_plan_host(const kith_matrix *corpus, const kith_matrix *queries,

@@ -168,15 +168,19 @@ kith_status kin_api_limit_end(kith_ctx *ctx, kin_gpu *gpu, kin_api_limit *limit,
 
 /* ---- Under a filter, whose arrays are host memory ------------------------------------------- */
 
-typedef struct filtering {
-    kin_filter_job job; /* matrices in device memory */
-    const kith_neighbors *out;
-    int32_t device;
-    void *stream;
-} filtering;
+static kith_status begin_filter(kith_ctx *ctx, const kin_api_filtering *f, kin_gpu **gpu)
+{
+    if (f->gpu == NULL) {
+        return begin(ctx, f->device, f->stream, gpu);
+    }
+    kin_gpu_enter(f->gpu);
+    f->gpu->peak = f->gpu->held;
+    *gpu = f->gpu;
+    const kith_status status = kin_api_follow(ctx, *gpu, f->stream);
+    return status == KITH_OK ? KITH_OK : end(ctx, *gpu, NULL, status);
+}
 
-/* There, if all is sooner compared pair by pair. */
-static kith_status filter_there(kith_ctx *ctx, kin_gpu *gpu, const filtering *f, bool *done)
+static kith_status filter_there(kith_ctx *ctx, kin_gpu *gpu, const kin_api_filtering *f, bool *done)
 {
     kin_api_limit limit = {0};
     kin_filter_job job = f->job;
@@ -185,7 +189,7 @@ static kith_status filter_there(kith_ctx *ctx, kin_gpu *gpu, const filtering *f,
     KIN_TRY(kin_api_limit_begin(ctx, &job.request, f->out, &limit));
     kith_status status = job.graph ? KITH_OK : kin_api_bring_excluded(ctx, gpu, &asked, &excluded);
     job.request.exclude = asked.request.exclude;
-    KIN_THEN(status, kin_engine_filter_on_gpu(ctx, gpu, &job, limit.place, &limit.cut.out, done));
+    KIN_THEN(status, f->there(f->arg, ctx, gpu, &job, limit.place, &limit.cut.out, done));
     KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
     kin_gpu_free(gpu, excluded);
     return *done ? kin_api_limit_end(ctx, gpu, &limit, status)
@@ -193,37 +197,35 @@ static kith_status filter_there(kith_ctx *ctx, kin_gpu *gpu, const filtering *f,
 }
 
 /* Of copies in host memory. */
-static kith_status filter_here(kith_ctx *ctx, const filtering *f, const kin_filter_job *copies)
+static kith_status filter_here(kith_ctx *ctx, const kin_api_filtering *f,
+                               const kin_filter_job *copies)
 {
     kin_api_limit limit = {.by_host = true};
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_api_limit_begin(ctx, &copies->request, f->out, &limit));
     kith_status status = kin_engine_filter(ctx, copies, &limit.cut.out);
-    if (status != KITH_OK) {
-        return kin_api_limit_drop(ctx, &limit, status);
-    }
-    status = begin(ctx, f->device, f->stream, &gpu);
-    if (status != KITH_OK) {
-        return kin_api_limit_drop(ctx, &limit, status);
-    }
-    return end(ctx, gpu, NULL, kin_api_limit_end(ctx, gpu, &limit, status));
+    KIN_THEN(status, begin_filter(ctx, f, &gpu));
+    return gpu == NULL ? kin_api_limit_drop(ctx, &limit, status)
+                       : end(ctx, gpu, NULL, kin_api_limit_end(ctx, gpu, &limit, status));
 }
 
-static kith_status filter(kith_ctx *ctx, const filtering *f)
+kith_status kin_api_filter(kith_ctx *ctx, const kin_api_filtering *f)
 {
     kin_gpu *gpu = NULL;
     kin_filter_job copies = f->job;
     void *corpus = NULL;
     void *queries = NULL;
     bool done = false;
-    KIN_TRY(begin(ctx, f->device, f->stream, &gpu));
+    KIN_TRY(begin_filter(ctx, f, &gpu));
     kith_status status = filter_there(ctx, gpu, f, &done);
     if (!done) {
-        KIN_THEN(status, kin_gpu_fetch_rows(ctx, gpu, &copies.corpus, &corpus));
+        const bool here = f->gpu != NULL && !f->job.resident;
+        KIN_THEN(status, here ? KITH_OK : kin_gpu_fetch_rows(ctx, gpu, &copies.corpus, &corpus));
         KIN_THEN(status,
                  copies.graph ? KITH_OK : kin_gpu_fetch_rows(ctx, gpu, &copies.queries, &queries));
     }
     copies.queries = copies.graph ? copies.corpus : copies.queries;
+    copies.resident = false;
     status = end(ctx, gpu, NULL, status);
     if (!done) {
         KIN_THEN(status, filter_here(ctx, f, &copies));
@@ -233,16 +235,25 @@ static kith_status filter(kith_ctx *ctx, const filtering *f)
     return status;
 }
 
-/* queries NULL: a graph; params: as kin_take_params has them. */
-static kith_status take_filter(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
-                               const kith_search_params *params, const kith_neighbors *out,
-                               filtering *f)
+/* If all is sooner compared pair by pair. */
+static kith_status pick_there(void *arg, kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
+                              uint32_t place, const kith_neighbors *out, bool *done)
 {
-    KIN_TRY(kin_api_check_filtered(ctx, corpus, queries, params, out, &f->job));
-    f->out = out;
-    KIN_TRY(check_exact(ctx, &f->job.request));
-    KIN_TRY(find_all(ctx, f->job.corpus.data, f->job.queries.data, out, &f->device));
-    return kin_device_refuse(ctx, &f->job.request.distance);
+    (void)arg;
+    return kin_engine_filter_on_gpu(ctx, gpu, job, place, out, done);
+}
+
+/* queries NULL: a graph; params: as kin_take_params has them. */
+static kith_status filtered(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
+                            const kith_search_params *params, const kith_neighbors *out,
+                            void *stream)
+{
+    kin_api_filtering f = {.out = out, .stream = stream, .there = pick_there};
+    KIN_TRY(kin_api_check_filtered(ctx, corpus, queries, params, out, &f.job));
+    KIN_TRY(check_exact(ctx, &f.job.request));
+    KIN_TRY(find_all(ctx, f.job.corpus.data, f.job.queries.data, out, &f.device));
+    KIN_TRY(kin_device_refuse(ctx, &f.job.request.distance));
+    return kin_api_filter(ctx, &f);
 }
 
 /* ---- Graphs --------------------------------------------------------------------------------- */
@@ -276,13 +287,11 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
     kin_graph_choice job;
     kin_gpu *gpu = NULL;
     int32_t index = -1;
-    filtering f = {.stream = stream};
-    kith_search_params filtered;
+    kith_search_params known;
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
-    KIN_TRY(kin_api_take_filtered(ctx, given, &filtered));
-    if (filtered.filter != NULL) {
-        KIN_TRY(take_filter(ctx, points, NULL, &filtered, out, &f));
-        return filter(ctx, &f);
+    KIN_TRY(kin_api_take_filtered(ctx, given, &known));
+    if (known.filter != NULL) {
+        return filtered(ctx, points, NULL, &known, out, stream);
     }
     KIN_TRY(kin_api_check_choice(ctx, points, given, ON_DEVICE, out, &job));
     KIN_TRY(job.choice.descends ? KITH_OK : check_exact(ctx, &job.exact.request));
@@ -333,13 +342,11 @@ static kith_status knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matr
     kin_gpu *gpu = NULL;
     uint32_t *excluded = NULL;
     int32_t index = -1;
-    filtering f = {.stream = stream};
-    kith_search_params filtered;
+    kith_search_params known;
     const kith_matrix none = {0};
-    KIN_TRY(kin_api_take_filtered(ctx, given, &filtered));
-    if (filtered.filter != NULL) {
-        KIN_TRY(take_filter(ctx, corpus, queries != NULL ? queries : &none, &filtered, out, &f));
-        return filter(ctx, &f);
+    KIN_TRY(kin_api_take_filtered(ctx, given, &known));
+    if (known.filter != NULL) {
+        return filtered(ctx, corpus, queries != NULL ? queries : &none, &known, out, stream);
     }
     KIN_TRY(kin_api_check_knn(ctx, corpus, queries, given, out, &job));
     KIN_TRY(check_exact(ctx, &job.request));

@@ -18,6 +18,7 @@ typedef struct kin_filter_job {
     kith_matrix corpus;
     kith_matrix queries; /* of a graph the corpus */
     bool graph;
+    bool resident;       /* the corpus lies on a GPU, wherever the queries do */
     kin_request request; /* as without a filter, for lists of k */
     kith_filter filter;
     int64_t lists;   /* of a query: kin_filter_count_lists */

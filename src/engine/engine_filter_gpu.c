@@ -109,6 +109,7 @@ kith_status kin_filter_pick_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_filter
     void *block = NULL;
     KIN_TRY(kin_layout_make(ctx, name_listing, &l, "groups of rows", &block));
     const kin_fused_picks picks = {.corpus = &job->corpus,
+                                   .place = job->resident ? KIN_FUSED_DATA_ON_DEVICE : place,
                                    .query = &query,
                                    .asked = groups->queries,
                                    .owners = l.owners,

@@ -38,6 +38,7 @@ typedef struct kin_fused_answers {
     bool out_on_device;     /* target.out points to device memory */
     bool chunks;            /* the corpus comes in pieces, whose lists are merged */
     bool kernels_write;
+    const kin_fused_set *among; /* the rows that may be found; NULL: all */
     bool fills; /* lists may be short, and slots behind them become empty: kernels alone can */
 
     /* Kernels write. */
@@ -187,11 +188,14 @@ kith_status kin_fused_direct(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_rows *
 typedef struct kin_fused_solving {
     const kin_fused_rows *rows;
     const kin_fused_rows *cols;
-    const uint32_t *ids; /* device: of rows */
+    const kin_fused_set *among; /* the columns that count, at least k; NULL: all */
+    const uint32_t *ids;        /* device: of rows */
     int64_t count;
     int32_t k;
     kin_fused_pair *pairs; /* device, count x k */
 } kin_fused_solving;
+/* The same among some columns: fused_pick.c. */
+kith_status kin_fused_pick_among(const kin_fused_device *on, const kin_fused_solving *solving);
 /* Waits. */
 kith_status kin_fused_direct_rows(const kin_fused_device *on, const kin_fused_solving *solving);
 

@@ -99,6 +99,27 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
     return KITH_OK;
 }
 
+kith_status kin_fused_corpus_some(kith_ctx *ctx, const kin_fused_corpus *all, const uint8_t *allow,
+                                  int64_t kept, kin_fused_corpus **out)
+{
+    const kin_fused_device on = kin_fused_device_of(ctx, all->gpu);
+    kin_fused_corpus *corpus = NULL;
+    *out = NULL;
+    KIN_TRY(kin_alloc_zero(ctx, &corpus, 1, sizeof *corpus, "a corpus"));
+    *corpus = (kin_fused_corpus){
+        .gpu = all->gpu, .points = all->points, .distance = all->distance, .place = all->place};
+    kith_status status =
+        kin_fused_prepare_some(&on, &all->prepared, allow, kept, &corpus->prepared);
+    KIN_THEN(status, make_lists(ctx, corpus));
+    if (status != KITH_OK) {
+        kin_fused_corpus_free(ctx, corpus);
+        return status;
+    }
+    ctx->report.seconds_prepare += corpus->prepared.seconds_prepare;
+    *out = corpus;
+    return KITH_OK;
+}
+
 /* Bytes that leave more of a row are no shortcut. */
 static const double MOST_LEFT = 256.0;
 

@@ -131,7 +131,9 @@ static kith_status solve_some(kin_fused_answers *a, kin_fused_solving *s, const 
                  done);
     s->ids = device_ids;
     KIN_TRY_GOTO(status, kin_gpu_upload(on->ctx, on->gpu, device_ids, ids, n * sizeof *ids), done);
-    KIN_TRY_GOTO(status, kin_fused_direct_rows(on, s), done);
+    KIN_TRY_GOTO(status,
+                 s->among != NULL ? kin_fused_pick_among(on, s) : kin_fused_direct_rows(on, s),
+                 done);
     if (a->kernels_write) {
         status = kin_fused_answers_write(a, s->pairs, NULL, s->k, device_ids, s->count);
         goto done;
@@ -158,7 +160,7 @@ kith_status kin_fused_answers_solve(kin_fused_answers *a, const kin_fused_rows *
     const uint64_t bytes = quarter > LEAST_PAIRS ? quarter : LEAST_PAIRS;
     const int64_t fit = (int64_t)(bytes / ((uint64_t)k * sizeof(kin_fused_pair)));
     const int64_t most = kin_min_i64(count, kin_max_i64(1, kin_min_i64(fit, SOLVED_AT_ONCE)));
-    kin_fused_solving s = {.rows = rows, .cols = cols, .k = k};
+    kin_fused_solving s = {.rows = rows, .cols = cols, .among = a->among, .k = k};
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &s.pairs, kin_size_mul((uint64_t)most, (uint64_t)k),
                           sizeof *s.pairs, "neighbours of a batch"));
     kith_status status = KITH_OK;

@@ -134,6 +134,26 @@ static inline int64_t kin_fused_sort_marks(int64_t points)
     return (points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE + 1;
 }
 
+/* Of positions whose rows are ids[] those that a bitmap allows, `kept` of them (the caller counts),
+ * in their order: to_ids. words: the bits, row r being bit r % 32 of word r / 32. marks: of
+ * kin_fused_sort, which become to_marks; or NULL. */
+typedef struct kin_fused_keep {
+    const uint32_t *words;
+    const uint32_t *ids;
+    int64_t points;
+    const uint32_t *marks;
+    int64_t kept;
+    uint32_t *to_ids;
+    uint32_t *to_marks;
+    uint32_t *counts; /* scratch: kin_fused_keep_parts(points) */
+} kin_fused_keep;
+enum { KIN_FUSED_KEEP_PART = 4096 };
+
+static inline int64_t kin_fused_keep_parts(int64_t points)
+{
+    return (points + KIN_FUSED_KEEP_PART - 1) / KIN_FUSED_KEEP_PART;
+}
+
 /* ---- The screen (fused_screen_wgmma.cu, fused_screen_mma.cu) --------------------------------- */
 
 typedef enum kin_fused_mode {
@@ -490,6 +510,7 @@ typedef struct kin_fused_kernels {
     int (*start)(kin_gpu_stream *stream, const kin_fused_start *job);
     int (*cover)(kin_gpu_stream *stream, const kin_fused_cover *job);
     int (*sort)(kin_gpu_stream *stream, const kin_fused_sort *job);
+    int (*keep)(kin_gpu_stream *stream, const kin_fused_keep *job);
     /* Picks the body for the stream's device: wgmma on sm_90, mma on all others from sm_80 on, or
      * what KITH_GPU_UNIT=wgmma|mma names. kappa: the unit's error for this many columns of F16. */
     int (*screen)(kin_gpu_stream *stream, const kin_fused_screen *job);

@@ -18,6 +18,7 @@ int kin_fused_launch_cast(kin_gpu_stream *stream, const kin_fused_cast *job);
 int kin_fused_launch_start(kin_gpu_stream *stream, const kin_fused_start *job); /* fused_start.cu */
 int kin_fused_launch_cover(kin_gpu_stream *stream, const kin_fused_cover *job);
 int kin_fused_launch_sort(kin_gpu_stream *stream, const kin_fused_sort *job);
+int kin_fused_launch_keep(kin_gpu_stream *stream, const kin_fused_keep *job);
 
 /* fused_screen_wgmma.cu: sm_90 alone. fused_screen_mma.cu: from sm_80 on. Which of them a device
  * gets is decided by kin_fused_launch_screen, in fused_table.cu, where kappa of each chip stands,

@@ -115,13 +115,12 @@ static kith_status answer(picking *p)
 }
 
 static kith_status prepare(const picking *p, const kith_matrix *matrix, const char *name,
-                           kin_fused_prepared *prepared)
+                           uint32_t place, kin_fused_prepared *prepared)
 {
-    const kin_fused_query *query = p->picks->query;
     const kin_fused_source source = {.matrix = matrix,
-                                     .distance = &query->request->distance,
+                                     .distance = &p->picks->query->request->distance,
                                      .name = name,
-                                     .place = query->place};
+                                     .place = place};
     KIN_TRY(kin_fused_prepare_queries(&p->on, &source, NULL, prepared));
     p->on.ctx->report.seconds_prepare += prepared->seconds_prepare + prepared->seconds_upload;
     return KITH_OK;
@@ -145,14 +144,60 @@ kith_status kin_fused_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *p
                  .picks = picks,
                  .corpus = &corpus,
                  .queries = graph ? &corpus : &queries};
-    KIN_TRY(prepare(&p, picks->corpus, graph ? "points" : "corpus", &corpus));
-    kith_status status = graph ? KITH_OK : prepare(&p, query->queries, query->name, &queries);
+    KIN_TRY(prepare(&p, picks->corpus, graph ? "points" : "corpus", picks->place, &corpus));
+    kith_status status =
+        graph ? KITH_OK : prepare(&p, query->queries, query->name, query->place, &queries);
     const int64_t start = kin_clock_ns();
     KIN_THEN(status, answer(&p));
     ctx->report.seconds_screen += kin_clock_since(start);
     report(&p);
     kin_fused_prepared_free(ctx, gpu, &queries);
     kin_fused_prepared_free(ctx, gpu, &corpus);
+    return status;
+}
+
+/* ---- Rows whose lists overflowed, among some columns ------------------------------------------
+ */
+
+typedef struct among {
+    int64_t count;
+    uint32_t *owners;
+    kin_fused_span *span;
+    int32_t *counts;
+} among;
+
+static void name_among(kin_layout *layout, void *job)
+{
+    among *a = job;
+    a->owners = kin_layout_array(layout, (uint64_t)a->count, sizeof *a->owners);
+    a->counts = kin_layout_array(layout, (uint64_t)a->count, sizeof *a->counts);
+    a->span = kin_layout_array(layout, 1, sizeof *a->span);
+}
+
+kith_status kin_fused_pick_among(const kin_fused_device *on, const kin_fused_solving *s)
+{
+    const uint32_t columns = (uint32_t)s->among->points;
+    const kin_fused_span all = {.count = columns, .before = columns};
+    among a = {.count = s->count};
+    void *block = NULL;
+    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_among, &a, "rows to solve", &block));
+    const kin_fused_rescore job = {.set = {.frame.bound = KIN_BOUND_DISTANCE, .ids = s->ids},
+                                   .set_rows = *s->rows,
+                                   .cols_rows = *s->cols,
+                                   .lists = {.k = s->k, .capacity = (int32_t)columns},
+                                   .spans = a.span,
+                                   .owners = a.owners,
+                                   .listed = s->among->ids,
+                                   .rows = s->count,
+                                   .pairs = s->pairs,
+                                   .count = a.counts};
+    kith_status status =
+        kin_gpu_fill(on->ctx, on->gpu, a.owners, 0, (uint64_t)s->count * sizeof *a.owners);
+    KIN_THEN(status, kin_gpu_upload(on->ctx, on->gpu, a.span, &all, sizeof all));
+    KIN_THEN(status, kin_fused_launched(on, on->kernels->rescore(on->stream, &job),
+                                        "computing canonical distances"));
+    KIN_THEN(status, kin_gpu_wait(on->ctx, on->gpu));
+    kin_gpu_free(on->gpu, block);
     return status;
 }
 

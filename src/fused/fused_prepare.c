@@ -526,6 +526,69 @@ kith_status kin_fused_prepare_queries(const kin_fused_device *on, const kin_fuse
     return finish(&p, status);
 }
 
+/* What is kept of a set, on its way. */
+typedef struct keeping {
+    int64_t points; /* of all */
+    uint32_t *words;
+    uint32_t *counts;
+} keeping;
+
+static void name_keeping(kin_layout *layout, void *job)
+{
+    keeping *k = job;
+    k->words = kin_layout_array(layout, (uint64_t)kin_ceil_div(k->points, 32), sizeof *k->words);
+    k->counts =
+        kin_layout_array(layout, (uint64_t)kin_fused_keep_parts(k->points), sizeof *k->counts);
+}
+
+static kith_status keep_ids(const preparing *p, const kin_fused_prepared *all, const uint8_t *allow)
+{
+    kith_ctx *ctx = p->on.ctx;
+    kin_fused_prepared *out = p->out;
+    keeping k = {.points = all->rows.rows};
+    void *block = NULL;
+    KIN_TRY(kin_gpu_layout_make(ctx, p->on.gpu, name_keeping, &k, "rows that are allowed", &block));
+    const kin_fused_keep job = {.words = k.words,
+                                .ids = all->ids,
+                                .points = all->set.points,
+                                .marks = out->pivots != NULL ? all->marks : NULL,
+                                .kept = out->set.points,
+                                .to_ids = out->ids,
+                                .to_marks = out->marks,
+                                .counts = k.counts};
+    kith_status status =
+        kin_gpu_upload(ctx, p->on.gpu, k.words, allow, (uint64_t)kin_ceil_div(k.points, 8));
+    KIN_THEN(status, kin_fused_launched(&p->on, p->on.kernels->keep(p->on.stream, &job),
+                                        "keeping rows that are allowed"));
+    kin_gpu_free(p->on.gpu, block); /* for later work of the stream */
+    return status;
+}
+
+static kith_status keep_some(preparing *p, const kin_fused_prepared *all, const uint8_t *allow)
+{
+    KIN_TRY(clear_findings(p));
+    KIN_TRY(allocate_set(p, &all->set.frame));
+    KIN_TRY(keep_ids(p, all, allow));
+    return round_set(p);
+}
+
+kith_status kin_fused_prepare_some(const kin_fused_device *on, const kin_fused_prepared *all,
+                                   const uint8_t *allow, int64_t kept, kin_fused_prepared *out)
+{
+    preparing p = {.start = kin_clock_ns(), .on = *on, .out = out};
+    *out = (kin_fused_prepared){.distance = all->distance,
+                                .rows = all->rows,
+                                .some = true,
+                                .plain = true,
+                                .groups = {.rows = all->groups.rows, .count = kept},
+                                .covered = is_covered(&all->distance, kept)};
+    if (out->covered) {
+        out->pivots = all->pivots;
+        out->pivot_count = all->pivot_count;
+    }
+    return finish(&p, keep_some(&p, all, allow));
+}
+
 kith_status kin_fused_prepared_round(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared)
 {
     preparing p = {.on = kin_fused_device_of(ctx, gpu), .out = prepared};
@@ -573,8 +636,9 @@ kith_status kin_fused_prepared_order(const kin_fused_device *on, const kin_fused
 
 void kin_fused_prepared_free(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared)
 {
-    void *const blocks[] = {prepared->ball_block, prepared->rounded, prepared->set_block,
-                            prepared->row_block,  prepared->data,    prepared->pivots,
+    void *const blocks[] = {prepared->ball_block, prepared->rounded,
+                            prepared->set_block,  prepared->row_block,
+                            prepared->data,       prepared->some ? NULL : prepared->pivots,
                             prepared->firsts};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         kin_gpu_free(gpu, blocks[i]);

@@ -27,6 +27,9 @@ struct kin_fused_prepared {
     kin_fused_frame byte_frame;
     double byte_candidates;
 
+    /* Of some rows of another (kin_fused_prepare_some), which outlives this: rows, mean and pivots
+     * are that one's, and what is not in the set must not be found. */
+    bool some;
     bool measured; /* columns have means */
     bool covered;  /* the set has balls and an order */
 
@@ -78,6 +81,11 @@ kith_status kin_fused_prepare_corpus(kith_ctx *ctx, kin_gpu *gpu, const kin_fuse
 /* Checked rows and groups of equal ones, neither order nor frame nor set: for the tree. */
 kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *source,
                                      kin_fused_prepared *out);
+
+/* Of a plain corpus the `kept` rows, at least one, that a bitmap in host memory allows (bit r % 8
+ * of byte r / 8), in its frame and order. */
+kith_status kin_fused_prepare_some(const kin_fused_device *on, const kin_fused_prepared *all,
+                                   const uint8_t *allow, int64_t kept, kin_fused_prepared *out);
 
 /* Queries, in the frame of their corpus (NULL: a metric that is not screened). Not grouped, not
  * ordered; degenerate rows stay out of the set. */

@@ -41,6 +41,11 @@ struct kin_fused_corpus {
  * equal 8-bit types). */
 kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *points,
                                   kith_dtype asked, int64_t k, kin_fused_corpus **out);
+/* Of a plain corpus (prepared.plain) some rows as one of its own, whose ids stay what they are:
+ * kin_fused_prepare_some; it is asked for no more than it has. `all` outlives it. Asking with rows
+ * that are degenerate is KITH_E_UNSUPPORTED. */
+kith_status kin_fused_corpus_some(kith_ctx *ctx, const kin_fused_corpus *all, const uint8_t *allow,
+                                  int64_t kept, kin_fused_corpus **out);
 /* Makes a corpus that is kept ready for few queries at a time: rows of halves as bytes, too, if
  * these are fine enough and there is room for them. */
 kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus);
@@ -206,6 +211,7 @@ kith_status kin_fused_radius_screen(kin_fused_radius_job *f, const kin_fused_rad
  * the corpus. All lists lie in host memory; every row is asked once. */
 typedef struct kin_fused_picks {
     const kith_matrix *corpus;
+    uint32_t place;               /* of the corpus */
     const kin_fused_query *query; /* without queries: a graph */
     const uint32_t *asked;
     const uint32_t *owners;

@@ -165,8 +165,13 @@ static kith_status write_stripe(const searching *s, kin_fused_prepared *queries)
     if (!s->screens) {
         return kin_fused_direct(s->ctx, s->gpu, &corpus->prepared.rows, &queries->rows, &query);
     }
+    if (corpus->prepared.some && queries->groups.degenerate > 0) {
+        return kin_fail(s->ctx, KITH_E_UNSUPPORTED,
+                        "rows at one distance from all would find what is not allowed");
+    }
     const kin_fused_device on = kin_fused_device_of(s->ctx, s->gpu);
     kin_fused_answers a = kin_fused_answers_of(&on, &query, groups, &queries->groups);
+    a.among = corpus->prepared.some ? &corpus->prepared.set : NULL;
     KIN_TRY(kin_fused_answers_make(&a, (query.place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = screen_stripe(s, &a, queries);
     KIN_THEN(status, kin_fused_answers_finish(&a, &out, groups->rows));

@@ -53,6 +53,7 @@ static constexpr kin_fused_kernels make_table()
     table.start = kin_fused_launch_start;
     table.cover = kin_fused_launch_cover;
     table.sort = kin_fused_launch_sort;
+    table.keep = kin_fused_launch_keep;
     table.screen = kin_fused_launch_screen;
     table.kappa = kin_fused_launch_kappa;
     table.takes_starts = kin_fused_launch_takes_starts;

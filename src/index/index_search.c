@@ -13,8 +13,6 @@
 
 #include <stdio.h>
 
-static const char *const OF_INDEX = "an index has its own (leave it out)";
-
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
 static const char *method_name(kith_method method)
@@ -23,7 +21,7 @@ static const char *method_name(kith_method method)
 }
 
 /* auto, or the index' own. */
-static kith_status check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
+kith_status kin_index_check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
 {
     KIN_TRY(index->gpu != NULL ? KITH_OK : kin_index_refuse_gpu(ctx, index->method));
     return method == KITH_METHOD_AUTO || method == index->method
@@ -55,7 +53,7 @@ static kith_status refuse_missing(kith_ctx *ctx, const kith_index *index,
 /* Not of a graph. */
 static kith_status check_request(kith_ctx *ctx, const kith_index *index, kin_request *request)
 {
-    KIN_TRY(check_method(ctx, index, request->method));
+    KIN_TRY(kin_index_check_method(ctx, index, request->method));
     KIN_FAIL_IF(request->tree_height != 0, ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
                 "is %d, and an index has its tree already, or none (leave it out)",
                 (int)request->tree_height);
@@ -74,7 +72,7 @@ static kith_status check_knn(kith_ctx *ctx, const kith_index *index, const kith_
     *job = (kin_knn_job){.corpus = prepared->rows.matrix, .request.distance = prepared->distance};
     KIN_TRY(kin_check_search_params(ctx, given, &params));
     KIN_TRY(kin_check_same_metric(ctx, params.metric, prepared->distance.metric));
-    KIN_TRY(kin_refuse_period(ctx, params.period, OF_INDEX));
+    KIN_TRY(kin_refuse_period(ctx, params.period, KIN_INDEX_HAS_ITS_OWN));
     KIN_TRY(kin_api_check_queries(ctx, queries, &params, out, job));
     return check_request(ctx, index, &job->request);
 }
@@ -117,28 +115,6 @@ static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_j
     return kin_exact_search(ctx, &kept->prepared, &job->queries, &job->request, out);
 }
 
-/* Of the points themselves, in host memory: what is prepared of all of them is of no use for some.
- */
-static kith_status search_filtered(kith_ctx *ctx, const kith_index *index,
-                                   const kith_matrix *queries, const kith_search_params *given,
-                                   const kith_neighbors *out)
-{
-    const kin_prepared *prepared = &index->kept->prepared;
-    kith_search_params params = *given;
-    kith_matrix points;
-    void *copy = NULL;
-    KIN_TRY(kin_check_same_metric(ctx, params.metric, prepared->distance.metric));
-    KIN_TRY(check_method(ctx, index, params.method));
-    KIN_TRY(kin_refuse_period(ctx, params.period, OF_INDEX));
-    params.metric = prepared->distance.metric;
-    params.period = index->period;
-    params.method = KITH_METHOD_AUTO;
-    KIN_TRY(kin_index_host_rows(ctx, index, &points, &copy));
-    const kith_status status = kin_api_search_filtered(ctx, &points, queries, &params, out);
-    kin_free(ctx, copy);
-    return status;
-}
-
 static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
                                   const kith_matrix *queries, const kith_search_params *params,
                                   const kith_neighbors *out)
@@ -148,7 +124,7 @@ static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
     kith_search_params known = kith_search_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), params, &known));
     if (known.filter != NULL) {
-        return search_filtered(ctx, index, queries, &known, out);
+        return kin_index_filter(ctx, index, queries, &known, out);
     }
     KIN_TRY(check_knn(ctx, index, queries, params, out, &job));
     KIN_TRY(refuse_missing(ctx, index, &job.request));
@@ -180,7 +156,7 @@ static kith_status search_by_walks(kith_ctx *ctx, const kith_index *index,
     kith_walk_report told;
     const kin_walks *walks = NULL;
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, &params));
-    KIN_TRY(check_method(ctx, index, params.method));
+    KIN_TRY(kin_index_check_method(ctx, index, params.method));
     KIN_TRY(kin_api_check_walk(ctx, points, queries, &params, out, &call));
     KIN_TRY(check_walk(ctx, index, &params, &call.walk));
     KIN_TRY(kin_index_walks_for(ctx, index, &call.job.queries, &walks));
@@ -248,7 +224,13 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
 {
     kin_knn_job job;
     uint32_t *excluded = NULL;
+    kith_search_params known;
     KIN_TRY(refuse_cpu(ctx, index));
+    KIN_TRY(kin_api_take_filtered(ctx, params, &known));
+    if (known.filter != NULL) {
+        KIN_TRY(check_device(ctx, index, queries, out));
+        return kin_index_filter_on_device(ctx, index, queries, &known, out, stream);
+    }
     KIN_TRY(check_knn(ctx, index, queries, params, out, &job));
     KIN_TRY(check_device(ctx, index, &job.queries, out));
     KIN_TRY(refuse_missing(ctx, index, &job.request));
@@ -325,7 +307,7 @@ static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_mat
                 "tree)");
     KIN_TRY(stream != NULL ? refuse_cpu(ctx, index) : KITH_OK);
     KIN_TRY(kin_api_check_radius(ctx, NULL, queries, params, prepared->distance.metric, &call));
-    KIN_TRY(check_method(ctx, index, call.job.method));
+    KIN_TRY(kin_index_check_method(ctx, index, call.job.method));
     KIN_TRY(stream != NULL ? check_device(ctx, index, &call.asked, NULL) : KITH_OK);
     call.job.request.distance.isa = ctx->isa;
     KIN_TRY(kin_ranges_make(ctx, &ranges));

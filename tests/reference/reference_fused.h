@@ -22,6 +22,7 @@ enum { REFERENCE_INVALID = 1 /* cudaErrorInvalidValue */ };
     X(start)                        \
     X(cover)                        \
     X(sort)                         \
+    X(keep)                         \
     X(screen)                       \
     X(look)                         \
     X(kth)                          \

@@ -377,6 +377,27 @@ static void fused_sort(const kin_fused_sort *job)
     }
 }
 
+static void fused_keep(const kin_fused_keep *job)
+{
+    int64_t to = 0;
+    for (int64_t i = 0; i < job->points; i++) {
+        const uint32_t id = job->ids[i];
+        if ((job->words[id / 32] >> id % 32 & 1) == 0) {
+            continue;
+        }
+        const uint32_t cell = job->marks != NULL ? job->marks[i / KIN_FUSED_TILE] : 0;
+        if (job->marks != NULL && to % KIN_FUSED_TILE == 0) {
+            job->to_marks[to / KIN_FUSED_TILE] = cell;
+        }
+        if (job->marks != NULL && to == job->kept - 1) {
+            job->to_marks[to / KIN_FUSED_TILE + 1] = cell;
+        }
+        job->to_ids[to++] = id;
+    }
+}
+
+REFERENCE_FUSED(keep)
+
 static void sort_body(const void *job)
 {
     fused_sort(job);

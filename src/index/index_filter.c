@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Idea. What is prepared of all points is of no use where few may be found; but where an index lies
+ * on a GPU
+ *
+ *     a bitmap for all        is a choice of its rows, which stand in the same order and frame
+ *                             (kin_fused_corpus_some)
+ *     small groups, and what  are compared pair by pair with the rows that are there
+ *     keeps little            (engine_filter_gpu.c)
+ *
+ * All else is a search of the points themselves, in host memory. */
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "engine/engine_device.h"
+#include "fused/fused_search.h"
+#include "index/index.h"
+
+static int64_t count_allowed(const kith_filter *filter, int64_t rows)
+{
+    int64_t count = 0;
+    int64_t byte = 0;
+    for (; (byte + 8) * 8 <= rows; byte += 8) {
+        uint64_t word;
+        memcpy(&word, filter->allow + byte, sizeof word);
+        count += __builtin_popcountll(word);
+    }
+    for (int64_t row = byte * 8; row < rows; row++) {
+        count += kin_filter_allows(filter, 0, (uint32_t)row);
+    }
+    return count;
+}
+
+/* Whether a choice of rows answers; *kept: how many there are. */
+static bool takes_some(const kin_fused_corpus *corpus, const kin_filter_job *job, int64_t *kept)
+{
+    const kith_filter *filter = &job->filter;
+    if (corpus == NULL || !corpus->prepared.plain || filter->rule != KITH_RULE_NONE ||
+        filter->allow == NULL || kin_filter_has_bitmaps(filter) || job->request.pipeline != NULL) {
+        return false;
+    }
+    *kept = count_allowed(filter, job->corpus.rows);
+    return *kept > job->request.k && kin_fused_screens(&job->request, *kept, job->queries.rows);
+}
+
+static kith_status search_some(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                               const kin_filter_job *job, int64_t kept, uint32_t place,
+                               const kith_neighbors *out)
+{
+    kin_fused_corpus *again = NULL;
+    kin_fused_corpus *some = NULL;
+    KIN_TRY(kin_fused_corpus_for(ctx, corpus, &job->queries, job->request.k, &again));
+    const kin_fused_corpus *all = again != NULL ? again : corpus;
+    kith_status status = kept == job->corpus.rows
+                             ? KITH_OK
+                             : kin_fused_corpus_some(ctx, all, job->filter.allow, kept, &some);
+    KIN_THEN(status, kin_fused_corpus_search(ctx, some != NULL ? some : all, &job->queries,
+                                             &job->request, place, out));
+    kin_fused_corpus_free(ctx, some);
+    kin_fused_corpus_free(ctx, again);
+    return status;
+}
+
+/* By the index' rows on its GPU, which was entered; *done is false where nothing was done. */
+static kith_status filter_there(void *arg, kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
+                                uint32_t place, const kith_neighbors *out, bool *done)
+{
+    const kith_index *index = arg;
+    const kin_fused_corpus *corpus = index->kept->fused;
+    int64_t kept = 0;
+    *done = false;
+    if (takes_some(corpus, job, &kept)) {
+        const kith_status status = search_some(ctx, corpus, job, kept, place, out);
+        *done = status != KITH_E_DEVICE_MEMORY && status != KITH_E_UNSUPPORTED;
+        if (*done) {
+            return status;
+        }
+        kin_fused_make_room(ctx, gpu);
+    }
+    return corpus == NULL ? KITH_OK : kin_engine_filter_on_gpu(ctx, gpu, job, place, out, done);
+}
+
+/* The points, on the device where they are there. */
+static kith_matrix points_of(const kith_index *index)
+{
+    const kin_index_kept *kept = index->kept;
+    kith_matrix points = kept->prepared.rows.matrix;
+    if (kept->fused != NULL) {
+        points.data = kept->fused->prepared.rows.data;
+        points.stride_bytes = kept->fused->prepared.rows.stride_bytes;
+    }
+    return points;
+}
+
+/* Parameters for the points themselves. */
+static kith_status take_params(kith_ctx *ctx, const kith_index *index,
+                               const kith_search_params *given, kith_search_params *params)
+{
+    const kin_distance *own = &index->kept->prepared.distance;
+    *params = *given;
+    KIN_TRY(kin_check_same_metric(ctx, params->metric, own->metric));
+    KIN_TRY(kin_index_check_method(ctx, index, params->method));
+    KIN_TRY(kin_refuse_period(ctx, params->period, KIN_INDEX_HAS_ITS_OWN));
+    params->metric = own->metric;
+    params->period = index->period;
+    params->method = KITH_METHOD_AUTO;
+    return KITH_OK;
+}
+
+/* queries, out: in host memory. */
+static kith_status try_gpu(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                           const kith_search_params *params, const kith_neighbors *out, bool *done)
+{
+    const kith_matrix points = points_of(index);
+    kin_filter_job job;
+    kin_limit limit;
+    if (index->gpu == NULL || index->kept->fused == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_api_check_filtered(ctx, &points, queries, params, out, &job));
+    job.resident = true;
+    KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
+    kin_gpu_enter(index->gpu);
+    index->gpu->peak = index->gpu->held;
+    const kith_status status =
+        filter_there((void *)(uintptr_t)index, ctx, index->gpu, &job, 0, &limit.out, done);
+    kin_device_leave(ctx, index->gpu);
+    if (*done || status != KITH_OK) {
+        return kin_limit_end(&limit, status);
+    }
+    kin_free(ctx, limit.own);
+    return KITH_OK;
+}
+
+kith_status kin_index_filter(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                             const kith_search_params *given, const kith_neighbors *out)
+{
+    const kith_matrix none = {0};
+    const kith_matrix *asked = queries != NULL ? queries : &none;
+    kith_search_params params;
+    kith_matrix points;
+    void *copy = NULL;
+    bool done = false;
+    KIN_TRY(take_params(ctx, index, given, &params));
+    KIN_TRY(try_gpu(ctx, index, asked, &params, out, &done));
+    if (done) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_index_host_rows(ctx, index, &points, &copy));
+    const kith_status status = kin_api_search_filtered(ctx, &points, asked, &params, out);
+    kin_free(ctx, copy);
+    return status;
+}
+
+kith_status kin_index_filter_on_device(kith_ctx *ctx, const kith_index *index,
+                                       const kith_matrix *queries, const kith_search_params *given,
+                                       const kith_neighbors *out, void *stream)
+{
+    const kith_matrix points = points_of(index);
+    const kith_matrix none = {0};
+    kith_search_params params;
+    kin_api_filtering f = {.out = out,
+                           .gpu = index->gpu,
+                           .stream = stream,
+                           .there = filter_there,
+                           .arg = (void *)(uintptr_t)index};
+    KIN_TRY(take_params(ctx, index, given, &params));
+    KIN_TRY(kin_api_check_filtered(ctx, &points, queries != NULL ? queries : &none, &params, out,
+                                   &f.job));
+    f.job.resident = index->kept->fused != NULL || kin_index_rows_on_device(index->kept);
+    return kin_api_filter(ctx, &f);
+}
