@@ -46,8 +46,8 @@ KITH_API kith_status kith_cuda_radius(kith_ctx *ctx, const kith_matrix *corpus,
 
 /* As kith_index_create, by exact, which auto is, too, or by tree. Points are borrowed where they
  * lie, until kith_index_add or kith_index_remove gives the index rows of its own, or until it is
- * freed. All that kith_index.h says of an index holds of this one; for a filter of
- * kith_index_search, a file and a change they are copied to the host. */
+ * freed. All that kith_index.h says of an index holds of this one; for a file, a change, a filter
+ * of large groups and one of each query they are copied to the host. */
 KITH_API kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *points,
                                             const kith_index_params *params, kith_index **out,
                                             void *stream);

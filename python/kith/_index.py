@@ -305,8 +305,9 @@ class Index:
         Parameters
         ----------
         queries : array of shape (m, d)
-            On a GPU they stay where an index that is there is asked, without a filter; under one,
-            and by the processor's index, they are copied to the host, and the answer back to them.
+            On a GPU they stay where an index that is there is asked; by the processor's index, and
+            under a filter of large groups or one of each query, they are copied to the host, and
+            the answer back to them.
         k : int
         radius, exclude, allow, groups, query_groups, rule
             As in `kith.knn`; no radius of a graph.
@@ -332,8 +333,11 @@ class Index:
             only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius)
             only(kept.method, s.METHOD_GRAPH, width=width, random_state=random_state)
             wanted = settings(n_jobs, kept.device, memory_limit)
-            if kept.takes(queries) and not asked_for:
-                return _search_on_gpu(kept, queries, k, radius, exclude, progress, wanted, out)
+            if kept.takes(queries):
+                wanted = wanted._replace(device=kept.made_for)
+                return _search_on_gpu(
+                    kept, queries, kept.params(k, radius), exclude, asked_for, progress, wanted, out
+                )
             asked = as_matrix(queries, "queries", wanted.memory_limit)
             wanted = wanted.beside(asked)
             params = kept.params(k, radius)
@@ -499,18 +503,16 @@ class Index:
 def _search_on_gpu(
     kept: Kept,
     queries: Any,
-    k: int,
-    radius: float | None,
+    params: s.SearchParams,
     exclude: Any,
+    asked_for: _filter.Asked,
     progress: Progress,
     wanted: Settings,
     out: Sequence[Any] | None,
 ) -> Neighbors:
     from . import _cuda
 
-    wanted = wanted._replace(device=kept.made_for)
-    params = kept.params(k, radius)
-    return _cuda.index_search(kept, queries, params, exclude, wanted, progress, out)
+    return _cuda.index_search(kept, queries, params, exclude, wanted, progress, out, asked_for)
 
 
 def _positive(k: Any) -> int:
