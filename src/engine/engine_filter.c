@@ -266,8 +266,9 @@ static kin_picked take_same(const void *arg, int64_t i, uint32_t *room)
 static kin_picked take_each(const void *arg, int64_t i, uint32_t *room)
 {
     const picking *p = arg;
-    const int64_t group = i % p->groups->count;
-    return take_group(p, (uint32_t)(i / p->groups->count), (uint32_t)group, group, room);
+    const int64_t queries = p->run->job->queries.rows;
+    const int64_t group = i / queries;
+    return take_group(p, (uint32_t)(i % queries), (uint32_t)group, group, room);
 }
 
 static kin_picked take_other(const void *arg, int64_t i, uint32_t *room)
@@ -290,7 +291,8 @@ static kith_status pick_few(kin_filter_run *run, const groups *g, int64_t lists,
                             kin_picked (*take)(const void *arg, int64_t i, uint32_t *room))
 {
     const picking p = {run, g};
-    const kin_pick pick = {.lists = lists, .room = g->room + 1, .take = take, .arg = &p};
+    const kin_pick pick = {
+        .lists = lists, .room = g->room + 1, .shared = g->room, .take = take, .arg = &p};
     return g->room > 0 ? kin_filter_pick(run, &pick) : KITH_OK;
 }
 

@@ -62,7 +62,9 @@ typedef struct kin_picked {
 } kin_picked;
 typedef struct kin_pick {
     int64_t lists;
-    int64_t room; /* ids that take() may write */
+    int64_t room;   /* ids that take() may write */
+    int64_t shared; /* Ids that lists one behind another have in common, at most: rows that are
+                       expanded once. They do not stand in `room`. 0: lists have none */
     /* Of list i < lists; ids may stand in `room`. */
     kin_picked (*take)(const void *arg, int64_t i, uint32_t *room);
     const void *arg;

@@ -130,6 +130,50 @@ void kin_metric_keys_run(const kin_distance *distance, const kin_query *query,
     run(distance, query, corpus, &job);
 }
 
+bool kin_metric_expands(const kin_distance *distance)
+{
+    const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
+    return distance->metric != KITH_CUSTOM && traits->dtype == KITH_DTYPE_NONE;
+}
+
+void kin_metric_expand(const kin_distance *distance, const kin_rows *rows, const uint32_t *ids,
+                       int64_t count, double *values)
+{
+    for (int64_t i = 0; i < count; i++) {
+        (void)kin_metric_load(distance, rows, ids[i], values + i * kin_metric_wide(distance));
+    }
+}
+
+/* What is expanded is transformed already: what is left of such a metric is its square, and its
+ * scale, a power of two. */
+static void scale_keys(const kin_distance *distance, const kin_rows *corpus, const uint32_t *ids,
+                       int64_t count, double *keys)
+{
+    const double scale = kin_metric_get_traits(distance->metric)->key_scale;
+    for (int64_t i = 0; i < count; i++) {
+        const bool degenerate = corpus->transforms[ids[i]].degenerate != 0;
+        keys[i] = degenerate ? KIN_DEGENERATE_KEY : kin_mul(scale, keys[i]);
+    }
+}
+
+void kin_metric_keys_expanded(const kin_distance *distance, const kin_query *query,
+                              const kin_rows *corpus, const uint32_t *ids, const double *values,
+                              int64_t count, double *keys)
+{
+    const bool scales = corpus->transforms != NULL && !query->degenerate;
+    kin_rows expanded = {.matrix = corpus->matrix};
+    kin_distance plain = *distance;
+    kin_keys_job job = {.count = count, .keys = keys};
+    plain.metric = scales ? KITH_SQEUCLIDEAN : distance->metric;
+    expanded.matrix.data = values;
+    expanded.matrix.dtype = KITH_F64;
+    expanded.matrix.stride_bytes = kin_metric_wide(distance) * (int64_t)sizeof *values;
+    run(&plain, query, &expanded, &job);
+    if (scales) {
+        scale_keys(distance, corpus, ids, count, keys);
+    }
+}
+
 double kin_metric_distance(kith_metric metric, double key)
 {
     switch (metric) {
