@@ -94,6 +94,7 @@ kith_status kin_filter_begin(kith_ctx *ctx, const kin_filter_job *job, const kit
     }
     if (out->distances64 == NULL) {
         KIN_TRY(kin_alloc(ctx, &run->own_far, entries, sizeof *run->own_far, "neighbours"));
+        kin_mem_use_large_pages(ctx, run->own_far);
     }
     run->ids = out->ids != NULL ? out->ids : run->own_ids;
     run->far = out->distances64 != NULL ? out->distances64 : run->own_far;

@@ -227,12 +227,23 @@ static void share(const direct *d, worker *w, const kin_picked *picked)
     }
 }
 
+/* Lists of a pick stand anywhere: what is written at the end is asked for at the beginning. */
+static void expect_list(const kith_neighbors *out, int64_t to)
+{
+    enum { LINE = 64 };
+    for (int64_t i = to * out->k; i < (to + 1) * out->k; i += LINE / (int64_t)sizeof(double)) {
+        __builtin_prefetch(out->distances64 + i, 1);
+        __builtin_prefetch(out->ids + i, 1);
+    }
+}
+
 static kith_status solve_picked(void *arg, int64_t i, int32_t thread)
 {
     const direct *d = arg;
     worker *w = &d->workers[thread];
     const kin_picked picked = d->pick->take(d->pick->arg, i, w->room);
     if (picked.count > 0) {
+        expect_list(d->out, picked.list);
         share(d, w, &picked);
         KIN_TRY(scan(d, w, picked.query, picked.ids, 0, picked.count));
         write_list(d, w, &w->list, picked.list);
