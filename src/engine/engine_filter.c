@@ -37,7 +37,7 @@ typedef struct groups {
     int64_t count;
     uint32_t *row_group;   /* by row; of one that no query may find, count */
     uint32_t *query_group; /* by query; after sorting, of queries[i] */
-    uint32_t *rows; /* by group */
+    uint32_t *rows;        /* by group */
     uint32_t *queries;
     uint32_t *merged;   /* of rows, or of queries, that are merged */
     int64_t *row_begin; /* count + 1 */
@@ -414,7 +414,7 @@ static kith_status solve_groups(kin_filter_run *run, groups *g)
     for (int64_t i = 0; i < g->count; i++) {
         const int64_t rows = g->row_begin[i + 1] - g->row_begin[i];
         const int64_t asked = each ? queries : g->query_begin[i + 1] - g->query_begin[i];
-        if (rows > 0 && asked > 0 && kin_filter_is_few(run, (double)rows, (double)asked)) {
+        if (rows > 0 && asked > 0 && kin_filter_is_few(run, (double)rows, (double)asked, true)) {
             mark_few(g, i, i + 1);
         }
     }
@@ -465,7 +465,7 @@ static void find_few(const kin_filter_run *run, groups *g, int64_t from, int64_t
     if (to - from < 2) {
         return;
     }
-    if (kin_filter_is_few(run, rows, queries)) {
+    if (kin_filter_is_few(run, rows, queries, false)) {
         mark_few(g, from, to);
         return;
     }

@@ -111,8 +111,8 @@ static inline int64_t kin_filter_list(const kin_filter_run *run, int64_t query, 
 }
 
 /* Whether so many rows and queries are sooner compared pair by pair (kin_direct_pick) than by an
- * engine. */
-bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries);
+ * engine. shared: the rows are those of all the queries. */
+bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries, bool shared);
 
 /* Queries against rows. Bitmaps a query, and the id that is left out, are minded. */
 kith_status kin_filter_search(kin_filter_run *run, const kin_filter_part *part);

@@ -32,7 +32,7 @@ enum { THIN = 64, WIDE = 8 };
 static const double CALL_NS = 150e3;
 static const double TREE_ROW_NS = 2500.0;
 
-bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries)
+bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries, bool shared)
 {
     const kin_request *request = &run->request;
     const int64_t points = (int64_t)rows;
@@ -45,8 +45,9 @@ bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries)
         engine =
             fmin(engine, kin_tree_build_ns(points, &request->distance) + queries * TREE_ROW_NS);
     }
-    return rows * queries * kin_tree_key_ns(&request->distance) <
-           engine + CALL_NS * (double)run->ctx->threads;
+    const double pick = shared ? kin_tree_shared_ns(&request->distance, rows)
+                               : rows * kin_tree_key_ns(&request->distance);
+    return queries * pick < engine + CALL_NS * (double)run->ctx->threads;
 }
 
 /* ---- Copies --------------------------------------------------------------------------------- */
@@ -323,7 +324,8 @@ static int64_t divide(bitmaps *b)
 {
     const kin_filter_part *part = b->part;
     const int64_t k = b->run->request.k;
-    const bool few = kin_filter_is_few(b->run, (double)part->row_count, (double)part->query_count);
+    const bool few =
+        kin_filter_is_few(b->run, (double)part->row_count, (double)part->query_count, false);
     const int64_t thin = kin_max_i64(2 * k, part->row_count / THIN);
     double times = 0.0;
     for (int64_t i = 0; i < part->query_count; i++) {
@@ -363,7 +365,7 @@ static kith_status search_wider(bitmaps *b, const kith_matrix *rows, int64_t fet
 {
     const int64_t count = b->part->row_count;
     for (; b->open_count > 0 && fetch <= count / WIDE; fetch *= WIDER) {
-        if (kin_filter_is_few(b->run, (double)count, (double)b->open_count)) {
+        if (kin_filter_is_few(b->run, (double)count, (double)b->open_count, false)) {
             break;
         }
         KIN_TRY(search_open(b, rows, fetch));

@@ -26,7 +26,8 @@ enum {
     SLACK = 64,
     LISTS_A_TASK = 64,
     SHORT = KIN_SELECT_BOUND_MOST,
-    LEAST_BOUNDED = 2 * SHORT, /* keys that are looked through for a bound before they enter a list */
+    LEAST_BOUNDED =
+        2 * SHORT,         /* keys that are looked through for a bound before they enter a list */
     SHARED_BYTES = 1 << 19 /* of a cache that a core has for itself */
 };
 
@@ -42,12 +43,12 @@ typedef struct worker {
     double *keys;
     list list;
     kin_answer answer;
-    uint32_t *room;        /* of a pick; */
-    uint32_t *places;      /* keys of a chunk that may enter the list */
-    int64_t picked;        /* rows so far; */
-    const uint32_t *ids;   /* rows that are expanded, */
-    int64_t expanded;      /* so many, */
-    double *values;        /* here */
+    uint32_t *room;      /* of a pick; */
+    uint32_t *places;    /* keys of a chunk that may enter the list */
+    int64_t picked;      /* rows so far; */
+    const uint32_t *ids; /* rows that are expanded, */
+    int64_t expanded;    /* so many, */
+    double *values;      /* here */
 } worker;
 
 typedef struct direct {
@@ -159,7 +160,8 @@ static int64_t sift(const direct *d, const worker *w, list *l, int64_t count)
     return kept;
 }
 
-/* Query `row` and corpus rows ids[first, last), or where ids is NULL rows [first, last): the list. */
+/* Query `row` and corpus rows ids[first, last), or where ids is NULL rows [first, last): the list.
+ */
 static kith_status scan(const direct *d, worker *w, int64_t row, const uint32_t *ids, int64_t first,
                         int64_t last)
 {

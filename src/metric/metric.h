@@ -132,8 +132,9 @@ void kin_metric_keys(const kin_distance *distance, const kin_query *query, const
 void kin_metric_keys_run(const kin_distance *distance, const kin_query *query,
                          const kin_rows *corpus, int64_t first, int64_t count, double *keys);
 
-/* Rows that are compared with many queries are expanded once, as kin_metric_load does it: values has
- * room for `count` of them, kin_metric_wide apart. Not of metrics by whole rows, nor a caller's. */
+/* Rows that are compared with many queries are expanded once, as kin_metric_load does it: values
+ * has room for `count` of them, kin_metric_wide apart. Not of metrics by whole rows, nor a
+ * caller's. */
 bool kin_metric_expands(const kin_distance *distance);
 static inline int64_t kin_metric_wide(const kin_distance *distance)
 {

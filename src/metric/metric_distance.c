@@ -91,8 +91,7 @@ static void custom_keys(const kin_distance *distance, const kin_query *query,
 static void run_body(const kin_distance *distance, kith_metric metric, kith_dtype dtype,
                      const kin_query *query, kin_keys_job *job)
 {
-    const kith_metric base =
-        metric == KITH_EUCLIDEAN ? KITH_SQEUCLIDEAN : kin_metric_base(metric);
+    const kith_metric base = metric == KITH_EUCLIDEAN ? KITH_SQEUCLIDEAN : kin_metric_base(metric);
     const kin_metric_table *table = kin_metric_pick(distance->isa);
     const bool wraps = distance->period != NULL;
     const kin_keys_fn keys = (wraps ? table->wrapped : table->keys)[base][dtype];
