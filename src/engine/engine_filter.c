@@ -574,22 +574,17 @@ kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const ki
 
 uint64_t kin_filter_bytes(const kin_filter_job *job)
 {
-    enum { SLOT = sizeof(uint32_t) + sizeof(double) };
-    const uint64_t threads = (uint64_t)job->threads;
-    const uint64_t both = (uint64_t)job->corpus.rows + (uint64_t)job->queries.rows;
-    const uint64_t lists = kin_size_mul((uint64_t)job->queries.rows, (uint64_t)job->request.k + 1);
-    const uint64_t row_bytes =
-        (uint64_t)job->corpus.cols * (uint64_t)kith_dtype_bytes(job->corpus.dtype);
+    kin_filter_run run = {.job = job,
+                          .request = job->request,
+                          .threads = job->threads,
+                          .knows = true,
+                          .merges = true};
     kin_layout plan = {0};
     groups g = {.job = job, .most = job->corpus.rows + job->queries.rows};
     g.count = job->filter.rule == KITH_RULE_NONE ? 1 : g.most;
-    kin_prepare_rows_plan(&plan, g.most, &job->request.distance, true,
-                          kin_prepare_unknown(&job->corpus, &job->request.distance));
+    kin_filter_begin_plan(&plan, &run);
     kin_layout_block(&plan, name_rows, &g);
     kin_layout_block(&plan, name_groups, &g);
-    kin_layout_alone(&plan, kin_size_mul(lists, (uint64_t)job->lists), SLOT);
-    kin_layout_alone(&plan, lists, SLOT + sizeof(double));
-    kin_layout_alone(&plan, both, row_bytes);
-    kin_layout_alone(&plan, kin_size_mul(threads, both), sizeof(uint32_t));
+    kin_filter_part_plan(&plan, &run);
     return plan.peak;
 }

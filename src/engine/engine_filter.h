@@ -57,8 +57,9 @@ typedef struct kin_filter_run {
     const kin_prepared *queries; /* those, or of a graph the corpus */
     kin_request request;         /* of parts: by `far`, no radius, and nobody is left out but of a
                                     graph a point itself */
-    bool knows;                  /* the processor computes, and makes use of what lists know */
-    bool merges;                 /* more than one part has rows for a list */
+    int32_t threads;
+    bool knows;        /* the processor computes, and makes use of what lists know */
+    bool merges;       /* more than one part has rows for a list */
     uint32_t *ids;     /* queries * lists, k of each: the lists so far, empty slots last */
     double *far;       /* the same; of empty slots infinity (inner_product: negative) */
     uint32_t *own_ids; /* those, where the caller has none */
@@ -122,5 +123,10 @@ kith_status kin_filter_graph(kin_filter_run *run, const kin_filter_part *part);
 kith_status kin_filter_across(kin_filter_run *run, const kin_filter_part *part);
 /* Pair by pair, into lists that may hold ids that the pick takes again, and no others. */
 kith_status kin_filter_pick(kin_filter_run *run, const kin_pick *pick);
+
+/* What begins with kin_filter_begin; and what one of these holds beside an engine, for all rows and
+ * queries. Of the run job, request and threads are read. */
+void kin_filter_begin_plan(kin_layout *plan, const kin_filter_run *run);
+void kin_filter_part_plan(kin_layout *plan, kin_filter_run *run);
 
 #endif

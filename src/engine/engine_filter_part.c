@@ -109,7 +109,7 @@ static void name_finding(kin_layout *layout, void *job)
 {
     finding *f = job;
     const uint64_t entries = kin_size_mul((uint64_t)f->count, (uint64_t)f->found.k);
-    const uint64_t threads = (uint64_t)f->run->ctx->threads;
+    const uint64_t threads = (uint64_t)f->run->threads;
     f->found.ids = kin_layout_array(layout, entries, sizeof *f->found.ids);
     f->found.distances64 = kin_layout_array(layout, entries, sizeof *f->found.distances64);
     f->own = kin_layout_array(layout, kin_size_mul(threads, (uint64_t)f->run->request.k),
@@ -490,4 +490,27 @@ kith_status kin_filter_pick(kin_filter_run *run, const kin_pick *pick)
                                   .rows = run->queries->rows.matrix.rows * run->job->lists,
                                   .k = run->request.k};
     return kin_direct_pick(run->ctx, &run->corpus, run->queries, &run->request, pick, &lists);
+}
+
+/* Queries are searched among rows, all of both being copied; or two sides meet, which are all of a
+ * graph's rows. */
+void kin_filter_part_plan(kin_layout *plan, kin_filter_run *run)
+{
+    const kith_matrix *rows = &run->job->corpus;
+    const kith_matrix *queries = &run->job->queries;
+    const uint64_t row_bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);
+    const int64_t k = run->request.k + 1; /* one that is left out */
+    const kin_filter_part part = {.row_count = rows->rows, .query_count = queries->rows};
+    const kin_prepared corpus = {.rows = {.matrix = *rows}, .distance = run->request.distance};
+    const kin_prepared asked = {.rows = {.matrix = *queries}, .distance = run->request.distance};
+    const kin_pick pick = {.room = rows->rows + k, .shared = rows->rows};
+    finding found = {.run = run, .part = &part, .count = queries->rows, .found = {.k = k}};
+    finding back = {.run = run, .part = &part, .found = {.k = k}};
+    bitmaps b = {.run = run, .part = &part};
+    kin_layout_alone(plan, (uint64_t)rows->rows, row_bytes);
+    kin_layout_alone(plan, (uint64_t)queries->rows, row_bytes);
+    kin_layout_block(plan, name_bitmaps, &b);
+    kin_direct_pick_plan(plan, &corpus, &asked, &run->request, &pick, run->threads);
+    kin_layout_block(plan, name_finding, &found);
+    kin_layout_block(plan, name_finding, &back);
 }

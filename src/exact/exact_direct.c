@@ -327,6 +327,27 @@ void kin_direct_plan(kin_layout *plan, const kin_prepared *corpus, const kin_pre
     kin_layout_block(plan, name_arrays, &d);
 }
 
+static direct pick_of(const kin_prepared *corpus, const kin_prepared *queries,
+                      const kin_request *request, const kin_pick *pick, int32_t threads)
+{
+    direct d = direct_of(corpus, queries, request, threads);
+    const int64_t row_bytes =
+        kin_metric_wide(&request->distance) * (int64_t)sizeof *d.workers->values;
+    d.ranges = 1;
+    d.pick = pick;
+    d.shared = kin_metric_expands(&request->distance)
+                   ? kin_min_i64(pick->shared, SHARED_BYTES / row_bytes)
+                   : 0;
+    return d;
+}
+
+void kin_direct_pick_plan(kin_layout *plan, const kin_prepared *corpus, const kin_prepared *queries,
+                          const kin_request *request, const kin_pick *pick, int32_t threads)
+{
+    direct d = pick_of(corpus, queries, request, pick, threads);
+    kin_layout_passing(plan, name_arrays, &d);
+}
+
 static void finish_report(const direct *d, double candidates, int64_t start)
 {
     kith_report *report = &d->ctx->report;
@@ -361,16 +382,9 @@ kith_status kin_direct_pick(kith_ctx *ctx, const kin_prepared *corpus, const kin
                             const kith_neighbors *out)
 {
     const int64_t start = kin_clock_ns();
-    direct d = direct_of(corpus, queries, request, ctx->threads);
+    direct d = pick_of(corpus, queries, request, pick, ctx->threads);
     d.ctx = ctx;
     d.out = out;
-    d.ranges = 1;
-    d.pick = pick;
-    if (kin_metric_expands(&request->distance)) {
-        const int64_t row_bytes =
-            kin_metric_wide(&request->distance) * (int64_t)sizeof *d.workers->values;
-        d.shared = kin_min_i64(pick->shared, SHARED_BYTES / row_bytes);
-    }
     kith_status status = kin_layout_make(ctx, name_arrays, &d, "the lists of rows", &d.block);
     KIN_THEN(status, kin_parallel_rows(ctx, "screen", pick->lists, LISTS_A_TASK, solve_picked, &d));
     double picked = 0.0;

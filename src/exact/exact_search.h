@@ -76,6 +76,10 @@ kith_status kin_direct_pick(kith_ctx *ctx, const kin_prepared *corpus, const kin
                             const kin_request *request, const kin_pick *pick,
                             const kith_neighbors *out);
 
+/* What kin_direct_pick holds while it runs; of the pick room and shared are read, as below. */
+void kin_direct_pick_plan(kin_layout *plan, const kin_prepared *corpus, const kin_prepared *queries,
+                          const kin_request *request, const kin_pick *pick, int32_t threads);
+
 /* What kin_direct_run holds; of both only matrix and distance are read. */
 void kin_direct_plan(kin_layout *plan, const kin_prepared *corpus, const kin_prepared *queries,
                      const kin_request *request, int32_t threads);
