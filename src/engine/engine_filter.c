@@ -29,15 +29,17 @@
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 
-/* Different numbers have an index each, rising; ids of an index's rows rise. */
+/* Different numbers have an index each, rising; ids of an index's rows rise. Numbers below `most`
+ * are a table of their indices, others are searched for. */
 typedef struct groups {
     const kin_filter_job *job;
     int64_t most;     /* numbers that may differ */
-    uint64_t *number; /* count of them, by index */
+    uint64_t *number; /* count of them, by index; or the index, by number */
+    bool table;
     int64_t count;
-    uint32_t *row_group; /* by row; of one that no query may find, count */
-    uint32_t *query_group;
-    uint32_t *rows; /* by group */
+    uint32_t *row_group;   /* by row; of one that no query may find, count */
+    uint32_t *query_group; /* by query; after sorting, of queries[i] */
+    uint32_t *rows;        /* by group */
     uint32_t *queries;
     uint32_t *merged;   /* of rows, or of queries, that are merged */
     int64_t *row_begin; /* count + 1 */
@@ -56,6 +58,38 @@ static const int64_t *query_numbers(const kin_filter_job *job)
            : job->graph                       ? job->filter.groups
                                               : job->filter.query_groups;
 }
+
+/* ---- Numbers below `most` ------------------------------------------------------------------- */
+
+static bool are_small(const int64_t *numbers, int64_t rows, int64_t most)
+{
+    int64_t largest = 0;
+    for (int64_t i = 0; numbers != NULL && i < rows; i++) {
+        largest = numbers[i] > largest ? numbers[i] : largest;
+    }
+    return largest < most;
+}
+
+static void mark_numbers(const int64_t *numbers, int64_t rows, uint64_t *marks)
+{
+    for (int64_t i = 0; numbers != NULL && i < rows; i++) {
+        marks[numbers[i]] = 1;
+    }
+}
+
+/* Marks become indices; how many there are. */
+static int64_t settle_marks(uint64_t *marks, int64_t most)
+{
+    int64_t different = 0;
+    for (int64_t i = 0; i < most; i++) {
+        const uint64_t marked = marks[i];
+        marks[i] = (uint64_t)different;
+        different += (int64_t)marked;
+    }
+    return different;
+}
+
+/* ---- Any numbers ---------------------------------------------------------------------------- */
 
 /* Numbers that stand in runs are one each: points often come group by group. */
 static int64_t add_numbers(const int64_t *numbers, int64_t rows, uint64_t *words, int64_t count)
@@ -111,8 +145,13 @@ kith_status kin_filter_count_lists(kith_ctx *ctx, const kith_filter *filter, int
     if (filter->rule != KITH_RULE_EACH) {
         return KITH_OK;
     }
-    KIN_TRY(kin_alloc(ctx, &words, (uint64_t)rows, sizeof *words, "numbers of groups"));
-    *lists = settle_numbers(words, add_numbers(filter->groups, rows, words, 0));
+    KIN_TRY(kin_alloc_zero(ctx, &words, (uint64_t)rows, sizeof *words, "numbers of groups"));
+    if (are_small(filter->groups, rows, rows)) {
+        mark_numbers(filter->groups, rows, words);
+        *lists = settle_marks(words, rows);
+    } else {
+        *lists = settle_numbers(words, add_numbers(filter->groups, rows, words, 0));
+    }
     kin_free(ctx, words);
     return KITH_OK;
 }
@@ -122,7 +161,7 @@ static void name_rows(kin_layout *layout, void *job)
     groups *g = job;
     const uint64_t rows = (uint64_t)g->job->corpus.rows;
     const uint64_t queries = (uint64_t)g->job->queries.rows;
-    g->number = kin_layout_array(layout, (uint64_t)g->most, sizeof *g->number);
+    g->number = kin_layout_zeros(layout, (uint64_t)g->most, sizeof *g->number);
     g->row_group = kin_layout_array(layout, rows, sizeof *g->row_group);
     g->query_group = kin_layout_array(layout, queries, sizeof *g->query_group);
     g->rows = kin_layout_array(layout, rows, sizeof *g->rows);
@@ -146,6 +185,9 @@ static uint32_t index_of(const groups *g, int64_t number)
 {
     int64_t low = 0;
     int64_t high = g->count - 1;
+    if (g->table) {
+        return (uint32_t)g->number[number];
+    }
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
         if (g->number[middle] < (uint64_t)number) {
@@ -162,6 +204,16 @@ static void index_numbers(const groups *g, const int64_t *numbers, int64_t rows,
     for (int64_t i = 0; i < rows; i++) {
         const bool same = i > 0 && (numbers == NULL || numbers[i] == numbers[i - 1]);
         index[i] = same ? index[i - 1] : numbers == NULL ? 0 : index_of(g, numbers[i]);
+    }
+}
+
+/* Of sorted ids. */
+static void index_sorted(const int64_t *begin, int64_t count, uint32_t *index)
+{
+    for (int64_t group = 0; group < count; group++) {
+        for (int64_t i = begin[group]; i < begin[group + 1]; i++) {
+            index[i] = (uint32_t)group;
+        }
     }
 }
 
@@ -197,23 +249,41 @@ static void forbid_rows(const groups *g)
     }
 }
 
+static void number_groups(groups *g)
+{
+    const kin_filter_job *job = g->job;
+    const int64_t rows = job->corpus.rows;
+    const int64_t queries = job->queries.rows;
+    const bool asked = job->filter.rule != KITH_RULE_EACH && !job->graph;
+    const int64_t *numbers = job->filter.groups;
+    const int64_t *others = asked ? job->filter.query_groups : NULL;
+    g->table = are_small(numbers, rows, g->most) && are_small(others, queries, g->most);
+    if (numbers == NULL) {
+        g->count = 1;
+    } else if (g->table) {
+        mark_numbers(numbers, rows, g->number);
+        mark_numbers(others, queries, g->number);
+        g->count = settle_marks(g->number, g->most);
+    } else {
+        const int64_t count = add_numbers(numbers, rows, g->number, 0);
+        g->count = settle_numbers(g->number, add_numbers(others, queries, g->number, count));
+    }
+}
+
 static kith_status make_groups(kith_ctx *ctx, const kin_filter_job *job, groups *g)
 {
     const int64_t rows = job->corpus.rows;
     const int64_t queries = job->queries.rows;
     *g = (groups){.job = job, .most = rows + queries};
     KIN_TRY(kin_layout_make(ctx, name_rows, g, "groups of rows", &g->block));
-    int64_t count = add_numbers(job->filter.groups, rows, g->number, 0);
-    if (job->filter.rule != KITH_RULE_EACH && !job->graph) {
-        count = add_numbers(job->filter.query_groups, queries, g->number, count);
-    }
-    g->count = count == 0 ? 1 : settle_numbers(g->number, count);
+    number_groups(g);
     KIN_TRY(kin_layout_make(ctx, name_groups, g, "groups of rows", &g->by_group));
     index_numbers(g, job->filter.groups, rows, g->row_group);
     index_numbers(g, query_numbers(job), queries, g->query_group);
     forbid_rows(g);
     sort_by_group(g, g->row_group, rows, g->row_begin, g->rows);
     sort_by_group(g, g->query_group, queries, g->query_begin, g->queries);
+    index_sorted(g->query_begin, g->count, g->query_group);
     return KITH_OK;
 }
 
@@ -261,15 +331,15 @@ static kin_picked take_group(const picking *p, uint32_t query, uint32_t group, i
 static kin_picked take_same(const void *arg, int64_t i, uint32_t *room)
 {
     const picking *p = arg;
-    const uint32_t query = p->groups->queries[i];
-    return take_group(p, query, p->groups->query_group[query], 0, room);
+    return take_group(p, p->groups->queries[i], p->groups->query_group[i], 0, room);
 }
 
 static kin_picked take_each(const void *arg, int64_t i, uint32_t *room)
 {
     const picking *p = arg;
-    const int64_t group = i % p->groups->count;
-    return take_group(p, (uint32_t)(i / p->groups->count), (uint32_t)group, group, room);
+    const int64_t queries = p->run->job->queries.rows;
+    const int64_t group = i / queries;
+    return take_group(p, (uint32_t)(i % queries), (uint32_t)group, group, room);
 }
 
 static kin_picked take_other(const void *arg, int64_t i, uint32_t *room)
@@ -277,7 +347,7 @@ static kin_picked take_other(const void *arg, int64_t i, uint32_t *room)
     const picking *p = arg;
     const groups *g = p->groups;
     const uint32_t query = g->queries[i];
-    const uint32_t own = g->query_group[query];
+    const uint32_t own = g->query_group[i];
     kin_picked picked = {.query = query, .list = query, .ids = room};
     if (g->few[own] != 0) {
         const int64_t before =
@@ -292,7 +362,8 @@ static kith_status pick_few(kin_filter_run *run, const groups *g, int64_t lists,
                             kin_picked (*take)(const void *arg, int64_t i, uint32_t *room))
 {
     const picking p = {run, g};
-    const kin_pick pick = {.lists = lists, .room = g->room + 1, .take = take, .arg = &p};
+    const kin_pick pick = {
+        .lists = lists, .room = g->room + 1, .shared = g->room, .take = take, .arg = &p};
     return g->room > 0 ? kin_filter_pick(run, &pick) : KITH_OK;
 }
 
@@ -345,7 +416,7 @@ static kith_status solve_groups(kin_filter_run *run, groups *g)
     for (int64_t i = 0; i < g->count; i++) {
         const int64_t rows = g->row_begin[i + 1] - g->row_begin[i];
         const int64_t asked = each ? queries : g->query_begin[i + 1] - g->query_begin[i];
-        if (rows > 0 && asked > 0 && kin_filter_is_few(run, (double)rows, (double)asked)) {
+        if (rows > 0 && asked > 0 && kin_filter_is_few(run, (double)rows, (double)asked, true)) {
             mark_few(g, i, i + 1);
         }
     }
@@ -396,7 +467,7 @@ static void find_few(const kin_filter_run *run, groups *g, int64_t from, int64_t
     if (to - from < 2) {
         return;
     }
-    if (kin_filter_is_few(run, rows, queries)) {
+    if (kin_filter_is_few(run, rows, queries, false)) {
         mark_few(g, from, to);
         return;
     }
@@ -563,22 +634,17 @@ kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_filt
 
 uint64_t kin_filter_bytes(const kin_filter_job *job)
 {
-    enum { SLOT = sizeof(uint32_t) + sizeof(double) };
-    const uint64_t threads = (uint64_t)job->threads;
-    const uint64_t both = (uint64_t)job->corpus.rows + (uint64_t)job->queries.rows;
-    const uint64_t lists = kin_size_mul((uint64_t)job->queries.rows, (uint64_t)job->request.k + 1);
-    const uint64_t row_bytes =
-        (uint64_t)job->corpus.cols * (uint64_t)kith_dtype_bytes(job->corpus.dtype);
+    kin_filter_run run = {.job = job,
+                          .request = job->request,
+                          .threads = job->threads,
+                          .knows = true,
+                          .merges = true};
     kin_layout plan = {0};
     groups g = {.job = job, .most = job->corpus.rows + job->queries.rows};
     g.count = job->filter.rule == KITH_RULE_NONE ? 1 : g.most;
-    kin_prepare_rows_plan(&plan, g.most, &job->request.distance, true,
-                          kin_prepare_unknown(&job->corpus, &job->request.distance));
+    kin_filter_begin_plan(&plan, &run);
     kin_layout_block(&plan, name_rows, &g);
     kin_layout_block(&plan, name_groups, &g);
-    kin_layout_alone(&plan, kin_size_mul(lists, (uint64_t)job->lists), SLOT);
-    kin_layout_alone(&plan, lists, SLOT + sizeof(double));
-    kin_layout_alone(&plan, both, row_bytes);
-    kin_layout_alone(&plan, kin_size_mul(threads, both), sizeof(uint32_t));
+    kin_filter_part_plan(&plan, &run);
     return plan.peak;
 }

@@ -87,8 +87,9 @@ typedef struct kin_filter_run {
     const kin_prepared *queries; /* those, or of a graph the corpus */
     kin_request request;         /* of parts: by `far`, no radius, and nobody is left out but of a
                                     graph a point itself */
-    bool knows;                  /* the processor computes, and makes use of what lists know */
-    bool merges;                 /* more than one part has rows for a list */
+    int32_t threads;
+    bool knows;        /* the processor computes, and makes use of what lists know */
+    bool merges;       /* more than one part has rows for a list */
     uint32_t *ids;     /* queries * lists, k of each: the lists so far, empty slots last */
     double *far;       /* the same; of empty slots infinity (inner_product: negative) */
     uint32_t *own_ids; /* those, where the caller has none */
@@ -141,8 +142,8 @@ static inline int64_t kin_filter_list(const kin_filter_run *run, int64_t query, 
 }
 
 /* Whether so many rows and queries are sooner compared pair by pair (kin_direct_pick) than by an
- * engine. */
-bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries);
+ * engine. shared: the rows are those of all the queries. */
+bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries, bool shared);
 
 /* Queries against rows. Bitmaps a query, and the id that is left out, are minded. */
 kith_status kin_filter_search(kin_filter_run *run, const kin_filter_part *part);
@@ -152,5 +153,10 @@ kith_status kin_filter_graph(kin_filter_run *run, const kin_filter_part *part);
 kith_status kin_filter_across(kin_filter_run *run, const kin_filter_part *part);
 /* Pair by pair, into lists that may hold ids that the pick takes again, and no others. */
 kith_status kin_filter_pick(kin_filter_run *run, const kin_pick *pick);
+
+/* What begins with kin_filter_begin; and what one of these holds beside an engine, for all rows and
+ * queries. Of the run job, request and threads are read. */
+void kin_filter_begin_plan(kin_layout *plan, const kin_filter_run *run);
+void kin_filter_part_plan(kin_layout *plan, kin_filter_run *run);
 
 #endif

@@ -76,7 +76,8 @@ static kith_status prepare(kin_filter_run *run, const kith_matrix *rows, const c
 kith_status kin_filter_begin(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out,
                              kin_filter_run *run)
 {
-    *run = (kin_filter_run){.ctx = ctx, .job = job, .request = job->request};
+    *run =
+        (kin_filter_run){.ctx = ctx, .job = job, .request = job->request, .threads = ctx->threads};
     run->request.limited = false;
     run->request.distance.metric = kin_metric_of_keys(run->request.distance.metric);
     const double pairs = (double)job->corpus.rows * (double)job->queries.rows;
@@ -94,10 +95,29 @@ kith_status kin_filter_begin(kith_ctx *ctx, const kin_filter_job *job, const kit
     }
     if (out->distances64 == NULL) {
         KIN_TRY(kin_alloc(ctx, &run->own_far, entries, sizeof *run->own_far, "neighbours"));
+        kin_mem_use_large_pages(ctx, run->own_far);
     }
     run->ids = out->ids != NULL ? out->ids : run->own_ids;
     run->far = out->distances64 != NULL ? out->distances64 : run->own_far;
     return over_lists(run, "prepare", empty_lists, run);
+}
+
+static void prepare_plan(kin_layout *plan, const kith_matrix *rows, const kin_distance *distance)
+{
+    kin_prepare_rows_plan(plan, rows->rows, distance, true, kin_prepare_unknown(rows, distance));
+}
+
+void kin_filter_begin_plan(kin_layout *plan, const kin_filter_run *run)
+{
+    const kin_filter_job *job = run->job;
+    const uint64_t entries = kin_size_mul(
+        kin_size_mul((uint64_t)job->queries.rows, (uint64_t)job->lists), (uint64_t)job->request.k);
+    prepare_plan(plan, &job->corpus, &job->request.distance);
+    if (!job->graph) {
+        prepare_plan(plan, &job->queries, &job->request.distance);
+    }
+    kin_layout_alone(plan, entries, sizeof *run->own_ids);
+    kin_layout_alone(plan, entries, sizeof *run->own_far);
 }
 
 kith_status kin_filter_end(kin_filter_run *run, const kith_neighbors *out, kith_status status)

@@ -32,7 +32,7 @@ enum { THIN = 64, WIDE = 8 };
 static const double CALL_NS = 150e3;
 static const double TREE_ROW_NS = 2500.0;
 
-bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries)
+bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries, bool shared)
 {
     const kin_request *request = &run->request;
     const int64_t points = (int64_t)rows;
@@ -45,8 +45,9 @@ bool kin_filter_is_few(const kin_filter_run *run, double rows, double queries)
         engine =
             fmin(engine, kin_tree_build_ns(points, &request->distance) + queries * TREE_ROW_NS);
     }
-    return rows * queries * kin_tree_key_ns(&request->distance) <
-           engine + CALL_NS * (double)run->ctx->threads;
+    const double pick = shared ? kin_tree_shared_ns(&request->distance, rows)
+                               : rows * kin_tree_key_ns(&request->distance);
+    return queries * pick < engine + CALL_NS * (double)run->ctx->threads;
 }
 
 /* ---- Copies --------------------------------------------------------------------------------- */
@@ -108,7 +109,7 @@ static void name_finding(kin_layout *layout, void *job)
 {
     finding *f = job;
     const uint64_t entries = kin_size_mul((uint64_t)f->count, (uint64_t)f->found.k);
-    const uint64_t threads = (uint64_t)f->run->ctx->threads;
+    const uint64_t threads = (uint64_t)f->run->threads;
     f->found.ids = kin_layout_array(layout, entries, sizeof *f->found.ids);
     f->found.distances64 = kin_layout_array(layout, entries, sizeof *f->found.distances64);
     f->own = kin_layout_array(layout, kin_size_mul(threads, (uint64_t)f->run->request.k),
@@ -323,7 +324,8 @@ static int64_t divide(bitmaps *b)
 {
     const kin_filter_part *part = b->part;
     const int64_t k = b->run->request.k;
-    const bool few = kin_filter_is_few(b->run, (double)part->row_count, (double)part->query_count);
+    const bool few =
+        kin_filter_is_few(b->run, (double)part->row_count, (double)part->query_count, false);
     const int64_t thin = kin_max_i64(2 * k, part->row_count / THIN);
     double times = 0.0;
     for (int64_t i = 0; i < part->query_count; i++) {
@@ -363,7 +365,7 @@ static kith_status search_wider(bitmaps *b, const kith_matrix *rows, int64_t fet
 {
     const int64_t count = b->part->row_count;
     for (; b->open_count > 0 && fetch <= count / WIDE; fetch *= WIDER) {
-        if (kin_filter_is_few(b->run, (double)count, (double)b->open_count)) {
+        if (kin_filter_is_few(b->run, (double)count, (double)b->open_count, false)) {
             break;
         }
         KIN_TRY(search_open(b, rows, fetch));
@@ -488,4 +490,27 @@ kith_status kin_filter_pick(kin_filter_run *run, const kin_pick *pick)
                                   .rows = run->queries->rows.matrix.rows * run->job->lists,
                                   .k = run->request.k};
     return kin_direct_pick(run->ctx, &run->corpus, run->queries, &run->request, pick, &lists);
+}
+
+/* Queries are searched among rows, all of both being copied; or two sides meet, which are all of a
+ * graph's rows. */
+void kin_filter_part_plan(kin_layout *plan, kin_filter_run *run)
+{
+    const kith_matrix *rows = &run->job->corpus;
+    const kith_matrix *queries = &run->job->queries;
+    const uint64_t row_bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);
+    const int64_t k = run->request.k + 1; /* one that is left out */
+    const kin_filter_part part = {.row_count = rows->rows, .query_count = queries->rows};
+    const kin_prepared corpus = {.rows = {.matrix = *rows}, .distance = run->request.distance};
+    const kin_prepared asked = {.rows = {.matrix = *queries}, .distance = run->request.distance};
+    const kin_pick pick = {.room = rows->rows + k, .shared = rows->rows};
+    finding found = {.run = run, .part = &part, .count = queries->rows, .found = {.k = k}};
+    finding back = {.run = run, .part = &part, .found = {.k = k}};
+    bitmaps b = {.run = run, .part = &part};
+    kin_layout_alone(plan, (uint64_t)rows->rows, row_bytes);
+    kin_layout_alone(plan, (uint64_t)queries->rows, row_bytes);
+    kin_layout_block(plan, name_bitmaps, &b);
+    kin_direct_pick_plan(plan, &corpus, &asked, &run->request, &pick, run->threads);
+    kin_layout_block(plan, name_finding, &found);
+    kin_layout_block(plan, name_finding, &back);
 }

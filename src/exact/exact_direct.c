@@ -24,8 +24,11 @@ enum {
     LEAST_RANGE = 4096,
     TASKS_A_THREAD = 8,
     SLACK = 64,
-    LISTS_A_TASK = 16,
-    SHORT = 32
+    LISTS_A_TASK = 64,
+    SHORT = KIN_SELECT_BOUND_MOST,
+    LEAST_BOUNDED =
+        2 * SHORT,         /* keys that are looked through for a bound before they enter a list */
+    SHARED_BYTES = 1 << 19 /* of a cache that a core has for itself */
 };
 
 /* The candidates of one query in one range. */
@@ -40,8 +43,12 @@ typedef struct worker {
     double *keys;
     list list;
     kin_answer answer;
-    uint32_t *room; /* of a pick, and */
-    int64_t picked; /* rows so far */
+    uint32_t *room;      /* of a pick; */
+    uint32_t *places;    /* keys of a chunk that may enter the list */
+    int64_t picked;      /* rows so far; */
+    const uint32_t *ids; /* rows that are expanded, */
+    int64_t expanded;    /* so many, */
+    double *values;      /* here */
 } worker;
 
 typedef struct direct {
@@ -58,6 +65,7 @@ typedef struct direct {
     int64_t *range_count;
     bool graph;
     const kin_pick *pick; /* NULL: each query is compared with all rows */
+    int64_t shared;       /* rows that a worker may expand */
     int32_t threads;
     worker *workers;
     void *block;
@@ -120,33 +128,64 @@ static kith_status complain(const direct *d, int64_t row, int64_t id)
                        (long long)row, (long long)id);
 }
 
-/* Keys of query `row` and corpus rows ids[first, last), or where ids is NULL rows [first, last),
- * into the list. */
+/* Keys of the query and of corpus rows ids[at, at + count), or where ids is NULL of the rows from
+ * `at` on. */
+static void compare(const direct *d, const worker *w, const kin_query *query, const uint32_t *ids,
+                    int64_t at, int64_t count)
+{
+    const kin_distance *distance = &d->request->distance;
+    if (ids == NULL) {
+        kin_metric_keys_run(distance, query, &d->corpus->rows, at, count, w->keys);
+    } else if (ids == w->ids) {
+        kin_metric_keys_expanded(distance, query, &d->corpus->rows, ids + at,
+                                 w->values + at * kin_metric_wide(distance), count, w->keys);
+    } else {
+        kin_metric_keys(distance, query, &d->corpus->rows, ids + at, count, w->keys);
+    }
+}
+
+/* Which of a chunk's keys may enter the list: no branch for each of them, which nobody could
+ * predict. NaN is one of them. */
+static int64_t sift(const direct *d, const worker *w, list *l, int64_t count)
+{
+    int64_t kept = 0;
+    if (l->count == 0 && count >= LEAST_BOUNDED && d->wanted < SHORT) {
+        const double bound = kin_select_bound(w->keys, count, d->wanted + 1); /* one is left out */
+        l->worst = bound < l->worst ? bound : l->worst;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        w->places[kept] = (uint32_t)i;
+        kept += !(w->keys[i] > l->worst);
+    }
+    return kept;
+}
+
+/* Query `row` and corpus rows ids[first, last), or where ids is NULL rows [first, last): the list.
+ */
 static kith_status scan(const direct *d, worker *w, int64_t row, const uint32_t *ids, int64_t first,
                         int64_t last)
 {
-    const kin_distance *distance = &d->request->distance;
-    const kin_query query = kin_metric_load(distance, &d->queries->rows, row, w->query);
+    const kin_query query =
+        kin_metric_load(&d->request->distance, &d->queries->rows, row, w->query);
     const kin_within within = d->request->within[0];
+    const uint32_t skipped = left_out(d, row);
     list *l = &w->list;
     l->count = 0;
     l->worst = within.keys != NULL ? within.keys[row * within.step] : INFINITY;
     for (int64_t at = first; at < last; at += CHUNK) {
         const int64_t count = kin_min_i64(CHUNK, last - at);
-        if (ids != NULL) {
-            kin_metric_keys(distance, &query, &d->corpus->rows, ids + at, count, w->keys);
-        } else {
-            kin_metric_keys_run(distance, &query, &d->corpus->rows, at, count, w->keys);
-        }
-        for (int64_t i = 0; i < count; i++) {
-            if (w->keys[i] > l->worst) {
-                continue;
-            }
-            const uint32_t id = ids != NULL ? ids[at + i] : (uint32_t)(at + i);
-            if (w->keys[i] != w->keys[i]) {
+        compare(d, w, &query, ids, at, count);
+        const int64_t kept = sift(d, w, l, count);
+        for (int64_t i = 0; i < kept; i++) {
+            const int64_t place = w->places[i];
+            const double key = w->keys[place];
+            const uint32_t id = ids != NULL ? ids[at + place] : (uint32_t)(at + place);
+            if (key != key) {
                 return complain(d, row, id);
             }
-            add(d, l, (kin_pair){w->keys[i], id, 1});
+            if (key <= l->worst && id != skipped) {
+                add(d, l, (kin_pair){key, id, 1});
+            }
         }
     }
     compact(d, l);
@@ -154,10 +193,10 @@ static kith_status scan(const direct *d, worker *w, int64_t row, const uint32_t 
 }
 
 /* As list `to` of the answer. Every pair was a candidate. */
-static void write_list(const direct *d, worker *w, const list *l, int64_t row, int64_t to)
+static void write_list(const direct *d, worker *w, const list *l, int64_t to)
 {
     kin_answer_expand(&w->answer, l->pairs, l->count);
-    (void)kin_answer_write(&w->answer, left_out(d, row), d->out, to);
+    (void)kin_answer_write(&w->answer, KITH_ID_NONE, d->out, to);
 }
 
 static kith_status solve(void *arg, int64_t task, int32_t thread)
@@ -169,7 +208,7 @@ static kith_status solve(void *arg, int64_t task, int32_t thread)
     const int64_t rows = d->corpus->rows.matrix.rows;
     KIN_TRY(scan(d, w, row, NULL, rows * range / d->ranges, rows * (range + 1) / d->ranges));
     if (d->ranges == 1) {
-        write_list(d, w, &w->list, row, row);
+        write_list(d, w, &w->list, row);
     } else {
         memcpy(d->range_best + task * d->wanted, w->list.pairs,
                (size_t)w->list.count * sizeof(kin_pair));
@@ -178,14 +217,38 @@ static kith_status solve(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
+/* A list whose rows the next ones may have, too. */
+static void share(const direct *d, worker *w, const kin_picked *picked)
+{
+    if (picked->count <= d->shared && picked->ids != w->room &&
+        (picked->ids != w->ids || picked->count != w->expanded)) {
+        kin_metric_expand(&d->request->distance, &d->corpus->rows, picked->ids, picked->count,
+                          w->values);
+        w->ids = picked->ids;
+        w->expanded = picked->count;
+    }
+}
+
+/* Lists of a pick stand anywhere: what is written at the end is asked for at the beginning. */
+static void expect_list(const kith_neighbors *out, int64_t to)
+{
+    enum { LINE = 64 };
+    for (int64_t i = to * out->k; i < (to + 1) * out->k; i += LINE / (int64_t)sizeof(double)) {
+        __builtin_prefetch(out->distances64 + i, 1);
+        __builtin_prefetch(out->ids + i, 1);
+    }
+}
+
 static kith_status solve_picked(void *arg, int64_t i, int32_t thread)
 {
     const direct *d = arg;
     worker *w = &d->workers[thread];
     const kin_picked picked = d->pick->take(d->pick->arg, i, w->room);
     if (picked.count > 0) {
+        expect_list(d->out, picked.list);
+        share(d, w, &picked);
         KIN_TRY(scan(d, w, picked.query, picked.ids, 0, picked.count));
-        write_list(d, w, &w->list, picked.query, picked.list);
+        write_list(d, w, &w->list, picked.list);
         w->picked += picked.count;
     }
     return KITH_OK;
@@ -203,7 +266,7 @@ static void merge_ranges(const direct *d, int64_t row)
         }
     }
     compact(d, l);
-    write_list(d, w, l, row, row);
+    write_list(d, w, l, row);
 }
 
 static int64_t choose_ranges(int64_t rows, int64_t queries, int32_t threads)
@@ -223,12 +286,15 @@ static void name_arrays(kin_layout *layout, void *job)
         worker *w = kin_layout_item(d->workers, t, &spare);
         w->query = kin_layout_array(layout, wide, sizeof *w->query);
         w->keys = kin_layout_array(layout, CHUNK, sizeof *w->keys);
+        w->places = kin_layout_array(layout, CHUNK, sizeof *w->places);
         w->list.pairs = kin_layout_array(layout, (uint64_t)d->capacity, sizeof *w->list.pairs);
         w->answer = (kin_answer){
             .groups = &d->each, .metric = d->corpus->distance.metric, .wanted = d->wanted};
         kin_answer_name(layout, &w->answer);
         if (d->pick != NULL) {
             w->room = kin_layout_array(layout, (uint64_t)d->pick->room, sizeof *w->room);
+            w->values = kin_layout_array(layout, kin_size_mul((uint64_t)d->shared, wide),
+                                         sizeof *w->values);
         }
     }
     if (d->ranges > 1) {
@@ -249,9 +315,7 @@ static direct direct_of(const kin_prepared *corpus, const kin_prepared *queries,
                 .graph = corpus == queries,
                 .ranges = choose_ranges(rows, queries->rows.matrix.rows, threads),
                 .threads = threads};
-    const bool leaves_out =
-        d.graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
-    d.wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), rows);
+    d.wanted = kin_min_i64(request->k, rows);
     d.capacity = 2 * d.wanted + SLACK;
     return d;
 }
@@ -261,6 +325,27 @@ void kin_direct_plan(kin_layout *plan, const kin_prepared *corpus, const kin_pre
 {
     direct d = direct_of(corpus, queries, request, threads);
     kin_layout_block(plan, name_arrays, &d);
+}
+
+static direct pick_of(const kin_prepared *corpus, const kin_prepared *queries,
+                      const kin_request *request, const kin_pick *pick, int32_t threads)
+{
+    direct d = direct_of(corpus, queries, request, threads);
+    const int64_t row_bytes =
+        kin_metric_wide(&request->distance) * (int64_t)sizeof *d.workers->values;
+    d.ranges = 1;
+    d.pick = pick;
+    d.shared = kin_metric_expands(&request->distance)
+                   ? kin_min_i64(pick->shared, SHARED_BYTES / row_bytes)
+                   : 0;
+    return d;
+}
+
+void kin_direct_pick_plan(kin_layout *plan, const kin_prepared *corpus, const kin_prepared *queries,
+                          const kin_request *request, const kin_pick *pick, int32_t threads)
+{
+    direct d = pick_of(corpus, queries, request, pick, threads);
+    kin_layout_passing(plan, name_arrays, &d);
 }
 
 static void finish_report(const direct *d, double candidates, int64_t start)
@@ -297,11 +382,9 @@ kith_status kin_direct_pick(kith_ctx *ctx, const kin_prepared *corpus, const kin
                             const kith_neighbors *out)
 {
     const int64_t start = kin_clock_ns();
-    direct d = direct_of(corpus, queries, request, ctx->threads);
+    direct d = pick_of(corpus, queries, request, pick, ctx->threads);
     d.ctx = ctx;
     d.out = out;
-    d.ranges = 1;
-    d.pick = pick;
     kith_status status = kin_layout_make(ctx, name_arrays, &d, "the lists of rows", &d.block);
     KIN_THEN(status, kin_parallel_rows(ctx, "screen", pick->lists, LISTS_A_TASK, solve_picked, &d));
     double picked = 0.0;

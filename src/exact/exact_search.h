@@ -62,7 +62,9 @@ typedef struct kin_picked {
 } kin_picked;
 typedef struct kin_pick {
     int64_t lists;
-    int64_t room; /* ids that take() may write */
+    int64_t room;   /* ids that take() may write */
+    int64_t shared; /* Ids that lists one behind another have in common, at most: rows that are
+                       expanded once. They do not stand in `room`. 0: lists have none */
     /* Of list i < lists; ids may stand in `room`. */
     kin_picked (*take)(const void *arg, int64_t i, uint32_t *room);
     const void *arg;
@@ -73,6 +75,10 @@ typedef struct kin_pick {
 kith_status kin_direct_pick(kith_ctx *ctx, const kin_prepared *corpus, const kin_prepared *queries,
                             const kin_request *request, const kin_pick *pick,
                             const kith_neighbors *out);
+
+/* What kin_direct_pick holds while it runs; of the pick room and shared are read, as below. */
+void kin_direct_pick_plan(kin_layout *plan, const kin_prepared *corpus, const kin_prepared *queries,
+                          const kin_request *request, const kin_pick *pick, int32_t threads);
 
 /* What kin_direct_run holds; of both only matrix and distance are read. */
 void kin_direct_plan(kin_layout *plan, const kin_prepared *corpus, const kin_prepared *queries,

@@ -87,32 +87,42 @@ static void custom_keys(const kin_distance *distance, const kin_query *query,
     }
 }
 
+/* By the body for rows of the dtype; where they are, ids, first, count and keys are set. */
+static void run_body(const kin_distance *distance, kith_metric metric, kith_dtype dtype,
+                     const kin_query *query, kin_keys_job *job)
+{
+    const kith_metric base = metric == KITH_EUCLIDEAN ? KITH_SQEUCLIDEAN : kin_metric_base(metric);
+    const kin_metric_table *table = kin_metric_pick(distance->isa);
+    const bool wraps = distance->period != NULL;
+    const kin_keys_fn keys = (wraps ? table->wrapped : table->keys)[base][dtype];
+    job->query = query->values;
+    job->raw = query->raw;
+    job->cols = distance->cols;
+    job->power = kin_power_of(metric);
+    job->period = distance->period;
+    (keys != NULL ? keys : kin_metric_table_portable.wrapped[base][dtype])(job);
+}
+
+static void fill_degenerate(double *keys, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        keys[i] = KIN_DEGENERATE_KEY;
+    }
+}
+
 /* ids, or first, count and keys are set. */
 static void run(const kin_distance *distance, const kin_query *query, const kin_rows *corpus,
                 kin_keys_job *job)
 {
-    job->query = query->values;
-    job->raw = query->raw;
     job->data = corpus->matrix.data;
     job->stride_bytes = corpus->matrix.stride_bytes;
     job->transforms = corpus->transforms;
-    job->cols = distance->cols;
-    job->power = kin_power_of(distance->metric);
-    job->period = distance->period;
     if (distance->metric == KITH_CUSTOM) {
         custom_keys(distance, query, job);
     } else if (query->degenerate) {
-        for (int64_t i = 0; i < job->count; i++) {
-            job->keys[i] = KIN_DEGENERATE_KEY;
-        }
+        fill_degenerate(job->keys, job->count);
     } else {
-        const bool root = distance->metric == KITH_EUCLIDEAN;
-        const kith_metric metric = root ? KITH_SQEUCLIDEAN : kin_metric_base(distance->metric);
-        const kin_metric_table *table = kin_metric_pick(distance->isa);
-        const kith_dtype dtype = corpus->matrix.dtype;
-        const bool wraps = distance->period != NULL;
-        const kin_keys_fn keys = (wraps ? table->wrapped : table->keys)[metric][dtype];
-        (keys != NULL ? keys : kin_metric_table_portable.wrapped[metric][dtype])(job);
+        run_body(distance, distance->metric, corpus->matrix.dtype, query, job);
     }
 }
 
@@ -128,6 +138,51 @@ void kin_metric_keys_run(const kin_distance *distance, const kin_query *query,
 {
     kin_keys_job job = {.first = first, .count = count, .keys = keys};
     run(distance, query, corpus, &job);
+}
+
+bool kin_metric_expands(const kin_distance *distance)
+{
+    const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
+    return distance->metric != KITH_CUSTOM && traits->dtype == KITH_DTYPE_NONE;
+}
+
+void kin_metric_expand(const kin_distance *distance, const kin_rows *rows, const uint32_t *ids,
+                       int64_t count, double *values)
+{
+    for (int64_t i = 0; i < count; i++) {
+        (void)kin_metric_load(distance, rows, ids[i], values + i * kin_metric_wide(distance));
+    }
+}
+
+/* What is expanded is transformed already: what is left of such a metric is its square, and its
+ * scale, a power of two. */
+static void scale_keys(const kin_distance *distance, const kin_rows *corpus, const uint32_t *ids,
+                       int64_t count, double *keys)
+{
+    const double scale = kin_metric_get_traits(distance->metric)->key_scale;
+    for (int64_t i = 0; i < count; i++) {
+        const bool degenerate = corpus->transforms[ids[i]].degenerate != 0;
+        keys[i] = degenerate ? KIN_DEGENERATE_KEY : kin_mul(scale, keys[i]);
+    }
+}
+
+void kin_metric_keys_expanded(const kin_distance *distance, const kin_query *query,
+                              const kin_rows *corpus, const uint32_t *ids, const double *values,
+                              int64_t count, double *keys)
+{
+    const bool scales = corpus->transforms != NULL;
+    kin_keys_job job = {.data = (const char *)values,
+                        .stride_bytes = kin_metric_wide(distance) * (int64_t)sizeof *values,
+                        .count = count,
+                        .keys = keys};
+    if (query->degenerate) {
+        fill_degenerate(keys, count);
+        return;
+    }
+    run_body(distance, scales ? KITH_SQEUCLIDEAN : distance->metric, KITH_F64, query, &job);
+    if (scales) {
+        scale_keys(distance, corpus, ids, count, keys);
+    }
 }
 
 double kin_metric_distance(kith_metric metric, double key)

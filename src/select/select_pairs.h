@@ -25,6 +25,12 @@ void kin_select_sort_pairs(kin_pair *pairs, int64_t count);
 void kin_select_sort_words(uint64_t *words, int64_t count);
 void kin_select_sort_words128(kin_word128 *words, int64_t count);
 
+/* A number that at least k of the values do not exceed, not far above the k-th of them; they are
+ * KIN_SELECT_BOUND_MOST or more, and 1 <= k <= KIN_SELECT_BOUND_MOST. Of values with NaN among them
+ * it is any number. */
+enum { KIN_SELECT_BOUND_MOST = 32 };
+double kin_select_bound(const double *values, int64_t count, int64_t k);
+
 /* Reorders words so that words[k] is what sorting would put there, smaller ones before it and
  * larger ones behind. 0 <= k < count. Linear on average; falls back to sorting. */
 void kin_select_nth_word(uint64_t *words, int64_t count, int64_t k);

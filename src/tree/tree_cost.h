@@ -39,6 +39,8 @@ kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int6
 /* A canonical key; a tree; all pairs of a search, what is done before included where they are
  * screened. On the processor. */
 double kin_tree_key_ns(const kin_distance *distance);
+/* A query against rows that are expanded already (kin_direct_pick). */
+double kin_tree_shared_ns(const kin_distance *distance, double rows);
 double kin_tree_build_ns(int64_t points, const kin_distance *distance);
 double kin_tree_screen_ns(const kin_request *request, int64_t points, int64_t queries);
 /* Whether a search of so few queries is sooner done with comparing all pairs than with what a

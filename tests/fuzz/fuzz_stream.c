@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A result in pieces goes on where it was left: whatever its journal or its unfinished file hold,
- * it ends with the right bytes or is refused with an error that names a file. */
+ * A result in pieces, and pairs, go on where they were left: whatever their journal or their
+ * unfinished file hold, they end with the right bytes or are refused with an error that names a
+ * file. */
+#include "file/file_pairs.h"
 #include "replay_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What an input is put in place of: of a .kith stream, then of an .npz stream. */
-const char *const fuzz_extensions[] = {"journal", "partial", "journal", "partial", NULL};
-enum { COUNT = sizeof fuzz_extensions / sizeof fuzz_extensions[0] - 1, FORMATS = 2 };
-enum { ROWS = 9, K = 2, PUT = 5, FILE_MOST = 1 << 14 };
+/* What an input is put in place of: of a .kith stream, of an .npz stream, of pairs as .kith, and as
+ * .npy. */
+const char *const fuzz_extensions[] = {"journal", "partial", "journal", "partial", "journal",
+                                       "partial", "journal", "partial", NULL};
+enum { COUNT = sizeof fuzz_extensions / sizeof fuzz_extensions[0] - 1, FORMATS = COUNT / 2 };
+enum { FIRST_PAIRS = 2, ROWS = 9, K = 2, PUT = 5, FILE_MOST = 1 << 14 };
 
-static const char *const names[FORMATS] = {"s.kith", "s.npz"};
+static const char *const names[FORMATS] = {"s.kith", "s.npz", "p.kith", "p.npy"};
 
 /* The bytes of one file. */
 typedef struct content {
@@ -66,24 +70,96 @@ static kith_status put_rows(kith_result_stream *stream, int64_t last)
     return status;
 }
 
+/* Rows up to `last`; with all of them it ends. *from: where it went on. */
+static kith_status solve_stream(int format, int64_t last, int64_t *from)
+{
+    kith_result_stream *stream = NULL;
+    kith_status status = open_stream(format, &stream);
+    fuzz_require((status == KITH_OK) == (stream != NULL), "a stream exactly when it succeeds");
+    if (status == KITH_OK) {
+        *from = kith_result_stream_rows(stream);
+        fuzz_require(put_rows(stream, last) == KITH_OK, "rows can be put");
+        fuzz_require(last < ROWS || kith_result_stream_finish(fuzz_ctx(), stream) == KITH_OK,
+                     "it ends");
+    }
+    kith_result_stream_free(stream);
+    return status;
+}
+
+/* Of row i with those behind it, two of three. */
+static kith_status put_pairs(kin_pairs_file *file, uint32_t i)
+{
+    uint32_t is[ROWS];
+    uint32_t js[ROWS];
+    double distances[ROWS];
+    int64_t count = 0;
+    for (uint32_t j = i + 1; j < ROWS; j++) {
+        is[count] = i;
+        js[count] = j;
+        distances[count] = (double)(i + 1) / (double)j;
+        count += (i + j) % 3 != 0;
+    }
+    const kith_pairs pairs = {.count = count, .query_ids = is, .corpus_ids = js};
+    return kin_pairs_file_put(file, &pairs, distances, (int64_t)i + 1);
+}
+
+/* What stands is told again: pairs that are in order and within their set. */
+static kith_status tell_again(kin_pairs_file *file)
+{
+    kin_pairs_room chunk;
+    bool more = true;
+    kith_status status = KITH_OK;
+    while (status == KITH_OK && more) {
+        status = kin_pairs_file_again(file, &chunk, &more);
+        for (int64_t p = 0; status == KITH_OK && p < chunk.count; p++) {
+            fuzz_require(chunk.i[p] < chunk.j[p] && chunk.j[p] < ROWS &&
+                             (p == 0 || chunk.i[p - 1] <= chunk.i[p]),
+                         "pairs that can be");
+        }
+        kin_pairs_room_free(fuzz_ctx(), &chunk);
+    }
+    return status;
+}
+
+static kith_status solve_pairs(int format, int64_t last, int64_t *from)
+{
+    kin_pairs_about about = {
+        .job = "a job\n", .rows = ROWS, .meta = kith_result_meta_default(), .one_set = true};
+    kin_pairs_file file;
+    about.meta.kind = KITH_KIND_PAIRS;
+    about.meta.corpus_rows = ROWS;
+    kin_forgive(fuzz_ctx()); /* the first error of a call is told, and this is none */
+    kith_status status = kin_pairs_file_open(fuzz_ctx(), fuzz_path(names[format]), &about, &file);
+    if (status != KITH_OK) {
+        return status;
+    }
+    fuzz_require(tell_again(&file) == KITH_OK, "what stands can be told");
+    *from = file.next_row;
+    while (file.next_row < last) {
+        fuzz_require(put_pairs(&file, (uint32_t)file.next_row) == KITH_OK, "pairs can be put");
+    }
+    status = last < ROWS ? KITH_E_CANCELLED : KITH_OK;
+    fuzz_require(kin_pairs_file_close(&file, status) == status, "it ends");
+    return KITH_OK;
+}
+
+static kith_status solve(int format, int64_t last, int64_t *from)
+{
+    return (format < FIRST_PAIRS ? solve_stream : solve_pairs)(format, last, from);
+}
+
 /* A whole file, and one that is left in the middle. */
 static void prepare(void)
 {
     char name[64];
+    int64_t from = 0;
     for (int i = 0; i < FORMATS && whole[i].bytes == 0; i++) {
-        kith_result_stream *stream = NULL;
-        fuzz_require(open_stream(i, &stream) == KITH_OK && put_rows(stream, PUT) == KITH_OK,
-                     "a stream begins");
-        kith_result_stream_free(stream);
+        fuzz_require(solve(i, PUT, &from) == KITH_OK && from == 0, "it begins");
         (void)snprintf(name, sizeof name, "%s.journal", names[i]);
         take(fuzz_path(name), &journals[i]);
         (void)snprintf(name, sizeof name, "%s.partial", names[i]);
         take(fuzz_path(name), &partials[i]);
-        fuzz_require(open_stream(i, &stream) == KITH_OK && kith_result_stream_rows(stream) == PUT &&
-                         put_rows(stream, ROWS) == KITH_OK &&
-                         kith_result_stream_finish(fuzz_ctx(), stream) == KITH_OK,
-                     "a stream goes on and ends");
-        kith_result_stream_free(stream);
+        fuzz_require(solve(i, ROWS, &from) == KITH_OK && from == PUT, "it goes on and ends");
         take(fuzz_path(names[i]), &whole[i]);
     }
 }
@@ -109,7 +185,7 @@ static void check_end(int format)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     char name[2][64];
-    kith_result_stream *stream = NULL;
+    int64_t from = 0;
     if (bytes == 0) {
         return 0;
     }
@@ -122,17 +198,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     (void)fuzz_put(name[0], journals[format].data, journals[format].bytes);
     (void)fuzz_put(name[1], partials[format].data, partials[format].bytes);
     (void)fuzz_put(name[which % 2], data + 1, bytes - 1);
-    kith_status status = open_stream(format, &stream);
-    fuzz_require((status == KITH_OK) == (stream != NULL), "a stream exactly when it succeeds");
-    if (status != KITH_OK) {
+    if (solve(format, ROWS, &from) == KITH_OK) {
+        check_end(format);
+    } else {
         fuzz_require(strstr(kith_ctx_detail(fuzz_ctx()), names[format]) != NULL,
                      "an error names the file");
-        return 0;
     }
-    fuzz_require(put_rows(stream, ROWS) == KITH_OK, "rows can be put");
-    status = kith_result_stream_finish(fuzz_ctx(), stream);
-    fuzz_require(status == KITH_OK, "it ends");
-    kith_result_stream_free(stream);
-    check_end(format);
     return 0;
 }
