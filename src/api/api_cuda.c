@@ -151,9 +151,8 @@ static kith_status bring_table(kith_ctx *ctx, kin_gpu *gpu, const kin_api_limit 
 
 kith_status kin_api_limit_drop(kith_ctx *ctx, kin_api_limit *limit, kith_status status)
 {
-    kin_free(ctx, limit->cut.own);
     kin_free(ctx, limit->block);
-    return status;
+    return kin_limit_drop(&limit->cut, status);
 }
 
 kith_status kin_api_limit_end(kith_ctx *ctx, kin_gpu *gpu, kin_api_limit *limit, kith_status status)

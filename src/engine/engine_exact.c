@@ -70,6 +70,13 @@ kith_status kin_limit_end(kin_limit *limit, kith_status status)
     return status;
 }
 
+kith_status kin_limit_drop(kin_limit *limit, kith_status status)
+{
+    kin_free(limit->ctx, limit->own);
+    limit->own = NULL;
+    return status;
+}
+
 uint64_t kin_limit_bytes(const kin_request *request, int64_t rows)
 {
     const uint64_t entries = kin_size_mul((uint64_t)rows, (uint64_t)request->k);

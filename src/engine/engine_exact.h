@@ -49,6 +49,8 @@ kith_status kin_limit_begin(kith_ctx *ctx, const kin_request *request, const kit
                             kin_limit *limit);
 /* Cuts where status is KITH_OK, and hands it on. */
 kith_status kin_limit_end(kin_limit *limit, kith_status status);
+/* Nothing was answered. Hands the status on. */
+kith_status kin_limit_drop(kin_limit *limit, kith_status status);
 /* Most that kin_limit_begin takes. */
 uint64_t kin_limit_bytes(const kin_request *request, int64_t rows);
 

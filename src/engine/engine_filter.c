@@ -21,10 +21,8 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "engine/engine_device.h"
 #include "engine/engine_exact.h"
 #include "file/file_checksum.h"
-#include "fused/fused_search.h"
 #include "select/select_pairs.h"
 
 /* ---- Groups --------------------------------------------------------------------------------- */
@@ -287,6 +285,43 @@ static kith_status make_groups(kith_ctx *ctx, const kin_filter_job *job, groups 
     return KITH_OK;
 }
 
+static void name_numbers(kin_layout *layout, void *job)
+{
+    groups *g = job;
+    g->number = kin_layout_zeros(layout, (uint64_t)g->most, sizeof *g->number);
+}
+
+/* Numbers as they are: small ones. */
+static void narrow_numbers(const int64_t *numbers, int64_t rows, uint32_t *index, int64_t *count)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        index[i] = numbers != NULL ? (uint32_t)numbers[i] : 0;
+        *count = kin_max_i64(*count, (int64_t)index[i] + 1);
+    }
+}
+
+kith_status kin_filter_index(kith_ctx *ctx, const kin_filter_job *job, uint32_t *of_rows,
+                             uint32_t *of_queries, int64_t *count)
+{
+    const int64_t rows = job->corpus.rows;
+    const int64_t queries = of_queries != NULL ? job->queries.rows : 0;
+    const int64_t *others = of_queries != NULL ? query_numbers(job) : NULL;
+    groups g = {.job = job, .most = job->corpus.rows + job->queries.rows};
+    *count = 1;
+    if (are_small(job->filter.groups, rows, g.most) && are_small(others, queries, g.most)) {
+        narrow_numbers(job->filter.groups, rows, of_rows, count);
+        narrow_numbers(others, queries, of_queries, count);
+        return KITH_OK;
+    }
+    KIN_TRY(kin_layout_make(ctx, name_numbers, &g, "numbers of groups", &g.block));
+    number_groups(&g);
+    index_numbers(&g, job->filter.groups, rows, of_rows);
+    index_numbers(&g, others, queries, of_queries);
+    *count = g.count;
+    kin_free(ctx, g.block);
+    return KITH_OK;
+}
+
 static void free_groups(kith_ctx *ctx, groups *g)
 {
     kin_free(ctx, g->by_group);
@@ -536,47 +571,16 @@ static kith_status solve_others(kin_filter_run *run, groups *g)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static kin_filter_groups view_of(const groups *g)
-{
-    return (kin_filter_groups){g->count, g->rows, g->queries, g->row_begin, g->query_begin};
-}
-
-/* On the GPU that the context would take for so many pairs. */
-static kith_status solve_on_gpu(kith_ctx *ctx, const kin_filter_job *job, const groups *g,
-                                const kith_neighbors *out, bool *done)
-{
-    const kin_filter_groups view = view_of(g);
-    kin_gpu *gpu = NULL;
-    kin_limit limit;
-    if (ctx->device == KIN_DEVICE_CPU || !kin_filter_picks(job, &view)) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_device_enter(ctx, &job->request.distance, kin_filter_pairs(job, &view), &gpu));
-    if (gpu == NULL) {
-        return KITH_OK;
-    }
-    kith_status status = kin_limit_begin(ctx, &job->request, out, &limit);
-    if (status == KITH_OK) {
-        status = kin_filter_pick_on_gpu(ctx, gpu, job, &view, 0, &limit.out);
-        status = kin_limit_end(&limit, status);
-    }
-    if (status == KITH_E_DEVICE_MEMORY) { /* parts need less */
-        kin_fused_make_room(ctx, gpu);
-        status = KITH_OK;
-    } else {
-        *done = !kin_device_yields(ctx, status);
-    }
-    kin_device_leave(ctx, gpu);
-    return *done ? status : KITH_OK;
-}
-
-static kith_status solve_by_parts(kith_ctx *ctx, const kin_filter_job *job, groups *g,
+static kith_status solve_by_parts(kith_ctx *ctx, const kin_filter_job *job,
                                   const kith_neighbors *out)
 {
+    groups g = {0};
     kin_filter_run run;
     kith_status status = kin_filter_begin(ctx, job, out, &run);
+    KIN_THEN(status, make_groups(ctx, job, &g));
     KIN_THEN(status,
-             job->filter.rule == KITH_RULE_OTHER ? solve_others(&run, g) : solve_groups(&run, g));
+             job->filter.rule == KITH_RULE_OTHER ? solve_others(&run, &g) : solve_groups(&run, &g));
+    free_groups(ctx, &g);
     return kin_filter_end(&run, out, status);
 }
 
@@ -596,7 +600,6 @@ static bool allows_all(const kith_filter *filter, int64_t rows)
 
 kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out)
 {
-    groups g;
     bool done = false;
     if (allows_all(&job->filter, job->corpus.rows)) {
         const kin_graph_job graph = {.points = job->corpus, .request = job->request};
@@ -604,32 +607,8 @@ kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const ki
             .corpus = job->corpus, .queries = job->queries, .request = job->request};
         return job->graph ? kin_engine_graph(ctx, &graph, out) : kin_engine_knn(ctx, &knn, out);
     }
-    kith_status status = make_groups(ctx, job, &g);
-    KIN_THEN(status, solve_on_gpu(ctx, job, &g, out, &done));
-    if (!done) {
-        KIN_THEN(status, solve_by_parts(ctx, job, &g, out));
-    }
-    free_groups(ctx, &g);
-    return status;
-}
-
-kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
-                                     uint32_t place, const kith_neighbors *out, bool *done)
-{
-    groups g;
-    kith_status status = make_groups(ctx, job, &g);
-    const kin_filter_groups view = view_of(&g);
-    *done = status == KITH_OK && kin_filter_picks(job, &view);
-    if (*done) {
-        status = kin_filter_pick_on_gpu(ctx, gpu, job, &view, place, out);
-    }
-    if (*done && status == KITH_E_DEVICE_MEMORY) {
-        kin_fused_make_room(ctx, gpu);
-        *done = false;
-        status = KITH_OK;
-    }
-    free_groups(ctx, &g);
-    return status;
+    KIN_TRY(kin_filter_try_gpu(ctx, job, out, &done));
+    return done ? KITH_OK : solve_by_parts(ctx, job, out);
 }
 
 uint64_t kin_filter_bytes(const kin_filter_job *job)

@@ -41,6 +41,9 @@ kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const ki
  * job->request.exclude lies beside the matrices. */
 kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
                                      uint32_t place, const kith_neighbors *out, bool *done);
+/* The same of host memory, on the GPU that the context would take, if any. */
+kith_status kin_filter_try_gpu(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out,
+                               bool *done);
 
 /* What it holds beside what a job without the filter holds, at most. Longer lists, which bitmaps a
  * query ask engines for, are not in it. */
@@ -48,25 +51,10 @@ uint64_t kin_filter_bytes(const kin_filter_job *job);
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
-/* Rows and queries by group, ids of a group rising: those of group i begin at begin[i]. Rows that
- * nobody may find are left out. */
-typedef struct kin_filter_groups {
-    int64_t count;
-    const uint32_t *rows;
-    const uint32_t *queries;
-    const int64_t *row_begin; /* count + 1 */
-    const int64_t *query_begin;
-} kin_filter_groups;
-
-/* Pairs of a query and a row that it may find. */
-double kin_filter_pairs(const kin_filter_job *job, const kin_filter_groups *groups);
-/* Whether a GPU compares each query with all it may find sooner than its engines do part by part.
- */
-bool kin_filter_picks(const kin_filter_job *job, const kin_filter_groups *groups);
-/* KITH_E_DEVICE_MEMORY: it does not fit, and nothing was done. */
-kith_status kin_filter_pick_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
-                                   const kin_filter_groups *groups, uint32_t place,
-                                   const kith_neighbors *out);
+/* Each row's group, and each query's (NULL: not wanted), as numbers below *count, which is at most
+ * twice what there is of both; different groups have different ones. */
+kith_status kin_filter_index(kith_ctx *ctx, const kin_filter_job *job, uint32_t *of_rows,
+                             uint32_t *of_queries, int64_t *count);
 
 /* ---- Parts -----------------------------------------------------------------------------------
  *

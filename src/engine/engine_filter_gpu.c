@@ -2,16 +2,14 @@
  *
  * Idea. On a GPU a part costs the launches of an engine, some hundred microseconds whatever it
  * does; ten thousand groups of a hundred rows are less work than one of them. So where groups are
- * small, or a bitmap keeps little, all pairs are compared in one go (fused_pick.c).
- *
- *     rule        a query of group g may find
- *     none, same  rows [begin g, end g)
- *     other       rows [0, begin g) and [end g, all) */
+ * small, or a bitmap keeps little, all pairs are compared in one go (fused_pick.c). */
 #include "engine/engine_filter.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "engine/engine_device.h"
+#include "engine/engine_exact.h"
 #include "fused/fused_search.h"
 
 /* Seconds of a GPU: a pair, and each column of it, compared as it is; an engine's call; a pair's
@@ -21,105 +19,129 @@ static const double PICK_COL = 8e-13;
 static const double CALL = 8e-4;
 static const double SCREEN_COL = 1e-14;
 
-/* Which listed rows a group's queries may find. */
-static kin_fused_span span_of(const kin_filter_job *job, const kin_filter_groups *groups,
-                              int64_t group)
+static bool may_pick(const kin_filter_job *job)
 {
-    const uint32_t first = (uint32_t)groups->row_begin[group];
-    const uint32_t own = (uint32_t)(groups->row_begin[group + 1] - groups->row_begin[group]);
-    const uint32_t all = (uint32_t)groups->row_begin[groups->count];
-    return job->filter.rule == KITH_RULE_OTHER
-               ? (kin_fused_span){.count = all - own, .before = first, .gap = own}
-               : (kin_fused_span){.first = first, .count = own, .before = own};
+    return job->filter.rule != KITH_RULE_EACH && job->queries.rows > 0 &&
+           !kin_filter_has_bitmaps(&job->filter) && job->request.method != KITH_METHOD_TREE &&
+           kin_fused_picks_take(&job->request, job->corpus.rows);
 }
 
-static double pairs_of(const kin_filter_job *job, const kin_filter_groups *groups, int64_t group)
-{
-    const int64_t queries = groups->query_begin[group + 1] - groups->query_begin[group];
-    return (double)span_of(job, groups, group).count * (double)queries;
-}
-
-double kin_filter_pairs(const kin_filter_job *job, const kin_filter_groups *groups)
-{
-    double pairs = 0.0;
-    for (int64_t i = 0; i < groups->count; i++) {
-        pairs += pairs_of(job, groups, i);
-    }
-    return pairs;
-}
-
-bool kin_filter_picks(const kin_filter_job *job, const kin_filter_groups *groups)
+static bool picks(const kin_filter_job *job, const kin_fused_span_totals *found)
 {
     const double cols = (double)job->corpus.cols;
-    double pick = 0.0;
-    double engine = 0.0;
-    if (job->lists > 1 || kin_filter_has_bitmaps(&job->filter) ||
-        job->request.method == KITH_METHOD_TREE ||
-        !kin_fused_picks_take(&job->request, groups->row_begin[groups->count])) {
-        return false;
-    }
-    for (int64_t i = 0; i < groups->count; i++) {
-        const double pairs = pairs_of(job, groups, i);
-        pick += pairs * (PICK_PAIR + PICK_COL * cols);
-        engine += pairs > 0.0 ? CALL + pairs * cols * SCREEN_COL : 0.0;
-    }
-    return pick < engine;
+    const double pairs = (double)found->pairs;
+    return found->longest <= INT32_MAX &&
+           pairs * (PICK_PAIR + PICK_COL * cols) <
+               CALL * (double)found->used + pairs * cols * SCREEN_COL;
 }
 
-typedef struct listing {
-    const kin_filter_groups *groups;
-    kin_fused_span *spans;
-    uint32_t *owners; /* by position of the queries */
-} listing;
+typedef struct indices {
+    const kin_filter_job *job;
+    uint32_t *of_rows;
+    uint32_t *of_queries;
+} indices;
 
-static void name_listing(kin_layout *layout, void *job)
+static void name_indices(kin_layout *layout, void *job)
 {
-    listing *l = job;
-    const kin_filter_groups *groups = l->groups;
-    l->spans = kin_layout_array(layout, (uint64_t)groups->count, sizeof *l->spans);
-    l->owners =
-        kin_layout_array(layout, (uint64_t)groups->query_begin[groups->count], sizeof *l->owners);
-}
-
-/* Returns the longest span. */
-static int64_t list_spans(const kin_filter_job *job, const listing *l)
-{
-    const kin_filter_groups *groups = l->groups;
-    int64_t longest = 0;
-    for (int64_t i = 0; i < groups->count; i++) {
-        l->spans[i] = span_of(job, groups, i);
-        longest = kin_max_i64(longest, l->spans[i].count);
-        for (int64_t j = groups->query_begin[i]; j < groups->query_begin[i + 1]; j++) {
-            l->owners[j] = (uint32_t)i;
-        }
+    indices *own = job;
+    own->of_rows = kin_layout_array(layout, (uint64_t)own->job->corpus.rows, sizeof *own->of_rows);
+    if (!own->job->graph) {
+        own->of_queries =
+            kin_layout_array(layout, (uint64_t)own->job->queries.rows, sizeof *own->of_queries);
     }
-    return longest;
 }
 
-kith_status kin_filter_pick_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
-                                   const kin_filter_groups *groups, uint32_t place,
-                                   const kith_neighbors *out)
+/* Groups that are in device memory. */
+static kith_status pick(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job, uint32_t place,
+                        const kin_fused_grouping *grouping, const kith_neighbors *out)
 {
     const kin_fused_query query = {.queries = job->graph ? NULL : &job->queries,
                                    .name = "queries",
                                    .request = &job->request,
                                    .place = place,
                                    .out = out};
-    listing l = {.groups = groups};
-    void *block = NULL;
-    KIN_TRY(kin_layout_make(ctx, name_listing, &l, "groups of rows", &block));
     const kin_fused_picks picks = {.corpus = &job->corpus,
                                    .place = job->resident ? KIN_FUSED_DATA_ON_DEVICE : place,
                                    .query = &query,
-                                   .asked = groups->queries,
-                                   .owners = l.owners,
-                                   .asked_count = groups->query_begin[groups->count],
-                                   .listed = groups->rows,
-                                   .listed_count = groups->row_begin[groups->count],
-                                   .longest = list_spans(job, &l),
-                                   .spans = l.spans,
-                                   .span_count = groups->count};
-    const kith_status status = kin_fused_pick(ctx, gpu, &picks);
+                                   .grouping = grouping};
+    return kin_fused_pick(ctx, gpu, &picks);
+}
+
+static kith_status group_and_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
+                                  uint32_t place, const kith_neighbors *out, bool *done)
+{
+    const int64_t rows = job->corpus.rows;
+    indices own = {.job = job};
+    kin_fused_groups source = {.rows = rows,
+                               .queries = job->graph ? rows : job->queries.rows,
+                               .allow = job->filter.allow,
+                               .others = job->filter.rule == KITH_RULE_OTHER};
+    kin_fused_grouping grouping;
+    void *block = NULL;
+    KIN_TRY(kin_layout_make(ctx, name_indices, &own, "groups of rows", &block));
+    kith_status status = kin_filter_index(ctx, job, own.of_rows, own.of_queries, &source.groups);
+    source.of_rows = own.of_rows;
+    source.of_queries = own.of_queries;
+    KIN_THEN(status, kin_fused_grouping_make(ctx, gpu, &source, &grouping));
+    if (status == KITH_OK) {
+        *done = picks(job, &grouping.found);
+        status = *done ? pick(ctx, gpu, job, place, &grouping, out) : KITH_OK;
+        kin_fused_grouping_free(gpu, &grouping);
+    }
     kin_free(ctx, block);
+    return status;
+}
+
+kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
+                                     uint32_t place, const kith_neighbors *out, bool *done)
+{
+    *done = false;
+    if (!may_pick(job)) {
+        return KITH_OK;
+    }
+    const kith_status status = group_and_pick(ctx, gpu, job, place, out, done);
+    if (status != KITH_E_DEVICE_MEMORY) {
+        return status;
+    }
+    kin_fused_make_room(ctx, gpu); /* other ways need less */
+    *done = false;
+    return KITH_OK;
+}
+
+/* As if all groups were of one size; but for others all pairs are allowed. */
+static double pairs_of(const kin_filter_job *job)
+{
+    const int64_t *groups = job->filter.rule == KITH_RULE_SAME ? job->filter.groups : NULL;
+    int64_t largest = 0;
+    for (int64_t i = 0; groups != NULL && i < job->corpus.rows; i++) {
+        largest = kin_max_i64(largest, groups[i]);
+    }
+    return (double)job->corpus.rows * (double)job->queries.rows /
+           (double)kin_min_i64(largest + 1, job->corpus.rows);
+}
+
+kith_status kin_filter_try_gpu(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out,
+                               bool *done)
+{
+    kin_gpu *gpu = NULL;
+    kin_limit limit;
+    *done = false;
+    if (ctx->device == KIN_DEVICE_CPU || !may_pick(job)) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_device_enter(ctx, &job->request.distance, pairs_of(job), &gpu));
+    if (gpu == NULL) {
+        return KITH_OK;
+    }
+    kith_status status = kin_limit_begin(ctx, &job->request, out, &limit);
+    if (status == KITH_OK) {
+        status = kin_engine_filter_on_gpu(ctx, gpu, job, 0, &limit.out, done);
+        status = *done ? kin_limit_end(&limit, status) : kin_limit_drop(&limit, status);
+    }
+    kin_device_leave(ctx, gpu);
+    if (kin_device_yields(ctx, status)) {
+        *done = false;
+        return KITH_OK;
+    }
     return status;
 }

@@ -378,6 +378,46 @@ typedef struct kin_fused_span {
     uint32_t gap;
 } kin_fused_span;
 
+/* Rows by group, in any order within one: those whose bit is set (as kin_fused_keep has them; NULL:
+ * all). owners: by position, its group; or NULL. */
+typedef struct kin_fused_regroup {
+    const uint32_t *of; /* by row, below groups */
+    int64_t rows;
+    const uint32_t *words;
+    int64_t groups;
+    uint32_t *begin; /* groups + 1: where each begins */
+    uint32_t *next;  /* groups + 1: scratch */
+    uint32_t *order;
+    uint32_t *owners;
+} kin_fused_regroup;
+
+/* What each group's queries may find: the rows of the same group, or of all others. */
+typedef struct kin_fused_span_totals {
+    uint64_t pairs; /* of a query and a row */
+    uint32_t longest;
+    uint32_t used; /* groups that have pairs */
+} kin_fused_span_totals;
+typedef struct kin_fused_spans {
+    const uint32_t *row_begin;
+    const uint32_t *query_begin;
+    int64_t groups;
+    int32_t others;
+    kin_fused_span *spans;
+    kin_fused_span_totals *totals;
+} kin_fused_spans;
+
+KIN_HD kin_fused_span kin_fused_span_of(const kin_fused_spans *job, int64_t group)
+{
+    const uint32_t first = job->row_begin[group];
+    const uint32_t own = job->row_begin[group + 1] - first;
+    kin_fused_span span;
+    span.first = job->others != 0 ? 0 : first;
+    span.count = job->others != 0 ? job->row_begin[job->groups] - own : own;
+    span.before = job->others != 0 ? first : own;
+    span.gap = job->others != 0 ? own : 0;
+    return span;
+}
+
 /* Canonical keys of all list entries of rows row0 .. row0 + rows, sorted by (key, id), the first k
  * of each to pairs (rows x k; fewer: count says how many, the rest is untouched). For integer
  * bounds the key is made from the cost. Rows that lost candidates are written like any other; the
@@ -525,6 +565,8 @@ typedef struct kin_fused_kernels {
     int (*plan)(kin_gpu_stream *stream, const kin_fused_plan *job);
     int (*pack)(kin_gpu_stream *stream, const kin_fused_pack *job);
     int (*accept)(kin_gpu_stream *stream, const kin_fused_accept *job);
+    int (*regroup)(kin_gpu_stream *stream, const kin_fused_regroup *job);
+    int (*spans)(kin_gpu_stream *stream, const kin_fused_spans *job);
     int (*rescore)(kin_gpu_stream *stream, const kin_fused_rescore *job);
     int (*write)(kin_gpu_stream *stream, const kin_fused_write *job);
     int (*keys)(kin_gpu_stream *stream, const kin_fused_keys *job);

@@ -46,6 +46,8 @@ int kin_fused_launch_pack(kin_gpu_stream *stream, const kin_fused_pack *job);
 int kin_fused_launch_accept(kin_gpu_stream *stream, const kin_fused_accept *job);
 
 /* fused_rescore.cu, fused_keys.cu */
+int kin_fused_launch_regroup(kin_gpu_stream *stream, const kin_fused_regroup *job);
+int kin_fused_launch_spans(kin_gpu_stream *stream, const kin_fused_spans *job);
 int kin_fused_launch_rescore(kin_gpu_stream *stream, const kin_fused_rescore *job);
 int kin_fused_launch_write(kin_gpu_stream *stream, const kin_fused_write *job);
 int kin_fused_launch_keys(kin_gpu_stream *stream, const kin_fused_keys *job);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. Where each query may find a few rows alone, which are known beforehand (small groups, a
- * bitmap that keeps little), no screen pays: all pairs get canonical keys at once, whatever the
- * group.
+ * Idea. Where each query may find a few rows alone (small groups, a bitmap that keeps little), no
+ * screen pays: all pairs get canonical keys at once, whatever the group.
  *
  *     position   0 1 2 | 3 4 | 5 6 7 8        queries, group by group
  *     owners     0 0 0 | 1 1 | 2 2 2 2
  *     spans      0: rows listed[0 .. 3)   1: listed[3 .. 9)   2: listed[9 .. 12)
  *
- * Queries that stand together read the same rows, so that these come from the caches.
+ * Groups are sorted on the device (fused_regroup.cu). Queries that stand together read the same
+ * rows, so that these come from the caches.
  *
- * Cost. A canonical key a pair, and sorting a row's pairs. 20 bytes of lists a query and row. */
+ * Cost. A canonical key a pair, and sorting a row's pairs. 8 bytes a row and query go to the device
+ * beside the rows. */
 #include "fused/fused_search.h"
 
 #include "base/base_size.h"
@@ -21,68 +22,141 @@
 
 #include <stdio.h>
 
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+static void name_grouping(kin_layout *layout, void *job)
+{
+    kin_fused_grouping *g = job;
+    const kin_fused_groups *source = g->source;
+    const uint64_t rows = (uint64_t)source->rows;
+    const uint64_t queries = (uint64_t)source->queries;
+    const uint64_t groups = (uint64_t)source->groups;
+    g->totals = kin_layout_array(layout, 1, sizeof *g->totals);
+    g->spans = kin_layout_array(layout, groups, sizeof *g->spans);
+    g->row_begin = kin_layout_array(layout, groups + 1, sizeof *g->row_begin);
+    g->next = kin_layout_array(layout, groups + 1, sizeof *g->next);
+    g->of_rows = kin_layout_array(layout, rows, sizeof *g->of_rows);
+    g->listed = kin_layout_array(layout, rows, sizeof *g->listed);
+    g->owners = kin_layout_array(layout, queries, sizeof *g->owners);
+    if (source->allow != NULL) {
+        g->words =
+            kin_layout_array(layout, (uint64_t)kin_ceil_div(source->rows, 32), sizeof *g->words);
+    }
+    if (!g->once) {
+        g->query_begin = kin_layout_array(layout, groups + 1, sizeof *g->query_begin);
+        g->asked = kin_layout_array(layout, queries, sizeof *g->asked);
+    }
+    if (source->of_queries != NULL) {
+        g->of_queries = kin_layout_array(layout, queries, sizeof *g->of_queries);
+    }
+}
+
+static kith_status bring_groups(kith_ctx *ctx, kin_gpu *gpu, kin_fused_grouping *g)
+{
+    const kin_fused_groups *source = g->source;
+    KIN_TRY(kin_gpu_layout_make(ctx, gpu, name_grouping, g, "groups of rows", &g->block));
+    g->query_begin = g->once ? g->row_begin : g->query_begin;
+    g->asked = g->once ? g->listed : g->asked;
+    g->of_queries = source->of_queries == NULL ? g->of_rows : g->of_queries;
+    KIN_TRY(kin_gpu_upload(ctx, gpu, g->of_rows, source->of_rows,
+                           (uint64_t)source->rows * sizeof *g->of_rows));
+    if (source->of_queries != NULL) {
+        KIN_TRY(kin_gpu_upload(ctx, gpu, g->of_queries, source->of_queries,
+                               (uint64_t)source->queries * sizeof *g->of_queries));
+    }
+    return source->allow == NULL ? KITH_OK
+                                 : kin_gpu_upload(ctx, gpu, g->words, source->allow,
+                                                  (uint64_t)kin_ceil_div(source->rows, 8));
+}
+
+static kith_status sort_groups(const kin_fused_device *on, kin_fused_grouping *g)
+{
+    const kin_fused_groups *source = g->source;
+    const kin_fused_regroup rows = {.of = g->of_rows,
+                                    .rows = source->rows,
+                                    .words = g->words,
+                                    .groups = source->groups,
+                                    .begin = g->row_begin,
+                                    .next = g->next,
+                                    .order = g->listed,
+                                    .owners = g->once ? g->owners : NULL};
+    const kin_fused_regroup queries = {.of = g->of_queries,
+                                       .rows = source->queries,
+                                       .groups = source->groups,
+                                       .begin = g->query_begin,
+                                       .next = g->next,
+                                       .order = g->asked,
+                                       .owners = g->owners};
+    const kin_fused_spans spans = {.row_begin = g->row_begin,
+                                   .query_begin = g->query_begin,
+                                   .groups = source->groups,
+                                   .others = source->others,
+                                   .spans = g->spans,
+                                   .totals = g->totals};
+    const kin_fused_kernels *kernels = on->kernels;
+    KIN_TRY(kin_fused_launched(on, kernels->regroup(on->stream, &rows), "sorting rows by group"));
+    if (!g->once) {
+        KIN_TRY(kin_fused_launched(on, kernels->regroup(on->stream, &queries),
+                                   "sorting queries by group"));
+    }
+    KIN_TRY(kin_fused_launched(on, kernels->spans(on->stream, &spans), "measuring groups"));
+    return kin_gpu_download(on->ctx, on->gpu, &g->found, g->totals, sizeof g->found);
+}
+
+kith_status kin_fused_grouping_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_groups *source,
+                                    kin_fused_grouping *grouping)
+{
+    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
+    *grouping = (kin_fused_grouping){.source = source,
+                                     .once = source->of_queries == NULL && source->allow == NULL};
+    kith_status status = bring_groups(ctx, gpu, grouping);
+    KIN_THEN(status, sort_groups(&on, grouping));
+    if (status != KITH_OK) {
+        kin_fused_grouping_free(gpu, grouping);
+    }
+    return status;
+}
+
+void kin_fused_grouping_free(kin_gpu *gpu, kin_fused_grouping *grouping)
+{
+    kin_gpu_free(gpu, grouping->block);
+    grouping->block = NULL;
+}
+
+/* ---- All pairs of a group -------------------------------------------------------------------- */
+
 typedef struct picking {
     kin_fused_device on;
     const kin_fused_picks *picks;
     const kin_fused_prepared *corpus;
     const kin_fused_prepared *queries;
     kin_fused_answers answers;
-    /* Device: copies of the lists. */
-    void *block;
-    uint32_t *asked;
-    uint32_t *owners;
-    uint32_t *listed;
-    kin_fused_span *spans;
 } picking;
-
-static void name_lists(kin_layout *layout, void *job)
-{
-    picking *p = job;
-    const kin_fused_picks *picks = p->picks;
-    p->asked = kin_layout_array(layout, (uint64_t)picks->asked_count, sizeof *p->asked);
-    p->owners = kin_layout_array(layout, (uint64_t)picks->asked_count, sizeof *p->owners);
-    p->listed = kin_layout_array(layout, (uint64_t)picks->listed_count, sizeof *p->listed);
-    p->spans = kin_layout_array(layout, (uint64_t)picks->span_count, sizeof *p->spans);
-}
-
-static kith_status bring_lists(picking *p)
-{
-    kith_ctx *ctx = p->on.ctx;
-    kin_gpu *gpu = p->on.gpu;
-    const kin_fused_picks *picks = p->picks;
-    const uint64_t asked = (uint64_t)picks->asked_count * sizeof *p->asked;
-    KIN_TRY(kin_gpu_layout_make(ctx, gpu, name_lists, p, "groups of rows", &p->block));
-    KIN_TRY(kin_gpu_upload(ctx, gpu, p->asked, picks->asked, asked));
-    KIN_TRY(kin_gpu_upload(ctx, gpu, p->owners, picks->owners, asked));
-    KIN_TRY(kin_gpu_upload(ctx, gpu, p->listed, picks->listed,
-                           (uint64_t)picks->listed_count * sizeof *p->listed));
-    return kin_gpu_upload(ctx, gpu, p->spans, picks->spans,
-                          (uint64_t)picks->span_count * sizeof *p->spans);
-}
 
 /* Positions first .. first + count. */
 static kith_status pick_some(picking *p, kin_fused_delivery *d, int64_t first, int64_t count)
 {
+    const kin_fused_grouping *g = p->picks->grouping;
     const kin_fused_rescore job = {
-        .set = {.frame.bound = KIN_BOUND_DISTANCE, .ids = p->asked},
+        .set = {.frame.bound = KIN_BOUND_DISTANCE, .ids = g->asked},
         .set_rows = p->queries->rows,
         .cols_rows = p->corpus->rows,
-        .lists = {.k = d->k, .capacity = (int32_t)kin_max_i64(p->picks->longest, 1)},
-        .spans = p->spans,
-        .owners = p->owners,
-        .listed = p->listed,
+        .lists = {.k = d->k, .capacity = (int32_t)kin_max_i64(g->found.longest, 1)},
+        .spans = g->spans,
+        .owners = g->owners,
+        .listed = g->listed,
         .row0 = first,
         .rows = count,
         .pairs = d->pairs,
         .count = d->counts};
     KIN_TRY(kin_fused_launched(&p->on, p->on.kernels->rescore(p->on.stream, &job),
                                "computing canonical distances"));
-    return kin_fused_delivery_run(&p->answers, d, p->asked + first, count, NULL);
+    return kin_fused_delivery_run(&p->answers, d, g->asked + first, count, NULL);
 }
 
 static kith_status pick_all(picking *p)
 {
-    const int64_t rows = p->picks->asked_count;
+    const int64_t rows = p->picks->grouping->source->queries;
     kin_fused_delivery d;
     KIN_TRY(kin_fused_delivery_make(&p->answers, rows, (int32_t)p->answers.wanted, &d));
     kith_status status = KITH_OK;
@@ -102,15 +176,14 @@ static kith_status answer(picking *p)
     const bool on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0;
     const int64_t rows = p->corpus->rows.rows;
     const kin_groups corpus = {.rows = rows, .count = rows};
-    const kin_groups asked = {.rows = p->picks->asked_count, .count = p->picks->asked_count};
+    const int64_t queries = p->picks->grouping->source->queries;
+    const kin_groups asked = {.rows = queries, .count = queries};
     p->answers = kin_fused_answers_of(&p->on, query, &corpus, &asked);
     p->answers.fills = true;
     KIN_TRY(kin_fused_answers_make(&p->answers, on_device, false));
-    kith_status status = bring_lists(p);
-    KIN_THEN(status, pick_all(p));
+    kith_status status = pick_all(p);
     KIN_THEN(status, kin_fused_answers_finish(&p->answers, query->out, rows));
     kin_fused_answers_free(&p->answers);
-    kin_gpu_free(p->on.gpu, p->block);
     return status;
 }
 

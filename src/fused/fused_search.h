@@ -206,24 +206,49 @@ kith_status kin_fused_radius_screen(kin_fused_radius_job *f, const kin_fused_rad
 
 /* ---- Rows that are known beforehand: fused_pick.c -------------------------------------------- */
 
-/* Queries that may find a few rows alone: what stands at position p is the row asked[p] of the
- * queries and of the outputs, and may find listed[] of spans[owners[p]] (fused_kernels.h), ids of
- * the corpus. All lists lie in host memory; every row is asked once. */
+/* Groups of rows and of queries, numbers below `groups`, in host memory. A query may find the rows
+ * of its own group, or those of all others, that a bitmap allows (NULL: all). */
+typedef struct kin_fused_groups {
+    const uint32_t *of_rows;
+    int64_t rows;
+    const uint32_t *of_queries; /* NULL: of a graph, those of its rows */
+    int64_t queries;
+    int64_t groups;
+    const uint8_t *allow;
+    bool others;
+} kin_fused_groups;
+
+/* The same in device memory, sorted. */
+typedef struct kin_fused_grouping {
+    const kin_fused_groups *source;
+    bool once; /* rows and queries are the same lists */
+    kin_fused_span_totals found;
+    void *block;
+    uint32_t *words;
+    uint32_t *of_rows;
+    uint32_t *of_queries;
+    uint32_t *row_begin;
+    uint32_t *query_begin;
+    uint32_t *next;
+    uint32_t *listed; /* rows, group by group */
+    uint32_t *asked;  /* queries */
+    uint32_t *owners; /* their groups */
+    kin_fused_span *spans;
+    kin_fused_span_totals *totals;
+} kin_fused_grouping;
+/* Waits. Freed on failure. */
+kith_status kin_fused_grouping_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_groups *source,
+                                    kin_fused_grouping *grouping);
+void kin_fused_grouping_free(kin_gpu *gpu, kin_fused_grouping *grouping);
+
 typedef struct kin_fused_picks {
     const kith_matrix *corpus;
     uint32_t place;               /* of the corpus */
     const kin_fused_query *query; /* without queries: a graph */
-    const uint32_t *asked;
-    const uint32_t *owners;
-    int64_t asked_count;
-    const uint32_t *listed;
-    int64_t listed_count;
-    const kin_fused_span *spans;
-    int64_t span_count;
-    int64_t longest; /* span */
+    const kin_fused_grouping *grouping;
 } kin_fused_picks;
-/* Slots behind what a row may find become empty. One GPU, all at once: KITH_E_DEVICE_MEMORY where
- * that does not fit. */
+/* Each query is compared with all rows that it may find; slots behind them become empty. One GPU,
+ * all at once: KITH_E_DEVICE_MEMORY where that does not fit. */
 kith_status kin_fused_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *picks);
 /* Whether it answers such a request at all. */
 bool kin_fused_picks_take(const kin_request *request, int64_t corpus_rows);

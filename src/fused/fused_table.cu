@@ -66,6 +66,8 @@ static constexpr kin_fused_kernels make_table()
     table.plan = kin_fused_launch_plan;
     table.pack = kin_fused_launch_pack;
     table.accept = kin_fused_launch_accept;
+    table.regroup = kin_fused_launch_regroup;
+    table.spans = kin_fused_launch_spans;
     table.rescore = kin_fused_launch_rescore;
     table.write = kin_fused_launch_write;
     table.keys = kin_fused_launch_keys;

@@ -125,11 +125,7 @@ static kith_status try_gpu(kith_ctx *ctx, const kith_index *index, const kith_ma
     const kith_status status =
         filter_there((void *)(uintptr_t)index, ctx, index->gpu, &job, 0, &limit.out, done);
     kin_device_leave(ctx, index->gpu);
-    if (*done || status != KITH_OK) {
-        return kin_limit_end(&limit, status);
-    }
-    kin_free(ctx, limit.own);
-    return KITH_OK;
+    return *done ? kin_limit_end(&limit, status) : kin_limit_drop(&limit, status);
 }
 
 kith_status kin_index_filter(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,

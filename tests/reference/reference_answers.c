@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Candidates of a row that a block of threads sorts at a time. */
 enum { PLACES = 8192 };
@@ -16,6 +17,57 @@ static double key_of_word(uint64_t word, kith_metric metric)
     const double cost = cost_of(KIN_FUSED_S8, (uint32_t)(word >> 32));
     return metric == KITH_INNER_PRODUCT ? cost / 2 : cost;
 }
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+/* The last row of a group first: any order is right. */
+static void fused_regroup(const kin_fused_regroup *job)
+{
+    memset(job->begin, 0, ((size_t)job->groups + 1) * sizeof *job->begin);
+    for (int turn = 0; turn < 2; turn++) {
+        for (int64_t row = 0; row < job->rows; row++) {
+            if (job->words != NULL && (job->words[row / 32] >> row % 32 & 1) == 0) {
+                continue;
+            }
+            const uint32_t group = job->of[row];
+            if (turn == 0) {
+                job->begin[group] += 1;
+                continue;
+            }
+            const uint32_t to = --job->next[group + 1];
+            job->order[to] = (uint32_t)row;
+            if (job->owners != NULL) {
+                job->owners[to] = group;
+            }
+        }
+        uint32_t sum = 0;
+        for (int64_t group = 0; turn == 0 && group <= job->groups; group++) {
+            const uint32_t own = job->begin[group];
+            job->begin[group] = job->next[group] = sum;
+            sum += own;
+        }
+    }
+}
+
+REFERENCE_FUSED(regroup)
+
+static void fused_spans(const kin_fused_spans *job)
+{
+    *job->totals = (kin_fused_span_totals){0};
+    for (int64_t group = 0; group < job->groups; group++) {
+        const kin_fused_span span = kin_fused_span_of(job, group);
+        const uint64_t queries = job->query_begin[group + 1] - job->query_begin[group];
+        job->spans[group] = span;
+        if (queries > 0 && span.count > 0) {
+            job->totals->pairs += queries * span.count;
+            job->totals->used += 1;
+            job->totals->longest =
+                span.count > job->totals->longest ? span.count : job->totals->longest;
+        }
+    }
+}
+
+REFERENCE_FUSED(spans)
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 

@@ -33,6 +33,8 @@ enum { REFERENCE_INVALID = 1 /* cudaErrorInvalidValue */ };
     X(plan)                         \
     X(pack)                         \
     X(accept)                       \
+    X(regroup)                      \
+    X(spans)                        \
     X(rescore)                      \
     X(write)                        \
     X(keys)                         \

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows by group: counted, their counts summed up, put where their group is. Within a group they
+ * stand as they come: whoever reads them sorts what it finds by (key, id).
+ *
+ * Cost. Two reads of the groups, an atomic addition a row and read; one block sums the counts, a
+ * thousandth of a microsecond a group. */
+#include "fused/fused_launch.cuh"
+#include "gpu/gpu_stream.cuh"
+
+enum { WARP = 32, THREADS = 256, SUMMING = 1024 };
+
+static __device__ __forceinline__ bool takes(const kin_fused_regroup &job, int64_t row)
+{
+    return row < job.rows && (job.words == NULL || (job.words[row / WARP] >> row % WARP & 1) != 0);
+}
+
+static __global__ void __launch_bounds__(THREADS) count_kernel(const kin_fused_regroup job)
+{
+    const int64_t row = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (takes(job, row)) {
+        (void)atomicAdd(&job.begin[job.of[row]], 1u);
+    }
+}
+
+/* begin[]: counts become the sums before them, twice. By one block. */
+static __global__ void __launch_bounds__(SUMMING) sum_kernel(const kin_fused_regroup job)
+{
+    __shared__ uint32_t sums[SUMMING / WARP];
+    const uint32_t lane = threadIdx.x % WARP;
+    const uint32_t warp = threadIdx.x / WARP;
+    uint32_t before = 0;
+    for (int64_t first = 0; first <= job.groups; first += SUMMING) {
+        const int64_t group = first + threadIdx.x;
+        const uint32_t own = group < job.groups ? job.begin[group] : 0u;
+        uint32_t sum = own; /* of this lane and those below */
+#pragma unroll
+        for (uint32_t step = 1; step < WARP; step *= 2) {
+            const uint32_t other = __shfl_up_sync(0xffffffffu, sum, step);
+            sum += lane >= step ? other : 0u;
+        }
+        __syncthreads(); /* sums are read */
+        if (lane == WARP - 1) {
+            sums[warp] = sum;
+        }
+        __syncthreads();
+        const uint32_t theirs = sums[lane];
+        const uint32_t below = __reduce_add_sync(0xffffffffu, lane < warp ? theirs : 0u);
+        if (group <= job.groups) {
+            job.begin[group] = before + below + sum - own;
+            job.next[group] = before + below + sum - own;
+        }
+        before += __reduce_add_sync(0xffffffffu, theirs);
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS) place_kernel(const kin_fused_regroup job)
+{
+    const int64_t row = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (takes(job, row)) {
+        const uint32_t group = job.of[row];
+        const uint32_t to = atomicAdd(&job.next[group], 1u);
+        job.order[to] = (uint32_t)row;
+        if (job.owners != NULL) {
+            job.owners[to] = group;
+        }
+    }
+}
+
+int kin_fused_launch_regroup(kin_gpu_stream *stream, const kin_fused_regroup *job)
+{
+    const int64_t blocks = (job->rows + THREADS - 1) / THREADS;
+    if (blocks == 0) {
+        return 0;
+    }
+    KIN_CUDA_TRY(cudaMemsetAsync(job->begin, 0, ((size_t)job->groups + 1) * sizeof *job->begin,
+                                 stream->stream));
+    count_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
+    sum_kernel<<<1, SUMMING, 0, stream->stream>>>(*job);
+    place_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
+/* ---- What a group may find ------------------------------------------------------------------- */
+
+static __global__ void __launch_bounds__(THREADS) spans_kernel(const kin_fused_spans job)
+{
+    const int64_t group = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (group >= job.groups) {
+        return;
+    }
+    const kin_fused_span span = kin_fused_span_of(&job, group);
+    const uint64_t queries = job.query_begin[group + 1] - job.query_begin[group];
+    job.spans[group] = span;
+    if (queries > 0 && span.count > 0) {
+        (void)atomicAdd((unsigned long long *)&job.totals->pairs,
+                        (unsigned long long)(queries * span.count));
+        (void)atomicAdd(&job.totals->used, 1u);
+        (void)atomicMax(&job.totals->longest, span.count);
+    }
+}
+
+int kin_fused_launch_spans(kin_gpu_stream *stream, const kin_fused_spans *job)
+{
+    const int64_t blocks = (job->groups + THREADS - 1) / THREADS;
+    if (blocks == 0) {
+        return 0;
+    }
+    KIN_CUDA_TRY(cudaMemsetAsync(job->totals, 0, sizeof *job->totals, stream->stream));
+    spans_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
