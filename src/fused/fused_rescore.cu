@@ -3,7 +3,7 @@
  * Idea. What the screen left of a row gets canonical keys and is sorted. A *crew* works on a row: a
  * warp where lists are short, a block where they have more than SHORT places.
  *
- *   1. words -> ids, a thread a word, so that all rows to be read are known at once
+ *   1. words, or the places of a span (fused_pick.c) -> ids, a thread a word, so that all rows to be read are known at once
  *   2. the row itself as transformed doubles in shared memory, CHUNK components at a time
  *   3. a team of eight threads two candidates at a time (metric_pair.cuh): 16 loads of 32 bytes in
  *      flight a team, 2 KB a warp
@@ -30,6 +30,7 @@ enum {
     BLOCK = 256,
     CREWS = 4, /* warps of a block, where a warp works on a row */
     SHORT = 128,
+    SHORT_SPAN = 256, /* a warp's, of spans: rows that stand together read the same candidates */
     PLACES = 8192,
     CHUNK = 1024,
     TWO = 2,
@@ -265,7 +266,7 @@ static __global__ void __launch_bounds__(BLOCK, 2)
 
 static shape shape_of(const kin_gpu_stream *stream, const kin_fused_rescore *job, bool costs)
 {
-    const bool is_short = job->lists.capacity <= SHORT;
+    const bool is_short = job->lists.capacity <= (job->spans != NULL ? SHORT_SPAN : SHORT);
     shape s;
     s.crew = is_short ? WARP : BLOCK;
     s.chunk = 0;
