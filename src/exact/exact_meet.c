@@ -68,7 +68,11 @@ static void set_limits(const kin_meet *r, const meeting *m, bool turned, kin_mee
     const kin_frame *frame = seen->frame;
     const bool is_float = kin_tile_is_float(frame->kernel->type);
     const bool by_cost = own->lists != NULL && own->lists->by_cost;
-    for (int64_t i = 0; i < count; i++) {
+    const bool by_reach = frame->bound == KIN_BOUND_INTEGER;
+    for (int64_t i = 0; by_reach && i < count; i++) {
+        kin_limit_set(false, l->reach[i], &l->limit[i], &l->half[i]);
+    }
+    for (int64_t i = 0; !by_reach && i < count; i++) {
         const kin_bound_row row = kin_set_row(seen, block * r->block + i);
         const double reach = reach_of(r, m, l->reach[i]);
         double limit = 0.0;

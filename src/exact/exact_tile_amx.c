@@ -49,19 +49,25 @@ typedef union surplus {
 
 /* ---- Tests ----------------------------------------------------------------------------------- */
 
-/* Not inlined: hits are rare, and the loops around keep their registers. */
+/* Which rows of a tile have a pair that passes for either end, told without branches: where one
+ * does, others do, in no order that could be foreseen. Not inlined: hits are rare, and the loops
+ * around keep their registers. */
 static __attribute__((noinline)) void hits_int(const kin_tile_job *job, const strip *done,
                                                int32_t side)
 {
     const int32_t panel = done->panel + side;
     const __m512i start = _mm512_loadu_si512(job->start + (int64_t)panel * KIN_PANEL);
+    __mmask16 masks[ROWS];
+    uint32_t rows = 0;
     for (int32_t r = 0; r < ROWS; r++) {
         const __m512i sum = _mm512_add_epi32(_mm512_load_si512(done->acc[side][r]), start);
-        const uint32_t mask =
-            _mm512_cmpge_epi32_mask(sum, _mm512_set1_epi32(done->test[side][r].i));
-        if (mask != 0) {
-            tile_log_int(job, done->row + r, panel, mask, sum);
-        }
+        masks[r] = _mm512_cmpge_epi32_mask(sum, _mm512_set1_epi32(done->test[side][r].i));
+        rows |= (uint32_t)(masks[r] != 0) << r;
+    }
+    for (; rows != 0; rows &= rows - 1) {
+        const int32_t r = __builtin_ctz(rows);
+        const __m512i sum = _mm512_add_epi32(_mm512_load_si512(done->acc[side][r]), start);
+        tile_log_int(job, done->row + r, panel, masks[r], sum);
     }
 }
 
@@ -70,13 +76,17 @@ static __attribute__((noinline)) void hits_float(const kin_tile_job *job, const 
 {
     const int32_t panel = done->panel + side;
     const __m512 start = _mm512_loadu_ps(job->start + (int64_t)panel * KIN_PANEL);
+    __mmask16 masks[ROWS];
+    uint32_t rows = 0;
     for (int32_t r = 0; r < ROWS; r++) {
-        const __m512 sum = _mm512_add_ps(_mm512_load_ps(done->acc[side][r]), start);
-        const uint32_t mask =
-            _mm512_cmp_ps_mask(sum, _mm512_set1_ps(done->test[side][r].f), _CMP_NLT_UQ);
-        if (mask != 0) {
-            tile_log_float(job, done->row + r, panel, mask, sum);
-        }
+        const __m512 sum = _mm512_add_ps(start, _mm512_load_ps(done->acc[side][r]));
+        masks[r] = _mm512_cmp_ps_mask(sum, _mm512_set1_ps(done->test[side][r].f), _CMP_NLT_UQ);
+        rows |= (uint32_t)(masks[r] != 0) << r;
+    }
+    for (; rows != 0; rows &= rows - 1) {
+        const int32_t r = __builtin_ctz(rows);
+        const __m512 sum = _mm512_add_ps(start, _mm512_load_ps(done->acc[side][r]));
+        tile_log_float(job, done->row + r, panel, masks[r], sum);
     }
 }
 
