@@ -18,6 +18,9 @@
  * The test of a tile is one comparison: of each point, the largest of what 16 rows have above their
  * own thresholds. Rows are told apart only where it passes.
  *
+ * Long rows: two panels must stay in the first level while rows pass. So of many steps MOST_STEPS
+ * are taken for some rows, whose sums wait in memory, before the next.
+ *
  * s8: rows signed, points unsigned (tdpbsud). bf16: rounding and order of the unit are fixed
  * whatever MXCSR says; subnormals count as zero on both sides, and none are stored
  * (exact_round_body.inc). */
@@ -27,18 +30,32 @@
 #include "exact/exact_tile_hit.h"
 #include "exact/exact_tile_zmm.h"
 
-enum { ROWS = 16, PANELS = 2, TILE_WORDS = 256, STEP_GROUPS = 16 };
+enum {
+    ROWS = 16,
+    PANELS = 2,
+    TILE_WORDS = 256,
+    STEP_GROUPS = 16,
+    STRIP_WORDS = PANELS * TILE_WORDS,
+    MOST_STEPS = 14,
+    MOST_STRIPS = 16, /* whose sums wait */
+    LINE_WORDS = 16
+};
 
 /* Above all accumulators of integers, by less than 32 bits hold. */
 enum { NO_INT_PASSES = 1 << 30, NOTHING = -1 };
 
 /* A strip of 16 rows x 32 points that waits for its tests. */
 typedef struct strip {
-    kin_word acc[PANELS][ROWS][KIN_PANEL] __attribute__((aligned(64)));
+    kin_word acc[STRIP_WORDS] __attribute__((aligned(64)));
     kin_word test[PANELS][ROWS] __attribute__((aligned(64))); /* as of tile_tests_int */
     int32_t row;
     int32_t panel;
 } strip;
+
+static inline const kin_word *acc_of(const strip *s, int32_t side, int32_t row)
+{
+    return s->acc + side * TILE_WORDS + row * KIN_PANEL;
+}
 
 /* Of 16 points, the largest of acc - test (integers), or of acc + start - test (floats: as exact a
  * comparison as that of the two, where acc - test would be rounded another way). */
@@ -60,13 +77,13 @@ static __attribute__((noinline)) void hits_int(const kin_tile_job *job, const st
     __mmask16 masks[ROWS];
     uint32_t rows = 0;
     for (int32_t r = 0; r < ROWS; r++) {
-        const __m512i sum = _mm512_add_epi32(_mm512_load_si512(done->acc[side][r]), start);
+        const __m512i sum = _mm512_add_epi32(_mm512_load_si512(acc_of(done, side, r)), start);
         masks[r] = _mm512_cmpge_epi32_mask(sum, _mm512_set1_epi32(done->test[side][r].i));
         rows |= (uint32_t)(masks[r] != 0) << r;
     }
     for (; rows != 0; rows &= rows - 1) {
         const int32_t r = __builtin_ctz(rows);
-        const __m512i sum = _mm512_add_epi32(_mm512_load_si512(done->acc[side][r]), start);
+        const __m512i sum = _mm512_add_epi32(_mm512_load_si512(acc_of(done, side, r)), start);
         tile_log_int(job, done->row + r, panel, masks[r], sum);
     }
 }
@@ -79,13 +96,13 @@ static __attribute__((noinline)) void hits_float(const kin_tile_job *job, const 
     __mmask16 masks[ROWS];
     uint32_t rows = 0;
     for (int32_t r = 0; r < ROWS; r++) {
-        const __m512 sum = _mm512_add_ps(start, _mm512_load_ps(done->acc[side][r]));
+        const __m512 sum = _mm512_add_ps(start, _mm512_load_ps(acc_of(done, side, r)));
         masks[r] = _mm512_cmp_ps_mask(sum, _mm512_set1_ps(done->test[side][r].f), _CMP_NLT_UQ);
         rows |= (uint32_t)(masks[r] != 0) << r;
     }
     for (; rows != 0; rows &= rows - 1) {
         const int32_t r = __builtin_ctz(rows);
-        const __m512 sum = _mm512_add_ps(start, _mm512_load_ps(done->acc[side][r]));
+        const __m512 sum = _mm512_add_ps(start, _mm512_load_ps(acc_of(done, side, r)));
         tile_log_float(job, done->row + r, panel, masks[r], sum);
     }
 }
@@ -123,7 +140,7 @@ static inline __attribute__((always_inline)) void test_rows(tests *t, int32_t ro
     for (int32_t r = first; r < last; r++) {
 #pragma GCC unroll 2
         for (int side = 0; side < PANELS; side++) {
-            const kin_word *acc = t->done->acc[side][r];
+            const kin_word *acc = acc_of(t->done, side, r);
             const kin_word *test = &t->done->test[side][r];
             if (is_float) {
                 const __m512 sum = _mm512_add_ps(t->start[side].f, _mm512_load_ps(acc));
@@ -164,21 +181,26 @@ static inline __attribute__((always_inline)) void end_tests(const kin_tile_job *
 /* ---- Products -------------------------------------------------------------------------------- */
 
 /* The unit's part of a turn: tiles A and B accumulate, the other two are stored. */
-#define TURN(turn, A, B, OTHER_A, OTHER_B)                                       \
-    static inline __attribute__((always_inline)) void begin_##turn(void)         \
-    {                                                                            \
-        _tile_zero(A);                                                           \
-        _tile_zero(B);                                                           \
-    }                                                                            \
-    static inline __attribute__((always_inline)) void store_##turn(strip *other) \
-    {                                                                            \
-        _tile_stored(OTHER_A, other->acc[0], 64);                                \
-        _tile_stored(OTHER_B, other->acc[1], 64);                                \
-    }                                                                            \
-    TURN_PRODUCTS(turn, s8, _tile_dpbsud, A, B)                                  \
-    TURN_PRODUCTS(turn, bf16, _tile_dpbf16ps, A, B)
-#define TURN_PRODUCTS(turn, type, product, A, B)                                  \
-    static inline __attribute__((always_inline)) void type##_##turn(              \
+#define TURN(parity, A, B, OTHER_A, OTHER_B)                                               \
+    static inline __attribute__((always_inline)) void begin_##parity(const kin_word *sums) \
+    {                                                                                      \
+        if (sums == NULL) {                                                                \
+            _tile_zero(A);                                                                 \
+            _tile_zero(B);                                                                 \
+        } else {                                                                           \
+            _tile_loadd(A, sums, 64);                                                      \
+            _tile_loadd(B, sums + TILE_WORDS, 64);                                         \
+        }                                                                                  \
+    }                                                                                      \
+    static inline __attribute__((always_inline)) void store_##parity(kin_word *other)      \
+    {                                                                                      \
+        _tile_stored(OTHER_A, other, 64);                                                  \
+        _tile_stored(OTHER_B, other + TILE_WORDS, 64);                                     \
+    }                                                                                      \
+    TURN_PRODUCTS(parity, s8, _tile_dpbsud, A, B)                                          \
+    TURN_PRODUCTS(parity, bf16, _tile_dpbf16ps, A, B)
+#define TURN_PRODUCTS(parity, type, product, A, B)                                \
+    static inline __attribute__((always_inline)) void type##_##parity(            \
         const uint32_t *row, const uint32_t *point, const uint32_t *second_point) \
     {                                                                             \
         _tile_loadd(4, row, 64);                                                  \
@@ -213,33 +235,57 @@ static inline __attribute__((always_inline)) void set_tests(const kin_tile_job *
     s->panel = panel;
 }
 
-/* Products of a strip, beside them the store of `before` and the tests of what waits in `place`,
- * which is the strip's own from then on. */
-static inline __attribute__((always_inline)) void take_turn(const kin_tile_job *job, int32_t row,
-                                                            int32_t panel, strip *place,
-                                                            strip *before, bool odd, bool is_float)
+/* Some steps of a strip. */
+typedef struct turn {
+    int32_t row;
+    int32_t panel;
+    int32_t first_step;
+    int32_t steps;
+    int32_t tests; /* rows a step */
+    bool last;     /* of the strip's steps */
+} turn;
+
+/* What is on its way. */
+typedef struct pipe {
+    const kin_tile_job *job;
+    strip strips[2]; /* that of an odd turn, and of an even one */
+    kin_word *next;  /* where the tiles of the turn before are to be stored */
+    bool odd;
+    /* Of strips whose steps are not all taken. */
+    kin_word sums[MOST_STRIPS * STRIP_WORDS] __attribute__((aligned(64)));
+} pipe;
+
+/* Products of a strip, beside them the store of the turn before and the tests of the strip whose
+ * place this one takes. `sums` are its own from earlier steps, or for later ones. */
+static inline __attribute__((always_inline)) void take(pipe *p, const turn *t, kin_word *sums,
+                                                       bool odd, bool is_float)
 {
-    const int32_t steps = job->groups / STEP_GROUPS;
+    const kin_tile_job *job = p->job;
+    strip *place = &p->strips[odd];
     const int64_t panel_words = (int64_t)job->groups * KIN_PANEL;
-    const uint32_t *row_words = job->rows + (int64_t)row * job->groups;
-    const uint32_t *point_words = job->panels + panel * panel_words;
-    tests t = begin_tests(job, place, is_float);
-    (odd ? begin_odd : begin_even)();
-    for (int32_t step = 0; step < steps; step++) {
-        const uint32_t *tile = row_words + (int64_t)step * TILE_WORDS;
-        const uint32_t *point = point_words + (int64_t)step * TILE_WORDS;
+    const int64_t first = (int64_t)t->first_step * TILE_WORDS;
+    const uint32_t *row = job->rows + (int64_t)t->row * job->groups + first;
+    const uint32_t *point = job->panels + t->panel * panel_words + first;
+    tests waiting = begin_tests(job, place, is_float);
+    (odd ? begin_odd : begin_even)(t->first_step == 0 ? NULL : sums);
+    for (int32_t step = 0; step < t->steps; step++) {
+        const int64_t at = (int64_t)step * TILE_WORDS;
         if (is_float) {
-            (odd ? bf16_odd : bf16_even)(tile, point, point + panel_words);
+            (odd ? bf16_odd : bf16_even)(row + at, point + at, point + panel_words + at);
         } else {
-            (odd ? s8_odd : s8_even)(tile, point, point + panel_words);
+            (odd ? s8_odd : s8_even)(row + at, point + at, point + panel_words + at);
         }
         if (step == 0) {
-            (odd ? store_odd : store_even)(before);
+            (odd ? store_odd : store_even)(p->next);
         }
-        test_rows(&t, (ROWS / 2 + steps - 1) / steps * 2, is_float);
+        test_rows(&waiting, t->tests, is_float);
     }
-    end_tests(job, &t, is_float);
-    set_tests(job, row, panel, place, is_float);
+    end_tests(job, &waiting, is_float);
+    place->row = NOTHING;
+    if (t->last) {
+        set_tests(job, t->row, t->panel, place, is_float);
+    }
+    p->next = t->last ? place->acc : sums;
 }
 
 static inline __attribute__((always_inline)) void test_strip(const kin_tile_job *job, strip *done,
@@ -250,32 +296,58 @@ static inline __attribute__((always_inline)) void test_strip(const kin_tile_job 
     end_tests(job, &t, is_float);
 }
 
-static inline __attribute__((always_inline)) void run(const kin_tile_job *job, bool is_float)
+/* Rows [first, last) against two panels. A sum that is loaded must have been stored: that of a
+ * single strip is not, whose steps are all taken at once. */
+static inline __attribute__((always_inline)) void take_rows(pipe *p, int32_t panel, int32_t first,
+                                                            int32_t last, bool is_float)
 {
-    strip even = {.row = NOTHING};
-    strip odd = {.row = NOTHING};
-    bool is_odd = false;
-    _tile_loadconfig(&eight_tiles);
-    const int32_t last = job->first_panel + job->panel_count;
-    for (int32_t panel = job->first_panel; panel < last; panel += PANELS) {
-        for (int32_t row = 0; row < job->real_rows; row += ROWS) {
-            if (is_odd) {
-                take_turn(job, row, panel, &odd, &even, true, is_float);
+    const int32_t steps = p->job->groups / STEP_GROUPS;
+    const int32_t parts = last - first > ROWS ? (steps + MOST_STEPS - 1) / MOST_STEPS : 1;
+    const int32_t part = (steps + parts - 1) / parts;
+    for (int32_t step = 0; step < steps; step += part) {
+        turn t = {.panel = panel, .first_step = step, .steps = part};
+        t.last = step + part >= steps;
+        t.steps = t.last ? steps - step : part;
+        t.tests = (ROWS / 2 + t.steps - 1) / t.steps * 2;
+        for (int32_t row = first; row < last; row += ROWS) {
+            kin_word *sums = p->sums + (row - first) / ROWS * STRIP_WORDS;
+            t.row = row;
+            if (p->odd) {
+                take(p, &t, sums, true, is_float);
             } else {
-                take_turn(job, row, panel, &even, &odd, false, is_float);
+                take(p, &t, sums, false, is_float);
             }
-            is_odd = !is_odd;
+            p->odd = !p->odd;
         }
     }
-    if (is_odd) {
-        store_odd(&even);
-        test_strip(job, &odd, is_float);
-        test_strip(job, &even, is_float);
-    } else {
-        store_even(&odd);
-        test_strip(job, &even, is_float);
-        test_strip(job, &odd, is_float);
+}
+
+static inline __attribute__((always_inline)) void run(const kin_tile_job *job, bool is_float)
+{
+    pipe p;
+    p.job = job;
+    p.next = p.sums;
+    p.odd = false;
+    for (int i = 0; i < 2; i++) {
+        p.strips[i].row = NOTHING;
+        p.strips[i].panel = job->first_panel;
     }
+    _tile_loadconfig(&eight_tiles);
+    const int32_t last = job->first_panel + job->panel_count;
+    const int32_t most = MOST_STRIPS * ROWS;
+    for (int32_t panel = job->first_panel; panel < last; panel += PANELS) {
+        for (int32_t row = 0; row < job->real_rows; row += most) {
+            const int32_t end = job->real_rows - row < most ? job->real_rows : row + most;
+            take_rows(&p, panel, row, end, is_float);
+        }
+    }
+    if (p.odd) {
+        store_odd(p.next);
+    } else {
+        store_even(p.next);
+    }
+    test_strip(job, &p.strips[p.odd], is_float);
+    test_strip(job, &p.strips[!p.odd], is_float);
     _tile_release();
 }
 
