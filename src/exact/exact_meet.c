@@ -583,9 +583,10 @@ void kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block, int
     w->pairs += rows * points;
     const int64_t step = (int64_t)CHUNK_PANELS * KIN_PANEL;
     const int64_t full = r->block * (m.cast ? LOOKS_A_ROW : PAIRS_A_ROW);
+    const bool fetches = m.points->frame->kernel->isa != KIN_ISA_AMX; /* which does it by itself */
     for (int64_t first = 0; first < points; first += step) {
         job.first_panel = (int32_t)(first / KIN_PANEL);
-        if (first + step < points) {
+        if (fetches && first + step < points) {
             prefetch_panels(&job, job.first_panel + CHUNK_PANELS);
         }
         run_chunk(r, w, &m, kin_min_i64(step, points - first), tests, &job);

@@ -255,6 +255,18 @@ typedef struct pipe {
     kin_word sums[MOST_STRIPS * STRIP_WORDS] __attribute__((aligned(64)));
 } pipe;
 
+/* The two panels behind these come from memory meanwhile, some lines with each strip. */
+static inline __attribute__((always_inline)) void fetch(const kin_tile_job *job, const turn *t)
+{
+    const int64_t lines = (int64_t)PANELS * job->groups;
+    const int64_t share = (lines * ROWS + job->real_rows - 1) / job->real_rows;
+    const int64_t first = t->row / ROWS * share;
+    const uint32_t *next = job->panels + (t->panel + PANELS) * (lines * LINE_WORDS / PANELS);
+    for (int64_t line = first; line < lines && line < first + share; line++) {
+        __builtin_prefetch(next + line * LINE_WORDS, 0, 2);
+    }
+}
+
 /* Products of a strip, beside them the store of the turn before and the tests of the strip whose
  * place this one takes. `sums` are its own from earlier steps, or for later ones. */
 static inline __attribute__((always_inline)) void take(pipe *p, const turn *t, kin_word *sums,
@@ -267,6 +279,9 @@ static inline __attribute__((always_inline)) void take(pipe *p, const turn *t, k
     const uint32_t *row = job->rows + (int64_t)t->row * job->groups + first;
     const uint32_t *point = job->panels + t->panel * panel_words + first;
     tests waiting = begin_tests(job, place, is_float);
+    if (t->first_step == 0) {
+        fetch(job, t);
+    }
     (odd ? begin_odd : begin_even)(t->first_step == 0 ? NULL : sums);
     for (int32_t step = 0; step < t->steps; step++) {
         const int64_t at = (int64_t)step * TILE_WORDS;
