@@ -52,7 +52,7 @@ typedef struct strip {
     int32_t panel;
 } strip;
 
-static inline const kin_word *acc_of(const strip *s, int32_t side, int32_t row)
+static inline kin_word *acc_of(strip *s, int32_t side, int32_t row)
 {
     return s->acc + side * TILE_WORDS + row * KIN_PANEL;
 }
@@ -66,57 +66,47 @@ typedef union surplus {
 
 /* ---- Tests ----------------------------------------------------------------------------------- */
 
-/* Which rows of a tile have a pair that passes for either end, told without branches: where one
- * does, others do, in no order that could be foreseen. Not inlined: hits are rare, and the loops
+/* A tile of which some pair passed: which rows have one is told without branches, since where one
+ * does others do, in no order that could be foreseen. Not inlined: hits are rare, and the loops
  * around keep their registers. */
-static __attribute__((noinline)) void hits_int(const kin_tile_job *job, const strip *done,
-                                               int32_t side)
+static __attribute__((noinline)) void take_hits(const kin_tile_job *job, strip *done, int32_t side,
+                                                bool is_float)
 {
     const int32_t panel = done->panel + side;
-    const __m512i start = _mm512_loadu_si512(job->start + (int64_t)panel * KIN_PANEL);
+    const kin_word *start = job->start + (int64_t)panel * KIN_PANEL;
     __mmask16 masks[ROWS];
     uint32_t rows = 0;
     for (int32_t r = 0; r < ROWS; r++) {
-        const __m512i sum = _mm512_add_epi32(_mm512_load_si512(acc_of(done, side, r)), start);
-        masks[r] = _mm512_cmpge_epi32_mask(sum, _mm512_set1_epi32(done->test[side][r].i));
+        kin_word *acc = acc_of(done, side, r);
+        const kin_word test = done->test[side][r];
+        if (is_float) {
+            const __m512 sum = _mm512_add_ps(_mm512_load_ps(acc), _mm512_loadu_ps(start));
+            masks[r] = _mm512_cmp_ps_mask(sum, _mm512_set1_ps(test.f), _CMP_NLT_UQ);
+            _mm512_store_ps(acc, sum);
+        } else {
+            const __m512i sum = _mm512_add_epi32(_mm512_load_si512(acc), _mm512_loadu_si512(start));
+            masks[r] = _mm512_cmpge_epi32_mask(sum, _mm512_set1_epi32(test.i));
+            _mm512_store_si512(acc, sum);
+        }
         rows |= (uint32_t)(masks[r] != 0) << r;
     }
     for (; rows != 0; rows &= rows - 1) {
         const int32_t r = __builtin_ctz(rows);
-        const __m512i sum = _mm512_add_epi32(_mm512_load_si512(acc_of(done, side, r)), start);
-        tile_log_int(job, done->row + r, panel, masks[r], sum);
-    }
-}
-
-static __attribute__((noinline)) void hits_float(const kin_tile_job *job, const strip *done,
-                                                 int32_t side)
-{
-    const int32_t panel = done->panel + side;
-    const __m512 start = _mm512_loadu_ps(job->start + (int64_t)panel * KIN_PANEL);
-    __mmask16 masks[ROWS];
-    uint32_t rows = 0;
-    for (int32_t r = 0; r < ROWS; r++) {
-        const __m512 sum = _mm512_add_ps(start, _mm512_load_ps(acc_of(done, side, r)));
-        masks[r] = _mm512_cmp_ps_mask(sum, _mm512_set1_ps(done->test[side][r].f), _CMP_NLT_UQ);
-        rows |= (uint32_t)(masks[r] != 0) << r;
-    }
-    for (; rows != 0; rows &= rows - 1) {
-        const int32_t r = __builtin_ctz(rows);
-        const __m512 sum = _mm512_add_ps(start, _mm512_load_ps(acc_of(done, side, r)));
-        tile_log_float(job, done->row + r, panel, masks[r], sum);
+        (is_float ? tile_hit_float : tile_hit_int)(job, done->row + r, panel, masks[r],
+                                                   acc_of(done, side, r));
     }
 }
 
 /* Tests on the way: rows from next_row on are left. */
 typedef struct tests {
-    const strip *done;
+    strip *done;
     int32_t next_row;
     surplus most[PANELS];
     surplus start[PANELS];
 } tests;
 
-static inline __attribute__((always_inline)) tests begin_tests(const kin_tile_job *job,
-                                                               const strip *done, bool is_float)
+static inline __attribute__((always_inline)) tests begin_tests(const kin_tile_job *job, strip *done,
+                                                               bool is_float)
 {
     tests t = {.done = done, .next_row = done->row == NOTHING ? ROWS : 0};
     for (int side = 0; side < PANELS; side++) {
@@ -163,17 +153,12 @@ static inline __attribute__((always_inline)) void end_tests(const kin_tile_job *
         return;
     }
     for (int side = 0; side < PANELS; side++) {
-        if (is_float) {
-            const __mmask16 passed =
-                _mm512_cmp_ps_mask(t->most[side].f, _mm512_setzero_ps(), _CMP_GE_OQ);
-            if (__builtin_expect(passed != 0, 0)) {
-                hits_float(job, t->done, side);
-            }
-        } else {
-            const __m512i least = _mm512_sub_epi32(_mm512_setzero_si512(), t->start[side].i);
-            if (__builtin_expect(_mm512_cmpge_epi32_mask(t->most[side].i, least) != 0, 0)) {
-                hits_int(job, t->done, side);
-            }
+        const __m512i least = _mm512_sub_epi32(_mm512_setzero_si512(), t->start[side].i);
+        const __mmask16 passed =
+            is_float ? _mm512_cmp_ps_mask(t->most[side].f, _mm512_setzero_ps(), _CMP_GE_OQ)
+                     : _mm512_cmpge_epi32_mask(t->most[side].i, least);
+        if (__builtin_expect(passed != 0, 0)) {
+            take_hits(job, t->done, side, is_float);
         }
     }
 }
@@ -320,10 +305,9 @@ static inline __attribute__((always_inline)) void take_rows(pipe *p, int32_t pan
     const int32_t parts = last - first > ROWS ? (steps + MOST_STEPS - 1) / MOST_STEPS : 1;
     const int32_t part = (steps + parts - 1) / parts;
     for (int32_t step = 0; step < steps; step += part) {
-        turn t = {.panel = panel, .first_step = step, .steps = part};
-        t.last = step + part >= steps;
+        turn t = {.panel = panel, .first_step = step, .last = step + part >= steps};
         t.steps = t.last ? steps - step : part;
-        t.tests = (ROWS / 2 + t.steps - 1) / t.steps * 2;
+        t.tests = (ROWS + t.steps - 1) / t.steps;
         for (int32_t row = first; row < last; row += ROWS) {
             kin_word *sums = p->sums + (row - first) / ROWS * STRIP_WORDS;
             t.row = row;

@@ -39,10 +39,13 @@ static inline void tile_log_hits(const kin_tile_job *job, __mmask16 rows, __mmas
     }
 }
 
-static inline __attribute__((always_inline)) void
-tile_log_int(const kin_tile_job *job, int32_t row, int32_t panel, uint32_t mask, __m512i products)
+/* Not inlined: hits are rare, and the loops around keep their registers. */
+__attribute__((noinline, unused)) static void tile_hit_int(const kin_tile_job *job, int32_t row,
+                                                           int32_t panel, uint32_t mask,
+                                                           const kin_word *acc)
 {
     const int32_t col = panel * KIN_PANEL;
+    const __m512i products = _mm512_loadu_si512(acc);
     const __m512i cost = _mm512_sub_epi32(_mm512_add_epi32(_mm512_set1_epi32(job->row_term[row].i),
                                                            _mm512_loadu_si512(job->odd + col)),
                                           _mm512_add_epi32(products, products));
@@ -56,10 +59,12 @@ tile_log_int(const kin_tile_job *job, int32_t row, int32_t panel, uint32_t mask,
                   tile_pairs(job, row, panel));
 }
 
-static inline __attribute__((always_inline)) void
-tile_log_float(const kin_tile_job *job, int32_t row, int32_t panel, uint32_t mask, __m512 products)
+__attribute__((noinline, unused)) static void tile_hit_float(const kin_tile_job *job, int32_t row,
+                                                             int32_t panel, uint32_t mask,
+                                                             const kin_word *acc)
 {
     const int32_t col = panel * KIN_PANEL;
+    const __m512 products = _mm512_loadu_ps(acc);
     const __m512 cost =
         _mm512_sub_ps(_mm512_set1_ps(job->row_term[row].f), _mm512_add_ps(products, products));
     /* kin_order_float: adding 0 makes -0 into 0, then negatives are turned round. */
@@ -74,21 +79,6 @@ tile_log_float(const kin_tile_job *job, int32_t row, int32_t panel, uint32_t mas
     }
     tile_log_hits(job, _mm512_mask_cmp_ps_mask(passed, cost, row_limit, _CMP_LE_OQ), cols, order,
                   tile_pairs(job, row, panel));
-}
-
-/* Not inlined: hits are rare, and the loops around keep their registers. */
-__attribute__((noinline, unused)) static void tile_hit_int(const kin_tile_job *job, int32_t row,
-                                                           int32_t panel, uint32_t mask,
-                                                           const kin_word *acc)
-{
-    tile_log_int(job, row, panel, mask, _mm512_loadu_si512(acc));
-}
-
-__attribute__((noinline, unused)) static void tile_hit_float(const kin_tile_job *job, int32_t row,
-                                                             int32_t panel, uint32_t mask,
-                                                             const kin_word *acc)
-{
-    tile_log_float(job, row, panel, mask, _mm512_loadu_ps(acc));
 }
 #else
 static inline void tile_append(kin_tile_log *log, int32_t order, uint32_t pair)
