@@ -68,7 +68,11 @@ static void set_limits(const kin_meet *r, const meeting *m, bool turned, kin_mee
     const kin_frame *frame = seen->frame;
     const bool is_float = kin_tile_is_float(frame->kernel->type);
     const bool by_cost = own->lists != NULL && own->lists->by_cost;
-    for (int64_t i = 0; i < count; i++) {
+    const bool by_reach = frame->bound == KIN_BOUND_INTEGER;
+    for (int64_t i = 0; by_reach && i < count; i++) {
+        kin_limit_set(false, l->reach[i], &l->limit[i], &l->half[i]);
+    }
+    for (int64_t i = 0; !by_reach && i < count; i++) {
         const kin_bound_row row = kin_set_row(seen, block * r->block + i);
         const double reach = reach_of(r, m, l->reach[i]);
         double limit = 0.0;
@@ -437,7 +441,6 @@ static kin_tile_job make_job(const kin_meet *r, kin_meet_work *w, const meeting 
     return (kin_tile_job){
         .panels = m->panels,
         .groups = m->points->frame->groups,
-        .panel_count = CHUNK_PANELS,
         .start = m->even ? w->even.start : m->points->start + point_first,
         .odd = m->points->odd + point_first,
         .col_limit = w->point.limit,
@@ -491,6 +494,11 @@ static void run_chunk(const kin_meet *r, kin_meet_work *w, const meeting *m, int
     }
 }
 
+static bool fetches_ahead(const meeting *m)
+{
+    return m->points->frame->kernel->isa == KIN_ISA_AMX;
+}
+
 /* The panels of the next call come from memory while this one computes: few rows have nothing else
  * to wait for. Inlined by order: gcc 12 drops calls of functions that do nothing else. */
 static inline __attribute__((always_inline)) void prefetch_panels(const kin_tile_job *job,
@@ -501,6 +509,17 @@ static inline __attribute__((always_inline)) void prefetch_panels(const kin_tile
     for (int64_t at = 0; at < CHUNK_PANELS * panel_bytes; at += CACHE_LINE) {
         __builtin_prefetch(from + at, 0, 2);
     }
+}
+
+/* Panels of a call. Kernels of AMX fetch what comes next by themselves, and begin and end each call
+ * with strips that nothing runs beside: few rows take as many panels as the log has room for. */
+static int64_t call_panels(const kin_meet *r, const meeting *m, int64_t rows, bool tests)
+{
+    if (tests || !fetches_ahead(m)) {
+        return CHUNK_PANELS;
+    }
+    const int64_t fitting = r->block / kin_round_up(rows, m->rows->frame->kernel->tile_rows);
+    return kin_min_i64(CHUNK_PANELS * fitting, r->block / KIN_PANEL);
 }
 
 /* The block's rows for the unit, unless they are there already. */
@@ -577,11 +596,13 @@ void kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block, int
     kin_tile_job job = make_job(r, w, &m);
     const bool tests = !(r->graph && row_block == point_block) && tests_tiles(r, w);
     w->pairs += rows * points;
-    const int64_t step = (int64_t)CHUNK_PANELS * KIN_PANEL;
+    const int64_t step = call_panels(r, &m, rows, tests) * KIN_PANEL;
+    const int64_t padded = block_padded(r, &r->point, point_block);
     const int64_t full = r->block * (m.cast ? LOOKS_A_ROW : PAIRS_A_ROW);
     for (int64_t first = 0; first < points; first += step) {
         job.first_panel = (int32_t)(first / KIN_PANEL);
-        if (first + step < points) {
+        job.panel_count = (int32_t)(kin_min_i64(step, padded - first) / KIN_PANEL);
+        if (!fetches_ahead(&m) && first + step < points) {
             prefetch_panels(&job, job.first_panel + CHUNK_PANELS);
         }
         run_chunk(r, w, &m, kin_min_i64(step, points - first), tests, &job);

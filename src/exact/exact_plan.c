@@ -100,7 +100,8 @@ static void plan_job(planning *p, const made *of)
                          .point_cast = of->cast,
                          .row_cover = of->cover,
                          .point_cover = of->cover,
-                         .block = kin_screen_block(set->frame)};
+                         .block = graph ? kin_screen_graph_block(set->frame, p->corpus->rows)
+                                        : kin_screen_block(set->frame)};
     kin_lists both;
     if (graph) {
         plan_vain(p);

@@ -28,13 +28,24 @@
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 
-enum { LEAST_BLOCK = KIN_BLOCK_STEP, MOST_BLOCK = 5 * KIN_BLOCK_STEP, STRIP = 8 };
+enum { LEAST_BLOCK = KIN_BLOCK_STEP, MOST_BLOCK = 5 * KIN_BLOCK_STEP, MANY_BLOCKS = 60, STRIP = 8 };
 
-int64_t kin_screen_block(const kin_frame *frame)
+static int64_t block_within(const kin_frame *frame, int64_t most)
 {
     const int64_t row_bytes = (int64_t)frame->groups * 4;
     const int64_t fitting = kin_cpu_l2_bytes() * 3 / 8 / row_bytes / KIN_BLOCK_STEP;
-    return kin_max_i64(LEAST_BLOCK, kin_min_i64(fitting * KIN_BLOCK_STEP, MOST_BLOCK));
+    return kin_max_i64(LEAST_BLOCK, kin_min_i64(fitting * KIN_BLOCK_STEP, most));
+}
+
+int64_t kin_screen_block(const kin_frame *frame)
+{
+    return block_within(frame, MOST_BLOCK);
+}
+
+int64_t kin_screen_graph_block(const kin_frame *frame, int64_t points)
+{
+    const int64_t longer = 2 * (int64_t)MOST_BLOCK;
+    return block_within(frame, points < MANY_BLOCKS * longer ? MOST_BLOCK : longer);
 }
 
 typedef struct run {

@@ -33,6 +33,9 @@ typedef struct kin_screen {
 /* Positions of a block, a multiple of KIN_BLOCK_STEP: two blocks of rounded rows and their lists
  * fit in the second-level cache. */
 int64_t kin_screen_block(const kin_frame *frame);
+/* The same for a graph of so many points: where there are blocks enough for all threads they are
+ * longer, since limits and lists are read once for each pair of blocks. */
+int64_t kin_screen_graph_block(const kin_frame *frame, int64_t points);
 /* What kin_screen_run holds; sets, lists and covers may be shapes. */
 void kin_screen_plan(kin_layout *plan, kin_screen *shape, int32_t threads);
 

@@ -213,7 +213,7 @@ static kith_status graph_by_screen(kith_ctx *ctx, kin_prepared *points, const ki
                              .point_cast = cast_of(points),
                              .row_cover = cover_of(points, request->flags),
                              .point_cover = cover_of(points, request->flags),
-                             .block = kin_screen_block(&points->frame)};
+                             .block = kin_screen_graph_block(&points->frame, points->groups.count)};
         KIN_TRY(run_screen(ctx, &screen, &pairs));
     }
     KIN_TRY(write_all(ctx, &w, points, wanted));

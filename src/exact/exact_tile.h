@@ -118,6 +118,7 @@ typedef struct kin_tile_kernel {
     int32_t group_step; /* groups are rounded up to this */
     /* rows: room for row_count * groups words. Reads panels of row_count points. */
     void (*pack)(const uint32_t *panels, int32_t groups, int32_t row_count, uint32_t *rows);
+    /* Those of AMX fetch the panels behind the job's beside their work. */
     void (*run)(const kin_tile_job *job);
     void (*lines)(const kin_line_job *job);
     double word_cost; /* of a word of a pair, beside a unit that broadcasts and multiplies them */

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROWS = 2 * KIN_BLOCK_STEP, COLS = KIN_BLOCK_STEP, PANELS = COLS / KIN_PANEL, PADDING = 5 };
+enum { ROWS = 3 * KIN_BLOCK_STEP, COLS = KIN_BLOCK_STEP, PANELS = COLS / KIN_PANEL, PADDING = 5 };
 
 typedef enum pattern {
     PATTERN_RANDOM = 0,
