@@ -251,8 +251,6 @@ kith_status kin_api_limit_begin(kith_ctx *ctx, const kin_request *request,
 /* The answers are the caller's where status is KITH_OK, which it hands on. */
 kith_status kin_api_limit_end(kith_ctx *ctx, kin_gpu *gpu, kin_api_limit *limit,
                               kith_status status);
-/* Nothing was answered: out stays as it is. Hands the status on. */
-kith_status kin_api_limit_drop(kith_ctx *ctx, kin_api_limit *limit, kith_status status);
 /* The caller's excluded ids are host memory; engines expect them where the queries are. *copy: to
  * be freed there. */
 kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job, uint32_t **copy);
@@ -267,9 +265,9 @@ typedef struct kin_api_filtering {
                      for that device */
     int32_t device;
     void *stream;
-    kith_status (*there)(void *arg, kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
-                         uint32_t place, const kith_neighbors *out, bool *done);
-    void *arg;
+    const void *arg; /* of there */
+    kith_status (*there)(kith_ctx *ctx, const void *arg, const kin_filter_job *job,
+                         const kin_filter_place *where, bool *done);
 } kin_api_filtering;
 kith_status kin_api_filter(kith_ctx *ctx, const kin_api_filtering *f);
 

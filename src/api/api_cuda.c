@@ -149,7 +149,8 @@ static kith_status bring_table(kith_ctx *ctx, kin_gpu *gpu, const kin_api_limit 
                  entries * sizeof *out->distances64);
 }
 
-kith_status kin_api_limit_drop(kith_ctx *ctx, kin_api_limit *limit, kith_status status)
+/* Nothing was answered: out stays as it is. Hands the status on. */
+static kith_status limit_drop(kith_ctx *ctx, kin_api_limit *limit, kith_status status)
 {
     kin_free(ctx, limit->block);
     return kin_limit_drop(&limit->cut, status);
@@ -188,11 +189,11 @@ static kith_status filter_there(kith_ctx *ctx, kin_gpu *gpu, const kin_api_filte
     KIN_TRY(kin_api_limit_begin(ctx, &job.request, f->out, &limit));
     kith_status status = job.graph ? KITH_OK : kin_api_bring_excluded(ctx, gpu, &asked, &excluded);
     job.request.exclude = asked.request.exclude;
-    KIN_THEN(status, f->there(f->arg, ctx, gpu, &job, limit.place, &limit.cut.out, done));
+    const kin_filter_place where = {gpu, limit.place, &limit.cut.out};
+    KIN_THEN(status, f->there(ctx, f->arg, &job, &where, done));
     KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
     kin_gpu_free(gpu, excluded);
-    return *done ? kin_api_limit_end(ctx, gpu, &limit, status)
-                 : kin_api_limit_drop(ctx, &limit, status);
+    return *done ? kin_api_limit_end(ctx, gpu, &limit, status) : limit_drop(ctx, &limit, status);
 }
 
 /* Of copies in host memory. */
@@ -204,7 +205,7 @@ static kith_status filter_here(kith_ctx *ctx, const kin_api_filtering *f,
     KIN_TRY(kin_api_limit_begin(ctx, &copies->request, f->out, &limit));
     kith_status status = kin_engine_filter(ctx, copies, &limit.cut.out);
     KIN_THEN(status, begin_filter(ctx, f, &gpu));
-    return gpu == NULL ? kin_api_limit_drop(ctx, &limit, status)
+    return gpu == NULL ? limit_drop(ctx, &limit, status)
                        : end(ctx, gpu, NULL, kin_api_limit_end(ctx, gpu, &limit, status));
 }
 
@@ -235,11 +236,11 @@ kith_status kin_api_filter(kith_ctx *ctx, const kin_api_filtering *f)
 }
 
 /* If all is sooner compared pair by pair. */
-static kith_status pick_there(void *arg, kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
-                              uint32_t place, const kith_neighbors *out, bool *done)
+static kith_status pick_there(kith_ctx *ctx, const void *arg, const kin_filter_job *job,
+                              const kin_filter_place *where, bool *done)
 {
     (void)arg;
-    return kin_engine_filter_on_gpu(ctx, gpu, job, place, out, done);
+    return kin_engine_filter_on_gpu(ctx, job, where, done);
 }
 
 /* queries NULL: a graph; params: as kin_take_params has them. */

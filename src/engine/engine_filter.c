@@ -27,14 +27,11 @@
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 
-/* Different numbers have an index each, rising; ids of an index's rows rise. Numbers below `most`
- * are a table of their indices, others are searched for. */
+/* Different numbers have an index each, rising; ids of an index's rows rise. */
 typedef struct groups {
     const kin_filter_job *job;
-    int64_t most;     /* numbers that may differ */
-    uint64_t *number; /* count of them, by index; or the index, by number */
-    bool table;
-    int64_t count;
+    kin_filter_numbers numbers;
+    int64_t count;         /* of different ones */
     uint32_t *row_group;   /* by row; of one that no query may find, count */
     uint32_t *query_group; /* by query; after sorting, of queries[i] */
     uint32_t *rows;        /* by group */
@@ -55,62 +52,6 @@ static const int64_t *query_numbers(const kin_filter_job *job)
     return job->filter.rule == KITH_RULE_EACH ? NULL
            : job->graph                       ? job->filter.groups
                                               : job->filter.query_groups;
-}
-
-/* ---- Numbers below `most` ------------------------------------------------------------------- */
-
-static bool are_small(const int64_t *numbers, int64_t rows, int64_t most)
-{
-    int64_t largest = 0;
-    for (int64_t i = 0; numbers != NULL && i < rows; i++) {
-        largest = numbers[i] > largest ? numbers[i] : largest;
-    }
-    return largest < most;
-}
-
-static void mark_numbers(const int64_t *numbers, int64_t rows, uint64_t *marks)
-{
-    for (int64_t i = 0; numbers != NULL && i < rows; i++) {
-        marks[numbers[i]] = 1;
-    }
-}
-
-/* Marks become indices; how many there are. */
-static int64_t settle_marks(uint64_t *marks, int64_t most)
-{
-    int64_t different = 0;
-    for (int64_t i = 0; i < most; i++) {
-        const uint64_t marked = marks[i];
-        marks[i] = (uint64_t)different;
-        different += (int64_t)marked;
-    }
-    return different;
-}
-
-/* ---- Any numbers ---------------------------------------------------------------------------- */
-
-/* Numbers that stand in runs are one each: points often come group by group. */
-static int64_t add_numbers(const int64_t *numbers, int64_t rows, uint64_t *words, int64_t count)
-{
-    for (int64_t i = 0; numbers != NULL && i < rows; i++) {
-        if (i == 0 || numbers[i] != numbers[i - 1]) {
-            words[count++] = (uint64_t)numbers[i];
-        }
-    }
-    return count;
-}
-
-/* Sorted, each once; how many there are. */
-static int64_t settle_numbers(uint64_t *words, int64_t count)
-{
-    int64_t different = 0;
-    kin_select_sort_words(words, count);
-    for (int64_t i = 0; i < count; i++) {
-        if (i == 0 || words[i] != words[i - 1]) {
-            words[different++] = words[i];
-        }
-    }
-    return different;
 }
 
 uint64_t kin_filter_sum(const kith_filter *filter, int64_t rows, int64_t queries)
@@ -135,31 +76,12 @@ uint64_t kin_filter_sum(const kith_filter *filter, int64_t rows, int64_t queries
     return kin_checksum_end(&sum);
 }
 
-kith_status kin_filter_count_lists(kith_ctx *ctx, const kith_filter *filter, int64_t rows,
-                                   int64_t *lists)
-{
-    uint64_t *words = NULL;
-    *lists = 1;
-    if (filter->rule != KITH_RULE_EACH) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_alloc_zero(ctx, &words, (uint64_t)rows, sizeof *words, "numbers of groups"));
-    if (are_small(filter->groups, rows, rows)) {
-        mark_numbers(filter->groups, rows, words);
-        *lists = settle_marks(words, rows);
-    } else {
-        *lists = settle_numbers(words, add_numbers(filter->groups, rows, words, 0));
-    }
-    kin_free(ctx, words);
-    return KITH_OK;
-}
-
 static void name_rows(kin_layout *layout, void *job)
 {
     groups *g = job;
     const uint64_t rows = (uint64_t)g->job->corpus.rows;
     const uint64_t queries = (uint64_t)g->job->queries.rows;
-    g->number = kin_layout_zeros(layout, (uint64_t)g->most, sizeof *g->number);
+    kin_filter_numbers_name(layout, &g->numbers);
     g->row_group = kin_layout_array(layout, rows, sizeof *g->row_group);
     g->query_group = kin_layout_array(layout, queries, sizeof *g->query_group);
     g->rows = kin_layout_array(layout, rows, sizeof *g->rows);
@@ -176,33 +98,6 @@ static void name_groups(kin_layout *layout, void *job)
     g->few = kin_layout_zeros(layout, count, sizeof *g->few);
     g->few_from = kin_layout_zeros(layout, count, sizeof *g->few_from);
     g->few_to = kin_layout_zeros(layout, count, sizeof *g->few_to);
-}
-
-/* The index of a number, which is there. */
-static uint32_t index_of(const groups *g, int64_t number)
-{
-    int64_t low = 0;
-    int64_t high = g->count - 1;
-    if (g->table) {
-        return (uint32_t)g->number[number];
-    }
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (g->number[middle] < (uint64_t)number) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return (uint32_t)low;
-}
-
-static void index_numbers(const groups *g, const int64_t *numbers, int64_t rows, uint32_t *index)
-{
-    for (int64_t i = 0; i < rows; i++) {
-        const bool same = i > 0 && (numbers == NULL || numbers[i] == numbers[i - 1]);
-        index[i] = same ? index[i - 1] : numbers == NULL ? 0 : index_of(g, numbers[i]);
-    }
 }
 
 /* Of sorted ids. */
@@ -247,78 +142,21 @@ static void forbid_rows(const groups *g)
     }
 }
 
-static void number_groups(groups *g)
-{
-    const kin_filter_job *job = g->job;
-    const int64_t rows = job->corpus.rows;
-    const int64_t queries = job->queries.rows;
-    const bool asked = job->filter.rule != KITH_RULE_EACH && !job->graph;
-    const int64_t *numbers = job->filter.groups;
-    const int64_t *others = asked ? job->filter.query_groups : NULL;
-    g->table = are_small(numbers, rows, g->most) && are_small(others, queries, g->most);
-    if (numbers == NULL) {
-        g->count = 1;
-    } else if (g->table) {
-        mark_numbers(numbers, rows, g->number);
-        mark_numbers(others, queries, g->number);
-        g->count = settle_marks(g->number, g->most);
-    } else {
-        const int64_t count = add_numbers(numbers, rows, g->number, 0);
-        g->count = settle_numbers(g->number, add_numbers(others, queries, g->number, count));
-    }
-}
-
 static kith_status make_groups(kith_ctx *ctx, const kin_filter_job *job, groups *g)
 {
     const int64_t rows = job->corpus.rows;
     const int64_t queries = job->queries.rows;
-    *g = (groups){.job = job, .most = rows + queries};
+    *g = (groups){.job = job, .numbers.most = rows + queries};
     KIN_TRY(kin_layout_make(ctx, name_rows, g, "groups of rows", &g->block));
-    number_groups(g);
+    kin_filter_number(job, &g->numbers);
+    g->count = g->numbers.count;
     KIN_TRY(kin_layout_make(ctx, name_groups, g, "groups of rows", &g->by_group));
-    index_numbers(g, job->filter.groups, rows, g->row_group);
-    index_numbers(g, query_numbers(job), queries, g->query_group);
+    kin_filter_index_numbers(&g->numbers, job->filter.groups, rows, g->row_group);
+    kin_filter_index_numbers(&g->numbers, query_numbers(job), queries, g->query_group);
     forbid_rows(g);
     sort_by_group(g, g->row_group, rows, g->row_begin, g->rows);
     sort_by_group(g, g->query_group, queries, g->query_begin, g->queries);
     index_sorted(g->query_begin, g->count, g->query_group);
-    return KITH_OK;
-}
-
-static void name_numbers(kin_layout *layout, void *job)
-{
-    groups *g = job;
-    g->number = kin_layout_zeros(layout, (uint64_t)g->most, sizeof *g->number);
-}
-
-/* Numbers as they are: small ones. */
-static void narrow_numbers(const int64_t *numbers, int64_t rows, uint32_t *index, int64_t *count)
-{
-    for (int64_t i = 0; i < rows; i++) {
-        index[i] = numbers != NULL ? (uint32_t)numbers[i] : 0;
-        *count = kin_max_i64(*count, (int64_t)index[i] + 1);
-    }
-}
-
-kith_status kin_filter_index(kith_ctx *ctx, const kin_filter_job *job, uint32_t *of_rows,
-                             uint32_t *of_queries, int64_t *count)
-{
-    const int64_t rows = job->corpus.rows;
-    const int64_t queries = of_queries != NULL ? job->queries.rows : 0;
-    const int64_t *others = of_queries != NULL ? query_numbers(job) : NULL;
-    groups g = {.job = job, .most = job->corpus.rows + job->queries.rows};
-    *count = 1;
-    if (are_small(job->filter.groups, rows, g.most) && are_small(others, queries, g.most)) {
-        narrow_numbers(job->filter.groups, rows, of_rows, count);
-        narrow_numbers(others, queries, of_queries, count);
-        return KITH_OK;
-    }
-    KIN_TRY(kin_layout_make(ctx, name_numbers, &g, "numbers of groups", &g.block));
-    number_groups(&g);
-    index_numbers(&g, job->filter.groups, rows, of_rows);
-    index_numbers(&g, others, queries, of_queries);
-    *count = g.count;
-    kin_free(ctx, g.block);
     return KITH_OK;
 }
 
@@ -619,8 +457,8 @@ uint64_t kin_filter_bytes(const kin_filter_job *job)
                           .knows = true,
                           .merges = true};
     kin_layout plan = {0};
-    groups g = {.job = job, .most = job->corpus.rows + job->queries.rows};
-    g.count = job->filter.rule == KITH_RULE_NONE ? 1 : g.most;
+    groups g = {.job = job, .numbers.most = job->corpus.rows + job->queries.rows};
+    g.count = job->filter.rule == KITH_RULE_NONE ? 1 : g.numbers.most;
     kin_filter_begin_plan(&plan, &run);
     kin_layout_block(&plan, name_rows, &g);
     kin_layout_block(&plan, name_groups, &g);

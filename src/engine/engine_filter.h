@@ -36,11 +36,17 @@ uint64_t kin_filter_sum(const kith_filter *filter, int64_t rows, int64_t queries
 /* out: queries.rows x (lists * k). */
 kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out);
 
-/* The same of matrices and outputs that lie where `place` (fused_answer.h) says, on a GPU that was
- * entered, if all is sooner compared pair by pair there; else *done is false, and nothing was done.
- * job->request.exclude lies beside the matrices. */
-kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
-                                     uint32_t place, const kith_neighbors *out, bool *done);
+/* A GPU that was entered, where matrices and outputs lie (fused_answer.h), and the outputs. */
+typedef struct kin_filter_place {
+    kin_gpu *gpu;
+    uint32_t place;
+    const kith_neighbors *out;
+} kin_filter_place;
+
+/* The same there, if all is sooner compared pair by pair; else *done is false, and nothing was
+ * done. job->request.exclude lies beside the matrices. */
+kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, const kin_filter_job *job,
+                                     const kin_filter_place *where, bool *done);
 /* The same of host memory, on the GPU that the context would take, if any. */
 kith_status kin_filter_try_gpu(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out,
                                bool *done);
@@ -50,6 +56,20 @@ kith_status kin_filter_try_gpu(kith_ctx *ctx, const kin_filter_job *job, const k
 uint64_t kin_filter_bytes(const kin_filter_job *job);
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
+
+/* Different numbers of groups have an index each, rising. */
+typedef struct kin_filter_numbers {
+    int64_t most;     /* numbers that may differ */
+    uint64_t *number; /* count of them, by index; or, of small ones, the index, by number */
+    bool table;
+    int64_t count;
+} kin_filter_numbers;
+
+void kin_filter_numbers_name(kin_layout *layout, void *numbers);
+void kin_filter_number(const kin_filter_job *job, kin_filter_numbers *numbers);
+/* NULL: all rows are of one group. */
+void kin_filter_index_numbers(const kin_filter_numbers *numbers, const int64_t *groups,
+                              int64_t rows, uint32_t *index);
 
 /* Each row's group, and each query's (NULL: not wanted), as numbers below *count, which is at most
  * twice what there is of both; different groups have different ones. */

@@ -53,23 +53,23 @@ static void name_indices(kin_layout *layout, void *job)
 }
 
 /* Groups that are in device memory. */
-static kith_status pick(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job, uint32_t place,
-                        const kin_fused_grouping *grouping, const kith_neighbors *out)
+static kith_status pick(kith_ctx *ctx, const kin_filter_job *job, const kin_filter_place *where,
+                        const kin_fused_grouping *grouping)
 {
     const kin_fused_query query = {.queries = job->graph ? NULL : &job->queries,
                                    .name = "queries",
                                    .request = &job->request,
-                                   .place = place,
-                                   .out = out};
+                                   .place = where->place,
+                                   .out = where->out};
     const kin_fused_picks picks = {.corpus = &job->corpus,
-                                   .place = job->resident ? KIN_FUSED_DATA_ON_DEVICE : place,
+                                   .place = job->resident ? KIN_FUSED_DATA_ON_DEVICE : where->place,
                                    .query = &query,
                                    .grouping = grouping};
-    return kin_fused_pick(ctx, gpu, &picks);
+    return kin_fused_pick(ctx, where->gpu, &picks);
 }
 
-static kith_status group_and_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
-                                  uint32_t place, const kith_neighbors *out, bool *done)
+static kith_status group_and_pick(kith_ctx *ctx, const kin_filter_job *job,
+                                  const kin_filter_place *where, bool *done)
 {
     const int64_t rows = job->corpus.rows;
     indices own = {.job = job};
@@ -83,28 +83,28 @@ static kith_status group_and_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_
     kith_status status = kin_filter_index(ctx, job, own.of_rows, own.of_queries, &source.groups);
     source.of_rows = own.of_rows;
     source.of_queries = own.of_queries;
-    KIN_THEN(status, kin_fused_grouping_make(ctx, gpu, &source, &grouping));
+    KIN_THEN(status, kin_fused_grouping_make(ctx, where->gpu, &source, &grouping));
     if (status == KITH_OK) {
         *done = picks(job, &grouping.found);
-        status = *done ? pick(ctx, gpu, job, place, &grouping, out) : KITH_OK;
-        kin_fused_grouping_free(gpu, &grouping);
+        status = *done ? pick(ctx, job, where, &grouping) : KITH_OK;
+        kin_fused_grouping_free(where->gpu, &grouping);
     }
     kin_free(ctx, block);
     return status;
 }
 
-kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
-                                     uint32_t place, const kith_neighbors *out, bool *done)
+kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, const kin_filter_job *job,
+                                     const kin_filter_place *where, bool *done)
 {
     *done = false;
     if (!may_pick(job)) {
         return KITH_OK;
     }
-    const kith_status status = group_and_pick(ctx, gpu, job, place, out, done);
+    const kith_status status = group_and_pick(ctx, job, where, done);
     if (status != KITH_E_DEVICE_MEMORY) {
         return status;
     }
-    kin_fused_make_room(ctx, gpu); /* other ways need less */
+    kin_fused_make_room(ctx, where->gpu); /* other ways need less */
     *done = false;
     return KITH_OK;
 }
@@ -136,7 +136,8 @@ kith_status kin_filter_try_gpu(kith_ctx *ctx, const kin_filter_job *job, const k
     }
     kith_status status = kin_limit_begin(ctx, &job->request, out, &limit);
     if (status == KITH_OK) {
-        status = kin_engine_filter_on_gpu(ctx, gpu, job, 0, &limit.out, done);
+        const kin_filter_place where = {.gpu = gpu, .out = &limit.out};
+        status = kin_engine_filter_on_gpu(ctx, job, &where, done);
         status = *done ? kin_limit_end(&limit, status) : kin_limit_drop(&limit, status);
     }
     kin_device_leave(ctx, gpu);

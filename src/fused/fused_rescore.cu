@@ -3,7 +3,8 @@
  * Idea. What the screen left of a row gets canonical keys and is sorted. A *crew* works on a row: a
  * warp where lists are short, a block where they have more than SHORT places.
  *
- *   1. words, or the places of a span (fused_pick.c) -> ids, a thread a word, so that all rows to be read are known at once
+ *   1. words, or the places of a span (fused_pick.c) -> ids, a thread a word, so that all rows to
+ * be read are known at once
  *   2. the row itself as transformed doubles in shared memory, CHUNK components at a time
  *   3. a team of eight threads two candidates at a time (metric_pair.cuh): 16 loads of 32 bytes in
  *      flight a team, 2 KB a warp

@@ -44,8 +44,8 @@ static bool takes_some(const kin_fused_corpus *corpus, const kin_filter_job *job
 }
 
 static kith_status search_some(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                               const kin_filter_job *job, int64_t kept, uint32_t place,
-                               const kith_neighbors *out)
+                               const kin_filter_job *job, int64_t kept,
+                               const kin_filter_place *where)
 {
     kin_fused_corpus *again = NULL;
     kin_fused_corpus *some = NULL;
@@ -55,29 +55,29 @@ static kith_status search_some(kith_ctx *ctx, const kin_fused_corpus *corpus,
                              ? KITH_OK
                              : kin_fused_corpus_some(ctx, all, job->filter.allow, kept, &some);
     KIN_THEN(status, kin_fused_corpus_search(ctx, some != NULL ? some : all, &job->queries,
-                                             &job->request, place, out));
+                                             &job->request, where->place, where->out));
     kin_fused_corpus_free(ctx, some);
     kin_fused_corpus_free(ctx, again);
     return status;
 }
 
 /* By the index' rows on its GPU, which was entered; *done is false where nothing was done. */
-static kith_status filter_there(void *arg, kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
-                                uint32_t place, const kith_neighbors *out, bool *done)
+static kith_status filter_there(kith_ctx *ctx, const void *arg, const kin_filter_job *job,
+                                const kin_filter_place *where, bool *done)
 {
     const kith_index *index = arg;
     const kin_fused_corpus *corpus = index->kept->fused;
     int64_t kept = 0;
     *done = false;
     if (takes_some(corpus, job, &kept)) {
-        const kith_status status = search_some(ctx, corpus, job, kept, place, out);
+        const kith_status status = search_some(ctx, corpus, job, kept, where);
         *done = status != KITH_E_DEVICE_MEMORY && status != KITH_E_UNSUPPORTED;
         if (*done) {
             return status;
         }
-        kin_fused_make_room(ctx, gpu);
+        kin_fused_make_room(ctx, where->gpu);
     }
-    return corpus == NULL ? KITH_OK : kin_engine_filter_on_gpu(ctx, gpu, job, place, out, done);
+    return corpus == NULL ? KITH_OK : kin_engine_filter_on_gpu(ctx, job, where, done);
 }
 
 /* The points, on the device where they are there. */
@@ -122,8 +122,8 @@ static kith_status try_gpu(kith_ctx *ctx, const kith_index *index, const kith_ma
     KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
     kin_gpu_enter(index->gpu);
     index->gpu->peak = index->gpu->held;
-    const kith_status status =
-        filter_there((void *)(uintptr_t)index, ctx, index->gpu, &job, 0, &limit.out, done);
+    const kin_filter_place where = {.gpu = index->gpu, .out = &limit.out};
+    const kith_status status = filter_there(ctx, index, &job, &where, done);
     kin_device_leave(ctx, index->gpu);
     return *done ? kin_limit_end(&limit, status) : kin_limit_drop(&limit, status);
 }
@@ -155,11 +155,8 @@ kith_status kin_index_filter_on_device(kith_ctx *ctx, const kith_index *index,
     const kith_matrix points = points_of(index);
     const kith_matrix none = {0};
     kith_search_params params;
-    kin_api_filtering f = {.out = out,
-                           .gpu = index->gpu,
-                           .stream = stream,
-                           .there = filter_there,
-                           .arg = (void *)(uintptr_t)index};
+    kin_api_filtering f = {
+        .out = out, .gpu = index->gpu, .stream = stream, .there = filter_there, .arg = index};
     KIN_TRY(take_params(ctx, index, given, &params));
     KIN_TRY(kin_api_check_filtered(ctx, &points, queries != NULL ? queries : &none, &params, out,
                                    &f.job));

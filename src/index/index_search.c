@@ -15,24 +15,6 @@
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
-static const char *method_name(kith_method method)
-{
-    return method == KITH_METHOD_TREE ? "tree" : method == KITH_METHOD_GRAPH ? "graph" : "exact";
-}
-
-/* auto, or the index' own. */
-kith_status kin_index_check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
-{
-    KIN_TRY(index->gpu != NULL ? KITH_OK : kin_index_refuse_gpu(ctx, index->method));
-    return method == KITH_METHOD_AUTO || method == index->method
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                             "is %s, and the index is one by %s (use auto or %s; or search its "
-                             "points themselves)",
-                             method_name(method), method_name(index->method),
-                             method_name(index->method));
-}
-
 /* Why the tree that is kept on a GPU cannot answer, one line; NULL: it can, or there is none. */
 static const char *missing(const kith_index *index, const kin_request *request)
 {
@@ -374,7 +356,7 @@ static kith_status plan(kith_ctx *ctx, const kith_index *index, const kith_matri
     KIN_TRY(kin_check_told(ctx, out, "plan", "kith_plan"));
     KIN_FAIL_IF(index->method != KITH_METHOD_TREE, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
                 "the index is one by %s, and only that by tree has a plan",
-                method_name(index->method));
+                kin_index_method_name(index->method));
     const kith_neighbors shape = {.rows = queries != NULL ? queries->rows : 0,
                                   .k = params != NULL ? params->k : 0};
     KIN_TRY(check_knn(ctx, index, queries, params, &shape, &job));

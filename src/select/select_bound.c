@@ -48,8 +48,10 @@ static inline void order_rows(f64x2 *classes, int low, int high)
     X(4, 5)                                                                                 \
     X(6, 7)                                                                                 \
     X(0, 2)                                                                                 \
-    X(1, 3) X(4, 6) X(5, 7) X(1, 2) X(5, 6) X(0, 4) X(1, 5) X(2, 6) X(3, 7) X(2, 4) X(3, 5) \
-        X(1, 2) X(3, 4) X(5, 6)
+    X(1, 3)                                                                                 \
+    X(4, 6)                                                                                 \
+    X(5, 7) X(1, 2) X(5, 6) X(0, 4) X(1, 5) X(2, 6) X(3, 7) X(2, 4) X(3, 5) X(1, 2) X(3, 4) \
+        X(5, 6)
 #define ORDER_ROWS(low, high) order_rows(classes, low, high);
 
 double kin_select_bound(const double *values, int64_t count, int64_t k)

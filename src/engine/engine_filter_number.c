@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups have any numbers; whoever sorts by them wants them small. Small ones are a table of their
+ * indices, others are sorted and searched for. */
+#include "engine/engine_filter.h"
+
+#include "base/base_mem.h"
+#include "base/base_size.h"
+#include "base/base_try.h"
+#include "select/select_pairs.h"
+
+/* ---- Numbers below `most` ------------------------------------------------------------------- */
+
+static bool are_small(const int64_t *numbers, int64_t rows, int64_t most)
+{
+    int64_t largest = 0;
+    for (int64_t i = 0; numbers != NULL && i < rows; i++) {
+        largest = numbers[i] > largest ? numbers[i] : largest;
+    }
+    return largest < most;
+}
+
+static void mark_numbers(const int64_t *numbers, int64_t rows, uint64_t *marks)
+{
+    for (int64_t i = 0; numbers != NULL && i < rows; i++) {
+        marks[numbers[i]] = 1;
+    }
+}
+
+/* Marks become indices; how many there are. */
+static int64_t settle_marks(uint64_t *marks, int64_t most)
+{
+    int64_t different = 0;
+    for (int64_t i = 0; i < most; i++) {
+        const uint64_t marked = marks[i];
+        marks[i] = (uint64_t)different;
+        different += (int64_t)marked;
+    }
+    return different;
+}
+
+/* ---- Any numbers ---------------------------------------------------------------------------- */
+
+/* Numbers that stand in runs are one each: points often come group by group. */
+static int64_t add_numbers(const int64_t *numbers, int64_t rows, uint64_t *words, int64_t count)
+{
+    for (int64_t i = 0; numbers != NULL && i < rows; i++) {
+        if (i == 0 || numbers[i] != numbers[i - 1]) {
+            words[count++] = (uint64_t)numbers[i];
+        }
+    }
+    return count;
+}
+
+/* Sorted, each once; how many there are. */
+static int64_t settle_numbers(uint64_t *words, int64_t count)
+{
+    int64_t different = 0;
+    kin_select_sort_words(words, count);
+    for (int64_t i = 0; i < count; i++) {
+        if (i == 0 || words[i] != words[i - 1]) {
+            words[different++] = words[i];
+        }
+    }
+    return different;
+}
+
+/* ---- Indices --------------------------------------------------------------------------------- */
+
+kith_status kin_filter_count_lists(kith_ctx *ctx, const kith_filter *filter, int64_t rows,
+                                   int64_t *lists)
+{
+    uint64_t *words = NULL;
+    *lists = 1;
+    if (filter->rule != KITH_RULE_EACH) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_alloc_zero(ctx, &words, (uint64_t)rows, sizeof *words, "numbers of groups"));
+    if (are_small(filter->groups, rows, rows)) {
+        mark_numbers(filter->groups, rows, words);
+        *lists = settle_marks(words, rows);
+    } else {
+        *lists = settle_numbers(words, add_numbers(filter->groups, rows, words, 0));
+    }
+    kin_free(ctx, words);
+    return KITH_OK;
+}
+
+/* The index of a number, which is there. */
+static uint32_t index_of(const kin_filter_numbers *g, int64_t number)
+{
+    int64_t low = 0;
+    int64_t high = g->count - 1;
+    if (g->table) {
+        return (uint32_t)g->number[number];
+    }
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (g->number[middle] < (uint64_t)number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return (uint32_t)low;
+}
+
+void kin_filter_index_numbers(const kin_filter_numbers *g, const int64_t *numbers, int64_t rows,
+                              uint32_t *index)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        const bool same = i > 0 && (numbers == NULL || numbers[i] == numbers[i - 1]);
+        index[i] = same ? index[i - 1] : numbers == NULL ? 0 : index_of(g, numbers[i]);
+    }
+}
+
+void kin_filter_number(const kin_filter_job *job, kin_filter_numbers *g)
+{
+    const int64_t rows = job->corpus.rows;
+    const int64_t queries = job->queries.rows;
+    const bool asked = job->filter.rule != KITH_RULE_EACH && !job->graph;
+    const int64_t *numbers = job->filter.groups;
+    const int64_t *others = asked ? job->filter.query_groups : NULL;
+    g->table = are_small(numbers, rows, g->most) && are_small(others, queries, g->most);
+    if (numbers == NULL) {
+        g->count = 1;
+    } else if (g->table) {
+        mark_numbers(numbers, rows, g->number);
+        mark_numbers(others, queries, g->number);
+        g->count = settle_marks(g->number, g->most);
+    } else {
+        const int64_t count = add_numbers(numbers, rows, g->number, 0);
+        g->count = settle_numbers(g->number, add_numbers(others, queries, g->number, count));
+    }
+}
+
+void kin_filter_numbers_name(kin_layout *layout, void *numbers)
+{
+    kin_filter_numbers *g = numbers;
+    g->number = kin_layout_zeros(layout, (uint64_t)g->most, sizeof *g->number);
+}
+
+/* Numbers as they are: small ones. */
+static void narrow_numbers(const int64_t *numbers, int64_t rows, uint32_t *index, int64_t *count)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        index[i] = numbers != NULL ? (uint32_t)numbers[i] : 0;
+        *count = kin_max_i64(*count, (int64_t)index[i] + 1);
+    }
+}
+
+kith_status kin_filter_index(kith_ctx *ctx, const kin_filter_job *job, uint32_t *of_rows,
+                             uint32_t *of_queries, int64_t *count)
+{
+    const int64_t rows = job->corpus.rows;
+    const int64_t queries = of_queries != NULL ? job->queries.rows : 0;
+    const int64_t *others = of_queries != NULL ? job->filter.query_groups : NULL;
+    kin_filter_numbers g = {.most = job->corpus.rows + job->queries.rows};
+    void *block = NULL;
+    *count = 1;
+    if (are_small(job->filter.groups, rows, g.most) && are_small(others, queries, g.most)) {
+        narrow_numbers(job->filter.groups, rows, of_rows, count);
+        narrow_numbers(others, queries, of_queries, count);
+        return KITH_OK;
+    }
+    KIN_TRY(kin_layout_make(ctx, kin_filter_numbers_name, &g, "numbers of groups", &block));
+    kin_filter_number(job, &g);
+    kin_filter_index_numbers(&g, job->filter.groups, rows, of_rows);
+    kin_filter_index_numbers(&g, others, queries, of_queries);
+    *count = g.count;
+    kin_free(ctx, block);
+    return KITH_OK;
+}
