@@ -229,6 +229,8 @@ static bool check_outputs(const cli_args *args, cli_error *error)
         {formatted && lists && args->format != KITH_FORMAT_CSR, CLI_OPT_FORMAT,
          "lists of different lengths are written as the name of FILE says, .npz .kith .csv .tsv "
          "(leave it out)"},
+        {text && args->command == CLI_PAIRS && cli_given(args, CLI_OPT_RESTART), CLI_OPT_RESTART,
+         "means nothing for text, which begins anew in any case (leave it out)"},
         {formatted && cli_given(args, CLI_OPT_PARTS) && args->format != KITH_FORMAT_KITH,
          CLI_OPT_PARTS, "are written as .kith alone (leave --format out)"},
     };
