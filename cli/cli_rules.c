@@ -229,6 +229,8 @@ static bool check_outputs(const cli_args *args, cli_error *error)
         {formatted && lists && args->format != KITH_FORMAT_CSR, CLI_OPT_FORMAT,
          "lists of different lengths are written as the name of FILE says, .npz .kith .csv .tsv "
          "(leave it out)"},
+        {text && args->command == CLI_PAIRS && cli_given(args, CLI_OPT_RESTART), CLI_OPT_RESTART,
+         "means nothing for text, which begins anew in any case (leave it out)"},
         {formatted && cli_given(args, CLI_OPT_PARTS) && args->format != KITH_FORMAT_KITH,
          CLI_OPT_PARTS, "are written as .kith alone (leave --format out)"},
     };
@@ -354,9 +356,9 @@ static bool check_walk(const cli_args *args, cli_error *error)
 /* A filter is of the k nearest, at once and in one direction; exactly, but for walks. */
 static bool check_filter(const cli_args *args, cli_error *error)
 {
-    static const cli_option_id others[] = {
-        CLI_OPT_BOTH,     CLI_OPT_MUTUAL,      CLI_OPT_STREAM, CLI_OPT_CHUNK,     CLI_OPT_RESTART,
-        CLI_OPT_PIPELINE, CLI_OPT_TREE_HEIGHT, CLI_OPT_SHARDS, CLI_OPT_SYMMETRIC, CLI_OPTION_COUNT};
+    static const cli_option_id others[] = {CLI_OPT_BOTH,      CLI_OPT_MUTUAL,   CLI_OPT_STREAM,
+                                           CLI_OPT_CHUNK,     CLI_OPT_PIPELINE, CLI_OPT_TREE_HEIGHT,
+                                           CLI_OPT_SYMMETRIC, CLI_OPTION_COUNT};
     static const cli_option_id approximate[] = {CLI_OPT_RECALL, CLI_OPTION_COUNT};
     const bool groups = cli_given(args, CLI_OPT_GROUPS);
     const bool asked = cli_given(args, CLI_OPT_QUERY_GROUPS);
@@ -374,6 +376,8 @@ static bool check_filter(const cli_args *args, cli_error *error)
         {groups && !asked && !each && !one_set, CLI_OPT_GROUPS,
          "needs --query-groups, the groups of queries (or --rule each)"},
         {pairs && each, CLI_OPT_RULE, "each is of lists (use same or other)"},
+        {each && cli_given(args, CLI_OPT_SHARDS), CLI_OPT_RULE,
+         "each has k of every group, and lists of shards have k entries (use same or other)"},
         {truth && each, CLI_OPT_RULE, "each has many lists a query (use same or other)"},
         {pairs && groups && asked != (args->path_count == 2), CLI_OPT_GROUPS,
          "goes with --query-groups of two files, and alone of one (give both, or leave it out)"},

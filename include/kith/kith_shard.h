@@ -50,8 +50,9 @@ typedef struct kith_shard_params {
     uint32_t struct_size;               /* set by kith_shard_params_default() */
     int32_t shards;                     /* 0 = as few as the limits of the context allow, or as the
                                            folder has; at most 4096, and no more than there are rows */
-    const kith_search_params *exact;    /* one of these two: an exact graph by k, metric, flags and
-                                           method (no other field, not KITH_CUSTOM), */
+    const kith_search_params *exact;    /* one of these two: an exact graph by k, metric, flags,
+                                           method and filter (a rule same or other, one bitmap; no
+                                           other field, not KITH_CUSTOM), */
     const kith_descent_params *descent; /* or an approximate one (not init, not KITH_CUSTOM) */
     kith_format format;                 /* of the result, which is written in pieces: all but CSR */
     uint32_t keep;                      /* 1: the folder keeps its lists when the result stands */

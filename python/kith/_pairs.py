@@ -325,6 +325,8 @@ def pairs(
     )
     if path is not None:
         found._save(path, restart)
+    elif restart:
+        raise ValueError("restart is True without a path (give both, or leave it out)")
     return found
 
 

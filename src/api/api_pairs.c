@@ -138,6 +138,9 @@ static kith_status open_file(kith_ctx *ctx, const kin_pairs_job *job, kin_pairs_
                              .one_set = job->one_set,
                              .restart = job->params.restart != 0 || is_unknown(job)};
     identity id = {.text = NULL};
+    KIN_FAIL_IF(job->params.restart != 0 && !kin_pairs_file_resumes(path), ctx, KITH_E_ARGUMENT,
+                kin_at("restart"),
+                "is set, and text begins anew in any case: .npy and .kith go on (leave it out)");
     if (kin_pairs_file_resumes(path)) {
         KIN_TRY(kin_fingerprint_make(ctx, &job->points, &id.points));
         id.others = id.points;

@@ -43,12 +43,10 @@ typedef struct worker {
     double *keys;
     list list;
     kin_answer answer;
-    uint32_t *room;      /* of a pick; */
     uint32_t *places;    /* keys of a chunk that may enter the list */
-    int64_t picked;      /* rows so far; */
-    const uint32_t *ids; /* rows that are expanded, */
-    int64_t expanded;    /* so many, */
-    double *values;      /* here */
+    uint32_t *room;      /* of a pick, */
+    int64_t picked;      /* rows so far, */
+    kin_expanded shared; /* and those that the next list may have, too */
 } worker;
 
 typedef struct direct {
@@ -136,9 +134,11 @@ static void compare(const direct *d, const worker *w, const kin_query *query, co
     const kin_distance *distance = &d->request->distance;
     if (ids == NULL) {
         kin_metric_keys_run(distance, query, &d->corpus->rows, at, count, w->keys);
-    } else if (ids == w->ids) {
-        kin_metric_keys_expanded(distance, query, &d->corpus->rows, ids + at,
-                                 w->values + at * kin_metric_wide(distance), count, w->keys);
+    } else if (ids == w->shared.ids) {
+        const kin_expanded some = {.ids = ids + at,
+                                   .count = count,
+                                   .values = w->shared.values + at * kin_metric_wide(distance)};
+        kin_metric_keys_expanded(distance, query, &d->corpus->rows, &some, w->keys);
     } else {
         kin_metric_keys(distance, query, &d->corpus->rows, ids + at, count, w->keys);
     }
@@ -220,12 +220,12 @@ static kith_status solve(void *arg, int64_t task, int32_t thread)
 /* A list whose rows the next ones may have, too. */
 static void share(const direct *d, worker *w, const kin_picked *picked)
 {
+    kin_expanded *shared = &w->shared;
     if (picked->count <= d->shared && picked->ids != w->room &&
-        (picked->ids != w->ids || picked->count != w->expanded)) {
-        kin_metric_expand(&d->request->distance, &d->corpus->rows, picked->ids, picked->count,
-                          w->values);
-        w->ids = picked->ids;
-        w->expanded = picked->count;
+        (picked->ids != shared->ids || picked->count != shared->count)) {
+        shared->ids = picked->ids;
+        shared->count = picked->count;
+        kin_metric_expand(&d->request->distance, &d->corpus->rows, shared);
     }
 }
 
@@ -293,8 +293,8 @@ static void name_arrays(kin_layout *layout, void *job)
         kin_answer_name(layout, &w->answer);
         if (d->pick != NULL) {
             w->room = kin_layout_array(layout, (uint64_t)d->pick->room, sizeof *w->room);
-            w->values = kin_layout_array(layout, kin_size_mul((uint64_t)d->shared, wide),
-                                         sizeof *w->values);
+            w->shared.values = kin_layout_array(layout, kin_size_mul((uint64_t)d->shared, wide),
+                                                sizeof *w->shared.values);
         }
     }
     if (d->ranges > 1) {
@@ -332,7 +332,7 @@ static direct pick_of(const kin_prepared *corpus, const kin_prepared *queries,
 {
     direct d = direct_of(corpus, queries, request, threads);
     const int64_t row_bytes =
-        kin_metric_wide(&request->distance) * (int64_t)sizeof *d.workers->values;
+        kin_metric_wide(&request->distance) * (int64_t)sizeof *d.workers->query;
     d.ranges = 1;
     d.pick = pick;
     d.shared = kin_metric_expands(&request->distance)

@@ -132,20 +132,24 @@ void kin_metric_keys(const kin_distance *distance, const kin_query *query, const
 void kin_metric_keys_run(const kin_distance *distance, const kin_query *query,
                          const kin_rows *corpus, int64_t first, int64_t count, double *keys);
 
-/* Rows that are compared with many queries are expanded once, as kin_metric_load does it: values
- * has room for `count` of them, kin_metric_wide apart. Not of metrics by whole rows, nor a
- * caller's. */
+/* Rows of a corpus that are compared with many queries are expanded once, as kin_metric_load does
+ * it. Not of metrics by whole rows, nor a caller's: kin_metric_expands. */
+typedef struct kin_expanded {
+    const uint32_t *ids;
+    int64_t count;
+    double *values; /* room for so many, kin_metric_wide apart; aligned as those of a query */
+} kin_expanded;
+
 bool kin_metric_expands(const kin_distance *distance);
 static inline int64_t kin_metric_wide(const kin_distance *distance)
 {
     return ((int64_t)distance->cols + KIN_METRIC_LANES - 1) / KIN_METRIC_LANES * KIN_METRIC_LANES;
 }
-void kin_metric_expand(const kin_distance *distance, const kin_rows *rows, const uint32_t *ids,
-                       int64_t count, double *values);
-/* keys[i] = key(query, corpus row ids[i]), which values has expanded at i. */
+void kin_metric_expand(const kin_distance *distance, const kin_rows *corpus,
+                       const kin_expanded *rows);
+/* keys[i] = key(query, corpus row rows.ids[i]). */
 void kin_metric_keys_expanded(const kin_distance *distance, const kin_query *query,
-                              const kin_rows *corpus, const uint32_t *ids, const double *values,
-                              int64_t count, double *keys);
+                              const kin_rows *corpus, const kin_expanded *rows, double *keys);
 
 /* What the user sees of a key, as double: its root, its negative, or itself. Monotone in the order
  * of keys (inner_product: falling). Never -0. */

@@ -146,42 +146,42 @@ bool kin_metric_expands(const kin_distance *distance)
     return distance->metric != KITH_CUSTOM && traits->dtype == KITH_DTYPE_NONE;
 }
 
-void kin_metric_expand(const kin_distance *distance, const kin_rows *rows, const uint32_t *ids,
-                       int64_t count, double *values)
+void kin_metric_expand(const kin_distance *distance, const kin_rows *corpus,
+                       const kin_expanded *rows)
 {
-    for (int64_t i = 0; i < count; i++) {
-        (void)kin_metric_load(distance, rows, ids[i], values + i * kin_metric_wide(distance));
+    for (int64_t i = 0; i < rows->count; i++) {
+        (void)kin_metric_load(distance, corpus, rows->ids[i],
+                              rows->values + i * kin_metric_wide(distance));
     }
 }
 
 /* What is expanded is transformed already: what is left of such a metric is its square, and its
  * scale, a power of two. */
-static void scale_keys(const kin_distance *distance, const kin_rows *corpus, const uint32_t *ids,
-                       int64_t count, double *keys)
+static void scale_keys(const kin_distance *distance, const kin_rows *corpus,
+                       const kin_expanded *rows, double *keys)
 {
     const double scale = kin_metric_get_traits(distance->metric)->key_scale;
-    for (int64_t i = 0; i < count; i++) {
-        const bool degenerate = corpus->transforms[ids[i]].degenerate != 0;
+    for (int64_t i = 0; i < rows->count; i++) {
+        const bool degenerate = corpus->transforms[rows->ids[i]].degenerate != 0;
         keys[i] = degenerate ? KIN_DEGENERATE_KEY : kin_mul(scale, keys[i]);
     }
 }
 
 void kin_metric_keys_expanded(const kin_distance *distance, const kin_query *query,
-                              const kin_rows *corpus, const uint32_t *ids, const double *values,
-                              int64_t count, double *keys)
+                              const kin_rows *corpus, const kin_expanded *rows, double *keys)
 {
     const bool scales = corpus->transforms != NULL;
-    kin_keys_job job = {.data = (const char *)values,
-                        .stride_bytes = kin_metric_wide(distance) * (int64_t)sizeof *values,
-                        .count = count,
+    kin_keys_job job = {.data = (const char *)rows->values,
+                        .stride_bytes = kin_metric_wide(distance) * (int64_t)sizeof *rows->values,
+                        .count = rows->count,
                         .keys = keys};
     if (query->degenerate) {
-        fill_degenerate(keys, count);
+        fill_degenerate(keys, rows->count);
         return;
     }
     run_body(distance, scales ? KITH_SQEUCLIDEAN : distance->metric, KITH_F64, query, &job);
     if (scales) {
-        scale_keys(distance, corpus, ids, count, keys);
+        scale_keys(distance, corpus, rows, keys);
     }
 }
 

@@ -14,6 +14,8 @@
  * of these are kept out of it. */
 #include "select/select_pairs.h"
 
+#include "base/base_isa.h"
+
 #include <string.h>
 
 enum { LANES = 2, COLUMNS = 4, VECTORS = KIN_SELECT_BOUND_MOST / LANES };
@@ -42,17 +44,9 @@ static inline void order_rows(f64x2 *classes, int low, int high)
     }
 }
 
-#define SORTING_NETWORK(X)                                                                  \
-    X(0, 1)                                                                                 \
-    X(2, 3)                                                                                 \
-    X(4, 5)                                                                                 \
-    X(6, 7)                                                                                 \
-    X(0, 2)                                                                                 \
-    X(1, 3)                                                                                 \
-    X(4, 6)                                                                                 \
-    X(5, 7) X(1, 2) X(5, 6) X(0, 4) X(1, 5) X(2, 6) X(3, 7) X(2, 4) X(3, 5) X(1, 2) X(3, 4) \
-        X(5, 6)
-#define ORDER_ROWS(low, high) order_rows(classes, low, high);
+static const uint8_t network[][2] = {{0, 1}, {2, 3}, {4, 5}, {6, 7}, {0, 2}, {1, 3}, {4, 6},
+                                     {5, 7}, {1, 2}, {5, 6}, {0, 4}, {1, 5}, {2, 6}, {3, 7},
+                                     {2, 4}, {3, 5}, {1, 2}, {3, 4}, {5, 6}};
 
 double kin_select_bound(const double *values, int64_t count, int64_t k)
 {
@@ -65,7 +59,10 @@ double kin_select_bound(const double *values, int64_t count, int64_t k)
         memcpy(&next, values + i * LANES, sizeof next);
         *least = choose(next < *least, next, *least);
     }
-    SORTING_NETWORK(ORDER_ROWS)
+    KIN_UNROLL_BY(19)
+    for (size_t i = 0; i < sizeof network / sizeof *network; i++) {
+        order_rows(classes, network[i][0], network[i][1]);
+    }
     memcpy(row, classes + (k - 1) / COLUMNS * COLUMNS / LANES, sizeof row);
     double bound = row[0];
     for (int i = 1; i < COLUMNS; i++) {

@@ -6,13 +6,14 @@
 #include "base/base_try.h"
 #include "engine/engine_merge.h"
 #include "shard/shard_job.h"
+#include "shard/shard_truth.h"
 
 static kin_bounds_sets sets_of(const kin_shard_job *job, int32_t shards)
 {
     return (kin_bounds_sets){
         .distance = {.metric = job->exact.metric, .cols = job->points.cols, .isa = job->ctx->isa},
         .rows = kin_ceil_div(job->points.rows, shards),
-        .count = job->descends ? 0 : shards};
+        .count = job->descends || job->filters ? 0 : shards};
 }
 
 uint64_t kin_shard_bounds_bytes(const kin_shard_job *job, int32_t shards)
@@ -86,6 +87,53 @@ kith_status kin_shard_apart(void *arg, int32_t a, int32_t b, bool *yes)
     return KITH_OK;
 }
 
+/* ---- Under a filter -------------------------------------------------------------------------- */
+
+/* The filter's part for rows of `of`, and for others that ask; NULL: they ask themselves. What it
+ * points to is the hold's. */
+static kith_status cut_filter(const kin_shard_job *job, const kin_shard_part *of,
+                              const kin_shard_part *asks, kin_hold *hold, kith_filter *filter)
+{
+    uint8_t *bits = NULL;
+    *filter = job->filter;
+    if (filter->groups != NULL) {
+        filter->groups = job->filter.groups + of->first;
+        filter->query_groups = asks != NULL ? job->filter.groups + asks->first : NULL;
+    }
+    if (filter->allow != NULL) {
+        KIN_NEW(hold, bits, (uint64_t)kin_ceil_div(of->rows, 8), "a shard's bitmap");
+        kin_truth_cut_bits(job->filter.allow, of->first, of->rows, bits);
+        filter->allow = bits;
+    }
+    return KITH_OK;
+}
+
+/* What rows of `asks` find among those of `of`. */
+static kith_status ask_filtered(kin_shard_job *job, const kin_shard_part *asks,
+                                const kin_shard_part *of, const kith_neighbors *found)
+{
+    kith_search_params params = job->exact;
+    const kith_matrix corpus = kin_shard_rows_of(job, of);
+    const kith_matrix queries = kin_shard_rows_of(job, asks);
+    kith_filter filter;
+    KIN_HOLD(hold, job->ctx);
+    KIN_TRY(cut_filter(job, of, asks, &hold, &filter));
+    params.filter = &filter;
+    params.k = found->k;
+    params.flags &= ~(uint32_t)KITH_INCLUDE_SELF;
+    return kith_search(job->ctx, &corpus, &queries, &params, found, NULL);
+}
+
+static kith_status meet_filtered(kin_shard_job *job, const kin_shard_part *a,
+                                 const kin_shard_part *b)
+{
+    const kin_shard_part *const parts[] = {a, b};
+    const int64_t k[] = {kin_min_i64(job->k, b->rows), kin_min_i64(job->k, a->rows)};
+    kin_shard_aim(job, parts, k, KIN_SHARD_SIDES);
+    KIN_TRY(ask_filtered(job, a, b, &job->found[0]));
+    return ask_filtered(job, b, a, &job->found[1]);
+}
+
 /* ---- The engine ----------------------------------------------------------------------------- */
 
 kith_status kin_shard_build_exact(void *arg, const kin_shard_part *a)
@@ -99,9 +147,15 @@ kith_status kin_shard_build_exact(void *arg, const kin_shard_part *a)
     if (params.k == 0) {
         return KITH_OK;
     }
+    kith_filter filter;
+    KIN_HOLD(hold, job->ctx);
+    if (job->filters) {
+        KIN_TRY(cut_filter(job, a, NULL, &hold, &filter));
+        params.filter = &filter;
+    }
     KIN_TRY(kin_shard_note(job, kith_graph(job->ctx, &rows, &params, &job->found[0], NULL), a));
     KIN_TRY(kin_shard_take(job, &job->found[0], a->first, a));
-    return measure(job, a);
+    return job->filters ? KITH_OK : measure(job, a);
 }
 
 /* Those rows of both that can meet: found ids count from the first of them. */
@@ -130,6 +184,9 @@ kith_status kin_shard_meet_exact(void *arg, const kin_shard_part *a, const kin_s
     near[0] = *a;
     near[1] = *b;
     memset(job->found, 0, sizeof job->found);
+    if (job->filters) {
+        return meet_filtered(job, a, b);
+    }
     KIN_TRY(narrow(job, near, &any));
     return any ? meet_near(job, &near[0], &near[1]) : KITH_OK;
 }

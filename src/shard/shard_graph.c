@@ -138,6 +138,9 @@ static kith_status describe(sharded *s)
     char way[JOB_BYTES] = "";
     if (job->descends) {
         describe_descent(job, way, sizeof way);
+    } else if (job->filters) {
+        (void)snprintf(way, sizeof way, "rule %d\nfilter %016" PRIx64 "\n", (int)job->filter.rule,
+                       kin_filter_sum(&job->filter, job->points.rows, job->points.rows));
     }
     return kin_alloc_text(
         job->ctx, &s->text, "a journal", "way %s\ncols %" PRId32 "\ntype %s\nself %d\n%s%s%s",

@@ -62,8 +62,10 @@ typedef struct kin_shard_job {
     int64_t k;
     bool self; /* KITH_INCLUDE_SELF */
     bool descends;
-    bool on_gpu;                 /* descents are a GPU's; known when groups are looked for */
-    kith_search_params exact;    /* by keys */
+    bool on_gpu;              /* descents are a GPU's; known when groups are looked for */
+    kith_search_params exact; /* by keys; without the filter, */
+    kith_filter filter;       /* which is here: of all points, one bitmap at most, not by each */
+    bool filters;
     kith_descent_params descent; /* by keys */
     int32_t shards;
 

@@ -65,10 +65,33 @@ static kith_status check_team(kith_ctx *ctx, kith_shard_params *known)
     return KITH_OK;
 }
 
+/* Of the points, which were checked. */
+static kith_status check_filter(kin_shard_job *job, const kith_filter *given)
+{
+    kin_filter_job like = {.corpus = job->points, .queries = job->points};
+    if (given == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_api_take_filter(job->ctx, given, true, &like));
+    KIN_FAIL_IF(like.filter.rule == KITH_RULE_EACH, job->ctx, KITH_E_UNSUPPORTED, kin_at("rule"),
+                "is each, and lists of shards have k entries (take same or other)");
+    KIN_FAIL_IF(like.filter.allow_stride_bytes != 0, job->ctx, KITH_E_UNSUPPORTED,
+                kin_at("allow_stride_bytes"),
+                "is set, and graphs from shards have one bitmap for all points (set it to 0)");
+    job->filter = like.filter;
+    job->filters = true;
+    return KITH_OK;
+}
+
 static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
 {
     kin_graph_job graph;
-    KIN_TRY(kin_check_search_params(job->ctx, job->params.exact, &job->exact));
+    kith_search_params given = kith_search_params_default();
+    KIN_TRY(
+        kin_take_params(job->ctx, KIN_GROWS(kith_search_params, flags), job->params.exact, &given));
+    const kith_filter *filter = given.filter;
+    given.filter = NULL;
+    KIN_TRY(kin_check_search_params(job->ctx, &given, &job->exact));
     KIN_TRY(kin_refuse_period(job->ctx, job->exact.period, "graphs from shards have none"));
     const kith_neighbors out = {.rows = points != NULL ? points->rows : 0, .k = job->exact.k};
     KIN_TRY(kin_api_check_graph(job->ctx, points, &job->exact, &out, &graph));
@@ -83,7 +106,7 @@ static kith_status check_exact(kin_shard_job *job, const kith_matrix *points)
     job->k = job->exact.k;
     job->exact.metric = kin_metric_of_keys(job->metric);
     job->exact.recall = 1.0;
-    return KITH_OK;
+    return check_filter(job, filter);
 }
 
 static kith_status check_descent(kin_shard_job *job, const kith_matrix *points)
@@ -173,6 +196,7 @@ static kith_status plan_engine(const kin_shard_job *job, int64_t rows, bool merg
         return merges ? plan_merge(job, &shape, &params, plan) : KITH_OK;
     }
     kith_search_params params = job->exact;
+    params.filter = job->filters ? &job->filter : NULL;
     params.k = kin_min_i64(params.k, most);
     return kith_plan_search(job->ctx, &shape, NULL, &params, plan);
 }
@@ -191,6 +215,7 @@ kith_status kin_shard_needs(const kin_shard_job *job, int32_t shards, kin_shard_
     uint64_t bytes = plan.peak_bytes - plan.result_bytes;
     bytes = kin_size_add(bytes, kin_size_mul(entries, (slots + 1) * entry + sides * ENTRY_BYTES));
     bytes = kin_size_add(bytes, kin_shard_bounds_bytes(job, shards));
+    bytes = kin_size_add(bytes, job->filter.allow != NULL ? (uint64_t)kin_ceil_div(rows, 8) : 0);
     if (job->params.mapped != 0) {
         bytes = kin_size_add(bytes, kin_size_mul((uint64_t)rows, slots * row_bytes));
     }

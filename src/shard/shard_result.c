@@ -36,7 +36,9 @@ static void describe(kin_shard_result *r)
     r->meta = kith_result_meta_default();
     r->meta.kind = KITH_KIND_GRAPH;
     r->meta.metric = job->metric;
-    r->meta.exact = job->descends ? KITH_APPROXIMATE : KITH_CERTIFIED;
+    r->meta.exact = job->descends  ? KITH_APPROXIMATE
+                    : job->filters ? KITH_EXACTNESS_UNKNOWN /* no file says the filter */
+                                   : KITH_CERTIFIED;
     r->meta.corpus_rows = job->points.rows;
     r->params = kith_result_stream_params_default();
     r->params.format = job->params.format;

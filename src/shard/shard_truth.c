@@ -24,8 +24,7 @@ enum { SHARE_OF_A_PART = 4 };
 /* ---- A filter's part --------------------------------------------------------------------------
  */
 
-/* Bits from `first` on, as bits from 0 on. */
-static void shift_bits(const uint8_t *from, int64_t first, int64_t count, uint8_t *to)
+void kin_truth_cut_bits(const uint8_t *from, int64_t first, int64_t count, uint8_t *to)
 {
     memset(to, 0, (size_t)kin_ceil_div(count, 8));
     for (int64_t i = 0; i < count; i++) {
@@ -47,8 +46,8 @@ static kith_status cut_filter(const kin_truth *t, kin_truth_part *part, uint8_t 
     }
     KIN_TRY(kin_alloc(t->ctx, bits, (uint64_t)maps, (uint64_t)stride, "a part's bitmaps"));
     for (int64_t i = 0; i < maps; i++) {
-        shift_bits(t->filter.allow + i * t->filter.allow_stride_bytes, part->first, rows,
-                   *bits + i * stride);
+        kin_truth_cut_bits(t->filter.allow + i * t->filter.allow_stride_bytes, part->first, rows,
+                           *bits + i * stride);
     }
     part->filter.allow = *bits;
     part->filter.allow_stride_bytes = t->filter.allow_stride_bytes != 0 ? stride : 0;

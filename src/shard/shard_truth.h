@@ -131,6 +131,9 @@ kith_status kin_truth_save(const kin_truth *truth);
 /* The arrays of the caller. */
 void kin_truth_hand_over(const kin_truth *truth);
 
+/* Bits from `first` on, as bits from 0 on. */
+void kin_truth_cut_bits(const uint8_t *from, int64_t first, int64_t count, uint8_t *to);
+
 /* ---- The job (shard_truth_check.c) ----------------------------------------------------------- */
 
 /* Checks what t->params and the points are; they stay the caller's. */

@@ -147,7 +147,7 @@ class Filter(CliCase):
                 (("--method", "descent"), "under a filter all are found"),
                 (("--recall", "0.9"), "--recall"),
                 (("--symmetric", "union"), "--symmetric"),
-                (("--shards", "x", "-o", "x.npz"), "--shards")):
+                (("--shards", "x", "-o", "x.npz", "--rule", "each"), "lists of shards have k entries")):
             self.fails(2, "graph", "p.u8bin", "-k", K, "--groups", "g.csv", *more, says=[told])
 
 

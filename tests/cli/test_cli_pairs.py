@@ -76,6 +76,8 @@ class Pairs(CliCase):
             self.assertNotIn(f"f.{ending}.partial", self.files())
         self.assertEqual(self.works_json("info", "whole.kith")["kind"], "pairs")
         self.fails(2, "pairs", "m.u8bin", "--radius", 480, "--restart", says=["means nothing without"])
+        self.fails(2, *words, "f.csv", "--restart", says=["--restart", "text, which begins anew"])
+        self.assertNotIn("f.csv", self.files())
 
     def test_two_files(self):
         """all pairs across, i of the first file"""

@@ -92,6 +92,29 @@ class Bytes(ShardCase):
             self.assertEqual(self.bytes_of("out.kith"), expected, words)
         self.ended()
 
+    def column(self, name, values):
+        self.write(name, "".join(f"{value}\n" for value in ["value", *values]).encode())
+
+    def test_filters(self):
+        """the bytes of the same job without shards: groups, a bitmap, both; a folder keeps to its filter"""
+        self.case(rows=303, columns=4, letters=5)
+        generator = random.Random(7)
+        self.column("groups.csv", [generator.choice((0, 0, 3, 5, 900)) for _ in range(303)])
+        self.column("allow.csv", [int(generator.random() < 0.2) for _ in range(303)])
+        groups, allow, other = ["--groups", "groups.csv"], ["--allow", "allow.csv"], ["--rule", "other"]
+        for words in (groups, groups + other, allow, allow + groups, allow + groups + other + ["--include-self"]):
+            for metric in ("l2", "ip", "cosine", "kl"):
+                expected = self.whole("kith", "--metric", metric, *words)
+                for count in 2, 7:
+                    self.works(*self.graph("-q", "-o", "out.kith", "--shards", "work", "--metric", metric, *words,
+                                           "--tune", f"shard-count={count}"))
+                    self.assertEqual(self.bytes_of("out.kith"), expected, (words, metric, count))
+        self.ended()
+        kept = "-q", "-o", "out.kith", "--shards", "work", "--tune", "keep-shards,shard-count=3"
+        self.works(*self.graph(*kept, *groups))
+        self.fails(1, *self.graph(*kept, *groups, *other), says=["rule"])
+        self.works(*self.graph(*kept, *groups, *other, "--restart"))
+
     def test_types(self):
         """other files, mapped and read: .fbin, .npy, .csv"""
         self.case(rows=200, columns=4)

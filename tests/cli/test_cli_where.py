@@ -23,6 +23,7 @@ WORKS = [
     ("graph by NN-Descent", "graph a.fbin -k 5 --method descent"),
     ("graph in groups, or under a bitmap", "graph a.fbin -k 5 --groups groups.csv"),
     ("graph of points that fit in no memory (`--shards`)", "graph a.fbin -k 5 --shards DIR --memory 64M"),
+    ("the same in groups, or under a bitmap", "graph a.fbin -k 5 --groups groups.csv --shards DIR --memory 64M"),
     ("exact search", "search a.fbin b.fbin -k 5 --method exact"),
     ("search by the tree", "search a4.fbin b4.fbin -k 5 --method tree"),
     ("search by walks on a graph", "search graph-a.npz a.fbin b.fbin -k 5"),

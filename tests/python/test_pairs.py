@@ -141,6 +141,8 @@ class Pairs(unittest.TestCase):
             ({"radius": 1, "algorithm": "nn_descent"}, "algorithm is nn_descent"),
             ({"radius": 1, "groups": np.zeros(300, int), "rule": "each"}, "rule is each"),
             ({"radius": 1, "metric": "far"}, "metric 'far'"),
+            ({"radius": 1, "restart": True}, "without a path"),
+            ({"radius": 1, "restart": True, "path": "no.csv"}, "text begins anew"),
         ):
             with self.assertRaisesRegex(ValueError, says):
                 kith.pairs(self.x, **options).count()

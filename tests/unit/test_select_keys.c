@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The keys of select_word.h: they order as the values do, and say what the value was. */
+ * The keys of select_word.h: they order as the values do, and say what the value was. And the bound
+ * that keeps most keys out of a short list. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -140,11 +141,43 @@ static void keys_of_floats(void **state)
                  PAIRS);
 }
 
+/* One of the values, which at least k do not exceed; of equal ones and infinities, too. */
+static void bounds(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 20000, MOST = 300 };
+    double values[MOST];
+    uint64_t seed = 5;
+    double kept = 0.0;
+    for (int round = 0; round < ROUNDS; round++) {
+        const int64_t count = KIN_SELECT_BOUND_MOST +
+                              (int64_t)kin_random_below(&seed, MOST - KIN_SELECT_BOUND_MOST + 1);
+        const int64_t k = 1 + (int64_t)kin_random_below(&seed, KIN_SELECT_BOUND_MOST);
+        const uint64_t different = round % 3 == 0 ? 5 : (uint64_t)1 << 40;
+        int64_t within = 0;
+        bool there = false;
+        for (int64_t i = 0; i < count; i++) {
+            const double number = (double)kin_random_below(&seed, different) - 2.0;
+            values[i] = number > 0x1p39 && round % 5 == 0 ? (double)INFINITY : number;
+        }
+        const double bound = kin_select_bound(values, count, k);
+        for (int64_t i = 0; i < count; i++) {
+            within += values[i] <= bound;
+            there = there || values[i] == bound;
+        }
+        assert_true(there && within >= k);
+        kept += (double)within / (double)count;
+    }
+    (void)printf("%d bounds: right, and %.0f %% of the values are within\n", ROUNDS,
+                 100.0 * kept / ROUNDS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_halves),
         cmocka_unit_test(keys_of_floats),
+        cmocka_unit_test(bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
