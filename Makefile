@@ -36,8 +36,13 @@ endif
 build: configure
 	@tools/build.sh build kith_product $(JOBS)
 
+# What tests and benchmarks are made of takes longer to look for than all else: a new folder has them when they are
+# asked for, and keeps them.
+build: TESTS_TOO = $(if $(wildcard build/CMakeCache.txt),,OFF)
+all: TESTS_TOO = ON
+
 configure:
-	@cmake --preset release $(if $(CUDA),-DKITH_CUDA=$(CUDA)) $(if $(CHIPS),-DKITH_CUDA_ARCHS=$(CHIPS)) -DKITH_CUDA_DRAFT=$(or $(DRAFT),OFF) >build.log 2>&1 || { cat build.log; exit 1; }
+	@cmake --preset release $(if $(TESTS_TOO),-DBUILD_TESTING=$(TESTS_TOO)) $(if $(CUDA),-DKITH_CUDA=$(CUDA)) $(if $(CHIPS),-DKITH_CUDA_ARCHS=$(CHIPS)) -DKITH_CUDA_DRAFT=$(or $(DRAFT),OFF) >build.log 2>&1 || { cat build.log; exit 1; }
 	@rm -f build.log
 
 all: configure

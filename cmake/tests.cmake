@@ -53,15 +53,16 @@ else()
                          ENVIRONMENT "KITH_SOURCE=${CMAKE_SOURCE_DIR};KITH_DEVICE=cpu")
   endforeach()
 
-  # The longest begin first, so that no core waits for one of them at the end: by the seconds that
-  # they take under the sanitizer that is slower with them.
-  foreach(long test_exact_oracle:150 test_exact_shadow:150 test_gpu_budgets:120 test_graph_driver_gpu:80
-          test_fault_memory:75 test_descent_api:65 test_tree_radius:60 test_graph_relatives_gpu:60
-          test_tree_search:60 test_exact_same_bytes:55 test_descent:55 test_exact_numerics:55
-          test_select_scan:50 test_select_bodies:45 test_exact_tiles:40 test_radius:35
-          test_upload_drivers:35 test_pipeline:30 test_pipeline_costs:60 test_descent_recall:30 test_plan:25
-          test_upload_ahead:25 test_metric_bodies:25 test_tree_build:25 test_exact_bounds:25
-          test_graph_search:20 test_team_driver:20)
+  # The longest begin first, so that no core waits for one of them at the end: by the seconds of a processor that
+  # they take in the build that is slowest with them.
+  foreach(long test_exact_oracle:100 test_exact_shadow:100 test_gpu_budgets:80 test_graph_driver_gpu:80
+          test_fault_memory:75 test_descent_api:65 test_tree_search:60 test_exact_same_bytes:55
+          test_descent:55 test_exact_numerics:55 test_tree_radius:50 test_select_scan:50 test_exact_far:50
+          test_graph_relatives_gpu:45 test_select_bodies:45 test_exact_tiles:40 test_radius:35
+          test_pipeline_costs:60 test_pipeline:30 test_descent_recall:30 test_plan:25 test_progress:25
+          test_metric_bodies:25 test_tree_build:25 test_exact_bounds:25 test_pairs:25 test_period:20
+          test_select_upload:20 test_upload_ahead:20 test_papers_buffer_tree:20 test_graph_search:20
+          test_team_driver:20 test_graph_ggm:15 test_merge:10 test_upload_drivers:10)
     string(REPLACE ":" ";" long ${long})
     list(GET long 0 name)
     list(GET long 1 seconds)

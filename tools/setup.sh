@@ -19,6 +19,7 @@ has_hdf5() { has_command h5cc || (has_command pkg-config && pkg-config --exists 
 has_mpi() { has_command mpicc && has_command mpirun; }
 has_clang_format() { has_command clang-format-14 || (clang-format --version 2>/dev/null | grep 'version 14\.' >/dev/null); }
 has_package() { dpkg -s "$1" >/dev/null 2>&1; }
+has_clang_sanitizers() { has_command clang && [ -e "$(clang -print-file-name=libclang_rt.tsan-$(uname -m).a)" ]; }
 has_cpp() { has_command g++; }
 has_nvcc() { has_command nvcc || [ -x /usr/local/cuda/bin/nvcc ]; }
 
@@ -59,6 +60,7 @@ case $goal in
     full)
         want chromium has_command chromium # which looks at the site's pages
         need clang has_command clang
+        need libclang-rt-dev has_clang_sanitizers
         need clang-tidy has_command clang-tidy
         need valgrind has_command valgrind
         ;;
