@@ -27,9 +27,10 @@
  *
  * Limits. Keys are copied behind the costs of the same batch, not beside those of the next one.
  *
- * Memory. The matrix of a batch (papers_costs.c), of as many rows as fit, or as are asked for (the
- * paper's size_qbatch, here whole blocks), its sample, 24 bytes of device memory and 16 of
- * pinned memory for each place of a list, and 16 of both for each neighbour.
+ * Memory. The matrix of a batch (papers_costs.c), of as many rows as fit into 1 GiB, or as are
+ * asked for (the paper's size_qbatch, here whole blocks) and fit into a quarter of the room, its
+ * sample, 24 bytes of device memory and 16 of pinned memory for each place of a list, and 16 of
+ * both for each neighbour.
  */
 #include "papers/papers.h"
 
@@ -403,7 +404,7 @@ static kith_status make_all(hybrid *h, const kin_request *request)
         kin_fused_blocks_of(kin_papers_hybrid_batch(request, h->queries->set.points));
     const kin_papers_hybrid_size size = kin_papers_hybrid_size_of(columns, h->k, request->sample);
     h->sample = size.sample;
-    KIN_TRY(kin_papers_costs_make(&h->costs, blocks, size.a_block));
+    KIN_TRY(kin_papers_costs_make(&h->costs, blocks, request->batch > 0, size.a_block));
     KIN_TRY(make_device(h, size.leaves));
     KIN_TRY(make_pinned(h));
     return make_host(h);
