@@ -3,7 +3,7 @@
 """The paper's buffer k-d tree on a GPU and on the processor, beside kith's own tree on both, in one run.
 
     bench_tree_buffer.py [--build build] [--points 1000000] [--queries 1000000] [--columns 10 ...] [--heights H ...]
-                         [--runs N] [--engines NAME ...] [--csv bench/results/tree_buffer.csv]
+                         [--buffers B ...] [--runs N] [--engines NAME ...] [--csv bench/results/tree_buffer.csv]
 
 Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees": 1,000,000 points, k = 10.
 
@@ -12,7 +12,7 @@ Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees": 1,000,000 points, k 
   figure 4    the buffer tree on a GPU beside the same program on one core, at the best height of each
   the claim   5 to 34 times a tree of all cores, each at its best height
   table 2     the same for its six sets of columns, 10,000,000 queries:
-              --columns 4 5 10 12 15 27 --queries 10000000 --heights 8 10 12 14 --runs 1
+              --columns 4 5 10 12 15 27 --queries 10000000 --heights 8 10 12 14 --buffers 131072 --runs 1
 
 Seconds are those of the queries (select, screen and rescore of the report): the tree is not among
 them, as in the paper. One core gets CORE_QUERIES of the queries, all cores CORES_QUERIES; rows say how
@@ -94,12 +94,12 @@ def row_of(engine, work, height, buffer, reports, same):
             "command": "bench_tree_buffer.py"}
 
 
-def ways_of(engine, points, heights):
+def ways_of(engine, options):
     """Heights and buffers that an engine is asked for; one core with its own buffers alone."""
-    for height in (height for height in heights if height <= int(math.log2(points)) - 4):
+    for height in (height for height in options.heights if height <= int(math.log2(options.points)) - 4):
         buffers = [0]
         if engine.buffers and engine.device != "cpu":
-            buffers += sorted({1 << (22 - height), *BUFFERS})
+            buffers += options.buffers or sorted({1 << (22 - height), *BUFFERS})
         for buffer in buffers:
             yield height, buffer
 
@@ -157,6 +157,7 @@ def main():
     parser.add_argument("--queries", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, nargs="+", default=[10])
     parser.add_argument("--heights", type=int, nargs="+", default=HEIGHTS)
+    parser.add_argument("--buffers", type=int, nargs="+", help="of a GPU, beside the library's choice")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES), help="default: all")
     parser.add_argument("--runs", type=int, default=3, help="of a GPU, after one that does not count")
     parser.add_argument("--csv", type=pathlib.Path, help="rows are appended to it")
@@ -170,7 +171,7 @@ def main():
         print(f"{columns} columns", flush=True)
         bench = Bench(options, columns)
         for engine in engines:
-            for height, buffer in ways_of(engine, options.points, options.heights):
+            for height, buffer in ways_of(engine, options):
                 bench.run(engine, height, buffer)
         bench.tell([engine.name for engine in engines])
         right = right and all(row["same"] == "same" for row in bench.rows)
