@@ -128,7 +128,8 @@ class Report(ctypes.Structure):
                 ("distinct_rows", ctypes.c_int64), ("peak_bytes", ctypes.c_uint64),
                 ("isa", ctypes.c_char * 16), ("screen", ctypes.c_char * 16),
                 ("backend", ctypes.c_char * 16), ("gpu", ctypes.c_char * 64),
-                ("gpu_peak_bytes", ctypes.c_uint64), ("seconds_select", ctypes.c_double)]
+                ("gpu_peak_bytes", ctypes.c_uint64), ("seconds_select", ctypes.c_double),
+                ("select_cpu_rows", ctypes.c_int64), ("select_gpu_rows", ctypes.c_int64)]
 
 
 EUCLIDEAN, F32, U8 = 1, 1, 5

@@ -7,7 +7,8 @@
   matrix   Komarov, Dashti, D'Souza 2014: k-NN graphs by a product in memory, then quick multi-select by row
   hybrid   Matsumoto, Yiu 2015: a GPU computes and prunes, the processor's heaps select; beside the GPU alone
            (the matrix, then the threshold heap, or truncated bitonic sort as their rival has it)
-  hybrid/N the same by batches of N queries, the paper's size_qbatch
+  hybrid/N the same by batches of N queries, the paper's size_qbatch. Where all queries are one batch, neither
+           half has anything to do beside the other: its phases are what each half takes alone
   fused    kith's own: nothing but candidates is written
   torch    PyTorch: addmm of a batch of rows in fp32, then topk
 
@@ -26,8 +27,9 @@ import time
 import bench_rows
 from bench_gpu import ROOT, Kith, Neighbors, SearchParams, matrix, stream, torch, torch_search
 
+PHASES = ["seconds_screen", "seconds_select", "seconds_rescore"]  # of the report
 COLUMNS = ["date", "commit", "machine", "work", "rows", "queries", "columns", "k", "way", "runs", "seconds",
-           "seconds_min", "seconds_max", "same", "command"]
+           "seconds_min", "seconds_max", "same", "command", *PHASES, "cpu_rows"]
 PIPELINES = {"fused": 0, "matrix": 1, "hybrid": 2}
 SELECTS = {"": 0, "quick": 2, "bitonic": 7, "threshold_heap": 8}
 GRAPHS = [(rows, k) for rows in (8192, 32768, 131072) for k in (16, 64, 256)]
@@ -35,7 +37,7 @@ GRAPH_COLUMNS = 128
 SEARCHES = [(queries, k) for queries in (512, 2048) for k in (32, 64, 256)]
 SEARCH_ROWS, SEARCH_COLUMNS = 269648, 500
 BATCHES = [256, 512, 1024, 2048, 4096, 8192]  # of the last of these queries: the hybrid's figure 9
-BATCHED = (8192, 64)
+BATCHED, BATCHED_KS = 8192, (32, 64, 256)
 TORCH_CELLS = 1 << 29  # of a matrix of costs
 
 
@@ -44,15 +46,16 @@ def uniform(rows, columns, seed):
     return torch.rand(rows, columns, generator=random, device="cuda", dtype=torch.float32)
 
 
-def median_of(call, runs):
-    seconds = []
+def timed(call, runs, report=lambda: None):
+    """Seconds and report of each call, by seconds, and what the last one gave."""
+    found = []
     for _ in range(runs + 1):
         torch.cuda.synchronize()
         start = time.perf_counter()
         result = call()
         torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - start)
-    return sorted(seconds[1:]), result
+        found.append((time.perf_counter() - start, report()))
+    return sorted(found[1:], key=lambda each: each[0]), result
 
 
 def kith_call(kith, points, queries, k, way):
@@ -87,8 +90,11 @@ class Bench:
         self.kith = Kith(options.build)
         self.same = True
 
-    def add(self, work, points, queries, k, way, seconds, same):
+    def add(self, work, points, queries, k, way, runs, same):
+        """Phases are those of the median run."""
         asked = len(points) if queries is None else len(queries)
+        seconds, report = [each for each, _ in runs], runs[len(runs) // 2][1]
+        phases = {name: f"{getattr(report, name):.6f}" for name in PHASES} if report else {}
         self.same = self.same and same
         print(f"{work:<7} {len(points):>7} x {points.shape[1]} queries {asked:>7} k {k:>4} {way:<22}"
               f"{1e3 * statistics.median(seconds):10.3f} ms  {'same' if same else 'DIFFERENT'}", flush=True)
@@ -98,19 +104,19 @@ class Bench:
             "columns": points.shape[1], "k": k, "way": way, "runs": len(seconds),
             "seconds": f"{statistics.median(seconds):.6f}", "seconds_min": f"{seconds[0]:.6f}",
             "seconds_max": f"{seconds[-1]:.6f}", "same": "same" if same else "DIFFERENT",
-            "command": "bench_pipeline.py"}])
+            "command": "bench_pipeline.py", **phases, "cpu_rows": report.select_cpu_rows if report else ""}])
 
     def compare(self, work, points, queries, k, ways):
         truth = None
         for way in ways:
-            seconds, ids = median_of(kith_call(self.kith, points, queries, k, way), self.options.runs)
+            runs, ids = timed(kith_call(self.kith, points, queries, k, way), self.options.runs, self.kith.report)
             truth = ids if truth is None else truth
-            self.add(work, points, queries, k, way, seconds, bool((ids == truth).all()))
+            self.add(work, points, queries, k, way, runs, bool((ids == truth).all()))
         asked = points if queries is None else queries
         batch = max(1, min(len(asked), TORCH_CELLS // len(points)))
         wanted = k + (queries is None)
-        seconds, _ = median_of(lambda: torch_search(points, asked, wanted, batch), self.options.runs)
-        self.add(work, points, queries, k, "torch", seconds, True)
+        runs, _ = timed(lambda: torch_search(points, asked, wanted, batch), self.options.runs)
+        self.add(work, points, queries, k, "torch", runs, True)
 
 
 def main():
@@ -133,9 +139,9 @@ def main():
             bench.compare("search", points, uniform(asked, SEARCH_COLUMNS, asked), k,
                           ["fused", "hybrid", "matrix+threshold_heap", "matrix+bitonic"])
     if options.only in ("", "batch"):
-        asked, k = BATCHED
-        bench.compare("search", points, uniform(asked, SEARCH_COLUMNS, asked), k,
-                      ["fused"] + [f"hybrid/{batch}" for batch in BATCHES] + ["matrix+threshold_heap"])
+        for k in BATCHED_KS:
+            bench.compare("search", points, uniform(BATCHED, SEARCH_COLUMNS, BATCHED), k,
+                          ["fused"] + [f"hybrid/{batch}" for batch in BATCHES] + ["matrix+threshold_heap"])
     return 0 if bench.same else 1
 
 

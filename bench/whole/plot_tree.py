@@ -17,7 +17,7 @@ import report_times
 import tree_tables
 from bench_gpu import ROOT
 from plot_select import panel, scaled, sheet
-from tree_rows import build_by, read, read_lab
+from tree_rows import build_by, read, read_buffers, read_lab
 
 US, MS = 1e-3, 1e3  # of a nanosecond; in a second
 SWEEPS = [("sweep m", "queries", "queries (2,000,000 points, d = 10)"),
@@ -162,6 +162,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--csv", type=pathlib.Path, default=ROOT / "bench/results/tree.csv")
     parser.add_argument("--lab", type=pathlib.Path, default=ROOT / "bench/results/tree_lab.csv")
+    parser.add_argument("--buffers", type=pathlib.Path, default=ROOT / "bench/results/tree_buffer.csv")
     parser.add_argument("--pictures", default=str(ROOT / "docs/pictures"), help="folder; empty: none")
     parser.add_argument("--markdown", type=pathlib.Path, nargs="+", default=[])
     options = parser.parse_args()
@@ -171,7 +172,7 @@ def main():
         sys.exit(f"plot_tree: no rows in {options.csv} and {options.lab}")
     pictures = draw(rows, lab, pathlib.Path(options.pictures)) if options.pictures else {}
     if options.markdown:
-        tree_tables.rewrite(options.markdown, rows, lab, pictures)
+        tree_tables.rewrite(options.markdown, rows, lab, read_buffers(options.buffers), pictures)
     return 0
 
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of bench/results/tree.csv and tree_lab.csv: the newest of each point."""
+"""Rows of bench/results/tree.csv, tree_buffer.csv and tree_lab.csv: the newest of each point."""
 import csv
 
 from select_rows import Rows
 
 KEY = ["side", "threads", "work", "rows", "queries", "columns", "dtype", "k", "engine"]
 NUMBERS = ["rows", "queries", "columns", "k"]
+BUFFER_KEY = ["rows", "queries", "columns", "k", "engine", "height", "buffer"]
 LAB_KEY = ["work", "method", "rows", "columns", "k", "height", "bounds"]
 
 
@@ -37,6 +38,18 @@ def change_lab_row(row):
     row["value"] = float(row["ns_a_query"])
     for name in ("pairs", "leaves"):
         row[name] = float(row[name]) / row["queries"] if row[name] not in ("", "nan") else None
+
+
+def change_buffer_row(row):
+    """value: nanoseconds of a query; finding: the share of finding leaves in both kernels."""
+    row.update({name: int(row[name] or 0) for name in ("threads", "height", "buffer")})
+    row["value"] = 1e9 * float(row["seconds"]) / row["queries"]
+    select, screen = float(row["select_seconds"]), float(row["screen_seconds"])
+    row["finding"], row["checked"] = select / (select + screen), row["same"]
+
+
+def read_buffers(path):
+    return read_csv(path, BUFFER_KEY, change_buffer_row)
 
 
 def read(path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of docs/tree.md and docs/notes/tree.md, made of rows of bench/results/tree.csv and tree_lab.csv."""
+"""Tables of docs/tree.md and docs/notes/tree.md: rows of bench/results/tree.csv, tree_buffer.csv, tree_lab.csv."""
 from select_rows import ratio
 from select_tables import NOTHING, milliseconds, rewrite_pages, table
 from tree_rows import right
@@ -191,6 +191,52 @@ def visits(_rows, lab):
                    "ns a query, boxes", "planes"], lines, lab)
 
 
+# ---- Buffer trees of the library ----------------------------------------------------------------------
+
+ENGINES = ["tree-gpu", "buffer-gpu", "tree-all-cores", "buffer-one-core"]
+LARGE = 10_000_000  # queries of table 2 on a GPU
+
+
+def fastest(rows):
+    return min(rows.rows, key=lambda row: row["value"], default=None)
+
+
+def share(row):
+    return f"{100 * row['finding']:.0f} %" if row else ""
+
+
+def heights(buffers):
+    """Figures 2, 3b and 4: of each height the best buffer."""
+    rows = type(buffers)([row for row in buffers.rows if row["queries"] != LARGE])
+    lines = []
+    for columns in rows.different("columns"):
+        for height in rows.where(columns=columns).different("height"):
+            some = rows.where(columns=columns, height=height)
+            tree, buffer, cores, core = (fastest(some.where(engine=name)) for name in ENGINES)
+            lines.append([str(columns), str(height), *(seconds(row["value"]) if row else "" for row in (tree, buffer)),
+                          share(buffer), *(seconds(row["value"]) if row else "" for row in (cores, core)), share(core)])
+    return finish(["columns", "height", "kith's tree, GPU", "buffer tree, GPU", "finding leaves",
+                   "kith's tree, all threads", "buffer tree, one thread", "finding leaves"], lines, rows)
+
+
+def buffers_of_table_two(buffers):
+    """Each at its best height."""
+    lines, used = [], []
+    for columns in buffers.where(queries=LARGE).different("columns"):
+        some = buffers.where(columns=columns)
+        best = [fastest(some.where(engine=name, queries=LARGE)) for name in ENGINES[:2]]
+        best += [fastest(some.where(engine=name)) for name in ENGINES[2:]]
+        if None in best:
+            continue
+        used += best
+        tree, buffer, cores, core = (row["value"] for row in best)
+        lines.append([CATALOGUES[columns], str(columns), *(seconds(ns * LARGE * 1e-9) for ns in (buffer, tree, cores)),
+                      str(best[1]["height"]), *(f"{ratio:.1f}" for ratio in (cores / buffer, core / buffer, buffer / tree))])
+    return finish(["the paper's catalogue", "columns", "buffer tree, GPU, s", "kith's tree, GPU, s",
+                   "kith's tree, all threads, s", "the buffer tree's height", "all threads / buffer tree",
+                   "buffer tree on one thread / on the GPU", "buffer tree / kith's tree"], lines, type(buffers)(used))
+
+
 # ---- Processor --------------------------------------------------------------------------------------
 
 
@@ -258,7 +304,8 @@ TABLES = {"beside cuda": beside_gpu, "floor cuda": floor, "crossover cuda": cros
           "generated cpu": generated, "catalogues cpu": catalogues, "auto cpu": auto}
 
 
-def rewrite(paths, rows, lab, pictures):
+def rewrite(paths, rows, lab, buffers, pictures):
     """pictures: names of files that were drawn, with what they show."""
     made = {name: make(rows, lab) for name, make in TABLES.items()}
+    made |= {"heights": heights(buffers), "table-2 buffers": buffers_of_table_two(buffers)}
     rewrite_pages(paths, made | {f"picture {name}": shown for name, shown in pictures.items()})

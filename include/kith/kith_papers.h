@@ -72,8 +72,9 @@ enum {
  * a sample (kith_search_params.sample times k columns, 1 .. 1024; 0 = 32 k or a 16th of the
  * columns, whichever is more); the processor selects from it while the GPU is at the next rows, and
  * leaves as many rows to the GPU as it takes to end together. kith_search_params.batch queries at
- * most are a batch, 1 .. 2^22, made whole blocks of 256 where costs are a product; 0, and where so
- * many do not fit, what fits. Where there is no GPU, KITH_E_UNSUPPORTED. BUFFER_TREE: the buffer
+ * most are a batch, 1 .. 2^22, made whole blocks of 256 where costs are a product: what fits into a
+ * quarter of the free device memory; 0: what fits into 1 GiB. Where there is no GPU,
+ * KITH_E_UNSUPPORTED. BUFFER_TREE: the buffer
  * k-d tree with its buffers, on the processor or a GPU, for the metrics that have a tree: each leaf
  * collects the numbers of queries, up to kith_search_params.leaf_buffer, all buffers are emptied
  * when one of them is half full, and the queries go on to their next leaves from there. Queries are

@@ -38,20 +38,21 @@ static uint64_t units_of(const kin_papers_costs *c)
 }
 
 /* For matrix and a_block, before anything is found not to fit. */
-static uint64_t first_bytes(int64_t columns, uint64_t a_block, uint64_t scope)
+static uint64_t first_bytes(int64_t columns, int64_t row_blocks, bool whole, uint64_t a_block,
+                            uint64_t scope)
 {
-    const uint64_t share = scope / 4;
     const uint64_t block =
         kin_size_add((uint64_t)kin_fused_tiles_of(columns) * TILE_BYTES, a_block);
-    const uint64_t wished = block > MATRIX_BYTES ? block : MATRIX_BYTES;
-    return share < wished ? share : wished;
+    const uint64_t least = whole ? kin_size_mul((uint64_t)row_blocks, block) : block;
+    const uint64_t wished = least > MATRIX_BYTES ? least : MATRIX_BYTES;
+    return scope / 4 < wished ? scope / 4 : wished;
 }
 
-kin_papers_costs_size kin_papers_costs_size_of(int64_t columns, int64_t row_blocks,
+kin_papers_costs_size kin_papers_costs_size_of(int64_t columns, int64_t row_blocks, bool whole,
                                                uint64_t a_block, uint64_t scope)
 {
     kin_papers_costs c = {.cols = {.points = columns}};
-    set_shape(&c, row_blocks, a_block, first_bytes(columns, a_block, scope));
+    set_shape(&c, row_blocks, a_block, first_bytes(columns, row_blocks, whole, a_block, scope));
     const uint64_t tiles = (uint64_t)kin_fused_tiles_of(columns) * sizeof *c.tiles;
     const uint64_t fixed = units_of(&c) * sizeof *c.units + 2 * sizeof *c.numbers;
     const uint64_t matrix = kin_size_mul(words_of(&c), sizeof *c.matrix);
@@ -93,9 +94,11 @@ static kith_status upload_tiles(const kin_papers_costs *c)
     return kin_gpu_upload(on->ctx, on->gpu, c->tiles, tiles, (uint64_t)count * sizeof *tiles);
 }
 
-kith_status kin_papers_costs_make(kin_papers_costs *c, int64_t row_blocks, uint64_t a_block)
+kith_status kin_papers_costs_make(kin_papers_costs *c, int64_t row_blocks, bool whole,
+                                  uint64_t a_block)
 {
-    uint64_t bytes = first_bytes(c->cols.points, a_block, kin_gpu_scope(c->on.gpu));
+    uint64_t bytes =
+        first_bytes(c->cols.points, row_blocks, whole, a_block, kin_gpu_scope(c->on.gpu));
     kith_status status = KITH_OK;
     for (;; bytes /= 2) {
         set_shape(c, row_blocks, a_block, bytes);

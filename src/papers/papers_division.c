@@ -16,6 +16,7 @@
 #include "fused/fused_stage.h"
 #include "papers/papers.h"
 
+#include <math.h>
 #include <stddef.h>
 
 /* Bounds, not rates: how far a division moves at a time, and how often both sides are looked at. */
@@ -25,20 +26,15 @@ enum {
     PROBE_BATCHES = 16 /* and that is done once in so many batches */
 };
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 static double bounded(double value, double least, double most)
 {
-    return value < least ? least : value > most ? most : value;
+    return fmin(fmax(value, least), most);
 }
 
 static double time_of(const kin_papers_rates *r, double share)
 {
     return share * r->handing + (1.0 - share) * r->picking +
-           larger(r->cpu_rest + share * r->cpu_select, r->gpu_rest + (1.0 - share) * r->gpu_select);
+           fmax(r->cpu_rest + share * r->cpu_select, r->gpu_rest + (1.0 - share) * r->gpu_select);
 }
 
 double kin_papers_division_best(const kin_papers_rates *r)
@@ -55,10 +51,7 @@ static double next_share(const kin_papers_division *d)
 {
     const double step = 1.0 / STEP;
     const double probe = 1.0 / PROBE;
-    if (d->batches == 0) {
-        return 1.0 - probe;
-    }
-    double share = d->share;
+    double share = d->batches == 0 ? 1.0 : d->share;
     if (d->knows_cpu && d->knows_gpu) {
         share = bounded(kin_papers_division_best(&d->rates), share - step, share + step);
     }
@@ -126,8 +119,7 @@ int64_t kin_papers_hybrid_batch(const kin_request *request, int64_t queries)
 
 int64_t kin_papers_hybrid_stripe(int64_t queries, int64_t columns, uint64_t scope)
 {
-    const uint64_t share = scope / 4;
-    const uint64_t bytes = share < KEY_BYTES ? share : KEY_BYTES;
+    const uint64_t bytes = scope / 4 < KEY_BYTES ? scope / 4 : KEY_BYTES;
     const int64_t fit = (int64_t)(bytes / kin_size_mul((uint64_t)columns, sizeof(double)));
     return kin_max_i64(1, kin_min_i64(kin_min_i64(fit, MOST_STRIPE), queries));
 }
@@ -137,14 +129,21 @@ static int64_t wanted_of(const kin_request *request, int64_t columns)
     return kin_min_i64(request->k + 1, columns);
 }
 
+/* Of a batch that is screened. */
+static kin_papers_costs_size costs_of(const kin_request *request, uint64_t a_block, int64_t rows,
+                                      int64_t columns, uint64_t scope)
+{
+    const int64_t blocks = kin_fused_blocks_of(kin_papers_hybrid_batch(request, rows));
+    return kin_papers_costs_size_of(columns, blocks, request->batch > 0, a_block, scope);
+}
+
 uint64_t kin_papers_hybrid_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
                                  int64_t columns, uint64_t scope)
 {
     (void)gpu;
     const kin_papers_hybrid_size s =
         kin_papers_hybrid_size_of(columns, wanted_of(request, columns), request->sample);
-    const int64_t blocks = kin_fused_blocks_of(kin_papers_hybrid_batch(request, rows));
-    return kin_papers_costs_size_of(columns, blocks, s.a_block, scope).bytes;
+    return costs_of(request, s.a_block, rows, columns, scope).bytes;
 }
 
 uint64_t kin_papers_hybrid_keys_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
@@ -175,11 +174,9 @@ uint64_t kin_papers_hybrid_host_bytes(const kin_request *request, bool screens, 
 {
     const int64_t k = wanted_of(request, columns);
     const kin_papers_hybrid_size s = kin_papers_hybrid_size_of(columns, k, request->sample);
-    const int64_t most = kin_papers_hybrid_batch(request, rows);
-    const int64_t blocks =
-        kin_papers_costs_size_of(columns, kin_fused_blocks_of(most), s.a_block, scope).blocks;
     const int64_t batch =
-        screens ? blocks * KIN_FUSED_BLOCK : kin_papers_hybrid_stripe(most, columns, scope);
+        screens ? costs_of(request, s.a_block, rows, columns, scope).blocks * KIN_FUSED_BLOCK
+                : kin_papers_hybrid_stripe(kin_papers_hybrid_batch(request, rows), columns, scope);
     const int64_t room = kin_min_i64(batch * s.leaves, columns);
     const uint64_t hits =
         kin_size_mul((uint64_t)(batch * s.leaves), (screens ? 1 : 2) * sizeof(kin_fused_hit));

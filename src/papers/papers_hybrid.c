@@ -27,9 +27,10 @@
  *
  * Limits. Keys are copied behind the costs of the same batch, not beside those of the next one.
  *
- * Memory. The matrix of a batch (papers_costs.c), of as many rows as fit, or as are asked for (the
- * paper's size_qbatch, here whole blocks), its sample, 24 bytes of device memory and 16 of
- * pinned memory for each place of a list, and 16 of both for each neighbour.
+ * Memory. The matrix of a batch (papers_costs.c), of as many rows as fit into 1 GiB, or as are
+ * asked for (the paper's size_qbatch, here whole blocks) and fit into a quarter of the room, its
+ * sample, 24 bytes of device memory and 16 of pinned memory for each place of a list, and 16 of
+ * both for each neighbour.
  */
 #include "papers/papers.h"
 
@@ -403,7 +404,7 @@ static kith_status make_all(hybrid *h, const kin_request *request)
         kin_fused_blocks_of(kin_papers_hybrid_batch(request, h->queries->set.points));
     const kin_papers_hybrid_size size = kin_papers_hybrid_size_of(columns, h->k, request->sample);
     h->sample = size.sample;
-    KIN_TRY(kin_papers_costs_make(&h->costs, blocks, size.a_block));
+    KIN_TRY(kin_papers_costs_make(&h->costs, blocks, request->batch > 0, size.a_block));
     KIN_TRY(make_device(h, size.leaves));
     KIN_TRY(make_pinned(h));
     return make_host(h);
@@ -415,21 +416,22 @@ static kith_status answer(kin_fused_answers *a, const kin_fused_prepared *querie
 {
     kith_report *report = &a->on.ctx->report;
     const double selected = report->seconds_select;
-    const int64_t start = kin_clock_ns();
     const int64_t blocks = queries->set.padded / KIN_FUSED_BLOCK;
-    const int64_t k = kin_min_i64(a->wanted, corpus->groups.count);
     hybrid h = {
         .a = a,
         .queries = queries,
         .corpus = corpus,
-        .k = k,
+        .k = kin_min_i64(a->wanted, corpus->groups.count),
         .device = {.ctx = a->on.ctx},
         .host = {.ctx = a->on.ctx},
         .costs = {.on = a->on, .cols = corpus->set, .col_worst = worst},
         .division = {.fixed = request->share},
     };
     kin_exact_note_pipeline(a->on.ctx, request->pipeline);
+    int64_t start = kin_clock_ns();
     kith_status status = make_all(&h, request);
+    report->seconds_prepare += kin_clock_since(start);
+    start = kin_clock_ns();
     KIN_THEN(status, run_batches(&h));
     const int64_t lost = h.lost_count;
     if (status == KITH_OK && lost > 0) {
@@ -438,10 +440,10 @@ static kith_status answer(kin_fused_answers *a, const kin_fused_prepared *querie
         status = kin_fused_answers_solve(a, &queries->rows, &corpus->rows, h.lost_ids, lost);
     }
     a->tally.pairs += (double)(blocks * kin_fused_tiles_of(corpus->set.points));
-    free_all(&h);
     report->seconds_rescore += h.seconds_write;
     report->seconds_screen += /* what was waited for the GPU */
         kin_clock_since(start) - h.seconds_write - (report->seconds_select - selected);
+    free_all(&h);
     return status;
 }
 

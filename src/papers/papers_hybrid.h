@@ -145,10 +145,11 @@ typedef struct kin_papers_costs {
     int64_t unit_tiles;
 } kin_papers_costs;
 
-/* on, cols and col_worst are set, the rest zero. row_blocks: of all rows. a_block: device memory
- * that the caller will want for each block of a batch beside the matrix. Smaller where memory is.
- */
-kith_status kin_papers_costs_make(kin_papers_costs *c, int64_t row_blocks, uint64_t a_block);
+/* on, cols and col_worst are set, the rest zero. row_blocks: of all rows; whole: the matrix may
+ * grow beyond its usual size until they are one batch. a_block: device memory that the caller will
+ * want for each block of a batch beside it. Smaller where memory is. */
+kith_status kin_papers_costs_make(kin_papers_costs *c, int64_t row_blocks, bool whole,
+                                  uint64_t a_block);
 void kin_papers_costs_free(kin_papers_costs *c);
 
 /* The same as sizes, with that much scope (gpu.h): blocks of a batch, and device memory in all,
@@ -158,7 +159,7 @@ typedef struct kin_papers_costs_size {
     int64_t columns; /* of a chunk */
     uint64_t bytes;
 } kin_papers_costs_size;
-kin_papers_costs_size kin_papers_costs_size_of(int64_t columns, int64_t row_blocks,
+kin_papers_costs_size kin_papers_costs_size_of(int64_t columns, int64_t row_blocks, bool whole,
                                                uint64_t a_block, uint64_t scope);
 
 /* Costs of rows (at most a batch of them) to the columns of c->tiles [first, first + tiles): place

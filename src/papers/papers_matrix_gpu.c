@@ -125,7 +125,7 @@ static kith_status run_matrix(kin_fused_work *w, const kin_select_method *method
                   .method = method,
                   .costs = {.on = *on, .cols = w->cols, .col_worst = w->col_worst}};
     kith_status status = KITH_OK;
-    KIN_TRY(kin_papers_costs_make(&p.costs, blocks, a_block));
+    KIN_TRY(kin_papers_costs_make(&p.costs, blocks, false, a_block));
     KIN_TRY_GOTO(status,
                  kin_gpu_alloc(on->ctx, on->gpu, &p.picked,
                                kin_size_mul((uint64_t)p.costs.blocks, a_block), 1,
@@ -165,7 +165,7 @@ static uint64_t bytes_of(const kin_gpu *gpu, const kin_request *request, int64_t
 {
     const int64_t k = kin_min_i64(request->k + 1, columns);
     const kin_papers_costs_size costs =
-        kin_papers_costs_size_of(columns, kin_fused_blocks_of(rows), picked_bytes(k), scope);
+        kin_papers_costs_size_of(columns, kin_fused_blocks_of(rows), false, picked_bytes(k), scope);
     const kin_select_job job = {.stride_bytes = costs.columns * (int64_t)sizeof(uint32_t),
                                 .rows = kin_min_i64(rows, costs.blocks * KIN_FUSED_BLOCK),
                                 .cols = costs.columns,

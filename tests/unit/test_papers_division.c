@@ -207,11 +207,30 @@ static void fixed(void **state)
     printf("a share that is given is taken, whatever was measured\n");
 }
 
+/* A batch that is asked for is one, as far as there is room; else what suits its matrix. */
+static void batches_fit(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 269648, BLOCKS = 32, A_BLOCK = 10000000 };
+    const uint64_t room = (uint64_t)100 << 30;
+    const kin_papers_costs_size usual =
+        kin_papers_costs_size_of(COLUMNS, BLOCKS, false, A_BLOCK, room);
+    const kin_papers_costs_size asked =
+        kin_papers_costs_size_of(COLUMNS, BLOCKS, true, A_BLOCK, room);
+    const kin_papers_costs_size narrow =
+        kin_papers_costs_size_of(COLUMNS, BLOCKS, true, A_BLOCK, room / 10);
+    assert_int_equal(usual.blocks, 3);
+    assert_int_equal(asked.blocks, BLOCKS);
+    assert_true(asked.bytes > BLOCKS * (uint64_t)A_BLOCK && asked.bytes <= room / 4);
+    assert_true(narrow.blocks > usual.blocks && narrow.blocks < BLOCKS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(best),      cmocka_unit_test(ends),    cmocka_unit_test(first_batches),
-        cmocka_unit_test(converges), cmocka_unit_test(follows), cmocka_unit_test(fixed),
+        cmocka_unit_test(best),        cmocka_unit_test(ends),    cmocka_unit_test(first_batches),
+        cmocka_unit_test(converges),   cmocka_unit_test(follows), cmocka_unit_test(fixed),
+        cmocka_unit_test(batches_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
