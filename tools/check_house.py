@@ -36,10 +36,10 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (86509, 58000),
-    "files_src": (484, 350),
-    "files_below_40_lines": (40, 40),
-    "files_of_odd_length": (62, 40),
+    "code_lines_src": (88166, 58000),
+    "files_src": (491, 350),
+    "files_below_40_lines": (36, 40),
+    "files_of_odd_length": (61, 40),
     "headers_src": (162, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
@@ -48,7 +48,7 @@ LIMITS = {
     "functions_with_more_than_6_parameters": (25, 20),
     "public_functions": (78, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
-    "functions_used_by_one_file_percent": (55, 25),
+    "functions_used_by_one_file_percent": (53, 25),
     "functions_used_by_no_file": (3, 0),
     "names_of_no_file": (0, 0),
     "sentences_that_are_read": (0, 0),

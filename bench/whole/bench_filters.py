@@ -48,6 +48,13 @@ def parse_options():
     return parser.parse_args()
 
 
+def machine(options):
+    if not options.device.startswith("cuda"):
+        return bench_rows.processor_name()
+    import torch
+    return torch.cuda.get_device_name(0)
+
+
 def scaled(options, count):
     return max(1, round(options.part * count))
 
@@ -193,7 +200,7 @@ def main():
     os.environ.setdefault("KITH_LIBRARY", str(options.build / "libkith.so"))
     sys.path.insert(0, str(ROOT / "python"))
     about = {"date": datetime.date.today().isoformat(), "commit": bench_rows.commit_name(),
-             "machine": bench_rows.processor_name(), "device": options.device,
+             "machine": machine(options), "device": options.device,
              "threads": len(os.sched_getaffinity(0)),
              "command": f"bench_filters.py --device {options.device} --part {options.part:g}"}
     print(f"{'work':52} {'who':22} {'seconds':>9} {'ratio':>7}  (least to greatest)")
