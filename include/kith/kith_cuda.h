@@ -24,9 +24,9 @@ extern "C" {
 #endif
 
 /* As kith_graph; where it may choose it goes by what the device of the points takes.
- * params.descent->init must be NULL; both reports and a filter stay host memory. Under a filter of
- * large groups, or one that keeps much, points are copied to the host, and the answer back. Returns
- * what it returns, and KITH_E_DEVICE, E_DEVICE_MEMORY. */
+ * params.descent->init must be NULL; both reports and a filter stay host memory. Under a filter
+ * that is not sooner compared pair by pair (small groups, few rows) points are copied to the host,
+ * and the answer back. Returns what it returns, and KITH_E_DEVICE, E_DEVICE_MEMORY. */
 KITH_API kith_status kith_cuda_graph(kith_ctx *ctx, const kith_matrix *points,
                                      const kith_search_params *params, const kith_neighbors *out,
                                      kith_report *report, void *stream);
@@ -46,8 +46,9 @@ KITH_API kith_status kith_cuda_radius(kith_ctx *ctx, const kith_matrix *corpus,
 
 /* As kith_index_create, by exact, which auto is, too, or by tree. Points are borrowed where they
  * lie, until kith_index_add or kith_index_remove gives the index rows of its own, or until it is
- * freed. All that kith_index.h says of an index holds of this one; for a file, a change, a filter
- * of large groups and one of each query they are copied to the host. */
+ * freed. All that kith_index.h says of an index holds of this one; for a file, a change and a
+ * filter that is neither a bitmap for all queries nor of small groups they are copied to the host.
+ */
 KITH_API kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *points,
                                             const kith_index_params *params, kith_index **out,
                                             void *stream);

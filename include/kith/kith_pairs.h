@@ -64,7 +64,7 @@ typedef struct kith_pairs_params {
     const char *job; /* NULL, or lines of text that say what the job is beyond what kith sees of
                         it: one with other lines does not go on, nor does one by a function
                         of the caller's without any. Of .npy and .kith; so is */
-    int32_t restart; /* 1: what an earlier job has left there is forgotten */
+    int32_t restart; /* 1: what an earlier job has left there is forgotten; of .npy and .kith */
     int32_t reserved;
 } kith_pairs_params;
 

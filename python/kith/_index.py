@@ -306,8 +306,8 @@ class Index:
         ----------
         queries : array of shape (m, d)
             On a GPU they stay where an index that is there is asked; by the processor's index, and
-            under a filter of large groups or one of each query, they are copied to the host, and
-            the answer back to them.
+            under a filter that is neither a bitmap for all queries nor of small groups, they are
+            copied to the host, and the answer back to them.
         k : int
         radius, exclude, allow, groups, query_groups, rule
             As in `kith.knn`; no radius of a graph.

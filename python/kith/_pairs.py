@@ -272,7 +272,7 @@ def pairs(
         with, unless metric is a function; the bytes are those of one that was not. Each question
         still computes anew.
     restart : bool
-        Forget what an earlier call has left there.
+        Forget what an earlier call has left there; of .npy and .kith alone.
     metric, p, algorithm, period, n_jobs, device, memory_limit, progress
         As in `knn`.
 

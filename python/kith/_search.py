@@ -59,9 +59,9 @@ def knn(
         where they lie. Other arrays are taken by DLPack, ``__array_interface__`` or
         ``__cuda_array_interface__``; SciPy's sparse matrices stay
         sparse for euclidean, inner_product and cosine, else they are made dense block by block.
-        Where the corpus lies on a GPU the queries do, too, and stay there, but under a filter of
-        large groups or a bitmap that keeps much; for these, a period and a function as metric both
-        are copied to the host, and the answer back.
+        Where the corpus lies on a GPU the queries do, too, and stay there. For a filter that is not
+        sooner compared pair by pair (small groups, few rows), a period and a function as metric
+        both are copied to the host, and the answer back.
     k : int
         Neighbours of a query, 1 to n.
     metric : str or callable

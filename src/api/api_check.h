@@ -261,7 +261,8 @@ kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job
 typedef struct kin_api_filtering {
     kin_filter_job job;
     const kith_neighbors *out;
-    kin_gpu *gpu; /* of an index, whose points lie there if they are resident; NULL: the context's
+    const kith_matrix *on_host; /* the corpus, where it is there, too; NULL: it is copied */
+    kin_gpu *gpu;               /* of an index; NULL: the context's
                      for that device */
     int32_t device;
     void *stream;

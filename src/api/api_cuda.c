@@ -83,13 +83,22 @@ kith_status kin_api_follow(kith_ctx *ctx, kin_gpu *gpu, void *stream)
     return kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
 }
 
+/* A GPU that was entered works behind what the caller's stream holds; where it cannot, it is given
+ * back, and *gpu NULL. */
+static kith_status behind(kith_ctx *ctx, void *stream, kin_gpu **gpu)
+{
+    kin_gpu *entered = *gpu;
+    const kith_status status = kin_api_follow(ctx, entered, stream);
+    *gpu = status == KITH_OK ? entered : NULL;
+    return status == KITH_OK ? KITH_OK : end(ctx, entered, NULL, status);
+}
+
 /* The GPU, behind what the caller's stream holds; after success there is an end(). */
 static kith_status begin(kith_ctx *ctx, int32_t device, void *stream, kin_gpu **gpu)
 {
     KIN_TRY(kin_api_check_device(ctx, device));
     KIN_TRY(kin_device_enter_gpu(ctx, device, gpu));
-    const kith_status status = kin_api_follow(ctx, *gpu, stream);
-    return status == KITH_OK ? KITH_OK : end(ctx, *gpu, NULL, status);
+    return behind(ctx, stream, gpu);
 }
 
 static kith_status check_exact(kith_ctx *ctx, const kin_request *request)
@@ -123,7 +132,7 @@ kith_status kin_api_limit_begin(kith_ctx *ctx, const kin_request *request,
         (kin_api_limit){.out = out, .table = *out, .by_host = limit->by_host, .place = ON_DEVICE};
     if (request->limited || limit->by_host) {
         limit->place = KIN_FUSED_DATA_ON_DEVICE;
-        KIN_TRY(kin_layout_make(ctx, name_table, limit, "neighbours that a radius is compared with",
+        KIN_TRY(kin_layout_make(ctx, name_table, limit, "neighbours on their way to the device",
                                 &limit->block));
     }
     const kith_status status = kin_limit_begin(ctx, request, &limit->table, &limit->cut);
@@ -149,7 +158,7 @@ static kith_status bring_table(kith_ctx *ctx, kin_gpu *gpu, const kin_api_limit 
                  entries * sizeof *out->distances64);
 }
 
-/* Nothing was answered: out stays as it is. Hands the status on. */
+/* Nothing was answered. Hands the status on. */
 static kith_status limit_drop(kith_ctx *ctx, kin_api_limit *limit, kith_status status)
 {
     kin_free(ctx, limit->block);
@@ -176,8 +185,7 @@ static kith_status begin_filter(kith_ctx *ctx, const kin_api_filtering *f, kin_g
     kin_gpu_enter(f->gpu);
     f->gpu->peak = f->gpu->held;
     *gpu = f->gpu;
-    const kith_status status = kin_api_follow(ctx, *gpu, f->stream);
-    return status == KITH_OK ? KITH_OK : end(ctx, *gpu, NULL, status);
+    return behind(ctx, f->stream, gpu);
 }
 
 static kith_status filter_there(kith_ctx *ctx, kin_gpu *gpu, const kin_api_filtering *f, bool *done)
@@ -219,13 +227,16 @@ kith_status kin_api_filter(kith_ctx *ctx, const kin_api_filtering *f)
     KIN_TRY(begin_filter(ctx, f, &gpu));
     kith_status status = filter_there(ctx, gpu, f, &done);
     if (!done) {
-        const bool here = f->gpu != NULL && !f->job.resident;
-        KIN_THEN(status, here ? KITH_OK : kin_gpu_fetch_rows(ctx, gpu, &copies.corpus, &corpus));
+        copies.corpus = f->on_host != NULL ? *f->on_host : copies.corpus;
+        KIN_THEN(status, f->on_host != NULL
+                             ? KITH_OK
+                             : kin_gpu_fetch_rows(ctx, gpu, &copies.corpus, &corpus));
         KIN_THEN(status,
                  copies.graph ? KITH_OK : kin_gpu_fetch_rows(ctx, gpu, &copies.queries, &queries));
     }
     copies.queries = copies.graph ? copies.corpus : copies.queries;
     copies.resident = false;
+    copies.declined = true;
     status = end(ctx, gpu, NULL, status);
     if (!done) {
         KIN_THEN(status, filter_here(ctx, f, &copies));
@@ -235,11 +246,20 @@ kith_status kin_api_filter(kith_ctx *ctx, const kin_api_filtering *f)
     return status;
 }
 
-/* If all is sooner compared pair by pair. */
+/* Where nothing is forbidden, or all is sooner compared pair by pair. */
 static kith_status pick_there(kith_ctx *ctx, const void *arg, const kin_filter_job *job,
                               const kin_filter_place *where, bool *done)
 {
+    const kin_graph_job graph = {.points = job->corpus, .request = job->request};
+    const kin_knn_job knn = {
+        .corpus = job->corpus, .queries = job->queries, .request = job->request};
     (void)arg;
+    *done = kin_filter_allows_all(&job->filter, job->corpus.rows);
+    if (*done) {
+        return job->graph
+                   ? kin_method_graph_on_gpu(ctx, where->gpu, &graph, where->place, where->out)
+                   : kin_method_knn_on_gpu(ctx, where->gpu, &knn, where->place, where->out);
+    }
     return kin_engine_filter_on_gpu(ctx, job, where, done);
 }
 

@@ -286,10 +286,11 @@ static kith_status solve_groups(kin_filter_run *run, groups *g)
 {
     const bool each = run->job->filter.rule == KITH_RULE_EACH;
     const int64_t queries = run->job->queries.rows;
+    const bool shared = !kin_filter_has_bitmaps(&run->job->filter);
     for (int64_t i = 0; i < g->count; i++) {
         const int64_t rows = g->row_begin[i + 1] - g->row_begin[i];
         const int64_t asked = each ? queries : g->query_begin[i + 1] - g->query_begin[i];
-        if (rows > 0 && asked > 0 && kin_filter_is_few(run, (double)rows, (double)asked, true)) {
+        if (rows > 0 && asked > 0 && kin_filter_is_few(run, (double)rows, (double)asked, shared)) {
             mark_few(g, i, i + 1);
         }
     }
@@ -422,24 +423,10 @@ static kith_status solve_by_parts(kith_ctx *ctx, const kin_filter_job *job,
     return kin_filter_end(&run, out, status);
 }
 
-/* Nothing is forbidden. */
-static bool allows_all(const kith_filter *filter, int64_t rows)
-{
-    if (filter->rule != KITH_RULE_NONE || kin_filter_has_bitmaps(filter)) {
-        return false;
-    }
-    for (int64_t i = 0; filter->allow != NULL && i < rows; i++) {
-        if (!kin_filter_allows(filter, 0, (uint32_t)i)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 kith_status kin_engine_filter(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out)
 {
     bool done = false;
-    if (allows_all(&job->filter, job->corpus.rows)) {
+    if (kin_filter_allows_all(&job->filter, job->corpus.rows)) {
         const kin_graph_job graph = {.points = job->corpus, .request = job->request};
         const kin_knn_job knn = {
             .corpus = job->corpus, .queries = job->queries, .request = job->request};

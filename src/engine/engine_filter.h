@@ -19,6 +19,7 @@ typedef struct kin_filter_job {
     kith_matrix queries; /* of a graph the corpus */
     bool graph;
     bool resident;       /* the corpus lies on a GPU, wherever the queries do */
+    bool declined;       /* pair by pair on a GPU was looked at: it is not sooner */
     kin_request request; /* as without a filter, for lists of k */
     kith_filter filter;
     int64_t lists;   /* of a query: kin_filter_count_lists */
@@ -29,6 +30,11 @@ typedef struct kin_filter_job {
  * are at least 0; else 1. */
 kith_status kin_filter_count_lists(kith_ctx *ctx, const kith_filter *filter, int64_t rows,
                                    int64_t *lists);
+
+/* Nothing is forbidden. */
+bool kin_filter_allows_all(const kith_filter *filter, int64_t rows);
+/* Rows that a bitmap for all queries allows; all of them where there is none. */
+int64_t kin_filter_count_allowed(const kith_filter *filter, int64_t rows);
 
 /* Checksum of bitmaps and groups, of so many rows of the corpus and queries. */
 uint64_t kin_filter_sum(const kith_filter *filter, int64_t rows, int64_t queries);

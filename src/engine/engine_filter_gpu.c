@@ -20,6 +20,8 @@ static const double PICK_COL = 6e-13;
 static const double CALL = 1.5e-3;
 static const double SCREEN_COL = 1e-14;
 
+enum { MOST_ROWS = 1 << 30 }; /* of a span */
+
 static bool may_pick(const kin_filter_job *job)
 {
     return job->filter.rule != KITH_RULE_EACH && job->queries.rows > 0 &&
@@ -31,8 +33,8 @@ static bool picks(const kin_filter_job *job, const kin_fused_span_totals *found)
 {
     const double cols = (double)job->corpus.cols;
     const double pairs = (double)found->pairs;
-    return found->longest <= INT32_MAX &&
-           pairs * (PICK_PAIR + PICK_COL * cols) <
+    return found->longest <= MOST_ROWS &&
+           pairs * (PICK_PAIR + PICK_COL * cols) <=
                CALL * (double)found->used + pairs * cols * SCREEN_COL;
 }
 
@@ -109,7 +111,7 @@ kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, const kin_filter_job *job,
     return KITH_OK;
 }
 
-/* As if all groups were of one size; but for others all pairs are allowed. */
+/* As if all groups were of one size. */
 static double pairs_of(const kin_filter_job *job)
 {
     const int64_t *groups = job->filter.rule == KITH_RULE_SAME ? job->filter.groups : NULL;
@@ -117,8 +119,8 @@ static double pairs_of(const kin_filter_job *job)
     for (int64_t i = 0; groups != NULL && i < job->corpus.rows; i++) {
         largest = kin_max_i64(largest, groups[i]);
     }
-    return (double)job->corpus.rows * (double)job->queries.rows /
-           (double)kin_min_i64(largest + 1, job->corpus.rows);
+    return (double)kin_filter_count_allowed(&job->filter, job->corpus.rows) *
+           (double)job->queries.rows / ((double)kin_min_i64(largest, job->corpus.rows) + 1.0);
 }
 
 kith_status kin_filter_try_gpu(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out,
@@ -127,7 +129,7 @@ kith_status kin_filter_try_gpu(kith_ctx *ctx, const kin_filter_job *job, const k
     kin_gpu *gpu = NULL;
     kin_limit limit;
     *done = false;
-    if (ctx->device == KIN_DEVICE_CPU || !may_pick(job)) {
+    if (ctx->device == KIN_DEVICE_CPU || job->declined || !may_pick(job)) {
         return KITH_OK;
     }
     KIN_TRY(kin_device_enter(ctx, &job->request.distance, pairs_of(job), &gpu));

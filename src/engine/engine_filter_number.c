@@ -86,6 +86,30 @@ kith_status kin_filter_count_lists(kith_ctx *ctx, const kith_filter *filter, int
     return KITH_OK;
 }
 
+int64_t kin_filter_count_allowed(const kith_filter *filter, int64_t rows)
+{
+    int64_t count = 0;
+    int64_t byte = 0;
+    uint64_t word;
+    if (filter->allow == NULL) {
+        return rows;
+    }
+    for (; (byte + (int64_t)sizeof word) * 8 <= rows; byte += (int64_t)sizeof word) {
+        memcpy(&word, filter->allow + byte, sizeof word);
+        count += __builtin_popcountll(word);
+    }
+    for (int64_t row = byte * 8; row < rows; row++) {
+        count += kin_filter_allows(filter, 0, (uint32_t)row);
+    }
+    return count;
+}
+
+bool kin_filter_allows_all(const kith_filter *filter, int64_t rows)
+{
+    return filter->rule == KITH_RULE_NONE && !kin_filter_has_bitmaps(filter) &&
+           kin_filter_count_allowed(filter, rows) == rows;
+}
+
 /* The index of a number, which is there. */
 static uint32_t index_of(const kin_filter_numbers *g, int64_t number)
 {
@@ -140,13 +164,18 @@ void kin_filter_numbers_name(kin_layout *layout, void *numbers)
     g->number = kin_layout_zeros(layout, (uint64_t)g->most, sizeof *g->number);
 }
 
-/* Numbers as they are: small ones. */
-static void narrow_numbers(const int64_t *numbers, int64_t rows, uint32_t *index, int64_t *count)
+/* Numbers as they are, if all are small; *count: above all of them, and those before. */
+static bool narrow_numbers(const int64_t *numbers, int64_t rows, int64_t most, uint32_t *index,
+                           int64_t *count)
 {
+    int64_t largest = *count - 1;
     for (int64_t i = 0; i < rows; i++) {
-        index[i] = numbers != NULL ? (uint32_t)numbers[i] : 0;
-        *count = kin_max_i64(*count, (int64_t)index[i] + 1);
+        const int64_t number = numbers != NULL ? numbers[i] : 0;
+        largest = kin_max_i64(largest, number);
+        index[i] = (uint32_t)number;
     }
+    *count = largest + 1;
+    return largest < most;
 }
 
 kith_status kin_filter_index(kith_ctx *ctx, const kin_filter_job *job, uint32_t *of_rows,
@@ -158,9 +187,9 @@ kith_status kin_filter_index(kith_ctx *ctx, const kin_filter_job *job, uint32_t 
     kin_filter_numbers g = {.most = job->corpus.rows + job->queries.rows};
     void *block = NULL;
     *count = 1;
-    if (are_small(job->filter.groups, rows, g.most) && are_small(others, queries, g.most)) {
-        narrow_numbers(job->filter.groups, rows, of_rows, count);
-        narrow_numbers(others, queries, of_queries, count);
+    const int64_t most = kin_min_i64(g.most, UINT32_MAX);
+    if (narrow_numbers(job->filter.groups, rows, most, of_rows, count) &&
+        narrow_numbers(others, queries, most, of_queries, count)) {
         return KITH_OK;
     }
     KIN_TRY(kin_layout_make(ctx, kin_filter_numbers_name, &g, "numbers of groups", &block));

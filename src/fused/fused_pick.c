@@ -10,7 +10,7 @@
  * Groups are sorted on the device (fused_regroup.cu). Queries that stand together read the same
  * rows, so that these come from the caches.
  *
- * Cost. A canonical key a pair, and sorting a row's pairs. 8 bytes a row and query go to the device
+ * Cost. A canonical key a pair, and sorting a row's pairs. 4 bytes a row and query go to the device
  * beside the rows. */
 #include "fused/fused_search.h"
 
@@ -151,7 +151,8 @@ static kith_status pick_some(picking *p, kin_fused_delivery *d, int64_t first, i
         .count = d->counts};
     KIN_TRY(kin_fused_launched(&p->on, p->on.kernels->rescore(p->on.stream, &job),
                                "computing canonical distances"));
-    return kin_fused_delivery_run(&p->answers, d, g->asked + first, count, NULL);
+    KIN_TRY(kin_fused_delivery_run(&p->answers, d, g->asked + first, count, NULL));
+    return kin_gpu_wait(p->on.ctx, p->on.gpu); /* so that progress is true */
 }
 
 static kith_status pick_all(picking *p)
@@ -165,7 +166,6 @@ static kith_status pick_all(picking *p)
         status = pick_some(p, &d, first, count);
         KIN_THEN(status, kin_progress(p->on.ctx, "screen", (double)(first + count), (double)rows));
     }
-    KIN_THEN(status, kin_gpu_wait(p->on.ctx, p->on.gpu));
     kin_fused_delivery_free(&p->answers, &d);
     return status;
 }
@@ -223,7 +223,9 @@ kith_status kin_fused_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *p
     const int64_t start = kin_clock_ns();
     KIN_THEN(status, answer(&p));
     ctx->report.seconds_screen += kin_clock_since(start);
-    report(&p);
+    if (status == KITH_OK) {
+        report(&p);
+    }
     kin_fused_prepared_free(ctx, gpu, &queries);
     kin_fused_prepared_free(ctx, gpu, &corpus);
     return status;
@@ -231,6 +233,8 @@ kith_status kin_fused_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *p
 
 /* ---- Rows whose lists overflowed, among some columns ------------------------------------------
  */
+
+enum { MOST_PLACES = 1 << 20 }; /* more are taken in turns, as these are */
 
 typedef struct among {
     int64_t count;
@@ -254,16 +258,17 @@ kith_status kin_fused_pick_among(const kin_fused_device *on, const kin_fused_sol
     among a = {.count = s->count};
     void *block = NULL;
     KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_among, &a, "rows to solve", &block));
-    const kin_fused_rescore job = {.set = {.frame.bound = KIN_BOUND_DISTANCE, .ids = s->ids},
-                                   .set_rows = *s->rows,
-                                   .cols_rows = *s->cols,
-                                   .lists = {.k = s->k, .capacity = (int32_t)columns},
-                                   .spans = a.span,
-                                   .owners = a.owners,
-                                   .listed = s->among->ids,
-                                   .rows = s->count,
-                                   .pairs = s->pairs,
-                                   .count = a.counts};
+    const kin_fused_rescore job = {
+        .set = {.frame.bound = KIN_BOUND_DISTANCE, .ids = s->ids},
+        .set_rows = *s->rows,
+        .cols_rows = *s->cols,
+        .lists = {.k = s->k, .capacity = (int32_t)kin_min_i64(columns, MOST_PLACES)},
+        .spans = a.span,
+        .owners = a.owners,
+        .listed = s->among->ids,
+        .rows = s->count,
+        .pairs = s->pairs,
+        .count = a.counts};
     kith_status status =
         kin_gpu_fill(on->ctx, on->gpu, a.owners, 0, (uint64_t)s->count * sizeof *a.owners);
     KIN_THEN(status, kin_gpu_upload(on->ctx, on->gpu, a.span, &all, sizeof all));

@@ -162,12 +162,12 @@ static kith_status write_stripe(const searching *s, kin_fused_prepared *queries)
     request.exclude = request.exclude == NULL ? NULL : request.exclude + queries->first;
     query.request = &request;
     query.out = &out;
+    if (corpus->prepared.some && (!s->screens || queries->groups.degenerate > 0)) {
+        return kin_fail(s->ctx, KITH_E_UNSUPPORTED,
+                        "all rows would be looked at, and some of them are not allowed");
+    }
     if (!s->screens) {
         return kin_fused_direct(s->ctx, s->gpu, &corpus->prepared.rows, &queries->rows, &query);
-    }
-    if (corpus->prepared.some && queries->groups.degenerate > 0) {
-        return kin_fail(s->ctx, KITH_E_UNSUPPORTED,
-                        "rows at one distance from all would find what is not allowed");
     }
     const kin_fused_device on = kin_fused_device_of(s->ctx, s->gpu);
     kin_fused_answers a = kin_fused_answers_of(&on, &query, groups, &queries->groups);

@@ -16,31 +16,18 @@
 #include "fused/fused_search.h"
 #include "index/index.h"
 
-static int64_t count_allowed(const kith_filter *filter, int64_t rows)
-{
-    int64_t count = 0;
-    int64_t byte = 0;
-    for (; (byte + 8) * 8 <= rows; byte += 8) {
-        uint64_t word;
-        memcpy(&word, filter->allow + byte, sizeof word);
-        count += __builtin_popcountll(word);
-    }
-    for (int64_t row = byte * 8; row < rows; row++) {
-        count += kin_filter_allows(filter, 0, (uint32_t)row);
-    }
-    return count;
-}
-
-/* Whether a choice of rows answers; *kept: how many there are. */
+/* Whether a choice of rows answers, or all of them; *kept: how many there are. */
 static bool takes_some(const kin_fused_corpus *corpus, const kin_filter_job *job, int64_t *kept)
 {
     const kith_filter *filter = &job->filter;
-    if (corpus == NULL || !corpus->prepared.plain || filter->rule != KITH_RULE_NONE ||
-        filter->allow == NULL || kin_filter_has_bitmaps(filter) || job->request.pipeline != NULL) {
+    if (corpus == NULL || filter->rule != KITH_RULE_NONE || kin_filter_has_bitmaps(filter) ||
+        job->request.pipeline != NULL) {
         return false;
     }
-    *kept = count_allowed(filter, job->corpus.rows);
-    return *kept > job->request.k && kin_fused_screens(&job->request, *kept, job->queries.rows);
+    *kept = kin_filter_count_allowed(filter, job->corpus.rows);
+    return *kept == job->corpus.rows ||
+           (corpus->prepared.plain && *kept > job->request.k &&
+            kin_fused_screens(&job->request, *kept, job->queries.rows));
 }
 
 static kith_status search_some(kith_ctx *ctx, const kin_fused_corpus *corpus,
@@ -142,8 +129,8 @@ kith_status kin_index_filter(kith_ctx *ctx, const kith_index *index, const kith_
     if (done) {
         return KITH_OK;
     }
-    KIN_TRY(kin_index_host_rows(ctx, index, &points, &copy));
-    const kith_status status = kin_api_search_filtered(ctx, &points, asked, &params, out);
+    kith_status status = kin_index_host_rows(ctx, index, &points, &copy);
+    KIN_THEN(status, kin_api_search_filtered(ctx, &points, asked, &params, out));
     kin_free(ctx, copy);
     return status;
 }
@@ -152,14 +139,14 @@ kith_status kin_index_filter_on_device(kith_ctx *ctx, const kith_index *index,
                                        const kith_matrix *queries, const kith_search_params *given,
                                        const kith_neighbors *out, void *stream)
 {
+    const kith_matrix *own = &index->kept->prepared.rows.matrix;
     const kith_matrix points = points_of(index);
-    const kith_matrix none = {0};
     kith_search_params params;
     kin_api_filtering f = {
         .out = out, .gpu = index->gpu, .stream = stream, .there = filter_there, .arg = index};
     KIN_TRY(take_params(ctx, index, given, &params));
-    KIN_TRY(kin_api_check_filtered(ctx, &points, queries != NULL ? queries : &none, &params, out,
-                                   &f.job));
-    f.job.resident = index->kept->fused != NULL || kin_index_rows_on_device(index->kept);
+    KIN_TRY(kin_api_check_filtered(ctx, &points, queries, &params, out, &f.job));
+    f.job.resident = points.data != own->data || kin_index_rows_on_device(index->kept);
+    f.on_host = kin_index_rows_on_device(index->kept) ? NULL : own;
     return kin_api_filter(ctx, &f);
 }

@@ -194,7 +194,7 @@ static kith_status check_device(kith_ctx *ctx, const kith_index *index, const ki
 static kith_status solve_on_device(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
                                    const kith_neighbors *out)
 {
-    kin_api_limit limit;
+    kin_api_limit limit = {0};
     KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, &limit));
     const kith_status status = ask_gpu(ctx, index, job, limit.place, &limit.cut.out);
     return kin_api_limit_end(ctx, index->gpu, &limit, status);
@@ -207,11 +207,13 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
     kin_knn_job job;
     uint32_t *excluded = NULL;
     kith_search_params known;
+    kith_matrix asked;
     KIN_TRY(refuse_cpu(ctx, index));
     KIN_TRY(kin_api_take_filtered(ctx, params, &known));
     if (known.filter != NULL) {
-        KIN_TRY(check_device(ctx, index, queries, out));
-        return kin_index_filter_on_device(ctx, index, queries, &known, out, stream);
+        KIN_TRY(kin_check_matrix(ctx, queries, "queries", &asked));
+        KIN_TRY(check_device(ctx, index, &asked, out));
+        return kin_index_filter_on_device(ctx, index, &asked, &known, out, stream);
     }
     KIN_TRY(check_knn(ctx, index, queries, params, out, &job));
     KIN_TRY(check_device(ctx, index, &job.queries, out));

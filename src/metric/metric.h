@@ -133,7 +133,7 @@ void kin_metric_keys_run(const kin_distance *distance, const kin_query *query,
                          const kin_rows *corpus, int64_t first, int64_t count, double *keys);
 
 /* Rows of a corpus that are compared with many queries are expanded once, as kin_metric_load does
- * it. Not of metrics by whole rows, nor a caller's: kin_metric_expands. */
+ * it. Which metrics can, kin_metric_expands says. */
 typedef struct kin_expanded {
     const uint32_t *ids;
     int64_t count;

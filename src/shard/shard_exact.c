@@ -121,7 +121,8 @@ static kith_status ask_filtered(kin_shard_job *job, const kin_shard_part *asks,
     params.filter = &filter;
     params.k = found->k;
     params.flags &= ~(uint32_t)KITH_INCLUDE_SELF;
-    return kith_search(job->ctx, &corpus, &queries, &params, found, NULL);
+    return kin_shard_note(job, kith_search(job->ctx, &corpus, &queries, &params, found, NULL),
+                          asks);
 }
 
 static kith_status meet_filtered(kin_shard_job *job, const kin_shard_part *a,

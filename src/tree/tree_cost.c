@@ -28,15 +28,17 @@
  *               runs such jobs)
  *   places      of one thread, 64 to 100,000 places, 10 to 5,000 queries, k = 1 to 1,000, avx2 and
  *               portable: 28 and 90 ns a key, of which a query needs some seven for each of its k
- *   shared      of one thread, graphs within groups of 50 to 1,600 rows in 8 to 768 columns, k =
- * 10, avx2 (bench_filters.py runs such jobs) radius      of one thread, from `kith search --radius`
- * by both methods: 40,000 points in 4, 10 and 30 columns, 8,000 queries, each instruction set. Hits
- * are left out: they cost the same either way, and so does the reading of the matrices GPU of an
- * H200 with all its processors at work; on another device both sides change alike. All pairs:
- * 100,000 x 1,000,000 rows in 128 columns in 55 ms, in up to 64 columns 60 % of it, in up to 16
- * half (measured: 2.6e-4 to 2.8e-4 ns a pair in 8 to 16, 3.3e-4 in 24), a graph half; metrics
- * without a product: 1e12 components a second. The tree: bench_tree_gpu.py, 4 to 15 columns, k =
- * 10, within a quarter of each (uniform points in 8 to 15 columns, colour in 4 to 15)
+ *   shared      of one thread, graphs within groups of 50 to 1,600 rows in 8 to 768 columns, k = 10
+ *               and avx2 (bench_filters.py runs such jobs)
+ *   radius      of one thread, from `kith search --radius` by both methods: 40,000 points in 4, 10
+ *               and 30 columns, 8,000 queries, each instruction set. Hits are left out: they cost
+ *               the same either way, and so does the reading of the matrices
+ *   GPU         of an H200 with all its processors at work; on another device both sides change
+ *               alike. All pairs: 100,000 x 1,000,000 rows in 128 columns in 55 ms, in up to 64
+ *               columns 60 % of it, in up to 16 half (measured: 2.6e-4 to 2.8e-4 ns a pair in 8 to
+ *               16, 3.3e-4 in 24), a graph half; metrics without a product: 1e12 components a
+ *               second. The tree: bench_tree_gpu.py, 4 to 15 columns, k = 10, within a quarter of
+ *               each (uniform points in 8 to 15 columns, colour in 4 to 15)
  */
 #include "tree/tree_cost.h"
 

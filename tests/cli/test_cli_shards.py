@@ -113,6 +113,9 @@ class Bytes(ShardCase):
         kept = "-q", "-o", "out.kith", "--shards", "work", "--tune", "keep-shards,shard-count=3"
         self.works(*self.graph(*kept, *groups))
         self.fails(1, *self.graph(*kept, *groups, *other), says=["rule"])
+        self.column("others.csv", [generator.choice((0, 3)) for _ in range(303)])
+        for words, said in ((["--groups", "others.csv"], "filter"), (groups + allow, "filter"), ([], "rule")):
+            self.fails(1, *self.graph(*kept, *words), says=[said, "another job"])
         self.works(*self.graph(*kept, *groups, *other, "--restart"))
 
     def test_types(self):

@@ -167,7 +167,10 @@ static int compare_filtered(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
         filter.allow = keep == 0 ? NULL : allow;
         params.filter = &filter;
         params.exclude = NULL;
+        const uint32_t flags = params.flags;
+        params.flags |= turn % 2 == 0 ? 0 : KITH_INCLUDE_SELF;
         wrong += compare_graph(c, cpu, gpu, points, &params);
+        params.flags = flags;
         filter.query_groups = count == 0 ? NULL : asked;
         wrong += compare_search(c, cpu, gpu, points, queries, &params);
         params.exclude = excluded;

@@ -245,6 +245,14 @@ static void changed(void **state)
     scene_end(&s);
 }
 
+static void bring_again(scene *s)
+{
+    test_caller_release(&s->c, s->on_device[0].data);
+    test_caller_release(&s->c, s->on_device[1].data);
+    s->on_device[0] = test_caller_copy(&s->c, &s->points.matrix);
+    s->on_device[1] = test_caller_copy(&s->c, &s->queries.matrix);
+}
+
 /* Groups, small and large, and bitmaps that keep all, much, little, one row; with ids left out and
  * within a radius: what the index' rows answer on the GPU, and what goes by way of the host. */
 static int filter_all(scene *s, const kith_index *index)
@@ -266,7 +274,9 @@ static int filter_all(scene *s, const kith_index *index)
             allow[i / 8] = (uint8_t)(allow[i / 8] | (keep != 0 && i % keep == 0) << i % 8);
         }
         allow[1] = (uint8_t)(allow[1] & (keep == 1 ? 0xfe : 0xff)); /* nearly all */
-        filter.rule = count == 0 ? KITH_RULE_NONE : KITH_RULE_SAME;
+        filter.rule = count == 0      ? KITH_RULE_NONE
+                      : turn % 4 == 2 ? KITH_RULE_OTHER
+                                      : KITH_RULE_SAME;
         filter.groups = count == 0 ? NULL : groups;
         filter.query_groups = filter.groups;
         filter.allow = keep == 0 ? NULL : allow;
@@ -299,10 +309,19 @@ static void filtered(void **state)
         s.params.radius = a_radius(s.cpu, &s.points.matrix, &s.queries.matrix, &s.params);
         s.params.flags = KITH_WITHIN_RADIUS;
         wrong += filter_all(&s, index);
+        if (samples[i].dtype == KITH_U8) { /* asked with another type it is prepared again */
+            uint64_t seed = 4;
+            test_rows_free(&s.queries);
+            s.queries = test_rows_make(KITH_F32, QUERIES, COLS, 0);
+            test_rows_fill(&s.queries, 255.0, true, &seed);
+            test_caller_release(&s.c, s.on_device[1].data);
+            s.on_device[1] = test_caller_copy(&s.c, &s.queries.matrix);
+            wrong += filter_all(&s, index);
+        }
         kith_index_free(index);
         scene_end(&s);
     }
-    (void)printf("an index under 150 filters: the processor's bytes; %d wrong\n", wrong);
+    (void)printf("an index under 165 filters: the processor's bytes; %d wrong\n", wrong);
     assert_int_equal(wrong, 0);
 }
 
@@ -319,14 +338,6 @@ static int compare_some(scene *s)
     s->params.filter = NULL;
     kith_index_free(index);
     return wrong;
-}
-
-static void bring_again(scene *s)
-{
-    test_caller_release(&s->c, s->on_device[0].data);
-    test_caller_release(&s->c, s->on_device[1].data);
-    s->on_device[0] = test_caller_copy(&s->c, &s->points.matrix);
-    s->on_device[1] = test_caller_copy(&s->c, &s->queries.matrix);
 }
 
 /* Beside a row that is far away all others are one to the screen: lists overflow again and again,
@@ -428,6 +439,10 @@ static void refused(void **state)
     assert_int_equal(kith_cuda_index_search(s.gpu, index, there, &s.params, &out, NULL),
                      KITH_E_ARGUMENT);
     assert_non_null(strstr(kith_ctx_detail(s.gpu), "groups is NULL, and the rule is of groups"));
+    assert_int_equal(kith_cuda_index_search(s.gpu, index, NULL, &s.params, &out, NULL),
+                     KITH_E_ARGUMENT);
+    assert_int_equal(kith_index_search(s.gpu, index, NULL, &s.params, &on_host, NULL),
+                     KITH_E_ARGUMENT);
     (void)printf("the other side's memory, graphs, an index of the processor, a rule without "
                  "groups: refused\n");
     test_answer_free(&on_host);

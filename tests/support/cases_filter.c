@@ -279,6 +279,9 @@ static job draw_job(int64_t most_rows)
     const bool screened = many && below(4) != 0;
     job j = {.metric = (kith_metric)(1 + below(screened ? KITH_CORRELATION : KITH_CUSTOM - 1)),
              .graph = below(2) == 0};
+    if (!screened && below(12) == 0) {
+        j.metric = TEST_MINKOWSKI_3;
+    }
     const int64_t rows = 2 + (many ? most_rows / 2 + below(most_rows / 2) : below(most_rows));
     const int32_t cols = (int32_t)(many && below(3) != 0 ? 20 + below(40) : 1 + below(12));
     const kith_dtype dtype = (kith_dtype)(KITH_F32 + below(KITH_I8 - KITH_F32 + 1));
