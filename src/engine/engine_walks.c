@@ -32,6 +32,7 @@ typedef struct asked_queries {
     kith_ctx *ctx; /* of the call */
     const kin_walks *walks;
     kith_matrix queries;
+    int64_t k;                    /* of each; samples tell of fewer */
     const kin_filter_job *filter; /* of all queries; NULL: none */
     kin_prepared prepared;        /* the processor's */
 } asked_queries;
@@ -127,6 +128,7 @@ static kith_status run_on_cpu(const asked_queries *asked, const asked_sample *of
                                  .queries = &asked->prepared.rows,
                                  .rows = of != NULL ? of->rows : NULL,
                                  .count = of != NULL ? of->count : asked->queries.rows,
+                                 .k = asked->k,
                                  .width = way.width,
                                  .meets = way.meets,
                                  .seed = way.seed,
@@ -577,14 +579,17 @@ static kith_status answer(searching *s)
 kith_status kin_walks_answer(kith_ctx *ctx, const kin_walks *walks, const kin_walks_search *job,
                              kith_walk_report *report)
 {
-    searching s = {
-        .ctx = ctx,
-        .job = job,
-        .asked = {.ctx = ctx, .walks = walks, .queries = job->queries, .filter = job->filter},
-        .width = job->width,
-        .share = 1.0,
-        .most = 1.0,
-        .report = report};
+    searching s = {.ctx = ctx,
+                   .job = job,
+                   .asked = {.ctx = ctx,
+                             .walks = walks,
+                             .queries = job->queries,
+                             .k = job->out->k,
+                             .filter = job->filter},
+                   .width = job->width,
+                   .share = 1.0,
+                   .most = 1.0,
+                   .report = report};
     *report = (kith_walk_report){.parts = walks->parts};
     if (job->filter != NULL) {
         job->filter->corpus = walks->points;

@@ -176,7 +176,7 @@ static kith_status make_workers(walking *w)
     KIN_TRY(kin_alloc_zero(ctx, &w->workers, (uint64_t)w->threads, sizeof *w->workers, "threads"));
     for (int32_t t = 0; t < w->threads; t++) {
         worker *own = &w->workers[t];
-        KIN_TRY(kin_graph_way_make(ctx, walk->ground, w->walks ? walk->width : 0, w->out->k,
+        KIN_TRY(kin_graph_way_make(ctx, walk->ground, w->walks ? walk->width : 0, walk->k,
                                    &own->walker));
         own->walker.allowed = walk->allowed;
         KIN_TRY(kin_alloc(ctx, &own->lists, words, sizeof *own->lists, "candidates"));

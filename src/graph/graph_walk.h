@@ -133,7 +133,8 @@ typedef struct kin_graph_walk {
     const kin_rows *queries;
     const uint32_t *rows; /* queries to answer; NULL: all of them */
     int64_t count;
-    int64_t width; /* >= out.k; as many as there are points: no walk, all points are looked at */
+    int64_t k;     /* that a query has, >= out.k, which are told: what a list lacks is looked for */
+    int64_t width; /* >= k; as many as there are points: no walk, all points are looked at */
     uint64_t seed;
     int64_t meets;       /* of kin_graph_guide_make */
     kin_allowed allowed; /* walks lead over all points, and tell of those that are allowed */
@@ -156,9 +157,10 @@ typedef struct kin_graph_effort {
     double walked; /* of rows anywhere in memory */
 } kin_graph_effort;
 
-/* out: count x k, k at most the points. Where a walk has met fewer than k rows that are allowed,
- * all of these are looked at: slots are empty where there are no more. The same bytes whatever the
- * number of threads and of queries. Fails with E_DATA where a caller's function gives NaN. */
+/* out: count rows. Where a walk has met fewer than walk.k rows that are allowed, at most the
+ * points, all of these are looked at: slots are empty where there are no more. The same bytes
+ * whatever the number of threads and of queries. Fails with E_DATA where a caller's function gives
+ * NaN. */
 kith_status kin_graph_walk_run(kith_ctx *ctx, const kin_graph_walk *walk, const kith_neighbors *out,
                                kin_graph_effort *effort);
 

@@ -544,7 +544,8 @@ static kith_status write_allowed(kith_ctx *ctx, kin_graph_way *w, bool all,
         offer_degenerates(w);
     }
     (void)kin_answer_write(answer, KITH_ID_NONE, out, at);
-    kin_answer_empty(answer->metric, out, at * out->k + answer->count, (at + 1) * out->k);
+    kin_answer_empty(answer->metric, out, at * out->k + kin_min_i64(answer->count, out->k),
+                     (at + 1) * out->k);
     return KITH_OK;
 }
 
@@ -563,7 +564,7 @@ static kith_status write_any(kith_ctx *ctx, kin_graph_way *walker, bool all,
     if (!all) {
         KIN_TRY(pair_list(ctx, walker, &count));
         kin_answer_expand(answer, walker->pairs, count);
-        if (kin_answer_write(answer, KITH_ID_NONE, out, at)) {
+        if (answer->count == answer->wanted && kin_answer_write(answer, KITH_ID_NONE, out, at)) {
             return KITH_OK;
         }
     }
