@@ -122,7 +122,7 @@ kith_status kin_api_check_filtered(kith_ctx *ctx, const kith_matrix *corpus,
                                    const kith_neighbors *out, kin_filter_job *job);
 /* kith_search of that. */
 kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
-                                    const kith_matrix *queries, const kith_search_params *given,
+                                    const kith_matrix *queries, const kith_search_params *params,
                                     const kith_neighbors *out);
 /* *lists: out as lists of k of their own; where it has not their shape and there is one list a
  * query, as it is. out may be NULL, *lists is not written then. */
