@@ -180,10 +180,10 @@ kith_status kin_index_check_method(kith_ctx *ctx, const kith_index *index, kith_
 
 /* kith_index_search of an index that is not by graph; params: as kin_take_params has them. */
 kith_status kin_index_filter(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
-                             const kith_search_params *params, const kith_neighbors *out);
+                             const kith_search_params *given, const kith_neighbors *out);
 /* kith_cuda_index_search, addresses being checked. */
 kith_status kin_index_filter_on_device(kith_ctx *ctx, const kith_index *index,
-                                       const kith_matrix *queries, const kith_search_params *params,
+                                       const kith_matrix *queries, const kith_search_params *given,
                                        const kith_neighbors *out, void *stream);
 
 #endif
