@@ -242,12 +242,12 @@ typedef struct kin_api_limit {
     kin_limit cut;             /* cut.out: what an engine writes */
     uint32_t place;            /* of the job, as in fused_search.h */
     const kith_neighbors *out; /* the caller's */
-    kith_neighbors table;      /* the same in host memory, where there is a radius, */
-    bool by_host;              /* or the answers are made there: set before */
-    void *block;
+    kith_neighbors table;      /* the same in host memory, where they go by it */
+    void *block;               /* of it; NULL: they do not */
 } kin_api_limit;
+/* by_host: the answers are made in host memory, whether there is a radius or not. */
 kith_status kin_api_limit_begin(kith_ctx *ctx, const kin_request *request,
-                                const kith_neighbors *out, kin_api_limit *limit);
+                                const kith_neighbors *out, bool by_host, kin_api_limit *limit);
 /* The answers are the caller's where status is KITH_OK, which it hands on. */
 kith_status kin_api_limit_end(kith_ctx *ctx, kin_gpu *gpu, kin_api_limit *limit,
                               kith_status status);
@@ -262,8 +262,7 @@ typedef struct kin_api_filtering {
     kin_filter_job job;
     const kith_neighbors *out;
     const kith_matrix *on_host; /* the corpus, where it is there, too; NULL: it is copied */
-    kin_gpu *gpu;               /* of an index; NULL: the context's
-                     for that device */
+    kin_gpu *gpu;               /* of an index; NULL: the context's for `device` */
     int32_t device;
     void *stream;
     const void *arg; /* of there */

@@ -126,11 +126,10 @@ static void name_table(kin_layout *layout, void *job)
 }
 
 kith_status kin_api_limit_begin(kith_ctx *ctx, const kin_request *request,
-                                const kith_neighbors *out, kin_api_limit *limit)
+                                const kith_neighbors *out, bool by_host, kin_api_limit *limit)
 {
-    *limit =
-        (kin_api_limit){.out = out, .table = *out, .by_host = limit->by_host, .place = ON_DEVICE};
-    if (request->limited || limit->by_host) {
+    *limit = (kin_api_limit){.out = out, .table = *out, .place = ON_DEVICE};
+    if (request->limited || by_host) {
         limit->place = KIN_FUSED_DATA_ON_DEVICE;
         KIN_TRY(kin_layout_make(ctx, name_table, limit, "neighbours on their way to the device",
                                 &limit->block));
@@ -190,11 +189,11 @@ static kith_status begin_filter(kith_ctx *ctx, const kin_api_filtering *f, kin_g
 
 static kith_status filter_there(kith_ctx *ctx, kin_gpu *gpu, const kin_api_filtering *f, bool *done)
 {
-    kin_api_limit limit = {0};
+    kin_api_limit limit;
     kin_filter_job job = f->job;
     kin_knn_job asked = {.queries = job.queries, .request = job.request};
     uint32_t *excluded = NULL;
-    KIN_TRY(kin_api_limit_begin(ctx, &job.request, f->out, &limit));
+    KIN_TRY(kin_api_limit_begin(ctx, &job.request, f->out, false, &limit));
     kith_status status = job.graph ? KITH_OK : kin_api_bring_excluded(ctx, gpu, &asked, &excluded);
     job.request.exclude = asked.request.exclude;
     const kin_filter_place where = {gpu, limit.place, &limit.cut.out};
@@ -208,9 +207,9 @@ static kith_status filter_there(kith_ctx *ctx, kin_gpu *gpu, const kin_api_filte
 static kith_status filter_here(kith_ctx *ctx, const kin_api_filtering *f,
                                const kin_filter_job *copies)
 {
-    kin_api_limit limit = {.by_host = true};
+    kin_api_limit limit;
     kin_gpu *gpu = NULL;
-    KIN_TRY(kin_api_limit_begin(ctx, &copies->request, f->out, &limit));
+    KIN_TRY(kin_api_limit_begin(ctx, &copies->request, f->out, true, &limit));
     kith_status status = kin_engine_filter(ctx, copies, &limit.cut.out);
     KIN_THEN(status, begin_filter(ctx, f, &gpu));
     return gpu == NULL ? limit_drop(ctx, &limit, status)
@@ -290,12 +289,12 @@ static kith_status descend(kith_ctx *ctx, kin_gpu *gpu, const kin_descent_job *j
 static kith_status solve(kith_ctx *ctx, kin_gpu *gpu, kin_graph_choice *job,
                          const kith_neighbors *out)
 {
-    kin_api_limit limit = {0};
+    kin_api_limit limit;
     kin_choose_on(ctx, gpu, &job->descent, &job->choice);
     if (job->choice.descends) {
         return descend(ctx, gpu, &job->descent, out, job->params.descent_report);
     }
-    KIN_TRY(kin_api_limit_begin(ctx, &job->exact.request, out, &limit));
+    KIN_TRY(kin_api_limit_begin(ctx, &job->exact.request, out, false, &limit));
     const kith_status status =
         kin_method_graph_on_gpu(ctx, gpu, &job->exact, limit.place, &limit.cut.out);
     return kin_api_limit_end(ctx, gpu, &limit, status);
@@ -349,8 +348,8 @@ kith_status kin_api_bring_excluded(kith_ctx *ctx, kin_gpu *gpu, kin_knn_job *job
 static kith_status solve_knn(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job *job,
                              const kith_neighbors *out)
 {
-    kin_api_limit limit = {0};
-    KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, &limit));
+    kin_api_limit limit;
+    KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, false, &limit));
     const kith_status status = kin_method_knn_on_gpu(ctx, gpu, job, limit.place, &limit.cut.out);
     return kin_api_limit_end(ctx, gpu, &limit, status);
 }

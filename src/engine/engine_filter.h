@@ -71,11 +71,11 @@ typedef struct kin_filter_numbers {
     int64_t count;
 } kin_filter_numbers;
 
-void kin_filter_numbers_name(kin_layout *layout, void *numbers);
-void kin_filter_number(const kin_filter_job *job, kin_filter_numbers *g);
+void kin_filter_numbers_name(kin_layout *layout, void *job);
+void kin_filter_number(const kin_filter_job *job, kin_filter_numbers *numbers);
 /* NULL: all rows are of one group. */
-void kin_filter_index_numbers(const kin_filter_numbers *g, const int64_t *numbers, int64_t rows,
-                              uint32_t *index);
+void kin_filter_index_numbers(const kin_filter_numbers *numbers, const int64_t *groups,
+                              int64_t rows, uint32_t *index);
 
 /* Each row's group, and each query's (NULL: not wanted), as numbers below *count, which is at most
  * twice what there is of both; different groups have different ones. */

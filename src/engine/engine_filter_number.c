@@ -111,16 +111,16 @@ bool kin_filter_allows_all(const kith_filter *filter, int64_t rows)
 }
 
 /* The index of a number, which is there. */
-static uint32_t index_of(const kin_filter_numbers *g, int64_t number)
+static uint32_t index_of(const kin_filter_numbers *numbers, int64_t number)
 {
     int64_t low = 0;
-    int64_t high = g->count - 1;
-    if (g->table) {
-        return (uint32_t)g->number[number];
+    int64_t high = numbers->count - 1;
+    if (numbers->table) {
+        return (uint32_t)numbers->number[number];
     }
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if (g->number[middle] < (uint64_t)number) {
+        if (numbers->number[middle] < (uint64_t)number) {
             low = middle + 1;
         } else {
             high = middle;
@@ -129,39 +129,41 @@ static uint32_t index_of(const kin_filter_numbers *g, int64_t number)
     return (uint32_t)low;
 }
 
-void kin_filter_index_numbers(const kin_filter_numbers *g, const int64_t *numbers, int64_t rows,
-                              uint32_t *index)
+void kin_filter_index_numbers(const kin_filter_numbers *numbers, const int64_t *groups,
+                              int64_t rows, uint32_t *index)
 {
     for (int64_t i = 0; i < rows; i++) {
-        const bool same = i > 0 && (numbers == NULL || numbers[i] == numbers[i - 1]);
-        index[i] = same ? index[i - 1] : numbers == NULL ? 0 : index_of(g, numbers[i]);
+        const bool same = i > 0 && (groups == NULL || groups[i] == groups[i - 1]);
+        index[i] = same ? index[i - 1] : groups == NULL ? 0 : index_of(numbers, groups[i]);
     }
 }
 
-void kin_filter_number(const kin_filter_job *job, kin_filter_numbers *g)
+void kin_filter_number(const kin_filter_job *job, kin_filter_numbers *numbers)
 {
     const int64_t rows = job->corpus.rows;
     const int64_t queries = job->queries.rows;
     const bool asked = job->filter.rule != KITH_RULE_EACH && !job->graph;
-    const int64_t *numbers = job->filter.groups;
+    const int64_t *groups = job->filter.groups;
     const int64_t *others = asked ? job->filter.query_groups : NULL;
-    g->table = are_small(numbers, rows, g->most) && are_small(others, queries, g->most);
-    if (numbers == NULL) {
-        g->count = 1;
-    } else if (g->table) {
-        mark_numbers(numbers, rows, g->number);
-        mark_numbers(others, queries, g->number);
-        g->count = settle_marks(g->number, g->most);
+    numbers->table =
+        are_small(groups, rows, numbers->most) && are_small(others, queries, numbers->most);
+    if (groups == NULL) {
+        numbers->count = 1;
+    } else if (numbers->table) {
+        mark_numbers(groups, rows, numbers->number);
+        mark_numbers(others, queries, numbers->number);
+        numbers->count = settle_marks(numbers->number, numbers->most);
     } else {
-        const int64_t count = add_numbers(numbers, rows, g->number, 0);
-        g->count = settle_numbers(g->number, add_numbers(others, queries, g->number, count));
+        const int64_t count = add_numbers(groups, rows, numbers->number, 0);
+        numbers->count =
+            settle_numbers(numbers->number, add_numbers(others, queries, numbers->number, count));
     }
 }
 
-void kin_filter_numbers_name(kin_layout *layout, void *numbers)
+void kin_filter_numbers_name(kin_layout *layout, void *job)
 {
-    kin_filter_numbers *g = numbers;
-    g->number = kin_layout_zeros(layout, (uint64_t)g->most, sizeof *g->number);
+    kin_filter_numbers *numbers = job;
+    numbers->number = kin_layout_zeros(layout, (uint64_t)numbers->most, sizeof *numbers->number);
 }
 
 /* Numbers as they are, if all are small; *count: above all of them, and those before. */

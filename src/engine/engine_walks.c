@@ -509,20 +509,19 @@ static double find_share(const kin_walks_search *job)
     const kin_allowed allowed = allowed_of(job->filter);
     const kith_filter *filter = allowed.filter;
     const int64_t points = job->filter->corpus.rows;
-    const bool one = filter->rule == KITH_RULE_NONE && !kin_filter_has_bitmaps(filter);
-    const int64_t queries = one ? 1 : TRIED_QUERIES;
-    const int64_t rows = one ? points : TRIED_ROWS;
     uint64_t state = job->seed;
     int64_t count = 0;
-    for (int64_t i = 0; i < queries; i++) {
+    if (filter->rule == KITH_RULE_NONE && !kin_filter_has_bitmaps(filter)) {
+        return (double)kin_filter_count_allowed(filter, points) / (double)points;
+    }
+    for (int64_t i = 0; i < TRIED_QUERIES; i++) {
         const uint64_t query = kin_random_below(&state, (uint64_t)job->queries.rows);
-        for (int64_t j = 0; j < rows; j++) {
-            const int64_t row = one ? j : (int64_t)kin_random_below(&state, (uint64_t)points);
-            count += one ? kin_filter_allows(filter, 0, (uint32_t)row)
-                         : kin_allowed_has(&allowed, (int64_t)query, (uint32_t)row);
+        for (int64_t j = 0; j < TRIED_ROWS; j++) {
+            const uint64_t row = kin_random_below(&state, (uint64_t)points);
+            count += kin_allowed_has(&allowed, (int64_t)query, (uint32_t)row);
         }
     }
-    return (double)count / ((double)queries * (double)rows);
+    return (double)count / ((double)TRIED_QUERIES * (double)TRIED_ROWS);
 }
 
 /* Where walks would keep as many points as a query may find, or where comparing with these alone

@@ -194,8 +194,8 @@ static kith_status check_device(kith_ctx *ctx, const kith_index *index, const ki
 static kith_status solve_on_device(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
                                    const kith_neighbors *out)
 {
-    kin_api_limit limit = {0};
-    KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, &limit));
+    kin_api_limit limit;
+    KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, false, &limit));
     const kith_status status = ask_gpu(ctx, index, job, limit.place, &limit.cut.out);
     return kin_api_limit_end(ctx, index->gpu, &limit, status);
 }
