@@ -11,10 +11,12 @@
            half has anything to do beside the other: its phases are what each half takes alone
   fused    kith's own: nothing but candidates is written
   torch    PyTorch: addmm of a batch of rows in fp32, then topk
+  cores    would distances, too, be worth dividing? The exact graph of points in host memory by all cores, and by the
+           GPU (host): the cores' share of the work would be host / (host + cores)
 
 Points and queries lie on the device and are uniform in [0, 1], the second work's in the shape of NUS-WIDE.
 Seconds are medians of calls, one before them not counted. kith's ids must be the same by all ways. About
-40 seconds on an H100.
+50 seconds on an H100.
 """
 import argparse
 import ctypes
@@ -38,6 +40,7 @@ SEARCHES = [(queries, k) for queries in (512, 2048) for k in (32, 64, 256)]
 SEARCH_ROWS, SEARCH_COLUMNS = 269648, 500
 BATCHES = [256, 512, 1024, 2048, 4096, 8192]  # of the last of these queries: the hybrid's figure 9
 BATCHED, BATCHED_KS = 8192, (32, 64, 256)
+CORES = [("uint8", 60_000, 784), ("float32", 262_144, 128)]  # clusters in the shapes of Fashion-MNIST and of descriptors
 TORCH_CELLS = 1 << 29  # of a matrix of costs
 
 
@@ -118,12 +121,29 @@ class Bench:
         runs, _ = timed(lambda: torch_search(points, asked, wanted, batch), self.options.runs)
         self.add(work, points, queries, k, "torch", runs, True)
 
+    def cores(self, dtype, rows, columns):
+        """The same points by the cores alone and by the GPU alone, from host memory and to it."""
+        random = torch.Generator(device="cuda").manual_seed(rows)
+        centres = torch.randn(200, columns, generator=random, device="cuda")
+        points = centres[torch.randint(200, (rows,), generator=random, device="cuda")]
+        points += 0.5 * torch.randn(rows, columns, generator=random, device="cuda")
+        points = points if dtype == "float32" else (128 + 25 * points).clamp(0, 255).to(torch.uint8)
+        there = points.cpu().numpy()
+        sys.path.insert(0, str(ROOT / "python"))
+        import kith  # pylint: disable=import-outside-toplevel
+        truth = None
+        for way, device in (("host", "cuda"), ("cores", "cpu")):
+            runs, found = timed(lambda device=device: kith.knn_graph(there, 10, algorithm="exact", device=device),
+                                self.options.runs)
+            truth = found if truth is None else truth
+            self.add("cores", points, None, 10, way, runs, bool((found.indices == truth.indices).all()))
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", default="", help="graph, search or batch")
+    parser.add_argument("--only", default="", help="graph, search, batch or cores")
     parser.add_argument("--csv", type=pathlib.Path, help="rows are appended to it")
     options = parser.parse_args()
     if torch is None or not torch.cuda.is_available():
@@ -142,6 +162,9 @@ def main():
         for k in BATCHED_KS:
             bench.compare("search", points, uniform(BATCHED, SEARCH_COLUMNS, BATCHED), k,
                           ["fused"] + [f"hybrid/{batch}" for batch in BATCHES] + ["matrix+threshold_heap"])
+    if options.only in ("", "cores"):
+        for shape in CORES:
+            bench.cores(*shape)
     return 0 if bench.same else 1
 
 

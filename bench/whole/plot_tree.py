@@ -139,7 +139,7 @@ def draw_cpu(plt, rows, path):
 
 
 PICTURES = {"tree_cuda": "Time by queries, points, columns and neighbours; building; where all pairs win",
-            "tree_lab": "Buffering, leaf visits, neighbours: the paper's opponents, at one height of the tree",
+            "tree_lab": "Buffering, leaf visits, neighbours: the paper's opponents, and one height of the tree after another",
             "tree_cpu": "Search and build beside the trees of others; auto beside all pairs"}
 
 

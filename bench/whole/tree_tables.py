@@ -146,7 +146,7 @@ def claims(rows, lab):
     of = {name: by_setting(lab.where(method=name)) for name in lab.different("method")} if lab else {}
     for slow, fast, claim in (
             ("unbuffered", "buffered", "buffering beats rounds without it (figure 3a)"),
-            ("alone", "buffered", "buffers beat one thread a query, in the order of the queries (at one height)"),
+            ("alone", "buffered", "buffers beat one thread a query, in the order of the queries"),
             ("alone sorted", "buffered", "(not in the paper) and where queries are sorted by leaf first"),
             ("brute", "buffered", "buffers beat all pairs in fp32, up to 27 columns (2 to 55 times; table 2)"),
             ("buffered", "packets", "(not in the paper) kith's packets beat the paper's buffers")):
