@@ -5,9 +5,11 @@
 >>> X = np.random.default_rng(0).random((1000, 8), dtype=np.float32)
 >>> distances, indices = kith.knn_graph(X, k=15, metric="cosine")
 
-Functions: `knn`, `knn_graph`, `radius_neighbors`, `pairs`, `read_pairs`, `truth`, `select_k`, `select_kth`, `merge`, `remove`, `recall`, `devices`. Points
-that are searched more than once, and changed: `Index`. Graphs as files, matrices and edges: `Graph`. With scikit-learn installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`,
-`RadiusNeighborsTransformer`, `KNeighborsClassifier`, `KNeighborsRegressor`.
+Functions: `knn`, `knn_graph`, `radius_neighbors`, `pairs`, `read_pairs`, `truth`, `select_k`,
+`select_kth`, `merge`, `remove`, `recall`, `devices`, `set_device_allocator`. Points that are searched
+more than once, and changed: `Index`. Graphs as files, matrices and edges: `Graph`. With scikit-learn
+installed, its interface: `NearestNeighbors`, `KNeighborsTransformer`, `RadiusNeighborsTransformer`,
+`KNeighborsClassifier`, `KNeighborsRegressor`.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from ._index import Index
 from ._library import version as __version__
 from ._merge import merge
 from ._pairs import Pairs, PairsChunk, PairsEstimate, pairs, read_pairs
+from ._pool import set_device_allocator
 from ._radius import Ranges, radius_neighbors
 from ._recall import Recall, recall
 from ._remove import remove
@@ -74,6 +77,7 @@ __all__ = [
     "remove",
     "select_k",
     "select_kth",
+    "set_device_allocator",
     "truth",
 ]
 

@@ -9,7 +9,7 @@ import re
 import threading
 from typing import Any, NamedTuple
 
-from . import _ending
+from . import _ending, _pool
 from . import _structs as s
 from ._arrays import HostMatrix
 from ._errors import exception
@@ -85,12 +85,13 @@ def settings(
 class Context:
     """A kith_ctx. Unless it is watched nothing ends a call."""
 
-    __slots__ = ("handle", "_wanted", "_busy", "_watch")
+    __slots__ = ("handle", "_wanted", "_busy", "_watch", "_pool")
 
     def __init__(self, wanted: Settings, watched: bool = True) -> None:
         self._wanted = wanted, watched
         self._busy = False
         self._watch = Watch()
+        self._pool = pool = _pool.current
         tick = s.ProgressFn(self._watch.tick) if watched else s.ProgressFn()
         params = s.sized(
             s.CtxParams,
@@ -99,12 +100,14 @@ class Context:
             progress=tick,
             device=None if wanted.device is None else wanted.device.encode(),
         )
+        if pool is not None:
+            params.device_allocate, params.device_release = pool.take, pool.give
         # The name of the device is read here and not kept.
         made = c.c_void_p()
         status = lib.kith_ctx_create(c.byref(params), c.byref(made))
         if status != 0:
             raise exception(status)
-        self.handle = Pointer.take(made, lib.kith_ctx_free, tick)
+        self.handle = Pointer.take(made, lib.kith_ctx_free, tick, pool)
 
     def call(self, function: Any, *arguments: Any, progress: Progress = None) -> None:
         """function(ctx, *arguments), with Ctrl-C, progress and exceptions. A call from within a
@@ -122,6 +125,8 @@ class Context:
             finally:
                 watch.end()
             error, watch.error = watch.error, None
+            if self._pool is not None:
+                error = error or self._pool.raised()
         finally:
             self._busy = False  # nor between these: a function of ours would let one in
             _ending.running.discard(self)
@@ -150,7 +155,7 @@ class Context:
 
 class _Cache(threading.local):
     def __init__(self) -> None:
-        self.contexts: dict[tuple[Settings, bool], Context] = {}
+        self.contexts: dict[tuple[Settings, bool, _pool.Pool | None], Context] = {}
 
 
 _KEPT = 8
@@ -160,7 +165,7 @@ _cache = _Cache()
 def context(wanted: Settings, watched: bool = True) -> Context:
     """This thread's context for these settings."""
     contexts = _cache.contexts
-    key = wanted, watched
+    key = wanted, watched, _pool.current
     found = contexts.get(key)
     if found is None:
         if len(contexts) >= _KEPT:

@@ -11,9 +11,16 @@ _INSTALLED_BY = {
     "matplotlib": "matplotlib",
     "scipy": "scipy",
     "sklearn": "scikit-learn",
+    "torch": "torch",
     "tqdm": "tqdm",
 }
-_NAMES = {"dask": "Dask", "matplotlib": "Matplotlib", "scipy": "SciPy", "sklearn": "scikit-learn"}
+_NAMES = {
+    "dask": "Dask",
+    "matplotlib": "Matplotlib",
+    "scipy": "SciPy",
+    "sklearn": "scikit-learn",
+    "torch": "PyTorch",
+}
 
 
 def needed(module: str, what: str) -> Any:

@@ -310,6 +310,32 @@ def check_host_arrays():
         assert part.tobytes() == other.tobytes()
 
 
+def check_pool():
+    """PyTorch's memory: all of it is given back, and work of its own beside kith's loses nothing."""
+    x, q = support.points(40000, 32), support.points(500, 32, seed=1)
+    truth, graph = kith.knn(x, q, 10, device="cpu"), kith.knn_graph(x, 10, device="cpu")
+    there, asked = torch.from_numpy(x).cuda(), torch.from_numpy(q).cuda()
+    kith.set_device_allocator("torch")
+    try:
+        begun = torch.cuda.memory_allocated()
+        index = kith.Index(there, method="exact")
+        assert torch.cuda.memory_allocated() > begun
+        torch.cuda.reset_peak_memory_stats()
+        for _ in range(20):
+            other = (there @ there[:1000].T).argmin()  # blocks come and go on PyTorch's stream
+            same(index.search(asked, 10), truth)
+            same(kith.knn_graph(there, 10), graph)
+            del other
+        assert torch.cuda.max_memory_allocated() > begun
+        del index
+        assert torch.cuda.memory_allocated() == begun, (torch.cuda.memory_allocated(), begun)
+        for part, other in zip(kith.knn_graph(x, 10, device="cuda"), graph):
+            np.testing.assert_array_equal(part, other)
+    finally:
+        kith.set_device_allocator(None)
+    same(kith.knn_graph(there, 10), graph)
+
+
 def check_cupy():
     if cupy is None:
         return print("  CuPy is missing")
@@ -346,6 +372,7 @@ for check in (
     check_index,
     check_merge,
     check_host_arrays,
+    check_pool,
     check_cupy,
 ):
     check()
