@@ -36,20 +36,20 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (88205, 58000),
+    "code_lines_src": (88079, 58000),
     "files_src": (491, 350),
     "files_below_40_lines": (40, 40),
     "files_of_odd_length": (61, 40),
-    "headers_src": (162, 130),
+    "headers_src": (161, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (0, 0),
-    "functions_with_more_than_6_parameters": (25, 20),
+    "functions_with_more_than_6_parameters": (20, 20),
     "public_functions": (78, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
-    "functions_used_by_one_file_percent": (53, 25),
-    "functions_used_by_no_file": (3, 0),
+    "functions_used_by_one_file_percent": (51, 25),
+    "functions_used_by_no_file": (0, 0),
     "names_of_no_file": (0, 0),
     "sentences_that_are_read": (0, 0),
     "long_lines_of_pages": (0, 0),
@@ -193,7 +193,7 @@ class Calls:
     """Who uses which function of src that crosses a file, found by name.
 
     An inline function of a header is its includers' code: what it uses is used by the header. kin_x_##name is every
-    name that a row of a map in include/kith makes of it."""
+    name that a row of a map makes of it."""
 
     def __init__(self, texts, rows):
         self.home = {}
@@ -284,8 +284,8 @@ def measure(root):
         edges = include_edges(files_below(root / top, SUFFIXES + (".py",)))
         note(f"circles_{top}", [" ".join(part) for part in circles(edges)])
     headers = [bare(path.read_text()) for path in files_below(root / "include", (".h",))]
-    calls = Calls(texts, {word for text in headers for row in re.findall(r"\bX\(([^()]*)\)", text)
-                          for word in re.findall(r"\w+", row)})
+    calls = Calls(texts, {word for text in [*headers, *texts.values()]
+                          for row in re.findall(r"\bX\(([^()]*)\)", text) for word in re.findall(r"\w+", row)})
     note("call_circles_src", [" ".join(part) for part in circles(calls.edges)])
     note("functions_with_more_than_6_parameters",
          [f"{path.name}:{name}({number})" for path, text in texts.items()

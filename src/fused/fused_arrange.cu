@@ -7,7 +7,7 @@
  * Cost: a bitonic sort of 512 words in shared memory a run. Ties go by id, so that the order is the
  * same every time.
  */
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "gpu/gpu_stream.cuh"
 
 #include <cuda_runtime.h>

@@ -15,7 +15,7 @@
  * The first sort comes as soon as k candidates are there, so that the rest meets a k-th.
  *
  * Few rows get blocks of 1,024 threads, many rows of 256, eight of which share a processor. */
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "fused/fused_sort.cuh"
 #include "gpu/gpu_stream.cuh"
 

@@ -190,7 +190,7 @@ template <kin_fused_type TYPE> static int launch(kin_gpu_stream *stream, const k
     return kin_gpu_launched();
 }
 
-extern "C" int kin_fused_launch_cast(kin_gpu_stream *stream, const kin_fused_cast *job)
+int kin_fused_launch_cast(kin_gpu_stream *stream, const kin_fused_cast *job)
 {
     if (job->set.points == 0) {
         return 0;

@@ -107,7 +107,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     }
 }
 
-extern "C" int kin_fused_launch_cover(kin_gpu_stream *stream, const kin_fused_cover *job)
+int kin_fused_launch_cover(kin_gpu_stream *stream, const kin_fused_cover *job)
 {
     const unsigned tiles = (unsigned)(job->set.padded / KIN_FUSED_TILE);
     const int32_t chunks = job->set.frame.row_bytes / KIN_FUSED_CHUNK; /* a multiple of 8 */

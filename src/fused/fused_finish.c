@@ -125,30 +125,17 @@ static kith_status solve_some(kin_fused_answers *a, kin_fused_solving *s, const 
     const uint64_t pairs = kin_size_mul(n, (uint64_t)s->k);
     uint32_t *device_ids = NULL;
     kin_pair *host_pairs = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &device_ids, n, sizeof *ids, "rows to solve"),
-                 done);
+    KIN_HOLD(hold, on->ctx);
+    KIN_GPU_NEW(&hold, on->gpu, device_ids, n, "rows to solve");
     s->ids = device_ids;
-    KIN_TRY_GOTO(status, kin_gpu_upload(on->ctx, on->gpu, device_ids, ids, n * sizeof *ids), done);
-    KIN_TRY_GOTO(status,
-                 s->among != NULL ? kin_fused_pick_among(on, s) : kin_fused_direct_rows(on, s),
-                 done);
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, device_ids, ids, n * sizeof *ids));
+    KIN_TRY(s->among != NULL ? kin_fused_pick_among(on, s) : kin_fused_direct_rows(on, s));
     if (a->kernels_write) {
-        status = kin_fused_answers_write(a, s->pairs, NULL, s->k, device_ids, s->count);
-        goto done;
+        return kin_fused_answers_write(a, s->pairs, NULL, s->k, device_ids, s->count);
     }
-    KIN_TRY_GOTO(
-        status, kin_alloc(on->ctx, &host_pairs, pairs, sizeof *host_pairs, "neighbours of a batch"),
-        done);
-    KIN_TRY_GOTO(
-        status,
-        kin_gpu_download(on->ctx, on->gpu, host_pairs, s->pairs, pairs * sizeof *host_pairs), done);
-    status = kin_fused_answers_take_whole(a, host_pairs, ids, s->count, s->k);
-done:
-    kin_free(on->ctx, host_pairs);
-    kin_gpu_free(on->gpu, device_ids);
-    return status;
+    KIN_NEW(&hold, host_pairs, pairs, "neighbours of a batch");
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, host_pairs, s->pairs, pairs * sizeof *host_pairs));
+    return kin_fused_answers_take_whole(a, host_pairs, ids, s->count, s->k);
 }
 
 kith_status kin_fused_answers_solve(kin_fused_answers *a, const kin_fused_rows *rows,

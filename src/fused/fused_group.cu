@@ -101,7 +101,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     }
 }
 
-extern "C" int kin_fused_launch_group(kin_gpu_stream *stream, const kin_fused_group *job)
+int kin_fused_launch_group(kin_gpu_stream *stream, const kin_fused_group *job)
 {
     if (job->rows.rows == 0) {
         return 0;

@@ -12,7 +12,7 @@
  * Cost. hits: a row of the corpus and one of the queries (from L1, its neighbours in the list have
  * the same) a place. within: 8 bytes read a pair. Limits: sets hold no degenerate rows, so no key
  * is made for them here. */
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "fused/fused_list.cuh"
 #include "gpu/gpu_stream.cuh"
 #include "metric/metric_pair.cuh"
@@ -155,7 +155,7 @@ static int hits_launch(kin_gpu_stream *stream, const kin_fused_hits *job)
     return kin_gpu_launched();
 }
 
-extern "C" int kin_fused_launch_hits(kin_gpu_stream *stream, const kin_fused_hits *job)
+int kin_fused_launch_hits(kin_gpu_stream *stream, const kin_fused_hits *job)
 {
     if (job->total == 0) {
         return 0;
@@ -170,7 +170,7 @@ extern "C" int kin_fused_launch_hits(kin_gpu_stream *stream, const kin_fused_hit
                                              : hits_launch<KITH_SQEUCLIDEAN, false>(stream, job);
 }
 
-extern "C" int kin_fused_launch_within(kin_gpu_stream *stream, const kin_fused_within *job)
+int kin_fused_launch_within(kin_gpu_stream *stream, const kin_fused_within *job)
 {
     if (job->rows == 0 || job->columns == 0) {
         return 0;

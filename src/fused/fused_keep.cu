@@ -6,7 +6,7 @@
  *
  * Cost. Ids are read twice, bits by way of the caches. The sum over blocks is quadratic in their
  * number: 10^8 positions are 24,415 blocks, 0.3·10^9 additions. */
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "gpu/gpu_stream.cuh"
 
 enum { WARP = 32, THREADS = 1024, WARPS = THREADS / WARP };

@@ -540,39 +540,61 @@ typedef struct kin_fused_within {
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
+/* A row a launch: its name, and that of the struct which it takes. `screen` picks the body for the
+ * stream's device: wgmma on sm_90, mma on all others from sm_80 on, or what KITH_GPU_UNIT=wgmma|mma
+ * names. */
+#define KIN_FUSED_LAUNCHES(X) \
+    X(check)                  \
+    X(transform)              \
+    X(group)                  \
+    X(measure)                \
+    X(round)                  \
+    X(cast)                   \
+    X(start)                  \
+    X(cover)                  \
+    X(sort)                   \
+    X(keep)                   \
+    X(screen)                 \
+    X(look)                   \
+    X(kth)                    \
+    X(gather)                 \
+    X(collect)                \
+    X(tighten)                \
+    X(arrange)                \
+    X(plan)                   \
+    X(pack)                   \
+    X(accept)                 \
+    X(regroup)                \
+    X(spans)                  \
+    X(rescore)                \
+    X(write)                  \
+    X(keys)                   \
+    X(best)                   \
+    X(hits)                   \
+    X(within)
+
 typedef struct kin_fused_kernels {
-    int (*check)(kin_gpu_stream *stream, const kin_fused_check *job);
-    int (*transform)(kin_gpu_stream *stream, const kin_fused_transform *job);
-    int (*group)(kin_gpu_stream *stream, const kin_fused_group *job);
-    int (*measure)(kin_gpu_stream *stream, const kin_fused_measure *job);
-    int (*round)(kin_gpu_stream *stream, const kin_fused_round *job);
-    int (*cast)(kin_gpu_stream *stream, const kin_fused_cast *job);
-    int (*start)(kin_gpu_stream *stream, const kin_fused_start *job);
-    int (*cover)(kin_gpu_stream *stream, const kin_fused_cover *job);
-    int (*sort)(kin_gpu_stream *stream, const kin_fused_sort *job);
-    int (*keep)(kin_gpu_stream *stream, const kin_fused_keep *job);
-    /* Picks the body for the stream's device: wgmma on sm_90, mma on all others from sm_80 on, or
-     * what KITH_GPU_UNIT=wgmma|mma names. kappa: the unit's error for this many columns of F16. */
-    int (*screen)(kin_gpu_stream *stream, const kin_fused_screen *job);
-    double (*kappa)(kin_gpu_stream *stream, int32_t cols);
+#define KIN_ENTRY(name) int (*name)(kin_gpu_stream * stream, const kin_fused_##name *job);
+    KIN_FUSED_LAUNCHES(KIN_ENTRY)
+#undef KIN_ENTRY
+    double (*kappa)(kin_gpu_stream *stream,
+                    int32_t cols);                /* the unit's error, for columns of F16 */
     bool (*takes_starts)(kin_gpu_stream *stream); /* whether its screen reads them */
-    int (*look)(kin_gpu_stream *stream, const kin_fused_look *job);
-    int (*kth)(kin_gpu_stream *stream, const kin_fused_kth *job);
-    int (*gather)(kin_gpu_stream *stream, const kin_fused_gather *job);
-    int (*collect)(kin_gpu_stream *stream, const kin_fused_collect *job);
-    int (*tighten)(kin_gpu_stream *stream, const kin_fused_tighten *job);
-    int (*arrange)(kin_gpu_stream *stream, const kin_fused_arrange *job);
-    int (*plan)(kin_gpu_stream *stream, const kin_fused_plan *job);
-    int (*pack)(kin_gpu_stream *stream, const kin_fused_pack *job);
-    int (*accept)(kin_gpu_stream *stream, const kin_fused_accept *job);
-    int (*regroup)(kin_gpu_stream *stream, const kin_fused_regroup *job);
-    int (*spans)(kin_gpu_stream *stream, const kin_fused_spans *job);
-    int (*rescore)(kin_gpu_stream *stream, const kin_fused_rescore *job);
-    int (*write)(kin_gpu_stream *stream, const kin_fused_write *job);
-    int (*keys)(kin_gpu_stream *stream, const kin_fused_keys *job);
-    int (*best)(kin_gpu_stream *stream, const kin_fused_best *job);
-    int (*hits)(kin_gpu_stream *stream, const kin_fused_hits *job);
-    int (*within)(kin_gpu_stream *stream, const kin_fused_within *job);
 } kin_fused_kernels;
+
+#ifdef __CUDACC__
+extern "C" {
+#define KIN_ENTRY(name) \
+    int kin_fused_launch_##name(kin_gpu_stream *stream, const kin_fused_##name *job);
+KIN_FUSED_LAUNCHES(KIN_ENTRY)
+#undef KIN_ENTRY
+/* Bodies of the screen: fused_screen_wgmma.cu for sm_90 alone, fused_screen_mma.cu from sm_80 on,
+ * fused_screen_few.cu for costs of a few rows of bytes, where they are that. */
+int kin_fused_screen_wgmma(kin_gpu_stream *stream, const kin_fused_screen *job);
+int kin_fused_screen_mma(kin_gpu_stream *stream, const kin_fused_screen *job);
+bool kin_fused_screen_is_few(const kin_fused_screen *job);
+int kin_fused_screen_few(kin_gpu_stream *stream, const kin_fused_screen *job);
+}
+#endif
 
 #endif

@@ -24,7 +24,7 @@
  * H200 (about 1.4e13 double instructions a second) 128 columns of squares are 5e10 pairs a second.
  *
  * Limits. Chips with few double units (sm_86, sm_89) are 32 times slower here. */
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "gpu/gpu_stream.cuh"
 #include "metric/metric_pair.cuh"
 

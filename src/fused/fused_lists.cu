@@ -15,7 +15,7 @@
  * and a radix selection over the list where it lies.
  */
 #include "fused/fused_gate.cuh"
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "fused/fused_list.cuh"
 #include "gpu/gpu_stream.cuh"
 
@@ -223,7 +223,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_TILE)
 
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
-extern "C" int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
+int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *job)
 {
     if (job->set.points == 0) {
         return 0;

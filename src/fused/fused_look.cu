@@ -7,7 +7,7 @@
  *
  * Cost. Two rounded rows a pair, of which one was often read a moment ago: bytes are what it waits
  * for. Error: sums of fp32 have a 32nd of the roundings that kappa stands for, and five more. */
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "fused/fused_screen.cuh"
 #include "gpu/gpu_stream.cuh"
 
@@ -99,7 +99,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-extern "C" int kin_fused_launch_look(kin_gpu_stream *stream, const kin_fused_look *job)
+int kin_fused_launch_look(kin_gpu_stream *stream, const kin_fused_look *job)
 {
     const unsigned blocks = (unsigned)stream->processors * BLOCKS_A_PROCESSOR;
     if (job->rows.frame.type == KIN_FUSED_S8) {

@@ -17,7 +17,7 @@
  * take a warp each; few long ones a block each (kth) or a warp for every 1,024 columns,
  * or with minima for every 4,096 (gather).
  */
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "fused/fused_list.cuh"
 #include "gpu/gpu_stream.cuh"
 
@@ -388,7 +388,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
 
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
-extern "C" int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth *job)
+int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth *job)
 {
     if (job->rows == 0) {
         return 0;
@@ -411,7 +411,7 @@ extern "C" int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth 
     return kin_gpu_launched();
 }
 
-extern "C" int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_gather *job)
+int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_gather *job)
 {
     const int64_t a_warp = job->minima != NULL ? 32 : CHUNK_TILES;
     const int64_t chunks = (job->count / KIN_FUSED_TILE + a_warp - 1) / a_warp;
@@ -428,7 +428,7 @@ extern "C" int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_g
     return kin_gpu_launched();
 }
 
-extern "C" int kin_fused_launch_collect(kin_gpu_stream *stream, const kin_fused_collect *job)
+int kin_fused_launch_collect(kin_gpu_stream *stream, const kin_fused_collect *job)
 {
     const int64_t rows = job->rows_set.points - job->row0;
     const unsigned blocks = (unsigned)(job->rows < rows ? job->rows : rows);

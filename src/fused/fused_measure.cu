@@ -147,7 +147,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     kin_fused_raise(&job.largest[1], sqrt(kin_fused_team_sum(sum, team)));
 }
 
-extern "C" int kin_fused_launch_measure(kin_gpu_stream *stream, const kin_fused_measure *job)
+int kin_fused_launch_measure(kin_gpu_stream *stream, const kin_fused_measure *job)
 {
     const kin_fused_rows *rows = &job->rows;
     if (rows->rows == 0 || rows->cols == 0) {

@@ -94,10 +94,10 @@ static kith_status order_on_host(const kin_fused_device *on, pivots *p)
     const uint64_t bytes = count * (uint64_t)frame->row_bytes;
     unsigned char *copy = NULL;
     uint32_t *order = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &copy, bytes, 1, "rounded pivots"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &order, 2 * count, sizeof *order, "pivots"), done);
-    KIN_TRY_GOTO(status, kin_gpu_download(ctx, on->gpu, copy, p->rows.rounded, bytes), done);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_alloc(&hold, &copy, bytes, 1, "rounded pivots"));
+    KIN_NEW(&hold, order, 2 * count, "pivots");
+    KIN_TRY(kin_gpu_download(ctx, on->gpu, copy, p->rows.rounded, bytes));
     for (uint32_t i = 0; i < (uint32_t)count; i++) {
         order[i] = i;
     }
@@ -108,15 +108,11 @@ static kith_status order_on_host(const kin_fused_device *on, pivots *p)
                                       .stride_bytes = frame->row_bytes}};
     const kin_distance distance = {
         .metric = KITH_SQEUCLIDEAN, .cols = frame->cols, .isa = ctx->isa};
-    KIN_TRY_GOTO(status, kin_order_always(ctx, &rows, &distance, p->rows.set.points, order), done);
+    KIN_TRY(kin_order_always(ctx, &rows, &distance, p->rows.set.points, order));
     for (uint64_t i = 0; i < count; i++) {
         order[count + i] = p->host[order[i]];
     }
-    status = kin_gpu_upload(ctx, on->gpu, p->ids, order + count, count * sizeof *order);
-done:
-    kin_free(ctx, order);
-    kin_free(ctx, copy);
-    return status;
+    return kin_gpu_upload(ctx, on->gpu, p->ids, order + count, count * sizeof *order);
 }
 
 /* A sample of so many points, rounded, in the order of the points. */
@@ -171,22 +167,17 @@ static kith_status upload_units(const kin_fused_device *on, int64_t first, const
     kin_fused_unit *units = NULL;
     uint32_t numbers[MOST / KIN_FUSED_TILE] = {0};
     const uint32_t counters[2] = {(uint32_t)blocks, 0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &units, blocks, sizeof *units, "units"), done);
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, units, blocks, "units");
     for (uint64_t i = 0; i < blocks; i++) {
         units[i] = (kin_fused_unit){(uint32_t)first + (uint32_t)i, 0, (uint32_t)tiles, 0};
     }
     for (uint32_t i = 0; i < (uint32_t)tiles; i++) {
         numbers[i] = i;
     }
-    KIN_TRY_GOTO(status, kin_gpu_upload(ctx, on->gpu, d->units, units, blocks * sizeof *units),
-                 done);
-    KIN_TRY_GOTO(status, kin_gpu_upload(ctx, on->gpu, d->tiles, numbers, tiles * sizeof *numbers),
-                 done);
-    status = kin_gpu_upload(ctx, on->gpu, d->counters, counters, sizeof counters);
-done:
-    kin_free(ctx, units);
-    return status;
+    KIN_TRY(kin_gpu_upload(ctx, on->gpu, d->units, units, blocks * sizeof *units));
+    KIN_TRY(kin_gpu_upload(ctx, on->gpu, d->tiles, numbers, tiles * sizeof *numbers));
+    return kin_gpu_upload(ctx, on->gpu, d->counters, counters, sizeof counters);
 }
 
 /* shared: members of a team in lockstep have the same points, and each looks for a part of them. */
@@ -358,29 +349,19 @@ static kith_status find_homes(const kin_fused_device *on, const kin_fused_prepar
     const int64_t count = kin_fused_sort_marks(queries->points);
     const int64_t blocks = queries->padded / KIN_FUSED_BLOCK;
     uint32_t *marks = NULL; /* of the corpus, behind them the queries' */
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(on->ctx, &marks, (uint64_t)(tiles + count), sizeof *marks, "cells"),
-                 done);
-    KIN_TRY_GOTO(
-        status,
-        kin_gpu_download(on->ctx, on->gpu, marks, corpus->marks, (uint64_t)tiles * sizeof *marks),
-        done);
+    KIN_HOLD(hold, on->ctx);
+    KIN_NEW(&hold, marks, (uint64_t)(tiles + count), "cells");
+    KIN_TRY(
+        kin_gpu_download(on->ctx, on->gpu, marks, corpus->marks, (uint64_t)tiles * sizeof *marks));
     const uint32_t *asked = marks + tiles;
-    KIN_TRY_GOTO(status,
-                 kin_gpu_download(on->ctx, on->gpu, marks + tiles, query_marks,
-                                  (uint64_t)count * sizeof *marks),
-                 done);
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc(on->ctx, homes, (uint64_t)blocks, sizeof **homes, "tiles near to queries"), done);
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, marks + tiles, query_marks,
+                             (uint64_t)count * sizeof *marks));
+    KIN_TRY(kin_alloc(on->ctx, homes, (uint64_t)blocks, sizeof **homes, "tiles near to queries"));
     for (int64_t block = 0; block < blocks; block++) {
         const int64_t behind = kin_min_i64(2 * block + 2, count - 1);
         (*homes)[block] = home_of(marks, tiles, asked[2 * block], asked[behind]);
     }
-done:
-    kin_free(on->ctx, marks);
-    return status;
+    return KITH_OK;
 }
 
 kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_prepared *corpus,

@@ -67,7 +67,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     }
 }
 
-extern "C" int kin_fused_launch_sort(kin_gpu_stream *stream, const kin_fused_sort *job)
+int kin_fused_launch_sort(kin_gpu_stream *stream, const kin_fused_sort *job)
 {
     sort_scratch scratch;
     const unsigned blocks = (unsigned)((job->points + KIN_FUSED_THREADS - 1) / KIN_FUSED_THREADS);

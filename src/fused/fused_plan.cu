@@ -21,7 +21,7 @@
  * 30 ms on a device whose screen takes seconds. Without balls, a write a tile.
  */
 #include "fused/fused_cover.h"
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "fused/fused_schedule.h"
 #include "gpu/gpu_stream.cuh"
 
@@ -383,7 +383,7 @@ static int64_t pieces_of(const kin_gpu_stream *stream, int64_t groups, int64_t l
     return pieces > 1 ? pieces : 1;
 }
 
-extern "C" int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_plan *job)
+int kin_fused_launch_plan(kin_gpu_stream *stream, const kin_fused_plan *job)
 {
     plan_args a = {};
     a.job = *job;

@@ -61,7 +61,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     }
 }
 
-extern "C" int kin_fused_launch_check(kin_gpu_stream *stream, const kin_fused_check *job)
+int kin_fused_launch_check(kin_gpu_stream *stream, const kin_fused_check *job)
 {
     const kin_fused_rows *rows = &job->rows;
     const law l = law_of(rows->dtype, rows->metric);
@@ -148,7 +148,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     }
 }
 
-extern "C" int kin_fused_launch_transform(kin_gpu_stream *stream, const kin_fused_transform *job)
+int kin_fused_launch_transform(kin_gpu_stream *stream, const kin_fused_transform *job)
 {
     const kin_fused_rows *rows = &job->rows;
     if (rows->rows == 0) {

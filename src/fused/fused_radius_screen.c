@@ -432,14 +432,17 @@ static kith_status run_rows(kin_fused_radius_job *f, const kin_fused_radius_sets
 
 /* ---- Rows that lost candidates -------------------------------------------------------------- */
 
-/* A set of these rows, rounded again. */
+/* A set of these rows, rounded again; the hold gives it back. */
 static kith_status choose_rows(const kin_fused_radius_job *f, const kin_fused_radius_sets *what,
-                               const uint32_t *ids, int64_t count, kin_fused_chosen *c)
+                               const uint32_t *ids, int64_t count, kin_fused_chosen *c,
+                               kin_hold *hold)
 {
     const kin_fused_device *on = &f->on;
     *c = kin_fused_chosen_of(&what->rows.frame, count);
     c->set.worst = what->rows.worst;
-    KIN_TRY(kin_fused_chosen_make(on, c));
+    const kith_status made = kin_fused_chosen_make(on, c);
+    kin_gpu_hold_take(hold, on->gpu, c->block);
+    KIN_TRY(made);
     KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, c->ids, ids, (uint64_t)count * sizeof *ids));
     return kin_fused_chosen_round(on, what->row_matrix, c);
 }
@@ -448,21 +451,15 @@ static kith_status choose_rows(const kin_fused_radius_job *f, const kin_fused_ra
 static kith_status run_chosen(kin_fused_radius_job *f, const kin_fused_radius_sets *what,
                               const uint64_t *words, int64_t count, int64_t wanted, rest *again)
 {
-    kith_ctx *ctx = f->on.ctx;
     uint32_t *ids = NULL;
     kin_fused_chosen c = {0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &ids, (uint64_t)count, sizeof *ids, "rows to screen again"),
-                 done);
+    KIN_HOLD(hold, f->on.ctx);
+    KIN_NEW(&hold, ids, (uint64_t)count, "rows to screen again");
     for (int64_t i = 0; i < count; i++) {
         ids[i] = (uint32_t)words[i];
     }
-    KIN_TRY_GOTO(status, choose_rows(f, what, ids, count, &c), done);
-    status = run_rows(f, what, &c.set, wanted, again);
-done:
-    kin_gpu_free(f->on.gpu, c.block);
-    kin_free(ctx, ids);
-    return status;
+    KIN_TRY(choose_rows(f, what, ids, count, &c, &hold));
+    return run_rows(f, what, &c.set, wanted, again);
 }
 
 /* Rows with the largest numbers first; whole: lists of all columns. */
@@ -565,27 +562,21 @@ static kith_status count_sample(kin_fused_radius_job *f, const kin_fused_radius_
     const double before = f->candidates;
     uint32_t *ids = NULL;
     kin_fused_chosen c = {0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_alloc(on->ctx, &ids, (uint64_t)points, sizeof *ids, "ids of a graph"),
-                 done);
-    KIN_TRY_GOTO(
-        status,
-        kin_gpu_download(on->ctx, on->gpu, ids, what->rows.ids, (uint64_t)points * sizeof *ids),
-        done);
+    KIN_HOLD(hold, on->ctx);
+    KIN_NEW(&hold, ids, (uint64_t)points, "ids of a graph");
+    KIN_TRY(
+        kin_gpu_download(on->ctx, on->gpu, ids, what->rows.ids, (uint64_t)points * sizeof *ids));
     for (int64_t i = 0; i < count; i++) {
         ids[i] = ids[points * i / count];
     }
-    KIN_TRY_GOTO(status, choose_rows(f, what, ids, count, &c), done);
+    KIN_TRY(choose_rows(f, what, ids, count, &c, &hold));
     const part all = {.rows = &c.set,
                       .count = what->cols.points,
                       .capacity = LEAST_CAPACITY,
                       .counts_alone = true};
-    KIN_TRY_GOTO(status, collect(f, what, all), done);
+    KIN_TRY(collect(f, what, all));
     f->expected = (f->candidates - before) / (double)count;
-done:
-    kin_gpu_free(on->gpu, c.block);
-    kin_free(on->ctx, ids);
-    return status;
+    return KITH_OK;
 }
 
 /* Both ends of each pair at once, where the lists of all rows fit. */

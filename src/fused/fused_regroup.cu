@@ -5,7 +5,7 @@
  *
  * Cost. Two reads of the groups, an atomic addition a row and read; one block sums the counts, a
  * thousandth of a microsecond a group. */
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "gpu/gpu_stream.cuh"
 
 enum { WARP = 32, THREADS = 256, SUMMING = 1024 };

@@ -21,7 +21,7 @@
  * Limits. k below the places of a block's shared memory (8,192; 4,096 where a block may have less
  * than 100 KB). */
 #include "fused/fused_cost.cuh"
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "fused/fused_sort.cuh"
 #include "gpu/gpu_stream.cuh"
 #include "metric/metric_pair.cuh"
@@ -117,18 +117,25 @@ advance(const double *query, const char *const data[TWO], const kin_row_transfor
     }
 }
 
-/* keys[i] for the candidates ids[first .. last). The whole crew calls it. */
+/* Candidates of a row, of which those in [first, last) have no keys yet. */
+typedef struct candidates {
+    const uint32_t *ids;
+    double *keys;
+    int32_t first;
+    int32_t last;
+} candidates;
+
+/* Gives them theirs. The whole crew calls it. */
 template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
 static __device__ __forceinline__ void keys_of(const kin_fused_rescore &job, const shape &s,
-                                               int64_t row, double *query, double *keys,
-                                               const uint32_t *ids, int32_t first, int32_t last)
+                                               int64_t row, double *query, const candidates &list)
 {
     const int32_t thread = (int32_t)threadIdx.x % s.crew;
     const int32_t team = thread / KIN_METRIC_LANES;
     const int32_t teams = s.crew / KIN_METRIC_LANES;
     const kin_fused_rows &rows = job.cols_rows;
     const int32_t cols = rows.cols;
-    for (int32_t base = first; base < last; base += teams * TWO) {
+    for (int32_t base = list.first; base < list.last; base += teams * TWO) {
         const char *data[TWO];
         kin_row_transform transform[TWO];
         double lanes[TWO];
@@ -137,7 +144,7 @@ static __device__ __forceinline__ void keys_of(const kin_fused_rescore &job, con
         for (int c = 0; c < TWO; c++) {
             at[c] = base + c * teams + team;
             /* A team without work repeats the last candidate, so that warps stay whole. */
-            const int64_t id = (int64_t)ids[min(at[c], last - 1)];
+            const int64_t id = (int64_t)list.ids[min(at[c], list.last - 1)];
             data[c] = (const char *)rows.data + id * rows.stride_bytes;
             transform[c] = TRANSFORMS ? rows.transforms[id] : kin_row_transform{};
             lanes[c] = 0;
@@ -159,8 +166,8 @@ static __device__ __forceinline__ void keys_of(const kin_fused_rescore &job, con
                 (transform[c].degenerate != 0 || job.set_rows.transforms[row].degenerate != 0)) {
                 key = KIN_DEGENERATE_KEY;
             }
-            if (at[c] < last && thread % KIN_METRIC_LANES == 0) {
-                keys[at[c]] = key;
+            if (at[c] < list.last && thread % KIN_METRIC_LANES == 0) {
+                list.keys[at[c]] = key;
             }
         }
     }
@@ -238,7 +245,8 @@ static __global__ void __launch_bounds__(BLOCK, 2)
             }
             crew_sync(s.crew); /* row and ids are known */
             if constexpr (STEP != COSTS) {
-                keys_of<STEP, DTYPE, TRANSFORMS>(job, s, row, query, keys, ids, kept, kept + added);
+                keys_of<STEP, DTYPE, TRANSFORMS>(job, s, row, query,
+                                                 {ids, keys, kept, kept + added});
                 crew_sync(s.crew); /* keys are complete */
             }
             used += added;

@@ -270,7 +270,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
 
 /* ---- Launch --------------------------------------------------------------------------------- */
 
-extern "C" int kin_fused_launch_round(kin_gpu_stream *stream, const kin_fused_round *job)
+int kin_fused_launch_round(kin_gpu_stream *stream, const kin_fused_round *job)
 {
     const kin_fused_rows *rows = &job->rows;
     if (job->padded == 0) {

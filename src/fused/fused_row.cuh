@@ -9,7 +9,7 @@
 #ifndef KIN_FUSED_ROW_CUH
 #define KIN_FUSED_ROW_CUH
 
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "gpu/gpu_stream.cuh"
 #include "metric/metric_canonical.h"
 #include "metric/metric_value.h"

@@ -14,7 +14,7 @@
  *
  * Floor. One read of the columns: 128 bytes of a million are 30 microseconds on an H200. */
 #include "fused/fused_cost.cuh"
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "fused/fused_mma.cuh"
 #include "gpu/gpu_stream.cuh"
 

@@ -15,7 +15,7 @@
  * beside them 128 additions and 128 maxima a thread. Limits: rounded rows below 2^31 bytes; 227 KiB
  * of shared memory. What was tried and measured: docs/notes/performance.md.
  */
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "fused/fused_wgmma_feed.cuh"
 #include "fused/fused_wgmma_multiply.cuh"
 #include "fused/fused_wgmma_start.cuh"

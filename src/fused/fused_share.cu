@@ -11,7 +11,7 @@
  *
  * Rows of a part begin with multiples of a block, so a warp's rows go to one part. */
 #include "fused/fused_cost.cuh"
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "gpu/gpu_stream.cuh"
 
 #include <cuda_runtime.h>
@@ -77,7 +77,7 @@ static __global__ void __launch_bounds__(THREADS)
     job.lists.counts[row] = 0;
 }
 
-extern "C" int kin_fused_launch_pack(kin_gpu_stream *stream, const kin_fused_pack *job)
+int kin_fused_launch_pack(kin_gpu_stream *stream, const kin_fused_pack *job)
 {
     if (job->points == 0) {
         return 0;
@@ -110,7 +110,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-extern "C" int kin_fused_launch_accept(kin_gpu_stream *stream, const kin_fused_accept *job)
+int kin_fused_launch_accept(kin_gpu_stream *stream, const kin_fused_accept *job)
 {
     if (job->count == 0) {
         return 0;

@@ -198,16 +198,13 @@ static kith_status upload_seed_tiles(const kin_fused_work *w)
     const int64_t step = kin_sequence_step(kin_fused_tiles_of(w->cols.points));
     const int64_t lists = seed_stride(w) == 0 ? 1 : w->rows.padded / KIN_FUSED_BLOCK;
     uint32_t *table = NULL;
-    KIN_TRY(kin_alloc(w->on.ctx, &table, (uint64_t)(lists * w->size.seed_tiles), sizeof *table,
-                      "tiles of seeds"));
+    KIN_HOLD(hold, w->on.ctx);
+    KIN_NEW(&hold, table, (uint64_t)(lists * w->size.seed_tiles), "tiles of seeds");
     for (int64_t i = 0; i < lists * w->size.seed_tiles; i++) {
         table[i] = (uint32_t)seed_tile(w, step, i / w->size.seed_tiles, i % w->size.seed_tiles);
     }
-    const kith_status status =
-        kin_gpu_upload(w->on.ctx, w->on.gpu, w->tiles, table,
-                       (uint64_t)(lists * w->size.seed_tiles) * sizeof *table);
-    kin_free(w->on.ctx, table);
-    return status;
+    return kin_gpu_upload(w->on.ctx, w->on.gpu, w->tiles, table,
+                          (uint64_t)(lists * w->size.seed_tiles) * sizeof *table);
 }
 
 /* Units of all blocks, of each the same number: the first of them are those of a batch whose blocks

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Starts of columns as bytes (fused_start.h). Contract: fused_kernels.h. Cost: one read of the
  * halves to find the least, one more to write 32 bytes a position. */
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "fused/fused_start.h"
 #include "gpu/gpu_stream.cuh"
 
@@ -48,7 +48,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_TILE)
     }
 }
 
-extern "C" int kin_fused_launch_start(kin_gpu_stream *stream, const kin_fused_start *job)
+int kin_fused_launch_start(kin_gpu_stream *stream, const kin_fused_start *job)
 {
     if (job->padded == 0) {
         return 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The table of launches, and the two choices that depend on the chip: which body of the screen a
- * device gets, and how far its tensor cores may be off. */
+ * The table of launches, short because every row makes itself, and the two choices that depend on
+ * the chip: which body of the screen a device gets, and how far its tensor cores may be off. */
 #include "fused/fused_kappa.h"
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "gpu/gpu_stream.cuh"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* wgmma exists on compute capability 9.0 alone (sm_90a is code for no other). */
-bool kin_fused_launch_takes_starts(kin_gpu_stream *stream)
+static bool takes_starts(kin_gpu_stream *stream)
 {
     return stream->major == 9 && stream->minor == 0;
 }
@@ -18,7 +18,7 @@ bool kin_fused_launch_takes_starts(kin_gpu_stream *stream)
 int kin_fused_launch_screen(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
     const char *wanted = getenv("KITH_GPU_UNIT");
-    const bool has_wgmma = kin_fused_launch_takes_starts(stream);
+    const bool has_wgmma = takes_starts(stream);
     if (wanted == NULL || wanted[0] == '\0') {
         if (kin_fused_screen_is_few(job)) {
             return kin_fused_screen_few(stream, job);
@@ -35,47 +35,11 @@ int kin_fused_launch_screen(kin_gpu_stream *stream, const kin_fused_screen *job)
 }
 
 /* Both bodies of the screen meet the same unit. */
-double kin_fused_launch_kappa(kin_gpu_stream *stream, int32_t cols)
+static double kappa(kin_gpu_stream *stream, int32_t cols)
 {
     return kin_fused_unit_kappa(stream->major, cols);
 }
 
-/* By name: C++17 has no designators. */
-static constexpr kin_fused_kernels make_table()
-{
-    kin_fused_kernels table = {};
-    table.check = kin_fused_launch_check;
-    table.transform = kin_fused_launch_transform;
-    table.group = kin_fused_launch_group;
-    table.measure = kin_fused_launch_measure;
-    table.round = kin_fused_launch_round;
-    table.cast = kin_fused_launch_cast;
-    table.start = kin_fused_launch_start;
-    table.cover = kin_fused_launch_cover;
-    table.sort = kin_fused_launch_sort;
-    table.keep = kin_fused_launch_keep;
-    table.screen = kin_fused_launch_screen;
-    table.kappa = kin_fused_launch_kappa;
-    table.takes_starts = kin_fused_launch_takes_starts;
-    table.look = kin_fused_launch_look;
-    table.kth = kin_fused_launch_kth;
-    table.gather = kin_fused_launch_gather;
-    table.collect = kin_fused_launch_collect;
-    table.tighten = kin_fused_launch_tighten;
-    table.arrange = kin_fused_launch_arrange;
-    table.plan = kin_fused_launch_plan;
-    table.pack = kin_fused_launch_pack;
-    table.accept = kin_fused_launch_accept;
-    table.regroup = kin_fused_launch_regroup;
-    table.spans = kin_fused_launch_spans;
-    table.rescore = kin_fused_launch_rescore;
-    table.write = kin_fused_launch_write;
-    table.keys = kin_fused_launch_keys;
-    table.best = kin_fused_launch_best;
-    table.hits = kin_fused_launch_hits;
-    table.within = kin_fused_launch_within;
-    return table;
-}
-
+#define KIN_ENTRY(name) kin_fused_launch_##name,
 extern "C" const kin_fused_kernels kin_fused_table;
-const kin_fused_kernels kin_fused_table = make_table();
+const kin_fused_kernels kin_fused_table = {KIN_FUSED_LAUNCHES(KIN_ENTRY) kappa, takes_starts};

@@ -8,7 +8,7 @@
  * Cost. 16 bytes read and up to 16 written a pair. Rows that are written lie anywhere, so a team
  * waits for memory twice (its row's number, then nothing but pairs, which are asked for at the same
  * time): the smaller the teams, the more rows are under way. */
-#include "fused/fused_launch.cuh"
+#include "fused/fused_kernels.h"
 #include "gpu/gpu_stream.cuh"
 #include "metric/metric_sphere.h"
 

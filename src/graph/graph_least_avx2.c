@@ -45,44 +45,19 @@ static void search_row(const uint32_t *costs, int64_t count, uint32_t *order, ui
     }
 }
 
-/* 8 columns of a matrix. */
-typedef struct columns {
-    const uint32_t *costs; /* of the first one in row 0 */
-    int64_t stride;
-    int64_t col;
-} columns;
-
-/* Rows first .. last - 1 of columns, each of which met the rows behind its own. */
-static void search_columns(const columns *c, int64_t first, int64_t last, uint32_t *order,
-                           uint32_t *sample)
+static inline void take_row(__m256i row, int64_t i, __m256i *best, __m256i *who)
 {
-    __m256i best = _mm256_set1_epi32(-1);
-    __m256i who = _mm256_setzero_si256();
-    for (int64_t i = kin_max_i64(first, c->col + 1); i < last; i++) {
-        const __m256i row = load_first(c->costs + i * c->stride, i - c->col);
-        const __m256i lower = _mm256_min_epu32(best, row);
-        /* Nearer, where the lower one is not the best so far. */
-        const __m256i kept = _mm256_cmpeq_epi32(lower, best);
-        who = _mm256_blendv_epi8(_mm256_set1_epi32((int32_t)i), who, kept);
-        best = lower;
-    }
-    _mm256_storeu_si256((__m256i *)(order + c->col), best);
-    _mm256_storeu_si256((__m256i *)(sample + c->col), who);
+    const __m256i lower = _mm256_min_epu32(*best, row);
+    /* Nearer, where the lower one is not the best so far. */
+    const __m256i kept = _mm256_cmpeq_epi32(lower, *best);
+    *who = _mm256_blendv_epi8(_mm256_set1_epi32((int32_t)i), *who, kept);
+    *best = lower;
 }
 
-static void least_of(const uint32_t *orders, const uint32_t *back, int64_t stride,
-                     int32_t new_count, int32_t count, const kin_graph_least *least)
-{
-    for (int64_t i = 0; i < count; i++) {
-        search_row(orders + i * stride, kin_min_i64(i, new_count), &least->row_order[i],
-                   &least->row_sample[i]);
-    }
-    for (int64_t col = 0; col < new_count; col += LANES) {
-        const columns panel = {back + col, stride, col};
-        search_columns(&panel, 0, new_count, least->new_order, least->new_sample);
-        search_columns(&panel, new_count, count, least->old_order, least->old_sample);
-    }
-}
+#define U32 __m256i
+#define SPLAT(x) _mm256_set1_epi32(x)
+#define STORE(at, v) _mm256_storeu_si256((__m256i *)(at), v)
+#include "graph/graph_least_body.inc"
 
 static int64_t hits_of(const kin_graph_orders *of, uint32_t *hits)
 {

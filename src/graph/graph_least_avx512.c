@@ -39,42 +39,17 @@ static void search_row(const uint32_t *costs, int64_t count, uint32_t *order, ui
     }
 }
 
-/* 16 columns of a matrix. */
-typedef struct columns {
-    const uint32_t *costs; /* of the first one in row 0 */
-    int64_t stride;
-    int64_t col;
-} columns;
-
-/* Rows first .. last - 1 of columns, each of which met the rows behind its own. */
-static void search_columns(const columns *c, int64_t first, int64_t last, uint32_t *order,
-                           uint32_t *sample)
+static inline void take_row(__m512i row, int64_t i, __m512i *best, __m512i *who)
 {
-    __m512i best = _mm512_set1_epi32(-1);
-    __m512i who = _mm512_setzero_si512();
-    for (int64_t i = kin_max_i64(first, c->col + 1); i < last; i++) {
-        const __m512i row = load_first(c->costs + i * c->stride, i - c->col);
-        const __mmask16 nearer = _mm512_cmplt_epu32_mask(row, best);
-        best = _mm512_min_epu32(best, row);
-        who = _mm512_mask_set1_epi32(who, nearer, (int32_t)i);
-    }
-    _mm512_storeu_si512(order + c->col, best);
-    _mm512_storeu_si512(sample + c->col, who);
+    const __mmask16 nearer = _mm512_cmplt_epu32_mask(row, *best);
+    *best = _mm512_min_epu32(*best, row);
+    *who = _mm512_mask_set1_epi32(*who, nearer, (int32_t)i);
 }
 
-static void least_of(const uint32_t *orders, const uint32_t *back, int64_t stride,
-                     int32_t new_count, int32_t count, const kin_graph_least *least)
-{
-    for (int64_t i = 0; i < count; i++) {
-        search_row(orders + i * stride, kin_min_i64(i, new_count), &least->row_order[i],
-                   &least->row_sample[i]);
-    }
-    for (int64_t col = 0; col < new_count; col += LANES) {
-        const columns panel = {back + col, stride, col};
-        search_columns(&panel, 0, new_count, least->new_order, least->new_sample);
-        search_columns(&panel, new_count, count, least->old_order, least->old_sample);
-    }
-}
+#define U32 __m512i
+#define SPLAT(x) _mm512_set1_epi32(x)
+#define STORE(at, v) _mm512_storeu_si512(at, v)
+#include "graph/graph_least_body.inc"
 
 static int64_t hits_of(const kin_graph_orders *of, uint32_t *hits)
 {

@@ -34,42 +34,17 @@ static void search_row(const uint32_t *costs, int64_t count, uint32_t *order, ui
     }
 }
 
-/* 4 columns of a matrix. */
-typedef struct columns {
-    const uint32_t *costs; /* of the first one in row 0 */
-    int64_t stride;
-    int64_t col;
-} columns;
-
-/* Rows first .. last - 1 of columns, each of which met the rows behind its own. */
-static void search_columns(const columns *c, int64_t first, int64_t last, uint32_t *order,
-                           uint32_t *sample)
+static inline void take_row(uint32x4_t row, int64_t i, uint32x4_t *best, uint32x4_t *who)
 {
-    uint32x4_t best = vdupq_n_u32(UINT32_MAX);
-    uint32x4_t who = vdupq_n_u32(0);
-    for (int64_t i = kin_max_i64(first, c->col + 1); i < last; i++) {
-        const uint32x4_t row = load_first(c->costs + i * c->stride, i - c->col);
-        const uint32x4_t nearer = vcltq_u32(row, best);
-        who = vbslq_u32(nearer, vdupq_n_u32((uint32_t)i), who);
-        best = vminq_u32(best, row);
-    }
-    vst1q_u32(order + c->col, best);
-    vst1q_u32(sample + c->col, who);
+    const uint32x4_t nearer = vcltq_u32(row, *best);
+    *who = vbslq_u32(nearer, vdupq_n_u32((uint32_t)i), *who);
+    *best = vminq_u32(*best, row);
 }
 
-static void least_of(const uint32_t *orders, const uint32_t *back, int64_t stride,
-                     int32_t new_count, int32_t count, const kin_graph_least *least)
-{
-    for (int64_t i = 0; i < count; i++) {
-        search_row(orders + i * stride, kin_min_i64(i, new_count), &least->row_order[i],
-                   &least->row_sample[i]);
-    }
-    for (int64_t col = 0; col < new_count; col += LANES) {
-        const columns four = {back + col, stride, col};
-        search_columns(&four, 0, new_count, least->new_order, least->new_sample);
-        search_columns(&four, new_count, count, least->old_order, least->old_sample);
-    }
-}
+#define U32 uint32x4_t
+#define SPLAT(x) vdupq_n_u32((uint32_t)(x))
+#define STORE(at, v) vst1q_u32(at, v)
+#include "graph/graph_least_body.inc"
 
 static int64_t hits_of(const kin_graph_orders *of, uint32_t *hits)
 {

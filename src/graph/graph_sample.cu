@@ -21,20 +21,27 @@
 
 /* ---- sample ---------------------------------------------------------------------------------- */
 
-/* What the lanes that `take` hold are sampled into one kind, of which the list has given `have`. */
+/* NEW or OLD, of which a list has given `have`, and gives what lanes of `voters` hold. */
+typedef struct kind {
+    uint64_t *slots;
+    uint32_t *ids;
+    uint32_t voters;
+    int32_t have;
+} kind;
+
+/* What a lane that takes holds is sampled into one kind. */
 static __device__ __forceinline__ void take_kind(const kin_graph_gpu_samples &samples,
-                                                 uint64_t *slots, uint32_t *ids, int64_t point,
-                                                 uint32_t hash, uint32_t position, uint32_t voters,
-                                                 bool takes, int32_t have)
+                                                 const kind &of, bool takes, int64_t point,
+                                                 uint32_t hash, uint32_t position)
 {
-    const int32_t place = have + __popc(voters & ((1u << kin_graph_gpu_lane()) - 1));
+    const int32_t place = of.have + __popc(of.voters & ((1u << kin_graph_gpu_lane()) - 1));
     if (!takes || place >= samples.forward) {
         return;
     }
-    ids[point * (samples.forward + samples.reverse) + place] = position;
+    of.ids[point * (samples.forward + samples.reverse) + place] = position;
     if (samples.reverse > 0) {
         const uint32_t slot = kin_graph_slot(hash, (uint32_t)samples.reverse);
-        atomicMin((unsigned long long *)slots + (int64_t)position * samples.reverse + slot,
+        atomicMin((unsigned long long *)of.slots + (int64_t)position * samples.reverse + slot,
                   (unsigned long long)hash << 32 | (unsigned long long)point);
     }
 }
@@ -60,10 +67,10 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
             const bool is_old = entry && !is_new;
             const uint32_t new_votes = __ballot_sync(KIN_GRAPH_GPU_LANES, is_new);
             const uint32_t old_votes = __ballot_sync(KIN_GRAPH_GPU_LANES, is_old);
-            take_kind(samples, samples.new_slots, samples.new_ids, point, hash, position, new_votes,
-                      is_new, news);
-            take_kind(samples, samples.old_slots, samples.old_ids, point, hash, position, old_votes,
-                      is_old, olds);
+            take_kind(samples, {samples.new_slots, samples.new_ids, new_votes, news}, is_new, point,
+                      hash, position);
+            take_kind(samples, {samples.old_slots, samples.old_ids, old_votes, olds}, is_old, point,
+                      hash, position);
             if (is_new && news + __popc(new_votes & ((1u << lane) - 1)) < samples.forward) {
                 list[i] = word & ~(uint64_t)1;
             }

@@ -208,6 +208,12 @@ typedef struct walker {
     uint64_t evaluations;
 } walker;
 
+/* Of components, as loads need them (kin_pair_dtype). */
+typedef struct dtypes {
+    kith_dtype queries;
+    kith_dtype points;
+} dtypes;
+
 /* ---- weigh ----------------------------------------------------------------------------------- */
 
 /* The high half of a double, ascending as an unsigned number; -0 and +0 have one order. */
@@ -240,9 +246,9 @@ static __device__ __forceinline__ bool is_degenerate(const kin_fused_rows &rows,
 
 /* Canonical keys of two rows, in all threads of a team. */
 template <kith_metric STEP>
-static __device__ __forceinline__ void
-keys_of(const kin_graph_gpu_walk &job, const shape &s, const walker &w, kith_dtype query_dtype,
-        kith_dtype dtype, const uint32_t (&rows)[2], double (&keys)[2])
+static __device__ __forceinline__ void keys_of(const kin_graph_gpu_walk &job, const shape &s,
+                                               const walker &w, const dtypes &types,
+                                               const uint32_t (&rows)[2], double (&keys)[2])
 {
     const int32_t lane = (int32_t)threadIdx.x % KIN_METRIC_LANES;
     const int32_t cols = job.points.cols;
@@ -260,9 +266,9 @@ keys_of(const kin_graph_gpu_walk &job, const shape &s, const walker &w, kith_dty
             double q[KIN_GRAPH_GPU_UNROLL];
             double a[KIN_GRAPH_GPU_UNROLL];
             double b[KIN_GRAPH_GPU_UNROLL];
-            kin_graph_gpu_components(job.points, dtype, rows[0], first + lane, a);
-            kin_graph_gpu_components(job.points, dtype, rows[1], first + lane, b);
-            query_components(job, s, w, query_dtype, first + lane, q);
+            kin_graph_gpu_components(job.points, types.points, rows[0], first + lane, a);
+            kin_graph_gpu_components(job.points, types.points, rows[1], first + lane, b);
+            query_components(job, s, w, types.queries, first + lane, q);
 #pragma unroll
             for (int u = 0; u < KIN_GRAPH_GPU_UNROLL; u++) {
                 sums[0] = kin_pair_step<STEP>(sums[0], q[u], a[u], power);
@@ -283,8 +289,7 @@ keys_of(const kin_graph_gpu_walk &job, const shape &s, const walker &w, kith_dty
 /* Words of those that wait and come before the last of a full list go to the batch; how many. */
 template <kith_metric STEP>
 static __device__ __forceinline__ int32_t weigh(const kin_graph_gpu_walk &job, const shape &s,
-                                                const walker &w, kith_dtype query_dtype,
-                                                kith_dtype dtype)
+                                                const walker &w, const dtypes &types)
 {
     const int32_t team = kin_graph_gpu_lane() / KIN_METRIC_LANES;
     const uint64_t last = w.count < job.width ? KIN_GRAPH_EMPTY : w.list[job.width - 1];
@@ -295,7 +300,7 @@ static __device__ __forceinline__ int32_t weigh(const kin_graph_gpu_walk &job, c
         const uint32_t rows[2] = {w.rows[min(at[0], w.waiting - 1)],
                                   w.rows[min(at[1], w.waiting - 1)]};
         double keys[2];
-        keys_of<STEP>(job, s, w, query_dtype, dtype, rows, keys);
+        keys_of<STEP>(job, s, w, types, rows, keys);
 #pragma unroll
         for (int c = 0; c < 2; c++) {
             const uint64_t word = kin_graph_word(order_of(keys[c]), rows[c], 1);
@@ -314,10 +319,10 @@ static __device__ __forceinline__ int32_t weigh(const kin_graph_gpu_walk &job, c
 /* Those that wait enter the list. */
 template <kith_metric STEP>
 static __device__ __forceinline__ void take(const kin_graph_gpu_walk &job, const shape &s,
-                                            walker &w, kith_dtype query_dtype, kith_dtype dtype)
+                                            walker &w, const dtypes &types)
 {
     __syncwarp(); /* they are all there */
-    const int32_t kept = weigh<STEP>(job, s, w, query_dtype, dtype);
+    const int32_t kept = weigh<STEP>(job, s, w, types);
     w.evaluations += (uint64_t)w.waiting;
     w.waiting = 0;
     __syncwarp(); /* the batch is there, and rows may be written again */
@@ -398,8 +403,8 @@ static __device__ __forceinline__ int32_t pick(walker &w, int32_t fan)
 /* Keys of the first `some` of the list. */
 template <kith_metric STEP>
 static __device__ __forceinline__ void compute_keys(const kin_graph_gpu_walk &job, const shape &s,
-                                                    const walker &w, kith_dtype query_dtype,
-                                                    kith_dtype dtype, int32_t some, double *keys)
+                                                    const walker &w, const dtypes &types,
+                                                    int32_t some, double *keys)
 {
     const int32_t team = kin_graph_gpu_lane() / KIN_METRIC_LANES;
     for (int32_t base = 0; base < some; base += 2 * TEAMS) {
@@ -407,7 +412,7 @@ static __device__ __forceinline__ void compute_keys(const kin_graph_gpu_walk &jo
         const uint32_t rows[2] = {kin_graph_position(w.list[min(at[0], some - 1)]),
                                   kin_graph_position(w.list[min(at[1], some - 1)])};
         double pair[2];
-        keys_of<STEP>(job, s, w, query_dtype, dtype, rows, pair);
+        keys_of<STEP>(job, s, w, types, rows, pair);
 #pragma unroll
         for (int c = 0; c < 2; c++) {
             if (at[c] < some && kin_graph_gpu_lane() % KIN_METRIC_LANES == 0) {
@@ -446,12 +451,11 @@ static __device__ __forceinline__ int32_t contenders(const kin_graph_gpu_walk &j
 
 template <kith_metric STEP>
 static __device__ __forceinline__ void finish(const kin_graph_gpu_walk &job, const shape &s,
-                                              const walker &w, kith_dtype query_dtype,
-                                              kith_dtype dtype, int64_t i)
+                                              const walker &w, const dtypes &types, int64_t i)
 {
     double *keys = (double *)w.marks;
     const int32_t some = contenders(job, w);
-    compute_keys<STEP>(job, s, w, query_dtype, dtype, some, keys);
+    compute_keys<STEP>(job, s, w, types, some, keys);
     for (int32_t j = kin_graph_gpu_lane(); j < some; j += 32) {
         const int32_t rank = rank_of(w, keys, some, j);
         if (rank < job.k) {
@@ -466,7 +470,7 @@ static __device__ __forceinline__ void finish(const kin_graph_gpu_walk &job, con
 /* ---- A walk ---------------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ void begin(const kin_graph_gpu_walk &job, const shape &s,
-                                             kith_dtype query_dtype, int64_t i, walker &w)
+                                             kith_dtype dtype, int64_t i, walker &w)
 {
     __syncwarp(); /* the walk before is over */
     w.own = job.query0 + i;
@@ -476,7 +480,7 @@ static __device__ __forceinline__ void begin(const kin_graph_gpu_walk &job, cons
     for (int32_t first = 0; first < s.staged; first += KIN_GRAPH_GPU_BATCH) {
         double values[KIN_GRAPH_GPU_UNROLL];
         const int32_t at = first + kin_graph_gpu_lane() % KIN_METRIC_LANES;
-        kin_graph_gpu_components(job.queries, query_dtype, (uint32_t)w.own, at, values);
+        kin_graph_gpu_components(job.queries, dtype, (uint32_t)w.own, at, values);
 #pragma unroll
         for (int u = 0; u < KIN_GRAPH_GPU_UNROLL; u++) {
             w.query[at + u * KIN_METRIC_LANES] = values[u];
@@ -494,7 +498,7 @@ static __device__ __forceinline__ void begin(const kin_graph_gpu_walk &job, cons
 /* Rows a lane at a time, from the entries (pick == 0) or by the links of those that were picked. */
 template <kith_metric STEP>
 static __device__ __forceinline__ void go(const kin_graph_gpu_walk &job, const shape &s, walker &w,
-                                          kith_dtype query_dtype, kith_dtype dtype)
+                                          const dtypes &types)
 {
     bool enters = true;
     int32_t count = job.entry_count;
@@ -507,7 +511,7 @@ static __device__ __forceinline__ void go(const kin_graph_gpu_walk &job, const s
             meet(s, w, row);
             row = following;
             if (w.waiting > BATCH - 32 || base + 32 >= count) {
-                take<STEP>(job, s, w, query_dtype, dtype);
+                take<STEP>(job, s, w, types);
             }
         }
         enters = false;
@@ -518,7 +522,7 @@ static __device__ __forceinline__ void go(const kin_graph_gpu_walk &job, const s
 template <kith_metric STEP>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     walk_kernel(const __grid_constant__ kin_graph_gpu_walk job, const __grid_constant__ shape s,
-                kith_dtype query_dtype, kith_dtype dtype)
+                const __grid_constant__ dtypes types)
 {
     extern __shared__ double shared[];
     const int32_t warp = (int32_t)threadIdx.x / 32;
@@ -532,9 +536,9 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
     w.evaluations = 0;
     for (int64_t i = (int64_t)blockIdx.x * s.warps + warp; i < job.count;
          i += (int64_t)gridDim.x * s.warps) {
-        begin(job, s, query_dtype, i, w);
-        go<STEP>(job, s, w, query_dtype, dtype);
-        finish<STEP>(job, s, w, query_dtype, dtype, i);
+        begin(job, s, types.queries, i, w);
+        go<STEP>(job, s, w, types);
+        finish<STEP>(job, s, w, types, i);
     }
     if (kin_graph_gpu_lane() == 0 && w.evaluations > 0) {
         (void)atomicAdd((unsigned long long *)job.evaluations, (unsigned long long)w.evaluations);
@@ -579,12 +583,12 @@ static int walk_launch(kin_gpu_stream *stream, const kin_graph_gpu_walk *job)
     if (bytes > stream->shared_bytes) {
         return (int)cudaErrorInvalidConfiguration;
     }
+    const dtypes types = {kin_pair_dtype(queries->data, queries->stride_bytes, queries->dtype),
+                          kin_pair_dtype(points->data, points->stride_bytes, points->dtype)};
     KIN_CUDA_TRY(cudaFuncSetAttribute(walk_kernel<STEP>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     walk_kernel<STEP><<<(unsigned)(wished < most ? wished : most), (unsigned)(s.warps * 32),
-                        (size_t)bytes, stream->stream>>>(
-        *job, s, kin_pair_dtype(queries->data, queries->stride_bytes, queries->dtype),
-        kin_pair_dtype(points->data, points->stride_bytes, points->dtype));
+                        (size_t)bytes, stream->stream>>>(*job, s, types);
     return kin_gpu_launched();
 }
 

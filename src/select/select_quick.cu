@@ -100,34 +100,44 @@ template <int32_t WARPS> static __device__ __forceinline__ uint32_t thread_in_gr
     return threadIdx.x % (WARPS * KIN_WARP);
 }
 
-template <typename Source>
-static __device__ __forceinline__ typename Source::word
-fetch(const Source &source, const typename Source::word *buffers, uint32_t room, place where,
-      uint32_t i)
+/* A group's words in every place. */
+template <typename Source> struct places {
+    typedef typename Source::word word;
+    Source source;
+    word *buffers;
+    uint32_t room; /* words of a buffer */
+    __device__ __forceinline__ word at(place where, uint32_t i) const
+    {
+        return where == SOURCE ? source.at(i) : buffers[(int64_t)where * room + i];
+    }
+};
+
+/* Where words go from there. */
+static __device__ __forceinline__ place buffer_behind(place where)
 {
-    return where == SOURCE ? source.at(i) : buffers[(int64_t)where * room + i];
+    return where == BUFFER_A ? BUFFER_B : BUFFER_A;
 }
 
-/* Words [begin, end) of `from` go to both ends of that range in `to`, the lesser ones to its left.
- * sides count from 0. All threads of the group call it; no barrier at its ends. */
+/* Words [begin, end) of `from` go to both ends of that range in the buffer behind it, the lesser
+ * ones to its left. sides count from 0. All threads of the group call it; no barrier at its ends.
+ */
 template <typename Source, int32_t WARPS>
 static __device__ __forceinline__ void
-part_words(const Source &source, typename Source::word *buffers, uint32_t room, place from,
-           place to, uint32_t begin, uint32_t end, typename Source::word pivot,
-           group_memory<typename Source::word, WARPS> &memory)
+part_words(const places<Source> words_of, place from, uint32_t begin, uint32_t end,
+           typename Source::word pivot, group_memory<typename Source::word, WARPS> &memory)
 {
     typedef typename Source::word word;
     const uint32_t lane = threadIdx.x % KIN_WARP;
     const uint32_t warp = thread_in_group<WARPS>() / KIN_WARP;
     word *stage = memory.stage + warp * STAGE;
-    word *out = buffers + (int64_t)to * room;
+    word *out = words_of.buffers + (int64_t)buffer_behind(from) * words_of.room;
     /* 64 bits: a turn may end beyond 2^32. */
     for (int64_t first = (int64_t)begin + warp * STAGE; first < end; first += WARPS * STAGE) {
         word words[SEGMENTS];
 #pragma unroll
         for (uint32_t s = 0; s < SEGMENTS; s++) {
             const int64_t at = first + s * KIN_WARP + lane;
-            words[s] = at < end ? fetch(source, buffers, room, from, (uint32_t)at) : (word)0;
+            words[s] = at < end ? words_of.at(from, (uint32_t)at) : (word)0;
         }
         uint32_t left = 0;
         uint32_t right = 0;
@@ -165,12 +175,12 @@ part_words(const Source &source, typename Source::word *buffers, uint32_t room, 
 /* The same pivot for all threads, each warp by itself. */
 template <typename Source>
 static __device__ __forceinline__ typename Source::word
-sample_pivot(const Source &source, const typename Source::word *buffers, uint32_t room, place where,
-             uint32_t begin, uint32_t size, uint32_t need, uint32_t round)
+sample_pivot(const places<Source> words_of, place where, uint32_t begin, uint32_t size,
+             uint32_t need, uint32_t round)
 {
     const uint32_t lane = threadIdx.x % KIN_WARP;
     const uint32_t at = begin + kin_pivot_place(lane, size, round);
-    const typename Source::word sorted = kin_warp_sort(fetch(source, buffers, room, where, at));
+    const typename Source::word sorted = kin_warp_sort(words_of.at(where, at));
     return kin_warp_word(sorted, kin_pivot_rank(need, size));
 }
 
@@ -178,9 +188,8 @@ sample_pivot(const Source &source, const typename Source::word *buffers, uint32_
  * it; memory may be used again at once. */
 template <typename Source, int32_t WARPS>
 static __device__ __forceinline__ void
-select_group(const Source &source, typename Source::word *buffers, uint32_t room, uint32_t cols,
-             uint32_t k, group_memory<typename Source::word, WARPS> &memory,
-             typename Source::word *answer)
+select_group(const places<Source> words_of, uint32_t cols, uint32_t k,
+             group_memory<typename Source::word, WARPS> &memory, typename Source::word *answer)
 {
     typedef typename Source::word word;
     constexpr uint32_t threads = WARPS * KIN_WARP;
@@ -196,7 +205,7 @@ select_group(const Source &source, typename Source::word *buffers, uint32_t room
          round++) {
         word pivot = range.low;
         if (round < QUICK_ROUNDS) {
-            pivot = sample_pivot(source, buffers, room, where, begin, end - begin, need, round);
+            pivot = sample_pivot(words_of, where, begin, end - begin, need, round);
         }
         if (pivot <= range.low) {
             pivot = kin_pivot_middle(&range);
@@ -204,9 +213,9 @@ select_group(const Source &source, typename Source::word *buffers, uint32_t room
         if (thread < 2) {
             memory.sides[thread] = 0;
         }
-        const place to = where == BUFFER_A ? BUFFER_B : BUFFER_A;
+        const place to = buffer_behind(where);
         group_barrier<WARPS>(); /* counters are clear */
-        part_words<Source, WARPS>(source, buffers, room, where, to, begin, end, pivot, memory);
+        part_words<Source, WARPS>(words_of, where, begin, end, pivot, memory);
         group_barrier<WARPS>(); /* both sides are written */
         const uint32_t left = memory.sides[0];
         group_barrier<WARPS>(); /* all have read it */
@@ -231,8 +240,7 @@ select_group(const Source &source, typename Source::word *buffers, uint32_t room
     if (sorts) {
         const uint32_t places = WARPS == 1 ? KIN_WARP : (uint32_t)kin_sort_places(size);
         for (uint32_t i = thread; i < places; i += threads) {
-            memory.stage[i] =
-                i < size ? fetch(source, buffers, room, where, begin + i) : kin_word_worst<word>();
+            memory.stage[i] = i < size ? words_of.at(where, begin + i) : kin_word_worst<word>();
         }
         if (WARPS == 1) {
             const word sorted = kin_warp_sort(memory.stage[thread]);
@@ -245,7 +253,7 @@ select_group(const Source &source, typename Source::word *buffers, uint32_t room
         }
     } else {
         for (uint32_t i = thread; i < need; i += threads) {
-            answer[i] = fetch(source, buffers, room, where, begin + i);
+            answer[i] = words_of.at(where, begin + i);
         }
     }
     uint32_t written = need;
@@ -253,7 +261,7 @@ select_group(const Source &source, typename Source::word *buffers, uint32_t room
     for (uint32_t d = 0; d < depth; d++) {
         const reference kept = memory.stack[d];
         for (uint32_t i = thread; i < kept.count; i += threads) {
-            answer[written + i] = fetch(source, buffers, room, kept.where, kept.begin + i);
+            answer[written + i] = words_of.at(kept.where, kept.begin + i);
         }
         written += kept.count;
     }
@@ -277,7 +285,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
         const int64_t first = (u - r * parts) * part;
         const row_source<Value> source = {kin_device_row<Value>(task, r), first};
         const int64_t cols = min(part, task.cols - first);
-        select_group<row_source<Value>, WARPS>(source, buffers + own * 2 * part, (uint32_t)part,
+        select_group<row_source<Value>, WARPS>({source, buffers + own * 2 * part, (uint32_t)part},
                                                (uint32_t)cols, (uint32_t)task.k, memory,
                                                answers + u * task.k);
     }
@@ -294,7 +302,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_A_PROCESSOR)
     group_memory<Word, warps> &memory = *(group_memory<Word, warps> *)shared;
     const int64_t r = blockIdx.x;
     const word_source<Word> source = {words + r * count};
-    select_group<word_source<Word>, warps>(source, buffers + r * 2 * count, (uint32_t)count,
+    select_group<word_source<Word>, warps>({source, buffers + r * 2 * count, (uint32_t)count},
                                            (uint32_t)count, (uint32_t)task.k, memory,
                                            answers + r * task.k);
 }

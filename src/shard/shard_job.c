@@ -3,6 +3,7 @@
  * for threads beside, messages that count rows. */
 #include "shard/shard_job.h"
 #include "base/base_layout.h"
+#include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "host/host_threads.h"
@@ -129,15 +130,12 @@ kith_status kin_shard_take(const kin_shard_job *job, const kith_neighbors *found
                 .first = (uint32_t)first,
                 .negates = job->metric == KITH_INNER_PRODUCT,
                 .threads = (uint64_t)ctx->threads};
-    void *block = NULL;
     if (found->k == 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_layout_make(ctx, name_lists, &t, "lists of threads", &block));
-    const kith_status status =
-        kin_parallel(ctx, NULL, kin_ceil_div(part->rows, ROWS_A_TASK), take_rows, &t);
-    kin_free(ctx, block);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_lists, &t, "lists of threads"));
+    return kin_parallel(ctx, NULL, kin_ceil_div(part->rows, ROWS_A_TASK), take_rows, &t);
 }
 
 void kin_shard_to_distances(const void *arg, const double *keys, int64_t count, float *distances)

@@ -297,7 +297,7 @@ static int split_level(kin_gpu_stream *stream, kin_tree_gpu_building *b, int32_t
     return kin_gpu_launched();
 }
 
-extern "C" int kin_tree_launch_build(kin_gpu_stream *stream, const kin_tree_gpu_build *job)
+int kin_tree_launch_build(kin_gpu_stream *stream, const kin_tree_gpu_build *job)
 {
     const kin_tree_gpu *tree = &job->tree;
     const int64_t points = tree->points;

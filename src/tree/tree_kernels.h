@@ -144,15 +144,30 @@ typedef struct kin_tree_gpu_finish {
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
+/* A row a launch: its name, and that of the struct which it takes. */
+#define KIN_TREE_LAUNCHES(X) \
+    X(measure)               \
+    X(round)                 \
+    X(order)                 \
+    X(build)                 \
+    X(walk)                  \
+    X(finish)
+
 typedef struct kin_tree_kernels {
-    int (*measure)(kin_gpu_stream *stream, const kin_tree_gpu_measure *job);
-    int (*round)(kin_gpu_stream *stream, const kin_tree_gpu_round *job);
-    int (*order)(kin_gpu_stream *stream, const kin_tree_gpu_order *job);
-    int (*build)(kin_gpu_stream *stream, const kin_tree_gpu_build *job);
-    int (*walk)(kin_gpu_stream *stream, const kin_tree_gpu_walk *job);
+#define KIN_ENTRY(name) int (*name)(kin_gpu_stream * stream, const kin_tree_gpu_##name *job);
+    KIN_TREE_LAUNCHES(KIN_ENTRY)
+#undef KIN_ENTRY
     /* Lists up to this capacity live in shared memory while they are filled. */
     int32_t (*walk_short)(kin_gpu_stream *stream);
-    int (*finish)(kin_gpu_stream *stream, const kin_tree_gpu_finish *job);
 } kin_tree_kernels;
+
+#ifdef __CUDACC__
+extern "C" {
+#define KIN_ENTRY(name) \
+    int kin_tree_launch_##name(kin_gpu_stream *stream, const kin_tree_gpu_##name *job);
+KIN_TREE_LAUNCHES(KIN_ENTRY)
+#undef KIN_ENTRY
+}
+#endif
 
 #endif

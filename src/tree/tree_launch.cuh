@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What kernels of the tree share: who a thread is, in blocks of KIN_FUSED_THREADS; a library's
+ * What kernels of the tree share: who a thread is, in blocks of KIN_FUSED_THREADS, and a library's
  * sort, one instance for everybody here, since each costs a minute of compiling and a part of the
- * module's size; and every entry of the table of tree_kernels.h by its name, which tree_table.cu
- * lists. */
+ * module's size. */
 #ifndef KIN_TREE_LAUNCH_CUH
 #define KIN_TREE_LAUNCH_CUH
 
@@ -46,11 +45,6 @@ int kin_tree_gpu_sort_bytes(int64_t count, size_t *bytes);
 int kin_tree_gpu_sort(kin_gpu_stream *stream, void *scratch, size_t bytes, const uint32_t *keys,
                       uint32_t *sorted_keys, const uint32_t *values, uint32_t *sorted_values,
                       int64_t count, int32_t bits);
-
-int kin_tree_launch_measure(kin_gpu_stream *stream, const kin_tree_gpu_measure *job);
-int kin_tree_launch_round(kin_gpu_stream *stream, const kin_tree_gpu_round *job);
-int kin_tree_launch_order(kin_gpu_stream *stream, const kin_tree_gpu_order *job);
-int kin_tree_launch_build(kin_gpu_stream *stream, const kin_tree_gpu_build *job);
 
 } /* extern "C" */
 

@@ -105,7 +105,7 @@ static __global__ void end_extremes_kernel(const __grid_constant__ kin_tree_gpu_
     job.high[c] = __longlong_as_double(turned(((const long long *)job.high)[c]));
 }
 
-extern "C" int kin_tree_launch_measure(kin_gpu_stream *stream, const kin_tree_gpu_measure *job)
+int kin_tree_launch_measure(kin_gpu_stream *stream, const kin_tree_gpu_measure *job)
 {
     const int32_t cols = job->rows.cols;
     if (cols < 1 || cols > KIN_TREE_GPU_MOST_COLS) {
@@ -161,7 +161,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     }
 }
 
-extern "C" int kin_tree_launch_round(kin_gpu_stream *stream, const kin_tree_gpu_round *job)
+int kin_tree_launch_round(kin_gpu_stream *stream, const kin_tree_gpu_round *job)
 {
     if (job->count == 0) {
         return 0;
@@ -266,7 +266,7 @@ static int32_t cell_bits(const kin_tree_gpu_order *job)
     return bits;
 }
 
-extern "C" int kin_tree_launch_order(kin_gpu_stream *stream, const kin_tree_gpu_order *job)
+int kin_tree_launch_order(kin_gpu_stream *stream, const kin_tree_gpu_order *job)
 {
     const size_t array = ((size_t)job->count * sizeof(uint32_t) + 255) / 256 * 256;
     order_scratch scratch;

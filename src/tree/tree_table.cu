@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The table of tree_kernels.h, and which kernel a launch takes. A walk: by the length of its lists,
- * the norm, and the columns (tree_walk_two.cu, tree_walk_norms.cu, tree_walk_long.cu). The end of
- * lists: a lane a place where they are short, a block a place where they are long
- * (tree_finish_short.cu, tree_finish_long.cu). */
+ * The table of tree_kernels.h, short because rows make themselves, and which kernel a launch takes.
+ * A walk: by the length of its lists, the norm, and the columns (tree_walk_two.cu,
+ * tree_walk_norms.cu, tree_walk_long.cu). The end of lists: a lane a place where they are short, a
+ * block a place where they are long (tree_finish_short.cu, tree_finish_long.cu). */
 #include "tree/tree_finish.cuh"
 #include "tree/tree_launch.cuh"
 #include "tree/tree_walk.cuh"
 
-static int launch_walk(kin_gpu_stream *stream, const kin_tree_gpu_walk *job)
+int kin_tree_launch_walk(kin_gpu_stream *stream, const kin_tree_gpu_walk *job)
 {
     if (job->count == 0) {
         return 0;
@@ -23,13 +23,13 @@ static int launch_walk(kin_gpu_stream *stream, const kin_tree_gpu_walk *job)
                                           : kin_tree_gpu_walk_norms(stream, job);
 }
 
-static int32_t launch_walk_short(kin_gpu_stream *stream)
+static int32_t walk_short(kin_gpu_stream *stream)
 {
     (void)stream;
     return KIN_TREE_GPU_SHORT;
 }
 
-static int launch_finish(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
+int kin_tree_launch_finish(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
 {
     if (job->count == 0) {
         return 0;
@@ -42,19 +42,6 @@ static int launch_finish(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
                                                      : kin_tree_gpu_finish_long(stream, job);
 }
 
-/* By name: C++17 has no designators. */
-static constexpr kin_tree_kernels make_table()
-{
-    kin_tree_kernels table = {};
-    table.measure = kin_tree_launch_measure;
-    table.round = kin_tree_launch_round;
-    table.order = kin_tree_launch_order;
-    table.build = kin_tree_launch_build;
-    table.walk = launch_walk;
-    table.walk_short = launch_walk_short;
-    table.finish = launch_finish;
-    return table;
-}
-
+#define KIN_ENTRY(name) kin_tree_launch_##name,
 extern "C" const kin_tree_kernels kin_tree_table;
-const kin_tree_kernels kin_tree_table = make_table();
+const kin_tree_kernels kin_tree_table = {KIN_TREE_LAUNCHES(KIN_ENTRY) walk_short};
