@@ -24,7 +24,7 @@ for header in zlib.h zconf.h; do
     [ -n "$found" ] || { echo "old_linux: $header is missing (Debian: zlib1g-dev)" >&2; exit 1; }
     cp "$found" "$folder/zlib/"
 done
-grep -oE '\b(deflate|inflate|crc32|adler32|compress|uncompress)[A-Za-z0-9]*_?\b' "$folder/zlib/zlib.h" | sort -u |
+grep -oE '\b(deflate|inflate|crc32|adler32|compress|uncompress)[A-Za-z0-9_]*\b' "$folder/zlib/zlib.h" | sort -u |
     sed 's/.*/void &(void);\nvoid &(void) {}/' >"$folder/zlib/names.c"
 "$folder/cc" -shared -fPIC -w -Wl,-soname,libz.so.1 "$folder/zlib/names.c" -o "$folder/zlib/libz.so"
 
