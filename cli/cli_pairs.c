@@ -61,7 +61,7 @@ static int read_all(pairing *p)
     return cli_filter_read(job);
 }
 
-/* Told of each chunk. One has an eighth of the pairs of rows at most, or not much more. */
+/* Told of each chunk. The next one takes about as long, or is the last. */
 static int show(void *arg, const kith_pairs *pairs, const double *distances)
 {
     (void)distances;
@@ -69,7 +69,8 @@ static int show(void *arg, const kith_pairs *pairs, const double *distances)
     const double rows = (double)points_of(p)->matrix->rows;
     const double left = 1.0 - ((double)pairs->query_ids[pairs->count - 1] + 1.0) / rows;
     const double ahead = is_one_set(p) ? left * left : left;
-    cli_progress_part(&p->job.session.progress, 1.0 - ahead, fmin(0.125, ahead));
+    const double last = 1.0 - ahead - p->job.session.progress.done;
+    cli_progress_part(&p->job.session.progress, 1.0 - ahead, fmin(last, ahead));
     return 0;
 }
 
@@ -275,7 +276,7 @@ static int run(pairing *p)
         tell_plan(p);
         return CLI_DONE;
     }
-    cli_progress_part(&p->job.session.progress, 0.0, 0.125);
+    cli_progress_part(&p->job.session.progress, 0.0, 1.0); /* all rows may be one chunk */
     CLI_TRY(solve(p));
     CLI_TRY(save_rows(p));
     tell(p);

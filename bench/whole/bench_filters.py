@@ -10,8 +10,10 @@ groups    a graph of 1,000,000 rows in 32 columns within 10,000 groups, rows of 
 filters   10,000 queries among 1,000,000 rows in 128 columns: no filter, a bitmap that allows all, a tenth, a
           thousandth of them; beside it scikit-learn's brute force among the rows that are allowed, copied by hand
 across    a graph of 200,000 rows in 64 columns in two groups, neighbours of the other one; beside it the plain graph
-pairs     1,000,000 rows in 768 columns whose spectrum is i^-0.5, about as many pairs as rows, counted; beside it the
-          exact graph of the same rows. On the processor a hundredth of the rows
+pairs     1,000,000 rows in 768 columns whose spectrum is i^-0.5, about as many pairs as rows, counted, and made
+          into components; beside it the exact graph of the same rows. On the processor a hundredth of the rows
+crowded   100,000 rows in 64 columns and a fiftieth of all pairs, 10^8, which come in chunks; beside it the exact graph.
+          On the processor a tenth of the rows
 
 --part takes a share of all rows, queries and groups. Whoever is not installed, or would take more than --most seconds
 by the pairs that it compares, is left out. Answers are compared before anything is timed. Median, least and greatest.
@@ -21,6 +23,7 @@ import datetime
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
@@ -51,8 +54,8 @@ def parse_options():
 def machine(options):
     if not options.device.startswith("cuda"):
         return bench_rows.processor_name()
-    import torch
-    return torch.cuda.get_device_name(0)
+    asked = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()[0]
 
 
 def scaled(options, count):
@@ -162,11 +165,29 @@ def pairs(options, random):
     radius = float(numpy.partition(graph.distances.ravel(), 2 * rows)[2 * rows])
     yield (f"exact graph {rows} x 768", "kith", 0,
            lambda: kith.knn_graph(points, K, algorithm="brute", device=options.device).distances)
-    yield (f"pairs {rows} x 768, about {rows}", "kith", 0,
-           lambda: numpy.array(kith.pairs(points, radius=radius, device=options.device).count()))
+    near = kith.pairs(points, radius=radius, device=options.device)
+    yield f"pairs {rows} x 768, about {rows}", "kith", 0, lambda: numpy.array(near.count())
+    yield f"components {rows} x 768, about {rows} pairs", "kith", 0, near.components
 
 
-WORKS = {"groups": groups, "filters": filters, "across": across, "pairs": pairs}
+def crowded(options, random):
+    import kith
+
+    rows = scaled(options, 10000 if options.device == "cpu" else 100000)
+    points = random.standard_normal((rows, 64), dtype=numpy.float32)
+    some = points[:1000]
+    squares = numpy.einsum("ij,ij->i", some, some)
+    far = (squares[:, None] + squares - 2 * (some @ some.T))[numpy.triu_indices(len(some), 1)]
+    radius = float(numpy.sqrt(numpy.partition(far, len(far) // 50)[len(far) // 50]))
+    near = kith.pairs(points, radius=radius, device=options.device)
+    work = f"{rows} x 64, a fiftieth of all pairs"
+    yield (f"exact graph {rows} x 64", "kith", 0,
+           lambda: kith.knn_graph(points, K, algorithm="brute", device=options.device).distances)
+    yield f"pairs {work}", "kith", 0, lambda: numpy.array(near.count())
+    yield f"components {work}", "kith", 0, near.components
+
+
+WORKS = {"groups": groups, "filters": filters, "across": across, "pairs": pairs, "crowded": crowded}
 
 
 def timed(call):

@@ -47,13 +47,15 @@ typedef struct kith_pairs_params {
                         is not allowed is dropped when it has been found: no time is saved */
     kith_distance_fn custom;
     void *custom_arg;
-    int64_t limit;       /* pairs, the job ends before there is one more; 0 = no limit */
-    int64_t first_row;   /* pairs of this i and later ones: where another job ended */
-    int64_t chunk_rows;  /* rows i of the first chunk, at most; 0 = an eighth, others: all. Later
-                            ones have by what was found */
-    int64_t chunk_pairs; /* pairs of a chunk before the filter, and those of i > j with which they
-                            are found, at most, unless it has but one row; 0 = by the memory limit,
-                            at most 2^22. Each takes 36 bytes while its chunk is put together */
+    int64_t limit;      /* pairs, the job ends before there is one more; 0 = no limit */
+    int64_t first_row;  /* pairs of this i and later ones: where another job ended */
+    int64_t chunk_rows; /* rows i of the first chunk, at most; 0 = all, or, where a sample says that
+                           their pairs have no room, fewer; an eighth where a tree may answer, and
+                           no more than take some minutes where a path is given. Later ones have by
+                           what was found */
+    int64_t chunk_pairs; /* pairs of a chunk before the filter, at most, unless it has but one row;
+                            0 = by the memory limit, at most 2^22. Each takes 36 bytes while its
+                            chunk is put together */
     uint32_t *labels;    /* NULL, or one for each of points: the smallest id of its component, rows
                             being connected by pairs. Of one set, from first_row 0 on; so is */
     uint8_t *kept;  /* NULL, or one for each of points: 1 for those that are kept. Of a job that
@@ -89,11 +91,11 @@ typedef struct kith_pairs_report {
     int64_t resumed;       /* of count: pairs that stood in the file already */
 } kith_pairs_report;
 
-/* others NULL: pairs of points. Cost: each unordered pair of rows is compared about once, by the
- * engines of kith_radius, on the device of the context; a chunk that is divided is begun anew.
- * report may be NULL. Returns KITH_E_ARGUMENT, E_DATA, E_MEMORY, E_LIMIT, E_UNSUPPORTED,
- * E_CANCELLED, and with a path those of chapter 9; labels and kept then hold nothing of use, chunks
- * that were told are right. */
+/* others NULL: pairs of points. Cost: each unordered pair of rows is compared once where all are
+ * one chunk, else little more than once, by the engines of kith_radius, on the device of the
+ * context; a chunk that is divided is begun anew. report may be NULL. Returns KITH_E_ARGUMENT,
+ * E_DATA, E_MEMORY, E_LIMIT, E_UNSUPPORTED, E_CANCELLED, and with a path those of chapter 9; labels
+ * and kept then hold nothing of use, chunks that were told are right. */
 KITH_API kith_status kith_pairs_find(kith_ctx *ctx, const kith_matrix *points,
                                      const kith_matrix *others, const kith_pairs_params *params,
                                      kith_pairs_report *report);

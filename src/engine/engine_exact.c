@@ -8,11 +8,12 @@
 #include "exact/exact_search.h"
 #include "fused/fused_search.h"
 #include "host/host_threads.h"
+#include "tree/tree_cost.h"
 #include "tree/tree_search.h"
 
 /* ---- A radius ------------------------------------------------------------------------------- */
 
-enum { ROWS_A_TASK = 1024 };
+enum { ROWS_A_TASK = 1024, USUAL_K = 10 };
 
 /* What is beyond the radius; before the search, when nothing is within it yet, all. */
 static kith_status empty_beyond(void *arg, int64_t task, int32_t thread)
@@ -231,6 +232,9 @@ kith_status kin_engine_both(kith_ctx *ctx, const kin_both_job *job, const kith_n
 static kith_status radius_on_cpu(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
 {
     bool declined = job->method == KITH_METHOD_EXACT;
+    if (job->kept.prepared != NULL) {
+        return kin_radius_search(ctx, job->kept.prepared, job->queries, &job->request, ranges);
+    }
     if (!declined) {
         bool *may_decline = job->method == KITH_METHOD_AUTO ? &declined : NULL;
         KIN_TRY(
@@ -240,27 +244,122 @@ static kith_status radius_on_cpu(kith_ctx *ctx, const kin_radius_job *job, kith_
                     : KITH_OK;
 }
 
-kith_status kin_engine_radius(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
+/* *gpu: as kin_device_enter, or that of what is kept. */
+static kith_status enter_radius(kith_ctx *ctx, const kin_radius_job *job, kin_gpu **gpu)
 {
     const kin_request like = {.distance = job->request.distance, .method = job->method};
-    kin_gpu *gpu = NULL;
-    KIN_TRY(kin_method_check(ctx, &like));
     const int64_t rows = job->queries != NULL ? job->queries->rows : job->corpus.rows;
+    *gpu = NULL;
+    if (job->kept.fused != NULL) {
+        return kin_device_enter_gpu(ctx, job->kept.fused->gpu->index, gpu);
+    }
+    KIN_TRY(kin_method_check(ctx, &like));
     if (ctx->device == KIN_DEVICE_CUDA) {
         KIN_TRY(kin_method_refuse_tree(ctx, &like, "a GPU has none for a radius"));
     }
-    if (job->method != KITH_METHOD_TREE) {
-        KIN_TRY(kin_device_enter(ctx, &job->request.distance,
-                                 (double)job->corpus.rows * (double)rows, &gpu));
-    }
+    return job->method == KITH_METHOD_TREE || job->kept.prepared != NULL
+               ? KITH_OK
+               : kin_device_enter(ctx, &job->request.distance,
+                                  (double)job->corpus.rows * (double)rows, gpu);
+}
+
+kith_status kin_engine_radius(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
+{
+    kin_gpu *gpu = NULL;
+    KIN_TRY(enter_radius(ctx, job, &gpu));
     if (gpu != NULL) {
         const kin_fused_source corpus = {.matrix = &job->corpus};
         const kin_fused_radius_query query = {job->queries, &job->request, 0};
-        const kith_status status = kin_fused_radius(ctx, gpu, &corpus, &query, ranges);
+        const kith_status status =
+            job->kept.fused != NULL ? kin_fused_corpus_radius(ctx, job->kept.fused, &query, ranges)
+                                    : kin_fused_radius(ctx, gpu, &corpus, &query, ranges);
         kin_device_leave(ctx, gpu);
         if (!kin_device_yields(ctx, status)) {
             return status;
         }
     }
     return radius_on_cpu(ctx, job, ranges);
+}
+
+/* ---- A corpus that is kept for many radii ---------------------------------------------------- */
+
+/* What the corpus is asked with. */
+static const kith_matrix *asked_of(const kin_radius_job *job)
+{
+    return job->queries != NULL ? job->queries : &job->corpus;
+}
+
+static kith_status keep_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_radius_job *job,
+                               kin_radius_kept *kept)
+{
+    const kith_matrix *corpus = &job->corpus;
+    const kin_distance *distance = &job->request.distance;
+    const kin_fused_source source = {.matrix = corpus, .distance = distance, .name = "corpus"};
+    kith_status status = KITH_OK;
+    if (kin_fused_prepared_bytes(corpus, corpus->rows, distance, asked_of(job)->dtype, 0, true)
+            .most <= kin_gpu_room(gpu) / 2) {
+        status =
+            kin_fused_corpus_make(ctx, gpu, &source, asked_of(job)->dtype, USUAL_K, &kept->fused);
+    }
+    if (status == KITH_E_DEVICE_MEMORY) {
+        kin_fused_make_room(ctx, gpu);
+        return KITH_OK;
+    }
+    return status;
+}
+
+static kith_status keep_on_cpu(kith_ctx *ctx, const kin_radius_job *job, kin_radius_kept *kept)
+{
+    const kin_distance *distance = &job->request.distance;
+    const int64_t rows = job->corpus.rows;
+    const kin_knn_job like = {.corpus = job->corpus,
+                              .queries = *asked_of(job),
+                              .request = {.distance = *distance, .k = USUAL_K}};
+    if (job->method == KITH_METHOD_TREE ||
+        (job->method == KITH_METHOD_AUTO &&
+         kin_tree_cost_radius(distance, rows, asked_of(job)->rows).allowed)) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_alloc(ctx, &kept->prepared, 1, sizeof *kept->prepared, "a corpus"));
+    kith_status status = kin_engine_prepare(ctx, &like, "corpus", kept->prepared);
+    if (status == KITH_OK) {
+        ctx->report.seconds_check += kept->prepared->seconds_check;
+        ctx->report.seconds_prepare += kept->prepared->seconds_prepare;
+        return KITH_OK;
+    }
+    kin_free(ctx, kept->prepared);
+    kept->prepared = NULL;
+    if (status == KITH_E_MEMORY) {
+        kin_forgive(ctx);
+        status = KITH_OK;
+    }
+    return status;
+}
+
+kith_status kin_engine_radius_keep(kith_ctx *ctx, const kin_radius_job *job, kin_radius_kept *kept)
+{
+    kin_gpu *gpu = NULL;
+    *kept = (kin_radius_kept){.fused = NULL};
+    KIN_TRY(enter_radius(ctx, job, &gpu));
+    if (gpu == NULL) {
+        return keep_on_cpu(ctx, job, kept);
+    }
+    const kith_status status = keep_on_gpu(ctx, gpu, job, kept);
+    kin_device_leave(ctx, gpu);
+    return kin_device_yields(ctx, status) ? KITH_OK : status;
+}
+
+void kin_engine_radius_drop(kith_ctx *ctx, kin_radius_kept *kept)
+{
+    if (kept->fused != NULL) {
+        kin_gpu *gpu = kept->fused->gpu;
+        kin_gpu_enter(gpu);
+        kin_fused_corpus_free(ctx, kept->fused);
+        kin_gpu_leave(gpu);
+    }
+    if (kept->prepared != NULL) {
+        kin_prepared_free(ctx, kept->prepared);
+        kin_free(ctx, kept->prepared);
+    }
+    *kept = (kin_radius_kept){.fused = NULL};
 }

@@ -14,15 +14,27 @@ kith_status kin_engine_knn(kith_ctx *ctx, const kin_knn_job *job, const kith_nei
 kith_status kin_engine_both(kith_ctx *ctx, const kin_both_job *job, const kith_neighbors *ab,
                             const kith_neighbors *ba);
 
+/* A corpus that is prepared for many jobs, on a GPU or by the processor; neither: each job prepares
+ * it for itself. */
+typedef struct kin_radius_kept {
+    struct kin_fused_corpus *fused;
+    kin_prepared *prepared;
+} kin_radius_kept;
+
 /* All within a radius. Checked arguments. */
 typedef struct kin_radius_job {
     kith_matrix corpus;
     const kith_matrix *queries; /* NULL: a graph */
     kin_radius_request request;
     kith_method method;
+    kin_radius_kept kept; /* the corpus */
 } kin_radius_job;
 /* *ranges is all zero before; what it got stays its own when this fails. */
 kith_status kin_engine_radius(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges);
+/* *kept: the corpus of a job without any, prepared for it and for others; neither where a tree may
+ * answer, and where a GPU would have little room beside it. */
+kith_status kin_engine_radius_keep(kith_ctx *ctx, const kin_radius_job *job, kin_radius_kept *kept);
+void kin_engine_radius_drop(kith_ctx *ctx, kin_radius_kept *kept);
 
 /* The job's corpus, which waits for queries of the type of its queries and for its k. Freed on
  * failure. `name` stands in messages. */

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. A chunk of rows is asked for all neighbours within the radius among the rows from its first
- * one on, by whatever engine and device a radius search takes; of its lists, pairs i < j are told.
+ * Idea. A chunk of rows is asked for all neighbours within the radius that stand behind them, by
+ * whatever engine and device a radius search takes. Where all rows are one chunk each unordered
+ * pair is compared once, as in a graph; so they are asked where counts alone are wanted, and where
+ * by a sample all pairs will find room.
  *
- *      rows i          first ... last |                 of two sets: all of the others
- *      against         first ........................ n
- *                      \_ i > j, i = j: dropped _/
+ *      rows i          base ... first ... last |      of two sets: all of the others
+ *      against         base .................... n
+ *                      \_ dropped __/
  *
- * Cost. With eight chunks or more 9/16 of all ordered pairs are compared. A chunk prepares what it
- * is asked against, which is little beside the comparisons; where the tree answered, it is not, and
- * the next chunk has all rows that are left, as far as its pairs find room.
+ * Cost. The rows from base on are prepared once for all chunks, and again from the present chunk on
+ * when half of them lie before it: 2/3 of all ordered pairs are compared at most, for at most twice
+ * the preparation of all rows. Where a tree may answer each chunk prepares the rows from its first
+ * one on, with eight chunks for 9/16 of the pairs; where it did answer, the next chunk has all rows
+ * that are left, as far as its pairs find room.
  *
- * Counts alone need no lists: sets are halved, and one half is asked for its counts in the other.
+ * A file goes on where it was left, so that no chunk of one is to take many minutes.
  *
  * Memory. A chunk has room for a number of neighbours. Where there are more, or memory runs out,
  * what was found is forgotten and half of its rows are asked; one row alone takes what it needs.
@@ -26,6 +30,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
+#include "engine/engine_device.h"
 #include "engine/engine_filter.h"
 #include "file/file_pairs.h"
 #include "recall/recall.h"
@@ -34,7 +39,8 @@
 
 /* Of a chunk: hits and lists (exact_hits.h), ids of i. */
 enum { PAIR_BYTES = 36, LEAST_PAIRS = 4096, MOST_PAIRS = 1 << 22 };
-enum { PARTS = 8, LEAST_ROWS = 2048, FEW_ROWS = 256, MOST_GROWTH = 8, USUAL_SAMPLE = 1000 };
+enum { PARTS = 8, LEAST_ROWS = 2048, MOST_GROWTH = 8, USUAL_SAMPLE = 1000, SAMPLE_SHARE = 64 };
+static const double MOST_SECONDS = 300.0; /* of a file's chunk, by careful rates */
 
 /* ---- Components ------------------------------------------------------------------------------ */
 
@@ -150,8 +156,11 @@ typedef struct run {
     components components;
     int64_t first; /* row of the chunk */
     int64_t rows;  /* of the chunk */
-    int64_t room;  /* neighbours */
-    bool by_tree;  /* the last chunk was answered by the tree */
+    int64_t room;  /* pairs */
+    int64_t base;  /* row with which the corpus begins */
+    bool keeps;    /* the corpus may be prepared for all chunks */
+    kin_radius_job radius;
+    bool by_tree; /* the last chunk was answered by the tree */
     bool stopped;
 } run;
 
@@ -179,17 +188,59 @@ static kith_matrix rows_from(const kith_matrix *matrix, int64_t first, int64_t r
     return some;
 }
 
+static kin_radius_job radius_of(const kin_pairs_job *job, const kith_matrix *queries,
+                                kith_matrix corpus)
+{
+    return (kin_radius_job){
+        .corpus = corpus,
+        .queries = queries,
+        .request = {.distance = job->distance, .radius = job->params.radius, .count_only = true},
+        .method = job->params.method};
+}
+
+static kith_status search(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
+{
+    KIN_CALL(ctx, kin_engine_radius(ctx, job, ranges));
+}
+
+static kith_status keep(kith_ctx *ctx, kin_radius_job *job)
+{
+    KIN_CALL(ctx, kin_engine_radius_keep(ctx, job, &job->kept));
+}
+
+static bool is_kept(const run *r)
+{
+    return r->radius.kept.fused != NULL || r->radius.kept.prepared != NULL;
+}
+
+/* What the chunk is asked against. */
+static kith_status set_corpus(run *r)
+{
+    const kith_matrix *others = &r->job->others;
+    const int64_t first = r->job->one_set ? r->first : 0;
+    if (is_kept(r) && 2 * (first - r->base) <= others->rows - r->base) {
+        return KITH_OK;
+    }
+    kin_engine_radius_drop(r->ctx, &r->radius.kept);
+    r->base = first;
+    r->radius = radius_of(r->job, r->job->one_set ? NULL : &r->job->points,
+                          rows_from(others, first, others->rows - first));
+    if (r->keeps) {
+        KIN_TRY(keep(r->ctx, &r->radius));
+        r->keeps = is_kept(r);
+    }
+    return KITH_OK;
+}
+
 static kith_status ask(run *r, kith_ranges *ranges)
 {
-    const kin_pairs_job *job = r->job;
-    const int64_t from = job->one_set ? r->first : 0;
-    const kith_matrix queries = rows_from(&job->points, r->first, r->rows);
-    const kin_radius_job radius = {.corpus = rows_from(&job->others, from, job->others.rows - from),
-                                   .queries = &queries,
-                                   .request = {.distance = job->distance,
-                                               .radius = job->params.radius,
-                                               .most = r->rows > 1 ? r->room : 0},
-                                   .method = job->params.method};
+    const kith_matrix queries = rows_from(&r->job->points, r->first, r->rows);
+    kin_radius_job radius = r->radius;
+    radius.queries = r->job->one_set && r->rows == radius.corpus.rows ? NULL : &queries;
+    radius.request.later_alone = r->job->one_set;
+    radius.request.own_row = r->first - r->base;
+    radius.request.count_only = false;
+    radius.request.most = r->rows > 1 ? r->room : 0;
     kin_call call;
     KIN_TRY(kin_call_begin(r->ctx, &call));
     const kith_status status = kin_call_end(&call, kin_engine_radius(r->ctx, &radius, ranges));
@@ -214,9 +265,6 @@ static kith_status ask_what_fits(run *r, kith_ranges *ranges)
 static bool is_pair(const kin_pairs_job *job, uint32_t i, uint32_t j)
 {
     const kith_filter *filter = &job->filter;
-    if (job->one_set && j <= i) {
-        return false;
-    }
     const int64_t *numbers = job->one_set ? filter->groups : filter->query_groups;
     return !job->filters || (kin_filter_admits(filter, numbers, i, j) &&
                              (!job->one_set || kin_filter_allows(filter, j, i)));
@@ -225,7 +273,7 @@ static bool is_pair(const kin_pairs_job *job, uint32_t i, uint32_t j)
 /* The lists become pairs, in their place; i: room for the ids of rows. How many. */
 static int64_t settle(run *r, const kith_lists *lists, uint32_t *i)
 {
-    const uint32_t moved = r->job->one_set ? (uint32_t)r->first : 0;
+    const uint32_t moved = (uint32_t)r->base;
     const int64_t limit = r->job->params.limit;
     int64_t count = 0;
     for (int64_t row = 0; row < lists->rows; row++) {
@@ -304,142 +352,6 @@ static kith_status tell_again(run *r)
     return status;
 }
 
-/* ---- All chunks ----------------------------------------------------------------------------- */
-
-/* Rows of the next chunk, by what the last one found. */
-static int64_t grow(const run *r, int64_t found)
-{
-    const int64_t rows = r->job->points.rows;
-    const double rate = (double)r->room / 2.0 / (double)kin_max_i64(found, 1);
-    const double wanted = (double)r->rows * (rate < MOST_GROWTH ? rate : MOST_GROWTH);
-    const int64_t most =
-        r->job->one_set && !r->by_tree ? kin_max_i64(LEAST_ROWS, kin_ceil_div(rows, PARTS)) : rows;
-    return kin_max_i64(1, wanted < (double)most ? (int64_t)wanted : most);
-}
-
-static kith_status run_chunk(run *r)
-{
-    kith_ranges ranges = {0};
-    kith_status status = ask_what_fits(r, &ranges);
-    const int64_t rows = r->rows;
-    if (status == KITH_OK) {
-        const int64_t found = ranges.lists.offsets[rows];
-        status = tell(r, &ranges.lists);
-        r->rows = grow(r, found);
-    }
-    kin_ranges_clear(r->ctx, &ranges);
-    r->first += rows;
-    r->report->chunk_rows = r->rows;
-    return status;
-}
-
-static kith_status run_all(run *r)
-{
-    const kin_pairs_job *job = r->job;
-    const int64_t rows = job->points.rows;
-    KIN_TRY(tell_again(r));
-    r->rows = job->params.chunk_rows > 0 ? job->params.chunk_rows
-              : job->one_set             ? kin_max_i64(LEAST_ROWS, kin_ceil_div(rows, PARTS))
-                                         : rows;
-    while (r->first < rows && !r->stopped) {
-        r->rows = kin_min_i64(r->rows, rows - r->first);
-        KIN_TRY(run_chunk(r));
-    }
-    r->report->complete = !r->stopped;
-    return KITH_OK;
-}
-
-/* ---- Counts alone --------------------------------------------------------------------------- */
-
-static bool counts_alone(const kin_pairs_job *job)
-{
-    const kith_pairs_params *params = &job->params;
-    return job->file == NULL && params->take == NULL && params->labels == NULL &&
-           params->kept == NULL && params->limit == 0 && !job->filters;
-}
-
-static kith_status search(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
-{
-    KIN_CALL(ctx, kin_engine_radius(ctx, job, ranges));
-}
-
-static kin_radius_job radius_of(const kin_pairs_job *job, const kith_matrix *queries,
-                                kith_matrix corpus)
-{
-    return (kin_radius_job){
-        .corpus = corpus,
-        .queries = queries,
-        .request = {.distance = job->distance, .radius = job->params.radius, .count_only = true},
-        .method = job->params.method};
-}
-
-/* Rows [first, middle) with rows [from, to) of the others. */
-static kith_status count_across(run *r, int64_t first, int64_t middle, int64_t from, int64_t to)
-{
-    const kith_matrix queries = rows_from(&r->job->points, first, middle - first);
-    const kin_radius_job job =
-        radius_of(r->job, &queries, rows_from(&r->job->others, from, to - from));
-    kith_ranges ranges = {0};
-    const kith_status status = search(r->ctx, &job, &ranges);
-    if (status == KITH_OK) {
-        r->report->count += ranges.lists.offsets[queries.rows];
-        r->report->chunks += 1;
-    }
-    kin_ranges_clear(r->ctx, &ranges);
-    return status;
-}
-
-static kith_status count_few(run *r, int64_t first, int64_t last)
-{
-    kin_radius_job job = radius_of(r->job, NULL, rows_from(&r->job->points, first, last - first));
-    kith_ranges ranges = {0};
-    job.request.count_only = false;
-    const kith_status status = search(r->ctx, &job, &ranges);
-    for (int64_t i = 0; status == KITH_OK && i < last - first; i++) {
-        for (int64_t at = ranges.lists.offsets[i]; at < ranges.lists.offsets[i + 1]; at++) {
-            r->report->count += ranges.lists.ids[at] > i;
-        }
-    }
-    kin_ranges_clear(r->ctx, &ranges);
-    return status;
-}
-
-/* One half with the other, then each by itself: each pair is compared once, as (i, j), and no lists
- * are held but those of few rows. */
-static kith_status count_within(run *r, int64_t first, int64_t last)
-{
-    if (last - first <= FEW_ROWS) {
-        return last - first > 1 ? count_few(r, first, last) : KITH_OK;
-    }
-    const int64_t middle = first + (last - first) / 2;
-    KIN_TRY(count_across(r, first, middle, middle, last));
-    KIN_TRY(count_within(r, first, middle));
-    return count_within(r, middle, last);
-}
-
-static kith_status count_all(run *r)
-{
-    const int64_t rows = r->job->points.rows;
-    if (r->first < rows) {
-        KIN_TRY(r->job->one_set ? count_within(r, r->first, rows)
-                                : count_across(r, r->first, rows, 0, r->job->others.rows));
-    }
-    r->report->next_row = rows;
-    r->report->complete = 1;
-    return KITH_OK;
-}
-
-kith_status kin_engine_pairs(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_report *report)
-{
-    run r = {.ctx = ctx, .job = job, .report = report, .first = job->params.first_row};
-    r.report->next_row = r.first;
-    KIN_TRY(components_begin(ctx, job, &r.components));
-    r.room = room_of(ctx, job);
-    const kith_status status = counts_alone(job) ? count_all(&r) : run_all(&r);
-    components_end(ctx, &r.components);
-    return status;
-}
-
 /* ---- The plan ------------------------------------------------------------------------------- */
 
 /* Counts of the sample's rows among the others; of one set without themselves: who is within the
@@ -451,15 +363,15 @@ typedef struct counted {
 } counted;
 
 static kith_status count_sample(kith_ctx *ctx, const kin_pairs_job *job, const kith_matrix *sample,
-                                counted *c)
+                                const kin_radius_kept *kept, counted *c)
 {
     kin_radius_job radius = radius_of(job, sample, job->others);
+    radius.kept = *kept;
     KIN_TRY(search(ctx, &radius, &c->among));
     if (!job->one_set) {
         return KITH_OK;
     }
-    radius.corpus = *sample;
-    radius.queries = NULL;
+    radius = radius_of(job, NULL, *sample);
     KIN_TRY(search(ctx, &radius, &c->with));
     radius.request.leaves_self_out = true;
     return search(ctx, &radius, &c->without);
@@ -495,7 +407,9 @@ static void estimate(const kin_pairs_job *job, const counted *c, kith_pairs_plan
     plan->high = (sum + half) * times;
 }
 
-kith_status kin_engine_pairs_plan(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_plan *plan)
+/* kept: of the others. */
+static kith_status plan_pairs(kith_ctx *ctx, const kin_pairs_job *job, const kin_radius_kept *kept,
+                              kith_pairs_plan *plan)
 {
     const kith_matrix *points = &job->points;
     const int64_t wanted = job->params.sample > 0 ? job->params.sample : USUAL_SAMPLE;
@@ -511,7 +425,7 @@ kith_status kin_engine_pairs_plan(kith_ctx *ctx, const kin_pairs_job *job, kith_
                  done);
     kin_recall_draw(points->rows, plan->sample, job->params.seed, ids);
     const kith_matrix sample = kin_recall_gather(points, ids, plan->sample, copy);
-    KIN_TRY_GOTO(status, count_sample(ctx, job, &sample, &c), done);
+    KIN_TRY_GOTO(status, count_sample(ctx, job, &sample, kept, &c), done);
     estimate(job, &c, plan);
 done:
     kin_ranges_clear(ctx, &c.without);
@@ -519,5 +433,149 @@ done:
     kin_ranges_clear(ctx, &c.among);
     kin_free(ctx, copy);
     kin_free(ctx, ids);
+    return status;
+}
+
+kith_status kin_engine_pairs_plan(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_plan *plan)
+{
+    const kin_radius_kept none = {.fused = NULL};
+    return plan_pairs(ctx, job, &none, plan);
+}
+
+/* ---- All chunks ----------------------------------------------------------------------------- */
+
+/* Rows that a chunk may have. */
+static int64_t most_rows(const run *r)
+{
+    const kin_pairs_job *job = r->job;
+    const int64_t rows = job->points.rows;
+    const kin_device_seconds all = kin_device_seconds_of_pairs(
+        r->ctx, &job->distance, (double)rows * (double)job->others.rows);
+    const double share = MOST_SECONDS / (r->radius.kept.fused != NULL ? all.gpu : all.cpu);
+    if (!is_kept(r)) {
+        return job->one_set && !r->by_tree ? kin_max_i64(LEAST_ROWS, kin_ceil_div(rows, PARTS))
+                                           : rows;
+    }
+    return job->file == NULL || share >= 1.0
+               ? rows
+               : kin_max_i64(LEAST_ROWS, (int64_t)((double)rows * share));
+}
+
+/* Of one set whose corpus is kept: all rows that are left, if their pairs will find room by a
+ * sample of them; else as many as will fill half of it, where a row has twice the pairs of the mean
+ * since all others are still behind it. */
+static kith_status foresee(const run *r, int64_t *rows)
+{
+    kin_pairs_job left = *r->job;
+    kith_pairs_plan plan = {.struct_size = sizeof plan};
+    *rows = r->radius.corpus.rows;
+    if ((double)*rows * (double)(*rows - 1) / 2.0 <= (double)r->room) {
+        return KITH_OK;
+    }
+    left.points = left.others = r->radius.corpus;
+    left.params.sample = kin_max_i64(1, kin_min_i64(USUAL_SAMPLE, *rows / SAMPLE_SHARE));
+    KIN_TRY(plan_pairs(r->ctx, &left, &r->radius.kept, &plan));
+    if (plan.high > (double)r->room) {
+        const double share = (double)r->room / 4.0 / plan.high;
+        *rows = kin_max_i64(1, (int64_t)((double)*rows * share));
+    }
+    return KITH_OK;
+}
+
+static kith_status first_rows(run *r)
+{
+    const kin_pairs_job *job = r->job;
+    r->rows = job->params.chunk_rows > 0 ? job->params.chunk_rows : job->points.rows;
+    KIN_TRY(set_corpus(r));
+    if (job->params.chunk_rows == 0 && job->one_set) {
+        if (is_kept(r)) {
+            KIN_TRY(foresee(r, &r->rows));
+        }
+        r->rows = kin_min_i64(r->rows, most_rows(r));
+    }
+    return KITH_OK;
+}
+
+/* Rows of the next chunk, by what the last one found. */
+static int64_t grow(const run *r, int64_t found)
+{
+    const double rate = (double)r->room / 2.0 / (double)kin_max_i64(found, 1);
+    const double wanted = (double)r->rows * (rate < MOST_GROWTH ? rate : MOST_GROWTH);
+    const int64_t most = most_rows(r);
+    return kin_max_i64(1, wanted < (double)most ? (int64_t)wanted : most);
+}
+
+static kith_status run_chunk(run *r)
+{
+    kith_ranges ranges = {0};
+    KIN_TRY(set_corpus(r));
+    kith_status status = ask_what_fits(r, &ranges);
+    const int64_t rows = r->rows;
+    if (status == KITH_OK) {
+        const int64_t found = ranges.lists.offsets[rows];
+        status = tell(r, &ranges.lists);
+        r->rows = grow(r, found);
+    }
+    kin_ranges_clear(r->ctx, &ranges);
+    r->first += rows;
+    r->report->chunk_rows = r->rows;
+    return status;
+}
+
+static kith_status run_all(run *r)
+{
+    const int64_t rows = r->job->points.rows;
+    KIN_TRY(tell_again(r));
+    if (r->first < rows && !r->stopped) {
+        KIN_TRY(first_rows(r));
+    }
+    while (r->first < rows && !r->stopped) {
+        r->rows = kin_min_i64(r->rows, rows - r->first);
+        KIN_TRY(run_chunk(r));
+    }
+    r->report->complete = !r->stopped;
+    return KITH_OK;
+}
+
+/* ---- Counts alone --------------------------------------------------------------------------- */
+
+static bool counts_alone(const kin_pairs_job *job)
+{
+    const kith_pairs_params *params = &job->params;
+    return job->file == NULL && params->take == NULL && params->labels == NULL &&
+           params->kept == NULL && params->limit == 0 && !job->filters;
+}
+
+/* No lists are held: all rows are one chunk. */
+static kith_status count_all(run *r)
+{
+    const kin_pairs_job *job = r->job;
+    const int64_t left = job->points.rows - r->first;
+    const kith_matrix queries = rows_from(&job->points, r->first, left);
+    kin_radius_job radius =
+        radius_of(job, job->one_set ? NULL : &queries, job->one_set ? queries : job->others);
+    kith_ranges ranges = {0};
+    radius.request.later_alone = job->one_set;
+    const kith_status status = left > 0 ? search(r->ctx, &radius, &ranges) : KITH_OK;
+    if (status == KITH_OK) {
+        r->report->count += left > 0 ? ranges.lists.offsets[left] : 0;
+        r->report->chunks += left > 0;
+        r->report->next_row = job->points.rows;
+        r->report->complete = 1;
+    }
+    kin_ranges_clear(r->ctx, &ranges);
+    return status;
+}
+
+kith_status kin_engine_pairs(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_report *report)
+{
+    run r = {
+        .ctx = ctx, .job = job, .report = report, .first = job->params.first_row, .keeps = true};
+    r.report->next_row = r.first;
+    KIN_TRY(components_begin(ctx, job, &r.components));
+    r.room = room_of(ctx, job);
+    const kith_status status = counts_alone(job) ? count_all(&r) : run_all(&r);
+    kin_engine_radius_drop(ctx, &r.radius.kept);
+    components_end(ctx, &r.components);
     return status;
 }

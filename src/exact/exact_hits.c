@@ -73,31 +73,33 @@ static bool within(const kin_hits *hits, int64_t query, double key)
                              kin_radius_of(hits->request, query));
 }
 
+static bool may_find(const kin_hits *hits, uint32_t query, uint32_t id)
+{
+    const kin_radius_request *request = hits->request;
+    return (int64_t)id >= kin_radius_least(request, query) &&
+           !(request->leaves_self_out && id == query);
+}
+
 /* The next id of the group that may stand in the query's list, from `id` on. */
 static uint32_t next_id(const kin_hits *hits, uint32_t query, uint32_t id)
 {
     const uint32_t *next = hits->groups->next;
-    if (id == query && hits->request->leaves_self_out) {
-        return next != NULL ? next[id] : KITH_ID_NONE;
+    while (id != KITH_ID_NONE && !may_find(hits, query, id)) {
+        id = next != NULL ? next[id] : KITH_ID_NONE;
     }
     return id;
-}
-
-static uint32_t first_id(const kin_hits *hits, uint32_t query, uint32_t first)
-{
-    return next_id(hits, query, first);
 }
 
 static uint32_t following_id(const kin_hits *hits, uint32_t query, uint32_t id)
 {
     const uint32_t *next = hits->groups->next;
-    return next != NULL && next[id] != KITH_ID_NONE ? next_id(hits, query, next[id]) : KITH_ID_NONE;
+    return next != NULL ? next_id(hits, query, next[id]) : KITH_ID_NONE;
 }
 
 static int64_t count_ids(const kin_hits *hits, uint32_t query, uint32_t first)
 {
     int64_t count = 0;
-    for (uint32_t id = first_id(hits, query, first); id != KITH_ID_NONE;
+    for (uint32_t id = next_id(hits, query, first); id != KITH_ID_NONE;
          id = following_id(hits, query, id)) {
         count += 1;
     }
@@ -164,15 +166,39 @@ static bool is_degenerate(const kin_hits *hits, int64_t query)
 
 /* Rows at distance 1 for a reason of their own: all of them for a degenerate query, the degenerate
  * ones for others. */
-static int64_t count_ones(const kin_hits *hits, int64_t query)
+typedef struct ones {
+    const uint32_t *ids; /* NULL: each row */
+    int64_t first;
+    int64_t last;
+} ones;
+
+static ones ones_of(const kin_hits *hits, int64_t query)
 {
+    const kin_groups *groups = hits->groups;
+    const int64_t least = kin_radius_least(hits->request, query);
     if (!within(hits, query, DEGENERATE_KEY)) {
-        return 0;
+        return (ones){.ids = NULL};
     }
     if (is_degenerate(hits, query)) {
-        return hits->groups->rows - (hits->request->leaves_self_out ? 1 : 0);
+        return (ones){.first = least, .last = groups->rows};
     }
-    return hits->groups->degenerate;
+    ones some = {groups->degenerates, 0, groups->degenerate};
+    for (int64_t end = groups->degenerate; some.first < end;) {
+        const int64_t middle = some.first + (end - some.first) / 2;
+        if (some.ids[middle] < least) {
+            some.first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return some;
+}
+
+static int64_t count_ones(const kin_hits *hits, int64_t query)
+{
+    const ones some = ones_of(hits, query);
+    const bool own = some.ids == NULL && query >= some.first && query < some.last;
+    return some.last - some.first - (own && hits->request->leaves_self_out ? 1 : 0);
 }
 
 static kith_status make_offsets(const kin_hits *hits, kith_ranges *ranges)
@@ -199,7 +225,7 @@ static kith_status scatter(void *arg, int64_t task, int32_t thread)
     const kin_hit_chunk *chunk = t->chunks[task];
     for (int64_t i = 0; i < chunk->count; i++) {
         const hit *one = &chunk->hits[i];
-        for (uint32_t id = first_id(hits, one->query, one->first); id != KITH_ID_NONE;
+        for (uint32_t id = next_id(hits, one->query, one->first); id != KITH_ID_NONE;
              id = following_id(hits, one->query, id)) {
             const int64_t at = t->ranges->lists.offsets[one->query] +
                                (int64_t)atomic_fetch_add(&hits->counts[one->query], 1);
@@ -219,13 +245,9 @@ static int64_t take_row(const table *t, int64_t row, kin_pair *pairs)
         pairs[i] =
             (kin_pair){t->ranges->lists.distances64[first + i], t->ranges->lists.ids[first + i], 1};
     }
-    if (count_ones(hits, row) == 0) {
-        return count;
-    }
-    const bool all = is_degenerate(hits, row);
-    const int64_t ones = all ? hits->groups->rows : hits->groups->degenerate;
-    for (int64_t i = 0; i < ones; i++) {
-        const uint32_t id = all ? (uint32_t)i : hits->groups->degenerates[i];
+    const ones some = ones_of(hits, row);
+    for (int64_t i = some.first; i < some.last; i++) {
+        const uint32_t id = some.ids != NULL ? some.ids[i] : (uint32_t)i;
         if (!(hits->request->leaves_self_out && (int64_t)id == row)) {
             pairs[count++] = (kin_pair){DEGENERATE_KEY, id, 1};
         }

@@ -12,6 +12,9 @@ typedef struct kin_radius_request {
     double radius;
     const double *radii;  /* by query; NULL: radius for all */
     bool leaves_self_out; /* query i is row i of the corpus, and not its own neighbour */
+    bool later_alone;     /* query i is row own_row + i of the corpus, and has the rows behind it
+                             within one radius for all */
+    int64_t own_row;
     bool count_only;
     int64_t most; /* more neighbours end the job with KITH_E_LIMIT; 0: any number will do */
 } kin_radius_request;
@@ -19,6 +22,12 @@ typedef struct kin_radius_request {
 static inline double kin_radius_of(const kin_radius_request *request, int64_t query)
 {
     return request->radii != NULL ? request->radii[query] : request->radius;
+}
+
+/* Ids below this are no neighbours of the query. */
+static inline int64_t kin_radius_least(const kin_radius_request *request, int64_t query)
+{
+    return request->later_alone ? request->own_row + query + 1 : 0;
 }
 
 /* A key that no pair within the radius is above. */

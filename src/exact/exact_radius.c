@@ -7,6 +7,10 @@
  *
  *      queries I | points J .. J + STRIP - 1     kernel -> log -> survivors -> keys -> hits
  *
+ * Where each row of a graph is asked for later ones alone, the points' own set has both parts, and
+ * each unordered pair of blocks meets once: what is within the radius of one end is within that of
+ * the other.
+ *
  * Why it is right. The limit of a query contains every pair whose canonical distance is within its
  * radius (exact_bound.h, with the key of the radius in the place of the k-th key); the test that
  * decides is on the canonical distance itself, so equality is kept to the last bit.
@@ -54,7 +58,7 @@ typedef struct run {
     kin_hold *hold;
     const kin_radius_request *request;
     const kin_prepared *corpus;
-    const kin_prepared *queries;
+    const kin_prepared *queries; /* the corpus itself: positions meet once, groups are asked */
     kin_hits hits;
     const kin_round_ops *ops;
     kin_bound_row *worst; /* by block of points */
@@ -82,6 +86,26 @@ static double reach_of(const run *r, int64_t position)
 
 /* ---- Survivors ------------------------------------------------------------------------------ */
 
+static bool meets_once(const run *r)
+{
+    return r->queries == r->corpus;
+}
+
+/* The next id of the query's group, which is asked alike; KITH_ID_NONE behind the last. */
+static uint32_t next_like(const run *r, uint32_t query)
+{
+    const uint32_t *next = meets_once(r) ? r->corpus->groups.next : NULL;
+    return next != NULL ? next[query] : KITH_ID_NONE;
+}
+
+static kith_status offer(run *r, const worker *w, uint32_t query, uint32_t first, double key)
+{
+    for (; query != KITH_ID_NONE; query = next_like(r, query)) {
+        KIN_TRY(kin_hits_offer(&r->hits, w->thread, query, first, key));
+    }
+    return KITH_OK;
+}
+
 static kith_status offer_keys(run *r, worker *w, uint32_t query, int64_t count)
 {
     const kin_distance *distance = &r->request->distance;
@@ -89,7 +113,7 @@ static kith_status offer_keys(run *r, worker *w, uint32_t query, int64_t count)
     kin_metric_keys(distance, &loaded, &r->corpus->rows, w->ids, count, w->keys);
     w->keys_computed += count;
     for (int64_t i = 0; i < count; i++) {
-        KIN_TRY(kin_hits_offer(&r->hits, w->thread, query, w->ids[i], w->keys[i]));
+        KIN_TRY(offer(r, w, query, w->ids[i], w->keys[i]));
     }
     return KITH_OK;
 }
@@ -118,18 +142,41 @@ static double key_of_cost(const run *r, int32_t cost)
     return r->request->distance.metric == KITH_INNER_PRODUCT ? (double)cost / 2 : (double)cost;
 }
 
+static kith_status take_pair(run *r, worker *w, int64_t row, int64_t point, int32_t cost)
+{
+    if (r->corpus->frame.bound == KIN_BOUND_INTEGER) {
+        return offer(r, w, r->queries->set.ids[row], r->corpus->set.ids[point],
+                     key_of_cost(r, cost));
+    }
+    w->survivors[w->survivor_count++] = (uint64_t)row << 32 | (uint64_t)point;
+    return KITH_OK;
+}
+
+/* Of two positions of one set that meet once the one with the smaller id asks; the other one, too,
+ * where it has ids like it that may be smaller. */
+static kith_status take_once(run *r, worker *w, int64_t row, int64_t point, int32_t cost)
+{
+    const uint32_t *ids = r->corpus->set.ids;
+    const bool turned = ids[point] < ids[row];
+    const int64_t asks = turned ? point : row;
+    const int64_t other = turned ? row : point;
+    if (row > point) {
+        return KITH_OK; /* of a block and itself */
+    }
+    KIN_TRY(take_pair(r, w, asks, other, cost));
+    return row != point && next_like(r, ids[asks]) != KITH_ID_NONE
+               ? take_pair(r, w, other, asks, cost)
+               : KITH_OK;
+}
+
 static kith_status take_log(run *r, worker *w, int64_t row_first, int64_t point_first)
 {
-    const bool exact = r->corpus->frame.bound == KIN_BOUND_INTEGER;
+    const bool once = meets_once(r);
     for (int64_t i = 0; i < w->log.count; i++) {
         const int64_t row = row_first + (w->log.pair[i] >> 16);
         const int64_t point = point_first + (w->log.pair[i] & 0xffff);
-        if (exact) {
-            KIN_TRY(kin_hits_offer(&r->hits, w->thread, r->queries->set.ids[row],
-                                   r->corpus->set.ids[point], key_of_cost(r, w->log.order[i])));
-        } else {
-            w->survivors[w->survivor_count++] = (uint64_t)row << 32 | (uint64_t)point;
-        }
+        const int32_t cost = w->log.order[i];
+        KIN_TRY(once ? take_once(r, w, row, point, cost) : take_pair(r, w, row, point, cost));
     }
     w->log.count = 0;
     return w->survivor_count >= SURVIVORS ? work_off(r, w) : KITH_OK;
@@ -249,8 +296,9 @@ static kith_status screen_strip(void *arg, int64_t task, int32_t thread)
     meeting m = {.row_first = row_first,
                  .rows = kin_min_i64(r->block, r->queries->set.points - row_first)};
     begin_block(r, w, &m);
-    const int64_t first = task / r->row_blocks * STRIP;
-    for (int64_t b = first; b < kin_min_i64(first + STRIP, r->point_blocks); b++) {
+    const int64_t strip = task / r->row_blocks * STRIP;
+    const int64_t first = meets_once(r) ? kin_max_i64(strip, task % r->row_blocks) : strip;
+    for (int64_t b = first; b < kin_min_i64(strip + STRIP, r->point_blocks); b++) {
         m.point_first = b * r->block;
         m.points = kin_min_i64(r->block, r->corpus->set.points - m.point_first);
         KIN_TRY(meet(r, w, &m));
@@ -273,8 +321,9 @@ static kith_status scan_range(void *arg, int64_t task, int32_t thread)
     worker *w = &r->workers[thread];
     const kin_distance *distance = &r->request->distance;
     const int64_t row = task / r->ranges;
-    const int64_t first = task % r->ranges * RANGE;
-    const int64_t last = kin_min_i64(first + RANGE, r->corpus->rows.matrix.rows);
+    const int64_t range = task % r->ranges * RANGE;
+    const int64_t first = kin_max_i64(range, kin_radius_least(r->request, row));
+    const int64_t last = kin_min_i64(range + RANGE, r->corpus->rows.matrix.rows);
     const kin_query query = kin_metric_load(distance, &r->queries->rows, row, w->query);
     for (int64_t at = first; at < last; at += KEYS) {
         const int64_t count = kin_min_i64(KEYS, last - at);
@@ -309,7 +358,8 @@ static void name_screening(kin_layout *layout, const run *r, worker *w)
     w->panel_half = kin_layout_array(layout, block / KIN_PANEL, sizeof *w->panel_half);
     w->log.order = kin_layout_array(layout, room, sizeof *w->log.order);
     w->log.pair = kin_layout_array(layout, room, sizeof *w->log.pair);
-    w->survivors = kin_layout_array(layout, SURVIVORS + room, sizeof *w->survivors);
+    w->survivors = kin_layout_array(layout, SURVIVORS + (meets_once(r) ? 2 * room : room),
+                                    sizeof *w->survivors);
 }
 
 static void name_workers(kin_layout *layout, void *job)
@@ -356,32 +406,41 @@ static kith_status make_worst(run *r)
     return KITH_OK;
 }
 
+static kith_status screen_queries(run *r)
+{
+    const int64_t start = kin_clock_ns();
+    r->row_blocks = kin_ceil_div(r->queries->set.points, r->block);
+    KIN_TRY(kin_parallel(r->ctx, "screen", r->row_blocks * kin_ceil_div(r->point_blocks, STRIP),
+                         screen_strip, r));
+    r->ctx->report.seconds_screen += kin_clock_since(start);
+    return KITH_OK;
+}
+
 /* Queries come in stripes, so that only some of them have rounded copies at a time. */
+static kith_status screen_stripes(run *r, kin_prepared *queries)
+{
+    const int64_t count = queries->groups.count;
+    const int64_t stripe = kin_exact_stripe(&r->corpus->frame, 1);
+    KIN_TRY(kin_order_make(r->ctx, &queries->rows, &queries->distance, count, queries->order));
+    for (int64_t first = 0; first < count; first += stripe) {
+        KIN_TRY(kin_prepare_queries(r->ctx, r->corpus, first, kin_min_i64(stripe, count - first),
+                                    queries));
+        KIN_TRY(screen_queries(r));
+    }
+    return KITH_OK;
+}
+
 static kith_status screen_all(run *r, kin_prepared *queries)
 {
-    kith_ctx *ctx = r->ctx;
-    const kin_frame *frame = &r->corpus->frame;
-    const int64_t count = queries->groups.count;
-    if (count == 0 || r->corpus->groups.count == 0) {
+    if (r->queries->groups.count == 0 || r->corpus->groups.count == 0) {
         return KITH_OK;
     }
-    r->block = kin_screen_block(frame);
+    r->block = kin_screen_block(&r->corpus->frame);
     r->point_blocks = kin_ceil_div(r->corpus->set.points, r->block);
     KIN_TRY(kin_hold_layout(r->hold, name_workers, r, "threads"));
     close_panels(r);
     KIN_TRY(make_worst(r));
-    KIN_TRY(kin_order_make(ctx, &queries->rows, &queries->distance, count, queries->order));
-    const int64_t stripe = kin_exact_stripe(frame, 1);
-    for (int64_t first = 0; first < count; first += stripe) {
-        KIN_TRY(kin_prepare_queries(ctx, r->corpus, first, kin_min_i64(stripe, count - first),
-                                    queries));
-        r->row_blocks = kin_ceil_div(queries->set.points, r->block);
-        const int64_t start = kin_clock_ns();
-        KIN_TRY(kin_parallel(ctx, "screen", r->row_blocks * kin_ceil_div(r->point_blocks, STRIP),
-                             screen_strip, r));
-        ctx->report.seconds_screen += kin_clock_since(start);
-    }
-    return KITH_OK;
+    return meets_once(r) ? screen_queries(r) : screen_stripes(r, queries);
 }
 
 static kith_status scan_all(run *r)
@@ -395,7 +454,7 @@ static kith_status scan_all(run *r)
     return KITH_OK;
 }
 
-static void write_report(const run *r)
+static void write_report(const run *r, const kin_prepared *queries)
 {
     kith_report *report = &r->ctx->report;
     double pairs = 0.0;
@@ -408,8 +467,8 @@ static void write_report(const run *r)
     report->skipped_share = pairs > 0.0 ? report->skipped_share / pairs : 0.0;
     report->candidates /= (double)r->queries->rows.matrix.rows;
     report->distinct_rows = r->corpus->groups.count;
-    report->seconds_check += r->queries->seconds_check;
-    report->seconds_prepare += r->queries->seconds_prepare;
+    report->seconds_check += queries->seconds_check;
+    report->seconds_prepare += queries->seconds_prepare;
     kin_exact_report(r->ctx, r->corpus);
 }
 
@@ -429,11 +488,12 @@ static kith_status search(run *r, kin_prepared *queries, kith_ranges *ranges)
     const int64_t start = kin_clock_ns();
     KIN_TRY(kin_hits_finish(&r->hits, ranges));
     ctx->report.seconds_rescore = kin_clock_since(start);
-    write_report(r);
+    write_report(r, queries);
     return KITH_OK;
 }
 
-/* Each row is asked for itself, so equal rows of the queries stay apart. */
+/* Each row is asked for itself, so equal rows of the queries stay apart, unless the corpus has what
+ * its own rows are asked with. */
 kith_status kin_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const kith_matrix *queries,
                               const kin_radius_request *request, kith_ranges *ranges)
 {
@@ -445,8 +505,13 @@ kith_status kin_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const k
     r.hold = &hold;
     kin_prepared_hold(&hold, &again);
     kin_prepared_hold(&hold, &pq);
-    KIN_TRY(kin_prepare_rows(ctx, asked, &request->distance, "queries",
-                             KIN_ROWS_DISTINCT | (queries == NULL ? KIN_ROWS_CHECKED : 0), &pq));
+    if (queries == NULL && request->later_alone) {
+        r.queries = corpus;
+    } else {
+        KIN_TRY(kin_prepare_rows(ctx, asked, &request->distance, "queries",
+                                 KIN_ROWS_DISTINCT | (queries == NULL ? KIN_ROWS_CHECKED : 0),
+                                 &pq));
+    }
     if (kin_exact_screens(&request->distance)) {
         KIN_TRY(kin_prepare_corpus_for(ctx, corpus, asked, USUAL_K, &again, &r.corpus));
     }

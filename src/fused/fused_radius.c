@@ -151,12 +151,20 @@ static kith_status take_matrix(const scan *s, part p)
     return KITH_OK;
 }
 
+/* Of the queries from q on: rows before it are no neighbours of any. */
+static int64_t first_column(const scan *s, int64_t q)
+{
+    const kin_fused_radius_job *f = s->f;
+    const int64_t least = kin_radius_least(f->request, f->row0 + q) - f->id0;
+    return kin_max_i64(least, 0) / CHUNK_STEP * CHUNK_STEP;
+}
+
 static kith_status scan_all(const scan *s)
 {
     const int64_t queries = s->queries->rows;
     for (int64_t q = 0; q < queries; q += s->stripe) {
         const int64_t rows = kin_min_i64(s->stripe, queries - q);
-        for (int64_t c = 0; c < s->corpus->rows; c += s->chunk) {
+        for (int64_t c = first_column(s, q); c < s->corpus->rows; c += s->chunk) {
             const part p = {q, rows, c, kin_min_i64(s->chunk, s->corpus->rows - c)};
             KIN_TRY(compute_keys(s, p));
             KIN_TRY(take_matrix(s, p));

@@ -226,20 +226,88 @@ static void memory_limits_divide_chunks(void **state)
     told_free(&in.wanted[0]);
     in.wanted[0] = brute(&in.points.matrix, NULL, &in.params);
     kith_ctx *ctx = test_faulty_ctx("cpu", &f, limit);
-    told got;
-    kith_pairs_report report;
-    test_works(ctx, find(ctx, &in, 0, in.params, &got, &report));
-    check_told(&in.wanted[0], &got, in.wanted[0].count);
-    assert_true(report.chunks > 10 && report.divided > 0);
-    kith_report peak = {.struct_size = sizeof peak};
-    test_works(ctx, kith_ctx_report(ctx, &peak));
-    assert_true(peak.peak_bytes <= limit);
-    assert_true((uint64_t)got.count * 20 > limit);
-    told_free(&got);
+    for (int foreseen = 0; foreseen < 2; foreseen++) {
+        told got;
+        kith_pairs_report report;
+        in.params.chunk_rows = foreseen != 0 ? 0 : 900;
+        test_works(ctx, find(ctx, &in, 0, in.params, &got, &report));
+        check_told(&in.wanted[0], &got, in.wanted[0].count);
+        assert_true(report.chunks > 10 && (foreseen != 0 || report.divided > 0));
+        kith_report peak = {.struct_size = sizeof peak};
+        test_works(ctx, kith_ctx_report(ctx, &peak));
+        assert_true(peak.peak_bytes <= limit);
+        assert_true((uint64_t)got.count * 20 > limit);
+        told_free(&got);
+    }
     kith_ctx_free(ctx);
     assert_int_equal(atomic_load(&f.blocks), 0);
     input_free(&in);
-    (void)printf("a limit of 2 MiB holds while pairs of 8 MB go by\n");
+    (void)printf(
+        "a limit of 2 MiB holds while pairs of 8 MB go by, whether a sample tells how many "
+        "there are or the first chunk\n");
+}
+
+/* ---- Many rows ------------------------------------------------------------------------------- */
+
+typedef struct crowd {
+    kith_metric metric;
+    test_shape shape;
+    int64_t rows;
+    int32_t cols;
+} crowd;
+
+/* What one chunk has is what chunks have that are asked among the rows behind them. */
+static void check_crowd(kith_ctx *ctx, const crowd *c)
+{
+    uint64_t seed = 11;
+    input in = {.params = kith_pairs_params_default()};
+    in.points = test_rows_make(usual_dtype(c->metric), c->rows, c->cols, 4);
+    test_shape_fill(&in.points, c->shape, false, &seed);
+    kith_matrix few = in.points.matrix;
+    few.rows = 200;
+    in.params.metric = c->metric;
+    in.params.method = KITH_METHOD_EXACT;
+    in.params.radius = radius_at(c->metric, &few, 0.01);
+    kith_pairs_report report = {.struct_size = sizeof report};
+    test_works(ctx, kith_pairs_find(ctx, &in.points.matrix, NULL, &in.params, &report));
+    assert_true(report.count > 200 && report.count < 1 << 22 && report.chunks == 1);
+    in.wanted[0] = told_make(report.count);
+    kith_pairs_params params = in.params;
+    params.take = take;
+    params.take_arg = &in.wanted[0];
+    params.chunk_rows = c->rows / 7;
+    params.chunk_pairs = report.count / 5;
+    test_works(ctx, kith_pairs_find(ctx, &in.points.matrix, NULL, &params, &report));
+    assert_true(report.count == in.wanted[0].count && report.chunks > 5);
+    in.params.take = take;
+    told got;
+    test_works(ctx, find(ctx, &in, 0, in.params, &got, &report));
+    check_told(&in.wanted[0], &got, in.wanted[0].count);
+    assert_true(report.count == got.count && report.chunks == 1);
+    told_free(&got);
+    told_free(&in.wanted[0]);
+    test_rows_free(&in.points);
+}
+
+static const crowd CROWDS[] = {
+    {KITH_EUCLIDEAN, SHAPE_COPIES, 9000, 14},   {KITH_EUCLIDEAN, SHAPE_OUTLIER, 5000, 9},
+    {KITH_SQEUCLIDEAN, SHAPE_COPIES, 9000, 12}, {KITH_COSINE, SHAPE_COPIES, 9000, 14},
+    {KITH_INNER_PRODUCT, SHAPE_NORMS, 5000, 7}, {KITH_MANHATTAN, SHAPE_COPIES, 3000, 5}};
+enum { CROWD_COUNT = sizeof CROWDS / sizeof CROWDS[0] };
+
+static void many_rows_are_one_chunk(void **state)
+{
+    (void)state;
+    kin_isa isas[KIN_ISA_COUNT];
+    const int bodies = test_bodies(isas);
+    for (int c = 0; c < CROWD_COUNT; c++) {
+        kith_ctx *ctx = test_ctx(isas[c % bodies], 1 + c % 3);
+        check_crowd(ctx, &CROWDS[c]);
+        kith_ctx_free(ctx);
+    }
+    (void)printf("%d sets of up to 9,000 rows, whose pairs are compared once, have the pairs of "
+                 "chunks among what is behind them\n",
+                 CROWD_COUNT);
 }
 
 static void allocations_that_fail_are_survived(void **state)
@@ -449,6 +517,8 @@ static void a_device_agrees(void **state)
         assert_string_equal(report.backend, "cuda:0");
         input_free(&in);
     }
+    check_crowd(ctx, &(crowd){KITH_EUCLIDEAN, SHAPE_COPIES, 4600, 12});
+    check_crowd(ctx, &(crowd){KITH_MANHATTAN, SHAPE_COPIES, 1500, 5});
     kith_ctx_free(ctx);
     (void)printf("the reference device has the same pairs, however chunks are cut\n");
 }
@@ -461,6 +531,7 @@ int main(void)
         cmocka_unit_test(small_sets_and_equal_rows),
         cmocka_unit_test(jobs_end_early_and_go_on),
         cmocka_unit_test(memory_limits_divide_chunks),
+        cmocka_unit_test(many_rows_are_one_chunk),
         cmocka_unit_test(allocations_that_fail_are_survived),
         cmocka_unit_test(filters_leave_pairs_out),
         cmocka_unit_test(rows_are_labelled_and_kept),
