@@ -159,7 +159,9 @@ def pairs(options, random):
     import kith
 
     rows = scaled(options, 10000 if options.device == "cpu" else 1000000)
+    centres = 2 * random.standard_normal((2000, 768), dtype=numpy.float32)
     points = random.standard_normal((rows, 768), dtype=numpy.float32)
+    points += centres[random.integers(0, 2000, rows)]
     points *= numpy.arange(1, 769, dtype=numpy.float32) ** -0.5
     graph = kith.knn_graph(points, K, algorithm="brute", device=options.device)
     radius = float(numpy.partition(graph.distances.ravel(), 2 * rows)[2 * rows])

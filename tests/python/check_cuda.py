@@ -315,7 +315,8 @@ def check_pool():
     x, q = support.points(40000, 32), support.points(500, 32, seed=1)
     truth, graph = kith.knn(x, q, 10, device="cpu"), kith.knn_graph(x, 10, device="cpu")
     there, asked = torch.from_numpy(x).cuda(), torch.from_numpy(q).cuda()
-    _ = (there @ there[:1000].T).argmin()  # what PyTorch itself keeps for products
+    product = (there @ there[:1000].T).argmin()  # what PyTorch itself keeps for products
+    del product
     kith.set_device_allocator("torch")
     try:
         begun = torch.cuda.memory_allocated()
