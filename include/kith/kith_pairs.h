@@ -92,7 +92,7 @@ typedef struct kith_pairs_report {
 } kith_pairs_report;
 
 /* others NULL: pairs of points. Cost: each unordered pair of rows is compared once where all are
- * one chunk, else little more than once, by the engines of kith_radius, on the device of the
+ * one chunk, else about 4/3 times, by the engines of kith_radius, on the device of the
  * context; a chunk that is divided is begun anew. report may be NULL. Returns KITH_E_ARGUMENT,
  * E_DATA, E_MEMORY, E_LIMIT, E_UNSUPPORTED, E_CANCELLED, and with a path those of chapter 9; labels
  * and kept then hold nothing of use, chunks that were told are right. */

@@ -329,7 +329,7 @@ static kith_status keep_on_cpu(kith_ctx *ctx, const kin_radius_job *job, kin_rad
     }
     kin_free(ctx, kept->prepared);
     kept->prepared = NULL;
-    if (status == KITH_E_MEMORY) {
+    if (status == KITH_E_MEMORY || status == KITH_E_LIMIT) {
         kin_forgive(ctx);
         status = KITH_OK;
     }

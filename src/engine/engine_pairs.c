@@ -10,10 +10,10 @@
  *                      \_ dropped __/
  *
  * Cost. The rows from base on are prepared once for all chunks, and again from the present chunk on
- * when half of them lie before it: 2/3 of all ordered pairs are compared at most, for at most twice
- * the preparation of all rows. Where a tree may answer each chunk prepares the rows from its first
- * one on, with eight chunks for 9/16 of the pairs; where it did answer, the next chunk has all rows
- * that are left, as far as its pairs find room.
+ * when half of them lie before it: some 2/3 of all ordered pairs are compared, for at most twice
+ * the preparation of all rows; the last chunk is a graph of its own. Where a tree may answer each
+ * chunk prepares the rows from its first one on, with eight chunks for 9/16 of the pairs; where it
+ * did answer, the next chunk has all rows that are left, as far as its pairs find room.
  *
  * A file goes on where it was left, so that no chunk of one is to take many minutes.
  *
@@ -213,12 +213,14 @@ static bool is_kept(const run *r)
     return r->radius.kept.fused != NULL || r->radius.kept.prepared != NULL;
 }
 
-/* What the chunk is asked against. */
+/* What the chunk is asked against: of one set begun anew where half of it lies behind, and for all
+ * rows that are left, which are a graph. */
 static kith_status set_corpus(run *r)
 {
     const kith_matrix *others = &r->job->others;
     const int64_t first = r->job->one_set ? r->first : 0;
-    if (is_kept(r) && 2 * (first - r->base) <= others->rows - r->base) {
+    const bool is_graph = first > r->base && r->rows >= others->rows - first;
+    if (is_kept(r) && !is_graph && 2 * (first - r->base) <= others->rows - r->base) {
         return KITH_OK;
     }
     kin_engine_radius_drop(r->ctx, &r->radius.kept);
@@ -245,6 +247,9 @@ static kith_status ask(run *r, kith_ranges *ranges)
     KIN_TRY(kin_call_begin(r->ctx, &call));
     const kith_status status = kin_call_end(&call, kin_engine_radius(r->ctx, &radius, ranges));
     r->by_tree = strcmp(call.report.screen, "tree") == 0;
+    if (r->radius.kept.fused != NULL && strcmp(call.report.backend, "cpu") == 0) {
+        kin_engine_radius_drop(r->ctx, &r->radius.kept); /* of a GPU that was left */
+    }
     return status;
 }
 
@@ -452,34 +457,44 @@ static int64_t most_rows(const run *r)
     const kin_device_seconds all = kin_device_seconds_of_pairs(
         r->ctx, &job->distance, (double)rows * (double)job->others.rows);
     const double share = MOST_SECONDS / (r->radius.kept.fused != NULL ? all.gpu : all.cpu);
-    if (!is_kept(r)) {
-        return job->one_set && !r->by_tree ? kin_max_i64(LEAST_ROWS, kin_ceil_div(rows, PARTS))
-                                           : rows;
+    double most = (double)rows;
+    if (job->file != NULL && !r->by_tree && share < 1.0) {
+        most *= share;
     }
-    return job->file == NULL || share >= 1.0
-               ? rows
-               : kin_max_i64(LEAST_ROWS, (int64_t)((double)rows * share));
+    if (job->one_set && !r->by_tree && !is_kept(r)) {
+        most = fmin(most, (double)kin_ceil_div(rows, PARTS));
+    }
+    return kin_min_i64(rows, kin_max_i64(LEAST_ROWS, (int64_t)most));
 }
 
 /* Of one set whose corpus is kept: all rows that are left, if their pairs will find room by a
  * sample of them; else as many as will fill half of it, where a row has twice the pairs of the mean
- * since all others are still behind it. */
+ * since all others are still behind it. A distance of the caller's is asked for pairs alone, and
+ * where there is no memory for a sample its rows are divided as they come. */
 static kith_status foresee(const run *r, int64_t *rows)
 {
     kin_pairs_job left = *r->job;
     kith_pairs_plan plan = {.struct_size = sizeof plan};
+    const int64_t limit = r->job->params.limit;
+    const double room = (double)(limit > 0 ? kin_min_i64(r->room, limit) : r->room);
     *rows = r->radius.corpus.rows;
-    if ((double)*rows * (double)(*rows - 1) / 2.0 <= (double)r->room) {
+    if ((double)*rows * (double)(*rows - 1) / 2.0 <= room) {
         return KITH_OK;
     }
     left.points = left.others = r->radius.corpus;
     left.params.sample = kin_max_i64(1, kin_min_i64(USUAL_SAMPLE, *rows / SAMPLE_SHARE));
-    KIN_TRY(plan_pairs(r->ctx, &left, &r->radius.kept, &plan));
-    if (plan.high > (double)r->room) {
-        const double share = (double)r->room / 4.0 / plan.high;
-        *rows = kin_max_i64(1, (int64_t)((double)*rows * share));
+    const kith_status status = r->job->distance.metric == KITH_CUSTOM
+                                   ? KITH_E_LIMIT
+                                   : plan_pairs(r->ctx, &left, &r->radius.kept, &plan);
+    if (status == KITH_E_LIMIT || status == KITH_E_MEMORY) {
+        kin_forgive(r->ctx);
+        *rows = kin_ceil_div(*rows, PARTS);
+        return KITH_OK;
     }
-    return KITH_OK;
+    if (status == KITH_OK && plan.high > room) {
+        *rows = kin_max_i64(1, (int64_t)((double)*rows * (room / 4.0 / plan.high)));
+    }
+    return status;
 }
 
 static kith_status first_rows(run *r)
@@ -487,8 +502,8 @@ static kith_status first_rows(run *r)
     const kin_pairs_job *job = r->job;
     r->rows = job->params.chunk_rows > 0 ? job->params.chunk_rows : job->points.rows;
     KIN_TRY(set_corpus(r));
-    if (job->params.chunk_rows == 0 && job->one_set) {
-        if (is_kept(r)) {
+    if (job->params.chunk_rows == 0) {
+        if (job->one_set && is_kept(r)) {
             KIN_TRY(foresee(r, &r->rows));
         }
         r->rows = kin_min_i64(r->rows, most_rows(r));
