@@ -91,7 +91,8 @@ class Context:
         self._wanted = wanted, watched
         self._busy = False
         self._watch = Watch()
-        self._pool = pool = _pool.current
+        source = _pool.current
+        self._pool = pool = None if source is None else _pool.Pool(source)
         tick = s.ProgressFn(self._watch.tick) if watched else s.ProgressFn()
         params = s.sized(
             s.CtxParams,
@@ -119,13 +120,15 @@ class Context:
         try:
             _ending.begin(self)
             watch.begin(progress)
+            if self._pool is not None:
+                self._pool.raised()  # for what this context made, in a call of another
             try:
                 status = function(self.handle, *arguments)
                 failed = exception(status, self.handle, function) if status != 0 else None
             finally:
                 watch.end()
             error, watch.error = watch.error, None
-            if self._pool is not None:
+            if self._pool is not None and failed is not None:
                 error = error or self._pool.raised()
         finally:
             self._busy = False  # nor between these: a function of ours would let one in
@@ -155,7 +158,7 @@ class Context:
 
 class _Cache(threading.local):
     def __init__(self) -> None:
-        self.contexts: dict[tuple[Settings, bool, _pool.Pool | None], Context] = {}
+        self.contexts: dict[tuple[Settings, bool, _pool.Source | None], Context] = {}
 
 
 _KEPT = 8

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import ctypes as c
+import functools
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _structs as s
 from ._imports import needed
@@ -18,9 +20,10 @@ DeviceAllocator = str | tuple[Allocate, Release] | None
 class _Torch:
     """PyTorch's caching allocator.
 
-    It gives a block that was freed to whoever next asks on the same stream: what that one does comes
-    after what still reads the block. kith's streams are others, so it asks on one of its own that no
-    work ever runs on: blocks of that stream are kith's alone, and freed when nothing reads them.
+    It gives a block that was freed to whoever next asks on the same stream: what that one does
+    comes after what still reads the block. kith's streams are others, so it asks on one of its own
+    that no work ever runs on: blocks of that stream are kith's alone, and freed when nothing reads
+    them.
     """
 
     def __init__(self) -> None:
@@ -46,16 +49,24 @@ class _Torch:
         self._torch.cuda.caching_allocator_delete(address)
 
 
-class Pool:
-    """Two functions of Python as the library calls them. Nothing can be raised through C: what they
-    raise is kept for whoever made the call."""
+class Source(NamedTuple):
+    """Where device memory comes from, and goes back to."""
 
-    def __init__(self, allocate: Allocate, release: Release) -> None:
+    allocate: Allocate
+    release: Release
+
+
+class Pool:
+    """A source as the library calls it, for one context. An exception cannot pass through C: what
+    `allocate` raises is kept for the call that fails for it; `release` has nobody to tell, so that
+    Python prints it as ignored."""
+
+    def __init__(self, source: Source) -> None:
         self._error: BaseException | None = None
 
         def take(arg: int | None, device: int, size: int) -> int | None:
             try:
-                return allocate(device, size) or None
+                return operator.index(source.allocate(device, size)) or None
             except MemoryError:
                 return None  # smaller batches, or a MemoryError of the call
             except BaseException as error:
@@ -63,22 +74,26 @@ class Pool:
                 return None
 
         def give(arg: int | None, device: int, address: int, size: int) -> None:
-            try:
-                release(device, address, size)
-            except BaseException as error:
-                self._error = error
+            source.release(device, address, size)
 
         self.take = s.DeviceAllocateFn(take)
         self.give = s.DeviceReleaseFn(give)
 
     def raised(self) -> BaseException | None:
-        """What a function raised since this was last asked."""
+        """What `allocate` raised since this was last asked."""
         error, self._error = self._error, None
         return error
 
 
-current: Pool | None = None
-"""Where calls take device memory from that begin now; None: the driver."""
+current: Source | None = None
+"""Where contexts take device memory from that are made now; None: the driver."""
+
+
+@functools.cache
+def _torch() -> Source:
+    """One for the process: PyTorch keeps blocks that come back by their stream."""
+    torch = _Torch()
+    return Source(torch.allocate, torch.release)
 
 
 def set_device_allocator(allocator: DeviceAllocator) -> None:
@@ -91,9 +106,10 @@ def set_device_allocator(allocator: DeviceAllocator) -> None:
 
         ``(allocate, release)``: functions. ``allocate(device, size)`` gives the address of so many
         bytes on ``cuda:<device>``, at least 256-byte aligned, which work of any stream may use at
-        once; where there are none it raises ``MemoryError``, and kith works in smaller batches or
-        raises that itself. ``release(device, address, size)`` takes them back: nothing of kith's
-        reads or writes them any more. Both may be called from any thread, and must not call kith.
+        once. Where there are none it raises ``MemoryError``, and kith works in smaller batches or
+        raises that itself; what else it raises goes on from the call that fails for it.
+        ``release(device, address, size)`` takes them back: nothing of kith's reads or writes them
+        any more. Both may be called from any thread, and must not call kith.
 
         ``None``: the driver's memory, kept from call to call; the default.
 
@@ -106,14 +122,13 @@ def set_device_allocator(allocator: DeviceAllocator) -> None:
     if allocator is None:
         current = None
     elif allocator == "torch":
-        torch = _Torch()
-        current = Pool(torch.allocate, torch.release)
+        current = _torch()
     elif (
         isinstance(allocator, tuple) and len(allocator) == 2 and all(callable(f) for f in allocator)
     ):
-        current = Pool(*allocator)
+        current = Source(*allocator)
     else:
         raise ValueError(
-            f"allocator is {allocator!r}, must be 'torch', a pair of functions (allocate, release), "
-            "or None"
+            f"allocator is {allocator!r}, must be 'torch', a pair of functions "
+            "(allocate, release), or None"
         )

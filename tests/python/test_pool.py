@@ -104,6 +104,9 @@ class OnReference(unittest.TestCase):
         pool.broken = False
         kith.knn(self.x, self.q, 7, device="cuda")
         self.assertEqual(pool.blocks, {})
+        kith.set_device_allocator((lambda device, size: "here", pool.release))
+        with self.assertRaises(TypeError):
+            kith.knn(self.x, self.q, 7, device="cuda")
 
 
 class DeviceAllocator(unittest.TestCase):
