@@ -17,5 +17,5 @@ static bool takes_starts(kin_gpu_stream *stream)
 }
 
 #define REFERENCE_ENTRY(name) .name = reference_fused_##name,
-const kin_fused_kernels reference_fused = {REFERENCE_FUSED_LAUNCHES(REFERENCE_ENTRY).kappa = kappa,
+const kin_fused_kernels reference_fused = {KIN_FUSED_LAUNCHES(REFERENCE_ENTRY).kappa = kappa,
                                            .takes_starts = takes_starts};

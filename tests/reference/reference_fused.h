@@ -11,40 +11,10 @@
 
 enum { REFERENCE_INVALID = 1 /* cudaErrorInvalidValue */ };
 
-/* All launches, in the order of the table. */
-#define REFERENCE_FUSED_LAUNCHES(X) \
-    X(check)                        \
-    X(transform)                    \
-    X(group)                        \
-    X(measure)                      \
-    X(round)                        \
-    X(cast)                         \
-    X(start)                        \
-    X(cover)                        \
-    X(sort)                         \
-    X(keep)                         \
-    X(screen)                       \
-    X(look)                         \
-    X(kth)                          \
-    X(gather)                       \
-    X(collect)                      \
-    X(tighten)                      \
-    X(arrange)                      \
-    X(plan)                         \
-    X(pack)                         \
-    X(accept)                       \
-    X(regroup)                      \
-    X(spans)                        \
-    X(rescore)                      \
-    X(write)                        \
-    X(keys)                         \
-    X(best)                         \
-    X(hits)                         \
-    X(within)
-
+/* All launches. */
 #define REFERENCE_ENTRY(name) \
     int reference_fused_##name(kin_gpu_stream *stream, const kin_fused_##name *job);
-REFERENCE_FUSED_LAUNCHES(REFERENCE_ENTRY)
+KIN_FUSED_LAUNCHES(REFERENCE_ENTRY)
 #undef REFERENCE_ENTRY
 
 /* The launch of a job whose body is fused_NAME(job). */
