@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. One query against a million rows is a read of the rounded corpus, 60 microseconds on an
- * H200; everything else has to be short. One block of device memory, one copy in, one copy out, no
- * wait in between, and nothing of it depends on what the device found:
+ * Idea. One query against a million rows is a read of the rounded corpus, 30 microseconds on an
+ * H200; everything else has to be short. Nothing of it depends on what the device found: one copy
+ * in, no wait but the last, and no copy out, as kernels write what is answered into pinned memory.
  *
  *      host      check, transform, copy in; queries that lie on the device stay there, and are
  *                checked there: whatever is found of them is the long way's to tell
- *      device    round | MATRIX screen with minima of tiles | collect | rescore | write
- *      host      copy out
+ *      device    round | MATRIX screen with minima of tiles | collect | rescore and write
  *
  * The k tiles with the least minima hold k different columns, so the k-th of minima is a reach; all
  * columns within it lie in about k tiles, which is what bounds the lists' room. Then the lists' own
@@ -17,7 +16,8 @@
  * only where bytes leave more than lists have room for.
  *
  * Limits. The corpus must be plain (no equal, no degenerate rows), and no query degenerate. The
- * cost matrix takes 4 bytes a query and row: more than MATRIX_BYTES goes the long way.
+ * cost matrix takes 4 bytes a query and row: more than MATRIX_BYTES goes the long way, and so do
+ * queries and answers that the pinned memory does not hold.
  */
 #include "fused/fused_search.h"
 
@@ -28,19 +28,24 @@
 
 #include <stdio.h>
 
-enum { MOST_QUERIES = 64, MOST_K = 1024, ROOM = 1024 };
+enum { MOST_K = 1024, ROOM = 1024 };
 static const uint64_t MATRIX_BYTES = 512u << 20;
 
-/* ---- One block ------------------------------------------------------------------------------- */
+/* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* What kernels count. */
-typedef struct tallies {
-    uint64_t next; /* 32 bits of it */
-    uint64_t keys;
-    uint64_t short_rows;
-    uint64_t bad; /* kin_fused_check, where kernels check */
+/* What is copied in: the same layout on both sides. */
+typedef struct batch_in {
+    char *rows;                    /* or NULL: they lie there already */
+    uint32_t *exclude;             /* or NULL */
+    kin_row_transform *transforms; /* or NULL */
+    uint32_t *next;                /* for the screen: 0 */
+} batch_in;
+
+/* What kernels tell of the queries: nothing, as a rule. */
+typedef struct complaints {
+    uint64_t bad; /* kin_fused_check */
     uint64_t degenerate;
-} tallies;
+} complaints;
 
 typedef struct batch {
     kin_fused_device on;
@@ -53,28 +58,26 @@ typedef struct batch {
     bool there; /* the queries lie on the device, */
     bool out_on_device;
     int64_t pitch;
-    char *host; /* of what is copied in, then of what is copied out */
 
-    /* The block, in device memory. What is copied in stands together, and what is copied out. */
-    void *device;
-    void *rows;                    /* or NULL: they lie there already */
-    kin_row_transform *transforms; /* or NULL */
-    uint32_t *exclude;             /* or NULL */
-    uint32_t *row_ids;             /* 0, 1, ...: positions are rows */
-    uint32_t *unit_count;
-    float *worst;     /* zeros */
-    tallies *tallies; /* copied out from here on */
+    /* In pinned memory. */
+    void *pinned;
+    batch_in given;
     uint64_t in_bytes;
+    complaints *complaints;
+    int32_t *told;          /* of each list; see kin_fused_gather */
+    int32_t *found;         /* pairs of each row */
+    kith_neighbors written; /* the caller's, where they lie on the device */
+
+    /* In device memory. */
+    void *device;
+    batch_in in;
     kin_fused_lists lists;
-    kith_neighbors written;
-    uint64_t out_bytes;
     unsigned char *rounded;
     kin_fused_facts *facts;
     kin_fused_word *half;
     uint32_t *matrix;
     uint32_t *minima;
     kin_fused_pair *pairs;
-    int32_t *pair_counts;
     uint8_t *degenerate; /* where kernels transform */
 } batch;
 
@@ -88,32 +91,43 @@ static int64_t row_bytes(const batch *b)
     return (int64_t)b->queries->cols * kith_dtype_bytes(b->queries->dtype);
 }
 
-static void name_batch(kin_layout *layout, void *job)
+static void name_in(kin_layout *layout, const batch *b, batch_in *in)
+{
+    const uint64_t n = (uint64_t)b->queries->rows;
+    if (!b->there) {
+        in->rows = kin_layout_array(layout, n, (uint64_t)row_bytes(b));
+    }
+    if (!b->there && b->request->exclude != NULL) {
+        in->exclude = kin_layout_array(layout, n, sizeof *in->exclude);
+    }
+    if (transforms(b)) {
+        in->transforms = kin_layout_array(layout, n, sizeof *in->transforms);
+    }
+    in->next = kin_layout_array(layout, 1, sizeof *in->next);
+}
+
+static void name_pinned(kin_layout *layout, void *job)
+{
+    batch *b = job;
+    const uint64_t n = (uint64_t)b->queries->rows;
+    name_in(layout, b, &b->given);
+    b->in_bytes = kin_layout_mark(layout);
+    b->complaints = kin_layout_array(layout, 1, sizeof *b->complaints);
+    b->told = kin_layout_array(layout, n, sizeof *b->told);
+    b->found = kin_layout_array(layout, n, sizeof *b->found);
+    if (!b->out_on_device) {
+        kin_fused_outputs_name(layout, b->out, b->queries->rows, &b->written);
+    }
+}
+
+static void name_device(kin_layout *layout, void *job)
 {
     batch *b = job;
     kin_fused_lists *lists = &b->lists;
     const uint64_t n = (uint64_t)b->queries->rows;
     const uint64_t columns = (uint64_t)b->pitch;
-    if (!b->there) {
-        b->rows = kin_layout_array(layout, n, (uint64_t)row_bytes(b));
-    }
-    if (!b->there && b->request->exclude != NULL) {
-        b->exclude = kin_layout_array(layout, n, sizeof *b->exclude);
-    }
-    if (transforms(b)) {
-        b->transforms = kin_layout_array(layout, n, sizeof *b->transforms);
-    }
-    b->row_ids = kin_layout_array(layout, n, sizeof *b->row_ids);
-    b->unit_count = kin_layout_array(layout, 1, sizeof *b->unit_count);
-    b->worst = kin_layout_array(layout, 2, sizeof *b->worst);
-    const uint64_t out = kin_layout_mark(layout);
-    b->tallies = kin_layout_array(layout, 1, sizeof *b->tallies);
-    b->in_bytes = kin_layout_mark(layout);
+    name_in(layout, b, &b->in);
     lists->lost = kin_layout_array(layout, n, sizeof *lists->lost);
-    if (!b->out_on_device) {
-        kin_fused_outputs_name(layout, b->out, b->queries->rows, &b->written);
-    }
-    b->out_bytes = kin_layout_mark(layout) - out;
     lists->reach = kin_layout_array(layout, n, sizeof *lists->reach);
     lists->counts = kin_layout_array(layout, n, sizeof *lists->counts);
     lists->words = kin_layout_array(layout, n * (uint64_t)lists->capacity, sizeof *lists->words);
@@ -123,26 +137,19 @@ static void name_batch(kin_layout *layout, void *job)
     b->matrix = kin_layout_array(layout, n * columns, sizeof *b->matrix);
     b->minima = kin_layout_array(layout, n * (columns / KIN_FUSED_TILE), sizeof *b->minima);
     b->pairs = kin_layout_array(layout, n * (uint64_t)lists->k, sizeof *b->pairs);
-    b->pair_counts = kin_layout_array(layout, n, sizeof *b->pair_counts);
     b->degenerate = kin_layout_array(layout, n, sizeof *b->degenerate);
 }
 
 /* ---- In -------------------------------------------------------------------------------------- */
 
-/* Where on the host this part of the block is made. */
-static void *copied_in(const batch *b, const void *part)
-{
-    return b->host + ((const char *)part - (const char *)b->device);
-}
-
 static kith_status check_and_transform(const batch *b, const kith_matrix *rows, bool *degenerate)
 {
     const kith_metric metric = b->request->distance.metric;
+    kin_row_transform *made = b->given.transforms;
     KIN_TRY(kin_metric_check(b->on.ctx, rows, metric, b->query->name));
     if (!transforms(b)) {
         return KITH_OK;
     }
-    kin_row_transform *made = copied_in(b, b->transforms);
     KIN_TRY(kin_metric_transforms(b->on.ctx, rows, metric, made));
     for (int64_t i = 0; i < rows->rows; i++) {
         *degenerate |= made[i].degenerate != 0.0;
@@ -154,33 +161,22 @@ static kith_status take_queries(const batch *b, bool *degenerate)
 {
     const kith_matrix *q = b->queries;
     kith_matrix rows = *q;
-    rows.data = copied_in(b, b->rows);
+    *degenerate = false;
+    *b->complaints = (complaints){.bad = UINT64_MAX};
+    *b->given.next = 0;
+    if (b->there) {
+        return KITH_OK;
+    }
+    rows.data = b->given.rows;
     rows.stride_bytes = row_bytes(b);
     for (int64_t i = 0; i < q->rows; i++) {
-        memcpy((char *)copied_in(b, b->rows) + i * rows.stride_bytes,
-               (const char *)q->data + i * q->stride_bytes, (size_t)rows.stride_bytes);
+        memcpy(b->given.rows + i * rows.stride_bytes, (const char *)q->data + i * q->stride_bytes,
+               (size_t)rows.stride_bytes);
     }
-    if (b->exclude != NULL) {
-        memcpy(copied_in(b, b->exclude), b->request->exclude, (size_t)q->rows * sizeof *b->exclude);
+    if (b->request->exclude != NULL) {
+        memcpy(b->given.exclude, b->request->exclude, (size_t)q->rows * sizeof *b->given.exclude);
     }
     return check_and_transform(b, &rows, degenerate);
-}
-
-static kith_status copy_in(const batch *b, bool *degenerate)
-{
-    const tallies none = {.bad = UINT64_MAX};
-    uint32_t *ids = copied_in(b, b->row_ids);
-    *degenerate = false;
-    if (!b->there) {
-        KIN_TRY(take_queries(b, degenerate));
-    }
-    for (int64_t i = 0; i < b->queries->rows; i++) {
-        ids[i] = (uint32_t)i;
-    }
-    memcpy(copied_in(b, b->unit_count), &b->corpus->batch_units, sizeof(uint32_t));
-    memcpy(copied_in(b, b->tallies), &none, sizeof none);
-    return *degenerate ? KITH_OK
-                       : kin_gpu_upload(b->on.ctx, b->on.gpu, b->device, b->host, b->in_bytes);
 }
 
 /* ---- On the device --------------------------------------------------------------------------- */
@@ -188,8 +184,8 @@ static kith_status copy_in(const batch *b, bool *degenerate)
 static kin_fused_rows rows_of(const batch *b)
 {
     const kith_matrix *q = b->queries;
-    return (kin_fused_rows){.data = b->there ? q->data : b->rows,
-                            .transforms = b->transforms,
+    return (kin_fused_rows){.data = b->there ? q->data : b->in.rows,
+                            .transforms = b->in.transforms,
                             .rows = q->rows,
                             .stride_bytes = b->there ? q->stride_bytes : row_bytes(b),
                             .cols = q->cols,
@@ -205,7 +201,7 @@ static kin_fused_set set_of(const batch *b)
                            .rounded = b->rounded,
                            .facts = b->facts,
                            .half = b->half,
-                           .ids = b->row_ids};
+                           .ids = b->corpus->numbers};
 }
 
 /* What the host has not looked at. */
@@ -214,13 +210,13 @@ static kith_status look_there(const batch *b)
     const kin_fused_device *on = &b->on;
     kin_fused_rows rows = rows_of(b);
     rows.transforms = NULL;
-    const kin_fused_check check = {.rows = rows, .bad = &b->tallies->bad};
+    const kin_fused_check check = {.rows = rows, .bad = &b->complaints->bad};
     const kin_fused_transform transform = {.rows = rows,
-                                           .transforms = b->transforms,
+                                           .transforms = b->in.transforms,
                                            .degenerate = b->degenerate,
-                                           .count = &b->tallies->degenerate};
+                                           .count = &b->complaints->degenerate};
     KIN_TRY(kin_fused_launched(on, on->kernels->check(on->stream, &check), "checking queries"));
-    return b->transforms == NULL
+    return b->in.transforms == NULL
                ? KITH_OK
                : kin_fused_launched(on, on->kernels->transform(on->stream, &transform),
                                     "normalising queries");
@@ -235,19 +231,19 @@ static kith_status start_lists(const batch *b, const kin_fused_set *set)
                                    .padded = set->padded,
                                    .rounded = b->rounded,
                                    .facts = b->facts,
-                                   .half = b->half,
-                                   .worst = b->worst};
+                                   .half = b->half};
     const kin_fused_costs costs = {.rows = *set,
                                    .cols = *b->cols,
                                    .lists = b->lists,
                                    .count = set->points,
                                    .units = b->corpus->units,
-                                   .unit_count = b->unit_count,
-                                   .next = (uint32_t *)(void *)&b->tallies->next,
-                                   .tiles = b->corpus->tiles,
+                                   .unit_count = b->corpus->unit_count,
+                                   .next = b->in.next,
+                                   .tiles = b->corpus->numbers,
                                    .matrix = b->matrix,
                                    .minima = b->minima,
-                                   .pitch = b->pitch};
+                                   .pitch = b->pitch,
+                                   .told = b->told};
     KIN_TRY(kin_fused_launched(&b->on, on->kernels->round(on->stream, &round), "rounding queries"));
     return kin_fused_costs_collect(on, &costs);
 }
@@ -255,79 +251,78 @@ static kith_status start_lists(const batch *b, const kin_fused_set *set)
 static kith_status start_answers(const batch *b, const kin_fused_set *set)
 {
     const kin_fused_device *on = &b->on;
-    const kin_fused_rescore rescore = {.set = *set,
-                                       .cols_set = *b->cols,
-                                       .set_rows = rows_of(b),
-                                       .cols_rows = b->corpus->prepared.rows,
-                                       .lists = b->lists,
-                                       .rows = set->points,
-                                       .pairs = b->pairs,
-                                       .count = b->pair_counts,
-                                       .keys = &b->tallies->keys};
-    const kin_fused_write write = {.metric = b->request->distance.metric,
-                                   .left_out = b->there ? b->request->exclude : b->exclude,
+    const kin_fused_write answers = {.metric = b->request->distance.metric,
+                                     .left_out = b->there ? b->request->exclude : b->in.exclude,
+                                     .rows = set->points,
+                                     .pairs = b->pairs,
+                                     .k = b->lists.k,
+                                     .k_out = (int32_t)b->out->k,
+                                     .out_ids = b->written.ids,
+                                     .out_distances = b->written.distances,
+                                     .out_distances64 = b->written.distances64};
+    const kin_fused_rescore job = {.set = *set,
+                                   .cols_set = *b->cols,
+                                   .set_rows = rows_of(b),
+                                   .cols_rows = b->corpus->prepared.rows,
+                                   .lists = b->lists,
                                    .rows = set->points,
-                                   .pairs = rescore.pairs,
-                                   .count = rescore.count,
-                                   .k = b->lists.k,
-                                   .k_out = (int32_t)b->out->k,
-                                   .out_ids = b->written.ids,
-                                   .out_distances = b->written.distances,
-                                   .out_distances64 = b->written.distances64,
-                                   .short_rows = &b->tallies->short_rows};
-    KIN_TRY(kin_fused_launched(&b->on, on->kernels->rescore(on->stream, &rescore),
-                               "computing distances"));
-    return kin_fused_launched(&b->on, on->kernels->write(on->stream, &write), "writing neighbours");
+                                   .pairs = b->pairs,
+                                   .count = b->found,
+                                   .answers = answers};
+    return kin_fused_launched(&b->on, on->kernels->rescore(on->stream, &job),
+                              "computing distances");
 }
 
 /* ---- Out ------------------------------------------------------------------------------------- */
 
-/* Where on the host this part of the block is copied to. */
-static const void *copied_out(const batch *b, const void *part)
+static void give_out(void *to, const void *written, uint64_t bytes)
 {
-    return b->host + ((const char *)part - (const char *)b->tallies);
-}
-
-static void copy_part(const batch *b, void *to, const void *part, uint64_t bytes)
-{
-    if (to != NULL && !b->out_on_device) {
-        memcpy(to, copied_out(b, part), (size_t)bytes);
+    if (to != NULL) {
+        memcpy(to, written, (size_t)bytes);
     }
 }
 
-/* One copy of all that is wanted; the answer is given out only if no list overflowed. */
-static kith_status copy_out(const batch *b, bool *done)
+/* Whether what was written is the answer: no list overflowed, nothing was wrong with the queries.
+ */
+static bool stands(const batch *b)
+{
+    bool good = b->complaints->bad == UINT64_MAX && b->complaints->degenerate == 0;
+    for (int64_t i = 0; i < b->queries->rows; i++) {
+        good = good && b->told[i] >= 0;
+    }
+    return good;
+}
+
+static kith_status take_answers(const batch *b, bool *done)
 {
     kith_ctx *ctx = b->on.ctx;
     const kith_neighbors *out = b->out;
-    const uint64_t cells = (uint64_t)(b->queries->rows * out->k);
-    tallies counted;
-    KIN_TRY(kin_gpu_download(ctx, b->on.gpu, b->host, b->tallies, b->out_bytes));
-    memcpy(&counted, b->host, sizeof counted);
-    if (counted.bad != UINT64_MAX || counted.degenerate != 0) {
+    const int64_t n = b->queries->rows;
+    const uint64_t cells = (uint64_t)(n * out->k);
+    const bool integer = b->cols->frame.bound == KIN_BOUND_INTEGER; /* costs are the keys */
+    kin_fused_tally tally = {.pairs = (double)(b->pitch / KIN_FUSED_TILE)};
+    KIN_TRY(kin_gpu_wait(ctx, b->on.gpu));
+    if (!stands(b)) {
         return KITH_OK;
     }
-    const uint8_t *lost = copied_out(b, b->lists.lost);
-    for (int64_t i = 0; i < b->queries->rows; i++) {
-        if (lost[i] != 0) {
-            return KITH_OK;
+    for (int64_t i = 0; i < n; i++) {
+        tally.keys += integer ? 0.0 : (double)b->told[i];
+        if (b->found[i] < b->lists.k) {
+            return kin_fail(ctx, KITH_E_INTERNAL,
+                            "query %lld has fewer than %lld neighbours (a bound is wrong; please "
+                            "report it)",
+                            (long long)i, (long long)out->k);
         }
     }
-    if (counted.short_rows != 0) {
-        return kin_fail(ctx, KITH_E_INTERNAL,
-                        "%llu queries have fewer than %lld neighbours (a bound is wrong; please "
-                        "report it)",
-                        (unsigned long long)counted.short_rows, (long long)out->k);
+    if (!b->out_on_device) {
+        give_out(out->ids, b->written.ids, cells * sizeof *out->ids);
+        give_out(out->distances, b->written.distances, cells * sizeof *out->distances);
+        give_out(out->distances64, b->written.distances64, cells * sizeof *out->distances64);
     }
-    copy_part(b, out->ids, b->written.ids, cells * sizeof *out->ids);
-    copy_part(b, out->distances, b->written.distances, cells * sizeof *out->distances);
-    copy_part(b, out->distances64, b->written.distances64, cells * sizeof *out->distances64);
-    const int64_t tiles = b->pitch / KIN_FUSED_TILE;
-    const kin_fused_tally tally = {.pairs = (double)tiles, .keys = (double)counted.keys};
     if (b->cols->frame.type == KIN_FUSED_S8) { /* whatever the prepared rows are */
         (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "s8");
     }
-    kin_fused_report(ctx, &b->corpus->prepared, &tally, b->queries->rows);
+    kin_fused_report(ctx, &b->corpus->prepared, &tally, n);
     *done = true;
     return KITH_OK;
 }
@@ -338,7 +333,7 @@ static bool is_of_our_kind(const batch *b)
 {
     const uint64_t matrix = kin_size_mul((uint64_t)b->queries->rows,
                                          kin_size_mul((uint64_t)b->pitch, sizeof(uint32_t)));
-    return b->queries->rows <= MOST_QUERIES && b->request->k <= MOST_K &&
+    return b->queries->rows <= KIN_FUSED_BATCH && b->request->k <= MOST_K &&
            b->corpus->units != NULL && b->corpus->prepared.plain && matrix <= MATRIX_BYTES &&
            b->lists.capacity > b->lists.k;
 }
@@ -348,26 +343,26 @@ static kith_status run_batch(batch *b, bool *done)
     kith_ctx *ctx = b->on.ctx;
     bool degenerate = false;
     kith_status status = KITH_OK;
-    KIN_TRY(kin_gpu_layout_make(ctx, b->on.gpu, name_batch, b, "a batch of queries", &b->device));
-    KIN_TRY_GOTO(status,
-                 kin_alloc_zero(ctx, &b->host,
-                                b->out_bytes > b->in_bytes ? b->out_bytes : b->in_bytes, 1,
-                                "a batch of queries"),
-                 done);
-    KIN_TRY_GOTO(status, copy_in(b, &degenerate), done);
-    if (degenerate) {
-        goto done;
+    KIN_TRY(kin_gpu_layout_mapped(ctx, b->on.gpu, name_pinned, b, &b->pinned));
+    if (b->pinned == NULL) {
+        return KITH_OK;
     }
+    KIN_TRY(take_queries(b, &degenerate));
+    if (degenerate) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_layout_make(ctx, b->on.gpu, name_device, b, "a batch of queries", &b->device));
     const kin_fused_set set = set_of(b);
+    KIN_TRY_GOTO(status, kin_gpu_send_mapped(ctx, b->on.gpu, b->device, b->pinned, b->in_bytes),
+                 done);
     if (b->there) {
         KIN_TRY_GOTO(status, look_there(b), done);
     }
     KIN_TRY_GOTO(status, start_lists(b, &set), done);
     KIN_TRY_GOTO(status, start_answers(b, &set), done);
-    status = copy_out(b, done);
+    status = take_answers(b, done);
 done:
     kin_gpu_free(b->on.gpu, b->device);
-    kin_free(ctx, b->host);
     return status;
 }
 

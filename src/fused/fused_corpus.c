@@ -16,17 +16,24 @@
 
 enum { UNITS_A_PROCESSOR = 4 };
 
+static uint64_t numbers_of(const kin_fused_corpus *corpus)
+{
+    const int64_t tiles = kin_fused_tiles_of(corpus->prepared.set.points);
+    return (uint64_t)kin_max_i64(tiles, KIN_FUSED_BATCH);
+}
+
 static void name_corpus(kin_layout *layout, void *job)
 {
     kin_fused_corpus *c = job;
     const uint64_t tiles = (uint64_t)(c->prepared.set.padded / KIN_FUSED_TILE);
     c->worst = kin_layout_array(layout, tiles, sizeof *c->worst);
-    c->tiles = kin_layout_array(layout, tiles, sizeof *c->tiles);
+    c->numbers = kin_layout_array(layout, numbers_of(c), sizeof *c->numbers);
     c->units = kin_layout_array(layout, c->batch_units, sizeof *c->units);
+    c->unit_count = kin_layout_array(layout, 1, sizeof *c->unit_count);
 }
 
 typedef struct listing {
-    int64_t tiles;
+    uint64_t count;
     int64_t units;
     uint32_t *numbers;
     kin_fused_unit *work;
@@ -35,29 +42,31 @@ typedef struct listing {
 static void name_listing(kin_layout *layout, void *job)
 {
     listing *l = job;
-    l->numbers = kin_layout_array(layout, (uint64_t)l->tiles, sizeof *l->numbers);
+    l->numbers = kin_layout_array(layout, l->count, sizeof *l->numbers);
     l->work = kin_layout_array(layout, (uint64_t)l->units, sizeof *l->work);
 }
 
 /* Every tile, in units of one block of rows. */
 static kith_status list_tiles(kith_ctx *ctx, const kin_fused_corpus *corpus)
 {
-    listing l = {.tiles = kin_fused_tiles_of(corpus->prepared.set.points),
-                 .units = corpus->batch_units};
+    const int64_t tiles = kin_fused_tiles_of(corpus->prepared.set.points);
+    listing l = {.count = numbers_of(corpus), .units = corpus->batch_units};
     void *block = NULL;
     KIN_TRY(kin_layout_make(ctx, name_listing, &l, "tiles", &block));
-    for (int64_t i = 0; i < l.tiles; i++) {
+    for (uint64_t i = 0; i < l.count; i++) {
         l.numbers[i] = (uint32_t)i;
     }
     for (int64_t i = 0; i < l.units; i++) {
-        const int64_t first = l.tiles * i / l.units;
-        const int64_t end = l.tiles * (i + 1) / l.units;
+        const int64_t first = tiles * i / l.units;
+        const int64_t end = tiles * (i + 1) / l.units;
         l.work[i] = (kin_fused_unit){0, (uint32_t)first, (uint32_t)(end - first), 0};
     }
-    kith_status status = kin_gpu_upload(ctx, corpus->gpu, corpus->tiles, l.numbers,
-                                        (uint64_t)l.tiles * sizeof *l.numbers);
+    kith_status status =
+        kin_gpu_upload(ctx, corpus->gpu, corpus->numbers, l.numbers, l.count * sizeof *l.numbers);
     KIN_THEN(status, kin_gpu_upload(ctx, corpus->gpu, corpus->units, l.work,
                                     (uint64_t)l.units * sizeof *l.work));
+    KIN_THEN(status, kin_gpu_upload(ctx, corpus->gpu, corpus->unit_count, &corpus->batch_units,
+                                    sizeof corpus->batch_units));
     kin_free(ctx, block);
     return status;
 }

@@ -75,7 +75,7 @@ typedef struct kin_fused_round {
     unsigned char *rounded;
     kin_fused_facts *facts;
     kin_fused_word *half;
-    float *worst;
+    float *worst; /* or NULL */
 } kin_fused_round;
 
 /* Shadows (exact/exact_corpus.h) of the positions of a set as plain numbers, from its rounded rows
@@ -250,6 +250,8 @@ typedef struct kin_fused_gather {
     int64_t count;
     const uint32_t *tiles;
     uint32_t tiles_a_block;
+    int32_t
+        *told; /* collect alone, by row: entries of its list, -1: candidates are lost; or NULL */
 } kin_fused_gather;
 
 /* Of few rows all three at once: reach as by kth, candidates as by gather, and what tightening
@@ -418,29 +420,6 @@ KIN_HD kin_fused_span kin_fused_span_of(const kin_fused_spans *job, int64_t grou
     return span;
 }
 
-/* Canonical keys of all list entries of rows row0 .. row0 + rows, sorted by (key, id), the first k
- * of each to pairs (rows x k; fewer: count says how many, the rest is untouched). For integer
- * bounds the key is made from the cost. Rows that lost candidates are written like any other; the
- * caller runs them again.
- *
- * With spans there are no lists: position p has the candidates listed[] of spans[owners[p]], of
- * lists only k is read, and capacity, the most that a span has. */
-typedef struct kin_fused_rescore {
-    kin_fused_set set;
-    kin_fused_set cols_set;
-    kin_fused_rows set_rows;
-    kin_fused_rows cols_rows;
-    kin_fused_lists lists;
-    const kin_fused_span *spans; /* or NULL */
-    const uint32_t *owners;
-    const uint32_t *listed;
-    int64_t row0;
-    int64_t rows;
-    kin_fused_pair *pairs;
-    int32_t *count;
-    uint64_t *keys; /* one number, added to: keys computed; or NULL */
-} kin_fused_rescore;
-
 /* Final rows: pairs of position row0 + i become row ids[row0 + i] of the outputs (any may be NULL),
  * `left_out` (by output row; own: the row's own id) not among them, first k_out. *short_rows, added
  * to: rows that had fewer; fills: their slots behind become empty. Output arrays begin with output
@@ -463,6 +442,30 @@ typedef struct kin_fused_write {
     uint64_t *short_rows;
     int32_t fills;
 } kin_fused_write;
+
+/* Canonical keys of all list entries of rows row0 .. row0 + rows, sorted by (key, id), the first k
+ * of each to pairs (rows x k; fewer: count says how many, the rest is untouched). For integer
+ * bounds the key is made from the cost. Rows that lost candidates are written like any other; the
+ * caller runs them again.
+ *
+ * With spans there are no lists: position p has the candidates listed[] of spans[owners[p]], of
+ * lists only k is read, and capacity, the most that a span has. */
+typedef struct kin_fused_rescore {
+    kin_fused_set set;
+    kin_fused_set cols_set;
+    kin_fused_rows set_rows;
+    kin_fused_rows cols_rows;
+    kin_fused_lists lists;
+    const kin_fused_span *spans; /* or NULL */
+    const uint32_t *owners;
+    const uint32_t *listed;
+    int64_t row0;
+    int64_t rows;
+    kin_fused_pair *pairs;
+    int32_t *count;
+    uint64_t *keys;          /* one number, added to: keys computed; or NULL */
+    kin_fused_write answers; /* of these pairs, by the same launch; its rows are 0: none */
+} kin_fused_rescore;
 
 /* ---- Canonical keys of all pairs (fused_keys.cu): direct metrics, small jobs, the last resort  */
 

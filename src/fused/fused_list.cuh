@@ -9,7 +9,7 @@
 
 #include <cuda_runtime.h>
 
-enum { KIN_LIST_THREADS = 256, KIN_LIST_WARPS = KIN_LIST_THREADS / 32 };
+enum { KIN_LIST_THREADS = 256, KIN_LIST_WARPS = KIN_LIST_THREADS / 32, KIN_LIST_MOST_WARPS = 32 };
 #define KIN_ALL_LANES 0xffffffffu
 
 /* ---- Positions ------------------------------------------------------------------------------- */
@@ -78,13 +78,13 @@ template <int R> static __device__ uint32_t warp_kth(const uint32_t (&order)[R],
     return found;
 }
 
-/* ---- A block of KIN_LIST_THREADS threads -------------------------------------------------------
+/* ---- A block of KIN_LIST_THREADS threads or more ----------------------------------------------
  */
 
 typedef struct list_shared {
-    uint32_t bins[256];
-    double most[KIN_LIST_WARPS];
-    int32_t sums[KIN_LIST_WARPS];
+    uint32_t bins[KIN_LIST_THREADS];
+    double most[KIN_LIST_MOST_WARPS];
+    int32_t sums[KIN_LIST_MOST_WARPS];
     uint32_t low;
     uint32_t high;
     uint32_t bin;
@@ -101,7 +101,7 @@ static __device__ double block_max(double value, list_shared *shared)
     }
     __syncthreads();
     double most = shared->most[0];
-    for (int warp = 1; warp < KIN_LIST_WARPS; warp++) {
+    for (unsigned warp = 1; warp < blockDim.x / 32; warp++) {
         most = shared->most[warp] > most ? shared->most[warp] : most;
     }
     return most;
@@ -134,19 +134,28 @@ static __device__ void warp_pick_bin(list_shared *shared)
     }
 }
 
-/* The same as block_kth of a word of each thread, in shared memory: every thread counts which words
- * are before its own. */
-static __device__ uint32_t block_kth_of_threads(const uint32_t *words, int32_t k,
-                                                list_shared *shared)
+/* The same as block_kth of the least words of KIN_LIST_THREADS groups, of which all threads have
+ * written `turns` words each to shared memory, a turn behind the other: one warp holds them in
+ * registers. */
+static __device__ uint32_t block_kth_of_groups(const uint32_t *words, int32_t turns, int32_t k,
+                                               list_shared *shared)
 {
-    const uint32_t own = words[threadIdx.x];
-    int32_t before = 0;
-#pragma unroll 8
-    for (unsigned i = 0; i < KIN_LIST_THREADS; i++) {
-        before += words[i] < own || (words[i] == own && i < threadIdx.x) ? 1 : 0;
-    }
-    if (before == k - 1) {
-        shared->low = own;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        uint32_t own[KIN_LIST_WARPS];
+        int32_t found = 0;
+#pragma unroll
+        for (int i = 0; i < KIN_LIST_WARPS; i++) {
+            own[i] = KIN_ORDER_PADDING;
+            for (int32_t turn = 0; turn < turns; turn++) {
+                own[i] = min(own[i], words[turn * KIN_LIST_THREADS + i * 32 + (int)threadIdx.x]);
+            }
+            found += __popc(__ballot_sync(KIN_ALL_LANES, own[i] != KIN_ORDER_PADDING));
+        }
+        const uint32_t kth = found < k ? KIN_ORDER_PADDING : warp_kth<KIN_LIST_WARPS>(own, k);
+        if (threadIdx.x == 0) {
+            shared->low = kth;
+        }
     }
     __syncthreads();
     return shared->low;
@@ -168,7 +177,7 @@ static __device__ uint32_t block_kth(const Read &read, int64_t count, int32_t k,
         shared->rank = 0;
     }
     __syncthreads();
-    for (int64_t i = threadIdx.x; i < count; i += KIN_LIST_THREADS) {
+    for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
         const uint32_t order = read(i);
         low = min(low, order);
         if (order != KIN_ORDER_PADDING) {
@@ -195,9 +204,11 @@ static __device__ uint32_t block_kth(const Read &read, int64_t count, int32_t k,
     while (shift > 0) {
         const int bits = min(shift, 8);
         const int next = shift - bits;
-        shared->bins[threadIdx.x] = 0;
+        if (threadIdx.x < KIN_LIST_THREADS) {
+            shared->bins[threadIdx.x] = 0;
+        }
         __syncthreads();
-        for (int64_t i = threadIdx.x; i < count; i += KIN_LIST_THREADS) {
+        for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
             const uint32_t order = read(i);
             if (order != KIN_ORDER_PADDING && (shift == 32 || order >> shift == known)) {
                 atomicAdd(&shared->bins[order >> next & ((1u << bits) - 1)], 1u);
@@ -223,7 +234,7 @@ static __device__ double block_reach(const kin_fused_tighten &job, const uint64_
 {
     const kin_fused_frame &frame = job.set.frame;
     double reach = -INFINITY;
-    for (int32_t i = (int32_t)threadIdx.x; i < count; i += KIN_LIST_THREADS) {
+    for (int32_t i = (int32_t)threadIdx.x; i < count; i += (int32_t)blockDim.x) {
         const uint32_t order = (uint32_t)(list[i] >> 32);
         if (order <= kth) {
             const double proven = list_proven(kin_bound_reach_of_cost(
@@ -244,7 +255,7 @@ static __device__ int32_t block_keep(const kin_fused_tighten &job, uint64_t *lis
     const int lane = (int)threadIdx.x % 32;
     const int warp = (int)threadIdx.x / 32;
     int32_t kept = 0;
-    for (int32_t first = 0; first < count; first += KIN_LIST_THREADS) {
+    for (int32_t first = 0; first < count; first += (int32_t)blockDim.x) {
         const int32_t i = first + (int32_t)threadIdx.x;
         const uint64_t word = i < count ? list[i] : 0;
         bool stays = i < count;
@@ -259,7 +270,7 @@ static __device__ int32_t block_keep(const kin_fused_tighten &job, uint64_t *lis
         }
         __syncthreads();
         int32_t place = kept + __popc(vote & ((1u << lane) - 1));
-        for (int other = 0; other < KIN_LIST_WARPS; other++) {
+        for (int other = 0; other < (int)blockDim.x / 32; other++) {
             place += other < warp ? shared->sums[other] : 0;
             kept += shared->sums[other];
         }

@@ -28,7 +28,9 @@ enum {
         8448, /* of 33 KiB, for k up to 2,112; beyond, groups are fewer than 4 for each */
     FEW_ROWS = 1024,
     CHUNK_TILES = 8,
-    TIGHTENED = 64 /* shorter lists are looked at sooner than tightened */
+    COLLECTORS = 1024, /* threads of a row, where rows are few */
+    PARTS = 4,         /* of a tile: a warp has a column a lane */
+    TIGHTENED = 64     /* shorter lists are looked at sooner than tightened */
 };
 
 /* The words of one row that kth reads: minima where they hold k, else costs. */
@@ -128,7 +130,8 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
 
 /* ---- kth: a block a row ---------------------------------------------------------------------- */
 
-/* The order of k columns, by the groups' least; padding where there are fewer. */
+/* The order of k columns, by the groups' least; padding where there are fewer. Few groups have
+ * several threads each. least: at least blockDim.x words. */
 static __device__ uint32_t kth_of_groups(kth_row from, int32_t k, uint32_t *least,
                                          list_shared *shared)
 {
@@ -136,20 +139,23 @@ static __device__ uint32_t kth_of_groups(kth_row from, int32_t k, uint32_t *leas
     int64_t groups = (wished + KIN_LIST_THREADS - 1) / KIN_LIST_THREADS * KIN_LIST_THREADS;
     groups = min(groups, (int64_t)BLOCK_GROUPS);
     groups = min(groups, from.count);
-    for (int64_t group = threadIdx.x; group < groups; group += KIN_LIST_THREADS) {
+    const bool few = groups == KIN_LIST_THREADS;
+    const int64_t step = few ? (int64_t)blockDim.x : groups;
+    for (int64_t place = threadIdx.x; place < step; place += blockDim.x) {
         uint32_t order = KIN_ORDER_PADDING;
-#pragma unroll 16
-        for (int64_t i = group; i < from.count; i += groups) {
+#pragma unroll 8
+        for (int64_t i = place; i < from.count; i += step) {
             order = min(order, __ldcs(from.words + i));
         }
-        least[group] = order;
+        least[place] = order;
+    }
+    if (few) {
+        return block_kth_of_groups(least, (int32_t)step / KIN_LIST_THREADS, k, shared);
     }
     __syncthreads();
     const uint32_t *words = least;
     const auto read = [words](int64_t i) { return words[i]; };
-    return groups == KIN_LIST_THREADS && k <= KIN_LIST_THREADS
-               ? block_kth_of_threads(least, k, shared)
-               : block_kth(read, groups, k, shared);
+    return block_kth(read, groups, k, shared);
 }
 
 static __global__ void __launch_bounds__(KIN_LIST_THREADS)
@@ -301,14 +307,14 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
 
 /* The tiles of a row that hold something: their numbers, at most BLOCK_GROUPS of `near`. Without
  * minima all of them may. */
-static __device__ void list_near_tiles(const kin_fused_gather &job, int64_t row, uint32_t most,
+static __device__ void list_near_tiles(const kin_fused_collect &job, int64_t row, uint32_t most,
                                        uint32_t *numbers, int32_t *near)
 {
     const int64_t tiles = job.count / KIN_FUSED_TILE;
     const uint32_t *minima =
         job.minima == NULL ? NULL : job.minima + row * (job.pitch / KIN_FUSED_TILE);
-#pragma unroll 16
-    for (int64_t tile = threadIdx.x; tile < tiles; tile += KIN_LIST_THREADS) {
+#pragma unroll 8
+    for (int64_t tile = threadIdx.x; tile < tiles; tile += COLLECTORS) {
         if (minima == NULL || minima[tile] <= most) {
             const int32_t place = atomicAdd(near, 1);
             if (place < BLOCK_GROUPS) {
@@ -316,73 +322,88 @@ static __device__ void list_near_tiles(const kin_fused_gather &job, int64_t row,
             }
         }
     }
+    __syncthreads();
 }
 
-/* A threshold from the costs of the tiles that are listed, each thread's least being a group. */
+/* An order of k columns from the costs of the tiles that are listed, four columns being a group. */
 static __device__ uint32_t kth_of_tiles(const gather_row &g, const uint32_t *numbers, int32_t near,
                                         int32_t k, uint32_t *least, list_shared *shared)
 {
+    const int32_t part = (int32_t)threadIdx.x / 32 % PARTS;
+    const int32_t lane = (int32_t)threadIdx.x % 32;
     uint32_t order = KIN_ORDER_PADDING;
 #pragma unroll 2
-    for (int32_t i = (int32_t)threadIdx.x / 32; i < near; i += KIN_LIST_WARPS) {
-        const uint4 word = words_of_tile(g, numbers[i]);
-        order = min(order, min(min(word.x, word.y), min(word.z, word.w)));
+    for (int32_t i = (int32_t)threadIdx.x / 32 / PARTS; i < near; i += COLLECTORS / 32 / PARTS) {
+        const int64_t first = (int64_t)numbers[i] * KIN_FUSED_TILE + part * 32;
+        order = min(order, __ldcs(g.matrix + first + lane));
     }
-    least[threadIdx.x] = order;
+    for (int away = 1; away < PARTS; away *= 2) {
+        order = min(order, __shfl_xor_sync(KIN_ALL_LANES, order, away));
+    }
+    least[threadIdx.x / PARTS] = order;
+    return block_kth_of_groups(least, 1, k, shared);
+}
+
+/* One thread tells all others what an order of k columns proves, if it is more than is known. */
+static __device__ void tell_reach(const kin_fused_collect &job, uint32_t order, gather_row *g)
+{
+    if (threadIdx.x == 0) {
+        const double reach =
+            reach_of(job.rows_set, job.row0 + blockIdx.x, order, job.cols_set.worst);
+        *g = row_to_gather(job, blockIdx.x, fmin(reach, g->reach));
+    }
     __syncthreads();
-    return block_kth_of_threads(least, k, shared);
 }
 
 /* The k tiles of least minima prove a reach; if all k neighbours lie in two of them, it is the
  * tenth tile's, and far too wide. So those tiles' own costs prove another one. Numbers of tiles
  * beyond the room are candidates that are lost. */
-static __global__ void __launch_bounds__(KIN_LIST_THREADS)
+static __global__ void __launch_bounds__(COLLECTORS)
     collect_kernel(const __grid_constant__ kin_fused_collect job)
 {
     __shared__ list_shared shared;
     __shared__ uint32_t words[BLOCK_GROUPS]; /* of groups, then numbers of tiles */
     __shared__ uint32_t least[KIN_LIST_THREADS];
+    __shared__ gather_row g;
     __shared__ int32_t near[2];
     __shared__ int32_t pushed;
     const int64_t position = job.row0 + blockIdx.x;
     const int32_t k = job.lists.k;
-    const kin_bound_row worst = job.cols_set.worst;
     if (threadIdx.x == 0) {
         near[0] = near[1] = 0;
         pushed = 0;
+        g.reach = (double)INFINITY;
     }
     const uint32_t order = kth_of_groups(words_of_row(job, blockIdx.x), k, words, &shared);
-    double reach = reach_of(job.rows_set, position, order, worst);
-    gather_row g = row_to_gather(job, blockIdx.x, reach);
-    __syncthreads(); /* the groups are used up */
+    tell_reach(job, order, &g); /* and the groups are used up */
     if (job.minima != NULL && k <= KIN_LIST_THREADS / GROUPS_A_NEIGHBOUR) {
         list_near_tiles(job, blockIdx.x, order, words, &near[0]);
-        __syncthreads();
         const int32_t listed = min(near[0], (int32_t)BLOCK_GROUPS);
         const uint32_t tighter = kth_of_tiles(g, words, listed, k, least, &shared);
-        reach = fmin(reach, reach_of(job.rows_set, position, tighter, worst));
-        g = row_to_gather(job, blockIdx.x, reach);
-        __syncthreads(); /* the numbers are used up */
+        tell_reach(job, tighter, &g); /* and the numbers are used up */
     }
     list_near_tiles(job, blockIdx.x, g.most, words, &near[1]);
-    if (threadIdx.x == 0) {
-        job.lists.reach[position] = reach;
-    }
-    __syncthreads();
     for (int32_t i = (int32_t)threadIdx.x / 32; i < min(near[1], (int32_t)BLOCK_GROUPS);
-         i += KIN_LIST_WARPS) {
+         i += COLLECTORS / 32) {
         push_tile(job, g, words_of_tile(g, words[i]), words[i], &pushed);
     }
     __syncthreads();
     const bool lost = near[1] > BLOCK_GROUPS || pushed > job.lists.capacity;
     int32_t kept = min(pushed, job.lists.capacity);
+    if (threadIdx.x == 0) {
+        job.lists.reach[position] = g.reach;
+    }
     if (!lost && kept > TIGHTENED && kept >= k) {
         const kin_fused_tighten tighten = {job.rows_set, job.cols_set, job.lists};
+        __syncthreads(); /* which reads the reach */
         kept = block_tighten(tighten, position, kept, &shared);
     }
     if (threadIdx.x == 0) {
         job.lists.counts[position] = kept;
         job.lists.lost[position] = lost ? 1 : 0;
+        if (job.told != NULL) {
+            job.told[blockIdx.x] = lost ? -1 : kept;
+        }
     }
 }
 
@@ -433,7 +454,7 @@ int kin_fused_launch_collect(kin_gpu_stream *stream, const kin_fused_collect *jo
     const int64_t rows = job->rows_set.points - job->row0;
     const unsigned blocks = (unsigned)(job->rows < rows ? job->rows : rows);
     if (blocks > 0) {
-        collect_kernel<<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+        collect_kernel<<<blocks, COLLECTORS, 0, stream->stream>>>(*job);
     }
     return kin_gpu_launched();
 }

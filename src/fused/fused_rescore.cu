@@ -23,6 +23,7 @@
 #include "fused/fused_cost.cuh"
 #include "fused/fused_kernels.h"
 #include "fused/fused_sort.cuh"
+#include "fused/fused_write.cuh"
 #include "gpu/gpu_stream.cuh"
 #include "metric/metric_pair.cuh"
 
@@ -266,6 +267,12 @@ static __global__ void __launch_bounds__(BLOCK, 2)
         if (thread == 0) {
             job.count[i] = min(kept, k);
             computed += STEP == COSTS ? 0 : (uint64_t)count;
+        }
+        if (job.answers.rows > 0) {
+            crew_sync(s.crew); /* the pairs are written */
+            if (thread < WARP) {
+                write_row<WARP>(job.answers, i);
+            }
         }
     }
     if (thread == 0 && job.keys != NULL && computed != 0) {

@@ -103,8 +103,10 @@ KIN_DEVICE void finish_row(const kin_fused_round &job, int64_t position, bool le
     } else if (leads && position < job.padded) {
         store_padding(job, position);
     }
-    kin_fused_raise(&job.worst[0], norm);
-    kin_fused_raise(&job.worst[1], lost);
+    if (job.worst != NULL) {
+        kin_fused_raise(&job.worst[0], norm);
+        kin_fused_raise(&job.worst[1], lost);
+    }
 }
 
 /* ---- Values in the frame -------------------------------------------------------------------- */

@@ -66,16 +66,12 @@ static __device__ __forceinline__ void multiply(const pieces &x, const uint4 *ro
 
 /* Whole products of columns base + g and base + 8 + g of a tile; the next ones begin. */
 template <int NT>
-static __device__ __forceinline__ void write_costs(const kin_fused_screen &job, int64_t tile,
-                                                   int64_t first, int32_t base,
-                                                   int32_t (&sums)[NT][4], uint32_t (&least)[NT][2])
+static __device__ __forceinline__ void
+write_costs(const kin_fused_screen &job, int64_t tile, int64_t first, int32_t base,
+            const uint32_t (&terms)[2], int32_t (&sums)[NT][4], uint32_t (&least)[NT][2])
 {
     const int32_t g = (int32_t)threadIdx.x % 32 / 4;
     const int32_t t = (int32_t)threadIdx.x % 4;
-    uint32_t terms[2];
-    for (int half = 0; half < 2; half++) {
-        terms[half] = job.cols.facts[first + base + half * GROUP].term.u;
-    }
 #pragma unroll
     for (int i = 0; i < NT * 4; i++) {
         const int32_t row = i / 4 * GROUP + 2 * t + i % 2;
@@ -114,20 +110,25 @@ static __device__ __forceinline__ void screen_tile(const kin_fused_screen &job, 
         least[n][0] = least[n][1] = KIN_ORDER_PADDING;
         sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
     }
+    const kin_fused_facts *facts = job.cols.facts + first;
     pieces next = read_slice(columns, chunks);
+    uint32_t next_terms[2] = {facts[0].term.u, facts[GROUP].term.u};
     int32_t base = 0;
     int32_t at = 0; /* in the columns */
     while (base < KIN_FUSED_TILE) {
         const pieces now = next;
+        const uint32_t terms[2] = {next_terms[0], next_terms[1]};
         const int32_t used = at;
         at = at + CHUNKS < chunks ? at + CHUNKS : 0;
         const int32_t coming = at == 0 ? base + 2 * GROUP : base;
         if (coming < KIN_FUSED_TILE) { /* while this one is multiplied */
             next = read_slice(columns + (int64_t)coming * chunks + at, chunks);
+            next_terms[0] = facts[coming].term.u;
+            next_terms[1] = facts[coming + GROUP].term.u;
         }
         multiply<NT>(now, own + used, chunks + PAD, sums);
         if (at == 0) {
-            write_costs<NT>(job, tile, first, base, sums, least);
+            write_costs<NT>(job, tile, first, base, terms, sums, least);
         }
         base = coming;
     }

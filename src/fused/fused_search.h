@@ -18,6 +18,8 @@
 
 /* ---- Corpora --------------------------------------------------------------------------------- */
 
+enum { KIN_FUSED_BATCH = 64 }; /* queries of a small batch, at most */
+
 /* A corpus in device memory: points, order, rounded copy, equal rows. Keeps gpu; where the matrix
  * lay on the device, that too. Read-only after creation. */
 typedef struct kin_fused_corpus kin_fused_corpus;
@@ -30,8 +32,11 @@ struct kin_fused_corpus {
     kin_fused_prepared prepared;
     void *block;            /* of what follows; NULL: an empty set */
     kin_fused_worst *worst; /* of its tiles */
-    uint32_t *tiles;        /* all, for small batches (fused_batch.c) */
+    /* For small batches (fused_batch.c): 0, 1, ..., a number for each tile, and for each of
+     * KIN_FUSED_BATCH queries; all tiles in units, and how many units, on either side. */
+    uint32_t *numbers;
     kin_fused_unit *units;
+    uint32_t *unit_count;
     uint32_t batch_units;
     /* The rows of `prepared` as bytes, half of what a few queries read (kin_fused_corpus_glance).
      */

@@ -282,7 +282,8 @@ static kin_fused_gather gather_of(const kin_fused_costs *c)
                               .pitch = c->pitch,
                               .count = c->pitch,
                               .tiles = c->tiles,
-                              .tiles_a_block = c->tiles_a_block};
+                              .tiles_a_block = c->tiles_a_block,
+                              .told = c->told};
 }
 
 kith_status kin_fused_costs_gather(const kin_fused_device *on, const kin_fused_costs *c)

@@ -98,6 +98,16 @@ kith_status kin_gpu_hold_layout(kin_hold *hold, kin_gpu *gpu, kin_layout_names *
 #define KIN_GPU_NEW(hold, gpu, pointer, count, what)      \
     KIN_TRY(kin_gpu_hold_alloc((hold), (gpu), &(pointer), \
                                kin_size_mul((count), sizeof *(pointer)), (what)))
+/* The same in pinned host memory, which copies read at once, and which kernels write, over the bus,
+ * in less time than a copy takes to begin; they wait long for what they read there. There is one
+ * such block, which is the caller's until the next call of this; *block is NULL, and nothing named,
+ * where it has not as many bytes. */
+enum { KIN_GPU_MAPPED_BYTES = 2 << 20 };
+kith_status kin_gpu_layout_mapped(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names *names, void *job,
+                                  void **block);
+/* From that block; it must not change before the copy is made. */
+kith_status kin_gpu_send_mapped(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
+                                uint64_t bytes);
 /* What that block is asked for with, from a dry run: for plans. */
 uint64_t kin_gpu_layout_bytes(kin_layout_names *names, void *job);
 /* What a block that is asked for with so many bytes takes of a budget: whole pages. */

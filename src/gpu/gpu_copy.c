@@ -8,8 +8,9 @@
  *     lane 0   piece 0 | piece L     | piece 2L ...     each lane: its own two slots and events,
  *     lane 1   piece 1 | piece L + 1 | ...              so that lanes share nothing
  *
- * Memory: 2 MiB of pinned memory a lane, from the first copy on until the device is closed. Cost:
- * a large copy starts threads once for each 64 MiB a lane, some 0.1 ms. */
+ * Memory: 2 MiB of pinned memory a lane, and 2 more that kernels follow themselves, from the first
+ * copy on until the device is closed. Cost: a large copy starts threads once for each 64 MiB a
+ * lane, some 0.1 ms. */
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -30,7 +31,8 @@ typedef struct lane {
 } lane;
 
 typedef struct kin_gpu_staging {
-    void *block;
+    void *block; /* slots, and at its end what is mapped */
+    void *mapped;
     int32_t lane_count;
     lane lanes[MOST_LANES];
 } kin_gpu_staging;
@@ -73,9 +75,11 @@ static kith_status make_slots(kith_ctx *ctx, kin_gpu *gpu, kin_gpu_staging *stag
     const kin_gpu_ops *ops = gpu->module->ops;
     const int32_t threads = gpu->home->threads;
     staging->lane_count = threads < MOST_LANES ? threads : MOST_LANES;
-    const uint64_t bytes = (uint64_t)staging->lane_count * 2 * SLOT_BYTES;
-    KIN_TRY(kin_gpu_check(ctx, gpu, ops->allocate_pinned(bytes, &staging->block),
+    const uint64_t slots = (uint64_t)staging->lane_count * 2 * SLOT_BYTES;
+    KIN_TRY(kin_gpu_check(ctx, gpu,
+                          ops->allocate_pinned(slots + KIN_GPU_MAPPED_BYTES, &staging->block),
                           "allocating pinned memory for copies"));
+    staging->mapped = (unsigned char *)staging->block + slots;
     for (int32_t i = 0; i < 2 * staging->lane_count; i++) {
         slot *s = &staging->lanes[i / 2].slots[i % 2];
         s->bytes = (unsigned char *)staging->block + (int64_t)i * SLOT_BYTES;
@@ -99,6 +103,27 @@ kith_status kin_gpu_staging_make(kith_ctx *ctx, kin_gpu *gpu)
         kin_gpu_staging_end(gpu);
     }
     return status;
+}
+
+kith_status kin_gpu_layout_mapped(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names *names, void *job,
+                                  void **block)
+{
+    *block = NULL;
+    if (kin_gpu_layout_bytes(names, job) > KIN_GPU_MAPPED_BYTES) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_staging_make(ctx, gpu));
+    *block = gpu->staging->mapped;
+    kin_layout wet = {.block = *block, .on_device = true};
+    names(&wet, job);
+    return KITH_OK;
+}
+
+kith_status kin_gpu_send_mapped(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
+                                uint64_t bytes)
+{
+    return kin_gpu_check(ctx, gpu, gpu->module->ops->copy_in(gpu->stream, to, from, bytes),
+                         "copying");
 }
 
 /* ---- Slots ----------------------------------------------------------------------------------- */

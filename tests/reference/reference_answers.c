@@ -161,7 +161,9 @@ int reference_fused_rescore(kin_gpu_stream *stream, const kin_fused_rescore *job
     if (job->lists.k >= PLACES && job->lists.capacity > PLACES) {
         return REFERENCE_INVALID;
     }
-    return reference_later(stream, rescore_body, job, sizeof *job);
+    const int status = reference_later(stream, rescore_body, job, sizeof *job);
+    return status != 0 || job->answers.rows == 0 ? status
+                                                 : reference_fused_write(stream, &job->answers);
 }
 
 static void fused_hits(const kin_fused_hits *job)

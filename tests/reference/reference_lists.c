@@ -150,6 +150,15 @@ static void clear_lists(const void *arg)
     }
 }
 
+static void tell_lists(const void *arg)
+{
+    const kin_fused_collect *job = arg;
+    for (int64_t i = 0; job->told != NULL && i < job->rows; i++) {
+        const int64_t row = job->row0 + i;
+        job->told[i] = job->lists.lost[row] != 0 ? -1 : job->lists.counts[row];
+    }
+}
+
 int reference_fused_collect(kin_gpu_stream *stream, const kin_fused_collect *job)
 {
     const kin_fused_kth kth = {.set = job->rows_set,
@@ -167,7 +176,8 @@ int reference_fused_collect(kin_gpu_stream *stream, const kin_fused_collect *job
     int status = reference_later(stream, clear_lists, job, sizeof *job);
     status = status == 0 ? reference_fused_kth(stream, &kth) : status;
     status = status == 0 ? reference_fused_gather(stream, job) : status;
-    return status == 0 ? reference_fused_tighten(stream, &tighten) : status;
+    status = status == 0 ? reference_fused_tighten(stream, &tighten) : status;
+    return status == 0 ? reference_later(stream, tell_lists, job, sizeof *job) : status;
 }
 
 /* ---- Runs ------------------------------------------------------------------------------------ */

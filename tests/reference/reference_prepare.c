@@ -237,8 +237,10 @@ static void fused_round(const kin_fused_round *job)
         } else {
             const sums s = round_row(job, row, out);
             finish_row(job, p, row, &s);
-            job->worst[0] = fmaxf(job->worst[0], job->facts[p].norm);
-            job->worst[1] = fmaxf(job->worst[1], job->facts[p].lost);
+            if (job->worst != NULL) {
+                job->worst[0] = fmaxf(job->worst[0], job->facts[p].norm);
+                job->worst[1] = fmaxf(job->worst[1], job->facts[p].lost);
+            }
         }
     }
 }
