@@ -30,6 +30,7 @@ enum {
     CHUNK_TILES = 8,
     COLLECTORS = 1024, /* threads of a row, where rows are few */
     PARTS = 4,         /* of a tile: a warp has a column a lane */
+    AHEAD = 8,         /* words of a thread that are asked for at once */
     TIGHTENED = 64     /* shorter lists are looked at sooner than tightened */
 };
 
@@ -130,6 +131,22 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
 
 /* ---- kth: a block a row ---------------------------------------------------------------------- */
 
+/* Words first, first + step, ...; padding from `count` on. All are on their way before one is
+ * looked at, which a loop that is unrolled does not do with its last turns. */
+static __device__ __forceinline__ void read_words(const uint32_t *words, int64_t first,
+                                                  int64_t step, int64_t count,
+                                                  uint32_t (&read)[AHEAD])
+{
+#pragma unroll
+    for (int a = 0; a < AHEAD; a++) {
+        const int64_t i = first + a * step;
+        read[a] = KIN_ORDER_PADDING;
+        if (i < count) {
+            read[a] = __ldcs(words + i);
+        }
+    }
+}
+
 /* The order of k columns, by the groups' least; padding where there are fewer. Few groups have
  * several threads each. least: at least blockDim.x words. */
 static __device__ uint32_t kth_of_groups(kth_row from, int32_t k, uint32_t *least,
@@ -143,9 +160,13 @@ static __device__ uint32_t kth_of_groups(kth_row from, int32_t k, uint32_t *leas
     const int64_t step = few ? (int64_t)blockDim.x : groups;
     for (int64_t place = threadIdx.x; place < step; place += blockDim.x) {
         uint32_t order = KIN_ORDER_PADDING;
-#pragma unroll 8
-        for (int64_t i = place; i < from.count; i += step) {
-            order = min(order, __ldcs(from.words + i));
+        for (int64_t i = place; i < from.count; i += AHEAD * step) {
+            uint32_t words[AHEAD];
+            read_words(from.words, i, step, from.count, words);
+#pragma unroll
+            for (int a = 0; a < AHEAD; a++) {
+                order = min(order, words[a]);
+            }
         }
         least[place] = order;
     }
@@ -313,12 +334,19 @@ static __device__ void list_near_tiles(const kin_fused_collect &job, int64_t row
     const int64_t tiles = job.count / KIN_FUSED_TILE;
     const uint32_t *minima =
         job.minima == NULL ? NULL : job.minima + row * (job.pitch / KIN_FUSED_TILE);
-#pragma unroll 8
-    for (int64_t tile = threadIdx.x; tile < tiles; tile += COLLECTORS) {
-        if (minima == NULL || minima[tile] <= most) {
-            const int32_t place = atomicAdd(near, 1);
-            if (place < BLOCK_GROUPS) {
-                numbers[place] = (uint32_t)tile;
+    for (int64_t first = threadIdx.x; first < tiles; first += AHEAD * COLLECTORS) {
+        uint32_t words[AHEAD] = {};
+        if (minima != NULL) {
+            read_words(minima, first, COLLECTORS, tiles, words);
+        }
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++) {
+            const int64_t tile = first + a * COLLECTORS;
+            if (words[a] <= most && tile < tiles) {
+                const int32_t place = atomicAdd(near, 1);
+                if (place < BLOCK_GROUPS) {
+                    numbers[place] = (uint32_t)tile;
+                }
             }
         }
     }
@@ -326,33 +354,28 @@ static __device__ void list_near_tiles(const kin_fused_collect &job, int64_t row
 }
 
 /* An order of k columns from the costs of the tiles that are listed, four columns being a group. */
-static __device__ uint32_t kth_of_tiles(const gather_row &g, const uint32_t *numbers, int32_t near,
-                                        int32_t k, uint32_t *least, list_shared *shared)
+static __device__ uint32_t kth_of_tiles(const uint32_t *matrix, const uint32_t *numbers,
+                                        int32_t near, int32_t k, uint32_t *least,
+                                        list_shared *shared)
 {
     const int32_t part = (int32_t)threadIdx.x / 32 % PARTS;
     const int32_t lane = (int32_t)threadIdx.x % 32;
+    constexpr int32_t TILES = COLLECTORS / 32 / PARTS;
     uint32_t order = KIN_ORDER_PADDING;
-#pragma unroll 2
-    for (int32_t i = (int32_t)threadIdx.x / 32 / PARTS; i < near; i += COLLECTORS / 32 / PARTS) {
-        const int64_t first = (int64_t)numbers[i] * KIN_FUSED_TILE + part * 32;
-        order = min(order, __ldcs(g.matrix + first + lane));
+    for (int32_t first = (int32_t)threadIdx.x / 32 / PARTS; first < near; first += 2 * TILES) {
+        const uint32_t *words = matrix + part * 32 + lane;
+        const uint32_t one = __ldcs(words + (int64_t)numbers[first] * KIN_FUSED_TILE);
+        uint32_t other = KIN_ORDER_PADDING;
+        if (first + TILES < near) { /* both are on their way at once */
+            other = __ldcs(words + (int64_t)numbers[first + TILES] * KIN_FUSED_TILE);
+        }
+        order = min(order, min(one, other));
     }
     for (int away = 1; away < PARTS; away *= 2) {
         order = min(order, __shfl_xor_sync(KIN_ALL_LANES, order, away));
     }
     least[threadIdx.x / PARTS] = order;
     return block_kth_of_groups(least, 1, k, shared);
-}
-
-/* One thread tells all others what an order of k columns proves, if it is more than is known. */
-static __device__ void tell_reach(const kin_fused_collect &job, uint32_t order, gather_row *g)
-{
-    if (threadIdx.x == 0) {
-        const double reach =
-            reach_of(job.rows_set, job.row0 + blockIdx.x, order, job.cols_set.worst);
-        *g = row_to_gather(job, blockIdx.x, fmin(reach, g->reach));
-    }
-    __syncthreads();
 }
 
 /* The k tiles of least minima prove a reach; if all k neighbours lie in two of them, it is the
@@ -372,16 +395,19 @@ static __global__ void __launch_bounds__(COLLECTORS)
     if (threadIdx.x == 0) {
         near[0] = near[1] = 0;
         pushed = 0;
-        g.reach = (double)INFINITY;
     }
-    const uint32_t order = kth_of_groups(words_of_row(job, blockIdx.x), k, words, &shared);
-    tell_reach(job, order, &g); /* and the groups are used up */
+    kin_gpu_await();
+    uint32_t order = kth_of_groups(words_of_row(job, blockIdx.x), k, words, &shared);
     if (job.minima != NULL && k <= KIN_LIST_THREADS / GROUPS_A_NEIGHBOUR) {
         list_near_tiles(job, blockIdx.x, order, words, &near[0]);
-        const int32_t listed = min(near[0], (int32_t)BLOCK_GROUPS);
-        const uint32_t tighter = kth_of_tiles(g, words, listed, k, least, &shared);
-        tell_reach(job, tighter, &g); /* and the numbers are used up */
+        order = min(order, kth_of_tiles(job.matrix + blockIdx.x * job.pitch, words,
+                                        min(near[0], (int32_t)BLOCK_GROUPS), k, least, &shared));
     }
+    if (threadIdx.x == 0) {
+        const double reach = reach_of(job.rows_set, position, order, job.cols_set.worst);
+        g = row_to_gather(job, blockIdx.x, reach);
+    }
+    __syncthreads(); /* groups and numbers are used up, too */
     list_near_tiles(job, blockIdx.x, g.most, words, &near[1]);
     for (int32_t i = (int32_t)threadIdx.x / 32; i < min(near[1], (int32_t)BLOCK_GROUPS);
          i += COLLECTORS / 32) {
@@ -453,8 +479,6 @@ int kin_fused_launch_collect(kin_gpu_stream *stream, const kin_fused_collect *jo
 {
     const int64_t rows = job->rows_set.points - job->row0;
     const unsigned blocks = (unsigned)(job->rows < rows ? job->rows : rows);
-    if (blocks > 0) {
-        collect_kernel<<<blocks, COLLECTORS, 0, stream->stream>>>(*job);
-    }
-    return kin_gpu_launched();
+    return blocks == 0 ? 0
+                       : kin_gpu_launch_behind(stream, collect_kernel, blocks, COLLECTORS, 0, *job);
 }

@@ -220,6 +220,7 @@ static __global__ void __launch_bounds__(BLOCK, 2)
     uint32_t *ids = (uint32_t *)(keys + s.places);
     uint64_t computed = 0;
 
+    kin_gpu_await();
     for (int64_t i = (int64_t)blockIdx.x * crews + crew; i < job.rows;
          i += (int64_t)gridDim.x * crews) {
         const int64_t position = job.row0 + i;
@@ -312,10 +313,9 @@ static int rescore_launch(kin_gpu_stream *stream, const kin_fused_rescore *job)
     const int64_t most = (int64_t)stream->processors * BLOCKS_A_PROCESSOR;
     KIN_CUDA_TRY(cudaFuncSetAttribute(rescore_kernel<STEP, DTYPE, TRANSFORMS>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-    rescore_kernel<STEP, DTYPE, TRANSFORMS>
-        <<<(unsigned)(wished < most ? wished : most), (unsigned)(s.crew * crews), bytes,
-           stream->stream>>>(*job, s);
-    return kin_gpu_launched();
+    return kin_gpu_launch_behind(stream, rescore_kernel<STEP, DTYPE, TRANSFORMS>,
+                                 (unsigned)(wished < most ? wished : most),
+                                 (unsigned)(s.crew * crews), bytes, *job, s);
 }
 
 template <kith_metric STEP, bool TRANSFORMS>

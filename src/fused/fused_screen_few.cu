@@ -10,6 +10,10 @@
  *                      each is the fragment of one product, as long as rows come in the same order
  *      8 rows          a product (fused_mma.cuh): none are joined afterwards
  *
+ * The next slice is on its way while one is multiplied, from the end of a tile into the next one;
+ * the first one comes while the rows do. Two of them ahead, and copies into shared memory three
+ * ahead, were no faster for one query and slower for ten.
+ *
  * The costs are those of the other bodies, since sums of integers are what they are.
  *
  * Floor. One read of the columns: 128 bytes of a million are 30 microseconds on an H200. */
@@ -25,28 +29,79 @@ enum {
     MOST_ROWS = 32,
     CHUNKS = KIN_FUSED_SLICE / 16, /* of 16 bytes */
     PAD = 4, /* chunks behind a row in shared memory, so that two of them meet different banks */
-    SHARED_BYTES = 40 << 10,
+    ROW_BYTES = 40 << 10, /* of shared memory */
     BLOCKS_A_PROCESSOR = 4
 };
 
-/* Of columns g and 8 + g, this lane's two pieces of a slice. */
-typedef struct pieces {
+/* Of columns g and 8 + g, this lane's two pieces of a slice, and their terms. */
+typedef struct slice {
     uint4 low;
     uint4 low_far;
     uint4 high;
     uint4 high_far;
-} pieces;
+    uint32_t terms[2];
+} slice;
 
-static __device__ __forceinline__ pieces read_slice(const uint4 *columns, int32_t chunks)
+/* Where a warp is in the tiles of a unit: at chunk `at` of columns base .. base + 15. */
+typedef struct place {
+    uint32_t i;        /* of the unit */
+    int32_t number;    /* of the columns; -1: behind the last one */
+    int32_t following; /* the warp's next tile */
+    int32_t base;
+    int32_t at;
+} place;
+
+static __device__ __forceinline__ int32_t tile_of(const kin_fused_screen &job, kin_fused_unit unit,
+                                                  uint32_t i)
 {
-    return pieces{__ldcs(columns), __ldcs(columns + CHUNKS / 2),
-                  __ldcs(columns + GROUP * (int64_t)chunks),
-                  __ldcs(columns + GROUP * (int64_t)chunks + CHUNKS / 2)};
+    return i < unit.count ? (int32_t)job.tiles[unit.first + i] : -1;
+}
+
+static __device__ __forceinline__ place first_of(const kin_fused_screen &job, kin_fused_unit unit)
+{
+    const uint32_t i = threadIdx.x / 32;
+    return place{i, tile_of(job, unit, i), tile_of(job, unit, i + WARPS), 0, 0};
+}
+
+static __device__ __forceinline__ void advance(const kin_fused_screen &job, kin_fused_unit unit,
+                                               place *p)
+{
+    p->at += CHUNKS;
+    if (p->at * 16 < job.cols.frame.row_bytes) {
+        return;
+    }
+    p->at = 0;
+    p->base += 2 * GROUP;
+    if (p->base == KIN_FUSED_TILE) {
+        p->base = 0;
+        p->i += WARPS;
+        p->number = p->following;
+        p->following = tile_of(job, unit, p->i + WARPS);
+    }
+}
+
+/* Nothing behind the last tile. */
+static __device__ __forceinline__ slice read_slice(const kin_fused_screen &job, const place &p)
+{
+    if (p.number < 0) {
+        return slice{};
+    }
+    const int32_t chunks = job.cols.frame.row_bytes / 16;
+    const int32_t lane = (int32_t)threadIdx.x % 32;
+    const int64_t first = (int64_t)p.number * KIN_FUSED_TILE + p.base + lane / 4;
+    const uint4 *low = (const uint4 *)job.cols.rounded + first * chunks + p.at + lane % 4;
+    const uint4 *high = low + GROUP * (int64_t)chunks;
+    const kin_fused_facts *facts = job.cols.facts + first;
+    return slice{__ldcs(low),
+                 __ldcs(low + CHUNKS / 2),
+                 __ldcs(high),
+                 __ldcs(high + CHUNKS / 2),
+                 {facts[0].term.u, facts[GROUP].term.u}};
 }
 
 /* The same slice of rows 8 n + g joins sums[n]. */
 template <int NT>
-static __device__ __forceinline__ void multiply(const pieces &x, const uint4 *rows, int32_t pitch,
+static __device__ __forceinline__ void multiply(const slice &x, const uint4 *rows, int32_t pitch,
                                                 int32_t (&sums)[NT][4])
 {
     const uint32_t a[4][4] = {{x.low.x, x.high.x, x.low_far.x, x.high_far.x},
@@ -64,18 +119,21 @@ static __device__ __forceinline__ void multiply(const pieces &x, const uint4 *ro
     }
 }
 
-/* Whole products of columns base + g and base + 8 + g of a tile; the next ones begin. */
+/* Whole products of 16 columns, from column `base` of tile `number`, which is `tile` of the unit's
+ * block, on; the next ones begin. */
 template <int NT>
-static __device__ __forceinline__ void
-write_costs(const kin_fused_screen &job, int64_t tile, int64_t first, int32_t base,
-            const uint32_t (&terms)[2], int32_t (&sums)[NT][4], uint32_t (&least)[NT][2])
+static __device__ __forceinline__ void write_costs(const kin_fused_screen &job, int64_t tile,
+                                                   const place &p, const uint32_t (&terms)[2],
+                                                   int32_t (&sums)[NT][4], uint32_t (&least)[NT][2])
 {
-    const int32_t g = (int32_t)threadIdx.x % 32 / 4;
-    const int32_t t = (int32_t)threadIdx.x % 4;
+    const int32_t lane = (int32_t)threadIdx.x % 32;
+    const int32_t g = lane / 4;
+    const int32_t t = lane % 4;
+    const int64_t first = (int64_t)p.number * KIN_FUSED_TILE + g;
 #pragma unroll
     for (int i = 0; i < NT * 4; i++) {
         const int32_t row = i / 4 * GROUP + 2 * t + i % 2;
-        const int32_t column = base + i % 4 / 2 * GROUP;
+        const int32_t column = p.base + i % 4 / 2 * GROUP;
         if (row < job.rows.points) {
             kin_fused_word cost;
             cost.u =
@@ -92,17 +150,50 @@ write_costs(const kin_fused_screen &job, int64_t tile, int64_t first, int32_t ba
     }
 }
 
-/* Tile number `tile` of the unit's block, which is `number` of the columns, by a warp. */
+/* The least cost of each row with a tile; the next one begins. */
 template <int NT>
-static __device__ __forceinline__ void screen_tile(const kin_fused_screen &job, const uint4 *rows,
-                                                   int64_t tile, int64_t number)
+static __device__ __forceinline__ void write_minima(const kin_fused_screen &job, int64_t tile,
+                                                    uint32_t (&least)[NT][2])
 {
-    const int32_t chunks = job.cols.frame.row_bytes / 16;
     const int32_t g = (int32_t)threadIdx.x % 32 / 4;
     const int32_t t = (int32_t)threadIdx.x % 4;
-    const int64_t first = number * KIN_FUSED_TILE + g;
-    const uint4 *columns = (const uint4 *)job.cols.rounded + first * chunks + t;
-    const uint4 *own = rows + g * (chunks + PAD) + t;
+#pragma unroll
+    for (int i = 0; i < NT * 2; i++) {
+        const int32_t row = i / 2 * GROUP + 2 * t + i % 2;
+        uint32_t order = least[i / 2][i % 2];
+        for (int away = 4; away < 32; away *= 2) {
+            order = min(order, __shfl_xor_sync(0xffffffffu, order, away));
+        }
+        if (g == 0 && row < job.rows.points && job.minima != NULL) {
+            job.minima[row * (job.pitch / KIN_FUSED_TILE) + tile] = order;
+        }
+        least[i / 2][i % 2] = KIN_ORDER_PADDING;
+    }
+}
+
+/* The rows, by all threads. */
+static __device__ __forceinline__ void stage_rows(const kin_fused_screen &job, int32_t count,
+                                                  uint4 *rows)
+{
+    const int32_t chunks = job.cols.frame.row_bytes / 16;
+    for (int32_t i = (int32_t)threadIdx.x; i < count * chunks; i += THREADS) {
+        const bool real = i / chunks < job.rows.points;
+        rows[i / chunks * (chunks + PAD) + i % chunks] =
+            real ? ((const uint4 *)job.rows.rounded)[i] : make_uint4(0, 0, 0, 0);
+    }
+    __syncthreads();
+}
+
+/* Blocks of a processor at a time, a divisor of a batch's units for it (fused_corpus.c). */
+template <int NT> static constexpr int RESIDENT = NT < 4 ? 2 : 1;
+
+template <int NT>
+static __global__ void __launch_bounds__(THREADS, RESIDENT<NT>)
+    screen_few(const __grid_constant__ kin_fused_screen job)
+{
+    extern __shared__ uint4 rows[]; /* NT x GROUP rounded rows, zeros behind the last one */
+    const int32_t pitch = job.cols.frame.row_bytes / 16 + PAD;
+    const uint4 *own = rows + (int32_t)threadIdx.x % 32 / 4 * pitch + threadIdx.x % 4;
     uint32_t least[NT][2];
     int32_t sums[NT][4];
 #pragma unroll
@@ -110,61 +201,27 @@ static __device__ __forceinline__ void screen_tile(const kin_fused_screen &job, 
         least[n][0] = least[n][1] = KIN_ORDER_PADDING;
         sums[n][0] = sums[n][1] = sums[n][2] = sums[n][3] = 0;
     }
-    const kin_fused_facts *facts = job.cols.facts + first;
-    pieces next = read_slice(columns, chunks);
-    uint32_t next_terms[2] = {facts[0].term.u, facts[GROUP].term.u};
-    int32_t base = 0;
-    int32_t at = 0; /* in the columns */
-    while (base < KIN_FUSED_TILE) {
-        const pieces now = next;
-        const uint32_t terms[2] = {next_terms[0], next_terms[1]};
-        const int32_t used = at;
-        at = at + CHUNKS < chunks ? at + CHUNKS : 0;
-        const int32_t coming = at == 0 ? base + 2 * GROUP : base;
-        if (coming < KIN_FUSED_TILE) { /* while this one is multiplied */
-            next = read_slice(columns + (int64_t)coming * chunks + at, chunks);
-            next_terms[0] = facts[coming].term.u;
-            next_terms[1] = facts[coming + GROUP].term.u;
-        }
-        multiply<NT>(now, own + used, chunks + PAD, sums);
-        if (at == 0) {
-            write_costs<NT>(job, tile, first, base, terms, sums, least);
-        }
-        base = coming;
-    }
-#pragma unroll
-    for (int i = 0; i < NT * 2 && job.minima != NULL; i++) {
-        const int32_t row = i / 2 * GROUP + 2 * t + i % 2;
-        uint32_t order = least[i / 2][i % 2];
-        for (int away = 4; away < 32; away *= 2) {
-            order = min(order, __shfl_xor_sync(0xffffffffu, order, away));
-        }
-        if (g == 0 && row < job.rows.points) {
-            job.minima[row * (job.pitch / KIN_FUSED_TILE) + tile] = order;
-        }
-    }
-}
-
-/* Blocks of a processor at a time, a divisor of a batch's units for it (fused_corpus.c). */
-template <int NT> static constexpr int RESIDENT = NT == 1 ? 4 : NT == 2 ? 2 : 1;
-
-template <int NT>
-static __global__ void __launch_bounds__(THREADS, RESIDENT<NT>)
-    screen_few(const __grid_constant__ kin_fused_screen job)
-{
-    extern __shared__ uint4 rows[]; /* NT x GROUP rounded rows, zeros behind the last one */
-    const int32_t chunks = job.cols.frame.row_bytes / 16;
-    for (int32_t i = (int32_t)threadIdx.x; i < NT * GROUP * chunks; i += THREADS) {
-        const bool real = i / chunks < job.rows.points;
-        rows[i / chunks * (chunks + PAD) + i % chunks] =
-            real ? ((const uint4 *)job.rows.rounded)[i] : make_uint4(0, 0, 0, 0);
-    }
-    __syncthreads();
+    kin_gpu_await();
     const uint32_t units = *job.unit_count;
     for (uint32_t u = blockIdx.x; u < units; u += gridDim.x) {
         const kin_fused_unit unit = job.units[u];
-        for (uint32_t i = threadIdx.x / 32; i < unit.count; i += WARPS) {
-            screen_tile<NT>(job, rows, unit.first + i, job.tiles[unit.first + i]);
+        place now = first_of(job, unit);
+        slice next = read_slice(job, now);
+        if (u == blockIdx.x) {
+            stage_rows(job, NT * GROUP, rows);
+        }
+        while (now.number >= 0) {
+            const slice x = next;
+            const place used = now;
+            advance(job, unit, &now);
+            next = read_slice(job, now);
+            multiply<NT>(x, own + used.at, pitch, sums);
+            if (now.at == 0) {
+                write_costs<NT>(job, unit.first + used.i, used, x.terms, sums, least);
+            }
+            if (now.at == 0 && now.base == 0) {
+                write_minima<NT>(job, unit.first + used.i, least);
+            }
         }
     }
 }
@@ -179,7 +236,7 @@ static int products_of(int64_t rows)
     return products;
 }
 
-static size_t shared_bytes(const kin_fused_screen *job)
+static size_t row_bytes(const kin_fused_screen *job)
 {
     return (size_t)(products_of(job->rows.points) * GROUP) *
            (size_t)(job->cols.frame.row_bytes + PAD * 16);
@@ -188,14 +245,13 @@ static size_t shared_bytes(const kin_fused_screen *job)
 bool kin_fused_screen_is_few(const kin_fused_screen *job)
 {
     return job->mode == KIN_FUSED_MATRIX && job->cols.frame.type == KIN_FUSED_S8 &&
-           job->rows.points <= MOST_ROWS && shared_bytes(job) <= SHARED_BYTES;
+           job->rows.points <= MOST_ROWS && row_bytes(job) <= ROW_BYTES;
 }
 
 template <int NT> static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
     const unsigned blocks = (unsigned)(stream->processors * BLOCKS_A_PROCESSOR);
-    screen_few<NT><<<blocks, THREADS, shared_bytes(job), stream->stream>>>(*job);
-    return kin_gpu_launched();
+    return kin_gpu_launch_behind(stream, screen_few<NT>, blocks, THREADS, row_bytes(job), *job);
 }
 
 int kin_fused_screen_few(kin_gpu_stream *stream, const kin_fused_screen *job)

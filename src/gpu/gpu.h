@@ -40,6 +40,7 @@ typedef struct kin_gpu {
     struct kin_gpu_ahead *ahead;     /* uploads beside work (gpu.h); NULL until the first */
     bool ahead_off;                  /* for comparison: hints are not taken */
     kin_gpu_ahead_tally ahead_tally; /* since it was opened */
+    void *followed; /* an event in a caller's stream (kin_gpu_follow); NULL until the first */
     struct kin_gpu_team *team; /* the one that it leads, where there are several (gpu_team.h); it
                                   is closed with it */
     struct kin_gpu_seat *seat; /* in a team's lockstep; NULL: it works alone */

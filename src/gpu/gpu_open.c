@@ -270,6 +270,7 @@ void kin_gpu_close_one(kith_ctx *ctx, kin_gpu *gpu)
         kin_gpu_ahead_close(gpu);
         kin_gpu_cache_end(gpu);
         kin_gpu_staging_end(gpu);
+        gpu->module->ops->event_free(gpu->followed);
         gpu->module->ops->close(gpu->stream);
     }
     kin_gpu_leave(gpu);
@@ -297,23 +298,24 @@ void kin_gpu_leave(kin_gpu *gpu)
     pthread_mutex_unlock(&gpu->lock);
 }
 
-static kith_status record(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream, void *event)
+static kith_status record(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream)
 {
     const kin_gpu_ops *ops = gpu->module->ops;
     kin_gpu_stream *other = NULL;
     KIN_TRY(kin_gpu_check(ctx, gpu, ops->open(gpu->index, foreign_stream, &other),
                           "using the stream that was given"));
-    const int error = ops->event_record(other, event);
+    const int error = ops->event_record(other, gpu->followed);
     ops->close(other);
     KIN_TRY(kin_gpu_check(ctx, gpu, error, "using the stream that was given"));
-    return kin_gpu_check(ctx, gpu, ops->event_follow(gpu->stream, event), "waiting for a stream");
+    return kin_gpu_check(ctx, gpu, ops->event_follow(gpu->stream, gpu->followed),
+                         "waiting for a stream");
 }
 
 kith_status kin_gpu_follow(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream)
 {
-    void *event = NULL;
-    KIN_TRY(kin_gpu_check(ctx, gpu, gpu->module->ops->event_make(&event), "making an event"));
-    const kith_status status = record(ctx, gpu, foreign_stream, event);
-    gpu->module->ops->event_free(event);
-    return status;
+    if (gpu->followed == NULL) {
+        KIN_TRY(kin_gpu_check(ctx, gpu, gpu->module->ops->event_make(&gpu->followed),
+                              "making an event"));
+    }
+    return record(ctx, gpu, foreign_stream);
 }

@@ -458,6 +458,7 @@ static void check_collected(test_bench *b, const matrix_case *c, const kin_fused
     collect.lists.counts = test_bench_block(b, n * sizeof(int32_t), 0x11);
     collect.lists.reach = test_bench_block(b, n * sizeof(double), 0x11);
     collect.lists.lost = test_bench_block(b, n, 0x11);
+    collect.told = test_bench_block(b, n * sizeof *collect.told, 0x11);
     uint64_t *held[WAYS];
     int32_t *counts[WAYS];
     for (int way = 0; way < WAYS; way++) {
@@ -473,7 +474,12 @@ static void check_collected(test_bench *b, const matrix_case *c, const kin_fused
         counts[way] = test_host_copy(b, from->counts, n * sizeof(int32_t));
     }
     uint8_t *lost = test_host_copy(b, collect.lists.lost, n);
+    int32_t *told = test_host_copy(b, collect.told, n * sizeof *told);
     for (int64_t row = 0; row < c->rows; row++) {
+        const int32_t expected = lost[row] == 1 ? -1 : counts[COLLECTED][row];
+        if (told[row] != expected) {
+            test_bench_tell(b, "collected, told", kind, c->k, row, expected, told[row]);
+        }
         if (lost[row] > 1 || (lost[row] == 1 && counts[GATHERED][row] <= lists->capacity)) {
             test_bench_tell(b, "collected, lost", kind, c->k, row, 0, lost[row]);
             continue;
@@ -505,6 +511,7 @@ static void check_collected(test_bench *b, const matrix_case *c, const kin_fused
         free(held[way]);
         free(counts[way]);
     }
+    free(told);
     free(lost);
 }
 
