@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/base_random.h"
 #include "host/host_cpu.h"
 #include "support/support_calls.h"
 #include "support/support_faulty.h"
@@ -426,6 +427,48 @@ static void rows_are_labelled_and_kept(void **state)
     (void)printf("components have their smallest id, and the rows that are kept are as defined\n");
 }
 
+/* Rows in any order on a line, in runs of LINE that are far from each other. */
+static void threads_join_as_one_does(void **state)
+{
+    enum { MANY = 12000, LINE = 3000, NEAR = 25 };
+    (void)state;
+    uint64_t seed = 5;
+    static uint32_t labels[2][MANY];
+    static uint8_t kept[2][MANY];
+    uint32_t place[MANY];
+    uint32_t least[MANY / LINE];
+    test_rows points = test_rows_make(KITH_F32, MANY, 1, 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        const uint64_t at = kin_random_below(&seed, i + 1);
+        place[i] = place[at];
+        place[at] = i;
+    }
+    for (uint32_t i = MANY; i-- > 0;) {
+        const uint32_t line = place[i] / LINE;
+        test_rows_set(&points, i, 0, (double)(place[i] + 1000 * line));
+        least[line] = i;
+    }
+    for (int t = 0; t < 2; t++) {
+        kith_ctx *ctx = test_ctx(kin_cpu_best(), t == 0 ? 1 : 4);
+        kith_pairs_report report = {.struct_size = sizeof report};
+        kith_pairs_params params = kith_pairs_params_default();
+        params.radius = NEAR;
+        params.labels = labels[t];
+        params.kept = kept[t];
+        params.keep = KITH_KEEP_CENTRAL;
+        test_works(ctx, kith_pairs_find(ctx, &points.matrix, NULL, &params, &report));
+        assert_true(report.largest_chunk > MANY);
+        kith_ctx_free(ctx);
+    }
+    for (int64_t i = 0; i < MANY; i++) {
+        assert_int_equal(labels[1][i], least[place[i] / LINE]);
+    }
+    assert_memory_equal(labels[0], labels[1], sizeof labels[0]);
+    assert_memory_equal(kept[0], kept[1], sizeof kept[0]);
+    test_rows_free(&points);
+    (void)printf("four threads join rows as one does\n");
+}
+
 /* ---- Plans, mistakes --------------------------------------------------------------------------
  */
 
@@ -535,6 +578,7 @@ int main(void)
         cmocka_unit_test(allocations_that_fail_are_survived),
         cmocka_unit_test(filters_leave_pairs_out),
         cmocka_unit_test(rows_are_labelled_and_kept),
+        cmocka_unit_test(threads_join_as_one_does),
         cmocka_unit_test(plans_tell_how_many),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(a_device_agrees),
