@@ -3,7 +3,7 @@
  * Idea. On a GPU a part costs the launches of an engine, some hundred microseconds whatever it
  * does; ten thousand groups of a hundred rows are less work than one of them. So where groups are
  * small, or a bitmap keeps little, all pairs are compared in one go (fused_pick.c). A graph of
- * large groups whose points look for those of others is one job of the engine (kin_fused_across).
+ * a few groups whose points look for those of others is one job of the engine (kin_fused_across).
  */
 #include "engine/engine_filter.h"
 

@@ -262,7 +262,7 @@ kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *a
 
 /* So many points that equal others are points of their own, as each is of its own group; of more
  * that are as far from a point lists would overflow twice. */
-enum { MOST_EQUAL = 2048 };
+enum { MOST_EQUAL = 2048, MOST_GROUPS = 64 };
 
 typedef struct halving {
     kin_fused_device on;
@@ -336,20 +336,23 @@ static kith_status meet_halves(halving *h, int64_t from, int64_t to)
     return meet_halves(h, middle, to);
 }
 
-/* Whether lists are filled by each two groups, of which there are at least two (*two: no more). */
-static bool groups_fill_lists(const halving *h, bool *two)
+/* Whether each point finds k in other groups, and these are so few that halving them pays. *two:
+ * there are no more. */
+static bool groups_suit(const halving *h, bool *two)
 {
-    const int64_t most = kin_max_i64(KIN_FUSED_ORDERED_ROWS, h->query.request->k);
+    const kin_request *request = h->query.request;
+    const int64_t rows = h->groups->rows;
     int64_t used = 0;
     for (int64_t i = 0; i < h->groups->groups; i++) {
         const int64_t points = h->before[i + 1] - h->before[i];
-        if (points > 0 && points < most) {
+        if (rows - points < request->k) {
             return false;
         }
         used += points > 0;
     }
     *two = used == 2;
-    return used >= 2 && kin_fused_screens(h->query.request, h->groups->rows, most);
+    return used >= 2 && used <= MOST_GROUPS && (request->flags & KITH_NO_SYMMETRY) == 0 &&
+           kin_fused_screens(request, rows, rows);
 }
 
 /* Lists of more than one meeting are merged by the host. */
@@ -391,7 +394,7 @@ kith_status kin_fused_across(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks 
     for (int64_t i = 0; i < groups->groups; i++) {
         h.before[i + 1] += h.before[i];
     }
-    if ((request.flags & KITH_NO_SYMMETRY) != 0 || !groups_fill_lists(&h, &two)) {
+    if (!groups_suit(&h, &two)) {
         return KITH_OK;
     }
     KIN_TRY(kin_fused_corpus_make(ctx, gpu, &source, picks->corpus->dtype, request.k, &h.all));

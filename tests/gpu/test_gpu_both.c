@@ -303,15 +303,17 @@ typedef struct grouped {
     bool chosen;    /* by the engine, and not asked for */
 } grouped;
 
-/* In runs, in turns, and at random, the first group with a third of all beside its own. */
+/* In runs, in turns, in turns but for a few points that are a group of their own, and at random,
+ * the first group with a third of all beside its own. */
 static void draw_groups(const grouped *g, uint64_t *seed, int64_t *numbers, uint32_t *index)
 {
-    const uint64_t kind = kin_random_below(seed, 3);
+    const uint64_t kind = kin_random_below(seed, 4);
     for (int64_t i = 0; i < g->rows; i++) {
         const bool first = kin_random_below(seed, 3) == 0;
         const int64_t drawn = (int64_t)kin_random_below(seed, (uint64_t)g->groups);
         index[i] = (uint32_t)(kind == 0   ? i * g->groups / g->rows
                               : kind == 1 ? i % g->groups
+                              : kind == 2 ? (i % 997 == 5 ? g->groups - 1 : i % (g->groups - 1))
                                           : drawn * (first ? 0 : 1));
         numbers[i] = index[i] * (g->groups % 2 == 0 ? 3 : INT64_C(1000000007));
     }
@@ -404,8 +406,8 @@ static void other_groups(void **state)
                                .metric = metrics[n % 5],
                                .shape = (test_shape)shape,
                                .rows = rows[n % 3],
-                               .groups = 2 + n / 2 % 3,
-                               .k = 1 + n % 20,
+                               .groups = n % 11 == 10 ? 33 : 2 + n / 2 % 3,
+                               .k = 1 + n % 5 * n % 20,
                                .copies = n % 4 == 0 ? 500 : 0,
                                .flags = n % 7 == 0   ? KITH_NO_SKIP
                                         : n % 5 == 0 ? KITH_INCLUDE_SELF
@@ -420,7 +422,7 @@ static void other_groups(void **state)
     kith_ctx_free(cpu);
 }
 
-/* Points of which some are equal; and what is left to searches: many equal points, small groups,
+/* Points of which some are equal; and what is left to searches: many equal points, many groups,
  * long lists, pairs that are asked for twice, little memory. */
 static void other_groups_by_searches(void **state)
 {
@@ -446,11 +448,11 @@ static void other_groups_by_searches(void **state)
     g.shape = SHAPE_EQUAL;
     assert_false(check_groups(cpu, &g, &seed));
     g = right;
-    g.groups = 8;
+    g.groups = 65;
     assert_false(check_groups(cpu, &g, &seed));
     g = right;
     g.k = 2040;
-    g.groups = 3;
+    g.rows = 3500;
     assert_false(check_groups(cpu, &g, &seed));
     g = right;
     g.flags = KITH_NO_SYMMETRY;
