@@ -36,8 +36,8 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (88316, 58000),
-    "files_src": (491, 350),
+    "code_lines_src": (88547, 58000),
+    "files_src": (492, 350),
     "files_below_40_lines": (40, 40),
     "files_of_odd_length": (61, 40),
     "headers_src": (161, 130),

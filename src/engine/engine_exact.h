@@ -85,4 +85,26 @@ typedef struct kin_pairs_job {
 kith_status kin_engine_pairs(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_report *report);
 kith_status kin_engine_pairs_plan(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_plan *plan);
 
+/* ---- Rows that pairs connect, and rows to keep (engine_components.c) ------------------------- */
+
+typedef struct kin_components {
+    int64_t rows;
+    kith_keep keep;
+    uint32_t *parent; /* of each row one of its component with a smaller id, or itself; NULL: nobody
+                         asks */
+    uint8_t *kept;    /* NULL: nobody asks */
+    uint32_t *degree; /* central: neighbours; and the best row by the component's smallest */
+    uint32_t *best;
+    void *block;
+} kin_components;
+
+/* The job's labels and kept rows, either of which may be NULL. */
+kith_status kin_components_begin(kith_ctx *ctx, const kin_pairs_job *job,
+                                 kin_components *components);
+/* Pairs of one set, by rising i < j, behind those that came before. */
+kith_status kin_components_add(kith_ctx *ctx, const kin_components *components,
+                               const kith_pairs *pairs);
+/* Labels and kept rows become those of the pairs so far. */
+void kin_components_end(kith_ctx *ctx, kin_components *components);
+
 #endif

@@ -49,8 +49,9 @@ typedef struct kin_filter_place {
     const kith_neighbors *out;
 } kin_filter_place;
 
-/* The same there, if all is sooner compared pair by pair; else *done is false, and nothing was
- * done. job->request.exclude lies beside the matrices. */
+/* The same there, if all is sooner compared pair by pair, or a graph across a few groups is one job
+ * of the engine (kin_fused_across); else *done is false, and nothing was done. job->request.exclude
+ * lies beside the matrices. */
 kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, const kin_filter_job *job,
                                      const kin_filter_place *where, bool *done);
 /* The same of host memory, on the GPU that the context would take, if any. */

@@ -2,7 +2,9 @@
  *
  * Idea. On a GPU a part costs the launches of an engine, some hundred microseconds whatever it
  * does; ten thousand groups of a hundred rows are less work than one of them. So where groups are
- * small, or a bitmap keeps little, all pairs are compared in one go (fused_pick.c). */
+ * small, or a bitmap keeps little, all pairs are compared in one go (fused_pick.c). A graph of
+ * a few groups whose points look for those of others is one job of the engine (kin_fused_across).
+ */
 #include "engine/engine_filter.h"
 
 #include "base/base_mem.h"
@@ -54,24 +56,36 @@ static void name_indices(kin_layout *layout, void *job)
     }
 }
 
+/* By the engine, and by one GPU: several divide the searches of halves. */
+static bool may_meet(const kin_filter_job *job, const kin_filter_place *where)
+{
+    return job->graph && job->filter.rule == KITH_RULE_OTHER && job->filter.allow == NULL &&
+           !kin_method_goes_twice(&job->request, &job->corpus, &job->corpus) &&
+           !kin_fused_team_searches(where->gpu, job->corpus.rows / 2, where->place);
+}
+
 /* Groups that are in device memory. */
-static kith_status pick(kith_ctx *ctx, const kin_filter_job *job, const kin_filter_place *where,
-                        const kin_fused_grouping *grouping)
+static kith_status solve(kith_ctx *ctx, const kin_filter_job *job, const kin_filter_place *where,
+                         const kin_fused_grouping *grouping, bool *done)
 {
     const kin_fused_query query = {.queries = job->graph ? NULL : &job->queries,
-                                   .name = "queries",
+                                   .name = job->graph ? "points" : "queries",
                                    .request = &job->request,
                                    .place = where->place,
                                    .out = where->out};
-    const kin_fused_picks picks = {.corpus = &job->corpus,
-                                   .place = job->resident ? KIN_FUSED_DATA_ON_DEVICE : where->place,
-                                   .query = &query,
-                                   .grouping = grouping};
-    return kin_fused_pick(ctx, where->gpu, &picks);
+    const kin_fused_picks what = {.corpus = &job->corpus,
+                                  .place = job->resident ? KIN_FUSED_DATA_ON_DEVICE : where->place,
+                                  .query = &query,
+                                  .grouping = grouping};
+    *done = picks(job, &grouping->found);
+    if (*done) {
+        return kin_fused_pick(ctx, where->gpu, &what);
+    }
+    return may_meet(job, where) ? kin_fused_across(ctx, where->gpu, &what, done) : KITH_OK;
 }
 
-static kith_status group_and_pick(kith_ctx *ctx, const kin_filter_job *job,
-                                  const kin_filter_place *where, bool *done)
+static kith_status group_and_solve(kith_ctx *ctx, const kin_filter_job *job,
+                                   const kin_filter_place *where, bool *done)
 {
     const int64_t rows = job->corpus.rows;
     indices own = {.job = job};
@@ -87,8 +101,7 @@ static kith_status group_and_pick(kith_ctx *ctx, const kin_filter_job *job,
     source.of_queries = own.of_queries;
     KIN_THEN(status, kin_fused_grouping_make(ctx, where->gpu, &source, &grouping));
     if (status == KITH_OK) {
-        *done = picks(job, &grouping.found);
-        status = *done ? pick(ctx, job, where, &grouping) : KITH_OK;
+        status = solve(ctx, job, where, &grouping, done);
         kin_fused_grouping_free(where->gpu, &grouping);
     }
     kin_free(ctx, block);
@@ -102,7 +115,7 @@ kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, const kin_filter_job *job,
     if (!may_pick(job)) {
         return KITH_OK;
     }
-    const kith_status status = group_and_pick(ctx, job, where, done);
+    const kith_status status = group_and_solve(ctx, job, where, done);
     if (status != KITH_E_DEVICE_MEMORY) {
         return status;
     }

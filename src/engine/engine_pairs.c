@@ -33,6 +33,7 @@
 #include "engine/engine_device.h"
 #include "engine/engine_filter.h"
 #include "file/file_pairs.h"
+#include "host/host_threads.h"
 #include "recall/recall.h"
 
 #include <string.h>
@@ -42,118 +43,13 @@ enum { PAIR_BYTES = 36, LEAST_PAIRS = 4096, MOST_PAIRS = 1 << 22 };
 enum { PARTS = 8, LEAST_ROWS = 2048, MOST_GROWTH = 8, USUAL_SAMPLE = 1000, SAMPLE_SHARE = 64 };
 static const double MOST_SECONDS = 300.0; /* of a file's chunk, by careful rates */
 
-/* ---- Components ------------------------------------------------------------------------------ */
-
-/* Components by union-find: a parent never has the larger id, so that roots are the smallest ids
- * of their components, whatever the order of pairs.
- *
- * First come, first kept: pairs come by rising i, so that when the first pair of i comes, all
- * pairs (h, i) with h < i have been seen, and whether i is kept is settled. */
-
-typedef struct components {
-    int64_t rows;
-    kith_keep keep;
-    uint32_t *parent; /* of each row one of its component with a smaller id, or itself; NULL: nobody
-                         asks */
-    uint8_t *kept;    /* NULL: nobody asks */
-    uint32_t *degree; /* central: neighbours; and the best row by the component's smallest */
-    uint32_t *best;
-    void *block;
-} components;
-
-static void name_rows(kin_layout *layout, void *job)
-{
-    components *c = job;
-    const uint64_t rows = (uint64_t)c->rows;
-    const bool central = c->kept != NULL && c->keep == KITH_KEEP_CENTRAL;
-    if (central && c->parent == NULL) {
-        c->parent = kin_layout_array(layout, rows, sizeof *c->parent);
-    }
-    if (central) {
-        c->degree = kin_layout_zeros(layout, rows, sizeof *c->degree);
-        c->best = kin_layout_array(layout, rows, sizeof *c->best);
-    }
-}
-
-/* labels and kept: the caller's, either may be NULL. */
-static kith_status components_begin(kith_ctx *ctx, const kin_pairs_job *job, components *c)
-{
-    *c = (components){.rows = job->points.rows,
-                      .keep = job->params.keep,
-                      .parent = job->params.labels,
-                      .kept = job->params.kept};
-    if (c->kept != NULL && c->keep == KITH_KEEP_CENTRAL) {
-        KIN_TRY(kin_layout_make(ctx, name_rows, c, "components", &c->block));
-    }
-    for (int64_t i = 0; c->parent != NULL && i < c->rows; i++) {
-        c->parent[i] = (uint32_t)i;
-    }
-    if (c->kept != NULL) {
-        memset(c->kept, 1, (size_t)c->rows);
-    }
-    return KITH_OK;
-}
-
-/* Paths are halved on the way. */
-static uint32_t root_of(uint32_t *parent, uint32_t row)
-{
-    while (parent[row] != row) {
-        parent[row] = parent[parent[row]];
-        row = parent[row];
-    }
-    return row;
-}
-
-/* Of pairs by rising i < j. */
-static void components_add(components *c, uint32_t i, uint32_t j)
-{
-    if (c->parent != NULL) {
-        const uint32_t a = root_of(c->parent, i);
-        const uint32_t b = root_of(c->parent, j);
-        c->parent[a < b ? b : a] = a < b ? a : b;
-    }
-    if (c->degree != NULL) {
-        c->degree[i] += 1;
-        c->degree[j] += 1;
-    } else if (c->kept != NULL && c->kept[i] != 0) {
-        c->kept[j] = 0;
-    }
-}
-
-/* A row's root stands before it, so that one pass settles all. */
-static void keep_central(const components *c)
-{
-    memset(c->kept, 0, (size_t)c->rows);
-    for (int64_t i = 0; i < c->rows; i++) {
-        uint32_t *best = &c->best[c->parent[i]];
-        if (c->parent[i] == i || c->degree[i] > c->degree[*best]) {
-            *best = (uint32_t)i;
-        }
-    }
-    for (int64_t i = 0; i < c->rows; i++) {
-        c->kept[c->best[c->parent[i]]] = 1;
-    }
-}
-
-/* Labels and kept rows become those of the pairs so far. */
-static void components_end(kith_ctx *ctx, components *c)
-{
-    for (int64_t i = 0; c->parent != NULL && i < c->rows; i++) {
-        c->parent[i] = root_of(c->parent, (uint32_t)i);
-    }
-    if (c->parent != NULL && c->degree != NULL) {
-        keep_central(c);
-    }
-    kin_free(ctx, c->block);
-}
-
 /* ---- Chunks --------------------------------------------------------------------------------- */
 
 typedef struct run {
     kith_ctx *ctx;
     const kin_pairs_job *job;
     kith_pairs_report *report;
-    components components;
+    kin_components components;
     int64_t first; /* row of the chunk */
     int64_t rows;  /* of the chunk */
     int64_t room;  /* pairs */
@@ -303,18 +199,17 @@ static int64_t settle(run *r, const kith_lists *lists, uint32_t *i)
 }
 
 /* To all who ask for pairs but the file. */
-static void hand_over(run *r, const kith_pairs *pairs, const double *distances)
+static kith_status hand_over(run *r, const kith_pairs *pairs, const double *distances)
 {
     const kith_pairs_params *params = &r->job->params;
-    for (int64_t p = 0; p < pairs->count; p++) {
-        components_add(&r->components, pairs->query_ids[p], pairs->corpus_ids[p]);
-    }
+    KIN_TRY(kin_components_add(r->ctx, &r->components, pairs));
     r->report->chunks += 1;
     r->report->largest_chunk = kin_max_i64(r->report->largest_chunk, pairs->count);
     if (params->take != NULL && pairs->count > 0 &&
         params->take(params->take_arg, pairs, distances) != 0) {
         r->stopped = true;
     }
+    return KITH_OK;
 }
 
 static kith_status tell(run *r, const kith_lists *lists)
@@ -330,7 +225,7 @@ static kith_status tell(run *r, const kith_lists *lists)
     }
     if (status == KITH_OK) {
         r->report->count += count;
-        hand_over(r, &pairs, lists->distances64);
+        status = hand_over(r, &pairs, lists->distances64);
     }
     kin_free(r->ctx, i);
     return status;
@@ -350,7 +245,7 @@ static kith_status tell_again(run *r)
             r->report->count += chunk.count;
             r->report->resumed += chunk.count;
             r->first = r->report->next_row = file->next_row;
-            hand_over(r, &pairs, chunk.distances);
+            status = hand_over(r, &pairs, chunk.distances);
         }
         kin_pairs_room_free(r->ctx, &chunk);
     }
@@ -483,9 +378,11 @@ static kith_status foresee(const run *r, int64_t *rows)
     }
     left.points = left.others = r->radius.corpus;
     left.params.sample = kin_max_i64(1, kin_min_i64(USUAL_SAMPLE, *rows / SAMPLE_SHARE));
+    kin_progress_part(r->ctx, "sample");
     const kith_status status = r->job->distance.metric == KITH_CUSTOM
                                    ? KITH_E_LIMIT
                                    : plan_pairs(r->ctx, &left, &r->radius.kept, &plan);
+    kin_progress_part(r->ctx, NULL);
     if (status == KITH_E_LIMIT || status == KITH_E_MEMORY) {
         kin_forgive(r->ctx);
         *rows = kin_ceil_div(*rows, PARTS);
@@ -587,10 +484,10 @@ kith_status kin_engine_pairs(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs
     run r = {
         .ctx = ctx, .job = job, .report = report, .first = job->params.first_row, .keeps = true};
     r.report->next_row = r.first;
-    KIN_TRY(components_begin(ctx, job, &r.components));
+    KIN_TRY(kin_components_begin(ctx, job, &r.components));
     r.room = room_of(ctx, job);
     const kith_status status = counts_alone(job) ? count_all(&r) : run_all(&r);
     kin_engine_radius_drop(ctx, &r.radius.kept);
-    components_end(ctx, &r.components);
+    kin_components_end(ctx, &r.components);
     return status;
 }

@@ -24,6 +24,7 @@ typedef struct hit {
 struct kin_hit_chunk {
     kin_hit_chunk *next;
     int64_t count;
+    int64_t ids; /* that its hits stand for */
     hit hits[CHUNK_HITS];
 };
 
@@ -106,27 +107,42 @@ static int64_t count_ids(const kin_hits *hits, uint32_t query, uint32_t first)
     return count;
 }
 
-static kith_status append(kin_hits *hits, int32_t thread, const hit *one)
-{
-    kin_hit_chunk *chunk = hits->chunks[thread];
-    if (chunk == NULL || chunk->count == CHUNK_HITS) {
-        kin_hit_chunk *fresh = NULL;
-        KIN_TRY(kin_alloc(hits->ctx, &fresh, 1, sizeof *fresh, "neighbours within reach"));
-        fresh->next = chunk;
-        fresh->count = 0;
-        hits->chunks[thread] = fresh;
-        chunk = fresh;
-    }
-    chunk->hits[chunk->count++] = *one;
-    return KITH_OK;
-}
-
 static kith_status too_many(const kin_hits *hits)
 {
     return kin_fail(
         hits->ctx, KITH_E_LIMIT,
         "more than %lld neighbours are within the radius (ask for fewer rows at a time)",
         (long long)hits->request->most);
+}
+
+/* Full chunks are counted, so that a job ends soon that finds too many: threads that all added to
+ * one number with each hit would wait for it. Whether there are too many make_offsets says. */
+static kith_status count_chunk(kin_hits *hits, const kin_hit_chunk *chunk)
+{
+    const int64_t most = hits->request->most;
+    if (most == 0 || chunk == NULL) {
+        return KITH_OK;
+    }
+    const int64_t before = (int64_t)atomic_fetch_add(&hits->found, chunk->ids);
+    return before + chunk->ids > most ? too_many(hits) : KITH_OK;
+}
+
+static kith_status append(kin_hits *hits, int32_t thread, const hit *one, int64_t ids)
+{
+    kin_hit_chunk *chunk = hits->chunks[thread];
+    if (chunk == NULL || chunk->count == CHUNK_HITS) {
+        kin_hit_chunk *fresh = NULL;
+        KIN_TRY(count_chunk(hits, chunk));
+        KIN_TRY(kin_alloc(hits->ctx, &fresh, 1, sizeof *fresh, "neighbours within reach"));
+        fresh->next = chunk;
+        fresh->count = 0;
+        fresh->ids = 0;
+        hits->chunks[thread] = fresh;
+        chunk = fresh;
+    }
+    chunk->hits[chunk->count++] = *one;
+    chunk->ids += ids;
+    return KITH_OK;
 }
 
 kith_status kin_hits_offer(kin_hits *hits, int32_t thread, uint32_t query, uint32_t first,
@@ -139,13 +155,9 @@ kith_status kin_hits_offer(kin_hits *hits, int32_t thread, uint32_t query, uint3
     if (count == 0) {
         return KITH_OK;
     }
-    const int64_t most = hits->request->most;
-    if (most > 0 && (int64_t)atomic_fetch_add(&hits->found, count) + count > most) {
-        return too_many(hits);
-    }
     atomic_fetch_add(&hits->counts[query], count);
     const hit one = {key, query, first};
-    return hits->request->count_only ? KITH_OK : append(hits, thread, &one);
+    return hits->request->count_only ? KITH_OK : append(hits, thread, &one, count);
 }
 
 /* ---- The table ------------------------------------------------------------------------------ */

@@ -58,7 +58,7 @@ typedef struct kin_hits {
     const kin_groups *groups; /* of the corpus: a hit is a group, by its first */
     const kin_rows *queries;
     atomic_int_fast64_t *counts; /* by query: ids within reach, degenerate rows apart */
-    atomic_int_fast64_t found;   /* those of all, where the request has a most */
+    atomic_int_fast64_t found;   /* those of full chunks, where the request has a most */
     kin_hit_chunk **chunks;      /* by thread */
 } kin_hits;
 

@@ -16,6 +16,12 @@
  * Cost. Half the products of two searches. These are what is left where a set is small, where
  * pairs are asked for twice (KITH_NO_SYMMETRY) or by a pipeline, and where not all fits at once.
  * Then, and where the guest loses too much, both sets are prepared again.
+ *
+ * A graph whose points look for those of other groups is prepared once. Its groups are halved, and
+ * the halves; two halves are choices of the prepared points (kin_fused_corpus_some), which stand in
+ * one frame and one order, so that nobody is a guest:
+ *
+ *      0 1 | 2 3    ->    0 | 1, 2 | 3        each pair of groups once, none with itself
  */
 #include "fused/fused_search.h"
 
@@ -25,6 +31,7 @@
 #include "kith/kith_papers.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* How many times what its own units, or the host's, lose of a row a guest may lose. */
 static const double MOST_LOST = 4.0;
@@ -35,7 +42,7 @@ typedef struct side {
     kin_fused_corpus *corpus;
     kin_fused_home *homes; /* of its blocks, among the other's tiles; NULL: not known */
     kin_fused_work work;
-    kin_fused_answers answers;
+    kin_fused_answers *answers;
 } side;
 
 static kith_status make_side(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *other, side *own)
@@ -92,8 +99,7 @@ static kith_status make_work(const kin_fused_device *on, side *own, const side *
 {
     const kin_fused_prepared *rows = &own->corpus->prepared;
     const kin_fused_prepared *cols = &other->corpus->prepared;
-    own->answers = kin_fused_answers_of(on, own->query, &cols->groups, &rows->groups);
-    const int64_t k = kin_min_i64(own->answers.wanted, cols->groups.count);
+    const int64_t k = kin_min_i64(own->answers->wanted, cols->groups.count);
     const bool homes = kin_fused_wants_homes(rows->set.points, cols->set.points, k);
     own->work = (kin_fused_work){.on = *on,
                                  .rows = rows->set,
@@ -107,33 +113,51 @@ static kith_status make_work(const kin_fused_device *on, side *own, const side *
     return kin_fused_work_make(&own->work, k, kin_fused_capacity(k));
 }
 
+/* Lists of own positions become answers. */
+static kith_status take(side *own, const side *other)
+{
+    const kin_fused_prepared *rows = &own->corpus->prepared;
+    const kin_fused_prepared *cols = &other->corpus->prepared;
+    own->answers->among = cols->some ? &cols->set : NULL;
+    return kin_fused_answers_take(own->answers, &own->work, &rows->rows, &cols->rows);
+}
+
 static kith_status answer(side *own, const side *other, kin_fused_tally *tally)
 {
-    kin_fused_answers *a = &own->answers;
+    kin_fused_answers *a = own->answers;
     const int64_t rows = other->corpus->points.rows;
     KIN_TRY(kin_fused_answers_make(a, (own->query->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
-    kith_status status = kin_fused_answers_take(a, &own->work, &own->corpus->prepared.rows,
-                                                &other->corpus->prepared.rows);
+    kith_status status = take(own, other);
     KIN_THEN(status, kin_fused_answers_finish(a, own->query->out, rows));
     kin_fused_tally_add(tally, &a->tally);
     kin_fused_answers_free(a);
     return status;
 }
 
-static kith_status screen_both(const kin_fused_device *on, side *guest, side *host,
-                               kin_fused_tally *tally)
+static kith_status screen_both(const kin_fused_device *on, side *guest, side *host)
 {
-    kith_ctx *ctx = on->ctx;
-    int64_t start = kin_clock_ns();
+    const int64_t start = kin_clock_ns();
     KIN_TRY(make_work(on, guest, host));
     KIN_TRY(make_work(on, host, guest));
     KIN_TRY(kin_fused_work_run_both(&guest->work, &host->work));
-    KIN_TRY(kin_gpu_wait(ctx, on->gpu));
-    ctx->report.seconds_screen += kin_clock_since(start);
-    start = kin_clock_ns();
+    KIN_TRY(kin_gpu_wait(on->ctx, on->gpu));
+    on->ctx->report.seconds_screen += kin_clock_since(start);
+    return KITH_OK;
+}
+
+static kith_status answer_both(const kin_fused_device *on, side *guest, side *host,
+                               kin_fused_tally *tally)
+{
+    const kin_groups *groups[] = {&guest->corpus->prepared.groups, &host->corpus->prepared.groups};
+    kin_fused_answers answers[] = {kin_fused_answers_of(on, guest->query, groups[1], groups[0]),
+                                   kin_fused_answers_of(on, host->query, groups[0], groups[1])};
+    guest->answers = &answers[0];
+    host->answers = &answers[1];
+    KIN_TRY(screen_both(on, guest, host));
+    const int64_t start = kin_clock_ns();
     KIN_TRY(answer(guest, host, tally));
     KIN_TRY(answer(host, guest, tally));
-    ctx->report.seconds_rescore += kin_clock_since(start);
+    on->ctx->report.seconds_rescore += kin_clock_since(start);
     return KITH_OK;
 }
 
@@ -165,7 +189,7 @@ static kith_status by_one_product(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_q
         side *guest = host == &b ? &a : &b;
         KIN_TRY_GOTO(status, seat(&on, guest, host, done), done);
         if (*done) {
-            KIN_TRY_GOTO(status, screen_both(&on, guest, host, &tally), done);
+            KIN_TRY_GOTO(status, answer_both(&on, guest, host, &tally), done);
             kin_fused_report(ctx, &a.corpus->prepared, &tally,
                              ab->queries->rows + ba->queries->rows);
         }
@@ -231,5 +255,151 @@ kith_status kin_fused_both(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_query *a
     do {
         status = try_both(ctx, gpu, ab, ba);
     } while (kin_fused_again(ctx, gpu, status));
+    return status;
+}
+
+/* ---- Other groups of a graph ----------------------------------------------------------------- */
+
+/* So many points that equal others are points of their own, as each is of its own group; of more
+ * that are as far from a point lists would overflow twice. */
+enum { MOST_EQUAL = 2048, MOST_GROUPS = 64 };
+
+typedef struct halving {
+    kin_fused_device on;
+    kin_fused_query query;
+    const kin_fused_groups *groups;
+    int64_t *before; /* groups + 1: points of the groups below */
+    uint8_t *chosen; /* a bit a point */
+    kin_fused_corpus *all;
+    kin_fused_answers answers;
+} halving;
+
+/* Where groups [from, to) are halved by their points: `from` where but one has some. */
+static int64_t middle_of(const int64_t *before, int64_t from, int64_t to)
+{
+    const int64_t ends = before[from] + before[to];
+    int64_t best = from;
+    for (int64_t i = from + 1; i < to; i++) {
+        if (llabs(2 * before[i] - ends) < llabs(2 * before[best] - ends)) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* The points of groups [from, to). */
+static kith_status choose(const halving *h, int64_t from, int64_t to, side *s)
+{
+    const uint32_t *of = h->groups->of_rows;
+    const int64_t rows = h->groups->rows;
+    for (int64_t first = 0; first < rows; first += 8) {
+        unsigned bits = 0;
+        for (int64_t i = first; i < kin_min_i64(first + 8, rows); i++) {
+            bits |= (unsigned)((int64_t)of[i] >= from && (int64_t)of[i] < to) << (i - first);
+        }
+        h->chosen[first / 8] = (uint8_t)bits;
+    }
+    return kin_fused_corpus_some(h->on.ctx, h->all, h->chosen, h->before[to] - h->before[from],
+                                 &s->corpus);
+}
+
+static kith_status meet(halving *h, int64_t from, int64_t middle, int64_t to)
+{
+    kith_ctx *ctx = h->on.ctx;
+    side low = {.query = &h->query, .answers = &h->answers};
+    side high = low;
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(status, choose(h, from, middle, &low), done);
+    KIN_TRY_GOTO(status, choose(h, middle, to, &high), done);
+    const kin_fused_prepared *sets[] = {&low.corpus->prepared, &high.corpus->prepared};
+    KIN_TRY_GOTO(status, kin_fused_order_homes(&h->on, sets[1], sets[0], &low.homes), done);
+    KIN_TRY_GOTO(status, kin_fused_order_homes(&h->on, sets[0], sets[1], &high.homes), done);
+    KIN_TRY_GOTO(status, screen_both(&h->on, &low, &high), done);
+    const int64_t start = kin_clock_ns();
+    KIN_TRY_GOTO(status, take(&low, &high), done);
+    KIN_TRY_GOTO(status, take(&high, &low), done);
+    ctx->report.seconds_rescore += kin_clock_since(start);
+done:
+    free_side(ctx, &high);
+    free_side(ctx, &low);
+    return status;
+}
+
+static kith_status meet_halves(halving *h, int64_t from, int64_t to)
+{
+    const int64_t middle = middle_of(h->before, from, to);
+    if (middle == from) {
+        return KITH_OK;
+    }
+    KIN_TRY(meet(h, from, middle, to));
+    KIN_TRY(meet_halves(h, from, middle));
+    return meet_halves(h, middle, to);
+}
+
+/* Whether each point finds k in other groups, and these are so few that halving them pays. *two:
+ * there are no more. */
+static bool groups_suit(const halving *h, bool *two)
+{
+    const kin_request *request = h->query.request;
+    const int64_t rows = h->groups->rows;
+    int64_t used = 0;
+    for (int64_t i = 0; i < h->groups->groups; i++) {
+        const int64_t points = h->before[i + 1] - h->before[i];
+        if (rows - points < request->k) {
+            return false;
+        }
+        used += points > 0;
+    }
+    *two = used == 2;
+    return used >= 2 && used <= MOST_GROUPS && (request->flags & KITH_NO_SYMMETRY) == 0 &&
+           kin_fused_screens(request, rows, rows);
+}
+
+/* Lists of more than one meeting are merged by the host. */
+static kith_status answer_halves(halving *h, bool two)
+{
+    const kin_groups *groups = &h->all->prepared.groups;
+    const bool on_device = (h->query.place & KIN_FUSED_OUT_ON_DEVICE) != 0;
+    kin_fused_answers *a = &h->answers;
+    *a = kin_fused_answers_of(&h->on, &h->query, groups, groups);
+    KIN_TRY(kin_fused_answers_make(a, on_device, !two));
+    kith_status status = meet_halves(h, 0, h->groups->groups);
+    KIN_THEN(status, kin_fused_answers_finish(a, h->query.out, groups->rows));
+    kin_fused_report(h->on.ctx, &h->all->prepared, &a->tally, groups->rows);
+    kin_fused_answers_free(a);
+    return status;
+}
+
+kith_status kin_fused_across(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *picks, bool *done)
+{
+    const kin_fused_groups *groups = picks->grouping->source;
+    kin_request request = *picks->query->request;
+    halving h = {.on = kin_fused_device_of(ctx, gpu), .query = *picks->query, .groups = groups};
+    const kin_fused_source source = {.matrix = picks->corpus,
+                                     .distance = &request.distance,
+                                     .name = "points",
+                                     .place = picks->place,
+                                     .apart = MOST_EQUAL};
+    bool two = false;
+    *done = false;
+    request.exclude = NULL; /* nobody is in another group than its own */
+    h.query.queries = picks->corpus;
+    h.query.request = &request;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW_ZERO(&hold, h.before, (uint64_t)groups->groups + 1, "points of groups");
+    KIN_NEW(&hold, h.chosen, (uint64_t)kin_ceil_div(groups->rows, 8), "points of groups");
+    for (int64_t i = 0; i < groups->rows; i++) {
+        h.before[groups->of_rows[i] + 1] += 1;
+    }
+    for (int64_t i = 0; i < groups->groups; i++) {
+        h.before[i + 1] += h.before[i];
+    }
+    if (!groups_suit(&h, &two)) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_fused_corpus_make(ctx, gpu, &source, picks->corpus->dtype, request.k, &h.all));
+    *done = h.all->prepared.plain;
+    const kith_status status = *done ? answer_halves(&h, two) : KITH_OK;
+    kin_fused_corpus_free(ctx, h.all);
     return status;
 }

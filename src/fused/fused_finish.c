@@ -142,7 +142,8 @@ kith_status kin_fused_answers_solve(kin_fused_answers *a, const kin_fused_rows *
                                     const kin_fused_rows *cols, const uint32_t *ids, int64_t count)
 {
     const kin_fused_device *on = &a->on;
-    const int32_t k = (int32_t)kin_min_i64(a->wanted, cols->rows);
+    const int64_t found = a->among != NULL ? a->among->points : cols->rows;
+    const int32_t k = (int32_t)kin_min_i64(a->wanted, found);
     const uint64_t quarter = kin_gpu_scope(on->gpu) / 4;
     const uint64_t bytes = quarter > LEAST_PAIRS ? quarter : LEAST_PAIRS;
     const int64_t fit = (int64_t)(bytes / ((uint64_t)k * sizeof(kin_fused_pair)));

@@ -36,6 +36,7 @@ typedef struct preparing {
     const char *name;
     bool on_device; /* the matrix */
     int64_t askers;
+    int64_t apart;
     findings *found; /* device */
     findings seen;   /* host */
     kin_fused_equal equal;
@@ -190,6 +191,9 @@ static kith_status finish_groups(preparing *p)
     p->equal.distinct = p->seen.distinct;
     p->equal.degenerate = p->seen.degenerate;
     p->equal.is_degenerate = p->out->degenerate;
+    if (rows - (int64_t)p->seen.distinct <= p->apart) {
+        p->equal.firsts = NULL; /* all are taken as distinct */
+    }
     p->out->plain = kin_fused_equal_is_plain(&p->equal, rows);
     KIN_TRY(kin_fused_equal_lists(&p->on, &p->equal, rows, groups));
     if (p->out->plain || groups->count == 0) {
@@ -476,6 +480,7 @@ static kith_status begin(preparing *p, const kin_fused_device *on, const kin_fus
     p->matrix = source->matrix;
     p->name = source->name;
     p->askers = source->askers;
+    p->apart = source->apart;
     p->on_device = (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
     memset(p->out, 0, sizeof *p->out);
     p->out->distance = *source->distance;

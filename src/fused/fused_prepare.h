@@ -65,6 +65,7 @@ typedef struct kin_fused_source {
     int64_t first;    /* rows first .. first + count - 1 */
     int64_t count;    /* 0: all */
     int64_t askers;   /* of a corpus: queries that it is prepared for; 0: not known */
+    int64_t apart;    /* of a corpus: so many rows may equal others, and stay rows of their own */
 } kin_fused_source;
 
 static inline kith_matrix kin_fused_source_rows(const kin_fused_source *source)

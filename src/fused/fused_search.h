@@ -255,7 +255,12 @@ typedef struct kin_fused_picks {
 /* Each query is compared with all rows that it may find; slots behind them become empty. One GPU,
  * all at once: KITH_E_DEVICE_MEMORY where that does not fit. */
 kith_status kin_fused_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *picks);
-/* Whether it answers such a request at all. */
+/* Of a graph, without a bitmap, whose groups are few: what each point has nearest in all others, by
+ * the screen, of points that are prepared once (fused_both.c). *done is false, and nothing was
+ * written, where there are more than 64 groups, where lists would be short, where many points are
+ * equal, and where pairs shall serve one end. One GPU, all at once. */
+kith_status kin_fused_across(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *picks, bool *done);
+/* Whether these answer such a request at all. */
 bool kin_fused_picks_take(const kin_request *request, int64_t corpus_rows);
 
 /* ---- Which way, and how much (fused_layout.c) ------------------------------------------------ */

@@ -48,6 +48,11 @@ kith_status kin_progress(kith_ctx *ctx, const char *name, double done, double to
         return KITH_OK;
     }
     ctx->progress_ns = now;
+    if (ctx->progress_part != NULL) {
+        name = ctx->progress_part;
+        done = 0.0;
+        total = 1.0;
+    }
     kin_phase *phase = find(ctx, name);
     const double here = done > total ? total : done;
     if (total != phase->total || here < phase->done) {
@@ -59,10 +64,15 @@ kith_status kin_progress(kith_ctx *ctx, const char *name, double done, double to
     return tell(ctx, phase, here, total);
 }
 
+void kin_progress_part(kith_ctx *ctx, const char *name)
+{
+    ctx->progress_part = name;
+}
+
 kith_status kin_progress_close(kith_ctx *ctx)
 {
     kith_status status = KITH_OK;
-    while (status == KITH_OK && ctx->phase_count > 0) {
+    while (status == KITH_OK && ctx->phase_count > 0 && ctx->progress_part == NULL) {
         ctx->phase_count -= 1;
         status = finish(ctx, &ctx->phases[ctx->phase_count]);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Both directions of a search on a GPU from one product: the bytes of the processor's, for sets of
  * all shapes and sizes, also where one set is rounded in units that are not its own, where a little
- * memory makes it two searches, and where pairs are asked for twice. */
+ * memory makes it two searches, and where pairs are asked for twice. And graphs whose points look
+ * for those of other groups, which are such sets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/base_random.h"
+#include "engine/engine_filter.h"
 #include "fused/fused_search.h"
 #include "gpu/gpu_module.h"
 #include "kith/kith_papers.h"
@@ -86,20 +88,45 @@ static test_rows rows_of(const both *b, int side)
     return rows;
 }
 
+/* A GPU whose launches are watched. */
+typedef struct watching {
+    kith_ctx *ctx;
+    kin_gpu *gpu;
+    const kin_gpu_module *module; /* its own */
+    kin_gpu_module watch;
+    kin_fused_kernels kernels;
+} watching;
+
+static void watching_begin(watching *w, uint64_t memory)
+{
+    w->ctx = test_gpu_ctx(2, memory);
+    assert_int_equal(kin_gpu_open(w->ctx, 0, memory, &w->gpu), KITH_OK);
+    w->module = w->gpu->module;
+    w->watch = *w->module;
+    w->kernels = *w->module->fused;
+    watched = w->module->fused;
+    two_sided = 0;
+    memset(made, 0, sizeof made);
+    w->kernels.screen = watch_screen;
+    w->kernels.tighten = watch_tighten;
+    w->watch.fused = &w->kernels;
+    w->gpu->module = &w->watch;
+    assert_int_equal(kin_ctx_begin(w->ctx), KITH_OK);
+}
+
+static void watching_end(watching *w)
+{
+    (void)snprintf(screen, sizeof screen, "%s", w->ctx->report.screen);
+    w->gpu->module = w->module;
+    kin_gpu_close(w->ctx, w->gpu);
+    kith_ctx_free(w->ctx);
+}
+
 static void solve(const both *b, const test_rows *sets, kith_neighbors *out)
 {
-    kith_ctx *ctx = test_gpu_ctx(2, b->memory);
-    kin_gpu *gpu = NULL;
-    assert_int_equal(kin_gpu_open(ctx, 0, b->memory, &gpu), KITH_OK);
-    const kin_gpu_module *module = gpu->module;
-    kin_gpu_module watching = *module;
-    kin_fused_kernels kernels = *module->fused;
-    watched = module->fused;
-    memset(made, 0, sizeof made);
-    kernels.screen = watch_screen;
-    kernels.tighten = watch_tighten;
-    watching.fused = &kernels;
-    gpu->module = &watching;
+    watching w;
+    watching_begin(&w, b->memory);
+    kith_ctx *ctx = w.ctx;
     const kin_request forth = {.distance = {.metric = b->metric, .cols = COLS, .isa = ctx->isa},
                                .k = K_FORTH,
                                .flags = b->flags};
@@ -107,12 +134,8 @@ static void solve(const both *b, const test_rows *sets, kith_neighbors *out)
     back.k = K_BACK;
     const kin_fused_query ab = {&sets[0].matrix, "a", &forth, 0, &out[0]};
     const kin_fused_query ba = {&sets[1].matrix, "b", &back, 0, &out[1]};
-    assert_int_equal(kin_ctx_begin(ctx), KITH_OK);
-    assert_int_equal(kin_fused_both(ctx, gpu, &ab, &ba), KITH_OK);
-    (void)snprintf(screen, sizeof screen, "%s", ctx->report.screen);
-    gpu->module = module;
-    kin_gpu_close(ctx, gpu);
-    kith_ctx_free(ctx);
+    assert_int_equal(kin_fused_both(ctx, w.gpu, &ab, &ba), KITH_OK);
+    watching_end(&w);
 }
 
 /* Screens of both ends. */
@@ -121,7 +144,6 @@ static int64_t check(kith_ctx *cpu, const both *b)
     test_rows sets[] = {rows_of(b, 0), rows_of(b, 1)};
     kith_neighbors out[] = {test_answer_make(b->rows[0], K_FORTH),
                             test_answer_make(b->rows[1], K_BACK)};
-    two_sided = 0;
     solve(b, sets, out);
     for (int side = 0; side < 2; side++) {
         kith_search_params params = kith_search_params_default();
@@ -247,7 +269,6 @@ static void bytes_that_lose(void **state)
         }
     }
     kith_neighbors out[] = {test_answer_make(ROWS, K_FORTH), test_answer_make(ROWS, K_BACK)};
-    two_sided = 0;
     solve(&b, sets, out);
     assert_true(two_sided > 0);
     for (int side = 0; side < 2; side++) {
@@ -267,10 +288,188 @@ static void bytes_that_lose(void **state)
     kith_ctx_free(cpu);
 }
 
+/* ---- Other groups of a graph ----------------------------------------------------------------- */
+
+typedef struct grouped {
+    kith_dtype dtype;
+    kith_metric metric;
+    test_shape shape;
+    int64_t rows;
+    int64_t groups;
+    int64_t k;
+    uint32_t flags;
+    uint64_t memory;
+    int64_t copies; /* of a point */
+    bool chosen;    /* by the engine, and not asked for */
+} grouped;
+
+/* In runs, in turns, in turns but for a few points that are a group of their own, and at random,
+ * the first group with a third of all beside its own. */
+static void draw_groups(const grouped *g, uint64_t *seed, int64_t *numbers, uint32_t *index)
+{
+    const uint64_t kind = kin_random_below(seed, 4);
+    for (int64_t i = 0; i < g->rows; i++) {
+        const bool first = kin_random_below(seed, 3) == 0;
+        const int64_t drawn = (int64_t)kin_random_below(seed, (uint64_t)g->groups);
+        index[i] = (uint32_t)(kind == 0   ? i * g->groups / g->rows
+                              : kind == 1 ? i % g->groups
+                              : kind == 2 ? (i % 997 == 5 ? g->groups - 1 : i % (g->groups - 1))
+                                          : drawn * (first ? 0 : 1));
+        numbers[i] = index[i] * (g->groups % 2 == 0 ? 3 : INT64_C(1000000007));
+    }
+}
+
+static kith_status cross(watching *w, const grouped *g, const kin_filter_job *job,
+                         const uint32_t *index, const kith_neighbors *out, bool *done)
+{
+    const kin_filter_place where = {.gpu = w->gpu, .out = out};
+    const kin_fused_query query = {.name = "points", .request = &job->request, .out = out};
+    const kin_fused_groups groups = {.of_rows = index,
+                                     .rows = g->rows,
+                                     .queries = g->rows,
+                                     .groups = g->groups + 3, /* of which some have no points */
+                                     .others = true};
+    const kin_fused_grouping grouping = {.source = &groups};
+    const kin_fused_picks picks = {.corpus = &job->corpus, .query = &query, .grouping = &grouping};
+    return g->chosen ? kin_engine_filter_on_gpu(w->ctx, job, &where, done)
+                     : kin_fused_across(w->ctx, w->gpu, &picks, done);
+}
+
+/* Whether it was one job of the engine; then its bytes are the processor's. */
+static bool check_groups(kith_ctx *cpu, const grouped *g, uint64_t *seed)
+{
+    test_rows points = test_rows_make(g->dtype, g->rows, COLS, 0);
+    test_shape_fill(&points, g->shape, false, seed);
+    for (int64_t i = 0; i < g->copies; i++) {
+        test_rows_copy(&points, (int64_t)kin_random_below(seed, (uint64_t)g->rows), &points, 17);
+    }
+    int64_t *numbers = malloc((size_t)g->rows * sizeof *numbers);
+    uint32_t *index = malloc((size_t)g->rows * sizeof *index);
+    assert_non_null(numbers);
+    assert_non_null(index);
+    draw_groups(g, seed, numbers, index);
+    kith_filter filter = kith_filter_default();
+    filter.rule = KITH_RULE_OTHER;
+    filter.groups = numbers;
+    kith_neighbors out = test_answer_make(g->rows, g->k);
+    kith_neighbors truth = test_answer_make(g->rows, g->k);
+    watching w;
+    watching_begin(&w, g->memory);
+    const kin_filter_job job = {
+        .corpus = points.matrix,
+        .queries = points.matrix,
+        .graph = true,
+        .request = {.distance = {.metric = g->metric, .cols = COLS, .isa = w.ctx->isa},
+                    .k = g->k,
+                    .flags = g->flags,
+                    .method = KITH_METHOD_EXACT},
+        .filter = filter,
+        .lists = 1,
+        .threads = 2};
+    bool done = false;
+    const kith_status status = cross(&w, g, &job, index, &out, &done);
+    assert_int_equal(status, g->memory == 0 ? KITH_OK : KITH_E_DEVICE_MEMORY);
+    done = done && status == KITH_OK;
+    watching_end(&w);
+    if (done) {
+        kith_search_params params = kith_search_params_default();
+        params.metric = g->metric;
+        params.k = g->k;
+        params.filter = &filter;
+        test_works(cpu, kith_graph(cpu, &points.matrix, &params, &truth, NULL));
+        assert_true(test_answers_equal(&truth, &out));
+        assert_true(two_sided > 0);
+    }
+    test_answer_free(&truth);
+    test_answer_free(&out);
+    free(index);
+    free(numbers);
+    test_rows_free(&points);
+    return done;
+}
+
+static void other_groups(void **state)
+{
+    (void)state;
+    static const kith_metric metrics[] = {KITH_EUCLIDEAN, KITH_COSINE, KITH_INNER_PRODUCT,
+                                          KITH_SQEUCLIDEAN, KITH_CORRELATION};
+    static const kith_dtype dtypes[] = {KITH_F32, KITH_U8, KITH_F16, KITH_F64, KITH_I8};
+    static const int64_t rows[] = {9800, 6001, 4600}; /* covered on both sides, on one, on none */
+    kith_ctx *cpu = test_cpu_ctx();
+    uint64_t seed = 31;
+    int cases = 0;
+    int at_once = 0;
+    for (int shape = 0; shape < SHAPE_COUNT; shape += test_is_slow_build() ? 5 : 1) {
+        for (int i = 0; i < 3; i += test_is_slow_build() ? 2 : 1) {
+            const int n = shape * 3 + i;
+            const grouped g = {.dtype = dtypes[(shape + i) % 5],
+                               .metric = metrics[n % 5],
+                               .shape = (test_shape)shape,
+                               .rows = rows[n % 3],
+                               .groups = n % 11 == 10 ? 33 : 2 + n / 2 % 3,
+                               .k = 1 + n % 5 * n % 20,
+                               .copies = n % 4 == 0 ? 500 : 0,
+                               .flags = n % 7 == 0   ? KITH_NO_SKIP
+                                        : n % 5 == 0 ? KITH_INCLUDE_SELF
+                                                     : 0};
+            at_once += check_groups(cpu, &g, &seed);
+            cases++;
+        }
+    }
+    assert_true(at_once > cases / 3);
+    printf("%d graphs across groups, %d of them prepared once: the bytes of the processor\n", cases,
+           at_once);
+    kith_ctx_free(cpu);
+}
+
+/* Points of which some are equal; and what is left to searches: many equal points, many groups,
+ * long lists, pairs that are asked for twice, little memory. */
+static void other_groups_by_searches(void **state)
+{
+    (void)state;
+    kith_ctx *cpu = test_cpu_ctx();
+    uint64_t seed = 37;
+    const grouped right = {.dtype = KITH_F32,
+                           .metric = KITH_EUCLIDEAN,
+                           .shape = SHAPE_GAUSS,
+                           .rows = 6000,
+                           .groups = 2,
+                           .k = 5};
+    assert_true(check_groups(cpu, &right, &seed));
+    grouped g = right;
+    g.chosen = true;
+    g.rows = 12000;
+    assert_true(check_groups(cpu, &g, &seed));
+    g = right;
+    g.copies = 1500;
+    g.groups = 3;
+    assert_true(check_groups(cpu, &g, &seed));
+    g = right;
+    g.shape = SHAPE_EQUAL;
+    assert_false(check_groups(cpu, &g, &seed));
+    g = right;
+    g.groups = 65;
+    assert_false(check_groups(cpu, &g, &seed));
+    g = right;
+    g.k = 2040;
+    g.rows = 3500;
+    assert_false(check_groups(cpu, &g, &seed));
+    g = right;
+    g.flags = KITH_NO_SYMMETRY;
+    assert_false(check_groups(cpu, &g, &seed));
+    g = right;
+    g.memory = 2 << 20;
+    assert_false(check_groups(cpu, &g, &seed));
+    kith_ctx_free(cpu);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bytes), cmocka_unit_test(far_apart),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bytes),
+                                       cmocka_unit_test(far_apart),
                                        cmocka_unit_test(asked_twice_or_without_room),
-                                       cmocka_unit_test(bytes_that_lose)};
+                                       cmocka_unit_test(bytes_that_lose),
+                                       cmocka_unit_test(other_groups),
+                                       cmocka_unit_test(other_groups_by_searches)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "base/base_ctx.h"
+#include "base/base_random.h"
 #include "host/host_cpu.h"
 #include "support/support_calls.h"
 #include "support/support_faulty.h"
@@ -18,6 +20,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Labels by spreading the smallest until nothing changes; kept rows by their definitions. */
 static void check_rows(const told *pairs, int64_t rows, kith_keep keep, const uint32_t *labels,
@@ -426,6 +429,98 @@ static void rows_are_labelled_and_kept(void **state)
     (void)printf("components have their smallest id, and the rows that are kept are as defined\n");
 }
 
+/* Rows in any order on a line, in runs of LINE that are far from each other. */
+static void threads_join_as_one_does(void **state)
+{
+    enum { MANY = 12000, LINE = 3000, NEAR = 25 };
+    (void)state;
+    uint64_t seed = 5;
+    static uint32_t labels[2][MANY];
+    static uint8_t kept[2][MANY];
+    uint32_t place[MANY];
+    uint32_t least[MANY / LINE];
+    test_rows points = test_rows_make(KITH_F32, MANY, 1, 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        const uint64_t at = kin_random_below(&seed, i + 1);
+        place[i] = place[at];
+        place[at] = i;
+    }
+    for (uint32_t i = MANY; i-- > 0;) {
+        const uint32_t line = place[i] / LINE;
+        test_rows_set(&points, i, 0, (double)(place[i] + 1000 * line));
+        least[line] = i;
+    }
+    for (int t = 0; t < 2; t++) {
+        kith_ctx *ctx = test_ctx(kin_cpu_best(), t == 0 ? 1 : 4);
+        kith_pairs_report report = {.struct_size = sizeof report};
+        kith_pairs_params params = kith_pairs_params_default();
+        params.radius = NEAR;
+        params.labels = labels[t];
+        params.kept = kept[t];
+        params.keep = KITH_KEEP_CENTRAL;
+        test_works(ctx, kith_pairs_find(ctx, &points.matrix, NULL, &params, &report));
+        assert_true(report.largest_chunk > MANY);
+        kith_ctx_free(ctx);
+    }
+    for (int64_t i = 0; i < MANY; i++) {
+        assert_int_equal(labels[1][i], least[place[i] / LINE]);
+    }
+    assert_memory_equal(labels[0], labels[1], sizeof labels[0]);
+    assert_memory_equal(kept[0], kept[1], sizeof kept[0]);
+    test_rows_free(&points);
+    (void)printf("four threads join rows as one does\n");
+}
+
+/* What is told of phases, every time. */
+typedef struct heard {
+    kith_ctx *ctx;
+    int begun;   /* tellings of the sample at its beginning, */
+    int ended;   /* and at its end */
+    int between; /* others in between */
+    int screens; /* behind it */
+} heard;
+
+static int hear(void *arg, const char *phase, double done, double total)
+{
+    heard *h = arg;
+    if (strcmp(phase, "sample") == 0) {
+        assert_true(done == 0.0 || done == total);
+        assert_int_equal(h->ended, 0);
+        h->begun += done == 0.0;
+        h->ended += done == total;
+    } else {
+        h->between += h->begun > 0 && h->ended == 0;
+        h->screens += h->ended > 0 && strcmp(phase, "screen") == 0;
+    }
+    h->ctx->progress_ns = 0;
+    return 0;
+}
+
+static void a_sample_is_told_as_such(void **state)
+{
+    (void)state;
+    heard h = {.ctx = NULL};
+    uint64_t seed = 7;
+    kith_ctx_params made = kith_ctx_params_default();
+    made.device = "cpu";
+    made.threads = 2;
+    made.progress = hear;
+    made.progress_arg = &h;
+    assert_int_equal(kith_ctx_create(&made, &h.ctx), KITH_OK);
+    test_rows points = test_rows_make(KITH_F32, 4000, 9, 0);
+    test_shape_fill(&points, SHAPE_GAUSS, false, &seed);
+    kith_pairs_params params = kith_pairs_params_default();
+    static uint32_t labels[4000];
+    params.labels = labels;
+    params.method = KITH_METHOD_EXACT;
+    params.radius = 1.0;
+    test_works(h.ctx, kith_pairs_find(h.ctx, &points.matrix, NULL, &params, NULL));
+    assert_true(h.begun > 1 && h.ended == 1 && h.between == 0 && h.screens > 0);
+    test_rows_free(&points);
+    kith_ctx_free(h.ctx);
+    (void)printf("%d times a sample was told as the beginning of one phase\n", h.begun);
+}
+
 /* ---- Plans, mistakes --------------------------------------------------------------------------
  */
 
@@ -535,6 +630,8 @@ int main(void)
         cmocka_unit_test(allocations_that_fail_are_survived),
         cmocka_unit_test(filters_leave_pairs_out),
         cmocka_unit_test(rows_are_labelled_and_kept),
+        cmocka_unit_test(threads_join_as_one_does),
+        cmocka_unit_test(a_sample_is_told_as_such),
         cmocka_unit_test(plans_tell_how_many),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(a_device_agrees),
