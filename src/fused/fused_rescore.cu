@@ -18,14 +18,21 @@
  * each are 12.8 GB, less what the L2 holds of near rows: about 4 ms on an H200; its 6.4e9 double
  * operations and 3.2e9 conversions take about 1.5 ms beside that.
  *
+ * What the caller sees is made of sorted pairs by a team of 8, 16 or 32 lanes a row, at once or by
+ * a launch of its own: the id that is left out goes, keys become distances, doubles are rounded
+ * once to float32. A pair a lane at a time; those behind the id that is left out move up by one, so
+ * a ballot tells every lane its place. Rows that are written lie anywhere, so a team waits for
+ * memory twice (its row's number, then nothing but pairs, which are asked for at the same time):
+ * the smaller the teams, the more rows are under way.
+ *
  * Limits. k below the places of a block's shared memory (8,192; 4,096 where a block may have less
  * than 100 KB). */
 #include "fused/fused_cost.cuh"
 #include "fused/fused_kernels.h"
 #include "fused/fused_sort.cuh"
-#include "fused/fused_write.cuh"
 #include "gpu/gpu_stream.cuh"
 #include "metric/metric_pair.cuh"
+#include "metric/metric_sphere.h"
 
 enum {
     WARP = 32,
@@ -206,6 +213,81 @@ static __device__ __forceinline__ void write_ranked(const double *keys, const ui
     }
 }
 
+/* ---- What the caller sees -------------------------------------------------------------------- */
+
+/* kin_metric_distance (metric.h), the same operations. */
+static __device__ __forceinline__ double distance_of(kith_metric metric, double key)
+{
+    if (metric == KITH_EUCLIDEAN) {
+        return kin_sqrt(key);
+    }
+    if (metric == KITH_HAVERSINE) {
+        return kin_haversine_angle(key);
+    }
+    return metric == KITH_INNER_PRODUCT ? kin_add(-key, 0.0) : key;
+}
+
+/* A slot of the outputs. */
+static __device__ __forceinline__ void put(const kin_fused_write &job, int64_t to, uint32_t id,
+                                           double distance)
+{
+    if (job.out_ids != NULL) {
+        job.out_ids[to] = id;
+    }
+    if (job.out_distances != NULL) {
+        job.out_distances[to] = __double2float_rn(distance);
+    }
+    if (job.out_distances64 != NULL) {
+        job.out_distances64[to] = distance;
+    }
+}
+
+/* Row i of the job, by all lanes of a team. */
+template <int TEAM>
+static __device__ __forceinline__ void write_row(const kin_fused_write &job, int64_t i)
+{
+    const int32_t lane = (int32_t)threadIdx.x % TEAM;
+    const uint32_t team = (uint32_t)((1ull << TEAM) - 1) << (threadIdx.x % 32 / TEAM * TEAM);
+    const kin_fused_pair *pairs = job.pairs + i * job.k;
+    const int32_t count = job.count != NULL ? min(job.count[i], job.k) : job.k;
+    kin_fused_pair pair = lane < count ? pairs[lane] : kin_fused_pair{0.0, KITH_ID_NONE, 0};
+    const int64_t position = job.row0 + i;
+    const int64_t row = job.ids != NULL ? (int64_t)job.ids[position] : position;
+    if (row == (int64_t)KITH_ID_NONE) {
+        return; /* a place of a tree where no point is */
+    }
+    uint32_t left_out = job.leaves_own_out ? (uint32_t)row : KITH_ID_NONE;
+    if (job.left_out != NULL) {
+        left_out = job.left_out[row];
+    }
+    int64_t written = 0;
+    for (int32_t first = 0; first < count && written < job.k_out; first += TEAM) {
+        const int32_t at = first + lane;
+        if (first > 0 && at < count) {
+            pair = pairs[at];
+        }
+        const bool stays = at < count && pair.id != left_out;
+        const uint32_t staying = __ballot_sync(team, stays) & team;
+        const uint32_t before = (1u << threadIdx.x % 32) - 1u;
+        const int64_t place = written + __popc(staying & before);
+        written += __popc(staying);
+        if (stays && place < job.k_out) {
+            put(job, (row - job.out_row0) * job.k_out + place, pair.id,
+                distance_of(job.metric, pair.key));
+        }
+    }
+    for (int64_t place = written + lane; job.fills != 0 && place < job.k_out; place += TEAM) {
+        put(job, (row - job.out_row0) * job.k_out + place, KITH_ID_NONE,
+            job.metric == KITH_INNER_PRODUCT ? -(double)INFINITY : (double)INFINITY);
+    }
+    if (lane == 0 && written < job.k_out && job.short_rows != NULL) {
+        (void)atomicAdd((unsigned long long *)job.short_rows, 1ull);
+    }
+}
+
+/* ---- Keys, and what they are for --------------------------------------------------------------
+ */
+
 template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
 static __global__ void __launch_bounds__(BLOCK, 2)
     rescore_kernel(const kin_fused_rescore job, const shape s)
@@ -342,4 +424,34 @@ int kin_fused_launch_rescore(kin_gpu_stream *stream, const kin_fused_rescore *jo
     return job->cols_rows.transforms != NULL
                ? rescore_by_dtype<KITH_SQEUCLIDEAN, true>(stream, job)
                : rescore_by_dtype<KITH_SQEUCLIDEAN, false>(stream, job);
+}
+
+template <int TEAM>
+static __global__ void __launch_bounds__(BLOCK) write_kernel(const kin_fused_write job)
+{
+    const int64_t i = ((int64_t)blockIdx.x * BLOCK + threadIdx.x) / TEAM;
+    if (i < job.rows) { /* a whole team */
+        write_row<TEAM>(job, i);
+    }
+}
+
+template <int TEAM> static int launch(kin_gpu_stream *stream, const kin_fused_write *job)
+{
+    const int64_t blocks = (job->rows + BLOCK / TEAM - 1) / (BLOCK / TEAM);
+    if (blocks == 0) {
+        return 0;
+    }
+    if (blocks > INT32_MAX) {
+        return (int)cudaErrorInvalidConfiguration;
+    }
+    write_kernel<TEAM><<<(unsigned)blocks, BLOCK, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
+int kin_fused_launch_write(kin_gpu_stream *stream, const kin_fused_write *job)
+{
+    if (job->k <= 8) {
+        return launch<8>(stream, job);
+    }
+    return job->k <= 16 ? launch<16>(stream, job) : launch<32>(stream, job);
 }
