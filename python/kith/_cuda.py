@@ -26,6 +26,7 @@ from ._metrics import code
 from ._places import check_device, is_torch, on_device, readable
 from ._progress import Progress
 from ._results import Neighbors, Selection, check_ids, check_pair, claim, known_of, pair_of, room
+from ._small import is_small_there
 
 _CODES = {"|b1": s.U8, **{dtype.str: code for dtype, code in CODES.items()}}
 
@@ -215,17 +216,22 @@ def settings_for(wanted: Settings, beside: DeviceMatrix) -> Settings:
     return wanted
 
 
-def context_of(wanted: Settings, beside: DeviceMatrix) -> Context:
+def context_of(wanted: Settings, beside: DeviceMatrix, watched: bool = True) -> Context:
     """One for the device of a matrix."""
-    return context(settings_for(wanted, beside))
+    return context(settings_for(wanted, beside), watched)
 
 
 def _call(
-    wanted: Settings, progress: Progress, beside: DeviceMatrix, function: Any, *structs: Any
+    wanted: Settings,
+    progress: Progress,
+    beside: DeviceMatrix,
+    function: Any,
+    *structs: Any,
+    watched: bool = True,
 ) -> None:
     """A call of the library on structs, on the device of a matrix; None is NULL, and what the
     library made stands for itself."""
-    context_of(wanted, beside).call(
+    context_of(wanted, beside, watched).call(
         function,
         *(c.byref(each) if isinstance(each, c.Structure) else each for each in structs),
         c.c_void_p(beside.stream),
@@ -245,6 +251,7 @@ def _find(
     progress: Progress,
     out: Sequence[Any] | None,
     asked_for: Asked,
+    watched: bool = True,
 ) -> Neighbors:
     """A search of `searched`, which holds the points, for rows on the device; answers beside a matrix."""
     rows = asked.struct.rows
@@ -254,7 +261,8 @@ def _find(
     filtered.into(params)
     table = _Table(beside, rows, points.rows, params, out, *dtypes, filtered=filtered)
     if rows > 0:  # without any there is no address
-        _call(wanted, progress, beside, function, searched, asked.struct, params, table.struct)
+        structs = searched, asked.struct, params, table.struct
+        _call(wanted, progress, beside, function, *structs, watched=watched)
     del keep
     return table.result()
 
@@ -311,8 +319,10 @@ def index_search(
     """kith_cuda_index_search, of a Kept."""
     asked = as_device_matrix(queries, "queries")
     search, made, points = lib.kith_cuda_index_search, kept.made, kept.points
+    small = is_small_there(points.rows, points.cols, asked.struct.rows, params.k)
+    watched = bool(progress or asked_for) or not small
     found = _find(
-        search, made, points, asked, asked, params, exclude, wanted, progress, out, asked_for
+        search, made, points, asked, asked, params, exclude, wanted, progress, out, asked_for, watched
     )
     return claim(found, kept.metric, None if asked_for else True)
 

@@ -28,7 +28,8 @@ class Asked(NamedTuple):
         return self._asdict()
 
     def __bool__(self) -> bool:
-        return any(value is not None for value in self)
+        allow, groups, query_groups, rule = self
+        return not (allow is groups is query_groups is rule is None)
 
 
 NOTHING = Asked(None, None, None, None)

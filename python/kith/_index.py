@@ -332,9 +332,9 @@ class Index:
                     return small
             only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius)
             only(kept.method, s.METHOD_GRAPH, width=width, random_state=random_state)
-            wanted = settings(n_jobs, kept.device, memory_limit)
-            if kept.takes(queries):
-                wanted = wanted._replace(device=kept.made_for)
+            there = kept.takes(queries)
+            wanted = settings(n_jobs, kept.made_for if there else kept.device, memory_limit)
+            if there:
                 return _search_on_gpu(
                     kept, queries, kept.params(k, radius), exclude, asked_for, progress, wanted, out
                 )

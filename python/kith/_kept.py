@@ -164,7 +164,8 @@ class Kept:
         if self.method == s.METHOD_GRAPH:
             return None
         points = self._points or self.points
-        found = _small.search_index(self.made, points, queries, k, self.metric, limits)
+        there = self._device >= 0
+        found = _small.search_index(self.made, points, queries, k, self.metric, limits, there)
         if found is None:
             return None
         exact = None if self.period is not None else True

@@ -7,6 +7,7 @@ fills it.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,19 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
+@functools.lru_cache(64)
+def _package(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
+
+
 def is_torch(x: Any) -> bool:
     """Whether x is a torch.Tensor; does not import torch."""
-    return type(x).__module__.partition(".")[0] == "torch"
+    return _package(type(x)) == "torch"
 
 
 def is_jax(x: Any) -> bool:
     """Whether x is a jax.Array; does not import JAX."""
-    return type(x).__module__.partition(".")[0] in ("jaxlib", "jax")
+    return _package(type(x)) in ("jaxlib", "jax")
 
 
 def on_device(x: Any) -> bool:

@@ -29,6 +29,8 @@ from ._typing import Bytes, Whole
 
 # Portable code needs up to half a second for so many, on one thread (kl more: it takes logarithms).
 MOST_STEPS = 1 << 27
+# A GPU needs a tenth of a second for so many, where they are compared one by one.
+_MOST_THERE = 1 << 36
 
 Wanted = tuple[Whole | None, str | None, Bytes | None]
 """n_jobs, device and memory_limit as they were given."""
@@ -39,6 +41,11 @@ Laid = tuple[int, int, int, int, int]
 def steps(points: int, cols: int, queries: int, k: int) -> int:
     """What a search costs at most: all pairs, and 64 queries more for preparing the points."""
     return (queries + 64) * points * (cols + k + 16)
+
+
+def is_small_there(points: int, cols: int, queries: int, k: int) -> bool:
+    """Whether a search of an index on a GPU ends before anybody would press Ctrl-C."""
+    return queries * points * (cols + k + 16) <= _MOST_THERE
 
 
 def is_small_walk(
@@ -237,14 +244,16 @@ def search(
 
 
 def search_index(
-    index: Pointer, points: s.Matrix, queries: Any, k: int, number: int, wanted: Wanted
+    index: Pointer, points: s.Matrix, queries: Any, k: int, number: int, wanted: Wanted, there: bool
 ) -> Neighbors | None:
-    """kith_index_search of an index of points; None: it is not plain, or not small."""
+    """kith_index_search of an index of points, which is `there`, on a GPU, or not; None: it is not
+    plain, or not small."""
     asked = _lay(queries)
     if asked is None or asked[1] == 0 or number == s.KL:
         return None
-    count, rows = asked[1], points.rows
-    if not (0 < k <= rows and steps(rows, points.cols, count, k) <= MOST_STEPS):
+    count, rows, cols = asked[1], points.rows, points.cols
+    small = steps(rows, cols, count, k) <= MOST_STEPS
+    if not (0 < k <= rows and (small or (there and is_small_there(rows, cols, count, k)))):
         return None
     seat = _take(wanted)
     if seat is None:
