@@ -22,12 +22,12 @@ def _package(kind: type) -> str:
 
 def is_torch(x: Any) -> bool:
     """Whether x is a torch.Tensor; does not import torch."""
-    return _package(type(x)) == "torch"
+    return _package(type(x)) == "torch"  # type: ignore[arg-type]
 
 
 def is_jax(x: Any) -> bool:
     """Whether x is a jax.Array; does not import JAX."""
-    return _package(type(x)) in ("jaxlib", "jax")
+    return _package(type(x)) in ("jaxlib", "jax")  # type: ignore[arg-type]
 
 
 def on_device(x: Any) -> bool:
