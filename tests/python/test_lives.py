@@ -296,7 +296,7 @@ class Closing(unittest.TestCase):
             held, inside, said = kith.Index(big, method=method), threading.Event(), []
             shapes = []
 
-            def tell(*told):  # the library is still in there, which no return to Python says as surely
+            def tell(*told):  # the library is still in there
                 said.append("searched")
                 inside.set()
 
