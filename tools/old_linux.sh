@@ -11,10 +11,12 @@ if [ ! -x "$folder/venv/bin/python-zig" ]; then
     "$folder/venv/bin/python" -m pip -q --disable-pip-version-check install ziglang
 fi
 zig=$folder/venv/bin/python-zig
-printf '#!/bin/sh\nexec "%s" cc -target %s-linux-gnu.2.28 "$@"\n' "$zig" "$machine" >"$folder/cc"
+for language in cc c++; do
+    printf '#!/bin/sh\nexec "%s" %s -target %s-linux-gnu.2.28 "$@"\n' "$zig" $language "$machine" >"$folder/$language"
+done
 printf '#!/bin/sh\nexec "%s" ar "$@"\n' "$zig" >"$folder/ar"
 printf '#!/bin/sh\nexec "%s" ranlib "$@"\n' "$zig" >"$folder/ranlib"
-chmod +x "$folder/cc" "$folder/ar" "$folder/ranlib"
+chmod +x "$folder/cc" "$folder/c++" "$folder/ar" "$folder/ranlib"
 
 # zlib is there on every Linux, but perhaps not that of the other machine on this one: what is linked with
 # has its names, and nothing behind them.
@@ -24,10 +26,10 @@ for header in zlib.h zconf.h; do
     [ -n "$found" ] || { echo "old_linux: $header is missing (Debian: zlib1g-dev)" >&2; exit 1; }
     cp "$found" "$folder/zlib/"
 done
-grep -oE '\b(deflate|inflate|crc32|adler32|compress|uncompress)[A-Za-z0-9_]*\b' "$folder/zlib/zlib.h" | sort -u |
+grep -oE '\b(deflate|inflate|crc32|adler32|compress|uncompress|gz)[A-Za-z0-9_]*\b' "$folder/zlib/zlib.h" | sort -u |
     sed 's/.*/void &(void);\nvoid &(void) {}/' >"$folder/zlib/names.c"
 "$folder/cc" -shared -fPIC -w -Wl,-soname,libz.so.1 "$folder/zlib/names.c" -o "$folder/zlib/libz.so"
 
-printf '%s\n' "CMAKE_C_COMPILER=$folder/cc" "CMAKE_AR=$folder/ar" "CMAKE_RANLIB=$folder/ranlib" KITH_WERROR=OFF \
+printf '%s\n' "CMAKE_C_COMPILER=$folder/cc" "CMAKE_CXX_COMPILER=$folder/c++" "CMAKE_AR=$folder/ar" "CMAKE_RANLIB=$folder/ranlib" KITH_WERROR=OFF \
     "ZLIB_INCLUDE_DIR=$folder/zlib" "ZLIB_LIBRARY=$folder/zlib/libz.so"
 [ "$machine" = "$(uname -m)" ] || printf '%s\n' CMAKE_SYSTEM_NAME=Linux "CMAKE_SYSTEM_PROCESSOR=$machine"

@@ -291,7 +291,9 @@ optional
 def formats() -> dict[str, int]:
     """The names of all formats that a graph is saved in, and their numbers."""
     known = ((name.partition("_")[2], number) for name, number in s.ENUMS["kith_format"].items())
-    return {name.lower().replace("_", "-"): number for name, number in known if number != s.FORMAT_AUTO}
+    return {
+        name.lower().replace("_", "-"): number for name, number in known if number != s.FORMAT_AUTO
+    }
 
 
 def _check_ids(ids: Array, points: int) -> None:

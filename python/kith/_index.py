@@ -346,7 +346,14 @@ class Index:
             if kept.method == s.METHOD_GRAPH:
                 seed, limits = _options.seed(random_state), (filtered, params.exclude)
                 found = self._walk(
-                    asked, k, width, seed=seed, limits=limits, wanted=wanted, progress=progress, out=out
+                    asked,
+                    k,
+                    width,
+                    seed=seed,
+                    limits=limits,
+                    wanted=wanted,
+                    progress=progress,
+                    out=out,
                 )
             else:
                 found = kept.search(asked, params, wanted, filtered, progress=progress, out=out)

@@ -7,7 +7,7 @@ import ctypes as c
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from . import _structs as s
 from ._imports import needed
