@@ -91,26 +91,31 @@ endforeach()
 list(GET archs_wanted 0 oldest)
 list(GET archs_wanted -1 newest)
 list(APPEND archs ${newest}-virtual)
-# Nothing here is compiled otherwise for sm_89 than for sm_86: it is assembled from the same PTX, which
-# saves the longer half of a compilation.
-set(KITH_CUDA_SAME "")
-if(86 IN_LIST archs_wanted AND 89 IN_LIST archs_wanted)
+# A chip runs what is assembled for an older one of its major. Nothing here is compiled otherwise for
+# sm_89 than for sm_86; and the queues of the papers, with which kith compares itself, and whose every
+# length is a kernel, are there once a major.
+if(86 IN_LIST archs_wanted)
   list(REMOVE_ITEM archs 89-real)
-  set(KITH_CUDA_SAME "SHELL:-gencode arch=compute_86,code=sm_89")
+endif()
+set(queue_archs ${archs})
+if(80 IN_LIST archs_wanted)
+  list(REMOVE_ITEM queue_archs 86-real 89-real)
 endif()
 set(wgmma_archs 90a-real)
 if(KITH_CUDA_DRAFT) # PTX alone: what the assembler makes of it takes half of the time
   set(archs ${newest}-virtual)
+  set(queue_archs ${archs})
   set(wgmma_archs 90a-virtual)
-  set(KITH_CUDA_SAME "")
 endif()
 
 # A suffix is a machine here, too: name_wgmma.cu is for sm_90a alone, whose instructions no other chip
 # has. No file calls device code of another one, so there is no device linking.
 file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*/*.cu)
 set(CUDA_WGMMA_SOURCES ${CUDA_SOURCES})
-list(FILTER CUDA_SOURCES EXCLUDE REGEX "_wgmma\\.cu$")
+set(CUDA_QUEUE_SOURCES ${CUDA_SOURCES})
+list(FILTER CUDA_SOURCES EXCLUDE REGEX "_wgmma\\.cu$|papers_queue")
 list(FILTER CUDA_WGMMA_SOURCES INCLUDE REGEX "_wgmma\\.cu$")
+list(FILTER CUDA_QUEUE_SOURCES INCLUDE REGEX "papers_queue")
 
 function(kith_cuda_objects name architectures)
   add_library(${name} OBJECT ${ARGN})
@@ -124,8 +129,8 @@ function(kith_cuda_objects name architectures)
 endfunction()
 
 kith_cuda_objects(kith_cuda_objects "${archs}" ${CUDA_SOURCES})
-target_compile_options(kith_cuda_objects PRIVATE ${KITH_CUDA_SAME})
-set(cuda_objects $<TARGET_OBJECTS:kith_cuda_objects>)
+kith_cuda_objects(kith_cuda_queue_objects "${queue_archs}" ${CUDA_QUEUE_SOURCES})
+set(cuda_objects $<TARGET_OBJECTS:kith_cuda_objects> $<TARGET_OBJECTS:kith_cuda_queue_objects>)
 if(CUDA_WGMMA_SOURCES)
   kith_cuda_objects(kith_cuda_wgmma_objects ${wgmma_archs} ${CUDA_WGMMA_SOURCES})
   list(APPEND cuda_objects $<TARGET_OBJECTS:kith_cuda_wgmma_objects>)

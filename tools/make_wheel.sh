@@ -40,8 +40,9 @@ mapfile -t defines < <("$root/tools/old_linux.sh" "$work" "$machine")
 link_module() {
     local at=$work/cuda runtime
     cmake -S "$root" -B "$at" -DCMAKE_BUILD_TYPE=Release -DKITH_CUDA=ON -DBUILD_TESTING=OFF -DKITH_HDF5=OFF \
-        -DKITH_MPI=OFF "-DKITH_CUDA_ARCHS=80;86;89;90;100;120" >"$work/log" || { cat "$work/log"; return 1; }
-    cmake --build "$at" -j "$(nproc)" --target kith_cuda_objects kith_cuda_wgmma_objects >"$work/log" ||
+        -DKITH_MPI=OFF "-DKITH_CUDA_ARCHS=80;86;90;100;120" >"$work/log" || { cat "$work/log"; return 1; }
+    cmake --build "$at" -j "$(nproc)" \
+        --target kith_cuda_objects kith_cuda_queue_objects kith_cuda_wgmma_objects >"$work/log" ||
         { tail -n 40 "$work/log"; return 1; }
     printf 'void %s(void *s) { (void)s; }\n' _ZNSt8ios_base4InitC1Ev _ZNSt8ios_base4InitD1Ev >"$work/streams.c"
     runtime=$(sed -n 's/^CUDA_cudart_static_LIBRARY:.*=//p' "$at/CMakeCache.txt")
@@ -51,7 +52,10 @@ link_module() {
         "$root/tools/check_module.sh" "$work/libkith_cuda.so"
 }
 options=()
-[ -z "$cuda" ] || { link_module && defines+=("KITH_BUILT_CUDA=$work/libkith_cuda.so"); }
+if [ -n "$cuda" ]; then
+    link_module || exit 1
+    defines+=("KITH_BUILT_CUDA=$work/libkith_cuda.so")
+fi
 for define in "${defines[@]}" KITH_HDF5=OFF KITH_CUDA=OFF; do options+=(--config-settings "cmake.define.$define"); done
 rm -rf "$work/made"
 PATH="$work/venv/bin:$PATH" "$work/venv/bin/python" -m pip -q --disable-pip-version-check wheel \
