@@ -25,8 +25,9 @@ extern "C" {
 
 /* As kith_graph; where it may choose it goes by what the device of the points takes.
  * params.descent->init must be NULL; both reports and a filter stay host memory. Under a filter
- * that is not sooner compared pair by pair (small groups, few rows) points are copied to the host,
- * and the answer back. Returns what it returns, and KITH_E_DEVICE, E_DEVICE_MEMORY. */
+ * that is neither sooner compared pair by pair (small groups, few rows) nor of few groups that find
+ * each other points are copied to the host, and the answer back. Returns what it returns, and
+ * KITH_E_DEVICE, E_DEVICE_MEMORY. */
 KITH_API kith_status kith_cuda_graph(kith_ctx *ctx, const kith_matrix *points,
                                      const kith_search_params *params, const kith_neighbors *out,
                                      kith_report *report, void *stream);

@@ -320,7 +320,7 @@ def index_search(
     asked = as_device_matrix(queries, "queries")
     search, made, points = lib.kith_cuda_index_search, kept.made, kept.points
     small = is_small_there(points.rows, points.cols, asked.struct.rows, params.k)
-    watched = bool(progress or asked_for) or not small
+    watched = bool(progress or asked_for) or not small or kept.metric == s.KL
     found = _find(
         search, made, points, asked, asked, params, exclude, wanted, progress, out, asked_for, watched
     )

@@ -29,8 +29,10 @@ from ._typing import Bytes, Whole
 
 # Portable code needs up to half a second for so many, on one thread (kl more: it takes logarithms).
 MOST_STEPS = 1 << 27
-# A GPU needs a tenth of a second for so many, where they are compared one by one.
+# A GPU needs a tenth of a second for so many, where they are compared one by one; and copies so many
+# numbers there and back in no more.
 _MOST_THERE = 1 << 36
+_MOST_NUMBERS_THERE = 1 << 22
 
 Wanted = tuple[Whole | None, str | None, Bytes | None]
 """n_jobs, device and memory_limit as they were given."""
@@ -45,7 +47,8 @@ def steps(points: int, cols: int, queries: int, k: int) -> int:
 
 def is_small_there(points: int, cols: int, queries: int, k: int) -> bool:
     """Whether a search of an index on a GPU ends before anybody would press Ctrl-C."""
-    return queries * points * (cols + k + 16) <= _MOST_THERE
+    numbers = queries * (cols + k)
+    return numbers <= _MOST_NUMBERS_THERE and numbers * points <= _MOST_THERE
 
 
 def is_small_walk(

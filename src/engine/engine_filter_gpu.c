@@ -116,7 +116,7 @@ kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, const kin_filter_job *job,
         return KITH_OK;
     }
     const kith_status status = group_and_solve(ctx, job, where, done);
-    if (status != KITH_E_DEVICE_MEMORY) {
+    if (status != KITH_E_DEVICE_MEMORY && status != KITH_E_LIMIT && status != KITH_E_MEMORY) {
         return status;
     }
     kin_fused_make_room(ctx, where->gpu); /* other ways need less */

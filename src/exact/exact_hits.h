@@ -16,7 +16,7 @@ typedef struct kin_radius_request {
                              within one radius for all */
     int64_t own_row;
     bool count_only;
-    int64_t most; /* more neighbours end the job with KITH_E_LIMIT; 0: any number will do */
+    int64_t most; /* more neighbours that are kept end the job with KITH_E_LIMIT; 0: any number */
 } kin_radius_request;
 
 static inline double kin_radius_of(const kin_radius_request *request, int64_t query)

@@ -362,6 +362,9 @@ static kith_status run_batch(batch *b, bool *done)
     KIN_TRY_GOTO(status, start_answers(b, &set), done);
     status = take_answers(b, done);
 done:
+    if (status != KITH_OK) { /* what was begun still reads and writes pinned memory */
+        (void)kin_gpu_wait(ctx, b->on.gpu);
+    }
     kin_gpu_free(b->on.gpu, b->device);
     return status;
 }

@@ -365,7 +365,9 @@ static kith_status answer_halves(halving *h, bool two)
     KIN_TRY(kin_fused_answers_make(a, on_device, !two));
     kith_status status = meet_halves(h, 0, h->groups->groups);
     KIN_THEN(status, kin_fused_answers_finish(a, h->query.out, groups->rows));
-    kin_fused_report(h->on.ctx, &h->all->prepared, &a->tally, groups->rows);
+    if (status == KITH_OK) {
+        kin_fused_report(h->on.ctx, &h->all->prepared, &a->tally, groups->rows);
+    }
     kin_fused_answers_free(a);
     return status;
 }

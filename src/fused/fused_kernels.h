@@ -250,8 +250,7 @@ typedef struct kin_fused_gather {
     int64_t count;
     const uint32_t *tiles;
     uint32_t tiles_a_block;
-    int32_t
-        *told; /* collect alone, by row: entries of its list, -1: candidates are lost; or NULL */
+    int32_t *told; /* of collect: entries of each row's list, -1: candidates are lost; or NULL */
 } kin_fused_gather;
 
 /* Of few rows all three at once: reach as by kth, candidates as by gather, and what tightening

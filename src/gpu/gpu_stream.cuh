@@ -45,6 +45,21 @@ static inline int kin_gpu_launched(void)
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 
+/* Whether kin_gpu_await is more than nothing in what a chip from sm_90 on runs of this file: the
+ * driver may have assembled it from older code. */
+static constexpr bool kin_gpu_awaits(void)
+{
+#ifdef __CUDA_ARCH_LIST__
+    constexpr int archs[] = {__CUDA_ARCH_LIST__};
+    for (const int arch : archs) {
+        if (arch >= 900) {
+            return true;
+        }
+    }
+#endif
+    return false;
+}
+
 /* A launch that may begin while the stream's kernel before it ends (from sm_90 on): it has to call
  * kin_gpu_await before it reads or writes what any work before it has to do with. Saves a
  * microsecond or two, where that counts. */
@@ -62,7 +77,7 @@ static inline int kin_gpu_launch_behind(kin_gpu_stream *stream, void (*kernel)(J
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream->stream;
     config.attrs = &early;
-    config.numAttrs = stream->major >= 9 ? 1 : 0;
+    config.numAttrs = kin_gpu_awaits() && stream->major >= 9 ? 1 : 0;
     KIN_CUDA_TRY(cudaLaunchKernelEx(&config, kernel, job, more...));
     return 0;
 }

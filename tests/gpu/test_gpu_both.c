@@ -14,8 +14,10 @@
 #include "engine/engine_filter.h"
 #include "fused/fused_search.h"
 #include "gpu/gpu_module.h"
+#include "kith/kith_cuda.h"
 #include "kith/kith_papers.h"
 #include "support/support_answers.h"
+#include "support/support_caller.h"
 #include "support/support_calls.h"
 #include "support/support_gpu.h"
 #include "support/support_rows.h"
@@ -463,6 +465,69 @@ static void other_groups_by_searches(void **state)
     kith_ctx_free(cpu);
 }
 
+/* Of the library as callers know it: from both sides of the bus, also where the host has too little
+ * memory for lists of all points, and with groups of one point, of all, and where each point finds
+ * exactly k others, or one fewer. */
+static void other_groups_of_callers(void **state)
+{
+    enum { ROWS = 12000, FEW_MIB = 4 };
+    (void)state;
+    static const struct {
+        int64_t groups;
+        int64_t first; /* points of group 0; 0: as many as of any */
+        int64_t k;
+    } cases[] = {{2, 0, 10},   {3, 0, 7},          {2, 1, 1},  {2, 1, 2},
+                 {2, ROWS, 3}, {2, ROWS - 40, 40}, {3, 0, 200}};
+    uint64_t seed = 41;
+    kith_ctx *cpu = test_cpu_ctx();
+    kith_ctx_params few = kith_ctx_params_default();
+    few.device = "cuda:0";
+    few.memory_limit = (uint64_t)FEW_MIB << 20;
+    kith_ctx *gpus[] = {test_gpu_ctx(2, 0), NULL};
+    assert_int_equal(kith_ctx_create(&few, &gpus[1]), KITH_OK);
+    test_caller c = test_caller_open();
+    test_rows points = test_rows_make(KITH_F32, ROWS, 8, 0);
+    test_shape_fill(&points, SHAPE_CLUSTERS, false, &seed);
+    const kith_matrix device = test_caller_copy(&c, &points.matrix);
+    int64_t *numbers = malloc(ROWS * sizeof *numbers);
+    assert_non_null(numbers);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int64_t row = 0; row < ROWS; row++) {
+            numbers[row] = cases[i].first == 0 ? row % cases[i].groups : row >= cases[i].first;
+        }
+        kith_filter filter = kith_filter_default();
+        filter.rule = KITH_RULE_OTHER;
+        filter.groups = numbers;
+        kith_search_params params = kith_search_params_default();
+        params.k = cases[i].k;
+        params.filter = &filter;
+        kith_neighbors truth = test_answer_make(ROWS, params.k);
+        test_works(cpu, kith_graph(cpu, &points.matrix, &params, &truth, NULL));
+        for (int g = 0; g < 2; g++) {
+            kith_neighbors out = test_answer_make(ROWS, params.k);
+            test_works(gpus[g], kith_graph(gpus[g], &points.matrix, &params, &out, NULL));
+            assert_true(test_answers_equal(&truth, &out));
+            test_answer_free(&out);
+        }
+        const kith_neighbors room = test_caller_answer(&c, ROWS, params.k);
+        test_works(gpus[0], kith_cuda_graph(gpus[0], &device, &params, &room, NULL, c.handle));
+        kith_neighbors there = test_caller_fetch(&c, &room);
+        assert_true(test_answers_equal(&truth, &there));
+        test_answer_free(&there);
+        test_answer_free(&truth);
+    }
+    printf("%zu graphs across groups of %d points, from host and device, and within %d MiB: the "
+           "bytes of the processor\n",
+           sizeof cases / sizeof cases[0], (int)ROWS, (int)FEW_MIB);
+    free(numbers);
+    test_caller_release(&c, device.data);
+    test_caller_close(&c);
+    test_rows_free(&points);
+    kith_ctx_free(gpus[1]);
+    kith_ctx_free(gpus[0]);
+    kith_ctx_free(cpu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_bytes),
@@ -470,6 +535,7 @@ int main(void)
                                        cmocka_unit_test(asked_twice_or_without_room),
                                        cmocka_unit_test(bytes_that_lose),
                                        cmocka_unit_test(other_groups),
-                                       cmocka_unit_test(other_groups_by_searches)};
+                                       cmocka_unit_test(other_groups_by_searches),
+                                       cmocka_unit_test(other_groups_of_callers)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }
