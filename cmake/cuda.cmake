@@ -91,15 +91,19 @@ endforeach()
 list(GET archs_wanted 0 oldest)
 list(GET archs_wanted -1 newest)
 list(APPEND archs ${newest}-virtual)
-# A chip runs what is assembled for an older one of its major. Nothing here is compiled otherwise for
-# sm_89 than for sm_86; and the queues of the papers, with which kith compares itself, and whose every
-# length is a kernel, are there once a major.
+# A chip runs what is assembled for an older one of its major, and nothing here is compiled otherwise
+# for sm_89 than for sm_86. The queues of the papers, with which kith compares itself, have a kernel
+# for each length: they are there once a major, and chips after sm_90 assemble them from PTX.
 if(86 IN_LIST archs_wanted)
   list(REMOVE_ITEM archs 89-real)
 endif()
 set(queue_archs ${archs})
 if(80 IN_LIST archs_wanted)
   list(REMOVE_ITEM queue_archs 86-real 89-real)
+endif()
+if(90 IN_LIST archs_wanted)
+  list(FILTER queue_archs INCLUDE REGEX "^[0-9][0-9]-real$")
+  list(APPEND queue_archs 90-virtual)
 endif()
 set(wgmma_archs 90a-real)
 if(KITH_CUDA_DRAFT) # PTX alone: what the assembler makes of it takes half of the time

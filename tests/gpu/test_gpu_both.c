@@ -482,6 +482,7 @@ static void other_groups_of_callers(void **state)
     kith_ctx *cpu = test_cpu_ctx();
     kith_ctx_params few = kith_ctx_params_default();
     few.device = "cuda:0";
+    few.threads = 2;
     few.memory_limit = (uint64_t)FEW_MIB << 20;
     kith_ctx *gpus[] = {test_gpu_ctx(2, 0), NULL};
     assert_int_equal(kith_ctx_create(&few, &gpus[1]), KITH_OK);
