@@ -482,8 +482,8 @@ static int64_t known_of(const offsets *o)
 
 /* What shadows let pass in a stage of `length` offsets says how long the next one may be, and,
  * behind the surroundings of the seeds, what they will let pass in all that is left: as much again
- * whenever the known doubles. Where that is too much, stages screen the rows themselves from now
- * on. */
+ * whenever the known doubles. Where that is too much, or more was looked at than shadows could save
+ * in all, stages screen the rows themselves from now on. */
 static kith_status watch_cast(kin_fused_work *w, offsets *o, int64_t length)
 {
     const double rows = (double)w->rows.padded;
@@ -495,10 +495,12 @@ static kith_status watch_cast(kin_fused_work *w, offsets *o, int64_t length)
     o->looked = (double)looked;
     o->a_row = passed / rows;
     kin_fused_work_stretch(w, passed / (double)length);
+    const double an_offset = rows * KIN_FUSED_BLOCK;
     const double left = passed * log((double)o->all / known) /
                         log(known / (known - (double)length)) /
-                        (rows * KIN_FUSED_BLOCK * fmax(1.0, (double)(o->end - o->first)));
-    if (SURROUNDINGS * known >= (double)o->all && left > w->cast_worth) {
+                        (an_offset * fmax(1.0, (double)(o->end - o->first)));
+    const bool much = SURROUNDINGS * known >= (double)o->all && left > w->cast_worth;
+    if (much || o->looked > w->cast_worth * an_offset * (double)o->all) {
         kin_log(w->on.ctx, 2, "shadows would let %.4f %% pass: rows are screened", 100.0 * left);
         w->cast = (kin_fused_set){0};
     }
