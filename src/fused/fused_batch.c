@@ -300,7 +300,8 @@ static kith_status take_answers(const batch *b, bool *done)
     const int64_t n = b->queries->rows;
     const uint64_t cells = (uint64_t)(n * out->k);
     const bool integer = b->cols->frame.bound == KIN_BOUND_INTEGER; /* costs are the keys */
-    kin_fused_tally tally = {.pairs = (double)(b->pitch / KIN_FUSED_TILE)};
+    const int64_t tiles = b->pitch / KIN_FUSED_TILE;
+    kin_fused_tally tally = {.pairs = (double)tiles};
     KIN_TRY(kin_gpu_wait(ctx, b->on.gpu));
     if (!stands(b)) {
         return KITH_OK;
