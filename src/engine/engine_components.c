@@ -33,7 +33,6 @@ static void name_rows(kin_layout *layout, void *job)
     }
 }
 
-/* labels and kept: the caller's, either may be NULL. */
 kith_status kin_components_begin(kith_ctx *ctx, const kin_pairs_job *job, kin_components *c)
 {
     *c = (kin_components){.rows = job->points.rows,
@@ -102,7 +101,6 @@ static kith_status add_some(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-/* Pairs by rising i < j. */
 kith_status kin_components_add(kith_ctx *ctx, const kin_components *c, const kith_pairs *pairs)
 {
     adding a = {c, pairs};
@@ -131,7 +129,6 @@ static void keep_central(const kin_components *c)
     }
 }
 
-/* Labels and kept rows become those of the pairs so far. */
 void kin_components_end(kith_ctx *ctx, kin_components *c)
 {
     for (int64_t i = 0; c->parent != NULL && i < c->rows; i++) {

@@ -480,5 +480,6 @@ int kin_fused_launch_collect(kin_gpu_stream *stream, const kin_fused_collect *jo
     const int64_t rows = job->rows_set.points - job->row0;
     const unsigned blocks = (unsigned)(job->rows < rows ? job->rows : rows);
     return blocks == 0 ? 0
-                       : kin_gpu_launch_behind(stream, collect_kernel, blocks, COLLECTORS, 0, *job);
+                       : kin_gpu_launch_behind(stream, collect_kernel,
+                                               kin_gpu_grid{blocks, COLLECTORS, 0}, *job);
 }

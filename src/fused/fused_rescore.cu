@@ -395,9 +395,9 @@ static int rescore_launch(kin_gpu_stream *stream, const kin_fused_rescore *job)
     const int64_t most = (int64_t)stream->processors * BLOCKS_A_PROCESSOR;
     KIN_CUDA_TRY(cudaFuncSetAttribute(rescore_kernel<STEP, DTYPE, TRANSFORMS>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-    return kin_gpu_launch_behind(stream, rescore_kernel<STEP, DTYPE, TRANSFORMS>,
-                                 (unsigned)(wished < most ? wished : most),
-                                 (unsigned)(s.crew * crews), bytes, *job, s);
+    const kin_gpu_grid grid = {(unsigned)(wished < most ? wished : most),
+                               (unsigned)(s.crew * crews), bytes};
+    return kin_gpu_launch_behind(stream, rescore_kernel<STEP, DTYPE, TRANSFORMS>, grid, *job, s);
 }
 
 template <kith_metric STEP, bool TRANSFORMS>

@@ -251,7 +251,8 @@ bool kin_fused_screen_is_few(const kin_fused_screen *job)
 template <int NT> static int launch(kin_gpu_stream *stream, const kin_fused_screen *job)
 {
     const unsigned blocks = (unsigned)(stream->processors * BLOCKS_A_PROCESSOR);
-    return kin_gpu_launch_behind(stream, screen_few<NT>, blocks, THREADS, row_bytes(job), *job);
+    return kin_gpu_launch_behind(stream, screen_few<NT>,
+                                 kin_gpu_grid{blocks, THREADS, row_bytes(job)}, *job);
 }
 
 int kin_fused_screen_few(kin_gpu_stream *stream, const kin_fused_screen *job)

@@ -60,21 +60,26 @@ static constexpr bool kin_gpu_awaits(void)
     return false;
 }
 
+typedef struct kin_gpu_grid {
+    unsigned blocks;
+    unsigned threads; /* of a block, */
+    size_t shared_bytes;
+} kin_gpu_grid;
+
 /* A launch that may begin while the stream's kernel before it ends (from sm_90 on): it has to call
  * kin_gpu_await before it reads or writes what any work before it has to do with. Saves a
  * microsecond or two, where that counts. */
 template <typename Job, typename... More>
 static inline int kin_gpu_launch_behind(kin_gpu_stream *stream, void (*kernel)(Job, More...),
-                                        unsigned blocks, unsigned threads, size_t shared_bytes,
-                                        Job job, More... more)
+                                        kin_gpu_grid grid, Job job, More... more)
 {
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(blocks);
-    config.blockDim = dim3(threads);
-    config.dynamicSmemBytes = shared_bytes;
+    config.gridDim = dim3(grid.blocks);
+    config.blockDim = dim3(grid.threads);
+    config.dynamicSmemBytes = grid.shared_bytes;
     config.stream = stream->stream;
     config.attrs = &early;
     config.numAttrs = kin_gpu_awaits() && stream->major >= 9 ? 1 : 0;
