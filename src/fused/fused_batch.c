@@ -26,8 +26,6 @@
 #include "base/base_try.h"
 #include "host/host_clock.h"
 
-#include <stdio.h>
-
 enum { MOST_K = 1024, ROOM = 1024 };
 static const uint64_t MATRIX_BYTES = 512u << 20;
 
@@ -50,7 +48,7 @@ typedef struct complaints {
 typedef struct batch {
     kin_fused_device on;
     const kin_fused_corpus *corpus;
-    const kin_fused_set *cols; /* its rows: those that are screened */
+    const kin_fused_set *cols; /* its rows */
     const kin_fused_query *query;
     const kith_matrix *queries; /* the parts of it */
     const kin_request *request;
@@ -320,9 +318,6 @@ static kith_status take_answers(const batch *b, bool *done)
         give_out(out->distances, b->written.distances, cells * sizeof *out->distances);
         give_out(out->distances64, b->written.distances64, cells * sizeof *out->distances64);
     }
-    if (b->cols->frame.type == KIN_FUSED_S8) { /* whatever the prepared rows are */
-        (void)snprintf(ctx->report.screen, sizeof ctx->report.screen, "s8");
-    }
     kin_fused_report(ctx, &b->corpus->prepared, &tally, n);
     *done = true;
     return KITH_OK;
@@ -371,8 +366,9 @@ done:
 }
 
 static kith_status try_batch(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                             const kin_fused_set *cols, const kin_fused_query *query, bool *done)
+                             const kin_fused_query *query, bool *done)
 {
+    const kin_fused_set *cols = &corpus->prepared.set;
     const kin_request *request = query->request;
     const int64_t k = kin_min_i64(request->k + (request->exclude != NULL ? 1 : 0), cols->points);
     const int64_t wished = KIN_FUSED_TILE * k + ROOM;
@@ -399,11 +395,11 @@ kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus
     const int64_t start = kin_clock_ns();
     kith_status status = KITH_OK;
     *done = false;
-    if (corpus->glance.block != NULL) {
-        status = try_batch(ctx, corpus, &corpus->glance.set, query, done);
+    if (corpus->glance != NULL) {
+        status = try_batch(ctx, corpus->glance, query, done);
     }
     if (status == KITH_OK && !*done) {
-        status = try_batch(ctx, corpus, &corpus->prepared.set, query, done);
+        status = try_batch(ctx, corpus, query, done);
     }
     ctx->report.seconds_screen += kin_clock_since(start);
     if (status == KITH_E_DEVICE_MEMORY) { /* the long way takes what there is */

@@ -3,7 +3,8 @@
  * A corpus is prepared once (fused_prepare.c) and read by every search of it. Beside the set it
  * keeps the worst of its tiles, which one-sided screens prune by, and a list of all its tiles in
  * units of work, since a batch of a few queries (fused_batch.c) has no time to make one; and of
- * rows of halves, where it is asked for, a copy as bytes, since such a batch is a read of the rows.
+ * rows of halves a copy as bytes, a corpus of its own, of which a few queries read half as much and
+ * many multiply in half the time. It leaves more candidates.
  */
 #include "fused/fused_search.h"
 
@@ -12,9 +13,17 @@
 #include "base/base_try.h"
 #include "host/host_cpu.h"
 
+#include <math.h>
 #include <stdio.h>
 
-enum { UNITS_A_PROCESSOR = 4 };
+enum {
+    UNITS_A_PROCESSOR = 4,
+    AMPLE = 16, /* entries of a list for each candidate that a pilot was left, */
+    LEAST = 4   /* and where there is less room */
+};
+
+/* Fewer are not worth the pass over the rows, or that a wrong guess costs. */
+static const double MANY_PAIRS = 1e9;
 
 static uint64_t numbers_of(const kin_fused_corpus *corpus)
 {
@@ -105,6 +114,29 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
     ctx->report.seconds_prepare +=
         corpus->prepared.seconds_prepare + corpus->prepared.seconds_upload;
     *out = corpus;
+    return (double)points->askers * (double)corpus->prepared.set.points >= MANY_PAIRS
+               ? kin_fused_corpus_glance(ctx, corpus)
+               : KITH_OK;
+}
+
+/* Of the rows of another: prepared by whoever asks. */
+static kith_status begin_of(kith_ctx *ctx, const kin_fused_corpus *all, kin_fused_corpus **out)
+{
+    KIN_TRY(kin_alloc_zero(ctx, out, 1, sizeof **out, "a corpus"));
+    **out = (kin_fused_corpus){
+        .gpu = all->gpu, .points = all->points, .distance = all->distance, .place = all->place};
+    return KITH_OK;
+}
+
+static kith_status finish_of(kith_ctx *ctx, kith_status status, kin_fused_corpus **corpus)
+{
+    KIN_THEN(status, make_lists(ctx, *corpus));
+    if (status != KITH_OK) {
+        kin_fused_corpus_free(ctx, *corpus);
+        *corpus = NULL;
+        return status;
+    }
+    ctx->report.seconds_prepare += (*corpus)->prepared.seconds_prepare;
     return KITH_OK;
 }
 
@@ -112,52 +144,27 @@ kith_status kin_fused_corpus_some(kith_ctx *ctx, const kin_fused_corpus *all, co
                                   int64_t kept, kin_fused_corpus **out)
 {
     const kin_fused_device on = kin_fused_device_of(ctx, all->gpu);
-    kin_fused_corpus *corpus = NULL;
     *out = NULL;
-    KIN_TRY(kin_alloc_zero(ctx, &corpus, 1, sizeof *corpus, "a corpus"));
-    *corpus = (kin_fused_corpus){
-        .gpu = all->gpu, .points = all->points, .distance = all->distance, .place = all->place};
-    kith_status status =
-        kin_fused_prepare_some(&on, &all->prepared, allow, kept, &corpus->prepared);
-    KIN_THEN(status, make_lists(ctx, corpus));
-    if (status != KITH_OK) {
-        kin_fused_corpus_free(ctx, corpus);
-        return status;
-    }
-    ctx->report.seconds_prepare += corpus->prepared.seconds_prepare;
-    *out = corpus;
-    return KITH_OK;
+    KIN_TRY(begin_of(ctx, all, out));
+    return finish_of(
+        ctx, kin_fused_prepare_some(&on, &all->prepared, allow, kept, &(*out)->prepared), out);
 }
 
-/* Bytes that leave more of a row are no shortcut. */
-static const double MOST_LEFT = 256.0;
-
-static bool takes_glances(const kin_fused_prepared *prepared)
-{
-    const kin_fused_set *set = &prepared->set;
-    return set->points > 0 && prepared->plain && set->frame.type == KIN_FUSED_F16 &&
-           set->frame.bound == KIN_BOUND_DISTANCE && prepared->byte_candidates > 0.0 &&
-           prepared->byte_candidates <= MOST_LEFT;
-}
+/* ---- As bytes -------------------------------------------------------------------------------- */
 
 /* Rounded from the rows as they are given: halves in between would lose more. */
 kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus)
 {
-    const kin_fused_prepared *prepared = &corpus->prepared;
+    const kin_fused_prepared *halves = &corpus->prepared;
+    const kin_fused_set *set = &halves->set;
     const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
-    if (!takes_glances(prepared)) {
+    if (set->points == 0 || set->frame.type != KIN_FUSED_F16 ||
+        set->frame.bound != KIN_BOUND_DISTANCE || halves->byte_candidates == 0.0) {
         return KITH_OK;
     }
-    corpus->glance = kin_fused_chosen_of(&prepared->byte_frame, prepared->set.points);
-    corpus->glance.set.ids = prepared->set.ids;
-    kith_status status = kin_fused_chosen_make(&on, &corpus->glance);
-    KIN_THEN(status, kin_fused_chosen_round(&on, &prepared->rows, &corpus->glance));
-    KIN_THEN(status, kin_fused_chosen_see(&on, &corpus->glance));
-    if (status == KITH_OK) {
-        return KITH_OK;
-    }
-    kin_gpu_free(corpus->gpu, corpus->glance.block);
-    corpus->glance = (kin_fused_chosen){0};
+    KIN_TRY(begin_of(ctx, corpus, &corpus->glance));
+    const kith_status status = finish_of(
+        ctx, kin_fused_prepare_bytes(&on, halves, &corpus->glance->prepared), &corpus->glance);
     if (status != KITH_E_DEVICE_MEMORY) {
         return status;
     }
@@ -165,12 +172,38 @@ kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus)
     return KITH_OK;
 }
 
+/* A pilot asked for fewer neighbours; of more, about as many more are left. */
+static double left_of(const kin_fused_corpus *corpus, const kin_request *request)
+{
+    const kin_fused_prepared *halves = &corpus->prepared;
+    return halves->byte_candidates * fmax(1.0, (double)(request->k + 1) / (double)halves->byte_k);
+}
+
+bool kin_fused_glance_serves(const kin_fused_corpus *corpus, const kin_request *request,
+                             int64_t queries)
+{
+    return corpus->glance != NULL && request->pipeline == NULL &&
+           (double)queries * (double)corpus->prepared.set.points >= MANY_PAIRS &&
+           left_of(corpus, request) <= KIN_FUSED_TYPE_TELLS;
+}
+
+/* Without clusters a row has many more within the bounds' slack than a pilot saw of near ones. */
+int32_t kin_fused_glance_capacity(const kin_fused_corpus *corpus, const kin_request *request,
+                                  int64_t rows)
+{
+    const int64_t left = (int64_t)left_of(corpus, request);
+    const uint64_t ample =
+        kin_size_mul((uint64_t)rows, (uint64_t)(AMPLE * left) * sizeof(uint64_t));
+    const bool fits = ample <= kin_gpu_scope(corpus->gpu) / 16;
+    return (int32_t)kin_round_up((fits ? AMPLE : LEAST) * left, 8);
+}
+
 void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
 {
     if (corpus == NULL) {
         return;
     }
-    kin_gpu_free(corpus->gpu, corpus->glance.block);
+    kin_fused_corpus_free(ctx, corpus->glance);
     kin_gpu_free(corpus->gpu, corpus->block);
     kin_fused_prepared_free(ctx, corpus->gpu, &corpus->prepared);
     kin_free(ctx, corpus);
@@ -178,14 +211,13 @@ void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
 
 uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus)
 {
-    kin_fused_chosen glance = corpus->glance;
     const uint64_t resident =
         kin_fused_prepared_bytes(&corpus->points, corpus->points.rows, &corpus->distance,
                                  corpus->points.dtype, corpus->place, true)
             .resident;
-    return glance.block == NULL
+    return corpus->glance == NULL
                ? resident
-               : kin_size_add(resident, kin_gpu_layout_bytes(kin_fused_chosen_name, &glance));
+               : kin_size_add(resident, kin_fused_bytes_bytes(&corpus->glance->prepared));
 }
 
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,

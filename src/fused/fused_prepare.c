@@ -392,8 +392,11 @@ static kith_status try_bytes(preparing *p, int64_t k)
     if (frame.cols <= SHORT_COLS || kin_fused_type_settled(set->points, k)) {
         return KITH_OK;
     }
-    KIN_TRY(kin_fused_type_try(&p->on, out, &frame, k, &out->byte_candidates));
-    if (!is_fine(out->byte_candidates, k)) {
+    double candidates = 0.0;
+    KIN_TRY(kin_fused_type_try(&p->on, out, &frame, k, &candidates));
+    out->byte_candidates = candidates <= KIN_FUSED_TYPE_TELLS ? candidates : 0.0;
+    out->byte_k = k;
+    if (!is_fine(candidates, k)) {
         return KITH_OK;
     }
     kin_gpu_free(p->on.gpu, out->rounded);
@@ -583,6 +586,7 @@ kith_status kin_fused_prepare_some(const kin_fused_device *on, const kin_fused_p
     preparing p = {.start = kin_clock_ns(), .on = *on, .out = out};
     *out = (kin_fused_prepared){.distance = all->distance,
                                 .rows = all->rows,
+                                .borrows = true,
                                 .some = true,
                                 .plain = true,
                                 .groups = {.rows = all->groups.rows, .count = kept},
@@ -592,6 +596,44 @@ kith_status kin_fused_prepare_some(const kin_fused_device *on, const kin_fused_p
         out->pivot_count = all->pivot_count;
     }
     return finish(&p, keep_some(&p, all, allow));
+}
+
+static kith_status round_bytes(preparing *p, const kin_fused_prepared *halves)
+{
+    kin_fused_prepared *out = p->out;
+    KIN_TRY(clear_findings(p));
+    KIN_TRY(allocate_set(p, &halves->byte_frame));
+    KIN_TRY(kin_fused_launched(
+        &p->on,
+        p->on.gpu->module->ops->copy_within(p->on.stream, out->ids, halves->ids,
+                                            (uint64_t)out->set.points * sizeof *out->ids),
+        "copying the order of the points"));
+    out->marks = halves->marks;
+    return round_set(p);
+}
+
+kith_status kin_fused_prepare_bytes(const kin_fused_device *on, const kin_fused_prepared *halves,
+                                    kin_fused_prepared *out)
+{
+    preparing p = {.start = kin_clock_ns(), .on = *on, .out = out};
+    *out =
+        (kin_fused_prepared){.distance = halves->distance,
+                             .rows = halves->rows,
+                             .borrows = true,
+                             .plain = halves->plain,
+                             .groups = {.rows = halves->groups.rows, .count = halves->groups.count},
+                             .covered = halves->covered,
+                             .pivots = halves->pivots,
+                             .pivot_count = halves->pivot_count};
+    return finish(&p, round_bytes(&p, halves));
+}
+
+uint64_t kin_fused_bytes_bytes(const kin_fused_prepared *bytes)
+{
+    kin_fused_prepared shape = *bytes;
+    const uint64_t wide = (uint64_t)bytes->set.frame.row_bytes + KIN_START_BYTES;
+    return kin_size_add(kin_size_mul((uint64_t)bytes->set.padded, wide),
+                        kin_gpu_layout_bytes(name_set, &shape));
 }
 
 kith_status kin_fused_prepared_round(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *prepared)
@@ -643,7 +685,7 @@ void kin_fused_prepared_free(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prepared *pr
 {
     void *const blocks[] = {prepared->ball_block, prepared->rounded,
                             prepared->set_block,  prepared->row_block,
-                            prepared->data,       prepared->some ? NULL : prepared->pivots,
+                            prepared->data,       prepared->borrows ? NULL : prepared->pivots,
                             prepared->firsts};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         kin_gpu_free(gpu, blocks[i]);

@@ -23,12 +23,14 @@ struct kin_fused_prepared {
     double seconds_prepare; /* all else */
 
     /* Of rows of halves: the frame in which they would be bytes, and how many candidates those
-     * leave a row (0: not tried). */
+     * leave a row of which byte_k are asked for (0: not tried, or too many to tell). */
     kin_fused_frame byte_frame;
     double byte_candidates;
+    int64_t byte_k;
 
-    /* Of some rows of another (kin_fused_prepare_some), which outlives this: rows, mean and pivots
-     * are that one's, and what is not in the set must not be found. */
+    /* Of another (kin_fused_prepare_some, _bytes), which outlives this: rows, mean and pivots are
+     * that one's. some: what is not in the set must not be found. */
+    bool borrows;
     bool some;
     bool measured; /* columns have means */
     bool covered;  /* the set has balls and an order */
@@ -87,6 +89,11 @@ kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kin_fuse
  * of byte r / 8), in its frame and order. */
 kith_status kin_fused_prepare_some(const kin_fused_device *on, const kin_fused_prepared *all,
                                    const uint8_t *allow, int64_t kept, kin_fused_prepared *out);
+
+/* The rows of a corpus of halves, as bytes: in byte_frame and their order. */
+kith_status kin_fused_prepare_bytes(const kin_fused_device *on, const kin_fused_prepared *halves,
+                                    kin_fused_prepared *out);
+uint64_t kin_fused_bytes_bytes(const kin_fused_prepared *bytes); /* of device memory */
 
 /* Queries, in the frame of their corpus (NULL: a metric that is not screened). Not grouped, not
  * ordered; degenerate rows stay out of the set. */
@@ -178,6 +185,9 @@ uint64_t kin_fused_order_bytes(int64_t points, int32_t row_bytes, bool corpus);
 
 /* The fewest points and the largest k that are tried. */
 enum { KIN_FUSED_TYPE_POINTS = 50000, KIN_FUSED_TYPE_K = 128 };
+/* Candidates of a pilot's row which say how many a row of the corpus has: a run has four times as
+ * many rows, all near. */
+enum { KIN_FUSED_TYPE_TELLS = 512 };
 /* Whether so few points, or so many neighbours wanted, take halves without a try. */
 bool kin_fused_type_settled(int64_t points, int64_t k);
 

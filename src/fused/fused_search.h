@@ -38,9 +38,9 @@ struct kin_fused_corpus {
     kin_fused_unit *units;
     uint32_t *unit_count;
     uint32_t batch_units;
-    /* The rows of `prepared` as bytes, half of what a few queries read (kin_fused_corpus_glance).
-     */
-    kin_fused_chosen glance;
+    /* The rows of `prepared` as bytes, which are asked first (kin_fused_corpus_glance): half of
+     * what a few queries read, and products of many take half the time. Or NULL. */
+    kin_fused_corpus *glance;
 };
 /* k: ids a row that will be asked for. asked: the dtype of the queries to come (integer costs need
  * equal 8-bit types). */
@@ -51,9 +51,14 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
  * that are degenerate is KITH_E_UNSUPPORTED. */
 kith_status kin_fused_corpus_some(kith_ctx *ctx, const kin_fused_corpus *all, const uint8_t *allow,
                                   int64_t kept, kin_fused_corpus **out);
-/* Makes a corpus that is kept ready for few queries at a time: rows of halves as bytes, too, if
- * these are fine enough and there is room for them. */
+/* Rows of halves as bytes, too, if these are fine enough and there is room for them. A corpus that
+ * is made for many askers has them. */
 kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus);
+/* Whether queries ask bytes first, and then the entries of a list. */
+bool kin_fused_glance_serves(const kin_fused_corpus *corpus, const kin_request *request,
+                             int64_t queries);
+int32_t kin_fused_glance_capacity(const kin_fused_corpus *corpus, const kin_request *request,
+                                  int64_t rows);
 void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus);
 uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus); /* of device memory */
 

@@ -44,6 +44,10 @@
  * stage of those costs more than the candidates that it saves, until lists overflow. */
 enum { GRAPH_GROWTH = 1, SEARCH_GROWTH = 2, NEAR_GROWTH = 3 };
 
+/* Where rows may be too coarse, the first stage is one part in so many of what is known, of whose
+ * columns one in so many may stay in lists. */
+enum { SAMPLE_SHARE = 8, CROWDED = 8 };
+
 /* The same of a graph whose shadows let so few pairs a row pass that more of them, as a stage is
  * longer, cost less than the end of a stage. */
 enum { CAST_GROWTH = 3, SURROUNDINGS = 32 /* of which one is near, of all offsets */ };
@@ -538,12 +542,36 @@ static kith_status run_graph_stages(kin_fused_work *w, int64_t first, int64_t en
     return KITH_OK;
 }
 
+/* A short first stage, from *first to last - 1, which says whether rows are too coarse: whether a
+ * good part of its columns stays in their lists. */
+static kith_status take_sample(kin_fused_work *w, int64_t *first, int64_t last)
+{
+    kith_ctx *ctx = w->on.ctx;
+    const uint64_t rows = (uint64_t)w->rows.points;
+    const double columns = (double)(last - *first) * KIN_FUSED_TILE;
+    int32_t *counts = NULL;
+    double sum = 0.0;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, counts, rows, "candidates of rows");
+    KIN_TRY(run_stage(w, *first, last));
+    KIN_TRY(kin_gpu_download(ctx, w->on.gpu, counts, w->lists.counts, rows * sizeof *counts));
+    for (uint64_t i = 0; i < rows; i++) {
+        sum += counts[i];
+    }
+    w->crowded = sum > (double)rows * (columns / CROWDED + (double)w->lists.k);
+    kin_log(ctx, 2, "%.1f of %.0f columns stay in lists", sum / (double)rows, columns);
+    *first = last;
+    return KITH_OK;
+}
+
 /* Tiles from `first` to `end` of a search, each stage SEARCH_GROWTH times as long as all that is
  * known before it: at first `known`. */
 static kith_status run_search_stages(kin_fused_work *w, int64_t first, int64_t end, int64_t known)
 {
     const int64_t begin = first;
-    while (first < end) {
+    KIN_TRY(w->wary ? take_sample(w, &first, kin_min_i64(end, first + 1 + known / SAMPLE_SHARE))
+                    : KITH_OK);
+    while (first < end && !w->crowded) {
         const int64_t length =
             kin_min_i64(SEARCH_GROWTH * (known + first - begin), w->size.stretch);
         const int64_t last = kin_min_i64(end, first + length);

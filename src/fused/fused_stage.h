@@ -117,6 +117,8 @@ typedef struct kin_fused_work {
     uint32_t *matrix;
     kin_fused_sizes size; /* with a stretch before the work is made: the caller's own */
     void *block;          /* all arrays but the matrix */
+    bool wary;            /* search: rows may be too coarse, */
+    bool crowded;         /* and are: nothing is found */
     bool known;           /* kin_fused_work_reached was here: limits will not become much less */
     bool reached;         /* rows have a reach: tiles and units of the seeds stand ready */
     void *events[2];

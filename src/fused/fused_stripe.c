@@ -37,24 +37,25 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "fused/fused_gate.h"
 #include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
 
+#include <stdio.h>
+
 /* ---- The screen ------------------------------------------------------------------------------ */
 
 /* The lists of all positions of `queries` among those of `corpus`, to a. Many queries are put into
- * the order of the corpus first. */
+ * the order of the corpus first. capacity: entries of a list, at least; coarse: NULL, or set where
+ * too much stays in lists, of which then nothing is taken. */
 static kith_status screen_side(kin_fused_answers *a, const kin_fused_corpus *corpus,
-                               kin_fused_prepared *queries, const kin_request *request)
+                               kin_fused_prepared *queries, const kin_request *request,
+                               int32_t capacity, bool *coarse)
 {
     kith_ctx *ctx = a->on.ctx;
     const int64_t k = kin_min_i64(a->wanted, corpus->prepared.groups.count);
-    if (kin_fused_by_host(request)) {
-        return request->pipeline->fused->answer(a, queries, &corpus->prepared, corpus->worst,
-                                                request);
-    }
     int64_t start = kin_clock_ns();
     kin_fused_home *homes = NULL;
     if (request->pipeline == NULL &&
@@ -65,28 +66,64 @@ static kith_status screen_side(kin_fused_answers *a, const kin_fused_corpus *cor
                            .rows = queries->set,
                            .cols = corpus->prepared.set,
                            .homes = homes,
-                           .col_worst = corpus->worst};
+                           .col_worst = corpus->worst,
+                           .wary = coarse != NULL};
     if ((request->flags & KITH_NO_SKIP) != 0) {
         work.rows.centres = NULL;
         work.cols.centres = NULL;
     }
     kith_status status = KITH_OK;
-    const int32_t capacity = kin_fused_search_capacity(queries->set.points, work.cols.points, k,
-                                                       kin_gpu_scope(a->on.gpu));
-    KIN_TRY_GOTO(status, kin_fused_work_make(&work, k, capacity), done);
+    const int32_t usual = kin_fused_search_capacity(queries->set.points, work.cols.points, k,
+                                                    kin_gpu_scope(a->on.gpu));
+    KIN_TRY_GOTO(status, kin_fused_work_make(&work, k, usual > capacity ? usual : capacity), done);
     KIN_TRY_GOTO(status,
                  request->pipeline != NULL ? request->pipeline->fused->fill(&work, request)
                                            : kin_fused_work_run(&work),
                  done);
     KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
+    if (coarse != NULL) {
+        *coarse = work.crowded;
+    }
     ctx->report.seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
-    status = kin_fused_answers_take(a, &work, &queries->rows, &corpus->prepared.rows);
+    if (!work.crowded) {
+        status = kin_fused_answers_take(a, &work, &queries->rows, &corpus->prepared.rows);
+    }
     ctx->report.seconds_rescore += kin_clock_since(start);
 done:
     kin_fused_work_free(&work);
     kin_free(ctx, homes);
     return status;
+}
+
+/* Whether bytes tell queries as they tell the corpus: those beyond its values lose more. */
+static bool are_near(const kin_fused_prepared *queries)
+{
+    const kin_bound_row half = {.lost = 0.5 * queries->set.worst.lost};
+    return kin_gate_is_even(queries->set.frame.cols, half);
+}
+
+/* Bytes first, where they are said to do; stages may prove it wrong. */
+static kith_status screen_corpus(kin_fused_answers *a, const kin_fused_corpus *corpus,
+                                 kin_fused_prepared *queries, const kin_request *request)
+{
+    const kin_fused_corpus *glance = corpus->glance;
+    bool coarse = false;
+    if (kin_fused_by_host(request)) {
+        return request->pipeline->fused->answer(a, queries, &corpus->prepared, corpus->worst,
+                                                request);
+    }
+    if (kin_fused_glance_serves(corpus, request, queries->rows.rows)) {
+        const int32_t capacity = kin_fused_glance_capacity(corpus, request, queries->set.points);
+        const bool near = are_near(queries);
+        KIN_TRY(near ? screen_side(a, glance, queries, request, capacity, &coarse) : KITH_OK);
+        if (near && !coarse) {
+            (void)snprintf(a->on.ctx->report.screen, sizeof a->on.ctx->report.screen, "s8");
+            return KITH_OK;
+        }
+        KIN_TRY(kin_fused_prepared_frame(&a->on, &corpus->prepared.set.frame, queries));
+    }
+    return screen_side(a, corpus, queries, request, 0, NULL);
 }
 
 /* ---- A stripe of queries --------------------------------------------------------------------- */
@@ -129,7 +166,7 @@ static kith_status screen_stripe(const searching *s, kin_fused_answers *a,
 {
     return s->corpus->prepared.groups.count == 0 || queries->groups.count == 0
                ? answer_without_screen(a, &queries->groups)
-               : screen_side(a, s->corpus, queries, s->query->request);
+               : screen_corpus(a, s->corpus, queries, s->query->request);
 }
 
 /* Metrics without a screen, and k beyond its lists: canonical keys of all pairs. */
@@ -206,8 +243,10 @@ static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_
                                      .first = first,
                                      .count = count};
     kin_fused_prepared queries;
+    const bool bytes = kin_fused_glance_serves(s->corpus, query->request, count);
+    const kin_fused_corpus *first_asked = bytes ? s->corpus->glance : s->corpus;
     KIN_TRY(kin_fused_prepare_queries(
-        &on, &source, s->screens ? &s->corpus->prepared.set.frame : NULL, &queries));
+        &on, &source, s->screens ? &first_asked->prepared.set.frame : NULL, &queries));
     s->ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     bring_next(s, first + count, next);
     const kith_status status =

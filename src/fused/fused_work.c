@@ -20,9 +20,11 @@ enum {
     SMALL_BYTES = 16384,    /* half as many where a rounded row takes so much */
     SAMPLE_COLUMNS = 4096,
     SAMPLE_A_NEIGHBOUR = 16,
-    HOME_MARGIN = 8, /* tiles of a seed beside the home of a block */
-    WHOLE_HOME = 24, /* tiles; of larger homes a share goes into the seed, */
-    HOME_SHARE = 2,
+    HOME_MARGIN = 8,        /* tiles of a seed beside the home of a block */
+    WHOLE_HOME = 24,        /* tiles; of larger homes a share goes into the seed, */
+    HOME_SHARE = 2,         /* one tile in two, or in more where lists have room */
+    TILES_A_SHARE = 8192,   /* two cells' worth of the most cells */
+    ROOM_A_NEIGHBOUR = 4,   /* entries of a list for each neighbour of a share */
     SEED_SHARE = 8,         /* as long as seeds are at most this part of all columns */
     AMPLE = 4096,           /* entries of lists of few rows, */
     AMPLE_A_NEIGHBOUR = 32, /* and for each of the k */
@@ -91,21 +93,23 @@ static int64_t seed_tiles_of(int64_t wished, uint64_t room)
 }
 
 /* Tiles of a seed near home: queries in the corpus' own order have tiles / blocks of it to a block.
- */
-static int64_t near_tiles_of(int64_t blocks, int64_t tiles, int64_t k)
+ * One tile in `share` of those is seen: some of each cell, and so many that lists have room for
+ * what those leave, which is about share k. */
+static int64_t near_tiles_of(int64_t blocks, int64_t tiles, int64_t k, int32_t capacity)
 {
     const int64_t home = kin_ceil_div(tiles, kin_max_i64(blocks, 1));
-    const int64_t share = home <= WHOLE_HOME
-                              ? home + HOME_MARGIN
-                              : kin_max_i64(WHOLE_HOME + HOME_MARGIN, home / HOME_SHARE);
-    return kin_max_i64(share, kin_fused_tiles_of(SAMPLE_A_NEIGHBOUR * k));
+    const int64_t room = capacity / (ROOM_A_NEIGHBOUR * kin_max_i64(k, 1));
+    const int64_t share = kin_max_i64(HOME_SHARE, kin_min_i64(room, tiles / TILES_A_SHARE));
+    const int64_t wished = home <= WHOLE_HOME ? home + HOME_MARGIN
+                                              : kin_max_i64(WHOLE_HOME + HOME_MARGIN, home / share);
+    return kin_max_i64(wished, kin_fused_tiles_of(SAMPLE_A_NEIGHBOUR * k));
 }
 
 bool kin_fused_wants_homes(int64_t rows, int64_t cols, int64_t k)
 {
     const int64_t tiles = kin_fused_tiles_of(cols);
-    return rows >= KIN_FUSED_ORDERED_ROWS &&
-           near_tiles_of(kin_fused_blocks_of(rows), tiles, k) * SEED_SHARE <= tiles;
+    const int64_t near = near_tiles_of(kin_fused_blocks_of(rows), tiles, k, kin_fused_capacity(k));
+    return rows >= KIN_FUSED_ORDERED_ROWS && near * SEED_SHARE <= tiles;
 }
 
 /* A product of all rows and a pass over its costs take less time than stages that push candidates
@@ -127,8 +131,10 @@ static seeding graph_seeding(const kin_fused_work *w, uint64_t room)
     return w->rows.points <= most && seed_tiles_of(tiles, room) == tiles ? SMALL_GRAPH : GRAPH;
 }
 
-static kin_fused_sizes sizes_of(int64_t rows, int64_t cols, int64_t k, seeding how, uint64_t room)
+static kin_fused_sizes sizes_of(int64_t rows, int64_t cols, const kin_fused_lists *lists,
+                                seeding how, uint64_t room)
 {
+    const int64_t k = lists->k;
     const bool cut_short = how == CUT_SHORT;
     const bool graph = how <= CUT_SHORT;
     const int64_t blocks = kin_fused_blocks_of(rows);
@@ -144,7 +150,8 @@ static kin_fused_sizes sizes_of(int64_t rows, int64_t cols, int64_t k, seeding h
     } else {
         const int64_t spread =
             kin_fused_tiles_of(kin_max_i64(SAMPLE_COLUMNS, SAMPLE_A_NEIGHBOUR * k));
-        const int64_t wished = how == NEAR ? near_tiles_of(blocks, tiles, k) : spread;
+        const int64_t wished =
+            how == NEAR ? near_tiles_of(blocks, tiles, k, lists->capacity) : spread;
         s.seed_tiles = kin_min_i64(seed_tiles_of(wished, room), tiles);
     }
     const uint64_t block_bytes = KIN_FUSED_BLOCK * (uint64_t)s.seed_tiles * TILE_COLUMN_BYTES;
@@ -232,7 +239,7 @@ static uint64_t work_bytes(const kin_fused_lists *lists, int64_t rows, int64_t c
 {
     kin_fused_work w = {.cut_short = how == CUT_SHORT,
                         .lists = *lists,
-                        .size = sizes_of(rows, cols, lists->k, how, room)};
+                        .size = sizes_of(rows, cols, lists, how, room)};
     const uint64_t words = how == SEEDLESS      ? 0
                            : how == SMALL_GRAPH ? small_words(rows, room)
                                                 : kin_fused_matrix_words(&w.size);
@@ -284,7 +291,7 @@ static kith_status choose_sizes(kin_fused_work *w)
         KIN_TRY(kin_gpu_agree(w->on.gpu, scope, &scope)); /* stages are of one length for all */
         w->share = kin_fused_share_of(w->on.gpu, w->rows.points, w->lists.capacity, scope);
     }
-    w->size = sizes_of(w->rows.points, w->cols.points, w->lists.k, how, scope);
+    w->size = sizes_of(w->rows.points, w->cols.points, &w->lists, how, scope);
     if (w->share.parts > 0 && !w->cut_short) {
         share_sizes(&w->size, w->rows.points, w->share.parts);
     }

@@ -535,6 +535,55 @@ static void glances(void **state)
     assert_int_equal(s8[2], 0);
 }
 
+/* ---- Many queries of many rows --------------------------------------------------------------- */
+
+enum { MANY_QUERIES = 19900 };
+
+/* Queries of which some, or all, lie outside of their corpus, where bytes tell nothing. */
+static void glances_of_many(void **state)
+{
+    static const double outside[] = {0.0, 1.2, 30.0};
+    enum { TIMES = sizeof outside / sizeof *outside };
+    const glance_data data = {KITH_EUCLIDEAN, 700, 2.0};
+    kith_ctx *cpu = test_cpu_ctx();
+    kith_ctx *gpu = test_gpu_ctx(2, 0);
+    test_rows points = clustered(&data, MANY, 5);
+    kith_index_params params = kith_index_params_default();
+    kith_search_params search = kith_search_params_default();
+    kith_index *index = NULL;
+    bool s8[TIMES] = {false};
+    int wrong = 0;
+    (void)state;
+    search.k = 10;
+    test_works(gpu, kith_index_create(gpu, &points.matrix, &params, &index));
+    for (int i = 0; i < TIMES && !test_is_slow_build(); i++) { /* a billion pairs each */
+        test_rows queries = clustered(&data, MANY_QUERIES, 6);
+        kith_report report = {.struct_size = sizeof report};
+        for (int64_t row = 0; row < MANY_QUERIES && outside[i] > 0.0; row++) {
+            test_rows_set(&queries, row, 7, 8.0 * outside[i]);
+        }
+        kith_neighbors wanted = test_answer_make(MANY_QUERIES, search.k);
+        kith_neighbors got = test_answer_make(MANY_QUERIES, search.k);
+        test_works(cpu, kith_search(cpu, &points.matrix, &queries.matrix, &search, &wanted, NULL));
+        test_works(gpu, kith_index_search(gpu, index, &queries.matrix, &search, &got, &report));
+        wrong += test_answers_differ("many queries", &wanted, &got);
+        s8[i] = strcmp(report.screen, "s8") == 0;
+        test_answer_free(&got);
+        test_answer_free(&wanted);
+        test_rows_free(&queries);
+    }
+    kith_index_free(index);
+    test_rows_free(&points);
+    kith_ctx_free(gpu);
+    kith_ctx_free(cpu);
+    (void)printf("%d queries of %d rows, among them, beside and far away: by bytes %d, %d, %d; %d "
+                 "differ\n",
+                 MANY_QUERIES, MANY, s8[0], s8[1], s8[2], wrong);
+    assert_int_equal(wrong, 0);
+    assert_true(s8[0] || test_is_slow_build());
+    assert_false(s8[2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -544,6 +593,7 @@ int main(void)
         cmocka_unit_test(filtered_near),
         cmocka_unit_test_setup_teardown(saved, test_folder_setup, test_folder_teardown),
         cmocka_unit_test(refused),
-        cmocka_unit_test(glances)};
+        cmocka_unit_test(glances),
+        cmocka_unit_test(glances_of_many)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }
