@@ -17,6 +17,7 @@
 #include "support/support_files.h"
 #include "support/support_gpu.h"
 #include "support/support_rows.h"
+#include "support/support_shapes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
