@@ -106,7 +106,9 @@ typedef struct kith_truth_report {
                           went beyond what the search had found */
     int64_t sample;    /* VERIFY: queries computed anew; all are as they were where it is KITH_OK */
     double seconds_search;
-    double seconds_rest; /* merging, checksums, files */
+    double seconds_wait;  /* for checksums and states, beyond the search that they run beside */
+    double seconds_merge; /* of lists; pages given back */
+    double seconds_write; /* truth, ties, certificate */
     char backend[16];
     char screen[16];    /* of the last part */
     double radius;      /* with KITH_WITHIN_RADIUS; then the counts of lists of k are 0 */

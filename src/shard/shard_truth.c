@@ -16,7 +16,7 @@
 #include "base/base_try.h"
 #include "engine/engine_call.h"
 #include "host/host_clock.h"
-#include "shard/shard_run.h"
+#include "shard/shard_job.h"
 
 static const uint64_t USUAL_PART_BYTES = (uint64_t)1 << 30;
 enum { SHARE_OF_A_PART = 4 };
@@ -136,25 +136,6 @@ static bool lacks_memory(kith_status status)
     return status == KITH_E_LIMIT || status == KITH_E_MEMORY || status == KITH_E_DEVICE_MEMORY;
 }
 
-/* Half of the rows, as often as there is no room for what a search makes of them. Lists are merged
- * once: what fails behind that is not tried again. */
-static kith_status solve_part(kin_truth *t, kin_truth_part *part)
-{
-    void *block = NULL;
-    kith_status status = find_part(t, part, &block);
-    while (lacks_memory(status) && part->rows.rows > 1) {
-        kin_forgive(t->ctx);
-        part->rows.rows /= 2;
-        t->fits = part->rows.rows;
-        status = find_part(t, part, &block);
-    }
-    KIN_THEN(status, t->ranged ? kin_truth_take_ranges(t, part) : kin_truth_take(t, part));
-    kith_ranges_free(part->ranges);
-    kin_free(t->ctx, block);
-    kin_failure_shift(t->ctx, "corpus", t->progress.row);
-    return status;
-}
-
 /* ---- All parts --------------------------------------------------------------------------------
  */
 
@@ -186,25 +167,31 @@ static int64_t part_rows(const kin_truth *t)
     return kin_min_i64(rows, matrix->rows - t->progress.row);
 }
 
-static void advance(kin_truth *t, const kith_matrix *rows)
+enum { RETURNED_ROWS = 1 << 18 };
+
+static kith_status return_rows(void *arg, int64_t task, int32_t thread)
+{
+    const kith_matrix *rows = arg;
+    const int64_t first = task * RETURNED_ROWS;
+    (void)thread;
+    kin_shard_return_rows(rows, first, kin_min_i64(RETURNED_ROWS, rows->rows - first));
+    return KITH_OK;
+}
+
+static kith_status advance(kin_truth *t, kith_matrix *rows)
 {
     kin_truth_progress *p = &t->progress;
-    const kith_matrix *matrix = &t->corpus[p->matrix];
-    const int64_t next = p->row + rows->rows;
-    kin_fingerprint_add(&p->sum, rows);
-    if (t->count > 1) {
-        kin_fingerprint_add(&p->whole, rows);
-    }
-    if (t->params.mapped != 0) {
-        kin_shard_return_rows(matrix, p->row, rows->rows);
-    }
     p->first += rows->rows;
-    p->row = next;
-    if (next == matrix->rows) {
+    p->row += rows->rows;
+    if (p->row == t->corpus[p->matrix].rows) {
         t->sums[p->matrix] = kin_fingerprint_end(&p->sum);
         p->matrix += 1;
         p->row = 0;
     }
+    return t->params.mapped == 0
+               ? KITH_OK
+               : kin_parallel(t->ctx, NULL, kin_ceil_div(rows->rows, RETURNED_ROWS), return_rows,
+                              rows);
 }
 
 /* The part behind these rows, while they are searched. */
@@ -217,23 +204,129 @@ static void fetch_next(const kin_truth *t, int64_t rows)
     }
 }
 
-static kith_status run_part(kin_truth *t, const char *text)
+/* ---- Beside a search ---- */
+
+typedef struct finding {
+    kin_truth *truth;
+    char *text;              /* which job it is */
+    kith_ctx *ctx;           /* of the thread */
+    const kith_matrix *rows; /* of the part; NULL: there is none any more */
+    bool stored;             /* what is done, on disk */
+    kin_truth seen;          /* what is done, as the thread sees it */
+    kin_beside beside;
+} finding;
+
+static kith_status add_sums(kith_ctx *ctx, kin_truth *t, const kith_matrix *rows)
 {
     kin_truth_progress *p = &t->progress;
-    kin_truth_part part = {.rows = rows_of(t, part_rows(t)), .first = p->first};
-    t->report.matrix = p->matrix;
     if (p->row == 0) {
         kin_fingerprint_begin(&p->sum, &t->corpus[p->matrix]);
     }
-    fetch_next(t, part.rows.rows);
-    KIN_TRY(solve_part(t, &part));
+    KIN_TRY(kin_fingerprint_add(ctx, &p->sum, rows));
+    return t->count > 1 && t->alike ? kin_fingerprint_add(ctx, &p->whole, rows) : KITH_OK;
+}
+
+static kith_status work_beside(void *arg)
+{
+    finding *f = arg;
+    KIN_TRY(f->stored ? KITH_OK : kin_truth_store(&f->seen, f->text));
+    f->stored = true;
+    return f->rows != NULL ? add_sums(f->ctx, f->truth, f->rows) : KITH_OK;
+}
+
+/* rows: of the part that is searched meanwhile, or NULL. */
+static void start_beside(finding *f, const kith_matrix *rows)
+{
+    f->rows = rows;
+    f->seen = *f->truth;
+    f->seen.ctx = f->ctx;
+    kin_beside_start(&f->beside, f->ctx, work_beside, f);
+}
+
+/* The first failure stays. */
+static kith_status wait_beside(finding *f, kith_status status)
+{
     const int64_t start = kin_clock_ns();
-    advance(t, &part.rows);
-    KIN_TRY(kin_truth_store(t, text));
-    t->report.seconds_rest += kin_clock_since(start);
-    return t->params.take == NULL || t->params.take(t->params.take_arg, p->first) == 0
-               ? KITH_OK
-               : kin_fail(t->ctx, KITH_E_CANCELLED, "the caller's function ended the job");
+    KIN_KEEP(status, kin_beside_wait(&f->beside, f->truth->ctx));
+    f->truth->report.seconds_wait += kin_clock_since(start);
+    return status;
+}
+
+/* What was found goes to the lists. */
+static kith_status take_part(finding *f, kin_truth_part *part)
+{
+    kin_truth *t = f->truth;
+    const int64_t start = kin_clock_ns();
+    kith_status status = t->ranged ? kin_truth_take_ranges(t, part) : kin_truth_take(t, part);
+    f->stored = false;
+    KIN_THEN(status, advance(t, &part->rows));
+    t->report.seconds_merge += kin_clock_since(start);
+    return status;
+}
+
+/* Half of the rows come next where there is no room for what a search makes of all. */
+static kith_status run_part(finding *f)
+{
+    kin_truth *t = f->truth;
+    const kin_truth_progress before = t->progress;
+    kin_truth_part part = {.rows = rows_of(t, part_rows(t)), .first = before.first};
+    void *block = NULL;
+    t->report.matrix = before.matrix;
+    fetch_next(t, part.rows.rows);
+    start_beside(f, &part.rows);
+    kith_status status = find_part(t, &part, &block);
+    const bool halves = lacks_memory(status) && part.rows.rows > 1;
+    if (halves) {
+        kin_forgive(t->ctx);
+        status = KITH_OK;
+    }
+    status = wait_beside(f, status);
+    if (halves) {
+        t->fits = part.rows.rows / 2;
+        t->progress = before;
+    } else {
+        KIN_THEN(status, take_part(f, &part));
+    }
+    kith_ranges_free(part.ranges);
+    kin_free(t->ctx, block);
+    kin_failure_shift(t->ctx, "corpus", before.row);
+    return status;
+}
+
+static kith_status run_parts(finding *f)
+{
+    kin_truth *t = f->truth;
+    while (t->progress.matrix < t->count) {
+        KIN_TRY(run_part(f));
+        if (t->params.take != NULL && !f->stored &&
+            t->params.take(t->params.take_arg, t->progress.first) != 0) {
+            start_beside(f, NULL);
+            KIN_TRY(wait_beside(f, KITH_OK));
+            return kin_fail(t->ctx, KITH_E_CANCELLED, "the caller's function ended the job");
+        }
+    }
+    return KITH_OK;
+}
+
+/* The state goes last, so that who dies before that only writes the rest again. */
+static kith_status write_all(finding *f)
+{
+    kin_truth *t = f->truth;
+    const int64_t start = kin_clock_ns();
+    start_beside(f, NULL);
+    if (t->ranged) {
+        kin_truth_count_ranges(t);
+    } else {
+        kin_truth_count(t);
+    }
+    kin_truth_hand_over(t);
+    kith_status status = kin_truth_save(t);
+    KIN_KEEP(status, kin_beside_wait(&f->beside, t->ctx));
+    KIN_THEN(status, kin_truth_clean(t));
+    KIN_THEN(status,
+             t->params.ranges != NULL ? kin_truth_make_ranges(t, t->params.ranges) : KITH_OK);
+    t->report.seconds_write = kin_clock_since(start);
+    return status;
 }
 
 static void name_lists(kin_layout *layout, void *arg)
@@ -250,32 +343,20 @@ static void name_lists(kin_layout *layout, void *arg)
 
 static kith_status find(kin_truth *t)
 {
-    char *text = NULL;
+    finding f = {.truth = t, .stored = true};
     kith_matrix whole = t->corpus[0];
     whole.rows = t->rows;
     KIN_TRY(kin_truth_check_path(t));
     KIN_TRY(kin_layout_make(t->ctx, name_lists, t, "the lists of a truth", &t->block));
-    KIN_TRY(kin_truth_describe(t, &text));
     kin_truth_clear(t);
     kin_fingerprint_begin(&t->progress.whole, &whole);
-    kith_status status = kin_truth_resume(t, text);
-    while (status == KITH_OK && t->progress.matrix < t->count) {
-        status = run_part(t, text);
-    }
-    kin_free(t->ctx, text);
-    KIN_TRY(status);
-    const int64_t start = kin_clock_ns();
-    if (t->ranged) {
-        kin_truth_count_ranges(t);
-    } else {
-        kin_truth_count(t);
-    }
-    kin_truth_hand_over(t);
-    status = kin_truth_save(t);
-    if (status == KITH_OK && t->params.ranges != NULL) {
-        status = kin_truth_make_ranges(t, t->params.ranges);
-    }
-    t->report.seconds_rest += kin_clock_since(start);
+    kith_status status = kin_truth_describe(t, &f.text);
+    KIN_THEN(status, kin_truth_resume(t, f.text));
+    KIN_THEN(status, kin_shard_make_ctx(t->ctx, t->ctx->threads, &f.ctx));
+    KIN_THEN(status, run_parts(&f));
+    KIN_THEN(status, write_all(&f));
+    kith_ctx_free(f.ctx);
+    kin_free(t->ctx, f.text);
     return status;
 }
 

@@ -126,8 +126,10 @@ kith_status kin_truth_resume(kin_truth *truth, const char *text);
 kith_status kin_truth_store(const kin_truth *truth, const char *text);
 /* KITH_E_ARGUMENT for a path that cannot take the answer; before the work. */
 kith_status kin_truth_check_path(const kin_truth *truth);
-/* Truth, ties and certificate; the state goes. */
+/* Truth, ties and certificate. */
 kith_status kin_truth_save(const kin_truth *truth);
+/* The state goes. */
+kith_status kin_truth_clean(const kin_truth *truth);
 /* The arrays of the caller. */
 void kin_truth_hand_over(const kin_truth *truth);
 
