@@ -15,6 +15,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
+#include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "shard/shard_job.h"
 
@@ -94,18 +95,29 @@ static kith_status ask_range(const kin_truth *t, kin_truth_part *part, kith_repo
     return KITH_OK;
 }
 
-/* Rows of mapped files are memory beside what the search is told of. */
+static uint64_t bytes_of(const kith_matrix *rows)
+{
+    return (uint64_t)rows->rows * (uint64_t)rows->stride_bytes;
+}
+
+/* Rows of mapped files are memory beside what the search is told of; those that a GPU fetches
+ * meanwhile are, too. */
 static kith_status search_part(kin_truth *t, kin_truth_part *part)
 {
     kith_ctx *ctx = t->ctx;
     const uint64_t limit = ctx->params.memory_limit;
-    const uint64_t bytes = (uint64_t)part->rows.rows * (uint64_t)part->rows.stride_bytes;
     kith_report report = {.struct_size = sizeof report};
+    if (!t->filters && (limit == 0 || ctx->gpu != NULL)) {
+        ctx->coming = t->next;
+    }
+    const uint64_t bytes =
+        bytes_of(&part->rows) + (ctx->coming.data != NULL ? bytes_of(&t->next) : 0);
     ctx->params.memory_limit = t->params.mapped != 0 && limit > bytes ? limit - bytes : limit;
     const int64_t start = kin_clock_ns();
     const kith_status status =
         t->ranged ? ask_range(t, part, &report) : ask_nearest(t, part, &report);
     ctx->params.memory_limit = limit;
+    ctx->coming.data = NULL;
     t->report.seconds_search += kin_clock_since(start);
     if (status == KITH_OK) {
         note_search(t, &report);
@@ -139,17 +151,8 @@ static bool lacks_memory(kith_status status)
 /* ---- All parts --------------------------------------------------------------------------------
  */
 
-static kith_matrix rows_of(const kin_truth *t, int64_t rows)
+static int64_t part_rows(const kin_truth *t, const kith_matrix *matrix, int64_t row)
 {
-    kith_matrix some = t->corpus[t->progress.matrix];
-    some.data = (const char *)some.data + t->progress.row * some.stride_bytes;
-    some.rows = rows;
-    return some;
-}
-
-static int64_t part_rows(const kin_truth *t)
-{
-    const kith_matrix *matrix = &t->corpus[t->progress.matrix];
     const uint64_t limit = t->ctx->params.memory_limit;
     const uint64_t held = atomic_load(&t->ctx->held_bytes);
     const uint64_t left = limit > held ? limit - held : 0;
@@ -164,7 +167,33 @@ static int64_t part_rows(const kin_truth *t)
     if (t->fits > 0) {
         rows = kin_min_i64(rows, t->fits);
     }
-    return kin_min_i64(rows, matrix->rows - t->progress.row);
+    return kin_min_i64(rows, matrix->rows - row);
+}
+
+/* The part that begins there; of no rows behind the last matrix. */
+static kith_matrix part_at(const kin_truth *t, int32_t matrix, int64_t row)
+{
+    if (matrix == t->count) {
+        return (kith_matrix){.data = NULL};
+    }
+    kith_matrix some = t->corpus[matrix];
+    some.rows = part_rows(t, &some, row);
+    some.data = (const char *)some.data + row * some.stride_bytes;
+    return some;
+}
+
+/* This part, and t->next, the one behind it, which the system may begin to read. */
+static kith_matrix next_part(kin_truth *t)
+{
+    const kin_truth_progress *p = &t->progress;
+    const kith_matrix rows = t->next.data != NULL ? t->next : part_at(t, p->matrix, p->row);
+    const int64_t behind = p->row + rows.rows;
+    const bool ends = behind == t->corpus[p->matrix].rows;
+    t->next = part_at(t, p->matrix + ends, ends ? 0 : behind);
+    if (t->params.mapped != 0 && t->next.data != NULL) {
+        kin_shard_fetch_rows(&t->next, 0, t->next.rows);
+    }
+    return rows;
 }
 
 enum { RETURNED_ROWS = 1 << 18 };
@@ -192,16 +221,6 @@ static kith_status advance(kin_truth *t, kith_matrix *rows)
                ? KITH_OK
                : kin_parallel(t->ctx, NULL, kin_ceil_div(rows->rows, RETURNED_ROWS), return_rows,
                               rows);
-}
-
-/* The part behind these rows, while they are searched. */
-static void fetch_next(const kin_truth *t, int64_t rows)
-{
-    const kith_matrix *matrix = &t->corpus[t->progress.matrix];
-    const int64_t next = t->progress.row + rows;
-    if (t->params.mapped != 0) {
-        kin_shard_fetch_rows(matrix, next, kin_min_i64(rows, matrix->rows - next));
-    }
 }
 
 /* ---- Beside a search ---- */
@@ -269,10 +288,9 @@ static kith_status run_part(finding *f)
 {
     kin_truth *t = f->truth;
     const kin_truth_progress before = t->progress;
-    kin_truth_part part = {.rows = rows_of(t, part_rows(t)), .first = before.first};
+    kin_truth_part part = {.rows = next_part(t), .first = before.first};
     void *block = NULL;
     t->report.matrix = before.matrix;
-    fetch_next(t, part.rows.rows);
     start_beside(f, &part.rows);
     kith_status status = find_part(t, &part, &block);
     const bool halves = lacks_memory(status) && part.rows.rows > 1;
@@ -283,7 +301,9 @@ static kith_status run_part(finding *f)
     status = wait_beside(f, status);
     if (halves) {
         t->fits = part.rows.rows / 2;
+        t->next.data = NULL;
         t->progress = before;
+        kin_gpu_ahead_drop(t->ctx);
     } else {
         KIN_THEN(status, take_part(f, &part));
     }
@@ -354,6 +374,7 @@ static kith_status find(kin_truth *t)
     KIN_THEN(status, kin_truth_resume(t, f.text));
     KIN_THEN(status, kin_shard_make_ctx(t->ctx, t->ctx->threads, &f.ctx));
     KIN_THEN(status, run_parts(&f));
+    kin_gpu_ahead_drop(t->ctx);
     KIN_THEN(status, write_all(&f));
     kith_ctx_free(f.ctx);
     kin_free(t->ctx, f.text);

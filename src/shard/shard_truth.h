@@ -45,7 +45,8 @@ typedef struct kin_truth {
     uint64_t *sums;   /* of the matrices that are done */
     bool alike;       /* they are of one type, and as one they would be a matrix */
     kin_truth_progress progress;
-    int64_t fits; /* rows of a part for which there was memory, when there was none for more */
+    kith_matrix next; /* the part behind the one at work; data NULL: none, or not known */
+    int64_t fits;     /* rows of a part for which there was memory, when there was none for more */
     void *block;
     kith_fingerprint asked; /* of the queries */
     uint64_t filter_sum;
