@@ -2,12 +2,16 @@
  *
  * Idea. A part of the corpus is searched for all queries by kith_search, whichever engine and
  * device that takes; what it finds is merged into the lists so far (shard_truth_lists.c), and the
- * state is written (shard_truth_save.c). Each row is read once from the disk: its checksum is taken
- * while the part is still in memory, and the next part is on its way.
+ * state is written (shard_truth_save.c). Each row is read once from the disk. Parts 1, 2, 3, time
+ * from left to right:
+ *
+ *      caller    search 1    | merge | search 2    | merge | search 3
+ *      thread    checksum 1  |       | state 1, checksum 2 | state 2, checksum 3
+ *      GPU's     rows 1, 2   |       | rows 3              | rows 4        (gpu/gpu_ahead.c)
  *
  * Memory. A part has rows of a fourth of what is left of the memory limit: the search makes copies
- * of them, and they count themselves, since pages of mapped files are memory, too. Where that does
- * not do, the part is halved. */
+ * of them, and they count themselves, since pages of mapped files are memory, too, and so do those
+ * of the part behind it, where a GPU fetches that. Where it does not do, the part is halved. */
 #include "shard/shard_truth.h"
 
 #include "api/api_check.h"
@@ -223,17 +227,36 @@ static kith_status advance(kin_truth *t, kith_matrix *rows)
                               rows);
 }
 
-/* ---- Beside a search ---- */
+/* ---- Beside a search --------------------------------------------------------------------------
+ */
+
+/* Writing states takes at most so large a part of the time: of small parts not each has one. */
+enum { SHARE_OF_STATES = 20 };
 
 typedef struct finding {
     kin_truth *truth;
     char *text;              /* which job it is */
     kith_ctx *ctx;           /* of the thread */
-    const kith_matrix *rows; /* of the part; NULL: there is none any more */
-    bool stored;             /* what is done, on disk */
+    const kith_matrix *rows; /* of the part that is searched; NULL: none is */
     kin_truth seen;          /* what is done, as the thread sees it */
+    bool stored;             /* that is on disk, or is no state */
+    int64_t stored_ns;       /* when something was */
+    int64_t storing_ns;      /* how long that took */
     kin_beside beside;
 } finding;
+
+static kith_status store(finding *f)
+{
+    const int64_t start = kin_clock_ns();
+    if (f->stored || start - f->stored_ns < SHARE_OF_STATES * f->storing_ns) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_truth_store(&f->seen, f->text));
+    f->stored = true;
+    f->stored_ns = kin_clock_ns();
+    f->storing_ns = f->stored_ns - start;
+    return KITH_OK;
+}
 
 static kith_status add_sums(kith_ctx *ctx, kin_truth *t, const kith_matrix *rows)
 {
@@ -248,12 +271,10 @@ static kith_status add_sums(kith_ctx *ctx, kin_truth *t, const kith_matrix *rows
 static kith_status work_beside(void *arg)
 {
     finding *f = arg;
-    KIN_TRY(f->stored ? KITH_OK : kin_truth_store(&f->seen, f->text));
-    f->stored = true;
+    KIN_TRY(store(f));
     return f->rows != NULL ? add_sums(f->ctx, f->truth, f->rows) : KITH_OK;
 }
 
-/* rows: of the part that is searched meanwhile, or NULL. */
 static void start_beside(finding *f, const kith_matrix *rows)
 {
     f->rows = rows;
@@ -271,16 +292,19 @@ static kith_status wait_beside(finding *f, kith_status status)
     return status;
 }
 
-/* What was found goes to the lists. */
+/* What was found goes to the lists; of those that are half merged there is no state. */
 static kith_status take_part(finding *f, kin_truth_part *part)
 {
     kin_truth *t = f->truth;
     const int64_t start = kin_clock_ns();
-    kith_status status = t->ranged ? kin_truth_take_ranges(t, part) : kin_truth_take(t, part);
+    f->stored = true;
+    KIN_TRY(t->ranged ? kin_truth_take_ranges(t, part) : kin_truth_take(t, part));
+    KIN_TRY(advance(t, &part->rows));
     f->stored = false;
-    KIN_THEN(status, advance(t, &part->rows));
     t->report.seconds_merge += kin_clock_since(start);
-    return status;
+    return t->params.take == NULL || t->params.take(t->params.take_arg, t->progress.first) == 0
+               ? KITH_OK
+               : kin_fail(t->ctx, KITH_E_CANCELLED, "the caller's function ended the job");
 }
 
 /* Half of the rows come next where there is no room for what a search makes of all. */
@@ -296,16 +320,15 @@ static kith_status run_part(finding *f)
     const bool halves = lacks_memory(status) && part.rows.rows > 1;
     if (halves) {
         kin_forgive(t->ctx);
-        status = KITH_OK;
-    }
-    status = wait_beside(f, status);
-    if (halves) {
         t->fits = part.rows.rows / 2;
         t->next.data = NULL;
-        t->progress = before;
         kin_gpu_ahead_drop(t->ctx);
+    }
+    status = wait_beside(f, halves ? KITH_OK : status);
+    if (halves || status != KITH_OK) {
+        t->progress = before;
     } else {
-        KIN_THEN(status, take_part(f, &part));
+        status = take_part(f, &part);
     }
     kith_ranges_free(part.ranges);
     kin_free(t->ctx, block);
@@ -313,22 +336,7 @@ static kith_status run_part(finding *f)
     return status;
 }
 
-static kith_status run_parts(finding *f)
-{
-    kin_truth *t = f->truth;
-    while (t->progress.matrix < t->count) {
-        KIN_TRY(run_part(f));
-        if (t->params.take != NULL && !f->stored &&
-            t->params.take(t->params.take_arg, t->progress.first) != 0) {
-            start_beside(f, NULL);
-            KIN_TRY(wait_beside(f, KITH_OK));
-            return kin_fail(t->ctx, KITH_E_CANCELLED, "the caller's function ended the job");
-        }
-    }
-    return KITH_OK;
-}
-
-/* The state goes last, so that who dies before that only writes the rest again. */
+/* The state goes last: who dies before that goes on there. */
 static kith_status write_all(finding *f)
 {
     kin_truth *t = f->truth;
@@ -341,7 +349,7 @@ static kith_status write_all(finding *f)
     }
     kin_truth_hand_over(t);
     kith_status status = kin_truth_save(t);
-    KIN_KEEP(status, kin_beside_wait(&f->beside, t->ctx));
+    status = wait_beside(f, status);
     KIN_THEN(status, kin_truth_clean(t));
     KIN_THEN(status,
              t->params.ranges != NULL ? kin_truth_make_ranges(t, t->params.ranges) : KITH_OK);
@@ -373,9 +381,16 @@ static kith_status find(kin_truth *t)
     kith_status status = kin_truth_describe(t, &f.text);
     KIN_THEN(status, kin_truth_resume(t, f.text));
     KIN_THEN(status, kin_shard_make_ctx(t->ctx, t->ctx->threads, &f.ctx));
-    KIN_THEN(status, run_parts(&f));
+    while (status == KITH_OK && t->progress.matrix < t->count) {
+        status = run_part(&f);
+    }
     kin_gpu_ahead_drop(t->ctx);
     KIN_THEN(status, write_all(&f));
+    if (status != KITH_OK) {
+        f.storing_ns = 0; /* this one at any rate */
+        start_beside(&f, NULL);
+        status = wait_beside(&f, status);
+    }
     kith_ctx_free(f.ctx);
     kin_free(t->ctx, f.text);
     return status;

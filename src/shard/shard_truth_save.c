@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a ground truth leaves on disk. While it is at work: PATH.partial, a container of the lists
- * and of how far they came, written whole after every part; two processes at the same job write the
- * same states, so that none needs a lock. At the end: the truth, the ties, the certificate; the
- * state goes last, so that who dies between these only writes them again. */
+ * and of how far they came, written whole, and that is true whoever wrote it: two processes at the
+ * same job need no lock. At the end: the truth, the ties, the certificate; the state goes last. */
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
