@@ -326,15 +326,6 @@ void kin_gpu_ahead_promise(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows
     }
 }
 
-void kin_gpu_ahead_drop(kith_ctx *ctx)
-{
-    if (ctx->gpu != NULL) {
-        kin_gpu_enter(ctx->gpu);
-        (void)kin_gpu_ahead_end(ctx->gpu);
-        kin_gpu_leave(ctx->gpu);
-    }
-}
-
 void kin_gpu_ahead_close(kin_gpu *gpu)
 {
     if (gpu->ahead == NULL) {

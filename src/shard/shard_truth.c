@@ -186,6 +186,16 @@ static kith_matrix part_at(const kin_truth *t, int32_t matrix, int64_t row)
     return some;
 }
 
+/* What a GPU has of the next part, which comes in another size, or not at all. */
+static void drop_coming(kith_ctx *ctx)
+{
+    if (ctx->gpu != NULL) {
+        kin_gpu_enter(ctx->gpu);
+        (void)kin_gpu_ahead_end(ctx->gpu);
+        kin_gpu_leave(ctx->gpu);
+    }
+}
+
 /* This part, and t->next, the one behind it, which the system may begin to read. */
 static kith_matrix next_part(kin_truth *t)
 {
@@ -200,14 +210,19 @@ static kith_matrix next_part(kin_truth *t)
     return rows;
 }
 
-enum { RETURNED_ROWS = 1 << 18 };
+enum { RETURNED_BYTES = 32 << 20 }; /* by a thread at a time */
+
+static int64_t returned_rows(const kith_matrix *rows)
+{
+    return kin_max_i64(1, RETURNED_BYTES / rows->stride_bytes);
+}
 
 static kith_status return_rows(void *arg, int64_t task, int32_t thread)
 {
     const kith_matrix *rows = arg;
-    const int64_t first = task * RETURNED_ROWS;
+    const int64_t first = task * returned_rows(rows);
     (void)thread;
-    kin_shard_return_rows(rows, first, kin_min_i64(RETURNED_ROWS, rows->rows - first));
+    kin_shard_return_rows(rows, first, kin_min_i64(returned_rows(rows), rows->rows - first));
     return KITH_OK;
 }
 
@@ -223,8 +238,8 @@ static kith_status advance(kin_truth *t, kith_matrix *rows)
     }
     return t->params.mapped == 0
                ? KITH_OK
-               : kin_parallel(t->ctx, NULL, kin_ceil_div(rows->rows, RETURNED_ROWS), return_rows,
-                              rows);
+               : kin_parallel(t->ctx, NULL, kin_ceil_div(rows->rows, returned_rows(rows)),
+                              return_rows, rows);
 }
 
 /* ---- Beside a search --------------------------------------------------------------------------
@@ -322,7 +337,7 @@ static kith_status run_part(finding *f)
         kin_forgive(t->ctx);
         t->fits = part.rows.rows / 2;
         t->next.data = NULL;
-        kin_gpu_ahead_drop(t->ctx);
+        drop_coming(t->ctx);
     }
     status = wait_beside(f, halves ? KITH_OK : status);
     if (halves || status != KITH_OK) {
@@ -349,7 +364,7 @@ static kith_status write_all(finding *f)
     }
     kin_truth_hand_over(t);
     kith_status status = kin_truth_save(t);
-    status = wait_beside(f, status);
+    KIN_KEEP(status, kin_beside_wait(&f->beside, t->ctx));
     KIN_THEN(status, kin_truth_clean(t));
     KIN_THEN(status,
              t->params.ranges != NULL ? kin_truth_make_ranges(t, t->params.ranges) : KITH_OK);
@@ -384,7 +399,7 @@ static kith_status find(kin_truth *t)
     while (status == KITH_OK && t->progress.matrix < t->count) {
         status = run_part(&f);
     }
-    kin_gpu_ahead_drop(t->ctx);
+    drop_coming(t->ctx);
     KIN_THEN(status, write_all(&f));
     if (status != KITH_OK) {
         f.storing_ns = 0; /* this one at any rate */
