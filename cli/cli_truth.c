@@ -260,8 +260,18 @@ static void tell(const truth *t)
 {
     const cli_args *args = t->job.args;
     const kith_truth_report *told = &t->report;
-    const cli_step steps[] = {
-        {"read", t->job.seconds_read}, {"truth", t->seconds_truth}, {NULL, 0}};
+    const kith_report *of = &t->job.report;
+    const cli_step steps[] = {{"read", t->job.seconds_read},
+                              {"check", of->seconds_check},
+                              {"prepare", of->seconds_prepare},
+                              {"screen", of->seconds_screen},
+                              {"rescore", of->seconds_rescore},
+                              {"search", told->seconds_search},
+                              {"wait", told->seconds_wait},
+                              {"merge", told->seconds_merge},
+                              {"write", told->seconds_write},
+                              {"truth", t->seconds_truth},
+                              {NULL, 0}};
     char text[3][CLI_GROUPED_BYTES];
     cli_report r = cli_report_begin(args);
     cli_say(&r, "corpus: %s, %s rows in %" PRId32 " file%s\n",

@@ -45,8 +45,10 @@ typedef struct kith_truth_params {
     const char *path;      /* the truth is written here: as of kith_result_save, ids below 2^32 - 1
                               (ivecs, ibin, npz: 2^31), no text; or .npy, an array of int64 without
                               distances. NULL: nowhere. Beside it stand PATH.json, the certificate, and
-                              while the job is at work PATH.partial, from which one that was killed
-                              goes on behind its last whole part, to the same bytes */
+                              while the job is at work PATH.partial, from which one that was stopped
+                              goes on behind its last whole part, and one that was killed behind the
+                              last that was written there, to the same bytes; writing there takes at
+                              most a twentieth of the time */
     kith_format format;    /* 0: by the name of path */
     uint32_t restart;      /* 1: begins anew, whatever PATH.partial holds */
     const char *ties_path; /* the ties, one number a query: .ibin .npy .csv .tsv; NULL: nowhere */
@@ -106,7 +108,9 @@ typedef struct kith_truth_report {
                           went beyond what the search had found */
     int64_t sample;    /* VERIFY: queries computed anew; all are as they were where it is KITH_OK */
     double seconds_search;
-    double seconds_rest; /* merging, checksums, files */
+    double seconds_wait;  /* for checksums and states, beyond the search that they run beside */
+    double seconds_merge; /* of lists; pages given back */
+    double seconds_write; /* truth, ties, certificate */
     char backend[16];
     char screen[16];    /* of the last part */
     double radius;      /* with KITH_WITHIN_RADIUS; then the counts of lists of k are 0 */

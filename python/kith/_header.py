@@ -527,8 +527,9 @@ class TruthReport(c.Structure):
         ("files", c.c_int32), ("queries", c.c_int64), ("rows", c.c_int64), ("parts", c.c_int64),
         ("resumed", c.c_int64), ("full", c.c_int64), ("tied", c.c_int64), ("tied_beyond", c.c_int64),
         ("most_ties", c.c_int64), ("recounted", c.c_int64), ("sample", c.c_int64), ("seconds_search", c.c_double),
-        ("seconds_rest", c.c_double), ("backend", c.c_char * 16), ("screen", c.c_char * 16), ("radius", c.c_double),
-        ("found", c.c_int64), ("most_found", c.c_int64), ("within", c.c_uint32), ("reserved", c.c_uint32),
+        ("seconds_wait", c.c_double), ("seconds_merge", c.c_double), ("seconds_write", c.c_double),
+        ("backend", c.c_char * 16), ("screen", c.c_char * 16), ("radius", c.c_double), ("found", c.c_int64),
+        ("most_found", c.c_int64), ("within", c.c_uint32), ("reserved", c.c_uint32),
     ]
 
 

@@ -103,6 +103,8 @@ struct kith_ctx {
     int32_t device_count; /* CUDA: named, of which device_index is the first; -1: all there are */
     int32_t devices[KIN_MOST_DEVICES];
     struct kin_gpu *gpu; /* opened at first use by api/, NULL until then */
+    kith_matrix coming;  /* rows of the next call of one job (shard_truth.c), which a GPU may fetch
+                            beside this one (kin_gpu_ahead_promise); data NULL: none are known */
     kin_failure setup;   /* why this context cannot compute, told by kin_ctx_begin */
 
     pthread_mutex_t lock; /* guards failure while threads run */

@@ -53,8 +53,8 @@ typedef struct kin_fingerprint_sum {
 
 /* points: the shape of all rows. */
 void kin_fingerprint_begin(kin_fingerprint_sum *sum, const kith_matrix *points);
-/* The next rows, with their stride told. */
-void kin_fingerprint_add(kin_fingerprint_sum *sum, const kith_matrix *rows);
+/* The next rows, by all threads; nothing may follow a failure. */
+kith_status kin_fingerprint_add(kith_ctx *ctx, kin_fingerprint_sum *sum, const kith_matrix *rows);
 /* After the last row: the checksum. */
 uint64_t kin_fingerprint_end(const kin_fingerprint_sum *sum);
 

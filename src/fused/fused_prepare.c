@@ -106,6 +106,17 @@ void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *mat
     kin_gpu_ahead_begin(ctx, gpu, &rows, 1);
 }
 
+/* What the caller's next call will ask for comes behind what this one began with. */
+static void bring_coming(const preparing *p)
+{
+    kith_matrix *coming = &p->on.ctx->coming;
+    if (coming->data != NULL) {
+        const kin_gpu_rows rows = host_rows(coming, 0, coming->rows);
+        coming->data = NULL;
+        kin_gpu_ahead_promise(p->on.ctx, p->on.gpu, &rows);
+    }
+}
+
 static kith_status take_rows(preparing *p, int64_t first, int64_t count)
 {
     kin_fused_prepared *out = p->out;
@@ -123,6 +134,7 @@ static kith_status take_rows(preparing *p, int64_t first, int64_t count)
     }
     const int64_t start = kin_clock_ns();
     KIN_TRY(kin_gpu_bring(p->on.ctx, p->on.gpu, &rows, &out->data));
+    bring_coming(p);
     out->rows.data = out->data;
     out->rows.stride_bytes = rows.row_bytes;
     out->seconds_upload = kin_clock_since(start);

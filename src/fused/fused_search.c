@@ -27,6 +27,7 @@
 void kin_fused_make_room(kith_ctx *ctx, kin_gpu *gpu)
 {
     kin_forgive(ctx);
+    (void)kin_gpu_ahead_end(gpu);
     kin_gpu_trim(gpu);
 }
 

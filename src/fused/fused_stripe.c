@@ -277,7 +277,7 @@ kith_status kin_fused_each_stripe(kin_fused_stripes *all)
         status = KITH_OK;
     }
     if (!all->keeps_ahead) {
-        (void)kin_gpu_ahead_end(all->gpu);
+        kin_gpu_ahead_leave(all->gpu);
     }
     return status;
 }
@@ -488,7 +488,7 @@ kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matr
     KIN_TRY_GOTO(status, kin_fused_answers_finish(&c.answers, query->out, corpus->rows), done);
     kin_fused_report(ctx, &none, &c.answers.tally, query->out->rows);
 done:
-    (void)kin_gpu_ahead_end(gpu);
+    kin_gpu_ahead_leave(gpu);
     kin_fused_answers_free(&c.answers);
     return status;
 }

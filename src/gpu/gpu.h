@@ -206,6 +206,12 @@ kith_status kin_gpu_ahead_take(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *
 /* Whether there was something to give up: memory is free now that was not. */
 bool kin_gpu_ahead_end(kin_gpu *gpu);
 
+/* For the next call of the same job: begins with rows that kin_gpu_ahead_leave, with which a call
+ * ends in place of kin_gpu_ahead_end, lets go on. Not by a team, and of what is free a fourth at
+ * most. Whoever promises ends, too. */
+void kin_gpu_ahead_promise(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows);
+void kin_gpu_ahead_leave(kin_gpu *gpu);
+
 /* The same rows wherever they come from: ahead, else uploaded now, by a team in lockstep a part
  * each. What is in *block after a failure is the caller's, too. */
 kith_status kin_gpu_bring(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, void **block);

@@ -27,12 +27,14 @@
 #include "host/host_threads.h"
 
 static const int64_t PORTION_BYTES = 64 << 20;
+enum { PROMISED_SHARE = 4 /* of what is free: the search of other rows needs most of it */ };
 
 typedef struct upload {
     kin_gpu side; /* a stream and pinned slots, no memory */
     kith_ctx own; /* the thread's: no progress function, a sentence of its own */
     void *event;  /* behind what the main stream held when the upload began */
     bool ready;   /* all of the above is made */
+    bool kept;    /* a later call takes it */
 
     void *block; /* NULL: nothing is under way */
     kin_gpu_rows rows;
@@ -210,6 +212,7 @@ static kith_status begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, 
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &u->block, (uint64_t)rows->count, (uint64_t)rows->row_bytes,
                           "rows that come next"));
     u->rows = *rows;
+    u->kept = false;
     u->own.threads = threads_of_one(ctx, together);
     const kith_status status = start(ctx, gpu, u);
     if (status != KITH_OK) {
@@ -284,12 +287,12 @@ kith_status kin_gpu_ahead_take(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *
     return KITH_OK;
 }
 
-bool kin_gpu_ahead_end(kin_gpu *gpu)
+static bool give_up(kin_gpu *gpu, bool kept)
 {
     bool any = false;
     for (int i = 0; gpu->ahead != NULL && i < KIN_GPU_AHEAD_MOST; i++) {
         upload *u = &gpu->ahead->uploads[i];
-        if (u->block != NULL) {
+        if (u->block != NULL && (kept || !u->kept)) {
             pthread_mutex_lock(&u->lock);
             u->unwanted = true;
             pthread_mutex_unlock(&u->lock);
@@ -298,6 +301,29 @@ bool kin_gpu_ahead_end(kin_gpu *gpu)
         }
     }
     return any;
+}
+
+bool kin_gpu_ahead_end(kin_gpu *gpu)
+{
+    return give_up(gpu, true);
+}
+
+void kin_gpu_ahead_leave(kin_gpu *gpu)
+{
+    (void)give_up(gpu, false);
+}
+
+void kin_gpu_ahead_promise(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows)
+{
+    const uint64_t bytes = kin_size_mul((uint64_t)rows->count, (uint64_t)rows->row_bytes);
+    if (gpu->team != NULL || gpu->seat != NULL || bytes > kin_gpu_room(gpu) / PROMISED_SHARE) {
+        return;
+    }
+    kin_gpu_ahead_begin(ctx, gpu, rows, 1);
+    upload *u = find_rows(gpu, rows);
+    if (u != NULL) {
+        u->kept = true;
+    }
 }
 
 void kin_gpu_ahead_close(kin_gpu *gpu)

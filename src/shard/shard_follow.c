@@ -261,7 +261,7 @@ static kith_status make_place(following *f, place *p)
 {
     p->all = f;
     p->group = -1;
-    KIN_TRY(kin_shard_make_ctx(f->job, 1, &p->ctx));
+    KIN_TRY(kin_shard_make_ctx(f->job->ctx, 1, &p->ctx));
     KIN_TRY(kin_layout_make(f->job->ctx, name_place, p, "lists of a group", &p->block));
     use_large_pages(f->job, p->block, entries_of(p) * sizeof(double));
     return KITH_OK;
@@ -284,7 +284,7 @@ static kith_status make(following *f)
     const kin_shard_job *job = f->job;
     const int32_t gatherers =
         job->ctx->threads < MOST_GATHERERS ? job->ctx->threads : MOST_GATHERERS;
-    KIN_TRY(kin_shard_make_ctx(job, gatherers, &f->gatherer));
+    KIN_TRY(kin_shard_make_ctx(job->ctx, gatherers, &f->gatherer));
     for (int i = 0; i < BAGS; i++) {
         KIN_TRY(make_rows(job, job->groups.most, &f->bags[i]));
     }

@@ -245,7 +245,7 @@ static void name_found(kin_layout *layout, void *arg)
 static kith_status make_tables(sharded *s)
 {
     kin_shard_job *job = &s->job;
-    KIN_TRY(kin_shard_make_ctx(job, 1, &s->disk));
+    KIN_TRY(kin_shard_make_ctx(job->ctx, 1, &s->disk));
     KIN_TRY(kin_shard_bounds_make(job));
     if (!job->follows) {
         KIN_TRY(

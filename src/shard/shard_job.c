@@ -146,9 +146,9 @@ void kin_shard_to_distances(const void *arg, const double *keys, int64_t count, 
     }
 }
 
-kith_status kin_shard_make_ctx(const kin_shard_job *job, int32_t threads, kith_ctx **ctx)
+kith_status kin_shard_make_ctx(kith_ctx *like, int32_t threads, kith_ctx **ctx)
 {
-    const kith_ctx_params *ours = &job->ctx->params;
+    const kith_ctx_params *ours = &like->params;
     kith_ctx_params params = kith_ctx_params_default();
     params.threads = threads;
     params.device = "cpu";
@@ -158,7 +158,7 @@ kith_status kin_shard_make_ctx(const kin_shard_job *job, int32_t threads, kith_c
     const kith_status status = kith_ctx_create(&params, ctx);
     return status == KITH_OK
                ? KITH_OK
-               : kin_fail(job->ctx, status, "no memory for a thread's context (free some memory)");
+               : kin_fail(like, status, "no memory for a thread's context (free some memory)");
 }
 
 kith_status kin_shard_note(const kin_shard_job *job, kith_status status, const kin_shard_part *part)

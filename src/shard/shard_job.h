@@ -229,7 +229,7 @@ kith_status kin_shard_recall(kin_shard_job *job, kin_shard_run *run, kith_recall
 /* The same of lists that are noted. */
 void kin_shard_estimate(const kin_shard_job *job, kith_recall *recall);
 /* A context for a thread beside: it has errors of its own, and reports no progress. */
-kith_status kin_shard_make_ctx(const kin_shard_job *job, int32_t threads, kith_ctx **ctx);
+kith_status kin_shard_make_ctx(kith_ctx *like, int32_t threads, kith_ctx **ctx);
 
 /* ---- Cells and groups (shard_cells.c, shard_divide.c) ---------------------------------------- */
 

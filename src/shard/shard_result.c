@@ -54,7 +54,7 @@ static void describe(kin_shard_result *r)
 kith_status kin_shard_result_begin(kin_shard_result *result)
 {
     describe(result);
-    KIN_TRY(kin_shard_make_ctx(result->job, 1, &result->ctx));
+    KIN_TRY(kin_shard_make_ctx(result->job->ctx, 1, &result->ctx));
     if (!result->job->follows) {
         return explain(result, open_files(result));
     }

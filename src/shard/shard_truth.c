@@ -2,12 +2,16 @@
  *
  * Idea. A part of the corpus is searched for all queries by kith_search, whichever engine and
  * device that takes; what it finds is merged into the lists so far (shard_truth_lists.c), and the
- * state is written (shard_truth_save.c). Each row is read once from the disk: its checksum is taken
- * while the part is still in memory, and the next part is on its way.
+ * state is written (shard_truth_save.c). Each row is read once from the disk. Parts 1, 2, 3, time
+ * from left to right:
+ *
+ *      caller    search 1    | merge | search 2    | merge | search 3
+ *      thread    checksum 1  |       | state 1, checksum 2 | state 2, checksum 3
+ *      GPU's     rows 1, 2   |       | rows 3              | rows 4        (gpu/gpu_ahead.c)
  *
  * Memory. A part has rows of a fourth of what is left of the memory limit: the search makes copies
- * of them, and they count themselves, since pages of mapped files are memory, too. Where that does
- * not do, the part is halved. */
+ * of them, and they count themselves, since pages of mapped files are memory, too, and so do those
+ * of the part behind it, where a GPU fetches that. Where it does not do, the part is halved. */
 #include "shard/shard_truth.h"
 
 #include "api/api_check.h"
@@ -15,8 +19,9 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "engine/engine_call.h"
+#include "gpu/gpu.h"
 #include "host/host_clock.h"
-#include "shard/shard_run.h"
+#include "shard/shard_job.h"
 
 static const uint64_t USUAL_PART_BYTES = (uint64_t)1 << 30;
 enum { SHARE_OF_A_PART = 4 };
@@ -94,18 +99,29 @@ static kith_status ask_range(const kin_truth *t, kin_truth_part *part, kith_repo
     return KITH_OK;
 }
 
-/* Rows of mapped files are memory beside what the search is told of. */
+static uint64_t bytes_of(const kith_matrix *rows)
+{
+    return (uint64_t)rows->rows * (uint64_t)rows->stride_bytes;
+}
+
+/* Rows of mapped files are memory beside what the search is told of; those that a GPU fetches
+ * meanwhile are, too. */
 static kith_status search_part(kin_truth *t, kin_truth_part *part)
 {
     kith_ctx *ctx = t->ctx;
     const uint64_t limit = ctx->params.memory_limit;
-    const uint64_t bytes = (uint64_t)part->rows.rows * (uint64_t)part->rows.stride_bytes;
     kith_report report = {.struct_size = sizeof report};
+    if (!t->filters && (limit == 0 || ctx->gpu != NULL)) {
+        ctx->coming = t->next;
+    }
+    const uint64_t bytes =
+        bytes_of(&part->rows) + (ctx->coming.data != NULL ? bytes_of(&t->next) : 0);
     ctx->params.memory_limit = t->params.mapped != 0 && limit > bytes ? limit - bytes : limit;
     const int64_t start = kin_clock_ns();
     const kith_status status =
         t->ranged ? ask_range(t, part, &report) : ask_nearest(t, part, &report);
     ctx->params.memory_limit = limit;
+    ctx->coming.data = NULL;
     t->report.seconds_search += kin_clock_since(start);
     if (status == KITH_OK) {
         note_search(t, &report);
@@ -136,39 +152,11 @@ static bool lacks_memory(kith_status status)
     return status == KITH_E_LIMIT || status == KITH_E_MEMORY || status == KITH_E_DEVICE_MEMORY;
 }
 
-/* Half of the rows, as often as there is no room for what a search makes of them. Lists are merged
- * once: what fails behind that is not tried again. */
-static kith_status solve_part(kin_truth *t, kin_truth_part *part)
-{
-    void *block = NULL;
-    kith_status status = find_part(t, part, &block);
-    while (lacks_memory(status) && part->rows.rows > 1) {
-        kin_forgive(t->ctx);
-        part->rows.rows /= 2;
-        t->fits = part->rows.rows;
-        status = find_part(t, part, &block);
-    }
-    KIN_THEN(status, t->ranged ? kin_truth_take_ranges(t, part) : kin_truth_take(t, part));
-    kith_ranges_free(part->ranges);
-    kin_free(t->ctx, block);
-    kin_failure_shift(t->ctx, "corpus", t->progress.row);
-    return status;
-}
-
 /* ---- All parts --------------------------------------------------------------------------------
  */
 
-static kith_matrix rows_of(const kin_truth *t, int64_t rows)
+static int64_t part_rows(const kin_truth *t, const kith_matrix *matrix, int64_t row)
 {
-    kith_matrix some = t->corpus[t->progress.matrix];
-    some.data = (const char *)some.data + t->progress.row * some.stride_bytes;
-    some.rows = rows;
-    return some;
-}
-
-static int64_t part_rows(const kin_truth *t)
-{
-    const kith_matrix *matrix = &t->corpus[t->progress.matrix];
     const uint64_t limit = t->ctx->params.memory_limit;
     const uint64_t held = atomic_load(&t->ctx->held_bytes);
     const uint64_t left = limit > held ? limit - held : 0;
@@ -183,57 +171,205 @@ static int64_t part_rows(const kin_truth *t)
     if (t->fits > 0) {
         rows = kin_min_i64(rows, t->fits);
     }
-    return kin_min_i64(rows, matrix->rows - t->progress.row);
+    return kin_min_i64(rows, matrix->rows - row);
 }
 
-static void advance(kin_truth *t, const kith_matrix *rows)
+/* The part that begins there; of no rows behind the last matrix. */
+static kith_matrix part_at(const kin_truth *t, int32_t matrix, int64_t row)
+{
+    if (matrix == t->count) {
+        return (kith_matrix){.data = NULL};
+    }
+    kith_matrix some = t->corpus[matrix];
+    some.rows = part_rows(t, &some, row);
+    some.data = (const char *)some.data + row * some.stride_bytes;
+    return some;
+}
+
+/* What a GPU has of the next part, which comes in another size, or not at all. */
+static void drop_coming(kith_ctx *ctx)
+{
+    if (ctx->gpu != NULL) {
+        kin_gpu_enter(ctx->gpu);
+        (void)kin_gpu_ahead_end(ctx->gpu);
+        kin_gpu_leave(ctx->gpu);
+    }
+}
+
+/* This part, and t->next, the one behind it, which the system may begin to read. */
+static kith_matrix next_part(kin_truth *t)
+{
+    const kin_truth_progress *p = &t->progress;
+    const kith_matrix rows = t->next.data != NULL ? t->next : part_at(t, p->matrix, p->row);
+    const int64_t behind = p->row + rows.rows;
+    const bool ends = behind == t->corpus[p->matrix].rows;
+    t->next = part_at(t, p->matrix + ends, ends ? 0 : behind);
+    if (t->params.mapped != 0 && t->next.data != NULL) {
+        kin_shard_fetch_rows(&t->next, 0, t->next.rows);
+    }
+    return rows;
+}
+
+enum { RETURNED_BYTES = 32 << 20 }; /* by a thread at a time */
+
+static int64_t returned_rows(const kith_matrix *rows)
+{
+    return kin_max_i64(1, RETURNED_BYTES / rows->stride_bytes);
+}
+
+static kith_status return_rows(void *arg, int64_t task, int32_t thread)
+{
+    const kith_matrix *rows = arg;
+    const int64_t first = task * returned_rows(rows);
+    (void)thread;
+    kin_shard_return_rows(rows, first, kin_min_i64(returned_rows(rows), rows->rows - first));
+    return KITH_OK;
+}
+
+static kith_status advance(kin_truth *t, kith_matrix *rows)
 {
     kin_truth_progress *p = &t->progress;
-    const kith_matrix *matrix = &t->corpus[p->matrix];
-    const int64_t next = p->row + rows->rows;
-    kin_fingerprint_add(&p->sum, rows);
-    if (t->count > 1) {
-        kin_fingerprint_add(&p->whole, rows);
-    }
-    if (t->params.mapped != 0) {
-        kin_shard_return_rows(matrix, p->row, rows->rows);
-    }
     p->first += rows->rows;
-    p->row = next;
-    if (next == matrix->rows) {
+    p->row += rows->rows;
+    if (p->row == t->corpus[p->matrix].rows) {
         t->sums[p->matrix] = kin_fingerprint_end(&p->sum);
         p->matrix += 1;
         p->row = 0;
     }
+    return t->params.mapped == 0
+               ? KITH_OK
+               : kin_parallel(t->ctx, NULL, kin_ceil_div(rows->rows, returned_rows(rows)),
+                              return_rows, rows);
 }
 
-/* The part behind these rows, while they are searched. */
-static void fetch_next(const kin_truth *t, int64_t rows)
+/* ---- Beside a search --------------------------------------------------------------------------
+ */
+
+/* Writing states takes at most so large a part of the time: of small parts not each has one. */
+enum { SHARE_OF_STATES = 20 };
+
+typedef struct finding {
+    kin_truth *truth;
+    char *text;              /* which job it is */
+    kith_ctx *ctx;           /* of the thread */
+    const kith_matrix *rows; /* of the part that is searched; NULL: none is */
+    kin_truth seen;          /* what is done, as the thread sees it */
+    bool stored;             /* that is on disk, or is no state */
+    int64_t stored_ns;       /* when something was */
+    int64_t storing_ns;      /* how long that took */
+    kin_beside beside;
+} finding;
+
+static kith_status store(finding *f)
 {
-    const kith_matrix *matrix = &t->corpus[t->progress.matrix];
-    const int64_t next = t->progress.row + rows;
-    if (t->params.mapped != 0) {
-        kin_shard_fetch_rows(matrix, next, kin_min_i64(rows, matrix->rows - next));
+    const int64_t start = kin_clock_ns();
+    if (f->stored || start - f->stored_ns < SHARE_OF_STATES * f->storing_ns) {
+        return KITH_OK;
     }
+    KIN_TRY(kin_truth_store(&f->seen, f->text));
+    f->stored = true;
+    f->stored_ns = kin_clock_ns();
+    f->storing_ns = f->stored_ns - start;
+    return KITH_OK;
 }
 
-static kith_status run_part(kin_truth *t, const char *text)
+static kith_status add_sums(kith_ctx *ctx, kin_truth *t, const kith_matrix *rows)
 {
     kin_truth_progress *p = &t->progress;
-    kin_truth_part part = {.rows = rows_of(t, part_rows(t)), .first = p->first};
-    t->report.matrix = p->matrix;
     if (p->row == 0) {
         kin_fingerprint_begin(&p->sum, &t->corpus[p->matrix]);
     }
-    fetch_next(t, part.rows.rows);
-    KIN_TRY(solve_part(t, &part));
+    KIN_TRY(kin_fingerprint_add(ctx, &p->sum, rows));
+    return t->count > 1 && t->alike ? kin_fingerprint_add(ctx, &p->whole, rows) : KITH_OK;
+}
+
+static kith_status work_beside(void *arg)
+{
+    finding *f = arg;
+    KIN_TRY(store(f));
+    return f->rows != NULL ? add_sums(f->ctx, f->truth, f->rows) : KITH_OK;
+}
+
+static void start_beside(finding *f, const kith_matrix *rows)
+{
+    f->rows = rows;
+    f->seen = *f->truth;
+    f->seen.ctx = f->ctx;
+    kin_beside_start(&f->beside, f->ctx, work_beside, f);
+}
+
+/* The first failure stays. */
+static kith_status wait_beside(finding *f, kith_status status)
+{
     const int64_t start = kin_clock_ns();
-    advance(t, &part.rows);
-    KIN_TRY(kin_truth_store(t, text));
-    t->report.seconds_rest += kin_clock_since(start);
-    return t->params.take == NULL || t->params.take(t->params.take_arg, p->first) == 0
+    KIN_KEEP(status, kin_beside_wait(&f->beside, f->truth->ctx));
+    f->truth->report.seconds_wait += kin_clock_since(start);
+    return status;
+}
+
+/* What was found goes to the lists; of those that are half merged there is no state. */
+static kith_status take_part(finding *f, kin_truth_part *part)
+{
+    kin_truth *t = f->truth;
+    const int64_t start = kin_clock_ns();
+    f->stored = true;
+    KIN_TRY(t->ranged ? kin_truth_take_ranges(t, part) : kin_truth_take(t, part));
+    KIN_TRY(advance(t, &part->rows));
+    f->stored = false;
+    t->report.seconds_merge += kin_clock_since(start);
+    return t->params.take == NULL || t->params.take(t->params.take_arg, t->progress.first) == 0
                ? KITH_OK
                : kin_fail(t->ctx, KITH_E_CANCELLED, "the caller's function ended the job");
+}
+
+/* Half of the rows come next where there is no room for what a search makes of all. */
+static kith_status run_part(finding *f)
+{
+    kin_truth *t = f->truth;
+    const kin_truth_progress before = t->progress;
+    kin_truth_part part = {.rows = next_part(t), .first = before.first};
+    void *block = NULL;
+    t->report.matrix = before.matrix;
+    start_beside(f, &part.rows);
+    kith_status status = find_part(t, &part, &block);
+    const bool halves = lacks_memory(status) && part.rows.rows > 1;
+    if (halves) {
+        kin_forgive(t->ctx);
+        t->fits = part.rows.rows / 2;
+        t->next.data = NULL;
+        drop_coming(t->ctx);
+    }
+    status = wait_beside(f, halves ? KITH_OK : status);
+    if (halves || status != KITH_OK) {
+        t->progress = before;
+    } else {
+        status = take_part(f, &part);
+    }
+    kith_ranges_free(part.ranges);
+    kin_free(t->ctx, block);
+    kin_failure_shift(t->ctx, "corpus", before.row);
+    return status;
+}
+
+/* The state goes last: who dies before that goes on there. */
+static kith_status write_all(finding *f)
+{
+    kin_truth *t = f->truth;
+    const int64_t start = kin_clock_ns();
+    start_beside(f, NULL);
+    if (t->ranged) {
+        kin_truth_count_ranges(t);
+    } else {
+        kin_truth_count(t);
+    }
+    kin_truth_hand_over(t);
+    kith_status status = kin_truth_save(t);
+    KIN_KEEP(status, kin_beside_wait(&f->beside, t->ctx));
+    KIN_THEN(status, kin_truth_clean(t));
+    KIN_THEN(status,
+             t->params.ranges != NULL ? kin_truth_make_ranges(t, t->params.ranges) : KITH_OK);
+    t->report.seconds_write = kin_clock_since(start);
+    return status;
 }
 
 static void name_lists(kin_layout *layout, void *arg)
@@ -250,32 +386,28 @@ static void name_lists(kin_layout *layout, void *arg)
 
 static kith_status find(kin_truth *t)
 {
-    char *text = NULL;
+    finding f = {.truth = t, .stored = true};
     kith_matrix whole = t->corpus[0];
     whole.rows = t->rows;
     KIN_TRY(kin_truth_check_path(t));
     KIN_TRY(kin_layout_make(t->ctx, name_lists, t, "the lists of a truth", &t->block));
-    KIN_TRY(kin_truth_describe(t, &text));
     kin_truth_clear(t);
     kin_fingerprint_begin(&t->progress.whole, &whole);
-    kith_status status = kin_truth_resume(t, text);
+    kith_status status = kin_truth_describe(t, &f.text);
+    KIN_THEN(status, kin_truth_resume(t, f.text));
+    KIN_THEN(status, kin_shard_make_ctx(t->ctx, t->ctx->threads, &f.ctx));
     while (status == KITH_OK && t->progress.matrix < t->count) {
-        status = run_part(t, text);
+        status = run_part(&f);
     }
-    kin_free(t->ctx, text);
-    KIN_TRY(status);
-    const int64_t start = kin_clock_ns();
-    if (t->ranged) {
-        kin_truth_count_ranges(t);
-    } else {
-        kin_truth_count(t);
+    drop_coming(t->ctx);
+    KIN_THEN(status, write_all(&f));
+    if (status != KITH_OK) {
+        f.storing_ns = 0; /* this one at any rate */
+        start_beside(&f, NULL);
+        status = wait_beside(&f, status);
     }
-    kin_truth_hand_over(t);
-    status = kin_truth_save(t);
-    if (status == KITH_OK && t->params.ranges != NULL) {
-        status = kin_truth_make_ranges(t, t->params.ranges);
-    }
-    t->report.seconds_rest += kin_clock_since(start);
+    kith_ctx_free(f.ctx);
+    kin_free(t->ctx, f.text);
     return status;
 }
 

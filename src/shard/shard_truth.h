@@ -45,7 +45,8 @@ typedef struct kin_truth {
     uint64_t *sums;   /* of the matrices that are done */
     bool alike;       /* they are of one type, and as one they would be a matrix */
     kin_truth_progress progress;
-    int64_t fits; /* rows of a part for which there was memory, when there was none for more */
+    kith_matrix next; /* the part behind the one at work; data NULL: none, or not known */
+    int64_t fits;     /* rows of a part for which there was memory, when there was none for more */
     void *block;
     kith_fingerprint asked; /* of the queries */
     uint64_t filter_sum;
@@ -126,8 +127,10 @@ kith_status kin_truth_resume(kin_truth *truth, const char *text);
 kith_status kin_truth_store(const kin_truth *truth, const char *text);
 /* KITH_E_ARGUMENT for a path that cannot take the answer; before the work. */
 kith_status kin_truth_check_path(const kin_truth *truth);
-/* Truth, ties and certificate; the state goes. */
+/* Truth, ties and certificate. */
 kith_status kin_truth_save(const kin_truth *truth);
+/* The state goes. */
+kith_status kin_truth_clean(const kin_truth *truth);
 /* The arrays of the caller. */
 void kin_truth_hand_over(const kin_truth *truth);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a ground truth leaves on disk. While it is at work: PATH.partial, a container of the lists
- * and of how far they came, written whole after every part; two processes at the same job write the
- * same states, so that none needs a lock. At the end: the truth, the ties, the certificate; the
- * state goes last, so that who dies between these only writes them again. */
+ * and of how far they came, written whole, and that is true whoever wrote it: two processes at the
+ * same job need no lock. At the end: the truth, the ties, the certificate; the state goes last. */
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
@@ -36,7 +35,7 @@ static kith_status partial_path(const kin_truth *t, char **path)
 /* ---- Which job ------------------------------------------------------------------------------- */
 
 /* Of the first rows and the last ones: who goes on does not read all again. */
-static uint64_t sum_ends(const kith_matrix *points)
+static kith_status sum_ends(kith_ctx *ctx, const kith_matrix *points, uint64_t *ends)
 {
     const int64_t fit = kin_max_i64(1, ENDS_BYTES / points->stride_bytes);
     kith_matrix some = *points;
@@ -44,10 +43,11 @@ static uint64_t sum_ends(const kith_matrix *points)
     kin_fingerprint_sum sum;
     kin_fingerprint_begin(&sum, points);
     sum.rows_left = 2 * some.rows;
-    kin_fingerprint_add(&sum, &some);
+    KIN_TRY(kin_fingerprint_add(ctx, &sum, &some));
     some.data = (const char *)points->data + (points->rows - some.rows) * points->stride_bytes;
-    kin_fingerprint_add(&sum, &some);
-    return kin_fingerprint_end(&sum);
+    KIN_TRY(kin_fingerprint_add(ctx, &sum, &some));
+    *ends = kin_fingerprint_end(&sum);
+    return KITH_OK;
 }
 
 /* "k 10" or "radius 20". */
@@ -80,9 +80,11 @@ kith_status kin_truth_describe(kin_truth *t, char **text)
                         t->filter_sum, more);
     for (int32_t i = 0; i < t->count; i++) {
         const kith_matrix *m = &t->corpus[i];
+        uint64_t ends = 0;
+        KIN_TRY(sum_ends(t->ctx, m, &ends));
         used += snprintf(*text + used, room - (size_t)used,
                          "matrix %" PRId32 " %" PRId64 " x %" PRId32 " %s, ends %016" PRIx64 "\n",
-                         i, m->rows, m->cols, kith_dtype_name(m->dtype), sum_ends(m));
+                         i, m->rows, m->cols, kith_dtype_name(m->dtype), ends);
     }
     return KITH_OK;
 }
@@ -497,14 +499,21 @@ static kith_status save_certificate(const kin_truth *t)
 
 kith_status kin_truth_save(const kin_truth *t)
 {
-    char *path = NULL;
     if (t->params.path == NULL) {
         return KITH_OK;
     }
     const bool own = has_own_writer(t);
     KIN_TRY(!own ? save_lists(t) : is_npy(t->params.path) ? save_npy(t) : save_hdf5(t));
     KIN_TRY(save_ties(t));
-    KIN_TRY(save_certificate(t));
+    return save_certificate(t);
+}
+
+kith_status kin_truth_clean(const kin_truth *t)
+{
+    char *path = NULL;
+    if (t->params.path == NULL) {
+        return KITH_OK;
+    }
     KIN_TRY(partial_path(t, &path));
     (void)unlink(path);
     kin_free(t->ctx, path);

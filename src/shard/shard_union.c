@@ -275,7 +275,7 @@ static kith_status make(uniting *u)
     const int64_t wanted = kin_min_i64(ENTRIES_A_PIECE / job->k, job->groups.most);
     const int32_t putters = job->ctx->threads < MOST_PUTTERS ? job->ctx->threads : MOST_PUTTERS;
     u->most = kin_max_i64(wanted, ROWS_A_TASK);
-    KIN_TRY(kin_shard_make_ctx(job, putters, &u->beside));
+    KIN_TRY(kin_shard_make_ctx(job->ctx, putters, &u->beside));
     return kin_layout_make(job->ctx, name_arrays, u, "lists of groups", &u->block);
 }
 

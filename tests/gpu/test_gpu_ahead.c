@@ -270,10 +270,90 @@ static void stopped(void **state)
            times);
 }
 
+/* ---- Parts of a truth ------------------------------------------------------------------------ */
+
+enum { TRUTH_ROWS = 50001, TRUTH_ASKED = 300, TRUTH_K = 10, TRUTH_PARTS = 7 };
+
+typedef struct truth_lists {
+    uint64_t ids[TRUTH_ASKED * TRUTH_K];
+    double distances[TRUTH_ASKED * TRUTH_K];
+    int64_t ties[TRUTH_ASKED];
+} truth_lists;
+
+static int stop_behind(void *arg, int64_t rows)
+{
+    return rows >= *(const int64_t *)arg;
+}
+
+/* Of two matrices, the second of which begins in the middle of the points. */
+static kith_status find_truth(kith_ctx *ctx, const kith_matrix *points, const kith_matrix *queries,
+                              int64_t *stop, truth_lists *out)
+{
+    kith_matrix halves[] = {*points, *points};
+    kith_truth_params params = kith_truth_params_default();
+    halves[0].rows = points->rows / 2;
+    halves[1].rows = points->rows - halves[0].rows;
+    halves[1].data = (const char *)points->data + halves[0].rows * points->cols;
+    params.k = TRUTH_K;
+    params.part_rows = points->rows / TRUTH_PARTS;
+    params.ids = out->ids;
+    params.distances = out->distances;
+    params.ties = out->ties;
+    params.take = stop_behind;
+    params.take_arg = stop;
+    return kith_truth(ctx, halves, 2, queries, &params, NULL);
+}
+
+/* The next part comes while one is searched, whatever the budget; nothing is left behind a job,
+ * neither at its end nor where it was stopped. */
+static void parts_of_a_truth(void **state)
+{
+    (void)state;
+    uint64_t seed = 44;
+    static truth_lists wanted;
+    static truth_lists got;
+    test_rows points = test_rows_make(KITH_U8, TRUTH_ROWS, 96, 0);
+    test_rows queries = test_rows_make(KITH_U8, TRUTH_ASKED, 96, 0);
+    test_shape_fill(&points, SHAPE_COPIES, false, &seed);
+    test_shape_fill(&queries, SHAPE_COPIES, false, &seed);
+    int64_t never = INT64_MAX;
+    kith_ctx *cpu = test_cpu_ctx();
+    test_works(cpu, find_truth(cpu, &points.matrix, &queries.matrix, &never, &wanted));
+    kith_ctx_free(cpu);
+    int worked = 0;
+    int64_t ahead = 0;
+    for (uint64_t budget = UINT64_C(512) << 20; budget > UINT64_C(1) << 20; budget /= 2) {
+        kith_ctx *ctx = make_ctx(budget, true);
+        const kith_status status = find_truth(ctx, &points.matrix, &queries.matrix, &never, &got);
+        assert_true(status == KITH_OK || status == KITH_E_DEVICE_MEMORY);
+        assert_int_equal(ctx->gpu->held, 0);
+        assert_true(ctx->gpu->peak <= budget);
+        if (status == KITH_OK) {
+            assert_memory_equal(&got, &wanted, sizeof got);
+            ahead = worked == 0 ? ctx->gpu->ahead_tally.uploads : ahead;
+            worked += 1;
+        }
+        kith_ctx_free(ctx);
+    }
+    assert_int_equal(ahead, TRUTH_PARTS); /* of 8 parts; the first one is waited for */
+    for (int64_t stop = 1; stop < TRUTH_ROWS; stop += TRUTH_ROWS / 4) {
+        kith_ctx *ctx = make_ctx(UINT64_C(256) << 20, true);
+        test_fails(ctx, find_truth(ctx, &points.matrix, &queries.matrix, &stop, &got),
+                   KITH_E_CANCELLED, "ended the job");
+        assert_int_equal(ctx->gpu->held, 0);
+        kith_ctx_free(ctx);
+    }
+    test_rows_free(&queries);
+    test_rows_free(&points);
+    printf("a truth in parts, in %d budgets: the processor's bytes; in the largest %" PRId64
+           " parts come ahead\n",
+           worked, ahead);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bytes),
-                                       cmocka_unit_test(rows_on_the_device),
-                                       cmocka_unit_test(stopped)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bytes), cmocka_unit_test(parts_of_a_truth),
+        cmocka_unit_test(rows_on_the_device), cmocka_unit_test(stopped)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include "base/base_size.h"
+#include "file/file_checksum.h"
 #include "support/support_answers.h"
 #include "support/support_calls.h"
 #include "support/support_files.h"
@@ -70,13 +72,28 @@ static kith_matrix spread(const float *values, int64_t rows, int32_t cols, int32
     return (kith_matrix){*block, rows, (int64_t)stride, cols, KITH_F32};
 }
 
+/* The same of rows that come in so many portions, which end inside of pieces and between them. */
+static uint64_t in_portions(kith_ctx *ctx, const kith_matrix *points, int64_t portions)
+{
+    const int64_t most = points->rows / portions + 1;
+    kin_fingerprint_sum sum;
+    kin_fingerprint_begin(&sum, points);
+    for (int64_t first = 0; first < points->rows; first += most) {
+        kith_matrix rows = *points;
+        rows.data = (const char *)points->data + first * points->stride_bytes;
+        rows.rows = kin_min_i64(most, points->rows - first);
+        assert_int_equal(kin_fingerprint_add(ctx, &sum, &rows), KITH_OK);
+    }
+    return kin_fingerprint_end(&sum);
+}
+
 static void same_for_any_layout(void **state)
 {
     (void)state;
     static const int64_t shapes[][2] = {{1, 1}, {3, 5}, {70000, 7}, {500, 1300}, {3, 400000}};
     static const uint64_t sums[] = {0x03cd6b4626272304, 0xa68932a7bdbf951b, 0x9669cc7ce91a5e5b,
                                     0x04ed57cd70d6f594, 0xd6ecc21526490c8f};
-    print_message("a fingerprint depends on rows alone: not on strides or threads\n");
+    print_message("a fingerprint depends on rows alone: not on strides, threads or portions\n");
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         float *values = make_values(shapes[s][0] * shapes[s][1]);
         kith_fingerprint first = {0};
@@ -88,6 +105,9 @@ static void same_for_any_layout(void **state)
             const kith_fingerprint own = fingerprint(ctx, &points);
             first = w == 0 ? own : first;
             assert_memory_equal(&own, &first, sizeof own);
+            for (int64_t portions = 1; portions < 40; portions += 9) {
+                assert_true(in_portions(ctx, &points, portions) == own.checksum);
+            }
             free(block);
             kith_ctx_free(ctx);
         }
