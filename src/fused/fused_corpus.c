@@ -23,7 +23,7 @@ enum {
 };
 
 /* Fewer are not worth the pass over the rows, or that a wrong guess costs. */
-static const double MANY_PAIRS = 1e9;
+static const double MANY_PAIRS = 2e9;
 
 static uint64_t numbers_of(const kin_fused_corpus *corpus)
 {

@@ -538,7 +538,7 @@ static void glances(void **state)
 
 /* ---- Many queries of many rows --------------------------------------------------------------- */
 
-enum { MANY_QUERIES = 19900 };
+enum { MANY_QUERIES = 39900 };
 
 /* Queries of which some, or all, lie outside of their corpus, where bytes tell nothing. */
 static void glances_of_many(void **state)
