@@ -12,7 +12,6 @@
 #include "host/host_cpu.h"
 #include "tree/tree_cost.h"
 #include "tree/tree_gpu.h"
-#include "tree/tree_search.h"
 
 #include <stdio.h>
 

@@ -9,7 +9,6 @@
 #include "fused/fused_search.h"
 #include "host/host_threads.h"
 #include "tree/tree_cost.h"
-#include "tree/tree_search.h"
 
 /* ---- A radius ------------------------------------------------------------------------------- */
 

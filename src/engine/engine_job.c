@@ -6,7 +6,6 @@
 #include "papers/papers.h"
 #include "tree/tree_cost.h"
 #include "tree/tree_gpu.h"
-#include "tree/tree_search.h"
 
 const kin_pipeline *kin_pipeline_of(kith_pipeline number)
 {

@@ -9,7 +9,7 @@
 #include "host/host_cpu.h"
 #include "index/index.h"
 #include "kith/kith_cuda.h"
-#include "tree/tree_search.h"
+#include "tree/tree_cost.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
 #include "base/base_size.h"
 #include "base/base_try.h"
 #include "fused/fused_search.h"
-#include "tree/tree_search.h"
+#include "tree/tree_cost.h"
 
 /* A warp looks at 64 points at a time, in many columns at 32 (tree_walk.cuh). */
 enum { MOST_COLS_OF_PAIRS = 32 };

@@ -12,7 +12,6 @@
  *
  * Limits. Neighbours that cover much of the corpus cost as much as by any other way: each is a hit.
  */
-#include "tree/tree_search.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
