@@ -36,11 +36,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (88703, 58000),
-    "files_src": (484, 350),
-    "files_below_40_lines": (36, 40),
-    "files_of_odd_length": (60, 40),
-    "headers_src": (157, 130),
+    "code_lines_src": (88585, 58000),
+    "files_src": (466, 350),
+    "files_below_40_lines": (32, 40),
+    "files_of_odd_length": (54, 40),
+    "headers_src": (151, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),

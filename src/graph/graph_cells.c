@@ -309,13 +309,6 @@ static kith_status place(kith_ctx *ctx, finding *f, kin_graph_centres *centres,
 
 /* ---- All of it ------------------------------------------------------------------------------ */
 
-bool kin_graph_cells_possible(const kin_graph_points *points)
-{
-    const kin_distance *distance = &points->prepared->distance;
-    return kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT &&
-           points->symmetric && distance->cols <= KIN_GRAPH_CENTRE_COLS;
-}
-
 /* Meetings with centres cost as cells are many, meetings with points as cells are large. A cell's
  * number has 16 bits among the hits. */
 int64_t kin_graph_cells_wished(int64_t points)

@@ -443,6 +443,20 @@ static kith_status look(kin_graph_gpu_run *run, double *sum)
     return KITH_OK;
 }
 
+/* What the first member decided, to all. */
+static kith_status share_verdict(const kin_graph_gpu_run *run, kin_graph_verdict *verdict)
+{
+    kin_gpu *gpu = run->on.gpu;
+    if (run->share.parts == 0) {
+        return KITH_OK;
+    }
+    const kin_graph_verdict own = *verdict;
+    kin_gpu_show(gpu, &own);
+    KIN_TRY(kin_gpu_meet(gpu, KITH_OK));
+    *verdict = *(const kin_graph_verdict *)kin_gpu_shown(gpu, 0);
+    return kin_gpu_meet(gpu, KITH_OK);
+}
+
 kith_status kin_graph_gpu_judge(kin_graph_gpu_run *run, kin_graph_round *round,
                                 kin_graph_verdict *verdict)
 {
@@ -456,5 +470,5 @@ kith_status kin_graph_gpu_judge(kin_graph_gpu_run *run, kin_graph_round *round,
     if (request->judge != NULL && run->share.part == 0) {
         KIN_TRY(request->judge(request->judge_arg, round, verdict));
     }
-    return kin_graph_gpu_share_verdict(run, verdict);
+    return share_verdict(run, verdict);
 }

@@ -33,11 +33,6 @@ static int64_t each_of(const kin_graph_gate *gate, int64_t meets)
     return kin_min_i64(kin_max_i64(wished, LEAST_RUNS), gate->runs);
 }
 
-bool kin_graph_gate_possible(const kin_graph_points *points)
-{
-    return points->kernel != NULL && points->prepared->distance.cols <= KIN_GRAPH_CENTRE_COLS;
-}
-
 /* Any piece of the centres is a sample of all. */
 static void name_centres(kin_graph_gate *gate)
 {

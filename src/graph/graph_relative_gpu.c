@@ -342,14 +342,6 @@ kith_status kin_graph_gpu_search_longest(kin_graph_gpu_run *run, kin_graph_gpu_r
 
 /* ---- Both ------------------------------------------------------------------------------------ */
 
-void kin_graph_gpu_relatives_free(const kin_graph_gpu_run *run, kin_graph_gpu_relatives *relatives)
-{
-    kin_gpu_free(run->on.gpu, relatives->among.of);
-    kin_gpu_free(run->on.gpu, relatives->among.ids);
-    kin_gpu_free(run->on.gpu, relatives->near.ids);
-    *relatives = (kin_graph_gpu_relatives){0};
-}
-
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 static uint64_t longest_bytes(const kith_matrix *points, const kin_graph_request *request)

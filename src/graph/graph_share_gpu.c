@@ -209,18 +209,6 @@ kith_status kin_graph_gpu_share_least(const kin_graph_gpu_run *run, uint64_t *wo
     return kin_gpu_meet(gpu, fetch_least(run, words, a_point));
 }
 
-kith_status kin_graph_gpu_share_lasts(const kin_graph_gpu_run *run)
-{
-    const kin_graph_gpu_share *share = &run->share;
-    const kin_graph_gpu_ends job = {.graph = run->graph, .lasts = share->lasts};
-    if (share->parts == 0) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->ends(run->on.stream, &job), "ends of lists"));
-    return kin_gpu_gather(run->on.ctx, run->on.gpu, share->lasts, sizeof *share->lasts,
-                          share->firsts);
-}
-
 kith_status kin_graph_gpu_share_ids(const kin_graph_gpu_run *run, const kin_graph_gpu_found *found)
 {
     int64_t firsts[KIN_GPU_TEAM_MOST + 1] = {0};
@@ -260,18 +248,5 @@ kith_status kin_graph_gpu_share_watch(kin_graph_gpu_run *run)
     for (int32_t p = 1; p < run->share.parts && run->share.part == 0; p++) {
         take_lists(run, &run->watch, kin_gpu_shown(gpu, p));
     }
-    return kin_gpu_meet(gpu, KITH_OK);
-}
-
-kith_status kin_graph_gpu_share_verdict(const kin_graph_gpu_run *run, kin_graph_verdict *verdict)
-{
-    kin_gpu *gpu = run->on.gpu;
-    if (run->share.parts == 0) {
-        return KITH_OK;
-    }
-    const kin_graph_verdict own = *verdict;
-    kin_gpu_show(gpu, &own);
-    KIN_TRY(kin_gpu_meet(gpu, KITH_OK));
-    *verdict = *(const kin_graph_verdict *)kin_gpu_shown(gpu, 0);
     return kin_gpu_meet(gpu, KITH_OK);
 }

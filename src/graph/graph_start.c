@@ -275,9 +275,17 @@ done:
     return status;
 }
 
+/* Whether points have centres: not of direct metrics, and in the range of centres. */
+static bool has_cells(const kin_graph_points *points)
+{
+    const kin_distance *distance = &points->prepared->distance;
+    return kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT &&
+           points->symmetric && distance->cols <= KIN_GRAPH_CENTRE_COLS;
+}
+
 static bool goes_by_cells(const kin_graph_points *points, double share)
 {
-    return share < 1.0 && points->count >= LEAST_POINTS && kin_graph_cells_possible(points);
+    return share < 1.0 && points->count >= LEAST_POINTS && has_cells(points);
 }
 
 kith_status kin_graph_start_screen(kith_ctx *ctx, const kin_graph_starting *starting,

@@ -296,16 +296,6 @@ static kith_status take_given(kin_graph_gpu_run *run)
 static const double POINTS_TO_MEET = 300000.0;
 static const double MOST_SHARE = 0.3;
 
-kin_graph_start kin_graph_gpu_start_of(const kin_graph_gpu_run *run)
-{
-    const kin_graph_start asked = run->request->start;
-    if (asked == KIN_GRAPH_START_GRAPH || asked == KIN_GRAPH_START_RANDOM) {
-        return asked;
-    }
-    return run->screened || kin_graph_gpu_is_related(run->request) ? KIN_GRAPH_START_SCREEN
-                                                                   : KIN_GRAPH_START_RANDOM;
-}
-
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 static kith_status take_relatives(kin_graph_gpu_run *run, const kin_graph_gpu_relatives *relatives)

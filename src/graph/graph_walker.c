@@ -14,10 +14,20 @@ enum { REMEMBERED = KIN_GRAPH_REMEMBERED, FAN = 4, TOGETHER = KIN_GRAPH_TOGETHER
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
+/* A block of zeros, or NULL where none is left: there are as many as the context had threads. */
+static uint32_t *take_spare(const kin_graph_spares *spares)
+{
+    uint32_t *block = NULL;
+    for (int32_t i = 0; i < spares->count && block == NULL; i++) {
+        block = atomic_exchange(&spares->blocks[i], NULL);
+    }
+    return block;
+}
+
 static kith_status take_notes(kith_ctx *ctx, kin_graph_way *w)
 {
     const uint64_t words = kin_graph_spare_words(w->ground->points.count);
-    w->met = kin_graph_spare_take(&w->ground->spares);
+    w->met = take_spare(&w->ground->spares);
     w->borrowed = w->met != NULL;
     if (!w->borrowed) {
         KIN_TRY(kin_alloc_zero(ctx, &w->met, words, sizeof *w->met, "a walk"));
@@ -84,21 +94,14 @@ void kin_graph_way_ask(kin_graph_way *walker, const kin_rows *queries, int64_t r
 
 /* ---- Costs ---------------------------------------------------------------------------------- */
 
-static kith_status complain(kith_ctx *ctx, const kin_graph_way *w, uint32_t id)
-{
-    return kin_fail_at(ctx, KITH_E_DATA, kin_at("custom"),
-                       "gave NaN for query %lld and point %lu (a distance must be a number)",
-                       (long long)w->row, (unsigned long)id);
-}
-
 static kith_status find_keys(kith_ctx *ctx, kin_graph_way *w, int32_t count)
 {
     const kin_prepared *prepared = w->ground->prepared;
     kin_metric_keys(&prepared->distance, &w->query, &prepared->rows, w->ids, count, w->keys);
     for (int32_t i = 0; i < count; i++) {
-        if (w->keys[i] != w->keys[i]) {
-            return complain(ctx, w, w->ids[i]);
-        }
+        KIN_FAIL_IF(w->keys[i] != w->keys[i], ctx, KITH_E_DATA, kin_at("custom"),
+                    "gave NaN for query %lld and point %lu (a distance must be a number)",
+                    (long long)w->row, (unsigned long)w->ids[i]);
     }
     return KITH_OK;
 }
@@ -183,11 +186,22 @@ static void forget(kin_graph_way *w)
     w->remembered_count = 0;
 }
 
+/* There is a place: whoever fills one has emptied one before. */
+static void give_spare(const kin_graph_spares *spares, uint32_t *block)
+{
+    for (int32_t i = 0; i < spares->count; i++) {
+        uint32_t *none = NULL;
+        if (atomic_compare_exchange_strong(&spares->blocks[i], &none, block)) {
+            return;
+        }
+    }
+}
+
 void kin_graph_way_free(kith_ctx *ctx, kin_graph_way *walker)
 {
     if (walker->borrowed) {
         forget(walker); /* a walk that failed has not */
-        kin_graph_spare_give(&walker->ground->spares, walker->met);
+        give_spare(&walker->ground->spares, walker->met);
     } else {
         kin_free(ctx, walker->met);
     }

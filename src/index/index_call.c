@@ -65,16 +65,3 @@ const char *kin_index_method_name(kith_method method)
 {
     return method == KITH_METHOD_TREE ? "tree" : method == KITH_METHOD_GRAPH ? "graph" : "exact";
 }
-
-/* auto, or the index' own. */
-kith_status kin_index_check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
-{
-    KIN_TRY(index->gpu != NULL ? KITH_OK : kin_index_refuse_gpu(ctx, index->method));
-    return method == KITH_METHOD_AUTO || method == index->method
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                             "is %s, and the index is one by %s (use auto or %s; or search its "
-                             "points themselves)",
-                             kin_index_method_name(method), kin_index_method_name(index->method),
-                             kin_index_method_name(index->method));
-}

@@ -24,11 +24,6 @@ bool kin_predict_weighs(kith_predict_mode mode)
     return mode == KITH_PREDICT_WEIGHTED || mode == KITH_PREDICT_WEIGHTED_VOTE;
 }
 
-bool kin_predict_votes(kith_predict_mode mode)
-{
-    return mode == KITH_PREDICT_VOTE || mode == KITH_PREDICT_WEIGHTED_VOTE;
-}
-
 /* The labels of a row in the order of its list, an empty slot left out. */
 static int64_t take_labels(const kin_predict_job *job, int64_t row, kin_pair *pairs)
 {

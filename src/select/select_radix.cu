@@ -23,7 +23,7 @@
  *
  * Limits. None of k, cols or of the data. */
 #include "select/select_block.cuh"
-#include "select/select_digit_block.cuh"
+#include "select/select_digit.cuh"
 #include "select/select_launch.cuh"
 
 enum {

@@ -71,22 +71,6 @@ static kith_status narrow(kin_shard_job *job, kin_shard_part parts[KIN_SHARD_SID
     return KITH_OK;
 }
 
-kith_status kin_shard_apart(void *arg, int32_t a, int32_t b, bool *yes)
-{
-    kin_shard_job *job = arg;
-    kin_shard_bounds *bounds = &job->bounds;
-    const int32_t shards[] = {a, b};
-    const int64_t rows[] = {kin_shard_rows(job->points.rows, job->shards, a),
-                            kin_shard_rows(job->points.rows, job->shards, b)};
-    KIN_TRY(kin_bounds_apart(job->ctx, &bounds->bounds, shards, rows, yes));
-    if (*yes) {
-        bounds->skipped += 1;
-        bounds->rows += (double)rows[0] * (double)rows[1];
-        bounds->left_out += (double)rows[0] * (double)rows[1];
-    }
-    return KITH_OK;
-}
-
 /* ---- Under a filter -------------------------------------------------------------------------- */
 
 /* The filter's part for rows of `of`, and for others that ask; NULL: they ask themselves. What it

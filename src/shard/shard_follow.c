@@ -297,10 +297,20 @@ static kith_status make(following *f)
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
+/* Whether the step is ours to do, once more. */
+static bool wants(const kin_shard_run *run, kin_shard_step step)
+{
+    bool ours = run->listed == NULL;
+    for (int64_t i = 0; i < run->listed_count && !ours; i++) {
+        ours = run->listed[i].a == step.a && run->listed[i].b == step.b;
+    }
+    return ours && !kin_shard_is_done(run->folder, step);
+}
+
 static int32_t next_group(const following *f, int32_t after)
 {
     for (int32_t i = after + 1; i < f->job->shards; i++) {
-        if (kin_shard_run_wants(f->run, (kin_shard_step){i, i})) {
+        if (wants(f->run, (kin_shard_step){i, i})) {
             return i;
         }
     }

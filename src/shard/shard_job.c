@@ -34,25 +34,6 @@ void kin_shard_clear(const kin_shard_job *job, const kin_shard_part *part)
     }
 }
 
-void kin_shard_take_list(int64_t k, uint32_t *ids, double *keys, const uint32_t *more_ids,
-                         const double *more_keys, const kin_shard_lists *room)
-{
-    int64_t i = 0;
-    int64_t j = 0;
-    for (int64_t at = 0; at < k; at++) {
-        /* Neither moves by more than one place a turn: both are within their lists. */
-        const bool same = ids[i] == more_ids[j];
-        const bool mine =
-            keys[i] < more_keys[j] || (keys[i] == more_keys[j] && ids[i] <= more_ids[j]);
-        room->ids[at] = mine ? ids[i] : more_ids[j];
-        room->keys[at] = mine ? keys[i] : more_keys[j];
-        i += mine || same;
-        j += !mine || same;
-    }
-    memcpy(ids, room->ids, (size_t)k * sizeof *ids);
-    memcpy(keys, room->keys, (size_t)k * sizeof *keys);
-}
-
 typedef struct taking {
     const kith_neighbors *found;
     const kin_shard_part *part;

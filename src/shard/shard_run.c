@@ -388,15 +388,6 @@ static kith_status meet(kin_shard_run *run, int64_t number, kin_shard_step step)
     return KITH_OK;
 }
 
-bool kin_shard_run_wants(const kin_shard_run *run, kin_shard_step step)
-{
-    bool ours = run->listed == NULL;
-    for (int64_t i = 0; i < run->listed_count && !ours; i++) {
-        ours = run->listed[i].a == step.a && run->listed[i].b == step.b;
-    }
-    return ours && !kin_shard_is_done(run->folder, step);
-}
-
 /* Pairs from a step on that have nothing for each other are done, up to the first that is not, so
  * that nothing is read for them. That they are, their files say when they are written next: who
  * goes on without asks again. */

@@ -21,6 +21,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "base/base_try.h"
+#include "host/host_cpu.h"
 #include "host/host_threads.h"
 #include "tree/tree_leaf.h"
 
@@ -326,12 +327,21 @@ static void name_lists(kin_layout *layout, int32_t cols, int64_t wanted, kin_tre
     keys->words = kin_layout_array(layout, capacity, sizeof *keys->words);
 }
 
+static const kin_tree_body *body_of(kin_isa isa, kin_tree_norm norm, int32_t cols, bool wraps)
+{
+    static const void *const tables[KIN_ISA_COUNT] = KIN_BODIES_WIDE(kin_tree_bodies);
+    const kin_tree_bodies *bodies = kin_isa_pick(isa, tables);
+    const kin_tree_body *of = wraps ? bodies->wrapped[norm] : bodies->of[norm];
+    const int32_t most = wraps ? KIN_TREE_WRAP_COLS : KIN_TREE_CONST_COLS;
+    return cols <= most && of[cols].leaf != NULL ? &of[cols] : of;
+}
+
 void kin_tree_walk_name(kin_layout *layout, const kin_tree *tree, kin_isa isa, int64_t wanted,
                         kin_tree_walk *walk)
 {
     const uint64_t floats = kin_size_mul((uint64_t)tree->cols, KIN_PACKET);
     walk->tree = tree;
-    walk->body = kin_tree_body_get(isa, tree->norm, tree->cols, tree->wraps);
+    walk->body = body_of(isa, tree->norm, tree->cols, tree->wraps);
     walk->room = (int32_t)(kin_tree_most_blocks(tree) * KIN_TREE_LANES);
     walk->columns = kin_layout_zeros(layout, floats, sizeof *walk->columns);
     walk->rows = kin_layout_array(layout, floats, sizeof *walk->rows);
