@@ -5,13 +5,9 @@
 #define KIN_API_CHECK_H
 
 #include "engine/engine_call.h"
-#include "engine/engine_descent.h"
 #include "engine/engine_exact.h"
-#include "engine/engine_filter.h"
-#include "engine/engine_job.h"
 #include "engine/engine_merge.h"
 #include "engine/engine_walks.h"
-#include "select/select.h"
 
 /* *checked = *matrix with its stride filled in. `name` stands in messages ("points", "queries"). */
 kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const char *name,

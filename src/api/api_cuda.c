@@ -4,13 +4,6 @@
 #include "kith/kith_cuda.h"
 
 #include "api/api_check.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_device.h"
-#include "engine/engine_exact.h"
-#include "engine/engine_job.h"
-#include "fused/fused_search.h"
 
 /* CUDA's own name for "the default stream, as one stream": what NULL means to a caller. */
 static void *const DEFAULT_STREAM = (void *)0x1;

@@ -2,10 +2,6 @@
  * Graphs, exact or as near to it as is wanted; exact search; distances: arguments in, one call of
  * the engine, report out. */
 #include "api/api_check.h"
-#include "base/base_mem.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_exact.h"
 
 static const char *const OF_GRAPH = "a point's own id does not count";
 static const char *const OF_SEARCH = "the corpus has no more rows";

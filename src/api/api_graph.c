@@ -3,15 +3,7 @@
  * graph without some points. */
 #include "api/api_check.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_merge.h"
-#include "exact/exact_search.h"
 #include "file/file_checksum.h"
-#include "graph/graph.h"
-#include "recall/recall.h"
 
 /* ---- Exactness ------------------------------------------------------------------------------ */
 

@@ -2,13 +2,7 @@
  * Two graphs made one: exactly, or by a descent that begins with both. */
 #include "api/api_check.h"
 
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_job.h"
-#include "engine/engine_merge.h"
 #include "file/file_checksum.h"
-#include "fused/fused_search.h"
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kNN models: labels and neighbours looked at once, then one call of the room. */
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "engine/engine_call.h"
 #include "model/model_predict.h"
 

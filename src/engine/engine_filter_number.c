@@ -4,11 +4,6 @@
  * indices, others are sorted and searched for. */
 #include "engine/engine_filter.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "select/select_pairs.h"
-
 /* ---- Numbers below `most` ------------------------------------------------------------------- */
 
 static bool are_small(const int64_t *numbers, int64_t rows, int64_t most)

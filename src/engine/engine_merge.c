@@ -16,18 +16,11 @@
  * sqeuclidean, in the same order. */
 #include "engine/engine_merge.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "engine/engine_call.h"
 #include "engine/engine_exact.h"
-#include "engine/engine_job.h"
 #include "exact/exact_runs.h"
-#include "exact/exact_search.h"
-#include "file/file_checksum.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
-#include "recall/recall.h"
 #include "tree/tree_cost.h"
 
 /* ---- Across --------------------------------------------------------------------------------- */

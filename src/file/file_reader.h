@@ -5,7 +5,6 @@
 #ifndef KIN_FILE_READER_H
 #define KIN_FILE_READER_H
 
-#include "base/base_ctx.h"
 #include "file/file_number.h"
 #include "host/host_file.h"
 

@@ -9,8 +9,6 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_number.h"
 #include "file/file_points.h"
 #include "host/host_fpenv.h"
 #include "host/host_threads.h"

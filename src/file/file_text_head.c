@@ -12,8 +12,6 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_number.h"
 
 #include <inttypes.h>
 #include <stdio.h>

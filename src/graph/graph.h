@@ -13,9 +13,7 @@
 #ifndef KIN_GRAPH_H
 #define KIN_GRAPH_H
 
-#include "base/base_ctx.h"
 #include "exact/exact_hits.h"
-#include "metric/metric.h"
 #include "recall/recall.h"
 
 typedef enum kin_graph_start {

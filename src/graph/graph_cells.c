@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_cells.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "graph/graph_join.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 #include <math.h>
 

@@ -4,8 +4,6 @@
  * K-th neighbours' keys are the truth. Between rounds the lists of their positions get canonical
  * keys, equal rows are expanded as at the end, and the caller counts.
  */
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 
 /* Idea. Some pairs of rows get canonical keys from the kernel that gives them to lists: a graph of

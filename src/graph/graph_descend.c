@@ -14,13 +14,8 @@
  * not. */
 #include "graph/graph.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_corpus.h"
-#include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
-#include "graph/graph_lists.h"
 #include "graph/graph_start.h"
 #include "host/host_clock.h"
 

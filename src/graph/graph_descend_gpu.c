@@ -15,8 +15,6 @@
  *
  * Memory. Everything must fit: there are no batches.
  */
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "graph/graph_start.h"
 #include "host/host_threads.h"
 #include "metric/metric_canonical.h"

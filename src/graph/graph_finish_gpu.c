@@ -10,9 +10,6 @@
  * A row whose list has fewer entries than an answer needs (draws that met, few points) is solved by
  * canonical keys of all its pairs.
  */
-#include "base/base_mem.h"
-#include "base/base_try.h"
-#include "fused/fused_answer.h"
 #include "graph/graph_run_gpu.h"
 #include "host/host_threads.h"
 

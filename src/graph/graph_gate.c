@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_walk.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "exact/exact_sequence.h"
-#include "graph/graph_join.h"
 
 /* Runs become longer rather than more; points that a query meets, where there are many times as
  * many, and of how many one in few sets; columns of a product, rows of one. */

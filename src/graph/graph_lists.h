@@ -12,9 +12,7 @@
 #ifndef KIN_GRAPH_LISTS_H
 #define KIN_GRAPH_LISTS_H
 
-#include "base/base_layout.h"
 #include "graph/graph_join.h"
-#include "graph/graph_word.h"
 
 typedef struct kin_graph_lists {
     int64_t points;

@@ -4,8 +4,6 @@
 
 #include "base/base_size.h"
 #include "exact/exact_corpus.h"
-#include "exact/exact_prepare.h"
-#include "graph/graph_lists.h"
 #include "graph/graph_start.h"
 
 #include <math.h>

@@ -14,7 +14,6 @@
  */
 #include "graph/graph_run_gpu.h"
 
-#include "base/base_try.h"
 #include "graph/graph_start.h"
 
 enum {

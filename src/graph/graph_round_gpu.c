@@ -10,8 +10,6 @@
  * Memory. 2 x candidates x 4 bytes of ids a kind and position; the larger of the slots of both
  * kinds and of the offers, 8 bytes each.
  */
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"

@@ -7,11 +7,6 @@
 #ifndef KIN_GRAPH_GPU_RUN_H
 #define KIN_GRAPH_GPU_RUN_H
 
-#include "base/base_size.h"
-#include "exact/exact_answer.h"
-#include "fused/fused_search.h"
-#include "fused/fused_stage.h"
-#include "gpu/gpu_team.h"
 #include "graph/graph_gpu.h"
 #include "graph/graph_kernels.h"
 

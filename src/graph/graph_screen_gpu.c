@@ -9,7 +9,6 @@
  * Memory. Lists with the room that the exact engine gives them, less where that does not fit; they
  * are gone before the rounds begin.
  */
-#include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 /* Idea. A tile's near ones are a share of all tiles, by the distance of centres. Of some thousand
  * tiles all pairs are looked at. Their number grows with the square of the points, so that larger

@@ -30,8 +30,6 @@
  * Memory. Slots and graph are as large as on one GPU; beside them a piece of what others left, and
  * 16 bytes for one in GATHERED of SLOTS slots.
  */
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 
 /* What is fetched of another's slots at a time. */

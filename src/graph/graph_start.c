@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_start.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_screen.h"
 #include "exact/exact_search.h"
 #include "graph/graph_cells.h"
-#include "graph/graph_join.h"
 #include "host/host_threads.h"
 
 enum { POSITIONS_A_TASK = 256, ROWS_A_MATCH = 63 };

@@ -10,9 +10,7 @@
 #define KIN_GRAPH_START_H
 
 #include "exact/exact_answer.h"
-#include "exact/exact_list.h"
 #include "graph/graph.h"
-#include "graph/graph_join.h"
 #include "graph/graph_lists.h"
 
 typedef struct kin_graph_started {

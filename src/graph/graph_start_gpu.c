@@ -6,8 +6,6 @@
  * given come first into their lists (graph_start_gpu.c). What runs out of memory is begun again in
  * a narrower scope.
  */
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 #include "host/host_threads.h"
 

@@ -10,7 +10,6 @@
 
 #include "exact/exact_answer.h"
 #include "graph/graph_cells.h"
-#include "graph/graph_join.h"
 
 /* Positions of a run are a multiple of the first; queries at a time, at most. */
 enum { KIN_GRAPH_RUN = 64, KIN_GRAPH_LED = 2048 };

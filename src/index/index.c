@@ -2,10 +2,6 @@
  * An index: how it is made, asked what it is, and freed. */
 #include "index/index.h"
 
-#include "base/base_mem.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_job.h"
 #include "exact/exact_store.h"
 #include "kith/kith_cuda.h"
 

@@ -19,9 +19,6 @@
 #define KIN_INDEX_INDEX_H
 
 #include "api/api_check.h"
-#include "engine/engine_walks.h"
-#include "file/file_container.h"
-#include "fused/fused_search.h"
 #include "host/host_threads.h"
 #include "tree/tree_gpu.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calls of an index: those that make or change it, in its own context, and those that read it. */
-#include "base/base_try.h"
-#include "engine/engine_call.h"
 #include "index/index.h"
 
 kith_status kin_index_call_begin(kith_ctx *ctx, kith_ctx *own, kin_index_call *call)

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What an index is asked: neighbours, all within a radius, and what a search will take. */
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_device.h"
-#include "engine/engine_exact.h"
-#include "engine/engine_job.h"
-#include "fused/fused_search.h"
 #include "host/host_cpu.h"
 #include "index/index.h"
 #include "kith/kith_cuda.h"

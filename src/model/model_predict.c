@@ -3,7 +3,6 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
 #include "select/select_pairs.h"
 

@@ -12,10 +12,6 @@
  */
 #include "papers/papers_hybrid.h"
 
-#include "base/base_layout.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "fused/fused_stage.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "papers/papers.h"

@@ -5,11 +5,8 @@
 #define KIN_PAPERS_HYBRID_H
 
 #include "exact/exact_search.h"
-#include "fused/fused_kernels.h"
 #include "fused/fused_lists.h"
-#include "gpu/gpu.h"
 #include "select/select.h"
-#include "select/select_pairs.h"
 
 #include <stdbool.h>
 #include <stdint.h>

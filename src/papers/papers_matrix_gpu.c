@@ -20,17 +20,10 @@
  */
 #include "papers/papers.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "fused/fused_answer.h"
 #include "fused/fused_schedule.h"
-#include "fused/fused_stage.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "papers/papers_hybrid.h"
-#include "select/select.h"
-#include "select/select_word.h"
 
 /* ---- Costs of a batch ------------------------------------------------------------------------ */
 

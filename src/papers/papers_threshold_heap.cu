@@ -25,7 +25,6 @@
  * where a heap would take seconds, is handed over to radix. */
 #include "papers/papers_launch.cuh"
 #include "select/select_digit.cuh"
-#include "select/select_word.h"
 
 #include <math.h>
 

@@ -18,7 +18,6 @@
 #include "base/base_layout.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 
 #include <math.h>
 

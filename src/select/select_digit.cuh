@@ -10,8 +10,6 @@
 #define KIN_SELECT_DIGIT_CUH
 
 #include "select/select_block.cuh"
-#include "select/select_kernels.h"
-#include "select/select_word.h"
 
 enum { KIN_DIGIT_BITS = 11, KIN_DIGIT_BINS = 1 << KIN_DIGIT_BITS };
 

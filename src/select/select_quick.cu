@@ -33,7 +33,6 @@
  * Limits. None of k and cols. Scratch: twice the words of all rows (parts) that are under way. */
 #include "select/select_block.cuh"
 #include "select/select_launch.cuh"
-#include "select/select_word.h"
 
 #include <math.h>
 

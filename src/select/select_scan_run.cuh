@@ -12,7 +12,6 @@
 #define KIN_SELECT_SCAN_RUN_CUH
 
 #include "select/select_block.cuh"
-#include "select/select_value.cuh"
 
 #include <cuda_fp16.h>
 #include <math.h>

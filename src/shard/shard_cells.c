@@ -6,13 +6,7 @@
  * centers: the points of a cluster without one are torn among cells that are all about as far.
  * What cells are like is then told by other rows: centers are nearer to those that they were made
  * of. */
-#include "base/base_layout.h"
 #include "base/base_random.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_number.h"
-#include "host/host_threads.h"
-#include "select/select_pairs.h"
 #include "shard/shard_job.h"
 
 #include <math.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Exact graphs of shards, and what each shard gets from another one; rows, and pairs of shards,
  * that cannot meet are left out (exact_runs.h). */
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_merge.h"
 #include "shard/shard_job.h"
 #include "shard/shard_truth.h"
 

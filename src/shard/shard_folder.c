@@ -3,10 +3,6 @@
 #include "shard/shard_folder.h"
 
 #include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_checksum.h"
-#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <dirent.h>

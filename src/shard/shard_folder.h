@@ -22,7 +22,6 @@
 #ifndef KIN_SHARD_FOLDER_H
 #define KIN_SHARD_FOLDER_H
 
-#include "file/file_container.h"
 #include "file/file_stream.h"
 
 #include <stdbool.h>

@@ -2,14 +2,7 @@
  * Graphs from shards: the folder, the steps, and the result in pieces. */
 #include "shard/shard_job.h"
 
-#include "api/api_check.h"
-#include "base/base_layout.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "gpu/gpu.h"
 #include "host/host_clock.h"
-#include "host/host_threads.h"
 
 #include <inttypes.h>
 #include <stdio.h>

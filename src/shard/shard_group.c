@@ -10,12 +10,6 @@
  * each group gets. The least reach that covers enough is taken. Groups are as few as memory
  * allows; guests may make more of them necessary, which makes more borders: then all begins again
  * with one more. Where no reach does at a cost that is below that of pairs, there are no groups. */
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_checksum.h"
-#include "host/host_threads.h"
-#include "recall/recall.h"
 #include "shard/shard_job.h"
 
 #include <math.h>

@@ -2,12 +2,6 @@
  * What all parts of a graph from shards use: found neighbours into the lists of shards, contexts
  * for threads beside, messages that count rows. */
 #include "shard/shard_job.h"
-#include "base/base_layout.h"
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "host/host_threads.h"
-#include "metric/metric.h"
 
 #include <math.h>
 

@@ -8,7 +8,6 @@
 
 #include "api/api_check.h"
 #include "exact/exact_runs.h"
-#include "file/file_stream.h"
 #include "host/host_threads.h"
 #include "shard/shard_run.h"
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The recall of an approximate graph from shards: rows of a sample are solved exactly against one
  * shard after another. What the lists of the sample have is noted while they are in memory. */
-#include "base/base_layout.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "recall/recall.h"
 #include "shard/shard_job.h"
 
 #include <float.h>

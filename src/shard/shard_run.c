@@ -4,7 +4,6 @@
 
 #include "base/base_layout.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

@@ -8,12 +8,7 @@
  *
  * Most points are in one group, and what its file has of them goes to the result as it is: ids and
  * distances. Of the others there are keys, by which lists are merged. */
-#include "base/base_layout.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_checksum.h"
 #include "host/host_clock.h"
-#include "host/host_threads.h"
 #include "shard/shard_job.h"
 
 /* ---- The result ------------------------------------------------------------------------------ */

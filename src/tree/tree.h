@@ -25,7 +25,6 @@
 #ifndef KIN_TREE_TREE_H
 #define KIN_TREE_TREE_H
 
-#include "base/base_layout.h"
 #include "exact/exact_prepare.h"
 #include "file/file_container.h"
 #include "metric/metric_canonical.h"

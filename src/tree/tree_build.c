@@ -7,11 +7,7 @@
  *
  * Cost. n log2(n / leaf) steps, a few nanoseconds each.
  */
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
-#include "tree/tree.h"
-#include "tree/tree_bound.h"
 #include "tree/tree_split.h"
 
 enum {

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tree/tree_gpu.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "tree/tree_bound.h"
-
 static const char *const WHAT = "a tree";
 
 /* ---- Memory ---------------------------------------------------------------------------------- */

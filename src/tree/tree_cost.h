@@ -6,7 +6,6 @@
 #define KIN_TREE_COST_H
 
 #include "exact/exact_hits.h"
-#include "exact/exact_prepare.h"
 #include "tree/tree.h"
 
 /* Packets that tell, spread over all of them. */

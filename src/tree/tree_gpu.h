@@ -3,10 +3,6 @@
 #ifndef KIN_TREE_GPU_H
 #define KIN_TREE_GPU_H
 
-#include "exact/exact_search.h"
-#include "fused/fused_answer.h"
-#include "fused/fused_lists.h"
-#include "fused/fused_prepare.h"
 #include "fused/fused_search.h"
 #include "tree/tree.h"
 #include "tree/tree_kernels.h"

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tree/tree_gpu.h"
 
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "fused/fused_search.h"
-#include "tree/tree_cost.h"
-
 /* A warp looks at 64 points at a time, in many columns at 32 (tree_walk.cuh). */
 enum { MOST_COLS_OF_PAIRS = 32 };
 /* A short list is sorted and needs room for ties alone, of which whole numbers have many; shared

@@ -19,16 +19,13 @@
  * Limits. In many dimensions every box is near and all pairs are computed with more effort than the
  * screen of exact/ needs; tree_cost.c says where.
  */
+#include "tree/tree_cost.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "exact/exact_answer.h"
-#include "exact/exact_hits.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
-#include "tree/tree_cost.h"
 #include "tree/tree_walk.h"
 
 #include <stdio.h>

@@ -18,15 +18,9 @@
 #include "tree/tree_cost.h"
 #include "tree/tree_gpu.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "fused/fused_search.h"
-#include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
-#include "tree/tree.h"
 
 #include <stdio.h>
 

@@ -7,10 +7,7 @@
  */
 #include "tree/tree_split.h"
 
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 #define SPLIT_INLINE static inline __attribute__((always_inline))
 

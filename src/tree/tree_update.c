@@ -45,10 +45,7 @@
  */
 #include "tree/tree.h"
 
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 #include "tree/tree_split.h"
 
 enum {

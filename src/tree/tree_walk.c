@@ -18,12 +18,9 @@
  */
 #include "tree/tree_walk.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
-#include "tree/tree_leaf.h"
 
 /* Lines of a leaf that are asked for in one go: what a core can wait for at a time. */
 enum { LINES_AT_ONCE = 12 };

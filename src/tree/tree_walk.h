@@ -3,7 +3,6 @@
 #ifndef KIN_TREE_WALK_H
 #define KIN_TREE_WALK_H
 
-#include "select/select_pairs.h"
 #include "tree/tree.h"
 #include "tree/tree_leaf.h"
 
