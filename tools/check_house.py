@@ -36,16 +36,16 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (88074, 58000),
+    "code_lines_src": (87979, 58000),
     "files_src": (466, 350),
-    "files_below_40_lines": (32, 40),
-    "files_of_odd_length": (54, 40),
+    "files_below_40_lines": (40, 40),
+    "files_of_odd_length": (53, 40),
     "headers_src": (151, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (0, 0),
-    "functions_with_more_than_6_parameters": (19, 20),
+    "functions_with_more_than_6_parameters": (20, 20),
     "public_functions": (78, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
     "functions_used_by_one_file_percent": (51, 25),

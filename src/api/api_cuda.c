@@ -318,10 +318,7 @@ kith_status kith_cuda_graph(kith_ctx *ctx, const kith_matrix *points,
                             const kith_search_params *params, const kith_neighbors *out,
                             kith_report *report, void *stream)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    const kith_status status = graph(ctx, points, params, out, report, stream);
-    return kin_api_tell(&call, kin_call_end(&call, status), report);
+    KIN_CALL_TOLD(ctx, graph(ctx, points, params, out, report, stream), report);
 }
 
 /* ---- Search --------------------------------------------------------------------------------- */
@@ -447,10 +444,7 @@ kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                                   const kith_search_params *params, const kith_neighbors *out,
                                   kith_report *report, void *stream)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    const kith_status status = merge(ctx, sets, params, out, report, stream);
-    return kin_api_tell(&call, kin_call_end(&call, status), report);
+    KIN_CALL_TOLD(ctx, merge(ctx, sets, params, out, report, stream), report);
 }
 
 /* ---- Selection ------------------------------------------------------------------------------ */

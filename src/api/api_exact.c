@@ -173,10 +173,7 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
 kith_status kith_graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *params,
                        const kith_neighbors *out, kith_report *report)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_api_tell(&call, kin_call_end(&call, graph(ctx, points, params, out, report)),
-                        report);
+    KIN_CALL_TOLD(ctx, graph(ctx, points, params, out, report), report);
 }
 
 /* ---- Search --------------------------------------------------------------------------------- */
@@ -233,10 +230,7 @@ kith_status kith_search(kith_ctx *ctx, const kith_matrix *corpus, const kith_mat
                         const kith_search_params *params, const kith_neighbors *out,
                         kith_report *report)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_api_tell(&call, kin_call_end(&call, knn(ctx, corpus, queries, params, out, report)),
-                        report);
+    KIN_CALL_TOLD(ctx, knn(ctx, corpus, queries, params, out, report), report);
 }
 
 /* ---- Both directions ------------------------------------------------------------------------ */

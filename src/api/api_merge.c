@@ -219,7 +219,5 @@ kith_status kith_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                              const kith_search_params *params, const kith_neighbors *out,
                              kith_report *report)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_api_tell(&call, kin_call_end(&call, merge(ctx, sets, params, out, report)), report);
+    KIN_CALL_TOLD(ctx, merge(ctx, sets, params, out, report), report);
 }

@@ -144,7 +144,7 @@ static kith_status relate(const kin_graph_gpu_run *run, const kin_fused_rows *ro
 {
     const kin_graph_gpu_relate job = {
         .rows = *rows, .relation = relation, .related = data, .lengths = words};
-    return kin_graph_gpu_check(run, run->kernels->relate(run->on.stream, &job), "relating rows");
+    return KIN_GRAPH_LAUNCH(run, relate, &job, "relating rows");
 }
 
 kin_graph_gpu_relative kin_graph_gpu_relative_of(const kith_matrix *points,
@@ -269,7 +269,7 @@ static kith_status make_corpus(const kin_graph_gpu_run *run, const kin_graph_gpu
                                      .rows = found->of,
                                      .count = found->of_count,
                                      .to = a->rows};
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->pick(run->on.stream, &pick), "copying rows"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, pick, &pick, "copying rows"));
     a->corpus = matrix_of(&longest);
     if (run->request->distance.metric != KITH_KL) {
         return KITH_OK;

@@ -74,6 +74,9 @@ static inline kith_status kin_graph_gpu_check(const kin_graph_gpu_run *run, int 
 {
     return kin_gpu_check(run->on.ctx, run->on.gpu, error, what);
 }
+/* A launch of the room's own, by its name. */
+#define KIN_GRAPH_LAUNCH(run, name, job, what) \
+    kin_graph_gpu_check((run), (run)->kernels->name((run)->on.stream, (job)), (what))
 
 static inline bool kin_graph_gpu_leaves_own_out(const kin_graph_request *request)
 {

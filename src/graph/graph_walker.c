@@ -267,17 +267,7 @@ kith_status kin_graph_way_meet(kith_ctx *ctx, kin_graph_way *walker, const uint3
 static int64_t find_next(kin_graph_way *w)
 {
     if (w->least != KIN_GRAPH_EMPTY) {
-        int64_t low = 0;
-        int64_t high = w->next;
-        while (low < high) {
-            const int64_t middle = (low + high) / 2;
-            if (w->list[middle] < w->least) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        w->next = low;
+        w->next = kin_lower_u64(w->list, w->next, w->least);
         w->least = KIN_GRAPH_EMPTY;
     }
     while (w->next < w->length && (w->list[w->next] & 1) != 0) {

@@ -82,6 +82,13 @@ static kith_matrix points_of(const kith_index *index)
     return points;
 }
 
+/* The index' GPU for this thread, until kin_device_leave. */
+static void enter_gpu(const kith_index *index)
+{
+    kin_gpu_enter(index->gpu);
+    index->gpu->peak = index->gpu->held;
+}
+
 /* auto, or the index' own. */
 static kith_status check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
 {
@@ -123,8 +130,7 @@ static kith_status try_gpu(kith_ctx *ctx, const kith_index *index, const kith_ma
     KIN_TRY(kin_api_check_filtered(ctx, &points, queries, params, out, &job));
     job.resident = true;
     KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
-    kin_gpu_enter(index->gpu);
-    index->gpu->peak = index->gpu->held;
+    enter_gpu(index);
     const kin_filter_place where = {.gpu = index->gpu, .out = &limit.out};
     const kith_status status = filter_there(ctx, index, &job, &where, done);
     kin_device_leave(ctx, index->gpu);
@@ -218,13 +224,6 @@ static kith_status check_knn(kith_ctx *ctx, const kith_index *index, const kith_
 }
 
 /* ---- Neighbours ------------------------------------------------------------------------------ */
-
-/* The index' GPU for this thread, until kin_device_leave. */
-static void enter_gpu(const kith_index *index)
-{
-    kin_gpu_enter(index->gpu);
-    index->gpu->peak = index->gpu->held;
-}
 
 /* Of one that is there; place as in fused_search.h. */
 static kith_status ask_gpu(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,

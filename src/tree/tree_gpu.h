@@ -101,6 +101,10 @@ typedef struct kin_tree_gpu_solver {
 } kin_tree_gpu_solver;
 
 /* solver: on, tree, corpus, request and wanted are set, the rest is zero. */
+/* A launch of the room's own, by its name. */
+#define KIN_TREE_LAUNCH(s, name, job, what) \
+    kin_gpu_check((s)->on.ctx, (s)->on.gpu, (s)->kernels->name((s)->on.stream, (job)), (what))
+
 kith_status kin_tree_gpu_solver_make(kin_tree_gpu_solver *s);
 void kin_tree_gpu_solver_free(kin_tree_gpu_solver *s);
 

@@ -93,11 +93,6 @@ static uint64_t asked_bytes(int64_t count, int32_t wide)
                         kin_size_mul((uint64_t)count, ORDER_BYTES));
 }
 
-static kith_status checked(const kin_tree_gpu_solver *s, int error, const char *what)
-{
-    return kin_gpu_check(s->on.ctx, s->on.gpu, error, what);
-}
-
 static kith_status round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
                               const kin_tree_gpu_asked *a)
 {
@@ -111,7 +106,7 @@ static kith_status round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows
                                     .shift = tree->shift,
                                     .out = a->rounded,
                                     .lost = a->lost};
-    return checked(s, s->kernels->round(s->on.stream, &job), "rounding queries");
+    return KIN_TREE_LAUNCH(s, round, &job, "rounding queries");
 }
 
 /* As they stand. */
@@ -136,10 +131,10 @@ static kith_status order_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_a
     uint64_t bytes = 0;
     kin_tree_gpu_order job = {
         .tree = *s->tree, .rows = a->rounded, .count = a->count, .scratch_bytes = &bytes};
-    KIN_TRY(checked(s, s->kernels->order(s->on.stream, &job), "sizing the order of queries"));
+    KIN_TRY(KIN_TREE_LAUNCH(s, order, &job, "sizing the order of queries"));
     KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, &job.scratch, bytes, 1, "sorting queries"));
     job.order = a->order;
-    const kith_status status = checked(s, s->kernels->order(s->on.stream, &job), "sorting queries");
+    const kith_status status = KIN_TREE_LAUNCH(s, order, &job, "sorting queries");
     kin_gpu_free(s->on.gpu, job.scratch);
     return status;
 }

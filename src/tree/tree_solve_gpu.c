@@ -30,11 +30,6 @@ typedef struct rest {
     int64_t room;
 } rest;
 
-static kith_status checked(const kin_tree_gpu_solver *s, int error, const char *what)
-{
-    return kin_gpu_check(s->on.ctx, s->on.gpu, error, what);
-}
-
 kith_status kin_tree_gpu_solver_make(kin_tree_gpu_solver *s)
 {
     s->kernels = s->on.gpu->module->tree;
@@ -78,7 +73,7 @@ static kith_status walk_slices(const kin_tree_gpu_solver *s, const kin_tree_gpu_
     for (job.place0 = 0; job.place0 < whole->count; job.place0 += job.count) {
         const int64_t start = kin_clock_ns();
         job.count = kin_min_i64(slice, whole->count - job.place0);
-        KIN_TRY(checked(s, s->kernels->walk(s->on.stream, &job), "walking through a tree"));
+        KIN_TRY(KIN_TREE_LAUNCH(s, walk, &job, "walking through a tree"));
         if (job.place0 + job.count < whole->count) {
             KIN_TRY(kin_gpu_wait(ctx, s->on.gpu));
             KIN_TRY(kin_progress(ctx, "screen", (double)job.place0, (double)whole->count));
@@ -169,8 +164,7 @@ static kith_status finish_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
                                          .pairs = d->pairs,
                                          .counts = d->counts,
                                          .keys = &s->counters->keys};
-        KIN_TRY(
-            checked(s, s->kernels->finish(s->on.stream, &job), "computing canonical distances"));
+        KIN_TRY(KIN_TREE_LAUNCH(s, finish, &job, "computing canonical distances"));
         KIN_TRY(kin_fused_delivery_run(a, d, places->ids + place0, count,
                                        flags == NULL ? NULL : flags + place0));
         KIN_TRY(kin_progress(s->on.ctx, "screen", (double)place0, (double)places->count));
