@@ -123,9 +123,8 @@ static kith_status solve_sample(kin_shard_job *job)
     kin_shard_sample *s = &job->sample;
     const kith_shard_team *team = job->params.team;
     solving own = {.job = job, .room = {.rows = s->count}};
-    void *block = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_layout_make(job->ctx, name_solving, &own, "lists of the sample", &block));
+    KIN_HOLD(hold, job->ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_solving, &own, "lists of the sample"));
     const kith_matrix queries = kin_recall_gather(&job->points, s->rows, s->count, own.copy);
     for (int64_t i = 0; i < s->count * s->at; i++) {
         s->truth[i] = INFINITY;
@@ -136,12 +135,10 @@ static kith_status solve_sample(kin_shard_job *job)
         const kin_shard_part part = {.shard = shard,
                                      .first = kin_shard_first(job->points.rows, job->shards, shard),
                                      .rows = kin_shard_rows(job->points.rows, job->shards, shard)};
-        KIN_TRY_GOTO(status, solve_shard(job, &part, &queries, &own.room), done);
+        KIN_TRY(solve_shard(job, &part, &queries, &own.room));
         kin_shard_return(job, part.first, part.rows);
     }
-done:
-    kin_free(job->ctx, block);
-    return status;
+    return KITH_OK;
 }
 
 /* One worker's lists, as they are before others' are taken in. */

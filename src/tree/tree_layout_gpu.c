@@ -113,14 +113,13 @@ static kith_status round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows
 static kith_status number_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_asked *a)
 {
     uint32_t *numbers = NULL;
-    KIN_TRY(kin_alloc(s->on.ctx, &numbers, (uint64_t)a->count, sizeof *numbers, "numbers of rows"));
+    KIN_HOLD(hold, s->on.ctx);
+    KIN_NEW(&hold, numbers, (uint64_t)a->count, "numbers of rows");
     for (int64_t i = 0; i < a->count; i++) {
         numbers[i] = (uint32_t)i;
     }
-    const kith_status status = kin_gpu_upload(s->on.ctx, s->on.gpu, a->order, numbers,
-                                              (uint64_t)a->count * sizeof *numbers);
-    kin_free(s->on.ctx, numbers);
-    return status;
+    return kin_gpu_upload(s->on.ctx, s->on.gpu, a->order, numbers,
+                          (uint64_t)a->count * sizeof *numbers);
 }
 
 static kith_status order_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_asked *a)

@@ -130,20 +130,18 @@ static kith_status collect(const kin_tree_gpu_solver *s, const kin_tree_gpu_plac
     kith_ctx *ctx = s->on.ctx;
     const uint64_t n = (uint64_t)places->count;
     uint32_t *ids = NULL;
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, ctx);
     KIN_TRY(grow(ctx, r, lost));
     KIN_TRY(kin_alloc(ctx, flags, n, 1, "row flags"));
     KIN_TRY(kin_gpu_download(ctx, s->on.gpu, *flags, lists->lost, n));
-    KIN_TRY(kin_alloc(ctx, &ids, n, sizeof *ids, "rows to solve again"));
-    KIN_TRY_GOTO(status, kin_gpu_download(ctx, s->on.gpu, ids, places->ids, n * sizeof *ids), done);
+    KIN_NEW(&hold, ids, n, "rows to solve again");
+    KIN_TRY(kin_gpu_download(ctx, s->on.gpu, ids, places->ids, n * sizeof *ids));
     for (int64_t p = 0; p < places->count && r->count < r->room; p++) {
         if ((*flags)[p] != 0 && ids[p] != KITH_ID_NONE) {
             r->ids[r->count++] = ids[p];
         }
     }
-done:
-    kin_free(ctx, ids);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- A walk and its answers ------------------------------------------------------------------ */
