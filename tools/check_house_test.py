@@ -70,6 +70,12 @@ COUNTS = [
     ("functions_used_by_no_file", {"src/base/base_a.c": "int kin_base_scan(void)\n{\n}\nint kin_base_no(void)\n{\n}\n",
                                    "src/base/base_b.c": "MAP(kin_base_##name)\n",
                                    "include/kith/kith.h": "#define MAP(X) X(SCAN, 1, scan)\n"}, 1),
+    ("includes_said_twice", {"src/base/base_a.h": '#ifndef KIN_A_H\n#define KIN_A_H\n#include "base/base_b.h"\n#endif\n',
+                             "src/base/base_b.h": "int b;\n",
+                             "src/base/base_c.c": '#include "base/base_a.h"\n#include "base/base_b.h"\n',
+                             "src/base/base_d.c": '#include "base/base_b.h"\n#include "base/base_a.h"\n'}, 1),
+    ("includes_said_twice", {"src/base/base_a.h": '#if A\n#include "base/base_b.h"\n#endif\n', "src/base/base_b.h": "int b;\n",
+                             "src/base/base_c.c": '#include "base/base_a.h"\n#include "base/base_b.h"\n'}, 0),
 ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of graphs from shards: src/shard/shard_schedule.h again, in Python, and compared with it."""
+"""The steps of graphs from shards: src/shard/shard_folder.h again, in Python, and compared with it."""
 import ctypes
 import pathlib
 import shutil
@@ -8,7 +8,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The header's functions are inline; these call them.
-CALLS = """#include "shard/shard_schedule.h"
+CALLS = """#include "shard/shard_folder.h"
 kin_shard_step step_at(int32_t shards, int64_t number) { return kin_shard_step_at(shards, number); }
 bool meeting(int32_t shards, int32_t round, int32_t table, kin_shard_step *step)
 {
@@ -71,4 +71,4 @@ def check_schedule():
                     theirs = Step()
                     there = lib.meeting(shards, number, place, ctypes.byref(theirs))
                     assert ((theirs.a, theirs.b) if there else None) == meeting(shards, number, place)
-    return "that of src/shard/shard_schedule.h, for 1 to 25 shards"
+    return "that of src/shard/shard_folder.h, for 1 to 25 shards"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api_check.h"
 
-#include "base/base_try.h"
 #include "host/host_threads.h"
 #include "papers/papers.h"
 

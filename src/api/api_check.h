@@ -5,13 +5,9 @@
 #define KIN_API_CHECK_H
 
 #include "engine/engine_call.h"
-#include "engine/engine_descent.h"
 #include "engine/engine_exact.h"
-#include "engine/engine_filter.h"
-#include "engine/engine_job.h"
 #include "engine/engine_merge.h"
 #include "engine/engine_walks.h"
-#include "select/select.h"
 
 /* *checked = *matrix with its stride filled in. `name` stands in messages ("points", "queries"). */
 kith_status kin_check_matrix(kith_ctx *ctx, const kith_matrix *matrix, const char *name,
@@ -71,6 +67,13 @@ kith_status kin_check_told(kith_ctx *ctx, const void *room, const char *name, co
 void kin_fill_room(void *room, const void *said, size_t size);
 /* The report of a call that has ended. */
 kith_status kin_api_tell(const kin_call *call, kith_status status, kith_report *report);
+/* A whole public call that has a report. */
+#define KIN_CALL_TOLD(ctx, work, report)                                     \
+    do {                                                                     \
+        kin_call call_;                                                      \
+        KIN_TRY(kin_call_begin((ctx), &call_));                              \
+        return kin_api_tell(&call_, kin_call_end(&call_, (work)), (report)); \
+    } while (0)
 
 /* KITH_E_UNSUPPORTED of a filter: where there may be one it was taken out. */
 kith_status kin_refuse_filter(kith_ctx *ctx, const kith_search_params *params);

@@ -2,12 +2,9 @@
  * Contexts, and the list of devices. */
 #include "api/api_check.h"
 
-#include "base/base_ctx.h"
-#include "engine/engine_device.h"
 #include "host/host_cpu.h"
 #include "kith/kith.h"
 #include "kith_commit.h" /* made by cmake/commit.cmake at build time */
-
 #include <stdio.h>
 #include <stdlib.h>
 

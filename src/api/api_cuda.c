@@ -4,13 +4,6 @@
 #include "kith/kith_cuda.h"
 
 #include "api/api_check.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_device.h"
-#include "engine/engine_exact.h"
-#include "engine/engine_job.h"
-#include "fused/fused_search.h"
 
 /* CUDA's own name for "the default stream, as one stream": what NULL means to a caller. */
 static void *const DEFAULT_STREAM = (void *)0x1;
@@ -325,10 +318,7 @@ kith_status kith_cuda_graph(kith_ctx *ctx, const kith_matrix *points,
                             const kith_search_params *params, const kith_neighbors *out,
                             kith_report *report, void *stream)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    const kith_status status = graph(ctx, points, params, out, report, stream);
-    return kin_api_tell(&call, kin_call_end(&call, status), report);
+    KIN_CALL_TOLD(ctx, graph(ctx, points, params, out, report, stream), report);
 }
 
 /* ---- Search --------------------------------------------------------------------------------- */
@@ -454,10 +444,7 @@ kith_status kith_cuda_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                                   const kith_search_params *params, const kith_neighbors *out,
                                   kith_report *report, void *stream)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    const kith_status status = merge(ctx, sets, params, out, report, stream);
-    return kin_api_tell(&call, kin_call_end(&call, status), report);
+    KIN_CALL_TOLD(ctx, merge(ctx, sets, params, out, report, stream), report);
 }
 
 /* ---- Selection ------------------------------------------------------------------------------ */

@@ -2,10 +2,6 @@
  * Approximate graphs: arguments, and what they will take; and search by walks on a graph. */
 #include "api/api_check.h"
 
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_device.h"
 #include "file/file_checksum.h"
 #include "host/host_cpu.h"
 

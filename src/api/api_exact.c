@@ -2,10 +2,6 @@
  * Graphs, exact or as near to it as is wanted; exact search; distances: arguments in, one call of
  * the engine, report out. */
 #include "api/api_check.h"
-#include "base/base_mem.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_exact.h"
 
 static const char *const OF_GRAPH = "a point's own id does not count";
 static const char *const OF_SEARCH = "the corpus has no more rows";
@@ -177,10 +173,7 @@ static kith_status graph(kith_ctx *ctx, const kith_matrix *points, const kith_se
 kith_status kith_graph(kith_ctx *ctx, const kith_matrix *points, const kith_search_params *params,
                        const kith_neighbors *out, kith_report *report)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_api_tell(&call, kin_call_end(&call, graph(ctx, points, params, out, report)),
-                        report);
+    KIN_CALL_TOLD(ctx, graph(ctx, points, params, out, report), report);
 }
 
 /* ---- Search --------------------------------------------------------------------------------- */
@@ -237,10 +230,7 @@ kith_status kith_search(kith_ctx *ctx, const kith_matrix *corpus, const kith_mat
                         const kith_search_params *params, const kith_neighbors *out,
                         kith_report *report)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_api_tell(&call, kin_call_end(&call, knn(ctx, corpus, queries, params, out, report)),
-                        report);
+    KIN_CALL_TOLD(ctx, knn(ctx, corpus, queries, params, out, report), report);
 }
 
 /* ---- Both directions ------------------------------------------------------------------------ */

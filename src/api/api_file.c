@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Points, neighbours and selections from files and to files. */
 #include "api/api_check.h"
-#include "base/base_try.h"
-#include "file/file_checksum.h"
 #include "file/file_points.h"
-#include "file/file_result.h"
 #include "file/file_stream.h"
 #include "host/host_threads.h"
-#include "metric/metric.h"
 
 #include <inttypes.h>
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The fields of a filter, and the shape of an answer under it, checked. */
 #include "api/api_check.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 
 static kith_status check_rule(kith_ctx *ctx, const kith_filter *filter, bool graph)
 {

@@ -3,15 +3,7 @@
  * graph without some points. */
 #include "api/api_check.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_merge.h"
-#include "exact/exact_search.h"
 #include "file/file_checksum.h"
-#include "graph/graph.h"
-#include "recall/recall.h"
 
 /* ---- Exactness ------------------------------------------------------------------------------ */
 
@@ -46,16 +38,13 @@ static kith_status verify(kith_ctx *ctx, const kith_matrix *points, const kith_n
                 "is %lld and the graph has lists of %lld (take a k of at most that)",
                 (long long)params.k, (long long)graph->k);
     kith_neighbors truth = {.rows = matrix.rows, .k = params.k};
-    KIN_TRY(kin_alloc(ctx, &truth.ids,
-                      kin_size_mul((uint64_t)truth.rows, (uint64_t)kin_max_i64(truth.k, 0)),
-                      sizeof *truth.ids, "true neighbours"));
-    const kith_status status = kith_graph(ctx, &matrix, &params, &truth, NULL);
-    if (status == KITH_OK) {
-        compare(graph, &truth, wrong, first_wrong);
-        ctx->report.exact = *wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;
-    }
-    kin_free(ctx, truth.ids);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, truth.ids, kin_size_mul((uint64_t)truth.rows, (uint64_t)kin_max_i64(truth.k, 0)),
+            "true neighbours");
+    KIN_TRY(kith_graph(ctx, &matrix, &params, &truth, NULL));
+    compare(graph, &truth, wrong, first_wrong);
+    ctx->report.exact = *wrong == 0 ? KITH_CERTIFIED : KITH_APPROXIMATE;
+    return KITH_OK;
 }
 
 kith_status kith_graph_verify(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,
@@ -244,32 +233,23 @@ static kith_status repair(const removal *r, const kith_neighbors *out)
     kith_neighbors found = {.rows = r->lists.lacking_count, .k = out->k};
     void *copy = NULL;
     bool few = false;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &copy, rows,
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_alloc(&hold, &copy, rows,
                            (uint64_t)r->rest.cols * (uint64_t)kith_dtype_bytes(r->rest.dtype),
-                           "rows that lost neighbours"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &found.ids, entries, sizeof(uint32_t), "neighbours"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &found.distances, entries, sizeof(float), "neighbours"),
-                 done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &found.distances64, entries, sizeof(double), "neighbours"),
-                 done);
+                           "rows that lost neighbours"));
+    KIN_NEW(&hold, found.ids, entries, "neighbours");
+    KIN_NEW(&hold, found.distances, entries, "neighbours");
+    KIN_NEW(&hold, found.distances64, entries, "neighbours");
     const kith_matrix queries =
         kin_recall_gather(&r->rest, r->lists.lacking, r->lists.lacking_count, copy);
     kith_search_params params = search_params(r);
     params.exclude = r->lists.self ? NULL : r->lists.lacking;
-    KIN_TRY_GOTO(status, kin_across_few(ctx, &r->rest, &queries, &params, &found, &few), done);
+    KIN_TRY(kin_across_few(ctx, &r->rest, &queries, &params, &found, &few));
     if (!few) {
-        KIN_TRY_GOTO(status, kith_search(ctx, &r->rest, &queries, &params, &found, NULL), done);
+        KIN_TRY(kith_search(ctx, &r->rest, &queries, &params, &found, NULL));
     }
     put_back(r, &found, out);
-done:
-    kin_free(ctx, found.distances64);
-    kin_free(ctx, found.distances);
-    kin_free(ctx, found.ids);
-    kin_free(ctx, copy);
-    return status;
+    return KITH_OK;
 }
 
 static kith_status remove_all(removal *r, const kith_neighbors *out, kith_remove_report *report)

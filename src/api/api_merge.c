@@ -2,13 +2,7 @@
  * Two graphs made one: exactly, or by a descent that begins with both. */
 #include "api/api_check.h"
 
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_job.h"
-#include "engine/engine_merge.h"
 #include "file/file_checksum.h"
-#include "fused/fused_search.h"
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
 
@@ -225,7 +219,5 @@ kith_status kith_graph_merge(kith_ctx *ctx, const kith_merge_sets *sets,
                              const kith_search_params *params, const kith_neighbors *out,
                              kith_report *report)
 {
-    kin_call call;
-    KIN_TRY(kin_call_begin(ctx, &call));
-    return kin_api_tell(&call, kin_call_end(&call, merge(ctx, sets, params, out, report)), report);
+    KIN_CALL_TOLD(ctx, merge(ctx, sets, params, out, report), report);
 }

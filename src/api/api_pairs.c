@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Pairs within a radius: arguments, checked. */
 #include "api/api_check.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_exact.h"
-#include "engine/engine_filter.h"
 #include "file/file_pairs.h"
 
 #include <inttypes.h>

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a job will take, before it runs. */
 #include "api/api_check.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_device.h"
-#include "engine/engine_exact.h"
-#include "engine/engine_job.h"
-#include "exact/exact_prepare.h"
-#include "fused/fused_search.h"
 #include "host/host_cpu.h"
 #include "tree/tree_cost.h"
 #include "tree/tree_gpu.h"
-#include "tree/tree_search.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kNN models: labels and neighbours looked at once, then one call of the room. */
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "engine/engine_call.h"
 #include "model/model_predict.h"
 
@@ -33,12 +31,18 @@ static kith_status check_params(kith_ctx *ctx, const kith_predict_params *params
     return KITH_OK;
 }
 
+/* Whether its labels are classes. */
+static bool is_vote(kith_predict_mode mode)
+{
+    return mode == KITH_PREDICT_VOTE || mode == KITH_PREDICT_WEIGHTED_VOTE;
+}
+
 static kith_status check_labels(kith_ctx *ctx, const double *labels, int64_t count,
                                 kith_predict_mode mode)
 {
     KIN_FAIL_IF(labels == NULL || count < 1, ctx, KITH_E_ARGUMENT, kin_at("labels"),
                 "%s (give one for each point)", labels == NULL ? "is NULL" : "are none");
-    const bool votes = kin_predict_votes(mode);
+    const bool votes = is_vote(mode);
     for (int64_t i = 0; i < count; i++) {
         const double label = labels[i];
         KIN_FAIL_IF(!isfinite(label), ctx, KITH_E_DATA, kin_at_row("labels", i),

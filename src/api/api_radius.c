@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Radius search, and the tables that it gives. A table keeps the context that made it. */
 #include "api/api_check.h"
-#include "base/base_mem.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_exact.h"
 
 static kith_status check_radii(kith_ctx *ctx, kith_metric metric, const double *radii, int64_t rows)
 {

@@ -6,15 +6,8 @@
  * list gets better by saying a thing twice.
  */
 #include "api/api_check.h"
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "exact/exact_corpus.h"
 #include "file/file_checksum.h"
 #include "host/host_threads.h"
-#include "recall/recall.h"
-#include "select/select_pairs.h"
 
 enum { USUAL_AT = 10, USUAL_SAMPLE = 1000 };
 

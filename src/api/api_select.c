@@ -2,10 +2,6 @@
  * Selection: arguments in, one call of the room, report out. */
 #include "api/api_check.h"
 
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "engine/engine_device.h"
 #include "host/host_cpu.h"
 #include "papers/papers.h"
 

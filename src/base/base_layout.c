@@ -2,7 +2,6 @@
 #include "base/base_layout.h"
 
 #include "base/base_size.h"
-#include "base/base_try.h"
 
 enum { ALIGNMENT = KIN_MEM_ALIGNMENT, ON_DEVICE = 256, ZONE = KIN_CHECKED ? ALIGNMENT : 0 };
 

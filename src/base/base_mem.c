@@ -13,7 +13,6 @@
 #include "base/base_mem.h"
 
 #include "base/base_size.h"
-#include "base/base_try.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

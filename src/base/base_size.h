@@ -39,4 +39,23 @@ static inline int64_t kin_max_i64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* The first place of `count` ascending numbers whose number is not below this one; count: there is
+ * none. By bisection. */
+#define KIN_LOWER(name, type)                                                   \
+    static inline int64_t name(const type *numbers, int64_t count, type number) \
+    {                                                                           \
+        int64_t low = 0;                                                        \
+        while (low < count) {                                                   \
+            const int64_t middle = low + (count - low) / 2;                     \
+            if (numbers[middle] < number) {                                     \
+                low = middle + 1;                                               \
+            } else {                                                            \
+                count = middle;                                                 \
+            }                                                                   \
+        }                                                                       \
+        return low;                                                             \
+    }
+KIN_LOWER(kin_lower_u32, uint32_t)
+KIN_LOWER(kin_lower_u64, uint64_t)
+
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/engine_call.h"
 
-#include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "metric/metric.h"

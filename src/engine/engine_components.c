@@ -7,9 +7,6 @@
  * (h, i) with h < i have been seen, and whether i is kept is settled. */
 #include "engine/engine_exact.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
 
 enum { PAIRS_A_TASK = 1 << 14 };

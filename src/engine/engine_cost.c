@@ -3,7 +3,6 @@
  * within a factor of some two. */
 #include "engine/engine_descent.h"
 
-#include "base/base_try.h"
 #include "engine/engine_device.h"
 #include "engine/engine_merge.h"
 #include "graph/graph_word.h"

@@ -5,11 +5,7 @@
  * judged; after each round the deciding one is looked at, at the end the telling one. */
 #include "engine/engine_descent.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "engine/engine_device.h"
-#include "recall/recall.h"
 
 /* Longer lists, twice as long each time, before we say that there is no further gain. A GPU makes
  * them longer where they are, and the first time without more candidates. */

@@ -3,7 +3,6 @@
 #ifndef KIN_ENGINE_DESCENT_H
 #define KIN_ENGINE_DESCENT_H
 
-#include "graph/graph.h"
 #include "graph/graph_gpu.h"
 
 /* Checked arguments. */

@@ -11,7 +11,6 @@
  * never what: the answers are the same bytes. */
 #include "engine/engine_device.h"
 
-#include "base/base_try.h"
 #include "gpu/gpu_team.h"
 
 #include <stdio.h>

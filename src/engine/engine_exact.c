@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/engine_exact.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_corpus.h"
-#include "exact/exact_search.h"
 #include "fused/fused_search.h"
 #include "host/host_threads.h"
 #include "tree/tree_cost.h"
-#include "tree/tree_search.h"
 
 /* ---- A radius ------------------------------------------------------------------------------- */
 

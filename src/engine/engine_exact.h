@@ -5,7 +5,6 @@
 #define KIN_ENGINE_EXACT_H
 
 #include "engine/engine_job.h"
-#include "exact/exact_hits.h"
 
 /* Of request.within (exact_list.h) engines may make use: slots of the answer that they do not write
  * stay as they are. */

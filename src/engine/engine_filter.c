@@ -18,12 +18,8 @@
  * Cost. What is compared is what is allowed; under each rule a pair at most once for each end. */
 #include "engine/engine_filter.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "engine/engine_exact.h"
 #include "file/file_checksum.h"
-#include "select/select_pairs.h"
 
 /* ---- Groups --------------------------------------------------------------------------------- */
 

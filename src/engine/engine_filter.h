@@ -7,9 +7,6 @@
 
 #include "engine/engine_job.h"
 #include "exact/exact_answer.h"
-#include "exact/exact_hits.h"
-#include "exact/exact_search.h"
-#include "gpu/gpu.h"
 
 #include <math.h>
 

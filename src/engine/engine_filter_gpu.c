@@ -7,10 +7,6 @@
  */
 #include "engine/engine_filter.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_device.h"
 #include "engine/engine_exact.h"
 #include "fused/fused_search.h"
 

@@ -2,9 +2,6 @@
  * The lists of a filtered job: empty, until parts have something for them, and in the end the
  * answer. They are the caller's own arrays where there are such. And lists within a radius, which
  * are found without the filter. */
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "engine/engine_filter.h"
 #include "engine/engine_merge.h"
 #include "host/host_threads.h"

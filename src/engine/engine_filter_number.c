@@ -4,11 +4,6 @@
  * indices, others are sorted and searched for. */
 #include "engine/engine_filter.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "select/select_pairs.h"
-
 /* ---- Numbers below `most` ------------------------------------------------------------------- */
 
 static bool are_small(const int64_t *numbers, int64_t rows, int64_t most)
@@ -113,20 +108,9 @@ bool kin_filter_allows_all(const kith_filter *filter, int64_t rows)
 /* The index of a number, which is there. */
 static uint32_t index_of(const kin_filter_numbers *numbers, int64_t number)
 {
-    int64_t low = 0;
-    int64_t high = numbers->count - 1;
-    if (numbers->table) {
-        return (uint32_t)numbers->number[number];
-    }
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (numbers->number[middle] < (uint64_t)number) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return (uint32_t)low;
+    return (uint32_t)(numbers->table
+                          ? (int64_t)numbers->number[number]
+                          : kin_lower_u64(numbers->number, numbers->count, (uint64_t)number));
 }
 
 void kin_filter_index_numbers(const kin_filter_numbers *numbers, const int64_t *groups,

@@ -10,16 +10,11 @@
  * what its bitmap has. */
 #include "engine/engine_filter.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "engine/engine_call.h"
 #include "engine/engine_exact.h"
 #include "engine/engine_merge.h"
-#include "exact/exact_search.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
-#include "recall/recall.h"
 #include "tree/tree_cost.h"
 
 #include <math.h>

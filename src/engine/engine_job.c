@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/engine_job.h"
 
-#include "base/base_try.h"
-#include "fused/fused_search.h"
 #include "papers/papers.h"
 #include "tree/tree_cost.h"
-#include "tree/tree_gpu.h"
-#include "tree/tree_search.h"
 
 const kin_pipeline *kin_pipeline_of(kith_pipeline number)
 {

@@ -16,18 +16,11 @@
  * sqeuclidean, in the same order. */
 #include "engine/engine_merge.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "engine/engine_call.h"
 #include "engine/engine_exact.h"
-#include "engine/engine_job.h"
 #include "exact/exact_runs.h"
-#include "exact/exact_search.h"
-#include "file/file_checksum.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
-#include "recall/recall.h"
 #include "tree/tree_cost.h"
 
 /* ---- Across --------------------------------------------------------------------------------- */
@@ -490,9 +483,18 @@ static void cut(merging *m)
                       m->job->sets.first_rows * m->job->sets.points.stride_bytes;
 }
 
+/* Of an answer that is made of two: certified where both are, approximate where one is. */
+static kith_exactness join_exactness(kith_exactness a, kith_exactness b)
+{
+    if (a == KITH_APPROXIMATE || b == KITH_APPROXIMATE) {
+        return KITH_APPROXIMATE;
+    }
+    return a == KITH_CERTIFIED && b == KITH_CERTIFIED ? KITH_CERTIFIED : KITH_EXACTNESS_UNKNOWN;
+}
+
 kith_exactness kin_merge_exactness(const kin_merge_sets *sets)
 {
-    return kin_exactness_join(kin_exactness_of(&sets->graph[0]), kin_exactness_of(&sets->graph[1]));
+    return join_exactness(kin_exactness_of(&sets->graph[0]), kin_exactness_of(&sets->graph[1]));
 }
 
 /* Lists from across with their keys, or the entries that join a list: at most as many as stand in

@@ -4,7 +4,6 @@
 #define KIN_ENGINE_MERGE_H
 
 #include "engine/engine_descent.h"
-#include "exact/exact_search.h"
 
 /* Two sets in one matrix, and their graphs; of an empty set graph.rows is 0. */
 typedef struct kin_merge_sets {

@@ -25,12 +25,7 @@
  * ids keep their order in a view: no chunk can change a pair or its place. */
 #include "engine/engine_exact.h"
 
-#include "base/base_layout.h"
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "engine/engine_call.h"
-#include "engine/engine_device.h"
 #include "engine/engine_filter.h"
 #include "file/file_pairs.h"
 #include "host/host_threads.h"

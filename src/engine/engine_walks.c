@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/engine_walks.h"
 
-#include "base/base_mem.h"
 #include "base/base_random.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_device.h"
-#include "exact/exact_corpus.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
-#include "recall/recall.h"
 
 #include <math.h>
 #include <stdio.h>

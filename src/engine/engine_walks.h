@@ -8,7 +8,6 @@
 #define KIN_ENGINE_WALKS_H
 
 #include "engine/engine_filter.h"
-#include "exact/exact_search.h"
 #include "graph/graph_gpu.h"
 #include "graph/graph_walk.h"
 

@@ -4,11 +4,9 @@
 
 #include "base/base_mem.h"
 #include "base/base_random.h"
-#include "base/base_try.h"
 #include "file/file_checksum.h"
 #include "file/file_reader.h"
 #include "host/host_clock.h"
-#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <errno.h>

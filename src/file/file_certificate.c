@@ -5,12 +5,9 @@
 #include "file/file_certificate.h"
 
 #include "base/base_mem.h"
-#include "base/base_try.h"
 #include "file/file_atomic.h"
 #include "file/file_checksum.h"
-#include "file/file_number.h"
 #include "file/file_reader.h"
-#include "host/host_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
 
 #include <inttypes.h>
@@ -275,14 +274,6 @@ kith_exactness kin_exactness_of(const kith_neighbors *table)
         return KITH_CERTIFIED;
     }
     return table->meta != NULL ? table->meta->exact : KITH_EXACTNESS_UNKNOWN;
-}
-
-kith_exactness kin_exactness_join(kith_exactness a, kith_exactness b)
-{
-    if (a == KITH_APPROXIMATE || b == KITH_APPROXIMATE) {
-        return KITH_APPROXIMATE;
-    }
-    return a == KITH_CERTIFIED && b == KITH_CERTIFIED ? KITH_CERTIFIED : KITH_EXACTNESS_UNKNOWN;
 }
 
 bool kin_checksum_parse(const char *word, uint64_t *checksum)

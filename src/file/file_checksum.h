@@ -77,9 +77,7 @@ kith_dtype kin_dtype_parse(const char *word);
 kith_status kin_fingerprint_check(kith_ctx *ctx, const kith_neighbors *table, const char *name,
                                   const kith_matrix *points, kith_metric metric);
 
-/* What may be said of an answer that is made of two tables: certified where both are, approximate
- * where one is. A table of no rows has nothing wrong. */
+/* What may be said of a table: one of no rows has nothing wrong. */
 kith_exactness kin_exactness_of(const kith_neighbors *table);
-kith_exactness kin_exactness_join(kith_exactness a, kith_exactness b);
 
 #endif

@@ -2,7 +2,6 @@
 #include "file/file_container.h"
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "file/file_atomic.h"
 #include "file/file_reader.h"
 

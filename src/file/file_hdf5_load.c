@@ -2,10 +2,7 @@
 #define _GNU_SOURCE
 #include "file/file_hdf5.h"
 
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "file/file_points.h"
-#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <dlfcn.h>

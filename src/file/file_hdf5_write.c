@@ -10,10 +10,8 @@
  *
  * Words of the format: HDF5 File Format Specification 3.0, "Disk Format". */
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "file/file_atomic.h"
 #include "file/file_hdf5.h"
-#include "file/file_number.h"
 
 #include <assert.h>
 #include <string.h>

@@ -3,8 +3,6 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <errno.h>

@@ -3,9 +3,6 @@
 #include "file/file_stream.h"
 
 #include "base/base_mem.h"
-#include "base/base_try.h"
-#include "file/file_checksum.h"
-#include "host/host_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

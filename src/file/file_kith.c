@@ -3,7 +3,6 @@
 #include "base/base_try.h"
 #include "file/file_part.h"
 #include "file/file_points.h"
-#include "file/file_result.h"
 
 static bool has_points(const kin_container_header *header)
 {

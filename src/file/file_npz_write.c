@@ -3,7 +3,6 @@
  */
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "file/file_npy.h"
 #include "file/file_result.h"
 #include "file/file_zip.h"

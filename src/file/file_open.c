@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A file is opened: its format by its name, its bytes, and the reader of its layout. */
 #include "base/base_mem.h"
-#include "base/base_try.h"
 #include "file/file_points.h"
 #include "file/file_result.h"
 

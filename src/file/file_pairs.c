@@ -12,10 +12,7 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "file/file_npy.h"
-#include "file/file_number.h"
-#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <errno.h>

@@ -13,7 +13,6 @@
 #ifndef KIN_FILE_PART_H
 #define KIN_FILE_PART_H
 
-#include "file/file_container.h"
 #include "file/file_result.h"
 
 #define KIN_TAG_PART "part"   /* of a part: kin_part */

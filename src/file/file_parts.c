@@ -3,8 +3,6 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_result.h"
 
 #include <inttypes.h>
 #include <stdio.h>

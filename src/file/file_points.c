@@ -3,10 +3,8 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "file/file_atomic.h"
 #include "file/file_npy.h"
-#include "file/file_number.h"
 #include "host/host_threads.h"
 
 #include <inttypes.h>

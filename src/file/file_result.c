@@ -2,9 +2,6 @@
 #include "file/file_result.h"
 
 #include "base/base_mem.h"
-#include "base/base_try.h"
-#include "file/file_checksum.h"
-#include "file/file_number.h"
 
 #include <inttypes.h>
 #include <math.h>

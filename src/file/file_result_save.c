@@ -3,10 +3,6 @@
  * left empty. */
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_atomic.h"
-#include "file/file_number.h"
-#include "file/file_reader.h"
 #include "file/file_result.h"
 
 #include <inttypes.h>

@@ -14,8 +14,6 @@
 #ifndef KIN_FILE_STREAM_H
 #define KIN_FILE_STREAM_H
 
-#include "file/file_atomic.h"
-#include "file/file_checksum.h"
 #include "file/file_part.h"
 
 enum { KIN_JOURNAL_LINE = 91 /* bytes of a record */, KIN_JOURNAL_EXCERPT = 192 };

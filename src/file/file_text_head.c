@@ -8,12 +8,10 @@
  * 0,1,2 ... as far as it goes, which is what pandas writes above columns without names. All others
  * are rows.
  */
-#include "file/file_text.h"
+#include "file/file_reader.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_number.h"
 
 #include <inttypes.h>
 #include <stdio.h>

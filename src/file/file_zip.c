@@ -8,7 +8,6 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "file/file_reader.h"
 
 #include <inttypes.h>

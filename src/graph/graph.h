@@ -13,9 +13,7 @@
 #ifndef KIN_GRAPH_H
 #define KIN_GRAPH_H
 
-#include "base/base_ctx.h"
 #include "exact/exact_hits.h"
-#include "metric/metric.h"
 #include "recall/recall.h"
 
 typedef enum kin_graph_start {
@@ -66,7 +64,7 @@ typedef struct kin_graph_request {
     const kith_neighbors *init2;
     int32_t by_chance; /* with a split: free places of lists are drawn from all points, of both
                           sets, not screened across, as of metrics that have no screen */
-    int32_t ggm; /* with a split: the paper's section 5.1 (graph_ggm.c); by_chance is set, too */
+    int32_t ggm; /* with a split: the paper's section 5.1 (graph_round.c); by_chance is set, too */
     int32_t related; /* on a GPU: 1: inner products, and metrics that have no screen, begin with
                         what is near under their relative (START_SCREEN), and two graphs with the
                         longest rows, where these are near to all; -1: not; 0: by the number of

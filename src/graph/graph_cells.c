@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_cells.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "graph/graph_join.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 #include <math.h>
 
@@ -308,13 +304,6 @@ static kith_status place(kith_ctx *ctx, finding *f, kin_graph_centres *centres,
 }
 
 /* ---- All of it ------------------------------------------------------------------------------ */
-
-bool kin_graph_cells_possible(const kin_graph_points *points)
-{
-    const kin_distance *distance = &points->prepared->distance;
-    return kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT &&
-           points->symmetric && distance->cols <= KIN_GRAPH_CENTRE_COLS;
-}
 
 /* Meetings with centres cost as cells are many, meetings with points as cells are large. A cell's
  * number has 16 bits among the hits. */

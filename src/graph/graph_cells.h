@@ -18,8 +18,6 @@ typedef struct kin_graph_cells {
     double evaluations; /* products that they took */
 } kin_graph_cells;
 
-/* Whether points have centres: not of direct metrics, and in the range of centres. */
-bool kin_graph_cells_possible(const kin_graph_points *points);
 /* A good number of cells for so many points. */
 int64_t kin_graph_cells_wished(int64_t points);
 

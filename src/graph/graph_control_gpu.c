@@ -4,8 +4,6 @@
  * K-th neighbours' keys are the truth. Between rounds the lists of their positions get canonical
  * keys, equal rows are expanded as at the end, and the caller counts.
  */
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 
 /* Idea. Some pairs of rows get canonical keys from the kernel that gives them to lists: a graph of
@@ -69,7 +67,7 @@ static kith_status run_batch(const kin_graph_gpu_run *run, const batch *b, const
                                     .control_count = count,
                                     .keys = b->keys,
                                     .entries = b->entries};
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->keys(run->on.stream, &job), "computing keys"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, keys, &job, "computing keys"));
     KIN_TRY(kin_gpu_download(ctx, gpu, b->host_keys, b->keys, n * LENGTH * sizeof *b->keys));
     for (int64_t i = 0; i < count; i++) {
         keys[i] = b->host_keys[i * LENGTH];
@@ -110,17 +108,8 @@ static const double DEGENERATE_KEY = 1.0;
 
 static bool is_degenerate(const kin_groups *groups, uint32_t row)
 {
-    int64_t low = 0;
-    int64_t high = groups->degenerate;
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (groups->degenerates[middle] < row) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < groups->degenerate && groups->degenerates[low] == row;
+    const int64_t at = kin_lower_u32(groups->degenerates, groups->degenerate, row);
+    return at < groups->degenerate && groups->degenerates[at] == row;
 }
 
 /* The control rows side by side in device memory. */
@@ -220,18 +209,9 @@ static void find_firsts(const kin_graph_gpu_run *run, const uint8_t *marks, uint
     for (int64_t g = 0; g < groups->count; g++) {
         const uint32_t first = groups->firsts[g];
         for (uint32_t row = groups->next[first]; row != KITH_ID_NONE; row = groups->next[row]) {
-            int64_t low = 0;
-            int64_t high = marks[row] != 0 ? control->count : 0;
-            while (low < high) {
-                const int64_t middle = (low + high) / 2;
-                if (control->ids[middle] < row) {
-                    low = middle + 1;
-                } else {
-                    high = middle;
-                }
-            }
             if (marks[row] != 0) {
-                heads[low] = (uint64_t)first << 32 | (uint64_t)low;
+                const int64_t at = kin_lower_u32(control->ids, control->count, row);
+                heads[at] = (uint64_t)first << 32 | (uint64_t)at;
             }
         }
     }
@@ -241,18 +221,9 @@ static void find_firsts(const kin_graph_gpu_run *run, const uint8_t *marks, uint
 static void place_controls(kin_graph_gpu_watch *w, const uint64_t *heads, int64_t count,
                            uint32_t first, uint32_t position, uint32_t *positions)
 {
-    int64_t low = 0;
-    int64_t high = count;
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (heads[middle] >> 32 < first) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    for (; low < count && heads[low] >> 32 == first; low++) {
-        w->which[w->count] = (uint32_t)heads[low];
+    int64_t at = kin_lower_u64(heads, count, (uint64_t)first << 32);
+    for (; at < count && heads[at] >> 32 == first; at++) {
+        w->which[w->count] = (uint32_t)heads[at];
         w->firsts[w->count] = first;
         positions[w->count++] = position;
     }
@@ -412,7 +383,7 @@ static kith_status read_lists(kin_graph_gpu_run *run)
                                     .control_count = w->count,
                                     .keys = w->keys,
                                     .entries = w->entries};
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->keys(run->on.stream, &job), "computing keys"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, keys, &job, "computing keys"));
     KIN_TRY(kin_gpu_download(ctx, run->on.gpu, w->host_keys, w->keys, cells * sizeof *w->keys));
     KIN_TRY(kin_gpu_download(ctx, run->on.gpu, w->host_entries, w->entries,
                              cells * sizeof *w->entries));
@@ -443,6 +414,20 @@ static kith_status look(kin_graph_gpu_run *run, double *sum)
     return KITH_OK;
 }
 
+/* What the first member decided, to all. */
+static kith_status share_verdict(const kin_graph_gpu_run *run, kin_graph_verdict *verdict)
+{
+    kin_gpu *gpu = run->on.gpu;
+    if (run->share.parts == 0) {
+        return KITH_OK;
+    }
+    const kin_graph_verdict own = *verdict;
+    kin_gpu_show(gpu, &own);
+    KIN_TRY(kin_gpu_meet(gpu, KITH_OK));
+    *verdict = *(const kin_graph_verdict *)kin_gpu_shown(gpu, 0);
+    return kin_gpu_meet(gpu, KITH_OK);
+}
+
 kith_status kin_graph_gpu_judge(kin_graph_gpu_run *run, kin_graph_round *round,
                                 kin_graph_verdict *verdict)
 {
@@ -456,5 +441,5 @@ kith_status kin_graph_gpu_judge(kin_graph_gpu_run *run, kin_graph_round *round,
     if (request->judge != NULL && run->share.part == 0) {
         KIN_TRY(request->judge(request->judge_arg, round, verdict));
     }
-    return kin_graph_gpu_share_verdict(run, verdict);
+    return share_verdict(run, verdict);
 }

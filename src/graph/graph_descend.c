@@ -14,13 +14,8 @@
  * not. */
 #include "graph/graph.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_corpus.h"
-#include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
-#include "graph/graph_lists.h"
 #include "graph/graph_start.h"
 #include "host/host_clock.h"
 
@@ -327,9 +322,19 @@ static kith_status start(descending *d)
 
 /* ---- Rounds --------------------------------------------------------------------------------- */
 
+/* Costs that all workers have computed. */
+static double evaluations_of_rounds(const kin_graph_rounds *rounds)
+{
+    double sum = 0.0;
+    for (int32_t t = 0; t < rounds->ctx->threads; t++) {
+        sum += rounds->workers[t].matcher.evaluations;
+    }
+    return sum;
+}
+
 static double evaluations_of(const descending *d)
 {
-    return d->start_evaluations + kin_graph_rounds_evaluations(&d->rounds);
+    return d->start_evaluations + evaluations_of_rounds(&d->rounds);
 }
 
 /* Neighbours of neighbours of crowds, as long as they bring much: a round that looks at all that

@@ -15,8 +15,6 @@
  *
  * Memory. Everything must fit: there are no batches.
  */
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
@@ -141,20 +139,39 @@ static kith_status find_relatives(kin_graph_gpu_run *run, kin_graph_gpu_relative
     return status;
 }
 
+static void free_relatives(const kin_graph_gpu_run *run, kin_graph_gpu_relatives *relatives)
+{
+    kin_gpu_free(run->on.gpu, relatives->among.of);
+    kin_gpu_free(run->on.gpu, relatives->among.ids);
+    kin_gpu_free(run->on.gpu, relatives->near.ids);
+    *relatives = (kin_graph_gpu_relatives){0};
+}
+
 static kith_status start_lists(kin_graph_gpu_run *run, kin_graph_start start)
 {
     kin_graph_gpu_relatives relatives = {0};
     kith_status status = find_relatives(run, &relatives);
     KIN_THEN(status, kin_graph_gpu_begin(run, start, &relatives));
-    kin_graph_gpu_relatives_free(run, &relatives);
+    free_relatives(run, &relatives);
     return status;
+}
+
+/* What the start is: AUTO decided. */
+static kin_graph_start start_of(const kin_graph_gpu_run *run)
+{
+    const kin_graph_start asked = run->request->start;
+    if (asked == KIN_GRAPH_START_GRAPH || asked == KIN_GRAPH_START_RANDOM) {
+        return asked;
+    }
+    return run->screened || kin_graph_gpu_is_related(run->request) ? KIN_GRAPH_START_SCREEN
+                                                                   : KIN_GRAPH_START_RANDOM;
 }
 
 /* Start, rounds, end of points that are prepared. */
 static kith_status descend(kin_graph_gpu_run *run, kin_graph_outcome *outcome)
 {
     kith_report *report = &run->on.ctx->report;
-    const kin_graph_start start = kin_graph_gpu_start_of(run);
+    const kin_graph_start start = start_of(run);
     KIN_TRY(kin_graph_gpu_watch_make(run));
     int64_t clock = kin_clock_ns();
     run->start_ns = clock;

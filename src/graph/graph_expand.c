@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_start.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "graph/graph_join.h"
 #include "host/host_threads.h"
 
 #include <stdatomic.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "graph/graph_start.h"
 #include "host/host_threads.h"
 #include "metric/metric_canonical.h"
@@ -336,13 +334,4 @@ void kin_graph_relative_free(kith_ctx *ctx, kin_graph_relative *near)
 {
     kin_free(ctx, near->ids);
     kin_free(ctx, near->values);
-}
-
-uint64_t kin_graph_relative_bytes(const kin_graph_relative *near, int32_t threads)
-{
-    const uint64_t cols = (uint64_t)near->rows.cols;
-    const uint64_t a_row = cols * sizeof(float) + (uint64_t)near->request.k * sizeof(uint32_t);
-    const uint64_t a_thread = (cols + KIN_METRIC_LANES + 1) * sizeof(double);
-    return kin_size_add(kin_size_mul((uint64_t)near->rows.rows, a_row),
-                        kin_size_mul((uint64_t)threads, a_thread));
 }

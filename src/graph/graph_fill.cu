@@ -11,8 +11,6 @@
  * Cost. A row of the set a draw, from anywhere: 1,000,000 lists of 32 draws and rows of 256 bytes
  * are 8.2 GB. Rows as given cost their doubles besides.
  */
-#include "gpu/gpu_stream.cuh"
-#include "graph/graph_kernels.h"
 #include "graph/graph_pair.cuh"
 #include "graph/graph_warp.cuh"
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_start.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
 #include "host/host_threads.h"
 
@@ -436,22 +433,4 @@ kith_status kin_graph_control_solve(kith_ctx *ctx, const kin_prepared *prepared,
     KIN_NEW(&hold, a.ids, kin_size_mul(count, (uint64_t)control->at),
             "neighbours of control points");
     return ask(ctx, prepared, request, &a);
-}
-
-uint64_t kin_graph_control_bytes(const kith_matrix *points, const kin_graph_request *request,
-                                 kin_rows_known known, int32_t threads)
-{
-    const kin_recall_control *control = request->control;
-    if (control == NULL || control->count == 0) {
-        return 0;
-    }
-    const uint64_t count = (uint64_t)control->count;
-    const uint64_t a_row = (uint64_t)points->cols * (uint64_t)kith_dtype_bytes(points->dtype) +
-                           (uint64_t)control->at * sizeof(uint32_t) + sizeof(double);
-    kith_matrix queries = *points;
-    queries.rows = control->count;
-    const kin_request search = {
-        .distance = request->distance, .k = control->at, .exclude = control->ids};
-    const kin_plan plan = kin_plan_exact(points, &queries, &search, known, threads);
-    return kin_size_add(kin_size_mul(count, a_row), plan.screens ? plan.peak_bytes : 0);
 }

@@ -10,9 +10,6 @@
  * A row whose list has fewer entries than an answer needs (draws that met, few points) is solved by
  * canonical keys of all its pairs.
  */
-#include "base/base_mem.h"
-#include "base/base_try.h"
-#include "fused/fused_answer.h"
 #include "graph/graph_run_gpu.h"
 #include "host/host_threads.h"
 
@@ -114,8 +111,7 @@ static kith_status hand_over(ending *e)
     KIN_TRY(kin_fused_lists_make(&run->on, &run->points.set, run->wanted, run->graph.length,
                                  &e->lists));
     const kin_graph_gpu_hand job = {.graph = run->graph, .lists = e->lists};
-    KIN_TRY(
-        kin_graph_gpu_check(run, run->kernels->hand(run->on.stream, &job), "handing lists over"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, hand, &job, "handing lists over"));
     return run->share.parts > 0 ? kin_gpu_gather(run->on.ctx, run->on.gpu, e->lists.counts,
                                                  sizeof *e->lists.counts, run->share.firsts)
                                 : KITH_OK;
@@ -284,7 +280,7 @@ static kith_status key_batch(ending *e, const keying *k, int64_t row0, int64_t r
                                     .control_count = rows,
                                     .keys = k->keys,
                                     .entries = k->entries};
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->keys(run->on.stream, &job), "computing keys"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, keys, &job, "computing keys"));
     KIN_TRY(kin_gpu_download(ctx, run->on.gpu, e->keys, k->keys, cells * sizeof *e->keys));
     KIN_TRY(kin_gpu_download(ctx, run->on.gpu, e->entries, k->entries, cells * sizeof *e->entries));
     KIN_TRY(kin_parallel_rows(ctx, NULL, rows, ROWS_A_TASK, sort_some, &b));

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_walk.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "exact/exact_sequence.h"
-#include "graph/graph_join.h"
 
 /* Runs become longer rather than more; points that a query meets, where there are many times as
  * many, and of how many one in few sets; columns of a product, rows of one. */
@@ -31,11 +28,6 @@ static int64_t each_of(const kin_graph_gate *gate, int64_t meets)
     const int64_t wished =
         kin_min_i64((meets == 0 ? MEETS : meets) / gate->run, gate->runs / ONE_OF);
     return kin_min_i64(kin_max_i64(wished, LEAST_RUNS), gate->runs);
-}
-
-bool kin_graph_gate_possible(const kin_graph_points *points)
-{
-    return points->kernel != NULL && points->prepared->distance.cols <= KIN_GRAPH_CENTRE_COLS;
 }
 
 /* Any piece of the centres is a sample of all. */

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "graph/graph_walk.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 #include <math.h>
 
@@ -266,26 +263,6 @@ static kith_status make_spares(kith_ctx *ctx, uint64_t words, kin_graph_spares *
     return status;
 }
 
-uint32_t *kin_graph_spare_take(const kin_graph_spares *spares)
-{
-    uint32_t *block = NULL;
-    for (int32_t i = 0; i < spares->count && block == NULL; i++) {
-        block = atomic_exchange(&spares->blocks[i], NULL);
-    }
-    return block;
-}
-
-/* There is a place: whoever fills one has emptied one before. */
-void kin_graph_spare_give(const kin_graph_spares *spares, uint32_t *block)
-{
-    for (int32_t i = 0; i < spares->count; i++) {
-        uint32_t *none = NULL;
-        if (atomic_compare_exchange_strong(&spares->blocks[i], &none, block)) {
-            return;
-        }
-    }
-}
-
 /* ---- The ground ----------------------------------------------------------------------------- */
 
 /* Whether rounded rows tell neighbours apart: whether what they lost is well below the distance of
@@ -326,6 +303,12 @@ static kith_status try_rounded(kith_ctx *ctx, const kith_neighbors *graph,
     return KITH_OK;
 }
 
+/* Whether points have centres: not those of direct metrics, nor rows of very many columns. */
+static bool has_gate(const kin_graph_points *points)
+{
+    return points->kernel != NULL && points->prepared->distance.cols <= KIN_GRAPH_CENTRE_COLS;
+}
+
 kith_status kin_graph_ground_make(kith_ctx *ctx, const kin_prepared *prepared,
                                   const kith_neighbors *graph, kin_graph_ground *ground)
 {
@@ -344,7 +327,7 @@ kith_status kin_graph_ground_make(kith_ctx *ctx, const kin_prepared *prepared,
     KIN_TRY_GOTO(status,
                  make_spares(ctx, kin_graph_spare_words(ground->points.count), &ground->spares),
                  done);
-    if (kin_graph_gate_possible(&ground->points)) {
+    if (has_gate(&ground->points)) {
         ground->has_gate = true;
         status = kin_graph_gate_make(ctx, &ground->points, &ground->gate);
     }

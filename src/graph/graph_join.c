@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_join.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_search.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 

@@ -30,7 +30,6 @@
  * Floor. Gathering rows: of 48 samples of 256 bytes 12 KB a point, most of it from L2. */
 #include "gpu/gpu_stream.cuh"
 #include "graph/graph_join_mma.cuh"
-#include "graph/graph_kernels.h"
 
 enum {
     CHUNKS = JOIN_SLICE / JOIN_CHUNK,

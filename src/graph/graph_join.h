@@ -21,9 +21,7 @@
 #ifndef KIN_GRAPH_MATCH_H
 #define KIN_GRAPH_MATCH_H
 
-#include "base/base_ctx.h"
 #include "exact/exact_prepare.h"
-#include "exact/exact_tile.h"
 #include "graph/graph_word.h"
 
 struct kin_graph_kernel;

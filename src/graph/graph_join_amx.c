@@ -5,7 +5,7 @@
  * rows each, as they were gathered; 6, 7 sixteen groups of 16 columns. */
 #if defined(__x86_64__)
 #include "exact/exact_tile_eight.h"
-#include "graph/graph_join_zmm.h"
+#include "graph/graph_join_x86.h"
 
 enum { SIDE = 16, BLOCK = 32 };
 

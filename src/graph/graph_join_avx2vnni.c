@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Meetings on AVX-VNNI: rows of s8 signed, columns unsigned. Contract: graph_join.h. */
 #if defined(__x86_64__)
-#include "graph/graph_join_ymm.h"
+#include "graph/graph_join_x86.h"
 
 #define TILE_BYTES
 #define TILE_MACHINE avx2vnni

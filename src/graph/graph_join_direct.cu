@@ -12,7 +12,6 @@
 #include "fused/fused_cost.cuh"
 #include "gpu/gpu_stream.cuh"
 #include "graph/graph_pair.cuh"
-#include "metric/metric_pair.cuh"
 
 enum {
     THREADS = 256,

@@ -9,7 +9,6 @@
 #define KIN_GRAPH_GPU_KERNELS_H
 
 #include "fused/fused_kernels.h"
-#include "gpu/gpu_module.h"
 #include "graph/graph_word.h"
 
 enum {

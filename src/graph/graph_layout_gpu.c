@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_run_gpu.h"
 
-#include "base/base_size.h"
-
 #include <math.h>
 
 static const uint64_t KEY_BYTES = 64u << 20; /* of keys of a batch, where there is no screen */

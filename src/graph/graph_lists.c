@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_lists.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "select/select_pairs.h"
 
 #include <string.h>
 

@@ -290,3 +290,9 @@ extern "C" int kin_graph_gpu_launch_hand(kin_gpu_stream *stream, const kin_graph
     hand_over_kernel<<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
 }
+
+/* ---- The table of graph_kernels.h ------------------------------------------------------------ */
+
+#define KIN_ENTRY(name, type) kin_graph_gpu_launch_##name,
+extern "C" const kin_graph_gpu_kernels kin_graph_gpu_table;
+const kin_graph_gpu_kernels kin_graph_gpu_table = {KIN_GRAPH_GPU_LAUNCHES(KIN_ENTRY)};

@@ -12,9 +12,7 @@
 #ifndef KIN_GRAPH_LISTS_H
 #define KIN_GRAPH_LISTS_H
 
-#include "base/base_layout.h"
 #include "graph/graph_join.h"
-#include "graph/graph_word.h"
 
 typedef struct kin_graph_lists {
     int64_t points;
@@ -197,9 +195,6 @@ static inline int32_t kin_graph_halves(int32_t length)
 void kin_graph_halves_cut(const kin_graph_lists *lists, uint64_t *aside);
 /* The nearest of both stay. Sorts what was put aside. */
 kith_status kin_graph_halves_join(kin_graph_rounds *rounds, uint64_t *aside);
-
-/* Costs that all workers have computed. */
-double kin_graph_rounds_evaluations(const kin_graph_rounds *rounds);
 
 /* KITH_E_DATA where a caller's own function gave a NaN, which no order has a place for. */
 kith_status kin_graph_check_orders(const kin_graph_rounds *rounds, const uint32_t *orders,

@@ -4,8 +4,6 @@
 
 #include "base/base_size.h"
 #include "exact/exact_corpus.h"
-#include "exact/exact_prepare.h"
-#include "graph/graph_lists.h"
 #include "graph/graph_start.h"
 
 #include <math.h>
@@ -118,12 +116,22 @@ static void plan_start(kin_layout *plan, const planning *p, const kin_frame *fra
     kin_layout_back(plan, before);
 }
 
+/* What that takes, beside the descent itself. */
+static uint64_t relative_bytes(const kin_graph_relative *near, int32_t threads)
+{
+    const uint64_t cols = (uint64_t)near->rows.cols;
+    const uint64_t a_row = cols * sizeof(float) + (uint64_t)near->request.k * sizeof(uint32_t);
+    const uint64_t a_thread = (cols + KIN_METRIC_LANES + 1) * sizeof(double);
+    return kin_size_add(kin_size_mul((uint64_t)near->rows.rows, a_row),
+                        kin_size_mul((uint64_t)threads, a_thread));
+}
+
 /* A start from another descent. */
 static uint64_t related_bytes(const planning *p)
 {
     const kin_graph_relative near = kin_graph_relative_of(p->request, p->known.distinct);
     const kin_rows_known known = kin_prepare_unknown(&near.rows, &near.request.distance);
-    return kin_size_add(kin_graph_relative_bytes(&near, p->threads),
+    return kin_size_add(relative_bytes(&near, p->threads),
                         kin_graph_bytes(&near.rows, &near.request, known, p->threads, p->cheapest));
 }
 
@@ -201,6 +209,25 @@ static uint64_t few_bytes(const planning *p, const kin_plan *exact)
     return rows.peak;
 }
 
+/* Beside what is prepared, while kth is solved. */
+static uint64_t control_bytes(const kith_matrix *points, const kin_graph_request *request,
+                              kin_rows_known known, int32_t threads)
+{
+    const kin_recall_control *control = request->control;
+    if (control == NULL || control->count == 0) {
+        return 0;
+    }
+    const uint64_t count = (uint64_t)control->count;
+    const uint64_t a_row = (uint64_t)points->cols * (uint64_t)kith_dtype_bytes(points->dtype) +
+                           (uint64_t)control->at * sizeof(uint32_t) + sizeof(double);
+    kith_matrix queries = *points;
+    queries.rows = control->count;
+    const kin_request search = {
+        .distance = request->distance, .k = control->at, .exclude = control->ids};
+    const kin_plan plan = kin_plan_exact(points, &queries, &search, known, threads);
+    return kin_size_add(kin_size_mul(count, a_row), plan.screens ? plan.peak_bytes : 0);
+}
+
 uint64_t kin_graph_bytes(const kith_matrix *points, const kin_graph_request *request,
                          kin_rows_known known, int32_t threads, bool cheapest)
 {
@@ -210,7 +237,7 @@ uint64_t kin_graph_bytes(const kith_matrix *points, const kin_graph_request *req
     const kin_request search = {.distance = request->distance, .k = request->k};
     const kin_plan exact = kin_plan_exact(points, NULL, &search, known, threads);
     const bool few = kin_graph_is_few(&filled, known.distinct);
-    uint64_t bytes = kin_graph_control_bytes(points, &filled, known, threads);
+    uint64_t bytes = control_bytes(points, &filled, known, threads);
     if (few) {
         return max_u64(bytes, few_bytes(&p, &exact));
     }

@@ -13,10 +13,7 @@
  * the same with any number of threads. */
 #include "graph/graph_cells.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "graph/graph_join.h"
 #include "host/host_threads.h"
 
 #include <stdatomic.h>

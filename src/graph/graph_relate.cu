@@ -6,7 +6,6 @@
  * Cost. A read of the rows and a write of 4 bytes a value: 1,000,000 x 128 floats are 1 GB.
  */
 #include "gpu/gpu_stream.cuh"
-#include "graph/graph_kernels.h"
 #include "graph/graph_pair.cuh"
 
 enum { THREADS = 256, TEAMS = THREADS / KIN_METRIC_LANES, BLOCKS_A_PROCESSOR = 32 };

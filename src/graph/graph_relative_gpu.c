@@ -14,7 +14,6 @@
  */
 #include "graph/graph_run_gpu.h"
 
-#include "base/base_try.h"
 #include "graph/graph_start.h"
 
 enum {
@@ -145,7 +144,7 @@ static kith_status relate(const kin_graph_gpu_run *run, const kin_fused_rows *ro
 {
     const kin_graph_gpu_relate job = {
         .rows = *rows, .relation = relation, .related = data, .lengths = words};
-    return kin_graph_gpu_check(run, run->kernels->relate(run->on.stream, &job), "relating rows");
+    return KIN_GRAPH_LAUNCH(run, relate, &job, "relating rows");
 }
 
 kin_graph_gpu_relative kin_graph_gpu_relative_of(const kith_matrix *points,
@@ -270,7 +269,7 @@ static kith_status make_corpus(const kin_graph_gpu_run *run, const kin_graph_gpu
                                      .rows = found->of,
                                      .count = found->of_count,
                                      .to = a->rows};
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->pick(run->on.stream, &pick), "copying rows"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, pick, &pick, "copying rows"));
     a->corpus = matrix_of(&longest);
     if (run->request->distance.metric != KITH_KL) {
         return KITH_OK;
@@ -341,14 +340,6 @@ kith_status kin_graph_gpu_search_longest(kin_graph_gpu_run *run, kin_graph_gpu_r
 }
 
 /* ---- Both ------------------------------------------------------------------------------------ */
-
-void kin_graph_gpu_relatives_free(const kin_graph_gpu_run *run, kin_graph_gpu_relatives *relatives)
-{
-    kin_gpu_free(run->on.gpu, relatives->among.of);
-    kin_gpu_free(run->on.gpu, relatives->among.ids);
-    kin_gpu_free(run->on.gpu, relatives->near.ids);
-    *relatives = (kin_graph_gpu_relatives){0};
-}
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 

@@ -10,8 +10,6 @@
  * Memory. 2 x candidates x 4 bytes of ids a kind and position; the larger of the slots of both
  * kinds and of the offers, 8 bytes each.
  */
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
@@ -91,11 +89,22 @@ typedef struct rounds {
 
 /* ---- A round --------------------------------------------------------------------------------- */
 
+/* share.lasts of all points. Waits. */
+static kith_status share_lasts(const kin_graph_gpu_run *run)
+{
+    const kin_graph_gpu_share *share = &run->share;
+    const kin_graph_gpu_ends job = {.graph = run->graph, .lasts = share->lasts};
+    if (share->parts == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, ends, &job, "ends of lists"));
+    return kin_gpu_gather(run->on.ctx, run->on.gpu, share->lasts, sizeof *share->lasts,
+                          share->firsts);
+}
+
 static kith_status launch_round(const rounds *r, int32_t number)
 {
     kin_graph_gpu_run *run = r->run;
-    const kin_graph_gpu_kernels *kernels = run->kernels;
-    kin_gpu_stream *stream = run->on.stream;
     const uint64_t salt = kin_graph_mix(run->request->seed + (uint64_t)number);
     const kin_graph_gpu_sample sample = {
         .graph = run->graph, .samples = r->room.samples, .salt = salt};
@@ -115,15 +124,15 @@ static kith_status launch_round(const rounds *r, int32_t number)
     const uint64_t offers = (uint64_t)run->count * KIN_GRAPH_GPU_SLOTS * sizeof *r->room.words;
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->room.counters, 0, sizeof *r->room.counters));
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->room.words, 0xff, r->room.bytes));
-    KIN_TRY(kin_graph_gpu_check(run, kernels->sample(stream, &sample), "sampling lists"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, sample, &sample, "sampling lists"));
     KIN_TRY(kin_graph_gpu_share_least(run, r->room.samples.new_slots, r->room.samples.reverse));
     KIN_TRY(kin_graph_gpu_share_least(run, r->room.samples.old_slots, r->room.samples.reverse));
-    KIN_TRY(kin_graph_gpu_check(run, kernels->collect(stream, &sample), "collecting samples"));
-    KIN_TRY(kin_graph_gpu_share_lasts(run));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, collect, &sample, "collecting samples"));
+    KIN_TRY(share_lasts(run));
     KIN_TRY(kin_gpu_fill(run->on.ctx, run->on.gpu, r->room.words, 0xff, offers));
-    KIN_TRY(kin_graph_gpu_check(run, kernels->join(stream, &join), "comparing samples"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, join, &join, "comparing samples"));
     KIN_TRY(kin_graph_gpu_share_least(run, r->room.words, KIN_GRAPH_GPU_SLOTS));
-    return kin_graph_gpu_check(run, kernels->merge(stream, &merge), "updating lists");
+    return KIN_GRAPH_LAUNCH(run, merge, &merge, "updating lists");
 }
 
 /* Launched, waited for, counted. */
@@ -221,4 +230,96 @@ kith_status kin_graph_gpu_rounds(kin_graph_gpu_run *run, kin_graph_outcome *outc
         }
     }
     return KITH_OK;
+}
+
+/* ---- A merge as published -------------------------------------------------------------------- */
+
+/* Idea. Two graphs made one as Wang, Zhao, Zeng 2021 have it (section 5.1, algorithm 3;
+ * graph_round.c has the processor's and a picture): lists of both graphs lose their farther halves,
+ * random points of the other set come in their place, rounds compare points of different sets alone
+ * (kin_graph_gpu_join.split), and at the end the halves are offered to the lists as rounds offer.
+ * The same bytes in every run; not the processor's, whose rounds sample otherwise.
+ *
+ * Costs of halves and of lists are of one kind: what rounding may change (graph_start_gpu.c) is
+ * decided before.
+ *
+ * Memory. Half the lists from here to the end; 4 bytes an entry and 4 a row while points are drawn.
+ */
+
+static kith_status cut(kin_graph_gpu_run *run)
+{
+    const int32_t blocks = kin_graph_gpu_aside_blocks(run->graph.length);
+    const uint64_t words = kin_size_mul((uint64_t)run->count, (uint64_t)blocks);
+    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &run->aside, words,
+                          KIN_GRAPH_GPU_SLOTS * sizeof *run->aside, "halves of lists"));
+    const kin_graph_gpu_halve job = {.graph = run->graph, .aside = run->aside, .blocks = blocks};
+    return KIN_GRAPH_LAUNCH(run, halve, &job, "cutting lists");
+}
+
+static kith_status draw(kin_graph_gpu_run *run, const uint32_t *places, uint32_t *given)
+{
+    const int32_t length = run->graph.length;
+    const kin_graph_gpu_cross cross = {.graph = run->graph,
+                                       .ids = run->points.set.ids,
+                                       .places = places,
+                                       .sets = {run->request->split, run->rows},
+                                       .seed = run->request->seed,
+                                       .given = given};
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, cross, &cross, "drawing points"));
+    return kin_graph_gpu_fill_up(
+        run, (kin_graph_gpu_fill){
+                 .wanted = length, .given = given, .given_length = length, .given_alone = 1});
+}
+
+kith_status kin_graph_gpu_ggm_begin(kin_graph_gpu_run *run)
+{
+    kith_ctx *ctx = run->on.ctx;
+    kin_gpu *gpu = run->on.gpu;
+    const uint64_t cells = kin_size_mul((uint64_t)run->count, (uint64_t)run->graph.length);
+    uint32_t *places = NULL;
+    uint32_t *given = NULL;
+    if (run->request->ggm == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(cut(run));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_graph_gpu_place_rows(run, &hold, &places));
+    KIN_GPU_NEW(&hold, gpu, given, cells, "points to draw");
+    KIN_TRY(draw(run, places, given));
+    run->evaluations += (double)cells; /* draws: at most */
+    return kin_gpu_wait(ctx, gpu);
+}
+
+static kith_status join_halves(kin_graph_gpu_run *run, uint64_t *updates)
+{
+    const int32_t blocks = kin_graph_gpu_aside_blocks(run->graph.length);
+    for (int32_t block = 0; block < blocks; block++) {
+        const kin_graph_gpu_merge job = {.graph = run->graph,
+                                         .offers = run->aside + (int64_t)block * run->count *
+                                                                    KIN_GRAPH_GPU_SLOTS,
+                                         .counted = run->graph.length,
+                                         .updates = updates};
+        KIN_TRY(KIN_GRAPH_LAUNCH(run, merge, &job, "joining halves of lists"));
+    }
+    return kin_gpu_wait(run->on.ctx, run->on.gpu);
+}
+
+kith_status kin_graph_gpu_ggm_end(kin_graph_gpu_run *run, const kin_graph_outcome *outcome)
+{
+    kin_graph_verdict verdict = KIN_GRAPH_GO_ON;
+    uint64_t *updates = NULL;
+    if (run->request->ggm == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_alloc(run->on.ctx, run->on.gpu, &updates, 1, sizeof *updates, "counters"));
+    const kith_status status = join_halves(run, updates);
+    kin_gpu_free(run->on.gpu, updates);
+    KIN_TRY(status);
+    kin_gpu_free(run->on.gpu, run->aside);
+    run->aside = NULL;
+    kin_graph_round end = {.number = outcome->rounds,
+                           .updates = outcome->updates,
+                           .evaluations = run->evaluations,
+                           .seconds = kin_clock_since(run->start_ns)};
+    return kin_graph_gpu_judge(run, &end, &verdict);
 }

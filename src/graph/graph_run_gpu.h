@@ -7,11 +7,6 @@
 #ifndef KIN_GRAPH_GPU_RUN_H
 #define KIN_GRAPH_GPU_RUN_H
 
-#include "base/base_size.h"
-#include "exact/exact_answer.h"
-#include "fused/fused_search.h"
-#include "fused/fused_stage.h"
-#include "gpu/gpu_team.h"
 #include "graph/graph_gpu.h"
 #include "graph/graph_kernels.h"
 
@@ -64,7 +59,7 @@ typedef struct kin_graph_gpu_run {
     kin_graph_gpu_points points;
     uint32_t *own_ids;         /* position -> row where there is no set; ours */
     kin_graph_gpu_lists graph; /* ours */
-    uint64_t *aside;           /* ours: farther halves of lists (graph_ggm_gpu.c); NULL: none */
+    uint64_t *aside;           /* ours: farther halves of lists (graph_round_gpu.c); NULL: none */
     int64_t wanted;            /* other positions that a list must have: k, or all there are */
     int32_t candidates;        /* of each kind that a list samples; they rise as lists do */
     kin_graph_gpu_watch watch;
@@ -79,6 +74,9 @@ static inline kith_status kin_graph_gpu_check(const kin_graph_gpu_run *run, int 
 {
     return kin_gpu_check(run->on.ctx, run->on.gpu, error, what);
 }
+/* A launch of the room's own, by its name. */
+#define KIN_GRAPH_LAUNCH(run, name, job, what) \
+    kin_graph_gpu_check((run), (run)->kernels->name((run)->on.stream, (job)), (what))
 
 static inline bool kin_graph_gpu_leaves_own_out(const kin_graph_request *request)
 {
@@ -173,7 +171,6 @@ kith_status kin_graph_gpu_relate_points(kin_graph_gpu_run *run, kin_graph_gpu_re
 /* relatives->among, where rows are looked for that are near to everybody; else nothing. */
 kith_status kin_graph_gpu_search_longest(kin_graph_gpu_run *run,
                                          kin_graph_gpu_relatives *relatives);
-void kin_graph_gpu_relatives_free(const kin_graph_gpu_run *run, kin_graph_gpu_relatives *relatives);
 
 /* Device memory beside points and graph. nearing: what the graph under the relative takes; others:
  * what the rest of the start does. */
@@ -207,8 +204,6 @@ kith_status kin_graph_gpu_fill_up(const kin_graph_gpu_run *run, kin_graph_gpu_fi
 /* ---- Start (graph_start_gpu.c) -----------------------------------------------------------------
  */
 
-/* What the start is: AUTO decided. */
-kin_graph_start kin_graph_gpu_start_of(const kin_graph_gpu_run *run);
 /* Makes run->graph and fills it: every list has `length` entries, or nearly. Waits. */
 kith_status kin_graph_gpu_begin(kin_graph_gpu_run *run, kin_graph_start start,
                                 const kin_graph_gpu_relatives *relatives);
@@ -219,7 +214,8 @@ kith_status kin_graph_gpu_widen(kin_graph_gpu_run *run, kin_graph_start start, b
  * also after an error. */
 kith_status kin_graph_gpu_place_rows(kin_graph_gpu_run *run, kin_hold *hold, uint32_t **places);
 
-/* ---- A merge as published (graph_ggm_gpu.c): nothing where the request has none ------------- */
+/* ---- A merge as published (graph_round_gpu.c): nothing where the request has none -------------
+ */
 
 /* Blocks of SLOTS words that hold half a list. */
 int32_t kin_graph_gpu_aside_blocks(int32_t length);
@@ -239,14 +235,10 @@ void kin_graph_gpu_share_free(kin_graph_gpu_run *run);
 /* Slots of so many words a point: the least that any GPU left, where the point is owned. Waits. */
 kith_status kin_graph_gpu_share_least(const kin_graph_gpu_run *run, uint64_t *words,
                                       int64_t a_point);
-/* share.lasts of all points. Waits. */
-kith_status kin_graph_gpu_share_lasts(const kin_graph_gpu_run *run);
 /* What the first member found of all rows, to all. Waits. */
 kith_status kin_graph_gpu_share_ids(const kin_graph_gpu_run *run, const kin_graph_gpu_found *found);
 /* The first member gets the keys and entries of control rows that the others have read. */
 kith_status kin_graph_gpu_share_watch(kin_graph_gpu_run *run);
-/* What the first member decided, to all. */
-kith_status kin_graph_gpu_share_verdict(const kin_graph_gpu_run *run, kin_graph_verdict *verdict);
 
 /* ---- Rounding (graph_start_gpu.c) -------------------------------------------------------------
  */

@@ -9,7 +9,6 @@
  * Memory. Lists with the room that the exact engine gives them, less where that does not fit; they
  * are gone before the rounds begin.
  */
-#include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 /* Idea. A tile's near ones are a share of all tiles, by the distance of centres. Of some thousand
  * tiles all pairs are looked at. Their number grows with the square of the points, so that larger
@@ -45,8 +44,7 @@ static kith_status find_near(const kin_graph_gpu_run *run, const kin_graph_gpu_n
                    firsts);
     job.first = firsts[kin_gpu_part(gpu)];
     job.end = firsts[kin_gpu_part(gpu) + 1];
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->near_tiles(run->on.stream, &job),
-                                "finding near tiles"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, near_tiles, &job, "finding near tiles"));
     return kin_gpu_gather(run->on.ctx, gpu, job.worst, sizeof *job.worst, firsts);
 }
 
@@ -91,8 +89,7 @@ static kith_status make_coarse(const kin_graph_gpu_run *run, kin_hold *hold, coa
     coarse->set.radii = coarse->radii;
     const kin_graph_gpu_groups job = {
         .set = *set, .tiles = coarse->tiles, .centres = coarse->centres};
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->group_centres(run->on.stream, &job),
-                                "centres of groups"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, group_centres, &job, "centres of groups"));
     const kin_graph_gpu_near near = {
         .set = coarse->set, .count = NEAR_GROUPS, .worst = coarse->worst};
     return find_near(run, &near);
@@ -170,7 +167,7 @@ kith_status kin_graph_gpu_fill_up(const kin_graph_gpu_run *run, kin_graph_gpu_fi
     job.points = run->points;
     job.graph = run->graph;
     job.seed = run->request->seed;
-    return kin_graph_gpu_check(run, run->kernels->fill(run->on.stream, &job), "filling lists");
+    return KIN_GRAPH_LAUNCH(run, fill, &job, "filling lists");
 }
 
 /* ---- What graphs know that are made one ------------------------------------------------------ */
@@ -202,7 +199,7 @@ static kith_status take_reach(const kin_graph_gpu_run *run, kin_fused_work *work
     const kin_fused_tighten reach = {.set = kin_fused_set_part(&work->rows, first, own),
                                      .cols_set = work->cols,
                                      .lists = kin_fused_lists_part(&known, first, own)};
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->hand(on->stream, &hand), "handing lists over"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, hand, &hand, "handing lists over"));
     KIN_TRY(
         kin_graph_gpu_check(run, on->kernels->tighten(on->stream, &reach), "finding thresholds"));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, known.counts, 0,
@@ -237,8 +234,7 @@ static kith_status adopt(const kin_graph_gpu_run *run, const kin_fused_work *wor
 {
     const kin_graph_gpu_adopt job = {
         .lists = work->lists, .type = work->rows.frame.type, .graph = *graph};
-    return kin_graph_gpu_check(run, run->kernels->adopt(run->on.stream, &job),
-                               "lists of the start");
+    return KIN_GRAPH_LAUNCH(run, adopt, &job, "lists of the start");
 }
 
 kith_status kin_graph_gpu_screen(kin_graph_gpu_run *run, kin_graph_gpu_lists *graph)

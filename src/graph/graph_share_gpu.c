@@ -30,8 +30,6 @@
  * Memory. Slots and graph are as large as on one GPU; beside them a piece of what others left, and
  * 16 bytes for one in GATHERED of SLOTS slots.
  */
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 
 /* What is fetched of another's slots at a time. */
@@ -137,8 +135,7 @@ static kith_status gather(const kin_graph_gpu_run *run, const uint64_t *words, i
         job.bounds[p] = share->firsts[p] * a_point;
     }
     KIN_TRY(kin_gpu_fill(ctx, gpu, share->counts, 0, bytes));
-    KIN_TRY(
-        kin_graph_gpu_check(run, run->kernels->gather(run->on.stream, &job), "gathering slots"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, gather, &job, "gathering slots"));
     KIN_TRY(kin_gpu_download(ctx, gpu, mine->counts, share->counts, bytes));
     return kin_gpu_wait(ctx, gpu);
 }
@@ -156,8 +153,7 @@ static kith_status take_whole(const kin_graph_gpu_run *run, uint64_t *words, int
             .words = words + at, .others = share->got, .count = (int64_t)count};
         KIN_TRY(kin_gpu_copy_from(run->on.ctx, run->on.gpu, p, share->got, theirs->words + at,
                                   count * sizeof *words));
-        KIN_TRY(
-            kin_graph_gpu_check(run, run->kernels->least(run->on.stream, &job), "combining slots"));
+        KIN_TRY(KIN_GRAPH_LAUNCH(run, least, &job, "combining slots"));
     }
     return KITH_OK;
 }
@@ -176,8 +172,7 @@ static kith_status take_sent(const kin_graph_gpu_run *run, uint64_t *words, int3
         const kin_graph_gpu_settle job = {.words = words, .sent = got, .count = count};
         KIN_TRY(kin_gpu_copy_from(run->on.ctx, run->on.gpu, p, got, from + at,
                                   (uint64_t)count * sizeof *got));
-        KIN_TRY(kin_graph_gpu_check(run, run->kernels->settle(run->on.stream, &job),
-                                    "combining slots"));
+        KIN_TRY(KIN_GRAPH_LAUNCH(run, settle, &job, "combining slots"));
     }
     return KITH_OK;
 }
@@ -207,18 +202,6 @@ kith_status kin_graph_gpu_share_least(const kin_graph_gpu_run *run, uint64_t *wo
     kin_gpu_show(gpu, &mine);
     KIN_TRY(kin_gpu_meet(gpu, made));
     return kin_gpu_meet(gpu, fetch_least(run, words, a_point));
-}
-
-kith_status kin_graph_gpu_share_lasts(const kin_graph_gpu_run *run)
-{
-    const kin_graph_gpu_share *share = &run->share;
-    const kin_graph_gpu_ends job = {.graph = run->graph, .lasts = share->lasts};
-    if (share->parts == 0) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->ends(run->on.stream, &job), "ends of lists"));
-    return kin_gpu_gather(run->on.ctx, run->on.gpu, share->lasts, sizeof *share->lasts,
-                          share->firsts);
 }
 
 kith_status kin_graph_gpu_share_ids(const kin_graph_gpu_run *run, const kin_graph_gpu_found *found)
@@ -260,18 +243,5 @@ kith_status kin_graph_gpu_share_watch(kin_graph_gpu_run *run)
     for (int32_t p = 1; p < run->share.parts && run->share.part == 0; p++) {
         take_lists(run, &run->watch, kin_gpu_shown(gpu, p));
     }
-    return kin_gpu_meet(gpu, KITH_OK);
-}
-
-kith_status kin_graph_gpu_share_verdict(const kin_graph_gpu_run *run, kin_graph_verdict *verdict)
-{
-    kin_gpu *gpu = run->on.gpu;
-    if (run->share.parts == 0) {
-        return KITH_OK;
-    }
-    const kin_graph_verdict own = *verdict;
-    kin_gpu_show(gpu, &own);
-    KIN_TRY(kin_gpu_meet(gpu, KITH_OK));
-    *verdict = *(const kin_graph_verdict *)kin_gpu_shown(gpu, 0);
     return kin_gpu_meet(gpu, KITH_OK);
 }

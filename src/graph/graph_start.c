@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_start.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_screen.h"
 #include "exact/exact_search.h"
 #include "graph/graph_cells.h"
-#include "graph/graph_join.h"
 #include "host/host_threads.h"
 
 enum { POSITIONS_A_TASK = 256, ROWS_A_MATCH = 63 };
@@ -275,9 +271,17 @@ done:
     return status;
 }
 
+/* Whether points have centres: not of direct metrics, and in the range of centres. */
+static bool has_cells(const kin_graph_points *points)
+{
+    const kin_distance *distance = &points->prepared->distance;
+    return kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT &&
+           points->symmetric && distance->cols <= KIN_GRAPH_CENTRE_COLS;
+}
+
 static bool goes_by_cells(const kin_graph_points *points, double share)
 {
-    return share < 1.0 && points->count >= LEAST_POINTS && kin_graph_cells_possible(points);
+    return share < 1.0 && points->count >= LEAST_POINTS && has_cells(points);
 }
 
 kith_status kin_graph_start_screen(kith_ctx *ctx, const kin_graph_starting *starting,

@@ -10,9 +10,7 @@
 #define KIN_GRAPH_START_H
 
 #include "exact/exact_answer.h"
-#include "exact/exact_list.h"
 #include "graph/graph.h"
-#include "graph/graph_join.h"
 #include "graph/graph_lists.h"
 
 typedef struct kin_graph_started {
@@ -112,8 +110,6 @@ kin_graph_relative kin_graph_relative_of(const kin_graph_request *request, int64
 kith_status kin_graph_relative_make(kith_ctx *ctx, const kin_graph_points *points,
                                     kin_graph_relative *near);
 void kin_graph_relative_free(kith_ctx *ctx, kin_graph_relative *near);
-/* What that takes, beside the descent itself. */
-uint64_t kin_graph_relative_bytes(const kin_graph_relative *near, int32_t threads);
 
 /* Crowds. 32 positions that stand together are near each other, and so is what they have to meet:
  * it is gathered once, and all of the crowd meets all of it in one dense product. A crowd meets
@@ -211,9 +207,5 @@ typedef struct kin_graph_look {
 
 /* Fills control->found and *phi (kin_graph_round) from lists as they are. */
 kith_status kin_graph_control_look(kith_ctx *ctx, const kin_graph_look *look, double *phi);
-
-/* Beside what is prepared, while kth is solved. */
-uint64_t kin_graph_control_bytes(const kith_matrix *points, const kin_graph_request *request,
-                                 kin_rows_known known, int32_t threads);
 
 #endif

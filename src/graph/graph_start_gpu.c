@@ -6,8 +6,6 @@
  * given come first into their lists (graph_start_gpu.c). What runs out of memory is begun again in
  * a narrower scope.
  */
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "graph/graph_run_gpu.h"
 #include "host/host_threads.h"
 
@@ -117,7 +115,7 @@ static kith_status place(giving *g)
     }
     const kin_graph_gpu_place job = {
         .points = run->count, .ids = run->points.set.ids, .places = g->places};
-    return kin_graph_gpu_check(run, run->kernels->place(run->on.stream, &job), "placing rows");
+    return KIN_GRAPH_LAUNCH(run, place, &job, "placing rows");
 }
 
 kith_status kin_graph_gpu_place_rows(kin_graph_gpu_run *run, kin_hold *hold, uint32_t **places)
@@ -154,7 +152,7 @@ static kith_status give(const giving *g, kin_graph_gpu_give job)
     job.points = run->count;
     job.length = g->length;
     job.given = g->given;
-    return kin_graph_gpu_check(run, run->kernels->give(run->on.stream, &job), "reading a graph");
+    return KIN_GRAPH_LAUNCH(run, give, &job, "reading a graph");
 }
 
 /* The same of the rows `ids` of graph `which`. */
@@ -230,7 +228,7 @@ static kith_status place_found(giving *g, const kin_graph_gpu_found *found, uint
                                     .rows = found->of,
                                     .count = found->of_count,
                                     .to = *places};
-    return kin_graph_gpu_check(run, run->kernels->pick(run->on.stream, &job), "placing rows");
+    return KIN_GRAPH_LAUNCH(run, pick, &job, "placing rows");
 }
 
 static kith_status take_one(giving *g, const kin_graph_gpu_found *found)
@@ -268,8 +266,7 @@ static kith_status offer_found(const kin_graph_gpu_run *run, const kin_graph_gpu
                                      .offers = found->words,
                                      .counted = run->graph.length,
                                      .updates = updates};
-    KIN_TRY(kin_graph_gpu_check(run, run->kernels->merge(run->on.stream, &job),
-                                "offering what is near"));
+    KIN_TRY(KIN_GRAPH_LAUNCH(run, merge, &job, "offering what is near"));
     return kin_gpu_wait(run->on.ctx, run->on.gpu);
 }
 
@@ -295,16 +292,6 @@ static kith_status take_given(kin_graph_gpu_run *run)
  * where rounds take 500; 400,000 of SIFT 0.55 after 15 and 0.96 after 35 ms. */
 static const double POINTS_TO_MEET = 300000.0;
 static const double MOST_SHARE = 0.3;
-
-kin_graph_start kin_graph_gpu_start_of(const kin_graph_gpu_run *run)
-{
-    const kin_graph_start asked = run->request->start;
-    if (asked == KIN_GRAPH_START_GRAPH || asked == KIN_GRAPH_START_RANDOM) {
-        return asked;
-    }
-    return run->screened || kin_graph_gpu_is_related(run->request) ? KIN_GRAPH_START_SCREEN
-                                                                   : KIN_GRAPH_START_RANDOM;
-}
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 

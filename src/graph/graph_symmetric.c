@@ -7,11 +7,8 @@
  * Memory. 8 bytes an edge that is turned, 16 an edge of the answer. */
 #include "graph/graph.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 enum { ROWS_A_TASK = 1024 };
 

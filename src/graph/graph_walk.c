@@ -5,12 +5,8 @@
  *      block       a task: its queries go through the gate together, then walk one by one */
 #include "graph/graph_walk.h"
 
-#include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_prepare.h"
-#include "exact/exact_search.h"
 #include "host/host_threads.h"
 
 #include <math.h>

@@ -27,10 +27,8 @@
  * in double: chips that have few double units (sm_86, sm_89) are slow here.
  *
  * Limits. Rows below 2^31; width up to KIN_GRAPH_GPU_MOST_WIDTH. */
-#include "graph/graph_kernels.h"
 #include "graph/graph_pair.cuh"
 #include "graph/graph_warp.cuh"
-#include "graph/graph_word.h"
 
 /* The sorted list of a walk (graph_walk.cu) in shared memory, and words that enter it: sorted in
  * registers, then merged in place. Lists hold no position twice. All lanes of a warp call these

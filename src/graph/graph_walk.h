@@ -10,7 +10,6 @@
 
 #include "exact/exact_answer.h"
 #include "graph/graph_cells.h"
-#include "graph/graph_join.h"
 
 /* Positions of a run are a multiple of the first; queries at a time, at most. */
 enum { KIN_GRAPH_RUN = 64, KIN_GRAPH_LED = 2048 };
@@ -23,8 +22,6 @@ typedef struct kin_graph_gate {
     kin_graph_centres centres;
 } kin_graph_gate;
 
-/* Whether points have centres: not those of direct metrics, nor rows of very many columns. */
-bool kin_graph_gate_possible(const kin_graph_points *points);
 kith_status kin_graph_gate_make(kith_ctx *ctx, const kin_graph_points *points,
                                 kin_graph_gate *gate);
 void kin_graph_gate_free(kith_ctx *ctx, kin_graph_gate *gate);
@@ -111,10 +108,6 @@ void kin_graph_ground_free(kith_ctx *ctx, kin_graph_ground *ground);
 
 /* Words that a walk remembers itself by, on a ground of so many positions. */
 uint64_t kin_graph_spare_words(int64_t positions);
-/* A block of zeros, or NULL where none is left: there are as many as the context had threads. */
-uint32_t *kin_graph_spare_take(const kin_graph_spares *spares);
-/* One that was taken, zeros again. */
-void kin_graph_spare_give(const kin_graph_spares *spares, uint32_t *block);
 
 /* Best-first search on a graph: the points that are near a query, from position to position.
  *

@@ -9,19 +9,11 @@
  *
  * Memory. Points and links stay, 8 k bytes a row; while links are made the graph and its slots lie
  * beside them, 12 k bytes a row. */
-#include "base/base_mem.h"
-#include "base/base_random.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "fused/fused_answer.h"
-#include "fused/fused_search.h"
-#include "gpu/gpu.h"
 #include "graph/graph_gpu.h"
 #include "graph/graph_kernels.h"
 #include "graph/graph_walk.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 /* Queries of a stripe, at most: so that somebody asks whether to go on. */
 enum { MOST_STRIPE = 1 << 18 };

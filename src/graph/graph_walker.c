@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph/graph_walk.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "graph/graph_join.h"
 
 #include <math.h>
 
@@ -14,10 +11,20 @@ enum { REMEMBERED = KIN_GRAPH_REMEMBERED, FAN = 4, TOGETHER = KIN_GRAPH_TOGETHER
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
+/* A block of zeros, or NULL where none is left: there are as many as the context had threads. */
+static uint32_t *take_spare(const kin_graph_spares *spares)
+{
+    uint32_t *block = NULL;
+    for (int32_t i = 0; i < spares->count && block == NULL; i++) {
+        block = atomic_exchange(&spares->blocks[i], NULL);
+    }
+    return block;
+}
+
 static kith_status take_notes(kith_ctx *ctx, kin_graph_way *w)
 {
     const uint64_t words = kin_graph_spare_words(w->ground->points.count);
-    w->met = kin_graph_spare_take(&w->ground->spares);
+    w->met = take_spare(&w->ground->spares);
     w->borrowed = w->met != NULL;
     if (!w->borrowed) {
         KIN_TRY(kin_alloc_zero(ctx, &w->met, words, sizeof *w->met, "a walk"));
@@ -84,21 +91,14 @@ void kin_graph_way_ask(kin_graph_way *walker, const kin_rows *queries, int64_t r
 
 /* ---- Costs ---------------------------------------------------------------------------------- */
 
-static kith_status complain(kith_ctx *ctx, const kin_graph_way *w, uint32_t id)
-{
-    return kin_fail_at(ctx, KITH_E_DATA, kin_at("custom"),
-                       "gave NaN for query %lld and point %lu (a distance must be a number)",
-                       (long long)w->row, (unsigned long)id);
-}
-
 static kith_status find_keys(kith_ctx *ctx, kin_graph_way *w, int32_t count)
 {
     const kin_prepared *prepared = w->ground->prepared;
     kin_metric_keys(&prepared->distance, &w->query, &prepared->rows, w->ids, count, w->keys);
     for (int32_t i = 0; i < count; i++) {
-        if (w->keys[i] != w->keys[i]) {
-            return complain(ctx, w, w->ids[i]);
-        }
+        KIN_FAIL_IF(w->keys[i] != w->keys[i], ctx, KITH_E_DATA, kin_at("custom"),
+                    "gave NaN for query %lld and point %lu (a distance must be a number)",
+                    (long long)w->row, (unsigned long)w->ids[i]);
     }
     return KITH_OK;
 }
@@ -183,11 +183,22 @@ static void forget(kin_graph_way *w)
     w->remembered_count = 0;
 }
 
+/* There is a place: whoever fills one has emptied one before. */
+static void give_spare(const kin_graph_spares *spares, uint32_t *block)
+{
+    for (int32_t i = 0; i < spares->count; i++) {
+        uint32_t *none = NULL;
+        if (atomic_compare_exchange_strong(&spares->blocks[i], &none, block)) {
+            return;
+        }
+    }
+}
+
 void kin_graph_way_free(kith_ctx *ctx, kin_graph_way *walker)
 {
     if (walker->borrowed) {
         forget(walker); /* a walk that failed has not */
-        kin_graph_spare_give(&walker->ground->spares, walker->met);
+        give_spare(&walker->ground->spares, walker->met);
     } else {
         kin_free(ctx, walker->met);
     }
@@ -256,17 +267,7 @@ kith_status kin_graph_way_meet(kith_ctx *ctx, kin_graph_way *walker, const uint3
 static int64_t find_next(kin_graph_way *w)
 {
     if (w->least != KIN_GRAPH_EMPTY) {
-        int64_t low = 0;
-        int64_t high = w->next;
-        while (low < high) {
-            const int64_t middle = (low + high) / 2;
-            if (w->list[middle] < w->least) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        w->next = low;
+        w->next = kin_lower_u64(w->list, w->next, w->least);
         w->least = KIN_GRAPH_EMPTY;
     }
     while (w->next < w->length && (w->list[w->next] & 1) != 0) {

@@ -19,9 +19,6 @@
 #define KIN_INDEX_INDEX_H
 
 #include "api/api_check.h"
-#include "engine/engine_walks.h"
-#include "file/file_container.h"
-#include "fused/fused_search.h"
 #include "host/host_threads.h"
 #include "tree/tree_gpu.h"
 
@@ -164,26 +161,9 @@ void kin_index_walks_free(kith_ctx *ctx, kin_index_walks *walks);
 kith_status kin_index_walks_for(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
                                 const kin_walks **walks);
 
-/* ---- Files (index_store.c) ------------------------------------------------------------------- */
-
-/* Fills the index from a file that it maps. */
-kith_status kin_index_load(kith_ctx *ctx, const char *path, kith_index *index);
-
 /* What it is by. */
 const char *kin_index_method_name(kith_method method);
-/* auto, or the index' own. */
-kith_status kin_index_check_method(kith_ctx *ctx, const kith_index *index, kith_method method);
-
-/* ---- Under a filter: index_filter.c ---------------------------------------------------------- */
 
 #define KIN_INDEX_HAS_ITS_OWN "an index has its own (leave it out)"
-
-/* kith_index_search of an index that is not by graph; params: as kin_take_params has them. */
-kith_status kin_index_filter(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
-                             const kith_search_params *given, const kith_neighbors *out);
-/* kith_cuda_index_search, addresses being checked. */
-kith_status kin_index_filter_on_device(kith_ctx *ctx, const kith_index *index,
-                                       const kith_matrix *queries, const kith_search_params *given,
-                                       const kith_neighbors *out, void *stream);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calls of an index: those that make or change it, in its own context, and those that read it. */
-#include "base/base_try.h"
-#include "engine/engine_call.h"
 #include "index/index.h"
 
 kith_status kin_index_call_begin(kith_ctx *ctx, kith_ctx *own, kin_index_call *call)
@@ -64,17 +62,4 @@ kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method)
 const char *kin_index_method_name(kith_method method)
 {
     return method == KITH_METHOD_TREE ? "tree" : method == KITH_METHOD_GRAPH ? "graph" : "exact";
-}
-
-/* auto, or the index' own. */
-kith_status kin_index_check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
-{
-    KIN_TRY(index->gpu != NULL ? KITH_OK : kin_index_refuse_gpu(ctx, index->method));
-    return method == KITH_METHOD_AUTO || method == index->method
-               ? KITH_OK
-               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                             "is %s, and the index is one by %s (use auto or %s; or search its "
-                             "points themselves)",
-                             kin_index_method_name(method), kin_index_method_name(index->method),
-                             kin_index_method_name(index->method));
 }

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rows that come and go. What the index will be is made beside what it is, and takes its place when
  * all has succeeded; but a tree of its own, on the processor, is changed where it stands. */
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "host/host_threads.h"
 #include "index/index.h"
 
 enum { ROWS_A_PIECE = 4096 };

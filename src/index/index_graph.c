@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The graph of an index: made, grown and shrunk by the calls for graphs, and the walks over it. */
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_checksum.h"
 #include "index/index.h"
 
 /* ---- Walks ----------------------------------------------------------------------------------- */

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What an index keeps of its points: for all pairs, on either machine, and a tree. */
-#include "base/base_mem.h"
-#include "base/base_try.h"
-#include "engine/engine_device.h"
-#include "engine/engine_exact.h"
-#include "engine/engine_job.h"
-#include "exact/exact_corpus.h"
 #include "host/host_clock.h"
 #include "index/index.h"
 

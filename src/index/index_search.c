@@ -1,17 +1,181 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What an index is asked: neighbours, all within a radius, and what a search will take. */
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_device.h"
-#include "engine/engine_exact.h"
-#include "engine/engine_job.h"
 #include "host/host_cpu.h"
 #include "index/index.h"
 #include "kith/kith_cuda.h"
-#include "tree/tree_search.h"
+#include "tree/tree_cost.h"
 
 #include <stdio.h>
+
+/* ---- Under a filter -------------------------------------------------------------------------- */
+
+/* Idea. What is prepared of all points is of no use where few may be found; but where an index lies
+ * on a GPU
+ *
+ *     a bitmap for all        is a choice of its rows, which stand in the same order and frame
+ *                             (kin_fused_corpus_some)
+ *     small groups, and what  are compared pair by pair with the rows that are there
+ *     keeps little            (engine_filter_gpu.c)
+ *
+ * All else is a search of the points themselves, in host memory. */
+
+/* Whether a choice of rows answers, or all of them; *kept: how many there are. */
+static bool takes_some(const kin_fused_corpus *corpus, const kin_filter_job *job, int64_t *kept)
+{
+    const kith_filter *filter = &job->filter;
+    if (corpus == NULL || filter->rule != KITH_RULE_NONE || kin_filter_has_bitmaps(filter) ||
+        job->request.pipeline != NULL) {
+        return false;
+    }
+    *kept = kin_filter_count_allowed(filter, job->corpus.rows);
+    return *kept == job->corpus.rows ||
+           (corpus->prepared.plain && *kept > job->request.k &&
+            kin_fused_screens(&job->request, *kept, job->queries.rows));
+}
+
+static kith_status search_some(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                               const kin_filter_job *job, int64_t kept,
+                               const kin_filter_place *where)
+{
+    kin_fused_corpus *again = NULL;
+    kin_fused_corpus *some = NULL;
+    KIN_TRY(kin_fused_corpus_for(ctx, corpus, &job->queries, job->request.k, &again));
+    const kin_fused_corpus *all = again != NULL ? again : corpus;
+    kith_status status = kept == job->corpus.rows
+                             ? KITH_OK
+                             : kin_fused_corpus_some(ctx, all, job->filter.allow, kept, &some);
+    KIN_THEN(status, kin_fused_corpus_search(ctx, some != NULL ? some : all, &job->queries,
+                                             &job->request, where->place, where->out));
+    kin_fused_corpus_free(ctx, some);
+    kin_fused_corpus_free(ctx, again);
+    return status;
+}
+
+/* By the index' rows on its GPU, which was entered; *done is false where nothing was done. */
+static kith_status filter_there(kith_ctx *ctx, const void *arg, const kin_filter_job *job,
+                                const kin_filter_place *where, bool *done)
+{
+    const kith_index *index = arg;
+    const kin_fused_corpus *corpus = index->kept->fused;
+    int64_t kept = 0;
+    *done = false;
+    if (takes_some(corpus, job, &kept)) {
+        const kith_status status = search_some(ctx, corpus, job, kept, where);
+        *done = status != KITH_E_DEVICE_MEMORY && status != KITH_E_UNSUPPORTED;
+        if (*done) {
+            return status;
+        }
+        kin_fused_make_room(ctx, where->gpu);
+    }
+    return corpus == NULL ? KITH_OK : kin_engine_filter_on_gpu(ctx, job, where, done);
+}
+
+/* The points, on the device where they are there. */
+static kith_matrix points_of(const kith_index *index)
+{
+    const kin_index_kept *kept = index->kept;
+    kith_matrix points = kept->prepared.rows.matrix;
+    if (kept->fused != NULL) {
+        points.data = kept->fused->prepared.rows.data;
+        points.stride_bytes = kept->fused->prepared.rows.stride_bytes;
+    }
+    return points;
+}
+
+/* The index' GPU for this thread, until kin_device_leave. */
+static void enter_gpu(const kith_index *index)
+{
+    kin_gpu_enter(index->gpu);
+    index->gpu->peak = index->gpu->held;
+}
+
+/* auto, or the index' own. */
+static kith_status check_method(kith_ctx *ctx, const kith_index *index, kith_method method)
+{
+    KIN_TRY(index->gpu != NULL ? KITH_OK : kin_index_refuse_gpu(ctx, index->method));
+    return method == KITH_METHOD_AUTO || method == index->method
+               ? KITH_OK
+               : kin_fail_at(ctx, KITH_E_UNSUPPORTED, kin_at("method"),
+                             "is %s, and the index is one by %s (use auto or %s; or search its "
+                             "points themselves)",
+                             kin_index_method_name(method), kin_index_method_name(index->method),
+                             kin_index_method_name(index->method));
+}
+
+/* Parameters for the points themselves. */
+static kith_status take_params(kith_ctx *ctx, const kith_index *index,
+                               const kith_search_params *given, kith_search_params *params)
+{
+    const kin_distance *own = &index->kept->prepared.distance;
+    *params = *given;
+    KIN_TRY(kin_check_same_metric(ctx, params->metric, own->metric));
+    KIN_TRY(check_method(ctx, index, params->method));
+    KIN_TRY(kin_refuse_period(ctx, params->period, KIN_INDEX_HAS_ITS_OWN));
+    params->metric = own->metric;
+    params->period = index->period;
+    params->method = KITH_METHOD_AUTO;
+    return KITH_OK;
+}
+
+/* queries, out: in host memory. */
+static kith_status try_gpu(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                           const kith_search_params *params, const kith_neighbors *out, bool *done)
+{
+    const kith_matrix points = points_of(index);
+    kin_filter_job job;
+    kin_limit limit;
+    if (index->gpu == NULL || index->kept->fused == NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_api_check_filtered(ctx, &points, queries, params, out, &job));
+    job.resident = true;
+    KIN_TRY(kin_limit_begin(ctx, &job.request, out, &limit));
+    enter_gpu(index);
+    const kin_filter_place where = {.gpu = index->gpu, .out = &limit.out};
+    const kith_status status = filter_there(ctx, index, &job, &where, done);
+    kin_device_leave(ctx, index->gpu);
+    return *done ? kin_limit_end(&limit, status) : kin_limit_drop(&limit, status);
+}
+
+/* kith_index_search of an index that is not by graph; params: as kin_take_params has them. */
+static kith_status search_filtered(kith_ctx *ctx, const kith_index *index,
+                                   const kith_matrix *queries, const kith_search_params *given,
+                                   const kith_neighbors *out)
+{
+    const kith_matrix none = {0};
+    const kith_matrix *asked = queries != NULL ? queries : &none;
+    kith_search_params params;
+    kith_matrix points;
+    void *copy = NULL;
+    bool done = false;
+    KIN_TRY(take_params(ctx, index, given, &params));
+    KIN_TRY(try_gpu(ctx, index, asked, &params, out, &done));
+    if (done) {
+        return KITH_OK;
+    }
+    kith_status status = kin_index_host_rows(ctx, index, &points, &copy);
+    KIN_THEN(status, kin_api_search_filtered(ctx, &points, asked, &params, out));
+    kin_free(ctx, copy);
+    return status;
+}
+
+/* kith_cuda_index_search, addresses being checked. */
+static kith_status search_filtered_there(kith_ctx *ctx, const kith_index *index,
+                                         const kith_matrix *queries,
+                                         const kith_search_params *given, const kith_neighbors *out,
+                                         void *stream)
+{
+    const kith_matrix *own = &index->kept->prepared.rows.matrix;
+    const kith_matrix points = points_of(index);
+    kith_search_params params;
+    kin_api_filtering f = {
+        .out = out, .gpu = index->gpu, .stream = stream, .there = filter_there, .arg = index};
+    KIN_TRY(take_params(ctx, index, given, &params));
+    KIN_TRY(kin_api_check_filtered(ctx, &points, queries, &params, out, &f.job));
+    f.job.resident = points.data != own->data || kin_index_rows_on_device(index->kept);
+    f.on_host = kin_index_rows_on_device(index->kept) ? NULL : own;
+    return kin_api_filter(ctx, &f);
+}
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
@@ -35,7 +199,7 @@ static kith_status refuse_missing(kith_ctx *ctx, const kith_index *index,
 /* Not of a graph. */
 static kith_status check_request(kith_ctx *ctx, const kith_index *index, kin_request *request)
 {
-    KIN_TRY(kin_index_check_method(ctx, index, request->method));
+    KIN_TRY(check_method(ctx, index, request->method));
     KIN_FAIL_IF(request->tree_height != 0, ctx, KITH_E_ARGUMENT, kin_at("tree_height"),
                 "is %d, and an index has its tree already, or none (leave it out)",
                 (int)request->tree_height);
@@ -60,13 +224,6 @@ static kith_status check_knn(kith_ctx *ctx, const kith_index *index, const kith_
 }
 
 /* ---- Neighbours ------------------------------------------------------------------------------ */
-
-/* The index' GPU for this thread, until kin_device_leave. */
-static void enter_gpu(const kith_index *index)
-{
-    kin_gpu_enter(index->gpu);
-    index->gpu->peak = index->gpu->held;
-}
 
 /* Of one that is there; place as in fused_search.h. */
 static kith_status ask_gpu(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
@@ -106,7 +263,7 @@ static kith_status search_exactly(kith_ctx *ctx, const kith_index *index,
     kith_search_params known = kith_search_params_default();
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), params, &known));
     if (known.filter != NULL) {
-        return kin_index_filter(ctx, index, queries, &known, out);
+        return search_filtered(ctx, index, queries, &known, out);
     }
     KIN_TRY(check_knn(ctx, index, queries, params, out, &job));
     KIN_TRY(refuse_missing(ctx, index, &job.request));
@@ -138,7 +295,7 @@ static kith_status search_by_walks(kith_ctx *ctx, const kith_index *index,
     kith_walk_report told;
     const kin_walks *walks = NULL;
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, &params));
-    KIN_TRY(kin_index_check_method(ctx, index, params.method));
+    KIN_TRY(check_method(ctx, index, params.method));
     KIN_TRY(kin_api_check_walk(ctx, points, queries, &params, out, &call));
     KIN_TRY(check_walk(ctx, index, &params, &call.walk));
     KIN_TRY(kin_index_walks_for(ctx, index, &call.job.queries, &walks));
@@ -213,7 +370,7 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
     if (known.filter != NULL) {
         KIN_TRY(kin_check_matrix(ctx, queries, "queries", &asked));
         KIN_TRY(check_device(ctx, index, &asked, out));
-        return kin_index_filter_on_device(ctx, index, &asked, &known, out, stream);
+        return search_filtered_there(ctx, index, &asked, &known, out, stream);
     }
     KIN_TRY(check_knn(ctx, index, queries, params, out, &job));
     KIN_TRY(check_device(ctx, index, &job.queries, out));
@@ -291,7 +448,7 @@ static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_mat
                 "tree)");
     KIN_TRY(stream != NULL ? refuse_cpu(ctx, index) : KITH_OK);
     KIN_TRY(kin_api_check_radius(ctx, NULL, queries, params, prepared->distance.metric, &call));
-    KIN_TRY(kin_index_check_method(ctx, index, call.job.method));
+    KIN_TRY(check_method(ctx, index, call.job.method));
     KIN_TRY(stream != NULL ? check_device(ctx, index, &call.asked, NULL) : KITH_OK);
     call.job.request.distance.isa = ctx->isa;
     KIN_TRY(kin_ranges_make(ctx, &ranges));

@@ -25,8 +25,6 @@
 #define KIN_METRIC_CANONICAL_H
 
 #include "kith/kith.h"
-#include "metric/metric_arith.h"
-#include "metric/metric_power.h"
 #include "metric/metric_sphere.h"
 
 /* ---- Rows: what engines may know ------------------------------------------------------------ */

@@ -5,7 +5,6 @@
 
 #include "base/base_size.h"
 #include "host/host_threads.h"
-#include "metric/metric_canonical.h"
 #include "metric/metric_table.h"
 
 /* ---- Transforms ------------------------------------------------------------------------------ */

@@ -23,8 +23,6 @@
 #ifndef KIN_METRIC_LANES_H
 #define KIN_METRIC_LANES_H
 
-#include "metric/metric_canonical.h"
-#include "metric/metric_table.h"
 #include "metric/metric_whole.h"
 
 enum { ROWS_AT_ONCE = 4, ROWS_AHEAD = 16, LINE_BYTES = 64 };

@@ -4,10 +4,7 @@
  * fma(), which is slow and right. Inlined everywhere (KIN_HD): a sanitizer has enough to do with
  * it. */
 #include "host/host_cpu.h"
-#include "metric/metric_canonical.h"
 #define KIN_WRAP_DTYPES KIN_EACH_DTYPE
-#include "metric/metric_table.h"
-#include "metric/metric_value.h"
 #include "metric/metric_whole.h"
 
 KIN_HD void keys_body(const kin_keys_job *job, kith_metric metric, kith_dtype dtype, bool wraps)

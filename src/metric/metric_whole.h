@@ -10,7 +10,6 @@
 #ifndef KIN_METRIC_WHOLE_H
 #define KIN_METRIC_WHOLE_H
 
-#include "metric/metric_canonical.h"
 #include "metric/metric_table.h"
 #include "metric/metric_value.h"
 

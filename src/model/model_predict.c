@@ -3,7 +3,6 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
 #include "select/select_pairs.h"
 
@@ -22,11 +21,6 @@ typedef struct run {
 bool kin_predict_weighs(kith_predict_mode mode)
 {
     return mode == KITH_PREDICT_WEIGHTED || mode == KITH_PREDICT_WEIGHTED_VOTE;
-}
-
-bool kin_predict_votes(kith_predict_mode mode)
-{
-    return mode == KITH_PREDICT_VOTE || mode == KITH_PREDICT_WEIGHTED_VOTE;
 }
 
 /* The labels of a row in the order of its list, an empty slot left out. */
@@ -155,14 +149,9 @@ kith_status kin_predict(kith_ctx *ctx, const kin_predict_job *job)
     const int64_t k = job->neighbors.k;
     const uint64_t slots = kin_size_mul((uint64_t)ctx->threads, (uint64_t)k);
     run r = {.job = job, .task_rows = kin_max_i64(1, TASK_SLOTS / k)};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &r.pairs, slots, sizeof *r.pairs, "labels of a row"), done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &r.weights, slots, sizeof *r.weights, "weights of a row"),
-                 done);
-    status = kin_parallel(ctx, "predict", kin_ceil_div(job->neighbors.rows, r.task_rows),
-                          predict_task, &r);
-done:
-    kin_free(ctx, r.weights);
-    kin_free(ctx, r.pairs);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, r.pairs, slots, "labels of a row");
+    KIN_NEW(&hold, r.weights, slots, "weights of a row");
+    return kin_parallel(ctx, "predict", kin_ceil_div(job->neighbors.rows, r.task_rows),
+                        predict_task, &r);
 }

@@ -20,8 +20,6 @@ typedef struct kin_predict_job {
 
 /* Whether the mode weighs by distances. */
 bool kin_predict_weighs(kith_predict_mode mode);
-/* Whether its labels are classes. */
-bool kin_predict_votes(kith_predict_mode mode);
 
 /* The distance of one slot: the double where there is one. */
 static inline double kin_predict_distance(const kith_neighbors *neighbors, int64_t slot)

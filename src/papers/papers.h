@@ -4,10 +4,8 @@
 #ifndef KIN_PAPERS_H
 #define KIN_PAPERS_H
 
-#include "fused/fused_prepare.h"
 #include "kith/kith_papers.h"
 #include "papers/papers_kernels.h"
-#include "select/select.h"
 #include "tree/tree_gpu.h"
 
 /* *pipeline: NULL for KITH_PIPELINE_FUSED, which is ours. False where the number is no pipeline's.

@@ -32,13 +32,8 @@
  */
 #include "papers/papers.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_answer.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "papers/papers_kernels.h"
 #include "tree/tree_walk.h"
 
 enum { QUERIES_A_TASK = 256, ROWS_A_TASK = 64 };

@@ -23,7 +23,6 @@
  */
 #include "papers/papers.h"
 
-#include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

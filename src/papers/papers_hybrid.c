@@ -27,17 +27,13 @@
  *
  * Limits. Keys are copied behind the costs of the same batch, not beside those of the next one.
  *
- * Memory. The matrix of a batch (papers_costs.c), of as many rows as fit into 1 GiB, or as are
+ * Memory. The matrix of a batch (papers_matrix_gpu.c), of as many rows as fit into 1 GiB, or as are
  * asked for (the paper's size_qbatch, here whole blocks) and fit into a quarter of the room, its
  * sample, 24 bytes of device memory and 16 of pinned memory for each place of a list, and 16 of
  * both for each neighbour.
  */
 #include "papers/papers.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "fused/fused_stage.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "papers/papers_hybrid.h"

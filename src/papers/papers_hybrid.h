@@ -5,11 +5,8 @@
 #define KIN_PAPERS_HYBRID_H
 
 #include "exact/exact_search.h"
-#include "fused/fused_kernels.h"
 #include "fused/fused_lists.h"
-#include "gpu/gpu.h"
 #include "select/select.h"
-#include "select/select_pairs.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,16 +38,10 @@ uint64_t kin_papers_hybrid_keys_bytes(const kin_gpu *gpu, const kin_request *req
 uint64_t kin_papers_hybrid_host_bytes(const kin_request *request, bool screens, int64_t rows,
                                       int64_t columns, uint64_t scope, int32_t threads);
 
-/* ---- The processor's part (papers_heaps.c) --------------------------------------------------- */
+/* ---- The processor's part (papers_division.c)------------------------------------------------ */
 
 /* The k first of what a GPU left of each row, by min-max heaps (papers_threshold_heap.c), on all
  * threads. */
-
-/* Columns of the sample of a row from whose k-th its threshold comes: times k of them (0: as many
- * as suit), a multiple of 128; 0 where all columns are no more. And how many columns that threshold
- * leaves, with room for chance. */
-int64_t kin_papers_sample_columns(int64_t columns, int64_t k, int32_t times);
-int32_t kin_papers_sample_leaves(int64_t columns, int64_t sample, int64_t k);
 
 typedef struct kin_papers_heaps {
     kith_ctx *ctx;
@@ -63,7 +54,6 @@ typedef struct kin_papers_heaps {
 
 /* Rows have at most `room` hits. */
 kith_status kin_papers_heaps_make(kith_ctx *ctx, int64_t k, int64_t room, kin_papers_heaps *heaps);
-uint64_t kin_papers_heaps_bytes(int64_t k, int64_t room); /* of a thread */
 void kin_papers_heaps_free(kin_papers_heaps *heaps);
 
 /* Row i has the hits places[i] .. places[i + 1] - 1, in any order; its first k (or all, if they are

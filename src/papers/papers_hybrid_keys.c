@@ -21,15 +21,10 @@
  * each place of a list on the device, twice that on the host; 28 for each neighbour, and what the
  * method of selection takes: where that has no room, the processor selects from all rows.
  */
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "fused/fused_answer.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "papers/papers.h"
 #include "papers/papers_hybrid.h"
-#include "select/select.h"
 
 enum { USUAL_SAMPLE = 8 /* of threshold_heap, times k */ };
 

@@ -4,8 +4,6 @@
 #ifndef KIN_PAPERS_KERNELS_H
 #define KIN_PAPERS_KERNELS_H
 
-#include "fused/fused_kernels.h"
-#include "metric/metric_arith.h"
 #include "tree/tree_kernels.h"
 
 #include <stdint.h>

@@ -43,14 +43,8 @@
  */
 #include "papers/papers.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_answer.h"
-#include "exact/exact_set.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "select/select.h"
 
 #include <math.h>
 

@@ -38,7 +38,6 @@
  *
  * Limits. A warp serves 32 rows, so a device is busy from some ten thousand rows on, and idle with
  * few; that is the method's nature, and what `auto` is for. Any k. */
-#include "papers/papers_queue_plan.cuh"
 #include "papers/papers_queue_walk.cuh"
 
 /* The queue of insertion is in order at any time, a merge queue is once all its levels are one. */

@@ -4,7 +4,6 @@
 #ifndef KIN_PAPERS_QUEUE_H
 #define KIN_PAPERS_QUEUE_H
 
-#include "base/base_size.h"
 #include "host/host_cpu.h"
 #include "papers/papers.h"
 #include "select/select_scan.h"

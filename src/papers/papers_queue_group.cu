@@ -27,7 +27,6 @@
  * low from the start on.
  *
  * Limits. Nothing is won where k G is near n; with k G >= n there is no level at all. */
-#include "papers/papers_queue_plan.cuh"
 #include "papers/papers_queue_walk.cuh"
 
 enum { BUILD_THREADS = 256, GRID_ROWS = 65535 };

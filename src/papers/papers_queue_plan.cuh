@@ -13,7 +13,6 @@
 #define KIN_PAPERS_QUEUE_PLAN_CUH
 
 #include "papers/papers_launch.cuh"
-#include "select/select_word.h"
 
 /* Beyond the task: where its queues lie, what they are fed with, where they go. */
 typedef struct kin_queue_run {

@@ -28,7 +28,6 @@
 #ifndef KIN_PAPERS_QUEUE_WALK_CUH
 #define KIN_PAPERS_QUEUE_WALK_CUH
 
-#include "gpu/gpu_stream.cuh"
 #include "papers/papers_queue_lane.cuh"
 #include "papers/papers_queue_plan.cuh"
 #include "select/select_value.cuh"

@@ -24,8 +24,7 @@
  * period that the sample hits) goes through the heap as a whole, by one thread. k beyond MOST_K,
  * where a heap would take seconds, is handed over to radix. */
 #include "papers/papers_launch.cuh"
-#include "select/select_digit_block.cuh"
-#include "select/select_word.h"
+#include "select/select_digit.cuh"
 
 #include <math.h>
 

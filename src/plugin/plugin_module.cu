@@ -8,7 +8,7 @@
 
 extern "C" const kin_fused_kernels kin_fused_table;         /* fused/fused_table.cu */
 extern "C" const kin_tree_kernels kin_tree_table;           /* tree/tree_table.cu */
-extern "C" const kin_graph_gpu_kernels kin_graph_gpu_table; /* graph/graph_table.cu */
+extern "C" const kin_graph_gpu_kernels kin_graph_gpu_table; /* graph/graph_lists.cu */
 extern "C" const kin_papers_kernels kin_papers_table;       /* papers/papers_pipeline.cu */
 
 /* AUTO, which is none, ours, and the papers': in the order of their numbers. */

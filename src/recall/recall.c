@@ -18,7 +18,6 @@
 #include "base/base_layout.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 
 #include <math.h>
 
@@ -44,22 +43,6 @@ static void draw_walking(int64_t rows, int64_t count, uint64_t seed, uint32_t *i
     }
 }
 
-/* Where it stands, or would stand, among ascending ids. */
-static int64_t place_of(const uint32_t *ids, int64_t count, uint32_t id)
-{
-    int64_t low = 0;
-    int64_t high = count;
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (ids[middle] < id) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 /* Floyd's: the i-th draw is among the first rows - count + i + 1, and what was drawn before gives
  * way to the last of them. */
 static void draw_few(int64_t rows, int64_t count, uint64_t seed, uint32_t *ids)
@@ -67,7 +50,7 @@ static void draw_few(int64_t rows, int64_t count, uint64_t seed, uint32_t *ids)
     for (int64_t drawn = 0; drawn < count; drawn++) {
         const int64_t last = rows - count + drawn;
         uint32_t id = (uint32_t)kin_random_below(&seed, (uint64_t)last + 1);
-        int64_t place = place_of(ids, drawn, id);
+        int64_t place = kin_lower_u32(ids, drawn, id);
         if (place < drawn && ids[place] == id) {
             id = (uint32_t)last;
             place = drawn;

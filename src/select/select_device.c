@@ -18,13 +18,9 @@
  */
 #include "select/select.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "gpu/gpu.h"
 #include "host/host_threads.h"
 #include "select/select_kernels.h"
-#include "select/select_word.h"
 
 /* Copies of this size run at full speed; the first part's copy and the last one's selection have
  * nothing beside them, so that larger parts would take longer. */

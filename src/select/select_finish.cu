@@ -9,7 +9,6 @@
  * Cost. One read and one write of the words where a row fits; log2(k / run) more of each beyond. */
 #include "select/select_block.cuh"
 #include "select/select_launch.cuh"
-#include "select/select_value.cuh"
 
 enum { THREADS = 256, RUN_BYTES = 32768, STRETCH = 8 };
 

@@ -18,10 +18,8 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
 #include "select/select_pairs.h"
-#include "select/select_word.h"
 
 static const char *const PHASE = "select";
 

@@ -33,7 +33,55 @@
  * Limits. None of k and cols. Scratch: twice the words of all rows (parts) that are under way. */
 #include "select/select_block.cuh"
 #include "select/select_launch.cuh"
-#include "select/select_pivot.cuh"
+
+#include <math.h>
+
+/* ---- Where to cut ---------------------------------------------------------------------------- */
+
+/* Where quick select cuts: places and rank of a sample of 32, and the middle of a range of words
+ * for data that samples do not help with. For host and device. */
+
+enum { KIN_PIVOT_SAMPLE = 32 };
+
+/* All words that are left are in [low, high]. */
+template <typename Word> struct pivot_range {
+    Word low;
+    Word high;
+};
+
+/* Where lane takes its word of a part of `size` words: even strides, moved with each round. */
+KIN_SELECT_HD uint32_t pivot_place(uint32_t lane, uint32_t size, uint32_t round)
+{
+    const uint32_t moved = (round * 2654435769u + 2654435769u) >> 8; /* 24 bits */
+    const uint64_t stride = ((uint64_t)size << 24) / KIN_PIVOT_SAMPLE;
+    return (uint32_t)((lane * stride + moved * (stride >> 24)) >> 24);
+}
+
+/* Of the sorted sample: the rank that leaves the need-th word of `size` on the shorter side, by one
+ * and a half standard deviations of a sample's rank and one more. 1 .. 31. */
+KIN_SELECT_HD int32_t pivot_rank(uint32_t need, uint32_t size)
+{
+    const float share = (float)need / (float)size;
+    const float spread = 1.5f * sqrtf(KIN_PIVOT_SAMPLE * share * (1 - share)) + 1;
+    const float rank = KIN_PIVOT_SAMPLE * share + (share < 0.5f ? spread : -spread);
+    const int32_t whole = (int32_t)rank;
+    return whole < 1 ? 1 : whole > KIN_PIVOT_SAMPLE - 1 ? KIN_PIVOT_SAMPLE - 1 : whole;
+}
+
+/* low < middle <= high. Bits between key and id, which are 0 in every word, are not halved. */
+KIN_SELECT_HD kin_word64 pivot_middle(pivot_range<kin_word64> *range)
+{
+    return range->low + (range->high - range->low) / 2 + 1;
+}
+
+KIN_SELECT_HD kin_word128 pivot_middle(pivot_range<kin_word128> *range)
+{
+    const kin_word128 last = (range->low >> 64 << 64) | UINT32_MAX;
+    if (range->low < last && last < range->high && range->low >> 64 == range->high >> 64) {
+        range->high = last;
+    }
+    return range->low + (range->high - range->low) / 2 + 1;
+}
 
 enum {
     SEGMENTS = 4, /* of 32 words that a warp parts before it writes */
@@ -179,9 +227,9 @@ sample_pivot(const places<Source> words_of, place where, uint32_t begin, uint32_
              uint32_t need, uint32_t round)
 {
     const uint32_t lane = threadIdx.x % KIN_WARP;
-    const uint32_t at = begin + kin_pivot_place(lane, size, round);
+    const uint32_t at = begin + pivot_place(lane, size, round);
     const typename Source::word sorted = kin_warp_sort(words_of.at(where, at));
-    return kin_warp_word(sorted, kin_pivot_rank(need, size));
+    return kin_warp_word(sorted, pivot_rank(need, size));
 }
 
 /* The first k words of `cols` of a source to answer, in any order. All threads of the group call
@@ -195,7 +243,7 @@ select_group(const places<Source> words_of, uint32_t cols, uint32_t k,
     constexpr uint32_t threads = WARPS * KIN_WARP;
     constexpr uint32_t leaf = WARPS == 1 ? KIN_WARP : BLOCK_LEAF;
     const uint32_t thread = thread_in_group<WARPS>();
-    kin_pivot_range<word> range = {0, kin_word_worst<word>()};
+    pivot_range<word> range = {0, kin_word_worst<word>()};
     place where = SOURCE;
     uint32_t begin = 0;
     uint32_t end = cols;
@@ -208,7 +256,7 @@ select_group(const places<Source> words_of, uint32_t cols, uint32_t k,
             pivot = sample_pivot(words_of, where, begin, end - begin, need, round);
         }
         if (pivot <= range.low) {
-            pivot = kin_pivot_middle(&range);
+            pivot = pivot_middle(&range);
         }
         if (thread < 2) {
             memory.sides[thread] = 0;

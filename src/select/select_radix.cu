@@ -22,8 +22,7 @@
  * cache, all reads but one come from there. Words are written once: k a row.
  *
  * Limits. None of k, cols or of the data. */
-#include "select/select_block.cuh"
-#include "select/select_digit_block.cuh"
+#include "select/select_digit.cuh"
 #include "select/select_launch.cuh"
 
 enum {

@@ -33,7 +33,6 @@
  * have 227 KiB, 2,630 where 163 KiB, 810 where 99 KiB (half of that for float64). Beyond, the
  * launch hands over to radix, unless the row is short. */
 #include "select/select_launch.cuh"
-#include "select/select_scan_run.cuh"
 #include "select/select_scan_sort.cuh"
 
 #include <math.h>

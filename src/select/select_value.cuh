@@ -5,7 +5,6 @@
 #define KIN_SELECT_VALUE_CUH
 
 #include "select/select_kernels.h"
-#include "select/select_word.h"
 
 struct kin_value_f32 {
     typedef uint32_t bits;

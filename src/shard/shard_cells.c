@@ -6,13 +6,7 @@
  * centers: the points of a cluster without one are torn among cells that are all about as far.
  * What cells are like is then told by other rows: centers are nearer to those that they were made
  * of. */
-#include "base/base_layout.h"
 #include "base/base_random.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_number.h"
-#include "host/host_threads.h"
-#include "select/select_pairs.h"
 #include "shard/shard_job.h"
 
 #include <math.h>
@@ -284,18 +278,14 @@ static kith_status join(const training *t)
     const kin_shard_job *job = t->cells->job;
     joining j = {.rows = t->rows.rows, .links = kin_min_i64(LINKS, t->rows.rows - 1)};
     kith_search_params params = kith_search_params_default();
-    void *block = NULL;
-    KIN_TRY(kin_layout_make(job->ctx, name_joining, &j, "rows that train cells", &block));
+    KIN_HOLD(hold, job->ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_joining, &j, "rows that train cells"));
     params.metric = job->descent.metric;
     params.k = j.links;
     const kith_neighbors out = {.ids = j.ids, .distances64 = j.keys, .rows = j.rows, .k = j.links};
-    const kith_status status =
-        j.links > 0 ? kith_graph(job->ctx, &t->rows, &params, &out, NULL) : KITH_OK;
-    if (status == KITH_OK) {
-        join_rows(&j, t->cells->centers.rows, t->sets);
-    }
-    kin_free(job->ctx, block);
-    return status;
+    KIN_TRY(j.links > 0 ? kith_graph(job->ctx, &t->rows, &params, &out, NULL) : KITH_OK);
+    join_rows(&j, t->cells->centers.rows, t->sets);
+    return KITH_OK;
 }
 
 static kith_status train(training *t)
@@ -333,7 +323,7 @@ kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells)
     const int64_t count = cell_count(job);
     const int64_t seen = kin_min_i64(SEEN_A_CELL * count, job->points.rows);
     training t = {.cells = cells, .most = kin_min_i64(TRAINED_A_CELL * count, job->points.rows)};
-    void *block = NULL;
+    KIN_HOLD(hold, job->ctx);
     *cells = (kin_shard_cells){.job = job,
                                .near = kin_min_i64(KIN_SHARD_NEAREST, count),
                                .centers = {.rows = count, .cols = job->points.cols}};
@@ -343,8 +333,6 @@ kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells)
     cells->centers.stride_bytes =
         (int64_t)cells->centers.cols * kith_dtype_bytes(cells->centers.dtype);
     KIN_TRY(kin_shard_near_make(job->ctx, seen, cells->near, &cells->seen));
-    KIN_TRY(kin_layout_make(job->ctx, name_training, &t, "rows that train cells", &block));
-    const kith_status status = train(&t);
-    kin_free(job->ctx, block);
-    return status;
+    KIN_TRY(kin_hold_layout(&hold, name_training, &t, "rows that train cells"));
+    return train(&t);
 }

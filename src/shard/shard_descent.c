@@ -3,10 +3,6 @@
  * the rows of both one behind the other, and for each the graph of its own rows alone: lists that
  * have met others hold few ids of their own shard any more, and the graph that the build has left
  * is kept beside them. */
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "host/host_threads.h"
 #include "shard/shard_job.h"
 
 enum { ROWS_A_TASK = 4096 };

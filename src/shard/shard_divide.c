@@ -6,10 +6,6 @@
  *
  * Neighbours are cells that are near to the same rows: the nearest one of a row that was seen and
  * each of its next ones, the less the farther these are. */
-#include "base/base_layout.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "select/select_pairs.h"
 #include "shard/shard_job.h"
 
 #include <math.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Exact graphs of shards, and what each shard gets from another one; rows, and pairs of shards,
  * that cannot meet are left out (exact_runs.h). */
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_merge.h"
 #include "shard/shard_job.h"
 #include "shard/shard_truth.h"
 
@@ -68,22 +64,6 @@ static kith_status narrow(kin_shard_job *job, kin_shard_part parts[KIN_SHARD_SID
     b->skipped += !*any;
     b->rows += all;
     b->left_out += all - (double)near[0].rows * (double)near[1].rows;
-    return KITH_OK;
-}
-
-kith_status kin_shard_apart(void *arg, int32_t a, int32_t b, bool *yes)
-{
-    kin_shard_job *job = arg;
-    kin_shard_bounds *bounds = &job->bounds;
-    const int32_t shards[] = {a, b};
-    const int64_t rows[] = {kin_shard_rows(job->points.rows, job->shards, a),
-                            kin_shard_rows(job->points.rows, job->shards, b)};
-    KIN_TRY(kin_bounds_apart(job->ctx, &bounds->bounds, shards, rows, yes));
-    if (*yes) {
-        bounds->skipped += 1;
-        bounds->rows += (double)rows[0] * (double)rows[1];
-        bounds->left_out += (double)rows[0] * (double)rows[1];
-    }
     return KITH_OK;
 }
 

@@ -4,10 +4,6 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_atomic.h"
-#include "file/file_checksum.h"
-#include "file/file_container.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,10 +3,6 @@
 #include "shard/shard_folder.h"
 
 #include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_checksum.h"
-#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <dirent.h>
@@ -234,19 +230,16 @@ static kith_status scan(kin_shard_folder *folder)
 {
     const int32_t shards = folder->shape.shards;
     standing *all = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_alloc(folder->ctx, &all, KIN_SHARD_MOST, sizeof *all, "shards"));
+    KIN_HOLD(hold, folder->ctx);
+    KIN_NEW(&hold, all, KIN_SHARD_MOST, "shards");
     for (int32_t i = 0; i < KIN_SHARD_MOST; i++) {
         all[i] = (standing){.newest = {.version = -1}, .before = -1};
     }
-    KIN_TRY_GOTO(status, each_file(folder, take_file, all), done);
+    KIN_TRY(each_file(folder, take_file, all));
     for (int32_t i = 0; i < shards; i++) {
-        KIN_TRY_GOTO(status, choose(folder, all, i), done);
+        KIN_TRY(choose(folder, all, i));
     }
-    status = each_file(folder, remove_others, NULL);
-done:
-    kin_free(folder->ctx, all);
-    return status;
+    return each_file(folder, remove_others, NULL);
 }
 
 /* ---- Beginning ------------------------------------------------------------------------------ */
@@ -255,17 +248,16 @@ static kith_status init_journal(kin_shard_folder *folder, const kin_shard_shape 
 {
     char *text = NULL;
     char *target = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, name_target(folder, &target), done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc_text(folder->ctx, &text, "a journal",
-                                "shards %d\nrows %" PRId64 "\nk %" PRId64 "\nmetric %s\nown %d\n%s",
-                                (int)shape->shards, shape->rows, shape->k,
-                                kith_metric_name(shape->metric), (int)shape->own, shape->job),
-                 done);
-    KIN_TRY_GOTO(status, kin_journal_init(folder->ctx, target, text, &folder->journal), done);
-    folder->job = kin_checksum_of(folder->journal.head, folder->journal.head_bytes);
-done:
+    kith_status status = name_target(folder, &target);
+    KIN_THEN(status,
+             kin_alloc_text(folder->ctx, &text, "a journal",
+                            "shards %d\nrows %" PRId64 "\nk %" PRId64 "\nmetric %s\nown %d\n%s",
+                            (int)shape->shards, shape->rows, shape->k,
+                            kith_metric_name(shape->metric), (int)shape->own, shape->job));
+    KIN_THEN(status, kin_journal_init(folder->ctx, target, text, &folder->journal));
+    if (status == KITH_OK) {
+        folder->job = kin_checksum_of(folder->journal.head, folder->journal.head_bytes);
+    }
     kin_free(folder->ctx, text);
     kin_free(folder->ctx, target);
     return status;

@@ -12,13 +12,7 @@
  * in its place at the end need not be read again. Rows of a group stand in rising order, so that
  * at the end one pass over all lists, side by side, has those of every point
  * (shard_union.c). */
-#include "base/base_layout.h"
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_clock.h"
-#include "host/host_threads.h"
-#include "metric/metric.h"
 #include "shard/shard_job.h"
 
 #include <math.h>
@@ -297,10 +291,20 @@ static kith_status make(following *f)
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
+/* Whether the step is ours to do, once more. */
+static bool wants(const kin_shard_run *run, kin_shard_step step)
+{
+    bool ours = run->listed == NULL;
+    for (int64_t i = 0; i < run->listed_count && !ours; i++) {
+        ours = run->listed[i].a == step.a && run->listed[i].b == step.b;
+    }
+    return ours && !kin_shard_is_done(run->folder, step);
+}
+
 static int32_t next_group(const following *f, int32_t after)
 {
     for (int32_t i = after + 1; i < f->job->shards; i++) {
-        if (kin_shard_run_wants(f->run, (kin_shard_step){i, i})) {
+        if (wants(f->run, (kin_shard_step){i, i})) {
             return i;
         }
     }

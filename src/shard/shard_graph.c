@@ -2,14 +2,7 @@
  * Graphs from shards: the folder, the steps, and the result in pieces. */
 #include "shard/shard_job.h"
 
-#include "api/api_check.h"
-#include "base/base_layout.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "gpu/gpu.h"
 #include "host/host_clock.h"
-#include "host/host_threads.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -242,6 +235,23 @@ static void name_found(kin_layout *layout, void *arg)
     job->found_keys = kin_layout_array(layout, entries, sizeof *job->found_keys);
 }
 
+/* Whether it is known that two shards need not meet, wherever their lists are. arg: the job. */
+static kith_status is_apart(void *arg, int32_t a, int32_t b, bool *yes)
+{
+    kin_shard_job *job = arg;
+    kin_shard_bounds *bounds = &job->bounds;
+    const int32_t shards[] = {a, b};
+    const int64_t rows[] = {kin_shard_rows(job->points.rows, job->shards, a),
+                            kin_shard_rows(job->points.rows, job->shards, b)};
+    KIN_TRY(kin_bounds_apart(job->ctx, &bounds->bounds, shards, rows, yes));
+    if (*yes) {
+        bounds->skipped += 1;
+        bounds->rows += (double)rows[0] * (double)rows[1];
+        bounds->left_out += (double)rows[0] * (double)rows[1];
+    }
+    return KITH_OK;
+}
+
 static kith_status make_tables(sharded *s)
 {
     kin_shard_job *job = &s->job;
@@ -256,13 +266,13 @@ static kith_status make_tables(sharded *s)
     s->run.mapped = job->params.mapped != 0;
     job->between = kin_shard_result_look;
     job->between_arg = &s->result;
-    s->run.engine = (kin_shard_engine){
-        job,
-        build,
-        meet,
-        job->descends ? kin_shard_merge_descent : kin_shard_merge_exact,
-        job->follows ? kin_shard_follow : NULL,
-        job->params.team == NULL && job->bounds.bounds.usable ? kin_shard_apart : NULL};
+    s->run.engine =
+        (kin_shard_engine){job,
+                           build,
+                           meet,
+                           job->descends ? kin_shard_merge_descent : kin_shard_merge_exact,
+                           job->follows ? kin_shard_follow : NULL,
+                           job->params.team == NULL && job->bounds.bounds.usable ? is_apart : NULL};
     return KITH_OK;
 }
 

@@ -10,12 +10,6 @@
  * each group gets. The least reach that covers enough is taken. Groups are as few as memory
  * allows; guests may make more of them necessary, which makes more borders: then all begins again
  * with one more. Where no reach does at a cost that is below that of pairs, there are no groups. */
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_checksum.h"
-#include "host/host_threads.h"
-#include "recall/recall.h"
 #include "shard/shard_job.h"
 
 #include <math.h>
@@ -323,18 +317,14 @@ static kith_status find_sample(grouping *g)
     const int64_t rows = s->count * (1 + s->at);
     uint32_t *ids = NULL;
     unsigned char *copy = NULL;
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, job->ctx);
     KIN_TRY(kin_shard_near_make(job->ctx, rows, g->cells.near, &g->sample));
-    KIN_TRY_GOTO(status, kin_alloc(job->ctx, &ids, (uint64_t)rows, sizeof *ids, "a sample"), done);
-    KIN_TRY_GOTO(status, kin_alloc(job->ctx, &copy, (uint64_t)rows, row_bytes, "a sample"), done);
+    KIN_NEW(&hold, ids, (uint64_t)rows, "a sample");
+    KIN_TRY(kin_hold_alloc(&hold, &copy, (uint64_t)rows, row_bytes, "a sample"));
     memcpy(ids, s->rows, (size_t)s->count * sizeof *ids);
     memcpy(ids + s->count, s->truth_ids, (size_t)(s->count * s->at) * sizeof *ids);
     const kith_matrix matrix = gather(job, ids, rows, copy);
-    status = kin_shard_find_cells(&g->cells, &matrix, g->cells.near, &g->sample);
-done:
-    kin_free(job->ctx, copy);
-    kin_free(job->ctx, ids);
-    return status;
+    return kin_shard_find_cells(&g->cells, &matrix, g->cells.near, &g->sample);
 }
 
 /* Workers of a team make the same groups, so that what they depend on is the same. */

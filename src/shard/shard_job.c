@@ -2,12 +2,6 @@
  * What all parts of a graph from shards use: found neighbours into the lists of shards, contexts
  * for threads beside, messages that count rows. */
 #include "shard/shard_job.h"
-#include "base/base_layout.h"
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "host/host_threads.h"
-#include "metric/metric.h"
 
 #include <math.h>
 
@@ -32,25 +26,6 @@ void kin_shard_clear(const kin_shard_job *job, const kin_shard_part *part)
         part->lists.ids[i] = KITH_ID_NONE;
         part->lists.keys[i] = INFINITY;
     }
-}
-
-void kin_shard_take_list(int64_t k, uint32_t *ids, double *keys, const uint32_t *more_ids,
-                         const double *more_keys, const kin_shard_lists *room)
-{
-    int64_t i = 0;
-    int64_t j = 0;
-    for (int64_t at = 0; at < k; at++) {
-        /* Neither moves by more than one place a turn: both are within their lists. */
-        const bool same = ids[i] == more_ids[j];
-        const bool mine =
-            keys[i] < more_keys[j] || (keys[i] == more_keys[j] && ids[i] <= more_ids[j]);
-        room->ids[at] = mine ? ids[i] : more_ids[j];
-        room->keys[at] = mine ? keys[i] : more_keys[j];
-        i += mine || same;
-        j += !mine || same;
-    }
-    memcpy(ids, room->ids, (size_t)k * sizeof *ids);
-    memcpy(keys, room->keys, (size_t)k * sizeof *keys);
 }
 
 typedef struct taking {

@@ -8,7 +8,6 @@
 
 #include "api/api_check.h"
 #include "exact/exact_runs.h"
-#include "file/file_stream.h"
 #include "host/host_threads.h"
 #include "shard/shard_run.h"
 
@@ -132,9 +131,6 @@ void kin_shard_clear(const kin_shard_job *job, const kin_shard_part *part);
  * the first k by (key, id). */
 kith_status kin_shard_take(const kin_shard_job *job, const kith_neighbors *found, int64_t first,
                            const kin_shard_part *part);
-/* One list of another group's: ids count from the first row of all. room: k ids and k keys. */
-void kin_shard_take_list(int64_t k, uint32_t *ids, double *keys, const uint32_t *more_ids,
-                         const double *more_keys, const kin_shard_lists *room);
 /* After a call of an engine: a message that counts rows from the shard's first one counts them from
  * the first of all. */
 kith_status kin_shard_note(const kin_shard_job *job, kith_status status,
@@ -144,8 +140,6 @@ uint64_t kin_shard_bounds_bytes(const kin_shard_job *job, int32_t shards);
 /* job->bounds, after the number of shards is known. */
 kith_status kin_shard_bounds_make(kin_shard_job *job);
 void kin_shard_bounds_free(kin_shard_job *job);
-/* Whether it is known that two shards need not meet, wherever their lists are. arg: the job. */
-kith_status kin_shard_apart(void *arg, int32_t a, int32_t b, bool *yes);
 
 /* A descent as calls on a graph have it. */
 static inline kith_search_params kin_shard_search_params(const kith_descent_params *like, int64_t k)
@@ -192,15 +186,6 @@ kith_status kin_shard_follow(void *arg, kin_shard_run *run);
 const kin_shard_lists *kin_shard_follow_lists(const kin_shard_job *job, int32_t group);
 /* Waits for the disk. May be called at any time, and often. */
 kith_status kin_shard_follow_end(kin_shard_job *job);
-/* Lists of all groups made one: those of the sample are noted, ready is called, then put with the
- * rows of all points in their order, piece after piece, in a thread that may fail by ctx alone.
- * All groups are on disk when this returns KITH_OK. */
-typedef struct kin_shard_sink {
-    void *arg;
-    kith_status (*ready)(void *arg);
-    kith_status (*put)(void *arg, kith_ctx *ctx, int64_t first, const kith_neighbors *rows);
-} kin_shard_sink;
-kith_status kin_shard_unite(kin_shard_job *job, const kin_shard_sink *sink, bool *lost);
 /* Gives back the pages of some rows, where they are those of a mapped file. */
 static inline void kin_shard_return(const kin_shard_job *job, int64_t first, int64_t rows)
 {
@@ -268,7 +253,7 @@ kith_status kin_shard_find_cells(const kin_shard_cells *cells, const kith_matrix
 /* group: by cell. Groups have about as many rows each, and near cells one group. */
 kith_status kin_shard_divide(const kin_shard_cells *cells, int32_t groups, uint16_t *group);
 
-/* ---- The result (shard_result.c) ------------------------------------------------------------- */
+/* ---- The result (shard_union.c) -------------------------------------------------------------- */
 
 /* The result of a graph from shards: its file has its place on the disk before the first step, so
  * that who has no room for it hears of that before the work is done; lists come when all stand.

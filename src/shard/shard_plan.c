@@ -8,10 +8,6 @@
  *     found    2 s k entries of 12 bytes
  *     engine   what a graph of 2 s points holds, of which a pair is a part
  */
-#include "api/api_check.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
 #include "shard/shard_job.h"
 
 #include <inttypes.h>

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The recall of an approximate graph from shards: rows of a sample are solved exactly against one
  * shard after another. What the lists of the sample have is noted while they are in memory. */
-#include "base/base_layout.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "recall/recall.h"
 #include "shard/shard_job.h"
 
 #include <float.h>
@@ -127,9 +123,8 @@ static kith_status solve_sample(kin_shard_job *job)
     kin_shard_sample *s = &job->sample;
     const kith_shard_team *team = job->params.team;
     solving own = {.job = job, .room = {.rows = s->count}};
-    void *block = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY(kin_layout_make(job->ctx, name_solving, &own, "lists of the sample", &block));
+    KIN_HOLD(hold, job->ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_solving, &own, "lists of the sample"));
     const kith_matrix queries = kin_recall_gather(&job->points, s->rows, s->count, own.copy);
     for (int64_t i = 0; i < s->count * s->at; i++) {
         s->truth[i] = INFINITY;
@@ -140,12 +135,10 @@ static kith_status solve_sample(kin_shard_job *job)
         const kin_shard_part part = {.shard = shard,
                                      .first = kin_shard_first(job->points.rows, job->shards, shard),
                                      .rows = kin_shard_rows(job->points.rows, job->shards, shard)};
-        KIN_TRY_GOTO(status, solve_shard(job, &part, &queries, &own.room), done);
+        KIN_TRY(solve_shard(job, &part, &queries, &own.room));
         kin_shard_return(job, part.first, part.rows);
     }
-done:
-    kin_free(job->ctx, block);
-    return status;
+    return KITH_OK;
 }
 
 /* One worker's lists, as they are before others' are taken in. */

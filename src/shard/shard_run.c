@@ -4,7 +4,6 @@
 
 #include "base/base_layout.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
@@ -386,15 +385,6 @@ static kith_status meet(kin_shard_run *run, int64_t number, kin_shard_step step)
     run->seconds_compute += kin_clock_since(start);
     mark(run, step);
     return KITH_OK;
-}
-
-bool kin_shard_run_wants(const kin_shard_run *run, kin_shard_step step)
-{
-    bool ours = run->listed == NULL;
-    for (int64_t i = 0; i < run->listed_count && !ours; i++) {
-        ours = run->listed[i].a == step.a && run->listed[i].b == step.b;
-    }
-    return ours && !kin_shard_is_done(run->folder, step);
 }
 
 /* Pairs from a step on that have nothing for each other are done, up to the first that is not, so

@@ -79,9 +79,6 @@ void kin_shard_run_free(kin_shard_run *run);
 /* Every step that is to be done; all of it is on disk when this returns KITH_OK. */
 kith_status kin_shard_run_steps(kin_shard_run *run);
 
-/* Whether the step is ours to do, once more. */
-bool kin_shard_run_wants(const kin_shard_run *run, kin_shard_step step);
-
 /* Calls fn for every shard with its final lists, in the order of rows; the next one is read
  * meanwhile. A damaged file: *lost, and the steps are to be run again. */
 typedef kith_status (*kin_shard_each_fn)(void *arg, const kin_shard_part *part);

@@ -4,10 +4,7 @@
 
 #include "base/base_layout.h"
 #include "base/base_random.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_clock.h"
-#include "host/host_file.h"
 #include "host/host_threads.h"
 
 #include <fcntl.h>

@@ -2,16 +2,12 @@
  *
  * Idea. A node's points are split at a median of the column in which their box is widest
  * (tree_split.c). Where nodes are fewer than threads, all threads split one together; below,
- * subtrees are dealt to threads (tree_deal.c). The two parts of a node are a fact of the data, and
+ * subtrees are dealt to threads (tree_split.c). The two parts of a node are a fact of the data, and
  * numbers rise in each: the tree has the same bytes for any number of threads.
  *
  * Cost. n log2(n / leaf) steps, a few nanoseconds each.
  */
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
-#include "tree/tree.h"
-#include "tree/tree_bound.h"
 #include "tree/tree_split.h"
 
 enum {

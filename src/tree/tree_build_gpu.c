@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tree/tree_gpu.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "tree/tree_bound.h"
-
 static const char *const WHAT = "a tree";
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -160,13 +155,13 @@ static kith_status make_all(making *m)
     const uint64_t cols = (uint64_t)m->tree->cols;
     double *host = NULL;
     void *block = NULL;
+    KIN_HOLD(hold, on->ctx);
     KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_tree, m->tree, WHAT, &block));
     KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_making, m, "rows of a tree", &m->block));
-    KIN_TRY(kin_alloc(on->ctx, &host, 3 * cols, sizeof *host, WHAT));
-    kith_status status = choose_units(m, host);
-    kin_free(on->ctx, host);
-    KIN_THEN(status, round_rows(m));
-    return status == KITH_OK ? build(m) : status;
+    KIN_NEW(&hold, host, 3 * cols, WHAT);
+    KIN_TRY(choose_units(m, host));
+    KIN_TRY(round_rows(m));
+    return build(m);
 }
 
 kith_status kin_tree_gpu_make(const kin_fused_device *on, const kin_fused_rows *rows,

@@ -42,8 +42,6 @@
  */
 #include "tree/tree_cost.h"
 
-#include "base/base_size.h"
-#include "fused/fused_search.h"
 #include "host/host_cpu.h"
 #include "tree/tree_gpu.h"
 #include "tree/tree_leaf.h"

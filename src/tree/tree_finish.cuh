@@ -4,7 +4,6 @@
 #define KIN_TREE_FINISH_CUH
 
 #include "fused/fused_sort.cuh"
-#include "gpu/gpu_stream.cuh"
 #include "metric/metric_pair.cuh"
 #include "tree/tree_launch.cuh"
 

@@ -3,10 +3,6 @@
 #ifndef KIN_TREE_GPU_H
 #define KIN_TREE_GPU_H
 
-#include "exact/exact_search.h"
-#include "fused/fused_answer.h"
-#include "fused/fused_lists.h"
-#include "fused/fused_prepare.h"
 #include "fused/fused_search.h"
 #include "tree/tree.h"
 #include "tree/tree_kernels.h"
@@ -105,6 +101,10 @@ typedef struct kin_tree_gpu_solver {
 } kin_tree_gpu_solver;
 
 /* solver: on, tree, corpus, request and wanted are set, the rest is zero. */
+/* A launch of the room's own, by its name. */
+#define KIN_TREE_LAUNCH(s, name, job, what) \
+    kin_gpu_check((s)->on.ctx, (s)->on.gpu, (s)->kernels->name((s)->on.stream, (job)), (what))
+
 kith_status kin_tree_gpu_solver_make(kin_tree_gpu_solver *s);
 void kin_tree_gpu_solver_free(kin_tree_gpu_solver *s);
 

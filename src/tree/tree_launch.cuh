@@ -6,7 +6,6 @@
 #define KIN_TREE_LAUNCH_CUH
 
 #include "fused/fused_row.cuh"
-#include "gpu/gpu_stream.cuh"
 #include "tree/tree_kernels.h"
 
 #include <stddef.h>

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tree/tree_gpu.h"
 
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "fused/fused_search.h"
-#include "tree/tree_search.h"
-
 /* A warp looks at 64 points at a time, in many columns at 32 (tree_walk.cuh). */
 enum { MOST_COLS_OF_PAIRS = 32 };
 /* A short list is sorted and needs room for ties alone, of which whole numbers have many; shared
@@ -98,11 +93,6 @@ static uint64_t asked_bytes(int64_t count, int32_t wide)
                         kin_size_mul((uint64_t)count, ORDER_BYTES));
 }
 
-static kith_status checked(const kin_tree_gpu_solver *s, int error, const char *what)
-{
-    return kin_gpu_check(s->on.ctx, s->on.gpu, error, what);
-}
-
 static kith_status round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
                               const kin_tree_gpu_asked *a)
 {
@@ -116,21 +106,20 @@ static kith_status round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows
                                     .shift = tree->shift,
                                     .out = a->rounded,
                                     .lost = a->lost};
-    return checked(s, s->kernels->round(s->on.stream, &job), "rounding queries");
+    return KIN_TREE_LAUNCH(s, round, &job, "rounding queries");
 }
 
 /* As they stand. */
 static kith_status number_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_asked *a)
 {
     uint32_t *numbers = NULL;
-    KIN_TRY(kin_alloc(s->on.ctx, &numbers, (uint64_t)a->count, sizeof *numbers, "numbers of rows"));
+    KIN_HOLD(hold, s->on.ctx);
+    KIN_NEW(&hold, numbers, (uint64_t)a->count, "numbers of rows");
     for (int64_t i = 0; i < a->count; i++) {
         numbers[i] = (uint32_t)i;
     }
-    const kith_status status = kin_gpu_upload(s->on.ctx, s->on.gpu, a->order, numbers,
-                                              (uint64_t)a->count * sizeof *numbers);
-    kin_free(s->on.ctx, numbers);
-    return status;
+    return kin_gpu_upload(s->on.ctx, s->on.gpu, a->order, numbers,
+                          (uint64_t)a->count * sizeof *numbers);
 }
 
 static kith_status order_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_asked *a)
@@ -141,10 +130,10 @@ static kith_status order_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_a
     uint64_t bytes = 0;
     kin_tree_gpu_order job = {
         .tree = *s->tree, .rows = a->rounded, .count = a->count, .scratch_bytes = &bytes};
-    KIN_TRY(checked(s, s->kernels->order(s->on.stream, &job), "sizing the order of queries"));
+    KIN_TRY(KIN_TREE_LAUNCH(s, order, &job, "sizing the order of queries"));
     KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, &job.scratch, bytes, 1, "sorting queries"));
     job.order = a->order;
-    const kith_status status = checked(s, s->kernels->order(s->on.stream, &job), "sorting queries");
+    const kith_status status = KIN_TREE_LAUNCH(s, order, &job, "sorting queries");
     kin_gpu_free(s->on.gpu, job.scratch);
     return status;
 }

@@ -66,6 +66,4 @@ typedef struct kin_tree_bodies {
 
 KIN_BODIES_OF_WIDE(kin_tree_bodies)
 
-const kin_tree_body *kin_tree_body_get(kin_isa isa, kin_tree_norm norm, int32_t cols, bool wraps);
-
 #endif

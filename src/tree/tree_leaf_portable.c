@@ -2,8 +2,6 @@
  * Packets, boxes and leaves: portable, and which body a machine gets. Contract: tree_leaf.h. */
 #include "tree/tree_leaf.h"
 
-#include "host/host_cpu.h"
-
 #include <string.h>
 
 #define LEAF_BODIES kin_tree_bodies_portable
@@ -113,12 +111,3 @@ KIN_TEMPLATE uint32_t lanes_not_above(lanes a, lanes b)
 }
 
 #include "tree/tree_leaf_body.inc"
-
-const kin_tree_body *kin_tree_body_get(kin_isa isa, kin_tree_norm norm, int32_t cols, bool wraps)
-{
-    static const void *const tables[KIN_ISA_COUNT] = KIN_BODIES_WIDE(kin_tree_bodies);
-    const kin_tree_bodies *bodies = kin_isa_pick(isa, tables);
-    const kin_tree_body *of = wraps ? bodies->wrapped[norm] : bodies->of[norm];
-    const int32_t most = wraps ? KIN_TREE_WRAP_COLS : KIN_TREE_CONST_COLS;
-    return cols <= most && of[cols].leaf != NULL ? &of[cols] : of;
-}

@@ -12,16 +12,12 @@
  *
  * Limits. Neighbours that cover much of the corpus cost as much as by any other way: each is a hit.
  */
-#include "tree/tree_search.h"
+#include "tree/tree_cost.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_prepare.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
-#include "tree/tree_cost.h"
 #include "tree/tree_walk.h"
 
 #include <stdio.h>

@@ -4,7 +4,6 @@
  *
  * A thread rounds a row: what a row lost is a sum in the order of its columns, to the last bit the
  * processor's. Rows are short, so the lines that neighbours share stay in the first cache. */
-#include "tree/tree_bound.h"
 #include "tree/tree_launch.cuh"
 
 #include <cub/device/device_radix_sort.cuh>

@@ -2,9 +2,9 @@
  *
  * Idea. In few dimensions most points can be proven far without being looked at. The points stand
  * in the leaves of a k-d tree (tree_build.c); queries are sorted by the leaf they fall into
- * (tree_query.c) and travel in packets of sixteen that share leaves (tree_walk.c), each from its
+ * (tree_walk.c) and travel in packets of sixteen that share leaves (tree_walk.c), each from its
  * own leaf outwards. What a leaf leaves of a query is a few candidates by float32 distance
- * (tree_list.h); at the end canonical keys order them. A graph's packets are the blocks of the
+ * (tree_walk.h); at the end canonical keys order them. A graph's packets are the blocks of the
  * tree.
  *
  * Source. Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees". There a leaf collects a
@@ -19,17 +19,13 @@
  * Limits. In many dimensions every box is near and all pairs are computed with more effort than the
  * screen of exact/ needs; tree_cost.c says where.
  */
-#include "tree/tree_search.h"
+#include "tree/tree_cost.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "exact/exact_answer.h"
-#include "exact/exact_hits.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
-#include "tree/tree_cost.h"
 #include "tree/tree_walk.h"
 
 #include <stdio.h>

@@ -18,15 +18,9 @@
 #include "tree/tree_cost.h"
 #include "tree/tree_gpu.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "fused/fused_search.h"
-#include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
-#include "tree/tree.h"
 
 #include <stdio.h>
 
@@ -105,16 +99,14 @@ bool kin_tree_gpu_worth_trying(const kith_matrix *corpus, const kith_matrix *que
 static kith_status ask_spread(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
                               const uint32_t *listed, int64_t of, kin_tree_gpu_asked *a)
 {
-    kith_ctx *ctx = s->on.ctx;
     uint32_t *ids = NULL;
-    KIN_TRY(kin_alloc(ctx, &ids, (uint64_t)a->count, sizeof *ids, "rows of a sample"));
+    KIN_HOLD(hold, s->on.ctx);
+    KIN_NEW(&hold, ids, (uint64_t)a->count, "rows of a sample");
     for (int64_t i = 0; i < a->count; i++) {
         const int64_t at = (int64_t)((unsigned __int128)i * (uint64_t)of / (uint64_t)a->count);
         ids[i] = listed != NULL ? listed[at] : (uint32_t)at;
     }
-    const kith_status status = kin_tree_gpu_ask(s, rows, ids, a);
-    kin_free(ctx, ids);
-    return status;
+    return kin_tree_gpu_ask(s, rows, ids, a);
 }
 
 /* Places of rows that were asked in the order of the tree. */
@@ -166,16 +158,13 @@ static kith_status try_sample(searching *s, const kin_fused_rows *rows)
                                   .tree = &tree,
                                   .corpus = corpus,
                                   .wanted = (int32_t)kin_min_i64(wanted_ids(s), count)};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, ask_spread(&solver, NULL, groups->firsts, groups->count, &points), done);
-    KIN_TRY_GOTO(status,
-                 kin_tree_gpu_make(&s->on, &corpus->rows, points.ids, count,
-                                   kin_tree_gpu_usual_leaf(corpus->rows.cols), &tree),
-                 done);
-    KIN_TRY_GOTO(status, kin_tree_gpu_solver_make(&solver), done);
-    KIN_TRY_GOTO(status, walk_sample(&solver, rows, &pairs), done);
-    s->decided = kin_tree_judge(&cost, pairs, (double)count) != KIN_TREE_DECLINE;
-done:
+    kith_status status = ask_spread(&solver, NULL, groups->firsts, groups->count, &points);
+    KIN_THEN(status, kin_tree_gpu_make(&s->on, &corpus->rows, points.ids, count,
+                                       kin_tree_gpu_usual_leaf(corpus->rows.cols), &tree));
+    KIN_THEN(status, kin_tree_gpu_solver_make(&solver));
+    KIN_THEN(status, walk_sample(&solver, rows, &pairs));
+    s->decided =
+        status == KITH_OK && kin_tree_judge(&cost, pairs, (double)count) != KIN_TREE_DECLINE;
     kin_tree_gpu_solver_free(&solver);
     kin_tree_gpu_free(&s->on, &tree);
     kin_tree_gpu_asked_free(&solver, &points);
@@ -454,10 +443,8 @@ static kith_status attempt(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpu
                                      .distance = &s->request->distance,
                                      .name = s->queries == NULL ? "points" : "corpus",
                                      .place = s->place};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, prepare(ctx, gpu, &source, &s->corpus), done);
-    status = s->queries == NULL ? graph(s) : search(s);
-done:
+    kith_status status = prepare(ctx, gpu, &source, &s->corpus);
+    KIN_THEN(status, s->queries == NULL ? graph(s) : search(s));
     kin_tree_gpu_solver_free(&s->solver);
     kin_tree_gpu_corpus_free(ctx, &s->corpus);
     return status;

@@ -13,9 +13,6 @@
  */
 #include "tree/tree_gpu.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
@@ -32,11 +29,6 @@ typedef struct rest {
     int64_t count;
     int64_t room;
 } rest;
-
-static kith_status checked(const kin_tree_gpu_solver *s, int error, const char *what)
-{
-    return kin_gpu_check(s->on.ctx, s->on.gpu, error, what);
-}
 
 kith_status kin_tree_gpu_solver_make(kin_tree_gpu_solver *s)
 {
@@ -81,7 +73,7 @@ static kith_status walk_slices(const kin_tree_gpu_solver *s, const kin_tree_gpu_
     for (job.place0 = 0; job.place0 < whole->count; job.place0 += job.count) {
         const int64_t start = kin_clock_ns();
         job.count = kin_min_i64(slice, whole->count - job.place0);
-        KIN_TRY(checked(s, s->kernels->walk(s->on.stream, &job), "walking through a tree"));
+        KIN_TRY(KIN_TREE_LAUNCH(s, walk, &job, "walking through a tree"));
         if (job.place0 + job.count < whole->count) {
             KIN_TRY(kin_gpu_wait(ctx, s->on.gpu));
             KIN_TRY(kin_progress(ctx, "screen", (double)job.place0, (double)whole->count));
@@ -138,20 +130,18 @@ static kith_status collect(const kin_tree_gpu_solver *s, const kin_tree_gpu_plac
     kith_ctx *ctx = s->on.ctx;
     const uint64_t n = (uint64_t)places->count;
     uint32_t *ids = NULL;
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, ctx);
     KIN_TRY(grow(ctx, r, lost));
     KIN_TRY(kin_alloc(ctx, flags, n, 1, "row flags"));
     KIN_TRY(kin_gpu_download(ctx, s->on.gpu, *flags, lists->lost, n));
-    KIN_TRY(kin_alloc(ctx, &ids, n, sizeof *ids, "rows to solve again"));
-    KIN_TRY_GOTO(status, kin_gpu_download(ctx, s->on.gpu, ids, places->ids, n * sizeof *ids), done);
+    KIN_NEW(&hold, ids, n, "rows to solve again");
+    KIN_TRY(kin_gpu_download(ctx, s->on.gpu, ids, places->ids, n * sizeof *ids));
     for (int64_t p = 0; p < places->count && r->count < r->room; p++) {
         if ((*flags)[p] != 0 && ids[p] != KITH_ID_NONE) {
             r->ids[r->count++] = ids[p];
         }
     }
-done:
-    kin_free(ctx, ids);
-    return status;
+    return KITH_OK;
 }
 
 /* ---- A walk and its answers ------------------------------------------------------------------ */
@@ -172,8 +162,7 @@ static kith_status finish_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
                                          .pairs = d->pairs,
                                          .counts = d->counts,
                                          .keys = &s->counters->keys};
-        KIN_TRY(
-            checked(s, s->kernels->finish(s->on.stream, &job), "computing canonical distances"));
+        KIN_TRY(KIN_TREE_LAUNCH(s, finish, &job, "computing canonical distances"));
         KIN_TRY(kin_fused_delivery_run(a, d, places->ids + place0, count,
                                        flags == NULL ? NULL : flags + place0));
         KIN_TRY(kin_progress(s->on.ctx, "screen", (double)place0, (double)places->count));

@@ -89,13 +89,10 @@ int64_t kin_tree_plot_points(int64_t points, int32_t cols);
 /* Splits the i-th node of a level, by one thread or by all: the same two sets, numbers rising in
  * each. box: room for 2 * wide floats. */
 void kin_tree_split_alone(const kin_tree_build *b, int32_t level, int64_t i, float *box);
-/* The same where the node's rows stand one behind the other, in the order of their numbers: they
- * come to stand in that of the children's. */
-void kin_tree_split_packed(const kin_tree_build *b, int32_t level, int64_t i, float *box,
-                           const float *from, float *to);
 kith_status kin_tree_split_together(kin_tree_build *b, int32_t level, int64_t i, float *box);
 
-/* ---- Points in leaves, one at a time; the nodes above are joined after (tree_deal.c) --------- */
+/* ---- Points in leaves, one at a time; the nodes above are joined after ------------------------
+ */
 
 /* Behind the points of the leaf, which has a lane left. lost: what the row lost, rounded up. */
 void kin_tree_leaf_put(kin_tree *tree, int64_t leaf, const float *row, uint32_t id, float lost);

@@ -9,9 +9,6 @@
  */
 #include "tree/tree.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "exact/exact_store.h"
 
 #include <assert.h>

@@ -4,7 +4,6 @@
  * tree_walk_norms.cu, tree_walk_long.cu). The end of lists: a lane a place where they are short, a
  * block a place where they are long (tree_finish_short.cu, tree_finish_long.cu). */
 #include "tree/tree_finish.cuh"
-#include "tree/tree_launch.cuh"
 #include "tree/tree_walk.cuh"
 
 int kin_tree_launch_walk(kin_gpu_stream *stream, const kin_tree_gpu_walk *job)

@@ -12,8 +12,6 @@
  *
  * Memory. Each holds at most what one GPU holds, which has more queries, and four bytes a point of
  * its share. */
-#include "base/base_try.h"
-#include "gpu/gpu_team.h"
 #include "tree/tree_gpu.h"
 
 /* Rows a member of which fewer are answered sooner than a tree is made. */

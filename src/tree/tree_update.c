@@ -45,10 +45,7 @@
  */
 #include "tree/tree.h"
 
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 #include "tree/tree_split.h"
 
 enum {
@@ -134,17 +131,7 @@ static kith_status route(adding *a)
 /* Of the new points, how many stand before those of a leaf. */
 static int64_t first_word(const adding *a, int64_t leaf)
 {
-    int64_t low = 0;
-    int64_t high = a->fresh.points;
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (leaf_of_word(a->fresh.words[middle]) < leaf) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return kin_lower_u64(a->fresh.words, a->fresh.points, (uint64_t)leaf << 32);
 }
 
 static kith_status count_points(adding *a)
@@ -363,25 +350,11 @@ static kith_status add(adding *a, bool *fits)
     return KITH_OK;
 }
 
-static int64_t first_behind(const kin_groups *groups, int64_t row)
-{
-    int64_t low = 0;
-    int64_t high = groups->count;
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (groups->firsts[middle] < row) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 kith_status kin_tree_add(kith_ctx *ctx, const kin_prepared *corpus, int64_t first_new,
                          kin_tree *tree)
 {
-    const int64_t known = first_behind(&corpus->groups, first_new);
+    const int64_t known =
+        kin_lower_u32(corpus->groups.firsts, corpus->groups.count, (uint32_t)first_new);
     const int64_t points = corpus->groups.count - known;
     if (points == 0) {
         return KITH_OK;

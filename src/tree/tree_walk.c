@@ -19,9 +19,107 @@
 #include "tree/tree_walk.h"
 
 #include "base/base_size.h"
+#include "host/host_cpu.h"
+#include "host/host_threads.h"
 
 /* Lines of a leaf that are asked for in one go: what a core can wait for at a time. */
 enum { LINES_AT_ONCE = 12 };
+
+/* ---- Candidates ------------------------------------------------------------------------------ */
+
+int32_t kin_tree_list_capacity(int64_t wanted)
+{
+    return (int32_t)(wanted > KIN_LIST_SORTED ? 2 * wanted + 8 * KIN_LIST_SLACK
+                                              : wanted + KIN_LIST_SLACK);
+}
+
+void kin_tree_list_begin(const kin_tree *tree, int64_t wanted, int64_t query, float lost,
+                         kin_tree_list *list)
+{
+    const kin_tree_keep keep =
+        kin_tree_keep_of(tree->norm, lost, tree->lost[1], tree->widen, tree->floor);
+    list->count = 0;
+    list->capacity = kin_tree_list_capacity(wanted);
+    list->wanted = (int32_t)wanted;
+    list->tightened = false;
+    list->keep = INFINITY;
+    list->kth = INFINITY;
+    list->gain = keep.gain;
+    list->more = keep.more;
+    list->lost = lost;
+    list->query = query;
+}
+
+static void drop_above(kin_tree_list *list)
+{
+    int32_t kept = 0;
+    for (int32_t i = 0; i < list->count; i++) {
+        if (!(kin_tree_value(list->words[i]) > list->keep)) {
+            list->words[kept++] = list->words[i];
+        }
+    }
+    list->count = kept;
+}
+
+/* (key, id) of every entry, sorted; a pair's weight is the entry's place in the list. */
+static void rank(const kin_tree_list *list, kin_tree_keys *keys)
+{
+    const kin_query query =
+        kin_metric_load(keys->distance, keys->queries, list->query, keys->query);
+    for (int32_t i = 0; i < list->count; i++) {
+        keys->ids[i] = keys->tree->ids[(uint32_t)list->words[i]];
+    }
+    kin_metric_keys(keys->distance, &query, keys->corpus, keys->ids, list->count, keys->keys);
+    for (int32_t i = 0; i < list->count; i++) {
+        keys->pairs[i] = (kin_pair){keys->keys[i], keys->ids[i], (uint32_t)i};
+    }
+    kin_select_sort_pairs(keys->pairs, list->count);
+    keys->computed += list->count;
+}
+
+/* Leaves the first `wanted` by (key, id). */
+static float settle(kin_tree_list *list, kin_tree_keys *keys)
+{
+    const kin_tree *tree = keys->tree;
+    rank(list, keys);
+    list->count = list->wanted;
+    for (int32_t i = 0; i < list->count; i++) {
+        keys->words[i] = list->words[keys->pairs[i].weight];
+    }
+    memcpy(list->words, keys->words, (size_t)list->count * sizeof *list->words);
+    if (list->wanted <= KIN_LIST_SORTED) {
+        kin_select_sort_words(list->words, list->count);
+    }
+    const float reach = kin_tree_reach(tree, keys->pairs[list->wanted - 1].key, list->lost);
+    const float keep = kin_tree_limit(tree->norm, reach, tree->lost[1], tree->widen);
+    list->keep = keep < list->keep ? keep : list->keep;
+    return reach;
+}
+
+/* Makes room in a full list, by values or by keys; returns a reach that keys prove, or INFINITY. */
+static float squeeze(kin_tree_list *list, kin_tree_keys *keys)
+{
+    if (list->wanted > KIN_LIST_SORTED) {
+        kin_select_nth_word(list->words, list->count, list->wanted - 1);
+        kin_tree_list_note(list, kin_tree_value(list->words[list->wanted - 1]));
+        drop_above(list);
+        if (list->count <= list->wanted + (list->capacity - list->wanted) / 2) {
+            return INFINITY;
+        }
+    }
+    return settle(list, keys);
+}
+
+int64_t kin_tree_list_finish(const kin_tree_list *list, kin_tree_keys *keys)
+{
+    rank(list, keys);
+    for (int32_t i = 0; i < list->count; i++) {
+        keys->pairs[i].weight = 1;
+    }
+    return kin_min_i64(list->count, list->wanted);
+}
+
+/* ---- A packet on its way --------------------------------------------------------------------- */
 
 /* Asks for some more lines of the leaf that is to come, between other work: asked for all at once
  * they would stand in each other's way, and the core with them. */
@@ -122,7 +220,7 @@ static void to_list(kin_tree_walk *w, int32_t q)
     const uint64_t *words = w->words + (int64_t)q * w->room;
     for (int32_t i = 0; i < w->found[q]; i++) {
         if (kin_tree_list_add(list, words[i])) {
-            const float reach = kin_tree_list_squeeze(list, &w->keys);
+            const float reach = squeeze(list, &w->keys);
             w->reach[q] = reach < w->reach[q] ? reach : w->reach[q];
         }
     }
@@ -226,12 +324,21 @@ static void name_lists(kin_layout *layout, int32_t cols, int64_t wanted, kin_tre
     keys->words = kin_layout_array(layout, capacity, sizeof *keys->words);
 }
 
+static const kin_tree_body *body_of(kin_isa isa, kin_tree_norm norm, int32_t cols, bool wraps)
+{
+    static const void *const tables[KIN_ISA_COUNT] = KIN_BODIES_WIDE(kin_tree_bodies);
+    const kin_tree_bodies *bodies = kin_isa_pick(isa, tables);
+    const kin_tree_body *of = wraps ? bodies->wrapped[norm] : bodies->of[norm];
+    const int32_t most = wraps ? KIN_TREE_WRAP_COLS : KIN_TREE_CONST_COLS;
+    return cols <= most && of[cols].leaf != NULL ? &of[cols] : of;
+}
+
 void kin_tree_walk_name(kin_layout *layout, const kin_tree *tree, kin_isa isa, int64_t wanted,
                         kin_tree_walk *walk)
 {
     const uint64_t floats = kin_size_mul((uint64_t)tree->cols, KIN_PACKET);
     walk->tree = tree;
-    walk->body = kin_tree_body_get(isa, tree->norm, tree->cols, tree->wraps);
+    walk->body = body_of(isa, tree->norm, tree->cols, tree->wraps);
     walk->room = (int32_t)(kin_tree_most_blocks(tree) * KIN_TREE_LANES);
     walk->columns = kin_layout_zeros(layout, floats, sizeof *walk->columns);
     walk->rows = kin_layout_array(layout, floats, sizeof *walk->rows);
@@ -240,4 +347,112 @@ void kin_tree_walk_name(kin_layout *layout, const kin_tree *tree, kin_isa isa, i
         walk->screened = to_lists;
         name_lists(layout, tree->cols, wanted, walk);
     }
+}
+
+/* ---- Queries, sorted by the leaf they fall into ---------------------------------------------- */
+
+enum { QUERIES_A_TASK = 2048 };
+static const uint64_t STRIPE_BYTES = 128u << 20;
+
+static kith_status load(void *arg, int64_t task, int32_t thread)
+{
+    kin_tree_queries *q = arg;
+    const int64_t last = kin_min_i64((task + 1) * QUERIES_A_TASK, q->count);
+    for (int64_t i = task * QUERIES_A_TASK; i < last; i++) {
+        float *row = q->rows + i * q->cols;
+        const kin_query query =
+            kin_metric_load(q->distance, q->asked, q->first + i, q->scratches + thread * q->wide);
+        const double lost = kin_tree_round(q->tree, query.values, row);
+        q->lost[i] = lost > 0.0 ? kin_tree_up(lost) : 0.0F;
+        q->leaves[i] = (uint32_t)kin_tree_leaf_of(q->tree, row);
+    }
+    return KITH_OK;
+}
+
+static void sort_by_leaf(kin_tree_queries *q)
+{
+    memset(q->starts, 0, (size_t)(q->tree_leaves + 1) * sizeof *q->starts);
+    for (int64_t i = 0; i < q->count; i++) {
+        q->starts[q->leaves[i] + 1] += 1;
+    }
+    for (int64_t leaf = 0; leaf < q->tree_leaves; leaf++) {
+        q->starts[leaf + 1] += q->starts[leaf];
+    }
+    for (int64_t i = 0; i < q->count; i++) {
+        q->order[q->starts[q->leaves[i]]++] = (uint32_t)i;
+    }
+}
+
+kith_status kin_tree_queries_load(kith_ctx *ctx, kin_tree_queries *queries, int64_t first,
+                                  int64_t count)
+{
+    queries->first = first;
+    queries->count = count;
+    KIN_TRY(kin_parallel(ctx, "tree", kin_ceil_div(count, QUERIES_A_TASK), load, queries));
+    sort_by_leaf(queries);
+    return KITH_OK;
+}
+
+int32_t kin_tree_queries_packet(const kin_tree_queries *queries, int32_t cols, int64_t packet,
+                                float *columns)
+{
+    const int64_t first = packet * KIN_PACKET;
+    const int32_t count = (int32_t)kin_min_i64(KIN_PACKET, queries->count - first);
+    for (int32_t q = 0; q < count; q++) {
+        const float *row = queries->rows + (int64_t)queries->order[first + q] * cols;
+        for (int32_t c = 0; c < cols; c++) {
+            columns[(int64_t)c * KIN_PACKET + q] = row[c];
+        }
+    }
+    return count;
+}
+
+int64_t kin_tree_queries_stripe(int64_t rows, int32_t cols)
+{
+    const int64_t a_query = ((int64_t)cols + 3) * (int64_t)sizeof(float);
+    return kin_min_i64(rows, kin_max_i64((int64_t)STRIPE_BYTES / a_query, KIN_PACKET));
+}
+
+static void name_arrays(kin_layout *layout, void *job)
+{
+    kin_tree_queries *q = job;
+    const uint64_t n = (uint64_t)q->most;
+    const uint64_t scratches = (uint64_t)q->threads * (uint64_t)q->wide;
+    q->rows = kin_layout_array(layout, kin_size_mul(n, (uint64_t)q->cols), sizeof *q->rows);
+    q->lost = kin_layout_array(layout, n, sizeof *q->lost);
+    q->order = kin_layout_array(layout, n, sizeof *q->order);
+    q->leaves = kin_layout_array(layout, n, sizeof *q->leaves);
+    q->starts = kin_layout_array(layout, (uint64_t)q->tree_leaves + 1, sizeof *q->starts);
+    q->scratches = kin_layout_array(layout, scratches, sizeof *q->scratches);
+}
+
+static kin_tree_queries size_of(const kin_tree *tree, int64_t most, int32_t threads)
+{
+    return (kin_tree_queries){.wide = kin_round_up(tree->cols, KIN_METRIC_LANES),
+                              .most = most,
+                              .tree_leaves = kin_tree_leaves(tree),
+                              .cols = tree->cols,
+                              .threads = threads};
+}
+
+kith_status kin_tree_queries_make(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
+                                  const kin_rows *asked, int64_t most, kin_tree_queries *queries)
+{
+    *queries = size_of(tree, most, ctx->threads);
+    queries->tree = tree;
+    queries->distance = distance;
+    queries->asked = asked;
+    return kin_layout_make(ctx, name_arrays, queries, "queries of a tree", &queries->block);
+}
+
+void kin_tree_queries_plan(kin_layout *plan, const kin_tree *shape, int64_t most, int32_t threads)
+{
+    kin_tree_queries queries = size_of(shape, most, threads);
+    kin_layout_block(plan, name_arrays, &queries);
+}
+
+void kin_tree_queries_free(kith_ctx *ctx, kin_tree_queries *queries)
+{
+    kin_free(ctx, queries->block);
+    memset(queries, 0, sizeof *queries);
 }

@@ -38,7 +38,7 @@
 #ifndef KIN_TREE_WALK_CUH
 #define KIN_TREE_WALK_CUH
 
-#include "tree/tree_list_long.cuh"
+#include "tree/tree_list.cuh"
 
 enum {
     TREE_WARPS = 4,       /* of a block, where shared memory allows */

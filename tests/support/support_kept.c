@@ -12,7 +12,7 @@
 #include "support/support_compare.h"
 #include "support/support_rows.h"
 #include "tree/tree_bound.h"
-#include "tree/tree_search.h"
+#include "tree/tree_cost.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Haversine by the tree: the bound that it rests on (tree_place.h), pair by pair against long
+ * Haversine by the tree: the bound that it rests on (tree.h), pair by pair against long
  * double; graphs, searches, radii, limits, pairs, filters and kept indexes with the bytes of all
  * pairs, which a loop in long double knows the distances of. Places: on poles, at the date line, on
  * the other side, nearly and wholly equal, beyond what maps have; float32 and float64. */

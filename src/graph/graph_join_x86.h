@@ -1,29 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What meetings on AVX2 share beside exact_tile_ymm.h. Included only where -mavx2 is on. */
-#ifndef KIN_GRAPH_MATCH_YMM_H
-#define KIN_GRAPH_MATCH_YMM_H
+ * What meetings on AVX2 and on AVX-512 share, in registers of exact_tile_ymm.h or exact_tile_zmm.h.
+ * Included only where one of them is on. */
+#ifndef KIN_GRAPH_JOIN_X86_H
+#define KIN_GRAPH_JOIN_X86_H
 
 #include "base/base_size.h"
-#include "exact/exact_tile_ymm.h"
 #include "graph/graph_join.h"
 
+#if defined(__AVX512F__)
+#include "exact/exact_tile_zmm.h"
+#define MM_(op) _mm512_##op
+#define MM_INT_(op) _mm512_##op##_si512
+#define MM_BITS _mm512_castps_si512
+#else
+#include "exact/exact_tile_ymm.h"
+#define MM_(op) _mm256_##op
+#define MM_INT_(op) _mm256_##op##_si256
+#define MM_BITS _mm256_castps_si256
+#endif
+
 /* kin_graph_order_of_int of costs. */
-static inline void orders_i32x8(uint32_t *to, __m256i product, __m256i row_term, __m256i col_terms)
+static inline void INT_(orders)(uint32_t *to, INT_VEC product, INT_VEC row_term, INT_VEC col_terms)
 {
-    const __m256i cost =
-        _mm256_sub_epi32(_mm256_add_epi32(row_term, col_terms), _mm256_add_epi32(product, product));
-    store_i32x8(to, _mm256_xor_si256(cost, _mm256_set1_epi32(INT32_MIN)));
+    const INT_VEC cost =
+        MM_(sub_epi32)(MM_(add_epi32)(row_term, col_terms), MM_(add_epi32)(product, product));
+    INT_(store)(to, MM_INT_(xor)(cost, MM_(set1_epi32)(INT32_MIN)));
 }
 
 /* kin_graph_order_of_float of costs. */
-static inline void orders_f32x8(uint32_t *to, __m256 product, __m256 row_term, __m256 col_terms)
+static inline void FLOAT_(orders)(uint32_t *to, FLOAT_VEC product, FLOAT_VEC row_term,
+                                  FLOAT_VEC col_terms)
 {
-    const __m256i bits = _mm256_castps_si256(
-        _mm256_sub_ps(_mm256_add_ps(row_term, col_terms), _mm256_add_ps(product, product)));
-    const __m256i flip = _mm256_or_si256(_mm256_srai_epi32(bits, 31), _mm256_set1_epi32(INT32_MIN));
-    store_i32x8(to, _mm256_xor_si256(bits, flip));
+    const INT_VEC bits =
+        MM_BITS(MM_(sub_ps)(MM_(add_ps)(row_term, col_terms), MM_(add_ps)(product, product)));
+    const INT_VEC flip = MM_INT_(or)(MM_(srai_epi32)(bits, 31), MM_(set1_epi32)(INT32_MIN));
+    INT_(store)(to, MM_INT_(xor)(bits, flip));
 }
 
+#if defined(__AVX512F__)
+static inline void transpose_16x16(const uint32_t *from, int64_t wide, uint32_t flip, uint32_t *to)
+{
+    transpose_u32x16(from, wide, _mm512_set1_epi32((int32_t)flip), to);
+}
+#else
 /* 8 rows of 8 words into 8 groups, 16 words apart: pairs, quadruples, then halves. */
 static inline void transpose_8x8(const uint32_t *from, int64_t wide, __m256i flip, uint32_t *to)
 {
@@ -57,5 +76,7 @@ static inline void transpose_16x16(const uint32_t *from, int64_t wide, uint32_t 
         }
     }
 }
+
+#endif
 
 #endif
