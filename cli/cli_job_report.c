@@ -213,6 +213,9 @@ static void tell_output(cli_report *r, const cli_job *job)
                     i < 2 ? lost_in(job, paths[i]) : "");
         }
     }
+    if (paths[0] == NULL && paths[2] == NULL) {
+        cli_say(r, "output: none (-o FILE keeps the answer)\n");
+    }
     if (job->sharded.parts > 0) {
         cli_say(r, "parts: %" PRId32 " files beside the one that names them\n", job->sharded.parts);
     }

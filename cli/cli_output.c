@@ -97,11 +97,13 @@ static int check_folder(const char *path)
     CLI_FAIL_IF(!folder_of(path, folder), path, "the name is too long (give a shorter one)");
     struct stat found;
     CLI_FAIL_IF(stat(folder, &found) != 0, path,
-                "cannot be written, its folder: %s (make the folder first)", strerror(errno));
+                "cannot be written, its folder %s: %s (make the folder first)", folder,
+                strerror(errno));
     CLI_FAIL_IF(!S_ISDIR(found.st_mode), path,
                 "cannot be written, %s is no folder (give another name)", folder);
     CLI_FAIL_IF(access(folder, W_OK | X_OK) != 0, path,
-                "cannot be written, its folder: %s (give another name)", strerror(errno));
+                "cannot be written, its folder %s: %s (write to another one)", folder,
+                strerror(errno));
     return CLI_DONE;
 }
 

@@ -15,6 +15,7 @@ if .venv/bin/python -c 'import numpy, matplotlib' 2>/dev/null; then
     echo
     echo "Look at demo-out/digits_map.png and demo-out/patches.png. The same of your own points, one a row:"
     echo "    build/kith graph POINTS.npy -k 10 -o GRAPH.npz        (.csv, .tsv, .fvecs, .hdf5 and others, too)"
+    echo "    KITH_LIBRARY=build/libkith.so PYTHONPATH=python .venv/bin/python -m kith.plot GRAPH.npz POINTS.npy"
 else
     echo "demo: no pictures, Matplotlib is missing (tools/setup.sh demo); the graphs are in demo-out/"
 fi

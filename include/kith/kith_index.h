@@ -46,9 +46,7 @@ typedef struct kith_index_params {
     int64_t k;     /* graph: neighbours a row of one that is made, or all there are while these are
                       fewer; 0 = KITH_INDEX_K */
     double recall; /* graph: of one that is made, and of what changes it; 0 = KITH_INDEX_RECALL, or
-                      1 where
-                      a
-                      given graph is certified. 1 = exact */
+                      1 where a given graph is certified. 1 = exact */
     uint64_t seed; /* graph: of one that is made, and of what changes it */
     kith_distance_fn custom; /* for KITH_CUSTOM */
     void *custom_arg;

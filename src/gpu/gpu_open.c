@@ -76,7 +76,7 @@ static void *open_library(const char **what_to_do)
     if (kin_host_beside(KIN_GPU_LIBRARY, path, sizeof path)) {
         return open_path(path, *what_to_do);
     }
-    return open_path(KIN_GPU_LIBRARY, "build kith where nvcc is installed");
+    return open_path(KIN_GPU_LIBRARY, "where nvcc is installed make CUDA=ON builds it");
 }
 
 static const kin_gpu_module *load_module(void)

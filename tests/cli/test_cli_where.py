@@ -38,7 +38,7 @@ WORKS = [
     ("all within a radius, by the tree", "search a4.fbin b4.fbin --radius 20 --method tree"),
     ("index by exact, searched", "search exact.kith b.fbin -k 5"),
     ("index by the tree, searched", "search tree.kith b4.fbin -k 5"),
-    ("index by graph, searched", "search graph.kith b.fbin -k 5"),
+    ("index by graph, searched", "search graph.kith b.fbin -k 5 --method graph"),
     ("exact merge of two graphs", "merge graph-a.npz a.fbin graph-b.npz b.fbin --recall 1"),
     ("merge by a descent", "merge graph-a.npz a.fbin graph-b.npz b.fbin --recall 0.9"),
     ("points added to a graph", "add graph-a.npz a.fbin b.fbin"),
