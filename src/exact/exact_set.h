@@ -35,6 +35,8 @@ typedef struct kin_frame_stats {
     double *mean;
     double largest;      /* max |x - mean| over the components */
     double largest_norm; /* max |x - mean| over the rows */
+    double *middle;      /* of the ends of each column, behind the means; NULL: no choice */
+    double half_range;   /* max |x - middle| over the components */
 } kin_frame_stats;
 
 /* Whether integer costs of this pair of matrices are the keys: both 8-bit, of the same type, an
@@ -60,7 +62,11 @@ double kin_frame_scale(kin_tile_type type, int32_t cols, const kin_frame_stats *
  */
 double kin_frame_radius(int32_t cols);
 
-/* The frame for one type. Keeps stats->mean. stats is not read for an integer frame. */
+/* What the frame of a type is made of, without a choice: steps of integers may be finer where rows
+ * are shifted by the middle of each column's range, of which they use all, and not by its mean. */
+kin_frame_stats kin_frame_shift(kin_tile_type type, int32_t cols, const kin_frame_stats *stats);
+
+/* The frame for one type. Keeps a shift of stats. stats is not read for an integer frame. */
 kin_frame kin_frame_make(const kin_distance *distance, const kin_tile_kernel *kernel, bool integer,
                          const kin_frame_stats *stats);
 
