@@ -14,7 +14,7 @@
 #include "host/host_clock.h"
 
 /* Unsigned panels of s8 add 128 sum x_i to a product, which fits up to S8_COLS (exact_tile.h). */
-enum { PILOT_CORPUS = 8192, MORE_CANDIDATES = 40, S8_COLS = 16384, VAIN_PART = 8 };
+enum { PILOT_CORPUS = 8192, MORE_CANDIDATES = 40, S8_COLS = 16384, VAIN_PART = 8, SLACK_PART = 4 };
 
 /* What a candidate takes, with those that pass on the way while limits fall, and a column of its
  * key, in words of kin_type_words. */
@@ -120,20 +120,19 @@ static kin_type_verdict judge(const kin_trial *trial)
 }
 
 /* Of a trial with reaches: near rows meet first in a job, and leave hardly more candidates than
- * these. They must fit in lists of all points, and take less than the words that the next type
- * multiplies more. */
+ * these. They must take little of the slack that lists of all points have, so that costs tighten
+ * them, and less time than the words that the next type multiplies more. */
 static bool pays(const kin_trial *trial, const kin_tile_kernel *next)
 {
     const kin_lists *lists = &trial->lists;
-    const double points = (double)lists->points->points;
-    const int64_t cols = lists->points->frame->cols;
-    const int64_t capacity = kin_lists_capacity(lists->k, lists->points->points);
-    const double candidates = (double)candidates_of(trial) / KIN_TRIAL_ROWS;
-    const double more =
-        kin_type_words(next, cols) - kin_type_words(lists->points->frame->kernel, cols);
-    return 2.0 * candidates <= (double)(capacity + lists->k) &&
-           (candidates - (double)lists->k) * (CANDIDATE + CANDIDATE_COL * (double)cols) <=
-               0.5 * points * more;
+    const kin_set *points = lists->points;
+    const double cols = (double)points->frame->cols;
+    const double more = (double)candidates_of(trial) / KIN_TRIAL_ROWS - (double)lists->k;
+    const double slack = (double)(kin_lists_capacity(lists->k, points->points) - lists->k);
+    const double words = kin_type_words(next, points->frame->cols) -
+                         kin_type_words(points->frame->kernel, points->frame->cols);
+    return more * SLACK_PART <= slack &&
+           more * (CANDIDATE + CANDIDATE_COL * cols) <= 0.5 * (double)points->points * words;
 }
 
 kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k,
