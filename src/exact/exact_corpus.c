@@ -14,6 +14,10 @@ static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *pr
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
     const int count = kin_type_ladder(ctx->isa, prepared->distance.cols, ladder);
     for (int i = 0; i < count; i++) {
+        if (ladder[i]->type == KIN_TILE_S16) {
+            KIN_TRY(kin_frame_measure_norms(ctx, &prepared->distance, &prepared->rows,
+                                            &prepared->stats));
+        }
         prepared->frame = kin_frame_make(&prepared->distance, ladder[i], false, &prepared->stats);
         KIN_TRY(kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order,
                              prepared->groups.count, &prepared->set));

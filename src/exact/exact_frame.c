@@ -159,10 +159,16 @@ void kin_frame_measure_plan(kin_layout *plan, int32_t cols, int32_t threads)
     kin_layout_passing(plan, name_shares, &m);
 }
 
+static bool is_shifted(const kin_distance *distance)
+{
+    return kin_metric_get_traits(distance->metric)->screen == KIN_SCREEN_DISTANCE;
+}
+
 /* Any shift is right for a distance; a good one makes the rounding fine. Products and padding are
  * not shifted. */
-static void combine(kith_ctx *ctx, const measuring *m, bool shifted, kin_frame_stats *stats)
+static void combine(kith_ctx *ctx, const measuring *m, kin_frame_stats *stats)
 {
+    const bool shifted = stats->middle != NULL;
     const int32_t cols = m->corpus->matrix.cols;
     int64_t rows = 0;
     for (int32_t t = 0; t < ctx->threads; t++) {
@@ -188,40 +194,51 @@ static void combine(kith_ctx *ctx, const measuring *m, bool shifted, kin_frame_s
     }
 }
 
+/* Rows that are read, and which of them are far. */
+static kith_status begin(kith_ctx *ctx, const kin_distance *distance, const kin_rows *corpus,
+                         measuring *m)
+{
+    *m = (measuring){.distance = distance,
+                     .corpus = corpus,
+                     .wide = kin_round_up(corpus->matrix.cols, KIN_METRIC_LANES),
+                     .threads = ctx->threads};
+    KIN_TRY(make_shares(ctx, m));
+    m->usual = is_shifted(distance) ? usual_size(m) : (double)INFINITY;
+    return KITH_OK;
+}
+
 kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const kin_rows *corpus,
                               kin_frame_stats *stats)
 {
+    measuring m;
     memset(stats, 0, sizeof *stats);
-    measuring m = {.distance = distance,
-                   .corpus = corpus,
-                   .wide = kin_round_up(corpus->matrix.cols, KIN_METRIC_LANES),
-                   .threads = ctx->threads};
-    const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
-    kith_status status = KITH_OK;
-    const bool shifted = traits->screen == KIN_SCREEN_DISTANCE;
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc_zero(ctx, &stats->mean, 2 * (uint64_t)m.wide, sizeof(double), "column means"),
-        done);
-    stats->middle = shifted ? stats->mean + m.wide : NULL;
-    KIN_TRY_GOTO(status, make_shares(ctx, &m), done);
-    m.usual = shifted ? usual_size(&m) : (double)INFINITY;
-    KIN_TRY_GOTO(status,
-                 kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, sum_rows, &m),
-                 done);
-    combine(ctx, &m, shifted, stats);
+    KIN_TRY(begin(ctx, distance, corpus, &m));
+    kith_status status =
+        kin_alloc_zero(ctx, &stats->mean, 2 * (uint64_t)m.wide, sizeof(double), "column means");
+    KIN_THEN(status,
+             kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, sum_rows, &m));
+    if (status == KITH_OK) {
+        stats->middle = is_shifted(distance) ? stats->mean + m.wide : NULL;
+        combine(ctx, &m, stats);
+    } else {
+        kin_frame_stats_free(ctx, stats);
+    }
+    kin_free(ctx, m.block);
+    return status;
+}
+
+kith_status kin_frame_measure_norms(kith_ctx *ctx, const kin_distance *distance,
+                                    const kin_rows *corpus, kin_frame_stats *stats)
+{
+    measuring m;
+    KIN_TRY(begin(ctx, distance, corpus, &m));
     m.mean = stats->mean;
-    KIN_TRY_GOTO(status,
-                 kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, norm_rows, &m),
-                 done);
+    const kith_status status =
+        kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, norm_rows, &m);
     for (int32_t t = 0; t < ctx->threads; t++) {
         stats->largest_norm = fmax(stats->largest_norm, sqrt(m.shares[t].largest_norm_sq));
     }
-done:
     kin_free(ctx, m.block);
-    if (status != KITH_OK) {
-        kin_frame_stats_free(ctx, stats);
-    }
     return status;
 }
 

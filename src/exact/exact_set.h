@@ -34,7 +34,8 @@ typedef struct kin_frame {
 typedef struct kin_frame_stats {
     double *mean;
     double largest;      /* max |x - mean| over the components */
-    double largest_norm; /* max |x - mean| over the rows */
+    double largest_norm; /* max |x - mean| over the rows; 0: not known, which s16 alone needs, a
+                            norm of bytes being below what their components allow */
     double *middle;      /* of the ends of each column, behind the means; NULL: no choice */
     double half_range;   /* max |x - middle| over the components */
 } kin_frame_stats;
@@ -44,12 +45,14 @@ typedef struct kin_frame_stats {
 bool kin_frame_is_integer(const kin_distance *distance, const kith_matrix *corpus,
                           const kith_matrix *queries);
 
-/* Reads the corpus once or twice (not at all for integer frames). Frees with kin_frame_stats_free.
- */
+/* Reads the corpus once (not at all for integer frames), and once more for the norms. Frees with
+ * kin_frame_stats_free. */
 kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const kin_rows *corpus,
                               kin_frame_stats *stats);
+kith_status kin_frame_measure_norms(kith_ctx *ctx, const kin_distance *distance,
+                                    const kin_rows *corpus, kin_frame_stats *stats);
 void kin_frame_stats_free(kith_ctx *ctx, kin_frame_stats *stats);
-/* What kin_frame_measure holds, and leaves. */
+/* What either holds, and the first leaves. */
 void kin_frame_measure_plan(kin_layout *plan, int32_t cols, int32_t threads);
 
 /* The scale for one type. Integer types use their whole range, whatever comes first: the largest
