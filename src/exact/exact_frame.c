@@ -168,7 +168,7 @@ static bool is_shifted(const kin_distance *distance)
  * not shifted. */
 static void combine(kith_ctx *ctx, const measuring *m, kin_frame_stats *stats)
 {
-    const bool shifted = stats->middle != NULL;
+    const bool shifted = is_shifted(m->distance);
     const int32_t cols = m->corpus->matrix.cols;
     int64_t rows = 0;
     for (int32_t t = 0; t < ctx->threads; t++) {
@@ -187,10 +187,8 @@ static void combine(kith_ctx *ctx, const measuring *m, kin_frame_stats *stats)
         const double middle = 0.5 * low + 0.5 * high;
         stats->mean[i] = mean;
         stats->largest = fmax(stats->largest, fmax(high - mean, mean - low));
-        if (shifted) {
-            stats->middle[i] = middle;
-            stats->half_range = fmax(stats->half_range, fmax(high - middle, middle - low));
-        }
+        stats->middle[i] = middle;
+        stats->half_range = fmax(stats->half_range, fmax(high - middle, middle - low));
     }
 }
 
@@ -213,17 +211,22 @@ kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const
     measuring m;
     memset(stats, 0, sizeof *stats);
     KIN_TRY(begin(ctx, distance, corpus, &m));
-    kith_status status =
-        kin_alloc_zero(ctx, &stats->mean, 2 * (uint64_t)m.wide, sizeof(double), "column means");
-    KIN_THEN(status,
-             kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, sum_rows, &m));
-    if (status == KITH_OK) {
-        stats->middle = is_shifted(distance) ? stats->mean + m.wide : NULL;
-        combine(ctx, &m, stats);
-    } else {
+    kith_status status = KITH_OK;
+    KIN_TRY_GOTO(
+        status,
+        kin_alloc_zero(ctx, &stats->mean, 2 * (uint64_t)m.wide, sizeof(double), "column means"),
+        done);
+    stats->middle = stats->mean + m.wide;
+    KIN_TRY_GOTO(status,
+                 kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, sum_rows, &m),
+                 done);
+    combine(ctx, &m, stats);
+    stats->middle = is_shifted(distance) ? stats->middle : NULL;
+done:
+    kin_free(ctx, m.block);
+    if (status != KITH_OK) {
         kin_frame_stats_free(ctx, stats);
     }
-    kin_free(ctx, m.block);
     return status;
 }
 
