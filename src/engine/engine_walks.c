@@ -81,6 +81,7 @@ static kith_status make_on_cpu(kith_ctx *ctx, const kin_walks_source *source, ki
     report->seconds_prepare += points->seconds_prepare;
     const int64_t start_ns = kin_clock_ns();
     if (screens) {
+        points->by_cost = true;
         KIN_TRY(kin_prepare_corpus(ctx, w->integer, USUAL_K, points));
     }
     KIN_TRY(kin_graph_ground_make(ctx, points, source->graph, &w->ground));

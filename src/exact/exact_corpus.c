@@ -14,13 +14,18 @@ static kith_status round_in_best_type(kith_ctx *ctx, int64_t k, kin_prepared *pr
     const kin_tile_kernel *ladder[KIN_TYPE_LADDER];
     const int count = kin_type_ladder(ctx->isa, prepared->distance.cols, ladder);
     for (int i = 0; i < count; i++) {
+        if (ladder[i]->type == KIN_TILE_S16) {
+            KIN_TRY(kin_frame_measure_norms(ctx, &prepared->distance, &prepared->rows,
+                                            &prepared->stats));
+        }
         prepared->frame = kin_frame_make(&prepared->distance, ladder[i], false, &prepared->stats);
         KIN_TRY(kin_set_make(ctx, &prepared->frame, &prepared->rows, prepared->order,
                              prepared->groups.count, &prepared->set));
         kin_type_verdict verdict;
-        KIN_TRY(kin_type_try(ctx, prepared, k, &verdict));
+        const bool last = i + 1 == count;
+        KIN_TRY(kin_type_try(ctx, prepared, k, last ? NULL : ladder[i + 1], &verdict));
         prepared->vain = verdict == KIN_TYPE_VAIN;
-        if (verdict == KIN_TYPE_FINE || i + 1 == count) {
+        if (verdict == KIN_TYPE_FINE || last) {
             break;
         }
         kin_set_free(ctx, &prepared->set);
@@ -47,6 +52,9 @@ kith_status kin_prepare_set(kith_ctx *ctx, bool integer, int64_t k, kin_prepared
         KIN_TRY(round_integers(ctx, prepared));
     } else {
         KIN_TRY(kin_frame_measure(ctx, &prepared->distance, &prepared->rows, &prepared->stats));
+        if (prepared->by_cost) {
+            prepared->stats.middle = NULL;
+        }
         KIN_TRY(round_in_best_type(ctx, k, prepared));
     }
     prepared->seconds_prepare += kin_clock_since(start);

@@ -151,9 +151,15 @@ typedef enum kin_type_verdict {
     KIN_TYPE_VAIN
 } kin_type_verdict;
 
-/* Screens a sample of the corpus' rows against its set, for k ids each. */
+/* Words that a kernel multiplies of a pair of rows of so many columns, as dear as those of one that
+ * broadcasts them. */
+double kin_type_words(const kin_tile_kernel *kernel, int64_t cols);
+
+/* Screens a sample of the corpus' rows against its set, for k ids each. next: the type that is
+ * taken where this one is coarse, or NULL. Bytes that leave more, unless costs decide, are fine,
+ * too, where keys of them take less than the next type's words. */
 kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k,
-                         kin_type_verdict *verdict);
+                         const kin_tile_kernel *next, kin_type_verdict *verdict);
 
 /* ---- A trial --------------------------------------------------------------------------------- */
 

@@ -155,14 +155,20 @@ static kith_status make_shares(kith_ctx *ctx, measuring *m)
 void kin_frame_measure_plan(kin_layout *plan, int32_t cols, int32_t threads)
 {
     measuring m = {.wide = kin_round_up(cols, KIN_METRIC_LANES), .threads = threads};
-    kin_layout_alone(plan, (uint64_t)m.wide, sizeof(double));
+    kin_layout_alone(plan, 2 * (uint64_t)m.wide, sizeof(double));
     kin_layout_passing(plan, name_shares, &m);
 }
 
-/* Any mean is right for a distance; a good one makes the rounding fine. Products and padding are
- * not shifted. */
-static void combine(kith_ctx *ctx, const measuring *m, bool shifted, kin_frame_stats *stats)
+static bool is_shifted(const kin_distance *distance)
 {
+    return kin_metric_get_traits(distance->metric)->screen == KIN_SCREEN_DISTANCE;
+}
+
+/* Any shift is right for a distance; a good one makes the rounding fine. Products and padding are
+ * not shifted. */
+static void combine(kith_ctx *ctx, const measuring *m, kin_frame_stats *stats)
+{
+    const bool shifted = is_shifted(m->distance);
     const int32_t cols = m->corpus->matrix.cols;
     int64_t rows = 0;
     for (int32_t t = 0; t < ctx->threads; t++) {
@@ -178,38 +184,44 @@ static void combine(kith_ctx *ctx, const measuring *m, bool shifted, kin_frame_s
             high = m->shares[t].high[i] > high ? m->shares[t].high[i] : high;
         }
         const double mean = shifted ? sum / (double)rows : 0.0;
+        const double middle = 0.5 * low + 0.5 * high;
         stats->mean[i] = mean;
         stats->largest = fmax(stats->largest, fmax(high - mean, mean - low));
+        stats->middle[i] = middle;
+        stats->half_range = fmax(stats->half_range, fmax(high - middle, middle - low));
     }
+}
+
+/* Rows that are read, and which of them are far. */
+static kith_status begin(kith_ctx *ctx, const kin_distance *distance, const kin_rows *corpus,
+                         measuring *m)
+{
+    *m = (measuring){.distance = distance,
+                     .corpus = corpus,
+                     .wide = kin_round_up(corpus->matrix.cols, KIN_METRIC_LANES),
+                     .threads = ctx->threads};
+    KIN_TRY(make_shares(ctx, m));
+    m->usual = is_shifted(distance) ? usual_size(m) : (double)INFINITY;
+    return KITH_OK;
 }
 
 kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const kin_rows *corpus,
                               kin_frame_stats *stats)
 {
+    measuring m;
     memset(stats, 0, sizeof *stats);
-    measuring m = {.distance = distance,
-                   .corpus = corpus,
-                   .wide = kin_round_up(corpus->matrix.cols, KIN_METRIC_LANES),
-                   .threads = ctx->threads};
-    const kin_metric_traits *traits = kin_metric_get_traits(distance->metric);
+    KIN_TRY(begin(ctx, distance, corpus, &m));
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(
-        status, kin_alloc_zero(ctx, &stats->mean, (uint64_t)m.wide, sizeof(double), "column means"),
+        status,
+        kin_alloc_zero(ctx, &stats->mean, 2 * (uint64_t)m.wide, sizeof(double), "column means"),
         done);
-    KIN_TRY_GOTO(status, make_shares(ctx, &m), done);
-    const bool shifted = traits->screen == KIN_SCREEN_DISTANCE;
-    m.usual = shifted ? usual_size(&m) : (double)INFINITY;
+    stats->middle = stats->mean + m.wide;
     KIN_TRY_GOTO(status,
                  kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, sum_rows, &m),
                  done);
-    combine(ctx, &m, shifted, stats);
-    m.mean = stats->mean;
-    KIN_TRY_GOTO(status,
-                 kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, norm_rows, &m),
-                 done);
-    for (int32_t t = 0; t < ctx->threads; t++) {
-        stats->largest_norm = fmax(stats->largest_norm, sqrt(m.shares[t].largest_norm_sq));
-    }
+    combine(ctx, &m, stats);
+    stats->middle = is_shifted(distance) ? stats->middle : NULL;
 done:
     kin_free(ctx, m.block);
     if (status != KITH_OK) {
@@ -218,10 +230,26 @@ done:
     return status;
 }
 
+kith_status kin_frame_measure_norms(kith_ctx *ctx, const kin_distance *distance,
+                                    const kin_rows *corpus, kin_frame_stats *stats)
+{
+    measuring m;
+    KIN_TRY(begin(ctx, distance, corpus, &m));
+    m.mean = stats->mean;
+    const kith_status status =
+        kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, norm_rows, &m);
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        stats->largest_norm = fmax(stats->largest_norm, sqrt(m.shares[t].largest_norm_sq));
+    }
+    kin_free(ctx, m.block);
+    return status;
+}
+
 void kin_frame_stats_free(kith_ctx *ctx, kin_frame_stats *stats)
 {
     kin_free(ctx, stats->mean);
     stats->mean = NULL;
+    stats->middle = NULL;
 }
 
 double kin_frame_scale(kin_tile_type type, int32_t cols, const kin_frame_stats *stats)
@@ -240,6 +268,26 @@ double kin_frame_scale(kin_tile_type type, int32_t cols, const kin_frame_stats *
     /* Rounding may add half a step a component. */
     const double by_norm = stats->largest_norm / (INTEGER_NORM - 0.5 * sqrt((double)cols));
     return fmax(fmax(by_component, by_norm), smallest);
+}
+
+kin_frame_stats kin_frame_shift(kin_tile_type type, int32_t cols, const kin_frame_stats *stats)
+{
+    const kin_frame_stats by_mean = {
+        .mean = stats->mean, .largest = stats->largest, .largest_norm = stats->largest_norm};
+    if (stats->middle == NULL || kin_tile_is_float(type)) {
+        return by_mean;
+    }
+    double apart_sq = 0.0;
+    for (int32_t i = 0; i < cols; i++) {
+        const double t = stats->middle[i] - stats->mean[i];
+        apart_sq += t * t;
+    }
+    const kin_frame_stats by_middle = {.mean = stats->middle,
+                                       .largest = stats->half_range,
+                                       .largest_norm = stats->largest_norm + sqrt(apart_sq)};
+    return kin_frame_scale(type, cols, &by_middle) < kin_frame_scale(type, cols, &by_mean)
+               ? by_middle
+               : by_mean;
 }
 
 double kin_frame_radius(int32_t cols)
@@ -278,9 +326,10 @@ kin_frame kin_frame_make(const kin_distance *distance, const kin_tile_kernel *ke
         frame.bound = KIN_BOUND_INTEGER;
         return frame;
     }
+    const kin_frame_stats own = kin_frame_shift(kernel->type, distance->cols, stats);
     frame.bound = traits->screen == KIN_SCREEN_DISTANCE ? KIN_BOUND_DISTANCE : KIN_BOUND_PRODUCT;
-    frame.scale = kin_frame_scale(kernel->type, distance->cols, stats);
+    frame.scale = kin_frame_scale(kernel->type, distance->cols, &own);
     frame.kappa = unit_error(kernel->type, frame.groups);
-    frame.mean = stats->mean;
+    frame.mean = own.mean;
     return frame;
 }

@@ -78,7 +78,8 @@ typedef struct kin_prepared {
     kin_cover cover;
     kin_glance glance; /* of an index */
     bool vain;         /* the set discards too little: pairs are better compared without it */
-    kin_within within; /* what is known of the rows, before their type is chosen */
+    kin_within within; /* what is known of the rows, before their type is chosen, */
+    bool by_cost;      /* and that costs decide: no type will do that keys have to make good */
     double seconds_check;
     double seconds_prepare;
 } kin_prepared;

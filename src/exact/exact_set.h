@@ -34,7 +34,10 @@ typedef struct kin_frame {
 typedef struct kin_frame_stats {
     double *mean;
     double largest;      /* max |x - mean| over the components */
-    double largest_norm; /* max |x - mean| over the rows */
+    double largest_norm; /* max |x - mean| over the rows; 0: not known, which s16 alone needs, a
+                            norm of bytes being below what their components allow */
+    double *middle;      /* of the ends of each column, behind the means; NULL: no choice */
+    double half_range;   /* max |x - middle| over the components */
 } kin_frame_stats;
 
 /* Whether integer costs of this pair of matrices are the keys: both 8-bit, of the same type, an
@@ -42,12 +45,14 @@ typedef struct kin_frame_stats {
 bool kin_frame_is_integer(const kin_distance *distance, const kith_matrix *corpus,
                           const kith_matrix *queries);
 
-/* Reads the corpus once or twice (not at all for integer frames). Frees with kin_frame_stats_free.
- */
+/* Reads the corpus once (not at all for integer frames), and once more for the norms. Frees with
+ * kin_frame_stats_free. */
 kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const kin_rows *corpus,
                               kin_frame_stats *stats);
+kith_status kin_frame_measure_norms(kith_ctx *ctx, const kin_distance *distance,
+                                    const kin_rows *corpus, kin_frame_stats *stats);
 void kin_frame_stats_free(kith_ctx *ctx, kin_frame_stats *stats);
-/* What kin_frame_measure holds, and leaves. */
+/* What either holds, and the first leaves. */
 void kin_frame_measure_plan(kin_layout *plan, int32_t cols, int32_t threads);
 
 /* The scale for one type. Integer types use their whole range, whatever comes first: the largest
@@ -60,7 +65,11 @@ double kin_frame_scale(kin_tile_type type, int32_t cols, const kin_frame_stats *
  */
 double kin_frame_radius(int32_t cols);
 
-/* The frame for one type. Keeps stats->mean. stats is not read for an integer frame. */
+/* What the frame of a type is made of, without a choice: steps of integers may be finer where rows
+ * are shifted by the middle of each column's range, of which they use all, and not by its mean. */
+kin_frame_stats kin_frame_shift(kin_tile_type type, int32_t cols, const kin_frame_stats *stats);
+
+/* The frame for one type. Keeps a shift of stats. stats is not read for an integer frame. */
 kin_frame kin_frame_make(const kin_distance *distance, const kin_tile_kernel *kernel, bool integer,
                          const kin_frame_stats *stats);
 

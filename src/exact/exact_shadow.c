@@ -109,9 +109,8 @@ static const prices *prices_of(const kin_shadow_job *job)
 /* And the tests. */
 static double words_of(const kin_shadow_job *job, const kin_tile_kernel *kernel, int64_t cols)
 {
-    const int64_t groups =
-        kin_round_up(kin_ceil_div(cols, kin_tile_group_size(kernel->type)), kernel->group_step);
-    return (double)groups * (job->few ? 1.0 : kernel->word_cost) + prices_of(job)->tests;
+    const double words = kin_type_words(kernel, cols);
+    return (job->few ? words / kernel->word_cost : words) + prices_of(job)->tests;
 }
 
 /* With the length of the rest they fill their words. */

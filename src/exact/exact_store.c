@@ -52,7 +52,7 @@ static void add_set(kin_storing *w, const kin_prepared *p)
 {
     const kin_set *set = &p->set;
     const int64_t wide = kin_round_up(p->frame.cols, KIN_METRIC_LANES);
-    kin_store_add(w, "mean", p->stats.mean, wide, sizeof(double));
+    kin_store_add(w, "mean", p->frame.mean, wide, sizeof(double));
     kin_store_add(w, "panels", set->panels, set->padded,
                   (uint64_t)p->frame.groups * sizeof(uint32_t));
     kin_store_add(w, "start", set->start, set->padded, sizeof(kin_word));
@@ -80,6 +80,8 @@ static void add_cover(kin_storing *w, const kin_prepared *p)
 static facts facts_of(const kin_prepared *p)
 {
     const bool rounded = p->frame.kernel != NULL;
+    const kin_frame_stats shift =
+        rounded ? kin_frame_shift(p->frame.kernel->type, p->frame.cols, &p->stats) : p->stats;
     return (facts){.version = STORE_VERSION,
                    .type = rounded ? (uint32_t)p->frame.kernel->type : 0,
                    .set = (rounded && p->frame.bound == KIN_BOUND_INTEGER ? SET_INTEGER : 0U) |
@@ -89,8 +91,8 @@ static facts facts_of(const kin_prepared *p)
                    .degenerate = p->groups.degenerate,
                    .equal = p->groups.next != NULL,
                    .cover_wide = p->cover.wide,
-                   .largest = p->stats.largest,
-                   .largest_norm = p->stats.largest_norm,
+                   .largest = shift.largest,
+                   .largest_norm = shift.largest_norm,
                    .worst_norm = p->set.worst.norm,
                    .worst_lost = p->set.worst.lost};
 }

@@ -14,7 +14,12 @@
 #include "host/host_clock.h"
 
 /* Unsigned panels of s8 add 128 sum x_i to a product, which fits up to S8_COLS (exact_tile.h). */
-enum { PILOT_CORPUS = 8192, MORE_CANDIDATES = 40, S8_COLS = 16384, VAIN_PART = 8 };
+enum { PILOT_CORPUS = 8192, MORE_CANDIDATES = 40, S8_COLS = 16384, VAIN_PART = 8, SLACK_PART = 4 };
+
+/* What a candidate takes, with those that pass on the way while limits fall, and a column of its
+ * key, in words of kin_type_words. */
+static const double CANDIDATE = 15000.0;
+static const double CANDIDATE_COL = 8.0;
 
 int kin_type_ladder(kin_isa isa, int32_t cols, const kin_tile_kernel *ladder[KIN_TYPE_LADDER])
 {
@@ -51,15 +56,59 @@ bool kin_type_settled(int64_t points, int64_t k)
     return points < PILOT_CORPUS || k > points / 16;
 }
 
-/* Candidates that would get canonical keys at the end, and rows that would need them before. A key
- * of a candidate is some VAIN_PART times as dear as one of a row that is read in turn. */
+static kith_status screen_trial(kith_ctx *ctx, const kin_prepared *prepared, kin_trial *t)
+{
+    kin_screen screen = {.rows = &t->rows,
+                         .points = &prepared->set,
+                         .row_lists = &t->lists,
+                         .block = kin_screen_block(&prepared->frame)};
+    const int32_t threads = ctx->threads;
+    ctx->threads = 1;
+    const kith_status status = kin_screen_run(ctx, &screen);
+    ctx->threads = threads;
+    KIN_TRY(status);
+    for (int64_t row = 0; row < KIN_TRIAL_ROWS; row++) {
+        kin_lists_compact(&t->lists, row, &t->scratch);
+    }
+    t->keys_computed = screen.keys_computed;
+    return KITH_OK;
+}
+
+/* With reaches as costs of near rows will prove them, by what rows of this type have lost. */
+static kith_status screen_again(kith_ctx *ctx, const kin_prepared *prepared, kin_trial *t)
+{
+    for (int64_t row = 0; row < KIN_TRIAL_ROWS; row++) {
+        t->lists.reach[row] += 2.0 * kin_set_row(&t->rows, row).lost;
+        t->lists.counts[row] = 0;
+    }
+    return screen_trial(ctx, prepared, t);
+}
+
+double kin_type_words(const kin_tile_kernel *kernel, int64_t cols)
+{
+    const int64_t groups =
+        kin_round_up(kin_ceil_div(cols, kin_tile_group_size(kernel->type)), kernel->group_step);
+    return (double)groups * kernel->word_cost;
+}
+
+/* Candidates of all rows that would get canonical keys, at the end or before. */
+static int64_t candidates_of(const kin_trial *trial)
+{
+    int64_t candidates = trial->keys_computed;
+    for (int64_t row = 0; row < KIN_TRIAL_ROWS; row++) {
+        candidates += trial->lists.counts[row];
+    }
+    return candidates;
+}
+
+/* And rows that would need them before. A key of a candidate is some VAIN_PART times as dear as one
+ * of a row that is read in turn. */
 static kin_type_verdict judge(const kin_trial *trial)
 {
     const kin_lists *lists = &trial->lists;
-    int64_t candidates = trial->keys_computed;
+    const int64_t candidates = candidates_of(trial);
     int64_t reran = 0;
     for (int64_t row = 0; row < KIN_TRIAL_ROWS; row++) {
-        candidates += lists->counts[row];
         reran += lists->reran[row];
     }
     if (candidates <= KIN_TRIAL_ROWS * (lists->k + lists->k / 2 + MORE_CANDIDATES) &&
@@ -70,8 +119,24 @@ static kin_type_verdict judge(const kin_trial *trial)
                                                                            : KIN_TYPE_VAIN;
 }
 
+/* Of a trial with reaches: near rows meet first in a job, and leave hardly more candidates than
+ * these. They must take little of the slack that lists of all points have, so that costs tighten
+ * them, and less time than the words that the next type multiplies more. */
+static bool pays(const kin_trial *trial, const kin_tile_kernel *next)
+{
+    const kin_lists *lists = &trial->lists;
+    const kin_set *points = lists->points;
+    const double cols = (double)points->frame->cols;
+    const double more = (double)candidates_of(trial) / KIN_TRIAL_ROWS - (double)lists->k;
+    const double slack = (double)(kin_lists_capacity(lists->k, points->points) - lists->k);
+    const double words = kin_type_words(next, points->frame->cols) -
+                         kin_type_words(points->frame->kernel, points->frame->cols);
+    return more * SLACK_PART <= slack &&
+           more * (CANDIDATE + CANDIDATE_COL * cols) <= 0.5 * (double)points->points * words;
+}
+
 kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k,
-                         kin_type_verdict *verdict)
+                         const kin_tile_kernel *next, kin_type_verdict *verdict)
 {
     kin_trial trial;
     *verdict = KIN_TYPE_FINE;
@@ -79,9 +144,15 @@ kith_status kin_type_try(kith_ctx *ctx, const kin_prepared *prepared, int64_t k,
         return KITH_OK;
     }
     KIN_TRY(kin_trial_make(ctx, prepared, k, &trial));
+    kith_status status = KITH_OK;
     *verdict = judge(&trial);
+    if (*verdict != KIN_TYPE_FINE && next != NULL && !prepared->by_cost &&
+        prepared->frame.kernel->type == KIN_TILE_S8) {
+        status = screen_again(ctx, prepared, &trial);
+        *verdict = status == KITH_OK && pays(&trial, next) ? KIN_TYPE_FINE : *verdict;
+    }
     kin_trial_free(ctx, &trial);
-    return KITH_OK;
+    return status;
 }
 
 /* ---- A trial --------------------------------------------------------------------------------- */
@@ -141,15 +212,6 @@ static void choose_rows(const kin_prepared *prepared, uint32_t *ids)
     }
 }
 
-static kith_status run_alone(kith_ctx *ctx, kin_screen *screen)
-{
-    const int32_t threads = ctx->threads;
-    ctx->threads = 1;
-    const kith_status status = kin_screen_run(ctx, screen);
-    ctx->threads = threads;
-    return status;
-}
-
 kith_status kin_trial_make(kith_ctx *ctx, const kin_prepared *prepared, int64_t k, kin_trial *trial)
 {
     kin_trial *t = trial;
@@ -166,15 +228,7 @@ kith_status kin_trial_make(kith_ctx *ctx, const kin_prepared *prepared, int64_t 
         kin_lists_make(ctx, &t->rows, &prepared->set, prepared->groups.weights, k, &t->lists),
         failed);
     kin_lists_begin_within(&t->lists, prepared->groups.next, prepared->within);
-    kin_screen screen = {.rows = &t->rows,
-                         .points = &prepared->set,
-                         .row_lists = &t->lists,
-                         .block = kin_screen_block(&prepared->frame)};
-    KIN_TRY_GOTO(status, run_alone(ctx, &screen), failed);
-    for (int64_t row = 0; row < KIN_TRIAL_ROWS; row++) {
-        kin_lists_compact(&t->lists, row, &t->scratch);
-    }
-    t->keys_computed = screen.keys_computed;
+    KIN_TRY_GOTO(status, screen_trial(ctx, prepared, t), failed);
     return KITH_OK;
 failed:
     kin_trial_free(ctx, t);

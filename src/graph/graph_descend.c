@@ -84,7 +84,7 @@ static kith_status drop_coarse_rows(descending *d)
     kin_type_verdict verdict = KIN_TYPE_FINE;
     if (prepared->set.panels != NULL && prepared->frame.bound != KIN_BOUND_INTEGER &&
         prepared->frame.kernel == ladder[count - 1]) {
-        KIN_TRY(kin_type_try(d->ctx, prepared, d->request.k + 1, &verdict));
+        KIN_TRY(kin_type_try(d->ctx, prepared, d->request.k + 1, NULL, &verdict));
     }
     if (verdict != KIN_TYPE_FINE) {
         kin_cover_free(d->ctx, &prepared->cover);
@@ -102,6 +102,7 @@ static kith_status prepare_order(descending *d)
     if (kin_exact_screens(&prepared->distance)) {
         const kith_matrix *points = &prepared->rows.matrix;
         const bool integer = kin_frame_is_integer(&prepared->distance, points, points);
+        prepared->by_cost = true;
         return kin_prepare_set(d->ctx, integer, d->request.k + 1, prepared);
     }
     return is_ordered(d) ? kin_order_make(d->ctx, &prepared->rows, &prepared->distance,

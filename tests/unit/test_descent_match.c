@@ -59,6 +59,8 @@ static void prepare_type(bench *b, kin_tile_type type)
     const bool integer = kin_frame_is_integer(&p->distance, m, m);
     if (!integer) {
         assert_int_equal(kin_frame_measure(b->ctx, &p->distance, &p->rows, &p->stats), KITH_OK);
+        assert_int_equal(kin_frame_measure_norms(b->ctx, &p->distance, &p->rows, &p->stats),
+                         KITH_OK);
     }
     p->frame = kin_frame_make(&p->distance, kin_tile_get(b->ctx->isa, type), integer, &p->stats);
     assert_int_equal(kin_set_make(b->ctx, &p->frame, &p->rows, p->order, p->groups.count, &p->set),

@@ -134,6 +134,8 @@ static stage *stage_make(kith_ctx *ctx, kith_metric metric, kin_tile_type type, 
         s->ids[i] = i;
     }
     assert_int_equal(kin_frame_measure(ctx, &s->distance, &s->point_rows, &s->stats), KITH_OK);
+    assert_int_equal(kin_frame_measure_norms(ctx, &s->distance, &s->point_rows, &s->stats),
+                     KITH_OK);
     s->frame = kin_frame_make(&s->distance, &s->kernel, false, &s->stats);
     assert_int_equal(kin_set_make(ctx, &s->frame, &s->point_rows, s->ids, POINTS, &s->point_set),
                      KITH_OK);
