@@ -4,10 +4,8 @@
  * orthonormal again, one behind another, a few times from random ones. */
 #include "exact/exact_corpus.h"
 
-#include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
 
 #include <stdlib.h>

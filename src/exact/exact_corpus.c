@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exact/exact_corpus.h"
 
-#include "base/base_mem.h"
-#include "base/base_try.h"
-#include "exact/exact_prepare.h"
 #include "host/host_clock.h"
 
 /* From the cheapest type up, until one is fine enough. The last one has to do, unless it is in

@@ -10,9 +10,7 @@
  */
 #include "exact/exact_search.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "exact/exact_answer.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"

@@ -16,7 +16,6 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "exact/exact_answer.h"
 #include "exact/exact_corpus.h"
 #include "host/host_clock.h"

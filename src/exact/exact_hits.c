@@ -6,11 +6,8 @@
  */
 #include "exact/exact_hits.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 enum { CHUNK_HITS = 4096, ROWS_A_TASK = 64 };
 static const double DEGENERATE_KEY = 1.0;

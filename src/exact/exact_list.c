@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exact/exact_list.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 
 /* Lists may take this much beside their k entries before their slack is reduced. */
 static const int64_t SLACK_BYTES = 40 << 20;

@@ -9,7 +9,6 @@
 #include "exact/exact_screen.h"
 
 #include "base/base_size.h"
-#include "exact/exact_tile.h"
 
 /* Panels a call of the kernel; pairs a row that a log takes before it is delivered: few, so that
  * limits tighten soon, and more where a row is looked at with all of them. */

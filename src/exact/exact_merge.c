@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exact/exact_search.h"
 
-#include "base/base_layout.h"
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 /* ---- Two graphs made one -------------------------------------------------------------------- */
 

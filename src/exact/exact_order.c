@@ -12,12 +12,9 @@
  */
 #include "exact/exact_prepare.h"
 
-#include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 #include <math.h>
 

@@ -10,8 +10,6 @@
  */
 
 #include "base/base_size.h"
-#include "exact/exact_corpus.h"
-#include "exact/exact_prepare.h"
 #include "exact/exact_search.h"
 #include "kith/kith_papers.h"
 

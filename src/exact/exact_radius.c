@@ -19,13 +19,7 @@
  */
 #include "exact/exact_search.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_corpus.h"
-#include "exact/exact_prepare.h"
-#include "exact/exact_screen.h"
-#include "exact/exact_tile.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

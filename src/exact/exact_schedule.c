@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exact/exact_screen.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 /* Above this many pairs of blocks, sorting them would take as long as it saves. */
 static const int64_t MOST_PAIRS = 8 << 20;

@@ -22,9 +22,7 @@
  */
 #include "exact/exact_screen.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
 

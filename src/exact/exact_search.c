@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exact/exact_search.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "exact/exact_answer.h"
-#include "exact/exact_corpus.h"
-#include "exact/exact_prepare.h"
-#include "exact/exact_screen.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"

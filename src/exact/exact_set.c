@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exact/exact_set.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_tile.h"
 #include "host/host_threads.h"
 
 enum { PARTS_A_TASK = 8 * KIN_PANEL / KIN_SET_AT_ONCE, SHIFT_U8 = 128 };

@@ -6,9 +6,7 @@
  * kept are mixed, so that they share the energy alike: one scale serves all. */
 #include "exact/exact_corpus.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
 
 enum { MOST_AXES = 192, STEPS = MOST_AXES / KIN_AXES_STEP + 1, LEAST_COLS = 48 };

@@ -5,9 +5,7 @@
  */
 #include "exact/exact_store.h"
 
-#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "exact/exact_search.h"
 
 #include <assert.h>

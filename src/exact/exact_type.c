@@ -6,11 +6,8 @@
  */
 #include "exact/exact_corpus.h"
 
-#include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_prepare.h"
 #include "host/host_clock.h"
 
 /* Unsigned panels of s8 add 128 sum x_i to a product, which fits up to S8_COLS (exact_tile.h). */

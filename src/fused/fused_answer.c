@@ -13,9 +13,6 @@
  */
 #include "fused/fused_answer.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_threads.h"
 
 enum { ROWS_A_TASK = 64 };

@@ -21,9 +21,6 @@
  */
 #include "fused/fused_search.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_clock.h"
 
 enum { MOST_K = 1024, ROOM = 1024 };

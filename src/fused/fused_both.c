@@ -25,8 +25,6 @@
  */
 #include "fused/fused_search.h"
 
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "host/host_clock.h"
 #include "kith/kith_papers.h"
 

@@ -6,8 +6,6 @@
  */
 #include "fused/fused_cast.h"
 
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "fused/fused_start.h"
 
 enum { PIECE = 1 << 16 /* rows that are cast at a time */ };

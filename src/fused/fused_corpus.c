@@ -8,9 +8,6 @@
  */
 #include "fused/fused_search.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_cpu.h"
 
 #include <math.h>

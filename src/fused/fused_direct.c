@@ -16,8 +16,6 @@
  * Memory. KEY_BYTES for keys, less where the budget is small, more where passes need it. */
 #include "fused/fused_answer.h"
 
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

@@ -19,10 +19,6 @@
  */
 #include "fused/fused_answer.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-
 static const uint64_t LIST_BYTES = 1u << 30;
 static const uint64_t LEAST_PAIRS = 1u << 16;
 enum { ROOM_A_NEIGHBOUR = 32, ROOM = 4096, SOLVED_AT_ONCE = 4096 };

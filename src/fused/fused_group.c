@@ -9,9 +9,6 @@
  */
 #include "fused/fused_prepare.h"
 
-#include "base/base_mem.h"
-#include "base/base_try.h"
-
 enum { SLOT_BYTES = 2 * sizeof(uint64_t) };
 
 static uint64_t table_slots(int64_t rows)

@@ -20,9 +20,6 @@
  */
 #include "fused/fused_search.h"
 
-#include "fused/fused_answer.h"
-#include "fused/fused_prepare.h"
-#include "gpu/gpu_team.h"
 #include "kith/kith_papers.h"
 
 /* ---- Which way ------------------------------------------------------------------------------- */

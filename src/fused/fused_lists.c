@@ -15,8 +15,6 @@
  */
 #include "fused/fused_lists.h"
 
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "fused/fused_gate.h"
 #include "fused/fused_start.h"
 

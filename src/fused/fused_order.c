@@ -25,12 +25,7 @@
  * space (kin_fused_prepared.covered). */
 #include "fused/fused_prepare.h"
 
-#include "base/base_mem.h"
 #include "base/base_random.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_prepare.h"
-#include "gpu/gpu_team.h"
 
 /* Pivots are powers of two: what SHARE divides, as long as it is more than MOST_ON_HOST, is whole
  * tiles. */

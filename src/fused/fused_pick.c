@@ -14,9 +14,6 @@
  * beside the rows. */
 #include "fused/fused_search.h"
 
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_prepare.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

@@ -7,12 +7,7 @@
  */
 #include "fused/fused_prepare.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "fused/fused_start.h"
-#include "gpu/gpu.h"
-#include "gpu/gpu_team.h"
 #include "host/host_clock.h"
 
 enum { COVERED = 4096 /* fewer points have nothing to skip, and no order */ };

@@ -16,10 +16,6 @@
  */
 #include "fused/fused_search.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_search.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

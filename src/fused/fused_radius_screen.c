@@ -34,13 +34,9 @@
  */
 #include "fused/fused_search.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "fused/fused_schedule.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 #include <math.h>
 

@@ -17,10 +17,6 @@
  */
 #include "fused/fused_search.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "gpu/gpu_team.h"
 #include "host/host_clock.h"
 #include "kith/kith_papers.h"
 

@@ -17,9 +17,7 @@
  */
 #include "fused/fused_cast.h"
 
-#include "base/base_mem.h"
 #include "base/base_random.h"
-#include "base/base_try.h"
 
 enum {
     TRIAL_ROWS = 96,

@@ -31,8 +31,6 @@
  */
 #include "fused/fused_stage.h"
 
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "fused/fused_schedule.h"
 #include "host/host_threads.h"
 

@@ -34,11 +34,7 @@
  */
 #include "fused/fused_search.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "fused/fused_gate.h"
-#include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"

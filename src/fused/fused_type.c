@@ -11,10 +11,6 @@
  */
 #include "fused/fused_prepare.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-
 enum {
     RUNS = 4,
     RUN_ROWS = 2048,

@@ -5,8 +5,6 @@
  */
 #include "fused/fused_stage.h"
 
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "fused/fused_schedule.h"
 
 /* Chosen for one H200: a seed that costs a percent of a million rows' screen; units that load their

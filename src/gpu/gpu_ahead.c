@@ -20,9 +20,6 @@
  * threads a portion, 3 ms of copying. */
 #include "gpu/gpu.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 

@@ -12,8 +12,6 @@
  * copy on until the device is closed. Cost: a large copy starts threads once for each 64 MiB a
  * lane, some 0.1 ms. */
 #include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "gpu/gpu.h"
 #include "host/host_threads.h"
 

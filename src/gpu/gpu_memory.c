@@ -18,8 +18,6 @@
  *
  * Cost: a walk over a table of some hundred blocks an allocation. */
 #include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
 #include "gpu/gpu.h"
 
 #include <inttypes.h>

@@ -4,8 +4,6 @@
 #define _GNU_SOURCE
 #include "gpu/gpu.h"
 
-#include "base/base_mem.h"
-#include "base/base_try.h"
 #include "host/host_file.h"
 
 #include <dlfcn.h>

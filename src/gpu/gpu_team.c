@@ -8,10 +8,6 @@
  * GPU is asked by all at a time. */
 #include "gpu/gpu_team.h"
 
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "gpu/gpu.h"
 #include "host/host_fpenv.h"
 #include "host/host_threads.h"
 

@@ -14,12 +14,6 @@
  * of the part behind it, where a GPU fetches that. Where it does not do, the part is halved. */
 #include "shard/shard_truth.h"
 
-#include "api/api_check.h"
-#include "base/base_layout.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_call.h"
-#include "gpu/gpu.h"
 #include "host/host_clock.h"
 #include "shard/shard_job.h"
 

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a ground truth is asked for, checked once. */
 #include "api/api_check.h"
-#include "base/base_mem.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "engine/engine_filter.h"
 #include "shard/shard_truth.h"
 
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;

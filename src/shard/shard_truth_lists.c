@@ -16,7 +16,6 @@
 #include "base/base_layout.h"
 
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "exact/exact_prepare.h"
 #include "host/host_threads.h"
 #include "recall/recall.h"

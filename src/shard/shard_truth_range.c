@@ -10,15 +10,8 @@
  * Verification. Rows of a query come by rising ids, so that its list, sorted by id, is walked
  * beside them: each row within the radius must be the next one there, with its distance. */
 #include "api/api_check.h"
-#include "base/base_layout.h"
-#include "base/base_size.h"
-#include "base/base_try.h"
-#include "exact/exact_hits.h"
-#include "file/file_container.h"
 #include "file/file_result.h"
 #include "host/host_threads.h"
-#include "metric/metric_sphere.h"
-#include "recall/recall.h"
 #include "shard/shard_truth.h"
 
 #include <inttypes.h>

@@ -5,14 +5,9 @@
  * same job need no lock. At the end: the truth, the ties, the certificate; the state goes last. */
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
-#include "file/file_atomic.h"
-#include "file/file_container.h"
 #include "file/file_hdf5.h"
 #include "file/file_npy.h"
 #include "file/file_points.h"
-#include "file/file_reader.h"
-#include "file/file_result.h"
 #include "file/file_stream.h"
 #include "shard/shard_truth.h"
 

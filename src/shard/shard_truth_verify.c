@@ -5,10 +5,8 @@
  * has nothing in common with how they were found but the definition of a distance. */
 #include "base/base_layout.h"
 #include "base/base_size.h"
-#include "base/base_try.h"
 #include "file/file_npy.h"
 #include "file/file_points.h"
-#include "file/file_result.h"
 #include "recall/recall.h"
 #include "shard/shard_run.h"
 #include "shard/shard_truth.h"
