@@ -18,7 +18,11 @@ file(GLOB MICRO_CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/micro/*
 if(KITH_HAS_CUDA)
   foreach(source ${MICRO_CUDA_SOURCES})
     get_filename_component(idea ${source} NAME_WE)
-    kith_cuda_objects(bench_${idea}_objects "${newest}-real;${oldest}-virtual" ${source})
+    set(chips ${newest}-real ${oldest}-virtual)
+    if(idea STREQUAL units) # wgmma, too
+      set(chips ${wgmma_archs} ${oldest}-virtual)
+    endif()
+    kith_cuda_objects(bench_${idea}_objects "${chips}" ${source})
     add_executable(bench_${idea} $<TARGET_OBJECTS:bench_${idea}_objects>)
     target_link_libraries(bench_${idea} PRIVATE kith_inside CUDA::cudart_static)
     set_target_properties(bench_${idea} PROPERTIES LINKER_LANGUAGE C)

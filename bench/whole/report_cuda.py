@@ -91,9 +91,7 @@ def graph_job(
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     pairs = len(points) * (len(points) - 1) / 2
-    floor, how = report_cuda_limits.product_floor(
-        bench.limits, pairs, points.shape[1], points.element_size()
-    )
+    floor, how = report_cuda_limits.product_floor(bench.limits, pairs, points.shape[1])
     job = report_rows.job(
         id=name,
         series=series,
@@ -352,7 +350,7 @@ def start(options):
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
     bench = Bench(options)
-    bench.limits = report_cuda_limits.measure(options.scale)
+    bench.limits = report_cuda_limits.measure(options.build, options.scale)
     return bench
 
 
@@ -372,13 +370,15 @@ def describe(bench):
         for name in ("cupy", "cuvs", "pylibraft")
         if importlib.util.find_spec(name) is None
     }
-    units = {"copy": "byte/s", "read": "byte/s", "s8": "op/s"}
+    units = {"copy": "byte/s", "read": "byte/s"} | {
+        name: "op/s" for name in bench.limits if name.startswith("s8")
+    }
     limits = [
         {
             "name": name,
             "value": rate,
             "unit": units.get(name, "flop/s"),
-            "command": "report_cuda_limits.py",
+            "command": "bench_units" if "_" in name and "k128" not in name else "report_cuda_limits.py",
         }
         for name, rate in bench.limits.items()
     ]

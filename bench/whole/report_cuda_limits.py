@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one GPU reaches at most, by PyTorch: memory and matrix units, and the least time of some works."""
+"""What one GPU reaches at most: memory by PyTorch, matrix units by loops of their own instruction (bench_units),
+and by PyTorch's products; and the least time of some works."""
 
+import json
+import subprocess
 import time
 
 import torch
 
 RUNS = 10
-PADDED = 128  # bytes that rounded rows are a multiple of
+STEP = 32  # bytes of a row that one instruction takes
 
 
 def best_seconds(call):
@@ -49,7 +52,17 @@ def read_rate(size):
     return size / best_seconds(source.sum)
 
 
-def measure(scale=1):
+def unit_rates(build):
+    """{unit: operations a second} by bench_units; nothing where it was not built (make CUDA=ON, ARGS of make bench)."""
+    program = build / "bench_units"
+    if not program.exists():
+        print("limits of the units: not measured (bench_units is built with nvcc)", flush=True)
+        return {}
+    done = subprocess.run([program, "--json"], capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
+def measure(build, scale=1):
     """{name: rate}; scale divides the sizes, for trying out. What a device cannot do is left out."""
     side, size = 8192 // scale, (4 << 30) // scale**2
     wanted = {
@@ -61,7 +74,7 @@ def measure(scale=1):
         "f32": lambda: product_rate(side, 8192 // scale, torch.float32),
         "f32_k128": lambda: product_rate(2 * side, 128, torch.float32),
     }
-    found = {}
+    found = unit_rates(build)
     for name, call in wanted.items():
         try:
             found[name] = call()
@@ -73,17 +86,14 @@ def measure(scale=1):
     return found
 
 
-def product_floor(limits, pairs, columns, itemsize):
-    """Seconds that the products of so many pairs take at least, and of what that was computed. Rows are
-    padded as kith's rounded ones are; bytes are multiplied as bytes, all else as halves. Units for bytes
-    do two products where those for halves do one; PyTorch's own product of bytes reaches less."""
-    if "f16" not in limits:
+def product_floor(limits, pairs, columns):
+    """Seconds that the products of so many pairs take at least, as bytes: most rows are screened so, whatever they
+    are given as; and of what that was computed. A step of the unit has 32 bytes."""
+    rate = max((limits[name] for name in ("s8_wgmma", "s8_mma") if name in limits), default=0.0)
+    if rate == 0.0:
         return None, None
-    size = 1 if itemsize == 1 else 2
-    rate = max(limits.get("s8", 0.0), 2.0 * limits["f16"]) if size == 1 else limits["f16"]
-    name = "s8 rate, or twice the f16 rate" if size == 1 else "f16 rate"
-    padded = -(-columns * size // PADDED) * PADDED // size
-    return 2.0 * pairs * padded / rate, f"products of all pairs once at the measured {name}"
+    padded = -(-columns // STEP) * STEP
+    return 2.0 * pairs * padded / rate, "products of all pairs once, as bytes, at the rate of the unit"
 
 
 def read_floor(limits, size):

@@ -33,8 +33,8 @@ edits it.
   brute force alone; [the tree](tree.md) has a library with trees, measured apart.
 - **Share of the limit**: the time of the least work (each pair of a graph once, or one read of the matrix) at
   the rate that the machine had in the same run, over kith's time. On a GPU the rate of products is that of
-  NVIDIA's library, which is no ceiling: a unit can do more than a library gets out of it. A *mac* is a
-  multiplication with its addition.
+  the unit alone, a loop of nothing but its instruction on bytes. A *mac* is a multiplication with its
+  addition.
 
 Measure it yourself: `NAME` is the first column of a table.
 
