@@ -58,8 +58,9 @@ static const cli_command commands[CLI_COMMAND_COUNT] = {
          "exact ground truth of a corpus larger than memory",
          "Finds for each row of QUERIES the k nearest rows of all CORPUS files, whose rows are\n"
          "numbered one behind the other, exactly. The corpus is read once, in parts that fit\n"
-         "--memory; interrupted or killed, the same command goes on behind the last part, to the\n"
-         "same bytes. Ties are told: for how many queries other rows are exactly as near as the\n"
+         "--memory; interrupted or killed, the same command goes on behind what was stored, to\n"
+         "the same bytes. Ties are told: for how many queries other rows are exactly as near as "
+         "the\n"
          "k-th. With --radius all rows within it are found instead, as big-ann-benchmarks' "
          ".range.\n"
          "Of FILE.hdf5, ann-benchmarks' file, train is the corpus and test has the queries.\n"

@@ -260,7 +260,12 @@ def tree_job(bench, name):
 
 def select_job(bench, name, k):
     options = argparse.Namespace(
-        side="cuda", build=bench.build, quick=False, csv=None, only="goals"
+        side="cuda",
+        build=bench.build,
+        peers=",".join(select_peers.TODAY),
+        quick=False,
+        csv=None,
+        only="goals",
     )
     chosen = bench_select.Bench(options)
     bench_select.check(chosen)

@@ -23,7 +23,7 @@
 
 #include "host/host_clock.h"
 
-enum { MOST_K = 1024, ROOM = 1024 };
+enum { MOST_K = 1024, ROOM = 1024, MOST_LEFT = 256 /* of bytes; more are no shortcut */ };
 static const uint64_t MATRIX_BYTES = 512u << 20;
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
@@ -392,7 +392,7 @@ kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus
     const int64_t start = kin_clock_ns();
     kith_status status = KITH_OK;
     *done = false;
-    if (corpus->glance != NULL) {
+    if (kin_fused_glance_left(corpus, query->request) <= MOST_LEFT) {
         status = try_batch(ctx, corpus->glance, query, done);
     }
     if (status == KITH_OK && !*done) {

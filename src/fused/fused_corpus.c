@@ -8,6 +8,7 @@
  */
 #include "fused/fused_search.h"
 
+#include "fused/fused_start.h"
 #include "host/host_cpu.h"
 
 #include <math.h>
@@ -110,10 +111,15 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
     }
     ctx->report.seconds_prepare +=
         corpus->prepared.seconds_prepare + corpus->prepared.seconds_upload;
+    if ((double)points->askers * (double)corpus->prepared.set.points >= MANY_PAIRS) {
+        status = kin_fused_corpus_glance(ctx, corpus);
+    }
+    if (status != KITH_OK) {
+        kin_fused_corpus_free(ctx, corpus);
+        return status;
+    }
     *out = corpus;
-    return (double)points->askers * (double)corpus->prepared.set.points >= MANY_PAIRS
-               ? kin_fused_corpus_glance(ctx, corpus)
-               : KITH_OK;
+    return KITH_OK;
 }
 
 /* Of the rows of another: prepared by whoever asks. */
@@ -149,50 +155,64 @@ kith_status kin_fused_corpus_some(kith_ctx *ctx, const kin_fused_corpus *all, co
 
 /* ---- As bytes -------------------------------------------------------------------------------- */
 
-/* Rounded from the rows as they are given: halves in between would lose more. */
+uint64_t kin_fused_glance_bytes(const kith_matrix *points, int64_t askers)
+{
+    const uint64_t a_row = (uint64_t)kin_round_up(points->cols, KIN_FUSED_SLICE) + KIN_START_BYTES +
+                           sizeof(kin_fused_facts) + 2 * sizeof(uint32_t);
+    return (double)askers * (double)points->rows < MANY_PAIRS
+               ? 0
+               : kin_size_mul((uint64_t)points->rows, a_row);
+}
+
+/* Rounded from the rows as they are given: halves in between would lose more. What is left must
+ * have room for queries and their lists. */
 kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus)
 {
     const kin_fused_prepared *halves = &corpus->prepared;
     const kin_fused_set *set = &halves->set;
     const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
     if (set->points == 0 || set->frame.type != KIN_FUSED_F16 ||
-        set->frame.bound != KIN_BOUND_DISTANCE || halves->byte_candidates == 0.0) {
+        set->frame.bound != KIN_BOUND_DISTANCE || halves->byte_candidates == 0.0 ||
+        kin_fused_glance_bytes(&corpus->points, INT64_MAX) > kin_gpu_room(corpus->gpu) / 4) {
         return KITH_OK;
     }
-    KIN_TRY(begin_of(ctx, corpus, &corpus->glance));
-    const kith_status status = finish_of(
-        ctx, kin_fused_prepare_bytes(&on, halves, &corpus->glance->prepared), &corpus->glance);
-    if (status != KITH_E_DEVICE_MEMORY) {
-        return status;
+    kith_status status = begin_of(ctx, corpus, &corpus->glance);
+    if (status == KITH_OK) {
+        status = kin_fused_prepare_bytes(&on, halves, &corpus->glance->prepared);
+        status = finish_of(ctx, status, &corpus->glance);
     }
-    kin_forgive(ctx); /* halves serve, too */
-    return KITH_OK;
+    if (status == KITH_E_DEVICE_MEMORY || status == KITH_E_MEMORY || status == KITH_E_LIMIT) {
+        kin_forgive(ctx); /* halves serve, too */
+        return KITH_OK;
+    }
+    return status;
 }
 
 /* A pilot asked for fewer neighbours; of more, about as many more are left. */
-static double left_of(const kin_fused_corpus *corpus, const kin_request *request)
+double kin_fused_glance_left(const kin_fused_corpus *corpus, const kin_request *request)
 {
     const kin_fused_prepared *halves = &corpus->prepared;
-    return halves->byte_candidates * fmax(1.0, (double)(request->k + 1) / (double)halves->byte_k);
+    return corpus->glance == NULL || request->pipeline != NULL
+               ? (double)INFINITY
+               : halves->byte_candidates *
+                     fmax(1.0, (double)(request->k + 1) / (double)halves->byte_k);
 }
 
 bool kin_fused_glance_serves(const kin_fused_corpus *corpus, const kin_request *request,
                              int64_t queries)
 {
-    return corpus->glance != NULL && request->pipeline == NULL &&
-           (double)queries * (double)corpus->prepared.set.points >= MANY_PAIRS &&
-           left_of(corpus, request) <= KIN_FUSED_TYPE_TELLS;
+    return (double)queries * (double)corpus->prepared.set.points >= MANY_PAIRS &&
+           kin_fused_glance_left(corpus, request) <= KIN_FUSED_TYPE_TELLS;
 }
 
 /* Without clusters a row has many more within the bounds' slack than a pilot saw of near ones. */
 int32_t kin_fused_glance_capacity(const kin_fused_corpus *corpus, const kin_request *request,
                                   int64_t rows)
 {
-    const int64_t left = (int64_t)left_of(corpus, request);
-    const uint64_t ample =
-        kin_size_mul((uint64_t)rows, (uint64_t)(AMPLE * left) * sizeof(uint64_t));
-    const bool fits = ample <= kin_gpu_scope(corpus->gpu) / 16;
-    return (int32_t)kin_round_up((fits ? AMPLE : LEAST) * left, 8);
+    const double left = kin_fused_glance_left(corpus, request);
+    const double room = (double)(kin_gpu_room(corpus->gpu) / 4 / sizeof(uint64_t));
+    const double fitting = fmin(AMPLE, floor(room / ((double)rows * left)));
+    return fitting < LEAST ? 0 : (int32_t)kin_round_up((int64_t)(fitting * left), 8);
 }
 
 void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)

@@ -221,7 +221,8 @@ static kith_status run_again(kin_fused_answers *a, const kin_fused_work *work,
     rerun r = {.a = a, .work = work, .rows = rows, .cols = cols};
     const uint64_t room = kin_gpu_scope(a->on.gpu) / 4;
     const int64_t words = (int64_t)((room < LIST_BYTES ? room : LIST_BYTES) / sizeof(uint64_t));
-    const int64_t wished = (int64_t)ROOM_A_NEIGHBOUR * work->lists.k + ROOM;
+    const int64_t wished = kin_max_i64((int64_t)ROOM_A_NEIGHBOUR * work->lists.k + ROOM,
+                                       2 * (int64_t)work->lists.capacity);
     const int64_t useful = kin_min_i64(wished, kin_max_i64(work->cols.padded, work->lists.k + 8));
     const int32_t capacity = (int32_t)kin_min_i64(useful, words / KIN_FUSED_BLOCK);
     const int64_t most = words / kin_max_i64(capacity, 1) / KIN_FUSED_BLOCK * KIN_FUSED_BLOCK;

@@ -187,6 +187,7 @@ bool kin_fused_again(kith_ctx *ctx, kin_gpu *gpu, kith_status status)
         return false;
     }
     kin_forgive(ctx);
+    (void)kin_gpu_ahead_end(gpu);
     kin_gpu_trim(gpu);
     return true;
 }
@@ -251,6 +252,10 @@ kin_fused_need kin_fused_plan_need(const kith_matrix *corpus, const kith_matrix 
                            .ahead = true};
     kin_fused_need need = {.least_bytes = least_need(&c), .corpus_chunks = 1, .query_stripes = 1};
     need.whole_bytes = sum_need(&c, corpus->rows, asked->rows, graph, UINT64_MAX);
+    if (!graph && screens) {
+        need.whole_bytes =
+            kin_size_add(need.whole_bytes, kin_fused_glance_bytes(corpus, asked->rows));
+    }
     if (graph && kin_fused_team_graphs(gpu, corpus, request, 0)) { /* on each GPU */
         need.whole_bytes =
             kin_size_add(need.whole_bytes,

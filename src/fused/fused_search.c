@@ -348,7 +348,7 @@ static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
     const kin_fused_source source = {.matrix = job->corpus,
                                      .distance = &share.request.distance,
                                      .name = "corpus",
-                                     .askers = job->query->queries->rows};
+                                     .askers = share.queries.rows};
     kin_fused_corpus *corpus = NULL;
     kith_status status = kin_fused_corpus_make(ctx, gpu, &source, job->query->queries->dtype,
                                                share.request.k, &corpus);

@@ -54,7 +54,12 @@ kith_status kin_fused_corpus_some(kith_ctx *ctx, const kin_fused_corpus *all, co
 /* Rows of halves as bytes, too, if these are fine enough and there is room for them. A corpus that
  * is made for many askers has them. */
 kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus);
-/* Whether queries ask bytes first, and then the entries of a list. */
+/* What it takes of device memory at most, for so many askers. */
+uint64_t kin_fused_glance_bytes(const kith_matrix *points, int64_t askers);
+/* Candidates that bytes leave a query, about; infinity where there are none. Whether so many
+ * queries ask bytes first, and the entries of their lists, where `rows` of them come at a time: 0
+ * where there is no room. */
+double kin_fused_glance_left(const kin_fused_corpus *corpus, const kin_request *request);
 bool kin_fused_glance_serves(const kin_fused_corpus *corpus, const kin_request *request,
                              int64_t queries);
 int32_t kin_fused_glance_capacity(const kin_fused_corpus *corpus, const kin_request *request,

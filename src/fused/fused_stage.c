@@ -567,7 +567,9 @@ static kith_status take_sample(kin_fused_work *w, int64_t *first, int64_t last)
 static kith_status run_search_stages(kin_fused_work *w, int64_t first, int64_t end, int64_t known)
 {
     const int64_t begin = first;
-    KIN_TRY(w->wary ? take_sample(w, &first, kin_min_i64(end, first + 1 + known / SAMPLE_SHARE))
+    KIN_TRY(w->wary ? take_sample(w, &first,
+                                  kin_min_i64(end, first + kin_min_i64(w->size.stretch,
+                                                                       1 + known / SAMPLE_SHARE)))
                     : KITH_OK);
     while (first < end && !w->crowded) {
         const int64_t length =

@@ -43,12 +43,23 @@
 
 /* ---- The screen ------------------------------------------------------------------------------ */
 
+static kith_status fill_lists(kin_fused_work *work, const kin_request *request, int64_t k,
+                              int32_t least)
+{
+    const int32_t usual = kin_fused_search_capacity(work->rows.points, work->cols.points, k,
+                                                    kin_gpu_scope(work->on.gpu));
+    KIN_TRY(kin_fused_work_make(work, k, usual > least ? usual : least));
+    KIN_TRY(request->pipeline != NULL ? request->pipeline->fused->fill(work, request)
+                                      : kin_fused_work_run(work));
+    return kin_gpu_wait(work->on.ctx, work->on.gpu);
+}
+
 /* The lists of all positions of `queries` among those of `corpus`, to a. Many queries are put into
- * the order of the corpus first. capacity: entries of a list, at least; coarse: NULL, or set where
- * too much stays in lists, of which then nothing is taken. */
+ * the order of the corpus first. capacity: entries of a list, at least; crowded: NULL, or set where
+ * too much stays in lists, or they have no room, and nothing is taken of them. */
 static kith_status screen_side(kin_fused_answers *a, const kin_fused_corpus *corpus,
                                kin_fused_prepared *queries, const kin_request *request,
-                               int32_t capacity, bool *coarse)
+                               int32_t capacity, bool *crowded)
 {
     kith_ctx *ctx = a->on.ctx;
     const int64_t k = kin_min_i64(a->wanted, corpus->prepared.groups.count);
@@ -63,30 +74,24 @@ static kith_status screen_side(kin_fused_answers *a, const kin_fused_corpus *cor
                            .cols = corpus->prepared.set,
                            .homes = homes,
                            .col_worst = corpus->worst,
-                           .wary = coarse != NULL};
+                           .wary = crowded != NULL};
     if ((request->flags & KITH_NO_SKIP) != 0) {
         work.rows.centres = NULL;
         work.cols.centres = NULL;
     }
-    kith_status status = KITH_OK;
-    const int32_t usual = kin_fused_search_capacity(queries->set.points, work.cols.points, k,
-                                                    kin_gpu_scope(a->on.gpu));
-    KIN_TRY_GOTO(status, kin_fused_work_make(&work, k, usual > capacity ? usual : capacity), done);
-    KIN_TRY_GOTO(status,
-                 request->pipeline != NULL ? request->pipeline->fused->fill(&work, request)
-                                           : kin_fused_work_run(&work),
-                 done);
-    KIN_TRY_GOTO(status, kin_gpu_wait(ctx, a->on.gpu), done);
-    if (coarse != NULL) {
-        *coarse = work.crowded;
+    kith_status status = fill_lists(&work, request, k, capacity);
+    if (crowded != NULL) {
+        *crowded = work.crowded || status == KITH_E_DEVICE_MEMORY;
     }
     ctx->report.seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
-    if (!work.crowded) {
-        status = kin_fused_answers_take(a, &work, &queries->rows, &corpus->prepared.rows);
+    if (crowded == NULL || !*crowded) {
+        KIN_THEN(status, kin_fused_answers_take(a, &work, &queries->rows, &corpus->prepared.rows));
+    } else if (status == KITH_E_DEVICE_MEMORY) {
+        kin_forgive(ctx);
+        status = KITH_OK;
     }
     ctx->report.seconds_rescore += kin_clock_since(start);
-done:
     kin_fused_work_free(&work);
     kin_free(ctx, homes);
     return status;
@@ -99,27 +104,21 @@ static bool are_near(const kin_fused_prepared *queries)
     return kin_gate_is_even(queries->set.frame.cols, half);
 }
 
-/* Bytes first, where they are said to do; stages may prove it wrong. */
-static kith_status screen_corpus(kin_fused_answers *a, const kin_fused_corpus *corpus,
-                                 kin_fused_prepared *queries, const kin_request *request)
+/* Queries in the frame of bytes; done: whether those told enough. Else they are in the corpus' own
+ * frame. */
+static kith_status screen_bytes(kin_fused_answers *a, const kin_fused_corpus *corpus,
+                                kin_fused_prepared *queries, const kin_request *request, bool *done)
 {
-    const kin_fused_corpus *glance = corpus->glance;
-    bool coarse = false;
-    if (kin_fused_by_host(request)) {
-        return request->pipeline->fused->answer(a, queries, &corpus->prepared, corpus->worst,
-                                                request);
+    kith_report *report = &a->on.ctx->report;
+    const int32_t capacity = kin_fused_glance_capacity(corpus, request, queries->set.points);
+    bool crowded = true;
+    if (capacity > 0 && are_near(queries)) {
+        KIN_TRY(screen_side(a, corpus->glance, queries, request, capacity, &crowded));
     }
-    if (kin_fused_glance_serves(corpus, request, queries->rows.rows)) {
-        const int32_t capacity = kin_fused_glance_capacity(corpus, request, queries->set.points);
-        const bool near = are_near(queries);
-        KIN_TRY(near ? screen_side(a, glance, queries, request, capacity, &coarse) : KITH_OK);
-        if (near && !coarse) {
-            (void)snprintf(a->on.ctx->report.screen, sizeof a->on.ctx->report.screen, "s8");
-            return KITH_OK;
-        }
-        KIN_TRY(kin_fused_prepared_frame(&a->on, &corpus->prepared.set.frame, queries));
-    }
-    return screen_side(a, corpus, queries, request, 0, NULL);
+    *done = !crowded;
+    (void)snprintf(report->screen, sizeof report->screen, "%s", crowded ? "" : "s8");
+    return crowded ? kin_fused_prepared_frame(&a->on, &corpus->prepared.set.frame, queries)
+                   : KITH_OK;
 }
 
 /* ---- A stripe of queries --------------------------------------------------------------------- */
@@ -157,12 +156,28 @@ static kith_status answer_without_screen(kin_fused_answers *a, const kin_groups 
     return status;
 }
 
+static bool asks_bytes(const searching *s)
+{
+    return kin_fused_glance_serves(s->corpus, s->query->request, s->query->queries->rows);
+}
+
 static kith_status screen_stripe(const searching *s, kin_fused_answers *a,
                                  kin_fused_prepared *queries)
 {
-    return s->corpus->prepared.groups.count == 0 || queries->groups.count == 0
-               ? answer_without_screen(a, &queries->groups)
-               : screen_corpus(a, s->corpus, queries, s->query->request);
+    const kin_fused_corpus *corpus = s->corpus;
+    const kin_request *request = s->query->request;
+    bool done = false;
+    if (corpus->prepared.groups.count == 0 || queries->groups.count == 0) {
+        return answer_without_screen(a, &queries->groups);
+    }
+    if (kin_fused_by_host(request)) {
+        return request->pipeline->fused->answer(a, queries, &corpus->prepared, corpus->worst,
+                                                request);
+    }
+    if (asks_bytes(s)) {
+        KIN_TRY(screen_bytes(a, corpus, queries, request, &done));
+    }
+    return done ? KITH_OK : screen_side(a, corpus, queries, request, 0, NULL);
 }
 
 /* Metrics without a screen, and k beyond its lists: canonical keys of all pairs. */
@@ -239,10 +254,9 @@ static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_
                                      .first = first,
                                      .count = count};
     kin_fused_prepared queries;
-    const bool bytes = kin_fused_glance_serves(s->corpus, query->request, count);
-    const kin_fused_corpus *first_asked = bytes ? s->corpus->glance : s->corpus;
-    KIN_TRY(kin_fused_prepare_queries(
-        &on, &source, s->screens ? &first_asked->prepared.set.frame : NULL, &queries));
+    const kin_fused_corpus *asked = asks_bytes(s) ? s->corpus->glance : s->corpus;
+    KIN_TRY(kin_fused_prepare_queries(&on, &source, s->screens ? &asked->prepared.set.frame : NULL,
+                                      &queries));
     s->ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     bring_next(s, first + count, next);
     const kith_status status =

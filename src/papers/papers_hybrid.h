@@ -38,7 +38,7 @@ uint64_t kin_papers_hybrid_keys_bytes(const kin_gpu *gpu, const kin_request *req
 uint64_t kin_papers_hybrid_host_bytes(const kin_request *request, bool screens, int64_t rows,
                                       int64_t columns, uint64_t scope, int32_t threads);
 
-/* ---- The processor's part (papers_division.c)------------------------------------------------ */
+/* ---- The processor's part (papers_division.c) ----------------------------------------------- */
 
 /* The k first of what a GPU left of each row, by min-max heaps (papers_threshold_heap.c), on all
  * threads. */
