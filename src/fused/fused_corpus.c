@@ -210,7 +210,7 @@ int32_t kin_fused_glance_capacity(const kin_fused_corpus *corpus, const kin_requ
                                   int64_t rows)
 {
     const double left = kin_fused_glance_left(corpus, request);
-    const double room = (double)(kin_gpu_room(corpus->gpu) / 4 / sizeof(uint64_t));
+    const double room = (double)kin_gpu_room(corpus->gpu) / (4.0 * sizeof(uint64_t));
     const double fitting = fmin(AMPLE, floor(room / ((double)rows * left)));
     return fitting < LEAST ? 0 : (int32_t)kin_round_up((int64_t)(fitting * left), 8);
 }
