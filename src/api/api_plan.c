@@ -184,7 +184,9 @@ static kith_status plan_exact(kith_ctx *ctx, const kith_matrix *corpus, const ki
     bool by_tree = false;
     KIN_TRY(plan_gpu(ctx, &matrix, other, &request, plan, &by_tree));
     if (plan->gpu_bytes == 0) {
-        request.compares = other != NULL && kin_method_compares(&request, &matrix, other);
+        if (other != NULL) {
+            kin_method_set_few(&request, &matrix, other);
+        }
         KIN_TRY(plan_cpu(&p, plan, &by_tree));
     }
     const uint64_t limit = kin_limit_bytes(&request, rows);

@@ -117,6 +117,7 @@ kith_status kin_engine_prepare(kith_ctx *ctx, const kin_knn_job *job, const char
     kith_status status = KITH_OK;
     if (screens) {
         const bool integer = kin_frame_is_integer(distance, &job->corpus, &job->queries);
+        prepared->unordered = job->request.unordered;
         status = kin_prepare_corpus(ctx, integer, job->request.k, prepared);
     }
     if (status != KITH_OK) {
@@ -158,7 +159,7 @@ static kith_status knn_on_cpu(kith_ctx *ctx, const kin_knn_job *job, const kith_
         KIN_TRY(kin_tree_knn(ctx, &job->corpus, &job->queries, &job->request, out, &declined));
     }
     kin_knn_job pairs = *job;
-    pairs.request.compares = kin_method_compares(&job->request, &job->corpus, &job->queries);
+    kin_method_set_few(&pairs.request, &job->corpus, &job->queries);
     return declined ? pairs_on_cpu(ctx, &pairs, out) : KITH_OK;
 }
 

@@ -183,12 +183,12 @@ bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus
     return kin_tree_chance_of(&cost) != KIN_TREE_NO_CHANCE;
 }
 
-bool kin_method_compares(const kin_request *request, const kith_matrix *corpus,
-                         const kith_matrix *queries)
+void kin_method_set_few(kin_request *request, const kith_matrix *corpus, const kith_matrix *queries)
 {
-    return request->method == KITH_METHOD_AUTO && request->pipeline == NULL &&
-           kin_exact_screens(&request->distance) &&
-           kin_tree_compares(request, corpus->rows, queries->rows);
+    const bool screens = request->pipeline == NULL && kin_exact_screens(&request->distance);
+    request->compares = screens && request->method == KITH_METHOD_AUTO &&
+                        kin_tree_compares(request, corpus->rows, queries->rows);
+    request->unordered = screens && kin_tree_stays(request, corpus->rows, queries->rows);
 }
 
 bool kin_method_goes_twice(const kin_request *request, const kith_matrix *one,

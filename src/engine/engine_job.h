@@ -69,10 +69,10 @@ kith_status kin_method_knn_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_knn_job
  * graph. */
 bool kin_method_takes_tree(const kin_request *request, const kith_matrix *corpus,
                            const kith_matrix *queries);
-/* Where no tree answers: whether the processor compares all pairs of a search, whose queries are
- * too few for a screen. */
-bool kin_method_compares(const kin_request *request, const kith_matrix *corpus,
-                         const kith_matrix *queries);
+/* Where no tree answers a search on the processor: whether its queries are too few for a screen, or
+ * for an order (request->compares, unordered). */
+void kin_method_set_few(kin_request *request, const kith_matrix *corpus,
+                        const kith_matrix *queries);
 /* Whether neighbours of each set in the other are found in two searches, since both are for the
  * tree, which has no product that would serve both directions. */
 bool kin_method_goes_twice(const kin_request *request, const kith_matrix *one,

@@ -43,8 +43,10 @@ kith_status kin_prepare_set(kith_ctx *ctx, bool integer, int64_t k, kin_prepared
     if (prepared->groups.count == 0) {
         return KITH_OK;
     }
-    KIN_TRY(kin_order_make(ctx, &prepared->rows, &prepared->distance, prepared->groups.count,
-                           prepared->order));
+    if (!prepared->unordered) {
+        KIN_TRY(kin_order_make(ctx, &prepared->rows, &prepared->distance, prepared->groups.count,
+                               prepared->order));
+    }
     if (integer) {
         KIN_TRY(round_integers(ctx, prepared));
     } else {

@@ -214,7 +214,9 @@ static void plan_screened(planning *p)
     const kin_distance *distance = &p->request->distance;
     const kith_matrix *asked = p->queries != NULL ? p->queries : p->corpus;
     plan_rows(p, p->corpus, false);
-    kin_order_plan(&p->plan, p->known.distinct, distance->cols, p->threads);
+    if (!p->request->unordered) {
+        kin_order_plan(&p->plan, p->known.distinct, distance->cols, p->threads);
+    }
     if (kin_frame_is_integer(distance, p->corpus, asked)) {
         const kin_frame frame =
             kin_frame_make(distance, kin_type_integer(distance->isa), true, NULL);

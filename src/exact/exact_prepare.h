@@ -77,6 +77,7 @@ typedef struct kin_prepared {
     kin_set cast;      /* the shadows of the set, whose rows lie as lines then */
     kin_cover cover;
     kin_glance glance; /* of an index */
+    bool unordered;    /* set before a frame is there: the order is that of the groups */
     bool vain;         /* the set discards too little: pairs are better compared without it */
     kin_within within; /* what is known of the rows, before their type is chosen, */
     bool by_cost;      /* and that costs decide: no type will do that keys have to make good */
@@ -151,7 +152,8 @@ typedef struct kin_request {
     uint32_t flags;
     const uint32_t *exclude;      /* search: by query; may be NULL */
     const kin_pipeline *pipeline; /* NULL: ours */
-    bool compares;                /* a search of few queries: no screen, every pair is compared */
+    bool compares;                /* a search of few queries: no screen, every pair is compared; */
+    bool unordered; /* of some more: screened, but an order takes longer than it saves */
     const struct kin_select_method *select; /* of a pipeline; NULL: the fastest */
     kith_method method;                     /* api/ has decided; nothing here reads it */
     int32_t sample; /* of a pipeline: columns for each of the k; 0: as many as suit */

@@ -65,6 +65,8 @@ static const double SAMPLE_SHARE = 1.0 / 20.0;
 static const double MARGIN = 0.9;
 /* A small tree's word is the last one where even so many times the pairs that it says would win. */
 static const double FAR = 2.0;
+/* What a pair takes where the corpus has no order, by what it takes where it has one. */
+static const double UNORDERED = 1.15;
 
 /* ---- Both ways ------------------------------------------------------------------------------- */
 
@@ -79,9 +81,21 @@ static double ask_ns(const kin_tree_cost *c, double looked)
     return (double)c->queries * (c->tree_query + looked * c->tree_pair);
 }
 
-static double screen_ns(const kin_tree_cost *c)
+static double ordered_ns(const kin_tree_cost *c)
 {
     return (double)c->points * (c->pairs_point + c->pairs_pair * (double)c->queries);
+}
+
+/* Without an order nothing is skipped, and limits fall later. */
+static double unordered_ns(const kin_tree_cost *c)
+{
+    const double pair = UNORDERED * c->pairs_pair;
+    return (double)c->points * (c->pairs_point - c->pairs_order + pair * (double)c->queries);
+}
+
+static double screen_ns(const kin_tree_cost *c)
+{
+    return c->pairs_order > 0.0 ? fmin(ordered_ns(c), unordered_ns(c)) : ordered_ns(c);
 }
 
 static double compare_ns(const kin_tree_cost *c)
@@ -144,7 +158,13 @@ static bool is_allowed(const kin_distance *distance, int64_t points)
 double kin_tree_screen_ns(const kin_request *request, int64_t points, int64_t queries)
 {
     const kin_tree_cost cost = kin_tree_cost_of(request, points, queries, false);
-    return screen_ns(&cost);
+    return ordered_ns(&cost);
+}
+
+bool kin_tree_stays(const kin_request *request, int64_t points, int64_t queries)
+{
+    const kin_tree_cost cost = kin_tree_cost_of(request, points, queries, false);
+    return unordered_ns(&cost) < ordered_ns(&cost);
 }
 
 bool kin_tree_compares(const kin_request *request, int64_t points, int64_t queries)
@@ -195,6 +215,7 @@ kin_tree_cost kin_tree_cost_of(const kin_request *request, int64_t points, int64
         .tree_query = kin_place_has(distance->metric) ? places_query_ns(request) : 2500.0,
         .tree_pair = arithmetic + 0.009 * (double)request->k,
         .pairs_point = screens ? 1000.0 + 10.0 * cols : 0.0, /* order, tiles, rounded copy */
+        .pairs_order = screens && !graph ? 900.0 + 4.0 * cols : 0.0,
         .pairs_pair = screens ? pair_ns(request, points, graph) : kin_tree_key_ns(distance),
         .pairs_key = graph ? 0.0 : kin_tree_key_ns(distance) + list_ns(request, points)};
     cost.sample = sample_ns(&cost, LEAST_SAMPLE);

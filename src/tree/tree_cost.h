@@ -22,7 +22,8 @@ typedef struct kin_tree_cost {
     double tree_point;  /* of the corpus, built */
     double tree_query;  /* rounded, sorted, its way down, its list finished */
     double tree_pair;   /* that a query looks at */
-    double pairs_point; /* of the corpus, before all pairs */
+    double pairs_point; /* of the corpus, before all pairs; */
+    double pairs_order; /* of it, its order. 0: there is one in any case */
     double pairs_pair;
     double pairs_key; /* of all pairs that are compared at once; 0: they are not */
     double sample;    /* asking the least sample */
@@ -47,6 +48,8 @@ double kin_tree_screen_ns(const kin_request *request, int64_t points, int64_t qu
 /* Whether a search of so few queries is sooner done with comparing all pairs than with what a
  * screen does before it begins. On the processor. */
 bool kin_tree_compares(const kin_request *request, int64_t points, int64_t queries);
+/* Or with a screen of rows that stay in their order. */
+bool kin_tree_stays(const kin_request *request, int64_t points, int64_t queries);
 
 typedef enum kin_tree_chance {
     KIN_TREE_NO_CHANCE,
