@@ -98,7 +98,10 @@ int cli_job_plan(cli_job *job, const kith_matrix *corpus, const kith_matrix *que
     const kith_descent_params descent = cli_descent_params(job);
     kith_search_params params =
         queries == NULL ? cli_graph_params(job, &descent) : cli_job_params(job);
-    params.method = job->screened ? KITH_METHOD_EXACT : params.method;
+    if (job->screened) { /* chunks of a job that makes no tree */
+        params.method = KITH_METHOD_EXACT;
+        params.tree_height = 0;
+    }
     kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
     kith_matrix points = *corpus;
     if (queries != NULL && queries != job->queries.matrix && queries != job->corpus.matrix) {
