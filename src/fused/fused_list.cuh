@@ -46,9 +46,9 @@ static __device__ __forceinline__ float warp_max(float value)
     return value;
 }
 
-/* The k-th smallest, k >= 1, of the words that the lanes hold; `count` of them are no padding, at
- * least k. Bit by bit from the first one in which they differ: the largest word with fewer than k
- * words below it. */
+/* The k-th smallest, k >= 1, of the words that the lanes hold, of which at least k are no padding.
+ * Bit by bit from the first one in which they differ: the largest word with fewer than k words
+ * below it; or, as soon as exactly k are below, the largest of those. */
 template <int R> static __device__ uint32_t warp_kth(const uint32_t (&order)[R], int32_t k)
 {
     uint32_t low = KIN_ORDER_PADDING;
@@ -72,6 +72,14 @@ template <int R> static __device__ uint32_t warp_kth(const uint32_t (&order)[R],
 #pragma unroll
         for (int r = 0; r < R; r++) {
             below += __popc(__ballot_sync(KIN_ALL_LANES, order[r] < trial));
+        }
+        if (below == k) {
+            uint32_t last = 0;
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                last = order[r] < trial ? max(last, order[r]) : last;
+            }
+            return __reduce_max_sync(KIN_ALL_LANES, last);
         }
         found = below < k ? trial : found;
     }

@@ -10,7 +10,7 @@
  * A list that was pushed beyond its capacity has lost candidates. What it holds are still distinct
  * points with true costs, so the reach is sound; the row is marked and screened again.
  *
- * Cost. One read of the entries and of their facts, one write of what moves. Up to 256 entries a
+ * Cost. One read of the entries and of their facts, one write of what moves. Up to 512 entries a
  * warp holds them in registers and finds the k-th by votes; longer lists take a block of threads
  * and a radix selection over the list where it lies.
  */
@@ -19,9 +19,9 @@
 #include "fused/fused_list.cuh"
 #include "gpu/gpu_stream.cuh"
 
-enum { WARP_ENTRIES = 512 };
+enum { FEW_ENTRIES = 4, MOST_ENTRIES = 16 }; /* a lane */
 
-/* ---- Lists of up to WARP_ENTRIES: a warp each ------------------------------------------------ */
+/* ---- Short lists: a warp each ---------------------------------------------------------------- */
 
 static __device__ __forceinline__ kin_bound_row bound_row(float2 bound)
 {
@@ -83,6 +83,8 @@ static __device__ int32_t warp_tighten(const kin_fused_tighten &job, int64_t row
     return kept;
 }
 
+/* Of at most 32 MOST entries. */
+template <int MOST>
 static __device__ int32_t warp_tighten_any(const kin_fused_tighten &job, int64_t row, int32_t count)
 {
     if (count <= 32) {
@@ -91,13 +93,13 @@ static __device__ int32_t warp_tighten_any(const kin_fused_tighten &job, int64_t
     if (count <= 64) {
         return warp_tighten<2>(job, row, count);
     }
-    if (count <= 128) {
+    if (MOST <= 4 || count <= 128) {
         return warp_tighten<4>(job, row, count);
     }
     if (count <= 256) {
         return warp_tighten<8>(job, row, count);
     }
-    return warp_tighten<16>(job, row, count);
+    return warp_tighten<MOST>(job, row, count);
 }
 
 /* Entries of a list that are looked at. */
@@ -123,6 +125,8 @@ static __device__ __forceinline__ void settle(const kin_fused_tighten &job, int6
     }
 }
 
+/* Few entries a lane need few registers, so that more warps hide each other's waits. */
+template <int MOST>
 static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     tighten_short(const __grid_constant__ kin_fused_tighten job)
 {
@@ -136,7 +140,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
         const int32_t pushed = job.lists.counts[row];
         const int32_t count = entries_of(job, row, pushed);
         /* With fewer than k entries nothing is proven that was not known when they came. */
-        const int32_t kept = count < job.lists.k ? count : warp_tighten_any(job, row, count);
+        const int32_t kept = count < job.lists.k ? count : warp_tighten_any<MOST>(job, row, count);
         __syncwarp();
         if (threadIdx.x % 32 == 0) {
             settle(job, row, pushed, kept);
@@ -230,9 +234,11 @@ int kin_fused_launch_tighten(kin_gpu_stream *stream, const kin_fused_tighten *jo
     }
     if (job->lists.words == NULL) {
         /* Only norms and losses are wanted. */
-    } else if (job->lists.capacity <= WARP_ENTRIES) {
+    } else if (job->lists.capacity <= 32 * MOST_ENTRIES) {
         const int64_t blocks = (job->set.points + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS;
-        tighten_short<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+        const auto kernel = job->lists.capacity <= 32 * FEW_ENTRIES ? tighten_short<FEW_ENTRIES>
+                                                                    : tighten_short<MOST_ENTRIES>;
+        kernel<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     } else {
         tighten_long<<<(unsigned)job->set.points, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     }

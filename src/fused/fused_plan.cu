@@ -6,7 +6,7 @@
  * the host.
  *
  *      thread block    16 blocks of rows (32 tiles) x a piece of the stretch, 64 tiles at a time
- *        slices of 16 columns of both sides' centres -> shared memory
+ *        slices of 32 columns of both sides' centres -> shared memory
  *        a thread: 4 x 2 distances, one subtraction and one fma a column
  *        -> a bit a (block, tile) -> the block's list of tiles, packed by votes
  *
@@ -32,7 +32,7 @@ enum {
     GROUP = KIN_FUSED_PLAN_GROUP, /* blocks of rows of a thread block */
     ROW_TILES = 2 * GROUP,        /* 32 */
     COL_TILES = 64,               /* at a time */
-    SLICE = 16,                   /* columns of a centre at a time */
+    SLICE = 32,                   /* columns of a centre at a time */
     STRIDE = SLICE + 4, /* floats a centre in shared memory: rows of 16 bytes, no bank twice */
     ROWS_A_THREAD = 4,
     COLS_A_THREAD = 2
@@ -184,21 +184,38 @@ static __device__ void load_cols(const plan_args &a, const plan_walk &w, int64_t
     }
 }
 
-/* Columns [col, col + SLICE) of `count` centres, zeros where there is no tile or no column. */
-static __device__ void load_slice(const float *centres, const int64_t *tiles, int64_t first_tile,
-                                  int64_t limit, int count, int32_t cols, int32_t col,
-                                  float (*to)[STRIDE])
-{
-    for (int i = (int)threadIdx.x; i < count * SLICE; i += THREADS) {
-        const int64_t tile = tiles != NULL ? tiles[i / SLICE] : first_tile + i / SLICE;
-        const int32_t c = col + i % SLICE;
-        const bool exists = tile >= 0 && tile < limit && c < cols;
-        to[i / SLICE][i % SLICE] = exists ? __ldg(centres + tile * cols + c) : 0.0F;
+/* A thread's share of a slice: every THREADS-th number. */
+template <int TILES> struct plan_slice {
+    float values[TILES * SLICE / THREADS];
+
+    /* From column `col` on; zeros where there is no tile or no column. */
+    __device__ __forceinline__ void fetch(const float *centres, const int64_t *tiles,
+                                          int64_t first_tile, int64_t limit, int32_t cols,
+                                          int32_t col)
+    {
+#pragma unroll
+        for (int i = 0; i < TILES * SLICE / THREADS; i++) {
+            const int at = i * THREADS + (int)threadIdx.x;
+            const int64_t tile = tiles != NULL ? tiles[at / SLICE] : first_tile + at / SLICE;
+            const int32_t c = col + at % SLICE;
+            values[i] = 0.0F;
+            if (tile >= 0 && tile < limit && c < cols) {
+                values[i] = __ldg(centres + tile * cols + c);
+            }
+        }
     }
-}
+    __device__ __forceinline__ void store(float (*to)[STRIDE]) const
+    {
+#pragma unroll
+        for (int i = 0; i < TILES * SLICE / THREADS; i++) {
+            const int at = i * THREADS + (int)threadIdx.x;
+            to[at / SLICE][at % SLICE] = values[i];
+        }
+    }
+};
 
 /* squares[i][j]: between row tile i * 8 + threadIdx / 32 and column tile j * 32 + threadIdx % 32.
- */
+ * A slice is on its way while the one before is worked on. */
 static __device__ void measure(const plan_args &a, int64_t first, plan_shared *shared,
                                float (&squares)[ROWS_A_THREAD][COLS_A_THREAD])
 {
@@ -206,13 +223,18 @@ static __device__ void measure(const plan_args &a, int64_t first, plan_shared *s
     const int64_t row_tiles = (a.job.rows.points + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
     const int warp = (int)threadIdx.x / 32;
     const int lane = (int)threadIdx.x % 32;
+    plan_slice<ROW_TILES> rows;
+    plan_slice<COL_TILES> others;
+    rows.fetch(a.job.rows.centres, NULL, first * 2, row_tiles, cols, 0);
+    others.fetch(a.job.cols.centres, shared->col_tile, 0, a.col_tiles, cols, 0);
+#pragma unroll 1
     for (int32_t col = 0; col < cols; col += SLICE) {
         __syncthreads();
-        load_slice(a.job.rows.centres, NULL, first * 2, row_tiles, ROW_TILES, cols, col,
-                   shared->rows);
-        load_slice(a.job.cols.centres, shared->col_tile, 0, a.col_tiles, COL_TILES, cols, col,
-                   shared->cols);
+        rows.store(shared->rows);
+        others.store(shared->cols);
         __syncthreads();
+        rows.fetch(a.job.rows.centres, NULL, first * 2, row_tiles, cols, col + SLICE);
+        others.fetch(a.job.cols.centres, shared->col_tile, 0, a.col_tiles, cols, col + SLICE);
 #pragma unroll
         for (int c = 0; c < SLICE; c += 4) {
             float4 other[COLS_A_THREAD];

@@ -189,15 +189,21 @@ scan_rank_in_buckets(const scan_output<typename Value::word> &out, scan_memory<V
         members[atomicAdd(&memory->ends[bucket], 1u)] = (uint16_t)i;
     }
     scan_sorters_wait();
+    /* In the order of buckets, so that a warp's words are of few, and go to places side by side. */
     for (int32_t i = scan_sorter(); i < have; i += SCAN_SORTERS) {
-        const Word word = words[i];
+        const int32_t own = members[i];
+        const Word word = words[own];
         const uint32_t bucket = buckets.of(scan_upper(word));
         const int32_t begin = bucket == 0 ? 0 : (int32_t)memory->ends[bucket - 1];
         const int32_t end = (int32_t)memory->ends[bucket];
+        if (begin >= k) {
+            break;
+        }
         int32_t rank = begin;
-        for (int32_t j = begin; j < end && rank < k; j++) {
+#pragma unroll 2
+        for (int32_t j = begin; j < end; j++) {
             const int32_t at = members[j];
-            rank += scan_before(words[at], at, word, i) ? 1 : 0;
+            rank += scan_before(words[at], at, word, own) ? 1 : 0;
         }
         if (rank < k) {
             out.put(rank, word);
