@@ -508,9 +508,7 @@ static matrix matrix_of(const kin_prepared *corpus, const kin_prepared *queries,
                 .product = product,
                 .padded = kin_round_up(points->cols, KIN_PROJECT_STEP),
                 .threads = threads};
-    const bool leaves_out =
-        m.graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
-    m.wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), points->rows);
+    m.wanted = kin_request_ids(request, m.graph, points->rows);
     m.piece = kin_round_up(PIECE_PRODUCTS / (m.group * points->cols) + 1, m.tile);
     m.shape = shape_of(points->rows, queries->rows.matrix.rows, m.wanted,
                        (int64_t)(product ? sizeof *m.costs : sizeof *m.keys));

@@ -298,13 +298,16 @@ static void name_build(kin_layout *layout, void *job)
     b->plots = kin_layout_array(layout, kin_size_mul(threads, plot), sizeof *b->plots);
 }
 
+/* Of half a plot: 512 KiB, so that both halves stay within the second cache of most cores. */
+enum { PLOT_FLOATS = 1 << 17 };
+
 /* Sizes of a build, by its points and its tree's columns. */
 static void size_build(kin_tree_build *b, int32_t threads)
 {
     const int32_t cols = b->tree->cols;
     b->threads = threads;
     b->wide = (int32_t)kin_round_up(cols, KIN_TREE_QUARTER);
-    b->plot_points = kin_tree_plot_points(b->points, cols);
+    b->plot_points = kin_min_i64(b->points, kin_max_i64(PLOT_FLOATS / b->wide, 1));
     b->scratch_doubles = kin_round_up(cols, KIN_METRIC_LANES) + 2 * KIN_TREE_QUARTER;
 }
 
