@@ -259,7 +259,8 @@ typedef struct kin_fused_pipeline {
 
 static inline bool kin_fused_by_host(const kin_request *request)
 {
-    return request->pipeline != NULL && request->pipeline->fused->by_host;
+    const kin_pipeline *pipeline = request->pipeline;
+    return pipeline != NULL && pipeline->fused != NULL && pipeline->fused->by_host;
 }
 
 #endif
