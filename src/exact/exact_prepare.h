@@ -180,6 +180,14 @@ static inline int64_t kin_request_ids(const kin_request *request, bool graph, in
     return ids < rows ? ids : rows;
 }
 
+/* That of a row, or KITH_ID_NONE. */
+static inline uint32_t kin_request_left_out(const kin_request *request, bool graph, int64_t row)
+{
+    return !kin_request_leaves(request, graph) ? KITH_ID_NONE
+           : graph                             ? (uint32_t)row
+                                               : request->exclude[row];
+}
+
 /* Whether the metric goes through the screen; whether the job does: its way is ours.
  */
 bool kin_exact_screens(const kin_distance *distance);

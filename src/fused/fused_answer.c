@@ -44,6 +44,18 @@ kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t 
     return part;
 }
 
+void kin_fused_slice_of(const kin_fused_query *query, int64_t first, int64_t count,
+                        kin_fused_slice *slice)
+{
+    slice->queries = kin_fused_part_of(query->queries, first, count);
+    slice->request = *query->request;
+    slice->request.exclude =
+        query->request->exclude == NULL ? NULL : query->request->exclude + first;
+    slice->out = kin_fused_rows_of(query->out, first, count);
+    slice->query =
+        (kin_fused_query){&slice->queries, query->name, &slice->request, query->place, &slice->out};
+}
+
 /* ---- Making ---------------------------------------------------------------------------------- */
 
 static bool plain(const kin_groups *groups)

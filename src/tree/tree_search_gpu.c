@@ -363,17 +363,13 @@ static kith_status graph(searching *s)
 static kith_status solve_stripe(searching *s, const kin_fused_prepared *prepared, int64_t first)
 {
     const int64_t count = prepared->rows.rows;
-    const kith_neighbors out = kin_fused_rows_of(s->query->out, first, count);
-    kin_request request = *s->query->request;
-    request.exclude = request.exclude == NULL ? NULL : request.exclude + first;
-    kin_fused_query query = *s->query;
-    query.request = &request;
-    query.out = &out;
+    kin_fused_slice slice;
+    kin_fused_slice_of(s->query, first, count, &slice);
     kin_tree_gpu_asked asked = {
-        .count = count, .ordered = true, .plain = kin_tree_gpu_way_of(&request) != NULL};
+        .count = count, .ordered = true, .plain = kin_tree_gpu_way_of(&slice.request) != NULL};
     kith_status status = kin_tree_gpu_ask(&s->solver, &prepared->rows, NULL, &asked);
     const kin_tree_gpu_places places = places_of(&prepared->rows, &asked);
-    KIN_THEN(status, solve(s, &query, &prepared->groups, &places, false));
+    KIN_THEN(status, solve(s, &slice.query, &prepared->groups, &places, false));
     kin_tree_gpu_asked_free(&s->solver, &asked);
     return status;
 }

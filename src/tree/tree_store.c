@@ -57,12 +57,6 @@ static int list_arrays(kin_tree *tree, tree_array arrays[ARRAYS])
 kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepared *prepared,
                                 const kin_tree *tree)
 {
-    const kith_matrix *points = &prepared->rows.matrix;
-    const kin_container_header header = {.kind = KITH_KIND_TREE_INDEX,
-                                         .dtype = points->dtype,
-                                         .metric = prepared->distance.metric,
-                                         .rows = points->rows,
-                                         .cols = points->cols};
     const kin_stored_tree facts = {.version = STORE_VERSION,
                                    .height = tree->height,
                                    .points = tree->points,
@@ -72,8 +66,7 @@ kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepa
                                    .scale = tree->scale};
     kin_tree shape = *tree;
     tree_array arrays[ARRAYS];
-    kin_storing storing = {.count = 0};
-    storing.sections[storing.count++] = (kin_section){.tag = KIN_TAG_POINTS, .matrix = points};
+    kin_storing storing = kin_store_begin(KITH_KIND_TREE_INDEX, prepared);
     kin_store_add(&storing, KIN_TAG_TREE, &facts, 1, sizeof facts);
     kin_store_add_groups(&storing, &prepared->groups);
     kin_store_add_period(&storing, &prepared->distance);
@@ -83,7 +76,7 @@ kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepa
         memcpy(&data, arrays[i].at, sizeof data);
         kin_store_add(&storing, arrays[i].tag, data, arrays[i].rows, arrays[i].row_bytes);
     }
-    return kin_container_write(ctx, path, &header, storing.sections, storing.count);
+    return kin_container_write(ctx, path, &storing.header, storing.sections, storing.count);
 }
 
 /* ---- Checks --------------------------------------------------------------------------------- */
