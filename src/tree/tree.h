@@ -130,7 +130,16 @@ kith_status kin_tree_make(kith_ctx *ctx, const kin_prepared *corpus, int64_t lea
 void kin_tree_free(kith_ctx *ctx, kin_tree *tree);
 /* The shape that kin_tree_make gives a tree of so many distinct rows; it has no arrays. */
 kin_tree kin_tree_shape(int64_t points, int32_t cols, int64_t leaf_points);
-/* Arrays of a tree whose shape is known. */
+/* Arrays of a tree whose shape is known, as they lie in memory and in a file; how many. */
+enum { KIN_TREE_ARRAYS = 10 };
+typedef struct kin_tree_array {
+    const char *tag;
+    void *at; /* the address of the pointer in the tree */
+    int64_t rows;
+    uint64_t row_bytes;
+    bool zeros; /* before they are filled */
+} kin_tree_array;
+int kin_tree_arrays(kin_tree *tree, kin_tree_array arrays[KIN_TREE_ARRAYS]);
 void kin_tree_name(kin_layout *layout, void *tree);
 /* What kin_tree_make holds, and leaves. */
 void kin_tree_plan_make(kin_layout *plan, kin_tree *shape, int32_t threads);

@@ -254,24 +254,36 @@ int32_t kin_tree_height(int64_t points, int64_t leaf_points)
     return height;
 }
 
+int kin_tree_arrays(kin_tree *t, kin_tree_array arrays[KIN_TREE_ARRAYS])
+{
+    const int64_t leaves = kin_tree_leaves(t);
+    const int64_t places = t->blocks * KIN_TREE_LANES;
+    const uint64_t row = (uint64_t)t->cols * sizeof(float);
+    const kin_tree_array all[KIN_TREE_ARRAYS] = {
+        {"tree_shift", &t->shift, t->cols, sizeof *t->shift, true},
+        {"tree_starts", &t->starts, leaves + 1, sizeof *t->starts, false},
+        {"tree_counts", &t->counts, leaves, sizeof *t->counts, true},
+        {"tree_values", &t->values, places, row, false},
+        {"tree_ids", &t->ids, places, sizeof *t->ids, false},
+        {"tree_boxes", &t->boxes, 2 * leaves, 2 * row, true},
+        {"tree_lost", &t->lost, 2 * leaves, sizeof *t->lost, true},
+        {"tree_splits", &t->splits, leaves, sizeof *t->splits, true},
+        {"tree_planes", &t->planes, leaves, sizeof *t->planes, true},
+        {"tree_period", &t->period, t->cols, sizeof *t->period, false},
+    };
+    memcpy(arrays, all, sizeof all);
+    return t->wraps ? KIN_TREE_ARRAYS : KIN_TREE_ARRAYS - 1;
+}
+
 void kin_tree_name(kin_layout *layout, void *tree)
 {
-    kin_tree *t = tree;
-    const uint64_t places = (uint64_t)t->blocks * KIN_TREE_LANES;
-    const uint64_t cols = (uint64_t)t->cols;
-    const uint64_t leaves = (uint64_t)kin_tree_leaves(t);
-    const uint64_t boxes = kin_size_mul(2 * leaves, 2 * cols);
-    t->shift = kin_layout_zeros(layout, cols, sizeof *t->shift);
-    t->starts = kin_layout_array(layout, leaves + 1, sizeof *t->starts);
-    t->counts = kin_layout_zeros(layout, leaves, sizeof *t->counts);
-    t->values = kin_layout_array(layout, kin_size_mul(places, cols), sizeof *t->values);
-    t->ids = kin_layout_array(layout, places, sizeof *t->ids);
-    t->boxes = kin_layout_zeros(layout, boxes, sizeof *t->boxes);
-    t->lost = kin_layout_zeros(layout, 2 * leaves, sizeof *t->lost);
-    t->splits = kin_layout_zeros(layout, leaves, sizeof *t->splits);
-    t->planes = kin_layout_zeros(layout, leaves, sizeof *t->planes);
-    if (t->wraps) {
-        t->period = kin_layout_array(layout, cols, sizeof *t->period);
+    kin_tree_array arrays[KIN_TREE_ARRAYS];
+    const int count = kin_tree_arrays(tree, arrays);
+    for (int i = 0; i < count; i++) {
+        const kin_tree_array *a = &arrays[i];
+        void *array = a->zeros ? kin_layout_zeros(layout, (uint64_t)a->rows, a->row_bytes)
+                               : kin_layout_array(layout, (uint64_t)a->rows, a->row_bytes);
+        memcpy(a->at, &array, sizeof array);
     }
 }
 

@@ -51,13 +51,8 @@ static inline int64_t kin_tree_gpu_usual_leaf(int32_t cols)
 uint64_t kin_tree_gpu_places_bytes(int64_t count, int32_t cols, int32_t capacity);
 
 /* Device memory that a job takes, for matrices on the host; queries NULL: a graph. */
-typedef struct kin_tree_gpu_need {
-    uint64_t whole_bytes; /* all queries at once */
-    uint64_t least_bytes; /* as few as it may be */
-    int64_t stripes;      /* within the budget */
-} kin_tree_gpu_need;
-kin_tree_gpu_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
-                                         const kin_request *request, uint64_t budget);
+kin_fused_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
+                                      const kin_request *request, uint64_t budget);
 
 /* ---- tree_solve_gpu.c ------------------------------------------------------------------------ */
 
@@ -203,9 +198,9 @@ kith_status kin_tree_gpu_corpus_search(kith_ctx *ctx, const kin_tree_gpu_corpus 
 kith_status kin_tree_gpu_corpus_judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
                                       const kin_fused_query *query, bool *takes);
 /* What a search takes beside it. */
-kin_tree_gpu_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *corpus,
-                                           const kith_matrix *queries, const kin_request *request,
-                                           uint64_t budget);
+kin_fused_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *corpus,
+                                        const kith_matrix *queries, const kin_request *request,
+                                        uint64_t budget);
 
 /* By one GPU. Without queries: the graph of the corpus' points. */
 kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,

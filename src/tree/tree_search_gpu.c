@@ -53,12 +53,6 @@ static int64_t leaf_points_of(const kin_request *request, int64_t points)
 /* How queries of a tree are cut, and what a job takes of a device's memory before it starts: the
  * same sums. */
 
-/* Queries of a stripe beside the tree. */
-typedef struct cut {
-    int64_t stripe;
-    bool ahead; /* the next stripe's rows find room, too */
-} cut;
-
 /* What is cut. */
 typedef struct whole_job {
     const kith_matrix *queries;
@@ -92,44 +86,52 @@ static int64_t stripe_rows(const whole_job *w, uint64_t room, bool ahead)
     return stripe;
 }
 
-static cut cut_queries(const whole_job *whole, uint64_t room, bool ahead)
+/* Queries of a stripe beside the tree. ahead: whether rows may come ahead; then whether the next
+ * stripe's find room, too. */
+static int64_t cut_queries(const whole_job *whole, uint64_t room, bool *ahead)
 {
     const int64_t stripe = stripe_rows(whole, room, false);
-    if (stripe == whole->queries->rows || !ahead) {
-        return (cut){.stripe = stripe};
-    }
-    return (cut){.stripe = stripe_rows(whole, room, true), .ahead = true};
+    *ahead = *ahead && stripe < whole->queries->rows;
+    return *ahead ? stripe_rows(whole, room, true) : stripe;
 }
 
 /* ---- Plan ------------------------------------------------------------------------------------ */
 
+/* queries NULL: the tree's own rows. */
+static whole_job whole_of(const kith_matrix *points, const kith_matrix *queries,
+                          const kin_request *request, int32_t height)
+{
+    const int64_t ids = kin_min_i64(request->k + 1, points->rows);
+    return (whole_job){.queries = queries != NULL ? queries : points,
+                       .request = request,
+                       .height = height,
+                       .capacity = kin_tree_gpu_list_room(points->dtype, ids, KIN_TREE_GPU_SHORT),
+                       .place = queries != NULL ? 0 : KIN_FUSED_DATA_ON_DEVICE};
+}
+
 /* beside: what is there before the first stripe; building: the most while it was made. */
-static kin_tree_gpu_need need_of(const whole_job *asked, uint64_t beside, uint64_t building,
-                                 uint64_t budget)
+static kin_fused_need need_of(const whole_job *asked, uint64_t beside, uint64_t building,
+                              uint64_t budget)
 {
     const int64_t rows = asked->queries->rows;
     const uint64_t whole = kin_size_add(beside, stripe_bytes(asked, rows));
     const uint64_t least =
         kin_size_add(beside, stripe_bytes(asked, kin_min_i64(KIN_FUSED_LEAST_ROWS, rows)));
-    const bool ahead = (asked->place & KIN_FUSED_DATA_ON_DEVICE) == 0;
-    const cut fits = cut_queries(asked, budget > beside ? budget - beside : 0, ahead);
-    return (kin_tree_gpu_need){
+    bool ahead = (asked->place & KIN_FUSED_DATA_ON_DEVICE) == 0;
+    const int64_t stripe = cut_queries(asked, budget > beside ? budget - beside : 0, &ahead);
+    return (kin_fused_need){
         .whole_bytes = kin_fused_with_slack(whole > building ? whole : building),
         .least_bytes = kin_fused_with_slack(least > building ? least : building),
-        .stripes = kin_ceil_div(rows, fits.stripe)};
+        .corpus_chunks = 1,
+        .query_stripes = kin_ceil_div(rows, stripe)};
 }
 
-kin_tree_gpu_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
-                                         const kin_request *request, uint64_t budget)
+kin_fused_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
+                                      const kin_request *request, uint64_t budget)
 {
     const int64_t leaf_points = leaf_points_of(request, corpus->rows);
-    const whole_job asked = {
-        .queries = queries != NULL ? queries : corpus,
-        .request = request,
-        .height = kin_tree_height(corpus->rows, leaf_points),
-        .capacity = kin_tree_gpu_list_room(corpus->dtype, kin_min_i64(request->k + 1, corpus->rows),
-                                           KIN_TREE_GPU_SHORT),
-        .place = queries != NULL ? 0 : KIN_FUSED_DATA_ON_DEVICE}; /* the tree's own rows */
+    const whole_job asked =
+        whole_of(corpus, queries, request, kin_tree_height(corpus->rows, leaf_points));
     const kin_fused_prepared_need rows = kin_fused_groups_bytes(corpus, 0);
     const uint64_t tree =
         kin_size_add(rows.resident, kin_tree_gpu_bytes(corpus->rows, corpus->cols, leaf_points));
@@ -153,15 +155,10 @@ uint64_t kin_tree_gpu_corpus_bytes(const kin_tree_gpu_corpus *c)
                         kin_tree_gpu_bytes(c->tree.points, c->tree.cols, kept_leaf(c)));
 }
 
-kin_tree_gpu_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *c, const kith_matrix *queries,
-                                           const kin_request *request, uint64_t budget)
+kin_fused_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *c, const kith_matrix *queries,
+                                        const kin_request *request, uint64_t budget)
 {
-    const whole_job asked = {
-        .queries = queries,
-        .request = request,
-        .height = c->tree.height,
-        .capacity = kin_tree_gpu_list_room(
-            c->points.dtype, kin_min_i64(request->k + 1, c->points.rows), KIN_TREE_GPU_SHORT)};
+    const whole_job asked = whole_of(&c->points, queries, request, c->tree.height);
     return need_of(&asked, 0, 0, budget);
 }
 
@@ -395,21 +392,18 @@ static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_
 static kith_status search(searching *s)
 {
     const kith_matrix *queries = s->query->queries;
-    const bool may_ahead =
-        (s->query->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_gpu_ahead_wanted(s->on.gpu);
-    const whole_job whole = {.queries = queries,
-                             .request = s->query->request,
-                             .height = s->corpus->tree.height,
-                             .capacity = kin_tree_gpu_capacity(&s->solver),
-                             .place = s->query->place};
-    const cut fits = cut_queries(&whole, kin_gpu_room(s->on.gpu), may_ahead);
+    whole_job whole =
+        whole_of(&s->corpus->points, queries, s->query->request, s->corpus->tree.height);
+    whole.capacity = kin_tree_gpu_capacity(&s->solver);
+    whole.place = s->query->place;
     kin_fused_stripes all = {.ctx = s->on.ctx,
                              .gpu = s->on.gpu,
                              .rows = queries->rows,
-                             .stripe = fits.stripe,
-                             .ahead = fits.ahead,
+                             .ahead = (whole.place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
+                                      kin_gpu_ahead_wanted(s->on.gpu),
                              .solve = search_stripe,
                              .arg = s};
+    all.stripe = cut_queries(&whole, kin_gpu_room(s->on.gpu), &all.ahead);
     return kin_fused_each_stripe(&all);
 }
 
