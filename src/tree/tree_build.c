@@ -159,7 +159,7 @@ static kith_status round_rows(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-kith_status kin_tree_round_rows(kin_tree_build *b)
+static kith_status round_all(kin_tree_build *b)
 {
     return kin_parallel(b->ctx, "tree", kin_ceil_div(b->points, ROWS_A_TASK), round_rows, b);
 }
@@ -323,10 +323,16 @@ static void size_build(kin_tree_build *b, int32_t threads)
     b->scratch_doubles = kin_round_up(cols, KIN_METRIC_LANES) + 2 * KIN_TREE_QUARTER;
 }
 
-kith_status kin_tree_build_make(kin_tree_build *b)
+static kith_status make_build(kin_tree_build *b)
 {
     size_build(b, b->ctx->threads);
     return kin_layout_make(b->ctx, name_build, b, "the building of a tree", &b->block);
+}
+
+kith_status kin_tree_build_load(kin_tree_build *b)
+{
+    KIN_TRY(make_build(b));
+    return round_all(b);
 }
 
 void kin_tree_plan_make(kin_layout *plan, kin_tree *shape, int32_t threads)
@@ -377,9 +383,9 @@ static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_
                         .ids = corpus->groups.firsts};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, make_arrays(ctx, tree), done);
-    KIN_TRY_GOTO(status, kin_tree_build_make(&b), done);
+    KIN_TRY_GOTO(status, make_build(&b), done);
     KIN_TRY_GOTO(status, choose_units(&b), done);
-    KIN_TRY_GOTO(status, kin_tree_round_rows(&b), done);
+    KIN_TRY_GOTO(status, round_all(&b), done);
     KIN_TRY_GOTO(status, build_levels(&b), done);
     for (int64_t node = kin_tree_leaves(tree) - 1; node >= 1; node--) {
         kin_tree_join(tree, node);

@@ -28,18 +28,15 @@ enum { PACKETS_A_TASK = 4 };
 enum { QUERIES_A_TASK = 2048 };
 static const uint64_t STRIPE_BYTES = 128u << 20;
 
-static kith_status load(void *arg, int64_t task, int32_t thread)
+static kith_status load(void *arg, int64_t i, int32_t thread)
 {
     kin_tree_queries *q = arg;
-    const int64_t last = kin_min_i64((task + 1) * QUERIES_A_TASK, q->count);
-    for (int64_t i = task * QUERIES_A_TASK; i < last; i++) {
-        float *row = q->rows + i * q->cols;
-        const kin_query query =
-            kin_metric_load(q->distance, q->asked, q->first + i, q->scratches + thread * q->wide);
-        const double lost = kin_tree_round(q->tree, query.values, row);
-        q->lost[i] = lost > 0.0 ? kin_tree_up(lost) : 0.0F;
-        q->leaves[i] = (uint32_t)kin_tree_leaf_of(q->tree, row);
-    }
+    float *row = q->rows + i * q->cols;
+    const kin_query query =
+        kin_metric_load(q->distance, q->asked, q->first + i, q->scratches + thread * q->wide);
+    const double lost = kin_tree_round(q->tree, query.values, row);
+    q->lost[i] = lost > 0.0 ? kin_tree_up(lost) : 0.0F;
+    q->leaves[i] = (uint32_t)kin_tree_leaf_of(q->tree, row);
     return KITH_OK;
 }
 
@@ -62,7 +59,7 @@ kith_status kin_tree_queries_load(kith_ctx *ctx, kin_tree_queries *queries, int6
 {
     queries->first = first;
     queries->count = count;
-    KIN_TRY(kin_parallel(ctx, "tree", kin_ceil_div(count, QUERIES_A_TASK), load, queries));
+    KIN_TRY(kin_parallel_rows(ctx, "tree", count, QUERIES_A_TASK, load, queries));
     sort_by_leaf(queries);
     return KITH_OK;
 }
@@ -180,16 +177,12 @@ static kith_status write_packet(kin_tree_worker *w)
     return KITH_OK;
 }
 
-static kith_status send_some(void *arg, int64_t task, int32_t thread)
+static kith_status send_packet(void *arg, int64_t packet, int32_t thread)
 {
     const kin_tree_job *j = arg;
     kin_tree_worker *w = &j->workers[thread];
-    const int64_t last = kin_min_i64((task + 1) * PACKETS_A_TASK, j->packets);
-    for (int64_t packet = task * PACKETS_A_TASK; packet < last; packet++) {
-        walk_packet(w, packet);
-        KIN_TRY(j->wanted > 0 ? write_packet(w) : j->end(w));
-    }
-    return KITH_OK;
+    walk_packet(w, packet);
+    return j->wanted > 0 ? write_packet(w) : j->end(w);
 }
 
 /* ---- A few packets first -----------------------------------------------------------------------
@@ -336,8 +329,7 @@ static kith_status send_packets(kin_tree_job *j, int64_t rows, bool first, bool 
     }
     if (!*declined) {
         j->packets = packets_of(j);
-        KIN_TRY(
-            kin_parallel(j->ctx, "screen", kin_ceil_div(j->packets, PACKETS_A_TASK), send_some, j));
+        KIN_TRY(kin_parallel_rows(j->ctx, "screen", j->packets, PACKETS_A_TASK, send_packet, j));
     }
     j->ctx->report.seconds_screen += kin_clock_since(start);
     return KITH_OK;
