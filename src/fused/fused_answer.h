@@ -24,6 +24,15 @@ typedef struct kin_fused_query {
 kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count);
 kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t count);
 
+/* Points as they lie on the device. */
+static inline kith_matrix kin_fused_resident(const kith_matrix *points, const kin_fused_rows *rows)
+{
+    kith_matrix there = *points;
+    there.data = rows->data;
+    there.stride_bytes = rows->stride_bytes;
+    return there;
+}
+
 /* Those rows of a search as one of its own. */
 typedef struct kin_fused_slice {
     kith_matrix queries;

@@ -133,9 +133,7 @@ kith_status kin_fused_own_ids(kith_ctx *ctx, kin_gpu *gpu, int64_t first, int64_
 static kith_status graph_in_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                     const kin_fused_query *graph)
 {
-    kith_matrix points = corpus->points;
-    points.data = corpus->prepared.rows.data;
-    points.stride_bytes = corpus->prepared.rows.stride_bytes;
+    const kith_matrix points = kin_fused_resident(&corpus->points, &corpus->prepared.rows);
     uint32_t *device = NULL;
     kin_request own = *graph->request;
     kin_fused_tally tally = {0};
@@ -184,9 +182,7 @@ kith_status kin_fused_corpus_for(kith_ctx *ctx, const kin_fused_corpus *corpus,
         kin_frame_is_integer(&corpus->distance, &corpus->points, queries)) {
         return KITH_OK;
     }
-    kith_matrix points = corpus->points;
-    points.data = corpus->prepared.rows.data;
-    points.stride_bytes = corpus->prepared.rows.stride_bytes;
+    const kith_matrix points = kin_fused_resident(&corpus->points, &corpus->prepared.rows);
     const kin_fused_source source = {.matrix = &points,
                                      .distance = &corpus->distance,
                                      .name = "corpus",

@@ -320,7 +320,7 @@ static kith_status make_queries(kin_tree_job *j, int64_t most)
     return kin_tree_queries_make(j->ctx, j->tree, &j->corpus->distance, j->asked, most, &j->sorted);
 }
 
-/* What is known of `rows` queries that stand before the tree. */
+/* All that stand before the tree, `rows` queries; the first ones may decide. */
 static kith_status send_packets(kin_tree_job *j, int64_t rows, bool first, bool *declined)
 {
     const int64_t start = kin_clock_ns();

@@ -41,12 +41,10 @@ static kith_status search_share(kith_ctx *ctx, const kin_tree_gpu_corpus *c,
                                 const kin_fused_query *query, int64_t first, int64_t count)
 {
     kin_fused_query asked = *query;
-    kith_matrix points = c->points;
+    const kith_matrix points = kin_fused_resident(&c->points, &c->prepared.rows);
     kin_fused_slice slice;
     uint32_t *own = NULL;
     if (query->queries == NULL) {
-        points.data = c->prepared.rows.data;
-        points.stride_bytes = c->prepared.rows.stride_bytes;
         asked.queries = &points;
         asked.place = KIN_FUSED_DATA_ON_DEVICE;
     }
