@@ -39,15 +39,12 @@ static kin_fused_need gpu_need(const kith_matrix *corpus, const kith_matrix *que
                                const kin_request *request, const kin_gpu *gpu, int32_t threads,
                                bool tries_tree)
 {
-    kin_tree_gpu_need tree = {0};
+    kin_fused_need tree = {0};
     if (tries_tree) {
         tree = kin_tree_gpu_plan_need(corpus, queries, request, kin_gpu_room(gpu));
     }
     if (kin_tree_gpu_named(request)) {
-        return (kin_fused_need){.whole_bytes = tree.whole_bytes,
-                                .least_bytes = tree.least_bytes,
-                                .corpus_chunks = 1,
-                                .query_stripes = tree.stripes};
+        return tree;
     }
     kin_fused_need need = kin_fused_plan_need(corpus, queries, request, gpu, threads);
     need.whole_bytes = tree.whole_bytes > need.whole_bytes ? tree.whole_bytes : need.whole_bytes;

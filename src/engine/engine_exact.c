@@ -93,7 +93,7 @@ static kith_status solve_graph(kith_ctx *ctx, const kin_graph_job *job, const ki
     }
     bool declined = true;
     if (kin_method_takes_tree(&job->request, &job->points, NULL)) {
-        KIN_TRY(kin_tree_graph(ctx, &job->points, &job->request, out, &declined));
+        KIN_TRY(kin_tree_knn(ctx, &job->points, NULL, &job->request, out, &declined));
     }
     return declined ? kin_exact_graph(ctx, &job->points, &job->request, out) : KITH_OK;
 }

@@ -109,14 +109,6 @@ static void add(const direct *d, list *l, kin_pair pair)
     }
 }
 
-static uint32_t left_out(const direct *d, int64_t row)
-{
-    if (d->graph) {
-        return (d->request->flags & KITH_INCLUDE_SELF) != 0 ? KITH_ID_NONE : (uint32_t)row;
-    }
-    return d->request->exclude != NULL ? d->request->exclude[row] : KITH_ID_NONE;
-}
-
 static kith_status complain(const direct *d, int64_t row, int64_t id)
 {
     return kin_fail_at(d->ctx, KITH_E_DATA, kin_at("custom"),
@@ -166,7 +158,7 @@ static kith_status scan(const direct *d, worker *w, int64_t row, const uint32_t 
     const kin_query query =
         kin_metric_load(&d->request->distance, &d->queries->rows, row, w->query);
     const kin_within within = d->request->within[0];
-    const uint32_t skipped = left_out(d, row);
+    const uint32_t skipped = kin_request_left_out(d->request, d->graph, row);
     list *l = &w->list;
     l->count = 0;
     l->worst = within.keys != NULL ? within.keys[row * within.step] : INFINITY;

@@ -89,9 +89,7 @@ static void plan_job(planning *p, const made *of)
     const kin_request *request = p->request;
     const kin_set *set = of->set;
     const bool graph = p->queries == NULL;
-    const bool leaves_out =
-        graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
-    const int64_t wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), p->corpus->rows);
+    const int64_t wanted = kin_request_ids(request, graph, p->corpus->rows);
     kin_screen screen = {.rows = set,
                          .points = set,
                          .row_cast = of->cast,

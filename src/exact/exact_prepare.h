@@ -169,6 +169,25 @@ typedef struct kin_request {
                              what is beyond. Not of graphs */
 } kin_request;
 
+/* Whether each row may leave out an id, and the ids of its list then. */
+static inline bool kin_request_leaves(const kin_request *request, bool graph)
+{
+    return graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
+}
+static inline int64_t kin_request_ids(const kin_request *request, bool graph, int64_t rows)
+{
+    const int64_t ids = request->k + (kin_request_leaves(request, graph) ? 1 : 0);
+    return ids < rows ? ids : rows;
+}
+
+/* That of a row, or KITH_ID_NONE. */
+static inline uint32_t kin_request_left_out(const kin_request *request, bool graph, int64_t row)
+{
+    return !kin_request_leaves(request, graph) ? KITH_ID_NONE
+           : graph                             ? (uint32_t)row
+                                               : request->exclude[row];
+}
+
 /* Whether the metric goes through the screen; whether the job does: its way is ours.
  */
 bool kin_exact_screens(const kin_distance *distance);

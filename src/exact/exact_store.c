@@ -97,15 +97,8 @@ static facts facts_of(const kin_prepared *p)
 
 kith_status kin_store_save(kith_ctx *ctx, const char *path, const kin_prepared *prepared)
 {
-    const kith_matrix *points = &prepared->rows.matrix;
-    const kin_container_header header = {.kind = KITH_KIND_EXACT_INDEX,
-                                         .dtype = points->dtype,
-                                         .metric = prepared->distance.metric,
-                                         .rows = points->rows,
-                                         .cols = points->cols};
     const facts f = facts_of(prepared);
-    kin_storing w = {.count = 0};
-    w.sections[w.count++] = (kin_section){.tag = KIN_TAG_POINTS, .matrix = points};
+    kin_storing w = kin_store_begin(KITH_KIND_EXACT_INDEX, prepared);
     kin_store_add_period(&w, &prepared->distance);
     if (kin_exact_screens(&prepared->distance)) {
         kin_store_add(&w, TAG_FACTS, &f, 1, sizeof f);
@@ -113,7 +106,7 @@ kith_status kin_store_save(kith_ctx *ctx, const char *path, const kin_prepared *
         add_set(&w, prepared);
         add_cover(&w, prepared);
     }
-    return kin_container_write(ctx, path, &header, w.sections, w.count);
+    return kin_container_write(ctx, path, &w.header, w.sections, w.count);
 }
 
 /* ---- Reading -------------------------------------------------------------------------------- */
@@ -296,6 +289,18 @@ kith_status kin_store_view(kith_ctx *ctx, const kin_container *container, kin_pr
 }
 
 /* ---- Writing -------------------------------------------------------------------------------- */
+
+kin_storing kin_store_begin(kith_kind kind, const kin_prepared *prepared)
+{
+    const kith_matrix *points = &prepared->rows.matrix;
+    return (kin_storing){.header = {.kind = kind,
+                                    .dtype = points->dtype,
+                                    .metric = prepared->distance.metric,
+                                    .rows = points->rows,
+                                    .cols = points->cols},
+                         .sections = {{.tag = KIN_TAG_POINTS, .matrix = points}},
+                         .count = 1};
+}
 
 void kin_store_add(kin_storing *storing, const char *tag, const void *data, int64_t rows,
                    uint64_t row_bytes)

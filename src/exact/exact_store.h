@@ -31,6 +31,7 @@ kith_status kin_store_view(kith_ctx *ctx, const kin_container *container, kin_pr
 enum { KIN_STORE_SECTIONS = 24 };
 
 typedef struct kin_storing {
+    kin_container_header header;
     kin_section sections[KIN_STORE_SECTIONS];
     int32_t count;
 } kin_storing;
@@ -40,6 +41,8 @@ typedef struct kin_viewing {
     const kin_container *container;
 } kin_viewing;
 
+/* An index of this kind begins with its points. */
+kin_storing kin_store_begin(kith_kind kind, const kin_prepared *points);
 /* rows x row_bytes at data under a tag; left out where data is NULL. */
 void kin_store_add(kin_storing *storing, const char *tag, const void *data, int64_t rows,
                    uint64_t row_bytes);

@@ -44,6 +44,18 @@ kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t 
     return part;
 }
 
+void kin_fused_slice_of(const kin_fused_query *query, int64_t first, int64_t count,
+                        kin_fused_slice *slice)
+{
+    slice->queries = kin_fused_part_of(query->queries, first, count);
+    slice->request = *query->request;
+    slice->request.exclude =
+        query->request->exclude == NULL ? NULL : query->request->exclude + first;
+    slice->out = kin_fused_rows_of(query->out, first, count);
+    slice->query =
+        (kin_fused_query){&slice->queries, query->name, &slice->request, query->place, &slice->out};
+}
+
 /* ---- Making ---------------------------------------------------------------------------------- */
 
 static bool plain(const kin_groups *groups)
@@ -160,20 +172,17 @@ kin_fused_answers kin_fused_answers_of(const kin_fused_device *on, const kin_fus
 {
     const kin_request *request = query->request;
     const bool graph = query->queries == NULL;
-    const bool leaves_self_out = graph && (request->flags & KITH_INCLUDE_SELF) == 0;
-    const uint32_t *exclude = graph ? NULL : request->exclude;
-    const bool leaves_out = leaves_self_out || exclude != NULL;
-    return (kin_fused_answers){.on = *on,
-                               .metric = request->distance.metric,
-                               .groups = corpus,
-                               .target = {.groups = asked,
-                                          .exclude = exclude,
-                                          .leaves_self_out = leaves_self_out,
-                                          .out = query->out},
-                               .exclude_on_device = (query->place & KIN_FUSED_DATA_ON_DEVICE) != 0,
-                               .by_host = kin_fused_by_host(request),
-                               .wanted =
-                                   kin_min_i64(request->k + (leaves_out ? 1 : 0), corpus->rows)};
+    return (kin_fused_answers){
+        .on = *on,
+        .metric = request->distance.metric,
+        .groups = corpus,
+        .target = {.groups = asked,
+                   .exclude = graph ? NULL : request->exclude,
+                   .leaves_self_out = graph && kin_request_leaves(request, true),
+                   .out = query->out},
+        .exclude_on_device = (query->place & KIN_FUSED_DATA_ON_DEVICE) != 0,
+        .by_host = kin_fused_by_host(request),
+        .wanted = kin_request_ids(request, graph, corpus->rows)};
 }
 
 kith_status kin_fused_answers_make(kin_fused_answers *a, bool out_on_device, bool chunks)

@@ -24,6 +24,25 @@ typedef struct kin_fused_query {
 kith_neighbors kin_fused_rows_of(const kith_neighbors *out, int64_t first, int64_t count);
 kith_matrix kin_fused_part_of(const kith_matrix *matrix, int64_t first, int64_t count);
 
+/* Points as they lie on the device. */
+static inline kith_matrix kin_fused_resident(const kith_matrix *points, const kin_fused_rows *rows)
+{
+    kith_matrix there = *points;
+    there.data = rows->data;
+    there.stride_bytes = rows->stride_bytes;
+    return there;
+}
+
+/* Those rows of a search as one of its own. */
+typedef struct kin_fused_slice {
+    kith_matrix queries;
+    kin_request request;
+    kith_neighbors out;
+    kin_fused_query query; /* of these three */
+} kin_fused_slice;
+void kin_fused_slice_of(const kin_fused_query *query, int64_t first, int64_t count,
+                        kin_fused_slice *slice);
+
 /* Where the answers of one side go, for one call of the library. Kernels write them where every row
  * is its own answer; where rows are equal or degenerate, and where lists of several chunks of a
  * corpus meet, the host does, with what the CPU engine writes with. */
@@ -259,7 +278,8 @@ typedef struct kin_fused_pipeline {
 
 static inline bool kin_fused_by_host(const kin_request *request)
 {
-    return request->pipeline != NULL && request->pipeline->fused->by_host;
+    const kin_pipeline *pipeline = request->pipeline;
+    return pipeline != NULL && pipeline->fused != NULL && pipeline->fused->by_host;
 }
 
 #endif

@@ -133,9 +133,7 @@ kith_status kin_fused_own_ids(kith_ctx *ctx, kin_gpu *gpu, int64_t first, int64_
 static kith_status graph_in_stripes(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                     const kin_fused_query *graph)
 {
-    kith_matrix points = corpus->points;
-    points.data = corpus->prepared.rows.data;
-    points.stride_bytes = corpus->prepared.rows.stride_bytes;
+    const kith_matrix points = kin_fused_resident(&corpus->points, &corpus->prepared.rows);
     uint32_t *device = NULL;
     kin_request own = *graph->request;
     kin_fused_tally tally = {0};
@@ -184,9 +182,7 @@ kith_status kin_fused_corpus_for(kith_ctx *ctx, const kin_fused_corpus *corpus,
         kin_frame_is_integer(&corpus->distance, &corpus->points, queries)) {
         return KITH_OK;
     }
-    kith_matrix points = corpus->points;
-    points.data = corpus->prepared.rows.data;
-    points.stride_bytes = corpus->prepared.rows.stride_bytes;
+    const kith_matrix points = kin_fused_resident(&corpus->points, &corpus->prepared.rows);
     const kin_fused_source source = {.matrix = &points,
                                      .distance = &corpus->distance,
                                      .name = "corpus",
@@ -320,23 +316,11 @@ static kith_status graph_of_member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
 }
 
 /* What one member is asked. */
-typedef struct team_share {
-    kith_matrix queries;
-    kin_request request;
-    kith_neighbors out;
-} team_share;
-
-static team_share share_of(const team_job *job, int32_t part, int32_t parts)
+static void set_share(const team_job *job, int32_t part, int32_t parts, kin_fused_slice *slice)
 {
     const int64_t rows = job->query->queries->rows;
     const int64_t first = rows * part / parts;
-    const int64_t count = rows * (part + 1) / parts - first;
-    team_share share = {kin_fused_part_of(job->query->queries, first, count), *job->query->request,
-                        kin_fused_rows_of(job->query->out, first, count)};
-    if (share.request.exclude != NULL) {
-        share.request.exclude += first;
-    }
-    return share;
+    kin_fused_slice_of(job->query, first, rows * (part + 1) / parts - first, slice);
 }
 
 /* The corpus is prepared in lockstep, which brings it to the GPUs once; then each works alone. */
@@ -344,19 +328,20 @@ static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
                                    int32_t parts)
 {
     const team_job *job = arg;
-    const team_share share = share_of(job, part, parts);
+    kin_fused_slice slice;
+    set_share(job, part, parts, &slice);
     const kin_fused_source source = {.matrix = job->corpus,
-                                     .distance = &share.request.distance,
+                                     .distance = &slice.request.distance,
                                      .name = "corpus",
-                                     .askers = share.queries.rows};
+                                     .askers = slice.queries.rows};
     kin_fused_corpus *corpus = NULL;
     kith_status status = kin_fused_corpus_make(ctx, gpu, &source, job->query->queries->dtype,
-                                               share.request.k, &corpus);
+                                               slice.request.k, &corpus);
     status = kin_gpu_meet(gpu, status);
     kin_gpu_break_step(gpu);
-    if (status == KITH_OK && share.queries.rows > 0) {
+    if (status == KITH_OK && slice.queries.rows > 0) {
         status =
-            kin_fused_corpus_search(ctx, corpus, &share.queries, &share.request, 0, &share.out);
+            kin_fused_corpus_search(ctx, corpus, &slice.queries, &slice.request, 0, &slice.out);
     }
     kin_fused_corpus_free(ctx, corpus);
     return status;
@@ -366,9 +351,10 @@ static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
 static kith_status search_alone(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
 {
     const team_job *job = arg;
-    const team_share share = share_of(job, part, parts);
-    const kin_fused_query query = {&share.queries, "queries", &share.request, 0, &share.out};
-    return share.queries.rows == 0 ? KITH_OK : kin_fused_search(ctx, gpu, job->corpus, &query);
+    kin_fused_slice slice;
+    set_share(job, part, parts, &slice);
+    return slice.queries.rows == 0 ? KITH_OK
+                                   : kin_fused_search(ctx, gpu, job->corpus, &slice.query);
 }
 
 kith_status kin_fused_search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,

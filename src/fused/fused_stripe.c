@@ -204,25 +204,22 @@ static kith_status write_stripe(const searching *s, kin_fused_prepared *queries)
 {
     const kin_fused_corpus *corpus = s->corpus;
     const kin_groups *groups = &corpus->prepared.groups;
-    const kith_neighbors out = kin_fused_rows_of(s->query->out, queries->first, queries->rows.rows);
-    kin_request request = *s->query->request;
-    kin_fused_query query = *s->query;
-    request.exclude = request.exclude == NULL ? NULL : request.exclude + queries->first;
-    query.request = &request;
-    query.out = &out;
+    kin_fused_slice slice;
+    kin_fused_slice_of(s->query, queries->first, queries->rows.rows, &slice);
     if (corpus->prepared.some && (!s->screens || queries->groups.degenerate > 0)) {
         return kin_fail(s->ctx, KITH_E_UNSUPPORTED,
                         "all rows would be looked at, and some of them are not allowed");
     }
     if (!s->screens) {
-        return kin_fused_direct(s->ctx, s->gpu, &corpus->prepared.rows, &queries->rows, &query);
+        return kin_fused_direct(s->ctx, s->gpu, &corpus->prepared.rows, &queries->rows,
+                                &slice.query);
     }
     const kin_fused_device on = kin_fused_device_of(s->ctx, s->gpu);
-    kin_fused_answers a = kin_fused_answers_of(&on, &query, groups, &queries->groups);
+    kin_fused_answers a = kin_fused_answers_of(&on, &slice.query, groups, &queries->groups);
     a.among = corpus->prepared.some ? &corpus->prepared.set : NULL;
-    KIN_TRY(kin_fused_answers_make(&a, (query.place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
+    KIN_TRY(kin_fused_answers_make(&a, (s->query->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     kith_status status = screen_stripe(s, &a, queries);
-    KIN_THEN(status, kin_fused_answers_finish(&a, &out, groups->rows));
+    KIN_THEN(status, kin_fused_answers_finish(&a, &slice.out, groups->rows));
     if (status == KITH_OK) {
         kin_fused_tally_add(s->tally, &a.tally);
     }

@@ -35,26 +35,19 @@ static_assert(sizeof(facts) == 32, "facts have no padding");
 static kith_status save_graph(kith_ctx *ctx, const kith_index *index, const char *path)
 {
     const kin_index_kept *kept = index->kept;
-    const kith_matrix *points = &kept->prepared.rows.matrix;
-    const kin_container_header header = {.kind = KITH_KIND_GRAPH_INDEX,
-                                         .dtype = points->dtype,
-                                         .metric = kept->prepared.distance.metric,
-                                         .rows = points->rows,
-                                         .cols = points->cols,
-                                         .k = kept->graph.k};
     const facts f = {.version = STORE_VERSION,
                      .wanted = index->wanted,
                      .recall = index->recall,
                      .seed = index->seed};
-    kin_storing storing = {.count = 0};
-    KIN_FAIL_IF(header.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
+    kin_storing storing = kin_store_begin(KITH_KIND_GRAPH_INDEX, &kept->prepared);
+    storing.header.k = kept->graph.k;
+    KIN_FAIL_IF(storing.header.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
                 "the metric of the index is a function, which no file holds (save its "
                 "points and graph)");
-    storing.sections[storing.count++] = (kin_section){.tag = KIN_TAG_POINTS, .matrix = points};
     kin_store_add(&storing, TAG_FACTS, &f, 1, sizeof f);
-    kin_store_add(&storing, KIN_TAG_IDS, kept->graph.ids, points->rows,
+    kin_store_add(&storing, KIN_TAG_IDS, kept->graph.ids, storing.header.rows,
                   (uint64_t)kept->graph.k * sizeof *kept->graph.ids);
-    return kin_container_write(ctx, path, &header, storing.sections, storing.count);
+    return kin_container_write(ctx, path, &storing.header, storing.sections, storing.count);
 }
 
 static kith_status save_kept(kith_ctx *ctx, kith_method method, const kin_index_kept *kept,

@@ -499,12 +499,12 @@ static void plan_gpu(const kith_index *index, const kin_knn_job *job, kith_plan 
     plan->gpu_budget_bytes = kin_gpu_room(index->gpu);
     kin_device_name(index->gpu, plan->backend, sizeof plan->backend);
     kin_gpu_leave(index->gpu);
-    const kin_tree_gpu_need need = kin_tree_gpu_corpus_need(&index->kept->planted, &job->queries,
-                                                            &job->request, plan->gpu_budget_bytes);
+    const kin_fused_need need = kin_tree_gpu_corpus_need(&index->kept->planted, &job->queries,
+                                                         &job->request, plan->gpu_budget_bytes);
     plan->gpu_bytes = need.whole_bytes;
     plan->gpu_least_bytes = need.least_bytes;
-    plan->gpu_corpus_chunks = 1;
-    plan->gpu_query_stripes = need.stripes;
+    plan->gpu_corpus_chunks = need.corpus_chunks;
+    plan->gpu_query_stripes = need.query_stripes;
     kin_api_plan_host(&none, &job->queries, &job->request, 0, plan);
 }
 

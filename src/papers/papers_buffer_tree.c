@@ -52,26 +52,11 @@ typedef struct packet {
     int64_t first; /* place in the reinsert queue */
 } packet;
 
-typedef struct worker {
-    kin_tree_walk walk;
-    kin_answer answer;
-} worker;
-
 typedef struct lazy_search {
-    kith_ctx *ctx;
-    const kin_tree *tree;
-    const kin_prepared *corpus;
-    const kin_prepared *asked;
-    const kin_request *request;
-    kin_answer_target target;
-    int32_t threads;
-    int64_t wanted;
-    int64_t most;  /* queries a chunk */
+    kin_tree_job job; /* its queries are those of a chunk */
+    bool graph;
     int64_t full;  /* of a buffer */
     int64_t batch; /* queries that are taken at a time */
-    kin_tree_queries queries;
-    worker *workers;
-    void *block;
     /* By query of the chunk. */
     kin_tree_list *lists;
     uint64_t *words; /* of the lists */
@@ -99,7 +84,7 @@ typedef struct lazy_search {
 /* Whether a node may have something for the query: mostly a few columns tell that it has not. */
 static bool is_near(const lazy_search *s, int64_t node, const float *row, float reach)
 {
-    const kin_tree *tree = s->tree;
+    const kin_tree *tree = s->job.tree;
     const int32_t cols = tree->cols;
     const float *low = kin_tree_box(tree, node);
     const float *high = low + cols;
@@ -120,9 +105,9 @@ static bool is_near(const lazy_search *s, int64_t node, const float *row, float 
 /* False: the traversal has come back to the root, and the list of the query is complete. */
 static bool next_leaf(const lazy_search *s, uint32_t query)
 {
-    const kin_tree *tree = s->tree;
+    const kin_tree *tree = s->job.tree;
     kin_traversal *t = &s->traversals[query];
-    const float *row = s->queries.rows + (int64_t)query * tree->cols;
+    const float *row = s->job.sorted.rows + (int64_t)query * tree->cols;
     const float reach = s->reaches[query];
     while (t->put_off != 0) {
         int32_t level = 0;
@@ -144,7 +129,7 @@ static kith_status find_some(void *arg, int64_t i, int32_t thread)
     const lazy_search *s = arg;
     const uint32_t query = s->taken[i];
     s->leaves[i] = next_leaf(s, query)
-                       ? s->traversals[query].leaf - (uint32_t)kin_tree_leaves(s->tree)
+                       ? s->traversals[query].leaf - (uint32_t)kin_tree_leaves(s->job.tree)
                        : NO_LEAF;
     return KITH_OK;
 }
@@ -153,8 +138,8 @@ static kith_status find_leaf_batch(lazy_search *s)
 {
     const int64_t start = kin_clock_ns();
     const kith_status status =
-        kin_parallel_rows(s->ctx, "screen", s->taken_count, QUERIES_A_TASK, find_some, s);
-    s->ctx->report.seconds_select += kin_clock_since(start);
+        kin_parallel_rows(s->job.ctx, "screen", s->taken_count, QUERIES_A_TASK, find_some, s);
+    s->job.ctx->report.seconds_select += kin_clock_since(start);
     return status;
 }
 
@@ -162,14 +147,14 @@ static kith_status find_leaf_batch(lazy_search *s)
 
 static uint32_t waiting_at(const lazy_search *s, int64_t place)
 {
-    return s->reinsert[place % s->most];
+    return s->reinsert[place % s->job.most];
 }
 
 /* A query takes a place in a thread's packet, and leaves it with what it has found. */
 static void enter(const lazy_search *s, kin_tree_walk *walk, int64_t place, uint32_t query)
 {
-    const int64_t cols = s->tree->cols;
-    memcpy(walk->rows + place * cols, s->queries.rows + query * cols,
+    const int64_t cols = s->job.tree->cols;
+    memcpy(walk->rows + place * cols, s->job.sorted.rows + query * cols,
            (size_t)cols * sizeof *walk->rows);
     walk->lists[place] = s->lists[query];
     walk->reach[place] = s->reaches[query];
@@ -185,11 +170,11 @@ static kith_status compare_packet(void *arg, int64_t task, int32_t thread)
 {
     const lazy_search *s = arg;
     const packet *p = &s->packets[task];
-    kin_tree_walk *walk = &s->workers[thread].walk;
+    kin_tree_walk *walk = &s->job.workers[thread].walk;
     for (int64_t i = 0; i < p->count; i++) {
         enter(s, walk, i, waiting_at(s, p->first + i));
     }
-    kin_tree_walk_leaf(walk, kin_tree_leaves(s->tree) + p->leaf,
+    kin_tree_walk_leaf(walk, kin_tree_leaves(s->job.tree) + p->leaf,
                        0xffffu >> (KIN_PACKET - p->count));
     for (int64_t i = 0; i < p->count; i++) {
         leave(s, walk, i, waiting_at(s, p->first + i));
@@ -207,7 +192,7 @@ static void empty_buffer(lazy_search *s, uint32_t leaf)
             s->packets[s->packet_count++] = (packet){.leaf = leaf, .first = place};
         }
         s->packets[s->packet_count - 1].count += 1;
-        s->reinsert[place % s->most] = b->last;
+        s->reinsert[place % s->job.most] = b->last;
         b->last = s->before[b->last];
     }
 }
@@ -220,8 +205,9 @@ static kith_status process_all_buffers(lazy_search *s)
         empty_buffer(s, s->filled[i]);
     }
     s->filled_count = s->fullest = 0;
-    const kith_status status = kin_parallel(s->ctx, "screen", s->packet_count, compare_packet, s);
-    s->ctx->report.seconds_screen += kin_clock_since(start);
+    const kith_status status =
+        kin_parallel(s->job.ctx, "screen", s->packet_count, compare_packet, s);
+    s->job.ctx->report.seconds_screen += kin_clock_since(start);
     return status;
 }
 
@@ -232,9 +218,9 @@ static void take_batch(lazy_search *s)
     for (s->taken_count = 0; s->taken_count < s->batch; s->taken_count++) {
         if (s->reinsert_count > 0) {
             s->taken[s->taken_count] = waiting_at(s, s->reinsert_first);
-            s->reinsert_first = (s->reinsert_first + 1) % s->most;
+            s->reinsert_first = (s->reinsert_first + 1) % s->job.most;
             s->reinsert_count -= 1;
-        } else if (s->begun < s->queries.count) {
+        } else if (s->begun < s->job.sorted.count) {
             s->taken[s->taken_count] = (uint32_t)s->begun++;
         } else {
             return;
@@ -272,7 +258,7 @@ static kith_status fill_buffers(lazy_search *s)
 static kith_status go_alone(void *arg, int64_t task, int32_t thread)
 {
     const lazy_search *s = arg;
-    kin_tree_walk *walk = &s->workers[thread].walk;
+    kin_tree_walk *walk = &s->job.workers[thread].walk;
     const uint32_t query = waiting_at(s, s->reinsert_first + task);
     while (next_leaf(s, query)) {
         enter(s, walk, 0, query);
@@ -284,17 +270,17 @@ static kith_status go_alone(void *arg, int64_t task, int32_t thread)
 
 static kith_status search_chunk(lazy_search *s)
 {
-    const int64_t few = (int64_t)KIN_PACKET * s->threads;
+    const int64_t few = (int64_t)KIN_PACKET * s->job.threads;
     do {
         take_batch(s);
         KIN_TRY(find_leaf_batch(s));
         KIN_TRY(fill_buffers(s));
-        const bool none_left = s->reinsert_count == 0 && s->begun == s->queries.count;
+        const bool none_left = s->reinsert_count == 0 && s->begun == s->job.sorted.count;
         if (2 * s->fullest >= s->full || none_left) {
             KIN_TRY(process_all_buffers(s));
         }
-    } while (s->begun < s->queries.count || s->reinsert_count > few || s->filled_count > 0);
-    return kin_parallel(s->ctx, "screen", s->reinsert_count, go_alone, s);
+    } while (s->begun < s->job.sorted.count || s->reinsert_count > few || s->filled_count > 0);
+    return kin_parallel(s->job.ctx, "screen", s->reinsert_count, go_alone, s);
 }
 
 /* ---- Chunks of queries ----------------------------------------------------------------------- */
@@ -303,84 +289,58 @@ static kith_status begin_some(void *arg, int64_t q, int32_t thread)
 {
     (void)thread;
     const lazy_search *s = arg;
-    const int64_t capacity = kin_tree_list_capacity(s->wanted);
+    const int64_t capacity = kin_tree_list_capacity(s->job.wanted);
     s->lists[q].words = s->words + q * capacity;
-    kin_tree_list_begin(s->tree, s->wanted, s->queries.first + q, s->queries.lost[q], &s->lists[q]);
+    kin_tree_list_begin(s->job.tree, s->job.wanted, s->job.sorted.first + q, s->job.sorted.lost[q],
+                        &s->lists[q]);
     s->reaches[q] = INFINITY;
     s->traversals[q] = (kin_traversal){.put_off = KIN_PUT_OFF_ROOT};
     return KITH_OK;
 }
 
-static kith_status begin_chunk(lazy_search *s, int64_t first)
+static kith_status begin_chunk(lazy_search *s)
 {
     const int64_t start = kin_clock_ns();
-    const int64_t count = kin_min_i64(s->most, s->asked->rows.matrix.rows - first);
-    KIN_TRY(kin_tree_queries_load(s->ctx, &s->queries, first, count));
     s->begun = s->reinsert_first = s->reinsert_count = s->filled_count = s->fullest = 0;
     const kith_status status =
-        kin_parallel_rows(s->ctx, "tree", count, QUERIES_A_TASK, begin_some, s);
-    s->ctx->report.seconds_prepare += kin_clock_since(start);
+        kin_parallel_rows(s->job.ctx, "tree", s->job.sorted.count, QUERIES_A_TASK, begin_some, s);
+    s->job.ctx->report.seconds_prepare += kin_clock_since(start);
     return status;
 }
 
 static kith_status write_some(void *arg, int64_t q, int32_t thread)
 {
     const lazy_search *s = arg;
-    worker *own = &s->workers[thread];
-    const int64_t count = kin_tree_list_finish(&s->lists[q], &own->walk.keys);
-    kin_answer_expand(&own->answer, own->walk.keys.pairs, count);
-    KIN_TRY(
-        kin_answer_write_group(s->ctx, &s->target, &own->answer, (uint32_t)(s->queries.first + q)));
-    return KITH_OK;
+    return kin_tree_job_write(&s->job, &s->job.workers[thread], &s->lists[q]);
 }
 
 static kith_status write_chunk(lazy_search *s)
 {
     const int64_t start = kin_clock_ns();
     const kith_status status =
-        kin_parallel_rows(s->ctx, "rescore", s->queries.count, ROWS_A_TASK, write_some, s);
-    s->ctx->report.seconds_rescore += kin_clock_since(start);
+        kin_parallel_rows(s->job.ctx, "rescore", s->job.sorted.count, ROWS_A_TASK, write_some, s);
+    s->job.ctx->report.seconds_rescore += kin_clock_since(start);
     return status;
 }
 
-static kith_status search_chunks(lazy_search *s)
+static kith_status send_chunk(kin_tree_job *job)
 {
-    for (int64_t first = 0; first < s->asked->rows.matrix.rows; first += s->most) {
-        KIN_TRY(begin_chunk(s, first));
-        KIN_TRY(search_chunk(s));
-        KIN_TRY(write_chunk(s));
-    }
-    return KITH_OK;
+    lazy_search *s = (lazy_search *)job;
+    KIN_TRY(begin_chunk(s));
+    KIN_TRY(search_chunk(s));
+    return write_chunk(s);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static void name_workers(kin_layout *layout, lazy_search *s)
+static void name_room(kin_layout *layout, kin_tree_job *job)
 {
-    s->workers = kin_layout_zeros(layout, (uint64_t)s->threads, sizeof *s->workers);
-    for (int32_t t = 0; t < s->threads; t++) {
-        worker spare;
-        worker *w = kin_layout_item(s->workers, t, &spare);
-        w->walk.keys = (kin_tree_keys){.tree = s->tree,
-                                       .distance = &s->request->distance,
-                                       .corpus = &s->corpus->rows,
-                                       .queries = &s->asked->rows};
-        w->answer = (kin_answer){.groups = &s->corpus->groups,
-                                 .metric = s->request->distance.metric,
-                                 .wanted = s->wanted};
-        kin_tree_walk_name(layout, s->tree, s->request->distance.isa, s->wanted, &w->walk);
-        kin_answer_name(layout, &w->answer);
-    }
-}
-
-static void name_room(kin_layout *layout, void *job)
-{
-    lazy_search *s = job;
-    const uint64_t most = (uint64_t)s->most;
+    lazy_search *s = (lazy_search *)job;
+    const uint64_t most = (uint64_t)job->most;
     const uint64_t batch = (uint64_t)s->batch;
-    const uint64_t leaves = (uint64_t)kin_tree_leaves(s->tree);
+    const uint64_t leaves = (uint64_t)kin_tree_leaves(job->tree);
     const uint64_t filled = leaves < most ? leaves : most;
-    const uint64_t words = kin_size_mul(most, (uint64_t)kin_tree_list_capacity(s->wanted));
+    const uint64_t words = kin_size_mul(most, (uint64_t)kin_tree_list_capacity(job->wanted));
     s->lists = kin_layout_array(layout, most, sizeof *s->lists);
     s->words = kin_layout_array(layout, words, sizeof *s->words);
     s->reaches = kin_layout_array(layout, most, sizeof *s->reaches);
@@ -392,35 +352,40 @@ static void name_room(kin_layout *layout, void *job)
     s->buffers = kin_layout_zeros(layout, leaves, sizeof *s->buffers);
     s->filled = kin_layout_array(layout, filled, sizeof *s->filled);
     s->packets = kin_layout_array(layout, most / KIN_PACKET + filled, sizeof *s->packets);
-    name_workers(layout, s);
 }
 
-/* All but the context, the target and what is made. Of the rows only their shape is read. */
-static lazy_search search_of(const kin_tree *tree, const kin_prepared *corpus,
-                             const kin_prepared *asked, const kin_request *request, int32_t threads)
+/* Sizes, when the tree is known. Of the rows only their shape is read. */
+static kith_status open_chunks(kin_tree_job *job)
 {
-    lazy_search s = {.tree = tree,
-                     .corpus = corpus,
-                     .asked = asked,
-                     .request = request,
-                     .threads = threads,
-                     .full = kin_buffer_full(request->leaf_buffer, tree->height)};
-    const bool leaves_out =
-        corpus == asked ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
-    s.wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), tree->points);
+    lazy_search *s = (lazy_search *)job;
+    const kin_tree *tree = job->tree;
+    const kin_request *request = job->about;
+    const int64_t rows = job->asked->matrix.rows;
+    job->wanted_ids = kin_request_ids(request, s->graph, tree->points);
     const int64_t numbers = 8 * (int64_t)sizeof(uint32_t) + (int64_t)sizeof(kin_traversal);
     const int64_t a_query = (int64_t)sizeof(float) * tree->cols + numbers +
                             (int64_t)sizeof(kin_tree_list) +
-                            (int64_t)sizeof(uint64_t) * kin_tree_list_capacity(s.wanted);
-    s.most = kin_min_i64(asked->rows.matrix.rows, kin_max_i64(CHUNK_BYTES / a_query, KIN_PACKET));
-    s.batch = kin_min_i64(s.most, KIN_BATCH_OF_BUFFER * s.full);
-    return s;
+                            (int64_t)sizeof(uint64_t) * kin_tree_list_capacity(job->wanted_ids);
+    job->most = kin_min_i64(rows, kin_max_i64(CHUNK_BYTES / a_query, KIN_PACKET));
+    s->full = kin_buffer_full(request->leaf_buffer, tree->height);
+    s->batch = kin_min_i64(job->most, KIN_BATCH_OF_BUFFER * s->full);
+    return KITH_OK;
 }
 
-static int64_t leaf_points_of(const kin_prepared *corpus, const kin_request *request)
+static lazy_search search_of(const kin_prepared *corpus, const kin_prepared *asked,
+                             const kin_request *request, int32_t threads)
 {
-    const kith_matrix *points = &corpus->rows.matrix;
-    return kin_tree_leaf_points_of(points->cols, points->rows, request->tree_height);
+    return (lazy_search){.job = {.distance = &request->distance,
+                                 .corpus = corpus,
+                                 .asked = &asked->rows,
+                                 .height = request->tree_height,
+                                 .pipeline = request->pipeline,
+                                 .about = request,
+                                 .open = open_chunks,
+                                 .room = name_room,
+                                 .send = send_chunk,
+                                 .threads = threads},
+                         .graph = corpus == asked};
 }
 
 void kin_papers_buffer_tree_plan(kin_layout *plan, const kin_prepared *corpus,
@@ -428,60 +393,28 @@ void kin_papers_buffer_tree_plan(kin_layout *plan, const kin_prepared *corpus,
                                  int32_t threads)
 {
     const kith_matrix *points = &corpus->rows.matrix;
-    kin_tree tree = kin_tree_shape(points->rows, points->cols, leaf_points_of(corpus, request));
-    lazy_search s = search_of(&tree, corpus, queries, request, threads);
+    const int64_t leaf = kin_tree_leaf_points_of(points->cols, points->rows, request->tree_height);
+    kin_tree tree = kin_tree_shape(points->rows, points->cols, leaf);
+    lazy_search s = search_of(corpus, queries, request, threads);
+    s.job.tree = &tree;
+    (void)open_chunks(&s.job);
     kin_tree_plan_make(plan, &tree, threads);
-    kin_tree_queries_plan(plan, &tree, s.most, threads);
-    kin_layout_block(plan, name_room, &s);
+    kin_tree_job_plan(plan, &s.job, queries->rows.matrix.rows);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
-
-static void report(const lazy_search *s)
-{
-    kith_report *r = &s->ctx->report;
-    const double rows = (double)s->asked->rows.matrix.rows;
-    double pairs = 0.0;
-    double keys = 0.0;
-    for (int32_t t = 0; t < s->threads; t++) {
-        pairs += s->workers[t].walk.pairs;
-        keys += (double)s->workers[t].walk.keys.computed;
-    }
-    kin_exact_report(s->ctx, s->corpus);
-    r->exact = KITH_CERTIFIED;
-    r->candidates = keys / rows;
-    r->skipped_share = fmax(0.0, 1.0 - pairs / (rows * (double)s->tree->points));
-    r->distinct_rows = s->corpus->groups.count;
-    kin_exact_note_pipeline(s->ctx, s->request->pipeline);
-}
 
 kith_status kin_papers_buffer_tree_run(kith_ctx *ctx, const kin_prepared *corpus,
                                        const kin_prepared *queries, const kin_request *request,
                                        const kith_neighbors *out)
 {
-    const int64_t start = kin_clock_ns();
-    kin_tree tree;
-    KIN_TRY(kin_tree_make(ctx, corpus, leaf_points_of(corpus, request), &tree));
-    ctx->report.seconds_prepare += kin_clock_since(start);
-    lazy_search s = search_of(&tree, corpus, queries, request, ctx->threads);
-    kith_status status = KITH_OK;
-    s.ctx = ctx;
-    s.target = (kin_answer_target){.groups = &queries->groups,
-                                   .exclude = request->exclude,
-                                   .leaves_self_out = corpus == queries &&
-                                                      (request->flags & KITH_INCLUDE_SELF) == 0,
-                                   .out = out};
-    KIN_TRY_GOTO(
-        status,
-        kin_tree_queries_make(ctx, &tree, &corpus->distance, &queries->rows, s.most, &s.queries),
-        done);
-    KIN_TRY_GOTO(status, kin_layout_make(ctx, name_room, &s, "queries of a buffer tree", &s.block),
-                 done);
-    KIN_TRY_GOTO(status, search_chunks(&s), done);
-    report(&s);
-done:
-    kin_free(ctx, s.block);
-    kin_tree_queries_free(ctx, &s.queries);
-    kin_tree_free(ctx, &tree);
-    return status;
+    bool declined = false;
+    lazy_search s = search_of(corpus, queries, request, ctx->threads);
+    s.job.ctx = ctx;
+    s.job.target =
+        (kin_answer_target){.groups = &queries->groups,
+                            .exclude = request->exclude,
+                            .leaves_self_out = s.graph && kin_request_leaves(request, true),
+                            .out = out};
+    return kin_tree_job_run(&s.job, NULL, NULL, &declined);
 }

@@ -443,9 +443,75 @@ static kith_status answer(kin_fused_answers *a, const kin_fused_prepared *querie
     return status;
 }
 
+/* ---- What it takes --------------------------------------------------------------------------- */
+
+static int64_t wanted_of(const kin_request *request, int64_t columns)
+{
+    return kin_min_i64(request->k + 1, columns);
+}
+
+/* Of a batch that is screened. */
+static kin_papers_costs_size costs_of(const kin_request *request, uint64_t a_block, int64_t rows,
+                                      int64_t columns, uint64_t scope)
+{
+    const int64_t blocks = kin_fused_blocks_of(kin_papers_hybrid_batch(request, rows));
+    return kin_papers_costs_size_of(columns, blocks, request->batch > 0, a_block, scope);
+}
+
+static uint64_t bytes_of(const kin_gpu *gpu, const kin_request *request, int64_t rows,
+                         int64_t columns, uint64_t scope)
+{
+    (void)gpu;
+    const kin_papers_hybrid_size s =
+        kin_papers_hybrid_size_of(columns, wanted_of(request, columns), request->sample);
+    return costs_of(request, s.a_block, rows, columns, scope).bytes;
+}
+
+static uint64_t keys_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
+                           int64_t columns, uint64_t scope)
+{
+    const int64_t k = wanted_of(request, columns);
+    const kin_papers_hybrid_size s = kin_papers_hybrid_size_of(columns, k, request->sample);
+    const int64_t stripe =
+        kin_papers_hybrid_stripe(kin_papers_hybrid_batch(request, rows), columns, scope);
+    const uint64_t picked = sizeof(double) + sizeof(uint32_t) + sizeof(kin_fused_pair);
+    const uint64_t a_query = (uint64_t)(columns + s.sample + 1) * sizeof(double) +
+                             (uint64_t)s.leaves * sizeof(kin_fused_hit) + (uint64_t)k * picked;
+    const kin_select_job job = {.stride_bytes = columns * (int64_t)sizeof(double),
+                                .rows = stripe,
+                                .cols = columns,
+                                .k = k,
+                                .dtype = KIN_SELECT_F64,
+                                .sample = 1,
+                                .sorted = true};
+    return kin_size_add(kin_size_mul((uint64_t)stripe, a_query),
+                        kin_papers_scratch_bytes(gpu, &job, scope));
+}
+
+/* Of a batch: keys and neighbours; by keys, they are there once more, in order. Of all rows: ids,
+ * twice. Of a thread: the longest row to select from. */
+static uint64_t host_bytes(const kin_request *request, bool screens, int64_t rows, int64_t columns,
+                           uint64_t scope, int32_t threads)
+{
+    const int64_t k = wanted_of(request, columns);
+    const kin_papers_hybrid_size s = kin_papers_hybrid_size_of(columns, k, request->sample);
+    const int64_t batch =
+        screens ? costs_of(request, s.a_block, rows, columns, scope).blocks * KIN_FUSED_BLOCK
+                : kin_papers_hybrid_stripe(kin_papers_hybrid_batch(request, rows), columns, scope);
+    const int64_t room = kin_min_i64(batch * s.leaves, columns);
+    const uint64_t hits =
+        kin_size_mul((uint64_t)(batch * s.leaves), (screens ? 1 : 2) * sizeof(kin_fused_hit));
+    const uint64_t others =
+        kin_size_mul((uint64_t)batch, (uint64_t)k * sizeof(kin_fused_pair) + KIN_PAPERS_ROW_BYTES);
+    const uint64_t heaps = kin_size_mul(
+        (uint64_t)threads, kin_papers_heaps_bytes(k, screens ? (int64_t)s.leaves : room));
+    return kin_size_add(kin_size_add(hits, others),
+                        kin_size_add(heaps, (uint64_t)rows * 2 * sizeof(uint32_t)));
+}
+
 const kin_fused_pipeline kin_papers_hybrid = {.by_host = true,
                                               .answer = answer,
-                                              .bytes = kin_papers_hybrid_bytes,
+                                              .bytes = bytes_of,
                                               .keys = kin_papers_hybrid_keys,
-                                              .keys_bytes = kin_papers_hybrid_keys_bytes,
-                                              .host_bytes = kin_papers_hybrid_host_bytes};
+                                              .keys_bytes = keys_bytes,
+                                              .host_bytes = host_bytes};

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { KIN_PAPERS_ROW_BYTES = 4 * sizeof(uint64_t) /* counts, places, flags, ids of a row */ };
+
 typedef struct kin_papers_hybrid_size {
     int64_t sample;   /* columns of a row's sample; 0: all */
     int32_t leaves;   /* columns that its k-th leaves, with room for chance: places of a list */
@@ -26,17 +28,6 @@ int64_t kin_papers_hybrid_batch(const kin_request *request, int64_t queries);
 /* Queries of a stripe that is computed by keys, of so many that it may have, before anything is
  * found not to fit. */
 int64_t kin_papers_hybrid_stripe(int64_t queries, int64_t columns, uint64_t scope);
-
-/* Device memory within that much scope (gpu.h), beside corpus and queries: screened, and by keys.
- * gpu: whose methods of selection are asked for their scratch. */
-uint64_t kin_papers_hybrid_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
-                                 int64_t columns, uint64_t scope);
-uint64_t kin_papers_hybrid_keys_bytes(const kin_gpu *gpu, const kin_request *request, int64_t rows,
-                                      int64_t columns, uint64_t scope);
-
-/* Host memory likewise, pinned memory with it. */
-uint64_t kin_papers_hybrid_host_bytes(const kin_request *request, bool screens, int64_t rows,
-                                      int64_t columns, uint64_t scope, int32_t threads);
 
 /* ---- The processor's part (papers_division.c) ----------------------------------------------- */
 
@@ -55,6 +46,8 @@ typedef struct kin_papers_heaps {
 /* Rows have at most `room` hits. */
 kith_status kin_papers_heaps_make(kith_ctx *ctx, int64_t k, int64_t room, kin_papers_heaps *heaps);
 void kin_papers_heaps_free(kin_papers_heaps *heaps);
+/* Of a thread. */
+uint64_t kin_papers_heaps_bytes(int64_t k, int64_t room);
 
 /* Row i has the hits places[i] .. places[i + 1] - 1, in any order; its first k (or all, if they are
  * fewer: counts) go to pairs + i * k, sorted. Adds its seconds to the report's selection. */

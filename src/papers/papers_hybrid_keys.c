@@ -60,11 +60,6 @@ typedef struct hybrid {
     uint32_t *ids;
 } hybrid;
 
-static kith_status checked(const hybrid *h, int error, const char *what)
-{
-    return kin_gpu_check(h->a->on.ctx, h->a->on.gpu, error, what);
-}
-
 /* ---- Room ------------------------------------------------------------------------------------ */
 
 static kith_status make_device(hybrid *h)
@@ -113,8 +108,8 @@ static kith_status make_host(hybrid *h)
     const uint64_t room = (uint64_t)h->room;
     /* All of a stripe's hits may be one query's. */
     const int64_t longest = kin_min_i64(h->room, h->corpus->rows);
-    KIN_TRY(checked(h, ops->event_make(&h->started), "making an event"));
-    KIN_TRY(checked(h, ops->event_make(&h->keyed), "making an event"));
+    KIN_TRY(kin_fused_launched(&h->a->on, ops->event_make(&h->started), "making an event"));
+    KIN_TRY(kin_fused_launched(&h->a->on, ops->event_make(&h->keyed), "making an event"));
     KIN_TRY(kin_papers_heaps_make(ctx, h->k, longest, &h->heaps));
     KIN_NEW(&h->host, h->found, room, "keys of a stripe");
     KIN_NEW(&h->host, h->in_order, room, "keys of a stripe");
@@ -158,12 +153,13 @@ static kith_status start_keys(const hybrid *h, int64_t first, int64_t count)
                                       .sample = h->samples,
                                       .columns = h->sample};
     const kin_gpu_ops *ops = on->gpu->module->ops;
-    KIN_TRY(checked(h, ops->event_record(on->stream, h->started), "computing keys"));
-    KIN_TRY(checked(h, on->kernels->keys(on->stream, &keys), "computing keys"));
+    KIN_TRY(kin_fused_launched(on, ops->event_record(on->stream, h->started), "computing keys"));
+    KIN_TRY(kin_fused_launched(on, on->kernels->keys(on->stream, &keys), "computing keys"));
     if (h->sample > 0) {
-        KIN_TRY(checked(h, on->gpu->module->papers->sample(on->stream, &sample), "sampling keys"));
+        KIN_TRY(kin_fused_launched(on, on->gpu->module->papers->sample(on->stream, &sample),
+                                   "sampling keys"));
     }
-    return checked(h, ops->event_record(on->stream, h->keyed), "computing keys");
+    return kin_fused_launched(on, ops->event_record(on->stream, h->keyed), "computing keys");
 }
 
 /* The neighbours of the last rows of a stripe, to their places among `pairs`. Waits. */
@@ -192,8 +188,9 @@ static kith_status divide(hybrid *h, int64_t rows)
     float milliseconds = 0.0F;
     h->timed =
         (kin_papers_timed){.rows = rows, .cpu_rows = kin_papers_division_rows(&h->division, rows)};
-    KIN_TRY(checked(h, ops->event_wait(h->keyed), "computing keys"));
-    KIN_TRY(checked(h, ops->event_between(h->started, h->keyed, &milliseconds), "timing keys"));
+    KIN_TRY(kin_fused_launched(&h->a->on, ops->event_wait(h->keyed), "computing keys"));
+    KIN_TRY(kin_fused_launched(&h->a->on, ops->event_between(h->started, h->keyed, &milliseconds),
+                               "timing keys"));
     h->timed.gpu_rest = (double)milliseconds / 1e3;
     if (h->timed.cpu_rows == rows) {
         return KITH_OK;
@@ -237,7 +234,7 @@ static kith_status prune(hybrid *h, int64_t first, uint64_t *count)
                                      .count = h->count};
     KIN_TRY(kin_select_device(on->ctx, on->gpu, &job, true));
     KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, h->count, 0, sizeof *h->count));
-    KIN_TRY(checked(h, on->kernels->within(on->stream, &within), "pruning keys"));
+    KIN_TRY(kin_fused_launched(on, on->kernels->within(on->stream, &within), "pruning keys"));
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, count, h->count, sizeof *count));
     if (*count <= (uint64_t)h->room) {
         KIN_TRY(kin_gpu_download(on->ctx, on->gpu, h->found, h->hits, *count * sizeof *h->hits));

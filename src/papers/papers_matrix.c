@@ -399,14 +399,6 @@ static void merge_row(const matrix *m, int64_t row, kin_answer *answer)
     answer->count = count;
 }
 
-static uint32_t left_out(const matrix *m, int64_t row)
-{
-    if (m->graph) {
-        return (m->request->flags & KITH_INCLUDE_SELF) != 0 ? KITH_ID_NONE : (uint32_t)row;
-    }
-    return m->request->exclude != NULL ? m->request->exclude[row] : KITH_ID_NONE;
-}
-
 /* After the last chunk lists are written, before it they are kept. */
 static kith_status take_rows(void *arg, int64_t task, int32_t thread)
 {
@@ -421,7 +413,9 @@ static kith_status take_rows(void *arg, int64_t task, int32_t thread)
             merge_row(m, row, answer);
         }
         if (last) { /* every row of the corpus was a candidate, so there are enough */
-            (void)kin_answer_write(answer, left_out(m, m->query0 + row), m->out, m->query0 + row);
+            const int64_t query = m->query0 + row;
+            (void)kin_answer_write(answer, kin_request_left_out(m->request, m->graph, query),
+                                   m->out, query);
         } else {
             memcpy(m->merged + row * m->wanted, answer->list,
                    (size_t)answer->count * sizeof *answer->list);
@@ -508,9 +502,7 @@ static matrix matrix_of(const kin_prepared *corpus, const kin_prepared *queries,
                 .product = product,
                 .padded = kin_round_up(points->cols, KIN_PROJECT_STEP),
                 .threads = threads};
-    const bool leaves_out =
-        m.graph ? (request->flags & KITH_INCLUDE_SELF) == 0 : request->exclude != NULL;
-    m.wanted = kin_min_i64(request->k + (leaves_out ? 1 : 0), points->rows);
+    m.wanted = kin_request_ids(request, m.graph, points->rows);
     m.piece = kin_round_up(PIECE_PRODUCTS / (m.group * points->cols) + 1, m.tile);
     m.shape = shape_of(points->rows, queries->rows.matrix.rows, m.wanted,
                        (int64_t)(product ? sizeof *m.costs : sizeof *m.keys));

@@ -3,8 +3,9 @@
  *
  *   tree_build.c    medians, leaves, boxes (tree_split.c)
  *   tree_update.c   rows that come and go
- *   tree_search.c   packets of queries go through the tree; what stands in leaves is screened
- *   tree_walk.c     queries in float32, sorted by leaf; a packet on its way; its candidates
+ *   tree_job.c      whatever is asked: queries in float32, sorted by leaf, sent in packets
+ *   tree_search.c   the k nearest; tree_radius.c: all within a radius
+ *   tree_walk.c     a packet on its way; its candidates
  *   tree_leaf*.c    the arithmetic, a body a machine
  *
  * The tree is complete: inner nodes are 1 .. 2^height - 1, node i has the children 2i and 2i + 1,
@@ -129,10 +130,30 @@ kith_status kin_tree_make(kith_ctx *ctx, const kin_prepared *corpus, int64_t lea
 void kin_tree_free(kith_ctx *ctx, kin_tree *tree);
 /* The shape that kin_tree_make gives a tree of so many distinct rows; it has no arrays. */
 kin_tree kin_tree_shape(int64_t points, int32_t cols, int64_t leaf_points);
-/* Arrays of a tree whose shape is known. */
+/* Arrays of a tree whose shape is known, as they lie in memory and in a file; how many. */
+enum { KIN_TREE_ARRAYS = 10 };
+typedef struct kin_tree_array {
+    const char *tag;
+    void *at; /* the address of the pointer in the tree */
+    int64_t rows;
+    uint64_t row_bytes;
+    bool zeros; /* before they are filled */
+} kin_tree_array;
+int kin_tree_arrays(kin_tree *tree, kin_tree_array arrays[KIN_TREE_ARRAYS]);
 void kin_tree_name(kin_layout *layout, void *tree);
 /* What kin_tree_make holds, and leaves. */
 void kin_tree_plan_make(kin_layout *plan, kin_tree *shape, int32_t threads);
+
+/* What a job counted, which becomes the report: of a tree of so many points, by our walk (NULL) or
+ * another. */
+typedef struct kin_tree_sums {
+    int64_t rows; /* that asked */
+    double pairs;
+    double keys;
+    double reruns;
+} kin_tree_sums;
+void kin_tree_report(kith_ctx *ctx, int64_t points, const kin_tree_sums *sums,
+                     const kin_pipeline *pipeline);
 
 /* ---- In a file (tree_store.c) ---------------------------------------------------------------- */
 

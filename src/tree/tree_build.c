@@ -159,7 +159,7 @@ static kith_status round_rows(void *arg, int64_t task, int32_t thread)
     return KITH_OK;
 }
 
-kith_status kin_tree_round_rows(kin_tree_build *b)
+static kith_status round_all(kin_tree_build *b)
 {
     return kin_parallel(b->ctx, "tree", kin_ceil_div(b->points, ROWS_A_TASK), round_rows, b);
 }
@@ -254,24 +254,36 @@ int32_t kin_tree_height(int64_t points, int64_t leaf_points)
     return height;
 }
 
+int kin_tree_arrays(kin_tree *t, kin_tree_array arrays[KIN_TREE_ARRAYS])
+{
+    const int64_t leaves = kin_tree_leaves(t);
+    const int64_t places = t->blocks * KIN_TREE_LANES;
+    const uint64_t row = (uint64_t)t->cols * sizeof(float);
+    const kin_tree_array all[KIN_TREE_ARRAYS] = {
+        {"tree_shift", &t->shift, t->cols, sizeof *t->shift, true},
+        {"tree_starts", &t->starts, leaves + 1, sizeof *t->starts, false},
+        {"tree_counts", &t->counts, leaves, sizeof *t->counts, true},
+        {"tree_values", &t->values, places, row, false},
+        {"tree_ids", &t->ids, places, sizeof *t->ids, false},
+        {"tree_boxes", &t->boxes, 2 * leaves, 2 * row, true},
+        {"tree_lost", &t->lost, 2 * leaves, sizeof *t->lost, true},
+        {"tree_splits", &t->splits, leaves, sizeof *t->splits, true},
+        {"tree_planes", &t->planes, leaves, sizeof *t->planes, true},
+        {"tree_period", &t->period, t->cols, sizeof *t->period, false},
+    };
+    memcpy(arrays, all, sizeof all);
+    return t->wraps ? KIN_TREE_ARRAYS : KIN_TREE_ARRAYS - 1;
+}
+
 void kin_tree_name(kin_layout *layout, void *tree)
 {
-    kin_tree *t = tree;
-    const uint64_t places = (uint64_t)t->blocks * KIN_TREE_LANES;
-    const uint64_t cols = (uint64_t)t->cols;
-    const uint64_t leaves = (uint64_t)kin_tree_leaves(t);
-    const uint64_t boxes = kin_size_mul(2 * leaves, 2 * cols);
-    t->shift = kin_layout_zeros(layout, cols, sizeof *t->shift);
-    t->starts = kin_layout_array(layout, leaves + 1, sizeof *t->starts);
-    t->counts = kin_layout_zeros(layout, leaves, sizeof *t->counts);
-    t->values = kin_layout_array(layout, kin_size_mul(places, cols), sizeof *t->values);
-    t->ids = kin_layout_array(layout, places, sizeof *t->ids);
-    t->boxes = kin_layout_zeros(layout, boxes, sizeof *t->boxes);
-    t->lost = kin_layout_zeros(layout, 2 * leaves, sizeof *t->lost);
-    t->splits = kin_layout_zeros(layout, leaves, sizeof *t->splits);
-    t->planes = kin_layout_zeros(layout, leaves, sizeof *t->planes);
-    if (t->wraps) {
-        t->period = kin_layout_array(layout, cols, sizeof *t->period);
+    kin_tree_array arrays[KIN_TREE_ARRAYS];
+    const int count = kin_tree_arrays(tree, arrays);
+    for (int i = 0; i < count; i++) {
+        const kin_tree_array *a = &arrays[i];
+        void *array = a->zeros ? kin_layout_zeros(layout, (uint64_t)a->rows, a->row_bytes)
+                               : kin_layout_array(layout, (uint64_t)a->rows, a->row_bytes);
+        memcpy(a->at, &array, sizeof array);
     }
 }
 
@@ -298,20 +310,29 @@ static void name_build(kin_layout *layout, void *job)
     b->plots = kin_layout_array(layout, kin_size_mul(threads, plot), sizeof *b->plots);
 }
 
+/* Of half a plot: 512 KiB, so that both halves stay within the second cache of most cores. */
+enum { PLOT_FLOATS = 1 << 17 };
+
 /* Sizes of a build, by its points and its tree's columns. */
 static void size_build(kin_tree_build *b, int32_t threads)
 {
     const int32_t cols = b->tree->cols;
     b->threads = threads;
     b->wide = (int32_t)kin_round_up(cols, KIN_TREE_QUARTER);
-    b->plot_points = kin_tree_plot_points(b->points, cols);
+    b->plot_points = kin_min_i64(b->points, kin_max_i64(PLOT_FLOATS / b->wide, 1));
     b->scratch_doubles = kin_round_up(cols, KIN_METRIC_LANES) + 2 * KIN_TREE_QUARTER;
 }
 
-kith_status kin_tree_build_make(kin_tree_build *b)
+static kith_status make_build(kin_tree_build *b)
 {
     size_build(b, b->ctx->threads);
     return kin_layout_make(b->ctx, name_build, b, "the building of a tree", &b->block);
+}
+
+kith_status kin_tree_build_load(kin_tree_build *b)
+{
+    KIN_TRY(make_build(b));
+    return round_all(b);
 }
 
 void kin_tree_plan_make(kin_layout *plan, kin_tree *shape, int32_t threads)
@@ -362,9 +383,9 @@ static kith_status make(kith_ctx *ctx, const kin_prepared *corpus, int64_t leaf_
                         .ids = corpus->groups.firsts};
     kith_status status = KITH_OK;
     KIN_TRY_GOTO(status, make_arrays(ctx, tree), done);
-    KIN_TRY_GOTO(status, kin_tree_build_make(&b), done);
+    KIN_TRY_GOTO(status, make_build(&b), done);
     KIN_TRY_GOTO(status, choose_units(&b), done);
-    KIN_TRY_GOTO(status, kin_tree_round_rows(&b), done);
+    KIN_TRY_GOTO(status, round_all(&b), done);
     KIN_TRY_GOTO(status, build_levels(&b), done);
     for (int64_t node = kin_tree_leaves(tree) - 1; node >= 1; node--) {
         kin_tree_join(tree, node);

@@ -89,11 +89,6 @@ uint64_t kin_tree_gpu_peak_bytes(int64_t points, int32_t cols, int64_t leaf_poin
                                      kin_gpu_block_bytes(scratch_bytes(points, cols))));
 }
 
-static kith_status launched(const making *m, int error, const char *what)
-{
-    return kin_gpu_check(m->on->ctx, m->on->gpu, error, what);
-}
-
 /* The scale and the shift, from exact extremes. host: 3 x cols doubles. */
 static kith_status choose_units(const making *m, double *host)
 {
@@ -106,7 +101,7 @@ static kith_status choose_units(const making *m, double *host)
                                       .count = tree->points,
                                       .low = m->extremes,
                                       .high = m->extremes + cols};
-    KIN_TRY(launched(m, m->kernels->measure(on->stream, &job), "extremes of columns"));
+    KIN_TRY(kin_fused_launched(on, m->kernels->measure(on->stream, &job), "extremes of columns"));
     KIN_TRY(
         kin_gpu_download(on->ctx, on->gpu, host, m->extremes, 2 * (uint64_t)cols * sizeof *host));
     kin_tree_units(m->rows->dtype, cols, host, host + cols, shift, &tree->scale);
@@ -128,7 +123,7 @@ static kith_status round_rows(const making *m)
                                     .shift = tree->shift,
                                     .out = m->rounded,
                                     .lost = m->row_lost};
-    return launched(m, m->kernels->round(m->on->stream, &job), "rows of a tree");
+    return kin_fused_launched(m->on, m->kernels->round(m->on->stream, &job), "rows of a tree");
 }
 
 /* The root's node has lost what the worst of its points did. */
@@ -141,10 +136,10 @@ static kith_status build(making *m)
                               .row_lost = m->row_lost,
                               .firsts = m->firsts,
                               .scratch_bytes = &bytes};
-    KIN_TRY(launched(m, m->kernels->build(on->stream, &job), "scratch of a tree"));
+    KIN_TRY(kin_fused_launched(on, m->kernels->build(on->stream, &job), "scratch of a tree"));
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &m->scratch, bytes, 1, "the building of a tree"));
     job.scratch = m->scratch;
-    KIN_TRY(launched(m, m->kernels->build(on->stream, &job), "the building of a tree"));
+    KIN_TRY(kin_fused_launched(on, m->kernels->build(on->stream, &job), "the building of a tree"));
     return kin_gpu_download(on->ctx, on->gpu, &m->tree->most_lost, m->tree->lost + 1,
                             sizeof m->tree->most_lost);
 }

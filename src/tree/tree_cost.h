@@ -81,14 +81,12 @@ bool kin_tree_wins(const kin_tree_cost *cost, double share, bool stands);
 
 /* ---- The tree as an engine ------------------------------------------------------------------- */
 
-/* The tree as an engine: the bytes of kin_exact_graph and kin_exact_search, for the metrics that
- * kin_tree_allows. Arguments are checked in api/.
+/* The tree as an engine: the bytes of kin_exact_search, or without queries of kin_exact_graph, for
+ * the metrics that kin_tree_allows. Arguments are checked in api/.
  *
  * Where the request's method is AUTO, a few packets tell first whether the tree is the faster way;
  * where it is not, nothing is written and *declined is true. */
 
-kith_status kin_tree_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,
-                           const kith_neighbors *out, bool *declined);
 kith_status kin_tree_knn(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                          const kin_request *request, const kith_neighbors *out, bool *declined);
 /* Queries against a tree that stands, whatever the request's method, and the groups that it was
@@ -97,12 +95,12 @@ kith_status kin_tree_search(kith_ctx *ctx, const kin_prepared *corpus, const kin
                             const kith_matrix *queries, const kin_request *request,
                             const kith_neighbors *out);
 
-/* Whether the two would take the tree: kin_tree_graph and kin_tree_knn ask the same, of the same
- * data, and keep to the answer. */
+/* Whether it would take the tree: kin_tree_knn asks the same, of the same data, and keeps to the
+ * answer. */
 kith_status kin_tree_foresee(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                              const kin_request *request, kin_tree_verdict *verdict);
 
-/* What the two will hold at most; queries NULL: a graph. known: of the rows of the corpus. */
+/* What it will hold at most. known: of the rows of the corpus. */
 kin_plan kin_tree_plan(const kith_matrix *corpus, const kith_matrix *queries,
                        const kin_request *request, kin_rows_known known, int32_t threads);
 /* What kin_tree_search will hold beside a tree of so many rows. */

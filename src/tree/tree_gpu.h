@@ -32,50 +32,27 @@ static inline int32_t kin_tree_gpu_wide(int32_t cols)
 uint64_t kin_tree_gpu_bytes(int64_t points, int32_t cols, int64_t leaf_points);
 uint64_t kin_tree_gpu_peak_bytes(int64_t points, int32_t cols, int64_t leaf_points);
 
-/* ---- tree_layout_gpu.c ----------------------------------------------------------------------- */
-
-/* How queries of a tree are cut, and what a job takes of a device's memory before it starts: the
- * same sums. */
-
-/* Queries of a stripe beside the tree. */
-typedef struct kin_tree_gpu_cut {
-    int64_t stripe;
-    bool ahead; /* the next stripe's rows find room, too */
-} kin_tree_gpu_cut;
-
-/* What is cut. */
-typedef struct kin_tree_gpu_whole {
-    const kith_matrix *queries;
-    const kin_request *request;
-    int32_t height;   /* of the tree */
-    int32_t capacity; /* of a list, in a first walk */
-    uint32_t place;   /* as in fused_search.h */
-} kin_tree_gpu_whole;
-
-/* ahead: whether rows may come ahead. */
-kin_tree_gpu_cut kin_tree_gpu_cut_queries(const kin_tree_gpu_whole *whole, uint64_t room,
-                                          bool ahead);
+/* ---- Sizes ------------------------------------------------------------------------------------
+ */
 
 /* Room of a list in a first walk; dtype: of the corpus; most_short: that shared memory holds
  * (tree_kernels.h). */
 int32_t kin_tree_gpu_list_room(kith_dtype dtype, int64_t wanted, int32_t most_short);
 
-/* Points a leaf: what is fastest for so many columns, or what makes a tree of the request's height.
- */
-int64_t kin_tree_gpu_usual_leaf(int32_t cols);
-int64_t kin_tree_gpu_leaf_points(const kin_request *request, int64_t points);
+/* Points a leaf that are fastest for so many columns: a warp looks at 64 at a time, in many columns
+ * at 32 (tree_walk.cuh). */
+static inline int64_t kin_tree_gpu_usual_leaf(int32_t cols)
+{
+    enum { MOST_COLS_OF_PAIRS = 32 };
+    return cols <= MOST_COLS_OF_PAIRS ? 64 : 96;
+}
 
-/* Device memory of a first walk and its lists, beside rows that are rounded already. */
-uint64_t kin_tree_gpu_lists_bytes(int64_t places, int32_t capacity);
+/* Device memory of a first walk: lists, rows that ask and their order. */
+uint64_t kin_tree_gpu_places_bytes(int64_t count, int32_t cols, int32_t capacity);
 
 /* Device memory that a job takes, for matrices on the host; queries NULL: a graph. */
-typedef struct kin_tree_gpu_need {
-    uint64_t whole_bytes; /* all queries at once */
-    uint64_t least_bytes; /* as few as it may be */
-    int64_t stripes;      /* within the budget */
-} kin_tree_gpu_need;
-kin_tree_gpu_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
-                                         const kin_request *request, uint64_t budget);
+kin_fused_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
+                                      const kin_request *request, uint64_t budget);
 
 /* ---- tree_solve_gpu.c ------------------------------------------------------------------------ */
 
@@ -141,22 +118,11 @@ kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, const kin_fused_rows 
                              const uint32_t *ids, kin_tree_gpu_asked *asked);
 void kin_tree_gpu_asked_free(const kin_tree_gpu_solver *s, kin_tree_gpu_asked *asked);
 
-/* Sends places through the tree; lists are the caller's to free, also on failure. Waits. */
-kith_status kin_tree_gpu_walk_places(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places,
-                                     kin_tree_gpu_lists *lists, int64_t *lost);
-/* Arrays for so many places; wanted and capacity are set. */
-kith_status kin_tree_gpu_lists_make(const kin_tree_gpu_solver *s, int64_t places,
-                                    kin_tree_gpu_lists *lists);
-void kin_tree_gpu_lists_free(const kin_tree_gpu_solver *s, kin_tree_gpu_lists *lists);
-
-/* Answers of all places. */
+/* Sends places through the tree for the tally alone. Waits. */
+kith_status kin_tree_gpu_look(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places);
+/* Answers of all places; parts: as many at a time as fit. */
 kith_status kin_tree_gpu_solve(kin_tree_gpu_solver *s, kin_fused_answers *a,
-                               const kin_tree_gpu_places *places);
-/* Answers of the rows ids[0 .. count) (host) of places, which are in the order of the tree, as many
- * at a time as fit. */
-kith_status kin_tree_gpu_solve_ids(kin_tree_gpu_solver *s, kin_fused_answers *a,
-                                   const kin_tree_gpu_places *places, const uint32_t *ids,
-                                   int64_t count);
+                               const kin_tree_gpu_places *places, bool parts);
 
 /* Room of a list in a first walk. */
 int32_t kin_tree_gpu_capacity(const kin_tree_gpu_solver *s);
@@ -190,7 +156,7 @@ static inline bool kin_tree_gpu_named(const kin_request *request)
 
 /* ---- tree_search_gpu.c ----------------------------------------------------------------------- */
 
-/* The tree on a GPU as an engine: the bytes of kin_tree_graph and kin_tree_knn. Arguments are
+/* The tree on a GPU as an engine: the bytes of kin_tree_knn. Arguments are
  * checked in api/.
  *
  * Where no tree was named, a sample tells first whether the tree is the faster way
@@ -231,12 +197,10 @@ kith_status kin_tree_gpu_corpus_search(kith_ctx *ctx, const kin_tree_gpu_corpus 
 /* Whether a tree was named, or a sample says that it pays; queries NULL: a graph. */
 kith_status kin_tree_gpu_corpus_judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
                                       const kin_fused_query *query, bool *takes);
-/* Points a leaf: what is fastest here, where the processor's tree has what is fastest there. */
-int64_t kin_tree_gpu_kept_leaf(const kin_tree_gpu_corpus *c);
 /* What a search takes beside it. */
-kin_tree_gpu_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *corpus,
-                                           const kith_matrix *queries, const kin_request *request,
-                                           uint64_t budget);
+kin_fused_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *corpus,
+                                        const kith_matrix *queries, const kin_request *request,
+                                        uint64_t budget);
 
 /* By one GPU. Without queries: the graph of the corpus' points. */
 kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,

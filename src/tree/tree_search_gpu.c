@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. The same tree as on the processor (tree/tree_search.c), its packets being warps:
+ * Idea. The same tree as on the processor (tree/tree_job.c), its packets being warps:
  *
  *      corpus    upload, check, groups of equal rows (fused_prepare.c) -> tree (tree_build_gpu.c)
  *      search    stripes of queries: upload, check, round, sort by leaf -> solve (tree_solve_gpu.c)
@@ -19,10 +19,7 @@
 #include "tree/tree_gpu.h"
 
 #include "host/host_clock.h"
-#include "host/host_cpu.h"
 #include "host/host_threads.h"
-
-#include <stdio.h>
 
 enum { SAMPLE = 16384 };
 
@@ -44,56 +41,145 @@ const char *kin_tree_gpu_missing(const kin_request *request)
     return way != NULL ? way->missing(request) : NULL;
 }
 
-/* ---- One call -------------------------------------------------------------------------------- */
+static int64_t leaf_points_of(const kin_request *request, int64_t points)
+{
+    const int32_t cols = request->distance.cols;
+    return request->tree_height != 0 ? kin_tree_leaf_points_of(cols, points, request->tree_height)
+                                     : kin_tree_gpu_usual_leaf(cols);
+}
 
-typedef struct searching {
-    kin_fused_device on;
-    kin_tree_gpu_corpus corpus; /* its own, or those arrays that are kept */
-    const kith_matrix *queries; /* NULL: a graph */
+/* ---- Stripes --------------------------------------------------------------------------------- */
+
+/* How queries of a tree are cut, and what a job takes of a device's memory before it starts: the
+ * same sums. */
+
+/* What is cut. */
+typedef struct whole_job {
+    const kith_matrix *queries;
     const kin_request *request;
-    uint32_t place;
-    const kith_neighbors *out;
-    kin_tree_gpu_solver solver;
-    bool decided; /* the tree was named, or a sample was for it */
-} searching;
+    int32_t height;   /* of the tree */
+    int32_t capacity; /* of a list, in a first walk */
+    uint32_t place;   /* as in fused_search.h */
+} whole_job;
 
-/* The queries. */
-static kin_fused_source source_of(const searching *s)
+/* Queries, their copies in the tree's units, their order, lists and answers, and what another way
+ * through the tree takes. */
+static uint64_t stripe_bytes(const whole_job *w, int64_t count)
 {
-    return (kin_fused_source){.matrix = s->queries,
-                              .distance = &s->request->distance,
-                              .name = "queries",
-                              .place = s->place};
+    const kin_tree_gpu_way *way = kin_tree_gpu_way_of(w->request);
+    const bool here = (w->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
+    const uint64_t rows = here ? 0 : kin_fused_ahead_bytes(w->queries, count);
+    const uint64_t own =
+        kin_size_add(kin_tree_gpu_places_bytes(count, w->queries->cols, w->capacity),
+                     way != NULL ? way->bytes(w->height, count) : 0);
+    return kin_size_add(kin_size_add(rows, own), kin_fused_answers_bytes(count, w->request->k));
 }
 
-static bool leaves_own_out(const kin_request *request)
+static int64_t stripe_rows(const whole_job *w, uint64_t room, bool ahead)
 {
-    return (request->flags & KITH_INCLUDE_SELF) == 0;
+    int64_t stripe = w->queries->rows;
+    while (stripe > KIN_FUSED_LEAST_ROWS &&
+           kin_size_add(kin_fused_with_slack(stripe_bytes(w, stripe)),
+                        ahead ? kin_fused_ahead_bytes(w->queries, stripe) : 0) > room) {
+        stripe = kin_fused_halved(stripe);
+    }
+    return stripe;
 }
 
-/* Ids of a row's list, of which one may be left out. */
-static int64_t wanted_ids(const searching *s)
+/* Queries of a stripe beside the tree. ahead: whether rows may come ahead; then whether the next
+ * stripe's find room, too. */
+static int64_t cut_queries(const whole_job *whole, uint64_t room, bool *ahead)
 {
-    const bool leaves =
-        s->queries == NULL ? leaves_own_out(s->request) : s->request->exclude != NULL;
-    return kin_min_i64(s->request->k + (leaves ? 1 : 0), s->corpus.points.rows);
+    const int64_t stripe = stripe_rows(whole, room, false);
+    *ahead = *ahead && stripe < whole->queries->rows;
+    return *ahead ? stripe_rows(whole, room, true) : stripe;
 }
 
-static kin_tree_cost cost_of(const searching *s, int64_t points)
+/* ---- Plan ------------------------------------------------------------------------------------ */
+
+/* queries NULL: the tree's own rows. */
+static whole_job whole_of(const kith_matrix *points, const kith_matrix *queries,
+                          const kin_request *request, int32_t height)
 {
-    return kin_tree_cost_gpu(s->request, points, s->queries != NULL ? s->queries->rows : points,
-                             kin_min_i64(wanted_ids(s), points), s->queries == NULL);
+    const int64_t ids = kin_min_i64(request->k + 1, points->rows);
+    return (whole_job){.queries = queries != NULL ? queries : points,
+                       .request = request,
+                       .height = height,
+                       .capacity = kin_tree_gpu_list_room(points->dtype, ids, KIN_TREE_GPU_SHORT),
+                       .place = queries != NULL ? 0 : KIN_FUSED_DATA_ON_DEVICE};
+}
+
+/* beside: what is there before the first stripe; building: the most while it was made. */
+static kin_fused_need need_of(const whole_job *asked, uint64_t beside, uint64_t building,
+                              uint64_t budget)
+{
+    const int64_t rows = asked->queries->rows;
+    const uint64_t whole = kin_size_add(beside, stripe_bytes(asked, rows));
+    const uint64_t least =
+        kin_size_add(beside, stripe_bytes(asked, kin_min_i64(KIN_FUSED_LEAST_ROWS, rows)));
+    bool ahead = (asked->place & KIN_FUSED_DATA_ON_DEVICE) == 0;
+    const int64_t stripe = cut_queries(asked, budget > beside ? budget - beside : 0, &ahead);
+    return (kin_fused_need){
+        .whole_bytes = kin_fused_with_slack(whole > building ? whole : building),
+        .least_bytes = kin_fused_with_slack(least > building ? least : building),
+        .corpus_chunks = 1,
+        .query_stripes = kin_ceil_div(rows, stripe)};
+}
+
+kin_fused_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
+                                      const kin_request *request, uint64_t budget)
+{
+    const int64_t leaf_points = leaf_points_of(request, corpus->rows);
+    const whole_job asked =
+        whole_of(corpus, queries, request, kin_tree_height(corpus->rows, leaf_points));
+    const kin_fused_prepared_need rows = kin_fused_groups_bytes(corpus, 0);
+    const uint64_t tree =
+        kin_size_add(rows.resident, kin_tree_gpu_bytes(corpus->rows, corpus->cols, leaf_points));
+    const uint64_t building = kin_size_add(
+        rows.resident, kin_tree_gpu_peak_bytes(corpus->rows, corpus->cols, leaf_points));
+    return need_of(&asked, tree, rows.most > building ? rows.most : building, budget);
+}
+
+/* ---- Of what is kept ------------------------------------------------------------------------- */
+
+static int64_t kept_leaf(const kin_tree_gpu_corpus *c)
+{
+    const int32_t cols = c->points.cols;
+    return c->leaf_points == kin_tree_leaf_points(cols) ? kin_tree_gpu_usual_leaf(cols)
+                                                        : c->leaf_points;
+}
+
+uint64_t kin_tree_gpu_corpus_bytes(const kin_tree_gpu_corpus *c)
+{
+    return kin_size_add(kin_fused_groups_bytes(&c->points, c->place).resident,
+                        kin_tree_gpu_bytes(c->tree.points, c->tree.cols, kept_leaf(c)));
+}
+
+kin_fused_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *c, const kith_matrix *queries,
+                                        const kin_request *request, uint64_t budget)
+{
+    const whole_job asked = whole_of(&c->points, queries, request, c->tree.height);
+    return need_of(&asked, 0, 0, budget);
+}
+
+/* ---- Tree or all pairs: a small tree is asked ------------------------------------------------ */
+
+/* corpus: of so many distinct points; queries NULL: a graph. */
+static kin_tree_cost cost_of(const kin_request *request, const kith_matrix *corpus, int64_t points,
+                             const kith_matrix *queries)
+{
+    const bool graph = queries == NULL;
+    const int64_t wanted = kin_request_ids(request, graph, corpus->rows);
+    return kin_tree_cost_gpu(request, points, graph ? points : queries->rows,
+                             kin_min_i64(wanted, points), graph);
 }
 
 bool kin_tree_gpu_worth_trying(const kith_matrix *corpus, const kith_matrix *queries,
                                const kin_request *request)
 {
-    const searching s = {.corpus.points = *corpus, .queries = queries, .request = request};
-    const kin_tree_cost cost = cost_of(&s, corpus->rows);
+    const kin_tree_cost cost = cost_of(request, corpus, corpus->rows, queries);
     return kin_tree_may_win(&cost);
 }
-
-/* ---- Tree or all pairs: a small tree is asked ------------------------------------------------ */
 
 /* `count` rows, spread over `rows` of them or over the rows that are listed, are asked. */
 static kith_status ask_spread(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
@@ -124,8 +210,6 @@ static kin_tree_gpu_places places_of(const kin_fused_rows *rows, const kin_tree_
 static kith_status walk_sample(kin_tree_gpu_solver *s, const kin_fused_rows *rows, double *pairs)
 {
     kin_tree_gpu_asked a = {.ordered = true};
-    kin_tree_gpu_lists lists = {0};
-    int64_t lost = 0;
     kith_status status = KITH_OK;
     kin_tree_gpu_places places = {
         .rows = s->corpus->rows, .ids = s->tree->ids, .count = s->tree->blocks * KIN_TREE_LANES};
@@ -136,45 +220,65 @@ static kith_status walk_sample(kin_tree_gpu_solver *s, const kin_fused_rows *row
         places = places_of(rows, &a);
         queries = (double)a.count;
     }
-    KIN_TRY_GOTO(status, kin_tree_gpu_walk_places(s, &places, &lists, &lost), done);
+    KIN_TRY_GOTO(status, kin_tree_gpu_look(s, &places), done);
     *pairs = s->tally.pairs / queries;
 done:
-    kin_tree_gpu_lists_free(s, &lists);
     kin_tree_gpu_asked_free(s, &a);
     return status;
 }
 
-/* A small tree of the corpus, asked by its own points or by some of the rows that ask. */
-static kith_status try_sample(searching *s, const kin_fused_rows *rows)
+/* A small tree of the corpus, asked by its own points (NULL) or by some of the rows that ask. */
+static kith_status try_sample(const kin_fused_device *on, const kin_tree_gpu_corpus *c,
+                              const kin_fused_query *query, const kin_fused_rows *rows, bool *takes)
 {
-    const kin_fused_prepared *corpus = &s->corpus.prepared;
+    const kin_fused_prepared *corpus = &c->prepared;
     const kin_groups *groups = &corpus->groups;
-    const kin_tree_cost cost = cost_of(s, groups->count);
+    const kin_tree_cost cost = cost_of(query->request, &c->points, groups->count, query->queries);
     const int64_t count = kin_min_i64(SAMPLE, groups->count);
+    const int64_t wanted = kin_request_ids(query->request, rows == NULL, c->points.rows);
     kin_tree_gpu_asked points = {.count = count};
     double pairs = 0.0;
     kin_tree_gpu tree = {0};
-    kin_tree_gpu_solver solver = {.on = s->on,
-                                  .tree = &tree,
-                                  .corpus = corpus,
-                                  .wanted = (int32_t)kin_min_i64(wanted_ids(s), count)};
+    kin_tree_gpu_solver solver = {
+        .on = *on, .tree = &tree, .corpus = corpus, .wanted = (int32_t)kin_min_i64(wanted, count)};
     kith_status status = ask_spread(&solver, NULL, groups->firsts, groups->count, &points);
-    KIN_THEN(status, kin_tree_gpu_make(&s->on, &corpus->rows, points.ids, count,
+    KIN_THEN(status, kin_tree_gpu_make(on, &corpus->rows, points.ids, count,
                                        kin_tree_gpu_usual_leaf(corpus->rows.cols), &tree));
     KIN_THEN(status, kin_tree_gpu_solver_make(&solver));
     KIN_THEN(status, walk_sample(&solver, rows, &pairs));
-    s->decided =
-        status == KITH_OK && kin_tree_judge(&cost, pairs, (double)count) != KIN_TREE_DECLINE;
+    *takes = status == KITH_OK && kin_tree_judge(&cost, pairs, (double)count) != KIN_TREE_DECLINE;
     kin_tree_gpu_solver_free(&solver);
-    kin_tree_gpu_free(&s->on, &tree);
+    kin_tree_gpu_free(on, &tree);
     kin_tree_gpu_asked_free(&solver, &points);
     return status;
 }
 
-/* rows: that ask, NULL: a graph. A tree that was named needs no sample. */
-static kith_status decide(searching *s, const kin_fused_rows *rows)
+static kin_fused_source source_of(const kin_fused_query *query, int64_t first, int64_t count)
 {
-    return s->decided ? KITH_OK : try_sample(s, rows);
+    return (kin_fused_source){.matrix = query->queries,
+                              .distance = &query->request->distance,
+                              .name = "queries",
+                              .place = query->place,
+                              .first = first,
+                              .count = count};
+}
+
+kith_status kin_tree_gpu_corpus_judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
+                                      const kin_fused_query *query, bool *takes)
+{
+    enum { ASKED_FIRST = 65536 };
+    const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
+    *takes = kin_tree_gpu_named(query->request);
+    if (*takes || query->queries == NULL) {
+        return *takes ? KITH_OK : try_sample(&on, corpus, query, NULL, takes);
+    }
+    kin_fused_prepared prepared;
+    const kin_fused_source source =
+        source_of(query, 0, kin_min_i64(query->queries->rows, ASKED_FIRST));
+    KIN_TRY(kin_fused_prepare_queries(&on, &source, NULL, &prepared));
+    const kith_status status = try_sample(&on, corpus, query, &prepared.rows, takes);
+    kin_fused_prepared_free(ctx, corpus->gpu, &prepared);
+    return status;
 }
 
 /* ---- The corpus and its tree ----------------------------------------------------------------- */
@@ -215,240 +319,120 @@ void kin_tree_gpu_corpus_free(kith_ctx *ctx, kin_tree_gpu_corpus *c)
     *c = (kin_tree_gpu_corpus){0};
 }
 
-static kith_status make_solver(searching *s)
-{
-    const kin_fused_prepared *corpus = &s->corpus.prepared;
-    s->solver =
-        (kin_tree_gpu_solver){.on = s->on,
-                              .tree = &s->corpus.tree,
-                              .corpus = corpus,
-                              .request = s->request,
-                              .wanted = (int32_t)kin_min_i64(wanted_ids(s), corpus->groups.count)};
-    return kin_tree_gpu_solver_make(&s->solver);
-}
+/* ---- By a tree that stands ------------------------------------------------------------------- */
 
-/* In the middle of a one-shot job. */
-static kith_status plant_own(searching *s)
-{
-    const int64_t points = s->corpus.prepared.groups.count;
-    KIN_TRY(plant(s->on.ctx, kin_tree_gpu_leaf_points(s->request, points), &s->corpus));
-    return make_solver(s);
-}
+typedef struct searching {
+    kin_fused_device on;
+    const kin_tree_gpu_corpus *corpus;
+    const kin_fused_query *query;
+    kin_tree_gpu_solver solver;
+} searching;
 
-static void report(const searching *s, int64_t rows)
+/* Answers of the places, to the query's outputs; parts: as many at a time as fit. */
+static kith_status solve(searching *s, const kin_fused_query *query, const kin_groups *asked,
+                         const kin_tree_gpu_places *places, bool parts)
 {
-    kith_report *r = &s->on.ctx->report;
-    const kin_fused_tally *tally = &s->solver.tally;
-    const double n = (double)kin_max_i64(rows, 1);
-    const double share = 1.0 - tally->pairs / (n * (double)s->corpus.tree.points);
-    r->exact = KITH_CERTIFIED;
-    r->skipped_share = share > 0.0 ? share : 0.0;
-    r->rerun_share = tally->reruns / n;
-    r->candidates = tally->keys / n;
-    r->distinct_rows = s->corpus.prepared.groups.count;
-    (void)snprintf(r->screen, sizeof r->screen, "%s",
-                   s->request->pipeline != NULL ? s->request->pipeline->name : "tree");
-    (void)snprintf(r->isa, sizeof r->isa, "%s", kin_isa_name(s->on.ctx->isa));
-}
-
-static kith_status answers_of(const searching *s, const kin_groups *groups, const uint32_t *exclude,
-                              const kith_neighbors *out, bool by_host, kin_fused_answers *a)
-{
-    *a = (kin_fused_answers){
-        .on = s->on,
-        .metric = s->request->distance.metric,
-        .groups = &s->corpus.prepared.groups,
-        .target = {.groups = groups,
-                   .exclude = exclude,
-                   .leaves_self_out = s->queries == NULL && leaves_own_out(s->request),
-                   .out = out},
-        .exclude_on_device = (s->place & KIN_FUSED_DATA_ON_DEVICE) != 0,
-        .by_host = by_host,
-        .wanted = wanted_ids(s)};
-    return kin_fused_answers_make(a, (s->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false);
-}
-
-/* ---- Graph ----------------------------------------------------------------------------------- */
-
-/* The ids of the tree's positions, without holes. */
-static kith_status read_ids(const searching *s, uint32_t **ids, int64_t *count)
-{
-    kith_ctx *ctx = s->on.ctx;
-    const int64_t places = s->corpus.tree.blocks * KIN_TREE_LANES;
-    const uint64_t bytes = (uint64_t)places * sizeof **ids;
-    KIN_TRY(kin_alloc(ctx, ids, bytes, 1, "the order of the points"));
-    KIN_TRY(kin_gpu_download(ctx, s->on.gpu, *ids, s->corpus.tree.ids, bytes));
-    *count = 0;
-    for (int64_t p = 0; p < places; p++) {
-        if ((*ids)[p] != KITH_ID_NONE) {
-            (*ids)[(*count)++] = (*ids)[p];
-        }
-    }
-    return KITH_OK;
-}
-
-static kith_status solve_graph_parts(searching *s, kin_fused_answers *a,
-                                     const kin_tree_gpu_places *places)
-{
-    uint32_t *ids = NULL;
-    int64_t count = 0;
-    kith_status status = read_ids(s, &ids, &count);
-    KIN_THEN(status, kin_tree_gpu_solve_ids(&s->solver, a, places, ids, count));
-    kin_free(s->on.ctx, ids);
-    return status;
-}
-
-/* at_once: one walk of all points, answers on the device. */
-static kith_status solve_graph(searching *s, bool at_once)
-{
-    kin_fused_answers a;
-    const kin_tree_gpu_places places = {.rows = s->corpus.prepared.rows,
-                                        .ids = s->corpus.tree.ids,
-                                        .count = s->corpus.tree.blocks * KIN_TREE_LANES};
-    const bool on_device = (s->place & KIN_FUSED_OUT_ON_DEVICE) != 0;
-    KIN_TRY(answers_of(s, &s->corpus.prepared.groups, NULL, s->out, !at_once && !on_device, &a));
-    kith_status status =
-        at_once ? kin_tree_gpu_solve(&s->solver, &a, &places) : solve_graph_parts(s, &a, &places);
-    KIN_THEN(status, kin_fused_answers_finish(&a, s->out, s->corpus.points.rows));
+    const bool on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0;
+    kin_fused_answers a = kin_fused_answers_of(&s->on, query, &s->corpus->prepared.groups, asked);
+    a.by_host = parts && !on_device;
+    KIN_TRY(kin_fused_answers_make(&a, on_device, false));
+    kith_status status = kin_tree_gpu_solve(&s->solver, &a, places, parts);
+    KIN_THEN(status, kin_fused_answers_finish(&a, query->out, s->corpus->points.rows));
     kin_fused_answers_free(&a);
     return status;
 }
 
+/* One walk of all points; in parts where their lists do not fit. */
 static kith_status graph(searching *s)
 {
-    KIN_TRY(decide(s, NULL));
-    if (!s->decided) {
-        return KITH_OK;
+    const kin_tree_gpu_corpus *c = s->corpus;
+    const kin_tree_gpu_places places = {
+        .rows = c->prepared.rows, .ids = c->tree.ids, .count = c->tree.blocks * KIN_TREE_LANES};
+    const kith_status status = solve(s, s->query, &c->prepared.groups, &places, false);
+    if (status != KITH_E_DEVICE_MEMORY) {
+        return status;
     }
-    KIN_TRY(plant_own(s));
-    kith_status status = solve_graph(s, true);
-    if (status == KITH_E_DEVICE_MEMORY) {
-        kin_forgive(s->on.ctx);
-        kin_gpu_trim(s->on.gpu);
-        status = solve_graph(s, false);
-    }
-    KIN_TRY(status);
-    report(s, s->corpus.tree.points);
-    return KITH_OK;
+    kin_forgive(s->on.ctx);
+    kin_gpu_trim(s->on.gpu);
+    return solve(s, s->query, &c->prepared.groups, &places, true);
 }
-
-/* ---- Search ---------------------------------------------------------------------------------- */
 
 static kith_status solve_stripe(searching *s, const kin_fused_prepared *prepared, int64_t first)
 {
-    kin_fused_answers a;
     const int64_t count = prepared->rows.rows;
-    const kith_neighbors out = kin_fused_rows_of(s->out, first, count);
-    const uint32_t *exclude = s->request->exclude != NULL ? s->request->exclude + first : NULL;
+    kin_fused_slice slice;
+    kin_fused_slice_of(s->query, first, count, &slice);
     kin_tree_gpu_asked asked = {
-        .count = count, .ordered = true, .plain = kin_tree_gpu_way_of(s->request) != NULL};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_tree_gpu_ask(&s->solver, &prepared->rows, NULL, &asked), done);
-    KIN_TRY_GOTO(status, answers_of(s, &prepared->groups, exclude, &out, false, &a), done);
+        .count = count, .ordered = true, .plain = kin_tree_gpu_way_of(&slice.request) != NULL};
+    kith_status status = kin_tree_gpu_ask(&s->solver, &prepared->rows, NULL, &asked);
     const kin_tree_gpu_places places = places_of(&prepared->rows, &asked);
-    status = kin_tree_gpu_solve(&s->solver, &a, &places);
-    KIN_THEN(status, kin_fused_answers_finish(&a, &out, s->corpus.points.rows));
-    kin_fused_answers_free(&a);
-done:
+    KIN_THEN(status, solve(s, &slice.query, &prepared->groups, &places, false));
     kin_tree_gpu_asked_free(&s->solver, &asked);
     return status;
 }
 
 static kith_status search_stripe(void *arg, int64_t first, int64_t count, int64_t next)
 {
-    kin_fused_source source = source_of(arg);
     searching *s = arg;
     kith_ctx *ctx = s->on.ctx;
-    kin_fused_prepared q = {0};
-    kith_status status = KITH_OK;
-    source.first = first;
-    source.count = count;
-    KIN_TRY_GOTO(status, kin_fused_prepare_queries(&s->on, &source, NULL, &q), done);
-    note_preparation(ctx, &q);
-    if (next > 0) {
-        kin_fused_prepare_ahead(ctx, s->on.gpu, s->queries, first + count, next);
-    }
-    KIN_TRY_GOTO(status, solve_stripe(s, &q, first), done);
-    status = kin_progress(ctx, "screen", (double)(first + count), (double)s->queries->rows);
-done:
-    kin_fused_prepared_free(ctx, s->on.gpu, &q);
-    return status;
-}
-
-/* The first queries tell whether a tree pays; a tree that was named needs no sample. */
-static kith_status decide_by_queries(searching *s)
-{
-    enum { ASKED_FIRST = 65536 };
-    if (s->decided) {
-        return KITH_OK;
-    }
+    const kith_matrix *queries = s->query->queries;
+    const kin_fused_source source = source_of(s->query, first, count);
     kin_fused_prepared prepared;
-    kin_fused_source source = source_of(s);
-    source.count = kin_min_i64(s->queries->rows, ASKED_FIRST);
     KIN_TRY(kin_fused_prepare_queries(&s->on, &source, NULL, &prepared));
-    const kith_status status = decide(s, &prepared.rows);
-    kin_fused_prepared_free(s->on.ctx, s->on.gpu, &prepared);
+    note_preparation(ctx, &prepared);
+    if (next > 0) {
+        kin_fused_prepare_ahead(ctx, s->on.gpu, queries, first + count, next);
+    }
+    kith_status status = solve_stripe(s, &prepared, first);
+    KIN_THEN(status, kin_progress(ctx, "screen", (double)(first + count), (double)queries->rows));
+    kin_fused_prepared_free(ctx, s->on.gpu, &prepared);
     return status;
-}
-
-/* By a tree that stands. */
-static kith_status search_all(searching *s)
-{
-    const bool may_ahead =
-        (s->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && kin_gpu_ahead_wanted(s->on.gpu);
-    const kin_tree_gpu_whole whole = {.queries = s->queries,
-                                      .request = s->request,
-                                      .height = s->corpus.tree.height,
-                                      .capacity = kin_tree_gpu_capacity(&s->solver),
-                                      .place = s->place};
-    const kin_tree_gpu_cut cut =
-        kin_tree_gpu_cut_queries(&whole, kin_gpu_room(s->on.gpu), may_ahead);
-    kin_fused_stripes all = {.ctx = s->on.ctx,
-                             .gpu = s->on.gpu,
-                             .rows = s->queries->rows,
-                             .stripe = cut.stripe,
-                             .ahead = cut.ahead,
-                             .solve = search_stripe,
-                             .arg = s};
-    KIN_TRY(kin_fused_each_stripe(&all));
-    report(s, s->queries->rows);
-    return KITH_OK;
 }
 
 static kith_status search(searching *s)
 {
-    KIN_TRY(decide_by_queries(s));
-    if (!s->decided) {
-        return KITH_OK;
+    const kith_matrix *queries = s->query->queries;
+    whole_job whole =
+        whole_of(&s->corpus->points, queries, s->query->request, s->corpus->tree.height);
+    whole.capacity = kin_tree_gpu_capacity(&s->solver);
+    whole.place = s->query->place;
+    kin_fused_stripes all = {.ctx = s->on.ctx,
+                             .gpu = s->on.gpu,
+                             .rows = queries->rows,
+                             .ahead = (whole.place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
+                                      kin_gpu_ahead_wanted(s->on.gpu),
+                             .solve = search_stripe,
+                             .arg = s};
+    all.stripe = cut_queries(&whole, kin_gpu_room(s->on.gpu), &all.ahead);
+    return kin_fused_each_stripe(&all);
+}
+
+static kith_status run(kith_ctx *ctx, const kin_tree_gpu_corpus *c, const kin_fused_query *query)
+{
+    const bool is_graph = query->queries == NULL;
+    const kin_groups *groups = &c->prepared.groups;
+    const int64_t wanted = kin_request_ids(query->request, is_graph, c->points.rows);
+    searching s = {.on = kin_fused_device_of(ctx, c->gpu), .corpus = c, .query = query};
+    s.solver = (kin_tree_gpu_solver){.on = s.on,
+                                     .tree = &c->tree,
+                                     .corpus = &c->prepared,
+                                     .request = query->request,
+                                     .wanted = (int32_t)kin_min_i64(wanted, groups->count)};
+    kith_status status = kin_tree_gpu_solver_make(&s.solver);
+    KIN_THEN(status, is_graph ? graph(&s) : search(&s));
+    kin_tree_gpu_solver_free(&s.solver);
+    const kin_fused_tally *tally = &s.solver.tally;
+    const kin_tree_sums sums = {.rows = is_graph ? groups->count : query->queries->rows,
+                                .pairs = tally->pairs,
+                                .keys = tally->keys,
+                                .reruns = tally->reruns};
+    if (status == KITH_OK) {
+        kin_tree_report(ctx, groups->count, &sums, query->request->pipeline);
     }
-    KIN_TRY(plant_own(s));
-    return search_all(s);
-}
-
-/* ---- Both ------------------------------------------------------------------------------------ */
-
-static searching searching_of(const kin_fused_query *query)
-{
-    return (searching){.queries = query->queries,
-                       .request = query->request,
-                       .place = query->place,
-                       .out = query->out};
-}
-
-static kith_status attempt(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus, searching *s)
-{
-    s->on = kin_fused_device_of(ctx, gpu);
-    s->decided = kin_tree_gpu_named(s->request);
-    const kin_fused_source source = {.matrix = corpus,
-                                     .distance = &s->request->distance,
-                                     .name = s->queries == NULL ? "points" : "corpus",
-                                     .place = s->place};
-    kith_status status = prepare(ctx, gpu, &source, &s->corpus);
-    KIN_THEN(status, s->queries == NULL ? graph(s) : search(s));
-    kin_tree_gpu_solver_free(&s->solver);
-    kin_tree_gpu_corpus_free(ctx, &s->corpus);
     return status;
 }
+
+/* ---- Engines --------------------------------------------------------------------------------- */
 
 static kith_status too_large(kith_ctx *ctx, const char *argument, const kith_matrix *corpus)
 {
@@ -459,6 +443,26 @@ static kith_status too_large(kith_ctx *ctx, const char *argument, const kith_mat
                        (long long)corpus->rows, (long)corpus->cols);
 }
 
+static kith_status attempt(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                           const kin_fused_query *query, bool *takes)
+{
+    const kin_request *request = query->request;
+    const kin_fused_source source = {.matrix = corpus,
+                                     .distance = &request->distance,
+                                     .name = query->queries == NULL ? "points" : "corpus",
+                                     .place = query->place};
+    kin_tree_gpu_corpus c;
+    kith_status status = prepare(ctx, gpu, &source, &c);
+    KIN_THEN(status, kin_tree_gpu_corpus_judge(ctx, &c, query, takes));
+    if (*takes) {
+        const int64_t leaf = leaf_points_of(request, c.prepared.groups.count);
+        KIN_THEN(status, plant(ctx, leaf, &c));
+        KIN_THEN(status, run(ctx, &c, query));
+    }
+    kin_tree_gpu_corpus_free(ctx, &c);
+    return status;
+}
+
 /* A tree that was not named is worth one try, in the scope that there is. */
 kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                       const kin_fused_query *query, bool *declined)
@@ -466,12 +470,11 @@ kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_ma
     const bool named = kin_tree_gpu_named(query->request);
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
-    searching s;
+    bool takes = false;
     *declined = false;
     do {
-        s = searching_of(query);
         ctx->report = before;
-        status = attempt(ctx, gpu, corpus, &s);
+        status = attempt(ctx, gpu, corpus, query, &takes);
     } while (named && kin_fused_again(ctx, gpu, status));
     if (status == KITH_E_DEVICE_MEMORY && named) {
         return too_large(ctx, query->request->pipeline != NULL ? "pipeline" : "method", corpus);
@@ -480,9 +483,9 @@ kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_ma
         kin_forgive(ctx);
         kin_gpu_trim(gpu);
         status = KITH_OK;
-        s.decided = false;
+        takes = false;
     }
-    *declined = status == KITH_OK && !s.decided;
+    *declined = status == KITH_OK && !takes;
     if (*declined) {
         ctx->report = before;
     }
@@ -505,7 +508,7 @@ kith_status kin_tree_gpu_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fuse
             c->leaf_points = leaf_points != 0
                                  ? leaf_points
                                  : kin_tree_leaf_points_of(c->points.cols, points, height);
-            status = plant(ctx, kin_tree_gpu_kept_leaf(c), c);
+            status = plant(ctx, kept_leaf(c), c);
         }
         if (status != KITH_OK) {
             kin_tree_gpu_corpus_free(ctx, c);
@@ -520,25 +523,8 @@ kith_status kin_tree_gpu_corpus_search(kith_ctx *ctx, const kin_tree_gpu_corpus 
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
     do {
-        searching s = searching_of(query);
-        s.on = kin_fused_device_of(ctx, corpus->gpu);
-        s.corpus = *corpus;
         ctx->report = before;
-        status = make_solver(&s);
-        KIN_THEN(status, search_all(&s));
-        kin_tree_gpu_solver_free(&s.solver);
+        status = run(ctx, corpus, query);
     } while (kin_fused_again(ctx, corpus->gpu, status));
     return status;
-}
-
-kith_status kin_tree_gpu_corpus_judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
-                                      const kin_fused_query *query, bool *takes)
-{
-    searching s = searching_of(query);
-    s.on = kin_fused_device_of(ctx, corpus->gpu);
-    s.corpus = *corpus;
-    s.decided = kin_tree_gpu_named(s.request);
-    KIN_TRY(query->queries == NULL ? decide(&s, NULL) : decide_by_queries(&s));
-    *takes = s.decided;
-    return KITH_OK;
 }

@@ -45,11 +45,160 @@ void kin_tree_gpu_solver_free(kin_tree_gpu_solver *s)
 
 /* ---- Lists ----------------------------------------------------------------------------------- */
 
+/* A short list is sorted and needs room for ties alone, of which whole numbers have many; shared
+ * memory has better uses. A long one is squeezed when it is full, seldom where it has twice the
+ * room. */
+enum { SPARE = 4, SHARE = 8, SPARE_OF_BYTES = 16, LONG_SPARE = 64 };
+
+int32_t kin_tree_gpu_list_room(kith_dtype dtype, int64_t wanted, int32_t most_short)
+{
+    const int64_t least = kin_round_up(wanted + kin_max_i64(wanted / SHARE, SPARE), SPARE);
+    const int64_t tied = kin_min_i64(2 * wanted + SPARE_OF_BYTES, most_short);
+    if (least <= most_short) {
+        return (int32_t)(kith_dtype_bytes(dtype) == 1 ? kin_max_i64(least, tied) : least);
+    }
+    return (int32_t)kin_round_up(2 * wanted + LONG_SPARE, KIN_TREE_LANES);
+}
+
 int32_t kin_tree_gpu_capacity(const kin_tree_gpu_solver *s)
 {
     return kin_tree_gpu_list_room(s->corpus->rows.dtype, s->wanted,
                                   s->kernels->walk_short(s->on.stream));
 }
+
+/* Of so many places; the block begins with the words. */
+typedef struct lists_of {
+    kin_tree_gpu_lists *lists;
+    int64_t places;
+} lists_of;
+
+static void name_lists(kin_layout *layout, void *job)
+{
+    const lists_of *of = job;
+    kin_tree_gpu_lists *lists = of->lists;
+    const uint64_t n = (uint64_t)kin_round_up(of->places, KIN_TREE_GPU_PACKET);
+    const uint64_t list = (uint64_t)lists->capacity * sizeof *lists->words;
+    lists->words = kin_layout_array(layout, n, list);
+    lists->counts = kin_layout_array(layout, n, sizeof *lists->counts);
+    lists->lost = kin_layout_array(layout, n, sizeof *lists->lost);
+}
+
+static kith_status make_lists(const kin_tree_gpu_solver *s, int64_t places,
+                              kin_tree_gpu_lists *lists)
+{
+    lists_of of = {.lists = lists, .places = places};
+    void *block = NULL;
+    return kin_gpu_layout_make(s->on.ctx, s->on.gpu, name_lists, &of, "candidate lists", &block);
+}
+
+static uint64_t lists_bytes(int64_t places, int32_t capacity)
+{
+    kin_tree_gpu_lists lists = {.capacity = capacity};
+    lists_of of = {.lists = &lists, .places = places};
+    return kin_gpu_layout_bytes(name_lists, &of);
+}
+
+static void free_lists(const kin_tree_gpu_solver *s, kin_tree_gpu_lists *lists)
+{
+    kin_gpu_free(s->on.gpu, lists->words);
+    *lists = (kin_tree_gpu_lists){0};
+}
+
+/* ---- Rows that ask --------------------------------------------------------------------------- */
+
+static void name_asked(kin_layout *layout, void *job)
+{
+    kin_tree_gpu_asked *a = job;
+    const uint64_t n = (uint64_t)a->count;
+    a->ids = a->listed ? kin_layout_array(layout, n, sizeof *a->ids) : NULL;
+    if (a->rounds) {
+        a->rounded = kin_layout_array(layout, n, (uint64_t)a->wide * sizeof *a->rounded);
+        a->lost = kin_layout_array(layout, n, sizeof *a->lost);
+    }
+    a->order = a->ordered ? kin_layout_array(layout, n, sizeof *a->order) : NULL;
+}
+
+/* Of so many in an order; what finding it takes of each is at most two words and a histogram. */
+uint64_t kin_tree_gpu_places_bytes(int64_t count, int32_t cols, int32_t capacity)
+{
+    enum { ORDER_BYTES = 24 };
+    kin_tree_gpu_asked a = {
+        .count = count, .wide = kin_tree_gpu_wide(cols), .rounds = true, .ordered = true};
+    return kin_size_add(lists_bytes(count, capacity),
+                        kin_size_add(kin_gpu_layout_bytes(name_asked, &a),
+                                     kin_size_mul((uint64_t)count, ORDER_BYTES)));
+}
+
+static kith_status round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
+                              const kin_tree_gpu_asked *a)
+{
+    const kin_tree_gpu *tree = s->tree;
+    const kin_tree_gpu_round job = {.rows = *rows,
+                                    .ids = a->ids,
+                                    .count = a->count,
+                                    .wide = tree->wide,
+                                    .norm = tree->norm,
+                                    .scale = tree->scale,
+                                    .shift = tree->shift,
+                                    .out = a->rounded,
+                                    .lost = a->lost};
+    return KIN_TREE_LAUNCH(s, round, &job, "rounding queries");
+}
+
+/* As they stand. */
+static kith_status number_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_asked *a)
+{
+    uint32_t *numbers = NULL;
+    KIN_HOLD(hold, s->on.ctx);
+    KIN_NEW(&hold, numbers, (uint64_t)a->count, "numbers of rows");
+    for (int64_t i = 0; i < a->count; i++) {
+        numbers[i] = (uint32_t)i;
+    }
+    return kin_gpu_upload(s->on.ctx, s->on.gpu, a->order, numbers,
+                          (uint64_t)a->count * sizeof *numbers);
+}
+
+static kith_status order_rows(const kin_tree_gpu_solver *s, const kin_tree_gpu_asked *a)
+{
+    if (a->plain) {
+        return number_rows(s, a);
+    }
+    uint64_t bytes = 0;
+    kin_tree_gpu_order job = {
+        .tree = *s->tree, .rows = a->rounded, .count = a->count, .scratch_bytes = &bytes};
+    KIN_TRY(KIN_TREE_LAUNCH(s, order, &job, "sizing the order of queries"));
+    KIN_TRY(kin_gpu_alloc(s->on.ctx, s->on.gpu, &job.scratch, bytes, 1, "sorting queries"));
+    job.order = a->order;
+    const kith_status status = KIN_TREE_LAUNCH(s, order, &job, "sorting queries");
+    kin_gpu_free(s->on.gpu, job.scratch);
+    return status;
+}
+
+kith_status kin_tree_gpu_ask(const kin_tree_gpu_solver *s, const kin_fused_rows *rows,
+                             const uint32_t *ids, kin_tree_gpu_asked *a)
+{
+    kith_ctx *ctx = s->on.ctx;
+    kin_gpu *gpu = s->on.gpu;
+    a->listed = ids != NULL;
+    a->rounds = rows != NULL;
+    a->wide = s->tree->wide;
+    KIN_TRY(kin_gpu_layout_make(ctx, gpu, name_asked, a, "rows that ask", &a->block));
+    if (a->listed) {
+        KIN_TRY(kin_gpu_upload(ctx, gpu, a->ids, ids, (uint64_t)a->count * sizeof *ids));
+    }
+    if (rows != NULL) {
+        KIN_TRY(round_rows(s, rows, a));
+    }
+    return a->ordered ? order_rows(s, a) : KITH_OK;
+}
+
+void kin_tree_gpu_asked_free(const kin_tree_gpu_solver *s, kin_tree_gpu_asked *a)
+{
+    kin_gpu_free(s->on.gpu, a->block);
+    *a = (kin_tree_gpu_asked){0};
+}
+
+/* ---- A walk ---------------------------------------------------------------------------------- */
 
 /* Adds what a walk has counted to the tally, and clears it. */
 static kith_status read_counters(kin_tree_gpu_solver *s, int64_t *lost)
@@ -86,13 +235,13 @@ static kith_status walk_slices(const kin_tree_gpu_solver *s, const kin_tree_gpu_
     return KITH_OK;
 }
 
-kith_status kin_tree_gpu_walk_places(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places,
-                                     kin_tree_gpu_lists *lists, int64_t *lost)
+static kith_status walk_places(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places,
+                               kin_tree_gpu_lists *lists, int64_t *lost)
 {
     *lists = (kin_tree_gpu_lists){.wanted = s->wanted,
                                   .capacity = places->capacity != 0 ? places->capacity
                                                                     : kin_tree_gpu_capacity(s)};
-    KIN_TRY(kin_tree_gpu_lists_make(s, places->count, lists));
+    KIN_TRY(make_lists(s, places->count, lists));
     const kin_tree_gpu_walk job = {.tree = *s->tree,
                                    .rows = places->rounded,
                                    .row_lost = places->lost,
@@ -103,6 +252,15 @@ kith_status kin_tree_gpu_walk_places(kin_tree_gpu_solver *s, const kin_tree_gpu_
     const kin_tree_gpu_way *way = kin_tree_gpu_way_of(s->request);
     KIN_TRY(way != NULL ? way->walk(s, &job) : walk_slices(s, &job));
     return read_counters(s, lost);
+}
+
+kith_status kin_tree_gpu_look(kin_tree_gpu_solver *s, const kin_tree_gpu_places *places)
+{
+    kin_tree_gpu_lists lists = {0};
+    int64_t lost = 0;
+    const kith_status status = walk_places(s, places, &lists, &lost);
+    free_lists(s, &lists);
+    return status;
 }
 
 /* ---- What lists have lost -------------------------------------------------------------------- */
@@ -182,7 +340,7 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
     int64_t lost = 0;
     const int64_t before = r->count;
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_tree_gpu_walk_places(s, places, &lists, &lost), done);
+    KIN_TRY_GOTO(status, walk_places(s, places, &lists, &lost), done);
     report->seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
     KIN_TRY_GOTO(status, kin_fused_delivery_make(a, places->count, s->wanted, &d), done);
@@ -196,7 +354,7 @@ done:
     r->count = status == KITH_OK ? r->count : before;
     kin_free(s->on.ctx, flags);
     kin_fused_delivery_free(a, &d);
-    kin_tree_gpu_lists_free(s, &lists);
+    free_lists(s, &lists);
     return status;
 }
 
@@ -223,10 +381,9 @@ static kith_status solve_part(kin_tree_gpu_solver *s, kin_fused_answers *a,
 static int64_t part_of(const kin_tree_gpu_solver *s, const kin_tree_gpu_places *places)
 {
     const int32_t capacity = places->capacity != 0 ? places->capacity : kin_tree_gpu_capacity(s);
-    const uint64_t a_place =
-        kin_tree_gpu_lists_bytes(KIN_TREE_GPU_PACKET, capacity) / KIN_TREE_GPU_PACKET +
-        ((uint64_t)s->tree->wide + 2) * sizeof(float) +
-        (uint64_t)s->wanted * sizeof(kin_fused_pair);
+    const uint64_t a_place = lists_bytes(KIN_TREE_GPU_PACKET, capacity) / KIN_TREE_GPU_PACKET +
+                             ((uint64_t)s->tree->wide + 2) * sizeof(float) +
+                             (uint64_t)s->wanted * sizeof(kin_fused_pair);
     const uint64_t fit = kin_gpu_scope(s->on.gpu) / 4 / a_place;
     const int64_t most = fit < INT32_MAX ? (int64_t)fit : INT32_MAX;
     return kin_max_i64(most / LEAST_PLACES, 1) * LEAST_PLACES;
@@ -299,22 +456,36 @@ static kith_status solve_rest(kin_tree_gpu_solver *s, kin_fused_answers *a,
                : kin_fused_answers_solve(a, &places->rows, &s->corpus->rows, r->ids, r->count);
 }
 
-kith_status kin_tree_gpu_solve(kin_tree_gpu_solver *s, kin_fused_answers *a,
-                               const kin_tree_gpu_places *places)
+/* The rows of places, without holes. */
+static kith_status read_ids(const kin_tree_gpu_solver *s, const kin_tree_gpu_places *places,
+                            uint32_t *ids, int64_t *count)
 {
-    rest r = {0};
-    kith_status status = solve_lists(s, a, places, &r);
-    KIN_THEN(status, solve_rest(s, a, places, &r));
-    kin_free(s->on.ctx, r.ids);
-    return status;
+    KIN_TRY(kin_gpu_download(s->on.ctx, s->on.gpu, ids, places->ids,
+                             (uint64_t)places->count * sizeof *ids));
+    *count = 0;
+    for (int64_t p = 0; p < places->count; p++) {
+        if (ids[p] != KITH_ID_NONE) {
+            ids[(*count)++] = ids[p];
+        }
+    }
+    return KITH_OK;
 }
 
-kith_status kin_tree_gpu_solve_ids(kin_tree_gpu_solver *s, kin_fused_answers *a,
-                                   const kin_tree_gpu_places *places, const uint32_t *ids,
-                                   int64_t count)
+kith_status kin_tree_gpu_solve(kin_tree_gpu_solver *s, kin_fused_answers *a,
+                               const kin_tree_gpu_places *places, bool parts)
 {
     rest r = {0};
-    kith_status status = solve_parts(s, a, places, ids, count, &r);
+    uint32_t *ids = NULL;
+    int64_t count = 0;
+    kith_status status = KITH_OK;
+    KIN_HOLD(hold, s->on.ctx);
+    if (parts) {
+        KIN_NEW(&hold, ids, (uint64_t)places->count, "the order of the points");
+        KIN_TRY(read_ids(s, places, ids, &count));
+        status = solve_parts(s, a, places, ids, count, &r);
+    } else {
+        status = solve_lists(s, a, places, &r);
+    }
     KIN_THEN(status, solve_rest(s, a, places, &r));
     kin_free(s->on.ctx, r.ids);
     return status;

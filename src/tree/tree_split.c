@@ -397,21 +397,6 @@ kith_status kin_tree_split_together(kin_tree_build *b, int32_t level, int64_t i,
     return kin_parallel(b->ctx, "tree", chunks, partition_chunk, b);
 }
 
-/* ---- Leaf by leaf, in a core's own cache ----------------------------------------------------- */
-
-/* Idea. From where a node's rows fit into a core's own cache they are copied there once, and move
- * with their numbers at every split, between the two halves of a plot: each level reads and writes
- * what stands side by side. Above, only numbers move, as rows would be as many bytes again. */
-
-/* Of half a plot: 512 KiB, so that both halves stay within the second cache of most cores. */
-enum { PLOT_FLOATS = 1 << 17 };
-
-int64_t kin_tree_plot_points(int64_t points, int32_t cols)
-{
-    const int64_t wide = kin_round_up(cols, KIN_TREE_QUARTER);
-    return kin_min_i64(points, kin_max_i64(PLOT_FLOATS / wide, 1));
-}
-
 /* ---- Points in leaves ------------------------------------------------------------------------ */
 
 /* Where the first component of a position is; others are KIN_TREE_LANES apart. */
@@ -501,6 +486,10 @@ void kin_tree_join(kin_tree *tree, int64_t node)
 
 /* ---- Rows that are dealt to leaves ------------------------------------------------------------
  */
+
+/* Idea. From where a node's rows fit into a core's own cache they are copied there once, and move
+ * with their numbers at every split, between the two halves of a plot: each level reads and writes
+ * what stands side by side. Above, only numbers move, as rows would be as many bytes again. */
 
 /* rows: of the leaf's points, one behind the other; NULL: where their numbers say. */
 static void write_leaf(const kin_tree_build *b, int64_t leaf, const float *rows)

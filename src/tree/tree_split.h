@@ -76,15 +76,12 @@ static inline int64_t kin_tree_first_point(const kin_tree_build *b, int32_t leve
                : kin_min_i64(before * KIN_TREE_LANES, b->points);
 }
 
-/* Room for b->points, of b->ids, in b->block; ctx, corpus and tree are set. */
-kith_status kin_tree_build_make(kin_tree_build *b);
-/* Rows, what they lost, and the first order. */
-kith_status kin_tree_round_rows(kin_tree_build *b);
+/* Rows of b->points, of b->ids, what they lost, and the first order, in b->block; ctx, corpus and
+ * tree are set, and the tree has its units. */
+kith_status kin_tree_build_load(kin_tree_build *b);
 /* Splits the i-th node of a level and all below it, and writes its leaves. In b->order numbers
  * rise. */
 void kin_tree_build_under(const kin_tree_build *b, int32_t level, int64_t i, int32_t thread);
-/* Points that a plot has room for. */
-int64_t kin_tree_plot_points(int64_t points, int32_t cols);
 
 /* Splits the i-th node of a level, by one thread or by all: the same two sets, numbers rising in
  * each. box: room for 2 * wide floats. */

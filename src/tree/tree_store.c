@@ -21,48 +21,9 @@ static_assert(sizeof(kin_stored_tree) == 48, "facts have no padding");
 /* Positions, and the room for what a leaf leaves of a query, are 32-bit numbers. */
 static const int64_t MOST_LEAF_BLOCKS = (int64_t)1 << 26;
 
-/* ---- Arrays --------------------------------------------------------------------------------- */
-
-enum { ARRAYS = 10 };
-
-typedef struct tree_array {
-    const char *tag;
-    void *at; /* the address of the pointer in a kin_tree */
-    int64_t rows;
-    uint64_t row_bytes;
-} tree_array;
-
-/* All arrays of a tree whose shape is known; how many. */
-static int list_arrays(kin_tree *tree, tree_array arrays[ARRAYS])
-{
-    const int64_t leaves = kin_tree_leaves(tree);
-    const int64_t places = tree->blocks * KIN_TREE_LANES;
-    const uint64_t wide = (uint64_t)tree->cols * sizeof(float);
-    const tree_array all[ARRAYS] = {
-        {"tree_shift", &tree->shift, tree->cols, sizeof(double)},
-        {"tree_starts", &tree->starts, leaves + 1, sizeof(uint32_t)},
-        {"tree_counts", &tree->counts, leaves, sizeof(uint32_t)},
-        {"tree_values", &tree->values, places, wide},
-        {"tree_ids", &tree->ids, places, sizeof(uint32_t)},
-        {"tree_boxes", &tree->boxes, 2 * leaves, 2 * wide},
-        {"tree_lost", &tree->lost, 2 * leaves, sizeof(float)},
-        {"tree_splits", &tree->splits, leaves, sizeof(float)},
-        {"tree_planes", &tree->planes, leaves, sizeof(int32_t)},
-        {"tree_period", &tree->period, tree->cols, sizeof(float)},
-    };
-    memcpy(arrays, all, sizeof all);
-    return tree->wraps ? ARRAYS : ARRAYS - 1;
-}
-
 kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepared *prepared,
                                 const kin_tree *tree)
 {
-    const kith_matrix *points = &prepared->rows.matrix;
-    const kin_container_header header = {.kind = KITH_KIND_TREE_INDEX,
-                                         .dtype = points->dtype,
-                                         .metric = prepared->distance.metric,
-                                         .rows = points->rows,
-                                         .cols = points->cols};
     const kin_stored_tree facts = {.version = STORE_VERSION,
                                    .height = tree->height,
                                    .points = tree->points,
@@ -71,19 +32,18 @@ kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepa
                                    .leaf_points = tree->leaf_points,
                                    .scale = tree->scale};
     kin_tree shape = *tree;
-    tree_array arrays[ARRAYS];
-    kin_storing storing = {.count = 0};
-    storing.sections[storing.count++] = (kin_section){.tag = KIN_TAG_POINTS, .matrix = points};
+    kin_tree_array arrays[KIN_TREE_ARRAYS];
+    kin_storing storing = kin_store_begin(KITH_KIND_TREE_INDEX, prepared);
     kin_store_add(&storing, KIN_TAG_TREE, &facts, 1, sizeof facts);
     kin_store_add_groups(&storing, &prepared->groups);
     kin_store_add_period(&storing, &prepared->distance);
-    const int count = list_arrays(&shape, arrays);
+    const int count = kin_tree_arrays(&shape, arrays);
     for (int i = 0; i < count; i++) {
         const void *data = NULL;
         memcpy(&data, arrays[i].at, sizeof data);
         kin_store_add(&storing, arrays[i].tag, data, arrays[i].rows, arrays[i].row_bytes);
     }
-    return kin_container_write(ctx, path, &header, storing.sections, storing.count);
+    return kin_container_write(ctx, path, &storing.header, storing.sections, storing.count);
 }
 
 /* ---- Checks --------------------------------------------------------------------------------- */
@@ -204,8 +164,8 @@ static kith_status check_tree(const kin_viewing *v, const kin_groups *groups, co
 
 static kith_status view_arrays(const kin_viewing *v, kin_tree *tree)
 {
-    tree_array arrays[ARRAYS];
-    const int count = list_arrays(tree, arrays);
+    kin_tree_array arrays[KIN_TREE_ARRAYS];
+    const int count = kin_tree_arrays(tree, arrays);
     for (int i = 0; i < count; i++) {
         KIN_TRY(kin_store_view_array(v, arrays[i].tag, arrays[i].rows, arrays[i].row_bytes,
                                      arrays[i].at));
@@ -259,11 +219,11 @@ kith_status kin_tree_store_view(kith_ctx *ctx, const kin_container *container,
 kith_status kin_tree_store_copy(kith_ctx *ctx, const kin_tree *from, kin_tree *to)
 {
     kin_tree view = *from;
-    tree_array read[ARRAYS];
-    tree_array written[ARRAYS];
+    kin_tree_array read[KIN_TREE_ARRAYS];
+    kin_tree_array written[KIN_TREE_ARRAYS];
     *to = *from;
-    const int count = list_arrays(&view, read);
-    (void)list_arrays(to, written);
+    const int count = kin_tree_arrays(&view, read);
+    (void)kin_tree_arrays(to, written);
     KIN_TRY(kin_layout_make(ctx, kin_tree_name, to, "a tree", &to->block));
     for (int i = 0; i < count; i++) {
         const void *data = NULL;

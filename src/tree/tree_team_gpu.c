@@ -36,34 +36,24 @@ static bool is_shared(const kin_gpu *gpu, const kith_matrix *corpus, const kin_f
            kin_gpu_team_takes(gpu, rows_of(corpus, query), LEAST_ROWS);
 }
 
-/* The points of a graph lie on the device. */
-static kith_matrix asked_by(const kin_tree_gpu_corpus *c, const kin_fused_query *query)
-{
-    kith_matrix points = c->points;
-    points.data = c->prepared.rows.data;
-    points.stride_bytes = c->prepared.rows.stride_bytes;
-    return query->queries != NULL ? *query->queries : points;
-}
-
-/* Rows first .. first + count - 1. */
+/* Rows first .. first + count - 1; those of a graph lie on the device. */
 static kith_status search_share(kith_ctx *ctx, const kin_tree_gpu_corpus *c,
                                 const kin_fused_query *query, int64_t first, int64_t count)
 {
-    const bool graph = query->queries == NULL;
-    const kith_matrix asked = asked_by(c, query);
-    const kith_matrix queries = kin_fused_part_of(&asked, first, count);
-    const kith_neighbors out = kin_fused_rows_of(query->out, first, count);
-    kin_request request = *query->request;
+    kin_fused_query asked = *query;
+    const kith_matrix points = kin_fused_resident(&c->points, &c->prepared.rows);
+    kin_fused_slice slice;
     uint32_t *own = NULL;
-    if (graph && (request.flags & KITH_INCLUDE_SELF) == 0) {
-        KIN_TRY(kin_fused_own_ids(ctx, c->gpu, first, count, &own));
-        request.exclude = own;
-    } else if (request.exclude != NULL) {
-        request.exclude += first;
+    if (query->queries == NULL) {
+        asked.queries = &points;
+        asked.place = KIN_FUSED_DATA_ON_DEVICE;
     }
-    const kin_fused_query share = {&queries, query->name, &request,
-                                   graph ? KIN_FUSED_DATA_ON_DEVICE : 0, &out};
-    const kith_status status = kin_tree_gpu_corpus_search(ctx, c, &share);
+    kin_fused_slice_of(&asked, first, count, &slice);
+    if (query->queries == NULL && kin_request_leaves(query->request, true)) {
+        KIN_TRY(kin_fused_own_ids(ctx, c->gpu, first, count, &own));
+        slice.request.exclude = own;
+    }
+    const kith_status status = kin_tree_gpu_corpus_search(ctx, c, &slice.query);
     kin_gpu_free(c->gpu, own);
     return status;
 }

@@ -97,33 +97,29 @@ static int64_t leaf_of_word(uint64_t word)
     return (int64_t)(word >> 32);
 }
 
-static kith_status find_leaves(void *arg, int64_t task, int32_t thread)
+static kith_status find_leaf(void *arg, int64_t i, int32_t thread)
 {
     (void)thread;
     adding *a = arg;
     const kin_tree *tree = a->tree;
     const kin_tree_build *b = &a->fresh;
-    const int64_t last = kin_min_i64((task + 1) * POINTS_A_TASK, b->points);
-    for (int64_t i = task * POINTS_A_TASK; i < last; i++) {
-        const float *row = b->rows + i * b->wide;
-        float largest = 0.0F;
-        for (int32_t c = 0; c < tree->cols; c++) {
-            largest = fmaxf(largest, fabsf(row[c]));
-        }
-        if ((double)largest > 0.5 * KIN_TREE_CLAMP) {
-            atomic_store_explicit(&a->far, true, memory_order_relaxed);
-        }
-        b->words[i] = (uint64_t)kin_tree_leaf_of(tree, row) << 32 | (uint64_t)i;
+    const float *row = b->rows + i * b->wide;
+    float largest = 0.0F;
+    for (int32_t c = 0; c < tree->cols; c++) {
+        largest = fmaxf(largest, fabsf(row[c]));
     }
+    if ((double)largest > 0.5 * KIN_TREE_CLAMP) {
+        atomic_store_explicit(&a->far, true, memory_order_relaxed);
+    }
+    b->words[i] = (uint64_t)kin_tree_leaf_of(tree, row) << 32 | (uint64_t)i;
     return KITH_OK;
 }
 
 static kith_status route(adding *a)
 {
     kin_tree_build *b = &a->fresh;
-    KIN_TRY(kin_tree_build_make(b));
-    KIN_TRY(kin_tree_round_rows(b));
-    KIN_TRY(kin_parallel(a->ctx, "tree", kin_ceil_div(b->points, POINTS_A_TASK), find_leaves, a));
+    KIN_TRY(kin_tree_build_load(b));
+    KIN_TRY(kin_parallel_rows(a->ctx, "tree", b->points, POINTS_A_TASK, find_leaf, a));
     kin_select_sort_words(b->words, b->points);
     return KITH_OK;
 }
@@ -255,8 +251,7 @@ static kith_status prepare_dealings(adding *a)
         gather_ids(a, &a->dealings[i], a->dealt_ids + a->dealings[i].first);
     }
     a->dealt.ids = a->dealt_ids;
-    KIN_TRY(kin_tree_build_make(&a->dealt));
-    return kin_tree_round_rows(&a->dealt);
+    return kin_tree_build_load(&a->dealt);
 }
 
 static kith_status deal(void *arg, int64_t task, int32_t thread)
@@ -413,21 +408,18 @@ static uint32_t id_after(const removing *r, uint32_t id)
     return KITH_ID_NONE;
 }
 
-static kith_status remove_from_leaves(void *arg, int64_t task, int32_t thread)
+static kith_status remove_from_leaf(void *arg, int64_t leaf, int32_t thread)
 {
     (void)thread;
     const removing *r = arg;
     kin_tree *tree = r->tree;
-    const int64_t last = kin_min_i64((task + 1) * LEAVES_A_TASK, kin_tree_leaves(tree));
-    for (int64_t leaf = task * LEAVES_A_TASK; leaf < last; leaf++) {
-        uint32_t *ids = tree->ids + (int64_t)tree->starts[leaf] * KIN_TREE_LANES;
-        for (int64_t lane = 0; lane < tree->counts[leaf];) {
-            const uint32_t id = id_after(r, ids[lane]);
-            if (id == KITH_ID_NONE) {
-                kin_tree_leaf_drop(tree, leaf, lane);
-            } else {
-                ids[lane++] = id;
-            }
+    uint32_t *ids = tree->ids + (int64_t)tree->starts[leaf] * KIN_TREE_LANES;
+    for (int64_t lane = 0; lane < tree->counts[leaf];) {
+        const uint32_t id = id_after(r, ids[lane]);
+        if (id == KITH_ID_NONE) {
+            kin_tree_leaf_drop(tree, leaf, lane);
+        } else {
+            ids[lane++] = id;
         }
     }
     return KITH_OK;
@@ -437,8 +429,7 @@ void kin_tree_remove(kith_ctx *ctx, const kin_groups *before, const kin_prepared
                      const uint32_t *removed, int64_t count, kin_tree *tree)
 {
     removing r = {.tree = tree, .before = before, .removed = removed, .count = count};
-    const int64_t tasks = kin_ceil_div(kin_tree_leaves(tree), LEAVES_A_TASK);
-    (void)kin_parallel(ctx, NULL, tasks, remove_from_leaves, &r);
+    (void)kin_parallel_rows(ctx, NULL, kin_tree_leaves(tree), LEAVES_A_TASK, remove_from_leaf, &r);
     tree->points = corpus->groups.count;
     if (tree->blocks > 1 && tree->points * LOOSE < tree->blocks * KIN_TREE_LANES &&
         make_again(ctx, corpus, tree) != KITH_OK) {

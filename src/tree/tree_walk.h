@@ -3,6 +3,7 @@
 #ifndef KIN_TREE_WALK_H
 #define KIN_TREE_WALK_H
 
+#include "exact/exact_answer.h"
 #include "tree/tree.h"
 #include "tree/tree_leaf.h"
 
@@ -196,22 +197,104 @@ typedef struct kin_tree_queries {
     void *block;
 } kin_tree_queries;
 
-/* Queries that are taken at a time. */
-int64_t kin_tree_queries_stripe(int64_t rows, int32_t cols);
 /* Room for `most` of the rows that ask at a time. Keeps tree, distance and asked. */
 kith_status kin_tree_queries_make(kith_ctx *ctx, const kin_tree *tree, const kin_distance *distance,
                                   const kin_rows *asked, int64_t most, kin_tree_queries *queries);
 void kin_tree_queries_free(kith_ctx *ctx, kin_tree_queries *queries);
-/* What kin_tree_queries_make holds beside a tree of this shape. */
-void kin_tree_queries_plan(kin_layout *plan, const kin_tree *shape, int64_t most, int32_t threads);
 
 /* Rounds rows [first, first + count) and sorts them. */
 kith_status kin_tree_queries_load(kith_ctx *ctx, kin_tree_queries *queries, int64_t first,
                                   int64_t count);
 
-/* The sixteen queries of a packet, in order[] from KIN_PACKET * packet on, as [column][query].
- * Returns how many there are: the last packet may have fewer. */
-int32_t kin_tree_queries_packet(const kin_tree_queries *queries, int32_t cols, int64_t packet,
-                                float *columns);
+/* ---- A job (tree_job.c) ---------------------------------------------------------------------- */
+
+/* Whatever is asked of a tree: rows are prepared, sorted and sent in packets, a few of them first
+ * where these decide, and what was counted becomes the report. Jobs differ in where a query's reach
+ * begins, and in what becomes of what leaves leave: lists, from which answers are written, or what
+ * the hooks below make of it. */
+
+typedef struct kin_tree_job kin_tree_job;
+
+/* A thread's room. */
+typedef struct kin_tree_worker {
+    kin_tree_walk walk; /* whose owner this is */
+    const kin_tree_job *job;
+    int32_t thread;
+    uint32_t rows[KIN_PACKET]; /* the packet's queries */
+    kin_answer answer;         /* of lists */
+    void *own;                 /* of a job without them */
+} kin_tree_worker;
+
+struct kin_tree_job {
+    kith_ctx *ctx;
+    const kin_distance *distance;
+    const kin_prepared *corpus;
+    const kin_tree *tree;
+    const kin_rows *asked;
+    int32_t height;               /* of the tree, 0: what is fastest */
+    bool by_blocks;               /* a graph: packets are the blocks of the tree */
+    bool tries;                   /* a few packets decide */
+    bool trying;                  /* and are under way: what they find is of no use */
+    const kin_pipeline *pipeline; /* whose way it is; NULL: ours */
+    const void *about;            /* what the hooks know */
+    /* From where a query that lost so much begins. */
+    float (*reach)(const kin_tree_job *job, int64_t row, float lost);
+    /* Whether it wins where so many queries look at this share of all pairs. */
+    bool (*wins)(const kin_tree_job *job, int64_t queries, double share);
+    /* Corpus, tree and rows that ask are there: sets what follows. All packets went through; NULL:
+     * nothing is left to do. */
+    kith_status (*open)(kin_tree_job *job);
+    kith_status (*close)(kin_tree_job *job);
+    /* Another way than packets for a stripe of queries, and its arrays, where most is set; or NULL.
+     */
+    kith_status (*send)(kin_tree_job *job);
+    void (*room)(kin_layout *layout, kin_tree_job *job);
+    int64_t most;       /* queries at a time; 0: as many as suit */
+    int64_t wanted_ids; /* an answer; 0: there are no lists, but */
+    kin_answer_target target;
+    /* a thread's own arrays, and the walk's `screened`; what is done behind a packet. */
+    void (*name)(kin_layout *layout, kin_tree_worker *worker);
+    kith_status (*end)(kin_tree_worker *worker);
+    /* Made by the functions below. */
+    int64_t wanted; /* points a list */
+    kin_tree_queries sorted;
+    int64_t packets;
+    int32_t threads;
+    kin_tree_worker *workers;
+    void *block; /* workers, and all that they have */
+    struct {
+        kin_prepared corpus;
+        kin_prepared asked;
+        kin_tree tree;
+    } own; /* or zeros */
+};
+
+/* All of it: corpus, tree and asked are another's where they stand. points, queries: what they are
+ * made of else; queries NULL: each row of the corpus. *declined: a few packets are against it.
+ * Frees the job. */
+kith_status kin_tree_job_run(kin_tree_job *job, const kith_matrix *points,
+                             const kith_matrix *queries, bool *declined);
+/* A few rows, or by_blocks its own, against a tree of a few. Frees the job. */
+typedef struct kin_tree_tried {
+    double points;
+    double pairs; /* that a query looked at */
+} kin_tree_tried;
+kith_status kin_tree_job_try(kin_tree_job *job, const kith_matrix *points,
+                             const kith_matrix *queries, kin_tree_tried *tried);
+
+/* What it holds beside corpus, tree and rows, of which so many ask; threads is set. */
+void kin_tree_job_plan(kin_layout *plan, kin_tree_job *job, int64_t rows);
+/* The answer of a list that is complete. */
+kith_status kin_tree_job_write(const kin_tree_job *job, kin_tree_worker *worker,
+                               const kin_tree_list *list);
+
+/* `rows` of a matrix, spread over it, each `step` behind the one before. */
+static inline kith_matrix kin_tree_some(const kith_matrix *matrix, int64_t rows, int64_t step)
+{
+    kith_matrix some = *matrix;
+    some.rows = rows;
+    some.stride_bytes *= step;
+    return some;
+}
 
 #endif

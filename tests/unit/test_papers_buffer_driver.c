@@ -267,7 +267,7 @@ static void as_planned(void **state)
                         .metric = KITH_EUCLIDEAN,
                         .k = ks[i / 2]};
         const kin_request request = request_of(&job);
-        const kin_tree_gpu_need need =
+        const kin_fused_need need =
             kin_tree_gpu_plan_need(job.points, job.queries, &request, PLENTY);
         kith_ctx *ctx = test_progress_ctx();
         kin_gpu *gpu = gpu_of(ctx, PLENTY);

@@ -250,7 +250,7 @@ static void budgets_of(const setting *s)
 {
     data d = data_of(s);
     const kin_request request = request_of(s, &d);
-    const kin_tree_gpu_need need =
+    const kin_fused_need need =
         kin_tree_gpu_plan_need(&d.points, s->graph ? NULL : &d.queries, &request, UINT64_MAX);
     solved plenty = solve_by(s, &d, 1, 0);
     for (uint64_t budget = need.whole_bytes; budget > 1 << 18; budget /= 4) {
