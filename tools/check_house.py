@@ -36,7 +36,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (88241, 58000),
+    "code_lines_src": (88224, 58000),
     "files_src": (466, 350),
     "files_below_40_lines": (40, 40),
     "files_of_odd_length": (53, 40),
@@ -45,8 +45,8 @@ LIMITS = {
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (0, 0),
-    "functions_with_more_than_6_parameters": (20, 20),
-    "public_functions": (78, 75),
+    "functions_with_more_than_6_parameters": (19, 20),
+    "public_functions": (75, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
     "functions_used_by_one_file_percent": (51, 25),
     "functions_used_by_no_file": (0, 0),

@@ -104,6 +104,7 @@ kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_p
     KIN_TRY(kin_alloc_zero(ctx, &points, 1, sizeof *points, "points"));
     points->ctx = ctx;
     points->source.names = points->names;
+    points->source.values = &points->values;
     kin_source source = {.ctx = ctx,
                          .path = path,
                          .params = params,

@@ -137,7 +137,7 @@ bool kin_parts_stand(const kin_parts *p, int64_t first, int64_t rows)
     for (int64_t i = first / p->part_rows; i < p->count && i * p->part_rows < first + rows; i++) {
         const int64_t begin = i * p->part_rows;
         const int64_t wanted = kin_min_i64(first + rows - begin, p->streams[i]->rows);
-        if (kith_result_stream_rows(p->streams[i]) < wanted) {
+        if (p->streams[i]->state.rows < wanted) {
             return false;
         }
     }
@@ -150,7 +150,7 @@ kith_status kin_parts_put(kith_ctx *ctx, kin_parts *p, int64_t first, const kith
     for (int64_t i = first / p->part_rows; i < p->count && i * p->part_rows < last; i++) {
         kith_result_stream *stream = p->streams[i];
         const int64_t begin = i * p->part_rows;
-        const int64_t from = kin_max_i64(first, begin + kith_result_stream_rows(stream));
+        const int64_t from = kin_max_i64(first, begin + stream->state.rows);
         const int64_t to = kin_min_i64(last, begin + stream->rows);
         if (from < to) {
             kith_neighbors piece = *rows;

@@ -97,7 +97,7 @@ struct kith_result_stream {
     kin_part part; /* count 0: the whole */
     int64_t rows;
     int64_t k;
-    int64_t done;          /* rows that stand, or will when the next record does */
+    kith_result_stream_state state; /* rows: that stand, or will when the next record does */
     uint64_t record_bytes; /* what is put between two records (kin_stream_hurry); 0: a piece */
     uint64_t unrecorded;
     kin_writer writer;
