@@ -3,9 +3,8 @@
  */
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_npy.h"
+#include "file/file_numpy.h"
 #include "file/file_result.h"
-#include "file/file_zip.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_npy.h"
+#include "file/file_numpy.h"
 #include "host/host_threads.h"
 
 #include <errno.h>

@@ -3,8 +3,7 @@
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_atomic.h"
-#include "file/file_npy.h"
+#include "file/file_numpy.h"
 #include "host/host_threads.h"
 
 #include <inttypes.h>

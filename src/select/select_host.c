@@ -19,7 +19,6 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 static const char *const PHASE = "select";
 

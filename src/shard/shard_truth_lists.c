@@ -13,7 +13,7 @@
  * Why it is right. Rows nearer than the k-th are fewer than k, so all of them stand in every list
  * of k that has seen them; and keys are canonical, so that equal ones are equal bits wherever they
  * were computed. */
-#include "base/base_layout.h"
+#include "base/base_mem.h"
 
 #include "base/base_size.h"
 #include "exact/exact_prepare.h"

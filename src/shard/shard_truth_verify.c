@@ -3,9 +3,9 @@
  * A ground truth held against its certificate: files by their checksums, points by their
  * fingerprints, and some queries computed anew by canonical distances to all rows, in a way that
  * has nothing in common with how they were found but the definition of a distance. */
-#include "base/base_layout.h"
+#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_npy.h"
+#include "file/file_numpy.h"
 #include "file/file_points.h"
 #include "recall/recall.h"
 #include "shard/shard_run.h"
