@@ -36,7 +36,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (88176, 58000),
+    "code_lines_src": (88107, 58000),
     "files_src": (461, 350),
     "files_below_40_lines": (31, 40),
     "files_of_odd_length": (51, 40),

@@ -205,12 +205,17 @@ void kin_hold_take(kin_hold *hold, kin_give_back *give_back, void *owner, void *
     }
 }
 
+void kin_hold_block(kin_hold *hold, void *block)
+{
+    kin_hold_take(hold, give_block, hold->ctx, block);
+}
+
 kith_status kin_hold_alloc(kin_hold *hold, void *out, uint64_t count, uint64_t item_bytes,
                            const char *what)
 {
     void **target = out;
     KIN_TRY(kin_alloc(hold->ctx, target, count, item_bytes, what));
-    kin_hold_take(hold, give_block, hold->ctx, *target);
+    kin_hold_block(hold, *target);
     return KITH_OK;
 }
 
@@ -289,7 +294,7 @@ kith_status kin_hold_layout(kin_hold *hold, kin_layout_names *names, void *job, 
 {
     void *block = NULL;
     KIN_TRY(kin_layout_make(hold->ctx, names, job, what, &block));
-    kin_hold_take(hold, give_block, hold->ctx, block);
+    kin_hold_block(hold, block);
     return KITH_OK;
 }
 

@@ -58,6 +58,8 @@ typedef struct kin_hold {
 void kin_hold_end(kin_hold *hold);
 /* Takes one thing more; NULL is nothing. */
 void kin_hold_take(kin_hold *hold, kin_give_back *give_back, void *owner, void *block);
+/* The same of a block of kin_alloc. */
+void kin_hold_block(kin_hold *hold, void *block);
 /* As kin_alloc. */
 kith_status kin_hold_alloc(kin_hold *hold, void *out, uint64_t count, uint64_t item_bytes,
                            const char *what);

@@ -69,6 +69,9 @@ kith_status kin_journal_begin(kith_ctx *ctx, kin_journal *journal, kin_writer *p
                               bool restart, kin_map *map, bool *fresh);
 void kin_journal_remove(const kin_journal *journal);
 void kin_journal_free(kith_ctx *ctx, kin_journal *journal);
+/* By the end of the hold (base_mem.h). */
+struct kin_hold;
+void kin_journal_hold(struct kin_hold *hold, kin_journal *journal);
 
 /* ---- A result in pieces ---------------------------------------------------------------------- */
 
