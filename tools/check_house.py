@@ -36,16 +36,16 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (88107, 58000),
-    "files_src": (461, 350),
-    "files_below_40_lines": (31, 40),
-    "files_of_odd_length": (51, 40),
-    "headers_src": (149, 130),
+    "code_lines_src": (88014, 58000),
+    "files_src": (455, 350),
+    "files_below_40_lines": (40, 40),
+    "files_of_odd_length": (46, 40),
+    "headers_src": (143, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (0, 0),
-    "functions_with_more_than_6_parameters": (19, 20),
+    "functions_with_more_than_6_parameters": (20, 20),
     "public_functions": (75, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
     "functions_used_by_one_file_percent": (51, 25),

@@ -5,7 +5,6 @@
 #define KIN_API_CHECK_H
 
 #include "engine/engine_call.h"
-#include "engine/engine_exact.h"
 #include "engine/engine_merge.h"
 #include "engine/engine_walks.h"
 

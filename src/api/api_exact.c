@@ -283,8 +283,8 @@ static kith_status pair_distances(kith_ctx *ctx, const kin_prepared *corpus,
 {
     const kin_distance *distance = &corpus->distance;
     double *values = NULL;
-    KIN_TRY(kin_alloc(ctx, &values, (uint64_t)distance->cols + KIN_METRIC_LANES, sizeof *values,
-                      "a query"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, values, (uint64_t)distance->cols + KIN_METRIC_LANES, "a query");
     int64_t last = 0;
     for (int64_t first = 0; first < p->count; first = last) { /* runs of the same query */
         const uint32_t id = p->query_ids[first];
@@ -297,7 +297,6 @@ static kith_status pair_distances(kith_ctx *ctx, const kin_prepared *corpus,
     for (int64_t i = 0; i < p->count; i++) {
         out[i] = kin_metric_distance(distance->metric, out[i]);
     }
-    kin_free(ctx, values);
     return KITH_OK;
 }
 

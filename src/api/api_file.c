@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Points, neighbours and selections from files and to files. */
 #include "api/api_check.h"
-#include "file/file_points.h"
 #include "file/file_stream.h"
 #include "host/host_threads.h"
 

@@ -2,7 +2,6 @@
  * Selection: arguments in, one call of the room, report out. */
 #include "api/api_check.h"
 
-#include "host/host_cpu.h"
 #include "papers/papers.h"
 
 #include <stdio.h>

@@ -13,7 +13,7 @@
 
 #include "base/base_ctx.h"
 #include "base/base_try.h"
-#include "host/host_fpenv.h"
+#include "host/host_cpu.h"
 
 typedef struct kin_call {
     kith_ctx *ctx;

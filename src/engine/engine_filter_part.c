@@ -11,7 +11,6 @@
 #include "engine/engine_filter.h"
 
 #include "engine/engine_call.h"
-#include "engine/engine_exact.h"
 #include "engine/engine_merge.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"

@@ -38,7 +38,6 @@ typedef struct block_order {
     int64_t most;     /* blocks that a block of rows meets, at most */
     uint32_t *order;  /* row_blocks x most; NULL: in the order of the blocks */
     uint32_t *counts; /* near: blocks that each meets; NULL where order is */
-    void *block;
 } block_order;
 
 /* Two sets, cut into blocks, whose balls may be known.
@@ -93,7 +92,6 @@ typedef struct sorting {
     block_order *schedule;
     int64_t wide;
     int32_t threads;
-    void *block;
     float *row_centres;
     float *point_centres;
     uint64_t *words;  /* by thread */
@@ -221,28 +219,21 @@ static void name_sorting(kin_layout *layout, void *job)
     }
 }
 
-static kith_status sort_blocks(kith_ctx *ctx, const block_sets *blocks, block_order *schedule)
+static kith_status sort_blocks(kin_hold *hold, const block_sets *blocks, block_order *schedule)
 {
-    sorting s = {.ops = kin_round_get(ctx->isa),
+    sorting s = {.ops = kin_round_get(hold->ctx->isa),
                  .schedule = schedule,
                  .wide = blocks->rows->wide,
-                 .threads = ctx->threads};
+                 .threads = hold->ctx->threads};
     static const char *const WHAT = "an order of blocks";
-    KIN_TRY(kin_layout_make(ctx, name_order, schedule, WHAT, &schedule->block));
-    kith_status status = kin_layout_make(ctx, name_sorting, &s, WHAT, &s.block);
-    if (status == KITH_OK) {
-        centre_blocks(blocks->rows, blocks->row_points, blocks->block, s.row_centres);
-        centre_blocks(blocks->points, blocks->point_points, blocks->block, s.point_centres);
-        status = schedule->near == 0
-                     ? kin_parallel(ctx, "prepare", schedule->row_blocks, sort_row, &s)
-                     : choose_blocks(ctx, &s);
-    }
-    kin_free(ctx, s.block);
-    if (status != KITH_OK) {
-        kin_free(ctx, schedule->block);
-        schedule->block = NULL;
-    }
-    return status;
+    KIN_HOLD(own, hold->ctx);
+    KIN_TRY(kin_hold_layout(hold, name_order, schedule, WHAT));
+    KIN_TRY(kin_hold_layout(&own, name_sorting, &s, WHAT));
+    centre_blocks(blocks->rows, blocks->row_points, blocks->block, s.row_centres);
+    centre_blocks(blocks->points, blocks->point_points, blocks->block, s.point_centres);
+    return schedule->near == 0
+               ? kin_parallel(hold->ctx, "prepare", schedule->row_blocks, sort_row, &s)
+               : choose_blocks(hold->ctx, &s);
 }
 
 /* Whether blocks have an order but their own. */
@@ -264,10 +255,9 @@ static bool size_schedule(const block_sets *blocks, block_order *schedule)
     return true;
 }
 
-/* To be freed by kin_free(ctx, schedule->block). */
-static kith_status make_schedule(kith_ctx *ctx, const block_sets *blocks, block_order *schedule)
+static kith_status make_schedule(kin_hold *hold, const block_sets *blocks, block_order *schedule)
 {
-    return size_schedule(blocks, schedule) ? sort_blocks(ctx, blocks, schedule) : KITH_OK;
+    return size_schedule(blocks, schedule) ? sort_blocks(hold, blocks, schedule) : KITH_OK;
 }
 
 /* What it holds, and leaves; covers may be shapes. */
@@ -417,17 +407,13 @@ static void destroy_locks(const kin_meet_side *s, int64_t made)
 static kith_status run_blocks(run *r)
 {
     const block_sets blocks = blocks_of(r);
-    KIN_TRY(make_schedule(r->ctx, &blocks, &r->schedule));
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, r->ctx);
+    KIN_TRY(make_schedule(&hold, &blocks, &r->schedule));
     if (r->meet.graph) {
-        status = kin_parallel(r->ctx, "screen", r->meet.row.blocks, own_block, r);
+        KIN_TRY(kin_parallel(r->ctx, "screen", r->meet.row.blocks, own_block, r));
     }
-    if (status == KITH_OK) {
-        const int64_t strips = kin_ceil_div(r->schedule.most, STRIP);
-        status = kin_parallel(r->ctx, "screen", strips * r->meet.row.blocks, strip, r);
-    }
-    kin_free(r->ctx, r->schedule.block);
-    return status;
+    const int64_t strips = kin_ceil_div(r->schedule.most, STRIP);
+    return kin_parallel(r->ctx, "screen", strips * r->meet.row.blocks, strip, r);
 }
 
 static kith_status run_locked(run *r)

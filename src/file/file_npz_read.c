@@ -4,7 +4,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "file/file_numpy.h"
-#include "file/file_result.h"
+#include "file/file_open.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A file is opened: its format by its name, its bytes, and the reader of its layout. */
+#include "file/file_open.h"
 #include "base/base_mem.h"
-#include "file/file_points.h"
-#include "file/file_result.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "file/file_part.h"
+#include "file/file_open.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"

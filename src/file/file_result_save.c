@@ -3,7 +3,7 @@
  * left empty. */
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_result.h"
+#include "file/file_open.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #ifndef KIN_FILE_STREAM_H
 #define KIN_FILE_STREAM_H
 
-#include "file/file_part.h"
+#include "file/file_open.h"
 
 enum { KIN_JOURNAL_LINE = 91 /* bytes of a record */, KIN_JOURNAL_EXCERPT = 192 };
 
@@ -134,7 +134,7 @@ static inline void kin_stream_hurry(kith_result_stream *stream, uint64_t record_
 
 /* ---- One file, or parts ---------------------------------------------------------------------- */
 
-/* A result that is written in pieces to one file, or to parts (file_part.h).
+/* A result that is written in pieces to one file, or to parts (file_open.h).
  *
  * Every part is a stream of its own, with its own journal, and all are open from the beginning, so
  * that space for all is asked for then. None gets its name before all rows stand; then they get

@@ -4,7 +4,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 #include <math.h>
 

@@ -8,8 +8,7 @@
  * partition).
  *
  *   papers_queue_lane.cuh    the queues, the work of one lane
- *   papers_queue_walk.cuh    the kernel: tiles, buffers, votes; with a picture of memory
- *   papers_queue_plan.cuh    scratch
+ *   papers_queue_walk.cuh    the kernel: tiles, buffers, votes; scratch; with a picture of memory
  *   papers_queue_group.cu    hierarchical partition
  *   this file                the launch
  *

@@ -20,7 +20,7 @@
 #define KIN_SELECT_SELECT_H
 
 #include "base/base_ctx.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 struct kin_gpu; /* gpu/gpu.h; whoever selects on the processor needs to know no more of it */
 

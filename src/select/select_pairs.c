@@ -3,7 +3,7 @@
  * Introsort (Musser 1997) for three kinds of items: quicksort with the median of three, insertion
  * for short runs, heapsort when the recursion gets deeper than 2 log2 n, so that no input is slow.
  */
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 #include "base/base_isa.h"
 

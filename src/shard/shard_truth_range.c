@@ -10,7 +10,7 @@
  * Verification. Rows of a query come by rising ids, so that its list, sorted by id, is walked
  * beside them: each row within the radius must be the next one there, with its distance. */
 #include "api/api_check.h"
-#include "file/file_result.h"
+#include "file/file_open.h"
 #include "host/host_threads.h"
 #include "shard/shard_truth.h"
 

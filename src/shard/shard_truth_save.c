@@ -7,7 +7,6 @@
 #include "base/base_size.h"
 #include "file/file_hdf5.h"
 #include "file/file_numpy.h"
-#include "file/file_points.h"
 #include "file/file_stream.h"
 #include "shard/shard_truth.h"
 

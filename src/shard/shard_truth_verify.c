@@ -6,7 +6,6 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "file/file_numpy.h"
-#include "file/file_points.h"
 #include "recall/recall.h"
 #include "shard/shard_run.h"
 #include "shard/shard_truth.h"
