@@ -36,11 +36,11 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (88014, 58000),
-    "files_src": (455, 350),
+    "code_lines_src": (87959, 58000),
+    "files_src": (451, 350),
     "files_below_40_lines": (40, 40),
-    "files_of_odd_length": (46, 40),
-    "headers_src": (143, 130),
+    "files_of_odd_length": (40, 40),
+    "headers_src": (139, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
@@ -50,7 +50,7 @@ LIMITS = {
     "public_functions_with_more_than_6_parameters": (0, 0),
     "functions_used_by_one_file_percent": (51, 25),
     "functions_used_by_no_file": (0, 0),
-    "includes_said_twice": (15, 0),
+    "includes_said_twice": (0, 0),
     "names_of_no_file": (0, 0),
     "sentences_that_are_read": (0, 0),
     "long_lines_of_pages": (0, 0),

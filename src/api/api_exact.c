@@ -319,12 +319,12 @@ static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kit
     KIN_TRY(check_ids(ctx, p->corpus_ids, p->count, cm.rows, "corpus_ids"));
     kin_prepared pc = {0};
     kin_prepared pq = {0};
-    kith_status status = kin_prepare_rows(ctx, &cm, &distance, "corpus", KIN_ROWS_DISTINCT, &pc);
-    KIN_THEN(status, kin_prepare_rows(ctx, &qm, &distance, "queries", KIN_ROWS_DISTINCT, &pq));
-    KIN_THEN(status, pair_distances(ctx, &pc, &pq, p, out));
-    kin_prepared_free(ctx, &pq);
-    kin_prepared_free(ctx, &pc);
-    return status;
+    KIN_HOLD(hold, ctx);
+    kin_prepared_hold(&hold, &pc);
+    kin_prepared_hold(&hold, &pq);
+    KIN_TRY(kin_prepare_rows(ctx, &cm, &distance, "corpus", KIN_ROWS_DISTINCT, &pc));
+    KIN_TRY(kin_prepare_rows(ctx, &qm, &distance, "queries", KIN_ROWS_DISTINCT, &pq));
+    return pair_distances(ctx, &pc, &pq, p, out);
 }
 
 kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,

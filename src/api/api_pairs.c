@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Pairs within a radius: arguments, checked. */
 #include "api/api_check.h"
-#include "file/file_pairs.h"
+#include "file/file_stream.h"
 
 #include <inttypes.h>
 

@@ -14,7 +14,7 @@
  * Searches give distances, lists are merged by keys. A distance is its key, or the key's negative,
  * but under euclidean, where it is the key's root and two keys may have one: across is searched by
  * sqeuclidean, in the same order. */
-#include "engine/engine_merge.h"
+#include "engine/engine_graph.h"
 
 #include "engine/engine_call.h"
 #include "engine/engine_exact.h"

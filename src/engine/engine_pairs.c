@@ -27,7 +27,7 @@
 
 #include "engine/engine_call.h"
 #include "engine/engine_filter.h"
-#include "file/file_pairs.h"
+#include "file/file_stream.h"
 #include "host/host_threads.h"
 #include "recall/recall.h"
 

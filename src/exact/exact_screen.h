@@ -5,7 +5,6 @@
 #define KIN_EXACT_SCREEN_H
 
 #include "exact/exact_list.h"
-#include "exact/exact_screen.h"
 
 #include <pthread.h>
 

@@ -238,7 +238,8 @@ static kith_status open_csr(const kin_source *source, kith_result *result)
 {
     kith_ctx *ctx = source->ctx;
     member_array *arrays = NULL;
-    KIN_TRY(kin_alloc_zero(ctx, &arrays, ARRAYS, sizeof *arrays, "a sparse matrix"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW_ZERO(&hold, arrays, ARRAYS, "a sparse matrix");
     kith_status status = KITH_OK;
     for (int i = 0; i < ARRAYS; i++) {
         KIN_THEN(status, load_array(source, array_names[i], &arrays[i]));
@@ -247,7 +248,6 @@ static kith_status open_csr(const kin_source *source, kith_result *result)
     for (int i = 0; i < ARRAYS; i++) {
         free_array(ctx, &arrays[i]);
     }
-    kin_free(ctx, arrays);
     return status;
 }
 

@@ -289,6 +289,7 @@ static kith_status choose(kith_ctx *ctx, const char *path, kith_result_stream *s
 static kith_status init_journal(kith_ctx *ctx, const char *job, kith_result_stream *s)
 {
     char *text = NULL;
+    KIN_HOLD(hold, ctx);
     KIN_TRY(kin_alloc_text(ctx, &text, "a journal",
                            "%s%sformat %d\nrows %" PRId64 "\nk %" PRId64 "\nkind %d\nmetric %s\n"
                            "exact %d\ncorpus rows %" PRId64 "\npoints %016" PRIx64 "\n",
@@ -296,9 +297,8 @@ static kith_status init_journal(kith_ctx *ctx, const char *job, kith_result_stre
                            (int)s->format, s->rows, s->k, (int)s->meta.kind,
                            kith_metric_name(s->meta.metric), (int)s->meta.exact,
                            s->meta.corpus_rows, s->meta.points.checksum));
-    const kith_status status = kin_journal_init(ctx, s->writer.target, text, &s->journal);
-    kin_free(ctx, text);
-    return status;
+    kin_hold_block(&hold, text);
+    return kin_journal_init(ctx, s->writer.target, text, &s->journal);
 }
 
 /* Rows [s->state.rows, last) of a region as they are in the file; fewer where it ends. */

@@ -21,8 +21,9 @@
  * while K <= 4,096 (float64: 2,048), else about log^2(K / 4096) / 2 reads and writes of all words.
  *
  * Limits. None of k, cols or of the data. It is made for small k. */
-#include "papers/papers_launch.cuh"
+#include "kith/kith_papers.h"
 #include "select/select_block.cuh"
+#include "select/select_launch.cuh"
 
 enum {
     THREADS = 512,

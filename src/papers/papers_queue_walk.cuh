@@ -28,8 +28,8 @@
 #ifndef KIN_PAPERS_QUEUE_WALK_CUH
 #define KIN_PAPERS_QUEUE_WALK_CUH
 
-#include "papers/papers_launch.cuh"
 #include "papers/papers_queue_lane.cuh"
+#include "select/select_launch.cuh"
 #include "select/select_value.cuh"
 
 /* ---- On the host ------------------------------------------------------------------------------

@@ -23,8 +23,9 @@
  * Limits. A row of which more passes than its list holds (eight standard deviations, or data with a
  * period that the sample hits) goes through the heap as a whole, by one thread. k beyond MOST_K,
  * where a heap would take seconds, is handed over to radix. */
-#include "papers/papers_launch.cuh"
+#include "kith/kith_papers.h"
 #include "select/select_digit.cuh"
+#include "select/select_launch.cuh"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * A result in pieces, and pairs, go on where they were left: whatever their journal or their
  * unfinished file hold, they end with the right bytes or are refused with an error that names a
  * file. */
-#include "file/file_pairs.h"
+#include "file/file_stream.h"
 #include "replay_file.h"
 
 #include <stdio.h>
