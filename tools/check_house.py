@@ -36,7 +36,7 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (87959, 58000),
+    "code_lines_src": (87918, 58000),
     "files_src": (451, 350),
     "files_below_40_lines": (40, 40),
     "files_of_odd_length": (40, 40),
@@ -193,8 +193,8 @@ def include_edges(paths):
 class Calls:
     """Who uses which function of src that crosses a file, found by name.
 
-    An inline function of a header is its includers' code: what it uses is used by the header. kin_x_##name is every
-    name that a row of a map makes of it."""
+    An inline function of a header is its includers' code: what it uses is used by the header. kin_x_##name and
+    kin_x_##name##_y are every name that a row of a map makes of them."""
 
     def __init__(self, texts, rows):
         self.home = {}
@@ -209,7 +209,8 @@ class Calls:
         for path, text in texts.items():
             bodies = declared.sub("", text)
             names = set(re.findall(r"\bk(?:in|ith)_\w+", bodies))
-            names |= {stem + row for stem in re.findall(r"\b(k(?:in|ith)_\w+_)##", bodies) for row in rows}
+            made = re.findall(r"\b(k(?:in|ith)_\w+_)##\w+(?:##(\w+))?", bodies)
+            names |= {stem + row + end for stem, end in made for row in rows}
             for name in names:
                 home = self.home.get(name)
                 if home and home != path.stem:
