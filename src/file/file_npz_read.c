@@ -106,22 +106,20 @@ static kith_status take_distances(const kin_source *source, kith_result *result)
 {
     member_array array;
     kin_shape shape;
-    kith_status status = KITH_OK;
     KIN_TRY(load_array(source, "distances.npy", &array));
     if (!array.found) {
         return KITH_OK;
     }
-    KIN_TRY_GOTO(status, array_shape(result->ctx, &array, 2, &shape), done);
-    if (shape.rows != result->neighbors.rows || shape.cols != result->neighbors.k) {
+    kith_status status = array_shape(result->ctx, &array, 2, &shape);
+    if (status == KITH_OK &&
+        (shape.rows != result->neighbors.rows || shape.cols != result->neighbors.k)) {
         status = kin_fail_at(result->ctx, KITH_E_FORMAT, kin_at(array.label),
                              "is %" PRId64 " x %" PRId64 ", the ids are %" PRId64 " x %" PRId64
                              " (save both from one search)",
                              shape.rows, shape.cols, result->neighbors.rows, result->neighbors.k);
-        goto done;
     }
-    KIN_TRY_GOTO(status, keep_block(result, &array), done);
-    KIN_TRY_GOTO(status, kin_result_take_distances(result, array.label, &shape), done);
-done:
+    KIN_THEN(status, keep_block(result, &array));
+    KIN_THEN(status, kin_result_take_distances(result, array.label, &shape));
     free_array(result->ctx, &array);
     return status;
 }
