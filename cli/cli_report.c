@@ -378,7 +378,7 @@ void cli_source_keep(const char *path, const kith_points *points)
     kept_source *k = &kept[kept_count++];
     k->path = path;
     k->source = *source;
-    k->cols = kith_points_values(points)->cols;
+    k->cols = kith_points_get_source(points)->values->cols;
     (void)snprintf(k->names, sizeof k->names, "%s", source->names);
     cli_message_clean(k->names);
 }

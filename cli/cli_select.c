@@ -60,7 +60,7 @@ static int read_values(selecting *s)
         &s->session, kith_points_open(s->session.ctx, path_of(s), &s->session.read, &s->file),
         path_of(s)));
     s->seconds_read = cli_clock_now() - start;
-    s->values = kith_points_values(s->file);
+    s->values = kith_points_get_source(s->file)->values;
     cli_source_keep(path_of(s), s->file);
     return CLI_DONE;
 }

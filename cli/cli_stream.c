@@ -247,11 +247,11 @@ static int open_output(streaming *s)
         &job->session,
         kith_result_stream_open(job->session.ctx, args->output, &params, &meta, &s->out),
         args->output));
-    s->chunks.first = kith_result_stream_rows(s->out);
+    s->chunks.first = kith_result_stream_get_state(s->out)->rows;
     job->resumed_rows = s->chunks.first;
     if (s->chunks.first > 0 && !cli_given(args, CLI_OPT_QUIET)) {
         (void)fprintf(stderr, "kith: %s: %" PRId64 " of %" PRId64 " rows stand, going on there\n",
-                      cli_message_safe(kith_result_stream_path(s->out)), s->chunks.first,
+                      cli_message_safe(kith_result_stream_get_state(s->out)->path), s->chunks.first,
                       params.rows);
     }
     return CLI_DONE;
@@ -271,7 +271,7 @@ static int finish(streaming *s)
 /* What Ctrl-C leaves is said after the writer has stopped. */
 static void tell_interrupted(const streaming *s)
 {
-    const int64_t stand = s->out != NULL ? kith_result_stream_rows(s->out) : 0;
+    const int64_t stand = s->out != NULL ? kith_result_stream_get_state(s->out)->rows : 0;
     if (s->out == NULL) {
         (void)cli_fail(NULL, "interrupted (before a chunk was solved)");
     } else if (stand == 0) {
@@ -280,7 +280,8 @@ static void tell_interrupted(const streaming *s)
         (void)cli_fail(NULL,
                        "interrupted (%s has %" PRId64 " of %" PRId64 " rows; the same command goes "
                        "on there)",
-                       kith_result_stream_path(s->out), stand, s->job->queries.matrix->rows);
+                       kith_result_stream_get_state(s->out)->path, stand,
+                       s->job->queries.matrix->rows);
     }
 }
 

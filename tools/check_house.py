@@ -36,21 +36,21 @@ REASON = re.compile(r"\b(short|long)\s+because\b")
 
 # name: (limit, goal)
 LIMITS = {
-    "code_lines_src": (87919, 58000),
-    "files_src": (466, 350),
+    "code_lines_src": (87896, 58000),
+    "files_src": (451, 350),
     "files_below_40_lines": (40, 40),
-    "files_of_odd_length": (53, 40),
-    "headers_src": (151, 130),
+    "files_of_odd_length": (40, 40),
+    "headers_src": (139, 130),
     "circles_src": (0, 0),
     "circles_cli": (0, 0),
     "circles_python": (0, 0),
     "call_circles_src": (0, 0),
     "functions_with_more_than_6_parameters": (20, 20),
-    "public_functions": (78, 75),
+    "public_functions": (75, 75),
     "public_functions_with_more_than_6_parameters": (0, 0),
     "functions_used_by_one_file_percent": (51, 25),
     "functions_used_by_no_file": (0, 0),
-    "includes_said_twice": (32, 0),
+    "includes_said_twice": (0, 0),
     "names_of_no_file": (0, 0),
     "sentences_that_are_read": (0, 0),
     "long_lines_of_pages": (0, 0),
@@ -193,8 +193,8 @@ def include_edges(paths):
 class Calls:
     """Who uses which function of src that crosses a file, found by name.
 
-    An inline function of a header is its includers' code: what it uses is used by the header. kin_x_##name is every
-    name that a row of a map makes of it."""
+    An inline function of a header is its includers' code: what it uses is used by the header. kin_x_##name and
+    kin_x_##name##_y are every name that a row of a map makes of them."""
 
     def __init__(self, texts, rows):
         self.home = {}
@@ -209,7 +209,8 @@ class Calls:
         for path, text in texts.items():
             bodies = declared.sub("", text)
             names = set(re.findall(r"\bk(?:in|ith)_\w+", bodies))
-            names |= {stem + row for stem in re.findall(r"\b(k(?:in|ith)_\w+_)##", bodies) for row in rows}
+            made = re.findall(r"\b(k(?:in|ith)_\w+_)##\w+(?:##(\w+))?", bodies)
+            names |= {stem + row + end for stem, end in made for row in rows}
             for name in names:
                 home = self.home.get(name)
                 if home and home != path.stem:

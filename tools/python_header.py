@@ -61,7 +61,7 @@ class Names:
                  r"|typedef struct (?P<struct>\w+) \{(?P<fields>[^}]*)\} \w+ ;"
                  r"|typedef (?P<returns>\w+ \*?)\(\*(?P<pointer>\w+)\)\((?P<takes>[^)]*)\) ;"
                  r"|typedef (?P<base>\w+) (?P<alias>kith_\w+) ;"
-                 r"|(?P<result>(?:const )?\w+ \*?)(?P<function>kith_\w+)\((?P<given>[^()]*)\) ;")
+                 r"|(?P<result>(?:const )?\w+ \*?) ?(?P<function>kith_\w+)\((?P<given>[^()]*)\) ;")
         for found in re.finditer(kinds, text.replace(";", " ;").replace("  ;", " ;")):
             self.take(found)
 

@@ -173,11 +173,11 @@ static void set_option(const char *name, const char *text, bench *b, asked *a)
     if (strcmp(name, "--dtype") == 0) {
         a->job.dtype = (kin_select_type)(1 + among(text, dtype_names + 1, 4));
     } else if (strcmp(name, "--method") == 0) {
-        const int32_t method = kith_select_method_parse(text);
-        if (method < 0) {
-            bench_stop("unknown method:", text);
+        const char *methods[KITH_SELECT_METHOD_COUNT];
+        for (int i = 0; i < KITH_SELECT_METHOD_COUNT; i++) {
+            methods[i] = kith_select_method_name(i);
         }
-        a->job.method = kin_papers_select_method(method);
+        a->job.method = kin_papers_select_method(among(text, methods, KITH_SELECT_METHOD_COUNT));
     } else if (strcmp(name, "--buffer") == 0) {
         a->job.buffer = (kith_select_buffer)among(text, buffers, 4);
     } else if (strcmp(name, "--group") == 0) {

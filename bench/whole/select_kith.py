@@ -7,6 +7,7 @@ import numpy
 
 from bench_gpu import CtxParams, torch
 
+METHODS = 9  # KITH_SELECT_METHOD_COUNT
 BUFFERS = ["none", "plain", "full", "sorted"]
 LARGEST, UNSORTED, ALIGNED, MERGE_PATH = 1, 2, 4, 8
 DTYPES = {"float32": 1, "float64": 2, "float16": 3, "bfloat16": 4}
@@ -33,7 +34,7 @@ class Kith:
 
     def __init__(self, build, side):
         self.lib = ctypes.CDLL(str(build / "libkith.so"))
-        for name in ("kith_ctx_detail", "kith_commit"):
+        for name in ("kith_ctx_detail", "kith_commit", "kith_select_method_name"):
             getattr(self.lib, name).restype = ctypes.c_char_p
         self.side = side
         self.contexts = {}
@@ -64,7 +65,7 @@ class Kith:
                         dtype=DTYPES[str(matrix.dtype).removeprefix("torch.")])
         flags = (ALIGNED if aligned else 0) | (UNSORTED if unsorted else 0) | (MERGE_PATH if path else 0)
         flags |= LARGEST if largest else 0
-        number = self.lib.kith_select_method_parse(method.encode())
+        number = next(i for i in range(METHODS) if self.lib.kith_select_method_name(i) == method.encode())
         params = SelectParams(ctypes.sizeof(SelectParams), number, k, flags,
                               BUFFERS.index(buffer), group, sample, level, buffer_size)
         ctx = self.context(threads)

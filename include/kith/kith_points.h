@@ -56,7 +56,7 @@ enum {
 typedef enum kith_points_use {
     KITH_USE_POINTS = 0,
     KITH_USE_VALUES = 1, /* what is selected from: floats alone, else KITH_E_DATA; rows of up to
-                            2^32 - 2 values (kith_points_values, kith_select.h) */
+                            2^32 - 2 values (kith_points_source.values) */
     KITH_USE_COLUMN = 2  /* labels, ids: a .npy of one axis is one column */
 } kith_points_use;
 
@@ -99,16 +99,19 @@ KITH_API kith_status kith_points_open(kith_ctx *ctx, const char *path,
  * is longer than a matrix has them (KITH_USE_VALUES). */
 KITH_API const kith_matrix *kith_points_matrix(const kith_points *points);
 /* How the file was understood; valid until the points are freed. */
+struct kith_values; /* kith_select.h */
 typedef struct kith_points_source {
-    int32_t header;        /* of text, 1: its first line was taken as names of columns */
-    int32_t delimiter;     /* of text, else 0: , ; \t or a blank */
-    int32_t compressed;    /* 1: .gz */
-    int32_t fortran_order; /* of .npy, 1: by columns, was converted */
-    int32_t big_endian;    /* of .npy, 1: was converted */
-    int32_t mapped;        /* 1: the values stand in the file */
-    int64_t file_cols;     /* columns of the file, of which matrix.cols were taken */
-    uint64_t bytes;        /* memory that the points hold beside the file: 0 where it is mapped */
-    const char *names;     /* the header, cut where it is long; "" without */
+    const struct kith_values *values; /* the points for kith_select, whose rows may be longer than a
+                                         matrix' */
+    int32_t header;                   /* of text, 1: its first line was taken as names of columns */
+    int32_t delimiter;                /* of text, else 0: , ; \t or a blank */
+    int32_t compressed;               /* 1: .gz */
+    int32_t fortran_order;            /* of .npy, 1: by columns, was converted */
+    int32_t big_endian;               /* of .npy, 1: was converted */
+    int32_t mapped;                   /* 1: the values stand in the file */
+    int64_t file_cols;                /* columns of the file, of which matrix.cols were taken */
+    uint64_t bytes;    /* memory that the points hold beside the file: 0 where it is mapped */
+    const char *names; /* the header, cut where it is long; "" without */
 } kith_points_source;
 KITH_API const kith_points_source *kith_points_get_source(const kith_points *points);
 KITH_API void kith_points_free(kith_points *points);
@@ -152,10 +155,13 @@ KITH_API kith_status kith_result_stream_open(kith_ctx *ctx, const char *path,
                                              const kith_result_stream_params *params,
                                              const kith_result_meta *meta,
                                              kith_result_stream **out);
-/* Rows that stand. */
-KITH_API int64_t kith_result_stream_rows(const kith_result_stream *stream);
-/* The name of the unfinished file; NULL when it is finished. */
-KITH_API const char *kith_result_stream_path(const kith_result_stream *stream);
+/* How far it came: a view that puts and finishing keep true, valid until the stream is freed. */
+typedef struct kith_result_stream_state {
+    int64_t rows;     /* that stand */
+    const char *path; /* of the unfinished file; NULL when it is finished */
+} kith_result_stream_state;
+KITH_API const kith_result_stream_state *
+kith_result_stream_get_state(const kith_result_stream *stream);
 /* The next rows, on disk when this returns. After a failure the stream can only be freed. */
 KITH_API kith_status kith_result_stream_put(kith_ctx *ctx, kith_result_stream *stream,
                                             const kith_neighbors *neighbors);

@@ -67,10 +67,9 @@ typedef struct kith_selection {
     void *kth; /* in that dtype, too */
 } kith_selection;
 
-/* "auto" "scan" "quick" ..., those of kith_papers.h among them; "unknown" for what is no method.
- * kith_select_method_parse gives -1 for what is no name. */
+/* "auto" "scan" "quick" ..., those of kith_papers.h among them, by rising number from 0 on;
+ * "unknown" behind the last one, and for what is no method. */
 KITH_API const char *kith_select_method_name(kith_select_method method);
-KITH_API int32_t kith_select_method_parse(const char *name);
 
 /* Cost of scan: one read of the matrix. Switches that a method does not have are an error, rows = 0
  * is none. Data and strides are multiples of a value's size (of ids: of 4).
@@ -81,10 +80,6 @@ KITH_API int32_t kith_select_method_parse(const char *name);
  * E_UNSUPPORTED, E_CANCELLED; out then holds nothing of use. */
 KITH_API kith_status kith_select(kith_ctx *ctx, const kith_values *values,
                                  const kith_select_params *params, const kith_selection *out);
-
-/* A view of any points, valid as long as they are; kith_points_open with KITH_USE_VALUES has rows
- * that are longer than a matrix'. */
-KITH_API const kith_values *kith_points_values(const kith_points *points);
 
 /* Writes what kith_select gave for params, rows x k, as .npz: `ids`, `values` (what of them is not
  * NULL; bfloat16 as float32) and `meta`; or kth as .npy, an array of one axis, whatever params are.

@@ -346,9 +346,9 @@ class PointsParams(c.Structure):
 
 class PointsSource(c.Structure):
     _fields_ = [
-        ("header", c.c_int32), ("delimiter", c.c_int32), ("compressed", c.c_int32), ("fortran_order", c.c_int32),
-        ("big_endian", c.c_int32), ("mapped", c.c_int32), ("file_cols", c.c_int64), ("bytes", c.c_uint64),
-        ("names", c.c_char_p),
+        ("values", c.c_void_p), ("header", c.c_int32), ("delimiter", c.c_int32), ("compressed", c.c_int32),
+        ("fortran_order", c.c_int32), ("big_endian", c.c_int32), ("mapped", c.c_int32), ("file_cols", c.c_int64),
+        ("bytes", c.c_uint64), ("names", c.c_char_p),
     ]
 
 
@@ -356,6 +356,12 @@ class ResultStreamParams(c.Structure):
     _fields_ = [
         ("struct_size", c.c_uint32), ("format", c.c_int), ("rows", c.c_int64), ("k", c.c_int64), ("job", c.c_char_p),
         ("restart", c.c_uint32), ("reserved", c.c_uint32),
+    ]
+
+
+class ResultStreamState(c.Structure):
+    _fields_ = [
+        ("rows", c.c_int64), ("path", c.c_char_p),
     ]
 
 
@@ -582,16 +588,13 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_points_free": (None, (c.c_void_p,)),
     "kith_points_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p)),
     "kith_result_stream_open": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_result_stream_rows": (c.c_int64, (c.c_void_p,)),
-    "kith_result_stream_path": (c.c_char_p, (c.c_void_p,)),
+    "kith_result_stream_get_state": (c.POINTER(ResultStreamState), (c.c_void_p,)),
     "kith_result_stream_put": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_result_stream_finish": (c.c_int, (c.c_void_p, c.c_void_p)),
     "kith_result_stream_free": (None, (c.c_void_p,)),
     "kith_predict": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_int64, c.c_void_p, c.c_void_p)),
     "kith_select_method_name": (c.c_char_p, (c.c_int32,)),
-    "kith_select_method_parse": (c.c_int32, (c.c_char_p,)),
     "kith_select": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
-    "kith_points_values": (c.POINTER(Values), (c.c_void_p,)),
     "kith_selection_save": (c.c_int, (c.c_void_p, c.c_char_p, c.c_void_p, c.c_int64, c.c_int, c.c_void_p)),
     "kith_graph_symmetric": (c.c_int, (c.c_void_p, c.c_void_p, c.c_int, c.c_int, c.c_void_p)),
     "kith_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),

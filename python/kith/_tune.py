@@ -41,10 +41,10 @@ def _constants(prefix: str, *without: str) -> dict[str, int]:
 
 def selection(given: Any, name: str) -> int:
     """The number of a method of selection."""
-    found = lib.kith_select_method_parse(given.encode()) if isinstance(given, str) else -1
-    if found < 0:
-        raise ValueError(f"{name} is {given!r}, must be one of {', '.join(selections())}")
-    return int(found)
+    known = selections()
+    if given not in known:
+        raise ValueError(f"{name} is {given!r}, must be one of {', '.join(known)}")
+    return known.index(given)
 
 
 def selections() -> list[str]:

@@ -5,8 +5,7 @@
 #define KIN_API_CHECK_H
 
 #include "engine/engine_call.h"
-#include "engine/engine_exact.h"
-#include "engine/engine_merge.h"
+#include "engine/engine_graph.h"
 #include "engine/engine_walks.h"
 
 /* *checked = *matrix with its stride filled in. `name` stands in messages ("points", "queries"). */

@@ -2,7 +2,6 @@
  * Contexts, and the list of devices. */
 #include "api/api_check.h"
 
-#include "host/host_cpu.h"
 #include "kith/kith.h"
 #include "kith_commit.h" /* made by cmake/commit.cmake at build time */
 #include <stdio.h>

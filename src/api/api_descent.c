@@ -3,7 +3,6 @@
 #include "api/api_check.h"
 
 #include "file/file_checksum.h"
-#include "host/host_cpu.h"
 
 #include <stdio.h>
 

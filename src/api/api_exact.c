@@ -283,8 +283,8 @@ static kith_status pair_distances(kith_ctx *ctx, const kin_prepared *corpus,
 {
     const kin_distance *distance = &corpus->distance;
     double *values = NULL;
-    KIN_TRY(kin_alloc(ctx, &values, (uint64_t)distance->cols + KIN_METRIC_LANES, sizeof *values,
-                      "a query"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, values, (uint64_t)distance->cols + KIN_METRIC_LANES, "a query");
     int64_t last = 0;
     for (int64_t first = 0; first < p->count; first = last) { /* runs of the same query */
         const uint32_t id = p->query_ids[first];
@@ -297,7 +297,6 @@ static kith_status pair_distances(kith_ctx *ctx, const kin_prepared *corpus,
     for (int64_t i = 0; i < p->count; i++) {
         out[i] = kin_metric_distance(distance->metric, out[i]);
     }
-    kin_free(ctx, values);
     return KITH_OK;
 }
 
@@ -320,12 +319,12 @@ static kith_status distances(kith_ctx *ctx, const kith_matrix *corpus, const kit
     KIN_TRY(check_ids(ctx, p->corpus_ids, p->count, cm.rows, "corpus_ids"));
     kin_prepared pc = {0};
     kin_prepared pq = {0};
-    kith_status status = kin_prepare_rows(ctx, &cm, &distance, "corpus", KIN_ROWS_DISTINCT, &pc);
-    KIN_THEN(status, kin_prepare_rows(ctx, &qm, &distance, "queries", KIN_ROWS_DISTINCT, &pq));
-    KIN_THEN(status, pair_distances(ctx, &pc, &pq, p, out));
-    kin_prepared_free(ctx, &pq);
-    kin_prepared_free(ctx, &pc);
-    return status;
+    KIN_HOLD(hold, ctx);
+    kin_prepared_hold(&hold, &pc);
+    kin_prepared_hold(&hold, &pq);
+    KIN_TRY(kin_prepare_rows(ctx, &cm, &distance, "corpus", KIN_ROWS_DISTINCT, &pc));
+    KIN_TRY(kin_prepare_rows(ctx, &qm, &distance, "queries", KIN_ROWS_DISTINCT, &pq));
+    return pair_distances(ctx, &pc, &pq, p, out);
 }
 
 kith_status kith_distances(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Points, neighbours and selections from files and to files. */
 #include "api/api_check.h"
-#include "file/file_points.h"
 #include "file/file_stream.h"
 #include "host/host_threads.h"
 
@@ -63,11 +62,6 @@ const kith_points_source *kith_points_get_source(const kith_points *points)
 const kith_matrix *kith_points_matrix(const kith_points *points)
 {
     return (uint64_t)points->values.cols <= KIN_COLS_MAX ? &points->matrix : NULL;
-}
-
-const kith_values *kith_points_values(const kith_points *points)
-{
-    return &points->values;
 }
 
 void kith_points_free(kith_points *points)
@@ -247,14 +241,9 @@ kith_status kith_result_stream_open(kith_ctx *ctx, const char *path,
     return kin_progress_end(ctx, kin_stream_open(ctx, path, &known, &own, NULL, out));
 }
 
-int64_t kith_result_stream_rows(const kith_result_stream *stream)
+const kith_result_stream_state *kith_result_stream_get_state(const kith_result_stream *stream)
 {
-    return stream->done;
-}
-
-const char *kith_result_stream_path(const kith_result_stream *stream)
-{
-    return stream->writer.temporary;
+    return &stream->state;
 }
 
 /* The beginning of what changes a stream. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Pairs within a radius: arguments, checked. */
 #include "api/api_check.h"
-#include "file/file_pairs.h"
+#include "file/file_stream.h"
 
 #include <inttypes.h>
 
@@ -134,6 +134,7 @@ static kith_status open_file(kith_ctx *ctx, const kin_pairs_job *job, kin_pairs_
                              .one_set = job->one_set,
                              .restart = job->params.restart != 0 || is_unknown(job)};
     identity id = {.text = NULL};
+    KIN_HOLD(hold, ctx);
     KIN_FAIL_IF(job->params.restart != 0 && !kin_pairs_file_resumes(path), ctx, KITH_E_ARGUMENT,
                 kin_at("restart"),
                 "is set, and text begins anew in any case: .npy and .kith go on (leave it out)");
@@ -142,14 +143,13 @@ static kith_status open_file(kith_ctx *ctx, const kin_pairs_job *job, kin_pairs_
         id.others = id.points;
         KIN_TRY(job->one_set ? KITH_OK : kin_fingerprint_make(ctx, &job->others, &id.others));
         KIN_TRY(describe(ctx, job, &id));
+        kin_hold_block(&hold, id.text);
         about.job = id.text;
     }
     about.meta.metric = job->distance.metric;
     about.meta.corpus_rows = job->others.rows;
     about.meta.points = id.others;
-    const kith_status status = kin_pairs_file_open(ctx, path, &about, file);
-    kin_free(ctx, id.text);
-    return status;
+    return kin_pairs_file_open(ctx, path, &about, file);
 }
 
 static kith_status find_and_save(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_report *known)

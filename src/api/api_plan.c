@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a job will take, before it runs. */
 #include "api/api_check.h"
-#include "host/host_cpu.h"
 #include "tree/tree_cost.h"
 #include "tree/tree_gpu.h"
 

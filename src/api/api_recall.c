@@ -32,19 +32,13 @@ typedef struct tally {
     uint64_t *words; /* 2 K */
 } tally;
 
-static kith_status tally_make(kith_ctx *ctx, kith_metric metric, int64_t at, tally *t)
+static kith_status tally_make(kin_hold *hold, kith_metric metric, int64_t at, tally *t)
 {
     *t = (tally){.metric = metric, .at = at};
-    KIN_TRY(kin_alloc(ctx, &t->found, (uint64_t)at, sizeof *t->found, "distances of a row"));
-    KIN_TRY(kin_alloc(ctx, &t->truth, (uint64_t)at, sizeof *t->truth, "distances of a row"));
-    return kin_alloc(ctx, &t->words, 2 * (uint64_t)at, sizeof *t->words, "ids of a row");
-}
-
-static void tally_free(kith_ctx *ctx, tally *t)
-{
-    kin_free(ctx, t->words);
-    kin_free(ctx, t->truth);
-    kin_free(ctx, t->found);
+    KIN_NEW(hold, t->found, (uint64_t)at, "distances of a row");
+    KIN_NEW(hold, t->truth, (uint64_t)at, "distances of a row");
+    KIN_NEW(hold, t->words, 2 * (uint64_t)at, "ids of a row");
+    return KITH_OK;
 }
 
 /* Sorts (id, slot) of the slots that are filled; of equal ids the first slot leads. */
@@ -213,13 +207,11 @@ static kith_status measure(kith_ctx *ctx, const kith_neighbors *found, const kit
     KIN_TRY(check_both(ctx, found, truth, metric));
     KIN_TRY(choose_at(ctx, at, kin_min_i64(found->k, truth->k), &at));
     tally t;
-    kith_status status = tally_make(ctx, metric, at, &t);
-    KIN_THEN(status, measure_rows(ctx, found, truth, &t));
-    if (status == KITH_OK) {
-        tally_end(&t, true, out);
-    }
-    tally_free(ctx, &t);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(tally_make(&hold, metric, at, &t));
+    KIN_TRY(measure_rows(ctx, found, truth, &t));
+    tally_end(&t, true, out);
+    return KITH_OK;
 }
 
 kith_status kith_recall_measure(kith_ctx *ctx, const kith_neighbors *found,
@@ -246,30 +238,19 @@ typedef struct sampling {
     double *query;
 } sampling;
 
-static kith_status sampling_make(kith_ctx *ctx, sampling *s)
+static kith_status sampling_make(kin_hold *hold, sampling *s)
 {
     const kith_matrix *points = &s->all;
     const uint64_t n = (uint64_t)s->count;
-    const int64_t at = s->at;
-    s->truth = (kith_neighbors){.rows = s->count, .k = at};
-    KIN_TRY(kin_alloc(ctx, &s->rows, n, sizeof *s->rows, "sample rows"));
-    KIN_TRY(kin_alloc(ctx, &s->copy, kin_size_mul(n, (uint64_t)points->cols),
-                      (uint64_t)kith_dtype_bytes(points->dtype), "sample points"));
-    KIN_TRY(kin_alloc(ctx, &s->truth.ids, kin_size_mul(n, (uint64_t)at), sizeof(uint32_t),
-                      "neighbours of the sample"));
-    KIN_TRY(kin_alloc(ctx, &s->truth.distances64, kin_size_mul(n, (uint64_t)at), sizeof(double),
-                      "neighbours of the sample"));
-    return kin_alloc(ctx, &s->query, (uint64_t)points->cols + KIN_METRIC_LANES, sizeof(double),
-                     "a query");
-}
-
-static void sampling_free(kith_ctx *ctx, sampling *s)
-{
-    kin_free(ctx, s->query);
-    kin_free(ctx, s->truth.distances64);
-    kin_free(ctx, s->truth.ids);
-    kin_free(ctx, s->copy);
-    kin_free(ctx, s->rows);
+    const uint64_t entries = kin_size_mul(n, (uint64_t)s->at);
+    s->truth = (kith_neighbors){.rows = s->count, .k = s->at};
+    KIN_NEW(hold, s->rows, n, "sample rows");
+    KIN_TRY(kin_hold_alloc(hold, &s->copy, kin_size_mul(n, (uint64_t)points->cols),
+                           (uint64_t)kith_dtype_bytes(points->dtype), "sample points"));
+    KIN_NEW(hold, s->truth.ids, entries, "neighbours of the sample");
+    KIN_NEW(hold, s->truth.distances64, entries, "neighbours of the sample");
+    KIN_NEW(hold, s->query, (uint64_t)points->cols + KIN_METRIC_LANES, "a query");
+    return KITH_OK;
 }
 
 /* Canonical distances of what the graph says of a sampled row. A point is no neighbour of itself:
@@ -313,20 +294,16 @@ static kith_status solve_sample(kith_ctx *ctx, sampling *s, kith_recall *out)
     tally t = {0};
     kin_prepared prepared = {0};
     const int flags = kin_exact_screens(&s->distance) ? 0 : KIN_ROWS_DISTINCT;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, tally_make(ctx, s->distance.metric, s->at, &t), done);
-    KIN_TRY_GOTO(status, sampling_make(ctx, s), done);
+    KIN_HOLD(hold, ctx);
+    kin_prepared_hold(&hold, &prepared);
+    KIN_TRY(tally_make(&hold, s->distance.metric, s->at, &t));
+    KIN_TRY(sampling_make(&hold, s));
     kin_recall_draw(s->all.rows, s->count, s->seed, s->rows);
     s->points = kin_recall_gather(&s->all, s->rows, s->count, s->copy);
-    KIN_TRY_GOTO(status, kin_prepare_rows(ctx, &s->all, &s->distance, "points", flags, &prepared),
-                 done);
-    KIN_TRY_GOTO(status, solve(ctx, &prepared, s, &t), done);
+    KIN_TRY(kin_prepare_rows(ctx, &s->all, &s->distance, "points", flags, &prepared));
+    KIN_TRY(solve(ctx, &prepared, s, &t));
     tally_end(&t, s->count == s->all.rows, out);
-done:
-    kin_prepared_free(ctx, &prepared);
-    sampling_free(ctx, s);
-    tally_free(ctx, &t);
-    return status;
+    return KITH_OK;
 }
 
 static kith_status estimate(kith_ctx *ctx, const kith_matrix *points, const kith_neighbors *graph,

@@ -2,7 +2,6 @@
  * Selection: arguments in, one call of the room, report out. */
 #include "api/api_check.h"
 
-#include "host/host_cpu.h"
 #include "papers/papers.h"
 
 #include <stdio.h>
@@ -16,20 +15,6 @@ const char *kith_select_method_name(kith_select_method method)
 {
     const kin_select_method *known = kin_papers_select_method(method);
     return method == KITH_SELECT_AUTO ? "auto" : known != NULL ? known->name : "unknown";
-}
-
-int32_t kith_select_method_parse(const char *name)
-{
-    if (name != NULL && strcmp(name, "auto") == 0) {
-        return KITH_SELECT_AUTO;
-    }
-    const kin_select_method *known = NULL;
-    for (int32_t i = 1; name != NULL && (known = kin_papers_select_method(i)) != NULL; i++) {
-        if (strcmp(name, known->name) == 0) {
-            return i;
-        }
-    }
-    return -1;
 }
 
 /* "insertion, heap, merge_queue": those that have one of these switches. */

@@ -5,9 +5,9 @@
  *
  *     | size, last zone  64 bytes | the caller's block, 64-byte aligned ... |
  *
- * In checked builds a block may have red zones between its arrays (base_layout.c). Each says where
- * the one before it is; the sanitizer reports who touches one, and kin_free stops where it was
- * written to.
+ * In checked builds a block may have red zones between its arrays (kin_layout_array). Each says
+ * where the one before it is; the sanitizer reports who touches one, and kin_free stops where it
+ * was written to.
  */
 #define _GNU_SOURCE
 #include "base/base_mem.h"
@@ -68,7 +68,8 @@ static void note_peak(kith_ctx *ctx, uint64_t held)
 
 /* ---- Red zones ------------------------------------------------------------------------------- */
 
-void kin_mem_zone(void *block, unsigned char *at)
+/* Of KIN_MEM_ALIGNMENT bytes at `at` in a block. */
+static void make_zone(void *block, unsigned char *at)
 {
     header *head = (header *)(void *)((unsigned char *)block - HEADER_BYTES);
     zone red = {.before = head->last_zone};
@@ -97,7 +98,8 @@ static void check_zones(const header *head)
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-uint64_t kin_mem_bytes(uint64_t count, uint64_t item_bytes)
+/* What kin_alloc counts for a block, its header included. */
+static uint64_t block_bytes(uint64_t count, uint64_t item_bytes)
 {
     const uint64_t wanted = kin_size_add(kin_size_mul(count, item_bytes), 2 * HEADER_BYTES - 1);
     return wanted == UINT64_MAX ? wanted : wanted / HEADER_BYTES * HEADER_BYTES;
@@ -108,7 +110,7 @@ kith_status kin_alloc(kith_ctx *ctx, void *out, uint64_t count, uint64_t item_by
 {
     void **target = out;
     *target = NULL;
-    const uint64_t bytes = kin_mem_bytes(count, item_bytes);
+    const uint64_t bytes = block_bytes(count, item_bytes);
     const uint64_t limit = ctx->params.memory_limit;
     const uint64_t held = atomic_load(&ctx->held_bytes);
     if (limit != 0 && kin_size_add(held, bytes) > limit) {
@@ -187,7 +189,8 @@ void kin_free(kith_ctx *ctx, void *block)
 
 /* ---- Holds ----------------------------------------------------------------------------------- */
 
-void kin_hold_give(void *ctx, void *block)
+/* The owner of a block of kin_alloc is its context. */
+static void give_block(void *ctx, void *block)
 {
     kin_free(ctx, block);
 }
@@ -202,12 +205,17 @@ void kin_hold_take(kin_hold *hold, kin_give_back *give_back, void *owner, void *
     }
 }
 
+void kin_hold_block(kin_hold *hold, void *block)
+{
+    kin_hold_take(hold, give_block, hold->ctx, block);
+}
+
 kith_status kin_hold_alloc(kin_hold *hold, void *out, uint64_t count, uint64_t item_bytes,
                            const char *what)
 {
     void **target = out;
     KIN_TRY(kin_alloc(hold->ctx, target, count, item_bytes, what));
-    kin_hold_take(hold, kin_hold_give, hold->ctx, *target);
+    kin_hold_block(hold, *target);
     return KITH_OK;
 }
 
@@ -218,4 +226,91 @@ void kin_hold_end(kin_hold *hold)
         hold->held[hold->count].give_back(hold->held[hold->count].owner,
                                           hold->held[hold->count].block);
     }
+}
+
+/* ---- Layouts --------------------------------------------------------------------------------- */
+
+enum { ON_DEVICE = 256, ZONE = KIN_CHECKED ? KIN_MEM_ALIGNMENT : 0 };
+
+static void take(kin_layout *layout, uint64_t bytes)
+{
+    layout->at = kin_size_add(layout->at, bytes);
+    layout->peak = layout->at > layout->peak ? layout->at : layout->peak;
+}
+
+/* A multiple of the alignment, or UINT64_MAX. */
+static uint64_t padded(uint64_t bytes, uint64_t alignment)
+{
+    const uint64_t most = kin_size_add(bytes, alignment - 1);
+    return most == UINT64_MAX ? most : most / alignment * alignment;
+}
+
+void *kin_layout_array(kin_layout *layout, uint64_t count, uint64_t item_bytes)
+{
+    const uint64_t bytes = kin_size_mul(count, item_bytes);
+    unsigned char *array = layout->block != NULL ? layout->block + layout->at : NULL;
+    take(layout, padded(bytes, layout->on_device ? ON_DEVICE : KIN_MEM_ALIGNMENT));
+    if (layout->on_device) {
+        return array;
+    }
+    take(layout, ZONE);
+    if (array != NULL && KIN_CHECKED) {
+        memset(array, 0xa5, (size_t)bytes);
+        make_zone(layout->block, layout->block + layout->at - ZONE);
+    }
+    return array;
+}
+
+void *kin_layout_zeros(kin_layout *layout, uint64_t count, uint64_t item_bytes)
+{
+    void *array = kin_layout_array(layout, count, item_bytes);
+    kin_assert(!layout->on_device);
+    if (array != NULL) {
+        memset(array, 0, (size_t)(count * item_bytes));
+    }
+    return array;
+}
+
+/* Of all arrays, without a block's header. */
+static uint64_t dry_bytes(kin_layout_names *names, void *job)
+{
+    kin_layout dry = {.block = NULL};
+    names(&dry, job);
+    return dry.peak;
+}
+
+kith_status kin_layout_make(kith_ctx *ctx, kin_layout_names *names, void *job, const char *what,
+                            void **block)
+{
+    const uint64_t bytes = dry_bytes(names, job);
+    KIN_TRY(kin_alloc(ctx, block, bytes, 1, what));
+    kin_layout wet = {.block = *block};
+    names(&wet, job);
+    kin_assert(wet.peak == bytes);
+    return KITH_OK;
+}
+
+kith_status kin_hold_layout(kin_hold *hold, kin_layout_names *names, void *job, const char *what)
+{
+    void *block = NULL;
+    KIN_TRY(kin_layout_make(hold->ctx, names, job, what, &block));
+    kin_hold_block(hold, block);
+    return KITH_OK;
+}
+
+void kin_layout_block(kin_layout *plan, kin_layout_names *names, void *job)
+{
+    take(plan, block_bytes(dry_bytes(names, job), 1));
+}
+
+void kin_layout_passing(kin_layout *plan, kin_layout_names *names, void *job)
+{
+    const uint64_t before = kin_layout_mark(plan);
+    kin_layout_block(plan, names, job);
+    kin_layout_back(plan, before);
+}
+
+void kin_layout_alone(kin_layout *plan, uint64_t count, uint64_t item_bytes)
+{
+    take(plan, block_bytes(count, item_bytes));
 }

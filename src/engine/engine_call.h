@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What every computing public call begins and ends with: floating-point mode, self-test, report.
+ * This file is short because rooms above need no more of the engine to begin and to end.
  *
  * Calls may be inside one another: a graph that loses points is searched again, a graph from shards
  * is many graphs. Each has a report and a peak of memory of its own, which its end gives back
@@ -13,7 +14,7 @@
 
 #include "base/base_ctx.h"
 #include "base/base_try.h"
-#include "host/host_fpenv.h"
+#include "host/host_cpu.h"
 
 typedef struct kin_call {
     kith_ctx *ctx;

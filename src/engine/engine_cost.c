@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The rates are of one machine each, where comments say so of that one; elsewhere they are right
  * within a factor of some two. */
-#include "engine/engine_descent.h"
+#include "engine/engine_graph.h"
 
 #include "engine/engine_device.h"
-#include "engine/engine_merge.h"
 #include "graph/graph_word.h"
 #include "tree/tree_cost.h"
 #include "tree/tree_gpu.h"

@@ -3,7 +3,7 @@
  *
  * The rows of two samples (recall.h) are solved exactly by the engine before the first round is
  * judged; after each round the deciding one is looked at, at the end the telling one. */
-#include "engine/engine_descent.h"
+#include "engine/engine_graph.h"
 
 #include "engine/engine_device.h"
 

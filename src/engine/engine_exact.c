@@ -10,28 +10,23 @@
 enum { ROWS_A_TASK = 1024, USUAL_K = 10 };
 
 /* What is beyond the radius; before the search, when nothing is within it yet, all. */
-static kith_status empty_beyond(void *arg, int64_t task, int32_t thread)
+static kith_status empty_beyond(void *arg, int64_t row, int32_t thread)
 {
     (void)thread;
     const kin_limit *limit = arg;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, limit->out.rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        const double *distances = limit->out.distances64 + row * limit->out.k;
-        int64_t count = limit->found ? limit->out.k : 0;
-        while (count > 0 &&
-               !kin_metric_within(limit->metric, distances[count - 1], limit->radius)) {
-            count -= 1;
-        }
-        kin_answer_empty(limit->metric, &limit->out, row * limit->out.k + count,
-                         (row + 1) * limit->out.k);
+    const double *distances = limit->out.distances64 + row * limit->out.k;
+    int64_t count = limit->found ? limit->out.k : 0;
+    while (count > 0 && !kin_metric_within(limit->metric, distances[count - 1], limit->radius)) {
+        count -= 1;
     }
+    kin_answer_empty(limit->metric, &limit->out, row * limit->out.k + count,
+                     (row + 1) * limit->out.k);
     return KITH_OK;
 }
 
 static kith_status empty_rows(kin_limit *limit, const char *phase)
 {
-    return kin_parallel(limit->ctx, phase, kin_ceil_div(limit->out.rows, ROWS_A_TASK), empty_beyond,
-                        limit);
+    return kin_parallel_rows(limit->ctx, phase, limit->out.rows, ROWS_A_TASK, empty_beyond, limit);
 }
 
 kith_status kin_limit_begin(kith_ctx *ctx, const kin_request *request, const kith_neighbors *out,

@@ -18,7 +18,6 @@
  * Cost. What is compared is what is allowed; under each rule a pair at most once for each end. */
 #include "engine/engine_filter.h"
 
-#include "engine/engine_exact.h"
 #include "file/file_checksum.h"
 
 /* ---- Groups --------------------------------------------------------------------------------- */

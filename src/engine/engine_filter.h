@@ -5,7 +5,7 @@
 #ifndef KIN_ENGINE_FILTER_H
 #define KIN_ENGINE_FILTER_H
 
-#include "engine/engine_job.h"
+#include "engine/engine_exact.h"
 #include "exact/exact_answer.h"
 
 #include <math.h>

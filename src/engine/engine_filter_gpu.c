@@ -7,7 +7,6 @@
  */
 #include "engine/engine_filter.h"
 
-#include "engine/engine_exact.h"
 #include "fused/fused_search.h"
 
 /* Seconds of an H200: a pair, and each column of it, compared as it is (groups of 1,000 rows; of

@@ -3,7 +3,7 @@
  * answer. They are the caller's own arrays where there are such. And lists within a radius, which
  * are found without the filter. */
 #include "engine/engine_filter.h"
-#include "engine/engine_merge.h"
+#include "engine/engine_graph.h"
 #include "host/host_threads.h"
 
 enum { ROWS_A_TASK = 1024 };

@@ -11,8 +11,7 @@
 #include "engine/engine_filter.h"
 
 #include "engine/engine_call.h"
-#include "engine/engine_exact.h"
-#include "engine/engine_merge.h"
+#include "engine/engine_graph.h"
 #include "host/host_threads.h"
 #include "kith/kith_papers.h"
 #include "tree/tree_cost.h"

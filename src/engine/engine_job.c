@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/engine_job.h"
+#include "engine/engine_exact.h"
 
 #include "papers/papers.h"
 #include "tree/tree_cost.h"

@@ -14,7 +14,7 @@
  * Searches give distances, lists are merged by keys. A distance is its key, or the key's negative,
  * but under euclidean, where it is the key's root and two keys may have one: across is searched by
  * sqeuclidean, in the same order. */
-#include "engine/engine_merge.h"
+#include "engine/engine_graph.h"
 
 #include "engine/engine_call.h"
 #include "engine/engine_exact.h"
@@ -445,19 +445,15 @@ static kith_status merge_known(merging *m, const kin_prepared *points, const kit
 static kith_status merge(merging *m, const kith_neighbors *out)
 {
     kin_prepared points = {0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, choose_device(m), done);
-    if (!m->knows) {
-        KIN_TRY_GOTO(status, search_across(m), done);
-    }
-    KIN_TRY_GOTO(status,
-                 kin_prepare_rows(m->ctx, &m->job->sets.points, &m->job->distance, "points",
-                                  KIN_ROWS_DISTINCT | (m->knows ? 0 : KIN_ROWS_CHECKED), &points),
-                 done);
+    kith_status status = choose_device(m);
+    KIN_THEN(status, m->knows ? KITH_OK : search_across(m));
+    KIN_THEN(status,
+             kin_prepare_rows(m->ctx, &m->job->sets.points, &m->job->distance, "points",
+                              KIN_ROWS_DISTINCT | (m->knows ? 0 : KIN_ROWS_CHECKED), &points));
     m->ctx->report.seconds_check += points.seconds_check;
     m->ctx->report.seconds_prepare += points.seconds_prepare;
-    status = m->knows ? merge_known(m, &points, out) : write_sides(m, &points, false, false, out);
-done:
+    KIN_THEN(status,
+             m->knows ? merge_known(m, &points, out) : write_sides(m, &points, false, false, out));
     m->ctx->report.exact = kin_merge_exactness(&m->job->sets);
     kin_prepared_free(m->ctx, &points);
     kin_free(m->ctx, m->limits);

@@ -27,7 +27,7 @@
 
 #include "engine/engine_call.h"
 #include "engine/engine_filter.h"
-#include "file/file_pairs.h"
+#include "file/file_stream.h"
 #include "host/host_threads.h"
 #include "recall/recall.h"
 
@@ -210,20 +210,16 @@ static kith_status hand_over(run *r, const kith_pairs *pairs, const double *dist
 static kith_status tell(run *r, const kith_lists *lists)
 {
     const int64_t entries = lists->offsets[lists->rows];
-    kith_status status = KITH_OK;
     uint32_t *i = NULL;
-    KIN_TRY(kin_alloc(r->ctx, &i, (uint64_t)entries, sizeof *i, "pairs"));
+    KIN_HOLD(hold, r->ctx);
+    KIN_NEW(&hold, i, (uint64_t)entries, "pairs");
     const int64_t count = settle(r, lists, i);
     const kith_pairs pairs = {.count = count, .query_ids = i, .corpus_ids = lists->ids};
     if (r->job->file != NULL) {
-        status = kin_pairs_file_put(r->job->file, &pairs, lists->distances64, r->report->next_row);
+        KIN_TRY(kin_pairs_file_put(r->job->file, &pairs, lists->distances64, r->report->next_row));
     }
-    if (status == KITH_OK) {
-        r->report->count += count;
-        status = hand_over(r, &pairs, lists->distances64);
-    }
-    kin_free(r->ctx, i);
-    return status;
+    r->report->count += count;
+    return hand_over(r, &pairs, lists->distances64);
 }
 
 /* What an earlier run of the job has left in the file is told first. */
@@ -303,6 +299,14 @@ static void estimate(const kin_pairs_job *job, const counted *c, kith_pairs_plan
 }
 
 /* kept: of the others. */
+static void give_counted(void *ctx, void *of)
+{
+    counted *c = of;
+    kin_ranges_clear(ctx, &c->without);
+    kin_ranges_clear(ctx, &c->with);
+    kin_ranges_clear(ctx, &c->among);
+}
+
 static kith_status plan_pairs(kith_ctx *ctx, const kin_pairs_job *job, const kin_radius_kept *kept,
                               kith_pairs_plan *plan)
 {
@@ -312,23 +316,17 @@ static kith_status plan_pairs(kith_ctx *ctx, const kin_pairs_job *job, const kin
     uint32_t *ids = NULL;
     void *copy = NULL;
     counted c = {0};
+    KIN_HOLD(hold, ctx);
+    kin_hold_take(&hold, give_counted, ctx, &c);
     plan->sample = kin_min_i64(wanted, points->rows);
     plan->chunk_bytes = kin_size_mul((uint64_t)room_of(ctx, job), PAIR_BYTES);
-    kith_status status = kin_alloc(ctx, &ids, (uint64_t)plan->sample, sizeof *ids, "a sample");
-    KIN_TRY_GOTO(status, status, done);
-    KIN_TRY_GOTO(status, kin_alloc(ctx, &copy, (uint64_t)plan->sample, row_bytes, "a sample"),
-                 done);
+    KIN_NEW(&hold, ids, (uint64_t)plan->sample, "a sample");
+    KIN_TRY(kin_hold_alloc(&hold, &copy, (uint64_t)plan->sample, row_bytes, "a sample"));
     kin_recall_draw(points->rows, plan->sample, job->params.seed, ids);
     const kith_matrix sample = kin_recall_gather(points, ids, plan->sample, copy);
-    KIN_TRY_GOTO(status, count_sample(ctx, job, &sample, kept, &c), done);
+    KIN_TRY(count_sample(ctx, job, &sample, kept, &c));
     estimate(job, &c, plan);
-done:
-    kin_ranges_clear(ctx, &c.without);
-    kin_ranges_clear(ctx, &c.with);
-    kin_ranges_clear(ctx, &c.among);
-    kin_free(ctx, copy);
-    kin_free(ctx, ids);
-    return status;
+    return KITH_OK;
 }
 
 kith_status kin_engine_pairs_plan(kith_ctx *ctx, const kin_pairs_job *job, kith_pairs_plan *plan)

@@ -4,9 +4,8 @@
 #ifndef KIN_EXACT_ANSWER_H
 #define KIN_EXACT_ANSWER_H
 
-#include "base/base_layout.h"
+#include "base/base_mem.h"
 #include "exact/exact_prepare.h"
-#include "select/select_pairs.h"
 
 /* A thread's room for the list of one row. */
 typedef struct kin_answer {

@@ -5,7 +5,6 @@
 
 #include "exact/exact_prepare.h"
 #include "exact/exact_screen.h"
-#include "exact/exact_tile.h"
 
 /* ---- Shadows (exact_shadow.c) ---------------------------------------------------------------- */
 

@@ -17,7 +17,6 @@ typedef struct covering {
     double *values; /* by thread: a tile's rows, in the frame, and one row more */
     const kin_round_ops *ops;
     int32_t threads;
-    void *block;
 } covering;
 
 /* Row p in the frame: a = (x - mean) / scale, not rounded to the cheap type. */
@@ -144,13 +143,10 @@ kith_status kin_cover_make(kith_ctx *ctx, const kin_set *set, kin_cover *cover)
     covering c = covering_of(set, ctx->threads, cover);
     const int64_t tasks = kin_ceil_div(set->points, KIN_COARSE_STEP);
     c.ops = kin_round_get(ctx->isa);
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_layout_make(ctx, name_arrays, &c, "centres of tiles", &cover->block),
-                 done);
-    KIN_TRY_GOTO(status, kin_layout_make(ctx, name_tiles, &c, "a tile of rows", &c.block), done);
-    KIN_TRY_GOTO(status, kin_parallel(ctx, "prepare", tasks, cover_tile, &c), done);
-done:
-    kin_free(ctx, c.block);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_layout_make(ctx, name_arrays, &c, "centres of tiles", &cover->block));
+    kith_status status = kin_hold_layout(&hold, name_tiles, &c, "a tile of rows");
+    KIN_THEN(status, kin_parallel(ctx, "prepare", tasks, cover_tile, &c));
     if (status != KITH_OK) {
         kin_cover_free(ctx, cover);
     }

@@ -45,7 +45,6 @@ typedef struct measuring {
     share *shares;
     int64_t wide; /* cols rounded up */
     int32_t threads;
-    void *block;
 } measuring;
 
 static double size_of(const double *values, int64_t wide)
@@ -138,9 +137,9 @@ static void name_shares(kin_layout *layout, void *job)
     }
 }
 
-static kith_status make_shares(kith_ctx *ctx, measuring *m)
+static kith_status make_shares(kin_hold *hold, measuring *m)
 {
-    KIN_TRY(kin_layout_make(ctx, name_shares, m, "column statistics", &m->block));
+    KIN_TRY(kin_hold_layout(hold, name_shares, m, "column statistics"));
     for (int32_t t = 0; t < m->threads; t++) {
         for (int64_t i = 0; i < m->wide; i++) {
             m->shares[t].low[i] = DBL_MAX;
@@ -191,14 +190,14 @@ static void combine(kith_ctx *ctx, const measuring *m, kin_frame_stats *stats)
 }
 
 /* Rows that are read, and which of them are far. */
-static kith_status begin(kith_ctx *ctx, const kin_distance *distance, const kin_rows *corpus,
+static kith_status begin(kin_hold *hold, const kin_distance *distance, const kin_rows *corpus,
                          measuring *m)
 {
     *m = (measuring){.distance = distance,
                      .corpus = corpus,
                      .wide = kin_round_up(corpus->matrix.cols, KIN_METRIC_LANES),
-                     .threads = ctx->threads};
-    KIN_TRY(make_shares(ctx, m));
+                     .threads = hold->ctx->threads};
+    KIN_TRY(make_shares(hold, m));
     m->usual = is_shifted(distance) ? usual_size(m) : (double)INFINITY;
     return KITH_OK;
 }
@@ -208,38 +207,34 @@ kith_status kin_frame_measure(kith_ctx *ctx, const kin_distance *distance, const
 {
     measuring m;
     memset(stats, 0, sizeof *stats);
-    KIN_TRY(begin(ctx, distance, corpus, &m));
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc_zero(ctx, &stats->mean, 2 * (uint64_t)m.wide, sizeof(double), "column means"),
-        done);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(begin(&hold, distance, corpus, &m));
+    KIN_TRY(
+        kin_alloc_zero(ctx, &stats->mean, 2 * (uint64_t)m.wide, sizeof(double), "column means"));
     stats->middle = stats->mean + m.wide;
-    KIN_TRY_GOTO(status,
-                 kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, sum_rows, &m),
-                 done);
-    combine(ctx, &m, stats);
-    stats->middle = is_shifted(distance) ? stats->middle : NULL;
-done:
-    kin_free(ctx, m.block);
+    const kith_status status =
+        kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, sum_rows, &m);
     if (status != KITH_OK) {
         kin_frame_stats_free(ctx, stats);
+        return status;
     }
-    return status;
+    combine(ctx, &m, stats);
+    stats->middle = is_shifted(distance) ? stats->middle : NULL;
+    return KITH_OK;
 }
 
 kith_status kin_frame_measure_norms(kith_ctx *ctx, const kin_distance *distance,
                                     const kin_rows *corpus, kin_frame_stats *stats)
 {
     measuring m;
-    KIN_TRY(begin(ctx, distance, corpus, &m));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(begin(&hold, distance, corpus, &m));
     m.mean = stats->mean;
     const kith_status status =
         kin_parallel_rows(ctx, "prepare", corpus->matrix.rows, ROWS_A_TASK, norm_rows, &m);
     for (int32_t t = 0; t < ctx->threads; t++) {
         stats->largest_norm = fmax(stats->largest_norm, sqrt(m.shares[t].largest_norm_sq));
     }
-    kin_free(ctx, m.block);
     return status;
 }
 

@@ -189,15 +189,9 @@ kith_status kin_groups_make(kith_ctx *ctx, const kin_rows *rows, bool distinguis
                  .row_bytes =
                      (uint64_t)rows->matrix.cols * (uint64_t)kith_dtype_bytes(rows->matrix.dtype)};
     table t = {0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc(ctx, &groups->firsts, (uint64_t)groups->rows, sizeof(uint32_t), "distinct rows"),
-        done);
-    KIN_TRY_GOTO(status,
-                 distinguish ? list_rows(ctx, rows, groups) : find_groups(ctx, &h, &t, groups),
-                 done);
-done:
+    kith_status status =
+        kin_alloc(ctx, &groups->firsts, (uint64_t)groups->rows, sizeof(uint32_t), "distinct rows");
+    KIN_THEN(status, distinguish ? list_rows(ctx, rows, groups) : find_groups(ctx, &h, &t, groups));
     kin_free(ctx, t.slots);
     kin_free(ctx, h.hashes);
     kin_free(ctx, t.last);

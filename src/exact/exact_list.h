@@ -20,7 +20,7 @@
 #define KIN_EXACT_LIST_H
 
 #include "exact/exact_set.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 /* What is known of rows before they are searched: of row i no neighbour with a key above
  * keys[i * step] is wanted, and its answer may be short. keys NULL: nothing is known. */

@@ -251,16 +251,14 @@ static kith_status take_lists(void *arg, int64_t row, int32_t thread)
 kith_status kin_remove_lists(kith_ctx *ctx, kin_remove_job *job)
 {
     removing r = {.job = job, .threads = ctx->threads};
-    void *block = NULL;
-    KIN_TRY(kin_layout_make(ctx, name_arrays, &r, "rows that lost neighbours", &block));
-    const kith_status status =
-        kin_parallel_rows(ctx, "remove", job->left, LISTS_A_TASK, take_lists, &r);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_arrays, &r, "rows that lost neighbours"));
+    KIN_TRY(kin_parallel_rows(ctx, "remove", job->left, LISTS_A_TASK, take_lists, &r));
     job->lacking_count = 0;
-    for (int64_t row = 0; row < job->left && status == KITH_OK; row++) {
+    for (int64_t row = 0; row < job->left; row++) {
         if (r.lacks[row] != 0) {
             job->lacking[job->lacking_count++] = (uint32_t)row;
         }
     }
-    kin_free(ctx, block);
-    return status;
+    return KITH_OK;
 }

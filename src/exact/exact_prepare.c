@@ -20,31 +20,31 @@ static kith_status transform(kith_ctx *ctx, kin_prepared *prepared)
                                  transforms);
 }
 
+/* What the metric makes of rows, and which are equal. */
+static kith_status group_rows(kith_ctx *ctx, bool distinguish, kin_prepared *p)
+{
+    KIN_TRY(transform(ctx, p));
+    KIN_TRY(kin_groups_make(ctx, &p->rows, distinguish, &p->groups));
+    const uint64_t count = (uint64_t)p->groups.count;
+    KIN_TRY(kin_alloc(ctx, &p->order, count, sizeof *p->order, "the order of the points"));
+    memcpy(p->order, p->groups.firsts, (size_t)count * sizeof *p->order);
+    return KITH_OK;
+}
+
 kith_status kin_prepare_rows(kith_ctx *ctx, const kith_matrix *matrix, const kin_distance *distance,
                              const char *name, int flags, kin_prepared *prepared)
 {
-    const bool distinguish = (flags & KIN_ROWS_DISTINCT) != 0;
     memset(prepared, 0, sizeof *prepared);
     prepared->rows.matrix = *matrix;
     prepared->distance = *distance;
     int64_t start = kin_clock_ns();
-    kith_status status = KITH_OK;
     if ((flags & KIN_ROWS_CHECKED) == 0) {
-        KIN_TRY_GOTO(status, kin_metric_check(ctx, matrix, distance->metric, name), done);
-        KIN_TRY_GOTO(status, kin_metric_check_box(ctx, matrix, distance, name), done);
+        KIN_TRY(kin_metric_check(ctx, matrix, distance->metric, name));
+        KIN_TRY(kin_metric_check_box(ctx, matrix, distance, name));
     }
     prepared->seconds_check = kin_clock_since(start);
     start = kin_clock_ns();
-    KIN_TRY_GOTO(status, transform(ctx, prepared), done);
-    KIN_TRY_GOTO(status, kin_groups_make(ctx, &prepared->rows, distinguish, &prepared->groups),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(ctx, &prepared->order, (uint64_t)prepared->groups.count,
-                           sizeof(uint32_t), "the order of the points"),
-                 done);
-    memcpy(prepared->order, prepared->groups.firsts,
-           (size_t)prepared->groups.count * sizeof(uint32_t));
-done:
+    const kith_status status = group_rows(ctx, (flags & KIN_ROWS_DISTINCT) != 0, prepared);
     prepared->seconds_prepare = kin_clock_since(start);
     if (status != KITH_OK) {
         kin_prepared_free(ctx, prepared);

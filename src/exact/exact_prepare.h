@@ -4,10 +4,8 @@
 #ifndef KIN_EXACT_PREPARE_H
 #define KIN_EXACT_PREPARE_H
 
-#include "base/base_layout.h"
+#include "base/base_mem.h"
 #include "exact/exact_list.h"
-#include "exact/exact_set.h"
-#include "metric/metric.h"
 
 /* ---- Equal rows ------------------------------------------------------------------------------ */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rounding rows, and shadows at a glance: avx2. Contracts: exact_tile.h, exact_corpus.h. */
+ * Rounding rows, and shadows at a glance: avx2. Contracts: exact_tile.h, exact_corpus.h.
+ * This file is short because a machine's flags are a file's: the two bodies have the text. */
 #if defined(__x86_64__)
 #define ROUND_OPS kin_round_ops_avx2
 #include "exact/exact_round_body.inc"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rounding rows, and shadows at a glance: portable, and which serve a machine. Contracts:
- * exact_tile.h, exact_corpus.h. */
+ * exact_tile.h, exact_corpus.h.
+ * This file is short because a machine's flags are a file's: the two bodies have the text. */
 #define ROUND_OPS kin_round_ops_portable
 #include "exact/exact_round_body.inc"
 

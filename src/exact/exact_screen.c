@@ -9,8 +9,8 @@
  *              |  screen  -> log -> lists of I (lock I), lists of J (lock J)
  *
  * Graph. Every unordered pair of blocks is screened once and serves both ends. All blocks take
- * their own pairs first; then each meets the others, the nearest first (exact_screen.h), strip by
- * strip, so that thresholds of all rows tighten early and at the same pace.
+ * their own pairs first; then each meets the others, the nearest first, strip by strip, so that
+ * thresholds of all rows tighten early and at the same pace.
  *
  * Why it is right. A pair is lost only in the kernel, where its cost is above the limits of both
  * ends, in a skipped tile, or in a list's compaction: each proves that it is not among the first k
@@ -25,6 +25,252 @@
 #include "base/base_size.h"
 #include "host/host_cpu.h"
 #include "host/host_threads.h"
+
+/* ---- In which order blocks meet -------------------------------------------------------------- */
+
+/* Near ones first, so that thresholds are nearly final when the many far ones come. Any order is
+ * right. */
+typedef struct block_order {
+    int64_t row_blocks;
+    int64_t point_blocks;
+    bool graph;
+    int64_t near;     /* 0, or how many others each block chooses to meet */
+    int64_t most;     /* blocks that a block of rows meets, at most */
+    uint32_t *order;  /* row_blocks x most; NULL: in the order of the blocks */
+    uint32_t *counts; /* near: blocks that each meets; NULL where order is */
+} block_order;
+
+/* Two sets, cut into blocks, whose balls may be known.
+ *
+ * graph: every unordered pair of different blocks once. Blocks stand on a circle; block I owns its
+ * pairs with the half circle ahead of it. Without covers, or with very many blocks, the order is
+ * that of the blocks.
+ * near: 0, or, of a graph, only those pairs meet of which one has the other among its `near`
+ * nearest, by their centres; without covers those that stand next to each other. */
+typedef struct block_sets {
+    const kin_cover *rows; /* or NULL */
+    const kin_cover *points;
+    int64_t row_points;
+    int64_t point_points;
+    int64_t block; /* positions of one */
+    int64_t near;
+    bool graph;
+} block_sets;
+
+/* Above this many pairs of blocks, sorting them would take as long as it saves. */
+static const int64_t MOST_PAIRS = 8 << 20;
+
+/* How many blocks a block of rows meets, and the i-th of them (block_of). */
+static int64_t count_blocks(const block_order *schedule, int64_t row_block)
+{
+    if (!schedule->graph) {
+        return schedule->point_blocks;
+    }
+    if (schedule->counts != NULL) {
+        return schedule->counts[row_block];
+    }
+    /* With an even number of blocks the farthest step would meet every pair twice: only the first
+     * half of the circle takes it. */
+    const int64_t blocks = schedule->row_blocks;
+    const int64_t half = (blocks - 1) / 2 + (blocks % 2 == 0 && row_block < blocks / 2 ? 1 : 0);
+    return schedule->near == 0 ? half : kin_min_i64(half, kin_ceil_div(schedule->near, 2));
+}
+
+static int64_t natural(const block_order *schedule, int64_t row_block, int64_t i)
+{
+    return (row_block + i + (schedule->graph ? 1 : 0)) % schedule->point_blocks;
+}
+
+static int64_t block_of(const block_order *schedule, int64_t row_block, int64_t i)
+{
+    return schedule->order == NULL ? natural(schedule, row_block, i)
+                                   : schedule->order[row_block * schedule->most + i];
+}
+
+typedef struct sorting {
+    const kin_round_ops *ops;
+    block_order *schedule;
+    int64_t wide;
+    int32_t threads;
+    float *row_centres;
+    float *point_centres;
+    uint64_t *words;  /* by thread */
+    uint64_t *chosen; /* near: row_blocks x near, each ascending */
+} sorting;
+
+/* Bits of a non-negative float rise with it; a NaN comes last. */
+static uint64_t order_of(float distance)
+{
+    uint32_t bits;
+    memcpy(&bits, &distance, sizeof bits);
+    return (uint64_t)bits << 32;
+}
+
+static void measure_blocks(const sorting *s, int64_t row_block, int64_t count, uint64_t *words)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t block = natural(s->schedule, row_block, i);
+        words[i] = order_of(s->ops->distance_sq(s->row_centres + row_block * s->wide,
+                                                s->point_centres + block * s->wide, s->wide)) |
+                   (uint64_t)block;
+    }
+}
+
+static kith_status sort_row(void *arg, int64_t row_block, int32_t thread)
+{
+    const sorting *s = arg;
+    uint64_t *words = s->words + thread * s->schedule->most;
+    const int64_t count = count_blocks(s->schedule, row_block);
+    measure_blocks(s, row_block, count, words);
+    kin_select_sort_words(words, count);
+    for (int64_t i = 0; i < count; i++) {
+        s->schedule->order[row_block * s->schedule->most + i] = (uint32_t)words[i];
+    }
+    return KITH_OK;
+}
+
+/* The nearest of all others, wherever they stand on the circle. */
+static kith_status choose_row(void *arg, int64_t row_block, int32_t thread)
+{
+    const sorting *s = arg;
+    const int64_t near = s->schedule->near;
+    const int64_t others = s->schedule->row_blocks - 1;
+    uint64_t *words = s->words + thread * others;
+    measure_blocks(s, row_block, others, words);
+    kin_select_nth_word(words, others, near - 1);
+    kin_select_sort_words(words, near);
+    memcpy(s->chosen + row_block * near, words, (size_t)near * sizeof *words);
+    return KITH_OK;
+}
+
+/* Of two that chose each other, the first has the pair. A block chose another if that one's word is
+ * not behind the last that it chose: distances are the same bits from both ends. */
+static void keep_chosen(const sorting *s)
+{
+    block_order *schedule = s->schedule;
+    const int64_t near = schedule->near;
+    for (int64_t row = 0; row < schedule->row_blocks; row++) {
+        const uint64_t *chosen = s->chosen + row * near;
+        uint32_t *kept = schedule->order + row * near;
+        uint32_t count = 0;
+        for (int64_t i = 0; i < near; i++) {
+            const uint32_t block = (uint32_t)chosen[i];
+            const uint64_t turned = (chosen[i] & ~(uint64_t)UINT32_MAX) | (uint64_t)row;
+            const bool both = turned <= s->chosen[(block + 1) * near - 1];
+            if (!both || row < block) {
+                kept[count++] = block;
+            }
+        }
+        schedule->counts[row] = count;
+    }
+}
+
+static kith_status choose_blocks(kith_ctx *ctx, sorting *s)
+{
+    block_order *schedule = s->schedule;
+    KIN_TRY(kin_parallel(ctx, "prepare", schedule->row_blocks, choose_row, s));
+    keep_chosen(s);
+    return KITH_OK;
+}
+
+/* The mean of a block's coarse centres. */
+static void centre_blocks(const kin_cover *cover, int64_t points, int64_t block, float *centres)
+{
+    const int64_t tiles = kin_ceil_div(points, KIN_COARSE_STEP);
+    const int64_t tiles_a_block = block / KIN_COARSE_STEP;
+    for (int64_t tile = 0; tile < tiles; tile++) {
+        float *centre = centres + tile / tiles_a_block * cover->wide;
+        const float *part = cover->centres[KIN_COVER_COARSE] + tile * cover->wide;
+        const int64_t share =
+            kin_min_i64(tiles_a_block, tiles - tile / tiles_a_block * tiles_a_block);
+        for (int64_t i = 0; i < cover->wide; i++) {
+            centre[i] += part[i] / (float)share;
+        }
+    }
+}
+
+static void name_order(kin_layout *layout, void *job)
+{
+    block_order *schedule = job;
+    const uint64_t rows = (uint64_t)schedule->row_blocks;
+    schedule->order = kin_layout_array(layout, kin_size_mul(rows, (uint64_t)schedule->most),
+                                       sizeof *schedule->order);
+    if (schedule->near > 0) {
+        schedule->counts = kin_layout_array(layout, rows, sizeof *schedule->counts);
+    }
+}
+
+static void name_sorting(kin_layout *layout, void *job)
+{
+    sorting *s = job;
+    const block_order *schedule = s->schedule;
+    const uint64_t rows = (uint64_t)schedule->row_blocks;
+    const uint64_t wide = (uint64_t)s->wide;
+    const int64_t measured = schedule->near == 0 ? schedule->most : schedule->row_blocks;
+    const uint64_t points = (uint64_t)schedule->point_blocks;
+    s->row_centres = kin_layout_zeros(layout, kin_size_mul(rows, wide), sizeof *s->row_centres);
+    s->point_centres =
+        kin_layout_zeros(layout, kin_size_mul(points, wide), sizeof *s->point_centres);
+    s->words =
+        kin_layout_array(layout, (uint64_t)s->threads * (uint64_t)measured, sizeof *s->words);
+    if (schedule->near > 0) {
+        s->chosen = kin_layout_array(layout, kin_size_mul(rows, (uint64_t)schedule->near),
+                                     sizeof *s->chosen);
+    }
+}
+
+static kith_status sort_blocks(kin_hold *hold, const block_sets *blocks, block_order *schedule)
+{
+    sorting s = {.ops = kin_round_get(hold->ctx->isa),
+                 .schedule = schedule,
+                 .wide = blocks->rows->wide,
+                 .threads = hold->ctx->threads};
+    static const char *const WHAT = "an order of blocks";
+    KIN_HOLD(own, hold->ctx);
+    KIN_TRY(kin_hold_layout(hold, name_order, schedule, WHAT));
+    KIN_TRY(kin_hold_layout(&own, name_sorting, &s, WHAT));
+    centre_blocks(blocks->rows, blocks->row_points, blocks->block, s.row_centres);
+    centre_blocks(blocks->points, blocks->point_points, blocks->block, s.point_centres);
+    return schedule->near == 0
+               ? kin_parallel(hold->ctx, "prepare", schedule->row_blocks, sort_row, &s)
+               : choose_blocks(hold->ctx, &s);
+}
+
+/* Whether blocks have an order but their own. */
+static bool size_schedule(const block_sets *blocks, block_order *schedule)
+{
+    *schedule = (block_order){.row_blocks = kin_ceil_div(blocks->row_points, blocks->block),
+                              .point_blocks = kin_ceil_div(blocks->point_points, blocks->block),
+                              .graph = blocks->graph};
+    schedule->near = kin_min_i64(blocks->near, schedule->row_blocks - 1);
+    schedule->most = count_blocks(schedule, 0);
+    const int64_t pairs = schedule->row_blocks * schedule->most;
+    if (blocks->rows == NULL || blocks->rows->wide == 0 || blocks->points->wide == 0 ||
+        pairs == 0 || (blocks->near == 0 && pairs > MOST_PAIRS)) {
+        return false;
+    }
+    if (blocks->near > 0) {
+        schedule->most = schedule->near;
+    }
+    return true;
+}
+
+static kith_status make_schedule(kin_hold *hold, const block_sets *blocks, block_order *schedule)
+{
+    return size_schedule(blocks, schedule) ? sort_blocks(hold, blocks, schedule) : KITH_OK;
+}
+
+/* What it holds, and leaves; covers may be shapes. */
+static void plan_schedule(kin_layout *plan, const block_sets *blocks, int32_t threads)
+{
+    block_order schedule;
+    if (!size_schedule(blocks, &schedule)) {
+        return;
+    }
+    sorting s = {.schedule = &schedule, .wide = blocks->rows->wide, .threads = threads};
+    kin_layout_block(plan, name_order, &schedule);
+    kin_layout_passing(plan, name_sorting, &s);
+}
 
 enum { LEAST_BLOCK = KIN_BLOCK_STEP, MOST_BLOCK = 5 * KIN_BLOCK_STEP, MANY_BLOCKS = 60, STRIP = 8 };
 
@@ -50,12 +296,12 @@ typedef struct run {
     kith_ctx *ctx;
     kin_screen *screen;
     kin_meet meet;
-    kin_schedule schedule;
+    block_order schedule;
     int32_t threads;
     kin_meet_work *workers;
 } run;
 
-/* ---- The schedule --------------------------------------------------------------------------- */
+/* ---- Pieces of work -------------------------------------------------------------------------- */
 
 static kith_status own_block(void *arg, int64_t task, int32_t thread)
 {
@@ -71,10 +317,10 @@ static kith_status strip(void *arg, int64_t task, int32_t thread)
     const run *r = arg;
     const int64_t row_block = task % r->meet.row.blocks;
     const int64_t first = task / r->meet.row.blocks * STRIP;
-    const int64_t last = kin_min_i64(first + STRIP, kin_schedule_count(&r->schedule, row_block));
+    const int64_t last = kin_min_i64(first + STRIP, count_blocks(&r->schedule, row_block));
     for (int64_t i = first; i < last; i++) {
         kin_meet_blocks(&r->meet, &r->workers[thread], row_block,
-                        kin_schedule_block(&r->schedule, row_block, i));
+                        block_of(&r->schedule, row_block, i));
     }
     return KITH_OK;
 }
@@ -117,9 +363,9 @@ static run run_of(kin_screen *screen, int32_t threads)
                  .threads = threads};
 }
 
-static kin_blocks blocks_of(const run *r)
+static block_sets blocks_of(const run *r)
 {
-    return (kin_blocks){.rows = r->meet.row.cover,
+    return (block_sets){.rows = r->meet.row.cover,
                         .points = r->meet.point.cover,
                         .row_points = r->meet.row.set->points,
                         .point_points = r->meet.point.set->points,
@@ -131,10 +377,10 @@ static kin_blocks blocks_of(const run *r)
 void kin_screen_plan(kin_layout *plan, kin_screen *shape, int32_t threads)
 {
     run r = run_of(shape, threads);
-    const kin_blocks blocks = blocks_of(&r);
+    const block_sets blocks = blocks_of(&r);
     const uint64_t before = kin_layout_mark(plan);
     kin_layout_block(plan, name_arrays, &r);
-    kin_schedule_plan(plan, &blocks, threads);
+    plan_schedule(plan, &blocks, threads);
     kin_layout_back(plan, before);
 }
 
@@ -160,18 +406,14 @@ static void destroy_locks(const kin_meet_side *s, int64_t made)
 
 static kith_status run_blocks(run *r)
 {
-    const kin_blocks blocks = blocks_of(r);
-    KIN_TRY(kin_schedule_make(r->ctx, &blocks, &r->schedule));
-    kith_status status = KITH_OK;
+    const block_sets blocks = blocks_of(r);
+    KIN_HOLD(hold, r->ctx);
+    KIN_TRY(make_schedule(&hold, &blocks, &r->schedule));
     if (r->meet.graph) {
-        status = kin_parallel(r->ctx, "screen", r->meet.row.blocks, own_block, r);
+        KIN_TRY(kin_parallel(r->ctx, "screen", r->meet.row.blocks, own_block, r));
     }
-    if (status == KITH_OK) {
-        const int64_t strips = kin_ceil_div(r->schedule.most, STRIP);
-        status = kin_parallel(r->ctx, "screen", strips * r->meet.row.blocks, strip, r);
-    }
-    kin_free(r->ctx, r->schedule.block);
-    return status;
+    const int64_t strips = kin_ceil_div(r->schedule.most, STRIP);
+    return kin_parallel(r->ctx, "screen", strips * r->meet.row.blocks, strip, r);
 }
 
 static kith_status run_locked(run *r)

@@ -6,8 +6,6 @@
 
 #include "exact/exact_corpus.h"
 #include "exact/exact_hits.h"
-#include "exact/exact_prepare.h"
-#include "exact/exact_screen.h"
 
 /* Each point against all others. */
 kith_status kin_exact_graph(kith_ctx *ctx, const kith_matrix *points, const kin_request *request,

@@ -26,7 +26,6 @@ typedef struct making {
     int64_t wide;
     kin_bound_row *worst; /* by thread */
     int32_t threads;
-    void *block;
 } making;
 
 /* What a rounded row is made of besides its words. */
@@ -362,25 +361,20 @@ static kith_status fill(kith_ctx *ctx, const kin_set_source *source, kin_set *se
     making m = {
         .set = set, .source = source, .round = kin_round_get(ctx->isa), .threads = ctx->threads};
     const int64_t parts = set->padded / KIN_SET_AT_ONCE; /* padded to whole panels */
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(
-        status,
-        kin_layout_make(ctx, name_arrays, set, "the rounded copy of the points", &set->block),
-        done);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_layout_make(ctx, name_arrays, set, "the rounded copy of the points", &set->block));
     kin_mem_use_large_pages(ctx, set->block);
-    KIN_TRY_GOTO(status, kin_layout_make(ctx, name_making, &m, "rows in double", &m.block), done);
-    KIN_TRY_GOTO(status, kin_parallel_rows(ctx, "prepare", parts, PARTS_A_TASK, make_some, &m),
-                 done);
+    kith_status status = kin_hold_layout(&hold, name_making, &m, "rows in double");
+    KIN_THEN(status, kin_parallel_rows(ctx, "prepare", parts, PARTS_A_TASK, make_some, &m));
+    if (status != KITH_OK) {
+        kin_set_free(ctx, set);
+        return status;
+    }
     for (int32_t t = 0; t < m.threads; t++) {
         set->worst.norm = fmax(set->worst.norm, m.worst[t].norm);
         set->worst.lost = fmax(set->worst.lost, m.worst[t].lost);
     }
-done:
-    kin_free(ctx, m.block);
-    if (status != KITH_OK) {
-        kin_set_free(ctx, set);
-    }
-    return status;
+    return KITH_OK;
 }
 
 kith_status kin_set_make(kith_ctx *ctx, const kin_frame *frame, const kin_rows *rows,

@@ -4,7 +4,7 @@
 #ifndef KIN_EXACT_SET_H
 #define KIN_EXACT_SET_H
 
-#include "base/base_layout.h"
+#include "base/base_mem.h"
 #include "exact/exact_bound.h"
 #include "exact/exact_tile.h"
 #include "metric/metric.h"

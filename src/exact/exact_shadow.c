@@ -257,20 +257,16 @@ static kith_status learn(kith_ctx *ctx, choosing *l, kin_shadow *shadow)
     const kin_axes_points points = points_of(l->corpus);
     kin_trial trial;
     kin_axes axes;
-    kith_status status = kin_trial_make(ctx, l->corpus, l->job->k, &trial);
-    KIN_TRY(status);
-    KIN_TRY_GOTO(status,
-                 kin_axes_make(ctx, &points, most_axes(l->corpus->frame.cols), trial.ids,
-                               KIN_TRIAL_ROWS, &axes),
-                 done);
+    KIN_TRY(kin_trial_make(ctx, l->corpus, l->job->k, &trial));
+    kith_status status = kin_axes_make(ctx, &points, most_axes(l->corpus->frame.cols), trial.ids,
+                                       KIN_TRIAL_ROWS, &axes);
     l->trial = &trial;
     l->axes = &axes;
-    status = choose(ctx, l);
+    KIN_THEN(status, choose(ctx, l));
     if (status == KITH_OK && l->choice.axes > 0) {
         status = make(ctx, l->corpus, l->choice, &axes, shadow);
     }
     kin_axes_free(ctx, &axes);
-done:
     kin_trial_free(ctx, &trial);
     return status;
 }

@@ -2,7 +2,9 @@
  * Tile kernels for AVX2: 6 rows x 16 points in 12 of the 16 registers. Contract: exact_tile.h.
  *
  * s16 multiplies with vpmaddwd (16 products an instruction) and adds apart: twice the rate of fp32.
- * Not used: vpmaddubsw for s8, which saturates at 2 * 255 * 127. */
+ * Not used: vpmaddubsw for s8, which saturates at 2 * 255 * 127.
+ *
+ * This file is short because a machine's flags are a file's: exact_tile_x86.inc has the kernels. */
 #if defined(__x86_64__)
 #include "exact/exact_tile.h"
 #include "exact/exact_tile_hit.h"

@@ -2,7 +2,9 @@
  * Tile kernels for AVX-512 without VNNI. Contract: exact_tile.h.
  *
  * s16 takes an instruction for products and one for sums, on the two ports that fp32 fma needs one
- * of: the same rate as f32, in half the memory and without rounding. */
+ * of: the same rate as f32, in half the memory and without rounding.
+ *
+ * This file is short because a machine's flags are a file's: exact_tile_x86.inc has the kernels. */
 #if defined(__x86_64__)
 #include "exact/exact_tile.h"
 #include "exact/exact_tile_hit.h"

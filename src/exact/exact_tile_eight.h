@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How AMX's tiles are laid out, here and in graph/: eight of 16 rows x 64 bytes. Private to
- * *_amx.c. */
+ * *_amx.c, and short because the two have nothing else in common. */
 #ifndef KIN_EXACT_TILE_EIGHT_H
 #define KIN_EXACT_TILE_EIGHT_H
 

@@ -7,7 +7,6 @@
  * has run this on a chip. */
 #if defined(__aarch64__)
 #include "exact/exact_tile_neon.h"
-#include "exact/exact_tile.h"
 #include "exact/exact_tile_hit.h"
 
 #define TILE_FLIP 0u

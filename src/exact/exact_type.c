@@ -209,26 +209,23 @@ static void choose_rows(const kin_prepared *prepared, uint32_t *ids)
     }
 }
 
-kith_status kin_trial_make(kith_ctx *ctx, const kin_prepared *prepared, int64_t k, kin_trial *trial)
+static kith_status make_trial(kith_ctx *ctx, const kin_prepared *prepared, int64_t k, kin_trial *t)
 {
-    kin_trial *t = trial;
     *t = trial_of(k, prepared->frame.cols);
-    kith_status status = KITH_OK;
     KIN_TRY(kin_layout_make(ctx, name_trial, t, "sample rows", &t->block));
     choose_rows(prepared, t->ids);
-    KIN_TRY_GOTO(
-        status,
-        kin_set_make(ctx, &prepared->frame, &prepared->rows, t->ids, KIN_TRIAL_ROWS, &t->rows),
-        failed);
-    KIN_TRY_GOTO(
-        status,
-        kin_lists_make(ctx, &t->rows, &prepared->set, prepared->groups.weights, k, &t->lists),
-        failed);
+    KIN_TRY(kin_set_make(ctx, &prepared->frame, &prepared->rows, t->ids, KIN_TRIAL_ROWS, &t->rows));
+    KIN_TRY(kin_lists_make(ctx, &t->rows, &prepared->set, prepared->groups.weights, k, &t->lists));
     kin_lists_begin_within(&t->lists, prepared->groups.next, prepared->within);
-    KIN_TRY_GOTO(status, screen_trial(ctx, prepared, t), failed);
-    return KITH_OK;
-failed:
-    kin_trial_free(ctx, t);
+    return screen_trial(ctx, prepared, t);
+}
+
+kith_status kin_trial_make(kith_ctx *ctx, const kin_prepared *prepared, int64_t k, kin_trial *trial)
+{
+    const kith_status status = make_trial(ctx, prepared, k, trial);
+    if (status != KITH_OK) {
+        kin_trial_free(ctx, trial);
+    }
     return status;
 }
 

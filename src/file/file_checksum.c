@@ -193,11 +193,11 @@ static void add_some(kin_fingerprint_sum *sum, const reading *r, int64_t first, 
 /* Where a piece begins: whole ones, each by a thread. */
 static kith_status add_whole(kith_ctx *ctx, kin_fingerprint_sum *sum, reading *r, int64_t pieces)
 {
-    KIN_TRY(kin_alloc(ctx, &r->sums, (uint64_t)pieces, sizeof *r->sums, "checksums"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, r->sums, (uint64_t)pieces, "checksums");
     const kith_status status = kin_parallel(ctx, "checksum", pieces, add_piece, r);
     kin_checksum_add(&sum->sums, r->sums, (uint64_t)pieces * sizeof *r->sums);
     sum->rows_left -= pieces * r->piece_rows;
-    kin_free(ctx, r->sums);
     return status;
 }
 

@@ -379,3 +379,14 @@ void kin_container_close(kin_container *c)
     kin_free(ctx, c->path);
     kin_free(ctx, c);
 }
+
+static void give_back(void *owner, void *container)
+{
+    (void)owner;
+    kin_container_close(container);
+}
+
+void kin_container_hold(kin_hold *hold, kin_container *container)
+{
+    kin_hold_take(hold, give_back, NULL, container);
+}

@@ -105,6 +105,9 @@ const char *kin_container_path(const kin_container *container);
 uint64_t kin_container_file_bytes(const kin_container *container);
 /* Accepts NULL. */
 void kin_container_close(kin_container *container);
+/* By the end of the hold (base_mem.h). */
+struct kin_hold;
+void kin_container_hold(struct kin_hold *hold, kin_container *container);
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
 

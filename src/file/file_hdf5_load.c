@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "file/file_hdf5.h"
 
-#include "file/file_points.h"
+#include "file/file_open.h"
 #include "host/host_threads.h"
 
 #include <dlfcn.h>

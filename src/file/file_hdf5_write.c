@@ -277,7 +277,8 @@ kith_status kin_hdf5_save(kith_ctx *ctx, const char *path, const kin_hdf5_about 
     image *i = NULL;
     uint64_t data = DATA_AT;
     kin_writer writer;
-    KIN_TRY(kin_alloc_zero(ctx, &i, 1, sizeof *i, "a file's beginning"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW_ZERO(&hold, i, 1, "a file's beginning");
     for (int32_t s = 0; s < count; s++) {
         put_set(i, SETS_AT + (size_t)s * SET_BYTES, &sets[s], data);
         data = kin_size_add(data, room_of(&sets[s]));
@@ -285,15 +286,11 @@ kith_status kin_hdf5_save(kith_ctx *ctx, const char *path, const kin_hdf5_about 
     put_names(i, sets, count);
     put_root(i, about);
     put_superblock(i, data);
-    kith_status status = kin_writer_open(ctx, path, &writer);
-    if (status == KITH_OK) {
-        writer.total = data;
-        status = kin_writer_put(&writer, i->bytes, DATA_AT);
-        for (int32_t s = 0; s < count && status == KITH_OK; s++) {
-            status = put_rows(&writer, &sets[s]);
-        }
-        status = kin_writer_close(&writer, status);
+    KIN_TRY(kin_writer_open(ctx, path, &writer));
+    writer.total = data;
+    kith_status status = kin_writer_put(&writer, i->bytes, DATA_AT);
+    for (int32_t s = 0; s < count && status == KITH_OK; s++) {
+        status = put_rows(&writer, &sets[s]);
     }
-    kin_free(ctx, i);
-    return status;
+    return kin_writer_close(&writer, status);
 }

@@ -241,3 +241,13 @@ void kin_journal_free(kith_ctx *ctx, kin_journal *journal)
     memset(journal, 0, sizeof *journal);
     journal->file = -1;
 }
+
+static void give_back(void *ctx, void *journal)
+{
+    kin_journal_free(ctx, journal);
+}
+
+void kin_journal_hold(kin_hold *hold, kin_journal *journal)
+{
+    kin_hold_take(hold, give_back, hold->ctx, journal);
+}

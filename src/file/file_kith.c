@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a .kith container is to those who read points or neighbours from it, or ask what it is. */
 #include "base/base_try.h"
-#include "file/file_part.h"
-#include "file/file_points.h"
+#include "file/file_open.h"
 
 static bool has_points(const kin_container_header *header)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file/file_npy.h"
+#include "file/file_numpy.h"
 
 #include "base/base_size.h"
 #include "base/base_try.h"

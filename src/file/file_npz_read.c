@@ -3,9 +3,8 @@
  * one length. Written by numpy.savez, numpy.savez_compressed, scipy.sparse.save_npz or kith. */
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_npy.h"
-#include "file/file_result.h"
-#include "file/file_zip.h"
+#include "file/file_numpy.h"
+#include "file/file_open.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -107,22 +106,20 @@ static kith_status take_distances(const kin_source *source, kith_result *result)
 {
     member_array array;
     kin_shape shape;
-    kith_status status = KITH_OK;
     KIN_TRY(load_array(source, "distances.npy", &array));
     if (!array.found) {
         return KITH_OK;
     }
-    KIN_TRY_GOTO(status, array_shape(result->ctx, &array, 2, &shape), done);
-    if (shape.rows != result->neighbors.rows || shape.cols != result->neighbors.k) {
+    kith_status status = array_shape(result->ctx, &array, 2, &shape);
+    if (status == KITH_OK &&
+        (shape.rows != result->neighbors.rows || shape.cols != result->neighbors.k)) {
         status = kin_fail_at(result->ctx, KITH_E_FORMAT, kin_at(array.label),
                              "is %" PRId64 " x %" PRId64 ", the ids are %" PRId64 " x %" PRId64
                              " (save both from one search)",
                              shape.rows, shape.cols, result->neighbors.rows, result->neighbors.k);
-        goto done;
     }
-    KIN_TRY_GOTO(status, keep_block(result, &array), done);
-    KIN_TRY_GOTO(status, kin_result_take_distances(result, array.label, &shape), done);
-done:
+    KIN_THEN(status, keep_block(result, &array));
+    KIN_THEN(status, kin_result_take_distances(result, array.label, &shape));
     free_array(result->ctx, &array);
     return status;
 }
@@ -239,7 +236,8 @@ static kith_status open_csr(const kin_source *source, kith_result *result)
 {
     kith_ctx *ctx = source->ctx;
     member_array *arrays = NULL;
-    KIN_TRY(kin_alloc_zero(ctx, &arrays, ARRAYS, sizeof *arrays, "a sparse matrix"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW_ZERO(&hold, arrays, ARRAYS, "a sparse matrix");
     kith_status status = KITH_OK;
     for (int i = 0; i < ARRAYS; i++) {
         KIN_THEN(status, load_array(source, array_names[i], &arrays[i]));
@@ -248,7 +246,6 @@ static kith_status open_csr(const kin_source *source, kith_result *result)
     for (int i = 0; i < ARRAYS; i++) {
         free_array(ctx, &arrays[i]);
     }
-    kin_free(ctx, arrays);
     return status;
 }
 

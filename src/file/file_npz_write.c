@@ -3,9 +3,8 @@
  */
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_npy.h"
-#include "file/file_result.h"
-#include "file/file_zip.h"
+#include "file/file_numpy.h"
+#include "file/file_open.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -168,17 +167,15 @@ static kith_status save(kith_ctx *ctx, const char *path, put_fn *put, const void
     column *c = NULL;
     kin_writer writer;
     kin_zip zip;
-    KIN_TRY(kin_alloc(ctx, &c, 1, sizeof *c, "a write buffer"));
-    kith_status status = kin_writer_open(ctx, path, &writer);
-    if (status == KITH_OK) {
-        kin_zip_begin(&zip, &writer);
-        c->zip = &zip;
-        c->used = 0;
-        status = put(&zip, what, c);
-        status = kin_writer_close(&writer, status == KITH_OK ? kin_zip_end(&zip) : status);
-    }
-    kin_free(ctx, c);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, c, 1, "a write buffer");
+    KIN_TRY(kin_writer_open(ctx, path, &writer));
+    kin_zip_begin(&zip, &writer);
+    c->zip = &zip;
+    c->used = 0;
+    kith_status status = put(&zip, what, c);
+    KIN_THEN(status, kin_zip_end(&zip));
+    return kin_writer_close(&writer, status);
 }
 
 kith_status kin_npz_save(kith_ctx *ctx, const char *path, const kith_neighbors *neighbors,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A file is opened: its format by its name, its bytes, and the reader of its layout. */
+#include "file/file_open.h"
 #include "base/base_mem.h"
-#include "file/file_points.h"
-#include "file/file_result.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -104,6 +103,7 @@ kith_status kin_points_open(kith_ctx *ctx, const char *path, const kith_points_p
     KIN_TRY(kin_alloc_zero(ctx, &points, 1, sizeof *points, "points"));
     points->ctx = ctx;
     points->source.names = points->names;
+    points->source.values = &points->values;
     kin_source source = {.ctx = ctx,
                          .path = path,
                          .params = params,

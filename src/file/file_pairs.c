@@ -8,11 +8,11 @@
  * Both go on where they were left, by the journal of results in pieces (file_stream.h): a record
  * has the row that is next, in the place of a checksum of ids how many pairs stand, and the
  * checksum of their bytes. */
-#include "file/file_pairs.h"
+#include "file/file_stream.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_npy.h"
+#include "file/file_numpy.h"
 #include "host/host_threads.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "file/file_part.h"
+#include "file/file_open.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
@@ -186,11 +186,11 @@ static kith_status visit_part(const set *s, opened *part, visit_fn visit, void *
                 "is missing, and has rows %" PRId64 " to %" PRId64
                 " of %s (bring it back into the folder, or make the graph again)",
                 part->entry->first, part->entry->first + part->entry->rows - 1, s->path);
+    KIN_HOLD(hold, s->ctx);
     KIN_TRY(kin_container_open(s->ctx, part->path, true, &part->container));
-    kith_status status = check_part(s, part);
-    KIN_THEN(status, visit(arg, s, part));
-    kin_container_close(part->container);
-    return status;
+    kin_container_hold(&hold, part->container);
+    KIN_TRY(check_part(s, part));
+    return visit(arg, s, part);
 }
 
 static kith_status visit_all(const set *s, visit_fn visit, void *arg)
@@ -198,11 +198,11 @@ static kith_status visit_all(const set *s, visit_fn visit, void *arg)
     for (int32_t i = 0; i < s->count; i++) {
         const kin_part part = {.first = s->entries[i].first, .number = i, .count = s->count};
         char *path = NULL;
+        KIN_HOLD(hold, s->ctx);
         KIN_TRY(kin_part_path(s->ctx, s->home, s->name, s->name_bytes, &part, &path));
+        kin_hold_block(&hold, path);
         opened o = {.path = path, .entry = &s->entries[i]};
-        const kith_status status = visit_part(s, &o, visit, arg);
-        kin_free(s->ctx, path);
-        KIN_TRY(status);
+        KIN_TRY(visit_part(s, &o, visit, arg));
     }
     return KITH_OK;
 }
@@ -230,18 +230,17 @@ kith_status kin_parts_map(kith_result *result, const char *path)
 {
     set s = {.ctx = result->ctx, .path = path};
     kith_neighbors *n = &result->neighbors;
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, s.ctx);
     KIN_TRY(read_index(&s, result->container));
+    kin_hold_block(&hold, s.home);
     const uint64_t bytes = kin_size_mul((uint64_t)n->rows, (uint64_t)s.row_bytes);
     for (int i = 0; i < TABLES; i++) {
-        KIN_TRY_GOTO(status, kin_map_reserve(s.ctx, bytes, &result->tables[i]), done);
+        KIN_TRY(kin_map_reserve(s.ctx, bytes, &result->tables[i]));
     }
-    KIN_TRY_GOTO(status, visit_all(&s, map_part, result->tables), done);
+    KIN_TRY(visit_all(&s, map_part, result->tables));
     n->ids = (uint32_t *)(uintptr_t)result->tables[0].data;
     n->distances = (float *)(uintptr_t)result->tables[1].data;
-done:
-    kin_free(s.ctx, s.home);
-    return status;
+    return KITH_OK;
 }
 
 static kith_status add_bytes(void *arg, const set *s, const opened *part)
@@ -256,9 +255,9 @@ kith_status kin_parts_inspect(kith_ctx *ctx, const char *path, const kin_contain
                               int32_t *count, uint64_t *bytes)
 {
     set s = {.ctx = ctx, .path = path};
+    KIN_HOLD(hold, ctx);
     KIN_TRY(read_index(&s, index));
-    const kith_status status = visit_all(&s, add_bytes, bytes);
-    kin_free(ctx, s.home);
+    kin_hold_block(&hold, s.home);
     *count = s.count;
-    return status;
+    return visit_all(&s, add_bytes, bytes);
 }

@@ -33,12 +33,14 @@ static int64_t rows_of(const kin_parts *p, int32_t number)
     return kin_min_i64(p->part_rows, p->rows - number * p->part_rows);
 }
 
-static kith_status path_of(kith_ctx *ctx, const kin_parts *p, int32_t number, char **path)
+static kith_status path_of(kin_hold *hold, const kin_parts *p, int32_t number, char **path)
 {
     int bytes = 0;
     const char *name = name_of(p->index, &bytes);
     const kin_part part = part_at(p, number);
-    return kin_part_path(ctx, p->index, name, bytes, &part, path);
+    KIN_TRY(kin_part_path(hold->ctx, p->index, name, bytes, &part, path));
+    kin_hold_block(hold, *path);
+    return KITH_OK;
 }
 
 static kith_status open_part(kin_parts *p, const kith_result_stream_params *params, int32_t number)
@@ -50,18 +52,17 @@ static kith_status open_part(kin_parts *p, const kith_result_stream_params *para
     kith_result_meta meta = p->meta;
     char *path = NULL;
     char *text = NULL;
-    kith_status status = path_of(ctx, p, number, &path);
-    KIN_THEN(status, kin_alloc_text(ctx, &text, "a journal",
-                                    "%s%spart %" PRId32 " of %" PRId32 " from %" PRId64 "\n", job,
-                                    job[0] != '\0' && job[strlen(job) - 1] != '\n' ? "\n" : "",
-                                    number, part.count, part.first));
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(path_of(&hold, p, number, &path));
+    KIN_TRY(kin_alloc_text(ctx, &text, "a journal",
+                           "%s%spart %" PRId32 " of %" PRId32 " from %" PRId64 "\n", job,
+                           job[0] != '\0' && job[strlen(job) - 1] != '\n' ? "\n" : "", number,
+                           part.count, part.first));
+    kin_hold_block(&hold, text);
     own.job = text;
     own.rows = rows_of(p, number);
     meta.kind = KITH_KIND_RESULT;
-    KIN_THEN(status, kin_stream_open(ctx, path, &own, &meta, &part, &p->streams[number]));
-    kin_free(ctx, text);
-    kin_free(ctx, path);
-    return status;
+    return kin_stream_open(ctx, path, &own, &meta, &part, &p->streams[number]);
 }
 
 static kith_status open_all(kin_parts *p, const char *path, const kith_result_stream_params *params,
@@ -137,7 +138,7 @@ bool kin_parts_stand(const kin_parts *p, int64_t first, int64_t rows)
     for (int64_t i = first / p->part_rows; i < p->count && i * p->part_rows < first + rows; i++) {
         const int64_t begin = i * p->part_rows;
         const int64_t wanted = kin_min_i64(first + rows - begin, p->streams[i]->rows);
-        if (kith_result_stream_rows(p->streams[i]) < wanted) {
+        if (p->streams[i]->state.rows < wanted) {
             return false;
         }
     }
@@ -150,7 +151,7 @@ kith_status kin_parts_put(kith_ctx *ctx, kin_parts *p, int64_t first, const kith
     for (int64_t i = first / p->part_rows; i < p->count && i * p->part_rows < last; i++) {
         kith_result_stream *stream = p->streams[i];
         const int64_t begin = i * p->part_rows;
-        const int64_t from = kin_max_i64(first, begin + kith_result_stream_rows(stream));
+        const int64_t from = kin_max_i64(first, begin + stream->state.rows);
         const int64_t to = kin_min_i64(last, begin + stream->rows);
         if (from < to) {
             kith_neighbors piece = *rows;
@@ -170,14 +171,12 @@ static kith_status read_checksum(kith_ctx *ctx, const kin_parts *p, int32_t numb
 {
     char *path = NULL;
     kin_container *part = NULL;
-    KIN_TRY(path_of(ctx, p, number, &path));
-    const kith_status status = kin_container_open(ctx, path, true, &part);
-    if (status == KITH_OK) {
-        *checksum = kin_container_checksum(part);
-        kin_container_close(part);
-    }
-    kin_free(ctx, path);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(path_of(&hold, p, number, &path));
+    KIN_TRY(kin_container_open(ctx, path, true, &part));
+    kin_container_hold(&hold, part);
+    *checksum = kin_container_checksum(part);
+    return KITH_OK;
 }
 
 static kith_status write_index(kith_ctx *ctx, const kin_parts *p)

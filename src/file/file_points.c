@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file/file_points.h"
+#include "file/file_open.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_atomic.h"
-#include "file/file_npy.h"
+#include "file/file_numpy.h"
 #include "host/host_threads.h"
 
 #include <inttypes.h>
@@ -330,13 +329,12 @@ static kith_status save_as(kith_ctx *ctx, const char *path, const kith_matrix *p
     if (source.stride == 0) {
         source.stride = (int64_t)points->cols * source.from.bytes;
     }
+    KIN_HOLD(hold, ctx);
     if (source.from.kind != source.to.kind || source.from.bytes != source.to.bytes) {
-        KIN_TRY(kin_alloc(ctx, &source.buffer, (uint64_t)points->cols, (uint64_t)source.to.bytes,
-                          "a row"));
+        KIN_TRY(kin_hold_alloc(&hold, &source.buffer, (uint64_t)points->cols,
+                               (uint64_t)source.to.bytes, "a row"));
     }
-    const kith_status status = save_rows(ctx, &source, format);
-    kin_free(ctx, source.buffer);
-    return status;
+    return save_rows(ctx, &source, format);
 }
 
 kith_status kin_points_save(kith_ctx *ctx, const char *path, const kith_matrix *points)

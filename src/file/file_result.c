@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file/file_result.h"
+#include "file/file_open.h"
 
 #include "base/base_mem.h"
 

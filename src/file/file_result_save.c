@@ -3,7 +3,7 @@
  * left empty. */
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_result.h"
+#include "file/file_open.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -326,17 +326,16 @@ kith_status kin_result_save(kith_ctx *ctx, const char *path, kith_format format,
     KIN_TRY(check_ids(ctx, path, neighbors->ids, neighbors->rows * neighbors->k, meta));
     kith_neighbors whole = *neighbors;
     float *rounded = NULL;
+    KIN_HOLD(hold, ctx);
     if (whole.distances == NULL && whole.distances64 != NULL) {
         const int64_t count = whole.rows * whole.k;
-        KIN_TRY(kin_alloc(ctx, &rounded, (uint64_t)count, sizeof *rounded, "distances"));
+        KIN_NEW(&hold, rounded, (uint64_t)count, "distances");
         for (int64_t i = 0; i < count; i++) {
             rounded[i] = (float)whole.distances64[i];
         }
         whole.distances = rounded;
     }
-    const kith_status status = save_as(ctx, path, format, &whole, meta);
-    kin_free(ctx, rounded);
-    return status;
+    return save_as(ctx, path, format, &whole, meta);
 }
 
 static kith_status save_ranges_kith(kith_ctx *ctx, const char *path, const kith_lists *lists,

@@ -73,7 +73,7 @@ static void start_sum(kith_result_stream *s, int region, const void *table, int6
 
 static kith_status patch_table(kith_result_stream *s, const summing *sum)
 {
-    const uint64_t offset = sum->region->offset + (uint64_t)s->done * sum->region->row_bytes;
+    const uint64_t offset = sum->region->offset + (uint64_t)s->state.rows * sum->region->row_bytes;
     if (s->record_bytes == 0) {
         return kin_writer_patch(&s->writer, offset, sum->table, sum->bytes);
     }
@@ -88,7 +88,7 @@ static kith_status place_ivecs(kith_result_stream *s, const kith_neighbors *neig
     kin_stream_region *region = &s->regions[0];
     const int32_t k = (int32_t)s->k;
     const uint64_t id_bytes = (uint64_t)s->k * sizeof neighbors->ids[0];
-    uint64_t at = (uint64_t)s->done * region->row_bytes;
+    uint64_t at = (uint64_t)s->state.rows * region->row_bytes;
     uint64_t used = 0;
     for (int64_t row = 0; row < neighbors->rows; row++) {
         const uint32_t *ids = neighbors->ids + row * s->k;
@@ -156,10 +156,11 @@ static kith_status check_piece(kith_ctx *ctx, const kith_result_stream *s,
     KIN_FAIL_IF(s->broken || s->finished, ctx, KITH_E_ARGUMENT, kin_at("stream"),
                 "%s (free it, and open it again to go on)",
                 s->finished ? "is finished" : "has failed");
-    KIN_FAIL_IF(neighbors->k != s->k || neighbors->rows < 1 || neighbors->rows > s->rows - s->done,
+    KIN_FAIL_IF(neighbors->k != s->k || neighbors->rows < 1 ||
+                    neighbors->rows > s->rows - s->state.rows,
                 ctx, KITH_E_ARGUMENT, kin_at("neighbors"),
                 "has %" PRId64 " rows of %" PRId64 ", must have 1 to %" PRId64 " of %" PRId64,
-                neighbors->rows, neighbors->k, s->rows - s->done, s->k);
+                neighbors->rows, neighbors->k, s->rows - s->state.rows, s->k);
     KIN_FAIL_IF(neighbors->ids == NULL || (s->region_count == 2 && neighbors->distances == NULL),
                 ctx, KITH_E_ARGUMENT,
                 kin_at_member("neighbors", neighbors->ids == NULL ? "ids" : "distances"),
@@ -182,7 +183,7 @@ static kith_status record(kith_ctx *ctx, kith_result_stream *s)
 {
     KIN_TRY(kin_writer_sync(&s->writer));
     const kin_journal_record record = {
-        .rows = s->done,
+        .rows = s->state.rows,
         .sums = {sum_of(&s->regions[0]), s->region_count == 2 ? sum_of(&s->regions[1]) : 0}};
     s->unrecorded = 0;
     return kin_journal_append(ctx, &s->journal, &record);
@@ -192,16 +193,16 @@ static kith_status write_piece(kith_ctx *ctx, kith_result_stream *s,
                                const kith_neighbors *neighbors)
 {
     KIN_TRY(place_rows(s, neighbors));
-    s->done += neighbors->rows;
+    s->state.rows += neighbors->rows;
     for (int i = 0; i < s->region_count; i++) {
         s->unrecorded += (uint64_t)neighbors->rows * s->regions[i].row_bytes;
     }
-    const bool full = s->part.count > 0 && s->done == s->rows;
+    const bool full = s->part.count > 0 && s->state.rows == s->rows;
     if (s->unrecorded < s->record_bytes && !full) {
         return KITH_OK;
     }
     const kith_status status = record(ctx, s);
-    s->done -= status == KITH_OK ? 0 : neighbors->rows;
+    s->state.rows -= status == KITH_OK ? 0 : neighbors->rows;
     return status;
 }
 
@@ -288,6 +289,7 @@ static kith_status choose(kith_ctx *ctx, const char *path, kith_result_stream *s
 static kith_status init_journal(kith_ctx *ctx, const char *job, kith_result_stream *s)
 {
     char *text = NULL;
+    KIN_HOLD(hold, ctx);
     KIN_TRY(kin_alloc_text(ctx, &text, "a journal",
                            "%s%sformat %d\nrows %" PRId64 "\nk %" PRId64 "\nkind %d\nmetric %s\n"
                            "exact %d\ncorpus rows %" PRId64 "\npoints %016" PRIx64 "\n",
@@ -295,16 +297,15 @@ static kith_status init_journal(kith_ctx *ctx, const char *job, kith_result_stre
                            (int)s->format, s->rows, s->k, (int)s->meta.kind,
                            kith_metric_name(s->meta.metric), (int)s->meta.exact,
                            s->meta.corpus_rows, s->meta.points.checksum));
-    const kith_status status = kin_journal_init(ctx, s->writer.target, text, &s->journal);
-    kin_free(ctx, text);
-    return status;
+    kin_hold_block(&hold, text);
+    return kin_journal_init(ctx, s->writer.target, text, &s->journal);
 }
 
-/* Rows [s->done, last) of a region as they are in the file; fewer where it ends. */
+/* Rows [s->state.rows, last) of a region as they are in the file; fewer where it ends. */
 static kith_status read_region(kith_ctx *ctx, kith_result_stream *s, kin_stream_region *region,
                                int64_t last)
 {
-    uint64_t at = region->offset + (uint64_t)s->done * region->row_bytes;
+    uint64_t at = region->offset + (uint64_t)s->state.rows * region->row_bytes;
     const uint64_t end = region->offset + (uint64_t)last * region->row_bytes;
     while (at < end) {
         const uint64_t piece = end - at < KIN_STREAM_BUFFER ? end - at : KIN_STREAM_BUFFER;
@@ -327,14 +328,14 @@ static kith_status take_record(kith_ctx *ctx, kith_result_stream *s,
 {
     kin_stream_region read[KIN_WRITER_HOLES];
     memcpy(read, s->regions, sizeof read);
-    *right = record->rows > s->done && record->rows <= s->rows;
+    *right = record->rows > s->state.rows && record->rows <= s->rows;
     for (int i = 0; i < s->region_count && *right; i++) {
         KIN_TRY(read_region(ctx, s, &read[i], record->rows));
         *right = sum_of(&read[i]) == record->sums[i];
     }
     if (*right) {
         memcpy(s->regions, read, sizeof read);
-        s->done = record->rows;
+        s->state.rows = record->rows;
     }
     return KITH_OK;
 }
@@ -400,7 +401,8 @@ kith_status kin_stream_open(kith_ctx *ctx, const char *path,
     KIN_TRY_GOTO(status, kin_alloc(ctx, &s->buffer, KIN_STREAM_BUFFER, 1, "a read buffer"), close);
     KIN_TRY_GOTO(status, begin(ctx, s, params->restart != 0), close);
     s->writer.path = s->writer.target; /* the caller's may be gone when it is needed */
-    if (part != NULL) {                /* there are many */
+    s->state.path = s->writer.temporary;
+    if (part != NULL) { /* there are many */
         kin_free(ctx, s->buffer);
         s->buffer = NULL;
         kin_writer_rest(&s->writer);
@@ -422,7 +424,7 @@ fail:
 kith_status kin_stream_tell_recall(kith_ctx *ctx, kith_result_stream *s, const kith_recall *recall,
                                    bool anew)
 {
-    bool moved = anew && s->done > 0;
+    bool moved = anew && s->state.rows > 0;
     if (recall->rows > 0) {
         s->meta.recall = recall->recall;
         s->meta.recall_at = recall->at;
@@ -434,7 +436,7 @@ kith_status kin_stream_tell_recall(kith_ctx *ctx, kith_result_stream *s, const k
     if (!moved) {
         return KITH_OK;
     }
-    s->done = 0;
+    s->state.rows = 0;
     s->unrecorded = 0;
     for (int i = 0; i < s->region_count; i++) {
         kin_checksum_begin(&s->regions[i].sum);
@@ -450,15 +452,16 @@ kith_status kin_stream_tell_recall(kith_ctx *ctx, kith_result_stream *s, const k
 
 kith_status kin_stream_finish(kith_ctx *ctx, kith_result_stream *s)
 {
-    if (s->broken || s->finished || s->done != s->rows) {
+    if (s->broken || s->finished || s->state.rows != s->rows) {
         return kin_fail(ctx, KITH_E_ARGUMENT,
                         "the stream has %" PRId64 " of %" PRId64 " rows%s (put the others)",
-                        s->done, s->rows,
+                        s->state.rows, s->rows,
                         s->finished ? ", and is finished"
                         : s->broken ? ", and has failed"
                                     : "");
     }
     s->finished = true; /* one way or the other: the writer is gone */
+    s->state.path = NULL;
     KIN_TRY(kin_writer_close(&s->writer, put_frame(s)));
     kin_journal_remove(&s->journal);
     return KITH_OK;
@@ -474,7 +477,7 @@ void kin_stream_close(kith_result_stream *s)
         if (s->unrecorded > 0 && !s->broken) {
             (void)record(home, s); /* who goes on has it, or else less of it */
         }
-        if (s->done == 0) {
+        if (s->state.rows == 0) {
             kin_writer_drop(&s->writer);
             kin_journal_remove(&s->journal);
         }

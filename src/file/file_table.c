@@ -7,7 +7,7 @@
  *     range  int32 rows, int32 all, how many each row has, all ids, all distances (the same) */
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "file/file_result.h"
+#include "file/file_open.h"
 #include "host/host_threads.h"
 
 #include <inttypes.h>

@@ -5,12 +5,11 @@
  * too, a byte order mark and lines of # at the start as well. Values are float64. A field that is
  * missing or no number is an error with its row and column.
  */
-#include "file/file_reader.h"
+#include "file/file_open.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_points.h"
-#include "host/host_fpenv.h"
+#include "host/host_cpu.h"
 #include "host/host_threads.h"
 
 #include <inttypes.h>

@@ -4,11 +4,10 @@
  *
  * Dates are 1980-01-01, the system is Unix, everything is stored: equal members, equal archives.
  */
-#include "file/file_zip.h"
+#include "file/file_numpy.h"
 
 #include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_reader.h"
 
 #include <inttypes.h>
 #include <zlib.h>

@@ -11,8 +11,6 @@
  * roundings together are below 2^-22 of the length. */
 #include "fused/fused_row.cuh"
 
-#include "exact/exact_bound.h"
-
 enum {
     ROWS = 64,
     COLS = 32,

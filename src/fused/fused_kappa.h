@@ -20,7 +20,6 @@
 #define KIN_FUSED_KAPPA_H
 
 #include "fused/fused_set.h"
-#include "metric/metric_arith.h"
 
 /* major: of the compute capability. */
 KIN_HD double kin_fused_unit_kappa(int32_t major, int32_t cols)

@@ -7,7 +7,6 @@
 #define KIN_FUSED_PREPARE_H
 
 #include "exact/exact_prepare.h"
-#include "exact/exact_search.h"
 #include "fused/fused_answer.h"
 
 struct kin_fused_prepared {

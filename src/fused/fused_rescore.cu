@@ -32,7 +32,6 @@
 #include "fused/fused_sort.cuh"
 #include "gpu/gpu_stream.cuh"
 #include "metric/metric_pair.cuh"
-#include "metric/metric_sphere.h"
 
 enum {
     WARP = 32,

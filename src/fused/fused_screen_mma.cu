@@ -18,7 +18,6 @@
  * pairs beside the products: one comparison a pair. Limits: positions below 2^32.
  */
 #include "fused/fused_gate.cuh"
-#include "fused/fused_kernels.h"
 #include "fused/fused_mma.cuh"
 #include "fused/fused_screen.cuh"
 #include "gpu/gpu_stream.cuh"

@@ -17,9 +17,7 @@
  */
 #include "fused/fused_kernels.h"
 #include "fused/fused_wgmma_feed.cuh"
-#include "fused/fused_wgmma_multiply.cuh"
 #include "fused/fused_wgmma_start.cuh"
-#include "fused/fused_wgmma_test.cuh"
 #include "fused/fused_wgmma_write.cuh"
 #include "gpu/gpu_stream.cuh"
 

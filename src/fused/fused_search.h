@@ -9,12 +9,7 @@
 #define KIN_FUSED_SEARCH_H
 
 #include "base/base_size.h"
-#include "exact/exact_hits.h"
-#include "exact/exact_search.h"
-#include "fused/fused_lists.h"
 #include "fused/fused_prepare.h"
-#include "fused/fused_search.h"
-#include "gpu/gpu.h"
 
 /* ---- Corpora --------------------------------------------------------------------------------- */
 

@@ -19,7 +19,6 @@
 
 #include "exact/exact_bound.h"
 #include "kith/kith.h"
-#include "metric/metric_arith.h"
 
 enum {
     KIN_FUSED_TILE = 128,

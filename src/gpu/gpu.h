@@ -12,7 +12,7 @@
 #define KIN_GPU_GPU_H
 
 #include "base/base_ctx.h"
-#include "base/base_layout.h"
+#include "base/base_mem.h"
 #include "base/base_size.h"
 #include "gpu/gpu_module.h"
 

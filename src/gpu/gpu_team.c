@@ -8,7 +8,7 @@
  * GPU is asked by all at a time. */
 #include "gpu/gpu_team.h"
 
-#include "host/host_fpenv.h"
+#include "host/host_cpu.h"
 #include "host/host_threads.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "graph/graph_walk.h"
 
 #include "base/base_size.h"
-#include "exact/exact_sequence.h"
+#include "fused/fused_schedule.h"
 
 /* Runs become longer rather than more; points that a query meets, where there are many times as
  * many, and of how many one in few sets; columns of a product, rows of one. */

@@ -9,7 +9,7 @@
 
 #include "base/base_size.h"
 #include "base/base_try.h"
-#include "host/host_fpenv.h"
+#include "host/host_cpu.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -14,7 +14,7 @@
  *   corpus    rows of any dtype and stride, transformed while they are read
  *   keys      never NaN for checked input, except from a caller's own function
  *   threads   everything here is read-only after creation
- *   mode      the caller's thread is in the standard floating-point mode (host/host_fpenv.h)
+ *   mode      the caller's thread is in the standard floating-point mode (host/host_cpu.h)
  */
 #ifndef KIN_METRIC_METRIC_H
 #define KIN_METRIC_METRIC_H

@@ -2,7 +2,7 @@
  * One IEEE operation a function: the words in which canonical distances are written.
  *
  * On the host each is the plain operator; the build (-ffp-contract=off -fno-fast-math) and the mode
- * (host/host_fpenv.h) make it round once, to nearest even. fma() is the processor's instruction
+ * (host/host_cpu.h) make it round once, to nearest even. fma() is the processor's instruction
  * where the file is compiled for one, else the C library's, which rounds once too. On a device each
  * is the intrinsic that names its rounding, so no compiler may fuse what is written apart.
  *

@@ -3,8 +3,6 @@
  * metric_lanes.h; this file is its vocabulary for AVX2, FMA and F16C. */
 #if defined(__x86_64__)
 #include "metric/metric_canonical.h"
-#include "metric/metric_table.h"
-#include "metric/metric_value.h"
 #include "metric/metric_whole.h"
 
 #include <immintrin.h>

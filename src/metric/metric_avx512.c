@@ -3,8 +3,7 @@
  * its vocabulary for AVX-512 F, DQ, BW and VL. */
 #if defined(__x86_64__)
 #include "metric/metric_canonical.h"
-#include "metric/metric_table.h"
-#include "metric/metric_value.h"
+#include "metric/metric_whole.h"
 
 #include <immintrin.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Contract: metric.h. The body for machines with vectors, written once over a small vocabulary of
- * eight lanes (v8) that metric_avx2.c and metric_avx512.c define before they include this file:
+ * eight lanes (v8) that metric_avx2.c and metric_avx512.c define, behind metric_whole.h, before
+ * they include this file:
  *
  *   v8                       eight doubles
  *   v8_zero v8_set           all lanes +0, all lanes a
@@ -22,8 +23,6 @@
  */
 #ifndef KIN_METRIC_LANES_H
 #define KIN_METRIC_LANES_H
-
-#include "metric/metric_whole.h"
 
 enum { ROWS_AT_ONCE = 4, ROWS_AHEAD = 16, LINE_BYTES = 64 };
 

@@ -3,8 +3,7 @@
  * this file is its vocabulary for NEON. */
 #if defined(__aarch64__)
 #include "metric/metric_canonical.h"
-#include "metric/metric_table.h"
-#include "metric/metric_value.h"
+#include "metric/metric_whole.h"
 
 #include <arm_neon.h>
 

@@ -10,7 +10,6 @@
 
 #include "base/base_try.h"
 #include "host/host_cpu.h"
-#include "host/host_fpenv.h"
 #include "metric/metric_table.h"
 
 typedef const char *(*probe_fn)(void);

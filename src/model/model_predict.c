@@ -4,7 +4,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 #include <math.h>
 
@@ -13,7 +13,6 @@ enum { TASK_SLOTS = 1 << 16 };
 
 typedef struct run {
     const kin_predict_job *job;
-    int64_t task_rows;
     double *weights; /* k for each thread */
     kin_pair *pairs; /* as many: label and place in the list */
 } run;
@@ -133,14 +132,11 @@ static double predict_row(const kin_predict_job *job, int64_t row, kin_pair *pai
     return mean(pairs, count);
 }
 
-static kith_status predict_task(void *arg, int64_t task, int32_t thread)
+static kith_status predict(void *arg, int64_t row, int32_t thread)
 {
     const run *r = arg;
     const int64_t k = r->job->neighbors.k;
-    const int64_t end = kin_min_i64(r->job->neighbors.rows, (task + 1) * r->task_rows);
-    for (int64_t row = task * r->task_rows; row < end; row++) {
-        r->job->out[row] = predict_row(r->job, row, r->pairs + thread * k, r->weights + thread * k);
-    }
+    r->job->out[row] = predict_row(r->job, row, r->pairs + thread * k, r->weights + thread * k);
     return KITH_OK;
 }
 
@@ -148,10 +144,10 @@ kith_status kin_predict(kith_ctx *ctx, const kin_predict_job *job)
 {
     const int64_t k = job->neighbors.k;
     const uint64_t slots = kin_size_mul((uint64_t)ctx->threads, (uint64_t)k);
-    run r = {.job = job, .task_rows = kin_max_i64(1, TASK_SLOTS / k)};
+    run r = {.job = job};
     KIN_HOLD(hold, ctx);
     KIN_NEW(&hold, r.pairs, slots, "labels of a row");
     KIN_NEW(&hold, r.weights, slots, "weights of a row");
-    return kin_parallel(ctx, "predict", kin_ceil_div(job->neighbors.rows, r.task_rows),
-                        predict_task, &r);
+    return kin_parallel_rows(ctx, "predict", job->neighbors.rows, kin_max_i64(1, TASK_SLOTS / k),
+                             predict, &r);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kNN models: one number out of the labels of a row's neighbours. Knows nothing of how they were
- * found.
+ * found. This file is short because a model is one function.
  *
  * CONTRACT. What api/ has checked: ids are below the number of labels or KITH_ID_NONE, labels are
  * finite, and for weights distances are no NaN and not negative; every row has a neighbour that

@@ -21,8 +21,9 @@
  * while K <= 4,096 (float64: 2,048), else about log^2(K / 4096) / 2 reads and writes of all words.
  *
  * Limits. None of k, cols or of the data. It is made for small k. */
-#include "papers/papers_launch.cuh"
+#include "kith/kith_papers.h"
 #include "select/select_block.cuh"
+#include "select/select_launch.cuh"
 
 enum {
     THREADS = 512,
@@ -400,17 +401,12 @@ static int bitonic_launch(kin_gpu_stream *stream, const kin_select_task *task)
                                            (char *)task->scratch + p.finish);
 }
 
-static uint64_t scratch_bytes(kin_gpu_stream *stream, const kin_select_task *task)
+uint64_t kin_papers_bitonic_scratch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    return task->rows == 0 ? 0 : plan_of(stream, task).bytes;
+    return plan_of(stream, task).bytes;
 }
 
-static int launch(kin_gpu_stream *stream, const kin_select_task *task)
+int kin_papers_bitonic_launch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    if (task->rows == 0) {
-        return 0;
-    }
     KIN_SELECT_BY_TYPE(task->dtype, bitonic_launch, stream, task)
 }
-
-KIN_SELECT_LAUNCHES(kin_papers_bitonic, scratch_bytes, launch)

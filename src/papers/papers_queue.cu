@@ -8,8 +8,7 @@
  * partition).
  *
  *   papers_queue_lane.cuh    the queues, the work of one lane
- *   papers_queue_walk.cuh    the kernel: tiles, buffers, votes; with a picture of memory
- *   papers_queue_plan.cuh    scratch
+ *   papers_queue_walk.cuh    the kernel: tiles, buffers, votes; scratch; with a picture of memory
  *   papers_queue_group.cu    hierarchical partition
  *   this file                the launch
  *
@@ -61,9 +60,6 @@ static int walk(kin_gpu_stream *stream, const kin_select_task *task, const kin_q
 
 static int queue_launch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    if (task->rows == 0) {
-        return 0;
-    }
     const kin_queue_plan plan = kin_queue_plan_make(task);
     char *scratch = (char *)task->scratch;
     kin_queue_run run = kin_queue_run_make(task, &plan);
@@ -84,6 +80,15 @@ static int queue_launch(kin_gpu_stream *stream, const kin_select_task *task)
 }
 
 /* Told apart by task->method. */
-KIN_SELECT_LAUNCHES(kin_papers_insertion, queue_scratch, queue_launch)
-KIN_SELECT_LAUNCHES(kin_papers_heap, queue_scratch, queue_launch)
-KIN_SELECT_LAUNCHES(kin_papers_merge_queue, queue_scratch, queue_launch)
+#define QUEUE(name)                                                              \
+    uint64_t name##_scratch(kin_gpu_stream *stream, const kin_select_task *task) \
+    {                                                                            \
+        return queue_scratch(stream, task);                                      \
+    }                                                                            \
+    int name##_launch(kin_gpu_stream *stream, const kin_select_task *task)       \
+    {                                                                            \
+        return queue_launch(stream, task);                                       \
+    }
+QUEUE(kin_papers_insertion)
+QUEUE(kin_papers_heap)
+QUEUE(kin_papers_merge_queue)

@@ -23,8 +23,9 @@
  * Limits. A row of which more passes than its list holds (eight standard deviations, or data with a
  * period that the sample hits) goes through the heap as a whole, by one thread. k beyond MOST_K,
  * where a heap would take seconds, is handed over to radix. */
-#include "papers/papers_launch.cuh"
+#include "kith/kith_papers.h"
 #include "select/select_digit.cuh"
+#include "select/select_launch.cuh"
 
 #include <math.h>
 
@@ -432,23 +433,15 @@ static int threshold_heap_launch(kin_gpu_stream *stream, const kin_select_task *
     return kin_select_finish(stream, task, scratch, true, scratch + p.finish);
 }
 
-static uint64_t scratch_bytes(kin_gpu_stream *stream, const kin_select_task *task)
+uint64_t kin_papers_threshold_heap_scratch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    if (task->k > MOST_K) {
-        return kin_select_radix_scratch(stream, task);
-    }
-    return task->rows == 0 ? 0 : plan_of(stream, task).bytes;
+    return task->k > MOST_K ? kin_select_radix_scratch(stream, task) : plan_of(stream, task).bytes;
 }
 
-static int launch(kin_gpu_stream *stream, const kin_select_task *task)
+int kin_papers_threshold_heap_launch(kin_gpu_stream *stream, const kin_select_task *task)
 {
     if (task->k > MOST_K) {
         return kin_select_radix_launch(stream, task);
     }
-    if (task->rows == 0) {
-        return 0;
-    }
     KIN_SELECT_BY_TYPE(task->dtype, threshold_heap_launch, stream, task)
 }
-
-KIN_SELECT_LAUNCHES(kin_papers_threshold_heap, scratch_bytes, launch)

@@ -2,14 +2,17 @@
  * The one symbol that libkith_cuda.so exports. */
 #include "fused/fused_kernels.h"
 #include "gpu/gpu_ops.cuh"
+#include "kith/kith_papers.h"
 #include "papers/papers_kernels.h"
-#include "papers/papers_launch.cuh"
-#include "tree/tree_kernels.h"
+#include "select/select_launch.cuh"
 
 extern "C" const kin_fused_kernels kin_fused_table;         /* fused/fused_table.cu */
 extern "C" const kin_tree_kernels kin_tree_table;           /* tree/tree_table.cu */
 extern "C" const kin_graph_gpu_kernels kin_graph_gpu_table; /* graph/graph_lists.cu */
 extern "C" const kin_papers_kernels kin_papers_table;       /* papers/papers_pipeline.cu */
+
+#define PAPERS_LAUNCH(NAME, number, name, switches) KIN_SELECT_LAUNCH(kin_papers_##name)
+KITH_PAPERS_SELECT_MAP(PAPERS_LAUNCH)
 
 /* AUTO, which is none, ours, and the papers': in the order of their numbers. */
 #define SELECT(NAME, number, name) {kin_select_##name##_scratch, kin_select_##name##_launch},

@@ -15,7 +15,7 @@
  * often the truth lies within. */
 #include "recall/recall.h"
 
-#include "base/base_layout.h"
+#include "base/base_mem.h"
 #include "base/base_random.h"
 #include "base/base_size.h"
 

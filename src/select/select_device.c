@@ -457,7 +457,7 @@ uint64_t kin_select_device_scratch(const kin_gpu *gpu, const kin_select_job *job
     kin_select_job known = *job;
     known.method = kin_select_choose(kin_gpu_chip(&gpu->info), job);
     const kin_select_task task = task_of(&known);
-    return gpu->module->select[task.method].scratch(gpu->stream, &task);
+    return job->rows == 0 ? 0 : gpu->module->select[task.method].scratch(gpu->stream, &task);
 }
 
 kith_status kin_select_device(kith_ctx *ctx, kin_gpu *gpu, const kin_select_job *job,

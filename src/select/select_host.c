@@ -19,7 +19,6 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "host/host_threads.h"
-#include "select/select_pairs.h"
 
 static const char *const PHASE = "select";
 
@@ -340,13 +339,12 @@ kith_status kin_select_host(kith_ctx *ctx, const kin_select_job *job)
     h.run = run_values(ctx, job);
     int64_t count = 0;
     if (h.run == job->cols) {
-        KIN_TRY_GOTO(status, prepare_rows(&h, &count), done);
-        status = kin_parallel(ctx, PHASE, count, select_rows, &h);
+        status = prepare_rows(&h, &count);
+        KIN_THEN(status, kin_parallel(ctx, PHASE, count, select_rows, &h));
     } else {
-        KIN_TRY_GOTO(status, prepare_cut(&h, &count), done);
-        status = select_cut(&h, count);
+        status = prepare_cut(&h, &count);
+        KIN_THEN(status, select_cut(&h, count));
     }
-done:
     kin_free(ctx, h.parts.words);
     kin_free(ctx, h.scratch);
     kin_free(ctx, h.words);

@@ -29,7 +29,7 @@ typedef struct kin_select_task {
     const char *ids; /* uint32_t, or NULL: the id is first_id + the place in the row */
     int64_t stride_bytes;
     int64_t ids_stride_bytes;
-    int64_t rows;
+    int64_t rows; /* at least 1 */
     int64_t cols;
     int64_t k; /* 1 .. cols */
     uint32_t first_id;

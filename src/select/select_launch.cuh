@@ -11,16 +11,6 @@
 #define KIN_SELECT_LAUNCH(name)                                                   \
     uint64_t name##_scratch(kin_gpu_stream *stream, const kin_select_task *task); \
     int name##_launch(kin_gpu_stream *stream, const kin_select_task *task);
-/* Defines them, out of two functions of the including file. */
-#define KIN_SELECT_LAUNCHES(name, of_scratch, of_launch)                         \
-    uint64_t name##_scratch(kin_gpu_stream *stream, const kin_select_task *task) \
-    {                                                                            \
-        return of_scratch(stream, task);                                         \
-    }                                                                            \
-    int name##_launch(kin_gpu_stream *stream, const kin_select_task *task)       \
-    {                                                                            \
-        return of_launch(stream, task);                                          \
-    }
 #define KIN_SELECT_LAUNCH_ROW(NAME, number, name) KIN_SELECT_LAUNCH(kin_select_##name)
 KITH_SELECT_MAP(KIN_SELECT_LAUNCH_ROW)
 

@@ -442,17 +442,12 @@ static int quick_launch(kin_gpu_stream *stream, const kin_select_task *task)
                        : kin_select_finish(stream, task, scratch, false, scratch + p.finish);
 }
 
-static uint64_t scratch_bytes(kin_gpu_stream *stream, const kin_select_task *task)
+uint64_t kin_select_quick_scratch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    return task->rows == 0 ? 0 : plan_of(stream, task).bytes;
+    return plan_of(stream, task).bytes;
 }
 
-static int launch(kin_gpu_stream *stream, const kin_select_task *task)
+int kin_select_quick_launch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    if (task->rows == 0) {
-        return 0;
-    }
     KIN_SELECT_BY_TYPE(task->dtype, quick_launch, stream, task)
 }
-
-KIN_SELECT_LAUNCHES(kin_select_quick, scratch_bytes, launch)

@@ -430,13 +430,10 @@ static int radix_launch(kin_gpu_stream *stream, const kin_select_task *task)
 
 uint64_t kin_select_radix_scratch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    return task->rows == 0 ? 0 : plan_of(stream, task).bytes;
+    return plan_of(stream, task).bytes;
 }
 
 int kin_select_radix_launch(kin_gpu_stream *stream, const kin_select_task *task)
 {
-    if (task->rows == 0) {
-        return 0;
-    }
     KIN_SELECT_BY_TYPE(task->dtype, radix_launch, stream, task)
 }

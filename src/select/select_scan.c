@@ -31,9 +31,7 @@
  */
 #include "select/select_scan.h"
 
-#include "base/base_size.h"
 #include "host/host_cpu.h"
-#include "select/select_pairs.h"
 
 #include <math.h>
 

@@ -247,7 +247,7 @@ static scan_job plan_again(const kin_gpu_stream *stream, const scan_job *first)
     return plan(stream, &task, 16 / bytes);
 }
 
-static uint64_t scan_scratch(kin_gpu_stream *stream, const kin_select_task *task)
+uint64_t kin_select_scan_scratch(kin_gpu_stream *stream, const kin_select_task *task)
 {
     if (kin_select_scan_is_short(task)) {
         return 0;
@@ -297,7 +297,7 @@ template <typename Value> static int launch(kin_gpu_stream *stream, const kin_se
     return 0;
 }
 
-static int scan_launch(kin_gpu_stream *stream, const kin_select_task *task)
+int kin_select_scan_launch(kin_gpu_stream *stream, const kin_select_task *task)
 {
     if (kin_select_scan_is_short(task)) {
         return kin_select_scan_short(stream, task);
@@ -307,5 +307,3 @@ static int scan_launch(kin_gpu_stream *stream, const kin_select_task *task)
     }
     KIN_SELECT_BY_TYPE(task->dtype, launch, stream, task)
 }
-
-KIN_SELECT_LAUNCHES(kin_select_scan, scan_scratch, scan_launch)

@@ -6,6 +6,7 @@
 #ifndef KIN_SELECT_SCAN_H
 #define KIN_SELECT_SCAN_H
 
+#include "base/base_size.h"
 #include "select/select.h"
 
 #include <math.h>

@@ -80,12 +80,5 @@ static inline uint32_t below_f64x4(__m256d x, __m256d t)
 #define SCAN_DOUBLES
 #include "select/select_scan_types.inc"
 
-const kin_scan_machine kin_scan_machine_avx2 = {
-    .ranked = 96,
-    .rank = rank_words,
-    .f32 = {8, f32_least, fold_f32x8, count_f32x8, f32_collect},
-    .f64 = {4, f64_least, fold_f64x4, count_f64x4, f64_collect},
-    .f16 = {8, f16_least, fold_f32x8, count_f32x8, f16_collect},
-    .bf16 = {8, bf16_least, fold_f32x8, count_f32x8, bf16_collect},
-};
+SCAN_MACHINE(avx2, 96, f32x8, 8, f64x4, 4);
 #endif

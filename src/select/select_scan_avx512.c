@@ -70,12 +70,5 @@ static inline __m512d flip_f64x8(bool largest)
 #define SCAN_DOUBLES
 #include "select/select_scan_types.inc"
 
-const kin_scan_machine kin_scan_machine_avx512 = {
-    .ranked = 160,
-    .rank = rank_words,
-    .f32 = {16, f32_least, fold_f32x16, count_f32x16, f32_collect},
-    .f64 = {8, f64_least, fold_f64x8, count_f64x8, f64_collect},
-    .f16 = {16, f16_least, fold_f32x16, count_f32x16, f16_collect},
-    .bf16 = {16, bf16_least, fold_f32x16, count_f32x16, bf16_collect},
-};
+SCAN_MACHINE(avx512, 160, f32x16, 16, f64x8, 8);
 #endif

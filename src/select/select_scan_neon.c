@@ -172,12 +172,5 @@ static inline uint32_t below_f64x4(f64x4 x, f64x4 t)
 #define SCAN_DOUBLES
 #include "select/select_scan_types.inc"
 
-const kin_scan_machine kin_scan_machine_neon = {
-    .ranked = 48,
-    .rank = rank_words,
-    .f32 = {8, f32_least, fold_f32x8, count_f32x8, f32_collect},
-    .f64 = {4, f64_least, fold_f64x4, count_f64x4, f64_collect},
-    .f16 = {8, f16_least, fold_f32x8, count_f32x8, f16_collect},
-    .bf16 = {8, bf16_least, fold_f32x8, count_f32x8, bf16_collect},
-};
+SCAN_MACHINE(neon, 48, f32x8, 8, f64x4, 4);
 #endif

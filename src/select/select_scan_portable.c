@@ -60,11 +60,4 @@ static inline double load_f64(const char *at)
 #define SCAN_DOUBLES
 #include "select/select_scan_types.inc"
 
-const kin_scan_machine kin_scan_machine_portable = {
-    .ranked = 24,
-    .rank = rank_words,
-    .f32 = {1, f32_least, fold_f32, count_f32, f32_collect},
-    .f64 = {1, f64_least, fold_f64, count_f64, f64_collect},
-    .f16 = {1, f16_least, fold_f32, count_f32, f16_collect},
-    .bf16 = {1, bf16_least, fold_f32, count_f32, bf16_collect},
-};
+SCAN_MACHINE(portable, 24, f32, 1, f64, 1);

@@ -120,28 +120,25 @@ static void round_center(const kin_shard_cells *cells, int64_t cell)
     }
 }
 
-static kith_status move_centers(void *arg, int64_t task, int32_t thread)
+static kith_status move_center(void *arg, int64_t cell, int32_t thread)
 {
     const training *t = arg;
     const int64_t cols = t->rows.cols;
     double *sum = t->sums + 2 * thread * cols;
     double *values = sum + cols;
-    const int64_t last = kin_min_i64((task + 1) * CELLS_A_TASK, t->cells->centers.rows);
-    for (int64_t cell = task * CELLS_A_TASK; cell < last; cell++) {
-        const int64_t count = t->starts[cell + 1] - t->starts[cell];
-        memset(sum, 0, (size_t)cols * sizeof *sum);
-        for (int64_t i = 0; i < count; i++) {
-            load_row(&t->rows, t->order[t->starts[cell] + i], values);
-            for (int64_t j = 0; j < cols; j++) {
-                sum[j] += values[j];
-            }
+    const int64_t count = t->starts[cell + 1] - t->starts[cell];
+    memset(sum, 0, (size_t)cols * sizeof *sum);
+    for (int64_t i = 0; i < count; i++) {
+        load_row(&t->rows, t->order[t->starts[cell] + i], values);
+        for (int64_t j = 0; j < cols; j++) {
+            sum[j] += values[j];
         }
-        for (int64_t j = 0; j < cols && count > 0; j++) {
-            t->cells->values[cell * cols + j] = (float)(sum[j] / (double)count);
-        }
-        if (t->cells->bytes != NULL) {
-            round_center(t->cells, cell);
-        }
+    }
+    for (int64_t j = 0; j < cols && count > 0; j++) {
+        t->cells->values[cell * cols + j] = (float)(sum[j] / (double)count);
+    }
+    if (t->cells->bytes != NULL) {
+        round_center(t->cells, cell);
     }
     return KITH_OK;
 }
@@ -295,8 +292,8 @@ static kith_status train(training *t)
     KIN_TRY(draw_rows(t, t->most, seed + 2));
     KIN_TRY(join(t));
     sort_rows(t, t->sets, 1);
-    KIN_TRY(kin_parallel(cells->job->ctx, NULL, kin_ceil_div(cells->centers.rows, CELLS_A_TASK),
-                         move_centers, t));
+    KIN_TRY(kin_parallel_rows(cells->job->ctx, NULL, cells->centers.rows, CELLS_A_TASK, move_center,
+                              t));
     KIN_TRY(draw_rows(t, cells->seen.rows, seed + 4));
     KIN_TRY(kin_shard_find_cells(cells, &t->rows, cells->near, &cells->seen));
     sort_rows(t, cells->seen.cells, cells->near);

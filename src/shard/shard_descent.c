@@ -56,17 +56,13 @@ typedef struct gathering {
     unsigned char *to;
 } gathering;
 
-static kith_status copy_rows(void *arg, int64_t task, int32_t thread)
+static kith_status copy_row(void *arg, int64_t row, int32_t thread)
 {
     (void)thread;
     const gathering *g = arg;
     const int64_t row_bytes = (int64_t)g->rows->cols * kith_dtype_bytes(g->rows->dtype);
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, g->rows->rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        memcpy(g->to + row * row_bytes,
-               (const unsigned char *)g->rows->data + row * g->rows->stride_bytes,
-               (size_t)row_bytes);
-    }
+    memcpy(g->to + row * row_bytes,
+           (const unsigned char *)g->rows->data + row * g->rows->stride_bytes, (size_t)row_bytes);
     return KITH_OK;
 }
 
@@ -87,8 +83,7 @@ static kith_status gather(kin_shard_job *job, const kin_shard_part *a, const kin
         const kith_matrix rows = kin_shard_rows_of(job, parts[i]);
         gathering g = {&rows, job->pair_rows + (i == 0 ? 0 : a->rows * row_bytes)};
         if (i == 1 || job->gathered != a->shard) {
-            KIN_TRY(
-                kin_parallel(job->ctx, NULL, kin_ceil_div(rows.rows, ROWS_A_TASK), copy_rows, &g));
+            KIN_TRY(kin_parallel_rows(job->ctx, NULL, rows.rows, ROWS_A_TASK, copy_row, &g));
         }
     }
     job->gathered = a->shard;

@@ -262,17 +262,15 @@ static void straighten(const dividing *d)
 
 kith_status kin_shard_divide(const kin_shard_cells *cells, int32_t groups, uint16_t *group)
 {
-    kith_ctx *ctx = cells->job->ctx;
     const int64_t count = cells->centers.rows;
     dividing d = {.cells = cells, .group = group, .groups = groups};
-    void *block = NULL;
-    KIN_TRY(kin_layout_make(ctx, name_arrays, &d, "cells and their neighbours", &block));
+    KIN_HOLD(hold, cells->job->ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_arrays, &d, "cells and their neighbours"));
     make_edges(&d);
     for (int64_t i = 0; i < count; i++) {
         d.sorted[i].id = (uint32_t)i;
     }
     halve(&d, 0, count, 0, groups);
     straighten(&d);
-    kin_free(ctx, block);
     return KITH_OK;
 }

@@ -37,12 +37,14 @@ bool kin_shard_name_parse(const char *text, kin_shard_name *name)
     return name->version >= 0 && strcmp(text, again) == 0;
 }
 
-static kith_status path_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+static kith_status path_of(kin_hold *hold, const kin_shard_folder *folder, kin_shard_name name,
                            char **path)
 {
     char text[KIN_SHARD_NAME_BYTES];
     kin_shard_name_print(name, text);
-    return kin_alloc_text(ctx, path, "a file's path", "%s/%s", folder->path, text);
+    KIN_TRY(kin_alloc_text(hold->ctx, path, "a file's path", "%s/%s", folder->path, text));
+    kin_hold_block(hold, *path);
+    return KITH_OK;
 }
 
 /* ---- Reading -------------------------------------------------------------------------------- */
@@ -58,10 +60,27 @@ static kith_status open_file(kith_ctx *ctx, const kin_shard_folder *folder, kin_
                              kin_container **out)
 {
     char *path = NULL;
-    KIN_TRY(path_of(ctx, folder, name, &path));
-    const kith_status status = kin_container_open(ctx, path, false, out);
-    kin_free(ctx, path);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(path_of(&hold, folder, name, &path));
+    return kin_container_open(ctx, path, false, out);
+}
+
+/* The same until the end of the hold. */
+static kith_status hold_file(kin_hold *hold, const kin_shard_folder *folder, kin_shard_name name,
+                             kin_container **out)
+{
+    KIN_TRY(open_file(hold->ctx, folder, name, out));
+    kin_container_hold(hold, *out);
+    return KITH_OK;
+}
+
+static kith_status fail_file(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
+                             const char *what)
+{
+    char text[KIN_SHARD_NAME_BYTES];
+    kin_shard_name_print(name, text);
+    return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file_in(folder->path, text),
+                       "%s (to begin anew add --restart, or give another folder)", what);
 }
 
 static bool is_ours(const kin_shard_folder *folder, kin_shard_name name,
@@ -77,17 +96,12 @@ static bool is_ours(const kin_shard_folder *folder, kin_shard_name name,
 static kith_status facts_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
                             const kin_container *file, kin_shard_facts *facts)
 {
-    char text[KIN_SHARD_NAME_BYTES];
     const void *data = NULL;
     KIN_TRY(kin_container_table(ctx, file, KIN_SHARD_TAG_FACTS, 1, sizeof *facts, &data));
     memcpy(facts, data, sizeof *facts);
-    if (!is_ours(folder, name, facts, kin_container_get_header(file))) {
-        kin_shard_name_print(name, text);
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file_in(folder->path, text),
-                           "is of another job or another shard (to begin anew add --restart, "
-                           "or give another folder)");
-    }
-    return KITH_OK;
+    return is_ours(folder, name, facts, kin_container_get_header(file))
+               ? KITH_OK
+               : fail_file(ctx, folder, name, "is of another job or another shard");
 }
 
 kith_status kin_shard_file_facts(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
@@ -95,12 +109,11 @@ kith_status kin_shard_file_facts(kith_ctx *ctx, const kin_shard_folder *folder, 
 {
     kin_container *file = NULL;
     const void *met = NULL;
-    KIN_TRY(open_file(ctx, folder, name, &file));
-    kith_status status = facts_of(ctx, folder, name, file, facts);
-    KIN_THEN(status, kin_container_table(ctx, file, KIN_SHARD_TAG_MET,
-                                         (uint64_t)folder->shape.shards, 1, &met));
-    kin_container_close(file);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(hold_file(&hold, folder, name, &file));
+    KIN_TRY(facts_of(ctx, folder, name, file, facts));
+    return kin_container_table(ctx, file, KIN_SHARD_TAG_MET, (uint64_t)folder->shape.shards, 1,
+                               &met);
 }
 
 kith_status kin_shard_file_met(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
@@ -109,13 +122,11 @@ kith_status kin_shard_file_met(kith_ctx *ctx, const kin_shard_folder *folder, ki
     kin_container *file = NULL;
     const void *data = NULL;
     const uint64_t shards = (uint64_t)folder->shape.shards;
-    KIN_TRY(open_file(ctx, folder, name, &file));
-    const kith_status status = kin_container_table(ctx, file, KIN_SHARD_TAG_MET, shards, 1, &data);
-    if (status == KITH_OK) {
-        memcpy(met, data, (size_t)shards);
-    }
-    kin_container_close(file);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(hold_file(&hold, folder, name, &file));
+    KIN_TRY(kin_container_table(ctx, file, KIN_SHARD_TAG_MET, shards, 1, &data));
+    memcpy(met, data, (size_t)shards);
+    return KITH_OK;
 }
 
 /* A table of ids that are rows or none: of the shard where they are its own lists, else of all.
@@ -123,7 +134,6 @@ kith_status kin_shard_file_met(kith_ctx *ctx, const kin_shard_folder *folder, ki
 static kith_status view_ids(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
                             const kin_container *file, bool own, const void **data)
 {
-    char text[KIN_SHARD_NAME_BYTES];
     const char *tag = own ? KIN_SHARD_TAG_OWN : KIN_TAG_IDS;
     const int64_t rows = own ? rows_of(folder, name.shard) : folder->shape.rows;
     const int64_t count = rows_of(folder, name.shard) * folder->shape.k;
@@ -134,14 +144,11 @@ static kith_status view_ids(kith_ctx *ctx, const kin_shard_folder *folder, kin_s
         const uint32_t id = ids[i] != KITH_ID_NONE ? ids[i] : 0;
         most = id > most ? id : most;
     }
-    if ((int64_t)most >= rows) {
-        kin_shard_name_print(name, text);
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file_in(folder->path, text),
-                           "its section '%s' names rows that there are not "
-                           "(to begin anew add --restart, or give another folder)",
-                           tag);
-    }
-    return KITH_OK;
+    return (int64_t)most < rows
+               ? KITH_OK
+               : fail_file(ctx, folder, name,
+                           own ? "its section '" KIN_SHARD_TAG_OWN "' names rows that there are not"
+                               : "its section '" KIN_TAG_IDS "' names rows that there are not");
 }
 
 static kith_status copy_lists(kith_ctx *ctx, kin_shard_folder *folder, kin_shard_name name,
@@ -169,10 +176,9 @@ kith_status kin_shard_load(kith_ctx *ctx, kin_shard_folder *folder, int32_t shar
 {
     const kin_shard_name name = {shard, folder->versions[shard]};
     kin_container *file = NULL;
-    KIN_TRY(open_file(ctx, folder, name, &file));
-    const kith_status status = copy_lists(ctx, folder, name, file, lists);
-    kin_container_close(file);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(hold_file(&hold, folder, name, &file));
+    return copy_lists(ctx, folder, name, file, lists);
 }
 
 /* ---- Mapped --------------------------------------------------------------------------------- */
@@ -243,16 +249,12 @@ kith_status kin_shard_view_open(kith_ctx *ctx, const kin_shard_folder *folder, i
                                 int64_t shared, kin_shard_view *view)
 {
     const kin_shard_name name = {shard, folder->versions[shard]};
-    char text[KIN_SHARD_NAME_BYTES];
     memset(view, 0, sizeof *view);
     view->k = folder->shape.k;
     KIN_TRY(open_file(ctx, folder, name, &view->file));
     KIN_TRY(view_lists(ctx, folder, name, view));
     if (view->shared != shared) {
-        kin_shard_name_print(name, text);
-        return kin_fail_at(ctx, KITH_E_FORMAT, kin_at_file_in(folder->path, text),
-                           "has keys of other rows than it should (to begin anew add "
-                           "--restart, or give another folder)");
+        return fail_file(ctx, folder, name, "has keys of other rows than it should");
     }
     view->row = rows_of(folder, shard);
     kin_shard_view_rewind(view);
@@ -427,11 +429,10 @@ static kith_status put_lists(storing *s)
         KIN_TRY(put_table(s, 1, s->lists->keys));
         return s->folder->shape.own ? put_table(s, 2, s->lists->own) : KITH_OK;
     }
-    KIN_TRY(kin_alloc(s->writer.ctx, &s->distances, PIECE_BYTES, 1, "a piece of distances"));
-    kith_status status = put_shared(s, 1);
-    KIN_THEN(status, put_distances(s, 2));
-    kin_free(s->writer.ctx, s->distances);
-    return status;
+    KIN_HOLD(hold, s->writer.ctx);
+    KIN_TRY(kin_hold_alloc(&hold, &s->distances, PIECE_BYTES, 1, "a piece of distances"));
+    KIN_TRY(put_shared(s, 1));
+    return put_distances(s, 2);
 }
 
 static kith_status put_all(storing *s)
@@ -461,14 +462,12 @@ kith_status kin_shard_store(kith_ctx *ctx, kin_shard_folder *folder, int32_t sha
                            .job = folder->job},
                  .rows = rows_of(folder, shard)};
     char *path = NULL;
-    KIN_TRY(path_of(ctx, folder, name, &path));
-    kith_status status = kin_writer_open_own(ctx, path, &s.writer);
-    KIN_THEN(status, kin_writer_close(&s.writer, put_all(&s)));
-    if (status == KITH_OK) {
-        folder->versions[shard] = name.version;
-        folder->bytes_written += s.places[0].bytes + s.places[1].bytes +
-                                 (brief != NULL || folder->shape.own ? s.places[2].bytes : 0);
-    }
-    kin_free(ctx, path);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(path_of(&hold, folder, name, &path));
+    KIN_TRY(kin_writer_open_own(ctx, path, &s.writer));
+    KIN_TRY(kin_writer_close(&s.writer, put_all(&s)));
+    folder->versions[shard] = name.version;
+    folder->bytes_written += s.places[0].bytes + s.places[1].bytes +
+                             (brief != NULL || folder->shape.own ? s.places[2].bytes : 0);
+    return KITH_OK;
 }

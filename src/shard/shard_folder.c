@@ -65,16 +65,19 @@ static int32_t read_shards(const kin_map *map)
 }
 
 /* "FOLDER/shards": what the journal stands beside. */
-static kith_status name_target(const kin_shard_folder *folder, char **target)
+static kith_status name_target(const kin_shard_folder *folder, kin_hold *hold, char **target)
 {
-    return kin_alloc_text(folder->ctx, target, "a file's path", "%s/shards", folder->path);
+    KIN_TRY(kin_alloc_text(folder->ctx, target, "a file's path", "%s/shards", folder->path));
+    kin_hold_block(hold, *target);
+    return KITH_OK;
 }
 
 static kith_status find_job(kin_shard_folder *folder)
 {
     char *target = NULL;
     kin_map map = {.data = NULL};
-    KIN_TRY(name_target(folder, &target));
+    KIN_HOLD(hold, folder->ctx);
+    KIN_TRY(name_target(folder, &hold, &target));
     kith_status status = kin_journal_init(folder->ctx, target, "", &folder->journal);
     if (status == KITH_OK && access(folder->journal.path, F_OK) == 0) {
         status = kin_map_open_own(folder->ctx, folder->journal.path, &map);
@@ -88,7 +91,6 @@ static kith_status find_job(kin_shard_folder *folder)
     }
     kin_map_close(&map);
     kin_journal_free(folder->ctx, &folder->journal);
-    kin_free(folder->ctx, target);
     return status;
 }
 
@@ -195,22 +197,20 @@ static kith_status choose(kin_shard_folder *folder, const standing *all, int32_t
     unsigned char *met = folder->met + (int64_t)shard * shards;
     kin_shard_name name = {shard, s->newest.version};
     unsigned char *theirs = NULL;
+    KIN_HOLD(hold, folder->ctx);
     if (name.version < 0) {
         return KITH_OK;
     }
     const int32_t last = s->newest.last;
     if (last != shard && s->before >= 0) {
-        KIN_TRY(kin_alloc_zero(folder->ctx, &theirs, (uint64_t)shards, 1, "shards"));
         const kin_shard_name other = {last, all[last].newest.version};
-        kith_status status = KITH_OK;
+        KIN_NEW_ZERO(&hold, theirs, (uint64_t)shards, "shards");
         if (other.version >= 0) {
-            status = kin_shard_file_met(folder->ctx, folder, other, theirs);
+            KIN_TRY(kin_shard_file_met(folder->ctx, folder, other, theirs));
         }
         if (theirs[shard] == 0) {
             name.version = s->before;
         }
-        kin_free(folder->ctx, theirs);
-        KIN_TRY(status);
     }
     folder->versions[shard] = name.version;
     return kin_shard_file_met(folder->ctx, folder, name, met);
@@ -248,19 +248,16 @@ static kith_status init_journal(kin_shard_folder *folder, const kin_shard_shape 
 {
     char *text = NULL;
     char *target = NULL;
-    kith_status status = name_target(folder, &target);
-    KIN_THEN(status,
-             kin_alloc_text(folder->ctx, &text, "a journal",
-                            "shards %d\nrows %" PRId64 "\nk %" PRId64 "\nmetric %s\nown %d\n%s",
-                            (int)shape->shards, shape->rows, shape->k,
-                            kith_metric_name(shape->metric), (int)shape->own, shape->job));
-    KIN_THEN(status, kin_journal_init(folder->ctx, target, text, &folder->journal));
-    if (status == KITH_OK) {
-        folder->job = kin_checksum_of(folder->journal.head, folder->journal.head_bytes);
-    }
-    kin_free(folder->ctx, text);
-    kin_free(folder->ctx, target);
-    return status;
+    KIN_HOLD(hold, folder->ctx);
+    KIN_TRY(name_target(folder, &hold, &target));
+    KIN_TRY(kin_alloc_text(folder->ctx, &text, "a journal",
+                           "shards %d\nrows %" PRId64 "\nk %" PRId64 "\nmetric %s\nown %d\n%s",
+                           (int)shape->shards, shape->rows, shape->k,
+                           kith_metric_name(shape->metric), (int)shape->own, shape->job));
+    kin_hold_block(&hold, text);
+    KIN_TRY(kin_journal_init(folder->ctx, target, text, &folder->journal));
+    folder->job = kin_checksum_of(folder->journal.head, folder->journal.head_bytes);
+    return KITH_OK;
 }
 
 /* Whether the job that is there is this one. */

@@ -186,18 +186,14 @@ typedef struct assigning {
     int64_t near;
 } assigning;
 
-static kith_status assign_rows(void *arg, int64_t task, int32_t thread)
+static kith_status assign_row(void *arg, int64_t row, int32_t thread)
 {
     (void)thread;
     const assigning *a = arg;
     const kin_shard_near *near = &a->g->chunk;
-    uint16_t *all = a->g->job->groups.homes;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, a->rows);
-    for (int64_t i = task * ROWS_A_TASK; i < last; i++) {
-        const int64_t at = i * a->near;
-        const homes h = homes_of(a->g, near->cells + at, near->keys + at, a->near);
-        memcpy(all + (a->first + i) * KIN_SHARD_HOMES, &h, sizeof h);
-    }
+    const int64_t at = row * a->near;
+    const homes h = homes_of(a->g, near->cells + at, near->keys + at, a->near);
+    memcpy(a->g->job->groups.homes + (a->first + row) * KIN_SHARD_HOMES, &h, sizeof h);
     return KITH_OK;
 }
 
@@ -219,7 +215,7 @@ static kith_status assign_chunk(grouping *g, const kin_shard_part *part, int64_t
     const kith_matrix rows = kin_shard_rows_of(job, part);
     assigning a = {g, part->first, part->rows, near};
     KIN_TRY(kin_shard_note(job, kin_shard_find_cells(&g->cells, &rows, near, &g->chunk), part));
-    KIN_TRY(kin_parallel(job->ctx, NULL, kin_ceil_div(part->rows, ROWS_A_TASK), assign_rows, &a));
+    KIN_TRY(kin_parallel_rows(job->ctx, NULL, part->rows, ROWS_A_TASK, assign_row, &a));
     count_rows(&a);
     kin_shard_return(job, part->first, part->rows);
     return KITH_OK;

@@ -46,11 +46,26 @@ static void name_lists(kin_layout *layout, void *arg)
     t->keys = kin_layout_array(layout, t->threads * (uint64_t)t->k, sizeof *t->keys);
 }
 
+/* Whether the nearest of what was found comes behind the last of a list that is full. */
+static bool is_too_far(const taking *t, int64_t row)
+{
+    const int64_t last = row * t->k + t->k - 1;
+    const double key = t->found->distances64[row * t->found->k];
+    return t->part->lists.ids[last] != KITH_ID_NONE &&
+           (t->negates ? -key : key) > t->part->lists.keys[last];
+}
+
 /* One list and what was found, both ascending by (key, id). An id has one key wherever it is, so
  * that twice the same are met side by side. */
-static void take_row(const taking *t, int64_t row, uint32_t *ids, double *keys)
+static kith_status take_row(void *arg, int64_t row, int32_t thread)
 {
+    const taking *t = arg;
+    if (is_too_far(t, row)) {
+        return KITH_OK;
+    }
     const int64_t wide = t->found->k;
+    uint32_t *ids = t->ids + thread * t->k;
+    double *keys = t->keys + thread * t->k;
     uint32_t *own_ids = t->part->lists.ids + row * t->k;
     double *own_keys = t->part->lists.keys + row * t->k;
     const uint32_t *new_ids = t->found->ids + row * wide;
@@ -72,26 +87,6 @@ static void take_row(const taking *t, int64_t row, uint32_t *ids, double *keys)
     }
     memcpy(own_ids, ids, (size_t)t->k * sizeof *ids);
     memcpy(own_keys, keys, (size_t)t->k * sizeof *keys);
-}
-
-/* Whether the nearest of what was found comes behind the last of a list that is full. */
-static bool is_too_far(const taking *t, int64_t row)
-{
-    const int64_t last = row * t->k + t->k - 1;
-    const double key = t->found->distances64[row * t->found->k];
-    return t->part->lists.ids[last] != KITH_ID_NONE &&
-           (t->negates ? -key : key) > t->part->lists.keys[last];
-}
-
-static kith_status take_rows(void *arg, int64_t task, int32_t thread)
-{
-    const taking *t = arg;
-    const int64_t last = kin_min_i64((task + 1) * ROWS_A_TASK, t->part->rows);
-    for (int64_t row = task * ROWS_A_TASK; row < last; row++) {
-        if (!is_too_far(t, row)) {
-            take_row(t, row, t->ids + thread * t->k, t->keys + thread * t->k);
-        }
-    }
     return KITH_OK;
 }
 
@@ -110,7 +105,7 @@ kith_status kin_shard_take(const kin_shard_job *job, const kith_neighbors *found
     }
     KIN_HOLD(hold, ctx);
     KIN_TRY(kin_hold_layout(&hold, name_lists, &t, "lists of threads"));
-    return kin_parallel(ctx, NULL, kin_ceil_div(part->rows, ROWS_A_TASK), take_rows, &t);
+    return kin_parallel_rows(ctx, NULL, part->rows, ROWS_A_TASK, take_row, &t);
 }
 
 void kin_shard_to_distances(const void *arg, const double *keys, int64_t count, float *distances)

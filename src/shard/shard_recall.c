@@ -187,11 +187,11 @@ static kith_status share_truth(kin_shard_job *job, kith_status status)
     const kin_shard_sample *s = &job->sample;
     const kith_shard_team *team = job->params.team;
     sharing all = {.entries = (uint64_t)(s->count * s->at)};
-    void *block = NULL;
+    KIN_HOLD(hold, job->ctx);
     if (team == NULL) {
         return status;
     }
-    KIN_THEN(status, kin_layout_make(job->ctx, name_sharing, &all, "workers' lists", &block));
+    KIN_THEN(status, kin_hold_layout(&hold, name_sharing, &all, "workers' lists"));
     if (status == KITH_OK) {
         memcpy(all.own.keys, s->truth, (size_t)all.entries * sizeof *s->truth);
         memcpy(all.own.ids, s->truth_ids, (size_t)all.entries * sizeof *s->truth_ids);
@@ -200,7 +200,6 @@ static kith_status share_truth(kin_shard_job *job, kith_status status)
     for (int32_t i = 0; i < team->workers && status == KITH_OK; i++) {
         status = take_from(job, i, &all.own, &all.heard);
     }
-    kin_free(job->ctx, block);
     return status;
 }
 

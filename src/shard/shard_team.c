@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "shard/shard_run.h"
 
-#include "base/base_layout.h"
+#include "base/base_mem.h"
 #include "base/base_random.h"
 #include "host/host_clock.h"
 #include "host/host_threads.h"
@@ -47,14 +47,14 @@ kith_status kin_shard_tell(kith_ctx *ctx, const kith_shard_team *team, void *dat
 kith_status kin_shard_least(kith_ctx *ctx, const kith_shard_team *team, int64_t *number)
 {
     int64_t *said = NULL;
-    KIN_TRY(kin_alloc_zero(ctx, &said, (uint64_t)team->workers, sizeof *said, "workers"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW_ZERO(&hold, said, (uint64_t)team->workers, "workers");
     said[team->worker] = *number;
-    const kith_status status = combine(ctx, team, said, (uint64_t)team->workers * sizeof *said);
-    for (int32_t i = 0; i < team->workers && status == KITH_OK; i++) {
+    KIN_TRY(combine(ctx, team, said, (uint64_t)team->workers * sizeof *said));
+    for (int32_t i = 0; i < team->workers; i++) {
         *number = said[i] < *number ? said[i] : *number;
     }
-    kin_free(ctx, said);
-    return status;
+    return KITH_OK;
 }
 
 /* What worker `first` failed for becomes everyone's. */
@@ -81,20 +81,20 @@ static kith_status fail_together(kith_ctx *ctx, const kith_shard_team *team, int
 kith_status kin_shard_agree(kith_ctx *ctx, const kith_shard_team *team, kith_status status)
 {
     unsigned char *said = NULL;
+    KIN_HOLD(hold, ctx);
     if (team == NULL) {
         return status;
     }
     /* Without memory for that there is no way to tell the others but this one, which ends them. */
-    KIN_TRY(kin_alloc_zero(ctx, &said, (uint64_t)team->workers, 1, "workers"));
+    KIN_NEW_ZERO(&hold, said, (uint64_t)team->workers, "workers");
     said[team->worker] = (unsigned char)-status;
-    kith_status all = combine(ctx, team, said, (uint64_t)team->workers);
-    for (int32_t i = 0; all == KITH_OK && i < team->workers; i++) {
+    KIN_TRY(combine(ctx, team, said, (uint64_t)team->workers));
+    for (int32_t i = 0; i < team->workers; i++) {
         if (said[i] != KITH_OK) {
-            all = fail_together(ctx, team, i, (kith_status) - (int)said[i]);
+            return fail_together(ctx, team, i, (kith_status) - (int)said[i]);
         }
     }
-    kin_free(ctx, said);
-    return all;
+    return KITH_OK;
 }
 
 /* ---- One job -------------------------------------------------------------------------------- */
@@ -116,21 +116,17 @@ kith_status kin_shard_compare(kith_ctx *ctx, const kith_shard_team *team, const 
 {
     kin_journal ours = {.file = -1};
     char *told = NULL;
-    kith_status status = kin_journal_init(ctx, "", lines, &ours);
+    KIN_HOLD(hold, ctx);
+    kin_journal_hold(&hold, &ours);
+    KIN_TRY(kin_shard_agree(ctx, team, kin_journal_init(ctx, "", lines, &ours)));
     uint64_t bytes = ours.head_bytes;
-    KIN_TRY_GOTO(status, kin_shard_agree(ctx, team, status), done);
-    KIN_TRY_GOTO(status, kin_shard_tell(ctx, team, &bytes, sizeof bytes), done);
-    status = kin_alloc(ctx, &told, bytes, 1, "worker 0's job");
-    KIN_TRY_GOTO(status, kin_shard_agree(ctx, team, status), done);
+    KIN_TRY(kin_shard_tell(ctx, team, &bytes, sizeof bytes));
+    KIN_TRY(kin_shard_agree(ctx, team, kin_hold_alloc(&hold, &told, bytes, 1, "worker 0's job")));
     if (kin_shard_leads(team)) {
         memcpy(told, ours.head, (size_t)bytes);
     }
-    KIN_TRY_GOTO(status, kin_shard_tell(ctx, team, told, bytes), done);
-    status = kin_shard_agree(ctx, team, judge(ctx, &ours, told, bytes));
-done:
-    kin_free(ctx, told);
-    kin_journal_free(ctx, &ours);
-    return status;
+    KIN_TRY(kin_shard_tell(ctx, team, told, bytes));
+    return kin_shard_agree(ctx, team, judge(ctx, &ours, told, bytes));
 }
 
 /* ---- One folder ----------------------------------------------------------------------------- */
@@ -341,18 +337,14 @@ kith_status kin_shard_run_rounds(kin_shard_run *run, const kith_shard_team *team
 {
     kith_ctx *ctx = run->ctx;
     round r = {.run = run, .team = team};
-    void *block = NULL;
-    kith_status status =
-        kin_shard_agree(ctx, team, kin_layout_make(ctx, name_round, &r, "steps", &block));
-    if (status == KITH_OK) {
-        status = tell_standing(run->folder, team); /* worker 0 may have found a damaged file */
-    }
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_shard_agree(ctx, team, kin_hold_layout(&hold, name_round, &r, "steps")));
+    KIN_TRY(tell_standing(run->folder, team)); /* worker 0 may have found a damaged file */
     for (int32_t i = 0; i < run->slot_count; i++) {
         run->slots[i].shard = -1;
     }
-    for (bool lost = true; lost && status == KITH_OK;) {
-        status = play(&r, &lost);
+    for (bool lost = true; lost;) {
+        KIN_TRY(play(&r, &lost));
     }
-    kin_free(ctx, block);
-    return status;
+    return KITH_OK;
 }

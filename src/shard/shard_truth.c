@@ -442,7 +442,9 @@ static kith_status truth(kith_ctx *ctx, const kith_matrix *corpus, int32_t count
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_truth_report"));
     KIN_TRY(take_params(ctx, params, &t));
     const kith_status status = run(&t, corpus, count, queries);
-    kin_truth_end(&t);
+    kin_free(ctx, t.lists);
+    kin_free(ctx, t.block);
+    kin_free(ctx, t.corpus);
     kin_fill_room(report, &t.report, sizeof t.report);
     ctx->report.exact = status == KITH_OK ? KITH_CERTIFIED : KITH_EXACTNESS_UNKNOWN;
     return status;

@@ -142,7 +142,6 @@ void kin_truth_cut_bits(const uint8_t *from, int64_t first, int64_t count, uint8
 /* Checks what t->params and the points are; they stay the caller's. */
 kith_status kin_truth_begin(kin_truth *truth, const kith_matrix *corpus, int32_t count,
                             const kith_matrix *queries);
-void kin_truth_end(kin_truth *truth);
 
 /* ---- Verification (shard_truth_verify.c) ----------------------------------------------------- */
 

@@ -81,13 +81,3 @@ kith_status kin_truth_begin(kin_truth *t, const kith_matrix *corpus, int32_t cou
     t->report.within = t->ranged;
     return kin_fingerprint_make(ctx, &t->queries, &t->asked);
 }
-
-void kin_truth_end(kin_truth *t)
-{
-    kin_free(t->ctx, t->lists);
-    kin_free(t->ctx, t->block);
-    t->lists = NULL;
-    kin_free(t->ctx, t->corpus);
-    t->block = NULL;
-    t->corpus = NULL;
-}

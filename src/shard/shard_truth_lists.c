@@ -13,7 +13,7 @@
  * Why it is right. Rows nearer than the k-th are fewer than k, so all of them stand in every list
  * of k that has seen them; and keys are canonical, so that equal ones are equal bits wherever they
  * were computed. */
-#include "base/base_layout.h"
+#include "base/base_mem.h"
 
 #include "base/base_size.h"
 #include "exact/exact_prepare.h"
@@ -117,34 +117,26 @@ static int64_t count_found(const taking *t, int64_t query, int64_t found, double
     return equal;
 }
 
-static void take_query(const taking *t, int64_t query, const entries *room)
+static kith_status take_query(void *arg, int64_t query, int32_t thread)
 {
+    const taking *t = arg;
     kin_truth *truth = t->truth;
     const kin_truth_part *part = t->part;
     const int64_t k = truth->k;
+    const entries room = {t->ids + thread * k, t->keys + thread * k};
     const int64_t found = found_of(part, query);
     const int64_t last = query * k + k - 1;
-    merge(t, query, found, room);
-    if (room->ids[k - 1] != KITH_ID64_NONE) {
-        const double now = room->keys[k - 1];
+    merge(t, query, found, &room);
+    if (room.ids[k - 1] != KITH_ID64_NONE) {
+        const double now = room.keys[k - 1];
         const bool stays = truth->ids[last] != KITH_ID64_NONE && truth->keys[last] == now;
         const int64_t before = stays ? truth->ties[query] : count_listed(truth, query, now);
         truth->ties[query] = before + count_found(t, query, found, now);
         t->open[query] = found == part->wide && part->wide < part->rows.rows &&
                          key_of(t, query * part->wide + found - 1) == now;
     }
-    memcpy(truth->ids + query * k, room->ids, (size_t)k * sizeof *room->ids);
-    memcpy(truth->keys + query * k, room->keys, (size_t)k * sizeof *room->keys);
-}
-
-static kith_status take_queries(void *arg, int64_t task, int32_t thread)
-{
-    const taking *t = arg;
-    const int64_t end = kin_min_i64((task + 1) * ROWS_A_TASK, t->truth->queries.rows);
-    const entries room = {t->ids + thread * t->truth->k, t->keys + thread * t->truth->k};
-    for (int64_t query = task * ROWS_A_TASK; query < end; query++) {
-        take_query(t, query, &room);
-    }
+    memcpy(truth->ids + query * k, room.ids, (size_t)k * sizeof *room.ids);
+    memcpy(truth->keys + query * k, room.keys, (size_t)k * sizeof *room.keys);
     return KITH_OK;
 }
 
@@ -198,20 +190,13 @@ static kith_status compare(kith_ctx *ctx, const kin_distance *distance, const ki
                    .arg = arg,
                    .threads = (uint64_t)ctx->threads,
                    .width = (uint64_t)kin_round_up(distance->cols, KIN_METRIC_LANES)};
-    void *block = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status,
-                 kin_prepare_rows(ctx, rows, distance, "corpus", KIN_ROWS_DISTINCT, &c.rows), done);
-    KIN_TRY_GOTO(status,
-                 kin_prepare_rows(ctx, queries, distance, "queries", KIN_ROWS_DISTINCT, &c.queries),
-                 done);
-    KIN_TRY_GOTO(status, kin_layout_make(ctx, name_values, &c, "keys of queries", &block), done);
-    status = kin_parallel(ctx, "compare", queries->rows, compare_query, &c);
-done:
-    kin_free(ctx, block);
-    kin_prepared_free(ctx, &c.queries);
-    kin_prepared_free(ctx, &c.rows);
-    return status;
+    KIN_HOLD(hold, ctx);
+    kin_prepared_hold(&hold, &c.rows);
+    kin_prepared_hold(&hold, &c.queries);
+    KIN_TRY(kin_prepare_rows(ctx, rows, distance, "corpus", KIN_ROWS_DISTINCT, &c.rows));
+    KIN_TRY(kin_prepare_rows(ctx, queries, distance, "queries", KIN_ROWS_DISTINCT, &c.queries));
+    KIN_TRY(kin_hold_layout(&hold, name_values, &c, "keys of queries"));
+    return kin_parallel(ctx, "compare", queries->rows, compare_query, &c);
 }
 
 /* ---- Ties beyond what was found -------------------------------------------------------------- */
@@ -241,53 +226,44 @@ static kith_status count_open(const taking *t, const uint32_t *open, int64_t cou
     kin_truth *truth = t->truth;
     const kith_matrix asked = kin_recall_gather(&truth->queries, open, count, copy);
     counting c = {.taking = t, .queries = open};
-    KIN_TRY(kin_alloc_zero(truth->ctx, &c.counts, (uint64_t)count, sizeof *c.counts, "ties"));
-    const kith_status status =
-        compare(truth->ctx, &truth->distance, &t->part->rows, &asked, count_keys, &c);
-    for (int64_t i = 0; i < count && status == KITH_OK; i++) {
+    KIN_HOLD(hold, truth->ctx);
+    KIN_NEW_ZERO(&hold, c.counts, (uint64_t)count, "ties");
+    KIN_TRY(compare(truth->ctx, &truth->distance, &t->part->rows, &asked, count_keys, &c));
+    for (int64_t i = 0; i < count; i++) {
         const int64_t query = open[i];
         const double key = truth->keys[query * truth->k + truth->k - 1];
         truth->ties[query] += c.counts[i] - count_found(t, query, t->part->wide, key);
     }
-    kin_free(truth->ctx, c.counts);
-    return status;
+    return KITH_OK;
 }
 
 static kith_status count_beyond(const taking *t)
 {
     kin_truth *truth = t->truth;
-    kith_ctx *ctx = truth->ctx;
     const kith_matrix *queries = &truth->queries;
     const uint64_t row_bytes = (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype);
     uint32_t *open = NULL;
     void *copy = NULL;
     int64_t count = 0;
-    KIN_TRY(kin_alloc(ctx, &open, (uint64_t)queries->rows, sizeof *open, "queries with ties"));
+    KIN_HOLD(hold, truth->ctx);
+    KIN_NEW(&hold, open, (uint64_t)queries->rows, "queries with ties");
     for (int64_t i = 0; i < queries->rows; i++) {
         open[count] = (uint32_t)i;
         count += t->open[i];
     }
-    kith_status status = kin_alloc(ctx, &copy, (uint64_t)count, row_bytes, "queries with ties");
-    if (status == KITH_OK && count > 0) {
-        status = count_open(t, open, count, copy);
-    }
     truth->report.recounted += count;
-    kin_free(ctx, copy);
-    kin_free(ctx, open);
-    return status;
+    KIN_TRY(kin_hold_alloc(&hold, &copy, (uint64_t)count, row_bytes, "queries with ties"));
+    return count > 0 ? count_open(t, open, count, copy) : KITH_OK;
 }
 
 kith_status kin_truth_take(kin_truth *truth, const kin_truth_part *part)
 {
     kith_ctx *ctx = truth->ctx;
     taking t = {.truth = truth, .part = part, .threads = (uint64_t)ctx->threads};
-    void *block = NULL;
-    KIN_TRY(kin_layout_make(ctx, name_rooms, &t, "lists of threads", &block));
-    kith_status status =
-        kin_parallel(ctx, NULL, kin_ceil_div(truth->queries.rows, ROWS_A_TASK), take_queries, &t);
-    KIN_THEN(status, count_beyond(&t));
-    kin_free(ctx, block);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_layout(&hold, name_rooms, &t, "lists of threads"));
+    KIN_TRY(kin_parallel_rows(ctx, NULL, truth->queries.rows, ROWS_A_TASK, take_query, &t));
+    return count_beyond(&t);
 }
 
 void kin_truth_count(kin_truth *t)

@@ -10,7 +10,7 @@
  * Verification. Rows of a query come by rising ids, so that its list, sorted by id, is walked
  * beside them: each row within the radius must be the next one there, with its distance. */
 #include "api/api_check.h"
-#include "file/file_result.h"
+#include "file/file_open.h"
 #include "host/host_threads.h"
 #include "shard/shard_truth.h"
 
@@ -124,9 +124,11 @@ static double key_of(const taking *t, int64_t at)
     return kin_truth_negates(t->after) ? -distance : distance;
 }
 
-static void merge(const taking *t, int64_t query)
+static kith_status merge(void *arg, int64_t query, int32_t thread)
 {
+    const taking *t = arg;
     const kin_truth *before = t->before;
+    (void)thread;
     int64_t i = before->offsets[query];
     int64_t j = t->found->offsets[query];
     const int64_t found = t->found->offsets[query + 1];
@@ -137,16 +139,6 @@ static void merge(const taking *t, int64_t query)
         t->after->keys[at] = mine ? before->keys[i] : key_of(t, j);
         i += mine;
         j += !mine;
-    }
-}
-
-static kith_status merge_queries(void *arg, int64_t task, int32_t thread)
-{
-    const taking *t = arg;
-    const int64_t end = kin_min_i64((task + 1) * QUERIES_A_TASK, t->after->queries.rows);
-    (void)thread;
-    for (int64_t query = task * QUERIES_A_TASK; query < end; query++) {
-        merge(t, query);
     }
     return KITH_OK;
 }
@@ -171,19 +163,16 @@ kith_status kin_truth_take_ranges(kin_truth *t, const kin_truth_part *part)
                     .found = found,
                     .base = t->params.first_id + (uint64_t)part->first};
     KIN_TRY(check_entries(t, t->offsets[queries] + found->offsets[queries]));
-    KIN_TRY(kin_alloc(t->ctx, &before.offsets, (uint64_t)queries + 1, sizeof *before.offsets,
-                      "offsets of lists"));
+    KIN_HOLD(hold, t->ctx);
+    KIN_NEW(&hold, before.offsets, (uint64_t)queries + 1, "offsets of lists");
     memcpy(before.offsets, t->offsets, ((size_t)queries + 1) * sizeof *before.offsets);
     for (int64_t i = 0; i <= queries; i++) {
         t->offsets[i] += found->offsets[i];
     }
+    kin_hold_block(&hold, before.lists);
     t->lists = NULL;
-    kith_status status = kin_truth_reserve(t);
-    KIN_THEN(status, kin_parallel(t->ctx, NULL, kin_ceil_div(queries, QUERIES_A_TASK),
-                                  merge_queries, &taken));
-    kin_free(t->ctx, before.lists);
-    kin_free(t->ctx, before.offsets);
-    return status;
+    KIN_TRY(kin_truth_reserve(t));
+    return kin_parallel_rows(t->ctx, NULL, queries, QUERIES_A_TASK, merge, &taken);
 }
 
 void kin_truth_count_ranges(kin_truth *t)
@@ -326,8 +315,9 @@ static kith_status open_stored(const kin_truth *t, stored *file)
                              file->rows, t->queries.rows);
 }
 
-static void close_stored(kith_ctx *ctx, stored *file)
+static void close_stored(void *ctx, void *of)
 {
+    stored *file = of;
     kin_free(ctx, file->own);
     kin_container_close(file->container);
     kin_input_close(ctx, &file->input);
@@ -430,23 +420,22 @@ static kith_status check_query(const held *h, int64_t query)
                                    h->queries[query], wrong);
 }
 
-static kith_status hold(held *h)
+static kith_status compare_lists(held *h)
 {
     kin_truth *t = h->truth;
-    void *block = NULL;
+    KIN_HOLD(hold, t->ctx);
     for (int64_t i = 0; i < h->count; i++) {
         const int64_t *at = h->file.offsets + h->queries[i];
         h->starts[i + 1] = h->starts[i] + at[1] - at[0];
     }
-    KIN_TRY(kin_layout_make(t->ctx, name_entries, h, "lists to compare", &block));
+    KIN_TRY(kin_hold_layout(&hold, name_entries, h, "lists to compare"));
     sort_entries(h);
     const kith_matrix asked = kin_recall_gather(&t->queries, h->queries, h->count, h->copy);
-    kith_status status = kin_truth_compare_all(t, &asked, &h->first, hear, h);
-    for (int64_t i = 0; i < h->count && status == KITH_OK; i++) {
-        status = check_query(h, i);
+    KIN_TRY(kin_truth_compare_all(t, &asked, &h->first, hear, h));
+    for (int64_t i = 0; i < h->count; i++) {
+        KIN_TRY(check_query(h, i));
     }
-    kin_free(t->ctx, block);
-    return status;
+    return KITH_OK;
 }
 
 static kith_status check_found(const kin_truth *t, int64_t entries)
@@ -462,16 +451,11 @@ static kith_status check_found(const kin_truth *t, int64_t entries)
 kith_status kin_truth_hold_ranges(kin_truth *t, int64_t sample)
 {
     held h = {.truth = t, .count = sample};
-    void *block = NULL;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, open_stored(t, &h.file), done);
-    KIN_TRY_GOTO(status, check_found(t, h.file.offsets[t->queries.rows]), done);
-    KIN_TRY_GOTO(status,
-                 kin_layout_make(t->ctx, name_sample, &h, "queries to compute anew", &block), done);
+    KIN_HOLD(hold, t->ctx);
+    kin_hold_take(&hold, close_stored, t->ctx, &h.file);
+    KIN_TRY(open_stored(t, &h.file));
+    KIN_TRY(check_found(t, h.file.offsets[t->queries.rows]));
+    KIN_TRY(kin_hold_layout(&hold, name_sample, &h, "queries to compute anew"));
     kin_recall_draw(t->queries.rows, h.count, t->params.seed, h.queries);
-    status = hold(&h);
-done:
-    kin_free(t->ctx, block);
-    close_stored(t->ctx, &h.file);
-    return status;
+    return compare_lists(&h);
 }

@@ -6,8 +6,7 @@
 #include "base/base_mem.h"
 #include "base/base_size.h"
 #include "file/file_hdf5.h"
-#include "file/file_npy.h"
-#include "file/file_points.h"
+#include "file/file_numpy.h"
 #include "file/file_stream.h"
 #include "shard/shard_truth.h"
 
@@ -22,9 +21,11 @@ static const char TAG_SUMS[] = "truth sums";
 static const char TAG_KEYS[] = "truth keys";
 static const char TAG_TIES[] = "truth ties";
 
-static kith_status partial_path(const kin_truth *t, char **path)
+static kith_status partial_path(const kin_truth *t, kin_hold *hold, char **path)
 {
-    return kin_alloc_text(t->ctx, path, "a file's path", "%s.partial", t->params.path);
+    KIN_TRY(kin_alloc_text(t->ctx, path, "a file's path", "%s.partial", t->params.path));
+    kin_hold_block(hold, *path);
+    return KITH_OK;
 }
 
 /* ---- Which job ------------------------------------------------------------------------------- */
@@ -118,15 +119,14 @@ kith_status kin_truth_store(const kin_truth *t, const char *text)
 {
     char *path = NULL;
     kin_journal job = {.file = -1};
+    KIN_HOLD(hold, t->ctx);
     if (t->params.path == NULL) {
         return KITH_OK;
     }
-    KIN_TRY(partial_path(t, &path));
-    kith_status status = kin_journal_init(t->ctx, t->params.path, text, &job);
-    KIN_THEN(status, write_state(t, &job, path));
-    kin_journal_free(t->ctx, &job);
-    kin_free(t->ctx, path);
-    return status;
+    KIN_TRY(partial_path(t, &hold, &path));
+    kin_journal_hold(&hold, &job);
+    KIN_TRY(kin_journal_init(t->ctx, t->params.path, text, &job));
+    return write_state(t, &job, path);
 }
 
 static kith_status check_job(const kin_truth *t, const kin_container *c, const kin_journal *job)
@@ -199,21 +199,19 @@ kith_status kin_truth_resume(kin_truth *t, const char *text)
     char *path = NULL;
     kin_journal job = {.file = -1};
     kin_container *container = NULL;
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, t->ctx);
     if (t->params.path == NULL || t->params.restart != 0) {
         return KITH_OK;
     }
-    KIN_TRY(partial_path(t, &path));
-    if (access(path, F_OK) == 0) {
-        KIN_TRY_GOTO(status, kin_journal_init(t->ctx, t->params.path, text, &job), done);
-        KIN_TRY_GOTO(status, kin_container_open(t->ctx, path, false, &container), done);
-        status = read_state(t, container, &job);
+    KIN_TRY(partial_path(t, &hold, &path));
+    if (access(path, F_OK) != 0) {
+        return KITH_OK;
     }
-done:
-    kin_container_close(container);
-    kin_journal_free(t->ctx, &job);
-    kin_free(t->ctx, path);
-    return status;
+    kin_journal_hold(&hold, &job);
+    KIN_TRY(kin_journal_init(t->ctx, t->params.path, text, &job));
+    KIN_TRY(kin_container_open(t->ctx, path, false, &container));
+    kin_container_hold(&hold, container);
+    return read_state(t, container, &job);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
@@ -359,13 +357,12 @@ static kith_status save_hdf5(const kin_truth *t)
 {
     const int64_t entries = (int64_t)entries_of(t);
     double *distances = NULL;
-    KIN_TRY(kin_alloc(t->ctx, &distances, (uint64_t)entries, sizeof *distances, "distances"));
+    KIN_HOLD(hold, t->ctx);
+    KIN_NEW(&hold, distances, (uint64_t)entries, "distances");
     for (int64_t i = 0; i < entries; i++) {
         distances[i] = kin_truth_distance(t, t->ids[i], t->keys[i]);
     }
-    const kith_status status = put_hdf5(t, distances);
-    kin_free(t->ctx, distances);
-    return status;
+    return put_hdf5(t, distances);
 }
 
 /* As kith_search would be saved of all rows as one matrix. */
@@ -394,22 +391,14 @@ static kith_status save_lists(const kin_truth *t)
         return kin_truth_save_ranges(t, &meta);
     }
     kith_neighbors table = {.rows = t->queries.rows, .k = t->k};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, kin_alloc(t->ctx, &table.ids, (uint64_t)entries, sizeof *table.ids, "ids"),
-                 done);
-    KIN_TRY_GOTO(status,
-                 kin_alloc(t->ctx, &table.distances, (uint64_t)entries, sizeof *table.distances,
-                           "distances"),
-                 done);
+    KIN_HOLD(hold, t->ctx);
+    KIN_NEW(&hold, table.ids, (uint64_t)entries, "ids");
+    KIN_NEW(&hold, table.distances, (uint64_t)entries, "distances");
     for (int64_t i = 0; i < entries; i++) {
         table.ids[i] = (uint32_t)t->ids[i]; /* KITH_ID64_NONE becomes KITH_ID_NONE */
         table.distances[i] = (float)kin_truth_distance(t, t->ids[i], t->keys[i]);
     }
-    status = kin_result_save(t->ctx, t->params.path, t->params.format, &table, &meta);
-done:
-    kin_free(t->ctx, table.distances);
-    kin_free(t->ctx, table.ids);
-    return status;
+    return kin_result_save(t->ctx, t->params.path, t->params.format, &table, &meta);
 }
 
 static kith_status save_ties(const kin_truth *t)
@@ -417,10 +406,11 @@ static kith_status save_ties(const kin_truth *t)
     const char *path = t->params.ties_path;
     const int64_t rows = t->queries.rows;
     double *numbers = NULL;
+    KIN_HOLD(hold, t->ctx);
     if (path == NULL) {
         return KITH_OK;
     }
-    KIN_TRY(kin_alloc(t->ctx, &numbers, (uint64_t)rows, sizeof *numbers, "ties"));
+    KIN_NEW(&hold, numbers, (uint64_t)rows, "ties");
     for (int64_t i = 0; i < rows; i++) {
         numbers[i] = (double)t->ties[i];
     }
@@ -429,10 +419,8 @@ static kith_status save_ties(const kin_truth *t)
                                 .cols = 1,
                                 .stride_bytes = sizeof *numbers,
                                 .dtype = KITH_F64};
-    const kith_status status = is_npy(path) ? kin_points_save_vector(t->ctx, path, &column)
-                                            : kin_points_save(t->ctx, path, &column);
-    kin_free(t->ctx, numbers);
-    return status;
+    return is_npy(path) ? kin_points_save_vector(t->ctx, path, &column)
+                        : kin_points_save(t->ctx, path, &column);
 }
 
 static kith_status certify(const kin_truth *t, kin_certificate *c)
@@ -482,14 +470,12 @@ static kith_status save_certificate(const kin_truth *t)
 {
     kin_certificate certificate = {.count = t->count};
     char *path = NULL;
-    kith_status status = kin_certificate_path(t->ctx, t->params.path, &path);
-    KIN_THEN(status, kin_alloc(t->ctx, &certificate.corpus, (uint64_t)t->count,
-                               sizeof *certificate.corpus, "a certificate"));
-    KIN_THEN(status, certify(t, &certificate));
-    KIN_THEN(status, kin_certificate_save(t->ctx, path, &certificate));
-    kin_free(t->ctx, certificate.corpus);
-    kin_free(t->ctx, path);
-    return status;
+    KIN_HOLD(hold, t->ctx);
+    KIN_TRY(kin_certificate_path(t->ctx, t->params.path, &path));
+    kin_hold_block(&hold, path);
+    KIN_NEW(&hold, certificate.corpus, (uint64_t)t->count, "a certificate");
+    KIN_TRY(certify(t, &certificate));
+    return kin_certificate_save(t->ctx, path, &certificate);
 }
 
 kith_status kin_truth_save(const kin_truth *t)
@@ -506,11 +492,10 @@ kith_status kin_truth_save(const kin_truth *t)
 kith_status kin_truth_clean(const kin_truth *t)
 {
     char *path = NULL;
-    if (t->params.path == NULL) {
-        return KITH_OK;
+    KIN_HOLD(hold, t->ctx);
+    if (t->params.path != NULL) {
+        KIN_TRY(partial_path(t, &hold, &path));
+        (void)unlink(path);
     }
-    KIN_TRY(partial_path(t, &path));
-    (void)unlink(path);
-    kin_free(t->ctx, path);
     return KITH_OK;
 }

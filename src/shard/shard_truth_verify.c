@@ -3,10 +3,9 @@
  * A ground truth held against its certificate: files by their checksums, points by their
  * fingerprints, and some queries computed anew by canonical distances to all rows, in a way that
  * has nothing in common with how they were found but the definition of a distance. */
-#include "base/base_layout.h"
+#include "base/base_mem.h"
 #include "base/base_size.h"
-#include "file/file_npy.h"
-#include "file/file_points.h"
+#include "file/file_numpy.h"
 #include "recall/recall.h"
 #include "shard/shard_run.h"
 #include "shard/shard_truth.h"
@@ -53,8 +52,10 @@ static kith_status open_all(opened *o, const kin_certificate *c)
     return open_points(o, &c->queries, "queries", c->count);
 }
 
-static void close_all(opened *o)
+static void close_all(void *owner, void *files)
 {
+    (void)owner;
+    opened *o = files;
     for (int32_t i = 0; o->points != NULL && i <= o->count; i++) {
         kin_points_close(o->points[i]);
     }
@@ -246,14 +247,12 @@ static kith_status open_set(const kin_truth *t, const char *name, kith_points **
                             const double **out)
 {
     const char *path = t->params.path;
-    const size_t bytes = strlen(path) + strlen(name) + 2;
     const kith_points_params params = kith_points_params_default();
     char *full = NULL;
-    KIN_TRY(kin_alloc(t->ctx, &full, bytes, 1, "a file's path"));
-    (void)snprintf(full, bytes, "%s:%s", path, name);
-    const kith_status status = kin_points_open(t->ctx, full, &params, set);
-    kin_free(t->ctx, full);
-    KIN_TRY(status);
+    KIN_HOLD(hold, t->ctx);
+    KIN_TRY(kin_alloc_text(t->ctx, &full, "a file's path", "%s:%s", path, name));
+    kin_hold_block(&hold, full);
+    KIN_TRY(kin_points_open(t->ctx, full, &params, set));
     const kith_matrix *m = &(*set)->matrix;
     *out = m->data;
     return m->rows == t->queries.rows && m->cols == t->k && m->dtype == KITH_F64 &&
@@ -352,9 +351,7 @@ static kith_status hold_all(const sampled *s, const kin_certificate *c)
                          : c->hdf5 ? open_hdf5(t, &f)
                          : is_knn  ? open_knn(t, &f)
                                    : open_lists(t, &f);
-    if (status == KITH_OK && t->params.ties_path != NULL) {
-        status = open_ties(t, t->params.ties_path, &f);
-    }
+    KIN_THEN(status, t->params.ties_path != NULL ? open_ties(t, t->params.ties_path, &f) : KITH_OK);
     for (int64_t i = 0; i < s->count && status == KITH_OK; i++) {
         status = hold_query(s, &f, i);
     }
@@ -388,7 +385,7 @@ static kith_status check_sample(kin_truth *t, const kin_certificate *c)
 {
     const int64_t wanted = t->params.sample == 0 ? USUAL_SAMPLE : t->params.sample;
     sampled s = {.truth = t, .count = kin_min_i64(wanted, t->queries.rows)};
-    void *block = NULL;
+    KIN_HOLD(hold, t->ctx);
     if (s.count < 1) {
         return KITH_OK;
     }
@@ -396,18 +393,16 @@ static kith_status check_sample(kin_truth *t, const kin_certificate *c)
     if (t->ranged) {
         return kin_truth_hold_ranges(t, s.count);
     }
-    KIN_TRY(kin_layout_make(t->ctx, name_sample, &s, "queries to compute anew", &block));
+    KIN_TRY(kin_hold_layout(&hold, name_sample, &s, "queries to compute anew"));
     for (int64_t i = 0; i < s.count * t->k; i++) {
         s.ids[i] = KITH_ID64_NONE;
         s.keys[i] = INFINITY;
     }
     kin_recall_draw(t->queries.rows, s.count, t->params.seed, s.queries);
     const kith_matrix asked = kin_recall_gather(&t->queries, s.queries, s.count, s.copy);
-    kith_status status = kin_truth_compare_all(t, &asked, &s.first, hear, &s);
-    KIN_THEN(status, hold_all(&s, c));
-    KIN_THEN(status, hold_counts(&s, c));
-    kin_free(t->ctx, block);
-    return status;
+    KIN_TRY(kin_truth_compare_all(t, &asked, &s.first, hear, &s));
+    KIN_TRY(hold_all(&s, c));
+    return hold_counts(&s, c);
 }
 
 /* ---- The whole --------------------------------------------------------------------------------
@@ -438,33 +433,31 @@ static kith_status verify(kin_truth *t, const kin_certificate *c, const kith_mat
     return check_sample(t, c);
 }
 
+static void give_certificate(void *ctx, void *certificate)
+{
+    kin_certificate_free(ctx, certificate);
+}
+
 kith_status kin_truth_verify(kin_truth *t, const kith_matrix *corpus, int32_t count,
                              const kith_matrix *queries)
 {
     kin_certificate c = {.count = 0};
     opened files = {.ctx = t->ctx};
     char *path = NULL;
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, t->ctx);
+    kin_hold_take(&hold, give_certificate, t->ctx, &c);
+    kin_hold_take(&hold, close_all, NULL, &files);
     KIN_FAIL_IF(t->params.path == NULL, t->ctx, KITH_E_ARGUMENT, kin_at("path"),
                 "is NULL (say which truth is to be verified)");
-    KIN_TRY_GOTO(status, kin_certificate_path(t->ctx, t->params.path, &path), done);
-    if (access(path, F_OK) != 0) {
-        status =
-            kin_fail_at(t->ctx, KITH_E_IO, kin_at_file(t->params.path),
-                        "has no certificate, %s (give a file that kith truth has written)", path);
-        goto done;
+    KIN_TRY(kin_certificate_path(t->ctx, t->params.path, &path));
+    kin_hold_block(&hold, path);
+    KIN_FAIL_IF(access(path, F_OK) != 0, t->ctx, KITH_E_IO, kin_at_file(t->params.path),
+                "has no certificate, %s (give a file that kith truth has written)", path);
+    KIN_TRY(kin_certificate_open(t->ctx, path, &c));
+    if (count != 0) {
+        return verify(t, &c, corpus, count, queries);
     }
-    KIN_TRY_GOTO(status, kin_certificate_open(t->ctx, path, &c), done);
-    if (count == 0) {
-        KIN_TRY_GOTO(status, open_all(&files, &c), done);
-        t->params.mapped = files.mapped;
-        status = verify(t, &c, files.matrices, c.count, &files.matrices[c.count]);
-    } else {
-        status = verify(t, &c, corpus, count, queries);
-    }
-done:
-    close_all(&files);
-    kin_certificate_free(t->ctx, &c);
-    kin_free(t->ctx, path);
-    return status;
+    KIN_TRY(open_all(&files, &c));
+    t->params.mapped = files.mapped;
+    return verify(t, &c, files.matrices, c.count, &files.matrices[c.count]);
 }

@@ -128,8 +128,8 @@ static kith_status do_stream(kith_ctx *ctx, const input *in, int option)
     const char *path = test_path(in->folder, "stream");
     (void)unlink(path);
     kith_status status = kith_result_stream_open(ctx, path, &params, &meta, &stream);
-    if (status == KITH_OK && kith_result_stream_rows(stream) < ROWS) {
-        const int64_t first = kith_result_stream_rows(stream);
+    if (status == KITH_OK && kith_result_stream_get_state(stream)->rows < ROWS) {
+        const int64_t first = kith_result_stream_get_state(stream)->rows;
         kith_neighbors rest = in->whole;
         rest.ids += first * K;
         rest.distances += first * K;

@@ -228,7 +228,7 @@ static kith_status do_select(kith_ctx *ctx, const input *in, int method)
     kith_status status = kith_points_open(ctx, test_path(in->folder, "points.npy"), &read, &points);
     assert_int_equal(status == KITH_OK, points != NULL);
     if (status == KITH_OK) {
-        status = kith_select(ctx, kith_points_values(points), &params, &out);
+        status = kith_select(ctx, kith_points_get_source(points)->values, &params, &out);
     }
     kith_points_free(points);
     return status;

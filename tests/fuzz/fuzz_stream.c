@@ -2,7 +2,7 @@
  * A result in pieces, and pairs, go on where they were left: whatever their journal or their
  * unfinished file hold, they end with the right bytes or are refused with an error that names a
  * file. */
-#include "file/file_pairs.h"
+#include "file/file_stream.h"
 #include "replay_file.h"
 
 #include <stdio.h>
@@ -63,8 +63,8 @@ static kith_status open_stream(int format, kith_result_stream **out)
 static kith_status put_rows(kith_result_stream *stream, int64_t last)
 {
     kith_status status = KITH_OK;
-    while (status == KITH_OK && kith_result_stream_rows(stream) < last) {
-        const kith_neighbors row = rows_from(kith_result_stream_rows(stream));
+    while (status == KITH_OK && kith_result_stream_get_state(stream)->rows < last) {
+        const kith_neighbors row = rows_from(kith_result_stream_get_state(stream)->rows);
         status = kith_result_stream_put(fuzz_ctx(), stream, &row);
     }
     return status;
@@ -77,7 +77,7 @@ static kith_status solve_stream(int format, int64_t last, int64_t *from)
     kith_status status = open_stream(format, &stream);
     fuzz_require((status == KITH_OK) == (stream != NULL), "a stream exactly when it succeeds");
     if (status == KITH_OK) {
-        *from = kith_result_stream_rows(stream);
+        *from = kith_result_stream_get_state(stream)->rows;
         fuzz_require(put_rows(stream, last) == KITH_OK, "rows can be put");
         fuzz_require(last < ROWS || kith_result_stream_finish(fuzz_ctx(), stream) == KITH_OK,
                      "it ends");

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/base_random.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
 

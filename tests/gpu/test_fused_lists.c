@@ -11,7 +11,7 @@
 
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 #include "support/support_gpu.h"
 #include "support/support_rows.h"
 #include "support/support_screen.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 #include "support/support_device.h"
 #include "support/support_gpu.h"
 #include "support/support_words.h"

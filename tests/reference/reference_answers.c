@@ -2,7 +2,7 @@
  * Canonical keys, and what callers get of them: by their definition (metric/metric.h). */
 #include "metric/metric.h"
 #include "reference/reference_fused.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Rounds: what pairs cost, who is sampled, who is offered to whom. */
 #include "fused/fused_kernels.h"
 #include "reference/reference_graph.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

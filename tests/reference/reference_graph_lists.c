@@ -2,7 +2,7 @@
  * Lists: how they begin, what enters them, how they end, and what GPUs of a team tell each other of
  * them. */
 #include "reference/reference_graph.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

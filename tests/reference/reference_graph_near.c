@@ -3,7 +3,7 @@
 #include "metric/metric_canonical.h"
 #include "metric/metric_value.h"
 #include "reference/reference_graph.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Lists of candidates: tightened, sorted by what they reach, handed from one GPU to another. */
 #include "fused/fused_gate.h"
 #include "reference/reference_fused.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include "fused/fused_start.h"
 #include "metric/metric_table.h"
 #include "reference/reference_fused.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 

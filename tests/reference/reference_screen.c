@@ -3,7 +3,7 @@
 #include "fused/fused_gate.h"
 #include "fused/fused_start.h"
 #include "reference/reference_fused.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 #include <stdlib.h>
 

@@ -57,7 +57,7 @@ static void call_points(soak *s)
         kith_points_open(s->ctx, path, soak_null(s, &params) ? &params : NULL, &opened);
     soak_require(s, (soak_check(s, status) == KITH_OK) == (opened != NULL), "points exactly then");
     if (opened != NULL && saved == KITH_OK && !damaged && usual) {
-        const kith_values *values = kith_points_values(opened);
+        const kith_values *values = kith_points_get_source(opened)->values;
         soak_require(s, values->rows == points.rows && values->cols == points.cols,
                      "what was saved is there");
     }
@@ -129,8 +129,8 @@ static void call_stream(soak *s)
         soak_check(s, kith_result_stream_open(s->ctx, path, &params, &meta, &stream));
     soak_require(s, (status == KITH_OK) == (stream != NULL), "a stream exactly then");
     const int64_t stop = soak_below(s, 3) == 0 ? soak_between(s, 0, rows) : rows;
-    while (stream != NULL && kith_result_stream_rows(stream) < stop) {
-        const int64_t at = kith_result_stream_rows(stream);
+    while (stream != NULL && kith_result_stream_get_state(stream)->rows < stop) {
+        const int64_t at = kith_result_stream_get_state(stream)->rows;
         const kith_neighbors part = {all.ids + at * k, all.distances + at * k, NULL, 1, k, NULL};
         if (soak_check(s, kith_result_stream_put(s->ctx, stream, &part)) != KITH_OK) {
             break;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Floating-point modes that a caller of kith may be in (host/host_fpenv.h): one that flushes
+ * Floating-point modes that a caller of kith may be in (host/host_cpu.h): one that flushes
  * subnormals to zero, one that rounds upward. kin_fpenv_leave sets a mode, kin_fpenv_enter says
  * which there was. */
 #ifndef SUPPORT_MODE_H
 #define SUPPORT_MODE_H
 
-#include "host/host_fpenv.h"
+#include "host/host_cpu.h"
 
 enum { TEST_MODES = 2 };
 #if defined(__x86_64__)

@@ -3,7 +3,7 @@
 
 #include "base/base_random.h"
 #include "base/base_size.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 #include "support/support_device.h"
 
 #include <inttypes.h>

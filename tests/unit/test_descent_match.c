@@ -11,7 +11,7 @@
 #include "base/base_size.h"
 #include "graph/graph_join.h"
 #include "host/host_cpu.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 #include "support/support_keys.h"
 #include "support/support_matcher.h"
 #include "support/support_sets.h"

@@ -13,7 +13,7 @@
 #include "graph/graph_join.h"
 #include "graph/graph_start.h"
 #include "host/host_cpu.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 #include "support/support_keys.h"
 #include "support/support_matcher.h"
 #include "support/support_shapes.h"

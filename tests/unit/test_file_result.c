@@ -2,8 +2,8 @@
  * Neighbours to files and back, in every format. */
 #include "file/file_atomic.h"
 #include "file/file_container.h"
-#include "file/file_result.h"
-#include "file/file_zip.h"
+#include "file/file_numpy.h"
+#include "file/file_open.h"
 #include "support/support_files.h"
 
 #include <setjmp.h>

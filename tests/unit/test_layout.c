@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/base_layout.h"
+#include "base/base_mem.h"
 #include "base/base_try.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * missing, damaged, forged or of another graph is named. */
 #define _GNU_SOURCE
 #include "base/base_try.h"
-#include "file/file_part.h"
+#include "file/file_open.h"
 #include "file/file_stream.h"
 #include "support/support_disk.h"
 #include "support/support_faulty.h"

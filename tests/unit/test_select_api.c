@@ -273,7 +273,6 @@ static void names_and_report(void **state)
     enum { NAMES = sizeof names / sizeof *names };
     for (int i = 0; i < NAMES; i++) {
         assert_string_equal(kith_select_method_name((kith_select_method)i), names[i]);
-        assert_int_equal(kith_select_method_parse(names[i]), i);
         call c;
         call_make(&c, false, false);
         c.params.method = (kith_select_method)i;
@@ -284,14 +283,15 @@ static void names_and_report(void **state)
         assert_string_equal(report.gpu, "");
         assert_string_equal(report.isa, kith_ctx_get_params(ctx)->isa);
         assert_true(report.seconds_total > 0.0);
-        assert_true(kith_select_method_parse(report.screen) > KITH_SELECT_AUTO);
+        bool named = false;
+        for (int m = KITH_SELECT_AUTO + 1; m < NAMES; m++) {
+            named = named || strcmp(report.screen, names[m]) == 0;
+        }
+        assert_true(named);
         assert_true(i == KITH_SELECT_AUTO || strcmp(report.screen, names[i]) == 0);
     }
     assert_string_equal(kith_select_method_name((kith_select_method)NAMES), "unknown");
     assert_string_equal(kith_select_method_name((kith_select_method)-1), "unknown");
-    assert_int_equal(kith_select_method_parse("Radix"), -1);
-    assert_int_equal(kith_select_method_parse(""), -1);
-    assert_int_equal(kith_select_method_parse(NULL), -1);
     printf("%d names stand for their methods, and the report names the one that was used\n", NAMES);
 }
 
@@ -383,7 +383,7 @@ static void files(void **state)
     read.use = KITH_USE_VALUES;
     assert_int_equal(kith_points_open(ctx, path, &read, &points), KITH_OK);
     assert_null(kith_points_matrix(points));
-    const kith_values *values = kith_points_values(points);
+    const kith_values *values = kith_points_get_source(points)->values;
     assert_int_equal(values->cols, LONG);
     assert_int_equal(values->dtype, KITH_F32);
     params.flags = 0;

@@ -10,7 +10,7 @@
 
 #include "base/base_random.h"
 #include "select/select.h"
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 
 #include <math.h>
 #include <stdio.h>

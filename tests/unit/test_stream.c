@@ -68,7 +68,8 @@ static kith_status open_stream(kith_ctx *ctx, const char *path, kith_format form
 static kith_status put_rest(kith_ctx *ctx, kith_result_stream *stream, int64_t count)
 {
     kith_status status = KITH_OK;
-    for (int64_t row = kith_result_stream_rows(stream); row < ROWS && status == KITH_OK;) {
+    for (int64_t row = kith_result_stream_get_state(stream)->rows;
+         row < ROWS && status == KITH_OK;) {
         const int64_t now = ROWS - row < count ? ROWS - row : count;
         const kith_neighbors part = rows_from(row, now);
         status = kith_result_stream_put(ctx, stream, &part);
@@ -84,7 +85,7 @@ static kith_status write_stream(kith_ctx *ctx, const char *path, kith_format for
     kith_status status = open_stream(ctx, path, format, &stream);
     *stood = 0;
     if (status == KITH_OK) {
-        *stood = kith_result_stream_rows(stream);
+        *stood = kith_result_stream_get_state(stream)->rows;
         status = put_rest(ctx, stream, count);
     }
     kith_result_stream_free(stream);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "select/select_pairs.h"
+#include "select/select_word.h"
 #include "tree/tree_split.h"
 
 #include <stdio.h>

@@ -1,11 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Zip archives as NumPy's .npz uses them: stored when written, stored or deflated when read. Fields
- * of 64 bits (zip64) appear where something does not fit in 32. */
-#ifndef KIN_FILE_ZIP_H
-#define KIN_FILE_ZIP_H
+ * NumPy's files: .npy, and .npz, a zip archive of them. */
+#ifndef KIN_FILE_NUMPY_H
+#define KIN_FILE_NUMPY_H
 
 #include "file/file_atomic.h"
-#include "host/host_file.h"
+#include "file/file_reader.h"
+
+/* ---- .npy (file_npy.c) ----------------------------------------------------------------------- */
+
+/* A magic number, a version, and a header that is a Python dictionary. */
+
+enum { KIN_NPY_AXES = 8, KIN_NPY_HEADER_MAX = 256 };
+
+typedef struct kin_npy {
+    char kind; /* NumPy's: f i u b S U ... */
+    bool big_endian;
+    bool fortran_order;
+    int32_t axes;
+    uint64_t item_bytes;
+    uint64_t shape[KIN_NPY_AXES];
+    const unsigned char *data;
+    uint64_t data_bytes;
+} kin_npy;
+
+/* Reads the header and holds it against the bytes that are there; label begins the messages. */
+kith_status kin_npy_parse(kith_ctx *ctx, const char *label, const unsigned char *file,
+                          uint64_t bytes, kin_npy *npy);
+/* The number type, or one of 0 bytes for what is no number that kith reads. */
+kin_item kin_npy_item(const kin_npy *npy);
+
+/* Writes magic and header of an array: descr such as "<f4", or a list in
+ * brackets, axes 0 to 2. Returns their length, a
+ * multiple of 64. */
+uint64_t kin_npy_header(char *header, const char *descr, int axes, int64_t rows, int64_t cols);
+/* "<f4" and so on. */
+void kin_npy_descr(kin_item item, char descr[8]);
+
+/* ---- Zip archives (file_zip.c) --------------------------------------------------------------- */
+
+/* As .npz uses them: stored when written, stored or deflated when read. Fields of 64 bits (zip64)
+ * appear where something does not fit in 32. */
 
 enum { KIN_ZIP_MEMBERS = 8, KIN_ZIP_NAME = 32 };
 static const uint64_t KIN_ZIP_LIMIT = 0xffffffffu;
