@@ -408,21 +408,24 @@ static uint32_t left_out(const matrix *m, int64_t row)
 }
 
 /* After the last chunk lists are written, before it they are kept. */
-static kith_status take_row(void *arg, int64_t row, int32_t thread)
+static kith_status take_rows(void *arg, int64_t task, int32_t thread)
 {
     const matrix *m = arg;
     kin_answer *answer = &m->workers[thread].answer;
-    if (m->product) {
-        gather_row(m, row, &m->workers[thread]);
-    } else {
-        merge_row(m, row, answer);
-    }
-    if (m->row0 + m->columns == m->corpus->matrix.rows) {
-        /* every row of the corpus was a candidate, so there are enough */
-        (void)kin_answer_write(answer, left_out(m, m->query0 + row), m->out, m->query0 + row);
-    } else {
-        memcpy(m->merged + row * m->wanted, answer->list,
-               (size_t)answer->count * sizeof *answer->list);
+    const bool last = m->row0 + m->columns == m->corpus->matrix.rows;
+    const int64_t end = kin_min_i64(m->query_count, (task + 1) * ROWS_A_TASK);
+    for (int64_t row = task * ROWS_A_TASK; row < end; row++) {
+        if (m->product) {
+            gather_row(m, row, &m->workers[thread]);
+        } else {
+            merge_row(m, row, answer);
+        }
+        if (last) { /* every row of the corpus was a candidate, so there are enough */
+            (void)kin_answer_write(answer, left_out(m, m->query0 + row), m->out, m->query0 + row);
+        } else {
+            memcpy(m->merged + row * m->wanted, answer->list,
+                   (size_t)answer->count * sizeof *answer->list);
+        }
     }
     return KITH_OK;
 }
@@ -430,7 +433,8 @@ static kith_status take_row(void *arg, int64_t row, int32_t thread)
 static kith_status take(matrix *m)
 {
     const int64_t start = kin_clock_ns();
-    KIN_TRY(kin_parallel_rows(m->ctx, "rescore", m->query_count, ROWS_A_TASK, take_row, m));
+    KIN_TRY(
+        kin_parallel(m->ctx, "rescore", kin_ceil_div(m->query_count, ROWS_A_TASK), take_rows, m));
     m->kept = kin_min_i64(m->wanted, m->kept + m->picked);
     m->ctx->report.seconds_rescore += kin_clock_since(start);
     return KITH_OK;
