@@ -49,6 +49,17 @@ template <typename Job> static __device__ kth_row words_of_row(const Job &job, i
     return kth_row{job.matrix + row * job.pitch, job.count};
 }
 
+/* Columns of a row where each block has its own. Rows of nobody have none. */
+template <typename Job>
+static __device__ __forceinline__ int64_t own_columns(const Job &job, const kin_fused_set &set,
+                                                      int64_t position)
+{
+    if (job.own == NULL) {
+        return job.count;
+    }
+    return set.ids[position] == KITH_ID_NONE ? 0 : (int64_t)job.own[position / KIN_FUSED_BLOCK];
+}
+
 /* What a cost of k columns proves for a row; nothing where there are fewer. */
 static __device__ double reach_of(const kin_fused_set &set, int64_t position, uint32_t order,
                                   kin_bound_row col_worst)
@@ -63,7 +74,9 @@ static __device__ double reach_of(const kin_fused_set &set, int64_t position, ui
 
 static __device__ void lower_reach(const kin_fused_kth &job, int64_t position, uint32_t order)
 {
-    const double reach = reach_of(job.set, position, order, job.col_worst);
+    const bool nobody = job.own != NULL && job.set.ids[position] == KITH_ID_NONE;
+    const double reach =
+        nobody ? -(double)INFINITY : reach_of(job.set, position, order, job.col_worst);
     if (reach < job.lists.reach[position]) {
         job.lists.reach[position] = reach;
     }
@@ -81,6 +94,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     if (row >= job.rows || job.row0 + row >= job.set.points) {
         return;
     }
+    const int64_t own = own_columns(job, job.set, job.row0 + row);
     const kth_row from = words_of_row(job, row);
     uint32_t least[R];
 #pragma unroll
@@ -89,11 +103,16 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     }
     if (from.count == job.count) {
         const uint4 *words = (const uint4 *)from.words;
-        const int64_t fours = from.count / 4;
+        const int64_t fours = (own + 3) / 4;
         constexpr int STEP = R < 8 ? 1 : 2;
 #pragma unroll 4
         for (int64_t i = lane; i < fours; i += 32) {
-            const uint4 word = __ldcs(words + i);
+            uint4 word = __ldcs(words + i);
+            if (4 * i + 3 >= own) { /* behind the last stands padding */
+                word.y = 4 * i + 1 < own ? word.y : KIN_ORDER_PADDING;
+                word.z = 4 * i + 2 < own ? word.z : KIN_ORDER_PADDING;
+                word.w = KIN_ORDER_PADDING;
+            }
             const int turn = STEP == 1 ? 0 : (int)(i / 32 % 2) * 4;
 #pragma unroll
             for (int r = 0; r < R; r++) {
@@ -121,8 +140,8 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     for (int r = 0; r < R; r++) {
         groups += __popc(__ballot_sync(KIN_ALL_LANES, least[r] != KIN_ORDER_PADDING));
     }
-    if (groups >= job.lists.k) {
-        const uint32_t order = warp_kth<R>(least, job.lists.k);
+    if (groups >= job.lists.k || own == 0) {
+        const uint32_t order = own == 0 ? KIN_ORDER_PADDING : warp_kth<R>(least, job.lists.k);
         if (lane == 0) {
             lower_reach(job, job.row0 + row, order);
         }
@@ -185,7 +204,9 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     __shared__ list_shared shared;
     __shared__ uint32_t least[BLOCK_GROUPS];
     const int64_t row = blockIdx.x;
-    const uint32_t order = kth_of_groups(words_of_row(job, row), job.lists.k, least, &shared);
+    kth_row from = words_of_row(job, row);
+    from.count = min(from.count, own_columns(job, job.set, job.row0 + row));
+    const uint32_t order = kth_of_groups(from, job.lists.k, least, &shared);
     if (threadIdx.x == 0) {
         lower_reach(job, job.row0 + row, order);
     }
@@ -238,17 +259,19 @@ static __device__ void push_column(const kin_fused_gather &job, const gather_row
     }
 }
 
-/* Four columns of each lane, of a tile of the row's block. */
+/* Four columns of each lane, of a tile of the row's block, whose columns end at `end`. */
 static __device__ void push_tile(const kin_fused_gather &job, const gather_row &g, uint4 word,
-                                 int64_t tile, int32_t *count)
+                                 int64_t tile, int64_t end, int32_t *count)
 {
     const kin_fused_frame &frame = job.rows_set.frame;
-    const int64_t column = (int64_t)g.tiles[tile] * KIN_FUSED_TILE + threadIdx.x % 32 * 4;
+    const int64_t first = (int64_t)(threadIdx.x % 32 * 4);
+    const int64_t column = (int64_t)g.tiles[tile] * KIN_FUSED_TILE + first;
+    const int64_t left = end - tile * KIN_FUSED_TILE - first;
     const uint32_t orders[4] = {word.x, word.y, word.z, word.w};
     bool near[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) { /* their facts are asked for at the same time */
-        near[i] = orders[i] <= g.most && column + i < job.cols_set.points;
+        near[i] = orders[i] <= g.most && i < left && column + i < job.cols_set.points;
         if (near[i] && frame.bound != KIN_BOUND_INTEGER) {
             const double limit = kin_bound_limit(frame.bound, g.reach, frame.kappa, g.own,
                                                  list_row(job.cols_set, column + i));
@@ -275,9 +298,13 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     if (row >= job.rows || job.row0 + row >= job.rows_set.points) {
         return;
     }
-    const gather_row g = row_to_gather(job, row, job.lists.reach[job.row0 + row]);
-    const int64_t tiles = job.count / KIN_FUSED_TILE;
+    const int64_t own = own_columns(job, job.rows_set, job.row0 + row);
+    const int64_t tiles = (own + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
     const int64_t first = piece % chunks * CHUNK_TILES;
+    if (first >= tiles) {
+        return;
+    }
+    const gather_row g = row_to_gather(job, row, job.lists.reach[job.row0 + row]);
     uint4 words[CHUNK_TILES];
 #pragma unroll
     for (int t = 0; t < CHUNK_TILES; t++) {
@@ -293,7 +320,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
         const uint4 word = words[t];
         const uint32_t least = min(min(word.x, word.y), min(word.z, word.w));
         if (__any_sync(KIN_ALL_LANES, least <= g.most)) {
-            push_tile(job, g, word, first + t, &job.lists.counts[g.position]);
+            push_tile(job, g, word, first + t, own, &job.lists.counts[g.position]);
         }
     }
 }
@@ -319,7 +346,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     while (near != 0) {
         const int64_t t = first + __ffs((int)near) - 1;
         near &= near - 1;
-        push_tile(job, g, words_of_tile(g, t), t, &job.lists.counts[g.position]);
+        push_tile(job, g, words_of_tile(g, t), t, job.count, &job.lists.counts[g.position]);
     }
 }
 
@@ -411,7 +438,7 @@ static __global__ void __launch_bounds__(COLLECTORS)
     list_near_tiles(job, blockIdx.x, g.most, words, &near[1]);
     for (int32_t i = (int32_t)threadIdx.x / 32; i < min(near[1], (int32_t)BLOCK_GROUPS);
          i += COLLECTORS / 32) {
-        push_tile(job, g, words_of_tile(g, words[i]), words[i], &pushed);
+        push_tile(job, g, words_of_tile(g, words[i]), words[i], job.count, &pushed);
     }
     __syncthreads();
     const bool lost = near[1] > BLOCK_GROUPS || pushed > job.lists.capacity;

@@ -130,40 +130,43 @@ typedef struct picking {
     kin_fused_answers answers;
 } picking;
 
-/* Positions first .. first + count. */
-static kith_status pick_some(picking *p, kin_fused_delivery *d, int64_t first, int64_t count)
+/* Queries first .. first + count. */
+static kith_status pick_some(kin_fused_answers *answers, const kin_fused_asked *asked,
+                             kin_fused_delivery *d, int64_t first, int64_t count)
 {
-    const kin_fused_grouping *g = p->picks->grouping;
+    const kin_fused_device *on = &answers->on;
+    const kin_fused_grouping *g = asked->grouping;
     const kin_fused_rescore job = {
-        .set = {.frame.bound = KIN_BOUND_DISTANCE, .ids = g->asked},
-        .set_rows = p->queries->rows,
-        .cols_rows = p->corpus->rows,
+        .set = {.frame.bound = KIN_BOUND_DISTANCE, .ids = asked->ids},
+        .set_rows = *asked->queries,
+        .cols_rows = *asked->corpus,
         .lists = {.k = d->k, .capacity = (int32_t)kin_max_i64(g->found.longest, 1)},
         .spans = g->spans,
-        .owners = g->owners,
+        .owners = asked->owners,
         .listed = g->listed,
         .row0 = first,
         .rows = count,
         .pairs = d->pairs,
         .count = d->counts};
-    KIN_TRY(kin_fused_launched(&p->on, p->on.kernels->rescore(p->on.stream, &job),
+    KIN_TRY(kin_fused_launched(on, on->kernels->rescore(on->stream, &job),
                                "computing canonical distances"));
-    KIN_TRY(kin_fused_delivery_run(&p->answers, d, g->asked + first, count, NULL));
-    return kin_gpu_wait(p->on.ctx, p->on.gpu); /* so that progress is true */
+    KIN_TRY(kin_fused_delivery_run(answers, d, asked->ids + first, count, NULL));
+    return kin_gpu_wait(on->ctx, on->gpu); /* so that progress is true */
 }
 
-static kith_status pick_all(picking *p)
+kith_status kin_fused_pick_asked(kin_fused_answers *answers, const kin_fused_asked *asked)
 {
-    const int64_t rows = p->picks->grouping->source->queries;
+    const int64_t rows = asked->rows;
     kin_fused_delivery d;
-    KIN_TRY(kin_fused_delivery_make(&p->answers, rows, (int32_t)p->answers.wanted, &d));
+    KIN_TRY(kin_fused_delivery_make(answers, rows, (int32_t)answers->wanted, &d));
     kith_status status = KITH_OK;
     for (int64_t first = 0; status == KITH_OK && first < rows; first += d.most) {
         const int64_t count = kin_min_i64(d.most, rows - first);
-        status = pick_some(p, &d, first, count);
-        KIN_THEN(status, kin_progress(p->on.ctx, "screen", (double)(first + count), (double)rows));
+        status = pick_some(answers, asked, &d, first, count);
+        KIN_THEN(status,
+                 kin_progress(answers->on.ctx, "screen", (double)(first + count), (double)rows));
     }
-    kin_fused_delivery_free(&p->answers, &d);
+    kin_fused_delivery_free(answers, &d);
     return status;
 }
 
@@ -171,14 +174,21 @@ static kith_status answer(picking *p)
 {
     const kin_fused_query *query = p->picks->query;
     const bool on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0;
+    const kin_fused_grouping *grouping = p->picks->grouping;
     const int64_t rows = p->corpus->rows.rows;
     const kin_groups corpus = {.rows = rows, .count = rows};
-    const int64_t queries = p->picks->grouping->source->queries;
+    const int64_t queries = grouping->source->queries;
     const kin_groups asked = {.rows = queries, .count = queries};
+    const kin_fused_asked all = {.grouping = grouping,
+                                 .queries = &p->queries->rows,
+                                 .corpus = &p->corpus->rows,
+                                 .ids = grouping->asked,
+                                 .owners = grouping->owners,
+                                 .rows = queries};
     p->answers = kin_fused_answers_of(&p->on, query, &corpus, &asked);
     p->answers.fills = true;
     KIN_TRY(kin_fused_answers_make(&p->answers, on_device, false));
-    kith_status status = pick_all(p);
+    kith_status status = kin_fused_pick_asked(&p->answers, &all);
     KIN_THEN(status, kin_fused_answers_finish(&p->answers, query->out, rows));
     kin_fused_answers_free(&p->answers);
     return status;
