@@ -11,6 +11,9 @@
 #include "engine/engine_exact.h"
 #include "fused/fused_search.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 /* Seconds of an H200: a pair, and each column of it, compared as it is (groups of 1,000 rows; of
  * 100 it is half of that); an engine's call, with the copies of its rows; a pair's column that is
  * screened. */
@@ -92,7 +95,13 @@ static kith_status solve(kith_ctx *ctx, const kin_filter_job *job, const kin_fil
                                   .place = job->resident ? KIN_FUSED_DATA_ON_DEVICE : where->place,
                                   .query = &query,
                                   .grouping = grouping};
-    const costs c = costs_of(job, &grouping->found);
+    costs c = costs_of(job, &grouping->found);
+    const char *way = getenv("KITH_MEASURE_WAY");
+    if (way != NULL && way[0] != 0) {
+        c.pairs = strcmp(way, "pairs") == 0 ? -1.0 : (double)INFINITY;
+        c.seats = strcmp(way, "seats") == 0 ? -1.0 : (double)INFINITY;
+        c.engine = strcmp(way, "engine") == 0 ? -1.0 : 1e300;
+    }
     if (c.seats < fmin(c.pairs, c.engine)) {
         KIN_TRY(kin_fused_seats(ctx, where->gpu, &what, done));
     }
