@@ -127,10 +127,13 @@ static kith_status group_and_solve(kith_ctx *ctx, const kin_filter_job *job,
     kin_fused_grouping grouping;
     void *block = NULL;
     KIN_TRY(kin_layout_make(ctx, name_indices, &own, "groups of rows", &block));
+    kin_measure(ctx, where->gpu, "(before)");
     kith_status status = kin_filter_index(ctx, job, own.of_rows, own.of_queries, &source.groups);
     source.of_rows = own.of_rows;
     source.of_queries = own.of_queries;
+    kin_measure(ctx, where->gpu, "index");
     KIN_THEN(status, kin_fused_grouping_make(ctx, where->gpu, &source, &grouping));
+    kin_measure(ctx, where->gpu, "grouping");
     if (status == KITH_OK) {
         status = solve(ctx, job, where, &grouping, done);
         kin_fused_grouping_free(where->gpu, &grouping);
