@@ -422,6 +422,17 @@ KIN_HD uint32_t kin_fused_spread_id(const kin_fused_spread *job, int64_t positio
                                : KITH_ID_NONE;
 }
 
+/* ids[i] = asked[i] where the group of query i may find fewer than `least` rows, else KITH_ID_NONE.
+ */
+typedef struct kin_fused_few {
+    const uint32_t *asked;
+    const uint32_t *owners;
+    const kin_fused_span *spans;
+    int64_t queries;
+    uint32_t least;
+    uint32_t *ids;
+} kin_fused_few;
+
 /* What each group's queries may find: the rows of the same group, or of all others. */
 typedef struct kin_fused_span_totals {
     uint64_t pairs; /* of a query and a row */
@@ -599,6 +610,7 @@ typedef struct kin_fused_within {
     X(accept)                 \
     X(regroup)                \
     X(spread)                 \
+    X(few)                    \
     X(spans)                  \
     X(rescore)                \
     X(write)                  \

@@ -140,7 +140,7 @@ static kith_status pick_some(kin_fused_answers *answers, const kin_fused_asked *
         .set = {.frame.bound = KIN_BOUND_DISTANCE, .ids = asked->ids},
         .set_rows = *asked->queries,
         .cols_rows = *asked->corpus,
-        .lists = {.k = d->k, .capacity = (int32_t)kin_max_i64(g->found.longest, 1)},
+        .lists = {.k = d->k, .capacity = (int32_t)kin_max_i64(asked->longest, 1)},
         .spans = g->spans,
         .owners = asked->owners,
         .listed = g->listed,
@@ -184,7 +184,8 @@ static kith_status answer(picking *p)
                                  .corpus = &p->corpus->rows,
                                  .ids = grouping->asked,
                                  .owners = grouping->owners,
-                                 .rows = queries};
+                                 .rows = queries,
+                                 .longest = grouping->found.longest};
     p->answers = kin_fused_answers_of(&p->on, query, &corpus, &asked);
     p->answers.fills = true;
     KIN_TRY(kin_fused_answers_make(&p->answers, on_device, false));

@@ -100,6 +100,24 @@ int kin_fused_launch_spread(kin_gpu_stream *stream, const kin_fused_spread *job)
     return kin_gpu_launched();
 }
 
+static __global__ void __launch_bounds__(THREADS) few_kernel(const kin_fused_few job)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < job.queries) {
+        job.ids[i] = job.spans[job.owners[i]].count < job.least ? job.asked[i] : KITH_ID_NONE;
+    }
+}
+
+int kin_fused_launch_few(kin_gpu_stream *stream, const kin_fused_few *job)
+{
+    const int64_t blocks = (job->queries + THREADS - 1) / THREADS;
+    if (blocks == 0) {
+        return 0;
+    }
+    few_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
 /* ---- What a group may find ------------------------------------------------------------------- */
 
 static __global__ void __launch_bounds__(THREADS) spans_kernel(const kin_fused_spans job)

@@ -273,11 +273,12 @@ typedef struct kin_fused_asked {
     const uint32_t *ids;    /* device: of queries, */
     const uint32_t *owners; /* and their groups */
     int64_t rows;
+    int64_t longest; /* rows that one of them may find, at most */
 } kin_fused_asked;
 kith_status kin_fused_pick_asked(kin_fused_answers *answers, const kin_fused_asked *asked);
 /* The same as kin_fused_pick, not of all others, by a screen of all groups at once (fused_seats.c).
- * *done is false, and nothing was written, where most groups are far smaller than a block of rows,
- * one is larger than KIN_FUSED_SEATS_ROWS, or a row is degenerate. */
+ * *done is false, and nothing was written, where all groups are small, one is larger than
+ * KIN_FUSED_SEATS_ROWS, or a row is degenerate. */
 void kin_measure(kith_ctx *ctx, kin_gpu *gpu, const char *what);
 enum { KIN_FUSED_SEATS_ROWS = 1 << 17 };
 kith_status kin_fused_seats(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *picks, bool *done);

@@ -15,8 +15,8 @@
  * its first tiles are a sample of all. What is screened when is known beforehand: the host writes
  * all units at once.
  *
- * Rows whose lists overflow, for one has thousands of equals, are compared with all of their group
- * (fused_pick.c).
+ * Groups of so few rows that blocks would be mostly empty are compared pair by pair beside them,
+ * and so are rows whose lists overflow, each with all of its group (fused_pick.c).
  *
  * Memory. Lists of as many blocks as LIST_BYTES hold, costs of as many as MATRIX_BYTES; a unit for
  * some tiles that a block meets. */
@@ -27,13 +27,12 @@
 #include "host/host_threads.h"
 
 enum {
-    SEED_TILES = 8,           /* whose costs are written, */
-    SEED_A_NEIGHBOUR = 8,     /* or columns for each of the k; */
-    WHOLE = 2,                /* up to so many times as many, those of all */
-    GROWTH = 3,               /* what is known after a stage, in units of what was before */
-    UNIT_TILES = 32,          /* of a stage, at most */
-    MOST_POSITIONS = 6,       /* for each row, */
-    SPARE_POSITIONS = 1 << 16 /* and so many */
+    SEED_TILES = 8,       /* whose costs are written, */
+    SEED_A_NEIGHBOUR = 8, /* or columns for each of the k; */
+    WHOLE = 2,            /* up to so many times as many, those of all */
+    GROWTH = 3,           /* what is known after a stage, in units of what was before */
+    LEAST_ROWS = 96,      /* of a group that has blocks */
+    UNIT_TILES = 32,      /* of a stage, at most */
 };
 static const uint64_t MATRIX_BYTES = 512u << 20;
 static const uint64_t LIST_BYTES = 2ull << 30;
@@ -63,17 +62,19 @@ typedef struct seating {
     kin_fused_seat *there; /* device: seats */
 } seating;
 
-/* Blocks alone where seats are not there yet. */
-static void seat_groups(seating *s, int64_t groups)
+/* Blocks alone where seats are not there yet. rows: what stands where the groups' rows begin. */
+static void seat_groups(seating *s, const uint32_t *rows, int64_t groups)
 {
     s->blocks = 0;
     for (int64_t g = 0; g < groups; g++) {
-        const uint32_t rows = s->begin[g + 1] - s->begin[g];
-        const uint32_t step = s->seats == NULL || rows == 0 ? 0 : (uint32_t)kin_sequence_step(rows);
+        const bool seated = rows[g + 1] - rows[g] >= LEAST_ROWS;
+        const uint32_t count = seated ? s->begin[g + 1] - s->begin[g] : 0;
+        const uint32_t step =
+            s->seats == NULL || count == 0 ? 0 : (uint32_t)kin_sequence_step(count);
         s->firsts[g] = (uint32_t)s->blocks;
-        for (uint32_t before = 0; before < rows; before += KIN_FUSED_BLOCK) {
+        for (uint32_t before = 0; before < count; before += KIN_FUSED_BLOCK) {
             if (s->seats != NULL) {
-                s->seats[s->blocks] = (kin_fused_seat){s->begin[g], rows, before, step};
+                s->seats[s->blocks] = (kin_fused_seat){s->begin[g], count, before, step};
                 s->groups[s->blocks] = (uint32_t)g;
             }
             s->blocks += 1;
@@ -81,24 +82,20 @@ static void seat_groups(seating *s, int64_t groups)
     }
 }
 
-static kith_status count_seats(kin_hold *hold, kin_gpu *gpu, const uint32_t *begin, int64_t groups,
-                               seating *s)
+/* begin: device memory; of columns or of queries of these columns. */
+static kith_status make_seating(kin_hold *hold, kin_gpu *gpu, const uint32_t *begin, int64_t groups,
+                                const seating *cols, seating *s)
 {
     const uint64_t ends = (uint64_t)groups + 1;
     KIN_NEW(hold, s->begin, ends, "groups of rows");
     KIN_NEW(hold, s->firsts, ends, "groups of rows");
     KIN_TRY(kin_gpu_download(hold->ctx, gpu, s->begin, begin, ends * sizeof *begin));
-    seat_groups(s, groups);
-    return KITH_OK;
-}
-
-static kith_status take_seats(kin_hold *hold, kin_gpu *gpu, int64_t groups, seating *s)
-{
+    seat_groups(s, cols->begin, groups);
     const uint64_t blocks = (uint64_t)s->blocks;
     KIN_NEW(hold, s->groups, blocks, "blocks of groups");
     KIN_NEW(hold, s->seats, blocks, "blocks of groups");
     KIN_GPU_NEW(hold, gpu, s->there, blocks, "blocks of groups");
-    seat_groups(s, groups);
+    seat_groups(s, cols->begin, groups);
     return kin_gpu_upload(hold->ctx, gpu, s->there, s->seats, blocks * sizeof *s->seats);
 }
 
@@ -118,6 +115,7 @@ typedef struct seats {
     int64_t seed;    /* tiles of a large group */
     int64_t pitch;   /* tiles of a block whose costs are written, at most */
     int64_t longest; /* tiles of a group */
+    int64_t seated;  /* queries that stand in blocks */
     int64_t batch;   /* blocks whose costs are written at a time, */
     int64_t stripe;  /* and that have lists at a time */
 
@@ -237,6 +235,7 @@ static void find_sizes(seats *s)
         const int64_t tiles = kin_fused_tiles_of(columns_of(s, b));
         s->longest = kin_max_i64(s->longest, tiles);
         s->pitch = kin_max_i64(s->pitch, seed_of(s, tiles));
+        s->seated += kin_min_i64(KIN_FUSED_BLOCK, s->rows.seats[b].count - s->rows.seats[b].before);
     }
     const uint64_t costs =
         KIN_FUSED_BLOCK * KIN_FUSED_TILE * sizeof *s->matrix * (uint64_t)s->pitch;
@@ -453,7 +452,8 @@ static kith_status pick_losers(seats *s, const losers *l)
                                    .corpus = &s->corpus.rows,
                                    .ids = ids,
                                    .owners = owners,
-                                   .rows = l->count};
+                                   .rows = l->count,
+                                   .longest = s->picks->grouping->found.longest};
     s->answers.tally.reruns += (double)l->count;
     return kin_fused_pick_asked(&s->answers, &asked);
 }
@@ -484,6 +484,36 @@ static kith_status solve_lost(seats *s, const kin_fused_set *rows, int64_t first
     return pick_losers(s, &l);
 }
 
+/* Queries of groups that have no blocks. */
+static kith_status solve_few(seats *s)
+{
+    kith_ctx *ctx = s->on.ctx;
+    const kin_fused_grouping *grouping = s->picks->grouping;
+    const int64_t queries = grouping->source->queries;
+    uint32_t *ids = NULL;
+    if (s->seated == queries) {
+        return KITH_OK;
+    }
+    KIN_HOLD(hold, ctx);
+    KIN_GPU_NEW(&hold, s->on.gpu, ids, (uint64_t)queries, "queries of small groups");
+    const kin_fused_few few = {.asked = grouping->asked,
+                               .owners = grouping->owners,
+                               .spans = grouping->spans,
+                               .queries = queries,
+                               .least = LEAST_ROWS,
+                               .ids = ids};
+    const kin_fused_asked asked = {.grouping = grouping,
+                                   .queries = &s->asked->rows,
+                                   .corpus = &s->corpus.rows,
+                                   .ids = ids,
+                                   .owners = grouping->owners,
+                                   .rows = queries,
+                                   .longest = LEAST_ROWS - 1};
+    KIN_TRY(kin_fused_launched(&s->on, s->on.kernels->few(s->on.stream, &few),
+                               "finding queries of small groups"));
+    return kin_fused_pick_asked(&s->answers, &asked);
+}
+
 static kith_status solve_all(seats *s)
 {
     const kin_fused_set *all = &s->asked->set;
@@ -498,7 +528,7 @@ static kith_status solve_all(seats *s)
         kin_measure(s->on.ctx, s->on.gpu, "lost");
         KIN_TRY(kin_progress(s->on.ctx, "screen", (double)end, (double)s->rows.blocks));
     }
-    return KITH_OK;
+    return solve_few(s);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
@@ -584,7 +614,12 @@ static kith_status answer(seats *s)
     kin_measure(s->on.ctx, s->on.gpu, "finish");
     status = report(s);
     if (getenv("KITH_MEASURE_TIMES") != NULL) {
-        fprintf(stderr, "   keys %.1f a row, reruns %.6f, launches %lld, units %lld, batch %lld, stripe %lld, blocks %lld, pitch %lld\n", s->on.ctx->report.candidates, s->on.ctx->report.rerun_share, (long long)s->launches, (long long)s->unit_count, (long long)s->batch, (long long)s->stripe, (long long)s->rows.blocks, (long long)s->pitch);
+        fprintf(stderr,
+                "   keys %.1f a row, reruns %.6f, launches %lld, units %lld, batch %lld, stripe "
+                "%lld, blocks %lld, pitch %lld\n",
+                s->on.ctx->report.candidates, s->on.ctx->report.rerun_share, (long long)s->launches,
+                (long long)s->unit_count, (long long)s->batch, (long long)s->stripe,
+                (long long)s->rows.blocks, (long long)s->pitch);
     }
 done:
     kin_fused_delivery_free(a, &s->delivery);
@@ -617,37 +652,22 @@ static kith_status prepare_and_answer(seats *s, bool *done)
     return status;
 }
 
-/* Few groups are so small that their blocks are mostly empty. */
-static bool fits(const seating *s, int64_t rows)
-{
-    return s->blocks > 0 && s->blocks <= INT32_MAX / KIN_FUSED_BLOCK &&
-           s->blocks * KIN_FUSED_BLOCK <= MOST_POSITIONS * rows + SPARE_POSITIONS;
-}
-
 kith_status kin_fused_seats(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *picks, bool *done)
 {
     const kin_fused_grouping *grouping = picks->grouping;
     const kin_fused_groups *source = grouping->source;
-    const int64_t groups = source->groups;
     seats s = {.on = kin_fused_device_of(ctx, gpu), .picks = picks};
     *done = false;
-    if (source->others || grouping->found.longest > KIN_FUSED_SEATS_ROWS) {
+    if (source->others || grouping->found.longest > KIN_FUSED_SEATS_ROWS ||
+        grouping->found.longest < LEAST_ROWS) {
         return KITH_OK;
     }
     KIN_HOLD(hold, ctx);
-    KIN_TRY(count_seats(&hold, gpu, grouping->row_begin, groups, &s.cols));
-    if (!fits(&s.cols, s.cols.begin[groups])) {
-        return KITH_OK;
-    }
-    KIN_TRY(take_seats(&hold, gpu, groups, &s.cols));
+    KIN_TRY(make_seating(&hold, gpu, grouping->row_begin, source->groups, &s.cols, &s.cols));
     s.rows = s.cols;
     if (!grouping->once) {
         s.rows = (seating){0};
-        KIN_TRY(count_seats(&hold, gpu, grouping->query_begin, groups, &s.rows));
-        if (!fits(&s.rows, source->queries)) {
-            return KITH_OK;
-        }
-        KIN_TRY(take_seats(&hold, gpu, groups, &s.rows));
+        KIN_TRY(make_seating(&hold, gpu, grouping->query_begin, source->groups, &s.cols, &s.rows));
     }
     const kith_status status = prepare_and_answer(&s, done);
     kin_fused_prepared_free(ctx, gpu, &s.queries);

@@ -60,6 +60,15 @@ static void fused_spread(const kin_fused_spread *job)
 
 REFERENCE_FUSED(spread)
 
+static void fused_few(const kin_fused_few *job)
+{
+    for (int64_t i = 0; i < job->queries; i++) {
+        job->ids[i] = job->spans[job->owners[i]].count < job->least ? job->asked[i] : KITH_ID_NONE;
+    }
+}
+
+REFERENCE_FUSED(few)
+
 static void fused_spans(const kin_fused_spans *job)
 {
     *job->totals = (kin_fused_span_totals){0};
