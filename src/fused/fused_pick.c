@@ -239,6 +239,70 @@ kith_status kin_fused_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *p
     return status;
 }
 
+/* ---- What a screen of groups leaves ------------------------------------------------------------
+ */
+
+kith_status kin_fused_pick_few(kin_fused_answers *answers, const kin_fused_asked *all,
+                               int64_t least)
+{
+    const kin_fused_device *on = &answers->on;
+    kin_fused_asked some = *all;
+    uint32_t *ids = NULL;
+    KIN_HOLD(hold, on->ctx);
+    KIN_GPU_NEW(&hold, on->gpu, ids, (uint64_t)all->rows, "queries of small groups");
+    const kin_fused_few few = {.asked = all->ids,
+                               .owners = all->owners,
+                               .spans = all->grouping->spans,
+                               .queries = all->rows,
+                               .least = (uint32_t)least,
+                               .ids = ids};
+    KIN_TRY(kin_fused_launched(on, on->kernels->few(on->stream, &few),
+                               "finding queries of small groups"));
+    some.ids = ids;
+    some.longest = least - 1;
+    return kin_fused_pick_asked(answers, &some);
+}
+
+kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_asked *all,
+                                const kin_fused_set *set, const uint8_t *lost,
+                                const uint32_t *groups)
+{
+    const kin_fused_device *on = &answers->on;
+    const uint64_t n = (uint64_t)set->points;
+    kin_fused_asked some = *all;
+    uint8_t *flags = NULL;
+    uint32_t *ids = NULL;
+    uint32_t *owners = NULL;
+    uint32_t *there = NULL; /* both */
+    uint64_t count = 0;
+    KIN_HOLD(hold, on->ctx);
+    KIN_NEW(&hold, flags, n, "rows to solve");
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, flags, lost, n));
+    for (uint64_t i = 0; i < n; i++) {
+        count += flags[i];
+    }
+    if (count == 0) {
+        return KITH_OK;
+    }
+    KIN_NEW(&hold, ids, n, "rows to solve");
+    KIN_NEW(&hold, owners, n, "rows to solve");
+    KIN_GPU_NEW(&hold, on->gpu, there, 2 * count, "rows to solve");
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, ids, set->ids, n * sizeof *ids));
+    for (uint64_t i = 0, found = 0; i < n; i++) {
+        if (flags[i] != 0) {
+            ids[found] = ids[i];
+            owners[found++] = groups[i / KIN_FUSED_BLOCK];
+        }
+    }
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, there, ids, count * sizeof *ids));
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, there + count, owners, count * sizeof *owners));
+    answers->tally.reruns += (double)count;
+    some.ids = there;
+    some.owners = there + count;
+    some.rows = (int64_t)count;
+    return kin_fused_pick_asked(answers, &some);
+}
+
 /* ---- Rows whose lists overflowed, among some columns ------------------------------------------
  */
 

@@ -419,104 +419,17 @@ static kith_status deliver(seats *s, const kin_fused_set *rows)
     return KITH_OK;
 }
 
-/* The rows of a stripe that lost candidates. */
-typedef struct losers {
-    int64_t rows; /* of the stripe */
-    uint8_t *lost;
-    uint32_t *ids; /* of all, then of those */
-    uint32_t *owners;
-    int64_t count;
-} losers;
-
-static void name_losers(kin_layout *layout, void *job)
-{
-    losers *l = job;
-    l->lost = kin_layout_array(layout, (uint64_t)l->rows, sizeof *l->lost);
-    l->ids = kin_layout_array(layout, (uint64_t)l->rows, sizeof *l->ids);
-    l->owners = kin_layout_array(layout, (uint64_t)l->rows, sizeof *l->owners);
-}
-
-static kith_status pick_losers(seats *s, const losers *l)
-{
-    kith_ctx *ctx = s->on.ctx;
-    const uint64_t count = (uint64_t)l->count;
-    uint32_t *ids = NULL;
-    uint32_t *owners = NULL;
-    KIN_HOLD(hold, ctx);
-    KIN_GPU_NEW(&hold, s->on.gpu, ids, count, "rows to solve");
-    KIN_GPU_NEW(&hold, s->on.gpu, owners, count, "rows to solve");
-    KIN_TRY(kin_gpu_upload(ctx, s->on.gpu, ids, l->ids, count * sizeof *ids));
-    KIN_TRY(kin_gpu_upload(ctx, s->on.gpu, owners, l->owners, count * sizeof *owners));
-    const kin_fused_asked asked = {.grouping = s->picks->grouping,
-                                   .queries = &s->asked->rows,
-                                   .corpus = &s->corpus.rows,
-                                   .ids = ids,
-                                   .owners = owners,
-                                   .rows = l->count,
-                                   .longest = s->picks->grouping->found.longest};
-    s->answers.tally.reruns += (double)l->count;
-    return kin_fused_pick_asked(&s->answers, &asked);
-}
-
-/* Waits for the lists of the blocks from `first` on. */
-static kith_status solve_lost(seats *s, const kin_fused_set *rows, int64_t first)
-{
-    kith_ctx *ctx = s->on.ctx;
-    const uint64_t n = (uint64_t)rows->points;
-    losers l = {.rows = rows->points};
-    int64_t found = 0;
-    KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_hold_layout(&hold, name_losers, &l, "rows to solve"));
-    KIN_TRY(kin_gpu_download(ctx, s->on.gpu, l.lost, s->lists.lost, n));
-    for (int64_t i = 0; i < l.rows; i++) {
-        found += l.lost[i];
-    }
-    if (found == 0) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_gpu_download(ctx, s->on.gpu, l.ids, rows->ids, n * sizeof *l.ids));
-    for (int64_t i = 0; i < l.rows; i++) {
-        if (l.lost[i] != 0) {
-            l.ids[l.count] = l.ids[i];
-            l.owners[l.count++] = s->rows.groups[first + i / KIN_FUSED_BLOCK];
-        }
-    }
-    return pick_losers(s, &l);
-}
-
-/* Queries of groups that have no blocks. */
-static kith_status solve_few(seats *s)
-{
-    kith_ctx *ctx = s->on.ctx;
-    const kin_fused_grouping *grouping = s->picks->grouping;
-    const int64_t queries = grouping->source->queries;
-    uint32_t *ids = NULL;
-    if (s->seated == queries) {
-        return KITH_OK;
-    }
-    KIN_HOLD(hold, ctx);
-    KIN_GPU_NEW(&hold, s->on.gpu, ids, (uint64_t)queries, "queries of small groups");
-    const kin_fused_few few = {.asked = grouping->asked,
-                               .owners = grouping->owners,
-                               .spans = grouping->spans,
-                               .queries = queries,
-                               .least = LEAST_ROWS,
-                               .ids = ids};
-    const kin_fused_asked asked = {.grouping = grouping,
-                                   .queries = &s->asked->rows,
-                                   .corpus = &s->corpus.rows,
-                                   .ids = ids,
-                                   .owners = grouping->owners,
-                                   .rows = queries,
-                                   .longest = LEAST_ROWS - 1};
-    KIN_TRY(kin_fused_launched(&s->on, s->on.kernels->few(s->on.stream, &few),
-                               "finding queries of small groups"));
-    return kin_fused_pick_asked(&s->answers, &asked);
-}
-
 static kith_status solve_all(seats *s)
 {
     const kin_fused_set *all = &s->asked->set;
+    const kin_fused_grouping *grouping = s->picks->grouping;
+    const kin_fused_asked asked = {.grouping = grouping,
+                                   .queries = &s->asked->rows,
+                                   .corpus = &s->corpus.rows,
+                                   .ids = grouping->asked,
+                                   .owners = grouping->owners,
+                                   .rows = grouping->source->queries,
+                                   .longest = grouping->found.longest};
     for (int64_t first = 0; first < s->rows.blocks; first += s->stripe) {
         const int64_t end = kin_min_i64(s->rows.blocks, first + s->stripe);
         const kin_fused_set rows =
@@ -524,11 +437,12 @@ static kith_status solve_all(seats *s)
         KIN_TRY(find_lists(s, &rows, first, end));
         KIN_TRY(deliver(s, &rows));
         kin_measure(s->on.ctx, s->on.gpu, "rescore, write");
-        KIN_TRY(solve_lost(s, &rows, first));
+        KIN_TRY(
+            kin_fused_pick_lost(&s->answers, &asked, &rows, s->lists.lost, s->rows.groups + first));
         kin_measure(s->on.ctx, s->on.gpu, "lost");
         KIN_TRY(kin_progress(s->on.ctx, "screen", (double)end, (double)s->rows.blocks));
     }
-    return solve_few(s);
+    return s->seated == asked.rows ? KITH_OK : kin_fused_pick_few(&s->answers, &asked, LEAST_ROWS);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
