@@ -154,7 +154,7 @@ static kith_status pick_some(kin_fused_answers *answers, const kin_fused_asked *
     return kin_gpu_wait(on->ctx, on->gpu); /* so that progress is true */
 }
 
-kith_status kin_fused_pick_asked(kin_fused_answers *answers, const kin_fused_asked *asked)
+static kith_status pick_asked(kin_fused_answers *answers, const kin_fused_asked *asked)
 {
     const int64_t rows = asked->rows;
     kin_fused_delivery d;
@@ -189,7 +189,7 @@ static kith_status answer(picking *p)
     p->answers = kin_fused_answers_of(&p->on, query, &corpus, &asked);
     p->answers.fills = true;
     KIN_TRY(kin_fused_answers_make(&p->answers, on_device, false));
-    kith_status status = kin_fused_pick_asked(&p->answers, &all);
+    kith_status status = pick_asked(&p->answers, &all);
     KIN_THEN(status, kin_fused_answers_finish(&p->answers, query->out, rows));
     kin_fused_answers_free(&p->answers);
     return status;
@@ -260,7 +260,7 @@ kith_status kin_fused_pick_few(kin_fused_answers *answers, const kin_fused_asked
                                "finding queries of small groups"));
     some.ids = ids;
     some.longest = least - 1;
-    return kin_fused_pick_asked(answers, &some);
+    return pick_asked(answers, &some);
 }
 
 kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_asked *all,
@@ -300,7 +300,7 @@ kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_aske
     some.ids = there;
     some.owners = there + count;
     some.rows = (int64_t)count;
-    return kin_fused_pick_asked(answers, &some);
+    return pick_asked(answers, &some);
 }
 
 /* ---- Rows whose lists overflowed, among some columns ------------------------------------------

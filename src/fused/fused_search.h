@@ -275,7 +275,6 @@ typedef struct kin_fused_asked {
     int64_t rows;
     int64_t longest; /* rows that one of them may find, at most */
 } kin_fused_asked;
-kith_status kin_fused_pick_asked(kin_fused_answers *answers, const kin_fused_asked *asked);
 /* Of all queries those whose groups have fewer than `least` rows. */
 kith_status kin_fused_pick_few(kin_fused_answers *answers, const kin_fused_asked *all,
                                int64_t least);
