@@ -11,9 +11,6 @@
 #include "engine/engine_exact.h"
 #include "fused/fused_search.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Seconds of an H200: a pair, and each column of it, compared as it is (groups of 1,000 rows; of
  * 100 it is half of that); an engine's call, with the copies of its rows; a pair's column that is
  * screened. */
@@ -21,10 +18,10 @@ static const double PICK_PAIR = 1.2e-10;
 static const double PICK_COL = 6e-13;
 static const double CALL = 1.5e-3;
 static const double SCREEN_COL = 1e-14;
-/* All groups at once: a row, and each column of it; a candidate of a row's k, and each column. */
+/* All groups at once: the job, a row, and each column of it; beside them a pair of each row's k. */
+static const double SEATS = 2e-3;
 static const double SEAT = 5e-9;
 static const double SEAT_COL = 3e-11;
-static const double SEATS = 2e-3;
 
 enum { MOST_ROWS = 1 << 30 }; /* of a span */
 
@@ -95,18 +92,12 @@ static kith_status solve(kith_ctx *ctx, const kin_filter_job *job, const kin_fil
                                   .place = job->resident ? KIN_FUSED_DATA_ON_DEVICE : where->place,
                                   .query = &query,
                                   .grouping = grouping};
-    costs c = costs_of(job, &grouping->found);
-    const char *way = getenv("KITH_MEASURE_WAY");
-    if (way != NULL && way[0] != 0) {
-        c.pairs = strcmp(way, "pairs") == 0 ? -1.0 : (double)INFINITY;
-        c.seats = strcmp(way, "seats") == 0 ? -1.0 : (double)INFINITY;
-        c.engine = strcmp(way, "engine") == 0 ? -1.0 : 1e300;
-    }
+    const costs c = costs_of(job, &grouping->found);
     if (c.seats < fmin(c.pairs, c.engine)) {
         KIN_TRY(kin_fused_seats(ctx, where->gpu, &what, done));
-    }
-    if (*done) {
-        return KITH_OK;
+        if (*done) {
+            return KITH_OK;
+        }
     }
     if (c.pairs <= c.engine) {
         *done = true;
@@ -127,13 +118,10 @@ static kith_status group_and_solve(kith_ctx *ctx, const kin_filter_job *job,
     kin_fused_grouping grouping;
     void *block = NULL;
     KIN_TRY(kin_layout_make(ctx, name_indices, &own, "groups of rows", &block));
-    kin_measure(ctx, where->gpu, "(before)");
     kith_status status = kin_filter_index(ctx, job, own.of_rows, own.of_queries, &source.groups);
     source.of_rows = own.of_rows;
     source.of_queries = own.of_queries;
-    kin_measure(ctx, where->gpu, "index");
     KIN_THEN(status, kin_fused_grouping_make(ctx, where->gpu, &source, &grouping));
-    kin_measure(ctx, where->gpu, "grouping");
     if (status == KITH_OK) {
         status = solve(ctx, job, where, &grouping, done);
         kin_fused_grouping_free(where->gpu, &grouping);

@@ -286,7 +286,6 @@ kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_aske
 /* The same as kin_fused_pick, not of all others, by a screen of all groups at once (fused_seats.c).
  * *done is false, and nothing was written, where all groups are small, one is larger than
  * KIN_FUSED_SEATS_ROWS, or a row is degenerate. */
-void kin_measure(kith_ctx *ctx, kin_gpu *gpu, const char *what);
 enum { KIN_FUSED_SEATS_ROWS = 1 << 17 };
 kith_status kin_fused_seats(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *picks, bool *done);
 /* Of a graph, without a bitmap, whose groups are few: what each point has nearest in all others, by

@@ -37,19 +37,6 @@ enum {
 static const uint64_t MATRIX_BYTES = 512u << 20;
 static const uint64_t LIST_BYTES = 2ull << 30;
 
-#include <stdio.h>
-#include <stdlib.h>
-void kin_measure(kith_ctx *ctx, kin_gpu *gpu, const char *what)
-{
-    static int64_t last;
-    if (getenv("KITH_MEASURE_TIMES") == NULL) {
-        return;
-    }
-    (void)kin_gpu_wait(ctx, gpu);
-    (void)fprintf(stderr, "   %-22s %8.3f ms\n", what, 1e3 * kin_clock_since(last));
-    last = kin_clock_ns();
-}
-
 /* ---- Who sits where -------------------------------------------------------------------------- */
 
 /* Rows, or queries, of groups [0, groups). */
@@ -348,10 +335,7 @@ static kith_status screen_seeds(seats *s, const kin_fused_set *rows, int64_t fir
                                    .pitch = s->pitch * KIN_FUSED_TILE,
                                    .own = s->own + first};
     KIN_TRY(kin_fused_costs_reach(&s->on, &costs));
-    kin_measure(s->on.ctx, s->on.gpu, "costs, kth");
-    KIN_TRY(kin_fused_costs_gather(&s->on, &costs));
-    kin_measure(s->on.ctx, s->on.gpu, "gather");
-    return KITH_OK;
+    return kin_fused_costs_gather(&s->on, &costs);
 }
 
 static kith_status screen_stage(seats *s, const kin_fused_set *rows)
@@ -380,17 +364,13 @@ static kith_status tighten(const seats *s, const kin_fused_set *rows)
 static kith_status find_lists(seats *s, const kin_fused_set *rows, int64_t first, int64_t end)
 {
     KIN_TRY(kin_fused_lists_clear(&s->on, rows, &s->lists));
-    kin_measure(s->on.ctx, s->on.gpu, "clear");
     for (int64_t b = first; b < end; b += s->batch) {
         KIN_TRY(screen_seeds(s, rows, first, b, kin_min_i64(s->batch, end - b)));
     }
     KIN_TRY(tighten(s, rows));
-    kin_measure(s->on.ctx, s->on.gpu, "tighten");
     for (int64_t known = s->seed; has_stage(s, known); known *= GROWTH) {
         KIN_TRY(screen_stage(s, rows));
-        kin_measure(s->on.ctx, s->on.gpu, "stage");
         KIN_TRY(tighten(s, rows));
-        kin_measure(s->on.ctx, s->on.gpu, "tighten");
     }
     return KITH_OK;
 }
@@ -436,10 +416,8 @@ static kith_status solve_all(seats *s)
             kin_fused_set_part(all, first * KIN_FUSED_BLOCK, (end - first) * KIN_FUSED_BLOCK);
         KIN_TRY(find_lists(s, &rows, first, end));
         KIN_TRY(deliver(s, &rows));
-        kin_measure(s->on.ctx, s->on.gpu, "rescore, write");
         KIN_TRY(
             kin_fused_pick_lost(&s->answers, &asked, &rows, s->lists.lost, s->rows.groups + first));
-        kin_measure(s->on.ctx, s->on.gpu, "lost");
         KIN_TRY(kin_progress(s->on.ctx, "screen", (double)end, (double)s->rows.blocks));
     }
     return s->seated == asked.rows ? KITH_OK : kin_fused_pick_few(&s->answers, &asked, LEAST_ROWS);
@@ -521,20 +499,10 @@ static kith_status answer(seats *s)
     KIN_TRY_GOTO(status, plan(s, &hold), done);
     KIN_TRY_GOTO(status, kin_fused_delivery_make(a, s->asked->set.points, s->lists.k, &s->delivery),
                  done);
-    kin_measure(s->on.ctx, s->on.gpu, "plan");
     KIN_TRY_GOTO(status, solve_all(s), done);
     KIN_TRY_GOTO(status, kin_fused_answers_finish(a, s->picks->query->out, s->corpus.rows.rows),
                  done);
-    kin_measure(s->on.ctx, s->on.gpu, "finish");
     status = report(s);
-    if (getenv("KITH_MEASURE_TIMES") != NULL) {
-        fprintf(stderr,
-                "   keys %.1f a row, reruns %.6f, launches %lld, units %lld, batch %lld, stripe "
-                "%lld, blocks %lld, pitch %lld\n",
-                s->on.ctx->report.candidates, s->on.ctx->report.rerun_share, (long long)s->launches,
-                (long long)s->unit_count, (long long)s->batch, (long long)s->stripe,
-                (long long)s->rows.blocks, (long long)s->pitch);
-    }
 done:
     kin_fused_delivery_free(a, &s->delivery);
     return status;
@@ -548,9 +516,7 @@ static kith_status prepare_and_answer(seats *s, bool *done)
     const kin_groups corpus = {.rows = rows, .count = rows};
     const kin_groups asked = {.rows = queries, .count = queries};
     s->asked = &s->corpus;
-    kin_measure(s->on.ctx, s->on.gpu, "seats");
     KIN_TRY(prepare_both(s));
-    kin_measure(s->on.ctx, s->on.gpu, "prepare");
     *done = s->asked->plain;
     if (!*done) {
         return KITH_OK;
