@@ -278,11 +278,11 @@ kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_aske
     KIN_HOLD(hold, on->ctx);
     KIN_NEW(&hold, flags, n, "rows to solve");
     KIN_TRY(kin_gpu_download(on->ctx, on->gpu, flags, lost, n));
+    if (memchr(flags, 1, n) == NULL) {
+        return KITH_OK;
+    }
     for (uint64_t i = 0; i < n; i++) {
         count += flags[i];
-    }
-    if (count == 0) {
-        return KITH_OK;
     }
     KIN_NEW(&hold, ids, n, "rows to solve");
     KIN_NEW(&hold, owners, n, "rows to solve");
