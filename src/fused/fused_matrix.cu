@@ -2,7 +2,8 @@
  *
  * Idea. Two readers of a cost matrix that the screen wrote: `kth` finds how far the k-th neighbour
  * can be at most, `gather` pushes every column that may be as near. Of few rows, where the time of
- * a launch counts, `collect` does both and tightens what came of it.
+ * a launch counts, `collect` does both and tightens what came of it; so it does of many rows whose
+ * few columns fit into a warp's registers, which reads them once.
  *
  * kth need not find the k-th smallest cost: any k different columns prove a reach. Columns are
  * dealt to groups, column j to group j mod groups; the k-th smallest of the groups' least costs is
@@ -16,6 +17,8 @@
  * Cost. Both are bound by reading the matrix, or what of it minima leave to read. Many short rows
  * take a warp each; few long ones a block each (kth) or a warp for every 1,024 columns,
  * or with minima for every 4,096 (gather).
+ *
+ * It is long because all readers look at words, groups and limits alike.
  */
 #include "fused/fused_kernels.h"
 #include "fused/fused_list.cuh"
