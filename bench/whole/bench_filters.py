@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups, filters and pairs, exact: kith beside what one would write without it, and beside its own unfiltered job.
 
-    bench_filters.py --device cpu [--part 0.05] [--runs 3] [--only groups filters across pairs] [--csv FILE]
+    bench_filters.py --device cpu [--part 0.05] [--runs 3] [--only groups larger filters across pairs] [--csv FILE]
     bench_filters.py --device cuda --csv bench/results/filters.csv
 
 groups    a graph of 1,000,000 rows in 32 columns within 10,000 groups, rows of a group standing anywhere; beside
           it a loop over the groups with scikit-learn's brute force, and one with NumPy's products
+larger    the same in 128 columns within 1,000 groups
 filters   10,000 queries among 1,000,000 rows in 128 columns: no filter, a bitmap that allows all, a tenth, a
           thousandth of them; beside it scikit-learn's brute force among the rows that are allowed, copied by hand
 across    a graph of 200,000 rows in 64 columns in two groups, neighbours of the other one; beside it the plain graph
@@ -98,17 +99,25 @@ def loop_sklearn(points, groups):
     return distances
 
 
-def groups(options, random):
+def within(options, random, count, size, cols):
     import kith
 
-    count = scaled(options, 10000)
-    rows = 100 * count
-    points = random.standard_normal((rows, 32), dtype=numpy.float32)
-    numbers = random.permutation(numpy.repeat(numpy.arange(count), 100))
-    work = f"groups {rows} x 32 in {count}"
+    count = scaled(options, count)
+    rows = size * count
+    points = random.standard_normal((rows, cols), dtype=numpy.float32)
+    numbers = random.permutation(numpy.repeat(numpy.arange(count), size))
+    work = f"groups {rows} x {cols} in {count}"
     yield work, "kith", 0, lambda: kith.knn_graph(points, K, groups=numbers, device=options.device).distances
-    yield work, "numpy, a loop", 100 * rows, lambda: loop_numpy(points, numbers)
-    yield work, "scikit-learn, a loop", 100 * rows + SKLEARN_CALL_PAIRS * count, lambda: loop_sklearn(points, numbers)
+    yield work, "numpy, a loop", size * rows, lambda: loop_numpy(points, numbers)
+    yield work, "scikit-learn, a loop", size * rows + SKLEARN_CALL_PAIRS * count, lambda: loop_sklearn(points, numbers)
+
+
+def groups(options, random):
+    yield from within(options, random, 10000, 100, 32)
+
+
+def larger(options, random):
+    yield from within(options, random, 1000, 1000, 128)
 
 
 # ---- Under a bitmap ---------------------------------------------------------------------------------------------
@@ -189,7 +198,7 @@ def crowded(options, random):
     yield f"components {work}", "kith", 0, near.components
 
 
-WORKS = {"groups": groups, "filters": filters, "across": across, "pairs": pairs, "crowded": crowded}
+WORKS = {"groups": groups, "larger": larger, "filters": filters, "across": across, "pairs": pairs, "crowded": crowded}
 
 
 def timed(call):

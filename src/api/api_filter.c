@@ -2,6 +2,8 @@
  * The fields of a filter, and the shape of an answer under it, checked. */
 #include "api/api_check.h"
 
+#include "host/host_threads.h"
+
 static kith_status check_rule(kith_ctx *ctx, const kith_filter *filter, bool graph)
 {
     const int rule = (int)filter->rule;
@@ -24,16 +26,35 @@ static kith_status check_rule(kith_ctx *ctx, const kith_filter *filter, bool gra
     return KITH_OK;
 }
 
+enum { NUMBERS_A_TASK = 1 << 16 };
+
+typedef struct numbers_to_check {
+    kith_ctx *ctx;
+    const int64_t *numbers;
+    int64_t rows;
+    const char *name;
+} numbers_to_check;
+
+static kith_status check_some_numbers(void *arg, int64_t task, int32_t thread)
+{
+    const numbers_to_check *c = arg;
+    const int64_t last = kin_min_i64(c->rows, (task + 1) * NUMBERS_A_TASK);
+    (void)thread;
+    for (int64_t i = task * NUMBERS_A_TASK; i < last; i++) {
+        KIN_FAIL_IF(c->numbers[i] < 0, c->ctx, KITH_E_ARGUMENT, kin_at_row(c->name, i),
+                    "is %lld, must be at least 0 (a row that is in no group can be left "
+                    "out by allow)",
+                    (long long)c->numbers[i]);
+    }
+    return KITH_OK;
+}
+
 static kith_status check_numbers(kith_ctx *ctx, const int64_t *numbers, int64_t rows,
                                  const char *name)
 {
-    for (int64_t i = 0; numbers != NULL && i < rows; i++) {
-        KIN_FAIL_IF(numbers[i] < 0, ctx, KITH_E_ARGUMENT, kin_at_row(name, i),
-                    "is %lld, must be at least 0 (a row that is in no group can be left "
-                    "out by allow)",
-                    (long long)numbers[i]);
-    }
-    return KITH_OK;
+    numbers_to_check check = {.ctx = ctx, .numbers = numbers, .rows = rows, .name = name};
+    const int64_t tasks = numbers == NULL ? 0 : kin_ceil_div(rows, NUMBERS_A_TASK);
+    return kin_parallel(ctx, NULL, tasks, check_some_numbers, &check);
 }
 
 static kith_status check_bitmap(kith_ctx *ctx, const kith_filter *filter, int64_t rows)

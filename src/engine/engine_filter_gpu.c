@@ -2,9 +2,10 @@
  *
  * Idea. On a GPU a part costs the launches of an engine, some hundred microseconds whatever it
  * does; ten thousand groups of a hundred rows are less work than one of them. So where groups are
- * small, or a bitmap keeps little, all pairs are compared in one go (fused_pick.c). A graph of
- * a few groups whose points look for those of others is one job of the engine (kin_fused_across).
- */
+ * small, or a bitmap keeps little, all pairs are compared in one go (fused_pick.c). Larger groups
+ * are screened in one go, of which each block of queries meets its own group's rows alone
+ * (fused_seats.c). A graph of a few groups whose points look for those of others is one job of the
+ * engine (kin_fused_across). */
 #include "engine/engine_filter.h"
 
 #include "fused/fused_search.h"
@@ -16,6 +17,10 @@ static const double PICK_PAIR = 1.2e-10;
 static const double PICK_COL = 6e-13;
 static const double CALL = 1.5e-3;
 static const double SCREEN_COL = 1e-14;
+/* All groups at once: the job, a row, and each column of it; beside them a pair of each row's k. */
+static const double SEATS = 2e-3;
+static const double SEAT = 5e-9;
+static const double SEAT_COL = 3e-11;
 
 enum { MOST_ROWS = 1 << 30 }; /* of a span */
 
@@ -26,13 +31,27 @@ static bool may_pick(const kin_filter_job *job)
            kin_fused_picks_take(&job->request, job->corpus.rows);
 }
 
-static bool picks(const kin_filter_job *job, const kin_fused_span_totals *found)
+/* Seconds, about. */
+typedef struct costs {
+    double pairs;
+    double seats;
+    double engine;
+} costs;
+
+static costs costs_of(const kin_filter_job *job, const kin_fused_span_totals *found)
 {
     const double cols = (double)job->corpus.cols;
+    const double rows = (double)(job->queries.rows + (job->graph ? 0 : job->corpus.rows));
     const double pairs = (double)found->pairs;
-    return found->longest <= MOST_ROWS &&
-           pairs * (PICK_PAIR + PICK_COL * cols) <=
-               CALL * (double)found->used + pairs * cols * SCREEN_COL;
+    const double a_pair = PICK_PAIR + PICK_COL * cols;
+    const double screen = pairs * cols * SCREEN_COL;
+    const double kept = fmin(pairs, (double)job->queries.rows * (double)job->request.k);
+    const bool seats =
+        job->filter.rule != KITH_RULE_OTHER && found->longest <= KIN_FUSED_SEATS_ROWS;
+    return (costs){.pairs = found->longest <= MOST_ROWS ? pairs * a_pair : (double)INFINITY,
+                   .seats = seats ? SEATS + rows * (SEAT + SEAT_COL * cols) + kept * a_pair + screen
+                                  : (double)INFINITY,
+                   .engine = CALL * (double)found->used + screen};
 }
 
 typedef struct indices {
@@ -72,8 +91,15 @@ static kith_status solve(kith_ctx *ctx, const kin_filter_job *job, const kin_fil
                                   .place = job->resident ? KIN_FUSED_DATA_ON_DEVICE : where->place,
                                   .query = &query,
                                   .grouping = grouping};
-    *done = picks(job, &grouping->found);
-    if (*done) {
+    const costs c = costs_of(job, &grouping->found);
+    if (c.seats < fmin(c.pairs, c.engine)) {
+        KIN_TRY(kin_fused_seats(ctx, where->gpu, &what, done));
+        if (*done) {
+            return KITH_OK;
+        }
+    }
+    if (c.pairs <= c.engine) {
+        *done = true;
         return kin_fused_pick(ctx, where->gpu, &what);
     }
     return may_meet(job, where) ? kin_fused_across(ctx, where->gpu, &what, done) : KITH_OK;

@@ -4,6 +4,8 @@
  * indices, others are sorted and searched for. */
 #include "engine/engine_filter.h"
 
+#include "host/host_threads.h"
+
 /* ---- Numbers below `most` ------------------------------------------------------------------- */
 
 static bool are_small(const int64_t *numbers, int64_t rows, int64_t most)
@@ -150,18 +152,41 @@ void kin_filter_numbers_name(kin_layout *layout, void *job)
     numbers->number = kin_layout_zeros(layout, (uint64_t)numbers->most, sizeof *numbers->number);
 }
 
-/* Numbers as they are, if all are small; *count: above all of them, and those before. */
-static bool narrow_numbers(const int64_t *numbers, int64_t rows, int64_t most, uint32_t *index,
-                           int64_t *count)
+enum { NUMBERS_A_TASK = 1 << 16 };
+
+typedef struct narrowing {
+    const int64_t *numbers; /* NULL: zeros */
+    int64_t rows;
+    uint32_t *index;
+    int64_t *largest; /* by thread */
+} narrowing;
+
+static kith_status narrow_some(void *arg, int64_t task, int32_t thread)
 {
-    int64_t largest = *count - 1;
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t number = numbers != NULL ? numbers[i] : 0;
+    const narrowing *n = arg;
+    const int64_t last = kin_min_i64(n->rows, (task + 1) * NUMBERS_A_TASK);
+    int64_t largest = n->largest[thread];
+    for (int64_t i = task * NUMBERS_A_TASK; i < last; i++) {
+        const int64_t number = n->numbers != NULL ? n->numbers[i] : 0;
         largest = kin_max_i64(largest, number);
-        index[i] = (uint32_t)number;
+        n->index[i] = (uint32_t)number;
     }
-    *count = largest + 1;
-    return largest < most;
+    n->largest[thread] = largest;
+    return KITH_OK;
+}
+
+/* Numbers as they are, if all are small; *count: above all of them, and those before. */
+static kith_status narrow_numbers(kith_ctx *ctx, const int64_t *numbers, int64_t rows,
+                                  uint32_t *index, int64_t *count)
+{
+    narrowing n = {.numbers = numbers, .rows = rows, .index = index};
+    KIN_HOLD(hold, ctx);
+    KIN_NEW_ZERO(&hold, n.largest, (uint64_t)ctx->threads, "numbers of groups");
+    KIN_TRY(kin_parallel(ctx, NULL, kin_ceil_div(rows, NUMBERS_A_TASK), narrow_some, &n));
+    for (int32_t t = 0; t < ctx->threads; t++) {
+        *count = kin_max_i64(*count, kin_min_i64(n.largest[t], INT64_MAX - 1) + 1);
+    }
+    return KITH_OK;
 }
 
 kith_status kin_filter_index(kith_ctx *ctx, const kin_filter_job *job, uint32_t *of_rows,
@@ -173,9 +198,9 @@ kith_status kin_filter_index(kith_ctx *ctx, const kin_filter_job *job, uint32_t 
     kin_filter_numbers g = {.most = job->corpus.rows + job->queries.rows};
     void *block = NULL;
     *count = 1;
-    const int64_t most = kin_min_i64(g.most, UINT32_MAX);
-    if (narrow_numbers(job->filter.groups, rows, most, of_rows, count) &&
-        narrow_numbers(others, queries, most, of_queries, count)) {
+    KIN_TRY(narrow_numbers(ctx, job->filter.groups, rows, of_rows, count));
+    KIN_TRY(narrow_numbers(ctx, others, queries, of_queries, count));
+    if (*count <= kin_min_i64(g.most, UINT32_MAX)) {
         return KITH_OK;
     }
     KIN_TRY(kin_layout_make(ctx, kin_filter_numbers_name, &g, "numbers of groups", &block));

@@ -26,6 +26,7 @@
 #include "fused/fused_search.h"
 
 #include "host/host_clock.h"
+#include "host/host_threads.h"
 #include "kith/kith_papers.h"
 
 #include <math.h>
@@ -285,18 +286,37 @@ static int64_t middle_of(const int64_t *before, int64_t from, int64_t to)
     return best;
 }
 
-/* The points of groups [from, to). */
-static kith_status choose(const halving *h, int64_t from, int64_t to, side *s)
+typedef struct choosing {
+    const halving *halving;
+    int64_t from;
+    int64_t to;
+} choosing;
+
+enum { POINTS_A_TASK = 1 << 16 };
+
+static kith_status choose_some(void *arg, int64_t task, int32_t thread)
 {
+    const choosing *c = arg;
+    const halving *h = c->halving;
     const uint32_t *of = h->groups->of_rows;
-    const int64_t rows = h->groups->rows;
-    for (int64_t first = 0; first < rows; first += 8) {
+    const int64_t end = kin_min_i64(h->groups->rows, (task + 1) * POINTS_A_TASK);
+    (void)thread;
+    for (int64_t first = task * POINTS_A_TASK; first < end; first += 8) {
         unsigned bits = 0;
-        for (int64_t i = first; i < kin_min_i64(first + 8, rows); i++) {
-            bits |= (unsigned)((int64_t)of[i] >= from && (int64_t)of[i] < to) << (i - first);
+        for (int64_t i = first; i < kin_min_i64(first + 8, end); i++) {
+            bits |= (unsigned)((int64_t)of[i] >= c->from && (int64_t)of[i] < c->to) << (i - first);
         }
         h->chosen[first / 8] = (uint8_t)bits;
     }
+    return KITH_OK;
+}
+
+/* The points of groups [from, to). */
+static kith_status choose(const halving *h, int64_t from, int64_t to, side *s)
+{
+    choosing c = {.halving = h, .from = from, .to = to};
+    KIN_TRY(kin_parallel(h->on.ctx, NULL, kin_ceil_div(h->groups->rows, POINTS_A_TASK), choose_some,
+                         &c));
     return kin_fused_corpus_some(h->on.ctx, h->all, h->chosen, h->before[to] - h->before[from],
                                  &s->corpus);
 }

@@ -62,7 +62,8 @@ static inline int32_t kin_fused_measure_parts(int32_t cols)
 }
 
 /* Rounded rows ids[0 .. points) (ids NULL: first, first + 1, ...) of a set, with facts, halves and
- * padding up to `padded`. worst: 2 floats, cleared before: largest norm and lost. */
+ * padding up to `padded`, and where an id is KITH_ID_NONE. worst: 2 floats, cleared before: largest
+ * norm and lost. */
 typedef struct kin_fused_round {
     kin_fused_rows rows;
     kin_fused_frame frame;
@@ -223,7 +224,9 @@ typedef struct kin_fused_look {
 
 /* Reach of each row (row0 .. row0 + rows of the set) from the k-th smallest of `count` costs, or
  * from the k-th smallest of their tile minima where minima is given and holds k: at least k columns
- * cost no more. Only lowers a reach. col_worst: the worst of the columns. */
+ * cost no more. Only lowers a reach. col_worst: the worst of the columns. own: by block of rows,
+ * how many columns it has, the first of `count` (NULL: all; without minima); rows whose id is
+ * KITH_ID_NONE have none, and their reach becomes one that takes none. */
 typedef struct kin_fused_kth {
     kin_fused_set set;
     kin_fused_lists lists;
@@ -233,11 +236,12 @@ typedef struct kin_fused_kth {
     const uint32_t *minima; /* rows x pitch / 128, or NULL */
     int64_t pitch;
     int64_t count; /* columns, a multiple of 128 */
+    const uint32_t *own;
     kin_bound_row col_worst;
 } kin_fused_kth;
 
 /* Pushes the columns of a cost matrix that may be within a row's reach. tiles: of the block of the
- * row, as in the screen that wrote the matrix. */
+ * row, as in the screen that wrote the matrix. own: as in kth. */
 typedef struct kin_fused_gather {
     kin_fused_set rows_set;
     kin_fused_set cols_set;
@@ -248,6 +252,7 @@ typedef struct kin_fused_gather {
     const uint32_t *minima; /* or NULL */
     int64_t pitch;
     int64_t count;
+    const uint32_t *own;
     const uint32_t *tiles;
     uint32_t tiles_a_block;
     int32_t *told; /* of collect: entries of each row's list, -1: candidates are lost; or NULL */
@@ -255,7 +260,8 @@ typedef struct kin_fused_gather {
 
 /* Of few rows all three at once: reach as by kth, candidates as by gather, and what tightening
  * leaves of them. Lists need not be cleared; those of rows that lost candidates hold any of them.
- */
+ * Of any number of rows where blocks have their own columns, for k up to 64 and at most 8 tiles;
+ * nothing is told. */
 typedef kin_fused_gather kin_fused_collect;
 
 /* Compacts every list: reach from the k smallest costs, entries above their limit go, counts fall.
@@ -392,6 +398,42 @@ typedef struct kin_fused_regroup {
     uint32_t *owners;
 } kin_fused_regroup;
 
+/* Rows by group as the positions of a set in which each group begins with a block of its own, and
+ * behind whose last row stands nobody (KITH_ID_NONE) up to the next block. A group's rows are
+ * spread over its positions by a sequence (fused_schedule.h), so that each of its tiles is a sample
+ * of all. */
+typedef struct kin_fused_seat {
+    uint32_t first;  /* of its group in `listed` */
+    uint32_t count;  /* rows of the group */
+    uint32_t before; /* of them, in blocks before this one */
+    uint32_t step;   /* of the sequence */
+} kin_fused_seat;
+typedef struct kin_fused_spread {
+    const uint32_t *listed;
+    const kin_fused_seat *seats; /* by block */
+    int64_t blocks;
+    uint32_t *ids; /* blocks x KIN_FUSED_BLOCK */
+} kin_fused_spread;
+
+KIN_HD uint32_t kin_fused_spread_id(const kin_fused_spread *job, int64_t position)
+{
+    const kin_fused_seat *seat = &job->seats[position / KIN_FUSED_BLOCK];
+    const uint64_t place = seat->before + (uint64_t)(position % KIN_FUSED_BLOCK);
+    return place < seat->count ? job->listed[seat->first + place * seat->step % seat->count]
+                               : KITH_ID_NONE;
+}
+
+/* ids[i] = asked[i] where the group of query i may find fewer than `least` rows, else KITH_ID_NONE.
+ */
+typedef struct kin_fused_few {
+    const uint32_t *asked;
+    const uint32_t *owners;
+    const kin_fused_span *spans;
+    int64_t queries;
+    uint32_t least;
+    uint32_t *ids;
+} kin_fused_few;
+
 /* What each group's queries may find: the rows of the same group, or of all others. */
 typedef struct kin_fused_span_totals {
     uint64_t pairs; /* of a query and a row */
@@ -444,8 +486,9 @@ typedef struct kin_fused_write {
 
 /* Canonical keys of all list entries of rows row0 .. row0 + rows, sorted by (key, id), the first k
  * of each to pairs (rows x k; fewer: count says how many, the rest is untouched). For integer
- * bounds the key is made from the cost. Rows that lost candidates are written like any other; the
- * caller runs them again.
+ * bounds the key is made from the cost. A position without a row (KITH_ID_NONE) has no pairs, and
+ * as a candidate comes last, with a key of infinity. Rows that lost candidates are written like any
+ * other; the caller runs them again.
  *
  * With spans there are no lists: position p has the candidates listed[] of spans[owners[p]], of
  * lists only k is read, and capacity, the most that a span has. */
@@ -567,6 +610,8 @@ typedef struct kin_fused_within {
     X(pack)                   \
     X(accept)                 \
     X(regroup)                \
+    X(spread)                 \
+    X(few)                    \
     X(spans)                  \
     X(rescore)                \
     X(write)                  \

@@ -2,7 +2,8 @@
  *
  * Idea. Two readers of a cost matrix that the screen wrote: `kth` finds how far the k-th neighbour
  * can be at most, `gather` pushes every column that may be as near. Of few rows, where the time of
- * a launch counts, `collect` does both and tightens what came of it.
+ * a launch counts, `collect` does both and tightens what came of it; so it does of many rows whose
+ * few columns fit into a warp's registers, which reads them once.
  *
  * kth need not find the k-th smallest cost: any k different columns prove a reach. Columns are
  * dealt to groups, column j to group j mod groups; the k-th smallest of the groups' least costs is
@@ -16,6 +17,8 @@
  * Cost. Both are bound by reading the matrix, or what of it minima leave to read. Many short rows
  * take a warp each; few long ones a block each (kth) or a warp for every 1,024 columns,
  * or with minima for every 4,096 (gather).
+ *
+ * It is long because all readers look at words, groups and limits alike.
  */
 #include "fused/fused_kernels.h"
 #include "fused/fused_list.cuh"
@@ -49,6 +52,17 @@ template <typename Job> static __device__ kth_row words_of_row(const Job &job, i
     return kth_row{job.matrix + row * job.pitch, job.count};
 }
 
+/* Columns of a row where each block has its own. Rows of nobody have none. */
+template <typename Job>
+static __device__ __forceinline__ int64_t own_columns(const Job &job, const kin_fused_set &set,
+                                                      int64_t position)
+{
+    if (job.own == NULL) {
+        return job.count;
+    }
+    return set.ids[position] == KITH_ID_NONE ? 0 : (int64_t)job.own[position / KIN_FUSED_BLOCK];
+}
+
 /* What a cost of k columns proves for a row; nothing where there are fewer. */
 static __device__ double reach_of(const kin_fused_set &set, int64_t position, uint32_t order,
                                   kin_bound_row col_worst)
@@ -63,7 +77,9 @@ static __device__ double reach_of(const kin_fused_set &set, int64_t position, ui
 
 static __device__ void lower_reach(const kin_fused_kth &job, int64_t position, uint32_t order)
 {
-    const double reach = reach_of(job.set, position, order, job.col_worst);
+    const bool nobody = job.own != NULL && job.set.ids[position] == KITH_ID_NONE;
+    const double reach =
+        nobody ? -(double)INFINITY : reach_of(job.set, position, order, job.col_worst);
     if (reach < job.lists.reach[position]) {
         job.lists.reach[position] = reach;
     }
@@ -81,6 +97,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     if (row >= job.rows || job.row0 + row >= job.set.points) {
         return;
     }
+    const int64_t own = own_columns(job, job.set, job.row0 + row);
     const kth_row from = words_of_row(job, row);
     uint32_t least[R];
 #pragma unroll
@@ -89,11 +106,16 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     }
     if (from.count == job.count) {
         const uint4 *words = (const uint4 *)from.words;
-        const int64_t fours = from.count / 4;
+        const int64_t fours = (own + 3) / 4;
         constexpr int STEP = R < 8 ? 1 : 2;
 #pragma unroll 4
         for (int64_t i = lane; i < fours; i += 32) {
-            const uint4 word = __ldcs(words + i);
+            uint4 word = __ldcs(words + i);
+            if (4 * i + 3 >= own) { /* behind the last stands padding */
+                word.y = 4 * i + 1 < own ? word.y : KIN_ORDER_PADDING;
+                word.z = 4 * i + 2 < own ? word.z : KIN_ORDER_PADDING;
+                word.w = KIN_ORDER_PADDING;
+            }
             const int turn = STEP == 1 ? 0 : (int)(i / 32 % 2) * 4;
 #pragma unroll
             for (int r = 0; r < R; r++) {
@@ -121,8 +143,8 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     for (int r = 0; r < R; r++) {
         groups += __popc(__ballot_sync(KIN_ALL_LANES, least[r] != KIN_ORDER_PADDING));
     }
-    if (groups >= job.lists.k) {
-        const uint32_t order = warp_kth<R>(least, job.lists.k);
+    if (groups >= job.lists.k || own == 0) {
+        const uint32_t order = own == 0 ? KIN_ORDER_PADDING : warp_kth<R>(least, job.lists.k);
         if (lane == 0) {
             lower_reach(job, job.row0 + row, order);
         }
@@ -185,7 +207,9 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     __shared__ list_shared shared;
     __shared__ uint32_t least[BLOCK_GROUPS];
     const int64_t row = blockIdx.x;
-    const uint32_t order = kth_of_groups(words_of_row(job, row), job.lists.k, least, &shared);
+    kth_row from = words_of_row(job, row);
+    from.count = min(from.count, own_columns(job, job.set, job.row0 + row));
+    const uint32_t order = kth_of_groups(from, job.lists.k, least, &shared);
     if (threadIdx.x == 0) {
         lower_reach(job, job.row0 + row, order);
     }
@@ -238,23 +262,36 @@ static __device__ void push_column(const kin_fused_gather &job, const gather_row
     }
 }
 
-/* Four columns of each lane, of a tile of the row's block. */
-static __device__ void push_tile(const kin_fused_gather &job, const gather_row &g, uint4 word,
-                                 int64_t tile, int32_t *count)
+/* Which of four columns of each lane are within the precise limit, of a tile of the row's block,
+ * whose columns end at `end`. The number of the first of them. */
+static __device__ __forceinline__ int64_t find_near(const kin_fused_gather &job,
+                                                    const gather_row &g,
+                                                    const uint32_t (&orders)[4], int64_t tile,
+                                                    int64_t end, bool (&near)[4])
 {
     const kin_fused_frame &frame = job.rows_set.frame;
-    const int64_t column = (int64_t)g.tiles[tile] * KIN_FUSED_TILE + threadIdx.x % 32 * 4;
-    const uint32_t orders[4] = {word.x, word.y, word.z, word.w};
-    bool near[4];
+    const int64_t first = (int64_t)(threadIdx.x % 32 * 4);
+    const int64_t column = (int64_t)g.tiles[tile] * KIN_FUSED_TILE + first;
+    const int64_t left = end - tile * KIN_FUSED_TILE - first;
 #pragma unroll
     for (int i = 0; i < 4; i++) { /* their facts are asked for at the same time */
-        near[i] = orders[i] <= g.most && column + i < job.cols_set.points;
+        near[i] = orders[i] <= g.most && i < left && column + i < job.cols_set.points;
         if (near[i] && frame.bound != KIN_BOUND_INTEGER) {
             const double limit = kin_bound_limit(frame.bound, g.reach, frame.kappa, g.own,
                                                  list_row(job.cols_set, column + i));
             near[i] = !(list_cost(frame.type, orders[i]) > limit);
         }
     }
+    return column;
+}
+
+/* Four columns of each lane. */
+static __device__ void push_tile(const kin_fused_gather &job, const gather_row &g, uint4 word,
+                                 int64_t tile, int64_t end, int32_t *count)
+{
+    const uint32_t orders[4] = {word.x, word.y, word.z, word.w};
+    bool near[4];
+    const int64_t column = find_near(job, g, orders, tile, end, near);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         push_column(job, g, near[i], orders[i], column + i, count);
@@ -275,9 +312,13 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     if (row >= job.rows || job.row0 + row >= job.rows_set.points) {
         return;
     }
-    const gather_row g = row_to_gather(job, row, job.lists.reach[job.row0 + row]);
-    const int64_t tiles = job.count / KIN_FUSED_TILE;
+    const int64_t own = own_columns(job, job.rows_set, job.row0 + row);
+    const int64_t tiles = (own + KIN_FUSED_TILE - 1) / KIN_FUSED_TILE;
     const int64_t first = piece % chunks * CHUNK_TILES;
+    if (first >= tiles) {
+        return;
+    }
+    const gather_row g = row_to_gather(job, row, job.lists.reach[job.row0 + row]);
     uint4 words[CHUNK_TILES];
 #pragma unroll
     for (int t = 0; t < CHUNK_TILES; t++) {
@@ -293,7 +334,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
         const uint4 word = words[t];
         const uint32_t least = min(min(word.x, word.y), min(word.z, word.w));
         if (__any_sync(KIN_ALL_LANES, least <= g.most)) {
-            push_tile(job, g, word, first + t, &job.lists.counts[g.position]);
+            push_tile(job, g, word, first + t, own, &job.lists.counts[g.position]);
         }
     }
 }
@@ -319,7 +360,7 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     while (near != 0) {
         const int64_t t = first + __ffs((int)near) - 1;
         near &= near - 1;
-        push_tile(job, g, words_of_tile(g, t), t, &job.lists.counts[g.position]);
+        push_tile(job, g, words_of_tile(g, t), t, job.count, &job.lists.counts[g.position]);
     }
 }
 
@@ -411,7 +452,7 @@ static __global__ void __launch_bounds__(COLLECTORS)
     list_near_tiles(job, blockIdx.x, g.most, words, &near[1]);
     for (int32_t i = (int32_t)threadIdx.x / 32; i < min(near[1], (int32_t)BLOCK_GROUPS);
          i += COLLECTORS / 32) {
-        push_tile(job, g, words_of_tile(g, words[i]), words[i], &pushed);
+        push_tile(job, g, words_of_tile(g, words[i]), words[i], job.count, &pushed);
     }
     __syncthreads();
     const bool lost = near[1] > BLOCK_GROUPS || pushed > job.lists.capacity;
@@ -430,6 +471,91 @@ static __global__ void __launch_bounds__(COLLECTORS)
         if (job.told != NULL) {
             job.told[blockIdx.x] = lost ? -1 : kept;
         }
+    }
+}
+
+/* ---- Columns of their own: all at once, by a warp a row ---------------------------------------
+ */
+
+/* The words of up to CHUNK_TILES tiles stay in registers, and nobody else has a word for the row's
+ * list. */
+template <int R>
+static __global__ void __launch_bounds__(KIN_LIST_THREADS)
+    collect_own(const __grid_constant__ kin_fused_collect job)
+{
+    const int64_t row = (int64_t)blockIdx.x * KIN_LIST_WARPS + threadIdx.x / 32;
+    const int64_t position = job.row0 + row;
+    const int lane = (int)threadIdx.x % 32;
+    if (row >= job.rows || position >= job.rows_set.points) {
+        return;
+    }
+    const bool nobody = job.rows_set.ids[position] == KITH_ID_NONE;
+    const int64_t own = own_columns(job, job.rows_set, position);
+    uint32_t words[CHUNK_TILES][4];
+    uint32_t least[R];
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        least[r] = KIN_ORDER_PADDING;
+    }
+#pragma unroll
+    for (int t = 0; t < CHUNK_TILES; t++) {
+        const int64_t left = own - t * KIN_FUSED_TILE - lane * 4;
+        uint4 word =
+            make_uint4(KIN_ORDER_PADDING, KIN_ORDER_PADDING, KIN_ORDER_PADDING, KIN_ORDER_PADDING);
+        if (left > 0) {
+            word =
+                __ldcs((const uint4 *)(job.matrix + row * job.pitch + t * KIN_FUSED_TILE) + lane);
+        }
+        words[t][0] = word.x;
+        words[t][1] = left > 1 ? word.y : KIN_ORDER_PADDING;
+        words[t][2] = left > 2 ? word.z : KIN_ORDER_PADDING;
+        words[t][3] = left > 3 ? word.w : KIN_ORDER_PADDING;
+    }
+#pragma unroll
+    for (int w = 0; w < CHUNK_TILES * 4; w++) {
+        least[w % R] = min(least[w % R], words[w / 4][w % 4]);
+    }
+    int32_t groups = 0;
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        groups += __popc(__ballot_sync(KIN_ALL_LANES, least[r] != KIN_ORDER_PADDING));
+    }
+    const uint32_t order =
+        groups >= job.lists.k ? warp_kth<R>(least, job.lists.k) : KIN_ORDER_PADDING;
+    const double reach =
+        nobody ? -(double)INFINITY : reach_of(job.rows_set, position, order, job.cols_set.worst);
+    const gather_row g = row_to_gather(job, row, reach);
+    int32_t pushed = 0;
+#pragma unroll
+    for (int t = 0; t < CHUNK_TILES; t++) {
+        const uint32_t first = min(min(words[t][0], words[t][1]), min(words[t][2], words[t][3]));
+        if (t * KIN_FUSED_TILE < own && __any_sync(KIN_ALL_LANES, first <= g.most)) {
+            bool near[4];
+            const int64_t column = find_near(job, g, words[t], t, own, near);
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const uint32_t vote = __ballot_sync(KIN_ALL_LANES, near[i]);
+                const int32_t place = pushed + __popc(vote & ((1u << lane) - 1));
+                if (near[i] && place < job.lists.capacity) {
+                    job.lists.words[position * job.lists.capacity + place] =
+                        (uint64_t)words[t][i] << 32 | (uint64_t)(column + i);
+                }
+                pushed += __popc(vote);
+            }
+        }
+    }
+    if (lane == 0) {
+        job.lists.reach[position] = reach;
+    }
+    __syncwarp(); /* the list is there for all lanes */
+    int32_t kept = min(pushed, job.lists.capacity);
+    if (kept >= job.lists.k) {
+        const kin_fused_tighten tighten = {job.rows_set, job.cols_set, job.lists};
+        kept = warp_tighten_any<KIN_LIST_MOST>(tighten, position, kept);
+    }
+    if (lane == 0) {
+        job.lists.counts[position] = kept;
+        job.lists.lost[position] = pushed > job.lists.capacity ? 1 : 0;
     }
 }
 
@@ -475,8 +601,33 @@ int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_gather *job)
     return kin_gpu_launched();
 }
 
+static int launch_own(kin_gpu_stream *stream, const kin_fused_collect *job)
+{
+    const int32_t k = job->lists.k;
+    const unsigned blocks = (unsigned)((job->rows + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS);
+    if (k > WARP_MOST_K || job->count > CHUNK_TILES * KIN_FUSED_TILE || job->minima != NULL) {
+        return (int)cudaErrorInvalidValue;
+    }
+    if (blocks == 0) {
+        return 0;
+    }
+    if (k <= 8) {
+        collect_own<1><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    } else if (k <= 16) {
+        collect_own<2><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    } else if (k <= 32) {
+        collect_own<4><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    } else {
+        collect_own<8><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    }
+    return kin_gpu_launched();
+}
+
 int kin_fused_launch_collect(kin_gpu_stream *stream, const kin_fused_collect *job)
 {
+    if (job->own != NULL) {
+        return launch_own(stream, job);
+    }
     const int64_t rows = job->rows_set.points - job->row0;
     const unsigned blocks = (unsigned)(job->rows < rows ? job->rows : rows);
     return blocks == 0 ? 0

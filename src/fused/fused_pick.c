@@ -130,40 +130,43 @@ typedef struct picking {
     kin_fused_answers answers;
 } picking;
 
-/* Positions first .. first + count. */
-static kith_status pick_some(picking *p, kin_fused_delivery *d, int64_t first, int64_t count)
+/* Queries first .. first + count. */
+static kith_status pick_some(kin_fused_answers *answers, const kin_fused_asked *asked,
+                             kin_fused_delivery *d, int64_t first, int64_t count)
 {
-    const kin_fused_grouping *g = p->picks->grouping;
+    const kin_fused_device *on = &answers->on;
+    const kin_fused_grouping *g = asked->grouping;
     const kin_fused_rescore job = {
-        .set = {.frame.bound = KIN_BOUND_DISTANCE, .ids = g->asked},
-        .set_rows = p->queries->rows,
-        .cols_rows = p->corpus->rows,
-        .lists = {.k = d->k, .capacity = (int32_t)kin_max_i64(g->found.longest, 1)},
+        .set = {.frame.bound = KIN_BOUND_DISTANCE, .ids = asked->ids},
+        .set_rows = *asked->queries,
+        .cols_rows = *asked->corpus,
+        .lists = {.k = d->k, .capacity = (int32_t)kin_max_i64(asked->longest, 1)},
         .spans = g->spans,
-        .owners = g->owners,
+        .owners = asked->owners,
         .listed = g->listed,
         .row0 = first,
         .rows = count,
         .pairs = d->pairs,
         .count = d->counts};
-    KIN_TRY(kin_fused_launched(&p->on, p->on.kernels->rescore(p->on.stream, &job),
+    KIN_TRY(kin_fused_launched(on, on->kernels->rescore(on->stream, &job),
                                "computing canonical distances"));
-    KIN_TRY(kin_fused_delivery_run(&p->answers, d, g->asked + first, count, NULL));
-    return kin_gpu_wait(p->on.ctx, p->on.gpu); /* so that progress is true */
+    KIN_TRY(kin_fused_delivery_run(answers, d, asked->ids + first, count, NULL));
+    return kin_gpu_wait(on->ctx, on->gpu); /* so that progress is true */
 }
 
-static kith_status pick_all(picking *p)
+static kith_status pick_asked(kin_fused_answers *answers, const kin_fused_asked *asked)
 {
-    const int64_t rows = p->picks->grouping->source->queries;
+    const int64_t rows = asked->rows;
     kin_fused_delivery d;
-    KIN_TRY(kin_fused_delivery_make(&p->answers, rows, (int32_t)p->answers.wanted, &d));
+    KIN_TRY(kin_fused_delivery_make(answers, rows, (int32_t)answers->wanted, &d));
     kith_status status = KITH_OK;
     for (int64_t first = 0; status == KITH_OK && first < rows; first += d.most) {
         const int64_t count = kin_min_i64(d.most, rows - first);
-        status = pick_some(p, &d, first, count);
-        KIN_THEN(status, kin_progress(p->on.ctx, "screen", (double)(first + count), (double)rows));
+        status = pick_some(answers, asked, &d, first, count);
+        KIN_THEN(status,
+                 kin_progress(answers->on.ctx, "screen", (double)(first + count), (double)rows));
     }
-    kin_fused_delivery_free(&p->answers, &d);
+    kin_fused_delivery_free(answers, &d);
     return status;
 }
 
@@ -171,14 +174,22 @@ static kith_status answer(picking *p)
 {
     const kin_fused_query *query = p->picks->query;
     const bool on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0;
+    const kin_fused_grouping *grouping = p->picks->grouping;
     const int64_t rows = p->corpus->rows.rows;
     const kin_groups corpus = {.rows = rows, .count = rows};
-    const int64_t queries = p->picks->grouping->source->queries;
+    const int64_t queries = grouping->source->queries;
     const kin_groups asked = {.rows = queries, .count = queries};
+    const kin_fused_asked all = {.grouping = grouping,
+                                 .queries = &p->queries->rows,
+                                 .corpus = &p->corpus->rows,
+                                 .ids = grouping->asked,
+                                 .owners = grouping->owners,
+                                 .rows = queries,
+                                 .longest = grouping->found.longest};
     p->answers = kin_fused_answers_of(&p->on, query, &corpus, &asked);
     p->answers.fills = true;
     KIN_TRY(kin_fused_answers_make(&p->answers, on_device, false));
-    kith_status status = pick_all(p);
+    kith_status status = pick_asked(&p->answers, &all);
     KIN_THEN(status, kin_fused_answers_finish(&p->answers, query->out, rows));
     kin_fused_answers_free(&p->answers);
     return status;
@@ -226,6 +237,70 @@ kith_status kin_fused_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *p
     kin_fused_prepared_free(ctx, gpu, &queries);
     kin_fused_prepared_free(ctx, gpu, &corpus);
     return status;
+}
+
+/* ---- What a screen of groups leaves ------------------------------------------------------------
+ */
+
+kith_status kin_fused_pick_few(kin_fused_answers *answers, const kin_fused_asked *all,
+                               int64_t least)
+{
+    const kin_fused_device *on = &answers->on;
+    kin_fused_asked some = *all;
+    uint32_t *ids = NULL;
+    KIN_HOLD(hold, on->ctx);
+    KIN_GPU_NEW(&hold, on->gpu, ids, (uint64_t)all->rows, "queries of small groups");
+    const kin_fused_few few = {.asked = all->ids,
+                               .owners = all->owners,
+                               .spans = all->grouping->spans,
+                               .queries = all->rows,
+                               .least = (uint32_t)least,
+                               .ids = ids};
+    KIN_TRY(kin_fused_launched(on, on->kernels->few(on->stream, &few),
+                               "finding queries of small groups"));
+    some.ids = ids;
+    some.longest = least - 1;
+    return pick_asked(answers, &some);
+}
+
+kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_asked *all,
+                                const kin_fused_set *set, const uint8_t *lost,
+                                const uint32_t *groups)
+{
+    const kin_fused_device *on = &answers->on;
+    const uint64_t n = (uint64_t)set->points;
+    kin_fused_asked some = *all;
+    uint8_t *flags = NULL;
+    uint32_t *ids = NULL;
+    uint32_t *owners = NULL;
+    uint32_t *there = NULL; /* both */
+    uint64_t count = 0;
+    KIN_HOLD(hold, on->ctx);
+    KIN_NEW(&hold, flags, n, "rows to solve");
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, flags, lost, n));
+    if (memchr(flags, 1, n) == NULL) {
+        return KITH_OK;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        count += flags[i];
+    }
+    KIN_NEW(&hold, ids, n, "rows to solve");
+    KIN_NEW(&hold, owners, n, "rows to solve");
+    KIN_GPU_NEW(&hold, on->gpu, there, 2 * count, "rows to solve");
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, ids, set->ids, n * sizeof *ids));
+    for (uint64_t i = 0, found = 0; i < n; i++) {
+        if (flags[i] != 0) {
+            ids[found] = ids[i];
+            owners[found++] = groups[i / KIN_FUSED_BLOCK];
+        }
+    }
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, there, ids, count * sizeof *ids));
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, there + count, owners, count * sizeof *owners));
+    answers->tally.reruns += (double)count;
+    some.ids = there;
+    some.owners = there + count;
+    some.rows = (int64_t)count;
+    return pick_asked(answers, &some);
 }
 
 /* ---- Rows whose lists overflowed, among some columns ------------------------------------------

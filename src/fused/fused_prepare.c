@@ -315,12 +315,11 @@ static kith_status allocate_rounded(const preparing *p)
     return KITH_OK;
 }
 
-static kith_status allocate_set(const preparing *p, const kin_fused_frame *frame)
+static kith_status allocate_set(const preparing *p, const kin_fused_frame *frame, int64_t points)
 {
     kin_fused_prepared *out = p->out;
-    out->set = (kin_fused_set){.frame = *frame,
-                               .points = out->groups.count,
-                               .padded = kin_round_up(out->groups.count, KIN_FUSED_BLOCK)};
+    out->set = (kin_fused_set){
+        .frame = *frame, .points = points, .padded = kin_round_up(points, KIN_FUSED_BLOCK)};
     KIN_TRY(kin_gpu_layout_make(p->on.ctx, p->on.gpu, name_set, out, "the order of the points",
                                 &out->set_block));
     return allocate_rounded(p);
@@ -460,7 +459,7 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
     kin_gpu_free(p->on.gpu, p->scratch);
     p->scratch = NULL;
     out->covered = is_covered(&out->distance, out->groups.count);
-    KIN_TRY(allocate_set(p, &frame));
+    KIN_TRY(allocate_set(p, &frame, out->groups.count));
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, p->askers));
     KIN_TRY(try_bytes(p, k));
     return round_set(p);
@@ -477,8 +476,32 @@ static kith_status prepare_queries(preparing *p, const kin_fused_frame *frame)
     if (out->groups.count == 0) {
         return KITH_OK;
     }
-    KIN_TRY(allocate_set(p, frame));
+    KIN_TRY(allocate_set(p, frame, out->groups.count));
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, 0)); /* as they are listed */
+    return round_set(p);
+}
+
+static kith_status prepare_spread(preparing *p, kith_dtype asked, const kin_fused_frame *given,
+                                  const kin_fused_spread *spread)
+{
+    kin_fused_prepared *out = p->out;
+    kin_fused_frame frame;
+    kin_fused_spread job = *spread;
+    out->measured = given == NULL && is_measured(&out->distance, p->matrix, asked);
+    KIN_TRY(look(p, false));
+    if (!out->plain) {
+        return KITH_OK;
+    }
+    if (given != NULL) {
+        frame = *given;
+    } else {
+        KIN_TRY(make_frame(p, asked, &frame));
+    }
+    KIN_TRY(allocate_set(p, &frame, spread->blocks * KIN_FUSED_BLOCK));
+    out->starts = NULL; /* padding among rows has none */
+    job.ids = out->ids;
+    KIN_TRY(kin_fused_launched(&p->on, p->on.kernels->spread(p->on.stream, &job),
+                               "putting rows by group"));
     return round_set(p);
 }
 
@@ -541,6 +564,16 @@ kith_status kin_fused_prepare_queries(const kin_fused_device *on, const kin_fuse
     return finish(&p, status);
 }
 
+kith_status kin_fused_prepare_spread(const kin_fused_device *on, const kin_fused_source *source,
+                                     kith_dtype asked, const kin_fused_frame *frame,
+                                     const kin_fused_spread *spread, kin_fused_prepared *out)
+{
+    preparing p = {.out = out};
+    kith_status status = begin(&p, on, source);
+    KIN_THEN(status, prepare_spread(&p, asked, frame, spread));
+    return finish(&p, status);
+}
+
 /* What is kept of a set, on its way. */
 typedef struct keeping {
     int64_t points; /* of all */
@@ -582,7 +615,7 @@ static kith_status keep_ids(const preparing *p, const kin_fused_prepared *all, c
 static kith_status keep_some(preparing *p, const kin_fused_prepared *all, const uint8_t *allow)
 {
     KIN_TRY(clear_findings(p));
-    KIN_TRY(allocate_set(p, &all->set.frame));
+    KIN_TRY(allocate_set(p, &all->set.frame, p->out->groups.count));
     KIN_TRY(keep_ids(p, all, allow));
     return round_set(p);
 }
@@ -609,7 +642,7 @@ static kith_status round_bytes(preparing *p, const kin_fused_prepared *halves)
 {
     kin_fused_prepared *out = p->out;
     KIN_TRY(clear_findings(p));
-    KIN_TRY(allocate_set(p, &halves->byte_frame));
+    KIN_TRY(allocate_set(p, &halves->byte_frame, out->groups.count));
     KIN_TRY(kin_fused_launched(
         &p->on,
         p->on.gpu->module->ops->copy_within(p->on.stream, out->ids, halves->ids,

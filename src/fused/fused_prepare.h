@@ -99,6 +99,13 @@ uint64_t kin_fused_bytes_bytes(const kin_fused_prepared *bytes); /* of device me
 kith_status kin_fused_prepare_queries(const kin_fused_device *on, const kin_fused_source *source,
                                       const kin_fused_frame *frame, kin_fused_prepared *out);
 
+/* Rows, group by group, as a set in which each group begins with a block of its own
+ * (kin_fused_spread): neither grouped nor ordered. frame NULL: of a corpus, asked is then the dtype
+ * of the queries to come. Where a row is degenerate `plain` is false, and there is no set. */
+kith_status kin_fused_prepare_spread(const kin_fused_device *on, const kin_fused_source *source,
+                                     kith_dtype asked, const kin_fused_frame *frame,
+                                     const kin_fused_spread *spread, kin_fused_prepared *out);
+
 /* A hint: rows first .. first + count of a matrix on the host are prepared next, and brought to the
  * device until then, if they find room there (gpu/gpu.h; whoever gives hints ends them). */
 void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix, int64_t first,

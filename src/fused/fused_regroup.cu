@@ -81,6 +81,43 @@ int kin_fused_launch_regroup(kin_gpu_stream *stream, const kin_fused_regroup *jo
     return kin_gpu_launched();
 }
 
+/* ---- Blocks of their own -----------------------------------------------------------------------
+ */
+
+static __global__ void __launch_bounds__(THREADS) spread_kernel(const kin_fused_spread job)
+{
+    const int64_t position = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    job.ids[position] = kin_fused_spread_id(&job, position);
+}
+
+int kin_fused_launch_spread(kin_gpu_stream *stream, const kin_fused_spread *job)
+{
+    static_assert((int)THREADS == (int)KIN_FUSED_BLOCK, "a block of threads for a block of rows");
+    if (job->blocks == 0) {
+        return 0;
+    }
+    spread_kernel<<<(unsigned)job->blocks, THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
+static __global__ void __launch_bounds__(THREADS) few_kernel(const kin_fused_few job)
+{
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < job.queries) {
+        job.ids[i] = job.spans[job.owners[i]].count < job.least ? job.asked[i] : KITH_ID_NONE;
+    }
+}
+
+int kin_fused_launch_few(kin_gpu_stream *stream, const kin_fused_few *job)
+{
+    const int64_t blocks = (job->queries + THREADS - 1) / THREADS;
+    if (blocks == 0) {
+        return 0;
+    }
+    few_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
 /* ---- What a group may find ------------------------------------------------------------------- */
 
 static __global__ void __launch_bounds__(THREADS) spans_kernel(const kin_fused_spans job)

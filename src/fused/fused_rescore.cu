@@ -151,7 +151,8 @@ static __device__ __forceinline__ void keys_of(const kin_fused_rescore &job, con
         for (int c = 0; c < TWO; c++) {
             at[c] = base + c * teams + team;
             /* A team without work repeats the last candidate, so that warps stay whole. */
-            const int64_t id = (int64_t)list.ids[min(at[c], list.last - 1)];
+            const uint32_t candidate = list.ids[min(at[c], list.last - 1)];
+            const int64_t id = candidate == KITH_ID_NONE ? 0 : (int64_t)candidate;
             data[c] = (const char *)rows.data + id * rows.stride_bytes;
             transform[c] = TRANSFORMS ? rows.transforms[id] : kin_row_transform{};
             lanes[c] = 0;
@@ -174,7 +175,7 @@ static __device__ __forceinline__ void keys_of(const kin_fused_rescore &job, con
                 key = KIN_DEGENERATE_KEY;
             }
             if (at[c] < list.last && thread % KIN_METRIC_LANES == 0) {
-                list.keys[at[c]] = key;
+                list.keys[at[c]] = list.ids[at[c]] == KITH_ID_NONE ? (double)INFINITY : key;
             }
         }
     }
@@ -306,6 +307,12 @@ static __global__ void __launch_bounds__(BLOCK, 2)
          i += (int64_t)gridDim.x * crews) {
         const int64_t position = job.row0 + i;
         const int64_t row = (int64_t)job.set.ids[position];
+        if (row == (int64_t)KITH_ID_NONE) {
+            if (thread == 0) {
+                job.count[i] = 0;
+            }
+            continue; /* with its whole crew */
+        }
         const bool screened = job.spans == NULL;
         const uint64_t *words = job.lists.words + position * job.lists.capacity;
         const kin_fused_span span = screened ? kin_fused_span{} : job.spans[job.owners[position]];

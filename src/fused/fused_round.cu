@@ -39,7 +39,8 @@ KIN_DEVICE int64_t row_of(const kin_fused_round &job, int64_t position)
     if (position >= job.points) {
         return -1;
     }
-    return job.ids != NULL ? (int64_t)job.ids[position] : job.first + position;
+    const uint32_t id = job.ids != NULL ? job.ids[position] : 0;
+    return id == KITH_ID_NONE ? -1 : job.ids != NULL ? (int64_t)id : job.first + position;
 }
 
 /* ---- Facts ---------------------------------------------------------------------------------- */

@@ -260,6 +260,29 @@ typedef struct kin_fused_picks {
 /* Each query is compared with all rows that it may find; slots behind them become empty. One GPU,
  * all at once: KITH_E_DEVICE_MEMORY where that does not fit. */
 kith_status kin_fused_pick(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *picks);
+/* Some queries of them, whose answers may be short (fills): to what the caller has made. */
+typedef struct kin_fused_asked {
+    const kin_fused_grouping *grouping;
+    const kin_fused_rows *queries;
+    const kin_fused_rows *corpus;
+    const uint32_t *ids;    /* device: of queries, */
+    const uint32_t *owners; /* and their groups */
+    int64_t rows;
+    int64_t longest; /* rows that one of them may find, at most */
+} kin_fused_asked;
+/* Of all queries those whose groups have fewer than `least` rows. */
+kith_status kin_fused_pick_few(kin_fused_answers *answers, const kin_fused_asked *all,
+                               int64_t least);
+/* Those at the positions of a set that lost candidates: lost, in device memory. groups: of each
+ * block of the set. Waits. */
+kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_asked *all,
+                                const kin_fused_set *set, const uint8_t *lost,
+                                const uint32_t *groups);
+/* The same as kin_fused_pick, not of all others, by a screen of all groups at once (fused_seats.c).
+ * *done is false, and nothing was written, where all groups are small, one is larger than
+ * KIN_FUSED_SEATS_ROWS, or a row is degenerate. */
+enum { KIN_FUSED_SEATS_ROWS = 1 << 17 };
+kith_status kin_fused_seats(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *picks, bool *done);
 /* Of a graph, without a bitmap, whose groups are few: what each point has nearest in all others, by
  * the screen, of points that are prepared once (fused_both.c). *done is false, and nothing was
  * written, where there are more than 64 groups, where lists would be short, where many points are

@@ -267,6 +267,7 @@ kith_status kin_fused_costs_reach(const kin_fused_device *on, const kin_fused_co
                                .minima = c->minima,
                                .pitch = c->pitch,
                                .count = c->pitch,
+                               .own = c->own,
                                .col_worst = c->cols.worst};
     KIN_TRY(screen_costs(on, c));
     return kin_fused_launched(on, on->kernels->kth(on->stream, &kth), "finding thresholds");
@@ -283,6 +284,7 @@ static kin_fused_gather gather_of(const kin_fused_costs *c)
                               .minima = c->minima,
                               .pitch = c->pitch,
                               .count = c->pitch,
+                              .own = c->own,
                               .tiles = c->tiles,
                               .tiles_a_block = c->tiles_a_block,
                               .told = c->told};

@@ -188,6 +188,7 @@ typedef struct kin_fused_costs {
     uint32_t *matrix;             /* count x pitch */
     uint32_t *minima;             /* or NULL */
     int64_t pitch;                /* columns */
+    const uint32_t *own;          /* of kin_fused_kth, by block of rows; without minima; or NULL */
     int32_t *told;                /* of collecting: kin_fused_gather's; or NULL */
 } kin_fused_costs;
 kith_status kin_fused_costs_reach(const kin_fused_device *on, const kin_fused_costs *costs);

@@ -51,6 +51,24 @@ static void fused_regroup(const kin_fused_regroup *job)
 
 REFERENCE_FUSED(regroup)
 
+static void fused_spread(const kin_fused_spread *job)
+{
+    for (int64_t p = 0; p < job->blocks * KIN_FUSED_BLOCK; p++) {
+        job->ids[p] = kin_fused_spread_id(job, p);
+    }
+}
+
+REFERENCE_FUSED(spread)
+
+static void fused_few(const kin_fused_few *job)
+{
+    for (int64_t i = 0; i < job->queries; i++) {
+        job->ids[i] = job->spans[job->owners[i]].count < job->least ? job->asked[i] : KITH_ID_NONE;
+    }
+}
+
+REFERENCE_FUSED(few)
+
 static void fused_spans(const kin_fused_spans *job)
 {
     *job->totals = (kin_fused_span_totals){0};
@@ -113,8 +131,15 @@ static void find_keys(const candidates *c, const kin_fused_set *cols, const kin_
         c->ids[j] = cols->ids[(uint32_t)words[j]];
         c->keys[j] = key_of_word(words[j], corpus->metric);
     }
-    if (cols->frame.bound != KIN_BOUND_INTEGER) {
-        reference_keys(queries, row, corpus, c->ids, 0, count, c->keys);
+    int64_t from = 0; /* of a run of candidates that are somebody */
+    for (int64_t j = 0; j <= count && cols->frame.bound != KIN_BOUND_INTEGER; j++) {
+        if (j == count || c->ids[j] == KITH_ID_NONE) {
+            reference_keys(queries, row, corpus, c->ids + from, 0, j - from, c->keys + from);
+            from = j + 1;
+        }
+        if (j < count && c->ids[j] == KITH_ID_NONE) {
+            c->keys[j] = INFINITY;
+        }
     }
 }
 
@@ -134,8 +159,9 @@ static void fused_rescore(const kin_fused_rescore *job)
     candidates c = make_candidates(lists->capacity);
     for (int64_t i = 0; i < job->rows; i++) {
         const int64_t position = job->row0 + i;
-        const int32_t count =
-            job->spans != NULL ? find_span(&c, job, position) : find_list(&c, job, position);
+        const int32_t count = job->set.ids[position] == KITH_ID_NONE ? 0
+                              : job->spans != NULL                   ? find_span(&c, job, position)
+                                                                     : find_list(&c, job, position);
         for (int32_t j = 0; j < count; j++) {
             c.pairs[j] = (kin_pair){c.keys[j], c.ids[j], 0};
         }

@@ -227,7 +227,7 @@ static void fused_round(const kin_fused_round *job)
         unsigned char *out = job->rounded + p * job->frame.row_bytes;
         memset(out, 0, (size_t)job->frame.row_bytes);
         memset(&job->facts[p], 0, sizeof *job->facts);
-        if (p >= job->points) {
+        if (p >= job->points || (job->ids != NULL && job->ids[p] == KITH_ID_NONE)) {
             pad(job, p);
             continue;
         }

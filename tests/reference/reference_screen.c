@@ -347,6 +347,16 @@ int reference_fused_screen(kin_gpu_stream *stream, const kin_fused_screen *job)
 
 /* ---- Readers of matrices --------------------------------------------------------------------- */
 
+/* Columns of a row, of `count`. */
+static int64_t own_columns(const uint32_t *own, const kin_fused_set *set, int64_t position,
+                           int64_t count)
+{
+    if (own == NULL) {
+        return count;
+    }
+    return set->ids[position] == KITH_ID_NONE ? 0 : (int64_t)own[position / BLOCK];
+}
+
 static void lower_reach(const kin_fused_kth *job, int64_t position, uint32_t order)
 {
     const double reach =
@@ -362,29 +372,38 @@ static void fused_kth(const kin_fused_kth *job)
 {
     const int32_t k = job->lists.k;
     const bool by_minima = job->minima != NULL && job->count / TILE >= k;
-    const int64_t count = by_minima ? job->count / TILE : job->count;
-    uint64_t *words = reference_room(count, sizeof *words);
-    for (int64_t i = 0; i < job->rows && job->row0 + i < job->set.points && k <= count; i++) {
+    const int64_t all = by_minima ? job->count / TILE : job->count;
+    uint64_t *words = reference_room(all, sizeof *words);
+    for (int64_t i = 0; i < job->rows && job->row0 + i < job->set.points; i++) {
+        const int64_t position = job->row0 + i;
+        const int64_t count = own_columns(job->own, &job->set, position, all);
         const uint32_t *from =
             by_minima ? job->minima + i * (job->pitch / TILE) : job->matrix + i * job->pitch;
+        if (job->own != NULL && job->set.ids[position] == KITH_ID_NONE) {
+            job->lists.reach[position] = -(double)INFINITY;
+        }
+        if (count < k) {
+            continue;
+        }
         for (int64_t c = 0; c < count; c++) {
             words[c] = from[c];
         }
         kin_select_nth_word(words, count, k - 1);
-        lower_reach(job, job->row0 + i, (uint32_t)words[k - 1]);
+        lower_reach(job, position, (uint32_t)words[k - 1]);
     }
     free(words);
 }
 
 REFERENCE_FUSED(kth)
 
+/* orders: of the first `most` columns of a tile, or of all. */
 static void gather_tile(const kin_fused_gather *job, int64_t row, const uint32_t *orders,
-                        int64_t tile)
+                        int64_t tile, int64_t most)
 {
     const kin_fused_frame *frame = &job->rows_set.frame;
     const double reach = job->lists.reach[row];
     const kin_bound_row own = bounds_of(&job->rows_set, row);
-    for (int64_t j = 0; j < TILE && tile * TILE + j < job->cols_set.points; j++) {
+    for (int64_t j = 0; j < TILE && j < most && tile * TILE + j < job->cols_set.points; j++) {
         const int64_t col = tile * TILE + j;
         const double cost = cost_of(frame->type, orders[j]);
         if (is_within(frame, reach, cost, own, job->cols_set.worst) &&
@@ -397,10 +416,10 @@ static void gather_tile(const kin_fused_gather *job, int64_t row, const uint32_t
 static void fused_gather(const kin_fused_gather *job)
 {
     const kin_fused_frame *frame = &job->rows_set.frame;
-    const int64_t tiles = job->count / TILE;
     for (int64_t i = 0; i < job->rows && job->row0 + i < job->rows_set.points; i++) {
         const int64_t row = job->row0 + i;
-        for (int64_t t = 0; t < tiles; t++) {
+        const int64_t columns = own_columns(job->own, &job->rows_set, row, job->count);
+        for (int64_t t = 0; t * TILE < columns; t++) {
             const uint32_t least =
                 job->minima != NULL ? job->minima[i * (job->pitch / TILE) + t] : 0;
             const bool has_any =
@@ -410,7 +429,7 @@ static void fused_gather(const kin_fused_gather *job)
                            bounds_of(&job->rows_set, row), job->cols_set.worst));
             if (has_any) {
                 gather_tile(job, row, job->matrix + i * job->pitch + t * TILE,
-                            job->tiles[row / BLOCK * job->tiles_a_block + t]);
+                            job->tiles[row / BLOCK * job->tiles_a_block + t], columns - t * TILE);
             }
         }
     }
