@@ -22,8 +22,8 @@ static const uint64_t PAIR_BYTES = 64u << 20; /* of a stripe */
 struct kin_graph_gpu_paths {
     kin_gpu *gpu;
     kin_distance distance;
-    int64_t k; /* that was announced */
-    kin_fused_corpus *corpus;
+    kin_fused_corpus *own; /* NULL: the corpus is the caller's */
+    const kin_fused_corpus *corpus;
     int64_t rows;
     int32_t most;    /* links a row */
     uint32_t *links; /* device: rows x most */
@@ -157,17 +157,20 @@ static kith_status refuse(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
 static kith_status prepare(kith_ctx *ctx, kin_graph_gpu_paths *paths,
                            const kin_graph_gpu_ground *ground)
 {
-    const kin_fused_source source = {.matrix = ground->points,
-                                     .distance = &ground->distance,
-                                     .name = "points",
-                                     .place = ground->place};
+    const kin_fused_source source = {
+        .matrix = ground->points, .distance = &ground->distance, .name = "points"};
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
+    paths->corpus = ground->corpus;
+    if (paths->corpus != NULL) {
+        return KITH_OK;
+    }
     do {
         ctx->report = before;
-        status = kin_fused_corpus_make(ctx, paths->gpu, &source, ground->asked, ground->k,
-                                       &paths->corpus);
+        status =
+            kin_fused_corpus_make(ctx, paths->gpu, &source, ground->asked, ground->k, &paths->own);
     } while (kin_fused_again(ctx, paths->gpu, status));
+    paths->corpus = paths->own;
     return status;
 }
 
@@ -191,7 +194,6 @@ kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
     KIN_TRY(kin_alloc_zero(ctx, &paths, 1, sizeof *paths, "a graph on a device"));
     *paths = (kin_graph_gpu_paths){.gpu = gpu,
                                    .distance = ground->distance,
-                                   .k = ground->k,
                                    .rows = ground->points->rows,
                                    .most = (int32_t)(2 * ground->graph->k)};
     kith_status status = prepare(ctx, paths, ground);
@@ -211,7 +213,7 @@ void kin_graph_gpu_paths_free(kith_ctx *ctx, kin_graph_gpu_paths *paths)
     }
     kin_free(ctx, paths->parts);
     kin_gpu_free(paths->gpu, paths->links);
-    kin_fused_corpus_free(ctx, paths->corpus);
+    kin_fused_corpus_free(ctx, paths->own);
     kin_free(ctx, paths);
 }
 
