@@ -542,6 +542,9 @@ static __device__ __forceinline__ void finish(const kin_graph_gpu_walk &job, con
     }
     if (kin_graph_gpu_lane() == 0) {
         job.found[i] = min(w.count, job.k);
+        if (w.count < job.k) {
+            (void)atomicAdd((unsigned long long *)job.sums + 1, 1ULL);
+        }
     }
 }
 
@@ -634,7 +637,7 @@ static __device__ __forceinline__ void walk_each(const kin_graph_gpu_walk &job, 
         finish<STEP>(job, s, w, types, i);
     }
     if (kin_graph_gpu_lane() == 0 && w.evaluations > 0) {
-        (void)atomicAdd((unsigned long long *)job.evaluations, (unsigned long long)w.evaluations);
+        (void)atomicAdd((unsigned long long *)job.sums, (unsigned long long)w.evaluations);
     }
 }
 

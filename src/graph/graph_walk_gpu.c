@@ -19,6 +19,13 @@
 enum { MOST_STRIPE = 1 << 18 };
 static const uint64_t PAIR_BYTES = 64u << 20; /* of a stripe */
 
+/* Rows where the last walks began. Who walks has the GPU for himself. */
+typedef struct entering {
+    kin_graph_entries counts;
+    uint64_t seed;
+    uint32_t *rows; /* device; NULL: nobody walked yet */
+} entering;
+
 struct kin_graph_gpu_paths {
     kin_gpu *gpu;
     kin_distance distance;
@@ -29,6 +36,7 @@ struct kin_graph_gpu_paths {
     uint32_t *links; /* device: rows x most */
     uint32_t *parts; /* as of kin_graph_links */
     int64_t part_count;
+    entering *entering;
 };
 
 int64_t kin_graph_gpu_most_width(void)
@@ -196,7 +204,9 @@ kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
                                    .distance = ground->distance,
                                    .rows = ground->points->rows,
                                    .most = (int32_t)(2 * ground->graph->k)};
-    kith_status status = prepare(ctx, paths, ground);
+    kith_status status =
+        kin_alloc_zero(ctx, &paths->entering, 1, sizeof *paths->entering, "entries of walks");
+    KIN_THEN(status, prepare(ctx, paths, ground));
     KIN_THEN(status, link_graph(ctx, paths, ground->graph));
     if (status != KITH_OK) {
         kin_graph_gpu_paths_free(ctx, paths);
@@ -210,6 +220,10 @@ void kin_graph_gpu_paths_free(kith_ctx *ctx, kin_graph_gpu_paths *paths)
 {
     if (paths == NULL) {
         return;
+    }
+    if (paths->entering != NULL) {
+        kin_gpu_free(paths->gpu, paths->entering->rows);
+        kin_free(ctx, paths->entering);
     }
     kin_free(ctx, paths->parts);
     kin_gpu_free(paths->gpu, paths->links);
@@ -226,10 +240,8 @@ typedef struct walking {
     const kin_graph_gpu_paths *paths;
     const kin_graph_gpu_walks *walkers;
     const kith_neighbors *out;
-    uint32_t *entries; /* device */
-    int64_t entry_count;
-    uint64_t *evaluated; /* device: one number */
-    double solved;       /* keys of queries that were solved */
+    uint64_t *sums;   /* device: of a walk */
+    double evaluated; /* keys that walks took, and queries that were solved */
 } walking;
 
 /* Queries of a stripe whose walks met too few rows: there hardly are any. */
@@ -240,11 +252,12 @@ static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused
     kin_gpu *gpu = w->on.gpu;
     const uint64_t rows = (uint64_t)queries->rows;
     const int64_t k = w->out->k;
-    uint64_t short_rows = 0;
+    uint64_t sums[2] = {0};
     uint32_t *ids = NULL;
     int64_t found = 0;
-    KIN_TRY(kin_gpu_download(ctx, gpu, &short_rows, a->short_rows, sizeof short_rows));
-    if (short_rows == 0) {
+    KIN_TRY(kin_gpu_download(ctx, gpu, sums, w->sums, sizeof sums));
+    w->evaluated += (double)sums[0];
+    if (sums[1] == 0) {
         return KITH_OK;
     }
     KIN_TRY(kin_gpu_fill(ctx, gpu, a->short_rows, 0, sizeof *a->short_rows));
@@ -257,7 +270,7 @@ static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused
         }
     }
     if (status == KITH_OK) {
-        w->solved += (double)found * (double)w->paths->rows;
+        w->evaluated += (double)found * (double)w->paths->rows;
         status = kin_fused_answers_solve(a, queries, &w->paths->corpus->prepared.rows, ids, found);
     }
     return status;
@@ -268,20 +281,23 @@ static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused
 {
     kith_ctx *ctx = w->on.ctx;
     const kin_graph_gpu_paths *paths = w->paths;
+    const entering *from = paths->entering;
     kin_fused_delivery d;
+    KIN_TRY(kin_gpu_fill(ctx, w->on.gpu, w->sums, 0, 2 * sizeof *w->sums));
     KIN_TRY(kin_fused_delivery_make(a, queries->rows, (int32_t)w->out->k, &d));
     const kin_graph_gpu_walk job = {.points = paths->corpus->prepared.rows,
                                     .queries = *queries,
                                     .count = queries->rows,
                                     .links = paths->links,
                                     .most = paths->most,
-                                    .entries = w->entries,
-                                    .entry_count = (int32_t)w->entry_count,
+                                    .entries = from->rows,
+                                    .entry_count =
+                                        (int32_t)(from->counts.parts + from->counts.random),
                                     .width = (int32_t)w->walkers->width,
                                     .k = d.k,
                                     .pairs = d.pairs,
                                     .found = d.counts,
-                                    .evaluations = w->evaluated};
+                                    .sums = w->sums};
     kith_status status =
         kin_gpu_check(ctx, w->on.gpu, w->kernels->walk(w->on.stream, &job), "walking");
     KIN_THEN(status, kin_fused_answers_write(a, d.pairs, d.counts, d.k, NULL, queries->rows));
@@ -338,16 +354,29 @@ static kith_status run_stripe(void *arg, int64_t first, int64_t count, int64_t n
 static kith_status choose_entries(walking *w)
 {
     kith_ctx *ctx = w->on.ctx;
+    kin_gpu *gpu = w->on.gpu;
     const kin_graph_gpu_paths *paths = w->paths;
-    const kin_graph_entries entries =
+    entering *from = paths->entering;
+    const uint64_t seed = w->walkers->seed;
+    const kin_graph_entries counts =
         kin_graph_count_entries(paths->rows, paths->part_count, w->walkers->width);
-    const uint64_t count = (uint64_t)(entries.parts + entries.random);
+    const uint64_t count = (uint64_t)(counts.parts + counts.random);
     uint32_t *rows = NULL;
-    w->entry_count = (int64_t)count;
-    KIN_GPU_NEW(w->hold, w->on.gpu, w->entries, count, "entries");
+    if (from->rows != NULL && from->seed == seed && from->counts.parts == counts.parts &&
+        from->counts.random == counts.random) {
+        return KITH_OK;
+    }
     KIN_NEW(w->hold, rows, count, "entries of walks");
-    kin_graph_draw_entries(&entries, paths->rows, paths->parts, w->walkers->seed, rows);
-    return kin_gpu_upload(ctx, w->on.gpu, w->entries, rows, count * sizeof *rows);
+    kin_graph_draw_entries(&counts, paths->rows, paths->parts, seed, rows);
+    kin_gpu_free(gpu, from->rows);
+    *from = (entering){.counts = counts, .seed = seed};
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &from->rows, count, sizeof *rows, "entries"));
+    const kith_status status = kin_gpu_upload(ctx, gpu, from->rows, rows, count * sizeof *rows);
+    if (status != KITH_OK) {
+        kin_gpu_free(gpu, from->rows);
+        from->rows = NULL;
+    }
+    return status;
 }
 
 /* Queries that fit beside the points. */
@@ -371,8 +400,7 @@ static kith_status run_all(walking *w)
     kin_gpu *gpu = w->on.gpu;
     const uint32_t place = w->walkers->place;
     KIN_TRY(choose_entries(w));
-    KIN_GPU_NEW(w->hold, gpu, w->evaluated, 1, "counters");
-    KIN_TRY(kin_gpu_fill(ctx, gpu, w->evaluated, 0, sizeof *w->evaluated));
+    KIN_GPU_NEW(w->hold, gpu, w->sums, 2, "counters");
     kin_fused_stripes all = {.ctx = ctx,
                              .gpu = gpu,
                              .rows = w->walkers->queries->rows,
@@ -395,11 +423,8 @@ kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *pat
                  .paths = paths,
                  .walkers = walkers,
                  .out = out};
-    uint64_t evaluated = 0;
-    *evaluations = 0.0;
-    kith_status status = run_all(&w);
-    KIN_THEN(status, kin_gpu_download(ctx, paths->gpu, &evaluated, w.evaluated, sizeof evaluated));
-    *evaluations = (double)evaluated + w.solved;
+    const kith_status status = run_all(&w);
+    *evaluations = w.evaluated;
     return status;
 }
 
