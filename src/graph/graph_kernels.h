@@ -325,7 +325,7 @@ typedef struct kin_graph_gpu_walk {
     int32_t k;
     kin_fused_pair *pairs; /* count x k */
     int32_t *found;        /* count: pairs in use, fewer than k where a walk met no more */
-    uint64_t *sums;        /* two numbers, added to: keys that led, and queries that found fewer */
+    uint64_t *evaluations; /* one number, added to: keys that led */
 } kin_graph_gpu_walk;
 
 /* A row a launch: its name, and the struct that it takes. */

@@ -172,7 +172,8 @@ enum {
     KEPT = 2 * BATCH, /* words that wait to be merged: of a batch, and as many before it */
     FAN = 8,          /* rows that are picked at once, at most */
     STAGED = 1024,    /* components of a query that shared memory holds */
-    CREWS = 8,        /* a processor: more queries have a warp each */
+    CREWS = 6,        /* a processor: more queries have a warp each, */
+    CREW_WIDTH = 256, /* and so have wider walks */
     LINE = 128,       /* bytes of memory that come together */
     MOST_CALLED = 8 * LINE,
     MARKS_A_WORD = 16, /* places of the table, a word of the list */
@@ -542,9 +543,6 @@ static __device__ __forceinline__ void finish(const kin_graph_gpu_walk &job, con
     }
     if (kin_graph_gpu_lane() == 0) {
         job.found[i] = min(w.count, job.k);
-        if (w.count < job.k) {
-            (void)atomicAdd((unsigned long long *)job.sums + 1, 1ULL);
-        }
     }
 }
 
@@ -637,7 +635,7 @@ static __device__ __forceinline__ void walk_each(const kin_graph_gpu_walk &job, 
         finish<STEP>(job, s, w, types, i);
     }
     if (kin_graph_gpu_lane() == 0 && w.evaluations > 0) {
-        (void)atomicAdd((unsigned long long *)job.sums, (unsigned long long)w.evaluations);
+        (void)atomicAdd((unsigned long long *)job.evaluations, (unsigned long long)w.evaluations);
     }
 }
 
@@ -708,7 +706,7 @@ static int walk_launch(kin_gpu_stream *stream, const kin_graph_gpu_walk *job)
     const kin_fused_rows *queries = &job->queries;
     const kin_fused_rows *points = &job->points;
     const shape s = shape_of(job);
-    const bool few = job->count <= (int64_t)stream->processors * CREWS;
+    const bool few = job->count <= (int64_t)stream->processors * CREWS && job->width <= CREW_WIDTH;
     const int32_t walks = few ? 1 : s.warps; /* of a block */
     const int32_t bytes = warp_bytes(s) * walks;
     const int64_t wished = (job->count + walks - 1) / walks;

@@ -240,8 +240,8 @@ typedef struct walking {
     const kin_graph_gpu_paths *paths;
     const kin_graph_gpu_walks *walkers;
     const kith_neighbors *out;
-    uint64_t *sums;   /* device: of a walk */
-    double evaluated; /* keys that walks took, and queries that were solved */
+    uint64_t *evaluated; /* device: one number */
+    double solved;       /* keys of queries that were solved */
 } walking;
 
 /* Queries of a stripe whose walks met too few rows: there hardly are any. */
@@ -252,12 +252,11 @@ static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused
     kin_gpu *gpu = w->on.gpu;
     const uint64_t rows = (uint64_t)queries->rows;
     const int64_t k = w->out->k;
-    uint64_t sums[2] = {0};
+    uint64_t short_rows = 0;
     uint32_t *ids = NULL;
     int64_t found = 0;
-    KIN_TRY(kin_gpu_download(ctx, gpu, sums, w->sums, sizeof sums));
-    w->evaluated += (double)sums[0];
-    if (sums[1] == 0) {
+    KIN_TRY(kin_gpu_download(ctx, gpu, &short_rows, a->short_rows, sizeof short_rows));
+    if (short_rows == 0) {
         return KITH_OK;
     }
     KIN_TRY(kin_gpu_fill(ctx, gpu, a->short_rows, 0, sizeof *a->short_rows));
@@ -270,7 +269,7 @@ static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused
         }
     }
     if (status == KITH_OK) {
-        w->evaluated += (double)found * (double)w->paths->rows;
+        w->solved += (double)found * (double)w->paths->rows;
         status = kin_fused_answers_solve(a, queries, &w->paths->corpus->prepared.rows, ids, found);
     }
     return status;
@@ -283,7 +282,6 @@ static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused
     const kin_graph_gpu_paths *paths = w->paths;
     const entering *from = paths->entering;
     kin_fused_delivery d;
-    KIN_TRY(kin_gpu_fill(ctx, w->on.gpu, w->sums, 0, 2 * sizeof *w->sums));
     KIN_TRY(kin_fused_delivery_make(a, queries->rows, (int32_t)w->out->k, &d));
     const kin_graph_gpu_walk job = {.points = paths->corpus->prepared.rows,
                                     .queries = *queries,
@@ -297,7 +295,7 @@ static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused
                                     .k = d.k,
                                     .pairs = d.pairs,
                                     .found = d.counts,
-                                    .sums = w->sums};
+                                    .evaluations = w->evaluated};
     kith_status status =
         kin_gpu_check(ctx, w->on.gpu, w->kernels->walk(w->on.stream, &job), "walking");
     KIN_THEN(status, kin_fused_answers_write(a, d.pairs, d.counts, d.k, NULL, queries->rows));
@@ -400,7 +398,8 @@ static kith_status run_all(walking *w)
     kin_gpu *gpu = w->on.gpu;
     const uint32_t place = w->walkers->place;
     KIN_TRY(choose_entries(w));
-    KIN_GPU_NEW(w->hold, gpu, w->sums, 2, "counters");
+    KIN_GPU_NEW(w->hold, gpu, w->evaluated, 1, "counters");
+    KIN_TRY(kin_gpu_fill(ctx, gpu, w->evaluated, 0, sizeof *w->evaluated));
     kin_fused_stripes all = {.ctx = ctx,
                              .gpu = gpu,
                              .rows = w->walkers->queries->rows,
@@ -423,8 +422,11 @@ kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *pat
                  .paths = paths,
                  .walkers = walkers,
                  .out = out};
-    const kith_status status = run_all(&w);
-    *evaluations = w.evaluated;
+    uint64_t evaluated = 0;
+    *evaluations = 0.0;
+    kith_status status = run_all(&w);
+    KIN_THEN(status, kin_gpu_download(ctx, paths->gpu, &evaluated, w.evaluated, sizeof evaluated));
+    *evaluations = (double)evaluated + w.solved;
     return status;
 }
 

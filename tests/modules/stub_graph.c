@@ -200,7 +200,7 @@ static int walk(kin_gpu_stream *stream, const kin_graph_gpu_walk *job)
         job->pairs[i] = (kin_fused_pair){(double)place, (uint32_t)place, 0};
         job->found[i / job->k] = job->k;
     }
-    job->sums[0] += (uint64_t)job->count;
+    *job->evaluations += (uint64_t)job->count;
     return 0;
 }
 

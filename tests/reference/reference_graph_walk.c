@@ -167,7 +167,7 @@ static void meet(walker *w, const uint32_t *rows, int64_t count)
         }
     }
     reference_keys(&job->queries, w->query, &job->points, w->fresh, 0, some, w->keys);
-    job->sums[0] += (uint64_t)some;
+    *job->evaluations += (uint64_t)some;
     for (int64_t i = 0; i < some; i++) {
         enter(w, (kin_fused_pair){.key = w->keys[i], .id = w->fresh[i]});
     }
@@ -222,7 +222,6 @@ void reference_graph_walk(const kin_graph_gpu_walk *job)
         w.query = job->query0 + i;
         walk_query(&w);
         job->found[i] = w.count < job->k ? w.count : job->k;
-        job->sums[1] += w.count < job->k ? 1 : 0;
         for (int32_t j = 0; j < job->found[i]; j++) {
             job->pairs[i * job->k + j] = w.list[j];
             job->pairs[i * job->k + j].unused = 0;
