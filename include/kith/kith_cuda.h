@@ -45,8 +45,9 @@ KITH_API kith_status kith_cuda_radius(kith_ctx *ctx, const kith_matrix *corpus,
                                       const kith_matrix *queries, const kith_radius_params *params,
                                       kith_ranges **out, void *stream);
 
-/* As kith_index_create, by exact, which auto is, too, or by tree. Points are borrowed where they
- * lie, until kith_index_add or kith_index_remove gives the index rows of its own, or until it is
+/* As kith_index_create, of points on a GPU; auto is exact. A graph is made there, of which the ids
+ * are kept on the host, too; a given one lies in host memory. Points are borrowed where they lie,
+ * until kith_index_add or kith_index_remove gives the index rows of its own, or until it is
  * freed. All that kith_index.h says of an index holds of this one; for a file, a change and a
  * filter that is neither a bitmap for all queries nor of small groups they are copied to the host.
  */

@@ -18,17 +18,19 @@ extern "C" {
  *
  * - exact  rounded copy, norms, order, groups of equal rows
  * - tree   a buffer k-d tree
- *          both on a GPU where the context of its creation names one, exact also with "auto" where
- * a thousand queries would pay for it; a tree there has up to 64 columns and finds up to 2048
- *          neighbours, more of them KITH_E_UNSUPPORTED
- * - graph  a k-NN graph and what walks need: approximate, on the processor
+ * - graph  a k-NN graph and what walks need: approximate
  *
- * The answers are those of kith_search by that method, to the byte. An index keeps points.data
- * until it is freed or changed, and no context, of which the allocator of its maker's alone must
- * stay. Its memory counts while a call makes or changes it. Contexts in any threads may search,
- * save and change it at once: a change waits for searches (of a GPU one at a time), and what comes
- * later for it, so that a progress function must not call for the same index. A forked process has
- * it, but for GPUs. */
+ * All are on a GPU where the context of its creation names one, exact also with "auto" where a
+ * thousand queries would pay for it; a tree there has up to 64 columns and finds up to 2048
+ * neighbours, more of them KITH_E_UNSUPPORTED. Under a filter, and where ids are left out, a graph
+ * on a GPU is not walked on: all that is allowed is compared, and the answer is exact.
+ *
+ * The answers are those of kith_search by that method on that device, to the byte. An index keeps
+ * points.data until it is freed or changed, and no context, of which the allocator of its maker's
+ * alone must stay. Its memory counts while a call makes or changes it. Contexts in any threads may
+ * search, save and change it at once: a change waits for searches (of a GPU one at a time), and
+ * what comes later for it, so that a progress function must not call for the same index. A forked
+ * process has it, but for GPUs. */
 typedef struct kith_index kith_index;
 
 /* Of a graph that is made, unless it is said. */
@@ -36,10 +38,10 @@ enum { KITH_INDEX_K = 24 };
 #define KITH_INDEX_RECALL 0.95
 
 typedef struct kith_index_params {
-    uint32_t struct_size; /* set by kith_index_params_default() */
-    kith_metric metric;   /* 0 = KITH_EUCLIDEAN; KITH_CUSTOM with a graph alone */
-    kith_method method;   /* auto: exact. graph: KITH_E_UNSUPPORTED where the context names a GPU */
-    int32_t tree_height;  /* of a tree, as in kith_search_params */
+    uint32_t struct_size;        /* set by kith_index_params_default() */
+    kith_metric metric;          /* 0 = KITH_EUCLIDEAN; KITH_CUSTOM with a graph alone */
+    kith_method method;          /* auto: exact */
+    int32_t tree_height;         /* of a tree, as in kith_search_params */
     const kith_neighbors *graph; /* graph: to walk on, of the points in this metric, of any origin
                                     (some 16 to 32 neighbours each do well); its ids are copied.
                                     NULL: one is made */
@@ -67,8 +69,8 @@ static inline kith_index_params kith_index_params_default(void)
 KITH_API kith_status kith_index_create(kith_ctx *ctx, const kith_matrix *points,
                                        const kith_index_params *params, kith_index **out);
 /* As kith_search; params.metric is 0 or the index' own, the method auto or its own, tree_height 0,
- * custom NULL or its own. A graph, and a tree that is kept on the processor, are searched there,
- * and are KITH_E_UNSUPPORTED where the context names a GPU; so is any other method than the index'
+ * custom NULL or its own. A graph or a tree that is kept on the processor is searched there,
+ * and is KITH_E_UNSUPPORTED where the context names a GPU; so is any other method than the index'
  * own (search the points themselves: kith_index_inspect has them). params.walk->graph is NULL. */
 KITH_API kith_status kith_index_search(kith_ctx *ctx, const kith_index *index,
                                        const kith_matrix *queries, const kith_search_params *params,
@@ -91,7 +93,7 @@ KITH_API kith_status kith_index_plan(kith_ctx *ctx, const kith_index *index,
  * dtype. At least one row must be left, with a graph two. Cost: a copy of the points, and of a tree
  * a hash of each and what changes in it; an exact index and a tree on a GPU are made anew, beside
  * what they were; of a graph kith_graph_merge with the graph of what is added, and
- * kith_graph_remove, and walks are prepared anew. */
+ * kith_graph_remove, and walks are prepared anew, where the index is. */
 KITH_API kith_status kith_index_add(kith_ctx *ctx, kith_index *index, const kith_matrix *points);
 KITH_API kith_status kith_index_remove(kith_ctx *ctx, kith_index *index, const uint32_t *ids,
                                        int64_t count);
@@ -100,9 +102,9 @@ KITH_API kith_status kith_index_remove(kith_ctx *ctx, kith_index *index, const u
  * walks are prepared when it is opened. Not of KITH_CUSTOM (KITH_E_UNSUPPORTED). */
 KITH_API kith_status kith_index_save(kith_ctx *ctx, const kith_index *index, const char *path);
 /* Maps such a file; points and preparation stay in it. On a GPU the points of an exact index
- * are prepared anew, and a tree is made of them; graphs are KITH_E_UNSUPPORTED where the context
- * names a GPU. Arrays are checked as far as a search needs to end and to read nothing outside of
- * them; a file with forged numbers and checksums gives wrong neighbours. Statuses as in chapter 9.
+ * are prepared anew, and a tree is made of them, or walks are prepared. Arrays are checked as far
+ * as a search needs to end and to read nothing outside of them; a file with forged numbers and
+ * checksums gives wrong neighbours. Statuses as in chapter 9.
  */
 KITH_API kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out);
 

@@ -319,12 +319,14 @@ def index_search(
     """kith_cuda_index_search, of a Kept."""
     asked = as_device_matrix(queries, "queries")
     search, made, points = lib.kith_cuda_index_search, kept.made, kept.points
-    small = is_small_there(points.rows, points.cols, asked.struct.rows, params.k)
+    walks = kept.method == s.METHOD_GRAPH
+    met = min(points.rows, 1 << 16) if walks else points.rows  # by walks far fewer
+    small = is_small_there(met, points.cols, asked.struct.rows, params.k)
     watched = bool(progress or asked_for) or not small or kept.metric == s.KL
     found = _find(
         search, made, points, asked, asked, params, exclude, wanted, progress, out, asked_for, watched
     )
-    return claim(found, kept.metric, None if asked_for else True)
+    return claim(found, kept.metric, None if asked_for else not walks)
 
 
 def graph(

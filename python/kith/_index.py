@@ -24,7 +24,7 @@ from ._radius import Ranges, radius_job
 from ._recall import Recall
 from ._recall import recall as measure
 from ._results import Neighbors, narrow
-from ._search import like, search
+from ._search import like
 from ._typing import Bytes, Pair, Points, Seed, Whole
 
 _MEETS = 2048
@@ -41,23 +41,23 @@ class Index:
     Parameters
     ----------
     X : array of shape (n, d)
-        As in `kith.knn`. Where it lies on a GPU the index is there, too, by ``exact`` or ``tree``:
-        queries that lie there find their answers there. For a graph it is copied to the host.
+        As in `kith.knn`. Where it lies on a GPU the index is there, too, and queries that lie there
+        find their answers there.
     metric : str, optional
         Its name; unless given, that of the graph, where it is known, else ``euclidean``.
     method : {"auto", "exact", "tree", "graph"}
         ``exact``: all pairs, on the device that will search them. ``tree``: a buffer k-d tree, for
         few columns and the metrics euclidean, sqeuclidean, manhattan, chebyshev and, on the
         processor, haversine; on the processor unless X lies on a GPU or a device is named. ``graph``: walks on a k-NN graph,
-        approximate, on the processor. ``auto``: exact, or a graph where `graph` is given.
+        approximate; where it lives as of a tree. ``auto``: exact, or a graph where `graph` is given.
     p : float
         Of ``minkowski``: 1 to 3355.4431 in steps of 0.0001, or infinity.
     height : int
         Of a tree: 2**height leaves; 0: what is fastest for so many columns.
     graph : Neighbors or Graph, optional
         Of a graph: neighbours of the rows of X, exact or not, as `kith.knn_graph` gives them; some
-        16 to 32 each do well. It is copied. A graph that is known to be of other points, or of
-        another metric, is refused. Unless given one is made.
+        16 to 32 each do well. It is copied, to the host. A graph that is known to be of other points,
+        or of another metric, is refused. Unless given one is made.
     k : int, optional
         Neighbours of a graph that is made; 24, or all there are, unless given.
     recall : float, optional
@@ -68,16 +68,16 @@ class Index:
         Of a graph: nearest points that a walk keeps: more take longer and find more. What other
         libraries call ef. 64, or 2 k, unless given.
     meets : int
-        Of a graph: points that a query is compared with densely before it walks (metrics with
-        matrix products). The default serves one query at a time; 16,384 is better for thousands
-        at once.
+        Of a graph on the processor: points that a query is compared with densely before it walks
+        (metrics with matrix products). The default serves one query at a time; 16,384 is better for
+        thousands at once.
     period : float or array of d floats, optional
         As in `kith.knn`; not of a graph, and not on a GPU. Files keep it.
     n_jobs, memory_limit
         As in `kith.knn`; those of making and changing the index.
     device : str, optional
-        As in `kith.knn`; unless it is given trees are the processor's, and graphs always are. A tree
-        on a GPU finds up to 2048 neighbours in up to 64 columns.
+        As in `kith.knn`; unless it is given trees and graphs are the processor's. A tree on a GPU
+        finds up to 2048 neighbours in up to 64 columns.
 
     Attributes
     ----------
@@ -144,11 +144,16 @@ class Index:
             "seed": _options.seed(random_state),
         }
         number = _metrics.code(metric, p)
-        if on_device(X) and how != s.METHOD_GRAPH and period is None:
-            self._make_on_gpu(X, number, how, wanted, height)
+        keep: Any = None
+        if graph is not None:
+            table, keep = narrow(graph, "graph")
+            fields["graph"] = c.addressof(table)
+        if on_device(X) and period is None:
+            self._make_on_gpu(X, number, how, wanted, fields)
         else:
             points = as_matrix(X, "X", wanted.memory_limit)
-            self._make(points, number, how, wanted, graph, period=period, **fields)
+            self._make(points, number, how, wanted, period=period, **fields)
+        del keep
         self.width = width
         self.meets = meets
 
@@ -164,8 +169,11 @@ class Index:
     ) -> Index:
         """An index of a matrix, with settings."""
         self = cls.__new__(cls)
-        self._make(points, metric, method, wanted, graph, period=period)
+        table, keep = (None, None) if graph is None else narrow(graph, "graph")
+        fields = {} if table is None else {"graph": c.addressof(table)}
+        self._make(points, metric, method, wanted, period=period, **fields)
         self.meets = 0  # for many queries
+        del keep
         return self
 
     def _make(
@@ -174,24 +182,20 @@ class Index:
         metric: int,
         method: int,
         wanted: Settings,
-        graph: Any = None,
         **fields: Any,
     ) -> None:
-        keep: Any = None
-        if graph is not None:
-            table, keep = narrow(graph, "graph")
-            fields["graph"] = c.addressof(table)
         if method != s.METHOD_EXACT and wanted.device is None:
             wanted = wanted._replace(device="cpu")
         self._hold(Kept.create(points, wanted, metric=metric, method=method, **fields))
-        del keep
 
-    def _make_on_gpu(self, X: Any, metric: int, how: int, wanted: Settings, height: int) -> None:
+    def _make_on_gpu(
+        self, X: Any, metric: int, how: int, wanted: Settings, fields: dict[str, Any]
+    ) -> None:
         from . import _cuda
 
         points = _cuda.as_device_matrix(X, "X")
-        made = _cuda.make_index(points, wanted, metric=metric, method=how, tree_height=height)
-        self._hold(Kept(made, wanted, height, on_gpu=True))
+        made = _cuda.make_index(points, wanted, metric=metric, method=how, **fields)
+        self._hold(Kept(made, wanted, fields["tree_height"], on_gpu=True))
 
     def _hold(self, kept: Kept) -> None:
         self._handle = Handle("Index", kept)
@@ -300,7 +304,7 @@ class Index:
         What a walk finds of a query depends on it, on k, width and random_state, and on nothing
         else that is asked, but where queries may find different rows. Under a filter a walk leads
         over all rows and tells of those that are allowed; where it would take longer than comparing
-        these, and by the rule each, the answer is exact.
+        these, by the rule each, and on a GPU, the answer is exact.
 
         Parameters
         ----------
@@ -335,8 +339,11 @@ class Index:
             there = kept.takes(queries)
             wanted = settings(n_jobs, kept.made_for if there else kept.device, memory_limit)
             if there:
+                params = kept.params(k, radius)
+                if kept.method == s.METHOD_GRAPH:
+                    self._set_walk(params, width, _options.seed(random_state))
                 return _search_on_gpu(
-                    kept, queries, kept.params(k, radius), exclude, asked_for, progress, wanted, out
+                    kept, queries, params, exclude, asked_for, progress, wanted, out
                 )
             asked = as_matrix(queries, "queries", wanted.memory_limit)
             wanted = wanted.beside(asked)
@@ -369,6 +376,14 @@ class Index:
                 return small
             return kept.search(asked, kept.params(k), wanted._replace(device=kept.device))
 
+    def _set_walk(
+        self, params: s.SearchParams, width: Whole | None, seed: int, recall: float | None = None
+    ) -> tuple[int | None, int]:
+        width = _options.optional(self.width if width is None else width, "width")
+        meets = _options.whole(self.meets, "meets")
+        _options.walk(params, width, meets, recall, seed)
+        return width, meets
+
     def _walk(
         self,
         asked: HostMatrix,
@@ -383,10 +398,11 @@ class Index:
         out: Sequence[Any] | None = None,
     ) -> Neighbors:
         """search of a matrix on a graph. recall: measured by these queries, it chooses the width."""
-        width = _options.optional(self.width if width is None else width, "width")
-        meets = _options.whole(self.meets, "meets")
         with self._handle as kept:
-            return kept.walk(asked, k, width, meets, recall, seed, limits, wanted, progress, out)
+            params = kept.params(k)
+            way = self._set_walk(params, width, seed, recall)
+            small = recall is None and kept.is_small(asked.rows, k, *way)
+            return kept.walk(asked, params, limits, wanted, progress, out, small)
 
     def radius(
         self,
@@ -475,7 +491,7 @@ class Index:
             wanted = wanted.beside(asked)
             if asked.rows == 0:
                 raise ValueError("queries are none (give some hundred like those to come)")
-            truth = search(kept.rows, asked, k, metric=self.metric, wanted=wanted)
+            truth = self._walk(asked, k, len(self), wanted=wanted)  # so wide that it is exact
             width, judged = k, None
             while judged is None or (judged.recall < recall and width < len(self)):
                 width = k if judged is None else min(width + max(width // 2, 1), len(self))

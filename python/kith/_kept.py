@@ -138,9 +138,7 @@ class Kept:
     @property
     def device(self) -> str | None:
         """That searches of rows on the host name. None: where the index is."""
-        if self.method == s.METHOD_TREE:
-            return self.made_for or "cpu"
-        return None if self.method == s.METHOD_EXACT else "cpu"
+        return None if self.method == s.METHOD_EXACT else self.made_for or "cpu"
 
     def takes(self, rows: Any) -> bool:
         """Whether it is searched for rows where these lie, on a GPU."""
@@ -206,26 +204,23 @@ class Kept:
         exact = None if untold else self.method != s.METHOD_GRAPH
         return claim(table.result(), self.metric, exact, self.fingerprint_for(asked.rows))
 
+    def is_small(self, queries: int, k: int, width: int | None, meets: int) -> bool:
+        """Whether walks end before anybody would press Ctrl-C."""
+        points = self.points
+        return _small.is_small_walk(points.rows, points.cols, queries, k, width, meets)
+
     def walk(
         self,
         asked: HostMatrix,
-        k: int,
-        width: int | None,
-        meets: int,
-        recall: float | None,
-        seed: int,
+        params: s.SearchParams,
         limits: Limits,
         wanted: Settings,
         progress: Progress,
         out: Sequence[Any] | None,
+        small: bool,
     ) -> Neighbors:
         """search of a graph."""
-        filtered, exclude = limits
-        rows, cols = self.points.rows, self.points.cols
-        params = self.params(k)
-        params.exclude = exclude
-        _options.walk(params, width, meets, recall, seed)
-        small = recall is None and _small.is_small_walk(rows, cols, asked.rows, k, width, meets)
+        filtered, params.exclude = limits
         watched = bool(progress) or not small
         wanted = wanted._replace(device=self.device)
         return self.search(

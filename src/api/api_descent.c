@@ -297,6 +297,7 @@ static void take_walk(const kith_search_params *params, const kith_walk_params *
     job->sample = sample < 0 ? 0 : kin_min_i64(sample, job->queries.rows);
     job->seed = params->seed;
     job->meets = walk->meets;
+    job->place = 0;
     job->open = walk->width == 0 && !wants;
 }
 

@@ -27,6 +27,7 @@ typedef struct asked_queries {
     const kin_walks *walks;
     kith_matrix queries;
     int64_t k;                    /* of each; samples tell of fewer */
+    uint32_t place;               /* of all of them and their answers; copies are the host's */
     const kin_filter_job *filter; /* of all queries; NULL: none */
     kin_prepared prepared;        /* the processor's */
 } asked_queries;
@@ -64,8 +65,18 @@ static double walked_cost(const kin_walks *w)
 
 static kith_matrix matrix_of(const asked_queries *asked, const asked_sample *of)
 {
-    return of == NULL ? asked->queries
-                      : kin_recall_gather(&asked->queries, of->rows, of->count, of->copy);
+    kith_matrix matrix = asked->queries;
+    if (of != NULL) {
+        matrix.rows = of->count;
+        matrix.data = of->copy;
+        matrix.stride_bytes = (int64_t)matrix.cols * kith_dtype_bytes(matrix.dtype);
+    }
+    return matrix;
+}
+
+static uint32_t place_of(const asked_queries *asked, const asked_sample *of)
+{
+    return of == NULL ? asked->place : 0;
 }
 
 /* ---- The processor --------------------------------------------------------------------------- */
@@ -213,18 +224,34 @@ static kith_status make_on_gpu(kith_ctx *ctx, const kin_walks_source *source, ki
                                          .graph = source->graph,
                                          .distance = w->distance,
                                          .asked = source->asked,
-                                         .k = source->k};
+                                         .k = source->k,
+                                         .corpus = source->corpus};
     KIN_TRY(kin_graph_gpu_paths_make(ctx, w->gpu, &ground, &w->paths));
     w->parts = kin_graph_gpu_paths_parts(w->paths);
     w->most = kin_graph_gpu_most_width();
     return KITH_OK;
 }
 
+/* By preparing them once more. */
+static kith_status check_there(const asked_queries *asked)
+{
+    const kin_walks *w = asked->walks;
+    const kin_fused_device on = kin_fused_device_of(asked->ctx, w->gpu);
+    const kin_fused_source source = {.matrix = &asked->queries,
+                                     .distance = &w->distance,
+                                     .name = "queries",
+                                     .place = asked->place};
+    kin_fused_prepared queries;
+    KIN_TRY(kin_fused_prepare_queries(&on, &source, NULL, &queries));
+    kin_fused_prepared_free(asked->ctx, w->gpu, &queries);
+    return KITH_OK;
+}
+
 /* Queries are checked where they are asked, but of a sample a message would tell the wrong row. */
 static kith_status ask_on_gpu(const asked_queries *asked, bool samples)
 {
-    if (!samples) {
-        return KITH_OK;
+    if (!samples || asked->place != 0) {
+        return samples ? check_there(asked) : KITH_OK;
     }
     kith_ctx *ctx = asked->ctx;
     const int64_t start_ns = kin_clock_ns();
@@ -238,7 +265,8 @@ static kith_status run_on_gpu(const asked_queries *asked, const asked_sample *of
 {
     const kin_walks *w = asked->walks;
     const kith_matrix queries = matrix_of(asked, of);
-    const kin_graph_gpu_walks walkers = {.queries = &queries, .width = way.width, .seed = way.seed};
+    const kin_graph_gpu_walks walkers = {
+        .queries = &queries, .width = way.width, .seed = way.seed, .place = place_of(asked, of)};
     KIN_TRY(kin_graph_gpu_walk_run(asked->ctx, w->paths, &walkers, out, &effort->evaluations));
     const double pairs = (double)queries.rows * (double)w->points.rows;
     effort->share = walked_cost(w) * effort->evaluations / pairs;
@@ -249,7 +277,8 @@ static kith_status solve_on_gpu(const asked_queries *asked, const asked_sample *
                                 const kith_neighbors *out)
 {
     const kith_matrix queries = matrix_of(asked, of);
-    return kin_graph_gpu_walk_solve(asked->ctx, asked->walks->paths, &queries, 0, out);
+    return kin_graph_gpu_walk_solve(asked->ctx, asked->walks->paths, &queries, place_of(asked, of),
+                                    out);
 }
 
 /* ---- Either ---------------------------------------------------------------------------------- */
@@ -363,6 +392,24 @@ static void sample_free(kith_ctx *ctx, sample *of)
     kin_free(ctx, of->rows);
 }
 
+/* Rows on a device one by one: they are few. */
+static kith_status gather(const searching *s, const asked_sample *of)
+{
+    const kith_matrix *queries = &s->asked.queries;
+    const uint64_t bytes = (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype);
+    if (s->asked.place == 0) {
+        (void)kin_recall_gather(queries, of->rows, of->count, of->copy);
+        return KITH_OK;
+    }
+    for (int64_t i = 0; i < of->count; i++) {
+        const char *row =
+            (const char *)queries->data + (int64_t)of->rows[i] * queries->stride_bytes;
+        KIN_TRY(kin_gpu_download(s->ctx, s->asked.walks->gpu, of->copy + (uint64_t)i * bytes, row,
+                                 bytes));
+    }
+    return KITH_OK;
+}
+
 static kith_status sample_make(searching *s, uint64_t seed, sample *of)
 {
     kith_ctx *ctx = s->ctx;
@@ -385,7 +432,8 @@ static kith_status sample_make(searching *s, uint64_t seed, sample *of)
     kin_recall_draw(queries->rows, of->of.count, seed, of->rows);
     of->of.rows = of->rows;
     const kith_report before = ctx->report; /* which is the answer's */
-    const kith_status status = solve(&s->asked, &of->of, &of->truth);
+    kith_status status = gather(s, &of->of);
+    KIN_THEN(status, solve(&s->asked, &of->of, &of->truth));
     ctx->report = before;
     s->sample_seconds += kin_clock_since(start_ns);
     return status;
@@ -579,6 +627,7 @@ kith_status kin_walks_answer(kith_ctx *ctx, const kin_walks *walks, const kin_wa
                              .walks = walks,
                              .queries = job->queries,
                              .k = job->out->k,
+                             .place = job->place,
                              .filter = job->filter},
                    .width = job->width,
                    .share = 1.0,

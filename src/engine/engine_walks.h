@@ -17,8 +17,9 @@ typedef struct kin_walks_source {
     const char *name;            /* of these, in messages */
     const kith_neighbors *graph; /* checked */
     kin_distance distance;
-    kith_dtype asked; /* of the queries to come */
-    int64_t k;        /* ids a row that will be asked for; a GPU's alone */
+    kith_dtype asked;               /* of the queries to come */
+    int64_t k;                      /* ids a row that will be asked for; a GPU's alone */
+    const kin_fused_corpus *corpus; /* of the points on that GPU, kept by the caller; or NULL */
 } kin_walks_source;
 
 typedef struct kin_walks {
@@ -55,6 +56,7 @@ typedef struct kin_walks_search {
     int64_t sample; /* 0: none */
     uint64_t seed;
     int64_t meets;             /* 0: what serves many queries at once */
+    uint32_t place;            /* of fused_search.h: of queries and out, on walks->gpu */
     const kith_neighbors *out; /* checked */
     kin_filter_job *filter;    /* NULL: none. The same search, exactly, but for corpus and distance,
                                   which are filled in. On the processor alone */

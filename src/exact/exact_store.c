@@ -98,7 +98,8 @@ static facts facts_of(const kin_prepared *p)
 kith_status kin_store_save(kith_ctx *ctx, const char *path, const kin_prepared *prepared)
 {
     const facts f = facts_of(prepared);
-    kin_storing w = kin_store_begin(KITH_KIND_EXACT_INDEX, prepared);
+    kin_storing w =
+        kin_store_begin(KITH_KIND_EXACT_INDEX, prepared->distance.metric, &prepared->rows.matrix);
     kin_store_add_period(&w, &prepared->distance);
     if (kin_exact_screens(&prepared->distance)) {
         kin_store_add(&w, TAG_FACTS, &f, 1, sizeof f);
@@ -290,12 +291,11 @@ kith_status kin_store_view(kith_ctx *ctx, const kin_container *container, kin_pr
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-kin_storing kin_store_begin(kith_kind kind, const kin_prepared *prepared)
+kin_storing kin_store_begin(kith_kind kind, kith_metric metric, const kith_matrix *points)
 {
-    const kith_matrix *points = &prepared->rows.matrix;
     return (kin_storing){.header = {.kind = kind,
                                     .dtype = points->dtype,
-                                    .metric = prepared->distance.metric,
+                                    .metric = metric,
                                     .rows = points->rows,
                                     .cols = points->cols},
                          .sections = {{.tag = KIN_TAG_POINTS, .matrix = points}},

@@ -42,7 +42,7 @@ typedef struct kin_viewing {
 } kin_viewing;
 
 /* An index of this kind begins with its points. */
-kin_storing kin_store_begin(kith_kind kind, const kin_prepared *points);
+kin_storing kin_store_begin(kith_kind kind, kith_metric metric, const kith_matrix *points);
 /* rows x row_bytes at data under a tag; left out where data is NULL. */
 void kin_store_add(kin_storing *storing, const char *tag, const void *data, int64_t rows,
                    uint64_t row_bytes);

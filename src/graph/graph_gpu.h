@@ -27,7 +27,7 @@ uint64_t kin_graph_gpu_bytes_on(const kin_gpu *gpu, const kith_matrix *points,
 /* Best-first search on a graph of any origin (graph/graph_walk.h says what it is). */
 
 /* Points and a graph of them in device memory, made ready for walks and for the exact engine, which
- * shares the points. Keeps gpu, and points where `place` says that they lie on the device. */
+ * shares the points. Keeps gpu. */
 typedef struct kin_graph_gpu_paths kin_graph_gpu_paths;
 
 /* What walks are made for. */
@@ -35,9 +35,9 @@ typedef struct kin_graph_gpu_ground {
     const kith_matrix *points;
     const kith_neighbors *graph; /* checked, host memory */
     kin_distance distance;
-    kith_dtype asked; /* of the queries to come */
-    int64_t k;        /* ids a row that will be asked for */
-    uint32_t place;   /* of fused_search.h: of points, queries and answers */
+    kith_dtype asked;               /* of the queries to come */
+    int64_t k;                      /* ids a row that will be asked for */
+    const kin_fused_corpus *corpus; /* of the points, which outlives the paths; NULL: one is made */
 } kin_graph_gpu_ground;
 
 /* Queries that walk, each as it would alone. */
@@ -45,7 +45,7 @@ typedef struct kin_graph_gpu_walks {
     const kith_matrix *queries; /* checked here */
     int64_t width;              /* k .. KIN_GRAPH_GPU_MOST_WIDTH, below the points */
     uint64_t seed;
-    uint32_t place;
+    uint32_t place; /* of fused_search.h: of queries and answers */
 } kin_graph_gpu_walks;
 
 /* The most that a walk keeps. */

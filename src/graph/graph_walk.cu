@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. A warp walks for a query (graph/graph_walk.h). It keeps the `width` nearest rows that
- * it has met as sorted words in shared memory, and in each step
+ * Idea. A warp walks for a query (graph/graph_walk.h); where queries are few, a crew: the warps of
+ * a block, of which the first walks, and all weigh. It keeps the `width` nearest rows that it has
+ * met as sorted words in shared memory, and in each step
  *
  *   pick    takes the nearest of them whose links it has not looked at, several at once, so that
  *           all lanes have work
@@ -9,7 +10,8 @@
  *   weigh   computes canonical keys, a team of eight threads two rows at a time
  *   merge   sorts what is near enough in registers, and merges it into the list in place
  *
- * until there is nobody to pick. At the end the keys of the first k are computed once more, which
+ * until there is nobody to pick. Entries come first: they are weighed as they come, and merged when
+ * many are near enough. At the end the keys of the first k are computed once more, which
  * words do not hold in full, and decide their order.
  *
  *   word    high half of the double key, ascending << 32 | row << 1 | not looked at yet
@@ -19,8 +21,9 @@
  * in the list, where merge finds its word, or no nearer than the last of it, since lists only get
  * nearer.
  *
- * Why every run gives the same bytes. A warp depends on its own query alone. Where lanes want one
- * place of the table the lowest lane has it.
+ * Why every run gives the same bytes. A walk depends on its own query alone. Where lanes want one
+ * place of the table the lowest lane has it. When it picks, its list is the nearest of all that
+ * were met, however they were dealt out to warps and merged.
  *
  * Cost. Memory: a row a key, and the links of a row that was picked. An H200 reads 512-byte rows
  * 8e9 times a second. A key of 128 columns takes some 75 instructions of a warp, a fourth of them
@@ -161,12 +164,18 @@ static __device__ __noinline__ int2 kin_graph_gpu_walk_merge(const kin_graph_gpu
 enum {
     WARPS = 4, /* of a block, or fewer where a walk is wide */
     THREADS = WARPS * 32,
-    BLOCKS = 5,        /* a processor */
-    WAVES = 32,        /* blocks in turn, a block that fits */
-    TEAMS = 4,         /* of a warp */
-    BATCH = 128,       /* rows that are weighed and merged at a time */
-    FAN = 8,           /* rows that are picked at once, at most */
-    STAGED = 1024,     /* components of a query that shared memory holds */
+    BLOCKS = 5,       /* a processor */
+    WAVES = 32,       /* blocks in turn, a block that fits */
+    TEAMS = 4,        /* of a warp */
+    CREW = 16,        /* warps of one: they weigh a batch at once */
+    BATCH = 128,      /* rows that are weighed at a time */
+    KEPT = 2 * BATCH, /* words that wait to be merged: of a batch, and as many before it */
+    FAN = 8,          /* rows that are picked at once, at most */
+    STAGED = 1024,    /* components of a query that shared memory holds */
+    CREWS = 6,        /* a processor: more queries have a warp each, */
+    CREW_WIDTH = 256, /* and so have wider walks */
+    LINE = 128,       /* bytes of memory that come together */
+    MOST_CALLED = 8 * LINE,
     MARKS_A_WORD = 16, /* places of the table, a word of the list */
     LEAST_MARKS = 1024,
     MOST_MARKS = 8192,
@@ -183,13 +192,22 @@ typedef struct shape {
     int32_t room;   /* words of the list, a multiple of 32 */
     int32_t marks; /* places of the table, a power of two, >= 2 room: keys take its place at last */
     int32_t fan;
+    int32_t called; /* bytes of a row that a crew calls before it reads them */
 } shape;
 
 static __host__ __device__ int32_t warp_bytes(const shape &s)
 {
-    return s.staged * (int32_t)sizeof(double) + (s.room + BATCH) * (int32_t)sizeof(uint64_t) +
+    return s.staged * (int32_t)sizeof(double) + (s.room + KEPT) * (int32_t)sizeof(uint64_t) +
            (BATCH + FAN + s.marks) * (int32_t)sizeof(uint32_t);
 }
+
+/* What the first warp of a crew tells the others. */
+typedef struct orders {
+    uint64_t last;
+    int64_t own;
+    int32_t waiting; /* -1: there is nothing more to do */
+    int32_t kept;
+} orders;
 
 /* A walk under way; all lanes hold the same. */
 typedef struct walker {
@@ -203,7 +221,9 @@ typedef struct walker {
     int32_t count;
     int32_t next; /* nobody before it is to be looked at */
     int32_t waiting;
+    int32_t kept; /* words of the batch */
     uint64_t evaluations;
+    orders *crew; /* shared; NULL: the warp is alone */
 } walker;
 
 /* Of components, as loads need them (kin_pair_dtype). */
@@ -284,15 +304,16 @@ static __device__ __forceinline__ void keys_of(const kin_graph_gpu_walk &job, co
     }
 }
 
-/* Words of those that wait and come before the last of a full list go to the batch; how many. */
+/* Words of those that wait and come before the last of a full list go to the batch: those of this
+ * warp's turn, one of `turns`; how many the batch has then. */
 template <kith_metric STEP>
 static __device__ __forceinline__ int32_t weigh(const kin_graph_gpu_walk &job, const shape &s,
-                                                const walker &w, const dtypes &types)
+                                                const walker &w, const dtypes &types, uint64_t last,
+                                                int32_t turn, int32_t turns)
 {
     const int32_t team = kin_graph_gpu_lane() / KIN_METRIC_LANES;
-    const uint64_t last = w.count < job.width ? KIN_GRAPH_EMPTY : w.list[job.width - 1];
-    int32_t kept = 0;
-    for (int32_t base = 0; base < w.waiting; base += 2 * TEAMS) {
+    int32_t kept = w.kept;
+    for (int32_t base = turn * 2 * TEAMS; base < w.waiting; base += turns * 2 * TEAMS) {
         const int32_t at[2] = {base + team, base + TEAMS + team};
         /* A team without work repeats the last row, so that warps stay whole. */
         const uint32_t rows[2] = {w.rows[min(at[0], w.waiting - 1)],
@@ -305,6 +326,11 @@ static __device__ __forceinline__ int32_t weigh(const kin_graph_gpu_walk &job, c
             const bool keeps =
                 at[c] < w.waiting && word < last && kin_graph_gpu_lane() % KIN_METRIC_LANES == 0;
             const uint32_t all = __ballot_sync(KIN_GRAPH_GPU_LANES, keeps);
+            if (turns > 1 && all != 0) {
+                const int32_t more =
+                    kin_graph_gpu_lane() == 0 ? atomicAdd(&w.crew->kept, __popc(all)) : 0;
+                kept = __shfl_sync(KIN_GRAPH_GPU_LANES, more, 0);
+            }
             if (keeps) {
                 w.batch[kept + __popc(all & kin_graph_gpu_walk_lanes_below())] = word;
             }
@@ -314,29 +340,86 @@ static __device__ __forceinline__ int32_t weigh(const kin_graph_gpu_walk &job, c
     return kept;
 }
 
-/* Those that wait enter the list. */
+/* All warps of the block, each from where it is. */
+static __device__ __forceinline__ void crew_meets(void)
+{
+    asm volatile("bar.sync 1, %0;" ::"n"(CREW * 32) : "memory");
+}
+
+/* As weigh, by all of the crew; its first warp calls it. */
+template <kith_metric STEP>
+static __device__ __forceinline__ int32_t weigh_together(const kin_graph_gpu_walk &job,
+                                                         const shape &s, const walker &w,
+                                                         const dtypes &types, uint64_t last)
+{
+    if (kin_graph_gpu_lane() == 0) {
+        *w.crew = {last, w.own, w.waiting, w.kept};
+    }
+    crew_meets(); /* they know, and see the rows */
+    (void)weigh<STEP>(job, s, w, types, last, 0, CREW);
+    crew_meets(); /* the batch is there */
+    return w.crew->kept;
+}
+
+/* What the other warps of a crew do, until the first one has no more queries. */
+template <kith_metric STEP>
+static __device__ __forceinline__ void serve(const kin_graph_gpu_walk &job, const shape &s,
+                                             walker &w, const dtypes &types)
+{
+    for (;;) {
+        crew_meets();
+        const orders told = *w.crew;
+        if (told.waiting < 0) {
+            return;
+        }
+        w.own = told.own;
+        w.waiting = told.waiting;
+        (void)weigh<STEP>(job, s, w, types, told.last, (int32_t)threadIdx.x / 32, CREW);
+        crew_meets();
+    }
+}
+
+/* Those that wait go to the batch; they enter the list, where `now` says so or the batch may be too
+ * small for more. */
 template <kith_metric STEP>
 static __device__ __forceinline__ void take(const kin_graph_gpu_walk &job, const shape &s,
-                                            walker &w, const dtypes &types)
+                                            walker &w, const dtypes &types, bool now)
 {
+    const uint64_t last = w.count < job.width ? KIN_GRAPH_EMPTY : w.list[job.width - 1];
     __syncwarp(); /* they are all there */
-    const int32_t kept = weigh<STEP>(job, s, w, types);
+    w.kept = w.crew != NULL ? weigh_together<STEP>(job, s, w, types, last)
+                            : weigh<STEP>(job, s, w, types, last, 0, 1);
     w.evaluations += (uint64_t)w.waiting;
     w.waiting = 0;
     __syncwarp(); /* the batch is there, and rows may be written again */
-    if (kept > 0) {
+    if (w.kept > 0 && (now || w.kept > KEPT - BATCH)) {
         const kin_graph_gpu_walk_merging m = {w.list, w.batch, w.count, job.width};
-        const int2 merged = kept > 32 ? kin_graph_gpu_walk_merge<BATCH / 32>(m, kept)
-                                      : kin_graph_gpu_walk_merge<1>(m, kept);
+        const int2 merged = w.kept > BATCH ? kin_graph_gpu_walk_merge<KEPT / 32>(m, w.kept)
+                            : w.kept > 32  ? kin_graph_gpu_walk_merge<BATCH / 32>(m, w.kept)
+                                           : kin_graph_gpu_walk_merge<1>(m, w.kept);
         w.count = merged.x;
         w.next = min(w.next, merged.y);
+        w.kept = 0;
     }
 }
 
 /* ---- meet ------------------------------------------------------------------------------------ */
 
+/* Its lines are on their way, for a crew, which has too few rows under way to hide how far they
+ * are.
+ */
+static __device__ __forceinline__ void call_row(const kin_graph_gpu_walk &job, const shape &s,
+                                                uint32_t row)
+{
+    const char *data = (const char *)job.points.data + (int64_t)row * job.points.stride_bytes;
+    for (int32_t at = 0; at < s.called; at += LINE) {
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(data + at));
+    }
+}
+
 /* A row a lane (KITH_ID_NONE: none): those that were not met lately wait from here on. */
-static __device__ __forceinline__ void meet(const shape &s, walker &w, uint32_t row)
+static __device__ __forceinline__ void meet(const kin_graph_gpu_walk &job, const shape &s,
+                                            walker &w, uint32_t row)
 {
     const uint32_t mark = kin_graph_hash(MET_SALT, row) & (uint32_t)(s.marks - 1);
     const bool is_new = row != KITH_ID_NONE && w.marks[mark] != row;
@@ -351,6 +434,9 @@ static __device__ __forceinline__ void meet(const shape &s, walker &w, uint32_t 
     }
     const bool waits = is_new && !twin;
     const uint32_t all = __ballot_sync(KIN_GRAPH_GPU_LANES, waits);
+    if (waits && w.crew != NULL) {
+        call_row(job, s, row);
+    }
     if (waits) {
         w.rows[w.waiting + __popc(all & kin_graph_gpu_walk_lanes_below())] = row;
     }
@@ -364,11 +450,6 @@ static __device__ __forceinline__ uint32_t link_of(const kin_graph_gpu_walk &job
 {
     return i < count ? __ldg(job.links + (int64_t)w.picked[i / job.most] * job.most + i % job.most)
                      : KITH_ID_NONE;
-}
-
-static __device__ __forceinline__ uint32_t entry_of(const kin_graph_gpu_walk &job, int32_t i)
-{
-    return i < job.entry_count ? __ldg(job.entries + i) : KITH_ID_NONE;
 }
 
 /* ---- pick ------------------------------------------------------------------------------------ */
@@ -475,6 +556,7 @@ static __device__ __forceinline__ void begin(const kin_graph_gpu_walk &job, cons
     w.count = 0;
     w.next = 0;
     w.waiting = 0;
+    w.kept = 0;
     for (int32_t first = 0; first < s.staged; first += KIN_GRAPH_GPU_BATCH) {
         double values[KIN_GRAPH_GPU_UNROLL];
         const int32_t at = first + kin_graph_gpu_lane() % KIN_METRIC_LANES;
@@ -493,28 +575,68 @@ static __device__ __forceinline__ void begin(const kin_graph_gpu_walk &job, cons
     __syncwarp();
 }
 
-/* Rows a lane at a time, from the entries (pick == 0) or by the links of those that were picked. */
+/* Nobody is marked: those that stay are few, and found again in the list. */
+template <kith_metric STEP>
+static __device__ __forceinline__ void enter(const kin_graph_gpu_walk &job, const shape &s,
+                                             walker &w, const dtypes &types)
+{
+    for (int32_t base = 0; base < job.entry_count; base += BATCH) {
+        w.waiting = min((int32_t)BATCH, job.entry_count - base);
+        for (int32_t i = kin_graph_gpu_lane(); i < w.waiting; i += 32) {
+            w.rows[i] = __ldg(job.entries + base + i);
+        }
+        take<STEP>(job, s, w, types, base + BATCH >= job.entry_count);
+    }
+}
+
 template <kith_metric STEP>
 static __device__ __forceinline__ void go(const kin_graph_gpu_walk &job, const shape &s, walker &w,
                                           const dtypes &types)
 {
-    bool enters = true;
-    int32_t count = job.entry_count;
-    do {
-        const int32_t lane = kin_graph_gpu_lane();
-        uint32_t row = enters ? entry_of(job, lane) : link_of(job, w, lane, count);
+    const int32_t lane = kin_graph_gpu_lane();
+    enter<STEP>(job, s, w, types);
+    for (int32_t count = 0; (count = pick(w, s.fan) * job.most) > 0;) {
+        uint32_t row = link_of(job, w, lane, count);
         for (int32_t base = 0; base < count; base += 32) {
-            const int32_t at = base + 32 + lane;
-            const uint32_t following = enters ? entry_of(job, at) : link_of(job, w, at, count);
-            meet(s, w, row);
+            const uint32_t following = link_of(job, w, base + 32 + lane, count);
+            meet(job, s, w, row);
             row = following;
             if (w.waiting > BATCH - 32 || base + 32 >= count) {
-                take<STEP>(job, s, w, types);
+                take<STEP>(job, s, w, types, base + 32 >= count);
             }
         }
-        enters = false;
-        count = pick(w, s.fan) * job.most;
-    } while (count > 0);
+    }
+}
+
+static __device__ __forceinline__ walker walker_of(const shape &s, char *room)
+{
+    walker w;
+    w.query = (double *)room;
+    w.list = (uint64_t *)(w.query + s.staged);
+    w.batch = w.list + s.room;
+    w.marks = (uint32_t *)(w.batch + KEPT);
+    w.rows = w.marks + s.marks;
+    w.picked = w.rows + BATCH;
+    w.kept = 0;
+    w.evaluations = 0;
+    w.crew = NULL;
+    return w;
+}
+
+/* Queries first, first + step ... */
+template <kith_metric STEP>
+static __device__ __forceinline__ void walk_each(const kin_graph_gpu_walk &job, const shape &s,
+                                                 walker &w, const dtypes &types, int64_t first,
+                                                 int64_t step)
+{
+    for (int64_t i = first; i < job.count; i += step) {
+        begin(job, s, types.queries, i, w);
+        go<STEP>(job, s, w, types);
+        finish<STEP>(job, s, w, types, i);
+    }
+    if (kin_graph_gpu_lane() == 0 && w.evaluations > 0) {
+        (void)atomicAdd((unsigned long long *)job.evaluations, (unsigned long long)w.evaluations);
+    }
 }
 
 template <kith_metric STEP>
@@ -524,23 +646,30 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 {
     extern __shared__ double shared[];
     const int32_t warp = (int32_t)threadIdx.x / 32;
-    walker w;
-    w.query = (double *)((char *)shared + (size_t)warp * (size_t)warp_bytes(s));
-    w.list = (uint64_t *)(w.query + s.staged);
-    w.batch = w.list + s.room;
-    w.marks = (uint32_t *)(w.batch + BATCH);
-    w.rows = w.marks + s.marks;
-    w.picked = w.rows + BATCH;
-    w.evaluations = 0;
-    for (int64_t i = (int64_t)blockIdx.x * s.warps + warp; i < job.count;
-         i += (int64_t)gridDim.x * s.warps) {
-        begin(job, s, types.queries, i, w);
-        go<STEP>(job, s, w, types);
-        finish<STEP>(job, s, w, types, i);
+    walker w = walker_of(s, (char *)shared + (size_t)warp * (size_t)warp_bytes(s));
+    walk_each<STEP>(job, s, w, types, (int64_t)blockIdx.x * s.warps + warp,
+                    (int64_t)gridDim.x * s.warps);
+}
+
+/* A crew a query. */
+template <kith_metric STEP>
+static __global__ void __launch_bounds__(CREW * 32, 1)
+    crew_kernel(const __grid_constant__ kin_graph_gpu_walk job, const __grid_constant__ shape s,
+                const __grid_constant__ dtypes types)
+{
+    extern __shared__ double shared[];
+    __shared__ orders told;
+    walker w = walker_of(s, (char *)shared);
+    w.crew = &told;
+    if (threadIdx.x >= 32) {
+        serve<STEP>(job, s, w, types);
+        return;
     }
-    if (kin_graph_gpu_lane() == 0 && w.evaluations > 0) {
-        (void)atomicAdd((unsigned long long *)job.evaluations, (unsigned long long)w.evaluations);
+    walk_each<STEP>(job, s, w, types, (int64_t)blockIdx.x, (int64_t)gridDim.x);
+    if (threadIdx.x == 0) {
+        told.waiting = -1;
     }
+    crew_meets(); /* they go home */
 }
 
 /* ---- Launch ---------------------------------------------------------------------------------- */
@@ -563,6 +692,8 @@ static shape shape_of(const kin_graph_gpu_walk *job)
     }
     s.fan = BATCH / job->most;
     s.fan = s.fan < 1 ? 1 : s.fan > FAN ? (int32_t)FAN : s.fan;
+    const int64_t row_bytes = (int64_t)job->points.cols * kin_value_bytes(job->points.dtype);
+    s.called = (int32_t)(row_bytes < MOST_CALLED ? row_bytes : (int64_t)MOST_CALLED);
     while (s.warps > 1 && warp_bytes(s) * s.warps > ENOUGH_BYTES) {
         s.warps /= 2;
     }
@@ -575,18 +706,21 @@ static int walk_launch(kin_gpu_stream *stream, const kin_graph_gpu_walk *job)
     const kin_fused_rows *queries = &job->queries;
     const kin_fused_rows *points = &job->points;
     const shape s = shape_of(job);
-    const int32_t bytes = warp_bytes(s) * s.warps;
-    const int64_t wished = (job->count + s.warps - 1) / s.warps;
+    const bool few = job->count <= (int64_t)stream->processors * CREWS && job->width <= CREW_WIDTH;
+    const int32_t walks = few ? 1 : s.warps; /* of a block */
+    const int32_t bytes = warp_bytes(s) * walks;
+    const int64_t wished = (job->count + walks - 1) / walks;
     const int64_t most = (int64_t)stream->processors * BLOCKS * WAVES;
     if (bytes > stream->shared_bytes) {
         return (int)cudaErrorInvalidConfiguration;
     }
     const dtypes types = {kin_pair_dtype(queries->data, queries->stride_bytes, queries->dtype),
                           kin_pair_dtype(points->data, points->stride_bytes, points->dtype)};
-    KIN_CUDA_TRY(cudaFuncSetAttribute(walk_kernel<STEP>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    walk_kernel<STEP><<<(unsigned)(wished < most ? wished : most), (unsigned)(s.warps * 32),
-                        (size_t)bytes, stream->stream>>>(*job, s, types);
+    const unsigned blocks = (unsigned)(wished < most ? wished : most);
+    const auto kernel = few ? crew_kernel<STEP> : walk_kernel<STEP>;
+    KIN_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    kernel<<<blocks, (unsigned)(few ? CREW * 32 : s.warps * 32), (size_t)bytes, stream->stream>>>(
+        *job, s, types);
     return kin_gpu_launched();
 }
 

@@ -19,16 +19,24 @@
 enum { MOST_STRIPE = 1 << 18 };
 static const uint64_t PAIR_BYTES = 64u << 20; /* of a stripe */
 
+/* Rows where the last walks began. Who walks has the GPU for himself. */
+typedef struct entering {
+    kin_graph_entries counts;
+    uint64_t seed;
+    uint32_t *rows; /* device; NULL: nobody walked yet */
+} entering;
+
 struct kin_graph_gpu_paths {
     kin_gpu *gpu;
     kin_distance distance;
-    int64_t k; /* that was announced */
-    kin_fused_corpus *corpus;
+    kin_fused_corpus *own; /* NULL: the corpus is the caller's */
+    const kin_fused_corpus *corpus;
     int64_t rows;
     int32_t most;    /* links a row */
     uint32_t *links; /* device: rows x most */
     uint32_t *parts; /* as of kin_graph_links */
     int64_t part_count;
+    entering *entering;
 };
 
 int64_t kin_graph_gpu_most_width(void)
@@ -157,17 +165,20 @@ static kith_status refuse(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
 static kith_status prepare(kith_ctx *ctx, kin_graph_gpu_paths *paths,
                            const kin_graph_gpu_ground *ground)
 {
-    const kin_fused_source source = {.matrix = ground->points,
-                                     .distance = &ground->distance,
-                                     .name = "points",
-                                     .place = ground->place};
+    const kin_fused_source source = {
+        .matrix = ground->points, .distance = &ground->distance, .name = "points"};
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
+    paths->corpus = ground->corpus;
+    if (paths->corpus != NULL) {
+        return KITH_OK;
+    }
     do {
         ctx->report = before;
-        status = kin_fused_corpus_make(ctx, paths->gpu, &source, ground->asked, ground->k,
-                                       &paths->corpus);
+        status =
+            kin_fused_corpus_make(ctx, paths->gpu, &source, ground->asked, ground->k, &paths->own);
     } while (kin_fused_again(ctx, paths->gpu, status));
+    paths->corpus = paths->own;
     return status;
 }
 
@@ -191,10 +202,11 @@ kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
     KIN_TRY(kin_alloc_zero(ctx, &paths, 1, sizeof *paths, "a graph on a device"));
     *paths = (kin_graph_gpu_paths){.gpu = gpu,
                                    .distance = ground->distance,
-                                   .k = ground->k,
                                    .rows = ground->points->rows,
                                    .most = (int32_t)(2 * ground->graph->k)};
-    kith_status status = prepare(ctx, paths, ground);
+    kith_status status =
+        kin_alloc_zero(ctx, &paths->entering, 1, sizeof *paths->entering, "entries of walks");
+    KIN_THEN(status, prepare(ctx, paths, ground));
     KIN_THEN(status, link_graph(ctx, paths, ground->graph));
     if (status != KITH_OK) {
         kin_graph_gpu_paths_free(ctx, paths);
@@ -209,9 +221,13 @@ void kin_graph_gpu_paths_free(kith_ctx *ctx, kin_graph_gpu_paths *paths)
     if (paths == NULL) {
         return;
     }
+    if (paths->entering != NULL) {
+        kin_gpu_free(paths->gpu, paths->entering->rows);
+        kin_free(ctx, paths->entering);
+    }
     kin_free(ctx, paths->parts);
     kin_gpu_free(paths->gpu, paths->links);
-    kin_fused_corpus_free(ctx, paths->corpus);
+    kin_fused_corpus_free(ctx, paths->own);
     kin_free(ctx, paths);
 }
 
@@ -224,8 +240,6 @@ typedef struct walking {
     const kin_graph_gpu_paths *paths;
     const kin_graph_gpu_walks *walkers;
     const kith_neighbors *out;
-    uint32_t *entries; /* device */
-    int64_t entry_count;
     uint64_t *evaluated; /* device: one number */
     double solved;       /* keys of queries that were solved */
 } walking;
@@ -266,6 +280,7 @@ static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused
 {
     kith_ctx *ctx = w->on.ctx;
     const kin_graph_gpu_paths *paths = w->paths;
+    const entering *from = paths->entering;
     kin_fused_delivery d;
     KIN_TRY(kin_fused_delivery_make(a, queries->rows, (int32_t)w->out->k, &d));
     const kin_graph_gpu_walk job = {.points = paths->corpus->prepared.rows,
@@ -273,8 +288,9 @@ static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused
                                     .count = queries->rows,
                                     .links = paths->links,
                                     .most = paths->most,
-                                    .entries = w->entries,
-                                    .entry_count = (int32_t)w->entry_count,
+                                    .entries = from->rows,
+                                    .entry_count =
+                                        (int32_t)(from->counts.parts + from->counts.random),
                                     .width = (int32_t)w->walkers->width,
                                     .k = d.k,
                                     .pairs = d.pairs,
@@ -336,16 +352,29 @@ static kith_status run_stripe(void *arg, int64_t first, int64_t count, int64_t n
 static kith_status choose_entries(walking *w)
 {
     kith_ctx *ctx = w->on.ctx;
+    kin_gpu *gpu = w->on.gpu;
     const kin_graph_gpu_paths *paths = w->paths;
-    const kin_graph_entries entries =
+    entering *from = paths->entering;
+    const uint64_t seed = w->walkers->seed;
+    const kin_graph_entries counts =
         kin_graph_count_entries(paths->rows, paths->part_count, w->walkers->width);
-    const uint64_t count = (uint64_t)(entries.parts + entries.random);
+    const uint64_t count = (uint64_t)(counts.parts + counts.random);
     uint32_t *rows = NULL;
-    w->entry_count = (int64_t)count;
-    KIN_GPU_NEW(w->hold, w->on.gpu, w->entries, count, "entries");
+    if (from->rows != NULL && from->seed == seed && from->counts.parts == counts.parts &&
+        from->counts.random == counts.random) {
+        return KITH_OK;
+    }
     KIN_NEW(w->hold, rows, count, "entries of walks");
-    kin_graph_draw_entries(&entries, paths->rows, paths->parts, w->walkers->seed, rows);
-    return kin_gpu_upload(ctx, w->on.gpu, w->entries, rows, count * sizeof *rows);
+    kin_graph_draw_entries(&counts, paths->rows, paths->parts, seed, rows);
+    kin_gpu_free(gpu, from->rows);
+    *from = (entering){.counts = counts, .seed = seed};
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &from->rows, count, sizeof *rows, "entries"));
+    const kith_status status = kin_gpu_upload(ctx, gpu, from->rows, rows, count * sizeof *rows);
+    if (status != KITH_OK) {
+        kin_gpu_free(gpu, from->rows);
+        from->rows = NULL;
+    }
+    return status;
 }
 
 /* Queries that fit beside the points. */

@@ -32,14 +32,16 @@ static_assert(sizeof(facts) == 32, "facts have no padding");
 
 /* ---- Written --------------------------------------------------------------------------------- */
 
-static kith_status save_graph(kith_ctx *ctx, const kith_index *index, const char *path)
+static kith_status save_graph(kith_ctx *ctx, const kith_index *index, const kith_matrix *points,
+                              const char *path)
 {
     const kin_index_kept *kept = index->kept;
     const facts f = {.version = STORE_VERSION,
                      .wanted = index->wanted,
                      .recall = index->recall,
                      .seed = index->seed};
-    kin_storing storing = kin_store_begin(KITH_KIND_GRAPH_INDEX, &kept->prepared);
+    kin_storing storing =
+        kin_store_begin(KITH_KIND_GRAPH_INDEX, kept->prepared.distance.metric, points);
     storing.header.k = kept->graph.k;
     KIN_FAIL_IF(storing.header.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
                 "the metric of the index is a function, which no file holds (save its "
@@ -58,32 +60,37 @@ static kith_status save_kept(kith_ctx *ctx, kith_method method, const kin_index_
 }
 
 /* Of one on a GPU: what the processor would keep is made for the file. */
-static kith_status save_from_gpu(kith_ctx *ctx, const kith_index *index, const char *path)
+static kith_status save_from_gpu(kith_ctx *ctx, const kith_index *index, const kith_matrix *points,
+                                 const char *path)
 {
     kin_index_kept made = {.fused = NULL};
-    kin_index_source source = {.distance = index->kept->prepared.distance,
+    kin_index_source source = {.points = *points,
+                               .distance = index->kept->prepared.distance,
                                .name = "points",
                                .leaf_points = index->kept->planted.leaf_points};
-    void *copy = NULL;
     source.distance.isa = ctx->isa;
-    kith_status status = kin_index_host_rows(ctx, index, &source.points, &copy);
-    KIN_THEN(status, index->method == KITH_METHOD_TREE
-                         ? kin_index_keep_cpu(ctx, &source, index->method, &made)
-                         : kin_index_prepare(ctx, &source, &made.prepared));
+    kith_status status = index->method == KITH_METHOD_TREE
+                             ? kin_index_keep_cpu(ctx, &source, index->method, &made)
+                             : kin_index_prepare(ctx, &source, &made.prepared);
     KIN_THEN(status, save_kept(ctx, index->method, &made, path));
     kin_tree_free(ctx, &made.tree);
     kin_prepared_free(ctx, &made.prepared);
-    kin_free(ctx, copy);
     return status;
 }
 
 static kith_status save(kith_ctx *ctx, const kith_index *index, const char *path)
 {
+    kith_matrix points;
+    void *copy = NULL;
+    kith_status status = kin_index_host_rows(ctx, index, &points, &copy);
     if (index->method == KITH_METHOD_GRAPH) {
-        return save_graph(ctx, index, path);
+        KIN_THEN(status, save_graph(ctx, index, &points, path));
+    } else {
+        KIN_THEN(status, index->gpu != NULL ? save_from_gpu(ctx, index, &points, path)
+                                            : save_kept(ctx, index->method, index->kept, path));
     }
-    return index->gpu != NULL ? save_from_gpu(ctx, index, path)
-                              : save_kept(ctx, index->method, index->kept, path);
+    kin_free(ctx, copy);
+    return status;
 }
 
 kith_status kith_index_save(kith_ctx *ctx, const kith_index *index, const char *path)
@@ -173,10 +180,9 @@ static kith_status view_graph(kith_ctx *ctx, int64_t rows, int64_t k, kith_index
 static kith_status load_graph(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
 {
     const int64_t k = kin_container_get_header(index->container)->k;
-    KIN_TRY(kin_index_refuse_gpu(ctx, KITH_METHOD_GRAPH));
     bind_views(source, index);
     KIN_TRY(view_graph(ctx, source->points.rows, k, index));
-    return kin_index_keep_walks(ctx, source, index->kept);
+    return kin_index_keep(ctx, source, index);
 }
 
 static kith_status load_period(kith_ctx *ctx, kin_distance *distance, kith_index *index)
@@ -318,15 +324,17 @@ static kith_status create_on_device(kith_ctx *ctx, const origin *from, kin_index
 {
     int32_t device = -1;
     const kin_request request = {.distance = source->distance, .method = index->method};
-    KIN_FAIL_IF(index->method == KITH_METHOD_GRAPH, ctx, KITH_E_UNSUPPORTED, kin_at("method"),
-                "is that of an index of the processor, and points lie on a GPU (use "
-                "exact or tree, or give host memory to kith_index_create)");
     KIN_TRY(kin_device_refuse(ctx, &source->distance));
     KIN_TRY(kin_method_check(ctx, &request));
     KIN_TRY(kin_method_check_gpu(ctx, &request));
     KIN_TRY(kin_api_find_device(ctx, source->points.data, "points.data", &device));
     KIN_TRY(kin_api_check_device(ctx, device));
     source->place = KIN_FUSED_DATA_ON_DEVICE;
+    if (index->method == KITH_METHOD_GRAPH) {
+        take_graph(&from->params, index);
+        const kin_index_there there = {device, from->stream};
+        KIN_TRY(kin_index_make_graph(ctx, source, from->params.graph, &there, index));
+    }
     return kin_index_keep_device(ctx, source, device, from->stream, index);
 }
 
@@ -350,7 +358,7 @@ static kith_status create(kith_ctx *ctx, const origin *from, kith_index *index)
     }
     if (index->method == KITH_METHOD_GRAPH) {
         take_graph(params, index);
-        return kin_index_keep_graph(ctx, &source, params->graph, index, index->kept);
+        KIN_TRY(kin_index_make_graph(ctx, &source, params->graph, NULL, index));
     }
     return kin_index_keep(ctx, &source, index);
 }
@@ -451,9 +459,12 @@ kith_status kith_index_inspect(const kith_index *index, kith_index_info *info)
     const kith_matrix *points = &kept->prepared.rows.matrix;
     const uint64_t rows =
         index->rows != NULL ? (uint64_t)points->rows * (uint64_t)points->stride_bytes : 0;
-    const uint64_t there = kept->fused != NULL  ? kin_fused_corpus_bytes(kept->fused)
-                           : index->gpu != NULL ? kin_tree_gpu_corpus_bytes(&kept->planted)
-                                                : 0;
+    uint64_t there = kept->fused != NULL  ? kin_fused_corpus_bytes(kept->fused)
+                     : index->gpu != NULL ? kin_tree_gpu_corpus_bytes(&kept->planted)
+                                          : 0;
+    if (index->gpu != NULL) { /* links both ways */
+        there += 2 * (uint64_t)(points->rows * kept->graph.k) * sizeof *kept->graph.ids;
+    }
     const kith_index_info known = {.metric = kept->prepared.distance.metric,
                                    .method = index->method,
                                    .device = index->gpu != NULL ? index->gpu->index : -1,

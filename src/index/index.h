@@ -13,6 +13,7 @@
  *     tree     gpu   planted; the rest as of exact. A change makes it    index_kept.c
  *                    anew
  *     graph    cpu   graph: ids of neighbours, and walks over them       index_graph.c
+ *     graph    gpu   the same, and fused, on whose rows it walks there   index_kept.c
  *
  * It is prepared on one device, for good. */
 #ifndef KIN_INDEX_INDEX_H
@@ -24,7 +25,7 @@
 
 /* Walks for queries whose costs are whole numbers (8-bit ones of the points' own type) and for
  * others: made for the points' type at once, for the other one when the first of them are asked,
- * while others search. */
+ * while others search. Those of a GPU are one for all, the first. */
 typedef struct kin_index_walks {
     kin_guard lock;
     kin_walks *made[2];
@@ -42,14 +43,14 @@ typedef struct kin_index_kept {
     kin_tree tree;
     kin_fused_corpus *fused;     /* of all pairs; NULL on the processor */
     kin_tree_gpu_corpus planted; /* zeros on the processor */
+    uint32_t place;              /* of fused_search.h: of the points */
     kin_index_graph graph;
 } kin_index_kept;
 
 /* Whether the points are the caller's, in a GPU's memory. */
 static inline bool kin_index_rows_on_device(const kin_index_kept *kept)
 {
-    const uint32_t place = kept->fused != NULL ? kept->fused->place : kept->planted.place;
-    return (place & KIN_FUSED_DATA_ON_DEVICE) != 0;
+    return (kept->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
 }
 
 struct kith_index {
@@ -98,7 +99,7 @@ void kin_index_leave(kith_ctx *ctx, const kith_index *index);
         }                                                      \
         return kin_call_end(&call_, status_);                  \
     } while (0)
-/* Graphs, and trees where they are kept there, are the processor's. */
+/* Graphs and trees that are kept on the processor are searched there. */
 kith_status kin_index_refuse_gpu(kith_ctx *ctx, kith_method method);
 
 /* ---- What is kept (index_kept.c), in the index' own context ---------------------------------- */
@@ -114,8 +115,8 @@ typedef struct kin_index_source {
 
 /* A copy of a period, which was checked, becomes the index' and the distance's. */
 kith_status kin_index_take_period(kith_ctx *ctx, kin_distance *distance, kith_index *index);
-/* All pairs, or a tree; of an index that is nowhere yet. On the GPU that the context has for it,
- * which is the index' from then on, or on the processor. */
+/* All pairs, a tree, or walks on a graph that is there; of an index that is nowhere yet. On the GPU
+ * that the context has for it, which is the index' from then on, or on the processor. */
 kith_status kin_index_keep(kith_ctx *ctx, const kin_index_source *source, kith_index *index);
 /* The first half: index->gpu is not NULL where it is on a GPU now. */
 kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kith_index *index);
@@ -142,20 +143,28 @@ kith_status kin_index_kept_make(kith_ctx *ctx, kin_index_kept **kept);
 
 /* ---- A graph (index_graph.c), in the index' own context -------------------------------------- */
 
-/* Points that walks are prepared for; kept->graph has ids. */
-kith_status kin_index_keep_walks(kith_ctx *ctx, const kin_index_source *source,
+/* Points that walks are prepared for; kept->graph has ids. On a GPU, which was entered, kept->fused
+ * has the points already; NULL: on the processor. */
+kith_status kin_index_keep_walks(kith_ctx *ctx, kin_gpu *gpu, const kin_index_source *source,
                                  kin_index_kept *kept);
-/* given NULL: a graph is made. */
-kith_status kin_index_keep_graph(kith_ctx *ctx, const kin_index_source *source,
-                                 const kith_neighbors *given, const kith_index *index,
-                                 kin_index_kept *kept);
+/* A GPU where points lie, and the stream that fills them. */
+typedef struct kin_index_there {
+    int32_t device;
+    void *stream;
+} kin_index_there;
+
+/* The ids alone. given NULL: a graph is made, where the points lie (there NULL: in host memory). */
+kith_status kin_index_make_graph(kith_ctx *ctx, const kin_index_source *source,
+                                 const kith_neighbors *given, const kin_index_there *there,
+                                 kith_index *index);
 /* Of points of which the first are the index'. */
 kith_status kin_index_grow_graph(kith_ctx *ctx, const kin_index_source *source,
-                                 const kith_index *index, kin_index_kept *kept);
-/* removed: a byte for each of the index' points; source: those that are left. */
-kith_status kin_index_shrink_graph(kith_ctx *ctx, const kin_index_source *source,
-                                   const uint8_t *removed, const kith_index *index,
-                                   kin_index_kept *kept);
+                                 const kith_index *index, kin_index_graph *made);
+/* points: the index', on the host; removed: a byte for each of them; source: those that are left.
+ */
+kith_status kin_index_shrink_graph(kith_ctx *ctx, const kith_matrix *points,
+                                   const kin_index_source *source, const uint8_t *removed,
+                                   const kith_index *index, kin_index_graph *made);
 void kin_index_walks_free(kith_ctx *ctx, kin_index_walks *walks);
 /* Those for queries of this type, in the context of a search. */
 kith_status kin_index_walks_for(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,

@@ -155,23 +155,21 @@ static kith_status change_tree(change *c)
 
 static kith_status change_graph(change *c)
 {
-    return c->gone == NULL ? kin_index_grow_graph(c->ctx, &c->source, c->index, c->kept)
-                           : kin_index_shrink_graph(c->ctx, &c->source, c->gone, c->index, c->kept);
+    kin_index_graph *graph = &c->kept->graph;
+    return c->gone == NULL
+               ? kin_index_grow_graph(c->ctx, &c->source, c->index, graph)
+               : kin_index_shrink_graph(c->ctx, before(c), &c->source, c->gone, c->index, graph);
 }
 
 static kith_status change_kept(change *c)
 {
+    const kith_method method = c->index->method;
+    KIN_TRY(method == KITH_METHOD_GRAPH ? change_graph(c) : KITH_OK);
     if (c->index->gpu != NULL) {
         return kin_index_stay_on_gpu(c->ctx, &c->source, c->index, c->kept);
     }
-    switch ((int)c->index->method) {
-    case KITH_METHOD_TREE:
-        return change_tree(c);
-    case KITH_METHOD_GRAPH:
-        return change_graph(c);
-    default:
-        return kin_index_keep_cpu(c->ctx, &c->source, c->index->method, c->kept);
-    }
+    return method == KITH_METHOD_TREE ? change_tree(c)
+                                      : kin_index_keep_cpu(c->ctx, &c->source, method, c->kept);
 }
 
 /* Hands the index what it is now, or frees it. */

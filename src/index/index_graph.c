@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The graph of an index: made, grown and shrunk by the calls for graphs, and the walks over it. */
 #include "index/index.h"
+#include "kith/kith_cuda.h"
 
 /* ---- Walks ----------------------------------------------------------------------------------- */
 
@@ -10,8 +11,8 @@ static bool is_integer(const kin_index_kept *kept, kith_dtype asked)
     return kin_frame_is_integer(&kept->prepared.distance, &kept->prepared.rows.matrix, &queries);
 }
 
-static kith_status make_walks(kith_ctx *ctx, const kin_index_kept *kept, kith_dtype asked,
-                              const char *name, kin_walks **walks)
+static kith_status make_walks(kith_ctx *ctx, kin_gpu *gpu, const kin_index_kept *kept,
+                              kith_dtype asked, const char *name, kin_walks **walks)
 {
     const kith_matrix *points = &kept->prepared.rows.matrix;
     const kith_neighbors graph = {.rows = points->rows, .k = kept->graph.k, .ids = kept->graph.ids};
@@ -19,12 +20,13 @@ static kith_status make_walks(kith_ctx *ctx, const kin_index_kept *kept, kith_dt
                                .name = name,
                                .graph = &graph,
                                .distance = kept->prepared.distance,
-                               .asked = asked};
+                               .asked = asked,
+                               .corpus = kept->fused};
     source.distance.isa = ctx->isa;
-    return kin_walks_make(ctx, NULL, &source, walks);
+    return kin_walks_make(ctx, gpu, &source, walks);
 }
 
-kith_status kin_index_keep_walks(kith_ctx *ctx, const kin_index_source *source,
+kith_status kin_index_keep_walks(kith_ctx *ctx, kin_gpu *gpu, const kin_index_source *source,
                                  kin_index_kept *kept)
 {
     const kith_dtype own = source->points.dtype;
@@ -34,9 +36,10 @@ kith_status kin_index_keep_walks(kith_ctx *ctx, const kin_index_source *source,
     KIN_TRY(kin_alloc_zero(ctx, &walks, 1, sizeof *walks, "walks"));
     kin_guard_make(&walks->lock);
     kept->graph.walks = walks;
-    kin_walks **made = &walks->made[is_integer(kept, own)];
-    KIN_TRY(make_walks(ctx, kept, own, source->name, made));
-    ctx->report.distinct_rows = (*made)->prepared.groups.count;
+    kin_walks **made = &walks->made[gpu == NULL && is_integer(kept, own)];
+    KIN_TRY(make_walks(ctx, gpu, kept, own, source->name, made));
+    ctx->report.distinct_rows =
+        gpu != NULL ? kept->fused->prepared.groups.count : (*made)->prepared.groups.count;
     return KITH_OK;
 }
 
@@ -57,14 +60,15 @@ static kith_status make_more(kith_ctx *ctx, const kith_index *index, kith_dtype 
     kin_index_call call;
     KIN_TRY(kin_index_call_begin(ctx, index->own, &call));
     index->own->params.progress = NULL; /* which may search the same index */
-    return kin_index_call_end(&call, make_walks(index->own, index->kept, asked, "points", walks));
+    return kin_index_call_end(&call,
+                              make_walks(index->own, NULL, index->kept, asked, "points", walks));
 }
 
 kith_status kin_index_walks_for(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
                                 const kin_walks **walks)
 {
     kin_index_walks *all = index->kept->graph.walks;
-    kin_walks **made = &all->made[is_integer(index->kept, queries->dtype)];
+    kin_walks **made = &all->made[index->gpu == NULL && is_integer(index->kept, queries->dtype)];
     kith_status status = KITH_OK;
     kin_guard_enter(&all->lock, true);
     if (*made == NULL) {
@@ -109,39 +113,63 @@ static kith_status check_points(kith_ctx *ctx, const kith_matrix *points)
                                            "(give more, or another method)");
 }
 
-static kith_status make_graph(kith_ctx *ctx, const kin_index_source *source,
-                              const kith_index *index, kin_index_graph *graph)
-{
-    const int64_t k = kin_min_i64(index->wanted, source->points.rows - 1);
-    const kith_search_params params = params_of(index, &source->distance, k);
-    kith_neighbors out;
-    KIN_TRY(make_room(ctx, source->points.rows, k, graph, &out));
-    return kith_graph(ctx, &source->points, &params, &out, NULL);
-}
-
 static kith_status copy_graph(kith_ctx *ctx, const kin_index_source *source,
                               const kith_neighbors *given, kin_index_graph *graph)
 {
     kith_neighbors out;
     KIN_TRY(kin_check_graph(ctx, given, source->points.rows));
-    KIN_TRY(kin_fingerprint_check(ctx, given, "graph", &source->points, source->distance.metric));
+    const bool there = (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0; /* no checksum reads them */
+    KIN_TRY(kin_fingerprint_check(ctx, given, "graph", there ? NULL : &source->points,
+                                  source->distance.metric));
     KIN_TRY(make_room(ctx, given->rows, given->k, graph, &out));
     memcpy(graph->ids, given->ids, (size_t)(out.rows * out.k) * sizeof *graph->ids);
     return KITH_OK;
 }
 
-kith_status kin_index_keep_graph(kith_ctx *ctx, const kin_index_source *source,
-                                 const kith_neighbors *given, const kith_index *index,
-                                 kin_index_kept *kept)
+/* By way of device memory, since that is where the call writes. */
+static kith_status make_in(kith_ctx *ctx, kin_gpu *gpu, const kin_index_source *source,
+                           const kith_search_params *params, const kith_neighbors *out,
+                           void *stream)
 {
-    KIN_TRY(kin_index_refuse_gpu(ctx, KITH_METHOD_GRAPH));
-    if (given != NULL) {
-        KIN_TRY(copy_graph(ctx, source, given, &kept->graph));
-    } else {
-        KIN_TRY(check_points(ctx, &source->points));
-        KIN_TRY(make_graph(ctx, source, index, &kept->graph));
+    const uint64_t entries = (uint64_t)(out->rows * out->k);
+    kith_neighbors table = *out;
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, &table.ids, entries, sizeof *table.ids, "a graph"));
+    kin_gpu_leave(gpu);
+    kith_status status = kith_cuda_graph(ctx, &source->points, params, &table, NULL, stream);
+    kin_gpu_enter(gpu);
+    KIN_THEN(status, kin_gpu_download(ctx, gpu, out->ids, table.ids, entries * sizeof *out->ids));
+    kin_gpu_free(gpu, table.ids);
+    return status;
+}
+
+static kith_status make_graph(kith_ctx *ctx, const kin_index_source *source,
+                              const kith_index *index, const kin_index_there *there,
+                              kin_index_graph *graph)
+{
+    const int64_t k = kin_min_i64(index->wanted, source->points.rows - 1);
+    const kith_search_params params = params_of(index, &source->distance, k);
+    kith_neighbors out;
+    kin_gpu *gpu = NULL;
+    KIN_TRY(make_room(ctx, source->points.rows, k, graph, &out));
+    if (there == NULL) {
+        return kith_graph(ctx, &source->points, &params, &out, NULL);
     }
-    return kin_index_keep_walks(ctx, source, kept);
+    KIN_TRY(kin_device_enter_gpu(ctx, there->device, &gpu));
+    const kith_status status = make_in(ctx, gpu, source, &params, &out, there->stream);
+    kin_device_leave(ctx, gpu);
+    return status;
+}
+
+kith_status kin_index_make_graph(kith_ctx *ctx, const kin_index_source *source,
+                                 const kith_neighbors *given, const kin_index_there *there,
+                                 kith_index *index)
+{
+    kin_index_graph *graph = &index->kept->graph;
+    if (given != NULL) {
+        return copy_graph(ctx, source, given, graph);
+    }
+    KIN_TRY(check_points(ctx, &source->points));
+    return make_graph(ctx, source, index, there, graph);
 }
 
 /* ---- Changed --------------------------------------------------------------------------------- */
@@ -151,7 +179,7 @@ static kith_status make_part(kith_ctx *ctx, const kin_index_source *part, const 
                              kin_index_graph *graph)
 {
     if (part->points.rows > 1) {
-        return make_graph(ctx, part, index, graph);
+        return make_graph(ctx, part, index, NULL, graph);
     }
     kith_neighbors out;
     KIN_TRY(make_room(ctx, 1, 1, graph, &out));
@@ -179,7 +207,7 @@ static kith_status merge(kith_ctx *ctx, const kin_index_source *source, const ki
 }
 
 kith_status kin_index_grow_graph(kith_ctx *ctx, const kin_index_source *source,
-                                 const kith_index *index, kin_index_kept *kept)
+                                 const kith_index *index, kin_index_graph *made)
 {
     const int64_t before = index->kept->prepared.rows.matrix.rows;
     kin_index_graph part = {0};
@@ -187,18 +215,16 @@ kith_status kin_index_grow_graph(kith_ctx *ctx, const kin_index_source *source,
     added.points.rows -= before;
     added.points.data = (const char *)added.points.data + before * added.points.stride_bytes;
     kith_status status = make_part(ctx, &added, index, &part);
-    KIN_THEN(status, merge(ctx, source, index, &part, &kept->graph));
+    KIN_THEN(status, merge(ctx, source, index, &part, made));
     kin_free(ctx, part.ids);
-    KIN_TRY(status);
-    return kin_index_keep_walks(ctx, source, kept);
+    return status;
 }
 
-kith_status kin_index_shrink_graph(kith_ctx *ctx, const kin_index_source *source,
-                                   const uint8_t *removed, const kith_index *index,
-                                   kin_index_kept *kept)
+kith_status kin_index_shrink_graph(kith_ctx *ctx, const kith_matrix *points,
+                                   const kin_index_source *source, const uint8_t *removed,
+                                   const kith_index *index, kin_index_graph *made)
 {
     const kin_index_graph *graph = &index->kept->graph;
-    const kith_matrix *points = &index->kept->prepared.rows.matrix;
     const kith_neighbors before = {.rows = points->rows, .k = graph->k, .ids = graph->ids};
     const int64_t left = source->points.rows;
     kith_remove_params params = kith_remove_params_default();
@@ -210,7 +236,6 @@ kith_status kin_index_shrink_graph(kith_ctx *ctx, const kin_index_source *source
     params.k = kin_min_i64(graph->k, left - 1);
     params.approximate = index->recall < 1.0;
     params.removed = removed;
-    KIN_TRY(make_room(ctx, left, params.k, &kept->graph, &out));
-    KIN_TRY(kith_graph_remove(ctx, points, &before, &params, &out, NULL));
-    return kin_index_keep_walks(ctx, source, kept);
+    KIN_TRY(make_room(ctx, left, params.k, made, &out));
+    return kith_graph_remove(ctx, points, &before, &params, &out, NULL);
 }

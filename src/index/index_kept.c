@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What an index keeps of its points: for all pairs, on either machine, and a tree. */
+ * What an index keeps of its points on either machine: for all pairs, a tree, and walks. */
 #include "host/host_clock.h"
 #include "index/index.h"
 
@@ -59,12 +59,33 @@ static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_s
                                            &kept->planted)
                 : kin_fused_corpus_make(ctx, gpu, &points, source->points.dtype, USUAL_K,
                                         &kept->fused));
-    if (kept->fused != NULL) {
-        KIN_TRY(kin_fused_corpus_glance(ctx, kept->fused));
-    }
     kept->prepared.rows.matrix = source->points;
     kept->prepared.distance = source->distance;
-    return KITH_OK;
+    kept->place = source->place;
+    if (method == KITH_METHOD_GRAPH) {
+        return kin_index_keep_walks(ctx, gpu, source, kept);
+    }
+    return kept->fused != NULL ? kin_fused_corpus_glance(ctx, kept->fused) : KITH_OK;
+}
+
+static void free_from_gpu(kith_ctx *ctx, kin_index_kept *kept)
+{
+    kin_index_walks_free(ctx, kept->graph.walks);
+    kin_fused_corpus_free(ctx, kept->fused);
+    kin_tree_gpu_corpus_free(ctx, &kept->planted);
+    kept->graph.walks = NULL;
+    kept->fused = NULL;
+}
+
+/* All of it, or nothing. */
+static kith_status keep_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_source *source,
+                               kith_method method, kin_index_kept *kept)
+{
+    const kith_status status = prepare_on_gpu(ctx, gpu, source, method, kept);
+    if (status != KITH_OK) {
+        free_from_gpu(ctx, kept);
+    }
+    return status;
 }
 
 /* Equal types on both sides are what a corpus of bytes waits for. */
@@ -81,15 +102,15 @@ kith_status kin_index_try_gpu(kith_ctx *ctx, const kin_index_source *source, kit
     kin_gpu *gpu = NULL;
     const kith_matrix asked = {.rows = USUAL_QUERIES};
     const kin_request request = {.distance = source->distance, .method = index->method};
-    if (index->method == KITH_METHOD_TREE && ctx->device != KIN_DEVICE_CUDA) {
-        /* Who does not name one may ask what the processor's tree alone does. */
+    if (index->method != KITH_METHOD_EXACT && ctx->device != KIN_DEVICE_CUDA) {
+        /* Who does not name one may ask what the processor's tree or graph alone does. */
         return kin_method_check(ctx, &request);
     }
     KIN_TRY(kin_method_enter(ctx, &request, &source->points, &asked, &gpu));
     if (gpu == NULL) {
         return KITH_OK;
     }
-    const kith_status status = prepare_on_gpu(ctx, gpu, source, index->method, index->kept);
+    const kith_status status = keep_on_gpu(ctx, gpu, source, index->method, index->kept);
     kin_device_leave(ctx, gpu);
     if (status == KITH_OK) {
         index->gpu = gpu;
@@ -101,7 +122,7 @@ kith_status kin_index_stay_on_gpu(kith_ctx *ctx, const kin_index_source *source,
                                   const kith_index *index, kin_index_kept *kept)
 {
     kin_gpu_enter(index->gpu);
-    const kith_status status = prepare_on_gpu(ctx, index->gpu, source, index->method, kept);
+    const kith_status status = keep_on_gpu(ctx, index->gpu, source, index->method, kept);
     kin_device_leave(ctx, index->gpu);
     return status;
 }
@@ -112,7 +133,7 @@ kith_status kin_index_keep_device(kith_ctx *ctx, const kin_index_source *source,
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_device_enter_gpu(ctx, device, &gpu));
     kith_status status = kin_api_follow(ctx, gpu, stream);
-    KIN_THEN(status, prepare_on_gpu(ctx, gpu, source, index->method, index->kept));
+    KIN_THEN(status, keep_on_gpu(ctx, gpu, source, index->method, index->kept));
     KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
     kin_device_leave(ctx, gpu);
     const bool stands = index->kept->fused != NULL || index->kept->planted.gpu != NULL;
@@ -155,8 +176,9 @@ static kith_status keep_pairs(kith_ctx *ctx, const kin_index_source *source, kin
 kith_status kin_index_keep_cpu(kith_ctx *ctx, const kin_index_source *source, kith_method method,
                                kin_index_kept *kept)
 {
-    return method == KITH_METHOD_TREE ? keep_tree(ctx, source, kept)
-                                      : keep_pairs(ctx, source, kept);
+    return method == KITH_METHOD_TREE    ? keep_tree(ctx, source, kept)
+           : method == KITH_METHOD_GRAPH ? kin_index_keep_walks(ctx, NULL, source, kept)
+                                         : keep_pairs(ctx, source, kept);
 }
 
 kith_status kin_index_keep(kith_ctx *ctx, const kin_index_source *source, kith_index *index)
@@ -178,14 +200,18 @@ void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept
     if (kept == NULL) {
         return;
     }
-    kin_index_walks_free(ctx, kept->graph.walks);
+    if (!views) {
+        kin_free(ctx, kept->graph.ids);
+    }
     if (kept->fused != NULL || kept->planted.gpu != NULL) {
         kin_gpu_enter(gpu);
-        kin_fused_corpus_free(ctx, kept->fused);
-        kin_tree_gpu_corpus_free(ctx, &kept->planted);
+        free_from_gpu(ctx, kept);
         kin_gpu_leave(gpu);
-    } else if (!views) {
-        kin_free(ctx, kept->graph.ids);
+        kin_free(ctx, kept);
+        return;
+    }
+    kin_index_walks_free(ctx, kept->graph.walks);
+    if (!views) {
         kin_tree_free(ctx, &kept->tree);
         kin_prepared_free(ctx, &kept->prepared);
     }

@@ -137,7 +137,8 @@ static kith_status try_gpu(kith_ctx *ctx, const kith_index *index, const kith_ma
     return *done ? kin_limit_end(&limit, status) : kin_limit_drop(&limit, status);
 }
 
-/* kith_index_search of an index that is not by graph; params: as kin_take_params has them. */
+/* kith_index_search of an index, but of a graph on the processor; params: as kin_take_params has
+ * them. */
 static kith_status search_filtered(kith_ctx *ctx, const kith_index *index,
                                    const kith_matrix *queries, const kith_search_params *given,
                                    const kith_neighbors *out)
@@ -285,21 +286,73 @@ static kith_status check_walk(kith_ctx *ctx, const kith_index *index,
                              "same)");
 }
 
+/* out NULL: an answer that is no table. */
+static kith_status check_device(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
+                                const kith_neighbors *out)
+{
+    int32_t device = index->gpu->index;
+    KIN_TRY(kin_api_check_device(ctx, device));
+    KIN_TRY(kin_api_find_device(ctx, queries->data, "queries.data", &device));
+    return out == NULL ? KITH_OK : kin_api_find_out(ctx, out, &device);
+}
+
+/* Where queries lie on the index' GPU: the stream that fills them. NULL: in host memory. */
+typedef void *const *queries_stream;
+
+/* Under a filter a GPU compares all that is allowed. */
+static kith_status compare_allowed(kith_ctx *ctx, const kith_index *index,
+                                   const kin_walk_call *call, const kith_search_params *given,
+                                   queries_stream stream, kith_walk_report *told)
+{
+    const kith_filter all = kith_filter_default();
+    const kith_matrix *queries = &call->job.queries;
+    kith_search_params params = *given;
+    params.filter = given->filter != NULL ? given->filter : &all;
+    params.recall = 0.0;
+    params.recall_at = 0;
+    *told = (kith_walk_report){.exact = 1,
+                               .reached = 1,
+                               .width = index->kept->prepared.rows.matrix.rows,
+                               .parts = index->kept->graph.walks->made[0]->parts,
+                               .recall = kin_recall_exact(queries->rows, call->job.recall_at)};
+    return stream != NULL
+               ? search_filtered_there(ctx, index, queries, &params, call->job.out, *stream)
+               : search_filtered(ctx, index, queries, &params, call->job.out);
+}
+
+static kith_status walk(kith_ctx *ctx, const kith_index *index, kin_walks_search *job,
+                        queries_stream stream, kith_walk_report *told)
+{
+    const kin_walks *walks = NULL;
+    KIN_TRY(kin_index_walks_for(ctx, index, &job->queries, &walks));
+    if (index->gpu == NULL) {
+        return kin_walks_answer(ctx, walks, job, told);
+    }
+    enter_gpu(index);
+    job->place = stream != NULL ? KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE : 0;
+    kith_status status = stream != NULL ? kin_api_follow(ctx, index->gpu, *stream) : KITH_OK;
+    KIN_THEN(status, kin_walks_answer(ctx, walks, job, told));
+    KIN_KEEP(status, stream != NULL ? kin_gpu_wait(ctx, index->gpu) : KITH_OK);
+    kin_device_leave(ctx, index->gpu);
+    return status;
+}
+
 static kith_status search_by_walks(kith_ctx *ctx, const kith_index *index,
                                    const kith_matrix *queries, const kith_search_params *given,
-                                   const kith_neighbors *out)
+                                   const kith_neighbors *out, queries_stream stream)
 {
     const kith_matrix *points = &index->kept->prepared.rows.matrix;
     kith_search_params params = kith_search_params_default();
     kin_walk_call call;
     kith_walk_report told;
-    const kin_walks *walks = NULL;
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_search_params, flags), given, &params));
     KIN_TRY(check_method(ctx, index, params.method));
     KIN_TRY(kin_api_check_walk(ctx, points, queries, &params, out, &call));
     KIN_TRY(check_walk(ctx, index, &params, &call.walk));
-    KIN_TRY(kin_index_walks_for(ctx, index, &call.job.queries, &walks));
-    KIN_TRY(kin_walks_answer(ctx, walks, &call.job, &told));
+    KIN_TRY(stream != NULL ? check_device(ctx, index, &call.job.queries, out) : KITH_OK);
+    KIN_TRY(index->gpu != NULL && call.job.filter != NULL
+                ? compare_allowed(ctx, index, &call, &params, stream, &told)
+                : walk(ctx, index, &call.job, stream, &told));
     kin_fill_room(params.walk_report, &told, sizeof told);
     return KITH_OK;
 }
@@ -309,8 +362,9 @@ static kith_status search(kith_ctx *ctx, const kith_index *index, const kith_mat
                           const kith_report *report)
 {
     KIN_TRY(kin_check_room(ctx, report, "report", "kith_report"));
-    return index->method == KITH_METHOD_GRAPH ? search_by_walks(ctx, index, queries, params, out)
-                                              : search_exactly(ctx, index, queries, params, out);
+    return index->method == KITH_METHOD_GRAPH
+               ? search_by_walks(ctx, index, queries, params, out, NULL)
+               : search_exactly(ctx, index, queries, params, out);
 }
 
 kith_status kith_index_search(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
@@ -338,16 +392,6 @@ static kith_status refuse_cpu(kith_ctx *ctx, const kith_index *index)
                              "cuda)");
 }
 
-/* out NULL: an answer that is no table. */
-static kith_status check_device(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
-                                const kith_neighbors *out)
-{
-    int32_t device = index->gpu->index;
-    KIN_TRY(kin_api_check_device(ctx, device));
-    KIN_TRY(kin_api_find_device(ctx, queries->data, "queries.data", &device));
-    return out == NULL ? KITH_OK : kin_api_find_out(ctx, out, &device);
-}
-
 static kith_status solve_on_device(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
                                    const kith_neighbors *out)
 {
@@ -366,6 +410,9 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
     kith_search_params known;
     kith_matrix asked;
     KIN_TRY(refuse_cpu(ctx, index));
+    if (index->method == KITH_METHOD_GRAPH) {
+        return search_by_walks(ctx, index, queries, params, out, &stream);
+    }
     KIN_TRY(kin_api_take_filtered(ctx, params, &known));
     if (known.filter != NULL) {
         KIN_TRY(kin_check_matrix(ctx, queries, "queries", &asked));
@@ -393,9 +440,6 @@ kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
 }
 
 /* ---- Radius ---------------------------------------------------------------------------------- */
-
-/* What a call knows of its stream, whose queries lie in device memory; NULL: in the host's. */
-typedef void *const *queries_stream;
 
 /* A GPU has no tree for a radius: it compares all pairs, prepared for this call. */
 static kith_status ask_ranges(kith_ctx *ctx, const kith_index *index,

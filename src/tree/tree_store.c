@@ -33,7 +33,8 @@ kith_status kin_tree_store_save(kith_ctx *ctx, const char *path, const kin_prepa
                                    .scale = tree->scale};
     kin_tree shape = *tree;
     kin_tree_array arrays[KIN_TREE_ARRAYS];
-    kin_storing storing = kin_store_begin(KITH_KIND_TREE_INDEX, prepared);
+    kin_storing storing =
+        kin_store_begin(KITH_KIND_TREE_INDEX, prepared->distance.metric, &prepared->rows.matrix);
     kin_store_add(&storing, KIN_TAG_TREE, &facts, 1, sizeof facts);
     kin_store_add_groups(&storing, &prepared->groups);
     kin_store_add_period(&storing, &prepared->distance);

@@ -399,7 +399,9 @@ static void refused(void **state)
     assert_int_equal(kith_cuda_index_create(s.cpu, &s.on_device[0], &params, &other, NULL),
                      KITH_E_UNSUPPORTED);
     params.method = KITH_METHOD_GRAPH;
-    assert_int_equal(kith_cuda_index_create(s.gpu, &s.on_device[0], &params, &other, NULL),
+    assert_int_equal(kith_cuda_index_create(s.gpu, &s.points.matrix, &params, &other, NULL),
+                     KITH_E_ARGUMENT);
+    assert_int_equal(kith_cuda_index_create(s.cpu, &s.on_device[0], &params, &other, NULL),
                      KITH_E_UNSUPPORTED);
     assert_null(other);
     assert_int_equal(kith_cuda_index_search(s.gpu, index, &s.queries.matrix, &s.params, &out, NULL),

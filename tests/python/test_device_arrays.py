@@ -198,11 +198,6 @@ class DeviceArrays(unittest.TestCase):
                     each.search(asked, 6, **given), kith.knn(self.x, self.q, 6, **given)
                 )
             self.assertEqual(Maker.copies, [])
-        graph = kith.Index(self.on_gpu, method="graph", k=20)
-        found = graph.search(asked, 3, random_state=1)
-        self.assert_same(
-            found, kith.Index(self.x, method="graph", k=20).search(self.q, 3, random_state=1)
-        )
         host = kith.Index(self.x, device="cpu")
         self.assert_same(host.search(asked, 3), kith.knn(self.x, self.q, 3))
         self.assert_ranges(

@@ -256,10 +256,6 @@ class Words(unittest.TestCase):
                     (lambda at=at: kith.Graph.load(at), "holds points, not k neighbours")
                     for at in indexes
                 ),
-                (
-                    lambda: kith.Index.open(indexes[2], device="cuda"),
-                    "is the processor's, and the dev",
-                ),
             ):
                 with self.assertRaisesRegex((ValueError, NotImplementedError), text) as caught:
                     call()

@@ -504,7 +504,7 @@ static void mistakes_of_making_are_named(void **state)
     not_made(&s, s.ctx, &s.params, KITH_E_DATA, "graph[5, 2] is id");
     s.graph.ids[5 * LINKS + 2] = KITH_ID_NONE;
     kith_ctx *gpu = new_ctx(1, NULL, "cuda");
-    not_made(&s, gpu, &s.params, KITH_E_UNSUPPORTED, "an index by graph is the processor's");
+    not_made(&s, gpu, &s.params, KITH_E_UNSUPPORTED, "no GPU can be used");
     const test_walk_params asked = params_of(K, 16);
     test_fails(gpu, test_index_walk(gpu, s.walks, &s.queries, &asked, &s.out, NULL),
                KITH_E_UNSUPPORTED, "an index by graph is the processor's");
