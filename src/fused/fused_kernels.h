@@ -260,8 +260,7 @@ typedef struct kin_fused_gather {
 
 /* Of few rows all three at once: reach as by kth, candidates as by gather, and what tightening
  * leaves of them. Lists need not be cleared; those of rows that lost candidates hold any of them.
- * Of any number of rows where blocks have their own columns, for k up to 64 and at most 8 tiles;
- * nothing is told. */
+ */
 typedef kin_fused_gather kin_fused_collect;
 
 /* Compacts every list: reach from the k smallest costs, entries above their limit go, counts fall.

@@ -11,7 +11,7 @@
  * Rows are checked, measured and rounded once. Of a small group the costs of all its columns are
  * written, thresholds are found in them, and candidates gathered, as of a small graph; of a large
  * one those of its first tiles, and stages of the others follow, each twice as long as all that is
- * known before it. The rows of such a group stand in a sequence that spreads them, so that
+ * known before it. A group's rows stand in a sequence that spreads them (kin_fused_spread), so that
  * its first tiles are a sample of all. What is screened when is known beforehand: the host writes
  * all units at once.
  *
@@ -29,8 +29,8 @@
 enum {
     SEED_TILES = 8,       /* whose costs are written, */
     SEED_A_NEIGHBOUR = 8, /* or columns for each of the k; */
+    WHOLE = 2,            /* up to so many times as many, those of all */
     GROWTH = 3,           /* what is known after a stage, in units of what was before */
-    COLLECTED_K = 64,     /* of kin_fused_collect, as SEED_TILES is */
     LEAST_ROWS = 96,      /* of a group that has blocks */
     UNIT_TILES = 32,      /* of a stage, at most */
 };
@@ -56,8 +56,8 @@ static void seat_groups(seating *s, const uint32_t *rows, int64_t groups)
     for (int64_t g = 0; g < groups; g++) {
         const bool seated = rows[g + 1] - rows[g] >= LEAST_ROWS;
         const uint32_t count = seated ? s->begin[g + 1] - s->begin[g] : 0;
-        const bool spreads = s->seats != NULL && count > SEED_TILES * KIN_FUSED_TILE;
-        const uint32_t step = spreads ? (uint32_t)kin_sequence_step(count) : 1;
+        const uint32_t step =
+            s->seats == NULL || count == 0 ? 0 : (uint32_t)kin_sequence_step(count);
         s->firsts[g] = (uint32_t)s->blocks;
         for (uint32_t before = 0; before < count; before += KIN_FUSED_BLOCK) {
             if (s->seats != NULL) {
@@ -142,13 +142,13 @@ static int64_t first_tile(const seats *s, int64_t block)
 /* Tiles whose costs are written. */
 static int64_t seed_of(const seats *s, int64_t tiles)
 {
-    return kin_min_i64(tiles, s->seed);
+    return tiles <= WHOLE * s->seed ? tiles : s->seed;
 }
 
 /* Whether one follows in which large groups have known so many. */
 static bool has_stage(const seats *s, int64_t known)
 {
-    return known < s->longest;
+    return s->longest > WHOLE * s->seed && known < s->longest;
 }
 
 static void add_units(seats *s, int64_t block, int64_t first, int64_t tiles, int64_t most)
@@ -189,7 +189,7 @@ static void plan_stage(seats *s, int64_t first, int64_t end, int64_t known, int6
     for (int64_t b = first; b < end; b++) {
         const int64_t tiles = kin_fused_tiles_of(columns_of(s, b));
         const int64_t last = kin_min_i64(next, tiles);
-        if (known < last) {
+        if (seed_of(s, tiles) < tiles && known < last) {
             add_units(s, b - first, first_tile(s, b) + known, last - known, UNIT_TILES);
         }
     }
@@ -314,12 +314,6 @@ static turn next_turn(seats *s)
     return t;
 }
 
-/* Whether lists of seeds are made and tightened by one launch. */
-static bool collects(const seats *s)
-{
-    return s->lists.k <= COLLECTED_K && s->pitch <= SEED_TILES;
-}
-
 /* Costs, thresholds and candidates of `count` blocks from `block` on, which stands at `row0` of the
  * rows. */
 static kith_status screen_seeds(seats *s, const kin_fused_set *rows, int64_t first, int64_t block,
@@ -340,9 +334,6 @@ static kith_status screen_seeds(seats *s, const kin_fused_set *rows, int64_t fir
                                    .matrix = s->matrix,
                                    .pitch = s->pitch * KIN_FUSED_TILE,
                                    .own = s->own + first};
-    if (collects(s)) {
-        return kin_fused_costs_collect(&s->on, &costs);
-    }
     KIN_TRY(kin_fused_costs_reach(&s->on, &costs));
     return kin_fused_costs_gather(&s->on, &costs);
 }
@@ -376,7 +367,7 @@ static kith_status find_lists(seats *s, const kin_fused_set *rows, int64_t first
     for (int64_t b = first; b < end; b += s->batch) {
         KIN_TRY(screen_seeds(s, rows, first, b, kin_min_i64(s->batch, end - b)));
     }
-    KIN_TRY(collects(s) ? KITH_OK : tighten(s, rows));
+    KIN_TRY(tighten(s, rows));
     for (int64_t known = s->seed; has_stage(s, known); known *= GROWTH) {
         KIN_TRY(screen_stage(s, rows));
         KIN_TRY(tighten(s, rows));
