@@ -193,7 +193,7 @@ def radius_neighbors(
     asked_for = _filter.Asked(allow, groups, query_groups, rule)
     flags = s.INCLUDE_SELF if include_self else 0
     check_together("corpus", corpus, queries=queries)
-    stays = isinstance(metric, str) and period is None and method != s.METHOD_TREE
+    stays = isinstance(metric, str) and period is None
     if must_be_copied(corpus) and stays:
         from . import _cuda
 

@@ -382,7 +382,7 @@ static kith_status check_radius(kith_ctx *ctx, const kin_radius_call *call, int3
     const kin_request like = {.distance = job->request.distance, .method = job->method};
     *device = -1;
     KIN_TRY(kin_method_check(ctx, &like));
-    KIN_TRY(kin_method_refuse_tree(ctx, &like, "a GPU has none for a radius"));
+    KIN_TRY(kin_method_check_gpu(ctx, &like));
     KIN_TRY(kin_api_find_device(ctx, job->corpus.data, "data", device));
     KIN_TRY(kin_api_find_device(ctx, call->asked.data, "queries.data", device));
     return kin_device_refuse(ctx, &job->request.distance);
@@ -391,11 +391,10 @@ static kith_status check_radius(kith_ctx *ctx, const kin_radius_call *call, int3
 static kith_status find_ranges(kith_ctx *ctx, const kin_radius_job *job, int32_t device,
                                void *stream, kith_ranges *ranges)
 {
-    const kin_fused_source corpus = {.matrix = &job->corpus, .place = KIN_FUSED_DATA_ON_DEVICE};
-    const kin_fused_radius_query query = {job->queries, &job->request, KIN_FUSED_DATA_ON_DEVICE};
     kin_gpu *gpu = NULL;
     KIN_TRY(begin(ctx, device, stream, &gpu));
-    return end(ctx, gpu, NULL, kin_fused_radius(ctx, gpu, &corpus, &query, ranges));
+    return end(ctx, gpu, NULL,
+               kin_engine_radius_on_gpu(ctx, gpu, job, KIN_FUSED_DATA_ON_DEVICE, ranges));
 }
 
 static kith_status radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,

@@ -104,12 +104,12 @@ static int64_t count_ids(const kin_hits *hits, uint32_t query, uint32_t first)
     return count;
 }
 
-static kith_status too_many(const kin_hits *hits)
+kith_status kin_hits_too_many(kith_ctx *ctx, const kin_radius_request *request)
 {
     return kin_fail(
-        hits->ctx, KITH_E_LIMIT,
+        ctx, KITH_E_LIMIT,
         "more than %lld neighbours are within the radius (ask for fewer rows at a time)",
-        (long long)hits->request->most);
+        (long long)request->most);
 }
 
 /* Full chunks are counted, so that a job ends soon that finds too many: threads that all added to
@@ -121,7 +121,7 @@ static kith_status count_chunk(kin_hits *hits, const kin_hit_chunk *chunk)
         return KITH_OK;
     }
     const int64_t before = (int64_t)atomic_fetch_add(&hits->found, chunk->ids);
-    return before + chunk->ids > most ? too_many(hits) : KITH_OK;
+    return before + chunk->ids > most ? kin_hits_too_many(hits->ctx, hits->request) : KITH_OK;
 }
 
 static kith_status append(kin_hits *hits, int32_t thread, const hit *one, int64_t ids)
@@ -222,7 +222,9 @@ static kith_status make_offsets(const kin_hits *hits, kith_ranges *ranges)
         ranges->lists.offsets[row + 1] = ranges->lists.offsets[row] + count;
     }
     const int64_t most = hits->request->most;
-    return most > 0 && ranges->lists.offsets[rows] > most ? too_many(hits) : KITH_OK;
+    return most > 0 && ranges->lists.offsets[rows] > most
+               ? kin_hits_too_many(hits->ctx, hits->request)
+               : KITH_OK;
 }
 
 /* The hits of a chunk to their rows, in any order, keys in the place of distances. */

@@ -50,6 +50,9 @@ struct kith_ranges {
 /* Gives the lists back. */
 void kin_ranges_clear(kith_ctx *ctx, kith_ranges *ranges);
 
+/* The failure of a job that found more than its most. */
+kith_status kin_hits_too_many(kith_ctx *ctx, const kin_radius_request *request);
+
 typedef struct kin_hit_chunk kin_hit_chunk;
 
 typedef struct kin_hits {

@@ -397,15 +397,11 @@ kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
 /* What a call knows of its stream, whose queries lie in device memory; NULL: in the host's. */
 typedef void *const *queries_stream;
 
-/* A GPU has no tree for a radius: it compares all pairs, prepared for this call. */
-static kith_status ask_ranges(kith_ctx *ctx, const kith_index *index,
+static kith_status ask_ranges(kith_ctx *ctx, const kin_index_kept *kept,
                               const kin_fused_radius_query *query, kith_ranges *ranges)
 {
-    const kin_index_kept *kept = index->kept;
-    const kin_fused_source points = {.matrix = &kept->prepared.rows.matrix,
-                                     .place = kept->planted.place};
     return kept->fused != NULL ? kin_fused_corpus_radius(ctx, kept->fused, query, ranges)
-                               : kin_fused_radius(ctx, index->gpu, &points, query, ranges);
+                               : kin_tree_gpu_corpus_radius(ctx, &kept->planted, query, ranges);
 }
 
 static kith_status find_on_gpu(kith_ctx *ctx, const kith_index *index, const kin_radius_job *job,
@@ -415,7 +411,7 @@ static kith_status find_on_gpu(kith_ctx *ctx, const kith_index *index, const kin
                                           stream != NULL ? KIN_FUSED_DATA_ON_DEVICE : 0};
     enter_gpu(index);
     kith_status status = stream != NULL ? kin_api_follow(ctx, index->gpu, *stream) : KITH_OK;
-    KIN_THEN(status, ask_ranges(ctx, index, &query, ranges));
+    KIN_THEN(status, ask_ranges(ctx, index->kept, &query, ranges));
     KIN_KEEP(status, kin_gpu_wait(ctx, index->gpu));
     kin_device_leave(ctx, index->gpu);
     return status;
