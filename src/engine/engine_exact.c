@@ -264,7 +264,7 @@ kith_status kin_engine_radius_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_radi
     const kin_fused_source corpus = {.matrix = &job->corpus,
                                      .distance = &job->request.distance,
                                      .name = job->queries == NULL ? "points" : "corpus",
-                                     .place = place};
+                                     .place = place & KIN_FUSED_DATA_ON_DEVICE};
     const kin_fused_radius_query query = {job->queries, &job->request, place};
     bool declined = job->method == KITH_METHOD_EXACT;
     if (job->kept.fused != NULL) {

@@ -46,6 +46,8 @@ static inline double kin_radius_key(kith_metric metric, double radius)
 struct kith_ranges {
     kith_ctx *ctx;
     kith_lists lists;
+    struct kin_gpu *gpu; /* whose memory the lists are, in these blocks; NULL: the host's */
+    void *blocks[2];
 };
 /* Gives the lists back. */
 void kin_ranges_clear(kith_ctx *ctx, kith_ranges *ranges);

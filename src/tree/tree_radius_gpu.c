@@ -34,6 +34,7 @@ typedef struct finding {
     const kin_fused_radius_query *query;
     kin_tree_gpu_solver solver;
     kith_ranges *ranges;
+    bool stays;     /* lists are made, all at once, where the rows lie, and stay there */
     int64_t room;   /* of the host's lists */
     uint32_t *next; /* device: of the corpus' groups; NULL: no rows are equal */
     double pairs;
@@ -57,9 +58,9 @@ typedef struct stripe {
     kin_tree_gpu_asked asked;
     kin_tree_ring *rings; /* by row; NULL: one for all */
     int64_t *counts;
-    int64_t *offsets; /* rows + 1 */
     int64_t *scratch;
     void *block;
+    int64_t *offsets; /* rows + 1; a block of its own */
 } stripe;
 
 static void name_stripe(kin_layout *layout, void *job)
@@ -69,7 +70,6 @@ static void name_stripe(kin_layout *layout, void *job)
     const bool each = s->f->query->request->radii != NULL;
     s->rings = each ? kin_layout_array(layout, n, sizeof *s->rings) : NULL;
     s->counts = kin_layout_array(layout, n, sizeof *s->counts);
-    s->offsets = kin_layout_array(layout, n + 1, sizeof *s->offsets);
     s->scratch = kin_layout_array(layout, KIN_TREE_GPU_SUMS, sizeof *s->scratch);
 }
 
@@ -99,13 +99,17 @@ static kith_status make_stripe(stripe *s)
     KIN_TRY(s->own ? KITH_OK : kin_tree_gpu_ask(&f->solver, &s->rows, NULL, &s->asked));
     KIN_TRY(kin_gpu_layout_make(f->on.ctx, f->on.gpu, name_stripe, s, "counts of neighbours",
                                 &s->block));
+    KIN_TRY(kin_gpu_alloc(f->on.ctx, f->on.gpu, &s->offsets, (uint64_t)s->rows.rows + 1,
+                          sizeof *s->offsets, "offsets of lists"));
     return s->rings != NULL ? upload_rings(s) : KITH_OK;
 }
 
 static void free_stripe(stripe *s)
 {
     kin_tree_gpu_asked_free(&s->f->solver, &s->asked);
+    kin_gpu_free(s->f->on.gpu, s->offsets);
     kin_gpu_free(s->f->on.gpu, s->block);
+    s->offsets = NULL;
     s->block = NULL;
 }
 
@@ -163,19 +167,23 @@ static kith_status read_counters(finding *f)
     return kin_gpu_fill(f->on.ctx, f->on.gpu, f->solver.counters, 0, sizeof seen);
 }
 
-/* Of the stripe's rows, whose offsets go on where those before it end. */
-static kith_status count_rows(finding *f, const stripe *s)
+static kith_status count_rows(const stripe *s)
+{
+    kin_tree_gpu_radius job = walk_of(s);
+    const kin_tree_gpu_sums sums = {
+        .counts = s->counts, .count = s->rows.rows, .offsets = s->offsets, .scratch = s->scratch};
+    job.counts = s->counts;
+    KIN_TRY(walk(s, &job));
+    return KIN_TREE_LAUNCH(&s->f->solver, sums, &sums, "where lists begin");
+}
+
+/* The stripe's offsets go on where those before it end. */
+static kith_status fetch_offsets(finding *f, const stripe *s)
 {
     const kin_fused_device *on = &f->on;
     const int64_t n = s->rows.rows;
     int64_t *offsets = f->ranges->lists.offsets + s->first;
     const int64_t before = offsets[0];
-    kin_tree_gpu_radius job = walk_of(s);
-    const kin_tree_gpu_sums sums = {
-        .counts = s->counts, .count = n, .offsets = s->offsets, .scratch = s->scratch};
-    job.counts = s->counts;
-    KIN_TRY(walk(s, &job));
-    KIN_TRY(KIN_TREE_LAUNCH(&f->solver, sums, &sums, "where lists begin"));
     const kith_status status = kin_gpu_download(on->ctx, on->gpu, offsets, s->offsets,
                                                 (uint64_t)(n + 1) * sizeof *offsets);
     offsets[0] = before; /* on failure, too: what was tried may be tried again */
@@ -250,6 +258,7 @@ static kith_status take_piece(finding *f, const stripe *whole, int64_t at, int64
         return KITH_OK;
     }
     part.asked = (kin_tree_gpu_asked){0};
+    part.offsets = NULL;
     part.block = NULL;
     part.own = false;
     part.first = whole->first + at;
@@ -346,16 +355,47 @@ static kith_status take_lists(finding *f, const stripe *s)
     return read_counters(f);
 }
 
+/* All lists where they are made. What is theirs is taken from s. */
+static kith_status keep_lists(finding *f, stripe *s)
+{
+    kith_ranges *ranges = f->ranges;
+    const bool counts = f->query->request->count_only;
+    table t = {0};
+    KIN_TRY(kin_gpu_download(f->on.ctx, f->on.gpu, &t.pairs, s->offsets + s->rows.rows,
+                             sizeof t.pairs));
+    if (!counts) {
+        KIN_TRY(kin_gpu_layout_make(f->on.ctx, f->on.gpu, name_table, &t, "neighbours within reach",
+                                    &t.block));
+    }
+    const kith_status status =
+        counts || t.pairs == 0 ? KITH_OK : fill_table(f, s, s->offsets, 0, &t);
+    if (status != KITH_OK) {
+        kin_gpu_free(f->on.gpu, t.block);
+        return status;
+    }
+    ranges->gpu = f->on.gpu;
+    ranges->blocks[0] = s->offsets;
+    ranges->blocks[1] = t.block;
+    ranges->lists = (kith_lists){.rows = s->rows.rows,
+                                 .offsets = s->offsets,
+                                 .ids = t.ids,
+                                 .distances = t.distances,
+                                 .distances64 = t.distances64};
+    s->offsets = NULL;
+    return read_counters(f);
+}
+
 static kith_status solve_rows(finding *f, const kin_fused_rows *rows, int64_t first, bool own)
 {
     kith_report *report = &f->on.ctx->report;
     const int64_t start = kin_clock_ns();
     stripe s = {.f = f, .rows = *rows, .first = first, .step = 1, .own = own};
     kith_status status = make_stripe(&s);
-    KIN_THEN(status, count_rows(f, &s));
+    KIN_THEN(status, count_rows(&s));
+    KIN_THEN(status, f->stays ? KITH_OK : fetch_offsets(f, &s));
     report->seconds_screen += kin_clock_since(start);
     const int64_t counted = kin_clock_ns();
-    KIN_THEN(status, take_lists(f, &s));
+    KIN_THEN(status, f->stays ? keep_lists(f, &s) : take_lists(f, &s));
     report->seconds_rescore += kin_clock_since(counted);
     free_stripe(&s);
     return status;
@@ -439,43 +479,56 @@ static void report(const finding *f)
     (void)snprintf(r->isa, sizeof r->isa, "%s", kin_isa_name(f->on.ctx->isa));
 }
 
-static kith_status find_all(finding *f)
+static kith_status make_offsets(finding *f)
 {
-    kith_ctx *ctx = f->on.ctx;
     kith_lists *lists = &f->ranges->lists;
     const int64_t rows = rows_asking(f);
-    KIN_TRY(kin_alloc(ctx, &lists->offsets, (uint64_t)rows + 1, sizeof *lists->offsets,
+    KIN_TRY(kin_alloc(f->on.ctx, &lists->offsets, (uint64_t)rows + 1, sizeof *lists->offsets,
                       "offsets of lists"));
     lists->rows = rows;
     lists->offsets[0] = 0;
-    KIN_TRY(kin_tree_gpu_solver_make(&f->solver));
-    KIN_TRY(upload_next(f));
+    return KITH_OK;
+}
+
+static kith_status find_all(finding *f)
+{
+    kith_ctx *ctx = f->on.ctx;
+    const int64_t rows = rows_asking(f);
     kin_fused_stripes all = {.ctx = ctx,
                              .gpu = f->on.gpu,
                              .rows = rows,
                              .stripe = stripe_rows(f),
                              .solve = solve_stripe,
                              .arg = f};
-    KIN_TRY(kin_fused_each_stripe(&all));
-    KIN_TRY(f->query->request->count_only ? KITH_OK : grow(f, rows));
+    KIN_TRY(kin_tree_gpu_solver_make(&f->solver));
+    KIN_TRY(upload_next(f));
+    f->stays = f->stays && all.stripe >= rows;
+    if (f->stays) {
+        KIN_TRY(solve_stripe(f, 0, rows, 0));
+    } else {
+        KIN_TRY(make_offsets(f));
+        KIN_TRY(kin_fused_each_stripe(&all));
+        KIN_TRY(f->query->request->count_only ? KITH_OK : grow(f, rows));
+    }
     report(f);
     return KITH_OK;
 }
 
 /* Once, by a tree that stands. What it got of the table is gone when it fails. */
 static kith_status attempt(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
-                           const kin_fused_radius_query *query, kith_ranges *ranges)
+                           const kin_fused_radius_query *query, bool stays, kith_ranges *ranges)
 {
     finding f = {.on = kin_fused_device_of(ctx, corpus->gpu),
                  .corpus = corpus,
                  .query = query,
-                 .ranges = ranges};
+                 .ranges = ranges,
+                 .stays = stays};
     f.solver =
         (kin_tree_gpu_solver){.on = f.on, .tree = &corpus->tree, .corpus = &corpus->prepared};
     const kith_status status = find_all(&f);
     kin_gpu_free(corpus->gpu, f.next);
     kin_tree_gpu_solver_free(&f.solver);
-    if (status != KITH_OK) {
+    if (status != KITH_OK && ranges->gpu == NULL) {
         kin_ranges_clear(ctx, ranges);
     }
     return status;
@@ -485,10 +538,12 @@ kith_status kin_tree_gpu_corpus_radius(kith_ctx *ctx, const kin_tree_gpu_corpus 
                                        const kin_fused_radius_query *query, kith_ranges *ranges)
 {
     const kith_report before = ctx->report;
+    bool stays = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0;
     kith_status status = KITH_OK;
     do {
         ctx->report = before;
-        status = attempt(ctx, corpus, query, ranges);
+        status = attempt(ctx, corpus, query, stays, ranges);
+        stays = false; /* where there was no room for it */
     } while (kin_fused_again(ctx, corpus->gpu, status));
     return status;
 }

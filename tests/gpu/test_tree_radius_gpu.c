@@ -11,9 +11,11 @@
 
 #include <cmocka.h>
 
+#include "exact/exact_hits.h"
 #include "kith/kith_cuda.h"
 #include "kith/kith_index.h"
 #include "support/support_caller.h"
+#include "support/support_faulty.h"
 #include "support/support_gpu.h"
 #include "support/support_trees.h"
 
@@ -55,7 +57,8 @@ static void both_end(both *b, const char *what)
 
 static bool same_bytes(const void *a, const void *b, int64_t count, size_t bytes)
 {
-    return (a == NULL) == (b == NULL) && (a == NULL || memcmp(a, b, (size_t)count * bytes) == 0);
+    return count == 0 ||
+           ((a == NULL) == (b == NULL) && (a == NULL || memcmp(a, b, (size_t)count * bytes) == 0));
 }
 
 static void check(both *b, const char *name, const kith_ranges *wanted, const kith_ranges *got)
@@ -81,6 +84,36 @@ static void blame(both *b, const char *name)
     b->wrong += 1;
 }
 
+static void *fetched(const both *b, const void *there, int64_t count, size_t bytes)
+{
+    const uint64_t size = (uint64_t)count * bytes;
+    void *here = there != NULL ? malloc((size_t)size + 1) : NULL;
+    if (there != NULL && size > 0) {
+        assert_non_null(here);
+        assert_int_equal(b->caller.ops->copy_out(b->caller.stream, here, there, size), 0);
+        assert_int_equal(b->caller.ops->wait(b->caller.stream), 0);
+    }
+    return here;
+}
+
+/* Lists that stay on the device. */
+static void check_there(both *b, const char *name, const kith_ranges *wanted,
+                        const kith_ranges *got)
+{
+    const kith_lists *there = kith_ranges_lists(got);
+    const int64_t total = kith_ranges_lists(wanted)->offsets[kith_ranges_lists(wanted)->rows];
+    kith_ranges here = {.lists = *there};
+    here.lists.offsets = fetched(b, there->offsets, there->rows + 1, sizeof(int64_t));
+    here.lists.ids = fetched(b, there->ids, total, sizeof(uint32_t));
+    here.lists.distances = fetched(b, there->distances, total, sizeof(float));
+    here.lists.distances64 = fetched(b, there->distances64, total, sizeof(double));
+    check(b, name, wanted, &here);
+    free(here.lists.distances64);
+    free(here.lists.distances);
+    free(here.lists.ids);
+    free(here.lists.offsets);
+}
+
 /* On the device, of a tree for the call or of one that is kept. */
 static void compare_there(both *b, const char *name, const kith_matrix *points,
                           const kith_matrix *queries, const kith_radius_params *params,
@@ -90,6 +123,7 @@ static void compare_there(both *b, const char *name, const kith_matrix *points,
     const kith_matrix asked =
         queries != NULL ? test_caller_copy(&b->caller, queries) : (kith_matrix){0};
     const kith_matrix *asks = queries != NULL ? &asked : NULL;
+    kith_radius_params stay = *params;
     kith_index_params made = kith_index_params_default();
     kith_index *index = NULL;
     kith_ranges *got = NULL;
@@ -102,11 +136,29 @@ static void compare_there(both *b, const char *name, const kith_matrix *points,
     }
     kith_ranges_free(got);
     got = NULL;
+    stay.flags |= KITH_RANGES_ON_DEVICE;
+    for (int i = 0; i < 2; i++) {
+        stay.method = i == 0 ? KITH_METHOD_TREE : KITH_METHOD_EXACT;
+        if (kith_cuda_radius(b->gpu, &own, asks, &stay, &got, b->caller.handle) != KITH_OK) {
+            blame(b, name);
+        } else {
+            check_there(b, name, wanted, got);
+            assert_int_equal(kith_ranges_save(b->gpu, "unwritten.npz", got, NULL), KITH_E_ARGUMENT);
+        }
+        kith_ranges_free(got);
+        got = NULL;
+    }
+    stay.method = KITH_METHOD_AUTO;
     if (kith_cuda_index_create(b->gpu, &own, &made, &index, b->caller.handle) != KITH_OK ||
         kith_cuda_index_radius(b->gpu, index, asks, params, &got, b->caller.handle) != KITH_OK) {
         blame(b, name);
     } else {
         check(b, name, wanted, got);
+        kith_ranges_free(got);
+        got = NULL;
+        assert_int_equal(kith_cuda_index_radius(b->gpu, index, asks, &stay, &got, b->caller.handle),
+                         KITH_OK);
+        check_there(b, name, wanted, got);
     }
     kith_ranges_free(got);
     kith_index_free(index);
@@ -330,6 +382,91 @@ static void little_memory(void **state)
            worked);
 }
 
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+/* For n = 2, 3, ... the n-th host allocation fails until the call succeeds; nothing is held. */
+static void allocations_that_fail(void **state)
+{
+    (void)state;
+    kith_ctx *cpu = test_cpu_ctx();
+    test_rows points = test_trees_rows(KITH_F32, 700, 3, SHAPE_COPIES, 3);
+    kith_radius_params params = asking(KITH_EUCLIDEAN, 0.3);
+    kith_ranges *wanted = NULL;
+    assert_int_equal(kith_radius(cpu, &points.matrix, NULL, &params, &wanted), KITH_OK);
+    params.method = KITH_METHOD_TREE;
+    kith_status status = KITH_E_MEMORY;
+    long n = 1;
+    while (status != KITH_OK) {
+        n += 1;
+        test_faulty f = {.fails_at = n};
+        both b = {.gpu = test_faulty_ctx("cuda", &f, 0)};
+        kith_ranges *got = NULL;
+        status = kith_radius(b.gpu, &points.matrix, NULL, &params, &got);
+        if (status == KITH_OK) {
+            check(&b, "with all memory", wanted, got);
+        } else {
+            assert_int_equal(status, KITH_E_MEMORY);
+            assert_null(got);
+        }
+        kith_ranges_free(got);
+        kith_ctx_free(b.gpu);
+        assert_int_equal(b.wrong, 0);
+        assert_int_equal(atomic_load(&f.blocks), 0);
+        assert_true(n < 1000);
+    }
+    kith_ranges_free(wanted);
+    test_rows_free(&points);
+    kith_ctx_free(cpu);
+    printf("%ld host allocations, each failed once\n", n - 2);
+}
+
+static int stop(void *arg, const char *phase, double done, double total)
+{
+    int *left = arg;
+    (void)phase;
+    assert_true(done <= total);
+    *left -= 1;
+    return *left < 0 ? 1 : 0;
+}
+
+/* Stopped at the first, the second, ... question, also where lists would stay; then well again. */
+static void cancelled(void **state)
+{
+    (void)state;
+    test_caller caller = test_caller_open();
+    test_rows points =
+        test_trees_rows(KITH_F32, test_is_slow_build() ? 70000 : 400000, 3, SHAPE_GAUSS, 6);
+    const kith_matrix there = test_caller_copy(&caller, &points.matrix);
+    kith_radius_params params = asking(KITH_EUCLIDEAN, 0.01);
+    int stopped = 0;
+    for (int i = 0; i < 12; i++) {
+        int left = i / 2;
+        kith_ctx_params made = kith_ctx_params_default();
+        kith_ctx *ctx = NULL;
+        kith_ranges *got = NULL;
+        made.device = "cuda";
+        made.progress = stop;
+        made.progress_arg = &left;
+        params.method = KITH_METHOD_TREE;
+        params.flags = i % 2 == 0 ? KITH_RANGES_ON_DEVICE : 0;
+        assert_int_equal(kith_ctx_create(&made, &ctx), KITH_OK);
+        kith_status status = kith_cuda_radius(ctx, &there, NULL, &params, &got, caller.handle);
+        assert_true(status == KITH_OK || (status == KITH_E_CANCELLED && got == NULL));
+        stopped += status == KITH_E_CANCELLED ? 1 : 0;
+        kith_ranges_free(got);
+        left = 1 << 30;
+        assert_int_equal(kith_cuda_radius(ctx, &there, NULL, &params, &got, caller.handle),
+                         KITH_OK);
+        kith_ranges_free(got);
+        kith_ctx_free(ctx);
+    }
+    test_caller_release(&caller, there.data);
+    test_rows_free(&points);
+    test_caller_close(&caller);
+    assert_true(stopped >= 2);
+    printf("told to stop 12 times, stopped %d times; the context computes on\n", stopped);
+}
+
 /* ---- What asks for it ------------------------------------------------------------------------ */
 
 /* Of many rows in few columns auto takes the tree, of few rows or in many columns all pairs. */
@@ -377,21 +514,29 @@ static void refusals(void **state)
     assert_int_equal(kith_radius(cpu, &bad.matrix, NULL, &params, &got), KITH_E_DATA);
     assert_int_equal(kith_radius(gpu, &bad.matrix, NULL, &params, &got), KITH_E_DATA);
     assert_string_equal(kith_ctx_detail(gpu), kith_ctx_detail(cpu));
+    params.flags = KITH_RANGES_ON_DEVICE;
+    assert_int_equal(kith_radius(gpu, &wide.matrix, NULL, &params, &got), KITH_E_ARGUMENT);
+    params.flags = 0;
     params.metric = KITH_COSINE;
     assert_int_equal(kith_radius(gpu, &wide.matrix, NULL, &params, &got), KITH_E_ARGUMENT);
     test_rows_free(&bad);
     test_rows_free(&wide);
     kith_ctx_free(gpu);
     kith_ctx_free(cpu);
-    printf("70 columns, NaN and cosine are told\n");
+    printf("70 columns, NaN, cosine and a flag of device memory are told\n");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes),        cmocka_unit_test(ties),
-        cmocka_unit_test(radii),         cmocka_unit_test(long_lists),
-        cmocka_unit_test(little_memory), cmocka_unit_test(what_auto_takes),
+        cmocka_unit_test(shapes),
+        cmocka_unit_test(ties),
+        cmocka_unit_test(radii),
+        cmocka_unit_test(long_lists),
+        cmocka_unit_test(little_memory),
+        cmocka_unit_test(what_auto_takes),
+        cmocka_unit_test(allocations_that_fail),
+        cmocka_unit_test(cancelled),
         cmocka_unit_test(refusals),
     };
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
