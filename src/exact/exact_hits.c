@@ -34,6 +34,38 @@ void kin_ranges_clear(kith_ctx *ctx, kith_ranges *ranges)
     ranges->lists = (kith_lists){0};
 }
 
+/* An array of `before` items becomes one of `room`. */
+static kith_status widen(kith_ctx *ctx, void *array, uint64_t item, int64_t before, int64_t room)
+{
+    void *old = NULL;
+    void *larger = NULL;
+    memcpy(&old, array, sizeof old);
+    KIN_TRY(kin_alloc(ctx, &larger, (uint64_t)room, item, "neighbours within reach"));
+    if (before > 0) {
+        memcpy(larger, old, (size_t)before * item);
+    }
+    memcpy(array, &larger, sizeof larger);
+    kin_free(ctx, old);
+    return KITH_OK;
+}
+
+kith_status kin_ranges_grow(kith_ctx *ctx, kith_ranges *ranges, int64_t *room, int64_t rows)
+{
+    kith_lists *lists = &ranges->lists;
+    const int64_t wanted = lists->offsets[rows];
+    const double each = (double)wanted / (double)kin_max_i64(rows, 1);
+    const int64_t larger =
+        rows == lists->rows ? wanted : (int64_t)(each * (double)lists->rows) + CHUNK_HITS;
+    if (wanted <= *room && lists->ids != NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(widen(ctx, &lists->ids, sizeof *lists->ids, *room, larger));
+    KIN_TRY(widen(ctx, &lists->distances, sizeof *lists->distances, *room, larger));
+    KIN_TRY(widen(ctx, &lists->distances64, sizeof *lists->distances64, *room, larger));
+    *room = larger;
+    return KITH_OK;
+}
+
 kith_status kin_hits_make(kith_ctx *ctx, const kin_radius_request *request,
                           const kin_groups *groups, const kin_rows *queries, kin_hits *hits)
 {

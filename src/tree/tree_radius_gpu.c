@@ -281,51 +281,6 @@ done:
 
 /* ---- The host's table ------------------------------------------------------------------------ */
 
-static kith_status too_many(const finding *f)
-{
-    return kin_hits_too_many(f->on.ctx, f->query->request);
-}
-
-/* Room for the lists of the first `done` rows, and of the others as many as those let expect. */
-static kith_status grow(finding *f, int64_t done)
-{
-    kith_ctx *ctx = f->on.ctx;
-    kith_lists *lists = &f->ranges->lists;
-    const int64_t wanted = lists->offsets[done];
-    const char *what = "neighbours within reach";
-    if (wanted <= f->room && lists->ids != NULL) {
-        return KITH_OK;
-    }
-    const kith_lists old = *lists;
-    kith_ranges larger = {.ctx = ctx};
-    const int64_t room =
-        done == lists->rows
-            ? wanted
-            : (int64_t)((double)wanted / (double)done * (double)lists->rows) + LEAST_PAIRS;
-    const uint64_t n = (uint64_t)room;
-    kith_status status = kin_alloc(ctx, &larger.lists.ids, n, sizeof(uint32_t), what);
-    KIN_THEN(status, kin_alloc(ctx, &larger.lists.distances, n, sizeof(float), what));
-    KIN_THEN(status, kin_alloc(ctx, &larger.lists.distances64, n, sizeof(double), what));
-    if (status != KITH_OK) {
-        kin_ranges_clear(ctx, &larger);
-        return status;
-    }
-    const size_t before = (size_t)f->room;
-    f->room = room;
-    lists->ids = larger.lists.ids;
-    lists->distances = larger.lists.distances;
-    lists->distances64 = larger.lists.distances64;
-    if (before > 0) {
-        memcpy(lists->ids, old.ids, before * sizeof *old.ids);
-        memcpy(lists->distances, old.distances, before * sizeof *old.distances);
-        memcpy(lists->distances64, old.distances64, before * sizeof *old.distances64);
-    }
-    kin_free(ctx, old.ids);
-    kin_free(ctx, old.distances);
-    kin_free(ctx, old.distances64);
-    return KITH_OK;
-}
-
 /* Neighbours whose lists are made at a time. */
 static int64_t pairs_at_once(const finding *f)
 {
@@ -340,12 +295,12 @@ static kith_status take_lists(finding *f, const stripe *s)
     const int64_t most = pairs_at_once(f);
     const int64_t limit = f->query->request->most;
     if (limit > 0 && offsets[n] > limit) {
-        return too_many(f);
+        return kin_hits_too_many(f->on.ctx, f->query->request);
     }
     if (f->query->request->count_only) {
         return KITH_OK;
     }
-    KIN_TRY(grow(f, s->first + n));
+    KIN_TRY(kin_ranges_grow(f->on.ctx, f->ranges, &f->room, s->first + n));
     for (int64_t at = 0, last = 0; at < n; at = last) {
         do {
             last += 1;
@@ -508,23 +463,29 @@ static kith_status find_all(finding *f)
     } else {
         KIN_TRY(make_offsets(f));
         KIN_TRY(kin_fused_each_stripe(&all));
-        KIN_TRY(f->query->request->count_only ? KITH_OK : grow(f, rows));
+        KIN_TRY(f->query->request->count_only ? KITH_OK
+                                              : kin_ranges_grow(ctx, f->ranges, &f->room, rows));
     }
     report(f);
     return KITH_OK;
+}
+
+static finding finding_of(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
+                          const kin_fused_radius_query *query)
+{
+    finding f = {.on = kin_fused_device_of(ctx, corpus->gpu), .corpus = corpus, .query = query};
+    f.solver =
+        (kin_tree_gpu_solver){.on = f.on, .tree = &corpus->tree, .corpus = &corpus->prepared};
+    return f;
 }
 
 /* Once, by a tree that stands. What it got of the table is gone when it fails. */
 static kith_status attempt(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
                            const kin_fused_radius_query *query, bool stays, kith_ranges *ranges)
 {
-    finding f = {.on = kin_fused_device_of(ctx, corpus->gpu),
-                 .corpus = corpus,
-                 .query = query,
-                 .ranges = ranges,
-                 .stays = stays};
-    f.solver =
-        (kin_tree_gpu_solver){.on = f.on, .tree = &corpus->tree, .corpus = &corpus->prepared};
+    finding f = finding_of(ctx, corpus, query);
+    f.ranges = ranges;
+    f.stays = stays;
     const kith_status status = find_all(&f);
     kin_gpu_free(corpus->gpu, f.next);
     kin_tree_gpu_solver_free(&f.solver);
@@ -550,41 +511,29 @@ kith_status kin_tree_gpu_corpus_radius(kith_ctx *ctx, const kin_tree_gpu_corpus 
 
 /* ---- Tree or all pairs ----------------------------------------------------------------------- */
 
-/* Some rows of those that ask go through the tree, which stands: *share of it that they look at. */
-static kith_status look(finding *f, const kin_fused_rows *rows, int64_t step, double *share)
+/* Some rows, spread over those that ask, go through the tree: *share of it that they look at. */
+static kith_status look(finding *f, double *share)
 {
-    stripe s = {.f = f, .rows = *rows, .step = step};
+    const bool graph = f->query->queries == NULL;
+    const int64_t step = kin_max_i64(1, rows_asking(f) / SAMPLE);
+    kith_matrix few = graph ? f->corpus->points : *f->query->queries;
+    few.rows = kin_ceil_div(few.rows, step);
+    few.stride_bytes *= step;
+    const kin_fused_source source = {.matrix = &few,
+                                     .distance = &f->query->request->distance,
+                                     .name = "queries",
+                                     .place = graph ? f->corpus->place : f->query->place};
+    kin_fused_prepared q = {0};
+    KIN_TRY(kin_fused_prepare_queries(&f->on, &source, NULL, &q));
+    stripe s = {.f = f, .rows = q.rows, .step = step};
     kith_status status = make_stripe(&s);
     if (status == KITH_OK) {
         kin_tree_gpu_radius job = walk_of(&s);
         status = walk(&s, &job);
     }
     KIN_THEN(status, read_counters(f));
+    *share = f->pairs / (double)few.rows / (double)f->corpus->tree.points;
     free_stripe(&s);
-    *share = f->pairs / (double)rows->rows / (double)f->corpus->tree.points;
-    return status;
-}
-
-static kith_status look_at_some(finding *f, double *share)
-{
-    const kith_matrix *queries = f->query->queries;
-    const int64_t step = kin_max_i64(1, rows_asking(f) / SAMPLE);
-    kin_fused_rows rows = f->solver.corpus->rows;
-    if (queries == NULL) {
-        rows.rows = kin_ceil_div(rows.rows, step);
-        rows.stride_bytes *= step;
-        return look(f, &rows, step, share);
-    }
-    kith_matrix few = *queries;
-    kin_fused_prepared q = {0};
-    few.rows = kin_ceil_div(few.rows, step);
-    few.stride_bytes *= step;
-    const kin_fused_source source = {.matrix = &few,
-                                     .distance = &f->query->request->distance,
-                                     .name = "queries",
-                                     .place = f->query->place};
-    kith_status status = kin_fused_prepare_queries(&f->on, &source, NULL, &q);
-    KIN_THEN(status, look(f, &q.rows, step, share));
     kin_fused_prepared_free(f->on.ctx, f->on.gpu, &q);
     return status;
 }
@@ -594,27 +543,22 @@ static kith_status judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
                          bool *declined)
 {
     double share = 1.0;
-    finding f = {.on = kin_fused_device_of(ctx, corpus->gpu), .corpus = corpus, .query = query};
-    f.solver =
-        (kin_tree_gpu_solver){.on = f.on, .tree = &corpus->tree, .corpus = &corpus->prepared};
+    finding f = finding_of(ctx, corpus, query);
     kith_status status = kin_tree_gpu_solver_make(&f.solver);
-    KIN_THEN(status, look_at_some(&f, &share));
+    KIN_THEN(status, look(&f, &share));
     kin_tree_gpu_solver_free(&f.solver);
     *declined = !kin_tree_wins(cost, share, true);
     return status;
 }
 
+/* Of a metric that has no tree there it is not allowed. */
 static kin_tree_cost cost_of(const kith_matrix *corpus, const kin_fused_radius_query *query)
 {
     const kin_request like = {.distance = query->request->distance};
     const int64_t queries = query->queries != NULL ? query->queries->rows : corpus->rows;
-    return kin_tree_cost_gpu(&like, corpus->rows, queries, 0, query->queries == NULL);
-}
-
-static bool may_take(const kin_tree_cost *cost, const kin_distance *distance)
-{
-    const kin_request like = {.distance = *distance};
-    return kin_tree_gpu_missing(&like) == NULL && kin_tree_may_win(cost);
+    kin_tree_cost cost = kin_tree_cost_gpu(&like, corpus->rows, queries, 0, query->queries == NULL);
+    cost.allowed = cost.allowed && kin_tree_gpu_missing(&like) == NULL;
+    return cost;
 }
 
 kith_status kin_tree_gpu_radius_alone(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *corpus,
@@ -624,7 +568,7 @@ kith_status kin_tree_gpu_radius_alone(kith_ctx *ctx, kin_gpu *gpu, const kin_fus
     const kith_report before = ctx->report;
     const kin_tree_cost cost = cost_of(corpus->matrix, query);
     kin_tree_gpu_corpus c = {0};
-    bool declines = declined != NULL && !may_take(&cost, &query->request->distance);
+    bool declines = declined != NULL && !kin_tree_may_win(&cost);
     kith_status status = KITH_OK;
     if (!declines) {
         status = kin_tree_gpu_corpus_make(ctx, gpu, corpus, 0, 0, &c);

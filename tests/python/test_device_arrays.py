@@ -2,7 +2,6 @@
 """Arrays on a GPU, where there is none: host memory that calls itself a device's, and calls of the
 library for device memory that are those for host memory. check_cuda.py has the true ones."""
 
-import ctypes
 import os
 import pathlib
 import unittest
@@ -13,34 +12,7 @@ import numpy as np
 import support
 from kith import _cuda, _kept, _places, _radius
 from kith._library import lib
-
-
-class Pretended:
-    """A NumPy array that says that it lies on a GPU, and can be read by nobody but its maker."""
-
-    def __init__(self, array, index=0):
-        self.array = array
-        self.index = index
-        self.shape, self.ndim, self.nbytes = array.shape, array.ndim, array.nbytes
-        contiguous = array.flags.c_contiguous
-        self.__cuda_array_interface__ = {
-            "shape": array.shape,
-            "typestr": array.dtype.str,
-            "data": (array.ctypes.data, False),
-            "strides": None if contiguous else array.strides,
-            "version": 3,
-            "stream": 7,
-        }
-
-    def __array__(self, *arguments, **options):
-        raise TypeError("it lies on a GPU")
-
-    def __len__(self):
-        return len(self.array)
-
-    def __getitem__(self, which):
-        part = self.array[which]
-        return Pretended(part, self.index) if isinstance(part, np.ndarray) else part
+from support import Pretended
 
 
 class Maker:
@@ -61,11 +33,8 @@ class Maker:
             wide[wide == 0xFFFFFFFF] = -1
         return Pretended(wide)
 
-    def take(self, address, count, name):
-        own = np.zeros(count, name)
-        if address is not None and count > 0:
-            ctypes.memmove(own.ctypes.data, address, own.nbytes)
-        return Pretended(own.astype(np.int64) if name == "uint32" else own, self.index)
+    def take(self, *said):
+        return Pretended(_radius._Here.take(*said), self.index)
 
     def to_host(self, array):
         self.copies.append(array.array.nbytes)
@@ -737,9 +706,7 @@ class Page(unittest.TestCase):
             ),
             (
                 "radius_neighbors(algorithm='kd_tree')",
-                lambda: kith.radius_neighbors(
-                    there, asked, radius=1.0, algorithm="kd_tree", **cpu
-                ),
+                lambda: kith.radius_neighbors(there, radius=1.0, algorithm="kd_tree", **cpu),
             ),
             ("a function as metric", lambda: kith.knn(there, asked, 4, metric=far)),
             ("Index, Index.search", lambda: index().search(asked, 3)),
