@@ -122,7 +122,7 @@ else()
             test_fused_screen test_gpu_arrays test_gpu_faults test_gpu_limits test_gpu_paths test_gpu_pool
             test_gpu_shadow test_gpu_team test_graph_fill_gpu test_graph_groups_gpu test_graph_links_gpu
             test_graph_lists_gpu test_graph_near_gpu test_graph_samples_gpu test_select_paths
-            test_tree_build_gpu)
+            test_tree_build_gpu test_tree_radius_gpu)
       add_test(NAME reference_${name} COMMAND ${name})
       set_tests_properties(reference_${name} PROPERTIES LABELS reference TIMEOUT 900
                            SKIP_RETURN_CODE 77 ENVIRONMENT

@@ -392,7 +392,9 @@ typedef struct kith_report {
 
 enum {
     KITH_INCLUDE_SELF = 1u << 0, /* graph: a point competes for its own list like any other */
-    KITH_WITHIN_RADIUS = 1u << 3 /* the k nearest within params.radius; without it that must be 0 */
+    KITH_WITHIN_RADIUS =
+        1u << 3, /* the k nearest within params.radius; without it that must be 0 */
+    KITH_RANGES_ON_DEVICE = 1u << 4 /* of kith_cuda_radius and kith_cuda_index_radius alone */
 };
 
 /* How neighbours are found. FUSED: distances are compared where they are computed, not written.
@@ -403,7 +405,7 @@ enum { KITH_PIPELINE_FUSED = 0 };
 /* By which engine; AUTO may compare a few queries with all rows, too. Exact ones give the same
  * bytes. The tree is for euclidean, sqeuclidean, manhattan, chebyshev, and on the processor for
  * haversine: far faster in few dimensions (up to some 10), slower in many. A GPU has it for up to
- * 64 columns and k = 2048 (beyond, KITH_E_UNSUPPORTED where a GPU was named), not for a radius.
+ * 64 columns and k = 2048 (beyond, KITH_E_UNSUPPORTED where a GPU was named).
  * KITH_METHOD_DESCENT is kith_graph's alone, KITH_METHOD_GRAPH kith_search's and that of an index;
  * calls that are exact refuse both with KITH_E_ARGUMENT. */
 typedef enum kith_method {
@@ -559,11 +561,11 @@ typedef struct kith_radius_params {
     kith_metric metric;   /* 0 = KITH_EUCLIDEAN */
     double radius;        /* a neighbour's distance is at most this (inner_product: at least) */
     const double *radii;  /* one radius for each query instead; NULL = radius for all */
-    uint32_t flags;       /* KITH_INCLUDE_SELF */
+    uint32_t flags;       /* KITH_INCLUDE_SELF, KITH_RANGES_ON_DEVICE */
     uint32_t count_only;  /* 1: offsets alone, no ids and distances */
     kith_distance_fn custom;
     void *custom_arg;
-    kith_method method;        /* tree: KITH_E_UNSUPPORTED on a GPU */
+    kith_method method;
     const kith_filter *filter; /* rows that may be found, but for rule each; NULL = all. What it
                                   forbids is found, too, and left out: it saves neither time nor
                                   memory */

@@ -10,9 +10,8 @@
  *   when    `stream` is a cudaStream_t of that device, or NULL for the default stream. The work
  *           begins after all that the stream holds, so what fills the matrices may still be under
  *           way. Results are complete when the function returns, whichever stream reads them.
- *   how     as the functions of kith.h: the same checks, the same bytes. Answers within a radius
- *           are made in host memory, and tables of them are copied to `out`; points stay where they
- *           are.
+ *   how     as the functions of kith.h: the same checks, the same bytes. The k nearest within a
+ *           radius are made in host memory and copied to `out`; points stay where they are.
  */
 #ifndef KITH_KITH_CUDA_H
 #define KITH_KITH_CUDA_H
@@ -38,9 +37,11 @@ KITH_API kith_status kith_cuda_search(kith_ctx *ctx, const kith_matrix *corpus,
                                       const kith_matrix *queries, const kith_search_params *params,
                                       const kith_neighbors *out, void *stream);
 
-/* As kith_radius, whose report kith_ctx_report has: by all pairs, KITH_E_UNSUPPORTED where params
- * ask for a tree. radii and filter of the parameters stay host memory, and *out, whose length is
- * not known before, lies there, too. */
+/* As kith_radius, whose report kith_ctx_report has. radii and filter of the parameters stay host
+ * memory, and *out, whose length is not known before, lies there, too; with KITH_RANGES_ON_DEVICE
+ * all arrays that kith_ranges_lists shows are memory of the GPU (but for offsets NULL where nobody
+ * was found), until kith_ranges_free, which comes after all that reads them. The tree makes such
+ * lists there, at once, if they fit; others come from the host. */
 KITH_API kith_status kith_cuda_radius(kith_ctx *ctx, const kith_matrix *corpus,
                                       const kith_matrix *queries, const kith_radius_params *params,
                                       kith_ranges **out, void *stream);
@@ -62,7 +63,7 @@ KITH_API kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *ind
                                             const kith_search_params *params,
                                             const kith_neighbors *out, void *stream);
 
-/* As kith_index_radius, of such an index: queries lie on its GPU, *out in host memory. */
+/* As kith_index_radius, of such an index: queries lie on its GPU, *out as of kith_cuda_radius. */
 KITH_API kith_status kith_cuda_index_radius(kith_ctx *ctx, const kith_index *index,
                                             const kith_matrix *queries,
                                             const kith_radius_params *params, kith_ranges **out,

@@ -75,8 +75,8 @@ KITH_API kith_status kith_index_create(kith_ctx *ctx, const kith_matrix *points,
 KITH_API kith_status kith_index_search(kith_ctx *ctx, const kith_index *index,
                                        const kith_matrix *queries, const kith_search_params *params,
                                        const kith_neighbors *out, kith_report *report);
-/* The bytes of kith_radius, where the index is; metric and method as above. A tree on a GPU is not
- * asked: there all pairs are compared. KITH_E_UNSUPPORTED of a graph. */
+/* The bytes of kith_radius, where the index is and by what it is; metric and method as above.
+ * KITH_E_UNSUPPORTED of a graph. */
 KITH_API kith_status kith_index_radius(kith_ctx *ctx, const kith_index *index,
                                        const kith_matrix *queries, const kith_radius_params *params,
                                        kith_ranges **out);

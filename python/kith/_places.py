@@ -79,6 +79,19 @@ def check_device(name: str, first: int, other_name: str, other: int) -> None:
         )
 
 
+class _Lent:
+    """Values of the library in the memory of a GPU."""
+
+    def __init__(self, address: int, count: int, kind: str) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (count,),
+            "typestr": np.dtype(kind).str,
+            "data": (address, False),
+            "strides": None,
+            "version": 3,
+        }
+
+
 class _Torch:
     """Makes tensors beside a tensor."""
 
@@ -99,6 +112,17 @@ class _Torch:
         unsigned = getattr(self._torch, "uint32", None)  # since PyTorch 2.3: one kernel, not two
         wide = ids.long() & 0xFFFFFFFF if unsigned is None else ids.view(unsigned).long()
         return wide.masked_fill_(wide == 0xFFFFFFFF, -1) if may_be_empty else wide
+
+    def take(self, address: int | None, count: int, name: str) -> Any:
+        """A copy of values that the library has on this GPU; ids, of uint32, become int64."""
+        ids = name == "uint32"
+        if address is None or count == 0:
+            return self.empty((count,), "int64" if ids else name)
+        kind = "int32" if ids else name
+        lent = self._torch.as_tensor(_Lent(address, count, kind), device=self._device)
+        own = self.wide(lent) if ids else lent.clone()
+        self._torch.cuda.current_stream(self._device).synchronize()
+        return own
 
     def ends(self, ids: Any) -> tuple[int, int]:
         return int(ids.min()), int(ids.max())
@@ -137,6 +161,15 @@ class _Cupy:
                 wide[wide == 0xFFFFFFFF] = -1
             self._cupy.cuda.get_current_stream().synchronize()
             return wide
+
+    def take(self, address: int | None, count: int, name: str) -> Any:
+        kind = "int64" if name == "uint32" else name
+        if address is None or count == 0:
+            return self.empty((count,), kind)
+        with self._cupy.cuda.Device(self.index):
+            own = self._cupy.array(_Lent(address, count, name), dtype=kind, copy=True)
+            self._cupy.cuda.get_current_stream().synchronize()
+            return own
 
     def ends(self, ids: Any) -> tuple[int, int]:
         with self._cupy.cuda.Device(self.index):

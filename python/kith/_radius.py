@@ -68,8 +68,8 @@ class Ranges:
 
     def _like(self, x: Any) -> Ranges:
         """The same as arrays of x's library."""
-        if isinstance(x, np.ndarray):
-            return self
+        if isinstance(x, np.ndarray) or not isinstance(self.offsets, np.ndarray):
+            return self  # they lie there
         parts = (self._distances, self._indices, self.offsets)
         back = [None if part is None else given_back(x, part) for part in parts]
         made = Ranges(back[0], back[1], back[2], self.n_points)
@@ -159,7 +159,7 @@ def radius_neighbors(
     ----------
     corpus, queries : array of shape (n, d), (m, d)
         As in `knn`. Without queries each point is set against all others. Points on a GPU stay
-        there, unless the metric is a function; the answer is made in host memory and copied to them.
+        there, unless the metric is a function, and the answer is arrays beside them.
     radius : float or array of m floats
         A distance is at most this (of ``inner_product``: at least).
     include_self : bool
@@ -193,7 +193,7 @@ def radius_neighbors(
     asked_for = _filter.Asked(allow, groups, query_groups, rule)
     flags = s.INCLUDE_SELF if include_self else 0
     check_together("corpus", corpus, queries=queries)
-    stays = isinstance(metric, str) and period is None and method != s.METHOD_TREE
+    stays = isinstance(metric, str) and period is None
     if must_be_copied(corpus) and stays:
         from . import _cuda
 
@@ -286,7 +286,11 @@ class RadiusJob:
         itself: bool = False,
         behind: tuple[Any, ...] = (),
     ) -> Ranges:
-        """What the library finds; itself: of each point, not of queries."""
+        """What the library finds; itself: of each point, not of queries. Lists of queries on a GPU
+        stay there."""
+        there = getattr(self._asked, "maker", None)
+        if there is not None:
+            self._params.flags |= s.RANGES_ON_DEVICE
         found = where.make(
             lib.kith_ranges_free,
             None,
@@ -297,7 +301,7 @@ class RadiusJob:
             behind=behind,
             progress=progress,
         )
-        return ranges_of(found, double, bool(self._params.count_only), points)
+        return ranges_of(found, double, bool(self._params.count_only), points, there or _Here)
 
     def run_there(
         self, where: Context, points: Any, asked: Any, progress: Progress, itself: bool
@@ -320,16 +324,27 @@ class RadiusJob:
         return Ranges(distances, np.empty(0, np.int64), offsets, points)
 
 
-def ranges_of(found: Pointer | c.c_void_p, double: bool, count_only: bool, points: int) -> Ranges:
+class _Here:
+    """Takes lists in host memory, as the makers of `_places` take those on a GPU."""
+
+    @staticmethod
+    def take(address: int | None, count: int, name: str) -> Any:
+        own = copy_of(address, count, np.dtype(name))
+        return own.astype(np.int64) if name == "uint32" else own
+
+
+def ranges_of(
+    found: Pointer | c.c_void_p, double: bool, count_only: bool, points: int, where: Any = _Here
+) -> Ranges:
     """Copies of the library's lists, which stay the caller's to free."""
     lists = lib.kith_ranges_lists(found).contents
-    offsets = copy_of(lists.offsets, lists.rows + 1, np.int64)
+    offsets = where.take(lists.offsets, lists.rows + 1, "int64")
     if count_only:
         return Ranges(None, None, offsets, points)
     total = int(offsets[-1])
-    ids = copy_of(lists.ids, total, np.uint32).astype(np.int64)
+    ids = where.take(lists.ids, total, "uint32")
     if double:
-        distances = copy_of(lists.distances64, total, np.float64)
+        distances = where.take(lists.distances64, total, "float64")
     else:
-        distances = copy_of(lists.distances, total, np.float32)
+        distances = where.take(lists.distances, total, "float32")
     return Ranges(distances, ids, offsets, points)

@@ -199,7 +199,19 @@ typedef struct kin_radius_call {
     kin_radius_job job; /* its queries: &asked, or NULL */
     kith_filter filter; /* struct_size 0: none */
     bool counts;        /* under a filter: lists are found, and their lengths wanted */
+    bool there;         /* set before: matrices lie on a device, where lists may stay, */
+    bool stays;         /* and shall */
 } kin_radius_call;
+
+/* Where engines are told that matrices lie, and lists. Under a filter these come to the host. */
+static inline uint32_t kin_radius_place(const kin_radius_call *call)
+{
+    return (call->there ? KIN_FUSED_DATA_ON_DEVICE : 0) |
+           (call->stays && call->filter.struct_size == 0 ? KIN_FUSED_OUT_ON_DEVICE : 0);
+}
+/* Lists that shall stay on a device go there, where they do not lie there. */
+kith_status kin_api_send_ranges(kith_ctx *ctx, kin_gpu *gpu, const kin_radius_call *call,
+                                kith_ranges *ranges);
 
 /* kept: the metric that points are prepared for, which are in *call; KITH_METRIC_DEFAULT: corpus is
  * taken. */

@@ -382,34 +382,35 @@ static kith_status check_radius(kith_ctx *ctx, const kin_radius_call *call, int3
     const kin_request like = {.distance = job->request.distance, .method = job->method};
     *device = -1;
     KIN_TRY(kin_method_check(ctx, &like));
-    KIN_TRY(kin_method_refuse_tree(ctx, &like, "a GPU has none for a radius"));
+    KIN_TRY(kin_method_check_gpu(ctx, &like));
     KIN_TRY(kin_api_find_device(ctx, job->corpus.data, "data", device));
     KIN_TRY(kin_api_find_device(ctx, call->asked.data, "queries.data", device));
     return kin_device_refuse(ctx, &job->request.distance);
 }
 
-static kith_status find_ranges(kith_ctx *ctx, const kin_radius_job *job, int32_t device,
+static kith_status find_ranges(kith_ctx *ctx, const kin_radius_call *call, int32_t device,
                                void *stream, kith_ranges *ranges)
 {
-    const kin_fused_source corpus = {.matrix = &job->corpus, .place = KIN_FUSED_DATA_ON_DEVICE};
-    const kin_fused_radius_query query = {job->queries, &job->request, KIN_FUSED_DATA_ON_DEVICE};
     kin_gpu *gpu = NULL;
     KIN_TRY(begin(ctx, device, stream, &gpu));
-    return end(ctx, gpu, NULL, kin_fused_radius(ctx, gpu, &corpus, &query, ranges));
+    kith_status status =
+        kin_engine_radius_on_gpu(ctx, gpu, &call->job, kin_radius_place(call), ranges);
+    status = kin_api_filter_ranges(call, status, ranges);
+    KIN_THEN(status, kin_api_send_ranges(ctx, gpu, call, ranges));
+    return end(ctx, gpu, NULL, status);
 }
 
 static kith_status radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,
                           const kith_radius_params *params, kith_ranges **out, void *stream)
 {
-    kin_radius_call call = {0};
+    kin_radius_call call = {.there = true};
     kith_ranges *ranges = NULL;
     int32_t index = -1;
     KIN_TRY(kin_check_out(ctx, out));
     KIN_TRY(kin_api_check_radius(ctx, corpus, queries, params, KITH_METRIC_DEFAULT, &call));
     KIN_TRY(check_radius(ctx, &call, &index));
     KIN_TRY(kin_ranges_make(ctx, &ranges));
-    const kith_status status = find_ranges(ctx, &call.job, index, stream, ranges);
-    return kin_ranges_end(ranges, kin_api_filter_ranges(&call, status, ranges), out);
+    return kin_ranges_end(ranges, find_ranges(ctx, &call, index, stream, ranges), out);
 }
 
 kith_status kith_cuda_radius(kith_ctx *ctx, const kith_matrix *corpus, const kith_matrix *queries,

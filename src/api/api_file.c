@@ -190,6 +190,8 @@ kith_status kith_ranges_save(kith_ctx *ctx, const char *path, const kith_ranges 
     KIN_FAIL_IF(ranges == NULL || kith_ranges_lists(ranges)->ids == NULL, ctx, KITH_E_ARGUMENT,
                 kin_at("ranges"), "%s (search without count_only to have ids to save)",
                 ranges == NULL ? "is NULL" : "holds counts alone");
+    KIN_FAIL_IF(ranges->gpu != NULL, ctx, KITH_E_ARGUMENT, kin_at("ranges"),
+                "lie on a GPU (leave KITH_RANGES_ON_DEVICE out of a search to be saved)");
     return kin_progress_end(ctx, kin_ranges_save(ctx, path, kith_ranges_lists(ranges), &own));
 }
 

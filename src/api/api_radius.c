@@ -47,7 +47,10 @@ kith_status kin_api_check_radius(kith_ctx *ctx, const kith_matrix *corpus,
     kin_radius_request *request = &job->request;
     const bool graph = queries == NULL;
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_radius_params, radii), given, &params));
-    KIN_TRY(kin_check_flags(ctx, params.flags, KITH_INCLUDE_SELF, "a radius"));
+    KIN_TRY(kin_check_flags(ctx, params.flags,
+                            KITH_INCLUDE_SELF | (call->there ? KITH_RANGES_ON_DEVICE : 0),
+                            "a radius"));
+    call->stays = (params.flags & KITH_RANGES_ON_DEVICE) != 0;
     KIN_TRY(kin_check_method(ctx, (int)params.method));
     if (kept == KITH_METRIC_DEFAULT) {
         KIN_TRY(kin_check_matrix(ctx, corpus, graph ? "points" : "corpus", &job->corpus));
@@ -81,6 +84,66 @@ kith_status kin_ranges_make(kith_ctx *ctx, kith_ranges **ranges)
 {
     KIN_TRY(kin_alloc_zero(ctx, ranges, 1, sizeof **ranges, "ranges"));
     (*ranges)->ctx = ctx;
+    return KITH_OK;
+}
+
+/* What lies on the host as it shall lie on the device. */
+typedef struct sending {
+    kith_lists lists;
+    int64_t total;
+    bool counts; /* offsets alone */
+} sending;
+
+static void name_lists(kin_layout *layout, void *job)
+{
+    sending *s = job;
+    const uint64_t total = (uint64_t)s->total;
+    s->lists.offsets =
+        kin_layout_array(layout, (uint64_t)s->lists.rows + 1, sizeof *s->lists.offsets);
+    if (!s->counts) {
+        s->lists.distances64 = kin_layout_array(layout, total, sizeof *s->lists.distances64);
+        s->lists.distances = kin_layout_array(layout, total, sizeof *s->lists.distances);
+        s->lists.ids = kin_layout_array(layout, total, sizeof *s->lists.ids);
+    }
+}
+
+static kith_status send_lists(kith_ctx *ctx, kin_gpu *gpu, const kith_lists *to,
+                              const kith_lists *from)
+{
+    const uint64_t total = (uint64_t)from->offsets[from->rows];
+    KIN_TRY(kin_gpu_upload(ctx, gpu, to->offsets, from->offsets,
+                           ((uint64_t)from->rows + 1) * sizeof *to->offsets));
+    if (from->ids == NULL || total == 0) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_gpu_upload(ctx, gpu, to->ids, from->ids, total * sizeof *to->ids));
+    KIN_TRY(
+        kin_gpu_upload(ctx, gpu, to->distances, from->distances, total * sizeof *to->distances));
+    return kin_gpu_upload(ctx, gpu, to->distances64, from->distances64,
+                          total * sizeof *to->distances64);
+}
+
+kith_status kin_api_send_ranges(kith_ctx *ctx, kin_gpu *gpu, const kin_radius_call *call,
+                                kith_ranges *ranges)
+{
+    if (!call->stays || ranges->gpu != NULL) {
+        return KITH_OK;
+    }
+    sending s = {.lists = ranges->lists,
+                 .total = ranges->lists.offsets[ranges->lists.rows],
+                 .counts = ranges->lists.ids == NULL};
+    void *block = NULL;
+    KIN_TRY(kin_gpu_layout_make(ctx, gpu, name_lists, &s, "neighbours within reach", &block));
+    kith_status status = send_lists(ctx, gpu, &s.lists, &ranges->lists);
+    KIN_THEN(status, kin_gpu_wait(ctx, gpu));
+    if (status != KITH_OK) {
+        kin_gpu_free(gpu, block);
+        return status;
+    }
+    kin_ranges_clear(ctx, ranges);
+    ranges->gpu = gpu;
+    ranges->blocks[0] = block;
+    ranges->lists = s.lists;
     return KITH_OK;
 }
 
@@ -122,6 +185,13 @@ void kith_ranges_free(kith_ranges *ranges)
 {
     if (ranges == NULL) {
         return;
+    }
+    if (ranges->gpu != NULL) {
+        kin_gpu_enter(ranges->gpu);
+        kin_gpu_free(ranges->gpu, ranges->blocks[0]);
+        kin_gpu_free(ranges->gpu, ranges->blocks[1]);
+        kin_gpu_leave(ranges->gpu);
+        ranges->lists = (kith_lists){0};
     }
     kin_ranges_clear(ranges->ctx, ranges);
     kin_free(ranges->ctx, ranges);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/engine_exact.h"
 
-#include "fused/fused_search.h"
 #include "host/host_threads.h"
 #include "tree/tree_cost.h"
+#include "tree/tree_gpu.h"
 
 /* ---- A radius ------------------------------------------------------------------------------- */
 
@@ -244,13 +244,32 @@ static kith_status enter_radius(kith_ctx *ctx, const kin_radius_job *job, kin_gp
         return kin_device_enter_gpu(ctx, job->kept.fused->gpu->index, gpu);
     }
     KIN_TRY(kin_method_check(ctx, &like));
-    if (ctx->device == KIN_DEVICE_CUDA) {
-        KIN_TRY(kin_method_refuse_tree(ctx, &like, "a GPU has none for a radius"));
+    if (job->method == KITH_METHOD_TREE) {
+        return kin_method_enter(ctx, &like, &job->corpus, job->queries, gpu);
     }
-    return job->method == KITH_METHOD_TREE || job->kept.prepared != NULL
+    return job->kept.prepared != NULL
                ? KITH_OK
                : kin_device_enter(ctx, &job->request.distance,
                                   (double)job->corpus.rows * (double)rows, gpu);
+}
+
+kith_status kin_engine_radius_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_radius_job *job,
+                                     uint32_t place, kith_ranges *ranges)
+{
+    const kin_fused_source corpus = {.matrix = &job->corpus,
+                                     .distance = &job->request.distance,
+                                     .name = job->queries == NULL ? "points" : "corpus",
+                                     .place = place & KIN_FUSED_DATA_ON_DEVICE};
+    const kin_fused_radius_query query = {job->queries, &job->request, place};
+    bool declined = job->method == KITH_METHOD_EXACT;
+    if (job->kept.fused != NULL) {
+        return kin_fused_corpus_radius(ctx, job->kept.fused, &query, ranges);
+    }
+    if (!declined) {
+        bool *may_decline = job->method == KITH_METHOD_AUTO ? &declined : NULL;
+        KIN_TRY(kin_tree_gpu_radius_alone(ctx, gpu, &corpus, &query, ranges, may_decline));
+    }
+    return declined ? kin_fused_radius(ctx, gpu, &corpus, &query, ranges) : KITH_OK;
 }
 
 kith_status kin_engine_radius(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)
@@ -258,11 +277,7 @@ kith_status kin_engine_radius(kith_ctx *ctx, const kin_radius_job *job, kith_ran
     kin_gpu *gpu = NULL;
     KIN_TRY(enter_radius(ctx, job, &gpu));
     if (gpu != NULL) {
-        const kin_fused_source corpus = {.matrix = &job->corpus};
-        const kin_fused_radius_query query = {job->queries, &job->request, 0};
-        const kith_status status =
-            job->kept.fused != NULL ? kin_fused_corpus_radius(ctx, job->kept.fused, &query, ranges)
-                                    : kin_fused_radius(ctx, gpu, &corpus, &query, ranges);
+        const kith_status status = kin_engine_radius_on_gpu(ctx, gpu, job, 0, ranges);
         kin_device_leave(ctx, gpu);
         if (!kin_device_yields(ctx, status)) {
             return status;
@@ -286,8 +301,9 @@ static kith_status keep_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_radius_job
     const kin_distance *distance = &job->request.distance;
     const kin_fused_source source = {.matrix = corpus, .distance = distance, .name = "corpus"};
     kith_status status = KITH_OK;
-    if (kin_fused_prepared_bytes(corpus, corpus->rows, distance, asked_of(job)->dtype, 0, true)
-            .most <= kin_gpu_room(gpu) / 2) {
+    if (job->method != KITH_METHOD_TREE &&
+        kin_fused_prepared_bytes(corpus, corpus->rows, distance, asked_of(job)->dtype, 0, true)
+                .most <= kin_gpu_room(gpu) / 2) {
         status =
             kin_fused_corpus_make(ctx, gpu, &source, asked_of(job)->dtype, USUAL_K, &kept->fused);
     }

@@ -106,6 +106,9 @@ typedef struct kin_radius_job {
     kin_radius_kept kept; /* the corpus */
 } kin_radius_job;
 /* *ranges is all zero before; what it got stays its own when this fails. */
+kith_status kin_engine_radius_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_radius_job *job,
+                                     uint32_t place, kith_ranges *ranges);
+/* The same wherever it is done. */
 kith_status kin_engine_radius(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges);
 /* *kept: the corpus of a job without any, prepared for it and for others; neither where a tree may
  * answer, and where a GPU would have little room beside it. */

@@ -34,6 +34,38 @@ void kin_ranges_clear(kith_ctx *ctx, kith_ranges *ranges)
     ranges->lists = (kith_lists){0};
 }
 
+/* An array of `before` items becomes one of `room`. */
+static kith_status widen(kith_ctx *ctx, void *array, uint64_t item, int64_t before, int64_t room)
+{
+    void *old = NULL;
+    void *larger = NULL;
+    memcpy(&old, array, sizeof old);
+    KIN_TRY(kin_alloc(ctx, &larger, (uint64_t)room, item, "neighbours within reach"));
+    if (before > 0) {
+        memcpy(larger, old, (size_t)before * item);
+    }
+    memcpy(array, &larger, sizeof larger);
+    kin_free(ctx, old);
+    return KITH_OK;
+}
+
+kith_status kin_ranges_grow(kith_ctx *ctx, kith_ranges *ranges, int64_t *room, int64_t rows)
+{
+    kith_lists *lists = &ranges->lists;
+    const int64_t wanted = lists->offsets[rows];
+    const double each = (double)wanted / (double)kin_max_i64(rows, 1);
+    const int64_t larger =
+        rows == lists->rows ? wanted : (int64_t)(each * (double)lists->rows) + CHUNK_HITS;
+    if (wanted <= *room && lists->ids != NULL) {
+        return KITH_OK;
+    }
+    KIN_TRY(widen(ctx, &lists->ids, sizeof *lists->ids, *room, larger));
+    KIN_TRY(widen(ctx, &lists->distances, sizeof *lists->distances, *room, larger));
+    KIN_TRY(widen(ctx, &lists->distances64, sizeof *lists->distances64, *room, larger));
+    *room = larger;
+    return KITH_OK;
+}
+
 kith_status kin_hits_make(kith_ctx *ctx, const kin_radius_request *request,
                           const kin_groups *groups, const kin_rows *queries, kin_hits *hits)
 {
@@ -104,12 +136,12 @@ static int64_t count_ids(const kin_hits *hits, uint32_t query, uint32_t first)
     return count;
 }
 
-static kith_status too_many(const kin_hits *hits)
+kith_status kin_hits_too_many(kith_ctx *ctx, const kin_radius_request *request)
 {
     return kin_fail(
-        hits->ctx, KITH_E_LIMIT,
+        ctx, KITH_E_LIMIT,
         "more than %lld neighbours are within the radius (ask for fewer rows at a time)",
-        (long long)hits->request->most);
+        (long long)request->most);
 }
 
 /* Full chunks are counted, so that a job ends soon that finds too many: threads that all added to
@@ -121,7 +153,7 @@ static kith_status count_chunk(kin_hits *hits, const kin_hit_chunk *chunk)
         return KITH_OK;
     }
     const int64_t before = (int64_t)atomic_fetch_add(&hits->found, chunk->ids);
-    return before + chunk->ids > most ? too_many(hits) : KITH_OK;
+    return before + chunk->ids > most ? kin_hits_too_many(hits->ctx, hits->request) : KITH_OK;
 }
 
 static kith_status append(kin_hits *hits, int32_t thread, const hit *one, int64_t ids)
@@ -222,7 +254,9 @@ static kith_status make_offsets(const kin_hits *hits, kith_ranges *ranges)
         ranges->lists.offsets[row + 1] = ranges->lists.offsets[row] + count;
     }
     const int64_t most = hits->request->most;
-    return most > 0 && ranges->lists.offsets[rows] > most ? too_many(hits) : KITH_OK;
+    return most > 0 && ranges->lists.offsets[rows] > most
+               ? kin_hits_too_many(hits->ctx, hits->request)
+               : KITH_OK;
 }
 
 /* The hits of a chunk to their rows, in any order, keys in the place of distances. */

@@ -46,9 +46,19 @@ static inline double kin_radius_key(kith_metric metric, double radius)
 struct kith_ranges {
     kith_ctx *ctx;
     kith_lists lists;
+    struct kin_gpu *gpu; /* whose memory the lists are, in these blocks; NULL: the host's */
+    void *blocks[2];
 };
+/* For tables that are made in stripes: room for the lists of the first `rows` rows, whose offsets
+ * are known, and for those of the others as many entries a row. *room: entries that there is room
+ * for.
+ */
+kith_status kin_ranges_grow(kith_ctx *ctx, kith_ranges *ranges, int64_t *room, int64_t rows);
 /* Gives the lists back. */
 void kin_ranges_clear(kith_ctx *ctx, kith_ranges *ranges);
+
+/* The failure of a job that found more than its most. */
+kith_status kin_hits_too_many(kith_ctx *ctx, const kin_radius_request *request);
 
 typedef struct kin_hit_chunk kin_hit_chunk;
 

@@ -441,41 +441,42 @@ kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
 
 /* ---- Radius ---------------------------------------------------------------------------------- */
 
-/* A GPU has no tree for a radius: it compares all pairs, prepared for this call. */
-static kith_status ask_ranges(kith_ctx *ctx, const kith_index *index,
+static kith_status ask_ranges(kith_ctx *ctx, const kin_index_kept *kept,
                               const kin_fused_radius_query *query, kith_ranges *ranges)
 {
-    const kin_index_kept *kept = index->kept;
-    const kin_fused_source points = {.matrix = &kept->prepared.rows.matrix,
-                                     .place = kept->planted.place};
     return kept->fused != NULL ? kin_fused_corpus_radius(ctx, kept->fused, query, ranges)
-                               : kin_fused_radius(ctx, index->gpu, &points, query, ranges);
+                               : kin_tree_gpu_corpus_radius(ctx, &kept->planted, query, ranges);
 }
 
-static kith_status find_on_gpu(kith_ctx *ctx, const kith_index *index, const kin_radius_job *job,
+static kith_status find_on_gpu(kith_ctx *ctx, const kith_index *index, const kin_radius_call *call,
                                queries_stream stream, kith_ranges *ranges)
 {
-    const kin_fused_radius_query query = {job->queries, &job->request,
-                                          stream != NULL ? KIN_FUSED_DATA_ON_DEVICE : 0};
+    const kin_fused_radius_query query = {call->job.queries, &call->job.request,
+                                          kin_radius_place(call)};
     enter_gpu(index);
     kith_status status = stream != NULL ? kin_api_follow(ctx, index->gpu, *stream) : KITH_OK;
-    KIN_THEN(status, ask_ranges(ctx, index, &query, ranges));
+    KIN_THEN(status, ask_ranges(ctx, index->kept, &query, ranges));
+    status = kin_api_filter_ranges(call, status, ranges);
+    KIN_THEN(status, kin_api_send_ranges(ctx, index->gpu, call, ranges));
     KIN_KEEP(status, kin_gpu_wait(ctx, index->gpu));
     kin_device_leave(ctx, index->gpu);
     return status;
 }
 
-static kith_status find_ranges(kith_ctx *ctx, const kith_index *index, const kin_radius_job *job,
+static kith_status find_ranges(kith_ctx *ctx, const kith_index *index, const kin_radius_call *call,
                                queries_stream stream, kith_ranges *ranges)
 {
     const kin_index_kept *kept = index->kept;
+    const kin_radius_job *job = &call->job;
     if (index->gpu != NULL) {
-        return find_on_gpu(ctx, index, job, stream, ranges);
+        return find_on_gpu(ctx, index, call, stream, ranges);
     }
-    return index->method == KITH_METHOD_TREE
-               ? kin_tree_radius_search(ctx, &kept->prepared, &kept->tree, job->queries,
-                                        &job->request, ranges)
-               : kin_radius_search(ctx, &kept->prepared, job->queries, &job->request, ranges);
+    const kith_status status =
+        index->method == KITH_METHOD_TREE
+            ? kin_tree_radius_search(ctx, &kept->prepared, &kept->tree, job->queries, &job->request,
+                                     ranges)
+            : kin_radius_search(ctx, &kept->prepared, job->queries, &job->request, ranges);
+    return kin_api_filter_ranges(call, status, ranges);
 }
 
 static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,
@@ -484,7 +485,8 @@ static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_mat
 {
     const kin_prepared *prepared = &index->kept->prepared;
     kin_radius_call call = {
-        .job = {.corpus = prepared->rows.matrix, .request.distance = prepared->distance}};
+        .job = {.corpus = prepared->rows.matrix, .request.distance = prepared->distance},
+        .there = stream != NULL};
     kith_ranges *ranges = NULL;
     KIN_TRY(kin_check_out(ctx, out));
     KIN_FAIL_IF(index->method == KITH_METHOD_GRAPH, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
@@ -496,8 +498,7 @@ static kith_status radius(kith_ctx *ctx, const kith_index *index, const kith_mat
     KIN_TRY(stream != NULL ? check_device(ctx, index, &call.asked, NULL) : KITH_OK);
     call.job.request.distance.isa = ctx->isa;
     KIN_TRY(kin_ranges_make(ctx, &ranges));
-    const kith_status status = find_ranges(ctx, index, &call.job, stream, ranges);
-    return kin_ranges_end(ranges, kin_api_filter_ranges(&call, status, ranges), out);
+    return kin_ranges_end(ranges, find_ranges(ctx, index, &call, stream, ranges), out);
 }
 
 static kith_status call_radius(kith_ctx *ctx, const kith_index *index, const kith_matrix *queries,

@@ -168,6 +168,63 @@ KIN_HD float kin_tree_lost_kept(double lost)
     return lost > 0.0 ? kin_tree_up(lost) : 0.0F;
 }
 
+/* ---- All within a radius --------------------------------------------------------------------- */
+
+/* Which ids of a tree's points are a query's: what kin_hits_offer (exact/exact_hits.c) decides, for
+ * kernels. Places of a sphere apart, whose distance is no root.
+ *
+ *   ring    a radius, and a key that no pair within it is above (kin_radius_key)
+ *   query   a row of the queries at hand; its number is row0 more */
+typedef struct kin_tree_ring {
+    double radius;
+    double key;
+} kin_tree_ring;
+
+typedef struct kin_tree_within {
+    kith_metric metric;
+    bool leaves_self_out; /* the query's own number is no neighbour */
+    bool later_alone;     /* nor is one up to own_row more than it */
+    int64_t own_row;
+    int64_t row0;
+    kin_tree_ring all;
+    const kin_tree_ring *each; /* by query; NULL: all */
+    const uint32_t *next; /* by id: the next larger one of an equal row; NULL: none are equal */
+} kin_tree_within;
+
+KIN_HD kin_tree_ring kin_within_ring(const kin_tree_within *w, int64_t query)
+{
+    return w->each != NULL ? w->each[query] : w->all;
+}
+
+/* kin_metric_distance. */
+KIN_HD double kin_within_distance(kith_metric metric, double key)
+{
+    return metric == KITH_EUCLIDEAN ? kin_sqrt(key) : key;
+}
+
+KIN_HD bool kin_within_may(const kin_tree_within *w, int64_t query, uint32_t id)
+{
+    const int64_t number = w->row0 + query;
+    return (!w->later_alone || (int64_t)id > w->own_row + number) &&
+           !(w->leaves_self_out && (int64_t)id == number);
+}
+
+/* The first id of a group, from `id` on, that the query may have; KITH_ID_NONE: there is none. */
+KIN_HD uint32_t kin_within_next(const kin_tree_within *w, int64_t query, uint32_t id)
+{
+    while (id != KITH_ID_NONE && !kin_within_may(w, query, id)) {
+        id = w->next != NULL ? w->next[id] : KITH_ID_NONE;
+    }
+    return id;
+}
+
+/* And the next one behind it. */
+KIN_HD uint32_t kin_within_following(const kin_tree_within *w, int64_t query, uint32_t id)
+{
+    return w->next != NULL && id != KITH_ID_NONE ? kin_within_next(w, query, w->next[id])
+                                                 : KITH_ID_NONE;
+}
+
 /* ---- Shape ----------------------------------------------------------------------------------- */
 
 enum { KIN_TREE_LANES = 16, KIN_TREE_MOST_HEIGHT = 28 };

@@ -206,6 +206,20 @@ kin_fused_need kin_tree_gpu_corpus_need(const kin_tree_gpu_corpus *corpus,
 kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                       const kin_fused_query *query, bool *declined);
 
+/* ---- tree_radius_gpu.c ----------------------------------------------------------------------- */
+
+/* All within a radius by the tree on a GPU: the table of kin_tree_radius, byte for byte, in host
+ * memory; where the query's place has KIN_FUSED_OUT_ON_DEVICE, on the device if there is room for
+ * all of it. Of the corpus the distance, name and place are read, too. declined NULL: the tree was
+ * named; else where all pairs are the faster way, or where the tree does not fit, nothing is
+ * written and *declined is true. */
+kith_status kin_tree_gpu_radius_alone(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *corpus,
+                                      const kin_fused_radius_query *query, kith_ranges *ranges,
+                                      bool *declined);
+/* The same of what is kept, whatever it is worth. *ranges is all zero before, and on failure. */
+kith_status kin_tree_gpu_corpus_radius(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
+                                       const kin_fused_radius_query *query, kith_ranges *ranges);
+
 /* ---- tree_team_gpu.c ------------------------------------------------------------------------- */
 
 /* The same by all GPUs of a team, where matrices lie on the host, each has enough rows, and the way

@@ -142,6 +142,44 @@ typedef struct kin_tree_gpu_finish {
     uint64_t *keys; /* one number, added to: keys computed */
 } kin_tree_gpu_finish;
 
+/* ---- All within a radius (tree_radius.cu, tree_ranges.cu) ------------------------------------ */
+
+/* What each query has within its radius: with `counts` how many ids, with `offsets` the ids and
+ * their keys, in any order, each list where its row's stands; with neither only what is met is
+ * counted. Place p asks with row order[p] (NULL: p) of the queries, a graph's with the id of the
+ * point, whose group is of that row alone. */
+typedef struct kin_tree_gpu_radius {
+    kin_tree_gpu_walk walk; /* lists apart; met: pairs, leaves, keys computed */
+    kin_fused_rows queries;
+    kin_fused_rows corpus;
+    kin_tree_within within;
+    int64_t *counts;        /* by row of the queries */
+    const int64_t *offsets; /* by row of the queries, one more; the first of them is `first` */
+    int64_t first;
+    uint32_t *ids;
+    double *keys;
+} kin_tree_gpu_radius;
+
+/* offsets[i]: the sum of what stands before i, count + 1 of them. */
+enum { KIN_TREE_GPU_SUMS = 1024 };
+typedef struct kin_tree_gpu_sums {
+    const int64_t *counts;
+    int64_t count;
+    int64_t *offsets;
+    int64_t *scratch; /* KIN_TREE_GPU_SUMS */
+} kin_tree_gpu_sums;
+
+/* Lists as kin_tree_gpu_radius fills them are sorted by (key, id), and keys become distances. */
+typedef struct kin_tree_gpu_ranges {
+    kith_metric metric;
+    int64_t rows;
+    const int64_t *offsets; /* rows + 1; list i begins at offsets[i] - first */
+    int64_t first;
+    uint32_t *ids;
+    double *distances64; /* keys before */
+    float *distances;
+} kin_tree_gpu_ranges;
+
 /* ---- The table ------------------------------------------------------------------------------- */
 
 /* A row a launch: its name, and that of the struct which it takes. */
@@ -151,7 +189,10 @@ typedef struct kin_tree_gpu_finish {
     X(order)                 \
     X(build)                 \
     X(walk)                  \
-    X(finish)
+    X(finish)                \
+    X(radius)                \
+    X(sums)                  \
+    X(ranges)
 
 typedef struct kin_tree_kernels {
 #define KIN_ENTRY(name) int (*name)(kin_gpu_stream * stream, const kin_tree_gpu_##name *job);

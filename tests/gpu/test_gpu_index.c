@@ -432,9 +432,14 @@ static void refused(void **state)
     assert_int_equal(kith_cuda_radius(s.cpu, &s.on_device[0], there, &within, &ranges, NULL),
                      KITH_E_UNSUPPORTED);
     within.method = KITH_METHOD_TREE;
+    within.metric = KITH_HAMMING;
     assert_int_equal(kith_cuda_radius(s.gpu, &s.on_device[0], there, &within, &ranges, NULL),
-                     KITH_E_UNSUPPORTED);
+                     KITH_E_ARGUMENT);
     assert_null(ranges);
+    within.metric = KITH_EUCLIDEAN;
+    test_works(s.gpu, kith_cuda_radius(s.gpu, &s.on_device[0], there, &within, &ranges, NULL));
+    kith_ranges_free(ranges);
+    ranges = NULL;
 
     kith_filter filter = kith_filter_default();
     filter.rule = KITH_RULE_SAME;

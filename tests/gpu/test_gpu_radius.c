@@ -195,6 +195,61 @@ static void compare_prepared(pair *p, const job *j, const kith_ranges *wanted)
     kith_index_free(corpus);
 }
 
+static bool has_tree(const job *j)
+{
+    const kith_metric metric = j->params.metric;
+    return j->points->cols <= 64 && (metric == KITH_EUCLIDEAN || metric == KITH_SQEUCLIDEAN ||
+                                     metric == KITH_MANHATTAN || metric == KITH_CHEBYSHEV);
+}
+
+static void check_tree(pair *p, const job *j, const kith_ranges *wanted, const kith_ranges *got)
+{
+    kith_report report = {.struct_size = sizeof report};
+    compare_ranges(p, j, wanted, got);
+    assert_int_equal(kith_ctx_report(p->gpu, &report), KITH_OK);
+    if (strcmp(report.screen, "tree") != 0 || strncmp(report.backend, "cuda", 4) != 0 ||
+        report.exact != 1) {
+        blame(p, j, report.screen);
+    }
+}
+
+/* The same by the tree, of which points there may be one that stays. */
+static void compare_by_tree(pair *p, const job *given, const kith_ranges *wanted)
+{
+    job j = *given;
+    kith_ranges *got = NULL;
+    kith_index *kept = NULL;
+    j.params.method = KITH_METHOD_TREE;
+    kith_index_params made = kith_index_params_default();
+    made.metric = j.params.metric;
+    made.method = KITH_METHOD_TREE;
+    p->cases += 1;
+    const kith_status status = kith_radius(p->gpu, j.points, j.queries, &j.params, &got);
+    if (status == KITH_E_DEVICE_MEMORY && j.may_lack) {
+        p->lacking += 1;
+        return;
+    }
+    if (status != KITH_OK) {
+        blame(p, &j, kith_ctx_detail(p->gpu));
+        return;
+    }
+    check_tree(p, &j, wanted, got);
+    kith_ranges_free(got);
+    compare_there(p, &j, NULL, wanted);
+    if (j.may_lack) {
+        return;
+    }
+    if (kith_index_create(p->gpu, j.points, &made, &kept) != KITH_OK ||
+        kith_index_radius(p->gpu, kept, j.queries, &j.params, &got) != KITH_OK) {
+        blame(p, &j, kith_ctx_detail(p->gpu));
+    } else {
+        check_tree(p, &j, wanted, got);
+        kith_ranges_free(got);
+        compare_there(p, &j, kept, wanted);
+    }
+    kith_index_free(kept);
+}
+
 static void compare(pair *p, const job *j)
 {
     char what[1400];
@@ -220,6 +275,9 @@ static void compare(pair *p, const job *j)
             compare_prepared(p, j, wanted);
         }
         compare_there(p, j, NULL, wanted);
+        if (has_tree(j)) {
+            compare_by_tree(p, j, wanted);
+        }
     }
     kith_ranges_free(got);
     kith_ranges_free(wanted);

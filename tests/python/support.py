@@ -29,3 +29,31 @@ def graph(x, k):
     distances = distances_between(x, x)
     np.fill_diagonal(distances, np.inf)
     return first(distances, k)
+
+
+class Pretended:
+    """A NumPy array that says that it lies on a GPU, and can be read by nobody but its maker."""
+
+    def __init__(self, array, index=0):
+        self.array = array
+        self.index = index
+        self.shape, self.ndim, self.nbytes = array.shape, array.ndim, array.nbytes
+        contiguous = array.flags.c_contiguous
+        self.__cuda_array_interface__ = {
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (array.ctypes.data, False),
+            "strides": None if contiguous else array.strides,
+            "version": 3,
+            "stream": 7,
+        }
+
+    def __array__(self, *arguments, **options):
+        raise TypeError("it lies on a GPU")
+
+    def __len__(self):
+        return len(self.array)
+
+    def __getitem__(self, which):
+        part = self.array[which]
+        return Pretended(part, self.index) if isinstance(part, np.ndarray) else part

@@ -325,6 +325,18 @@ float reference_box(const reference_walker *w, int64_t node)
     return value;
 }
 
+float reference_point(const reference_walker *w, int64_t position)
+{
+    const int32_t wide = w->tree->wide;
+    const float *from = w->tree->values + position / KIN_TREE_LANES * KIN_TREE_LANES * wide +
+                        position % KIN_TREE_LANES;
+    float value = 0.0F;
+    for (int64_t c = 0; c < wide; c++) {
+        value = step(w->tree->norm, value, w->row[c] - from[c * KIN_TREE_LANES]);
+    }
+    return value;
+}
+
 /* Of the points of a block. The norm is a constant of each call: inner loops have no branch. */
 static inline void add_columns(const reference_walker *w, int64_t block, kin_tree_norm norm,
                                float *values)
@@ -553,4 +565,7 @@ const kin_tree_kernels reference_tree = {.measure = measure_launch,
                                          .build = build_or_size,
                                          .walk = walk_launch,
                                          .walk_short = walk_short,
-                                         .finish = finish_launch};
+                                         .finish = finish_launch,
+                                         .radius = reference_tree_radius,
+                                         .sums = reference_tree_sums,
+                                         .ranges = reference_tree_ranges};

@@ -29,7 +29,14 @@ const float *reference_row_at(const kin_tree_gpu_walk *job, int64_t place, float
 float reference_box(const reference_walker *w, int64_t node);
 /* All points of a leaf, counted from 0. */
 void reference_leaf(reference_walker *w, int64_t leaf);
+/* The value of a point. */
+float reference_point(const reference_walker *w, int64_t position);
 /* The first word of a place's list; the others stand KIN_TREE_GPU_PACKET apart. */
 uint64_t *reference_list_of(const kin_tree_gpu_lists *lists, int64_t place);
+
+/* All within a radius (reference_ranges.c). */
+int reference_tree_radius(kin_gpu_stream *stream, const kin_tree_gpu_radius *job);
+int reference_tree_sums(kin_gpu_stream *stream, const kin_tree_gpu_sums *job);
+int reference_tree_ranges(kin_gpu_stream *stream, const kin_tree_gpu_ranges *job);
 
 #endif

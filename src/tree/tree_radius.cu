@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * All within a radius. Contract: tree_kernels.h, kin_tree_gpu_radius.
+ *
+ * Idea. The walk of packets (tree_walk.cuh) with limits that are known from the start and never
+ * shrink, so that nothing is asked twice. Points that pass the limit in float32 get their canonical
+ * key by the lane that holds them, and what is within the radius by it is counted, or written
+ * behind what the query has already: a ballot tells each lane its slot. Both walks find the same,
+ * so lists need no spare room, however long they are.
+ *
+ *        counts: walk -> sums -> offsets: walk again -> each list sorted (tree_ranges.cu)
+ *
+ * Why it is right. tree_radius.c: the limit keeps every pair whose canonical distance is within the
+ * radius, and the canonical distance itself decides.
+ *
+ * Cost. Of 30 neighbours in three columns a query computes some 40 keys, twice; rows of the corpus
+ * that neighbours in the order ask for come from the caches. */
+#include "metric/metric_pair.cuh"
+#include "tree/tree_walk.cuh"
+
+/* What stands in for lists. By lane, but for the job. EXACT: rows are as wide as the kernel. */
+template <kith_metric STEP, kith_dtype DTYPE, bool EXACT> struct kin_tree_gpu_finder {
+    const kin_tree_gpu_radius *job;
+    int64_t at; /* what the query has found; where it writes, the slot of the next one */
+    double radius;
+    uint32_t query; /* its row */
+    uint32_t keys;
+};
+
+template <kith_metric STEP, kith_dtype DTYPE>
+struct kin_tree_gpu_exact<kin_tree_gpu_finder<STEP, DTYPE, true>> {
+    enum { YES = 1 };
+};
+
+/* ---- Keys ------------------------------------------------------------------------------------ */
+
+/* Of a row of the queries and one of the corpus, by one thread (metric_canonical.h). */
+template <kith_metric STEP, kith_dtype DTYPE>
+TREE_DEVICE double radius_key(const kin_tree_gpu_radius &job, uint32_t query, uint32_t id)
+{
+    const char *q = (const char *)job.queries.data + (int64_t)query * job.queries.stride_bytes;
+    const char *x = (const char *)job.corpus.data + (int64_t)id * job.corpus.stride_bytes;
+    const int32_t cols = job.corpus.cols;
+    double sums[KIN_METRIC_LANES] = {0, 0, 0, 0, 0, 0, 0, 0};
+#pragma unroll 1
+    for (int32_t c = 0; c < cols; c += KIN_METRIC_LANES) {
+#pragma unroll
+        for (int j = 0; j < KIN_METRIC_LANES; j++) {
+            if (c + j < cols) {
+                sums[j] =
+                    kin_pair_step<STEP>(sums[j], kin_pair_value<DTYPE>(job.queries.dtype, q, c + j),
+                                        kin_pair_value<DTYPE>(job.corpus.dtype, x, c + j));
+            }
+        }
+    }
+    const double sum = STEP == KITH_CHEBYSHEV ? kin_lanes_max(sums) : kin_lanes_sum(sums);
+    return kin_pair_key<STEP>(job.corpus.metric, sum, cols);
+}
+
+/* ---- What passes ----------------------------------------------------------------------------- */
+
+/* The ids of each lane's group (KITH_ID_NONE: none) that query q, whose row this is, may have. */
+template <typename FINDER>
+TREE_DEVICE void radius_take(FINDER &s, int32_t q, uint32_t row, uint32_t id, double key)
+{
+    const kin_tree_gpu_radius &job = *s.job;
+    const uint32_t before = (1u << tree_lane_id()) - 1;
+    int64_t at = __shfl_sync(TREE_ALL_LANES, s.at, q);
+    for (;;) {
+        const uint32_t found = __ballot_sync(TREE_ALL_LANES, id != KITH_ID_NONE);
+        if (found == 0) {
+            break;
+        }
+        if (job.offsets != NULL && id != KITH_ID_NONE) {
+            const int64_t slot = at + __popc(found & before);
+            job.ids[slot] = id;
+            job.keys[slot] = key;
+        }
+        at += __popc(found);
+        id = kin_within_following(&job.within, row, id);
+    }
+    s.at = tree_lane_id() == q ? at : s.at;
+}
+
+template <int POINTS, kith_metric STEP, kith_dtype DTYPE, bool EXACT>
+TREE_DEVICE void tree_offer(kin_tree_gpu_finder<STEP, DTYPE, EXACT> &s, kin_tree_gpu_lane &own,
+                            int32_t q, const float (&values)[POINTS], uint32_t position)
+{
+    const kin_tree_gpu_radius &job = *s.job;
+    const float limit = __shfl_sync(TREE_ALL_LANES, own.keep, q);
+    const uint32_t row = __shfl_sync(TREE_ALL_LANES, s.query, q);
+    const double radius = __shfl_sync(TREE_ALL_LANES, s.radius, q);
+    if (job.counts == NULL && job.offsets == NULL) {
+        return;
+    }
+#pragma unroll 1
+    for (int p = 0; p < POINTS; p++) {
+        const float value = p == 0 ? values[0] : values[POINTS - 1];
+        uint32_t id = KITH_ID_NONE;
+        double key = 0.0;
+        if (value <= limit) {
+            id = __ldg(job.walk.tree.ids + position + (uint32_t)(p * KIN_TREE_GPU_PACKET));
+            key = radius_key<STEP, DTYPE>(job, row, id);
+            s.keys += 1;
+            id = kin_within_distance(job.within.metric, key) <= radius
+                     ? kin_within_next(&job.within, row, id)
+                     : KITH_ID_NONE;
+        }
+        radius_take(s, q, row, id, key);
+    }
+}
+
+template <kith_metric STEP, kith_dtype DTYPE, bool EXACT>
+TREE_DEVICE void tree_settle(kin_tree_gpu_finder<STEP, DTYPE, EXACT> &, kin_tree_gpu_lane &)
+{
+}
+
+/* ---- Packets --------------------------------------------------------------------------------- */
+
+/* The row of the queries that a place asks with. */
+TREE_DEVICE uint32_t radius_row(const kin_tree_gpu_walk &walk, int64_t place)
+{
+    return walk.rows == NULL    ? walk.tree.ids[place]
+           : walk.order != NULL ? walk.order[place]
+                                : (uint32_t)place;
+}
+
+template <typename FINDER>
+TREE_DEVICE void radius_begin(kin_tree_gpu_packet<FINDER> &p, const kin_tree_gpu_radius &job,
+                              int64_t place, bool active)
+{
+    const kin_tree_gpu &tree = job.walk.tree;
+    p.pairs = 0;
+    p.leaves = 0;
+    p.own = kin_tree_gpu_lane{};
+    p.own.keep = TREE_NO_QUERY;
+    p.lists.job = &job;
+    p.lists.at = 0;
+    p.lists.keys = 0;
+    p.lists.radius = 0.0;
+    p.lists.query = 0;
+    if (active) {
+        const uint32_t row = radius_row(job.walk, place);
+        const kin_tree_ring ring = kin_within_ring(&job.within, row);
+        const float reach = kin_tree_reach_of_key(
+            tree.norm, ring.key, tree.scale, (double)tree_row_lost(job.walk, place), tree.floor);
+        p.own.keep = kin_tree_limit(tree.norm, reach, tree.most_lost, tree.widen);
+        p.lists.radius = ring.radius;
+        p.lists.query = row;
+        p.lists.at = job.offsets != NULL ? job.offsets[row] - job.first : 0;
+    }
+}
+
+template <typename FINDER>
+TREE_DEVICE void radius_report(const kin_tree_gpu_packet<FINDER> &p, const kin_tree_gpu_radius &job,
+                               bool active)
+{
+    const uint32_t keys = __reduce_add_sync(TREE_ALL_LANES, p.lists.keys);
+    if (active && job.counts != NULL) {
+        job.counts[p.lists.query] = p.lists.at;
+    }
+    if (tree_lane_id() == 0) {
+        unsigned long long *met = (unsigned long long *)job.walk.met;
+        (void)atomicAdd(met, (unsigned long long)p.pairs);
+        (void)atomicAdd(met + 1, (unsigned long long)p.leaves);
+        (void)atomicAdd(met + 2, (unsigned long long)keys);
+    }
+}
+
+template <kin_tree_norm NORM, int WIDE, typename FINDER>
+static __global__ void __launch_bounds__(TREE_WARPS *KIN_TREE_GPU_PACKET,
+                                         kin_tree_gpu_blocks<WIDE>::MOST)
+    radius_kernel(const __grid_constant__ kin_tree_gpu_radius job,
+                  const __grid_constant__ kin_tree_gpu_shape shape)
+{
+    extern __shared__ uint4 tree_shared[];
+    const kin_tree_gpu_walk &walk = job.walk;
+    const int32_t warps = (int32_t)blockDim.x / KIN_TREE_GPU_PACKET;
+    const int32_t warp = (int32_t)threadIdx.x / KIN_TREE_GPU_PACKET;
+    const int32_t lane = tree_lane_id();
+    const int64_t packet = walk.place0 / KIN_TREE_GPU_PACKET + (int64_t)blockIdx.x * warps + warp;
+    const int64_t place = packet * KIN_TREE_GPU_PACKET + lane;
+    if (packet * KIN_TREE_GPU_PACKET >= walk.place0 + walk.count) {
+        return;
+    }
+    char *shared = (char *)tree_shared + (int64_t)warp * (shape.rows + shape.stack);
+    float *rows = (float *)shared;
+    const bool active = tree_active(walk, place);
+    kin_tree_gpu_packet<FINDER> p;
+    p.rows = rows;
+    p.stack = (uint16_t *)(shared + shape.rows) + lane;
+    radius_begin(p, job, place, active);
+    tree_load<WIDE>(walk, place, active, rows + lane * kin_tree_gpu_stride<WIDE>::FLOATS);
+    __syncwarp(); /* all rows are there */
+    tree_walk<NORM, WIDE>(p, walk.tree);
+    radius_report(p, job, active);
+}
+
+/* ---- Launch ---------------------------------------------------------------------------------- */
+
+template <kin_tree_norm NORM, int WIDE, kith_dtype DTYPE>
+static int radius_launch(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
+{
+    constexpr kith_metric STEP = NORM == KIN_NORM_TWO   ? KITH_SQEUCLIDEAN
+                                 : NORM == KIN_NORM_ONE ? KITH_MANHATTAN
+                                                        : KITH_CHEBYSHEV;
+    typedef kin_tree_gpu_finder<STEP, DTYPE, (WIDE <= 2 * KIN_TREE_GPU_WIDE)> finder;
+    kin_tree_gpu_shape shape = {};
+    shape.rows = (int32_t)(KIN_TREE_GPU_PACKET * kin_tree_gpu_stride<WIDE>::FLOATS * sizeof(float));
+    shape.stack = (int32_t)((job->walk.tree.height + 1) * KIN_TREE_GPU_PACKET * sizeof(uint16_t));
+    const int64_t packets = (job->walk.count + KIN_TREE_GPU_PACKET - 1) / KIN_TREE_GPU_PACKET;
+    const int64_t bytes = (int64_t)shape.rows + shape.stack;
+    KIN_CUDA_TRY(cudaFuncSetAttribute(radius_kernel<NORM, WIDE, finder>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      stream->shared_bytes));
+    radius_kernel<NORM, WIDE, finder>
+        <<<(unsigned)((packets + TREE_WARPS - 1) / TREE_WARPS), TREE_WARPS * KIN_TREE_GPU_PACKET,
+           (size_t)(TREE_WARPS * bytes), stream->stream>>>(*job, shape);
+    return kin_gpu_launched();
+}
+
+/* What components are read as: the type of both sides, or byte by byte. */
+static inline kith_dtype radius_dtype(const kin_tree_gpu_radius *job)
+{
+    const kin_fused_rows *q = &job->queries;
+    const kin_fused_rows *c = &job->corpus;
+    const kith_dtype dtype = kin_pair_dtype(c->data, c->stride_bytes, c->dtype);
+    return kin_pair_dtype(q->data, q->stride_bytes, q->dtype) == dtype ? dtype : KITH_DTYPE_NONE;
+}
+
+template <kith_dtype DTYPE>
+static int launch_two(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
+{
+    const int32_t wide = job->walk.tree.wide;
+    return wide <= 4    ? radius_launch<KIN_NORM_TWO, 4, DTYPE>(stream, job)
+           : wide <= 8  ? radius_launch<KIN_NORM_TWO, 8, DTYPE>(stream, job)
+           : wide <= 16 ? radius_launch<KIN_NORM_TWO, 16, DTYPE>(stream, job)
+           : wide <= 32 ? radius_launch<KIN_NORM_TWO, 32, DTYPE>(stream, job)
+                        : radius_launch<KIN_NORM_TWO, 64, DTYPE>(stream, job);
+}
+
+/* The rarer norms have fewer kernels. */
+template <kin_tree_norm NORM>
+static int launch_norm(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
+{
+    const int32_t wide = job->walk.tree.wide;
+    return wide <= 4    ? radius_launch<NORM, 4, KITH_DTYPE_NONE>(stream, job)
+           : wide <= 8  ? radius_launch<NORM, 8, KITH_DTYPE_NONE>(stream, job)
+           : wide <= 16 ? radius_launch<NORM, 16, KITH_DTYPE_NONE>(stream, job)
+                        : radius_launch<NORM, 64, KITH_DTYPE_NONE>(stream, job);
+}
+
+int kin_tree_launch_radius(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
+{
+    const kin_tree_gpu_walk *walk = &job->walk;
+    const kith_dtype dtype = radius_dtype(job);
+    if (walk->count == 0) {
+        return 0;
+    }
+    if (walk->tree.wide > KIN_TREE_GPU_MOST_COLS || walk->tree.wide % KIN_TREE_GPU_WIDE != 0 ||
+        walk->place0 % KIN_TREE_GPU_PACKET != 0) {
+        return (int)cudaErrorInvalidValue;
+    }
+    if (walk->tree.norm == KIN_NORM_ONE) {
+        return launch_norm<KIN_NORM_ONE>(stream, job);
+    }
+    if (walk->tree.norm == KIN_NORM_MOST) {
+        return launch_norm<KIN_NORM_MOST>(stream, job);
+    }
+    return dtype == KITH_F32   ? launch_two<KITH_F32>(stream, job)
+           : dtype == KITH_F64 ? launch_two<KITH_F64>(stream, job)
+                               : launch_two<KITH_DTYPE_NONE>(stream, job);
+}
