@@ -15,7 +15,6 @@
  * and a radix selection over the list where it lies.
  */
 #include "fused/fused_gate.cuh"
-#include "fused/fused_kernels.h"
 #include "fused/fused_list.cuh"
 #include "gpu/gpu_stream.cuh"
 
