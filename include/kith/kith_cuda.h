@@ -39,9 +39,10 @@ KITH_API kith_status kith_cuda_search(kith_ctx *ctx, const kith_matrix *corpus,
 
 /* As kith_radius, whose report kith_ctx_report has. radii and filter of the parameters stay host
  * memory, and *out, whose length is not known before, lies there, too; with KITH_RANGES_ON_DEVICE
- * all arrays that kith_ranges_lists shows are memory of the GPU (but for offsets NULL where nobody
- * was found), until kith_ranges_free, which comes after all that reads them. The tree makes such
- * lists there, at once, if they fit; others come from the host. */
+ * all arrays that kith_ranges_lists shows are memory of the GPU (one of no entries is not to be
+ * read), until kith_ranges_free, which comes after all that reads them, and before the end of the
+ * context, or of the index, that found them. The tree makes such lists there, at once, if they fit;
+ * others come from the host. */
 KITH_API kith_status kith_cuda_radius(kith_ctx *ctx, const kith_matrix *corpus,
                                       const kith_matrix *queries, const kith_radius_params *params,
                                       kith_ranges **out, void *stream);

@@ -133,6 +133,11 @@ def _not_none(part: Any) -> Any:
     return part
 
 
+def _has_tree_there(metric: str, shape: tuple[int, ...]) -> bool:
+    """Whether a GPU has a tree of such points; what it lacks is the processor's, by way of the host."""
+    return metric != "haversine" and shape[-1] <= 64
+
+
 def radius_neighbors(
     corpus: Points,
     queries: Points | None = None,
@@ -194,7 +199,9 @@ def radius_neighbors(
     flags = s.INCLUDE_SELF if include_self else 0
     check_together("corpus", corpus, queries=queries)
     stays = isinstance(metric, str) and period is None
-    if must_be_copied(corpus) and stays:
+    if must_be_copied(corpus) and stays and (
+        method != s.METHOD_TREE or _has_tree_there(metric, corpus.shape)
+    ):
         from . import _cuda
 
         there = _cuda.both(corpus, corpus if queries is None else queries)

@@ -49,6 +49,13 @@ static kith_status widen(kith_ctx *ctx, void *array, uint64_t item, int64_t befo
     return KITH_OK;
 }
 
+static kith_status widen_all(kith_ctx *ctx, kith_lists *lists, int64_t room, int64_t larger)
+{
+    KIN_TRY(widen(ctx, &lists->ids, sizeof *lists->ids, room, larger));
+    KIN_TRY(widen(ctx, &lists->distances, sizeof *lists->distances, room, larger));
+    return widen(ctx, &lists->distances64, sizeof *lists->distances64, room, larger);
+}
+
 kith_status kin_ranges_grow(kith_ctx *ctx, kith_ranges *ranges, int64_t *room, int64_t rows)
 {
     kith_lists *lists = &ranges->lists;
@@ -59,11 +66,15 @@ kith_status kin_ranges_grow(kith_ctx *ctx, kith_ranges *ranges, int64_t *room, i
     if (wanted <= *room && lists->ids != NULL) {
         return KITH_OK;
     }
-    KIN_TRY(widen(ctx, &lists->ids, sizeof *lists->ids, *room, larger));
-    KIN_TRY(widen(ctx, &lists->distances, sizeof *lists->distances, *room, larger));
-    KIN_TRY(widen(ctx, &lists->distances64, sizeof *lists->distances64, *room, larger));
-    *room = larger;
-    return KITH_OK;
+    kith_status status = widen_all(ctx, lists, *room, larger);
+    if ((status == KITH_E_MEMORY || status == KITH_E_LIMIT) && larger > wanted) {
+        kin_forgive(ctx); /* rows that come later may have fewer */
+        status = widen_all(ctx, lists, *room, wanted);
+        *room = status == KITH_OK ? wanted : *room;
+        return status;
+    }
+    *room = status == KITH_OK ? larger : *room;
+    return status;
 }
 
 kith_status kin_hits_make(kith_ctx *ctx, const kin_radius_request *request,

@@ -263,9 +263,12 @@ kith_status kin_fused_pick_few(kin_fused_answers *answers, const kin_fused_asked
     return pick_asked(answers, &some);
 }
 
+/* Of a stripe's lost rows: a second and a half of an H200. */
+static const double MOST_LOST_PAIRS = 1e10;
+
 kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_asked *all,
                                 const kin_fused_set *set, const uint8_t *lost,
-                                const uint32_t *groups)
+                                const uint32_t *groups, bool *many)
 {
     const kin_fused_device *on = &answers->on;
     const uint64_t n = (uint64_t)set->points;
@@ -283,6 +286,10 @@ kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_aske
     }
     for (uint64_t i = 0; i < n; i++) {
         count += flags[i];
+    }
+    *many = (double)count * (double)all->longest > MOST_LOST_PAIRS;
+    if (*many) {
+        return KITH_OK;
     }
     KIN_NEW(&hold, ids, n, "rows to solve");
     KIN_NEW(&hold, owners, n, "rows to solve");

@@ -105,6 +105,7 @@ typedef struct seats {
     int64_t seated;  /* queries that stand in blocks */
     int64_t batch;   /* blocks whose costs are written at a time, */
     int64_t stripe;  /* and that have lists at a time */
+    bool crowded;    /* too many lists overflow: another way answers */
 
     /* The launches of the screen in their order, each with a count of units. */
     int64_t launches;
@@ -416,8 +417,11 @@ static kith_status solve_all(seats *s)
             kin_fused_set_part(all, first * KIN_FUSED_BLOCK, (end - first) * KIN_FUSED_BLOCK);
         KIN_TRY(find_lists(s, &rows, first, end));
         KIN_TRY(deliver(s, &rows));
-        KIN_TRY(
-            kin_fused_pick_lost(&s->answers, &asked, &rows, s->lists.lost, s->rows.groups + first));
+        KIN_TRY(kin_fused_pick_lost(&s->answers, &asked, &rows, s->lists.lost,
+                                    s->rows.groups + first, &s->crowded));
+        if (s->crowded) {
+            return KITH_OK;
+        }
         KIN_TRY(kin_progress(s->on.ctx, "screen", (double)end, (double)s->rows.blocks));
     }
     return s->seated == asked.rows ? KITH_OK : kin_fused_pick_few(&s->answers, &asked, LEAST_ROWS);
@@ -500,9 +504,11 @@ static kith_status answer(seats *s)
     KIN_TRY_GOTO(status, kin_fused_delivery_make(a, s->asked->set.points, s->lists.k, &s->delivery),
                  done);
     KIN_TRY_GOTO(status, solve_all(s), done);
-    KIN_TRY_GOTO(status, kin_fused_answers_finish(a, s->picks->query->out, s->corpus.rows.rows),
-                 done);
-    status = report(s);
+    if (!s->crowded) {
+        KIN_TRY_GOTO(status, kin_fused_answers_finish(a, s->picks->query->out, s->corpus.rows.rows),
+                     done);
+        status = report(s);
+    }
 done:
     kin_fused_delivery_free(a, &s->delivery);
     return status;
@@ -527,6 +533,7 @@ static kith_status prepare_and_answer(seats *s, bool *done)
     KIN_TRY(
         kin_fused_answers_make(&s->answers, (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
     const kith_status status = answer(s);
+    *done = !s->crowded;
     kin_fused_answers_free(&s->answers);
     s->on.ctx->report.seconds_screen += kin_clock_since(start);
     return status;

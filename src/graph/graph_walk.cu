@@ -343,6 +343,7 @@ static __device__ __forceinline__ int32_t weigh(const kin_graph_gpu_walk &job, c
 /* All warps of the block, each from where it is. */
 static __device__ __forceinline__ void crew_meets(void)
 {
+    __syncwarp();
     asm volatile("bar.sync 1, %0;" ::"n"(CREW * 32) : "memory");
 }
 

@@ -164,6 +164,9 @@ static kith_status change_graph(change *c)
 static kith_status change_kept(change *c)
 {
     const kith_method method = c->index->method;
+    if (c->index->gpu != NULL) {
+        c->ctx->device_index = c->index->gpu->index; /* wherever the caller's context computes */
+    }
     KIN_TRY(method == KITH_METHOD_GRAPH ? change_graph(c) : KITH_OK);
     if (c->index->gpu != NULL) {
         return kin_index_stay_on_gpu(c->ctx, &c->source, c->index, c->kept);

@@ -315,9 +315,11 @@ static kith_status compare_allowed(kith_ctx *ctx, const kith_index *index,
                                .width = index->kept->prepared.rows.matrix.rows,
                                .parts = index->kept->graph.walks->made[0]->parts,
                                .recall = kin_recall_exact(queries->rows, call->job.recall_at)};
-    return stream != NULL
-               ? search_filtered_there(ctx, index, queries, &params, call->job.out, *stream)
-               : search_filtered(ctx, index, queries, &params, call->job.out);
+    KIN_TRY(stream != NULL
+                ? search_filtered_there(ctx, index, queries, &params, call->job.out, *stream)
+                : search_filtered(ctx, index, queries, &params, call->job.out));
+    told->evaluations = ctx->report.candidates * (double)queries->rows;
+    return KITH_OK;
 }
 
 static kith_status walk(kith_ctx *ctx, const kith_index *index, kin_walks_search *job,
