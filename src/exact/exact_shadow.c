@@ -268,6 +268,8 @@ static kith_status learn(kith_ctx *ctx, choosing *l, kin_shadow *shadow)
     }
     kin_axes_free(ctx, &axes);
     kin_trial_free(ctx, &trial);
+    l->axes = NULL;
+    l->trial = NULL;
     return status;
 }
 
