@@ -269,6 +269,18 @@ kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int6
         .sample = 4e6};
 }
 
+/* Counting what is within 100,000 points of 3 columns takes an H200 19 ms by all pairs, of which
+ * products are 1.4, and a million 143, of which they are 137; a tree is made, and a sample walks
+ * through it, in one. */
+kin_tree_cost kin_tree_cost_radius_gpu(const kin_request *like, int64_t points, int64_t queries,
+                                       bool graph)
+{
+    kin_tree_cost cost = kin_tree_cost_gpu(like, points, queries, 0, graph);
+    cost.pairs_point = fmin(150.0, 1.5e7 / (double)kin_max_i64(points, 1));
+    cost.sample = 1e6;
+    return cost;
+}
+
 /* ---- The choice ------------------------------------------------------------------------------ */
 
 bool kin_tree_is_cheap(const kin_tree_cost *cost)

@@ -37,6 +37,9 @@ kin_tree_cost kin_tree_cost_radius(const kin_distance *distance, int64_t points,
 /* On a GPU; wanted: ids of a list. */
 kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int64_t queries,
                                 int64_t wanted, bool graph);
+/* All within a radius there; `like` has the distance. */
+kin_tree_cost kin_tree_cost_radius_gpu(const kin_request *like, int64_t points, int64_t queries,
+                                       bool graph);
 
 /* A canonical key; a tree; all pairs of a search, what is done before included where they are
  * screened. On the processor. */

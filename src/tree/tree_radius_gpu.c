@@ -556,25 +556,6 @@ static kith_status judge(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
     return status;
 }
 
-/* Counting what is within 100,000 points of 3 columns takes an H200 19 ms by all pairs, of which
- * products are 1.4, and a million 143, of which they are 137; a tree is made, and the sample walks
- * through it, in one. */
-static const double PAIRS_POINT = 150.0;
-static const double PAIRS_START = 1.5e7;
-static const double TREE_SAMPLE = 1e6;
-
-/* Of a metric that has no tree there it is not allowed. */
-static kin_tree_cost cost_of(const kith_matrix *corpus, const kin_fused_radius_query *query)
-{
-    const kin_request like = {.distance = query->request->distance};
-    const int64_t queries = query->queries != NULL ? query->queries->rows : corpus->rows;
-    kin_tree_cost cost = kin_tree_cost_gpu(&like, corpus->rows, queries, 0, query->queries == NULL);
-    cost.allowed = cost.allowed && kin_tree_gpu_missing(&like) == NULL;
-    cost.pairs_point = fmin(PAIRS_POINT, PAIRS_START / (double)kin_max_i64(corpus->rows, 1));
-    cost.sample = TREE_SAMPLE;
-    return cost;
-}
-
 /* With the lists of its building and the rows, by what is free. */
 static bool may_fit(const kin_gpu *gpu, const kin_fused_source *corpus)
 {
@@ -590,7 +571,11 @@ kith_status kin_tree_gpu_radius_alone(kith_ctx *ctx, kin_gpu *gpu, const kin_fus
                                       bool *declined)
 {
     const kith_report before = ctx->report;
-    const kin_tree_cost cost = cost_of(corpus->matrix, query);
+    const kin_request like = {.distance = query->request->distance};
+    const kith_matrix *asked = query->queries != NULL ? query->queries : corpus->matrix;
+    kin_tree_cost cost =
+        kin_tree_cost_radius_gpu(&like, corpus->matrix->rows, asked->rows, query->queries == NULL);
+    cost.allowed = cost.allowed && kin_tree_gpu_missing(&like) == NULL;
     kin_tree_gpu_corpus c = {0};
     bool declines = declined != NULL && !(kin_tree_may_win(&cost) && may_fit(gpu, corpus));
     kith_status status = KITH_OK;

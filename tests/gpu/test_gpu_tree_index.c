@@ -295,7 +295,7 @@ static void saved(void **state)
     (void)printf("saved: the processor's file; opened on the GPU, and changed: its bytes\n");
 }
 
-/* All pairs answer, on the GPU. */
+/* By the tree that is kept, of queries here and there, and of the points themselves. */
 static void radius(void **state)
 {
     (void)state;

@@ -98,8 +98,9 @@ def pretended(test):
     return mock.patch.object(_places, "maker", Maker)(test)
 
 
-@pretended
-class DeviceArrays(unittest.TestCase):
+class OnDevice(unittest.TestCase):
+    """Points that pretend to lie on a GPU, and what is found of them compared with the host's."""
+
     def setUp(self):
         self.x, self.q = support.points(400, 8), support.points(30, 8, seed=1)
         self.on_gpu = Pretended(self.x)
@@ -108,6 +109,9 @@ class DeviceArrays(unittest.TestCase):
         for part, other in zip(found, truth, strict=True):
             self.assertEqual(part.array.tobytes(), other.tobytes())
 
+
+@pretended
+class DeviceArrays(OnDevice):
     def test_neighbours_lie_where_the_points_do(self):
         for dtype in np.float32, np.float64, np.float16, np.uint8, np.int8:
             x, q = support.points(100, 6, dtype), support.points(9, 6, dtype, seed=1)

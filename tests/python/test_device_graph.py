@@ -5,21 +5,12 @@ import unittest
 
 import kith
 import numpy as np
-import support
 import test_device_arrays as there
 from test_device_arrays import Maker, Pretended
 
 
 @there.pretended
-class DeviceGraph(unittest.TestCase):
-    def setUp(self):
-        self.x, self.q = support.points(400, 8), support.points(30, 8, seed=1)
-        self.on_gpu = Pretended(self.x)
-
-    def assert_same(self, found, truth):
-        for part, other in zip(found, truth, strict=True):
-            self.assertEqual(part.array.tobytes(), other.tobytes())
-
+class DeviceGraph(there.OnDevice):
     def test_a_graph_is_where_its_points_are(self):
         asked, graph = Pretended(self.q), kith.knn_graph(self.x, 20)
         arrays = Pretended(np.asarray(graph[0])), Pretended(np.asarray(graph[1]))
