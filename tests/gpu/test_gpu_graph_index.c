@@ -10,15 +10,14 @@
 
 #include <cmocka.h>
 
-#include "host/host_threads.h"
 #include "kith/kith_cuda.h"
 #include "support/support_answers.h"
 #include "support/support_caller.h"
 #include "support/support_calls.h"
 #include "support/support_compare.h"
-#include "support/support_faulty.h"
 #include "support/support_files.h"
 #include "support/support_gpu.h"
+#include "support/support_life.h"
 #include "support/support_mixture.h"
 #include "support/support_rows.h"
 
@@ -439,50 +438,38 @@ static void filtered(void **state)
 
 /* ---- Several threads ------------------------------------------------------------------------- */
 
-typedef struct together {
-    const scene *s;
-    const kith_index *index;
-    kith_neighbors wanted;
-    int wrong;
-} together;
+enum { WIDER = 2, SAMPLED = 3 }; /* turns */
 
-static void *search_often(void *arg)
+static kith_status ask(kith_ctx *ctx, const kith_index *index, const scene *s, int turn,
+                       const kith_neighbors *out)
 {
-    together *t = arg;
-    kith_ctx *ctx = test_gpu_ctx(1, 0);
-    const test_walk_params params = params_of(t->s, 2);
-    kith_neighbors out = test_answer_make(QUERIES, params.k);
-    for (int i = 0; i < 5; i++) {
-        memset(out.ids, 0xff, (size_t)(QUERIES * params.k) * sizeof *out.ids);
-        const kith_status status =
-            test_index_walk(ctx, t->index, &t->s->queries.matrix, &params, &out, NULL);
-        t->wrong += status != KITH_OK || !test_answers_equal(&t->wanted, &out);
-    }
-    test_answer_free(&out);
-    kith_ctx_free(ctx);
-    return NULL;
+    const test_walk_params params = params_of(s, turn);
+    return test_index_walk(ctx, index, &s->queries.matrix, &params, out, NULL);
+}
+
+static kith_status ask_wider(kith_ctx *ctx, const kith_index *index, const void *arg,
+                             const kith_neighbors *out)
+{
+    return ask(ctx, index, arg, WIDER, out);
+}
+
+static kith_status ask_with_sample(kith_ctx *ctx, const kith_index *index, const void *arg,
+                                   const kith_neighbors *out)
+{
+    return ask(ctx, index, arg, SAMPLED, out);
 }
 
 static void by_threads(void **state)
 {
-    enum { THREADS = 3 };
     (void)state;
     scene s;
     scene_begin(&s, &SAMPLES[1]);
     kith_index *index = index_in(s.gpu, &s);
-    const test_walk_params params = params_of(&s, 2);
+    const test_walk_params params = params_of(&s, WIDER);
     kith_neighbors wanted = walked(&s, &params, NULL);
-    together all[THREADS];
-    pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++) {
-        all[i] = (together){.s = &s, .index = index, .wanted = wanted};
-        assert_int_equal(pthread_create(&threads[i], NULL, search_often, &all[i]), 0);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_int_equal(all[i].wrong, 0);
-    }
-    (void)printf("%d threads search one graph on a GPU: the same bytes\n", THREADS);
+    const test_life life = {.ask = ask_wider, .arg = &s, .wanted = &wanted};
+    test_life_by_threads(&life, index);
+    (void)printf("some threads search one graph on a GPU: the same bytes\n");
     test_answer_free(&wanted);
     kith_index_free(index);
     scene_end(&s);
@@ -578,56 +565,24 @@ static void automatic(void **state)
     (void)printf("with auto a graph that is kept is the processor's\n");
 }
 
-/* Made, changed, searched and saved, with the n-th allocation of host memory failing: true when
- * none did. */
-static bool survives(const scene *s, const char *path, long fails_at)
-{
-    test_faulty f = {.fails_at = fails_at};
-    kith_ctx *ctx = test_faulty_ctx("cuda", &f, 0);
-    const test_walk_params params = params_of(s, 3);
-    const uint32_t last = (uint32_t)s->of->rows;
-    const kith_matrix few = test_part_of(&s->more, 0, 2);
-    kith_index *index = NULL;
-    kith_neighbors out = test_answer_make(QUERIES, params.k);
-    kith_status status = kith_index_create(ctx, &s->points, &s->made, &index);
-    if (status == KITH_OK) {
-        status = kith_index_add(ctx, index, &few);
-    }
-    if (status == KITH_OK) {
-        status = kith_index_remove(ctx, index, &last, 1);
-    }
-    if (status == KITH_OK) {
-        status = test_index_walk(ctx, index, &s->queries.matrix, &params, &out, NULL);
-    }
-    if (status == KITH_OK) {
-        status = kith_index_save(ctx, index, path);
-    }
-    const bool failed = atomic_load(&f.asked) >= fails_at;
-    assert_int_equal(status, failed ? KITH_E_MEMORY : KITH_OK);
-    assert_true(!failed || kith_ctx_detail(ctx)[0] != '\0');
-    kith_index_free(index);
-    kith_ctx_free(ctx);
-    test_answer_free(&out);
-    assert_int_equal(atomic_load(&f.blocks), 0);
-    assert_int_equal(atomic_load(&f.bytes), 0);
-    return !failed;
-}
-
 static void allocations_that_fail(void **state)
 {
-    enum { MOST = 4000 };
     test_folder *folder = *state;
     const sample of = {KITH_F32, KITH_EUCLIDEAN, 120, 6, KITH_F32};
     scene s;
     scene_begin(&s, &of);
-    const char *path = test_path(folder, "faulty.kith");
-    long n = 2; /* the context itself is the first */
-    while (!survives(&s, path, n)) {
-        n += 1;
-        assert_true(n < MOST);
-    }
+    kith_neighbors shape = test_answer_make(QUERIES, s.k);
+    const test_life life = {.points = &s.points,
+                            .made = &s.made,
+                            .more = test_part_of(&s.more, 0, 2),
+                            .ask = ask_with_sample,
+                            .arg = &s,
+                            .wanted = &shape,
+                            .most = 4000};
+    const long failed = test_life_with_faults(&life, test_path(folder, "faulty.kith"));
     (void)printf("%ld host allocations, each failed once: nothing is held, and it is said\n",
-                 n - 2);
+                 failed);
+    test_answer_free(&shape);
     scene_end(&s);
 }
 

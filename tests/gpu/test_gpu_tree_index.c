@@ -9,15 +9,14 @@
 
 #include <cmocka.h>
 
-#include "host/host_threads.h"
 #include "kith/kith_cuda.h"
 #include "support/support_answers.h"
 #include "support/support_caller.h"
 #include "support/support_calls.h"
 #include "support/support_compare.h"
-#include "support/support_faulty.h"
 #include "support/support_files.h"
 #include "support/support_gpu.h"
+#include "support/support_life.h"
 #include "support/support_rows.h"
 
 #include <stdio.h>
@@ -341,53 +340,36 @@ static void radius(void **state)
 
 /* ---- Several threads ------------------------------------------------------------------------- */
 
-typedef struct together {
-    const scene *s;
-    const kith_index *index;
-    kith_neighbors wanted;
-    int wrong;
-} together;
-
-static void *search_often(void *arg)
+/* For K neighbours. */
+static kith_status ask(kith_ctx *ctx, const kith_index *index, const void *arg,
+                       const kith_neighbors *out)
 {
-    together *t = arg;
-    kith_ctx *ctx = test_gpu_ctx(1, 0);
+    const scene *s = arg;
     kith_search_params params = kith_search_params_default();
     params.k = K;
-    kith_neighbors out = test_answer_make(QUERIES, K);
-    for (int i = 0; i < 5; i++) {
-        memset(out.ids, 0xff, (size_t)(QUERIES * K) * sizeof *out.ids);
-        const kith_status status =
-            kith_index_search(ctx, t->index, &t->s->queries.matrix, &params, &out, NULL);
-        t->wrong += status != KITH_OK || !test_answers_equal(&t->wanted, &out);
-    }
-    test_answer_free(&out);
-    kith_ctx_free(ctx);
-    return NULL;
+    return kith_index_search(ctx, index, &s->queries.matrix, &params, out, NULL);
+}
+
+/* What the processor finds of the points themselves. */
+static kith_neighbors truth_of(const scene *s)
+{
+    kith_search_params params = kith_search_params_default();
+    kith_neighbors truth = test_answer_make(QUERIES, K);
+    params.k = K;
+    test_works(s->cpu,
+               kith_search(s->cpu, &s->points.matrix, &s->queries.matrix, &params, &truth, NULL));
+    return truth;
 }
 
 static void by_threads(void **state)
 {
-    enum { THREADS = 3 };
     (void)state;
     scene s = scene_of(&SAMPLES[0]);
     kith_index *index = index_in(s.gpu, &s, &s.points.matrix);
-    kith_search_params params = kith_search_params_default();
-    params.k = K;
-    together all[THREADS];
-    pthread_t threads[THREADS];
-    kith_neighbors wanted = test_answer_make(QUERIES, K);
-    test_works(s.cpu,
-               kith_search(s.cpu, &s.points.matrix, &s.queries.matrix, &params, &wanted, NULL));
-    for (int i = 0; i < THREADS; i++) {
-        all[i] = (together){.s = &s, .index = index, .wanted = wanted};
-        assert_int_equal(pthread_create(&threads[i], NULL, search_often, &all[i]), 0);
-    }
-    for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_int_equal(all[i].wrong, 0);
-    }
-    (void)printf("%d threads search one tree on a GPU: the processor's bytes\n", THREADS);
+    kith_neighbors wanted = truth_of(&s);
+    const test_life life = {.ask = ask, .arg = &s, .wanted = &wanted};
+    test_life_by_threads(&life, index);
+    (void)printf("some threads search one tree on a GPU: the processor's bytes\n");
     test_answer_free(&wanted);
     kith_index_free(index);
     scene_end(&s);
@@ -528,63 +510,24 @@ static void little_memory(void **state)
     scene_end(&s);
 }
 
-/* Made, changed, searched and saved, with the n-th allocation of host memory failing: true when
- * none did. */
-static bool survives(const scene *s, const char *path, const kith_neighbors *wanted, long fails_at)
-{
-    test_faulty f = {.fails_at = fails_at};
-    kith_ctx *ctx = test_faulty_ctx("cuda", &f, 0);
-    kith_search_params params = kith_search_params_default();
-    const uint32_t last = (uint32_t)s->of->rows;
-    kith_matrix few = s->points.matrix;
-    kith_index *index = NULL;
-    kith_neighbors out = test_answer_make(QUERIES, K);
-    few.rows = 1;
-    params.k = K;
-    kith_status status = kith_index_create(ctx, &s->points.matrix, &s->made, &index);
-    if (status == KITH_OK) {
-        status = kith_index_add(ctx, index, &few);
-    }
-    if (status == KITH_OK) {
-        status = kith_index_remove(ctx, index, &last, 1);
-    }
-    if (status == KITH_OK) {
-        status = kith_index_search(ctx, index, &s->queries.matrix, &params, &out, NULL);
-    }
-    if (status == KITH_OK) {
-        assert_true(test_answers_equal(wanted, &out));
-        status = kith_index_save(ctx, index, path);
-    }
-    const bool failed = atomic_load(&f.asked) >= fails_at;
-    assert_int_equal(status, failed ? KITH_E_MEMORY : KITH_OK);
-    assert_true(!failed || kith_ctx_detail(ctx)[0] != '\0');
-    kith_index_free(index);
-    kith_ctx_free(ctx);
-    test_answer_free(&out);
-    assert_int_equal(atomic_load(&f.blocks), 0);
-    assert_int_equal(atomic_load(&f.bytes), 0);
-    return !failed;
-}
-
 static void allocations_that_fail(void **state)
 {
-    enum { MOST = 2000 };
     test_folder *folder = *state;
     const sample of = {KITH_F32, KITH_EUCLIDEAN, 200, 3, 0, KITH_F32, 0};
     scene s = scene_of(&of);
-    kith_search_params params = kith_search_params_default();
-    kith_neighbors wanted = test_answer_make(QUERIES, K);
-    const char *path = test_path(folder, "faulty.kith");
-    params.k = K;
-    test_works(s.cpu,
-               kith_search(s.cpu, &s.points.matrix, &s.queries.matrix, &params, &wanted, NULL));
-    long n = 2; /* the context itself is the first */
-    while (!survives(&s, path, &wanted, n)) {
-        n += 1;
-        assert_true(n < MOST);
-    }
+    kith_neighbors wanted = truth_of(&s);
+    test_life life = {.points = &s.points.matrix,
+                      .made = &s.made,
+                      .more = s.points.matrix,
+                      .ask = ask,
+                      .arg = &s,
+                      .wanted = &wanted,
+                      .changes_nothing = true,
+                      .most = 2000};
+    life.more.rows = 1;
+    const long failed = test_life_with_faults(&life, test_path(folder, "faulty.kith"));
     (void)printf("%ld host allocations, each failed once: nothing is held, and it is said\n",
-                 n - 2);
+                 failed);
     test_answer_free(&wanted);
     scene_end(&s);
 }
