@@ -270,14 +270,15 @@ kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int6
 }
 
 /* Counting what is within 100,000 points of 3 columns takes an H200 19 ms by all pairs, of which
- * products are 1.4, and a million 143, of which they are 137; a tree is made, and a sample walks
- * through it, in one. */
+ * products are 1.4, and a million 143, of which they are 137. A tree of 30,000 is made and asked in
+ * 1.6 ms with all lists, and a sample walks through it in a quarter of one. */
 kin_tree_cost kin_tree_cost_radius_gpu(const kin_request *like, int64_t points, int64_t queries,
                                        bool graph)
 {
     kin_tree_cost cost = kin_tree_cost_gpu(like, points, queries, 0, graph);
-    cost.pairs_point = fmin(150.0, 1.5e7 / (double)kin_max_i64(points, 1));
-    cost.sample = 1e6;
+    cost.pairs_point = fmin(190.0, 1.9e7 / (double)kin_max_i64(points, 1));
+    cost.tree_start = 1e6;
+    cost.sample = 3e5;
     return cost;
 }
 
