@@ -58,23 +58,26 @@ static kith_status clear_words(const kin_fused_work *w, uint32_t *first, uint64_
 
 /* ---- Pace ------------------------------------------------------------------------------------ */
 
-/* Until the device has reached the event; the caller may cancel meanwhile. */
+/* Until the device has reached the event; the caller may cancel meanwhile. A nap of the shortest
+ * kind takes some 60 microseconds, so what ends soon is not slept through, and naps grow. */
 static kith_status wait_for(const kin_fused_work *w, void *event, double share)
 {
+    enum { LOOKS = 100, SHORTEST_NS = 1000, LONGEST_NS = 100000 };
     const kin_gpu_ops *ops = w->on.gpu->module->ops;
+    struct timespec nap = {0, SHORTEST_NS};
+    int32_t done = 0;
     if (w->on.ctx->params.progress == NULL) {
         return kin_fused_launched(&w->on, ops->event_wait(event), "screening");
     }
-    const struct timespec nap = {0, 100000};
-    int32_t done = 0;
-    for (;;) {
+    for (int look = 0; done == 0; look++) {
+        if (look > LOOKS) {
+            (void)nanosleep(&nap, NULL);
+            nap.tv_nsec = nap.tv_nsec < LONGEST_NS ? nap.tv_nsec + SHORTEST_NS : LONGEST_NS;
+        }
         KIN_TRY(kin_fused_launched(&w->on, ops->event_done(event, &done), "screening"));
         KIN_TRY(kin_progress(w->on.ctx, "screen", share, 1.0));
-        if (done != 0) {
-            return KITH_OK;
-        }
-        (void)nanosleep(&nap, NULL);
     }
+    return KITH_OK;
 }
 
 /* Behind the launches of a stage: waits for the one before the last. */
