@@ -8,7 +8,8 @@
  *
  * Memory. As many rows at a time as keep their lists within LIST_BYTES. In a scope of nothing
  * (gpu.h) lost rows are solved at once, with less than the 128 KiB of a seed's smallest matrix:
- * 64 KiB of pairs, 40 KiB of keys and a count, 16 KiB of ids.
+ * 64 KiB of pairs, 40 KiB of keys and a count, 16 KiB of ids; before that, 64 KiB of positions,
+ * ids and reaches.
  *
  * A team. How the answers of several GPUs come together that did a graph in lockstep
  * (fused_search.c; graph/graph_finish_gpu.c).
@@ -78,25 +79,49 @@ typedef struct rerun {
     const kin_fused_rows *cols;
     uint32_t *ids; /* host */
     double *reach;
-    int64_t count;
 } rerun;
 
-/* Brings ids and reach of the rows that lost candidates to the front, in order. */
-static kith_status read_rows(rerun *r, const uint8_t *lost)
+/* Positions that are lost, in order. */
+static void list_lost(const uint8_t *lost, int64_t points, uint32_t *positions)
+{
+    for (int64_t row = 0; row < points; row++) {
+        if (lost[row] != 0) {
+            *positions++ = (uint32_t)row;
+        }
+    }
+}
+
+/* Ids and reach of `count` rows whose positions stand in the host's ids[]. */
+static kith_status read_some(const rerun *r, kin_fused_take *job, uint32_t *positions,
+                             uint32_t *ids, double *reach)
 {
     const kin_fused_device *on = &r->a->on;
-    const kin_fused_set *set = &r->work->rows;
-    const uint64_t points = (uint64_t)set->points;
-    KIN_TRY(kin_alloc(on->ctx, &r->ids, points, sizeof *r->ids, "rows to screen again"));
-    KIN_TRY(kin_alloc(on->ctx, &r->reach, points, sizeof *r->reach, "rows to screen again"));
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, r->ids, set->ids, points * sizeof *r->ids));
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, r->reach, r->work->lists.reach,
-                             points * sizeof *r->reach));
-    for (int64_t row = 0; row < set->points; row++) {
-        if (lost[row] != 0) {
-            r->ids[r->count] = r->ids[row];
-            r->reach[r->count++] = r->reach[row];
-        }
+    const uint64_t n = (uint64_t)job->count;
+    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, positions, ids, n * sizeof *positions));
+    KIN_TRY(kin_fused_launched(on, on->kernels->take(on->stream, job), "finding rows"));
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, ids, job->to_ids, n * sizeof *ids));
+    return kin_gpu_download(on->ctx, on->gpu, reach, job->to_reach, n * sizeof *reach);
+}
+
+/* Of the rows that lost candidates, `count` of them, in order. */
+static kith_status read_rows(rerun *r, const uint8_t *lost, int64_t count)
+{
+    const kin_fused_device *on = &r->a->on;
+    const char *what = "rows to screen again";
+    const int64_t most = kin_min_i64(count, SOLVED_AT_ONCE);
+    kin_fused_take job = {.ids = r->work->rows.ids, .reach = r->work->lists.reach};
+    uint32_t *positions = NULL;
+    KIN_HOLD(hold, on->ctx);
+    KIN_TRY(kin_alloc(on->ctx, &r->ids, (uint64_t)count, sizeof *r->ids, what));
+    KIN_TRY(kin_alloc(on->ctx, &r->reach, (uint64_t)count, sizeof *r->reach, what));
+    KIN_GPU_NEW(&hold, on->gpu, positions, (uint64_t)most, what);
+    KIN_GPU_NEW(&hold, on->gpu, job.to_ids, (uint64_t)most, what);
+    KIN_GPU_NEW(&hold, on->gpu, job.to_reach, (uint64_t)most, what);
+    job.of = positions;
+    list_lost(lost, r->work->rows.points, r->ids);
+    for (int64_t first = 0; first < count; first += most) {
+        job.count = kin_min_i64(most, count - first);
+        KIN_TRY(read_some(r, &job, positions, r->ids + first, r->reach + first));
     }
     return KITH_OK;
 }
@@ -227,7 +252,7 @@ static kith_status run_again(kin_fused_answers *a, const kin_fused_work *work,
     const int32_t capacity = (int32_t)kin_min_i64(useful, words / KIN_FUSED_BLOCK);
     const int64_t most = words / kin_max_i64(capacity, 1) / KIN_FUSED_BLOCK * KIN_FUSED_BLOCK;
     kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, read_rows(&r, lost), done);
+    KIN_TRY_GOTO(status, read_rows(&r, lost, count), done);
     if (capacity < 2 * work->lists.capacity && capacity < useful) { /* no room for a second try */
         status = kin_fused_answers_solve(a, rows, cols, r.ids, count);
         goto done;

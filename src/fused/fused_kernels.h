@@ -155,6 +155,16 @@ static inline int64_t kin_fused_keep_parts(int64_t points)
     return (points + KIN_FUSED_KEEP_PART - 1) / KIN_FUSED_KEEP_PART;
 }
 
+/* Of some positions: to_ids[i] and to_reach[i] are those of position of[i]. */
+typedef struct kin_fused_take {
+    const uint32_t *of;
+    int64_t count;
+    const uint32_t *ids;
+    const double *reach;
+    uint32_t *to_ids;
+    double *to_reach;
+} kin_fused_take;
+
 /* ---- The screen (fused_screen_wgmma.cu, fused_screen_mma.cu) --------------------------------- */
 
 typedef enum kin_fused_mode {
@@ -598,6 +608,7 @@ typedef struct kin_fused_within {
     X(cover)                  \
     X(sort)                   \
     X(keep)                   \
+    X(take)                   \
     X(screen)                 \
     X(look)                   \
     X(kth)                    \

@@ -347,7 +347,7 @@ void kin_fused_work_free(kin_fused_work *w)
 kith_status kin_fused_work_lost(const kin_fused_work *w, uint8_t **flags, int64_t *count)
 {
     const int64_t rows = w->rows.points;
-    *count = 0;
+    int64_t found = 0;
     KIN_TRY(kin_alloc(w->on.ctx, flags, (uint64_t)rows, sizeof **flags, "row flags"));
     const kith_status status =
         kin_gpu_download(w->on.ctx, w->on.gpu, *flags, w->lists.lost, (uint64_t)rows);
@@ -356,9 +356,11 @@ kith_status kin_fused_work_lost(const kin_fused_work *w, uint8_t **flags, int64_
         *flags = NULL;
         return status;
     }
+    const uint8_t *lost = *flags;
     for (int64_t row = 0; row < rows; row++) {
-        *count += (*flags)[row];
+        found += lost[row];
     }
+    *count = found;
     return KITH_OK;
 }
 

@@ -400,6 +400,16 @@ static void fused_keep(const kin_fused_keep *job)
 
 REFERENCE_FUSED(keep)
 
+static void fused_take(const kin_fused_take *job)
+{
+    for (int64_t i = 0; i < job->count; i++) {
+        job->to_ids[i] = job->ids[job->of[i]];
+        job->to_reach[i] = job->reach[job->of[i]];
+    }
+}
+
+REFERENCE_FUSED(take)
+
 static void sort_body(const void *job)
 {
     fused_sort(job);
