@@ -56,7 +56,7 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
             if (lane == 0 && t + 1 == unit.count) {
                 hopper_barrier_arrive(&s->unit_empty);
             }
-            const tile_facts *facts = &s->tiles[at.tile.stage];
+            const tile_facts *facts = facts_of(s, at.tile);
             if (MODE == KIN_FUSED_LISTS) {
                 const uint32_t row0 = unit.block * KIN_FUSED_BLOCK + (uint32_t)group * 128;
                 const testing here = {s,
@@ -77,7 +77,7 @@ static __device__ void consume(const params &p, shared_state *s, const unsigned 
             if (lane == 0) {
                 hopper_barrier_arrive(&s->tile_empty[at.tile.stage]);
             }
-            step(&at.tile, TILE_SLOTS);
+            step(&at.tile, tile_slots<STEPS>);
         }
         if (MODE == KIN_FUSED_NEAREST) {
             offer_nearest<TYPE>(p, unit, group, thread, nearest);
@@ -119,7 +119,7 @@ static __device__ void consume_few(const params &p, shared_state *s, unsigned ch
         }
         const uint32_t row0 = unit.block * KIN_FUSED_BLOCK;
         for (uint32_t t = 0; t < unit.count; t++) {
-            const tile_facts *facts = &s->tiles[at.tile.stage];
+            const tile_facts *facts = facts_of(s, at.tile);
             if (t % 2 != (uint32_t)group) {
                 pass_over(p, s, lane, &at);
             } else {
@@ -137,7 +137,7 @@ static __device__ void consume_few(const params &p, shared_state *s, unsigned ch
             if (lane == 0) {
                 hopper_barrier_arrive(&s->tile_empty[at.tile.stage]);
             }
-            step(&at.tile, TILE_SLOTS);
+            step(&at.tile, tile_slots<STEPS>);
         }
         if (lane == 0) {
             hopper_barrier_arrive(&s->unit_empty);
@@ -158,7 +158,7 @@ static __global__ void __launch_bounds__(shape<has_starts<TYPE, MODE, STEPS>>::T
     typedef shape<STARTS> mine;
     extern __shared__ unsigned char raw[];
     unsigned char *base = raw + (1024 - hopper_shared(raw) % 1024) % 1024;
-    shared_state *s = (shared_state *)base;
+    shared_state *s = (shared_state *)(base + state_at<STEPS>());
     unsigned char *rows = base + p.rows_at;
     unsigned char *ring = rows + (p.resident ? (size_t)p.slices * ROW_SLICE_BYTES : 0);
     const int32_t group = (int32_t)threadIdx.x / 128;
@@ -166,7 +166,7 @@ static __global__ void __launch_bounds__(shape<has_starts<TYPE, MODE, STEPS>>::T
         make_barriers(p, s, mine::WARPS);
     }
     if (STARTS) {
-        write_start_rows(base + starts_at());
+        write_start_rows((unsigned char *)s + starts_at());
     }
     __syncthreads();
     if (group == mine::GROUPS) {
@@ -175,7 +175,8 @@ static __global__ void __launch_bounds__(shape<has_starts<TYPE, MODE, STEPS>>::T
         const int32_t lane = (int32_t)threadIdx.x % 32;
         if (warp == 0) {
             if (lane == 0) {
-                produce<MODE == KIN_FUSED_LISTS, STARTS>(p, &row_map, &col_map, s, rows, ring);
+                produce<MODE == KIN_FUSED_LISTS, STARTS, STEPS>(p, &row_map, &col_map, s, rows,
+                                                                ring);
             }
         } else if (MODE == KIN_FUSED_LISTS) {
             drain<TYPE, STARTS>(p, s, warp - 1, lane);
@@ -259,7 +260,8 @@ static params make_params(const kin_fused_screen *job, int32_t steps, int32_t sh
     const size_t products = LISTS && job->passed.pairs == NULL
                                 ? shape<STARTS>::WARPS * RING * sizeof(burst_products)
                                 : 0;
-    p.rows_at = (int32_t)(products_at<STARTS, LISTS>() + products);
+    const size_t state = p.resident ? state_at<1>() : state_at<0>();
+    p.rows_at = (int32_t)((state + products_at<STARTS, LISTS>() + products + 1023) / 1024 * 1024);
     p.stages = count_stages(p, shared_bytes);
     if (frame->kappa > 0.0) {
         p.eps = nextafterf((float)(frame->kappa + 0x1p-20), INFINITY);

@@ -20,7 +20,7 @@ enum {
     START_TILE_BYTES = KIN_FUSED_TILE * KIN_START_BYTES,
     START_ROWS_BYTES = 64 * KIN_START_BYTES,
     MOST_STAGES = 9,
-    TILE_SLOTS = 8, /* facts of tiles that are in flight */
+    TILE_SLOTS = 8, /* facts of tiles that are in flight, at most */
     RING = 64,      /* bursts of a testing warp's ring */
     MOST_TESTING_WARPS = 16,
     RESIDENT_SLICES = 3, /* rows of at most this many slices stay in shared memory */
@@ -42,6 +42,10 @@ template <bool STARTS> struct shape {
         OTHER_REGISTERS = STARTS ? 64 : 88
     };
 };
+
+/* Facts of tiles: streamed rows' tiles take long, and a place more in the ring is worth more.
+ * STEPS: 0 where rows are streamed. */
+template <int STEPS> static constexpr uint32_t tile_slots = STEPS > 0 ? TILE_SLOTS : TILE_SLOTS / 2;
 
 /* Of a thread's products of a row with the columns of a gate, col + 8 i and col + 8 i + 1, those
  * that pass the coarse test; and all of them. */
@@ -67,7 +71,6 @@ typedef struct tile_facts {
 } tile_facts;
 
 typedef struct shared_state {
-    tile_facts tiles[TILE_SLOTS];
     kin_gate_row rows[KIN_FUSED_BLOCK]; /* of the unit */
     uint64_t full[MOST_STAGES];         /* a slice has landed */
     uint64_t empty[MOST_STAGES];        /* it was multiplied */
@@ -146,12 +149,22 @@ static __device__ void make_barriers(const params &p, shared_state *s, uint32_t 
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Shared memory: state, what rows have where columns have starts (64 rows that are all the same),
- * for lists rings of bursts and, where they are asked for, of their products, rows (where they are
- * resident), ring; aligned to 1,024 bytes. */
+/* Shared memory: facts of tiles, from the state downwards; state, what rows have where columns have
+ * starts (64 rows that are all the same), for lists rings of bursts and, where they are asked for,
+ * of their products; rows (where they are resident) and ring, aligned to 1,024 bytes. */
+template <int STEPS> static __host__ __device__ __forceinline__ size_t state_at(void)
+{
+    return tile_slots<STEPS> * sizeof(tile_facts);
+}
+
+static __device__ __forceinline__ tile_facts *facts_of(shared_state *s, const ring_place &tile)
+{
+    return (tile_facts *)s - 1 - tile.stage;
+}
+
 static __host__ __device__ __forceinline__ size_t starts_at(void)
 {
-    return (sizeof(shared_state) + 1023) / 1024 * 1024;
+    return (sizeof(shared_state) + 15) / 16 * 16;
 }
 
 template <bool STARTS> static __host__ __device__ __forceinline__ size_t bursts_at(void)

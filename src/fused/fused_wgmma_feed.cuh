@@ -9,7 +9,7 @@
 
 #include "fused/fused_wgmma_block.cuh"
 
-template <bool LISTS, bool STARTS>
+template <bool LISTS, bool STARTS, int STEPS>
 static __device__ void produce_tile(const params &p, const CUtensorMap *row_map,
                                     const CUtensorMap *col_map, shared_state *s,
                                     unsigned char *ring, uint32_t number, ring_place *slice,
@@ -18,11 +18,11 @@ static __device__ void produce_tile(const params &p, const CUtensorMap *row_map,
     const kin_fused_screen &job = p.job;
     const kin_fused_unit unit = s->unit;
     const uint32_t id = job.tiles[unit.first + number];
-    tile_facts *facts = &s->tiles[tile->stage];
+    tile_facts *facts = facts_of(s, *tile);
     hopper_barrier_wait(&s->tile_empty[tile->stage], tile->parity ^ 1);
     facts->tile = id;
     facts->number = number;
-    const uint32_t slice_bytes = COL_SLICE_BYTES + (p.resident ? 0 : ROW_SLICE_BYTES);
+    const uint32_t slice_bytes = COL_SLICE_BYTES + (STEPS > 0 ? 0 : ROW_SLICE_BYTES);
     const bool gates = LISTS && p.two_sided != 0;
     const uint32_t facts_bytes = (STARTS ? START_TILE_BYTES : (uint32_t)sizeof facts->half) +
                                  (LISTS ? (uint32_t)sizeof facts->worst : 0) +
@@ -33,7 +33,7 @@ static __device__ void produce_tile(const params &p, const CUtensorMap *row_map,
         hopper_barrier_wait(&s->empty[slice->stage], slice->parity ^ 1);
         hopper_barrier_expect(full, slice_bytes + (i == 0 ? facts_bytes : 0));
         hopper_copy_box(to, col_map, full, i * SLICE, (int32_t)(id * KIN_FUSED_TILE));
-        if (!p.resident) {
+        if (STEPS == 0) {
             hopper_copy_box(to + COL_SLICE_BYTES, row_map, full, i * SLICE,
                             (int32_t)(unit.block * KIN_FUSED_BLOCK));
         }
@@ -55,10 +55,10 @@ static __device__ void produce_tile(const params &p, const CUtensorMap *row_map,
         }
         step(slice, (uint32_t)p.stages);
     }
-    step(tile, TILE_SLOTS);
+    step(tile, tile_slots<STEPS>);
 }
 
-template <bool LISTS, bool STARTS>
+template <bool LISTS, bool STARTS, int STEPS>
 static __device__ void produce(const params &p, const CUtensorMap *row_map,
                                const CUtensorMap *col_map, shared_state *s, unsigned char *rows,
                                unsigned char *ring)
@@ -74,7 +74,7 @@ static __device__ void produce(const params &p, const CUtensorMap *row_map,
             unit = p.job.units[next];
         }
         s->unit = unit;
-        const bool loads = p.resident && unit.count > 0;
+        const bool loads = STEPS > 0 && unit.count > 0;
         hopper_barrier_expect(&s->unit_full, loads ? (uint32_t)(p.slices * ROW_SLICE_BYTES) : 0);
         if (unit.count == 0) {
             return;
@@ -84,7 +84,7 @@ static __device__ void produce(const params &p, const CUtensorMap *row_map,
                             (int32_t)(unit.block * KIN_FUSED_BLOCK));
         }
         for (uint32_t t = 0; t < unit.count; t++) {
-            produce_tile<LISTS, STARTS>(p, row_map, col_map, s, ring, t, &slice, &tile);
+            produce_tile<LISTS, STARTS, STEPS>(p, row_map, col_map, s, ring, t, &slice, &tile);
         }
     }
 }

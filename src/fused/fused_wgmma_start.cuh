@@ -136,7 +136,7 @@ static __device__ void consume_started(const params &p, shared_state *s, const u
             int32_t acc[64];
             multiply_started<STEPS>(p, s, rows, ring, group, &at, acc);
             const testing here = {s,
-                                  &s->tiles[at.tile.stage],
+                                  facts_of(s, at.tile),
                                   &at,
                                   row0,
                                   group * 4 + thread / 32,
@@ -148,7 +148,7 @@ static __device__ void consume_started(const params &p, shared_state *s, const u
             if (lane == 0) {
                 hopper_barrier_arrive(&s->tile_empty[at.tile.stage]);
             }
-            step(&at.tile, TILE_SLOTS);
+            step(&at.tile, tile_slots<STEPS>);
         }
         if (lane == 0) { /* rows are read until the last products are done */
             hopper_barrier_arrive(&s->unit_empty);
