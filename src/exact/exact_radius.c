@@ -164,13 +164,6 @@ static kith_status screen_strip(void *arg, int64_t task, int32_t thread)
 
 /* ---- Direct metrics ------------------------------------------------------------------------- */
 
-static kith_status complain(const run *r, int64_t row, int64_t id)
-{
-    return kin_fail_at(r->ctx, KITH_E_DATA, kin_at("custom"),
-                       "gave NaN for query %lld and point %lld (a distance must be a number)",
-                       (long long)row, (long long)id);
-}
-
 static kith_status scan_range(void *arg, int64_t task, int32_t thread)
 {
     run *r = arg;
@@ -187,7 +180,7 @@ static kith_status scan_range(void *arg, int64_t task, int32_t thread)
         room->keys_computed += count;
         for (int64_t i = 0; i < count; i++) {
             if (room->keys[i] != room->keys[i]) {
-                return complain(r, row, at + i);
+                return kin_metric_fail_nan(r->ctx, row, at + i);
             }
             KIN_TRY(
                 kin_hits_offer(&r->hits, thread, (uint32_t)row, (uint32_t)(at + i), room->keys[i]));
