@@ -25,7 +25,6 @@
  * whatever MXCSR says; subnormals count as zero on both sides, and none are stored
  * (exact_round_body.inc). */
 #if defined(__x86_64__)
-#include "exact/exact_tile_eight.h"
 #include "exact/exact_tile_hit.h"
 #include "exact/exact_tile_x86.h"
 

@@ -219,4 +219,24 @@ static inline void transpose_u32x16(const uint32_t *src, int64_t stride, __m512i
 }
 #endif
 
+#if defined(__AMX_TILE__)
+/* ---- AMX: eight tiles of 16 rows x 64 bytes -------------------------------------------------- */
+
+typedef struct __attribute__((packed)) tile_config {
+    uint8_t palette;
+    uint8_t start_row;
+    uint8_t reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} tile_config;
+
+/* In static memory: the compiler's ldtilecfg names only the first bytes of its operand as read, and
+ * may drop what was stored into the rest of a local one. */
+static const tile_config eight_tiles = {
+    .palette = 1,
+    .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+    .rows = {16, 16, 16, 16, 16, 16, 16, 16},
+};
+#endif
+
 #endif
