@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { DEFAULT_SAMPLE = 8, MOST_SAMPLE = 1024 };
+enum { DEFAULT_SAMPLE = 8, MOST_SAMPLE = 1024, IN_FLAGS = INT32_MIN };
 static const int64_t MOST_COLS = (int64_t)UINT32_MAX - 1;
 
 /* ---- Methods by name ------------------------------------------------------------------------ */
@@ -32,55 +32,41 @@ static void list_with(uint32_t switches, char *list, size_t room)
 
 /* ---- Parameters ----------------------------------------------------------------------------- */
 
-/* given: what of the switches `wanted` is not as it is without. */
+/* What is not 0 belongs to methods that have one of these switches. */
 static kith_status check_switch(kith_ctx *ctx, const kith_select_params *params, uint32_t wanted,
-                                const char *given)
+                                const char *name, int given)
 {
     const kin_select_method *known = kin_papers_select_method(params->method);
     char list[128] = "";
-    if (known != NULL && (known->switches & wanted) != 0) {
+    char is[16] = "";
+    if (given == 0 || (known != NULL && (known->switches & wanted) != 0)) {
         return KITH_OK;
     }
     list_with(wanted, list, sizeof list);
+    if (given != IN_FLAGS) {
+        (void)snprintf(is, sizeof is, " is %d", given);
+    }
     return kin_fail(ctx, KITH_E_ARGUMENT,
-                    "%s, which the method %s does not have (it belongs to %s)", given,
+                    "%s%s, which the method %s does not have (it belongs to %s)", name, is,
                     kith_select_method_name(params->method), list);
 }
 
 static kith_status check_switches(kith_ctx *ctx, const kith_select_params *params)
 {
-    char given[48];
-    if (params->buffer != KITH_BUFFER_NONE) {
-        (void)snprintf(given, sizeof given, "buffer is %d", (int)params->buffer);
-        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, given));
-    }
-    if (params->group != 0) {
-        (void)snprintf(given, sizeof given, "group is %d", (int)params->group);
-        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, given));
-    }
-    if (params->buffer_size != 0) {
-        (void)snprintf(given, sizeof given, "buffer_size is %d", (int)params->buffer_size);
-        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, given));
-    }
+    const int aligned = (params->flags & KITH_SELECT_ALIGNED) != 0 ? IN_FLAGS : 0;
+    const int path = (params->flags & KITH_SELECT_MERGE_PATH) != 0 ? IN_FLAGS : 0;
+    KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, "buffer", (int)params->buffer));
+    KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, "group", params->group));
+    KIN_TRY(check_switch(ctx, params, KITH_SWITCH_QUEUE, "buffer_size", params->buffer_size));
     KIN_FAIL_IF(params->buffer_size != 0 && params->buffer == KITH_BUFFER_NONE, ctx,
                 KITH_E_ARGUMENT, kin_at("buffer_size"),
                 "is %d, but buffer is none (give a buffer, or leave this out)",
                 (int)params->buffer_size);
-    if (params->level != 0) {
-        (void)snprintf(given, sizeof given, "level is %d", (int)params->level);
-        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_MERGE, given));
-    }
-    if ((params->flags & KITH_SELECT_ALIGNED) != 0) {
-        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_ALIGNED, "flags has KITH_SELECT_ALIGNED"));
-    }
-    if ((params->flags & KITH_SELECT_MERGE_PATH) != 0) {
-        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_MERGE, "flags has KITH_SELECT_MERGE_PATH"));
-    }
-    if (params->sample != 0) {
-        (void)snprintf(given, sizeof given, "sample is %d", (int)params->sample);
-        KIN_TRY(check_switch(ctx, params, KITH_SWITCH_SAMPLE, given));
-    }
-    return KITH_OK;
+    KIN_TRY(check_switch(ctx, params, KITH_SWITCH_MERGE, "level", params->level));
+    KIN_TRY(
+        check_switch(ctx, params, KITH_SWITCH_ALIGNED, "flags has KITH_SELECT_ALIGNED", aligned));
+    KIN_TRY(check_switch(ctx, params, KITH_SWITCH_MERGE, "flags has KITH_SELECT_MERGE_PATH", path));
+    return check_switch(ctx, params, KITH_SWITCH_SAMPLE, "sample", params->sample);
 }
 
 static kith_status check_power(kith_ctx *ctx, int32_t given, const char *name, int least, int most)

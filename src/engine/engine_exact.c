@@ -50,21 +50,19 @@ kith_status kin_limit_begin(kith_ctx *ctx, const kin_request *request, const kit
     return status == KITH_OK ? KITH_OK : kin_limit_end(limit, status);
 }
 
-kith_status kin_limit_end(kin_limit *limit, kith_status status)
-{
-    if (limit->limited && status == KITH_OK) {
-        status = empty_rows(limit, "rescore");
-    }
-    kin_free(limit->ctx, limit->own);
-    limit->own = NULL;
-    return status;
-}
-
 kith_status kin_limit_drop(kin_limit *limit, kith_status status)
 {
     kin_free(limit->ctx, limit->own);
     limit->own = NULL;
     return status;
+}
+
+kith_status kin_limit_end(kin_limit *limit, kith_status status)
+{
+    if (limit->limited && status == KITH_OK) {
+        status = empty_rows(limit, "rescore");
+    }
+    return kin_limit_drop(limit, status);
 }
 
 uint64_t kin_limit_bytes(const kin_request *request, int64_t rows)

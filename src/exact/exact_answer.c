@@ -113,6 +113,19 @@ void kin_answer_degenerate(kin_answer *answer)
     }
 }
 
+void kin_answer_put(const kith_neighbors *out, int64_t at, uint32_t id, double distance)
+{
+    if (out->ids != NULL) {
+        out->ids[at] = id;
+    }
+    if (out->distances != NULL) {
+        out->distances[at] = (float)distance;
+    }
+    if (out->distances64 != NULL) {
+        out->distances64[at] = distance;
+    }
+}
+
 bool kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_neighbors *out,
                       int64_t row)
 {
@@ -120,20 +133,10 @@ bool kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_ne
     const int64_t last = written + out->k;
     for (int64_t i = 0; i < answer->count && written < last; i++) {
         const kin_pair *pair = &answer->list[i];
-        if (pair->id == left_out) {
-            continue;
+        if (pair->id != left_out) {
+            kin_answer_put(out, written++, pair->id,
+                           kin_metric_distance(answer->metric, pair->key));
         }
-        const double distance = kin_metric_distance(answer->metric, pair->key);
-        if (out->ids != NULL) {
-            out->ids[written] = pair->id;
-        }
-        if (out->distances != NULL) {
-            out->distances[written] = (float)distance;
-        }
-        if (out->distances64 != NULL) {
-            out->distances64[written] = distance;
-        }
-        written += 1;
     }
     return written == last;
 }
@@ -142,15 +145,7 @@ void kin_answer_empty(kith_metric metric, const kith_neighbors *out, int64_t fir
 {
     const double far = metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY;
     for (int64_t i = first; i < last; i++) {
-        if (out->ids != NULL) {
-            out->ids[i] = KITH_ID_NONE;
-        }
-        if (out->distances != NULL) {
-            out->distances[i] = (float)far;
-        }
-        if (out->distances64 != NULL) {
-            out->distances64[i] = far;
-        }
+        kin_answer_put(out, i, KITH_ID_NONE, far);
     }
 }
 

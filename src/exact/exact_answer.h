@@ -32,6 +32,9 @@ void kin_answer_expand(kin_answer *answer, const kin_pair *groups, int64_t count
 /* The list of a degenerate row: every row is at distance 1, so the lowest ids. */
 void kin_answer_degenerate(kin_answer *answer);
 
+/* One entry, to the arrays that there are. */
+void kin_answer_put(const kith_neighbors *out, int64_t at, uint32_t id, double distance);
+
 /* Writes the first out->k of the list, `left_out` not among them, as row `row`. Whether there were
  * that many: where there were not, a candidate was lost, and the answer must not be given out. */
 bool kin_answer_write(const kin_answer *answer, uint32_t left_out, const kith_neighbors *out,

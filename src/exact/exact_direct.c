@@ -109,13 +109,6 @@ static void add(const direct *d, list *l, kin_pair pair)
     }
 }
 
-static kith_status complain(const direct *d, int64_t row, int64_t id)
-{
-    return kin_fail_at(d->ctx, KITH_E_DATA, kin_at("custom"),
-                       "gave NaN for query %lld and point %lld (a distance must be a number)",
-                       (long long)row, (long long)id);
-}
-
 /* Keys of the query and of corpus rows ids[at, at + count), or where ids is NULL of the rows from
  * `at` on. */
 static void compare(const direct *d, const worker *w, const kin_query *query, const uint32_t *ids,
@@ -171,7 +164,7 @@ static kith_status scan(const direct *d, worker *w, int64_t row, const uint32_t 
             const double key = w->keys[place];
             const uint32_t id = ids != NULL ? ids[at + place] : (uint32_t)(at + place);
             if (key != key) {
-                return complain(d, row, id);
+                return kin_metric_fail_nan(d->ctx, row, id);
             }
             if (key <= l->worst && id != skipped) {
                 add(d, l, (kin_pair){key, id, 1});

@@ -58,7 +58,7 @@ kith_status kin_lists_make(kith_ctx *ctx, const kin_set *rows, const kin_set *po
 }
 
 /* The reach that a key proves; costs of integers are keys, and twice that of products. */
-static double reach_of_key(const kin_lists *lists, int64_t row, double key)
+double kin_lists_reach(const kin_lists *lists, int64_t row, double key)
 {
     const kin_frame *frame = lists->points->frame;
     const kin_screen_kind kind = kin_metric_get_traits(frame->distance.metric)->screen;
@@ -77,7 +77,7 @@ void kin_lists_begin_within(kin_lists *lists, const uint32_t *next, kin_within w
         for (row = next != NULL ? next[row] : KITH_ID_NONE; row != KITH_ID_NONE; row = next[row]) {
             key = fmax(key, within.keys[row * within.step]);
         }
-        lists->reach[i] = reach_of_key(lists, i, key);
+        lists->reach[i] = kin_lists_reach(lists, i, key);
     }
 }
 

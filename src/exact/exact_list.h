@@ -65,6 +65,9 @@ int64_t kin_lists_capacity(int64_t k, int64_t rows);
 kin_lists kin_lists_shape(const kin_set *rows, const kin_set *points, int64_t k);
 void kin_lists_plan(kin_layout *plan, kin_lists *shape);
 
+/* What a key lets through, as the reach of a row. */
+double kin_lists_reach(const kin_lists *lists, int64_t row, double key);
+
 kith_status kin_lists_make(kith_ctx *ctx, const kin_set *rows, const kin_set *points,
                            const uint32_t *weights, int64_t k, kin_lists *lists);
 void kin_lists_free(kith_ctx *ctx, kin_lists *lists);

@@ -112,9 +112,13 @@ static void set_panel_halves(const kin_meet *r, const meeting *m, kin_meet_limit
 
 static void read_reach(const kin_meet *r, const kin_meet_side *s, int64_t block, kin_meet_limits *l)
 {
+    const size_t bytes = (size_t)block_points(r, s, block) * sizeof *l->reach;
+    if (r->take != NULL) {
+        memcpy(l->reach, s->lists->reach + block * r->block, bytes);
+        return;
+    }
     pthread_mutex_lock(&s->locks[block]);
-    memcpy(l->reach, s->lists->reach + block * r->block,
-           (size_t)block_points(r, s, block) * sizeof *l->reach);
+    memcpy(l->reach, s->lists->reach + block * r->block, bytes);
     pthread_mutex_unlock(&s->locks[block]);
 }
 
@@ -123,8 +127,8 @@ static kin_bound_row worst_of(const kin_set *seen, int64_t first, int64_t count)
     kin_bound_row worst = {0.0, 0.0};
     for (int64_t i = 0; seen->lost != NULL && i < count; i++) {
         const kin_bound_row row = kin_set_row(seen, first + i);
-        worst.norm = fmax(worst.norm, row.norm);
-        worst.lost = fmax(worst.lost, row.lost);
+        worst.norm = row.norm > worst.norm ? row.norm : worst.norm;
+        worst.lost = row.lost > worst.lost ? row.lost : worst.lost;
     }
     return worst;
 }
@@ -366,8 +370,14 @@ static void set_row_tile_reach(kin_meet_work *w, int64_t rows)
     }
 }
 
-static void deliver_both(const kin_meet *r, kin_meet_work *w, const meeting *m)
+static kith_status deliver_both(const kin_meet *r, kin_meet_work *w, const meeting *m)
 {
+    if (r->take != NULL) {
+        const kith_status status =
+            r->take(r->take_arg, w, m->row_block * r->block, m->point_block * r->block);
+        w->row_log.count = 0;
+        return status;
+    }
     if (m->cast && w->row_log.count > 0) {
         look(r, w, m);
     }
@@ -379,6 +389,7 @@ static void deliver_both(const kin_meet *r, kin_meet_work *w, const meeting *m)
         set_limits(r, m, true, &w->point);
         set_panel_halves(r, m, &w->point);
     }
+    return KITH_OK;
 }
 
 /* ---- Tiles that are too far apart ------------------------------------------------------------ */
@@ -394,7 +405,7 @@ static bool tests_tiles(const kin_meet *r, kin_meet_work *w)
         r->row.lists->by_cost) {
         return false;
     }
-    if (w->resting > 0) {
+    if (r->take == NULL && w->resting > 0) {
         w->resting -= 1;
         return false;
     }
@@ -559,7 +570,9 @@ static meeting meeting_of(const kin_meet *r, kin_meet_work *w, int64_t row_block
     }
     m.rows = m.cast ? r->row.cast : r->row.set;
     m.points = m.cast ? r->point.cast : r->point.set;
-    m.row_worst = worst_of(m.rows, row_block * r->block, rows);
+    if (m.collects_points) {
+        m.row_worst = worst_of(m.rows, row_block * r->block, rows);
+    }
     m.point_worst = worst_of(m.points, point_block * r->block, points);
     return m;
 }
@@ -573,10 +586,11 @@ static bool even_out(const kin_meet *r, const kin_meet_work *w, const meeting *m
     const kin_even_block points = {m->points, m->point_block * r->block,
                                    block_points(r, &r->point, m->point_block),
                                    block_padded(r, &r->point, m->point_block)};
-    return !r->row.lists->by_cost && kin_even_make(&rows, &points, &w->even);
+    return r->take == NULL && !r->row.lists->by_cost && kin_even_make(&rows, &points, &w->even);
 }
 
-void kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block, int64_t point_block)
+kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block,
+                            int64_t point_block)
 {
     meeting m = meeting_of(r, w, row_block, point_block);
     m.even = even_out(r, w, &m);
@@ -606,10 +620,10 @@ void kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block, int
         }
         run_chunk(r, w, &m, kin_min_i64(step, points - first), tests, &job);
         if (w->row_log.count > full || w->point_log.count > full) {
-            deliver_both(r, w, &m);
+            KIN_TRY(deliver_both(r, w, &m));
         }
     }
-    deliver_both(r, w, &m);
+    return deliver_both(r, w, &m);
 }
 
 /* ---- Memory --------------------------------------------------------------------------------- */
@@ -625,7 +639,7 @@ static void name_limits(kin_layout *layout, int64_t block, kin_meet_limits *l)
 
 /* One call of the kernel may log all pairs of a block with CHUNK_PANELS panels, on top of what was
  * not yet delivered. */
-static int64_t log_room(const kin_meet *r)
+int64_t kin_meet_log_room(const kin_meet *r)
 {
     return r->block * (CHUNK_PANELS * KIN_PANEL + pairs_a_row(r)) + KIN_PANEL;
 }
@@ -661,12 +675,12 @@ void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w)
     name_limits(layout, r->block, &w->row);
     name_limits(layout, r->block, &w->point);
     kin_even_name(layout, r->block, &w->even);
-    name_log(layout, log_room(r), &w->row_log);
-    name_log(layout, log_room(r), &w->point_log);
+    name_log(layout, kin_meet_log_room(r), &w->row_log);
+    name_log(layout, kin_meet_log_room(r), &w->point_log);
     if (r->row.cast != NULL) {
         w->panels =
             kin_layout_array(layout, kin_size_mul(block, (uint64_t)groups), sizeof *w->panels);
-        name_look(layout, r->block, log_room(r), &w->look);
+        name_look(layout, r->block, kin_meet_log_room(r), &w->look);
     }
     kin_list_scratch_name(layout, capacity, r->frame->cols, &w->scratch);
 }

@@ -2,18 +2,12 @@
 #include "exact/exact_search.h"
 
 #include "base/base_size.h"
+#include "exact/exact_answer.h"
 #include "host/host_threads.h"
 
 /* ---- Two graphs made one -------------------------------------------------------------------- */
 
 enum { ROWS_A_TASK = 64 };
-
-typedef struct worker {
-    double *query;
-    uint32_t *ids; /* of the graph's list, and the own */
-    double *keys;
-    kin_pair *pairs;
-} worker;
 
 typedef struct merging {
     kith_ctx *ctx;
@@ -21,7 +15,7 @@ typedef struct merging {
     const kin_merge_side *side;
     const kith_neighbors *out;
     bool self;
-    worker *workers; /* by thread */
+    kin_list_scratch *workers; /* by thread */
 } merging;
 
 /* Ids of the graph's list in rows of all points; where the own counts it is there. */
@@ -43,7 +37,7 @@ static int64_t gather(const merging *m, int64_t row, uint32_t *ids)
 
 /* The list with its keys, ascending, each id once. An id has one key, so that twice the same stand
  * side by side. */
-static kith_status own_list(const merging *m, int64_t row, worker *w, int64_t *listed)
+static kith_status own_list(const merging *m, int64_t row, kin_list_scratch *w, int64_t *listed)
 {
     const kin_distance *distance = &m->points->distance;
     const int64_t given = gather(m, row, w->ids);
@@ -65,19 +59,6 @@ static kith_status own_list(const merging *m, int64_t row, worker *w, int64_t *l
     }
     *listed = count;
     return KITH_OK;
-}
-
-static void put(const merging *m, int64_t at, uint32_t id, double distance)
-{
-    if (m->out->ids != NULL) {
-        m->out->ids[at] = id;
-    }
-    if (m->out->distances != NULL) {
-        m->out->distances[at] = (float)distance;
-    }
-    if (m->out->distances64 != NULL) {
-        m->out->distances64[at] = distance;
-    }
 }
 
 /* Neighbours of a row in the other set. */
@@ -113,13 +94,11 @@ static void write_row(const merging *m, int64_t row, const kin_pair *own, int64_
         const kin_pair other = j < others ? pair_across(m, first + j) : (kin_pair){0};
         const bool mine = j == others || (i < count && kin_pair_less(&own[i], &other));
         const kin_pair *next = mine ? &own[i] : &other;
-        put(m, at++, next->id, kin_metric_distance(metric, next->key));
+        kin_answer_put(m->out, at++, next->id, kin_metric_distance(metric, next->key));
         i += mine;
         j += !mine;
     }
-    for (; at < last; at++) {
-        put(m, at, KITH_ID_NONE, metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY);
-    }
+    kin_answer_empty(metric, m->out, at, last);
 }
 
 static int64_t rows_to_write(const kin_merge_side *side)
@@ -131,7 +110,7 @@ static kith_status merge_rows(void *arg, int64_t at, int32_t thread)
 {
     const merging *m = arg;
     const kith_neighbors *graph = m->side->graph;
-    worker *w = &m->workers[thread];
+    kin_list_scratch *w = &m->workers[thread];
     const int64_t enough = kin_min_i64(m->out->k, graph->rows - (m->self ? 0 : 1));
     const int64_t row = m->side->across_rows != NULL ? (int64_t)m->side->across_rows[at] : at;
     const int64_t others = count_across(m, at);
@@ -155,16 +134,11 @@ static kith_status merge_rows(void *arg, int64_t at, int32_t thread)
 static void name_workers(kin_layout *layout, void *job)
 {
     merging *m = job;
-    const uint64_t most = (uint64_t)m->side->graph->k + 1;
-    const uint64_t wide = (uint64_t)m->points->distance.cols + KIN_METRIC_LANES;
-    worker spare;
+    kin_list_scratch spare;
     m->workers = kin_layout_array(layout, (uint64_t)m->ctx->threads, sizeof *m->workers);
     for (int32_t t = 0; t < m->ctx->threads; t++) {
-        worker *w = kin_layout_item(m->workers, t, &spare);
-        w->query = kin_layout_array(layout, wide, sizeof *w->query);
-        w->ids = kin_layout_array(layout, most, sizeof *w->ids);
-        w->keys = kin_layout_array(layout, most, sizeof *w->keys);
-        w->pairs = kin_layout_array(layout, most, sizeof *w->pairs);
+        kin_list_scratch_name(layout, m->side->graph->k + 1, m->points->distance.cols,
+                              kin_layout_item(m->workers, t, &spare));
     }
 }
 

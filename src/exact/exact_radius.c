@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Idea. A radius is a reach that is known from the start: the screen of exact_screen.h with limits
- * that never change, so without lists, locks and compaction. A piece of work takes one block of
- * queries against a strip of blocks of points; what survives the kernel gets canonical keys, and
- * what is within the radius by them is a hit.
+ * that never change: blocks meet as there (exact_meet.c), and what passes is taken here, without
+ * lists, locks and compaction. A piece of work takes one block of queries against a strip of blocks
+ * of points; what survives the kernel gets canonical keys, and what is within the radius by them is
+ * a hit.
  *
  *      queries I | points J .. J + STRIP - 1     kernel -> log -> survivors -> keys -> hits
  *
@@ -23,28 +24,15 @@
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
-enum { STRIP = 16, CHUNK_PANELS = KIN_FINE_STEP / KIN_PANEL, SURVIVORS = 1 << 15 };
+enum { STRIP = 16, SURVIVORS = 1 << 15 };
 /* Direct metrics: one query and a range of the corpus. */
 enum { RANGE = 16384, KEYS = 256, USUAL_K = 10 };
 
 typedef struct worker {
+    kin_meet_work meet; /* first: what is taken of a meeting names its worker by it */
     int32_t thread;
-    uint32_t *rows; /* a repacked block of queries */
-    kin_word *limit;
-    kin_word *half;
-    kin_word *panel_half;
-    kin_word *test;
-    double *reach;
-    double *tile_reach; /* the largest of each coarse tile of queries */
-    kin_tile_log log;
     uint64_t *survivors; /* query position above, point position below */
     int64_t survivor_count;
-    double *query;
-    uint32_t *ids;
-    double *keys;
-    int64_t keys_computed;
-    int64_t pairs;
-    int64_t skipped;
 } worker;
 
 typedef struct run {
@@ -54,29 +42,11 @@ typedef struct run {
     const kin_prepared *corpus;
     const kin_prepared *queries; /* the corpus itself: positions meet once, groups are asked */
     kin_hits hits;
-    const kin_round_ops *ops;
-    kin_bound_row *worst; /* by block of points */
-    int64_t block;
-    int64_t row_blocks;
-    int64_t point_blocks;
-    int64_t ranges; /* direct metrics: a query's corpus is cut into this many */
+    kin_meet meet;
+    kin_lists lists; /* no lists: the reach of each query */
+    int64_t ranges;  /* direct metrics: a query's corpus is cut into this many */
     worker *workers;
 } run;
-
-/* ---- Reach ---------------------------------------------------------------------------------- */
-
-static double reach_of(const run *r, int64_t position)
-{
-    const kin_frame *frame = &r->corpus->frame;
-    const kith_metric metric = frame->distance.metric;
-    const uint32_t id = r->queries->set.ids[position];
-    const double key = kin_radius_key(metric, kin_radius_of(r->request, id));
-    if (frame->bound == KIN_BOUND_INTEGER) {
-        return metric == KITH_INNER_PRODUCT ? 2.0 * key : key;
-    }
-    return kin_bound_reach_of_key(frame->bound, key, frame->key_scale, frame->scale,
-                                  kin_set_row(&r->queries->set, position), r->corpus->set.worst);
-}
 
 /* ---- Survivors ------------------------------------------------------------------------------ */
 
@@ -103,11 +73,12 @@ static kith_status offer(run *r, const worker *w, uint32_t query, uint32_t first
 static kith_status offer_keys(run *r, worker *w, uint32_t query, int64_t count)
 {
     const kin_distance *distance = &r->request->distance;
-    const kin_query loaded = kin_metric_load(distance, &r->queries->rows, query, w->query);
-    kin_metric_keys(distance, &loaded, &r->corpus->rows, w->ids, count, w->keys);
-    w->keys_computed += count;
+    kin_list_scratch *room = &w->meet.scratch;
+    const kin_query loaded = kin_metric_load(distance, &r->queries->rows, query, room->query);
+    kin_metric_keys(distance, &loaded, &r->corpus->rows, room->ids, count, room->keys);
+    room->keys_computed += count;
     for (int64_t i = 0; i < count; i++) {
-        KIN_TRY(offer(r, w, query, w->ids[i], w->keys[i]));
+        KIN_TRY(offer(r, w, query, room->ids[i], room->keys[i]));
     }
     return KITH_OK;
 }
@@ -122,7 +93,7 @@ static kith_status work_off(run *r, worker *w)
         for (last = first;
              last < w->survivor_count && w->survivors[last] >> 32 == position && count < KEYS;
              last++) {
-            w->ids[count++] = r->corpus->set.ids[w->survivors[last] & UINT32_MAX];
+            w->meet.scratch.ids[count++] = r->corpus->set.ids[w->survivors[last] & UINT32_MAX];
         }
         KIN_TRY(offer_keys(r, w, r->queries->set.ids[position], count));
     }
@@ -163,172 +134,56 @@ static kith_status take_once(run *r, worker *w, int64_t row, int64_t point, int3
                : KITH_OK;
 }
 
-static kith_status take_log(run *r, worker *w, int64_t row_first, int64_t point_first)
+static kith_status take_log(void *arg, kin_meet_work *work, int64_t row_first, int64_t point_first)
 {
+    run *r = arg;
+    worker *w = (worker *)work;
+    const kin_tile_log *log = &work->row_log;
     const bool once = meets_once(r);
-    for (int64_t i = 0; i < w->log.count; i++) {
-        const int64_t row = row_first + (w->log.pair[i] >> 16);
-        const int64_t point = point_first + (w->log.pair[i] & 0xffff);
-        const int32_t cost = w->log.order[i];
+    for (int64_t i = 0; i < log->count; i++) {
+        const int64_t row = row_first + (log->pair[i] >> 16);
+        const int64_t point = point_first + (log->pair[i] & 0xffff);
+        const int32_t cost = log->order[i];
         KIN_TRY(once ? take_once(r, w, row, point, cost) : take_pair(r, w, row, point, cost));
     }
-    w->log.count = 0;
     return w->survivor_count >= SURVIVORS ? work_off(r, w) : KITH_OK;
-}
-
-/* ---- One pair of blocks --------------------------------------------------------------------- */
-
-typedef struct meeting {
-    int64_t row_first;
-    int64_t rows;
-    int64_t point_first;
-    int64_t points;
-    bool covered;
-} meeting;
-
-static void set_limits(const run *r, worker *w, const meeting *m)
-{
-    const kin_frame *frame = &r->corpus->frame;
-    const bool is_float = kin_tile_is_float(frame->kernel->type);
-    const kin_bound_row worst = r->worst[m->point_first / r->block];
-    for (int64_t i = 0; i < m->rows; i++) {
-        const double limit =
-            kin_bound_limit(frame->bound, w->reach[i], frame->kappa,
-                            kin_set_row(&r->queries->set, m->row_first + i), worst);
-        kin_limit_set(is_float, limit, &w->limit[i], &w->half[i]);
-    }
-    for (int64_t i = m->rows; i < kin_round_up(m->rows, KIN_BLOCK_STEP); i++) {
-        kin_limit_close(is_float, &w->limit[i], &w->half[i]);
-    }
-}
-
-static bool apart(const run *r, const worker *w, const meeting *m, int64_t row, int64_t point)
-{
-    const kin_cover_tile rows = {&r->queries->cover, (m->row_first + row) / KIN_COARSE_STEP};
-    const kin_cover_tile points = {&r->corpus->cover, (m->point_first + point) / KIN_FINE_STEP};
-    return m->covered && kin_cover_apart(&r->queries->set, r->ops, rows, points,
-                                         w->tile_reach[row / KIN_COARSE_STEP]);
-}
-
-/* Rows [first, last) of the block against one fine tile of points. */
-static void run_rows(const run *r, worker *w, const meeting *m, int64_t first, int64_t last,
-                     kin_tile_job *job)
-{
-    const kin_set *queries = &r->queries->set;
-    job->first_row = (int32_t)first;
-    job->row_count = (int32_t)kin_round_up(last - first, r->corpus->frame.kernel->tile_rows);
-    job->real_rows = (int32_t)(last - first);
-    job->rows = w->rows + first * r->corpus->frame.groups;
-    job->half_term = queries->half_term + m->row_first + first;
-    job->row_term = queries->row_term + m->row_first + first;
-    job->row_limit = w->limit + first;
-    job->row_half = w->half + first;
-    r->corpus->frame.kernel->run(job);
-}
-
-/* Neighbouring tiles of rows that are not too far share a call. */
-static void run_tile(const run *r, worker *w, const meeting *m, int64_t point, kin_tile_job *job)
-{
-    int64_t first = 0;
-    job->first_panel = (int32_t)(point / KIN_PANEL);
-    for (int64_t row = 0; m->covered && row < m->rows; row += KIN_COARSE_STEP) {
-        if (apart(r, w, m, row, point)) {
-            if (row > first) {
-                run_rows(r, w, m, first, row, job);
-            }
-            first = row + KIN_COARSE_STEP;
-            w->skipped += (int64_t)KIN_COARSE_STEP * KIN_FINE_STEP;
-        }
-    }
-    if (m->rows > first) {
-        run_rows(r, w, m, first, m->rows, job);
-    }
-}
-
-static kith_status meet(run *r, worker *w, const meeting *m)
-{
-    const kin_set *points = &r->corpus->set;
-    set_limits(r, w, m);
-    kin_tile_job job = {
-        .panels = points->panels + m->point_first * r->corpus->frame.groups,
-        .groups = r->corpus->frame.groups,
-        .panel_count = CHUNK_PANELS,
-        .start = points->start + m->point_first,
-        .odd = points->odd + m->point_first,
-        .col_limit = w->limit, /* of no use: columns are not collected */
-        .panel_half = w->panel_half,
-        .test = w->test,
-        .row_log = &w->log,
-    };
-    w->pairs += m->rows * m->points;
-    for (int64_t point = 0; point < m->points; point += KIN_FINE_STEP) {
-        run_tile(r, w, m, point, &job);
-        KIN_TRY(take_log(r, w, m->row_first, m->point_first));
-    }
-    return KITH_OK;
-}
-
-static void begin_block(const run *r, worker *w, meeting *m)
-{
-    const kin_set *queries = &r->queries->set;
-    const int32_t groups = r->corpus->frame.groups;
-    r->corpus->frame.kernel->pack(queries->panels + m->row_first * groups, groups,
-                                  (int32_t)kin_round_up(m->rows, KIN_BLOCK_STEP), w->rows);
-    for (int64_t i = 0; i < m->rows; i++) {
-        double *tile = &w->tile_reach[i / KIN_COARSE_STEP];
-        w->reach[i] = reach_of(r, m->row_first + i);
-        *tile = i % KIN_COARSE_STEP == 0 || w->reach[i] > *tile ? w->reach[i] : *tile;
-    }
-    m->covered = r->queries->cover.wide > 0 && r->corpus->cover.wide > 0;
 }
 
 static kith_status screen_strip(void *arg, int64_t task, int32_t thread)
 {
     run *r = arg;
     worker *w = &r->workers[thread];
-    const int64_t row_first = task % r->row_blocks * r->block;
-    meeting m = {.row_first = row_first,
-                 .rows = kin_min_i64(r->block, r->queries->set.points - row_first)};
-    begin_block(r, w, &m);
-    const int64_t strip = task / r->row_blocks * STRIP;
-    const int64_t first = meets_once(r) ? kin_max_i64(strip, task % r->row_blocks) : strip;
-    for (int64_t b = first; b < kin_min_i64(strip + STRIP, r->point_blocks); b++) {
-        m.point_first = b * r->block;
-        m.points = kin_min_i64(r->block, r->corpus->set.points - m.point_first);
-        KIN_TRY(meet(r, w, &m));
+    const int64_t row_block = task % r->meet.row.blocks;
+    const int64_t strip = task / r->meet.row.blocks * STRIP;
+    const int64_t first = meets_once(r) ? kin_max_i64(strip, row_block) : strip;
+    for (int64_t b = first; b < kin_min_i64(strip + STRIP, r->meet.point.blocks); b++) {
+        KIN_TRY(kin_meet_blocks(&r->meet, &w->meet, row_block, b));
     }
     return work_off(r, w);
 }
 
 /* ---- Direct metrics ------------------------------------------------------------------------- */
 
-static kith_status complain(const run *r, int64_t row, int64_t id)
-{
-    return kin_fail_at(r->ctx, KITH_E_DATA, kin_at("custom"),
-                       "gave NaN for query %lld and point %lld (a distance must be a number)",
-                       (long long)row, (long long)id);
-}
-
 static kith_status scan_range(void *arg, int64_t task, int32_t thread)
 {
     run *r = arg;
-    worker *w = &r->workers[thread];
+    kin_list_scratch *room = &r->workers[thread].meet.scratch;
     const kin_distance *distance = &r->request->distance;
     const int64_t row = task / r->ranges;
     const int64_t range = task % r->ranges * RANGE;
     const int64_t first = kin_max_i64(range, kin_radius_least(r->request, row));
     const int64_t last = kin_min_i64(range + RANGE, r->corpus->rows.matrix.rows);
-    const kin_query query = kin_metric_load(distance, &r->queries->rows, row, w->query);
+    const kin_query query = kin_metric_load(distance, &r->queries->rows, row, room->query);
     for (int64_t at = first; at < last; at += KEYS) {
         const int64_t count = kin_min_i64(KEYS, last - at);
-        kin_metric_keys_run(distance, &query, &r->corpus->rows, at, count, w->keys);
-        w->keys_computed += count;
+        kin_metric_keys_run(distance, &query, &r->corpus->rows, at, count, room->keys);
+        room->keys_computed += count;
         for (int64_t i = 0; i < count; i++) {
-            if (w->keys[i] != w->keys[i]) {
-                return complain(r, row, at + i);
+            if (room->keys[i] != room->keys[i]) {
+                return kin_metric_fail_nan(r->ctx, row, at + i);
             }
             KIN_TRY(
-                kin_hits_offer(&r->hits, thread, (uint32_t)row, (uint32_t)(at + i), w->keys[i]));
+                kin_hits_offer(&r->hits, thread, (uint32_t)row, (uint32_t)(at + i), room->keys[i]));
         }
     }
     return KITH_OK;
@@ -336,75 +191,44 @@ static kith_status scan_range(void *arg, int64_t task, int32_t thread)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-/* One call of the kernel may log all pairs of a block with a fine tile, and writes whole vectors.
- */
-static void name_screening(kin_layout *layout, const run *r, worker *w)
-{
-    const uint64_t block = (uint64_t)r->block;
-    const uint64_t room = block * KIN_FINE_STEP + KIN_PANEL;
-    const uint64_t words = kin_size_mul(block, (uint64_t)r->corpus->frame.groups);
-    w->rows = kin_layout_array(layout, words, sizeof *w->rows);
-    w->limit = kin_layout_array(layout, block, sizeof *w->limit);
-    w->half = kin_layout_array(layout, block, sizeof *w->half);
-    w->test = kin_layout_array(layout, CHUNK_PANELS * block, sizeof *w->test);
-    w->reach = kin_layout_array(layout, block, sizeof *w->reach);
-    w->tile_reach = kin_layout_array(layout, block / KIN_COARSE_STEP, sizeof *w->tile_reach);
-    w->panel_half = kin_layout_array(layout, block / KIN_PANEL, sizeof *w->panel_half);
-    w->log.order = kin_layout_array(layout, room, sizeof *w->log.order);
-    w->log.pair = kin_layout_array(layout, room, sizeof *w->log.pair);
-    w->survivors = kin_layout_array(layout, SURVIVORS + (meets_once(r) ? 2 * room : room),
-                                    sizeof *w->survivors);
-}
-
 static void name_workers(kin_layout *layout, void *job)
 {
     run *r = job;
-    const int64_t wide = kin_round_up(r->request->distance.cols, KIN_METRIC_LANES);
     worker spare;
     r->workers = kin_layout_zeros(layout, (uint64_t)r->ctx->threads, sizeof *r->workers);
     for (int32_t t = 0; t < r->ctx->threads; t++) {
         worker *w = kin_layout_item(r->workers, t, &spare);
         w->thread = t;
-        w->query = kin_layout_array(layout, (uint64_t)wide, sizeof *w->query);
-        w->ids = kin_layout_array(layout, KEYS, sizeof *w->ids);
-        w->keys = kin_layout_array(layout, KEYS, sizeof *w->keys);
-        if (r->block > 0) {
-            name_screening(layout, r, w);
-        }
-    }
-}
-
-static void close_panels(const run *r)
-{
-    const bool is_float = kin_tile_is_float(r->corpus->frame.kernel->type);
-    for (int32_t t = 0; t < r->ctx->threads; t++) {
-        for (int64_t i = 0; i < r->block / KIN_PANEL; i++) {
-            kin_word unused;
-            kin_limit_close(is_float, &unused, &r->workers[t].panel_half[i]);
+        if (r->meet.block > 0) {
+            const int64_t room = kin_meet_log_room(&r->meet) * (meets_once(r) ? 2 : 1);
+            kin_meet_name(layout, &r->meet, &w->meet);
+            w->survivors =
+                kin_layout_array(layout, (uint64_t)(SURVIVORS + room), sizeof *w->survivors);
+        } else {
+            kin_list_scratch_name(layout, KEYS, r->request->distance.cols, &w->meet.scratch);
         }
     }
 }
 
 /* ---- All of it ------------------------------------------------------------------------------ */
 
-static kith_status make_worst(run *r)
-{
-    const kin_set *points = &r->corpus->set;
-    KIN_NEW_ZERO(r->hold, r->worst, (uint64_t)r->point_blocks, "the worst of blocks");
-    for (int64_t p = 0; p < points->points; p++) {
-        const kin_bound_row row = kin_set_row(points, p);
-        kin_bound_row *worst = &r->worst[p / r->block];
-        worst->norm = fmax(worst->norm, row.norm);
-        worst->lost = fmax(worst->lost, row.lost);
-    }
-    return KITH_OK;
-}
-
 static kith_status screen_queries(run *r)
 {
     const int64_t start = kin_clock_ns();
-    r->row_blocks = kin_ceil_div(r->queries->set.points, r->block);
-    KIN_TRY(kin_parallel(r->ctx, "screen", r->row_blocks * kin_ceil_div(r->point_blocks, STRIP),
+    const kin_set *set = &r->queries->set;
+    KIN_HOLD(hold, r->ctx);
+    KIN_NEW(&hold, r->lists.reach, (uint64_t)set->points, "reaches of queries");
+    for (int64_t i = 0; i < set->points; i++) {
+        const double radius = kin_radius_of(r->request, set->ids[i]);
+        r->lists.reach[i] =
+            kin_lists_reach(&r->lists, i, kin_radius_key(r->request->distance.metric, radius));
+    }
+    for (int32_t t = 0; t < r->ctx->threads; t++) {
+        r->workers[t].meet.packed = 0;
+    }
+    r->meet.row.blocks = kin_ceil_div(set->points, r->meet.block);
+    KIN_TRY(kin_parallel(r->ctx, "screen",
+                         r->meet.row.blocks * kin_ceil_div(r->meet.point.blocks, STRIP),
                          screen_strip, r));
     r->ctx->report.seconds_screen += kin_clock_since(start);
     return KITH_OK;
@@ -429,11 +253,20 @@ static kith_status screen_all(run *r, kin_prepared *queries)
     if (r->queries->groups.count == 0 || r->corpus->groups.count == 0) {
         return KITH_OK;
     }
-    r->block = kin_screen_block(&r->corpus->frame);
-    r->point_blocks = kin_ceil_div(r->corpus->set.points, r->block);
+    const kin_frame *frame = &r->corpus->frame;
+    const int64_t block = kin_screen_block(frame);
+    r->lists = (kin_lists){.rows = &r->queries->set, .points = &r->corpus->set, .capacity = KEYS};
+    r->meet = (kin_meet){
+        .frame = frame,
+        .row = {.set = &r->queries->set, .lists = &r->lists, .cover = &r->queries->cover},
+        .point = {.set = &r->corpus->set,
+                  .cover = &r->corpus->cover,
+                  .blocks = kin_ceil_div(r->corpus->set.points, block)},
+        .block = block,
+        .ops = kin_round_get(r->ctx->isa),
+        .take = take_log,
+        .take_arg = r};
     KIN_TRY(kin_hold_layout(r->hold, name_workers, r, "threads"));
-    close_panels(r);
-    KIN_TRY(make_worst(r));
     return meets_once(r) ? screen_queries(r) : screen_stripes(r, queries);
 }
 
@@ -453,9 +286,9 @@ static void write_report(const run *r, const kin_prepared *queries)
     kith_report *report = &r->ctx->report;
     double pairs = 0.0;
     for (int32_t t = 0; r->workers != NULL && t < r->ctx->threads; t++) {
-        pairs += (double)r->workers[t].pairs;
-        report->skipped_share += (double)r->workers[t].skipped;
-        report->candidates += (double)r->workers[t].keys_computed;
+        pairs += (double)r->workers[t].meet.pairs;
+        report->skipped_share += (double)r->workers[t].meet.skipped;
+        report->candidates += (double)r->workers[t].meet.scratch.keys_computed;
     }
     report->exact = KITH_CERTIFIED;
     report->skipped_share = pairs > 0.0 ? report->skipped_share / pairs : 0.0;
@@ -509,7 +342,6 @@ kith_status kin_radius_search(kith_ctx *ctx, const kin_prepared *corpus, const k
     if (kin_exact_screens(&request->distance)) {
         KIN_TRY(kin_prepare_corpus_for(ctx, corpus, asked, USUAL_K, &again, &r.corpus));
     }
-    r.ops = kin_round_get(ctx->isa);
     return search(&r, &pq, ranges);
 }
 

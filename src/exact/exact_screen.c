@@ -306,8 +306,7 @@ typedef struct run {
 static kith_status own_block(void *arg, int64_t task, int32_t thread)
 {
     const run *r = arg;
-    kin_meet_blocks(&r->meet, &r->workers[thread], task, task);
-    return KITH_OK;
+    return kin_meet_blocks(&r->meet, &r->workers[thread], task, task);
 }
 
 /* Task t: rows of block t mod blocks against strip t / blocks of those that they meet. All rows
@@ -319,8 +318,8 @@ static kith_status strip(void *arg, int64_t task, int32_t thread)
     const int64_t first = task / r->meet.row.blocks * STRIP;
     const int64_t last = kin_min_i64(first + STRIP, count_blocks(&r->schedule, row_block));
     for (int64_t i = first; i < last; i++) {
-        kin_meet_blocks(&r->meet, &r->workers[thread], row_block,
-                        block_of(&r->schedule, row_block, i));
+        KIN_TRY(kin_meet_blocks(&r->meet, &r->workers[thread], row_block,
+                                block_of(&r->schedule, row_block, i)));
     }
     return KITH_OK;
 }

@@ -56,6 +56,8 @@ typedef struct kin_meet_side {
     int64_t blocks;
 } kin_meet_side;
 
+struct kin_meet_work;
+
 /* What all meetings have in common. */
 typedef struct kin_meet {
     const kin_frame *frame; /* of the sets */
@@ -64,6 +66,11 @@ typedef struct kin_meet {
     bool graph;
     int64_t block;
     const kin_round_ops *ops;
+    /* NULL: what passes goes to the lists. Else it is taken from the log of the rows, of the blocks
+     * that begin at these positions, and no limit of the rows ever changes. */
+    kith_status (*take)(void *arg, struct kin_meet_work *work, int64_t row_first,
+                        int64_t point_first);
+    void *take_arg;
 } kin_meet;
 
 /* A block of one side: limits as the kernel reads them. */
@@ -152,6 +159,9 @@ typedef struct kin_meet_work {
 void kin_meet_name(kin_layout *layout, const kin_meet *r, kin_meet_work *w);
 
 /* Any blocks in any order, each pair of them once. */
-void kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block, int64_t point_block);
+kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_block,
+                            int64_t point_block);
+/* The most pairs that wait in a log. */
+int64_t kin_meet_log_room(const kin_meet *r);
 
 #endif

@@ -174,6 +174,19 @@ static const kin_set *cast_of(const kin_prepared *prepared)
     return prepared->cast.points > 0 ? &prepared->cast : NULL;
 }
 
+static kin_screen screen_of(const kin_prepared *rows, const kin_prepared *points, uint32_t flags,
+                            kin_lists *lists)
+{
+    return (kin_screen){.rows = &rows->set,
+                        .points = &points->set,
+                        .row_lists = lists,
+                        .row_cast = cast_of(rows),
+                        .point_cast = cast_of(points),
+                        .row_cover = cover_of(rows, flags),
+                        .point_cover = cover_of(points, flags),
+                        .block = kin_screen_block(&points->frame)};
+}
+
 /* ---- Graph ---------------------------------------------------------------------------------- */
 
 kith_status kin_exact_shadows(kith_ctx *ctx, const kin_request *request, const kin_shadow_job *job,
@@ -199,16 +212,9 @@ static kith_status graph_by_screen(kith_ctx *ctx, kin_prepared *points, const ki
         KIN_TRY(kin_lists_make(ctx, &points->set, &points->set, points->groups.weights, wanted,
                                &lists));
         w.lists = &lists;
-        const bool symmetric = (request->flags & KITH_NO_SYMMETRY) == 0;
-        kin_screen screen = {.rows = &points->set,
-                             .points = &points->set,
-                             .row_lists = &lists,
-                             .point_lists = symmetric ? &lists : NULL,
-                             .row_cast = cast_of(points),
-                             .point_cast = cast_of(points),
-                             .row_cover = cover_of(points, request->flags),
-                             .point_cover = cover_of(points, request->flags),
-                             .block = kin_screen_graph_block(&points->frame, points->groups.count)};
+        kin_screen screen = screen_of(points, points, request->flags, &lists);
+        screen.point_lists = (request->flags & KITH_NO_SYMMETRY) == 0 ? &lists : NULL;
+        screen.block = kin_screen_graph_block(&points->frame, points->groups.count);
         KIN_TRY(run_screen(ctx, &screen, &pairs));
     }
     KIN_TRY(write_all(ctx, &w, points, wanted));
@@ -265,14 +271,7 @@ static kith_status search_stripe(kith_ctx *ctx, searching *s, int64_t first, int
     KIN_TRY(kin_lists_make(ctx, &s->queries->set, &s->corpus->set, s->corpus->groups.weights,
                            s->wanted, &lists));
     kin_lists_begin_within(&lists, s->queries->groups.next, s->request->within[0]);
-    kin_screen screen = {.rows = &s->queries->set,
-                         .points = &s->corpus->set,
-                         .row_lists = &lists,
-                         .row_cast = cast_of(s->queries),
-                         .point_cast = cast_of(s->corpus),
-                         .row_cover = cover_of(s->queries, s->request->flags),
-                         .point_cover = cover_of(s->corpus, s->request->flags),
-                         .block = kin_screen_block(&s->corpus->frame)};
+    kin_screen screen = screen_of(s->queries, s->corpus, s->request->flags, &lists);
     /* Degenerate queries are written once, with the first stripe. */
     kin_groups groups = s->queries->groups;
     groups.degenerate = first == 0 ? groups.degenerate : 0;
@@ -377,15 +376,8 @@ static kith_status both_by_screen(kith_ctx *ctx, kin_prepared *a, kin_prepared *
         KIN_TRY(kin_lists_make(ctx, &b->set, &a->set, a->groups.weights, ba->k, &b_lists));
         kin_lists_begin_within(&a_lists, a->groups.next, request->within[0]);
         kin_lists_begin_within(&b_lists, b->groups.next, request->within[1]);
-        kin_screen screen = {.rows = &a->set,
-                             .points = &b->set,
-                             .row_lists = &a_lists,
-                             .point_lists = &b_lists,
-                             .row_cast = cast_of(a),
-                             .point_cast = cast_of(b),
-                             .row_cover = cover_of(a, request->flags),
-                             .point_cover = cover_of(b, request->flags),
-                             .block = kin_screen_block(&b->frame)};
+        kin_screen screen = screen_of(a, b, request->flags, &a_lists);
+        screen.point_lists = &b_lists;
         KIN_TRY(run_screen(ctx, &screen, &pairs));
         to_b.lists = &a_lists;
         to_a.lists = &b_lists;

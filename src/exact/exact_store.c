@@ -46,32 +46,51 @@ static void add_rows(kin_storing *w, const kin_prepared *p)
     kin_store_add(w, "order", p->order, p->groups.count, sizeof(uint32_t));
 }
 
-static void add_set(kin_storing *w, const kin_prepared *p)
+/* An array of a set or of its cover, and where it stands in what is prepared. */
+typedef struct array {
+    const char *tag;
+    void *at; /* to its pointer */
+    int64_t rows;
+    uint64_t row_bytes;
+} array;
+
+enum { BOUNDS = 5, COVER = 7, ARRAYS = 11 };
+
+/* As they stand in a file: the set's, from BOUNDS on those that integers lack, then the cover's. */
+static void list_arrays(kin_prepared *p, array arrays[ARRAYS])
 {
-    const kin_set *set = &p->set;
-    const int64_t wide = kin_round_up(p->frame.cols, KIN_METRIC_LANES);
-    kin_store_add(w, "mean", p->frame.mean, wide, sizeof(double));
-    kin_store_add(w, "panels", set->panels, set->padded,
-                  (uint64_t)p->frame.groups * sizeof(uint32_t));
-    kin_store_add(w, "start", set->start, set->padded, sizeof(kin_word));
-    kin_store_add(w, "odd", set->odd, set->padded, sizeof(kin_word));
-    kin_store_add(w, "half_term", set->half_term, set->padded, sizeof(kin_word));
-    kin_store_add(w, "row_term", set->row_term, set->padded, sizeof(kin_word));
-    kin_store_add(w, "norm", set->norm, set->padded, sizeof(float));
-    kin_store_add(w, "lost", set->lost, set->padded, sizeof(float));
+    kin_set *s = &p->set;
+    float **centres = p->cover.centres;
+    float **radii = p->cover.radii;
+    const uint64_t word = sizeof(kin_word);
+    const uint64_t centre = (uint64_t)p->cover.wide * sizeof(float);
+    const int64_t fine = kin_ceil_div(s->points, KIN_FINE_STEP);
+    const int64_t coarse = kin_ceil_div(s->points, KIN_COARSE_STEP);
+    const array all[ARRAYS] = {{"panels", &s->panels, s->padded, (uint64_t)p->frame.groups * word},
+                               {"start", &s->start, s->padded, word},
+                               {"odd", &s->odd, s->padded, word},
+                               {"half_term", &s->half_term, s->padded, word},
+                               {"row_term", &s->row_term, s->padded, word},
+                               {"norm", &s->norm, s->padded, sizeof(float)},
+                               {"lost", &s->lost, s->padded, sizeof(float)},
+                               {"fine_centres", &centres[KIN_COVER_FINE], fine, centre},
+                               {"fine_radii", &radii[KIN_COVER_FINE], fine, sizeof(float)},
+                               {"coarse_centres", &centres[KIN_COVER_COARSE], coarse, centre},
+                               {"coarse_radii", &radii[KIN_COVER_COARSE], coarse, sizeof(float)}};
+    memcpy(arrays, all, sizeof all);
 }
 
-static const int64_t cover_steps[2] = {KIN_FINE_STEP, KIN_COARSE_STEP};
-static const char *const cover_centres[2] = {"fine_centres", "coarse_centres"};
-static const char *const cover_radii[2] = {"fine_radii", "coarse_radii"};
-
-static void add_cover(kin_storing *w, const kin_prepared *p)
+static void add_arrays(kin_storing *w, const kin_prepared *prepared)
 {
-    for (int level = 0; level < 2; level++) {
-        const int64_t tiles = kin_ceil_div(p->set.points, cover_steps[level]);
-        const uint64_t centre_bytes = (uint64_t)p->cover.wide * sizeof(float);
-        kin_store_add(w, cover_centres[level], p->cover.centres[level], tiles, centre_bytes);
-        kin_store_add(w, cover_radii[level], p->cover.radii[level], tiles, sizeof(float));
+    kin_prepared p = *prepared;
+    array arrays[ARRAYS];
+    kin_store_add(w, "mean", p.frame.mean, kin_round_up(p.frame.cols, KIN_METRIC_LANES),
+                  sizeof(double));
+    list_arrays(&p, arrays);
+    for (int i = 0; i < ARRAYS; i++) {
+        const void *data = NULL;
+        memcpy(&data, arrays[i].at, sizeof data);
+        kin_store_add(w, arrays[i].tag, data, arrays[i].rows, arrays[i].row_bytes);
     }
 }
 
@@ -104,8 +123,7 @@ kith_status kin_store_save(kith_ctx *ctx, const char *path, const kin_prepared *
     if (kin_exact_screens(&prepared->distance)) {
         kin_store_add(&w, TAG_FACTS, &f, 1, sizeof f);
         add_rows(&w, prepared);
-        add_set(&w, prepared);
-        add_cover(&w, prepared);
+        add_arrays(&w, prepared);
     }
     return kin_container_write(ctx, path, &w.header, w.sections, w.count);
 }
@@ -179,43 +197,24 @@ static kith_status view_transforms(const kin_viewing *r, const facts *f, kin_pre
                : kin_store_fail_damaged(r, "it miscounts its degenerate rows");
 }
 
-static kith_status view_set(const kin_viewing *r, const facts *f, kin_prepared *p)
+static kith_status view_arrays(const kin_viewing *r, const facts *f, kin_prepared *p)
 {
-    kin_set *set = &p->set;
-    *set = (kin_set){.frame = &p->frame,
-                     .rows = &p->rows,
-                     .points = p->groups.count,
-                     .padded = kin_round_up(p->groups.count, KIN_BLOCK_STEP),
-                     .ids = p->order,
-                     .worst = {f->worst_norm, f->worst_lost}};
-    const uint64_t row_bytes = (uint64_t)p->frame.groups * sizeof(uint32_t);
-    KIN_TRY(kin_store_view_array(r, "panels", set->padded, row_bytes, &set->panels));
-    KIN_TRY(kin_store_view_array(r, "start", set->padded, sizeof(kin_word), &set->start));
-    KIN_TRY(kin_store_view_array(r, "odd", set->padded, sizeof(kin_word), &set->odd));
-    KIN_TRY(kin_store_view_array(r, "half_term", set->padded, sizeof(kin_word), &set->half_term));
-    KIN_TRY(kin_store_view_array(r, "row_term", set->padded, sizeof(kin_word), &set->row_term));
-    if (p->frame.bound != KIN_BOUND_INTEGER) {
-        KIN_TRY(kin_store_view_array(r, "norm", set->padded, sizeof(float), &set->norm));
-        KIN_TRY(kin_store_view_array(r, "lost", set->padded, sizeof(float), &set->lost));
+    array arrays[ARRAYS];
+    const int count = f->cover_wide > 0 ? ARRAYS : COVER;
+    p->set = (kin_set){.frame = &p->frame,
+                       .rows = &p->rows,
+                       .points = p->groups.count,
+                       .padded = kin_round_up(p->groups.count, KIN_BLOCK_STEP),
+                       .ids = p->order,
+                       .worst = {f->worst_norm, f->worst_lost}};
+    p->cover.wide = f->cover_wide;
+    list_arrays(p, arrays);
+    for (int i = 0; i < count; i++) {
+        if (i < BOUNDS || i >= COVER || p->frame.bound != KIN_BOUND_INTEGER) {
+            KIN_TRY(kin_store_view_array(r, arrays[i].tag, arrays[i].rows, arrays[i].row_bytes,
+                                         arrays[i].at));
+        }
     }
-    return KITH_OK;
-}
-
-static kith_status view_cover(const kin_viewing *r, const facts *f, kin_prepared *p)
-{
-    if (f->cover_wide == 0) {
-        return KITH_OK;
-    }
-    kin_cover *cover = &p->cover;
-    for (int level = 0; level < 2; level++) {
-        const int64_t tiles = kin_ceil_div(p->set.points, cover_steps[level]);
-        const uint64_t centre_bytes = (uint64_t)f->cover_wide * sizeof(float);
-        KIN_TRY(kin_store_view_array(r, cover_centres[level], tiles, centre_bytes,
-                                     &cover->centres[level]));
-        KIN_TRY(kin_store_view_array(r, cover_radii[level], tiles, sizeof(float),
-                                     &cover->radii[level]));
-    }
-    cover->wide = f->cover_wide;
     return KITH_OK;
 }
 
@@ -259,8 +258,7 @@ static kith_status view_all(const kin_viewing *r, const facts *f, kin_prepared *
     if (!*usable) {
         return KITH_OK;
     }
-    KIN_TRY(view_set(r, f, p));
-    return view_cover(r, f, p);
+    return view_arrays(r, f, p);
 }
 
 kith_status kin_store_view(kith_ctx *ctx, const kin_container *container, kin_prepared *prepared,

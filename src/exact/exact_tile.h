@@ -69,6 +69,10 @@ typedef union kin_word {
 #define KIN_PAD_TERM_F 0x1p110F
 #define KIN_PAD_START_F (-0x1p120F)
 
+/* Names of what a body makes: type_part. */
+#define TILE_NAME_(name, part) TILE_JOIN(name, part)
+#define TILE_JOIN(name, part) name##_##part
+
 /* Survivors. order[] holds costs as integers that sort like them (kin_order_float for floats);
  * pair[] holds row << 16 | column, both counted from the first of their block, below 65,536. */
 typedef struct kin_tile_log {

@@ -25,10 +25,8 @@
  * whatever MXCSR says; subnormals count as zero on both sides, and none are stored
  * (exact_round_body.inc). */
 #if defined(__x86_64__)
-#include "exact/exact_tile.h"
-#include "exact/exact_tile_eight.h"
 #include "exact/exact_tile_hit.h"
-#include "exact/exact_tile_zmm.h"
+#include "exact/exact_tile_x86.h"
 
 enum {
     ROWS = 16,

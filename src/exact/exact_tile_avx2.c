@@ -6,11 +6,5 @@
  *
  * This file is short because a machine's flags are a file's: exact_tile_x86.inc has the kernels. */
 #if defined(__x86_64__)
-#include "exact/exact_tile.h"
-#include "exact/exact_tile_hit.h"
-#include "exact/exact_tile_ymm.h"
-
-#define TILE_MACHINE avx2
-#define TILE_ISA KIN_ISA_AVX2
 #include "exact/exact_tile_x86.inc"
 #endif

@@ -4,11 +4,11 @@
 #ifndef KIN_EXACT_TILE_NEON_H
 #define KIN_EXACT_TILE_NEON_H
 
+#include "exact/exact_tile.h"
+
 #include <arm_neon.h>
 #include <stdint.h>
 
-#define TILE_NAME_(name, part) TILE_JOIN(name, part)
-#define TILE_JOIN(name, part) name##_##part
 #define TILE_VECTORS 4
 #define TILE_LANES 4
 

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#define TILE_NAME_(name, part) TILE_JOIN(name, part)
-#define TILE_JOIN(name, part) name##_##part
 #define TILE_ROWS 2
 #define TILE_VECTORS 1
 #define TILE_LANES 16

@@ -30,43 +30,211 @@ kith_status kin_certified_measure(kith_ctx *ctx, kin_certified_file *file)
     return KITH_OK;
 }
 
-/* ---- Out ------------------------------------------------------------------------------------- */
+/* ---- The lines, both ways ---------------------------------------------------------------------
+ */
 
-/* In quotes, or null. Bytes that JSON has another way for are written as it wants them. */
-static kith_status put_name(kin_writer *writer, const char *name)
+/* A certificate on its way out, to the writer, or in, from the front of a text. `right` becomes
+ * false where the text is not as it was written; what is wrong after that stays as it is. */
+typedef struct lines {
+    kin_writer *writer; /* NULL: in */
+    kith_status status; /* of the writer */
+    const char *at;
+    const char *end;
+    char *names; /* room for names, which is taken from its front, too */
+    bool right;
+} lines;
+
+static bool comes(const lines *l, const char *words)
 {
-    if (name == NULL) {
-        return kin_writer_print(writer, "null");
+    const size_t length = strlen(words);
+    return (size_t)(l->end - l->at) >= length && memcmp(l->at, words, length) == 0;
+}
+
+static void put(lines *l, const char *text, size_t length)
+{
+    KIN_THEN(l->status, kin_writer_put(l->writer, text, length));
+}
+
+/* These words, and no others. */
+static void say(lines *l, const char *words)
+{
+    const size_t length = strlen(words);
+    if (l->writer != NULL) {
+        put(l, words, length);
+        return;
     }
-    KIN_TRY(kin_writer_print(writer, "\""));
+    l->right = l->right && comes(l, words);
+    l->at += l->right ? length : 0;
+}
+
+/* A number, a word, a checksum and so on, behind these words: what is given goes out, what comes in
+ * is the answer. */
+static uint64_t number(lines *l, const char *words, uint64_t value, uint64_t most)
+{
+    say(l, words);
+    if (l->writer != NULL) {
+        KIN_THEN(l->status, kin_writer_print(l->writer, "%" PRIu64, value));
+        return value;
+    }
+    const char *start = l->at;
+    value = 0;
+    while (l->right && l->at < l->end && *l->at >= '0' && *l->at <= '9') {
+        const uint64_t digit = (uint64_t)(*l->at++ - '0');
+        l->right = value <= (most - digit) / 10;
+        value = value * 10 + digit;
+    }
+    l->right = l->right && l->at > start;
+    return l->right ? value : 0;
+}
+
+static int64_t count(lines *l, const char *words, int64_t value)
+{
+    return (int64_t)number(l, words, (uint64_t)value, INT64_MAX);
+}
+
+/* Up to the next quote, without escapes. */
+static void word(lines *l, const char *words, char *text, size_t room)
+{
+    say(l, words);
+    if (l->writer != NULL) {
+        put(l, text, strlen(text));
+        return;
+    }
+    size_t used = 0;
+    while (l->right && l->at < l->end && *l->at != '"') {
+        l->right = used + 1 < room;
+        text[used] = *l->at++;
+        used += l->right;
+    }
+    text[used] = '\0';
+}
+
+static uint64_t checksum(lines *l, const char *words, uint64_t value)
+{
+    char text[KEY_BYTES];
+    (void)snprintf(text, sizeof text, "%016" PRIx64, value);
+    word(l, words, text, sizeof text);
+    l->right = l->right && kin_checksum_parse(text, &value);
+    return value;
+}
+
+static kith_dtype dtype(lines *l, const char *words, kith_dtype value)
+{
+    char text[KEY_BYTES];
+    (void)snprintf(text, sizeof text, "%s", kith_dtype_name(value));
+    word(l, words, text, sizeof text);
+    value = kin_dtype_parse(text);
+    l->right = l->right && value != KITH_DTYPE_NONE;
+    return value;
+}
+
+/* Bytes that JSON has another way for are written as it wants them. */
+static void put_escaped(lines *l, const char *name)
+{
     for (const char *at = name; *at != '\0'; at++) {
         const unsigned char byte = (unsigned char)*at;
-        KIN_TRY(byte < ' '                    ? kin_writer_print(writer, "\\u%04x", byte)
-                : byte == '"' || byte == '\\' ? kin_writer_print(writer, "\\%c", byte)
-                                              : kin_writer_put(writer, at, 1));
+        KIN_THEN(l->status, byte < ' ' ? kin_writer_print(l->writer, "\\u%04x", byte)
+                            : byte == '"' || byte == '\\'
+                                ? kin_writer_print(l->writer, "\\%c", byte)
+                                : kin_writer_put(l->writer, at, 1));
     }
-    return kin_writer_print(writer, "\"");
 }
 
-static kith_status put_points(kin_writer *writer, const char *key, const kin_certified_points *of)
+static char take_escape(lines *l)
 {
-    const kith_fingerprint *points = &of->points;
-    KIN_TRY(kin_writer_print(writer, "  \"%s\": {\"name\": ", key));
-    KIN_TRY(put_name(writer, of->name));
-    return kin_writer_print(writer,
-                            ", \"rows\": %" PRId64 ", \"cols\": %" PRId32
-                            ", \"dtype\": \"%s\", \"checksum\": \"%016" PRIx64 "\"},\n",
-                            points->rows, points->cols, kith_dtype_name(points->dtype),
-                            points->checksum);
+    const char kind = l->at < l->end ? *l->at++ : '\0';
+    if (kind != 'u') {
+        return kind;
+    }
+    char digits[5] = "";
+    l->right = l->right && l->end - l->at >= 4;
+    if (l->right) {
+        memcpy(digits, l->at, 4);
+        l->at += 4;
+    }
+    return (char)strtol(digits, NULL, 16);
 }
 
-static kith_status put_file(kin_writer *writer, const char *key, const kin_certified_file *file)
+/* In quotes, or null. */
+static const char *name(lines *l, const char *words, const char *value)
 {
-    KIN_TRY(kin_writer_print(writer, "  \"%s\": {\"name\": ", key));
-    KIN_TRY(put_name(writer, file->name));
-    return kin_writer_print(writer,
-                            ", \"bytes\": %" PRIu64 ", \"checksum\": \"%016" PRIx64 "\"},\n",
-                            file->bytes, file->checksum);
+    say(l, words);
+    if (l->writer != NULL ? value == NULL : l->right && comes(l, "null")) {
+        say(l, "null");
+        return NULL;
+    }
+    say(l, "\"");
+    if (l->writer != NULL) {
+        put_escaped(l, value);
+    } else {
+        value = l->names;
+        while (l->right && l->at < l->end && *l->at != '"') {
+            const char byte = *l->at++;
+            *l->names++ = byte == '\\' ? take_escape(l) : byte;
+        }
+        *l->names++ = '\0';
+    }
+    say(l, "\"");
+    return value;
+}
+
+static void points(lines *l, const char *key, kin_certified_points *of)
+{
+    kith_fingerprint *p = &of->points;
+    say(l, "  \"");
+    say(l, key);
+    of->name = name(l, "\": {\"name\": ", of->name);
+    p->rows = count(l, ", \"rows\": ", p->rows);
+    p->cols = (int32_t)number(l, ", \"cols\": ", (uint64_t)p->cols, INT32_MAX);
+    p->dtype = dtype(l, ", \"dtype\": \"", p->dtype);
+    p->checksum = checksum(l, "\", \"checksum\": \"", p->checksum);
+    say(l, "\"},\n");
+}
+
+static void whole_file(lines *l, const char *key, kin_certified_file *file)
+{
+    say(l, "  \"");
+    say(l, key);
+    file->name = name(l, "\": {\"name\": ", file->name);
+    file->bytes = number(l, ", \"bytes\": ", file->bytes, UINT64_MAX);
+    file->checksum = checksum(l, ", \"checksum\": \"", file->checksum);
+    say(l, "\"},\n");
+}
+
+/* "k", or "radius". */
+static void extent(lines *l, kin_certificate *c)
+{
+    char text[KEY_BYTES];
+    const kin_number_locale locale = kin_number_enter();
+    c->ranged = l->writer != NULL ? c->ranged : l->right && comes(l, "  \"radius\": ");
+    if (!c->ranged) {
+        c->k = count(l, "  \"k\": ", c->k);
+    } else if (l->writer != NULL) {
+        say(l, "  \"radius\": ");
+        put(l, text, (size_t)kin_number_print(text, sizeof text, c->radius, false));
+    } else {
+        say(l, "  \"radius\": ");
+        const char *end = memchr(l->at, ',', (size_t)(l->end - l->at));
+        l->right = end != NULL && kin_number_parse(l->at, end, &c->radius);
+        l->at = l->right ? end : l->at;
+    }
+    kin_number_leave(locale);
+}
+
+static void filter(lines *l, kin_certificate *c)
+{
+    static const char *const rules[] = {"none", "same", "other", "each"};
+    char text[KEY_BYTES];
+    (void)snprintf(text, sizeof text, "%s", rules[c->rule]);
+    word(l, "  \"filter\": {\"rule\": \"", text, sizeof text);
+    c->rule = strcmp(text, "same") == 0    ? KITH_RULE_SAME
+              : strcmp(text, "other") == 0 ? KITH_RULE_OTHER
+                                           : KITH_RULE_NONE;
+    say(l, "\", \"filters\": ");
+    c->filters = l->writer != NULL ? c->filters : l->right && l->at < l->end && *l->at == 't';
+    say(l, c->filters ? "true" : "false");
+    c->filter = checksum(l, ", \"checksum\": \"", c->filter);
+    say(l, "\"},\n");
 }
 
 static const char *format_name(const kin_certificate *c)
@@ -80,290 +248,93 @@ static const char *format_name(const kin_certificate *c)
                                            : names[c->format];
 }
 
-/* "k", or "radius". */
-static kith_status put_extent(kin_writer *writer, const kin_certificate *c)
+static void format(lines *l, kin_certificate *c)
 {
-    char number[KEY_BYTES];
-    if (!c->ranged) {
-        return kin_writer_print(writer, "  \"k\": %" PRId64 ",\n", c->k);
-    }
-    const kin_number_locale locale = kin_number_enter();
-    (void)kin_number_print(number, sizeof number, c->radius, false);
-    kin_number_leave(locale);
-    return kin_writer_print(writer, "  \"radius\": %s,\n", number);
+    char text[KEY_BYTES];
+    (void)snprintf(text, sizeof text, "%s", format_name(c));
+    word(l, "  \"format\": \"", text, sizeof text);
+    c->ids64 = strcmp(text, "npy") == 0;
+    c->hdf5 = strcmp(text, "hdf5") == 0;
+    c->format = kin_format_result(text);
+    say(l, "\",\n");
 }
 
-static kith_status put_counts(kin_writer *writer, const kin_certificate *c)
+static void counts(lines *l, kin_certificate *c)
 {
     if (c->ranged) {
-        return kin_writer_print(
-            writer, "  \"counts\": {\"found\": %" PRId64 ", \"most_found\": %" PRId64 "}\n}\n",
-            c->found, c->most_found);
+        c->found = count(l, "  \"counts\": {\"found\": ", c->found);
+        c->most_found = count(l, ", \"most_found\": ", c->most_found);
+    } else {
+        c->full = count(l, "  \"counts\": {\"full\": ", c->full);
+        c->tied = count(l, ", \"tied\": ", c->tied);
+        c->tied_beyond = count(l, ", \"tied_beyond\": ", c->tied_beyond);
+        c->most_ties = count(l, ", \"most_ties\": ", c->most_ties);
     }
-    return kin_writer_print(writer,
-                            "  \"counts\": {\"full\": %" PRId64 ", \"tied\": %" PRId64
-                            ", \"tied_beyond\": %" PRId64 ", \"most_ties\": %" PRId64 "}\n}\n",
-                            c->full, c->tied, c->tied_beyond, c->most_ties);
+    say(l, "}\n}\n");
 }
 
-static kith_status put_all(kin_writer *writer, const kin_certificate *c)
+static void head(lines *l, kin_certificate *c)
 {
-    static const char *const rules[] = {"none", "same", "other", "each"};
-    KIN_TRY(kin_writer_print(writer, "{\n  \"kith_truth\": %d,\n", KIN_CERTIFICATE_VERSION));
-    KIN_TRY(kin_writer_print(writer, "  \"library\": \"%s\",\n", c->library));
-    KIN_TRY(kin_writer_print(writer, "  \"metric\": \"%s\",\n", kith_metric_name(c->metric)));
-    KIN_TRY(put_extent(writer, c));
-    KIN_TRY(kin_writer_print(writer, "  \"first_id\": %" PRIu64 ",\n", c->first_id));
-    KIN_TRY(kin_writer_print(
-        writer, "  \"filter\": {\"rule\": \"%s\", \"filters\": %s, \"checksum\": ", rules[c->rule],
-        c->filters ? "true" : "false"));
-    KIN_TRY(kin_writer_print(writer, "\"%016" PRIx64 "\"},\n", c->filter));
-    KIN_TRY(put_points(writer, "queries", &c->queries));
-    KIN_TRY(kin_writer_print(writer, "  \"files\": %" PRId32 ",\n", c->count));
-    for (int32_t i = 0; i < c->count; i++) {
+    char text[KEY_BYTES];
+    word(l, "{\n  \"kith_truth\": 1,\n  \"library\": \"", c->library, sizeof c->library);
+    (void)snprintf(text, sizeof text, "%s", kith_metric_name(c->metric));
+    word(l, "\",\n  \"metric\": \"", text, sizeof text);
+    c->metric = kith_metric_parse(text);
+    say(l, "\",\n");
+    extent(l, c);
+    c->first_id = number(l, ",\n  \"first_id\": ", c->first_id, UINT64_MAX);
+    say(l, ",\n");
+    filter(l, c);
+    points(l, "queries", &c->queries);
+    c->count = (int32_t)number(l, "  \"files\": ", (uint64_t)c->count, INT32_MAX);
+    say(l, ",\n");
+    l->right =
+        l->right && c->metric != KITH_METRIC_DEFAULT && (c->ranged || c->k > 0) && c->count > 0;
+}
+
+static void rest(lines *l, kin_certificate *c)
+{
+    for (int32_t i = 0; i < c->count && l->right; i++) {
         char key[KEY_BYTES];
         (void)snprintf(key, sizeof key, "corpus %" PRId32, i);
-        KIN_TRY(put_points(writer, key, &c->corpus[i]));
+        points(l, key, &c->corpus[i]);
     }
-    KIN_TRY(kin_writer_print(writer, "  \"format\": \"%s\",\n", format_name(c)));
-    KIN_TRY(put_file(writer, "output", &c->output));
-    KIN_TRY(put_file(writer, "ties", &c->ties));
-    return put_counts(writer, c);
+    format(l, c);
+    whole_file(l, "output", &c->output);
+    whole_file(l, "ties", &c->ties);
+    counts(l, c);
 }
 
 kith_status kin_certificate_save(kith_ctx *ctx, const char *path, const kin_certificate *c)
 {
+    kin_certificate own = *c;
     kin_writer writer;
+    lines l = {.writer = &writer, .right = true};
     KIN_TRY(kin_writer_open(ctx, path, &writer));
-    return kin_writer_close(&writer, put_all(&writer, c));
-}
-
-/* ---- In -------------------------------------------------------------------------------------- */
-
-/* A text that is taken from its front; `right` becomes false where it is not as it was written. */
-typedef struct scan {
-    const char *at;
-    const char *end;
-    char *names; /* room for names, which is taken from its front, too */
-    bool right;
-} scan;
-
-static bool comes(const scan *s, const char *words)
-{
-    const size_t length = strlen(words);
-    return (size_t)(s->end - s->at) >= length && memcmp(s->at, words, length) == 0;
-}
-
-static void take(scan *s, const char *words)
-{
-    const size_t length = strlen(words);
-    s->right = s->right && comes(s, words);
-    s->at += s->right ? length : 0;
-}
-
-/* A number, a word, a checksum and so on, behind these words. */
-static uint64_t take_number(scan *s, const char *words, uint64_t most)
-{
-    take(s, words);
-    uint64_t value = 0;
-    const char *start = s->at;
-    while (s->right && s->at < s->end && *s->at >= '0' && *s->at <= '9') {
-        const uint64_t digit = (uint64_t)(*s->at++ - '0');
-        s->right = value <= (most - digit) / 10;
-        value = value * 10 + digit;
-    }
-    s->right = s->right && s->at > start;
-    return s->right ? value : 0;
-}
-
-/* Up to the next quote, without escapes. */
-static void take_word(scan *s, const char *words, char *word, size_t room)
-{
-    take(s, words);
-    size_t used = 0;
-    while (s->right && s->at < s->end && *s->at != '"') {
-        s->right = used + 1 < room;
-        word[used] = *s->at++;
-        used += s->right;
-    }
-    word[used] = '\0';
-}
-
-static uint64_t take_checksum(scan *s, const char *words)
-{
-    char word[KEY_BYTES];
-    uint64_t value = 0;
-    take_word(s, words, word, sizeof word);
-    s->right = s->right && kin_checksum_parse(word, &value);
-    return value;
-}
-
-static kith_dtype take_dtype(scan *s, const char *words)
-{
-    char word[KEY_BYTES];
-    take_word(s, words, word, sizeof word);
-    const kith_dtype dtype = kin_dtype_parse(word);
-    s->right = s->right && dtype != KITH_DTYPE_NONE;
-    return dtype;
-}
-
-static char take_escape(scan *s)
-{
-    const char kind = s->at < s->end ? *s->at++ : '\0';
-    if (kind != 'u') {
-        return kind;
-    }
-    char digits[5] = "";
-    s->right = s->right && s->end - s->at >= 4;
-    if (s->right) {
-        memcpy(digits, s->at, 4);
-        s->at += 4;
-    }
-    return (char)strtol(digits, NULL, 16);
-}
-
-static const char *take_name(scan *s, const char *words)
-{
-    const char *name = s->names;
-    take(s, words);
-    if (s->right && s->end - s->at >= 4 && memcmp(s->at, "null", 4) == 0) {
-        s->at += 4;
-        return NULL;
-    }
-    take(s, "\"");
-    while (s->right && s->at < s->end && *s->at != '"') {
-        const char byte = *s->at++;
-        *s->names++ = byte == '\\' ? take_escape(s) : byte;
-    }
-    *s->names++ = '\0';
-    take(s, "\"");
-    return name;
-}
-
-static kin_certified_points take_points(scan *s, const char *key)
-{
-    kin_certified_points of;
-    take(s, "  \"");
-    take(s, key);
-    of.name = take_name(s, "\": {\"name\": ");
-    of.points.rows = (int64_t)take_number(s, ", \"rows\": ", INT64_MAX);
-    of.points.cols = (int32_t)take_number(s, ", \"cols\": ", INT32_MAX);
-    of.points.dtype = take_dtype(s, ", \"dtype\": \"");
-    of.points.checksum = take_checksum(s, "\", \"checksum\": \"");
-    take(s, "\"},\n");
-    return of;
-}
-
-static kin_certified_file take_file(scan *s, const char *key)
-{
-    kin_certified_file file;
-    take(s, "  \"");
-    take(s, key);
-    file.name = take_name(s, "\": {\"name\": ");
-    file.bytes = take_number(s, ", \"bytes\": ", UINT64_MAX);
-    file.checksum = take_checksum(s, ", \"checksum\": \"");
-    take(s, "\"},\n");
-    return file;
-}
-
-static void take_filter(scan *s, kin_certificate *c)
-{
-    char word[KEY_BYTES];
-    take_word(s, "  \"filter\": {\"rule\": \"", word, sizeof word);
-    c->rule = strcmp(word, "same") == 0    ? KITH_RULE_SAME
-              : strcmp(word, "other") == 0 ? KITH_RULE_OTHER
-                                           : KITH_RULE_NONE;
-    take(s, "\", \"filters\": ");
-    c->filters = s->right && s->at < s->end && *s->at == 't';
-    take(s, c->filters ? "true" : "false");
-    c->filter = take_checksum(s, ", \"checksum\": \"");
-    take(s, "\"},\n");
-}
-
-static void take_extent(scan *s, kin_certificate *c)
-{
-    c->ranged = s->right && comes(s, "  \"radius\": ");
-    if (!c->ranged) {
-        c->k = (int64_t)take_number(s, "  \"k\": ", INT64_MAX);
-        return;
-    }
-    take(s, "  \"radius\": ");
-    const char *end = memchr(s->at, ',', (size_t)(s->end - s->at));
-    const kin_number_locale locale = kin_number_enter();
-    s->right = end != NULL && kin_number_parse(s->at, end, &c->radius);
-    kin_number_leave(locale);
-    s->at = s->right ? end : s->at;
-}
-
-static void take_counts(scan *s, kin_certificate *c)
-{
-    if (c->ranged) {
-        c->found = (int64_t)take_number(s, "  \"counts\": {\"found\": ", INT64_MAX);
-        c->most_found = (int64_t)take_number(s, ", \"most_found\": ", INT64_MAX);
-    } else {
-        c->full = (int64_t)take_number(s, "  \"counts\": {\"full\": ", INT64_MAX);
-        c->tied = (int64_t)take_number(s, ", \"tied\": ", INT64_MAX);
-        c->tied_beyond = (int64_t)take_number(s, ", \"tied_beyond\": ", INT64_MAX);
-        c->most_ties = (int64_t)take_number(s, ", \"most_ties\": ", INT64_MAX);
-    }
-    take(s, "}\n}\n");
-}
-
-static void take_head(scan *s, kin_certificate *c)
-{
-    char word[KEY_BYTES];
-    take_word(s, "{\n  \"kith_truth\": 1,\n  \"library\": \"", c->library, sizeof c->library);
-    take_word(s, "\",\n  \"metric\": \"", word, sizeof word);
-    c->metric = kith_metric_parse(word);
-    take(s, "\",\n");
-    take_extent(s, c);
-    c->first_id = take_number(s, ",\n  \"first_id\": ", UINT64_MAX);
-    take(s, ",\n");
-    take_filter(s, c);
-    c->queries = take_points(s, "queries");
-    c->count = (int32_t)take_number(s, "  \"files\": ", INT32_MAX);
-    take(s, ",\n");
-    s->right =
-        s->right && c->metric != KITH_METRIC_DEFAULT && (c->ranged || c->k > 0) && c->count > 0;
-}
-
-static void take_rest(scan *s, kin_certificate *c)
-{
-    char word[KEY_BYTES];
-    for (int32_t i = 0; i < c->count && s->right; i++) {
-        (void)snprintf(word, sizeof word, "corpus %" PRId32, i);
-        c->corpus[i] = take_points(s, word);
-    }
-    take_word(s, "  \"format\": \"", word, sizeof word);
-    c->ids64 = strcmp(word, "npy") == 0;
-    c->hdf5 = strcmp(word, "hdf5") == 0;
-    c->format = kin_format_result(word);
-    take(s, "\",\n");
-    c->output = take_file(s, "output");
-    c->ties = take_file(s, "ties");
-    take_counts(s, c);
-    s->right = s->right && s->at == s->end && c->output.name != NULL;
+    head(&l, &own);
+    rest(&l, &own);
+    return kin_writer_close(&writer, l.status);
 }
 
 /* A line has more bytes than a matrix of the corpus takes: as many as the text says at most. */
 static kith_status parse(kith_ctx *ctx, const char *path, const kin_map *map, kin_certificate *c)
 {
-    scan s = {.at = (const char *)map->data, .right = true};
-    s.end = s.at + map->bytes;
+    lines l = {.at = (const char *)map->data, .right = true};
+    l.end = l.at + map->bytes;
     KIN_TRY(kin_alloc(ctx, &c->names, map->bytes + 1, 1, "a certificate"));
-    s.names = c->names;
-    take_head(&s, c);
-    if (s.right && (uint64_t)c->count <= map->bytes) {
+    l.names = c->names;
+    head(&l, c);
+    l.right = l.right && (uint64_t)c->count <= map->bytes;
+    if (l.right) {
         KIN_TRY(kin_alloc(ctx, &c->block, (uint64_t)c->count, sizeof *c->corpus, "a certificate"));
         c->corpus = c->block;
-        take_rest(&s, c);
-    } else {
-        s.right = false;
+        rest(&l, c);
     }
-    KIN_PASS_IF(s.right, ctx, KITH_E_FORMAT, kin_at_file(path),
+    KIN_PASS_IF(l.right && l.at == l.end && c->output.name != NULL, ctx, KITH_E_FORMAT,
+                kin_at_file(path),
                 "is no certificate of kith truth, or was changed (byte %lld is "
                 "not as it is written; make the truth again)",
-                (long long)(s.at - (const char *)map->data));
+                (long long)(l.at - (const char *)map->data));
 }
 
 kith_status kin_certificate_open(kith_ctx *ctx, const char *path, kin_certificate *c)

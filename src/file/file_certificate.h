@@ -8,7 +8,7 @@
 
 #include "base/base_ctx.h"
 
-enum { KIN_CERTIFICATE_VERSION = 1, KIN_VERSION_BYTES = 32 };
+enum { KIN_VERSION_BYTES = 32 };
 
 /* Points that the truth was made of; name NULL: they were no file's. */
 typedef struct kin_certified_points {

@@ -18,41 +18,29 @@ static uint64_t section_bytes(const kin_section *section)
     return kin_size_mul((uint64_t)m->rows, row);
 }
 
+/* In pieces, so that what the checksum has read is still in the cache when it is copied. NULL:
+ * zeros. */
+static kith_status put_bytes(kin_writer *writer, const unsigned char *data, uint64_t bytes,
+                             kin_checksum *sum)
+{
+    static const unsigned char zeros[4096];
+    const uint64_t most = data != NULL ? 65536 : sizeof zeros;
+    for (uint64_t at = 0; at < bytes; at += most) {
+        const uint64_t piece = bytes - at < most ? bytes - at : most;
+        const unsigned char *from = data != NULL ? data + at : zeros;
+        kin_checksum_add(sum, from, piece);
+        KIN_TRY(kin_writer_put(writer, from, piece));
+    }
+    return KITH_OK;
+}
+
 static kith_status put_matrix(kin_writer *writer, const kith_matrix *m, kin_checksum *sum)
 {
     const int64_t row_bytes = (int64_t)m->cols * kin_item_of(m->dtype).bytes;
     const int64_t stride = m->stride_bytes != 0 ? m->stride_bytes : row_bytes;
     for (int64_t row = 0; row < m->rows; row++) {
-        const unsigned char *data = (const unsigned char *)m->data + row * stride;
-        kin_checksum_add(sum, data, (uint64_t)row_bytes);
-        KIN_TRY(kin_writer_put(writer, data, (uint64_t)row_bytes));
-    }
-    return KITH_OK;
-}
-
-/* In pieces, so that what the checksum has read is still in the cache when it is copied. */
-static kith_status put_bytes(kin_writer *writer, const void *data, uint64_t bytes,
-                             kin_checksum *sum)
-{
-    const unsigned char *from = data;
-    while (bytes > 0) {
-        const uint64_t piece = bytes < 65536 ? bytes : 65536;
-        kin_checksum_add(sum, from, piece);
-        KIN_TRY(kin_writer_put(writer, from, piece));
-        from += piece;
-        bytes -= piece;
-    }
-    return KITH_OK;
-}
-
-static kith_status put_zeros(kin_writer *writer, uint64_t bytes, kin_checksum *sum)
-{
-    static const unsigned char zeros[4096];
-    while (bytes > 0) {
-        const uint64_t piece = bytes < sizeof zeros ? bytes : sizeof zeros;
-        kin_checksum_add(sum, zeros, piece);
-        KIN_TRY(kin_writer_put(writer, zeros, piece));
-        bytes -= piece;
+        KIN_TRY(put_bytes(writer, (const unsigned char *)m->data + row * stride,
+                          (uint64_t)row_bytes, sum));
     }
     return KITH_OK;
 }
@@ -74,8 +62,6 @@ static kith_status put_section(kin_writer *writer, const kin_section *section,
     kin_checksum_begin(&sum);
     if (section->matrix != NULL) {
         KIN_TRY(put_matrix(writer, section->matrix, &sum));
-    } else if (section->data == NULL) {
-        KIN_TRY(put_zeros(writer, section->bytes, &sum));
     } else {
         KIN_TRY(put_bytes(writer, section->data, section->bytes, &sum));
     }

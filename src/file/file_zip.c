@@ -10,7 +10,6 @@
 #include "base/base_size.h"
 
 #include <inttypes.h>
-#include <zlib.h>
 
 enum {
     LOCAL_BYTES = 30,
@@ -384,44 +383,18 @@ kith_status kin_unzip_find(kith_ctx *ctx, const char *path, const kin_map *map, 
     return KITH_OK;
 }
 
-/* True when the stream ends exactly where both lengths say. */
-static bool inflate_all(z_stream *stream, const kin_unzip_member *member, unsigned char *out)
+/* The stream ends exactly where both lengths say. */
+static kith_status whole(kin_inflating *u)
 {
-    static const uint64_t PIECE = 1u << 30;
-    uint64_t in_left = member->stored_bytes;
-    uint64_t out_left = member->bytes;
-    stream->next_in = (z_const Bytef *)(uintptr_t)member->data;
-    stream->next_out = out;
     int result = Z_OK;
     while (result == Z_OK) {
-        const uInt in = (uInt)(in_left < PIECE ? in_left : PIECE);
-        const uInt room = (uInt)(out_left < PIECE ? out_left : PIECE);
-        stream->avail_in = in;
-        stream->avail_out = room;
-        result = inflate(stream, Z_NO_FLUSH);
-        in_left -= in - stream->avail_in;
-        out_left -= room - stream->avail_out;
+        result = kin_inflate_step(u);
     }
-    return result == Z_STREAM_END && in_left == 0 && out_left == 0;
-}
-
-static kith_status inflate_member(kith_ctx *ctx, const char *label, const kin_unzip_member *member,
-                                  void **block)
-{
-    z_stream stream;
-    memset(&stream, 0, sizeof stream);
-    stream.zalloc = kin_zlib_allocate;
-    stream.zfree = kin_zlib_release;
-    stream.opaque = ctx;
-    KIN_TRY(kin_alloc(ctx, block, member->bytes, 1, "a decompressed member"));
-    KIN_FAIL_IF(inflateInit2(&stream, -MAX_WBITS) != Z_OK, ctx, KITH_E_MEMORY, kin_at_file(label),
-                "no memory to decompress it (free some memory)");
-    const bool whole = inflate_all(&stream, member, *block);
-    (void)inflateEnd(&stream);
-    KIN_PASS_IF(whole, ctx, KITH_E_FORMAT, kin_at_file(label),
+    KIN_PASS_IF(result == Z_STREAM_END && u->from_left == 0 && u->unpacked == u->room, u->ctx,
+                KITH_E_FORMAT, kin_at_file(u->path),
                 "does not decompress to the %" PRIu64
                 " bytes announced (it is damaged: make it again)",
-                member->bytes);
+                u->room);
 }
 
 kith_status kin_unzip_load(kith_ctx *ctx, const char *label, const kin_unzip_member *member,
@@ -442,7 +415,14 @@ kith_status kin_unzip_load(kith_ctx *ctx, const char *label, const kin_unzip_mem
                 member->bytes, member->stored_bytes);
     *data = member->data;
     if (!stored) {
-        KIN_TRY(inflate_member(ctx, label, member, block));
+        KIN_TRY(kin_alloc(ctx, block, member->bytes, 1, "a decompressed member"));
+        kin_inflating u = {.ctx = ctx,
+                           .path = label,
+                           .from = member->data,
+                           .from_bytes = member->stored_bytes,
+                           .to = *block,
+                           .room = member->bytes};
+        KIN_TRY(kin_inflate_all(&u, -MAX_WBITS, "decompress", whole));
         *data = *block;
     }
     KIN_FAIL_IF((uint32_t)crc32_z(0, *data, (size_t)member->bytes) != member->crc, ctx,

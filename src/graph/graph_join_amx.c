@@ -4,7 +4,6 @@
  * Tiles 0-3 accumulate (rows 0-15 and 16-31) x (columns 0-15 and 16-31); 4, 5 hold 64 bytes of 16
  * rows each, as they were gathered; 6, 7 sixteen groups of 16 columns. */
 #if defined(__x86_64__)
-#include "exact/exact_tile_eight.h"
 #include "graph/graph_join_x86.h"
 
 enum { SIDE = 16, BLOCK = 32 };

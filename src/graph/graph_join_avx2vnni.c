@@ -2,9 +2,5 @@
  * Meetings on AVX-VNNI: rows of s8 signed, columns unsigned. Contract: graph_join.h. */
 #if defined(__x86_64__)
 #include "graph/graph_join_x86.h"
-
-#define TILE_BYTES
-#define TILE_MACHINE avx2vnni
-#define TILE_ISA KIN_ISA_AVX2VNNI
 #include "graph/graph_join_x86.inc"
 #endif

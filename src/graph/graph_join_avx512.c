@@ -5,8 +5,6 @@
 
 #include <immintrin.h>
 
-#define TILE_MACHINE avx512
-#define TILE_ISA KIN_ISA_AVX512
 #include "graph/graph_join_x86.inc"
 
 /* ---- Who is nearest, and what is within limits ----------------------------------------------- */

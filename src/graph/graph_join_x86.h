@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What meetings on AVX2 and on AVX-512 share, in registers of exact_tile_ymm.h or exact_tile_zmm.h.
- * Included only where one of them is on. */
+ * What meetings on AVX2 and on AVX-512 share, in registers of exact_tile_x86.h. Included
+ * only where one of them is on. */
 #ifndef KIN_GRAPH_JOIN_X86_H
 #define KIN_GRAPH_JOIN_X86_H
 
 #include "base/base_size.h"
+#include "exact/exact_tile_x86.h"
 #include "graph/graph_join.h"
-
-#if defined(__AVX512F__)
-#include "exact/exact_tile_zmm.h"
-#define MM_(op) _mm512_##op
-#define MM_INT_(op) _mm512_##op##_si512
-#define MM_BITS _mm512_castps_si512
-#else
-#include "exact/exact_tile_ymm.h"
-#define MM_(op) _mm256_##op
-#define MM_INT_(op) _mm256_##op##_si256
-#define MM_BITS _mm256_castps_si256
-#endif
 
 /* kin_graph_order_of_int of costs. */
 static inline void INT_(orders)(uint32_t *to, INT_VEC product, INT_VEC row_term, INT_VEC col_terms)

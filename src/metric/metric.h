@@ -109,6 +109,8 @@ kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metr
  * names `name`, the lowest row, then the lowest column. Parallel. */
 kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
                                  const kin_distance *distance, const char *name);
+/* A caller's own distance is no number. */
+kith_status kin_metric_fail_nan(kith_ctx *ctx, int64_t query, int64_t point);
 
 /* The error for the first bad value of a row that has one: row `row` of the matrix, whose values
  * are at `data`; the matrix's own data are not read. */

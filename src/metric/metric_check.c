@@ -286,3 +286,10 @@ kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
                        "into the box first)",
                        kin_value(matrix->dtype, data, col), distance->period[col]);
 }
+
+kith_status kin_metric_fail_nan(kith_ctx *ctx, int64_t query, int64_t point)
+{
+    return kin_fail_at(ctx, KITH_E_DATA, kin_at("custom"),
+                       "gave NaN for query %lld and point %lld (a distance must be a number)",
+                       (long long)query, (long long)point);
+}

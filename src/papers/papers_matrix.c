@@ -307,9 +307,9 @@ static kith_status write_keys(const matrix *m, int64_t row, int64_t at, const ki
     double *keys = m->keys + row * m->columns + at;
     kin_metric_keys_run(distance, query, m->corpus, m->row0 + at, tile, keys);
     for (int64_t i = 0; distance->metric == KITH_CUSTOM && i < tile; i++) {
-        KIN_FAIL_IF(keys[i] != keys[i], m->ctx, KITH_E_DATA, kin_at("custom"),
-                    "gave NaN for query %lld and point %lld (a distance must be a number)",
-                    (long long)(m->query0 + row), (long long)(m->row0 + at + i));
+        if (keys[i] != keys[i]) {
+            return kin_metric_fail_nan(m->ctx, m->query0 + row, m->row0 + at + i);
+        }
     }
     return KITH_OK;
 }
