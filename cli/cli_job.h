@@ -115,8 +115,6 @@ int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table,
                  const kith_fingerprint *points);
 /* Writes the forward table to -o, and its distances to --distances. */
 int cli_job_save_forward(cli_job *job);
-/* Writes the ranges to -o. */
-int cli_job_save_ranges(cli_job *job);
 /* *out: of both what does not say when. Counts are sums, shares and counts of a row averages, of
  * which one's rows have this share, memory the most. */
 void cli_job_add_report(const kith_report *all, const kith_report *one, double share,
@@ -124,14 +122,6 @@ void cli_job_add_report(const kith_report *all, const kith_report *one, double s
 /* Frees what the job has, its session last. */
 void cli_job_close(cli_job *job);
 kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points);
-
-/* ---- The whole ------------------------------------------------------------------------------- */
-
-/* kith graph and kith search from beginning to end; their exit code. */
-int cli_run(const cli_args *args, const cli_engine *engine);
-
-/* Radius search, with or without queries. */
-extern const cli_engine cli_engine_radius;
 
 /* ---- The report ------------------------------------------------------------------------------ */
 
@@ -143,10 +133,6 @@ int cli_filter_read(cli_job *job);
 void cli_filter_free(cli_job *job);
 /* For --dry-run: what the job would need. */
 void cli_job_tell_plan(const cli_job *job);
-
-/* ---- Shards: points that fit in no memory, by lists in a folder ------------------------------ */
-
-extern const cli_engine cli_engine_shards;
 
 /* Processes that work together. */
 typedef struct cli_team {

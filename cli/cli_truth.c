@@ -6,7 +6,6 @@
 #include "cli_job.h"
 #include "cli_output.h"
 #include "cli_runbook.h"
-#include "cli_stream.h"
 
 #include <errno.h>
 #include <inttypes.h>
