@@ -134,12 +134,8 @@ void cli_tell_verified(cli_report *r, const char *key, const cli_verified *found
                 cli_grouped(found->wrong, texts[0]), cli_grouped(found->rows, texts[1]),
                 found->first_wrong);
     }
-    cli_put_open(r, key);
-    cli_put_text(r, "graph", found->graph);
-    cli_put_int(r, "rows", found->rows);
-    cli_put_int(r, "wrong", found->wrong);
-    cli_put_int(r, "first_wrong", found->first_wrong);
-    cli_put_close(r);
+    cli_put_object(r, key, TEXT("graph", found->graph), INT("rows", found->rows),
+                   INT("wrong", found->wrong), INT("first_wrong", found->first_wrong));
 }
 
 int cli_grow_verify(cli_grown *g, cli_old_graph *old)
@@ -204,15 +200,13 @@ void cli_grow_tell(cli_report *r, const cli_grown *g)
                               {"write", g->seconds_write},
                               {NULL, 0.0}};
     cli_say_matrix(r, "points", NULL, &g->points);
-    cli_put_int(r, "n", g->points.rows);
-    cli_put_int(r, "d", g->points.cols);
-    cli_put_text(r, "dtype", kith_dtype_name(g->points.dtype));
+    cli_put(r, INT("n", g->points.rows), INT("d", g->points.cols),
+            TEXT("dtype", kith_dtype_name(g->points.dtype)));
     cli_tell_text(r, "metric", kith_metric_name(g->args.metric));
     cli_tell_int(r, "k", g->args.k);
     cli_say_more(r, "method: %s\n", g->method);
-    cli_put_text(r, "method", g->method);
-    cli_put_text(r, "backend", job->report.backend);
-    cli_put_int(r, "threads", kith_ctx_get_params(job->session.ctx)->threads);
+    cli_put(r, TEXT("method", g->method), TEXT("backend", job->report.backend),
+            INT("threads", kith_ctx_get_params(job->session.ctx)->threads));
     if (rounds) {
         cli_descent_tell(r, job);
     } else if (g->exact != KITH_CERTIFIED && job->descent.recall.rows > 0) {

@@ -147,14 +147,11 @@ static void tell(const growing *g)
                               {"write", g->seconds_write},
                               {NULL, 0.0}};
     cli_report r = cli_report_begin(&g->args);
-    cli_put_text(&r, "action", g->args.paths[0]);
-    cli_put_text(&r, "backend", "cpu");
-    cli_put_int(&r, "threads", kith_ctx_get_params(g->session.ctx)->threads);
     cli_say(&r, "points: %" PRId64 " x %" PRId64 " %s\n", info->rows, info->cols,
             kith_dtype_name(info->dtype));
-    cli_put_int(&r, "n", info->rows);
-    cli_put_int(&r, "d", info->cols);
-    cli_put_text(&r, "dtype", kith_dtype_name(info->dtype));
+    cli_put(&r, TEXT("action", g->args.paths[0]), TEXT("backend", "cpu"),
+            INT("threads", kith_ctx_get_params(g->session.ctx)->threads), INT("n", info->rows),
+            INT("d", info->cols), TEXT("dtype", kith_dtype_name(info->dtype)));
     cli_tell_text(&r, "metric", kith_metric_name(info->metric));
     if (info->kind == KITH_KIND_TREE_INDEX) {
         cli_tell_tree(&r, info);
@@ -166,8 +163,7 @@ static void tell(const growing *g)
     cli_tell_seconds(&r, steps, g->session.start);
     cli_say(&r, "output: %s, %s\n", cli_message_safe(g->args.output),
             cli_message_size(info->file_bytes, text));
-    cli_put_uint(&r, "bytes", info->file_bytes);
-    cli_put_text(&r, "output", g->args.output);
+    cli_put(&r, UINT("bytes", info->file_bytes), TEXT("output", g->args.output));
     cli_report_end(&r);
 }
 

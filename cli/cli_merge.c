@@ -150,20 +150,15 @@ static void tell_plan(const merging *m)
     const cli_grown *g = &m->grown;
     char text[CLI_SIZE_BYTES];
     cli_report r = cli_report_begin(&g->args);
-    cli_put_bool(&r, "dry_run", true);
     cli_say_matrix(&r, "points", NULL, &g->points);
-    cli_put_int(&r, "n", g->points.rows);
-    cli_put_int(&r, "d", g->points.cols);
+    cli_put(&r, BOOL("dry_run", true), INT("n", g->points.rows), INT("d", g->points.cols));
     cli_tell_text(&r, "metric", kith_metric_name(g->args.metric));
     cli_tell_int(&r, "k", g->args.k);
     cli_tell_text(&r, "method", g->method);
     cli_tell_text(&r, "backend", m->plan.backend);
     tell_choice(&r, m);
     cli_say(&r, "memory: planned %s\n", cli_message_size(need_of(m), text));
-    cli_put_open(&r, "plan_bytes");
-    cli_put_uint(&r, "peak", need_of(m));
-    cli_put_uint(&r, "gpu", m->plan.gpu_bytes);
-    cli_put_close(&r);
+    cli_put_object(&r, "plan_bytes", UINT("peak", need_of(m)), UINT("gpu", m->plan.gpu_bytes));
     cli_report_end(&r);
 }
 
@@ -264,8 +259,7 @@ static void tell(const merging *m)
             cli_message_safe(m->grown.old[0].path), cli_message_safe(first->path),
             first->matrix->rows, adds(m) ? "new" : cli_message_safe(m->grown.old[1].path),
             cli_message_safe(second->path), second->matrix->rows);
-    cli_put_int(&r, "first", first->matrix->rows);
-    cli_put_int(&r, "second", second->matrix->rows);
+    cli_put(&r, INT("first", first->matrix->rows), INT("second", second->matrix->rows));
     if (r.verbose || r.programs) {
         tell_choice(&r, m);
     }

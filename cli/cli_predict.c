@@ -114,28 +114,21 @@ static int measure_errors(const double *predicted, const cli_labels *truth, bool
 static void tell_errors(cli_report *r, const errors *e)
 {
     cli_put_open(r, "errors");
-    cli_put_int(r, "rows", e->rows);
+    cli_put(r, INT("rows", e->rows));
     if (e->votes) {
         const double share = (double)e->right / (double)e->rows;
         cli_say(r, "right: %" PRId64 " of %" PRId64 " (%.2f %%)\n", e->right, e->rows,
                 100.0 * share);
-        cli_put_int(r, "right", e->right);
-        cli_put_number(r, "accuracy", share);
+        cli_put(r, INT("right", e->right), NUMBER("accuracy", share));
     } else {
         cli_say(r, "error: MAE %.6g, RMSE %.6g, bias %.6g\n", e->mae, e->rmse, e->bias);
-        cli_put_number(r, "mae", e->mae);
-        cli_put_number(r, "rmse", e->rmse);
-        cli_put_number(r, "bias", e->bias);
+        cli_put(r, NUMBER("mae", e->mae), NUMBER("rmse", e->rmse), NUMBER("bias", e->bias));
     }
     if (e->relative) {
         cli_say(r, "error / (1 + truth): bias %.6g, NMAD %.6g, above %.2f: %.2f %%\n", e->bias_rel,
                 e->nmad, OUTLIER, 100.0 * e->outliers);
-        cli_put_open(r, "relative");
-        cli_put_number(r, "bias", e->bias_rel);
-        cli_put_number(r, "nmad", e->nmad);
-        cli_put_number(r, "outliers", e->outliers);
-        cli_put_number(r, "outliers_above", OUTLIER);
-        cli_put_close(r);
+        cli_put_object(r, "relative", NUMBER("bias", e->bias_rel), NUMBER("nmad", e->nmad),
+                       NUMBER("outliers", e->outliers), NUMBER("outliers_above", OUTLIER));
     }
     cli_put_close(r);
 }
@@ -362,12 +355,11 @@ static void tell_work(cli_report *r, const predicting *p)
                  kith_ctx_get_params(job->session.ctx)->threads, chunks(p),
                  chunks(p) == 1 ? "" : "s");
     cli_say_planned(r, job->need_bytes);
-    cli_put_text(r, "screen", report->screen);
-    cli_put_text(r, "backend", report->backend);
-    cli_put_text(r, "gpu", report->gpu[0] != '\0' ? report->gpu : NULL);
-    cli_put_text(r, "isa", kith_ctx_get_params(job->session.ctx)->isa);
-    cli_put_int(r, "threads", kith_ctx_get_params(job->session.ctx)->threads);
-    cli_put_int(r, "chunks", chunks(p));
+    cli_put(r, TEXT("screen", report->screen), TEXT("backend", report->backend),
+            TEXT("gpu", report->gpu[0] != '\0' ? report->gpu : NULL),
+            TEXT("isa", kith_ctx_get_params(job->session.ctx)->isa),
+            INT("threads", kith_ctx_get_params(job->session.ctx)->threads),
+            INT("chunks", chunks(p)));
     cli_tell_peak(r, report->gpu_peak_bytes, job->need_bytes);
 }
 
@@ -385,10 +377,8 @@ static void tell(const predicting *p)
     cli_say_matrix(&r, "catalogue", job->corpus.path, catalogue);
     cli_say(&r, "labels: %s\nqueries: %s, %" PRId64 "\n", cli_message_safe(p->labels.path),
             cli_message_safe(job->queries.path), job->queries.matrix->rows);
-    cli_put_int(&r, "n", catalogue->rows);
-    cli_put_int(&r, "queries", job->queries.matrix->rows);
-    cli_put_int(&r, "d", catalogue->cols);
-    cli_put_text(&r, "dtype", kith_dtype_name(catalogue->dtype));
+    cli_put(&r, INT("n", catalogue->rows), INT("queries", job->queries.matrix->rows),
+            INT("d", catalogue->cols), TEXT("dtype", kith_dtype_name(catalogue->dtype)));
     cli_tell_text(&r, "mode", cli_option_word(CLI_OPT_MODE, (int)job->args->mode));
     cli_tell_text(&r, "metric", kith_metric_name(cli_job_metric(job)));
     cli_tell_int(&r, "k", job->args->k);

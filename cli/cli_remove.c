@@ -143,15 +143,11 @@ static void tell_plan(const removing *r)
     char text[CLI_SIZE_BYTES];
     cli_report to = cli_report_begin(&g->args);
     cli_say(&to, "removed: %" PRId64 " of %" PRId64 " points\n", rows - r->left, rows);
-    cli_put_int(&to, "removed", rows - r->left);
-    cli_put_bool(&to, "dry_run", true);
-    cli_put_int(&to, "n", r->left);
+    cli_put(&to, INT("removed", rows - r->left), BOOL("dry_run", true), INT("n", r->left));
     cli_tell_int(&to, "k", g->args.k);
     cli_say(&to, "memory: planned %s, and what a search takes\n",
             cli_message_size(need_of(r), text));
-    cli_put_open(&to, "plan_bytes");
-    cli_put_uint(&to, "peak", need_of(r));
-    cli_put_close(&to);
+    cli_put_object(&to, "plan_bytes", UINT("peak", need_of(r)));
     cli_report_end(&to);
 }
 
@@ -162,9 +158,8 @@ static void tell(const removing *r)
     cli_say(&to, "removed: %" PRId64 " of %" PRId64 " points, %" PRId64 " rows %s\n",
             rows - r->left, rows, r->report.repaired,
             r->report.anew == 1 ? "made anew" : "searched for again");
-    cli_put_int(&to, "removed", rows - r->left);
-    cli_put_int(&to, "repaired", r->report.repaired);
-    cli_put_bool(&to, "anew", r->report.anew == 1);
+    cli_put(&to, INT("removed", rows - r->left), INT("repaired", r->report.repaired),
+            BOOL("anew", r->report.anew == 1));
     if (r->grown.old[0].verified.graph != NULL) {
         cli_put_open_array(&to, "verified");
         cli_tell_verified(&to, NULL, &r->grown.old[0].verified);

@@ -49,13 +49,56 @@ void cli_put_open(cli_report *r, const char *key);
 void cli_put_close(cli_report *r);
 void cli_put_open_array(cli_report *r, const char *key);
 void cli_put_close_array(cli_report *r);
-/* A NULL text is null. */
-void cli_put_text(cli_report *r, const char *key, const char *text);
-void cli_put_int(cli_report *r, const char *key, int64_t value);
-void cli_put_uint(cli_report *r, const char *key, uint64_t value);
-/* Infinity and NaN, which JSON does not have, are null. */
-void cli_put_number(cli_report *r, const char *key, double value);
-void cli_put_bool(cli_report *r, const char *key, bool value);
+
+typedef enum cli_put_kind {
+    CLI_PUT_END = 0,
+    CLI_PUT_TEXT, /* NULL is null */
+    CLI_PUT_INT,
+    CLI_PUT_UINT,
+    CLI_PUT_NUMBER, /* infinity and NaN, which JSON does not have, are null */
+    CLI_PUT_BOOL
+} cli_put_kind;
+
+/* A member of an object. */
+typedef struct cli_field {
+    const char *key;
+    cli_put_kind kind;
+    union {
+        const char *text;
+        int64_t integer;
+        uint64_t natural;
+        double number;
+        bool truth;
+    };
+} cli_field;
+
+#define TEXT(name, value)                                    \
+    {                                                        \
+        .key = (name), .kind = CLI_PUT_TEXT, .text = (value) \
+    }
+#define INT(name, value)                                       \
+    {                                                          \
+        .key = (name), .kind = CLI_PUT_INT, .integer = (value) \
+    }
+#define UINT(name, value)                                       \
+    {                                                           \
+        .key = (name), .kind = CLI_PUT_UINT, .natural = (value) \
+    }
+#define NUMBER(name, value)                                      \
+    {                                                            \
+        .key = (name), .kind = CLI_PUT_NUMBER, .number = (value) \
+    }
+#define BOOL(name, value)                                     \
+    {                                                         \
+        .key = (name), .kind = CLI_PUT_BOOL, .truth = (value) \
+    }
+#define CLI_FIELDS(...) ((const cli_field[]){__VA_ARGS__, {.kind = CLI_PUT_END}})
+
+/* Fields as members; or as those of an object. */
+#define cli_put(r, ...) cli_put_fields((r), CLI_FIELDS(__VA_ARGS__))
+#define cli_put_object(r, key, ...) cli_put_members((r), (key), CLI_FIELDS(__VA_ARGS__))
+void cli_put_fields(cli_report *r, const cli_field *fields);
+void cli_put_members(cli_report *r, const char *key, const cli_field *fields);
 
 /* ---- For both ------------------------------------------------------------------------------- */
 

@@ -144,16 +144,11 @@ static void tell_input(cli_report *r, const selecting *s, const char *method)
             wants_kth(s) ? ", the k-th alone"
             : unsorted   ? ", in any order"
                          : "");
-    cli_put_text(r, "method", method);
-    cli_put_text(r, "isa", kith_ctx_get_params(s->session.ctx)->isa);
-    cli_put_int(r, "threads", kith_ctx_get_params(s->session.ctx)->threads);
-    cli_put_int(r, "n", values->rows);
-    cli_put_int(r, "d", values->cols);
-    cli_put_text(r, "dtype", kith_dtype_name(values->dtype));
-    cli_put_int(r, "k", s->params.k);
-    cli_put_bool(r, "largest", largest);
-    cli_put_bool(r, "sorted", !unsorted);
-    cli_put_bool(r, "kth", wants_kth(s));
+    cli_put(r, TEXT("method", method), TEXT("isa", kith_ctx_get_params(s->session.ctx)->isa),
+            INT("threads", kith_ctx_get_params(s->session.ctx)->threads), INT("n", values->rows),
+            INT("d", values->cols), TEXT("dtype", kith_dtype_name(values->dtype)),
+            INT("k", s->params.k), BOOL("largest", largest), BOOL("sorted", !unsorted),
+            BOOL("kth", wants_kth(s)));
 }
 
 static void say_method(const cli_report *r, const selecting *s, const char *method)
@@ -171,8 +166,8 @@ static void tell(const selecting *s)
                               {NULL, 0.0}};
     cli_report r = cli_report_begin(s->args);
     tell_input(&r, s, report->screen);
-    cli_put_text(&r, "backend", report->backend);
-    cli_put_text(&r, "gpu", report->gpu[0] != '\0' ? report->gpu : NULL);
+    cli_put(&r, TEXT("backend", report->backend),
+            TEXT("gpu", report->gpu[0] != '\0' ? report->gpu : NULL));
     if (report->gpu[0] != '\0') {
         cli_say_more(&r, "device: %s, %s\n", report->backend, report->gpu);
     }
@@ -194,11 +189,8 @@ static void tell_plan(const selecting *s)
     say_method(&r, s, method);
     cli_say(&r, "memory: at least %s (result %s)\n", cli_message_size(s->need_bytes, text[0]),
             cli_message_size(s->result_bytes, text[1]));
-    cli_put_bool(&r, "dry_run", true);
-    cli_put_open(&r, "plan_bytes");
-    cli_put_uint(&r, "result", s->result_bytes);
-    cli_put_uint(&r, "least", s->need_bytes);
-    cli_put_close(&r);
+    cli_put(&r, BOOL("dry_run", true));
+    cli_put_object(&r, "plan_bytes", UINT("result", s->result_bytes), UINT("least", s->need_bytes));
     cli_report_end(&r);
 }
 

@@ -288,15 +288,10 @@ static void tell_shard_plan(cli_report *r, const cli_job *job)
     cli_say(r, "memory: planned %s\n", cli_message_size(p->peak_bytes, text[0]));
     cli_say(r, "disk: %s in %s, result %s\n", cli_message_size(p->folder_bytes, text[0]),
             cli_message_safe(job->args->shards), cli_message_size(p->result_bytes, text[1]));
-    cli_put_int(r, "count", p->shards);
-    cli_put_int(r, "steps", p->steps);
-    cli_put_int(r, "rows", p->rows);
-    cli_put_int(r, "groups", p->groups);
-    cli_put_int(r, "group_rows", p->group_rows);
-    cli_put_uint(r, "peak_bytes", p->peak_bytes);
-    cli_put_uint(r, "gpu_bytes", p->gpu_bytes);
-    cli_put_uint(r, "folder_bytes", p->folder_bytes);
-    cli_put_uint(r, "result_bytes", p->result_bytes);
+    cli_put(r, INT("count", p->shards), INT("steps", p->steps), INT("rows", p->rows),
+            INT("groups", p->groups), INT("group_rows", p->group_rows),
+            UINT("peak_bytes", p->peak_bytes), UINT("gpu_bytes", p->gpu_bytes),
+            UINT("folder_bytes", p->folder_bytes), UINT("result_bytes", p->result_bytes));
 }
 
 static void say_done(const cli_report *r, const kith_shard_report *s)
@@ -333,42 +328,28 @@ static void say_done(const cli_report *r, const kith_shard_report *s)
 static void put_stages(cli_report *r, const kith_shard_report *s)
 {
     const double spent = s->seconds_compute + s->seconds_wait + s->seconds_result;
-    cli_put_open(r, "stages");
-    cli_put_number(r, "sample", s->seconds_sample);
-    cli_put_number(r, "groups", s->seconds_group);
-    cli_put_number(r, "graphs", s->seconds_compute - s->seconds_sample - s->seconds_group);
-    cli_put_number(r, "wait_for_rows", s->seconds_rows);
-    cli_put_number(r, "wait_for_lists", s->seconds_wait - s->seconds_rows);
-    cli_put_number(r, "check", s->seconds_check);
-    cli_put_number(r, "result", s->seconds_result - s->seconds_check);
-    cli_put_number(r, "rest", s->seconds_total - spent);
-    cli_put_close(r);
+    cli_put_object(
+        r, "stages", NUMBER("sample", s->seconds_sample), NUMBER("groups", s->seconds_group),
+        NUMBER("graphs", s->seconds_compute - s->seconds_sample - s->seconds_group),
+        NUMBER("wait_for_rows", s->seconds_rows),
+        NUMBER("wait_for_lists", s->seconds_wait - s->seconds_rows),
+        NUMBER("check", s->seconds_check), NUMBER("result", s->seconds_result - s->seconds_check),
+        NUMBER("rest", s->seconds_total - spent));
 }
 
 static void put_done(cli_report *r, const kith_shard_report *s)
 {
-    cli_put_int(r, "count", s->shards);
-    cli_put_int(r, "steps", s->steps);
-    cli_put_int(r, "stood", s->steps_stood);
-    cli_put_int(r, "rebuilt", s->rebuilt);
-    cli_put_int(r, "parts", s->parts);
-    cli_put_int(r, "pairs_met", s->pairs_met);
-    cli_put_int(r, "pairs_skipped", s->pairs_skipped);
-    cli_put_number(r, "rows_skipped", s->rows_skipped);
-    cli_put_uint(r, "bytes_read", s->bytes_read);
-    cli_put_uint(r, "bytes_written", s->bytes_written);
-    cli_put_number(r, "compute_seconds", s->seconds_compute);
-    cli_put_number(r, "wait_seconds", s->seconds_wait);
-    cli_put_number(r, "result_seconds", s->seconds_result);
-    cli_put_number(r, "total_seconds", s->seconds_total);
-    cli_put_number(r, "sample_seconds", s->seconds_sample);
-    cli_put_number(r, "group_seconds", s->seconds_group);
-    cli_put_int(r, "groups", s->groups);
-    cli_put_number(r, "groups_cover", s->groups_cover);
-    cli_put_number(r, "groups_wanted", s->groups_wanted);
-    cli_put_number(r, "groups_overlap", s->groups_overlap);
-    cli_put_number(r, "compute_share",
-                   s->seconds_total > 0.0 ? s->seconds_compute / s->seconds_total : 0.0);
+    cli_put(r, INT("count", s->shards), INT("steps", s->steps), INT("stood", s->steps_stood),
+            INT("rebuilt", s->rebuilt), INT("parts", s->parts), INT("pairs_met", s->pairs_met),
+            INT("pairs_skipped", s->pairs_skipped), NUMBER("rows_skipped", s->rows_skipped),
+            UINT("bytes_read", s->bytes_read), UINT("bytes_written", s->bytes_written),
+            NUMBER("compute_seconds", s->seconds_compute), NUMBER("wait_seconds", s->seconds_wait),
+            NUMBER("result_seconds", s->seconds_result), NUMBER("total_seconds", s->seconds_total),
+            NUMBER("sample_seconds", s->seconds_sample), NUMBER("group_seconds", s->seconds_group),
+            INT("groups", s->groups), NUMBER("groups_cover", s->groups_cover),
+            NUMBER("groups_wanted", s->groups_wanted), NUMBER("groups_overlap", s->groups_overlap),
+            NUMBER("compute_share",
+                   s->seconds_total > 0.0 ? s->seconds_compute / s->seconds_total : 0.0));
     put_stages(r, s);
 }
 

@@ -206,11 +206,8 @@ static void tell_ties(cli_report *r, const kith_truth_report *told)
     cli_say(r, "ties: %s of %s queries have %s rows beyond the list as near as the k-th\n",
             cli_grouped(told->tied, text[0]), cli_grouped(told->queries, text[1]),
             cli_grouped(told->tied_beyond, text[2]));
-    cli_put_int(r, "k", told->k);
-    cli_put_int(r, "full", told->full);
-    cli_put_int(r, "tied", told->tied);
-    cli_put_int(r, "tied_beyond", told->tied_beyond);
-    cli_put_int(r, "most_ties", told->most_ties);
+    cli_put(r, INT("k", told->k), INT("full", told->full), INT("tied", told->tied),
+            INT("tied_beyond", told->tied_beyond), INT("most_ties", told->most_ties));
 }
 
 static void tell_found(cli_report *r, const kith_truth_report *told)
@@ -218,9 +215,8 @@ static void tell_found(cli_report *r, const kith_truth_report *told)
     char text[2][CLI_GROUPED_BYTES];
     cli_say(r, "found: %s rows within the radius, at most %s of one query\n",
             cli_grouped(told->found, text[0]), cli_grouped(told->most_found, text[1]));
-    cli_put_number(r, "radius", told->radius);
-    cli_put_int(r, "found", told->found);
-    cli_put_int(r, "most_found", told->most_found);
+    cli_put(r, NUMBER("radius", told->radius), INT("found", told->found),
+            INT("most_found", told->most_found));
 }
 
 static void tell_counts(cli_report *r, const kith_truth_report *told)
@@ -230,10 +226,8 @@ static void tell_counts(cli_report *r, const kith_truth_report *told)
     } else {
         tell_ties(r, told);
     }
-    cli_put_text(r, "metric", kith_metric_name(told->metric));
-    cli_put_int(r, "n", told->rows);
-    cli_put_int(r, "queries", told->queries);
-    cli_put_int(r, "files", told->files);
+    cli_put(r, TEXT("metric", kith_metric_name(told->metric)), INT("n", told->rows),
+            INT("queries", told->queries), INT("files", told->files));
 }
 
 static void tell_work(cli_report *r, const truth *t)
@@ -248,11 +242,9 @@ static void tell_work(cli_report *r, const truth *t)
         cli_say_more(r, "ties: counted pair by pair %" PRId64 " times\n", told->recounted);
     }
     cli_say_more(r, "method: %s, device %s\n", told->screen, told->backend);
-    cli_put_int(r, "parts", told->parts);
-    cli_put_int(r, "resumed", told->resumed);
-    cli_put_int(r, "recounted", told->recounted);
-    cli_put_text(r, "screen", told->screen);
-    cli_put_text(r, "backend", told->backend);
+    cli_put(r, INT("parts", told->parts), INT("resumed", told->resumed),
+            INT("recounted", told->recounted), TEXT("screen", told->screen),
+            TEXT("backend", told->backend));
 }
 
 static void tell(const truth *t)
@@ -289,8 +281,7 @@ static void tell(const truth *t)
                 "verified: %s and its points are as its certificate says, %" PRId64
                 " queries computed anew\n",
                 cli_message_safe(t->file), told->sample);
-        cli_put_text(&r, "verified", t->file);
-        cli_put_int(&r, "sample", told->sample);
+        cli_put(&r, TEXT("verified", t->file), INT("sample", told->sample));
     } else {
         tell_work(&r, t);
     }
@@ -493,17 +484,13 @@ static void tell_book(const truth *t)
     if (t->file != NULL) {
         cli_say(&r, "verified: %s and its points are as its certificates say\n",
                 cli_message_safe(t->file));
-        cli_put_text(&r, "verified", t->file);
-        cli_put_int(&r, "sample", told->sample);
+        cli_put(&r, TEXT("verified", t->file), INT("sample", told->sample));
     } else if (t->stood > 0) {
         cli_say(&r, "resumed: %s searches were done already\n", cli_grouped(t->stood, text[0]));
     }
-    cli_put_text(&r, "metric", kith_metric_name(told->metric));
-    cli_put_int(&r, "n", t->whole.rows);
-    cli_put_int(&r, "files", t->count);
-    cli_put_int(&r, "steps", t->book.count);
-    cli_put_int(&r, "searches", t->book.searches);
-    cli_put_int(&r, "resumed", t->stood);
+    cli_put(&r, TEXT("metric", kith_metric_name(told->metric)), INT("n", t->whole.rows),
+            INT("files", t->count), INT("steps", t->book.count), INT("searches", t->book.searches),
+            INT("resumed", t->stood));
     const cli_step steps[] = {{"read", t->job.seconds_read}, {NULL, 0}};
     cli_tell_seconds(&r, steps, t->job.session.start);
     if (t->file == NULL) {
