@@ -194,11 +194,6 @@ void cli_grow_tell(cli_report *r, const cli_grown *g)
 {
     const cli_job *job = &g->job;
     const bool rounds = job->descent.round_count > 0 && g->exact != KITH_CERTIFIED;
-    const cli_step steps[] = {{"read", g->seconds_read},
-                              {"build", g->seconds_build},
-                              {g->args.command == CLI_REMOVE ? "remove" : "merge", g->seconds_work},
-                              {"write", g->seconds_write},
-                              {NULL, 0.0}};
     cli_say_matrix(r, "points", NULL, &g->points);
     cli_put(r, INT("n", g->points.rows), INT("d", g->points.cols),
             TEXT("dtype", kith_dtype_name(g->points.dtype)));
@@ -218,6 +213,9 @@ void cli_grow_tell(cli_report *r, const cli_grown *g)
         cli_descent_say_missed(r, job);
         cli_say_estimate(r, &job->descent.recall, "points");
     }
-    cli_tell_seconds(r, steps, job->session.start);
+    cli_tell_seconds(r, job->session.start, NUMBER("read", g->seconds_read),
+                     NUMBER("build", g->seconds_build),
+                     NUMBER(g->args.command == CLI_REMOVE ? "remove" : "merge", g->seconds_work),
+                     NUMBER("write", g->seconds_write));
     cli_tell_output(r, g->args.output, cli_claim_lost(g->args.output, g->args.format));
 }

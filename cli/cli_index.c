@@ -142,10 +142,6 @@ static void tell(const growing *g)
 {
     char text[CLI_SIZE_BYTES];
     const kith_file_info *info = &g->info;
-    const cli_step steps[] = {{"read", g->seconds_read},
-                              {g->args.paths[0], g->seconds_work},
-                              {"write", g->seconds_write},
-                              {NULL, 0.0}};
     cli_report r = cli_report_begin(&g->args);
     cli_say(&r, "points: %" PRId64 " x %" PRId64 " %s\n", info->rows, info->cols,
             kith_dtype_name(info->dtype));
@@ -160,7 +156,8 @@ static void tell(const growing *g)
         cli_say_planned(&r, g->planned_bytes);
     }
     cli_tell_peak(&r, 0, 0);
-    cli_tell_seconds(&r, steps, g->session.start);
+    cli_tell_seconds(&r, g->session.start, NUMBER("read", g->seconds_read),
+                     NUMBER(g->args.paths[0], g->seconds_work), NUMBER("write", g->seconds_write));
     cli_say(&r, "output: %s, %s\n", cli_message_safe(g->args.output),
             cli_message_size(info->file_bytes, text));
     cli_put(&r, UINT("bytes", info->file_bytes), TEXT("output", g->args.output));

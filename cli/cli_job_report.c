@@ -7,25 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The steps of a job that have a time. */
-enum { STEPS = 8 };
-
-static void list_steps(const cli_job *job, cli_step steps[STEPS])
-{
-    const kith_report *r = &job->report;
-    int count = 0;
-    steps[count++] = (cli_step){"read", job->seconds_read};
-    steps[count++] = (cli_step){"check", r->seconds_check};
-    steps[count++] = (cli_step){"prepare", r->seconds_prepare};
-    steps[count++] = (cli_step){"screen", r->seconds_screen};
-    if (r->seconds_select > 0.0) {
-        steps[count++] = (cli_step){"select", r->seconds_select};
-    }
-    steps[count++] = (cli_step){"rescore", r->seconds_rescore};
-    steps[count++] = (cli_step){"write", job->seconds_write};
-    steps[count] = (cli_step){NULL, 0.0};
-}
-
 /* ---- What was asked ------------------------------------------------------------------------- */
 
 static void tell_input(cli_report *r, const cli_job *job)
@@ -210,7 +191,7 @@ static void tell_output(cli_report *r, const cli_job *job)
 
 void cli_job_tell(const cli_job *job, const cli_engine *engine)
 {
-    cli_step steps[STEPS];
+    const kith_report *of = &job->report;
     cli_report r = cli_report_begin(job->args);
     tell_input(&r, job);
     tell_work(&r, job);
@@ -224,8 +205,11 @@ void cli_job_tell(const cli_job *job, const cli_engine *engine)
     } else if (job->descends) {
         cli_descent_say_recall(&r, job);
     }
-    list_steps(job, steps);
-    cli_tell_seconds(&r, steps, job->session.start);
+    cli_tell_seconds(&r, job->session.start, NUMBER("read", job->seconds_read),
+                     NUMBER("check", of->seconds_check), NUMBER("prepare", of->seconds_prepare),
+                     NUMBER("screen", of->seconds_screen),
+                     NUMBER(of->seconds_select > 0.0 ? "select" : NULL, of->seconds_select),
+                     NUMBER("rescore", of->seconds_rescore), NUMBER("write", job->seconds_write));
     tell_output(&r, job);
     cli_report_end(&r);
 }

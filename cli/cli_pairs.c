@@ -206,8 +206,6 @@ static void tell(const pairing *p)
 {
     const kith_report *report = &p->job.report;
     const cli_args *args = p->job.args;
-    const cli_step steps[] = {
-        {"read", p->job.seconds_read}, {"pairs", p->seconds_pairs}, {NULL, 0.0}};
     char text[CLI_GROUPED_BYTES];
     cli_report r = cli_report_begin(args);
     tell_points(&r, p);
@@ -226,7 +224,8 @@ static void tell(const pairing *p)
     cli_put(&r, INT("chunks", p->report.chunks), INT("divided", p->report.divided),
             TEXT("screen", report->screen), TEXT("backend", report->backend));
     cli_tell_peak(&r, report->gpu_peak_bytes, 0);
-    cli_tell_seconds(&r, steps, p->job.session.start);
+    cli_tell_seconds(&r, p->job.session.start, NUMBER("read", p->job.seconds_read),
+                     NUMBER("pairs", p->seconds_pairs));
     cli_tell_output(&r, args->output, "");
     cli_report_end(&r);
 }

@@ -367,12 +367,6 @@ static void tell(const predicting *p)
 {
     const cli_job *job = &p->job;
     const kith_matrix *catalogue = job->corpus.matrix;
-    const cli_step steps[] = {{"read", job->seconds_read},
-                              {"search", p->seconds_search},
-                              {"prepare", job->report.seconds_prepare}, /* a part of the search */
-                              {"predict", p->seconds_predict},
-                              {"write", job->seconds_write},
-                              {NULL, 0.0}};
     cli_report r = cli_report_begin(job->args);
     cli_say_matrix(&r, "catalogue", job->corpus.path, catalogue);
     cli_say(&r, "labels: %s\nqueries: %s, %" PRId64 "\n", cli_message_safe(p->labels.path),
@@ -387,7 +381,11 @@ static void tell(const predicting *p)
     if (p->truth.values != NULL) {
         tell_errors(&r, &p->off);
     }
-    cli_tell_seconds(&r, steps, job->session.start);
+    /* Of a search its preparation is a part. */
+    cli_tell_seconds(&r, job->session.start, NUMBER("read", job->seconds_read),
+                     NUMBER("search", p->seconds_search),
+                     NUMBER("prepare", job->report.seconds_prepare),
+                     NUMBER("predict", p->seconds_predict), NUMBER("write", job->seconds_write));
     cli_tell_output(&r, job->args->output, "");
     cli_report_end(&r);
 }

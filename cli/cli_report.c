@@ -210,15 +210,17 @@ void cli_tell_output(cli_report *r, const char *path, const char *lost)
     cli_put(r, TEXT("output", path));
 }
 
-void cli_tell_seconds(cli_report *r, const cli_step *steps, double start)
+void cli_tell_steps(cli_report *r, double start, const cli_field *steps)
 {
     const double total = cli_clock_now() - start;
     cli_say(r, "seconds: ");
     cli_put_open(r, "seconds");
     cli_put(r, NUMBER("total", total));
-    for (; steps->name != NULL; steps++) {
-        cli_say_more(r, "%s %.3f, ", steps->name, steps->seconds);
-        cli_put(r, NUMBER(steps->name, steps->seconds));
+    for (; steps->kind != CLI_PUT_END; steps++) {
+        if (steps->key != NULL) {
+            cli_say_more(r, "%s %.3f, ", steps->key, steps->number);
+            cli_put(r, NUMBER(steps->key, steps->number));
+        }
     }
     cli_say(r, "%s%.3f\n", r->verbose ? "total " : "", total);
     cli_put_close(r);

@@ -109,13 +109,10 @@ void cli_tell_int(cli_report *r, const char *key, int64_t value);
  * programs see as null. */
 void cli_tell_output(cli_report *r, const char *path, const char *lost);
 
-typedef struct cli_step {
-    const char *name; /* NULL: the end of a list */
-    double seconds;
-} cli_step;
-
-/* start: when the command began. "seconds: 0.120", or with steps "seconds: read 0.001, ..." */
-void cli_tell_seconds(cli_report *r, const cli_step *steps, double start);
+/* start: when the command began. "seconds: 0.120", or with steps, which are numbers, "seconds: read
+ * 0.001, ..."; a step without a name was none. */
+#define cli_tell_seconds(r, start, ...) cli_tell_steps((r), (start), CLI_FIELDS(__VA_ARGS__))
+void cli_tell_steps(cli_report *r, double start, const cli_field *steps);
 /* The most memory of the process by the kernel's own count, and of a GPU's; planned 0: nothing is
  * said of it here. */
 void cli_tell_peak(cli_report *r, uint64_t gpu_bytes, uint64_t planned_bytes);

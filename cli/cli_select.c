@@ -160,10 +160,6 @@ static void say_method(const cli_report *r, const selecting *s, const char *meth
 static void tell(const selecting *s)
 {
     const kith_report *report = &s->report;
-    const cli_step steps[] = {{"read", s->seconds_read},
-                              {"select", s->seconds_select},
-                              {"write", s->seconds_write},
-                              {NULL, 0.0}};
     cli_report r = cli_report_begin(s->args);
     tell_input(&r, s, report->screen);
     cli_put(&r, TEXT("backend", report->backend),
@@ -175,7 +171,8 @@ static void tell(const selecting *s)
         say_method(&r, s, report->screen);
     }
     cli_tell_peak(&r, report->gpu_peak_bytes, 0);
-    cli_tell_seconds(&r, steps, s->session.start);
+    cli_tell_seconds(&r, s->session.start, NUMBER("read", s->seconds_read),
+                     NUMBER("select", s->seconds_select), NUMBER("write", s->seconds_write));
     cli_tell_output(&r, s->args->output, "");
     cli_report_end(&r);
 }

@@ -252,17 +252,6 @@ static void tell(const truth *t)
     const cli_args *args = t->job.args;
     const kith_truth_report *told = &t->report;
     const kith_report *of = &t->job.report;
-    const cli_step steps[] = {{"read", t->job.seconds_read},
-                              {"check", of->seconds_check},
-                              {"prepare", of->seconds_prepare},
-                              {"screen", of->seconds_screen},
-                              {"rescore", of->seconds_rescore},
-                              {"search", told->seconds_search},
-                              {"wait", told->seconds_wait},
-                              {"merge", told->seconds_merge},
-                              {"write", told->seconds_write},
-                              {"truth", t->seconds_truth},
-                              {NULL, 0}};
     char text[3][CLI_GROUPED_BYTES];
     cli_report r = cli_report_begin(args);
     cli_say(&r, "corpus: %s, %s rows in %" PRId32 " file%s\n",
@@ -286,7 +275,12 @@ static void tell(const truth *t)
         tell_work(&r, t);
     }
     cli_tell_peak(&r, t->job.report.gpu_peak_bytes, 0);
-    cli_tell_seconds(&r, steps, t->job.session.start);
+    cli_tell_seconds(&r, t->job.session.start, NUMBER("read", t->job.seconds_read),
+                     NUMBER("check", of->seconds_check), NUMBER("prepare", of->seconds_prepare),
+                     NUMBER("screen", of->seconds_screen), NUMBER("rescore", of->seconds_rescore),
+                     NUMBER("search", told->seconds_search), NUMBER("wait", told->seconds_wait),
+                     NUMBER("merge", told->seconds_merge), NUMBER("write", told->seconds_write),
+                     NUMBER("truth", t->seconds_truth));
     if (t->file == NULL) {
         cli_tell_output(&r, args->output, "");
     }
@@ -491,8 +485,7 @@ static void tell_book(const truth *t)
     cli_put(&r, TEXT("metric", kith_metric_name(told->metric)), INT("n", t->whole.rows),
             INT("files", t->count), INT("steps", t->book.count), INT("searches", t->book.searches),
             INT("resumed", t->stood));
-    const cli_step steps[] = {{"read", t->job.seconds_read}, {NULL, 0}};
-    cli_tell_seconds(&r, steps, t->job.session.start);
+    cli_tell_seconds(&r, t->job.session.start, NUMBER("read", t->job.seconds_read));
     if (t->file == NULL) {
         cli_tell_output(&r, args->output, "");
     }
