@@ -128,7 +128,7 @@ static int leave_self_out(evaluation *e, kith_neighbors *lists)
     }
     CLI_FAIL_IF(k == 1, e->args->paths[0],
                 "names rows as their own nearest, and no others (give longer lists)");
-    e->others = malloc((size_t)(lists->rows * (k - 1)) * sizeof *e->others);
+    e->others = cli_keep((uint64_t)(lists->rows * (k - 1)), sizeof *e->others);
     CLI_FAIL_IF(e->others == NULL, e->args->paths[0], "no memory for its lists (free some memory)");
     for (int64_t row = 0; row < lists->rows; row++) {
         const uint32_t *from = lists->ids + row * k;
@@ -257,7 +257,6 @@ int cli_eval(const cli_args *args)
 {
     evaluation e = {.args = args};
     const int code = run(&e);
-    free(e.others);
     cli_points_close(&e.points);
     kith_result_free(e.truth);
     kith_result_free(e.found);

@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- Before --------------------------------------------------------------------------------- */
@@ -51,7 +50,7 @@ int cli_grow_make_points(cli_grown *g, int64_t rows, const char *path, const cha
 {
     const kith_matrix *like = g->old[0].points.matrix;
     const int64_t row_bytes = (int64_t)like->cols * kith_dtype_bytes(like->dtype);
-    g->points = (kith_matrix){.data = malloc((size_t)(rows * row_bytes)),
+    g->points = (kith_matrix){.data = cli_keep((uint64_t)rows, (size_t)row_bytes),
                               .rows = rows,
                               .stride_bytes = row_bytes,
                               .cols = like->cols,
@@ -84,7 +83,6 @@ int cli_grow_run(const cli_args *args, cli_grown *g, int (*run)(void *command), 
     CLI_TRY(cli_output_check_args(args, cli_output_endings(KITH_FILE_LISTS_OUT)));
     int code = cli_session_open(&job->session, args);
     CLI_THEN(code, run(command));
-    free((void *)(uintptr_t)g->points.data);
     for (int i = 0; i < 2; i++) {
         kith_result_free(g->old[i].result);
         cli_points_close(&g->old[i].points);

@@ -5,7 +5,6 @@
 #include "cli_output.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 typedef struct growing {
     cli_args args; /* of the command, on the processor: a file holds its preparation */
@@ -181,10 +180,8 @@ int cli_index(const cli_args *args)
     growing g = {.args = *args};
     g.args.device = "cpu";
     const int code = run(&g);
-    cli_ids_free(&g.ids);
     cli_points_close(&g.points);
     kith_index_free(g.index);
-    free(g.period);
     cli_session_close(&g.session);
     return code;
 }

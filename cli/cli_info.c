@@ -91,14 +91,11 @@ static int measure_open(const char *path, const kith_result *result, quality *q)
     if (graph->rows < 1) {
         return CLI_DONE;
     }
-    const counted c = {calloc((size_t)graph->rows, sizeof *c.named),
-                       malloc((size_t)graph->rows * sizeof *c.leader)};
-    const int code = c.named != NULL && c.leader != NULL
-                         ? measure(path, graph, &c, q)
-                         : cli_fail(path, "no memory to count who is named (8 bytes a row)");
-    free(c.leader);
-    free(c.named);
-    return code;
+    const counted c = {cli_keep((uint64_t)graph->rows, sizeof *c.named),
+                       cli_keep((uint64_t)graph->rows, sizeof *c.leader)};
+    CLI_FAIL_IF(c.named == NULL || c.leader == NULL, path,
+                "no memory to count who is named (8 bytes a row)");
+    return measure(path, graph, &c, q);
 }
 
 static int measure_file(cli_session *session, const char *path, quality *q)

@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- Before: input, plan -------------------------------------------------------------------- */
@@ -260,14 +259,11 @@ int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows)
                 "the answer is too large (take a smaller k)");
     table->rows = rows;
     table->k = k;
-    table->ids = count <= SIZE_MAX / sizeof *table->ids ? malloc(count * sizeof *table->ids) : NULL;
-    table->distances = table->ids != NULL ? malloc(count * sizeof *table->distances) : NULL;
-    if (table->distances != NULL) {
-        return CLI_DONE;
-    }
-    return cli_fail(job->corpus.path,
-                    "no memory for the answer, %" PRId64 " rows of %" PRId64 " (take a smaller k)",
-                    rows, k);
+    table->ids = cli_keep(count, sizeof *table->ids);
+    table->distances = table->ids != NULL ? cli_keep(count, sizeof *table->distances) : NULL;
+    CLI_PASS_IF(table->distances != NULL, job->corpus.path,
+                "no memory for the answer, %" PRId64 " rows of %" PRId64 " (take a smaller k)",
+                rows, k);
 }
 
 int cli_job_claim(cli_job *job)
@@ -343,12 +339,6 @@ void cli_job_close(cli_job *job)
     kith_result_free(job->init);
     kith_result_free(job->graph);
     kith_index_free(job->prepared);
-    free(job->forward.ids);
-    free(job->forward.distances);
-    free(job->forward.distances64);
-    free(job->back.ids);
-    free(job->back.distances);
-    free(job->period);
     cli_filter_free(job);
     cli_points_close(&job->queries);
     cli_points_close(&job->corpus);

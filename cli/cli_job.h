@@ -40,8 +40,8 @@ typedef struct cli_job {
     bool screened;          /* chunks are, however few their rows: the corpus is prepared once */
     int64_t chunks;         /* that were solved */
     int64_t resumed_rows;   /* that an earlier run has left */
-    kith_neighbors forward; /* of each query, or of each point of a graph; owned */
-    kith_neighbors back;    /* of each row of the corpus among the queries; owned */
+    kith_neighbors forward; /* of each query, or of each point of a graph */
+    kith_neighbors back;    /* of each row of the corpus among the queries */
     kith_ranges *ranges;
     int64_t pairs;     /* found within the radius, or mutual; edges of a symmetric graph */
     bool descends;     /* a graph by NN-Descent */
@@ -127,7 +127,7 @@ kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points
 
 void cli_job_tell(const cli_job *job, const cli_engine *engine);
 /* --allow, --groups, --query-groups: job.filter, after the points. */
-/* What --period says for so many columns; NULL: nothing. To be freed, also on failure. */
+/* What --period says for so many columns; NULL: nothing. */
 int cli_period_make(const cli_args *args, int32_t cols, double **period);
 int cli_filter_read(cli_job *job);
 void cli_filter_free(cli_job *job);

@@ -5,7 +5,6 @@
 #include "cli_grow.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 enum { SETS = 2 };
 
@@ -171,7 +170,7 @@ static int build(merging *m)
     const kith_matrix *points = m->grown.old[1].points.matrix;
     const int64_t has = neighbours_of(m, 1) < g->args.k ? neighbours_of(m, 1) : g->args.k;
     const int64_t wide = has > 0 ? has : 1;
-    m->built = malloc((size_t)(points->rows * wide) * sizeof *m->built);
+    m->built = cli_keep((uint64_t)(points->rows * wide), sizeof *m->built);
     CLI_FAIL_IF(m->built == NULL, m->grown.old[1].points.path,
                 "no memory for a graph of the new points (free some memory, or add fewer)");
     m->lists[1] =
@@ -315,7 +314,5 @@ static int run(void *command)
 int cli_merge(const cli_args *args)
 {
     merging m = {.grown.method = NULL};
-    const int code = cli_grow_run(args, &m.grown, run, &m);
-    free(m.built);
-    return code;
+    return cli_grow_run(args, &m.grown, run, &m);
 }

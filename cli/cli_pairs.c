@@ -93,8 +93,8 @@ static int take_params(pairing *p)
     p->params.restart = cli_given(args, CLI_OPT_RESTART);
     p->params.take = args->output != NULL || keeps || args->components != NULL ? show : NULL;
     p->params.take_arg = p;
-    p->labels = args->components != NULL ? malloc(rows * sizeof *p->labels) : NULL;
-    p->kept = keeps ? malloc(rows) : NULL;
+    p->labels = args->components != NULL ? cli_keep(rows, sizeof *p->labels) : NULL;
+    p->kept = keeps ? cli_keep(rows, 1) : NULL;
     p->params.labels = p->labels;
     p->params.kept = p->kept;
     CLI_PASS_IF((p->labels == NULL) == (args->components == NULL) && (p->kept == NULL) == !keeps,
@@ -153,23 +153,19 @@ static int save_rows(pairing *p)
 {
     const cli_args *args = p->job.args;
     const int64_t rows = points_of(p)->matrix->rows;
-    double *numbers = malloc((size_t)rows * sizeof *numbers);
+    double *numbers = cli_keep((uint64_t)rows, sizeof *numbers);
     CLI_FAIL_IF(numbers == NULL, points_of(p)->path,
                 "no memory for numbers of rows (8 bytes a row)");
     for (int64_t i = 0; p->labels != NULL && i < rows; i++) {
         numbers[i] = p->labels[i];
         p->components += p->labels[i] == i;
     }
-    int code = p->labels != NULL ? save_numbers(p, args->components, numbers, rows) : CLI_DONE;
+    CLI_TRY(p->labels != NULL ? save_numbers(p, args->components, numbers, rows) : CLI_DONE);
     for (int64_t i = 0; p->kept != NULL && i < rows; i++) {
         numbers[p->kept_rows] = (double)i;
         p->kept_rows += p->kept[i];
     }
-    if (code == CLI_DONE && p->kept != NULL) {
-        code = save_numbers(p, args->kept, numbers, p->kept_rows);
-    }
-    free(numbers);
-    return code;
+    return p->kept != NULL ? save_numbers(p, args->kept, numbers, p->kept_rows) : CLI_DONE;
 }
 
 /* ---- What was done -------------------------------------------------------------------------- */
@@ -277,8 +273,6 @@ int cli_pairs(const cli_args *args)
 {
     pairing p = {.job.args = args};
     const int code = run(&p);
-    free(p.kept);
-    free(p.labels);
     cli_job_close(&p.job);
     return code;
 }

@@ -13,7 +13,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- Which rows ------------------------------------------------------------------------------ */
@@ -204,17 +203,13 @@ static int gather(const cli_job *job, void *data, const uint64_t *ends)
 static int collect(const cli_job *job, void *data, uint64_t item_bytes, bool rows)
 {
     const cli_team *team = job->args->team;
-    uint64_t *ends = malloc(((size_t)team->shards.workers + 1) * sizeof *ends);
-    if (ends == NULL) {
-        return cli_fail(NULL, "no memory for %" PRId32 " parts (free some memory)",
-                        team->shards.workers);
-    }
+    uint64_t *ends = cli_keep((uint64_t)team->shards.workers + 1, sizeof *ends);
+    CLI_FAIL_IF(ends == NULL, NULL, "no memory for %" PRId32 " parts (free some memory)",
+                team->shards.workers);
     for (int32_t i = 0; i <= team->shards.workers; i++) {
         ends[i] = (uint64_t)(rows ? first_of(job, i) : i) * item_bytes;
     }
-    const int code = gather(job, data, ends);
-    free(ends);
-    return code;
+    return gather(job, data, ends);
 }
 
 int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes)
@@ -285,12 +280,10 @@ int cli_part_report(cli_job *job, double *const *seconds, int count)
         return CLI_DONE;
     }
     const int32_t workers = job->args->team->shards.workers;
-    account *accounts = calloc((size_t)workers, sizeof *accounts);
-    if (accounts == NULL) {
-        return cli_fail(NULL, "no memory for %" PRId32 " reports (free some memory)", workers);
-    }
+    account *accounts = cli_keep((uint64_t)workers, sizeof *accounts);
+    CLI_FAIL_IF(accounts == NULL, NULL, "no memory for %" PRId32 " reports (free some memory)",
+                workers);
     const int code = sum_up(job, accounts, seconds, count);
-    free(accounts);
     cli_part_return(job);
     return code;
 }
@@ -324,17 +317,10 @@ typedef struct lists {
 
 static int allocate_lists(const cli_job *job, lists *l, uint64_t entries)
 {
-    const bool fits = entries > 0 && entries <= SIZE_MAX / sizeof *l->distances;
-    l->ids = fits ? malloc(entries * sizeof *l->ids) : NULL;
-    l->distances = fits ? malloc(entries * sizeof *l->distances) : NULL;
+    l->ids = entries > 0 ? cli_keep(entries, sizeof *l->ids) : NULL;
+    l->distances = entries > 0 ? cli_keep(entries, sizeof *l->distances) : NULL;
     CLI_PASS_IF(l->ids != NULL && l->distances != NULL, job->corpus.path,
                 "no memory for %" PRIu64 " neighbours (take a smaller k)", entries);
-}
-
-static void free_lists(lists *l)
-{
-    free(l->ids);
-    free(l->distances);
 }
 
 /* How many neighbours a list of a part has. */
@@ -444,11 +430,10 @@ static int begin(merging *m)
     const cli_team *team = m->job->args->team;
     const int32_t workers = team->shards.workers;
     const int64_t queries = m->job->queries.matrix->rows;
-    m->sides = calloc((size_t)workers, sizeof *m->sides);
-    m->ends = calloc((size_t)workers + 1, sizeof *m->ends);
-    if (m->sides == NULL || m->ends == NULL) {
-        return cli_fail(NULL, "no memory for %" PRId32 " parts (free some memory)", workers);
-    }
+    m->sides = cli_keep((uint64_t)workers, sizeof *m->sides);
+    m->ends = cli_keep((uint64_t)workers + 1, sizeof *m->ends);
+    CLI_FAIL_IF(m->sides == NULL || m->ends == NULL, NULL,
+                "no memory for %" PRId32 " parts (free some memory)", workers);
     for (int32_t i = 0; i < workers; i++) {
         m->sides[i].length = length_of(m->job, i);
         m->sides[i].before = m->lengths;
@@ -536,25 +521,14 @@ static int merge_all(merging *m)
     return CLI_DONE;
 }
 
-static int search_and_merge(merging *m)
-{
-    CLI_TRY(begin(m));
-    CLI_TRY(cli_part_leads(m->job)
-                ? cli_job_allocate(m->job, &m->job->forward, m->job->queries.matrix->rows)
-                : CLI_DONE);
-    CLI_TRY(search_part(m->job, &m->own));
-    return merge_all(m);
-}
-
 static int solve(cli_job *job)
 {
     merging m = {.job = job};
-    const int code = search_and_merge(&m);
-    free_lists(&m.own);
-    free_lists(&m.all);
-    free(m.sides);
-    free(m.ends);
-    return code;
+    CLI_TRY(begin(&m));
+    CLI_TRY(cli_part_leads(job) ? cli_job_allocate(job, &job->forward, job->queries.matrix->rows)
+                                : CLI_DONE);
+    CLI_TRY(search_part(job, &m.own));
+    return merge_all(&m);
 }
 
 const cli_engine cli_engine_parts = {KITH_FILE_LISTS_OUT,  NULL, plan_parts, solve,

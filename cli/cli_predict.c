@@ -103,11 +103,10 @@ static int measure_errors(const double *predicted, const cli_labels *truth, bool
     if (!e->relative) {
         return CLI_DONE;
     }
-    double *scratch = malloc((size_t)truth->count * sizeof *scratch);
+    double *scratch = cli_keep((uint64_t)truth->count, sizeof *scratch);
     CLI_FAIL_IF(scratch == NULL, truth->path,
                 "no memory to compare %" PRId64 " labels (give fewer)", truth->count);
     measure_relative(predicted, truth, scratch, e);
-    free(scratch);
     return CLI_DONE;
 }
 
@@ -147,8 +146,8 @@ typedef struct predicting {
     cli_labels labels;
     cli_labels truth;
     int64_t chunk_rows;
-    double *out;   /* owned; one for each query */
-    float *narrow; /* owned; the same where float32 is written */
+    double *out;   /* one for each query */
+    float *narrow; /* the same where float32 is written */
     errors off;    /* from the truth */
     double seconds_search;
     double seconds_predict;
@@ -236,12 +235,9 @@ static int allocate(predicting *p)
     const uint64_t slots = (uint64_t)p->chunk_rows * (uint64_t)job->args->k;
     kith_neighbors *lists = &job->forward;
     lists->k = job->args->k;
-    if (slots <= SIZE_MAX / sizeof *lists->distances64) {
-        lists->ids = malloc(slots * sizeof *lists->ids);
-        lists->distances64 =
-            cli_weighs(job->args) ? malloc(slots * sizeof *lists->distances64) : NULL;
-        p->out = malloc((size_t)cli_part_room(job) * sizeof *p->out);
-    }
+    lists->ids = cli_keep(slots, sizeof *lists->ids);
+    lists->distances64 = cli_weighs(job->args) ? cli_keep(slots, sizeof *lists->distances64) : NULL;
+    p->out = cli_keep((uint64_t)cli_part_room(job), sizeof *p->out);
     CLI_PASS_IF(lists->ids != NULL && (lists->distances64 != NULL || !cli_weighs(job->args)) &&
                     p->out != NULL,
                 job->queries.path,
@@ -311,7 +307,7 @@ static int take_output(predicting *p, kith_matrix *matrix)
     if (cli_votes(p->job.args) || !cli_output_ends(path, ".fbin")) {
         return CLI_DONE;
     }
-    p->narrow = malloc((size_t)rows * sizeof *p->narrow);
+    p->narrow = cli_keep((uint64_t)rows, sizeof *p->narrow);
     CLI_FAIL_IF(p->narrow == NULL, path, "no memory for %" PRId64 " predictions (write .npy)",
                 rows);
     for (int64_t i = 0; i < rows; i++) {
@@ -416,8 +412,6 @@ int cli_predict(const cli_args *args)
 {
     predicting p = {.job = {.args = args}};
     const int code = run(&p);
-    free(p.narrow);
-    free(p.out);
     cli_labels_free(&p.truth);
     cli_labels_free(&p.labels);
     cli_job_close(&p.job);

@@ -6,7 +6,6 @@
 #include "kith/kith_papers.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 typedef struct selecting {
     const cli_args *args;
@@ -16,7 +15,7 @@ typedef struct selecting {
     kith_select_params params;
     uint64_t result_bytes;
     uint64_t need_bytes; /* the result, and values that had to be read into memory */
-    kith_selection out;  /* owned */
+    kith_selection out;
     kith_report report;
     double seconds_read;
     double seconds_select;
@@ -87,17 +86,11 @@ static int plan(selecting *s)
 static int allocate(selecting *s)
 {
     const uint64_t count = count_values(s);
-    const uint64_t item = (uint64_t)kith_dtype_bytes(s->values->dtype);
-    bool had = s->result_bytes <= SIZE_MAX / 2;
-    if (had && wants_kth(s)) {
-        s->out.kth = malloc(count * item);
-        had = s->out.kth != NULL;
-    } else if (had) {
-        s->out.values = malloc(count * item);
-        s->out.ids = malloc(count * sizeof *s->out.ids);
-        had = s->out.values != NULL && s->out.ids != NULL;
-    }
-    CLI_PASS_IF(had, path_of(s),
+    const size_t item = (size_t)kith_dtype_bytes(s->values->dtype);
+    s->out.kth = wants_kth(s) ? cli_keep(count, item) : NULL;
+    s->out.values = wants_kth(s) ? NULL : cli_keep(count, item);
+    s->out.ids = wants_kth(s) ? NULL : cli_keep(count, sizeof *s->out.ids);
+    CLI_PASS_IF(s->out.kth != NULL || (s->out.values != NULL && s->out.ids != NULL), path_of(s),
                 "no memory for the answer, %" PRId64 " rows of %" PRId64 " (take a smaller k)",
                 s->values->rows, s->params.k);
 }
@@ -215,9 +208,6 @@ int cli_select(const cli_args *args)
 {
     selecting s = {.args = args};
     const int code = run(&s);
-    free(s.out.values);
-    free(s.out.ids);
-    free(s.out.kth);
     kith_points_free(s.file);
     cli_session_close(&s.session);
     return code;

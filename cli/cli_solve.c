@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* ---- From beginning to end ------------------------------------------------------------------- */
 
@@ -394,7 +393,7 @@ static int plan_symmetric(cli_job *job)
 static int solve_symmetric(cli_job *job)
 {
     CLI_TRY(cli_job_allocate(job, &job->forward, job->corpus.matrix->rows));
-    job->forward.distances64 = malloc(entries_of(job) * sizeof(double));
+    job->forward.distances64 = cli_keep(entries_of(job), sizeof(double));
     CLI_FAIL_IF(job->forward.distances64 == NULL, job->corpus.path,
                 "no memory for the distances (take a smaller k)");
     return cli_graph_solve(job);
@@ -510,13 +509,11 @@ static int save_mutual(cli_job *job)
         return CLI_DONE;
     }
     CLI_FAIL_IF(job->pairs == 0, path, "no pair is mutual, nothing was written (give a larger k)");
-    double *pairs = malloc((size_t)job->pairs * 2 * sizeof *pairs);
+    double *pairs = cli_keep((uint64_t)job->pairs * 2, sizeof *pairs);
     CLI_FAIL_IF(pairs == NULL, path, "no memory for the pairs (give a smaller k)");
     (void)collect_mutual(job, pairs);
     const kith_matrix matrix = {.data = pairs, .rows = job->pairs, .cols = 2, .dtype = KITH_F64};
-    const int code = cli_points_save(&job->session, path, &matrix);
-    free(pairs);
-    return code;
+    return cli_points_save(&job->session, path, &matrix);
 }
 
 int cli_search(const cli_args *args)

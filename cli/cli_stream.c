@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -185,8 +184,8 @@ void cli_chunks_end(cli_chunks *c)
 typedef struct writer {
     kith_ctx *ctx; /* the thread's own */
     kith_result_stream *stream;
-    kith_neighbors tables[2]; /* owned */
-    int next;                 /* the one that may be filled */
+    kith_neighbors tables[2];
+    int next; /* the one that may be filled */
     pthread_t thread;
     bool running;
     pthread_mutex_t lock; /* guards what follows */
@@ -242,10 +241,8 @@ static bool allocate_table(kith_neighbors *table, int64_t rows, int64_t k)
     const uint64_t count = (uint64_t)rows * (uint64_t)k; /* both below 2^32 */
     table->rows = rows;
     table->k = k;
-    if (count <= SIZE_MAX / sizeof *table->ids) {
-        table->ids = malloc(count * sizeof *table->ids);
-        table->distances = malloc(count * sizeof *table->distances);
-    }
+    table->ids = cli_keep(count, sizeof *table->ids);
+    table->distances = cli_keep(count, sizeof *table->distances);
     return table->ids != NULL && table->distances != NULL;
 }
 
@@ -320,10 +317,6 @@ static kith_status end_writer(writer *w)
 static void free_writer(writer *w)
 {
     (void)end_writer(w);
-    for (int i = 0; i < 2; i++) {
-        free(w->tables[i].ids);
-        free(w->tables[i].distances);
-    }
     if (w->ctx != NULL) { /* the lock was made behind it */
         (void)pthread_cond_destroy(&w->changed);
         (void)pthread_mutex_destroy(&w->lock);

@@ -22,7 +22,6 @@ typedef struct truth {
     const char *file;   /* that is verified; NULL: one is made */
     const char *corpus; /* as it was given; NULL: the certificate names the files */
     const char *queries;
-    char *benchmark[2]; /* of one .hdf5: its train and test */
     char *names;        /* the corpus, cut at its commas */
     int32_t count;      /* of files */
     const char **paths; /* of these, then of the queries */
@@ -70,11 +69,11 @@ static int split(truth *t)
     for (const char *at = t->corpus; *at != '\0'; at++) {
         most += *at == ',';
     }
-    t->names = malloc(bytes);
-    t->paths = malloc((most + 1) * sizeof *t->paths);
-    t->points = calloc(most + 1, sizeof *t->points);
-    t->matrices = calloc(most + 1, sizeof *t->matrices);
-    t->same = malloc((most + 1) * SAME_BYTES);
+    t->names = cli_keep(bytes, 1);
+    t->paths = cli_keep(most + 1, sizeof *t->paths);
+    t->points = cli_keep(most + 1, sizeof *t->points);
+    t->matrices = cli_keep(most + 1, sizeof *t->matrices);
+    t->same = cli_keep(most + 1, SAME_BYTES);
     CLI_FAIL_IF(t->names == NULL || t->paths == NULL || t->points == NULL || t->matrices == NULL ||
                     t->same == NULL,
                 t->corpus, "no memory for names of files (give fewer)");
@@ -94,14 +93,15 @@ static int take_benchmark(truth *t)
 {
     static const char *const sets[] = {"train", "test"};
     const char *path = t->job.args->paths[0];
+    char *names[2];
     const size_t bytes = (path != NULL ? strlen(path) : 0) + sizeof ":train";
     for (int i = 0; i < 2; i++) {
-        t->benchmark[i] = malloc(bytes);
-        CLI_FAIL_IF(t->benchmark[i] == NULL, path, "no memory for its name (free some memory)");
-        (void)snprintf(t->benchmark[i], bytes, "%s:%s", path, sets[i]);
+        names[i] = cli_keep(bytes, 1);
+        CLI_FAIL_IF(names[i] == NULL, path, "no memory for its name (free some memory)");
+        (void)snprintf(names[i], bytes, "%s:%s", path, sets[i]);
     }
-    t->corpus = t->benchmark[0];
-    t->queries = t->benchmark[1];
+    t->corpus = names[0];
+    t->queries = names[1];
     return CLI_DONE;
 }
 
@@ -320,10 +320,10 @@ static int begin_folder(truth *t, const char *folder)
 {
     struct stat info;
     const size_t bytes = strlen(folder) + 64;
-    t->step_path = malloc(bytes);
-    t->journal_path = malloc(bytes);
-    t->alive = calloc((size_t)t->whole.rows / 8 + 1, 1);
-    t->finished = calloc((size_t)t->book.count, sizeof *t->finished);
+    t->step_path = cli_keep(bytes, 1);
+    t->journal_path = cli_keep(bytes, 1);
+    t->alive = cli_keep((uint64_t)t->whole.rows / 8 + 1, 1);
+    t->finished = cli_keep((uint64_t)t->book.count, sizeof *t->finished);
     CLI_FAIL_IF(t->step_path == NULL || t->journal_path == NULL || t->alive == NULL ||
                     t->finished == NULL,
                 folder, "no memory for its names (free some memory)");
@@ -343,7 +343,7 @@ static int make_head(truth *t)
     const char *const files[] = {args->groups, args->query_groups};
     const char *columns = args->columns != NULL ? args->columns : "all";
     const size_t room = strlen(t->same) + strlen(columns) + 4 * SAME_BYTES + HEAD_BYTES;
-    t->head = malloc(room);
+    t->head = cli_keep(room, 1);
     CLI_FAIL_IF(t->head == NULL, args->output, "no memory for its journal (free some memory)");
     size_t used =
         (size_t)snprintf(t->head, room,
@@ -528,22 +528,9 @@ static void release(truth *t)
         cli_points_close(&t->points[i]);
     }
     cli_job_close(&t->job);
-    free(t->same);
-    free(t->matrices);
-    free(t->points);
-    free(t->paths);
-    free(t->names);
     if (t->journal != NULL) {
         (void)fclose(t->journal);
     }
-    cli_runbook_free(&t->book);
-    free(t->step_path);
-    free(t->journal_path);
-    free(t->head);
-    free(t->finished);
-    free(t->alive);
-    free(t->benchmark[1]);
-    free(t->benchmark[0]);
 }
 
 int cli_truth(const cli_args *args)

@@ -21,8 +21,9 @@ kith_status kin_graph_gpu_keying_make(kin_hold *hold, kin_gpu *gpu, kin_graph_gp
     return KITH_OK;
 }
 
-kith_status kin_graph_gpu_key(const kin_graph_gpu_run *run, const kin_graph_gpu_keying *k,
-                              const uint32_t *ids, const kin_graph_gpu_lists *graph, int64_t count)
+kith_status kin_graph_gpu_key_lists(const kin_graph_gpu_run *run, const kin_graph_gpu_keying *k,
+                                    const uint32_t *ids, const kin_graph_gpu_lists *graph,
+                                    int64_t count)
 {
     kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
@@ -68,7 +69,7 @@ static kith_status key_rows(const kin_graph_gpu_run *run, const uint32_t *rows, 
     for (int64_t first = 0; first < count; first += most) {
         const int64_t some = kin_min_i64(most, count - first);
         KIN_TRY(kin_gpu_upload(ctx, gpu, ids, rows + first, (uint64_t)some * sizeof *ids));
-        KIN_TRY(kin_graph_gpu_key(run, &k, ids, &graph, some));
+        KIN_TRY(kin_graph_gpu_key_lists(run, &k, ids, &graph, some));
         for (int64_t i = 0; i < some; i++) {
             keys[first + i] = k.keys[i * LENGTH];
         }
@@ -331,7 +332,7 @@ static double look_at(kin_graph_gpu_run *run, int64_t i)
 static kith_status read_lists(kin_graph_gpu_run *run)
 {
     const kin_graph_gpu_watch *w = &run->watch;
-    KIN_TRY(kin_graph_gpu_key(run, &w->keying, run->points.set.ids, &run->graph, w->count));
+    KIN_TRY(kin_graph_gpu_key_lists(run, &w->keying, run->points.set.ids, &run->graph, w->count));
     return kin_graph_gpu_share_watch(run);
 }
 

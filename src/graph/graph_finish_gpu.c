@@ -259,7 +259,7 @@ static kith_status key_batch(ending *e, int64_t row0, int64_t rows)
     for (int64_t i = 0; i < rows; i++) {
         e->keying.positions[i] = (uint32_t)(row0 + i);
     }
-    KIN_TRY(kin_graph_gpu_key(run, &e->keying, run->points.set.ids, &run->graph, rows));
+    KIN_TRY(kin_graph_gpu_key_lists(run, &e->keying, run->points.set.ids, &run->graph, rows));
     KIN_TRY(kin_parallel_rows(run->on.ctx, NULL, rows, ROWS_A_TASK, sort_some, &b));
     for (int64_t i = 0; i < rows; i++) {
         note_count(e, row0 + i, e->counts[i]);

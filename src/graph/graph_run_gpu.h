@@ -290,8 +290,9 @@ kith_status kin_graph_gpu_judge(kin_graph_gpu_run *run, kin_graph_round *round,
 kith_status kin_graph_gpu_keying_make(kin_hold *hold, kin_gpu *gpu, kin_graph_gpu_keying *k);
 /* Keys and entries of the lists of `count` positions of k, which the caller wrote. ids: of the
  * graph's positions, in device memory. Waits. */
-kith_status kin_graph_gpu_key(const kin_graph_gpu_run *run, const kin_graph_gpu_keying *k,
-                              const uint32_t *ids, const kin_graph_gpu_lists *graph, int64_t count);
+kith_status kin_graph_gpu_key_lists(const kin_graph_gpu_run *run, const kin_graph_gpu_keying *k,
+                                    const uint32_t *ids, const kin_graph_gpu_lists *graph,
+                                    int64_t count);
 /* Keys of positions to themselves. rows: their rows. */
 kith_status kin_graph_gpu_own_keys(const kin_graph_gpu_run *run, const uint32_t *rows,
                                    int64_t count, double *keys);
