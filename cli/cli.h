@@ -64,6 +64,12 @@ void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 enum { CLI_SIZE_BYTES = 32 };
 const char *cli_message_size(uint64_t bytes, char text[CLI_SIZE_BYTES]);
 
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* Zeros that stay until the command ends; NULL where there is no memory. */
+void *cli_keep(uint64_t count, size_t bytes);
+void cli_keep_end(void);
+
 /* ---- Commands ------------------------------------------------------------------------------- */
 
 #define CLI_COMMAND_FUNCTION(COMMAND, function) int cli_##function(const cli_args *args);

@@ -15,9 +15,7 @@ static void report(const cli_args *args, int64_t rows, int64_t cols, const kith_
     const char *what = known != NULL ? "result" : "points";
     cli_report r = cli_report_begin(args);
     cli_say(&r, "%s: %" PRId64 " x %" PRId64 "\n", what, rows, cols);
-    cli_put_text(&r, "kind", what);
-    cli_put_int(&r, "n", rows);
-    cli_put_int(&r, known == NULL ? "d" : "k", cols);
+    cli_put(&r, TEXT("kind", what), INT("n", rows), INT(known == NULL ? "d" : "k", cols));
     if (known != NULL) {
         cli_tell_claim(&r, known->exact, &known->points);
     }

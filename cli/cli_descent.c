@@ -187,10 +187,8 @@ int cli_walk_solve(cli_job *job)
 
 void cli_descent_put_choice(cli_report *r, const kith_plan *plan)
 {
-    cli_put_open(r, "choice");
-    cli_put_number(r, "exact_seconds", plan->estimated_exact);
-    cli_put_number(r, "descent_seconds", plan->estimated_descent);
-    cli_put_close(r);
+    cli_put_object(r, "choice", NUMBER("exact_seconds", plan->estimated_exact),
+                   NUMBER("descent_seconds", plan->estimated_descent));
 }
 
 void cli_descent_tell_choice(cli_report *r, const cli_job *job)
@@ -214,16 +212,14 @@ static void tell_round(cli_report *r, const kith_descent_round *round, double ro
     cli_say(r, "round %" PRId32 ": %" PRId64 " updates, %.1f distances a row, phi %.6g",
             round->number, round->updates, round->evaluations / rows, round->phi);
     cli_put_open(r, NULL);
-    cli_put_int(r, "number", round->number);
-    cli_put_int(r, "updates", round->updates);
-    cli_put_number(r, "evaluations", round->evaluations);
-    cli_put_number(r, "phi", round->phi);
+    cli_put(r, INT("number", round->number), INT("updates", round->updates),
+            NUMBER("evaluations", round->evaluations), NUMBER("phi", round->phi));
     if (round->recall >= 0.0) {
         cli_say(r, ", recall %.4f", round->recall);
-        cli_put_number(r, "recall", round->recall);
+        cli_put(r, NUMBER("recall", round->recall));
     }
     cli_say(r, ", %.3f s\n", round->seconds);
-    cli_put_number(r, "seconds", round->seconds);
+    cli_put(r, NUMBER("seconds", round->seconds));
     cli_put_close(r);
 }
 
@@ -231,8 +227,7 @@ static void tell_round(cli_report *r, const kith_descent_round *round, double ro
 static void put_wanted(cli_report *r, const cli_job *job, bool reached)
 {
     if (job->args->recall > 0.0) {
-        cli_put_number(r, "recall_wanted", job->args->recall);
-        cli_put_bool(r, "reached", reached);
+        cli_put(r, NUMBER("recall_wanted", job->args->recall), BOOL("reached", reached));
     }
 }
 
@@ -248,17 +243,15 @@ void cli_descent_tell(cli_report *r, const cli_job *job)
     put_wanted(r, job, d->reached == 1);
     cli_say(r, "start: %s, rounds: %" PRId32 " (lists of %" PRId32 ", candidates %" PRId32 ")\n",
             cli_option_word(CLI_OPT_START, (int)d->start), d->rounds, d->list, d->candidates);
-    cli_put_text(r, "start", cli_option_word(CLI_OPT_START, (int)d->start));
-    cli_put_int(r, "list", d->list);
-    cli_put_int(r, "candidates_a_round", d->candidates);
-    cli_put_number(r, "evaluations", d->evaluations);
+    cli_put(r, TEXT("start", cli_option_word(CLI_OPT_START, (int)d->start)), INT("list", d->list),
+            INT("candidates_a_round", d->candidates), NUMBER("evaluations", d->evaluations));
     cli_put_open_array(r, "rounds");
     for (int32_t i = 0; i < d->round_count; i++) {
         tell_round(r, &d->round[i], rows);
     }
-    cli_put_close_array(r);
     cli_say(r, "distances a row: %.1f (%.3f %% of all pairs)\n", d->evaluations / rows,
             100.0 * d->evaluations / (rows * (rows - 1.0) / 2.0));
+    cli_put_close_array(r);
     r->people = people;
 }
 
@@ -304,9 +297,8 @@ void cli_walk_tell(cli_report *r, const cli_job *job)
         cli_put_estimate(r, &walk->recall);
     }
     put_wanted(r, job, walk->reached == 1);
-    cli_put_int(r, "width", walk->width);
-    cli_put_int(r, "parts", walk->parts);
-    cli_put_number(r, "evaluations", walk->evaluations);
+    cli_put(r, INT("width", walk->width), INT("parts", walk->parts),
+            NUMBER("evaluations", walk->evaluations));
 }
 
 void cli_walk_say_recall(const cli_report *r, const cli_job *job)

@@ -128,7 +128,7 @@ static int leave_self_out(evaluation *e, kith_neighbors *lists)
     }
     CLI_FAIL_IF(k == 1, e->args->paths[0],
                 "names rows as their own nearest, and no others (give longer lists)");
-    e->others = malloc((size_t)(lists->rows * (k - 1)) * sizeof *e->others);
+    e->others = cli_keep((uint64_t)(lists->rows * (k - 1)), sizeof *e->others);
     CLI_FAIL_IF(e->others == NULL, e->args->paths[0], "no memory for its lists (free some memory)");
     for (int64_t row = 0; row < lists->rows; row++) {
         const uint32_t *from = lists->ids + row * k;
@@ -183,8 +183,7 @@ static void tell_places(cli_report *r, const evaluation *e)
         cli_say(r, "empty places: %s of %s, which count as missed (a radius leaves them)\n",
                 cli_grouped(empty, texts[0]), cli_grouped(places, texts[1]));
     }
-    cli_put_bool(r, "include_self", e->others != NULL);
-    cli_put_int(r, "empty", empty);
+    cli_put(r, BOOL("include_self", e->others != NULL), INT("empty", empty));
 }
 
 static void describe(cli_report *r, const evaluation *e)
@@ -192,8 +191,7 @@ static void describe(cli_report *r, const evaluation *e)
     const kith_recall *recall = &e->recall;
     const kith_neighbors *found = kith_result_neighbors(e->found);
     cli_tell_text(r, "metric", kith_metric_name(e->metric));
-    cli_put_int(r, "n", found->rows);
-    cli_put_int(r, "k", found->k);
+    cli_put(r, INT("n", found->rows), INT("k", found->k));
     cli_tell_claim(r, e->exact, &e->of);
     cli_tell_verified(r, "verified", &e->verified);
     tell_places(r, e);
@@ -203,8 +201,8 @@ static void describe(cli_report *r, const evaluation *e)
     cli_put_estimate(r, recall);
     cli_say(r, "equal ids: %.6f\ndistance ratio: %.6f\n", recall->equal_ids,
             recall->distance_ratio);
-    cli_put_number(r, "equal_ids", recall->equal_ids);
-    cli_put_number(r, "distance_ratio", recall->distance_ratio);
+    cli_put(r, NUMBER("equal_ids", recall->equal_ids),
+            NUMBER("distance_ratio", recall->distance_ratio));
 }
 
 /* --html: the same lines, below the names of the files. */
@@ -259,7 +257,6 @@ int cli_eval(const cli_args *args)
 {
     evaluation e = {.args = args};
     const int code = run(&e);
-    free(e.others);
     cli_points_close(&e.points);
     kith_result_free(e.truth);
     kith_result_free(e.found);

@@ -84,9 +84,8 @@ int cli_period_make(const cli_args *args, int32_t cols, double **period)
     if (args->period == NULL) {
         return CLI_DONE;
     }
-    double *lengths = calloc((size_t)cols, sizeof *lengths);
+    double *lengths = cli_keep((uint64_t)cols, sizeof *lengths);
     CLI_FAIL_IF(lengths == NULL, "--period", "no memory for it (free some memory)");
-    *period = lengths; /* the caller's, whatever comes */
     for (const char *at = args->period; at != NULL; count++) {
         double length = 0.0;
         (void)cli_value_length(at, &at, &length);
@@ -104,10 +103,7 @@ int cli_period_make(const cli_args *args, int32_t cols, double **period)
     for (int32_t col = 0; col < cols; col++) {
         any |= lengths[col] > 0.0;
     }
-    if (!any) { /* 0 is none */
-        free(lengths);
-        *period = NULL;
-    }
+    *period = any ? lengths : NULL; /* 0 is none */
     return CLI_DONE;
 }
 

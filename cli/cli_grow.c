@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- Before --------------------------------------------------------------------------------- */
@@ -51,7 +50,7 @@ int cli_grow_make_points(cli_grown *g, int64_t rows, const char *path, const cha
 {
     const kith_matrix *like = g->old[0].points.matrix;
     const int64_t row_bytes = (int64_t)like->cols * kith_dtype_bytes(like->dtype);
-    g->points = (kith_matrix){.data = malloc((size_t)(rows * row_bytes)),
+    g->points = (kith_matrix){.data = cli_keep((uint64_t)rows, (size_t)row_bytes),
                               .rows = rows,
                               .stride_bytes = row_bytes,
                               .cols = like->cols,
@@ -84,7 +83,6 @@ int cli_grow_run(const cli_args *args, cli_grown *g, int (*run)(void *command), 
     CLI_TRY(cli_output_check_args(args, cli_output_endings(KITH_FILE_LISTS_OUT)));
     int code = cli_session_open(&job->session, args);
     CLI_THEN(code, run(command));
-    free((void *)(uintptr_t)g->points.data);
     for (int i = 0; i < 2; i++) {
         kith_result_free(g->old[i].result);
         cli_points_close(&g->old[i].points);
@@ -134,12 +132,8 @@ void cli_tell_verified(cli_report *r, const char *key, const cli_verified *found
                 cli_grouped(found->wrong, texts[0]), cli_grouped(found->rows, texts[1]),
                 found->first_wrong);
     }
-    cli_put_open(r, key);
-    cli_put_text(r, "graph", found->graph);
-    cli_put_int(r, "rows", found->rows);
-    cli_put_int(r, "wrong", found->wrong);
-    cli_put_int(r, "first_wrong", found->first_wrong);
-    cli_put_close(r);
+    cli_put_object(r, key, TEXT("graph", found->graph), INT("rows", found->rows),
+                   INT("wrong", found->wrong), INT("first_wrong", found->first_wrong));
 }
 
 int cli_grow_verify(cli_grown *g, cli_old_graph *old)
@@ -198,21 +192,14 @@ void cli_grow_tell(cli_report *r, const cli_grown *g)
 {
     const cli_job *job = &g->job;
     const bool rounds = job->descent.round_count > 0 && g->exact != KITH_CERTIFIED;
-    const cli_step steps[] = {{"read", g->seconds_read},
-                              {"build", g->seconds_build},
-                              {g->args.command == CLI_REMOVE ? "remove" : "merge", g->seconds_work},
-                              {"write", g->seconds_write},
-                              {NULL, 0.0}};
     cli_say_matrix(r, "points", NULL, &g->points);
-    cli_put_int(r, "n", g->points.rows);
-    cli_put_int(r, "d", g->points.cols);
-    cli_put_text(r, "dtype", kith_dtype_name(g->points.dtype));
+    cli_put(r, INT("n", g->points.rows), INT("d", g->points.cols),
+            TEXT("dtype", kith_dtype_name(g->points.dtype)));
     cli_tell_text(r, "metric", kith_metric_name(g->args.metric));
     cli_tell_int(r, "k", g->args.k);
     cli_say_more(r, "method: %s\n", g->method);
-    cli_put_text(r, "method", g->method);
-    cli_put_text(r, "backend", job->report.backend);
-    cli_put_int(r, "threads", kith_ctx_get_params(job->session.ctx)->threads);
+    cli_put(r, TEXT("method", g->method), TEXT("backend", job->report.backend),
+            INT("threads", kith_ctx_get_params(job->session.ctx)->threads));
     if (rounds) {
         cli_descent_tell(r, job);
     } else if (g->exact != KITH_CERTIFIED && job->descent.recall.rows > 0) {
@@ -224,6 +211,9 @@ void cli_grow_tell(cli_report *r, const cli_grown *g)
         cli_descent_say_missed(r, job);
         cli_say_estimate(r, &job->descent.recall, "points");
     }
-    cli_tell_seconds(r, steps, job->session.start);
+    cli_tell_seconds(r, job->session.start, NUMBER("read", g->seconds_read),
+                     NUMBER("build", g->seconds_build),
+                     NUMBER(g->args.command == CLI_REMOVE ? "remove" : "merge", g->seconds_work),
+                     NUMBER("write", g->seconds_write));
     cli_tell_output(r, g->args.output, cli_claim_lost(g->args.output, g->args.format));
 }

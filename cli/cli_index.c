@@ -5,7 +5,6 @@
 #include "cli_output.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 typedef struct growing {
     cli_args args; /* of the command, on the processor: a file holds its preparation */
@@ -142,19 +141,12 @@ static void tell(const growing *g)
 {
     char text[CLI_SIZE_BYTES];
     const kith_file_info *info = &g->info;
-    const cli_step steps[] = {{"read", g->seconds_read},
-                              {g->args.paths[0], g->seconds_work},
-                              {"write", g->seconds_write},
-                              {NULL, 0.0}};
     cli_report r = cli_report_begin(&g->args);
-    cli_put_text(&r, "action", g->args.paths[0]);
-    cli_put_text(&r, "backend", "cpu");
-    cli_put_int(&r, "threads", kith_ctx_get_params(g->session.ctx)->threads);
     cli_say(&r, "points: %" PRId64 " x %" PRId64 " %s\n", info->rows, info->cols,
             kith_dtype_name(info->dtype));
-    cli_put_int(&r, "n", info->rows);
-    cli_put_int(&r, "d", info->cols);
-    cli_put_text(&r, "dtype", kith_dtype_name(info->dtype));
+    cli_put(&r, TEXT("action", g->args.paths[0]), TEXT("backend", "cpu"),
+            INT("threads", kith_ctx_get_params(g->session.ctx)->threads), INT("n", info->rows),
+            INT("d", info->cols), TEXT("dtype", kith_dtype_name(info->dtype)));
     cli_tell_text(&r, "metric", kith_metric_name(info->metric));
     if (info->kind == KITH_KIND_TREE_INDEX) {
         cli_tell_tree(&r, info);
@@ -163,11 +155,11 @@ static void tell(const growing *g)
         cli_say_planned(&r, g->planned_bytes);
     }
     cli_tell_peak(&r, 0, 0);
-    cli_tell_seconds(&r, steps, g->session.start);
+    cli_tell_seconds(&r, g->session.start, NUMBER("read", g->seconds_read),
+                     NUMBER(g->args.paths[0], g->seconds_work), NUMBER("write", g->seconds_write));
     cli_say(&r, "output: %s, %s\n", cli_message_safe(g->args.output),
             cli_message_size(info->file_bytes, text));
-    cli_put_uint(&r, "bytes", info->file_bytes);
-    cli_put_text(&r, "output", g->args.output);
+    cli_put(&r, UINT("bytes", info->file_bytes), TEXT("output", g->args.output));
     cli_report_end(&r);
 }
 
@@ -188,10 +180,8 @@ int cli_index(const cli_args *args)
     growing g = {.args = *args};
     g.args.device = "cpu";
     const int code = run(&g);
-    cli_ids_free(&g.ids);
     cli_points_close(&g.points);
     kith_index_free(g.index);
-    free(g.period);
     cli_session_close(&g.session);
     return code;
 }

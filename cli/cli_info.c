@@ -91,14 +91,11 @@ static int measure_open(const char *path, const kith_result *result, quality *q)
     if (graph->rows < 1) {
         return CLI_DONE;
     }
-    const counted c = {calloc((size_t)graph->rows, sizeof *c.named),
-                       malloc((size_t)graph->rows * sizeof *c.leader)};
-    const int code = c.named != NULL && c.leader != NULL
-                         ? measure(path, graph, &c, q)
-                         : cli_fail(path, "no memory to count who is named (8 bytes a row)");
-    free(c.leader);
-    free(c.named);
-    return code;
+    const counted c = {cli_keep((uint64_t)graph->rows, sizeof *c.named),
+                       cli_keep((uint64_t)graph->rows, sizeof *c.leader)};
+    CLI_FAIL_IF(c.named == NULL || c.leader == NULL, path,
+                "no memory to count who is named (8 bytes a row)");
+    return measure(path, graph, &c, q);
 }
 
 static int measure_file(cli_session *session, const char *path, quality *q)
@@ -148,22 +145,18 @@ static void tell_shape(cli_report *r, const kith_file_info *info)
     if (metric != NULL) {
         cli_say(r, "metric: %s\n", metric);
     }
-    cli_put_text(r, "dtype", dtype);
-    cli_put_int(r, "n", info->rows);
+    cli_put(r, TEXT("dtype", dtype), INT("n", info->rows));
     if (!loose) {
-        cli_put_int(r, table ? "k" : "d", info->cols);
+        cli_put(r, INT(table ? "k" : "d", info->cols));
     }
-    cli_put_text(r, "metric", metric);
+    cli_put(r, TEXT("metric", metric));
 }
 
 static void tell_recall(cli_report *r, const kith_file_info *info)
 {
     if (info->recall >= 0.0) {
         cli_say(r, "recall@%" PRId64 ": %.4f (estimate)\n", info->recall_at, info->recall);
-        cli_put_open(r, "recall");
-        cli_put_int(r, "at", info->recall_at);
-        cli_put_number(r, "estimate", info->recall);
-        cli_put_close(r);
+        cli_put_object(r, "recall", INT("at", info->recall_at), NUMBER("estimate", info->recall));
     }
 }
 
@@ -177,11 +170,10 @@ static void tell_parts(cli_report *r, const kith_file_info *info)
         cli_say(r, "parts: %" PRId32 " files, all there\n", info->parts);
     }
     if (info->parts > 0) {
-        cli_put_int(r, "files", info->parts);
+        cli_put(r, INT("files", info->parts));
     }
     if (info->part > 0) {
-        cli_put_int(r, "part", info->part);
-        cli_put_int(r, "first_row", info->first_row);
+        cli_put(r, INT("part", info->part), INT("first_row", info->first_row));
     }
 }
 
@@ -194,13 +186,9 @@ static void tell_quality(cli_report *r, const quality *q)
             "named by: %" PRId64 " to %" PRId64 " rows, median %" PRId64 "; by nobody: %" PRId64
             " rows\nconnected parts: %" PRId64 "\n",
             q->in_least, q->in_most, q->in_median, q->unnamed, q->parts);
-    cli_put_open(r, "in_degree");
-    cli_put_int(r, "least", q->in_least);
-    cli_put_int(r, "median", q->in_median);
-    cli_put_int(r, "most", q->in_most);
-    cli_put_int(r, "none", q->unnamed);
-    cli_put_close(r);
-    cli_put_int(r, "parts", q->parts);
+    cli_put_object(r, "in_degree", INT("least", q->in_least), INT("median", q->in_median),
+                   INT("most", q->in_most), INT("none", q->unnamed));
+    cli_put(r, INT("parts", q->parts));
 }
 
 static void tell(const cli_args *args, const kith_file_info *info, const quality *q, int64_t pairs)
@@ -208,7 +196,7 @@ static void tell(const cli_args *args, const kith_file_info *info, const quality
     char size[CLI_SIZE_BYTES];
     cli_report r = cli_report_begin(args);
     cli_say(&r, "file: %s\n", cli_message_safe(args->paths[0]));
-    cli_put_text(&r, "file", args->paths[0]);
+    cli_put(&r, TEXT("file", args->paths[0]));
     cli_tell_text(&r, "kind", kind_name(info->kind));
     cli_tell_text(&r, "format", info->format);
     tell_shape(&r, info);
@@ -221,18 +209,18 @@ static void tell(const cli_args *args, const kith_file_info *info, const quality
     }
     if (info->periodic != 0) {
         cli_say(&r, "points lie in a periodic box\n");
-        cli_put_bool(&r, "periodic", true);
+        cli_put(&r, BOOL("periodic", true));
     }
     tell_parts(&r, info);
     tell_quality(&r, q);
     if (info->kind == KITH_KIND_PAIRS) {
         char count[CLI_GROUPED_BYTES];
         cli_say(&r, "pairs: %s\n", cli_grouped(pairs, count));
-        cli_put_int(&r, "pairs", pairs);
+        cli_put(&r, INT("pairs", pairs));
     }
     cli_say(&r, "size: %s (%" PRIu64 " bytes)\n", cli_message_size(info->file_bytes, size),
             info->file_bytes);
-    cli_put_uint(&r, "bytes", info->file_bytes);
+    cli_put(&r, UINT("bytes", info->file_bytes));
     cli_report_end(&r);
 }
 
@@ -266,11 +254,8 @@ int cli_devices(const cli_args *args)
     kith_device device = {.struct_size = (uint32_t)sizeof device};
     for (int32_t i = 0; kith_device_get(i, &device) == KITH_OK; i++) {
         cli_say(&r, "%s: %s\n", device.name, device.text);
-        cli_put_open(&r, NULL);
-        cli_put_text(&r, "name", device.name);
-        cli_put_bool(&r, "available", device.available != 0);
-        cli_put_text(&r, "text", device.text);
-        cli_put_close(&r);
+        cli_put_object(&r, NULL, TEXT("name", device.name),
+                       BOOL("available", device.available != 0), TEXT("text", device.text));
     }
     cli_put_close_array(&r);
     cli_report_end(&r);

@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- Before: input, plan -------------------------------------------------------------------- */
@@ -260,14 +259,11 @@ int cli_job_allocate(cli_job *job, kith_neighbors *table, int64_t rows)
                 "the answer is too large (take a smaller k)");
     table->rows = rows;
     table->k = k;
-    table->ids = count <= SIZE_MAX / sizeof *table->ids ? malloc(count * sizeof *table->ids) : NULL;
-    table->distances = table->ids != NULL ? malloc(count * sizeof *table->distances) : NULL;
-    if (table->distances != NULL) {
-        return CLI_DONE;
-    }
-    return cli_fail(job->corpus.path,
-                    "no memory for the answer, %" PRId64 " rows of %" PRId64 " (take a smaller k)",
-                    rows, k);
+    table->ids = cli_keep(count, sizeof *table->ids);
+    table->distances = table->ids != NULL ? cli_keep(count, sizeof *table->distances) : NULL;
+    CLI_PASS_IF(table->distances != NULL, job->corpus.path,
+                "no memory for the answer, %" PRId64 " rows of %" PRId64 " (take a smaller k)",
+                rows, k);
 }
 
 int cli_job_claim(cli_job *job)
@@ -343,54 +339,8 @@ void cli_job_close(cli_job *job)
     kith_result_free(job->init);
     kith_result_free(job->graph);
     kith_index_free(job->prepared);
-    free(job->forward.ids);
-    free(job->forward.distances);
-    free(job->forward.distances64);
-    free(job->back.ids);
-    free(job->back.distances);
-    free(job->period);
     cli_filter_free(job);
     cli_points_close(&job->queries);
     cli_points_close(&job->corpus);
     cli_session_close(&job->session);
 }
-
-/* ---- Within a radius ------------------------------------------------------------------------- */
-
-static int solve_radius(cli_job *job)
-{
-    const cli_args *args = job->args;
-    kith_radius_params params = kith_radius_params_default();
-    params.metric = cli_job_metric(job);
-    params.radius = args->radius;
-    params.method = args->method;
-    params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
-    params.count_only = args->output == NULL;
-    params.period = job->period;
-    params.filter = cli_is_filtered(args) ? &job->filter : NULL;
-    kith_ctx *ctx = job->session.ctx;
-    CLI_TRY(cli_job_check(
-        job,
-        job->prepared != NULL
-            ? kith_index_radius(ctx, job->prepared, job->queries.matrix, &params, &job->ranges)
-            : kith_radius(ctx, job->corpus.matrix, job->queries.matrix, &params, &job->ranges)));
-    const kith_lists *lists = kith_ranges_lists(job->ranges);
-    job->pairs = lists->offsets[lists->rows];
-    return CLI_DONE;
-}
-
-int cli_job_save_ranges(cli_job *job)
-{
-    const char *path = job->args->output;
-    if (path == NULL) {
-        return CLI_DONE;
-    }
-    kith_result_meta meta = cli_job_meta(job, &job->points);
-    meta.kind = KITH_KIND_RANGES;
-    return cli_session_saved(&job->session,
-                             kith_ranges_save(job->session.ctx, path, job->ranges, &meta), path);
-}
-
-const cli_engine cli_engine_radius = {
-    KITH_FILE_RANGES_OUT,          NULL, NULL, solve_radius, cli_job_save_ranges,
-    "neighbours within the radius"};

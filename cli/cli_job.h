@@ -40,8 +40,8 @@ typedef struct cli_job {
     bool screened;          /* chunks are, however few their rows: the corpus is prepared once */
     int64_t chunks;         /* that were solved */
     int64_t resumed_rows;   /* that an earlier run has left */
-    kith_neighbors forward; /* of each query, or of each point of a graph; owned */
-    kith_neighbors back;    /* of each row of the corpus among the queries; owned */
+    kith_neighbors forward; /* of each query, or of each point of a graph */
+    kith_neighbors back;    /* of each row of the corpus among the queries */
     kith_ranges *ranges;
     int64_t pairs;     /* found within the radius, or mutual; edges of a symmetric graph */
     bool descends;     /* a graph by NN-Descent */
@@ -115,8 +115,6 @@ int cli_job_save(cli_job *job, const char *path, const kith_neighbors *table,
                  const kith_fingerprint *points);
 /* Writes the forward table to -o, and its distances to --distances. */
 int cli_job_save_forward(cli_job *job);
-/* Writes the ranges to -o. */
-int cli_job_save_ranges(cli_job *job);
 /* *out: of both what does not say when. Counts are sums, shares and counts of a row averages, of
  * which one's rows have this share, memory the most. */
 void cli_job_add_report(const kith_report *all, const kith_report *one, double share,
@@ -125,28 +123,16 @@ void cli_job_add_report(const kith_report *all, const kith_report *one, double s
 void cli_job_close(cli_job *job);
 kith_result_meta cli_job_meta(const cli_job *job, const kith_fingerprint *points);
 
-/* ---- The whole ------------------------------------------------------------------------------- */
-
-/* kith graph and kith search from beginning to end; their exit code. */
-int cli_run(const cli_args *args, const cli_engine *engine);
-
-/* Radius search, with or without queries. */
-extern const cli_engine cli_engine_radius;
-
 /* ---- The report ------------------------------------------------------------------------------ */
 
 void cli_job_tell(const cli_job *job, const cli_engine *engine);
 /* --allow, --groups, --query-groups: job.filter, after the points. */
-/* What --period says for so many columns; NULL: nothing. To be freed, also on failure. */
+/* What --period says for so many columns; NULL: nothing. */
 int cli_period_make(const cli_args *args, int32_t cols, double **period);
 int cli_filter_read(cli_job *job);
 void cli_filter_free(cli_job *job);
 /* For --dry-run: what the job would need. */
 void cli_job_tell_plan(const cli_job *job);
-
-/* ---- Shards: points that fit in no memory, by lists in a folder ------------------------------ */
-
-extern const cli_engine cli_engine_shards;
 
 /* Processes that work together. */
 typedef struct cli_team {

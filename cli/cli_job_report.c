@@ -7,25 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The steps of a job that have a time. */
-enum { STEPS = 8 };
-
-static void list_steps(const cli_job *job, cli_step steps[STEPS])
-{
-    const kith_report *r = &job->report;
-    int count = 0;
-    steps[count++] = (cli_step){"read", job->seconds_read};
-    steps[count++] = (cli_step){"check", r->seconds_check};
-    steps[count++] = (cli_step){"prepare", r->seconds_prepare};
-    steps[count++] = (cli_step){"screen", r->seconds_screen};
-    if (r->seconds_select > 0.0) {
-        steps[count++] = (cli_step){"select", r->seconds_select};
-    }
-    steps[count++] = (cli_step){"rescore", r->seconds_rescore};
-    steps[count++] = (cli_step){"write", job->seconds_write};
-    steps[count] = (cli_step){NULL, 0.0};
-}
-
 /* ---- What was asked ------------------------------------------------------------------------- */
 
 static void tell_input(cli_report *r, const cli_job *job)
@@ -36,19 +17,17 @@ static void tell_input(cli_report *r, const cli_job *job)
     if (queries != NULL) {
         cli_say_matrix(r, "queries", job->queries.path, queries);
     }
-    cli_put_text(r, "isa", kith_ctx_get_params(job->session.ctx)->isa);
-    cli_put_int(r, "threads", kith_ctx_get_params(job->session.ctx)->threads);
-    cli_put_int(r, "n", corpus->rows);
-    cli_put_int(r, "queries", queries == NULL ? corpus->rows : queries->rows);
-    cli_put_int(r, "d", corpus->cols);
-    cli_put_text(r, "dtype", kith_dtype_name(corpus->dtype));
+    cli_put(r, TEXT("isa", kith_ctx_get_params(job->session.ctx)->isa),
+            INT("threads", kith_ctx_get_params(job->session.ctx)->threads), INT("n", corpus->rows),
+            INT("queries", queries == NULL ? corpus->rows : queries->rows), INT("d", corpus->cols),
+            TEXT("dtype", kith_dtype_name(corpus->dtype)));
     cli_tell_text(r, "metric", kith_metric_name(cli_job_metric(job)));
     if (!cli_is_radius_search(job->args)) {
         cli_tell_int(r, "k", job->args->k);
     }
     if (cli_given(job->args, CLI_OPT_RADIUS)) {
         cli_say(r, "radius: %.17g\n", job->args->radius);
-        cli_put_number(r, "radius", job->args->radius);
+        cli_put(r, NUMBER("radius", job->args->radius));
     }
     if (job->args->period != NULL) {
         cli_tell_text(r, "period", job->args->period);
@@ -71,7 +50,7 @@ static void tell_backend(cli_report *r, const char *backend, const char *gpu)
     if (strcmp(backend, "cpu") != 0) {
         cli_say(r, "device: %s%s%s\n", backend, gpu[0] != '\0' ? ", " : "", gpu);
     }
-    cli_put_text(r, "backend", backend);
+    cli_put(r, TEXT("backend", backend));
 }
 
 /* ---- How it is done ------------------------------------------------------------------------- */
@@ -83,11 +62,8 @@ static void tell_chunks(cli_report *r, const cli_job *job)
                 "chunks: %" PRId64 " rows each, %" PRId64 " solved, %" PRId64
                 " rows stood already\n",
                 job->chunk_rows, job->chunks, job->resumed_rows);
-        cli_put_open(r, "chunks");
-        cli_put_int(r, "rows", job->chunk_rows);
-        cli_put_int(r, "solved", job->chunks);
-        cli_put_int(r, "resumed_rows", job->resumed_rows);
-        cli_put_close(r);
+        cli_put_object(r, "chunks", INT("rows", job->chunk_rows), INT("solved", job->chunks),
+                       INT("resumed_rows", job->resumed_rows));
     }
 }
 
@@ -113,16 +89,11 @@ static void tell_memory(cli_report *r, const cli_job *job)
             cli_message_size(plan->prepared_bytes, text[1]),
             cli_message_size(plan->state_bytes, text[2]),
             cli_message_size(plan->result_bytes, text[3]));
-    cli_put_open(r, "plan_bytes");
-    cli_put_uint(r, "prepared", plan->prepared_bytes);
-    cli_put_uint(r, "lists", plan->state_bytes);
-    cli_put_uint(r, "result", plan->result_bytes);
-    cli_put_uint(r, "peak", job->need_bytes);
-    cli_put_uint(r, "undecided", plan->undecided_bytes);
-    cli_put_uint(r, "gpu", plan->gpu_bytes);
-    cli_put_uint(r, "gpu_least", plan->gpu_least_bytes);
-    cli_put_uint(r, "gpu_budget", plan->gpu_budget_bytes);
-    cli_put_close(r);
+    cli_put_object(r, "plan_bytes", UINT("prepared", plan->prepared_bytes),
+                   UINT("lists", plan->state_bytes), UINT("result", plan->result_bytes),
+                   UINT("peak", job->need_bytes), UINT("undecided", plan->undecided_bytes),
+                   UINT("gpu", plan->gpu_bytes), UINT("gpu_least", plan->gpu_least_bytes),
+                   UINT("gpu_budget", plan->gpu_budget_bytes));
 }
 
 /* What an exact search has to say of its bounds. */
@@ -130,15 +101,14 @@ static void tell_bounds(cli_report *r, const kith_report *report)
 {
     cli_say(r, "candidates a row: %.1f\nrerun share: %.2f %%\nskipped share: %.2f %%\n",
             report->candidates, 100.0 * report->rerun_share, 100.0 * report->skipped_share);
-    cli_put_number(r, "candidates", report->candidates);
-    cli_put_number(r, "rerun_share", report->rerun_share);
-    cli_put_number(r, "skipped_share", report->skipped_share);
+    cli_put(r, NUMBER("candidates", report->candidates), NUMBER("rerun_share", report->rerun_share),
+            NUMBER("skipped_share", report->skipped_share));
     if (report->shadow_axes > 0) {
         cli_say(r, "shadow axes: %" PRId32 "\nlooked share: %.2f %%\n", report->shadow_axes,
                 100.0 * report->looked_share);
     }
-    cli_put_int(r, "shadow_axes", report->shadow_axes);
-    cli_put_number(r, "looked_share", report->looked_share);
+    cli_put(r, INT("shadow_axes", report->shadow_axes),
+            NUMBER("looked_share", report->looked_share));
 }
 
 /* Where a pipeline divided them. */
@@ -147,10 +117,8 @@ static void tell_selected(cli_report *r, const kith_report *report)
     if (report->select_cpu_rows + report->select_gpu_rows > 0) {
         cli_say(r, "rows selected by the processor: %" PRId64 ", by the GPU: %" PRId64 "\n",
                 report->select_cpu_rows, report->select_gpu_rows);
-        cli_put_open(r, "selected_rows");
-        cli_put_int(r, "cpu", report->select_cpu_rows);
-        cli_put_int(r, "gpu", report->select_gpu_rows);
-        cli_put_close(r);
+        cli_put_object(r, "selected_rows", INT("cpu", report->select_cpu_rows),
+                       INT("gpu", report->select_gpu_rows));
     }
 }
 
@@ -161,13 +129,12 @@ static void tell_work(cli_report *r, const cli_job *job)
     const bool people = r->people;
     r->people = people && r->verbose;
     tell_backend(r, report->backend, report->gpu);
-    cli_put_text(r, "method", method_of(job, report->screen));
-    cli_put_text(r, "screen", report->screen);
-    cli_put_text(r, "gpu", report->gpu[0] != '\0' ? report->gpu : NULL);
     cli_say(r, "method: %s, screen %s, isa %s, threads %" PRId32 "\n",
             method_of(job, report->screen), report->screen,
             kith_ctx_get_params(job->session.ctx)->isa,
             kith_ctx_get_params(job->session.ctx)->threads);
+    cli_put(r, TEXT("method", method_of(job, report->screen)), TEXT("screen", report->screen),
+            TEXT("gpu", report->gpu[0] != '\0' ? report->gpu : NULL));
     tell_chunks(r, job);
     tell_memory(r, job);
     cli_tell_peak(r, report->gpu_peak_bytes, 0);
@@ -182,7 +149,7 @@ static void tell_work(cli_report *r, const cli_job *job)
         tell_bounds(r, report);
     }
     tell_selected(r, report);
-    cli_put_int(r, "distinct_rows", report->distinct_rows);
+    cli_put(r, INT("distinct_rows", report->distinct_rows));
     r->people = people;
 }
 
@@ -219,18 +186,18 @@ static void tell_output(cli_report *r, const cli_job *job)
     if (job->sharded.parts > 0) {
         cli_say(r, "parts: %" PRId32 " files beside the one that names them\n", job->sharded.parts);
     }
-    cli_put_text(r, "output", args->output);
+    cli_put(r, TEXT("output", args->output));
 }
 
 void cli_job_tell(const cli_job *job, const cli_engine *engine)
 {
-    cli_step steps[STEPS];
+    const kith_report *of = &job->report;
     cli_report r = cli_report_begin(job->args);
     tell_input(&r, job);
     tell_work(&r, job);
     if (engine->pairs != NULL) {
         cli_say(&r, "%s: %" PRId64 "\n", engine->pairs, job->pairs);
-        cli_put_int(&r, "pairs", job->pairs);
+        cli_put(&r, INT("pairs", job->pairs));
     }
     cli_tell_claim(&r, job->exact, &job->points);
     if (cli_is_graph_search(job->args)) {
@@ -238,8 +205,11 @@ void cli_job_tell(const cli_job *job, const cli_engine *engine)
     } else if (job->descends) {
         cli_descent_say_recall(&r, job);
     }
-    list_steps(job, steps);
-    cli_tell_seconds(&r, steps, job->session.start);
+    cli_tell_seconds(&r, job->session.start, NUMBER("read", job->seconds_read),
+                     NUMBER("check", of->seconds_check), NUMBER("prepare", of->seconds_prepare),
+                     NUMBER("screen", of->seconds_screen),
+                     NUMBER(of->seconds_select > 0.0 ? "select" : NULL, of->seconds_select),
+                     NUMBER("rescore", of->seconds_rescore), NUMBER("write", job->seconds_write));
     tell_output(&r, job);
     cli_report_end(&r);
 }
@@ -249,11 +219,11 @@ void cli_job_tell_plan(const cli_job *job)
     const kith_plan *plan = &job->plan;
     cli_report r = cli_report_begin(job->args);
     tell_input(&r, job);
-    cli_put_bool(&r, "dry_run", true);
+    cli_put(&r, BOOL("dry_run", true));
     tell_backend(&r, plan->backend, "");
-    cli_put_text(&r, "method", method_of(job, plan->method));
     cli_say(&r, "method: %s, %s, isa %s, threads %" PRId32 "\n", method_of(job, plan->method),
             plan->method, plan->isa, plan->threads);
+    cli_put(&r, TEXT("method", method_of(job, plan->method)));
     cli_descent_tell_choice(&r, job);
     tell_chunks(&r, job);
     tell_memory(&r, job);

@@ -42,6 +42,7 @@ int main(int argc, char **argv)
     cli_error error;
     const cli_request request = cli_parse(argc, (const char *const *)argv, &args, &error);
     const int code = answer(request, &args, &error);
+    cli_keep_end();
     /* A report that did not arrive, on a full disk for example, is a failure too. */
     CLI_FAIL_IF((fflush(stdout) != 0 || ferror(stdout) != 0) && code == CLI_DONE, "standard output",
                 "cannot be written: %s (send it to a place that takes it)", strerror(errno));

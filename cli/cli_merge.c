@@ -5,7 +5,6 @@
 #include "cli_grow.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 enum { SETS = 2 };
 
@@ -150,20 +149,15 @@ static void tell_plan(const merging *m)
     const cli_grown *g = &m->grown;
     char text[CLI_SIZE_BYTES];
     cli_report r = cli_report_begin(&g->args);
-    cli_put_bool(&r, "dry_run", true);
     cli_say_matrix(&r, "points", NULL, &g->points);
-    cli_put_int(&r, "n", g->points.rows);
-    cli_put_int(&r, "d", g->points.cols);
+    cli_put(&r, BOOL("dry_run", true), INT("n", g->points.rows), INT("d", g->points.cols));
     cli_tell_text(&r, "metric", kith_metric_name(g->args.metric));
     cli_tell_int(&r, "k", g->args.k);
     cli_tell_text(&r, "method", g->method);
     cli_tell_text(&r, "backend", m->plan.backend);
     tell_choice(&r, m);
     cli_say(&r, "memory: planned %s\n", cli_message_size(need_of(m), text));
-    cli_put_open(&r, "plan_bytes");
-    cli_put_uint(&r, "peak", need_of(m));
-    cli_put_uint(&r, "gpu", m->plan.gpu_bytes);
-    cli_put_close(&r);
+    cli_put_object(&r, "plan_bytes", UINT("peak", need_of(m)), UINT("gpu", m->plan.gpu_bytes));
     cli_report_end(&r);
 }
 
@@ -176,7 +170,7 @@ static int build(merging *m)
     const kith_matrix *points = m->grown.old[1].points.matrix;
     const int64_t has = neighbours_of(m, 1) < g->args.k ? neighbours_of(m, 1) : g->args.k;
     const int64_t wide = has > 0 ? has : 1;
-    m->built = malloc((size_t)(points->rows * wide) * sizeof *m->built);
+    m->built = cli_keep((uint64_t)(points->rows * wide), sizeof *m->built);
     CLI_FAIL_IF(m->built == NULL, m->grown.old[1].points.path,
                 "no memory for a graph of the new points (free some memory, or add fewer)");
     m->lists[1] =
@@ -264,8 +258,7 @@ static void tell(const merging *m)
             cli_message_safe(m->grown.old[0].path), cli_message_safe(first->path),
             first->matrix->rows, adds(m) ? "new" : cli_message_safe(m->grown.old[1].path),
             cli_message_safe(second->path), second->matrix->rows);
-    cli_put_int(&r, "first", first->matrix->rows);
-    cli_put_int(&r, "second", second->matrix->rows);
+    cli_put(&r, INT("first", first->matrix->rows), INT("second", second->matrix->rows));
     if (r.verbose || r.programs) {
         tell_choice(&r, m);
     }
@@ -321,7 +314,5 @@ static int run(void *command)
 int cli_merge(const cli_args *args)
 {
     merging m = {.grown.method = NULL};
-    const int code = cli_grow_run(args, &m.grown, run, &m);
-    free(m.built);
-    return code;
+    return cli_grow_run(args, &m.grown, run, &m);
 }

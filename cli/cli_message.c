@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static char *kept = NULL;
@@ -104,4 +105,35 @@ const char *cli_message_size(uint64_t bytes, char text[CLI_SIZE_BYTES])
     }
     (void)snprintf(text, CLI_SIZE_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", size, units[unit]);
     return text;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* Stands before each piece, as aligned as malloc's are. */
+typedef union kept_piece {
+    union kept_piece *before;
+    max_align_t align;
+} kept_piece;
+
+static kept_piece *pieces = NULL;
+
+void *cli_keep(uint64_t count, size_t bytes)
+{
+    const bool fits = count <= (SIZE_MAX - sizeof *pieces) / bytes;
+    kept_piece *piece = fits ? calloc(1, sizeof *piece + (size_t)count * bytes) : NULL;
+    if (piece == NULL) {
+        return NULL;
+    }
+    piece->before = pieces;
+    pieces = piece;
+    return piece + 1;
+}
+
+void cli_keep_end(void)
+{
+    while (pieces != NULL) {
+        kept_piece *piece = pieces;
+        pieces = piece->before;
+        free(piece);
+    }
 }

@@ -56,4 +56,17 @@ int cli_output_page(const char *path, const char *title, const char *lines);
 /* Whether the name ends in one of the endings, ".npz .ivecs". */
 bool cli_output_ends(const char *path, const char *endings);
 
+/* ---- Whether a job is the same --------------------------------------------------------------- */
+
+/* What a job's answer depends on beside its k, metric and format: the files that it reads, and the
+ * radius. */
+
+enum { CLI_SAME_BYTES = 1024 };
+
+/* Lines of text, equal for equal jobs: of each file its size, when it was changed, and a checksum
+ * of its beginning and end; kith's version. Exit code. */
+int cli_same_describe(const cli_args *args, char text[CLI_SAME_BYTES]);
+/* The line of one file, called `what`. */
+int cli_same_file(const char *what, const char *path, char *text, size_t room);
+
 #endif

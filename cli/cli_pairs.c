@@ -93,8 +93,8 @@ static int take_params(pairing *p)
     p->params.restart = cli_given(args, CLI_OPT_RESTART);
     p->params.take = args->output != NULL || keeps || args->components != NULL ? show : NULL;
     p->params.take_arg = p;
-    p->labels = args->components != NULL ? malloc(rows * sizeof *p->labels) : NULL;
-    p->kept = keeps ? malloc(rows) : NULL;
+    p->labels = args->components != NULL ? cli_keep(rows, sizeof *p->labels) : NULL;
+    p->kept = keeps ? cli_keep(rows, 1) : NULL;
     p->params.labels = p->labels;
     p->params.kept = p->kept;
     CLI_PASS_IF((p->labels == NULL) == (args->components == NULL) && (p->kept == NULL) == !keeps,
@@ -153,23 +153,19 @@ static int save_rows(pairing *p)
 {
     const cli_args *args = p->job.args;
     const int64_t rows = points_of(p)->matrix->rows;
-    double *numbers = malloc((size_t)rows * sizeof *numbers);
+    double *numbers = cli_keep((uint64_t)rows, sizeof *numbers);
     CLI_FAIL_IF(numbers == NULL, points_of(p)->path,
                 "no memory for numbers of rows (8 bytes a row)");
     for (int64_t i = 0; p->labels != NULL && i < rows; i++) {
         numbers[i] = p->labels[i];
         p->components += p->labels[i] == i;
     }
-    int code = p->labels != NULL ? save_numbers(p, args->components, numbers, rows) : CLI_DONE;
+    CLI_TRY(p->labels != NULL ? save_numbers(p, args->components, numbers, rows) : CLI_DONE);
     for (int64_t i = 0; p->kept != NULL && i < rows; i++) {
         numbers[p->kept_rows] = (double)i;
         p->kept_rows += p->kept[i];
     }
-    if (code == CLI_DONE && p->kept != NULL) {
-        code = save_numbers(p, args->kept, numbers, p->kept_rows);
-    }
-    free(numbers);
-    return code;
+    return p->kept != NULL ? save_numbers(p, args->kept, numbers, p->kept_rows) : CLI_DONE;
 }
 
 /* ---- What was done -------------------------------------------------------------------------- */
@@ -181,13 +177,11 @@ static void tell_points(cli_report *r, const pairing *p)
     cli_say_matrix(r, "points", points_of(p)->path, points);
     if (!is_one_set(p)) {
         cli_say_matrix(r, "others", p->job.corpus.path, others);
-        cli_put_int(r, "others", others->rows);
+        cli_put(r, INT("others", others->rows));
     }
     cli_say(r, "radius: %.17g, %s\n", p->params.radius, kith_metric_name(p->params.metric));
-    cli_put_int(r, "n", points->rows);
-    cli_put_int(r, "d", points->cols);
-    cli_put_text(r, "metric", kith_metric_name(p->params.metric));
-    cli_put_number(r, "radius", p->params.radius);
+    cli_put(r, INT("n", points->rows), INT("d", points->cols),
+            TEXT("metric", kith_metric_name(p->params.metric)), NUMBER("radius", p->params.radius));
 }
 
 static void tell_rows(cli_report *r, const pairing *p)
@@ -195,12 +189,12 @@ static void tell_rows(cli_report *r, const pairing *p)
     char text[CLI_GROUPED_BYTES];
     if (p->labels != NULL) {
         cli_say(r, "components: %s\n", cli_grouped(p->components, text));
-        cli_put_int(r, "components", p->components);
+        cli_put(r, INT("components", p->components));
     }
     if (p->kept != NULL) {
         cli_say(r, "kept: %s rows, %s\n", cli_grouped(p->kept_rows, text),
                 cli_option_word(CLI_OPT_KEEP, (int)p->params.keep));
-        cli_put_int(r, "kept", p->kept_rows);
+        cli_put(r, INT("kept", p->kept_rows));
     }
 }
 
@@ -208,30 +202,26 @@ static void tell(const pairing *p)
 {
     const kith_report *report = &p->job.report;
     const cli_args *args = p->job.args;
-    const cli_step steps[] = {
-        {"read", p->job.seconds_read}, {"pairs", p->seconds_pairs}, {NULL, 0.0}};
     char text[CLI_GROUPED_BYTES];
     cli_report r = cli_report_begin(args);
     tell_points(&r, p);
     cli_say(&r, "pairs: %s%s\n", cli_grouped(p->report.count, text),
             p->report.complete != 0 ? "" : ", and more: stopped at --limit");
-    cli_put_int(&r, "pairs", p->report.count);
-    cli_put_bool(&r, "complete", p->report.complete != 0);
+    cli_put(&r, INT("pairs", p->report.count), BOOL("complete", p->report.complete != 0));
     if (p->report.resumed > 0) {
         cli_say(&r, "resumed: %s pairs stood already\n", cli_grouped(p->report.resumed, text));
     }
-    cli_put_int(&r, "resumed", p->report.resumed);
+    cli_put(&r, INT("resumed", p->report.resumed));
     tell_rows(&r, p);
     cli_say_more(&r, "chunks: %" PRId64 ", divided %" PRId64 ", the largest of %s pairs\n",
                  p->report.chunks, p->report.divided, cli_grouped(p->report.largest_chunk, text));
     cli_say_more(&r, "method: %s, isa %s, device %s\n", report->screen, report->isa,
                  report->backend);
-    cli_put_int(&r, "chunks", p->report.chunks);
-    cli_put_int(&r, "divided", p->report.divided);
-    cli_put_text(&r, "screen", report->screen);
-    cli_put_text(&r, "backend", report->backend);
+    cli_put(&r, INT("chunks", p->report.chunks), INT("divided", p->report.divided),
+            TEXT("screen", report->screen), TEXT("backend", report->backend));
     cli_tell_peak(&r, report->gpu_peak_bytes, 0);
-    cli_tell_seconds(&r, steps, p->job.session.start);
+    cli_tell_seconds(&r, p->job.session.start, NUMBER("read", p->job.seconds_read),
+                     NUMBER("pairs", p->seconds_pairs));
     cli_tell_output(&r, args->output, "");
     cli_report_end(&r);
 }
@@ -251,13 +241,9 @@ static void tell_plan(const pairing *p)
     cli_say(&r, "memory: %s for a chunk of pairs, beside what a search takes; %s as .npy\n",
             cli_message_size(plan->chunk_bytes, text[0]),
             cli_message_size((uint64_t)(plan->pairs * FILE_BYTES), text[1]));
-    cli_put_bool(&r, "dry_run", true);
-    cli_put_number(&r, "pairs", plan->pairs);
-    cli_put_number(&r, "low", plan->low);
-    cli_put_number(&r, "high", plan->high);
-    cli_put_int(&r, "sample", plan->sample);
-    cli_put_int(&r, "most_of_a_row", plan->most_of_a_row);
-    cli_put_uint(&r, "chunk_bytes", plan->chunk_bytes);
+    cli_put(&r, BOOL("dry_run", true), NUMBER("pairs", plan->pairs), NUMBER("low", plan->low),
+            NUMBER("high", plan->high), INT("sample", plan->sample),
+            INT("most_of_a_row", plan->most_of_a_row), UINT("chunk_bytes", plan->chunk_bytes));
     cli_report_end(&r);
 }
 
@@ -287,8 +273,6 @@ int cli_pairs(const cli_args *args)
 {
     pairing p = {.job.args = args};
     const int code = run(&p);
-    free(p.kept);
-    free(p.labels);
     cli_job_close(&p.job);
     return code;
 }

@@ -10,8 +10,6 @@
 /* After all files were read: job.queries and the groups of queries, or job.corpus, are this
  * process' rows now. */
 void cli_part_take(cli_job *job);
-/* The first row of a worker's part; of `workers`: the end. */
-int64_t cli_part_first(const cli_job *job, int32_t worker);
 /* Rows that its answer has room for: those of all, where it leads. */
 int64_t cli_part_room(const cli_job *job);
 /* The whole answer in the plan of who leads. */
@@ -35,8 +33,6 @@ int cli_part_meet(cli_job *job, const cli_labels *labels);
 /* A table of so many bytes a row of the queries, where these are divided. Who leads has its own
  * rows at the beginning of the table, and has all of them afterwards. */
 int cli_part_collect(cli_job *job, void *table, uint64_t row_bytes);
-/* cli_team.collect. */
-int cli_part_gather(const cli_job *job, void *data, const uint64_t *ends);
 /* job.report becomes that of all, and each time the longest. Last: the job has all queries, and the
  * whole corpus, again. */
 int cli_part_report(cli_job *job, double *const *seconds, int count);

@@ -103,39 +103,31 @@ static int measure_errors(const double *predicted, const cli_labels *truth, bool
     if (!e->relative) {
         return CLI_DONE;
     }
-    double *scratch = malloc((size_t)truth->count * sizeof *scratch);
+    double *scratch = cli_keep((uint64_t)truth->count, sizeof *scratch);
     CLI_FAIL_IF(scratch == NULL, truth->path,
                 "no memory to compare %" PRId64 " labels (give fewer)", truth->count);
     measure_relative(predicted, truth, scratch, e);
-    free(scratch);
     return CLI_DONE;
 }
 
 static void tell_errors(cli_report *r, const errors *e)
 {
     cli_put_open(r, "errors");
-    cli_put_int(r, "rows", e->rows);
+    cli_put(r, INT("rows", e->rows));
     if (e->votes) {
         const double share = (double)e->right / (double)e->rows;
         cli_say(r, "right: %" PRId64 " of %" PRId64 " (%.2f %%)\n", e->right, e->rows,
                 100.0 * share);
-        cli_put_int(r, "right", e->right);
-        cli_put_number(r, "accuracy", share);
+        cli_put(r, INT("right", e->right), NUMBER("accuracy", share));
     } else {
         cli_say(r, "error: MAE %.6g, RMSE %.6g, bias %.6g\n", e->mae, e->rmse, e->bias);
-        cli_put_number(r, "mae", e->mae);
-        cli_put_number(r, "rmse", e->rmse);
-        cli_put_number(r, "bias", e->bias);
+        cli_put(r, NUMBER("mae", e->mae), NUMBER("rmse", e->rmse), NUMBER("bias", e->bias));
     }
     if (e->relative) {
         cli_say(r, "error / (1 + truth): bias %.6g, NMAD %.6g, above %.2f: %.2f %%\n", e->bias_rel,
                 e->nmad, OUTLIER, 100.0 * e->outliers);
-        cli_put_open(r, "relative");
-        cli_put_number(r, "bias", e->bias_rel);
-        cli_put_number(r, "nmad", e->nmad);
-        cli_put_number(r, "outliers", e->outliers);
-        cli_put_number(r, "outliers_above", OUTLIER);
-        cli_put_close(r);
+        cli_put_object(r, "relative", NUMBER("bias", e->bias_rel), NUMBER("nmad", e->nmad),
+                       NUMBER("outliers", e->outliers), NUMBER("outliers_above", OUTLIER));
     }
     cli_put_close(r);
 }
@@ -154,8 +146,8 @@ typedef struct predicting {
     cli_labels labels;
     cli_labels truth;
     int64_t chunk_rows;
-    double *out;   /* owned; one for each query */
-    float *narrow; /* owned; the same where float32 is written */
+    double *out;   /* one for each query */
+    float *narrow; /* the same where float32 is written */
     errors off;    /* from the truth */
     double seconds_search;
     double seconds_predict;
@@ -243,12 +235,9 @@ static int allocate(predicting *p)
     const uint64_t slots = (uint64_t)p->chunk_rows * (uint64_t)job->args->k;
     kith_neighbors *lists = &job->forward;
     lists->k = job->args->k;
-    if (slots <= SIZE_MAX / sizeof *lists->distances64) {
-        lists->ids = malloc(slots * sizeof *lists->ids);
-        lists->distances64 =
-            cli_weighs(job->args) ? malloc(slots * sizeof *lists->distances64) : NULL;
-        p->out = malloc((size_t)cli_part_room(job) * sizeof *p->out);
-    }
+    lists->ids = cli_keep(slots, sizeof *lists->ids);
+    lists->distances64 = cli_weighs(job->args) ? cli_keep(slots, sizeof *lists->distances64) : NULL;
+    p->out = cli_keep((uint64_t)cli_part_room(job), sizeof *p->out);
     CLI_PASS_IF(lists->ids != NULL && (lists->distances64 != NULL || !cli_weighs(job->args)) &&
                     p->out != NULL,
                 job->queries.path,
@@ -318,7 +307,7 @@ static int take_output(predicting *p, kith_matrix *matrix)
     if (cli_votes(p->job.args) || !cli_output_ends(path, ".fbin")) {
         return CLI_DONE;
     }
-    p->narrow = malloc((size_t)rows * sizeof *p->narrow);
+    p->narrow = cli_keep((uint64_t)rows, sizeof *p->narrow);
     CLI_FAIL_IF(p->narrow == NULL, path, "no memory for %" PRId64 " predictions (write .npy)",
                 rows);
     for (int64_t i = 0; i < rows; i++) {
@@ -362,12 +351,11 @@ static void tell_work(cli_report *r, const predicting *p)
                  kith_ctx_get_params(job->session.ctx)->threads, chunks(p),
                  chunks(p) == 1 ? "" : "s");
     cli_say_planned(r, job->need_bytes);
-    cli_put_text(r, "screen", report->screen);
-    cli_put_text(r, "backend", report->backend);
-    cli_put_text(r, "gpu", report->gpu[0] != '\0' ? report->gpu : NULL);
-    cli_put_text(r, "isa", kith_ctx_get_params(job->session.ctx)->isa);
-    cli_put_int(r, "threads", kith_ctx_get_params(job->session.ctx)->threads);
-    cli_put_int(r, "chunks", chunks(p));
+    cli_put(r, TEXT("screen", report->screen), TEXT("backend", report->backend),
+            TEXT("gpu", report->gpu[0] != '\0' ? report->gpu : NULL),
+            TEXT("isa", kith_ctx_get_params(job->session.ctx)->isa),
+            INT("threads", kith_ctx_get_params(job->session.ctx)->threads),
+            INT("chunks", chunks(p)));
     cli_tell_peak(r, report->gpu_peak_bytes, job->need_bytes);
 }
 
@@ -375,20 +363,12 @@ static void tell(const predicting *p)
 {
     const cli_job *job = &p->job;
     const kith_matrix *catalogue = job->corpus.matrix;
-    const cli_step steps[] = {{"read", job->seconds_read},
-                              {"search", p->seconds_search},
-                              {"prepare", job->report.seconds_prepare}, /* a part of the search */
-                              {"predict", p->seconds_predict},
-                              {"write", job->seconds_write},
-                              {NULL, 0.0}};
     cli_report r = cli_report_begin(job->args);
     cli_say_matrix(&r, "catalogue", job->corpus.path, catalogue);
     cli_say(&r, "labels: %s\nqueries: %s, %" PRId64 "\n", cli_message_safe(p->labels.path),
             cli_message_safe(job->queries.path), job->queries.matrix->rows);
-    cli_put_int(&r, "n", catalogue->rows);
-    cli_put_int(&r, "queries", job->queries.matrix->rows);
-    cli_put_int(&r, "d", catalogue->cols);
-    cli_put_text(&r, "dtype", kith_dtype_name(catalogue->dtype));
+    cli_put(&r, INT("n", catalogue->rows), INT("queries", job->queries.matrix->rows),
+            INT("d", catalogue->cols), TEXT("dtype", kith_dtype_name(catalogue->dtype)));
     cli_tell_text(&r, "mode", cli_option_word(CLI_OPT_MODE, (int)job->args->mode));
     cli_tell_text(&r, "metric", kith_metric_name(cli_job_metric(job)));
     cli_tell_int(&r, "k", job->args->k);
@@ -397,7 +377,11 @@ static void tell(const predicting *p)
     if (p->truth.values != NULL) {
         tell_errors(&r, &p->off);
     }
-    cli_tell_seconds(&r, steps, job->session.start);
+    /* Of a search its preparation is a part. */
+    cli_tell_seconds(&r, job->session.start, NUMBER("read", job->seconds_read),
+                     NUMBER("search", p->seconds_search),
+                     NUMBER("prepare", job->report.seconds_prepare),
+                     NUMBER("predict", p->seconds_predict), NUMBER("write", job->seconds_write));
     cli_tell_output(&r, job->args->output, "");
     cli_report_end(&r);
 }
@@ -428,8 +412,6 @@ int cli_predict(const cli_args *args)
 {
     predicting p = {.job = {.args = args}};
     const int code = run(&p);
-    free(p.narrow);
-    free(p.out);
     cli_labels_free(&p.truth);
     cli_labels_free(&p.labels);
     cli_job_close(&p.job);

@@ -4,7 +4,6 @@
 #include "cli_grow.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 typedef struct removing {
     cli_grown grown;
@@ -20,8 +19,8 @@ typedef struct removing {
 static int mark(removing *r)
 {
     const int64_t rows = r->grown.old[0].points.matrix->rows;
-    r->removed = calloc((size_t)rows, sizeof *r->removed);
-    r->map = malloc((size_t)rows * sizeof *r->map);
+    r->removed = cli_keep((uint64_t)rows, sizeof *r->removed);
+    r->map = cli_keep((uint64_t)rows, sizeof *r->map);
     CLI_FAIL_IF(r->removed == NULL || r->map == NULL, r->grown.old[0].points.path,
                 "no memory for marks of its rows (5 bytes a row)");
     r->left = rows;
@@ -113,15 +112,13 @@ static int save_map(removing *r)
     if (path == NULL) {
         return CLI_DONE;
     }
-    double *numbers = malloc((size_t)rows * sizeof *numbers);
+    double *numbers = cli_keep((uint64_t)rows, sizeof *numbers);
     CLI_FAIL_IF(numbers == NULL, path, "no memory for the map (8 bytes a row)");
     for (int64_t i = 0; i < rows; i++) {
         numbers[i] = r->map[i] == KITH_ID_NONE ? -1.0 : (double)r->map[i];
     }
     const kith_matrix matrix = {.data = numbers, .rows = rows, .cols = 1, .dtype = KITH_F64};
-    const int code = cli_points_save(&r->grown.job.session, path, &matrix);
-    free(numbers);
-    return code;
+    return cli_points_save(&r->grown.job.session, path, &matrix);
 }
 
 static int solve(removing *r)
@@ -143,15 +140,11 @@ static void tell_plan(const removing *r)
     char text[CLI_SIZE_BYTES];
     cli_report to = cli_report_begin(&g->args);
     cli_say(&to, "removed: %" PRId64 " of %" PRId64 " points\n", rows - r->left, rows);
-    cli_put_int(&to, "removed", rows - r->left);
-    cli_put_bool(&to, "dry_run", true);
-    cli_put_int(&to, "n", r->left);
+    cli_put(&to, INT("removed", rows - r->left), BOOL("dry_run", true), INT("n", r->left));
     cli_tell_int(&to, "k", g->args.k);
     cli_say(&to, "memory: planned %s, and what a search takes\n",
             cli_message_size(need_of(r), text));
-    cli_put_open(&to, "plan_bytes");
-    cli_put_uint(&to, "peak", need_of(r));
-    cli_put_close(&to);
+    cli_put_object(&to, "plan_bytes", UINT("peak", need_of(r)));
     cli_report_end(&to);
 }
 
@@ -162,9 +155,8 @@ static void tell(const removing *r)
     cli_say(&to, "removed: %" PRId64 " of %" PRId64 " points, %" PRId64 " rows %s\n",
             rows - r->left, rows, r->report.repaired,
             r->report.anew == 1 ? "made anew" : "searched for again");
-    cli_put_int(&to, "removed", rows - r->left);
-    cli_put_int(&to, "repaired", r->report.repaired);
-    cli_put_bool(&to, "anew", r->report.anew == 1);
+    cli_put(&to, INT("removed", rows - r->left), INT("repaired", r->report.repaired),
+            BOOL("anew", r->report.anew == 1));
     if (r->grown.old[0].verified.graph != NULL) {
         cli_put_open_array(&to, "verified");
         cli_tell_verified(&to, NULL, &r->grown.old[0].verified);
@@ -192,9 +184,5 @@ static int run(void *command)
 int cli_remove(const cli_args *args)
 {
     removing r = {.grown.method = NULL};
-    const int code = cli_grow_run(args, &r.grown, run, &r);
-    free(r.map);
-    free(r.removed);
-    cli_ids_free(&r.ids);
-    return code;
+    return cli_grow_run(args, &r.grown, run, &r);
 }

@@ -145,33 +145,7 @@ void cli_put_close_array(cli_report *r)
     put_close(r, ']');
 }
 
-void cli_put_text(cli_report *r, const char *key, const char *text)
-{
-    if (!put_key(r, key)) {
-        return;
-    }
-    if (text != NULL) {
-        put_string(text);
-    } else {
-        (void)fputs("null", stdout);
-    }
-}
-
-void cli_put_int(cli_report *r, const char *key, int64_t value)
-{
-    if (put_key(r, key)) {
-        (void)printf("%" PRId64, value);
-    }
-}
-
-void cli_put_uint(cli_report *r, const char *key, uint64_t value)
-{
-    if (put_key(r, key)) {
-        (void)printf("%" PRIu64, value);
-    }
-}
-
-void cli_put_number(cli_report *r, const char *key, double value)
+static void put_number(double value)
 {
     char digits[32] = "null";
     for (int precision = 1; precision <= 17 && isfinite(value); precision++) {
@@ -180,16 +154,38 @@ void cli_put_number(cli_report *r, const char *key, double value)
             break;
         }
     }
-    if (put_key(r, key)) {
-        (void)fputs(digits, stdout);
+    (void)fputs(digits, stdout);
+}
+
+static void put_value(const cli_field *f)
+{
+    if (f->kind == CLI_PUT_INT) {
+        (void)printf("%" PRId64, f->integer);
+    } else if (f->kind == CLI_PUT_UINT) {
+        (void)printf("%" PRIu64, f->natural);
+    } else if (f->kind == CLI_PUT_NUMBER) {
+        put_number(f->number);
+    } else if (f->kind == CLI_PUT_TEXT && f->text != NULL) {
+        put_string(f->text);
+    } else {
+        (void)fputs(f->kind == CLI_PUT_TEXT ? "null" : f->truth ? "true" : "false", stdout);
     }
 }
 
-void cli_put_bool(cli_report *r, const char *key, bool value)
+void cli_put_fields(cli_report *r, const cli_field *fields)
 {
-    if (put_key(r, key)) {
-        (void)fputs(value ? "true" : "false", stdout);
+    for (; fields->kind != CLI_PUT_END; fields++) {
+        if (put_key(r, fields->key)) {
+            put_value(fields);
+        }
     }
+}
+
+void cli_put_members(cli_report *r, const char *key, const cli_field *fields)
+{
+    cli_put_open(r, key);
+    cli_put_fields(r, fields);
+    cli_put_close(r);
 }
 
 /* ---- For both ------------------------------------------------------------------------------- */
@@ -197,13 +193,13 @@ void cli_put_bool(cli_report *r, const char *key, bool value)
 void cli_tell_text(cli_report *r, const char *key, const char *text)
 {
     cli_say(r, "%s: %s\n", key, text);
-    cli_put_text(r, key, text);
+    cli_put(r, TEXT(key, text));
 }
 
 void cli_tell_int(cli_report *r, const char *key, int64_t value)
 {
     cli_say(r, "%s: %" PRId64 "\n", key, value);
-    cli_put_int(r, key, value);
+    cli_put(r, INT(key, value));
 }
 
 void cli_tell_output(cli_report *r, const char *path, const char *lost)
@@ -211,21 +207,23 @@ void cli_tell_output(cli_report *r, const char *path, const char *lost)
     if (path != NULL) {
         cli_say(r, "output: %s%s\n", cli_message_safe(path), lost);
     }
-    cli_put_text(r, "output", path);
+    cli_put(r, TEXT("output", path));
 }
 
-void cli_tell_seconds(cli_report *r, const cli_step *steps, double start)
+void cli_tell_steps(cli_report *r, double start, const cli_field *steps)
 {
     const double total = cli_clock_now() - start;
     cli_say(r, "seconds: ");
     cli_put_open(r, "seconds");
-    cli_put_number(r, "total", total);
-    for (; steps->name != NULL; steps++) {
-        cli_say_more(r, "%s %.3f, ", steps->name, steps->seconds);
-        cli_put_number(r, steps->name, steps->seconds);
+    cli_put(r, NUMBER("total", total));
+    for (; steps->kind != CLI_PUT_END; steps++) {
+        if (steps->key != NULL) {
+            cli_say_more(r, "%s %.3f, ", steps->key, steps->number);
+            cli_put(r, NUMBER(steps->key, steps->number));
+        }
     }
-    cli_put_close(r);
     cli_say(r, "%s%.3f\n", r->verbose ? "total " : "", total);
+    cli_put_close(r);
 }
 
 void cli_tell_peak(cli_report *r, uint64_t gpu_bytes, uint64_t planned_bytes)
@@ -237,10 +235,9 @@ void cli_tell_peak(cli_report *r, uint64_t gpu_bytes, uint64_t planned_bytes)
         cli_say_more(r, "peak gpu memory: %s\n", cli_message_size(gpu_bytes, size));
     }
     cli_put_open(r, "peak_bytes");
-    cli_put_uint(r, "host", host_bytes);
-    cli_put_uint(r, "gpu", gpu_bytes);
+    cli_put(r, UINT("host", host_bytes), UINT("gpu", gpu_bytes));
     if (planned_bytes > 0) {
-        cli_put_uint(r, "planned", planned_bytes);
+        cli_put(r, UINT("planned", planned_bytes));
     }
     cli_put_close(r);
 }
@@ -267,13 +264,9 @@ void cli_say_estimate(const cli_report *r, const kith_recall *recall, const char
 
 void cli_put_estimate(cli_report *r, const kith_recall *recall)
 {
-    cli_put_open(r, "recall");
-    cli_put_int(r, "at", recall->at);
-    cli_put_number(r, "estimate", recall->recall);
-    cli_put_number(r, "low", recall->low);
-    cli_put_number(r, "high", recall->high);
-    cli_put_int(r, "sample", recall->rows);
-    cli_put_close(r);
+    cli_put_object(r, "recall", INT("at", recall->at), NUMBER("estimate", recall->recall),
+                   NUMBER("low", recall->low), NUMBER("high", recall->high),
+                   INT("sample", recall->rows));
 }
 
 void cli_tell_tree(cli_report *r, const kith_file_info *info)
@@ -283,12 +276,8 @@ void cli_tell_tree(cli_report *r, const kith_file_info *info)
             "height: %" PRId32 "\nleaves: %" PRId64 "\ndistinct rows: %" PRId64 "\nslack: %" PRId64
             " free places\n",
             info->tree_height, leaves, info->tree_rows, info->tree_slack);
-    cli_put_open(r, "tree");
-    cli_put_int(r, "height", info->tree_height);
-    cli_put_int(r, "leaves", leaves);
-    cli_put_int(r, "distinct_rows", info->tree_rows);
-    cli_put_int(r, "slack", info->tree_slack);
-    cli_put_close(r);
+    cli_put_object(r, "tree", INT("height", info->tree_height), INT("leaves", leaves),
+                   INT("distinct_rows", info->tree_rows), INT("slack", info->tree_slack));
 }
 
 /* ---- Which points, and whether exact -------------------------------------------------------- */
@@ -330,17 +319,16 @@ void cli_tell_claim(cli_report *r, kith_exactness exact, const kith_fingerprint 
                 known ? " (of " : "", name, known ? ")" : "");
     }
     if (exact == KITH_EXACTNESS_UNKNOWN) {
-        cli_put_text(r, "exact", NULL);
+        cli_put(r, TEXT("exact", NULL));
     } else {
-        cli_put_bool(r, "exact", exact == KITH_CERTIFIED);
+        cli_put(r, BOOL("exact", exact == KITH_CERTIFIED));
     }
     if (known) {
         cli_put_open(r, "points");
-        cli_put_int(r, "rows", points->rows);
-        cli_put_int(r, "cols", points->cols);
-        cli_put_text(r, "dtype", kith_dtype_name(points->dtype));
+        cli_put(r, INT("rows", points->rows), INT("cols", points->cols),
+                TEXT("dtype", kith_dtype_name(points->dtype)));
         (void)snprintf(text, sizeof text, "%016" PRIx64, points->checksum);
-        cli_put_text(r, "checksum", text);
+        cli_put(r, TEXT("checksum", text));
         cli_put_close(r);
     }
 }
@@ -424,16 +412,15 @@ static void put_sources(cli_report *r)
     for (int i = 0; i < kept_count; i++) {
         const kept_source *k = &kept[i];
         cli_put_open(r, NULL);
-        cli_put_text(r, "file", k->path);
+        cli_put(r, TEXT("file", k->path));
         if (k->source.delimiter != 0) {
-            cli_put_text(r, "separator", separator_name(k->source.delimiter));
-            cli_put_text(r, "header", k->source.header != 0 ? k->names : NULL);
+            cli_put(r, TEXT("separator", separator_name(k->source.delimiter)),
+                    TEXT("header", k->source.header != 0 ? k->names : NULL));
         }
-        cli_put_int(r, "columns", k->cols);
-        cli_put_int(r, "file_columns", k->source.file_cols);
-        cli_put_bool(r, "compressed", k->source.compressed != 0);
-        cli_put_bool(r, "fortran_order", k->source.fortran_order != 0);
-        cli_put_bool(r, "big_endian", k->source.big_endian != 0);
+        cli_put(r, INT("columns", k->cols), INT("file_columns", k->source.file_cols),
+                BOOL("compressed", k->source.compressed != 0),
+                BOOL("fortran_order", k->source.fortran_order != 0),
+                BOOL("big_endian", k->source.big_endian != 0));
         cli_put_close(r);
     }
     cli_put_close_array(r);
@@ -449,7 +436,7 @@ cli_report cli_report_begin(const cli_args *args)
     r.people = !r.programs && (!cli_given(args, CLI_OPT_QUIET) || cli_given(args, CLI_OPT_DRY_RUN));
     if (r.programs) {
         (void)putchar('{');
-        cli_put_text(&r, "command", cli_command_get(args->command)->name);
+        cli_put(&r, TEXT("command", cli_command_get(args->command)->name));
     }
     say_sources(&r);
     return r;
@@ -466,8 +453,7 @@ void cli_report_end(cli_report *r)
 {
     if (r->programs) {
         put_sources(r);
-        cli_put_text(r, "version", kith_version());
-        cli_put_text(r, "commit", kith_commit());
+        cli_put(r, TEXT("version", kith_version()), TEXT("commit", kith_commit()));
         (void)fputs("}\n", stdout);
     }
 }

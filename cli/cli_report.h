@@ -49,13 +49,56 @@ void cli_put_open(cli_report *r, const char *key);
 void cli_put_close(cli_report *r);
 void cli_put_open_array(cli_report *r, const char *key);
 void cli_put_close_array(cli_report *r);
-/* A NULL text is null. */
-void cli_put_text(cli_report *r, const char *key, const char *text);
-void cli_put_int(cli_report *r, const char *key, int64_t value);
-void cli_put_uint(cli_report *r, const char *key, uint64_t value);
-/* Infinity and NaN, which JSON does not have, are null. */
-void cli_put_number(cli_report *r, const char *key, double value);
-void cli_put_bool(cli_report *r, const char *key, bool value);
+
+typedef enum cli_put_kind {
+    CLI_PUT_END = 0,
+    CLI_PUT_TEXT, /* NULL is null */
+    CLI_PUT_INT,
+    CLI_PUT_UINT,
+    CLI_PUT_NUMBER, /* infinity and NaN, which JSON does not have, are null */
+    CLI_PUT_BOOL
+} cli_put_kind;
+
+/* A member of an object. */
+typedef struct cli_field {
+    const char *key;
+    cli_put_kind kind;
+    union {
+        const char *text;
+        int64_t integer;
+        uint64_t natural;
+        double number;
+        bool truth;
+    };
+} cli_field;
+
+#define TEXT(name, value)                                    \
+    {                                                        \
+        .key = (name), .kind = CLI_PUT_TEXT, .text = (value) \
+    }
+#define INT(name, value)                                       \
+    {                                                          \
+        .key = (name), .kind = CLI_PUT_INT, .integer = (value) \
+    }
+#define UINT(name, value)                                       \
+    {                                                           \
+        .key = (name), .kind = CLI_PUT_UINT, .natural = (value) \
+    }
+#define NUMBER(name, value)                                      \
+    {                                                            \
+        .key = (name), .kind = CLI_PUT_NUMBER, .number = (value) \
+    }
+#define BOOL(name, value)                                     \
+    {                                                         \
+        .key = (name), .kind = CLI_PUT_BOOL, .truth = (value) \
+    }
+#define CLI_FIELDS(...) ((const cli_field[]){__VA_ARGS__, {.kind = CLI_PUT_END}})
+
+/* Fields as members; or as those of an object. */
+#define cli_put(r, ...) cli_put_fields((r), CLI_FIELDS(__VA_ARGS__))
+#define cli_put_object(r, key, ...) cli_put_members((r), (key), CLI_FIELDS(__VA_ARGS__))
+void cli_put_fields(cli_report *r, const cli_field *fields);
+void cli_put_members(cli_report *r, const char *key, const cli_field *fields);
 
 /* ---- For both ------------------------------------------------------------------------------- */
 
@@ -66,13 +109,10 @@ void cli_tell_int(cli_report *r, const char *key, int64_t value);
  * programs see as null. */
 void cli_tell_output(cli_report *r, const char *path, const char *lost);
 
-typedef struct cli_step {
-    const char *name; /* NULL: the end of a list */
-    double seconds;
-} cli_step;
-
-/* start: when the command began. "seconds: 0.120", or with steps "seconds: read 0.001, ..." */
-void cli_tell_seconds(cli_report *r, const cli_step *steps, double start);
+/* start: when the command began. "seconds: 0.120", or with steps, which are numbers, "seconds: read
+ * 0.001, ..."; a step without a name was none. */
+#define cli_tell_seconds(r, start, ...) cli_tell_steps((r), (start), CLI_FIELDS(__VA_ARGS__))
+void cli_tell_steps(cli_report *r, double start, const cli_field *steps);
 /* The most memory of the process by the kernel's own count, and of a GPU's; planned 0: nothing is
  * said of it here. */
 void cli_tell_peak(cli_report *r, uint64_t gpu_bytes, uint64_t planned_bytes);

@@ -22,7 +22,6 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -55,10 +54,12 @@ static int reach(reader *r, int64_t number)
     cli_runbook *book = r->book;
     if (number > r->room) {
         const int64_t room = 2 * number + 64;
-        cli_step_of *steps = realloc(book->steps, (size_t)room * sizeof *steps);
+        cli_step_of *steps = cli_keep((uint64_t)room, sizeof *steps);
         CLI_FAIL_IF(steps == NULL, book->path, "no memory for %" PRId64 " steps (free some memory)",
                     room);
-        memset(steps + r->room, 0, (size_t)(room - r->room) * sizeof *steps);
+        for (int64_t i = 0; i < r->room; i++) {
+            steps[i] = book->steps[i];
+        }
         book->steps = steps;
         r->room = room;
     }
@@ -329,10 +330,13 @@ static int load(cli_runbook *book)
     CLI_FAIL_IF(file == NULL, book->path, "cannot be read: %s (check the file)", strerror(errno));
     do {
         room = 2 * room + 65536;
-        char *text = (int64_t)room <= MOST_BYTES ? realloc(book->text, room + 1) : NULL;
+        char *text = (int64_t)room <= MOST_BYTES ? cli_keep(room + 1, 1) : NULL;
         if (text == NULL) {
             (void)fclose(file);
             return cli_fail(book->path, "no memory for its lines (is it a runbook?)");
+        }
+        for (size_t i = 0; i < used; i++) {
+            text[i] = book->text[i];
         }
         book->text = text;
         used += fread(text + used, 1, room - used, file);
@@ -349,8 +353,9 @@ static int load(cli_runbook *book)
 static int open_file(const char *path, reader *r)
 {
     cli_runbook *book = r->book;
-    book->path = strdup(path);
+    book->path = cli_keep(strlen(path) + 1, 1);
     CLI_FAIL_IF(book->path == NULL, path, "no memory for its name (free some memory)");
+    memcpy(book->path, path, strlen(path));
     char *colon = access(path, F_OK) == 0 ? NULL : strchr(book->path, ':');
     if (colon != NULL) {
         *colon = '\0';
@@ -384,34 +389,24 @@ int cli_runbook_read(const char *path, cli_runbook *book)
 
 int cli_runbook_check(const cli_runbook *book, int64_t rows)
 {
-    uint8_t *bits = calloc((size_t)rows / 8 + 1, 1);
-    int code = CLI_DONE;
-    if (bits == NULL) {
-        return cli_fail(book->path, "no memory for a bitmap (free some memory)");
-    }
-    for (int64_t i = 0; i < book->count && code == CLI_DONE; i++) {
+    uint8_t *bits = cli_keep((uint64_t)rows / 8 + 1, 1);
+    CLI_FAIL_IF(bits == NULL, book->path, "no memory for a bitmap (free some memory)");
+    for (int64_t i = 0; i < book->count; i++) {
         const cli_step_of *step = &book->steps[i];
-        if (step->end > rows) {
-            code = cli_fail(book->path,
-                            "line %" PRId64 ": step %" PRId64 " ends at row %" PRId64
-                            ", the corpus has %" PRId64 " (give its own corpus)",
-                            step->line, i + 1, step->end, rows);
+        CLI_FAIL_IF(step->end > rows, book->path,
+                    "line %" PRId64 ": step %" PRId64 " ends at row %" PRId64
+                    ", the corpus has %" PRId64 " (give its own corpus)",
+                    step->line, i + 1, step->end, rows);
+        for (int64_t row = step->start; step->operation == CLI_STEP_DELETE && row < step->end;
+             row++) {
+            CLI_FAIL_IF((bits[row / 8] >> row % 8 & 1) == 0, book->path,
+                        "line %" PRId64 ": step %" PRId64 " deletes row %" PRId64
+                        ", which is not there (insert it before)",
+                        step->line, i + 1, row);
         }
-        for (int64_t row = step->start;
-             code == CLI_DONE && step->operation == CLI_STEP_DELETE && row < step->end; row++) {
-            if ((bits[row / 8] >> row % 8 & 1) == 0) {
-                code = cli_fail(book->path,
-                                "line %" PRId64 ": step %" PRId64 " deletes row %" PRId64
-                                ", which is not there (insert it before)",
-                                step->line, i + 1, row);
-            }
-        }
-        if (code == CLI_DONE) {
-            cli_runbook_apply(step, bits);
-        }
+        cli_runbook_apply(step, bits);
     }
-    free(bits);
-    return code;
+    return CLI_DONE;
 }
 
 void cli_runbook_apply(const cli_step_of *step, uint8_t *bits)
@@ -421,11 +416,4 @@ void cli_runbook_apply(const cli_step_of *step, uint8_t *bits)
         const uint8_t bit = (uint8_t)(1u << row % 8);
         bits[row / 8] = (uint8_t)(there ? bits[row / 8] | bit : bits[row / 8] & ~bit);
     }
-}
-
-void cli_runbook_free(cli_runbook *book)
-{
-    free(book->text);
-    free(book->steps);
-    free(book->path);
 }

@@ -28,13 +28,11 @@ typedef struct cli_runbook {
     char *text;
 } cli_runbook;
 
-/* JSON lines, or the YAML of big-ann-benchmarks, of which path may choose a dataset: FILE:NAME.
- * Freed by cli_runbook_free, whatever comes of it. */
+/* JSON lines, or the YAML of big-ann-benchmarks, of which path may choose a dataset: FILE:NAME. */
 int cli_runbook_read(const char *path, cli_runbook *book);
 /* Rows are below `rows`, and only those go that are there. */
 int cli_runbook_check(const cli_runbook *book, int64_t rows);
 /* Applies a step that is no search to a bitmap of rows. */
 void cli_runbook_apply(const cli_step_of *step, uint8_t *bits);
-void cli_runbook_free(cli_runbook *book);
 
 #endif

@@ -6,7 +6,6 @@
 #include "kith/kith_papers.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 typedef struct selecting {
     const cli_args *args;
@@ -16,7 +15,7 @@ typedef struct selecting {
     kith_select_params params;
     uint64_t result_bytes;
     uint64_t need_bytes; /* the result, and values that had to be read into memory */
-    kith_selection out;  /* owned */
+    kith_selection out;
     kith_report report;
     double seconds_read;
     double seconds_select;
@@ -87,17 +86,11 @@ static int plan(selecting *s)
 static int allocate(selecting *s)
 {
     const uint64_t count = count_values(s);
-    const uint64_t item = (uint64_t)kith_dtype_bytes(s->values->dtype);
-    bool had = s->result_bytes <= SIZE_MAX / 2;
-    if (had && wants_kth(s)) {
-        s->out.kth = malloc(count * item);
-        had = s->out.kth != NULL;
-    } else if (had) {
-        s->out.values = malloc(count * item);
-        s->out.ids = malloc(count * sizeof *s->out.ids);
-        had = s->out.values != NULL && s->out.ids != NULL;
-    }
-    CLI_PASS_IF(had, path_of(s),
+    const size_t item = (size_t)kith_dtype_bytes(s->values->dtype);
+    s->out.kth = wants_kth(s) ? cli_keep(count, item) : NULL;
+    s->out.values = wants_kth(s) ? NULL : cli_keep(count, item);
+    s->out.ids = wants_kth(s) ? NULL : cli_keep(count, sizeof *s->out.ids);
+    CLI_PASS_IF(s->out.kth != NULL || (s->out.values != NULL && s->out.ids != NULL), path_of(s),
                 "no memory for the answer, %" PRId64 " rows of %" PRId64 " (take a smaller k)",
                 s->values->rows, s->params.k);
 }
@@ -144,16 +137,11 @@ static void tell_input(cli_report *r, const selecting *s, const char *method)
             wants_kth(s) ? ", the k-th alone"
             : unsorted   ? ", in any order"
                          : "");
-    cli_put_text(r, "method", method);
-    cli_put_text(r, "isa", kith_ctx_get_params(s->session.ctx)->isa);
-    cli_put_int(r, "threads", kith_ctx_get_params(s->session.ctx)->threads);
-    cli_put_int(r, "n", values->rows);
-    cli_put_int(r, "d", values->cols);
-    cli_put_text(r, "dtype", kith_dtype_name(values->dtype));
-    cli_put_int(r, "k", s->params.k);
-    cli_put_bool(r, "largest", largest);
-    cli_put_bool(r, "sorted", !unsorted);
-    cli_put_bool(r, "kth", wants_kth(s));
+    cli_put(r, TEXT("method", method), TEXT("isa", kith_ctx_get_params(s->session.ctx)->isa),
+            INT("threads", kith_ctx_get_params(s->session.ctx)->threads), INT("n", values->rows),
+            INT("d", values->cols), TEXT("dtype", kith_dtype_name(values->dtype)),
+            INT("k", s->params.k), BOOL("largest", largest), BOOL("sorted", !unsorted),
+            BOOL("kth", wants_kth(s)));
 }
 
 static void say_method(const cli_report *r, const selecting *s, const char *method)
@@ -165,14 +153,10 @@ static void say_method(const cli_report *r, const selecting *s, const char *meth
 static void tell(const selecting *s)
 {
     const kith_report *report = &s->report;
-    const cli_step steps[] = {{"read", s->seconds_read},
-                              {"select", s->seconds_select},
-                              {"write", s->seconds_write},
-                              {NULL, 0.0}};
     cli_report r = cli_report_begin(s->args);
     tell_input(&r, s, report->screen);
-    cli_put_text(&r, "backend", report->backend);
-    cli_put_text(&r, "gpu", report->gpu[0] != '\0' ? report->gpu : NULL);
+    cli_put(&r, TEXT("backend", report->backend),
+            TEXT("gpu", report->gpu[0] != '\0' ? report->gpu : NULL));
     if (report->gpu[0] != '\0') {
         cli_say_more(&r, "device: %s, %s\n", report->backend, report->gpu);
     }
@@ -180,7 +164,8 @@ static void tell(const selecting *s)
         say_method(&r, s, report->screen);
     }
     cli_tell_peak(&r, report->gpu_peak_bytes, 0);
-    cli_tell_seconds(&r, steps, s->session.start);
+    cli_tell_seconds(&r, s->session.start, NUMBER("read", s->seconds_read),
+                     NUMBER("select", s->seconds_select), NUMBER("write", s->seconds_write));
     cli_tell_output(&r, s->args->output, "");
     cli_report_end(&r);
 }
@@ -194,11 +179,8 @@ static void tell_plan(const selecting *s)
     say_method(&r, s, method);
     cli_say(&r, "memory: at least %s (result %s)\n", cli_message_size(s->need_bytes, text[0]),
             cli_message_size(s->result_bytes, text[1]));
-    cli_put_bool(&r, "dry_run", true);
-    cli_put_open(&r, "plan_bytes");
-    cli_put_uint(&r, "result", s->result_bytes);
-    cli_put_uint(&r, "least", s->need_bytes);
-    cli_put_close(&r);
+    cli_put(&r, BOOL("dry_run", true));
+    cli_put_object(&r, "plan_bytes", UINT("result", s->result_bytes), UINT("least", s->need_bytes));
     cli_report_end(&r);
 }
 
@@ -226,9 +208,6 @@ int cli_select(const cli_args *args)
 {
     selecting s = {.args = args};
     const int code = run(&s);
-    free(s.out.values);
-    free(s.out.ids);
-    free(s.out.kth);
     kith_points_free(s.file);
     cli_session_close(&s.session);
     return code;

@@ -343,7 +343,7 @@ static int copy_ids(const cli_points *points, const char *of, int64_t rows, cli_
 {
     const kith_matrix *m = points->matrix;
     ids->count = 0;
-    ids->values = malloc((size_t)m->rows * (size_t)m->cols * sizeof *ids->values); /* below 2^54 */
+    ids->values = cli_keep((uint64_t)m->rows * (uint64_t)m->cols, sizeof *ids->values);
     CLI_FAIL_IF(ids->values == NULL, points->path,
                 "no memory for %" PRId64 " x %" PRId32 " ids (give fewer)", m->rows, m->cols);
     for (int64_t row = 0; row < m->rows; row++) {
@@ -367,12 +367,6 @@ int cli_ids_read(cli_session *session, const char *path, const char *of, int64_t
     CLI_THEN(code, copy_ids(&points, of, rows, ids));
     cli_points_close(&points);
     return code;
-}
-
-void cli_ids_free(cli_ids *ids)
-{
-    free(ids->values);
-    ids->values = NULL;
 }
 
 /* ---- Which points ---------------------------------------------------------------------------- */

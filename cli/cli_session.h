@@ -71,11 +71,10 @@ void cli_labels_free(cli_labels *labels);
  * `of`, which has that many. */
 typedef struct cli_ids {
     int64_t count;
-    uint32_t *values; /* owned; NULL: not read */
+    uint32_t *values; /* NULL: not read */
 } cli_ids;
 int cli_ids_read(cli_session *session, const char *path, const char *of, int64_t rows,
                  cli_ids *ids);
-void cli_ids_free(cli_ids *ids);
 
 /* ---- Points that are written ---------------------------------------------------------------- */
 

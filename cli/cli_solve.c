@@ -1,11 +1,372 @@
 /* SPDX-License-Identifier: Apache-2.0
  * kith graph and kith search: which call of the library solves a job, and what is written of it. */
+
 #include "cli.h"
 #include "cli_descent.h"
 #include "cli_output.h"
 #include "cli_part.h"
+#include "cli_stream.h"
 
-#include <stdlib.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- From beginning to end ------------------------------------------------------------------- */
+
+static int read_points(cli_job *job)
+{
+    const cli_args *args = job->args;
+    const double start = cli_clock_now();
+    CLI_TRY(cli_is_graph_search(args) ? cli_walk_read(job) : cli_job_read_corpus(job));
+    if (args->path_count > 1) {
+        CLI_TRY(cli_session_read(&job->session, args->paths[args->path_count - 1], &job->queries));
+    }
+    job->seconds_read = cli_clock_now() - start;
+    CLI_TRY(job->queries.matrix == NULL
+                ? CLI_DONE
+                : cli_points_check_like(job->queries.path, job->queries.matrix, job->corpus.path,
+                                        job->corpus.matrix, false));
+    CLI_TRY(cli_period_make(args, job->corpus.matrix->cols, &job->period));
+    return cli_filter_read(job);
+}
+
+static int solve_job(cli_job *job, const cli_engine *engine)
+{
+    CLI_TRY(cli_part_meet(job, NULL));
+    if (cli_part_is_empty(job)) {
+        return CLI_DONE;
+    }
+    CLI_TRY(engine->solve(job));
+    job->report.struct_size = (uint32_t)sizeof job->report;
+    CLI_TRY(cli_job_check(job, kith_ctx_report(job->session.ctx, &job->report)));
+    job->exact = job->report.exact;
+    CLI_FAIL_IF(job->exact != KITH_CERTIFIED && !job->descends && !cli_is_graph_search(job->args),
+                job->corpus.path,
+                "the answer was not certified, nothing was written "
+                "(this should be impossible, please report it)");
+    return CLI_DONE;
+}
+
+/* Lists of all, at who leads. */
+static int join_parts(cli_job *job)
+{
+    double *const seconds[] = {&job->seconds_read};
+    kith_neighbors *lists = &job->forward;
+    const uint64_t k = (uint64_t)job->args->k * (uint64_t)job->lists;
+    CLI_TRY(cli_part_collect(job, lists->ids, k * sizeof *lists->ids));
+    CLI_TRY(cli_part_collect(job, lists->distances, k * sizeof *lists->distances));
+    CLI_TRY(cli_part_report(job, seconds, 1));
+    lists->rows = job->part.all != NULL ? job->part.all->rows : lists->rows;
+    return CLI_DONE;
+}
+
+static int solve_and_save(cli_job *job, const cli_engine *engine)
+{
+    CLI_TRY(solve_job(job, engine));
+    if (cli_signal_came()) {
+        return cli_session_check(&job->session, KITH_E_CANCELLED, job->corpus.path);
+    }
+    CLI_TRY(join_parts(job));
+    if (!cli_part_leads(job)) {
+        return CLI_DONE;
+    }
+    const double start = cli_clock_now();
+    CLI_TRY(job->points.rows == 0 ? cli_job_claim(job) : CLI_DONE);
+    CLI_TRY(engine->save(job));
+    job->seconds_write = cli_clock_now() - start;
+    return CLI_DONE;
+}
+
+static int run_job(cli_job *job, const cli_engine *engine)
+{
+    CLI_TRY(cli_session_begin(&job->session, job->args,
+                              engine->output_endings != NULL ? engine->output_endings
+                                                             : cli_output_endings(engine->holds)));
+    CLI_TRY(read_points(job));
+    cli_part_take(job);
+    if (engine->plan != NULL && !cli_part_is_empty(job)) {
+        CLI_TRY(engine->plan(job));
+    }
+    if (job->part.all != NULL) {
+        cli_part_plan(job);
+    }
+    cli_job_count_need(job);
+    const bool streams = cli_stream_wanted(job);
+    const bool dry = cli_given(job->args, CLI_OPT_DRY_RUN);
+    CLI_TRY(streams
+                ? cli_stream_run(job)
+                : cli_job_check_memory(job->corpus.path, job->need_bytes, job->args->memory_bytes));
+    if (dry) {
+        cli_part_return(job);
+        cli_job_tell_plan(job);
+        return CLI_DONE;
+    }
+    CLI_TRY(streams ? CLI_DONE : solve_and_save(job, engine));
+    if (cli_part_leads(job)) {
+        cli_job_tell(job, engine);
+    }
+    return CLI_DONE;
+}
+
+static int run(const cli_args *args, const cli_engine *engine)
+{
+    cli_job job = {.args = args};
+    const int code = run_job(&job, engine);
+    cli_job_close(&job);
+    return code;
+}
+
+/* ---- Within a radius ------------------------------------------------------------------------- */
+
+static int solve_radius(cli_job *job)
+{
+    const cli_args *args = job->args;
+    kith_radius_params params = kith_radius_params_default();
+    params.metric = cli_job_metric(job);
+    params.radius = args->radius;
+    params.method = args->method;
+    params.flags = cli_given(args, CLI_OPT_INCLUDE_SELF) ? (uint32_t)KITH_INCLUDE_SELF : 0;
+    params.count_only = args->output == NULL;
+    params.period = job->period;
+    params.filter = cli_is_filtered(args) ? &job->filter : NULL;
+    kith_ctx *ctx = job->session.ctx;
+    CLI_TRY(cli_job_check(
+        job,
+        job->prepared != NULL
+            ? kith_index_radius(ctx, job->prepared, job->queries.matrix, &params, &job->ranges)
+            : kith_radius(ctx, job->corpus.matrix, job->queries.matrix, &params, &job->ranges)));
+    const kith_lists *lists = kith_ranges_lists(job->ranges);
+    job->pairs = lists->offsets[lists->rows];
+    return CLI_DONE;
+}
+
+static int save_ranges(cli_job *job)
+{
+    const char *path = job->args->output;
+    if (path == NULL) {
+        return CLI_DONE;
+    }
+    kith_result_meta meta = cli_job_meta(job, &job->points);
+    meta.kind = KITH_KIND_RANGES;
+    return cli_session_saved(&job->session,
+                             kith_ranges_save(job->session.ctx, path, job->ranges, &meta), path);
+}
+
+static const cli_engine within = {
+    KITH_FILE_RANGES_OUT, NULL, NULL, solve_radius, save_ranges, "neighbours within the radius"};
+
+/* ---- The job -------------------------------------------------------------------------------- */
+
+/* Parameters of a call; what they point to. */
+typedef struct request {
+    kith_search_params exact;
+    kith_descent_params descent;
+    kith_shard_params shards;
+} request;
+
+static void make_request(const cli_job *job, request *r)
+{
+    const cli_args *args = job->args;
+    r->exact = cli_job_params(job);
+    r->descent = cli_descent_params(job);
+    r->shards = kith_shard_params_default();
+    r->shards.shards = args->shard_count;
+    r->shards.exact = job->descends ? NULL : &r->exact;
+    r->shards.descent = job->descends ? &r->descent : NULL;
+    r->shards.format = args->format;
+    r->shards.keep = cli_given(args, CLI_OPT_KEEP_SHARDS);
+    r->shards.restart = cli_given(args, CLI_OPT_RESTART);
+    r->shards.mapped = kith_points_get_source(job->corpus.handle)->mapped != 0;
+    r->shards.parts = args->parts;
+    r->shards.team = args->team != NULL ? &args->team->shards : NULL;
+}
+
+/* Before hours of work: the library would say it then. */
+static int check_parts(const cli_args *args)
+{
+    const bool wrong = cli_given(args, CLI_OPT_PARTS) && !cli_given(args, CLI_OPT_FORMAT) &&
+                       !cli_output_ends(args->output, ".kith");
+    return wrong ? cli_wrong(args->output,
+                             "--tune parts writes .kith files (give -o a name that ends "
+                             "in .kith)")
+                 : CLI_DONE;
+}
+
+static int plan_shards(cli_job *job)
+{
+    request r;
+    CLI_TRY(check_parts(job->args));
+    CLI_TRY(cli_graph_plan(job));
+    make_request(job, &r);
+    job->shard_plan.struct_size = (uint32_t)sizeof job->shard_plan;
+    const int code = cli_job_check(
+        job, kith_plan_shards(job->session.ctx, job->corpus.matrix, &r.shards, &job->shard_plan));
+    job->planned = false; /* the plan of the whole at once is none of this job's */
+    job->plan = (kith_plan){.peak_bytes = job->shard_plan.peak_bytes,
+                            .estimated_exact = job->plan.estimated_exact,
+                            .estimated_descent = job->plan.estimated_descent};
+    memcpy(job->plan.backend, job->shard_plan.backend, sizeof job->plan.backend);
+    (void)snprintf(job->plan.method, sizeof job->plan.method, "shards");
+    (void)snprintf(job->plan.isa, sizeof job->plan.isa, "%s",
+                   kith_ctx_get_params(job->session.ctx)->isa);
+    job->plan.threads = kith_ctx_get_params(job->session.ctx)->threads;
+    return code;
+}
+
+/* The library names the folder, the result, and parts of it, which have its name but the ending. */
+static int check_shards(cli_job *job, kith_status status)
+{
+    const cli_args *args = job->args;
+    const char *ending = strrchr(args->output, '.');
+    const size_t stem = ending != NULL ? (size_t)(ending - args->output) : strlen(args->output);
+    if (status != KITH_OK && cli_session_names(&job->session, args->shards, strlen(args->shards))) {
+        return cli_session_check(&job->session, status, args->shards);
+    }
+    if (status != KITH_OK && cli_session_names(&job->session, args->output, stem)) {
+        return cli_session_check(&job->session, status, NULL);
+    }
+    return cli_job_check(job, status);
+}
+
+static int tell_interrupted(const cli_job *job)
+{
+    const kith_shard_report *s = &job->sharded;
+    (void)cli_fail(NULL,
+                   "interrupted (%s has %" PRId64 " of %" PRId64 " steps; the same command goes on "
+                   "there)",
+                   job->args->shards, s->steps_done, s->steps);
+    return CLI_INTERRUPTED;
+}
+
+static int solve_shards(cli_job *job)
+{
+    request r;
+    char same[CLI_SAME_BYTES];
+    const cli_args *args = job->args;
+    int code = cli_same_describe(args, same);
+    if (args->team != NULL) {
+        code = args->team->ready(args->team->shards.arg, code);
+    }
+    if (code != CLI_DONE) {
+        return code;
+    }
+    make_request(job, &r);
+    r.shards.job = same;
+    job->session.silent = true;
+    job->sharded.struct_size = (uint32_t)sizeof job->sharded;
+    code = check_shards(job, kith_graph_shards(job->session.ctx, job->corpus.matrix, &r.shards,
+                                               args->shards, args->output, &job->sharded));
+    job->descent.recall = job->sharded.recall;
+    job->points = job->sharded.points;
+    return code == CLI_INTERRUPTED ? tell_interrupted(job) : code;
+}
+
+/* The library has written the result while it was made. */
+static int save_shards(cli_job *job)
+{
+    (void)job;
+    return CLI_DONE;
+}
+
+static const cli_engine shards = {KITH_FILE_LISTS_OUT, NULL,        plan_shards,
+                                  solve_shards,        save_shards, NULL};
+
+/* ---- The report ----------------------------------------------------------------------------- */
+
+static void tell_shard_plan(cli_report *r, const cli_job *job)
+{
+    char text[2][CLI_SIZE_BYTES];
+    const kith_shard_plan *p = &job->shard_plan;
+    cli_say(r, "shards: %" PRId32 " of at most %" PRId64 " rows, %" PRId64 " steps\n", p->shards,
+            p->rows, p->steps);
+    if (p->groups > 0) {
+        cli_say(r,
+                "or groups, if points allow: %" PRId32 " or more, of at most %" PRId64
+                " rows, a step each\n",
+                p->groups, p->group_rows);
+    }
+    cli_say(r, "memory: planned %s\n", cli_message_size(p->peak_bytes, text[0]));
+    cli_say(r, "disk: %s in %s, result %s\n", cli_message_size(p->folder_bytes, text[0]),
+            cli_message_safe(job->args->shards), cli_message_size(p->result_bytes, text[1]));
+    cli_put(r, INT("count", p->shards), INT("steps", p->steps), INT("rows", p->rows),
+            INT("groups", p->groups), INT("group_rows", p->group_rows),
+            UINT("peak_bytes", p->peak_bytes), UINT("gpu_bytes", p->gpu_bytes),
+            UINT("folder_bytes", p->folder_bytes), UINT("result_bytes", p->result_bytes));
+}
+
+static void say_done(const cli_report *r, const kith_shard_report *s)
+{
+    char text[2][CLI_SIZE_BYTES];
+    cli_say(r, "shards: %" PRId32 ", %" PRId64 " steps, %" PRId64 " stood already", s->shards,
+            s->steps, s->steps_stood);
+    if (s->rebuilt > 0) {
+        cli_say(r, ", %" PRId32 " shards were made again", s->rebuilt);
+    }
+    if (s->groups_cover > 0.0) {
+        cli_say(r,
+                "\ngroups: %s%.4f of a sample's true neighbours share one (%.4f wanted), a "
+                "point is in %.3f",
+                s->groups > 0 ? "" : "none, ", s->groups_cover, s->groups_wanted,
+                s->groups_overlap);
+    }
+    if (s->pairs_met + s->pairs_skipped > 0) {
+        cli_say(r,
+                "\npairs of shards: %" PRId64 " met, %" PRId64
+                " are too far apart; %.1f %% of the pairs of rows were left out",
+                s->pairs_met, s->pairs_skipped, 100.0 * s->rows_skipped);
+    }
+    cli_say(r, "\ndisk: %s read, %s written\n", cli_message_size(s->bytes_read, text[0]),
+            cli_message_size(s->bytes_written, text[1]));
+    cli_say(r,
+            "seconds of shards: compute %.3f (sample %.3f, groups %.3f), wait for the disk "
+            "%.3f, result %.3f, total %.3f\n",
+            s->seconds_compute, s->seconds_sample, s->seconds_group, s->seconds_wait,
+            s->seconds_result, s->seconds_total);
+}
+
+/* Seconds that the job took, one after another: their sum is the total. */
+static void put_stages(cli_report *r, const kith_shard_report *s)
+{
+    const double spent = s->seconds_compute + s->seconds_wait + s->seconds_result;
+    cli_put_object(
+        r, "stages", NUMBER("sample", s->seconds_sample), NUMBER("groups", s->seconds_group),
+        NUMBER("graphs", s->seconds_compute - s->seconds_sample - s->seconds_group),
+        NUMBER("wait_for_rows", s->seconds_rows),
+        NUMBER("wait_for_lists", s->seconds_wait - s->seconds_rows),
+        NUMBER("check", s->seconds_check), NUMBER("result", s->seconds_result - s->seconds_check),
+        NUMBER("rest", s->seconds_total - spent));
+}
+
+static void put_done(cli_report *r, const kith_shard_report *s)
+{
+    cli_put(r, INT("count", s->shards), INT("steps", s->steps), INT("stood", s->steps_stood),
+            INT("rebuilt", s->rebuilt), INT("parts", s->parts), INT("pairs_met", s->pairs_met),
+            INT("pairs_skipped", s->pairs_skipped), NUMBER("rows_skipped", s->rows_skipped),
+            UINT("bytes_read", s->bytes_read), UINT("bytes_written", s->bytes_written),
+            NUMBER("compute_seconds", s->seconds_compute), NUMBER("wait_seconds", s->seconds_wait),
+            NUMBER("result_seconds", s->seconds_result), NUMBER("total_seconds", s->seconds_total),
+            NUMBER("sample_seconds", s->seconds_sample), NUMBER("group_seconds", s->seconds_group),
+            INT("groups", s->groups), NUMBER("groups_cover", s->groups_cover),
+            NUMBER("groups_wanted", s->groups_wanted), NUMBER("groups_overlap", s->groups_overlap),
+            NUMBER("compute_share",
+                   s->seconds_total > 0.0 ? s->seconds_compute / s->seconds_total : 0.0));
+    put_stages(r, s);
+}
+
+void cli_shards_tell(cli_report *r, const cli_job *job, bool planned)
+{
+    const kith_shard_report *s = &job->sharded;
+    cli_put_open(r, "shards");
+    if (planned) {
+        tell_shard_plan(r, job);
+    } else {
+        say_done(r, s);
+        put_done(r, s);
+    }
+    cli_put_close(r);
+    if (!planned && s->recall.rows > 0) {
+        cli_put_estimate(r, &s->recall);
+    }
+}
 
 /* ---- Graphs ---------------------------------------------------------------------------------- */
 
@@ -32,7 +393,7 @@ static int plan_symmetric(cli_job *job)
 static int solve_symmetric(cli_job *job)
 {
     CLI_TRY(cli_job_allocate(job, &job->forward, job->corpus.matrix->rows));
-    job->forward.distances64 = malloc(entries_of(job) * sizeof(double));
+    job->forward.distances64 = cli_keep(entries_of(job), sizeof(double));
     CLI_FAIL_IF(job->forward.distances64 == NULL, job->corpus.path,
                 "no memory for the distances (take a smaller k)");
     return cli_graph_solve(job);
@@ -45,7 +406,7 @@ static int save_symmetric(cli_job *job)
                           kith_graph_symmetric(job->session.ctx, &job->forward, cli_job_metric(job),
                                                job->args->symmetry, &job->ranges)));
     job->pairs = kith_ranges_lists(job->ranges)->offsets[job->forward.rows];
-    return cli_job_save_ranges(job);
+    return save_ranges(job);
 }
 
 int cli_graph(const cli_args *args)
@@ -55,12 +416,12 @@ int cli_graph(const cli_args *args)
     static const cli_engine symmetric = {KITH_FILE_RANGES_OUT, NULL,           plan_symmetric,
                                          solve_symmetric,      save_symmetric, "edges"};
     if (cli_is_radius_search(args)) {
-        return cli_run(args, &cli_engine_radius);
+        return run(args, &within);
     }
     if (cli_given(args, CLI_OPT_SHARDS)) {
-        return cli_run(args, &cli_engine_shards);
+        return run(args, &shards);
     }
-    return cli_run(args, cli_given(args, CLI_OPT_SYMMETRIC) ? &symmetric : &lists);
+    return run(args, cli_given(args, CLI_OPT_SYMMETRIC) ? &symmetric : &lists);
 }
 
 /* ---- Searches: one direction, both (--both), pairs that choose each other (--mutual) --------- */
@@ -148,13 +509,11 @@ static int save_mutual(cli_job *job)
         return CLI_DONE;
     }
     CLI_FAIL_IF(job->pairs == 0, path, "no pair is mutual, nothing was written (give a larger k)");
-    double *pairs = malloc((size_t)job->pairs * 2 * sizeof *pairs);
+    double *pairs = cli_keep((uint64_t)job->pairs * 2, sizeof *pairs);
     CLI_FAIL_IF(pairs == NULL, path, "no memory for the pairs (give a smaller k)");
     (void)collect_mutual(job, pairs);
     const kith_matrix matrix = {.data = pairs, .rows = job->pairs, .cols = 2, .dtype = KITH_F64};
-    const int code = cli_points_save(&job->session, path, &matrix);
-    free(pairs);
-    return code;
+    return cli_points_save(&job->session, path, &matrix);
 }
 
 int cli_search(const cli_args *args)
@@ -168,16 +527,16 @@ int cli_search(const cli_args *args)
     static const cli_engine walk = {KITH_FILE_LISTS_OUT,  NULL, NULL, cli_walk_solve,
                                     cli_job_save_forward, NULL};
     if (args->team != NULL && args->team->divides_corpus) {
-        return cli_run(args, &cli_engine_parts);
+        return run(args, &cli_engine_parts);
     }
     if (cli_is_graph_search(args)) {
-        return cli_run(args, &walk);
+        return run(args, &walk);
     }
     if (cli_is_radius_search(args)) {
-        return cli_run(args, &cli_engine_radius);
+        return run(args, &within);
     }
     if (cli_given(args, CLI_OPT_MUTUAL)) {
-        return cli_run(args, &mutual);
+        return run(args, &mutual);
     }
-    return cli_run(args, cli_given(args, CLI_OPT_BOTH) ? &both : &one);
+    return run(args, cli_given(args, CLI_OPT_BOTH) ? &both : &one);
 }

@@ -1,20 +1,204 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "cli_stream.h"
 
 #include "cli.h"
 #include "cli_output.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- Chunks ---------------------------------------------------------------------------------- */
+
+int cli_chunks_plan(cli_job *job, int64_t *rows, int64_t least,
+                    void (*beside)(cli_job *job, const void *arg), const void *arg)
+{
+    const int64_t all = job->queries.matrix->rows;
+    const uint64_t limit = job->args->memory_bytes;
+    job->screened = strcmp(job->plan.method, "screen") == 0;
+    for (*rows = *rows < all ? *rows : all;; *rows /= 2) {
+        const kith_matrix queries = cli_job_rows(job->queries.matrix, 0, *rows);
+        job->planned = false;
+        CLI_TRY(cli_job_plan(job, job->corpus.matrix, &queries));
+        beside(job, arg);
+        cli_job_count_need(job);
+        if (limit == 0 || job->need_bytes <= limit || *rows <= least) {
+            return cli_job_check_memory(job->corpus.path, job->need_bytes, limit);
+        }
+    }
+}
+
+static void choose_solver(cli_chunks *c, const kith_plan *whole)
+{
+    const cli_job *job = c->job;
+    const int64_t left = job->queries.matrix->rows - c->first;
+    const bool tree = strcmp(whole->method, "tree") == 0;
+    c->gpu = strcmp(whole->backend, "cpu") != 0;
+    c->method = tree ? KITH_METHOD_TREE : KITH_METHOD_EXACT;
+    if (job->prepared != NULL) {
+        c->by = CLI_CHUNKS_PREPARED;
+    } else if (job->args->pipeline != KITH_PIPELINE_FUSED || left <= c->rows || (tree && c->gpu)) {
+        c->by = CLI_CHUNKS_EACH; /* a GPU makes a tree in the time of some thousand queries */
+    } else if (tree && job->args->method == KITH_METHOD_AUTO &&
+               strcmp(job->plan.method, "tree") == 0) {
+        c->by = CLI_CHUNKS_PROBE;
+    } else {
+        c->by = CLI_CHUNKS_PREPARED;
+    }
+}
+
+/* Makes the corpus. Where there is no room for all of it, or no such corpus, each chunk is solved
+ * for itself: that is what the plan was made for. */
+static int prepare(cli_chunks *c)
+{
+    cli_job *job = c->job;
+    kith_index_params params = kith_index_params_default();
+    params.metric = cli_job_metric(job);
+    params.method = c->method;
+    params.tree_height = c->method == KITH_METHOD_TREE ? job->args->tree_height : 0;
+    params.period = job->period;
+    const kith_status status =
+        kith_index_create(job->session.ctx, job->corpus.matrix, &params, &c->corpus);
+    if (status == KITH_E_DEVICE_MEMORY || status == KITH_E_MEMORY || status == KITH_E_UNSUPPORTED) {
+        c->by = CLI_CHUNKS_EACH;
+        return CLI_DONE;
+    }
+    kith_report report = {.struct_size = (uint32_t)sizeof report};
+    const int code = cli_job_check(job, status);
+    if (code == CLI_DONE && kith_ctx_report(job->session.ctx, &report) == KITH_OK) {
+        job->report.seconds_check += report.seconds_check;
+        job->report.seconds_prepare += report.seconds_prepare;
+        job->report.distinct_rows = report.distinct_rows;
+    }
+    return code;
+}
+
+static kith_status search(cli_chunks *c, const kith_matrix *queries, const kith_neighbors *table)
+{
+    cli_job *job = c->job;
+    kith_search_params params = cli_job_params(job);
+    const kith_index *corpus = job->prepared != NULL ? job->prepared : c->corpus;
+    if (c->by != CLI_CHUNKS_PREPARED) {
+        return kith_search(job->session.ctx, job->corpus.matrix, queries, &params, table, NULL);
+    }
+    params.method = KITH_METHOD_AUTO; /* the corpus has its way, and its height */
+    params.tree_height = 0;
+    params.period = c->corpus != NULL ? NULL : params.period;
+    return kith_index_search(job->session.ctx, corpus, queries, &params, table, NULL);
+}
+
+/* Times are sums. */
+static void add_report(cli_chunks *c, const kith_report *one, int64_t rows)
+{
+    kith_report *all = &c->job->report;
+    const double share = (double)rows / (double)(c->first + rows - c->job->resumed_rows);
+    kith_report sum = *one;
+    sum.seconds_check += all->seconds_check;
+    sum.seconds_prepare += all->seconds_prepare;
+    sum.seconds_screen += all->seconds_screen;
+    sum.seconds_rescore += all->seconds_rescore;
+    sum.seconds_select += all->seconds_select;
+    cli_job_add_report(all, one, share, &sum);
+    *all = sum;
+}
+
+/* What the first chunk has shown. */
+static void learn(cli_chunks *c)
+{
+    const kith_report *report = &c->job->report;
+    if (c->by == CLI_CHUNKS_PROBE) {
+        c->by = CLI_CHUNKS_PREPARED;
+        c->method = strcmp(report->screen, "tree") == 0 ? KITH_METHOD_TREE : KITH_METHOD_EXACT;
+    } else if (c->by == CLI_CHUNKS_PREPARED && c->gpu && strcmp(report->backend, "cpu") == 0) {
+        kith_index_free(c->corpus); /* it thought of fewer queries, and stayed on the processor */
+        c->corpus = NULL;
+        c->by = CLI_CHUNKS_EACH;
+    }
+}
+
+/* A mapped file's pages that are not needed any more, so that they do not count as memory. */
+static void drop_pages(const cli_points *points, const kith_matrix *rows)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t start = (uintptr_t)rows->data;
+    const uintptr_t skip = (page - start % page) % page;
+    const uintptr_t bytes = (uintptr_t)(rows->rows * rows->stride_bytes);
+    const char *first = (const char *)rows->data + skip;
+    void *pages = NULL;
+    memcpy(&pages, &first, sizeof pages); /* madvise changes nothing that is const */
+    if (kith_points_get_source(points->handle)->mapped && bytes >= skip + page) {
+        (void)madvise(pages, (bytes - skip) / page * page, MADV_DONTNEED);
+    }
+}
+
+int cli_chunks_solve(cli_chunks *c, kith_neighbors *table)
+{
+    cli_job *job = c->job;
+    const int64_t all = job->queries.matrix->rows;
+    const int64_t count = all - c->first < c->rows ? all - c->first : c->rows;
+    const kith_matrix queries = cli_job_rows(job->queries.matrix, c->first, count);
+    cli_progress_part(&job->session.progress, (double)c->first / (double)all,
+                      (double)count / (double)all);
+    if (c->by == CLI_CHUNKS_PREPARED && job->prepared == NULL && c->corpus == NULL) {
+        CLI_TRY(prepare(c));
+    }
+    table->rows = count;
+    CLI_TRY(cli_job_check_rows(job, search(c, &queries, table), c->first));
+    kith_report report = {.struct_size = (uint32_t)sizeof report};
+    CLI_TRY(cli_job_check(job, kith_ctx_report(job->session.ctx, &report)));
+    CLI_FAIL_IF(report.exact != 1, job->corpus.path,
+                "the answer was not certified, it was not written "
+                "(this should be impossible, please report it)");
+    add_report(c, &report, count);
+    drop_pages(&job->queries, &queries);
+    learn(c);
+    c->first += count;
+    return CLI_DONE;
+}
+
+void cli_chunks_begin(cli_chunks *c, const kith_plan *whole)
+{
+    kith_report *report = &c->job->report;
+    report->struct_size = (uint32_t)sizeof *report; /* that of a job with no chunk left to solve */
+    report->exact = 1;
+    memcpy(report->screen, whole->method, sizeof report->screen);
+    memcpy(report->backend, whole->backend, sizeof report->backend);
+    choose_solver(c, whole);
+}
+
+void cli_chunks_end(cli_chunks *c)
+{
+    kith_index_free(c->corpus);
+    c->corpus = NULL;
+}
 
 /* ---- Chunks on their way to disk ------------------------------------------------------------- */
 
+/* Chunks of a result on their way to disk: a thread writes one while the next is computed. Two
+ * tables, so that never more than two chunks are in memory. */
+typedef struct writer {
+    kith_ctx *ctx; /* the thread's own */
+    kith_result_stream *stream;
+    kith_neighbors tables[2];
+    int next; /* the one that may be filled */
+    pthread_t thread;
+    bool running;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    const kith_neighbors *given; /* to be written; NULL: nothing */
+    bool ending;
+    kith_status status; /* of the first piece that failed */
+    double seconds;     /* of writing */
+} writer;
+
 static void *write_chunks(void *arg)
 {
-    cli_writer *w = arg;
+    writer *w = arg;
     (void)pthread_mutex_lock(&w->lock);
     for (;;) {
         while (w->given == NULL && !w->ending) {
@@ -41,7 +225,7 @@ static void *write_chunks(void *arg)
 }
 
 /* Ctrl-C belongs to the thread that computes. */
-static int start_thread(cli_writer *w)
+static int start_thread(writer *w)
 {
     sigset_t all;
     sigset_t before;
@@ -57,39 +241,40 @@ static bool allocate_table(kith_neighbors *table, int64_t rows, int64_t k)
     const uint64_t count = (uint64_t)rows * (uint64_t)k; /* both below 2^32 */
     table->rows = rows;
     table->k = k;
-    if (count <= SIZE_MAX / sizeof *table->ids) {
-        table->ids = malloc(count * sizeof *table->ids);
-        table->distances = malloc(count * sizeof *table->distances);
-    }
+    table->ids = cli_keep(count, sizeof *table->ids);
+    table->distances = cli_keep(count, sizeof *table->distances);
     return table->ids != NULL && table->distances != NULL;
 }
 
-kith_status cli_writer_start(cli_writer *writer, kith_result_stream *stream, int64_t rows,
-                             int64_t k, int tables)
+/* Starts the thread. tables: 1 where there is one chunk alone, else 2. KITH_E_MEMORY for tables of
+ * rows x k that cannot be had. */
+static kith_status start_writer(writer *w, kith_result_stream *stream, int64_t rows, int64_t k,
+                                int tables)
 {
-    writer->stream = stream;
+    w->stream = stream;
     for (int i = 0; i < tables; i++) {
-        if (!allocate_table(&writer->tables[i], rows, k)) {
+        if (!allocate_table(&w->tables[i], rows, k)) {
             return KITH_E_MEMORY;
         }
     }
-    const kith_status status = kith_ctx_create(NULL, &writer->ctx);
+    const kith_status status = kith_ctx_create(NULL, &w->ctx);
     if (status != KITH_OK) {
         return status;
     }
-    (void)pthread_mutex_init(&writer->lock, NULL);
-    (void)pthread_cond_init(&writer->changed, NULL);
-    writer->running = start_thread(writer) == 0;
-    return writer->running ? KITH_OK : KITH_E_MEMORY;
+    (void)pthread_mutex_init(&w->lock, NULL);
+    (void)pthread_cond_init(&w->changed, NULL);
+    w->running = start_thread(w) == 0;
+    return w->running ? KITH_OK : KITH_E_MEMORY;
 }
 
-kith_neighbors *cli_writer_table(cli_writer *writer)
+/* The table that may be filled; its rows are as many as were asked for at the start. */
+static kith_neighbors *table_of(writer *w)
 {
-    return &writer->tables[writer->next];
+    return &w->tables[w->next];
 }
 
 /* With the lock: until nothing is on its way. */
-static kith_status wait_idle(cli_writer *w)
+static kith_status wait_idle(writer *w)
 {
     while (w->given != NULL) {
         (void)pthread_cond_wait(&w->changed, &w->lock);
@@ -97,46 +282,46 @@ static kith_status wait_idle(cli_writer *w)
     return w->status;
 }
 
-kith_status cli_writer_give(cli_writer *writer)
+/* Hands that table over, as soon as the one before is written. What comes back is the status of
+ * what was written until now; kith_ctx_detail(writer.ctx) explains it. */
+static kith_status give_table(writer *w)
 {
-    (void)pthread_mutex_lock(&writer->lock);
-    const kith_status status = wait_idle(writer);
+    (void)pthread_mutex_lock(&w->lock);
+    const kith_status status = wait_idle(w);
     if (status == KITH_OK) {
-        writer->given = &writer->tables[writer->next];
-        writer->next = 1 - writer->next;
-        (void)pthread_cond_broadcast(&writer->changed);
+        w->given = &w->tables[w->next];
+        w->next = 1 - w->next;
+        (void)pthread_cond_broadcast(&w->changed);
     }
-    (void)pthread_mutex_unlock(&writer->lock);
+    (void)pthread_mutex_unlock(&w->lock);
     return status;
 }
 
-kith_status cli_writer_end(cli_writer *writer)
+/* Waits until all is written, and ends the thread. */
+static kith_status end_writer(writer *w)
 {
-    if (!writer->running) {
-        return writer->status;
+    if (!w->running) {
+        return w->status;
     }
-    (void)pthread_mutex_lock(&writer->lock);
-    const kith_status status = wait_idle(writer);
-    writer->ending = true;
-    (void)pthread_cond_broadcast(&writer->changed);
-    (void)pthread_mutex_unlock(&writer->lock);
-    (void)pthread_join(writer->thread, NULL);
-    writer->running = false;
+    (void)pthread_mutex_lock(&w->lock);
+    const kith_status status = wait_idle(w);
+    w->ending = true;
+    (void)pthread_cond_broadcast(&w->changed);
+    (void)pthread_mutex_unlock(&w->lock);
+    (void)pthread_join(w->thread, NULL);
+    w->running = false;
     return status;
 }
 
-void cli_writer_free(cli_writer *writer)
+/* Accepts one that never started. Ends it, if nobody has. */
+static void free_writer(writer *w)
 {
-    (void)cli_writer_end(writer);
-    for (int i = 0; i < 2; i++) {
-        free(writer->tables[i].ids);
-        free(writer->tables[i].distances);
+    (void)end_writer(w);
+    if (w->ctx != NULL) { /* the lock was made behind it */
+        (void)pthread_cond_destroy(&w->changed);
+        (void)pthread_mutex_destroy(&w->lock);
     }
-    if (writer->ctx != NULL) { /* the lock was made behind it */
-        (void)pthread_cond_destroy(&writer->changed);
-        (void)pthread_mutex_destroy(&writer->lock);
-    }
-    kith_ctx_free(writer->ctx);
+    kith_ctx_free(w->ctx);
 }
 
 /* ---- The search ------------------------------------------------------------------------------ */
@@ -150,7 +335,7 @@ static const int64_t lists_bytes_gpu = (int64_t)1 << 30;
 typedef struct streaming {
     cli_job *job;
     kith_result_stream *out;
-    cli_writer writer;
+    writer writer;
     cli_chunks chunks;
 } streaming;
 
@@ -215,13 +400,13 @@ static int solve_all(streaming *s)
     const int64_t rows = job->queries.matrix->rows;
     int code = CLI_DONE;
     while (s->chunks.first < rows && code == CLI_DONE) {
-        code = cli_chunks_solve(&s->chunks, cli_writer_table(&s->writer));
+        code = cli_chunks_solve(&s->chunks, table_of(&s->writer));
         if (code == CLI_DONE) {
-            code = check_written(s, cli_writer_give(&s->writer));
+            code = check_written(s, give_table(&s->writer));
             job->chunks += 1;
         }
     }
-    const kith_status written = cli_writer_end(&s->writer);
+    const kith_status written = end_writer(&s->writer);
     job->seconds_write += s->writer.seconds;
     return code == CLI_DONE ? check_written(s, written) : code;
 }
@@ -289,8 +474,8 @@ static int solve(streaming *s)
 {
     cli_job *job = s->job;
     const int64_t left = job->queries.matrix->rows - s->chunks.first;
-    CLI_FAIL_IF(left > 0 && cli_writer_start(&s->writer, s->out, job->chunk_rows, job->args->k,
-                                             left > job->chunk_rows ? 2 : 1) != KITH_OK,
+    CLI_FAIL_IF(left > 0 && start_writer(&s->writer, s->out, job->chunk_rows, job->args->k,
+                                         left > job->chunk_rows ? 2 : 1) != KITH_OK,
                 job->corpus.path,
                 "no memory for chunks of %" PRId64 " rows (give a smaller --chunk)",
                 job->chunk_rows);
@@ -316,7 +501,7 @@ int cli_stream_run(cli_job *job)
     if (code == CLI_INTERRUPTED) {
         tell_interrupted(&s);
     }
-    cli_writer_free(&s.writer);
+    free_writer(&s.writer);
     kith_result_stream_free(s.out);
     cli_chunks_end(&s.chunks);
     return code;

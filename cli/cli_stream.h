@@ -7,7 +7,6 @@
 #include "cli_job.h"
 #include "kith/kith.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 
 /* Whether a planned job is done in chunks: by its options, or because it does not fit --memory. */
@@ -50,52 +49,5 @@ void cli_chunks_begin(cli_chunks *chunks, const kith_plan *whole);
 int cli_chunks_solve(cli_chunks *chunks, kith_neighbors *table);
 /* Accepts chunks that never began. */
 void cli_chunks_end(cli_chunks *chunks);
-
-/* ---- Chunks on their way to disk ------------------------------------------------------------- */
-
-/* Chunks of a result on their way to disk: a thread writes one while the next is computed. Two
- * tables, so that never more than two chunks are in memory. */
-
-typedef struct cli_writer {
-    kith_ctx *ctx; /* the thread's own */
-    kith_result_stream *stream;
-    kith_neighbors tables[2]; /* owned */
-    int next;                 /* the one that may be filled */
-    pthread_t thread;
-    bool running;
-    pthread_mutex_t lock; /* guards what follows */
-    pthread_cond_t changed;
-    const kith_neighbors *given; /* to be written; NULL: nothing */
-    bool ending;
-    kith_status status; /* of the first piece that failed */
-    double seconds;     /* of writing */
-} cli_writer;
-
-/* Starts the thread. tables: 1 where there is one chunk alone, else 2. KITH_E_MEMORY for tables of
- * rows x k that cannot be had. */
-kith_status cli_writer_start(cli_writer *writer, kith_result_stream *stream, int64_t rows,
-                             int64_t k, int tables);
-/* The table that may be filled; its rows are as many as were asked for at the start. */
-kith_neighbors *cli_writer_table(cli_writer *writer);
-/* Hands that table over, as soon as the one before is written. What comes back is the status of
- * what was written until now; kith_ctx_detail(writer.ctx) explains it. */
-kith_status cli_writer_give(cli_writer *writer);
-/* Waits until all is written, and ends the thread. */
-kith_status cli_writer_end(cli_writer *writer);
-/* Accepts one that never started. Ends it, if nobody has. */
-void cli_writer_free(cli_writer *writer);
-
-/* ---- Whether a job is the same --------------------------------------------------------------- */
-
-/* What a job's answer depends on beside its k, metric and format: the files that it reads, and the
- * radius. */
-
-enum { CLI_SAME_BYTES = 1024 };
-
-/* Lines of text, equal for equal jobs: of each file its size, when it was changed, and a checksum
- * of its beginning and end; kith's version. Exit code. */
-int cli_same_describe(const cli_args *args, char text[CLI_SAME_BYTES]);
-/* The line of one file, called `what`. */
-int cli_same_file(const char *what, const char *path, char *text, size_t room);
 
 #endif

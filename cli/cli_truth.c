@@ -6,7 +6,6 @@
 #include "cli_job.h"
 #include "cli_output.h"
 #include "cli_runbook.h"
-#include "cli_stream.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +22,6 @@ typedef struct truth {
     const char *file;   /* that is verified; NULL: one is made */
     const char *corpus; /* as it was given; NULL: the certificate names the files */
     const char *queries;
-    char *benchmark[2]; /* of one .hdf5: its train and test */
     char *names;        /* the corpus, cut at its commas */
     int32_t count;      /* of files */
     const char **paths; /* of these, then of the queries */
@@ -71,11 +69,11 @@ static int split(truth *t)
     for (const char *at = t->corpus; *at != '\0'; at++) {
         most += *at == ',';
     }
-    t->names = malloc(bytes);
-    t->paths = malloc((most + 1) * sizeof *t->paths);
-    t->points = calloc(most + 1, sizeof *t->points);
-    t->matrices = calloc(most + 1, sizeof *t->matrices);
-    t->same = malloc((most + 1) * SAME_BYTES);
+    t->names = cli_keep(bytes, 1);
+    t->paths = cli_keep(most + 1, sizeof *t->paths);
+    t->points = cli_keep(most + 1, sizeof *t->points);
+    t->matrices = cli_keep(most + 1, sizeof *t->matrices);
+    t->same = cli_keep(most + 1, SAME_BYTES);
     CLI_FAIL_IF(t->names == NULL || t->paths == NULL || t->points == NULL || t->matrices == NULL ||
                     t->same == NULL,
                 t->corpus, "no memory for names of files (give fewer)");
@@ -95,14 +93,15 @@ static int take_benchmark(truth *t)
 {
     static const char *const sets[] = {"train", "test"};
     const char *path = t->job.args->paths[0];
+    char *names[2];
     const size_t bytes = (path != NULL ? strlen(path) : 0) + sizeof ":train";
     for (int i = 0; i < 2; i++) {
-        t->benchmark[i] = malloc(bytes);
-        CLI_FAIL_IF(t->benchmark[i] == NULL, path, "no memory for its name (free some memory)");
-        (void)snprintf(t->benchmark[i], bytes, "%s:%s", path, sets[i]);
+        names[i] = cli_keep(bytes, 1);
+        CLI_FAIL_IF(names[i] == NULL, path, "no memory for its name (free some memory)");
+        (void)snprintf(names[i], bytes, "%s:%s", path, sets[i]);
     }
-    t->corpus = t->benchmark[0];
-    t->queries = t->benchmark[1];
+    t->corpus = names[0];
+    t->queries = names[1];
     return CLI_DONE;
 }
 
@@ -207,11 +206,8 @@ static void tell_ties(cli_report *r, const kith_truth_report *told)
     cli_say(r, "ties: %s of %s queries have %s rows beyond the list as near as the k-th\n",
             cli_grouped(told->tied, text[0]), cli_grouped(told->queries, text[1]),
             cli_grouped(told->tied_beyond, text[2]));
-    cli_put_int(r, "k", told->k);
-    cli_put_int(r, "full", told->full);
-    cli_put_int(r, "tied", told->tied);
-    cli_put_int(r, "tied_beyond", told->tied_beyond);
-    cli_put_int(r, "most_ties", told->most_ties);
+    cli_put(r, INT("k", told->k), INT("full", told->full), INT("tied", told->tied),
+            INT("tied_beyond", told->tied_beyond), INT("most_ties", told->most_ties));
 }
 
 static void tell_found(cli_report *r, const kith_truth_report *told)
@@ -219,9 +215,8 @@ static void tell_found(cli_report *r, const kith_truth_report *told)
     char text[2][CLI_GROUPED_BYTES];
     cli_say(r, "found: %s rows within the radius, at most %s of one query\n",
             cli_grouped(told->found, text[0]), cli_grouped(told->most_found, text[1]));
-    cli_put_number(r, "radius", told->radius);
-    cli_put_int(r, "found", told->found);
-    cli_put_int(r, "most_found", told->most_found);
+    cli_put(r, NUMBER("radius", told->radius), INT("found", told->found),
+            INT("most_found", told->most_found));
 }
 
 static void tell_counts(cli_report *r, const kith_truth_report *told)
@@ -231,10 +226,8 @@ static void tell_counts(cli_report *r, const kith_truth_report *told)
     } else {
         tell_ties(r, told);
     }
-    cli_put_text(r, "metric", kith_metric_name(told->metric));
-    cli_put_int(r, "n", told->rows);
-    cli_put_int(r, "queries", told->queries);
-    cli_put_int(r, "files", told->files);
+    cli_put(r, TEXT("metric", kith_metric_name(told->metric)), INT("n", told->rows),
+            INT("queries", told->queries), INT("files", told->files));
 }
 
 static void tell_work(cli_report *r, const truth *t)
@@ -249,11 +242,9 @@ static void tell_work(cli_report *r, const truth *t)
         cli_say_more(r, "ties: counted pair by pair %" PRId64 " times\n", told->recounted);
     }
     cli_say_more(r, "method: %s, device %s\n", told->screen, told->backend);
-    cli_put_int(r, "parts", told->parts);
-    cli_put_int(r, "resumed", told->resumed);
-    cli_put_int(r, "recounted", told->recounted);
-    cli_put_text(r, "screen", told->screen);
-    cli_put_text(r, "backend", told->backend);
+    cli_put(r, INT("parts", told->parts), INT("resumed", told->resumed),
+            INT("recounted", told->recounted), TEXT("screen", told->screen),
+            TEXT("backend", told->backend));
 }
 
 static void tell(const truth *t)
@@ -261,17 +252,6 @@ static void tell(const truth *t)
     const cli_args *args = t->job.args;
     const kith_truth_report *told = &t->report;
     const kith_report *of = &t->job.report;
-    const cli_step steps[] = {{"read", t->job.seconds_read},
-                              {"check", of->seconds_check},
-                              {"prepare", of->seconds_prepare},
-                              {"screen", of->seconds_screen},
-                              {"rescore", of->seconds_rescore},
-                              {"search", told->seconds_search},
-                              {"wait", told->seconds_wait},
-                              {"merge", told->seconds_merge},
-                              {"write", told->seconds_write},
-                              {"truth", t->seconds_truth},
-                              {NULL, 0}};
     char text[3][CLI_GROUPED_BYTES];
     cli_report r = cli_report_begin(args);
     cli_say(&r, "corpus: %s, %s rows in %" PRId32 " file%s\n",
@@ -290,13 +270,17 @@ static void tell(const truth *t)
                 "verified: %s and its points are as its certificate says, %" PRId64
                 " queries computed anew\n",
                 cli_message_safe(t->file), told->sample);
-        cli_put_text(&r, "verified", t->file);
-        cli_put_int(&r, "sample", told->sample);
+        cli_put(&r, TEXT("verified", t->file), INT("sample", told->sample));
     } else {
         tell_work(&r, t);
     }
     cli_tell_peak(&r, t->job.report.gpu_peak_bytes, 0);
-    cli_tell_seconds(&r, steps, t->job.session.start);
+    cli_tell_seconds(&r, t->job.session.start, NUMBER("read", t->job.seconds_read),
+                     NUMBER("check", of->seconds_check), NUMBER("prepare", of->seconds_prepare),
+                     NUMBER("screen", of->seconds_screen), NUMBER("rescore", of->seconds_rescore),
+                     NUMBER("search", told->seconds_search), NUMBER("wait", told->seconds_wait),
+                     NUMBER("merge", told->seconds_merge), NUMBER("write", told->seconds_write),
+                     NUMBER("truth", t->seconds_truth));
     if (t->file == NULL) {
         cli_tell_output(&r, args->output, "");
     }
@@ -336,10 +320,10 @@ static int begin_folder(truth *t, const char *folder)
 {
     struct stat info;
     const size_t bytes = strlen(folder) + 64;
-    t->step_path = malloc(bytes);
-    t->journal_path = malloc(bytes);
-    t->alive = calloc((size_t)t->whole.rows / 8 + 1, 1);
-    t->finished = calloc((size_t)t->book.count, sizeof *t->finished);
+    t->step_path = cli_keep(bytes, 1);
+    t->journal_path = cli_keep(bytes, 1);
+    t->alive = cli_keep((uint64_t)t->whole.rows / 8 + 1, 1);
+    t->finished = cli_keep((uint64_t)t->book.count, sizeof *t->finished);
     CLI_FAIL_IF(t->step_path == NULL || t->journal_path == NULL || t->alive == NULL ||
                     t->finished == NULL,
                 folder, "no memory for its names (free some memory)");
@@ -359,7 +343,7 @@ static int make_head(truth *t)
     const char *const files[] = {args->groups, args->query_groups};
     const char *columns = args->columns != NULL ? args->columns : "all";
     const size_t room = strlen(t->same) + strlen(columns) + 4 * SAME_BYTES + HEAD_BYTES;
-    t->head = malloc(room);
+    t->head = cli_keep(room, 1);
     CLI_FAIL_IF(t->head == NULL, args->output, "no memory for its journal (free some memory)");
     size_t used =
         (size_t)snprintf(t->head, room,
@@ -494,19 +478,14 @@ static void tell_book(const truth *t)
     if (t->file != NULL) {
         cli_say(&r, "verified: %s and its points are as its certificates say\n",
                 cli_message_safe(t->file));
-        cli_put_text(&r, "verified", t->file);
-        cli_put_int(&r, "sample", told->sample);
+        cli_put(&r, TEXT("verified", t->file), INT("sample", told->sample));
     } else if (t->stood > 0) {
         cli_say(&r, "resumed: %s searches were done already\n", cli_grouped(t->stood, text[0]));
     }
-    cli_put_text(&r, "metric", kith_metric_name(told->metric));
-    cli_put_int(&r, "n", t->whole.rows);
-    cli_put_int(&r, "files", t->count);
-    cli_put_int(&r, "steps", t->book.count);
-    cli_put_int(&r, "searches", t->book.searches);
-    cli_put_int(&r, "resumed", t->stood);
-    const cli_step steps[] = {{"read", t->job.seconds_read}, {NULL, 0}};
-    cli_tell_seconds(&r, steps, t->job.session.start);
+    cli_put(&r, TEXT("metric", kith_metric_name(told->metric)), INT("n", t->whole.rows),
+            INT("files", t->count), INT("steps", t->book.count), INT("searches", t->book.searches),
+            INT("resumed", t->stood));
+    cli_tell_seconds(&r, t->job.session.start, NUMBER("read", t->job.seconds_read));
     if (t->file == NULL) {
         cli_tell_output(&r, args->output, "");
     }
@@ -549,22 +528,9 @@ static void release(truth *t)
         cli_points_close(&t->points[i]);
     }
     cli_job_close(&t->job);
-    free(t->same);
-    free(t->matrices);
-    free(t->points);
-    free(t->paths);
-    free(t->names);
     if (t->journal != NULL) {
         (void)fclose(t->journal);
     }
-    cli_runbook_free(&t->book);
-    free(t->step_path);
-    free(t->journal_path);
-    free(t->head);
-    free(t->finished);
-    free(t->alive);
-    free(t->benchmark[1]);
-    free(t->benchmark[0]);
 }
 
 int cli_truth(const cli_args *args)

@@ -261,6 +261,7 @@ int main(int argc, char **argv)
     if (code == CLI_DONE) {
         code = answer(&team, &r);
     }
+    cli_keep_end();
     if ((fflush(stdout) != 0 || ferror(stdout) != 0) && code == CLI_DONE) {
         code =
             cli_fail("standard output", "cannot be written: %s (send it to a place that takes it)",

@@ -309,7 +309,7 @@ static kith_status make_answers(direct *d)
 static kith_status write_stripe(const direct *d, stripe s)
 {
     const kin_fused_write job = {
-        .metric = d->corpus->metric,
+        .metric = d->request->distance.metric,
         .left_out = d->exclude,
         .leaves_own_out = d->leaves_own_out,
         .row0 = s.first,

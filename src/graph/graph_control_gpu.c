@@ -6,85 +6,73 @@
  */
 #include "graph/graph_run_gpu.h"
 
-/* Idea. Some pairs of rows get canonical keys from the kernel that gives them to lists: a graph of
- * as many points as there are pairs, whose lists have one entry. */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
-enum {
-    PAIRS = KIN_GRAPH_GPU_PAIRS, /* at a time */
-    LENGTH = KIN_GRAPH_GPU_PAIR_LIST
-};
-
-/* Device memory of a batch of pairs, and what goes there. */
-typedef struct batch {
-    uint32_t *host_ids; /* rows `from`, then rows `to` */
-    uint64_t *host_words;
-    uint32_t *host_controls;
-    double *host_keys;
-    uint32_t *ids;
-    uint64_t *words;
-    uint32_t *controls;
-    double *keys;
-    uint32_t *entries;
-} batch;
-
-static kith_status make_batch(kin_hold *hold, kin_gpu *gpu, uint64_t most, batch *b)
+kith_status kin_graph_gpu_keying_make(kin_hold *hold, kin_gpu *gpu, kin_graph_gpu_keying *k)
 {
-    const char *what = "keys of some pairs";
-    KIN_NEW(hold, b->host_ids, 2 * most, what);
-    KIN_NEW(hold, b->host_words, most * LENGTH, what);
-    KIN_NEW(hold, b->host_controls, most, what);
-    KIN_NEW(hold, b->host_keys, most * LENGTH, what);
-    KIN_GPU_NEW(hold, gpu, b->ids, 2 * most, what);
-    KIN_GPU_NEW(hold, gpu, b->words, most * LENGTH, what);
-    KIN_GPU_NEW(hold, gpu, b->controls, most, what);
-    KIN_GPU_NEW(hold, gpu, b->keys, most * LENGTH, what);
-    KIN_GPU_NEW(hold, gpu, b->entries, most * LENGTH, what);
+    const uint64_t rows = (uint64_t)k->rows;
+    const uint64_t cells = kin_size_mul(rows, (uint64_t)k->length);
+    KIN_NEW(hold, k->positions, rows, k->what);
+    KIN_NEW(hold, k->keys, cells, k->what);
+    KIN_NEW(hold, k->entries, cells, k->what);
+    KIN_GPU_NEW(hold, gpu, k->on_device.positions, rows, k->what);
+    KIN_GPU_NEW(hold, gpu, k->on_device.keys, cells, k->what);
+    KIN_GPU_NEW(hold, gpu, k->on_device.entries, cells, k->what);
     return KITH_OK;
 }
 
-static kith_status run_batch(const kin_graph_gpu_run *run, const batch *b, const uint32_t *from,
-                             const uint32_t *to, int64_t count, double *keys)
+kith_status kin_graph_gpu_key_lists(const kin_graph_gpu_run *run, const kin_graph_gpu_keying *k,
+                                    const uint32_t *ids, const kin_graph_gpu_lists *graph,
+                                    int64_t count)
 {
     kith_ctx *ctx = run->on.ctx;
     kin_gpu *gpu = run->on.gpu;
     const uint64_t n = (uint64_t)count;
-    for (int64_t i = 0; i < count; i++) {
-        b->host_ids[i] = from[i];
-        b->host_ids[count + i] = to[i];
-        b->host_controls[i] = (uint32_t)i;
-        b->host_words[i * LENGTH] = kin_graph_word(0, (uint32_t)(count + i), 0);
-        for (int j = 1; j < LENGTH; j++) {
-            b->host_words[i * LENGTH + j] = KIN_GRAPH_EMPTY;
-        }
-    }
-    KIN_TRY(kin_gpu_upload(ctx, gpu, b->ids, b->host_ids, 2 * n * sizeof *b->ids));
-    KIN_TRY(kin_gpu_upload(ctx, gpu, b->words, b->host_words, n * LENGTH * sizeof *b->words));
-    KIN_TRY(kin_gpu_upload(ctx, gpu, b->controls, b->host_controls, n * sizeof *b->controls));
+    const uint64_t cells = n * (uint64_t)graph->length;
     const kin_graph_gpu_keys job = {.rows = run->corpus->prepared.rows,
-                                    .ids = b->ids,
-                                    .graph = {.points = count, .length = LENGTH, .words = b->words},
-                                    .controls = b->controls,
+                                    .ids = ids,
+                                    .graph = *graph,
+                                    .controls = k->on_device.positions,
                                     .control_count = count,
-                                    .keys = b->keys,
-                                    .entries = b->entries};
+                                    .keys = k->on_device.keys,
+                                    .entries = k->on_device.entries};
+    KIN_TRY(
+        kin_gpu_upload(ctx, gpu, k->on_device.positions, k->positions, n * sizeof *k->positions));
     KIN_TRY(KIN_GRAPH_LAUNCH(run, keys, &job, "computing keys"));
-    KIN_TRY(kin_gpu_download(ctx, gpu, b->host_keys, b->keys, n * LENGTH * sizeof *b->keys));
-    for (int64_t i = 0; i < count; i++) {
-        keys[i] = b->host_keys[i * LENGTH];
-    }
-    return KITH_OK;
+    KIN_TRY(kin_gpu_download(ctx, gpu, k->keys, k->on_device.keys, cells * sizeof *k->keys));
+    return kin_gpu_download(ctx, gpu, k->entries, k->on_device.entries, cells * sizeof *k->entries);
 }
 
-static kith_status pair_keys(const kin_graph_gpu_run *run, const uint32_t *from, const uint32_t *to,
-                             int64_t count, double *keys)
+/* Rows are a graph of their own, whose lists have one entry: the row itself. */
+static kith_status key_rows(const kin_graph_gpu_run *run, const uint32_t *rows, int64_t count,
+                            double *keys)
 {
-    batch b = {0};
-    const uint64_t most = (uint64_t)kin_min_i64(PAIRS, kin_max_i64(count, 1));
-    KIN_HOLD(hold, run->on.ctx);
-    KIN_TRY(make_batch(&hold, run->on.gpu, most, &b));
-    for (int64_t first = 0; first < count; first += PAIRS) {
-        KIN_TRY(run_batch(run, &b, from + first, to + first, kin_min_i64(PAIRS, count - first),
-                          keys + first));
+    enum { LENGTH = KIN_GRAPH_GPU_PAIR_LIST };
+    kith_ctx *ctx = run->on.ctx;
+    kin_gpu *gpu = run->on.gpu;
+    const int64_t most = kin_min_i64(KIN_GRAPH_GPU_PAIRS, kin_max_i64(count, 1));
+    kin_graph_gpu_keying k = {.rows = most, .length = LENGTH, .what = "keys of some pairs"};
+    kin_graph_gpu_lists graph = {.points = most, .length = LENGTH};
+    const uint64_t bytes = (uint64_t)(most * LENGTH) * sizeof *graph.words;
+    uint64_t *words = NULL;
+    uint32_t *ids = NULL;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, words, (uint64_t)(most * LENGTH), k.what);
+    KIN_GPU_NEW(&hold, gpu, graph.words, (uint64_t)(most * LENGTH), k.what);
+    KIN_GPU_NEW(&hold, gpu, ids, (uint64_t)most, k.what);
+    KIN_TRY(kin_graph_gpu_keying_make(&hold, gpu, &k));
+    for (int64_t i = 0; i < most * LENGTH; i++) {
+        words[i] = i % LENGTH == 0 ? kin_graph_word(0, (uint32_t)(i / LENGTH), 0) : KIN_GRAPH_EMPTY;
+        k.positions[i / LENGTH] = (uint32_t)(i / LENGTH);
+    }
+    KIN_TRY(kin_gpu_upload(ctx, gpu, graph.words, words, bytes));
+    for (int64_t first = 0; first < count; first += most) {
+        const int64_t some = kin_min_i64(most, count - first);
+        KIN_TRY(kin_gpu_upload(ctx, gpu, ids, rows + first, (uint64_t)some * sizeof *ids));
+        KIN_TRY(kin_graph_gpu_key_lists(run, &k, ids, &graph, some));
+        for (int64_t i = 0; i < some; i++) {
+            keys[first + i] = k.keys[i * LENGTH];
+        }
     }
     return KITH_OK;
 }
@@ -94,7 +82,7 @@ kith_status kin_graph_gpu_own_keys(const kin_graph_gpu_run *run, const uint32_t 
 {
     const kith_metric metric = run->corpus->prepared.rows.metric;
     if (kin_metric_get_traits(metric)->screen != KIN_SCREEN_DISTANCE) {
-        return pair_keys(run, rows, rows, count, keys);
+        return key_rows(run, rows, count, keys);
     }
     for (int64_t i = 0; i < count; i++) {
         keys[i] = 0.0; /* of a difference of equal rows */
@@ -102,15 +90,7 @@ kith_status kin_graph_gpu_own_keys(const kin_graph_gpu_run *run, const uint32_t 
     return KITH_OK;
 }
 
-static const double DEGENERATE_KEY = 1.0;
-
 /* ---- Truth ----------------------------------------------------------------------------------- */
-
-static bool is_degenerate(const kin_groups *groups, uint32_t row)
-{
-    const int64_t at = kin_lower_u32(groups->degenerates, groups->degenerate, row);
-    return at < groups->degenerate && groups->degenerates[at] == row;
-}
 
 /* The control rows side by side in device memory. */
 static kith_status gather_rows(const kin_graph_gpu_run *run, kin_hold *hold, kith_matrix *rows)
@@ -135,7 +115,7 @@ static kith_status gather_rows(const kin_graph_gpu_run *run, kin_hold *hold, kit
     return KITH_OK;
 }
 
-/* neighbours: of each control its first K, host memory. The report is not of this. */
+/* neighbours: of each control its first K, with keys for distances. The report is not of this. */
 static kith_status search_truth(const kin_graph_gpu_run *run, const kith_neighbors *neighbours)
 {
     kith_ctx *ctx = run->on.ctx;
@@ -147,6 +127,7 @@ static kith_status search_truth(const kin_graph_gpu_run *run, const kith_neighbo
                            .flags = run->request->flags,
                            .method = KITH_METHOD_EXACT};
     const uint64_t bytes = (uint64_t)control->count * sizeof *control->ids;
+    request.distance.metric = kin_metric_of_keys(request.distance.metric);
     kith_matrix rows;
     uint32_t *own = NULL;
     KIN_HOLD(hold, ctx);
@@ -162,34 +143,21 @@ static kith_status search_truth(const kin_graph_gpu_run *run, const kith_neighbo
     return status;
 }
 
-/* kth: keys of the controls and their K-th neighbours; a degenerate row is at 1 from all. */
-static kith_status key_truth(const kin_graph_gpu_run *run, const uint32_t *neighbours)
-{
-    const kin_recall_control *control = run->request->control;
-    uint32_t *last = NULL;
-    KIN_HOLD(hold, run->on.ctx);
-    KIN_NEW(&hold, last, (uint64_t)control->count, "neighbours of control rows");
-    for (int64_t i = 0; i < control->count; i++) {
-        last[i] = neighbours[(i + 1) * control->at - 1];
-    }
-    const kith_status status = pair_keys(run, control->ids, last, control->count, control->kth);
-    for (int64_t i = 0; status == KITH_OK && i < control->count; i++) {
-        if (is_degenerate(run->groups, control->ids[i]) || is_degenerate(run->groups, last[i])) {
-            control->kth[i] = DEGENERATE_KEY;
-        }
-    }
-    return status;
-}
-
 static kith_status find_truth(const kin_graph_gpu_run *run)
 {
     const kin_recall_control *control = run->request->control;
-    kith_neighbors neighbours = {.rows = control->count, .k = control->at};
+    const uint64_t places = kin_size_mul((uint64_t)control->count, (uint64_t)control->at);
+    const char *what = "neighbours of control rows";
+    kith_neighbors found = {.rows = control->count, .k = control->at};
     KIN_HOLD(hold, run->on.ctx);
-    KIN_NEW(&hold, neighbours.ids, kin_size_mul((uint64_t)control->count, (uint64_t)control->at),
-            "neighbours of control rows");
-    KIN_TRY(search_truth(run, &neighbours));
-    return key_truth(run, neighbours.ids);
+    KIN_NEW(&hold, found.ids, places, what);
+    KIN_NEW(&hold, found.distances64, places, what);
+    KIN_TRY(search_truth(run, &found));
+    for (int64_t i = 0; i < control->count; i++) {
+        const double last = found.distances64[(i + 1) * control->at - 1];
+        control->kth[i] = run->request->distance.metric == KITH_INNER_PRODUCT ? -last : last;
+    }
+    return KITH_OK;
 }
 
 /* ---- Where controls stand -------------------------------------------------------------------- */
@@ -219,13 +187,13 @@ static void find_firsts(const kin_graph_gpu_run *run, const uint8_t *marks, uint
 
 /* The controls with this first stand at position p. heads: sorted. */
 static void place_controls(kin_graph_gpu_watch *w, const uint64_t *heads, int64_t count,
-                           uint32_t first, uint32_t position, uint32_t *positions)
+                           uint32_t first, uint32_t position)
 {
     int64_t at = kin_lower_u64(heads, count, (uint64_t)first << 32);
     for (; at < count && heads[at] >> 32 == first; at++) {
         w->which[w->count] = (uint32_t)heads[at];
         w->firsts[w->count] = first;
-        positions[w->count++] = position;
+        w->keying.positions[w->count++] = position;
     }
 }
 
@@ -239,11 +207,9 @@ static kith_status find_controls(kin_graph_gpu_run *run, kin_hold *hold)
     uint8_t *marks = NULL; /* by row */
     uint64_t *heads = NULL;
     uint32_t *ids = NULL; /* by position */
-    uint32_t *positions = NULL;
     KIN_NEW_ZERO(hold, marks, (uint64_t)run->rows, what);
     KIN_NEW(hold, heads, n, what);
     KIN_NEW(hold, ids, (uint64_t)run->count, what);
-    KIN_NEW(hold, positions, n, what);
     KIN_TRY(kin_gpu_download(ctx, run->on.gpu, ids, run->points.set.ids,
                              (uint64_t)run->count * sizeof *ids));
     for (int64_t i = 0; i < control->count; i++) {
@@ -256,11 +222,10 @@ static kith_status find_controls(kin_graph_gpu_run *run, kin_hold *hold)
     kin_select_sort_words(heads, control->count);
     for (int64_t p = 0; p < run->count; p++) {
         if (marks[ids[p]] != 0) {
-            place_controls(w, heads, control->count, ids[p], (uint32_t)p, positions);
+            place_controls(w, heads, control->count, ids[p], (uint32_t)p);
         }
     }
-    return kin_gpu_upload(ctx, run->on.gpu, w->positions, positions,
-                          (uint64_t)w->count * sizeof *w->positions);
+    return KITH_OK;
 }
 
 /* ---- Making ---------------------------------------------------------------------------------- */
@@ -274,14 +239,12 @@ void kin_graph_gpu_watch_free(kin_graph_gpu_run *run)
 static kith_status make_room(kin_graph_gpu_run *run)
 {
     kith_ctx *ctx = run->on.ctx;
-    kin_gpu *gpu = run->on.gpu;
     const kin_recall_control *control = run->request->control;
     kin_graph_gpu_watch *w = &run->watch;
     const uint64_t n = (uint64_t)control->count;
-    const uint64_t length =
-        (uint64_t)kin_graph_gpu_longest(run->graph.length, run->request->lengthenings);
-    const uint64_t cells = kin_size_mul(n, length);
+    const int64_t length = kin_graph_gpu_longest(run->graph.length, run->request->lengthenings);
     const char *what = "lists of control rows";
+    w->keying = (kin_graph_gpu_keying){.rows = control->count, .length = length, .what = what};
     w->wanted = kin_max_i64(control->at, run->request->k);
     KIN_TRY(kin_answer_make(ctx, run->groups, run->request->distance.metric,
                             kin_min_i64(w->wanted + 1, run->rows), &w->answer));
@@ -289,13 +252,8 @@ static kith_status make_room(kin_graph_gpu_run *run)
     KIN_NEW(&w->hold, w->which, n, what);
     KIN_NEW(&w->hold, w->firsts, n, what);
     KIN_NEW(&w->hold, w->own, n, what);
-    KIN_NEW(&w->hold, w->list, length + 1, what);
-    KIN_NEW(&w->hold, w->host_keys, cells, what);
-    KIN_NEW(&w->hold, w->host_entries, cells, what);
-    KIN_GPU_NEW(&w->hold, gpu, w->positions, n, what);
-    KIN_GPU_NEW(&w->hold, gpu, w->keys, cells, what);
-    KIN_GPU_NEW(&w->hold, gpu, w->entries, cells, what);
-    return KITH_OK;
+    KIN_NEW(&w->hold, w->list, (uint64_t)length + 1, what);
+    return kin_graph_gpu_keying_make(&w->hold, run->on.gpu, &w->keying);
 }
 
 kith_status kin_graph_gpu_watch_make(kin_graph_gpu_run *run)
@@ -360,8 +318,8 @@ static double look_at(kin_graph_gpu_run *run, int64_t i)
     int64_t count = 0;
     for (int32_t j = 0; j < length; j++) {
         const int64_t at = i * length + j;
-        if (w->host_entries[at] != KITH_ID_NONE) {
-            w->list[count++] = (kin_pair){w->host_keys[at], w->host_entries[at], 1};
+        if (w->keying.entries[at] != KITH_ID_NONE) {
+            w->list[count++] = (kin_pair){w->keying.keys[at], w->keying.entries[at], 1};
         }
     }
     w->list[count++] = (kin_pair){w->own[i], w->firsts[i], 1};
@@ -373,21 +331,15 @@ static double look_at(kin_graph_gpu_run *run, int64_t i)
 /* Keys and entries of the controls' lists, to the host. */
 static kith_status read_lists(kin_graph_gpu_run *run)
 {
-    kith_ctx *ctx = run->on.ctx;
-    kin_graph_gpu_watch *w = &run->watch;
-    const uint64_t cells = (uint64_t)w->count * (uint64_t)run->graph.length;
-    const kin_graph_gpu_keys job = {.rows = run->corpus->prepared.rows,
-                                    .ids = run->points.set.ids,
-                                    .graph = run->graph,
-                                    .controls = w->positions,
-                                    .control_count = w->count,
-                                    .keys = w->keys,
-                                    .entries = w->entries};
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, keys, &job, "computing keys"));
-    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, w->host_keys, w->keys, cells * sizeof *w->keys));
-    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, w->host_entries, w->entries,
-                             cells * sizeof *w->entries));
+    const kin_graph_gpu_watch *w = &run->watch;
+    KIN_TRY(kin_graph_gpu_key_lists(run, &w->keying, run->points.set.ids, &run->graph, w->count));
     return kin_graph_gpu_share_watch(run);
+}
+
+static bool is_degenerate(const kin_groups *groups, uint32_t row)
+{
+    const int64_t at = kin_lower_u32(groups->degenerates, groups->degenerate, row);
+    return at < groups->degenerate && groups->degenerates[at] == row;
 }
 
 /* Of a team the first member alone looks. */

@@ -140,8 +140,7 @@ extern "C" int kin_graph_gpu_launch_fill(kin_gpu_stream *stream, const kin_graph
     if (job->graph.points == 0 || job->wanted <= 0) {
         return 0;
     }
-    const unsigned blocks =
-        kin_graph_gpu_blocks(stream, kin_graph_gpu_behind(&job->graph) - job->graph.first);
+    const unsigned blocks = kin_graph_gpu_blocks(stream, kin_graph_gpu_cared(&job->graph));
     if (job->points.set.rounded != NULL) {
         fill_lists_kernel<rounded_cost>
             <<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job, KITH_DTYPE_NONE);
@@ -165,47 +164,25 @@ extern "C" int kin_graph_gpu_launch_fill(kin_gpu_stream *stream, const kin_graph
  * Cost. 4 bytes an id read, 4 from anywhere in the table, which for a million rows stays in the
  * second-level cache, 4 written. */
 
-enum { THREADS = 256, BLOCKS_A_PROCESSOR = 32 };
-
-static unsigned blocks_of(const kin_gpu_stream *stream, int64_t cells)
-{
-    const int64_t wished = (cells + THREADS - 1) / THREADS;
-    const int64_t most = (int64_t)stream->processors * BLOCKS_A_PROCESSOR;
-    return (unsigned)(wished < most ? wished : most);
-}
-
-static __device__ __forceinline__ int64_t first_cell(void)
-{
-    return (int64_t)blockIdx.x * THREADS + threadIdx.x;
-}
-
-static __device__ __forceinline__ int64_t step_of_cells(void)
-{
-    return (int64_t)gridDim.x * THREADS;
-}
-
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
     place_rows_kernel(const __grid_constant__ kin_graph_gpu_place job)
 {
-    for (int64_t p = first_cell(); p < job.points; p += step_of_cells()) {
+    for (int64_t p = kin_graph_gpu_first_cell(); p < job.points; p += kin_graph_gpu_cell_step()) {
         job.places[job.ids[p]] = (uint32_t)p;
     }
 }
 
 extern "C" int kin_graph_gpu_launch_place(kin_gpu_stream *stream, const kin_graph_gpu_place *job)
 {
-    if (job->points == 0) {
-        return 0;
-    }
-    place_rows_kernel<<<blocks_of(stream, job->points), THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_cell(stream, job->points, job, place_rows_kernel);
 }
 
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
     give_lists_kernel(const __grid_constant__ kin_graph_gpu_give job)
 {
     const int64_t cells = job.points * job.length;
-    for (int64_t cell = first_cell(); cell < cells; cell += step_of_cells()) {
+    for (int64_t cell = kin_graph_gpu_first_cell(); cell < cells;
+         cell += kin_graph_gpu_cell_step()) {
         const int64_t p = cell / job.length;
         const int64_t j = cell - p * job.length;
         const uint32_t id = job.ids[p];
@@ -221,12 +198,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 extern "C" int kin_graph_gpu_launch_give(kin_gpu_stream *stream, const kin_graph_gpu_give *job)
 {
-    const int64_t cells = job->points * job->length;
-    if (cells == 0) {
-        return 0;
-    }
-    give_lists_kernel<<<blocks_of(stream, cells), THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_cell(stream, job->points * job->length, job, give_lists_kernel);
 }
 
 /* Idea. Two graphs are made one as Wang, Zhao, Zeng 2021 have it (section 5.1): a warp a list puts
@@ -258,13 +230,8 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
 
 extern "C" int kin_graph_gpu_launch_halve(kin_gpu_stream *stream, const kin_graph_gpu_halve *job)
 {
-    if (job->graph.points == 0) {
-        return 0;
-    }
-    const unsigned blocks =
-        kin_graph_gpu_blocks(stream, kin_graph_gpu_behind(&job->graph) - job->graph.first);
-    halve_lists_kernel<<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_point(stream, kin_graph_gpu_cared(&job->graph), job,
+                                    halve_lists_kernel);
 }
 
 static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
@@ -290,13 +257,8 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
 
 extern "C" int kin_graph_gpu_launch_cross(kin_gpu_stream *stream, const kin_graph_gpu_cross *job)
 {
-    if (job->graph.points == 0) {
-        return 0;
-    }
-    const unsigned blocks =
-        kin_graph_gpu_blocks(stream, kin_graph_gpu_behind(&job->graph) - job->graph.first);
-    draw_across_kernel<<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_point(stream, kin_graph_gpu_cared(&job->graph), job,
+                                    draw_across_kernel);
 }
 
 /* Idea. What the recall of a round is judged by: canonical keys of a few control points' lists, a
@@ -305,10 +267,10 @@ extern "C" int kin_graph_gpu_launch_cross(kin_gpu_stream *stream, const kin_grap
  * Cost. Two rows a key; some thousand controls of some ten entries take well below a millisecond.
  */
 
-enum { TEAMS = THREADS / KIN_METRIC_LANES };
+enum { TEAMS = KIN_GRAPH_GPU_THREADS / KIN_METRIC_LANES };
 
 template <kith_metric STEP>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
     control_keys_kernel(const __grid_constant__ kin_graph_gpu_keys job, kith_dtype dtype)
 {
     const int32_t length = job.graph.length;
@@ -341,10 +303,10 @@ extern "C" int kin_graph_gpu_launch_keys(kin_gpu_stream *stream, const kin_graph
     }
     const kith_dtype dtype =
         kin_pair_dtype(job->rows.data, job->rows.stride_bytes, job->rows.dtype);
-#define LAUNCH(NAME, ...)                                                    \
-    case KITH_##NAME:                                                        \
-        control_keys_kernel<KITH_##NAME>                                     \
-            <<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job, dtype); \
+#define LAUNCH(NAME, ...)                                                                  \
+    case KITH_##NAME:                                                                      \
+        control_keys_kernel<KITH_##NAME>                                                   \
+            <<<(unsigned)blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job, dtype); \
         break;
     KIN_PAIR_EACH_STEP(job->rows.metric, LAUNCH)
 #undef LAUNCH

@@ -27,9 +27,8 @@ typedef struct ending {
     uint32_t *ids; /* host: rows of positions */
     /* A batch on the host. */
     double *own;
-    double *keys; /* no screen: rows x length */
-    uint32_t *entries;
-    kin_pair *lists_of; /* rows x `pitch` of a batch */
+    kin_graph_gpu_keying keying; /* no screen */
+    kin_pair *lists_of;          /* rows x `pitch` of a batch */
     int32_t *counts;
 } ending;
 
@@ -234,14 +233,6 @@ done:
 
 /* ---- No screen ------------------------------------------------------------------------------- */
 
-/* Device memory of a batch of keys. */
-typedef struct keying {
-    uint32_t *positions;
-    double *keys;
-    uint32_t *entries;
-    uint32_t *host_positions;
-} keying;
-
 static kith_status sort_some(void *arg, int64_t i, int32_t thread)
 {
     const batch *b = arg;
@@ -251,9 +242,9 @@ static kith_status sort_some(void *arg, int64_t i, int32_t thread)
     kin_pair *list = e->lists_of + i * b->pitch;
     int32_t count = 0;
     for (int32_t j = 0; j < length; j++) {
-        const uint32_t id = e->entries[i * length + j];
+        const uint32_t id = e->keying.entries[i * length + j];
         if (id != KITH_ID_NONE) {
-            list[count++] = (kin_pair){e->keys[i * length + j], id, 1};
+            list[count++] = (kin_pair){e->keying.keys[i * length + j], id, 1};
         }
     }
     kin_select_sort_pairs(list, count);
@@ -261,57 +252,31 @@ static kith_status sort_some(void *arg, int64_t i, int32_t thread)
     return KITH_OK;
 }
 
-static kith_status key_batch(ending *e, const keying *k, int64_t row0, int64_t rows)
+static kith_status key_batch(ending *e, int64_t row0, int64_t rows)
 {
-    kin_graph_gpu_run *run = e->run;
-    kith_ctx *ctx = run->on.ctx;
-    const int32_t length = run->graph.length;
-    const uint64_t cells = (uint64_t)rows * (uint64_t)length;
-    batch b = {.e = e, .row0 = row0, .rows = rows, .pitch = length + 1};
+    const kin_graph_gpu_run *run = e->run;
+    batch b = {.e = e, .row0 = row0, .rows = rows, .pitch = run->graph.length + 1};
     for (int64_t i = 0; i < rows; i++) {
-        k->host_positions[i] = (uint32_t)(row0 + i);
+        e->keying.positions[i] = (uint32_t)(row0 + i);
     }
-    KIN_TRY(kin_gpu_upload(ctx, run->on.gpu, k->positions, k->host_positions,
-                           (uint64_t)rows * sizeof *k->positions));
-    const kin_graph_gpu_keys job = {.rows = run->points.rows,
-                                    .ids = run->points.set.ids,
-                                    .graph = run->graph,
-                                    .controls = k->positions,
-                                    .control_count = rows,
-                                    .keys = k->keys,
-                                    .entries = k->entries};
-    KIN_TRY(KIN_GRAPH_LAUNCH(run, keys, &job, "computing keys"));
-    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, e->keys, k->keys, cells * sizeof *e->keys));
-    KIN_TRY(kin_gpu_download(ctx, run->on.gpu, e->entries, k->entries, cells * sizeof *e->entries));
-    KIN_TRY(kin_parallel_rows(ctx, NULL, rows, ROWS_A_TASK, sort_some, &b));
+    KIN_TRY(kin_graph_gpu_key_lists(run, &e->keying, run->points.set.ids, &run->graph, rows));
+    KIN_TRY(kin_parallel_rows(run->on.ctx, NULL, rows, ROWS_A_TASK, sort_some, &b));
     for (int64_t i = 0; i < rows; i++) {
         note_count(e, row0 + i, e->counts[i]);
     }
     return write_batch(&b);
 }
 
-static kith_status make_keying(ending *e, uint64_t rows, keying *k)
-{
-    kin_gpu *gpu = e->run->on.gpu;
-    const uint64_t cells = kin_size_mul(rows, (uint64_t)e->run->graph.length);
-    const char *what = "keys of a batch";
-    KIN_NEW(&e->hold, e->keys, cells, what);
-    KIN_NEW(&e->hold, e->entries, cells, what);
-    KIN_NEW(&e->hold, k->host_positions, rows, what);
-    KIN_GPU_NEW(&e->hold, gpu, k->positions, rows, what);
-    KIN_GPU_NEW(&e->hold, gpu, k->keys, cells, what);
-    KIN_GPU_NEW(&e->hold, gpu, k->entries, cells, what);
-    return make_batch(e, (int64_t)rows, e->run->graph.length + 1);
-}
-
 static kith_status end_direct(ending *e)
 {
-    kin_graph_gpu_run *run = e->run;
-    const int64_t most = kin_graph_gpu_key_rows(run->count, run->graph.length);
-    keying k = {0};
-    KIN_TRY(make_keying(e, (uint64_t)most, &k));
+    const kin_graph_gpu_run *run = e->run;
+    const int32_t length = run->graph.length;
+    const int64_t most = kin_graph_gpu_key_rows(run->count, length);
+    e->keying = (kin_graph_gpu_keying){.rows = most, .length = length, .what = "keys of a batch"};
+    KIN_TRY(kin_graph_gpu_keying_make(&e->hold, run->on.gpu, &e->keying));
+    KIN_TRY(make_batch(e, most, length + 1));
     for (int64_t row0 = 0; row0 < run->count; row0 += most) {
-        KIN_TRY(key_batch(e, &k, row0, kin_min_i64(most, run->count - row0)));
+        KIN_TRY(key_batch(e, row0, kin_min_i64(most, run->count - row0)));
         KIN_TRY(kin_progress(run->on.ctx, "rescore", (double)row0, (double)run->count));
     }
     return KITH_OK;

@@ -36,6 +36,12 @@ KIN_HD int64_t kin_graph_gpu_behind(const kin_graph_gpu_lists *graph)
     return graph->end > 0 ? graph->end : graph->points;
 }
 
+/* How many they are. */
+KIN_HD int64_t kin_graph_gpu_cared(const kin_graph_gpu_lists *graph)
+{
+    return kin_graph_gpu_behind(graph) - graph->first;
+}
+
 /* What is compared: the rounded rows of a set, or rows as given by canonical keys. */
 typedef struct kin_graph_gpu_points {
     kin_fused_set set;   /* rounded != NULL: costs are term_i + term_j - 2 product */

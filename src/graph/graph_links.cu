@@ -16,22 +16,6 @@
 #define FIRST_TRY 0x6c696e6b31u
 #define SECOND_TRY 0x6c696e6b32u
 
-/* Entries of a graph that there may be more of than threads. */
-static unsigned entry_blocks(const kin_gpu_stream *stream, int64_t entries)
-{
-    return kin_graph_gpu_blocks(stream, (entries + 31) / 32);
-}
-
-static __device__ __forceinline__ int64_t first_entry(void)
-{
-    return (int64_t)blockIdx.x * KIN_GRAPH_GPU_THREADS + threadIdx.x;
-}
-
-static __device__ __forceinline__ int64_t entry_step(void)
-{
-    return (int64_t)gridDim.x * KIN_GRAPH_GPU_THREADS;
-}
-
 /* ---- Edges ----------------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ uint64_t *slot_of(const kin_graph_gpu_link &job, uint64_t salt,
@@ -47,10 +31,12 @@ static __device__ __forceinline__ uint64_t word_of(int32_t place, uint32_t row)
     return (uint64_t)(uint32_t)place << 32 | row;
 }
 
+template <bool AGAIN>
 static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
-    turn_entries_kernel(const __grid_constant__ kin_graph_gpu_link job, bool again)
+    turn_entries_kernel(const __grid_constant__ kin_graph_gpu_link job)
 {
-    for (int64_t i = first_entry(); i < job.points * job.k; i += entry_step()) {
+    for (int64_t i = kin_graph_gpu_first_cell(); i < job.points * job.k;
+         i += kin_graph_gpu_cell_step()) {
         const uint32_t id = job.graph[i];
         const uint32_t row = (uint32_t)(i / job.k);
         const uint64_t word = word_of((int32_t)(i % job.k), row);
@@ -58,7 +44,7 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
             continue;
         }
         uint64_t *slot = slot_of(job, FIRST_TRY, id, row);
-        if (!again) {
+        if (!AGAIN) {
             (void)atomicMin((unsigned long long *)slot, (unsigned long long)word);
         } else if (*(volatile uint64_t *)slot != word) {
             slot = slot_of(job, SECOND_TRY, id, row);
@@ -117,17 +103,12 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
 
 extern "C" int kin_graph_gpu_launch_link(kin_gpu_stream *stream, const kin_graph_gpu_link *job)
 {
-    const unsigned blocks = entry_blocks(stream, job->points * job->k);
-    if (job->points == 0) {
-        return 0;
-    }
-    turn_entries_kernel<<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job, false);
-    KIN_CUDA_TRY_LAUNCH();
-    turn_entries_kernel<<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job, true);
-    KIN_CUDA_TRY_LAUNCH();
-    join_both_kernel<<<kin_graph_gpu_blocks(stream, job->points), KIN_GRAPH_GPU_THREADS, 0,
-                       stream->stream>>>(*job);
-    return kin_gpu_launched();
+    const int64_t entries = job->points * job->k;
+    KIN_CUDA_TRY(
+        (cudaError_t)kin_graph_gpu_each_cell(stream, entries, job, turn_entries_kernel<false>));
+    KIN_CUDA_TRY(
+        (cudaError_t)kin_graph_gpu_each_cell(stream, entries, job, turn_entries_kernel<true>));
+    return kin_graph_gpu_each_point(stream, job->points, job, join_both_kernel);
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -167,7 +148,8 @@ static __device__ __forceinline__ void unite(uint32_t *roots, uint32_t a, uint32
 static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
     begin_parts_kernel(const __grid_constant__ kin_graph_gpu_parts job)
 {
-    for (int64_t row = first_entry(); row < job.points; row += entry_step()) {
+    for (int64_t row = kin_graph_gpu_first_cell(); row < job.points;
+         row += kin_graph_gpu_cell_step()) {
         job.roots[row] = (uint32_t)row;
     }
 }
@@ -175,7 +157,8 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
 static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
     unite_entries_kernel(const __grid_constant__ kin_graph_gpu_parts job)
 {
-    for (int64_t i = first_entry(); i < job.points * job.k; i += entry_step()) {
+    for (int64_t i = kin_graph_gpu_first_cell(); i < job.points * job.k;
+         i += kin_graph_gpu_cell_step()) {
         if (job.graph[i] != KITH_ID_NONE) {
             unite(job.roots, (uint32_t)(i / job.k), job.graph[i]);
         }
@@ -186,7 +169,8 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
 static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
     count_rows_kernel(const __grid_constant__ kin_graph_gpu_parts job)
 {
-    for (int64_t row = first_entry(); row - threadIdx.x % 32 < job.points; row += entry_step()) {
+    for (int64_t row = kin_graph_gpu_first_cell(); row - threadIdx.x % 32 < job.points;
+         row += kin_graph_gpu_cell_step()) {
         const uint32_t root = row < job.points ? root_of(job.roots, (uint32_t)row) : KITH_ID_NONE;
         const uint32_t same = __match_any_sync(KIN_GRAPH_GPU_LANES, root);
         if (root != KITH_ID_NONE && __ffs((int)same) - 1 == kin_graph_gpu_lane()) {
@@ -198,7 +182,8 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
 static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
     list_parts_kernel(const __grid_constant__ kin_graph_gpu_parts job)
 {
-    for (int64_t row = first_entry(); row < job.points; row += entry_step()) {
+    for (int64_t row = kin_graph_gpu_first_cell(); row < job.points;
+         row += kin_graph_gpu_cell_step()) {
         if (job.sizes[row] > 0) {
             job.words[atomicAdd(job.count, 1u)] =
                 (uint64_t)(UINT32_MAX - job.sizes[row]) << 32 | (uint64_t)row;
@@ -208,17 +193,10 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
 
 extern "C" int kin_graph_gpu_launch_parts(kin_gpu_stream *stream, const kin_graph_gpu_parts *job)
 {
-    const unsigned rows = entry_blocks(stream, job->points);
-    const unsigned entries = entry_blocks(stream, job->points * job->k);
-    if (job->points == 0) {
-        return 0;
-    }
-    begin_parts_kernel<<<rows, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    KIN_CUDA_TRY_LAUNCH();
-    unite_entries_kernel<<<entries, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    KIN_CUDA_TRY_LAUNCH();
-    count_rows_kernel<<<rows, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    KIN_CUDA_TRY_LAUNCH();
-    list_parts_kernel<<<rows, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    const int64_t entries = job->points * job->k;
+    KIN_CUDA_TRY(
+        (cudaError_t)kin_graph_gpu_each_cell(stream, job->points, job, begin_parts_kernel));
+    KIN_CUDA_TRY((cudaError_t)kin_graph_gpu_each_cell(stream, entries, job, unite_entries_kernel));
+    KIN_CUDA_TRY((cudaError_t)kin_graph_gpu_each_cell(stream, job->points, job, count_rows_kernel));
+    return kin_graph_gpu_each_cell(stream, job->points, job, list_parts_kernel);
 }

@@ -164,19 +164,16 @@ static __global__ void __launch_bounds__(BLOCK)
 
 extern "C" int kin_graph_gpu_launch_adopt(kin_gpu_stream *stream, const kin_graph_gpu_adopt *job)
 {
-    const int64_t points = kin_graph_gpu_behind(&job->graph) - job->graph.first;
-    if (points == 0) {
-        return 0;
+    const int64_t points = kin_graph_gpu_cared(&job->graph);
+    const int64_t most = (int64_t)stream->processors * KIN_GRAPH_GPU_BLOCKS * 4;
+    if (job->graph.length <= HELD_WORDS) {
+        return kin_graph_gpu_each_point(stream, points, job,
+                                        job->graph.length <= HELD_WORDS / 4 ? adopt_short_kernel<1>
+                                        : job->graph.length <= HELD_WORDS / 2
+                                            ? adopt_short_kernel<2>
+                                            : adopt_short_kernel<4>);
     }
-    const unsigned blocks = kin_graph_gpu_blocks(stream, points);
-    if (job->graph.length <= HELD_WORDS / 4) {
-        adopt_short_kernel<1><<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    } else if (job->graph.length <= HELD_WORDS / 2) {
-        adopt_short_kernel<2><<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    } else if (job->graph.length <= HELD_WORDS) {
-        adopt_short_kernel<4><<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    } else {
-        const int64_t most = (int64_t)stream->processors * KIN_GRAPH_GPU_BLOCKS * 4;
+    if (points > 0) {
         adopt_long_kernel<<<(unsigned)min(points, most), BLOCK, 0, stream->stream>>>(*job);
     }
     return kin_gpu_launched();
@@ -219,13 +216,8 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
 
 extern "C" int kin_graph_gpu_launch_merge(kin_gpu_stream *stream, const kin_graph_gpu_merge *job)
 {
-    if (job->graph.points == 0) {
-        return 0;
-    }
-    const unsigned blocks =
-        kin_graph_gpu_blocks(stream, kin_graph_gpu_behind(&job->graph) - job->graph.first);
-    merge_offers_kernel<<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_point(stream, kin_graph_gpu_cared(&job->graph), job,
+                                    merge_offers_kernel);
 }
 
 /* ---- stretch --------------------------------------------------------------------------------- */
@@ -247,12 +239,7 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
 extern "C" int kin_graph_gpu_launch_stretch(kin_gpu_stream *stream,
                                             const kin_graph_gpu_stretch *job)
 {
-    if (job->to.points == 0) {
-        return 0;
-    }
-    const unsigned blocks = kin_graph_gpu_blocks(stream, job->to.points);
-    stretch_lists_kernel<<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_point(stream, job->to.points, job, stretch_lists_kernel);
 }
 
 /* ---- hand ------------------------------------------------------------------------------------ */
@@ -283,12 +270,7 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
 
 extern "C" int kin_graph_gpu_launch_hand(kin_gpu_stream *stream, const kin_graph_gpu_hand *job)
 {
-    if (job->lists.rows == 0) {
-        return 0;
-    }
-    const unsigned blocks = kin_graph_gpu_blocks(stream, job->lists.rows);
-    hand_over_kernel<<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_point(stream, job->lists.rows, job, hand_over_kernel);
 }
 
 /* ---- The table of graph_kernels.h ------------------------------------------------------------ */

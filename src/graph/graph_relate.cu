@@ -5,19 +5,12 @@
  *
  * Cost. A read of the rows and a write of 4 bytes a value: 1,000,000 x 128 floats are 1 GB.
  */
-#include "gpu/gpu_stream.cuh"
 #include "graph/graph_pair.cuh"
+#include "graph/graph_warp.cuh"
 
-enum { THREADS = 256, TEAMS = THREADS / KIN_METRIC_LANES, BLOCKS_A_PROCESSOR = 32 };
+enum { THREADS = KIN_GRAPH_GPU_THREADS, TEAMS = THREADS / KIN_METRIC_LANES };
 #define LARGEST 0x1p100
 #define LEAST_LOG (-100.0)
-
-static unsigned blocks_of(const kin_gpu_stream *stream, int64_t parts, int64_t a_block)
-{
-    const int64_t wished = (parts + a_block - 1) / a_block;
-    const int64_t most = (int64_t)stream->processors * BLOCKS_A_PROCESSOR;
-    return (unsigned)(wished < most ? wished : most);
-}
 
 static __device__ __forceinline__ double related_value(kin_graph_gpu_relation relation,
                                                        double value)
@@ -107,8 +100,8 @@ extern "C" int kin_graph_gpu_launch_relate(kin_gpu_stream *stream, const kin_gra
         return 0;
     }
     const kith_dtype dtype = kin_pair_dtype(rows->data, rows->stride_bytes, rows->dtype);
-    relate_rows_kernel<<<blocks_of(stream, rows->rows, TEAMS), THREADS, 0, stream->stream>>>(*job,
-                                                                                             dtype);
+    relate_rows_kernel<<<kin_graph_gpu_blocks(stream, (rows->rows + 3) / 4), THREADS, 0,
+                         stream->stream>>>(*job, dtype);
     return kin_gpu_launched();
 }
 
@@ -118,8 +111,7 @@ static __global__ void __launch_bounds__(THREADS)
     pick_rows_kernel(const __grid_constant__ kin_graph_gpu_pick job)
 {
     const int64_t all = job.count * job.bytes;
-    for (int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x; at < all;
-         at += (int64_t)gridDim.x * THREADS) {
+    for (int64_t at = kin_graph_gpu_first_cell(); at < all; at += kin_graph_gpu_cell_step()) {
         const int64_t i = at / job.bytes;
         const char *row = (const char *)job.from + (int64_t)job.rows[i] * job.stride_bytes;
         ((char *)job.to)[at] = row[at - i * job.bytes];
@@ -128,9 +120,5 @@ static __global__ void __launch_bounds__(THREADS)
 
 extern "C" int kin_graph_gpu_launch_pick(kin_gpu_stream *stream, const kin_graph_gpu_pick *job)
 {
-    const int64_t bytes = job->count * job->bytes;
-    if (bytes > 0) {
-        pick_rows_kernel<<<blocks_of(stream, bytes, THREADS), THREADS, 0, stream->stream>>>(*job);
-    }
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_cell(stream, job->count * job->bytes, job, pick_rows_kernel);
 }

@@ -16,6 +16,21 @@ typedef struct kin_graph_gpu_counters {
     uint64_t evaluations;
 } kin_graph_gpu_counters;
 
+/* Lists that get canonical keys at a time (graph_control_gpu.c). */
+typedef struct kin_graph_gpu_keying {
+    int64_t rows; /* at most, of so many places at most */
+    int64_t length;
+    const char *what;    /* they are of, when memory is short */
+    uint32_t *positions; /* rows */
+    double *keys;        /* rows x length */
+    uint32_t *entries;   /* rows x length; NONE where a list ends */
+    struct {
+        uint32_t *positions;
+        double *keys;
+        uint32_t *entries;
+    } on_device;
+} kin_graph_gpu_keying;
+
 /* Rows whose lists are looked at (graph_control_gpu.c). */
 typedef struct kin_graph_gpu_watch {
     kin_hold hold;
@@ -26,11 +41,7 @@ typedef struct kin_graph_gpu_watch {
     uint32_t *firsts; /* count: the row that stands for it */
     double *own;      /* count: its key to itself */
     kin_pair *list;   /* room for one list and itself */
-    double *host_keys;
-    uint32_t *host_entries;
-    uint32_t *positions; /* device: count */
-    double *keys;        /* device: count x length */
-    uint32_t *entries;
+    kin_graph_gpu_keying keying;
 } kin_graph_gpu_watch;
 
 /* What is this GPU's where several make one graph (graph_share_gpu.c). */
@@ -275,6 +286,13 @@ kith_status kin_graph_gpu_judge(kin_graph_gpu_run *run, kin_graph_round *round,
  * -------------------------------------------------------------------
  */
 
+/* Room for rows and length of k, which are set as `what` is. */
+kith_status kin_graph_gpu_keying_make(kin_hold *hold, kin_gpu *gpu, kin_graph_gpu_keying *k);
+/* Keys and entries of the lists of `count` positions of k, which the caller wrote. ids: of the
+ * graph's positions, in device memory. Waits. */
+kith_status kin_graph_gpu_key_lists(const kin_graph_gpu_run *run, const kin_graph_gpu_keying *k,
+                                    const uint32_t *ids, const kin_graph_gpu_lists *graph,
+                                    int64_t count);
 /* Keys of positions to themselves. rows: their rows. */
 kith_status kin_graph_gpu_own_keys(const kin_graph_gpu_run *run, const uint32_t *rows,
                                    int64_t count, double *keys);

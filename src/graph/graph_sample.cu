@@ -90,13 +90,8 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
 
 extern "C" int kin_graph_gpu_launch_sample(kin_gpu_stream *stream, const kin_graph_gpu_sample *job)
 {
-    if (job->graph.points == 0) {
-        return 0;
-    }
-    const unsigned blocks =
-        kin_graph_gpu_blocks(stream, kin_graph_gpu_behind(&job->graph) - job->graph.first);
-    sample_lists_kernel<<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_point(stream, kin_graph_gpu_cared(&job->graph), job,
+                                    sample_lists_kernel);
 }
 
 /* ---- collect --------------------------------------------------------------------------------- */
@@ -192,15 +187,8 @@ static __global__ void __launch_bounds__(KIN_GRAPH_GPU_THREADS)
 
 extern "C" int kin_graph_gpu_launch_collect(kin_gpu_stream *stream, const kin_graph_gpu_sample *job)
 {
-    if (job->graph.points == 0) {
-        return 0;
-    }
-    const unsigned blocks =
-        kin_graph_gpu_blocks(stream, kin_graph_gpu_behind(&job->graph) - job->graph.first);
-    if (job->samples.forward + job->samples.reverse <= 32) {
-        collect_samples_kernel<2><<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    } else {
-        collect_samples_kernel<4><<<blocks, KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(*job);
-    }
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_point(stream, kin_graph_gpu_cared(&job->graph), job,
+                                    job->samples.forward + job->samples.reverse <= 32
+                                        ? collect_samples_kernel<2>
+                                        : collect_samples_kernel<4>);
 }

@@ -3,51 +3,41 @@
  * offered, and what they left in the slots of each other's points. Positions are in an order in
  * which neighbours stand together, so that nearly all of these are empty: the others are gathered,
  * each with its place. Where they are many, whole slots are compared. */
-#include "gpu/gpu_stream.cuh"
 #include "graph/graph_kernels.h"
+#include "graph/graph_warp.cuh"
 
 #include <cuda_runtime.h>
 
-enum { THREADS = 256, BLOCKS_A_PROCESSOR = 8 };
+enum { THREADS = KIN_GRAPH_GPU_THREADS, BLOCKS_A_PROCESSOR = 8 };
 #define ALL_LANES 0xffffffffu
 
 static __global__ void __launch_bounds__(THREADS)
     take_ends_kernel(const __grid_constant__ kin_graph_gpu_ends job)
 {
-    const int64_t point = job.graph.first + (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    if (point < kin_graph_gpu_behind(&job.graph)) {
+    for (int64_t point = job.graph.first + kin_graph_gpu_first_cell();
+         point < kin_graph_gpu_behind(&job.graph); point += kin_graph_gpu_cell_step()) {
         job.lasts[point] = job.graph.words[(point + 1) * job.graph.length - 1];
     }
 }
 
 extern "C" int kin_graph_gpu_launch_ends(kin_gpu_stream *stream, const kin_graph_gpu_ends *job)
 {
-    const int64_t points = kin_graph_gpu_behind(&job->graph) - job->graph.first;
-    if (points <= 0) {
-        return 0;
-    }
-    take_ends_kernel<<<(unsigned)((points + THREADS - 1) / THREADS), THREADS, 0, stream->stream>>>(
-        *job);
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_cell(stream, kin_graph_gpu_cared(&job->graph), job, take_ends_kernel);
 }
 
 static __global__ void __launch_bounds__(THREADS)
     take_least_kernel(const __grid_constant__ kin_graph_gpu_least job)
 {
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    if (i < job.count && job.others[i] < job.words[i]) {
-        job.words[i] = job.others[i];
+    for (int64_t i = kin_graph_gpu_first_cell(); i < job.count; i += kin_graph_gpu_cell_step()) {
+        if (job.others[i] < job.words[i]) {
+            job.words[i] = job.others[i];
+        }
     }
 }
 
 extern "C" int kin_graph_gpu_launch_least(kin_gpu_stream *stream, const kin_graph_gpu_least *job)
 {
-    if (job->count <= 0) {
-        return 0;
-    }
-    const int64_t blocks = (job->count + THREADS - 1) / THREADS;
-    take_least_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_cell(stream, job->count, job, take_least_kernel);
 }
 
 /* A warp has 32 slots of one part at a time, nearly always empty ones. */
@@ -99,8 +89,7 @@ extern "C" int kin_graph_gpu_launch_gather(kin_gpu_stream *stream, const kin_gra
 static __global__ void __launch_bounds__(THREADS)
     settle_slots_kernel(const __grid_constant__ kin_graph_gpu_settle job)
 {
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    if (i < job.count) {
+    for (int64_t i = kin_graph_gpu_first_cell(); i < job.count; i += kin_graph_gpu_cell_step()) {
         const kin_graph_gpu_sent sent = job.sent[i];
         if (sent.word < job.words[sent.place]) {
             job.words[sent.place] = sent.word;
@@ -110,10 +99,5 @@ static __global__ void __launch_bounds__(THREADS)
 
 extern "C" int kin_graph_gpu_launch_settle(kin_gpu_stream *stream, const kin_graph_gpu_settle *job)
 {
-    if (job->count <= 0) {
-        return 0;
-    }
-    const int64_t blocks = (job->count + THREADS - 1) / THREADS;
-    settle_slots_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
-    return kin_gpu_launched();
+    return kin_graph_gpu_each_cell(stream, job->count, job, settle_slots_kernel);
 }

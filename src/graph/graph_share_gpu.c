@@ -217,17 +217,15 @@ kith_status kin_graph_gpu_share_ids(const kin_graph_gpu_run *run, const kin_grap
 /* ---- Control --------------------------------------------------------------------------------- */
 
 /* A list is not empty where its owner is. */
-static void take_lists(const kin_graph_gpu_run *run, kin_graph_gpu_watch *own,
-                       const kin_graph_gpu_watch *theirs)
+static void take_lists(const kin_graph_gpu_run *run, const kin_graph_gpu_keying *own,
+                       const kin_graph_gpu_keying *theirs)
 {
     const int32_t length = run->graph.length;
-    for (int64_t i = 0; i < own->count; i++) {
+    for (int64_t i = 0; i < run->watch.count; i++) {
         const int64_t at = i * length;
-        if (theirs->host_entries[at] != KITH_ID_NONE) {
-            memcpy(own->host_keys + at, theirs->host_keys + at,
-                   (size_t)length * sizeof *own->host_keys);
-            memcpy(own->host_entries + at, theirs->host_entries + at,
-                   (size_t)length * sizeof *own->host_entries);
+        if (theirs->entries[at] != KITH_ID_NONE) {
+            memcpy(own->keys + at, theirs->keys + at, (size_t)length * sizeof *own->keys);
+            memcpy(own->entries + at, theirs->entries + at, (size_t)length * sizeof *own->entries);
         }
     }
 }
@@ -238,10 +236,10 @@ kith_status kin_graph_gpu_share_watch(kin_graph_gpu_run *run)
     if (run->share.parts == 0) {
         return KITH_OK;
     }
-    kin_gpu_show(gpu, &run->watch);
+    kin_gpu_show(gpu, &run->watch.keying);
     KIN_TRY(kin_gpu_meet(gpu, KITH_OK));
     for (int32_t p = 1; p < run->share.parts && run->share.part == 0; p++) {
-        take_lists(run, &run->watch, kin_gpu_shown(gpu, p));
+        take_lists(run, &run->watch.keying, kin_gpu_shown(gpu, p));
     }
     return kin_gpu_meet(gpu, KITH_OK);
 }

@@ -30,6 +30,38 @@ static inline unsigned kin_graph_gpu_blocks(const kin_gpu_stream *stream, int64_
     return (unsigned)(wished < most ? wished : most);
 }
 
+/* A warp each for so many points. */
+template <typename Job>
+static int kin_graph_gpu_each_point(kin_gpu_stream *stream, int64_t points, const Job *job,
+                                    void (*kernel)(Job))
+{
+    if (points <= 0) {
+        return 0;
+    }
+    kernel<<<kin_graph_gpu_blocks(stream, points), KIN_GRAPH_GPU_THREADS, 0, stream->stream>>>(
+        *job);
+    return kin_gpu_launched();
+}
+
+/* A thread each for so many cells; kernels have a loop of their own, since there may be more of
+ * them than threads. */
+template <typename Job>
+static int kin_graph_gpu_each_cell(kin_gpu_stream *stream, int64_t cells, const Job *job,
+                                   void (*kernel)(Job))
+{
+    return kin_graph_gpu_each_point(stream, (cells + 31) / 32, job, kernel);
+}
+
+static __device__ __forceinline__ int64_t kin_graph_gpu_first_cell(void)
+{
+    return (int64_t)blockIdx.x * KIN_GRAPH_GPU_THREADS + threadIdx.x;
+}
+
+static __device__ __forceinline__ int64_t kin_graph_gpu_cell_step(void)
+{
+    return (int64_t)gridDim.x * KIN_GRAPH_GPU_THREADS;
+}
+
 static __device__ __forceinline__ int kin_graph_gpu_lane(void)
 {
     return (int)threadIdx.x % 32;

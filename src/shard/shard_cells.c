@@ -69,17 +69,17 @@ typedef struct training {
     double *sums;     /* two rows of values for each thread */
 } training;
 
-static void name_training(kin_layout *layout, void *arg)
+static kith_status make_training(kin_hold *hold, training *t)
 {
-    training *t = arg;
     const kin_shard_job *job = t->cells->job;
     const uint64_t trained = (uint64_t)t->most;
-    const uint64_t values = 2 * (uint64_t)job->ctx->threads * (uint64_t)job->points.cols;
-    t->order = kin_layout_array(layout, trained, sizeof *t->order);
-    t->sets = kin_layout_array(layout, trained, sizeof *t->sets);
-    t->copy = kin_layout_array(layout, trained, (uint64_t)kin_shard_row_bytes(job));
-    t->starts = kin_layout_array(layout, (uint64_t)t->cells->centers.rows + 1, sizeof *t->starts);
-    t->sums = kin_layout_array(layout, values, sizeof *t->sums);
+    const char *what = "rows that train cells";
+    KIN_NEW(hold, t->order, trained, what);
+    KIN_NEW(hold, t->sets, trained, what);
+    KIN_TRY(kin_hold_alloc(hold, &t->copy, trained, (uint64_t)kin_shard_row_bytes(job), what));
+    KIN_NEW(hold, t->starts, (uint64_t)t->cells->centers.rows + 1, what);
+    KIN_NEW(hold, t->sums, 2 * (uint64_t)job->ctx->threads * (uint64_t)job->points.cols, what);
+    return KITH_OK;
 }
 
 /* Bytes are screened twice as fast as what lies between them; under other metrics a center that is
@@ -208,17 +208,6 @@ typedef struct joining {
     uint32_t *weight; /* by row that is its own parent: rows of its set */
 } joining;
 
-static void name_joining(kin_layout *layout, void *arg)
-{
-    joining *j = arg;
-    const uint64_t entries = kin_size_mul((uint64_t)j->rows, (uint64_t)j->links);
-    j->ids = kin_layout_array(layout, entries, sizeof *j->ids);
-    j->keys = kin_layout_array(layout, entries, sizeof *j->keys);
-    j->pairs = kin_layout_array(layout, entries, sizeof *j->pairs);
-    j->parent = kin_layout_array(layout, (uint64_t)j->rows, sizeof *j->parent);
-    j->weight = kin_layout_array(layout, (uint64_t)j->rows, sizeof *j->weight);
-}
-
 static uint32_t set_of(const joining *j, uint32_t row)
 {
     while (j->parent[row] != row) {
@@ -274,9 +263,15 @@ static kith_status join(const training *t)
 {
     const kin_shard_job *job = t->cells->job;
     joining j = {.rows = t->rows.rows, .links = kin_min_i64(LINKS, t->rows.rows - 1)};
+    const uint64_t entries = kin_size_mul((uint64_t)j.rows, (uint64_t)j.links);
+    const char *what = "rows that train cells";
     kith_search_params params = kith_search_params_default();
     KIN_HOLD(hold, job->ctx);
-    KIN_TRY(kin_hold_layout(&hold, name_joining, &j, "rows that train cells"));
+    KIN_NEW(&hold, j.ids, entries, what);
+    KIN_NEW(&hold, j.keys, entries, what);
+    KIN_NEW(&hold, j.pairs, entries, what);
+    KIN_NEW(&hold, j.parent, (uint64_t)j.rows, what);
+    KIN_NEW(&hold, j.weight, (uint64_t)j.rows, what);
     params.metric = job->descent.metric;
     params.k = j.links;
     const kith_neighbors out = {.ids = j.ids, .distances64 = j.keys, .rows = j.rows, .k = j.links};
@@ -330,6 +325,6 @@ kith_status kin_shard_cells_make(kin_shard_job *job, kin_shard_cells *cells)
     cells->centers.stride_bytes =
         (int64_t)cells->centers.cols * kith_dtype_bytes(cells->centers.dtype);
     KIN_TRY(kin_shard_near_make(job->ctx, seen, cells->near, &cells->seen));
-    KIN_TRY(kin_hold_layout(&hold, name_training, &t, "rows that train cells"));
+    KIN_TRY(make_training(&hold, &t));
     return train(&t);
 }

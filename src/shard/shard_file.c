@@ -105,27 +105,18 @@ static kith_status facts_of(kith_ctx *ctx, const kin_shard_folder *folder, kin_s
 }
 
 kith_status kin_shard_file_facts(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
-                                 kin_shard_facts *facts)
-{
-    kin_container *file = NULL;
-    const void *met = NULL;
-    KIN_HOLD(hold, ctx);
-    KIN_TRY(hold_file(&hold, folder, name, &file));
-    KIN_TRY(facts_of(ctx, folder, name, file, facts));
-    return kin_container_table(ctx, file, KIN_SHARD_TAG_MET, (uint64_t)folder->shape.shards, 1,
-                               &met);
-}
-
-kith_status kin_shard_file_met(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
-                               unsigned char *met)
+                                 kin_shard_facts *facts, unsigned char *met)
 {
     kin_container *file = NULL;
     const void *data = NULL;
     const uint64_t shards = (uint64_t)folder->shape.shards;
     KIN_HOLD(hold, ctx);
     KIN_TRY(hold_file(&hold, folder, name, &file));
+    KIN_TRY(facts_of(ctx, folder, name, file, facts));
     KIN_TRY(kin_container_table(ctx, file, KIN_SHARD_TAG_MET, shards, 1, &data));
-    memcpy(met, data, (size_t)shards);
+    if (met != NULL) {
+        memcpy(met, data, (size_t)shards);
+    }
     return KITH_OK;
 }
 

@@ -171,7 +171,7 @@ static kith_status take_file(kin_shard_folder *folder, kin_shard_name name, void
 {
     standing *all = arg;
     kin_shard_facts facts;
-    const kith_status status = kin_shard_file_facts(folder->ctx, folder, name, &facts);
+    const kith_status status = kin_shard_file_facts(folder->ctx, folder, name, &facts, NULL);
     if (status == KITH_E_FORMAT) {
         tell_lost(folder, name.shard, folder->ctx->failure.detail);
         kin_forgive(folder->ctx);
@@ -197,6 +197,7 @@ static kith_status choose(kin_shard_folder *folder, const standing *all, int32_t
     unsigned char *met = folder->met + (int64_t)shard * shards;
     kin_shard_name name = {shard, s->newest.version};
     unsigned char *theirs = NULL;
+    kin_shard_facts facts;
     KIN_HOLD(hold, folder->ctx);
     if (name.version < 0) {
         return KITH_OK;
@@ -206,14 +207,14 @@ static kith_status choose(kin_shard_folder *folder, const standing *all, int32_t
         const kin_shard_name other = {last, all[last].newest.version};
         KIN_NEW_ZERO(&hold, theirs, (uint64_t)shards, "shards");
         if (other.version >= 0) {
-            KIN_TRY(kin_shard_file_met(folder->ctx, folder, other, theirs));
+            KIN_TRY(kin_shard_file_facts(folder->ctx, folder, other, &facts, theirs));
         }
         if (theirs[shard] == 0) {
             name.version = s->before;
         }
     }
     folder->versions[shard] = name.version;
-    return kin_shard_file_met(folder->ctx, folder, name, met);
+    return kin_shard_file_facts(folder->ctx, folder, name, &facts, met);
 }
 
 static kith_status remove_others(kin_shard_folder *folder, kin_shard_name name, void *arg)

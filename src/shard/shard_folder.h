@@ -235,12 +235,9 @@ void kin_shard_name_print(kin_shard_name name, char text[KIN_SHARD_NAME_BYTES]);
 bool kin_shard_name_parse(const char *text, kin_shard_name *name);
 
 /* What a file says of itself, held against the folder's job: KITH_E_FORMAT where it is damaged or
- * another job's. */
+ * another job's. met: NULL, or one byte a shard. */
 kith_status kin_shard_file_facts(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
-                                 kin_shard_facts *facts);
-/* met: one byte a shard. */
-kith_status kin_shard_file_met(kith_ctx *ctx, const kin_shard_folder *folder, kin_shard_name name,
-                               unsigned char *met);
+                                 kin_shard_facts *facts, unsigned char *met);
 
 /* ---- Lists in a mapped file, or in memory, read from the first row to the last --------------- */
 

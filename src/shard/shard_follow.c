@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { BAGS = 2, ENTRIES_A_TASK = 1 << 16, MOST_GATHERERS = 4 };
+enum { BAGS = 2, ROWS_A_TASK = 4096, MOST_GATHERERS = 4 };
 static const uint64_t LEAST_LARGE = 256u << 20;
 /* What borders take has to be found elsewhere; but not every neighbour. */
 static const double MOST_RECALL = 0.999;
@@ -314,16 +314,15 @@ static int32_t next_group(const following *f, int32_t after)
 typedef struct counting {
     const uint32_t *members;
     uint32_t *ids;
-    int64_t count;
+    int64_t k;
 } counting;
 
 /* Rows of the group become rows of all points. */
-static kith_status count_from_all(void *arg, int64_t task, int32_t thread)
+static kith_status count_from_all(void *arg, int64_t row, int32_t thread)
 {
     (void)thread;
     const counting *c = arg;
-    const int64_t last = kin_min_i64((task + 1) * ENTRIES_A_TASK, c->count);
-    for (int64_t i = task * ENTRIES_A_TASK; i < last; i++) {
+    for (int64_t i = row * c->k; i < (row + 1) * c->k; i++) {
         c->ids[i] = c->ids[i] != KITH_ID_NONE ? c->members[c->ids[i]] : KITH_ID_NONE;
     }
     return KITH_OK;
@@ -348,9 +347,8 @@ static kith_status solve(following *f, const group_rows *bag, const place *p)
                    (int)job->shards);
     const int64_t begin = kin_clock_ns();
     KIN_TRY(kin_shard_note(job, kin_shard_descend(job, &matrix, &params, &out), &part));
-    counting c = {bag->members, p->lists.ids, rows * job->k};
-    KIN_TRY(
-        kin_parallel(job->ctx, NULL, kin_ceil_div(c.count, ENTRIES_A_TASK), count_from_all, &c));
+    counting c = {bag->members, p->lists.ids, job->k};
+    KIN_TRY(kin_parallel_rows(job->ctx, NULL, rows, ROWS_A_TASK, count_from_all, &c));
     memcpy(p->shared, bag->shared, (size_t)rows);
     f->run->seconds_compute += kin_clock_since(begin);
     return KITH_OK;
@@ -431,14 +429,9 @@ kith_status kin_shard_follow(void *arg, kin_shard_run *run)
     following *f = job->last;
     f->job = job;
     f->run = run;
-    kith_status status = KITH_OK;
     const bool any = next_group(f, -1) >= 0;
-    if (any) {
-        status = make(f);
-    }
-    if (any && status == KITH_OK) {
-        status = solve_all(f);
-    }
+    kith_status status = any ? make(f) : KITH_OK;
+    KIN_THEN(status, any ? solve_all(f) : KITH_OK);
     kin_beside_start(&f->freeing, NULL, free_rest, f);
     if (status != KITH_OK || run->listed != NULL || !any) {
         KIN_KEEP(status, kin_shard_follow_end(job));

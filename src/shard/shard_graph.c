@@ -51,31 +51,6 @@ static void end_progress(const kin_shard_job *job)
     job->ctx->params.progress_arg = job->progress_arg;
 }
 
-static kith_status build(void *arg, const kin_shard_part *a)
-{
-    kin_shard_job *job = arg;
-    KIN_TRY(kin_progress_close(job->ctx)); /* of the step before */
-    (void)snprintf(job->phase, sizeof job->phase, "shard %d of %d", (int)a->shard + 1,
-                   (int)job->shards);
-    return job->descends ? kin_shard_build_descent(job, a) : kin_shard_build_exact(job, a);
-}
-
-static kith_status meet(void *arg, const kin_shard_part *a, const kin_shard_part *b)
-{
-    kin_shard_job *job = arg;
-    const int64_t stand = kin_shard_count_done(job->folder);
-    const int64_t skipped = job->bounds.skipped;
-    char more[KIN_SHARD_PHASE / 2] = "";
-    if (skipped > 0) {
-        (void)snprintf(more, sizeof more, ", %" PRId64 " skipped", skipped);
-    }
-    KIN_TRY(kin_progress_close(job->ctx)); /* of the step before */
-    (void)snprintf(job->phase, sizeof job->phase, "pair %d+%d (%" PRId64 " of %" PRId64 "%s)",
-                   (int)a->shard + 1, (int)b->shard + 1, stand - job->shards + 1,
-                   kin_shard_steps(job->shards) - job->shards, more);
-    return job->descends ? kin_shard_meet_descent(job, a, b) : kin_shard_meet_exact(job, a, b);
-}
-
 /* ---- Whether all of a team have the same job ------------------------------------------------- */
 
 /* An exact graph has the same bytes wherever its parts are computed. A descent's depend on how a
@@ -153,21 +128,14 @@ static int32_t pairs_found(const sharded *s)
     return restart || (s->job.descends && s->folder.found_groups) ? 0 : s->folder.found;
 }
 
-static kith_status open_folder(sharded *s, const char *path)
+/* shards: that worker 0 has chosen, for the others. */
+static kith_status open_folder(sharded *s, const char *path, int32_t shards)
 {
     kin_shard_job *job = &s->job;
     job->folder = &s->folder;
-    KIN_TRY(kin_shard_folder_open(job->ctx, path, &s->folder));
-    return kin_shard_choose(job, pairs_found(s));
-}
-
-/* Worker 0 has chosen `shards`. */
-static kith_status enter_folder(sharded *s, const char *path, int32_t shards)
-{
-    kin_shard_job *job = &s->job;
-    job->folder = &s->folder;
-    KIN_TRY(kin_shard_folder_enter(job->ctx, path, &s->folder));
-    return kin_shard_choose(job, shards);
+    KIN_TRY(leads(s) ? kin_shard_folder_open(job->ctx, path, &s->folder)
+                     : kin_shard_folder_enter(job->ctx, path, &s->folder));
+    return kin_shard_choose(job, leads(s) ? pairs_found(s) : shards);
 }
 
 /* What an approximate graph's job depends on, the sample and groups. */
@@ -208,17 +176,13 @@ static kith_status open_together(sharded *s, const char *path)
 {
     kith_ctx *ctx = s->job.ctx;
     const kith_shard_team *team = s->job.params.team;
-    KIN_TRY(kin_shard_agree(ctx, team, leads(s) ? open_folder(s, path) : KITH_OK));
+    KIN_TRY(kin_shard_agree(ctx, team, leads(s) ? open_folder(s, path, 0) : KITH_OK));
     int32_t shards = s->job.shards;
-    if (team != NULL) {
-        KIN_TRY(kin_shard_tell(ctx, team, &shards, sizeof shards));
-    }
-    kith_status status = leads(s) ? KITH_OK : enter_folder(s, path, shards);
+    KIN_TRY(kin_shard_tell(ctx, team, &shards, sizeof shards));
+    kith_status status = leads(s) ? KITH_OK : open_folder(s, path, shards);
     KIN_KEEP(status, describe(s));
     KIN_TRY(kin_shard_agree(ctx, team, status));
-    if (team != NULL) {
-        KIN_TRY(compare_jobs(&s->job, s->text));
-    }
+    KIN_TRY(team != NULL ? compare_jobs(&s->job, s->text) : KITH_OK);
     KIN_TRY(kin_shard_agree(ctx, team, prepare(s)));
     KIN_TRY(kin_shard_agree(ctx, team, leads(s) ? begin_job(s) : KITH_OK));
     return team == NULL ? KITH_OK
@@ -235,23 +199,6 @@ static void name_found(kin_layout *layout, void *arg)
     job->found_keys = kin_layout_array(layout, entries, sizeof *job->found_keys);
 }
 
-/* Whether it is known that two shards need not meet, wherever their lists are. arg: the job. */
-static kith_status is_apart(void *arg, int32_t a, int32_t b, bool *yes)
-{
-    kin_shard_job *job = arg;
-    kin_shard_bounds *bounds = &job->bounds;
-    const int32_t shards[] = {a, b};
-    const int64_t rows[] = {kin_shard_rows(job->points.rows, job->shards, a),
-                            kin_shard_rows(job->points.rows, job->shards, b)};
-    KIN_TRY(kin_bounds_apart(job->ctx, &bounds->bounds, shards, rows, yes));
-    if (*yes) {
-        bounds->skipped += 1;
-        bounds->rows += (double)rows[0] * (double)rows[1];
-        bounds->left_out += (double)rows[0] * (double)rows[1];
-    }
-    return KITH_OK;
-}
-
 static kith_status make_tables(sharded *s)
 {
     kin_shard_job *job = &s->job;
@@ -266,13 +213,7 @@ static kith_status make_tables(sharded *s)
     s->run.mapped = job->params.mapped != 0;
     job->between = kin_shard_result_look;
     job->between_arg = &s->result;
-    s->run.engine =
-        (kin_shard_engine){job,
-                           build,
-                           meet,
-                           job->descends ? kin_shard_merge_descent : kin_shard_merge_exact,
-                           job->follows ? kin_shard_follow : NULL,
-                           job->params.team == NULL && job->bounds.bounds.usable ? is_apart : NULL};
+    s->run.engine = kin_shard_engine_of(job);
     return KITH_OK;
 }
 
@@ -290,23 +231,14 @@ static kith_status write_result(sharded *s, bool *lost)
     return status;
 }
 
-/* Steps until all stand and no file of theirs is found to be damaged when it is read. */
+/* Steps until all stand and no file of theirs is found to be damaged when it is read; by a team the
+ * first worker reads what all have written. */
 static kith_status solve(sharded *s)
-{
-    for (bool lost = true; lost;) {
-        KIN_TRY(kin_shard_run_steps(&s->run));
-        KIN_TRY(write_result(s, &lost));
-    }
-    return KITH_OK;
-}
-
-/* The same by a team, whose first worker reads what all have written. */
-static kith_status solve_together(sharded *s)
 {
     kith_ctx *ctx = s->job.ctx;
     const kith_shard_team *team = s->job.params.team;
     for (bool lost = true; lost;) {
-        KIN_TRY(kin_shard_run_rounds(&s->run, team));
+        KIN_TRY(team != NULL ? kin_shard_run_rounds(&s->run, team) : kin_shard_run_steps(&s->run));
         KIN_TRY(kin_shard_agree(ctx, team, leads(s) ? write_result(s, &lost) : KITH_OK));
         KIN_TRY(kin_shard_tell(ctx, team, &lost, sizeof lost));
     }
@@ -383,7 +315,7 @@ static kith_status graph_shards(sharded *s, const char *folder)
     }
     KIN_TRY(kin_shard_agree(s->job.ctx, team, status));
     begin_progress(&s->job);
-    status = team != NULL ? solve_together(s) : solve(s);
+    status = solve(s);
     (void)kin_progress_end(s->job.ctx, status);
     end_progress(&s->job);
     if (status == KITH_OK && s->job.params.keep == 0 && leads(s)) {

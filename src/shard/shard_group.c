@@ -329,10 +329,7 @@ static kith_status find_room(grouping *g)
     kin_shard_job *job = g->job;
     const kith_shard_team *team = job->params.team;
     KIN_TRY(kin_shard_agree(job->ctx, team, kin_shard_group_room(job, &g->room)));
-    if (team == NULL) {
-        return KITH_OK;
-    }
-    KIN_TRY(kin_shard_least(job->ctx, team, &g->room));
+    KIN_TRY(team != NULL ? kin_shard_least(job->ctx, team, &g->room) : KITH_OK);
     return kin_shard_tell(job->ctx, team, &job->on_gpu, sizeof job->on_gpu);
 }
 

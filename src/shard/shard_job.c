@@ -1,112 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What all parts of a graph from shards use: found neighbours into the lists of shards, contexts
- * for threads beside, messages that count rows. */
+ * What all parts of a graph from shards use: contexts for threads beside, messages that count rows,
+ * rows that are copied, bounds. */
 #include "shard/shard_job.h"
 
-#include <math.h>
+#include <string.h>
 
-enum { ROWS_A_TASK = 256, RETURNED_BYTES = 1 << 20 };
-
-void kin_shard_aim(kin_shard_job *job, const kin_shard_part *const *parts, const int64_t *k,
-                   int32_t sides)
-{
-    int64_t at = 0;
-    for (int32_t i = 0; i < sides; i++) {
-        job->found[i] = (kith_neighbors){.ids = job->found_ids + at,
-                                         .distances64 = job->found_keys + at,
-                                         .rows = parts[i]->rows,
-                                         .k = k[i]};
-        at += parts[i]->rows * k[i];
-    }
-}
-
-void kin_shard_clear(const kin_shard_job *job, const kin_shard_part *part)
-{
-    for (int64_t i = 0; i < part->rows * job->k; i++) {
-        part->lists.ids[i] = KITH_ID_NONE;
-        part->lists.keys[i] = INFINITY;
-    }
-}
-
-typedef struct taking {
-    const kith_neighbors *found;
-    const kin_shard_part *part;
-    uint32_t *ids; /* k a thread */
-    double *keys;
-    int64_t k;
-    uint32_t first;
-    bool negates;
-    uint64_t threads;
-} taking;
-
-static void name_lists(kin_layout *layout, void *arg)
-{
-    taking *t = arg;
-    t->ids = kin_layout_array(layout, t->threads * (uint64_t)t->k, sizeof *t->ids);
-    t->keys = kin_layout_array(layout, t->threads * (uint64_t)t->k, sizeof *t->keys);
-}
-
-/* Whether the nearest of what was found comes behind the last of a list that is full. */
-static bool is_too_far(const taking *t, int64_t row)
-{
-    const int64_t last = row * t->k + t->k - 1;
-    const double key = t->found->distances64[row * t->found->k];
-    return t->part->lists.ids[last] != KITH_ID_NONE &&
-           (t->negates ? -key : key) > t->part->lists.keys[last];
-}
-
-/* One list and what was found, both ascending by (key, id). An id has one key wherever it is, so
- * that twice the same are met side by side. */
-static kith_status take_row(void *arg, int64_t row, int32_t thread)
-{
-    const taking *t = arg;
-    if (is_too_far(t, row)) {
-        return KITH_OK;
-    }
-    const int64_t wide = t->found->k;
-    uint32_t *ids = t->ids + thread * t->k;
-    double *keys = t->keys + thread * t->k;
-    uint32_t *own_ids = t->part->lists.ids + row * t->k;
-    double *own_keys = t->part->lists.keys + row * t->k;
-    const uint32_t *new_ids = t->found->ids + row * wide;
-    const double *new_keys = t->found->distances64 + row * wide;
-    int64_t i = 0;
-    int64_t j = 0;
-    for (int64_t at = 0; at < t->k; at++) {
-        const bool has_own = i < t->k && own_ids[i] != KITH_ID_NONE;
-        const bool has_new = j < wide && new_ids[j] != KITH_ID_NONE;
-        const uint32_t id = has_new ? t->first + new_ids[j] : KITH_ID_NONE;
-        const double key = !has_new ? INFINITY : t->negates ? -new_keys[j] : new_keys[j];
-        const bool same = has_own && has_new && own_ids[i] == id;
-        const bool mine =
-            has_own && (!has_new || own_keys[i] < key || (own_keys[i] == key && own_ids[i] <= id));
-        ids[at] = mine ? own_ids[i] : id;
-        keys[at] = mine ? own_keys[i] : key;
-        i += mine || same;
-        j += !mine || same;
-    }
-    memcpy(own_ids, ids, (size_t)t->k * sizeof *ids);
-    memcpy(own_keys, keys, (size_t)t->k * sizeof *keys);
-    return KITH_OK;
-}
-
-kith_status kin_shard_take(const kin_shard_job *job, const kith_neighbors *found, int64_t first,
-                           const kin_shard_part *part)
-{
-    kith_ctx *ctx = job->ctx;
-    taking t = {.found = found,
-                .part = part,
-                .k = job->k,
-                .first = (uint32_t)first,
-                .negates = job->metric == KITH_INNER_PRODUCT,
-                .threads = (uint64_t)ctx->threads};
-    if (found->k == 0) {
-        return KITH_OK;
-    }
-    KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_hold_layout(&hold, name_lists, &t, "lists of threads"));
-    return kin_parallel_rows(ctx, NULL, part->rows, ROWS_A_TASK, take_row, &t);
-}
+enum { RETURNED_BYTES = 1 << 20 };
 
 void kin_shard_to_distances(const void *arg, const double *keys, int64_t count, float *distances)
 {
@@ -153,4 +52,46 @@ void kin_shard_copy(const kin_shard_job *job, const uint32_t *rows, int64_t coun
         }
     }
     kin_shard_return(job, given_back, (int64_t)rows[count - 1] + 1 - given_back);
+}
+
+void kin_shard_cut_bits(const uint8_t *from, int64_t first, int64_t count, uint8_t *to)
+{
+    memset(to, 0, (size_t)kin_ceil_div(count, 8));
+    for (int64_t i = 0; i < count; i++) {
+        to[i / 8] |= (uint8_t)((from[(first + i) / 8] >> (first + i) % 8 & 1) << i % 8);
+    }
+}
+
+kith_status kin_shard_descend(const kin_shard_job *job, const kith_matrix *rows,
+                              const kith_descent_params *like, const kith_neighbors *out)
+{
+    const kith_search_params params = kin_shard_search_params(like, out->k);
+    return kith_graph(job->ctx, rows, &params, out, NULL);
+}
+
+/* ---- Bounds ---------------------------------------------------------------------------------- */
+
+static kin_bounds_sets sets_of(const kin_shard_job *job, int32_t shards)
+{
+    return (kin_bounds_sets){
+        .distance = {.metric = job->exact.metric, .cols = job->points.cols, .isa = job->ctx->isa},
+        .rows = kin_ceil_div(job->points.rows, shards),
+        .count = job->descends || job->filters ? 0 : shards};
+}
+
+uint64_t kin_shard_bounds_bytes(const kin_shard_job *job, int32_t shards)
+{
+    const kin_bounds_sets sets = sets_of(job, shards);
+    return kin_bounds_bytes(job->ctx, &sets);
+}
+
+kith_status kin_shard_bounds_make(kin_shard_job *job)
+{
+    const kin_bounds_sets sets = sets_of(job, job->shards);
+    return kin_bounds_make(job->ctx, &sets, &job->bounds.bounds);
+}
+
+void kin_shard_bounds_free(kin_shard_job *job)
+{
+    kin_bounds_free(job->ctx, &job->bounds.bounds);
 }

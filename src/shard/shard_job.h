@@ -122,15 +122,6 @@ static inline int64_t kin_shard_row_bytes(const kin_shard_job *job)
     return (int64_t)job->points.cols * kith_dtype_bytes(job->points.dtype);
 }
 
-/* The tables of what a meeting finds: `sides` of them, rows x k each. */
-void kin_shard_aim(kin_shard_job *job, const kin_shard_part *const *parts, const int64_t *k,
-                   int32_t sides);
-/* Lists that are empty. */
-void kin_shard_clear(const kin_shard_job *job, const kin_shard_part *part);
-/* Found neighbours whose ids count from row `first` of all into the lists of a shard: each id once,
- * the first k by (key, id). */
-kith_status kin_shard_take(const kin_shard_job *job, const kith_neighbors *found, int64_t first,
-                           const kin_shard_part *part);
 /* After a call of an engine: a message that counts rows from the shard's first one counts them from
  * the first of all. */
 kith_status kin_shard_note(const kin_shard_job *job, kith_status status,
@@ -161,13 +152,8 @@ static inline kith_search_params kin_shard_search_params(const kith_descent_para
 kith_status kin_shard_descend(const kin_shard_job *job, const kith_matrix *rows,
                               const kith_descent_params *like, const kith_neighbors *out);
 
-/* Engines: see kin_shard_engine. arg: the job. */
-kith_status kin_shard_build_exact(void *arg, const kin_shard_part *a);
-kith_status kin_shard_meet_exact(void *arg, const kin_shard_part *a, const kin_shard_part *b);
-kith_status kin_shard_build_descent(void *arg, const kin_shard_part *a);
-kith_status kin_shard_meet_descent(void *arg, const kin_shard_part *a, const kin_shard_part *b);
-kith_status kin_shard_merge_exact(void *arg, const kin_shard_part *a, const kin_shard_part *b);
-kith_status kin_shard_merge_descent(void *arg, const kin_shard_part *a, const kin_shard_part *b);
+/* How shards are built, and what they get from each other; after the tables are made. */
+kin_shard_engine kin_shard_engine_of(kin_shard_job *job);
 
 enum { KIN_SHARD_LEAST_GROUPS = 3 };
 /* Whether groups come into question; whether they are taken (job->follows). After the sample. */
@@ -202,6 +188,8 @@ void kin_shard_to_distances(const void *arg, const double *keys, int64_t count, 
 void kin_shard_copy(const kin_shard_job *job, const uint32_t *rows, int64_t count,
                     unsigned char *to);
 
+/* Bits from `first` on, as bits from 0 on. */
+void kin_shard_cut_bits(const uint8_t *from, int64_t first, int64_t count, uint8_t *to);
 /* The sample of an approximate graph; what the lists of a shard have of it; and the recall, once
  * all steps stand. *lost: see kin_shard_each. */
 kith_status kin_shard_sample_make(kin_shard_job *job);

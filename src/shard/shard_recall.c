@@ -100,32 +100,20 @@ static kith_status solve_shard(kin_shard_job *job, const kin_shard_part *part,
     return KITH_OK;
 }
 
-/* The sample's points, and what they find in one shard. */
-typedef struct solving {
-    const kin_shard_job *job;
-    unsigned char *copy;
-    kith_neighbors room;
-} solving;
-
-static void name_solving(kin_layout *layout, void *arg)
-{
-    solving *s = arg;
-    const kin_shard_sample *sample = &s->job->sample;
-    const uint64_t entries = kin_size_mul((uint64_t)sample->count, (uint64_t)sample->at + 1);
-    s->copy =
-        kin_layout_array(layout, (uint64_t)sample->count, (uint64_t)kin_shard_row_bytes(s->job));
-    s->room.ids = kin_layout_array(layout, entries, sizeof *s->room.ids);
-    s->room.distances64 = kin_layout_array(layout, entries, sizeof *s->room.distances64);
-}
-
 static kith_status solve_sample(kin_shard_job *job)
 {
     kin_shard_sample *s = &job->sample;
     const kith_shard_team *team = job->params.team;
-    solving own = {.job = job, .room = {.rows = s->count}};
+    const uint64_t entries = kin_size_mul((uint64_t)s->count, (uint64_t)s->at + 1);
+    const uint64_t row_bytes = (uint64_t)kin_shard_row_bytes(job);
+    const char *what = "lists of the sample";
+    kith_neighbors room = {.rows = s->count}; /* what they find in one shard */
+    unsigned char *copy = NULL;
     KIN_HOLD(hold, job->ctx);
-    KIN_TRY(kin_hold_layout(&hold, name_solving, &own, "lists of the sample"));
-    const kith_matrix queries = kin_recall_gather(&job->points, s->rows, s->count, own.copy);
+    KIN_TRY(kin_hold_alloc(&hold, &copy, (uint64_t)s->count, row_bytes, what));
+    KIN_NEW(&hold, room.ids, entries, what);
+    KIN_NEW(&hold, room.distances64, entries, what);
+    const kith_matrix queries = kin_recall_gather(&job->points, s->rows, s->count, copy);
     for (int64_t i = 0; i < s->count * s->at; i++) {
         s->truth[i] = INFINITY;
         s->truth_ids[i] = s->rows[i / s->at];
@@ -135,7 +123,7 @@ static kith_status solve_sample(kin_shard_job *job)
         const kin_shard_part part = {.shard = shard,
                                      .first = kin_shard_first(job->points.rows, job->shards, shard),
                                      .rows = kin_shard_rows(job->points.rows, job->shards, shard)};
-        KIN_TRY(solve_shard(job, &part, &queries, &own.room));
+        KIN_TRY(solve_shard(job, &part, &queries, &room));
         kin_shard_return(job, part.first, part.rows);
     }
     return KITH_OK;
@@ -147,20 +135,11 @@ typedef struct told {
     uint32_t *ids;
 } told;
 
-/* A worker's own lists, and those that it hears of. */
-typedef struct sharing {
-    uint64_t entries;
-    told own;
-    told heard;
-} sharing;
-
-static void name_sharing(kin_layout *layout, void *arg)
+static kith_status make_told(kin_hold *hold, uint64_t entries, told *lists)
 {
-    sharing *s = arg;
-    s->own.keys = kin_layout_array(layout, s->entries, sizeof *s->own.keys);
-    s->own.ids = kin_layout_array(layout, s->entries, sizeof *s->own.ids);
-    s->heard.keys = kin_layout_array(layout, s->entries, sizeof *s->heard.keys);
-    s->heard.ids = kin_layout_array(layout, s->entries, sizeof *s->heard.ids);
+    KIN_NEW(hold, lists->keys, entries, "workers' lists");
+    KIN_NEW(hold, lists->ids, entries, "workers' lists");
+    return KITH_OK;
 }
 
 static kith_status take_from(kin_shard_job *job, int32_t worker, const told *own, const told *heard)
@@ -186,19 +165,22 @@ static kith_status share_truth(kin_shard_job *job, kith_status status)
 {
     const kin_shard_sample *s = &job->sample;
     const kith_shard_team *team = job->params.team;
-    sharing all = {.entries = (uint64_t)(s->count * s->at)};
+    const uint64_t entries = (uint64_t)(s->count * s->at);
+    told own = {NULL}; /* the worker's, and those that it hears of */
+    told heard = {NULL};
     KIN_HOLD(hold, job->ctx);
     if (team == NULL) {
         return status;
     }
-    KIN_THEN(status, kin_hold_layout(&hold, name_sharing, &all, "workers' lists"));
+    KIN_THEN(status, make_told(&hold, entries, &own));
+    KIN_THEN(status, make_told(&hold, entries, &heard));
     if (status == KITH_OK) {
-        memcpy(all.own.keys, s->truth, (size_t)all.entries * sizeof *s->truth);
-        memcpy(all.own.ids, s->truth_ids, (size_t)all.entries * sizeof *s->truth_ids);
+        memcpy(own.keys, s->truth, (size_t)entries * sizeof *s->truth);
+        memcpy(own.ids, s->truth_ids, (size_t)entries * sizeof *s->truth_ids);
     }
     KIN_KEEP(status, kin_shard_agree(job->ctx, team, status));
     for (int32_t i = 0; i < team->workers && status == KITH_OK; i++) {
-        status = take_from(job, i, &all.own, &all.heard);
+        status = take_from(job, i, &own, &heard);
     }
     return status;
 }

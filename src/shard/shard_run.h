@@ -112,7 +112,7 @@ static inline bool kin_shard_leads(const kith_shard_team *team)
 
 /* How it went with all: KITH_OK, or the first worker's failure with its text, for everyone. */
 kith_status kin_shard_agree(kith_ctx *ctx, const kith_shard_team *team, kith_status status);
-/* Worker 0's bytes for everyone. */
+/* Worker 0's bytes for everyone; team NULL: nothing. */
 kith_status kin_shard_tell(kith_ctx *ctx, const kith_shard_team *team, void *data, uint64_t bytes);
 
 /* Of any worker; the others' bytes are written over. */

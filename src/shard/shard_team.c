@@ -41,7 +41,7 @@ kith_status kin_shard_tell_from(kith_ctx *ctx, const kith_shard_team *team, int3
 
 kith_status kin_shard_tell(kith_ctx *ctx, const kith_shard_team *team, void *data, uint64_t bytes)
 {
-    return kin_shard_tell_from(ctx, team, 0, data, bytes);
+    return team == NULL ? KITH_OK : kin_shard_tell_from(ctx, team, 0, data, bytes);
 }
 
 kith_status kin_shard_least(kith_ctx *ctx, const kith_shard_team *team, int64_t *number)
@@ -201,13 +201,12 @@ typedef struct round {
     unsigned char *said; /* by shard: its step is done; then by shard: its file was damaged */
 } round;
 
-static void name_round(kin_layout *layout, void *arg)
+static kith_status make_round(kin_hold *hold, uint64_t shards, round *r)
 {
-    round *r = arg;
-    const uint64_t shards = (uint64_t)r->run->folder->shape.shards;
-    r->steps = kin_layout_array(layout, shards, sizeof *r->steps);
-    r->mine = kin_layout_array(layout, shards, sizeof *r->mine);
-    r->said = kin_layout_array(layout, shards, 2);
+    KIN_NEW(hold, r->steps, shards, "steps");
+    KIN_NEW(hold, r->mine, shards, "steps");
+    KIN_NEW(hold, r->said, 2 * shards, "steps");
+    return KITH_OK;
 }
 
 /* Round 0: the builds. */
@@ -336,9 +335,10 @@ static kith_status play(round *r, bool *lost)
 kith_status kin_shard_run_rounds(kin_shard_run *run, const kith_shard_team *team)
 {
     kith_ctx *ctx = run->ctx;
+    const uint64_t shards = (uint64_t)run->folder->shape.shards;
     round r = {.run = run, .team = team};
     KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_shard_agree(ctx, team, kin_hold_layout(&hold, name_round, &r, "steps")));
+    KIN_TRY(kin_shard_agree(ctx, team, make_round(&hold, shards, &r)));
     KIN_TRY(tell_standing(run->folder, team)); /* worker 0 may have found a damaged file */
     for (int32_t i = 0; i < run->slot_count; i++) {
         run->slots[i].shard = -1;

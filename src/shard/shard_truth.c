@@ -23,16 +23,9 @@ enum { SHARE_OF_A_PART = 4 };
 /* ---- A filter's part --------------------------------------------------------------------------
  */
 
-void kin_truth_cut_bits(const uint8_t *from, int64_t first, int64_t count, uint8_t *to)
+static kith_status cut_filter(const kin_truth *t, kin_truth_part *part, kin_hold *hold)
 {
-    memset(to, 0, (size_t)kin_ceil_div(count, 8));
-    for (int64_t i = 0; i < count; i++) {
-        to[i / 8] |= (uint8_t)((from[(first + i) / 8] >> (first + i) % 8 & 1) << i % 8);
-    }
-}
-
-static kith_status cut_filter(const kin_truth *t, kin_truth_part *part, uint8_t **bits)
-{
+    uint8_t *bits = NULL;
     const int64_t rows = part->rows.rows;
     const int64_t stride = kin_ceil_div(rows, 8);
     const int64_t maps = t->filter.allow_stride_bytes != 0 ? t->queries.rows : 1;
@@ -43,26 +36,18 @@ static kith_status cut_filter(const kin_truth *t, kin_truth_part *part, uint8_t 
     if (t->filter.allow == NULL) {
         return KITH_OK;
     }
-    KIN_TRY(kin_alloc(t->ctx, bits, (uint64_t)maps, (uint64_t)stride, "a part's bitmaps"));
+    KIN_TRY(kin_hold_alloc(hold, &bits, (uint64_t)maps, (uint64_t)stride, "a part's bitmaps"));
     for (int64_t i = 0; i < maps; i++) {
-        kin_truth_cut_bits(t->filter.allow + i * t->filter.allow_stride_bytes, part->first, rows,
-                           *bits + i * stride);
+        kin_shard_cut_bits(t->filter.allow + i * t->filter.allow_stride_bytes, part->first, rows,
+                           bits + i * stride);
     }
-    part->filter.allow = *bits;
+    part->filter.allow = bits;
     part->filter.allow_stride_bytes = t->filter.allow_stride_bytes != 0 ? stride : 0;
     return KITH_OK;
 }
 
 /* ---- A part -----------------------------------------------------------------------------------
  */
-
-static void name_found(kin_layout *layout, void *arg)
-{
-    kin_truth_part *part = arg;
-    const uint64_t entries = kin_size_mul((uint64_t)part->found.rows, (uint64_t)part->wide);
-    part->found.ids = kin_layout_array(layout, entries, sizeof *part->found.ids);
-    part->found.distances64 = kin_layout_array(layout, entries, sizeof *part->found.distances64);
-}
 
 static void note_search(kin_truth *t, const kith_report *report)
 {
@@ -123,22 +108,17 @@ static kith_status search_part(kin_truth *t, kin_truth_part *part)
     return status;
 }
 
-/* What was found stays in *block, where it works. */
-static kith_status find_part(kin_truth *t, kin_truth_part *part, void **block)
+/* What was found is the hold's. */
+static kith_status find_part(kin_truth *t, kin_truth_part *part, kin_hold *hold)
 {
-    uint8_t *bits = NULL;
-    kith_status status = KITH_OK;
     part->wide = kin_min_i64(t->k + KIN_TRUTH_MARGIN, part->rows.rows);
     part->found = (kith_neighbors){.rows = t->queries.rows, .k = part->wide};
-    KIN_THEN(status, kin_layout_make(t->ctx, name_found, part, "a part's lists", block));
-    KIN_THEN(status, t->filters ? cut_filter(t, part, &bits) : KITH_OK);
-    KIN_THEN(status, search_part(t, part));
-    kin_free(t->ctx, bits);
-    if (status != KITH_OK) {
-        kin_free(t->ctx, *block);
-        *block = NULL;
-    }
-    return status;
+    const uint64_t entries = kin_size_mul((uint64_t)t->queries.rows, (uint64_t)part->wide);
+    KIN_NEW(hold, part->found.ids, entries, "a part's lists");
+    KIN_NEW(hold, part->found.distances64, entries, "a part's lists");
+    KIN_HOLD(bits, t->ctx);
+    KIN_TRY(t->filters ? cut_filter(t, part, &bits) : KITH_OK);
+    return search_part(t, part);
 }
 
 static bool lacks_memory(kith_status status)
@@ -322,10 +302,10 @@ static kith_status run_part(finding *f)
     kin_truth *t = f->truth;
     const kin_truth_progress before = t->progress;
     kin_truth_part part = {.rows = next_part(t), .first = before.first};
-    void *block = NULL;
+    KIN_HOLD(hold, t->ctx);
     t->report.matrix = before.matrix;
     start_beside(f, &part.rows);
-    kith_status status = find_part(t, &part, &block);
+    kith_status status = find_part(t, &part, &hold);
     const bool halves = lacks_memory(status) && part.rows.rows > 1;
     if (halves) {
         kin_forgive(t->ctx);
@@ -340,7 +320,6 @@ static kith_status run_part(finding *f)
         status = take_part(f, &part);
     }
     kith_ranges_free(part.ranges);
-    kin_free(t->ctx, block);
     kin_failure_shift(t->ctx, "corpus", before.row);
     return status;
 }

@@ -89,14 +89,12 @@ static inline double kin_truth_distance(const kin_truth *truth, uint64_t id, dou
 /* ---- The plain reference (shard_truth_lists.c) ------------------------------------------------
  */
 
-/* Told of keys of a query, an index into those that were asked, and rows from `first` on. Called by
- * several threads, never for the same query by two. */
+/* Told of keys of a query, an index into those that were asked, and rows of the corpus from `first`
+ * on. Called by several threads, never for the same query by two. */
 typedef void kin_truth_hear(void *arg, int64_t query, int64_t first, const double *keys,
                             int64_t count);
-
-/* Canonical keys of these queries and all rows of the corpus, by rising rows; *first: the row that
- * those which are heard begin with. */
-kith_status kin_truth_compare_all(kin_truth *truth, const kith_matrix *queries, int64_t *first,
+/* Canonical keys of these queries and all rows of the corpus, by rising rows. */
+kith_status kin_truth_compare_all(kin_truth *truth, const uint32_t *queries, int64_t count,
                                   kin_truth_hear *hear, void *arg);
 /* Whether the filter lets a query have a row; both as the filter counts them. */
 bool kin_truth_allows(const kith_filter *filter, int64_t query, int64_t row);
@@ -133,9 +131,6 @@ kith_status kin_truth_save(const kin_truth *truth);
 kith_status kin_truth_clean(const kin_truth *truth);
 /* The arrays of the caller. */
 void kin_truth_hand_over(const kin_truth *truth);
-
-/* Bits from `first` on, as bits from 0 on. */
-void kin_truth_cut_bits(const uint8_t *from, int64_t first, int64_t count, uint8_t *to);
 
 /* ---- The job (shard_truth_check.c) ----------------------------------------------------------- */
 

@@ -35,7 +35,6 @@ typedef struct entries {
 typedef struct taking {
     kin_truth *truth;
     const kin_truth_part *part;
-    uint64_t threads;
     uint64_t *ids; /* k a thread */
     double *keys;
     uint8_t *open; /* by query: the part may have more ties than were found */
@@ -48,15 +47,6 @@ void kin_truth_clear(const kin_truth *truth)
         truth->keys[i] = INFINITY;
     }
     memset(truth->ties, 0, (size_t)truth->queries.rows * sizeof *truth->ties);
-}
-
-static void name_rooms(kin_layout *layout, void *arg)
-{
-    taking *t = arg;
-    const uint64_t count = t->threads * (uint64_t)t->truth->k;
-    t->ids = kin_layout_array(layout, count, sizeof *t->ids);
-    t->keys = kin_layout_array(layout, count, sizeof *t->keys);
-    t->open = kin_layout_zeros(layout, (uint64_t)t->truth->queries.rows, sizeof *t->open);
 }
 
 /* Entries of a list that there are; those that are not stand behind. */
@@ -153,18 +143,11 @@ typedef struct comparing {
     kin_prepared queries;
     kin_truth_hear *hear;
     void *arg;
-    uint64_t threads;
+    int64_t base;   /* row of the whole corpus that rows begin with */
     uint64_t width; /* doubles of a query */
     double *values; /* a query for each thread, and a chunk of keys */
     double *keys;
 } comparing;
-
-static void name_values(kin_layout *layout, void *arg)
-{
-    comparing *c = arg;
-    c->values = kin_layout_array(layout, c->threads * c->width, sizeof *c->values);
-    c->keys = kin_layout_array(layout, c->threads * CHUNK, sizeof *c->keys);
-}
 
 static kith_status compare_query(void *arg, int64_t query, int32_t thread)
 {
@@ -176,27 +159,43 @@ static kith_status compare_query(void *arg, int64_t query, int32_t thread)
     for (int64_t first = 0; first < rows; first += CHUNK) {
         const int64_t count = kin_min_i64(CHUNK, rows - first);
         kin_metric_keys_run(c->distance, &loaded, &c->rows.rows, first, count, keys);
-        c->hear(c->arg, query, first, keys, count);
+        c->hear(c->arg, query, c->base + first, keys, count);
     }
     return KITH_OK;
 }
 
-/* Canonical keys of all queries and all rows, by rising rows. */
-static kith_status compare(kith_ctx *ctx, const kin_distance *distance, const kith_matrix *rows,
+/* Canonical keys of some queries and all rows, which begin with row `base` of the corpus, by rising
+ * rows. */
+static kith_status compare(const kin_truth *t, const kith_matrix *rows, int64_t base,
                            const kith_matrix *queries, kin_truth_hear *hear, void *arg)
 {
-    comparing c = {.distance = distance,
+    const uint64_t threads = (uint64_t)t->ctx->threads;
+    comparing c = {.distance = &t->distance,
                    .hear = hear,
                    .arg = arg,
-                   .threads = (uint64_t)ctx->threads,
-                   .width = (uint64_t)kin_round_up(distance->cols, KIN_METRIC_LANES)};
-    KIN_HOLD(hold, ctx);
+                   .base = base,
+                   .width = (uint64_t)kin_round_up(t->distance.cols, KIN_METRIC_LANES)};
+    KIN_HOLD(hold, t->ctx);
     kin_prepared_hold(&hold, &c.rows);
     kin_prepared_hold(&hold, &c.queries);
-    KIN_TRY(kin_prepare_rows(ctx, rows, distance, "corpus", KIN_ROWS_DISTINCT, &c.rows));
-    KIN_TRY(kin_prepare_rows(ctx, queries, distance, "queries", KIN_ROWS_DISTINCT, &c.queries));
-    KIN_TRY(kin_hold_layout(&hold, name_values, &c, "keys of queries"));
-    return kin_parallel(ctx, "compare", queries->rows, compare_query, &c);
+    KIN_TRY(kin_prepare_rows(t->ctx, rows, c.distance, "corpus", KIN_ROWS_DISTINCT, &c.rows));
+    KIN_TRY(
+        kin_prepare_rows(t->ctx, queries, c.distance, "queries", KIN_ROWS_DISTINCT, &c.queries));
+    KIN_NEW(&hold, c.values, threads * c.width, "keys of queries");
+    KIN_NEW(&hold, c.keys, threads * CHUNK, "keys of queries");
+    return kin_parallel(t->ctx, "compare", queries->rows, compare_query, &c);
+}
+
+/* Some queries side by side, which are the hold's. */
+static kith_status gather(const kin_truth *t, const uint32_t *ids, int64_t count, const char *what,
+                          kin_hold *hold, kith_matrix *queries)
+{
+    const uint64_t row_bytes =
+        (uint64_t)t->queries.cols * (uint64_t)kith_dtype_bytes(t->queries.dtype);
+    void *copy = NULL;
+    KIN_TRY(kin_hold_alloc(hold, &copy, (uint64_t)count, row_bytes, what));
+    *queries = kin_recall_gather(&t->queries, ids, count, copy);
+    return KITH_OK;
 }
 
 /* ---- Ties beyond what was found -------------------------------------------------------------- */
@@ -215,20 +214,19 @@ static void count_keys(void *arg, int64_t query, int64_t first, const double *ke
     const double key = truth->keys[id * truth->k + truth->k - 1];
     for (int64_t i = 0; i < count; i++) {
         c->counts[query] +=
-            keys[i] == key &&
-            (!truth->filters ||
-             kin_truth_allows(&truth->filter, id, c->taking->part->first + first + i));
+            keys[i] == key && (!truth->filters || kin_truth_allows(&truth->filter, id, first + i));
     }
 }
 
-static kith_status count_open(const taking *t, const uint32_t *open, int64_t count, void *copy)
+static kith_status count_open(const taking *t, const uint32_t *open, int64_t count)
 {
     kin_truth *truth = t->truth;
-    const kith_matrix asked = kin_recall_gather(&truth->queries, open, count, copy);
     counting c = {.taking = t, .queries = open};
+    kith_matrix asked;
     KIN_HOLD(hold, truth->ctx);
+    KIN_TRY(gather(truth, open, count, "queries with ties", &hold, &asked));
     KIN_NEW_ZERO(&hold, c.counts, (uint64_t)count, "ties");
-    KIN_TRY(compare(truth->ctx, &truth->distance, &t->part->rows, &asked, count_keys, &c));
+    KIN_TRY(compare(truth, &t->part->rows, t->part->first, &asked, count_keys, &c));
     for (int64_t i = 0; i < count; i++) {
         const int64_t query = open[i];
         const double key = truth->keys[query * truth->k + truth->k - 1];
@@ -240,28 +238,27 @@ static kith_status count_open(const taking *t, const uint32_t *open, int64_t cou
 static kith_status count_beyond(const taking *t)
 {
     kin_truth *truth = t->truth;
-    const kith_matrix *queries = &truth->queries;
-    const uint64_t row_bytes = (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype);
     uint32_t *open = NULL;
-    void *copy = NULL;
     int64_t count = 0;
     KIN_HOLD(hold, truth->ctx);
-    KIN_NEW(&hold, open, (uint64_t)queries->rows, "queries with ties");
-    for (int64_t i = 0; i < queries->rows; i++) {
+    KIN_NEW(&hold, open, (uint64_t)truth->queries.rows, "queries with ties");
+    for (int64_t i = 0; i < truth->queries.rows; i++) {
         open[count] = (uint32_t)i;
         count += t->open[i];
     }
     truth->report.recounted += count;
-    KIN_TRY(kin_hold_alloc(&hold, &copy, (uint64_t)count, row_bytes, "queries with ties"));
-    return count > 0 ? count_open(t, open, count, copy) : KITH_OK;
+    return count > 0 ? count_open(t, open, count) : KITH_OK;
 }
 
 kith_status kin_truth_take(kin_truth *truth, const kin_truth_part *part)
 {
     kith_ctx *ctx = truth->ctx;
-    taking t = {.truth = truth, .part = part, .threads = (uint64_t)ctx->threads};
+    const uint64_t room = (uint64_t)ctx->threads * (uint64_t)truth->k;
+    taking t = {.truth = truth, .part = part};
     KIN_HOLD(hold, ctx);
-    KIN_TRY(kin_hold_layout(&hold, name_rooms, &t, "lists of threads"));
+    KIN_NEW(&hold, t.ids, room, "lists of threads");
+    KIN_NEW(&hold, t.keys, room, "lists of threads");
+    KIN_NEW_ZERO(&hold, t.open, (uint64_t)truth->queries.rows, "lists of threads");
     KIN_TRY(kin_parallel_rows(ctx, NULL, truth->queries.rows, ROWS_A_TASK, take_query, &t));
     return count_beyond(&t);
 }
@@ -285,17 +282,21 @@ void kin_truth_count(kin_truth *t)
 
 /* ---- The whole corpus ------------------------------------------------------------------------ */
 
-kith_status kin_truth_compare_all(kin_truth *t, const kith_matrix *queries, int64_t *first,
+kith_status kin_truth_compare_all(kin_truth *t, const uint32_t *queries, int64_t count,
                                   kin_truth_hear *hear, void *arg)
 {
+    kith_matrix asked;
+    int64_t base = 0;
+    KIN_HOLD(hold, t->ctx);
+    KIN_TRY(gather(t, queries, count, "queries to compute anew", &hold, &asked));
     for (int32_t i = 0; i < t->count; i++) {
         const kith_matrix *matrix = &t->corpus[i];
         for (int64_t row = 0; row < matrix->rows; row += ROWS_AT_A_TIME) {
             kith_matrix rows = *matrix;
             rows.data = (const char *)matrix->data + row * matrix->stride_bytes;
             rows.rows = kin_min_i64(ROWS_AT_A_TIME, matrix->rows - row);
-            KIN_TRY(compare(t->ctx, &t->distance, &rows, queries, hear, arg));
-            *first += rows.rows;
+            KIN_TRY(compare(t, &rows, base, &asked, hear, arg));
+            base += rows.rows;
             if (t->params.mapped != 0) {
                 kin_shard_return_rows(matrix, row, rows.rows);
             }

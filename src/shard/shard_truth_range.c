@@ -260,14 +260,12 @@ typedef struct held {
     kin_truth *truth;
     int64_t count;
     uint32_t *queries; /* that are computed anew, rising */
-    unsigned char *copy;
-    int64_t *starts; /* count + 1, of entries and keys */
-    int64_t *walked; /* how many entries were met */
-    int64_t *wrong;  /* a row that is told otherwise; -1: none */
-    entry *entries;  /* of each query by rising id */
-    double *keys;    /* as the file orders them */
+    int64_t *starts;   /* count + 1, of entries and keys */
+    int64_t *walked;   /* how many entries were met */
+    int64_t *wrong;    /* a row that is told otherwise; -1: none */
+    entry *entries;    /* of each query by rising id */
+    double *keys;      /* as the file orders them */
     stored file;
-    int64_t first; /* row of the whole corpus that those at work begin with */
 } held;
 
 static kith_status open_range(const kin_truth *t, stored *file)
@@ -323,27 +321,6 @@ static void close_stored(void *ctx, void *of)
     kin_input_close(ctx, &file->input);
 }
 
-static void name_sample(kin_layout *layout, void *arg)
-{
-    held *h = arg;
-    const kith_matrix *queries = &h->truth->queries;
-    const uint64_t count = (uint64_t)h->count;
-    h->queries = kin_layout_array(layout, count, sizeof *h->queries);
-    h->copy = kin_layout_array(
-        layout, count, (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype));
-    h->starts = kin_layout_zeros(layout, count + 1, sizeof *h->starts);
-    h->walked = kin_layout_zeros(layout, count, sizeof *h->walked);
-    h->wrong = kin_layout_array(layout, count, sizeof *h->wrong);
-}
-
-static void name_entries(kin_layout *layout, void *arg)
-{
-    held *h = arg;
-    const uint64_t all = (uint64_t)h->starts[h->count];
-    h->entries = kin_layout_array(layout, all, sizeof *h->entries);
-    h->keys = kin_layout_array(layout, all, sizeof *h->keys);
-}
-
 static int by_id(const void *a, const void *b)
 {
     const entry *x = a;
@@ -392,7 +369,7 @@ static void hear(void *arg, int64_t query, int64_t first, const double *keys, in
 {
     const held *h = arg;
     for (int64_t i = 0; i < count && h->wrong[query] < 0; i++) {
-        meet(h, query, h->first + first + i, keys[i]);
+        meet(h, query, first + i, keys[i]);
     }
 }
 
@@ -428,10 +405,10 @@ static kith_status compare_lists(held *h)
         const int64_t *at = h->file.offsets + h->queries[i];
         h->starts[i + 1] = h->starts[i] + at[1] - at[0];
     }
-    KIN_TRY(kin_hold_layout(&hold, name_entries, h, "lists to compare"));
+    KIN_NEW(&hold, h->entries, (uint64_t)h->starts[h->count], "lists to compare");
+    KIN_NEW(&hold, h->keys, (uint64_t)h->starts[h->count], "lists to compare");
     sort_entries(h);
-    const kith_matrix asked = kin_recall_gather(&t->queries, h->queries, h->count, h->copy);
-    KIN_TRY(kin_truth_compare_all(t, &asked, &h->first, hear, h));
+    KIN_TRY(kin_truth_compare_all(t, h->queries, h->count, hear, h));
     for (int64_t i = 0; i < h->count; i++) {
         KIN_TRY(check_query(h, i));
     }
@@ -450,12 +427,17 @@ static kith_status check_found(const kin_truth *t, int64_t entries)
 
 kith_status kin_truth_hold_ranges(kin_truth *t, int64_t sample)
 {
+    const uint64_t count = (uint64_t)sample;
+    const char *what = "queries to compute anew";
     held h = {.truth = t, .count = sample};
     KIN_HOLD(hold, t->ctx);
     kin_hold_take(&hold, close_stored, t->ctx, &h.file);
     KIN_TRY(open_stored(t, &h.file));
     KIN_TRY(check_found(t, h.file.offsets[t->queries.rows]));
-    KIN_TRY(kin_hold_layout(&hold, name_sample, &h, "queries to compute anew"));
+    KIN_NEW(&hold, h.queries, count, what);
+    KIN_NEW_ZERO(&hold, h.starts, count + 1, what);
+    KIN_NEW_ZERO(&hold, h.walked, count, what);
+    KIN_NEW(&hold, h.wrong, count, what);
     kin_recall_draw(t->queries.rows, h.count, t->params.seed, h.queries);
     return compare_lists(&h);
 }

@@ -118,26 +118,10 @@ typedef struct sampled {
     kin_truth *truth;
     int64_t count;
     uint32_t *queries; /* rising */
-    unsigned char *copy;
-    uint64_t *ids; /* count x k; KITH_ID64_NONE: not yet */
+    uint64_t *ids;     /* count x k; KITH_ID64_NONE: not yet */
     double *keys;
     int64_t *ties;
-    int64_t first; /* row of the whole corpus that those at work begin with */
 } sampled;
-
-static void name_sample(kin_layout *layout, void *arg)
-{
-    sampled *s = arg;
-    const kith_matrix *queries = &s->truth->queries;
-    const uint64_t count = (uint64_t)s->count;
-    const uint64_t entries = kin_size_mul(count, (uint64_t)s->truth->k);
-    s->queries = kin_layout_array(layout, count, sizeof *s->queries);
-    s->copy = kin_layout_array(
-        layout, count, (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype));
-    s->ids = kin_layout_array(layout, entries, sizeof *s->ids);
-    s->keys = kin_layout_array(layout, entries, sizeof *s->keys);
-    s->ties = kin_layout_zeros(layout, count, sizeof *s->ties);
-}
 
 /* By rising ids: one that is as near as the last comes behind it, and is a tie of it. */
 static void insert(const sampled *s, int64_t query, uint64_t id, double key)
@@ -172,7 +156,7 @@ static void hear(void *arg, int64_t query, int64_t first, const double *keys, in
     const sampled *s = arg;
     const kin_truth *t = s->truth;
     for (int64_t i = 0; i < count; i++) {
-        const int64_t row = s->first + first + i;
+        const int64_t row = first + i;
         if (!t->filters || kin_truth_allows(&t->filter, s->queries[query], row)) {
             insert(s, query, t->params.first_id + (uint64_t)row, keys[i]);
         }
@@ -393,14 +377,18 @@ static kith_status check_sample(kin_truth *t, const kin_certificate *c)
     if (t->ranged) {
         return kin_truth_hold_ranges(t, s.count);
     }
-    KIN_TRY(kin_hold_layout(&hold, name_sample, &s, "queries to compute anew"));
+    const uint64_t entries = kin_size_mul((uint64_t)s.count, (uint64_t)t->k);
+    const char *what = "queries to compute anew";
+    KIN_NEW(&hold, s.queries, (uint64_t)s.count, what);
+    KIN_NEW(&hold, s.ids, entries, what);
+    KIN_NEW(&hold, s.keys, entries, what);
+    KIN_NEW_ZERO(&hold, s.ties, (uint64_t)s.count, what);
     for (int64_t i = 0; i < s.count * t->k; i++) {
         s.ids[i] = KITH_ID64_NONE;
         s.keys[i] = INFINITY;
     }
     kin_recall_draw(t->queries.rows, s.count, t->params.seed, s.queries);
-    const kith_matrix asked = kin_recall_gather(&t->queries, s.queries, s.count, s.copy);
-    KIN_TRY(kin_truth_compare_all(t, &asked, &s.first, hear, &s));
+    KIN_TRY(kin_truth_compare_all(t, s.queries, s.count, hear, &s));
     KIN_TRY(hold_all(&s, c));
     return hold_counts(&s, c);
 }

@@ -13,9 +13,10 @@
 
 /* ---- The result ------------------------------------------------------------------------------ */
 
-enum { ENTRIES_A_TASK = 1 << 16 };
 /* Between two records of a result that is copied from lists on disk. */
 enum { RECORD_BYTES = 1 << 30 };
+
+enum { ROWS_A_TASK = 2048 };
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
@@ -98,16 +99,14 @@ typedef struct converting {
     const kin_shard_job *job;
     const double *keys;
     float *distances;
-    int64_t count;
 } converting;
 
-static kith_status convert(void *arg, int64_t task, int32_t thread)
+static kith_status convert(void *arg, int64_t row, int32_t thread)
 {
     (void)thread;
     const converting *c = arg;
-    const int64_t first = task * ENTRIES_A_TASK;
-    kin_shard_to_distances(c->job, c->keys + first, kin_min_i64(ENTRIES_A_TASK, c->count - first),
-                           c->distances + first);
+    const int64_t k = c->job->k;
+    kin_shard_to_distances(c->job, c->keys + row * k, k, c->distances + row * k);
     return KITH_OK;
 }
 
@@ -120,8 +119,8 @@ static kith_status write_part(void *arg, const kin_shard_part *part)
         return KITH_OK;
     }
     float *distances = (float *)(void *)job->found_keys;
-    converting c = {job, part->lists.keys, distances, part->rows * job->k};
-    KIN_TRY(kin_parallel(job->ctx, NULL, kin_ceil_div(c.count, ENTRIES_A_TASK), convert, &c));
+    converting c = {job, part->lists.keys, distances};
+    KIN_TRY(kin_parallel_rows(job->ctx, NULL, part->rows, ROWS_A_TASK, convert, &c));
     const kith_neighbors rows = {
         .ids = part->lists.ids, .distances = distances, .rows = part->rows, .k = job->k};
     return kin_parts_put(job->ctx, r->parts, part->first, &rows);
@@ -142,7 +141,7 @@ static kith_status tell_recall(kin_shard_result *r)
 
 /* ---- Groups made one ------------------------------------------------------------------------- */
 
-enum { ROWS_A_TASK = 2048, ENTRIES_A_PIECE = 1 << 23, SIDES = 2, MOST_PUTTERS = 8 };
+enum { ENTRIES_A_PIECE = 1 << 23, SIDES = 2, MOST_PUTTERS = 8 };
 
 /* Rows whose lists are one. */
 typedef struct piece {

@@ -55,7 +55,7 @@ static void read_ids(cli_session *session, const char *path)
     if (code != CLI_DONE) {
         check_line();
     }
-    cli_ids_free(&ids);
+    cli_keep_end();
 }
 
 static void read_labels(cli_session *session, const char *path)
