@@ -19,9 +19,15 @@ typedef struct kin_filter_job {
     bool declined;       /* pair by pair on a GPU was looked at: it is not sooner */
     kin_request request; /* as without a filter, for lists of k */
     kith_filter filter;
+    bool there;      /* groups and query_groups may lie on the GPU; nobody has looked at such */
     int64_t lists;   /* of a query: kin_filter_count_lists */
     int32_t threads; /* for kin_filter_bytes */
 } kin_filter_job;
+
+/* Says that a number is below 0. */
+kith_status kin_filter_refuse_number(kith_ctx *ctx, const char *name, int64_t row, int64_t number);
+/* Groups on the GPU are read on the host from now on, as long as the hold lives. */
+kith_status kin_filter_fetch(kin_hold *hold, kin_gpu *gpu, kin_filter_job *job);
 
 /* Lists of k that a query has: with rule each one for each different number of `rows` groups, which
  * are at least 0; else 1. */

@@ -54,22 +54,6 @@ static costs costs_of(const kin_filter_job *job, const kin_fused_span_totals *fo
                    .engine = CALL * (double)found->used + screen};
 }
 
-typedef struct indices {
-    const kin_filter_job *job;
-    uint32_t *of_rows;
-    uint32_t *of_queries;
-} indices;
-
-static void name_indices(kin_layout *layout, void *job)
-{
-    indices *own = job;
-    own->of_rows = kin_layout_array(layout, (uint64_t)own->job->corpus.rows, sizeof *own->of_rows);
-    if (!own->job->graph) {
-        own->of_queries =
-            kin_layout_array(layout, (uint64_t)own->job->queries.rows, sizeof *own->of_queries);
-    }
-}
-
 /* By the engine, and by one GPU: several divide the searches of halves. */
 static bool may_meet(const kin_filter_job *job, const kin_filter_place *where)
 {
@@ -105,27 +89,72 @@ static kith_status solve(kith_ctx *ctx, const kin_filter_job *job, const kin_fil
     return may_meet(job, where) ? kin_fused_across(ctx, where->gpu, &what, done) : KITH_OK;
 }
 
+/* A side's groups there, as they are; *count: above all of them, and those before. */
+static kith_status number_there(kin_hold *hold, kin_gpu *gpu, const char *name,
+                                const int64_t *numbers, int64_t rows, const uint32_t **of,
+                                uint64_t *count)
+{
+    kin_fused_numbers found;
+    uint32_t *own = NULL;
+    int64_t number = 0;
+    KIN_GPU_NEW(hold, gpu, own, (uint64_t)rows, "groups of rows");
+    KIN_TRY(kin_fused_numbers_find(hold->ctx, gpu, numbers, rows, own, &found));
+    if (found.refused != 0) {
+        const int64_t row = rows - (int64_t)found.refused;
+        KIN_TRY(kin_gpu_download(hold->ctx, gpu, &number, numbers + row, sizeof number));
+        return kin_filter_refuse_number(hold->ctx, name, row, number);
+    }
+    *of = own;
+    *count = found.largest >= *count ? found.largest + 1 : *count;
+    return KITH_OK;
+}
+
+/* Groups have small numbers for the most part, which serve as they are, and need not pass the host.
+ * A graph of others is divided there (kin_fused_across). */
+static kith_status number_groups(kin_hold *hold, kin_gpu *gpu, const kin_filter_job *job,
+                                 kin_fused_groups *source)
+{
+    const int64_t rows = job->corpus.rows;
+    const uint64_t most = (uint64_t)(rows + job->queries.rows);
+    kin_filter_job here = *job;
+    uint32_t *of_rows = NULL;
+    uint32_t *of_queries = NULL;
+    uint64_t count = 1;
+    if (!source->others || job->there) { /* what lies there was looked at by nobody */
+        KIN_TRY(
+            number_there(hold, gpu, "groups", job->filter.groups, rows, &source->of_rows, &count));
+        KIN_TRY(job->graph ? KITH_OK
+                           : number_there(hold, gpu, "query_groups", job->filter.query_groups,
+                                          job->queries.rows, &source->of_queries, &count));
+        source->groups = (int64_t)count;
+        source->there = !source->others && count <= (most < UINT32_MAX ? most : UINT32_MAX);
+    }
+    if (source->there) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_filter_fetch(hold, gpu, &here));
+    KIN_NEW(hold, of_rows, (uint64_t)rows, "groups of rows");
+    if (!job->graph) {
+        KIN_NEW(hold, of_queries, (uint64_t)job->queries.rows, "groups of queries");
+    }
+    source->of_rows = of_rows;
+    source->of_queries = of_queries;
+    return kin_filter_index(hold->ctx, &here, of_rows, of_queries, &source->groups);
+}
+
 static kith_status group_and_solve(kith_ctx *ctx, const kin_filter_job *job,
                                    const kin_filter_place *where, bool *done)
 {
-    const int64_t rows = job->corpus.rows;
-    indices own = {.job = job};
-    kin_fused_groups source = {.rows = rows,
-                               .queries = job->graph ? rows : job->queries.rows,
+    kin_fused_groups source = {.rows = job->corpus.rows,
+                               .queries = job->queries.rows,
                                .allow = job->filter.allow,
                                .others = job->filter.rule == KITH_RULE_OTHER};
     kin_fused_grouping grouping;
-    void *block = NULL;
-    KIN_TRY(kin_layout_make(ctx, name_indices, &own, "groups of rows", &block));
-    kith_status status = kin_filter_index(ctx, job, own.of_rows, own.of_queries, &source.groups);
-    source.of_rows = own.of_rows;
-    source.of_queries = own.of_queries;
-    KIN_THEN(status, kin_fused_grouping_make(ctx, where->gpu, &source, &grouping));
-    if (status == KITH_OK) {
-        status = solve(ctx, job, where, &grouping, done);
-        kin_fused_grouping_free(where->gpu, &grouping);
-    }
-    kin_free(ctx, block);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(number_groups(&hold, where->gpu, job, &source));
+    KIN_TRY(kin_fused_grouping_make(ctx, where->gpu, &source, &grouping));
+    const kith_status status = solve(ctx, job, where, &grouping, done);
+    kin_fused_grouping_free(where->gpu, &grouping);
     return status;
 }
 

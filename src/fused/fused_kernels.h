@@ -260,7 +260,8 @@ typedef struct kin_fused_gather {
 
 /* Of few rows all three at once: reach as by kth, candidates as by gather, and what tightening
  * leaves of them. Lists need not be cleared; those of rows that lost candidates hold any of them.
- */
+ * Of any number of rows where blocks have their own columns, a few; nothing is told. */
+enum { KIN_FUSED_OWN_K = 64, KIN_FUSED_OWN_TILES = 16 };
 typedef kin_fused_gather kin_fused_collect;
 
 /* Compacts every list: reach from the k smallest costs, entries above their limit go, counts fall.
@@ -383,6 +384,18 @@ typedef struct kin_fused_span {
     uint32_t before;
     uint32_t gap;
 } kin_fused_span;
+
+/* Numbers of groups in 32 bits each, and what they are as a whole. */
+typedef struct kin_fused_numbers {
+    uint64_t largest;
+    uint64_t refused; /* rows from the first number below 0 on; 0: there is none */
+} kin_fused_numbers;
+typedef struct kin_fused_number {
+    const int64_t *numbers;
+    int64_t rows;
+    uint32_t *of;
+    kin_fused_numbers *found;
+} kin_fused_number;
 
 /* Rows by group, in any order within one: those whose bit is set (as kin_fused_keep has them; NULL:
  * all). owners: by position, its group; or NULL. */
@@ -608,6 +621,7 @@ typedef struct kin_fused_within {
     X(plan)                   \
     X(pack)                   \
     X(accept)                 \
+    X(number)                 \
     X(regroup)                \
     X(spread)                 \
     X(few)                    \

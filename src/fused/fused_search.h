@@ -216,9 +216,15 @@ kith_status kin_fused_radius_screen(kin_fused_radius_job *f, const kin_fused_rad
 
 /* ---- Rows that are known beforehand: fused_pick.c -------------------------------------------- */
 
-/* Groups of rows and of queries, numbers below `groups`, in host memory. A query may find the rows
- * of its own group, or those of all others, that a bitmap allows (NULL: all). */
+/* of[i] = numbers[i] in 32 bits, in device memory; numbers: there, too, or on the host (NULL:
+ * zeros). Waits. */
+kith_status kin_fused_numbers_find(kith_ctx *ctx, kin_gpu *gpu, const int64_t *numbers,
+                                   int64_t rows, uint32_t *of, kin_fused_numbers *found);
+
+/* Groups of rows and of queries, numbers below `groups`, in host memory or on the device. A query
+ * may find the rows of its own group, or those of all others, that a bitmap allows (NULL: all). */
 typedef struct kin_fused_groups {
+    bool there; /* both arrays lie on the device */
     const uint32_t *of_rows;
     int64_t rows;
     const uint32_t *of_queries; /* NULL: of a graph, those of its rows */

@@ -315,6 +315,12 @@ static turn next_turn(seats *s)
     return t;
 }
 
+/* Whether lists of seeds are made and tightened by one launch. */
+static bool collects(const seats *s)
+{
+    return s->lists.k <= KIN_FUSED_OWN_K && s->pitch <= KIN_FUSED_OWN_TILES;
+}
+
 /* Costs, thresholds and candidates of `count` blocks from `block` on, which stands at `row0` of the
  * rows. */
 static kith_status screen_seeds(seats *s, const kin_fused_set *rows, int64_t first, int64_t block,
@@ -335,6 +341,9 @@ static kith_status screen_seeds(seats *s, const kin_fused_set *rows, int64_t fir
                                    .matrix = s->matrix,
                                    .pitch = s->pitch * KIN_FUSED_TILE,
                                    .own = s->own + first};
+    if (collects(s)) {
+        return kin_fused_costs_collect(&s->on, &costs);
+    }
     KIN_TRY(kin_fused_costs_reach(&s->on, &costs));
     return kin_fused_costs_gather(&s->on, &costs);
 }
@@ -368,7 +377,7 @@ static kith_status find_lists(seats *s, const kin_fused_set *rows, int64_t first
     for (int64_t b = first; b < end; b += s->batch) {
         KIN_TRY(screen_seeds(s, rows, first, b, kin_min_i64(s->batch, end - b)));
     }
-    KIN_TRY(tighten(s, rows));
+    KIN_TRY(collects(s) ? KITH_OK : tighten(s, rows));
     for (int64_t known = s->seed; has_stage(s, known); known *= GROWTH) {
         KIN_TRY(screen_stage(s, rows));
         KIN_TRY(tighten(s, rows));

@@ -122,7 +122,7 @@ static kith_status try_gpu(kith_ctx *ctx, const kith_index *index, const kith_ma
                            const kith_search_params *params, const kith_neighbors *out, bool *done)
 {
     const kith_matrix points = points_of(index);
-    kin_filter_job job;
+    kin_filter_job job = {0};
     kin_limit limit;
     if (index->gpu == NULL || index->kept->fused == NULL) {
         return KITH_OK;
@@ -169,8 +169,12 @@ static kith_status search_filtered_there(kith_ctx *ctx, const kith_index *index,
     const kith_matrix *own = &index->kept->prepared.rows.matrix;
     const kith_matrix points = points_of(index);
     kith_search_params params;
-    kin_api_filtering f = {
-        .out = out, .gpu = index->gpu, .stream = stream, .there = filter_there, .arg = index};
+    kin_api_filtering f = {.job.there = true,
+                           .out = out,
+                           .gpu = index->gpu,
+                           .stream = stream,
+                           .there = filter_there,
+                           .arg = index};
     KIN_TRY(take_params(ctx, index, given, &params));
     KIN_TRY(kin_api_check_filtered(ctx, &points, queries, &params, out, &f.job));
     f.job.resident = points.data != own->data || kin_index_rows_on_device(index->kept);
