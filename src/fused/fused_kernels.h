@@ -419,6 +419,7 @@ typedef struct kin_fused_seat {
     uint32_t count;  /* rows of the group */
     uint32_t before; /* of them, in blocks before this one */
     uint32_t step;   /* of the sequence */
+    uint32_t group;
 } kin_fused_seat;
 typedef struct kin_fused_spread {
     const uint32_t *listed;
@@ -445,6 +446,18 @@ typedef struct kin_fused_few {
     uint32_t least;
     uint32_t *ids;
 } kin_fused_few;
+
+/* Positions that lost candidates: how many there are, added to *count, and with `ids` who they are,
+ * in any order. */
+typedef struct kin_fused_lost {
+    const uint8_t *lost;
+    const uint32_t *of;          /* by position, its id */
+    const kin_fused_seat *seats; /* by block */
+    int64_t points;
+    uint64_t *count;
+    uint32_t *ids;    /* or NULL */
+    uint32_t *owners; /* their groups */
+} kin_fused_lost;
 
 /* What each group's queries may find: the rows of the same group, or of all others. */
 typedef struct kin_fused_span_totals {
@@ -625,6 +638,7 @@ typedef struct kin_fused_within {
     X(regroup)                \
     X(spread)                 \
     X(few)                    \
+    X(lost)                   \
     X(spans)                  \
     X(rescore)                \
     X(write)                  \

@@ -294,45 +294,30 @@ kith_status kin_fused_pick_few(kin_fused_answers *answers, const kin_fused_asked
 static const double MOST_LOST_PAIRS = 1e10;
 
 kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_asked *all,
-                                const kin_fused_set *set, const uint8_t *lost,
-                                const uint32_t *groups, bool *many)
+                                const kin_fused_lost *lost, bool *many)
 {
     const kin_fused_device *on = &answers->on;
-    const uint64_t n = (uint64_t)set->points;
     kin_fused_asked some = *all;
-    uint8_t *flags = NULL;
-    uint32_t *ids = NULL;
-    uint32_t *owners = NULL;
-    uint32_t *there = NULL; /* both */
+    kin_fused_lost job = *lost;
+    uint32_t *there = NULL; /* ids, and behind them owners */
     uint64_t count = 0;
     KIN_HOLD(hold, on->ctx);
-    KIN_NEW(&hold, flags, n, "rows to solve");
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, flags, lost, n));
-    if (memchr(flags, 1, n) == NULL) {
-        return KITH_OK;
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        count += flags[i];
-    }
+    KIN_GPU_NEW(&hold, on->gpu, job.count, 1, "rows to solve");
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, job.count, 0, sizeof *job.count));
+    KIN_TRY(kin_fused_launched(on, on->kernels->lost(on->stream, &job), "counting rows to solve"));
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, &count, job.count, sizeof count));
     *many = (double)count * (double)all->longest > MOST_LOST_PAIRS;
-    if (*many) {
+    if (count == 0 || *many) {
         return KITH_OK;
     }
-    KIN_NEW(&hold, ids, n, "rows to solve");
-    KIN_NEW(&hold, owners, n, "rows to solve");
     KIN_GPU_NEW(&hold, on->gpu, there, 2 * count, "rows to solve");
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, ids, set->ids, n * sizeof *ids));
-    for (uint64_t i = 0, found = 0; i < n; i++) {
-        if (flags[i] != 0) {
-            ids[found] = ids[i];
-            owners[found++] = groups[i / KIN_FUSED_BLOCK];
-        }
-    }
-    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, there, ids, count * sizeof *ids));
-    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, there + count, owners, count * sizeof *owners));
+    job.ids = there;
+    job.owners = there + count;
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, job.count, 0, sizeof *job.count));
+    KIN_TRY(kin_fused_launched(on, on->kernels->lost(on->stream, &job), "finding rows to solve"));
     answers->tally.reruns += (double)count;
-    some.ids = there;
-    some.owners = there + count;
+    some.ids = job.ids;
+    some.owners = job.owners;
     some.rows = (int64_t)count;
     return pick_asked(answers, &some);
 }

@@ -166,6 +166,33 @@ int kin_fused_launch_few(kin_gpu_stream *stream, const kin_fused_few *job)
     return kin_gpu_launched();
 }
 
+static __global__ void __launch_bounds__(THREADS) lost_kernel(const kin_fused_lost job)
+{
+    const int64_t position = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const bool lost = position < job.points && job.lost[position] != 0;
+    unsigned long long *count = (unsigned long long *)job.count;
+    if (job.ids == NULL) {
+        const int here = __syncthreads_count(lost);
+        if (here != 0 && threadIdx.x == 0) {
+            (void)atomicAdd(count, (unsigned long long)here);
+        }
+    } else if (lost) {
+        const uint64_t to = atomicAdd(count, 1ull);
+        job.ids[to] = job.of[position];
+        job.owners[to] = job.seats[position / KIN_FUSED_BLOCK].group;
+    }
+}
+
+int kin_fused_launch_lost(kin_gpu_stream *stream, const kin_fused_lost *job)
+{
+    const int64_t blocks = (job->points + THREADS - 1) / THREADS;
+    if (blocks == 0) {
+        return 0;
+    }
+    lost_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
 /* ---- What a group may find ------------------------------------------------------------------- */
 
 static __global__ void __launch_bounds__(THREADS) spans_kernel(const kin_fused_spans job)

@@ -279,11 +279,10 @@ typedef struct kin_fused_asked {
 /* Of all queries those whose groups have fewer than `least` rows. */
 kith_status kin_fused_pick_few(kin_fused_answers *answers, const kin_fused_asked *all,
                                int64_t least);
-/* Those at the positions of a set that lost candidates: lost, in device memory. groups: of each
- * block of the set. *many: they are too many for it, and nothing was solved. Waits. */
+/* Those that lost candidates: lost->lost, of, seats and points are set. *many: they are too many
+ * for it, and nothing was solved. Waits. */
 kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_asked *all,
-                                const kin_fused_set *set, const uint8_t *lost,
-                                const uint32_t *groups, bool *many);
+                                const kin_fused_lost *lost, bool *many);
 /* The same as kin_fused_pick, not of all others, by a screen of all groups at once (fused_seats.c).
  * *done is false, and nothing was written, where all groups are small, one is larger than
  * KIN_FUSED_SEATS_ROWS, or a row is degenerate. */

@@ -12,8 +12,8 @@
  * written, thresholds are found in them, and candidates gathered, as of a small graph; of a large
  * one those of its first tiles, and stages of the others follow, each twice as long as all that is
  * known before it. A group's rows stand in a sequence that spreads them (kin_fused_spread), so that
- * its first tiles are a sample of all. What is screened when is known beforehand: the host writes
- * all units at once.
+ * the first tiles of a large one are a sample of all. What is screened when is known beforehand:
+ * the host writes all units at once.
  *
  * Groups of so few rows that blocks would be mostly empty are compared pair by pair beside them,
  * and so are rows whose lists overflow, each with all of its group (fused_pick.c).
@@ -33,6 +33,7 @@ enum {
     GROWTH = 3,           /* what is known after a stage, in units of what was before */
     LEAST_ROWS = 96,      /* of a group that has blocks */
     UNIT_TILES = 32,      /* of a stage, at most */
+    A_PRIME = 1000003,    /* above all groups' rows: a step that takes no time to find */
 };
 static const uint64_t MATRIX_BYTES = 512u << 20;
 static const uint64_t LIST_BYTES = 2ull << 30;
@@ -44,8 +45,7 @@ typedef struct seating {
     uint32_t *begin;  /* groups + 1: of those that are listed */
     uint32_t *firsts; /* groups: the first block of each */
     int64_t blocks;
-    uint32_t *groups; /* by block */
-    kin_fused_seat *seats;
+    kin_fused_seat *seats; /* by block */
     kin_fused_seat *there; /* device: seats */
 } seating;
 
@@ -56,13 +56,13 @@ static void seat_groups(seating *s, const uint32_t *rows, int64_t groups)
     for (int64_t g = 0; g < groups; g++) {
         const bool seated = rows[g + 1] - rows[g] >= LEAST_ROWS;
         const uint32_t count = seated ? s->begin[g + 1] - s->begin[g] : 0;
-        const uint32_t step =
-            s->seats == NULL || count == 0 ? 0 : (uint32_t)kin_sequence_step(count);
+        const bool sampled = s->seats != NULL && count > WHOLE * SEED_TILES * KIN_FUSED_TILE;
+        const uint32_t step = sampled ? (uint32_t)kin_sequence_step(count) : A_PRIME;
         s->firsts[g] = (uint32_t)s->blocks;
         for (uint32_t before = 0; before < count; before += KIN_FUSED_BLOCK) {
             if (s->seats != NULL) {
-                s->seats[s->blocks] = (kin_fused_seat){s->begin[g], count, before, step};
-                s->groups[s->blocks] = (uint32_t)g;
+                s->seats[s->blocks] =
+                    (kin_fused_seat){s->begin[g], count, before, step, (uint32_t)g};
             }
             s->blocks += 1;
         }
@@ -79,7 +79,6 @@ static kith_status make_seating(kin_hold *hold, kin_gpu *gpu, const uint32_t *be
     KIN_TRY(kin_gpu_download(hold->ctx, gpu, s->begin, begin, ends * sizeof *begin));
     seat_groups(s, cols->begin, groups);
     const uint64_t blocks = (uint64_t)s->blocks;
-    KIN_NEW(hold, s->groups, blocks, "blocks of groups");
     KIN_NEW(hold, s->seats, blocks, "blocks of groups");
     KIN_GPU_NEW(hold, gpu, s->there, blocks, "blocks of groups");
     seat_groups(s, cols->begin, groups);
@@ -131,13 +130,13 @@ typedef struct seats {
 
 static int64_t columns_of(const seats *s, int64_t block)
 {
-    const uint32_t group = s->rows.groups[block];
+    const uint32_t group = s->rows.seats[block].group;
     return s->cols.begin[group + 1] - s->cols.begin[group];
 }
 
 static int64_t first_tile(const seats *s, int64_t block)
 {
-    return 2 * (int64_t)s->cols.firsts[s->rows.groups[block]];
+    return 2 * (int64_t)s->cols.firsts[s->rows.seats[block].group];
 }
 
 /* Tiles whose costs are written. */
@@ -426,8 +425,11 @@ static kith_status solve_all(seats *s)
             kin_fused_set_part(all, first * KIN_FUSED_BLOCK, (end - first) * KIN_FUSED_BLOCK);
         KIN_TRY(find_lists(s, &rows, first, end));
         KIN_TRY(deliver(s, &rows));
-        KIN_TRY(kin_fused_pick_lost(&s->answers, &asked, &rows, s->lists.lost,
-                                    s->rows.groups + first, &s->crowded));
+        const kin_fused_lost lost = {.lost = s->lists.lost,
+                                     .of = rows.ids,
+                                     .seats = s->rows.there + first,
+                                     .points = rows.points};
+        KIN_TRY(kin_fused_pick_lost(&s->answers, &asked, &lost, &s->crowded));
         if (s->crowded) {
             return KITH_OK;
         }

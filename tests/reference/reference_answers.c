@@ -85,6 +85,23 @@ static void fused_few(const kin_fused_few *job)
 
 REFERENCE_FUSED(few)
 
+/* The last of them first: any order is right. */
+static void fused_lost(const kin_fused_lost *job)
+{
+    for (int64_t p = job->points - 1; p >= 0; p--) {
+        if (job->lost[p] == 0) {
+            continue;
+        }
+        if (job->ids != NULL) {
+            job->ids[*job->count] = job->of[p];
+            job->owners[*job->count] = job->seats[p / KIN_FUSED_BLOCK].group;
+        }
+        *job->count += 1;
+    }
+}
+
+REFERENCE_FUSED(lost)
+
 static void fused_spans(const kin_fused_spans *job)
 {
     *job->totals = (kin_fused_span_totals){0};
