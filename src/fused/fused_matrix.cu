@@ -608,14 +608,9 @@ int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_gather *job)
 
 template <int T> static void launch_own(kin_gpu_stream *stream, const kin_fused_collect *job)
 {
-    const int32_t k = job->lists.k;
     const unsigned blocks = (unsigned)((job->rows + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS);
-    if (k <= 8) {
-        collect_own<1, T><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
-    } else if (k <= 16) {
+    if (job->lists.k <= 16) {
         collect_own<2, T><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
-    } else if (k <= 32) {
-        collect_own<4, T><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     } else {
         collect_own<8, T><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
     }
