@@ -33,7 +33,7 @@ int test_engine_count(void)
 kith_ctx *test_engine_ctx(int engine, int32_t threads)
 {
     if (on_gpu) {
-        return test_device_ctx(device, threads, 0);
+        return test_ctx_on(device, threads, 0);
     }
     const kin_isa isa = (kin_isa)engine;
     return kin_cpu_has(isa) ? test_ctx(isa, threads) : NULL;

@@ -35,7 +35,7 @@ bool test_gpus_are_few(void)
     return count < 2;
 }
 
-kith_ctx *test_device_ctx(const char *device, int32_t threads, uint64_t gpu_memory)
+kith_ctx *test_ctx_on(const char *device, int32_t threads, uint64_t gpu_memory)
 {
     kith_ctx_params params = kith_ctx_params_default();
     params.device = device;
@@ -50,7 +50,7 @@ kith_ctx *test_device_ctx(const char *device, int32_t threads, uint64_t gpu_memo
 
 kith_ctx *test_gpu_ctx(int32_t threads, uint64_t gpu_memory)
 {
-    return test_device_ctx("cuda", threads, gpu_memory);
+    return test_ctx_on("cuda", threads, gpu_memory);
 }
 
 kith_ctx *test_cpu_ctx(void)

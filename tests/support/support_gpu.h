@@ -17,7 +17,7 @@ bool test_gpu_is_absent(void);
  * when there is none. */
 kith_ctx *test_gpu_ctx(int32_t threads, uint64_t gpu_memory);
 /* The same on a device by its name. */
-kith_ctx *test_device_ctx(const char *device, int32_t threads, uint64_t gpu_memory);
+kith_ctx *test_ctx_on(const char *device, int32_t threads, uint64_t gpu_memory);
 
 /* Prints that there are no two GPUs; false where there are. */
 bool test_gpus_are_few(void);
