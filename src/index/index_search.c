@@ -33,6 +33,17 @@ static bool takes_some(const kin_fused_corpus *corpus, const kin_filter_job *job
             kin_fused_screens(&job->request, *kept, job->queries.rows));
 }
 
+/* Many queries of the host are on their way while rows are chosen. */
+static void send_queries(kith_ctx *ctx, const kin_filter_job *job, const kin_filter_place *where)
+{
+    enum { LEAST_BYTES = 1 << 19 };
+    const kith_matrix *queries = &job->queries;
+    if ((where->place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
+        kin_fused_ahead_bytes(queries, queries->rows) >= LEAST_BYTES) {
+        kin_fused_prepare_ahead(ctx, where->gpu, queries, 0, queries->rows);
+    }
+}
+
 static kith_status search_some(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                const kin_filter_job *job, int64_t kept,
                                const kin_filter_place *where)
@@ -41,11 +52,14 @@ static kith_status search_some(kith_ctx *ctx, const kin_fused_corpus *corpus,
     kin_fused_corpus *some = NULL;
     KIN_TRY(kin_fused_corpus_for(ctx, corpus, &job->queries, job->request.k, &again));
     const kin_fused_corpus *all = again != NULL ? again : corpus;
-    kith_status status = kept == job->corpus.rows
-                             ? KITH_OK
-                             : kin_fused_corpus_some(ctx, all, job->filter.allow, kept, &some);
+    kith_status status = KITH_OK;
+    if (kept < job->corpus.rows) {
+        send_queries(ctx, job, where);
+        status = kin_fused_corpus_some(ctx, all, job->filter.allow, kept, &some);
+    }
     KIN_THEN(status, kin_fused_corpus_search(ctx, some != NULL ? some : all, &job->queries,
                                              &job->request, where->place, where->out));
+    (void)kin_gpu_ahead_end(where->gpu);
     kin_fused_corpus_free(ctx, some);
     kin_fused_corpus_free(ctx, again);
     return status;
