@@ -61,6 +61,10 @@ kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, const kin_filter_job *job,
 kith_status kin_filter_try_gpu(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out,
                                bool *done);
 
+/* What it holds of the GPU that the context would take, at most, where that is known before; else
+ * *bytes is 0: no more than a job without the filter. Of matrices, data may be NULL. */
+kith_status kin_filter_gpu_bytes(kith_ctx *ctx, const kin_filter_job *job, uint64_t *bytes);
+
 /* What it holds beside what a job without the filter holds, at most. Longer lists, which bitmaps a
  * query ask engines for, are not in it. */
 uint64_t kin_filter_bytes(const kin_filter_job *job);

@@ -212,3 +212,99 @@ kith_status kin_filter_try_gpu(kith_ctx *ctx, const kin_filter_job *job, const k
     }
     return status;
 }
+
+/* ---- Before it begins ------------------------------------------------------------------------ */
+
+/* Sizes of groups on the host. */
+typedef struct sizes {
+    uint32_t *of_rows;
+    uint32_t *of_queries;
+    uint32_t *row_begin;
+    uint32_t *query_begin;
+} sizes;
+
+/* begin[g]: rows of the groups before g. */
+static void sum_up(const uint32_t *of, int64_t rows, const kith_filter *filter, int64_t groups,
+                   uint32_t *begin)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        begin[of[i] + 1] +=
+            filter == NULL || filter->allow == NULL || kin_filter_allows(filter, 0, (uint32_t)i);
+    }
+    for (int64_t g = 0; g < groups; g++) {
+        begin[g + 1] += begin[g];
+    }
+}
+
+static kith_status find_totals(kin_hold *hold, const kin_filter_job *job, sizes *s, int64_t *groups,
+                               kin_fused_span_totals *found)
+{
+    const int64_t rows = job->corpus.rows;
+    const bool once = job->graph && job->filter.allow == NULL;
+    KIN_NEW(hold, s->of_rows, (uint64_t)rows, "groups of rows");
+    if (!job->graph) {
+        KIN_NEW(hold, s->of_queries, (uint64_t)job->queries.rows, "groups of queries");
+    }
+    KIN_TRY(kin_filter_index(hold->ctx, job, s->of_rows, s->of_queries, groups));
+    KIN_NEW_ZERO(hold, s->row_begin, (uint64_t)*groups + 1, "groups of rows");
+    s->query_begin = s->row_begin;
+    sum_up(s->of_rows, rows, &job->filter, *groups, s->row_begin);
+    if (!once) {
+        KIN_NEW_ZERO(hold, s->query_begin, (uint64_t)*groups + 1, "groups of queries");
+        sum_up(job->graph ? s->of_rows : s->of_queries, job->queries.rows, NULL, *groups,
+               s->query_begin);
+    }
+    const kin_fused_spans spans = {.row_begin = s->row_begin, .groups = *groups};
+    for (int64_t g = 0; g < *groups; g++) {
+        const kin_fused_span span = kin_fused_span_of(&spans, g);
+        const uint64_t asked = s->query_begin[g + 1] - s->query_begin[g];
+        if (asked > 0 && span.count > 0) {
+            found->pairs += asked * span.count;
+            found->longest = span.count > found->longest ? span.count : found->longest;
+            found->used += 1;
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status add_bytes(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
+                             uint64_t *bytes)
+{
+    kin_fused_groups source = {.there = true,
+                               .rows = job->corpus.rows,
+                               .queries = job->queries.rows,
+                               .allow = job->filter.allow};
+    kin_fused_span_totals found = {0};
+    sizes s = {0};
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(find_totals(&hold, job, &s, &source.groups, &found));
+    const costs c = costs_of(job, &found);
+    source.of_queries = s.of_queries;
+    if (c.seats >= fmin(c.pairs, c.engine) || found.longest < KIN_FUSED_SEATS_LEAST) {
+        return KITH_OK;
+    }
+    const kin_fused_seated seated = {.corpus = &job->corpus,
+                                     .queries = job->graph ? NULL : &job->queries,
+                                     .request = &job->request,
+                                     .groups = source.groups,
+                                     .row_begin = s.row_begin,
+                                     .query_begin = s.query_begin};
+    *bytes = kin_fused_grouping_bytes(&source);
+    return kin_fused_seats_bytes(ctx, gpu, &seated, bytes);
+}
+
+kith_status kin_filter_gpu_bytes(kith_ctx *ctx, const kin_filter_job *job, uint64_t *bytes)
+{
+    kin_gpu *gpu = NULL;
+    *bytes = 0;
+    if (ctx->device == KIN_DEVICE_CPU || !may_pick(job) || job->filter.rule != KITH_RULE_SAME) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_device_enter(ctx, &job->request.distance, pairs_of(job), &gpu));
+    if (gpu == NULL) {
+        return KITH_OK;
+    }
+    const kith_status status = add_bytes(ctx, gpu, job, bytes);
+    kin_device_leave(ctx, gpu);
+    return status;
+}

@@ -72,6 +72,21 @@ static void name_grouping(kin_layout *layout, void *job)
     }
 }
 
+uint64_t kin_fused_grouping_bytes(const kin_fused_groups *source)
+{
+    kin_fused_grouping g = {.source = source,
+                            .once = source->of_queries == NULL && source->allow == NULL};
+    const uint64_t rows = (uint64_t)source->rows * sizeof *source->of_rows;
+    const uint64_t queries = (uint64_t)source->queries * sizeof *source->of_queries;
+    const uint64_t blocks[] = {kin_gpu_layout_bytes(name_grouping, &g), source->there ? rows : 0,
+                               source->there && source->of_queries != NULL ? queries : 0};
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        sum = kin_size_add(sum, kin_gpu_block_bytes(blocks[i]));
+    }
+    return sum;
+}
+
 static kith_status bring_groups(kith_ctx *ctx, kin_gpu *gpu, kin_fused_grouping *g)
 {
     const kin_fused_groups *source = g->source;

@@ -31,7 +31,6 @@ enum {
     SEED_A_NEIGHBOUR = 8, /* or columns for each of the k; */
     WHOLE = 2,            /* up to so many times as many, those of all */
     GROWTH = 3,           /* what is known after a stage, in units of what was before */
-    LEAST_ROWS = 96,      /* of a group that has blocks */
     UNIT_TILES = 32,      /* of a stage, at most */
     A_PRIME = 1000003,    /* above all groups' rows: a step that takes no time to find */
 };
@@ -54,7 +53,7 @@ static void seat_groups(seating *s, const uint32_t *rows, int64_t groups)
 {
     s->blocks = 0;
     for (int64_t g = 0; g < groups; g++) {
-        const bool seated = rows[g + 1] - rows[g] >= LEAST_ROWS;
+        const bool seated = rows[g + 1] - rows[g] >= KIN_FUSED_SEATS_LEAST;
         const uint32_t count = seated ? s->begin[g + 1] - s->begin[g] : 0;
         const bool sampled = s->seats != NULL && count > WHOLE * SEED_TILES * KIN_FUSED_TILE;
         const uint32_t step = sampled ? (uint32_t)kin_sequence_step(count) : A_PRIME;
@@ -69,19 +68,26 @@ static void seat_groups(seating *s, const uint32_t *rows, int64_t groups)
     }
 }
 
-/* begin: device memory; of columns or of queries of these columns. */
+/* begin is known; of columns or of queries of these columns. */
+static kith_status find_seats(kin_hold *hold, int64_t groups, const seating *cols, seating *s)
+{
+    KIN_NEW(hold, s->firsts, (uint64_t)groups + 1, "groups of rows");
+    seat_groups(s, cols->begin, groups);
+    KIN_NEW(hold, s->seats, (uint64_t)s->blocks, "blocks of groups");
+    seat_groups(s, cols->begin, groups);
+    return KITH_OK;
+}
+
+/* begin: device memory. */
 static kith_status make_seating(kin_hold *hold, kin_gpu *gpu, const uint32_t *begin, int64_t groups,
                                 const seating *cols, seating *s)
 {
     const uint64_t ends = (uint64_t)groups + 1;
     KIN_NEW(hold, s->begin, ends, "groups of rows");
-    KIN_NEW(hold, s->firsts, ends, "groups of rows");
     KIN_TRY(kin_gpu_download(hold->ctx, gpu, s->begin, begin, ends * sizeof *begin));
-    seat_groups(s, cols->begin, groups);
+    KIN_TRY(find_seats(hold, groups, cols, s));
     const uint64_t blocks = (uint64_t)s->blocks;
-    KIN_NEW(hold, s->seats, blocks, "blocks of groups");
     KIN_GPU_NEW(hold, gpu, s->there, blocks, "blocks of groups");
-    seat_groups(s, cols->begin, groups);
     return kin_gpu_upload(hold->ctx, gpu, s->there, s->seats, blocks * sizeof *s->seats);
 }
 
@@ -435,7 +441,8 @@ static kith_status solve_all(seats *s)
         }
         KIN_TRY(kin_progress(s->on.ctx, "screen", (double)end, (double)s->rows.blocks));
     }
-    return s->seated == asked.rows ? KITH_OK : kin_fused_pick_few(&s->answers, &asked, LEAST_ROWS);
+    return s->seated == asked.rows ? KITH_OK
+                                   : kin_fused_pick_few(&s->answers, &asked, KIN_FUSED_SEATS_LEAST);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
@@ -479,16 +486,22 @@ static kith_status prepare_both(seats *s)
     return prepare(s, &asked, &s->rows, grouping->asked, &s->corpus.set.frame, &s->queries);
 }
 
-static kith_status plan(seats *s, kin_hold *hold)
+/* How much there is, before there is any. */
+static void size_up(seats *s)
 {
     const int64_t k = s->answers.wanted;
     find_sizes(s);
     plan_units(s);
+    s->lists = (kin_fused_lists){
+        .rows = s->stripe * KIN_FUSED_BLOCK, .k = (int32_t)k, .capacity = kin_fused_capacity(k)};
+}
+
+static kith_status plan(seats *s, kin_hold *hold)
+{
+    size_up(s);
     KIN_NEW(hold, s->counts, (uint64_t)s->launches, "units of groups");
     KIN_NEW(hold, s->units, (uint64_t)s->unit_count, "units of groups");
     plan_units(s);
-    s->lists = (kin_fused_lists){
-        .rows = s->stripe * KIN_FUSED_BLOCK, .k = (int32_t)k, .capacity = kin_fused_capacity(k)};
     KIN_TRY(kin_gpu_hold_layout(hold, s->on.gpu, name_seats, s, "candidates of groups"));
     KIN_TRY(upload_tiles(s));
     KIN_TRY(upload_units(s));
@@ -557,7 +570,7 @@ kith_status kin_fused_seats(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *
     seats s = {.on = kin_fused_device_of(ctx, gpu), .picks = picks};
     *done = false;
     if (source->others || grouping->found.longest > KIN_FUSED_SEATS_ROWS ||
-        grouping->found.longest < LEAST_ROWS) {
+        grouping->found.longest < KIN_FUSED_SEATS_LEAST) {
         return KITH_OK;
     }
     KIN_HOLD(hold, ctx);
@@ -571,4 +584,43 @@ kith_status kin_fused_seats(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *
     kin_fused_prepared_free(ctx, gpu, &s.queries);
     kin_fused_prepared_free(ctx, gpu, &s.corpus);
     return status;
+}
+
+/* ---- Before it begins ------------------------------------------------------------------------ */
+
+kith_status kin_fused_seats_bytes(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_seated *job,
+                                  uint64_t *bytes)
+{
+    const kith_matrix *corpus = job->corpus;
+    const kith_matrix *asked = job->queries != NULL ? job->queries : corpus;
+    const kin_request *request = job->request;
+    const kin_fused_source rows = {.matrix = corpus, .distance = &request->distance};
+    const kin_fused_source others = {.matrix = asked, .distance = &request->distance};
+    const bool once = job->query_begin == job->row_begin;
+    seats s = {.on = kin_fused_device_of(ctx, gpu), .cols = {.begin = job->row_begin}};
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(find_seats(&hold, job->groups, &s.cols, &s.cols));
+    s.rows = once ? s.cols : (seating){.begin = job->query_begin};
+    KIN_TRY(once ? KITH_OK : find_seats(&hold, job->groups, &s.cols, &s.rows));
+    s.corpus.set.padded = s.cols.blocks * KIN_FUSED_BLOCK;
+    s.answers.wanted = kin_request_ids(request, job->queries == NULL, corpus->rows);
+    size_up(&s);
+    const int64_t positions = s.rows.blocks * KIN_FUSED_BLOCK;
+    const bool all = s.seated == asked->rows; /* the others have a delivery of their own */
+    const uint64_t few = all ? 0 : (uint64_t)asked->rows * sizeof(uint32_t);
+    const uint64_t unused =
+        all ? kin_fused_delivery_bytes(asked->rows, (int32_t)request->k + 1) : 0;
+    const uint64_t parts[] = {
+        (uint64_t)s.cols.blocks * sizeof *s.cols.seats,
+        once ? 0 : (uint64_t)s.rows.blocks * sizeof *s.rows.seats,
+        kin_fused_spread_bytes(&rows, asked->dtype, false, s.corpus.set.padded),
+        once ? 0 : kin_fused_spread_bytes(&others, asked->dtype, true, positions),
+        kin_gpu_layout_bytes(name_seats, &s),
+        kin_fused_answers_bytes(asked->rows, request->k) - unused,
+        kin_fused_delivery_bytes(positions, s.lists.k),
+        few};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        *bytes = kin_size_add(*bytes, kin_gpu_block_bytes(parts[i]));
+    }
+    return KITH_OK;
 }
