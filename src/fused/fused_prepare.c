@@ -744,27 +744,6 @@ static uint64_t own_bytes(const kith_matrix *matrix, int64_t rows, uint32_t plac
                : kin_size_add(slack, kin_size_mul((uint64_t)rows, a_row));
 }
 
-uint64_t kin_fused_spread_bytes(const kin_fused_source *source, kith_dtype asked, bool framed,
-                                int64_t positions)
-{
-    const kith_matrix *matrix = source->matrix;
-    const kin_fused_type type = choose_type(source->distance, matrix, asked);
-    const int32_t starts = type == KIN_FUSED_S8 ? KIN_START_BYTES : 0;
-    const uint64_t width = (uint64_t)(rounded_bytes(type, matrix->cols) + starts);
-    kin_fused_prepared shape = {.distance = *source->distance,
-                                .rows = {.rows = matrix->rows, .cols = matrix->cols},
-                                .measured = !framed && is_measured(source->distance, matrix, asked),
-                                .set = {.points = positions, .padded = positions}};
-    const uint64_t blocks[] = {
-        own_bytes(matrix, matrix->rows, source->place), kin_gpu_layout_bytes(name_rows, &shape),
-        kin_gpu_layout_bytes(name_set, &shape), kin_size_mul(width, (uint64_t)positions)};
-    uint64_t sum = 0;
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
-        sum = kin_size_add(sum, kin_gpu_block_bytes(blocks[i]));
-    }
-    return sum;
-}
-
 kin_fused_prepared_need kin_fused_groups_bytes(const kith_matrix *matrix, uint32_t place)
 {
     const uint64_t rows = own_bytes(matrix, matrix->rows, place);

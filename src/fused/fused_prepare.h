@@ -99,9 +99,6 @@ uint64_t kin_fused_bytes_bytes(const kin_fused_prepared *bytes); /* of device me
 kith_status kin_fused_prepare_queries(const kin_fused_device *on, const kin_fused_source *source,
                                       const kin_fused_frame *frame, kin_fused_prepared *out);
 
-/* What such a set of so many positions takes, with its rows; framed: by a frame that is given. */
-uint64_t kin_fused_spread_bytes(const kin_fused_source *source, kith_dtype asked, bool framed,
-                                int64_t positions);
 /* Rows, group by group, as a set in which each group begins with a block of its own
  * (kin_fused_spread): neither grouped nor ordered. frame NULL: of a corpus, asked is then the dtype
  * of the queries to come. Where a row is degenerate `plain` is false, and there is no set. */

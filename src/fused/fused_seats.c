@@ -588,14 +588,25 @@ kith_status kin_fused_seats(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *
 
 /* ---- Before it begins ------------------------------------------------------------------------ */
 
+/* Rows of the host, and their set of so many positions: two blocks, so up to a page more. */
+static uint64_t side_bytes(const kith_matrix *matrix, kith_dtype asked, const kin_request *request,
+                           int64_t positions)
+{
+    const uint64_t page = kin_gpu_block_bytes(2 << 20);
+    const uint64_t a_row = (uint64_t)matrix->cols * (uint64_t)kith_dtype_bytes(matrix->dtype);
+    const uint64_t set = kin_fused_prepared_bytes(matrix, positions, &request->distance, asked,
+                                                  KIN_FUSED_DATA_ON_DEVICE, true)
+                             .resident;
+    return kin_size_add(kin_gpu_block_bytes(kin_size_mul((uint64_t)matrix->rows, a_row)),
+                        kin_size_add(kin_gpu_block_bytes(set), page));
+}
+
 kith_status kin_fused_seats_bytes(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_seated *job,
                                   uint64_t *bytes)
 {
     const kith_matrix *corpus = job->corpus;
     const kith_matrix *asked = job->queries != NULL ? job->queries : corpus;
     const kin_request *request = job->request;
-    const kin_fused_source rows = {.matrix = corpus, .distance = &request->distance};
-    const kin_fused_source others = {.matrix = asked, .distance = &request->distance};
     const bool once = job->query_begin == job->row_begin;
     seats s = {.on = kin_fused_device_of(ctx, gpu), .cols = {.begin = job->row_begin}};
     KIN_HOLD(hold, ctx);
@@ -610,15 +621,14 @@ kith_status kin_fused_seats_bytes(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
     const uint64_t few = all ? 0 : (uint64_t)asked->rows * sizeof(uint32_t);
     const uint64_t unused =
         all ? kin_fused_delivery_bytes(asked->rows, (int32_t)request->k + 1) : 0;
-    const uint64_t parts[] = {
-        (uint64_t)s.cols.blocks * sizeof *s.cols.seats,
-        once ? 0 : (uint64_t)s.rows.blocks * sizeof *s.rows.seats,
-        kin_fused_spread_bytes(&rows, asked->dtype, false, s.corpus.set.padded),
-        once ? 0 : kin_fused_spread_bytes(&others, asked->dtype, true, positions),
-        kin_gpu_layout_bytes(name_seats, &s),
-        kin_fused_answers_bytes(asked->rows, request->k) - unused,
-        kin_fused_delivery_bytes(positions, s.lists.k),
-        few};
+    const uint64_t parts[] = {(uint64_t)s.cols.blocks * sizeof *s.cols.seats,
+                              once ? 0 : (uint64_t)s.rows.blocks * sizeof *s.rows.seats,
+                              side_bytes(corpus, asked->dtype, request, s.corpus.set.padded),
+                              once ? 0 : side_bytes(asked, asked->dtype, request, positions),
+                              kin_gpu_layout_bytes(name_seats, &s),
+                              kin_fused_answers_bytes(asked->rows, request->k) - unused,
+                              kin_fused_delivery_bytes(positions, s.lists.k),
+                              few};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         *bytes = kin_size_add(*bytes, kin_gpu_block_bytes(parts[i]));
     }
