@@ -6,7 +6,9 @@
  *   where   data of every matrix, and every output that is not NULL, is an address in the memory
  *           of one device (cudaMalloc, managed memory, a PyTorch or CuPy tensor). That device is
  *           used: the context must be "auto" or name it, and keeps it until it is freed.
- *           `exclude` of the parameters stays host memory.
+ *           `exclude` of the parameters and a filter stay host memory; groups and query_groups of
+ *           one may lie on the device, too, but with the rule each, in kith_cuda_radius, and for an
+ *           index by graph.
  *   when    `stream` is a cudaStream_t of that device, or NULL for the default stream. The work
  *           begins after all that the stream holds, so what fills the matrices may still be under
  *           way. Results are complete when the function returns, whichever stream reads them.

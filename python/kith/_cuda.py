@@ -23,7 +23,7 @@ from ._filter import make as make_filter
 from ._handle import Pointer
 from ._library import lib
 from ._metrics import code
-from ._places import check_device, is_torch, on_device, readable
+from ._places import address, check_device, is_torch, on_device, readable
 from ._progress import Progress
 from ._results import Neighbors, Selection, check_ids, check_pair, claim, known_of, pair_of, room
 from ._small import is_small_there
@@ -135,7 +135,7 @@ def narrow(
         check_ids(least, most, name)
     ids = where.narrow(array)  # -1 becomes ID_NONE
     meta = known_of(neighbors)
-    table = s.Neighbors(_address(ids), None, None, *shape, c.addressof(meta))
+    table = s.Neighbors(address(ids), None, None, *shape, c.addressof(meta))
     return table, (ids, meta)
 
 
@@ -185,18 +185,14 @@ class _Table:
             double = _check_out(self._distances, shape, ("<f4", "<f8")) == "<f8"
             _check_out(self._ids, shape, ("<u4", "<i4"))
         self._given = out is not None
-        at = _address(self._distances)
+        at = address(self._distances)
         self.struct = s.Neighbors(
-            _address(self._ids), None if double else at, at if double else None, rows, k
+            address(self._ids), None if double else at, at if double else None, rows, k
         )
 
     def result(self) -> Neighbors:
         ids = self._ids if self._given else self._maker.wide(self._ids, self._may_be_empty)
         return Neighbors(self._distances, ids)
-
-
-def _address(array: Any) -> int:
-    return int(array.data_ptr()) if is_torch(array) else _about(array).address
 
 
 def _check_out(array: Any, shape: tuple[int, int], kinds: tuple[str, ...]) -> str:
@@ -252,12 +248,14 @@ def _find(
     out: Sequence[Any] | None,
     asked_for: Asked,
     watched: bool = True,
+    numbers: bool = True,
 ) -> Neighbors:
-    """A search of `searched`, which holds the points, for rows on the device; answers beside a matrix."""
+    """A search of `searched`, which holds the points, for rows on the device; answers beside a matrix.
+    numbers: those of groups may lie on the device, too."""
     rows = asked.struct.rows
     keep = _options.excluded(exclude, rows, params)
     dtypes = points.dtype, asked.struct.dtype
-    filtered = make_filter(asked_for, points.rows, rows)
+    filtered = make_filter(asked_for, points.rows, rows, beside.maker.index if numbers else None)
     filtered.into(params)
     table = _Table(beside, rows, points.rows, params, out, *dtypes, filtered=filtered)
     if rows > 0:  # without any there is no address
@@ -324,7 +322,9 @@ def index_search(
     small = is_small_there(met, points.cols, asked.struct.rows, params.k)
     watched = bool(progress or asked_for) or not small or kept.metric == s.KL
     found = _find(
-        search, made, points, asked, asked, params, exclude, wanted, progress, out, asked_for, watched
+        *(search, made, points, asked, asked, params, exclude, wanted, progress, out, asked_for),
+        watched=watched,
+        numbers=not walks,
     )
     return claim(found, kept.metric, None if asked_for else not walks)
 
@@ -340,7 +340,7 @@ def graph(
     """kith_cuda_graph."""
     points = as_device_matrix(X, "X")
     rows = points.struct.rows
-    filtered = make_filter(asked_for, rows, rows)
+    filtered = make_filter(asked_for, rows, rows, points.maker.index)
     filtered.into(params)
     table = _Table(points, rows, rows, params, out, filtered=filtered)
     report = s.sized(s.Report)
@@ -384,7 +384,7 @@ def select(values: Any, params: s.SelectParams, wanted: Settings, progress: Prog
     shape = (m.rows, params.k if 0 < params.k <= m.cols else 0)
     best = matrix.maker.empty(shape, kind)
     ids = matrix.maker.empty(shape, "uint32")
-    table = s.Selection(_address(best), _address(ids))
+    table = s.Selection(address(best), address(ids))
     _call(wanted, progress, matrix, lib.kith_cuda_select, given, params, table)
     if m.dtype == BFLOAT16:
         best = best.view(values.dtype)
@@ -396,6 +396,6 @@ def select_kth(values: Any, params: s.SelectParams, wanted: Settings, progress: 
     matrix, given, kind = _device_values(values)
     kth = matrix.maker.empty((given.rows,), kind)
     if given.rows > 0:  # without any there is no address
-        out = s.Selection(None, None, _address(kth))
+        out = s.Selection(None, None, address(kth))
         _call(wanted, progress, matrix, lib.kith_cuda_select, given, params, out)
     return kth.view(values.dtype) if given.dtype == BFLOAT16 else kth

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _structs as s
+from . import _places
 from ._places import on_host
 
 _RULES = {"same": s.RULE_SAME, "other": s.RULE_OTHER, "each": s.RULE_EACH}
@@ -52,6 +53,16 @@ class Filter(NamedTuple):
 NONE = Filter(None, (), 1)
 
 
+def _numbers_there(groups: Any, rows: int, device: int | None) -> Any:
+    """Numbers on a GPU as int64 there, if they may stay; else None."""
+    if device is None or not _places.must_be_copied(groups):
+        return None
+    where = _places.maker(groups)
+    if where.index != device or tuple(groups.shape) != (rows,):
+        return None
+    return where.whole(groups)
+
+
 def _numbers(groups: Any, rows: int, name: str, of: str) -> np.ndarray[Any, Any]:
     array = np.asarray(on_host(groups))
     if array.shape != (rows,) or array.dtype.kind not in "iu":
@@ -83,23 +94,28 @@ def _rule(asked: Asked) -> int:
     return _RULES[rule]
 
 
-def make(asked: Asked, rows: int, queries: int) -> Filter:
-    """Of a corpus of so many rows and so many queries; where nothing is asked for, no filter."""
+def make(asked: Asked, rows: int, queries: int, device: int | None = None) -> Filter:
+    """Of a corpus of so many rows and so many queries; where nothing is asked for, no filter.
+    device: the GPU whose numbers of groups the call reads there."""
     rule = _rule(asked)
     if not asked:
         return NONE
     struct = s.sized(s.Filter, rule=rule)
-    keep: list[np.ndarray[Any, Any]] = []
+    keep: list[Any] = []
     wide = 1
+    if rule == s.RULE_EACH:
+        device = None
     if asked.allow is not None:
         keep.append(_bitmap(asked.allow, rows, queries))
         struct.allow = keep[-1].ctypes.data
         struct.allow_stride_bytes = keep[-1].shape[1] if keep[-1].ndim == 2 else 0
-    if asked.groups is not None:
-        keep.append(_numbers(asked.groups, rows, "groups", "row"))
-        struct.groups = keep[-1].ctypes.data
-        wide = len(np.unique(keep[-1])) if rule == s.RULE_EACH else 1
-    if asked.query_groups is not None:
-        keep.append(_numbers(asked.query_groups, queries, "query_groups", "query"))
-        struct.query_groups = keep[-1].ctypes.data
+    for name, count, of in ("groups", rows, "row"), ("query_groups", queries, "query"):
+        given = asked.given[name]
+        if given is None:
+            continue
+        there = _numbers_there(given, count, device)
+        keep.append(_numbers(given, count, name, of) if there is None else there)
+        s.put(struct, name, keep[-1].ctypes.data if there is None else _places.address(there))
+    if rule == s.RULE_EACH:
+        wide = len(np.unique(keep[-1]))
     return Filter(struct, tuple(keep), wide)

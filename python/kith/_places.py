@@ -30,6 +30,13 @@ def is_jax(x: Any) -> bool:
     return _package(type(x)) in ("jaxlib", "jax")  # type: ignore[arg-type]
 
 
+def address(array: Any) -> int:
+    """Of the first value of an array in the memory of a GPU."""
+    if is_torch(array):
+        return int(array.data_ptr())
+    return int(array.__cuda_array_interface__["data"][0])
+
+
 def on_device(x: Any) -> bool:
     """Whether x lies in the memory of a GPU."""
     if isinstance(x, np.ndarray):
@@ -132,6 +139,15 @@ class _Torch:
         self._torch.cuda.current_stream(self._device).synchronize()
         return narrow
 
+    def whole(self, numbers: Any) -> Any:
+        """Integers as int64, complete whichever stream reads them; others: None."""
+        kind = numbers.dtype
+        if kind.is_floating_point or kind.is_complex or kind == self._torch.bool:
+            return None
+        wide = numbers.long().contiguous()
+        self._torch.cuda.current_stream(self._device).synchronize()
+        return wide
+
     def to_host(self, tensor: Any) -> Any:
         return tensor.detach().cpu()
 
@@ -183,6 +199,15 @@ class _Cupy:
             narrow = self._cupy.ascontiguousarray(narrow)
             self._cupy.cuda.get_current_stream().synchronize()
             return narrow
+
+    def whole(self, numbers: Any) -> Any:
+        with self._cupy.cuda.Device(self.index):
+            numbers = self._cupy.asarray(numbers)
+            if numbers.dtype.kind not in "iu":
+                return None
+            wide = self._cupy.ascontiguousarray(numbers, "int64")
+            self._cupy.cuda.get_current_stream().synchronize()
+            return wide
 
     def to_host(self, array: Any) -> Any:
         with self._cupy.cuda.Device(self.index):

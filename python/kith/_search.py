@@ -85,7 +85,7 @@ def knn(
     groups, query_groups : arrays of n and m integers, optional
         Groups of rows and of queries, at least 0; which of them go together `rule` says. Rows with
         fewer than k that are allowed end in empty slots: index -1 and distance inf
-        (inner_product: -inf).
+        (inner_product: -inf). Numbers that lie on the corpus' GPU stay there, but for ``each``.
     rule : {"same", "other", "each"}, optional
         ``same`` (default): a query finds rows of its own group. ``other``: of all groups but its
         own. ``each``: k rows of every group, by rising number, side by side: (m, G * k) entries,

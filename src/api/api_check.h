@@ -115,10 +115,13 @@ kith_status kin_api_check_filter(kith_ctx *ctx, const kith_search_params *params
 /* The same of a filter alone, of calls that have other parameters. */
 kith_status kin_api_take_filter(kith_ctx *ctx, const kith_filter *given, bool graph,
                                 kin_filter_job *job);
+/* Numbers of groups, but of those that lie on a GPU. */
+kith_status kin_api_check_groups(kith_ctx *ctx, const kin_filter_job *job);
 /* Parameters, of which the filter is read. */
 kith_status kin_api_take_filtered(kith_ctx *ctx, const kith_search_params *given,
                                   kith_search_params *params);
-/* A search or a graph (queries NULL) with a filter; given: as kin_take_params has them. */
+/* A search or a graph (queries NULL) with a filter; given: as kin_take_params has them. job->there
+ * is read, all else is made. */
 kith_status kin_api_check_filtered(kith_ctx *ctx, const kith_matrix *corpus,
                                    const kith_matrix *queries, const kith_search_params *given,
                                    const kith_neighbors *out, kin_filter_job *job);

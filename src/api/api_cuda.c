@@ -13,17 +13,14 @@ enum { ON_DEVICE = KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE };
 kith_status kin_api_find_device(kith_ctx *ctx, const void *address, const char *name,
                                 int32_t *device)
 {
-    const kin_gpu_module *module = kin_gpu_get_module();
-    int32_t on_device = 0;
-    int32_t own = 0;
+    const int32_t own = kin_gpu_index_of(address);
     if (address == NULL) {
         return KITH_OK;
     }
-    if (module == NULL) {
+    if (kin_gpu_get_module() == NULL) {
         return kin_fail(ctx, KITH_E_UNSUPPORTED, "no GPU can be used: %s", kin_gpu_reason());
     }
-    KIN_FAIL_IF(module->ops->where(address, &on_device, &own) != 0 || on_device != 1, ctx,
-                KITH_E_ARGUMENT, kin_at(name),
+    KIN_FAIL_IF(own < 0, ctx, KITH_E_ARGUMENT, kin_at(name),
                 "is no address in device memory (use the function of kith.h for host memory)");
     KIN_FAIL_IF(*device >= 0 && own != *device, ctx, KITH_E_ARGUMENT, kin_at(name),
                 "lies on cuda:%d and data on cuda:%d (copy one to the other's)", (int)own,
@@ -167,7 +164,7 @@ kith_status kin_api_limit_end(kith_ctx *ctx, kin_gpu *gpu, kin_api_limit *limit,
     return status;
 }
 
-/* ---- Under a filter, whose arrays are host memory ------------------------------------------- */
+/* ---- Under a filter, whose groups may lie there, too ---------------------------------------- */
 
 static kith_status begin_filter(kith_ctx *ctx, const kin_api_filtering *f, kin_gpu **gpu)
 {
@@ -180,12 +177,23 @@ static kith_status begin_filter(kith_ctx *ctx, const kin_api_filtering *f, kin_g
     return behind(ctx, f->stream, gpu);
 }
 
+/* A side's numbers of groups lie on the host, or on the device that works. */
+static kith_status check_place(kith_ctx *ctx, const kin_gpu *gpu, const int64_t *numbers,
+                               const char *name)
+{
+    int32_t device = gpu->index;
+    return kin_gpu_index_of(numbers) < 0 ? KITH_OK
+                                         : kin_api_find_device(ctx, numbers, name, &device);
+}
+
 static kith_status filter_there(kith_ctx *ctx, kin_gpu *gpu, const kin_api_filtering *f, bool *done)
 {
     kin_api_limit limit;
     kin_filter_job job = f->job;
     kin_knn_job asked = {.queries = job.queries, .request = job.request};
     uint32_t *excluded = NULL;
+    KIN_TRY(check_place(ctx, gpu, job.filter.groups, "groups"));
+    KIN_TRY(check_place(ctx, gpu, job.filter.query_groups, "query_groups"));
     KIN_TRY(kin_api_limit_begin(ctx, &job.request, f->out, false, &limit));
     kith_status status = job.graph ? KITH_OK : kin_api_bring_excluded(ctx, gpu, &asked, &excluded);
     job.request.exclude = asked.request.exclude;
@@ -216,6 +224,7 @@ kith_status kin_api_filter(kith_ctx *ctx, const kin_api_filtering *f)
     void *corpus = NULL;
     void *queries = NULL;
     bool done = false;
+    KIN_HOLD(hold, ctx);
     KIN_TRY(begin_filter(ctx, f, &gpu));
     kith_status status = filter_there(ctx, gpu, f, &done);
     if (!done) {
@@ -225,6 +234,8 @@ kith_status kin_api_filter(kith_ctx *ctx, const kin_api_filtering *f)
                              : kin_gpu_fetch_rows(ctx, gpu, &copies.corpus, &corpus));
         KIN_THEN(status,
                  copies.graph ? KITH_OK : kin_gpu_fetch_rows(ctx, gpu, &copies.queries, &queries));
+        KIN_THEN(status, kin_filter_fetch(&hold, gpu, &copies));
+        KIN_THEN(status, kin_api_check_groups(ctx, &copies));
     }
     copies.queries = copies.graph ? copies.corpus : copies.queries;
     copies.resident = false;
@@ -260,7 +271,7 @@ static kith_status filtered(kith_ctx *ctx, const kith_matrix *corpus, const kith
                             const kith_search_params *params, const kith_neighbors *out,
                             void *stream)
 {
-    kin_api_filtering f = {.out = out, .stream = stream, .there = pick_there};
+    kin_api_filtering f = {.job.there = true, .out = out, .stream = stream, .there = pick_there};
     KIN_TRY(kin_api_check_filtered(ctx, corpus, queries, params, out, &f.job));
     KIN_TRY(check_exact(ctx, &f.job.request));
     KIN_TRY(find_all(ctx, f.job.corpus.data, f.job.queries.data, out, &f.device));

@@ -121,7 +121,7 @@ kith_status kin_api_check_filtered(kith_ctx *ctx, const kith_matrix *corpus,
     kin_graph_job graph;
     kin_knn_job knn;
     kith_neighbors lists;
-    *job = (kin_filter_job){0};
+    *job = (kin_filter_job){.there = job->there};
     KIN_TRY(kin_check_matrix(ctx, corpus, name, &job->corpus));
     job->queries = job->corpus;
     KIN_TRY(is_graph ? KITH_OK : kin_check_matrix(ctx, queries, "queries", &job->queries));
@@ -140,7 +140,7 @@ kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
                                     const kith_neighbors *out)
 {
     const kith_matrix none = {0};
-    kin_filter_job job;
+    kin_filter_job job = {0};
     KIN_TRY(
         kin_api_check_filtered(ctx, corpus, queries != NULL ? queries : &none, params, out, &job));
     return kin_engine_filter(ctx, &job, out);
@@ -149,7 +149,7 @@ kith_status kin_api_search_filtered(kith_ctx *ctx, const kith_matrix *corpus,
 static kith_status filtered_graph(kith_ctx *ctx, const kith_matrix *points,
                                   const kith_search_params *params, const kith_neighbors *out)
 {
-    kin_filter_job job;
+    kin_filter_job job = {0};
     KIN_TRY(kin_api_check_filtered(ctx, points, NULL, params, out, &job));
     return kin_engine_filter(ctx, &job, out);
 }

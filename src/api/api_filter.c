@@ -41,10 +41,9 @@ static kith_status check_some_numbers(void *arg, int64_t task, int32_t thread)
     const int64_t last = kin_min_i64(c->rows, (task + 1) * NUMBERS_A_TASK);
     (void)thread;
     for (int64_t i = task * NUMBERS_A_TASK; i < last; i++) {
-        KIN_FAIL_IF(c->numbers[i] < 0, c->ctx, KITH_E_ARGUMENT, kin_at_row(c->name, i),
-                    "is %lld, must be at least 0 (a row that is in no group can be left "
-                    "out by allow)",
-                    (long long)c->numbers[i]);
+        if (c->numbers[i] < 0) {
+            return kin_filter_refuse_number(c->ctx, c->name, i, c->numbers[i]);
+        }
     }
     return KITH_OK;
 }
@@ -55,6 +54,24 @@ static kith_status check_numbers(kith_ctx *ctx, const int64_t *numbers, int64_t 
     numbers_to_check check = {.ctx = ctx, .numbers = numbers, .rows = rows, .name = name};
     const int64_t tasks = numbers == NULL ? 0 : kin_ceil_div(rows, NUMBERS_A_TASK);
     return kin_parallel(ctx, NULL, tasks, check_some_numbers, &check);
+}
+
+/* On a GPU whoever reads them looks. */
+static kith_status check_side(kith_ctx *ctx, const kin_filter_job *job, const int64_t *numbers,
+                              int64_t rows, const char *name)
+{
+    if (!job->there || kin_gpu_index_of(numbers) < 0) {
+        return check_numbers(ctx, numbers, rows, name);
+    }
+    KIN_FAIL_IF(job->filter.rule == KITH_RULE_EACH, ctx, KITH_E_UNSUPPORTED, kin_at(name),
+                "lies on a GPU, and the rule each reads numbers on the host (copy them)");
+    return KITH_OK;
+}
+
+kith_status kin_api_check_groups(kith_ctx *ctx, const kin_filter_job *job)
+{
+    KIN_TRY(check_side(ctx, job, job->filter.groups, job->corpus.rows, "groups"));
+    return check_side(ctx, job, job->filter.query_groups, job->queries.rows, "query_groups");
 }
 
 static kith_status check_bitmap(kith_ctx *ctx, const kith_filter *filter, int64_t rows)
@@ -95,8 +112,7 @@ kith_status kin_api_take_filter(kith_ctx *ctx, const kith_filter *given, bool gr
     KIN_TRY(kin_take_params(ctx, KIN_GROWS(kith_filter, allow), given, filter));
     KIN_TRY(check_rule(ctx, filter, graph));
     KIN_TRY(check_bitmap(ctx, filter, rows));
-    KIN_TRY(check_numbers(ctx, filter->groups, rows, "groups"));
-    KIN_TRY(check_numbers(ctx, filter->query_groups, job->queries.rows, "query_groups"));
+    KIN_TRY(kin_api_check_groups(ctx, job));
     job->graph = graph;
     return kin_filter_count_lists(ctx, filter, rows, &job->lists);
 }

@@ -214,6 +214,18 @@ static kith_status plan_graph(kith_ctx *ctx, const kith_matrix *points,
     return plan_way(ctx, points, &job.choice, &job.descent, &job.params, plan);
 }
 
+/* A GPU may take all groups at once. */
+static kith_status plan_groups(kith_ctx *ctx, const kin_filter_job *job, kith_plan *plan)
+{
+    uint64_t bytes = 0;
+    KIN_TRY(kin_filter_gpu_bytes(ctx, job, &bytes));
+    if (bytes > 0) {
+        plan->gpu_bytes = bytes;
+        plan->gpu_least_bytes = plan->gpu_least_bytes < bytes ? plan->gpu_least_bytes : bytes;
+    }
+    return KITH_OK;
+}
+
 /* An engine's share of the whole job, at most, and what its parts are made of. */
 static kith_status plan_filtered(kith_ctx *ctx, const kith_matrix *corpus,
                                  const kith_matrix *queries, const kith_search_params *given,
@@ -231,6 +243,9 @@ static kith_status plan_filtered(kith_ctx *ctx, const kith_matrix *corpus,
     KIN_TRY(plan_exact(ctx, corpus, queries, &params, plan));
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job.corpus.cols, &job.request.distance));
     job.request.k = params.k;
+    job.request.flags = params.flags;
+    job.request.method = params.method;
+    KIN_TRY(plan_groups(ctx, &job, plan));
     const uint64_t own = kin_filter_bytes(&job);
     const uint64_t lists = kin_size_mul(plan->result_bytes, (uint64_t)job.lists);
     plan->peak_bytes =

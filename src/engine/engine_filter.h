@@ -19,9 +19,15 @@ typedef struct kin_filter_job {
     bool declined;       /* pair by pair on a GPU was looked at: it is not sooner */
     kin_request request; /* as without a filter, for lists of k */
     kith_filter filter;
+    bool there;      /* groups and query_groups may lie on the GPU; nobody has looked at such */
     int64_t lists;   /* of a query: kin_filter_count_lists */
     int32_t threads; /* for kin_filter_bytes */
 } kin_filter_job;
+
+/* Says that a number is below 0. */
+kith_status kin_filter_refuse_number(kith_ctx *ctx, const char *name, int64_t row, int64_t number);
+/* Groups on the GPU are read on the host from now on, as long as the hold lives. */
+kith_status kin_filter_fetch(kin_hold *hold, kin_gpu *gpu, kin_filter_job *job);
 
 /* Lists of k that a query has: with rule each one for each different number of `rows` groups, which
  * are at least 0; else 1. */
@@ -54,6 +60,10 @@ kith_status kin_engine_filter_on_gpu(kith_ctx *ctx, const kin_filter_job *job,
 /* The same of host memory, on the GPU that the context would take, if any. */
 kith_status kin_filter_try_gpu(kith_ctx *ctx, const kin_filter_job *job, const kith_neighbors *out,
                                bool *done);
+
+/* What it holds of the GPU that the context would take, at most, where that is known before; else
+ * *bytes is 0: no more than a job without the filter. Of matrices, data may be NULL. */
+kith_status kin_filter_gpu_bytes(kith_ctx *ctx, const kin_filter_job *job, uint64_t *bytes);
 
 /* What it holds beside what a job without the filter holds, at most. Longer lists, which bitmaps a
  * query ask engines for, are not in it. */

@@ -54,22 +54,6 @@ static costs costs_of(const kin_filter_job *job, const kin_fused_span_totals *fo
                    .engine = CALL * (double)found->used + screen};
 }
 
-typedef struct indices {
-    const kin_filter_job *job;
-    uint32_t *of_rows;
-    uint32_t *of_queries;
-} indices;
-
-static void name_indices(kin_layout *layout, void *job)
-{
-    indices *own = job;
-    own->of_rows = kin_layout_array(layout, (uint64_t)own->job->corpus.rows, sizeof *own->of_rows);
-    if (!own->job->graph) {
-        own->of_queries =
-            kin_layout_array(layout, (uint64_t)own->job->queries.rows, sizeof *own->of_queries);
-    }
-}
-
 /* By the engine, and by one GPU: several divide the searches of halves. */
 static bool may_meet(const kin_filter_job *job, const kin_filter_place *where)
 {
@@ -105,27 +89,72 @@ static kith_status solve(kith_ctx *ctx, const kin_filter_job *job, const kin_fil
     return may_meet(job, where) ? kin_fused_across(ctx, where->gpu, &what, done) : KITH_OK;
 }
 
+/* A side's groups there, as they are; *count: above all of them, and those before. */
+static kith_status number_there(kin_hold *hold, kin_gpu *gpu, const char *name,
+                                const int64_t *numbers, int64_t rows, const uint32_t **of,
+                                uint64_t *count)
+{
+    kin_fused_numbers found;
+    uint32_t *own = NULL;
+    int64_t number = 0;
+    KIN_GPU_NEW(hold, gpu, own, (uint64_t)rows, "groups of rows");
+    KIN_TRY(kin_fused_numbers_find(hold->ctx, gpu, numbers, rows, own, &found));
+    if (found.refused != 0) {
+        const int64_t row = rows - (int64_t)found.refused;
+        KIN_TRY(kin_gpu_download(hold->ctx, gpu, &number, numbers + row, sizeof number));
+        return kin_filter_refuse_number(hold->ctx, name, row, number);
+    }
+    *of = own;
+    *count = found.largest >= *count ? found.largest + 1 : *count;
+    return KITH_OK;
+}
+
+/* Groups have small numbers for the most part, which serve as they are, and need not pass the host.
+ * A graph of others is divided there (kin_fused_across). */
+static kith_status number_groups(kin_hold *hold, kin_gpu *gpu, const kin_filter_job *job,
+                                 kin_fused_groups *source)
+{
+    const int64_t rows = job->corpus.rows;
+    const uint64_t most = (uint64_t)(rows + job->queries.rows);
+    kin_filter_job here = *job;
+    uint32_t *of_rows = NULL;
+    uint32_t *of_queries = NULL;
+    uint64_t count = 1;
+    if (!source->others || job->there) { /* what lies there was looked at by nobody */
+        KIN_TRY(
+            number_there(hold, gpu, "groups", job->filter.groups, rows, &source->of_rows, &count));
+        KIN_TRY(job->graph ? KITH_OK
+                           : number_there(hold, gpu, "query_groups", job->filter.query_groups,
+                                          job->queries.rows, &source->of_queries, &count));
+        source->groups = (int64_t)count;
+        source->there = !source->others && count <= (most < UINT32_MAX ? most : UINT32_MAX);
+    }
+    if (source->there) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_filter_fetch(hold, gpu, &here));
+    KIN_NEW(hold, of_rows, (uint64_t)rows, "groups of rows");
+    if (!job->graph) {
+        KIN_NEW(hold, of_queries, (uint64_t)job->queries.rows, "groups of queries");
+    }
+    source->of_rows = of_rows;
+    source->of_queries = of_queries;
+    return kin_filter_index(hold->ctx, &here, of_rows, of_queries, &source->groups);
+}
+
 static kith_status group_and_solve(kith_ctx *ctx, const kin_filter_job *job,
                                    const kin_filter_place *where, bool *done)
 {
-    const int64_t rows = job->corpus.rows;
-    indices own = {.job = job};
-    kin_fused_groups source = {.rows = rows,
-                               .queries = job->graph ? rows : job->queries.rows,
+    kin_fused_groups source = {.rows = job->corpus.rows,
+                               .queries = job->queries.rows,
                                .allow = job->filter.allow,
                                .others = job->filter.rule == KITH_RULE_OTHER};
     kin_fused_grouping grouping;
-    void *block = NULL;
-    KIN_TRY(kin_layout_make(ctx, name_indices, &own, "groups of rows", &block));
-    kith_status status = kin_filter_index(ctx, job, own.of_rows, own.of_queries, &source.groups);
-    source.of_rows = own.of_rows;
-    source.of_queries = own.of_queries;
-    KIN_THEN(status, kin_fused_grouping_make(ctx, where->gpu, &source, &grouping));
-    if (status == KITH_OK) {
-        status = solve(ctx, job, where, &grouping, done);
-        kin_fused_grouping_free(where->gpu, &grouping);
-    }
-    kin_free(ctx, block);
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(number_groups(&hold, where->gpu, job, &source));
+    KIN_TRY(kin_fused_grouping_make(ctx, where->gpu, &source, &grouping));
+    const kith_status status = solve(ctx, job, where, &grouping, done);
+    kin_fused_grouping_free(where->gpu, &grouping);
     return status;
 }
 
@@ -181,5 +210,101 @@ kith_status kin_filter_try_gpu(kith_ctx *ctx, const kin_filter_job *job, const k
         *done = false;
         return KITH_OK;
     }
+    return status;
+}
+
+/* ---- Before it begins ------------------------------------------------------------------------ */
+
+/* Sizes of groups on the host. */
+typedef struct sizes {
+    uint32_t *of_rows;
+    uint32_t *of_queries;
+    uint32_t *row_begin;
+    uint32_t *query_begin;
+} sizes;
+
+/* begin[g]: rows of the groups before g. */
+static void sum_up(const uint32_t *of, int64_t rows, const kith_filter *filter, int64_t groups,
+                   uint32_t *begin)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        begin[of[i] + 1] +=
+            filter == NULL || filter->allow == NULL || kin_filter_allows(filter, 0, (uint32_t)i);
+    }
+    for (int64_t g = 0; g < groups; g++) {
+        begin[g + 1] += begin[g];
+    }
+}
+
+static kith_status find_totals(kin_hold *hold, const kin_filter_job *job, sizes *s, int64_t *groups,
+                               kin_fused_span_totals *found)
+{
+    const int64_t rows = job->corpus.rows;
+    const bool once = job->graph && job->filter.allow == NULL;
+    KIN_NEW(hold, s->of_rows, (uint64_t)rows, "groups of rows");
+    if (!job->graph) {
+        KIN_NEW(hold, s->of_queries, (uint64_t)job->queries.rows, "groups of queries");
+    }
+    KIN_TRY(kin_filter_index(hold->ctx, job, s->of_rows, s->of_queries, groups));
+    KIN_NEW_ZERO(hold, s->row_begin, (uint64_t)*groups + 1, "groups of rows");
+    s->query_begin = s->row_begin;
+    sum_up(s->of_rows, rows, &job->filter, *groups, s->row_begin);
+    if (!once) {
+        KIN_NEW_ZERO(hold, s->query_begin, (uint64_t)*groups + 1, "groups of queries");
+        sum_up(job->graph ? s->of_rows : s->of_queries, job->queries.rows, NULL, *groups,
+               s->query_begin);
+    }
+    const kin_fused_spans spans = {.row_begin = s->row_begin, .groups = *groups};
+    for (int64_t g = 0; g < *groups; g++) {
+        const kin_fused_span span = kin_fused_span_of(&spans, g);
+        const uint64_t asked = s->query_begin[g + 1] - s->query_begin[g];
+        if (asked > 0 && span.count > 0) {
+            found->pairs += asked * span.count;
+            found->longest = span.count > found->longest ? span.count : found->longest;
+            found->used += 1;
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status add_bytes(kith_ctx *ctx, kin_gpu *gpu, const kin_filter_job *job,
+                             uint64_t *bytes)
+{
+    kin_fused_groups source = {.there = true,
+                               .rows = job->corpus.rows,
+                               .queries = job->queries.rows,
+                               .allow = job->filter.allow};
+    kin_fused_span_totals found = {0};
+    sizes s = {0};
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(find_totals(&hold, job, &s, &source.groups, &found));
+    const costs c = costs_of(job, &found);
+    source.of_queries = s.of_queries;
+    if (c.seats >= fmin(c.pairs, c.engine) || found.longest < KIN_FUSED_SEATS_LEAST) {
+        return KITH_OK;
+    }
+    const kin_fused_seated seated = {.corpus = &job->corpus,
+                                     .queries = job->graph ? NULL : &job->queries,
+                                     .request = &job->request,
+                                     .groups = source.groups,
+                                     .row_begin = s.row_begin,
+                                     .query_begin = s.query_begin};
+    *bytes = kin_fused_grouping_bytes(&source);
+    return kin_fused_seats_bytes(ctx, gpu, &seated, bytes);
+}
+
+kith_status kin_filter_gpu_bytes(kith_ctx *ctx, const kin_filter_job *job, uint64_t *bytes)
+{
+    kin_gpu *gpu = NULL;
+    *bytes = 0;
+    if (ctx->device == KIN_DEVICE_CPU || !may_pick(job) || job->filter.rule != KITH_RULE_SAME) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_device_enter(ctx, &job->request.distance, pairs_of(job), &gpu));
+    if (gpu == NULL) {
+        return KITH_OK;
+    }
+    const kith_status status = add_bytes(ctx, gpu, job, bytes);
+    kin_device_leave(ctx, gpu);
     return status;
 }

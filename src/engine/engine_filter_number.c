@@ -6,6 +6,36 @@
 
 #include "host/host_threads.h"
 
+kith_status kin_filter_refuse_number(kith_ctx *ctx, const char *name, int64_t row, int64_t number)
+{
+    return kin_fail_at(ctx, KITH_E_ARGUMENT, kin_at_row(name, row),
+                       "is %lld, must be at least 0 (a row that is in no group can be left out by "
+                       "allow)",
+                       (long long)number);
+}
+
+static kith_status fetch(kin_hold *hold, kin_gpu *gpu, int64_t rows, const int64_t **numbers)
+{
+    int64_t *copy = NULL;
+    if (kin_gpu_index_of(*numbers) < 0) {
+        return KITH_OK;
+    }
+    KIN_NEW(hold, copy, (uint64_t)rows, "numbers of groups");
+    KIN_TRY(kin_gpu_download(hold->ctx, gpu, copy, *numbers, (uint64_t)rows * sizeof *copy));
+    *numbers = copy;
+    return KITH_OK;
+}
+
+kith_status kin_filter_fetch(kin_hold *hold, kin_gpu *gpu, kin_filter_job *job)
+{
+    if (!job->there) {
+        return KITH_OK;
+    }
+    job->there = false;
+    KIN_TRY(fetch(hold, gpu, job->corpus.rows, &job->filter.groups));
+    return fetch(hold, gpu, job->queries.rows, &job->filter.query_groups);
+}
+
 /* ---- Numbers below `most` ------------------------------------------------------------------- */
 
 static bool are_small(const int64_t *numbers, int64_t rows, int64_t most)

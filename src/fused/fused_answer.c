@@ -373,9 +373,14 @@ uint64_t kin_fused_answers_bytes(int64_t rows, int64_t k)
     const kith_neighbors out = {
         .ids = &id, .distances = &distance, .distances64 = &distance64, .rows = rows, .k = k};
     kin_fused_answers a = {.target = {.exclude = &id, .out = &out}};
-    kin_fused_delivery d = delivery_of(rows, (int32_t)k + 1);
     return kin_size_add(kin_gpu_layout_bytes(name_device, &a),
-                        kin_gpu_layout_bytes(name_delivery, &d));
+                        kin_fused_delivery_bytes(rows, (int32_t)k + 1));
+}
+
+uint64_t kin_fused_delivery_bytes(int64_t rows, int32_t k)
+{
+    kin_fused_delivery d = delivery_of(rows, k);
+    return kin_gpu_layout_bytes(name_delivery, &d);
 }
 
 kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *pairs,

@@ -145,6 +145,8 @@ kith_status kin_fused_delivery_run(kin_fused_answers *a, kin_fused_delivery *d, 
 
 /* Device memory that answers take beside outputs that are the caller's. */
 uint64_t kin_fused_answers_bytes(int64_t rows, int64_t k);
+/* A delivery alone. */
+uint64_t kin_fused_delivery_bytes(int64_t rows, int32_t k);
 
 /* Degenerate rows, merged lists, and the copy to where the caller wants it. Waits. */
 kith_status kin_fused_answers_finish(kin_fused_answers *a, const kith_neighbors *out,

@@ -270,7 +270,8 @@ typedef struct kin_fused_gather {
 
 /* Of few rows all three at once: reach as by kth, candidates as by gather, and what tightening
  * leaves of them. Lists need not be cleared; those of rows that lost candidates hold any of them.
- */
+ * Of any number of rows where blocks have their own columns, a few; nothing is told. */
+enum { KIN_FUSED_OWN_K = 64, KIN_FUSED_OWN_TILES = 16 };
 typedef kin_fused_gather kin_fused_collect;
 
 /* Compacts every list: reach from the k smallest costs, entries above their limit go, counts fall.
@@ -394,6 +395,18 @@ typedef struct kin_fused_span {
     uint32_t gap;
 } kin_fused_span;
 
+/* Numbers of groups in 32 bits each, and what they are as a whole. */
+typedef struct kin_fused_numbers {
+    uint64_t largest;
+    uint64_t refused; /* rows from the first number below 0 on; 0: there is none */
+} kin_fused_numbers;
+typedef struct kin_fused_number {
+    const int64_t *numbers;
+    int64_t rows;
+    uint32_t *of;
+    kin_fused_numbers *found;
+} kin_fused_number;
+
 /* Rows by group, in any order within one: those whose bit is set (as kin_fused_keep has them; NULL:
  * all). owners: by position, its group; or NULL. */
 typedef struct kin_fused_regroup {
@@ -416,6 +429,7 @@ typedef struct kin_fused_seat {
     uint32_t count;  /* rows of the group */
     uint32_t before; /* of them, in blocks before this one */
     uint32_t step;   /* of the sequence */
+    uint32_t group;
 } kin_fused_seat;
 typedef struct kin_fused_spread {
     const uint32_t *listed;
@@ -442,6 +456,18 @@ typedef struct kin_fused_few {
     uint32_t least;
     uint32_t *ids;
 } kin_fused_few;
+
+/* Positions that lost candidates: how many there are, added to *count, and with `ids` who they are,
+ * in any order. */
+typedef struct kin_fused_lost {
+    const uint8_t *lost;
+    const uint32_t *of;          /* by position, its id */
+    const kin_fused_seat *seats; /* by block */
+    int64_t points;
+    uint64_t *count;
+    uint32_t *ids;    /* or NULL */
+    uint32_t *owners; /* their groups */
+} kin_fused_lost;
 
 /* What each group's queries may find: the rows of the same group, or of all others. */
 typedef struct kin_fused_span_totals {
@@ -619,9 +645,11 @@ typedef struct kin_fused_within {
     X(plan)                   \
     X(pack)                   \
     X(accept)                 \
+    X(number)                 \
     X(regroup)                \
     X(spread)                 \
     X(few)                    \
+    X(lost)                   \
     X(spans)                  \
     X(rescore)                \
     X(write)                  \

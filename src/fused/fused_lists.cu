@@ -18,88 +18,9 @@
 #include "fused/fused_list.cuh"
 #include "gpu/gpu_stream.cuh"
 
-enum { FEW_ENTRIES = 4, MOST_ENTRIES = 16 }; /* a lane */
+enum { FEW_ENTRIES = 4 }; /* a lane; MOST_ENTRIES at most */
 
 /* ---- Short lists: a warp each ---------------------------------------------------------------- */
-
-static __device__ __forceinline__ kin_bound_row bound_row(float2 bound)
-{
-    return kin_bound_row{(double)bound.x, (double)bound.y};
-}
-
-/* Tightens a list of `count` <= 32 R entries. Returns how many stay. */
-template <int R>
-static __device__ int32_t warp_tighten(const kin_fused_tighten &job, int64_t row, int32_t count)
-{
-    const int lane = (int)threadIdx.x % 32;
-    const kin_fused_frame &frame = job.set.frame;
-    uint64_t *list = job.lists.words + row * job.lists.capacity;
-    uint64_t words[R];
-    uint32_t order[R];
-    float2 bounds[R]; /* norm and lost */
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-        const int i = r * 32 + lane;
-        words[r] = i < count ? list[i] : UINT64_MAX;
-        order[r] = (uint32_t)(words[r] >> 32);
-        bounds[r] = make_float2(0.0F, 0.0F);
-        if (i < count && frame.bound != KIN_BOUND_INTEGER) {
-            const float4 facts = __ldg((const float4 *)(job.cols_set.facts + (uint32_t)words[r]));
-            bounds[r] = make_float2(facts.y, facts.z);
-        }
-    }
-    const uint32_t kth = warp_kth<R>(order, job.lists.k);
-    const kin_bound_row own = list_row(job.set, row);
-    double reach = -INFINITY;
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-        if (order[r] <= kth && r * 32 + lane < count) {
-            const double proven = list_proven(
-                kin_bound_reach_of_cost(frame.bound, list_cost(frame.type, order[r]), frame.kappa,
-                                        frame.scale, own, bound_row(bounds[r])));
-            reach = proven > reach ? proven : reach;
-        }
-    }
-    reach = warp_max(reach);
-    const double before = job.lists.reach[row];
-    __syncwarp();
-    if (reach < before && lane == 0) {
-        job.lists.reach[row] = reach;
-    }
-    reach = reach < before ? reach : before;
-    int32_t kept = 0;
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-        const double limit =
-            kin_bound_limit(frame.bound, reach, frame.kappa, own, bound_row(bounds[r]));
-        const bool stays = r * 32 + lane < count && !(list_cost(frame.type, order[r]) > limit);
-        const uint32_t vote = __ballot_sync(KIN_ALL_LANES, stays);
-        if (stays) {
-            list[kept + __popc(vote & ((1u << lane) - 1))] = words[r];
-        }
-        kept += __popc(vote);
-    }
-    return kept;
-}
-
-/* Of at most 32 MOST entries. */
-template <int MOST>
-static __device__ int32_t warp_tighten_any(const kin_fused_tighten &job, int64_t row, int32_t count)
-{
-    if (count <= 32) {
-        return warp_tighten<1>(job, row, count);
-    }
-    if (count <= 64) {
-        return warp_tighten<2>(job, row, count);
-    }
-    if (MOST <= 4 || count <= 128) {
-        return warp_tighten<4>(job, row, count);
-    }
-    if (count <= 256) {
-        return warp_tighten<8>(job, row, count);
-    }
-    return warp_tighten<MOST>(job, row, count);
-}
 
 /* Entries of a list that are looked at. */
 static __device__ __forceinline__ int32_t entries_of(const kin_fused_tighten &job, int64_t row,

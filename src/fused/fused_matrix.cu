@@ -2,7 +2,8 @@
  *
  * Idea. Two readers of a cost matrix that the screen wrote: `kth` finds how far the k-th neighbour
  * can be at most, `gather` pushes every column that may be as near. Of few rows, where the time of
- * a launch counts, `collect` does both and tightens what came of it.
+ * a launch counts, `collect` does both and tightens what came of it; so it does of many rows whose
+ * few columns fit into a warp's registers, which reads them once.
  *
  * kth need not find the k-th smallest cost: any k different columns prove a reach. Columns are
  * dealt to groups, column j to group j mod groups; the k-th smallest of the groups' least costs is
@@ -16,6 +17,8 @@
  * Cost. Both are bound by reading the matrix, or what of it minima leave to read. Many short rows
  * take a warp each; few long ones a block each (kth) or a warp for every 1,024 columns,
  * or with minima for every 4,096 (gather).
+ *
+ * It is long because all readers look at words, groups and limits alike.
  */
 #include "fused/fused_kernels.h"
 #include "fused/fused_list.cuh"
@@ -259,16 +262,17 @@ static __device__ void push_column(const kin_fused_gather &job, const gather_row
     }
 }
 
-/* Four columns of each lane, of a tile of the row's block, whose columns end at `end`. */
-static __device__ void push_tile(const kin_fused_gather &job, const gather_row &g, uint4 word,
-                                 int64_t tile, int64_t end, int32_t *count)
+/* Which of four columns of each lane are within the precise limit, of a tile of the row's block,
+ * whose columns end at `end`. The number of the first of them. */
+static __device__ __forceinline__ int64_t find_near(const kin_fused_gather &job,
+                                                    const gather_row &g,
+                                                    const uint32_t (&orders)[4], int64_t tile,
+                                                    int64_t end, bool (&near)[4])
 {
     const kin_fused_frame &frame = job.rows_set.frame;
     const int64_t first = (int64_t)(threadIdx.x % 32 * 4);
     const int64_t column = (int64_t)g.tiles[tile] * KIN_FUSED_TILE + first;
     const int64_t left = end - tile * KIN_FUSED_TILE - first;
-    const uint32_t orders[4] = {word.x, word.y, word.z, word.w};
-    bool near[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) { /* their facts are asked for at the same time */
         near[i] = orders[i] <= g.most && i < left && column + i < job.cols_set.points;
@@ -278,6 +282,16 @@ static __device__ void push_tile(const kin_fused_gather &job, const gather_row &
             near[i] = !(list_cost(frame.type, orders[i]) > limit);
         }
     }
+    return column;
+}
+
+/* Four columns of each lane. */
+static __device__ void push_tile(const kin_fused_gather &job, const gather_row &g, uint4 word,
+                                 int64_t tile, int64_t end, int32_t *count)
+{
+    const uint32_t orders[4] = {word.x, word.y, word.z, word.w};
+    bool near[4];
+    const int64_t column = find_near(job, g, orders, tile, end, near);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         push_column(job, g, near[i], orders[i], column + i, count);
@@ -460,6 +474,96 @@ static __global__ void __launch_bounds__(COLLECTORS)
     }
 }
 
+/* ---- Columns of their own: all at once, by a warp a row ---------------------------------------
+ */
+
+/* The words of up to T tiles stay in registers, and nobody else has a word for the row's list. */
+template <int R, int T>
+static __global__ void __launch_bounds__(KIN_LIST_THREADS)
+    collect_own(const __grid_constant__ kin_fused_collect job)
+{
+    const int64_t row = (int64_t)blockIdx.x * KIN_LIST_WARPS + threadIdx.x / 32;
+    const int64_t position = job.row0 + row;
+    const int lane = (int)threadIdx.x % 32;
+    if (row >= job.rows || position >= job.rows_set.points) {
+        return;
+    }
+    if (job.rows_set.ids[position] == KITH_ID_NONE) {
+        if (lane == 0) {
+            job.lists.reach[position] = -(double)INFINITY;
+            job.lists.counts[position] = 0;
+            job.lists.lost[position] = 0;
+        }
+        return;
+    }
+    const int64_t own = own_columns(job, job.rows_set, position);
+    uint32_t words[T][4];
+    uint32_t least[R];
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        least[r] = KIN_ORDER_PADDING;
+    }
+#pragma unroll
+    for (int t = 0; t < T; t++) {
+        const int64_t left = own - t * KIN_FUSED_TILE - lane * 4;
+        uint4 word =
+            make_uint4(KIN_ORDER_PADDING, KIN_ORDER_PADDING, KIN_ORDER_PADDING, KIN_ORDER_PADDING);
+        if (left > 0) {
+            word =
+                __ldcs((const uint4 *)(job.matrix + row * job.pitch + t * KIN_FUSED_TILE) + lane);
+        }
+        words[t][0] = word.x;
+        words[t][1] = left > 1 ? word.y : KIN_ORDER_PADDING;
+        words[t][2] = left > 2 ? word.z : KIN_ORDER_PADDING;
+        words[t][3] = left > 3 ? word.w : KIN_ORDER_PADDING;
+    }
+#pragma unroll
+    for (int w = 0; w < T * 4; w++) {
+        least[w % R] = min(least[w % R], words[w / 4][w % 4]);
+    }
+    int32_t groups = 0;
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        groups += __popc(__ballot_sync(KIN_ALL_LANES, least[r] != KIN_ORDER_PADDING));
+    }
+    const uint32_t order =
+        groups >= job.lists.k ? warp_kth<R>(least, job.lists.k) : KIN_ORDER_PADDING;
+    const double reach = reach_of(job.rows_set, position, order, job.cols_set.worst);
+    const gather_row g = row_to_gather(job, row, reach);
+    int32_t pushed = 0;
+#pragma unroll
+    for (int t = 0; t < T; t++) {
+        const uint32_t first = min(min(words[t][0], words[t][1]), min(words[t][2], words[t][3]));
+        if (t * KIN_FUSED_TILE < own && __any_sync(KIN_ALL_LANES, first <= g.most)) {
+            bool near[4];
+            const int64_t column = find_near(job, g, words[t], t, own, near);
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const uint32_t vote = __ballot_sync(KIN_ALL_LANES, near[i]);
+                const int32_t place = pushed + __popc(vote & ((1u << lane) - 1));
+                if (near[i] && place < job.lists.capacity) {
+                    job.lists.words[position * job.lists.capacity + place] =
+                        (uint64_t)words[t][i] << 32 | (uint64_t)(column + i);
+                }
+                pushed += __popc(vote);
+            }
+        }
+    }
+    if (lane == 0) {
+        job.lists.reach[position] = reach;
+    }
+    __syncwarp(); /* the list is there for all lanes */
+    int32_t kept = min(pushed, job.lists.capacity);
+    if (kept >= job.lists.k) {
+        const kin_fused_tighten tighten = {job.rows_set, job.cols_set, job.lists};
+        kept = warp_tighten_any<MOST_ENTRIES>(tighten, position, kept);
+    }
+    if (lane == 0) {
+        job.lists.counts[position] = kept;
+        job.lists.lost[position] = pushed > job.lists.capacity ? 1 : 0;
+    }
+}
+
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
 int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth *job)
@@ -502,8 +606,40 @@ int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_gather *job)
     return kin_gpu_launched();
 }
 
+template <int T> static void launch_own(kin_gpu_stream *stream, const kin_fused_collect *job)
+{
+    const unsigned blocks = (unsigned)((job->rows + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS);
+    if (job->lists.k <= 16) {
+        collect_own<2, T><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    } else {
+        collect_own<8, T><<<blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job);
+    }
+}
+
+static int collect_of_own(kin_gpu_stream *stream, const kin_fused_collect *job)
+{
+    const int64_t tiles = job->count / KIN_FUSED_TILE;
+    if (job->lists.k > KIN_FUSED_OWN_K || tiles > KIN_FUSED_OWN_TILES || job->minima != NULL) {
+        return (int)cudaErrorInvalidValue;
+    }
+    if (job->rows == 0) {
+        return 0;
+    }
+    if (tiles == 1) {
+        launch_own<1>(stream, job);
+    } else if (tiles <= KIN_FUSED_OWN_TILES / 2) {
+        launch_own<KIN_FUSED_OWN_TILES / 2>(stream, job);
+    } else {
+        launch_own<KIN_FUSED_OWN_TILES>(stream, job);
+    }
+    return kin_gpu_launched();
+}
+
 int kin_fused_launch_collect(kin_gpu_stream *stream, const kin_fused_collect *job)
 {
+    if (job->own != NULL) {
+        return collect_of_own(stream, job);
+    }
     const int64_t rows = job->rows_set.points - job->row0;
     const unsigned blocks = (unsigned)(job->rows < rows ? job->rows : rows);
     return blocks == 0 ? 0

@@ -21,6 +21,28 @@
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
+kith_status kin_fused_numbers_find(kith_ctx *ctx, kin_gpu *gpu, const int64_t *numbers,
+                                   int64_t rows, uint32_t *of, kin_fused_numbers *found)
+{
+    const kin_fused_device on = kin_fused_device_of(ctx, gpu);
+    const uint64_t count = (uint64_t)rows;
+    kin_fused_number job = {.numbers = numbers, .rows = rows, .of = of};
+    int64_t *copy = NULL;
+    KIN_HOLD(hold, ctx);
+    *found = (kin_fused_numbers){0};
+    if (numbers == NULL || rows == 0) {
+        return kin_gpu_fill(ctx, gpu, of, 0, count * sizeof *of);
+    }
+    if (kin_gpu_index_of(numbers) != gpu->index) {
+        KIN_GPU_NEW(&hold, gpu, copy, count, "numbers of groups");
+        KIN_TRY(kin_gpu_upload(ctx, gpu, copy, numbers, count * sizeof *numbers));
+        job.numbers = copy;
+    }
+    KIN_GPU_NEW(&hold, gpu, job.found, 1, "numbers of groups");
+    KIN_TRY(kin_fused_launched(&on, on.kernels->number(on.stream, &job), "reading groups"));
+    return kin_gpu_download(ctx, gpu, found, job.found, sizeof *found);
+}
+
 static void name_grouping(kin_layout *layout, void *job)
 {
     kin_fused_grouping *g = job;
@@ -32,7 +54,9 @@ static void name_grouping(kin_layout *layout, void *job)
     g->spans = kin_layout_array(layout, groups, sizeof *g->spans);
     g->row_begin = kin_layout_array(layout, groups + 1, sizeof *g->row_begin);
     g->next = kin_layout_array(layout, groups + 1, sizeof *g->next);
-    g->of_rows = kin_layout_array(layout, rows, sizeof *g->of_rows);
+    if (!source->there) {
+        g->of_rows = kin_layout_array(layout, rows, sizeof *g->of_rows);
+    }
     g->listed = kin_layout_array(layout, rows, sizeof *g->listed);
     g->owners = kin_layout_array(layout, queries, sizeof *g->owners);
     if (source->allow != NULL) {
@@ -43,9 +67,24 @@ static void name_grouping(kin_layout *layout, void *job)
         g->query_begin = kin_layout_array(layout, groups + 1, sizeof *g->query_begin);
         g->asked = kin_layout_array(layout, queries, sizeof *g->asked);
     }
-    if (source->of_queries != NULL) {
+    if (source->of_queries != NULL && !source->there) {
         g->of_queries = kin_layout_array(layout, queries, sizeof *g->of_queries);
     }
+}
+
+uint64_t kin_fused_grouping_bytes(const kin_fused_groups *source)
+{
+    kin_fused_grouping g = {.source = source,
+                            .once = source->of_queries == NULL && source->allow == NULL};
+    const uint64_t rows = (uint64_t)source->rows * sizeof *source->of_rows;
+    const uint64_t queries = (uint64_t)source->queries * sizeof *source->of_queries;
+    const uint64_t blocks[] = {kin_gpu_layout_bytes(name_grouping, &g), source->there ? rows : 0,
+                               source->there && source->of_queries != NULL ? queries : 0};
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        sum = kin_size_add(sum, kin_gpu_block_bytes(blocks[i]));
+    }
+    return sum;
 }
 
 static kith_status bring_groups(kith_ctx *ctx, kin_gpu *gpu, kin_fused_grouping *g)
@@ -54,12 +93,13 @@ static kith_status bring_groups(kith_ctx *ctx, kin_gpu *gpu, kin_fused_grouping 
     KIN_TRY(kin_gpu_layout_make(ctx, gpu, name_grouping, g, "groups of rows", &g->block));
     g->query_begin = g->once ? g->row_begin : g->query_begin;
     g->asked = g->once ? g->listed : g->asked;
-    g->of_queries = source->of_queries == NULL ? g->of_rows : g->of_queries;
-    KIN_TRY(kin_gpu_upload(ctx, gpu, g->of_rows, source->of_rows,
-                           (uint64_t)source->rows * sizeof *g->of_rows));
-    if (source->of_queries != NULL) {
+    if (!source->there) {
+        KIN_TRY(kin_gpu_upload(ctx, gpu, g->of_rows, source->of_rows,
+                               (uint64_t)source->rows * sizeof *source->of_rows));
+    }
+    if (!source->there && source->of_queries != NULL) {
         KIN_TRY(kin_gpu_upload(ctx, gpu, g->of_queries, source->of_queries,
-                               (uint64_t)source->queries * sizeof *g->of_queries));
+                               (uint64_t)source->queries * sizeof *source->of_queries));
     }
     return source->allow == NULL ? KITH_OK
                                  : kin_gpu_upload(ctx, gpu, g->words, source->allow,
@@ -69,7 +109,9 @@ static kith_status bring_groups(kith_ctx *ctx, kin_gpu *gpu, kin_fused_grouping 
 static kith_status sort_groups(const kin_fused_device *on, kin_fused_grouping *g)
 {
     const kin_fused_groups *source = g->source;
-    const kin_fused_regroup rows = {.of = g->of_rows,
+    const uint32_t *of_rows = source->there ? source->of_rows : g->of_rows;
+    const uint32_t *of_queries = source->there ? source->of_queries : g->of_queries;
+    const kin_fused_regroup rows = {.of = of_rows,
                                     .rows = source->rows,
                                     .words = g->words,
                                     .groups = source->groups,
@@ -77,7 +119,7 @@ static kith_status sort_groups(const kin_fused_device *on, kin_fused_grouping *g
                                     .next = g->next,
                                     .order = g->listed,
                                     .owners = g->once ? g->owners : NULL};
-    const kin_fused_regroup queries = {.of = g->of_queries,
+    const kin_fused_regroup queries = {.of = source->of_queries != NULL ? of_queries : of_rows,
                                        .rows = source->queries,
                                        .groups = source->groups,
                                        .begin = g->query_begin,
@@ -267,45 +309,30 @@ kith_status kin_fused_pick_few(kin_fused_answers *answers, const kin_fused_asked
 static const double MOST_LOST_PAIRS = 1e10;
 
 kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_asked *all,
-                                const kin_fused_set *set, const uint8_t *lost,
-                                const uint32_t *groups, bool *many)
+                                const kin_fused_lost *lost, bool *many)
 {
     const kin_fused_device *on = &answers->on;
-    const uint64_t n = (uint64_t)set->points;
     kin_fused_asked some = *all;
-    uint8_t *flags = NULL;
-    uint32_t *ids = NULL;
-    uint32_t *owners = NULL;
-    uint32_t *there = NULL; /* both */
+    kin_fused_lost job = *lost;
+    uint32_t *there = NULL; /* ids, and behind them owners */
     uint64_t count = 0;
     KIN_HOLD(hold, on->ctx);
-    KIN_NEW(&hold, flags, n, "rows to solve");
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, flags, lost, n));
-    if (memchr(flags, 1, n) == NULL) {
-        return KITH_OK;
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        count += flags[i];
-    }
+    KIN_GPU_NEW(&hold, on->gpu, job.count, 1, "rows to solve");
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, job.count, 0, sizeof *job.count));
+    KIN_TRY(kin_fused_launched(on, on->kernels->lost(on->stream, &job), "counting rows to solve"));
+    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, &count, job.count, sizeof count));
     *many = (double)count * (double)all->longest > MOST_LOST_PAIRS;
-    if (*many) {
+    if (count == 0 || *many) {
         return KITH_OK;
     }
-    KIN_NEW(&hold, ids, n, "rows to solve");
-    KIN_NEW(&hold, owners, n, "rows to solve");
     KIN_GPU_NEW(&hold, on->gpu, there, 2 * count, "rows to solve");
-    KIN_TRY(kin_gpu_download(on->ctx, on->gpu, ids, set->ids, n * sizeof *ids));
-    for (uint64_t i = 0, found = 0; i < n; i++) {
-        if (flags[i] != 0) {
-            ids[found] = ids[i];
-            owners[found++] = groups[i / KIN_FUSED_BLOCK];
-        }
-    }
-    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, there, ids, count * sizeof *ids));
-    KIN_TRY(kin_gpu_upload(on->ctx, on->gpu, there + count, owners, count * sizeof *owners));
+    job.ids = there;
+    job.owners = there + count;
+    KIN_TRY(kin_gpu_fill(on->ctx, on->gpu, job.count, 0, sizeof *job.count));
+    KIN_TRY(kin_fused_launched(on, on->kernels->lost(on->stream, &job), "finding rows to solve"));
     answers->tally.reruns += (double)count;
-    some.ids = there;
-    some.owners = there + count;
+    some.ids = job.ids;
+    some.owners = job.owners;
     some.rows = (int64_t)count;
     return pick_asked(answers, &some);
 }

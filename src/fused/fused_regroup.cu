@@ -8,7 +8,55 @@
 #include "fused/fused_kernels.h"
 #include "gpu/gpu_stream.cuh"
 
-enum { WARP = 32, THREADS = 256, SUMMING = 1024 };
+enum { WARP = 32, THREADS = 256, SUMMING = 1024, MOST_BLOCKS = 1024 };
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+static __device__ uint64_t warp_largest(uint64_t value)
+{
+#pragma unroll
+    for (int step = WARP / 2; step > 0; step /= 2) {
+        const uint64_t other = __shfl_xor_sync(0xffffffffu, value, step);
+        value = other > value ? other : value;
+    }
+    return value;
+}
+
+static __global__ void __launch_bounds__(THREADS) number_kernel(const kin_fused_number job)
+{
+    uint64_t largest = 0;
+    uint64_t refused = 0;
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < job.rows;
+         i += (int64_t)gridDim.x * THREADS) {
+        const int64_t number = job.numbers[i];
+        const uint64_t left = (uint64_t)(job.rows - i);
+        job.of[i] = (uint32_t)number;
+        largest = number > (int64_t)largest ? (uint64_t)number : largest;
+        refused = number < 0 && left > refused ? left : refused;
+    }
+    largest = warp_largest(largest);
+    refused = warp_largest(refused);
+    if (threadIdx.x % WARP == 0) {
+        (void)atomicMax((unsigned long long *)&job.found->largest, (unsigned long long)largest);
+    }
+    if (threadIdx.x % WARP == 0 && refused != 0) {
+        (void)atomicMax((unsigned long long *)&job.found->refused, (unsigned long long)refused);
+    }
+}
+
+int kin_fused_launch_number(kin_gpu_stream *stream, const kin_fused_number *job)
+{
+    const int64_t blocks = (job->rows + THREADS - 1) / THREADS;
+    KIN_CUDA_TRY(cudaMemsetAsync(job->found, 0, sizeof *job->found, stream->stream));
+    if (blocks == 0) {
+        return 0;
+    }
+    number_kernel<<<(unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), THREADS, 0,
+                    stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
+/* ---- Rows by group --------------------------------------------------------------------------- */
 
 static __device__ __forceinline__ bool takes(const kin_fused_regroup &job, int64_t row)
 {
@@ -115,6 +163,33 @@ int kin_fused_launch_few(kin_gpu_stream *stream, const kin_fused_few *job)
         return 0;
     }
     few_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
+    return kin_gpu_launched();
+}
+
+static __global__ void __launch_bounds__(THREADS) lost_kernel(const kin_fused_lost job)
+{
+    const int64_t position = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    const bool lost = position < job.points && job.lost[position] != 0;
+    unsigned long long *count = (unsigned long long *)job.count;
+    if (job.ids == NULL) {
+        const int here = __syncthreads_count(lost);
+        if (here != 0 && threadIdx.x == 0) {
+            (void)atomicAdd(count, (unsigned long long)here);
+        }
+    } else if (lost) {
+        const uint64_t to = atomicAdd(count, 1ull);
+        job.ids[to] = job.of[position];
+        job.owners[to] = job.seats[position / KIN_FUSED_BLOCK].group;
+    }
+}
+
+int kin_fused_launch_lost(kin_gpu_stream *stream, const kin_fused_lost *job)
+{
+    const int64_t blocks = (job->points + THREADS - 1) / THREADS;
+    if (blocks == 0) {
+        return 0;
+    }
+    lost_kernel<<<(unsigned)blocks, THREADS, 0, stream->stream>>>(*job);
     return kin_gpu_launched();
 }
 

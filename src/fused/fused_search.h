@@ -216,9 +216,15 @@ kith_status kin_fused_radius_screen(kin_fused_radius_job *f, const kin_fused_rad
 
 /* ---- Rows that are known beforehand: fused_pick.c -------------------------------------------- */
 
-/* Groups of rows and of queries, numbers below `groups`, in host memory. A query may find the rows
- * of its own group, or those of all others, that a bitmap allows (NULL: all). */
+/* of[i] = numbers[i] in 32 bits, in device memory; numbers: there, too, or on the host (NULL:
+ * zeros). Waits. */
+kith_status kin_fused_numbers_find(kith_ctx *ctx, kin_gpu *gpu, const int64_t *numbers,
+                                   int64_t rows, uint32_t *of, kin_fused_numbers *found);
+
+/* Groups of rows and of queries, numbers below `groups`, in host memory or on the device. A query
+ * may find the rows of its own group, or those of all others, that a bitmap allows (NULL: all). */
 typedef struct kin_fused_groups {
+    bool there; /* both arrays lie on the device */
     const uint32_t *of_rows;
     int64_t rows;
     const uint32_t *of_queries; /* NULL: of a graph, those of its rows */
@@ -246,6 +252,8 @@ typedef struct kin_fused_grouping {
     kin_fused_span *spans;
     kin_fused_span_totals *totals;
 } kin_fused_grouping;
+/* With what `there` lies in. */
+uint64_t kin_fused_grouping_bytes(const kin_fused_groups *source);
 /* Waits. Freed on failure. */
 kith_status kin_fused_grouping_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_groups *source,
                                     kin_fused_grouping *grouping);
@@ -273,16 +281,26 @@ typedef struct kin_fused_asked {
 /* Of all queries those whose groups have fewer than `least` rows. */
 kith_status kin_fused_pick_few(kin_fused_answers *answers, const kin_fused_asked *all,
                                int64_t least);
-/* Those at the positions of a set that lost candidates: lost, in device memory. groups: of each
- * block of the set. *many: they are too many for it, and nothing was solved. Waits. */
+/* Those that lost candidates: lost->lost, of, seats and points are set. *many: they are too many
+ * for it, and nothing was solved. Waits. */
 kith_status kin_fused_pick_lost(kin_fused_answers *answers, const kin_fused_asked *all,
-                                const kin_fused_set *set, const uint8_t *lost,
-                                const uint32_t *groups, bool *many);
+                                const kin_fused_lost *lost, bool *many);
 /* The same as kin_fused_pick, not of all others, by a screen of all groups at once (fused_seats.c).
- * *done is false, and nothing was written, where all groups are small, one is larger than
- * KIN_FUSED_SEATS_ROWS, or a row is degenerate. */
-enum { KIN_FUSED_SEATS_ROWS = 1 << 17 };
+ * *done is false, and nothing was written, where no group has KIN_FUSED_SEATS_LEAST rows, one has
+ * more than KIN_FUSED_SEATS_ROWS, or a row is degenerate. */
+enum { KIN_FUSED_SEATS_ROWS = 1 << 17, KIN_FUSED_SEATS_LEAST = 96 };
 kith_status kin_fused_seats(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *picks, bool *done);
+/* What that takes of a GPU beside the groups, at most, is added to *bytes; of host memory. */
+typedef struct kin_fused_seated {
+    const kith_matrix *corpus;
+    const kith_matrix *queries; /* NULL: a graph */
+    const kin_request *request;
+    int64_t groups;
+    uint32_t *row_begin;   /* groups + 1 */
+    uint32_t *query_begin; /* where rows and queries are the same lists row_begin */
+} kin_fused_seated;
+kith_status kin_fused_seats_bytes(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_seated *job,
+                                  uint64_t *bytes);
 /* Of a graph, without a bitmap, whose groups are few: what each point has nearest in all others, by
  * the screen, of points that are prepared once (fused_both.c). *done is false, and nothing was
  * written, where there are more than 64 groups, where lists would be short, where many points are

@@ -12,8 +12,8 @@
  * written, thresholds are found in them, and candidates gathered, as of a small graph; of a large
  * one those of its first tiles, and stages of the others follow, each twice as long as all that is
  * known before it. A group's rows stand in a sequence that spreads them (kin_fused_spread), so that
- * its first tiles are a sample of all. What is screened when is known beforehand: the host writes
- * all units at once.
+ * the first tiles of a large one are a sample of all. What is screened when is known beforehand:
+ * the host writes all units at once.
  *
  * Groups of so few rows that blocks would be mostly empty are compared pair by pair beside them,
  * and so are rows whose lists overflow, each with all of its group (fused_pick.c).
@@ -31,8 +31,8 @@ enum {
     SEED_A_NEIGHBOUR = 8, /* or columns for each of the k; */
     WHOLE = 2,            /* up to so many times as many, those of all */
     GROWTH = 3,           /* what is known after a stage, in units of what was before */
-    LEAST_ROWS = 96,      /* of a group that has blocks */
     UNIT_TILES = 32,      /* of a stage, at most */
+    A_PRIME = 1000003,    /* above all groups' rows: a step that takes no time to find */
 };
 static const uint64_t MATRIX_BYTES = 512u << 20;
 static const uint64_t LIST_BYTES = 2ull << 30;
@@ -44,8 +44,7 @@ typedef struct seating {
     uint32_t *begin;  /* groups + 1: of those that are listed */
     uint32_t *firsts; /* groups: the first block of each */
     int64_t blocks;
-    uint32_t *groups; /* by block */
-    kin_fused_seat *seats;
+    kin_fused_seat *seats; /* by block */
     kin_fused_seat *there; /* device: seats */
 } seating;
 
@@ -54,35 +53,41 @@ static void seat_groups(seating *s, const uint32_t *rows, int64_t groups)
 {
     s->blocks = 0;
     for (int64_t g = 0; g < groups; g++) {
-        const bool seated = rows[g + 1] - rows[g] >= LEAST_ROWS;
+        const bool seated = rows[g + 1] - rows[g] >= KIN_FUSED_SEATS_LEAST;
         const uint32_t count = seated ? s->begin[g + 1] - s->begin[g] : 0;
-        const uint32_t step =
-            s->seats == NULL || count == 0 ? 0 : (uint32_t)kin_sequence_step(count);
+        const bool sampled = s->seats != NULL && count > WHOLE * SEED_TILES * KIN_FUSED_TILE;
+        const uint32_t step = sampled ? (uint32_t)kin_sequence_step(count) : A_PRIME;
         s->firsts[g] = (uint32_t)s->blocks;
         for (uint32_t before = 0; before < count; before += KIN_FUSED_BLOCK) {
             if (s->seats != NULL) {
-                s->seats[s->blocks] = (kin_fused_seat){s->begin[g], count, before, step};
-                s->groups[s->blocks] = (uint32_t)g;
+                s->seats[s->blocks] =
+                    (kin_fused_seat){s->begin[g], count, before, step, (uint32_t)g};
             }
             s->blocks += 1;
         }
     }
 }
 
-/* begin: device memory; of columns or of queries of these columns. */
+/* begin is known; of columns or of queries of these columns. */
+static kith_status find_seats(kin_hold *hold, int64_t groups, const seating *cols, seating *s)
+{
+    KIN_NEW(hold, s->firsts, (uint64_t)groups + 1, "groups of rows");
+    seat_groups(s, cols->begin, groups);
+    KIN_NEW(hold, s->seats, (uint64_t)s->blocks, "blocks of groups");
+    seat_groups(s, cols->begin, groups);
+    return KITH_OK;
+}
+
+/* begin: device memory. */
 static kith_status make_seating(kin_hold *hold, kin_gpu *gpu, const uint32_t *begin, int64_t groups,
                                 const seating *cols, seating *s)
 {
     const uint64_t ends = (uint64_t)groups + 1;
     KIN_NEW(hold, s->begin, ends, "groups of rows");
-    KIN_NEW(hold, s->firsts, ends, "groups of rows");
     KIN_TRY(kin_gpu_download(hold->ctx, gpu, s->begin, begin, ends * sizeof *begin));
-    seat_groups(s, cols->begin, groups);
+    KIN_TRY(find_seats(hold, groups, cols, s));
     const uint64_t blocks = (uint64_t)s->blocks;
-    KIN_NEW(hold, s->groups, blocks, "blocks of groups");
-    KIN_NEW(hold, s->seats, blocks, "blocks of groups");
     KIN_GPU_NEW(hold, gpu, s->there, blocks, "blocks of groups");
-    seat_groups(s, cols->begin, groups);
     return kin_gpu_upload(hold->ctx, gpu, s->there, s->seats, blocks * sizeof *s->seats);
 }
 
@@ -131,13 +136,13 @@ typedef struct seats {
 
 static int64_t columns_of(const seats *s, int64_t block)
 {
-    const uint32_t group = s->rows.groups[block];
+    const uint32_t group = s->rows.seats[block].group;
     return s->cols.begin[group + 1] - s->cols.begin[group];
 }
 
 static int64_t first_tile(const seats *s, int64_t block)
 {
-    return 2 * (int64_t)s->cols.firsts[s->rows.groups[block]];
+    return 2 * (int64_t)s->cols.firsts[s->rows.seats[block].group];
 }
 
 /* Tiles whose costs are written. */
@@ -315,6 +320,12 @@ static turn next_turn(seats *s)
     return t;
 }
 
+/* Whether lists of seeds are made and tightened by one launch. */
+static bool collects(const seats *s)
+{
+    return s->lists.k <= KIN_FUSED_OWN_K && s->pitch <= KIN_FUSED_OWN_TILES;
+}
+
 /* Costs, thresholds and candidates of `count` blocks from `block` on, which stands at `row0` of the
  * rows. */
 static kith_status screen_seeds(seats *s, const kin_fused_set *rows, int64_t first, int64_t block,
@@ -335,6 +346,9 @@ static kith_status screen_seeds(seats *s, const kin_fused_set *rows, int64_t fir
                                    .matrix = s->matrix,
                                    .pitch = s->pitch * KIN_FUSED_TILE,
                                    .own = s->own + first};
+    if (collects(s)) {
+        return kin_fused_costs_collect(&s->on, &costs);
+    }
     KIN_TRY(kin_fused_costs_reach(&s->on, &costs));
     return kin_fused_costs_gather(&s->on, &costs);
 }
@@ -368,7 +382,7 @@ static kith_status find_lists(seats *s, const kin_fused_set *rows, int64_t first
     for (int64_t b = first; b < end; b += s->batch) {
         KIN_TRY(screen_seeds(s, rows, first, b, kin_min_i64(s->batch, end - b)));
     }
-    KIN_TRY(tighten(s, rows));
+    KIN_TRY(collects(s) ? KITH_OK : tighten(s, rows));
     for (int64_t known = s->seed; has_stage(s, known); known *= GROWTH) {
         KIN_TRY(screen_stage(s, rows));
         KIN_TRY(tighten(s, rows));
@@ -417,14 +431,18 @@ static kith_status solve_all(seats *s)
             kin_fused_set_part(all, first * KIN_FUSED_BLOCK, (end - first) * KIN_FUSED_BLOCK);
         KIN_TRY(find_lists(s, &rows, first, end));
         KIN_TRY(deliver(s, &rows));
-        KIN_TRY(kin_fused_pick_lost(&s->answers, &asked, &rows, s->lists.lost,
-                                    s->rows.groups + first, &s->crowded));
+        const kin_fused_lost lost = {.lost = s->lists.lost,
+                                     .of = rows.ids,
+                                     .seats = s->rows.there + first,
+                                     .points = rows.points};
+        KIN_TRY(kin_fused_pick_lost(&s->answers, &asked, &lost, &s->crowded));
         if (s->crowded) {
             return KITH_OK;
         }
         KIN_TRY(kin_progress(s->on.ctx, "screen", (double)end, (double)s->rows.blocks));
     }
-    return s->seated == asked.rows ? KITH_OK : kin_fused_pick_few(&s->answers, &asked, LEAST_ROWS);
+    return s->seated == asked.rows ? KITH_OK
+                                   : kin_fused_pick_few(&s->answers, &asked, KIN_FUSED_SEATS_LEAST);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
@@ -468,16 +486,22 @@ static kith_status prepare_both(seats *s)
     return prepare(s, &asked, &s->rows, grouping->asked, &s->corpus.set.frame, &s->queries);
 }
 
-static kith_status plan(seats *s, kin_hold *hold)
+/* How much there is, before there is any. */
+static void size_up(seats *s)
 {
     const int64_t k = s->answers.wanted;
     find_sizes(s);
     plan_units(s);
+    s->lists = (kin_fused_lists){
+        .rows = s->stripe * KIN_FUSED_BLOCK, .k = (int32_t)k, .capacity = kin_fused_capacity(k)};
+}
+
+static kith_status plan(seats *s, kin_hold *hold)
+{
+    size_up(s);
     KIN_NEW(hold, s->counts, (uint64_t)s->launches, "units of groups");
     KIN_NEW(hold, s->units, (uint64_t)s->unit_count, "units of groups");
     plan_units(s);
-    s->lists = (kin_fused_lists){
-        .rows = s->stripe * KIN_FUSED_BLOCK, .k = (int32_t)k, .capacity = kin_fused_capacity(k)};
     KIN_TRY(kin_gpu_hold_layout(hold, s->on.gpu, name_seats, s, "candidates of groups"));
     KIN_TRY(upload_tiles(s));
     KIN_TRY(upload_units(s));
@@ -546,7 +570,7 @@ kith_status kin_fused_seats(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *
     seats s = {.on = kin_fused_device_of(ctx, gpu), .picks = picks};
     *done = false;
     if (source->others || grouping->found.longest > KIN_FUSED_SEATS_ROWS ||
-        grouping->found.longest < LEAST_ROWS) {
+        grouping->found.longest < KIN_FUSED_SEATS_LEAST) {
         return KITH_OK;
     }
     KIN_HOLD(hold, ctx);
@@ -560,4 +584,53 @@ kith_status kin_fused_seats(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_picks *
     kin_fused_prepared_free(ctx, gpu, &s.queries);
     kin_fused_prepared_free(ctx, gpu, &s.corpus);
     return status;
+}
+
+/* ---- Before it begins ------------------------------------------------------------------------ */
+
+/* Rows of the host, and their set of so many positions: two blocks, so up to a page more. */
+static uint64_t side_bytes(const kith_matrix *matrix, kith_dtype asked, const kin_request *request,
+                           int64_t positions)
+{
+    const uint64_t page = kin_gpu_block_bytes(2 << 20);
+    const uint64_t a_row = (uint64_t)matrix->cols * (uint64_t)kith_dtype_bytes(matrix->dtype);
+    const uint64_t set = kin_fused_prepared_bytes(matrix, positions, &request->distance, asked,
+                                                  KIN_FUSED_DATA_ON_DEVICE, true)
+                             .resident;
+    return kin_size_add(kin_gpu_block_bytes(kin_size_mul((uint64_t)matrix->rows, a_row)),
+                        kin_size_add(kin_gpu_block_bytes(set), page));
+}
+
+kith_status kin_fused_seats_bytes(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_seated *job,
+                                  uint64_t *bytes)
+{
+    const kith_matrix *corpus = job->corpus;
+    const kith_matrix *asked = job->queries != NULL ? job->queries : corpus;
+    const kin_request *request = job->request;
+    const bool once = job->query_begin == job->row_begin;
+    seats s = {.on = kin_fused_device_of(ctx, gpu), .cols = {.begin = job->row_begin}};
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(find_seats(&hold, job->groups, &s.cols, &s.cols));
+    s.rows = once ? s.cols : (seating){.begin = job->query_begin};
+    KIN_TRY(once ? KITH_OK : find_seats(&hold, job->groups, &s.cols, &s.rows));
+    s.corpus.set.padded = s.cols.blocks * KIN_FUSED_BLOCK;
+    s.answers.wanted = kin_request_ids(request, job->queries == NULL, corpus->rows);
+    size_up(&s);
+    const int64_t positions = s.rows.blocks * KIN_FUSED_BLOCK;
+    const bool all = s.seated == asked->rows; /* the others have a delivery of their own */
+    const uint64_t few = all ? 0 : (uint64_t)asked->rows * sizeof(uint32_t);
+    const uint64_t unused =
+        all ? kin_fused_delivery_bytes(asked->rows, (int32_t)request->k + 1) : 0;
+    const uint64_t parts[] = {(uint64_t)s.cols.blocks * sizeof *s.cols.seats,
+                              once ? 0 : (uint64_t)s.rows.blocks * sizeof *s.rows.seats,
+                              side_bytes(corpus, asked->dtype, request, s.corpus.set.padded),
+                              once ? 0 : side_bytes(asked, asked->dtype, request, positions),
+                              kin_gpu_layout_bytes(name_seats, &s),
+                              kin_fused_answers_bytes(asked->rows, request->k) - unused,
+                              kin_fused_delivery_bytes(positions, s.lists.k),
+                              few};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        *bytes = kin_size_add(*bytes, kin_gpu_block_bytes(parts[i]));
+    }
+    return KITH_OK;
 }

@@ -57,6 +57,8 @@ const char *kin_gpu_reason(void);
 const kin_gpu_module *kin_gpu_get_module(void);
 /* Devices that the driver shows, usable or not; 0 where the module or the driver is missing. */
 int32_t kin_gpu_count(void);
+/* The device whose memory an address is of; -1: none that the driver knows. */
+int32_t kin_gpu_index_of(const void *address);
 /* false: the driver would not say. */
 bool kin_gpu_describe(int32_t index, kin_gpu_info *info);
 /* New enough for the kernels. */

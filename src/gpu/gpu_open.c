@@ -171,6 +171,15 @@ int32_t kin_gpu_count(void)
     return device_count;
 }
 
+int32_t kin_gpu_index_of(const void *address)
+{
+    const kin_gpu_module *module = address == NULL ? NULL : kin_gpu_get_module();
+    int32_t there = 0;
+    int32_t index = 0;
+    const bool known = module != NULL && module->ops->where(address, &there, &index) == 0;
+    return known && there == 1 ? index : -1;
+}
+
 bool kin_gpu_describe(int32_t index, kin_gpu_info *info)
 {
     return index >= 0 && index < kin_gpu_count() && module_found->ops->describe(index, info) == 0;

@@ -33,6 +33,17 @@ static bool takes_some(const kin_fused_corpus *corpus, const kin_filter_job *job
             kin_fused_screens(&job->request, *kept, job->queries.rows));
 }
 
+/* Many queries of the host are on their way while rows are chosen. */
+static void send_queries(kith_ctx *ctx, const kin_filter_job *job, const kin_filter_place *where)
+{
+    enum { LEAST_BYTES = 1 << 19 };
+    const kith_matrix *queries = &job->queries;
+    if ((where->place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
+        kin_fused_ahead_bytes(queries, queries->rows) >= LEAST_BYTES) {
+        kin_fused_prepare_ahead(ctx, where->gpu, queries, 0, queries->rows);
+    }
+}
+
 static kith_status search_some(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                const kin_filter_job *job, int64_t kept,
                                const kin_filter_place *where)
@@ -41,11 +52,14 @@ static kith_status search_some(kith_ctx *ctx, const kin_fused_corpus *corpus,
     kin_fused_corpus *some = NULL;
     KIN_TRY(kin_fused_corpus_for(ctx, corpus, &job->queries, job->request.k, &again));
     const kin_fused_corpus *all = again != NULL ? again : corpus;
-    kith_status status = kept == job->corpus.rows
-                             ? KITH_OK
-                             : kin_fused_corpus_some(ctx, all, job->filter.allow, kept, &some);
+    kith_status status = KITH_OK;
+    if (kept < job->corpus.rows) {
+        send_queries(ctx, job, where);
+        status = kin_fused_corpus_some(ctx, all, job->filter.allow, kept, &some);
+    }
     KIN_THEN(status, kin_fused_corpus_search(ctx, some != NULL ? some : all, &job->queries,
                                              &job->request, where->place, where->out));
+    (void)kin_gpu_ahead_end(where->gpu);
     kin_fused_corpus_free(ctx, some);
     kin_fused_corpus_free(ctx, again);
     return status;
@@ -122,7 +136,7 @@ static kith_status try_gpu(kith_ctx *ctx, const kith_index *index, const kith_ma
                            const kith_search_params *params, const kith_neighbors *out, bool *done)
 {
     const kith_matrix points = points_of(index);
-    kin_filter_job job;
+    kin_filter_job job = {0};
     kin_limit limit;
     if (index->gpu == NULL || index->kept->fused == NULL) {
         return KITH_OK;
@@ -169,8 +183,12 @@ static kith_status search_filtered_there(kith_ctx *ctx, const kith_index *index,
     const kith_matrix *own = &index->kept->prepared.rows.matrix;
     const kith_matrix points = points_of(index);
     kith_search_params params;
-    kin_api_filtering f = {
-        .out = out, .gpu = index->gpu, .stream = stream, .there = filter_there, .arg = index};
+    kin_api_filtering f = {.job.there = true,
+                           .out = out,
+                           .gpu = index->gpu,
+                           .stream = stream,
+                           .there = filter_there,
+                           .arg = index};
     KIN_TRY(take_params(ctx, index, given, &params));
     KIN_TRY(kin_api_check_filtered(ctx, &points, queries, &params, out, &f.job));
     f.job.resident = points.data != own->data || kin_index_rows_on_device(index->kept);

@@ -130,12 +130,14 @@ class Filter(CliCase):
         """one error that names the file, the row or the option"""
         self.column("half.csv", [0.5] * ROWS)
         self.column("two.csv", [2] * ROWS)
+        self.column("minus.csv", [1, 0, -3] + [1] * (ROWS - 3))
         words = "search", "p.u8bin", "q.u8bin", "-k", K
         groups = "--groups", "g.csv", "--query-groups", "qg.csv"
         for code, more, told in (
                 (1, ("--allow", "two.csv"), "row 0 is 2, which has no meaning here (give whole numbers from 0 to 1)"),
                 (1, ("--allow", "qg.csv"), "qg.csv"),
                 (1, ("--groups", "half.csv", "--rule", "each"), "row 0 is 0.5"),
+                (1, ("--groups", "minus.csv", "--rule", "each"), "row 2 is -3"),
                 (2, ("--groups", "g.csv"), "--query-groups"),
                 (2, ("--rule", "each"), "means nothing without groups"),
                 (2, ("--query-groups", "qg.csv"), "goes with groups"),
@@ -149,6 +151,20 @@ class Filter(CliCase):
                 (("--symmetric", "union"), "--symmetric"),
                 (("--shards", "x", "-o", "x.npz", "--rule", "each"), "lists of shards have k entries")):
             self.fails(2, "graph", "p.u8bin", "-k", K, "--groups", "g.csv", *more, says=[told])
+
+    def test_inputs_stay(self):
+        """an output that is a bitmap or groups, under another name"""
+        for name in "g.csv", "qg.csv":
+            before = (self.folder / name).read_bytes()
+            for more in (("search", "p.u8bin", "q.u8bin", "-k", K, "--groups", "g.csv", "--query-groups", "qg.csv"),
+                         ("truth", "p.u8bin", "q.u8bin", "-k", K, "--groups", "g.csv", "--query-groups", "qg.csv"),
+                         ("pairs", "p.u8bin", "q.u8bin", "--radius", 9, "--groups", "g.csv",
+                          "--query-groups", "qg.csv")):
+                output = {"search": "x.npz", "truth": "x.knn", "pairs": "x.npy"}[more[0]]
+                (self.folder / output).hardlink_to(self.folder / name)
+                self.fails(1, *more, "-o", output, says=["input and output at once"])
+                self.assertEqual((self.folder / name).read_bytes(), before)
+                (self.folder / output).unlink()
 
 
 if __name__ == "__main__":

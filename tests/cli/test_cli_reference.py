@@ -154,6 +154,26 @@ class Jobs(ReferenceCase):
                       device="cuda:all", devices=2)
             self.same("search", f"some.{kind}", f"few.{kind}", "-k", 6, device="cuda:all", devices=2)
 
+    def test_filters(self):
+        """within groups, across them, k of each, under a bitmap, pairs and truth: on one device, and on two"""
+        for name, rows, of in (("g", 400, 13), ("b", 400, 2), ("q", 57, 13)):
+            self.write(f"{name}.csv", "".join(f"{i * i % of}\n" for i in range(rows)).encode())
+        self.write("a.csv", "".join(f"{int(i % 3 > 0)}\n" for i in range(400)).encode())
+        for device, devices in ("cuda", 1), ("cuda:all", 2):
+            where = {"device": device, "devices": devices}
+            for kind in "u8bin", "fbin":
+                graph = "graph", f"some.{kind}", "-k", 6
+                search = "search", f"some.{kind}", f"few.{kind}", "-k", 6
+                for words in (
+                        (*graph, "--groups", "g.csv"), (*graph, "--groups", "b.csv", "--rule", "other"),
+                        (*graph, "--groups", "b.csv", "--rule", "each"), (*graph, "--allow", "a.csv"),
+                        (*search, "--groups", "g.csv", "--query-groups", "q.csv", "--allow", "a.csv"),
+                        (*search, "--groups", "g.csv", "--query-groups", "q.csv", "--rule", "other"),
+                        (*search, "--allow", "a.csv")):
+                    self.same(*words, **where)
+                self.same("pairs", f"some.{kind}", "--radius", 20, "--groups", "b.csv", form="npy", **where)
+                self.same("truth", f"some.{kind}", f"few.{kind}", "-k", 5, "--allow", "a.csv", form="knn", **where)
+
     def test_little_memory(self):
         """a device of few MiB: cut into stripes, or one clear error; never another byte"""
         self.on("cpu", "graph", "digits.u8bin", "-k", 10, out="cpu.npz")

@@ -28,6 +28,45 @@ typedef struct sample {
     int64_t gap;
 } sample;
 
+static const int64_t *numbers_there(const test_caller *c, const int64_t *numbers, int64_t rows)
+{
+    const uint64_t bytes = (uint64_t)rows * sizeof *numbers;
+    if (numbers == NULL) {
+        return NULL;
+    }
+    int64_t *there = test_caller_room(c, bytes);
+    assert_int_equal(c->ops->copy_in(c->stream, there, numbers, bytes), 0);
+    assert_int_equal(c->ops->wait(c->stream), 0);
+    return there;
+}
+
+/* The same parameters; of every second filter groups lie on the device, too. *own: until
+ * bring_back. */
+static kith_search_params take_there(const test_caller *c, const kith_search_params *params,
+                                     int64_t rows, int64_t queries, kith_filter *own)
+{
+    static int turn;
+    kith_search_params there = *params;
+    *own = kith_filter_default();
+    if (params->filter != NULL && turn++ % 2 == 0) {
+        *own = *params->filter;
+        own->groups = numbers_there(c, own->groups, rows);
+        own->query_groups = numbers_there(c, own->query_groups, queries);
+        there.filter = own;
+    }
+    return there;
+}
+
+static void bring_back(const test_caller *c, const kith_filter *own)
+{
+    if (own->groups != NULL) {
+        test_caller_release(c, own->groups);
+    }
+    if (own->query_groups != NULL) {
+        test_caller_release(c, own->query_groups);
+    }
+}
+
 static int compare_graph(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
                          const kith_matrix *points, const kith_search_params *params)
 {
@@ -35,7 +74,10 @@ static int compare_graph(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
     assert_int_equal(kith_graph(cpu, points, params, &wanted, NULL), KITH_OK);
     kith_matrix device = test_caller_copy(c, points);
     kith_neighbors out = test_caller_answer(c, points->rows, K);
-    const kith_status status = kith_cuda_graph(gpu, &device, params, &out, NULL, c->handle);
+    kith_filter own;
+    const kith_search_params there = take_there(c, params, points->rows, 0, &own);
+    const kith_status status = kith_cuda_graph(gpu, &device, &there, &out, NULL, c->handle);
+    bring_back(c, &own);
     if (status != KITH_OK) {
         (void)printf("    graph: %s\n", kith_ctx_detail(gpu));
     }
@@ -56,7 +98,10 @@ static int compare_search(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
     kith_matrix corpus = test_caller_copy(c, points);
     kith_matrix asked = test_caller_copy(c, queries);
     kith_neighbors out = test_caller_answer(c, queries->rows, K);
-    const kith_status status = kith_cuda_search(gpu, &corpus, &asked, params, &out, NULL);
+    kith_filter own;
+    const kith_search_params there = take_there(c, params, points->rows, queries->rows, &own);
+    const kith_status status = kith_cuda_search(gpu, &corpus, &asked, &there, &out, NULL);
+    bring_back(c, &own);
     if (status != KITH_OK) {
         (void)printf("    search: %s\n", kith_ctx_detail(gpu));
     }
@@ -140,6 +185,7 @@ static int compare_filtered(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
                             kith_search_params params)
 {
     static const int64_t group_counts[] = {0, 2, 40, 600};
+    static const int64_t apart[] = {1, 1000000007}; /* small numbers are their own indices */
     static const int keeps[] = {0, 1, 50};
     uint8_t allow[(ROWS + 7) / 8] = {0};
     int64_t groups[ROWS];
@@ -151,12 +197,12 @@ static int compare_filtered(const test_caller *c, kith_ctx *cpu, kith_ctx *gpu,
         const int64_t count = group_counts[turn % 4];
         const int keep = keeps[turn / 4];
         for (int64_t i = 0; i < ROWS; i++) {
-            groups[i] = count == 0 ? 0 : i * 13 % count;
+            groups[i] = count == 0 ? 0 : i * 13 % count * apart[turn % 3 == 0];
             allow[i / 8] = (uint8_t)(i % 8 == 0 ? 0 : allow[i / 8]);
             allow[i / 8] = (uint8_t)(allow[i / 8] | (keep != 0 && i % keep == 0) << i % 8);
         }
         for (int64_t i = 0; i < QUERIES; i++) {
-            asked[i] = count == 0 ? 0 : i * 7 % (count + 1);
+            asked[i] = count == 0 ? 0 : i * 7 % (count + 1) * apart[turn % 3 == 0];
             excluded[i] = (uint32_t)(i * 5 % ROWS);
         }
         filter.rule = count == 0      ? KITH_RULE_NONE
@@ -429,6 +475,27 @@ static void test_selection_refused(void **state)
 
 /* ---- What is refused ------------------------------------------------------------------------ */
 
+/* Numbers below 0, found there by whoever reads them or by the host that takes over, and a rule
+ * that reads them on the host. */
+static void check_groups_there(const test_caller *c, kith_ctx *gpu, const kith_matrix *points,
+                               const kith_search_params *given, const kith_neighbors *out)
+{
+    const int64_t numbers[8] = {0, 1, 1, 0, -3, 1, -5, 0};
+    kith_search_params params = *given;
+    kith_filter filter = kith_filter_default();
+    filter.groups = numbers_there(c, numbers, 8);
+    params.filter = &filter;
+    for (kith_rule rule = KITH_RULE_SAME; rule <= KITH_RULE_OTHER; rule++) {
+        filter.rule = rule;
+        assert_int_equal(kith_cuda_graph(gpu, points, &params, out, NULL, NULL), KITH_E_ARGUMENT);
+        assert_non_null(strstr(kith_ctx_detail(gpu), "groups[4] is -3, must be at least 0"));
+    }
+    filter.rule = KITH_RULE_EACH;
+    assert_int_equal(kith_cuda_graph(gpu, points, &params, out, NULL, NULL), KITH_E_UNSUPPORTED);
+    assert_non_null(strstr(kith_ctx_detail(gpu), "groups lies on a GPU"));
+    test_caller_release(c, filter.groups);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -451,6 +518,7 @@ static void test_refused(void **state)
     params.k = 8;
     assert_int_equal(kith_cuda_graph(gpu, &device, &params, &out, NULL, NULL), KITH_E_ARGUMENT);
     params.k = 1;
+    check_groups_there(&c, gpu, &device, &params, &out);
     assert_int_equal(kith_cuda_graph(gpu, &device, &params, &out, NULL, NULL), KITH_OK);
     assert_int_equal(c.ops->copy_out(c.stream, ids, out.ids, sizeof ids), 0);
     assert_int_equal(c.ops->wait(c.stream), 0);

@@ -341,6 +341,37 @@ static int compare_some(scene *s)
     return wrong;
 }
 
+/* So many queries of the host that they are sent while rows are chosen; some neighbours alone. */
+static void many_asked(void **state)
+{
+    (void)state;
+    static uint8_t allow[(NEAR + 7) / 8];
+    scene s = scene_of(KITH_F32, KITH_EUCLIDEAN, 0);
+    uint64_t seed = 12;
+    kith_filter filter = kith_filter_default();
+    kith_neighbors wanted = test_answer_make(NEAR, K);
+    kith_neighbors got = test_answer_make(NEAR, K);
+    test_rows_free(&s.points);
+    s.points = test_rows_make(KITH_F32, NEAR, COLS, 4);
+    test_rows_fill(&s.points, 1.0, false, &seed);
+    bring_again(&s);
+    kith_index *index = index_of(&s);
+    memset(allow, 0x92, sizeof allow);
+    filter.allow = allow;
+    s.params.filter = &filter;
+    const kith_matrix *points = &s.points.matrix;
+    test_works(s.cpu, kith_search(s.cpu, points, points, &s.params, &wanted, NULL));
+    for (int turn = 0; turn < 3; turn++) {
+        test_works(s.gpu, kith_index_search(s.gpu, index, points, &s.params, &got, NULL));
+        assert_int_equal(test_answers_differ("many queries of the host", &wanted, &got), 0);
+    }
+    (void)printf("%d queries of the host under a bitmap: the same bytes\n", (int)NEAR);
+    test_answer_free(&got);
+    test_answer_free(&wanted);
+    kith_index_free(index);
+    scene_end(&s);
+}
+
 /* Beside a row that is far away all others are one to the screen: lists overflow again and again,
  * and in the end all that are allowed are compared. And a query without a direction, which is as
  * near to every row. */
@@ -599,6 +630,7 @@ int main(void)
         cmocka_unit_test(changed),
         cmocka_unit_test(filtered),
         cmocka_unit_test(filtered_near),
+        cmocka_unit_test(many_asked),
         cmocka_unit_test_setup_teardown(saved, test_folder_setup, test_folder_teardown),
         cmocka_unit_test(refused),
         cmocka_unit_test(glances),

@@ -266,9 +266,73 @@ static void overflows_and_ends(void **state)
     kith_ctx_free(cpu);
 }
 
+/* What a plan says before is what is held: no less, and a tenth more at most. */
+static void hold_plan(const grouped *g)
+{
+    uint64_t seed = 61;
+    const bool graph = g->queries == 0;
+    const int64_t asked = graph ? g->rows : g->queries;
+    kith_ctx *ctx = test_gpu_ctx(2, 0);
+    side corpus = side_make(g, g->rows, &seed);
+    side queries = side_make(g, asked, &seed);
+    kith_neighbors out = test_answer_make(asked, g->k);
+    kith_filter filter = kith_filter_default();
+    kith_search_params params = kith_search_params_default();
+    kith_plan plan = {.struct_size = sizeof plan};
+    kith_report report = {.struct_size = sizeof report};
+    for (int64_t i = 0; i < g->rows; i++) {
+        corpus.numbers[i] = (int64_t)corpus.index[i];
+        queries.numbers[i % asked] = (int64_t)queries.index[i % asked];
+    }
+    filter.rule = KITH_RULE_SAME;
+    filter.groups = corpus.numbers;
+    filter.query_groups = graph ? NULL : queries.numbers;
+    params.metric = g->metric;
+    params.k = g->k;
+    params.filter = &filter;
+    const kith_matrix *points = &corpus.rows.matrix;
+    test_works(ctx,
+               kith_plan_search(ctx, points, graph ? NULL : &queries.rows.matrix, &params, &plan));
+    test_works(ctx, graph ? kith_graph(ctx, points, &params, &out, &report)
+                          : kith_search(ctx, points, &queries.rows.matrix, &params, &out, &report));
+    printf("  %s, %lld rows in %lld groups: held %.2f MiB, planned %.2f MiB\n",
+           graph ? "graph" : "search", (long long)g->rows, (long long)g->groups,
+           (double)report.gpu_peak_bytes / 0x1p20, (double)plan.gpu_bytes / 0x1p20);
+    assert_string_not_equal(report.screen, "direct"); /* in one go, by the screen */
+    assert_true(report.gpu_peak_bytes <= plan.gpu_bytes);
+    assert_true((double)report.gpu_peak_bytes >= 0.9 * (double)plan.gpu_bytes);
+    test_answer_free(&out);
+    side_free(&queries);
+    side_free(&corpus);
+    kith_ctx_free(ctx);
+}
+
+static void plans_are_held(void **state)
+{
+    (void)state;
+    const grouped graph = {.dtype = KITH_F32,
+                           .metric = KITH_EUCLIDEAN,
+                           .shape = SHAPE_GAUSS,
+                           .rows = 40000,
+                           .groups = 40,
+                           .k = 10};
+    grouped g = graph;
+    hold_plan(&g);
+    g.how = UNEVENLY; /* stages, and groups that have no blocks */
+    hold_plan(&g);
+    g.dtype = KITH_U8;
+    g.queries = 30000;
+    hold_plan(&g);
+    g.metric = KITH_COSINE;
+    g.how = IN_RUNS;
+    g.k = 100;
+    hold_plan(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_bytes),
-                                       cmocka_unit_test(overflows_and_ends)};
+                                       cmocka_unit_test(overflows_and_ends),
+                                       cmocka_unit_test(plans_are_held)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }

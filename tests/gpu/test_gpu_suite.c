@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The suites of the processor, on the GPU: numbers, oracle, the same bytes, filters; real data with
- * KITH_DATA.
+ * The suites of the processor, on the GPU: numbers, oracle, the same bytes, filters, pairs, truth;
+ * real data with KITH_DATA.
  */
 #include "support/cases.h"
 #include "support/support_engines.h"
@@ -16,5 +16,6 @@ int main(void)
     failed += test_suite_run(&test_suite_oracle);
     failed += test_suite_run(&test_suite_same_bytes);
     failed += test_suite_run(&test_suite_filter);
+    failed += test_suite_run(&test_suite_pairs);
     return failed;
 }

@@ -36,6 +36,10 @@ class Maker:
     def take(self, *said):
         return Pretended(_radius._Here.take(*said), self.index)
 
+    def whole(self, numbers):
+        wide = np.ascontiguousarray(numbers.array, np.int64)
+        return Pretended(wide, self.index) if numbers.array.dtype.kind in "iu" else None
+
     def to_host(self, array):
         self.copies.append(array.array.nbytes)
         return array.array
@@ -292,6 +296,19 @@ class DeviceArrays(OnDevice):
         with self.assertRaisesRegex(ValueError, "queries must lie where corpus does"):
             kith.knn(self.on_gpu, self.q, 3, allow=groups > 0)
         self.assertEqual(set(Maker.copies), {groups.nbytes, 30 * 8, 400})  # numbers and bits
+        self.assertEqual(Maker.copies.count(groups.nbytes), 1)  # by rule each
+        Maker.copies.clear()
+        narrow = Pretended(groups.astype(np.uint8))
+        of = {"query_groups": Pretended(np.arange(30) % 4), "rule": "other"}
+        found = kith.knn(self.on_gpu, asked, 3, groups=narrow, device="cpu", **of)
+        of["query_groups"] = of["query_groups"].array
+        self.assert_same(found, kith.knn(self.x, self.q, 3, groups=groups, **of))
+        self.assertEqual(Maker.copies, [])
+        for wrong in groups[1:], groups.astype(float), groups > 0, groups.reshape(20, 20):
+            with self.assertRaisesRegex(ValueError, "groups must be 400 integers"):
+                kith.knn_graph(self.on_gpu, 3, groups=Pretended(wrong), device="cpu")
+        with self.assertRaisesRegex(ValueError, r"groups\[0\] is -1, must be at least 0"):
+            kith.knn_graph(self.on_gpu, 3, groups=Pretended(groups - 1), device="cpu")
         out = Pretended(np.empty((30, 3))), Pretended(np.empty((30, 3), np.uint32))
         found = kith.knn(self.on_gpu, asked, 3, allow=groups > 0, out=out, device="cpu")
         self.assertIs(found.distances, out[0])

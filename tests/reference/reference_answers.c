@@ -20,6 +20,22 @@ static double key_of_word(uint64_t word, kith_metric metric)
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
+static void fused_number(const kin_fused_number *job)
+{
+    *job->found = (kin_fused_numbers){0};
+    for (int64_t i = job->rows - 1; i >= 0; i--) {
+        const int64_t number = job->numbers[i];
+        job->of[i] = (uint32_t)number;
+        if (number < 0) {
+            job->found->refused = (uint64_t)(job->rows - i);
+        } else if ((uint64_t)number > job->found->largest) {
+            job->found->largest = (uint64_t)number;
+        }
+    }
+}
+
+REFERENCE_FUSED(number)
+
 /* The last row of a group first: any order is right. */
 static void fused_regroup(const kin_fused_regroup *job)
 {
@@ -68,6 +84,23 @@ static void fused_few(const kin_fused_few *job)
 }
 
 REFERENCE_FUSED(few)
+
+/* The last of them first: any order is right. */
+static void fused_lost(const kin_fused_lost *job)
+{
+    for (int64_t p = job->points - 1; p >= 0; p--) {
+        if (job->lost[p] == 0) {
+            continue;
+        }
+        if (job->ids != NULL) {
+            job->ids[*job->count] = job->of[p];
+            job->owners[*job->count] = job->seats[p / KIN_FUSED_BLOCK].group;
+        }
+        *job->count += 1;
+    }
+}
+
+REFERENCE_FUSED(lost)
 
 static void fused_spans(const kin_fused_spans *job)
 {

@@ -169,6 +169,7 @@ int reference_fused_collect(kin_gpu_stream *stream, const kin_fused_collect *job
                                .minima = job->minima,
                                .pitch = job->pitch,
                                .count = job->count,
+                               .own = job->own,
                                .col_worst = job->cols_set.worst};
     kin_fused_tighten tighten = {
         .set = job->rows_set, .cols_set = job->cols_set, .lists = job->lists};

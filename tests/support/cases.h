@@ -27,6 +27,8 @@ extern const test_suite test_suite_same_bytes;
 extern const test_suite test_suite_tree;
 /* Neighbours under a filter, and refusals of one. */
 extern const test_suite test_suite_filter;
+/* Pairs within a radius, and ground truth. */
+extern const test_suite test_suite_pairs;
 
 /* How many failed. */
 static inline int test_suite_run(const test_suite *suite)

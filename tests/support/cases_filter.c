@@ -579,7 +579,7 @@ static void run_trials(int64_t trials, int64_t most_rows)
 static void test_small(void **state)
 {
     (void)state;
-    run_trials(4000, 30);
+    run_trials(10000, 30);
 }
 
 /* Groups, and halves of them, are jobs of an engine. */

@@ -7,10 +7,17 @@
 #include "support/support_shapes.h"
 
 static bool on_gpu;
+static const char *device = "cuda";
 
 void test_engines_use_gpu(void)
 {
     on_gpu = true;
+}
+
+void test_engines_use_gpus(void)
+{
+    on_gpu = true;
+    device = "cuda:all";
 }
 
 bool test_engines_are_gpu(void)
@@ -26,7 +33,7 @@ int test_engine_count(void)
 kith_ctx *test_engine_ctx(int engine, int32_t threads)
 {
     if (on_gpu) {
-        return test_gpu_ctx(threads, 0);
+        return test_ctx_on(device, threads, 0);
     }
     const kin_isa isa = (kin_isa)engine;
     return kin_cpu_has(isa) ? test_ctx(isa, threads) : NULL;

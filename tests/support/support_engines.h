@@ -10,6 +10,8 @@
 
 /* From here on the suites of this program run on the GPU alone. */
 void test_engines_use_gpu(void);
+/* The same on all GPUs: cuda:all. */
+void test_engines_use_gpus(void);
 bool test_engines_are_gpu(void);
 
 /* Engines by number, some of which this machine may lack. Of a slow build only the best is run. */

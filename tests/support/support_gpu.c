@@ -22,10 +22,23 @@ bool test_gpu_is_absent(void)
     return true;
 }
 
-kith_ctx *test_gpu_ctx(int32_t threads, uint64_t gpu_memory)
+bool test_gpus_are_few(void)
+{
+    kith_device device = {.struct_size = sizeof device};
+    int32_t count = 0;
+    for (int32_t i = 1; kith_device_get(i, &device) == KITH_OK; i++) {
+        count += device.available != 0;
+    }
+    if (count < 2) {
+        printf("skipped: there are fewer than two GPUs\n");
+    }
+    return count < 2;
+}
+
+kith_ctx *test_ctx_on(const char *device, int32_t threads, uint64_t gpu_memory)
 {
     kith_ctx_params params = kith_ctx_params_default();
-    params.device = "cuda";
+    params.device = device;
     params.gpu_memory_limit = gpu_memory;
     params.threads = threads;
     kith_ctx *ctx = NULL;
@@ -33,6 +46,11 @@ kith_ctx *test_gpu_ctx(int32_t threads, uint64_t gpu_memory)
         abort();
     }
     return ctx;
+}
+
+kith_ctx *test_gpu_ctx(int32_t threads, uint64_t gpu_memory)
+{
+    return test_ctx_on("cuda", threads, gpu_memory);
 }
 
 kith_ctx *test_cpu_ctx(void)

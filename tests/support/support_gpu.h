@@ -16,6 +16,11 @@ bool test_gpu_is_absent(void);
 /* A context on the first GPU; gpu_memory: its budget in bytes, 0 for the default. Ends the test
  * when there is none. */
 kith_ctx *test_gpu_ctx(int32_t threads, uint64_t gpu_memory);
+/* The same on a device by its name. */
+kith_ctx *test_ctx_on(const char *device, int32_t threads, uint64_t gpu_memory);
+
+/* Prints that there are no two GPUs; false where there are. */
+bool test_gpus_are_few(void);
 
 /* So many rows, or more where this chip takes a graph of them with k neighbours for a small one,
  * which has no stages (fused_stage.h). */

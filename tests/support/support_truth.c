@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "oracle/plain_knn.h"
 #include "support/support_calls.h"
 #include "support/support_faulty.h"
 #include "support/support_files.h"
@@ -121,6 +122,70 @@ kith_status test_truths_find(kith_ctx *ctx, test_truths_input *in, kith_truth_re
     memset(&in->got, 0xee, sizeof in->got);
     *report = (kith_truth_report){.struct_size = sizeof *report};
     return kith_truth(ctx, in->files, in->count, &in->queries.matrix, &in->params, report);
+}
+
+/* ---- The oracle ----------------------------------------------------------------------------- */
+
+static void brute_query(const kith_matrix *corpus, const kith_matrix *queries,
+                        const kith_truth_params *params, int64_t query, test_truths_answer *out)
+{
+    test_candidate all[MOST_ROWS];
+    const int64_t k = params->k;
+    int64_t count = 0;
+    int64_t listed = 0;
+    for (int64_t row = 0; row < corpus->rows; row++) {
+        if (test_truths_allows(params->filter, query, row)) {
+            all[count++] =
+                (test_candidate){oracle_key(params->metric, queries, query, corpus, row), row};
+        }
+    }
+    qsort(all, (size_t)count, sizeof *all, test_candidate_compare);
+    for (int64_t i = 0; i < k; i++) {
+        out->ids[query * k + i] =
+            i < count ? (uint64_t)all[i].id + params->first_id : KITH_ID64_NONE;
+        out->distances[query * k + i] =
+            i < count ? oracle_distance(params->metric, all[i].key)
+                      : (params->metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY);
+    }
+    out->ties[query] = 0;
+    for (int64_t i = 0; i < count && count >= k; i++) {
+        out->ties[query] += all[i].key == all[k - 1].key;
+        listed += i < k && all[i].key == all[k - 1].key;
+    }
+    out->tied += out->ties[query] > listed;
+    out->beyond += out->ties[query] - listed;
+}
+
+test_truths_answer *test_truths_brute(const test_truths_input *in)
+{
+    test_truths_answer *out = calloc(1, sizeof *out);
+    assert_non_null(out);
+    for (int64_t query = 0; query < in->queries.matrix.rows; query++) {
+        brute_query(&in->corpus.matrix, &in->queries.matrix, &in->params, query, out);
+    }
+    return out;
+}
+
+void test_truths_check(const test_truths_input *in, const test_truths_answer *wanted)
+{
+    const size_t entries = (size_t)(in->queries.matrix.rows * in->params.k);
+    assert_memory_equal(in->got.ids, wanted->ids, entries * sizeof wanted->ids[0]);
+    assert_memory_equal(in->got.distances, wanted->distances,
+                        entries * sizeof wanted->distances[0]);
+    assert_memory_equal(in->got.ties, wanted->ties,
+                        (size_t)in->queries.matrix.rows * sizeof wanted->ties[0]);
+}
+
+void test_truths_check_found(kith_ctx *ctx, test_truths_input *in, const test_truths_answer *wanted,
+                             int64_t *recounted)
+{
+    kith_truth_report report;
+    test_works(ctx, test_truths_find(ctx, in, &report));
+    test_truths_check(in, wanted);
+    assert_int_equal(report.tied, wanted->tied);
+    assert_int_equal(report.tied_beyond, wanted->beyond);
+    assert_int_equal(report.rows, in->corpus.matrix.rows);
+    *recounted += report.recounted;
 }
 
 int test_stop_after_some(void *arg, int64_t rows)

@@ -45,6 +45,13 @@ test_truths_input *test_truths_make(kith_metric metric, uint64_t *seed);
 void test_truths_free(test_truths_input *in);
 kith_status test_truths_find(kith_ctx *ctx, test_truths_input *in, kith_truth_report *report);
 
+/* Lists and ties by the oracle; the caller's to free. What was found is that, and is told as such;
+ * *recounted: ties that were counted pair by pair, added. */
+test_truths_answer *test_truths_brute(const test_truths_input *in);
+void test_truths_check(const test_truths_input *in, const test_truths_answer *wanted);
+void test_truths_check_found(kith_ctx *ctx, test_truths_input *in, const test_truths_answer *wanted,
+                             int64_t *recounted);
+
 /* kith_truth_params.take: ends the job when *arg parts are done. */
 int test_stop_after_some(void *arg, int64_t rows);
 void test_same_file(const char *a, const char *b);

@@ -20,71 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- The oracle ----------------------------------------------------------------------------- */
-
-static void brute_query(const kith_matrix *corpus, const kith_matrix *queries,
-                        const kith_truth_params *params, int64_t query, test_truths_answer *out)
-{
-    test_candidate all[MOST_ROWS];
-    const int64_t k = params->k;
-    int64_t count = 0;
-    int64_t listed = 0;
-    for (int64_t row = 0; row < corpus->rows; row++) {
-        if (test_truths_allows(params->filter, query, row)) {
-            all[count++] =
-                (test_candidate){oracle_key(params->metric, queries, query, corpus, row), row};
-        }
-    }
-    qsort(all, (size_t)count, sizeof *all, test_candidate_compare);
-    for (int64_t i = 0; i < k; i++) {
-        out->ids[query * k + i] =
-            i < count ? (uint64_t)all[i].id + params->first_id : KITH_ID64_NONE;
-        out->distances[query * k + i] =
-            i < count ? oracle_distance(params->metric, all[i].key)
-                      : (params->metric == KITH_INNER_PRODUCT ? -INFINITY : INFINITY);
-    }
-    out->ties[query] = 0;
-    for (int64_t i = 0; i < count && count >= k; i++) {
-        out->ties[query] += all[i].key == all[k - 1].key;
-        listed += i < k && all[i].key == all[k - 1].key;
-    }
-    out->tied += out->ties[query] > listed;
-    out->beyond += out->ties[query] - listed;
-}
-
-static test_truths_answer *brute(const kith_matrix *corpus, const kith_matrix *queries,
-                                 const kith_truth_params *params)
-{
-    test_truths_answer *out = calloc(1, sizeof *out);
-    assert_non_null(out);
-    for (int64_t query = 0; query < queries->rows; query++) {
-        brute_query(corpus, queries, params, query, out);
-    }
-    return out;
-}
-
-static void check_got(const test_truths_input *in, const test_truths_answer *wanted)
-{
-    const size_t entries = (size_t)(in->queries.matrix.rows * in->params.k);
-    assert_memory_equal(in->got.ids, wanted->ids, entries * sizeof wanted->ids[0]);
-    assert_memory_equal(in->got.distances, wanted->distances,
-                        entries * sizeof wanted->distances[0]);
-    assert_memory_equal(in->got.ties, wanted->ties,
-                        (size_t)in->queries.matrix.rows * sizeof wanted->ties[0]);
-}
-
-static void check_found(kith_ctx *ctx, test_truths_input *in, const test_truths_answer *wanted,
-                        int64_t *recounted)
-{
-    kith_truth_report report;
-    test_works(ctx, test_truths_find(ctx, in, &report));
-    check_got(in, wanted);
-    assert_int_equal(report.tied, wanted->tied);
-    assert_int_equal(report.tied_beyond, wanted->beyond);
-    assert_int_equal(report.rows, in->corpus.matrix.rows);
-    *recounted += report.recounted;
-}
-
 static void trials_are_the_oracles(void **state)
 {
     (void)state;
@@ -98,8 +33,8 @@ static void trials_are_the_oracles(void **state)
         const kith_metric metric =
             turn < KITH_KL ? (kith_metric)(KITH_EUCLIDEAN + turn) : TEST_MINKOWSKI_3;
         test_truths_input *in = test_truths_make(metric, &seed);
-        test_truths_answer *wanted = brute(&in->corpus.matrix, &in->queries.matrix, &in->params);
-        check_found(ctx[trial % 2], in, wanted, &recounted);
+        test_truths_answer *wanted = test_truths_brute(in);
+        test_truths_check_found(ctx[trial % 2], in, wanted, &recounted);
         tied += wanted->tied;
         free(wanted);
         test_truths_free(in);
@@ -161,7 +96,7 @@ static void allocations_that_fail_are_survived(void **state)
 {
     (void)state;
     test_truths_input *in = input_plain(KITH_HAMMING, 77);
-    test_truths_answer *wanted = brute(&in->corpus.matrix, &in->queries.matrix, &in->params);
+    test_truths_answer *wanted = test_truths_brute(in);
     int failed = 0;
     int tried = 0;
     for (long n = 1; n < 100000; n += 1 + n / (test_is_sanitized_build() ? 8 : 40)) {
@@ -173,7 +108,7 @@ static void allocations_that_fail_are_survived(void **state)
         const bool over = atomic_load(&f.asked) < f.fails_at;
         assert_true(status == KITH_OK || status == KITH_E_MEMORY);
         if (status == KITH_OK) {
-            check_got(in, wanted);
+            test_truths_check(in, wanted);
         }
         failed += status != KITH_OK;
         tried += 1;
@@ -339,7 +274,7 @@ static void spoilt_files_are_survived(void **state)
     unsigned char *partial = test_read(test_path(folder, "t.knn.partial"), &bytes[1]);
     in->params.take = NULL;
     in->params.part_rows = 0;
-    test_truths_answer *wanted = brute(&in->corpus.matrix, &in->queries.matrix, &in->params);
+    test_truths_answer *wanted = test_truths_brute(in);
     for (int trial = 0; trial < trials; trial++) {
         kith_truth_params verify = kith_truth_params_default();
         verify.task = KITH_TRUTH_VERIFY;
@@ -351,7 +286,7 @@ static void spoilt_files_are_survived(void **state)
         const kith_status status = test_truths_find(ctx, in, &report);
         refused[1] += status != KITH_OK;
         if (status == KITH_OK) {
-            check_got(in, wanted);
+            test_truths_check(in, wanted);
         }
     }
     assert_true(refused[0] > trials / 2 && refused[1] > trials / 2);

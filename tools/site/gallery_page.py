@@ -3,13 +3,20 @@
 its code.
 
 build/gallery has what the scripts made on this machine (tools/site.sh runs them). docs/pictures
-has pictures of data that is not in the repository: gallery_NAME.png, and what the script said in
-gallery_NAME.txt.
+has a picture for each card, gallery_NAME.png: where gallery_NAME.txt is beside it, which is what
+the script said, it is of data that is not in the repository.
 """
 
 import ast
 
-ORDER = ("image_neighbours", "image_map", "photometric_redshifts", "cell_types")
+ORDER = (
+    "image_neighbours",
+    "image_map",
+    "photometric_redshifts",
+    "cell_types",
+    "near_duplicates",
+    "two_batches",
+)
 HEAD = """# Gallery
 
 Each page is a script of `examples/gallery`: what it does, what it drew and said when this site was
@@ -58,8 +65,9 @@ def page(root, path, lead):
     if made.is_file():
         out += ["## Drawn when this site was built", f"![{title}]({made.name})", said(made)]
     command = f"`KITH_DATA=folder python3 examples/gallery/{path.name} out`"
-    out += ["## Drawn from larger data", f"By {command}:"]
-    out += [f"![{title}](../pictures/{larger.name})", said(larger)]
+    if larger.with_suffix(".txt").is_file():
+        out += ["## Drawn from larger data", f"By {command}:"]
+        out += [f"![{title}](../pictures/{larger.name})", said(larger)]
     out += ["## The script", f"`examples/gallery/{path.name}`:", code_of(path)]
     out += ["`gallery.py`, which is beside it:", code_of(path.with_name("gallery.py"))]
     return "\n\n".join(out) + "\n"
