@@ -14,10 +14,12 @@
 /* ---- Preparation (fused_prepare.cu, fused_order.cu) ------------------------------------------ */
 
 /* Every value once (metric/metric.h: kin_metric_check). *bad, set to UINT64_MAX by the caller,
- * becomes the lowest row * cols + col with a value that the metric does not allow. */
+ * becomes the lowest row * cols + col with a value that the metric does not allow; *outside, too,
+ * the lowest row that is not in the box (kin_metric_check_box), where the rows have periods. */
 typedef struct kin_fused_check {
     kin_fused_rows rows;
     uint64_t *bad;
+    uint64_t *outside;
 } kin_fused_check;
 
 /* transforms[row] with the bits of kin_metric_transforms; degenerate[row] = 1 or 0. *count, cleared

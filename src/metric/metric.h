@@ -115,6 +115,10 @@ kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
 kith_status kin_metric_complain(kith_ctx *ctx, const kith_matrix *matrix, const void *data,
                                 int64_t row, kith_metric metric, const char *name);
 
+/* The same for a component that is outside of its period. */
+kith_status kin_metric_complain_box(kith_ctx *ctx, const kith_matrix *matrix, const void *data,
+                                    int64_t row, const kin_distance *distance, const char *name);
+
 /* Transforms of all rows (matrix.rows of them, the caller's array). Parallel. Not called for
  * metrics that have none. */
 kith_status kin_metric_transforms(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,

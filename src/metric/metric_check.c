@@ -234,9 +234,8 @@ kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metr
 /* ---- A box ----------------------------------------------------------------------------------- */
 
 /* The first column of a row that is outside of its period; cols: there is none. */
-static int32_t first_outside(const kith_matrix *m, const double *period, int64_t row)
+static int32_t first_outside(const kith_matrix *m, const double *period, const void *data)
 {
-    const char *data = (const char *)m->data + row * m->stride_bytes;
     for (int32_t col = 0; col < m->cols; col++) {
         const double x = kin_value(m->dtype, data, col);
         if (period[col] > 0 && !(x >= 0 && x < period[col])) {
@@ -253,11 +252,22 @@ static kith_status check_box_piece(void *arg, int64_t piece, int32_t thread)
     const int64_t begin = piece * job->rows_a_piece;
     const int64_t end = kin_min_i64(begin + job->rows_a_piece, job->matrix.rows);
     for (int64_t row = begin; row < end && row < atomic_load(&job->first_bad); row++) {
-        if (first_outside(&job->matrix, job->period, row) < job->matrix.cols) {
+        const char *data = (const char *)job->matrix.data + row * job->matrix.stride_bytes;
+        if (first_outside(&job->matrix, job->period, data) < job->matrix.cols) {
             note_bad(job, row);
         }
     }
     return KITH_OK;
+}
+
+kith_status kin_metric_complain_box(kith_ctx *ctx, const kith_matrix *matrix, const void *data,
+                                    int64_t row, const kin_distance *distance, const char *name)
+{
+    const int32_t col = first_outside(matrix, distance->period, data);
+    return kin_fail_at(ctx, KITH_E_DATA, kin_at_cell(name, row, col),
+                       "is %.17g, must be at least 0 and below its column's period, %.17g (wrap it "
+                       "into the box first)",
+                       kin_value(matrix->dtype, data, col), distance->period[col]);
 }
 
 kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
@@ -279,10 +289,7 @@ kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
     if (row == matrix->rows) {
         return KITH_OK;
     }
-    const int32_t col = first_outside(matrix, distance->period, row);
-    const char *data = (const char *)matrix->data + row * matrix->stride_bytes;
-    return kin_fail_at(ctx, KITH_E_DATA, kin_at_cell(name, row, col),
-                       "is %.17g, must be at least 0 and below its column's period, %.17g (wrap it "
-                       "into the box first)",
-                       kin_value(matrix->dtype, data, col), distance->period[col]);
+    return kin_metric_complain_box(ctx, matrix,
+                                   (const char *)matrix->data + row * matrix->stride_bytes, row,
+                                   distance, name);
 }
