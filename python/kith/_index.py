@@ -148,8 +148,8 @@ class Index:
         if graph is not None:
             table, keep = narrow(graph, "graph")
             fields["graph"] = c.addressof(table)
-        if on_device(X) and period is None:
-            self._make_on_gpu(X, number, how, wanted, fields)
+        if on_device(X):
+            self._make_on_gpu(X, number, how, wanted, {**fields, "period": period})
         else:
             points = as_matrix(X, "X", wanted.memory_limit)
             self._make(points, number, how, wanted, period=period, **fields)

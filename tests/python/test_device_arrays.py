@@ -684,7 +684,7 @@ class Page(unittest.TestCase):
             ("knn(radius=)", lambda: kith.knn(there, asked, 4, radius=1.0, **cpu)),
             ("knn(groups=), of small groups", lambda: kith.knn(there, asked, 4, **groups, **cpu)),
             ("knn(allow=), of few rows", lambda: kith.knn(there, asked, 4, allow=allow, **cpu)),
-            ("knn(period=)", lambda: kith.knn(box, box, 4, period=9.0)),
+            ("knn(period=)", lambda: kith.knn(box, box, 4, period=9.0, **cpu)),
             ("knn_graph", lambda: kith.knn_graph(there, 4, **cpu)),
             ("knn_graph(radius=)", lambda: kith.knn_graph(there, 4, radius=1.0, **cpu)),
             (
@@ -701,7 +701,7 @@ class Page(unittest.TestCase):
             ),
             (
                 "radius_neighbors(period=)",
-                lambda: kith.radius_neighbors(box, radius=2.0, period=9.0),
+                lambda: kith.radius_neighbors(box, radius=2.0, period=9.0, **cpu),
             ),
             (
                 "radius_neighbors(algorithm='kd_tree')",

@@ -27,6 +27,8 @@ extern const test_suite test_suite_same_bytes;
 extern const test_suite test_suite_tree;
 /* Neighbours under a filter, and refusals of one. */
 extern const test_suite test_suite_filter;
+/* Neighbours in periodic boxes. */
+extern const test_suite test_suite_period;
 
 /* How many failed. */
 static inline int test_suite_run(const test_suite *suite)
