@@ -72,7 +72,7 @@ class Index:
         (metrics with matrix products). The default serves one query at a time; 16,384 is better for
         thousands at once.
     period : float or array of d floats, optional
-        As in `kith.knn`; not of a graph, and not on a GPU. Files keep it.
+        As in `kith.knn`; not of a graph. Files keep it.
     n_jobs, memory_limit
         As in `kith.knn`; those of making and changing the index.
     device : str, optional

@@ -93,7 +93,7 @@ def knn(
     period : float or array of d floats, optional
         A periodic box, SciPy's ``boxsize``: points lie in [0, period), and each column's difference
         is the shorter way round; 0: not this column. Of euclidean, sqeuclidean, manhattan,
-        chebyshev and minkowski, on the processor.
+        chebyshev and minkowski.
     tune : dict, optional
         The same answer in another way, to compare: ``tree_height``; ``pipeline`` ("fused",
         "matrix", "hybrid", "buffer_tree"), ``select`` (a method of `select_k`, of "matrix"),

@@ -15,7 +15,6 @@ enum { COVERED = 4096 /* fewer points have nothing to skip, and no order */ };
 /* What kernels find, one block of device memory. */
 typedef struct findings {
     uint64_t bad;
-    uint64_t outside; /* of a box */
     uint64_t distinct;
     uint64_t degenerate;
     double largest[2];
@@ -54,7 +53,7 @@ static void name_rows(kin_layout *layout, void *prepared)
         p->mean = kin_layout_array(layout, (uint64_t)p->rows.cols, sizeof *p->mean);
     }
     if (p->distance.period != NULL) {
-        p->period = kin_layout_array(layout, (uint64_t)p->rows.cols, sizeof *p->period);
+        p->rows.period = kin_layout_array(layout, (uint64_t)p->rows.cols, sizeof *p->rows.period);
     }
 }
 
@@ -139,8 +138,7 @@ static kith_status clear_findings(preparing *p)
 {
     KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->found, 1, sizeof *p->found, "findings"));
     KIN_TRY(kin_gpu_fill(p->on.ctx, p->on.gpu, p->found, 0, sizeof *p->found));
-    return kin_gpu_fill(p->on.ctx, p->on.gpu, &p->found->bad, 0xff,
-                        sizeof p->found->bad + sizeof p->found->outside);
+    return kin_gpu_fill(p->on.ctx, p->on.gpu, &p->found->bad, 0xff, sizeof p->found->bad);
 }
 
 static kith_status see_findings(preparing *p)
@@ -148,22 +146,15 @@ static kith_status see_findings(preparing *p)
     return kin_gpu_download(p->on.ctx, p->on.gpu, &p->seen, p->found, sizeof p->seen);
 }
 
-static kith_status bring_period(const preparing *p)
-{
-    kin_fused_prepared *out = p->out;
-    if (out->period == NULL) {
-        return KITH_OK;
-    }
-    out->rows.period = out->period;
-    return kin_gpu_upload(p->on.ctx, p->on.gpu, out->period, out->distance.period,
-                          (uint64_t)out->rows.cols * sizeof *out->period);
-}
-
 static kith_status start_check(const preparing *p)
 {
-    KIN_TRY(kin_metric_takes(p->on.ctx, p->matrix, p->out->rows.metric, p->name));
-    const kin_fused_check job = {
-        .rows = p->out->rows, .bad = &p->found->bad, .outside = &p->found->outside};
+    const kin_fused_check job = {.rows = p->out->rows, .bad = &p->found->bad};
+    const uint64_t bytes = (uint64_t)job.rows.cols * sizeof *job.rows.period;
+    void *period = (void *)(uintptr_t)job.rows.period;
+    KIN_TRY(kin_metric_takes(p->on.ctx, p->matrix, job.rows.metric, p->name));
+    KIN_TRY(job.rows.period == NULL
+                ? KITH_OK
+                : kin_gpu_upload(p->on.ctx, p->on.gpu, period, p->out->distance.period, bytes));
     return kin_fused_launched(&p->on, p->on.kernels->check(p->on.stream, &job), "checking values");
 }
 
@@ -172,19 +163,14 @@ static kith_status complain(const preparing *p)
 {
     const kin_fused_rows *rows = &p->out->rows;
     kith_ctx *ctx = p->on.ctx;
-    const bool boxed = p->seen.bad == UINT64_MAX;
-    const int64_t row =
-        (int64_t)(boxed ? p->seen.outside : p->seen.bad / (uint64_t)rows->cols);
-    const int64_t number = p->out->first + row;
+    const int64_t row = (int64_t)((p->seen.bad & ~KIN_FUSED_OUTSIDE) / (uint64_t)rows->cols);
     const uint64_t bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);
     void *copy = NULL;
     KIN_TRY(kin_alloc(ctx, &copy, bytes, 1, "a row"));
     kith_status status = kin_gpu_download(
         ctx, p->on.gpu, copy, (const char *)rows->data + row * rows->stride_bytes, bytes);
-    KIN_THEN(status, boxed ? kin_metric_complain_box(ctx, p->matrix, copy, number,
-                                                     &p->out->distance, p->name)
-                           : kin_metric_complain(ctx, p->matrix, copy, number, rows->metric,
-                                                 p->name));
+    KIN_THEN(status, kin_metric_complain(ctx, p->matrix, copy, p->out->first + row,
+                                         &p->out->distance, p->name));
     kin_free(ctx, copy);
     return status;
 }
@@ -209,7 +195,6 @@ static kith_status start_transforms(const preparing *p)
 
 static kith_status finish_groups(preparing *p)
 {
-    kith_ctx *ctx = p->on.ctx;
     kin_groups *groups = &p->out->groups;
     const int64_t rows = p->out->rows.rows;
     p->equal.distinct = p->seen.distinct;
@@ -224,8 +209,8 @@ static kith_status finish_groups(preparing *p)
         return KITH_OK;
     }
     const uint64_t bytes = (uint64_t)groups->count * sizeof *groups->firsts;
-    KIN_TRY(kin_gpu_alloc(ctx, p->on.gpu, &p->listed, bytes, 1, "distinct rows"));
-    return kin_gpu_upload(ctx, p->on.gpu, p->listed, groups->firsts, bytes);
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->listed, bytes, 1, "distinct rows"));
+    return kin_gpu_upload(p->on.ctx, p->on.gpu, p->listed, groups->firsts, bytes);
 }
 
 /* ---- The frame ------------------------------------------------------------------------------- */
@@ -238,7 +223,6 @@ static bool takes_integers(const kin_distance *distance, const kith_matrix *matr
     return kin_frame_is_integer(distance, matrix, &queries);
 }
 
-/* Of a corpus. */
 static bool is_measured(const kin_distance *distance, const kith_matrix *matrix, kith_dtype asked)
 {
     return kin_exact_screens(distance) && !takes_integers(distance, matrix, asked);
@@ -444,14 +428,13 @@ static kith_status look(preparing *p, bool grouped)
     KIN_TRY(kin_gpu_layout_make(p->on.ctx, p->on.gpu, name_rows, p->out, "facts of rows",
                                 &p->out->row_block));
     KIN_TRY(clear_findings(p));
-    KIN_TRY(bring_period(p));
     KIN_TRY(start_check(p));
     KIN_TRY(start_transforms(p));
     if (grouped) {
         KIN_TRY(kin_fused_equal_start(&p->on, &p->out->rows, &p->found->distinct, &p->equal));
     }
     KIN_TRY(see_findings(p));
-    if (p->seen.bad != UINT64_MAX || p->seen.outside != UINT64_MAX) {
+    if (p->seen.bad != UINT64_MAX) {
         return complain(p);
     }
     KIN_TRY(finish_groups(p));
@@ -463,10 +446,9 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
 {
     kin_fused_prepared *out = p->out;
     kin_fused_frame frame;
-    const bool screened = kin_exact_screens(&out->distance);
     out->measured = is_measured(&out->distance, p->matrix, asked);
-    KIN_TRY(look(p, screened));
-    if (!screened) {
+    KIN_TRY(look(p, kin_exact_screens(&out->distance)));
+    if (!kin_exact_screens(&out->distance)) {
         return KITH_OK;
     }
     KIN_TRY(make_frame(p, asked, &frame));

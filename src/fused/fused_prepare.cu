@@ -73,7 +73,8 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
         inside = inside && (!(period > 0.0) || (x >= 0.0 && x < period));
     }
     if (!inside) {
-        (void)atomicMin((unsigned long long *)job.outside, (unsigned long long)i);
+        (void)atomicMin((unsigned long long *)job.bad,
+                        (unsigned long long)(KIN_FUSED_OUTSIDE | (uint64_t)(i * job.rows.cols)));
     }
 }
 

@@ -35,7 +35,7 @@ struct kin_fused_prepared {
     bool covered;  /* the set has balls and an order */
 
     /* Device memory that is ours; rows and set point into it. */
-    void *row_block;  /* transforms, degenerate, mean, period */
+    void *row_block;  /* transforms, degenerate, mean, rows.period */
     void *set_block;  /* ids, facts, half; where it is covered centres, radii, marks */
     void *ball_block; /* centres and radii of queries that were ordered */
     void *data;
@@ -49,7 +49,6 @@ struct kin_fused_prepared {
     int64_t pivot_count;
     uint32_t *marks;
     double *mean;
-    double *period; /* rows.period */
     unsigned char *rounded;
     unsigned char *starts; /* behind them; NULL: none */
     kin_fused_facts *facts;

@@ -54,9 +54,8 @@ static __device__ __forceinline__ double kin_pair_step(double lane, double q, do
 
 /* The same where the column may have a period (kin_wrap). */
 template <kith_metric STEP, bool WRAPS>
-static __device__ __forceinline__ double kin_pair_step_in(double lane, double q, double c,
-                                                          double period,
-                                                          kin_power power = kin_power{})
+static __device__ __forceinline__ double
+kin_pair_step_in(double lane, double q, double c, double period, kin_power power = kin_power{})
 {
     return WRAPS ? kin_pair_step<STEP>(lane, kin_wrap(q, c, period), 0.0, power)
                  : kin_pair_step<STEP>(lane, q, c, power);

@@ -112,8 +112,9 @@ static int finish_launch(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
     KIN_CUDA_TRY(cudaFuncSetAttribute(finish_long_kernel<STEP, DTYPE, WRAPS>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       stream->shared_bytes));
-    finish_long_kernel<STEP, DTYPE, WRAPS><<<(unsigned)(job->count < most ? job->count : most), BLOCK,
-                                      block_bytes(places), stream->stream>>>(*job, places);
+    finish_long_kernel<STEP, DTYPE, WRAPS>
+        <<<(unsigned)(job->count < most ? job->count : most), BLOCK, block_bytes(places),
+           stream->stream>>>(*job, places);
     return kin_gpu_launched();
 }
 

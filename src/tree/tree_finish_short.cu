@@ -107,7 +107,8 @@ static __device__ __forceinline__ void finish_place(const kin_tree_gpu_finish &j
         if (i + 1 < count) {
             next = __ldg(job.tree.ids + (uint32_t)words[(i + 1) * KIN_TREE_GPU_PACKET]);
         }
-        const double key = key_of<STEP, DTYPE, WRAPS>(job.corpus, finish_row(job, id), query, chunks);
+        const double key =
+            key_of<STEP, DTYPE, WRAPS>(job.corpus, finish_row(job, id), query, chunks);
         insert(keys, ids, i, key, id);
     }
 }
@@ -152,7 +153,8 @@ static __global__ void __launch_bounds__(WARPS *KIN_TREE_GPU_PACKET)
     uint32_t *ids = (uint32_t *)(keys + capacity * PITCH);
     const int32_t have = i < job.count ? min(job.lists.counts[place], capacity) : 0;
     const int32_t count = min(have, job.lists.wanted);
-    finish_place<STEP, DTYPE, WRAPS>(job, place, have, chunks, query + lane, keys + lane, ids + lane);
+    finish_place<STEP, DTYPE, WRAPS>(job, place, have, chunks, query + lane, keys + lane,
+                                     ids + lane);
     __syncwarp(); /* all lists are sorted */
     write_lists(keys, ids, count, job.lists.wanted, job.count - first,
                 job.pairs + first * job.lists.wanted);

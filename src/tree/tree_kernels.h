@@ -59,8 +59,8 @@ typedef struct kin_tree_gpu_measure {
 } kin_tree_gpu_measure;
 
 /* Rows in the units of a tree, the bits of kin_tree_round: out [i][wide], lost[i] rounded up by
- * kin_tree_up, the tree's slack included, 0 where nothing was lost. most_lost: NULL, or one float, cleared before: the largest
- * of all. */
+ * kin_tree_up, the tree's slack included, 0 where nothing was lost. most_lost: NULL, or one float,
+ * cleared before: the largest of all. */
 typedef struct kin_tree_gpu_round {
     kin_fused_rows rows;
     const uint32_t *ids; /* NULL: 0, 1, ... */

@@ -88,8 +88,9 @@ TREE_DEVICE void radius_take(FINDER &s, int32_t q, uint32_t row, uint32_t id, do
 }
 
 template <int POINTS, kith_metric STEP, kith_dtype DTYPE, bool EXACT, bool WRAPS>
-TREE_DEVICE void tree_offer(kin_tree_gpu_finder<STEP, DTYPE, EXACT, WRAPS> &s, kin_tree_gpu_lane &own,
-                            int32_t q, const float (&values)[POINTS], uint32_t position)
+TREE_DEVICE void tree_offer(kin_tree_gpu_finder<STEP, DTYPE, EXACT, WRAPS> &s,
+                            kin_tree_gpu_lane &own, int32_t q, const float (&values)[POINTS],
+                            uint32_t position)
 {
     const kin_tree_gpu_radius &job = *s.job;
     const float limit = __shfl_sync(TREE_ALL_LANES, own.keep, q);

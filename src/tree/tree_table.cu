@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The table of tree_kernels.h, short because rows make themselves, and which kernel a launch takes.
  * A walk: by the length of its lists, the norm, and the columns (tree_walk_two.cu,
- * tree_walk_norms.cu, tree_walk_long.cu), and whether columns have periods (tree_walk_box.cu). The end of lists: a lane a place where they are short, a
- * block a place where they are long (tree_finish_short.cu, tree_finish_long.cu). */
+ * tree_walk_norms.cu, tree_walk_long.cu), and whether columns have periods (tree_walk_box.cu). The
+ * end of lists: a lane a place where they are short, a block a place where they are long
+ * (tree_finish_short.cu, tree_finish_long.cu). */
 #include "tree/tree_finish.cuh"
 #include "tree/tree_walk.cuh"
 

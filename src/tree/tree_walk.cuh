@@ -31,8 +31,8 @@
  * rising, one fused multiply-add each, beginning at 0. |q - clamp(q, low, high)| is the rounded
  * difference to the nearest number of the box, and its square is never above that to a point in it
  * (tree_bound.h). Columns that pad rows and boxes are 0 and add +0. In a periodic box the way round
- * is P - max(q - low, high - q), in the same operations as a point's P - |q - x|, which is therefore
- * never below it; and so is the shorter way.
+ * is P - max(q - low, high - q), in the same operations as a point's P - |q - x|, which is
+ * therefore never below it; and so is the shorter way.
  *
  * Cost. Instructions of a warp: for each query and leaf 4 a column, 15 more where two queries wait,
  * 30 where one does; for each query and group 6 a column and 20; for each node 12 a column and 45.
@@ -97,7 +97,8 @@ template <> struct kin_tree_gpu_exact<kin_tree_gpu_short> {
 };
 
 /* Lists of walks through a periodic box. */
-template <typename LISTS> struct kin_tree_gpu_wrapped : LISTS {};
+template <typename LISTS> struct kin_tree_gpu_wrapped : LISTS {
+};
 template <> struct kin_tree_gpu_exact<kin_tree_gpu_wrapped<kin_tree_gpu_short>> {
     enum { YES = 1 };
 };
@@ -109,8 +110,7 @@ template <typename LISTS> struct kin_tree_gpu_wraps<kin_tree_gpu_wrapped<LISTS>>
 };
 
 /* By column; NULL, which the compiler knows, where walks do not wrap. */
-template <typename LISTS>
-TREE_DEVICE const float *tree_period(const kin_tree_gpu_packet<LISTS> &p)
+template <typename LISTS> TREE_DEVICE const float *tree_period(const kin_tree_gpu_packet<LISTS> &p)
 {
     return kin_tree_gpu_wraps<LISTS>::YES ? p.period : NULL;
 }
@@ -162,14 +162,13 @@ TREE_DEVICE float tree_gap(float q, float low, float high)
 TREE_DEVICE float tree_gap_round(float q, float low, float high, const float *period, float length)
 {
     const float straight = tree_gap(q, low, high);
-    return period == NULL ? straight
-                          : fminf(fabsf(straight), length - fmaxf(q - low, high - q));
+    return period == NULL ? straight : fminf(fabsf(straight), length - fmaxf(q - low, high - q));
 }
 
 /* Of two boxes that stand side by side, seen from the lane's own row. */
 template <kin_tree_norm NORM, int WIDE>
-TREE_DEVICE void tree_boxes(const float *boxes, int32_t wide, const float *row,
-                            const float *period, float values[2])
+TREE_DEVICE void tree_boxes(const float *boxes, int32_t wide, const float *row, const float *period,
+                            float values[2])
 {
     values[0] = 0.0F;
     values[1] = 0.0F;
@@ -184,10 +183,10 @@ TREE_DEVICE void tree_boxes(const float *boxes, int32_t wide, const float *row,
             const float4 high = __ldg((const float4 *)(box + wide));
 #pragma unroll
             for (int i = 0; i < KIN_TREE_GPU_WIDE; i++) {
-                values[child] = tree_step<NORM>(
-                    values[child], tree_gap_round(tree_part(q, i), tree_part(low, i),
-                                                  tree_part(high, i), period,
-                                                  tree_part(lengths, i)));
+                values[child] = tree_step<NORM>(values[child],
+                                                tree_gap_round(tree_part(q, i), tree_part(low, i),
+                                                               tree_part(high, i), period,
+                                                               tree_part(lengths, i)));
             }
         }
     }
@@ -217,9 +216,9 @@ TREE_DEVICE void tree_distances(const float *const rows[TREE_QUERIES],
             for (int i = 0; i < KIN_TREE_GPU_WIDE; i++) {
 #pragma unroll
                 for (int p = 0; p < POINTS; p++) {
-                    values[j][p] = tree_step<NORM>(
-                        values[j][p], tree_wrap(points[p][c + i] - tree_part(q, i), period,
-                                                tree_part(lengths, i)));
+                    values[j][p] =
+                        tree_step<NORM>(values[j][p], tree_wrap(points[p][c + i] - tree_part(q, i),
+                                                                period, tree_part(lengths, i)));
                 }
             }
         }
@@ -366,9 +365,8 @@ TREE_DEVICE void tree_ask(const kin_tree_gpu_packet<LISTS> &p, int32_t wide, uin
 #pragma unroll
             for (int i = 0; i < KIN_TREE_GPU_WIDE; i++) {
                 value = tree_step<NORM>(value,
-                                        tree_gap_round(tree_part(four, i), low[c + i],
-                                                       high[c + i], tree_period(p),
-                                                       tree_part(lengths, i)));
+                                        tree_gap_round(tree_part(four, i), low[c + i], high[c + i],
+                                                       tree_period(p), tree_part(lengths, i)));
             }
         }
         const bool wants = group.open && value <= limit;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Periodic boxes on the GPU: the processor's suite; then graphs, searches, radii and kept indexes of
- * more points, on the host and on the device, whose bytes are those of the processor. */
+ * Periodic boxes on the GPU: the processor's suite; then graphs, searches, radii and kept indexes
+ * of more points, on the host and on the device, whose bytes are those of the processor. */
 #include "support/cases.h"
 
 #include "kith/kith_cuda.h"
@@ -192,10 +192,9 @@ static void compare_index(scene *s)
     for (int turn = 0; turn < 2; turn++) {
         kith_index *index = NULL;
         kith_neighbors out = test_caller_answer(&s->caller, QUERIES, s->of->k);
-        test_works(s->gpu,
-                   turn == 0 ? kith_index_create(s->gpu, &s->points.matrix, &made, &index)
-                             : kith_cuda_index_create(s->gpu, &s->points_there, &made, &index,
-                                                      s->caller.handle));
+        test_works(s->gpu, turn == 0 ? kith_index_create(s->gpu, &s->points.matrix, &made, &index)
+                                     : kith_cuda_index_create(s->gpu, &s->points_there, &made,
+                                                              &index, s->caller.handle));
         test_works(s->gpu, kith_cuda_index_search(s->gpu, index, &s->queries_there, &params, &out,
                                                   s->caller.handle));
         compare(s, "an index", &wanted, test_caller_fetch(&s->caller, &out));

@@ -26,9 +26,8 @@ static void check_box(const kin_fused_check *job)
         for (int32_t col = 0; col < rows->cols; col++) {
             const double x = kin_value(rows->dtype, row_of(rows, row), col);
             const bool outside = rows->period[col] > 0 && !(x >= 0 && x < rows->period[col]);
-            if (outside && (uint64_t)row < *job->outside) {
-                *job->outside = (uint64_t)row;
-            }
+            const uint64_t place = KIN_FUSED_OUTSIDE | (uint64_t)(row * rows->cols);
+            *job->bad = outside && place < *job->bad ? place : *job->bad;
         }
     }
 }

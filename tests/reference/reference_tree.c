@@ -341,8 +341,8 @@ float reference_point(const reference_walker *w, int64_t position)
     float value = 0.0F;
     for (int64_t c = 0; c < wide; c++) {
         const float difference = w->row[c] - from[c * KIN_TREE_LANES];
-        value = step(w->tree->norm, value,
-                     wrap(w->tree, (int32_t)c, difference, fabsf(difference)));
+        value =
+            step(w->tree->norm, value, wrap(w->tree, (int32_t)c, difference, fabsf(difference)));
     }
     return value;
 }
