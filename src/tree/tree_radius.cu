@@ -258,25 +258,26 @@ static int launch_norm(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
 }
 
 /* A periodic box (tree_walk_box.cu). */
-template <kin_tree_norm NORM, kith_dtype DTYPE>
+template <kin_tree_norm NORM>
 static int launch_box(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
 {
-    const int32_t wide = job->walk.tree.wide;
-    return wide <= 4   ? radius_launch<NORM, 4, DTYPE, true>(stream, job)
-           : wide <= 8 ? radius_launch<NORM, 8, KITH_DTYPE_NONE, true>(stream, job)
-                       : radius_launch<NORM, 64, KITH_DTYPE_NONE, true>(stream, job);
+    return job->walk.tree.wide <= 8 ? radius_launch<NORM, 8, KITH_DTYPE_NONE, true>(stream, job)
+                                    : radius_launch<NORM, 64, KITH_DTYPE_NONE, true>(stream, job);
 }
 
 static int launch_in_box(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
 {
     const kith_dtype dtype = radius_dtype(job);
-    return job->walk.tree.norm == KIN_NORM_ONE
-               ? launch_box<KIN_NORM_ONE, KITH_DTYPE_NONE>(stream, job)
-           : job->walk.tree.norm == KIN_NORM_MOST
-               ? launch_box<KIN_NORM_MOST, KITH_DTYPE_NONE>(stream, job)
-           : dtype == KITH_F32 ? launch_box<KIN_NORM_TWO, KITH_F32>(stream, job)
-           : dtype == KITH_F64 ? launch_box<KIN_NORM_TWO, KITH_F64>(stream, job)
-                               : launch_box<KIN_NORM_TWO, KITH_DTYPE_NONE>(stream, job);
+    const kin_tree_norm norm = job->walk.tree.norm;
+    if (norm == KIN_NORM_TWO && job->walk.tree.wide <= 4) {
+        return dtype == KITH_F32 ? radius_launch<KIN_NORM_TWO, 4, KITH_F32, true>(stream, job)
+               : dtype == KITH_F64
+                   ? radius_launch<KIN_NORM_TWO, 4, KITH_F64, true>(stream, job)
+                   : radius_launch<KIN_NORM_TWO, 4, KITH_DTYPE_NONE, true>(stream, job);
+    }
+    return norm == KIN_NORM_TWO   ? launch_box<KIN_NORM_TWO>(stream, job)
+           : norm == KIN_NORM_ONE ? launch_box<KIN_NORM_ONE>(stream, job)
+                                  : launch_box<KIN_NORM_MOST>(stream, job);
 }
 
 int kin_tree_launch_radius(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
