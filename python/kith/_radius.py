@@ -198,8 +198,10 @@ def radius_neighbors(
     asked_for = _filter.Asked(allow, groups, query_groups, rule)
     flags = s.INCLUDE_SELF if include_self else 0
     check_together("corpus", corpus, queries=queries)
-    if must_be_copied(corpus) and isinstance(metric, str) and (
-        method != s.METHOD_TREE or _has_tree_there(metric, corpus.shape)
+    if (
+        must_be_copied(corpus)
+        and isinstance(metric, str)
+        and (method != s.METHOD_TREE or _has_tree_there(metric, corpus.shape))
     ):
         from . import _cuda
 

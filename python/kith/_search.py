@@ -150,9 +150,7 @@ def knn(
         from . import _cuda
 
         params = _cuda.search_params(metric, p, k, method, 0, tuned, radius)
-        return _cuda.knn(
-            corpus, queries, params, exclude, wanted, progress, out, asked_for, period
-        )
+        return _cuda.knn(corpus, queries, params, exclude, wanted, progress, out, asked_for, period)
     check_together("corpus", corpus, queries=queries)
     if is_sparse(corpus) or is_sparse(queries):
         _sparse.refuse(radius=radius, exclude=exclude, period=period, tune=tune, out=out)
