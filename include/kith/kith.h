@@ -505,9 +505,9 @@ typedef struct kith_search_params {
                       tree_height */
     const double *period; /* one for each column: its points lie on a circle of this length, all of
                       them in [0, period), and their difference is the shorter way round; 0: not
-                      this column; NULL = none. Of euclidean, sqeuclidean, manhattan, chebyshev and
-                      minkowski, exact, by the processor; of an index its own counts, and this is
-                      NULL. No descent, no walks, no pipeline */
+                      this column; NULL = none. Host memory. Of euclidean, sqeuclidean, manhattan,
+                      chebyshev and minkowski, exact; of an index its own counts, and this is NULL.
+                      No descent, no walks, no pipeline */
 } kith_search_params;
 
 static inline kith_search_params kith_search_params_default(void)

@@ -52,8 +52,8 @@ typedef struct kith_index_params {
     uint64_t seed; /* graph: of one that is made, and of what changes it */
     kith_distance_fn custom; /* for KITH_CUSTOM */
     void *custom_arg;
-    const double *period; /* as in kith_search_params, of an exact index or a tree, on the
-                             processor; copied. NULL = none */
+    const double *period; /* as in kith_search_params, of an exact index or a tree; copied. NULL =
+                             none */
 } kith_index_params;
 
 static inline kith_index_params kith_index_params_default(void)

@@ -274,14 +274,16 @@ def knn(
     progress: Progress,
     out: Sequence[Any] | None,
     asked_for: Asked = NOTHING,
+    period: Any = None,
 ) -> Neighbors:
     """kith_cuda_search."""
     points, asked = both(corpus, queries)
     matrix, search = points.struct, lib.kith_cuda_search
+    _options.periodic(period, matrix.cols, params)
     found = _find(
         search, matrix, matrix, points, asked, params, exclude, wanted, progress, out, asked_for
     )
-    return claim(found, params.metric, None if asked_for else True)
+    return claim(found, params.metric, None if asked_for or params.period else True)
 
 
 def both(corpus: Any, queries: Any) -> tuple[DeviceMatrix, DeviceMatrix]:
@@ -293,7 +295,9 @@ def both(corpus: Any, queries: Any) -> tuple[DeviceMatrix, DeviceMatrix]:
 
 def make_index(points: DeviceMatrix, wanted: Settings, **fields: Any) -> Pointer:
     """kith_cuda_index_create. fields: of kith_index_params."""
+    period = fields.pop("period", None)
     params = s.sized(s.IndexParams, **fields)
+    _options.periodic(period, points.struct.cols, params)
     return context_of(wanted, points).make(
         lib.kith_index_free,
         points.array,
@@ -326,7 +330,8 @@ def index_search(
         watched=watched,
         numbers=not walks,
     )
-    return claim(found, kept.metric, None if asked_for else not walks)
+    untold = asked_for or kept.period is not None
+    return claim(found, kept.metric, None if untold else not walks)
 
 
 def graph(
@@ -336,10 +341,12 @@ def graph(
     progress: Progress,
     out: Sequence[Any] | None,
     asked_for: Asked = NOTHING,
+    period: Any = None,
 ) -> Neighbors:
     """kith_cuda_graph."""
     points = as_device_matrix(X, "X")
     rows = points.struct.rows
+    _options.periodic(period, points.struct.cols, params)
     filtered = make_filter(asked_for, rows, rows, points.maker.index)
     filtered.into(params)
     table = _Table(points, rows, rows, params, out, filtered=filtered)
@@ -347,7 +354,7 @@ def graph(
     _call(
         wanted, progress, points, lib.kith_cuda_graph, points.struct, params, table.struct, report
     )
-    exact = None if asked_for else report.exact == s.CERTIFIED
+    exact = None if asked_for or params.period else report.exact == s.CERTIFIED
     return claim(table.result(), params.metric, exact)
 
 

@@ -72,7 +72,7 @@ class Index:
         (metrics with matrix products). The default serves one query at a time; 16,384 is better for
         thousands at once.
     period : float or array of d floats, optional
-        As in `kith.knn`; not of a graph, and not on a GPU. Files keep it.
+        As in `kith.knn`; not of a graph. Files keep it.
     n_jobs, memory_limit
         As in `kith.knn`; those of making and changing the index.
     device : str, optional
@@ -148,8 +148,8 @@ class Index:
         if graph is not None:
             table, keep = narrow(graph, "graph")
             fields["graph"] = c.addressof(table)
-        if on_device(X) and period is None:
-            self._make_on_gpu(X, number, how, wanted, fields)
+        if on_device(X):
+            self._make_on_gpu(X, number, how, wanted, {**fields, "period": period})
         else:
             points = as_matrix(X, "X", wanted.memory_limit)
             self._make(points, number, how, wanted, period=period, **fields)

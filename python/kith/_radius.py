@@ -198,17 +198,20 @@ def radius_neighbors(
     asked_for = _filter.Asked(allow, groups, query_groups, rule)
     flags = s.INCLUDE_SELF if include_self else 0
     check_together("corpus", corpus, queries=queries)
-    stays = isinstance(metric, str) and period is None
-    if must_be_copied(corpus) and stays and (
-        method != s.METHOD_TREE or _has_tree_there(metric, corpus.shape)
+    if (
+        must_be_copied(corpus)
+        and isinstance(metric, str)
+        and (method != s.METHOD_TREE or _has_tree_there(metric, corpus.shape))
     ):
         from . import _cuda
 
         there = _cuda.both(corpus, corpus if queries is None else queries)
         fields = {"flags": flags, "method": method, "metric": _metrics.code(metric, p)}
         job = radius_job(radius, there[1], count_only, asked_for, there[0].struct.rows, **fields)
+        _options.periodic(period, there[0].struct.cols, job._params)
         found = job.run_there(_cuda.context_of(wanted, there[0]), *there, progress, queries is None)
-        return found._claim(fields["metric"], None, not asked_for)._like(corpus)
+        told = not asked_for and period is None
+        return found._claim(fields["metric"], None, told)._like(corpus)
     points = as_matrix(corpus, "corpus", wanted.memory_limit)
     asked = points if queries is None else as_matrix(queries, "queries", wanted.memory_limit)
     distance = resolve(metric, p, asked.array.dtype)

@@ -60,8 +60,8 @@ def knn(
         ``__cuda_array_interface__``; SciPy's sparse matrices stay
         sparse for euclidean, inner_product and cosine, else they are made dense block by block.
         Where the corpus lies on a GPU the queries do, too, and stay there. For a filter that is not
-        sooner compared pair by pair (small groups, few rows), a period and a function as metric
-        both are copied to the host, and the answer back.
+        sooner compared pair by pair (small groups, few rows), and a function as metric, both are
+        copied to the host, and the answer back.
     k : int
         Neighbours of a query, 1 to n.
     metric : str or callable
@@ -93,7 +93,7 @@ def knn(
     period : float or array of d floats, optional
         A periodic box, SciPy's ``boxsize``: points lie in [0, period), and each column's difference
         is the shorter way round; 0: not this column. Of euclidean, sqeuclidean, manhattan,
-        chebyshev and minkowski, on the processor.
+        chebyshev and minkowski.
     tune : dict, optional
         The same answer in another way, to compare: ``tree_height``; ``pipeline`` ("fused",
         "matrix", "hybrid", "buffer_tree"), ``select`` (a method of `select_k`, of "matrix"),
@@ -146,11 +146,11 @@ def knn(
             "algorithm is nn_descent, which makes graphs (use knn_graph, or NearestNeighbors)"
         )
     there = on_device(corpus) or on_device(queries)
-    if there and isinstance(metric, str) and period is None:
+    if there and isinstance(metric, str):
         from . import _cuda
 
         params = _cuda.search_params(metric, p, k, method, 0, tuned, radius)
-        return _cuda.knn(corpus, queries, params, exclude, wanted, progress, out, asked_for)
+        return _cuda.knn(corpus, queries, params, exclude, wanted, progress, out, asked_for, period)
     check_together("corpus", corpus, queries=queries)
     if is_sparse(corpus) or is_sparse(queries):
         _sparse.refuse(radius=radius, exclude=exclude, period=period, tune=tune, out=out)
@@ -333,14 +333,14 @@ def knn_graph(
     _options.check_recall(recall)
     if method == s.METHOD_DESCENT and radius is not None:
         raise ValueError("radius goes with exact graphs, not with nn_descent (leave one out)")
-    stays = on_device(X) and init is None and period is None
+    stays = on_device(X) and init is None
     if stays and isinstance(metric, str):
         from . import _cuda
 
         params = _cuda.search_params(metric, p, k, method, flags, exact, radius)
         if method == s.METHOD_DESCENT or recall is not None:
             may_descend(params, recall, random_state, own)
-        return _cuda.graph(X, params, wanted, progress, out, asked_for)
+        return _cuda.graph(X, params, wanted, progress, out, asked_for, period)
     if is_sparse(X) and method != s.METHOD_DESCENT:
         _sparse.refuse(radius=radius, recall=recall, period=period, tune=tune, out=out)
         _sparse.refuse(**asked_for.given)

@@ -135,19 +135,10 @@ static kith_status find_named(kith_ctx *ctx, int32_t *index)
     return KITH_OK;
 }
 
-static bool has_kernels(const kin_distance *distance)
-{
-    return distance->metric != KITH_CUSTOM && distance->period == NULL;
-}
-
 kith_status kin_device_refuse(kith_ctx *ctx, const kin_distance *distance)
 {
-    KIN_FAIL_IF(distance->metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
+    KIN_PASS_IF(distance->metric != KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at("metric"),
                 "is custom, which a GPU cannot call (use the device cpu or auto, and host memory)");
-    KIN_FAIL_IF(distance->period != NULL, ctx, KITH_E_UNSUPPORTED, kin_at("period"),
-                "is set, and periodic boxes are the processor's (use the device cpu or auto, and "
-                "host memory)");
-    return KITH_OK;
 }
 
 /* -1: the processor. */
@@ -159,7 +150,7 @@ static kith_status choose(kith_ctx *ctx, const kin_distance *distance, kin_devic
         return KITH_OK;
     }
     if (ctx->device == KIN_DEVICE_AUTO) {
-        if (has_kernels(distance) && worth_it(ctx, seconds)) {
+        if (distance->metric != KITH_CUSTOM && worth_it(ctx, seconds)) {
             *index = ctx->gpu != NULL ? ctx->gpu->index : kin_gpu_first();
         }
         return KITH_OK;

@@ -15,7 +15,7 @@ bool kin_device_parse(kith_ctx *ctx, const char **value);
  * says why it cannot. pairs: of rows that must be compared. */
 kith_status kin_device_enter(kith_ctx *ctx, const kin_distance *distance, double pairs,
                              kin_gpu **gpu);
-/* KITH_E_UNSUPPORTED for what no GPU computes: a caller's function, a periodic box. */
+/* KITH_E_UNSUPPORTED for what no GPU computes: a caller's function. */
 kith_status kin_device_refuse(kith_ctx *ctx, const kin_distance *distance);
 /* The same for a tree of `points` rows that so many queries go through. */
 kith_status kin_device_enter_tree(kith_ctx *ctx, const kin_distance *distance, double points,

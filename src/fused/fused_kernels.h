@@ -14,7 +14,10 @@
 /* ---- Preparation (fused_prepare.cu, fused_order.cu) ------------------------------------------ */
 
 /* Every value once (metric/metric.h: kin_metric_check). *bad, set to UINT64_MAX by the caller,
- * becomes the lowest row * cols + col with a value that the metric does not allow. */
+ * becomes the lowest row * cols + col with a value that the metric does not allow; where all are
+ * allowed, KIN_FUSED_OUTSIDE and that of the lowest row, and any column, that is not in the box
+ * (kin_metric_check_box). */
+#define KIN_FUSED_OUTSIDE (UINT64_C(1) << 63)
 typedef struct kin_fused_check {
     kin_fused_rows rows;
     uint64_t *bad;

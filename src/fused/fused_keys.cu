@@ -93,7 +93,7 @@ static __device__ __forceinline__ void halve(double *lanes, int away)
     }
 }
 
-template <kith_metric STEP, int R>
+template <kith_metric STEP, int R, bool WRAPS>
 static __global__ void __launch_bounds__(THREADS, 2)
     keys_kernel(const kin_fused_keys job, kith_dtype query_dtype, kith_dtype corpus_dtype)
 {
@@ -140,6 +140,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
         for (int at = 0; at < left; at += KIN_METRIC_LANES) {
             double q[R];
             double c[POINTS_A_TEAM];
+            const double period =
+                kin_pair_period<WRAPS>(job.corpus.period, first + at + lane, job.corpus.cols);
 #pragma unroll
             for (int r = 0; r < R; r++) {
                 q[r] = query_lane[r * TEAMS * PITCH + at];
@@ -150,8 +152,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
             }
 #pragma unroll
             for (int p = 0; p < PAIRS; p++) {
-                lanes[p] = kin_pair_step<STEP>(lanes[p], q[p / POINTS_A_TEAM], c[p % POINTS_A_TEAM],
-                                               power);
+                lanes[p] = kin_pair_step_in<STEP, WRAPS>(lanes[p], q[p / POINTS_A_TEAM],
+                                                         c[p % POINTS_A_TEAM], period, power);
             }
         }
     }
@@ -177,7 +179,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
 
 /* R: as many accumulators as registers hold; metrics with divisions have more use for the registers
  * themselves, and their steps are long. */
-template <kith_metric STEP, int R>
+template <kith_metric STEP, int R, bool WRAPS>
 static int keys_launch(cudaStream_t stream, const kin_fused_keys *job)
 {
     const int64_t tiles = (job->query_count + TEAMS * R - 1) / (TEAMS * R) *
@@ -185,7 +187,7 @@ static int keys_launch(cudaStream_t stream, const kin_fused_keys *job)
     if (tiles > INT32_MAX) {
         return (int)cudaErrorInvalidConfiguration;
     }
-    keys_kernel<STEP, R><<<(unsigned)tiles, THREADS, 0, stream>>>(
+    keys_kernel<STEP, R, WRAPS><<<(unsigned)tiles, THREADS, 0, stream>>>(
         *job, kin_pair_dtype(job->queries.data, job->queries.stride_bytes, job->queries.dtype),
         kin_pair_dtype(job->corpus.data, job->corpus.stride_bytes, job->corpus.dtype));
     return kin_gpu_launched();
@@ -299,11 +301,22 @@ int kin_fused_launch_keys(kin_gpu_stream *stream, const kin_fused_keys *job)
     const cudaStream_t s = stream->stream;
 #define KEYS_LAUNCH(NAME, name, at_once) \
     case KITH_##NAME:                    \
-        return keys_launch<KITH_##NAME, at_once>(s, job);
+        return keys_launch<KITH_##NAME, at_once, false>(s, job);
+#define WRAP_LAUNCH(NAME, name, at_once) \
+    case KITH_##NAME:                    \
+        return keys_launch<KITH_##NAME, at_once, true>(s, job);
 #define WHOLE_LAUNCH(NAME, ...) \
     case KITH_##NAME:           \
         return whole_launch<KITH_##NAME>(s, job);
-    switch (kin_pair_step_of(job->corpus.metric)) {
+    const kith_metric step = kin_pair_step_of(job->corpus.metric);
+    if (job->corpus.period != NULL) {
+        switch (step) {
+            KIN_WRAP_MAP(WRAP_LAUNCH)
+        default:
+            return (int)cudaErrorInvalidValue;
+        }
+    }
+    switch (step) {
         KIN_STEP_MAP(KEYS_LAUNCH)
         KIN_WHOLE_MAP(WHOLE_LAUNCH)
     default:

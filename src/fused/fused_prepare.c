@@ -52,6 +52,9 @@ static void name_rows(kin_layout *layout, void *prepared)
     if (p->measured) {
         p->mean = kin_layout_array(layout, (uint64_t)p->rows.cols, sizeof *p->mean);
     }
+    if (p->distance.period != NULL) {
+        p->rows.period = kin_layout_array(layout, (uint64_t)p->rows.cols, sizeof *p->rows.period);
+    }
 }
 
 /* Room for balls, which the next rounding fills. */
@@ -77,11 +80,6 @@ static void name_set(kin_layout *layout, void *prepared)
         p->marks = kin_layout_array(layout, (uint64_t)kin_fused_sort_marks(p->set.points),
                                     sizeof *p->marks);
     }
-}
-
-static bool is_screened(const kin_distance *distance)
-{
-    return kin_metric_get_traits(distance->metric)->screen != KIN_SCREEN_DIRECT;
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
@@ -150,8 +148,13 @@ static kith_status see_findings(preparing *p)
 
 static kith_status start_check(const preparing *p)
 {
-    KIN_TRY(kin_metric_takes(p->on.ctx, p->matrix, p->out->rows.metric, p->name));
     const kin_fused_check job = {.rows = p->out->rows, .bad = &p->found->bad};
+    const uint64_t bytes = (uint64_t)job.rows.cols * sizeof *job.rows.period;
+    void *period = (void *)(uintptr_t)job.rows.period;
+    KIN_TRY(kin_metric_takes(p->on.ctx, p->matrix, job.rows.metric, p->name));
+    KIN_TRY(job.rows.period == NULL
+                ? KITH_OK
+                : kin_gpu_upload(p->on.ctx, p->on.gpu, period, p->out->distance.period, bytes));
     return kin_fused_launched(&p->on, p->on.kernels->check(p->on.stream, &job), "checking values");
 }
 
@@ -160,14 +163,14 @@ static kith_status complain(const preparing *p)
 {
     const kin_fused_rows *rows = &p->out->rows;
     kith_ctx *ctx = p->on.ctx;
-    const int64_t row = (int64_t)(p->seen.bad / (uint64_t)rows->cols);
+    const int64_t row = (int64_t)((p->seen.bad & ~KIN_FUSED_OUTSIDE) / (uint64_t)rows->cols);
     const uint64_t bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);
     void *copy = NULL;
     KIN_TRY(kin_alloc(ctx, &copy, bytes, 1, "a row"));
     kith_status status = kin_gpu_download(
         ctx, p->on.gpu, copy, (const char *)rows->data + row * rows->stride_bytes, bytes);
-    KIN_THEN(status,
-             kin_metric_complain(ctx, p->matrix, copy, p->out->first + row, rows->metric, p->name));
+    KIN_THEN(status, kin_metric_complain(ctx, p->matrix, copy, p->out->first + row,
+                                         &p->out->distance, p->name));
     kin_free(ctx, copy);
     return status;
 }
@@ -192,7 +195,6 @@ static kith_status start_transforms(const preparing *p)
 
 static kith_status finish_groups(preparing *p)
 {
-    kith_ctx *ctx = p->on.ctx;
     kin_groups *groups = &p->out->groups;
     const int64_t rows = p->out->rows.rows;
     p->equal.distinct = p->seen.distinct;
@@ -207,8 +209,8 @@ static kith_status finish_groups(preparing *p)
         return KITH_OK;
     }
     const uint64_t bytes = (uint64_t)groups->count * sizeof *groups->firsts;
-    KIN_TRY(kin_gpu_alloc(ctx, p->on.gpu, &p->listed, bytes, 1, "distinct rows"));
-    return kin_gpu_upload(ctx, p->on.gpu, p->listed, groups->firsts, bytes);
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->listed, bytes, 1, "distinct rows"));
+    return kin_gpu_upload(p->on.ctx, p->on.gpu, p->listed, groups->firsts, bytes);
 }
 
 /* ---- The frame ------------------------------------------------------------------------------- */
@@ -221,10 +223,9 @@ static bool takes_integers(const kin_distance *distance, const kith_matrix *matr
     return kin_frame_is_integer(distance, matrix, &queries);
 }
 
-/* Of a corpus. */
 static bool is_measured(const kin_distance *distance, const kith_matrix *matrix, kith_dtype asked)
 {
-    return is_screened(distance) && !takes_integers(distance, matrix, asked);
+    return kin_exact_screens(distance) && !takes_integers(distance, matrix, asked);
 }
 
 /* The type that needs no try. Whole numbers of 8 bits are their own rounded copy; all else goes to
@@ -445,10 +446,9 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
 {
     kin_fused_prepared *out = p->out;
     kin_fused_frame frame;
-    const bool screened = is_screened(&out->distance);
     out->measured = is_measured(&out->distance, p->matrix, asked);
-    KIN_TRY(look(p, screened));
-    if (!screened) {
+    KIN_TRY(look(p, kin_exact_screens(&out->distance)));
+    if (!kin_exact_screens(&out->distance)) {
         return KITH_OK;
     }
     KIN_TRY(make_frame(p, asked, &frame));
@@ -770,7 +770,7 @@ kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int6
     const uint64_t given =
         kin_size_add(own_bytes(matrix, rows, place), kin_gpu_layout_bytes(name_rows, &shape));
     kin_fused_prepared_need need = {given, given};
-    if (!is_screened(distance)) {
+    if (!kin_exact_screens(distance)) {
         return need;
     }
     const int32_t as_bytes = rounded_bytes(KIN_FUSED_S8, matrix->cols) + KIN_START_BYTES;

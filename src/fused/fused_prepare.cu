@@ -61,11 +61,33 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     }
 }
 
+/* A thread a row: boxes have few columns. */
+static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+    check_box(const __grid_constant__ kin_fused_check job)
+{
+    const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    bool inside = true;
+    for (int32_t c = 0; i < job.rows.rows && c < job.rows.cols; c++) {
+        const double x = kin_value(job.rows.dtype, kin_fused_row(job.rows, i), c);
+        const double period = __ldg(job.rows.period + c);
+        inside = inside && (!(period > 0.0) || (x >= 0.0 && x < period));
+    }
+    if (!inside) {
+        (void)atomicMin((unsigned long long *)job.bad,
+                        (unsigned long long)(KIN_FUSED_OUTSIDE | (uint64_t)(i * job.rows.cols)));
+    }
+}
+
 int kin_fused_launch_check(kin_gpu_stream *stream, const kin_fused_check *job)
 {
     const kin_fused_rows *rows = &job->rows;
     const law l = law_of(rows->dtype, rows->metric);
     const bool eight = rows->dtype == KITH_U8 || rows->dtype == KITH_I8;
+    if (rows->rows > 0 && rows->period != NULL) {
+        check_box<<<kin_fused_team_blocks(rows->rows, 1), KIN_FUSED_THREADS, 0, stream->stream>>>(
+            *job);
+        KIN_CUDA_TRY_LAUNCH();
+    }
     if (rows->rows == 0 || rows->dtype == KITH_U8 || (eight && !l.nonnegative)) {
         return 0; /* always finite, and the sign does not matter */
     }

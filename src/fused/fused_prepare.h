@@ -35,7 +35,7 @@ struct kin_fused_prepared {
     bool covered;  /* the set has balls and an order */
 
     /* Device memory that is ours; rows and set point into it. */
-    void *row_block;  /* transforms, degenerate, mean */
+    void *row_block;  /* transforms, degenerate, mean, rows.period */
     void *set_block;  /* ids, facts, half; where it is covered centres, radii, marks */
     void *ball_block; /* centres and radii of queries that were ordered */
     void *data;

@@ -41,10 +41,12 @@ typedef union kin_fused_word {
     float f;
 } kin_fused_word;
 
-/* A matrix as given, in device memory, with transforms where the metric has them. */
+/* A matrix as given, in device memory, with transforms where the metric has them. Keys of a pair
+ * take the periods of the corpus. */
 typedef struct kin_fused_rows {
     const void *data;
     const kin_row_transform *transforms; /* by row, or NULL */
+    const double *period;                /* by column, 0: it has none; NULL: none has */
     int64_t rows;
     int64_t stride_bytes;
     int32_t cols;

@@ -112,10 +112,11 @@ kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
 /* A caller's own distance is no number. */
 kith_status kin_metric_fail_nan(kith_ctx *ctx, int64_t query, int64_t point);
 
-/* The error for the first bad value of a row that has one: row `row` of the matrix, whose values
- * are at `data`; the matrix's own data are not read. */
+/* The error for the first bad value of a row that has one, else for the first that is outside of
+ * its period: row `row` of the matrix, whose values are at `data`; the matrix's own data are not
+ * read. */
 kith_status kin_metric_complain(kith_ctx *ctx, const kith_matrix *matrix, const void *data,
-                                int64_t row, kith_metric metric, const char *name);
+                                int64_t row, const kin_distance *distance, const char *name);
 
 /* Transforms of all rows (matrix.rows of them, the caller's array). Parallel. Not called for
  * metrics that have none. */

@@ -155,13 +155,39 @@ static kith_status check_piece(void *arg, int64_t piece, int32_t thread)
     return KITH_OK;
 }
 
+/* An 8-bit number is always finite; only its sign can be wrong. */
+static bool needs_check(kith_dtype dtype, kith_metric metric)
+{
+    const bool signs = kin_metric_get_traits(metric)->nonnegative;
+    return dtype != KITH_U8 && (dtype != KITH_I8 || signs);
+}
+
+/* The first column of a row that is outside of its period; cols: there is none. */
+static int32_t first_outside(const kith_matrix *m, const double *period, const void *data)
+{
+    for (int32_t col = 0; period != NULL && col < m->cols; col++) {
+        const double x = kin_value(m->dtype, data, col);
+        if (period[col] > 0 && !(x >= 0 && x < period[col])) {
+            return col;
+        }
+    }
+    return m->cols;
+}
+
 kith_status kin_metric_complain(kith_ctx *ctx, const kith_matrix *matrix, const void *data,
-                                int64_t row, kith_metric metric, const char *name)
+                                int64_t row, const kin_distance *distance, const char *name)
 {
     const kith_dtype dtype = matrix->dtype;
+    const kith_metric metric = distance->metric;
     const law l = law_of(dtype, metric);
     const int64_t bytes = kith_dtype_bytes(dtype);
-    int32_t col = 0;
+    const bool bad = needs_check(dtype, metric) && is_bad(dtype, data, matrix->cols, &l);
+    int32_t col = first_outside(matrix, distance->period, data);
+    KIN_FAIL_IF(!bad && col < matrix->cols, ctx, KITH_E_DATA, kin_at_cell(name, row, col),
+                "is %.17g, must be at least 0 and below its column's period, %.17g (wrap it into "
+                "the box first)",
+                kin_value(dtype, data, col), distance->period[col]);
+    col = 0;
     while (col + 1 < matrix->cols && !is_bad(dtype, (const char *)data + col * bytes, 1, &l)) {
         col += 1;
     }
@@ -183,13 +209,6 @@ kith_status kin_metric_complain(kith_ctx *ctx, const kith_matrix *matrix, const 
     return kin_fail_at(ctx, KITH_E_DATA, place,
                        "is %.17g, but %s needs 0 or at least 2^-500 (set it to 0)", x,
                        kith_metric_name(metric));
-}
-
-/* An 8-bit number is always finite; only its sign can be wrong. */
-static bool needs_check(kith_dtype dtype, kith_metric metric)
-{
-    const bool signs = kin_metric_get_traits(metric)->nonnegative;
-    return dtype != KITH_U8 && (dtype != KITH_I8 || signs);
 }
 
 kith_status kin_metric_takes(kith_ctx *ctx, const kith_matrix *matrix, kith_metric metric,
@@ -228,23 +247,10 @@ kith_status kin_metric_check(kith_ctx *ctx, const kith_matrix *matrix, kith_metr
         return KITH_OK;
     }
     return kin_metric_complain(ctx, matrix, (const char *)matrix->data + row * matrix->stride_bytes,
-                               row, metric, name);
+                               row, &(kin_distance){.metric = metric}, name);
 }
 
 /* ---- A box ----------------------------------------------------------------------------------- */
-
-/* The first column of a row that is outside of its period; cols: there is none. */
-static int32_t first_outside(const kith_matrix *m, const double *period, int64_t row)
-{
-    const char *data = (const char *)m->data + row * m->stride_bytes;
-    for (int32_t col = 0; col < m->cols; col++) {
-        const double x = kin_value(m->dtype, data, col);
-        if (period[col] > 0 && !(x >= 0 && x < period[col])) {
-            return col;
-        }
-    }
-    return m->cols;
-}
 
 static kith_status check_box_piece(void *arg, int64_t piece, int32_t thread)
 {
@@ -253,7 +259,8 @@ static kith_status check_box_piece(void *arg, int64_t piece, int32_t thread)
     const int64_t begin = piece * job->rows_a_piece;
     const int64_t end = kin_min_i64(begin + job->rows_a_piece, job->matrix.rows);
     for (int64_t row = begin; row < end && row < atomic_load(&job->first_bad); row++) {
-        if (first_outside(&job->matrix, job->period, row) < job->matrix.cols) {
+        const char *data = (const char *)job->matrix.data + row * job->matrix.stride_bytes;
+        if (first_outside(&job->matrix, job->period, data) < job->matrix.cols) {
             note_bad(job, row);
         }
     }
@@ -279,12 +286,8 @@ kith_status kin_metric_check_box(kith_ctx *ctx, const kith_matrix *matrix,
     if (row == matrix->rows) {
         return KITH_OK;
     }
-    const int32_t col = first_outside(matrix, distance->period, row);
-    const char *data = (const char *)matrix->data + row * matrix->stride_bytes;
-    return kin_fail_at(ctx, KITH_E_DATA, kin_at_cell(name, row, col),
-                       "is %.17g, must be at least 0 and below its column's period, %.17g (wrap it "
-                       "into the box first)",
-                       kin_value(matrix->dtype, data, col), distance->period[col]);
+    return kin_metric_complain(ctx, matrix, (const char *)matrix->data + row * matrix->stride_bytes,
+                               row, distance, name);
 }
 
 kith_status kin_metric_fail_nan(kith_ctx *ctx, int64_t query, int64_t point)

@@ -52,6 +52,23 @@ static __device__ __forceinline__ double kin_pair_step(double lane, double q, do
     }
 }
 
+/* The same where the column may have a period (kin_wrap). */
+template <kith_metric STEP, bool WRAPS>
+static __device__ __forceinline__ double
+kin_pair_step_in(double lane, double q, double c, double period, kin_power power = kin_power{})
+{
+    return WRAPS ? kin_pair_step<STEP>(lane, kin_wrap(q, c, period), 0.0, power)
+                 : kin_pair_step<STEP>(lane, q, c, power);
+}
+
+/* The period of column c, 0 behind the last one; not WRAPS: 0. */
+template <bool WRAPS>
+static __device__ __forceinline__ double kin_pair_period(const double *period, int32_t c,
+                                                         int32_t cols)
+{
+    return WRAPS && c < cols ? __ldg(period + c) : 0.0;
+}
+
 /* Two lanes become one. */
 template <kith_metric STEP>
 static __device__ __forceinline__ double kin_pair_join(double a, double b)

@@ -71,6 +71,9 @@ static inline int64_t kin_tree_most_blocks(const kin_tree *tree)
 /* The period of a tree that has its scale is filled in, or, where it is given, must be this. */
 bool kin_tree_take_period(kin_tree *tree, const double *period, bool given);
 
+/* Extremes of the columns, for queries that may be anywhere in the box. */
+void kin_tree_take_box(int32_t cols, const double *period, double *low, double *high);
+
 /* Down from a node of this level: the leaf, a node too, whose cell a row is in. */
 static inline int64_t kin_tree_leaf_below(const kin_tree *tree, int64_t node, int32_t level,
                                           const float *row)

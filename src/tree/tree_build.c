@@ -32,6 +32,14 @@ kin_tree_norm kin_tree_norm_of(kith_metric metric)
                                       : KIN_NORM_TWO;
 }
 
+void kin_tree_take_box(int32_t cols, const double *period, double *low, double *high)
+{
+    for (int32_t c = 0; period != NULL && c < cols; c++) {
+        low[c] = period[c] > 0.0 ? 0.0 : low[c];
+        high[c] = period[c] > 0.0 ? period[c] : high[c];
+    }
+}
+
 bool kin_tree_take_period(kin_tree *tree, const double *period, bool given)
 {
     double sum = 0.0;
@@ -124,11 +132,8 @@ static kith_status choose_units(kin_tree_build *b)
             b->low[c] = fmin(b->low[c], b->low[(int64_t)t * cols + c]);
             b->high[c] = fmax(b->high[c], b->high[(int64_t)t * cols + c]);
         }
-        if (tree->wraps && period[c] > 0.0) { /* queries may be anywhere in the box */
-            b->low[c] = 0.0;
-            b->high[c] = period[c];
-        }
     }
+    kin_tree_take_box(cols, period, b->low, b->high);
     kin_tree_units(tree->places ? KITH_F64 : b->corpus->rows.matrix.dtype, cols, b->low, b->high,
                    tree->shift, &tree->scale);
     tree->scale = tree->places ? fmin(tree->scale, KIN_PLACE_MOST_SCALE) : tree->scale;

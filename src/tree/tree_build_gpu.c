@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tree/tree_gpu.h"
 
+#include <math.h>
+
 static const char *const WHAT = "a tree";
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -13,6 +15,7 @@ static void name_tree(kin_layout *layout, void *job)
     const uint64_t places = kin_size_mul((uint64_t)tree->blocks, KIN_TREE_LANES);
     const uint64_t row = (uint64_t)tree->wide * sizeof(float);
     tree->shift = kin_layout_array(layout, (uint64_t)tree->cols, sizeof *tree->shift);
+    tree->period = kin_layout_array(layout, (uint64_t)tree->wide, sizeof *tree->period);
     tree->values = kin_layout_array(layout, places, row);
     tree->ids = kin_layout_array(layout, places, sizeof *tree->ids);
     tree->boxes = kin_layout_array(layout, 2 * leaves, 2 * row);
@@ -89,13 +92,40 @@ uint64_t kin_tree_gpu_peak_bytes(int64_t points, int32_t cols, int64_t leaf_poin
                                      kin_gpu_block_bytes(scratch_bytes(points, cols))));
 }
 
-/* The scale and the shift, from exact extremes. host: 3 x cols doubles. */
+/* The periods in the tree's units, which has its scale; padded columns have none. NULL: no column
+ * has one. */
+static kith_status take_period(const making *m, const double *period)
+{
+    const kin_fused_device *on = m->on;
+    kin_tree_gpu *tree = m->tree;
+    float stored[KIN_TREE_GPU_MOST_COLS];
+    kin_tree like = {.cols = tree->cols,
+                     .norm = tree->norm,
+                     .scale = tree->scale,
+                     .wraps = true,
+                     .period = stored};
+    if (period == NULL) {
+        tree->period = NULL;
+        return KITH_OK;
+    }
+    for (int32_t c = tree->cols; c < tree->wide; c++) {
+        stored[c] = INFINITY;
+    }
+    (void)kin_tree_take_period(&like, period, false);
+    tree->slack = like.slack;
+    return kin_gpu_upload(on->ctx, on->gpu, (void *)(uintptr_t)tree->period, stored,
+                          (uint64_t)tree->wide * sizeof *stored);
+}
+
+/* The scale and the shift, from exact extremes. host: 4 x cols doubles. */
 static kith_status choose_units(const making *m, double *host)
 {
     const kin_fused_device *on = m->on;
     kin_tree_gpu *tree = m->tree;
     const int32_t cols = tree->cols;
+    const bool wraps = m->rows->period != NULL;
     double *shift = host + 2 * cols;
+    double *period = wraps ? host + 3 * cols : NULL;
     const kin_tree_gpu_measure job = {.rows = *m->rows,
                                       .ids = m->firsts,
                                       .count = tree->points,
@@ -104,9 +134,15 @@ static kith_status choose_units(const making *m, double *host)
     KIN_TRY(kin_fused_launched(on, m->kernels->measure(on->stream, &job), "extremes of columns"));
     KIN_TRY(
         kin_gpu_download(on->ctx, on->gpu, host, m->extremes, 2 * (uint64_t)cols * sizeof *host));
+    if (wraps) {
+        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, period, m->rows->period,
+                                 (uint64_t)cols * sizeof *period));
+    }
+    kin_tree_take_box(cols, period, host, host + cols);
     kin_tree_units(m->rows->dtype, cols, host, host + cols, shift, &tree->scale);
     tree->widen = kin_tree_widen(cols);
     tree->floor = kin_tree_floor(tree->scale);
+    KIN_TRY(take_period(m, period));
     return kin_gpu_upload(on->ctx, on->gpu, (void *)(uintptr_t)tree->shift, shift,
                           (uint64_t)cols * sizeof *shift);
 }
@@ -120,6 +156,7 @@ static kith_status round_rows(const making *m)
                                     .wide = tree->wide,
                                     .norm = tree->norm,
                                     .scale = tree->scale,
+                                    .slack = tree->slack,
                                     .shift = tree->shift,
                                     .out = m->rounded,
                                     .lost = m->row_lost};
@@ -153,7 +190,7 @@ static kith_status make_all(making *m)
     KIN_HOLD(hold, on->ctx);
     KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_tree, m->tree, WHAT, &block));
     KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_making, m, "rows of a tree", &m->block));
-    KIN_NEW(&hold, host, 3 * cols, WHAT);
+    KIN_NEW(&hold, host, 4 * cols, WHAT);
     KIN_TRY(choose_units(m, host));
     KIN_TRY(round_rows(m));
     return build(m);

@@ -9,32 +9,43 @@
 
 #include <cuda_runtime.h>
 
-/* Ends a function with LAUNCH(STEP, DTYPE) for the job's metric and its corpus. */
-#define FINISH_DTYPE(LAUNCH, STEP)                                                           \
-    switch (kin_pair_dtype(job->corpus.data, job->corpus.stride_bytes, job->corpus.dtype)) { \
-    case KITH_F32:                                                                           \
-        return LAUNCH(STEP, KITH_F32);                                                       \
-    case KITH_F64:                                                                           \
-        return LAUNCH(STEP, KITH_F64);                                                       \
-    case KITH_F16:                                                                           \
-        return LAUNCH(STEP, KITH_F16);                                                       \
-    case KITH_BF16:                                                                          \
-        return LAUNCH(STEP, KITH_BF16);                                                      \
-    case KITH_U8:                                                                            \
-        return LAUNCH(STEP, KITH_U8);                                                        \
-    case KITH_I8:                                                                            \
-        return LAUNCH(STEP, KITH_I8);                                                        \
-    default:                                                                                 \
-        return LAUNCH(STEP, KITH_DTYPE_NONE);                                                \
+/* Ends a function with LAUNCH(STEP, DTYPE, WRAPS) for the job's metric and its corpus. Boxes have
+ * floats and doubles, as a rule: other types are read byte by byte. */
+#define FINISH_DTYPE(LAUNCH, STEP)                                                     \
+    const kith_dtype dtype =                                                           \
+        kin_pair_dtype(job->corpus.data, job->corpus.stride_bytes, job->corpus.dtype); \
+    if (job->corpus.period != NULL) {                                                  \
+        return dtype == KITH_F32   ? LAUNCH(STEP, KITH_F32, true)                      \
+               : dtype == KITH_F64 ? LAUNCH(STEP, KITH_F64, true)                      \
+                                   : LAUNCH(STEP, KITH_DTYPE_NONE, true);              \
+    }                                                                                  \
+    switch (dtype) {                                                                   \
+    case KITH_F32:                                                                     \
+        return LAUNCH(STEP, KITH_F32, false);                                          \
+    case KITH_F64:                                                                     \
+        return LAUNCH(STEP, KITH_F64, false);                                          \
+    case KITH_F16:                                                                     \
+        return LAUNCH(STEP, KITH_F16, false);                                          \
+    case KITH_BF16:                                                                    \
+        return LAUNCH(STEP, KITH_BF16, false);                                         \
+    case KITH_U8:                                                                      \
+        return LAUNCH(STEP, KITH_U8, false);                                           \
+    case KITH_I8:                                                                      \
+        return LAUNCH(STEP, KITH_I8, false);                                           \
+    default:                                                                           \
+        return LAUNCH(STEP, KITH_DTYPE_NONE, false);                                   \
     }
 #define FINISH_LAUNCH(LAUNCH)                       \
     switch (kin_pair_step_of(job->corpus.metric)) { \
-    case KITH_SQEUCLIDEAN:                          \
+    case KITH_SQEUCLIDEAN: {                        \
         FINISH_DTYPE(LAUNCH, KITH_SQEUCLIDEAN)      \
-    case KITH_MANHATTAN:                            \
+    }                                               \
+    case KITH_MANHATTAN: {                          \
         FINISH_DTYPE(LAUNCH, KITH_MANHATTAN)        \
-    case KITH_CHEBYSHEV:                            \
+    }                                               \
+    case KITH_CHEBYSHEV: {                          \
         FINISH_DTYPE(LAUNCH, KITH_CHEBYSHEV)        \
+    }                                               \
     default:                                        \
         return (int)cudaErrorInvalidValue;          \
     }

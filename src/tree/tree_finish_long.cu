@@ -12,7 +12,7 @@
 enum { BLOCK = 128, LANES = KIN_METRIC_LANES, TEAMS = BLOCK / LANES, SPARE = 256, PLACES = 8192 };
 
 /* keys[first .. last) of the candidates ids[]. All threads call it. */
-template <kith_metric STEP, kith_dtype DTYPE>
+template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
 static __device__ __forceinline__ void keys_of(const kin_tree_gpu_finish &job, const double *query,
                                                double *keys, const uint32_t *ids, int32_t first,
                                                int32_t last)
@@ -25,7 +25,9 @@ static __device__ __forceinline__ void keys_of(const kin_tree_gpu_finish &job, c
         const char *row = finish_row(job, ids[min(at, last - 1)]);
         double sum = 0;
         for (int32_t c = thread; c < corpus.cols; c += LANES) {
-            sum = kin_pair_step<STEP>(sum, query[c], kin_pair_value<DTYPE>(corpus.dtype, row, c));
+            sum = kin_pair_step_in<STEP, WRAPS>(
+                sum, query[c], kin_pair_value<DTYPE>(corpus.dtype, row, c),
+                kin_pair_period<WRAPS>(corpus.period, c, corpus.cols));
         }
         const double key = kin_pair_key<STEP>(corpus.metric, kin_pair_sum<STEP>(sum), corpus.cols);
         if (at < last && thread == 0) {
@@ -34,7 +36,7 @@ static __device__ __forceinline__ void keys_of(const kin_tree_gpu_finish &job, c
     }
 }
 
-template <kith_metric STEP, kith_dtype DTYPE>
+template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
 static __global__ void __launch_bounds__(BLOCK, 8)
     finish_long_kernel(const kin_tree_gpu_finish job, const int32_t places)
 {
@@ -61,7 +63,7 @@ static __global__ void __launch_bounds__(BLOCK, 8)
                                       (uint32_t)words[(int64_t)(used + j) * KIN_TREE_GPU_PACKET]);
             }
             __syncthreads(); /* row and ids are known */
-            keys_of<STEP, DTYPE>(job, query, keys, ids, kept, kept + added);
+            keys_of<STEP, DTYPE, WRAPS>(job, query, keys, ids, kept, kept + added);
             __syncthreads(); /* keys are complete */
             kin_sort_block(keys, ids, kept + added);
             used += added;
@@ -99,7 +101,7 @@ static int32_t places_of(const kin_gpu_stream *stream, const kin_tree_gpu_finish
     return places > job->lists.wanted || places >= job->lists.capacity ? places : 0;
 }
 
-template <kith_metric STEP, kith_dtype DTYPE>
+template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
 static int finish_launch(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
 {
     const int32_t places = places_of(stream, job);
@@ -107,17 +109,18 @@ static int finish_launch(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
     if (places == 0) {
         return (int)cudaErrorInvalidValue;
     }
-    KIN_CUDA_TRY(cudaFuncSetAttribute(finish_long_kernel<STEP, DTYPE>,
+    KIN_CUDA_TRY(cudaFuncSetAttribute(finish_long_kernel<STEP, DTYPE, WRAPS>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       stream->shared_bytes));
-    finish_long_kernel<STEP, DTYPE><<<(unsigned)(job->count < most ? job->count : most), BLOCK,
-                                      block_bytes(places), stream->stream>>>(*job, places);
+    finish_long_kernel<STEP, DTYPE, WRAPS>
+        <<<(unsigned)(job->count < most ? job->count : most), BLOCK, block_bytes(places),
+           stream->stream>>>(*job, places);
     return kin_gpu_launched();
 }
 
 int kin_tree_gpu_finish_long(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
 {
-#define LAUNCH(STEP, DTYPE) finish_launch<STEP, DTYPE>(stream, job)
+#define LAUNCH(STEP, DTYPE, WRAPS) finish_launch<STEP, DTYPE, WRAPS>(stream, job)
     FINISH_LAUNCH(LAUNCH)
 #undef LAUNCH
 }

@@ -46,7 +46,7 @@ static __device__ __forceinline__ void load_lanes(kith_dtype given, const char *
 }
 
 /* query: this lane's column. */
-template <kith_metric STEP, kith_dtype DTYPE>
+template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
 static __device__ __forceinline__ double key_of(const kin_fused_rows &corpus, const char *row,
                                                 const double *query, bool chunks)
 {
@@ -59,7 +59,9 @@ static __device__ __forceinline__ double key_of(const kin_fused_rows &corpus, co
 #pragma unroll
         for (int j = 0; j < LANES; j++) {
             if (c + j < cols) {
-                sums[j] = kin_pair_step<STEP>(sums[j], query[(c + j) * KIN_TREE_GPU_PACKET], x[j]);
+                sums[j] = kin_pair_step_in<STEP, WRAPS>(
+                    sums[j], query[(c + j) * KIN_TREE_GPU_PACKET], x[j],
+                    kin_pair_period<WRAPS>(corpus.period, c + j, cols));
             }
         }
     }
@@ -86,7 +88,7 @@ static __device__ __forceinline__ void insert(double *keys, uint32_t *ids, int32
 }
 
 /* This lane's place: keys and ids of `count` candidates, sorted. */
-template <kith_metric STEP, kith_dtype DTYPE>
+template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
 static __device__ __forceinline__ void finish_place(const kin_tree_gpu_finish &job, int64_t place,
                                                     int32_t count, bool chunks, double *query,
                                                     double *keys, uint32_t *ids)
@@ -105,7 +107,8 @@ static __device__ __forceinline__ void finish_place(const kin_tree_gpu_finish &j
         if (i + 1 < count) {
             next = __ldg(job.tree.ids + (uint32_t)words[(i + 1) * KIN_TREE_GPU_PACKET]);
         }
-        const double key = key_of<STEP, DTYPE>(job.corpus, finish_row(job, id), query, chunks);
+        const double key =
+            key_of<STEP, DTYPE, WRAPS>(job.corpus, finish_row(job, id), query, chunks);
         insert(keys, ids, i, key, id);
     }
 }
@@ -130,7 +133,7 @@ static __device__ __forceinline__ void write_lists(const double *keys, const uin
     }
 }
 
-template <kith_metric STEP, kith_dtype DTYPE>
+template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
 static __global__ void __launch_bounds__(WARPS *KIN_TREE_GPU_PACKET)
     finish_kernel(const kin_tree_gpu_finish job, const int32_t bytes, const bool chunks)
 {
@@ -150,7 +153,8 @@ static __global__ void __launch_bounds__(WARPS *KIN_TREE_GPU_PACKET)
     uint32_t *ids = (uint32_t *)(keys + capacity * PITCH);
     const int32_t have = i < job.count ? min(job.lists.counts[place], capacity) : 0;
     const int32_t count = min(have, job.lists.wanted);
-    finish_place<STEP, DTYPE>(job, place, have, chunks, query + lane, keys + lane, ids + lane);
+    finish_place<STEP, DTYPE, WRAPS>(job, place, have, chunks, query + lane, keys + lane,
+                                     ids + lane);
     __syncwarp(); /* all lists are sorted */
     write_lists(keys, ids, count, job.lists.wanted, job.count - first,
                 job.pairs + first * job.lists.wanted);
@@ -171,7 +175,7 @@ static int64_t warp_bytes(const kin_tree_gpu_finish *job)
            ids;
 }
 
-template <kith_metric STEP, kith_dtype DTYPE>
+template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
 static int finish_launch(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
 {
     const int64_t bytes = warp_bytes(job);
@@ -182,10 +186,10 @@ static int finish_launch(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
     while (warps > 1 && warps * bytes > stream->shared_bytes) {
         warps /= 2;
     }
-    KIN_CUDA_TRY(cudaFuncSetAttribute(finish_kernel<STEP, DTYPE>,
+    KIN_CUDA_TRY(cudaFuncSetAttribute(finish_kernel<STEP, DTYPE, WRAPS>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       stream->shared_bytes));
-    finish_kernel<STEP, DTYPE>
+    finish_kernel<STEP, DTYPE, WRAPS>
         <<<(unsigned)((packets + warps - 1) / warps), (unsigned)(warps * KIN_TREE_GPU_PACKET),
            (size_t)(warps * bytes), stream->stream>>>(*job, (int32_t)bytes, chunks);
     return kin_gpu_launched();
@@ -193,7 +197,7 @@ static int finish_launch(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
 
 int kin_tree_gpu_finish_short(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
 {
-#define LAUNCH(STEP, DTYPE) finish_launch<STEP, DTYPE>(stream, job)
+#define LAUNCH(STEP, DTYPE, WRAPS) finish_launch<STEP, DTYPE, WRAPS>(stream, job)
     FINISH_LAUNCH(LAUNCH)
 #undef LAUNCH
 }

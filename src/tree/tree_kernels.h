@@ -35,6 +35,8 @@ typedef struct kin_tree_gpu {
     float floor;
     float most_lost; /* of any point */
     float unused;
+    double slack;           /* that any row loses by wrapping */
+    const float *period;    /* wide: as in tree/tree.h; NULL: no column has one */
     const float *values;    /* [block][column][lane of 16], zeros where no point is */
     const uint32_t *ids;    /* by position; 0xffffffff where no point is */
     const float *boxes;     /* [node][low of each column, high of each column]; node 0 unused */
@@ -57,8 +59,8 @@ typedef struct kin_tree_gpu_measure {
 } kin_tree_gpu_measure;
 
 /* Rows in the units of a tree, the bits of kin_tree_round: out [i][wide], lost[i] rounded up by
- * kin_tree_up, 0 where nothing was lost. most_lost: NULL, or one float, cleared before: the largest
- * of all. */
+ * kin_tree_up, the tree's slack included, 0 where nothing was lost. most_lost: NULL, or one float,
+ * cleared before: the largest of all. */
 typedef struct kin_tree_gpu_round {
     kin_fused_rows rows;
     const uint32_t *ids; /* NULL: 0, 1, ... */
@@ -66,6 +68,7 @@ typedef struct kin_tree_gpu_round {
     int32_t wide;
     kin_tree_norm norm;
     double scale;
+    double slack;
     const double *shift;
     float *out;
     float *lost;

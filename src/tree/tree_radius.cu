@@ -17,8 +17,9 @@
 #include "metric/metric_pair.cuh"
 #include "tree/tree_walk.cuh"
 
-/* What stands in for lists. By lane, but for the job. EXACT: rows are as wide as the kernel. */
-template <kith_metric STEP, kith_dtype DTYPE, bool EXACT> struct kin_tree_gpu_finder {
+/* What stands in for lists. By lane, but for the job. EXACT: rows are as wide as the kernel. WRAPS:
+ * some columns have a period. */
+template <kith_metric STEP, kith_dtype DTYPE, bool EXACT, bool WRAPS> struct kin_tree_gpu_finder {
     const kin_tree_gpu_radius *job;
     int64_t at; /* what the query has found; where it writes, the slot of the next one */
     double radius;
@@ -26,15 +27,19 @@ template <kith_metric STEP, kith_dtype DTYPE, bool EXACT> struct kin_tree_gpu_fi
     uint32_t keys;
 };
 
-template <kith_metric STEP, kith_dtype DTYPE>
-struct kin_tree_gpu_exact<kin_tree_gpu_finder<STEP, DTYPE, true>> {
+template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
+struct kin_tree_gpu_exact<kin_tree_gpu_finder<STEP, DTYPE, true, WRAPS>> {
+    enum { YES = 1 };
+};
+template <kith_metric STEP, kith_dtype DTYPE, bool EXACT>
+struct kin_tree_gpu_wraps<kin_tree_gpu_finder<STEP, DTYPE, EXACT, true>> {
     enum { YES = 1 };
 };
 
 /* ---- Keys ------------------------------------------------------------------------------------ */
 
 /* Of a row of the queries and one of the corpus, by one thread (metric_canonical.h). */
-template <kith_metric STEP, kith_dtype DTYPE>
+template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
 TREE_DEVICE double radius_key(const kin_tree_gpu_radius &job, uint32_t query, uint32_t id)
 {
     const char *q = (const char *)job.queries.data + (int64_t)query * job.queries.stride_bytes;
@@ -46,9 +51,10 @@ TREE_DEVICE double radius_key(const kin_tree_gpu_radius &job, uint32_t query, ui
 #pragma unroll
         for (int j = 0; j < KIN_METRIC_LANES; j++) {
             if (c + j < cols) {
-                sums[j] =
-                    kin_pair_step<STEP>(sums[j], kin_pair_value<DTYPE>(job.queries.dtype, q, c + j),
-                                        kin_pair_value<DTYPE>(job.corpus.dtype, x, c + j));
+                sums[j] = kin_pair_step_in<STEP, WRAPS>(
+                    sums[j], kin_pair_value<DTYPE>(job.queries.dtype, q, c + j),
+                    kin_pair_value<DTYPE>(job.corpus.dtype, x, c + j),
+                    kin_pair_period<WRAPS>(job.corpus.period, c + j, cols));
             }
         }
     }
@@ -81,9 +87,10 @@ TREE_DEVICE void radius_take(FINDER &s, int32_t q, uint32_t row, uint32_t id, do
     s.at = tree_lane_id() == q ? at : s.at;
 }
 
-template <int POINTS, kith_metric STEP, kith_dtype DTYPE, bool EXACT>
-TREE_DEVICE void tree_offer(kin_tree_gpu_finder<STEP, DTYPE, EXACT> &s, kin_tree_gpu_lane &own,
-                            int32_t q, const float (&values)[POINTS], uint32_t position)
+template <int POINTS, kith_metric STEP, kith_dtype DTYPE, bool EXACT, bool WRAPS>
+TREE_DEVICE void tree_offer(kin_tree_gpu_finder<STEP, DTYPE, EXACT, WRAPS> &s,
+                            kin_tree_gpu_lane &own, int32_t q, const float (&values)[POINTS],
+                            uint32_t position)
 {
     const kin_tree_gpu_radius &job = *s.job;
     const float limit = __shfl_sync(TREE_ALL_LANES, own.keep, q);
@@ -99,7 +106,7 @@ TREE_DEVICE void tree_offer(kin_tree_gpu_finder<STEP, DTYPE, EXACT> &s, kin_tree
         double key = 0.0;
         if (value <= limit) {
             id = __ldg(job.walk.tree.ids + position + (uint32_t)(p * KIN_TREE_GPU_PACKET));
-            key = radius_key<STEP, DTYPE>(job, row, id);
+            key = radius_key<STEP, DTYPE, WRAPS>(job, row, id);
             s.keys += 1;
             id = kin_within_distance(job.within.metric, key) <= radius
                      ? kin_within_next(&job.within, row, id)
@@ -109,8 +116,8 @@ TREE_DEVICE void tree_offer(kin_tree_gpu_finder<STEP, DTYPE, EXACT> &s, kin_tree
     }
 }
 
-template <kith_metric STEP, kith_dtype DTYPE, bool EXACT>
-TREE_DEVICE void tree_settle(kin_tree_gpu_finder<STEP, DTYPE, EXACT> &, kin_tree_gpu_lane &)
+template <kith_metric STEP, kith_dtype DTYPE, bool EXACT, bool WRAPS>
+TREE_DEVICE void tree_settle(kin_tree_gpu_finder<STEP, DTYPE, EXACT, WRAPS> &, kin_tree_gpu_lane &)
 {
 }
 
@@ -133,6 +140,7 @@ TREE_DEVICE void radius_begin(kin_tree_gpu_packet<FINDER> &p, const kin_tree_gpu
     p.leaves = 0;
     p.own = kin_tree_gpu_lane{};
     p.own.keep = TREE_NO_QUERY;
+    p.period = tree.period;
     p.lists.job = &job;
     p.lists.at = 0;
     p.lists.keys = 0;
@@ -197,13 +205,13 @@ static __global__ void __launch_bounds__(TREE_WARPS *KIN_TREE_GPU_PACKET,
 
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
-template <kin_tree_norm NORM, int WIDE, kith_dtype DTYPE>
+template <kin_tree_norm NORM, int WIDE, kith_dtype DTYPE, bool WRAPS>
 static int radius_launch(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
 {
     constexpr kith_metric STEP = NORM == KIN_NORM_TWO   ? KITH_SQEUCLIDEAN
                                  : NORM == KIN_NORM_ONE ? KITH_MANHATTAN
                                                         : KITH_CHEBYSHEV;
-    typedef kin_tree_gpu_finder<STEP, DTYPE, (WIDE <= 2 * KIN_TREE_GPU_WIDE)> finder;
+    typedef kin_tree_gpu_finder<STEP, DTYPE, (WIDE <= 2 * KIN_TREE_GPU_WIDE), WRAPS> finder;
     kin_tree_gpu_shape shape = {};
     shape.rows = (int32_t)(KIN_TREE_GPU_PACKET * kin_tree_gpu_stride<WIDE>::FLOATS * sizeof(float));
     shape.stack = (int32_t)((job->walk.tree.height + 1) * KIN_TREE_GPU_PACKET * sizeof(uint16_t));
@@ -231,11 +239,11 @@ template <kith_dtype DTYPE>
 static int launch_two(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
 {
     const int32_t wide = job->walk.tree.wide;
-    return wide <= 4    ? radius_launch<KIN_NORM_TWO, 4, DTYPE>(stream, job)
-           : wide <= 8  ? radius_launch<KIN_NORM_TWO, 8, DTYPE>(stream, job)
-           : wide <= 16 ? radius_launch<KIN_NORM_TWO, 16, DTYPE>(stream, job)
-           : wide <= 32 ? radius_launch<KIN_NORM_TWO, 32, DTYPE>(stream, job)
-                        : radius_launch<KIN_NORM_TWO, 64, DTYPE>(stream, job);
+    return wide <= 4    ? radius_launch<KIN_NORM_TWO, 4, DTYPE, false>(stream, job)
+           : wide <= 8  ? radius_launch<KIN_NORM_TWO, 8, DTYPE, false>(stream, job)
+           : wide <= 16 ? radius_launch<KIN_NORM_TWO, 16, DTYPE, false>(stream, job)
+           : wide <= 32 ? radius_launch<KIN_NORM_TWO, 32, DTYPE, false>(stream, job)
+                        : radius_launch<KIN_NORM_TWO, 64, DTYPE, false>(stream, job);
 }
 
 /* The rarer norms have fewer kernels. */
@@ -243,10 +251,33 @@ template <kin_tree_norm NORM>
 static int launch_norm(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
 {
     const int32_t wide = job->walk.tree.wide;
-    return wide <= 4    ? radius_launch<NORM, 4, KITH_DTYPE_NONE>(stream, job)
-           : wide <= 8  ? radius_launch<NORM, 8, KITH_DTYPE_NONE>(stream, job)
-           : wide <= 16 ? radius_launch<NORM, 16, KITH_DTYPE_NONE>(stream, job)
-                        : radius_launch<NORM, 64, KITH_DTYPE_NONE>(stream, job);
+    return wide <= 4    ? radius_launch<NORM, 4, KITH_DTYPE_NONE, false>(stream, job)
+           : wide <= 8  ? radius_launch<NORM, 8, KITH_DTYPE_NONE, false>(stream, job)
+           : wide <= 16 ? radius_launch<NORM, 16, KITH_DTYPE_NONE, false>(stream, job)
+                        : radius_launch<NORM, 64, KITH_DTYPE_NONE, false>(stream, job);
+}
+
+/* A periodic box (tree_walk_box.cu). */
+template <kin_tree_norm NORM>
+static int launch_box(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
+{
+    return job->walk.tree.wide <= 8 ? radius_launch<NORM, 8, KITH_DTYPE_NONE, true>(stream, job)
+                                    : radius_launch<NORM, 64, KITH_DTYPE_NONE, true>(stream, job);
+}
+
+static int launch_in_box(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
+{
+    const kith_dtype dtype = radius_dtype(job);
+    const kin_tree_norm norm = job->walk.tree.norm;
+    if (norm == KIN_NORM_TWO && job->walk.tree.wide <= 4) {
+        return dtype == KITH_F32 ? radius_launch<KIN_NORM_TWO, 4, KITH_F32, true>(stream, job)
+               : dtype == KITH_F64
+                   ? radius_launch<KIN_NORM_TWO, 4, KITH_F64, true>(stream, job)
+                   : radius_launch<KIN_NORM_TWO, 4, KITH_DTYPE_NONE, true>(stream, job);
+    }
+    return norm == KIN_NORM_TWO   ? launch_box<KIN_NORM_TWO>(stream, job)
+           : norm == KIN_NORM_ONE ? launch_box<KIN_NORM_ONE>(stream, job)
+                                  : launch_box<KIN_NORM_MOST>(stream, job);
 }
 
 int kin_tree_launch_radius(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
@@ -259,6 +290,9 @@ int kin_tree_launch_radius(kin_gpu_stream *stream, const kin_tree_gpu_radius *jo
     if (walk->tree.wide > KIN_TREE_GPU_MOST_COLS || walk->tree.wide % KIN_TREE_GPU_WIDE != 0 ||
         walk->place0 % KIN_TREE_GPU_PACKET != 0) {
         return (int)cudaErrorInvalidValue;
+    }
+    if (walk->tree.period != NULL) {
+        return launch_in_box(stream, job);
     }
     if (walk->tree.norm == KIN_NORM_ONE) {
         return launch_norm<KIN_NORM_ONE>(stream, job);

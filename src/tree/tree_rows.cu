@@ -152,7 +152,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
             }
             out[c / KIN_TREE_GPU_WIDE] = make_float4(four[0], four[1], four[2], four[3]);
         }
-        kept = kin_tree_lost_kept(kin_tree_lost_whole(job.norm, sum));
+        kept = kin_tree_lost_kept(kin_add(kin_tree_lost_whole(job.norm, sum), job.slack));
         job.lost[i] = kept;
     }
     if (job.most_lost != NULL) {

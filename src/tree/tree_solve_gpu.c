@@ -139,6 +139,7 @@ static kith_status round_rows(const kin_tree_gpu_solver *s, const kin_fused_rows
                                     .wide = tree->wide,
                                     .norm = tree->norm,
                                     .scale = tree->scale,
+                                    .slack = tree->slack,
                                     .shift = tree->shift,
                                     .out = a->rounded,
                                     .lost = a->lost};

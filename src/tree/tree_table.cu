@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The table of tree_kernels.h, short because rows make themselves, and which kernel a launch takes.
  * A walk: by the length of its lists, the norm, and the columns (tree_walk_two.cu,
- * tree_walk_norms.cu, tree_walk_long.cu). The end of lists: a lane a place where they are short, a
- * block a place where they are long (tree_finish_short.cu, tree_finish_long.cu). */
+ * tree_walk_norms.cu, tree_walk_long.cu), and whether columns have periods (tree_walk_box.cu). The
+ * end of lists: a lane a place where they are short, a block a place where they are long
+ * (tree_finish_short.cu, tree_finish_long.cu). */
 #include "tree/tree_finish.cuh"
 #include "tree/tree_walk.cuh"
 
@@ -14,6 +15,9 @@ int kin_tree_launch_walk(kin_gpu_stream *stream, const kin_tree_gpu_walk *job)
     if (job->tree.wide > KIN_TREE_GPU_MOST_COLS || job->tree.wide % KIN_TREE_GPU_WIDE != 0 ||
         job->lists.capacity <= job->lists.wanted) {
         return (int)cudaErrorInvalidValue;
+    }
+    if (job->tree.period != NULL) {
+        return kin_tree_gpu_walk_box(stream, job);
     }
     if (job->lists.capacity > KIN_TREE_GPU_SHORT) {
         return kin_tree_gpu_walk_long(stream, job);

@@ -30,7 +30,9 @@
  * Why it is right. A box's value and a point's are the same operations in the same order: columns
  * rising, one fused multiply-add each, beginning at 0. |q - clamp(q, low, high)| is the rounded
  * difference to the nearest number of the box, and its square is never above that to a point in it
- * (tree_bound.h). Columns that pad rows and boxes are 0 and add +0.
+ * (tree_bound.h). Columns that pad rows and boxes are 0 and add +0. In a periodic box the way round
+ * is P - max(q - low, high - q), in the same operations as a point's P - |q - x|, which is
+ * therefore never below it; and so is the shorter way.
  *
  * Cost. Instructions of a warp: for each query and leaf 4 a column, 15 more where two queries wait,
  * 30 where one does; for each query and group 6 a column and 20; for each node 12 a column and 45.
@@ -59,6 +61,7 @@ typedef struct kin_tree_gpu_shape {
 /* A packet on its way. Numbers that all lanes share, unless the comment says otherwise. */
 template <typename LISTS> struct kin_tree_gpu_packet {
     const float *rows;     /* shared: [query][stride] */
+    const float *period;   /* of the tree */
     uint16_t *stack;       /* this lane's: level l stands at l * 32 */
     LISTS lists;           /* by lane */
     kin_tree_gpu_lane own; /* by lane */
@@ -93,6 +96,25 @@ template <> struct kin_tree_gpu_exact<kin_tree_gpu_short> {
     enum { YES = 1 };
 };
 
+/* Lists of walks through a periodic box. */
+template <typename LISTS> struct kin_tree_gpu_wrapped : LISTS {
+};
+template <> struct kin_tree_gpu_exact<kin_tree_gpu_wrapped<kin_tree_gpu_short>> {
+    enum { YES = 1 };
+};
+template <typename LISTS> struct kin_tree_gpu_wraps {
+    enum { YES = 0 };
+};
+template <typename LISTS> struct kin_tree_gpu_wraps<kin_tree_gpu_wrapped<LISTS>> {
+    enum { YES = 1 };
+};
+
+/* By column; NULL, which the compiler knows, where walks do not wrap. */
+template <typename LISTS> TREE_DEVICE const float *tree_period(const kin_tree_gpu_packet<LISTS> &p)
+{
+    return kin_tree_gpu_wraps<LISTS>::YES ? p.period : NULL;
+}
+
 /* Columns that rows have: the kernel's own number where each number has a kernel. */
 template <kin_tree_norm NORM, int WIDE, typename LISTS>
 TREE_DEVICE int32_t tree_wide(const kin_tree_gpu &tree)
@@ -117,20 +139,43 @@ TREE_DEVICE float tree_part(const float4 &four, int i)
     return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w;
 }
 
+/* Of columns c .. c + 3; without periods they are not read. */
+TREE_DEVICE float4 tree_periods(const float *period, int32_t c, int32_t wide)
+{
+    const float none = INFINITY;
+    return period != NULL && c < wide ? __ldg((const float4 *)(period + c))
+                                      : make_float4(none, none, none, none);
+}
+
+/* The shorter way round. */
+TREE_DEVICE float tree_wrap(float difference, const float *period, float length)
+{
+    const float size = fabsf(difference);
+    return period == NULL ? difference : fminf(size, length - size);
+}
+
 TREE_DEVICE float tree_gap(float q, float low, float high)
 {
     return q - fminf(fmaxf(q, low), high);
 }
 
+TREE_DEVICE float tree_gap_round(float q, float low, float high, const float *period, float length)
+{
+    const float straight = tree_gap(q, low, high);
+    return period == NULL ? straight : fminf(fabsf(straight), length - fmaxf(q - low, high - q));
+}
+
 /* Of two boxes that stand side by side, seen from the lane's own row. */
 template <kin_tree_norm NORM, int WIDE>
-TREE_DEVICE void tree_boxes(const float *boxes, int32_t wide, const float *row, float values[2])
+TREE_DEVICE void tree_boxes(const float *boxes, int32_t wide, const float *row, const float *period,
+                            float values[2])
 {
     values[0] = 0.0F;
     values[1] = 0.0F;
 #pragma unroll 4
     for (int32_t c = 0; c < wide; c += KIN_TREE_GPU_WIDE) {
         const float4 q = *(const float4 *)(row + c);
+        const float4 lengths = tree_periods(period, c, wide);
 #pragma unroll
         for (int child = 0; child < 2; child++) {
             const float *box = boxes + (int64_t)child * 2 * wide + c;
@@ -138,19 +183,21 @@ TREE_DEVICE void tree_boxes(const float *boxes, int32_t wide, const float *row, 
             const float4 high = __ldg((const float4 *)(box + wide));
 #pragma unroll
             for (int i = 0; i < KIN_TREE_GPU_WIDE; i++) {
-                values[child] =
-                    tree_step<NORM>(values[child], tree_gap(tree_part(q, i), tree_part(low, i),
-                                                            tree_part(high, i)));
+                values[child] = tree_step<NORM>(values[child],
+                                                tree_gap_round(tree_part(q, i), tree_part(low, i),
+                                                               tree_part(high, i), period,
+                                                               tree_part(lengths, i)));
             }
         }
     }
 }
 
-/* Of a lane's points, seen from QUERIES rows; NaN for the rows that are not there. */
+/* Of a lane's points, seen from QUERIES rows; NaN for the rows that are not there. period: of
+ * `wide` columns. */
 template <kin_tree_norm NORM, int WIDE, int POINTS, int QUERIES>
 TREE_DEVICE void tree_distances(const float *const rows[TREE_QUERIES],
-                                const float (&points)[POINTS][WIDE],
-                                float (&values)[TREE_QUERIES][POINTS])
+                                const float (&points)[POINTS][WIDE], const float *period,
+                                int32_t wide, float (&values)[TREE_QUERIES][POINTS])
 {
 #pragma unroll
     for (int j = 0; j < TREE_QUERIES; j++) {
@@ -161,6 +208,7 @@ TREE_DEVICE void tree_distances(const float *const rows[TREE_QUERIES],
     }
 #pragma unroll
     for (int c = 0; c < WIDE; c += KIN_TREE_GPU_WIDE) {
+        const float4 lengths = tree_periods(period, c, wide);
 #pragma unroll
         for (int j = 0; j < QUERIES; j++) {
             const float4 q = *(const float4 *)(rows[j] + c);
@@ -169,7 +217,8 @@ TREE_DEVICE void tree_distances(const float *const rows[TREE_QUERIES],
 #pragma unroll
                 for (int p = 0; p < POINTS; p++) {
                     values[j][p] =
-                        tree_step<NORM>(values[j][p], points[p][c + i] - tree_part(q, i));
+                        tree_step<NORM>(values[j][p], tree_wrap(points[p][c + i] - tree_part(q, i),
+                                                                period, tree_part(lengths, i)));
                 }
             }
         }
@@ -217,9 +266,9 @@ TREE_DEVICE void tree_screen(kin_tree_gpu_packet<LISTS> &p, const float *blocks,
                                             __shfl_sync(TREE_ALL_LANES, p.own.keep, other)};
         float values[TREE_QUERIES][POINTS];
         if (other != q) {
-            tree_distances<NORM, WIDE, POINTS, 2>(rows, points, values);
+            tree_distances<NORM, WIDE, POINTS, 2>(rows, points, tree_period(p), wide, values);
         } else {
-            tree_distances<NORM, WIDE, POINTS, 1>(rows, points, values);
+            tree_distances<NORM, WIDE, POINTS, 1>(rows, points, tree_period(p), wide, values);
         }
         bool hit = false;
 #pragma unroll
@@ -312,10 +361,12 @@ TREE_DEVICE void tree_ask(const kin_tree_gpu_packet<LISTS> &p, int32_t wide, uin
 #pragma unroll
         for (int c = 0; c < WIDE; c += KIN_TREE_GPU_WIDE) {
             const float4 four = *(const float4 *)(row + c);
+            const float4 lengths = tree_periods(tree_period(p), c, wide);
 #pragma unroll
             for (int i = 0; i < KIN_TREE_GPU_WIDE; i++) {
-                value =
-                    tree_step<NORM>(value, tree_gap(tree_part(four, i), low[c + i], high[c + i]));
+                value = tree_step<NORM>(value,
+                                        tree_gap_round(tree_part(four, i), low[c + i], high[c + i],
+                                                       tree_period(p), tree_part(lengths, i)));
             }
         }
         const bool wants = group.open && value <= limit;
@@ -392,7 +443,8 @@ TREE_DEVICE void tree_walk(kin_tree_gpu_packet<LISTS> &p, const kin_tree_gpu &tr
     for (;;) {
         while (waiting != 0 && node < groups) {
             float values[2];
-            tree_boxes<NORM, WIDE>(tree.boxes + (int64_t)4 * node * wide, wide, row, values);
+            tree_boxes<NORM, WIDE>(tree.boxes + (int64_t)4 * node * wide, wide, row, tree_period(p),
+                                   values);
             const uint32_t left = __ballot_sync(TREE_ALL_LANES, values[0] <= p.own.keep);
             const uint32_t right = __ballot_sync(TREE_ALL_LANES, values[1] <= p.own.keep);
             const int32_t first = tree_nearer(left, right, values);
@@ -519,6 +571,7 @@ static __global__ void __launch_bounds__(TREE_WARPS *KIN_TREE_GPU_PACKET,
     const bool active = tree_active(job, place);
     kin_tree_gpu_packet<LISTS> p;
     p.rows = rows;
+    p.period = job.tree.period;
     p.stack = (uint16_t *)(shared + bytes - shape.stack) + lane;
     p.pairs = 0;
     p.leaves = 0;
@@ -578,5 +631,7 @@ static int tree_launch(kin_gpu_stream *stream, const kin_tree_gpu_walk *job,
 int kin_tree_gpu_walk_two(kin_gpu_stream *stream, const kin_tree_gpu_walk *job);
 int kin_tree_gpu_walk_norms(kin_gpu_stream *stream, const kin_tree_gpu_walk *job);
 int kin_tree_gpu_walk_long(kin_gpu_stream *stream, const kin_tree_gpu_walk *job);
+/* Of either kind, in a periodic box. */
+int kin_tree_gpu_walk_box(kin_gpu_stream *stream, const kin_tree_gpu_walk *job);
 
 #endif

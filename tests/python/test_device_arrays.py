@@ -361,18 +361,8 @@ class DeviceArrays(OnDevice):
             kith.pairs(self.on_gpu, Pretended(self.q), radius=2.0).all(),
             kith.pairs(self.x, self.q, radius=2.0).all(),
         )
-        inside = np.abs(self.x) % 9
-        box = {"radius": 2.5, "period": 9.0}
-        for found, wanted in (
-            (kith.radius_neighbors(Pretended(inside), **box), kith.radius_neighbors(inside, **box)),
-            (
-                kith.truth(self.on_gpu, Pretended(self.q), radius=2.0),
-                kith.truth(self.x, self.q, radius=2.0),
-            ),
-        ):
-            for part in "distances", "indices", "offsets":
-                self.assert_same([getattr(found, part)], [getattr(wanted, part)])
-            self.assertEqual(found.exact, wanted.exact)
+        found = kith.truth(self.on_gpu, Pretended(self.q), radius=2.0)
+        self.assert_same_ranges(found, kith.truth(self.x, self.q, radius=2.0))
         parts = [self.x[:150], self.x[150:]]
         for corpus in self.on_gpu, [Pretended(part) for part in parts]:
             self.assert_same(kith.truth(corpus, Pretended(self.q), 4), kith.truth(parts, self.q, 4))
@@ -383,6 +373,28 @@ class DeviceArrays(OnDevice):
                 kith.merge(self.on_gpu, *lists, **how),
                 kith.merge(self.x, *map(tuple, halves), **how),
             )
+
+    def assert_same_ranges(self, found, wanted):
+        for part in "distances", "indices", "offsets":
+            self.assert_same([getattr(found, part)], [getattr(wanted, part)])
+        self.assertEqual(found.exact, wanted.exact)
+
+    def test_periodic_boxes_stay_there(self):
+        inside = np.abs(self.x) % 9
+        there, box = Pretended(inside), {"period": 9.0, "device": "cpu"}
+        for method in "auto", "kd_tree":
+            how = {"algorithm": method, **box}
+            found = kith.knn(there, there, 4, **how)
+            self.assert_same(found, kith.knn(inside, inside, 4, **how))
+            self.assertIsNone(found.exact)
+            found = kith.knn_graph(there, 4, **how)
+            self.assert_same(found, kith.knn_graph(inside, 4, **how))
+            self.assertIsNone(found.exact)
+            near = kith.radius_neighbors(there, radius=2.5, **how)
+            self.assert_same_ranges(near, kith.radius_neighbors(inside, radius=2.5, **how))
+        found = kith.Index(there, method="tree", **box).search(there, 4)
+        self.assert_same(found, kith.knn(inside, inside, 4, **box))
+        self.assertIsNone(found.exact)
 
     def test_functions_and_first_graphs_go_by_way_of_the_host(self):
         def far(one, other):
@@ -701,7 +713,7 @@ class Page(unittest.TestCase):
             ("knn(radius=)", lambda: kith.knn(there, asked, 4, radius=1.0, **cpu)),
             ("knn(groups=), of small groups", lambda: kith.knn(there, asked, 4, **groups, **cpu)),
             ("knn(allow=), of few rows", lambda: kith.knn(there, asked, 4, allow=allow, **cpu)),
-            ("knn(period=)", lambda: kith.knn(box, box, 4, period=9.0)),
+            ("knn(period=)", lambda: kith.knn(box, box, 4, period=9.0, **cpu)),
             ("knn_graph", lambda: kith.knn_graph(there, 4, **cpu)),
             ("knn_graph(radius=)", lambda: kith.knn_graph(there, 4, radius=1.0, **cpu)),
             (
@@ -718,7 +730,7 @@ class Page(unittest.TestCase):
             ),
             (
                 "radius_neighbors(period=)",
-                lambda: kith.radius_neighbors(box, radius=2.0, period=9.0),
+                lambda: kith.radius_neighbors(box, radius=2.0, period=9.0, **cpu),
             ),
             (
                 "radius_neighbors(algorithm='kd_tree')",

@@ -19,9 +19,25 @@ static bool is_bad(const kin_fused_rows *rows, double x)
            (is_double && rows->metric == KITH_KL && x > 0 && x < 0x1p-500);
 }
 
+static void check_box(const kin_fused_check *job)
+{
+    const kin_fused_rows *rows = &job->rows;
+    for (int64_t row = 0; row < rows->rows; row++) {
+        for (int32_t col = 0; col < rows->cols; col++) {
+            const double x = kin_value(rows->dtype, row_of(rows, row), col);
+            const bool outside = rows->period[col] > 0 && !(x >= 0 && x < rows->period[col]);
+            const uint64_t place = KIN_FUSED_OUTSIDE | (uint64_t)(row * rows->cols);
+            *job->bad = outside && place < *job->bad ? place : *job->bad;
+        }
+    }
+}
+
 static void fused_check(const kin_fused_check *job)
 {
     const kin_fused_rows *rows = &job->rows;
+    if (rows->period != NULL) {
+        check_box(job);
+    }
     for (int64_t row = 0; row < rows->rows; row++) {
         for (int32_t col = 0; col < rows->cols; col++) {
             const uint64_t place = (uint64_t)row * (uint64_t)rows->cols + (uint64_t)col;

@@ -42,7 +42,8 @@ void reference_keys(const kin_fused_rows *queries, int64_t row, const kin_fused_
     const kin_rows asked = rows_of(queries);
     const kin_rows rows = rows_of(corpus);
     (void)pthread_once(&known, ask);
-    const kin_distance distance = {.metric = corpus->metric, .cols = corpus->cols, .isa = best};
+    const kin_distance distance = {
+        .metric = corpus->metric, .cols = corpus->cols, .isa = best, .period = corpus->period};
     double *values = reference_room(corpus->cols + KIN_METRIC_LANES, sizeof *values);
     const kin_query query = kin_metric_load(&distance, &asked, row, values);
     if (ids != NULL) {

@@ -57,7 +57,7 @@ static void round_rows(const kin_tree_gpu_round *job)
                                         : 0.0F;
             sum = kin_tree_lost_add(job->norm, sum, lost);
         }
-        job->lost[i] = kin_tree_lost_kept(kin_tree_lost_whole(job->norm, sum));
+        job->lost[i] = kin_tree_lost_kept(kin_tree_lost_whole(job->norm, sum) + job->slack);
         if (job->most_lost != NULL) {
             *job->most_lost = fmaxf(*job->most_lost, job->lost[i]);
         }
@@ -313,14 +313,22 @@ static inline float step(kin_tree_norm norm, float sum, float difference)
                                   : fmaxf(sum, fabsf(difference));
 }
 
+/* The shorter way of a difference, or of one to a box whose farthest number is so far. */
+static inline float wrap(const kin_tree_gpu *tree, int32_t c, float difference, float far)
+{
+    return tree->period == NULL ? difference : fminf(fabsf(difference), tree->period[c] - far);
+}
+
 float reference_box(const reference_walker *w, int64_t node)
 {
     const int32_t wide = w->tree->wide;
     const float *low = w->tree->boxes + node * 2 * wide;
     float value = 0.0F;
     for (int32_t c = 0; c < wide; c++) {
-        const float nearest = fminf(fmaxf(w->row[c], low[c]), low[wide + c]);
-        value = step(w->tree->norm, value, w->row[c] - nearest);
+        const float q = w->row[c];
+        const float nearest = fminf(fmaxf(q, low[c]), low[wide + c]);
+        const float far = fmaxf(q - low[c], low[wide + c] - q);
+        value = step(w->tree->norm, value, wrap(w->tree, c, q - nearest, far));
     }
     return value;
 }
@@ -332,7 +340,9 @@ float reference_point(const reference_walker *w, int64_t position)
                         position % KIN_TREE_LANES;
     float value = 0.0F;
     for (int64_t c = 0; c < wide; c++) {
-        value = step(w->tree->norm, value, w->row[c] - from[c * KIN_TREE_LANES]);
+        const float difference = w->row[c] - from[c * KIN_TREE_LANES];
+        value =
+            step(w->tree->norm, value, wrap(w->tree, (int32_t)c, difference, fabsf(difference)));
     }
     return value;
 }
@@ -345,7 +355,9 @@ static inline void add_columns(const reference_walker *w, int64_t block, kin_tre
     const float *from = w->tree->values + block * KIN_TREE_LANES * wide;
     for (int32_t c = 0; c < wide; c++) {
         for (int lane = 0; lane < KIN_TREE_LANES; lane++) {
-            values[lane] = step(norm, values[lane], w->row[c] - from[c * KIN_TREE_LANES + lane]);
+            const float difference = w->row[c] - from[c * KIN_TREE_LANES + lane];
+            values[lane] =
+                step(norm, values[lane], wrap(w->tree, c, difference, fabsf(difference)));
         }
     }
 }

@@ -29,6 +29,8 @@ extern const test_suite test_suite_tree;
 extern const test_suite test_suite_filter;
 /* Pairs within a radius, and ground truth. */
 extern const test_suite test_suite_pairs;
+/* Neighbours in periodic boxes. */
+extern const test_suite test_suite_period;
 
 /* How many failed. */
 static inline int test_suite_run(const test_suite *suite)
