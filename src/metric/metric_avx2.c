@@ -12,50 +12,29 @@ typedef struct v8 {
     __m256d hi;
 } v8;
 
+/* Both registers, by the instruction of two. */
+#define V8_OF_TWO(op)                                                            \
+    KIN_TEMPLATE v8 v8_##op(v8 a, v8 b)                                          \
+    {                                                                            \
+        return (v8){_mm256_##op##_pd(a.lo, b.lo), _mm256_##op##_pd(a.hi, b.hi)}; \
+    }
+
+V8_OF_TWO(add)
+V8_OF_TWO(sub)
+V8_OF_TWO(mul)
+V8_OF_TWO(div)
+V8_OF_TWO(max)
+V8_OF_TWO(min)
+
 KIN_TEMPLATE v8 v8_set(double a)
 {
     const __m256d all = _mm256_set1_pd(a);
     return (v8){all, all};
 }
 
-KIN_TEMPLATE v8 v8_zero(void)
-{
-    return (v8){_mm256_setzero_pd(), _mm256_setzero_pd()};
-}
-
-KIN_TEMPLATE v8 v8_add(v8 a, v8 b)
-{
-    return (v8){_mm256_add_pd(a.lo, b.lo), _mm256_add_pd(a.hi, b.hi)};
-}
-
-KIN_TEMPLATE v8 v8_sub(v8 a, v8 b)
-{
-    return (v8){_mm256_sub_pd(a.lo, b.lo), _mm256_sub_pd(a.hi, b.hi)};
-}
-
-KIN_TEMPLATE v8 v8_mul(v8 a, v8 b)
-{
-    return (v8){_mm256_mul_pd(a.lo, b.lo), _mm256_mul_pd(a.hi, b.hi)};
-}
-
-KIN_TEMPLATE v8 v8_div(v8 a, v8 b)
-{
-    return (v8){_mm256_div_pd(a.lo, b.lo), _mm256_div_pd(a.hi, b.hi)};
-}
-
 KIN_TEMPLATE v8 v8_fma(v8 a, v8 b, v8 c)
 {
     return (v8){_mm256_fmadd_pd(a.lo, b.lo, c.lo), _mm256_fmadd_pd(a.hi, b.hi, c.hi)};
-}
-
-KIN_TEMPLATE v8 v8_max(v8 a, v8 b)
-{
-    return (v8){_mm256_max_pd(a.lo, b.lo), _mm256_max_pd(a.hi, b.hi)};
-}
-
-KIN_TEMPLATE v8 v8_min(v8 a, v8 b)
-{
-    return (v8){_mm256_min_pd(a.lo, b.lo), _mm256_min_pd(a.hi, b.hi)};
 }
 
 KIN_TEMPLATE v8 v8_abs(v8 a)

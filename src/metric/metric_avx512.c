@@ -9,49 +9,27 @@
 
 typedef __m512d v8;
 
+#define V8_OF_TWO(op)                   \
+    KIN_TEMPLATE v8 v8_##op(v8 a, v8 b) \
+    {                                   \
+        return _mm512_##op##_pd(a, b);  \
+    }
+
+V8_OF_TWO(add)
+V8_OF_TWO(sub)
+V8_OF_TWO(mul)
+V8_OF_TWO(div)
+V8_OF_TWO(max)
+V8_OF_TWO(min)
+
 KIN_TEMPLATE v8 v8_set(double a)
 {
     return _mm512_set1_pd(a);
 }
 
-KIN_TEMPLATE v8 v8_zero(void)
-{
-    return _mm512_setzero_pd();
-}
-
-KIN_TEMPLATE v8 v8_add(v8 a, v8 b)
-{
-    return _mm512_add_pd(a, b);
-}
-
-KIN_TEMPLATE v8 v8_sub(v8 a, v8 b)
-{
-    return _mm512_sub_pd(a, b);
-}
-
-KIN_TEMPLATE v8 v8_mul(v8 a, v8 b)
-{
-    return _mm512_mul_pd(a, b);
-}
-
-KIN_TEMPLATE v8 v8_div(v8 a, v8 b)
-{
-    return _mm512_div_pd(a, b);
-}
-
 KIN_TEMPLATE v8 v8_fma(v8 a, v8 b, v8 c)
 {
     return _mm512_fmadd_pd(a, b, c);
-}
-
-KIN_TEMPLATE v8 v8_max(v8 a, v8 b)
-{
-    return _mm512_max_pd(a, b);
-}
-
-KIN_TEMPLATE v8 v8_min(v8 a, v8 b)
-{
-    return _mm512_min_pd(a, b);
 }
 
 KIN_TEMPLATE v8 v8_abs(v8 a)

@@ -4,7 +4,7 @@
  * they include this file:
  *
  *   v8                       eight doubles
- *   v8_zero v8_set           all lanes +0, all lanes a
+ *   v8_set                   all lanes a
  *   v8_add v8_sub v8_mul v8_div v8_fma v8_max v8_min v8_abs      lane by lane, rounded once
  *   v8_select(s, x, y)       x where s is not 0, else y
  *   v8_count_differ(a, b)    1 where a differs from b, else 0
@@ -25,6 +25,11 @@
 #define KIN_METRIC_LANES_H
 
 enum { ROWS_AT_ONCE = 4, ROWS_AHEAD = 16, LINE_BYTES = 64 };
+
+KIN_TEMPLATE v8 v8_zero(void)
+{
+    return v8_set(0.0);
+}
 
 /* kith_dtype_bytes, known while compiling. */
 KIN_TEMPLATE int32_t bytes_of(kith_dtype dtype)

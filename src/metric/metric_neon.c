@@ -68,11 +68,6 @@ KIN_TEMPLATE v8 v8_set(double a)
     return (v8){{all, all, all, all}};
 }
 
-KIN_TEMPLATE v8 v8_zero(void)
-{
-    return v8_set(0.0);
-}
-
 KIN_TEMPLATE v8 v8_abs(v8 a)
 {
     return (v8){{vabsq_f64(a.of[0]), vabsq_f64(a.of[1]), vabsq_f64(a.of[2]), vabsq_f64(a.of[3])}};
