@@ -63,6 +63,13 @@ static double walked_cost(const kin_walks *w)
     return kin_isa_includes(w->distance.isa, KIN_ISA_AMX) ? WALKED_AMX : WALKED_VECTOR;
 }
 
+static effort_of_walks effort_of(const kin_walks *w, int64_t queries, const kin_graph_effort *sums)
+{
+    const double pairs = (double)queries * (double)w->points.rows;
+    const double cost = MET * sums->met + walked_cost(w) * sums->walked;
+    return (effort_of_walks){.evaluations = sums->met + sums->walked, .share = cost / pairs};
+}
+
 static kith_matrix matrix_of(const asked_queries *asked, const asked_sample *of)
 {
     kith_matrix matrix = asked->queries;
@@ -139,11 +146,9 @@ static kith_status run_on_cpu(const asked_queries *asked, const asked_sample *of
                                  .meets = way.meets,
                                  .seed = way.seed,
                                  .allowed = allowed_of(asked->filter)};
-    const double pairs = (double)walk.count * (double)w->points.rows;
     kin_graph_effort sums;
     KIN_TRY(kin_graph_walk_run(asked->ctx, &walk, out, &sums));
-    effort->evaluations = sums.met + sums.walked;
-    effort->share = (MET * sums.met + walked_cost(w) * sums.walked) / pairs;
+    *effort = effort_of(w, walk.count, &sums);
     return KITH_OK;
 }
 
@@ -267,9 +272,9 @@ static kith_status run_on_gpu(const asked_queries *asked, const asked_sample *of
     const kith_matrix queries = matrix_of(asked, of);
     const kin_graph_gpu_walks walkers = {
         .queries = &queries, .width = way.width, .seed = way.seed, .place = place_of(asked, of)};
-    KIN_TRY(kin_graph_gpu_walk_run(asked->ctx, w->paths, &walkers, out, &effort->evaluations));
-    const double pairs = (double)queries.rows * (double)w->points.rows;
-    effort->share = walked_cost(w) * effort->evaluations / pairs;
+    kin_graph_effort sums;
+    KIN_TRY(kin_graph_gpu_walk_run(asked->ctx, w->paths, &walkers, out, &sums));
+    *effort = effort_of(w, queries.rows, &sums);
     return KITH_OK;
 }
 

@@ -26,9 +26,29 @@ uint64_t kin_graph_gpu_bytes_on(const kin_gpu *gpu, const kith_matrix *points,
 
 /* Best-first search on a graph of any origin (graph/graph_walk.h says what it is). */
 
+/* Rows where the last walks began. Who walks has the GPU for himself. */
+typedef struct kin_graph_gpu_entering {
+    kin_graph_entries counts;
+    uint64_t seed;
+    uint32_t *rows; /* device; NULL: nobody walked yet */
+} kin_graph_gpu_entering;
+
 /* Points and a graph of them in device memory, made ready for walks and for the exact engine, which
  * shares the points. Keeps gpu. */
-typedef struct kin_graph_gpu_paths kin_graph_gpu_paths;
+typedef struct kin_graph_gpu_paths {
+    kin_gpu *gpu;
+    kin_distance distance;
+    kin_fused_corpus *own; /* NULL: the corpus is the caller's */
+    const kin_fused_corpus *corpus;
+    const kin_fused_prepared *rounded; /* by whose positions walks are; NULL: by rows */
+    kin_fused_prepared bytes;          /* ours, of the corpus; none where it has them */
+    int64_t rows;
+    int32_t most;    /* links a row */
+    uint32_t *links; /* device: rows x most; rows or positions */
+    uint32_t *parts; /* as of kin_graph_links */
+    int64_t part_count;
+    kin_graph_gpu_entering *entering;
+} kin_graph_gpu_paths;
 
 /* What walks are made for. */
 typedef struct kin_graph_gpu_ground {
@@ -58,10 +78,10 @@ kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
 void kin_graph_gpu_paths_free(kith_ctx *ctx, kin_graph_gpu_paths *paths);
 int64_t kin_graph_gpu_paths_parts(const kin_graph_gpu_paths *paths);
 /* As kin_graph_walk_run, in batches where memory is short. The same bytes in every run, but not
- * the processor's: what walks find differs. *evaluations: keys that they took. */
+ * the processor's: what walks find differs. */
 kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
                                    const kin_graph_gpu_walks *walkers, const kith_neighbors *out,
-                                   double *evaluations);
+                                   kin_graph_effort *effort);
 /* The exact engine's answer. */
 kith_status kin_graph_gpu_walk_solve(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
                                      const kith_matrix *queries, uint32_t place,
