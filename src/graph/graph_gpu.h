@@ -22,6 +22,24 @@ uint64_t kin_graph_gpu_bytes(const kith_matrix *points, const kin_graph_request 
 uint64_t kin_graph_gpu_bytes_on(const kin_gpu *gpu, const kith_matrix *points,
                                 const kin_graph_request *request);
 
+/* Distances below so many times what rounding may do to them are not told apart. Rounding to bytes
+ * was tried on these very points (fused_prepare.c) before they were taken, and they make rounds
+ * fast. */
+#define KIN_GRAPH_GPU_TIMES_LOST 4.0
+#define KIN_GRAPH_GPU_TIMES_LOST_BYTES 2.0
+
+/* Whether a distance of these costs, of a position with these facts to one like it, is such a one.
+ */
+static inline bool kin_graph_gpu_blurs(const kin_fused_frame *frame, const kin_fused_facts *facts,
+                                       double cost)
+{
+    const kin_bound_row row = {.norm = (double)facts->norm, .lost = (double)facts->lost};
+    const double times =
+        frame->type == KIN_FUSED_S8 ? KIN_GRAPH_GPU_TIMES_LOST_BYTES : KIN_GRAPH_GPU_TIMES_LOST;
+    const double blur = times * (row.lost + row.lost);
+    return cost < blur * blur + kin_bound_error(frame->kappa, row, row);
+}
+
 /* ---- Walks ----------------------------------------------------------------------------------- */
 
 /* Best-first search on a graph of any origin (graph/graph_walk.h says what it is). */

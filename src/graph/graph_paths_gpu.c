@@ -14,8 +14,6 @@
 #include "graph/graph_kernels.h"
 #include "host/host_clock.h"
 
-#include <math.h>
-
 int64_t kin_graph_gpu_most_width(void)
 {
     return KIN_GRAPH_GPU_MOST_WIDTH;
@@ -186,10 +184,8 @@ static kith_status prepare(kith_ctx *ctx, kin_graph_gpu_paths *paths,
 enum { LEAST_ROUNDED = 2048 };
 /* Candidates that bytes may leave a screen for each neighbour: lists of walks have as many. */
 static const double MOST_LEFT = 16.0;
-/* Positions that are looked at; of so many one may be coarse, its farthest neighbour no more than
- * so many times what rounding took from it away. As on the processor (graph_ground.c). */
+/* Positions that are looked at; of so many one may not be told from its farthest neighbour. */
 enum { TRIED = 32, COARSE = 10 };
-static const double FINE = 2.0;
 
 /* A position, and the farthest neighbour of its row: one behind the other. */
 typedef struct trial {
@@ -249,8 +245,8 @@ static kith_status count_coarse(const trial *t, int64_t *coarse)
         const kin_query query = kin_metric_load(distance, &rows, 2 * i, t->values);
         double key = 0.0;
         kin_metric_keys(distance, &query, &rows, &other, 1, &key);
-        const double far = sqrt(key / frame->key_scale) / frame->scale;
-        *coarse += far > 0.0 && far < FINE * (double)t->facts[i].lost;
+        const double cost = key / frame->key_scale / (frame->scale * frame->scale);
+        *coarse += cost > 0.0 && kin_graph_gpu_blurs(frame, &t->facts[i], cost);
     }
     return KITH_OK;
 }
