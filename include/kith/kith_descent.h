@@ -161,13 +161,13 @@ typedef struct kith_walk_report {
  * (none for metrics without products); on a GPU 8 bytes an id beside the points, and 12 more while
  * links are made; queries come in batches where memory is short.
  *
- * Under a filter, or with excluded ids, walks are the processor's (KITH_E_UNSUPPORTED where the
- * context names a GPU). They lead over all points and tell of those that are allowed: width is of
- * these, about. Where a walk would keep as many as a query may find, by rule each, and, where
- * neither a width nor a recall is named, where comparing allowed points will be sooner, the exact
- * engine answers, and walk_report.exact is 1. A query for which a walk has met fewer than k is
- * compared with all that it may find: slots are empty only where there are no more. The recall is
- * that of the filtered truth, of queries that may find something.
+ * Under a filter, or with excluded ids, walks lead over all points and tell of those that are
+ * allowed: width is of these, about. An index by graph on a GPU compares what is allowed instead.
+ * Where a walk would keep as many as a query may find, by rule each, and, where neither a width nor
+ * a recall is named, where comparing allowed points will be sooner, the exact engine answers, and
+ * walk_report.exact is 1. A query for which a walk has met fewer than k is compared with all that
+ * it may find: slots are empty only where there are no more. The recall is that of the filtered
+ * truth, of queries that may find something.
  *
  * A wanted recall is measured in each call that wants one, by its own queries; nothing of it is
  * kept. So choose a width once, with some hundred queries and params.recall, and give

@@ -14,7 +14,7 @@
 static const double MET = 4.0;
 static const double WALKED_AMX = 160.0;
 static const double WALKED_VECTOR = 50.0;
-static const double WALKED_GPU = 700.0;
+static const double WALKED_GPU = 600.0;
 static const double WALKED_DIRECT = 8.0;
 
 /* Ids a row by which the type of rounded rows is tried: one for all searches, so that what is found
@@ -61,6 +61,13 @@ static double walked_cost(const kin_walks *w)
         return WALKED_GPU;
     }
     return kin_isa_includes(w->distance.isa, KIN_ISA_AMX) ? WALKED_AMX : WALKED_VECTOR;
+}
+
+static effort_of_walks effort_of(const kin_walks *w, int64_t queries, const kin_graph_effort *sums)
+{
+    const double pairs = (double)queries * (double)w->points.rows;
+    const double cost = MET * sums->met + walked_cost(w) * sums->walked;
+    return (effort_of_walks){.evaluations = sums->met + sums->walked, .share = cost / pairs};
 }
 
 static kith_matrix matrix_of(const asked_queries *asked, const asked_sample *of)
@@ -139,11 +146,9 @@ static kith_status run_on_cpu(const asked_queries *asked, const asked_sample *of
                                  .meets = way.meets,
                                  .seed = way.seed,
                                  .allowed = allowed_of(asked->filter)};
-    const double pairs = (double)walk.count * (double)w->points.rows;
     kin_graph_effort sums;
     KIN_TRY(kin_graph_walk_run(asked->ctx, &walk, out, &sums));
-    effort->evaluations = sums.met + sums.walked;
-    effort->share = (MET * sums.met + walked_cost(w) * sums.walked) / pairs;
+    *effort = effort_of(w, walk.count, &sums);
     return KITH_OK;
 }
 
@@ -260,22 +265,88 @@ static kith_status ask_on_gpu(const asked_queries *asked, bool samples)
     return KITH_OK;
 }
 
+/* Without the GPU, which the engine enters by itself. */
+static kith_status solve_filtered_there(const asked_queries *asked, const asked_sample *of,
+                                        const kith_neighbors *out)
+{
+    kin_gpu_leave(asked->walks->gpu);
+    const kith_status status = solve_filtered(asked, of, out);
+    kin_gpu_enter(asked->walks->gpu);
+    return status;
+}
+
+/* Queries whose walks kept too few that are allowed are compared with all of these. */
+static kith_status solve_lacking(const asked_queries *asked, const kin_walks_picked *picked,
+                                 const kith_neighbors *out)
+{
+    kith_ctx *ctx = asked->ctx;
+    const kith_matrix *queries = &asked->queries;
+    const uint64_t count = (uint64_t)picked->lacking;
+    const int64_t k = out->k;
+    const uint64_t row_bytes = (uint64_t)queries->cols * (uint64_t)kith_dtype_bytes(queries->dtype);
+    const kith_report before = ctx->report; /* which is the answer's */
+    asked_sample some = {.count = picked->lacking, .rows = picked->lacking_rows};
+    kith_neighbors told = {.rows = picked->lacking, .k = k};
+    if (count == 0) {
+        return KITH_OK;
+    }
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, some.copy, kin_size_mul(count, row_bytes), "queries that found too few");
+    KIN_NEW(&hold, told.ids, kin_size_mul(count, (uint64_t)k), "what they find");
+    KIN_NEW(&hold, told.distances64, kin_size_mul(count, (uint64_t)k), "what they find");
+    (void)kin_recall_gather(queries, some.rows, some.count, some.copy);
+    KIN_TRY(solve_filtered_there(asked, &some, &told));
+    for (int64_t i = 0; i < told.rows * k; i++) {
+        kin_walks_put(out, (int64_t)picked->places[i / k] * k + i % k, told.ids[i],
+                      told.distances64[i]);
+    }
+    ctx->report = before;
+    return KITH_OK;
+}
+
+static kith_status run_filtered(const asked_queries *asked, const asked_sample *of, walk_way way,
+                                const kith_neighbors *out, effort_of_walks *effort)
+{
+    const kin_walks_pick job = {.ctx = asked->ctx,
+                                .walks = asked->walks,
+                                .queries = matrix_of(asked, of),
+                                .rows = of != NULL ? of->rows : NULL,
+                                .filter = asked->filter,
+                                .width = way.width,
+                                .seed = way.seed};
+    const uint64_t rows = (uint64_t)job.queries.rows;
+    kin_walks_picked picked = {0};
+    KIN_HOLD(hold, asked->ctx);
+    KIN_NEW(&hold, picked.places, rows, "queries that found too few");
+    KIN_NEW(&hold, picked.lacking_rows, rows, "queries that found too few");
+    KIN_TRY(kin_walks_pick_allowed(&job, out, &picked));
+    picked.effort.met += (double)picked.lacking * (double)asked->walks->points.rows;
+    *effort = effort_of(asked->walks, job.queries.rows, &picked.effort);
+    return solve_lacking(asked, &picked, out);
+}
+
 static kith_status run_on_gpu(const asked_queries *asked, const asked_sample *of, walk_way way,
                               const kith_neighbors *out, effort_of_walks *effort)
 {
     const kin_walks *w = asked->walks;
+    if (asked->filter != NULL) {
+        return run_filtered(asked, of, way, out, effort);
+    }
     const kith_matrix queries = matrix_of(asked, of);
     const kin_graph_gpu_walks walkers = {
         .queries = &queries, .width = way.width, .seed = way.seed, .place = place_of(asked, of)};
-    KIN_TRY(kin_graph_gpu_walk_run(asked->ctx, w->paths, &walkers, out, &effort->evaluations));
-    const double pairs = (double)queries.rows * (double)w->points.rows;
-    effort->share = walked_cost(w) * effort->evaluations / pairs;
+    kin_graph_effort sums;
+    KIN_TRY(kin_graph_gpu_walk_run(asked->ctx, w->paths, &walkers, out, &sums));
+    *effort = effort_of(w, queries.rows, &sums);
     return KITH_OK;
 }
 
 static kith_status solve_on_gpu(const asked_queries *asked, const asked_sample *of,
                                 const kith_neighbors *out)
 {
+    if (asked->filter != NULL) {
+        return solve_filtered_there(asked, of, out);
+    }
     const kith_matrix queries = matrix_of(asked, of);
     return kin_graph_gpu_walk_solve(asked->ctx, asked->walks->paths, &queries, place_of(asked, of),
                                     out);
@@ -490,7 +561,9 @@ static int64_t width_or_all(const searching *s, int64_t width)
 {
     const double points = (double)s->asked.walks->points.rows;
     const bool fits = s->job->filter == NULL || (double)width < s->share * s->share * points;
-    return fits && width <= s->asked.walks->most ? width : s->asked.walks->points.rows;
+    return fits && (double)width <= s->share * (double)s->asked.walks->most
+               ? width
+               : s->asked.walks->points.rows;
 }
 
 /* As wide as the deciding sample wants it, but no slower than the exact engine. */
@@ -672,12 +745,6 @@ kith_status kin_engine_walks(kith_ctx *ctx, const kin_walks_source *source,
                              const kin_walks_search *job, kith_walk_report *report)
 {
     kin_gpu *gpu = NULL;
-    if (job->filter != NULL) {
-        KIN_FAIL_IF(ctx->device == KIN_DEVICE_CUDA, ctx, KITH_E_UNSUPPORTED, kin_at("filter"),
-                    "is set, and walks under a filter are the processor's (use the device cpu or "
-                    "auto, or an exact search)");
-        return make_and_answer(ctx, NULL, source, job, report);
-    }
     KIN_TRY(kin_device_enter_walks(ctx, &source->distance, guess_keys(source, job), &gpu));
     if (gpu != NULL) {
         const kith_status status = make_and_answer(ctx, gpu, source, job, report);

@@ -59,8 +59,31 @@ typedef struct kin_walks_search {
     uint32_t place;            /* of fused_search.h: of queries and out, on walks->gpu */
     const kith_neighbors *out; /* checked */
     kin_filter_job *filter;    /* NULL: none. The same search, exactly, but for corpus and distance,
-                                  which are filled in. On the processor alone */
+                                  which are filled in. Of host memory alone */
 } kin_walks_search;
+
+/* Walks on a GPU under a filter (engine_walks_pick.c), and what is picked of them. */
+typedef struct kin_walks_pick {
+    kith_ctx *ctx;
+    const kin_walks *walks;
+    kith_matrix queries;  /* host memory */
+    const uint32_t *rows; /* which of the filter's queries these are; NULL: all of them */
+    const kin_filter_job *filter;
+    int64_t width;
+    uint64_t seed;
+} kin_walks_pick;
+typedef struct kin_walks_picked {
+    kin_graph_effort effort; /* added to */
+    int64_t lacking;         /* queries that found fewer than k, */
+    uint32_t *places;        /* their rows of `out`, and */
+    uint32_t *lacking_rows;  /* who they are; the caller's, a place a query each */
+} kin_walks_picked;
+/* out: the first k of what walks kept and queries may find; rows of those that lack some are to be
+ * written anew. */
+kith_status kin_walks_pick_allowed(const kin_walks_pick *job, const kith_neighbors *out,
+                                   kin_walks_picked *picked);
+/* A slot of the parts that there are. */
+void kin_walks_put(const kith_neighbors *out, int64_t to, uint32_t id, double distance);
 
 /* As kith_search of that method. walks->gpu is entered. Fills all of *report but its size. */
 kith_status kin_walks_answer(kith_ctx *ctx, const kin_walks *walks, const kin_walks_search *job,

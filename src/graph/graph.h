@@ -123,4 +123,17 @@ uint64_t kin_graph_bytes(const kith_matrix *points, const kin_graph_request *req
 kith_status kin_graph_symmetric(kith_ctx *ctx, const kith_neighbors *graph, kith_metric metric,
                                 bool mutual, kith_ranges *ranges);
 
+/* Where walks of this width enter a graph that has no gate: so many parts, the first of
+ * links.parts, and so many positions by chance. */
+typedef struct kin_graph_entries {
+    int64_t parts;
+    int64_t random;
+} kin_graph_entries;
+
+/* Distances that walks took. */
+typedef struct kin_graph_effort {
+    double met;    /* at gates, in dense products */
+    double walked; /* of rows anywhere in memory */
+} kin_graph_effort;
+
 #endif

@@ -22,13 +22,51 @@ uint64_t kin_graph_gpu_bytes(const kith_matrix *points, const kin_graph_request 
 uint64_t kin_graph_gpu_bytes_on(const kin_gpu *gpu, const kith_matrix *points,
                                 const kin_graph_request *request);
 
+/* Distances below so many times what rounding may do to them are not told apart. Rounding to bytes
+ * was tried on these very points (fused_prepare.c) before they were taken, and they make rounds
+ * fast. */
+#define KIN_GRAPH_GPU_TIMES_LOST 4.0
+#define KIN_GRAPH_GPU_TIMES_LOST_BYTES 2.0
+
+/* Whether a distance of these costs, of a position with these facts to one like it, is such a one.
+ */
+static inline bool kin_graph_gpu_blurs(const kin_fused_frame *frame, const kin_fused_facts *facts,
+                                       double cost)
+{
+    const kin_bound_row row = {.norm = (double)facts->norm, .lost = (double)facts->lost};
+    const double times =
+        frame->type == KIN_FUSED_S8 ? KIN_GRAPH_GPU_TIMES_LOST_BYTES : KIN_GRAPH_GPU_TIMES_LOST;
+    const double blur = times * (row.lost + row.lost);
+    return cost < blur * blur + kin_bound_error(frame->kappa, row, row);
+}
+
 /* ---- Walks ----------------------------------------------------------------------------------- */
 
 /* Best-first search on a graph of any origin (graph/graph_walk.h says what it is). */
 
+/* Rows where the last walks began. Who walks has the GPU for himself. */
+typedef struct kin_graph_gpu_entering {
+    kin_graph_entries counts;
+    uint64_t seed;
+    uint32_t *rows; /* device; NULL: nobody walked yet */
+} kin_graph_gpu_entering;
+
 /* Points and a graph of them in device memory, made ready for walks and for the exact engine, which
  * shares the points. Keeps gpu. */
-typedef struct kin_graph_gpu_paths kin_graph_gpu_paths;
+typedef struct kin_graph_gpu_paths {
+    kin_gpu *gpu;
+    kin_distance distance;
+    kin_fused_corpus *own; /* NULL: the corpus is the caller's */
+    const kin_fused_corpus *corpus;
+    const kin_fused_prepared *rounded; /* by whose positions walks are; NULL: by rows */
+    kin_fused_prepared bytes;          /* ours, of the corpus; none where it has them */
+    int64_t rows;
+    int32_t most;    /* links a row */
+    uint32_t *links; /* device: rows x most; rows or positions */
+    uint32_t *parts; /* as of kin_graph_links */
+    int64_t part_count;
+    kin_graph_gpu_entering *entering;
+} kin_graph_gpu_paths;
 
 /* What walks are made for. */
 typedef struct kin_graph_gpu_ground {
@@ -58,10 +96,10 @@ kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
 void kin_graph_gpu_paths_free(kith_ctx *ctx, kin_graph_gpu_paths *paths);
 int64_t kin_graph_gpu_paths_parts(const kin_graph_gpu_paths *paths);
 /* As kin_graph_walk_run, in batches where memory is short. The same bytes in every run, but not
- * the processor's: what walks find differs. *evaluations: keys that they took. */
+ * the processor's: what walks find differs. */
 kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
                                    const kin_graph_gpu_walks *walkers, const kith_neighbors *out,
-                                   double *evaluations);
+                                   kin_graph_effort *effort);
 /* The exact engine's answer. */
 kith_status kin_graph_gpu_walk_solve(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
                                      const kith_matrix *queries, uint32_t place,

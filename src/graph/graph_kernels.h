@@ -334,6 +334,38 @@ typedef struct kin_graph_gpu_walk {
     uint64_t *evaluations; /* one number, added to: keys that led */
 } kin_graph_gpu_walk;
 
+/* The nearest of a sample: places first, first + step, ... of the points, `count` of them, each
+ * chunk of which tells every query its nearest one, by cost without the query's own term. Bytes of
+ * floats are those of this launch alone. */
+typedef struct kin_graph_gpu_lead {
+    kin_fused_set points;
+    kin_fused_set queries; /* in the frame of the points */
+    int64_t first;
+    int64_t step;
+    int64_t count;
+    int32_t chunk; /* places of one, a multiple of KIN_GRAPH_GPU_LEADS */
+    int32_t chunks;
+    uint64_t *words; /* queries.points x chunks, by position */
+} kin_graph_gpu_lead;
+enum { KIN_GRAPH_GPU_LEADS = 64 }; /* and so many chunks at most */
+
+/* Walks by positions, from the KIN_GRAPH_GPU_ENTRIES nearest that queries were led to, by costs of
+ * rounded rows: the first of what they kept, `capacity` of a list at most, k of which the exact
+ * engine's canonical keys shall choose. The same lists in every run, whatever other queries there
+ * are. */
+typedef struct kin_graph_gpu_follow {
+    kin_fused_set points; /* below KIN_GRAPH_MOST_POINTS */
+    kin_fused_set queries;
+    const uint32_t *links; /* points x most, positions; KITH_ID_NONE: none */
+    int32_t most;
+    const uint64_t *leads; /* queries.points x lead_count */
+    int32_t lead_count;    /* <= KIN_GRAPH_GPU_LEADS */
+    int32_t width;         /* >= lists.capacity, <= MOST_WIDTH */
+    kin_fused_lists lists; /* words and counts, by position of the query */
+    uint64_t *evaluations; /* one number, added to: costs that led */
+} kin_graph_gpu_follow;
+enum { KIN_GRAPH_GPU_ENTRIES = 32 };
+
 /* A row a launch: its name, and the struct that it takes. */
 #define KIN_GRAPH_GPU_LAUNCHES(X) \
     X(near_tiles, near)           \
@@ -359,7 +391,9 @@ typedef struct kin_graph_gpu_walk {
     X(hand, hand)                 \
     X(link, link)                 \
     X(parts, parts)               \
-    X(walk, walk)
+    X(walk, walk)                 \
+    X(lead, lead)                 \
+    X(follow, follow)
 
 typedef struct kin_graph_gpu_kernels {
 #define KIN_ENTRY(name, type) int (*name)(kin_gpu_stream * stream, const kin_graph_gpu_##type *job);

@@ -388,11 +388,6 @@ enum {
     NEIGHBOURS = 16, /* lists side by side: few copies */
     SAMPLED = PLACES * NEIGHBOURS
 };
-/* Distances below so many times what rounding may do to them are not told apart. Rounding to bytes
- * was tried on these very points (fused_prepare.c) before they were taken, and they make rounds
- * fast. */
-static const double TIMES_LOST = 4.0;
-static const double TIMES_LOST_BYTES = 2.0;
 static const double MOST_COARSE = 0.25; /* share of the lists */
 
 /* ---- Looking --------------------------------------------------------------------------------- */
@@ -408,17 +403,10 @@ static double cost_of_order(kin_fused_type type, uint32_t order)
     return (double)cost;
 }
 
-/* The other end of the pair is taken to be like this one: they are neighbours. */
 static bool is_blurred(const kin_fused_frame *frame, uint64_t word, const kin_fused_facts *facts)
 {
-    if (word == KIN_GRAPH_EMPTY) {
-        return false;
-    }
-    const kin_bound_row row = {.norm = (double)facts->norm, .lost = (double)facts->lost};
-    const double times = frame->type == KIN_FUSED_S8 ? TIMES_LOST_BYTES : TIMES_LOST;
-    const double blur = times * (row.lost + row.lost);
-    return cost_of_order(frame->type, (uint32_t)(word >> 32)) <
-           blur * blur + kin_bound_error(frame->kappa, row, row);
+    return word != KIN_GRAPH_EMPTY &&
+           kin_graph_gpu_blurs(frame, facts, cost_of_order(frame->type, (uint32_t)(word >> 32)));
 }
 
 static kith_status count_blurred(const kin_graph_gpu_run *run, uint64_t *words,

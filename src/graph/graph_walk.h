@@ -9,6 +9,7 @@
 #define KIN_GRAPH_GATE_H
 
 #include "exact/exact_answer.h"
+#include "graph/graph.h"
 #include "graph/graph_cells.h"
 
 /* Positions of a run are a multiple of the first; queries at a time, at most. */
@@ -133,22 +134,11 @@ typedef struct kin_graph_walk {
     kin_allowed allowed; /* walks lead over all points, and tell of those that are allowed */
 } kin_graph_walk;
 
-/* Where walks of this width enter a graph that has no gate: so many parts, the first of
- * links.parts, and so many positions by chance. */
-typedef struct kin_graph_entries {
-    int64_t parts;
-    int64_t random;
-} kin_graph_entries;
+/* Entries of walks of this width. */
 kin_graph_entries kin_graph_count_entries(int64_t count, int64_t part_count, int64_t width);
 /* ids: entries.parts + entries.random of them, some of which may be equal. */
 void kin_graph_draw_entries(const kin_graph_entries *entries, int64_t count, const uint32_t *parts,
                             uint64_t seed, uint32_t *ids);
-
-/* Distances that walks took. */
-typedef struct kin_graph_effort {
-    double met;    /* at gates, in dense products */
-    double walked; /* of rows anywhere in memory */
-} kin_graph_effort;
 
 /* out: count rows. Where a walk has met fewer than walk.k rows that are allowed, at most the
  * points, all of these are looked at: slots are empty where there are no more. The same bytes

@@ -1,235 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *      make    points prepared as a corpus of the exact engine, links and parts of the graph
- *      run     a stripe of queries at a time: upload, walk, write
+ *      a stripe of queries at a time: upload, walk, write
  *
- * Entries are as the processor's (graph_walk.c): the lowest rows of the parts of the graph, the
- * largest parts first, and random rows. A query whose walk met fewer than k rows is solved by
- * canonical keys of all its pairs.
+ * Walks are by positions of the corpus' rounded rows, as bytes where it has them, and the exact
+ * engine's rescore makes answers of what they keep (graph_follow.cu): where every row is a position
+ * and rounded rows tell neighbours apart. A sample leads queries to where they begin.
  *
- * Memory. Points and links stay, 8 k bytes a row; while links are made the graph and its slots lie
- * beside them, 12 k bytes a row. */
+ * All others are by rows as given and their canonical keys (graph_walk.cu), with the processor's
+ * entries where there is no gate (graph_walk.c): the lowest rows of the parts of the graph, the
+ * largest parts first, and random rows.
+ *
+ * A query whose walk met fewer than k rows is solved by canonical keys of all its pairs, and so is
+ * one without a direction. */
+#include "base/base_random.h"
 #include "graph/graph_gpu.h"
 #include "graph/graph_kernels.h"
 #include "graph/graph_walk.h"
-#include "host/host_clock.h"
 #include "host/host_threads.h"
+
+#include <math.h>
 
 /* Queries of a stripe, at most: so that somebody asks whether to go on. */
 enum { MOST_STRIPE = 1 << 18 };
 static const uint64_t PAIR_BYTES = 64u << 20; /* of a stripe */
 
-/* Rows where the last walks began. Who walks has the GPU for himself. */
-typedef struct entering {
-    kin_graph_entries counts;
-    uint64_t seed;
-    uint32_t *rows; /* device; NULL: nobody walked yet */
-} entering;
-
-struct kin_graph_gpu_paths {
-    kin_gpu *gpu;
-    kin_distance distance;
-    kin_fused_corpus *own; /* NULL: the corpus is the caller's */
-    const kin_fused_corpus *corpus;
-    int64_t rows;
-    int32_t most;    /* links a row */
-    uint32_t *links; /* device: rows x most */
-    uint32_t *parts; /* as of kin_graph_links */
-    int64_t part_count;
-    entering *entering;
-};
-
-int64_t kin_graph_gpu_most_width(void)
-{
-    return KIN_GRAPH_GPU_MOST_WIDTH;
-}
-
-int64_t kin_graph_gpu_paths_parts(const kin_graph_gpu_paths *paths)
-{
-    return paths->part_count;
-}
-
-/* ---- Links and parts ------------------------------------------------------------------------- */
-
-/* What is gone when links are made. */
-typedef struct making {
-    kin_hold *hold;
-    kin_fused_device on;
-    const kin_graph_gpu_kernels *kernels;
-    kin_graph_gpu_paths *paths;
-    int64_t k; /* of the graph */
-    uint32_t *graph;
-    uint64_t *slots;
-    uint32_t *roots;
-    uint32_t *sizes;
-    uint32_t *count;
-} making;
-
-static kith_status upload_graph(making *m, const kith_neighbors *graph)
-{
-    kith_ctx *ctx = m->on.ctx;
-    kin_gpu *gpu = m->on.gpu;
-    const uint64_t rows = (uint64_t)graph->rows;
-    const uint64_t entries = kin_size_mul(rows, (uint64_t)graph->k);
-    KIN_TRY(kin_gpu_alloc(ctx, gpu, &m->paths->links, kin_size_mul(entries, 2), sizeof(uint32_t),
-                          "links"));
-    KIN_GPU_NEW(m->hold, gpu, m->graph, entries, "the graph");
-    KIN_GPU_NEW(m->hold, gpu, m->slots, entries, "links back");
-    KIN_GPU_NEW(m->hold, gpu, m->roots, rows, "parts");
-    KIN_GPU_NEW(m->hold, gpu, m->sizes, rows, "parts");
-    KIN_GPU_NEW(m->hold, gpu, m->count, 1, "parts");
-    return kin_gpu_upload(ctx, gpu, m->graph, graph->ids, entries * sizeof *m->graph);
-}
-
-static kith_status make_links(making *m)
-{
-    const kin_graph_gpu_paths *paths = m->paths;
-    const uint64_t entries = (uint64_t)(paths->rows * m->k);
-    const kin_graph_gpu_link job = {.points = paths->rows,
-                                    .k = (int32_t)m->k,
-                                    .graph = m->graph,
-                                    .slots = m->slots,
-                                    .links = paths->links};
-    KIN_TRY(kin_gpu_fill(m->on.ctx, m->on.gpu, m->slots, 0xff, entries * sizeof *m->slots));
-    return kin_gpu_check(m->on.ctx, m->on.gpu, m->kernels->link(m->on.stream, &job),
-                         "linking rows");
-}
-
-static kith_status take_parts(making *m, uint32_t count, const uint64_t *words)
-{
-    kith_ctx *ctx = m->on.ctx;
-    kin_graph_gpu_paths *paths = m->paths;
-    uint64_t *found = NULL;
-    KIN_NEW(m->hold, found, count, "parts");
-    KIN_TRY(kin_alloc(ctx, &paths->parts, count, sizeof *paths->parts, "parts"));
-    KIN_TRY(kin_gpu_download(ctx, m->on.gpu, found, words, count * sizeof *found));
-    kin_select_sort_words(found, count);
-    for (uint32_t i = 0; i < count; i++) {
-        paths->parts[i] = (uint32_t)found[i];
-    }
-    paths->part_count = count;
-    return KITH_OK;
-}
-
-/* After links, whose slots have room for words: a row of them at least. */
-static kith_status find_parts(making *m)
-{
-    kith_ctx *ctx = m->on.ctx;
-    kin_gpu *gpu = m->on.gpu;
-    const uint64_t bytes = (uint64_t)m->paths->rows * sizeof *m->sizes;
-    const kin_graph_gpu_parts job = {.points = m->paths->rows,
-                                     .k = (int32_t)m->k,
-                                     .graph = m->graph,
-                                     .roots = m->roots,
-                                     .sizes = m->sizes,
-                                     .words = m->slots,
-                                     .count = m->count};
-    uint32_t count = 0;
-    KIN_TRY(kin_gpu_fill(ctx, gpu, m->sizes, 0, bytes));
-    KIN_TRY(kin_gpu_fill(ctx, gpu, m->count, 0, sizeof *m->count));
-    KIN_TRY(kin_gpu_check(ctx, gpu, m->kernels->parts(m->on.stream, &job), "finding parts"));
-    KIN_TRY(kin_gpu_download(ctx, gpu, &count, m->count, sizeof count));
-    return take_parts(m, count, m->slots);
-}
-
-static kith_status link_graph(kith_ctx *ctx, kin_graph_gpu_paths *paths,
-                              const kith_neighbors *graph)
-{
-    KIN_HOLD(hold, ctx);
-    making m = {.hold = &hold,
-                .on = kin_fused_device_of(ctx, paths->gpu),
-                .kernels = paths->gpu->module->graph,
-                .paths = paths,
-                .k = graph->k};
-    const int64_t start = kin_clock_ns();
-    kith_status status = upload_graph(&m, graph);
-    KIN_THEN(status, make_links(&m));
-    KIN_THEN(status, find_parts(&m));
-    ctx->report.seconds_prepare += kin_clock_since(start);
-    return status;
-}
-
-/* ---- Paths ----------------------------------------------------------------------------------- */
-
-static kith_status refuse(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
-{
-    KIN_FAIL_IF(ground->distance.metric == KITH_CUSTOM, ctx, KITH_E_UNSUPPORTED, kin_at(NULL),
-                "a GPU cannot call a function as metric (use the processor)");
-    KIN_FAIL_IF(ground->points->rows >= KIN_GRAPH_MOST_POINTS, ctx, KITH_E_UNSUPPORTED,
-                kin_at(NULL), "%lld points are more than a walk on a GPU takes (at most %lld)",
-                (long long)ground->points->rows, (long long)KIN_GRAPH_MOST_POINTS - 1);
-    return KITH_OK;
-}
-
-/* In a narrower scope each time that it ran out of memory. */
-static kith_status prepare(kith_ctx *ctx, kin_graph_gpu_paths *paths,
-                           const kin_graph_gpu_ground *ground)
-{
-    const kin_fused_source source = {
-        .matrix = ground->points, .distance = &ground->distance, .name = "points"};
-    const kith_report before = ctx->report;
-    kith_status status = KITH_OK;
-    paths->corpus = ground->corpus;
-    if (paths->corpus != NULL) {
-        return KITH_OK;
-    }
-    do {
-        ctx->report = before;
-        status =
-            kin_fused_corpus_make(ctx, paths->gpu, &source, ground->asked, ground->k, &paths->own);
-    } while (kin_fused_again(ctx, paths->gpu, status));
-    paths->corpus = paths->own;
-    return status;
-}
-
-static kith_status too_large(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
-{
-    kin_forgive(ctx);
-    return kin_fail(ctx, KITH_E_DEVICE_MEMORY,
-                    "%lld points in %ld columns with %lld links each do not fit into the memory "
-                    "of the GPU (give it more of it, take the device cpu, or search without a "
-                    "graph, which works in batches)",
-                    (long long)ground->points->rows, (long)ground->points->cols,
-                    2 * (long long)ground->graph->k);
-}
-
-kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
-                                     const kin_graph_gpu_ground *ground, kin_graph_gpu_paths **out)
-{
-    kin_graph_gpu_paths *paths = NULL;
-    *out = NULL;
-    KIN_TRY(refuse(ctx, ground));
-    KIN_TRY(kin_alloc_zero(ctx, &paths, 1, sizeof *paths, "a graph on a device"));
-    *paths = (kin_graph_gpu_paths){.gpu = gpu,
-                                   .distance = ground->distance,
-                                   .rows = ground->points->rows,
-                                   .most = (int32_t)(2 * ground->graph->k)};
-    kith_status status =
-        kin_alloc_zero(ctx, &paths->entering, 1, sizeof *paths->entering, "entries of walks");
-    KIN_THEN(status, prepare(ctx, paths, ground));
-    KIN_THEN(status, link_graph(ctx, paths, ground->graph));
-    if (status != KITH_OK) {
-        kin_graph_gpu_paths_free(ctx, paths);
-        return status == KITH_E_DEVICE_MEMORY ? too_large(ctx, ground) : status;
-    }
-    *out = paths;
-    return KITH_OK;
-}
-
-void kin_graph_gpu_paths_free(kith_ctx *ctx, kin_graph_gpu_paths *paths)
-{
-    if (paths == NULL) {
-        return;
-    }
-    if (paths->entering != NULL) {
-        kin_gpu_free(paths->gpu, paths->entering->rows);
-        kin_free(ctx, paths->entering);
-    }
-    kin_free(ctx, paths->parts);
-    kin_gpu_free(paths->gpu, paths->links);
-    kin_fused_corpus_free(ctx, paths->own);
-    kin_free(ctx, paths);
-}
+/* The sample that leads walks of this width, in roots of the points, wider ones by more in
+ * proportion, and the least there is: of 400,000 points a quarter of it finds as much, by walks
+ * that weigh a twentieth more. */
+enum { NARROW = 64, ROOTS = 16, LEAST_LED = 2048 };
 
 /* ---- A stripe of queries --------------------------------------------------------------------- */
 
@@ -242,74 +40,175 @@ typedef struct walking {
     const kith_neighbors *out;
     uint64_t *evaluated; /* device: one number */
     double solved;       /* keys of queries that were solved */
+    double led;          /* costs of the sample */
 } walking;
 
-/* Queries of a stripe whose walks met too few rows: there hardly are any. */
-static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused_rows *queries,
+/* Queries of a stripe whose walks met too few rows, by position, and those that have no position:
+ * there hardly are any. */
+static kith_status solve_short(walking *w, kin_fused_answers *a, const kin_fused_prepared *queries,
                                const int32_t *device_counts)
 {
     kith_ctx *ctx = w->on.ctx;
     kin_gpu *gpu = w->on.gpu;
-    const uint64_t rows = (uint64_t)queries->rows;
+    const kin_groups *groups = &queries->groups;
+    const uint64_t rows = (uint64_t)queries->rows.rows;
     const int64_t k = w->out->k;
+    const int64_t walks = w->paths->rounded != NULL ? queries->set.points : queries->rows.rows;
     uint64_t short_rows = 0;
     uint32_t *ids = NULL;
     int64_t found = 0;
     KIN_TRY(kin_gpu_download(ctx, gpu, &short_rows, a->short_rows, sizeof short_rows));
-    if (short_rows == 0) {
+    if (short_rows == 0 && walks == queries->rows.rows) {
         return KITH_OK;
     }
     KIN_TRY(kin_gpu_fill(ctx, gpu, a->short_rows, 0, sizeof *a->short_rows));
     KIN_HOLD(hold, ctx);
     KIN_NEW(&hold, ids, rows, "counts of walks");
-    kith_status status = kin_gpu_download(ctx, gpu, ids, device_counts, rows * sizeof *ids);
-    for (int64_t i = 0; status == KITH_OK && i < queries->rows; i++) {
+    kith_status status =
+        kin_gpu_download(ctx, gpu, ids, device_counts, (uint64_t)walks * sizeof *ids);
+    for (int64_t i = 0; status == KITH_OK && i < walks; i++) {
         if ((int64_t)ids[i] < k) {
-            ids[found++] = (uint32_t)i;
+            ids[found++] = walks < queries->rows.rows ? groups->firsts[i] : (uint32_t)i;
         }
+    }
+    for (int64_t i = 0; walks < queries->rows.rows && i < groups->degenerate; i++) {
+        ids[found++] = groups->degenerates[i];
     }
     if (status == KITH_OK) {
         w->solved += (double)found * (double)w->paths->rows;
-        status = kin_fused_answers_solve(a, queries, &w->paths->corpus->prepared.rows, ids, found);
+        status = kin_fused_answers_solve(a, &queries->rows, &w->paths->corpus->prepared.rows, ids,
+                                         found);
     }
     return status;
 }
 
-/* All of them fit into one delivery. */
-static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused_rows *queries)
+static kith_status walk_rows(const walking *w, const kin_fused_prepared *queries,
+                             const kin_fused_delivery *d)
 {
-    kith_ctx *ctx = w->on.ctx;
     const kin_graph_gpu_paths *paths = w->paths;
-    const entering *from = paths->entering;
-    kin_fused_delivery d;
-    KIN_TRY(kin_fused_delivery_make(a, queries->rows, (int32_t)w->out->k, &d));
+    const kin_graph_gpu_entering *from = paths->entering;
     const kin_graph_gpu_walk job = {.points = paths->corpus->prepared.rows,
-                                    .queries = *queries,
-                                    .count = queries->rows,
+                                    .queries = queries->rows,
+                                    .count = queries->rows.rows,
                                     .links = paths->links,
                                     .most = paths->most,
                                     .entries = from->rows,
                                     .entry_count =
                                         (int32_t)(from->counts.parts + from->counts.random),
                                     .width = (int32_t)w->walkers->width,
-                                    .k = d.k,
-                                    .pairs = d.pairs,
-                                    .found = d.counts,
+                                    .k = d->k,
+                                    .pairs = d->pairs,
+                                    .found = d->counts,
                                     .evaluations = w->evaluated};
-    kith_status status =
-        kin_gpu_check(ctx, w->on.gpu, w->kernels->walk(w->on.stream, &job), "walking");
-    KIN_THEN(status, kin_fused_answers_write(a, d.pairs, d.counts, d.k, NULL, queries->rows));
+    return kin_gpu_check(w->on.ctx, w->on.gpu, w->kernels->walk(w->on.stream, &job), "walking");
+}
+
+/* ---- By positions ---------------------------------------------------------------------------- */
+
+/* What walks of a stripe read and write. */
+typedef struct following {
+    kin_graph_gpu_lead lead;
+    kin_fused_lists lists;
+} following;
+
+/* Even steps from a place that the seed draws. */
+static kin_graph_gpu_lead lead_of(const walking *w, const kin_fused_set *queries)
+{
+    const kin_fused_set *points = &w->paths->rounded->set;
+    const double wide = fmax(1.0, (double)w->walkers->width / NARROW);
+    const double wished = fmax(LEAST_LED, ceil(ROOTS * sqrt((double)points->points) * wide));
+    uint64_t seed = w->walkers->seed;
+    kin_graph_gpu_lead lead = {.points = *points, .queries = *queries};
+    lead.step = kin_max_i64(1, (int64_t)((double)points->points / wished));
+    lead.first = (int64_t)kin_random_below(&seed, (uint64_t)lead.step);
+    lead.count = (points->points - 1 - lead.first) / lead.step + 1;
+    lead.chunk =
+        (int32_t)kin_round_up(kin_ceil_div(lead.count, KIN_GRAPH_GPU_LEADS), KIN_GRAPH_GPU_LEADS);
+    lead.chunks = (int32_t)kin_ceil_div(lead.count, lead.chunk);
+    return lead;
+}
+
+static void name_following(kin_layout *layout, void *job)
+{
+    following *f = job;
+    const uint64_t rows = (uint64_t)f->lead.queries.points;
+    const uint64_t words = rows * (uint64_t)f->lists.capacity;
+    f->lead.words =
+        kin_layout_array(layout, rows * (uint64_t)f->lead.chunks, sizeof *f->lead.words);
+    f->lists.words = kin_layout_array(layout, words, sizeof *f->lists.words);
+    f->lists.counts = kin_layout_array(layout, rows, sizeof *f->lists.counts);
+}
+
+static kith_status start_following(const walking *w, const following *f,
+                                   const kin_fused_prepared *queries, const kin_fused_delivery *d)
+{
+    kith_ctx *ctx = w->on.ctx;
+    kin_gpu *gpu = w->on.gpu;
+    const kin_graph_gpu_follow follow = {.points = f->lead.points,
+                                         .queries = f->lead.queries,
+                                         .links = w->paths->links,
+                                         .most = w->paths->most,
+                                         .leads = f->lead.words,
+                                         .lead_count = f->lead.chunks,
+                                         .width = (int32_t)w->walkers->width,
+                                         .lists = f->lists,
+                                         .evaluations = w->evaluated};
+    const kin_fused_rescore rescore = {.set = f->lead.queries,
+                                       .cols_set = f->lead.points,
+                                       .set_rows = queries->rows,
+                                       .cols_rows = w->paths->corpus->prepared.rows,
+                                       .lists = f->lists,
+                                       .rows = f->lead.queries.points,
+                                       .pairs = d->pairs,
+                                       .count = d->counts};
+    KIN_TRY(kin_gpu_check(ctx, gpu, w->kernels->lead(w->on.stream, &f->lead), "leading walks"));
+    KIN_TRY(kin_gpu_check(ctx, gpu, w->kernels->follow(w->on.stream, &follow), "walking"));
+    return kin_fused_launched(&w->on, w->on.kernels->rescore(w->on.stream, &rescore),
+                              "computing canonical distances");
+}
+
+static kith_status walk_positions(walking *w, const kin_fused_prepared *queries,
+                                  const kin_fused_delivery *d)
+{
+    following f = {
+        .lead = lead_of(w, &queries->set),
+        .lists = {.rows = queries->set.padded, .k = d->k, .capacity = (int32_t)w->walkers->width}};
+    void *block = NULL;
+    if (queries->set.points == 0) {
+        return KITH_OK; /* none has a direction */
+    }
+    KIN_TRY(kin_gpu_layout_make(w->on.ctx, w->on.gpu, name_following, &f, "walks", &block));
+    w->led += (double)f.lead.count * (double)queries->set.points;
+    const kith_status status = start_following(w, &f, queries, d);
+    kin_gpu_free(w->on.gpu, block); /* for later work of the stream */
+    return status;
+}
+
+/* ---- A stripe's answers ---------------------------------------------------------------------- */
+
+/* All of them fit into one delivery. */
+static kith_status walk_stripe(walking *w, kin_fused_answers *a, const kin_fused_prepared *queries)
+{
+    const bool by_position = w->paths->rounded != NULL;
+    const int64_t rows = queries->rows.rows;
+    kin_fused_delivery d;
+    KIN_TRY(kin_fused_delivery_make(a, rows, (int32_t)w->out->k, &d));
+    kith_status status = by_position ? walk_positions(w, queries, &d) : walk_rows(w, queries, &d);
+    KIN_THEN(status, kin_fused_answers_write(a, d.pairs, d.counts, d.k,
+                                             by_position ? queries->set.ids : NULL,
+                                             by_position ? queries->set.points : rows));
     KIN_THEN(status, solve_short(w, a, queries, d.counts));
     kin_fused_delivery_free(a, &d);
     return status;
 }
 
 /* Every row is itself: walks know no groups. */
-static kith_status answer_stripe(walking *w, const kin_fused_rows *queries,
+static kith_status answer_stripe(walking *w, const kin_fused_prepared *queries,
                                  const kith_neighbors *out)
 {
+    const int64_t rows = queries->rows.rows;
     const kin_groups points = {.rows = w->paths->rows, .count = w->paths->rows};
-    const kin_groups asked = {.rows = queries->rows, .count = queries->rows};
+    const kin_groups asked = {.rows = rows, .count = rows};
     kin_fused_answers a = {.on = w->on,
                            .metric = w->paths->distance.metric,
                            .groups = &points,
@@ -336,12 +235,14 @@ static kith_status run_stripe(void *arg, int64_t first, int64_t count, int64_t n
                                      .place = walkers->place,
                                      .first = first,
                                      .count = count};
-    KIN_TRY(kin_fused_prepare_queries(&w->on, &source, NULL, &queries));
+    const kin_fused_prepared *rounded = w->paths->rounded;
+    KIN_TRY(kin_fused_prepare_queries(&w->on, &source, rounded != NULL ? &rounded->set.frame : NULL,
+                                      &queries));
     ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     if (next > 0) {
         kin_fused_prepare_ahead(ctx, w->on.gpu, walkers->queries, first + count, next);
     }
-    const kith_status status = answer_stripe(w, &queries.rows, &part);
+    const kith_status status = answer_stripe(w, &queries, &part);
     kin_fused_prepared_free(ctx, w->on.gpu, &queries);
     return status;
 }
@@ -354,7 +255,7 @@ static kith_status choose_entries(walking *w)
     kith_ctx *ctx = w->on.ctx;
     kin_gpu *gpu = w->on.gpu;
     const kin_graph_gpu_paths *paths = w->paths;
-    entering *from = paths->entering;
+    kin_graph_gpu_entering *from = paths->entering;
     const uint64_t seed = w->walkers->seed;
     const kin_graph_entries counts =
         kin_graph_count_entries(paths->rows, paths->part_count, w->walkers->width);
@@ -367,7 +268,7 @@ static kith_status choose_entries(walking *w)
     KIN_NEW(w->hold, rows, count, "entries of walks");
     kin_graph_draw_entries(&counts, paths->rows, paths->parts, seed, rows);
     kin_gpu_free(gpu, from->rows);
-    *from = (entering){.counts = counts, .seed = seed};
+    *from = (kin_graph_gpu_entering){.counts = counts, .seed = seed};
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &from->rows, count, sizeof *rows, "entries"));
     const kith_status status = kin_gpu_upload(ctx, gpu, from->rows, rows, count * sizeof *rows);
     if (status != KITH_OK) {
@@ -385,7 +286,10 @@ static int64_t stripe_rows(const walking *w)
     const bool there = (w->walkers->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
     const uint64_t row = there ? 0 : kin_fused_ahead_bytes(queries, 1);
     const uint64_t answer = k * (sizeof(uint32_t) + sizeof(float) + sizeof(double));
-    const uint64_t a_query = 2 * row + answer + k * sizeof(kin_fused_pair) + 64;
+    const uint64_t walks = ((uint64_t)w->walkers->width + KIN_GRAPH_GPU_LEADS) * sizeof(uint64_t);
+    const uint64_t rounded =
+        w->paths->rounded != NULL ? walks + (uint64_t)w->paths->rounded->set.frame.row_bytes : 0;
+    const uint64_t a_query = 2 * row + answer + rounded + k * sizeof(kin_fused_pair) + 64;
     const int64_t fit = (int64_t)(kin_gpu_room(w->on.gpu) / 2 / a_query);
     const int64_t pairs = (int64_t)(PAIR_BYTES / (k * sizeof(kin_fused_pair)));
     const int64_t most = kin_min_i64(kin_min_i64(fit, pairs), MOST_STRIPE);
@@ -397,7 +301,7 @@ static kith_status run_all(walking *w)
     kith_ctx *ctx = w->on.ctx;
     kin_gpu *gpu = w->on.gpu;
     const uint32_t place = w->walkers->place;
-    KIN_TRY(choose_entries(w));
+    KIN_TRY(w->paths->rounded != NULL ? KITH_OK : choose_entries(w));
     KIN_GPU_NEW(w->hold, gpu, w->evaluated, 1, "counters");
     KIN_TRY(kin_gpu_fill(ctx, gpu, w->evaluated, 0, sizeof *w->evaluated));
     kin_fused_stripes all = {.ctx = ctx,
@@ -413,7 +317,7 @@ static kith_status run_all(walking *w)
 
 kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
                                    const kin_graph_gpu_walks *walkers, const kith_neighbors *out,
-                                   double *evaluations)
+                                   kin_graph_effort *effort)
 {
     KIN_HOLD(hold, ctx);
     walking w = {.hold = &hold,
@@ -423,10 +327,10 @@ kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *pat
                  .walkers = walkers,
                  .out = out};
     uint64_t evaluated = 0;
-    *evaluations = 0.0;
+    *effort = (kin_graph_effort){0};
     kith_status status = run_all(&w);
     KIN_THEN(status, kin_gpu_download(ctx, paths->gpu, &evaluated, w.evaluated, sizeof evaluated));
-    *evaluations = (double)evaluated + w.solved;
+    *effort = (kin_graph_effort){.met = w.led, .walked = (double)evaluated + w.solved};
     return status;
 }
 

@@ -62,10 +62,8 @@ static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_s
     kept->prepared.rows.matrix = source->points;
     kept->prepared.distance = source->distance;
     kept->place = source->place;
-    if (method == KITH_METHOD_GRAPH) {
-        return kin_index_keep_walks(ctx, gpu, source, kept);
-    }
-    return kept->fused != NULL ? kin_fused_corpus_glance(ctx, kept->fused) : KITH_OK;
+    KIN_TRY(kept->fused != NULL ? kin_fused_corpus_glance(ctx, kept->fused) : KITH_OK);
+    return method == KITH_METHOD_GRAPH ? kin_index_keep_walks(ctx, gpu, source, kept) : KITH_OK;
 }
 
 static void free_from_gpu(kith_ctx *ctx, kin_index_kept *kept)

@@ -395,6 +395,84 @@ static void mistakes(void **state)
     set_free(&s);
 }
 
+/* ---- Under a filter -------------------------------------------------------------------------- */
+
+/* What walks find of what is allowed, against the exact engine. Returns their report. */
+static kith_walk_report check_filter(const set *s, const char *name, const kith_filter *filter,
+                                     const uint32_t *exclude)
+{
+    const test_walk_params like = {
+        .metric = s->metric, .k = s->out.k, .graph = &s->graph, .width = 64, .sample = 1000};
+    kith_walk_report report = {.struct_size = (uint32_t)sizeof report};
+    kith_walk_params walk;
+    kith_search_params params = test_walks(&like, &walk, &report);
+    params.filter = filter;
+    params.exclude = exclude;
+    test_works(s->gpu, kith_search(s->gpu, &s->points, &s->queries, &params, &s->out, NULL));
+    params.method = KITH_METHOD_EXACT;
+    params.walk = NULL;
+    params.walk_report = NULL;
+    test_works(s->gpu, kith_search(s->gpu, &s->points, &s->queries, &params, &s->truth, NULL));
+    check_rows(name, s);
+    for (int64_t i = 0; i < s->out.rows * s->out.k; i++) {
+        const int64_t query = i / s->out.k;
+        const uint32_t id = s->out.ids[i];
+        assert_true(exclude == NULL || exclude[query] != id);
+        assert_true(filter->allow == NULL || (filter->allow[id / 8] >> id % 8 & 1) != 0);
+        assert_true(filter->rule == KITH_RULE_NONE ||
+                    (filter->rule == KITH_RULE_SAME) ==
+                        (filter->groups[id] == filter->query_groups[query]));
+    }
+    printf("    %-18s recall %.4f, told %.4f, with %.0f keys%s\n", name, recall_of(s),
+           report.recall.recall, report.evaluations / (double)s->out.rows,
+           report.exact == 1 ? ", exact" : "");
+    (void)fflush(stdout);
+    assert_true(recall_of(s) > 0.9);
+    assert_true(fabs(report.recall.recall - recall_of(s)) < 1e-12); /* all were solved */
+    return report;
+}
+
+/* A bitmap of many rows and of few, groups, an id that is left out. */
+static void filtered(void **state)
+{
+    (void)state;
+    set s = set_of(data_of(KITH_F32, 12000, 24, 30, 0.4), 400, KITH_EUCLIDEAN, 16, 10);
+    const size_t rows = (size_t)s.points.rows;
+    uint8_t *allow = test_host_room(rows / 8 + 1);
+    int64_t *groups = test_host_room(rows * sizeof *groups);
+    int64_t *query_groups = test_host_room((size_t)s.queries.rows * sizeof *query_groups);
+    uint32_t *exclude = test_host_room((size_t)s.queries.rows * sizeof *exclude);
+    kith_filter filter = kith_filter_default();
+    memset(allow, 0xb6, rows / 8 + 1);
+    for (size_t i = 0; i < rows; i++) {
+        groups[i] = (int64_t)(i * 7 % 3);
+    }
+    for (int64_t i = 0; i < s.queries.rows; i++) {
+        query_groups[i] = i % 3;
+    }
+    filter.allow = allow;
+    assert_int_equal(check_filter(&s, "a bitmap", &filter, NULL).exact, 0);
+    for (int64_t i = 0; i < s.queries.rows; i++) {
+        exclude[i] = s.truth.ids[i * s.truth.k];
+    }
+    assert_int_equal(check_filter(&s, "and one left out", &filter, exclude).exact, 0);
+    memset(allow, 0, rows / 8 + 1);
+    memset(allow, 0xff, 3);
+    assert_int_equal(check_filter(&s, "a few rows", &filter, NULL).exact, 1);
+    filter = kith_filter_default();
+    filter.groups = groups;
+    filter.query_groups = query_groups;
+    filter.rule = KITH_RULE_SAME;
+    (void)check_filter(&s, "the same group", &filter, NULL);
+    filter.rule = KITH_RULE_OTHER;
+    assert_int_equal(check_filter(&s, "other groups", &filter, NULL).exact, 0);
+    free(exclude);
+    free(query_groups);
+    free(groups);
+    free(allow);
+    set_free(&s);
+}
+
 /* ---- Times ----------------------------------------------------------------------------------- */
 
 static void times(void **state)
@@ -428,7 +506,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metrics),  cmocka_unit_test(shapes),     cmocka_unit_test(hard_sets),
         cmocka_unit_test(ends),     cmocka_unit_test(same_bytes), cmocka_unit_test(wanted_recall),
-        cmocka_unit_test(mistakes), cmocka_unit_test(times),
+        cmocka_unit_test(mistakes), cmocka_unit_test(filtered),   cmocka_unit_test(times),
     };
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -204,6 +204,26 @@ static int walk(kin_gpu_stream *stream, const kin_graph_gpu_walk *job)
     return 0;
 }
 
+static int lead(kin_gpu_stream *stream, const kin_graph_gpu_lead *job)
+{
+    (void)stream;
+    for (int64_t i = 0; i < job->queries.points * job->chunks; i++) {
+        job->words[i] = kin_graph_word(0, (uint32_t)(i % job->chunks), 1);
+    }
+    return 0;
+}
+
+static int follow_leads(kin_gpu_stream *stream, const kin_graph_gpu_follow *job)
+{
+    (void)stream;
+    for (int64_t i = 0; i < job->queries.points * job->lists.capacity; i++) {
+        job->lists.words[i] = (uint64_t)(i % job->lists.capacity);
+        job->lists.counts[i / job->lists.capacity] = job->lists.capacity;
+    }
+    *job->evaluations += (uint64_t)job->queries.points;
+    return 0;
+}
+
 const kin_graph_gpu_kernels stub_graph = {.near_tiles = near_tiles,
                                           .group_centres = group_centres,
                                           .adopt = adopt,
@@ -223,4 +243,6 @@ const kin_graph_gpu_kernels stub_graph = {.near_tiles = near_tiles,
                                           .hand = hand,
                                           .link = link,
                                           .parts = parts,
-                                          .walk = walk};
+                                          .walk = walk,
+                                          .lead = lead,
+                                          .follow = follow_leads};

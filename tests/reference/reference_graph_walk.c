@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A graph made ready to be walked on, and walks. */
+#include "reference/reference_fused.h"
 #include "reference/reference_graph.h"
+#include "select/select_word.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -117,10 +119,45 @@ void reference_graph_parts(const kin_graph_gpu_parts *job)
 /* So many rows are looked at together, whose links are no more than this if they can be. */
 enum { MOST_FAN = 8, MOST_LINKS = 128 };
 
+/* Components of rounded rows, by position. */
+typedef struct values {
+    const kin_fused_set *points;
+    const kin_fused_set *queries;
+    float *of_points;
+    float *of_queries;
+} values;
+
+static float *values_of(const kin_fused_set *set)
+{
+    const int32_t cols = set->frame.cols;
+    float *room = reference_room(set->points * cols, sizeof *room);
+    for (int64_t i = 0; i < set->points * cols; i++) {
+        room[i] = rounded_of(set, i / cols, (int32_t)(i % cols));
+    }
+    return room;
+}
+
+static values values_make(const kin_fused_set *points, const kin_fused_set *queries)
+{
+    return (values){points, queries, values_of(points), values_of(queries)};
+}
+
+static void values_free(values *v)
+{
+    free(v->of_queries);
+    free(v->of_points);
+}
+
 /* The nearest that a walk has met, in the order (key, id); `unused` of a pair: 1 once its links
  * have been looked at. */
 typedef struct walker {
-    const kin_graph_gpu_walk *job;
+    const kin_graph_gpu_walk *job;      /* by rows and keys, */
+    const kin_graph_gpu_follow *follow; /* or by positions and costs, */
+    const values *values;               /* of their sets */
+    const uint32_t *links;
+    int32_t most;
+    int32_t width;
+    uint64_t *evaluations;
     int64_t query;
     int32_t fan;
     uint32_t *met;   /* by row: the number of the last query that met it */
@@ -139,7 +176,7 @@ static bool comes_before(const kin_fused_pair *a, const kin_fused_pair *b)
 static void enter(walker *w, kin_fused_pair pair)
 {
     int32_t at = w->count;
-    if (at == w->job->width) {
+    if (at == w->width) {
         at -= 1;
         if (!comes_before(&pair, &w->list[at])) {
             return;
@@ -154,11 +191,39 @@ static void enter(walker *w, kin_fused_pair pair)
     w->next = at < w->next ? at : w->next;
 }
 
+/* Of a query and a position of the points, with the query's own term or without. */
+static uint32_t lead_order(const values *v, int64_t query, uint32_t position, bool own)
+{
+    kin_fused_word a = v->queries->facts[query].term;
+    const kin_fused_word b = v->points->facts[position].term;
+    const int32_t cols = v->points->frame.cols;
+    const float *x = v->of_queries + query * cols;
+    const float *y = v->of_points + (int64_t)position * cols;
+    double product = 0.0;
+    a.u = own ? a.u : 0;
+    for (int32_t c = 0; c < cols; c++) {
+        product += (double)x[c] * (double)y[c];
+    }
+    return v->points->frame.type == KIN_FUSED_S8
+               ? kin_graph_order_of_int((int32_t)(a.u + b.u - 2 * (uint32_t)(int32_t)product))
+               : kin_graph_order_of_float((float)((double)a.f + (double)b.f - 2.0 * product));
+}
+
+static void weigh(walker *w, int64_t some)
+{
+    if (w->job != NULL) {
+        reference_keys(&w->job->queries, w->query, &w->job->points, w->fresh, 0, some, w->keys);
+        return;
+    }
+    for (int64_t i = 0; i < some; i++) {
+        w->keys[i] = (double)lead_order(w->values, w->query, w->fresh[i], true);
+    }
+}
+
 /* Rows that were not met before are weighed. */
 static void meet(walker *w, const uint32_t *rows, int64_t count)
 {
-    const kin_graph_gpu_walk *job = w->job;
-    const uint32_t name = (uint32_t)(w->query - job->query0) + 1;
+    const uint32_t name = (uint32_t)w->query + 1;
     int64_t some = 0;
     for (int64_t i = 0; i < count; i++) {
         if (rows[i] != KITH_ID_NONE && w->met[rows[i]] != name) {
@@ -166,8 +231,8 @@ static void meet(walker *w, const uint32_t *rows, int64_t count)
             w->fresh[some++] = rows[i];
         }
     }
-    reference_keys(&job->queries, w->query, &job->points, w->fresh, 0, some, w->keys);
-    *job->evaluations += (uint64_t)some;
+    weigh(w, some);
+    *w->evaluations += (uint64_t)some;
     for (int64_t i = 0; i < some; i++) {
         enter(w, (kin_fused_pair){.key = w->keys[i], .id = w->fresh[i]});
     }
@@ -187,48 +252,113 @@ static int32_t pick(walker *w, uint32_t picked[MOST_FAN])
     return count;
 }
 
-static void walk_query(walker *w)
+static void walk_query(walker *w, int64_t query, const uint32_t *entries, int32_t entry_count)
 {
-    const kin_graph_gpu_walk *job = w->job;
     uint32_t picked[MOST_FAN];
     int32_t count = 0;
+    w->query = query;
     w->count = 0;
     w->next = 0;
-    meet(w, job->entries, job->entry_count);
+    meet(w, entries, entry_count);
     while ((count = pick(w, picked)) > 0) {
         for (int32_t i = 0; i < count; i++) {
-            meet(w, job->links + (int64_t)picked[i] * job->most, job->most);
+            meet(w, w->links + (int64_t)picked[i] * w->most, w->most);
         }
     }
+}
+
+/* With room for so many that are met at once; links, most, width and evaluations are set. */
+static void walker_make(walker *w, int64_t rows, int32_t at_once)
+{
+    const int32_t fan = MOST_LINKS / w->most;
+    const int32_t room = w->most > at_once ? w->most : at_once;
+    w->fan = fan < 1 ? 1 : fan < MOST_FAN ? fan : MOST_FAN;
+    w->met = reference_room(rows, sizeof *w->met);
+    w->fresh = reference_room(room, sizeof *w->fresh);
+    w->keys = reference_room(room, sizeof *w->keys);
+    w->list = reference_room(w->width, sizeof *w->list);
+    memset(w->met, 0, (size_t)rows * sizeof *w->met);
+}
+
+static void walker_free(walker *w)
+{
+    free(w->list);
+    free(w->keys);
+    free(w->fresh);
+    free(w->met);
 }
 
 /* As graph_walk.cu does, but that all that was met is remembered: the keys that it computes again
  * change nothing. */
 void reference_graph_walk(const kin_graph_gpu_walk *job)
 {
-    const int32_t most = job->most > job->entry_count ? job->most : job->entry_count;
-    const int32_t fan = MOST_LINKS / job->most;
     walker w = {.job = job,
-                .fan = fan < 1          ? 1
-                       : fan < MOST_FAN ? fan
-                                        : MOST_FAN,
-                .met = reference_room(job->points.rows, sizeof *w.met),
-                .fresh = reference_room(most, sizeof *w.fresh),
-                .keys = reference_room(most, sizeof *w.keys),
-                .list = reference_room(job->width, sizeof *w.list)};
+                .links = job->links,
+                .most = job->most,
+                .width = job->width,
+                .evaluations = job->evaluations};
     REFERENCE_MUST(job->width <= KIN_GRAPH_GPU_MOST_WIDTH && job->width >= job->k && job->most > 0);
-    memset(w.met, 0, (size_t)job->points.rows * sizeof *w.met);
+    walker_make(&w, job->points.rows, job->entry_count);
     for (int64_t i = 0; i < job->count; i++) {
-        w.query = job->query0 + i;
-        walk_query(&w);
+        walk_query(&w, job->query0 + i, job->entries, job->entry_count);
         job->found[i] = w.count < job->k ? w.count : job->k;
         for (int32_t j = 0; j < job->found[i]; j++) {
             job->pairs[i * job->k + j] = w.list[j];
             job->pairs[i * job->k + j].unused = 0;
         }
     }
-    free(w.list);
-    free(w.keys);
-    free(w.fresh);
-    free(w.met);
+    walker_free(&w);
+}
+
+void reference_graph_lead(const kin_graph_gpu_lead *job)
+{
+    REFERENCE_MUST(job->count > 0 && job->chunks <= KIN_GRAPH_GPU_LEADS &&
+                   job->chunk % KIN_GRAPH_GPU_LEADS == 0 &&
+                   (int64_t)job->chunk * job->chunks >= job->count);
+    REFERENCE_MUST(job->first + (job->count - 1) * job->step < job->points.points);
+    values v = values_make(&job->points, &job->queries);
+    for (int64_t i = 0; i < job->queries.points; i++) {
+        uint64_t *words = job->words + i * job->chunks;
+        memset(words, 0xff, (size_t)job->chunks * sizeof *words);
+        for (int64_t place = 0; place < job->count; place++) {
+            const uint32_t position = (uint32_t)(job->first + place * job->step);
+            const uint32_t order = lead_order(&v, i, position, false);
+            reference_take_least(&words[place / job->chunk], kin_graph_word(order, position, 1));
+        }
+    }
+    values_free(&v);
+}
+
+/* As graph_follow.cu. */
+void reference_graph_follow(const kin_graph_gpu_follow *job)
+{
+    uint64_t leads[KIN_GRAPH_GPU_LEADS];
+    uint32_t entries[KIN_GRAPH_GPU_LEADS];
+    const int32_t count =
+        job->lead_count < KIN_GRAPH_GPU_ENTRIES ? job->lead_count : KIN_GRAPH_GPU_ENTRIES;
+    values v = values_make(&job->points, &job->queries);
+    walker w = {.follow = job,
+                .values = &v,
+                .links = job->links,
+                .most = job->most,
+                .width = job->width,
+                .evaluations = job->evaluations};
+    REFERENCE_MUST(job->width <= KIN_GRAPH_GPU_MOST_WIDTH && job->width >= job->lists.capacity &&
+                   job->most > 0 && job->lead_count > 0 && job->lead_count <= KIN_GRAPH_GPU_LEADS);
+    walker_make(&w, job->points.points, KIN_GRAPH_GPU_ENTRIES);
+    for (int64_t i = 0; i < job->queries.points; i++) {
+        memcpy(leads, job->leads + i * job->lead_count, (size_t)job->lead_count * sizeof *leads);
+        kin_select_sort_words(leads, (uint64_t)job->lead_count);
+        for (int32_t j = 0; j < count; j++) {
+            entries[j] = kin_graph_position(leads[j]);
+        }
+        walk_query(&w, i, entries, count);
+        job->lists.counts[i] = w.count < job->lists.capacity ? w.count : job->lists.capacity;
+        for (int32_t j = 0; j < job->lists.counts[i]; j++) {
+            job->lists.words[i * job->lists.capacity + j] =
+                (uint64_t)(uint32_t)w.list[j].key << 32 | w.list[j].id;
+        }
+    }
+    walker_free(&w);
+    values_free(&v);
 }

@@ -113,12 +113,14 @@ static kith_status work(set *s, kin_gpu *gpu, const asked *a, double *evaluation
         .k = K};
     const kin_graph_gpu_walks walkers = {.queries = &s->queries, .width = a->width, .seed = 4};
     kin_graph_gpu_paths *paths = NULL;
+    kin_graph_effort effort = {0};
     kith_status status = kin_graph_gpu_paths_make(s->ctx, gpu, &ground, &paths);
     if (status == KITH_OK) {
         assert_true(kin_graph_gpu_paths_parts(paths) >= 1);
         short_walks = a->short_walks;
         status = a->exactly ? kin_graph_gpu_walk_solve(s->ctx, paths, &s->queries, 0, &s->out)
-                            : kin_graph_gpu_walk_run(s->ctx, paths, &walkers, &s->out, evaluations);
+                            : kin_graph_gpu_walk_run(s->ctx, paths, &walkers, &s->out, &effort);
+        *evaluations = effort.met + effort.walked;
     }
     kin_graph_gpu_paths_free(s->ctx, paths);
     assert_int_equal(gpu->held, 0);
