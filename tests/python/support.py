@@ -2,6 +2,7 @@
 """Points of the Python tests, and answers that NumPy computes in double."""
 
 import numpy as np
+from kith import _radius
 
 
 def points(rows=200, cols=8, dtype=np.float32, seed=0):
@@ -57,3 +58,42 @@ class Pretended:
     def __getitem__(self, which):
         part = self.array[which]
         return Pretended(part, self.index) if isinstance(part, np.ndarray) else part
+
+
+class Maker:
+    """What CuPy is for its arrays."""
+
+    stream = 5
+    copies = []  # of what came to the host
+
+    def __init__(self, array):
+        self.index = array.index
+
+    def empty(self, shape, name):
+        return Pretended(np.empty(shape, name))
+
+    def wide(self, ids, may_be_empty=False):
+        wide = ids.array.astype(np.int64)
+        if may_be_empty:
+            wide[wide == 0xFFFFFFFF] = -1
+        return Pretended(wide)
+
+    def take(self, *said):
+        return Pretended(_radius._Here.take(*said), self.index)
+
+    def whole(self, numbers):
+        wide = np.ascontiguousarray(numbers.array, np.int64)
+        return Pretended(wide, self.index) if numbers.array.dtype.kind in "iu" else None
+
+    def to_host(self, array):
+        self.copies.append(array.array.nbytes)
+        return array.array
+
+    def from_host(self, array):
+        return Pretended(array, self.index)
+
+    def ends(self, ids):
+        return int(ids.array.min()), int(ids.array.max())
+
+    def narrow(self, ids):
+        return Pretended(np.ascontiguousarray(ids.array.astype(np.uint32)))
