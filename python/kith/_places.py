@@ -142,7 +142,8 @@ class _Torch:
     def whole(self, numbers: Any) -> Any:
         """Integers as int64, complete whichever stream reads them; others: None."""
         kind = numbers.dtype
-        if kind.is_floating_point or kind.is_complex or kind == self._torch.bool:
+        others = self._torch.bool, getattr(self._torch, "uint64", None)
+        if kind.is_floating_point or kind.is_complex or kind in others:
             return None
         wide = numbers.long().contiguous()
         self._torch.cuda.current_stream(self._device).synchronize()
@@ -203,7 +204,7 @@ class _Cupy:
     def whole(self, numbers: Any) -> Any:
         with self._cupy.cuda.Device(self.index):
             numbers = self._cupy.asarray(numbers)
-            if numbers.dtype.kind not in "iu":
+            if numbers.dtype.kind not in "iu" or numbers.dtype == "uint64":
                 return None
             wide = self._cupy.ascontiguousarray(numbers, "int64")
             self._cupy.cuda.get_current_stream().synchronize()

@@ -242,6 +242,7 @@ static kith_status plan_filtered(kith_ctx *ctx, const kith_matrix *corpus,
     params.filter = NULL;
     KIN_TRY(plan_exact(ctx, corpus, queries, &params, plan));
     KIN_TRY(KIN_CHECK_METRIC_OF(ctx, &params, job.corpus.cols, &job.request.distance));
+    KIN_TRY(kin_check_period(ctx, params.period, &job.request.distance));
     job.request.k = params.k;
     job.request.flags = params.flags;
     job.request.method = params.method;

@@ -269,9 +269,12 @@ static kith_status ask_on_gpu(const asked_queries *asked, bool samples)
 static kith_status solve_filtered_there(const asked_queries *asked, const asked_sample *of,
                                         const kith_neighbors *out)
 {
-    kin_gpu_leave(asked->walks->gpu);
+    kin_gpu *gpu = asked->walks->gpu;
+    const uint64_t peak = gpu->peak;
+    kin_gpu_leave(gpu);
     const kith_status status = solve_filtered(asked, of, out);
-    kin_gpu_enter(asked->walks->gpu);
+    kin_gpu_enter(gpu);
+    gpu->peak = peak > gpu->peak ? peak : gpu->peak; /* who enters begins a new one */
     return status;
 }
 

@@ -219,7 +219,7 @@ static inline void transpose_u32x16(const uint32_t *src, int64_t stride, __m512i
 }
 #endif
 
-#if defined(__AMX_TILE__)
+#if defined(__AMX_TILE__) || defined(__AMXTILE__) /* of older clang */
 /* ---- AMX: eight tiles of 16 rows x 64 bytes -------------------------------------------------- */
 
 typedef struct __attribute__((packed)) tile_config {

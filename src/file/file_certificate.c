@@ -326,7 +326,8 @@ static kith_status parse(kith_ctx *ctx, const char *path, const kin_map *map, ki
     head(&l, c);
     l.right = l.right && (uint64_t)c->count <= map->bytes;
     if (l.right) {
-        KIN_TRY(kin_alloc(ctx, &c->block, (uint64_t)c->count, sizeof *c->corpus, "a certificate"));
+        KIN_TRY(
+            kin_alloc_zero(ctx, &c->block, (uint64_t)c->count, sizeof *c->corpus, "a certificate"));
         c->corpus = c->block;
         rest(&l, c);
     }

@@ -617,18 +617,16 @@ kith_status kin_fused_seats_bytes(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
     s.answers.wanted = kin_request_ids(request, job->queries == NULL, corpus->rows);
     size_up(&s);
     const int64_t positions = s.rows.blocks * KIN_FUSED_BLOCK;
-    const bool all = s.seated == asked->rows; /* the others have a delivery of their own */
-    const uint64_t few = all ? 0 : (uint64_t)asked->rows * sizeof(uint32_t);
-    const uint64_t unused =
-        all ? kin_fused_delivery_bytes(asked->rows, (int32_t)request->k + 1) : 0;
+    /* Rows that have no seats, and those that lost candidates, have a delivery of their own. */
+    const uint64_t others = 2 * (uint64_t)asked->rows * sizeof(uint32_t);
     const uint64_t parts[] = {(uint64_t)s.cols.blocks * sizeof *s.cols.seats,
                               once ? 0 : (uint64_t)s.rows.blocks * sizeof *s.rows.seats,
                               side_bytes(corpus, asked->dtype, request, s.corpus.set.padded),
                               once ? 0 : side_bytes(asked, asked->dtype, request, positions),
                               kin_gpu_layout_bytes(name_seats, &s),
-                              kin_fused_answers_bytes(asked->rows, request->k) - unused,
+                              kin_fused_answers_bytes(asked->rows, request->k),
                               kin_fused_delivery_bytes(positions, s.lists.k),
-                              few};
+                              others};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         *bytes = kin_size_add(*bytes, kin_gpu_block_bytes(parts[i]));
     }

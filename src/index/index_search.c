@@ -36,10 +36,11 @@ static bool takes_some(const kin_fused_corpus *corpus, const kin_filter_job *job
 /* Many queries of the host are on their way while rows are chosen. */
 static void send_queries(kith_ctx *ctx, const kin_filter_job *job, const kin_filter_place *where)
 {
-    enum { LEAST_BYTES = 1 << 19 };
+    enum { LEAST_BYTES = 1 << 19, SHARE = 8 }; /* of the room, which the chosen rows need */
     const kith_matrix *queries = &job->queries;
-    if ((where->place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
-        kin_fused_ahead_bytes(queries, queries->rows) >= LEAST_BYTES) {
+    const uint64_t bytes = kin_fused_ahead_bytes(queries, queries->rows);
+    if ((where->place & KIN_FUSED_DATA_ON_DEVICE) == 0 && bytes >= LEAST_BYTES &&
+        bytes <= kin_gpu_room(where->gpu) / SHARE) {
         kin_fused_prepare_ahead(ctx, where->gpu, queries, 0, queries->rows);
     }
 }
