@@ -289,13 +289,13 @@ static kith_status take_bytes(kith_ctx *ctx, kin_graph_gpu_paths *paths)
                                   : kin_fused_prepare_bytes(&on, &corpus->prepared, &paths->bytes);
 }
 
-/* Queries are rounded into the frame of the rows: of whole numbers it takes but those of their own
- * type, which a corpus that is not ours says nothing of. By products fewer neighbours were met than
- * by keys (0.91 where these found 0.99). */
-static bool has_rounded_queries(const kin_graph_gpu_paths *paths)
+/* Queries are rounded into the frame of the rows, which for rows of 8 bits depends on the queries'
+ * type, of which an index knows nothing. By products fewer neighbours were met than by keys (0.91
+ * where these found 0.99). */
+static bool has_rounded_walks(const kin_fused_prepared *own)
 {
-    const kin_bound_kind bound = paths->corpus->prepared.set.frame.bound;
-    return bound == KIN_BOUND_DISTANCE || (bound == KIN_BOUND_INTEGER && paths->own != NULL);
+    const kith_dtype dtype = own->rows.dtype;
+    return own->set.frame.bound == KIN_BOUND_DISTANCE && dtype != KITH_U8 && dtype != KITH_I8;
 }
 
 static kith_status choose_rounded(kith_ctx *ctx, kin_graph_gpu_paths *paths,
@@ -304,7 +304,7 @@ static kith_status choose_rounded(kith_ctx *ctx, kin_graph_gpu_paths *paths,
     const kin_fused_prepared *own = &paths->corpus->prepared;
     const kin_fused_frame *frame = &own->set.frame;
     bool fine = true;
-    if (!own->plain || own->set.points < LEAST_ROUNDED || !has_rounded_queries(paths)) {
+    if (!own->plain || own->set.points < LEAST_ROUNDED || !has_rounded_walks(own)) {
         return KITH_OK;
     }
     if (frame->type == KIN_FUSED_F16 && frame->bound == KIN_BOUND_DISTANCE &&

@@ -24,7 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 1500, QUERIES = 60, MORE = QUERIES, LINKS = 12, K = 10, WIDE = 40 };
+enum { ROWS = 2500, QUERIES = 60, MORE = QUERIES, LINKS = 12, K = 10, WIDE = 40 };
 static const double LEAST_RECALL = 0.95;
 
 typedef struct sample {
