@@ -132,6 +132,7 @@ static kith_status number_groups(kin_hold *hold, kin_gpu *gpu, const kin_filter_
     if (source->there) {
         return KITH_OK;
     }
+    kin_hold_end(hold); /* what was read there is of no use */
     KIN_TRY(kin_filter_fetch(hold, gpu, &here));
     KIN_NEW(hold, of_rows, (uint64_t)rows, "groups of rows");
     if (!job->graph) {

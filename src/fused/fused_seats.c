@@ -102,7 +102,6 @@ typedef struct seats {
     kin_fused_prepared queries;
     const kin_fused_prepared *asked; /* those, or where they are the same the corpus */
     kin_fused_answers answers;
-    kin_fused_delivery delivery;
 
     int64_t seed;    /* tiles of a large group */
     int64_t pitch;   /* tiles of a block whose costs are written, at most */
@@ -392,9 +391,8 @@ static kith_status find_lists(seats *s, const kin_fused_set *rows, int64_t first
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-static kith_status deliver(seats *s, const kin_fused_set *rows)
+static kith_status deliver_by(seats *s, const kin_fused_set *rows, kin_fused_delivery *d)
 {
-    kin_fused_delivery *d = &s->delivery;
     for (int64_t row0 = 0; row0 < rows->points; row0 += d->most) {
         const int64_t count = kin_min_i64(d->most, rows->points - row0);
         const kin_fused_rescore job = {.set = *rows,
@@ -412,6 +410,16 @@ static kith_status deliver(seats *s, const kin_fused_set *rows)
         KIN_TRY(kin_fused_delivery_run(&s->answers, d, rows->ids + row0, count, NULL));
     }
     return KITH_OK;
+}
+
+/* Rows that lost candidates, and those without seats, have the room next. */
+static kith_status deliver(seats *s, const kin_fused_set *rows)
+{
+    kin_fused_delivery d;
+    KIN_TRY(kin_fused_delivery_make(&s->answers, rows->points, s->lists.k, &d));
+    const kith_status status = deliver_by(s, rows, &d);
+    kin_fused_delivery_free(&s->answers, &d);
+    return status;
 }
 
 static kith_status solve_all(seats *s)
@@ -521,21 +529,14 @@ static kith_status report(seats *s)
 
 static kith_status answer(seats *s)
 {
-    kin_fused_answers *a = &s->answers;
-    kith_status status = KITH_OK;
     KIN_HOLD(hold, s->on.ctx);
-    KIN_TRY_GOTO(status, plan(s, &hold), done);
-    KIN_TRY_GOTO(status, kin_fused_delivery_make(a, s->asked->set.points, s->lists.k, &s->delivery),
-                 done);
-    KIN_TRY_GOTO(status, solve_all(s), done);
-    if (!s->crowded) {
-        KIN_TRY_GOTO(status, kin_fused_answers_finish(a, s->picks->query->out, s->corpus.rows.rows),
-                     done);
-        status = report(s);
+    KIN_TRY(plan(s, &hold));
+    KIN_TRY(solve_all(s));
+    if (s->crowded) {
+        return KITH_OK;
     }
-done:
-    kin_fused_delivery_free(a, &s->delivery);
-    return status;
+    KIN_TRY(kin_fused_answers_finish(&s->answers, s->picks->query->out, s->corpus.rows.rows));
+    return report(s);
 }
 
 static kith_status prepare_and_answer(seats *s, bool *done)
@@ -617,14 +618,15 @@ kith_status kin_fused_seats_bytes(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
     s.answers.wanted = kin_request_ids(request, job->queries == NULL, corpus->rows);
     size_up(&s);
     const int64_t positions = s.rows.blocks * KIN_FUSED_BLOCK;
-    /* Rows that have no seats, and those that lost candidates, have a delivery of their own. */
+    /* Rows that have no seats, and those that lost candidates. */
     const uint64_t others = 2 * (uint64_t)asked->rows * sizeof(uint32_t);
+    const uint64_t once_more = kin_fused_delivery_bytes(asked->rows, (int32_t)request->k + 1);
     const uint64_t parts[] = {(uint64_t)s.cols.blocks * sizeof *s.cols.seats,
                               once ? 0 : (uint64_t)s.rows.blocks * sizeof *s.rows.seats,
                               side_bytes(corpus, asked->dtype, request, s.corpus.set.padded),
                               once ? 0 : side_bytes(asked, asked->dtype, request, positions),
                               kin_gpu_layout_bytes(name_seats, &s),
-                              kin_fused_answers_bytes(asked->rows, request->k),
+                              kin_fused_answers_bytes(asked->rows, request->k) - once_more,
                               kin_fused_delivery_bytes(positions, s.lists.k),
                               others};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
