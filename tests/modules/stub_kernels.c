@@ -197,6 +197,16 @@ static int collect(kin_gpu_stream *stream, const kin_fused_collect *job)
     return gather(stream, job);
 }
 
+static int take(kin_gpu_stream *stream, const kin_fused_take *job)
+{
+    (void)stream;
+    for (int64_t i = 0; i < job->count; i++) {
+        job->to_ids[i] = job->ids[job->of[i]];
+        job->to_reach[i] = job->reach[job->of[i]];
+    }
+    return 0;
+}
+
 static int arrange(kin_gpu_stream *stream, const kin_fused_arrange *job)
 {
     (void)stream;
@@ -344,6 +354,7 @@ const kin_fused_kernels stub_kernels = {.check = check,
                                         .gather = gather,
                                         .collect = collect,
                                         .tighten = tighten,
+                                        .take = take,
                                         .arrange = arrange,
                                         .plan = plan,
                                         .rescore = rescore,
