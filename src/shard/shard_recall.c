@@ -166,8 +166,8 @@ static kith_status share_truth(kin_shard_job *job, kith_status status)
     const kin_shard_sample *s = &job->sample;
     const kith_shard_team *team = job->params.team;
     const uint64_t entries = (uint64_t)(s->count * s->at);
-    told own = {NULL}; /* the worker's, and those that it hears of */
-    told heard = {NULL};
+    told own = {0}; /* the worker's, and those that it hears of */
+    told heard = {0};
     KIN_HOLD(hold, job->ctx);
     if (team == NULL) {
         return status;

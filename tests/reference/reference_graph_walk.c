@@ -348,7 +348,7 @@ void reference_graph_follow(const kin_graph_gpu_follow *job)
     walker_make(&w, job->points.points, KIN_GRAPH_GPU_ENTRIES);
     for (int64_t i = 0; i < job->queries.points; i++) {
         memcpy(leads, job->leads + i * job->lead_count, (size_t)job->lead_count * sizeof *leads);
-        kin_select_sort_words(leads, (uint64_t)job->lead_count);
+        kin_select_sort_words(leads, job->lead_count);
         for (int32_t j = 0; j < count; j++) {
             entries[j] = kin_graph_position(leads[j]);
         }
