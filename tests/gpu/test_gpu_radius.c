@@ -422,6 +422,7 @@ static void large(void **state)
             fill(&asked, shapes[s], metrics[m], 500 + (uint64_t)s);
             for (int i = 0; i < 2; i++) {
                 job j = job_of(test_shape_name(shapes[s]), &rows.matrix, NULL, metrics[m], 0.0);
+                j.params.method = KITH_METHOD_EXACT; /* auto takes the tree for some of these */
                 j.params.radius = radius_at(&p, &j, 1000, shares[i]);
                 j.params.count_only = s == 3 && i == 1;
                 compare(&p, &j);
@@ -450,6 +451,7 @@ static void shadows(void **state)
         test_rows rows = test_rows_make(KITH_F32, 50400, 40, 0);
         fill(&rows, shapes[s], KITH_EUCLIDEAN, 600 + (uint64_t)s);
         job j = job_of(test_shape_name(shapes[s]), &rows.matrix, NULL, KITH_EUCLIDEAN, 0.0);
+        j.params.method = KITH_METHOD_EXACT;
         j.params.radius = radius_at(&p, &j, 1000, 0.0002);
         j.may_lack = true; /* which is not compared with a prepared corpus */
         compare(&p, &j);
