@@ -55,6 +55,11 @@ static kith_status judge(void *arg, const kin_graph_round *round, kin_graph_verd
     watch *w = arg;
     kith_descent_report *report = w->report;
     const double recall = kin_recall_decide(&w->samples);
+    w->reached = w->job->recall > 0.0 && recall >= w->job->recall;
+    if (round->number == KIN_GRAPH_STARTING) {
+        *verdict = w->reached ? KIN_GRAPH_ENOUGH : KIN_GRAPH_GO_ON;
+        return KITH_OK;
+    }
     if (report->round_count < KITH_DESCENT_ROUNDS) {
         report->round[report->round_count++] =
             (kith_descent_round){.number = report->rounds + round->number,
@@ -64,7 +69,6 @@ static kith_status judge(void *arg, const kin_graph_round *round, kin_graph_verd
                                  .recall = recall,
                                  .seconds = w->seconds + round->seconds};
     }
-    w->reached = w->job->recall > 0.0 && recall >= w->job->recall;
     *verdict = w->reached                      ? KIN_GRAPH_ENOUGH
                : is_far(w, round, recall)      ? KIN_GRAPH_FAR
                : is_hopeless(w, round, recall) ? KIN_GRAPH_STUCK

@@ -24,7 +24,8 @@ typedef enum kin_graph_start {
     KIN_GRAPH_START_GRAPH   /* init */
 } kin_graph_start;
 
-/* What a round did. Round 0 is the start. */
+/* What a round did. Round 0 is the start, which asks as it goes on, too: enough, or not. */
+enum { KIN_GRAPH_STARTING = -1 };
 typedef struct kin_graph_round {
     int32_t number;
     int64_t updates; /* entries of lists that changed; on a GPU among the first k of a list */
@@ -70,7 +71,7 @@ typedef struct kin_graph_request {
                         longest rows, where these are near to all; -1: not; 0: by the number of
                         rows */
     kin_recall_control *control; /* NULL: nobody asks */
-    /* After the start and after each round; control->found is filled. */
+    /* Within the start, after it and after each round; control->found is filled. */
     kith_status (*judge)(void *arg, const kin_graph_round *round, kin_graph_verdict *verdict);
     void *judge_arg;
     uint32_t place;       /* on a GPU: of points and answers (fused/fused_search.h) */

@@ -132,13 +132,14 @@ static kith_status solve_control(descending *d)
     return kin_graph_control_solve(d->ctx, &d->prepared, &d->request, d->owner);
 }
 
-/* lists NULL: the answer is exact. */
-static kith_status judge(descending *d, const kin_graph_lists *lists, bool *enough)
+/* number: of the round that has ended, KIN_GRAPH_STARTING within the start. lists NULL: the answer
+ * is exact. */
+static kith_status judge_at(descending *d, int32_t number, const kin_graph_lists *lists,
+                            bool *enough)
 {
     kin_graph_verdict verdict = KIN_GRAPH_GO_ON;
-    kin_graph_round round = {.number = d->outcome->rounds,
-                             .updates = d->outcome->updates,
-                             .evaluations = d->outcome->evaluations};
+    kin_graph_round round = {
+        .number = number, .updates = d->outcome->updates, .evaluations = d->outcome->evaluations};
     if (d->request.control != NULL) {
         const kin_graph_look look = {.prepared = &d->prepared,
                                      .points = lists != NULL ? &d->points : NULL,
@@ -153,6 +154,11 @@ static kith_status judge(descending *d, const kin_graph_lists *lists, bool *enou
     }
     *enough = verdict == KIN_GRAPH_STUCK || verdict == KIN_GRAPH_ENOUGH;
     return KITH_OK;
+}
+
+static kith_status judge(descending *d, const kin_graph_lists *lists, bool *enough)
+{
+    return judge_at(d, d->outcome->rounds, lists, enough);
 }
 
 /* ---- Few points ------------------------------------------------------------------------------ */
@@ -222,20 +228,37 @@ static kin_graph_starting starting_of(const descending *d, const uint8_t *sides)
                                 .words = d->rounds.lists.words};
 }
 
+static void measure_lists(const kin_graph_lists *lists)
+{
+    for (int64_t p = 0; p < lists->points; p++) {
+        kin_graph_list_measure(lists, p);
+    }
+}
+
+/* kin_graph_starting.judge */
+static kith_status judge_start(void *arg, bool *enough)
+{
+    descending *d = arg;
+    measure_lists(&d->rounds.lists);
+    return judge_at(d, KIN_GRAPH_STARTING, &d->rounds.lists, enough);
+}
+
 static kith_status start_by_screen(descending *d)
 {
     const kin_graph_lists *lists = &d->rounds.lists;
-    const kin_graph_starting start = starting_of(d, NULL);
+    kin_graph_starting start = starting_of(d, NULL);
     kin_graph_started started;
+    if (d->request.control != NULL && d->request.judge != NULL) {
+        start.judge = judge_start;
+        start.judge_arg = d;
+    }
     KIN_TRY(kin_graph_start_screen(d->ctx, &start, &started));
     if (started.closed) {
         keep_nearer_half(lists);
     }
     d->by_cells = !started.closed && !started.all;
     d->settled = started.settled;
-    for (int64_t p = 0; p < lists->points; p++) {
-        kin_graph_list_measure(lists, p);
-    }
+    measure_lists(lists);
     d->start_evaluations = started.evaluations;
     d->all_met = started.all;
     return KITH_OK;
@@ -252,9 +275,7 @@ static kith_status start_across(descending *d)
     const kin_graph_starting start = starting_of(d, sides);
     const kith_status status = kin_graph_start_across(d->ctx, &start, &started);
     kin_free(d->ctx, sides);
-    for (int64_t p = 0; p < lists->points; p++) {
-        kin_graph_list_measure(lists, p);
-    }
+    measure_lists(lists);
     d->start_evaluations = started.evaluations;
     /* Lists of both graphs know their own sides already: what near cells add is as good as a start
      * that settled. */
@@ -349,9 +370,7 @@ static kith_status expand(descending *d, bool *crowds)
     d->outcome->updates = expanded.updates;
     *crowds =
         d->outcome->rounds < MOST_EXPANSIONS && d->outcome->updates * 100 >= lists->points * ENOUGH;
-    for (int64_t p = 0; p < lists->points; p++) {
-        kin_graph_list_measure(lists, p);
-    }
+    measure_lists(lists);
     /* All entries are new to rounds that sample; of an empty place all bits are ones. */
     for (int64_t i = 0; !*crowds && i < lists->points * lists->length; i++) {
         lists->words[i] |= 1;

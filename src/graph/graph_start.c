@@ -182,34 +182,53 @@ static double visits(const kin_graph_cells *cells, int64_t points, const int64_t
     return sum;
 }
 
-/* Near cells, more and more, until little is new or as many pairs were met as may be. */
-static kith_status visit_cells(kith_ctx *ctx, kin_graph_probe *probe, const int64_t *sizes,
-                               double budget, watching *watch, double *fresh)
-{
-    const kin_graph_cells *cells = probe->cells;
-    const int64_t points = probe->points->count;
-    const double part = probe->sides != NULL ? 0.5 : 1.0;
-    int32_t first = 0;
-    *fresh = 1.0;
-    for (int32_t last = FIRST_CELLS; first<cells->each && * fresh> SETTLED; last *= 2) {
-        last = (int32_t)kin_min_i64(last, cells->each);
-        const double pairs = part * visits(cells, points, sizes, first, last);
-        if (first > 0 && probe->evaluations + pairs > budget) {
-            break;
-        }
-        KIN_TRY(kin_graph_probe_run(ctx, probe, first, last));
-        *fresh = look(watch, probe->words, probe->length);
-        first = last;
-    }
-    return KITH_OK;
-}
-
 typedef struct cell_start {
     kin_graph_cells cells;
     kin_graph_probe probe;
     watching watch;
     int64_t *sizes;
 } cell_start;
+
+/* Cells first .. last - 1: where somebody judges, half of them first. */
+static kith_status visit_some(kith_ctx *ctx, const kin_graph_starting *start,
+                              kin_graph_probe *probe, int32_t first, int32_t last, bool *enough)
+{
+    if (start->judge == NULL) {
+        return kin_graph_probe_run(ctx, probe, first, last);
+    }
+    const int32_t middle = first > 0 ? first + (last - first) / 2 : last;
+    KIN_TRY(kin_graph_probe_run(ctx, probe, first, middle));
+    KIN_TRY(start->judge(start->judge_arg, enough));
+    if (*enough || middle == last) {
+        return KITH_OK;
+    }
+    KIN_TRY(kin_graph_probe_run(ctx, probe, middle, last));
+    return start->judge(start->judge_arg, enough);
+}
+
+/* Near cells, more and more, until the lists will do, little is new, or as many pairs were met as
+ * may be. */
+static kith_status visit_cells(kith_ctx *ctx, const kin_graph_starting *start, cell_start *s,
+                               double budget, double *fresh)
+{
+    const int64_t points = start->points->count;
+    const double part = start->sides != NULL ? 0.5 : 1.0;
+    int32_t first = 0;
+    bool enough = false;
+    *fresh = 1.0;
+    for (int32_t last = FIRST_CELLS; !enough && first<s->cells.each && * fresh> SETTLED;
+         last *= 2) {
+        last = (int32_t)kin_min_i64(last, s->cells.each);
+        const double pairs = part * visits(&s->cells, points, s->sizes, first, last);
+        if (first > 0 && s->probe.evaluations + pairs > budget) {
+            break;
+        }
+        KIN_TRY(visit_some(ctx, start, &s->probe, first, last, &enough));
+        *fresh = look(&s->watch, s->probe.words, s->probe.length);
+        first = last;
+    }
+    return KITH_OK;
+}
 
 /* Cells of a point that so many pairs allow. */
 static int32_t near_of(int64_t points, int64_t cells, double budget)
@@ -261,7 +280,7 @@ static kith_status start_by_cells(kith_ctx *ctx, const kin_graph_starting *start
     if (start->sides != NULL) {
         (void)look(&s.watch, start->words, start->length);
     }
-    KIN_TRY_GOTO(status, visit_cells(ctx, &s.probe, s.sizes, budget, &s.watch, &fresh), done);
+    KIN_TRY_GOTO(status, visit_cells(ctx, start, &s, budget, &fresh), done);
     started->evaluations += s.cells.evaluations + s.probe.evaluations;
     started->settled = fresh <= SETTLED;
 done:

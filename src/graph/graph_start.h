@@ -29,6 +29,9 @@ typedef struct kin_graph_starting {
     int32_t wanted;       /* entries, at most length */
     int32_t length;
     uint64_t *words; /* count x length */
+    /* By cells, after some more of them: whether the lists will do. NULL: nobody asks */
+    kith_status (*judge)(void *arg, bool *enough);
+    void *judge_arg;
 } kin_graph_starting;
 
 /* Fills words, each row ascending: of what its position met the least by (order, position), itself

@@ -114,6 +114,27 @@ static void rounds_end_by_recall(void **state)
     }
 }
 
+/* The start looks at more cells of each point until the wanted recall is there, and at no more. */
+static void a_start_ends_by_recall(void **state)
+{
+    const test_descent_fixture *f = *state;
+    static const double wanted[] = {0.5, 0.9, 0.999};
+    double before = 0.0;
+    kith_descent_params params = test_descent_params(K);
+    params.sample = 1000;
+    for (int i = 0; i < 3; i++) {
+        params.recall = wanted[i];
+        const kith_descent_report report = descend(f, &params);
+        const double evaluations = report.round[0].evaluations;
+        assert_int_equal(report.round[0].number, 0); /* looks within the start are no rounds */
+        assert_true(evaluations >= before && (i < 2 || evaluations > before));
+        (void)printf("recall %.3f wanted: the start meets %.0f points for each and has %.4f\n",
+                     wanted[i], evaluations / (double)f->points.matrix.rows,
+                     report.round[0].recall);
+        before = evaluations;
+    }
+}
+
 static void rounds_end_without_it(void **state)
 {
     const test_descent_fixture *f = *state;
@@ -435,6 +456,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_obeyed),
         cmocka_unit_test(rounds_end_by_recall),
+        cmocka_unit_test(a_start_ends_by_recall),
         cmocka_unit_test(rounds_end_without_it),
         cmocka_unit_test(starts_from_graphs),
         cmocka_unit_test(recall_is_that_of_the_graph),
