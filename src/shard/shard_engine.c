@@ -424,7 +424,7 @@ static kith_status meet(void *arg, const kin_shard_part *a, const kin_shard_part
     kin_shard_job *job = arg;
     const int64_t stand = kin_shard_count_done(job->folder);
     const int64_t skipped = job->bounds.skipped;
-    char more[KIN_SHARD_PHASE / 2] = "";
+    char more[32] = "";
     if (skipped > 0) {
         (void)snprintf(more, sizeof more, ", %" PRId64 " skipped", skipped);
     }

@@ -13,7 +13,7 @@
 
 #include <stdatomic.h>
 
-enum { KIN_SHARD_SIDES = 2, KIN_SHARD_PHASE = 96 };
+enum { KIN_SHARD_SIDES = 2, KIN_SHARD_PHASE = 128 };
 
 /* Rows that tell the recall of an approximate graph. */
 typedef struct kin_shard_sample {
