@@ -280,18 +280,38 @@ static kith_status make_order(const kin_fused_device *on, const kin_fused_prepar
     return KITH_OK;
 }
 
+/* Those of another, which stay its own, too. */
+static kith_status take_pivots(const kin_fused_device *on, const kin_fused_prepared *prepared,
+                               const kin_fused_prepared *like, pivots *p)
+{
+    const uint64_t count = (uint64_t)like->pivot_count;
+    p->rows = kin_fused_chosen_of(&prepared->set.frame, like->pivot_count);
+    KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->ids, count, sizeof *p->ids, "pivots"));
+    p->rows.set.ids = p->ids;
+    KIN_TRY(kin_fused_chosen_make(on, &p->rows));
+    KIN_TRY(kin_fused_launched(
+        on,
+        on->gpu->module->ops->copy_within(on->stream, p->ids, like->pivots, count * sizeof *p->ids),
+        "copying pivots"));
+    return kin_fused_chosen_round(on, &prepared->rows, &p->rows);
+}
+
 kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepared *prepared,
-                                   const uint32_t *listed, int64_t askers)
+                                   const uint32_t *listed, int64_t askers,
+                                   const kin_fused_prepared *like)
 {
     const int64_t points = prepared->groups.count;
-    const int64_t count = pivots_of(points, askers);
+    const int64_t count = like != NULL ? like->pivot_count : pivots_of(points, askers);
     pivots p = {0};
     dealing d = {0};
     kith_status status = KITH_OK;
     if (!prepared->covered) {
         return list_points(on, prepared, listed);
     }
-    KIN_TRY_GOTO(status, make_order(on, prepared, count, &p), done);
+    KIN_TRY_GOTO(status,
+                 like != NULL ? take_pivots(on, prepared, like, &p)
+                              : make_order(on, prepared, count, &p),
+                 done);
     KIN_TRY_GOTO(status, round_listed(on, prepared, listed, p.rows.worst), done);
     KIN_TRY_GOTO(status, find_nearest(on, &prepared->set, &p.rows.set, true, &d), done);
     const kin_fused_sort sort = {.ids = listed,

@@ -11,6 +11,9 @@
 #include "host/host_clock.h"
 
 enum { COVERED = 4096 /* fewer points have nothing to skip, and no order */ };
+/* What is like another has at most a LIKE-th more points than it was framed for, and loses at most
+ * so many times as much in that frame. */
+enum { LIKE = 8, LIKE_LOST = 2 };
 
 /* What kernels find, one block of device memory. */
 typedef struct findings {
@@ -32,6 +35,7 @@ typedef struct preparing {
     bool on_device; /* the matrix */
     int64_t askers;
     int64_t apart;
+    const kin_fused_prepared *like;
     findings *found; /* device */
     findings seen;   /* host */
     kin_fused_equal equal;
@@ -442,6 +446,58 @@ static kith_status look(preparing *p, bool grouped)
     return KITH_OK;
 }
 
+/* Whether a frame and pivots will do for what there is now: of about as many points. */
+static bool is_like(const preparing *p)
+{
+    const kin_fused_prepared *like = p->like;
+    const int64_t points = p->out->groups.count;
+    return like != NULL && like->set.points > 0 && points - like->framed <= like->framed / LIKE &&
+           is_covered(&p->out->distance, points) == like->covered;
+}
+
+/* In the frame, type and cells of another. Any row may be rounded in any frame; *serves is false
+ * where the new ones lose much more there than those of before. */
+static kith_status prepare_like(preparing *p, bool *serves)
+{
+    kin_fused_prepared *out = p->out;
+    const kin_fused_prepared *like = p->like;
+    kin_fused_frame frame = like->set.frame;
+    const uint64_t bytes = (uint64_t)out->rows.cols * sizeof *out->mean;
+    KIN_TRY(!out->measured ? KITH_OK
+                           : kin_fused_launched(&p->on,
+                                                p->on.gpu->module->ops->copy_within(
+                                                    p->on.stream, out->mean, like->mean, bytes),
+                                                "copying means"));
+    frame.mean = frame.mean != NULL ? out->mean : NULL;
+    out->byte_frame = like->byte_frame;
+    out->byte_frame.mean = like->byte_frame.mean != NULL ? out->mean : NULL;
+    out->byte_candidates = like->byte_candidates;
+    out->byte_k = like->byte_k;
+    out->framed = like->framed;
+    out->covered = like->covered;
+    KIN_TRY(allocate_set(p, &frame, out->groups.count));
+    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, 0, like->pivots != NULL ? like : NULL));
+    KIN_TRY(round_set(p));
+    *serves = out->set.worst.lost <= (double)LIKE_LOST * like->set.worst.lost;
+    return KITH_OK;
+}
+
+/* Of what was prepared in another's frame, the set. */
+static void drop_set(preparing *p)
+{
+    kin_fused_prepared *out = p->out;
+    kin_gpu_free(p->on.gpu, out->rounded);
+    kin_gpu_free(p->on.gpu, out->set_block);
+    kin_gpu_free(p->on.gpu, out->pivots);
+    out->rounded = NULL;
+    out->set_block = NULL;
+    out->pivots = NULL;
+    out->centres = NULL;
+    out->radii = NULL;
+    out->marks = NULL;
+    out->byte_candidates = 0.0;
+}
+
 static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
 {
     kin_fused_prepared *out = p->out;
@@ -451,8 +507,17 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
     if (!kin_exact_screens(&out->distance)) {
         return KITH_OK;
     }
+    if (is_like(p)) {
+        bool serves = false;
+        KIN_TRY(prepare_like(p, &serves));
+        if (serves) {
+            return KITH_OK;
+        }
+        drop_set(p);
+    }
     KIN_TRY(make_frame(p, asked, &frame));
     out->set = (kin_fused_set){.frame = frame};
+    out->framed = out->groups.count;
     if (out->groups.count == 0) {
         return KITH_OK;
     }
@@ -460,7 +525,7 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
     p->scratch = NULL;
     out->covered = is_covered(&out->distance, out->groups.count);
     KIN_TRY(allocate_set(p, &frame, out->groups.count));
-    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, p->askers));
+    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, p->askers, NULL));
     KIN_TRY(try_bytes(p, k));
     return round_set(p);
 }
@@ -477,7 +542,7 @@ static kith_status prepare_queries(preparing *p, const kin_fused_frame *frame)
         return KITH_OK;
     }
     KIN_TRY(allocate_set(p, frame, out->groups.count));
-    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, 0)); /* as they are listed */
+    KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, 0, NULL)); /* as they are listed */
     return round_set(p);
 }
 
@@ -514,6 +579,7 @@ static kith_status begin(preparing *p, const kin_fused_device *on, const kin_fus
     p->name = source->name;
     p->askers = source->askers;
     p->apart = source->apart;
+    p->like = source->like;
     p->on_device = (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
     memset(p->out, 0, sizeof *p->out);
     p->out->distance = *source->distance;

@@ -26,6 +26,7 @@ struct kin_fused_prepared {
     kin_fused_frame byte_frame;
     double byte_candidates;
     int64_t byte_k;
+    int64_t framed; /* points of which the frame was made, and pivots were drawn */
 
     /* Of another (kin_fused_prepare_some, _bytes), which outlives this: rows, mean and pivots are
      * that one's. some: what is not in the set must not be found. */
@@ -67,6 +68,8 @@ typedef struct kin_fused_source {
     int64_t count;    /* 0: all */
     int64_t askers;   /* of a corpus: queries that it is prepared for; 0: not known */
     int64_t apart;    /* of a corpus: so many rows may equal others, and stay rows of their own */
+    const kin_fused_prepared *like; /* of a corpus: one of its first rows, the last ones apart,
+                                       whose frame and cells it takes if they serve; or NULL */
 } kin_fused_source;
 
 static inline kith_matrix kin_fused_source_rows(const kin_fused_source *source)
@@ -170,9 +173,11 @@ uint64_t kin_fused_equal_bytes(int64_t rows);
 /* prepared->ids from listed[0 .. points) (device, ascending; NULL: 0, 1, ...). The buffers of the
  * set are used, and hold no rounded rows of this order afterwards. What the order was made of stays
  * in prepared->pivots and prepared->marks. askers: see kin_fused_source; an order for a few queries
- * has no more pivots than these, or 128, so that it takes no longer than they do. */
+ * has no more pivots than these, or 128, so that it takes no longer than they do. like: whose
+ * pivots these are, rows of `prepared`, too; NULL: of its own. */
 kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepared *prepared,
-                                   const uint32_t *listed, int64_t askers);
+                                   const uint32_t *listed, int64_t askers,
+                                   const kin_fused_prepared *like);
 /* Prepared queries go into the order of their corpus' cells; marks that they have are then of
  * those. homes, of each block of queries: host memory that the caller frees; NULL where the corpus
  * has no cells. Ids alone: rounded rows are those of the order before (kin_fused_prepared_order).

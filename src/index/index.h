@@ -44,6 +44,7 @@ typedef struct kin_index_kept {
     kin_fused_corpus *fused;     /* of all pairs; NULL on the processor */
     kin_tree_gpu_corpus planted; /* zeros on the processor */
     uint32_t place;              /* of fused_search.h: of the points */
+    void *there;                 /* the points in device memory, after a change; NULL: not ours */
     kin_index_graph graph;
 } kin_index_kept;
 
@@ -111,6 +112,7 @@ typedef struct kin_index_source {
     uint32_t place;      /* KIN_FUSED_DATA_ON_DEVICE: they lie on the index' GPU, and stay there */
     int32_t height;      /* of a tree, checked; 0: by columns */
     int64_t leaf_points; /* of a tree of the processor that there was; 0: by height */
+    const kin_fused_prepared *like; /* kin_fused_source */
 } kin_index_source;
 
 /* A copy of a period, which was checked, becomes the index' and the distance's. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rows that come and go. What the index will be is made beside what it is, and takes its place when
- * all has succeeded; but a tree of its own, on the processor, is changed where it stands. */
+ * all has succeeded; but a tree of its own, on the processor, is changed where it stands. An exact
+ * index of rows on a GPU has its rows there, and takes new ones in the frame and the cells that it
+ * has. */
 #include "index/index.h"
 
-enum { ROWS_A_PIECE = 4096 };
+enum { ROWS_A_PIECE = 4096, MOST_RUNS = 4096 };
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 
 typedef struct change {
@@ -11,7 +13,8 @@ typedef struct change {
     kith_index *index;
     kith_matrix before; /* its rows, on the host */
     void *copy;         /* of them, or NULL */
-    void *rows;         /* of what it will be, in */
+    void *rows;         /* of what it will be, in host memory, */
+    void *there;        /* or in that of the index' GPU */
     kin_index_source source;
     kin_index_kept *kept;
     uint8_t *gone;     /* a byte for each row that there was; NULL: rows are added */
@@ -27,17 +30,31 @@ static const kith_matrix *before(const change *c)
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
+/* An exact index of rows on a GPU stays there. */
+static bool stays_there(const kith_index *index)
+{
+    return index->method == KITH_METHOD_EXACT && kin_index_rows_on_device(index->kept);
+}
+
 static kith_status make_room(change *c, int64_t rows)
 {
     const kith_matrix *points = before(c);
     const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
-    KIN_TRY(kin_alloc(c->ctx, &c->rows, (uint64_t)rows, (uint64_t)row_bytes, "the changed points"));
-    kin_mem_use_large_pages(c->ctx, c->rows);
+    const bool there = stays_there(c->index);
+    if (there) {
+        KIN_TRY(kin_gpu_alloc(c->ctx, c->index->gpu, &c->there, (uint64_t)rows, (uint64_t)row_bytes,
+                              "the changed points"));
+    } else {
+        KIN_TRY(
+            kin_alloc(c->ctx, &c->rows, (uint64_t)rows, (uint64_t)row_bytes, "the changed points"));
+        kin_mem_use_large_pages(c->ctx, c->rows);
+    }
     c->source = (kin_index_source){
         .points = *points, .distance = c->index->kept->prepared.distance, .name = "points"};
     c->source.distance.isa = c->ctx->isa;
     c->source.leaf_points = c->index->kept->planted.leaf_points;
-    c->source.points.data = c->rows;
+    c->source.points.data = there ? c->there : c->rows;
+    c->source.place = there ? KIN_FUSED_DATA_ON_DEVICE : 0;
     c->source.points.rows = rows;
     c->source.points.stride_bytes = row_bytes;
     return KITH_OK;
@@ -48,6 +65,24 @@ static void copy_row(const change *c, int64_t to, const kith_matrix *from, int64
     const int64_t row_bytes = c->source.points.stride_bytes;
     memcpy((unsigned char *)c->rows + to * row_bytes,
            (const unsigned char *)from->data + row * from->stride_bytes, (size_t)row_bytes);
+}
+
+/* Rows of before, or of what is added, to place `to` of the new ones on the GPU. */
+static kith_status put_there(const change *c, int64_t to, const kith_matrix *from, int64_t first,
+                             int64_t count)
+{
+    kin_gpu *gpu = c->index->gpu;
+    const int64_t row_bytes = c->source.points.stride_bytes;
+    char *at = (char *)c->there + to * row_bytes;
+    const char *rows = (const char *)from->data + first * from->stride_bytes;
+    if (from == before(c) && c->copy == NULL) {
+        return kin_gpu_check(
+            c->ctx, gpu,
+            gpu->module->ops->copy_within(gpu->stream, at, rows, (uint64_t)(count * row_bytes)),
+            "copying points");
+    }
+    const kin_gpu_rows there = {rows, count, row_bytes, from->stride_bytes};
+    return kin_gpu_upload_rows(c->ctx, gpu, at, &there);
 }
 
 /* Memory that nobody has touched yet comes a page at a time: all threads ask for it. */
@@ -82,6 +117,11 @@ static kith_status append_rows(change *c, const kith_matrix *given)
     KIN_TRY(kin_metric_check(c->ctx, &c->added, distance->metric, "points"));
     KIN_TRY(kin_metric_check_box(c->ctx, &c->added, distance, "points"));
     KIN_TRY(make_room(c, before(c)->rows + c->added.rows));
+    if (c->there != NULL) {
+        c->source.like = &c->index->kept->fused->prepared;
+        KIN_TRY(put_there(c, 0, before(c), 0, before(c)->rows));
+        return put_there(c, before(c)->rows, &c->added, 0, c->added.rows);
+    }
     return kin_parallel_rows(c->ctx, NULL, c->source.points.rows, ROWS_A_PIECE, append_row, c);
 }
 
@@ -101,6 +141,27 @@ static kith_status mark_rows(change *c, const uint32_t *ids, int64_t count)
     return KITH_OK;
 }
 
+/* What is left: in the copy on the host, where there is one, else a run after the other. */
+static kith_status take_out_there(change *c)
+{
+    const int64_t rows = before(c)->rows;
+    const int64_t row_bytes = c->source.points.stride_bytes;
+    char *copy = c->copy;
+    int64_t kept = 0;
+    for (int64_t first = 0, out = 0; first < rows; out++) {
+        const int64_t end = out < c->removed_count ? (int64_t)c->removed[out] : rows;
+        if (copy != NULL) {
+            memmove(copy + kept * row_bytes, copy + first * row_bytes,
+                    (size_t)((end - first) * row_bytes));
+        } else if (end > first) {
+            KIN_TRY(put_there(c, kept, before(c), first, end - first));
+        }
+        kept += end - first;
+        first = end + 1;
+    }
+    return copy != NULL ? put_there(c, 0, before(c), 0, kept) : KITH_OK;
+}
+
 /* What is left moves up. */
 static kith_status take_rows_out(change *c, const uint32_t *ids, int64_t count)
 {
@@ -116,11 +177,13 @@ static kith_status take_rows_out(change *c, const uint32_t *ids, int64_t count)
     for (int64_t i = 0; i < points->rows; i++) {
         if (c->gone[i] != 0) {
             c->removed[i - kept] = (uint32_t)i;
-        } else {
+        } else if (c->there == NULL) {
             copy_row(c, kept++, points, i);
+        } else {
+            kept += 1;
         }
     }
-    return KITH_OK;
+    return c->there != NULL ? take_out_there(c) : KITH_OK;
 }
 
 /* ---- What is kept of them ----------------------------------------------------------------------
@@ -185,8 +248,14 @@ static kith_status end_change(change *c, kith_status status)
     if (status != KITH_OK) {
         kin_index_kept_free(c->ctx, index->gpu, false, c->kept);
         kin_free(c->ctx, c->rows);
+        if (c->there != NULL) {
+            kin_gpu_enter(index->gpu);
+            kin_gpu_free(index->gpu, c->there);
+            kin_gpu_leave(index->gpu);
+        }
         return status;
     }
+    c->kept->there = c->there;
     kin_index_kept_free(c->ctx, index->gpu, index->views, index->kept);
     kin_free(c->ctx, index->rows);
     kin_container_close(index->container);
@@ -208,13 +277,39 @@ typedef struct rows_to_change {
     bool go;
 } rows_to_change;
 
+/* The rows as they were: where they are, or on the host, whence what stays on a GPU comes where
+ * they stand apart there, or where what is left are many short runs. */
+static kith_status find_before(change *c, const rows_to_change *rows)
+{
+    const kith_matrix *points = &c->index->kept->prepared.rows.matrix;
+    const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
+    if (stays_there(c->index) && points->stride_bytes == row_bytes && rows->count <= MOST_RUNS) {
+        c->before = *points;
+        return KITH_OK;
+    }
+    return kin_index_host_rows(c->ctx, c->index, &c->before, &c->copy);
+}
+
+static kith_status make_rows(change *c, const rows_to_change *rows)
+{
+    kin_gpu *gpu = stays_there(c->index) ? c->index->gpu : NULL;
+    if (gpu != NULL) {
+        kin_gpu_enter(gpu);
+    }
+    const kith_status status =
+        rows->go ? take_rows_out(c, rows->ids, rows->count) : append_rows(c, rows->points);
+    if (gpu != NULL) {
+        kin_device_leave(c->ctx, gpu);
+    }
+    return status;
+}
+
 /* In the index' own context. */
 static kith_status change_in(kith_ctx *own, kith_index *index, const rows_to_change *rows)
 {
     change c = {.ctx = own, .index = index};
-    kith_status status = kin_index_host_rows(own, index, &c.before, &c.copy);
-    KIN_THEN(status,
-             rows->go ? take_rows_out(&c, rows->ids, rows->count) : append_rows(&c, rows->points));
+    kith_status status = find_before(&c, rows);
+    KIN_THEN(status, make_rows(&c, rows));
     KIN_THEN(status, kin_index_kept_make(own, &c.kept));
     KIN_THEN(status, change_kept(&c));
     return end_change(&c, status);

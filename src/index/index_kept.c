@@ -53,7 +53,8 @@ static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_s
     const kin_fused_source points = {.matrix = &source->points,
                                      .distance = &source->distance,
                                      .name = source->name,
-                                     .place = source->place};
+                                     .place = source->place,
+                                     .like = source->like};
     KIN_TRY(method == KITH_METHOD_TREE
                 ? kin_tree_gpu_corpus_make(ctx, gpu, &points, source->height, source->leaf_points,
                                            &kept->planted)
@@ -204,6 +205,7 @@ void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept
     if (kept->fused != NULL || kept->planted.gpu != NULL) {
         kin_gpu_enter(gpu);
         free_from_gpu(ctx, kept);
+        kin_gpu_free(gpu, kept->there);
         kin_gpu_leave(gpu);
         kin_free(ctx, kept);
         return;

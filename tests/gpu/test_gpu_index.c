@@ -623,11 +623,131 @@ static void glances_of_many(void **state)
     assert_false(s8[2]);
 }
 
+/* ---- Rows that come to an index of rows on the device -------------------------------------------
+ */
+
+enum { AT_FIRST = 50100, FEW_AT_FIRST = 9700, COME = 1200, KINDS = 4, LEAVE_EACH = 9 };
+
+/* Of all rows behind `rows`: like the others, equal to others, without a direction or far away. */
+static void come(test_rows *all, int64_t rows, int kind)
+{
+    for (int64_t i = rows; i < rows + COME && kind > 0; i++) {
+        if (kind == 1 || kind == 3) {
+            test_rows_copy(all, i, all, i * 31 % rows);
+        }
+        for (int32_t j = 0; j < GLANCE_COLS && i % 100 == 7; j++) {
+            test_rows_set(all, i, j, kind == 2 ? 3e6 * (double)(j % 5 - 2) : 0.0);
+        }
+    }
+}
+
+static int compare_grown(kith_ctx *cpu, kith_ctx *gpu, const kith_index *index,
+                         const test_rows *all, int64_t rows)
+{
+    int wrong = 0;
+    kith_search_params search = kith_search_params_default();
+    kith_index_info info = {.struct_size = sizeof info};
+    test_works(cpu, kith_index_inspect(index, &info));
+    assert_int_equal(info.points.rows, rows);
+    search.metric = info.metric;
+    search.k = K;
+    kith_matrix points = all->matrix;
+    points.rows = rows;
+    for (int64_t count = 30; count <= 600; count *= 20) {
+        kith_matrix asked = all->matrix;
+        asked.data = (const char *)asked.data + (rows - count) * asked.stride_bytes; /* the last */
+        asked.rows = count;
+        kith_neighbors wanted = test_answer_make(count, K);
+        kith_neighbors got = test_answer_make(count, K);
+        test_works(cpu, kith_search(cpu, &points, &asked, &search, &wanted, NULL));
+        test_works(gpu, kith_index_search(gpu, index, &asked, &search, &got, NULL));
+        wrong += test_answers_differ("rows that came", &wanted, &got);
+        test_answer_free(&got);
+        test_answer_free(&wanted);
+    }
+    return wrong;
+}
+
+/* Of every LEAVE_EACH rows one goes, which are many runs, or only the first. */
+static int64_t leave(kith_ctx *gpu, kith_index *index, test_rows *all, int64_t rows, bool many)
+{
+    static uint32_t gone[AT_FIRST / LEAVE_EACH + COME];
+    const int64_t most = many ? rows : LEAVE_EACH;
+    int64_t count = 0;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        if (i % LEAVE_EACH == 4 && i < most) {
+            gone[count++] = (uint32_t)i;
+        } else {
+            test_rows_copy(all, kept++, all, i);
+        }
+    }
+    test_works(gpu, kith_index_remove(gpu, index, gone, count));
+    return kept;
+}
+
+/* at_first: where there are some 50,000 at last bytes may take the place of halves. */
+static int grow(test_caller *c, kith_ctx *cpu, kith_ctx *gpu, const glance_data *data,
+                int64_t at_first)
+{
+    test_rows all = clustered(data, at_first + KINDS * COME, 5);
+    kith_index_params params = kith_index_params_default();
+    kith_index *index = NULL;
+    kith_matrix some = all.matrix;
+    some.rows = at_first;
+    params.metric = data->metric;
+    kith_matrix there = test_caller_copy(c, &some);
+    test_works(gpu, kith_cuda_index_create(gpu, &there, &params, &index, c->handle));
+    int wrong = 0;
+    int64_t rows = at_first;
+    for (int kind = 0; kind < KINDS; kind++) {
+        come(&all, rows, kind);
+        kith_matrix more = all.matrix;
+        more.data = (const char *)more.data + rows * more.stride_bytes;
+        more.rows = COME;
+        test_works(gpu, kith_index_add(gpu, index, &more));
+        test_caller_release(c, there.data);
+        there.data = NULL; /* the index has its own */
+        rows += COME;
+        wrong += compare_grown(cpu, gpu, index, &all, rows);
+    }
+    for (int many = 0; many < 2; many++) {
+        rows = leave(gpu, index, &all, rows, many == 1);
+        wrong += compare_grown(cpu, gpu, index, &all, rows);
+    }
+    kith_index_free(index);
+    test_rows_free(&all);
+    return wrong;
+}
+
+static void grown(void **state)
+{
+    static const glance_data all[] = {
+        {KITH_EUCLIDEAN, 900, 0.5}, {KITH_COSINE, 900, 2.0}, {KITH_INNER_PRODUCT, 300, 1.0}};
+    (void)state;
+    test_caller c = test_caller_open();
+    kith_ctx *cpu = test_cpu_ctx();
+    kith_ctx *gpu = test_gpu_ctx(2, 0);
+    const int64_t at_first = test_is_slow_build() ? FEW_AT_FIRST : AT_FIRST;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        wrong += grow(&c, cpu, gpu, &all[i], at_first);
+    }
+    (void)printf("%d times %d rows come to %d on the device, some equal, far or without a "
+                 "direction, and rows go: a new index' bytes; %d differ\n",
+                 KINDS, COME, (int)at_first, wrong);
+    assert_int_equal(wrong, 0);
+    kith_ctx_free(gpu);
+    kith_ctx_free(cpu);
+    test_caller_close(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bytes),
         cmocka_unit_test(changed),
+        cmocka_unit_test(grown),
         cmocka_unit_test(filtered),
         cmocka_unit_test(filtered_near),
         cmocka_unit_test(many_asked),
