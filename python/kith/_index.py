@@ -509,7 +509,8 @@ class Index:
         neighbours of the new rows, and keeps its recall. Rows of another type keep their values:
         where the index' type does not hold them, it is made anew in the smallest one that holds
         all, but for a graph, which refuses them. X is let go: the index has its points for itself,
-        in host memory and on its device; rows on a GPU are copied to the host.
+        in host memory and on its device; an exact index of rows on a GPU has them there alone. Y on
+        a GPU is copied to the host.
         """
         with self._handle.alone() as kept:
             kept.add(Y)

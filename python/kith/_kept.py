@@ -276,7 +276,8 @@ class Kept:
     def _change(self, function: Any, *arguments: Any) -> None:
         self._points = self._of = None
         context(self._wanted).call(function, self.made, *arguments)
-        self._in_file = self.on_gpu = False
+        self._in_file = False
+        self.on_gpu = self.on_gpu and self.method == s.METHOD_EXACT  # its own rows are there, too
         self.made.let_go()
 
     def _widen(self, added: HostMatrix) -> None:

@@ -36,6 +36,7 @@ typedef struct preparing {
     int64_t askers;
     int64_t apart;
     const kin_fused_prepared *like;
+    int64_t room;    /* positions that the rounded copy has room for, at least */
     findings *found; /* device */
     findings seen;   /* host */
     kin_fused_equal equal;
@@ -313,7 +314,8 @@ static kith_status allocate_rounded(const preparing *p)
     const bool starts =
         set->frame.type == KIN_FUSED_S8 && p->on.kernels->takes_starts(p->on.stream);
     const uint64_t bytes = (uint64_t)set->frame.row_bytes + (starts ? KIN_START_BYTES : 0);
-    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->out->rounded, (uint64_t)set->padded, bytes,
+    KIN_TRY(kin_gpu_alloc(p->on.ctx, p->on.gpu, &p->out->rounded,
+                          (uint64_t)kin_max_i64(set->padded, p->room), bytes,
                           "the rounded copy of the points"));
     set->rounded = p->out->rounded;
     p->out->starts = starts ? p->out->rounded + set->padded * set->frame.row_bytes : NULL;
@@ -446,6 +448,13 @@ static kith_status look(preparing *p, bool grouped)
     return KITH_OK;
 }
 
+/* What grows has room for all that may come while it is like what it was: the next one finds a
+ * block of the same size that the one before has left. */
+static int64_t room_of(int64_t framed)
+{
+    return kin_round_up(framed + framed / LIKE, KIN_FUSED_BLOCK);
+}
+
 /* Whether a frame and pivots will do for what there is now: of about as many points. */
 static bool is_like(const preparing *p)
 {
@@ -475,6 +484,7 @@ static kith_status prepare_like(preparing *p, bool *serves)
     out->byte_k = like->byte_k;
     out->framed = like->framed;
     out->covered = like->covered;
+    p->room = room_of(like->framed);
     KIN_TRY(allocate_set(p, &frame, out->groups.count));
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, 0, like->pivots != NULL ? like : NULL));
     KIN_TRY(round_set(p));
@@ -707,6 +717,7 @@ kith_status kin_fused_prepare_some(const kin_fused_device *on, const kin_fused_p
 static kith_status round_bytes(preparing *p, const kin_fused_prepared *halves)
 {
     kin_fused_prepared *out = p->out;
+    p->room = halves->framed < halves->groups.count ? room_of(halves->framed) : 0;
     KIN_TRY(clear_findings(p));
     KIN_TRY(allocate_set(p, &halves->byte_frame, out->groups.count));
     KIN_TRY(kin_fused_launched(

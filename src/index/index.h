@@ -45,6 +45,7 @@ typedef struct kin_index_kept {
     kin_tree_gpu_corpus planted; /* zeros on the processor */
     uint32_t place;              /* of fused_search.h: of the points */
     void *there;                 /* the points in device memory, after a change; NULL: not ours */
+    int64_t there_rows;          /* that it has room for */
     kin_index_graph graph;
 } kin_index_kept;
 

@@ -5,7 +5,7 @@
  * has. */
 #include "index/index.h"
 
-enum { ROWS_A_PIECE = 4096, MOST_RUNS = 4096 };
+enum { ROWS_A_PIECE = 4096, MOST_RUNS = 4096, SPARE = 8 };
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 
 typedef struct change {
@@ -14,7 +14,8 @@ typedef struct change {
     kith_matrix before; /* its rows, on the host */
     void *copy;         /* of them, or NULL */
     void *rows;         /* of what it will be, in host memory, */
-    void *there;        /* or in that of the index' GPU */
+    void *there;        /* or in that of the index' GPU, */
+    int64_t there_rows; /* which has room for so many */
     kin_index_source source;
     kin_index_kept *kept;
     uint8_t *gone;     /* a byte for each row that there was; NULL: rows are added */
@@ -119,7 +120,8 @@ static kith_status append_rows(change *c, const kith_matrix *given)
     KIN_TRY(make_room(c, before(c)->rows + c->added.rows));
     if (c->there != NULL) {
         c->source.like = &c->index->kept->fused->prepared;
-        KIN_TRY(put_there(c, 0, before(c), 0, before(c)->rows));
+        KIN_TRY(c->there == before(c)->data ? KITH_OK
+                                            : put_there(c, 0, before(c), 0, before(c)->rows));
         return put_there(c, before(c)->rows, &c->added, 0, c->added.rows);
     }
     return kin_parallel_rows(c->ctx, NULL, c->source.points.rows, ROWS_A_PIECE, append_row, c);
@@ -248,7 +250,7 @@ static kith_status end_change(change *c, kith_status status)
     if (status != KITH_OK) {
         kin_index_kept_free(c->ctx, index->gpu, false, c->kept);
         kin_free(c->ctx, c->rows);
-        if (c->there != NULL) {
+        if (c->there != index->kept->there) {
             kin_gpu_enter(index->gpu);
             kin_gpu_free(index->gpu, c->there);
             kin_gpu_leave(index->gpu);
@@ -256,6 +258,10 @@ static kith_status end_change(change *c, kith_status status)
         return status;
     }
     c->kept->there = c->there;
+    c->kept->there_rows = c->there_rows;
+    if (c->there == index->kept->there) { /* which stays, with more rows in it */
+        index->kept->there = NULL;
+    }
     kin_index_kept_free(c->ctx, index->gpu, index->views, index->kept);
     kin_free(c->ctx, index->rows);
     kin_container_close(index->container);
