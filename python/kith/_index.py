@@ -47,8 +47,8 @@ class Index:
         Its name; unless given, that of the graph, where it is known, else ``euclidean``.
     method : {"auto", "exact", "tree", "graph"}
         ``exact``: all pairs, on the device that will search them. ``tree``: a buffer k-d tree, for
-        few columns and the metrics euclidean, sqeuclidean, manhattan, chebyshev and, on the
-        processor, haversine; on the processor unless X lies on a GPU or a device is named. ``graph``: walks on a k-NN graph,
+        few columns and the metrics euclidean, sqeuclidean, manhattan, chebyshev and haversine; on
+        the processor unless X lies on a GPU or a device is named. ``graph``: walks on a k-NN graph,
         approximate; where it lives as of a tree. ``auto``: exact, or a graph where `graph` is given.
     p : float
         Of ``minkowski``: 1 to 3355.4431 in steps of 0.0001, or infinity.

@@ -133,9 +133,9 @@ def _not_none(part: Any) -> Any:
     return part
 
 
-def _has_tree_there(metric: str, shape: tuple[int, ...]) -> bool:
+def _has_tree_there(shape: tuple[int, ...]) -> bool:
     """Whether a GPU has a tree of such points; what it lacks is the processor's, by way of the host."""
-    return metric != "haversine" and shape[-1] <= 64
+    return shape[-1] <= 64
 
 
 def radius_neighbors(
@@ -201,7 +201,7 @@ def radius_neighbors(
     if (
         must_be_copied(corpus)
         and isinstance(metric, str)
-        and (method != s.METHOD_TREE or _has_tree_there(metric, corpus.shape))
+        and (method != s.METHOD_TREE or _has_tree_there(corpus.shape))
     ):
         from . import _cuda
 

@@ -250,30 +250,26 @@ static __global__ void __launch_bounds__(THREADS) bits_kernel(const kin_fused_ke
 
 static __global__ void __launch_bounds__(THREADS) haversine_kernel(const kin_fused_keys job)
 {
-    __shared__ double query[3][WHOLE_QUERIES]; /* latitude, longitude, cosine */
+    __shared__ kin_sphere_place query[WHOLE_QUERIES];
     const int64_t tiles = (job.query_count + WHOLE_QUERIES - 1) / WHOLE_QUERIES;
     const int64_t query0 = (int64_t)blockIdx.x % tiles * WHOLE_QUERIES;
     const int64_t j = (int64_t)blockIdx.x / tiles * THREADS + threadIdx.x;
     const int64_t left = job.query_count - query0;
     if (threadIdx.x < WHOLE_QUERIES && threadIdx.x < left) {
         const char *data = whole_query(job, query0 + threadIdx.x);
-        query[0][threadIdx.x] = kin_value(job.queries.dtype, data, 0);
-        query[1][threadIdx.x] = kin_value(job.queries.dtype, data, 1);
-        query[2][threadIdx.x] = kin_cosine(query[0][threadIdx.x]);
+        query[threadIdx.x] = kin_sphere_place_of(kin_value(job.queries.dtype, data, 0),
+                                                 kin_value(job.queries.dtype, data, 1));
     }
     __syncthreads();
     if (j >= job.corpus_count) {
         return;
     }
     const char *row = (const char *)job.corpus.data + (job.corpus0 + j) * job.corpus.stride_bytes;
-    const double lat = kin_value(job.corpus.dtype, row, 0);
-    const double lon = kin_value(job.corpus.dtype, row, 1);
-    const double cosine = kin_cosine(lat);
+    const kin_sphere_place own = kin_sphere_place_of(kin_value(job.corpus.dtype, row, 0),
+                                                     kin_value(job.corpus.dtype, row, 1));
 #pragma unroll 4
     for (int q = 0; q < WHOLE_QUERIES && q < left; q++) {
-        job.keys[(query0 + q) * job.pitch + j] = kin_haversine_sum(
-            kin_half_sine_squared(kin_sub(lat, query[0][q])),
-            kin_half_sine_squared(kin_sub(lon, query[1][q])), query[2][q], cosine);
+        job.keys[(query0 + q) * job.pitch + j] = kin_sphere_key(query[q], own);
     }
 }
 

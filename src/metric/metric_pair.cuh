@@ -212,6 +212,15 @@ static __device__ __forceinline__ double kin_pair_value(kith_dtype given, const 
     }
 }
 
+/* Latitude and longitude of a row. */
+template <kith_dtype DTYPE>
+static __device__ __forceinline__ kin_sphere_place kin_pair_sphere(kith_dtype given,
+                                                                   const char *row)
+{
+    return kin_sphere_place_of(kin_pair_value<DTYPE>(given, row, 0),
+                               kin_pair_value<DTYPE>(given, row, 1));
+}
+
 /* ROW(NAME, ...) for the steps that a metric takes, or for a metric by whole rows: a case. */
 #define KIN_PAIR_EACH_STEP(metric, ROW)    \
     switch (kin_pair_step_of(metric)) {    \

@@ -121,6 +121,29 @@ KIN_HD double kin_haversine_sum(double lat, double lon, double cos_q, double cos
     return most > 0.0 ? most : 0.0;
 }
 
+/* A place and the cosine of its latitude. */
+typedef struct kin_sphere_place {
+    double lat;
+    double lon;
+    double cosine;
+} kin_sphere_place;
+
+KIN_HD kin_sphere_place kin_sphere_place_of(double lat, double lon)
+{
+    kin_sphere_place place;
+    place.lat = lat;
+    place.lon = lon;
+    place.cosine = kin_cosine(lat);
+    return place;
+}
+
+/* The key, in the operations that all machines take. */
+KIN_HD double kin_sphere_key(kin_sphere_place q, kin_sphere_place c)
+{
+    return kin_haversine_sum(kin_half_sine_squared(kin_sub(c.lat, q.lat)),
+                             kin_half_sine_squared(kin_sub(c.lon, q.lon)), q.cosine, c.cosine);
+}
+
 /* asin(sqrt(z)), z <= 1/4. */
 KIN_HD double kin_asin_of_square(double z)
 {

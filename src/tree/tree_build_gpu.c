@@ -124,6 +124,7 @@ static kith_status choose_units(const making *m, double *host)
     kin_tree_gpu *tree = m->tree;
     const int32_t cols = tree->cols;
     const bool wraps = m->rows->period != NULL;
+    const bool places = kin_place_has(m->rows->metric);
     double *shift = host + 2 * cols;
     double *period = wraps ? host + 3 * cols : NULL;
     const kin_tree_gpu_measure job = {.rows = *m->rows,
@@ -139,7 +140,9 @@ static kith_status choose_units(const making *m, double *host)
                                  (uint64_t)cols * sizeof *period));
     }
     kin_tree_take_box(cols, period, host, host + cols);
-    kin_tree_units(m->rows->dtype, cols, host, host + cols, shift, &tree->scale);
+    kin_tree_units(places ? KITH_F64 : m->rows->dtype, cols, host, host + cols, shift,
+                   &tree->scale);
+    tree->scale = places ? fmin(tree->scale, KIN_PLACE_MOST_SCALE) : tree->scale;
     tree->widen = kin_tree_widen(cols);
     tree->floor = kin_tree_floor(tree->scale);
     KIN_TRY(take_period(m, period));
@@ -202,7 +205,7 @@ kith_status kin_tree_gpu_make(const kin_fused_device *on, const kin_fused_rows *
 {
     making m = {
         .on = on, .kernels = on->gpu->module->tree, .rows = rows, .firsts = firsts, .tree = tree};
-    *tree = shape_of(points, rows->cols, leaf_points);
+    *tree = shape_of(points, kin_place_cols(rows->metric, rows->cols), leaf_points);
     tree->norm = kin_tree_norm_of(rows->metric);
     const kith_status status = make_all(&m);
     kin_gpu_free(on->gpu, m.scratch);

@@ -243,8 +243,12 @@ kin_tree_cost kin_tree_cost_radius(const kin_distance *distance, int64_t points,
 
 /* ---- On a GPU -------------------------------------------------------------------------------- */
 
+/* Of places: two sines of halves, some 60 operations in double, and a list. */
 static double gpu_pair_ns(const kin_request *request, bool screens, bool graph)
 {
+    if (kin_place_has(request->distance.metric)) {
+        return 8e-3;
+    }
     const double cols = (double)request->distance.cols;
     const double narrow = cols <= 16.0 ? 0.5 : cols <= 64.0 ? 0.6 : cols / 128.0;
     return screens ? 5.5e-4 * narrow * (graph ? 0.5 : 1.0) : cols * 1e-3;
@@ -253,7 +257,7 @@ static double gpu_pair_ns(const kin_request *request, bool screens, bool graph)
 kin_tree_cost kin_tree_cost_gpu(const kin_request *request, int64_t points, int64_t queries,
                                 int64_t wanted, bool graph)
 {
-    const int32_t cols = request->distance.cols;
+    const int32_t cols = kin_place_cols(request->distance.metric, request->distance.cols);
     const bool screens = kin_fused_screens(request, points, queries);
     return (kin_tree_cost){
         .points = points,

@@ -35,6 +35,13 @@
     default:                                                                           \
         return LAUNCH(STEP, KITH_DTYPE_NONE, false);                                   \
     }
+/* Places of a sphere, of which whole rows make a key: so are they read. */
+#define FINISH_PLACES(LAUNCH)                                                          \
+    const kith_dtype dtype =                                                           \
+        kin_pair_dtype(job->corpus.data, job->corpus.stride_bytes, job->corpus.dtype); \
+    return dtype == KITH_F32   ? LAUNCH(KITH_HAVERSINE, KITH_F32, false)               \
+           : dtype == KITH_F64 ? LAUNCH(KITH_HAVERSINE, KITH_F64, false)               \
+                               : LAUNCH(KITH_HAVERSINE, KITH_DTYPE_NONE, false);
 #define FINISH_LAUNCH(LAUNCH)                       \
     switch (kin_pair_step_of(job->corpus.metric)) { \
     case KITH_SQEUCLIDEAN: {                        \
@@ -45,6 +52,9 @@
     }                                               \
     case KITH_CHEBYSHEV: {                          \
         FINISH_DTYPE(LAUNCH, KITH_CHEBYSHEV)        \
+    }                                               \
+    case KITH_HAVERSINE: {                          \
+        FINISH_PLACES(LAUNCH)                       \
     }                                               \
     default:                                        \
         return (int)cudaErrorInvalidValue;          \
@@ -62,6 +72,14 @@ static __device__ __forceinline__ const char *finish_row(const kin_tree_gpu_fini
                                                          uint32_t id)
 {
     return (const char *)job.corpus.data + (int64_t)id * job.corpus.stride_bytes;
+}
+
+/* A row of the corpus as a place of a sphere. */
+template <kith_dtype DTYPE>
+static __device__ __forceinline__ kin_sphere_place finish_sphere(const kin_tree_gpu_finish &job,
+                                                                 uint32_t id)
+{
+    return kin_pair_sphere<DTYPE>(job.corpus.dtype, finish_row(job, id));
 }
 
 /* Words of a place, KIN_TREE_GPU_PACKET apart. */

@@ -36,6 +36,18 @@ static __device__ __forceinline__ void keys_of(const kin_tree_gpu_finish &job, c
     }
 }
 
+/* The same of places, a thread a candidate. */
+template <kith_dtype DTYPE>
+static __device__ __forceinline__ void
+keys_of_places(const kin_tree_gpu_finish &job, const double *query, double *keys,
+               const uint32_t *ids, int32_t first, int32_t last)
+{
+    const kin_sphere_place own = kin_sphere_place_of(query[0], query[1]);
+    for (int32_t at = first + (int32_t)threadIdx.x; at < last; at += BLOCK) {
+        keys[at] = kin_sphere_key(own, finish_sphere<DTYPE>(job, ids[at]));
+    }
+}
+
 template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
 static __global__ void __launch_bounds__(BLOCK, 8)
     finish_long_kernel(const kin_tree_gpu_finish job, const int32_t places)
@@ -63,7 +75,11 @@ static __global__ void __launch_bounds__(BLOCK, 8)
                                       (uint32_t)words[(int64_t)(used + j) * KIN_TREE_GPU_PACKET]);
             }
             __syncthreads(); /* row and ids are known */
-            keys_of<STEP, DTYPE, WRAPS>(job, query, keys, ids, kept, kept + added);
+            if constexpr (STEP == KITH_HAVERSINE) {
+                keys_of_places<DTYPE>(job, query, keys, ids, kept, kept + added);
+            } else {
+                keys_of<STEP, DTYPE, WRAPS>(job, query, keys, ids, kept, kept + added);
+            }
             __syncthreads(); /* keys are complete */
             kin_sort_block(keys, ids, kept + added);
             used += added;

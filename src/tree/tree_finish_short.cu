@@ -97,8 +97,13 @@ static __device__ __forceinline__ void finish_place(const kin_tree_gpu_finish &j
         return;
     }
     const char *row = finish_query(job, place);
-    for (int32_t c = 0; c < job.queries.cols; c++) {
-        query[c * KIN_TREE_GPU_PACKET] = kin_value(job.queries.dtype, row, c);
+    kin_sphere_place own = {};
+    if constexpr (STEP == KITH_HAVERSINE) {
+        own = kin_pair_sphere<KITH_DTYPE_NONE>(job.queries.dtype, row);
+    } else {
+        for (int32_t c = 0; c < job.queries.cols; c++) {
+            query[c * KIN_TREE_GPU_PACKET] = kin_value(job.queries.dtype, row, c);
+        }
     }
     const uint64_t *words = finish_words(job, place);
     uint32_t next = __ldg(job.tree.ids + (uint32_t)words[0]);
@@ -107,8 +112,12 @@ static __device__ __forceinline__ void finish_place(const kin_tree_gpu_finish &j
         if (i + 1 < count) {
             next = __ldg(job.tree.ids + (uint32_t)words[(i + 1) * KIN_TREE_GPU_PACKET]);
         }
-        const double key =
-            key_of<STEP, DTYPE, WRAPS>(job.corpus, finish_row(job, id), query, chunks);
+        double key;
+        if constexpr (STEP == KITH_HAVERSINE) {
+            key = kin_sphere_key(own, finish_sphere<DTYPE>(job, id));
+        } else {
+            key = key_of<STEP, DTYPE, WRAPS>(job.corpus, finish_row(job, id), query, chunks);
+        }
         insert(keys, ids, i, key, id);
     }
 }

@@ -49,6 +49,8 @@ typedef struct kin_tree_gpu {
 
 /* ---- Rows (tree_rows.cu) -------------------------------------------------------------------- */
 
+/* Rows of a metric whose tree has places (tree_bound.h) have the columns of their vectors here. */
+
 /* The extremes of the columns of rows ids[0 .. count) (NULL: 0, 1, ...), exact. */
 typedef struct kin_tree_gpu_measure {
     kin_fused_rows rows;

@@ -44,6 +44,10 @@ TREE_DEVICE double radius_key(const kin_tree_gpu_radius &job, uint32_t query, ui
 {
     const char *q = (const char *)job.queries.data + (int64_t)query * job.queries.stride_bytes;
     const char *x = (const char *)job.corpus.data + (int64_t)id * job.corpus.stride_bytes;
+    if constexpr (STEP == KITH_HAVERSINE) {
+        return kin_sphere_key(kin_pair_sphere<DTYPE>(job.queries.dtype, q),
+                              kin_pair_sphere<DTYPE>(job.corpus.dtype, x));
+    }
     const int32_t cols = job.corpus.cols;
     double sums[KIN_METRIC_LANES] = {0, 0, 0, 0, 0, 0, 0, 0};
 #pragma unroll 1
@@ -60,6 +64,15 @@ TREE_DEVICE double radius_key(const kin_tree_gpu_radius &job, uint32_t query, ui
     }
     const double sum = STEP == KITH_CHEBYSHEV ? kin_lanes_max(sums) : kin_lanes_sum(sums);
     return kin_pair_key<STEP>(job.corpus.metric, sum, cols);
+}
+
+/* kin_within_distance, without what the metrics of a kernel do not need. */
+template <kith_metric STEP> TREE_DEVICE double radius_distance(kith_metric metric, double key)
+{
+    if constexpr (STEP == KITH_HAVERSINE) {
+        return kin_within_distance(metric, key);
+    }
+    return metric == KITH_EUCLIDEAN ? kin_sqrt(key) : key;
 }
 
 /* ---- What passes ----------------------------------------------------------------------------- */
@@ -108,7 +121,7 @@ TREE_DEVICE void tree_offer(kin_tree_gpu_finder<STEP, DTYPE, EXACT, WRAPS> &s,
             id = __ldg(job.walk.tree.ids + position + (uint32_t)(p * KIN_TREE_GPU_PACKET));
             key = radius_key<STEP, DTYPE, WRAPS>(job, row, id);
             s.keys += 1;
-            id = kin_within_distance(job.within.metric, key) <= radius
+            id = radius_distance<STEP>(job.within.metric, key) <= radius
                      ? kin_within_next(&job.within, row, id)
                      : KITH_ID_NONE;
         }
@@ -149,8 +162,9 @@ TREE_DEVICE void radius_begin(kin_tree_gpu_packet<FINDER> &p, const kin_tree_gpu
     if (active) {
         const uint32_t row = radius_row(job.walk, place);
         const kin_tree_ring ring = kin_within_ring(&job.within, row);
+        const double scale = kin_place_scale(kin_place_has(job.within.metric), tree.scale);
         const float reach = kin_tree_reach_of_key(
-            tree.norm, ring.key, tree.scale, (double)tree_row_lost(job.walk, place), tree.floor);
+            tree.norm, ring.key, scale, (double)tree_row_lost(job.walk, place), tree.floor);
         p.own.keep = kin_tree_limit(tree.norm, reach, tree.most_lost, tree.widen);
         p.lists.radius = ring.radius;
         p.lists.query = row;
@@ -205,12 +219,15 @@ static __global__ void __launch_bounds__(TREE_WARPS *KIN_TREE_GPU_PACKET,
 
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
-template <kin_tree_norm NORM, int WIDE, kith_dtype DTYPE, bool WRAPS>
+template <kin_tree_norm NORM>
+constexpr kith_metric radius_step = NORM == KIN_NORM_TWO   ? KITH_SQEUCLIDEAN
+                                    : NORM == KIN_NORM_ONE ? KITH_MANHATTAN
+                                                           : KITH_CHEBYSHEV;
+
+template <kin_tree_norm NORM, int WIDE, kith_dtype DTYPE, bool WRAPS,
+          kith_metric STEP = radius_step<NORM>>
 static int radius_launch(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
 {
-    constexpr kith_metric STEP = NORM == KIN_NORM_TWO   ? KITH_SQEUCLIDEAN
-                                 : NORM == KIN_NORM_ONE ? KITH_MANHATTAN
-                                                        : KITH_CHEBYSHEV;
     typedef kin_tree_gpu_finder<STEP, DTYPE, (WIDE <= 2 * KIN_TREE_GPU_WIDE), WRAPS> finder;
     kin_tree_gpu_shape shape = {};
     shape.rows = (int32_t)(KIN_TREE_GPU_PACKET * kin_tree_gpu_stride<WIDE>::FLOATS * sizeof(float));
@@ -280,6 +297,13 @@ static int launch_in_box(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
                                   : launch_box<KIN_NORM_MOST>(stream, job);
 }
 
+/* Places of a sphere. */
+template <kith_dtype DTYPE>
+static int launch_places(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
+{
+    return radius_launch<KIN_NORM_TWO, 4, DTYPE, false, KITH_HAVERSINE>(stream, job);
+}
+
 int kin_tree_launch_radius(kin_gpu_stream *stream, const kin_tree_gpu_radius *job)
 {
     const kin_tree_gpu_walk *walk = &job->walk;
@@ -293,6 +317,11 @@ int kin_tree_launch_radius(kin_gpu_stream *stream, const kin_tree_gpu_radius *jo
     }
     if (walk->tree.period != NULL) {
         return launch_in_box(stream, job);
+    }
+    if (kin_place_has(job->within.metric)) {
+        return dtype == KITH_F32   ? launch_places<KITH_F32>(stream, job)
+               : dtype == KITH_F64 ? launch_places<KITH_F64>(stream, job)
+                                   : launch_places<KITH_DTYPE_NONE>(stream, job);
     }
     if (walk->tree.norm == KIN_NORM_ONE) {
         return launch_norm<KIN_NORM_ONE>(stream, job);

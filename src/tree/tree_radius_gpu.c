@@ -562,8 +562,9 @@ static bool may_fit(const kin_gpu *gpu, const kin_fused_source *corpus)
     const kith_matrix *points = corpus->matrix;
     const bool here = (corpus->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
     const uint64_t rows = here ? 0 : kin_fused_ahead_bytes(points, points->rows);
-    const int64_t leaf = kin_tree_gpu_usual_leaf(points->cols);
-    return rows + kin_tree_gpu_peak_bytes(points->rows, points->cols, leaf) <= kin_gpu_room(gpu);
+    const int32_t cols = kin_place_cols(corpus->distance->metric, points->cols);
+    const int64_t leaf = kin_tree_gpu_usual_leaf(cols);
+    return rows + kin_tree_gpu_peak_bytes(points->rows, cols, leaf) <= kin_gpu_room(gpu);
 }
 
 kith_status kin_tree_gpu_radius_alone(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *corpus,

@@ -48,6 +48,14 @@ KIN_DEVICE double value_at(const kin_fused_rows &rows, const char *row, int32_t 
         break;                                                                                \
     }
 
+/* A place's vector. */
+KIN_DEVICE void place_at(const kin_fused_rows &rows, const char *row, double vector[KIN_PLACE_COLS])
+{
+    vector[0] = kin_value(rows.dtype, row, 0);
+    vector[1] = kin_value(rows.dtype, row, 1);
+    kin_place_turn(vector);
+}
+
 /* ---- Extremes -------------------------------------------------------------------------------- */
 
 /* Integers that rise like the numbers, and back: the same bits are turned. */
@@ -63,14 +71,15 @@ static __global__ void begin_extremes_kernel(const __grid_constant__ kin_tree_gp
     ((long long *)job.high)[c] = turned(__double_as_longlong(-INFINITY));
 }
 
-/* A thread keeps to its column, neighbours take neighbouring columns of a row. */
-template <kith_dtype DTYPE>
+/* A thread keeps to its column, neighbours take neighbouring columns of a row. PLACES: those of its
+ * vector. */
+template <kith_dtype DTYPE, bool PLACES>
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     find_extremes_kernel(const __grid_constant__ kin_tree_gpu_measure job)
 {
     __shared__ double lows[KIN_FUSED_THREADS];
     __shared__ double highs[KIN_FUSED_THREADS];
-    const int32_t cols = job.rows.cols;
+    const int32_t cols = PLACES ? (int32_t)KIN_PLACE_COLS : job.rows.cols;
     const int32_t tall = KIN_FUSED_THREADS / cols; /* rows at a time */
     const int32_t mine = (int32_t)threadIdx.x / cols;
     const int32_t c = (int32_t)threadIdx.x % cols;
@@ -79,7 +88,14 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     for (int64_t i = (int64_t)blockIdx.x * tall + mine; mine < tall && i < job.count;
          i += (int64_t)gridDim.x * tall) {
         const char *row = kin_fused_row(job.rows, job.ids != NULL ? (int64_t)job.ids[i] : i);
-        const double value = value_at<DTYPE>(job.rows, row, c);
+        double value;
+        if constexpr (PLACES) {
+            double vector[KIN_PLACE_COLS];
+            place_at(job.rows, row, vector);
+            value = c == 0 ? vector[0] : c == 1 ? vector[1] : vector[2];
+        } else {
+            value = value_at<DTYPE>(job.rows, row, c);
+        }
         low = value < low ? value : low;
         high = value > high ? value : high;
     }
@@ -106,7 +122,8 @@ static __global__ void end_extremes_kernel(const __grid_constant__ kin_tree_gpu_
 
 int kin_tree_launch_measure(kin_gpu_stream *stream, const kin_tree_gpu_measure *job)
 {
-    const int32_t cols = job->rows.cols;
+    const bool places = kin_place_has(job->rows.metric);
+    const int32_t cols = kin_place_cols(job->rows.metric, job->rows.cols);
     if (cols < 1 || cols > KIN_TREE_GPU_MOST_COLS) {
         return (int)cudaErrorInvalidValue;
     }
@@ -116,9 +133,13 @@ int kin_tree_launch_measure(kin_gpu_stream *stream, const kin_tree_gpu_measure *
     const unsigned blocks = (unsigned)(wanted < most ? wanted : most);
     begin_extremes_kernel<<<1, (unsigned)cols, 0, stream->stream>>>(*job);
     KIN_CUDA_TRY_LAUNCH();
-    if (blocks > 0) {
+    if (blocks > 0 && places) {
+        find_extremes_kernel<KITH_DTYPE_NONE, true>
+            <<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job);
+        KIN_CUDA_TRY_LAUNCH();
+    } else if (blocks > 0) {
 #define LAUNCH(DTYPE) \
-    find_extremes_kernel<DTYPE><<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job)
+    find_extremes_kernel<DTYPE, false><<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job)
         LAUNCH_DTYPE(&job->rows, LAUNCH)
 #undef LAUNCH
         KIN_CUDA_TRY_LAUNCH();
@@ -129,7 +150,46 @@ int kin_tree_launch_measure(kin_gpu_stream *stream, const kin_tree_gpu_measure *
 
 /* ---- Rounding -------------------------------------------------------------------------------- */
 
+/* A place, in the units of a tree of vectors: what it lost. */
+KIN_DEVICE double round_place(const kin_tree_gpu_round &job, const char *row, float4 *out)
+{
+    const double lost_before =
+        kin_place_lost(kin_value(job.rows.dtype, row, 0), kin_value(job.rows.dtype, row, 1));
+    double vector[KIN_PLACE_COLS];
+    float four[KIN_TREE_GPU_WIDE] = {0.0F, 0.0F, 0.0F, 0.0F};
+    double sum = 0.0;
+    place_at(job.rows, row, vector);
+#pragma unroll
+    for (int c = 0; c < KIN_PLACE_COLS; c++) {
+        double lost = 0.0;
+        four[c] = kin_tree_round_value(vector[c], __ldg(job.shift + c), job.scale, &lost);
+        sum = kin_tree_lost_add(job.norm, sum, lost);
+    }
+    *out = make_float4(four[0], four[1], four[2], four[3]);
+    return kin_add(kin_tree_lost_whole(job.norm, sum), kin_mul(lost_before, job.scale));
+}
+
 template <kith_dtype DTYPE>
+KIN_DEVICE double round_row(const kin_tree_gpu_round &job, const char *row, float4 *out)
+{
+    double sum = 0.0;
+    for (int32_t c = 0; c < job.wide; c += KIN_TREE_GPU_WIDE) {
+        float four[KIN_TREE_GPU_WIDE] = {0.0F, 0.0F, 0.0F, 0.0F};
+#pragma unroll
+        for (int j = 0; j < KIN_TREE_GPU_WIDE; j++) {
+            if (c + j < job.rows.cols) {
+                double lost = 0.0;
+                four[j] = kin_tree_round_value(value_at<DTYPE>(job.rows, row, c + j),
+                                               __ldg(job.shift + c + j), job.scale, &lost);
+                sum = kin_tree_lost_add(job.norm, sum, lost);
+            }
+        }
+        out[c / KIN_TREE_GPU_WIDE] = make_float4(four[0], four[1], four[2], four[3]);
+    }
+    return kin_add(kin_tree_lost_whole(job.norm, sum), job.slack);
+}
+
+template <kith_dtype DTYPE, bool PLACES>
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     round_rows_kernel(const __grid_constant__ kin_tree_gpu_round job)
 {
@@ -138,21 +198,8 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     if (i < job.count) {
         const char *row = kin_fused_row(job.rows, job.ids != NULL ? (int64_t)job.ids[i] : i);
         float4 *out = (float4 *)(job.out + i * job.wide);
-        double sum = 0.0;
-        for (int32_t c = 0; c < job.wide; c += KIN_TREE_GPU_WIDE) {
-            float four[KIN_TREE_GPU_WIDE] = {0.0F, 0.0F, 0.0F, 0.0F};
-#pragma unroll
-            for (int j = 0; j < KIN_TREE_GPU_WIDE; j++) {
-                if (c + j < job.rows.cols) {
-                    double lost = 0.0;
-                    four[j] = kin_tree_round_value(value_at<DTYPE>(job.rows, row, c + j),
-                                                   __ldg(job.shift + c + j), job.scale, &lost);
-                    sum = kin_tree_lost_add(job.norm, sum, lost);
-                }
-            }
-            out[c / KIN_TREE_GPU_WIDE] = make_float4(four[0], four[1], four[2], four[3]);
-        }
-        kept = kin_tree_lost_kept(kin_add(kin_tree_lost_whole(job.norm, sum), job.slack));
+        const double lost = PLACES ? round_place(job, row, out) : round_row<DTYPE>(job, row, out);
+        kept = kin_tree_lost_kept(lost);
         job.lost[i] = kept;
     }
     if (job.most_lost != NULL) {
@@ -162,12 +209,17 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
 
 int kin_tree_launch_round(kin_gpu_stream *stream, const kin_tree_gpu_round *job)
 {
+    const unsigned blocks = kin_tree_gpu_blocks_for(job->count, KIN_FUSED_THREADS);
     if (job->count == 0) {
         return 0;
     }
-#define LAUNCH(DTYPE)                                                                  \
-    round_rows_kernel<DTYPE><<<kin_tree_gpu_blocks_for(job->count, KIN_FUSED_THREADS), \
-                               KIN_FUSED_THREADS, 0, stream->stream>>>(*job)
+    if (kin_place_has(job->rows.metric)) {
+        round_rows_kernel<KITH_DTYPE_NONE, true>
+            <<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job);
+        return kin_gpu_launched();
+    }
+#define LAUNCH(DTYPE) \
+    round_rows_kernel<DTYPE, false><<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job)
     LAUNCH_DTYPE(&job->rows, LAUNCH)
 #undef LAUNCH
     return kin_gpu_launched();

@@ -34,16 +34,19 @@ const char *kin_tree_gpu_missing(const kin_request *request)
     if (!kin_tree_allows(request->distance.metric)) {
         return "the metric has none";
     }
-    if (kin_place_has(request->distance.metric)) {
-        return "a GPU has none of places, the processor does";
-    }
     const kin_tree_gpu_way *way = kin_tree_gpu_way_of(request);
     return way != NULL ? way->missing(request) : NULL;
 }
 
+/* Columns of a tree of such rows. */
+static int32_t tree_cols(const kin_distance *distance)
+{
+    return kin_place_cols(distance->metric, distance->cols);
+}
+
 static int64_t leaf_points_of(const kin_request *request, int64_t points)
 {
-    const int32_t cols = request->distance.cols;
+    const int32_t cols = tree_cols(&request->distance);
     return request->tree_height != 0 ? kin_tree_leaf_points_of(cols, points, request->tree_height)
                                      : kin_tree_gpu_usual_leaf(cols);
 }
@@ -69,9 +72,9 @@ static uint64_t stripe_bytes(const whole_job *w, int64_t count)
     const kin_tree_gpu_way *way = kin_tree_gpu_way_of(w->request);
     const bool here = (w->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
     const uint64_t rows = here ? 0 : kin_fused_ahead_bytes(w->queries, count);
-    const uint64_t own =
-        kin_size_add(kin_tree_gpu_places_bytes(count, w->queries->cols, w->capacity),
-                     way != NULL ? way->bytes(w->height, count) : 0);
+    const uint64_t own = kin_size_add(
+        kin_tree_gpu_places_bytes(count, tree_cols(&w->request->distance), w->capacity),
+        way != NULL ? way->bytes(w->height, count) : 0);
     return kin_size_add(kin_size_add(rows, own), kin_fused_answers_bytes(count, w->request->k));
 }
 
@@ -130,13 +133,14 @@ kin_fused_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matr
                                       const kin_request *request, uint64_t budget)
 {
     const int64_t leaf_points = leaf_points_of(request, corpus->rows);
+    const int32_t cols = tree_cols(&request->distance);
     const whole_job asked =
         whole_of(corpus, queries, request, kin_tree_height(corpus->rows, leaf_points));
     const kin_fused_prepared_need rows = kin_fused_groups_bytes(corpus, 0);
     const uint64_t tree =
-        kin_size_add(rows.resident, kin_tree_gpu_bytes(corpus->rows, corpus->cols, leaf_points));
-    const uint64_t building = kin_size_add(
-        rows.resident, kin_tree_gpu_peak_bytes(corpus->rows, corpus->cols, leaf_points));
+        kin_size_add(rows.resident, kin_tree_gpu_bytes(corpus->rows, cols, leaf_points));
+    const uint64_t building =
+        kin_size_add(rows.resident, kin_tree_gpu_peak_bytes(corpus->rows, cols, leaf_points));
     return need_of(&asked, tree, rows.most > building ? rows.most : building, budget);
 }
 
@@ -144,7 +148,7 @@ kin_fused_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matr
 
 static int64_t kept_leaf(const kin_tree_gpu_corpus *c)
 {
-    const int32_t cols = c->points.cols;
+    const int32_t cols = tree_cols(&c->prepared.distance);
     return c->leaf_points == kin_tree_leaf_points(cols) ? kin_tree_gpu_usual_leaf(cols)
                                                         : c->leaf_points;
 }
@@ -242,8 +246,9 @@ static kith_status try_sample(const kin_fused_device *on, const kin_tree_gpu_cor
     kin_tree_gpu_solver solver = {
         .on = *on, .tree = &tree, .corpus = corpus, .wanted = (int32_t)kin_min_i64(wanted, count)};
     kith_status status = ask_spread(&solver, NULL, groups->firsts, groups->count, &points);
-    KIN_THEN(status, kin_tree_gpu_make(on, &corpus->rows, points.ids, count,
-                                       kin_tree_gpu_usual_leaf(corpus->rows.cols), &tree));
+    KIN_THEN(status,
+             kin_tree_gpu_make(on, &corpus->rows, points.ids, count,
+                               kin_tree_gpu_usual_leaf(tree_cols(&corpus->distance)), &tree));
     KIN_THEN(status, kin_tree_gpu_solver_make(&solver));
     KIN_THEN(status, walk_sample(&solver, rows, &pairs));
     *takes = status == KITH_OK && kin_tree_judge(&cost, pairs, (double)count) != KIN_TREE_DECLINE;
@@ -505,9 +510,9 @@ kith_status kin_tree_gpu_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fuse
         if (status == KITH_OK) {
             const int64_t points = c->prepared.groups.count;
             ctx->report.distinct_rows = points;
-            c->leaf_points = leaf_points != 0
-                                 ? leaf_points
-                                 : kin_tree_leaf_points_of(c->points.cols, points, height);
+            c->leaf_points = leaf_points != 0 ? leaf_points
+                                              : kin_tree_leaf_points_of(tree_cols(source->distance),
+                                                                        points, height);
             status = plant(ctx, kept_leaf(c), c);
         }
         if (status != KITH_OK) {

@@ -14,7 +14,8 @@ from cli_support import CliCase, matrix_bin
 MODULE = os.environ["KITH_REFERENCE"]
 DEVICES = [("the processor", "cpu", 1), ("a GPU", "cuda", 1), ("several GPUs", "cuda:all", 2)]
 BEGIN, END = "<!-- begin where -->\n", "<!-- end where -->"
-# What is asked, as a user would say it, and the command. a, b: sets of rows, ab: both; a4, b4: of four columns.
+# What is asked, as a user would say it, and the command. a, b: sets of rows, ab: both; a4, b2: of four columns,
+# of two.
 WORKS = [
     ("exact graph", "graph a.fbin -k 5 --method exact"),
     ("exact graph by a metric without products (minkowski:3, ...)",
@@ -44,6 +45,8 @@ WORKS = [
     ("points added to a graph", "add graph-a.npz a.fbin b.fbin"),
     ("all pairs within a distance", "pairs a.fbin --radius 20"),
     ("graph in a periodic box (`--period`)", "graph a4.fbin -k 5 --period 17,17,0,20"),
+    ("graph of places on a sphere, by the tree (`--metric haversine`)",
+     "graph a2.fbin -k 5 --metric haversine --method tree"),
     ("ground truth", "truth a.fbin b.fbin -k 5"),
     ("predictions from labels", "predict a.fbin labels.csv b.fbin -k 5"),
     ("selection of the k smallest", "select a.fbin -k 5"),
@@ -62,6 +65,7 @@ class Where(CliCase):
         for name, of in (("a", rows[:1100]), ("b", rows[1100:])):
             self.write(f"{name}.fbin", matrix_bin(of, "f"))
             self.write(f"{name}4.fbin", matrix_bin([row[20:24] for row in of], "f"))
+            self.write(f"{name}2.fbin", matrix_bin([row[20:22] for row in of], "f"))
         for name in "ab":
             self.works("graph", f"{name}.fbin", "-k", 8, "-o", f"graph-{name}.npz", "-q")
         for method, points in (("exact", "a"), ("tree", "a4"), ("graph", "a")):

@@ -84,8 +84,9 @@ static void find_place(const kin_tree_gpu_radius *job, int64_t place)
                            : walk->order != NULL ? walk->order[place]
                                                  : (uint32_t)place;
     const kin_tree_ring ring = kin_within_ring(&job->within, query);
+    const double scale = kin_place_scale(kin_place_has(job->within.metric), tree->scale);
     const float reach =
-        kin_tree_reach_of_key(tree->norm, ring.key, tree->scale, (double)lost, tree->floor);
+        kin_tree_reach_of_key(tree->norm, ring.key, scale, (double)lost, tree->floor);
     finder f = {.job = job,
                 .walker = {.tree = tree, .row = row},
                 .limit = kin_tree_limit(tree->norm, reach, tree->most_lost, tree->widen),

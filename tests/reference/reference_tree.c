@@ -29,13 +29,26 @@ static double value_of(const kin_fused_rows *rows, const uint32_t *ids, int64_t 
     return kin_value(rows->dtype, (const char *)rows->data + row * rows->stride_bytes, c);
 }
 
+/* A row as the columns of its tree. */
+static void load_row(const kin_fused_rows *rows, const uint32_t *ids, int64_t i, double *values)
+{
+    for (int32_t c = 0; c < rows->cols; c++) {
+        values[c] = value_of(rows, ids, i, c);
+    }
+    if (kin_place_has(rows->metric)) {
+        kin_place_turn(values);
+    }
+}
+
 static void measure(const kin_tree_gpu_measure *job)
 {
-    for (int32_t c = 0; c < job->rows.cols; c++) {
+    double values[KIN_TREE_GPU_MOST_COLS];
+    for (int32_t c = 0; c < kin_place_cols(job->rows.metric, job->rows.cols); c++) {
         job->low[c] = INFINITY;
         job->high[c] = -INFINITY;
         for (int64_t i = 0; i < job->count; i++) {
-            const double value = value_of(&job->rows, job->ids, i, c);
+            load_row(&job->rows, job->ids, i, values);
+            const double value = values[c];
             job->low[c] = value < job->low[c] ? value : job->low[c];
             job->high[c] = value > job->high[c] ? value : job->high[c];
         }
@@ -47,17 +60,24 @@ REFERENCE_LAUNCH(measure, kin_tree_gpu_measure)
 static void round_rows(const kin_tree_gpu_round *job)
 {
     REFERENCE_MUST(reads_in_vectors(job->out) && job->wide % KIN_TREE_GPU_WIDE == 0);
+    const bool places = kin_place_has(job->rows.metric);
+    const int32_t cols = kin_place_cols(job->rows.metric, job->rows.cols);
+    double values[KIN_TREE_GPU_MOST_COLS];
     for (int64_t i = 0; i < job->count; i++) {
         float *out = job->out + i * job->wide;
         double sum = 0.0;
+        const double slack = places
+                                 ? job->scale * kin_place_lost(value_of(&job->rows, job->ids, i, 0),
+                                                               value_of(&job->rows, job->ids, i, 1))
+                                 : job->slack;
+        load_row(&job->rows, job->ids, i, values);
         for (int32_t c = 0; c < job->wide; c++) {
             double lost = 0.0;
-            out[c] = c < job->rows.cols ? kin_tree_round_value(value_of(&job->rows, job->ids, i, c),
-                                                               job->shift[c], job->scale, &lost)
-                                        : 0.0F;
+            out[c] =
+                c < cols ? kin_tree_round_value(values[c], job->shift[c], job->scale, &lost) : 0.0F;
             sum = kin_tree_lost_add(job->norm, sum, lost);
         }
-        job->lost[i] = kin_tree_lost_kept(kin_tree_lost_whole(job->norm, sum) + job->slack);
+        job->lost[i] = kin_tree_lost_kept(kin_tree_lost_whole(job->norm, sum) + slack);
         if (job->most_lost != NULL) {
             *job->most_lost = fmaxf(*job->most_lost, job->lost[i]);
         }

@@ -31,6 +31,8 @@ extern const test_suite test_suite_filter;
 extern const test_suite test_suite_pairs;
 /* Neighbours in periodic boxes. */
 extern const test_suite test_suite_period;
+/* Places of a sphere by the tree. */
+extern const test_suite test_suite_places;
 
 /* How many failed. */
 static inline int test_suite_run(const test_suite *suite)
