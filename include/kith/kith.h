@@ -122,10 +122,10 @@ typedef struct kith_ctx_params {
     kith_release_fn release;
     void *allocate_arg;
     const char *device; /* "cpu", "cuda" (the first that can be used), "cuda:N", "cuda:0,2" or
-                           "cuda:all" (several of one model: graphs, merges and searches of rows on
-                           the host are divided), or "auto": a GPU where there is one and the job is
-                           large enough that it is the faster way; NULL = KITH_DEVICE, else "auto".
-                           Answers are the same bytes everywhere */
+                           "cuda:all" (several of one model: graphs, merges, searches and indices
+                           of rows on the host are divided), or "auto": a GPU where there is one and
+                           the job is large enough that it is the faster way; NULL = KITH_DEVICE,
+                           else "auto". Answers are the same bytes everywhere */
     uint64_t gpu_memory_limit; /* bytes of device memory; 0 = what the driver says is free, less a
                                   margin: what idles in a pool of the caller's is not */
     kith_device_allocate_fn device_allocate; /* NULL = the driver's, kept from call to call; give

@@ -23,7 +23,9 @@ extern "C" {
  * All are on a GPU where the context of its creation names one, exact also with "auto" where a
  * thousand queries would pay for it; a tree there has up to 64 columns and finds up to 2048
  * neighbours, more of them KITH_E_UNSUPPORTED. Under a filter, and where ids are left out, a graph
- * on a GPU is not walked on: all that is allowed is compared, and the answer is exact.
+ * on a GPU is not walked on: all that is allowed is compared, and the answer is exact. Of a context
+ * that names several GPUs each gets a copy of what is made, and they divide many queries that lie
+ * in host memory.
  *
  * The answers are those of kith_search by that method on that device, to the byte. An index keeps
  * points.data until it is freed or changed, and no context, of which the allocator of its maker's
@@ -114,7 +116,8 @@ typedef struct kith_index_info {
     uint32_t struct_size; /* set by the caller to sizeof(kith_index_info) */
     kith_metric metric;
     kith_method method;   /* exact, tree or graph */
-    int32_t device;       /* the number of the GPU that has it; -1: the processor's */
+    int32_t device;       /* the number of the GPU that has it, of several the first; -1: the
+                             processor's */
     kith_matrix points;   /* a view, valid until the index is changed, by any thread, or freed; of
                              kith_cuda_index_create: device memory */
     int64_t k;            /* neighbours a row of the graph; 0: there is none */

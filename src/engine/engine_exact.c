@@ -251,23 +251,48 @@ static kith_status enter_radius(kith_ctx *ctx, const kin_radius_job *job, kin_gp
                                   (double)job->corpus.rows * (double)rows, gpu);
 }
 
-kith_status kin_engine_radius_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_radius_job *job,
-                                     uint32_t place, kith_ranges *ranges)
+static kith_status find_radius(void *arg, const kin_fused_member *on,
+                               const kin_fused_radius_query *query, kith_ranges *ranges)
 {
+    const kin_radius_job *job = arg;
     const kin_fused_source corpus = {.matrix = &job->corpus,
                                      .distance = &job->request.distance,
-                                     .name = job->queries == NULL ? "points" : "corpus",
-                                     .place = place & KIN_FUSED_DATA_ON_DEVICE};
-    const kin_fused_radius_query query = {job->queries, &job->request, place};
+                                     .name = query->queries == NULL ? "points" : "corpus",
+                                     .place = query->place & KIN_FUSED_DATA_ON_DEVICE};
     bool declined = job->method == KITH_METHOD_EXACT;
     if (job->kept.fused != NULL) {
-        return kin_fused_corpus_radius(ctx, job->kept.fused, &query, ranges);
+        return kin_fused_corpus_radius(on->ctx, job->kept.fused, query, ranges);
     }
     if (!declined) {
         bool *may_decline = job->method == KITH_METHOD_AUTO ? &declined : NULL;
-        KIN_TRY(kin_tree_gpu_radius_alone(ctx, gpu, &corpus, &query, ranges, may_decline));
+        KIN_TRY(kin_tree_gpu_radius_alone(on->ctx, on->gpu, &corpus, query, ranges, may_decline));
     }
-    return declined ? kin_fused_radius(ctx, gpu, &corpus, &query, ranges) : KITH_OK;
+    return declined ? kin_fused_radius(on->ctx, on->gpu, &corpus, query, ranges) : KITH_OK;
+}
+
+/* Of a graph by all pairs each serves both ends, which two GPUs that divide it would not make up
+ * for. */
+static bool is_shared(const kin_gpu *gpu, const kin_radius_job *job,
+                      const kin_fused_radius_query *query)
+{
+    const kith_matrix *asked = query->queries != NULL ? query->queries : &job->corpus;
+    if (job->kept.fused != NULL || job->request.most > 0) {
+        return false;
+    }
+    return job->method == KITH_METHOD_TREE ||
+                   (job->method == KITH_METHOD_AUTO &&
+                    kin_tree_gpu_radius_worth_trying(&job->corpus, query))
+               ? kin_tree_gpu_team_searches(gpu, asked->rows, query->place)
+               : query->queries != NULL && kin_fused_team_searches(gpu, asked->rows, query->place);
+}
+
+kith_status kin_engine_radius_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_radius_job *job,
+                                     uint32_t place, kith_ranges *ranges)
+{
+    kin_radius_job own = *job;
+    const kin_fused_radius_query query = {job->queries, &job->request, place};
+    const kin_fused_radius_division all = {&job->corpus, &query, find_radius, &own};
+    return kin_fused_radius_solve(ctx, gpu, is_shared(gpu, job, &query), &all, ranges);
 }
 
 kith_status kin_engine_radius(kith_ctx *ctx, const kin_radius_job *job, kith_ranges *ranges)

@@ -230,7 +230,9 @@ static kith_status make_on_gpu(kith_ctx *ctx, const kin_walks_source *source, ki
                                          .distance = w->distance,
                                          .asked = source->asked,
                                          .k = source->k,
-                                         .corpus = source->corpus};
+                                         .corpus = source->corpus,
+                                         .shared = source->shared,
+                                         .others = source->others};
     KIN_TRY(kin_graph_gpu_paths_make(ctx, w->gpu, &ground, &w->paths));
     w->parts = kin_graph_gpu_paths_parts(w->paths);
     w->most = kin_graph_gpu_most_width();
@@ -387,7 +389,7 @@ void kin_walks_free(kin_walks *walks)
         return;
     }
     kith_ctx *ctx = walks->home;
-    kin_graph_gpu_paths_free(ctx, walks->paths);
+    kin_graph_gpu_paths_free(walks->paths);
     kin_graph_ground_free(ctx, &walks->ground);
     kin_prepared_free(ctx, &walks->prepared);
     kin_free(ctx, walks);
@@ -750,7 +752,10 @@ kith_status kin_engine_walks(kith_ctx *ctx, const kin_walks_source *source,
     kin_gpu *gpu = NULL;
     KIN_TRY(kin_device_enter_walks(ctx, &source->distance, guess_keys(source, job), &gpu));
     if (gpu != NULL) {
-        const kith_status status = make_and_answer(ctx, gpu, source, job, report);
+        kin_walks_source all = *source;
+        all.shared =
+            job->filter == NULL && kin_fused_team_searches(gpu, job->queries.rows, job->place);
+        const kith_status status = make_and_answer(ctx, gpu, &all, job, report);
         kin_device_leave(ctx, gpu);
         if (!kin_device_yields(ctx, status)) {
             return status;

@@ -20,6 +20,8 @@ typedef struct kin_walks_source {
     kith_dtype asked;               /* of the queries to come */
     int64_t k;                      /* ids a row that will be asked for; a GPU's alone */
     const kin_fused_corpus *corpus; /* of the points on that GPU, kept by the caller; or NULL */
+    bool shared;                    /* by the team that it leads, many queries */
+    const kin_fused_corpus *const *others; /* on the others, by number, kept; or NULL */
 } kin_walks_source;
 
 typedef struct kin_walks {

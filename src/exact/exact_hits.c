@@ -77,6 +77,76 @@ kith_status kin_ranges_grow(kith_ctx *ctx, kith_ranges *ranges, int64_t *room, i
     return status;
 }
 
+/* Entries of a part at a time: memory that nobody has touched yet comes a page at a time. */
+enum { ENTRIES_A_PIECE = 1 << 18 };
+
+typedef struct joining {
+    const kith_lists *from;
+    kith_lists *to;
+    int64_t first; /* of the part's entries, in the whole */
+    int64_t count;
+} joining;
+
+static kith_status copy_entries(void *arg, int64_t task, int32_t thread)
+{
+    const joining *j = arg;
+    const int64_t at = task * ENTRIES_A_PIECE;
+    const size_t count = (size_t)kin_min_i64(ENTRIES_A_PIECE, j->count - at);
+    (void)thread;
+    memcpy(j->to->ids + j->first + at, j->from->ids + at, count * sizeof *j->to->ids);
+    memcpy(j->to->distances + j->first + at, j->from->distances + at,
+           count * sizeof *j->to->distances);
+    memcpy(j->to->distances64 + j->first + at, j->from->distances64 + at,
+           count * sizeof *j->to->distances64);
+    return KITH_OK;
+}
+
+static kith_status join_offsets(kith_ctx *ctx, const kith_ranges *parts, int32_t count,
+                                kith_lists *lists)
+{
+    for (int32_t p = 0; p < count; p++) {
+        lists->rows += parts[p].lists.rows;
+    }
+    KIN_TRY(kin_alloc(ctx, &lists->offsets, (uint64_t)lists->rows + 1, sizeof *lists->offsets,
+                      "offsets of lists"));
+    int64_t *to = lists->offsets;
+    *to = 0;
+    for (int32_t p = 0; p < count; p++) {
+        const int64_t before = *to;
+        for (int64_t row = 1; row <= parts[p].lists.rows; row++) {
+            *++to = before + parts[p].lists.offsets[row];
+        }
+    }
+    return KITH_OK;
+}
+
+static kith_status join_entries(kith_ctx *ctx, const kith_ranges *parts, int32_t count,
+                                kith_lists *lists)
+{
+    joining j = {.to = lists};
+    KIN_TRY(widen_all(ctx, lists, 0, lists->offsets[lists->rows]));
+    for (int32_t p = 0; p < count; p++) {
+        j.from = &parts[p].lists;
+        j.count = j.from->rows > 0 ? j.from->offsets[j.from->rows] : 0;
+        KIN_TRY(kin_parallel(ctx, NULL, kin_ceil_div(j.count, ENTRIES_A_PIECE), copy_entries, &j));
+        j.first += j.count;
+    }
+    return KITH_OK;
+}
+
+kith_status kin_ranges_join(kith_ctx *ctx, const kith_ranges *parts, int32_t count,
+                            kith_ranges *ranges)
+{
+    kith_status status = join_offsets(ctx, parts, count, &ranges->lists);
+    if (parts[0].lists.ids != NULL) { /* else they were counted alone */
+        KIN_THEN(status, join_entries(ctx, parts, count, &ranges->lists));
+    }
+    if (status != KITH_OK) {
+        kin_ranges_clear(ctx, ranges);
+    }
+    return status;
+}
+
 kith_status kin_hits_make(kith_ctx *ctx, const kin_radius_request *request,
                           const kin_groups *groups, const kin_rows *queries, kin_hits *hits)
 {
@@ -118,7 +188,7 @@ static bool may_find(const kin_hits *hits, uint32_t query, uint32_t id)
 {
     const kin_radius_request *request = hits->request;
     return (int64_t)id >= kin_radius_least(request, query) &&
-           !(request->leaves_self_out && id == query);
+           !kin_radius_leaves(request, query, id);
 }
 
 /* The next id of the group that may stand in the query's list, from `id` on. */
@@ -249,7 +319,8 @@ static ones ones_of(const kin_hits *hits, int64_t query)
 static int64_t count_ones(const kin_hits *hits, int64_t query)
 {
     const ones some = ones_of(hits, query);
-    const bool own = some.ids == NULL && query >= some.first && query < some.last;
+    const int64_t self = hits->request->own_row + query;
+    const bool own = some.ids == NULL && self >= some.first && self < some.last;
     return some.last - some.first - (own && hits->request->leaves_self_out ? 1 : 0);
 }
 
@@ -302,7 +373,7 @@ static int64_t take_row(const table *t, int64_t row, kin_pair *pairs)
     const ones some = ones_of(hits, row);
     for (int64_t i = some.first; i < some.last; i++) {
         const uint32_t id = some.ids != NULL ? some.ids[i] : (uint32_t)i;
-        if (!(hits->request->leaves_self_out && (int64_t)id == row)) {
+        if (!kin_radius_leaves(hits->request, row, id)) {
             pairs[count++] = (kin_pair){DEGENERATE_KEY, id, 1};
         }
     }

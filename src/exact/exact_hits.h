@@ -11,9 +11,8 @@ typedef struct kin_radius_request {
     kin_distance distance;
     double radius;
     const double *radii;  /* by query; NULL: radius for all */
-    bool leaves_self_out; /* query i is row i of the corpus, and not its own neighbour */
-    bool later_alone;     /* query i is row own_row + i of the corpus, and has the rows behind it
-                             within one radius for all */
+    bool leaves_self_out; /* query i is row own_row + i of the corpus, and not its own neighbour */
+    bool later_alone;     /* it is, and has the rows behind it within one radius for all */
     int64_t own_row;
     bool count_only;
     int64_t most; /* more neighbours that are kept end the job with KITH_E_LIMIT; 0: any number */
@@ -22,6 +21,11 @@ typedef struct kin_radius_request {
 static inline double kin_radius_of(const kin_radius_request *request, int64_t query)
 {
     return request->radii != NULL ? request->radii[query] : request->radius;
+}
+
+static inline bool kin_radius_leaves(const kin_radius_request *request, int64_t query, int64_t id)
+{
+    return request->leaves_self_out && id == request->own_row + query;
 }
 
 /* Ids below this are no neighbours of the query. */
@@ -56,6 +60,10 @@ struct kith_ranges {
 kith_status kin_ranges_grow(kith_ctx *ctx, kith_ranges *ranges, int64_t *room, int64_t rows);
 /* Gives the lists back. */
 void kin_ranges_clear(kith_ctx *ctx, kith_ranges *ranges);
+/* Tables of rows that stand behind one another become one. *ranges is all zero before, and on
+ * failure. */
+kith_status kin_ranges_join(kith_ctx *ctx, const kith_ranges *parts, int32_t count,
+                            kith_ranges *ranges);
 
 /* The failure of a job that found more than its most. */
 kith_status kin_hits_too_many(kith_ctx *ctx, const kin_radius_request *request);

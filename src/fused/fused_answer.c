@@ -56,6 +56,87 @@ void kin_fused_slice_of(const kin_fused_query *query, int64_t first, int64_t cou
         (kin_fused_query){&slice->queries, query->name, &slice->request, query->place, &slice->out};
 }
 
+/* ---- By a team ------------------------------------------------------------------------------- */
+
+kin_fused_member kin_fused_member_of(kith_ctx *ctx, kin_gpu *gpu, int64_t rows, int32_t part,
+                                     int32_t parts)
+{
+    const int64_t first = rows * part / parts;
+    return (kin_fused_member){ctx, gpu, part, parts, first, rows * (part + 1) / parts - first};
+}
+
+void kin_fused_told_take(const kin_fused_member *member, kin_fused_told *told)
+{
+    told->reports[member->part] = member->ctx->report;
+    told->rows[member->part] = member->count;
+}
+
+void kin_fused_told_add_up(const kin_fused_told *told, int32_t parts, kith_report *report)
+{
+    double all = 0.0;
+    for (int32_t p = 0; p < parts; p++) {
+        all += (double)told->rows[p];
+    }
+    report->skipped_share = report->looked_share = report->rerun_share = report->candidates = 0.0;
+    for (int32_t p = 0; p < parts && all > 0.0; p++) {
+        const double weight = (double)told->rows[p] / all;
+        report->skipped_share += told->reports[p].skipped_share * weight;
+        report->looked_share += told->reports[p].looked_share * weight;
+        report->rerun_share += told->reports[p].rerun_share * weight;
+        report->candidates += told->reports[p].candidates * weight;
+    }
+}
+
+typedef struct dividing {
+    const kin_fused_division *job;
+    kin_fused_told told;
+} dividing;
+
+static kith_status solve_share(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
+{
+    dividing *d = arg;
+    const kin_fused_member own = kin_fused_member_of(ctx, gpu, d->job->rows, part, parts);
+    const kith_status status = own.count > 0 ? d->job->solve(d->job->arg, &own) : KITH_OK;
+    kin_fused_told_take(&own, &d->told);
+    return status;
+}
+
+kith_status kin_fused_divide(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_division *job)
+{
+    dividing d = {.job = job};
+    KIN_TRY(kin_gpu_team_run(ctx, gpu->team, false, solve_share, &d));
+    kin_fused_told_add_up(&d.told, (int32_t)kin_max_i64(1, kin_gpu_team_count(gpu->team)),
+                          &ctx->report);
+    return KITH_OK;
+}
+
+kith_status kin_fused_solve(kith_ctx *ctx, kin_gpu *gpu, bool shared, const kin_fused_division *job)
+{
+    const kin_fused_member alone = kin_fused_member_of(ctx, gpu, job->rows, 0, 1);
+    const kith_report before = ctx->report;
+    if (shared) {
+        const kith_status status = kin_fused_divide(ctx, gpu, job);
+        if (!kin_fused_team_yields(ctx, status)) {
+            return status;
+        }
+        ctx->report = before;
+    }
+    return job->solve(job->arg, &alone);
+}
+
+bool kin_fused_team_yields(kith_ctx *ctx, kith_status status)
+{
+    enum { WARNING = 1 };
+    if (status == KITH_OK || status == KITH_E_CANCELLED || status == KITH_E_DEVICE) {
+        return false;
+    }
+    if (status == KITH_E_DEVICE_MEMORY) {
+        kin_log(ctx, WARNING, "one GPU alone goes on, in batches: %s", ctx->failure.detail);
+    }
+    kin_forgive(ctx);
+    return true;
+}
+
 /* ---- Making ---------------------------------------------------------------------------------- */
 
 static bool plain(const kin_groups *groups)

@@ -189,6 +189,40 @@ typedef struct kin_fused_relay {
 } kin_fused_relay;
 kith_status kin_fused_team_relay(const kin_fused_relay *relay);
 
+/* ---- Rows that need nothing of each other, by a team: fused_answer.c ------------------------- */
+
+/* Rows first .. first + count - 1 of a job, which a member answers. */
+typedef struct kin_fused_member {
+    kith_ctx *ctx;
+    kin_gpu *gpu;
+    int32_t part; /* of so many */
+    int32_t parts;
+    int64_t first;
+    int64_t count;
+} kin_fused_member;
+kin_fused_member kin_fused_member_of(kith_ctx *ctx, kin_gpu *gpu, int64_t rows, int32_t part,
+                                     int32_t parts);
+
+/* What members report of their rows, by part. Seconds are those of the first; what is a row's is
+ * averaged over all. */
+typedef struct kin_fused_told {
+    kith_report reports[KIN_GPU_TEAM_MOST];
+    int64_t rows[KIN_GPU_TEAM_MOST];
+} kin_fused_told;
+void kin_fused_told_take(const kin_fused_member *member, kin_fused_told *told);
+void kin_fused_told_add_up(const kin_fused_told *told, int32_t parts, kith_report *report);
+
+/* A job of so many rows, that a team may divide. */
+typedef struct kin_fused_division {
+    int64_t rows;
+    kith_status (*solve)(void *arg, const kin_fused_member *member);
+    void *arg;
+} kin_fused_division;
+/* All rows by the team that the GPU leads, each member working alone. */
+kith_status kin_fused_divide(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_division *job);
+/* The same where `shared`; else, and where the team could not, by that GPU. */
+kith_status kin_fused_solve(kith_ctx *ctx, kin_gpu *gpu, bool shared,
+                            const kin_fused_division *job);
 /* Whether the leader alone shall do what the team could not: it works in batches where a team wants
  * all on each GPU, and who is told of a bad value is told the number of its row. The failure is
  * then logged and forgotten. */

@@ -267,21 +267,6 @@ done:
     return status;
 }
 
-/* ---- Search ---------------------------------------------------------------------------------- */
-
-bool kin_fused_team_yields(kith_ctx *ctx, kith_status status)
-{
-    enum { WARNING = 1 };
-    if (status == KITH_OK || status == KITH_E_CANCELLED || status == KITH_E_DEVICE) {
-        return false;
-    }
-    if (status == KITH_E_DEVICE_MEMORY) {
-        kin_log(ctx, WARNING, "one GPU alone goes on, in batches: %s", ctx->failure.detail);
-    }
-    kin_forgive(ctx);
-    return true;
-}
-
 /* ---- Lists on their way ---------------------------------------------------------------------- */
 
 /* What a member shows of a batch. */

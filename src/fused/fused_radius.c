@@ -485,3 +485,61 @@ kith_status kin_fused_corpus_radius(kith_ctx *ctx, const kin_fused_corpus *corpu
              .resident = corpus};
     return find_all(&r, query, ranges);
 }
+
+/* ---- By a team ------------------------------------------------------------------------------- */
+
+/* Each makes the table of its rows in its own context; then they become one. */
+typedef struct tables {
+    const kin_fused_radius_division *job;
+    kith_ranges of[KIN_GPU_TEAM_MOST];
+} tables;
+
+/* Points of a graph ask as queries that know which rows they are. */
+static kith_status find_share(void *arg, const kin_fused_member *own)
+{
+    tables *t = arg;
+    const kin_fused_radius_query *whole = t->job->query;
+    kith_ranges *table = &t->of[own->part];
+    const kith_matrix queries = kin_fused_part_of(
+        whole->queries != NULL ? whole->queries : t->job->points, own->first, own->count);
+    kin_radius_request request = *whole->request;
+    request.own_row += own->first;
+    request.radii = request.radii != NULL ? request.radii + own->first : NULL;
+    if (table->ctx != NULL) { /* of a run that another one broke */
+        kin_ranges_clear(table->ctx, table);
+    }
+    *table = (kith_ranges){.ctx = own->ctx};
+    const kin_fused_radius_query query = {&queries, &request, whole->place};
+    return t->job->find(t->job->arg, own, &query, table);
+}
+
+static kith_status radius_by_team(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_radius_division *job,
+                                  kith_ranges *ranges)
+{
+    tables t = {.job = job};
+    const kith_matrix *asked = job->query->queries != NULL ? job->query->queries : job->points;
+    const kin_fused_division rows = {asked->rows, find_share, &t};
+    kith_status status = kin_fused_divide(ctx, gpu, &rows);
+    KIN_THEN(status, kin_ranges_join(ctx, t.of, kin_gpu_team_count(gpu->team), ranges));
+    for (int32_t p = 0; p < KIN_GPU_TEAM_MOST; p++) {
+        if (t.of[p].ctx != NULL) {
+            kin_ranges_clear(t.of[p].ctx, &t.of[p]);
+        }
+    }
+    return status;
+}
+
+kith_status kin_fused_radius_solve(kith_ctx *ctx, kin_gpu *gpu, bool shared,
+                                   const kin_fused_radius_division *job, kith_ranges *ranges)
+{
+    const kith_report before = ctx->report;
+    if (shared) {
+        const kith_status status = radius_by_team(ctx, gpu, job, ranges);
+        if (!kin_fused_team_yields(ctx, status)) {
+            return status;
+        }
+        ctx->report = before;
+    }
+    const kin_fused_member alone = {.ctx = ctx, .gpu = gpu};
+    return job->find(job->arg, &alone, job->query, ranges);
+}

@@ -315,28 +315,22 @@ static kith_status graph_of_member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
     return status;
 }
 
-/* What one member is asked. */
-static void set_share(const team_job *job, int32_t part, int32_t parts, kin_fused_slice *slice)
-{
-    const int64_t rows = job->query->queries->rows;
-    const int64_t first = rows * part / parts;
-    kin_fused_slice_of(job->query, first, rows * (part + 1) / parts - first, slice);
-}
-
 /* The corpus is prepared in lockstep, which brings it to the GPUs once; then each works alone. */
 static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part,
                                    int32_t parts)
 {
     const team_job *job = arg;
+    const kin_fused_query *query = job->query;
+    const kin_fused_member own = kin_fused_member_of(ctx, gpu, query->queries->rows, part, parts);
     kin_fused_slice slice;
-    set_share(job, part, parts, &slice);
+    kin_fused_slice_of(query, own.first, own.count, &slice);
     const kin_fused_source source = {.matrix = job->corpus,
                                      .distance = &slice.request.distance,
                                      .name = "corpus",
                                      .askers = slice.queries.rows};
     kin_fused_corpus *corpus = NULL;
-    kith_status status = kin_fused_corpus_make(ctx, gpu, &source, job->query->queries->dtype,
-                                               slice.request.k, &corpus);
+    kith_status status =
+        kin_fused_corpus_make(ctx, gpu, &source, query->queries->dtype, slice.request.k, &corpus);
     status = kin_gpu_meet(gpu, status);
     kin_gpu_break_step(gpu);
     if (status == KITH_OK && slice.queries.rows > 0) {
@@ -348,13 +342,12 @@ static kith_status search_resident(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32
 }
 
 /* A corpus that does not fit comes to each in chunks. */
-static kith_status search_alone(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
+static kith_status search_alone(void *arg, const kin_fused_member *own)
 {
     const team_job *job = arg;
     kin_fused_slice slice;
-    set_share(job, part, parts, &slice);
-    return slice.queries.rows == 0 ? KITH_OK
-                                   : kin_fused_search(ctx, gpu, job->corpus, &slice.query);
+    kin_fused_slice_of(job->query, own->first, own->count, &slice);
+    return kin_fused_search(own->ctx, own->gpu, job->corpus, &slice.query);
 }
 
 kith_status kin_fused_search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
@@ -366,7 +359,8 @@ kith_status kin_fused_search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_mat
         return status;
     }
     kin_forgive(ctx);
-    return kin_gpu_team_run(ctx, gpu->team, false, search_alone, &job);
+    const kin_fused_division rows = {query->queries->rows, search_alone, &job};
+    return kin_fused_divide(ctx, gpu, &rows);
 }
 
 static kith_status graph_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *points,

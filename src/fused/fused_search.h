@@ -105,6 +105,18 @@ typedef struct kin_fused_radius_query {
  * its own when this fails. */
 kith_status kin_fused_radius(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *corpus,
                              const kin_fused_radius_query *query, kith_ranges *ranges);
+/* By whoever finds it: one member, some rows that ask, of host memory where a team is at work. */
+typedef struct kin_fused_radius_division {
+    const kith_matrix *points; /* of a graph, in host memory */
+    const kin_fused_radius_query *query;
+    kith_status (*find)(void *arg, const kin_fused_member *member,
+                        const kin_fused_radius_query *query, kith_ranges *ranges);
+    void *arg;
+} kin_fused_radius_division;
+/* By the team that the GPU leads where `shared`; else, and where the team could not, by that GPU.
+ * *ranges: as of find. */
+kith_status kin_fused_radius_solve(kith_ctx *ctx, kin_gpu *gpu, bool shared,
+                                   const kin_fused_radius_division *job, kith_ranges *ranges);
 /* The same of a corpus that is prepared. */
 kith_status kin_fused_corpus_radius(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                     const kin_fused_radius_query *query, kith_ranges *ranges);

@@ -43,6 +43,7 @@ typedef struct kin_gpu {
     void *followed; /* an event in a caller's stream (kin_gpu_follow); NULL until the first */
     struct kin_gpu_team *team; /* the one that it leads, where there are several (gpu_team.h); it
                                   is closed with it */
+    int32_t number;            /* in its team, where it never changes; of the leader 0 */
     struct kin_gpu_seat *seat; /* in a team's lockstep; NULL: it works alone */
     kith_ctx *home;            /* pays for host memory */
     pthread_mutex_t lock;

@@ -22,6 +22,7 @@ typedef struct member {
 struct kin_gpu_team {
     member members[KIN_GPU_TEAM_MOST];
     int32_t count;
+    bool running; /* the leader's thread, which alone reads it, works for a member */
 
     /* A run. */
     pthread_mutex_t lock;
@@ -121,6 +122,9 @@ static kith_status open_members(kith_ctx *ctx, kin_gpu_team *team, const int32_t
             (void)pthread_join(all[i].thread, NULL);
         }
         team->members[i].gpu = all[i].gpu;
+        if (all[i].gpu != NULL) {
+            all[i].gpu->number = i;
+        }
         if (status == KITH_OK && all[i].status != KITH_OK) {
             status = kin_fail_like(ctx, all[i].status, all[i].ctx);
         }
@@ -204,6 +208,11 @@ int32_t kin_gpu_team_count(const kin_gpu_team *team)
     return count;
 }
 
+int32_t kin_gpu_team_size(const kin_gpu_team *team)
+{
+    return team->count;
+}
+
 kin_gpu *kin_gpu_team_member(const kin_gpu_team *team, int32_t number)
 {
     return team->members[number].gpu;
@@ -211,7 +220,7 @@ kin_gpu *kin_gpu_team_member(const kin_gpu_team *team, int32_t number)
 
 bool kin_gpu_team_takes(const kin_gpu *gpu, int64_t rows, int64_t rows_a_member)
 {
-    if (gpu->team == NULL || gpu->seat != NULL) {
+    if (gpu->team == NULL || gpu->seat != NULL || gpu->team->running) {
         return false;
     }
     const int32_t count = kin_gpu_team_count(gpu->team);
@@ -470,6 +479,17 @@ static kith_status tell(kith_ctx *ctx, const kin_gpu_team *team, const seated *a
                : kin_fail(ctx, team->failed, "GPUs of a team lost step");
 }
 
+/* A team may outlive the context that it was opened for, as an index does. */
+static void follow_caller(kith_ctx *own, const kith_ctx *caller, int32_t parts)
+{
+    own->params.log = caller->params.log;
+    own->params.log_arg = caller->params.log_arg;
+    own->params.memory_limit = caller->params.memory_limit;
+    own->threads = (int32_t)kin_max_i64(1, caller->threads / parts);
+    kin_forgive(own);
+    memset(&own->report, 0, sizeof own->report);
+}
+
 static kith_status run_once(kith_ctx *ctx, kin_gpu_team *team, bool lockstep, kin_gpu_member_fn fn,
                             void *arg)
 {
@@ -494,8 +514,7 @@ static kith_status run_once(kith_ctx *ctx, kin_gpu_team *team, bool lockstep, ki
     }
     kith_status status = KITH_OK;
     for (int32_t p = 1; p < parts && status == KITH_OK; p++) {
-        kin_forgive(all[p].ctx);
-        memset(&all[p].ctx->report, 0, sizeof all[p].ctx->report);
+        follow_caller(all[p].ctx, ctx, parts);
         born[p] = kin_thread_start(&all[p].thread, work, &all[p]) == 0;
         if (!born[p]) {
             status = kin_fail(ctx, KITH_E_MEMORY,
@@ -534,9 +553,65 @@ kith_status kin_gpu_team_run(kith_ctx *ctx, kin_gpu_team *team, bool lockstep, k
 {
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
+    team->running = true;
     do {
         ctx->report = before;
         status = run_once(ctx, team, lockstep, fn, arg);
     } while (leave_out(ctx, team, status));
+    team->running = false;
+    return status;
+}
+
+/* ---- One thing on each ----------------------------------------------------------------------- */
+
+typedef struct making {
+    const kin_gpu_each *each;
+    void **things;
+} making;
+
+/* The GPU has been entered. What stands there is of a run that another one broke. */
+static kith_status make_thing(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, int32_t parts)
+{
+    const making *m = arg;
+    void **thing = &m->things[gpu->number];
+    (void)part;
+    (void)parts;
+    if (*thing != NULL) {
+        m->each->free(*thing);
+        *thing = NULL;
+    }
+    return m->each->make(m->each->arg, ctx, gpu, thing);
+}
+
+void kin_gpu_each_free(kin_gpu *leader, void (*free_thing)(void *thing), void **things)
+{
+    for (int32_t i = 0; i < KIN_GPU_TEAM_MOST; i++) {
+        if (things[i] != NULL && i == 0) {
+            free_thing(things[i]);
+        } else if (things[i] != NULL) {
+            kin_gpu *gpu = kin_gpu_team_member(leader->team, i);
+            kin_gpu_enter(gpu);
+            free_thing(things[i]);
+            kin_gpu_leave(gpu);
+        }
+        things[i] = NULL;
+    }
+}
+
+kith_status kin_gpu_each_make(kith_ctx *ctx, kin_gpu *leader, const kin_gpu_each *each,
+                              void **things)
+{
+    making m = {each, things};
+    kith_status status = leader->team != NULL
+                             ? kin_gpu_team_run(ctx, leader->team, true, make_thing, &m)
+                             : make_thing(&m, ctx, leader, 0, 1);
+    if (status == KITH_OK && things[0] == NULL) {
+        status = kin_fail(ctx, KITH_E_DEVICE,
+                          "cuda:%d, the first of several GPUs, has failed (name others)",
+                          (int)leader->index);
+    }
+    if (status != KITH_OK) {
+        kin_gpu_each_free(leader, each->free, things);
+    }
     return status;
 }

@@ -37,9 +37,11 @@ kith_status kin_gpu_team_open(kith_ctx *ctx, kin_gpu *leader, const int32_t *ind
 /* Members that work: those that did not fail. */
 int32_t kin_gpu_team_count(const kin_gpu_team *team);
 /* Whether jobs of so many rows a member are the team's: also where its leader is left out, and so
- * is nobody's but the others'. */
+ * is nobody's but the others'. Not while the team is at work: a job inside its job is a member's.
+ */
 bool kin_gpu_team_takes(const kin_gpu *gpu, int64_t rows, int64_t rows_a_member);
-/* Any of all, the leader being number 0. */
+/* Any of all, the leader being number 0, and how many. */
+int32_t kin_gpu_team_size(const kin_gpu_team *team);
 kin_gpu *kin_gpu_team_member(const kin_gpu_team *team, int32_t number);
 /* Their names, "cuda:0,1,2", and the most that one of them held. */
 void kin_gpu_team_name(const kin_gpu_team *team, char *text, size_t size);
@@ -54,6 +56,21 @@ typedef kith_status (*kin_gpu_member_fn)(void *arg, kith_ctx *ctx, kin_gpu *gpu,
  * long as one is left. Other failures are the job's. */
 kith_status kin_gpu_team_run(kith_ctx *ctx, kin_gpu_team *team, bool lockstep, kin_gpu_member_fn fn,
                              void *arg);
+
+/* ---- One thing on each ----------------------------------------------------------------------- */
+
+/* What each GPU of a team gets, the context's memory with it, in lockstep until it breaks step. */
+typedef struct kin_gpu_each {
+    kith_status (*make)(void *arg, kith_ctx *ctx, kin_gpu *gpu, void **thing);
+    void (*free)(void *thing);
+    void *arg;
+} kin_gpu_each;
+/* things[KIN_GPU_TEAM_MOST], all NULL before: by the number of a member, which is 0 where there is
+ * no team; NULL of one that is left out, which the leader must not be. All NULL on failure. Each
+ * GPU is entered by then, the leader by the caller. */
+kith_status kin_gpu_each_make(kith_ctx *ctx, kin_gpu *leader, const kin_gpu_each *each,
+                              void **things);
+void kin_gpu_each_free(kin_gpu *leader, void (*free_thing)(void *thing), void **things);
 
 /* ---- In lockstep ----------------------------------------------------------------------------- */
 

@@ -66,6 +66,9 @@ typedef struct kin_graph_gpu_paths {
     uint32_t *parts; /* as of kin_graph_links */
     int64_t part_count;
     kin_graph_gpu_entering *entering;
+    kith_ctx *home;                  /* its memory */
+    bool shared;                     /* the other GPUs of a team have theirs */
+    void *others[KIN_GPU_TEAM_MOST]; /* paths there, by number */
 } kin_graph_gpu_paths;
 
 /* What walks are made for. */
@@ -76,6 +79,8 @@ typedef struct kin_graph_gpu_ground {
     kith_dtype asked;               /* of the queries to come */
     int64_t k;                      /* ids a row that will be asked for */
     const kin_fused_corpus *corpus; /* of the points, which outlives the paths; NULL: one is made */
+    bool shared; /* the other GPUs of the team that this one leads get paths, too, if they can */
+    const kin_fused_corpus *const *others; /* corpora there, by number; NULL: they are made */
 } kin_graph_gpu_ground;
 
 /* Queries that walk, each as it would alone. */
@@ -93,10 +98,10 @@ int64_t kin_graph_gpu_most_width(void);
 kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
                                      const kin_graph_gpu_ground *ground, kin_graph_gpu_paths **out);
 /* Accepts NULL. */
-void kin_graph_gpu_paths_free(kith_ctx *ctx, kin_graph_gpu_paths *paths);
+void kin_graph_gpu_paths_free(kin_graph_gpu_paths *paths);
 int64_t kin_graph_gpu_paths_parts(const kin_graph_gpu_paths *paths);
-/* As kin_graph_walk_run, in batches where memory is short. The same bytes in every run, but not
- * the processor's: what walks find differs. */
+/* As kin_graph_walk_run, in batches where memory is short, many queries by all GPUs that have
+ * paths. The same bytes in every run, but not the processor's: what walks find differs. */
 kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
                                    const kin_graph_gpu_walks *walkers, const kith_neighbors *out,
                                    kin_graph_effort *effort);

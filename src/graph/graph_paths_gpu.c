@@ -164,8 +164,11 @@ static kith_status prepare(kith_ctx *ctx, kin_graph_gpu_paths *paths,
     const kin_fused_source source = {
         .matrix = ground->points, .distance = &ground->distance, .name = "points"};
     const kith_report before = ctx->report;
+    const int32_t number = paths->gpu->number;
     kith_status status = KITH_OK;
-    paths->corpus = ground->corpus;
+    paths->corpus = number == 0              ? ground->corpus
+                    : ground->others != NULL ? ground->others[number]
+                                             : NULL;
     if (paths->corpus != NULL) {
         return KITH_OK;
     }
@@ -175,6 +178,7 @@ static kith_status prepare(kith_ctx *ctx, kin_graph_gpu_paths *paths,
             kin_fused_corpus_make(ctx, paths->gpu, &source, ground->asked, ground->k, &paths->own);
     } while (kin_fused_again(ctx, paths->gpu, status));
     paths->corpus = paths->own;
+    kin_gpu_break_step(paths->gpu);
     return status;
 }
 
@@ -327,35 +331,10 @@ static kith_status too_large(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
                     2 * (long long)ground->graph->k);
 }
 
-kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
-                                     const kin_graph_gpu_ground *ground, kin_graph_gpu_paths **out)
+static void free_paths(void *thing)
 {
-    kin_graph_gpu_paths *paths = NULL;
-    *out = NULL;
-    KIN_TRY(refuse(ctx, ground));
-    KIN_TRY(kin_alloc_zero(ctx, &paths, 1, sizeof *paths, "a graph on a device"));
-    *paths = (kin_graph_gpu_paths){.gpu = gpu,
-                                   .distance = ground->distance,
-                                   .rows = ground->points->rows,
-                                   .most = (int32_t)(2 * ground->graph->k)};
-    kith_status status =
-        kin_alloc_zero(ctx, &paths->entering, 1, sizeof *paths->entering, "entries of walks");
-    KIN_THEN(status, prepare(ctx, paths, ground));
-    KIN_THEN(status, choose_rounded(ctx, paths, ground->graph));
-    KIN_THEN(status, link_graph(ctx, paths, ground->graph));
-    if (status != KITH_OK) {
-        kin_graph_gpu_paths_free(ctx, paths);
-        return status == KITH_E_DEVICE_MEMORY ? too_large(ctx, ground) : status;
-    }
-    *out = paths;
-    return KITH_OK;
-}
-
-void kin_graph_gpu_paths_free(kith_ctx *ctx, kin_graph_gpu_paths *paths)
-{
-    if (paths == NULL) {
-        return;
-    }
+    kin_graph_gpu_paths *paths = thing;
+    kith_ctx *ctx = paths->home;
     if (paths->entering != NULL) {
         kin_gpu_free(paths->gpu, paths->entering->rows);
         kin_free(ctx, paths->entering);
@@ -365,4 +344,58 @@ void kin_graph_gpu_paths_free(kith_ctx *ctx, kin_graph_gpu_paths *paths)
     kin_fused_prepared_free(ctx, paths->gpu, &paths->bytes);
     kin_fused_corpus_free(ctx, paths->own);
     kin_free(ctx, paths);
+}
+
+static kith_status make_paths(void *arg, kith_ctx *ctx, kin_gpu *gpu, void **thing)
+{
+    const kin_graph_gpu_ground *ground = arg;
+    kin_graph_gpu_paths *paths = NULL;
+    KIN_TRY(kin_alloc_zero(ctx, &paths, 1, sizeof *paths, "a graph on a device"));
+    *paths = (kin_graph_gpu_paths){.gpu = gpu,
+                                   .distance = ground->distance,
+                                   .rows = ground->points->rows,
+                                   .most = (int32_t)(2 * ground->graph->k),
+                                   .home = ctx};
+    kith_status status =
+        kin_alloc_zero(ctx, &paths->entering, 1, sizeof *paths->entering, "entries of walks");
+    KIN_THEN(status, prepare(ctx, paths, ground));
+    KIN_THEN(status, choose_rounded(ctx, paths, ground->graph));
+    KIN_THEN(status, link_graph(ctx, paths, ground->graph));
+    if (status != KITH_OK) {
+        free_paths(paths);
+        return status == KITH_E_DEVICE_MEMORY ? too_large(ctx, ground) : status;
+    }
+    *thing = paths;
+    return KITH_OK;
+}
+
+kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
+                                     const kin_graph_gpu_ground *ground, kin_graph_gpu_paths **out)
+{
+    kin_graph_gpu_ground own = *ground;
+    const kin_gpu_each each = {make_paths, free_paths, &own};
+    const kith_report before = ctx->report;
+    void *made[KIN_GPU_TEAM_MOST] = {NULL};
+    *out = NULL;
+    KIN_TRY(refuse(ctx, ground));
+    kith_status status = ground->shared ? kin_gpu_each_make(ctx, gpu, &each, made) : KITH_OK;
+    const bool alone = !ground->shared || kin_fused_team_yields(ctx, status);
+    if (alone) {
+        ctx->report = before;
+        status = make_paths(&own, ctx, gpu, &made[0]);
+    }
+    if (status == KITH_OK) {
+        *out = made[0];
+        (*out)->shared = !alone;
+        memcpy((*out)->others + 1, made + 1, sizeof made - sizeof made[0]);
+    }
+    return status;
+}
+
+void kin_graph_gpu_paths_free(kin_graph_gpu_paths *paths)
+{
+    if (paths != NULL) {
+        kin_gpu_each_free(paths->gpu, free_paths, paths->others);
+        free_paths(paths);
+    }
 }

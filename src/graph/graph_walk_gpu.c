@@ -315,9 +315,9 @@ static kith_status run_all(walking *w)
     return kin_fused_each_stripe(&all);
 }
 
-kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
-                                   const kin_graph_gpu_walks *walkers, const kith_neighbors *out,
-                                   kin_graph_effort *effort)
+static kith_status run_here(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
+                            const kin_graph_gpu_walks *walkers, const kith_neighbors *out,
+                            kin_graph_effort *effort)
 {
     KIN_HOLD(hold, ctx);
     walking w = {.hold = &hold,
@@ -334,11 +334,70 @@ kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *pat
     return status;
 }
 
+static kith_status solve_here(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
+                              const kin_graph_gpu_walks *walkers, const kith_neighbors *out)
+{
+    const kin_request request = {
+        .distance = paths->distance, .k = out->k, .method = KITH_METHOD_EXACT};
+    return kin_fused_corpus_search(ctx, paths->corpus, walkers->queries, &request, walkers->place,
+                                   out);
+}
+
+/* ---- By a team ------------------------------------------------------------------------------- */
+
+typedef struct dividing {
+    const kin_graph_gpu_paths *paths;
+    const kin_graph_gpu_walks *walkers;
+    const kith_neighbors *out;
+    bool exactly;
+    int32_t parts;
+    kin_graph_effort efforts[KIN_GPU_TEAM_MOST];
+} dividing;
+
+static kith_status answer_share(void *arg, const kin_fused_member *own)
+{
+    dividing *d = arg;
+    const int32_t number = own->gpu->number;
+    const kin_graph_gpu_paths *paths = number == 0 ? d->paths : d->paths->others[number];
+    const kith_matrix queries = kin_fused_part_of(d->walkers->queries, own->first, own->count);
+    const kith_neighbors out = kin_fused_rows_of(d->out, own->first, own->count);
+    kin_graph_gpu_walks walkers = *d->walkers;
+    walkers.queries = &queries;
+    if (own->part == 0) {
+        d->parts = own->parts;
+    }
+    return d->exactly ? solve_here(own->ctx, paths, &walkers, &out)
+                      : run_here(own->ctx, paths, &walkers, &out, &d->efforts[own->part]);
+}
+
+static kith_status answer(kith_ctx *ctx, dividing *d)
+{
+    kin_gpu *gpu = d->paths->gpu;
+    const int64_t rows = d->walkers->queries->rows;
+    const kin_fused_division job = {rows, answer_share, d};
+    const bool shared = d->paths->shared && kin_fused_team_searches(gpu, rows, d->walkers->place);
+    return kin_fused_solve(ctx, gpu, shared, &job);
+}
+
+kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
+                                   const kin_graph_gpu_walks *walkers, const kith_neighbors *out,
+                                   kin_graph_effort *effort)
+{
+    dividing d = {.paths = paths, .walkers = walkers, .out = out};
+    const kith_status status = answer(ctx, &d);
+    *effort = (kin_graph_effort){0};
+    for (int32_t p = 0; p < d.parts; p++) {
+        effort->met += d.efforts[p].met;
+        effort->walked += d.efforts[p].walked;
+    }
+    return status;
+}
+
 kith_status kin_graph_gpu_walk_solve(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
                                      const kith_matrix *queries, uint32_t place,
                                      const kith_neighbors *out)
 {
-    const kin_request request = {
-        .distance = paths->distance, .k = out->k, .method = KITH_METHOD_EXACT};
-    return kin_fused_corpus_search(ctx, paths->corpus, queries, &request, place, out);
+    const kin_graph_gpu_walks asked = {.queries = queries, .place = place};
+    dividing d = {.paths = paths, .walkers = &asked, .out = out, .exactly = true};
+    return answer(ctx, &d);
 }

@@ -363,10 +363,13 @@ static kith_status create(kith_ctx *ctx, const origin *from, kith_index *index)
     return kin_index_keep(ctx, &source, index);
 }
 
-/* What a caller's GPU keeps for later is wanted by the index'. */
-static void trim_gpu(kin_gpu *gpu)
+/* What a caller's GPUs keep for later is wanted by the index'. */
+static void trim_gpus(kin_gpu *leader)
 {
-    if (gpu != NULL) {
+    const kin_gpu_team *team = leader != NULL ? leader->team : NULL;
+    const int32_t count = leader == NULL ? 0 : team == NULL ? 1 : kin_gpu_team_size(team);
+    for (int32_t i = 0; i < count; i++) {
+        kin_gpu *gpu = i == 0 ? leader : kin_gpu_team_member(team, i);
         kin_gpu_enter(gpu);
         kin_gpu_trim(gpu);
         kin_gpu_leave(gpu);
@@ -398,8 +401,9 @@ static kith_status make(kith_ctx *ctx, const origin *from, kith_index **out)
     kith_ctx *own = kin_ctx_new(&ctx->params);
     KIN_FAIL_IF(own == NULL, ctx, KITH_E_MEMORY, kin_at(NULL),
                 "no memory for an index (free some memory)");
-    trim_gpu(ctx->gpu);
+    trim_gpus(ctx->gpu);
     kith_status status = kin_index_call_begin(ctx, own, &call);
+    own->device_count = from->on_device ? 1 : ctx->device_count;
     KIN_THEN(status, kin_index_call_end(&call, make_in(own, from, out)));
     if (status != KITH_OK) {
         free_own(own);
@@ -449,6 +453,18 @@ kith_status kith_index_open(kith_ctx *ctx, const char *path, kith_index **out)
 
 /* ---- Asked ----------------------------------------------------------------------------------- */
 
+/* With links both ways. */
+static uint64_t bytes_of(const kin_index_kept *kept, const kin_index_copy *copy)
+{
+    const int64_t rows = kept->prepared.rows.matrix.rows;
+    if (copy == NULL) {
+        return 0;
+    }
+    return 2 * (uint64_t)(rows * kept->graph.k) * sizeof *kept->graph.ids +
+           (copy->fused != NULL ? kin_fused_corpus_bytes(copy->fused)
+                                : kin_tree_gpu_corpus_bytes(&copy->planted));
+}
+
 kith_status kith_index_inspect(const kith_index *index, kith_index_info *info)
 {
     if (index == NULL || info == NULL || info->struct_size < sizeof info->struct_size) {
@@ -459,11 +475,9 @@ kith_status kith_index_inspect(const kith_index *index, kith_index_info *info)
     const kith_matrix *points = &kept->prepared.rows.matrix;
     const uint64_t rows =
         index->rows != NULL ? (uint64_t)points->rows * (uint64_t)points->stride_bytes : 0;
-    uint64_t there = kept->fused != NULL  ? kin_fused_corpus_bytes(kept->fused)
-                     : index->gpu != NULL ? kin_tree_gpu_corpus_bytes(&kept->planted)
-                                          : 0;
-    if (index->gpu != NULL) { /* links both ways */
-        there += 2 * (uint64_t)(points->rows * kept->graph.k) * sizeof *kept->graph.ids;
+    uint64_t there = 0;
+    for (int32_t i = 0; i < KIN_GPU_TEAM_MOST; i++) {
+        there += bytes_of(kept, kept->copies[i]);
     }
     const kith_index_info known = {.metric = kept->prepared.distance.metric,
                                    .method = index->method,

@@ -15,7 +15,8 @@
  *     graph    cpu   graph: ids of neighbours, and walks over them       index_graph.c
  *     graph    gpu   the same, and fused, on whose rows it walks there   index_kept.c
  *
- * It is prepared on one device, for good. */
+ * It is prepared on one device, for good, or on each GPU of a team (gpu/gpu_team.h), which divides
+ * many queries of host memory; all else is the leader's. */
 #ifndef KIN_INDEX_INDEX_H
 #define KIN_INDEX_INDEX_H
 
@@ -37,6 +38,13 @@ typedef struct kin_index_graph {
     kin_index_walks *walks;
 } kin_index_graph;
 
+/* The points on a GPU: for all pairs, or by a tree. */
+typedef struct kin_index_copy {
+    kith_ctx *home; /* its memory */
+    kin_fused_corpus *fused;
+    kin_tree_gpu_corpus planted;
+} kin_index_copy;
+
 /* What a change replaces, as a whole. */
 typedef struct kin_index_kept {
     kin_prepared prepared;
@@ -47,6 +55,8 @@ typedef struct kin_index_kept {
     void *there;                 /* the points in device memory, after a change; NULL: not ours */
     int64_t there_rows;          /* that it has room for */
     kin_index_graph graph;
+    void *copies[KIN_GPU_TEAM_MOST]; /* by number of a GPU in its team: kin_index_copy; NULL where
+                                        it has none. fused and planted are those of the first */
 } kin_index_kept;
 
 /* Whether the points are the caller's, in a GPU's memory. */
@@ -64,7 +74,8 @@ struct kith_index {
     bool views;               /* what is kept lies in the container, walks apart */
     double *period;           /* by column, of the distance; NULL: there is none */
     void *rows;               /* points of its own, after a change; else NULL */
-    kin_gpu *gpu;             /* its own, with what is kept on it; NULL on the processor */
+    kin_gpu *gpu;             /* its own, with what is kept on it; it may lead others; NULL on the
+                                 processor */
 
     /* Of a graph: what one that is made or changed shall be. */
     int64_t wanted;

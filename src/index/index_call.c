@@ -18,7 +18,8 @@ kith_status kin_index_call_begin(kith_ctx *ctx, kith_ctx *own, kin_index_call *c
     own->isa = ctx->isa;
     own->device = ctx->device;
     own->device_index = ctx->device_index;
-    own->device_count = 1; /* of several GPUs the first has it */
+    own->device_count = ctx->device_count;
+    memcpy(own->devices, ctx->devices, sizeof own->devices);
     *call = (kin_index_call){.ctx = ctx, .own = own};
     return kin_call_begin(own, &call->call);
 }

@@ -15,13 +15,20 @@ static kith_status make_walks(kith_ctx *ctx, kin_gpu *gpu, const kin_index_kept 
                               kith_dtype asked, const char *name, kin_walks **walks)
 {
     const kith_matrix *points = &kept->prepared.rows.matrix;
+    const kin_fused_corpus *others[KIN_GPU_TEAM_MOST] = {NULL};
     const kith_neighbors graph = {.rows = points->rows, .k = kept->graph.k, .ids = kept->graph.ids};
     kin_walks_source source = {.points = *points,
                                .name = name,
                                .graph = &graph,
                                .distance = kept->prepared.distance,
                                .asked = asked,
-                               .corpus = kept->fused};
+                               .corpus = kept->fused,
+                               .shared = gpu != NULL && gpu->team != NULL,
+                               .others = others};
+    for (int32_t i = 0; i < KIN_GPU_TEAM_MOST; i++) {
+        const kin_index_copy *copy = kept->copies[i];
+        others[i] = copy != NULL ? copy->fused : NULL;
+    }
     source.distance.isa = ctx->isa;
     return kin_walks_make(ctx, gpu, &source, walks);
 }

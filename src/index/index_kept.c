@@ -47,42 +47,77 @@ static kith_status keep_tree(kith_ctx *ctx, const kin_index_source *source, kin_
 
 /* ---- On a GPU -------------------------------------------------------------------------------- */
 
-static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_source *source,
-                                  kith_method method, kin_index_kept *kept)
+typedef struct keeping {
+    const kin_index_source *source;
+    kith_method method;
+} keeping;
+
+static void free_copy(void *thing)
 {
+    kin_index_copy *copy = thing;
+    kin_fused_corpus_free(copy->home, copy->fused);
+    kin_tree_gpu_corpus_free(copy->home, &copy->planted);
+    kin_free(copy->home, copy);
+}
+
+/* The rows come to all in lockstep; what is made of them there each makes for itself. */
+static kith_status fill_copy(kith_ctx *ctx, kin_gpu *gpu, const keeping *k, kin_index_copy *copy)
+{
+    const kin_index_source *source = k->source;
     const kin_fused_source points = {.matrix = &source->points,
                                      .distance = &source->distance,
                                      .name = source->name,
                                      .place = source->place,
                                      .like = source->like};
-    KIN_TRY(method == KITH_METHOD_TREE
+    KIN_TRY(k->method == KITH_METHOD_TREE
                 ? kin_tree_gpu_corpus_make(ctx, gpu, &points, source->height, source->leaf_points,
-                                           &kept->planted)
+                                           &copy->planted)
                 : kin_fused_corpus_make(ctx, gpu, &points, source->points.dtype, USUAL_K,
-                                        &kept->fused));
-    kept->prepared.rows.matrix = source->points;
-    kept->prepared.distance = source->distance;
-    kept->place = source->place;
-    KIN_TRY(kept->fused != NULL ? kin_fused_corpus_glance(ctx, kept->fused) : KITH_OK);
-    return method == KITH_METHOD_GRAPH ? kin_index_keep_walks(ctx, gpu, source, kept) : KITH_OK;
+                                        &copy->fused));
+    kin_gpu_break_step(gpu);
+    return copy->fused != NULL ? kin_fused_corpus_glance(ctx, copy->fused) : KITH_OK;
 }
 
-static void free_from_gpu(kith_ctx *ctx, kin_index_kept *kept)
+static kith_status make_copy(void *arg, kith_ctx *ctx, kin_gpu *gpu, void **thing)
+{
+    kin_index_copy *copy = NULL;
+    KIN_TRY(kin_alloc_zero(ctx, &copy, 1, sizeof *copy, "an index"));
+    copy->home = ctx;
+    const kith_status status = fill_copy(ctx, gpu, arg, copy);
+    if (status != KITH_OK) {
+        free_copy(copy);
+        return status;
+    }
+    *thing = copy;
+    return KITH_OK;
+}
+
+static void free_from_gpu(kith_ctx *ctx, kin_gpu *gpu, kin_index_kept *kept)
 {
     kin_index_walks_free(ctx, kept->graph.walks);
-    kin_fused_corpus_free(ctx, kept->fused);
-    kin_tree_gpu_corpus_free(ctx, &kept->planted);
+    kin_gpu_each_free(gpu, free_copy, kept->copies);
     kept->graph.walks = NULL;
     kept->fused = NULL;
+    kept->planted = (kin_tree_gpu_corpus){.gpu = NULL};
 }
 
-/* All of it, or nothing. */
+/* All of it, or nothing; gpu was entered. */
 static kith_status keep_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_source *source,
                                kith_method method, kin_index_kept *kept)
 {
-    const kith_status status = prepare_on_gpu(ctx, gpu, source, method, kept);
+    keeping k = {source, method};
+    const kin_gpu_each each = {make_copy, free_copy, &k};
+    KIN_TRY(kin_gpu_each_make(ctx, gpu, &each, kept->copies));
+    const kin_index_copy *first = kept->copies[0];
+    kept->fused = first->fused;
+    kept->planted = first->planted;
+    kept->prepared.rows.matrix = source->points;
+    kept->prepared.distance = source->distance;
+    kept->place = source->place;
+    const kith_status status =
+        method == KITH_METHOD_GRAPH ? kin_index_keep_walks(ctx, gpu, source, kept) : KITH_OK;
     if (status != KITH_OK) {
-        free_from_gpu(ctx, kept);
+        free_from_gpu(ctx, gpu, kept);
     }
     return status;
 }
@@ -204,7 +239,7 @@ void kin_index_kept_free(kith_ctx *ctx, kin_gpu *gpu, bool views, kin_index_kept
     }
     if (kept->fused != NULL || kept->planted.gpu != NULL) {
         kin_gpu_enter(gpu);
-        free_from_gpu(ctx, kept);
+        free_from_gpu(ctx, gpu, kept);
         kin_gpu_free(gpu, kept->there);
         kin_gpu_leave(gpu);
         kin_free(ctx, kept);

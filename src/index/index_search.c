@@ -245,15 +245,38 @@ static kith_status check_knn(kith_ctx *ctx, const kith_index *index, const kith_
 
 /* ---- Neighbours ------------------------------------------------------------------------------ */
 
+/* What a team may divide: queries of an index, and its answers. */
+typedef struct asking {
+    const kin_index_kept *kept;
+    const kin_fused_query *query;
+} asking;
+
+static kith_status ask_member(void *arg, const kin_fused_member *on)
+{
+    const asking *a = arg;
+    const kin_index_copy *copy = a->kept->copies[on->gpu->number];
+    kin_fused_slice s;
+    kin_fused_slice_of(a->query, on->first, on->count, &s);
+    return copy->fused != NULL ? kin_fused_corpus_search(on->ctx, copy->fused, &s.queries,
+                                                         &s.request, s.query.place, &s.out)
+                               : kin_tree_gpu_corpus_search(on->ctx, &copy->planted, &s.query);
+}
+
+static bool is_shared(const kith_index *index, int64_t rows, uint32_t place)
+{
+    return index->method == KITH_METHOD_TREE ? kin_tree_gpu_team_searches(index->gpu, rows, place)
+                                             : kin_fused_team_searches(index->gpu, rows, place);
+}
+
 /* Of one that is there; place as in fused_search.h. */
 static kith_status ask_gpu(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
                            uint32_t place, const kith_neighbors *out)
 {
-    const kin_index_kept *kept = index->kept;
+    const int64_t rows = job->queries.rows;
     const kin_fused_query query = {&job->queries, "queries", &job->request, place, out};
-    return kept->fused != NULL
-               ? kin_fused_corpus_search(ctx, kept->fused, &job->queries, &job->request, place, out)
-               : kin_tree_gpu_corpus_search(ctx, &kept->planted, &query);
+    asking a = {index->kept, &query};
+    const kin_fused_division all = {rows, ask_member, &a};
+    return kin_fused_solve(ctx, index->gpu, is_shared(index, rows, place), &all);
 }
 
 static kith_status solve(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
@@ -462,11 +485,26 @@ kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
 
 /* ---- Radius ---------------------------------------------------------------------------------- */
 
-static kith_status ask_ranges(kith_ctx *ctx, const kin_index_kept *kept,
+static kith_status find_member(void *arg, const kin_fused_member *on,
+                               const kin_fused_radius_query *query, kith_ranges *ranges)
+{
+    const kin_index_kept *kept = arg;
+    const kin_index_copy *copy = kept->copies[on->gpu->number];
+    return copy->fused != NULL ? kin_fused_corpus_radius(on->ctx, copy->fused, query, ranges)
+                               : kin_tree_gpu_corpus_radius(on->ctx, &copy->planted, query, ranges);
+}
+
+/* Its own points ask all pairs, which serve both ends, together. */
+static kith_status ask_ranges(kith_ctx *ctx, const kith_index *index,
                               const kin_fused_radius_query *query, kith_ranges *ranges)
 {
-    return kept->fused != NULL ? kin_fused_corpus_radius(ctx, kept->fused, query, ranges)
-                               : kin_tree_gpu_corpus_radius(ctx, &kept->planted, query, ranges);
+    const kith_matrix *points = &index->kept->prepared.rows.matrix;
+    const bool graph = query->queries == NULL;
+    const int64_t rows = graph ? points->rows : query->queries->rows;
+    const kin_fused_radius_division all = {points, query, find_member, index->kept};
+    const bool shared =
+        !(graph && index->method == KITH_METHOD_EXACT) && is_shared(index, rows, query->place);
+    return kin_fused_radius_solve(ctx, index->gpu, shared, &all, ranges);
 }
 
 static kith_status find_on_gpu(kith_ctx *ctx, const kith_index *index, const kin_radius_call *call,
@@ -476,7 +514,7 @@ static kith_status find_on_gpu(kith_ctx *ctx, const kith_index *index, const kin
                                           kin_radius_place(call)};
     enter_gpu(index);
     kith_status status = stream != NULL ? kin_api_follow(ctx, index->gpu, *stream) : KITH_OK;
-    KIN_THEN(status, ask_ranges(ctx, index->kept, &query, ranges));
+    KIN_THEN(status, ask_ranges(ctx, index, &query, ranges));
     status = kin_api_filter_ranges(call, status, ranges);
     KIN_THEN(status, kin_api_send_ranges(ctx, index->gpu, call, ranges));
     KIN_KEEP(status, kin_gpu_wait(ctx, index->gpu));

@@ -276,8 +276,8 @@ typedef struct kin_tree_ring {
 
 typedef struct kin_tree_within {
     kith_metric metric;
-    bool leaves_self_out; /* the query's own number is no neighbour */
-    bool later_alone;     /* nor is one up to own_row more than it */
+    bool leaves_self_out; /* own_row more than the query's number is no neighbour */
+    bool later_alone;     /* nor is what is below that */
     int64_t own_row;
     int64_t row0;
     kin_tree_ring all;
@@ -300,9 +300,8 @@ KIN_HD double kin_within_distance(kith_metric metric, double key)
 
 KIN_HD bool kin_within_may(const kin_tree_within *w, int64_t query, uint32_t id)
 {
-    const int64_t number = w->row0 + query;
-    return (!w->later_alone || (int64_t)id > w->own_row + number) &&
-           !(w->leaves_self_out && (int64_t)id == number);
+    const int64_t self = w->own_row + w->row0 + query;
+    return (!w->later_alone || (int64_t)id > self) && !(w->leaves_self_out && (int64_t)id == self);
 }
 
 /* The first id of a group, from `id` on, that the query may have; KITH_ID_NONE: there is none. */

@@ -216,6 +216,9 @@ kith_status kin_tree_gpu_search_alone(kith_ctx *ctx, kin_gpu *gpu, const kith_ma
 kith_status kin_tree_gpu_radius_alone(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *corpus,
                                       const kin_fused_radius_query *query, kith_ranges *ranges,
                                       bool *declined);
+/* Whether it may be the faster way. */
+bool kin_tree_gpu_radius_worth_trying(const kith_matrix *corpus,
+                                      const kin_fused_radius_query *query);
 /* The same of what is kept, whatever it is worth. *ranges is all zero before, and on failure. */
 kith_status kin_tree_gpu_corpus_radius(kith_ctx *ctx, const kin_tree_gpu_corpus *corpus,
                                        const kin_fused_radius_query *query, kith_ranges *ranges);
@@ -226,5 +229,7 @@ kith_status kin_tree_gpu_corpus_radius(kith_ctx *ctx, const kin_tree_gpu_corpus 
  * through the tree is ours; else, and where one has no room for its part, by `gpu` alone. */
 kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                 const kin_fused_query *query, bool *declined);
+/* Whether so many rows that ask are divided. */
+bool kin_tree_gpu_team_searches(const kin_gpu *gpu, int64_t rows, uint32_t place);
 
 #endif

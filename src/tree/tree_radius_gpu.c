@@ -567,16 +567,29 @@ static bool may_fit(const kin_gpu *gpu, const kin_fused_source *corpus)
     return rows + kin_tree_gpu_peak_bytes(points->rows, cols, leaf) <= kin_gpu_room(gpu);
 }
 
+static kin_tree_cost cost_of(const kith_matrix *corpus, const kin_fused_radius_query *query)
+{
+    const kin_request like = {.distance = query->request->distance};
+    const kith_matrix *asked = query->queries != NULL ? query->queries : corpus;
+    kin_tree_cost cost =
+        kin_tree_cost_radius_gpu(&like, corpus->rows, asked->rows, query->queries == NULL);
+    cost.allowed = cost.allowed && kin_tree_gpu_missing(&like) == NULL;
+    return cost;
+}
+
+bool kin_tree_gpu_radius_worth_trying(const kith_matrix *corpus,
+                                      const kin_fused_radius_query *query)
+{
+    const kin_tree_cost cost = cost_of(corpus, query);
+    return kin_tree_may_win(&cost);
+}
+
 kith_status kin_tree_gpu_radius_alone(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_source *corpus,
                                       const kin_fused_radius_query *query, kith_ranges *ranges,
                                       bool *declined)
 {
     const kith_report before = ctx->report;
-    const kin_request like = {.distance = query->request->distance};
-    const kith_matrix *asked = query->queries != NULL ? query->queries : corpus->matrix;
-    kin_tree_cost cost =
-        kin_tree_cost_radius_gpu(&like, corpus->matrix->rows, asked->rows, query->queries == NULL);
-    cost.allowed = cost.allowed && kin_tree_gpu_missing(&like) == NULL;
+    const kin_tree_cost cost = cost_of(corpus->matrix, query);
     kin_tree_gpu_corpus c = {0};
     bool declines = declined != NULL && !(kin_tree_may_win(&cost) && may_fit(gpu, corpus));
     kith_status status = KITH_OK;

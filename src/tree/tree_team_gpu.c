@@ -21,8 +21,7 @@ typedef struct team_job {
     const kith_matrix *corpus;
     const kin_fused_query *query; /* queries NULL: a graph */
     bool takes;                   /* a tree pays */
-    kith_report reports[KIN_GPU_TEAM_MOST];
-    int64_t rows[KIN_GPU_TEAM_MOST]; /* that each answered */
+    kin_fused_told told;
 } team_job;
 
 static int64_t rows_of(const kith_matrix *corpus, const kin_fused_query *query)
@@ -30,31 +29,31 @@ static int64_t rows_of(const kith_matrix *corpus, const kin_fused_query *query)
     return query->queries != NULL ? query->queries->rows : corpus->rows;
 }
 
-static bool is_shared(const kin_gpu *gpu, const kith_matrix *corpus, const kin_fused_query *query)
+bool kin_tree_gpu_team_searches(const kin_gpu *gpu, int64_t rows, uint32_t place)
 {
-    return query->place == 0 && query->request->pipeline == NULL &&
-           kin_gpu_team_takes(gpu, rows_of(corpus, query), LEAST_ROWS);
+    return place == 0 && kin_gpu_team_takes(gpu, rows, LEAST_ROWS);
 }
 
-/* Rows first .. first + count - 1; those of a graph lie on the device. */
-static kith_status search_share(kith_ctx *ctx, const kin_tree_gpu_corpus *c,
-                                const kin_fused_query *query, int64_t first, int64_t count)
+/* Those of a graph lie on the device. */
+static kith_status search_share(const kin_tree_gpu_corpus *c, const kin_fused_query *query,
+                                const kin_fused_member *own)
 {
+    kith_ctx *ctx = own->ctx;
     kin_fused_query asked = *query;
     const kith_matrix points = kin_fused_resident(&c->points, &c->prepared.rows);
     kin_fused_slice slice;
-    uint32_t *own = NULL;
+    uint32_t *self = NULL;
     if (query->queries == NULL) {
         asked.queries = &points;
         asked.place = KIN_FUSED_DATA_ON_DEVICE;
     }
-    kin_fused_slice_of(&asked, first, count, &slice);
+    kin_fused_slice_of(&asked, own->first, own->count, &slice);
     if (query->queries == NULL && kin_request_leaves(query->request, true)) {
-        KIN_TRY(kin_fused_own_ids(ctx, c->gpu, first, count, &own));
-        slice.request.exclude = own;
+        KIN_TRY(kin_fused_own_ids(ctx, c->gpu, own->first, own->count, &self));
+        slice.request.exclude = self;
     }
     const kith_status status = kin_tree_gpu_corpus_search(ctx, c, &slice.query);
-    kin_gpu_free(c->gpu, own);
+    kin_gpu_free(c->gpu, self);
     return status;
 }
 
@@ -72,9 +71,8 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
 {
     team_job *job = arg;
     const kin_request *request = job->query->request;
-    const int64_t rows = rows_of(job->corpus, job->query);
-    const int64_t first = rows * part / parts;
-    const int64_t count = rows * (part + 1) / parts - first;
+    const kin_fused_member own =
+        kin_fused_member_of(ctx, gpu, rows_of(job->corpus, job->query), part, parts);
     const kin_fused_source source = {.matrix = job->corpus,
                                      .distance = &request->distance,
                                      .name = job->query->queries == NULL ? "points" : "corpus"};
@@ -86,25 +84,11 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
     status = kin_gpu_meet(gpu, status);
     kin_gpu_break_step(gpu);
     if (status == KITH_OK && job->takes) {
-        status = search_share(ctx, &c, job->query, first, count);
+        status = search_share(&c, job->query, &own);
     }
-    job->reports[part] = ctx->report;
-    job->rows[part] = count;
+    kin_fused_told_take(&own, &job->told);
     kin_tree_gpu_corpus_free(ctx, &c);
     return status;
-}
-
-/* Seconds are those of the first member; what is a row's is averaged over all. */
-static void add_up(const team_job *job, int32_t parts, kith_report *report)
-{
-    const double all = (double)rows_of(job->corpus, job->query);
-    report->skipped_share = report->rerun_share = report->candidates = 0.0;
-    for (int32_t p = 0; p < parts; p++) {
-        const double weight = (double)job->rows[p] / all;
-        report->skipped_share += job->reports[p].skipped_share * weight;
-        report->rerun_share += job->reports[p].rerun_share * weight;
-        report->candidates += job->reports[p].candidates * weight;
-    }
 }
 
 static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
@@ -115,7 +99,8 @@ static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix
     const kith_status status = kin_gpu_team_run(ctx, gpu->team, true, member, &job);
     *declined = !job.takes;
     if (status == KITH_OK && job.takes) {
-        add_up(&job, (int32_t)kin_max_i64(1, kin_gpu_team_count(gpu->team)), &ctx->report);
+        kin_fused_told_add_up(&job.told, (int32_t)kin_max_i64(1, kin_gpu_team_count(gpu->team)),
+                              &ctx->report);
     } else {
         ctx->report = before;
     }
@@ -125,7 +110,8 @@ static kith_status search_by_team(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix
 kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                 const kin_fused_query *query, bool *declined)
 {
-    if (is_shared(gpu, corpus, query)) {
+    if (query->request->pipeline == NULL &&
+        kin_tree_gpu_team_searches(gpu, rows_of(corpus, query), query->place)) {
         const kith_status status = search_by_team(ctx, gpu, corpus, query, declined);
         if (!kin_fused_team_yields(ctx, status)) {
             return status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Several real GPUs: graphs and searches, by the tree, too, descents, merges and descents that
- * begin with a graph have the bytes of one, for uneven sizes, few rows, equal rows, bytes and
- * floats, lists that overflow, and with little memory on each. Exits with 77 where there are fewer
- * than two. KITH_LONG=1: more rows, and how long both take. */
+ * begin with a graph, and searches of an index have the bytes of one, for uneven sizes, few rows,
+ * equal rows, bytes and floats, lists that overflow, and with little memory on each. Exits with 77
+ * where there are fewer than two. KITH_LONG=1: more rows, and how long both take. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -169,6 +169,47 @@ static kith_status search(kith_ctx *ctx, const setting *s, const kith_matrix *po
     return kith_search(ctx, points, queries, &params, &part, NULL);
 }
 
+/* An index that is prepared on each. */
+static kith_status ask_index(kith_ctx *ctx, const setting *s, kith_method method,
+                             const kith_matrix *points, const kith_matrix *queries,
+                             kith_neighbors *out)
+{
+    kith_index_params made = kith_index_params_default();
+    kith_search_params params = kith_search_params_default();
+    kith_neighbors part = *out;
+    kith_index *index = NULL;
+    made.metric = s->metric;
+    made.method = method;
+    params.k = s->k;
+    part.rows = queries->rows;
+    kith_status status = kith_index_create(ctx, points, &made, &index);
+    if (status == KITH_OK) {
+        status = kith_index_search(ctx, index, queries, &params, &part, NULL);
+    }
+    kith_index_free(index);
+    return status;
+}
+
+static kith_status exact_index(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                               const kith_matrix *queries, kith_neighbors *out)
+{
+    return ask_index(ctx, s, KITH_METHOD_EXACT, points, queries, out);
+}
+
+static kith_status tree_index(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                              const kith_matrix *queries, kith_neighbors *out)
+{
+    const kith_matrix corpus = test_part_of(points, s->rows / 2, s->rows / 4);
+    (void)queries;
+    return ask_index(ctx, s, KITH_METHOD_TREE, &corpus, points, out);
+}
+
+static kith_status graph_index(kith_ctx *ctx, const setting *s, const kith_matrix *points,
+                               const kith_matrix *queries, kith_neighbors *out)
+{
+    return ask_index(ctx, s, KITH_METHOD_GRAPH, points, queries, out);
+}
+
 static kith_status descend(kith_ctx *ctx, const setting *s, const kith_matrix *points,
                            const kith_matrix *queries, kith_neighbors *out)
 {
@@ -278,6 +319,9 @@ static void trees(void **state)
         s.rows *= gpus > 2 && !test_is_slow_build() ? gpus : 1;
         compare(&s, tree_graph);
         compare(&s, tree_search);
+        if (i == 0) {
+            compare(&s, tree_index);
+        }
     }
 }
 
@@ -325,6 +369,17 @@ static void starts(void **state)
     compare_all("graphs that are given", improve);
 }
 
+static void indices(void **state)
+{
+    (void)state;
+    for (size_t i = 1; i < 4; i += 2) {
+        setting s = settings[i];
+        s.rows /= test_is_slow_build() ? 8 : 1;
+        compare(&s, exact_index);
+        compare(&s, graph_index);
+    }
+}
+
 static int32_t count_gpus(void)
 {
     int32_t count = 0;
@@ -348,7 +403,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs),   cmocka_unit_test(searches), cmocka_unit_test(trees),
-        cmocka_unit_test(descents), cmocka_unit_test(starts),
+        cmocka_unit_test(descents), cmocka_unit_test(starts),   cmocka_unit_test(indices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

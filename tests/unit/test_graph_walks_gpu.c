@@ -122,7 +122,7 @@ static kith_status work(set *s, kin_gpu *gpu, const asked *a, double *evaluation
                             : kin_graph_gpu_walk_run(s->ctx, paths, &walkers, &s->out, &effort);
         *evaluations = effort.met + effort.walked;
     }
-    kin_graph_gpu_paths_free(s->ctx, paths);
+    kin_graph_gpu_paths_free(paths);
     assert_int_equal(gpu->held, 0);
     return status;
 }
