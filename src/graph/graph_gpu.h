@@ -60,6 +60,8 @@ typedef struct kin_graph_gpu_paths {
     const kin_fused_corpus *corpus;
     const kin_fused_prepared *rounded; /* by whose positions walks are; NULL: by rows */
     kin_fused_prepared bytes;          /* ours, of the corpus; none where it has them */
+    double *middle; /* device: by column; NULL: other queries than rows of whole numbers are not
+                       shifted */
     int64_t rows;
     int32_t most;    /* links a row */
     uint32_t *links; /* device: rows x most; rows or positions */
@@ -73,7 +75,6 @@ typedef struct kin_graph_gpu_ground {
     const kith_matrix *points;
     const kith_neighbors *graph; /* checked, host memory */
     kin_distance distance;
-    kith_dtype asked;               /* of the queries to come */
     int64_t k;                      /* ids a row that will be asked for */
     const kin_fused_corpus *corpus; /* of the points, which outlives the paths; NULL: one is made */
 } kin_graph_gpu_ground;
@@ -95,6 +96,8 @@ kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
 /* Accepts NULL. */
 void kin_graph_gpu_paths_free(kith_ctx *ctx, kin_graph_gpu_paths *paths);
 int64_t kin_graph_gpu_paths_parts(const kin_graph_gpu_paths *paths);
+/* Of queries of this type, where walks are by positions. */
+kin_fused_frame kin_graph_gpu_frame_of(const kin_graph_gpu_paths *paths, kith_dtype asked);
 /* As kin_graph_walk_run, in batches where memory is short. The same bytes in every run, but not
  * the processor's: what walks find differs. */
 kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
