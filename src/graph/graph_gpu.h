@@ -44,6 +44,10 @@ static inline bool kin_graph_gpu_blurs(const kin_fused_frame *frame, const kin_f
 
 /* Best-first search on a graph of any origin (graph/graph_walk.h says what it is). */
 
+/* So many rows that equal others have positions of their own; of more that are as far from a query
+ * the exact engine's lists would overflow twice, and walks are by rows. */
+enum { KIN_GRAPH_GPU_MOST_EQUAL = 2048 };
+
 /* Rows where the last walks began. Who walks has the GPU for himself. */
 typedef struct kin_graph_gpu_entering {
     kin_graph_entries counts;

@@ -164,8 +164,10 @@ static kith_status refuse(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
 static kith_status prepare(kith_ctx *ctx, kin_graph_gpu_paths *paths,
                            const kin_graph_gpu_ground *ground)
 {
-    const kin_fused_source source = {
-        .matrix = ground->points, .distance = &ground->distance, .name = "points"};
+    const kin_fused_source source = {.matrix = ground->points,
+                                     .distance = &ground->distance,
+                                     .name = "points",
+                                     .apart = KIN_GRAPH_GPU_MOST_EQUAL};
     const kith_report before = ctx->report;
     kith_status status = KITH_OK;
     paths->corpus = ground->corpus;

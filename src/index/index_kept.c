@@ -53,7 +53,9 @@ static kith_status prepare_on_gpu(kith_ctx *ctx, kin_gpu *gpu, const kin_index_s
     const kin_fused_source points = {.matrix = &source->points,
                                      .distance = &source->distance,
                                      .name = source->name,
-                                     .place = source->place};
+                                     .place = source->place,
+                                     .apart = method == KITH_METHOD_GRAPH ? KIN_GRAPH_GPU_MOST_EQUAL
+                                                                          : 0};
     KIN_TRY(method == KITH_METHOD_TREE
                 ? kin_tree_gpu_corpus_make(ctx, gpu, &points, source->height, source->leaf_points,
                                            &kept->planted)

@@ -280,6 +280,14 @@ static void hard_sets(void **state)
     assert_true(compare("one blob", &s, &params) > -0.03);
     set_free(&s);
     kith_matrix all = data_of(KITH_F32, 12000, 16, 20, 0.4);
+    for (int64_t row = 10; row < all.rows; row += 400) {
+        test_mixture_copy(&all, row, row - 1);
+    }
+    s = set_of(all, 500, KITH_EUCLIDEAN, 12, 10);
+    params = params_of(&s);
+    assert_true(compare("some are equal", &s, &params) > -0.02);
+    set_free(&s);
+    all = data_of(KITH_F32, 12000, 16, 20, 0.4);
     for (int64_t row = 1; row < all.rows; row += 3) {
         test_mixture_copy(&all, row, 1);
     }
