@@ -228,7 +228,6 @@ static kith_status make_on_gpu(kith_ctx *ctx, const kin_walks_source *source, ki
     const kin_graph_gpu_ground ground = {.points = &w->points,
                                          .graph = source->graph,
                                          .distance = w->distance,
-                                         .asked = source->asked,
                                          .k = source->k,
                                          .corpus = source->corpus,
                                          .shared = source->shared,

@@ -6,9 +6,13 @@
  *   lead     queries meet a sample of the points on the tensor cores, 64 by 64 at a time: points
  *            stand in an order in which near ones are together, so that a sample with even steps
  *            has some of every region. Each chunk of it tells its nearest one: no lists
- *   follow   a warp walks from the nearest of these
+ *   follow   a warp walks from the nearest of these; of products, from their neighbours
  *   weigh    32 rows at a time: a team of eight threads reads eight of them, 16 bytes a thread, and
  *            sums are turned while they are added up, so that each lane ends with one row's cost
+ *
+ * Products. The longest rows have the largest products with nearly everybody, and lists of each
+ * other: walks that began with them stayed there. The neighbours of a row that has the query's
+ * direction, whatever its length, are nearly the query's own.
  *
  * Why every run gives the same bytes. As graph_walk.cu; sums of floats are added in one order, and
  * a position's cost is the walk's alone: what `lead` computed of it decides where to begin.
@@ -51,24 +55,37 @@ static __device__ __forceinline__ void lead_copy(const kin_fused_set &set, int32
     }
 }
 
+/* Of a query, with a position that has these facts. */
+template <kin_fused_type TYPE, typename ACC>
+static __device__ __forceinline__ uint32_t lead_order(bool products, const kin_fused_facts &facts,
+                                                      ACC product)
+{
+    kin_fused_word cost = {0};
+    if (!products) {
+        return join_order<TYPE>(cost, facts.term, product);
+    }
+    cost.f = __fdiv_rn(-(float)product, fmaxf(facts.norm, FLT_MIN));
+    return kin_fused_order<KIN_FUSED_F16>(cost);
+}
+
 /* The words of a tile's products: the least of rows g and g + 8 of the warp. */
 template <kin_fused_type TYPE, typename ACC>
 static __device__ __forceinline__ void lead_least(const kin_graph_gpu_lead &job, int64_t first,
                                                   const ACC (&acc)[LEAD_ACCS][4],
                                                   uint64_t (&least)[2])
 {
+    const bool products = job.points.frame.bound == KIN_BOUND_PRODUCT;
 #pragma unroll
     for (int n = 0; n < LEAD_ROWS / 8; n++) {
 #pragma unroll
         for (int e = 0; e < 2; e++) {
             const int64_t place = first + 8 * n + kin_graph_gpu_lane() % 4 * 2 + e;
             const uint32_t position = (uint32_t)lead_position(job, place);
-            const kin_fused_word term = job.points.facts[position].term;
+            const kin_fused_facts facts = job.points.facts[position];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                const kin_fused_word none = {0};
                 const uint32_t order =
-                    join_order<TYPE>(none, term, acc[LEAD_ROWS / 8 + n][2 * i + e]);
+                    lead_order<TYPE>(products, facts, acc[LEAD_ROWS / 8 + n][2 * i + e]);
                 const uint64_t word = kin_graph_word(order, position, 1);
                 least[i] = place < job.count && word < least[i] ? word : least[i];
             }
@@ -259,27 +276,55 @@ template <kin_fused_type TYPE, typename ACC> struct rounded {
 
 /* ---- A walk ---------------------------------------------------------------------------------- */
 
-/* The nearest of those that the query was led to wait; all are met. */
-static __device__ __forceinline__ void enter(const kin_graph_gpu_follow &job, int64_t i, walker &w)
+/* Those that a query was led to, sorted: lane i has some from LEAD_WORDS i on. */
+enum { LEAD_WORDS = KIN_GRAPH_GPU_LEADS / 32 };
+
+static __device__ __forceinline__ void sort_leads(const kin_graph_gpu_follow &job, int64_t i,
+                                                  uint64_t (&words)[LEAD_WORDS])
 {
-    const int32_t lane = kin_graph_gpu_lane();
-    uint64_t words[KIN_GRAPH_GPU_LEADS / 32];
 #pragma unroll
-    for (int r = 0; r < KIN_GRAPH_GPU_LEADS / 32; r++) {
-        const int32_t at = lane * (KIN_GRAPH_GPU_LEADS / 32) + r;
+    for (int r = 0; r < LEAD_WORDS; r++) {
+        const int32_t at = kin_graph_gpu_lane() * LEAD_WORDS + r;
         words[r] =
             at < job.lead_count ? job.leads[i * job.lead_count + at] : (uint64_t)KIN_GRAPH_EMPTY;
     }
     kin_graph_gpu_sort(words);
+}
+
+/* Positions of the leads first .. first + count. */
+static __device__ __forceinline__ void put_leads(const uint64_t (&words)[LEAD_WORDS], int32_t first,
+                                                 int32_t count, uint32_t *to)
+{
 #pragma unroll
-    for (int r = 0; r < KIN_GRAPH_GPU_LEADS / 32; r++) {
-        const int32_t at = lane * (KIN_GRAPH_GPU_LEADS / 32) + r;
-        if (at < KIN_GRAPH_GPU_ENTRIES) {
-            w.rows[at] = kin_graph_position(words[r]);
+    for (int r = 0; r < LEAD_WORDS; r++) {
+        const int32_t at = kin_graph_gpu_lane() * LEAD_WORDS + r - first;
+        if (at >= 0 && at < count) {
+            to[at] = kin_graph_position(words[r]);
         }
     }
-    w.waiting = min(job.lead_count, (int32_t)KIN_GRAPH_GPU_ENTRIES);
     __syncwarp(); /* they are all there */
+}
+
+/* The nearest leads enter the list, and of products the neighbours of some, which are looked at
+ * before anybody is turned away. */
+template <typename SCALE>
+static __device__ __forceinline__ void enter(const SCALE &scale, const walk_shape &s, int64_t i,
+                                             walker &w)
+{
+    const kin_graph_gpu_follow &job = scale.job;
+    const int32_t alike = job.points.frame.bound == KIN_BOUND_PRODUCT
+                              ? min(job.lead_count, (int32_t)KIN_GRAPH_GPU_ALIKE)
+                              : 0;
+    uint64_t words[LEAD_WORDS];
+    sort_leads(job, i, words);
+    w.waiting = min(job.lead_count, (int32_t)KIN_GRAPH_GPU_ENTRIES);
+    put_leads(words, 0, w.waiting, w.rows);
+    walk_take(scale, s, w, true);
+    for (int32_t first = 0; first < alike; first += s.fan) {
+        const int32_t count = min(s.fan, alike - first);
+        put_leads(words, first, count, w.picked);
+        walk_look(scale, s, job.links, w, count * s.most);
+    }
 }
 
 static __device__ __forceinline__ void tell(const kin_graph_gpu_follow &job, int64_t i,
@@ -304,8 +349,7 @@ static __device__ __forceinline__ void follow_each(const kin_graph_gpu_follow &j
     const SCALE scale = {job};
     for (int64_t i = first; i < job.queries.points; i += step) {
         walk_begin(s, i, w);
-        enter(job, i, w);
-        walk_take(scale, s, w, true);
+        enter(scale, s, i, w);
         walk_on(scale, s, job.links, w);
         tell(job, i, w);
     }

@@ -44,6 +44,10 @@ static inline bool kin_graph_gpu_blurs(const kin_fused_frame *frame, const kin_f
 
 /* Best-first search on a graph of any origin (graph/graph_walk.h says what it is). */
 
+/* So many rows that equal others have positions of their own; of more that are as far from a query
+ * the exact engine's lists would overflow twice, and walks are by rows. */
+enum { KIN_GRAPH_GPU_MOST_EQUAL = 2048 };
+
 /* Rows where the last walks began. Who walks has the GPU for himself. */
 typedef struct kin_graph_gpu_entering {
     kin_graph_entries counts;
@@ -60,6 +64,8 @@ typedef struct kin_graph_gpu_paths {
     const kin_fused_corpus *corpus;
     const kin_fused_prepared *rounded; /* by whose positions walks are; NULL: by rows */
     kin_fused_prepared bytes;          /* ours, of the corpus; none where it has them */
+    double *middle; /* device: by column; NULL: other queries than rows of whole numbers are not
+                       shifted */
     int64_t rows;
     int32_t most;    /* links a row */
     uint32_t *links; /* device: rows x most; rows or positions */
@@ -76,7 +82,6 @@ typedef struct kin_graph_gpu_ground {
     const kith_matrix *points;
     const kith_neighbors *graph; /* checked, host memory */
     kin_distance distance;
-    kith_dtype asked;               /* of the queries to come */
     int64_t k;                      /* ids a row that will be asked for */
     const kin_fused_corpus *corpus; /* of the points, which outlives the paths; NULL: one is made */
     bool shared; /* the other GPUs of the team that this one leads get paths, too, if they can */
@@ -100,6 +105,8 @@ kith_status kin_graph_gpu_paths_make(kith_ctx *ctx, kin_gpu *gpu,
 /* Accepts NULL. */
 void kin_graph_gpu_paths_free(kin_graph_gpu_paths *paths);
 int64_t kin_graph_gpu_paths_parts(const kin_graph_gpu_paths *paths);
+/* Of queries of this type, where walks are by positions. */
+kin_fused_frame kin_graph_gpu_frame_of(const kin_graph_gpu_paths *paths, kith_dtype asked);
 /* As kin_graph_walk_run, in batches where memory is short, many queries by all GPUs that have
  * paths. The same bytes in every run, but not the processor's: what walks find differs. */
 kith_status kin_graph_gpu_walk_run(kith_ctx *ctx, const kin_graph_gpu_paths *paths,

@@ -335,8 +335,9 @@ typedef struct kin_graph_gpu_walk {
 } kin_graph_gpu_walk;
 
 /* The nearest of a sample: places first, first + step, ... of the points, `count` of them, each
- * chunk of which tells every query its nearest one, by cost without the query's own term. Bytes of
- * floats are those of this launch alone. */
+ * chunk of which tells every query its nearest one, by cost without the query's own term; where
+ * costs are products, by the product with a row of the same direction and length 1. Bytes of floats
+ * are those of this launch alone. */
 typedef struct kin_graph_gpu_lead {
     kin_fused_set points;
     kin_fused_set queries; /* in the frame of the points */
@@ -349,8 +350,9 @@ typedef struct kin_graph_gpu_lead {
 } kin_graph_gpu_lead;
 enum { KIN_GRAPH_GPU_LEADS = 64 }; /* and so many chunks at most */
 
-/* Walks by positions, from the KIN_GRAPH_GPU_ENTRIES nearest that queries were led to, by costs of
- * rounded rows: the first of what they kept, `capacity` of a list at most, k of which the exact
+/* Walks by positions, from the KIN_GRAPH_GPU_ENTRIES nearest that queries were led to, and where
+ * costs are products from the links of the KIN_GRAPH_GPU_ALIKE first, too, by costs of rounded
+ * rows: the first of what they kept, `capacity` of a list at most, k of which the exact
  * engine's canonical keys shall choose. The same lists in every run, whatever other queries there
  * are. */
 typedef struct kin_graph_gpu_follow {
@@ -364,7 +366,7 @@ typedef struct kin_graph_gpu_follow {
     kin_fused_lists lists; /* words and counts, by position of the query */
     uint64_t *evaluations; /* one number, added to: costs that led */
 } kin_graph_gpu_follow;
-enum { KIN_GRAPH_GPU_ENTRIES = 32 };
+enum { KIN_GRAPH_GPU_ENTRIES = 32, KIN_GRAPH_GPU_ALIKE = 16 };
 
 /* A row a launch: its name, and the struct that it takes. */
 #define KIN_GRAPH_GPU_LAUNCHES(X) \

@@ -14,6 +14,8 @@
 #include "graph/graph_kernels.h"
 #include "host/host_clock.h"
 
+#include <math.h>
+
 int64_t kin_graph_gpu_most_width(void)
 {
     return KIN_GRAPH_GPU_MOST_WIDTH;
@@ -157,12 +159,15 @@ static kith_status refuse(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
     return KITH_OK;
 }
 
-/* In a narrower scope each time that it ran out of memory. */
+/* In a narrower scope each time that it ran out of memory. For queries of the rows' own type: what
+ * walks are by does not depend on who asks. */
 static kith_status prepare(kith_ctx *ctx, kin_graph_gpu_paths *paths,
                            const kin_graph_gpu_ground *ground)
 {
-    const kin_fused_source source = {
-        .matrix = ground->points, .distance = &ground->distance, .name = "points"};
+    const kin_fused_source source = {.matrix = ground->points,
+                                     .distance = &ground->distance,
+                                     .name = "points",
+                                     .apart = KIN_GRAPH_GPU_MOST_EQUAL};
     const kith_report before = ctx->report;
     const int32_t number = paths->gpu->number;
     kith_status status = KITH_OK;
@@ -174,8 +179,8 @@ static kith_status prepare(kith_ctx *ctx, kin_graph_gpu_paths *paths,
     }
     do {
         ctx->report = before;
-        status =
-            kin_fused_corpus_make(ctx, paths->gpu, &source, ground->asked, ground->k, &paths->own);
+        status = kin_fused_corpus_make(ctx, paths->gpu, &source, ground->points->dtype, ground->k,
+                                       &paths->own);
     } while (kin_fused_again(ctx, paths->gpu, status));
     paths->corpus = paths->own;
     kin_gpu_break_step(paths->gpu);
@@ -228,6 +233,17 @@ static kith_status take_pair(trial *t, int64_t i)
     return take_row(t, 2 * i + 1, list[last] == KITH_ID_NONE ? row : list[last]);
 }
 
+/* Whole numbers lose nothing: what queries of another type lose that are rounded to such. */
+static kin_fused_facts facts_of(const trial *t, int64_t i)
+{
+    const kin_fused_frame *frame = &t->paths->corpus->prepared.set.frame;
+    kin_fused_facts facts = t->facts[i];
+    if (frame->bound == KIN_BOUND_INTEGER) {
+        facts.lost = (float)sqrt((double)frame->cols / 12.0);
+    }
+    return facts;
+}
+
 static kith_status count_coarse(const trial *t, int64_t *coarse)
 {
     const kin_distance *distance = &t->paths->distance;
@@ -250,16 +266,17 @@ static kith_status count_coarse(const trial *t, int64_t *coarse)
         double key = 0.0;
         kin_metric_keys(distance, &query, &rows, &other, 1, &key);
         const double cost = key / frame->key_scale / (frame->scale * frame->scale);
-        *coarse += cost > 0.0 && kin_graph_gpu_blurs(frame, &t->facts[i], cost);
+        const kin_fused_facts facts = facts_of(t, i);
+        *coarse += cost > 0.0 && kin_graph_gpu_blurs(frame, &facts, cost);
     }
     return KITH_OK;
 }
 
 /* Two clusters that are far from each other fill the range of a narrow type, and within each all
- * points round to one. Whole numbers are exact, products have no distance that rounding could be
- * compared with, and bytes were tried before they were taken. */
-static kith_status try_halves(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
-                              const kith_neighbors *graph, bool *fine)
+ * points round to one. Products have no distance that rounding could be compared with, and bytes of
+ * other rows were tried before they were taken. */
+static kith_status try_rounding(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
+                                const kith_neighbors *graph, bool *fine)
 {
     const kin_fused_rows *rows = &paths->corpus->prepared.rows;
     const uint64_t bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);
@@ -267,7 +284,7 @@ static kith_status try_halves(kith_ctx *ctx, const kin_graph_gpu_paths *paths,
     trial t = {.ctx = ctx, .paths = paths, .graph = graph};
     int64_t coarse = 0;
     *fine = true;
-    if (paths->corpus->prepared.set.frame.bound != KIN_BOUND_DISTANCE) {
+    if (paths->corpus->prepared.set.frame.bound == KIN_BOUND_PRODUCT) {
         return KITH_OK;
     }
     KIN_HOLD(hold, ctx);
@@ -293,13 +310,41 @@ static kith_status take_bytes(kith_ctx *ctx, kin_graph_gpu_paths *paths)
                                   : kin_fused_prepare_bytes(&on, &corpus->prepared, &paths->bytes);
 }
 
-/* Queries are rounded into the frame of the rows, which for rows of 8 bits depends on the queries'
- * type, of which an index knows nothing. By products fewer neighbours were met than by keys (0.91
- * where these found 0.99). */
+/* Queries of another type than whole numbers may have any length, and their products with these
+ * would have to be rounded as finely as they are short. */
 static bool has_rounded_walks(const kin_fused_prepared *own)
 {
-    const kith_dtype dtype = own->rows.dtype;
-    return own->set.frame.bound == KIN_BOUND_DISTANCE && dtype != KITH_U8 && dtype != KITH_I8;
+    return own->set.frame.bound != KIN_BOUND_INTEGER || own->rows.metric != KITH_INNER_PRODUCT;
+}
+
+/* Whole numbers of 8 bits without a sign stand in signed bytes, 128 below what they are. */
+static kith_status make_middle(kith_ctx *ctx, kin_graph_gpu_paths *paths)
+{
+    const double middle = 128.0;
+    const kin_fused_set *set = &paths->corpus->prepared.set;
+    const uint64_t cols = (uint64_t)set->frame.cols;
+    double *values = NULL;
+    if (set->frame.bound != KIN_BOUND_INTEGER || paths->corpus->prepared.rows.dtype != KITH_U8) {
+        return KITH_OK;
+    }
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, values, cols, "the middle of bytes");
+    for (uint64_t i = 0; i < cols; i++) {
+        values[i] = middle;
+    }
+    KIN_TRY(kin_gpu_alloc(ctx, paths->gpu, &paths->middle, cols, sizeof *values,
+                          "the middle of bytes"));
+    return kin_gpu_upload(ctx, paths->gpu, paths->middle, values, cols * sizeof *values);
+}
+
+kin_fused_frame kin_graph_gpu_frame_of(const kin_graph_gpu_paths *paths, kith_dtype asked)
+{
+    kin_fused_frame frame = paths->rounded->set.frame;
+    if (frame.bound == KIN_BOUND_INTEGER && asked != paths->corpus->prepared.rows.dtype) {
+        frame.bound = KIN_BOUND_DISTANCE;
+        frame.mean = paths->middle;
+    }
+    return frame;
 }
 
 static kith_status choose_rounded(kith_ctx *ctx, kin_graph_gpu_paths *paths,
@@ -315,9 +360,11 @@ static kith_status choose_rounded(kith_ctx *ctx, kin_graph_gpu_paths *paths,
         own->byte_candidates > 0.0 && own->byte_candidates <= MOST_LEFT * (double)own->byte_k) {
         return take_bytes(ctx, paths);
     }
-    KIN_TRY(frame->type == KIN_FUSED_F16 ? try_halves(ctx, paths, graph, &fine) : KITH_OK);
+    if (frame->type == KIN_FUSED_F16 || frame->bound == KIN_BOUND_INTEGER) {
+        KIN_TRY(try_rounding(ctx, paths, graph, &fine));
+    }
     paths->rounded = fine ? own : NULL;
-    return KITH_OK;
+    return fine ? make_middle(ctx, paths) : KITH_OK;
 }
 
 static kith_status too_large(kith_ctx *ctx, const kin_graph_gpu_ground *ground)
@@ -340,6 +387,7 @@ static void free_paths(void *thing)
         kin_free(ctx, paths->entering);
     }
     kin_free(ctx, paths->parts);
+    kin_gpu_free(paths->gpu, paths->middle);
     kin_gpu_free(paths->gpu, paths->links);
     kin_fused_prepared_free(ctx, paths->gpu, &paths->bytes);
     kin_fused_corpus_free(ctx, paths->own);

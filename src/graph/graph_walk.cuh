@@ -420,22 +420,30 @@ static __device__ __forceinline__ uint32_t walk_link(const uint32_t *links, cons
                      : KITH_ID_NONE;
 }
 
+/* At the links of those that are picked, `count` in all. */
+template <typename SCALE>
+static __device__ __forceinline__ void walk_look(const SCALE &scale, const walk_shape &s,
+                                                 const uint32_t *links, walker &w, int32_t count)
+{
+    const int32_t lane = kin_graph_gpu_lane();
+    uint32_t row = walk_link(links, s, w, lane, count);
+    for (int32_t base = 0; base < count; base += 32) {
+        const uint32_t following = walk_link(links, s, w, base + 32 + lane, count);
+        walk_meet(scale, s, w, row);
+        row = following;
+        if (w.waiting > WALK_BATCH - 32 || base + 32 >= count) {
+            walk_take(scale, s, w, base + 32 >= count);
+        }
+    }
+}
+
 /* From what the list has, until nobody is left to be picked. */
 template <typename SCALE>
 static __device__ __forceinline__ void walk_on(const SCALE &scale, const walk_shape &s,
                                                const uint32_t *links, walker &w)
 {
-    const int32_t lane = kin_graph_gpu_lane();
     for (int32_t count = 0; (count = walk_pick(w, s.fan) * s.most) > 0;) {
-        uint32_t row = walk_link(links, s, w, lane, count);
-        for (int32_t base = 0; base < count; base += 32) {
-            const uint32_t following = walk_link(links, s, w, base + 32 + lane, count);
-            walk_meet(scale, s, w, row);
-            row = following;
-            if (w.waiting > WALK_BATCH - 32 || base + 32 >= count) {
-                walk_take(scale, s, w, base + 32 >= count);
-            }
-        }
+        walk_look(scale, s, links, w, count);
     }
 }
 

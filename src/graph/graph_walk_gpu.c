@@ -153,8 +153,10 @@ static kith_status start_following(const walking *w, const following *f,
                                          .width = (int32_t)w->walkers->width,
                                          .lists = f->lists,
                                          .evaluations = w->evaluated};
+    kin_fused_set cols = f->lead.points;
+    cols.frame = f->lead.queries.frame; /* whether costs are keys */
     const kin_fused_rescore rescore = {.set = f->lead.queries,
-                                       .cols_set = f->lead.points,
+                                       .cols_set = cols,
                                        .set_rows = queries->rows,
                                        .cols_rows = w->paths->corpus->prepared.rows,
                                        .lists = f->lists,
@@ -235,9 +237,12 @@ static kith_status run_stripe(void *arg, int64_t first, int64_t count, int64_t n
                                      .place = walkers->place,
                                      .first = first,
                                      .count = count};
-    const kin_fused_prepared *rounded = w->paths->rounded;
-    KIN_TRY(kin_fused_prepare_queries(&w->on, &source, rounded != NULL ? &rounded->set.frame : NULL,
-                                      &queries));
+    kin_fused_frame frame;
+    const bool by_position = w->paths->rounded != NULL;
+    if (by_position) {
+        frame = kin_graph_gpu_frame_of(w->paths, walkers->queries->dtype);
+    }
+    KIN_TRY(kin_fused_prepare_queries(&w->on, &source, by_position ? &frame : NULL, &queries));
     ctx->report.seconds_prepare += queries.seconds_prepare + queries.seconds_upload;
     if (next > 0) {
         kin_fused_prepare_ahead(ctx, w->on.gpu, walkers->queries, first + count, next);

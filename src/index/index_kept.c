@@ -68,7 +68,10 @@ static kith_status fill_copy(kith_ctx *ctx, kin_gpu *gpu, const keeping *k, kin_
                                      .distance = &source->distance,
                                      .name = source->name,
                                      .place = source->place,
-                                     .like = source->like};
+                                     .like = source->like,
+                                     .apart = k->method == KITH_METHOD_GRAPH
+                                                  ? KIN_GRAPH_GPU_MOST_EQUAL
+                                                  : 0};
     KIN_TRY(k->method == KITH_METHOD_TREE
                 ? kin_tree_gpu_corpus_make(ctx, gpu, &points, source->height, source->leaf_points,
                                            &copy->planted)

@@ -186,6 +186,48 @@ static void metrics(void **state)
     }
 }
 
+/* Walks that keep as few as they tell: where the longest rows are everybody's neighbours, what they
+ * find depends on where they begin. */
+static void products(void **state)
+{
+    (void)state;
+    for (int64_t clusters = 1; clusters <= 30; clusters += 29) {
+        set s =
+            set_of(data_of(KITH_F32, 12000, 24, clusters, 0.4), 500, KITH_INNER_PRODUCT, 16, 10);
+        test_walk_params params = params_of(&s);
+        params.width = params.k;
+        assert_true(compare("narrow walks", &s, &params) > 0.0);
+        set_free(&s);
+    }
+}
+
+/* Rows of bytes, of which floats ask that lie between them. */
+static void other_queries(void **state)
+{
+    (void)state;
+    set s = set_of(data_of(KITH_U8, 12000, 40, 30, 0.4), 500, KITH_EUCLIDEAN, 16, 10);
+    const int64_t count = s.queries.rows * s.queries.cols;
+    const uint8_t *given = s.queries.data;
+    test_walk_params params = params_of(&s);
+    params.width = 20;
+    const double by_bytes = compare("bytes ask", &s, &params);
+    float *values = test_host_room((size_t)count * sizeof *values);
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (float)given[i] + (float)(i % 3 - 1) * 0.3F;
+    }
+    s.queries.data = values;
+    s.queries.dtype = KITH_F32;
+    s.queries.stride_bytes = s.queries.cols * (int64_t)sizeof *values;
+    kith_search_params exact = kith_search_params_default();
+    exact.k = params.k;
+    exact.method = KITH_METHOD_EXACT;
+    test_works(s.gpu, kith_search(s.gpu, &s.points, &s.queries, &exact, &s.truth, NULL));
+    const double by_floats = compare("floats ask bytes", &s, &params);
+    assert_true(by_bytes > -0.02 && by_floats > -0.02);
+    free(values);
+    set_free(&s);
+}
+
 /* Types, rows that are wider than what shared memory holds, k and widths. */
 static void shapes(void **state)
 {
@@ -238,6 +280,14 @@ static void hard_sets(void **state)
     assert_true(compare("one blob", &s, &params) > -0.03);
     set_free(&s);
     kith_matrix all = data_of(KITH_F32, 12000, 16, 20, 0.4);
+    for (int64_t row = 10; row < all.rows; row += 400) {
+        test_mixture_copy(&all, row, row - 1);
+    }
+    s = set_of(all, 500, KITH_EUCLIDEAN, 12, 10);
+    params = params_of(&s);
+    assert_true(compare("some are equal", &s, &params) > -0.02);
+    set_free(&s);
+    all = data_of(KITH_F32, 12000, 16, 20, 0.4);
     for (int64_t row = 1; row < all.rows; row += 3) {
         test_mixture_copy(&all, row, 1);
     }
@@ -504,9 +554,12 @@ static void times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(metrics),  cmocka_unit_test(shapes),     cmocka_unit_test(hard_sets),
-        cmocka_unit_test(ends),     cmocka_unit_test(same_bytes), cmocka_unit_test(wanted_recall),
-        cmocka_unit_test(mistakes), cmocka_unit_test(filtered),   cmocka_unit_test(times),
+        cmocka_unit_test(metrics),       cmocka_unit_test(products),
+        cmocka_unit_test(other_queries), cmocka_unit_test(shapes),
+        cmocka_unit_test(hard_sets),     cmocka_unit_test(ends),
+        cmocka_unit_test(same_bytes),    cmocka_unit_test(wanted_recall),
+        cmocka_unit_test(mistakes),      cmocka_unit_test(filtered),
+        cmocka_unit_test(times),
     };
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,22 +191,43 @@ static void enter(walker *w, kin_fused_pair pair)
     w->next = at < w->next ? at : w->next;
 }
 
-/* Of a query and a position of the points, with the query's own term or without. */
-static uint32_t lead_order(const values *v, int64_t query, uint32_t position, bool own)
+static double product_of(const values *v, int64_t query, uint32_t position)
 {
-    kin_fused_word a = v->queries->facts[query].term;
-    const kin_fused_word b = v->points->facts[position].term;
     const int32_t cols = v->points->frame.cols;
     const float *x = v->of_queries + query * cols;
     const float *y = v->of_points + (int64_t)position * cols;
     double product = 0.0;
-    a.u = own ? a.u : 0;
     for (int32_t c = 0; c < cols; c++) {
         product += (double)x[c] * (double)y[c];
     }
+    return product;
+}
+
+/* Of a query and a position of the points, with the query's own term or without. */
+static uint32_t cost_order(const values *v, int64_t query, uint32_t position, bool own)
+{
+    const double product = product_of(v, query, position);
+    kin_fused_word a = v->queries->facts[query].term;
+    const kin_fused_word b = v->points->facts[position].term;
+    a.u = own ? a.u : 0;
     return v->points->frame.type == KIN_FUSED_S8
                ? kin_graph_order_of_int((int32_t)(a.u + b.u - 2 * (uint32_t)(int32_t)product))
                : kin_graph_order_of_float((float)((double)a.f + (double)b.f - 2.0 * product));
+}
+
+static bool has_products(const kin_fused_set *points)
+{
+    return points->frame.bound == KIN_BOUND_PRODUCT;
+}
+
+static uint32_t lead_order(const values *v, int64_t query, uint32_t position)
+{
+    if (!has_products(v->points)) {
+        return cost_order(v, query, position, false);
+    }
+    const float norm = v->points->facts[position].norm;
+    const double product = product_of(v, query, position);
+    return kin_graph_order_of_float((float)(-product / (norm > 0.0F ? (double)norm : 1.0)) + 0.0F);
 }
 
 static void weigh(walker *w, int64_t some)
@@ -216,7 +237,7 @@ static void weigh(walker *w, int64_t some)
         return;
     }
     for (int64_t i = 0; i < some; i++) {
-        w->keys[i] = (double)lead_order(w->values, w->query, w->fresh[i], true);
+        w->keys[i] = (double)cost_order(w->values, w->query, w->fresh[i], true);
     }
 }
 
@@ -252,7 +273,16 @@ static int32_t pick(walker *w, uint32_t picked[MOST_FAN])
     return count;
 }
 
-static void walk_query(walker *w, int64_t query, const uint32_t *entries, int32_t entry_count)
+static void look(walker *w, const uint32_t *picked, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++) {
+        meet(w, w->links + (int64_t)picked[i] * w->most, w->most);
+    }
+}
+
+/* The links of the first `alike` entries enter with them. */
+static void walk_query(walker *w, int64_t query, const uint32_t *entries, int32_t entry_count,
+                       int32_t alike)
 {
     uint32_t picked[MOST_FAN];
     int32_t count = 0;
@@ -260,10 +290,9 @@ static void walk_query(walker *w, int64_t query, const uint32_t *entries, int32_
     w->count = 0;
     w->next = 0;
     meet(w, entries, entry_count);
+    look(w, entries, alike);
     while ((count = pick(w, picked)) > 0) {
-        for (int32_t i = 0; i < count; i++) {
-            meet(w, w->links + (int64_t)picked[i] * w->most, w->most);
-        }
+        look(w, picked, count);
     }
 }
 
@@ -300,7 +329,7 @@ void reference_graph_walk(const kin_graph_gpu_walk *job)
     REFERENCE_MUST(job->width <= KIN_GRAPH_GPU_MOST_WIDTH && job->width >= job->k && job->most > 0);
     walker_make(&w, job->points.rows, job->entry_count);
     for (int64_t i = 0; i < job->count; i++) {
-        walk_query(&w, job->query0 + i, job->entries, job->entry_count);
+        walk_query(&w, job->query0 + i, job->entries, job->entry_count, 0);
         job->found[i] = w.count < job->k ? w.count : job->k;
         for (int32_t j = 0; j < job->found[i]; j++) {
             job->pairs[i * job->k + j] = w.list[j];
@@ -322,7 +351,7 @@ void reference_graph_lead(const kin_graph_gpu_lead *job)
         memset(words, 0xff, (size_t)job->chunks * sizeof *words);
         for (int64_t place = 0; place < job->count; place++) {
             const uint32_t position = (uint32_t)(job->first + place * job->step);
-            const uint32_t order = lead_order(&v, i, position, false);
+            const uint32_t order = lead_order(&v, i, position);
             reference_take_least(&words[place / job->chunk], kin_graph_word(order, position, 1));
         }
     }
@@ -336,6 +365,8 @@ void reference_graph_follow(const kin_graph_gpu_follow *job)
     uint32_t entries[KIN_GRAPH_GPU_LEADS];
     const int32_t count =
         job->lead_count < KIN_GRAPH_GPU_ENTRIES ? job->lead_count : KIN_GRAPH_GPU_ENTRIES;
+    const int32_t few = count < KIN_GRAPH_GPU_ALIKE ? count : KIN_GRAPH_GPU_ALIKE;
+    const int32_t alike = has_products(&job->points) ? few : 0;
     values v = values_make(&job->points, &job->queries);
     walker w = {.follow = job,
                 .values = &v,
@@ -352,7 +383,7 @@ void reference_graph_follow(const kin_graph_gpu_follow *job)
         for (int32_t j = 0; j < count; j++) {
             entries[j] = kin_graph_position(leads[j]);
         }
-        walk_query(&w, i, entries, count);
+        walk_query(&w, i, entries, count, alike);
         job->lists.counts[i] = w.count < job->lists.capacity ? w.count : job->lists.capacity;
         for (int32_t j = 0; j < job->lists.counts[i]; j++) {
             job->lists.words[i * job->lists.capacity + j] =
