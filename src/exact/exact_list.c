@@ -18,7 +18,7 @@ int64_t kin_lists_capacity(int64_t k, int64_t rows)
  * may grow by a share of k in between. */
 static int32_t next_due(const kin_lists *lists, int64_t count)
 {
-    return (int32_t)kin_min_i64(lists->capacity, count + lists->k / 2 + LEAST_SLACK);
+    return (int32_t)kin_min_i64(lists->capacity, count + lists->k / 2 + 2);
 }
 
 kin_lists kin_lists_shape(const kin_set *rows, const kin_set *points, int64_t k)

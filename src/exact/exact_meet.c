@@ -467,6 +467,9 @@ static kin_tile_job make_job(const kin_meet *r, kin_meet_work *w, const meeting 
 static void run_rows(const kin_meet *r, const kin_meet_work *w, const meeting *m, int64_t first,
                      int64_t last, kin_tile_job *job)
 {
+    if (first >= last) {
+        return;
+    }
     const int64_t row_first = m->row_block * r->block + first;
     const kin_frame *frame = m->rows->frame;
     job->first_row = (int32_t)first;
@@ -502,6 +505,37 @@ static void run_chunk(const kin_meet *r, kin_meet_work *w, const meeting *m, int
     if (rows > first) {
         run_rows(r, w, m, first, rows, job);
     }
+}
+
+static kith_status deliver_full(const kin_meet *r, kin_meet_work *w, const meeting *m)
+{
+    const int64_t full = r->block * (m->cast ? LOOKS_A_ROW : PAIRS_A_ROW);
+    const bool due = w->row_log.count > full || w->point_log.count > full;
+    return due ? deliver_both(r, w, m) : KITH_OK;
+}
+
+/* A block with itself. Rows have no limits yet, and what stands next to a row is near: so rows meet
+ * those points first that they stand among, and then, with limits, the others. */
+static kith_status meet_itself(const kin_meet *r, kin_meet_work *w, const meeting *m,
+                               kin_tile_job *job)
+{
+    const int64_t rows = block_points(r, &r->row, m->row_block);
+    job->panel_count = CHUNK_PANELS;
+    for (int32_t near = 1; near >= 0; near--) {
+        for (int64_t first = 0; first < rows; first += CHUNK_PANELS * KIN_PANEL) {
+            const int64_t around = first / KIN_BLOCK_STEP * KIN_BLOCK_STEP;
+            const int64_t behind = kin_min_i64(around + KIN_BLOCK_STEP, rows);
+            job->first_panel = (int32_t)(first / KIN_PANEL);
+            if (near) {
+                run_rows(r, w, m, around, behind, job);
+            } else {
+                run_rows(r, w, m, 0, around, job);
+                run_rows(r, w, m, behind, rows, job);
+            }
+            KIN_TRY(deliver_full(r, w, m));
+        }
+    }
+    return deliver_both(r, w, m);
 }
 
 static bool fetches_ahead(const meeting *m)
@@ -607,11 +641,13 @@ kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_blo
     set_row_tile_reach(w, rows);
 
     kin_tile_job job = make_job(r, w, &m);
-    const bool tests = !(r->graph && row_block == point_block) && tests_tiles(r, w);
+    const bool tests = tests_tiles(r, w);
     w->pairs += rows * points;
+    if (r->graph && row_block == point_block) {
+        return meet_itself(r, w, &m, &job);
+    }
     const int64_t step = call_panels(r, &m, rows, tests) * KIN_PANEL;
     const int64_t padded = block_padded(r, &r->point, point_block);
-    const int64_t full = r->block * (m.cast ? LOOKS_A_ROW : PAIRS_A_ROW);
     for (int64_t first = 0; first < points; first += step) {
         job.first_panel = (int32_t)(first / KIN_PANEL);
         job.panel_count = (int32_t)(kin_min_i64(step, padded - first) / KIN_PANEL);
@@ -619,9 +655,7 @@ kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_blo
             prefetch_panels(&job, job.first_panel + CHUNK_PANELS);
         }
         run_chunk(r, w, &m, kin_min_i64(step, points - first), tests, &job);
-        if (w->row_log.count > full || w->point_log.count > full) {
-            KIN_TRY(deliver_both(r, w, &m));
-        }
+        KIN_TRY(deliver_full(r, w, &m));
     }
     return deliver_both(r, w, &m);
 }

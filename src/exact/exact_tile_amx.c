@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Tile kernels for AMX: 16 rows x 32 points in two accumulator tiles. Contract: exact_tile.h.
  *
- * Who holds what: tiles 0, 1 and 2, 3 accumulate 16 rows x (points 0-15 and 16-31), by turns; tile
- * 4 holds 64 bytes of 16 rows, tiles 5, 6 sixteen groups of 16 points. A step is 3 loads and 2
+ * Few steps (RESIDENT_STEPS: 128 bytes a row). Tiles 4 to 7 hold two steps of two panels while rows
+ * pass through tile 3: of two tiles of products only two are loaded, where the unit would wait for
+ * six. Three accumulators: two take products while the third, and then one of them, is stored.
+ *
+ * Many steps. Tiles 0, 1 and 2, 3 accumulate 16 rows x (points 0-15 and 16-31), by turns; tile 4
+ * holds 64 bytes of 16 rows, tiles 5, 6 sixteen groups of 16 points. A step is 3 loads and 2
  * products of 16 cycles; its loads take 24 cycles from L1, so the unit is fed as long as the points
  * stay near: rows pass, from the second level.
  *
  * Schedule: a store waits for the last product of its tile, and a test for the store. So the
  * products of one strip of rows run beside the stores of the strip before and the tests of the one
- * before that; the tests are dealt out over the steps, since the processor cannot look further
+ * before that; tests of many steps are dealt out over them, since the processor cannot look further
  * ahead than a few hundred instructions:
  *
  *     tile unit    | products of strip s     | products of strip s+1   |
@@ -16,7 +20,9 @@
  *     vector unit  | tests of s-2            | tests of s-1            |
  *
  * The test of a tile is one comparison: of each point, the largest of what 16 rows have above their
- * own thresholds. Rows are told apart only where it passes.
+ * own thresholds. A tile that passes is told by no branch, which would be foreseen badly and empty
+ * the unit: it stays in its place, and others are stored behind it (lane). Pairs are told apart
+ * when some such tiles have gathered.
  *
  * Long rows: two panels must stay in the first level while rows pass. So of many steps MOST_STEPS
  * are taken for some rows, whose sums wait in memory, before the next.
@@ -34,25 +40,44 @@ enum {
     TILE_WORDS = 256,
     STEP_GROUPS = 16,
     STRIP_WORDS = PANELS * TILE_WORDS,
+    RESIDENT_STEPS = 2,
     MOST_STEPS = 14,
     MOST_STRIPS = 16, /* whose sums wait */
+    MOST_KEPT = 4,
+    LANES = 2 * PANELS,
     LINE_WORDS = 16
 };
 
 /* Above all accumulators of integers, by less than 32 bits hold. */
 enum { NO_INT_PASSES = 1 << 30, NOTHING = -1 };
 
-/* A strip of 16 rows x 32 points that waits for its tests. */
-typedef struct strip {
-    kin_word acc[STRIP_WORDS] __attribute__((aligned(64)));
-    kin_word test[PANELS][ROWS] __attribute__((aligned(64))); /* as of tile_tests_int */
+/* Of a tile of 16 rows x 16 points that waits for its test. */
+typedef struct place {
+    kin_word test[ROWS] __attribute__((aligned(64))); /* as of tile_tests_int */
     int32_t row;
     int32_t panel;
-} strip;
+    kin_word unused[TILE_WORDS - 2 * LINE_WORDS];
+} place;
 
-static inline kin_word *acc_of(strip *s, int32_t side, int32_t row)
+/* A lane is one side of every second strip: its tiles of which some pair passed, and the one that
+ * waits. Tile i of a lane has place i * LANES + lane. Stores to one lane may look to loads of
+ * another as if they were to the same address, of which the last 12 bits are compared: each lane
+ * has a quarter of them. */
+typedef struct pipe {
+    const kin_tile_job *job;
+    int32_t kept[LANES];
+    kin_word *next[PANELS]; /* where the tiles of the turn before are to be stored */
+    bool odd;
+    int32_t phase;
+    kin_word acc[MOST_KEPT * LANES][TILE_WORDS] __attribute__((aligned(4096)));
+    place places[MOST_KEPT * LANES];
+    /* Of strips whose steps are not all taken. */
+    kin_word sums[MOST_STRIPS * STRIP_WORDS];
+} pipe;
+
+static inline __attribute__((always_inline)) int64_t waiting(const pipe *p, int32_t lane)
 {
-    return s->acc + side * TILE_WORDS + row * KIN_PANEL;
+    return (int64_t)p->kept[lane] * LANES + lane;
 }
 
 /* Of 16 points, the largest of acc - test (integers), or of acc + start - test (floats: as exact a
@@ -64,104 +89,249 @@ typedef union surplus {
 
 /* ---- Tests ----------------------------------------------------------------------------------- */
 
-/* A tile of which some pair passed: which rows have one is told without branches, since where one
- * does others do, in no order that could be foreseen. Not inlined: hits are rare, and the loops
- * around keep their registers. */
-static __attribute__((noinline)) void take_hits(const kin_tile_job *job, strip *done, int32_t side,
-                                                bool is_float)
+/* Of 16 points, as kin_limit_set has them; panel_half, where points are not collected. */
+static inline __attribute__((always_inline)) surplus halves_of_points(const kin_tile_job *job,
+                                                                      int32_t panel, bool is_float)
 {
-    const int32_t panel = done->panel + side;
-    const kin_word *start = job->start + (int64_t)panel * KIN_PANEL;
+    if (job->col_log == NULL) {
+        return (surplus){.i = _mm512_set1_epi32(job->panel_half[panel].i)};
+    }
+    const surplus limit = {.i = _mm512_loadu_si512(job->col_limit + (int64_t)panel * KIN_PANEL)};
+    if (is_float) {
+        return (surplus){.f = _mm512_mul_ps(limit.f, _mm512_set1_ps(0.5F))};
+    }
+    const __m512i odd = _mm512_and_si512(limit.i, _mm512_set1_epi32(1));
+    return (surplus){.i = _mm512_add_epi32(_mm512_srai_epi32(limit.i, 1), odd)};
+}
+
+/* Each pair by the larger limit of its own two ends. Which rows have one that passes is told
+ * without branches, since where one does others do, in no order that could be foreseen. */
+static inline __attribute__((always_inline)) void
+take_hits(const kin_tile_job *job, const place *done, kin_word *products, bool is_float)
+{
+    const int32_t col = done->panel * KIN_PANEL;
+    const kin_word *half_term = job->half_term + done->row;
+    const kin_word *half = job->row_half + done->row;
+    const surplus start = {.i = _mm512_loadu_si512(job->start + col)};
+    const surplus most = halves_of_points(job, done->panel, is_float);
     __mmask16 masks[ROWS];
     uint32_t rows = 0;
     for (int32_t r = 0; r < ROWS; r++) {
-        kin_word *acc = acc_of(done, side, r);
-        const kin_word test = done->test[side][r];
+        kin_word *acc = products + r * KIN_PANEL;
         if (is_float) {
-            const __m512 sum = _mm512_add_ps(_mm512_load_ps(acc), _mm512_loadu_ps(start));
-            masks[r] = _mm512_cmp_ps_mask(sum, _mm512_set1_ps(test.f), _CMP_NLT_UQ);
+            const __m512 sum = _mm512_add_ps(_mm512_load_ps(acc), start.f);
+            const __m512 less = _mm512_max_ps(_mm512_set1_ps(half[r].f), most.f);
+            const __m512 test = _mm512_sub_ps(_mm512_set1_ps(half_term[r].f), less);
+            masks[r] = _mm512_cmp_ps_mask(sum, test, _CMP_NLT_UQ);
             _mm512_store_ps(acc, sum);
         } else {
-            const __m512i sum = _mm512_add_epi32(_mm512_load_si512(acc), _mm512_loadu_si512(start));
-            masks[r] = _mm512_cmpge_epi32_mask(sum, _mm512_set1_epi32(test.i));
+            const __m512i sum = _mm512_add_epi32(_mm512_load_si512(acc), start.i);
+            const __m512i less = _mm512_max_epi32(_mm512_set1_epi32(half[r].i), most.i);
+            const __m512i test = _mm512_sub_epi32(_mm512_set1_epi32(half_term[r].i), less);
+            masks[r] = _mm512_cmpge_epi32_mask(sum, test);
             _mm512_store_si512(acc, sum);
         }
         rows |= (uint32_t)(masks[r] != 0) << r;
     }
     for (; rows != 0; rows &= rows - 1) {
         const int32_t r = __builtin_ctz(rows);
-        (is_float ? tile_hit_float : tile_hit_int)(job, done->row + r, panel, masks[r],
-                                                   acc_of(done, side, r));
+        (is_float ? tile_hit_float : tile_hit_int)(job, done->row + r, done->panel, masks[r],
+                                                   products + r * KIN_PANEL);
     }
 }
 
-/* Tests on the way: rows from next_row on are left. */
-typedef struct tests {
-    strip *done;
-    int32_t next_row;
-    surplus most[PANELS];
-    surplus start[PANELS];
-} tests;
-
-static inline __attribute__((always_inline)) tests begin_tests(const kin_tile_job *job, strip *done,
-                                                               bool is_float)
+/* Not inlined, so that the loops around keep their registers. */
+static __attribute__((noinline)) void take_kept(pipe *p, int32_t lane, bool is_float)
 {
-    tests t = {.done = done, .next_row = done->row == NOTHING ? ROWS : 0};
+    for (int64_t i = lane; i < waiting(p, lane); i += LANES) {
+        take_hits(p->job, &p->places[i], p->acc[i], is_float);
+    }
+    p->kept[lane] = 0;
+}
+
+/* One row more: what it has above its threshold. A NaN is no surplus, and no pair with one
+ * survives.
+ */
+static inline __attribute__((always_inline)) surplus
+surplus_of(const kin_word *acc, const kin_word *test, surplus start, surplus most, bool is_float)
+{
+    if (is_float) {
+        const __m512 sum = _mm512_add_ps(start.f, _mm512_load_ps(acc));
+        return (surplus){.f = _mm512_max_ps(_mm512_sub_ps(sum, _mm512_set1_ps(test->f)), most.f)};
+    }
+    const __m512i over = _mm512_sub_epi32(_mm512_load_si512(acc), _mm512_set1_epi32(test->i));
+    return (surplus){.i = _mm512_max_epi32(over, most.i)};
+}
+
+/* A tile of which some pair passed stays where it is, without a branch: where the next of its lane
+ * is stored depends on it. A lane that is full is taken. */
+static inline __attribute__((always_inline)) void settle(pipe *p, int32_t lane, surplus start,
+                                                         surplus most, bool is_float)
+{
+    const __m512i least = _mm512_sub_epi32(_mm512_setzero_si512(), start.i);
+    const __mmask16 passed = is_float ? _mm512_cmp_ps_mask(most.f, _mm512_setzero_ps(), _CMP_GE_OQ)
+                                      : _mm512_cmpge_epi32_mask(most.i, least);
+    p->kept[lane] += (passed != 0) & (p->places[waiting(p, lane)].row != NOTHING);
+    if (__builtin_expect(p->kept[lane] == MOST_KEPT, 0)) {
+        take_kept(p, lane, is_float);
+    }
+}
+
+static inline __attribute__((always_inline)) surplus start_of(const kin_tile_job *job,
+                                                              const place *t)
+{
+    return (surplus){.i = _mm512_loadu_si512(job->start + (int64_t)t->panel * KIN_PANEL)};
+}
+
+static inline __attribute__((always_inline)) surplus no_surplus(bool is_float)
+{
+    return is_float ? (surplus){.f = _mm512_set1_ps(-INFINITY)}
+                    : (surplus){.i = _mm512_set1_epi32(INT32_MIN)};
+}
+
+static inline __attribute__((always_inline)) void test_tile(pipe *p, int32_t lane, bool is_float)
+{
+    const int64_t at = waiting(p, lane);
+    const surplus start = start_of(p->job, &p->places[at]);
+    surplus most = no_surplus(is_float);
+#pragma GCC unroll 16
+    for (int32_t r = 0; r < ROWS; r++) {
+        most =
+            surplus_of(p->acc[at] + r * KIN_PANEL, &p->places[at].test[r], start, most, is_float);
+    }
+    settle(p, lane, start, most, is_float);
+}
+
+/* What the test of a tile compares with: thresholds as tile_tests_int has them. */
+static inline __attribute__((always_inline)) void set_test(const kin_tile_job *job, int32_t row,
+                                                           int32_t panel, place *t, bool is_float)
+{
+    const kin_word *half_term = job->half_term + row;
+    const kin_word *half = job->row_half + row;
+    const kin_word most = job->panel_half[panel];
+    if (is_float) {
+        const __m512 less = _mm512_max_ps(_mm512_loadu_ps(half), _mm512_set1_ps(most.f));
+        _mm512_store_ps(t->test, _mm512_sub_ps(_mm512_loadu_ps(half_term), less));
+    } else {
+        const __m512i less = _mm512_max_epi32(_mm512_loadu_si512(half), _mm512_set1_epi32(most.i));
+        const __m512i test = _mm512_sub_epi32(_mm512_loadu_si512(half_term), less);
+        _mm512_store_si512(t->test, _mm512_min_epi32(test, _mm512_set1_epi32(NO_INT_PASSES)));
+    }
+}
+
+/* The turn's strip is that which waits, or, `sums`, one that does not yet. */
+static inline __attribute__((always_inline)) void end_turn(pipe *p, int32_t row, int32_t panel,
+                                                           kin_word *sums, bool is_float)
+{
+#pragma GCC unroll 2
     for (int side = 0; side < PANELS; side++) {
-        const kin_word *start = job->start + (int64_t)(done->panel + side) * KIN_PANEL;
-        if (is_float) {
-            t.most[side].f = _mm512_set1_ps(-INFINITY);
-            t.start[side].f = _mm512_loadu_ps(start);
-        } else {
-            t.most[side].i = _mm512_set1_epi32(INT32_MIN);
-            t.start[side].i = _mm512_loadu_si512(start);
-        }
+        const int64_t at = waiting(p, PANELS * p->odd + side);
+        place *wait = &p->places[at];
+        set_test(p->job, row, panel + side, wait, is_float);
+        wait->row = sums == NULL ? row : NOTHING;
+        wait->panel = panel + side;
+        p->next[side] = sums == NULL ? p->acc[at] : sums + side * TILE_WORDS;
     }
-    return t;
+    p->odd = !p->odd;
 }
 
-/* A NaN is no surplus, and no pair with one survives. */
-static inline __attribute__((always_inline)) void test_rows(tests *t, int32_t rows, bool is_float)
+/* The two panels behind these come from memory meanwhile, `share` lines with each strip. */
+static inline __attribute__((always_inline)) void fetch(const kin_tile_job *job, int32_t panel,
+                                                        int32_t row, int64_t share)
 {
-    const int32_t first = t->next_row;
-    const int32_t last = first + rows < ROWS ? first + rows : ROWS;
-    for (int32_t r = first; r < last; r++) {
+    const int64_t lines = (int64_t)PANELS * job->groups;
+    const int64_t first = row / ROWS * share;
+    const uint32_t *next = job->panels + (panel + PANELS) * (lines * LINE_WORDS / PANELS);
+    for (int64_t line = first; line < lines && line < first + share; line++) {
+        __builtin_prefetch(next + line * LINE_WORDS, 0, 2);
+    }
+}
+
+static inline int64_t fetch_share(const kin_tile_job *job)
+{
+    return ((int64_t)PANELS * job->groups * ROWS + job->real_rows - 1) / job->real_rows;
+}
+
+/* ---- Products of few steps ------------------------------------------------------------------- */
+
+/* Tiles 4 and 5 hold two steps of a panel, 6 and 7 of the next: only rows are loaded. X and Y take
+ * the products; Y and Z are those of the strip before. */
+#define RESIDENT(type, product, phase, X, Y, Z)                                 \
+    static inline __attribute__((always_inline)) void type##_resident_##phase(  \
+        const uint32_t *row, bool two_steps, kin_word *first, kin_word *second) \
+    {                                                                           \
+        _tile_loadd(3, row, 64);                                                \
+        _tile_zero(X);                                                          \
+        product(X, 3, 4);                                                       \
+        _tile_stored(Y, first, 64);                                             \
+        _tile_zero(Y);                                                          \
+        product(Y, 3, 6);                                                       \
+        if (two_steps) {                                                        \
+            _tile_loadd(3, row + TILE_WORDS, 64);                               \
+            product(X, 3, 5);                                                   \
+            product(Y, 3, 7);                                                   \
+        }                                                                       \
+        _tile_stored(Z, second, 64);                                            \
+    }
+#define RESIDENT_TURNS(type, product)   \
+    RESIDENT(type, product, 0, 0, 1, 2) \
+    RESIDENT(type, product, 1, 2, 0, 1) \
+    RESIDENT(type, product, 2, 1, 2, 0)
+RESIDENT_TURNS(s8, _tile_dpbsud)
+RESIDENT_TURNS(bf16, _tile_dpbf16ps)
+
+static inline __attribute__((always_inline)) void take_resident(pipe *p, const uint32_t *row,
+                                                                bool two_steps, bool is_float)
+{
+    if (p->phase == 0) {
+        (is_float ? bf16_resident_0 : s8_resident_0)(row, two_steps, p->next[0], p->next[1]);
+    } else if (p->phase == 1) {
+        (is_float ? bf16_resident_1 : s8_resident_1)(row, two_steps, p->next[0], p->next[1]);
+    } else {
+        (is_float ? bf16_resident_2 : s8_resident_2)(row, two_steps, p->next[0], p->next[1]);
+    }
+    p->phase = p->phase == 2 ? 0 : p->phase + 1;
+}
+
+static inline __attribute__((always_inline)) void
+take_panels_resident(pipe *p, int32_t panel, bool two_steps, bool is_float)
+{
+    const kin_tile_job *job = p->job;
+    const int64_t panel_words = (int64_t)job->groups * KIN_PANEL;
+    const uint32_t *point = job->panels + panel * panel_words;
+    const int64_t share = fetch_share(job);
+    _tile_loadd(4, point, 64);
+    _tile_loadd(6, point + panel_words, 64);
+    if (two_steps) {
+        _tile_loadd(5, point + TILE_WORDS, 64);
+        _tile_loadd(7, point + panel_words + TILE_WORDS, 64);
+    }
+    for (int32_t row = 0; row < job->real_rows; row += ROWS) {
+        fetch(job, panel, row, share);
+        take_resident(p, job->rows + (int64_t)row * job->groups, two_steps, is_float);
 #pragma GCC unroll 2
         for (int side = 0; side < PANELS; side++) {
-            const kin_word *acc = acc_of(t->done, side, r);
-            const kin_word *test = &t->done->test[side][r];
-            if (is_float) {
-                const __m512 sum = _mm512_add_ps(t->start[side].f, _mm512_load_ps(acc));
-                const __m512 over = _mm512_sub_ps(sum, _mm512_set1_ps(test->f));
-                t->most[side].f = _mm512_max_ps(over, t->most[side].f);
-            } else {
-                const __m512i over =
-                    _mm512_sub_epi32(_mm512_load_si512(acc), _mm512_set1_epi32(test->i));
-                t->most[side].i = _mm512_max_epi32(over, t->most[side].i);
-            }
+            test_tile(p, PANELS * p->odd + side, is_float);
         }
+        end_turn(p, row, panel, NULL, is_float);
     }
-    t->next_row = last;
 }
 
-static inline __attribute__((always_inline)) void end_tests(const kin_tile_job *job, const tests *t,
-                                                            bool is_float)
+static inline void store_resident(const pipe *p)
 {
-    if (t->done->row == NOTHING) {
-        return;
-    }
-    for (int side = 0; side < PANELS; side++) {
-        const __m512i least = _mm512_sub_epi32(_mm512_setzero_si512(), t->start[side].i);
-        const __mmask16 passed =
-            is_float ? _mm512_cmp_ps_mask(t->most[side].f, _mm512_setzero_ps(), _CMP_GE_OQ)
-                     : _mm512_cmpge_epi32_mask(t->most[side].i, least);
-        if (__builtin_expect(passed != 0, 0)) {
-            take_hits(job, t->done, side, is_float);
-        }
+    if (p->phase == 0) {
+        _tile_stored(1, p->next[0], 64);
+        _tile_stored(2, p->next[1], 64);
+    } else if (p->phase == 1) {
+        _tile_stored(0, p->next[0], 64);
+        _tile_stored(1, p->next[1], 64);
+    } else {
+        _tile_stored(2, p->next[0], 64);
+        _tile_stored(0, p->next[1], 64);
     }
 }
 
-/* ---- Products -------------------------------------------------------------------------------- */
+/* ---- Products of many steps ------------------------------------------------------------------ */
 
 /* The unit's part of a turn: tiles A and B accumulate, the other two are stored. */
 #define TURN(parity, A, B, OTHER_A, OTHER_B)                                               \
@@ -175,10 +345,10 @@ static inline __attribute__((always_inline)) void end_tests(const kin_tile_job *
             _tile_loadd(B, sums + TILE_WORDS, 64);                                         \
         }                                                                                  \
     }                                                                                      \
-    static inline __attribute__((always_inline)) void store_##parity(kin_word *other)      \
+    static inline __attribute__((always_inline)) void store_##parity(const pipe *p)        \
     {                                                                                      \
-        _tile_stored(OTHER_A, other, 64);                                                  \
-        _tile_stored(OTHER_B, other + TILE_WORDS, 64);                                     \
+        _tile_stored(OTHER_A, p->next[0], 64);                                             \
+        _tile_stored(OTHER_B, p->next[1], 64);                                             \
     }                                                                                      \
     TURN_PRODUCTS(parity, s8, _tile_dpbsud, A, B)                                          \
     TURN_PRODUCTS(parity, bf16, _tile_dpbf16ps, A, B)
@@ -195,32 +365,8 @@ static inline __attribute__((always_inline)) void end_tests(const kin_tile_job *
 TURN(even, 0, 1, 2, 3)
 TURN(odd, 2, 3, 0, 1)
 
-/* What the tests of a strip compare with: thresholds as tile_tests_int has them. */
-static inline __attribute__((always_inline)) void set_tests(const kin_tile_job *job, int32_t row,
-                                                            int32_t panel, strip *s, bool is_float)
-{
-    const kin_word *half_term = job->half_term + row;
-    const kin_word *half = job->row_half + row;
-    for (int side = 0; side < PANELS; side++) {
-        const kin_word most = job->panel_half[panel + side];
-        if (is_float) {
-            const __m512 less = _mm512_max_ps(_mm512_loadu_ps(half), _mm512_set1_ps(most.f));
-            _mm512_store_ps(s->test[side], _mm512_sub_ps(_mm512_loadu_ps(half_term), less));
-        } else {
-            const __m512i less =
-                _mm512_max_epi32(_mm512_loadu_si512(half), _mm512_set1_epi32(most.i));
-            const __m512i test = _mm512_sub_epi32(_mm512_loadu_si512(half_term), less);
-            _mm512_store_si512(s->test[side],
-                               _mm512_min_epi32(test, _mm512_set1_epi32(NO_INT_PASSES)));
-        }
-    }
-    s->row = row;
-    s->panel = panel;
-}
-
-/* Some steps of a strip. */
+/* Some steps of two panels. */
 typedef struct turn {
-    int32_t row;
     int32_t panel;
     int32_t first_step;
     int32_t steps;
@@ -228,70 +374,50 @@ typedef struct turn {
     bool last;     /* of the strip's steps */
 } turn;
 
-/* What is on its way. */
-typedef struct pipe {
-    const kin_tile_job *job;
-    strip strips[2]; /* that of an odd turn, and of an even one */
-    kin_word *next;  /* where the tiles of the turn before are to be stored */
-    bool odd;
-    /* Of strips whose steps are not all taken. */
-    kin_word sums[MOST_STRIPS * STRIP_WORDS] __attribute__((aligned(64)));
-} pipe;
-
-/* The two panels behind these come from memory meanwhile, some lines with each strip. */
-static inline __attribute__((always_inline)) void fetch(const kin_tile_job *job, const turn *t)
-{
-    const int64_t lines = (int64_t)PANELS * job->groups;
-    const int64_t share = (lines * ROWS + job->real_rows - 1) / job->real_rows;
-    const int64_t first = t->row / ROWS * share;
-    const uint32_t *next = job->panels + (t->panel + PANELS) * (lines * LINE_WORDS / PANELS);
-    for (int64_t line = first; line < lines && line < first + share; line++) {
-        __builtin_prefetch(next + line * LINE_WORDS, 0, 2);
-    }
-}
-
 /* Products of a strip, beside them the store of the turn before and the tests of the strip whose
  * place this one takes. `sums` are its own from earlier steps, or for later ones. */
-static inline __attribute__((always_inline)) void take(pipe *p, const turn *t, kin_word *sums,
-                                                       bool odd, bool is_float)
+static inline __attribute__((always_inline)) void take(pipe *p, const turn *t, int32_t row_at,
+                                                       kin_word *sums, bool odd, bool is_float)
 {
     const kin_tile_job *job = p->job;
-    strip *place = &p->strips[odd];
     const int64_t panel_words = (int64_t)job->groups * KIN_PANEL;
     const int64_t first = (int64_t)t->first_step * TILE_WORDS;
-    const uint32_t *row = job->rows + (int64_t)t->row * job->groups + first;
+    const uint32_t *row = job->rows + (int64_t)row_at * job->groups + first;
     const uint32_t *point = job->panels + t->panel * panel_words + first;
-    tests waiting = begin_tests(job, place, is_float);
-    if (t->first_step == 0) {
-        fetch(job, t);
-    }
+    const uint32_t *second_point = point + panel_words;
+    const int32_t lane = PANELS * odd;
+    const int64_t done = waiting(p, lane);
+    const int64_t second_done = waiting(p, lane + 1);
+    const surplus start = start_of(job, &p->places[done]);
+    const surplus second_start = start_of(job, &p->places[second_done]);
+    surplus most = no_surplus(is_float);
+    surplus second_most = most;
     (odd ? begin_odd : begin_even)(t->first_step == 0 ? NULL : sums);
+    int32_t tested = 0;
     for (int32_t step = 0; step < t->steps; step++) {
-        const int64_t at = (int64_t)step * TILE_WORDS;
         if (is_float) {
-            (odd ? bf16_odd : bf16_even)(row + at, point + at, point + panel_words + at);
+            (odd ? bf16_odd : bf16_even)(row, point, second_point);
         } else {
-            (odd ? s8_odd : s8_even)(row + at, point + at, point + panel_words + at);
+            (odd ? s8_odd : s8_even)(row, point, second_point);
         }
+        row += TILE_WORDS;
+        point += TILE_WORDS;
+        second_point += TILE_WORDS;
         if (step == 0) {
-            (odd ? store_odd : store_even)(p->next);
+            (odd ? store_odd : store_even)(p);
         }
-        test_rows(&waiting, t->tests, is_float);
+        const int32_t end = tested + t->tests < ROWS ? tested + t->tests : ROWS;
+        for (; tested < end; tested++) {
+            most = surplus_of(p->acc[done] + tested * KIN_PANEL, &p->places[done].test[tested],
+                              start, most, is_float);
+            second_most = surplus_of(p->acc[second_done] + tested * KIN_PANEL,
+                                     &p->places[second_done].test[tested], second_start,
+                                     second_most, is_float);
+        }
     }
-    end_tests(job, &waiting, is_float);
-    place->row = NOTHING;
-    if (t->last) {
-        set_tests(job, t->row, t->panel, place, is_float);
-    }
-    p->next = t->last ? place->acc : sums;
-}
-
-static inline __attribute__((always_inline)) void test_strip(const kin_tile_job *job, strip *done,
-                                                             bool is_float)
-{
-    tests t = begin_tests(job, done, is_float);
-    test_rows(&t, ROWS, is_float);
-    end_tests(job, &t, is_float);
+    settle(p, lane, start, most, is_float);
+    settle(p, lane + 1, second_start, second_most, is_float);
+    end_turn(p, row_at, t->panel, t->last ? NULL : sums, is_float);
 }
 
 /* Rows [first, last) against two panels. A sum that is loaded must have been stored: that of a
@@ -302,50 +428,84 @@ static inline __attribute__((always_inline)) void take_rows(pipe *p, int32_t pan
     const int32_t steps = p->job->groups / STEP_GROUPS;
     const int32_t parts = last - first > ROWS ? (steps + MOST_STEPS - 1) / MOST_STEPS : 1;
     const int32_t part = (steps + parts - 1) / parts;
+    const int64_t share = fetch_share(p->job);
     for (int32_t step = 0; step < steps; step += part) {
         turn t = {.panel = panel, .first_step = step, .last = step + part >= steps};
         t.steps = t.last ? steps - step : part;
         t.tests = (ROWS + t.steps - 1) / t.steps;
         for (int32_t row = first; row < last; row += ROWS) {
             kin_word *sums = p->sums + (row - first) / ROWS * STRIP_WORDS;
-            t.row = row;
-            if (p->odd) {
-                take(p, &t, sums, true, is_float);
-            } else {
-                take(p, &t, sums, false, is_float);
+            if (step == 0) {
+                fetch(p->job, panel, row, share);
             }
-            p->odd = !p->odd;
+            if (p->odd) {
+                take(p, &t, row, sums, true, is_float);
+            } else {
+                take(p, &t, row, sums, false, is_float);
+            }
         }
     }
+}
+
+static inline __attribute__((always_inline)) void take_panels(pipe *p, int32_t panel, bool is_float)
+{
+    const int32_t rows = p->job->real_rows;
+    const int32_t most = MOST_STRIPS * ROWS;
+    for (int32_t row = 0; row < rows; row += most) {
+        take_rows(p, panel, row, rows - row < most ? rows : row + most, is_float);
+    }
+}
+
+/* ---- A job ----------------------------------------------------------------------------------- */
+
+static void begin(pipe *p, const kin_tile_job *job)
+{
+    p->job = job;
+    p->odd = false;
+    p->phase = 0;
+    for (int side = 0; side < PANELS; side++) {
+        p->next[side] = p->sums + side * TILE_WORDS;
+    }
+    for (int lane = 0; lane < LANES; lane++) {
+        p->kept[lane] = 0;
+        p->places[lane].row = NOTHING;
+        p->places[lane].panel = job->first_panel;
+    }
+    _tile_loadconfig(&eight_tiles);
+}
+
+static inline __attribute__((always_inline)) void end(pipe *p, bool resident, bool is_float)
+{
+    if (resident) {
+        store_resident(p);
+    } else if (p->odd) {
+        store_odd(p);
+    } else {
+        store_even(p);
+    }
+    for (int32_t lane = 0; lane < LANES; lane++) {
+        test_tile(p, lane, is_float);
+        take_kept(p, lane, is_float);
+    }
+    _tile_release();
 }
 
 static inline __attribute__((always_inline)) void run(const kin_tile_job *job, bool is_float)
 {
     pipe p;
-    p.job = job;
-    p.next = p.sums;
-    p.odd = false;
-    for (int i = 0; i < 2; i++) {
-        p.strips[i].row = NOTHING;
-        p.strips[i].panel = job->first_panel;
-    }
-    _tile_loadconfig(&eight_tiles);
+    begin(&p, job);
+    const int32_t steps = job->groups / STEP_GROUPS;
     const int32_t last = job->first_panel + job->panel_count;
-    const int32_t most = MOST_STRIPS * ROWS;
     for (int32_t panel = job->first_panel; panel < last; panel += PANELS) {
-        for (int32_t row = 0; row < job->real_rows; row += most) {
-            const int32_t end = job->real_rows - row < most ? job->real_rows : row + most;
-            take_rows(&p, panel, row, end, is_float);
+        if (steps == 1) {
+            take_panels_resident(&p, panel, false, is_float);
+        } else if (steps == RESIDENT_STEPS) {
+            take_panels_resident(&p, panel, true, is_float);
+        } else {
+            take_panels(&p, panel, is_float);
         }
     }
-    if (p.odd) {
-        store_odd(p.next);
-    } else {
-        store_even(p.next);
-    }
-    test_strip(job, &p.strips[p.odd], is_float);
-    test_strip(job, &p.strips[!p.odd], is_float);
-    _tile_release();
+    end(&p, steps <= RESIDENT_STEPS, is_float);
 }
 
 static void s8_run(const kin_tile_job *job)
