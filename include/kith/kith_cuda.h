@@ -11,7 +11,8 @@
  *           index by graph.
  *   when    `stream` is a cudaStream_t of that device, or NULL for the default stream. The work
  *           begins after all that the stream holds, so what fills the matrices may still be under
- *           way. Results are complete when the function returns, whichever stream reads them.
+ *           way. Results are complete when the function returns, whichever stream reads them;
+ *           but see KITH_ENQUEUE at kith_cuda_index_search.
  *   how     as the functions of kith.h: the same checks, the same bytes. The k nearest within a
  *           radius are made in host memory and copied to `out`; points stay where they are.
  */
@@ -60,11 +61,33 @@ KITH_API kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *po
                                             void *stream);
 
 /* As kith_index_search, of an index that is on a GPU, whether its points came from there or from
- * the host: queries and out lie there. Its report is kith_ctx_report's. */
+ * the host: queries and out lie there. Its report is kith_ctx_report's.
+ *
+ * With KITH_ENQUEUE in params.flags the call gives the work to the GPU and returns; `stream` goes on
+ * behind it: what that is given from now on finds the results complete, with the same bytes, and so
+ * does who waits for that stream. Nobody else may read `out`, or write or free queries and out,
+ * before. The host waits nowhere on this way, which up to 1,024 queries take of an exact index
+ * whose rows all differ (and none of which is a zero, or under correlation a constant row), by the
+ * metrics that go through matrix products, of k up to 1,024. Where anything else is asked for
+ * (filter, radius, another index, a pipeline of kith_papers.h), where `device_allocate` gives
+ * memory, or memory is short, the call waits, as without. Which of the two it was makes no
+ * difference to who obeys the rules above. Calls from several streams take turns. Searches that
+ * were enqueued need neither ctx nor params any more, and excluded ids may change; a call that
+ * changes the index comes behind them, and kith_index_free waits for them.
+ *
+ * A value of a query that the metric does not allow (NaN) is found after the call has returned. Its
+ * row then has ids of KITH_ID_NONE and distances NaN, other rows are right, and
+ * kith_cuda_index_wait tells it. The report counts no candidates. */
 KITH_API kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
                                             const kith_matrix *queries,
                                             const kith_search_params *params,
                                             const kith_neighbors *out, void *stream);
+
+/* Waits for all searches of the index that were enqueued, from whichever stream, and tells what went
+ * wrong with one since the last call of this: KITH_E_DATA with row and column of a query's value
+ * that is not allowed, of several the lowest row; KITH_E_DEVICE. Of an index on the processor it
+ * does nothing. */
+KITH_API kith_status kith_cuda_index_wait(kith_ctx *ctx, const kith_index *index);
 
 /* As kith_index_radius, of such an index: queries lie on its GPU, *out as of kith_cuda_radius. */
 KITH_API kith_status kith_cuda_index_radius(kith_ctx *ctx, const kith_index *index,
