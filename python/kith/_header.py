@@ -64,6 +64,7 @@ KIND_PAIRS = 8
 INCLUDE_SELF = 1
 WITHIN_RADIUS = 8
 RANGES_ON_DEVICE = 16
+ENQUEUE = 32
 PIPELINE_FUSED = 0
 METHOD_AUTO = 0
 METHOD_EXACT = 1
@@ -613,6 +614,7 @@ FUNCTIONS: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "kith_cuda_radius": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_index_create": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_index_search": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
+    "kith_cuda_index_wait": (c.c_int, (c.c_void_p, c.c_void_p)),
     "kith_cuda_index_radius": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_graph_merge": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),
     "kith_cuda_select": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)),

@@ -11,16 +11,21 @@ import kith
 import numpy as np
 import support
 from kith import _cuda, _kept, _places, _radius
+from kith import _structs as s
 from kith._library import lib
 from support import Maker, Pretended
 
 
 streams = []
+enqueued = []
 
 
 def host_call(name):
     def call(context, *arguments):
         streams.append(arguments[-1].value)
+        if name == "kith_index_search":
+            enqueued.append(bool(arguments[2]._obj.flags & s.ENQUEUE))
+            arguments[2]._obj.flags &= ~s.ENQUEUE
         if name in ("kith_radius", "kith_index_radius"):  # memory of the host, which is the device
             arguments[2]._obj.flags &= ~0x10
         report = (None,) if name in ("kith_search", "kith_index_search") else ()
@@ -95,6 +100,22 @@ class DeviceArrays(OnDevice):
         )
         truth = kith.knn_graph(self.x, 5, algorithm="nn_descent", metric="cosine", random_state=4)
         self.assert_same(found, truth)
+
+    def test_a_search_need_not_wait(self):
+        index = kith.Index(self.on_gpu, device="cpu")
+        truth = kith.knn(self.x, self.q, 4)
+        asked = Pretended(self.q)
+        for stream, wait, returns in (5, True, False), (5, False, True), (7, False, False):
+            asked.__cuda_array_interface__["stream"] = stream
+            self.assert_same(index.search(asked, 4, wait=wait), truth)
+            self.assertEqual((enqueued[-1], streams[-1]), (returns, stream))
+        index.wait()
+        for first, other, same in (0, 1, True), (1, 0, True), (0, 2, False), (3, 3, True):
+            matrix = _cuda.as_device_matrix(asked, "asked")
+            maker = mock.Mock(stream=other)
+            self.assertEqual(matrix._replace(stream=first, maker=maker).is_current, same)
+        on_host = kith.Index(self.x, device="cpu").search(self.q, 4, wait=False)
+        np.testing.assert_array_equal(on_host.indices, truth.indices)
 
     def test_an_index_is_where_its_points_are(self):
         index = kith.Index(self.on_gpu, device="cpu")
