@@ -63,31 +63,30 @@ KITH_API kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *po
 /* As kith_index_search, of an index that is on a GPU, whether its points came from there or from
  * the host: queries and out lie there. Its report is kith_ctx_report's.
  *
- * With KITH_ENQUEUE in params.flags the call gives the work to the GPU and returns; `stream` goes on
- * behind it: what that is given from now on finds the results complete, with the same bytes, and so
- * does who waits for that stream. Nobody else may read `out`, or write or free queries and out,
- * before. The host waits nowhere on this way, which up to 1,024 queries take of an exact index
- * whose rows all differ (and none of which is a zero, or under correlation a constant row), by the
- * metrics that go through matrix products, of k up to 1,024. Where anything else is asked for
- * (filter, radius, another index, a pipeline of kith_papers.h), where `device_allocate` gives
- * memory, or memory is short, the call waits, as without. Which of the two it was makes no
- * difference to who obeys the rules above. Calls from several streams take turns. Searches that
- * were enqueued need neither ctx nor params any more, and excluded ids may change; a call that
- * changes the index comes behind them, and kith_index_free waits for them.
+ * With KITH_ENQUEUE in params.flags the call gives the work to the GPU and returns; `stream` goes
+ * on behind it: what that is given from now on finds the results complete, with the same bytes, and
+ * so does who waits for that stream. Before, nobody else may read out, and nobody may write or free
+ * queries, out, or points that the index has borrowed; excluded ids, params and ctx are not needed
+ * any more. Calls from several streams take turns.
  *
- * A value of a query that the metric does not allow (NaN) is found after the call has returned. Its
- * row then has ids of KITH_ID_NONE and distances NaN, other rows are right, and
- * kith_cuda_index_wait tells it. The report counts no candidates. */
+ *   which   up to 1,024 queries, k up to 1,024, of an exact index by a metric of matrix products,
+ *           whose rows all differ (and none of which is zero under cosine, constant under
+ *           correlation), of the rows' own type where that is of 8 bits. Everything else, and a
+ *           call for which there is little memory or device_allocate, waits, as without the flag,
+ *           which is as good for who keeps to the rules above
+ *   errors  of arguments, and of a launch, are the call's. A value of a query that the metric does
+ *           not allow (NaN) is found later: its row has ids KITH_ID_NONE and distances NaN, other
+ *           rows are right. With queries, params and out NULL the call asks nothing: it waits for
+ *           what was enqueued before, from whichever stream, and tells since the last such call
+ *           the first row and column of such values (KITH_E_DATA), or KITH_E_DEVICE. Of an index
+ *           on the processor that does nothing
+ *   index   calls that change it come behind, and kith_index_free waits for what was enqueued
+ *
+ * The report of a search that was enqueued counts no candidates. */
 KITH_API kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
                                             const kith_matrix *queries,
                                             const kith_search_params *params,
                                             const kith_neighbors *out, void *stream);
-
-/* Waits for all searches of the index that were enqueued, from whichever stream, and tells what went
- * wrong with one since the last call of this: KITH_E_DATA with row and column of a query's value
- * that is not allowed, of several the lowest row; KITH_E_DEVICE. Of an index on the processor it
- * does nothing. */
-KITH_API kith_status kith_cuda_index_wait(kith_ctx *ctx, const kith_index *index);
 
 /* As kith_index_radius, of such an index: queries lie on its GPU, *out as of kith_cuda_radius. */
 KITH_API kith_status kith_cuda_index_radius(kith_ctx *ctx, const kith_index *index,

@@ -352,8 +352,9 @@ def index_search(
 
 
 def index_wait(kept: Any, wanted: Settings) -> None:
-    """kith_cuda_index_wait, of a Kept."""
-    context(wanted).call(lib.kith_cuda_index_wait, kept.made)
+    """kith_cuda_index_search that asks nothing, of a Kept."""
+    nothing = (None,) * 4  # queries, params, out and stream
+    context(wanted).call(lib.kith_cuda_index_search, kept.made, *nothing)
 
 
 def graph(

@@ -16,7 +16,7 @@
  * only where bytes leave more than lists have room for.
  *
  * Where nobody shall wait (KIN_FUSED_ENQUEUE) the answers are the device's to look at: rows that
- * lost candidates are rescued there (fused_rescue.cu), by a scan of the corpus in place of a finer
+ * lost candidates are rescued there (fused_rescore.cu), by a scan of the corpus in place of a finer
  * screen, so that it is right whatever bytes have left; of bad values word is left (kin_gpu_notes).
  * More queries than a batch are several, up to MOST_ENQUEUED: each reads the corpus again.
  *

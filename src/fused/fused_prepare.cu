@@ -80,9 +80,9 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
         job.marks[i] = 1;
     }
     if (!inside) {
-        (void)atomicMin((unsigned long long *)job.bad,
-                        (unsigned long long)(KIN_FUSED_OUTSIDE |
-                                             (uint64_t)((job.first + i) * job.rows.cols)));
+        (void)atomicMin(
+            (unsigned long long *)job.bad,
+            (unsigned long long)(KIN_FUSED_OUTSIDE | (uint64_t)((job.first + i) * job.rows.cols)));
     }
 }
 

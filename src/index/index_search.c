@@ -402,6 +402,38 @@ kith_status kith_index_search(kith_ctx *ctx, const kith_index *index, const kith
     return kin_api_tell(&call, kin_call_end(&call, status), report);
 }
 
+/* ---- What nobody has waited for -------------------------------------------------------------- */
+
+/* The stream has ended; the word that was left is taken away. */
+static kith_status read_notes(kith_ctx *ctx, const kith_index *index)
+{
+    const int64_t cols = index->kept->prepared.rows.matrix.cols;
+    uint64_t *notes = NULL;
+    KIN_TRY(kin_gpu_notes(ctx, index->gpu, &notes));
+    const uint64_t bad = notes[KIN_FUSED_NOTE_BAD];
+    const bool few = notes[KIN_FUSED_NOTE_FEW] != UINT64_MAX;
+    notes[KIN_FUSED_NOTE_BAD] = notes[KIN_FUSED_NOTE_FEW] = UINT64_MAX;
+    KIN_FAIL_IF(few, ctx, KITH_E_INTERNAL, kin_at("queries"),
+                "have fewer neighbours than were asked for (a bound is wrong; please report it)");
+    KIN_FAIL_IF(bad != UINT64_MAX, ctx, KITH_E_DATA,
+                kin_at_cell("queries", (int64_t)bad / cols, (int64_t)bad % cols),
+                "of a search that was enqueued is NaN, infinite, or no value for the metric (its "
+                "list is empty; remove or replace it)");
+    return KITH_OK;
+}
+
+static kith_status wait_for(kith_ctx *ctx, const kith_index *index)
+{
+    if (index->gpu == NULL) {
+        return KITH_OK;
+    }
+    enter_gpu(index);
+    kith_status status = kin_gpu_wait(ctx, index->gpu);
+    KIN_THEN(status, read_notes(ctx, index));
+    kin_device_leave(ctx, index->gpu);
+    return status;
+}
+
 /* ---- Neighbours of rows in device memory ----------------------------------------------------- */
 
 static kith_status refuse_cpu(kith_ctx *ctx, const kith_index *index)
@@ -475,44 +507,10 @@ kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
                                    const kith_matrix *queries, const kith_search_params *params,
                                    const kith_neighbors *out, void *stream)
 {
-    KIN_INDEX_CALL(ctx, index, search_on_device(ctx, index, queries, params, out, stream));
-}
-
-/* ---- What nobody has waited for -------------------------------------------------------------- */
-
-/* The stream has ended; the word that was left is taken away. */
-static kith_status read_notes(kith_ctx *ctx, const kith_index *index)
-{
-    const int64_t cols = index->kept->prepared.rows.matrix.cols;
-    uint64_t *notes = NULL;
-    KIN_TRY(kin_gpu_notes(ctx, index->gpu, &notes));
-    const uint64_t bad = notes[KIN_FUSED_NOTE_BAD];
-    const bool few = notes[KIN_FUSED_NOTE_FEW] != UINT64_MAX;
-    notes[KIN_FUSED_NOTE_BAD] = notes[KIN_FUSED_NOTE_FEW] = UINT64_MAX;
-    KIN_FAIL_IF(few, ctx, KITH_E_INTERNAL, kin_at("queries"),
-                "have fewer neighbours than were asked for (a bound is wrong; please report it)");
-    KIN_FAIL_IF(bad != UINT64_MAX, ctx, KITH_E_DATA,
-                kin_at_cell("queries", (int64_t)bad / cols, (int64_t)bad % cols),
-                "of a search that was enqueued is NaN, infinite, or no value for the metric (its "
-                "list is empty; remove or replace it)");
-    return KITH_OK;
-}
-
-static kith_status wait_for(kith_ctx *ctx, const kith_index *index)
-{
-    if (index->gpu == NULL) {
-        return KITH_OK;
-    }
-    enter_gpu(index);
-    kith_status status = kin_gpu_wait(ctx, index->gpu);
-    KIN_THEN(status, read_notes(ctx, index));
-    kin_device_leave(ctx, index->gpu);
-    return status;
-}
-
-kith_status kith_cuda_index_wait(kith_ctx *ctx, const kith_index *index)
-{
-    KIN_INDEX_CALL(ctx, index, wait_for(ctx, index));
+    const bool waits = queries == NULL && params == NULL && out == NULL;
+    KIN_INDEX_CALL(ctx, index,
+                   waits ? wait_for(ctx, index)
+                         : search_on_device(ctx, index, queries, params, out, stream));
 }
 
 /* ---- Radius ---------------------------------------------------------------------------------- */

@@ -91,16 +91,21 @@ static kith_neighbors enqueue(const scene *s, const kith_matrix *asked)
     kith_search_params params = s->params;
     const kith_neighbors out = test_caller_answer(&s->c, asked->rows, params.k);
     params.flags |= KITH_ENQUEUE;
-    test_works(s->gpu,
-               kith_cuda_index_search(s->gpu, s->index, asked, &params, &out, s->c.handle));
+    test_works(s->gpu, kith_cuda_index_search(s->gpu, s->index, asked, &params, &out, s->c.handle));
     return out;
+}
+
+/* For what was enqueued. */
+static kith_status wait_for(const scene *s)
+{
+    return kith_cuda_index_search(s->gpu, s->index, NULL, NULL, NULL, NULL);
 }
 
 /* Whether a call has returned before its answers are there; where that cannot be seen, it has. */
 static bool is_under_way(const kith_neighbors *out)
 {
-    return !is_reference() || (out->ids[0] == 0xeeeeeeee && out->ids[out->rows * out->k - 1] ==
-                                                                0xeeeeeeee);
+    return !is_reference() ||
+           (out->ids[0] == 0xeeeeeeee && out->ids[out->rows * out->k - 1] == 0xeeeeeeee);
 }
 
 static kith_neighbors truth(const scene *s, int64_t rows)
@@ -108,8 +113,7 @@ static kith_neighbors truth(const scene *s, int64_t rows)
     kith_matrix asked = s->queries.matrix;
     asked.rows = rows;
     kith_neighbors wanted = test_answer_make(rows, s->params.k);
-    test_works(s->cpu,
-               kith_search(s->cpu, &s->points.matrix, &asked, &s->params, &wanted, NULL));
+    test_works(s->cpu, kith_search(s->cpu, &s->points.matrix, &asked, &s->params, &wanted, NULL));
     return wanted;
 }
 
@@ -123,7 +127,7 @@ static int compare(const scene *s, int64_t rows, bool returns)
     kith_neighbors wanted = truth(s, rows);
     kith_neighbors got = test_caller_fetch(&s->c, &out);
     const int wrong = test_answers_differ("enqueued", &wanted, &got);
-    test_works(s->gpu, kith_cuda_index_wait(s->gpu, s->index));
+    test_works(s->gpu, wait_for(s));
     test_answer_free(&got);
     test_answer_free(&wanted);
     return wrong;
@@ -188,7 +192,8 @@ static void waits(void **state)
         wrong += compare(&s, samples[i].rows, false);
         close_scene(&s);
     }
-    (void)printf("equal rows, a direct metric, many queries, many neighbours, a radius: they wait\n");
+    (void)printf(
+        "equal rows, a direct metric, many queries, many neighbours, a radius: they wait\n");
     assert_int_equal(wrong, 0);
 }
 
@@ -289,18 +294,17 @@ static void bad_values(void **state)
                9 * sizeof *got.distances64);
     }
     assert_false(test_answers_differ("beside bad values", &wanted, &got));
-    test_fails(s.gpu, kith_cuda_index_wait(s.gpu, s.index), KITH_E_DATA, "queries[3, 7]");
+    test_fails(s.gpu, wait_for(&s), KITH_E_DATA, "queries[3, 7]");
     (void)printf("'%s'\n", kith_ctx_detail(s.gpu));
-    test_works(s.gpu, kith_cuda_index_wait(s.gpu, s.index)); /* it was told */
+    test_works(s.gpu, wait_for(&s)); /* it was told */
     assert_int_equal(compare(&s, FIRST, true), 0);
     const kith_search_params params = s.params; /* who waits is told at once */
-    test_fails(s.gpu,
-               kith_cuda_index_search(s.gpu, s.index, &asked, &params, &again, s.c.handle),
+    test_fails(s.gpu, kith_cuda_index_search(s.gpu, s.index, &asked, &params, &again, s.c.handle),
                KITH_E_DATA, "infinite");
     asked.data = (const char *)asked.data + 70 * COLS * sizeof(float);
     asked.rows = 30;
     kith_neighbors last = enqueue(&s, &asked);
-    test_fails(s.gpu, kith_cuda_index_wait(s.gpu, s.index), KITH_E_DATA, "queries[7, 5]");
+    test_fails(s.gpu, wait_for(&s), KITH_E_DATA, "queries[7, 5]");
     kith_neighbors rest[2] = {test_caller_fetch(&s.c, &again), test_caller_fetch(&s.c, &last)};
     test_answer_free(&rest[0]);
     test_answer_free(&rest[1]);
@@ -343,8 +347,12 @@ static void streams_in_turn(void **state)
     kith_neighbors all = truth(&s, (int64_t)TURNS * ASKED);
     for (int i = TURNS - 1; i >= 0; i--) {
         const int64_t cells = (int64_t)i * ASKED * s.params.k;
-        const kith_neighbors wanted = {all.ids + cells, all.distances + cells,
-                                       all.distances64 + cells, ASKED, s.params.k, NULL};
+        const kith_neighbors wanted = {all.ids + cells,
+                                       all.distances + cells,
+                                       all.distances64 + cells,
+                                       ASKED,
+                                       s.params.k,
+                                       NULL};
         kith_neighbors got = test_caller_fetch(&others[i % 2], &out[i]);
         wrong += test_answers_differ("streams in turn", &wanted, &got);
         test_answer_free(&got);
@@ -414,10 +422,12 @@ static void refused(void **state)
     test_fails(s.gpu, kith_index_search(s.gpu, s.index, &asked, &s.params, &out, NULL),
                KITH_E_ARGUMENT, "flags");
     asked.data = s.on_device[1].data;
-    test_fails(s.gpu,
-               kith_cuda_search(s.gpu, &s.on_device[0], &asked, &s.params, &out, s.c.handle),
+    test_fails(s.gpu, kith_cuda_search(s.gpu, &s.on_device[0], &asked, &s.params, &out, s.c.handle),
                KITH_E_ARGUMENT, "flags");
-    test_fails(s.gpu, kith_cuda_index_wait(s.gpu, NULL), KITH_E_ARGUMENT, "index");
+    test_fails(s.gpu, kith_cuda_index_search(s.gpu, NULL, NULL, NULL, NULL, NULL), KITH_E_ARGUMENT,
+               "index");
+    test_fails(s.gpu, kith_cuda_index_search(s.gpu, s.index, NULL, &s.params, NULL, NULL),
+               KITH_E_ARGUMENT, "queries");
     test_answer_free(&out);
     close_scene(&s);
 }
@@ -425,9 +435,9 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes),      cmocka_unit_test(waits),
-        cmocka_unit_test(lists_overflow),  cmocka_unit_test(no_direction),
-        cmocka_unit_test(bad_values),      cmocka_unit_test(streams_in_turn),
+        cmocka_unit_test(same_bytes),        cmocka_unit_test(waits),
+        cmocka_unit_test(lists_overflow),    cmocka_unit_test(no_direction),
+        cmocka_unit_test(bad_values),        cmocka_unit_test(streams_in_turn),
         cmocka_unit_test(changed_and_freed), cmocka_unit_test(refused),
     };
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, NULL, NULL);
