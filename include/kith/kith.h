@@ -391,10 +391,10 @@ typedef struct kith_report {
 /* ---- 5. Search and graphs ------------------------------------------------------------------- */
 
 enum {
-    KITH_INCLUDE_SELF = 1u << 0,     /* graph: a point competes for its own list like any other */
-    KITH_WITHIN_RADIUS = 1u << 3,    /* the k nearest within params.radius, which is 0 without it */
-    KITH_RANGES_ON_DEVICE = 1u << 4, /* of kith_cuda_radius and kith_cuda_index_radius alone */
-    KITH_ENQUEUE = 1u << 5 /* of kith_cuda_index_search alone: the caller's stream waits */
+    KITH_INCLUDE_SELF = 1u << 0, /* graph: a point competes for its own list like any other */
+    KITH_WITHIN_RADIUS =
+        1u << 3, /* the k nearest within params.radius; without it that must be 0 */
+    KITH_RANGES_ON_DEVICE = 1u << 4 /* of kith_cuda_radius and kith_cuda_index_radius alone */
 };
 
 /* How neighbours are found. FUSED: distances are compared where they are computed, not written.

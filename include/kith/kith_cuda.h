@@ -60,6 +60,9 @@ KITH_API kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *po
                                             const kith_index_params *params, kith_index **out,
                                             void *stream);
 
+/* In flags of kith_search_params, beside those of kith.h: of kith_cuda_index_search alone. */
+enum { KITH_ENQUEUE = 1u << 5 };
+
 /* As kith_index_search, of an index that is on a GPU, whether its points came from there or from
  * the host: queries and out lie there. Its report is kith_ctx_report's.
  *

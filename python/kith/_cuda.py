@@ -42,8 +42,9 @@ class _About(NamedTuple):
 
 
 @functools.cache
-def _type_of(name: str) -> str:
+def _type_of(dtype: Any) -> str:
     """Of a tensor's dtype, as the interface has it."""
+    name = str(dtype)
     try:
         kind: str = np.dtype(name.rpartition(".")[2]).str
         return kind
@@ -57,7 +58,7 @@ def _about(array: Any) -> _About:
             raise ValueError("a tensor must lie on the GPU, and require no gradient (x.detach())")
         item = array.element_size()
         strides = None if array.is_contiguous() else tuple(item * each for each in array.stride())
-        return _About(array.data_ptr(), tuple(array.shape), strides, _type_of(str(array.dtype)), 0)
+        return _About(array.data_ptr(), tuple(array.shape), strides, _type_of(array.dtype), 0)
     said = array.__cuda_array_interface__
     stream = int(said.get("stream") or 0)
     return _About(
@@ -115,7 +116,7 @@ def _readable(x: Any) -> tuple[Any, int]:
         return readable(x), 0
     import torch
 
-    x = x.detach()
+    x = x.detach() if x.requires_grad else x
     return (x.view(torch.int16), BFLOAT16) if x.dtype == torch.bfloat16 else (x, 0)
 
 

@@ -339,7 +339,8 @@ class Index:
         plain = radius is None and exclude is None and out is None and not (progress or asked_for)
         with self._handle as kept:
             if plain and width is None and random_state is None:
-                small = kept.search_small(queries, k, (n_jobs, kept.device, memory_limit))
+                asks = n_jobs, kept.device, memory_limit
+                small = kept.search_small(queries, k, asks, bool(wait))
                 if small is not None:
                     return small
             only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius)
