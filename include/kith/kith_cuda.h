@@ -11,7 +11,8 @@
  *           index by graph.
  *   when    `stream` is a cudaStream_t of that device, or NULL for the default stream. The work
  *           begins after all that the stream holds, so what fills the matrices may still be under
- *           way. Results are complete when the function returns, whichever stream reads them.
+ *           way. Results are complete when the function returns, whichever stream reads them;
+ *           but see KITH_ENQUEUE at kith_cuda_index_search.
  *   how     as the functions of kith.h: the same checks, the same bytes. The k nearest within a
  *           radius are made in host memory and copied to `out`; points stay where they are.
  */
@@ -59,8 +60,32 @@ KITH_API kith_status kith_cuda_index_create(kith_ctx *ctx, const kith_matrix *po
                                             const kith_index_params *params, kith_index **out,
                                             void *stream);
 
+/* In flags of kith_search_params, beside those of kith.h: of kith_cuda_index_search alone. */
+enum { KITH_ENQUEUE = 1u << 5 };
+
 /* As kith_index_search, of an index that is on a GPU, whether its points came from there or from
- * the host: queries and out lie there. Its report is kith_ctx_report's. */
+ * the host: queries and out lie there. Its report is kith_ctx_report's.
+ *
+ * With KITH_ENQUEUE in params.flags the call gives the work to the GPU and returns; `stream` goes
+ * on behind it: what that is given from now on finds the results complete, with the same bytes, and
+ * so does who waits for that stream. Before, nobody else may read out, and nobody may write or free
+ * queries, out, or points that the index has borrowed; excluded ids, params and ctx are not needed
+ * any more. Calls from several streams take turns.
+ *
+ *   which   up to 1,024 queries, k up to 1,024, of an exact index by a metric of matrix products,
+ *           whose rows all differ (and none of which is zero under cosine, constant under
+ *           correlation), of the rows' own type where that is of 8 bits. Everything else, and a
+ *           call for which there is little memory or device_allocate, waits, as without the flag,
+ *           which is as good for who keeps to the rules above
+ *   errors  of arguments, and of a launch, are the call's. A value of a query that the metric does
+ *           not allow (NaN) is found later: its row has ids KITH_ID_NONE and distances NaN, other
+ *           rows are right. With queries, params and out NULL the call asks nothing: it waits for
+ *           what was enqueued before, from whichever stream, and tells since the last such call
+ *           the first row and column of such values (KITH_E_DATA), or KITH_E_DEVICE. Of an index
+ *           on the processor that does nothing
+ *   index   calls that change it come behind, and kith_index_free waits for what was enqueued
+ *
+ * The report of a search that was enqueued counts no candidates. */
 KITH_API kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
                                             const kith_matrix *queries,
                                             const kith_search_params *params,

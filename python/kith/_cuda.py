@@ -42,8 +42,9 @@ class _About(NamedTuple):
 
 
 @functools.cache
-def _type_of(name: str) -> str:
+def _type_of(dtype: Any) -> str:
     """Of a tensor's dtype, as the interface has it."""
+    name = str(dtype)
     try:
         kind: str = np.dtype(name.rpartition(".")[2]).str
         return kind
@@ -57,7 +58,7 @@ def _about(array: Any) -> _About:
             raise ValueError("a tensor must lie on the GPU, and require no gradient (x.detach())")
         item = array.element_size()
         strides = None if array.is_contiguous() else tuple(item * each for each in array.stride())
-        return _About(array.data_ptr(), tuple(array.shape), strides, _type_of(str(array.dtype)), 0)
+        return _About(array.data_ptr(), tuple(array.shape), strides, _type_of(array.dtype), 0)
     said = array.__cuda_array_interface__
     stream = int(said.get("stream") or 0)
     return _About(
@@ -72,6 +73,12 @@ class DeviceMatrix(NamedTuple):
     array: Any
     maker: Any  # of arrays on the same device
     stream: int
+
+    @property
+    def is_current(self) -> bool:
+        """Whether that is the one in which its library works: 0 and 1 are the default stream."""
+        current = self.maker.stream
+        return self.stream == current or {self.stream, current} == {0, 1}
 
     @property
     def settings_device(self) -> str:
@@ -109,7 +116,7 @@ def _readable(x: Any) -> tuple[Any, int]:
         return readable(x), 0
     import torch
 
-    x = x.detach()
+    x = x.detach() if x.requires_grad else x
     return (x.view(torch.int16), BFLOAT16) if x.dtype == torch.bfloat16 else (x, 0)
 
 
@@ -173,7 +180,11 @@ class _Table:
         filtered: Filter = NONE,
     ) -> None:
         self._maker = beside.maker
-        self._may_be_empty = bool(params.flags & s.WITHIN_RADIUS) or filtered is not NONE
+        self._waits = not params.flags & s.ENQUEUE
+        self._may_be_empty = (
+            bool(params.flags & (s.WITHIN_RADIUS | s.ENQUEUE)) or filtered is not NONE
+        )
+        self._signed = most < 1 << 31
         k = params.k * filtered.wide
         shape = room(rows, k, most * filtered.wide)
         double = s.F64 in (beside.struct.dtype, *dtypes)
@@ -191,7 +202,11 @@ class _Table:
         )
 
     def result(self) -> Neighbors:
-        ids = self._ids if self._given else self._maker.wide(self._ids, self._may_be_empty)
+        if self._given:
+            return Neighbors(self._distances, self._ids)
+        ids = self._maker.wide(self._ids, self._may_be_empty, self._signed)
+        if self._waits:
+            self._maker.settle()
         return Neighbors(self._distances, ids)
 
 
@@ -317,9 +332,12 @@ def index_search(
     progress: Progress,
     out: Sequence[Any] | None,
     asked_for: Asked = NOTHING,
+    wait: bool = True,
 ) -> Neighbors:
     """kith_cuda_index_search, of a Kept."""
     asked = as_device_matrix(queries, "queries")
+    if not wait and asked.is_current:
+        params.flags |= s.ENQUEUE
     search, made, points = lib.kith_cuda_index_search, kept.made, kept.points
     walks = kept.method == s.METHOD_GRAPH
     met = min(points.rows, 1 << 16) if walks else points.rows  # by walks far fewer
@@ -332,6 +350,12 @@ def index_search(
     )
     untold = asked_for or kept.period is not None
     return claim(found, kept.metric, None if untold else not walks)
+
+
+def index_wait(kept: Any, wanted: Settings) -> None:
+    """kith_cuda_index_search that asks nothing, of a Kept."""
+    nothing = (None,) * 4  # queries, params, out and stream
+    context(wanted).call(lib.kith_cuda_index_search, kept.made, *nothing)
 
 
 def graph(
@@ -395,7 +419,9 @@ def select(values: Any, params: s.SelectParams, wanted: Settings, progress: Prog
     _call(wanted, progress, matrix, lib.kith_cuda_select, given, params, table)
     if m.dtype == BFLOAT16:
         best = best.view(values.dtype)
-    return Selection(best, matrix.maker.wide(ids))
+    wide = matrix.maker.wide(ids)
+    matrix.maker.settle()
+    return Selection(best, wide)
 
 
 def select_kth(values: Any, params: s.SelectParams, wanted: Settings, progress: Progress) -> Any:

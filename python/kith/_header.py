@@ -154,6 +154,7 @@ SELECT_METHOD_COUNT = 9
 PIPELINE_COUNT = 4
 NO_SYMMETRY = 2
 NO_SKIP = 4
+ENQUEUE = 32
 
 ENUMS: dict[str, dict[str, int]] = {
     "kith_status": {"OK": 0, "E_ARGUMENT": -1, "E_MEMORY": -2, "E_DEVICE_MEMORY": -3, "E_DEVICE": -4, "E_FORMAT": -5, "E_IO": -6, "E_UNSUPPORTED": -7, "E_CANCELLED": -8, "E_LIMIT": -9, "E_DATA": -10, "E_INTERNAL": -11},

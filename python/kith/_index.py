@@ -297,6 +297,7 @@ class Index:
         memory_limit: Bytes | None = None,
         progress: Progress = None,
         out: Pair | None = None,
+        wait: bool = True,
     ) -> Neighbors:
         """The k nearest points of each query: `kith.knn` without its preparations; of a graph those
         that a walk finds.
@@ -321,6 +322,13 @@ class Index:
             Of a graph: of the places where walks begin, for metrics that have no matrix products.
         n_jobs, memory_limit, progress, out
             As in `kith.knn`.
+        wait : bool
+            False, for queries on the GPU where an exact index is: return before the work is done.
+            Whatever is given to the stream that is the current one (of PyTorch, or CuPy) finds the
+            same answers complete; nobody else may read them, or write the queries, before. A query
+            with NaN is then no error of this call: its row has ids of -1 and distances NaN, and
+            `Index.wait` raises. Up to 1,024 queries of points that all differ return at once
+            (kith_cuda.h says which); all else waits, as if this was True.
 
         Returns
         -------
@@ -331,7 +339,8 @@ class Index:
         plain = radius is None and exclude is None and out is None and not (progress or asked_for)
         with self._handle as kept:
             if plain and width is None and random_state is None:
-                small = kept.search_small(queries, k, (n_jobs, kept.device, memory_limit))
+                asks = n_jobs, kept.device, memory_limit
+                small = kept.search_small(queries, k, asks, bool(wait))
                 if small is not None:
                     return small
             only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius)
@@ -343,7 +352,7 @@ class Index:
                 if kept.method == s.METHOD_GRAPH:
                     self._set_walk(params, width, _options.seed(random_state))
                 return _search_on_gpu(
-                    kept, queries, params, exclude, asked_for, progress, wanted, out
+                    kept, queries, params, exclude, asked_for, progress, wanted, out, bool(wait)
                 )
             asked = as_matrix(queries, "queries", wanted.memory_limit)
             wanted = wanted.beside(asked)
@@ -366,6 +375,19 @@ class Index:
                 found = kept.search(asked, params, wanted, filtered, progress=progress, out=out)
             del keep
         return like(queries, found, out)
+
+    def wait(self) -> None:
+        """Until all searches with ``wait=False`` are done.
+
+        Raises
+        ------
+        ValueError
+            A query of one of them, since the last call of this, had a value that is not allowed.
+        """
+        from . import _cuda
+
+        with self._handle as kept:
+            _cuda.index_wait(kept, settings(device=kept.made_for))
 
     def _search(self, asked: HostMatrix, k: int, wanted: Settings) -> Neighbors:
         """search of a matrix, with settings; not of a graph."""
@@ -533,10 +555,13 @@ def _search_on_gpu(
     progress: Progress,
     wanted: Settings,
     out: Sequence[Any] | None,
+    wait: bool,
 ) -> Neighbors:
     from . import _cuda
 
-    return _cuda.index_search(kept, queries, params, exclude, wanted, progress, out, asked_for)
+    return _cuda.index_search(
+        kept, queries, params, exclude, wanted, progress, out, asked_for, wait
+    )
 
 
 def _positive(k: Any) -> int:

@@ -157,12 +157,18 @@ class Kept:
             self._of = fingerprint(self.points, self._wanted._replace(memory_limit=0))
         return self._of
 
-    def search_small(self, queries: Any, k: int, limits: _small.Wanted) -> Neighbors | None:
+    def search_small(
+        self, queries: Any, k: int, limits: _small.Wanted, wait: bool = True
+    ) -> Neighbors | None:
         """Of plain arrays, and no wishes; None: the long way."""
         if self.method == s.METHOD_GRAPH:
             return None
         points = self._points or self.points
         there = self._device >= 0
+        if there and not isinstance(queries, np.ndarray):
+            exact = None if self.period is not None else True
+            found = _small.search_there(self.made, points, queries, k, self.metric, limits, wait)
+            return found and claim(found, self.metric, exact)
         found = _small.search_index(self.made, points, queries, k, self.metric, limits, there)
         if found is None:
             return None

@@ -115,10 +115,17 @@ class _Torch:
         kind = getattr(self._torch, "int32" if name == "uint32" else name)
         return self._torch.empty(shape, dtype=kind, device=self._device)
 
-    def wide(self, ids: Any, may_be_empty: bool = False) -> Any:
+    def wide(self, ids: Any, may_be_empty: bool = False, signed: bool = False) -> Any:
+        """int64 of ids as the library writes them, complete behind the current stream. signed: none
+        is 2**31 or more, but for what is empty."""
+        if signed:
+            return ids.long()
         unsigned = getattr(self._torch, "uint32", None)  # since PyTorch 2.3: one kernel, not two
         wide = ids.long() & 0xFFFFFFFF if unsigned is None else ids.view(unsigned).long()
         return wide.masked_fill_(wide == 0xFFFFFFFF, -1) if may_be_empty else wide
+
+    def settle(self) -> None:
+        """PyTorch's users order streams themselves."""
 
     def take(self, address: int | None, count: int, name: str) -> Any:
         """A copy of values that the library has on this GPU; ids, of uint32, become int64."""
@@ -171,13 +178,17 @@ class _Cupy:
         with self._cupy.cuda.Device(self.index):
             return self._cupy.empty(shape, name)
 
-    def wide(self, ids: Any, may_be_empty: bool = False) -> Any:
+    def wide(self, ids: Any, may_be_empty: bool = False, signed: bool = False) -> Any:
         with self._cupy.cuda.Device(self.index):
-            wide = ids.astype("int64")
-            if may_be_empty:
+            wide = (ids.view("int32") if signed else ids).astype("int64")
+            if may_be_empty and not signed:
                 wide[wide == 0xFFFFFFFF] = -1
-            self._cupy.cuda.get_current_stream().synchronize()
             return wide
+
+    def settle(self) -> None:
+        """What was made here is complete, whichever stream reads it."""
+        with self._cupy.cuda.Device(self.index):
+            self._cupy.cuda.get_current_stream().synchronize()
 
     def take(self, address: int | None, count: int, name: str) -> Any:
         kind = "int64" if name == "uint32" else name

@@ -10,6 +10,7 @@ everywhere. All other searches go the long way (`_search`), which also says what
 from __future__ import annotations
 
 import ctypes as c
+import functools
 import operator
 import struct
 import threading
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _metrics, _pool
+from . import _metrics, _places, _pool
 from . import _structs as s
 from ._arrays import CODES, address
 from ._context import Context, Settings, settings
@@ -161,6 +162,24 @@ class _Seat:
             self.make_room((1, 1))
         return _new(Neighbors, (distances, indices))
 
+    def call_there(
+        self,
+        index: Pointer,
+        queries: Laid,
+        table: tuple[int, int, int, int, int, int],
+        asked: tuple[int, int, int, int],
+        stream: int,
+    ) -> None:
+        """kith_cuda_index_search; table: of kith_neighbors, asked: number, k, flags and method."""
+        if asked != self._asked:
+            self._ask(asked)
+        _write_matrices(self.frame, 0, *NONE, *queries)
+        _write_table(self.frame, Frame.table.offset, *table)
+        own, function = self.handle, lib.kith_cuda_index_search
+        status = function(own, index, self.queries, self.params, self.table, stream)
+        if status != 0:
+            raise exception(status, own, function)
+
     def fingerprint(self) -> Fingerprint | None:
         """Of the points of the last call; None where it does not come to be."""
         made = s.Fingerprint()
@@ -264,3 +283,53 @@ def search_index(
     found = seat.call(index, (0, rows, 0, 0, points.dtype), asked, (count, k), number)
     _seats.free[wanted] = seat
     return found
+
+
+@functools.cache
+def _code_of(kind: Any) -> int | None:
+    """Of a tensor's dtype; None: it is not plain."""
+    try:
+        return CODES.get(np.dtype(str(kind).rpartition(".")[2]))
+    except TypeError:
+        return None
+
+
+def search_there(
+    index: Pointer,
+    points: s.Matrix,
+    tensor: Any,
+    k: int,
+    number: int,
+    wanted: Wanted,
+    wait: bool,
+) -> Neighbors | None:
+    """kith_cuda_index_search of an index of points that is on a GPU, of one of PyTorch's tensors;
+    None: it is not plain, or not small."""
+    if not _places.is_torch(tensor) or not tensor.is_cuda or tensor.requires_grad:
+        return None
+    code, shape = _code_of(tensor.dtype), tensor.shape
+    if code is None or len(shape) != 2 or not tensor.is_contiguous() or number == s.KL:
+        return None
+    count, cols = shape
+    rows = points.rows
+    fits = 0 < k <= rows < 1 << 31 and count > 0
+    if not fits or not is_small_there(rows, points.cols, count, k):
+        return None
+    maker = _places.maker(tensor)
+    wanted = wanted[0], f"cuda:{maker.index}", wanted[2]
+    seat = _take(wanted)
+    if seat is None:
+        return None
+    double = code == s.F64 or points.dtype == s.F64
+    distances = maker.empty((count, k), "float64" if double else "float32")
+    ids = maker.empty((count, k), "uint32")
+    at = distances.data_ptr()
+    seat.call_there(
+        index,
+        (tensor.data_ptr(), count, 0, cols, code),
+        (ids.data_ptr(), 0 if double else at, at if double else 0, count, k, 0),
+        (number, k, 0 if wait else s.ENQUEUE, s.METHOD_AUTO),
+        maker.stream,
+    )
+    _seats.free[wanted] = seat
+    return _new(Neighbors, (distances, maker.wide(ids, not wait, True)))

@@ -253,6 +253,8 @@ kith_status kin_api_find_out(kith_ctx *ctx, const kith_neighbors *out, int32_t *
 kith_status kin_api_check_device(kith_ctx *ctx, int32_t device);
 /* The GPU begins behind what the caller's stream holds; NULL: the default stream. */
 kith_status kin_api_follow(kith_ctx *ctx, kin_gpu *gpu, void *stream);
+/* And the caller's stream goes on behind the GPU. */
+kith_status kin_api_lead(kith_ctx *ctx, kin_gpu *gpu, void *stream);
 /* What kin_limit (engine_exact.h) is to a table in device memory. A radius is compared with the
  * answers on the host, and they go back. */
 typedef struct kin_api_limit {

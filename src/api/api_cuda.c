@@ -73,6 +73,11 @@ kith_status kin_api_follow(kith_ctx *ctx, kin_gpu *gpu, void *stream)
     return kin_gpu_follow(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
 }
 
+kith_status kin_api_lead(kith_ctx *ctx, kin_gpu *gpu, void *stream)
+{
+    return kin_gpu_lead(ctx, gpu, stream != NULL ? stream : DEFAULT_STREAM);
+}
+
 /* A GPU that was entered works behind what the caller's stream holds; where it cannot, it is given
  * back, and *gpu NULL. */
 static kith_status behind(kith_ctx *ctx, void *stream, kin_gpu **gpu)

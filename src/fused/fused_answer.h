@@ -9,7 +9,14 @@
 #include "select/select.h"
 
 /* Where the caller's arrays lie: bits of `place`. Matrices and outputs of one call lie together. */
-enum { KIN_FUSED_DATA_ON_DEVICE = 1u << 0, KIN_FUSED_OUT_ON_DEVICE = 1u << 1 };
+enum {
+    KIN_FUSED_DATA_ON_DEVICE = 1u << 0,
+    KIN_FUSED_OUT_ON_DEVICE = 1u << 1,
+    KIN_FUSED_ENQUEUE = 1u << 2 /* with both: nobody waits, where that can be (fused_batch.c) */
+};
+/* What is left word of there (kin_gpu_notes): the lowest place of a value that is not allowed, as
+ * of kin_fused_check; that a query has too few neighbours. */
+enum { KIN_FUSED_NOTE_BAD, KIN_FUSED_NOTE_FEW };
 
 /* Queries, what is asked about them, and where the answers go. */
 typedef struct kin_fused_query {

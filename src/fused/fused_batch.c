@@ -15,6 +15,11 @@
  * A corpus of halves that is kept has its rows as bytes, too: those are read, and the full ones
  * only where bytes leave more than lists have room for.
  *
+ * Where nobody shall wait (KIN_FUSED_ENQUEUE) the answers are the device's to look at: rows that
+ * lost candidates are rescued there (fused_rescore.cu), by a scan of the corpus in place of a finer
+ * screen, so that it is right whatever bytes have left; of bad values word is left (kin_gpu_notes).
+ * More queries than a batch are several, up to MOST_ENQUEUED: each reads the corpus again.
+ *
  * Limits. The corpus must be plain (no equal, no degenerate rows), and no query degenerate. The
  * cost matrix takes 4 bytes a query and row: more than MATRIX_BYTES goes the long way, and so do
  * queries and answers that the pinned memory does not hold.
@@ -23,7 +28,13 @@
 
 #include "host/host_clock.h"
 
-enum { MOST_K = 1024, ROOM = 1024, MOST_LEFT = 256 /* of bytes; more are no shortcut */ };
+enum {
+    MOST_K = 1024,
+    ROOM = 1024,
+    MOST_LEFT = 256, /* of bytes; more are no shortcut */
+    MOST_ENQUEUED = 1024,
+    LEAST_SLICE = 256 /* rows of the corpus that a block of a rescue compares */
+};
 static const uint64_t MATRIX_BYTES = 512u << 20;
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
@@ -52,9 +63,13 @@ typedef struct batch {
     const kith_neighbors *out;
     bool there; /* the queries lie on the device, */
     bool out_on_device;
+    bool enqueues; /* and nobody waits */
+    int64_t first; /* number of the first query, where they are several batches */
     int64_t pitch;
+    int32_t slices; /* of the corpus, for a rescue */
+    uint64_t *notes;
 
-    /* In pinned memory. */
+    /* In pinned memory; what kernels tell on the device where nobody waits. */
     void *pinned;
     batch_in given;
     uint64_t in_bytes;
@@ -66,6 +81,10 @@ typedef struct batch {
     /* In device memory. */
     void *device;
     batch_in in;
+    uint64_t cleared_bytes; /* at its begin, where the queries lie there */
+    uint8_t *marks;         /* of rows with bad values, for a rescue, as the next two */
+    uint32_t *arrived;
+    kin_fused_pair *parts;
     kin_fused_lists lists;
     unsigned char *rounded;
     kin_fused_facts *facts;
@@ -101,15 +120,20 @@ static void name_in(kin_layout *layout, const batch *b, batch_in *in)
     in->next = kin_layout_array(layout, 1, sizeof *in->next);
 }
 
-static void name_pinned(kin_layout *layout, void *job)
+static void name_told(kin_layout *layout, batch *b)
 {
-    batch *b = job;
     const uint64_t n = (uint64_t)b->queries->rows;
-    name_in(layout, b, &b->given);
-    b->in_bytes = kin_layout_mark(layout);
     b->complaints = kin_layout_array(layout, 1, sizeof *b->complaints);
     b->told = kin_layout_array(layout, n, sizeof *b->told);
     b->found = kin_layout_array(layout, n, sizeof *b->found);
+}
+
+static void name_pinned(kin_layout *layout, void *job)
+{
+    batch *b = job;
+    name_in(layout, b, &b->given);
+    b->in_bytes = kin_layout_mark(layout);
+    name_told(layout, b);
     if (!b->out_on_device) {
         kin_fused_outputs_name(layout, b->out, b->queries->rows, &b->written);
     }
@@ -122,6 +146,16 @@ static void name_device(kin_layout *layout, void *job)
     const uint64_t n = (uint64_t)b->queries->rows;
     const uint64_t columns = (uint64_t)b->pitch;
     name_in(layout, b, &b->in);
+    if (b->enqueues) {
+        name_told(layout, b);
+        b->marks = kin_layout_array(layout, n, sizeof *b->marks);
+        b->arrived = kin_layout_array(layout, n, sizeof *b->arrived);
+    }
+    b->cleared_bytes = kin_layout_mark(layout);
+    if (b->enqueues) {
+        b->parts = kin_layout_array(layout, n * (uint64_t)b->slices,
+                                    (uint64_t)lists->k * sizeof *b->parts);
+    }
     lists->lost = kin_layout_array(layout, n, sizeof *lists->lost);
     lists->reach = kin_layout_array(layout, n, sizeof *lists->reach);
     lists->counts = kin_layout_array(layout, n, sizeof *lists->counts);
@@ -157,11 +191,14 @@ static kith_status take_queries(const batch *b, bool *degenerate)
     const kith_matrix *q = b->queries;
     kith_matrix rows = *q;
     *degenerate = false;
+    if (b->enqueues) {
+        return KITH_OK;
+    }
     *b->complaints = (complaints){.bad = UINT64_MAX};
-    *b->given.next = 0;
     if (b->there) {
         return KITH_OK;
     }
+    *b->given.next = 0;
     rows.data = b->given.rows;
     rows.stride_bytes = row_bytes(b);
     for (int64_t i = 0; i < q->rows; i++) {
@@ -205,7 +242,11 @@ static kith_status look_there(const batch *b)
     const kin_fused_device *on = &b->on;
     kin_fused_rows rows = rows_of(b);
     rows.transforms = NULL;
-    const kin_fused_check check = {.rows = rows, .bad = &b->complaints->bad};
+    const kin_fused_check check = {.rows = rows,
+                                   .first = b->first,
+                                   .bad = b->enqueues ? &b->notes[KIN_FUSED_NOTE_BAD]
+                                                      : &b->complaints->bad,
+                                   .marks = b->marks};
     const kin_fused_transform transform = {.rows = rows,
                                            .transforms = b->in.transforms,
                                            .degenerate = b->degenerate,
@@ -215,6 +256,16 @@ static kith_status look_there(const batch *b)
                ? KITH_OK
                : kin_fused_launched(on, on->kernels->transform(on->stream, &transform),
                                     "normalising queries");
+}
+
+static kith_status bring_queries(const batch *b)
+{
+    kin_gpu *gpu = b->on.gpu;
+    if (!b->there) {
+        return kin_gpu_send_mapped(b->on.ctx, gpu, b->device, b->pinned, b->in_bytes);
+    }
+    KIN_TRY(kin_gpu_fill(b->on.ctx, gpu, b->device, 0, b->cleared_bytes));
+    return look_there(b);
 }
 
 static kith_status start_lists(const batch *b, const kin_fused_set *set)
@@ -243,9 +294,8 @@ static kith_status start_lists(const batch *b, const kin_fused_set *set)
     return kin_fused_costs_collect(on, &costs);
 }
 
-static kith_status start_answers(const batch *b, const kin_fused_set *set)
+static kin_fused_rescore rescore_of(const batch *b, const kin_fused_set *set)
 {
-    const kin_fused_device *on = &b->on;
     const kin_fused_write answers = {.metric = b->request->distance.metric,
                                      .left_out = b->there ? b->request->exclude : b->in.exclude,
                                      .rows = set->points,
@@ -255,17 +305,38 @@ static kith_status start_answers(const batch *b, const kin_fused_set *set)
                                      .out_ids = b->written.ids,
                                      .out_distances = b->written.distances,
                                      .out_distances64 = b->written.distances64};
-    const kin_fused_rescore job = {.set = *set,
-                                   .cols_set = *b->cols,
-                                   .set_rows = rows_of(b),
-                                   .cols_rows = b->corpus->prepared.rows,
-                                   .lists = b->lists,
-                                   .rows = set->points,
-                                   .pairs = b->pairs,
-                                   .count = b->found,
-                                   .answers = answers};
-    return kin_fused_launched(&b->on, on->kernels->rescore(on->stream, &job),
-                              "computing distances");
+    return (kin_fused_rescore){.set = *set,
+                               .cols_set = *b->cols,
+                               .set_rows = rows_of(b),
+                               .cols_rows = b->corpus->prepared.rows,
+                               .lists = b->lists,
+                               .listed = b->cols->ids,
+                               .rows = set->points,
+                               .pairs = b->pairs,
+                               .count = b->found,
+                               .answers = answers};
+}
+
+static kith_status start_answers(const batch *b, const kin_fused_set *set)
+{
+    const kin_fused_device *on = &b->on;
+    const kin_fused_rescore job = rescore_of(b, set);
+    return kin_fused_launched(on, on->kernels->rescore(on->stream, &job), "computing distances");
+}
+
+static kith_status start_rescue(const batch *b, const kin_fused_set *set)
+{
+    const kin_fused_device *on = &b->on;
+    const kin_fused_rescue job = {.done = rescore_of(b, set),
+                                  .marks = b->marks,
+                                  .told = b->told,
+                                  .degenerate = b->in.transforms != NULL ? b->degenerate : NULL,
+                                  .points = b->cols->points,
+                                  .slices = b->slices,
+                                  .parts = b->parts,
+                                  .arrived = b->arrived,
+                                  .few = &b->notes[KIN_FUSED_NOTE_FEW]};
+    return kin_fused_launched(on, on->kernels->rescue(on->stream, &job), "computing distances");
 }
 
 /* ---- Out ------------------------------------------------------------------------------------- */
@@ -286,6 +357,15 @@ static bool stands(const batch *b)
         good = good && b->told[i] >= 0;
     }
     return good;
+}
+
+static kith_status leave_answers(const batch *b, const kin_fused_set *set, bool *done)
+{
+    const kin_fused_tally tally = {.pairs = (double)(b->pitch / KIN_FUSED_TILE)};
+    KIN_TRY(start_rescue(b, set));
+    kin_fused_report(b->on.ctx, &b->corpus->prepared, &tally, b->queries->rows);
+    *done = true;
+    return KITH_OK;
 }
 
 static kith_status take_answers(const batch *b, bool *done)
@@ -331,13 +411,27 @@ static bool is_of_our_kind(const batch *b)
            b->lists.capacity > b->lists.k;
 }
 
+/* What the device shares with the host; *fits is false where it has no room. */
+static kith_status make_shared(batch *b, bool *fits)
+{
+    *fits = true;
+    if (b->enqueues) {
+        return kin_gpu_notes(b->on.ctx, b->on.gpu, &b->notes);
+    }
+    const kith_status status =
+        kin_gpu_layout_mapped(b->on.ctx, b->on.gpu, name_pinned, b, &b->pinned);
+    *fits = b->pinned != NULL;
+    return status;
+}
+
 static kith_status run_batch(batch *b, bool *done)
 {
     kith_ctx *ctx = b->on.ctx;
     bool degenerate = false;
+    bool fits = false;
     kith_status status = KITH_OK;
-    KIN_TRY(kin_gpu_layout_mapped(ctx, b->on.gpu, name_pinned, b, &b->pinned));
-    if (b->pinned == NULL) {
+    KIN_TRY(make_shared(b, &fits));
+    if (!fits) {
         return KITH_OK;
     }
     KIN_TRY(take_queries(b, &degenerate));
@@ -346,14 +440,10 @@ static kith_status run_batch(batch *b, bool *done)
     }
     KIN_TRY(kin_gpu_layout_make(ctx, b->on.gpu, name_device, b, "a batch of queries", &b->device));
     const kin_fused_set set = set_of(b);
-    KIN_TRY_GOTO(status, kin_gpu_send_mapped(ctx, b->on.gpu, b->device, b->pinned, b->in_bytes),
-                 done);
-    if (b->there) {
-        KIN_TRY_GOTO(status, look_there(b), done);
-    }
+    KIN_TRY_GOTO(status, bring_queries(b), done);
     KIN_TRY_GOTO(status, start_lists(b, &set), done);
     KIN_TRY_GOTO(status, start_answers(b, &set), done);
-    status = take_answers(b, done);
+    status = b->enqueues ? leave_answers(b, &set, done) : take_answers(b, done);
 done:
     if (status != KITH_OK) { /* what was begun still reads and writes pinned memory */
         (void)kin_gpu_wait(ctx, b->on.gpu);
@@ -362,8 +452,16 @@ done:
     return status;
 }
 
+/* Of all rows, for a block each: two a processor, whatever the number of queries. */
+static int32_t slices_of(const kin_fused_corpus *corpus, int64_t queries)
+{
+    const int64_t blocks = 2 * (int64_t)kin_max_i64(corpus->gpu->info.processors, 1);
+    const int64_t most = kin_ceil_div(corpus->prepared.set.points, LEAST_SLICE);
+    return (int32_t)kin_max_i64(1, kin_min_i64(blocks / kin_max_i64(queries, 1), most));
+}
+
 static kith_status try_batch(kith_ctx *ctx, const kin_fused_corpus *corpus,
-                             const kin_fused_query *query, bool *done)
+                             const kin_fused_query *query, int64_t first, bool *done)
 {
     const kin_fused_set *cols = &corpus->prepared.set;
     const kin_request *request = query->request;
@@ -378,6 +476,9 @@ static kith_status try_batch(kith_ctx *ctx, const kin_fused_corpus *corpus,
                .out = query->out,
                .there = (query->place & KIN_FUSED_DATA_ON_DEVICE) != 0,
                .out_on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0,
+               .enqueues = (query->place & KIN_FUSED_ENQUEUE) != 0,
+               .first = first,
+               .slices = slices_of(corpus, query->queries->rows),
                .pitch = kin_fused_tiles_of(cols->points) * KIN_FUSED_TILE,
                .written = *query->out,
                .lists = {.rows = query->queries->rows,
@@ -386,18 +487,45 @@ static kith_status try_batch(kith_ctx *ctx, const kin_fused_corpus *corpus,
     return is_of_our_kind(&b) ? run_batch(&b, done) : KITH_OK;
 }
 
+/* Batch for batch behind what the stream holds; *done: all of them. */
+static kith_status enqueue_batches(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                   const kin_fused_query *query, bool *done)
+{
+    const bool by_bytes = kin_fused_glance_left(corpus, query->request) <= MOST_LEFT;
+    const int64_t rows = query->queries->rows;
+    kith_status status = KITH_OK;
+    *done = rows <= MOST_ENQUEUED;
+    for (int64_t first = 0; status == KITH_OK && *done && first < rows; first += KIN_FUSED_BATCH) {
+        kin_fused_slice slice;
+        kin_fused_slice_of(query, first, kin_min_i64(KIN_FUSED_BATCH, rows - first), &slice);
+        *done = false;
+        status = try_batch(ctx, by_bytes ? corpus->glance : corpus, &slice.query, first, done);
+    }
+    corpus->gpu->enqueued = status == KITH_OK && *done;
+    return status;
+}
+
+static kith_status search_batch(kith_ctx *ctx, const kin_fused_corpus *corpus,
+                                const kin_fused_query *query, bool *done)
+{
+    kith_status status = KITH_OK;
+    if (kin_fused_glance_left(corpus, query->request) <= MOST_LEFT) {
+        status = try_batch(ctx, corpus->glance, query, 0, done);
+    }
+    if (status == KITH_OK && !*done) {
+        status = try_batch(ctx, corpus, query, 0, done);
+    }
+    return status;
+}
+
 kith_status kin_fused_batch_search(kith_ctx *ctx, const kin_fused_corpus *corpus,
                                    const kin_fused_query *query, bool *done)
 {
     const int64_t start = kin_clock_ns();
-    kith_status status = KITH_OK;
     *done = false;
-    if (kin_fused_glance_left(corpus, query->request) <= MOST_LEFT) {
-        status = try_batch(ctx, corpus->glance, query, done);
-    }
-    if (status == KITH_OK && !*done) {
-        status = try_batch(ctx, corpus, query, done);
-    }
+    const kith_status status = (query->place & KIN_FUSED_ENQUEUE) != 0
+                                   ? enqueue_batches(ctx, corpus, query, done)
+                                   : search_batch(ctx, corpus, query, done);
     ctx->report.seconds_screen += kin_clock_since(start);
     if (status == KITH_E_DEVICE_MEMORY) { /* the long way takes what there is */
         kin_forgive(ctx);

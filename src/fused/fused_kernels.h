@@ -20,7 +20,9 @@
 #define KIN_FUSED_OUTSIDE (UINT64_C(1) << 63)
 typedef struct kin_fused_check {
     kin_fused_rows rows;
+    int64_t first; /* in `bad`, the number of the first row */
     uint64_t *bad;
+    uint8_t *marks; /* rows, or NULL: 1 where a row has such a value */
 } kin_fused_check;
 
 /* transforms[row] with the bits of kin_metric_transforms; degenerate[row] = 1 or 0. *count, cleared
@@ -547,6 +549,27 @@ typedef struct kin_fused_rescore {
     kin_fused_write answers; /* of these pairs, by the same launch; its rows are 0: none */
 } kin_fused_rescore;
 
+/* Of rows that were rescored where nobody waits to see what became of them:
+ *
+ *     a mark        a value is not allowed: its outputs become KITH_ID_NONE and NaN
+ *     told below 0, it lost candidates, or has no direction: all `points` rows of the corpus, which
+ *     degenerate    `listed` has, get keys, and its outputs are written again
+ *     else          they stand
+ *
+ * `points` are cut into `slices`, of which a block has one: the last block of a row that is done
+ * writes. What has nothing to do costs as good as nothing. */
+typedef struct kin_fused_rescue {
+    kin_fused_rescore done; /* with answers, and listed; rows begin at 0 */
+    const uint8_t *marks;
+    const int32_t *told;       /* of kin_fused_gather */
+    const uint8_t *degenerate; /* or NULL */
+    int64_t points;
+    int32_t slices;
+    kin_fused_pair *parts; /* rows x slices x k */
+    uint32_t *arrived;     /* rows, cleared before */
+    uint64_t *few;         /* becomes 0 where a row that stands has fewer than k pairs */
+} kin_fused_rescue;
+
 /* ---- Canonical keys of all pairs (fused_keys.cu): direct metrics, small jobs, the last resort  */
 
 /* keys[i * pitch + j] = key(queries row (query_ids[i] or query0 + i), corpus row corpus0 + j); a
@@ -655,6 +678,7 @@ typedef struct kin_fused_within {
     X(lost)                   \
     X(spans)                  \
     X(rescore)                \
+    X(rescue)                 \
     X(write)                  \
     X(keys)                   \
     X(best)                   \

@@ -55,7 +55,11 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
             lowest = bad && col + i < lowest ? col + i : lowest;
         }
     }
-    const uint64_t place = (uint64_t)me.row * (uint64_t)job.rows.cols + (uint64_t)lowest;
+    if (lowest != INT32_MAX && job.marks != NULL) {
+        job.marks[me.row] = 1;
+    }
+    const uint64_t place =
+        (uint64_t)(job.first + me.row) * (uint64_t)job.rows.cols + (uint64_t)lowest;
     if (lowest != INT32_MAX && place < *(volatile uint64_t *)job.bad) {
         (void)atomicMin((unsigned long long *)job.bad, (unsigned long long)place);
     }
@@ -72,9 +76,13 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
         const double period = __ldg(job.rows.period + c);
         inside = inside && (!(period > 0.0) || (x >= 0.0 && x < period));
     }
+    if (!inside && job.marks != NULL) {
+        job.marks[i] = 1;
+    }
     if (!inside) {
-        (void)atomicMin((unsigned long long *)job.bad,
-                        (unsigned long long)(KIN_FUSED_OUTSIDE | (uint64_t)(i * job.rows.cols)));
+        (void)atomicMin(
+            (unsigned long long *)job.bad,
+            (unsigned long long)(KIN_FUSED_OUTSIDE | (uint64_t)((job.first + i) * job.rows.cols)));
     }
 }
 

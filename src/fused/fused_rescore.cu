@@ -25,6 +25,14 @@
  * memory twice (its row's number, then nothing but pairs, which are asked for at the same time):
  * the smaller the teams, the more rows are under way.
  *
+ * Rescue. A search that nobody waits for (fused_batch.c) has no host that would look at what was
+ * lost and go another way. So a launch comes behind it that looks, and as a rule ends: a block
+ * reads three numbers, two blocks a processor. A row whose list overflowed, or that has no
+ * direction, is compared with the whole corpus, a slice a block: of 1,000,000 x 128 float32 a read
+ * of 512 MB.
+ *
+ * Long because all of it shares keys, buffers and the writing of rows.
+ *
  * Limits. k below the places of a block's shared memory (8,192; 4,096 where a block may have less
  * than 100 KB). */
 #include "fused/fused_cost.cuh"
@@ -288,6 +296,62 @@ static __device__ __forceinline__ void write_row(const kin_fused_write &job, int
 /* ---- Keys, and what they are for --------------------------------------------------------------
  */
 
+/* Of `count` candidates, words or (NULL) a span, in turns: how many of the least are then sorted at
+ * the front of the crew's buffer behind `query`; of a warp's, which has room for all, all of them
+ * in any order. */
+template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
+static __device__ __forceinline__ int32_t find_best(const kin_fused_rescore &job, const shape &s,
+                                                    int64_t row, const uint64_t *words,
+                                                    const kin_fused_span &span, int32_t count,
+                                                    double *query)
+{
+    const int32_t thread = (int32_t)threadIdx.x % s.crew;
+    double *keys = query + s.chunk;
+    uint32_t *ids = (uint32_t *)(keys + s.places);
+    int32_t kept = 0;
+    for (int32_t used = 0; used < count;) {
+        const int32_t added = min(count - used, s.places - kept);
+        for (int32_t j = thread; j < added; j += s.crew) {
+            if (STEP == COSTS) {
+                keys[kept + j] = key_of_word(words[used + j], job.set_rows.metric);
+            }
+            ids[kept + j] = words != NULL ? job.cols_set.ids[(uint32_t)words[used + j]]
+                                          : id_of_span(job, span, (uint32_t)(used + j));
+        }
+        crew_sync(s.crew); /* row and ids are known */
+        if constexpr (STEP != COSTS) {
+            keys_of<STEP, DTYPE, TRANSFORMS>(job, s, row, query, {ids, keys, kept, kept + added});
+            crew_sync(s.crew); /* keys are complete */
+        }
+        used += added;
+        kept += added;
+        if (s.crew == BLOCK) {
+            kin_sort_block(keys, ids, kept);
+            kept = min(kept, job.lists.k);
+        }
+    }
+    return kept;
+}
+
+static shape shape_of(const kin_gpu_stream *stream, const kin_fused_rescore *job, bool costs,
+                      int32_t crew)
+{
+    shape s;
+    s.crew = crew;
+    s.chunk = 0;
+    if (!costs) {
+        const int32_t cols = job->set_rows.cols;
+        s.chunk = cols < CHUNK ? (cols + KIN_METRIC_LANES - 1) / KIN_METRIC_LANES * KIN_METRIC_LANES
+                               : CHUNK;
+    }
+    s.places = kin_sort_width(job->lists.capacity);
+    s.places = s.places < PLACES ? s.places : PLACES;
+    while (crew == BLOCK && crew_bytes(s) > (size_t)stream->shared_bytes) {
+        s.places /= 2;
+    }
+    return s;
+}
+
 template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
 static __global__ void __launch_bounds__(BLOCK, 2)
     rescore_kernel(const kin_fused_rescore job, const shape s)
@@ -323,29 +387,8 @@ static __global__ void __launch_bounds__(BLOCK, 2)
         if (STEP != COSTS && job.set_rows.cols <= s.chunk) {
             stage_row<TRANSFORMS>(job.set_rows, row, 0, job.set_rows.cols, s.crew, query);
         }
-        int32_t kept = 0;
-        for (int32_t used = 0; used < count;) {
-            const int32_t added = min(count - used, s.places - kept);
-            for (int32_t j = thread; j < added; j += s.crew) {
-                if (STEP == COSTS) {
-                    keys[kept + j] = key_of_word(words[used + j], job.set_rows.metric);
-                }
-                ids[kept + j] = screened ? job.cols_set.ids[(uint32_t)words[used + j]]
-                                         : id_of_span(job, span, (uint32_t)(used + j));
-            }
-            crew_sync(s.crew); /* row and ids are known */
-            if constexpr (STEP != COSTS) {
-                keys_of<STEP, DTYPE, TRANSFORMS>(job, s, row, query,
-                                                 {ids, keys, kept, kept + added});
-                crew_sync(s.crew); /* keys are complete */
-            }
-            used += added;
-            kept += added;
-            if (s.crew == BLOCK) {
-                kin_sort_block(keys, ids, kept);
-                kept = min(kept, k);
-            }
-        }
+        const int32_t kept = find_best<STEP, DTYPE, TRANSFORMS>(
+            job, s, row, screened ? words : NULL, span, count, query);
         if (s.crew == WARP) {
             write_ranked(keys, ids, kept, k, pairs);
         } else {
@@ -369,29 +412,15 @@ static __global__ void __launch_bounds__(BLOCK, 2)
     }
 }
 
-static shape shape_of(const kin_gpu_stream *stream, const kin_fused_rescore *job, bool costs)
+static int32_t crew_of(const kin_fused_rescore *job)
 {
-    const bool is_short = job->lists.capacity <= (job->spans != NULL ? SHORT_SPAN : SHORT);
-    shape s;
-    s.crew = is_short ? WARP : BLOCK;
-    s.chunk = 0;
-    if (!costs) {
-        const int32_t cols = job->set_rows.cols;
-        s.chunk = cols < CHUNK ? (cols + KIN_METRIC_LANES - 1) / KIN_METRIC_LANES * KIN_METRIC_LANES
-                               : CHUNK;
-    }
-    s.places = kin_sort_width(job->lists.capacity);
-    s.places = s.places < PLACES ? s.places : PLACES;
-    while (!is_short && crew_bytes(s) > (size_t)stream->shared_bytes) {
-        s.places /= 2;
-    }
-    return s;
+    return job->lists.capacity <= (job->spans != NULL ? SHORT_SPAN : SHORT) ? WARP : BLOCK;
 }
 
 template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
 static int rescore_launch(kin_gpu_stream *stream, const kin_fused_rescore *job)
 {
-    const shape s = shape_of(stream, job, STEP == COSTS);
+    const shape s = shape_of(stream, job, STEP == COSTS, crew_of(job));
     if (s.places <= job->lists.k && s.places < job->lists.capacity) {
         return (int)cudaErrorInvalidValue;
     }
@@ -430,6 +459,142 @@ int kin_fused_launch_rescore(kin_gpu_stream *stream, const kin_fused_rescore *jo
     return job->cols_rows.transforms != NULL
                ? rescore_by_dtype<KITH_SQEUCLIDEAN, true>(stream, job)
                : rescore_by_dtype<KITH_SQEUCLIDEAN, false>(stream, job);
+}
+
+/* ---- What nobody waits for ------------------------------------------------------------------- */
+
+/* A row's slices come together: the first k of what all blocks have found. All threads of the block
+ * that was the last one to come. */
+static __device__ void join_slices(const kin_fused_rescue &job, const shape &s, int64_t i,
+                                   double *keys)
+{
+    const int32_t k = job.done.lists.k;
+    const int32_t count = job.slices * k;
+    const volatile kin_fused_pair *parts = job.parts + i * count;
+    uint32_t *ids = (uint32_t *)(keys + s.places);
+    int32_t kept = 0;
+    for (int32_t used = 0; used < count;) {
+        const int32_t added = min(count - used, s.places - kept);
+        for (int32_t j = (int32_t)threadIdx.x; j < added; j += BLOCK) {
+            keys[kept + j] = parts[used + j].key;
+            ids[kept + j] = parts[used + j].id;
+        }
+        __syncthreads(); /* pairs are known */
+        used += added;
+        kept += added;
+        kin_sort_block(keys, ids, kept);
+        kept = min(kept, k);
+    }
+    for (int32_t j = (int32_t)threadIdx.x; j < kept; j += BLOCK) {
+        job.done.pairs[i * k + j] = kin_fused_pair{keys[j], ids[j], 0};
+    }
+    if (threadIdx.x == 0) {
+        job.done.count[i] = kept;
+    }
+    __syncthreads(); /* the pairs are written */
+    if (threadIdx.x < WARP) {
+        write_row<WARP>(job.done.answers, i);
+    }
+}
+
+/* Whether this block is the last one of its row to come; what the others wrote before is seen. */
+static __device__ bool comes_last(const kin_fused_rescue &job, int64_t i)
+{
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads(); /* the slice is written */
+    if (threadIdx.x == 0) {
+        last = atomicAdd(&job.arrived[i], 1u) + 1u == (uint32_t)job.slices;
+    }
+    __syncthreads();
+    __threadfence();
+    return last;
+}
+
+static __device__ void write_nothing(const kin_fused_write &job, int64_t i)
+{
+    for (int32_t j = (int32_t)threadIdx.x; j < job.k_out; j += BLOCK) {
+        put(job, i * job.k_out + j, KITH_ID_NONE, (double)NAN);
+    }
+}
+
+template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
+static __global__ void __launch_bounds__(BLOCK, 2)
+    rescue_kernel(const kin_fused_rescue job, const shape s)
+{
+    extern __shared__ double query[];
+    const kin_fused_rescore &done = job.done;
+    const int32_t k = done.lists.k;
+    const int64_t i = (int64_t)blockIdx.x / job.slices;
+    const int32_t slice = (int32_t)((int64_t)blockIdx.x % job.slices);
+    kin_gpu_await();
+    if (job.marks[i] != 0) {
+        if (slice == 0) {
+            write_nothing(done.answers, i);
+        }
+        return;
+    }
+    if (job.told[i] >= 0 && (job.degenerate == NULL || job.degenerate[i] == 0)) {
+        if (slice == 0 && threadIdx.x == 0 && done.count[i] < k) {
+            *job.few = 0;
+        }
+        return;
+    }
+    const int64_t row = (int64_t)done.set.ids[i];
+    const int64_t first = job.points * slice / job.slices;
+    const int32_t count = (int32_t)(job.points * (slice + 1) / job.slices - first);
+    const kin_fused_span span = {(uint32_t)first, (uint32_t)count, (uint32_t)count, 0};
+    if (done.set_rows.cols <= s.chunk) {
+        stage_row<TRANSFORMS>(done.set_rows, row, 0, done.set_rows.cols, BLOCK, query);
+    }
+    const int32_t kept = find_best<STEP, DTYPE, TRANSFORMS>(done, s, row, NULL, span, count, query);
+    double *keys = query + s.chunk;
+    const uint32_t *ids = (const uint32_t *)(keys + s.places);
+    kin_fused_pair *part = job.parts + (i * job.slices + slice) * k;
+    for (int32_t j = (int32_t)threadIdx.x; j < k; j += BLOCK) {
+        part[j] = j < kept ? kin_fused_pair{keys[j], ids[j], 0}
+                           : kin_fused_pair{(double)INFINITY, KITH_ID_NONE, 0};
+    }
+    if (comes_last(job, i)) {
+        join_slices(job, s, i, keys);
+    }
+}
+
+template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
+static int rescue_launch(kin_gpu_stream *stream, const kin_fused_rescue *job)
+{
+    const shape s = shape_of(stream, &job->done, false, BLOCK);
+    const size_t bytes = crew_bytes(s);
+    if (s.places <= job->done.lists.k) {
+        return (int)cudaErrorInvalidValue;
+    }
+    KIN_CUDA_TRY(cudaFuncSetAttribute(rescue_kernel<STEP, DTYPE, TRANSFORMS>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    const kin_gpu_grid grid = {(unsigned)(job->done.rows * job->slices), BLOCK, bytes};
+    return kin_gpu_launch_behind(stream, rescue_kernel<STEP, DTYPE, TRANSFORMS>, grid, *job, s);
+}
+
+template <kith_metric STEP, bool TRANSFORMS>
+static int rescue_by_dtype(kin_gpu_stream *stream, const kin_fused_rescue *job)
+{
+    const kin_fused_rows *rows = &job->done.cols_rows;
+#define LAUNCH(DTYPE) return rescue_launch<STEP, DTYPE, TRANSFORMS>(stream, job)
+    KIN_PAIR_EACH_DTYPE(kin_pair_dtype(rows->data, rows->stride_bytes, rows->dtype), LAUNCH)
+#undef LAUNCH
+    return (int)cudaErrorInvalidValue; /* not reached */
+}
+
+int kin_fused_launch_rescue(kin_gpu_stream *stream, const kin_fused_rescue *job)
+{
+    if (job->done.rows == 0) {
+        return 0;
+    }
+    if (job->done.set_rows.metric == KITH_INNER_PRODUCT) {
+        return rescue_by_dtype<KITH_INNER_PRODUCT, false>(stream, job);
+    }
+    return job->done.cols_rows.transforms != NULL
+               ? rescue_by_dtype<KITH_SQEUCLIDEAN, true>(stream, job)
+               : rescue_by_dtype<KITH_SQEUCLIDEAN, false>(stream, job);
 }
 
 template <int TEAM>

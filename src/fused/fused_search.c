@@ -196,15 +196,18 @@ kith_status kin_fused_corpus_ask(kith_ctx *ctx, const kin_fused_corpus *corpus,
     const kin_request *request = query->request;
     const kith_matrix *queries = query->queries;
     const bool screens = kin_fused_screens(request, corpus->points.rows, queries->rows);
+    /* However few pairs there are, where nobody shall wait. */
+    const bool batches = screens || ((query->place & KIN_FUSED_ENQUEUE) != 0 &&
+                                     kin_exact_screens(&request->distance));
     kin_fused_corpus *again = NULL;
     kin_fused_tally tally = {0};
     bool done = false;
     kith_status status = KITH_OK;
-    if (screens) {
+    if (batches) {
         KIN_TRY(kin_fused_corpus_for(ctx, corpus, queries, request->k, &again));
     }
     const kin_fused_corpus *use = again != NULL ? again : corpus;
-    if (screens && request->pipeline == NULL) {
+    if (batches && request->pipeline == NULL) {
         KIN_TRY_GOTO(status, kin_fused_batch_search(ctx, use, query, &done), done);
     }
     if (done) {

@@ -40,7 +40,9 @@ typedef struct kin_gpu {
     struct kin_gpu_ahead *ahead;     /* uploads beside work (gpu.h); NULL until the first */
     bool ahead_off;                  /* for comparison: hints are not taken */
     kin_gpu_ahead_tally ahead_tally; /* since it was opened */
-    void *followed; /* an event in a caller's stream (kin_gpu_follow); NULL until the first */
+    void *followed; /* an event in a caller's stream or in ours (kin_gpu_follow, kin_gpu_lead); NULL
+                       until the first */
+    bool enqueued;  /* the call that works with it has given work that nobody waits for */
     struct kin_gpu_team *team; /* the one that it leads, where there are several (gpu_team.h); it
                                   is closed with it */
     int32_t number;            /* in its team, where it never changes; of the leader 0 */
@@ -112,6 +114,10 @@ kith_status kin_gpu_layout_mapped(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names 
 /* From that block; it must not change before the copy is made. */
 kith_status kin_gpu_send_mapped(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from,
                                 uint64_t bytes);
+/* KIN_GPU_NOTES numbers in such memory, all bits set until work that nobody waits for leaves word
+ * there: who has waited reads them, and sets them again. */
+enum { KIN_GPU_NOTES = 8 };
+kith_status kin_gpu_notes(kith_ctx *ctx, kin_gpu *gpu, uint64_t **notes);
 /* What that block is asked for with, from a dry run: for plans. */
 uint64_t kin_gpu_layout_bytes(kin_layout_names *names, void *job);
 /* What a block that is asked for with so many bytes takes of a budget: whole pages. */
@@ -159,6 +165,8 @@ kith_status kin_gpu_fetch_rows(kith_ctx *ctx, kin_gpu *gpu, kith_matrix *rows, v
 kith_status kin_gpu_fill(kith_ctx *ctx, kin_gpu *gpu, void *to, int byte, uint64_t bytes);
 /* Later work waits for what the caller's cudaStream_t holds now. */
 kith_status kin_gpu_follow(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream);
+/* What the caller's cudaStream_t is given from now on waits for all work before it. */
+kith_status kin_gpu_lead(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream);
 /* Waits for all work and tells its error. */
 kith_status kin_gpu_wait(kith_ctx *ctx, kin_gpu *gpu);
 

@@ -29,8 +29,9 @@ typedef struct lane {
 } lane;
 
 typedef struct kin_gpu_staging {
-    void *block; /* slots, and at its end what is mapped */
+    void *block; /* slots, and at its end what is mapped, and notes */
     void *mapped;
+    uint64_t *notes;
     int32_t lane_count;
     lane lanes[MOST_LANES];
 } kin_gpu_staging;
@@ -74,10 +75,13 @@ static kith_status make_slots(kith_ctx *ctx, kin_gpu *gpu, kin_gpu_staging *stag
     const int32_t threads = gpu->home->threads;
     staging->lane_count = threads < MOST_LANES ? threads : MOST_LANES;
     const uint64_t slots = (uint64_t)staging->lane_count * 2 * SLOT_BYTES;
-    KIN_TRY(kin_gpu_check(ctx, gpu,
-                          ops->allocate_pinned(slots + KIN_GPU_MAPPED_BYTES, &staging->block),
-                          "allocating pinned memory for copies"));
+    const uint64_t note_bytes = KIN_GPU_NOTES * sizeof *staging->notes;
+    KIN_TRY(kin_gpu_check(
+        ctx, gpu, ops->allocate_pinned(slots + KIN_GPU_MAPPED_BYTES + note_bytes, &staging->block),
+        "allocating pinned memory for copies"));
     staging->mapped = (unsigned char *)staging->block + slots;
+    staging->notes = (void *)((unsigned char *)staging->mapped + KIN_GPU_MAPPED_BYTES);
+    memset(staging->notes, 0xff, note_bytes);
     for (int32_t i = 0; i < 2 * staging->lane_count; i++) {
         slot *s = &staging->lanes[i / 2].slots[i % 2];
         s->bytes = (unsigned char *)staging->block + (int64_t)i * SLOT_BYTES;
@@ -114,6 +118,13 @@ kith_status kin_gpu_layout_mapped(kith_ctx *ctx, kin_gpu *gpu, kin_layout_names 
     *block = gpu->staging->mapped;
     kin_layout wet = {.block = *block, .on_device = true};
     names(&wet, job);
+    return KITH_OK;
+}
+
+kith_status kin_gpu_notes(kith_ctx *ctx, kin_gpu *gpu, uint64_t **notes)
+{
+    KIN_TRY(kin_gpu_staging_make(ctx, gpu));
+    *notes = gpu->staging->notes;
     return KITH_OK;
 }
 

@@ -305,24 +305,38 @@ void kin_gpu_leave(kin_gpu *gpu)
     pthread_mutex_unlock(&gpu->lock);
 }
 
-static kith_status record(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream)
+/* Later work of one stream waits for what the other one holds now. */
+static kith_status stand_behind(kith_ctx *ctx, kin_gpu *gpu, kin_gpu_stream *first,
+                                kin_gpu_stream *last)
+{
+    const kin_gpu_ops *ops = gpu->module->ops;
+    KIN_TRY(kin_gpu_check(ctx, gpu, ops->event_record(first, gpu->followed),
+                          "using the stream that was given"));
+    return kin_gpu_check(ctx, gpu, ops->event_follow(last, gpu->followed), "waiting for a stream");
+}
+
+/* leads: the caller's stream stands behind ours, else ours behind it. */
+static kith_status join(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream, bool leads)
 {
     const kin_gpu_ops *ops = gpu->module->ops;
     kin_gpu_stream *other = NULL;
+    if (gpu->followed == NULL) {
+        KIN_TRY(kin_gpu_check(ctx, gpu, ops->event_make(&gpu->followed), "making an event"));
+    }
     KIN_TRY(kin_gpu_check(ctx, gpu, ops->open(gpu->index, foreign_stream, &other),
                           "using the stream that was given"));
-    const int error = ops->event_record(other, gpu->followed);
+    const kith_status status = leads ? stand_behind(ctx, gpu, gpu->stream, other)
+                                     : stand_behind(ctx, gpu, other, gpu->stream);
     ops->close(other);
-    KIN_TRY(kin_gpu_check(ctx, gpu, error, "using the stream that was given"));
-    return kin_gpu_check(ctx, gpu, ops->event_follow(gpu->stream, gpu->followed),
-                         "waiting for a stream");
+    return status;
 }
 
 kith_status kin_gpu_follow(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream)
 {
-    if (gpu->followed == NULL) {
-        KIN_TRY(kin_gpu_check(ctx, gpu, gpu->module->ops->event_make(&gpu->followed),
-                              "making an event"));
-    }
-    return record(ctx, gpu, foreign_stream);
+    return join(ctx, gpu, foreign_stream, false);
+}
+
+kith_status kin_gpu_lead(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream)
+{
+    return join(ctx, gpu, foreign_stream, true);
 }

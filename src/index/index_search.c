@@ -425,6 +425,38 @@ kith_status kith_index_search(kith_ctx *ctx, const kith_index *index, const kith
     return kin_api_tell(&call, kin_call_end(&call, status), report);
 }
 
+/* ---- What nobody has waited for -------------------------------------------------------------- */
+
+/* The stream has ended; the word that was left is taken away. */
+static kith_status read_notes(kith_ctx *ctx, const kith_index *index)
+{
+    const int64_t cols = index->kept->prepared.rows.matrix.cols;
+    uint64_t *notes = NULL;
+    KIN_TRY(kin_gpu_notes(ctx, index->gpu, &notes));
+    const uint64_t bad = notes[KIN_FUSED_NOTE_BAD];
+    const bool few = notes[KIN_FUSED_NOTE_FEW] != UINT64_MAX;
+    notes[KIN_FUSED_NOTE_BAD] = notes[KIN_FUSED_NOTE_FEW] = UINT64_MAX;
+    KIN_FAIL_IF(few, ctx, KITH_E_INTERNAL, kin_at("queries"),
+                "have fewer neighbours than were asked for (a bound is wrong; please report it)");
+    KIN_FAIL_IF(bad != UINT64_MAX, ctx, KITH_E_DATA,
+                kin_at_cell("queries", (int64_t)bad / cols, (int64_t)bad % cols),
+                "of a search that was enqueued is NaN, infinite, or no value for the metric (its "
+                "list is empty; remove or replace it)");
+    return KITH_OK;
+}
+
+static kith_status wait_for(kith_ctx *ctx, const kith_index *index)
+{
+    if (index->gpu == NULL) {
+        return KITH_OK;
+    }
+    enter_gpu(index);
+    kith_status status = kin_gpu_wait(ctx, index->gpu);
+    KIN_THEN(status, read_notes(ctx, index));
+    kin_device_leave(ctx, index->gpu);
+    return status;
+}
+
 /* ---- Neighbours of rows in device memory ----------------------------------------------------- */
 
 static kith_status refuse_cpu(kith_ctx *ctx, const kith_index *index)
@@ -436,13 +468,29 @@ static kith_status refuse_cpu(kith_ctx *ctx, const kith_index *index)
                              "cuda)");
 }
 
+/* enqueue: KIN_FUSED_ENQUEUE, or 0. */
 static kith_status solve_on_device(kith_ctx *ctx, const kith_index *index, const kin_knn_job *job,
-                                   const kith_neighbors *out)
+                                   uint32_t enqueue, const kith_neighbors *out)
 {
     kin_api_limit limit;
     KIN_TRY(kin_api_limit_begin(ctx, &job->request, out, false, &limit));
-    const kith_status status = ask_gpu(ctx, index, job, limit.place, &limit.cut.out);
+    const uint32_t place = limit.place | (limit.block == NULL ? enqueue : 0);
+    const kith_status status = ask_gpu(ctx, index, job, place, &limit.cut.out);
     return kin_api_limit_end(ctx, index->gpu, &limit, status);
+}
+
+/* Of a GPU that was entered: what was enqueued is followed by the caller's stream, all else is
+ * complete. */
+static kith_status leave_device(kith_ctx *ctx, const kith_index *index, void *stream,
+                                kith_status status)
+{
+    kin_gpu *gpu = index->gpu;
+    KIN_THEN(status, gpu->enqueued ? kin_api_lead(ctx, gpu, stream) : KITH_OK);
+    if (status != KITH_OK || !gpu->enqueued) {
+        KIN_KEEP(status, kin_gpu_wait(ctx, gpu));
+    }
+    gpu->enqueued = false;
+    return status;
 }
 
 static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
@@ -454,23 +502,25 @@ static kith_status search_on_device(kith_ctx *ctx, const kith_index *index,
     kith_search_params known;
     kith_matrix asked;
     KIN_TRY(refuse_cpu(ctx, index));
-    if (index->method == KITH_METHOD_GRAPH) {
-        return search_by_walks(ctx, index, queries, params, out, &stream);
-    }
     KIN_TRY(kin_api_take_filtered(ctx, params, &known));
+    const uint32_t enqueue = (known.flags & KITH_ENQUEUE) != 0 ? KIN_FUSED_ENQUEUE : 0;
+    known.flags &= ~(uint32_t)KITH_ENQUEUE;
+    if (index->method == KITH_METHOD_GRAPH) {
+        return search_by_walks(ctx, index, queries, &known, out, &stream);
+    }
     if (known.filter != NULL) {
         KIN_TRY(kin_check_matrix(ctx, queries, "queries", &asked));
         KIN_TRY(check_device(ctx, index, &asked, out));
         return search_filtered_there(ctx, index, &asked, &known, out, stream);
     }
-    KIN_TRY(check_knn(ctx, index, queries, params, out, &job));
+    KIN_TRY(check_knn(ctx, index, queries, &known, out, &job));
     KIN_TRY(check_device(ctx, index, &job.queries, out));
     KIN_TRY(refuse_missing(ctx, index, &job.request));
     enter_gpu(index);
     kith_status status = kin_api_follow(ctx, index->gpu, stream);
     KIN_THEN(status, kin_api_bring_excluded(ctx, index->gpu, &job, &excluded));
-    KIN_THEN(status, solve_on_device(ctx, index, &job, out));
-    KIN_KEEP(status, kin_gpu_wait(ctx, index->gpu));
+    KIN_THEN(status, solve_on_device(ctx, index, &job, enqueue, out));
+    status = leave_device(ctx, index, stream, status);
     kin_gpu_free(index->gpu, excluded);
     kin_device_leave(ctx, index->gpu);
     return status;
@@ -480,7 +530,10 @@ kith_status kith_cuda_index_search(kith_ctx *ctx, const kith_index *index,
                                    const kith_matrix *queries, const kith_search_params *params,
                                    const kith_neighbors *out, void *stream)
 {
-    KIN_INDEX_CALL(ctx, index, search_on_device(ctx, index, queries, params, out, stream));
+    const bool waits = queries == NULL && params == NULL && out == NULL;
+    KIN_INDEX_CALL(ctx, index,
+                   waits ? wait_for(ctx, index)
+                         : search_on_device(ctx, index, queries, params, out, stream));
 }
 
 /* ---- Radius ---------------------------------------------------------------------------------- */

@@ -74,6 +74,33 @@ def check_views_and_streams():
     same(kith.knn_graph(needs_grad, 5), kith.knn_graph(x.cpu().numpy(), 5, device="cpu"))
 
 
+def check_searches_that_do_not_wait():
+    x, q = support.points(20000, 40), support.points(300, 40, seed=1)
+    there, asked = torch.from_numpy(x).cuda(), torch.from_numpy(q).cuda()
+    truth = kith.knn(x, q, 10, device="cpu")
+    index = kith.Index(there)
+    for stream in torch.cuda.current_stream(), torch.cuda.Stream(), torch.cuda.Stream():
+        with torch.cuda.stream(stream):
+            for few in 300, 1:
+                late = torch.zeros_like(asked[:few])
+                for _ in range(50):
+                    late = late * 0 + asked[:few]  # still under way when kith is called
+                found = index.search(late, 10, wait=False)
+                late *= 0  # comes behind
+                same(found, (part[:few] for part in truth))
+    index.wait()
+    asked[7, 3] = float("nan")
+    found = index.search(asked, 10, wait=False)
+    assert (found.indices[7] == -1).all() and found.distances[7].isnan().all()
+    same((part[8:] for part in found), (part[8:] for part in truth))
+    refused(ValueError, r"queries\[7, 3\]", index.wait)
+    refused(ValueError, "NaN", lambda: index.search(asked, 10))
+    index.wait()
+    del index, there  # while it works
+    found = kith.Index(torch.from_numpy(x).cuda()).search(asked[:5], 10, wait=False)
+    same(found, (part[:5] for part in truth))
+
+
 def manhattan(one, other):
     return float(np.abs(one - other).sum())
 
@@ -368,6 +395,7 @@ print(kith.devices())
 for check in (
     check_types,
     check_views_and_streams,
+    check_searches_that_do_not_wait,
     check_options,
     check_radius,
     check_by_way_of_the_host,

@@ -72,11 +72,14 @@ class Maker:
     def empty(self, shape, name):
         return Pretended(np.empty(shape, name))
 
-    def wide(self, ids, may_be_empty=False):
-        wide = ids.array.astype(np.int64)
-        if may_be_empty:
+    def wide(self, ids, may_be_empty=False, signed=False):
+        wide = (ids.array.view(np.int32) if signed else ids.array).astype(np.int64)
+        if may_be_empty and not signed:
             wide[wide == 0xFFFFFFFF] = -1
         return Pretended(wide)
+
+    def settle(self):
+        pass
 
     def take(self, *said):
         return Pretended(_radius._Here.take(*said), self.index)

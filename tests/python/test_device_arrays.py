@@ -10,17 +10,26 @@ from unittest import mock
 import kith
 import numpy as np
 import support
-from kith import _cuda, _kept, _places, _radius
+from kith import _cuda, _kept, _places, _radius, _small
+from kith import _structs as s
 from kith._library import lib
 from support import Maker, Pretended
 
 
 streams = []
+enqueued = []
 
 
 def host_call(name):
     def call(context, *arguments):
-        streams.append(arguments[-1].value)
+        if name == "kith_index_search" and arguments[1] is None:  # it asks nothing
+            return lib.kith_cuda_index_search(context, *arguments)
+        streams.append(getattr(arguments[-1], "value", arguments[-1]))
+        if name == "kith_index_search":
+            params = arguments[2]
+            params = s.SearchParams.from_address(params) if type(params) is int else params._obj
+            enqueued.append(bool(params.flags & s.ENQUEUE))
+            params.flags &= ~s.ENQUEUE
         if name in ("kith_radius", "kith_index_radius"):  # memory of the host, which is the device
             arguments[2]._obj.flags &= ~0x10
         report = (None,) if name in ("kith_search", "kith_index_search") else ()
@@ -58,7 +67,7 @@ LIBRARY = Library()
 
 
 def pretended(test):
-    for module in _cuda, _radius, _kept:
+    for module in _cuda, _radius, _kept, _small:
         test = mock.patch.object(module, "lib", LIBRARY)(test)
     return mock.patch.object(_places, "maker", Maker)(test)
 

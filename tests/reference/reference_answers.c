@@ -291,6 +291,52 @@ static void fused_write(const kin_fused_write *job)
 
 REFERENCE_FUSED(write)
 
+/* ---- What nobody waits for ------------------------------------------------------------------- */
+
+/* All rows of the corpus, for row i. */
+static void rescue_row(const kin_fused_rescue *job, int64_t i, const candidates *c)
+{
+    const kin_fused_rescore *done = &job->done;
+    const int32_t k = done->lists.k;
+    kin_fused_write answers = done->answers;
+    reference_keys(&done->set_rows, done->set.ids[i], &done->cols_rows, done->listed, 0,
+                   job->points, c->keys);
+    for (int64_t j = 0; j < job->points; j++) {
+        c->pairs[j] = (kin_pair){c->keys[j], done->listed[j], 0};
+    }
+    kin_select_sort_pairs(c->pairs, job->points);
+    for (int32_t j = 0; j < k; j++) {
+        done->pairs[i * k + j] = (kin_fused_pair){c->pairs[j].key, c->pairs[j].id, 0};
+    }
+    done->count[i] = k;
+    answers.row0 = i;
+    answers.rows = 1;
+    answers.pairs += i * k;
+    fused_write(&answers);
+}
+
+static void fused_rescue(const kin_fused_rescue *job)
+{
+    const kin_fused_rescore *done = &job->done;
+    const kin_fused_write *answers = &done->answers;
+    const kin_fused_pair nothing = {NAN, KITH_ID_NONE, 0};
+    candidates c = make_candidates(job->points);
+    for (int64_t i = 0; i < done->rows; i++) {
+        if (job->marks[i] != 0) {
+            for (int64_t j = 0; j < answers->k_out; j++) {
+                write_pair(answers, i * answers->k_out + j, &nothing);
+            }
+        } else if (job->told[i] < 0 || (job->degenerate != NULL && job->degenerate[i] != 0)) {
+            rescue_row(job, i, &c);
+        } else if (done->count[i] < done->lists.k) {
+            *job->few = 0;
+        }
+    }
+    free_candidates(&c);
+}
+
+REFERENCE_FUSED(rescue)
+
 /* ---- All pairs ------------------------------------------------------------------------------- */
 
 static void fused_keys(const kin_fused_keys *job)

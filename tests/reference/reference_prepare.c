@@ -26,8 +26,11 @@ static void check_box(const kin_fused_check *job)
         for (int32_t col = 0; col < rows->cols; col++) {
             const double x = kin_value(rows->dtype, row_of(rows, row), col);
             const bool outside = rows->period[col] > 0 && !(x >= 0 && x < rows->period[col]);
-            const uint64_t place = KIN_FUSED_OUTSIDE | (uint64_t)(row * rows->cols);
+            const uint64_t place = KIN_FUSED_OUTSIDE | (uint64_t)((job->first + row) * rows->cols);
             *job->bad = outside && place < *job->bad ? place : *job->bad;
+            if (outside && job->marks != NULL) {
+                job->marks[row] = 1;
+            }
         }
     }
 }
@@ -40,10 +43,13 @@ static void fused_check(const kin_fused_check *job)
     }
     for (int64_t row = 0; row < rows->rows; row++) {
         for (int32_t col = 0; col < rows->cols; col++) {
-            const uint64_t place = (uint64_t)row * (uint64_t)rows->cols + (uint64_t)col;
-            if (place < *job->bad && is_bad(rows, kin_value(rows->dtype, row_of(rows, row), col))) {
-                *job->bad = place;
-                return;
+            const uint64_t place =
+                (uint64_t)(job->first + row) * (uint64_t)rows->cols + (uint64_t)col;
+            if (is_bad(rows, kin_value(rows->dtype, row_of(rows, row), col))) {
+                *job->bad = place < *job->bad ? place : *job->bad;
+                if (job->marks != NULL) {
+                    job->marks[row] = 1;
+                }
             }
         }
     }
