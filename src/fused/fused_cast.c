@@ -2,10 +2,10 @@
  *
  * Shadows on the device, by the positions of a graph's rows: those of a few axes, cast piece by
  * piece and rounded to halves, and those of all columns, which are the rounded rows as bytes. What
- * is said of them: fused_cast.h.
+ * is said of them: fused_search.h.
  */
-#include "fused/fused_cast.h"
 
+#include "fused/fused_search.h"
 #include "fused/fused_start.h"
 
 enum { PIECE = 1 << 16 /* rows that are cast at a time */ };

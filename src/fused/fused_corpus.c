@@ -234,7 +234,7 @@ uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus)
             .resident;
     return corpus->glance == NULL
                ? resident
-               : kin_size_add(resident, kin_fused_bytes_bytes(&corpus->glance->prepared));
+               : kin_size_add(resident, kin_fused_set_bytes(&corpus->glance->prepared));
 }
 
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,

@@ -10,10 +10,8 @@
 #include "fused/fused_start.h"
 #include "host/host_clock.h"
 
-enum { COVERED = 4096 /* fewer points have nothing to skip, and no order */ };
-/* What is like another has at most a LIKE-th more points than it was framed for, and loses at most
- * so many times as much in that frame. */
-enum { LIKE = 8, LIKE_LOST = 2 };
+/* What is like another loses at most so many times as much in that frame. */
+enum { LIKE_LOST = 2 };
 
 /* What kernels find, one block of device memory. */
 typedef struct findings {
@@ -301,12 +299,6 @@ static kith_status make_frame(preparing *p, kith_dtype asked, kin_fused_frame *f
 
 /* ---- The set --------------------------------------------------------------------------------- */
 
-static bool is_covered(const kin_distance *distance, int64_t points)
-{
-    return points >= COVERED &&
-           kin_metric_get_traits(distance->metric)->screen == KIN_SCREEN_DISTANCE;
-}
-
 /* Starts of bytes stand behind the rows. */
 static kith_status allocate_rounded(const preparing *p)
 {
@@ -448,20 +440,13 @@ static kith_status look(preparing *p, bool grouped)
     return KITH_OK;
 }
 
-/* What grows has room for all that may come while it is like what it was: the next one finds a
- * block of the same size that the one before has left. */
-static int64_t room_of(int64_t framed)
-{
-    return kin_round_up(framed + framed / LIKE, KIN_FUSED_BLOCK);
-}
-
 /* Whether a frame and pivots will do for what there is now: of about as many points. */
 static bool is_like(const preparing *p)
 {
     const kin_fused_prepared *like = p->like;
     const int64_t points = p->out->groups.count;
-    return like != NULL && like->set.points > 0 && points - like->framed <= like->framed / LIKE &&
-           is_covered(&p->out->distance, points) == like->covered;
+    return like != NULL && like->set.points > 0 && points <= kin_fused_room_of(like->framed) &&
+           kin_fused_is_covered(&p->out->distance, points) == like->covered;
 }
 
 /* In the frame, type and cells of another. Any row may be rounded in any frame; *serves is false
@@ -484,7 +469,7 @@ static kith_status prepare_like(preparing *p, bool *serves)
     out->byte_k = like->byte_k;
     out->framed = like->framed;
     out->covered = like->covered;
-    p->room = room_of(like->framed);
+    p->room = kin_fused_room_of(like->framed);
     KIN_TRY(allocate_set(p, &frame, out->groups.count));
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, 0, like->pivots != NULL ? like : NULL));
     KIN_TRY(round_set(p));
@@ -533,7 +518,7 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
     }
     kin_gpu_free(p->on.gpu, p->scratch);
     p->scratch = NULL;
-    out->covered = is_covered(&out->distance, out->groups.count);
+    out->covered = kin_fused_is_covered(&out->distance, out->groups.count);
     KIN_TRY(allocate_set(p, &frame, out->groups.count));
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, p->askers, NULL));
     KIN_TRY(try_bytes(p, k));
@@ -650,106 +635,22 @@ kith_status kin_fused_prepare_spread(const kin_fused_device *on, const kin_fused
     return finish(&p, status);
 }
 
-/* What is kept of a set, on its way. */
-typedef struct keeping {
-    int64_t points; /* of all */
-    uint32_t *words;
-    uint32_t *counts;
-} keeping;
-
-static void name_keeping(kin_layout *layout, void *job)
+kith_status kin_fused_prepare_listed(const kin_fused_device *on, const kin_fused_listing *listing,
+                                     kin_fused_prepared *out)
 {
-    keeping *k = job;
-    k->words = kin_layout_array(layout, (uint64_t)kin_ceil_div(k->points, 32), sizeof *k->words);
-    k->counts =
-        kin_layout_array(layout, (uint64_t)kin_fused_keep_parts(k->points), sizeof *k->counts);
+    preparing p = {.start = kin_clock_ns(), .on = *on, .out = out, .room = listing->room};
+    kith_status status = clear_findings(&p);
+    KIN_THEN(status, allocate_set(&p, &listing->frame, out->groups.count));
+    KIN_THEN(status, listing->list(listing->arg, on, out));
+    KIN_THEN(status, round_set(&p));
+    return finish(&p, status);
 }
 
-static kith_status keep_ids(const preparing *p, const kin_fused_prepared *all, const uint8_t *allow)
+uint64_t kin_fused_set_bytes(const kin_fused_prepared *prepared)
 {
-    kith_ctx *ctx = p->on.ctx;
-    kin_fused_prepared *out = p->out;
-    keeping k = {.points = all->rows.rows};
-    void *block = NULL;
-    KIN_TRY(kin_gpu_layout_make(ctx, p->on.gpu, name_keeping, &k, "rows that are allowed", &block));
-    const kin_fused_keep job = {.words = k.words,
-                                .ids = all->ids,
-                                .points = all->set.points,
-                                .marks = out->pivots != NULL ? all->marks : NULL,
-                                .kept = out->set.points,
-                                .to_ids = out->ids,
-                                .to_marks = out->marks,
-                                .counts = k.counts};
-    kith_status status =
-        kin_gpu_upload(ctx, p->on.gpu, k.words, allow, (uint64_t)kin_ceil_div(k.points, 8));
-    KIN_THEN(status, kin_fused_launched(&p->on, p->on.kernels->keep(p->on.stream, &job),
-                                        "keeping rows that are allowed"));
-    kin_gpu_free(p->on.gpu, block); /* for later work of the stream */
-    return status;
-}
-
-static kith_status keep_some(preparing *p, const kin_fused_prepared *all, const uint8_t *allow)
-{
-    KIN_TRY(clear_findings(p));
-    KIN_TRY(allocate_set(p, &all->set.frame, p->out->groups.count));
-    KIN_TRY(keep_ids(p, all, allow));
-    return round_set(p);
-}
-
-kith_status kin_fused_prepare_some(const kin_fused_device *on, const kin_fused_prepared *all,
-                                   const uint8_t *allow, int64_t kept, kin_fused_prepared *out)
-{
-    preparing p = {.start = kin_clock_ns(), .on = *on, .out = out};
-    *out = (kin_fused_prepared){.distance = all->distance,
-                                .rows = all->rows,
-                                .borrows = true,
-                                .some = true,
-                                .plain = true,
-                                .groups = {.rows = all->groups.rows, .count = kept},
-                                .covered = is_covered(&all->distance, kept)};
-    if (out->covered) {
-        out->pivots = all->pivots;
-        out->pivot_count = all->pivot_count;
-    }
-    return finish(&p, keep_some(&p, all, allow));
-}
-
-static kith_status round_bytes(preparing *p, const kin_fused_prepared *halves)
-{
-    kin_fused_prepared *out = p->out;
-    p->room = halves->framed < halves->groups.count ? room_of(halves->framed) : 0;
-    KIN_TRY(clear_findings(p));
-    KIN_TRY(allocate_set(p, &halves->byte_frame, out->groups.count));
-    KIN_TRY(kin_fused_launched(
-        &p->on,
-        p->on.gpu->module->ops->copy_within(p->on.stream, out->ids, halves->ids,
-                                            (uint64_t)out->set.points * sizeof *out->ids),
-        "copying the order of the points"));
-    out->marks = halves->marks;
-    return round_set(p);
-}
-
-kith_status kin_fused_prepare_bytes(const kin_fused_device *on, const kin_fused_prepared *halves,
-                                    kin_fused_prepared *out)
-{
-    preparing p = {.start = kin_clock_ns(), .on = *on, .out = out};
-    *out =
-        (kin_fused_prepared){.distance = halves->distance,
-                             .rows = halves->rows,
-                             .borrows = true,
-                             .plain = halves->plain,
-                             .groups = {.rows = halves->groups.rows, .count = halves->groups.count},
-                             .covered = halves->covered,
-                             .pivots = halves->pivots,
-                             .pivot_count = halves->pivot_count};
-    return finish(&p, round_bytes(&p, halves));
-}
-
-uint64_t kin_fused_bytes_bytes(const kin_fused_prepared *bytes)
-{
-    kin_fused_prepared shape = *bytes;
-    const uint64_t wide = (uint64_t)bytes->set.frame.row_bytes + KIN_START_BYTES;
-    return kin_size_add(kin_size_mul((uint64_t)bytes->set.padded, wide),
+    kin_fused_prepared shape = *prepared;
+    const uint64_t wide = (uint64_t)prepared->set.frame.row_bytes + KIN_START_BYTES;
+    return kin_size_add(kin_size_mul((uint64_t)prepared->set.padded, wide),
                         kin_gpu_layout_bytes(name_set, &shape));
 }
 
@@ -842,7 +743,7 @@ kin_fused_prepared_need kin_fused_prepared_bytes(const kith_matrix *matrix, int6
         .distance = *distance,
         .rows = {.rows = rows, .cols = matrix->cols},
         .measured = corpus && is_measured(distance, matrix, asked),
-        .covered = corpus ? is_covered(distance, rows) : order > 0,
+        .covered = corpus ? kin_fused_is_covered(distance, rows) : order > 0,
         .set = {.points = rows, .padded = kin_round_up(rows, KIN_FUSED_BLOCK)}};
     const uint64_t given =
         kin_size_add(own_bytes(matrix, rows, place), kin_gpu_layout_bytes(name_rows, &shape));

@@ -95,7 +95,31 @@ kith_status kin_fused_prepare_some(const kin_fused_device *on, const kin_fused_p
 /* The rows of a corpus of halves, as bytes: in byte_frame and their order. */
 kith_status kin_fused_prepare_bytes(const kin_fused_device *on, const kin_fused_prepared *halves,
                                     kin_fused_prepared *out);
-uint64_t kin_fused_bytes_bytes(const kin_fused_prepared *bytes); /* of device memory */
+uint64_t kin_fused_set_bytes(const kin_fused_prepared *bytes); /* of device memory */
+
+/* Whether so many points have balls and an order; fewer have nothing to skip. */
+static inline bool kin_fused_is_covered(const kin_distance *distance, int64_t points)
+{
+    return points >= 4096 && kin_metric_get_traits(distance->metric)->screen == KIN_SCREEN_DISTANCE;
+}
+
+/* Rows that are prepared, as another set: fused_some.c. */
+typedef struct kin_fused_listing {
+    kin_fused_frame frame;
+    int64_t room; /* positions that the rounded copy has room for, at least */
+    /* Fills out->ids, and marks where it is covered; on the stream. */
+    kith_status (*list)(void *arg, const kin_fused_device *on, kin_fused_prepared *out);
+    void *arg;
+} kin_fused_listing;
+/* out: all but what is of the set, of which groups.count rows become positions. */
+kith_status kin_fused_prepare_listed(const kin_fused_device *on, const kin_fused_listing *listing,
+                                     kin_fused_prepared *out);
+/* A set of which rows come and go may become so much larger than it was framed for; its blocks have
+ * room for that, so that the next one finds one of the same size that the one before has left. */
+static inline int64_t kin_fused_room_of(int64_t framed)
+{
+    return kin_round_up(framed + framed / 8, KIN_FUSED_BLOCK);
+}
 
 /* Queries, in the frame of their corpus (NULL: a metric that is not screened). Not grouped, not
  * ordered; degenerate rows stay out of the set. */

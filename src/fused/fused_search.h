@@ -184,6 +184,17 @@ kith_status kin_fused_shadow_make(kin_fused_work *work, const kin_fused_prepared
                                   int32_t given, kin_fused_shadow *shadow);
 void kin_fused_shadow_free(const kin_fused_device *on, kin_fused_shadow *shadow);
 
+/* The two kinds make work->cast and what goes with it of rows that stay where they are, and cut
+ * stages short, so that what passes, which is about `share` of the pairs, finds room to wait.
+ * shadow gets the memory, also on failure. */
+
+/* The images in a basis, and the length of what it leaves of each row, as halves. */
+kith_status kin_fused_cast_axes(kin_fused_work *work, kin_axes *axes, double share,
+                                kin_fused_shadow *shadow);
+/* All columns of rows of halves, as bytes: one of them is `unit` of the rows'. */
+kith_status kin_fused_cast_bytes(kin_fused_work *work, double unit, double share,
+                                 kin_fused_shadow *shadow);
+
 /* ---- Radius: what its driver (fused_radius.c) and its screen (fused_radius_screen.c) share --- */
 
 /* Finds for one call of the library. */

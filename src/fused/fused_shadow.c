@@ -15,9 +15,9 @@
  * Bytes. Products of bytes take half the time of those of halves, and a pilot has said what they
  * let pass (fused_type.c). They cost one look at the rows.
  */
-#include "fused/fused_cast.h"
 
 #include "base/base_random.h"
+#include "fused/fused_search.h"
 
 enum {
     TRIAL_ROWS = 96,

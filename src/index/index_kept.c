@@ -64,14 +64,13 @@ static void free_copy(void *thing)
 static kith_status fill_copy(kith_ctx *ctx, kin_gpu *gpu, const keeping *k, kin_index_copy *copy)
 {
     const kin_index_source *source = k->source;
-    const kin_fused_source points = {.matrix = &source->points,
-                                     .distance = &source->distance,
-                                     .name = source->name,
-                                     .place = source->place,
-                                     .like = source->like,
-                                     .apart = k->method == KITH_METHOD_GRAPH
-                                                  ? KIN_GRAPH_GPU_MOST_EQUAL
-                                                  : 0};
+    const kin_fused_source points = {
+        .matrix = &source->points,
+        .distance = &source->distance,
+        .name = source->name,
+        .place = source->place,
+        .like = source->like,
+        .apart = k->method == KITH_METHOD_GRAPH ? KIN_GRAPH_GPU_MOST_EQUAL : 0};
     KIN_TRY(k->method == KITH_METHOD_TREE
                 ? kin_tree_gpu_corpus_make(ctx, gpu, &points, source->height, source->leaf_points,
                                            &copy->planted)
