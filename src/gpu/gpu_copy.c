@@ -3,7 +3,8 @@
  * Copies between host and device. The device reads pinned memory at the speed of its bus and
  * pageable memory at a fraction of it, so what is copied passes through small pinned slots, two a
  * lane: while the device empties one, a thread fills the other. A single core fills slots slower
- * than the bus empties them, hence up to 16 lanes.
+ * than the bus empties them, hence up to 16 lanes. What comes from the device goes past the caches,
+ * where stores can: memory that is overwritten whole need not be read before.
  *
  *     lane 0   piece 0 | piece L     | piece 2L ...     each lane: its own two slots and events,
  *     lane 1   piece 1 | piece L + 1 | ...              so that lanes share nothing
@@ -14,6 +15,10 @@
 #include "base/base_mem.h"
 #include "gpu/gpu.h"
 #include "host/host_threads.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 enum { SLOT_BYTES = 1 << 20, MOST_LANES = 16, FEW_PIECES = 4, ROUND_PIECES = 64 };
 
@@ -210,11 +215,30 @@ static kith_status fetch_piece(const transfer *t, int64_t piece, slot *s)
                                                    (uint64_t)(rows_of(t, piece) * t->row_bytes)));
 }
 
+/* Nobody reads it soon. */
+static void put(unsigned char *to, const unsigned char *from, size_t bytes)
+{
+#if defined(__SSE2__)
+    if ((uintptr_t)to % sizeof(__m128i) == 0) {
+        const size_t whole = bytes / sizeof(__m128i);
+        for (size_t i = 0; i < whole; i++) {
+            _mm_stream_si128((__m128i *)(void *)to + i,
+                             _mm_loadu_si128((const __m128i *)(const void *)from + i));
+        }
+        _mm_sfence();
+        to += whole * sizeof(__m128i);
+        from += whole * sizeof(__m128i);
+        bytes -= whole * sizeof(__m128i);
+    }
+#endif
+    memcpy(to, from, bytes);
+}
+
 static kith_status deliver_piece(const transfer *t, int64_t piece, slot *s)
 {
     KIN_TRY(wait_slot(t, s));
-    memcpy(t->host + piece * t->piece_rows * t->row_bytes, s->bytes,
-           (size_t)(rows_of(t, piece) * t->row_bytes));
+    put(t->host + piece * t->piece_rows * t->row_bytes, s->bytes,
+        (size_t)(rows_of(t, piece) * t->row_bytes));
     return KITH_OK;
 }
 

@@ -14,6 +14,8 @@
  * the left ones of its node, surplus + min(place, middle) - first stand before a place.
  *
  *   tile    1,024 places of a list: a warp
+ *   plot    a node of at most 4,096 points, whose lists, as numbers of 16 bits, a block of threads
+ *           has in shared memory for all levels that are left
  *
  * Cost of moving a point of a list: 72 bytes while it is sorted, 13 a level and one look at a side
  * anywhere in memory, which takes as long as they. Scratch: 8 (cols + 1) bytes a point, about 10
@@ -27,7 +29,12 @@ enum {
     STEPS = 32, /* of a warp in a tile */
     TILE = STEPS * KIN_FUSED_WARP,
     AT_ONCE = 8, /* steps whose loads are under way together */
-    SCAN_THREADS = 1024
+    SCAN_THREADS = 1024,
+    PLOT_THREADS = 512,
+    PLOT_EACH = 8, /* places of a list a thread */
+    PLOT_LEVELS = 8,
+    PLOT_NODES = 1 << (PLOT_LEVELS - 1), /* that are split side by side */
+    PLOT_STATIC = 4096                   /* shared memory that is left for the scan */
 };
 
 /* The node of a level that owns a block: the last one whose first block is not behind it. */
@@ -63,23 +70,21 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
 
 /* ---- Splits ---------------------------------------------------------------------------------- */
 
-/* A warp a node. Of columns that are equally wide the first one is split. Where nothing goes right,
- * everything is left of the split. */
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    choose_splits_kernel(const __grid_constant__ kin_tree_gpu_building b, int32_t level)
+/* The i-th node of a level, by a warp: the column that it splits. Of columns that are equally wide
+ * the first one is. Where nothing goes right, everything is left of the split. lists: what has
+ * sorted components (kin_tree_gpu_component). */
+template <typename LISTS>
+KIN_DEVICE int32_t choose_split(const kin_tree_gpu &tree, int32_t level, int64_t i,
+                                const LISTS &lists)
 {
-    const int64_t i = kin_tree_gpu_my_warp();
-    if (i >= (int64_t)1 << level) {
-        return;
-    }
-    const int64_t first = kin_tree_gpu_first_point(b.tree, level, i);
-    const int64_t last = kin_tree_gpu_first_point(b.tree, level, i + 1);
-    const int64_t middle = middle_of(b.tree, level, i);
+    const int64_t first = kin_tree_gpu_first_point(tree, level, i);
+    const int64_t last = kin_tree_gpu_first_point(tree, level, i + 1);
+    const int64_t middle = middle_of(tree, level, i);
     double widest = -1.0;
     int32_t column = 0;
-    for (int32_t c = kin_tree_gpu_my_lane(); c < b.tree.cols && first < last; c += KIN_FUSED_WARP) {
-        const double width = (double)kin_tree_gpu_component(b, c, last - 1) -
-                             (double)kin_tree_gpu_component(b, c, first);
+    for (int32_t c = kin_tree_gpu_my_lane(); c < tree.cols && first < last; c += KIN_FUSED_WARP) {
+        const double width = (double)kin_tree_gpu_component(lists, c, last - 1) -
+                             (double)kin_tree_gpu_component(lists, c, first);
         if (width > widest) {
             widest = width;
             column = c;
@@ -93,12 +98,24 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
             column = c;
         }
     }
+    const bool parts = middle < last;
+    column = parts ? column : 0;
     if (kin_tree_gpu_my_lane() == 0) {
         const int64_t node = ((int64_t)1 << level) + i;
-        const bool parts = middle < last;
-        ((int32_t *)b.tree.planes)[node] = parts ? column : 0;
-        ((float *)b.tree.splits)[node] =
-            parts ? kin_tree_gpu_component(b, column, middle) : (float)KIN_TREE_CLAMP * 2.0F;
+        ((int32_t *)tree.planes)[node] = column;
+        ((float *)tree.splits)[node] =
+            parts ? kin_tree_gpu_component(lists, column, middle) : (float)KIN_TREE_CLAMP * 2.0F;
+    }
+    return column;
+}
+
+/* A warp a node. */
+static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+    choose_splits_kernel(const __grid_constant__ kin_tree_gpu_building b, int32_t level)
+{
+    const int64_t i = kin_tree_gpu_my_warp();
+    if (i < (int64_t)1 << level) {
+        (void)choose_split(b.tree, level, i, b);
     }
 }
 
@@ -240,6 +257,166 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     }
 }
 
+/* ---- Plots ----------------------------------------------------------------------------------- */
+
+/* Places count from the plot's first one; blocks are those of KIN_TREE_LANES places. */
+struct plot {
+    const kin_tree_gpu_building &b;
+    int64_t first;
+    int32_t count;
+    uint32_t *numbers; /* rising: a point is here the place of its number */
+    uint16_t *lists;   /* cols + 1 of them, of `count` points */
+    uint16_t *middles; /* by block */
+    uint8_t *owners;   /* by block: its node, of those of a level */
+    uint8_t *planes;   /* by node */
+    uint8_t *sides;    /* by point */
+};
+
+/* place: of the tree. */
+KIN_DEVICE float kin_tree_gpu_component(const plot &p, int32_t column, int64_t place)
+{
+    const int32_t point = p.lists[column * p.count + (int32_t)(place - p.first)];
+    return p.b.rows[(int64_t)p.numbers[point] * p.b.tree.wide + column];
+}
+
+static int64_t plot_bytes(int32_t cols, int64_t points)
+{
+    const int64_t blocks = points / KIN_TREE_LANES;
+    return points * (int64_t)(sizeof(uint32_t) + ((size_t)cols + 1) * sizeof(uint16_t) + 1) +
+           blocks * (int64_t)(sizeof(uint16_t) + 1) + PLOT_NODES;
+}
+
+/* points: that there is room for. */
+KIN_DEVICE plot plot_of(const kin_tree_gpu_building &b, int32_t top, int32_t points,
+                        uint32_t *shared)
+{
+    const int64_t first = kin_tree_gpu_first_point(b.tree, top, blockIdx.x);
+    const int64_t last = kin_tree_gpu_first_point(b.tree, top, (int64_t)blockIdx.x + 1);
+    const int32_t blocks = points / KIN_TREE_LANES;
+    uint16_t *lists = (uint16_t *)(shared + points);
+    uint16_t *middles = lists + (b.tree.cols + 1) * points;
+    uint8_t *owners = (uint8_t *)(middles + blocks);
+    return plot{b,      first,           (int32_t)(last - first),     shared, lists, middles,
+                owners, owners + blocks, owners + blocks + PLOT_NODES};
+}
+
+/* The point whose number it is. */
+KIN_DEVICE uint16_t plot_point(const plot &p, uint32_t number)
+{
+    int32_t low = 0;
+    for (int32_t high = p.count - 1; low < high;) {
+        const int32_t middle = (low + high) / 2;
+        const bool behind = p.numbers[middle] < number;
+        low = behind ? middle + 1 : low;
+        high = behind ? high : middle;
+    }
+    return (uint16_t)low;
+}
+
+/* Begins and ends with all of a list in its place. */
+KIN_DEVICE void load_plot(const plot &p)
+{
+    const int32_t cols = p.b.tree.cols;
+    for (int32_t i = (int32_t)threadIdx.x; i < p.count; i += PLOT_THREADS) {
+        p.numbers[i] = kin_tree_gpu_list_of(p.b, cols)[p.first + i];
+        p.lists[cols * p.count + i] = (uint16_t)i;
+    }
+    __syncthreads(); /* numbers are known */
+    for (int32_t c = 0; c < cols; c++) {
+        const uint32_t *from = kin_tree_gpu_list_of(p.b, c) + p.first;
+        for (int32_t i = (int32_t)threadIdx.x; i < p.count; i += PLOT_THREADS) {
+            p.lists[c * p.count + i] = plot_point(p, from[i]);
+        }
+    }
+    __syncthreads();
+}
+
+KIN_DEVICE void store_plot(const plot &p)
+{
+    for (int32_t c = 0; c <= p.b.tree.cols; c++) {
+        uint32_t *to = kin_tree_gpu_list_of(p.b, c) + p.first;
+        for (int32_t i = (int32_t)threadIdx.x; i < p.count; i += PLOT_THREADS) {
+            to[i] = p.numbers[p.lists[c * p.count + i]];
+        }
+    }
+}
+
+/* Splits of the nodes of a level, the first of which is the i-th there, and sides. */
+KIN_DEVICE void mark_plot(const plot &p, int32_t level, int64_t i, int32_t nodes)
+{
+    const kin_tree_gpu &tree = p.b.tree;
+    const int32_t thread = (int32_t)threadIdx.x;
+    for (int32_t j = thread / KIN_FUSED_WARP; j < nodes; j += PLOT_THREADS / KIN_FUSED_WARP) {
+        p.planes[j] = (uint8_t)choose_split(tree, level, i + j, p);
+    }
+    for (int32_t block = thread; block * KIN_TREE_LANES < p.count; block += PLOT_THREADS) {
+        const int64_t node = node_of(tree, level, p.first / KIN_TREE_LANES + block);
+        p.owners[block] = (uint8_t)(node - i);
+        p.middles[block] = (uint16_t)(middle_of(tree, level, node) - p.first);
+    }
+    __syncthreads(); /* planes, owners and middles are known */
+    for (int32_t place = thread; place < p.count; place += PLOT_THREADS) {
+        const int32_t block = place / KIN_TREE_LANES;
+        const int32_t plane = p.planes[p.owners[block]];
+        p.sides[p.lists[plane * p.count + place]] = place < p.middles[block] ? 1 : 0;
+    }
+    __syncthreads(); /* sides are known */
+}
+
+typedef cub::BlockScan<int32_t, PLOT_THREADS> plot_scan;
+
+/* A list, stably, by nodes and sides, as deal_kernel does. */
+KIN_DEVICE void deal_plot(const plot &p, uint16_t *list, typename plot_scan::TempStorage &room)
+{
+    const int32_t from = (int32_t)threadIdx.x * PLOT_EACH;
+    uint16_t own[PLOT_EACH];
+    uint32_t left = 0; /* a bit a place */
+    int32_t own_surplus = 0;
+    int32_t surplus = 0;
+#pragma unroll
+    for (int e = 0; e < PLOT_EACH; e++) {
+        const int32_t place = from + e;
+        if (place < p.count) {
+            own[e] = list[place];
+            const int32_t side = p.sides[own[e]];
+            left |= (uint32_t)side << e;
+            own_surplus += side - (place < p.middles[place / KIN_TREE_LANES] ? 1 : 0);
+        }
+    }
+    plot_scan(room).ExclusiveSum(own_surplus, surplus);
+    __syncthreads(); /* all of the list is read, the room free */
+#pragma unroll
+    for (int e = 0; e < PLOT_EACH; e++) {
+        const int32_t place = from + e;
+        if (place < p.count) {
+            const int32_t middle = p.middles[place / KIN_TREE_LANES];
+            const int32_t before = surplus + min(place, middle);
+            const int32_t side = (int32_t)(left >> e & 1);
+            list[side != 0 ? before : middle + place - before] = own[e];
+            surplus += side - (place < middle ? 1 : 0);
+        }
+    }
+}
+
+/* All levels from `top` on, a block of threads a node of it. */
+static __global__ void __launch_bounds__(PLOT_THREADS)
+    split_plots_kernel(const __grid_constant__ kin_tree_gpu_building b, int32_t top, int32_t points)
+{
+    extern __shared__ uint32_t plot_shared[];
+    __shared__ typename plot_scan::TempStorage room;
+    const plot p = plot_of(b, top, points, plot_shared);
+    load_plot(p);
+    for (int32_t level = top; level < b.tree.height; level++) {
+        const int32_t nodes = 1 << (level - top);
+        mark_plot(p, level, (int64_t)blockIdx.x * nodes, nodes);
+        for (int32_t c = 0; c <= b.tree.cols; c++) {
+            deal_plot(p, p.lists + c * p.count, room);
+        }
+        __syncthreads(); /* all lists are dealt */
+    }
+    store_plot(p);
+}
+
 /* ---- Launch ---------------------------------------------------------------------------------- */
 
 typedef struct build_scratch {
@@ -297,6 +474,35 @@ static int split_level(kin_gpu_stream *stream, kin_tree_gpu_building *b, int32_t
     return kin_gpu_launched();
 }
 
+/* Points of a plot of which several fit into a processor's shared memory, or one. */
+static int64_t plot_points(const kin_gpu_stream *stream, int32_t cols)
+{
+    int64_t points = (int64_t)PLOT_THREADS * PLOT_EACH;
+    while (plot_bytes(cols, points) > stream->shared_bytes - PLOT_STATIC) {
+        points /= 2;
+    }
+    return points;
+}
+
+/* Whether all nodes of a level are plots. */
+static bool are_plots(const kin_tree_gpu &tree, int32_t level, int64_t points)
+{
+    return tree.height - level <= PLOT_LEVELS &&
+           ((tree.blocks >> level) + 1) * KIN_TREE_LANES <= points;
+}
+
+static int split_plots(kin_gpu_stream *stream, const kin_tree_gpu_building *b, int32_t top,
+                       int64_t points)
+{
+    /* Once and for all, so that no thread takes from another what it has asked for. */
+    KIN_CUDA_TRY(cudaFuncSetAttribute(split_plots_kernel,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      stream->shared_bytes - PLOT_STATIC));
+    split_plots_kernel<<<1u << top, PLOT_THREADS, (size_t)plot_bytes(b->tree.cols, points),
+                         stream->stream>>>(*b, top, (int32_t)points);
+    return kin_gpu_launched();
+}
+
 int kin_tree_launch_build(kin_gpu_stream *stream, const kin_tree_gpu_build *job)
 {
     const kin_tree_gpu *tree = &job->tree;
@@ -329,8 +535,13 @@ int kin_tree_launch_build(kin_gpu_stream *stream, const kin_tree_gpu_build *job)
         return 0;
     }
     int error = sort_columns(stream, &b, radix, radix_bytes);
-    for (int32_t level = 0; level < tree->height && error == 0; level++) {
+    const int64_t plot = plot_points(stream, tree->cols);
+    int32_t level = 0;
+    for (; level < tree->height && !are_plots(*tree, level, plot) && error == 0; level++) {
         error = split_level(stream, &b, level);
+    }
+    if (level < tree->height && error == 0) {
+        error = split_plots(stream, &b, level, plot);
     }
     return error != 0 ? error : kin_tree_gpu_write_tree(stream, &b);
 }

@@ -54,6 +54,11 @@ uint64_t kin_tree_gpu_places_bytes(int64_t count, int32_t cols, int32_t capacity
 kin_fused_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
                                       const kin_request *request, uint64_t budget);
 
+/* Queries of the host, of the query's or some, come to the device from now on, if all of the job
+ * takes half of what is free at most. Whoever calls it ends it (kin_gpu_ahead_leave). */
+void kin_tree_gpu_bring(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                        const kin_fused_query *query, const kith_matrix *queries);
+
 /* ---- tree_solve_gpu.c ------------------------------------------------------------------------ */
 
 /* From places before a tree to answers: packets go through the tree, what is left gets canonical

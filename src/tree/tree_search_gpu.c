@@ -8,7 +8,7 @@
  *      graph     the tree's own positions, in its order -> solve; in parts where lists do not fit
  *
  *      upload    1 |  2  |  3  | ...     rows of the next stripe, by a thread (gpu/gpu.h)
- *      compute     |  1  |  2  |  3  |
+ *      compute     |  1  |  2  |  3  |    all of them while the tree is made, where there is room
  *
  * Source. Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees": there a leaf collects queries
  * until they fill a GPU. Sorted queries want the same leaves anyway, so here a warp walks alone.
@@ -21,7 +21,7 @@
 #include "host/host_clock.h"
 #include "host/host_threads.h"
 
-enum { SAMPLE = 16384 };
+enum { SAMPLE = 16384, LEAST_BROUGHT = 1 << 20 /* bytes that are worth a thread */ };
 
 const char *kin_tree_gpu_missing(const kin_request *request)
 {
@@ -121,12 +121,14 @@ static kin_fused_need need_of(const whole_job *asked, uint64_t beside, uint64_t 
     const uint64_t least =
         kin_size_add(beside, stripe_bytes(asked, kin_min_i64(KIN_FUSED_LEAST_ROWS, rows)));
     bool ahead = (asked->place & KIN_FUSED_DATA_ON_DEVICE) == 0;
+    const uint64_t early =
+        kin_size_add(building, ahead ? kin_fused_ahead_bytes(asked->queries, rows) : 0);
     const int64_t stripe = cut_queries(asked, budget > beside ? budget - beside : 0, &ahead);
-    return (kin_fused_need){
-        .whole_bytes = kin_fused_with_slack(whole > building ? whole : building),
-        .least_bytes = kin_fused_with_slack(least > building ? least : building),
-        .corpus_chunks = 1,
-        .query_stripes = kin_ceil_div(rows, stripe)};
+    return (kin_fused_need){.whole_bytes = kin_fused_with_slack(whole > early ? whole : early),
+                            .least_bytes =
+                                kin_fused_with_slack(least > building ? least : building),
+                            .corpus_chunks = 1,
+                            .query_stripes = kin_ceil_div(rows, stripe)};
 }
 
 kin_fused_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matrix *queries,
@@ -142,6 +144,17 @@ kin_fused_need kin_tree_gpu_plan_need(const kith_matrix *corpus, const kith_matr
     const uint64_t building =
         kin_size_add(rows.resident, kin_tree_gpu_peak_bytes(corpus->rows, cols, leaf_points));
     return need_of(&asked, tree, rows.most > building ? rows.most : building, budget);
+}
+
+void kin_tree_gpu_bring(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
+                        const kin_fused_query *query, const kith_matrix *queries)
+{
+    const uint64_t room = kin_gpu_room(gpu);
+    if (queries != NULL && (query->place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
+        kin_fused_ahead_bytes(queries, queries->rows) >= LEAST_BROUGHT &&
+        kin_tree_gpu_plan_need(corpus, queries, query->request, room).whole_bytes <= room / 2) {
+        kin_fused_prepare_ahead(ctx, gpu, queries, 0, queries->rows);
+    }
 }
 
 /* ---- Of what is kept ------------------------------------------------------------------------- */
@@ -457,6 +470,9 @@ static kith_status attempt(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpu
                                      .name = query->queries == NULL ? "points" : "corpus",
                                      .place = query->place};
     kin_tree_gpu_corpus c;
+    if (kin_tree_gpu_named(request)) {
+        kin_tree_gpu_bring(ctx, gpu, corpus, query, query->queries);
+    }
     kith_status status = prepare(ctx, gpu, &source, &c);
     KIN_THEN(status, kin_tree_gpu_corpus_judge(ctx, &c, query, takes));
     if (*takes) {
@@ -464,6 +480,7 @@ static kith_status attempt(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpu
         KIN_THEN(status, plant(ctx, leaf, &c));
         KIN_THEN(status, run(ctx, &c, query));
     }
+    kin_gpu_ahead_leave(gpu);
     kin_tree_gpu_corpus_free(ctx, &c);
     return status;
 }

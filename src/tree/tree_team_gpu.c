@@ -77,6 +77,10 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
                                      .distance = &request->distance,
                                      .name = job->query->queries == NULL ? "points" : "corpus"};
     kin_tree_gpu_corpus c = {0};
+    if (job->query->queries != NULL && kin_tree_gpu_named(request)) {
+        const kith_matrix share = kin_fused_part_of(job->query->queries, own.first, own.count);
+        kin_tree_gpu_bring(ctx, gpu, job->corpus, job->query, &share);
+    }
     kith_status status = kin_tree_gpu_corpus_make(ctx, gpu, &source, request->tree_height, 0, &c);
     if (status == KITH_OK && part == 0) {
         status = judge(ctx, &c, job);
@@ -86,6 +90,7 @@ static kith_status member(void *arg, kith_ctx *ctx, kin_gpu *gpu, int32_t part, 
     if (status == KITH_OK && job->takes) {
         status = search_share(&c, job->query, &own);
     }
+    kin_gpu_ahead_leave(gpu);
     kin_fused_told_take(&own, &job->told);
     kin_tree_gpu_corpus_free(ctx, &c);
     return status;
