@@ -282,7 +282,7 @@ static bool is_shared(const kin_gpu *gpu, const kin_radius_job *job,
     return job->method == KITH_METHOD_TREE ||
                    (job->method == KITH_METHOD_AUTO &&
                     kin_tree_gpu_radius_worth_trying(&job->corpus, query))
-               ? kin_tree_gpu_team_searches(gpu, asked->rows, query->place)
+               ? kin_tree_gpu_team_radii(gpu, asked, query->place)
                : query->queries != NULL && kin_fused_team_searches(gpu, asked->rows, query->place);
 }
 

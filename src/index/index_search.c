@@ -553,10 +553,12 @@ static kith_status ask_ranges(kith_ctx *ctx, const kith_index *index,
 {
     const kith_matrix *points = &index->kept->prepared.rows.matrix;
     const bool graph = query->queries == NULL;
-    const int64_t rows = graph ? points->rows : query->queries->rows;
+    const kith_matrix *asked = graph ? points : query->queries;
     const kin_fused_radius_division all = {points, query, find_member, index->kept};
     const bool shared =
-        !(graph && index->method == KITH_METHOD_EXACT) && is_shared(index, rows, query->place);
+        index->method == KITH_METHOD_TREE
+            ? kin_tree_gpu_team_radii(index->gpu, asked, query->place)
+            : !graph && kin_fused_team_searches(index->gpu, asked->rows, query->place);
     return kin_fused_radius_solve(ctx, index->gpu, shared, &all, ranges);
 }
 

@@ -234,7 +234,9 @@ kith_status kin_tree_gpu_corpus_radius(kith_ctx *ctx, const kin_tree_gpu_corpus 
  * through the tree is ours; else, and where one has no room for its part, by `gpu` alone. */
 kith_status kin_tree_gpu_search(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
                                 const kin_fused_query *query, bool *declined);
-/* Whether so many rows that ask are divided. */
+/* Whether so many rows that ask are divided; for all within a radius, whose tables are the host's,
+ * in more columns alone. */
 bool kin_tree_gpu_team_searches(const kin_gpu *gpu, int64_t rows, uint32_t place);
+bool kin_tree_gpu_team_radii(const kin_gpu *gpu, const kith_matrix *asked, uint32_t place);
 
 #endif

@@ -16,6 +16,9 @@
 
 /* Rows a member of which fewer are answered sooner than a tree is made. */
 enum { LEAST_ROWS = 65536 };
+/* Columns below which a GPU finds what is within a radius sooner than the host has its table, which
+ * is made twice where it is divided. */
+enum { LEAST_COLS = 8 };
 
 typedef struct team_job {
     const kith_matrix *corpus;
@@ -32,6 +35,11 @@ static int64_t rows_of(const kith_matrix *corpus, const kin_fused_query *query)
 bool kin_tree_gpu_team_searches(const kin_gpu *gpu, int64_t rows, uint32_t place)
 {
     return place == 0 && kin_gpu_team_takes(gpu, rows, LEAST_ROWS);
+}
+
+bool kin_tree_gpu_team_radii(const kin_gpu *gpu, const kith_matrix *asked, uint32_t place)
+{
+    return asked->cols >= LEAST_COLS && kin_tree_gpu_team_searches(gpu, asked->rows, place);
 }
 
 /* Those of a graph lie on the device. */
