@@ -33,12 +33,17 @@ typedef struct sample {
     int64_t rows;
     int32_t cols;
     kith_dtype asked;
+    int64_t twin; /* a row of so many equals the one before; 0: none */
 } sample;
 
-static const sample SAMPLES[] = {
-    {KITH_F32, KITH_EUCLIDEAN, ROWS, 16, KITH_F32}, {KITH_U8, KITH_SQEUCLIDEAN, ROWS, 40, KITH_F32},
-    {KITH_U8, KITH_EUCLIDEAN, ROWS, 30, KITH_U8},   {KITH_F32, KITH_COSINE, ROWS, 24, KITH_F64},
-    {KITH_F32, KITH_MANHATTAN, ROWS, 8, KITH_F32},  {KITH_F32, KITH_EUCLIDEAN, 3, 5, KITH_F32}};
+static const sample SAMPLES[] = {{KITH_F32, KITH_EUCLIDEAN, ROWS, 16, KITH_F32, 0},
+                                 {KITH_U8, KITH_SQEUCLIDEAN, ROWS, 40, KITH_F32, 0},
+                                 {KITH_U8, KITH_EUCLIDEAN, ROWS, 30, KITH_U8, 0},
+                                 {KITH_F32, KITH_COSINE, ROWS, 24, KITH_F64, 0},
+                                 {KITH_F32, KITH_MANHATTAN, ROWS, 8, KITH_F32, 0},
+                                 {KITH_F32, KITH_INNER_PRODUCT, ROWS, 24, KITH_F32, 0},
+                                 {KITH_F32, KITH_EUCLIDEAN, ROWS, 16, KITH_F32, 20},
+                                 {KITH_F32, KITH_EUCLIDEAN, 3, 5, KITH_F32, 0}};
 enum { SAMPLE_COUNT = sizeof SAMPLES / sizeof *SAMPLES };
 
 typedef struct scene {
@@ -64,7 +69,11 @@ static kith_matrix mixture_of(const sample *of)
                                   .spread = 0.4,
                                   .nonnegative = 1,
                                   .seed = 7};
-    return test_mixture_make(&mixture);
+    const kith_matrix all = test_mixture_make(&mixture);
+    for (int64_t row = of->twin; row < of->rows && row > 0; row += of->twin) {
+        test_mixture_copy(&all, row, row - 1);
+    }
+    return all;
 }
 
 /* As the index' queries have them. */
@@ -568,7 +577,7 @@ static void automatic(void **state)
 static void allocations_that_fail(void **state)
 {
     test_folder *folder = *state;
-    const sample of = {KITH_F32, KITH_EUCLIDEAN, 120, 6, KITH_F32};
+    const sample of = {KITH_F32, KITH_EUCLIDEAN, 120, 6, KITH_F32, 0};
     scene s;
     scene_begin(&s, &of);
     kith_neighbors shape = test_answer_make(QUERIES, s.k);
