@@ -444,6 +444,11 @@ static bool apart(const kin_meet *r, kin_meet_work *w, const meeting *m, int64_t
 
 /* ---- One pair of blocks --------------------------------------------------------------------- */
 
+static int64_t full_log(const kin_meet *r, const meeting *m)
+{
+    return r->block * (m->cast ? LOOKS_A_ROW : PAIRS_A_ROW);
+}
+
 /* The job of a pair of blocks, but for the rows and panels that a call takes. */
 static kin_tile_job make_job(const kin_meet *r, kin_meet_work *w, const meeting *m)
 {
@@ -457,6 +462,7 @@ static kin_tile_job make_job(const kin_meet *r, kin_meet_work *w, const meeting 
         .panel_half = w->point.panel_half,
         .test = w->test,
         .row_log = &w->row_log,
+        .enough = full_log(r, m),
         .col_log = !m->collects_points ? NULL
                    : m->cast           ? &w->row_log
                                        : &w->point_log,
@@ -509,7 +515,7 @@ static void run_chunk(const kin_meet *r, kin_meet_work *w, const meeting *m, int
 
 static kith_status deliver_full(const kin_meet *r, kin_meet_work *w, const meeting *m)
 {
-    const int64_t full = r->block * (m->cast ? LOOKS_A_ROW : PAIRS_A_ROW);
+    const int64_t full = full_log(r, m);
     const bool due = w->row_log.count > full || w->point_log.count > full;
     return due ? deliver_both(r, w, m) : KITH_OK;
 }
@@ -555,15 +561,11 @@ static inline __attribute__((always_inline)) void prefetch_panels(const kin_tile
     }
 }
 
-/* Panels of a call. Kernels of AMX fetch what comes next by themselves, and begin and end each call
- * with strips that nothing runs beside: few rows take as many panels as the log has room for. */
-static int64_t call_panels(const kin_meet *r, const meeting *m, int64_t rows, bool tests)
+/* Panels of a call. Kernels of AMX fetch what comes next by themselves, begin and end each call
+ * with strips that nothing runs beside, and say how many they took. */
+static int64_t call_panels(const meeting *m, bool tests, int64_t left)
 {
-    if (tests || !fetches_ahead(m)) {
-        return CHUNK_PANELS;
-    }
-    const int64_t fitting = r->block / kin_round_up(rows, m->rows->frame->kernel->tile_rows);
-    return kin_min_i64(CHUNK_PANELS * fitting, r->block / KIN_PANEL);
+    return kin_min_i64(tests || !fetches_ahead(m) ? CHUNK_PANELS : left, left);
 }
 
 /* The block's rows for the unit, unless they are there already. */
@@ -641,20 +643,23 @@ kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_blo
     set_row_tile_reach(w, rows);
 
     kin_tile_job job = make_job(r, w, &m);
-    const bool tests = tests_tiles(r, w);
     w->pairs += rows * points;
     if (r->graph && row_block == point_block) {
         return meet_itself(r, w, &m, &job);
     }
-    const int64_t step = call_panels(r, &m, rows, tests) * KIN_PANEL;
-    const int64_t padded = block_padded(r, &r->point, point_block);
-    for (int64_t first = 0; first < points; first += step) {
-        job.first_panel = (int32_t)(first / KIN_PANEL);
-        job.panel_count = (int32_t)(kin_min_i64(step, padded - first) / KIN_PANEL);
-        if (!fetches_ahead(&m) && first + step < points) {
-            prefetch_panels(&job, job.first_panel + CHUNK_PANELS);
+    const bool tests = tests_tiles(r, w);
+    const int64_t panels = block_padded(r, &r->point, point_block) / KIN_PANEL;
+    int32_t taken = 0;
+    job.taken = &taken;
+    for (int64_t first = 0; first * KIN_PANEL < points; first += taken) {
+        job.first_panel = (int32_t)first;
+        job.panel_count = (int32_t)call_panels(&m, tests, panels - first);
+        taken = job.panel_count;
+        if (!fetches_ahead(&m) && (first + taken) * KIN_PANEL < points) {
+            prefetch_panels(&job, first + CHUNK_PANELS);
         }
-        run_chunk(r, w, &m, kin_min_i64(step, points - first), tests, &job);
+        run_chunk(r, w, &m, kin_min_i64(taken * KIN_PANEL, points - first * KIN_PANEL), tests,
+                  &job);
         KIN_TRY(deliver_full(r, w, &m));
     }
     return deliver_both(r, w, &m);
@@ -671,11 +676,11 @@ static void name_limits(kin_layout *layout, int64_t block, kin_meet_limits *l)
     l->panel_half = kin_layout_zeros(layout, n / KIN_PANEL, sizeof *l->panel_half);
 }
 
-/* One call of the kernel may log all pairs of a block with CHUNK_PANELS panels, on top of what was
- * not yet delivered. */
+/* A kernel may log all pairs of a block with CHUNK_PANELS panels, and those of tiles that it kept,
+ * on top of what was not yet delivered. */
 int64_t kin_meet_log_room(const kin_meet *r)
 {
-    return r->block * (CHUNK_PANELS * KIN_PANEL + pairs_a_row(r)) + KIN_PANEL;
+    return r->block * (CHUNK_PANELS * KIN_PANEL + pairs_a_row(r)) + KIN_TILE_KEPT + KIN_PANEL;
 }
 
 static void name_look(kin_layout *layout, int64_t block, int64_t most, kin_look *look)

@@ -29,7 +29,8 @@
  *
  *   ranges     integer: |term| and |product| < 2^29 * 1.5, limits in [KIN_LIMIT_NONE,
  * KIN_LIMIT_ALL] padding    rows: half_term = KIN_PAD_TERM; points: start = KIN_PAD_START. Neither
- * ever survives log        room for all pairs of one call must be left by the caller
+ * ever survives log        room for all pairs of one call must be left by the caller; of a call
+ * that may end early, for those of two panels and KIN_TILE_KEPT more
  */
 #ifndef KIN_EXACT_TILE_H
 #define KIN_EXACT_TILE_H
@@ -41,7 +42,8 @@
 enum {
     KIN_PANEL = 16,
     KIN_BLOCK_STEP = 96, /* a multiple of every kernel's tile and of a panel */
-    KIN_LINE_STEP = 16
+    KIN_LINE_STEP = 16,
+    KIN_TILE_KEPT = 16 * 256 /* pairs that a kernel may keep back until it ends */
 };
 
 typedef enum kin_tile_type {
@@ -102,6 +104,8 @@ typedef struct kin_tile_job {
     kin_tile_log *row_log;
     kin_tile_log *col_log; /* NULL: columns are not collected; row_log: what survives for either
                               goes there once */
+    int32_t *taken;        /* AMX: out: panels that were taken; NULL: all are */
+    int64_t enough;        /* pairs in a log, with which no two further panels are begun */
 } kin_tile_job;
 
 /* One row against points that lie as lines: their words one behind another. */

@@ -43,8 +43,8 @@ enum {
     RESIDENT_STEPS = 2,
     MOST_STEPS = 14,
     MOST_STRIPS = 16, /* whose sums wait */
-    MOST_KEPT = 4,
     LANES = 2 * PANELS,
+    MOST_KEPT = KIN_TILE_KEPT / TILE_WORDS / LANES,
     LINE_WORDS = 16
 };
 
@@ -490,13 +490,20 @@ static inline __attribute__((always_inline)) void end(pipe *p, bool resident, bo
     _tile_release();
 }
 
+static inline bool has_enough(const kin_tile_job *job)
+{
+    return job->taken != NULL && (job->row_log->count > job->enough ||
+                                  (job->col_log != NULL && job->col_log->count > job->enough));
+}
+
 static inline __attribute__((always_inline)) void run(const kin_tile_job *job, bool is_float)
 {
     pipe p;
     begin(&p, job);
     const int32_t steps = job->groups / STEP_GROUPS;
     const int32_t last = job->first_panel + job->panel_count;
-    for (int32_t panel = job->first_panel; panel < last; panel += PANELS) {
+    int32_t panel = job->first_panel;
+    for (; panel < last && (panel == job->first_panel || !has_enough(job)); panel += PANELS) {
         if (steps == 1) {
             take_panels_resident(&p, panel, false, is_float);
         } else if (steps == RESIDENT_STEPS) {
@@ -506,6 +513,9 @@ static inline __attribute__((always_inline)) void run(const kin_tile_job *job, b
         }
     }
     end(&p, steps <= RESIDENT_STEPS, is_float);
+    if (job->taken != NULL) {
+        *job->taken = panel - job->first_panel;
+    }
 }
 
 static void s8_run(const kin_tile_job *job)

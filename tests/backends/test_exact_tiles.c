@@ -326,7 +326,7 @@ static void run_block(bench *b, int32_t rows, int32_t real, int32_t panels, kin_
                         .groups = b->groups,
                         .row_count = rows,
                         .real_rows = real,
-                        .panel_count = panels,
+                        .enough = ROWS,
                         .start = b->start,
                         .odd = b->odd,
                         .col_limit = b->col_limit,
@@ -334,16 +334,21 @@ static void run_block(bench *b, int32_t rows, int32_t real, int32_t panels, kin_
                         .test = b->test,
                         .row_log = &b->row_log,
                         .col_log = col_log};
-    for (job.first_panel = 0; job.first_panel < PANELS; job.first_panel += panels) {
-        for (job.first_row = 0; job.first_row < ROWS; job.first_row += rows) {
-            job.rows = b->packed + (int64_t)job.first_row * b->groups;
-            job.half_term = b->half_term + job.first_row;
-            job.row_term = b->row_term + job.first_row;
-            job.row_limit = b->row_limit + job.first_row;
-            job.row_half = b->row_half + job.first_row;
+    for (job.first_row = 0; job.first_row < ROWS; job.first_row += rows) {
+        job.rows = b->packed + (int64_t)job.first_row * b->groups;
+        job.half_term = b->half_term + job.first_row;
+        job.row_term = b->row_term + job.first_row;
+        job.row_limit = b->row_limit + job.first_row;
+        job.row_half = b->row_half + job.first_row;
+        int32_t taken = 0;
+        for (job.first_panel = 0; job.first_panel < PANELS; job.first_panel += taken) {
+            job.panel_count = panels < PANELS - job.first_panel ? panels : PANELS - job.first_panel;
+            taken = job.panel_count;
+            job.taken = panels > 2 ? &taken : NULL; /* AMX ends early */
             b->row_log.count = 0;
             b->col_log.count = 0;
             b->kernel->run(&job);
+            assert_true(taken > 0 && taken <= job.panel_count);
             note(b, &b->row_log, b->row_seen);
             note(b, &b->col_log, b->col_seen);
         }
