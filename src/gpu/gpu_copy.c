@@ -3,7 +3,7 @@
  * Copies between host and device. The device reads pinned memory at the speed of its bus and
  * pageable memory at a fraction of it, so what is copied passes through small pinned slots, two a
  * lane: while the device empties one, a thread fills the other. A single core fills slots slower
- * than the bus empties them, hence up to 16 lanes. What comes from the device goes past the caches,
+ * than the bus empties them, hence up to 16 lanes. Whole slots from the device go past the caches,
  * where stores can: memory that is overwritten whole need not be read before.
  *
  *     lane 0   piece 0 | piece L     | piece 2L ...     each lane: its own two slots and events,
@@ -215,11 +215,11 @@ static kith_status fetch_piece(const transfer *t, int64_t piece, slot *s)
                                                    (uint64_t)(rows_of(t, piece) * t->row_bytes)));
 }
 
-/* Nobody reads it soon. */
+/* Nobody reads a whole slot soon; a few numbers are waited for. */
 static void put(unsigned char *to, const unsigned char *from, size_t bytes)
 {
 #if defined(__SSE2__)
-    if ((uintptr_t)to % sizeof(__m128i) == 0) {
+    if (bytes >= SLOT_BYTES && (uintptr_t)to % sizeof(__m128i) == 0) {
         const size_t whole = bytes / sizeof(__m128i);
         for (size_t i = 0; i < whole; i++) {
             _mm_stream_si128((__m128i *)(void *)to + i,
