@@ -4,11 +4,11 @@
  * rows one of 96 columns as bytes is a line of memory, and its cost some 30 instructions of a warp.
  *
  *   lead     queries meet a sample of the points on the tensor cores, 64 by 64 at a time: points
- *            stand in an order in which near ones are together, so that a sample with a row of each
- * run has some of every region. Each chunk of it tells its nearest one: no lists follow   a warp
- * walks from the nearest of these; of products, from their neighbours weigh    32 rows at a time: a
- * team of eight threads reads eight of them, 16 bytes a thread, and sums are turned while they are
- * added up, so that each lane ends with one row's cost
+ *            stand in an order in which near ones are together, and each run of it has a row in
+ *            the sample. Each chunk of that tells its nearest one: no lists
+ *   follow   a warp walks from the nearest of these; of products, from their neighbours
+ *   weigh    32 rows at a time: a team of eight threads reads eight of them, 16 bytes a thread, and
+ *            sums are turned while they are added up, so that each lane ends with one row's cost
  *
  * Products. The longest rows have the largest products with nearly everybody, and lists of each
  * other: walks that began with them stayed there. The neighbours of a row that has the query's
