@@ -4,8 +4,8 @@
  * rows one of 96 columns as bytes is a line of memory, and its cost some 30 instructions of a warp.
  *
  *   lead     queries meet a sample of the points on the tensor cores, 64 by 64 at a time: points
- *            stand in an order in which near ones are together, so that a sample with even steps
- *            has some of every region. Each chunk of it tells its nearest one: no lists
+ *            stand in an order in which near ones are together, and each run of it has a row in
+ *            the sample. Each chunk of that tells its nearest one: no lists
  *   follow   a warp walks from the nearest of these; of products, from their neighbours
  *   weigh    32 rows at a time: a team of eight threads reads eight of them, 16 bytes a thread, and
  *            sums are turned while they are added up, so that each lane ends with one row's cost
@@ -36,7 +36,7 @@ enum {
 static __device__ __forceinline__ int64_t lead_position(const kin_graph_gpu_lead &job,
                                                         int64_t place)
 {
-    return job.first + min(place, job.count - 1) * job.step;
+    return kin_graph_gpu_lead_position(&job, min(place, job.count - 1));
 }
 
 /* A slice of LEAD_ROWS rows of a set on its way into shared memory, chunks of eight rows in eight

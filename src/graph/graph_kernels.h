@@ -334,20 +334,26 @@ typedef struct kin_graph_gpu_walk {
     uint64_t *evaluations; /* one number, added to: keys that led */
 } kin_graph_gpu_walk;
 
-/* The nearest of a sample: places first, first + step, ... of the points, `count` of them, each
- * chunk of which tells every query its nearest one, by cost without the query's own term; where
- * costs are products, by the product with a row of the same direction and length 1. Bytes of floats
- * are those of this launch alone. */
+/* The nearest of a sample: a position that chance draws of each `step` that stand together, `count`
+ * of them (what comes again every few rows would meet even steps always or never), each chunk of
+ * which tells every query its nearest one, by cost without the query's own term; where costs are
+ * products, by the product with a row of the same direction and length 1. Bytes of floats are those
+ * of this launch alone. */
 typedef struct kin_graph_gpu_lead {
     kin_fused_set points;
     kin_fused_set queries; /* in the frame of the points */
-    int64_t first;
+    uint64_t salt;
     int64_t step;
-    int64_t count;
+    int64_t count; /* times step: no more than the points */
     int32_t chunk; /* places of one, a multiple of KIN_GRAPH_GPU_LEADS */
     int32_t chunks;
     uint64_t *words; /* queries.points x chunks, by position */
 } kin_graph_gpu_lead;
+KIN_HD int64_t kin_graph_gpu_lead_position(const kin_graph_gpu_lead *job, int64_t place)
+{
+    const uint32_t hash = kin_graph_hash(job->salt, (uint32_t)place);
+    return place * job->step + (int64_t)kin_graph_slot(hash, (uint32_t)job->step);
+}
 enum { KIN_GRAPH_GPU_LEADS = 64 }; /* and so many chunks at most */
 
 /* Walks by positions, from the KIN_GRAPH_GPU_ENTRIES nearest that queries were led to, and where

@@ -111,7 +111,7 @@ typedef struct following {
     kin_fused_lists lists;
 } following;
 
-/* Even steps from a place that the seed draws. */
+/* One of each so many that stand together. */
 static kin_graph_gpu_lead lead_of(const walking *w, const kin_fused_set *queries)
 {
     const kin_fused_set *points = &w->paths->rounded->set;
@@ -120,8 +120,8 @@ static kin_graph_gpu_lead lead_of(const walking *w, const kin_fused_set *queries
     uint64_t seed = w->walkers->seed;
     kin_graph_gpu_lead lead = {.points = *points, .queries = *queries};
     lead.step = kin_max_i64(1, (int64_t)((double)points->points / wished));
-    lead.first = (int64_t)kin_random_below(&seed, (uint64_t)lead.step);
-    lead.count = (points->points - 1 - lead.first) / lead.step + 1;
+    lead.salt = kin_random_next(&seed);
+    lead.count = points->points / lead.step;
     lead.chunk =
         (int32_t)kin_round_up(kin_ceil_div(lead.count, KIN_GRAPH_GPU_LEADS), KIN_GRAPH_GPU_LEADS);
     lead.chunks = (int32_t)kin_ceil_div(lead.count, lead.chunk);

@@ -344,13 +344,13 @@ void reference_graph_lead(const kin_graph_gpu_lead *job)
     REFERENCE_MUST(job->count > 0 && job->chunks <= KIN_GRAPH_GPU_LEADS &&
                    job->chunk % KIN_GRAPH_GPU_LEADS == 0 &&
                    (int64_t)job->chunk * job->chunks >= job->count);
-    REFERENCE_MUST(job->first + (job->count - 1) * job->step < job->points.points);
+    REFERENCE_MUST(job->count * job->step <= job->points.points);
     values v = values_make(&job->points, &job->queries);
     for (int64_t i = 0; i < job->queries.points; i++) {
         uint64_t *words = job->words + i * job->chunks;
         memset(words, 0xff, (size_t)job->chunks * sizeof *words);
         for (int64_t place = 0; place < job->count; place++) {
-            const uint32_t position = (uint32_t)(job->first + place * job->step);
+            const uint32_t position = (uint32_t)kin_graph_gpu_lead_position(job, place);
             const uint32_t order = lead_order(&v, i, position);
             reference_take_least(&words[place / job->chunk], kin_graph_word(order, position, 1));
         }
