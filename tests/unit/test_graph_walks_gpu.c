@@ -109,7 +109,6 @@ static kith_status work(set *s, kin_gpu *gpu, const asked *a, double *evaluation
         .points = &s->points,
         .graph = &s->graph,
         .distance = {.metric = s->metric, .cols = COLS, .isa = kin_cpu_best()},
-        .asked = s->queries.dtype,
         .k = K};
     const kin_graph_gpu_walks walkers = {.queries = &s->queries, .width = a->width, .seed = 4};
     kin_graph_gpu_paths *paths = NULL;
