@@ -74,9 +74,12 @@ enum { KITH_ENQUEUE = 1u << 5 };
  *
  *   which   up to 1,024 queries, k up to 1,024, of an exact index by a metric of matrix products,
  *           whose rows all differ (and none of which is zero under cosine, constant under
- *           correlation), of the rows' own type where that is of 8 bits. Everything else, and a
- *           call for which there is little memory or device_allocate, waits, as without the flag,
- *           which is as good for who keeps to the rules above
+ *           correlation) and are 2,000,000 at most for 64 queries or more, of the rows' own type
+ *           where that is of 8 bits. Everything else, and a call for which there is little memory
+ *           or device_allocate, waits, as without the flag, which is as good for who keeps to the
+ *           rules above
+ *   cost    64 queries at a time: up to so many take as long as without the flag; more take up to
+ *           four times as long, since each 64 read the rows again
  *   errors  of arguments, and of a launch, are the call's. A value of a query that the metric does
  *           not allow (NaN) is found later: its row has ids KITH_ID_NONE and distances NaN, other
  *           rows are right. With queries, params and out NULL the call asks nothing: it waits for

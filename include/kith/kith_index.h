@@ -119,7 +119,8 @@ typedef struct kith_index_info {
     int32_t device;       /* the number of the GPU that has it, of several the first; -1: the
                              processor's */
     kith_matrix points;   /* a view, valid until the index is changed, by any thread, or freed; of
-                             kith_cuda_index_create: device memory */
+                             kith_cuda_index_create: device memory, of a tree or a graph until it
+                             is changed */
     int64_t k;            /* neighbours a row of the graph; 0: there is none */
     uint64_t bytes;       /* memory that it holds, points apart */
     const double *period; /* its copy, one a column; NULL: it has none */

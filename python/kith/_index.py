@@ -328,7 +328,8 @@ class Index:
             same answers complete; nobody else may read them, or write the queries, before. A query
             with NaN is then no error of this call: its row has ids of -1 and distances NaN, and
             `Index.wait` raises. Up to 1,024 queries of points that all differ return at once
-            (kith_cuda.h says which); all else waits, as if this was True.
+            (kith_cuda.h says which; more than 64 take longer in all); all else waits, as if this
+            was True.
 
         Returns
         -------
@@ -530,7 +531,7 @@ class Index:
         Afterwards an exact index and a tree answer as a new one of all these rows; a graph gets the
         neighbours of the new rows, and keeps its recall. Rows of another type keep their values:
         where the index' type does not hold them, it is made anew in the smallest one that holds
-        all, but for a graph, which refuses them. X is let go: the index has its points for itself,
+        all, but for a graph and rows on a GPU, which refuse them. X is let go: the index has its points for itself,
         in host memory and on its device; an exact index of rows on a GPU has them there alone. Y on
         a GPU is copied to the host.
         """

@@ -298,9 +298,9 @@ class Kept:
         try:
             other = Kept.create(
                 joined(points, added),
-                self._wanted._replace(device=f"cuda:{self._device}")
-                if self._device >= 0
-                else self._wanted,
+                self._wanted
+                if self._device < 0 or (self.made_for or "").startswith("cuda")
+                else self._wanted._replace(device=f"cuda:{self._device}"),
                 metric=self.metric,
                 method=self.method,
                 tree_height=self._height,

@@ -2,7 +2,8 @@
  * Approximate graphs, and the recall that ends them.
  *
  * The rows of two samples (recall.h) are solved exactly by the engine before the first round is
- * judged; after each round the deciding one is looked at, at the end the telling one. */
+ * judged; after each round, and within the start, the deciding one is looked at, at the end the
+ * telling one. */
 #include "engine/engine_graph.h"
 
 #include "engine/engine_device.h"
@@ -153,6 +154,7 @@ static kith_status run(kith_ctx *ctx, kin_gpu *gpu, watch *w, uint32_t place,
     request.control = job->sample > 0 ? &w->samples.control : NULL;
     request.judge = judge;
     request.judge_arg = w;
+    request.ends_start = request.control != NULL && job->recall > 0.0;
     w->may_lengthen = job->may_lengthen && (gpu != NULL || out->ids != NULL);
     const bool lengthens = w->may_lengthen && gpu == NULL;
     request.lengthenings = w->may_lengthen && gpu != NULL ? GPU_LENGTHENINGS : 0;

@@ -164,6 +164,13 @@ uint64_t kin_fused_glance_bytes(const kith_matrix *points, int64_t askers)
                : kin_size_mul((uint64_t)points->rows, a_row);
 }
 
+/* Of a row that no byte of is cut off; a row far outside of the frame, which a corpus that grew may
+ * have, would widen every query's reach. */
+static double most_lost(int32_t cols)
+{
+    return sqrt((double)cols);
+}
+
 /* Rounded from the rows as they are given: halves in between would lose more. What is left must
  * have room for queries and their lists. */
 kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus)
@@ -180,6 +187,10 @@ kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus)
     if (status == KITH_OK) {
         status = kin_fused_prepare_bytes(&on, halves, &corpus->glance->prepared);
         status = finish_of(ctx, status, &corpus->glance);
+    }
+    if (status == KITH_OK && corpus->glance->prepared.set.worst.lost > most_lost(set->frame.cols)) {
+        kin_fused_corpus_free(ctx, corpus->glance);
+        corpus->glance = NULL;
     }
     if (status == KITH_E_DEVICE_MEMORY || status == KITH_E_MEMORY || status == KITH_E_LIMIT) {
         kin_forgive(ctx); /* halves serve, too */

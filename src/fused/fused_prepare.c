@@ -473,7 +473,8 @@ static kith_status prepare_like(preparing *p, bool *serves)
     KIN_TRY(allocate_set(p, &frame, out->groups.count));
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, 0, like->pivots != NULL ? like : NULL));
     KIN_TRY(round_set(p));
-    *serves = out->set.worst.lost <= (double)LIKE_LOST * like->set.worst.lost;
+    out->framed_lost = like->framed_lost;
+    *serves = out->set.worst.lost <= (double)LIKE_LOST * like->framed_lost;
     return KITH_OK;
 }
 
@@ -491,6 +492,7 @@ static void drop_set(preparing *p)
     out->radii = NULL;
     out->marks = NULL;
     out->byte_candidates = 0.0;
+    p->room = 0;
 }
 
 static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
@@ -504,10 +506,11 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
     }
     if (is_like(p)) {
         bool serves = false;
-        KIN_TRY(prepare_like(p, &serves));
-        if (serves) {
-            return KITH_OK;
+        const kith_status status = prepare_like(p, &serves);
+        if (status != KITH_E_DEVICE_MEMORY && (status != KITH_OK || serves)) {
+            return status;
         }
+        kin_forgive(p->on.ctx);
         drop_set(p);
     }
     KIN_TRY(make_frame(p, asked, &frame));
@@ -522,7 +525,9 @@ static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
     KIN_TRY(allocate_set(p, &frame, out->groups.count));
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, p->askers, NULL));
     KIN_TRY(try_bytes(p, k));
-    return round_set(p);
+    KIN_TRY(round_set(p));
+    out->framed_lost = out->set.worst.lost;
+    return KITH_OK;
 }
 
 static kith_status prepare_queries(preparing *p, const kin_fused_frame *frame)

@@ -26,7 +26,8 @@ struct kin_fused_prepared {
     kin_fused_frame byte_frame;
     double byte_candidates;
     int64_t byte_k;
-    int64_t framed; /* points of which the frame was made, and pivots were drawn */
+    int64_t framed;     /* points of which the frame was made, and pivots were drawn, */
+    double framed_lost; /* and what the worst of them lost */
 
     /* Of another (kin_fused_prepare_some, _bytes), which outlives this: rows, mean and pivots are
      * that one's. some: what is not in the set must not be found. */

@@ -17,6 +17,7 @@
  * of 32 bits"). */
 #define LARGEST_NORM_SQ 0x1p28
 #define MOST_S8 127.0
+#define LEAST_S8 (-128.0)
 
 /* Both ends of the range of fp16 rows: products are then multiples of 2^-76 below 2^30. */
 #define MOST_F16 0x1p15
@@ -161,7 +162,7 @@ KIN_DEVICE uint32_t half_of(double b, row_sums *sums)
 
 KIN_DEVICE uint32_t byte_of(double b, row_sums *sums)
 {
-    const double x = clamped(rint(b), MOST_S8);
+    const double x = fmin(fmax(rint(b), LEAST_S8), MOST_S8); /* a zero of uint8 is -128 */
     const double off = b - x;
     sums->stored_sq += x * x;
     sums->lost_sq += off * off;
@@ -208,7 +209,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
         sums.given_sq = kin_fused_team_sum(sums.given_sq, team);
     }
     if (TYPE == KIN_FUSED_S8 && sums.stored_sq > LARGEST_NORM_SQ) {
-        /* Only a query far outside its corpus: the origin stands for it, and loses all of it. */
+        /* A row far outside of the frame: the origin stands for it, and loses all of it. */
         sums.lost_sq = sums.given_sq;
         sums.stored_sq = 0.0;
         const uint32_t zeros[(values + 3) / 4] = {0};

@@ -74,6 +74,7 @@ typedef struct kin_graph_request {
     /* Within the start, after it and after each round; control->found is filled. */
     kith_status (*judge)(void *arg, const kin_graph_round *round, kin_graph_verdict *verdict);
     void *judge_arg;
+    bool ends_start;      /* the judge may say ENOUGH within the start */
     uint32_t place;       /* on a GPU: of points and answers (fused/fused_search.h) */
     int32_t lengthenings; /* on a GPU: times that lists become twice as long, once rounds change
                              little or a judge says STUCK, before the descent ends without ENOUGH */

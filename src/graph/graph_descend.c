@@ -248,7 +248,7 @@ static kith_status start_by_screen(descending *d)
     const kin_graph_lists *lists = &d->rounds.lists;
     kin_graph_starting start = starting_of(d, NULL);
     kin_graph_started started;
-    if (d->request.control != NULL && d->request.judge != NULL) {
+    if (d->request.ends_start) {
         start.judge = judge_start;
         start.judge_arg = d;
     }

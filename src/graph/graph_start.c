@@ -196,7 +196,7 @@ static kith_status visit_some(kith_ctx *ctx, const kin_graph_starting *start,
     if (start->judge == NULL) {
         return kin_graph_probe_run(ctx, probe, first, last);
     }
-    const int32_t middle = first > 0 ? first + (last - first) / 2 : last;
+    const int32_t middle = first > 0 ? first + (last - first + 1) / 2 : last;
     KIN_TRY(kin_graph_probe_run(ctx, probe, first, middle));
     KIN_TRY(start->judge(start->judge_arg, enough));
     if (*enough || middle == last) {

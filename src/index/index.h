@@ -59,7 +59,7 @@ typedef struct kin_index_kept {
                                         it has none. fused and planted are those of the first */
 } kin_index_kept;
 
-/* Whether the points are the caller's, in a GPU's memory. */
+/* Whether the points lie in the GPU's memory: the caller's, or after a change the index' own. */
 static inline bool kin_index_rows_on_device(const kin_index_kept *kept)
 {
     return (kept->place & KIN_FUSED_DATA_ON_DEVICE) != 0;

@@ -10,6 +10,9 @@ kith_status kin_index_call_begin(kith_ctx *ctx, kith_ctx *own, kin_index_call *c
     own->params.allocate = kept.allocate;
     own->params.release = kept.release;
     own->params.allocate_arg = kept.allocate_arg;
+    own->params.device_allocate = kept.device_allocate;
+    own->params.device_release = kept.device_release;
+    own->params.device_allocate_arg = kept.device_allocate_arg;
     if (ctx->params.memory_limit != 0) {
         own->params.memory_limit =
             ctx->params.memory_limit > held ? ctx->params.memory_limit - held : 1;

@@ -37,14 +37,28 @@ static bool stays_there(const kith_index *index)
     return index->method == KITH_METHOD_EXACT && kin_index_rows_on_device(index->kept);
 }
 
+/* Room that the index has behind its rows is taken; else, for rows that are added, more than they
+ * need: others will follow. */
+static kith_status make_room_there(change *c, int64_t rows, int64_t row_bytes)
+{
+    const kin_index_kept *kept = c->index->kept;
+    if (c->gone == NULL && rows <= kept->there_rows) {
+        c->there = kept->there;
+        c->there_rows = kept->there_rows;
+        return KITH_OK;
+    }
+    c->there_rows = c->gone == NULL ? rows + rows / SPARE : rows;
+    return kin_gpu_alloc(c->ctx, c->index->gpu, &c->there, (uint64_t)c->there_rows,
+                         (uint64_t)row_bytes, "the changed points");
+}
+
 static kith_status make_room(change *c, int64_t rows)
 {
     const kith_matrix *points = before(c);
     const int64_t row_bytes = (int64_t)points->cols * kith_dtype_bytes(points->dtype);
     const bool there = stays_there(c->index);
     if (there) {
-        KIN_TRY(kin_gpu_alloc(c->ctx, c->index->gpu, &c->there, (uint64_t)rows, (uint64_t)row_bytes,
-                              "the changed points"));
+        KIN_TRY(make_room_there(c, rows, row_bytes));
     } else {
         KIN_TRY(
             kin_alloc(c->ctx, &c->rows, (uint64_t)rows, (uint64_t)row_bytes, "the changed points"));

@@ -8,7 +8,8 @@
  *      graph     the tree's own positions, in its order -> solve; in parts where lists do not fit
  *
  *      upload    1 |  2  |  3  | ...     rows of the next stripe, by a thread (gpu/gpu.h)
- *      compute     |  1  |  2  |  3  |    all of them while the tree is made, where there is room
+ *      compute     |  1  |  2  |  3  |    all of them while a tree that
+ *                                        was named is made, where there is room
  *
  * Source. Gieseke, Heinermann, Oancea, Igel 2014, "Buffer k-d trees": there a leaf collects queries
  * until they fill a GPU. Sorted queries want the same leaves anyway, so here a warp walks alone.

@@ -177,7 +177,7 @@ static sums round_row(const kin_fused_round *job, int64_t row, unsigned char *ou
             memcpy(out + 2 * (size_t)col, &half, sizeof half);
             x = kin_value_of_f16(half);
         } else {
-            x = clamped(rint(b), 127.0);
+            x = fmin(fmax(rint(b), -128.0), 127.0);
             out[col] = (unsigned char)(int8_t)x;
         }
         s.stored += x * x;
