@@ -119,6 +119,12 @@ static int64_t hit_cells(const finding *f, worker *w, const uint32_t *orders, bo
     return cells_within(f, w, orders, limit);
 }
 
+/* Of 64, 48, 32, 24, 16, ... the one before. */
+static int64_t before(int64_t stop)
+{
+    return (stop & (stop - 1)) == 0 ? stop / 4 * 3 : stop / 3 * 2;
+}
+
 /* The nearest cells of row i of a strip to words[0 .. each - 1], in the order of the contract. */
 static void choose(const finding *f, worker *w, int32_t i, bool follows)
 {
@@ -131,12 +137,12 @@ static void choose(const finding *f, worker *w, int32_t i, bool follows)
         }
     }
     int64_t first = f->each;
-    for (int64_t half = KIN_GRAPH_MOST_NEAR / 2; count > SORTED; half /= 2) {
+    for (int64_t stop = KIN_GRAPH_MOST_NEAR / 4 * 3; count > SORTED; stop = before(stop)) {
         if (first < count) {
             kin_select_nth_word(w->words, count, first - 1);
         }
         count = first;
-        first = half < first ? half : first;
+        first = stop < first ? stop : first;
     }
     kin_select_sort_words(w->words, count);
 }

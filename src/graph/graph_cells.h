@@ -13,8 +13,8 @@ enum { KIN_GRAPH_MOST_NEAR = 64 };
 typedef struct kin_graph_cells {
     int64_t count;
     int32_t each;       /* near cells of a point */
-    uint16_t *near;     /* points x each: the nearest first; the first 4, 8, 16, ... are the nearest
-                           so many */
+    uint16_t *near;     /* points x each: the nearest first; the first 4, 6, 8, 12, 16, 24, ... are
+                           the nearest so many */
     double evaluations; /* products that they took */
 } kin_graph_cells;
 

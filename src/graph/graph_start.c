@@ -189,14 +189,14 @@ typedef struct cell_start {
     int64_t *sizes;
 } cell_start;
 
-/* Cells first .. last - 1: where somebody judges, half of them first. */
+/* Cells first .. last - 1: where somebody judges, to half a doubling first. */
 static kith_status visit_some(kith_ctx *ctx, const kin_graph_starting *start,
                               kin_graph_probe *probe, int32_t first, int32_t last, bool *enough)
 {
     if (start->judge == NULL) {
         return kin_graph_probe_run(ctx, probe, first, last);
     }
-    const int32_t middle = first > 0 ? first + (last - first + 1) / 2 : last;
+    const int32_t middle = first > 0 ? (int32_t)kin_min_i64(first + first / 2, last) : last;
     KIN_TRY(kin_graph_probe_run(ctx, probe, first, middle));
     KIN_TRY(start->judge(start->judge_arg, enough));
     if (*enough || middle == last) {

@@ -93,7 +93,7 @@ def check_searches_that_do_not_wait():
     found = index.search(asked, 10, wait=False)
     assert (found.indices[7] == -1).all() and found.distances[7].isnan().all()
     same((part[8:] for part in found), (part[8:] for part in truth))
-    refused(ValueError, r"queries\[7, 3\]", index.wait)
+    refused(ValueError, "queries[7, 3]", index.wait)
     refused(ValueError, "NaN", lambda: index.search(asked, 10))
     index.wait()
     del index, there  # while it works
