@@ -18,7 +18,7 @@
 enum { LEAST_ROWS = 65536 };
 /* Columns below which a GPU finds what is within a radius sooner than the host has its table, which
  * is made twice where it is divided. */
-enum { LEAST_COLS = 8 };
+enum { LEAST_COLS = 10 };
 
 typedef struct team_job {
     const kith_matrix *corpus;

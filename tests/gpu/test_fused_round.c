@@ -206,7 +206,7 @@ static void verify_position(const rounding *r, int64_t p)
         off += (a - x) * (a - x);
         const bool fine = frame->type == KIN_FUSED_F16
                               ? x == 0 || (fabsl(x) >= 0x1p-14L && fabsl(x) <= 0x1p15L)
-                              : frame->bound == KIN_BOUND_INTEGER || fabsl(x) <= 127;
+                              : frame->bound == KIN_BOUND_INTEGER || x <= 127;
         if (!fine) {
             complain(r, p, "component", x, a);
         }

@@ -275,10 +275,10 @@ static const within radii[] = {
      false},
     {"points by all pairs", KITH_METHOD_EXACT, KITH_EUCLIDEAN, 2 * LEAST, 8, 0, false, false,
      false},
-    {"tree", KITH_METHOD_TREE, KITH_EUCLIDEAN, 900, 8, 2 * LEAST_TREE + 5, true, false, false},
+    {"tree", KITH_METHOD_TREE, KITH_EUCLIDEAN, 900, 10, 2 * LEAST_TREE + 5, true, false, false},
     {"tree, few columns", KITH_METHOD_TREE, KITH_EUCLIDEAN, 900, 2, 2 * LEAST_TREE, false, true,
      true},
-    {"points by the tree", KITH_METHOD_TREE, KITH_EUCLIDEAN, 2 * LEAST_TREE + 3, 8, 0, true, false,
+    {"points by the tree", KITH_METHOD_TREE, KITH_EUCLIDEAN, 2 * LEAST_TREE + 3, 10, 0, true, false,
      false},
 };
 
@@ -309,7 +309,7 @@ static kith_ranges *find(const within *w, const kith_matrix *points, const kith_
         forget_work(index);
         test_works(ctx, kith_index_radius(ctx, index, asked, &params, &ranges));
         const bool divided = w->method == KITH_METHOD_TREE
-                                 ? w->cols >= 8 && rows >= (int64_t)LEAST_TREE * devices
+                                 ? w->cols >= 10 && rows >= (int64_t)LEAST_TREE * devices
                                  : w->queries > 0 && rows >= (int64_t)LEAST * devices;
         assert_int_equal(count_workers(index), divided ? devices : 1);
         kith_index_free(index);
