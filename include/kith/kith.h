@@ -559,7 +559,7 @@ KITH_API kith_status kith_knn_both(kith_ctx *ctx, const kith_matrix *a, const ki
 typedef struct kith_radius_params {
     uint32_t struct_size; /* set by kith_radius_params_default() */
     kith_metric metric;   /* 0 = KITH_EUCLIDEAN */
-    double radius;        /* a neighbour's distance is at most this (inner_product: at least) */
+    double radius;        /* a distance is at most this (inner_product: at least); < by nextafter */
     const double *radii;  /* one radius for each query instead; NULL = radius for all */
     uint32_t flags;       /* KITH_INCLUDE_SELF, KITH_RANGES_ON_DEVICE */
     uint32_t count_only;  /* 1: offsets alone, no ids and distances */

@@ -432,6 +432,7 @@ class Index:
         queries: Points,
         radius: ArrayLike,
         *,
+        closed: bool = True,
         count_only: bool = False,
         allow: ArrayLike | None = None,
         groups: ArrayLike | None = None,
@@ -450,7 +451,7 @@ class Index:
             Those on a GPU stay where the index is there, else they are copied to the host; the
             answer is made in host memory and copied to them.
         radius : float or array of m floats
-        count_only, allow, groups, query_groups, rule, n_jobs, memory_limit, progress
+        closed, count_only, allow, groups, query_groups, rule, n_jobs, memory_limit, progress
             As in `kith.radius_neighbors`.
 
         Returns
@@ -470,7 +471,8 @@ class Index:
                 asked = as_matrix(queries, "queries", wanted.memory_limit)
                 wanted = wanted.beside(asked)
             asked_for = _filter.Asked(allow, groups, query_groups, rule)
-            job = radius_job(radius, asked, count_only, asked_for, kept.points.rows)
+            within = _options.within(radius, closed, kept.metric)
+            job = radius_job(within, asked, count_only, asked_for, kept.points.rows)
             found = kept.ranges(job, asked, wanted, progress, not asked_for)
         return found._like(queries)
 

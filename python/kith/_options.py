@@ -39,6 +39,29 @@ def whole(value: Any, name: str) -> int:
         raise TypeError(f"{name} is {_shown(value)}, must be a whole number") from None
 
 
+def radii(radius: Any) -> Any:
+    """A number, or one for each query."""
+    try:
+        return np.asarray(on_host(radius), np.float64, order="C")
+    except (TypeError, ValueError):
+        raise TypeError(f"radius is {radius!r}, must be a number, or one for each query") from None
+
+
+def within(radius: Any, closed: Any, metric: int) -> Any:
+    """Radii that a distance is at most. Of one that it must be below, the number before that:
+    distances are numbers of the same type."""
+    if not isinstance(closed, (bool, np.bool_)):
+        raise TypeError(f"closed is {closed!r}, must be True or False")
+    if closed:
+        return radius
+    least = radii(radius)
+    if metric == s.INNER_PRODUCT:
+        return np.nextafter(least, np.inf)
+    if (least <= 0.0).any():
+        raise ValueError("radius is 0, and no distance is less (give a larger one, or closed=True)")
+    return np.nextafter(least, -np.inf)
+
+
 def number(value: Any, name: str) -> float:
     """A number as float."""
     try:

@@ -230,6 +230,7 @@ def pairs(
     Y: Points | None = None,
     *,
     radius: float,
+    closed: bool = True,
     metric: Metric = "euclidean",
     p: float = 2,
     algorithm: str = "auto",
@@ -256,6 +257,8 @@ def pairs(
         on a GPU are copied to the host, and chunks back to X's side.
     radius : float
         A distance is at most this (of ``inner_product``: at least).
+    closed : bool
+        False: a distance is less than the radius (of ``inner_product``: more).
     allow, groups, query_groups, rule
         As in `knn`, Y (or X alone) being the corpus and X the queries; rules ``same`` and
         ``other``. Without Y both rows of a pair must be allowed. A filter drops pairs that were
@@ -302,6 +305,7 @@ def pairs(
     points = as_matrix(X, "X", wanted.memory_limit)
     others = None if Y is None else as_matrix(Y, "Y", wanted.memory_limit)
     distance = resolve(metric, p, points.array.dtype)
+    within = float(_options.within(within, closed, distance.number))
     fields: dict[str, Any] = {"radius": within, "method": method, "limit": 0}
     for name, value in (("limit", limit), ("chunk_pairs", chunk_pairs)):
         if value is not None:

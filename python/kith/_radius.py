@@ -146,6 +146,7 @@ def radius_neighbors(
     metric: Metric = "euclidean",
     p: float = 2,
     algorithm: str = "auto",
+    closed: bool = True,
     include_self: bool = False,
     count_only: bool = False,
     allow: ArrayLike | None = None,
@@ -167,6 +168,8 @@ def radius_neighbors(
         there, unless the metric is a function, and the answer is arrays beside them.
     radius : float or array of m floats
         A distance is at most this (of ``inner_product``: at least).
+    closed : bool
+        False: a distance is less than the radius (of ``inner_product``: more).
     include_self : bool
         Without queries: a point is its own neighbour, too.
     count_only : bool
@@ -207,7 +210,8 @@ def radius_neighbors(
 
         there = _cuda.both(corpus, corpus if queries is None else queries)
         fields = {"flags": flags, "method": method, "metric": _metrics.code(metric, p)}
-        job = radius_job(radius, there[1], count_only, asked_for, there[0].struct.rows, **fields)
+        within = _options.within(radius, closed, fields["metric"])
+        job = radius_job(within, there[1], count_only, asked_for, there[0].struct.rows, **fields)
         _options.periodic(period, there[0].struct.cols, job._params)
         found = job.run_there(_cuda.context_of(wanted, there[0]), *there, progress, queries is None)
         told = not asked_for and period is None
@@ -217,7 +221,8 @@ def radius_neighbors(
     distance = resolve(metric, p, asked.array.dtype)
     check_types(distance, points, asked)
     fields = {"flags": flags, "method": method, **distance.fields}
-    job = radius_job(radius, asked, count_only, asked_for, points.rows, **fields)
+    within = _options.within(radius, closed, distance.number)
+    job = radius_job(within, asked, count_only, asked_for, points.rows, **fields)
     _options.periodic(period, points.struct.cols, job._params)
     double = points.is_double or asked.is_double
     if asked.rows == 0 and queries is not None:
@@ -272,12 +277,7 @@ class RadiusJob:
         self._filter = filtered  # which params point to
         rows = asked.struct.rows
         self._params.count_only = int(count_only)
-        try:
-            self._radii = np.asarray(on_host(radius), np.float64, order="C")
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"radius is {radius!r}, must be a number, or one for each query"
-            ) from None
+        self._radii = _options.radii(radius)
         if self._radii.ndim == 0:
             self._params.radius = float(self._radii)
         elif self._radii.shape == (rows,):

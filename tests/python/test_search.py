@@ -103,6 +103,33 @@ class Answers(unittest.TestCase):
         np.testing.assert_array_equal(found.distances[2], [np.inf, np.inf])
         np.testing.assert_array_equal(kith.knn(x, x, 2, radius=0).indices[:2], [[0, -1], [1, 3]])
 
+    def test_a_radius_may_be_open(self):
+        x = np.arange(12, dtype=np.float32)[:, None]
+        index = kith.Index(x)
+        radii = np.arange(1, 13) * 0.5
+        for radius in (2.0, 2.5, radii):
+            each = np.broadcast_to(radius, 12)
+            far = np.abs(x - x.T)
+            wanted = [np.flatnonzero(row < r).size - 1 for row, r in zip(far, each)]
+            for found in (
+                kith.radius_neighbors(x, radius=radius, closed=False),
+                kith.radius_neighbors(x, radius=radius, closed=False, algorithm="kd_tree"),
+                index.radius(x, radius, closed=False),
+            ):
+                own = found.offsets[-1] != sum(wanted)  # queries find themselves in an index
+                np.testing.assert_array_equal(np.diff(found.offsets) - own, wanted)
+        counts = [kith.pairs(x, radius=2, closed=closed).count() for closed in (True, False)]
+        self.assertEqual(counts, [21, 11])
+        products = kith.radius_neighbors(x, radius=9.0, closed=False, metric="inner_product")
+        self.assertNotIn(3, products[3].indices)
+        self.assertIn(4, products[3].indices)
+        for error, text, options in (
+            (ValueError, "no distance is less", {"radius": 0}),
+            (TypeError, "closed is", {"radius": 1, "closed": "yes"}),
+        ):
+            with self.assertRaisesRegex(error, text):
+                kith.radius_neighbors(x, **{"closed": False, **options})
+
     def test_one_row_may_be_excluded_for_each_query(self):
         x = support.points(50, 4)
         own = kith.knn(x, x, 3, exclude=np.arange(50))
