@@ -302,9 +302,9 @@ static __device__ __forceinline__ void write_row(const kin_fused_write &job, int
 template <kith_metric STEP, kith_dtype DTYPE, bool TRANSFORMS>
 static __device__ __forceinline__ int32_t find_best(const kin_fused_rescore &job, const shape &s,
                                                     int64_t row, const uint64_t *words,
-                                                    const kin_fused_span &span, int32_t count,
-                                                    double *query)
+                                                    const kin_fused_span &span, double *query)
 {
+    const int32_t count = (int32_t)span.count; /* of words, too */
     const int32_t thread = (int32_t)threadIdx.x % s.crew;
     double *keys = query + s.chunk;
     uint32_t *ids = (uint32_t *)(keys + s.places);
@@ -379,16 +379,19 @@ static __global__ void __launch_bounds__(BLOCK, 2)
         }
         const bool screened = job.spans == NULL;
         const uint64_t *words = job.lists.words + position * job.lists.capacity;
-        const kin_fused_span span = screened ? kin_fused_span{} : job.spans[job.owners[position]];
-        const int32_t count =
-            screened ? min(job.lists.counts[position], job.lists.capacity) : (int32_t)span.count;
+        kin_fused_span span = {};
+        if (screened) {
+            span.count = (uint32_t)min(job.lists.counts[position], job.lists.capacity);
+        } else {
+            span = job.spans[job.owners[position]];
+        }
         kin_fused_pair *pairs = job.pairs + i * k;
         crew_sync(s.crew); /* the row before is written */
         if (STEP != COSTS && job.set_rows.cols <= s.chunk) {
             stage_row<TRANSFORMS>(job.set_rows, row, 0, job.set_rows.cols, s.crew, query);
         }
-        const int32_t kept = find_best<STEP, DTYPE, TRANSFORMS>(
-            job, s, row, screened ? words : NULL, span, count, query);
+        const int32_t kept =
+            find_best<STEP, DTYPE, TRANSFORMS>(job, s, row, screened ? words : NULL, span, query);
         if (s.crew == WARP) {
             write_ranked(keys, ids, kept, k, pairs);
         } else {
@@ -398,7 +401,7 @@ static __global__ void __launch_bounds__(BLOCK, 2)
         }
         if (thread == 0) {
             job.count[i] = min(kept, k);
-            computed += STEP == COSTS ? 0 : (uint64_t)count;
+            computed += STEP == COSTS ? 0 : (uint64_t)span.count;
         }
         if (job.answers.rows > 0) {
             crew_sync(s.crew); /* the pairs are written */
@@ -547,7 +550,7 @@ static __global__ void __launch_bounds__(BLOCK, 2)
     if (done.set_rows.cols <= s.chunk) {
         stage_row<TRANSFORMS>(done.set_rows, row, 0, done.set_rows.cols, BLOCK, query);
     }
-    const int32_t kept = find_best<STEP, DTYPE, TRANSFORMS>(done, s, row, NULL, span, count, query);
+    const int32_t kept = find_best<STEP, DTYPE, TRANSFORMS>(done, s, row, NULL, span, query);
     double *keys = query + s.chunk;
     const uint32_t *ids = (const uint32_t *)(keys + s.places);
     kin_fused_pair *part = job.parts + (i * job.slices + slice) * k;
