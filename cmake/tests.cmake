@@ -120,7 +120,7 @@ else()
     foreach(name test_buffer_tree_gpu test_gpu_both test_gpu_enqueue test_gpu_index test_gpu_graph_index test_gpu_seats
             test_gpu_tree_index test_fused_lists test_fused_plans test_fused_prepare test_fused_round
             test_fused_screen test_gpu_arrays test_gpu_faults test_gpu_filters test_gpu_limits test_gpu_paths
-            test_gpu_period test_gpu_places test_gpu_pool test_gpu_shadow test_gpu_team test_graph_fill_gpu test_graph_groups_gpu
+            test_gpu_pool test_gpu_shadow test_gpu_spaces test_gpu_team test_graph_fill_gpu test_graph_groups_gpu
             test_graph_links_gpu
             test_graph_lists_gpu test_graph_near_gpu test_graph_samples_gpu test_select_paths
             test_tree_build_gpu test_tree_radius_gpu)

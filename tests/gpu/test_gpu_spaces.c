@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Periodic boxes on the GPU: the processor's suite; then graphs, searches, radii and kept indexes
- * of more points, on the host and on the device, whose bytes are those of the processor. */
+ * Other spaces by the tree on the GPU, periodic boxes and the sphere: the processor's suites; then
+ * graphs, searches, radii and kept indexes of more points, on the host and on the device, whose
+ * bytes are those of the processor. */
 #include "support/cases.h"
 
 #include "kith/kith_cuda.h"
@@ -17,20 +18,23 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 160000, QUERIES = 900, MOST_COLS = 11 };
+enum { ROWS = 160000, QUERIES = 900, IN_CITY = 453, MOST_COLS = 11 };
 
 typedef struct sample {
     kith_dtype dtype;
-    kith_metric metric;
+    kith_metric metric; /* haversine: places, else a box */
     int32_t cols;
     int64_t k; /* 100: lists that shared memory does not hold */
 } sample;
 
 static const sample SAMPLES[] = {
     {KITH_F32, KITH_EUCLIDEAN, 3, 8},   {KITH_F64, KITH_EUCLIDEAN, 3, 100},
-    {KITH_F32, KITH_MANHATTAN, 2, 100}, {KITH_F64, KITH_CHEBYSHEV, 6, 8},
-    {KITH_F16, KITH_SQEUCLIDEAN, 3, 8}, {KITH_F32, KITH_EUCLIDEAN, MOST_COLS, 100},
+    {KITH_F32, KITH_MANHATTAN, 2, 100}, {KITH_F64, KITH_HAVERSINE, 2, 8},
+    {KITH_F64, KITH_CHEBYSHEV, 6, 8},   {KITH_F16, KITH_SQEUCLIDEAN, 3, 8},
+    {KITH_F32, KITH_HAVERSINE, 2, 100}, {KITH_F32, KITH_EUCLIDEAN, MOST_COLS, 100},
     {KITH_U8, KITH_CHEBYSHEV, 4, 8},    {KITH_F32, KITH_MANHATTAN, 9, 8},
+    {KITH_F32, KITH_HAVERSINE, 2, 8},   {KITH_F64, KITH_HAVERSINE, 2, 100},
+    {KITH_F16, KITH_HAVERSINE, 2, 8},
 };
 enum { SAMPLE_COUNT = sizeof SAMPLES / sizeof *SAMPLES };
 
@@ -44,21 +48,59 @@ typedef struct scene {
     kith_matrix points_there;
     kith_matrix queries_there;
     kith_search_params params;
-    double radius; /* a distance that occurs */
+    double radius; /* a distance that occurs, of places in the city */
     double period[MOST_COLS];
     int wrong;
 } scene;
 
-/* A third uniform, a third at the border, a third in a cluster around a corner; a tenth twice. */
+static bool has_places(const scene *s)
+{
+    return s->of->metric == KITH_HAVERSINE;
+}
+
+/* A third uniform, a third at the border, a third in a cluster around a corner. */
+static void put_in_box(const scene *s, const test_rows *rows, int64_t i, uint64_t *seed)
+{
+    for (int32_t c = 0; c < rows->matrix.cols; c++) {
+        const double length = s->period[c] > 0.0 ? s->period[c] : 1.0;
+        const double u = test_uniform(seed);
+        const double end = i % 3 == 1 ? u * u * u : 0.01 * u;
+        const double far = 0.999 * (test_uniform(seed) < 0.5 ? end : 1.0 - end);
+        test_rows_set(rows, i, c, length * (i % 3 == 0 ? 0.999 * u : far));
+    }
+}
+
+/* A fifth each: the sphere, both poles, the date line, a city and its other side. */
+static void put_on_sphere(const test_rows *rows, int64_t i, uint64_t *seed)
+{
+    const double pi = 3.14159265358979312;
+    const double u = 2.0 * test_uniform(seed) - 1.0;
+    const double v = 2.0 * test_uniform(seed) - 1.0;
+    double lat = asin(u);
+    double lon = pi * v;
+    if (i % 5 == 1) {
+        lat = (u < 0.0 ? -0.5 : 0.5) * pi * (1.0 - 1e-3 * u * u);
+    } else if (i % 5 == 2) {
+        lon = (v < 0.0 ? -pi : pi) * (1.0 - 1e-3 * v * v);
+    } else if (i % 5 == 3) {
+        lat = 0.8 + 1e-3 * u;
+        lon = -2.1 + 1e-3 * v;
+    } else if (i % 5 == 4) {
+        lat = -0.8 - 1e-3 * u;
+        lon = -2.1 + pi + 1e-3 * v;
+    }
+    test_rows_set(rows, i, 0, lat);
+    test_rows_set(rows, i, 1, lon);
+}
+
+/* A tenth twice. */
 static void fill(const scene *s, const test_rows *rows, uint64_t *seed)
 {
     for (int64_t i = 0; i < rows->matrix.rows; i++) {
-        for (int32_t c = 0; c < rows->matrix.cols; c++) {
-            const double length = s->period[c] > 0.0 ? s->period[c] : 1.0;
-            const double u = test_uniform(seed);
-            const double end = i % 3 == 1 ? u * u * u : 0.01 * u;
-            const double far = 0.999 * (test_uniform(seed) < 0.5 ? end : 1.0 - end);
-            test_rows_set(rows, i, c, length * (i % 3 == 0 ? 0.999 * u : far));
+        if (has_places(s)) {
+            put_on_sphere(rows, i, seed);
+        } else {
+            put_in_box(s, rows, i, seed);
         }
         if (i % 10 == 9) {
             test_rows_copy(rows, i, rows, i / 2);
@@ -71,14 +113,15 @@ static double radius_of(const scene *s)
     kith_neighbors found = test_answer_make(QUERIES, s->of->k);
     test_works(s->cpu, kith_search(s->cpu, &s->points.matrix, &s->queries.matrix, &s->params,
                                    &found, NULL));
-    const double radius = found.distances64[QUERIES / 2 * s->of->k + s->of->k - 1];
+    const int64_t row = has_places(s) ? IN_CITY : QUERIES / 2;
+    const double radius = found.distances64[row * s->of->k + s->of->k - 1];
     test_answer_free(&found);
     return radius;
 }
 
 static void scene_begin(scene *s, const sample *of)
 {
-    uint64_t seed = 31;
+    uint64_t seed = 32;
     *s = (scene){.of = of,
                  .caller = test_caller_open(),
                  .cpu = test_cpu_ctx(),
@@ -95,9 +138,9 @@ static void scene_begin(scene *s, const sample *of)
     s->points_there = test_caller_copy(&s->caller, &s->points.matrix);
     s->queries_there = test_caller_copy(&s->caller, &s->queries.matrix);
     s->params.metric = of->metric;
+    s->params.period = has_places(s) ? NULL : s->period;
     s->params.k = of->k;
     s->params.method = KITH_METHOD_TREE;
-    s->params.period = s->period;
     s->radius = radius_of(s);
 }
 
@@ -118,18 +161,15 @@ static void compare(scene *s, const char *what, const kith_neighbors *wanted, ki
     test_answer_free(&got);
 }
 
-/* By the tree and directly, of rows here and there. */
+/* By the tree and directly, of rows here and there; a limited search, too. */
 static void compare_lists(scene *s)
 {
     const int64_t rows = s->points.matrix.rows;
     const int64_t k = s->of->k;
     kith_neighbors graph = test_answer_make(rows, k);
-    kith_neighbors found = test_answer_make(QUERIES, k);
+    kith_neighbors got = test_answer_make(rows, k);
     kith_report told = {.struct_size = (uint32_t)sizeof told};
     test_works(s->cpu, kith_graph(s->cpu, &s->points.matrix, &s->params, &graph, NULL));
-    test_works(s->cpu, kith_search(s->cpu, &s->points.matrix, &s->queries.matrix, &s->params,
-                                   &found, NULL));
-    kith_neighbors got = test_answer_make(rows, k);
     test_works(s->gpu, kith_graph(s->gpu, &s->points.matrix, &s->params, &got, &told));
     assert_string_equal(told.screen, "tree");
     compare(s, "a graph", &graph, got);
@@ -137,15 +177,20 @@ static void compare_lists(scene *s)
     test_works(s->gpu, kith_cuda_graph(s->gpu, &s->points_there, &s->params, &there, NULL,
                                        s->caller.handle));
     compare(s, "a graph there", &graph, test_caller_fetch(&s->caller, &there));
-    for (int by = 0; by < 2; by++) {
+    for (int by = 0; by < 4; by++) {
         kith_search_params params = s->params;
-        params.method = by == 0 ? KITH_METHOD_TREE : KITH_METHOD_EXACT;
+        kith_neighbors found = test_answer_make(QUERIES, k);
+        params.method = by % 2 == 0 ? KITH_METHOD_TREE : KITH_METHOD_EXACT;
+        params.flags = by < 2 ? 0 : KITH_WITHIN_RADIUS;
+        params.radius = by < 2 ? 0.0 : 0.5 * s->radius;
+        test_works(s->cpu, kith_search(s->cpu, &s->points.matrix, &s->queries.matrix, &params,
+                                       &found, NULL));
         there = test_caller_answer(&s->caller, QUERIES, k);
         test_works(s->gpu, kith_cuda_search(s->gpu, &s->points_there, &s->queries_there, &params,
                                             &there, s->caller.handle));
         compare(s, "a search there", &found, test_caller_fetch(&s->caller, &there));
+        test_answer_free(&found);
     }
-    test_answer_free(&found);
     test_answer_free(&graph);
 }
 
@@ -165,9 +210,9 @@ static void compare_radius(scene *s, kith_method method, bool graph)
     kith_ranges *wanted = NULL;
     kith_ranges *got = NULL;
     params.metric = s->of->metric;
+    params.period = s->params.period;
     params.method = method;
-    params.period = s->period;
-    params.radius = s->radius * (graph ? 0.1 : 1.0);
+    params.radius = s->radius * (!graph ? 1.0 : has_places(s) ? 0.5 : 0.1);
     test_works(s->cpu, kith_radius(s->cpu, &s->points.matrix, asked, &params, &wanted));
     test_works(s->gpu, kith_radius(s->gpu, &s->points.matrix, asked, &params, &got));
     s->wrong += !same_ranges(kith_ranges_lists(wanted), kith_ranges_lists(got));
@@ -175,22 +220,27 @@ static void compare_radius(scene *s, kith_method method, bool graph)
     kith_ranges_free(wanted);
 }
 
-/* A tree that is kept, of points here and there. */
+/* A tree that is kept, of points here and there: the nearest, and all within a radius. */
 static void compare_index(scene *s)
 {
     kith_index_params made = kith_index_params_default();
     kith_search_params params = s->params;
+    kith_radius_params within = kith_radius_params_default();
     kith_neighbors wanted = test_answer_make(QUERIES, s->of->k);
+    kith_ranges *all = NULL;
     test_works(s->cpu, kith_search(s->cpu, &s->points.matrix, &s->queries.matrix, &s->params,
                                    &wanted, NULL));
-    made.metric = s->of->metric;
+    made.metric = within.metric = s->of->metric;
+    made.period = within.period = s->params.period;
     made.method = KITH_METHOD_TREE;
-    made.period = s->period;
-    params.period = NULL;
-    params.metric = KITH_METRIC_DEFAULT;
+    within.radius = s->radius;
+    test_works(s->cpu, kith_radius(s->cpu, &s->points.matrix, &s->queries.matrix, &within, &all));
+    params.period = within.period = NULL;
+    params.metric = within.metric = KITH_METRIC_DEFAULT;
     params.method = KITH_METHOD_AUTO;
     for (int turn = 0; turn < 2; turn++) {
         kith_index *index = NULL;
+        kith_ranges *got = NULL;
         kith_neighbors out = test_caller_answer(&s->caller, QUERIES, s->of->k);
         test_works(s->gpu, turn == 0 ? kith_index_create(s->gpu, &s->points.matrix, &made, &index)
                                      : kith_cuda_index_create(s->gpu, &s->points_there, &made,
@@ -198,8 +248,12 @@ static void compare_index(scene *s)
         test_works(s->gpu, kith_cuda_index_search(s->gpu, index, &s->queries_there, &params, &out,
                                                   s->caller.handle));
         compare(s, "an index", &wanted, test_caller_fetch(&s->caller, &out));
+        test_works(s->gpu, kith_index_radius(s->gpu, index, &s->queries.matrix, &within, &got));
+        s->wrong += !same_ranges(kith_ranges_lists(all), kith_ranges_lists(got));
+        kith_ranges_free(got);
         kith_index_free(index);
     }
+    kith_ranges_free(all);
     test_answer_free(&wanted);
 }
 
@@ -219,7 +273,7 @@ static void same_bytes(void **state)
         scene_end(&s);
     }
     assert_int_equal(wrong, 0);
-    (void)printf("periodic boxes on a GPU, rows here and there: the processor's bytes\n");
+    (void)printf("boxes and places on a GPU, rows here and there: the processor's bytes\n");
 }
 
 int main(void)
@@ -229,5 +283,6 @@ int main(void)
         return TEST_SKIPPED;
     }
     test_engines_use_gpu();
-    return test_suite_run(&test_suite_period) + cmocka_run_group_tests(tests, NULL, NULL);
+    return test_suite_run(&test_suite_period) + test_suite_run(&test_suite_places) +
+           cmocka_run_group_tests(tests, NULL, NULL);
 }
