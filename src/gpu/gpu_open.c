@@ -21,6 +21,7 @@ static const kin_gpu_module *module_found;
 static int32_t device_count;
 static int32_t first_usable = -1;
 static char reason[512];
+static pid_t asker; /* CUDA serves the process that asked, and none that it forks from then on */
 
 /* ---- The module ------------------------------------------------------------------------------ */
 
@@ -128,6 +129,7 @@ static void explain_count(const kin_gpu_module *module, int error)
 static void ask(void)
 {
     const kin_gpu_module *module = load_module();
+    asker = getpid();
     if (module == NULL) {
         return;
     }
@@ -157,6 +159,10 @@ static void ask(void)
 const char *kin_gpu_reason(void)
 {
     (void)pthread_once(&asked, ask);
+    if (first_usable >= 0 && getpid() != asker) {
+        return "this process was forked after its parent had asked for GPUs, and CUDA does not "
+               "serve both (start it by spawn or forkserver, or before the first call of kith)";
+    }
     return first_usable >= 0 ? NULL : reason;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Host memory that runs out while a GPU computes: for n = 1, 2, 3 ... the n-th allocation fails
  * until the call succeeds. Each failure is KITH_E_MEMORY with a sentence and holds nothing
- * afterwards, on the host or on the device. A progress function that cancels: the same. */
+ * afterwards, on the host or on the device. A progress function that cancels: the same. A process
+ * that is forked later has no GPU, and is told so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +19,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { JOBS = 8, K = 7, MOST_ALLOCATIONS = 5000 };
 
@@ -133,6 +137,45 @@ static void cancelled(void **state)
     printf("cancelled %d times of 4 by the progress function; the context computes on\n", stopped);
 }
 
+/* In the child: what a graph of some points by that device says. */
+static kith_status graph_on(const char *device, const kith_matrix *points, bool *told)
+{
+    kith_ctx_params params = kith_ctx_params_default();
+    kith_search_params search = kith_search_params_default();
+    kith_ctx *ctx = NULL;
+    params.device = device;
+    params.threads = 1;
+    search.k = K;
+    kith_neighbors out = test_answer_make(points->rows, K);
+    kith_status status = kith_ctx_create(&params, &ctx);
+    if (status == KITH_OK) {
+        status = kith_graph(ctx, points, &search, &out, NULL);
+        *told = strstr(kith_ctx_detail(ctx), "forked") != NULL;
+    }
+    kith_ctx_free(ctx);
+    test_answer_free(&out);
+    return status;
+}
+
+static void forked(void **state)
+{
+    const input *in = *state;
+    int ended = 0;
+    assert_null(kin_gpu_reason());
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        bool told = false;
+        bool other = false;
+        const kith_status named = graph_on("cuda", &in->points.matrix, &told);
+        const kith_status chosen = graph_on("auto", &in->points.matrix, &other);
+        _exit(named == KITH_E_UNSUPPORTED && told && chosen == KITH_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+    printf("a process that is forked has no GPU, and auto computes without one\n");
+}
+
 static void nothing_is_held(void **state)
 {
     enum { SLACK = 64 << 20 }; /* what the runtime keeps for kernels that it has loaded */
@@ -217,7 +260,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(allocations_that_fail),
-                                       cmocka_unit_test(cancelled),
+                                       cmocka_unit_test(cancelled), cmocka_unit_test(forked),
                                        cmocka_unit_test(nothing_is_held)};
     return test_gpu_is_absent() ? TEST_SKIPPED : cmocka_run_group_tests(tests, setup, teardown);
 }
