@@ -361,7 +361,7 @@ static bool stands(const batch *b)
 
 static kith_status leave_answers(const batch *b, const kin_fused_set *set, bool *done)
 {
-    const kin_fused_tally tally = {.pairs = (double)(b->pitch / KIN_FUSED_TILE)};
+    const kin_fused_tally tally = {.pairs = (double)b->pitch / KIN_FUSED_TILE};
     KIN_TRY(start_rescue(b, set));
     kin_fused_report(b->on.ctx, &b->corpus->prepared, &tally, b->queries->rows);
     *done = true;

@@ -651,11 +651,11 @@ kith_status kin_fused_prepare_listed(const kin_fused_device *on, const kin_fused
     return finish(&p, status);
 }
 
-uint64_t kin_fused_set_bytes(const kin_fused_prepared *prepared)
+uint64_t kin_fused_set_bytes(const kin_fused_prepared *bytes)
 {
-    kin_fused_prepared shape = *prepared;
-    const uint64_t wide = (uint64_t)prepared->set.frame.row_bytes + KIN_START_BYTES;
-    return kin_size_add(kin_size_mul((uint64_t)prepared->set.padded, wide),
+    kin_fused_prepared shape = *bytes;
+    const uint64_t wide = (uint64_t)bytes->set.frame.row_bytes + KIN_START_BYTES;
+    return kin_size_add(kin_size_mul((uint64_t)bytes->set.padded, wide),
                         kin_gpu_layout_bytes(name_set, &shape));
 }
 

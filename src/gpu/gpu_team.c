@@ -86,6 +86,7 @@ void kin_gpu_close(kith_ctx *ctx, kin_gpu *gpu)
 
 typedef struct opening {
     kith_ctx *ctx;
+    int32_t number; /* in the team */
     int32_t index;
     uint64_t budget;
     kin_gpu *gpu;
@@ -98,6 +99,9 @@ static void *open_one(void *arg)
 {
     opening *o = arg;
     o->status = kin_gpu_open(o->ctx, o->index, o->budget, &o->gpu);
+    if (o->status == KITH_OK) {
+        o->gpu->number = o->number;
+    }
     return NULL;
 }
 
@@ -109,7 +113,7 @@ static kith_status open_members(kith_ctx *ctx, kin_gpu_team *team, const int32_t
     kith_status status = KITH_OK;
     for (int32_t i = 1; i < team->count && status == KITH_OK; i++) {
         opening *o = &all[i];
-        *o = (opening){.index = indices[i], .budget = budget};
+        *o = (opening){.number = i, .index = indices[i], .budget = budget};
         status = make_ctx(ctx, team->count, &o->ctx);
         team->members[i].ctx = o->ctx;
         o->started = status == KITH_OK && kin_thread_start(&o->thread, open_one, o) == 0;
@@ -122,9 +126,6 @@ static kith_status open_members(kith_ctx *ctx, kin_gpu_team *team, const int32_t
             (void)pthread_join(all[i].thread, NULL);
         }
         team->members[i].gpu = all[i].gpu;
-        if (all[i].gpu != NULL) {
-            all[i].gpu->number = i;
-        }
         if (status == KITH_OK && all[i].status != KITH_OK) {
             status = kin_fail_like(ctx, all[i].status, all[i].ctx);
         }
