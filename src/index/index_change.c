@@ -5,7 +5,7 @@
  * has. */
 #include "index/index.h"
 
-enum { ROWS_A_PIECE = 4096, MOST_RUNS = 4096, SPARE = 8 };
+enum { ROWS_A_PIECE = 4096, MOST_RUNS = 4096 };
 static const int64_t MOST_ROWS = (int64_t)UINT32_MAX - 1;
 
 typedef struct change {
@@ -47,7 +47,7 @@ static kith_status make_room_there(change *c, int64_t rows, int64_t row_bytes)
         c->there_rows = kept->there_rows;
         return KITH_OK;
     }
-    c->there_rows = c->gone == NULL ? rows + rows / SPARE : rows;
+    c->there_rows = c->gone == NULL ? kin_fused_room_of(rows) : rows;
     return kin_gpu_alloc(c->ctx, c->index->gpu, &c->there, (uint64_t)c->there_rows,
                          (uint64_t)row_bytes, "the changed points");
 }
