@@ -27,7 +27,7 @@ from ._results import Neighbors, narrow
 from ._search import like
 from ._typing import Bytes, Pair, Points, Seed, Whole
 
-_MEETS = 2048
+_MEETS = 512
 _NO_HANDLE: Handle[Kept] = Handle("Index", None)  # until there is one
 
 
@@ -339,9 +339,11 @@ class Index:
         asked_for = _filter.Asked(allow, groups, query_groups, rule)
         plain = radius is None and exclude is None and out is None and not (progress or asked_for)
         with self._handle as kept:
-            if plain and width is None and random_state is None:
+            walks = kept.method == s.METHOD_GRAPH
+            if plain and random_state is None and (walks or width is None):
                 asks = n_jobs, kept.device, memory_limit
-                small = kept.search_small(queries, k, asks, bool(wait))
+                way = self._way(width) if walks else None
+                small = kept.search_small(queries, k, asks, bool(wait), way)
                 if small is not None:
                     return small
             only(kept.method, s.METHOD_EXACT, s.METHOD_TREE, radius=radius)
@@ -350,7 +352,7 @@ class Index:
             wanted = settings(n_jobs, kept.made_for if there else kept.device, memory_limit)
             if there:
                 params = kept.params(k, radius)
-                if kept.method == s.METHOD_GRAPH:
+                if walks:
                     self._set_walk(params, width, _options.seed(random_state))
                 return _search_on_gpu(
                     kept, queries, params, exclude, asked_for, progress, wanted, out, bool(wait)
@@ -360,7 +362,7 @@ class Index:
             params = kept.params(k, radius)
             keep = _options.excluded(exclude, asked.rows, params)
             filtered = _filter.make(asked_for, kept.points.rows, asked.rows)
-            if kept.method == s.METHOD_GRAPH:
+            if walks:
                 seed, limits = _options.seed(random_state), (filtered, params.exclude)
                 found = self._walk(
                     asked,
@@ -399,13 +401,16 @@ class Index:
                 return small
             return kept.search(asked, kept.params(k), wanted._replace(device=kept.device))
 
+    def _way(self, width: Whole | None) -> tuple[int, int]:
+        width = _options.optional(self.width if width is None else width, "width")
+        return width or 0, _options.whole(self.meets, "meets")
+
     def _set_walk(
         self, params: s.SearchParams, width: Whole | None, seed: int, recall: float | None = None
-    ) -> tuple[int | None, int]:
-        width = _options.optional(self.width if width is None else width, "width")
-        meets = _options.whole(self.meets, "meets")
-        _options.walk(params, width, meets, recall, seed)
-        return width, meets
+    ) -> tuple[int, int]:
+        way = self._way(width)
+        _options.walk(params, *way, recall, seed)
+        return way
 
     def _walk(
         self,

@@ -158,21 +158,25 @@ class Kept:
         return self._of
 
     def search_small(
-        self, queries: Any, k: int, limits: _small.Wanted, wait: bool = True
+        self,
+        queries: Any,
+        k: int,
+        limits: _small.Wanted,
+        wait: bool = True,
+        way: _small.Way | None = None,
     ) -> Neighbors | None:
-        """Of plain arrays, and no wishes; None: the long way."""
-        if self.method == s.METHOD_GRAPH:
-            return None
+        """Of plain arrays, and no wishes; None: the long way. way: of a graph."""
         points = self._points or self.points
         there = self._device >= 0
+        exact = None if self.period is not None else way is None
         if there and not isinstance(queries, np.ndarray):
-            exact = None if self.period is not None else True
+            if way is not None:
+                return None
             found = _small.search_there(self.made, points, queries, k, self.metric, limits, wait)
             return found and claim(found, self.metric, exact)
-        found = _small.search_index(self.made, points, queries, k, self.metric, limits, there)
+        found = _small.search_index(self.made, points, queries, k, self.metric, limits, there, way)
         if found is None:
             return None
-        exact = None if self.period is not None else True
         return claim(found, self.metric, exact, self._of or self.fingerprint_for(len(queries)))
 
     def params(self, k: int, radius: float | None = None) -> s.SearchParams:

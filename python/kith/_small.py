@@ -39,6 +39,8 @@ Wanted = tuple[Whole | None, str | None, Bytes | None]
 """n_jobs, device and memory_limit as they were given."""
 Laid = tuple[int, int, int, int, int]
 """The fields of a kith_matrix; NONE is no matrix."""
+Way = tuple[int, int]
+"""Width and meets of a kith_walk_params."""
 
 
 def steps(points: int, cols: int, queries: int, k: int) -> int:
@@ -68,6 +70,7 @@ class Frame(c.Structure):
         ("queries", s.Matrix),
         ("params", s.SearchParams),
         ("table", s.Neighbors),
+        ("walk", s.WalkParams),
     ]
 
 
@@ -98,7 +101,8 @@ class _Seat:
     """A context that asks nobody whether to go on, a frame, and room for the library's ids."""
 
     __slots__ = (
-        "handle", "points", "queries", "params", "table", "frame", "ids", "ids_at", "_own", "_asked"
+        "handle", "points", "queries", "params", "table", "frame", "ids", "ids_at", "_own", "_asked",
+        "_way"
     )  # fmt: skip
 
     def __init__(self, wanted: Settings) -> None:
@@ -106,7 +110,9 @@ class _Seat:
         self.handle = self._own.handle
         self.frame = Frame()
         self.frame.params.struct_size = c.sizeof(s.SearchParams)
+        self.frame.walk.struct_size = c.sizeof(s.WalkParams)
         self._asked = 0, 0, 0, 0
+        self._way: Way | None = None
         at = c.addressof(self.frame)
         self.points = at + Frame.points.offset
         self.queries = at + Frame.queries.offset
@@ -117,6 +123,12 @@ class _Seat:
     def _ask(self, asked: tuple[int, int, int, int]) -> None:
         params = self.frame.params
         params.metric, params.k, params.flags, params.method = self._asked = asked
+
+    def _go(self, way: Way | None) -> None:
+        walk = self.frame.walk
+        self._way = way
+        self.frame.params.walk = None if way is None else c.addressof(walk)
+        walk.width, walk.meets = way or (0, 0)
 
     def make_room(self, shape: tuple[int, int]) -> None:
         self.ids = _empty(shape, _ID)
@@ -131,9 +143,10 @@ class _Seat:
         number: int,
         flags: int = 0,
         method: int = s.METHOD_AUTO,
+        way: Way | None = None,
     ) -> Neighbors:
         """kith_index_search of queries where there is an index, kith_graph where there are no
-        queries, else kith_search."""
+        queries, else kith_search. way: of an index by graph."""
         if self.ids.shape != shape:
             self.make_room(shape)
         double = points[4] == s.F64 or queries[4] == s.F64
@@ -142,6 +155,8 @@ class _Seat:
         asked = number, shape[1], flags, method
         if asked != self._asked:
             self._ask(asked)
+        if way != self._way:
+            self._go(way)
         _write_matrices(self.frame, 0, *points, *queries)
         table = self.ids_at, 0 if double else at, at if double else 0, *shape, 0
         _write_table(self.frame, Frame.table.offset, *table)
@@ -173,6 +188,8 @@ class _Seat:
         """kith_cuda_index_search; table: of kith_neighbors, asked: number, k, flags and method."""
         if asked != self._asked:
             self._ask(asked)
+        if self._way is not None:
+            self._go(None)
         _write_matrices(self.frame, 0, *NONE, *queries)
         _write_table(self.frame, Frame.table.offset, *table)
         own, function = self.handle, lib.kith_cuda_index_search
@@ -266,21 +283,32 @@ def search(
 
 
 def search_index(
-    index: Pointer, points: s.Matrix, queries: Any, k: int, number: int, wanted: Wanted, there: bool
+    index: Pointer,
+    points: s.Matrix,
+    queries: Any,
+    k: int,
+    number: int,
+    wanted: Wanted,
+    there: bool,
+    way: Way | None = None,
 ) -> Neighbors | None:
-    """kith_index_search of an index of points, which is `there`, on a GPU, or not; None: it is not
-    plain, or not small."""
+    """kith_index_search of an index of points, which is `there`, on a GPU, or not, and by graph where
+    there is a way; None: it is not plain, or not small."""
     asked = _lay(queries)
     if asked is None or asked[1] == 0 or number == s.KL:
         return None
     count, rows, cols = asked[1], points.rows, points.cols
-    small = steps(rows, cols, count, k) <= MOST_STEPS
-    if not (0 < k <= rows and (small or (there and is_small_there(rows, cols, count, k)))):
+    if way is not None:
+        small = is_small_walk(rows, cols, count, k, *way)
+    else:
+        small = steps(rows, cols, count, k) <= MOST_STEPS
+        small = small or (there and is_small_there(rows, cols, count, k))
+    if not (0 < k <= rows and small):
         return None
     seat = _take(wanted)
     if seat is None:
         return None
-    found = seat.call(index, (0, rows, 0, 0, points.dtype), asked, (count, k), number)
+    found = seat.call(index, (0, rows, 0, 0, points.dtype), asked, (count, k), number, way=way)
     _seats.free[wanted] = seat
     return found
 
