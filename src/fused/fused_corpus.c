@@ -39,43 +39,29 @@ static void name_corpus(kin_layout *layout, void *job)
     c->unit_count = kin_layout_array(layout, 1, sizeof *c->unit_count);
 }
 
-typedef struct listing {
-    uint64_t count;
-    int64_t units;
-    uint32_t *numbers;
-    kin_fused_unit *work;
-} listing;
-
-static void name_listing(kin_layout *layout, void *job)
-{
-    listing *l = job;
-    l->numbers = kin_layout_array(layout, l->count, sizeof *l->numbers);
-    l->work = kin_layout_array(layout, (uint64_t)l->units, sizeof *l->work);
-}
-
 /* Every tile, in units of one block of rows. */
 static kith_status list_tiles(kith_ctx *ctx, const kin_fused_corpus *corpus)
 {
     const int64_t tiles = kin_fused_tiles_of(corpus->prepared.set.points);
-    listing l = {.count = numbers_of(corpus), .units = corpus->batch_units};
-    void *block = NULL;
-    KIN_TRY(kin_layout_make(ctx, name_listing, &l, "tiles", &block));
-    for (uint64_t i = 0; i < l.count; i++) {
-        l.numbers[i] = (uint32_t)i;
+    const uint64_t count = numbers_of(corpus);
+    const int64_t units = corpus->batch_units;
+    uint32_t *numbers = NULL;
+    kin_fused_unit *work = NULL;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, numbers, count, "tiles");
+    KIN_NEW(&hold, work, (uint64_t)units, "tiles");
+    for (uint64_t i = 0; i < count; i++) {
+        numbers[i] = (uint32_t)i;
     }
-    for (int64_t i = 0; i < l.units; i++) {
-        const int64_t first = tiles * i / l.units;
-        const int64_t end = tiles * (i + 1) / l.units;
-        l.work[i] = (kin_fused_unit){0, (uint32_t)first, (uint32_t)(end - first), 0};
+    for (int64_t i = 0; i < units; i++) {
+        const int64_t first = tiles * i / units;
+        const int64_t end = tiles * (i + 1) / units;
+        work[i] = (kin_fused_unit){0, (uint32_t)first, (uint32_t)(end - first), 0};
     }
-    kith_status status =
-        kin_gpu_upload(ctx, corpus->gpu, corpus->numbers, l.numbers, l.count * sizeof *l.numbers);
-    KIN_THEN(status, kin_gpu_upload(ctx, corpus->gpu, corpus->units, l.work,
-                                    (uint64_t)l.units * sizeof *l.work));
-    KIN_THEN(status, kin_gpu_upload(ctx, corpus->gpu, corpus->unit_count, &corpus->batch_units,
-                                    sizeof corpus->batch_units));
-    kin_free(ctx, block);
-    return status;
+    KIN_TRY(kin_gpu_upload(ctx, corpus->gpu, corpus->numbers, numbers, count * sizeof *numbers));
+    KIN_TRY(kin_gpu_upload(ctx, corpus->gpu, corpus->units, work, (uint64_t)units * sizeof *work));
+    return kin_gpu_upload(ctx, corpus->gpu, corpus->unit_count, &corpus->batch_units,
+                          sizeof corpus->batch_units);
 }
 
 /* What searches read beside the set. */
@@ -101,23 +87,17 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
                                  .points = kin_fused_source_rows(points),
                                  .distance = *points->distance,
                                  .place = points->place};
+    const kin_fused_prepared *prepared = &corpus->prepared;
     kith_status status = kin_fused_prepare_corpus(ctx, gpu, points, asked, k, &corpus->prepared);
-    if (status == KITH_OK && corpus->prepared.set.points > 0) {
-        status = make_lists(ctx, corpus);
-    }
-    if (status != KITH_OK) {
-        kin_fused_corpus_free(ctx, corpus);
-        return status;
-    }
-    ctx->report.seconds_prepare +=
-        corpus->prepared.seconds_prepare + corpus->prepared.seconds_upload;
-    if ((double)points->askers * (double)corpus->prepared.set.points >= MANY_PAIRS) {
+    KIN_THEN(status, prepared->set.points > 0 ? make_lists(ctx, corpus) : KITH_OK);
+    if (status == KITH_OK && (double)points->askers * (double)prepared->set.points >= MANY_PAIRS) {
         status = kin_fused_corpus_glance(ctx, corpus);
     }
     if (status != KITH_OK) {
         kin_fused_corpus_free(ctx, corpus);
         return status;
     }
+    ctx->report.seconds_prepare += prepared->seconds_prepare + prepared->seconds_upload;
     *out = corpus;
     return KITH_OK;
 }
@@ -239,13 +219,15 @@ void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
 
 uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus)
 {
+    const kin_fused_prepared *prepared = &corpus->prepared;
     const uint64_t resident =
         kin_fused_prepared_bytes(&corpus->points, corpus->points.rows, &corpus->distance,
                                  corpus->points.dtype, corpus->place, true)
             .resident;
-    return corpus->glance == NULL
-               ? resident
-               : kin_size_add(resident, kin_fused_set_bytes(&corpus->glance->prepared));
+    const int64_t nearest = prepared->nearest != NULL ? prepared->set.padded + KIN_FUSED_BLOCK : 0;
+    const uint64_t glance =
+        corpus->glance != NULL ? kin_fused_set_bytes(&corpus->glance->prepared) : 0;
+    return kin_size_add(resident, kin_size_add((uint64_t)nearest * sizeof(uint64_t), glance));
 }
 
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,

@@ -50,6 +50,10 @@ struct kin_fused_prepared {
     uint32_t *pivots;
     int64_t pivot_count;
     uint32_t *marks;
+    /* Where rows may come to it: of the list that was ordered, what the screen found nearest
+     * (kin_fused_screen.nearest), and a block more. */
+    bool grows;
+    uint64_t *nearest;
     double *mean;
     unsigned char *rounded;
     unsigned char *starts; /* behind them; NULL: none */
@@ -69,8 +73,10 @@ typedef struct kin_fused_source {
     int64_t count;    /* 0: all */
     int64_t askers;   /* of a corpus: queries that it is prepared for; 0: not known */
     int64_t apart;    /* of a corpus: so many rows may equal others, and stay rows of their own */
+    bool grows;       /* of a corpus: rows may come to it, as to `like` */
     const kin_fused_prepared *like; /* of a corpus: one of its first rows, the last ones apart,
-                                       whose frame and cells it takes if they serve; or NULL */
+                                       whose frame and cells it takes if they serve; or NULL.
+                                       Messages count rows from the last ones' first on */
 } kin_fused_source;
 
 static inline kith_matrix kin_fused_source_rows(const kin_fused_source *source)

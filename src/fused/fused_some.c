@@ -77,11 +77,8 @@ static kith_status copy_ids(void *arg, const kin_fused_device *on, kin_fused_pre
 {
     const kin_fused_prepared *halves = arg;
     out->marks = halves->marks;
-    return kin_fused_launched(
-        on,
-        on->gpu->module->ops->copy_within(on->stream, out->ids, halves->ids,
-                                          (uint64_t)out->set.points * sizeof *out->ids),
-        "copying the order of the points");
+    return kin_gpu_copy(on->ctx, on->gpu, out->ids, halves->ids,
+                        (uint64_t)out->set.points * sizeof *out->ids);
 }
 
 kith_status kin_fused_prepare_bytes(const kin_fused_device *on, const kin_fused_prepared *halves,

@@ -69,6 +69,7 @@ static kith_status fill_copy(kith_ctx *ctx, kin_gpu *gpu, const keeping *k, kin_
         .distance = &source->distance,
         .name = source->name,
         .place = source->place,
+        .grows = k->method == KITH_METHOD_EXACT && (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0,
         .like = source->like,
         .apart = k->method == KITH_METHOD_GRAPH ? KIN_GRAPH_GPU_MOST_EQUAL : 0};
     KIN_TRY(k->method == KITH_METHOD_TREE
