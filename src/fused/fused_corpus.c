@@ -91,7 +91,7 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
     kith_status status = kin_fused_prepare_corpus(ctx, gpu, points, asked, k, &corpus->prepared);
     KIN_THEN(status, prepared->set.points > 0 ? make_lists(ctx, corpus) : KITH_OK);
     if (status == KITH_OK && (double)points->askers * (double)prepared->set.points >= MANY_PAIRS) {
-        status = kin_fused_corpus_glance(ctx, corpus);
+        status = kin_fused_corpus_glance(ctx, NULL, corpus);
     }
     if (status != KITH_OK) {
         kin_fused_corpus_free(ctx, corpus);
@@ -153,9 +153,11 @@ static double most_lost(int32_t cols)
 
 /* Rounded from the rows as they are given: halves in between would lose more. What is left must
  * have room for queries and their lists. */
-kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus)
+kith_status kin_fused_corpus_glance(kith_ctx *ctx, const kin_fused_corpus *like,
+                                    kin_fused_corpus *corpus)
 {
     const kin_fused_prepared *halves = &corpus->prepared;
+    kin_fused_past past = {.known = 0};
     const kin_fused_set *set = &halves->set;
     const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
     if (set->points == 0 || set->frame.type != KIN_FUSED_F16 ||
@@ -163,9 +165,13 @@ kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus)
         kin_fused_glance_bytes(&corpus->points, INT64_MAX) > kin_gpu_room(corpus->gpu) / 4) {
         return KITH_OK;
     }
+    if (like != NULL && like->glance != NULL && like->prepared.places != NULL) {
+        past = (kin_fused_past){like->glance->prepared.set, like->prepared.places,
+                                like->prepared.rows.rows};
+    }
     kith_status status = begin_of(ctx, corpus, &corpus->glance);
     if (status == KITH_OK) {
-        status = kin_fused_prepare_bytes(&on, halves, &corpus->glance->prepared);
+        status = kin_fused_prepare_bytes(&on, halves, &past, &corpus->glance->prepared);
         status = finish_of(ctx, status, &corpus->glance);
     }
     if (status == KITH_OK && corpus->glance->prepared.set.worst.lost > most_lost(set->frame.cols)) {
@@ -225,9 +231,13 @@ uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus)
                                  corpus->points.dtype, corpus->place, true)
             .resident;
     const int64_t nearest = prepared->nearest != NULL ? prepared->set.padded + KIN_FUSED_BLOCK : 0;
+    const int64_t places = prepared->places != NULL ? prepared->rows.rows : 0;
     const uint64_t glance =
         corpus->glance != NULL ? kin_fused_set_bytes(&corpus->glance->prepared) : 0;
-    return kin_size_add(resident, kin_size_add((uint64_t)nearest * sizeof(uint64_t), glance));
+    const int64_t hashes = prepared->hashes != NULL ? prepared->rows.rows : 0;
+    const uint64_t kept =
+        (uint64_t)(nearest + hashes) * sizeof(uint64_t) + (uint64_t)places * sizeof(uint32_t);
+    return kin_size_add(resident, kin_size_add(kept, glance));
 }
 
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,

@@ -45,7 +45,9 @@ kith_status kin_fused_equal_start(const kin_fused_device *on, const kin_fused_ro
                                  .slots = slots,
                                  .table = found->table,
                                  .firsts = found->firsts,
-                                 .distinct = distinct};
+                                 .distinct = distinct,
+                                 .hashes = found->hashes,
+                                 .known = found->known};
     return kin_fused_launched(on, on->kernels->group(on->stream, &job), "finding equal rows");
 }
 

@@ -34,7 +34,8 @@ typedef struct preparing {
     int64_t askers;
     int64_t apart;
     const kin_fused_prepared *like;
-    int64_t known;   /* of the rows the first ones, which like has: their values are known */
+    int64_t known; /* of the rows the first ones, which like has: their values are known */
+    kin_fused_past past;
     int64_t room;    /* positions that the rounded copy has room for, at least */
     findings *found; /* device */
     findings seen;   /* host */
@@ -55,6 +56,10 @@ static void name_rows(kin_layout *layout, void *prepared)
     }
     if (p->measured) {
         p->mean = kin_layout_array(layout, (uint64_t)p->rows.cols, sizeof *p->mean);
+    }
+    if (p->grows) {
+        p->hashes = kin_layout_array(layout, n, sizeof *p->hashes);
+        p->places = p->measured ? kin_layout_array(layout, n, sizeof *p->places) : NULL;
     }
     if (p->distance.period != NULL) {
         p->rows.period = kin_layout_array(layout, (uint64_t)p->rows.cols, sizeof *p->rows.period);
@@ -369,6 +374,8 @@ static kith_status round_set(preparing *p)
                                  .rounded = out->rounded,
                                  .facts = out->facts,
                                  .half = out->half,
+                                 .past = p->past,
+                                 .places = out->places,
                                  .worst = p->found->worst};
     KIN_TRY(
         kin_fused_launched(&p->on, p->on.kernels->round(p->on.stream, &job), "rounding points"));
@@ -447,6 +454,11 @@ static kith_status look(preparing *p, bool grouped)
     KIN_TRY(start_check(p));
     KIN_TRY(start_transforms(p));
     if (grouped) {
+        p->equal.hashes = p->out->hashes;
+        p->equal.known = p->known;
+        KIN_TRY(p->known == 0 ? KITH_OK
+                              : kin_gpu_copy(p->on.ctx, p->on.gpu, p->out->hashes, p->like->hashes,
+                                             (uint64_t)p->known * sizeof *p->out->hashes));
         KIN_TRY(kin_fused_equal_start(&p->on, &p->out->rows, &p->found->distinct, &p->equal));
     }
     KIN_TRY(see_findings(p));
@@ -485,6 +497,7 @@ static kith_status prepare_like(preparing *p, bool *serves)
     out->framed = like->framed;
     out->covered = like->covered;
     p->room = kin_fused_room_of(like->framed);
+    p->past = (kin_fused_past){like->set, like->places, like->places != NULL ? p->known : 0};
     KIN_TRY(allocate_set(p, &frame, out->groups.count));
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, 0, like->pivots != NULL ? like : NULL));
     KIN_TRY(round_set(p));
@@ -508,6 +521,7 @@ static void drop_set(preparing *p)
     out->marks = NULL;
     out->byte_candidates = 0.0;
     p->room = 0;
+    p->past.known = 0;
 }
 
 static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
@@ -660,7 +674,11 @@ kith_status kin_fused_prepare_spread(const kin_fused_device *on, const kin_fused
 kith_status kin_fused_prepare_listed(const kin_fused_device *on, const kin_fused_listing *listing,
                                      kin_fused_prepared *out)
 {
-    preparing p = {.start = kin_clock_ns(), .on = *on, .out = out, .room = listing->room};
+    preparing p = {.start = kin_clock_ns(),
+                   .on = *on,
+                   .out = out,
+                   .room = listing->room,
+                   .past = listing->past};
     kith_status status = clear_findings(&p);
     KIN_THEN(status, allocate_set(&p, &listing->frame, out->groups.count));
     KIN_THEN(status, listing->list(listing->arg, on, out));

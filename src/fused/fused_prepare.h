@@ -54,6 +54,8 @@ struct kin_fused_prepared {
      * (kin_fused_screen.nearest), and a block more. */
     bool grows;
     uint64_t *nearest;
+    uint64_t *hashes; /* by row: of kin_fused_group */
+    uint32_t *places; /* by row: its position, where columns have means */
     double *mean;
     unsigned char *rounded;
     unsigned char *starts; /* behind them; NULL: none */
@@ -99,9 +101,10 @@ kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kin_fuse
 kith_status kin_fused_prepare_some(const kin_fused_device *on, const kin_fused_prepared *all,
                                    const uint8_t *allow, int64_t kept, kin_fused_prepared *out);
 
-/* The rows of a corpus of halves, as bytes: in byte_frame and their order. */
+/* The rows of a corpus of halves, as bytes: in byte_frame and their order. past: where the halves
+ * are in the frame of some that they grew from, the bytes of those; or NULL. */
 kith_status kin_fused_prepare_bytes(const kin_fused_device *on, const kin_fused_prepared *halves,
-                                    kin_fused_prepared *out);
+                                    const kin_fused_past *past, kin_fused_prepared *out);
 uint64_t kin_fused_set_bytes(const kin_fused_prepared *bytes); /* of device memory */
 
 /* Whether so many points have balls and an order; fewer have nothing to skip. */
@@ -114,6 +117,7 @@ static inline bool kin_fused_is_covered(const kin_distance *distance, int64_t po
 typedef struct kin_fused_listing {
     kin_fused_frame frame;
     int64_t room; /* positions that the rounded copy has room for, at least */
+    kin_fused_past past;
     /* Fills out->ids, and marks where it is covered; on the stream. */
     kith_status (*list)(void *arg, const kin_fused_device *on, kin_fused_prepared *out);
     void *arg;
@@ -175,6 +179,8 @@ typedef struct kin_fused_equal {
     void *block; /* device, ours */
     uint64_t *table;
     uint32_t *firsts;
+    uint64_t *hashes; /* the caller's, by row: as of kin_fused_group; or NULL */
+    int64_t known;
     /* Set by the caller once the device has found them. */
     uint64_t distinct;            /* rows that are their own first */
     uint64_t degenerate;          /* rows */

@@ -128,7 +128,7 @@ static kith_status append_rows(change *c, const kith_matrix *given)
     KIN_TRY(check_added(c->ctx, before(c), given, &c->added));
     if (stays_there(c->index)) {
         KIN_TRY(make_room(c, before(c)->rows + c->added.rows));
-        c->source.like = &c->index->kept->fused->prepared;
+        c->source.like = c->index->kept->fused;
         KIN_TRY(c->there == before(c)->data ? KITH_OK
                                             : put_there(c, 0, before(c), 0, before(c)->rows));
         return put_there(c, before(c)->rows, &c->added, 0, c->added.rows);
