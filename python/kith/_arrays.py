@@ -35,6 +35,8 @@ FLOATS = s.F32, s.F64, s.F16, s.BF16
 CODES: dict[np.dtype[Any], int] = {
     np.dtype(name): code for name, code in DTYPES.items() if code != BFLOAT16
 }
+KINDS = {"|b1": s.U8, **{dtype.str: code for dtype, code in CODES.items()}}
+"""By the names of types in the interfaces of arrays."""
 _BOOL = np.dtype(bool)
 BLOCK_BYTES = 256 << 20
 _SPARSE_DTYPES = (np.float32, np.float64, np.uint8, np.int8)

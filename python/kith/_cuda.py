@@ -16,7 +16,7 @@ import numpy as np
 
 from . import _options, _places
 from . import _structs as s
-from ._arrays import BFLOAT16, CODES, FLOATS, dtype_name
+from ._arrays import BFLOAT16, FLOATS, KINDS, dtype_name
 from ._context import Context, Settings, context
 from ._filter import NONE, NOTHING, Asked, Filter
 from ._filter import make as make_filter
@@ -28,7 +28,6 @@ from ._progress import Progress
 from ._results import Neighbors, Selection, check_ids, check_pair, claim, known_of, pair_of, room
 from ._small import is_small_there
 
-_CODES = {"|b1": s.U8, **{dtype.str: code for dtype, code in CODES.items()}}
 
 
 class _About(NamedTuple):
@@ -76,9 +75,8 @@ class DeviceMatrix(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether that is the one in which its library works: 0 and 1 are the default stream."""
-        current = self.maker.stream
-        return self.stream == current or {self.stream, current} == {0, 1}
+        """Whether that is the one in which its library works."""
+        return _places.same_stream(self.stream, self.maker.stream)
 
     @property
     def settings_device(self) -> str:
@@ -91,7 +89,7 @@ def as_device_matrix(x: Any, name: str) -> DeviceMatrix:
         raise ValueError(f"{name} must lie where the other matrix does, on the GPU")
     array, dtype = _readable(x)
     about = _about(array)
-    dtype = dtype or _CODES.get(about.type, 0)
+    dtype = dtype or KINDS.get(about.type, 0)
     shape, strides = about.shape, about.strides
     if len(shape) != 2:
         raise ValueError(f"{name} has {len(shape)} axes, must have 2: a row for each point")

@@ -7,7 +7,9 @@ fills it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -99,16 +101,25 @@ class _Lent:
         }
 
 
-class _Torch:
-    """Makes tensors beside a tensor."""
+def same_stream(first: int, other: int) -> bool:
+    """Whether two numbers are of one stream: 0 and 1 are the default one."""
+    return first == other or {first, other} == {0, 1}
 
-    def __init__(self, tensor: Any) -> None:
+
+class _Torch:
+    """Makes tensors on a GPU."""
+
+    def __init__(self, index: int) -> None:
         import torch
 
         self._torch = torch
-        self._device = tensor.device
-        self.index = tensor.device.index
-        self.stream = int(torch.cuda.current_stream(tensor.device).cuda_stream)
+        self._device = torch.device("cuda", index)
+        self.index = index
+
+    @property
+    def stream(self) -> int:
+        """The current one of this thread."""
+        return int(self._torch.cuda.current_stream(self._device).cuda_stream)
 
     def empty(self, shape: tuple[int, ...], name: str) -> Any:
         # PyTorch computes little with uint32: ids have int32 as long as the library writes them.
@@ -164,22 +175,34 @@ class _Torch:
 
 
 class _Cupy:
-    """Makes CuPy arrays on the device of an array."""
+    """Makes CuPy arrays on a GPU."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, index: int) -> None:
         import cupy
 
         self._cupy = cupy
-        self.index = cupy.asarray(array).device.id
-        with cupy.cuda.Device(self.index):
-            self.stream = int(cupy.cuda.get_current_stream().ptr)
+        self._runtime = cupy.cuda.runtime
+        self._here = contextlib.nullcontext()
+        self.index = index
+
+    def _there(self) -> AbstractContextManager[Any]:
+        """With that GPU as the current one, which it mostly is."""
+        current: int = self._runtime.getDevice()
+        there: AbstractContextManager[Any] = self._here
+        return there if current == self.index else self._cupy.cuda.Device(self.index)
+
+    @property
+    def stream(self) -> int:
+        """The current one of this thread."""
+        with self._there():
+            return int(self._cupy.cuda.get_current_stream().ptr)
 
     def empty(self, shape: tuple[int, ...], name: str) -> Any:
-        with self._cupy.cuda.Device(self.index):
+        with self._there():
             return self._cupy.empty(shape, name)
 
     def wide(self, ids: Any, may_be_empty: bool = False, signed: bool = False) -> Any:
-        with self._cupy.cuda.Device(self.index):
+        with self._there():
             wide = (ids.view("int32") if signed else ids).astype("int64")
             if may_be_empty and not signed:
                 wide[wide == 0xFFFFFFFF] = -1
@@ -187,25 +210,25 @@ class _Cupy:
 
     def settle(self) -> None:
         """What was made here is complete, whichever stream reads it."""
-        with self._cupy.cuda.Device(self.index):
+        with self._there():
             self._cupy.cuda.get_current_stream().synchronize()
 
     def take(self, address: int | None, count: int, name: str) -> Any:
         kind = "int64" if name == "uint32" else name
         if address is None or count == 0:
             return self.empty((count,), kind)
-        with self._cupy.cuda.Device(self.index):
+        with self._there():
             own = self._cupy.array(_Lent(address, count, name), dtype=kind, copy=True)
             self._cupy.cuda.get_current_stream().synchronize()
             return own
 
     def ends(self, ids: Any) -> tuple[int, int]:
-        with self._cupy.cuda.Device(self.index):
+        with self._there():
             ids = self._cupy.asarray(ids)
             return int(ids.min()), int(ids.max())
 
     def narrow(self, ids: Any) -> Any:
-        with self._cupy.cuda.Device(self.index):
+        with self._there():
             ids = self._cupy.asarray(ids)
             narrow = ids.astype("uint32") if ids.dtype.itemsize == 8 else ids
             narrow = self._cupy.ascontiguousarray(narrow)
@@ -213,7 +236,7 @@ class _Cupy:
             return narrow
 
     def whole(self, numbers: Any) -> Any:
-        with self._cupy.cuda.Device(self.index):
+        with self._there():
             numbers = self._cupy.asarray(numbers)
             if numbers.dtype.kind not in "iu" or numbers.dtype == "uint64":
                 return None
@@ -222,12 +245,27 @@ class _Cupy:
             return wide
 
     def to_host(self, array: Any) -> Any:
-        with self._cupy.cuda.Device(self.index):
+        with self._there():
             return self._cupy.asnumpy(array)
 
     def from_host(self, array: Array) -> Any:
-        with self._cupy.cuda.Device(self.index):
+        with self._there():
             return self._cupy.asarray(array)
+
+
+_torch_on = functools.cache(_Torch)
+_cupy_on = functools.cache(_Cupy)
+
+
+def _cupy_index(array: Any) -> int:
+    """Of the GPU of an array: CuPy's own say it, of others the driver knows whose address it is."""
+    import cupy
+
+    if isinstance(array, cupy.ndarray):
+        return int(array.device.id)
+    at = int(array.__cuda_array_interface__["data"][0])
+    runtime = cupy.cuda.runtime
+    return int(runtime.pointerGetAttributes(at).device if at != 0 else runtime.getDevice())
 
 
 def readable(x: Any) -> Any:
@@ -242,9 +280,9 @@ def readable(x: Any) -> Any:
 def maker(array: Any) -> Any:
     """Of arrays beside one on a GPU: by PyTorch for its tensors, else by CuPy."""
     if is_torch(array):
-        return _Torch(array)
+        return _torch_on(array.device.index)
     try:
-        return _Cupy(readable(array))
+        return _cupy_on(_cupy_index(readable(array)))
     except ImportError as error:
         raise ImportError(
             "arrays on a GPU are made and copied by CuPy where the points are no PyTorch tensor "

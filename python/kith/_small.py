@@ -20,7 +20,7 @@ import numpy as np
 
 from . import _metrics, _places, _pool
 from . import _structs as s
-from ._arrays import CODES, address
+from ._arrays import CODES, KINDS, address
 from ._context import Context, Settings, settings
 from ._errors import exception
 from ._handle import Pointer
@@ -314,50 +314,73 @@ def search_index(
 
 
 @functools.cache
-def _code_of(kind: Any) -> int | None:
-    """Of a tensor's dtype; None: it is not plain."""
+def _code_of(kind: Any) -> int:
+    """Of a tensor's dtype; 0: it is not plain."""
     try:
-        return CODES.get(np.dtype(str(kind).rpartition(".")[2]))
+        return CODES.get(np.dtype(str(kind).rpartition(".")[2]), 0)
     except TypeError:
+        return 0
+
+
+def _lay_there(array: Any) -> tuple[Laid, int] | None:
+    """An array on a GPU as kith_matrix, and the stream that fills it, 0 being the current one; None:
+    it is not plain."""
+    stream = 0
+    if _places.is_torch(array):
+        if not array.is_cuda or array.requires_grad or not array.is_contiguous():
+            return None
+        at, shape, code = array.data_ptr(), array.shape, _code_of(array.dtype)
+    else:
+        said = getattr(array, "__cuda_array_interface__", None)
+        if said is None or said.get("strides") is not None:
+            return None
+        at, shape, code = said["data"][0], said["shape"], KINDS.get(said["typestr"], 0)
+        stream = said.get("stream") or 0
+    if code == 0 or len(shape) != 2:
         return None
+    return (at, shape[0], 0, shape[1], code), stream
 
 
 def search_there(
     index: Pointer,
     points: s.Matrix,
-    tensor: Any,
+    array: Any,
     k: int,
     number: int,
     wanted: Wanted,
     wait: bool,
 ) -> Neighbors | None:
-    """kith_cuda_index_search of an index of points that is on a GPU, of one of PyTorch's tensors;
-    None: it is not plain, or not small."""
-    if not _places.is_torch(tensor) or not tensor.is_cuda or tensor.requires_grad:
+    """kith_cuda_index_search of an index of points that is on a GPU, of queries there; None: they are
+    not plain, or not small."""
+    laid = _lay_there(array)
+    if laid is None or number == s.KL:
         return None
-    code, shape = _code_of(tensor.dtype), tensor.shape
-    if code is None or len(shape) != 2 or not tensor.is_contiguous() or number == s.KL:
-        return None
-    count, cols = shape
+    (_, count, _, _, code), stream = laid
     rows = points.rows
     fits = 0 < k <= rows < 1 << 31 and count > 0
     if not fits or not is_small_there(rows, points.cols, count, k):
         return None
-    maker = _places.maker(tensor)
+    maker = _places.maker(array)
     wanted = wanted[0], f"cuda:{maker.index}", wanted[2]
     seat = _take(wanted)
     if seat is None:
         return None
+    current = maker.stream
+    waits = wait or not (stream == 0 or _places.same_stream(stream, current))
     double = code == s.F64 or points.dtype == s.F64
-    distances = maker.empty((count, k), "float64" if double else "float32")
-    ids = maker.empty((count, k), "uint32")
-    at = distances.data_ptr()
+    shape = count, k
+    distances = maker.empty(shape, "float64" if double else "float32")
+    ids = maker.empty(shape, "uint32")
+    at = _places.address(distances)
     seat.call_there(
         index,
-        (tensor.data_ptr(), count, 0, cols, code),
-        (ids.data_ptr(), 0 if double else at, at if double else 0, count, k, 0),
-        (number, k, 0 if wait else s.ENQUEUE, s.METHOD_AUTO),
-        maker.stream,
+        laid[0],
+        (_places.address(ids), 0 if double else at, at if double else 0, count, k, 0),
+        (number, k, 0 if waits else s.ENQUEUE, s.METHOD_AUTO),
+        stream or current,
     )
     _seats.free[wanted] = seat
-    return _new(Neighbors, (distances, maker.wide(ids, not wait, True)))
+    indices = maker.wide(ids, not waits, True)
+    if waits:
+        maker.settle()
+    return _new(Neighbors, (distances, indices))

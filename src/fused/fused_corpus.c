@@ -39,43 +39,29 @@ static void name_corpus(kin_layout *layout, void *job)
     c->unit_count = kin_layout_array(layout, 1, sizeof *c->unit_count);
 }
 
-typedef struct listing {
-    uint64_t count;
-    int64_t units;
-    uint32_t *numbers;
-    kin_fused_unit *work;
-} listing;
-
-static void name_listing(kin_layout *layout, void *job)
-{
-    listing *l = job;
-    l->numbers = kin_layout_array(layout, l->count, sizeof *l->numbers);
-    l->work = kin_layout_array(layout, (uint64_t)l->units, sizeof *l->work);
-}
-
 /* Every tile, in units of one block of rows. */
 static kith_status list_tiles(kith_ctx *ctx, const kin_fused_corpus *corpus)
 {
     const int64_t tiles = kin_fused_tiles_of(corpus->prepared.set.points);
-    listing l = {.count = numbers_of(corpus), .units = corpus->batch_units};
-    void *block = NULL;
-    KIN_TRY(kin_layout_make(ctx, name_listing, &l, "tiles", &block));
-    for (uint64_t i = 0; i < l.count; i++) {
-        l.numbers[i] = (uint32_t)i;
+    const uint64_t count = numbers_of(corpus);
+    const int64_t units = corpus->batch_units;
+    uint32_t *numbers = NULL;
+    kin_fused_unit *work = NULL;
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, numbers, count, "tiles");
+    KIN_NEW(&hold, work, (uint64_t)units, "tiles");
+    for (uint64_t i = 0; i < count; i++) {
+        numbers[i] = (uint32_t)i;
     }
-    for (int64_t i = 0; i < l.units; i++) {
-        const int64_t first = tiles * i / l.units;
-        const int64_t end = tiles * (i + 1) / l.units;
-        l.work[i] = (kin_fused_unit){0, (uint32_t)first, (uint32_t)(end - first), 0};
+    for (int64_t i = 0; i < units; i++) {
+        const int64_t first = tiles * i / units;
+        const int64_t end = tiles * (i + 1) / units;
+        work[i] = (kin_fused_unit){0, (uint32_t)first, (uint32_t)(end - first), 0};
     }
-    kith_status status =
-        kin_gpu_upload(ctx, corpus->gpu, corpus->numbers, l.numbers, l.count * sizeof *l.numbers);
-    KIN_THEN(status, kin_gpu_upload(ctx, corpus->gpu, corpus->units, l.work,
-                                    (uint64_t)l.units * sizeof *l.work));
-    KIN_THEN(status, kin_gpu_upload(ctx, corpus->gpu, corpus->unit_count, &corpus->batch_units,
-                                    sizeof corpus->batch_units));
-    kin_free(ctx, block);
-    return status;
+    KIN_TRY(kin_gpu_upload(ctx, corpus->gpu, corpus->numbers, numbers, count * sizeof *numbers));
+    KIN_TRY(kin_gpu_upload(ctx, corpus->gpu, corpus->units, work, (uint64_t)units * sizeof *work));
+    return kin_gpu_upload(ctx, corpus->gpu, corpus->unit_count, &corpus->batch_units,
+                          sizeof corpus->batch_units);
 }
 
 /* What searches read beside the set. */
@@ -101,23 +87,17 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
                                  .points = kin_fused_source_rows(points),
                                  .distance = *points->distance,
                                  .place = points->place};
+    const kin_fused_prepared *prepared = &corpus->prepared;
     kith_status status = kin_fused_prepare_corpus(ctx, gpu, points, asked, k, &corpus->prepared);
-    if (status == KITH_OK && corpus->prepared.set.points > 0) {
-        status = make_lists(ctx, corpus);
+    KIN_THEN(status, prepared->set.points > 0 ? make_lists(ctx, corpus) : KITH_OK);
+    if (status == KITH_OK && (double)points->askers * (double)prepared->set.points >= MANY_PAIRS) {
+        status = kin_fused_corpus_glance(ctx, NULL, corpus);
     }
     if (status != KITH_OK) {
         kin_fused_corpus_free(ctx, corpus);
         return status;
     }
-    ctx->report.seconds_prepare +=
-        corpus->prepared.seconds_prepare + corpus->prepared.seconds_upload;
-    if ((double)points->askers * (double)corpus->prepared.set.points >= MANY_PAIRS) {
-        status = kin_fused_corpus_glance(ctx, corpus);
-    }
-    if (status != KITH_OK) {
-        kin_fused_corpus_free(ctx, corpus);
-        return status;
-    }
+    ctx->report.seconds_prepare += prepared->seconds_prepare + prepared->seconds_upload;
     *out = corpus;
     return KITH_OK;
 }
@@ -173,9 +153,11 @@ static double most_lost(int32_t cols)
 
 /* Rounded from the rows as they are given: halves in between would lose more. What is left must
  * have room for queries and their lists. */
-kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus)
+kith_status kin_fused_corpus_glance(kith_ctx *ctx, const kin_fused_corpus *like,
+                                    kin_fused_corpus *corpus)
 {
     const kin_fused_prepared *halves = &corpus->prepared;
+    kin_fused_past past = {.known = 0};
     const kin_fused_set *set = &halves->set;
     const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
     if (set->points == 0 || set->frame.type != KIN_FUSED_F16 ||
@@ -183,9 +165,13 @@ kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus)
         kin_fused_glance_bytes(&corpus->points, INT64_MAX) > kin_gpu_room(corpus->gpu) / 4) {
         return KITH_OK;
     }
+    if (like != NULL && like->glance != NULL && like->prepared.places != NULL) {
+        past = (kin_fused_past){like->glance->prepared.set, like->prepared.places,
+                                like->prepared.rows.rows};
+    }
     kith_status status = begin_of(ctx, corpus, &corpus->glance);
     if (status == KITH_OK) {
-        status = kin_fused_prepare_bytes(&on, halves, &corpus->glance->prepared);
+        status = kin_fused_prepare_bytes(&on, halves, &past, &corpus->glance->prepared);
         status = finish_of(ctx, status, &corpus->glance);
     }
     if (status == KITH_OK && corpus->glance->prepared.set.worst.lost > most_lost(set->frame.cols)) {
@@ -239,13 +225,19 @@ void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
 
 uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus)
 {
+    const kin_fused_prepared *prepared = &corpus->prepared;
     const uint64_t resident =
         kin_fused_prepared_bytes(&corpus->points, corpus->points.rows, &corpus->distance,
                                  corpus->points.dtype, corpus->place, true)
             .resident;
-    return corpus->glance == NULL
-               ? resident
-               : kin_size_add(resident, kin_fused_set_bytes(&corpus->glance->prepared));
+    const int64_t nearest = prepared->nearest != NULL ? prepared->set.padded + KIN_FUSED_BLOCK : 0;
+    const int64_t places = prepared->places != NULL ? prepared->rows.rows : 0;
+    const uint64_t glance =
+        corpus->glance != NULL ? kin_fused_set_bytes(&corpus->glance->prepared) : 0;
+    const int64_t hashes = prepared->hashes != NULL ? prepared->rows.rows : 0;
+    const uint64_t kept =
+        (uint64_t)(nearest + hashes) * sizeof(uint64_t) + (uint64_t)places * sizeof(uint32_t);
+    return kin_size_add(resident, kin_size_add(kept, glance));
 }
 
 void kin_fused_report(kith_ctx *ctx, const kin_fused_prepared *corpus, const kin_fused_tally *tally,

@@ -45,7 +45,9 @@ kith_status kin_fused_equal_start(const kin_fused_device *on, const kin_fused_ro
                                  .slots = slots,
                                  .table = found->table,
                                  .firsts = found->firsts,
-                                 .distinct = distinct};
+                                 .distinct = distinct,
+                                 .hashes = found->hashes,
+                                 .known = found->known};
     return kin_fused_launched(on, on->kernels->group(on->stream, &job), "finding equal rows");
 }
 
@@ -73,22 +75,14 @@ kith_status kin_fused_equal_lists(const kin_fused_device *on, const kin_fused_eq
     const uint64_t n = (uint64_t)rows;
     uint32_t *firsts = NULL;
     uint8_t *degenerate = NULL;
-    kith_status status = KITH_OK;
+    KIN_HOLD(hold, ctx);
     if (found->firsts != NULL && found->distinct < n) {
-        KIN_TRY_GOTO(status, kin_alloc(ctx, &firsts, n, sizeof *firsts, "groups of equal rows"),
-                     done);
-        KIN_TRY_GOTO(status,
-                     kin_gpu_download(ctx, on->gpu, firsts, found->firsts, n * sizeof *firsts),
-                     done);
+        KIN_NEW(&hold, firsts, n, "groups of equal rows");
+        KIN_TRY(kin_gpu_download(ctx, on->gpu, firsts, found->firsts, n * sizeof *firsts));
     }
     if (found->degenerate > 0) {
-        KIN_TRY_GOTO(status, kin_alloc(ctx, &degenerate, n, 1, "degenerate rows"), done);
-        KIN_TRY_GOTO(status, kin_gpu_download(ctx, on->gpu, degenerate, found->is_degenerate, n),
-                     done);
+        KIN_NEW(&hold, degenerate, n, "degenerate rows");
+        KIN_TRY(kin_gpu_download(ctx, on->gpu, degenerate, found->is_degenerate, n));
     }
-    status = kin_groups_of_firsts(ctx, rows, firsts, degenerate, groups);
-done:
-    kin_free(ctx, degenerate);
-    kin_free(ctx, firsts);
-    return status;
+    return kin_groups_of_firsts(ctx, rows, firsts, degenerate, groups);
 }

@@ -52,10 +52,11 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
 {
     const kin_fused_place me = kin_fused_my_place(team);
     const bool real = me.row < job.rows.rows;
+    const bool known = me.row < job.known;
     const char *row = kin_fused_row(job.rows, real ? me.row : 0);
     uint64_t hash = 0;
 #pragma unroll 4
-    for (int64_t at = (int64_t)me.lane * KIN_FUSED_CHUNK; at < bytes;
+    for (int64_t at = (int64_t)me.lane * KIN_FUSED_CHUNK; at < bytes && !known;
          at += (int64_t)team * KIN_FUSED_CHUNK) {
         const uint4 chunk = kin_fused_chunk<ALIGNED>(row, at, bytes);
         const uint64_t place = (uint64_t)at / 8;
@@ -66,7 +67,11 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
         hash += __shfl_xor_sync(KIN_FUSED_ALL_LANES, hash, offset);
     }
     if (real && me.lane == 0) {
+        hash = known ? job.hashes[me.row] : hash;
         job.firsts[me.row] = (uint32_t)enter(job, hash, (uint64_t)me.row);
+        if (job.hashes != NULL) {
+            job.hashes[me.row] = hash;
+        }
     }
 }
 

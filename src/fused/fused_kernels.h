@@ -44,6 +44,8 @@ typedef struct kin_fused_group {
     uint64_t *table; /* 2 x slots */
     uint32_t *firsts;
     uint64_t *distinct;
+    uint64_t *hashes; /* by row, or NULL; those of the first `known` rows are there */
+    int64_t known;
 } kin_fused_group;
 
 /* Sums and extremes of the columns, then of the norms: what a frame is made of. The same numbers in
@@ -66,9 +68,16 @@ static inline int32_t kin_fused_measure_parts(int32_t cols)
     return fit > most ? most : fit > 1 ? fit : 1;
 }
 
+/* Another set in the same frame, not of integers, which has the first `known` rows. */
+typedef struct kin_fused_past {
+    kin_fused_set set;
+    const uint32_t *places; /* by row: its position there, if it has one */
+    int64_t known;          /* 0: there is none */
+} kin_fused_past;
+
 /* Rounded rows ids[0 .. points) (ids NULL: first, first + 1, ...) of a set, with facts, halves and
- * padding up to `padded`, and where an id is KITH_ID_NONE. worst: 2 floats, cleared before: largest
- * norm and lost. */
+ * padding up to `padded`, and where an id is KITH_ID_NONE. What the past has of them is copied.
+ * worst: 2 floats, cleared before: largest norm and lost. */
 typedef struct kin_fused_round {
     kin_fused_rows rows;
     kin_fused_frame frame;
@@ -81,7 +90,9 @@ typedef struct kin_fused_round {
     unsigned char *rounded;
     kin_fused_facts *facts;
     kin_fused_word *half;
-    float *worst; /* or NULL */
+    kin_fused_past past;
+    uint32_t *places; /* by row: its position, not of integers; or NULL */
+    float *worst;     /* or NULL */
 } kin_fused_round;
 
 /* Shadows (exact/exact_corpus.h) of the positions of a set as plain numbers, from its rounded rows

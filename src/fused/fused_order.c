@@ -127,20 +127,23 @@ static kith_status make_pivots(const kin_fused_device *on, const kin_fused_prepa
 
 typedef struct dealing {
     int64_t points; /* padded */
+    int64_t known;  /* of the points the first ones, whose nearest is */
     int64_t blocks; /* that are dealt here */
     int64_t tile_count;
     void *block;
     kin_fused_unit *units;
     uint32_t *tiles;
     uint32_t *counters; /* units; the next one */
-    uint64_t *nearest;
+    uint64_t *nearest;  /* where it is set before, another's, with room for a block more */
     void *scratch;
 } dealing;
 
 static void name_dealing(kin_layout *layout, void *job)
 {
     dealing *d = job;
-    d->nearest = kin_layout_array(layout, (uint64_t)d->points, sizeof *d->nearest);
+    if (d->nearest == NULL) {
+        d->nearest = kin_layout_array(layout, (uint64_t)d->points, sizeof *d->nearest);
+    }
     d->units = kin_layout_array(layout, (uint64_t)d->blocks, sizeof *d->units);
     d->tiles = kin_layout_array(layout, (uint64_t)d->tile_count, sizeof *d->tiles);
     d->counters = kin_layout_array(layout, 2, sizeof *d->counters);
@@ -175,7 +178,8 @@ static kith_status upload_units(const kin_fused_device *on, int64_t first, const
     return kin_gpu_upload(ctx, on->gpu, d->counters, counters, sizeof counters);
 }
 
-/* shared: members of a team in lockstep have the same points, and each looks for a part of them. */
+/* Of points behind those that are known. shared: members of a team in lockstep have the same
+ * points, and each looks for a part of them. */
 static kith_status find_nearest(const kin_fused_device *on, const kin_fused_set *points,
                                 const kin_fused_set *cells, bool shared, dealing *d)
 {
@@ -185,13 +189,13 @@ static kith_status find_nearest(const kin_fused_device *on, const kin_fused_set 
     int64_t firsts[KIN_GPU_TEAM_MOST + 1];
     kin_gpu_divide(points->padded, KIN_FUSED_BLOCK, shared ? kin_gpu_parts(gpu) : 1, firsts);
     const int64_t first = firsts[part] / KIN_FUSED_BLOCK;
-    *d = (dealing){.points = points->padded,
-                   .blocks = firsts[part + 1] / KIN_FUSED_BLOCK - first,
-                   .tile_count = cells->points / KIN_FUSED_TILE};
+    d->points = d->known + points->padded;
+    d->blocks = firsts[part + 1] / KIN_FUSED_BLOCK - first;
+    d->tile_count = cells->points / KIN_FUSED_TILE;
     KIN_TRY(kin_gpu_layout_make(ctx, gpu, name_dealing, d, "nearest pivots", &d->block));
     KIN_TRY(upload_units(on, first, d));
-    KIN_TRY(
-        kin_gpu_fill(ctx, gpu, d->nearest, 0xff, (uint64_t)points->padded * sizeof *d->nearest));
+    uint64_t *nearest = d->nearest + d->known;
+    KIN_TRY(kin_gpu_fill(ctx, gpu, nearest, 0xff, (uint64_t)points->padded * sizeof *nearest));
     const kin_fused_screen job = {.mode = KIN_FUSED_NEAREST,
                                   .rows = *points,
                                   .cols = *cells,
@@ -199,10 +203,10 @@ static kith_status find_nearest(const kin_fused_device *on, const kin_fused_set 
                                   .unit_count = &d->counters[0],
                                   .next = &d->counters[1],
                                   .tiles = d->tiles,
-                                  .nearest = d->nearest};
+                                  .nearest = nearest};
     KIN_TRY(
         kin_fused_launched(on, on->kernels->screen(on->stream, &job), "finding nearest pivots"));
-    return shared ? kin_gpu_gather(ctx, gpu, d->nearest, sizeof *d->nearest, firsts) : KITH_OK;
+    return shared ? kin_gpu_gather(ctx, gpu, nearest, sizeof *nearest, firsts) : KITH_OK;
 }
 
 /* Rows job.ids by the cells of their nearest pivots. */
@@ -226,18 +230,22 @@ static kith_status list_points(const kin_fused_device *on, const kin_fused_prepa
     return kin_fused_launched(on, on->kernels->sort(on->stream, &job), "listing points");
 }
 
+/* The points from `first` on, where the first ones of the set stand; *points becomes these. */
 static kith_status round_listed(const kin_fused_device *on, const kin_fused_prepared *prepared,
-                                const uint32_t *listed, float *worst)
+                                const uint32_t *listed, int64_t first, kin_fused_set *points)
 {
+    *points = prepared->set;
+    points->points -= first;
+    points->padded = kin_round_up(points->points, KIN_FUSED_BLOCK);
     const kin_fused_round job = {.rows = prepared->rows,
                                  .frame = prepared->set.frame,
-                                 .ids = listed,
-                                 .points = prepared->set.points,
-                                 .padded = prepared->set.padded,
+                                 .ids = listed != NULL ? listed + first : NULL,
+                                 .first = first,
+                                 .points = points->points,
+                                 .padded = points->padded,
                                  .rounded = prepared->rounded,
                                  .facts = prepared->facts,
-                                 .half = prepared->half,
-                                 .worst = worst};
+                                 .half = prepared->half};
     return kin_fused_launched(on, on->kernels->round(on->stream, &job), "rounding points");
 }
 
@@ -289,11 +297,24 @@ static kith_status take_pivots(const kin_fused_device *on, const kin_fused_prepa
     KIN_TRY(kin_gpu_alloc(on->ctx, on->gpu, &p->ids, count, sizeof *p->ids, "pivots"));
     p->rows.set.ids = p->ids;
     KIN_TRY(kin_fused_chosen_make(on, &p->rows));
-    KIN_TRY(kin_fused_launched(
-        on,
-        on->gpu->module->ops->copy_within(on->stream, p->ids, like->pivots, count * sizeof *p->ids),
-        "copying pivots"));
+    KIN_TRY(kin_gpu_copy(on->ctx, on->gpu, p->ids, like->pivots, count * sizeof *p->ids));
     return kin_fused_chosen_round(on, &prepared->rows, &p->rows);
+}
+
+/* Points to the nearest of the pivots. What is known of another's, which are the first of them, is
+ * taken from there: rows that come never stand before others in the list. */
+static kith_status deal_points(const kin_fused_device *on, const kin_fused_prepared *prepared,
+                               const uint32_t *listed, const kin_fused_prepared *like,
+                               const kin_fused_set *cells, dealing *d)
+{
+    kin_fused_set points;
+    d->nearest = prepared->nearest;
+    d->known = like != NULL && like->nearest != NULL ? like->groups.count : 0;
+    KIN_TRY(round_listed(on, prepared, listed, d->known, &points));
+    KIN_TRY(points.points > 0 ? find_nearest(on, &points, cells, d->known == 0, d) : KITH_OK);
+    return d->known == 0 ? KITH_OK
+                         : kin_gpu_copy(on->ctx, on->gpu, d->nearest, like->nearest,
+                                        (uint64_t)d->known * sizeof *d->nearest);
 }
 
 kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepared *prepared,
@@ -304,26 +325,23 @@ kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepare
     const int64_t count = like != NULL ? like->pivot_count : pivots_of(points, askers);
     pivots p = {0};
     dealing d = {0};
-    kith_status status = KITH_OK;
     if (!prepared->covered) {
         return list_points(on, prepared, listed);
     }
-    KIN_TRY_GOTO(status,
-                 like != NULL ? take_pivots(on, prepared, like, &p)
-                              : make_order(on, prepared, count, &p),
-                 done);
-    KIN_TRY_GOTO(status, round_listed(on, prepared, listed, p.rows.worst), done);
-    KIN_TRY_GOTO(status, find_nearest(on, &prepared->set, &p.rows.set, true, &d), done);
+    kith_status status =
+        like != NULL ? take_pivots(on, prepared, like, &p) : make_order(on, prepared, count, &p);
+    KIN_THEN(status, deal_points(on, prepared, listed, like, &p.rows.set, &d));
     const kin_fused_sort sort = {.ids = listed,
                                  .points = points,
                                  .cell_count = (uint32_t)count,
                                  .order = prepared->ids,
                                  .marks = prepared->marks};
-    KIN_TRY_GOTO(status, sort_by_cell(on, sort, &d), done);
-    prepared->pivots = p.ids;
-    prepared->pivot_count = count;
-    p.ids = NULL;
-done:
+    KIN_THEN(status, sort_by_cell(on, sort, &d));
+    if (status == KITH_OK) {
+        prepared->pivots = p.ids;
+        prepared->pivot_count = count;
+        p.ids = NULL;
+    }
     free_dealing(on, &d);
     free_pivots(on, &p);
     return status;

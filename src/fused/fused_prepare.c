@@ -34,6 +34,8 @@ typedef struct preparing {
     int64_t askers;
     int64_t apart;
     const kin_fused_prepared *like;
+    int64_t known; /* of the rows the first ones, which like has: their values are known */
+    kin_fused_past past;
     int64_t room;    /* positions that the rounded copy has room for, at least */
     findings *found; /* device */
     findings seen;   /* host */
@@ -54,6 +56,10 @@ static void name_rows(kin_layout *layout, void *prepared)
     }
     if (p->measured) {
         p->mean = kin_layout_array(layout, (uint64_t)p->rows.cols, sizeof *p->mean);
+    }
+    if (p->grows) {
+        p->hashes = kin_layout_array(layout, n, sizeof *p->hashes);
+        p->places = p->measured ? kin_layout_array(layout, n, sizeof *p->places) : NULL;
     }
     if (p->distance.period != NULL) {
         p->rows.period = kin_layout_array(layout, (uint64_t)p->rows.cols, sizeof *p->rows.period);
@@ -82,6 +88,8 @@ static void name_set(kin_layout *layout, void *prepared)
         name_balls(layout, p);
         p->marks = kin_layout_array(layout, (uint64_t)kin_fused_sort_marks(p->set.points),
                                     sizeof *p->marks);
+        p->nearest =
+            p->grows ? kin_layout_array(layout, n + KIN_FUSED_BLOCK, sizeof *p->nearest) : NULL;
     }
 }
 
@@ -149,9 +157,18 @@ static kith_status see_findings(preparing *p)
     return kin_gpu_download(p->on.ctx, p->on.gpu, &p->seen, p->found, sizeof p->seen);
 }
 
+/* The rows behind those that are known. */
+static kin_fused_rows new_rows(const preparing *p)
+{
+    kin_fused_rows rows = p->out->rows;
+    rows.data = (const char *)rows.data + p->known * rows.stride_bytes;
+    rows.rows -= p->known;
+    return rows;
+}
+
 static kith_status start_check(const preparing *p)
 {
-    const kin_fused_check job = {.rows = p->out->rows, .bad = &p->found->bad};
+    const kin_fused_check job = {.rows = new_rows(p), .bad = &p->found->bad};
     const uint64_t bytes = (uint64_t)job.rows.cols * sizeof *job.rows.period;
     void *period = (void *)(uintptr_t)job.rows.period;
     KIN_TRY(kin_metric_takes(p->on.ctx, p->matrix, job.rows.metric, p->name));
@@ -161,32 +178,37 @@ static kith_status start_check(const preparing *p)
     return kin_fused_launched(&p->on, p->on.kernels->check(p->on.stream, &job), "checking values");
 }
 
-/* The processor's own sentence for the value that was found. */
+/* The processor's own sentence for the value that was found; new rows are counted from 0. */
 static kith_status complain(const preparing *p)
 {
-    const kin_fused_rows *rows = &p->out->rows;
+    const kin_fused_rows rows = new_rows(p);
     kith_ctx *ctx = p->on.ctx;
-    const int64_t row = (int64_t)((p->seen.bad & ~KIN_FUSED_OUTSIDE) / (uint64_t)rows->cols);
-    const uint64_t bytes = (uint64_t)rows->cols * (uint64_t)kith_dtype_bytes(rows->dtype);
+    const int64_t row = (int64_t)((p->seen.bad & ~KIN_FUSED_OUTSIDE) / (uint64_t)rows.cols);
+    const uint64_t bytes = (uint64_t)rows.cols * (uint64_t)kith_dtype_bytes(rows.dtype);
     void *copy = NULL;
-    KIN_TRY(kin_alloc(ctx, &copy, bytes, 1, "a row"));
-    kith_status status = kin_gpu_download(
-        ctx, p->on.gpu, copy, (const char *)rows->data + row * rows->stride_bytes, bytes);
-    KIN_THEN(status, kin_metric_complain(ctx, p->matrix, copy, p->out->first + row,
-                                         &p->out->distance, p->name));
-    kin_free(ctx, copy);
-    return status;
+    KIN_HOLD(hold, ctx);
+    KIN_TRY(kin_hold_alloc(&hold, &copy, bytes, 1, "a row"));
+    KIN_TRY(kin_gpu_download(ctx, p->on.gpu, copy,
+                             (const char *)rows.data + row * rows.stride_bytes, bytes));
+    return kin_metric_complain(ctx, p->matrix, copy, p->out->first + row, &p->out->distance,
+                               p->name);
 }
 
 static kith_status start_transforms(const preparing *p)
 {
     kin_fused_prepared *out = p->out;
+    const uint64_t known = (uint64_t)p->known;
     if (out->transforms == NULL) {
         return KITH_OK;
     }
-    const kin_fused_transform job = {.rows = out->rows,
-                                     .transforms = out->transforms,
-                                     .degenerate = out->degenerate,
+    if (known > 0) {
+        KIN_TRY(kin_gpu_copy(p->on.ctx, p->on.gpu, out->transforms, p->like->transforms,
+                             known * sizeof *out->transforms));
+        KIN_TRY(kin_gpu_copy(p->on.ctx, p->on.gpu, out->degenerate, p->like->degenerate, known));
+    }
+    const kin_fused_transform job = {.rows = new_rows(p),
+                                     .transforms = out->transforms + known,
+                                     .degenerate = out->degenerate + known,
                                      .count = &p->found->degenerate};
     KIN_TRY(kin_fused_launched(&p->on, p->on.kernels->transform(p->on.stream, &job),
                                "normalising rows"));
@@ -201,7 +223,8 @@ static kith_status finish_groups(preparing *p)
     kin_groups *groups = &p->out->groups;
     const int64_t rows = p->out->rows.rows;
     p->equal.distinct = p->seen.distinct;
-    p->equal.degenerate = p->seen.degenerate;
+    p->equal.degenerate =
+        p->seen.degenerate + (p->known > 0 ? (uint64_t)p->like->groups.degenerate : 0);
     p->equal.is_degenerate = p->out->degenerate;
     if (rows - (int64_t)p->seen.distinct <= p->apart) {
         p->equal.firsts = NULL; /* all are taken as distinct */
@@ -351,6 +374,8 @@ static kith_status round_set(preparing *p)
                                  .rounded = out->rounded,
                                  .facts = out->facts,
                                  .half = out->half,
+                                 .past = p->past,
+                                 .places = out->places,
                                  .worst = p->found->worst};
     KIN_TRY(
         kin_fused_launched(&p->on, p->on.kernels->round(p->on.stream, &job), "rounding points"));
@@ -429,6 +454,11 @@ static kith_status look(preparing *p, bool grouped)
     KIN_TRY(start_check(p));
     KIN_TRY(start_transforms(p));
     if (grouped) {
+        p->equal.hashes = p->out->hashes;
+        p->equal.known = p->known;
+        KIN_TRY(p->known == 0 ? KITH_OK
+                              : kin_gpu_copy(p->on.ctx, p->on.gpu, p->out->hashes, p->like->hashes,
+                                             (uint64_t)p->known * sizeof *p->out->hashes));
         KIN_TRY(kin_fused_equal_start(&p->on, &p->out->rows, &p->found->distinct, &p->equal));
     }
     KIN_TRY(see_findings(p));
@@ -457,11 +487,8 @@ static kith_status prepare_like(preparing *p, bool *serves)
     const kin_fused_prepared *like = p->like;
     kin_fused_frame frame = like->set.frame;
     const uint64_t bytes = (uint64_t)out->rows.cols * sizeof *out->mean;
-    KIN_TRY(!out->measured ? KITH_OK
-                           : kin_fused_launched(&p->on,
-                                                p->on.gpu->module->ops->copy_within(
-                                                    p->on.stream, out->mean, like->mean, bytes),
-                                                "copying means"));
+    KIN_TRY(out->measured ? kin_gpu_copy(p->on.ctx, p->on.gpu, out->mean, like->mean, bytes)
+                          : KITH_OK);
     frame.mean = frame.mean != NULL ? out->mean : NULL;
     out->byte_frame = like->byte_frame;
     out->byte_frame.mean = like->byte_frame.mean != NULL ? out->mean : NULL;
@@ -470,6 +497,7 @@ static kith_status prepare_like(preparing *p, bool *serves)
     out->framed = like->framed;
     out->covered = like->covered;
     p->room = kin_fused_room_of(like->framed);
+    p->past = (kin_fused_past){like->set, like->places, like->places != NULL ? p->known : 0};
     KIN_TRY(allocate_set(p, &frame, out->groups.count));
     KIN_TRY(kin_fused_order_points(&p->on, out, p->listed, 0, like->pivots != NULL ? like : NULL));
     KIN_TRY(round_set(p));
@@ -493,6 +521,7 @@ static void drop_set(preparing *p)
     out->marks = NULL;
     out->byte_candidates = 0.0;
     p->room = 0;
+    p->past.known = 0;
 }
 
 static kith_status prepare_corpus(preparing *p, kith_dtype asked, int64_t k)
@@ -580,9 +609,11 @@ static kith_status begin(preparing *p, const kin_fused_device *on, const kin_fus
     p->askers = source->askers;
     p->apart = source->apart;
     p->like = source->like;
+    p->known = source->like != NULL ? source->like->rows.rows : 0;
     p->on_device = (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0;
     memset(p->out, 0, sizeof *p->out);
     p->out->distance = *source->distance;
+    p->out->grows = source->grows;
     return take_rows(p, source->first, source->count > 0 ? source->count : source->matrix->rows);
 }
 
@@ -643,7 +674,11 @@ kith_status kin_fused_prepare_spread(const kin_fused_device *on, const kin_fused
 kith_status kin_fused_prepare_listed(const kin_fused_device *on, const kin_fused_listing *listing,
                                      kin_fused_prepared *out)
 {
-    preparing p = {.start = kin_clock_ns(), .on = *on, .out = out, .room = listing->room};
+    preparing p = {.start = kin_clock_ns(),
+                   .on = *on,
+                   .out = out,
+                   .room = listing->room,
+                   .past = listing->past};
     kith_status status = clear_findings(&p);
     KIN_THEN(status, allocate_set(&p, &listing->frame, out->groups.count));
     KIN_THEN(status, listing->list(listing->arg, on, out));

@@ -50,6 +50,12 @@ struct kin_fused_prepared {
     uint32_t *pivots;
     int64_t pivot_count;
     uint32_t *marks;
+    /* Where rows may come to it: of the list that was ordered, what the screen found nearest
+     * (kin_fused_screen.nearest), and a block more. */
+    bool grows;
+    uint64_t *nearest;
+    uint64_t *hashes; /* by row: of kin_fused_group */
+    uint32_t *places; /* by row: its position, where columns have means */
     double *mean;
     unsigned char *rounded;
     unsigned char *starts; /* behind them; NULL: none */
@@ -69,8 +75,10 @@ typedef struct kin_fused_source {
     int64_t count;    /* 0: all */
     int64_t askers;   /* of a corpus: queries that it is prepared for; 0: not known */
     int64_t apart;    /* of a corpus: so many rows may equal others, and stay rows of their own */
+    bool grows;       /* of a corpus: rows may come to it, as to `like` */
     const kin_fused_prepared *like; /* of a corpus: one of its first rows, the last ones apart,
-                                       whose frame and cells it takes if they serve; or NULL */
+                                       whose frame and cells it takes if they serve; or NULL.
+                                       Messages count rows from the last ones' first on */
 } kin_fused_source;
 
 static inline kith_matrix kin_fused_source_rows(const kin_fused_source *source)
@@ -93,9 +101,10 @@ kith_status kin_fused_prepare_groups(kith_ctx *ctx, kin_gpu *gpu, const kin_fuse
 kith_status kin_fused_prepare_some(const kin_fused_device *on, const kin_fused_prepared *all,
                                    const uint8_t *allow, int64_t kept, kin_fused_prepared *out);
 
-/* The rows of a corpus of halves, as bytes: in byte_frame and their order. */
+/* The rows of a corpus of halves, as bytes: in byte_frame and their order. past: where the halves
+ * are in the frame of some that they grew from, the bytes of those; or NULL. */
 kith_status kin_fused_prepare_bytes(const kin_fused_device *on, const kin_fused_prepared *halves,
-                                    kin_fused_prepared *out);
+                                    const kin_fused_past *past, kin_fused_prepared *out);
 uint64_t kin_fused_set_bytes(const kin_fused_prepared *bytes); /* of device memory */
 
 /* Whether so many points have balls and an order; fewer have nothing to skip. */
@@ -108,6 +117,7 @@ static inline bool kin_fused_is_covered(const kin_distance *distance, int64_t po
 typedef struct kin_fused_listing {
     kin_fused_frame frame;
     int64_t room; /* positions that the rounded copy has room for, at least */
+    kin_fused_past past;
     /* Fills out->ids, and marks where it is covered; on the stream. */
     kith_status (*list)(void *arg, const kin_fused_device *on, kin_fused_prepared *out);
     void *arg;
@@ -169,6 +179,8 @@ typedef struct kin_fused_equal {
     void *block; /* device, ours */
     uint64_t *table;
     uint32_t *firsts;
+    uint64_t *hashes; /* the caller's, by row: as of kin_fused_group; or NULL */
+    int64_t known;
     /* Set by the caller once the device has found them. */
     uint64_t distinct;            /* rows that are their own first */
     uint64_t degenerate;          /* rows */

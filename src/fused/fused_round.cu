@@ -85,6 +85,8 @@ KIN_DEVICE void finish_row(const kin_fused_round &job, int64_t position, bool le
                            row_sums sums)
 {
     const bool real = row >= 0;
+    const bool known = real && row < job.past.known;
+    const int64_t place = known ? (int64_t)job.past.places[row] : 0;
     const bool lost_before = real && job.off != NULL;
     const double before =
         lost_before ? (double)job.off[row * job.off_stride] / job.frame.scale : 0.0;
@@ -92,9 +94,19 @@ KIN_DEVICE void finish_row(const kin_fused_round &job, int64_t position, bool le
     const double off = sqrt(sums.lost_sq);
     const double length = sqrt(sums.stored_sq);
     const double loss = (before + off + 0x1p-50 * (length + off) + 0x1p-500) * KIN_BOUND_WIDEN;
-    const float norm = real ? __double2float_ru(length * KIN_BOUND_WIDEN) : 0.0F;
-    const float lost = real ? __double2float_ru(loss) : 0.0F;
-    if (leads && real && job.frame.type == KIN_FUSED_F16) {
+    const float norm = known  ? job.past.set.facts[place].norm
+                       : real ? __double2float_ru(length * KIN_BOUND_WIDEN)
+                              : 0.0F;
+    const float lost = known  ? job.past.set.facts[place].lost
+                       : real ? __double2float_ru(loss)
+                              : 0.0F;
+    if (leads && real && job.places != NULL) {
+        job.places[row] = (uint32_t)position;
+    }
+    if (leads && known) {
+        store_facts(job, position, job.past.set.facts[place].term, job.past.set.half[place], norm,
+                    lost);
+    } else if (leads && real && job.frame.type == KIN_FUSED_F16) {
         kin_fused_word term;
         kin_fused_word half;
         term.f = product ? 0.0F : (float)sums.stored_sq;
@@ -184,9 +196,17 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     const kin_row_transform *transform = transforms != NULL && r >= 0 ? &transforms[r] : NULL;
     const int64_t bytes = r < 0 ? 0 : (int64_t)job.frame.cols * kin_fused_dtype<DTYPE>::BYTES;
     const double inverse = 1.0 / job.frame.scale;
-    const int32_t wide = me.row < job.padded ? job.frame.row_bytes / stored_bytes : 0;
+    const bool known = r >= 0 && r < job.past.known;
+    const int32_t wide = me.row < job.padded && !known ? job.frame.row_bytes / stored_bytes : 0;
     unsigned char *out = job.rounded + me.row * job.frame.row_bytes;
     row_sums sums = {0.0, 0.0, 0.0};
+    if (known) {
+        const unsigned char *past =
+            job.past.set.rounded + (int64_t)job.past.places[r] * job.frame.row_bytes;
+        for (int32_t at = me.lane; at < job.frame.row_bytes / KIN_FUSED_CHUNK; at += team) {
+            ((uint4 *)out)[at] = __ldg((const uint4 *)past + at);
+        }
+    }
 #pragma unroll 2
     for (int32_t col = me.lane * values; col < wide; col += team * values) {
         const int64_t at = (int64_t)col * kin_fused_dtype<DTYPE>::BYTES;

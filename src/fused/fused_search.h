@@ -47,8 +47,9 @@ kith_status kin_fused_corpus_make(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_s
 kith_status kin_fused_corpus_some(kith_ctx *ctx, const kin_fused_corpus *all, const uint8_t *allow,
                                   int64_t kept, kin_fused_corpus **out);
 /* Rows of halves as bytes, too, if these are fine enough and there is room for them. A corpus that
- * is made for many askers has them. */
-kith_status kin_fused_corpus_glance(kith_ctx *ctx, kin_fused_corpus *corpus);
+ * is made for many askers has them. like: the one that it was made like, or NULL. */
+kith_status kin_fused_corpus_glance(kith_ctx *ctx, const kin_fused_corpus *like,
+                                    kin_fused_corpus *corpus);
 /* What it takes of device memory at most, for so many askers. */
 uint64_t kin_fused_glance_bytes(const kith_matrix *points, int64_t askers);
 /* Candidates that bytes leave a query, about; infinity where there are none. Whether so many

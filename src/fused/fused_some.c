@@ -77,19 +77,18 @@ static kith_status copy_ids(void *arg, const kin_fused_device *on, kin_fused_pre
 {
     const kin_fused_prepared *halves = arg;
     out->marks = halves->marks;
-    return kin_fused_launched(
-        on,
-        on->gpu->module->ops->copy_within(on->stream, out->ids, halves->ids,
-                                          (uint64_t)out->set.points * sizeof *out->ids),
-        "copying the order of the points");
+    return kin_gpu_copy(on->ctx, on->gpu, out->ids, halves->ids,
+                        (uint64_t)out->set.points * sizeof *out->ids);
 }
 
 kith_status kin_fused_prepare_bytes(const kin_fused_device *on, const kin_fused_prepared *halves,
-                                    kin_fused_prepared *out)
+                                    const kin_fused_past *past, kin_fused_prepared *out)
 {
     const bool grown = halves->groups.count > halves->framed;
     const kin_fused_listing listing = {.frame = halves->byte_frame,
                                        .room = grown ? kin_fused_room_of(halves->framed) : 0,
+                                       .past = grown && past != NULL ? *past
+                                                                     : (kin_fused_past){.known = 0},
                                        .list = copy_ids,
                                        .arg = (void *)(uintptr_t)halves};
     *out =

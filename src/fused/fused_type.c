@@ -82,14 +82,10 @@ static kith_status upload_work(const pilot *p)
 
 static kith_status round_runs(pilot *p, const kin_fused_prepared *prepared)
 {
-    const kin_gpu_ops *ops = p->on->gpu->module->ops;
     for (int64_t run = 0; run < RUNS; run++) {
         const int64_t first = (prepared->set.points - RUN_ROWS) * run / (RUNS - 1);
-        KIN_TRY(kin_fused_launched(p->on,
-                                   ops->copy_within(p->on->stream, p->rows.ids + run * RUN_ROWS,
-                                                    prepared->ids + first,
-                                                    RUN_ROWS * sizeof *prepared->ids),
-                                   "copying a pilot's rows"));
+        KIN_TRY(kin_gpu_copy(p->on->ctx, p->on->gpu, p->rows.ids + run * RUN_ROWS,
+                             prepared->ids + first, RUN_ROWS * sizeof *prepared->ids));
     }
     KIN_TRY(kin_fused_chosen_round(p->on, &prepared->rows, &p->rows));
     return kin_fused_chosen_see(p->on, &p->rows);

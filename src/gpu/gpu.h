@@ -163,6 +163,8 @@ kith_status kin_gpu_download(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *
  * *copy: the caller's to free, also on failure. */
 kith_status kin_gpu_fetch_rows(kith_ctx *ctx, kin_gpu *gpu, kith_matrix *rows, void **copy);
 kith_status kin_gpu_fill(kith_ctx *ctx, kin_gpu *gpu, void *to, int byte, uint64_t bytes);
+/* Within the device, on the stream. */
+kith_status kin_gpu_copy(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from, uint64_t bytes);
 /* Later work waits for what the caller's cudaStream_t holds now. */
 kith_status kin_gpu_follow(kith_ctx *ctx, kin_gpu *gpu, void *foreign_stream);
 /* What the caller's cudaStream_t is given from now on waits for all work before it. */

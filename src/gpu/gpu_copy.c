@@ -387,6 +387,12 @@ kith_status kin_gpu_fill(kith_ctx *ctx, kin_gpu *gpu, void *to, int byte, uint64
                          "filling device memory");
 }
 
+kith_status kin_gpu_copy(kith_ctx *ctx, kin_gpu *gpu, void *to, const void *from, uint64_t bytes)
+{
+    return kin_gpu_check(ctx, gpu, gpu->module->ops->copy_within(gpu->stream, to, from, bytes),
+                         "copying device memory");
+}
+
 kith_status kin_gpu_wait(kith_ctx *ctx, kin_gpu *gpu)
 {
     return kin_gpu_check(ctx, gpu, gpu->module->ops->wait(gpu->stream), "computing");

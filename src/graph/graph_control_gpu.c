@@ -98,15 +98,12 @@ static kith_status gather_rows(const kin_graph_gpu_run *run, kin_hold *hold, kit
     const kin_recall_control *control = run->request->control;
     const kin_fused_rows *all = &run->corpus->prepared.rows;
     const uint64_t bytes = (uint64_t)all->cols * (uint64_t)kith_dtype_bytes(all->dtype);
-    const kin_gpu_ops *ops = run->on.gpu->module->ops;
     char *device = NULL;
     KIN_TRY(kin_gpu_hold_alloc(hold, run->on.gpu, &device,
                                kin_size_mul((uint64_t)control->count, bytes), "control rows"));
     for (int64_t i = 0; i < control->count; i++) {
         const char *from = (const char *)all->data + (int64_t)control->ids[i] * all->stride_bytes;
-        KIN_TRY(kin_graph_gpu_check(
-            run, ops->copy_within(run->on.stream, device + (uint64_t)i * bytes, from, bytes),
-            "gathering control rows"));
+        KIN_TRY(kin_gpu_copy(run->on.ctx, run->on.gpu, device + (uint64_t)i * bytes, from, bytes));
     }
     *rows = run->corpus->points;
     rows->data = device;

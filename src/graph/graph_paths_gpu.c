@@ -306,8 +306,9 @@ static kith_status take_bytes(kith_ctx *ctx, kin_graph_gpu_paths *paths)
     const kin_fused_corpus *corpus = paths->corpus;
     const kin_fused_device on = kin_fused_device_of(ctx, paths->gpu);
     paths->rounded = corpus->glance != NULL ? &corpus->glance->prepared : &paths->bytes;
-    return corpus->glance != NULL ? KITH_OK
-                                  : kin_fused_prepare_bytes(&on, &corpus->prepared, &paths->bytes);
+    return corpus->glance != NULL
+               ? KITH_OK
+               : kin_fused_prepare_bytes(&on, &corpus->prepared, NULL, &paths->bytes);
 }
 
 /* Queries of another type than whole numbers may have any length, and their products with these

@@ -238,9 +238,7 @@ static kith_status find_longest(kin_graph_gpu_run *run, kin_graph_gpu_found *fou
     KIN_HOLD(hold, ctx);
     KIN_GPU_NEW(&hold, gpu, order, (uint64_t)run->rows, "rows by length");
     KIN_TRY(sort_rows(run, order, differ));
-    return kin_graph_gpu_check(
-        run, gpu->module->ops->copy_within(run->on.stream, found->of, order, count * sizeof *order),
-        "copying the longest rows");
+    return kin_gpu_copy(ctx, gpu, found->of, order, count * sizeof *order);
 }
 
 /* What the exact engine is asked; all device memory. */

@@ -124,7 +124,7 @@ typedef struct kin_index_source {
     uint32_t place;      /* KIN_FUSED_DATA_ON_DEVICE: they lie on the index' GPU, and stay there */
     int32_t height;      /* of a tree, checked; 0: by columns */
     int64_t leaf_points; /* of a tree of the processor that there was; 0: by height */
-    const kin_fused_prepared *like; /* kin_fused_source */
+    const kin_fused_corpus *like; /* kin_fused_source */
 } kin_index_source;
 
 /* A copy of a period, which was checked, becomes the index' and the distance's. */

@@ -91,10 +91,7 @@ static kith_status put_there(const change *c, int64_t to, const kith_matrix *fro
     char *at = (char *)c->there + to * row_bytes;
     const char *rows = (const char *)from->data + first * from->stride_bytes;
     if (from == before(c) && c->copy == NULL) {
-        return kin_gpu_check(
-            c->ctx, gpu,
-            gpu->module->ops->copy_within(gpu->stream, at, rows, (uint64_t)(count * row_bytes)),
-            "copying points");
+        return kin_gpu_copy(c->ctx, gpu, at, rows, (uint64_t)(count * row_bytes));
     }
     const kin_gpu_rows there = {rows, count, row_bytes, from->stride_bytes};
     return kin_gpu_upload_rows(c->ctx, gpu, at, &there);
@@ -125,19 +122,21 @@ static kith_status check_added(kith_ctx *ctx, const kith_matrix *points, const k
     return KITH_OK;
 }
 
+/* Values are looked at where they are prepared, before anything is made of them. */
 static kith_status append_rows(change *c, const kith_matrix *given)
 {
-    const kin_distance *distance = &c->index->kept->prepared.distance;
     KIN_TRY(check_added(c->ctx, before(c), given, &c->added));
-    KIN_TRY(kin_metric_check(c->ctx, &c->added, distance->metric, "points"));
-    KIN_TRY(kin_metric_check_box(c->ctx, &c->added, distance, "points"));
-    KIN_TRY(make_room(c, before(c)->rows + c->added.rows));
-    if (c->there != NULL) {
-        c->source.like = &c->index->kept->fused->prepared;
+    if (stays_there(c->index)) {
+        KIN_TRY(make_room(c, before(c)->rows + c->added.rows));
+        c->source.like = c->index->kept->fused;
         KIN_TRY(c->there == before(c)->data ? KITH_OK
                                             : put_there(c, 0, before(c), 0, before(c)->rows));
         return put_there(c, before(c)->rows, &c->added, 0, c->added.rows);
     }
+    const kin_distance *distance = &c->index->kept->prepared.distance;
+    KIN_TRY(kin_metric_check(c->ctx, &c->added, distance->metric, "points"));
+    KIN_TRY(kin_metric_check_box(c->ctx, &c->added, distance, "points"));
+    KIN_TRY(make_room(c, before(c)->rows + c->added.rows));
     return kin_parallel_rows(c->ctx, NULL, c->source.points.rows, ROWS_A_PIECE, append_row, c);
 }
 

@@ -69,7 +69,8 @@ static kith_status fill_copy(kith_ctx *ctx, kin_gpu *gpu, const keeping *k, kin_
         .distance = &source->distance,
         .name = source->name,
         .place = source->place,
-        .like = source->like,
+        .grows = k->method == KITH_METHOD_EXACT && (source->place & KIN_FUSED_DATA_ON_DEVICE) != 0,
+        .like = source->like != NULL ? &source->like->prepared : NULL,
         .apart = k->method == KITH_METHOD_GRAPH ? KIN_GRAPH_GPU_MOST_EQUAL : 0};
     KIN_TRY(k->method == KITH_METHOD_TREE
                 ? kin_tree_gpu_corpus_make(ctx, gpu, &points, source->height, source->leaf_points,
@@ -77,7 +78,7 @@ static kith_status fill_copy(kith_ctx *ctx, kin_gpu *gpu, const keeping *k, kin_
                 : kin_fused_corpus_make(ctx, gpu, &points, source->points.dtype, USUAL_K,
                                         &copy->fused));
     kin_gpu_break_step(gpu);
-    return copy->fused != NULL ? kin_fused_corpus_glance(ctx, copy->fused) : KITH_OK;
+    return copy->fused != NULL ? kin_fused_corpus_glance(ctx, source->like, copy->fused) : KITH_OK;
 }
 
 static kith_status make_copy(void *arg, kith_ctx *ctx, kin_gpu *gpu, void **thing)

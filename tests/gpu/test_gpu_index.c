@@ -19,6 +19,7 @@
 #include "support/support_rows.h"
 #include "support/support_shapes.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -686,11 +687,27 @@ static int64_t leave(kith_ctx *gpu, kith_index *index, test_rows *all, int64_t r
     return kept;
 }
 
+/* Those behind `rows` come; before that one with a value that is none, which changes nothing. */
+static int64_t add(kith_ctx *gpu, kith_index *index, test_rows *all, int64_t rows, int kind)
+{
+    come(all, rows, kind);
+    kith_matrix more = all->matrix;
+    more.data = (const char *)more.data + rows * more.stride_bytes;
+    more.rows = COME;
+    const double given = (double)((const float *)more.data)[17 * GLANCE_COLS + 3];
+    test_rows_set(all, rows + 17, 3, (double)NAN);
+    assert_int_equal(kith_index_add(gpu, index, &more), KITH_E_DATA);
+    assert_non_null(strstr(kith_ctx_detail(gpu), "points[17, 3] is NaN"));
+    test_rows_set(all, rows + 17, 3, given);
+    test_works(gpu, kith_index_add(gpu, index, &more));
+    return rows + COME;
+}
+
 /* at_first: where there are some 50,000 at last bytes may take the place of halves. */
 static int grow(test_caller *c, kith_ctx *cpu, kith_ctx *gpu, const glance_data *data,
                 int64_t at_first)
 {
-    test_rows all = clustered(data, at_first + KINDS * COME, 5);
+    test_rows all = clustered(data, at_first + 2 * KINDS * COME, 5);
     kith_index_params params = kith_index_params_default();
     kith_index *index = NULL;
     kith_matrix some = all.matrix;
@@ -701,18 +718,16 @@ static int grow(test_caller *c, kith_ctx *cpu, kith_ctx *gpu, const glance_data 
     int wrong = 0;
     int64_t rows = at_first;
     for (int kind = 0; kind < KINDS; kind++) {
-        come(&all, rows, kind);
-        kith_matrix more = all.matrix;
-        more.data = (const char *)more.data + rows * more.stride_bytes;
-        more.rows = COME;
-        test_works(gpu, kith_index_add(gpu, index, &more));
+        rows = add(gpu, index, &all, rows, kind);
         test_caller_release(c, there.data);
         there.data = NULL; /* the index has its own */
-        rows += COME;
         wrong += compare_grown(cpu, gpu, index, &all, rows);
     }
     for (int many = 0; many < 2; many++) {
         rows = leave(gpu, index, &all, rows, many == 1);
+        wrong += compare_grown(cpu, gpu, index, &all, rows);
+        rows = add(gpu, index, &all, rows, many);
+        rows = add(gpu, index, &all, rows, 0);
         wrong += compare_grown(cpu, gpu, index, &all, rows);
     }
     kith_index_free(index);
@@ -735,7 +750,7 @@ static void grown(void **state)
     }
     (void)printf("%d times %d rows come to %d on the device, some equal, far or without a "
                  "direction, and rows go: a new index' bytes; %d differ\n",
-                 KINDS, COME, (int)at_first, wrong);
+                 2 * KINDS, COME, (int)at_first, wrong);
     assert_int_equal(wrong, 0);
     kith_ctx_free(gpu);
     kith_ctx_free(cpu);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Searches of an index on a GPU that return before the work is done, and PyTorch's short way to one,
-where there is neither: as in test_device_arrays.py. check_cuda.py has the true ones."""
+"""Searches of an index on a GPU that return before the work is done, and the short way to one, where
+there is none: as in test_device_arrays.py. check_cuda.py has the true ones."""
 
 import unittest
 from unittest import mock
@@ -32,6 +32,13 @@ class Tensor(Pretended):
 Tensor.__module__ = "torch"
 
 
+def current(array):
+    """An array that its library's current stream fills."""
+    made = Pretended(array)
+    made.__cuda_array_interface__["stream"] = None
+    return made
+
+
 class TensorMaker(Maker):
     def empty(self, shape, name):
         return Tensor(np.empty(shape, name))
@@ -55,30 +62,34 @@ class Waiting(OnDevice):
         on_host = kith.Index(self.x, device="cpu").search(self.q, 4, wait=False)
         np.testing.assert_array_equal(on_host.indices, truth.indices)
 
-    def test_few_tensors_go_a_short_way(self):
+    def test_few_arrays_go_a_short_way(self):
         long_way = mock.Mock(side_effect=AssertionError("the long way"))
-        with (
-            mock.patch.object(_places, "maker", TensorMaker),
-            mock.patch.object(_cuda, "index_search", long_way),
-            mock.patch.object(_small, "_take", self.seat),
-        ):
-            self.search_tensors()
+        for there, maker in (Tensor, TensorMaker), (current, Maker):
+            with (
+                mock.patch.object(_places, "maker", maker),
+                mock.patch.object(_cuda, "index_search", long_way),
+                mock.patch.object(_small, "_take", self.seat),
+            ):
+                self.search_few(there)
 
-    def search_tensors(self):
+    def search_few(self, there):
         for dtype in np.float32, np.float64, np.uint8:
             x, q = support.points(400, 8, dtype), support.points(30, 8, dtype, seed=1)
             index = kith.Index(x, device="cpu")
             with index._handle as kept:
                 kept._device = 0  # it says that it is there
                 for asked in q, q[:1], q[:7]:
+                    truth = kith.knn(x, asked, 5)
                     for wait in True, False:
-                        found = index.search(Tensor(asked), 5, wait=wait)
-                        self.assert_same(found, kith.knn(x, asked, 5))
+                        found = index.search(there(asked), 5, wait=wait)
+                        self.assert_same(found, truth)
                         said = enqueued[-1], streams[-1], found.exact
                         self.assertEqual(said, (not wait, 5, True))
+                    self.assert_same(index.search(Pretended(asked), 5, wait=False), truth)
+                    self.assertEqual((enqueued[-1], streams[-1]), (False, 7))  # another stream
                 with self.assertRaisesRegex(ValueError, "columns"):
-                    index.search(Tensor(q[:, :5].copy()), 5)
-                for long in (Tensor(q[:, ::2]), 5), (Tensor(q), 401), (Tensor(q.astype("i4")), 5):
+                    index.search(there(q[:, :5].copy()), 5)
+                for long in (there(q[:, ::2]), 5), (there(q), 401), (there(q.astype("i4")), 5):
                     with self.assertRaisesRegex(AssertionError, "the long way"):
                         index.search(*long)
 

@@ -88,7 +88,9 @@ static void fused_group(const kin_fused_group *job)
     const size_t bytes = (size_t)job->rows.cols * (size_t)kin_value_bytes(job->rows.dtype);
     for (int64_t row = 0; row < job->rows.rows; row++) {
         const char *data = row_of(&job->rows, row);
-        const uint64_t hash = hash_of(data, bytes) >> 1; /* no place is free by it */
+        const uint64_t hash = row < job->known
+                                  ? job->hashes[row]
+                                  : hash_of(data, bytes) >> 1; /* no place is free by it */
         uint64_t *place = job->table + 2 * (hash & (job->slots - 1));
         while (
             place[0] != UINT64_MAX &&
@@ -102,6 +104,9 @@ static void fused_group(const kin_fused_group *job)
             *job->distinct += 1;
         }
         job->firsts[row] = (uint32_t)place[1];
+        if (job->hashes != NULL) {
+            job->hashes[row] = hash;
+        }
     }
 }
 
@@ -243,6 +248,16 @@ static void pad(const kin_fused_round *job, int64_t position)
     job->half[position] = word;
 }
 
+static void copy_past(const kin_fused_round *job, int64_t position, int64_t place,
+                      unsigned char *out)
+{
+    const kin_fused_set *past = &job->past.set;
+    const size_t bytes = (size_t)job->frame.row_bytes;
+    memcpy(out, past->rounded + (size_t)place * bytes, bytes);
+    job->facts[position] = past->facts[place];
+    job->half[position] = past->half[place];
+}
+
 static void fused_round(const kin_fused_round *job)
 {
     for (int64_t p = 0; p < job->padded; p++) {
@@ -254,15 +269,21 @@ static void fused_round(const kin_fused_round *job)
             continue;
         }
         const int64_t row = job->ids != NULL ? (int64_t)job->ids[p] : job->first + p;
+        const bool framed = job->frame.bound != KIN_BOUND_INTEGER;
         if (job->frame.bound == KIN_BOUND_INTEGER) {
             round_integers(job, p, row, out);
+        } else if (row < job->past.known) {
+            copy_past(job, p, job->past.places[row], out);
         } else {
             const sums s = round_row(job, row, out);
             finish_row(job, p, row, &s);
-            if (job->worst != NULL) {
-                job->worst[0] = fmaxf(job->worst[0], job->facts[p].norm);
-                job->worst[1] = fmaxf(job->worst[1], job->facts[p].lost);
-            }
+        }
+        if (framed && job->places != NULL) {
+            job->places[row] = (uint32_t)p;
+        }
+        if (framed && job->worst != NULL) {
+            job->worst[0] = fmaxf(job->worst[0], job->facts[p].norm);
+            job->worst[1] = fmaxf(job->worst[1], job->facts[p].lost);
         }
     }
 }
