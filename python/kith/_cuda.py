@@ -26,7 +26,7 @@ from ._metrics import code
 from ._places import address, check_device, is_torch, on_device, readable
 from ._progress import Progress
 from ._results import Neighbors, Selection, check_ids, check_pair, claim, known_of, pair_of, room
-from ._small import is_small_there
+from ._small import is_small_there, met_there
 
 
 
@@ -338,8 +338,7 @@ def index_search(
         params.flags |= s.ENQUEUE
     search, made, points = lib.kith_cuda_index_search, kept.made, kept.points
     walks = kept.method == s.METHOD_GRAPH
-    met = min(points.rows, 1 << 16) if walks else points.rows  # by walks far fewer
-    small = is_small_there(met, points.cols, asked.struct.rows, params.k)
+    small = is_small_there(met_there(points.rows, walks), points.cols, asked.struct.rows, params.k)
     watched = bool(progress or asked_for) or not small or kept.metric == s.KL
     found = _find(
         *(search, made, points, asked, asked, params, exclude, wanted, progress, out, asked_for),

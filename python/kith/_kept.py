@@ -170,9 +170,8 @@ class Kept:
         there = self._device >= 0
         exact = None if self.period is not None else way is None
         if there and not isinstance(queries, np.ndarray):
-            if way is not None:
-                return None
-            found = _small.search_there(self.made, points, queries, k, self.metric, limits, wait)
+            asked = queries, k, self.metric, limits, wait, way
+            found = _small.search_there(self.made, points, *asked)
             return found and claim(found, self.metric, exact)
         found = _small.search_index(self.made, points, queries, k, self.metric, limits, there, way)
         if found is None:

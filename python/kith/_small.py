@@ -54,6 +54,11 @@ def is_small_there(points: int, cols: int, queries: int, k: int) -> bool:
     return numbers <= _MOST_NUMBERS_THERE and numbers * points <= _MOST_THERE
 
 
+def met_there(rows: int, walks: bool) -> int:
+    """How many of an index's rows a query meets at most, on a GPU: by walks far fewer than all."""
+    return min(rows, 1 << 16) if walks else rows
+
+
 def is_small_walk(
     points: int, cols: int, queries: int, k: int, width: int | None, meets: int
 ) -> bool:
@@ -184,12 +189,13 @@ class _Seat:
         table: tuple[int, int, int, int, int, int],
         asked: tuple[int, int, int, int],
         stream: int,
+        way: Way | None,
     ) -> None:
         """kith_cuda_index_search; table: of kith_neighbors, asked: number, k, flags and method."""
         if asked != self._asked:
             self._ask(asked)
-        if self._way is not None:
-            self._go(None)
+        if way != self._way:
+            self._go(way)
         _write_matrices(self.frame, 0, *NONE, *queries)
         _write_table(self.frame, Frame.table.offset, *table)
         own, function = self.handle, lib.kith_cuda_index_search
@@ -349,16 +355,17 @@ def search_there(
     number: int,
     wanted: Wanted,
     wait: bool,
+    way: Way | None = None,
 ) -> Neighbors | None:
-    """kith_cuda_index_search of an index of points that is on a GPU, of queries there; None: they are
-    not plain, or not small."""
+    """kith_cuda_index_search of an index of points that is on a GPU, and by graph where there is a
+    way, of queries there; None: they are not plain, or not small."""
     laid = _lay_there(array)
     if laid is None or number == s.KL:
         return None
     (_, count, _, _, code), stream = laid
     rows = points.rows
     fits = 0 < k <= rows < 1 << 31 and count > 0
-    if not fits or not is_small_there(rows, points.cols, count, k):
+    if not fits or not is_small_there(met_there(rows, way is not None), points.cols, count, k):
         return None
     maker = _places.maker(array)
     wanted = wanted[0], f"cuda:{maker.index}", wanted[2]
@@ -378,6 +385,7 @@ def search_there(
         (_places.address(ids), 0 if double else at, at if double else 0, count, k, 0),
         (number, k, 0 if waits else s.ENQUEUE, s.METHOD_AUTO),
         stream or current,
+        way,
     )
     _seats.free[wanted] = seat
     indices = maker.wide(ids, not waits, True)

@@ -303,6 +303,9 @@ def check_index():
     pairs = zip(found.indices.cpu().numpy(), near.indices, strict=True)
     assert np.mean([np.isin(*pair).mean() for pair in pairs]) > 0.8
     same(walks.search(asked, 5), (part.cpu().numpy() for part in found))
+    for width in None, 32:  # the short way and, because of random_state, the long one
+        slowly = walks.search(asked, 5, width=width, random_state=0)
+        same(walks.search(asked, 5, width=width), (part.cpu().numpy() for part in slowly))
     on_host = kith.Index(x, device="cpu")
     same(on_host.search(asked, 5), kith.knn(x, q, 5, device="cpu"))
 

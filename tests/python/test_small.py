@@ -79,10 +79,19 @@ class BothWays(unittest.TestCase):
                 self.same(lambda: points.search(q, 7))
                 self.same(lambda: points.search(q, 300, n_jobs=2))
                 tried += 2
+        for kind in "f4", "f8", "u1":
+            rows = support.points(2000, 12, kind)
+            walks = kith.Index(rows, method="graph", k=8)
+            for width in None, 9, 40:
+                self.same(lambda: walks.search(rows[:5], 7, width=width))
+                walks.width, walks.meets = width, 64
+                self.same(lambda: walks.search(rows[:1].astype("f4"), 3))
+                tried += 2
         print(f"{tried} searches: the short way's bytes are the long one's", file=sys.stderr)
 
     def test_say_the_same_about_what_is_wrong(self):
         kinds = ValueError, MemoryError, NotImplementedError
+        walks = kith.Index(X, method="graph", k=8)
         bad = X.copy()
         bad[7, 3] = np.nan
         for call in (
@@ -106,6 +115,9 @@ class BothWays(unittest.TestCase):
             lambda: kith.Index(X).search(bad, 3),
             lambda: kith.Index(X).search(X, 301),
             lambda: kith.Index(X).search(X[:, :5].copy(), 3),
+            lambda: walks.search(X, 5, width=4),
+            lambda: walks.search(bad, 3),
+            lambda: walks.search(X, 301),
         ):
             said = []
             for way in long_way, counted:
