@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/benchmarks.md: kith beside other libraries, made of the files of bench/results."""
 
+import csv
 import pathlib
 
 import report_rows
@@ -48,6 +49,13 @@ says how to get them. One that is absent is named. `KITH_DATA` names the folder 
 SLOWER = """Of all that stands in `bench/results`, works in which another library is faster and kith has nothing
 that is as fast and finds as much. Small jobs, above all: what kith does before its first distance pays
 only later."""
+
+INDEXES = """Rows, queries and answers lie in device memory; k = 10 where nothing else is said. *C*: the call alone,
+its arguments made before; the rest is called from Python. *Returned*: until a call that does not wait came
+back. Points are clusters of a thousand in twelve dimensions and a little noise, unless they are uniform.
+Median (least).
+
+    bench/whole/bench_index.py --csv bench/results/index.csv       # needs PyTorch; cuVS beside it where it is there"""
 
 
 def reports(folder):
@@ -119,10 +127,26 @@ def slower(folder):
     return table(head, report_slower.lines(folder, reports(folder)))
 
 
+def indexes(folder):
+    """Of each work and way the last row."""
+    path = pathlib.Path(folder) / "index.csv"
+    if not path.exists():
+        return []
+    with open(path, newline="", encoding="utf-8") as file:
+        last = {(row["work"], row["way"]): row for row in csv.DictReader(file)}
+    lines = [
+        [work, way, f"{row['ms']} ms ({row['low']})", row["recall"] or "", row["gpu"], row["date"]]
+        for (work, way), row in last.items()
+    ]
+    head = ["work", "way", "time", "recall@10", "machine", "date"]
+    return ["## Indexes on a GPU", INDEXES, table(head, lines)]
+
+
 def page(folder, out):
     parts = [HEAD.strip()]
     for report in reports(folder):
         parts += side_by_side(report)
+    parts += indexes(folder)
     parts += ["## Where kith is not the fastest", SLOWER, slower(folder)]
     for report in reports(folder):
         parts += [
