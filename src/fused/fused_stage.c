@@ -693,13 +693,12 @@ kith_status kin_fused_work_run(kin_fused_work *w)
     return w->near != NULL ? run_near_stages(w, first, end) : run_graph_stages(w, first, end);
 }
 
+/* Where rows are many, seeds have met none of what is near them: stages begin with half of what
+ * their lists hold. */
 kith_status kin_fused_work_rerun(kin_fused_work *w)
 {
     const int64_t end = kin_fused_tiles_of(w->cols.points);
+    const int64_t held = 1 + w->lists.capacity / (2 * SEARCH_GROWTH * KIN_FUSED_TILE);
     KIN_TRY(tighten(w)); /* the worst of tiles of rows, by the reach that is known */
-    for (int64_t first = 0; first < end; first += w->size.stretch) {
-        KIN_TRY(run_stage(w, first, kin_min_i64(end, first + w->size.stretch)));
-        KIN_TRY(end_stage(w, (double)first / (double)end));
-    }
-    return KITH_OK;
+    return run_search_stages(w, 0, end, w->rows.points > KIN_FUSED_BLOCK ? held : end);
 }

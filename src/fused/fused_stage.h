@@ -157,7 +157,7 @@ kith_status kin_fused_work_run(kin_fused_work *work);
 /* Two searches at once, of which each has the rows of the other as its columns: each pair serves
  * both ends. */
 kith_status kin_fused_work_run_both(kin_fused_work *work, kin_fused_work *back);
-/* The same for rows whose reach is known already: one stage of all columns. */
+/* The same for rows whose lists overflowed: all columns, from the reach that they proved. */
 kith_status kin_fused_work_rerun(kin_fused_work *work);
 
 /* Offsets or places first .. last - 1 alone, nothing tightened. both: pairs serve both ends, of a
