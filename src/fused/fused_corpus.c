@@ -223,20 +223,19 @@ void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
     kin_free(ctx, corpus);
 }
 
+/* nearest, hashes and places of what grows. */
+static const uint64_t KEPT_A_ROW = 2 * sizeof(uint64_t) + sizeof(uint32_t);
+
 uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus)
 {
-    const kin_fused_prepared *prepared = &corpus->prepared;
-    const uint64_t resident =
-        kin_fused_prepared_bytes(&corpus->points, corpus->points.rows, &corpus->distance,
-                                 corpus->points.dtype, corpus->place, true)
-            .resident;
-    const int64_t nearest = prepared->nearest != NULL ? prepared->set.padded + KIN_FUSED_BLOCK : 0;
-    const int64_t places = prepared->places != NULL ? prepared->rows.rows : 0;
+    const int64_t rows = corpus->points.rows;
+    const uint64_t resident = kin_fused_prepared_bytes(&corpus->points, rows, &corpus->distance,
+                                                       corpus->points.dtype, corpus->place, true)
+                                  .resident;
+    const uint64_t kept =
+        corpus->prepared.grows ? (uint64_t)(rows + 2 * KIN_FUSED_BLOCK) * KEPT_A_ROW : 0;
     const uint64_t glance =
         corpus->glance != NULL ? kin_fused_set_bytes(&corpus->glance->prepared) : 0;
-    const int64_t hashes = prepared->hashes != NULL ? prepared->rows.rows : 0;
-    const uint64_t kept =
-        (uint64_t)(nearest + hashes) * sizeof(uint64_t) + (uint64_t)places * sizeof(uint32_t);
     return kin_size_add(resident, kin_size_add(kept, glance));
 }
 
