@@ -157,7 +157,6 @@ kith_status kin_fused_corpus_glance(kith_ctx *ctx, const kin_fused_corpus *like,
                                     kin_fused_corpus *corpus)
 {
     const kin_fused_prepared *halves = &corpus->prepared;
-    kin_fused_past past = {.known = 0};
     const kin_fused_set *set = &halves->set;
     const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
     if (set->points == 0 || set->frame.type != KIN_FUSED_F16 ||
@@ -165,10 +164,10 @@ kith_status kin_fused_corpus_glance(kith_ctx *ctx, const kin_fused_corpus *like,
         kin_fused_glance_bytes(&corpus->points, INT64_MAX) > kin_gpu_room(corpus->gpu) / 4) {
         return KITH_OK;
     }
-    if (like != NULL && like->glance != NULL && like->prepared.places != NULL) {
-        past = (kin_fused_past){like->glance->prepared.set, like->prepared.places,
-                                like->prepared.rows.rows};
-    }
+    const bool known = like != NULL && like->glance != NULL;
+    const kin_fused_past past = {.set = known ? like->glance->prepared.set : halves->set,
+                                 .places = known ? like->prepared.places : NULL,
+                                 .known = known ? like->prepared.rows.rows : 0};
     kith_status status = begin_of(ctx, corpus, &corpus->glance);
     if (status == KITH_OK) {
         status = kin_fused_prepare_bytes(&on, halves, &past, &corpus->glance->prepared);

@@ -472,8 +472,8 @@ static kith_status prepare_like(preparing *p, bool *serves)
     const kin_fused_prepared *like = p->like;
     kin_fused_frame frame = like->set.frame;
     const uint64_t bytes = (uint64_t)out->rows.cols * sizeof *out->mean;
-    KIN_TRY(out->measured ? kin_gpu_copy(p->on.ctx, p->on.gpu, out->mean, like->mean, bytes)
-                          : KITH_OK);
+    KIN_TRY(!out->measured ? KITH_OK
+                           : kin_gpu_copy(p->on.ctx, p->on.gpu, out->mean, like->mean, bytes));
     frame.mean = frame.mean != NULL ? out->mean : NULL;
     out->byte_frame = like->byte_frame;
     out->byte_frame.mean = like->byte_frame.mean != NULL ? out->mean : NULL;
