@@ -305,14 +305,14 @@ static kith_status deal_points(const kin_fused_device *on, const kin_fused_prepa
                                const uint32_t *listed, const kin_fused_prepared *like,
                                const kin_fused_set *cells, dealing *d)
 {
+    const uint64_t *before = like != NULL ? like->nearest : NULL;
     kin_fused_set points;
     d->nearest = prepared->nearest;
-    d->known = like != NULL && like->nearest != NULL ? like->groups.count : 0;
+    d->known = before != NULL ? like->groups.count : 0;
     KIN_TRY(round_listed(on, prepared, listed, d->known, &points));
-    KIN_TRY(points.points > 0 ? find_nearest(on, &points, cells, d->known == 0, d) : KITH_OK);
-    return d->known == 0 ? KITH_OK
-                         : kin_gpu_copy(on->ctx, on->gpu, d->nearest, like->nearest,
-                                        (uint64_t)d->known * sizeof *d->nearest);
+    KIN_TRY(points.points > 0 ? find_nearest(on, &points, cells, before == NULL, d) : KITH_OK);
+    const uint64_t bytes = (uint64_t)d->known * sizeof *before;
+    return before != NULL ? kin_gpu_copy(on->ctx, on->gpu, d->nearest, before, bytes) : KITH_OK;
 }
 
 kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepared *prepared,
