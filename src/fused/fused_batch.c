@@ -429,7 +429,6 @@ static kith_status run_batch(batch *b, bool *done)
     kith_ctx *ctx = b->on.ctx;
     bool degenerate = false;
     bool fits = false;
-    kith_status status = KITH_OK;
     KIN_TRY(make_shared(b, &fits));
     if (!fits) {
         return KITH_OK;
@@ -440,11 +439,10 @@ static kith_status run_batch(batch *b, bool *done)
     }
     KIN_TRY(kin_gpu_layout_make(ctx, b->on.gpu, name_device, b, "a batch of queries", &b->device));
     const kin_fused_set set = set_of(b);
-    KIN_TRY_GOTO(status, bring_queries(b), done);
-    KIN_TRY_GOTO(status, start_lists(b, &set), done);
-    KIN_TRY_GOTO(status, start_answers(b, &set), done);
-    status = b->enqueues ? leave_answers(b, &set, done) : take_answers(b, done);
-done:
+    kith_status status = bring_queries(b);
+    KIN_THEN(status, start_lists(b, &set));
+    KIN_THEN(status, start_answers(b, &set));
+    KIN_THEN(status, b->enqueues ? leave_answers(b, &set, done) : take_answers(b, done));
     if (status != KITH_OK) { /* what was begun still reads and writes pinned memory */
         (void)kin_gpu_wait(ctx, b->on.gpu);
     }

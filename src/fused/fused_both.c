@@ -179,21 +179,20 @@ static kith_status by_one_product(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_q
     side a = {.query = ab};
     side b = {.query = ba};
     kin_fused_tally tally = {0};
-    kith_status status = KITH_OK;
     *done = false;
-    KIN_TRY_GOTO(status, make_side(ctx, gpu, ba, &a), done);
-    KIN_TRY_GOTO(status, make_side(ctx, gpu, ab, &b), done);
-    if (a.corpus->prepared.groups.count > 0 && b.corpus->prepared.groups.count > 0) {
+    kith_status status = make_side(ctx, gpu, ba, &a);
+    KIN_THEN(status, make_side(ctx, gpu, ab, &b));
+    if (status == KITH_OK && a.corpus->prepared.groups.count > 0 &&
+        b.corpus->prepared.groups.count > 0) {
         side *host = is_host(&b, &a) ? &b : &a;
         side *guest = host == &b ? &a : &b;
-        KIN_TRY_GOTO(status, seat(&on, guest, host, done), done);
-        if (*done) {
-            KIN_TRY_GOTO(status, answer_both(&on, guest, host, &tally), done);
+        status = seat(&on, guest, host, done);
+        KIN_THEN(status, *done ? answer_both(&on, guest, host, &tally) : KITH_OK);
+        if (status == KITH_OK && *done) {
             kin_fused_report(ctx, &a.corpus->prepared, &tally,
                              ab->queries->rows + ba->queries->rows);
         }
     }
-done:
     free_side(ctx, &b);
     free_side(ctx, &a);
     return status;
@@ -207,12 +206,10 @@ static kith_status by_two_searches(kith_ctx *ctx, kin_gpu *gpu, const kin_fused_
 {
     side a = {.query = ab};
     side b = {.query = ba};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, make_side(ctx, gpu, ba, &a), done);
-    KIN_TRY_GOTO(status, make_side(ctx, gpu, ab, &b), done);
-    KIN_TRY_GOTO(status, kin_fused_corpus_ask(ctx, b.corpus, ab), done);
-    status = kin_fused_corpus_ask(ctx, a.corpus, ba);
-done:
+    kith_status status = make_side(ctx, gpu, ba, &a);
+    KIN_THEN(status, make_side(ctx, gpu, ab, &b));
+    KIN_THEN(status, kin_fused_corpus_ask(ctx, b.corpus, ab));
+    KIN_THEN(status, kin_fused_corpus_ask(ctx, a.corpus, ba));
     free_side(ctx, &b);
     free_side(ctx, &a);
     return status;

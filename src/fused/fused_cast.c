@@ -236,14 +236,11 @@ kith_status kin_fused_cast_axes(kin_fused_work *w, kin_axes *axes, double share,
     const kin_fused_device *on = &w->on;
     casting c = {.cols = w->rows.frame.cols, .axes = axes->count};
     cast_rows cast = cast_of(w, KIN_FUSED_F16, axes->count + 1, 1.0);
-    kith_status status = KITH_OK;
     KIN_TRY(make_room(w, &cast, shadow));
-    KIN_TRY_GOTO(
-        status, kin_gpu_layout_make(on->ctx, on->gpu, name_casting, &c, "a basis", &c.block), done);
-    KIN_TRY_GOTO(status, cast_all(w, axes, &c, &cast), done);
-    shadow->axes = axes->count;
-    status = take(w, &cast, share);
-done:
+    KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_casting, &c, "a basis", &c.block));
+    kith_status status = cast_all(w, axes, &c, &cast);
+    shadow->axes = status == KITH_OK ? axes->count : shadow->axes;
+    KIN_THEN(status, take(w, &cast, share));
     kin_gpu_free(on->gpu, c.block);
     return status;
 }

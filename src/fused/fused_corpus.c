@@ -157,7 +157,6 @@ kith_status kin_fused_corpus_glance(kith_ctx *ctx, const kin_fused_corpus *like,
                                     kin_fused_corpus *corpus)
 {
     const kin_fused_prepared *halves = &corpus->prepared;
-    kin_fused_past past = {.known = 0};
     const kin_fused_set *set = &halves->set;
     const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
     if (set->points == 0 || set->frame.type != KIN_FUSED_F16 ||
@@ -165,10 +164,10 @@ kith_status kin_fused_corpus_glance(kith_ctx *ctx, const kin_fused_corpus *like,
         kin_fused_glance_bytes(&corpus->points, INT64_MAX) > kin_gpu_room(corpus->gpu) / 4) {
         return KITH_OK;
     }
-    if (like != NULL && like->glance != NULL && like->prepared.places != NULL) {
-        past = (kin_fused_past){like->glance->prepared.set, like->prepared.places,
-                                like->prepared.rows.rows};
-    }
+    const bool known = like != NULL && like->glance != NULL;
+    const kin_fused_past past = {.set = known ? like->glance->prepared.set : halves->set,
+                                 .places = known ? like->prepared.places : NULL,
+                                 .known = known ? like->prepared.rows.rows : 0};
     kith_status status = begin_of(ctx, corpus, &corpus->glance);
     if (status == KITH_OK) {
         status = kin_fused_prepare_bytes(&on, halves, &past, &corpus->glance->prepared);
@@ -223,20 +222,19 @@ void kin_fused_corpus_free(kith_ctx *ctx, kin_fused_corpus *corpus)
     kin_free(ctx, corpus);
 }
 
+/* nearest, hashes and places of what grows. */
+static const uint64_t KEPT_A_ROW = 2 * sizeof(uint64_t) + sizeof(uint32_t);
+
 uint64_t kin_fused_corpus_bytes(const kin_fused_corpus *corpus)
 {
-    const kin_fused_prepared *prepared = &corpus->prepared;
-    const uint64_t resident =
-        kin_fused_prepared_bytes(&corpus->points, corpus->points.rows, &corpus->distance,
-                                 corpus->points.dtype, corpus->place, true)
-            .resident;
-    const int64_t nearest = prepared->nearest != NULL ? prepared->set.padded + KIN_FUSED_BLOCK : 0;
-    const int64_t places = prepared->places != NULL ? prepared->rows.rows : 0;
+    const int64_t rows = corpus->points.rows;
+    const uint64_t resident = kin_fused_prepared_bytes(&corpus->points, rows, &corpus->distance,
+                                                       corpus->points.dtype, corpus->place, true)
+                                  .resident;
+    const uint64_t kept =
+        corpus->prepared.grows ? (uint64_t)(rows + 2 * KIN_FUSED_BLOCK) * KEPT_A_ROW : 0;
     const uint64_t glance =
         corpus->glance != NULL ? kin_fused_set_bytes(&corpus->glance->prepared) : 0;
-    const int64_t hashes = prepared->hashes != NULL ? prepared->rows.rows : 0;
-    const uint64_t kept =
-        (uint64_t)(nearest + hashes) * sizeof(uint64_t) + (uint64_t)places * sizeof(uint32_t);
     return kin_size_add(resident, kin_size_add(kept, glance));
 }
 

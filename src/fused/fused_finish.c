@@ -56,15 +56,12 @@ static kith_status rescore_all(kin_fused_answers *a, const kin_fused_work *work,
     kin_fused_delivery d;
     KIN_TRY(kin_fused_delivery_make(a, work->rows.points, k, &d));
     kith_status status = KITH_OK;
-    for (int64_t row0 = 0; row0 < work->rows.points; row0 += d.most) {
+    for (int64_t row0 = 0; row0 < work->rows.points && status == KITH_OK; row0 += d.most) {
         const int64_t count = kin_min_i64(d.most, work->rows.points - row0);
-        KIN_TRY_GOTO(status, rescore(&d, work, rows, cols, row0, count), done);
-        KIN_TRY_GOTO(status,
-                     kin_fused_delivery_run(a, &d, work->rows.ids + row0, count,
-                                            lost == NULL ? NULL : lost + row0),
-                     done);
+        status = rescore(&d, work, rows, cols, row0, count);
+        KIN_THEN(status, kin_fused_delivery_run(a, &d, work->rows.ids + row0, count,
+                                                lost == NULL ? NULL : lost + row0));
     }
-done:
     kin_fused_delivery_free(a, &d);
     return status;
 }
@@ -185,18 +182,16 @@ kith_status kin_fused_answers_solve(kin_fused_answers *a, const kin_fused_rows *
 static kith_status solve_rest(const rerun *r, int64_t first, int64_t points, const uint8_t *lost,
                               int64_t count)
 {
-    kith_ctx *ctx = r->a->on.ctx;
     uint32_t *ids = NULL;
     int64_t found = 0;
-    KIN_TRY(kin_alloc(ctx, &ids, (uint64_t)count, sizeof *ids, "rows to solve"));
+    KIN_HOLD(hold, r->a->on.ctx);
+    KIN_NEW(&hold, ids, (uint64_t)count, "rows to solve");
     for (int64_t row = 0; row < points; row++) {
         if (lost[row] != 0) {
             ids[found++] = r->ids[first + row];
         }
     }
-    const kith_status status = kin_fused_answers_solve(r->a, r->rows, r->cols, ids, found);
-    kin_free(ctx, ids);
-    return status;
+    return kin_fused_answers_solve(r->a, r->rows, r->cols, ids, found);
 }
 
 static kith_status run_batch(const rerun *r, int64_t first, int64_t count, int32_t capacity)
@@ -206,30 +201,22 @@ static kith_status run_batch(const rerun *r, int64_t first, int64_t count, int32
     int64_t again = 0;
     kin_fused_worst *col_worst = NULL;
     kin_fused_chosen chosen = {0};
-    kith_status status = KITH_OK;
     kin_fused_work work = {.on = *on, .cols = r->work->cols};
-    KIN_TRY_GOTO(status, make_set(r, first, count, &chosen), done);
+    kith_status status = make_set(r, first, count, &chosen);
     work.rows = chosen.set;
-    KIN_TRY_GOTO(status,
-                 kin_gpu_alloc(on->ctx, on->gpu, &col_worst,
-                               (uint64_t)(work.cols.padded / KIN_FUSED_TILE), sizeof *col_worst,
-                               "the worst of tiles"),
-                 done);
-    KIN_TRY_GOTO(status, kin_fused_worst_find(on, &work.cols, col_worst), done);
+    KIN_THEN(status, kin_gpu_alloc(on->ctx, on->gpu, &col_worst,
+                                   (uint64_t)(work.cols.padded / KIN_FUSED_TILE), sizeof *col_worst,
+                                   "the worst of tiles"));
+    KIN_THEN(status, kin_fused_worst_find(on, &work.cols, col_worst));
     work.col_worst = col_worst;
-    KIN_TRY_GOTO(status, kin_fused_work_make(&work, r->work->lists.k, capacity), done);
-    KIN_TRY_GOTO(status,
-                 kin_gpu_upload(on->ctx, on->gpu, work.lists.reach, r->reach + first,
-                                (uint64_t)count * sizeof *r->reach),
-                 done);
-    KIN_TRY_GOTO(status, kin_fused_work_rerun(&work), done);
-    KIN_TRY_GOTO(status, kin_fused_work_lost(&work, &lost, &again), done);
-    KIN_TRY_GOTO(status, rescore_all(r->a, &work, r->rows, r->cols, lost), done);
-    KIN_TRY_GOTO(status, kin_fused_work_tally(&work, &r->a->tally), done);
-    if (again > 0) {
-        status = solve_rest(r, first, count, lost, again);
-    }
-done:
+    KIN_THEN(status, kin_fused_work_make(&work, r->work->lists.k, capacity));
+    KIN_THEN(status, kin_gpu_upload(on->ctx, on->gpu, work.lists.reach, r->reach + first,
+                                    (uint64_t)count * sizeof *r->reach));
+    KIN_THEN(status, kin_fused_work_rerun(&work));
+    KIN_THEN(status, kin_fused_work_lost(&work, &lost, &again));
+    KIN_THEN(status, rescore_all(r->a, &work, r->rows, r->cols, lost));
+    KIN_THEN(status, kin_fused_work_tally(&work, &r->a->tally));
+    KIN_THEN(status, again > 0 ? solve_rest(r, first, count, lost, again) : KITH_OK);
     kin_free(on->ctx, lost);
     kin_fused_work_free(&work);
     kin_gpu_free(on->gpu, col_worst);
@@ -251,17 +238,13 @@ static kith_status run_again(kin_fused_answers *a, const kin_fused_work *work,
     const int64_t useful = kin_min_i64(wished, kin_max_i64(work->cols.padded, work->lists.k + 8));
     const int32_t capacity = (int32_t)kin_min_i64(useful, words / KIN_FUSED_BLOCK);
     const int64_t most = words / kin_max_i64(capacity, 1) / KIN_FUSED_BLOCK * KIN_FUSED_BLOCK;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, read_rows(&r, lost, count), done);
-    if (capacity < 2 * work->lists.capacity && capacity < useful) { /* no room for a second try */
-        status = kin_fused_answers_solve(a, rows, cols, r.ids, count);
-        goto done;
+    const bool twice = capacity >= 2 * work->lists.capacity || capacity >= useful;
+    kith_status status = read_rows(&r, lost, count);
+    for (int64_t first = 0; twice && first < count && status == KITH_OK; first += most) {
+        status = run_batch(&r, first, kin_min_i64(most, count - first), capacity);
     }
-    for (int64_t first = 0; first < count; first += most) {
-        KIN_TRY_GOTO(status, run_batch(&r, first, kin_min_i64(most, count - first), capacity),
-                     done);
-    }
-done:
+    KIN_THEN(status, /* without room for a second try */
+             twice ? KITH_OK : kin_fused_answers_solve(a, rows, cols, r.ids, count));
     kin_free(a->on.ctx, r.reach);
     kin_free(a->on.ctx, r.ids);
     return status;

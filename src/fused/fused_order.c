@@ -254,14 +254,12 @@ static kith_status make_finer(const kin_fused_device *on, const kin_fused_prepar
                               const kin_fused_set *coarse, int64_t count, pivots *p)
 {
     dealing d = {0};
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, make_pivots(on, prepared, count, p), done);
-    KIN_TRY_GOTO(status, find_nearest(on, &p->rows.set, coarse, false, &d), done);
+    KIN_TRY(make_pivots(on, prepared, count, p));
+    kith_status status = find_nearest(on, &p->rows.set, coarse, false, &d);
     const kin_fused_sort sort = {
         .ids = p->ids, .points = count, .cell_count = (uint32_t)coarse->points, .order = p->ids};
-    KIN_TRY_GOTO(status, sort_by_cell(on, sort, &d), done);
-    status = kin_fused_chosen_round(on, &prepared->rows, &p->rows);
-done:
+    KIN_THEN(status, sort_by_cell(on, sort, &d));
+    KIN_THEN(status, kin_fused_chosen_round(on, &prepared->rows, &p->rows));
     free_dealing(on, &d);
     return status;
 }
@@ -307,14 +305,14 @@ static kith_status deal_points(const kin_fused_device *on, const kin_fused_prepa
                                const uint32_t *listed, const kin_fused_prepared *like,
                                const kin_fused_set *cells, dealing *d)
 {
+    const uint64_t *before = like != NULL ? like->nearest : NULL;
     kin_fused_set points;
     d->nearest = prepared->nearest;
-    d->known = like != NULL && like->nearest != NULL ? like->groups.count : 0;
+    d->known = before != NULL ? like->groups.count : 0;
     KIN_TRY(round_listed(on, prepared, listed, d->known, &points));
-    KIN_TRY(points.points > 0 ? find_nearest(on, &points, cells, d->known == 0, d) : KITH_OK);
-    return d->known == 0 ? KITH_OK
-                         : kin_gpu_copy(on->ctx, on->gpu, d->nearest, like->nearest,
-                                        (uint64_t)d->known * sizeof *d->nearest);
+    KIN_TRY(points.points > 0 ? find_nearest(on, &points, cells, before == NULL, d) : KITH_OK);
+    const uint64_t bytes = (uint64_t)d->known * sizeof *before;
+    return before != NULL ? kin_gpu_copy(on->ctx, on->gpu, d->nearest, before, bytes) : KITH_OK;
 }
 
 kith_status kin_fused_order_points(const kin_fused_device *on, kin_fused_prepared *prepared,
@@ -405,21 +403,19 @@ kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_
     uint32_t *marks = queries->marks;
     pivots p = {0};
     dealing d = {0};
-    kith_status status = KITH_OK;
     *homes = NULL;
     if (corpus->pivots == NULL) {
         return KITH_OK;
     }
     p.rows = kin_fused_chosen_of(&corpus->set.frame, corpus->pivot_count);
     p.rows.set.ids = corpus->pivots;
-    KIN_TRY_GOTO(status, kin_fused_chosen_make(on, &p.rows), done);
-    KIN_TRY_GOTO(status, kin_fused_chosen_round(on, &corpus->rows, &p.rows), done);
-    KIN_TRY_GOTO(status, find_nearest(on, &queries->set, &p.rows.set, false, &d), done);
+    kith_status status = kin_fused_chosen_make(on, &p.rows);
+    KIN_THEN(status, kin_fused_chosen_round(on, &corpus->rows, &p.rows));
+    KIN_THEN(status, find_nearest(on, &queries->set, &p.rows.set, false, &d));
     if (marks == NULL) {
-        KIN_TRY_GOTO(status,
-                     kin_gpu_alloc(on->ctx, on->gpu, &own, (uint64_t)kin_fused_sort_marks(points),
-                                   sizeof *own, "cells of tiles"),
-                     done);
+        KIN_THEN(status,
+                 kin_gpu_alloc(on->ctx, on->gpu, &own, (uint64_t)kin_fused_sort_marks(points),
+                               sizeof *own, "cells of tiles"));
         marks = own;
     }
     const kin_fused_sort sort = {.ids = queries->ids,
@@ -427,9 +423,8 @@ kith_status kin_fused_order_queries(const kin_fused_device *on, const kin_fused_
                                  .cell_count = (uint32_t)corpus->pivot_count,
                                  .order = queries->ids,
                                  .marks = marks};
-    KIN_TRY_GOTO(status, sort_by_cell(on, sort, &d), done);
-    status = find_homes(on, corpus, &queries->set, marks, homes);
-done:
+    KIN_THEN(status, sort_by_cell(on, sort, &d));
+    KIN_THEN(status, find_homes(on, corpus, &queries->set, marks, homes));
     kin_gpu_free(on->gpu, own);
     free_dealing(on, &d);
     free_pivots(on, &p);

@@ -95,27 +95,12 @@ static void name_set(kin_layout *layout, void *prepared)
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-static kin_gpu_rows host_rows(const kith_matrix *m, int64_t first, int64_t count)
-{
-    return (kin_gpu_rows){.from = (const char *)m->data + first * m->stride_bytes,
-                          .count = count,
-                          .row_bytes = (int64_t)m->cols * kith_dtype_bytes(m->dtype),
-                          .stride_bytes = m->stride_bytes};
-}
-
-void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix, int64_t first,
-                             int64_t count)
-{
-    const kin_gpu_rows rows = host_rows(matrix, first, count);
-    kin_gpu_ahead_begin(ctx, gpu, &rows, 1);
-}
-
 /* What the caller's next call will ask for comes behind what this one began with. */
 static void bring_coming(const preparing *p)
 {
     kith_matrix *coming = &p->on.ctx->coming;
     if (coming->data != NULL) {
-        const kin_gpu_rows rows = host_rows(coming, 0, coming->rows);
+        const kin_gpu_rows rows = kin_gpu_rows_of(coming, 0, coming->rows);
         coming->data = NULL;
         kin_gpu_ahead_promise(p->on.ctx, p->on.gpu, &rows);
     }
@@ -125,7 +110,7 @@ static kith_status take_rows(preparing *p, int64_t first, int64_t count)
 {
     kin_fused_prepared *out = p->out;
     const kith_matrix *m = p->matrix;
-    const kin_gpu_rows rows = host_rows(m, first, count);
+    const kin_gpu_rows rows = kin_gpu_rows_of(m, first, count);
     out->first = first;
     out->rows = (kin_fused_rows){.data = rows.from,
                                  .rows = count,
@@ -487,8 +472,8 @@ static kith_status prepare_like(preparing *p, bool *serves)
     const kin_fused_prepared *like = p->like;
     kin_fused_frame frame = like->set.frame;
     const uint64_t bytes = (uint64_t)out->rows.cols * sizeof *out->mean;
-    KIN_TRY(out->measured ? kin_gpu_copy(p->on.ctx, p->on.gpu, out->mean, like->mean, bytes)
-                          : KITH_OK);
+    KIN_TRY(!out->measured ? KITH_OK
+                           : kin_gpu_copy(p->on.ctx, p->on.gpu, out->mean, like->mean, bytes));
     frame.mean = frame.mean != NULL ? out->mean : NULL;
     out->byte_frame = like->byte_frame;
     out->byte_frame.mean = like->byte_frame.mean != NULL ? out->mean : NULL;
@@ -516,9 +501,6 @@ static void drop_set(preparing *p)
     out->rounded = NULL;
     out->set_block = NULL;
     out->pivots = NULL;
-    out->centres = NULL;
-    out->radii = NULL;
-    out->marks = NULL;
     out->byte_candidates = 0.0;
     p->room = 0;
     p->past.known = 0;
@@ -698,9 +680,7 @@ kith_status kin_fused_prepared_round(kith_ctx *ctx, kin_gpu *gpu, kin_fused_prep
 {
     preparing p = {.on = kin_fused_device_of(ctx, gpu), .out = prepared};
     kith_status status = clear_findings(&p);
-    if (status == KITH_OK && prepared->set.points > 0) {
-        status = round_set(&p);
-    }
+    KIN_THEN(status, prepared->set.points > 0 ? round_set(&p) : KITH_OK);
     free_preparing(&p);
     return status;
 }

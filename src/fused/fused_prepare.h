@@ -146,8 +146,12 @@ kith_status kin_fused_prepare_spread(const kin_fused_device *on, const kin_fused
 
 /* A hint: rows first .. first + count of a matrix on the host are prepared next, and brought to the
  * device until then, if they find room there (gpu/gpu.h; whoever gives hints ends them). */
-void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix, int64_t first,
-                             int64_t count);
+static inline void kin_fused_prepare_ahead(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *matrix,
+                                           int64_t first, int64_t count)
+{
+    const kin_gpu_rows rows = kin_gpu_rows_of(matrix, first, count);
+    kin_gpu_ahead_begin(ctx, gpu, &rows, 1);
+}
 
 /* Rounds all positions again after out->ids was permuted; covers them again where there are balls.
  */

@@ -175,17 +175,13 @@ static kith_status scan_keys(kin_fused_radius_job *f, const kin_fused_rows *quer
 {
     const int64_t start = kin_clock_ns();
     scan s = {.f = f, .corpus = corpus, .queries = queries};
-    kith_status status = KITH_OK;
     shape(&s);
     KIN_TRY(
         kin_gpu_layout_make(f->on.ctx, f->on.gpu, name_scan, &s, "keys of all pairs", &s.block));
-    KIN_TRY_GOTO(
-        status,
-        kin_alloc(f->on.ctx, &s.hits, (uint64_t)s.room, sizeof *s.hits, "neighbours within reach"),
-        done);
-    KIN_TRY_GOTO(status, upload_radii(&s), done);
-    status = scan_all(&s);
-done:
+    kith_status status =
+        kin_alloc(f->on.ctx, &s.hits, (uint64_t)s.room, sizeof *s.hits, "neighbours within reach");
+    KIN_THEN(status, upload_radii(&s));
+    KIN_THEN(status, scan_all(&s));
     kin_free(f->on.ctx, s.hits);
     kin_gpu_free(f->on.gpu, s.block);
     f->on.ctx->report.seconds_screen += kin_clock_since(start);

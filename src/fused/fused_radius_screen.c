@@ -381,18 +381,15 @@ static kith_status collect(kin_fused_radius_job *f, const kin_fused_radius_sets 
                         .size = kin_fused_sizes_known(f->on.gpu, p.rows->points, cols.points,
                                                       f->memory / 8)}};
     const uint64_t most = kin_size_mul((uint64_t)p.rows->points, (uint64_t)p.capacity);
-    kith_status status = KITH_OK;
     b.room = kin_max_i64(kin_fused_radius_room(f), p.capacity);
     b.room = (uint64_t)b.room < most ? b.room : (int64_t)most;
-    KIN_TRY_GOTO(status, make_batch(&b, p.capacity), done);
-    KIN_TRY_GOTO(status, set_reach(&b), done);
-    KIN_TRY_GOTO(status, screen_all(&b), done);
-    if (p.counts_alone) {
-        goto done;
+    kith_status status = make_batch(&b, p.capacity);
+    KIN_THEN(status, set_reach(&b));
+    KIN_THEN(status, screen_all(&b));
+    if (!p.counts_alone) {
+        KIN_THEN(status, deliver_all(&b));
+        KIN_THEN(status, keep_rest(&b, p.again));
     }
-    KIN_TRY_GOTO(status, deliver_all(&b), done);
-    status = keep_rest(&b, p.again);
-done:
     free_batch(&b);
     return status;
 }

@@ -85,8 +85,6 @@ KIN_DEVICE void finish_row(const kin_fused_round &job, int64_t position, bool le
                            row_sums sums)
 {
     const bool real = row >= 0;
-    const bool known = real && row < job.past.known;
-    const int64_t place = known ? (int64_t)job.past.places[row] : 0;
     const bool lost_before = real && job.off != NULL;
     const double before =
         lost_before ? (double)job.off[row * job.off_stride] / job.frame.scale : 0.0;
@@ -94,19 +92,9 @@ KIN_DEVICE void finish_row(const kin_fused_round &job, int64_t position, bool le
     const double off = sqrt(sums.lost_sq);
     const double length = sqrt(sums.stored_sq);
     const double loss = (before + off + 0x1p-50 * (length + off) + 0x1p-500) * KIN_BOUND_WIDEN;
-    const float norm = known  ? job.past.set.facts[place].norm
-                       : real ? __double2float_ru(length * KIN_BOUND_WIDEN)
-                              : 0.0F;
-    const float lost = known  ? job.past.set.facts[place].lost
-                       : real ? __double2float_ru(loss)
-                              : 0.0F;
-    if (leads && real && job.places != NULL) {
-        job.places[row] = (uint32_t)position;
-    }
-    if (leads && known) {
-        store_facts(job, position, job.past.set.facts[place].term, job.past.set.half[place], norm,
-                    lost);
-    } else if (leads && real && job.frame.type == KIN_FUSED_F16) {
+    const float norm = real ? __double2float_ru(length * KIN_BOUND_WIDEN) : 0.0F;
+    const float lost = real ? __double2float_ru(loss) : 0.0F;
+    if (leads && real && job.frame.type == KIN_FUSED_F16) {
         kin_fused_word term;
         kin_fused_word half;
         term.f = product ? 0.0F : (float)sums.stored_sq;
@@ -120,6 +108,28 @@ KIN_DEVICE void finish_row(const kin_fused_round &job, int64_t position, bool le
     if (job.worst != NULL) {
         kin_fused_raise(&job.worst[0], norm);
         kin_fused_raise(&job.worst[1], lost);
+    }
+}
+
+/* A row that another set in this frame has, from there: these are the bytes that rounding it again
+ * would give. */
+KIN_DEVICE void copy_past(const kin_fused_round &job, kin_fused_place me, int64_t row, int32_t team)
+{
+    const int64_t place = job.past.places[row];
+    const int32_t chunks = job.frame.row_bytes / KIN_FUSED_CHUNK;
+    const uint4 *from = (const uint4 *)job.past.set.rounded + place * chunks;
+    uint4 *to = (uint4 *)job.rounded + me.row * chunks;
+    const kin_fused_facts facts = job.past.set.facts[place];
+#pragma unroll 4
+    for (int32_t at = me.lane; at < chunks; at += team) {
+        to[at] = __ldg(from + at);
+    }
+    if (me.lane == 0) {
+        store_facts(job, me.row, facts.term, job.past.set.half[place], facts.norm, facts.lost);
+    }
+    if (job.worst != NULL) {
+        kin_fused_raise(&job.worst[0], facts.norm);
+        kin_fused_raise(&job.worst[1], facts.lost);
     }
 }
 
@@ -191,22 +201,22 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     constexpr int a_word = 4 / stored_bytes;
     const kin_fused_place me = kin_fused_my_place(team);
     const int64_t r = row_of(job, me.row);
+    if (job.places != NULL && r >= 0 && me.lane == 0) {
+        job.places[r] = (uint32_t)me.row;
+    }
+    /* A warp whose rows are not all known rounds those that are, too. */
+    if (__all_sync(KIN_FUSED_ALL_LANES, r >= 0 && r < job.past.known)) {
+        copy_past(job, me, r, team);
+        return;
+    }
     const char *row = kin_fused_row(job.rows, r < 0 ? 0 : r);
     const kin_row_transform *transforms = job.rows.transforms;
     const kin_row_transform *transform = transforms != NULL && r >= 0 ? &transforms[r] : NULL;
     const int64_t bytes = r < 0 ? 0 : (int64_t)job.frame.cols * kin_fused_dtype<DTYPE>::BYTES;
     const double inverse = 1.0 / job.frame.scale;
-    const bool known = r >= 0 && r < job.past.known;
-    const int32_t wide = me.row < job.padded && !known ? job.frame.row_bytes / stored_bytes : 0;
+    const int32_t wide = me.row < job.padded ? job.frame.row_bytes / stored_bytes : 0;
     unsigned char *out = job.rounded + me.row * job.frame.row_bytes;
     row_sums sums = {0.0, 0.0, 0.0};
-    if (known) {
-        const unsigned char *past =
-            job.past.set.rounded + (int64_t)job.past.places[r] * job.frame.row_bytes;
-        for (int32_t at = me.lane; at < job.frame.row_bytes / KIN_FUSED_CHUNK; at += team) {
-            ((uint4 *)out)[at] = __ldg((const uint4 *)past + at);
-        }
-    }
 #pragma unroll 2
     for (int32_t col = me.lane * values; col < wide; col += team * values) {
         const int64_t at = (int64_t)col * kin_fused_dtype<DTYPE>::BYTES;

@@ -101,13 +101,13 @@ static kith_status graph_at_once(kith_ctx *ctx, kin_fused_corpus *corpus,
     const kin_fused_device on = kin_fused_device_of(ctx, corpus->gpu);
     kin_fused_answers a = kin_fused_answers_of(&on, query, &points->groups, &points->groups);
     KIN_TRY(kin_fused_answers_make(&a, (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0, false));
-    kith_status status = KITH_OK;
-    if (points->groups.count > 0) {
-        KIN_TRY_GOTO(status, screen_graph(&a, points, corpus->worst, query->request), done);
+    kith_status status = points->groups.count > 0
+                             ? screen_graph(&a, points, corpus->worst, query->request)
+                             : KITH_OK;
+    KIN_THEN(status, kin_fused_answers_finish(&a, query->out, points->groups.rows));
+    if (status == KITH_OK) {
+        kin_fused_report(ctx, points, &a.tally, points->groups.count);
     }
-    KIN_TRY_GOTO(status, kin_fused_answers_finish(&a, query->out, points->groups.rows), done);
-    kin_fused_report(ctx, points, &a.tally, points->groups.count);
-done:
     kin_fused_answers_free(&a);
     return status;
 }
@@ -119,14 +119,13 @@ kith_status kin_fused_own_ids(kith_ctx *ctx, kin_gpu *gpu, int64_t first, int64_
 {
     const uint64_t bytes = (uint64_t)count * sizeof **device;
     uint32_t *host = NULL;
-    KIN_TRY(kin_alloc(ctx, &host, bytes, 1, "own ids"));
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, host, (uint64_t)count, "own ids");
     for (int64_t i = 0; i < count; i++) {
         host[i] = (uint32_t)(first + i);
     }
-    kith_status status = kin_gpu_alloc(ctx, gpu, device, bytes, 1, "own ids");
-    KIN_THEN(status, kin_gpu_upload(ctx, gpu, *device, host, bytes));
-    kin_free(ctx, host);
-    return status;
+    KIN_TRY(kin_gpu_alloc(ctx, gpu, device, bytes, 1, "own ids"));
+    return kin_gpu_upload(ctx, gpu, *device, host, bytes);
 }
 
 /* The points as queries are rows that lie on the device already. */
@@ -137,19 +136,19 @@ static kith_status graph_in_stripes(kith_ctx *ctx, const kin_fused_corpus *corpu
     uint32_t *device = NULL;
     kin_request own = *graph->request;
     kin_fused_tally tally = {0};
-    kith_status status = KITH_OK;
-    if ((own.flags & KITH_INCLUDE_SELF) == 0) {
-        KIN_TRY_GOTO(status, kin_fused_own_ids(ctx, corpus->gpu, 0, points.rows, &device), done);
-        own.exclude = device;
-    }
+    kith_status status = (own.flags & KITH_INCLUDE_SELF) != 0
+                             ? KITH_OK
+                             : kin_fused_own_ids(ctx, corpus->gpu, 0, points.rows, &device);
+    own.exclude = device != NULL ? device : own.exclude;
     const kin_fused_query query = {.queries = &points,
                                    .name = "points",
                                    .request = &own,
                                    .place = graph->place | KIN_FUSED_DATA_ON_DEVICE,
                                    .out = graph->out};
-    KIN_TRY_GOTO(status, kin_fused_search_stripes(ctx, corpus, &query, &tally), done);
-    kin_fused_report(ctx, &corpus->prepared, &tally, points.rows);
-done:
+    KIN_THEN(status, kin_fused_search_stripes(ctx, corpus, &query, &tally));
+    if (status == KITH_OK) {
+        kin_fused_report(ctx, &corpus->prepared, &tally, points.rows);
+    }
     kin_gpu_free(corpus->gpu, device);
     return status;
 }
@@ -202,22 +201,15 @@ kith_status kin_fused_corpus_ask(kith_ctx *ctx, const kin_fused_corpus *corpus,
     kin_fused_corpus *again = NULL;
     kin_fused_tally tally = {0};
     bool done = false;
-    kith_status status = KITH_OK;
-    if (batches) {
-        KIN_TRY(kin_fused_corpus_for(ctx, corpus, queries, request->k, &again));
-    }
+    KIN_TRY(batches ? kin_fused_corpus_for(ctx, corpus, queries, request->k, &again) : KITH_OK);
     const kin_fused_corpus *use = again != NULL ? again : corpus;
-    if (batches && request->pipeline == NULL) {
-        KIN_TRY_GOTO(status, kin_fused_batch_search(ctx, use, query, &done), done);
-    }
-    if (done) {
-        goto done;
-    }
-    KIN_TRY_GOTO(status, kin_fused_search_stripes(ctx, use, query, &tally), done);
-    if (screens) {
+    kith_status status = batches && request->pipeline == NULL
+                             ? kin_fused_batch_search(ctx, use, query, &done)
+                             : KITH_OK;
+    KIN_THEN(status, done ? KITH_OK : kin_fused_search_stripes(ctx, use, query, &tally));
+    if (status == KITH_OK && !done && screens) {
         kin_fused_report(ctx, &use->prepared, &tally, queries->rows);
     }
-done:
     kin_fused_corpus_free(ctx, again);
     return status;
 }

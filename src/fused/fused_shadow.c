@@ -107,15 +107,13 @@ static kith_status prove_trial(learning *l)
                             .rows = kin_fused_set_part(&l->rows.set, KIN_AXES_SAMPLE, TRIAL_ROWS),
                             .cols = w->cols,
                             .col_worst = w->worst};
-    kith_status status = KITH_OK;
     KIN_TRY(kin_fused_work_worst(w));
     KIN_TRY(kin_fused_work_make(&trial, w->lists.k, TRIAL_CAPACITY));
-    KIN_TRY_GOTO(status,
-                 kin_gpu_upload(on->ctx, on->gpu, trial.lists.reach, l->reach, sizeof l->reach),
-                 done);
-    KIN_TRY_GOTO(status, kin_fused_work_rerun(&trial), done);
-    status = kin_gpu_download(on->ctx, on->gpu, l->reach, trial.lists.reach, sizeof l->reach);
-done:
+    kith_status status =
+        kin_gpu_upload(on->ctx, on->gpu, trial.lists.reach, l->reach, sizeof l->reach);
+    KIN_THEN(status, kin_fused_work_rerun(&trial));
+    KIN_THEN(status,
+             kin_gpu_download(on->ctx, on->gpu, l->reach, trial.lists.reach, sizeof l->reach));
     kin_fused_work_free(&trial);
     return status;
 }

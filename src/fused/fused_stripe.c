@@ -490,11 +490,11 @@ kith_status kin_fused_search_chunks(kith_ctx *ctx, kin_gpu *gpu, const kith_matr
     c.s.stripes.arg = &c.s;
     KIN_TRY(
         kin_fused_answers_make(&c.answers, (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0, true));
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, take_smaller_chunks(&c), done);
-    KIN_TRY_GOTO(status, kin_fused_answers_finish(&c.answers, query->out, corpus->rows), done);
-    kin_fused_report(ctx, &none, &c.answers.tally, query->out->rows);
-done:
+    kith_status status = take_smaller_chunks(&c);
+    KIN_THEN(status, kin_fused_answers_finish(&c.answers, query->out, corpus->rows));
+    if (status == KITH_OK) {
+        kin_fused_report(ctx, &none, &c.answers.tally, query->out->rows);
+    }
     kin_gpu_ahead_leave(gpu);
     kin_fused_answers_free(&c.answers);
     return status;

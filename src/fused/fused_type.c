@@ -111,34 +111,31 @@ static kith_status screen_runs(const pilot *p)
 /* Lists count what they have no room for, too. */
 static kith_status count_candidates(const pilot *p, double *a_row)
 {
+    kith_ctx *ctx = p->on->ctx;
     int32_t *counts = NULL;
     double sum = 0.0;
-    KIN_TRY(kin_alloc(p->on->ctx, &counts, ROWS, sizeof *counts, "a pilot's counts"));
-    const kith_status status =
-        kin_gpu_download(p->on->ctx, p->on->gpu, counts, p->lists.counts, ROWS * sizeof *counts);
-    for (int row = 0; row < ROWS && status == KITH_OK; row++) {
+    KIN_HOLD(hold, ctx);
+    KIN_NEW(&hold, counts, ROWS, "a pilot's counts");
+    KIN_TRY(kin_gpu_download(ctx, p->on->gpu, counts, p->lists.counts, ROWS * sizeof *counts));
+    for (int row = 0; row < ROWS; row++) {
         sum += counts[row];
     }
-    kin_free(p->on->ctx, counts);
     *a_row = sum / ROWS;
-    return status;
+    kin_log(ctx, 2, "bytes leave %.1f candidates a row of a pilot", *a_row);
+    return KITH_OK;
 }
 
 kith_status kin_fused_type_try(const kin_fused_device *on, const kin_fused_prepared *prepared,
                                const kin_fused_frame *frame, int64_t k, double *candidates)
 {
     pilot p = pilot_of(frame, k);
-    kith_status status = KITH_OK;
     p.on = on;
     KIN_TRY(kin_gpu_layout_make(on->ctx, on->gpu, name_pilot, &p, "a pilot's rows", &p.block));
-    KIN_TRY_GOTO(status, kin_fused_lists_clear(on, &p.rows.set, &p.lists), done);
-    KIN_TRY_GOTO(status, upload_work(&p), done);
-    KIN_TRY_GOTO(status, round_runs(&p, prepared), done);
-    KIN_TRY_GOTO(status, screen_runs(&p), done);
-    KIN_TRY_GOTO(status, count_candidates(&p, candidates), done);
-    kin_log(on->ctx, 2, "bytes leave %.1f candidates a row of a pilot (k %lld)", *candidates,
-            (long long)k);
-done:
+    kith_status status = kin_fused_lists_clear(on, &p.rows.set, &p.lists);
+    KIN_THEN(status, upload_work(&p));
+    KIN_THEN(status, round_runs(&p, prepared));
+    KIN_THEN(status, screen_runs(&p));
+    KIN_THEN(status, count_candidates(&p, candidates));
     kin_gpu_free(on->gpu, p.block);
     return status;
 }

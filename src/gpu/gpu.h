@@ -146,6 +146,15 @@ typedef struct kin_gpu_rows {
     int64_t stride_bytes;
 } kin_gpu_rows;
 
+/* Rows first .. first + count of a matrix there. */
+static inline kin_gpu_rows kin_gpu_rows_of(const kith_matrix *m, int64_t first, int64_t count)
+{
+    return (kin_gpu_rows){.from = (const char *)m->data + first * m->stride_bytes,
+                          .count = count,
+                          .row_bytes = (int64_t)m->cols * kith_dtype_bytes(m->dtype),
+                          .stride_bytes = m->stride_bytes};
+}
+
 /* Some of them. */
 static inline kin_gpu_rows kin_gpu_rows_part(const kin_gpu_rows *rows, int64_t first, int64_t count)
 {

@@ -245,19 +245,16 @@ static kith_status attempt(kin_graph_gpu_run *run, const kith_matrix *points,
                            kin_graph_outcome *outcome, bool *few)
 {
     const kin_graph_request *request = run->request;
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, prepare(run, points), done);
-    KIN_TRY_GOTO(status, take_points(run), done);
+    kith_status status = prepare(run, points);
+    KIN_THEN(status, take_points(run));
     run->graph = (kin_graph_gpu_lists){.points = run->count, .length = request->list};
     run->candidates = request->candidates;
-    *few = is_exact(request, run->count);
-    if (*few) {
-        goto done;
+    *few = status == KITH_OK && is_exact(request, run->count);
+    if (!*few) {
+        KIN_THEN(status, kin_graph_gpu_share_make(run));
+        KIN_THEN(status, look_for_room(run));
+        KIN_THEN(status, descend(run, outcome));
     }
-    KIN_TRY_GOTO(status, kin_graph_gpu_share_make(run), done);
-    KIN_TRY_GOTO(status, look_for_room(run), done);
-    status = descend(run, outcome);
-done:
     free_run(run);
     return status;
 }

@@ -209,24 +209,19 @@ static kith_status end_screened(ending *e)
 {
     const int64_t count = e->run->count;
     kin_fused_delivery d = {0};
-    kith_status status = KITH_OK;
     KIN_TRY(hand_over(e));
     if (e->run->share.parts > 0) {
         return end_shared(e);
     }
     KIN_TRY(kin_fused_delivery_make(&e->answers, count, e->lists.k, &d));
-    KIN_TRY_GOTO(status, make_host_batch(e, &d), done);
-    for (int64_t row0 = 0; row0 < count; row0 += d.most) {
+    kith_status status = make_host_batch(e, &d);
+    for (int64_t row0 = 0; row0 < count && status == KITH_OK; row0 += d.most) {
         const int64_t rows = kin_min_i64(d.most, count - row0);
-        KIN_TRY_GOTO(status, rescore(e, &d, row0, rows), done);
-        KIN_TRY_GOTO(status, deliver(e, &d, row0, rows), done);
-        KIN_TRY_GOTO(status, kin_progress(e->run->on.ctx, "rescore", (double)row0, (double)count),
-                     done);
+        status = rescore(e, &d, row0, rows);
+        KIN_THEN(status, deliver(e, &d, row0, rows));
+        KIN_THEN(status, kin_progress(e->run->on.ctx, "rescore", (double)row0, (double)count));
     }
-    if (e->answers.kernels_write) {
-        status = find_lacking(e);
-    }
-done:
+    KIN_THEN(status, e->answers.kernels_write ? find_lacking(e) : KITH_OK);
     kin_fused_delivery_free(&e->answers, &d);
     return status;
 }
@@ -348,15 +343,11 @@ kith_status kin_graph_gpu_finish(kin_graph_gpu_run *run)
         .wanted = kin_min_i64(request->k + (leaves ? 1 : 0), run->rows)};
     KIN_TRY(kin_fused_answers_make(&e.answers, (run->request->place & KIN_FUSED_OUT_ON_DEVICE) != 0,
                                    false));
-    kith_status status = KITH_OK;
-    KIN_TRY_GOTO(status, make_flags(&e), done);
-    if (!e.answers.kernels_write) {
-        KIN_TRY_GOTO(status, read_ids(&e), done);
-    }
-    KIN_TRY_GOTO(status, run->screened ? end_screened(&e) : end_direct(&e), done);
-    KIN_TRY_GOTO(status, solve_lacking(&e), done);
-    status = kin_fused_answers_finish(&e.answers, run->out, run->rows);
-done:
+    kith_status status = make_flags(&e);
+    KIN_THEN(status, e.answers.kernels_write ? KITH_OK : read_ids(&e));
+    KIN_THEN(status, run->screened ? end_screened(&e) : end_direct(&e));
+    KIN_THEN(status, solve_lacking(&e));
+    KIN_THEN(status, kin_fused_answers_finish(&e.answers, run->out, run->rows));
     free_ending(&e);
     return status;
 }

@@ -251,18 +251,15 @@ kith_status kin_graph_gpu_screen(kin_graph_gpu_run *run, kin_graph_gpu_lists *gr
     kin_fused_tally tally = {0};
     double met = 0.0;
     uint64_t scope = 0;
-    kith_status status = KITH_OK;
     KIN_TRY(kin_gpu_agree(run->on.gpu, kin_gpu_scope(run->on.gpu), &scope));
     KIN_TRY(kin_fused_work_make(&work, k, kin_graph_gpu_capacity(run->count, k, scope)));
-    KIN_TRY_GOTO(status, run_screen(run, &work, &near), done);
-    KIN_TRY_GOTO(
-        status,
-        run->share.parts > 0 ? kin_graph_gpu_make_empty(run, graph) : make_graph(run, graph), done);
-    KIN_TRY_GOTO(status, adopt(run, &work, graph), done);
-    KIN_TRY_GOTO(status, kin_fused_work_tally(&work, &tally), done);
-    KIN_TRY_GOTO(status, kin_gpu_add_up(run->on.gpu, tally.pairs - tally.skipped, &met), done);
+    kith_status status = run_screen(run, &work, &near);
+    KIN_THEN(status,
+             run->share.parts > 0 ? kin_graph_gpu_make_empty(run, graph) : make_graph(run, graph));
+    KIN_THEN(status, adopt(run, &work, graph));
+    KIN_THEN(status, kin_fused_work_tally(&work, &tally));
+    KIN_THEN(status, kin_gpu_add_up(run->on.gpu, tally.pairs - tally.skipped, &met));
     run->evaluations += met * (double)(KIN_FUSED_BLOCK * KIN_FUSED_TILE);
-done:
     kin_hold_end(&near.hold);
     kin_fused_work_free(&work);
     return status;

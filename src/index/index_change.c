@@ -86,15 +86,12 @@ static void copy_row(const change *c, int64_t to, const kith_matrix *from, int64
 static kith_status put_there(const change *c, int64_t to, const kith_matrix *from, int64_t first,
                              int64_t count)
 {
-    kin_gpu *gpu = c->index->gpu;
-    const int64_t row_bytes = c->source.points.stride_bytes;
-    char *at = (char *)c->there + to * row_bytes;
-    const char *rows = (const char *)from->data + first * from->stride_bytes;
-    if (from == before(c) && c->copy == NULL) {
-        return kin_gpu_copy(c->ctx, gpu, at, rows, (uint64_t)(count * row_bytes));
-    }
-    const kin_gpu_rows there = {rows, count, row_bytes, from->stride_bytes};
-    return kin_gpu_upload_rows(c->ctx, gpu, at, &there);
+    const kin_gpu_rows rows = kin_gpu_rows_of(from, first, count);
+    char *at = (char *)c->there + to * rows.row_bytes;
+    return from == before(c) && c->copy == NULL
+               ? kin_gpu_copy(c->ctx, c->index->gpu, at, rows.from,
+                              (uint64_t)(count * rows.row_bytes))
+               : kin_gpu_upload_rows(c->ctx, c->index->gpu, at, &rows);
 }
 
 /* Memory that nobody has touched yet comes a page at a time: all threads ask for it. */

@@ -51,6 +51,9 @@ static int group(kin_gpu_stream *stream, const kin_fused_group *job)
     for (int64_t row = 0; row < job->rows.rows; row++) {
         job->firsts[row] = (uint32_t)row;
     }
+    if (job->hashes != NULL) {
+        memset(job->hashes, 0, (size_t)job->rows.rows * sizeof *job->hashes);
+    }
     *job->distinct += (uint64_t)job->rows.rows;
     return 0;
 }
@@ -72,6 +75,9 @@ static int round_rows(kin_gpu_stream *stream, const kin_fused_round *job)
     memset(job->rounded, 0, (size_t)job->padded * (size_t)job->frame.row_bytes);
     memset(job->facts, 0, (size_t)job->padded * sizeof *job->facts);
     memset(job->half, 0, (size_t)job->padded * sizeof *job->half);
+    if (job->places != NULL) {
+        memset(job->places, 0, (size_t)job->rows.rows * sizeof *job->places);
+    }
     return 0;
 }
 
