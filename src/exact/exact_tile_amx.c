@@ -323,21 +323,6 @@ take_panels_resident(pipe *p, int32_t panel, bool two_steps, bool is_float)
     }
 }
 
-static inline void store_resident(const pipe *p)
-{
-    kin_word *const *next = p->next + PANELS * !p->odd;
-    if (p->phase == 0) {
-        _tile_stored(1, next[0], 64);
-        _tile_stored(2, next[1], 64);
-    } else if (p->phase == 1) {
-        _tile_stored(0, next[0], 64);
-        _tile_stored(1, next[1], 64);
-    } else {
-        _tile_stored(2, next[0], 64);
-        _tile_stored(0, next[1], 64);
-    }
-}
-
 /* ---- Products of many steps ------------------------------------------------------------------ */
 
 /* The first step of a strip, whose sums of earlier steps there may be, and one behind it. Lane and
@@ -431,33 +416,28 @@ static inline __attribute__((always_inline)) void take(pipe *p, const turn *t, i
              is_float);
 }
 
-/* Rows [first, last) against two panels. */
-static inline __attribute__((always_inline)) void take_rows(pipe *p, int32_t panel, int32_t first,
-                                                            int32_t last, bool is_float)
+static inline __attribute__((always_inline)) void take_panels(pipe *p, int32_t panel, bool is_float)
 {
     const int32_t steps = p->job->groups / STEP_GROUPS;
     const int32_t parts = (steps + MOST_STEPS - 1) / MOST_STEPS;
     const int64_t share = fetch_share(p->job, STRIP_ROWS);
-    for (int32_t part = 0; part < parts; part++) {
-        turn t = {.panel = panel, .first_step = steps * part / parts, .last = part + 1 == parts};
-        t.steps = steps * (part + 1) / parts - t.first_step;
-        t.tests = (ROWS + t.steps - 2) / (t.steps - 1);
-        for (int32_t row = first; row < last; row += STRIP_ROWS) {
-            kin_word *sums = p->sums + (row - first) / STRIP_ROWS * STRIP_WORDS;
-            if (part == 0) {
-                fetch(p->job, panel, row / STRIP_ROWS, share);
-            }
-            take(p, &t, row, last - row > ROWS, sums, is_float);
-        }
-    }
-}
-
-static inline __attribute__((always_inline)) void take_panels(pipe *p, int32_t panel, bool is_float)
-{
-    const int32_t rows = p->job->real_rows;
     const int32_t most = MOST_STRIPS * STRIP_ROWS;
-    for (int32_t row = 0; row < rows; row += most) {
-        take_rows(p, panel, row, rows - row < most ? rows : row + most, is_float);
+    for (int32_t first = 0; first < p->job->real_rows; first += most) {
+        const int32_t rows = p->job->real_rows - first;
+        const int32_t last = first + (rows < most ? rows : most);
+        for (int32_t part = 0; part < parts; part++) {
+            turn t = {
+                .panel = panel, .first_step = steps * part / parts, .last = part + 1 == parts};
+            t.steps = steps * (part + 1) / parts - t.first_step;
+            t.tests = (ROWS + t.steps - 2) / (t.steps - 1);
+            for (int32_t row = first; row < last; row += STRIP_ROWS) {
+                kin_word *sums = p->sums + (row - first) / STRIP_ROWS * STRIP_WORDS;
+                if (part == 0) {
+                    fetch(p->job, panel, row / STRIP_ROWS, share);
+                }
+                take(p, &t, row, last - row > ROWS, sums, is_float);
+            }
+        }
     }
 }
 
@@ -477,15 +457,13 @@ static void begin(pipe *p, const kin_tile_job *job)
     _tile_loadconfig(&eight_tiles);
 }
 
+/* What waits in tiles is stored by the step of one more strip, whose products are nobody's. */
 static inline __attribute__((always_inline)) void end(pipe *p, bool resident, bool is_float)
 {
     if (resident) {
-        store_resident(p);
+        take_resident(p, p->job->rows, false, is_float);
     } else {
-        _tile_stored(0, p->next[0], 64);
-        _tile_stored(1, p->next[1], 64);
-        _tile_stored(2, p->next[2], 64);
-        _tile_stored(3, p->next[3], 64);
+        (is_float ? bf16_first : s8_first)(p, NULL, p->job->rows, p->job->rows, p->job->panels, 0);
     }
     for (int32_t lane = 0; lane < LANES; lane++) {
         test_tile(p, lane, is_float);
