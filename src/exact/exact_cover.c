@@ -23,6 +23,9 @@ typedef struct covering {
 static void load_row(const covering *c, int64_t p, double *a)
 {
     const kin_frame *frame = c->set->frame;
+    if (p + KIN_SET_AT_ONCE < c->set->points) {
+        kin_rows_fetch(c->set->rows, c->set->ids[p + KIN_SET_AT_ONCE]);
+    }
     (void)kin_metric_load(&frame->distance, c->set->rows, c->set->ids[p], a);
     const double inverse = 1.0 / frame->scale;
     for (int64_t i = 0; frame->mean != NULL && i < c->wide; i++) {

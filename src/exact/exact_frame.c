@@ -59,7 +59,11 @@ static double size_of(const double *values, int64_t wide)
 
 static bool is_far(const measuring *m, const double *values)
 {
-    return m->usual < (double)INFINITY && size_of(values, m->wide) > m->usual;
+    int64_t far = 0;
+    for (int64_t i = 0; i < m->wide; i++) {
+        far |= fabs(values[i]) > m->usual;
+    }
+    return far != 0;
 }
 
 /* Looks at the first thread's room only. */

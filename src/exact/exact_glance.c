@@ -27,7 +27,7 @@
  * one is looked at; rows whose keys are computed at a time. */
 enum { SECTION = 32, SECTIONS_A_TASK = 16, PANELS_AN_ID = 4, AHEAD = 6, BATCH = 64 };
 /* Queries beyond which a screen of all rows is sooner, of bytes and of wider types, and ids. */
-enum { MOST_QUERIES_S8 = 2, MOST_QUERIES = 24, MOST_IDS = 256, CACHE_LINE = 64 };
+enum { MOST_QUERIES_S8 = 2, MOST_QUERIES = 24, MOST_IDS = 256 };
 /* What the best of panels may take: as many queries as that read the shadows together, or as share
  * what is read of a panel. */
 static const int64_t MOST_BYTES = 4 << 20;
@@ -223,28 +223,17 @@ static void compute_keys(glance *l)
 
 /* ---- Rows of a panel ------------------------------------------------------------------------- */
 
-/* Lines of memory that will be read soon. Inlined by order: gcc 12 drops calls of functions that do
- * nothing else. */
-static inline __attribute__((always_inline)) void fetch(const void *from, int64_t bytes)
-{
-    for (int64_t at = 0; at < bytes; at += CACHE_LINE) {
-        __builtin_prefetch((const char *)from + at, 0, 2);
-    }
-}
-
 static void fetch_panel(const glance *l, int64_t panel)
 {
     const kin_glance_scan scan = scan_of(l->g, panel, l->row);
-    fetch(scan.panels, (int64_t)scan.groups * KIN_PANEL * (int64_t)sizeof *scan.panels);
-    fetch(scan.start, KIN_PANEL * (int64_t)sizeof *scan.start);
-    fetch(l->g->corpus->order + panel * KIN_PANEL, 1);
+    kin_tile_fetch(scan.panels, (int64_t)scan.groups * KIN_PANEL * (int64_t)sizeof *scan.panels);
+    kin_tile_fetch(scan.start, KIN_PANEL * (int64_t)sizeof *scan.start);
+    kin_tile_fetch(l->g->corpus->order + panel * KIN_PANEL, 1);
 }
 
 static void hold(glance *l, uint32_t id)
 {
-    const kith_matrix *rows = &l->g->corpus->rows.matrix;
-    fetch((const char *)rows->data + (int64_t)id * rows->stride_bytes,
-          (int64_t)rows->cols * kith_dtype_bytes(rows->dtype));
+    kin_rows_fetch(&l->g->corpus->rows, id);
     l->w->ids[l->held++] = id;
 }
 

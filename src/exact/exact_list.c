@@ -21,10 +21,12 @@ static int32_t next_due(const kin_lists *lists, int64_t count)
     return (int32_t)kin_min_i64(lists->capacity, count + lists->k / 2 + 2);
 }
 
+/* Where costs are keys a list is compacted to k entries as soon as it is due (next_due). */
 kin_lists kin_lists_shape(const kin_set *rows, const kin_set *points, int64_t k)
 {
-    return (kin_lists){
-        .rows = rows, .points = points, .k = k, .capacity = kin_lists_capacity(k, rows->points)};
+    const bool keys = points->frame->bound == KIN_BOUND_INTEGER;
+    const int64_t capacity = keys ? k + k / 2 + 2 : kin_lists_capacity(k, rows->points);
+    return (kin_lists){.rows = rows, .points = points, .k = k, .capacity = capacity};
 }
 
 static void name_arrays(kin_layout *layout, void *job)

@@ -12,7 +12,7 @@
 
 /* Panels a call of the kernel; pairs a row that a log takes before it is delivered: few, so that
  * limits tighten soon, and more where a row is looked at with all of them. */
-enum { CHUNK_PANELS = 2, PAIRS_A_ROW = 1, LOOKS_A_ROW = 8, CACHE_LINE = 64 };
+enum { CHUNK_PANELS = 2, PAIRS_A_ROW = 1, LOOKS_A_ROW = 8 };
 
 static int64_t block_points(const kin_meet *r, const kin_meet_side *s, int64_t block)
 {
@@ -550,15 +550,13 @@ static bool fetches_ahead(const meeting *m)
 }
 
 /* The panels of the next call come from memory while this one computes: few rows have nothing else
- * to wait for. Inlined by order: gcc 12 drops calls of functions that do nothing else. */
-static inline __attribute__((always_inline)) void prefetch_panels(const kin_tile_job *job,
-                                                                  int64_t panel)
+ * to wait for. */
+static inline __attribute__((always_inline)) void fetch_panels(const kin_tile_job *job,
+                                                               int64_t panel)
 {
-    const int64_t panel_bytes = (int64_t)job->groups * KIN_PANEL * (int64_t)sizeof *job->panels;
-    const char *from = (const char *)job->panels + panel * panel_bytes;
-    for (int64_t at = 0; at < CHUNK_PANELS * panel_bytes; at += CACHE_LINE) {
-        __builtin_prefetch(from + at, 0, 2);
-    }
+    const int64_t words = (int64_t)job->groups * KIN_PANEL;
+    kin_tile_fetch(job->panels + panel * words,
+                   CHUNK_PANELS * words * (int64_t)sizeof *job->panels);
 }
 
 /* Panels of a call. Kernels of AMX fetch what comes next by themselves, begin and end each call
@@ -656,7 +654,7 @@ kith_status kin_meet_blocks(const kin_meet *r, kin_meet_work *w, int64_t row_blo
         job.panel_count = (int32_t)call_panels(&m, tests, panels - first);
         taken = job.panel_count;
         if (!fetches_ahead(&m) && (first + taken) * KIN_PANEL < points) {
-            prefetch_panels(&job, first + CHUNK_PANELS);
+            fetch_panels(&job, first + CHUNK_PANELS);
         }
         run_chunk(r, w, &m, kin_min_i64(taken * KIN_PANEL, points - first * KIN_PANEL), tests,
                   &job);

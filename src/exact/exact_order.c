@@ -20,6 +20,7 @@
 
 enum {
     SKETCH = 32,
+    LANES = 4,
     SMALL = 1024, /* fewer rows are not worth it */
     SAMPLE = 128, /* rows that a direction is estimated from */
     POWER_STEPS = 4,
@@ -73,11 +74,13 @@ static const float *sketch_of(const halving *h, int64_t i)
 
 static float dot(const float *a, const float *b)
 {
-    float sum = 0.0F;
-    for (int j = 0; j < SKETCH; j++) {
-        sum += a[j] * b[j];
+    float sums[LANES] = {0.0F};
+    for (int j = 0; j < SKETCH; j += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            sums[lane] += a[j + lane] * b[j + lane];
+        }
     }
-    return sum;
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 /* The direction of largest spread of a sample of a part, by power iteration on its covariance. A

@@ -83,27 +83,22 @@ static void pack_bf16(const float *values, int32_t groups, uint32_t *words)
     }
 }
 
-/* 8-bit rows as they are; u8 moves by 128 into s8, which changes no difference. */
+/* 8-bit rows as they are; u8 moves by 128 into s8, which changes no difference. So few columns
+ * (exact_frame.c) leave room for sums of squares in 32 bits. */
 static row_facts take_integers(const kin_set *set, const unsigned char *row, int32_t *values)
 {
-    const kin_frame *frame = set->frame;
-    const int32_t padded = frame->groups * kin_tile_group_size(frame->kernel->type);
-    int64_t sum = 0;
-    int64_t squares = 0;
-    if (set->rows->matrix.dtype == KITH_U8) {
-        for (int32_t i = 0; i < frame->cols; i++) {
-            values[i] = (int32_t)row[i] - SHIFT_U8;
-        }
-    } else {
-        for (int32_t i = 0; i < frame->cols; i++) {
-            values[i] = (int8_t)row[i];
-        }
+    const int32_t cols = set->frame->cols;
+    const int32_t padded = set->frame->groups * kin_tile_group_size(set->frame->kernel->type);
+    const uint8_t flip = set->rows->matrix.dtype == KITH_U8 ? SHIFT_U8 : 0;
+    int32_t sum = 0;
+    int32_t squares = 0;
+    for (int32_t i = 0; i < cols; i++) {
+        const int16_t value = (int8_t)(row[i] ^ flip);
+        values[i] = value;
+        sum += value;
+        squares += value * value;
     }
-    for (int32_t i = 0; i < frame->cols; i++) {
-        sum += values[i];
-        squares += values[i] * values[i];
-    }
-    for (int32_t i = frame->cols; i < padded; i++) {
+    for (int32_t i = cols; i < padded; i++) {
         values[i] = 0;
     }
     return (row_facts){(double)squares, (double)sum, 0.0, false};
@@ -259,6 +254,10 @@ static void load_some(const making *m, int64_t first, int32_t thread, double *va
     if (m->source != NULL && count > 0) {
         m->source->load(m->source->arg, thread, first, count, values, off);
         return;
+    }
+    for (int64_t next = first + KIN_SET_AT_ONCE;
+         next < kin_min_i64(first + 2 * KIN_SET_AT_ONCE, set->points); next++) {
+        kin_rows_fetch(set->rows, set->ids[next]);
     }
     for (int64_t i = 0; set->frame->bound != KIN_BOUND_INTEGER && i < count; i++) {
         (void)kin_metric_load(&set->frame->distance, set->rows, set->ids[first + i],

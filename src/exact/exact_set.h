@@ -94,6 +94,16 @@ typedef struct kin_set {
     void *block;         /* all arrays but ids; NULL: they are a view of a file */
 } kin_set;
 
+enum { KIN_SET_AT_ONCE = 4 };
+
+/* A row that is read soon: where rows stand in an order of their own, nothing else foresees it. */
+static inline __attribute__((always_inline)) void kin_rows_fetch(const kin_rows *rows, int64_t row)
+{
+    const kith_matrix *m = &rows->matrix;
+    kin_tile_fetch((const char *)m->data + row * m->stride_bytes,
+                   m->cols * kith_dtype_bytes(m->dtype));
+}
+
 /* Rows that are not those of a matrix: by positions. */
 typedef struct kin_set_source {
     /* Values of positions [first, first + count), count at most KIN_SET_AT_ONCE, `wide` apart, with
@@ -102,8 +112,6 @@ typedef struct kin_set_source {
                  double *off);
     void *arg;
 } kin_set_source;
-
-enum { KIN_SET_AT_ONCE = 4 };
 
 /* Doubles from a row to the next where a source puts them. */
 int64_t kin_set_wide(const kin_frame *frame);

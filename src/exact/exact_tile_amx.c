@@ -5,19 +5,22 @@
  * pass through tile 3: of two tiles of products only two are loaded, where the unit would wait for
  * six. Three accumulators: two take products while the third, and then one of them, is stored.
  *
- * Many steps. Tiles 0, 1 and 2, 3 accumulate 16 rows x (points 0-15 and 16-31), by turns; tile 4
- * holds 64 bytes of 16 rows, tiles 5, 6 sixteen groups of 16 points. A step is 3 loads and 2
- * products of 16 cycles; its loads take 24 cycles from L1, so the unit is fed as long as the points
- * stay near: rows pass, from the second level.
+ * Many steps. Tiles 0 to 3 accumulate 32 rows x 32 points; tiles 4, 5 hold 64 bytes of 16 rows
+ * each, tiles 6, 7 sixteen groups of 16 points. A step is 4 loads and 4 products of 16 cycles. The
+ * points stay in the first level; rows pass from the second, past the first (stream): else they
+ * would drive the points out.
  *
  * Schedule: a store waits for the last product of its tile, and a test for the store. So the
  * products of one strip of rows run beside the stores of the strip before and the tests of the one
- * before that; tests of many steps are dealt out over them, since the processor cannot look further
- * ahead than a few hundred instructions:
+ * before that:
  *
  *     tile unit    | products of strip s     | products of strip s+1   |
  *     stores       | strip s-1               | strip s                 |
  *     vector unit  | tests of s-2            | tests of s-1            |
+ *
+ * Of many steps a tile is stored right before its first product of the next strip, which the other
+ * three leave time for, and tested beside the steps behind, over which tests are dealt out: the
+ * processor cannot look further ahead than a few hundred instructions.
  *
  * The test of a tile is one comparison: of each point, the largest of what 16 rows have above their
  * own thresholds. A tile that passes is told by no branch, which would be foreseen badly and empty
@@ -39,11 +42,12 @@ enum {
     PANELS = 2,
     TILE_WORDS = 256,
     STEP_GROUPS = 16,
-    STRIP_WORDS = PANELS * TILE_WORDS,
     RESIDENT_STEPS = 2,
-    MOST_STEPS = 14,
-    MOST_STRIPS = 16, /* whose sums wait */
+    MOST_STEPS = 16,
     LANES = 2 * PANELS,
+    STRIP_ROWS = 2 * ROWS, /* of many steps */
+    STRIP_WORDS = LANES * TILE_WORDS,
+    MOST_STRIPS = 8, /* whose sums wait */
     MOST_KEPT = KIN_TILE_KEPT / TILE_WORDS / LANES,
     LINE_WORDS = 16
 };
@@ -59,14 +63,14 @@ typedef struct place {
     kin_word unused[TILE_WORDS - 2 * LINE_WORDS];
 } place;
 
-/* A lane is one side of every second strip: its tiles of which some pair passed, and the one that
- * waits. Tile i of a lane has place i * LANES + lane. Stores to one lane may look to loads of
- * another as if they were to the same address, of which the last 12 bits are compared: each lane
+/* A lane is one side of every second strip of 16 rows: its tiles of which some pair passed, and the
+ * one that waits. Tile i of a lane has place i * LANES + lane. Stores to one lane may look to loads
+ * of another as if they were to the same address, of which the last 12 bits are compared: each lane
  * has a quarter of them. */
 typedef struct pipe {
     const kin_tile_job *job;
     int32_t kept[LANES];
-    kin_word *next[PANELS]; /* where the tiles of the turn before are to be stored */
+    kin_word *next[LANES]; /* where the tiles of the turn before are to be stored */
     bool odd;
     int32_t phase;
     kin_word acc[MOST_KEPT * LANES][TILE_WORDS] __attribute__((aligned(4096)));
@@ -219,37 +223,37 @@ static inline __attribute__((always_inline)) void set_test(const kin_tile_job *j
     }
 }
 
-/* The turn's strip is that which waits, or, `sums`, one that does not yet. */
-static inline __attribute__((always_inline)) void end_turn(pipe *p, int32_t row, int32_t panel,
-                                                           kin_word *sums, bool is_float)
+/* 16 rows of the turn are those that wait in two lanes, or, `sums`, do not yet: their tiles are
+ * stored there. */
+static inline __attribute__((always_inline)) void
+end_turn(pipe *p, int32_t lane, int32_t row, int32_t panel, kin_word *sums, bool is_float)
 {
 #pragma GCC unroll 2
     for (int side = 0; side < PANELS; side++) {
-        const int64_t at = waiting(p, PANELS * p->odd + side);
+        const int64_t at = waiting(p, lane + side);
         place *wait = &p->places[at];
         set_test(p->job, row, panel + side, wait, is_float);
         wait->row = sums == NULL ? row : NOTHING;
         wait->panel = panel + side;
-        p->next[side] = sums == NULL ? p->acc[at] : sums + side * TILE_WORDS;
+        p->next[lane + side] = sums == NULL ? p->acc[at] : sums + side * TILE_WORDS;
     }
-    p->odd = !p->odd;
 }
 
 /* The two panels behind these come from memory meanwhile, `share` lines with each strip. */
 static inline __attribute__((always_inline)) void fetch(const kin_tile_job *job, int32_t panel,
-                                                        int32_t row, int64_t share)
+                                                        int32_t strip, int64_t share)
 {
     const int64_t lines = (int64_t)PANELS * job->groups;
-    const int64_t first = row / ROWS * share;
+    const int64_t first = strip * share;
     const uint32_t *next = job->panels + (panel + PANELS) * (lines * LINE_WORDS / PANELS);
     for (int64_t line = first; line < lines && line < first + share; line++) {
         __builtin_prefetch(next + line * LINE_WORDS, 0, 2);
     }
 }
 
-static inline int64_t fetch_share(const kin_tile_job *job)
+static inline int64_t fetch_share(const kin_tile_job *job, int64_t strip_rows)
 {
-    return ((int64_t)PANELS * job->groups * ROWS + job->real_rows - 1) / job->real_rows;
+    return ((int64_t)PANELS * job->groups * strip_rows + job->real_rows - 1) / job->real_rows;
 }
 
 /* ---- Products of few steps ------------------------------------------------------------------- */
@@ -283,12 +287,13 @@ RESIDENT_TURNS(bf16, _tile_dpbf16ps)
 static inline __attribute__((always_inline)) void take_resident(pipe *p, const uint32_t *row,
                                                                 bool two_steps, bool is_float)
 {
+    kin_word *const *next = p->next + PANELS * !p->odd;
     if (p->phase == 0) {
-        (is_float ? bf16_resident_0 : s8_resident_0)(row, two_steps, p->next[0], p->next[1]);
+        (is_float ? bf16_resident_0 : s8_resident_0)(row, two_steps, next[0], next[1]);
     } else if (p->phase == 1) {
-        (is_float ? bf16_resident_1 : s8_resident_1)(row, two_steps, p->next[0], p->next[1]);
+        (is_float ? bf16_resident_1 : s8_resident_1)(row, two_steps, next[0], next[1]);
     } else {
-        (is_float ? bf16_resident_2 : s8_resident_2)(row, two_steps, p->next[0], p->next[1]);
+        (is_float ? bf16_resident_2 : s8_resident_2)(row, two_steps, next[0], next[1]);
     }
     p->phase = p->phase == 2 ? 0 : p->phase + 1;
 }
@@ -299,7 +304,7 @@ take_panels_resident(pipe *p, int32_t panel, bool two_steps, bool is_float)
     const kin_tile_job *job = p->job;
     const int64_t panel_words = (int64_t)job->groups * KIN_PANEL;
     const uint32_t *point = job->panels + panel * panel_words;
-    const int64_t share = fetch_share(job);
+    const int64_t share = fetch_share(job, ROWS);
     _tile_loadd(4, point, 64);
     _tile_loadd(6, point + panel_words, 64);
     if (two_steps) {
@@ -307,63 +312,51 @@ take_panels_resident(pipe *p, int32_t panel, bool two_steps, bool is_float)
         _tile_loadd(7, point + panel_words + TILE_WORDS, 64);
     }
     for (int32_t row = 0; row < job->real_rows; row += ROWS) {
-        fetch(job, panel, row, share);
+        fetch(job, panel, row / ROWS, share);
         take_resident(p, job->rows + (int64_t)row * job->groups, two_steps, is_float);
 #pragma GCC unroll 2
         for (int side = 0; side < PANELS; side++) {
             test_tile(p, PANELS * p->odd + side, is_float);
         }
-        end_turn(p, row, panel, NULL, is_float);
-    }
-}
-
-static inline void store_resident(const pipe *p)
-{
-    if (p->phase == 0) {
-        _tile_stored(1, p->next[0], 64);
-        _tile_stored(2, p->next[1], 64);
-    } else if (p->phase == 1) {
-        _tile_stored(0, p->next[0], 64);
-        _tile_stored(1, p->next[1], 64);
-    } else {
-        _tile_stored(2, p->next[0], 64);
-        _tile_stored(0, p->next[1], 64);
+        end_turn(p, PANELS * p->odd, row, panel, NULL, is_float);
+        p->odd = !p->odd;
     }
 }
 
 /* ---- Products of many steps ------------------------------------------------------------------ */
 
-/* The unit's part of a turn: tiles A and B accumulate, the other two are stored. */
-#define TURN(parity, A, B, OTHER_A, OTHER_B)                                               \
-    static inline __attribute__((always_inline)) void begin_##parity(const kin_word *sums) \
-    {                                                                                      \
-        if (sums == NULL) {                                                                \
-            _tile_zero(A);                                                                 \
-            _tile_zero(B);                                                                 \
-        } else {                                                                           \
-            _tile_loadd(A, sums, 64);                                                      \
-            _tile_loadd(B, sums + TILE_WORDS, 64);                                         \
-        }                                                                                  \
-    }                                                                                      \
-    static inline __attribute__((always_inline)) void store_##parity(const pipe *p)        \
-    {                                                                                      \
-        _tile_stored(OTHER_A, p->next[0], 64);                                             \
-        _tile_stored(OTHER_B, p->next[1], 64);                                             \
-    }                                                                                      \
-    TURN_PRODUCTS(parity, s8, _tile_dpbsud, A, B)                                          \
-    TURN_PRODUCTS(parity, bf16, _tile_dpbf16ps, A, B)
-#define TURN_PRODUCTS(parity, type, product, A, B)                                \
-    static inline __attribute__((always_inline)) void type##_##parity(            \
-        const uint32_t *row, const uint32_t *point, const uint32_t *second_point) \
-    {                                                                             \
-        _tile_loadd(4, row, 64);                                                  \
-        _tile_loadd(5, point, 64);                                                \
-        product(A, 4, 5);                                                         \
-        _tile_loadd(6, second_point, 64);                                         \
-        product(B, 4, 6);                                                         \
+/* The first step of a strip, whose sums of earlier steps there may be, and one behind it. Lane and
+ * tile have one number. */
+#define BEGIN(tile)                                      \
+    _tile_stored(tile, p->next[tile], 64);               \
+    if (sums == NULL) {                                  \
+        _tile_zero(tile);                                \
+    } else {                                             \
+        _tile_loadd(tile, sums + (tile)*TILE_WORDS, 64); \
     }
-TURN(even, 0, 1, 2, 3)
-TURN(odd, 2, 3, 0, 1)
+#define GO_ON(tile) (void)p, (void)sums;
+#define STEP(name, BEGIN, product)                                                            \
+    static inline __attribute__((always_inline)) void name(                                   \
+        const pipe *p, const kin_word *sums, const uint32_t *row, const uint32_t *second_row, \
+        const uint32_t *point, int64_t panel_words)                                           \
+    {                                                                                         \
+        _tile_stream_loadd(4, row, 64);                                                       \
+        _tile_loadd(6, point, 64);                                                            \
+        BEGIN(0)                                                                              \
+        product(0, 4, 6);                                                                     \
+        _tile_loadd(7, point + panel_words, 64);                                              \
+        BEGIN(1)                                                                              \
+        product(1, 4, 7);                                                                     \
+        _tile_stream_loadd(5, second_row, 64);                                                \
+        BEGIN(2)                                                                              \
+        product(2, 5, 6);                                                                     \
+        BEGIN(3)                                                                              \
+        product(3, 5, 7);                                                                     \
+    }
+STEP(s8_first, BEGIN, _tile_dpbsud)
+STEP(s8_next, GO_ON, _tile_dpbsud)
+STEP(bf16_first, BEGIN, _tile_dpbf16ps)
+STEP(bf16_next, GO_ON, _tile_dpbf16ps)
 
 /* Some steps of two panels. */
 typedef struct turn {
@@ -374,85 +367,77 @@ typedef struct turn {
     bool last;     /* of the strip's steps */
 } turn;
 
-/* Products of a strip, beside them the store of the turn before and the tests of the strip whose
- * place this one takes. `sums` are its own from earlier steps, or for later ones. */
+/* Products of a strip of 32 rows, beside them the stores and then the tests of the strip before.
+ * `sums` are its own from earlier steps, or for later ones. Where it has but 16 rows, they are
+ * multiplied twice. */
 static inline __attribute__((always_inline)) void take(pipe *p, const turn *t, int32_t row_at,
-                                                       kin_word *sums, bool odd, bool is_float)
+                                                       bool two, kin_word *sums, bool is_float)
 {
     const kin_tile_job *job = p->job;
     const int64_t panel_words = (int64_t)job->groups * KIN_PANEL;
     const int64_t first = (int64_t)t->first_step * TILE_WORDS;
+    const int32_t second_at = two ? row_at + ROWS : row_at;
     const uint32_t *row = job->rows + (int64_t)row_at * job->groups + first;
+    const uint32_t *second_row = job->rows + (int64_t)second_at * job->groups + first;
     const uint32_t *point = job->panels + t->panel * panel_words + first;
-    const uint32_t *second_point = point + panel_words;
-    const int32_t lane = PANELS * odd;
-    const int64_t done = waiting(p, lane);
-    const int64_t second_done = waiting(p, lane + 1);
-    const surplus start = start_of(job, &p->places[done]);
-    const surplus second_start = start_of(job, &p->places[second_done]);
-    surplus most = no_surplus(is_float);
-    surplus second_most = most;
-    (odd ? begin_odd : begin_even)(t->first_step == 0 ? NULL : sums);
+    const kin_word *before = t->first_step == 0 ? NULL : sums;
+    int64_t done[LANES];
+    surplus start[LANES];
+    surplus most[LANES];
+#pragma GCC unroll 4
+    for (int lane = 0; lane < LANES; lane++) {
+        done[lane] = waiting(p, lane);
+        start[lane] = start_of(job, &p->places[done[lane]]);
+        most[lane] = no_surplus(is_float);
+    }
+    (is_float ? bf16_first : s8_first)(p, before, row, second_row, point, panel_words);
     int32_t tested = 0;
-    for (int32_t step = 0; step < t->steps; step++) {
-        if (is_float) {
-            (odd ? bf16_odd : bf16_even)(row, point, second_point);
-        } else {
-            (odd ? s8_odd : s8_even)(row, point, second_point);
-        }
+    for (int32_t step = 1; step < t->steps; step++) {
         row += TILE_WORDS;
+        second_row += TILE_WORDS;
         point += TILE_WORDS;
-        second_point += TILE_WORDS;
-        if (step == 0) {
-            (odd ? store_odd : store_even)(p);
-        }
+        (is_float ? bf16_next : s8_next)(p, before, row, second_row, point, panel_words);
         const int32_t end = tested + t->tests < ROWS ? tested + t->tests : ROWS;
         for (; tested < end; tested++) {
-            most = surplus_of(p->acc[done] + tested * KIN_PANEL, &p->places[done].test[tested],
-                              start, most, is_float);
-            second_most = surplus_of(p->acc[second_done] + tested * KIN_PANEL,
-                                     &p->places[second_done].test[tested], second_start,
-                                     second_most, is_float);
-        }
-    }
-    settle(p, lane, start, most, is_float);
-    settle(p, lane + 1, second_start, second_most, is_float);
-    end_turn(p, row_at, t->panel, t->last ? NULL : sums, is_float);
-}
-
-/* Rows [first, last) against two panels. A sum that is loaded must have been stored: that of a
- * single strip is not, whose steps are all taken at once. */
-static inline __attribute__((always_inline)) void take_rows(pipe *p, int32_t panel, int32_t first,
-                                                            int32_t last, bool is_float)
-{
-    const int32_t steps = p->job->groups / STEP_GROUPS;
-    const int32_t parts = last - first > ROWS ? (steps + MOST_STEPS - 1) / MOST_STEPS : 1;
-    const int32_t part = (steps + parts - 1) / parts;
-    const int64_t share = fetch_share(p->job);
-    for (int32_t step = 0; step < steps; step += part) {
-        turn t = {.panel = panel, .first_step = step, .last = step + part >= steps};
-        t.steps = t.last ? steps - step : part;
-        t.tests = (ROWS + t.steps - 1) / t.steps;
-        for (int32_t row = first; row < last; row += ROWS) {
-            kin_word *sums = p->sums + (row - first) / ROWS * STRIP_WORDS;
-            if (step == 0) {
-                fetch(p->job, panel, row, share);
-            }
-            if (p->odd) {
-                take(p, &t, row, sums, true, is_float);
-            } else {
-                take(p, &t, row, sums, false, is_float);
+#pragma GCC unroll 4
+            for (int lane = 0; lane < LANES; lane++) {
+                most[lane] = surplus_of(p->acc[done[lane]] + tested * KIN_PANEL,
+                                        &p->places[done[lane]].test[tested], start[lane],
+                                        most[lane], is_float);
             }
         }
     }
+#pragma GCC unroll 4
+    for (int lane = 0; lane < LANES; lane++) {
+        settle(p, lane, start[lane], most[lane], is_float);
+    }
+    end_turn(p, 0, row_at, t->panel, t->last ? NULL : sums, is_float);
+    end_turn(p, PANELS, second_at, t->panel, t->last && two ? NULL : sums + PANELS * TILE_WORDS,
+             is_float);
 }
 
 static inline __attribute__((always_inline)) void take_panels(pipe *p, int32_t panel, bool is_float)
 {
-    const int32_t rows = p->job->real_rows;
-    const int32_t most = MOST_STRIPS * ROWS;
-    for (int32_t row = 0; row < rows; row += most) {
-        take_rows(p, panel, row, rows - row < most ? rows : row + most, is_float);
+    const int32_t steps = p->job->groups / STEP_GROUPS;
+    const int32_t parts = (steps + MOST_STEPS - 1) / MOST_STEPS;
+    const int64_t share = fetch_share(p->job, STRIP_ROWS);
+    const int32_t most = MOST_STRIPS * STRIP_ROWS;
+    for (int32_t first = 0; first < p->job->real_rows; first += most) {
+        const int32_t rows = p->job->real_rows - first;
+        const int32_t last = first + (rows < most ? rows : most);
+        for (int32_t part = 0; part < parts; part++) {
+            turn t = {
+                .panel = panel, .first_step = steps * part / parts, .last = part + 1 == parts};
+            t.steps = steps * (part + 1) / parts - t.first_step;
+            t.tests = (ROWS + t.steps - 2) / (t.steps - 1);
+            for (int32_t row = first; row < last; row += STRIP_ROWS) {
+                kin_word *sums = p->sums + (row - first) / STRIP_ROWS * STRIP_WORDS;
+                if (part == 0) {
+                    fetch(p->job, panel, row / STRIP_ROWS, share);
+                }
+                take(p, &t, row, last - row > ROWS, sums, is_float);
+            }
+        }
     }
 }
 
@@ -463,10 +448,8 @@ static void begin(pipe *p, const kin_tile_job *job)
     p->job = job;
     p->odd = false;
     p->phase = 0;
-    for (int side = 0; side < PANELS; side++) {
-        p->next[side] = p->sums + side * TILE_WORDS;
-    }
     for (int lane = 0; lane < LANES; lane++) {
+        p->next[lane] = p->sums + lane * TILE_WORDS;
         p->kept[lane] = 0;
         p->places[lane].row = NOTHING;
         p->places[lane].panel = job->first_panel;
@@ -474,14 +457,13 @@ static void begin(pipe *p, const kin_tile_job *job)
     _tile_loadconfig(&eight_tiles);
 }
 
+/* What waits in tiles is stored by the step of one more strip, whose products are nobody's. */
 static inline __attribute__((always_inline)) void end(pipe *p, bool resident, bool is_float)
 {
     if (resident) {
-        store_resident(p);
-    } else if (p->odd) {
-        store_odd(p);
+        take_resident(p, p->job->rows, false, is_float);
     } else {
-        store_even(p);
+        (is_float ? bf16_first : s8_first)(p, NULL, p->job->rows, p->job->rows, p->job->panels, 0);
     }
     for (int32_t lane = 0; lane < LANES; lane++) {
         test_tile(p, lane, is_float);

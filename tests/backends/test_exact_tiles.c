@@ -477,7 +477,7 @@ static void run_pattern(bench *b, pattern p, uint64_t *seed)
         run_block(b, ROWS, ROWS, PANELS, collects ? &b->col_log : NULL);
         run_block(b, KIN_BLOCK_STEP, KIN_BLOCK_STEP, 2, collects ? &b->col_log : NULL);
         run_block(b, tile, 1, 2, collects ? &b->col_log : NULL);
-        run_block(b, KIN_BLOCK_STEP, KIN_BLOCK_STEP - tile + 1, PANELS, NULL);
+        run_block(b, KIN_BLOCK_STEP, KIN_BLOCK_STEP - 2 * tile + 1, PANELS, NULL);
         if (collects) {
             run_block(b, KIN_BLOCK_STEP, KIN_BLOCK_STEP, 2, &b->row_log);
         }
