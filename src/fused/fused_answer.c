@@ -160,22 +160,30 @@ void kin_fused_outputs_name(kin_layout *layout, const kith_neighbors *wanted, in
     }
 }
 
+/* All parts of `to`, on the host, and where they stand on the device. */
+static kin_gpu_fetches fetches_of(const kith_neighbors *to, const kith_neighbors *from)
+{
+    const uint64_t cells = (uint64_t)(to->rows * to->k);
+    kin_gpu_fetches f = {.count = 0};
+    if (to->ids != NULL) {
+        f.parts[f.count++] = (kin_gpu_fetch){to->ids, from->ids, cells * sizeof *to->ids};
+    }
+    if (to->distances != NULL) {
+        f.parts[f.count++] =
+            (kin_gpu_fetch){to->distances, from->distances, cells * sizeof *to->distances};
+    }
+    if (to->distances64 != NULL) {
+        f.parts[f.count++] =
+            (kin_gpu_fetch){to->distances64, from->distances64, cells * sizeof *to->distances64};
+    }
+    return f;
+}
+
 kith_status kin_fused_outputs_fetch(const kin_fused_device *on, const kith_neighbors *to,
                                     const kith_neighbors *from)
 {
-    const uint64_t cells = (uint64_t)(to->rows * to->k);
-    if (to->ids != NULL) {
-        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, to->ids, from->ids, cells * sizeof *to->ids));
-    }
-    if (to->distances != NULL) {
-        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, to->distances, from->distances,
-                                 cells * sizeof *to->distances));
-    }
-    if (to->distances64 != NULL) {
-        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, to->distances64, from->distances64,
-                                 cells * sizeof *to->distances64));
-    }
-    return KITH_OK;
+    const kin_gpu_fetches fetches = fetches_of(to, from);
+    return kin_gpu_fetch_all(on->ctx, on->gpu, &fetches);
 }
 
 /* What kernels write with. */
@@ -539,7 +547,13 @@ static kith_status copy_out(kin_fused_answers *a, const kith_neighbors *out)
                         "report it)",
                         (unsigned long long)short_rows, (long long)out->k);
     }
-    return a->out_on_device ? KITH_OK : kin_fused_outputs_fetch(on, out, &a->device);
+    if (a->out_on_device || !a->behind) {
+        return a->out_on_device ? KITH_OK : kin_fused_outputs_fetch(on, out, &a->device);
+    }
+    const kin_gpu_fetches fetches = fetches_of(out, &a->device);
+    void *block = a->device_block;
+    a->device_block = NULL;
+    return kin_gpu_behind_begin(on->ctx, on->gpu, &fetches, block);
 }
 
 static kith_status copy_in(kin_fused_answers *a, const kith_neighbors *out)

@@ -63,6 +63,8 @@ typedef struct kin_fused_answers {
     bool by_host;           /* the host writes, whatever the rows are */
     bool out_on_device;     /* target.out points to device memory */
     bool chunks;            /* the corpus comes in pieces, whose lists are merged */
+    bool behind;            /* what kernels wrote is fetched beside later work: until the caller has
+                               called kin_gpu_behind_end */
     bool kernels_write;
     const kin_fused_set *among; /* the rows that may be found; NULL: all */
     bool fills; /* lists may be short, and slots behind them become empty: kernels alone can */

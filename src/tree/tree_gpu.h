@@ -79,6 +79,7 @@ typedef struct kin_tree_gpu_solver {
     const kin_request *request;      /* whose way through the tree it is; NULL: ours */
     int32_t wanted;                  /* points a list */
     kin_tree_gpu_counters *counters; /* device */
+    int64_t slice;                   /* places of a launch, by the last one's time; 0: unknown */
     kin_fused_tally tally;           /* pairs: of a query and a point, computed */
 } kin_tree_gpu_solver;
 

@@ -213,23 +213,23 @@ static kith_status read_counters(kin_tree_gpu_solver *s, int64_t *lost)
     return KITH_OK;
 }
 
-/* The first slice is small, since nothing is known of its time; the next ones take about as long as
- * somebody who wants to stop the job will wait. */
-static kith_status walk_slices(const kin_tree_gpu_solver *s, const kin_tree_gpu_walk *whole)
+/* The first slice is small, since nothing is known of its time; the next ones, and those of the
+ * solver's next walks, take about as long as somebody who wants to stop the job will wait. */
+static kith_status walk_slices(kin_tree_gpu_solver *s, const kin_tree_gpu_walk *whole)
 {
     kith_ctx *ctx = s->on.ctx;
     kin_tree_gpu_walk job = *whole;
-    int64_t slice = FIRST_SLICE;
+    s->slice = kin_max_i64(s->slice, FIRST_SLICE);
     for (job.place0 = 0; job.place0 < whole->count; job.place0 += job.count) {
         const int64_t start = kin_clock_ns();
-        job.count = kin_min_i64(slice, whole->count - job.place0);
+        job.count = kin_min_i64(s->slice, whole->count - job.place0);
         KIN_TRY(KIN_TREE_LAUNCH(s, walk, &job, "walking through a tree"));
         if (job.place0 + job.count < whole->count) {
             KIN_TRY(kin_gpu_wait(ctx, s->on.gpu));
             KIN_TRY(kin_progress(ctx, "screen", (double)job.place0, (double)whole->count));
             const double ns = (double)(kin_clock_ns() - start) / (double)job.count;
-            const double most = (double)slice * MOST_GROWTH;
-            slice =
+            const double most = (double)s->slice * MOST_GROWTH;
+            s->slice =
                 kin_round_up((int64_t)fmax(1.0, fmin(SLICE_NS / ns, most)), KIN_TREE_GPU_PACKET);
         }
     }
@@ -431,6 +431,7 @@ static kith_status solve_rest(kin_tree_gpu_solver *s, kin_fused_answers *a,
     kin_tree_gpu_places again = *places;
     kith_status status = KITH_OK;
     again.capacity = kin_tree_gpu_capacity(s);
+    s->slice = 0; /* longer lists take longer */
     s->tally.reruns += (double)r->count;
     for (int attempt = 0; attempt < TRIES && r->count > 0 && status == KITH_OK; attempt++) {
         const int32_t room = room_of(s, attempt);
