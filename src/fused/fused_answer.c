@@ -472,24 +472,29 @@ uint64_t kin_fused_delivery_bytes(int64_t rows, int32_t k)
     return kin_gpu_layout_bytes(name_delivery, &d);
 }
 
+kin_fused_write kin_fused_answers_job(const kin_fused_answers *a, const uint32_t *ids, int64_t rows)
+{
+    return (kin_fused_write){.metric = a->metric,
+                             .ids = ids,
+                             .left_out = a->exclude,
+                             .leaves_own_out = a->target.leaves_self_out,
+                             .rows = rows,
+                             .k_out = (int32_t)a->device.k,
+                             .out_ids = a->device.ids,
+                             .out_distances = a->device.distances,
+                             .out_distances64 = a->device.distances64,
+                             .short_rows = a->fills ? NULL : a->short_rows,
+                             .fills = a->fills};
+}
+
 kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *pairs,
                                     const int32_t *counts, int32_t k, const uint32_t *ids,
                                     int64_t rows)
 {
-    const kin_fused_write job = {.metric = a->metric,
-                                 .ids = ids,
-                                 .left_out = a->exclude,
-                                 .leaves_own_out = a->target.leaves_self_out,
-                                 .rows = rows,
-                                 .pairs = pairs,
-                                 .count = counts,
-                                 .k = k,
-                                 .k_out = (int32_t)a->device.k,
-                                 .out_ids = a->device.ids,
-                                 .out_distances = a->device.distances,
-                                 .out_distances64 = a->device.distances64,
-                                 .short_rows = a->fills ? NULL : a->short_rows,
-                                 .fills = a->fills};
+    kin_fused_write job = kin_fused_answers_job(a, ids, rows);
+    job.pairs = pairs;
+    job.count = counts;
+    job.k = k;
     return kin_fused_launched(&a->on, a->on.kernels->write(a->on.stream, &job),
                               "writing neighbours");
 }

@@ -30,7 +30,7 @@ const char *kin_tree_gpu_missing(const kin_request *request)
         return "a GPU has none of more than 64 columns, the processor does";
     }
     if (request->k > KIN_TREE_GPU_MOST_K) {
-        return "a GPU has none for k above 2048, the processor does";
+        return "a GPU has none for k above 65536, the processor does";
     }
     if (!kin_tree_allows(request->distance.metric)) {
         return "the metric has none";

@@ -305,25 +305,36 @@ static kith_status collect(const kin_tree_gpu_solver *s, const kin_tree_gpu_plac
 
 /* ---- A walk and its answers ------------------------------------------------------------------ */
 
+/* Whether the answers of short lists are written where their keys are computed. */
+static bool writes_at_once(const kin_fused_answers *a, const kin_tree_gpu_lists *lists)
+{
+    return a->kernels_write && lists->capacity <= KIN_TREE_GPU_SHORT;
+}
+
 static kith_status finish_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
                                 const kin_tree_gpu_places *places, const kin_tree_gpu_lists *lists,
                                 kin_fused_delivery *d, const uint8_t *flags)
 {
     for (int64_t place0 = 0; place0 < places->count; place0 += d->most) {
         const int64_t count = kin_min_i64(d->most, places->count - place0);
-        const kin_tree_gpu_finish job = {.tree = *s->tree,
-                                         .queries = places->rows,
-                                         .corpus = s->corpus->rows,
-                                         .order = places->ids,
-                                         .lists = *lists,
-                                         .place0 = place0,
-                                         .count = count,
-                                         .pairs = d->pairs,
-                                         .counts = d->counts,
-                                         .keys = &s->counters->keys};
+        kin_tree_gpu_finish job = {.tree = *s->tree,
+                                   .queries = places->rows,
+                                   .corpus = s->corpus->rows,
+                                   .order = places->ids,
+                                   .lists = *lists,
+                                   .place0 = place0,
+                                   .count = count,
+                                   .pairs = d->pairs,
+                                   .counts = d->counts,
+                                   .keys = &s->counters->keys};
+        if (writes_at_once(a, lists)) {
+            job.answers = kin_fused_answers_job(a, places->ids + place0, count);
+        }
         KIN_TRY(KIN_TREE_LAUNCH(s, finish, &job, "computing canonical distances"));
-        KIN_TRY(kin_fused_delivery_run(a, d, places->ids + place0, count,
-                                       flags == NULL ? NULL : flags + place0));
+        KIN_TRY(job.answers.rows != 0
+                    ? KITH_OK
+                    : kin_fused_delivery_run(a, d, places->ids + place0, count,
+                                             flags == NULL ? NULL : flags + place0));
         KIN_TRY(kin_progress(s->on.ctx, "screen", (double)place0, (double)places->count));
     }
     return KITH_OK;
@@ -336,7 +347,7 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
     kith_report *report = &s->on.ctx->report;
     int64_t start = kin_clock_ns();
     kin_tree_gpu_lists lists = {0};
-    kin_fused_delivery d = {0};
+    kin_fused_delivery d = {.most = places->count};
     uint8_t *flags = NULL;
     int64_t lost = 0;
     const int64_t before = r->count;
@@ -344,7 +355,9 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
     KIN_TRY_GOTO(status, walk_places(s, places, &lists, &lost), done);
     report->seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
-    KIN_TRY_GOTO(status, kin_fused_delivery_make(a, places->count, s->wanted, &d), done);
+    if (!writes_at_once(a, &lists)) {
+        KIN_TRY_GOTO(status, kin_fused_delivery_make(a, places->count, s->wanted, &d), done);
+    }
     if (lost > 0) {
         KIN_TRY_GOTO(status, collect(s, places, &lists, lost, &flags, r), done);
     }

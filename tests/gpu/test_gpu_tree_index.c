@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 2300, QUERIES = 130, MORE = 50, MOST_K = 2048, TOO_MANY = 2049, K = 7, HEIGHT = 3 };
+enum { ROWS = 2300, QUERIES = 130, MORE = 50, MOST_K = 2100, TOO_MANY = 65537, K = 7, HEIGHT = 3 };
 
 typedef struct sample {
     kith_dtype dtype;
@@ -421,9 +421,9 @@ static void refused(void **state)
     for (int i = 0; i < 2; i++) {
         kith_plan plan = {.struct_size = (uint32_t)sizeof plan};
         test_fails(by[i], kith_index_search(by[i], index, &s.queries.matrix, &params, &out, NULL),
-                   KITH_E_UNSUPPORTED, "none for k above 2048");
+                   KITH_E_UNSUPPORTED, "none for k above 65536");
         test_fails(by[i], kith_index_plan(by[i], index, &s.queries.matrix, &params, &plan),
-                   KITH_E_UNSUPPORTED, "none for k above 2048");
+                   KITH_E_UNSUPPORTED, "none for k above 65536");
     }
     test_answer_free(&out);
     kith_index_free(index);
@@ -448,7 +448,7 @@ static void refused(void **state)
     kith_ctx_free(little);
     test_rows_free(&many);
     scene_end(&s);
-    (void)printf("k above 2048, 65 columns, a metric, a height, too little memory: refused\n");
+    (void)printf("k above 65536, 65 columns, a metric, a height, too little memory: refused\n");
 }
 
 /* The smallest budget that an index of these points is made in, to a quarter of a megabyte. */
