@@ -52,7 +52,7 @@ KIN_DEVICE int64_t middle_of(const kin_tree_gpu &tree, int32_t level, int64_t i)
 
 /* ---- Sorted columns -------------------------------------------------------------------------- */
 
-/* What is sorted: numbers, and the keys of each column. */
+/* What is sorted: numbers, and the keys of each column. No side is known. */
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     write_words_kernel(const __grid_constant__ kin_tree_gpu_building b)
 {
@@ -61,6 +61,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
         return;
     }
     kin_tree_gpu_list_of(b, b.tree.cols)[i] = (uint32_t)i;
+    b.sides[i] = 0;
     for (int32_t c = 0; c < b.tree.cols; c += KIN_TREE_GPU_WIDE) {
         const float4 four = *(const float4 *)(b.rows + i * b.tree.wide + c);
         const float values[KIN_TREE_GPU_WIDE] = {four.x, four.y, four.z, four.w};
@@ -136,7 +137,9 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     const int64_t i = node_of(b.tree, level, block);
     const int64_t middle = middle_of(b.tree, level, i);
     const int32_t column = b.tree.planes[((int64_t)1 << level) + i];
-    b.sides[kin_tree_gpu_list_of(b, column)[place]] = place < middle ? 1 : 0;
+    if (place < middle) {
+        b.sides[kin_tree_gpu_list_of(b, column)[place]] = (uint8_t)(level + 1);
+    }
     if (place % KIN_TREE_LANES == 0) {
         b.middles[block] = (uint32_t)middle;
         b.splits[block] = (uint8_t)column;
@@ -158,7 +161,7 @@ KIN_DEVICE int64_t middle_at(const kin_tree_gpu_building &b, int64_t place)
 
 /* The sides of a tile's points, and its surplus. */
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    count_sides_kernel(const __grid_constant__ kin_tree_gpu_building b)
+    count_sides_kernel(const __grid_constant__ kin_tree_gpu_building b, int32_t level)
 {
     const int64_t tile = kin_tree_gpu_my_warp();
     if (tile >= b.tiles) {
@@ -172,7 +175,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     for (int32_t step = 0; step < STEPS; step += AT_ONCE) {
         const int64_t first = tile * TILE + step * KIN_FUSED_WARP + lane;
         uint32_t number[AT_ONCE];
-        uint32_t side[AT_ONCE];
+        bool side[AT_ONCE];
         int64_t middle[AT_ONCE];
 #pragma unroll
         for (int s = 0; s < AT_ONCE; s++) {
@@ -181,15 +184,15 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
             const bool parted = real && __ldg(b.splits + place / KIN_TREE_LANES) == list;
             middle[s] = middle_at(b, place);
             number[s] = real && !parted ? __ldg(numbers + place) : UINT32_MAX;
-            side[s] = parted && place < middle[s] ? 1 : 0;
+            side[s] = parted && place < middle[s];
         }
 #pragma unroll
         for (int s = 0; s < AT_ONCE; s++) {
-            side[s] = number[s] != UINT32_MAX ? __ldg(b.sides + number[s]) : side[s];
+            side[s] = number[s] != UINT32_MAX ? __ldg(b.sides + number[s]) == level + 1 : side[s];
         }
 #pragma unroll
         for (int s = 0; s < AT_ONCE; s++) {
-            const uint32_t mask = __ballot_sync(KIN_FUSED_ALL_LANES, side[s] != 0);
+            const uint32_t mask = __ballot_sync(KIN_FUSED_ALL_LANES, side[s]);
             const uint32_t before =
                 before_middle(first + s * KIN_FUSED_WARP, b.tree.points, middle[s]);
             kept = step + s == lane ? mask : kept;
@@ -497,7 +500,7 @@ static int split_level(kin_gpu_stream *stream, kin_tree_gpu_building *b, int32_t
     mark_sides_kernel<<<kin_tree_gpu_blocks_for(b->tree.points, KIN_FUSED_THREADS),
                         KIN_FUSED_THREADS, 0, stream->stream>>>(*b, level);
     KIN_CUDA_TRY_LAUNCH();
-    count_sides_kernel<<<tiles, KIN_FUSED_THREADS, 0, stream->stream>>>(*b);
+    count_sides_kernel<<<tiles, KIN_FUSED_THREADS, 0, stream->stream>>>(*b, level);
     KIN_CUDA_TRY_LAUNCH();
     scan_sums_kernel<<<lists, SCAN_THREADS, 0, stream->stream>>>(*b);
     KIN_CUDA_TRY_LAUNCH();

@@ -11,15 +11,21 @@
  *   ids     [slot][lane of 33]
  *
  * Cost. Neighbours in the order have candidates in common, so rows of the corpus come from the
- * caches; rows of 16-byte alignment in loads of 16 bytes. The id of the next candidate is read
- * while a key is computed. 10^7 places of 12 candidates are 2 GB of words and answers, the same
- * again of rows: some milliseconds.
+ * caches; rows of 16-byte alignment in loads of 16 bytes. All ids are read before the first key is
+ * computed, eight loads at a time, and wait where the list grows to. 10^7 places of 12 candidates
+ * are 2 GB of words and answers, the same again of rows: some milliseconds.
  *
  * Limits. A list takes 396 bytes of shared memory a slot and warp, a query 256 a column. */
 #include "fused/fused_write.cuh"
 #include "tree/tree_finish.cuh"
 
-enum { WARPS = 4, PITCH = KIN_TREE_GPU_PACKET + 1, LANES = KIN_METRIC_LANES, CHUNK = 16 };
+enum {
+    WARPS = 4,
+    PITCH = KIN_TREE_GPU_PACKET + 1,
+    LANES = KIN_METRIC_LANES,
+    CHUNK = 16,
+    AT_ONCE = 8
+};
 
 /* Eight components of a row from column c on, zeros behind the last one. chunks: rows may be read
  * in pieces of 16 bytes. */
@@ -108,12 +114,24 @@ static __device__ __forceinline__ void finish_place(const kin_tree_gpu_finish &j
         }
     }
     const uint64_t *words = finish_words(job, place);
-    uint32_t next = __ldg(job.tree.ids + (uint32_t)words[0]);
-    for (int32_t i = 0; i < count; i++) {
-        const uint32_t id = next;
-        if (i + 1 < count) {
-            next = __ldg(job.tree.ids + (uint32_t)words[(i + 1) * KIN_TREE_GPU_PACKET]);
+    for (int32_t first = 0; first < count; first += AT_ONCE) {
+        uint32_t some[AT_ONCE];
+#pragma unroll
+        for (int s = 0; s < AT_ONCE; s++) {
+            const int32_t i = min(first + s, count - 1);
+            some[s] = (uint32_t)__ldg(words + i * KIN_TREE_GPU_PACKET);
         }
+#pragma unroll
+        for (int s = 0; s < AT_ONCE; s++) {
+            some[s] = __ldg(job.tree.ids + some[s]);
+        }
+#pragma unroll
+        for (int s = 0; s < AT_ONCE; s++) {
+            ids[min(first + s, count - 1) * PITCH] = some[s];
+        }
+    }
+    for (int32_t i = 0; i < count; i++) {
+        const uint32_t id = ids[i * PITCH]; /* insertions have not come so far */
         double key;
         if constexpr (STEP == KITH_HAVERSINE) {
             key = kin_sphere_key(own, finish_sphere<DTYPE>(job, id));

@@ -84,12 +84,13 @@ static bool to_host(const whole_job *w)
     return (w->place & KIN_FUSED_OUT_ON_DEVICE) == 0;
 }
 
-/* Queries of a stripe where memory is no matter: answers of a million and more take longer to the
- * host than a stripe costs, and go while the next ones are found. */
+/* Queries of a stripe where memory is no matter: the answers of many take long to the host, and go
+ * while the next ones are found, if those are enough for whole packets in most leaves. */
 static int64_t usual_stripe(const whole_job *w)
 {
-    enum { LEAST = 1 << 20, STRIPES = 6 };
-    const int64_t stripes = kin_min_i64(w->queries->rows / LEAST, STRIPES);
+    enum { LEAST = 1 << 20, A_LEAF = 3 * KIN_TREE_GPU_PACKET / 2, STRIPES = 6 };
+    const int64_t least = kin_max_i64(LEAST, ((int64_t)1 << w->height) * A_LEAF);
+    const int64_t stripes = kin_min_i64(w->queries->rows / least, STRIPES);
     return to_host(w) && stripes > 1 && kin_tree_gpu_way_of(w->request) == NULL
                ? kin_round_up(kin_ceil_div(w->queries->rows, stripes), KIN_FUSED_LEAST_ROWS)
                : w->queries->rows;
@@ -178,8 +179,10 @@ void kin_tree_gpu_bring(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
     if (queries != NULL && (query->place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
         kin_fused_ahead_bytes(queries, queries->rows) >= LEAST_BROUGHT &&
         kin_tree_gpu_plan_need(corpus, queries, query->request, room).whole_bytes <= room / 2) {
-        const whole_job whole = {
-            .queries = queries, .request = query->request, .place = query->place};
+        whole_job whole =
+            whole_of(corpus, queries, query->request,
+                     kin_tree_height(corpus->rows, leaf_points_of(query->request, corpus->rows)));
+        whole.place = query->place;
         kin_fused_prepare_ahead(ctx, gpu, queries, 0, usual_stripe(&whole));
     }
 }

@@ -20,7 +20,7 @@
 
 enum { ROOM_A_NEIGHBOUR = 4, ROOM = 256, MOST_ROOM = 8192, TRIES = 2 };
 enum { LEAST_PLACES = KIN_FUSED_BLOCK };
-enum { FIRST_SLICE = 1 << 16, MOST_GROWTH = 16 };
+enum { LEAST_SLICE = 1 << 16, MOST_SLICE = 1 << 20, MOST_GROWTH = 16 };
 static const double SLICE_NS = 2e8;
 
 /* Rows whose lists lost something, in host memory. */
@@ -213,13 +213,22 @@ static kith_status read_counters(kin_tree_gpu_solver *s, int64_t *lost)
     return KITH_OK;
 }
 
-/* The first slice is small, since nothing is known of its time; the next ones, and those of the
- * solver's next walks, take about as long as somebody who wants to stop the job will wait. */
+/* Nothing is known of the first slice's time, which grows with what is wanted and with columns. */
+static int64_t first_slice(const kin_tree_gpu_solver *s)
+{
+    enum { PLACES = 1 << 26 };
+    const int64_t places = PLACES / ((int64_t)s->wanted * s->tree->cols);
+    return kin_round_up(kin_max_i64(LEAST_SLICE, kin_min_i64(places, MOST_SLICE)),
+                        KIN_TREE_GPU_PACKET);
+}
+
+/* The next slices, and those of the solver's next walks, take about as long as somebody who wants
+ * to stop the job will wait. */
 static kith_status walk_slices(kin_tree_gpu_solver *s, const kin_tree_gpu_walk *whole)
 {
     kith_ctx *ctx = s->on.ctx;
     kin_tree_gpu_walk job = *whole;
-    s->slice = kin_max_i64(s->slice, FIRST_SLICE);
+    s->slice = s->slice != 0 ? s->slice : first_slice(s);
     for (job.place0 = 0; job.place0 < whole->count; job.place0 += job.count) {
         const int64_t start = kin_clock_ns();
         job.count = kin_min_i64(s->slice, whole->count - job.place0);
