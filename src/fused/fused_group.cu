@@ -9,7 +9,7 @@
  *
  * Cost: one read of all rows, one more of those that have an equal. The table is at most half full.
  */
-#include "fused/fused_short.cuh"
+#include "fused/fused_row.cuh"
 
 static const uint64_t MOST_SLOTS = (uint64_t)1 << 32; /* slots are kept in 32 bits for a while */
 #define EMPTY UINT64_MAX

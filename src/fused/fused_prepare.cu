@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Values are looked at, and rows get their transforms. Cost: one read for the check, three for the
  * transforms, of which the first comes from memory. Contract: fused_kernels.h. */
-#include "fused/fused_short.cuh"
+#include "fused/fused_row.cuh"
 
 /* ---- Check ---------------------------------------------------------------------------------- */
 

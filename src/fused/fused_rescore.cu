@@ -36,10 +36,8 @@
  * Limits. k below the places of a block's shared memory (8,192; 4,096 where a block may have less
  * than 100 KB). */
 #include "fused/fused_cost.cuh"
-#include "fused/fused_kernels.h"
+#include "fused/fused_row.cuh"
 #include "fused/fused_sort.cuh"
-#include "fused/fused_write.cuh"
-#include "gpu/gpu_stream.cuh"
 #include "metric/metric_pair.cuh"
 
 enum {
@@ -255,7 +253,7 @@ static __device__ __forceinline__ void write_row(const kin_fused_write &job, int
         written += __popc(staying);
         if (stays && place < job.k_out) {
             kin_fused_put(job, (row - job.out_row0) * job.k_out + place, pair.id,
-                          kin_fused_distance(job.metric, pair.key));
+                          kin_pair_distance(job.metric, pair.key));
         }
     }
     for (int64_t place = written + lane; job.fills != 0 && place < job.k_out; place += TEAM) {

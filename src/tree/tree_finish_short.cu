@@ -16,7 +16,6 @@
  * are 2 GB of words and answers, the same again of rows: some milliseconds.
  *
  * Limits. A list takes 396 bytes of shared memory a slot and warp, a query 256 a column. */
-#include "fused/fused_write.cuh"
 #include "tree/tree_finish.cuh"
 
 enum {
@@ -188,7 +187,7 @@ static __device__ __forceinline__ void write_answers(const double *keys, const u
         const int32_t slot = to + (to < __shfl_sync(0xffffffffu, gap, place) ? 0 : 1);
         if (its_row != KITH_ID_NONE && to < have) {
             kin_fused_put(job, (int64_t)its_row * job.k_out + to, ids[slot * PITCH + place],
-                          kin_fused_distance(job.metric, keys[slot * PITCH + place]));
+                          kin_pair_distance(job.metric, keys[slot * PITCH + place]));
         }
     }
 }
