@@ -404,7 +404,7 @@ enum { KITH_PIPELINE_FUSED = 0 };
 
 /* By which engine; AUTO may compare a few queries with all rows, too. Exact ones give the same
  * bytes. The tree is for euclidean, sqeuclidean, manhattan, chebyshev and haversine: far faster in
- * few dimensions (up to some 10), slower in many. A GPU has it for up to 64 columns and k = 2048
+ * few dimensions (up to some 10), slower in many. A GPU has it for up to 64 columns and k = 65536
  * (beyond, KITH_E_UNSUPPORTED where a GPU was named).
  * KITH_METHOD_DESCENT is kith_graph's alone, KITH_METHOD_GRAPH kith_search's and that of an index;
  * calls that are exact refuse both with KITH_E_ARGUMENT. */

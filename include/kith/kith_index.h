@@ -21,7 +21,7 @@ extern "C" {
  * - graph  a k-NN graph and what walks need: approximate
  *
  * All are on a GPU where the context of its creation names one, exact also with "auto" where a
- * thousand queries would pay for it; a tree there has up to 64 columns and finds up to 2048
+ * thousand queries would pay for it; a tree there has up to 64 columns and finds up to 65536
  * neighbours, more of them KITH_E_UNSUPPORTED. Under a filter, and where ids are left out, a graph
  * on a GPU is not walked on: all that is allowed is compared, and the answer is exact. Of a context
  * that names several GPUs each gets a copy of what is made, and they divide many queries that lie

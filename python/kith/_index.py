@@ -77,7 +77,7 @@ class Index:
         As in `kith.knn`; those of making and changing the index.
     device : str, optional
         As in `kith.knn`; unless it is given trees and graphs are the processor's. A tree on a GPU
-        finds up to 2048 neighbours in up to 64 columns.
+        finds up to 65536 neighbours in up to 64 columns.
 
     Attributes
     ----------

@@ -160,22 +160,30 @@ void kin_fused_outputs_name(kin_layout *layout, const kith_neighbors *wanted, in
     }
 }
 
+/* All parts of `to`, on the host, and where they stand on the device. */
+static kin_gpu_fetches fetches_of(const kith_neighbors *to, const kith_neighbors *from)
+{
+    const uint64_t cells = (uint64_t)(to->rows * to->k);
+    kin_gpu_fetches f = {.count = 0};
+    if (to->ids != NULL) {
+        f.parts[f.count++] = (kin_gpu_fetch){to->ids, from->ids, cells * sizeof *to->ids};
+    }
+    if (to->distances != NULL) {
+        f.parts[f.count++] =
+            (kin_gpu_fetch){to->distances, from->distances, cells * sizeof *to->distances};
+    }
+    if (to->distances64 != NULL) {
+        f.parts[f.count++] =
+            (kin_gpu_fetch){to->distances64, from->distances64, cells * sizeof *to->distances64};
+    }
+    return f;
+}
+
 kith_status kin_fused_outputs_fetch(const kin_fused_device *on, const kith_neighbors *to,
                                     const kith_neighbors *from)
 {
-    const uint64_t cells = (uint64_t)(to->rows * to->k);
-    if (to->ids != NULL) {
-        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, to->ids, from->ids, cells * sizeof *to->ids));
-    }
-    if (to->distances != NULL) {
-        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, to->distances, from->distances,
-                                 cells * sizeof *to->distances));
-    }
-    if (to->distances64 != NULL) {
-        KIN_TRY(kin_gpu_download(on->ctx, on->gpu, to->distances64, from->distances64,
-                                 cells * sizeof *to->distances64));
-    }
-    return KITH_OK;
+    const kin_gpu_fetches fetches = fetches_of(to, from);
+    return kin_gpu_fetch_all(on->ctx, on->gpu, &fetches);
 }
 
 /* What kernels write with. */
@@ -464,24 +472,29 @@ uint64_t kin_fused_delivery_bytes(int64_t rows, int32_t k)
     return kin_gpu_layout_bytes(name_delivery, &d);
 }
 
+kin_fused_write kin_fused_answers_job(const kin_fused_answers *a, const uint32_t *ids, int64_t rows)
+{
+    return (kin_fused_write){.metric = a->metric,
+                             .ids = ids,
+                             .left_out = a->exclude,
+                             .leaves_own_out = a->target.leaves_self_out,
+                             .rows = rows,
+                             .k_out = (int32_t)a->device.k,
+                             .out_ids = a->device.ids,
+                             .out_distances = a->device.distances,
+                             .out_distances64 = a->device.distances64,
+                             .short_rows = a->fills ? NULL : a->short_rows,
+                             .fills = a->fills};
+}
+
 kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *pairs,
                                     const int32_t *counts, int32_t k, const uint32_t *ids,
                                     int64_t rows)
 {
-    const kin_fused_write job = {.metric = a->metric,
-                                 .ids = ids,
-                                 .left_out = a->exclude,
-                                 .leaves_own_out = a->target.leaves_self_out,
-                                 .rows = rows,
-                                 .pairs = pairs,
-                                 .count = counts,
-                                 .k = k,
-                                 .k_out = (int32_t)a->device.k,
-                                 .out_ids = a->device.ids,
-                                 .out_distances = a->device.distances,
-                                 .out_distances64 = a->device.distances64,
-                                 .short_rows = a->fills ? NULL : a->short_rows,
-                                 .fills = a->fills};
+    kin_fused_write job = kin_fused_answers_job(a, ids, rows);
+    job.pairs = pairs;
+    job.count = counts;
+    job.k = k;
     return kin_fused_launched(&a->on, a->on.kernels->write(a->on.stream, &job),
                               "writing neighbours");
 }
@@ -539,7 +552,13 @@ static kith_status copy_out(kin_fused_answers *a, const kith_neighbors *out)
                         "report it)",
                         (unsigned long long)short_rows, (long long)out->k);
     }
-    return a->out_on_device ? KITH_OK : kin_fused_outputs_fetch(on, out, &a->device);
+    if (a->out_on_device || !a->behind) {
+        return a->out_on_device ? KITH_OK : kin_fused_outputs_fetch(on, out, &a->device);
+    }
+    const kin_gpu_fetches fetches = fetches_of(out, &a->device);
+    void *block = a->device_block;
+    a->device_block = NULL;
+    return kin_gpu_behind_begin(on->ctx, on->gpu, &fetches, block);
 }
 
 static kith_status copy_in(kin_fused_answers *a, const kith_neighbors *out)

@@ -63,6 +63,8 @@ typedef struct kin_fused_answers {
     bool by_host;           /* the host writes, whatever the rows are */
     bool out_on_device;     /* target.out points to device memory */
     bool chunks;            /* the corpus comes in pieces, whose lists are merged */
+    bool behind;            /* what kernels wrote is fetched beside later work: until the caller has
+                               called kin_gpu_behind_end */
     bool kernels_write;
     const kin_fused_set *among; /* the rows that may be found; NULL: all */
     bool fills; /* lists may be short, and slots behind them become empty: kernels alone can */
@@ -111,6 +113,9 @@ void kin_fused_answers_chunk(kin_fused_answers *a, const kin_groups *groups, uin
  * candidates. Waits. */
 kith_status kin_fused_answers_take(kin_fused_answers *a, const kin_fused_work *work,
                                    const kin_fused_rows *rows, const kin_fused_rows *cols);
+/* Where kernels write `rows` rows of ids (device): without pairs, counts and their k. */
+kin_fused_write kin_fused_answers_job(const kin_fused_answers *a, const uint32_t *ids,
+                                      int64_t rows);
 /* Finished lists of `rows` rows (k pairs each, counts of them in use; device memory, as are ids,
  * KITH_ID_NONE among them being no row): kernels write. */
 kith_status kin_fused_answers_write(kin_fused_answers *a, const kin_fused_pair *pairs,

@@ -4,7 +4,8 @@
  * Idea. Two kernels. The first hashes each row to 64 bits and enters (hash, row) into an open
  * table, where the lowest row of each hash stays; the slot is left in firsts[]. The second, when no
  * row can fall any more, compares each row with the lowest of its slot and makes firsts[] of slots.
- * A row that differs from it, because two hashes met, stays its own first.
+ * A row that differs from it, because two hashes met, stays its own first. Where every row found an
+ * empty slot nothing is compared, and the table is not looked at again.
  *
  * Cost: one read of all rows, one more of those that have an equal. The table is at most half full.
  */
@@ -23,9 +24,9 @@ KIN_DEVICE uint64_t mix(uint64_t word, uint64_t place)
     return x ^ x >> 33;
 }
 
-/* Enters a row. Both reads before the atomics spare them where many rows are equal; a read may be
- * old, which costs an atomic that changes nothing. */
-KIN_DEVICE uint64_t enter(const kin_fused_group &job, uint64_t hash, uint64_t row)
+/* Enters a row; *fresh: whether its slot was empty. Both reads before the atomics spare them where
+ * many rows are equal; a read may be old, which costs an atomic that changes nothing. */
+KIN_DEVICE uint64_t enter(const kin_fused_group &job, uint64_t hash, uint64_t row, bool *fresh)
 {
     unsigned long long *table = (unsigned long long *)job.table;
     const uint64_t name = hash == EMPTY ? EMPTY - 1 : hash;
@@ -35,6 +36,7 @@ KIN_DEVICE uint64_t enter(const kin_fused_group &job, uint64_t hash, uint64_t ro
         if (there == EMPTY) {
             there =
                 atomicCAS(&table[2 * slot], (unsigned long long)EMPTY, (unsigned long long)name);
+            *fresh = there == EMPTY;
         }
         if (there == EMPTY || there == name) {
             break;
@@ -58,7 +60,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
 #pragma unroll 4
     for (int64_t at = (int64_t)me.lane * KIN_FUSED_CHUNK; at < bytes && !known;
          at += (int64_t)team * KIN_FUSED_CHUNK) {
-        const uint4 chunk = kin_fused_chunk<ALIGNED>(row, at, bytes);
+        const uint4 chunk = kin_fused_short_chunk<ALIGNED>(row, at, bytes);
         const uint64_t place = (uint64_t)at / 8;
         hash += mix((uint64_t)chunk.y << 32 | chunk.x, place);
         hash += mix((uint64_t)chunk.w << 32 | chunk.z, place + 1);
@@ -66,12 +68,17 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     for (int offset = team >> 1; offset > 0; offset >>= 1) {
         hash += __shfl_xor_sync(KIN_FUSED_ALL_LANES, hash, offset);
     }
+    bool fresh = false;
     if (real && me.lane == 0) {
         hash = known ? job.hashes[me.row] : hash;
-        job.firsts[me.row] = (uint32_t)enter(job, hash, (uint64_t)me.row);
+        job.firsts[me.row] = (uint32_t)enter(job, hash, (uint64_t)me.row, &fresh);
         if (job.hashes != NULL) {
             job.hashes[me.row] = hash;
         }
+    }
+    const int slots = __syncthreads_count(fresh);
+    if (threadIdx.x == 0 && slots != 0) {
+        (void)atomicAdd((unsigned long long *)job.distinct, (unsigned long long)slots);
     }
 }
 
@@ -82,6 +89,17 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     const kin_fused_place me = kin_fused_my_place(team);
     const bool real = me.row < job.rows.rows;
     const int64_t own = real ? me.row : 0;
+    __shared__ bool all_fresh;
+    if (threadIdx.x == 0) {
+        all_fresh = *(volatile uint64_t *)job.distinct == (uint64_t)job.rows.rows;
+    }
+    __syncthreads();
+    if (all_fresh) {
+        if (real && me.lane == 0) {
+            job.firsts[own] = (uint32_t)own;
+        }
+        return;
+    }
     const int64_t lowest = (int64_t)job.table[2 * (uint64_t)job.firsts[own] + 1];
     uint32_t different = 0;
     if (real && lowest != own) {
@@ -89,15 +107,15 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
         const char *first = kin_fused_row(job.rows, lowest);
         for (int64_t at = (int64_t)me.lane * KIN_FUSED_CHUNK; at < bytes;
              at += (int64_t)team * KIN_FUSED_CHUNK) {
-            const uint4 a = kin_fused_chunk<ALIGNED>(row, at, bytes);
-            const uint4 b = kin_fused_chunk<ALIGNED>(first, at, bytes);
+            const uint4 a = kin_fused_short_chunk<ALIGNED>(row, at, bytes);
+            const uint4 b = kin_fused_short_chunk<ALIGNED>(first, at, bytes);
             different |= (a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z) | (a.w ^ b.w);
         }
     }
     different = kin_fused_team_or(different, team);
     const bool alone = lowest == own || different != 0;
     const bool mine = real && me.lane == 0;
-    const int distinct = __syncthreads_count(mine && alone);
+    const int distinct = __syncthreads_count(mine && alone && lowest != own);
     if (mine) {
         job.firsts[own] = (uint32_t)(alone ? own : lowest);
     }
@@ -115,7 +133,7 @@ int kin_fused_launch_group(kin_gpu_stream *stream, const kin_fused_group *job)
         return (int)cudaErrorInvalidValue;
     }
     const int64_t bytes = kin_fused_row_bytes(&job->rows);
-    const int32_t team = kin_fused_team(bytes);
+    const int32_t team = kin_fused_short_team(bytes);
     const unsigned blocks = kin_fused_team_blocks(job->rows.rows, team);
     if (kin_fused_rows_aligned(&job->rows, KIN_FUSED_CHUNK)) {
         enter_rows<true><<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job, bytes, team);

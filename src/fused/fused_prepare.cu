@@ -48,7 +48,7 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
 #pragma unroll 4
     for (int64_t at = (int64_t)me.lane * KIN_FUSED_CHUNK; at < bytes;
          at += (int64_t)team * KIN_FUSED_CHUNK) {
-        const uint4 chunk = kin_fused_chunk<ALIGNED>(row, at, bytes);
+        const uint4 chunk = kin_fused_short_chunk<ALIGNED>(row, at, bytes);
         const int32_t col = (int32_t)(at / kin_fused_dtype<DTYPE>::BYTES);
         for (int i = values - 1; i >= 0; i--) {
             const bool bad = breaks<DTYPE>(l, kin_fused_chunk_bits<DTYPE>(chunk, i));
@@ -99,7 +99,7 @@ int kin_fused_launch_check(kin_gpu_stream *stream, const kin_fused_check *job)
     if (rows->rows == 0 || rows->dtype == KITH_U8 || (eight && !l.nonnegative)) {
         return 0; /* always finite, and the sign does not matter */
     }
-    const int32_t team = kin_fused_team(kin_fused_row_bytes(rows));
+    const int32_t team = kin_fused_short_team(kin_fused_row_bytes(rows));
     const unsigned blocks = kin_fused_team_blocks(rows->rows, team);
 #define LAUNCH_CHECK(DTYPE, ALIGNED) \
     check_rows<DTYPE, ALIGNED><<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*job, l, team)

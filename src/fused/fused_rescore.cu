@@ -36,9 +36,8 @@
  * Limits. k below the places of a block's shared memory (8,192; 4,096 where a block may have less
  * than 100 KB). */
 #include "fused/fused_cost.cuh"
-#include "fused/fused_kernels.h"
+#include "fused/fused_row.cuh"
 #include "fused/fused_sort.cuh"
-#include "gpu/gpu_stream.cuh"
 #include "metric/metric_pair.cuh"
 
 enum {
@@ -223,33 +222,6 @@ static __device__ __forceinline__ void write_ranked(const double *keys, const ui
 
 /* ---- What the caller sees -------------------------------------------------------------------- */
 
-/* kin_metric_distance (metric.h), the same operations. */
-static __device__ __forceinline__ double distance_of(kith_metric metric, double key)
-{
-    if (metric == KITH_EUCLIDEAN) {
-        return kin_sqrt(key);
-    }
-    if (metric == KITH_HAVERSINE) {
-        return kin_haversine_angle(key);
-    }
-    return metric == KITH_INNER_PRODUCT ? kin_add(-key, 0.0) : key;
-}
-
-/* A slot of the outputs. */
-static __device__ __forceinline__ void put(const kin_fused_write &job, int64_t to, uint32_t id,
-                                           double distance)
-{
-    if (job.out_ids != NULL) {
-        job.out_ids[to] = id;
-    }
-    if (job.out_distances != NULL) {
-        job.out_distances[to] = __double2float_rn(distance);
-    }
-    if (job.out_distances64 != NULL) {
-        job.out_distances64[to] = distance;
-    }
-}
-
 /* Row i of the job, by all lanes of a team. */
 template <int TEAM>
 static __device__ __forceinline__ void write_row(const kin_fused_write &job, int64_t i)
@@ -280,13 +252,13 @@ static __device__ __forceinline__ void write_row(const kin_fused_write &job, int
         const int64_t place = written + __popc(staying & before);
         written += __popc(staying);
         if (stays && place < job.k_out) {
-            put(job, (row - job.out_row0) * job.k_out + place, pair.id,
-                distance_of(job.metric, pair.key));
+            kin_fused_put(job, (row - job.out_row0) * job.k_out + place, pair.id,
+                          kin_pair_distance(job.metric, pair.key));
         }
     }
     for (int64_t place = written + lane; job.fills != 0 && place < job.k_out; place += TEAM) {
-        put(job, (row - job.out_row0) * job.k_out + place, KITH_ID_NONE,
-            job.metric == KITH_INNER_PRODUCT ? -(double)INFINITY : (double)INFINITY);
+        kin_fused_put(job, (row - job.out_row0) * job.k_out + place, KITH_ID_NONE,
+                      job.metric == KITH_INNER_PRODUCT ? -(double)INFINITY : (double)INFINITY);
     }
     if (lane == 0 && written < job.k_out && job.short_rows != NULL) {
         (void)atomicAdd((unsigned long long *)job.short_rows, 1ull);
@@ -517,7 +489,7 @@ static __device__ bool comes_last(const kin_fused_rescue &job, int64_t i)
 static __device__ void write_nothing(const kin_fused_write &job, int64_t i)
 {
     for (int32_t j = (int32_t)threadIdx.x; j < job.k_out; j += BLOCK) {
-        put(job, i * job.k_out + j, KITH_ID_NONE, (double)NAN);
+        kin_fused_put(job, i * job.k_out + j, KITH_ID_NONE, (double)NAN);
     }
 }
 

@@ -41,6 +41,16 @@ static inline int32_t kin_fused_team(int64_t row_bytes)
     return row_bytes <= 1024 ? 8 : KIN_FUSED_WARP;
 }
 
+/* Lanes a row, of which none is idle; kin_fused_team at most. */
+static inline int32_t kin_fused_short_team(int64_t row_bytes)
+{
+    int32_t team = 1;
+    while (team < kin_fused_team(row_bytes) && team * KIN_FUSED_CHUNK < row_bytes) {
+        team *= 2;
+    }
+    return team;
+}
+
 /* Blocks of KIN_FUSED_THREADS that give each of `rows` rows a team. */
 static inline unsigned kin_fused_team_blocks(int64_t rows, int32_t team)
 {
@@ -124,6 +134,19 @@ template <bool ALIGNED> KIN_DEVICE uint4 kin_fused_chunk(const char *row, int64_
         return kin_fused_chunk_shifted(row, at);
     }
     return kin_fused_chunk_bytes(row, at, bytes);
+}
+
+/* kin_fused_chunk; of rows of up to four whole words by words. */
+template <bool ALIGNED>
+KIN_DEVICE uint4 kin_fused_short_chunk(const char *row, int64_t at, int64_t bytes)
+{
+    const bool words = (((uint64_t)row | (uint64_t)bytes) & 3) == 0;
+    if (words && bytes <= KIN_FUSED_CHUNK && (!ALIGNED || bytes < KIN_FUSED_CHUNK)) {
+        const uint32_t *from = (const uint32_t *)row;
+        return make_uint4(__ldg(from), bytes > 4 ? __ldg(from + 1) : 0,
+                          bytes > 8 ? __ldg(from + 2) : 0, bytes > 12 ? __ldg(from + 3) : 0);
+    }
+    return kin_fused_chunk<ALIGNED>(row, at, bytes);
 }
 
 /* ---- Values --------------------------------------------------------------------------------- */
@@ -265,6 +288,22 @@ KIN_DEVICE void kin_fused_raise(double *most, double value)
     }
     if ((threadIdx.x & (KIN_FUSED_WARP - 1)) == 0 && bits > *(volatile unsigned long long *)most) {
         (void)atomicMax((unsigned long long *)most, bits);
+    }
+}
+
+/* ---- Answers ------------------------------------------------------------------------------- */
+
+/* A slot of the outputs. */
+KIN_DEVICE void kin_fused_put(const kin_fused_write &job, int64_t to, uint32_t id, double distance)
+{
+    if (job.out_ids != NULL) {
+        job.out_ids[to] = id;
+    }
+    if (job.out_distances != NULL) {
+        job.out_distances[to] = __double2float_rn(distance);
+    }
+    if (job.out_distances64 != NULL) {
+        job.out_distances64[to] = distance;
     }
 }
 

@@ -238,6 +238,32 @@ void kin_gpu_ahead_leave(kin_gpu *gpu);
  * each. What is in *block after a failure is the caller's, too. */
 kith_status kin_gpu_bring(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, void **block);
 
+/* ---- Answers behind (gpu_ahead.c) ------------------------------------------------------------ */
+
+/* What is copied to host memory, and from where. */
+typedef struct kin_gpu_fetch {
+    void *to;
+    const void *from;
+    uint64_t bytes;
+} kin_gpu_fetch;
+enum { KIN_GPU_FETCHES = 3 };
+typedef struct kin_gpu_fetches {
+    kin_gpu_fetch parts[KIN_GPU_FETCHES];
+    int32_t count;
+} kin_gpu_fetches;
+/* Now. Waits. */
+kith_status kin_gpu_fetch_all(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetches *fetches);
+
+/* What stands in `block` once the work so far is done goes to the host, by a thread of its own,
+ * while later work is computed; then, on failure too, the block is free. Waits for what it was
+ * called with before. Where there is no thread or no pinned memory, it is fetched now. Whoever
+ * begins ends, before anybody reads or frees what is written to; kin_gpu_ahead_end frees the block,
+ * too. */
+kith_status kin_gpu_behind_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetches *fetches,
+                                 void *block);
+/* Waits; tells the error that the copy met. */
+kith_status kin_gpu_behind_end(kith_ctx *ctx, kin_gpu *gpu);
+
 /* For kin_gpu_close. */
 void kin_gpu_ahead_close(kin_gpu *gpu);
 

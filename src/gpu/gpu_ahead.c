@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Idea. An upload is a thread that fills pinned slots, and a stream of its own that empties them:
- * the device's copy engine works beside its processors.
+ * Idea. A ferry is a thread that fills pinned slots, and a stream of its own that empties them: the
+ * device's copy engine works beside its processors. Several bring rows, one fetches answers, whose
+ * slots the stream fills and the thread empties.
  *
  *      main thread    begin(B)   launches work on A ........ waits ...   take(B)   work on B ...
  *                        |                                                  ^
  *      its thread        +-> memcpy to slots | copy | copy | ... | wait ----+  (joined)
  *
  * Why it is right. A block may still be read by earlier work of the main stream, whose memory it
- * was (gpu_memory.c): the second stream follows an event behind that work. The thread waits for its
- * own stream before it ends, so that what is launched after `take` finds the rows there, and what
- * is freed after `end` is written by nobody. The thread has a context of its own: the caller's
- * progress function is not its to call, and its error becomes the caller's at `take`.
+ * was (gpu_memory.c), and answers are written by it: the second stream follows an event behind that
+ * work. The thread waits for its own stream before it ends, so that what is launched after `take`
+ * finds the rows there, and what is freed after `end` is written and read by nobody. The thread has
+ * a context of its own: the caller's progress function is not its to call, and its error becomes
+ * the caller's at `take`, or where answers are waited for.
  *
- * Memory. Beside the rows, on the host: 2 MiB of pinned memory a lane and upload (gpu_copy.c), from
+ * Memory. Beside the rows, on the host: 2 MiB of pinned memory a lane and ferry (gpu_copy.c), from
  * the first hint until the device is closed.
  *
  * Cost. Copies go in portions of 64 MiB, between which an upload can be given up: some 0.1 ms of
@@ -26,15 +28,16 @@
 static const int64_t PORTION_BYTES = 64 << 20;
 enum { PROMISED_SHARE = 4 /* of what is free: the search of other rows needs most of it */ };
 
-typedef struct upload {
+typedef struct ferry {
     kin_gpu side; /* a stream and pinned slots, no memory */
     kith_ctx own; /* the thread's: no progress function, a sentence of its own */
-    void *event;  /* behind what the main stream held when the upload began */
+    void *event;  /* behind what the main stream held when it began */
     bool ready;   /* all of the above is made */
     bool kept;    /* a later call takes it */
 
     void *block; /* NULL: nothing is under way */
     kin_gpu_rows rows;
+    kin_gpu_fetches fetches; /* of the one that fetches */
     pthread_t thread;
 
     pthread_mutex_t lock; /* guards what follows */
@@ -44,16 +47,17 @@ typedef struct upload {
     bool done;
     kith_status status;
     int64_t copying_ns;
-} upload;
+} ferry;
 
 typedef struct kin_gpu_ahead {
-    upload uploads[KIN_GPU_AHEAD_MOST];
+    ferry uploads[KIN_GPU_AHEAD_MOST];
+    ferry behind;
 } kin_gpu_ahead;
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
 /* Tells how far it is; false: nobody wants the rest. */
-static bool goes_on(upload *u, int64_t sent)
+static bool goes_on(ferry *u, int64_t sent)
 {
     pthread_mutex_lock(&u->lock);
     u->sent = sent;
@@ -63,7 +67,7 @@ static bool goes_on(upload *u, int64_t sent)
     return wanted && sent < u->rows.count;
 }
 
-static kith_status send(upload *u, int64_t first, int64_t count)
+static kith_status send(ferry *u, int64_t first, int64_t count)
 {
     const kin_gpu_rows *rows = &u->rows;
     const kin_gpu_rows part = kin_gpu_rows_part(rows, first, count);
@@ -71,12 +75,10 @@ static kith_status send(upload *u, int64_t first, int64_t count)
                                &part);
 }
 
-static kith_status send_all(upload *u)
+static kith_status send_all(ferry *u)
 {
-    const kin_gpu_ops *ops = u->side.module->ops;
     const int64_t portion = kin_max_i64(1, PORTION_BYTES / u->rows.row_bytes);
     int64_t at = 0;
-    KIN_TRY(kin_gpu_check(&u->own, &u->side, ops->enter(u->side.stream), "entering the device"));
     while (goes_on(u, at)) {
         const int64_t count = kin_min_i64(portion, u->rows.count - at);
         KIN_TRY(send(u, at, count));
@@ -85,11 +87,26 @@ static kith_status send_all(upload *u)
     return KITH_OK;
 }
 
+kith_status kin_gpu_fetch_all(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetches *f)
+{
+    for (int32_t i = 0; i < f->count; i++) {
+        KIN_TRY(kin_gpu_download(ctx, gpu, f->parts[i].to, f->parts[i].from, f->parts[i].bytes));
+    }
+    return KITH_OK;
+}
+
+static kith_status carry(ferry *u)
+{
+    const kin_gpu_ops *ops = u->side.module->ops;
+    KIN_TRY(kin_gpu_check(&u->own, &u->side, ops->enter(u->side.stream), "entering the device"));
+    return u->fetches.count > 0 ? kin_gpu_fetch_all(&u->own, &u->side, &u->fetches) : send_all(u);
+}
+
 static void *thread_main(void *arg)
 {
-    upload *u = arg;
+    ferry *u = arg;
     const int64_t start = kin_clock_ns();
-    kith_status status = send_all(u);
+    kith_status status = carry(u);
     KIN_KEEP(status, kin_gpu_wait(&u->own, &u->side));
     pthread_mutex_lock(&u->lock);
     u->done = true;
@@ -102,7 +119,7 @@ static void *thread_main(void *arg)
 
 /* ---- Stream, slots, event -------------------------------------------------------------------- */
 
-static void close_upload(upload *u)
+static void close_ferry(ferry *u)
 {
     const kin_gpu_ops *ops = u->side.module->ops;
     kin_gpu_staging_end(&u->side);
@@ -116,17 +133,17 @@ static void close_upload(upload *u)
     memset(u, 0, sizeof *u);
 }
 
-static kith_status open_parts(kith_ctx *ctx, const kin_gpu *gpu, upload *u)
+static kith_status open_parts(kith_ctx *ctx, const kin_gpu *gpu, ferry *u)
 {
     const kin_gpu_ops *ops = gpu->module->ops;
     u->side.stream = NULL;
     KIN_TRY(kin_gpu_check(ctx, gpu, ops->open(gpu->index, NULL, &u->side.stream),
-                          "opening a stream for uploads"));
+                          "opening a stream for copies"));
     KIN_TRY(kin_gpu_check(ctx, gpu, ops->event_make(&u->event), "making an event"));
     return kin_gpu_staging_make(ctx, &u->side);
 }
 
-static kith_status open_upload(kith_ctx *ctx, const kin_gpu *gpu, upload *u)
+static kith_status open_ferry(kith_ctx *ctx, const kin_gpu *gpu, ferry *u)
 {
     if (u->ready) {
         return KITH_OK;
@@ -138,7 +155,7 @@ static kith_status open_upload(kith_ctx *ctx, const kin_gpu *gpu, upload *u)
     (void)pthread_cond_init(&u->moved, NULL);
     const kith_status status = open_parts(ctx, gpu, u);
     if (status != KITH_OK) {
-        close_upload(u);
+        close_ferry(u);
         return status;
     }
     u->ready = true;
@@ -147,7 +164,7 @@ static kith_status open_upload(kith_ctx *ctx, const kin_gpu *gpu, upload *u)
 
 /* ---- Begin ----------------------------------------------------------------------------------- */
 
-static upload *find_free(kin_gpu *gpu)
+static ferry *find_free(kin_gpu *gpu)
 {
     for (int i = 0; gpu->ahead != NULL && i < KIN_GPU_AHEAD_MOST; i++) {
         if (gpu->ahead->uploads[i].block == NULL) {
@@ -157,10 +174,10 @@ static upload *find_free(kin_gpu *gpu)
     return NULL;
 }
 
-static upload *find_rows(const kin_gpu *gpu, const kin_gpu_rows *rows)
+static ferry *find_rows(const kin_gpu *gpu, const kin_gpu_rows *rows)
 {
     for (int i = 0; gpu->ahead != NULL && i < KIN_GPU_AHEAD_MOST; i++) {
-        upload *u = &gpu->ahead->uploads[i];
+        ferry *u = &gpu->ahead->uploads[i];
         const kin_gpu_rows *r = &u->rows;
         if (u->block != NULL && r->from == rows->from && r->count == rows->count &&
             r->row_bytes == rows->row_bytes && r->stride_bytes == rows->stride_bytes) {
@@ -170,7 +187,7 @@ static upload *find_rows(const kin_gpu *gpu, const kin_gpu_rows *rows)
     return NULL;
 }
 
-static kith_status start(kith_ctx *ctx, kin_gpu *gpu, upload *u)
+static kith_status start(kith_ctx *ctx, kin_gpu *gpu, ferry *u)
 {
     const kin_gpu_ops *ops = gpu->module->ops;
     KIN_TRY(kin_gpu_check(ctx, gpu, ops->event_record(gpu->stream, u->event), "marking a place"));
@@ -182,9 +199,8 @@ static kith_status start(kith_ctx *ctx, kin_gpu *gpu, upload *u)
     kin_forgive(&u->own);
     if (kin_thread_start(&u->thread, thread_main, u) != 0) {
         return kin_fail(ctx, KITH_E_MEMORY,
-                        "no thread for an upload (raise the limit of threads, ulimit -u)");
+                        "no thread for a copy (raise the limit of threads, ulimit -u)");
     }
-    gpu->ahead_tally.uploads += 1;
     return KITH_OK;
 }
 
@@ -196,16 +212,21 @@ static int32_t threads_of_one(const kith_ctx *ctx, int32_t together)
     return together < 2 ? ctx->threads : share > 1 ? share : 1;
 }
 
+static kith_status make_ferries(kin_gpu *gpu)
+{
+    return gpu->ahead != NULL ? KITH_OK
+                              : kin_alloc_zero(gpu->home, &gpu->ahead, 1, sizeof *gpu->ahead,
+                                               "copies beside work");
+}
+
 static kith_status begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, int32_t together)
 {
-    if (gpu->ahead == NULL) {
-        KIN_TRY(kin_alloc_zero(gpu->home, &gpu->ahead, 1, sizeof *gpu->ahead, "uploads"));
-    }
-    upload *u = find_free(gpu);
+    KIN_TRY(make_ferries(gpu));
+    ferry *u = find_free(gpu);
     if (u == NULL) {
         return KITH_OK;
     }
-    KIN_TRY(open_upload(ctx, gpu, u));
+    KIN_TRY(open_ferry(ctx, gpu, u));
     KIN_TRY(kin_gpu_alloc(ctx, gpu, &u->block, (uint64_t)rows->count, (uint64_t)rows->row_bytes,
                           "rows that come next"));
     u->rows = *rows;
@@ -215,8 +236,10 @@ static kith_status begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, 
     if (status != KITH_OK) {
         kin_gpu_free(gpu, u->block);
         u->block = NULL;
+        return status;
     }
-    return status;
+    gpu->ahead_tally.uploads += 1;
+    return KITH_OK;
 }
 
 bool kin_gpu_ahead_wanted(const kin_gpu *gpu)
@@ -239,7 +262,7 @@ void kin_gpu_ahead_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, 
 /* ---- Take and end ---------------------------------------------------------------------------- */
 
 /* Until the thread is done, or the caller's progress function says stop. */
-static kith_status await(kith_ctx *ctx, upload *u)
+static kith_status await(kith_ctx *ctx, ferry *u)
 {
     kith_status status = KITH_OK;
     pthread_mutex_lock(&u->lock);
@@ -255,7 +278,7 @@ static kith_status await(kith_ctx *ctx, upload *u)
 }
 
 /* The block, whose rows are there if u->status says so. */
-static void *join(kin_gpu *gpu, upload *u)
+static void *join(kin_gpu *gpu, ferry *u)
 {
     void *block = u->block;
     (void)pthread_join(u->thread, NULL);
@@ -264,10 +287,24 @@ static void *join(kin_gpu *gpu, upload *u)
     return block;
 }
 
+/* What is fetched is awaited and its block free, its error kept for who asks; whether there was
+ * any. */
+static bool land(kin_gpu *gpu)
+{
+    ferry *u = gpu->ahead != NULL ? &gpu->ahead->behind : NULL;
+    if (u == NULL || u->block == NULL) {
+        return false;
+    }
+    (void)pthread_join(u->thread, NULL);
+    kin_gpu_free(gpu, u->block);
+    u->block = NULL;
+    return true;
+}
+
 kith_status kin_gpu_ahead_take(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows, void *block)
 {
     void **out = block;
-    upload *u = find_rows(gpu, rows);
+    ferry *u = find_rows(gpu, rows);
     *out = NULL;
     if (u == NULL) {
         return KITH_OK;
@@ -288,7 +325,7 @@ static bool give_up(kin_gpu *gpu, bool kept)
 {
     bool any = false;
     for (int i = 0; gpu->ahead != NULL && i < KIN_GPU_AHEAD_MOST; i++) {
-        upload *u = &gpu->ahead->uploads[i];
+        ferry *u = &gpu->ahead->uploads[i];
         if (u->block != NULL && (kept || !u->kept)) {
             pthread_mutex_lock(&u->lock);
             u->unwanted = true;
@@ -302,7 +339,8 @@ static bool give_up(kin_gpu *gpu, bool kept)
 
 bool kin_gpu_ahead_end(kin_gpu *gpu)
 {
-    return give_up(gpu, true);
+    const bool landed = land(gpu);
+    return give_up(gpu, true) || landed;
 }
 
 void kin_gpu_ahead_leave(kin_gpu *gpu)
@@ -317,7 +355,7 @@ void kin_gpu_ahead_promise(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_rows *rows
         return;
     }
     kin_gpu_ahead_begin(ctx, gpu, rows, 1);
-    upload *u = find_rows(gpu, rows);
+    ferry *u = find_rows(gpu, rows);
     if (u != NULL) {
         u->kept = true;
     }
@@ -331,9 +369,54 @@ void kin_gpu_ahead_close(kin_gpu *gpu)
     (void)kin_gpu_ahead_end(gpu);
     for (int i = 0; i < KIN_GPU_AHEAD_MOST; i++) {
         if (gpu->ahead->uploads[i].ready) {
-            close_upload(&gpu->ahead->uploads[i]);
+            close_ferry(&gpu->ahead->uploads[i]);
         }
+    }
+    if (gpu->ahead->behind.ready) {
+        close_ferry(&gpu->ahead->behind);
     }
     kin_free(gpu->home, gpu->ahead);
     gpu->ahead = NULL;
+}
+
+/* ---- Behind ---------------------------------------------------------------------------------- */
+
+static kith_status begin_behind(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetches *fetches,
+                                void *block)
+{
+    KIN_TRY(make_ferries(gpu));
+    ferry *u = &gpu->ahead->behind;
+    KIN_TRY(open_ferry(ctx, gpu, u));
+    u->fetches = *fetches;
+    u->own.threads = ctx->threads;
+    KIN_TRY(start(ctx, gpu, u));
+    u->block = block;
+    return KITH_OK;
+}
+
+kith_status kin_gpu_behind_begin(kith_ctx *ctx, kin_gpu *gpu, const kin_gpu_fetches *fetches,
+                                 void *block)
+{
+    kith_status status = kin_gpu_behind_end(ctx, gpu);
+    if (status == KITH_OK && begin_behind(ctx, gpu, fetches, block) == KITH_OK) {
+        return KITH_OK;
+    }
+    if (status == KITH_OK) {
+        kin_forgive(ctx);
+        status = kin_gpu_fetch_all(ctx, gpu, fetches);
+    }
+    kin_gpu_free(gpu, block);
+    return status;
+}
+
+kith_status kin_gpu_behind_end(kith_ctx *ctx, kin_gpu *gpu)
+{
+    (void)land(gpu);
+    ferry *u = gpu->ahead != NULL ? &gpu->ahead->behind : NULL;
+    const kith_status status = u != NULL ? u->status : KITH_OK;
+    if (status != KITH_OK) {
+        u->status = KITH_OK;
+        return kin_fail_like(ctx, status, &u->own);
+    }
+    return KITH_OK;
 }

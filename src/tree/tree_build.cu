@@ -4,8 +4,9 @@
  * Idea. Every column is sorted once, by (component, number). Each *list*, that of a column, is then
  * kept sorted within every node: a level is a stable partition of all lists into left and right
  * parts. So a node's box is what stands at the ends of its lists, its median stands in the middle
- * of one, and one list more, in the order of numbers, becomes the order of points in leaves. Ranges
- * of nodes follow from the number of points alone.
+ * of one. Ranges of nodes follow from the number of points alone. One list more, in the order of
+ * numbers, becomes that of points in leaves: a sort by nodes makes it after the last level that is
+ * parted in device memory.
  *
  * Partition. A point goes left when it stands before the middle of its node in the list that is
  * split: its *side*, by number. If lists were parted already, those before the middle would be the
@@ -18,8 +19,9 @@
  *           has in shared memory for all levels that are left
  *
  * Cost of moving a point of a list: 72 bytes while it is sorted, 13 a level and one look at a side
- * anywhere in memory, which takes as long as they. Scratch: 8 (cols + 1) bytes a point, about 10
- * more for sides, masks and the library's sort. */
+ * anywhere in memory, which takes as long as they, but in the list that is split, whose nodes are
+ * parted. Scratch: 8 (cols + 1) bytes a point, about 10 more for sides, masks and the library's
+ * sort. */
 #include "select/select_word.h"
 #include "tree/tree_launch.cuh"
 
@@ -50,21 +52,26 @@ KIN_DEVICE int64_t middle_of(const kin_tree_gpu &tree, int32_t level, int64_t i)
 
 /* ---- Sorted columns -------------------------------------------------------------------------- */
 
+/* What is sorted: numbers, and the keys of each column. No side is known. */
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    number_points_kernel(const __grid_constant__ kin_tree_gpu_building b)
+    write_words_kernel(const __grid_constant__ kin_tree_gpu_building b)
 {
     const int64_t i = kin_tree_gpu_my_thread();
-    if (i < b.tree.points) {
-        kin_tree_gpu_list_of(b, b.tree.cols)[i] = (uint32_t)i;
+    if (i >= b.tree.points) {
+        return;
     }
-}
-
-static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    write_words_kernel(const __grid_constant__ kin_tree_gpu_building b, int32_t column)
-{
-    const int64_t i = kin_tree_gpu_my_thread();
-    if (i < b.tree.points) {
-        b.others[i] = kin_key32(__float_as_uint(b.rows[i * b.tree.wide + column]), false);
+    kin_tree_gpu_list_of(b, b.tree.cols)[i] = (uint32_t)i;
+    b.sides[i] = 0;
+    for (int32_t c = 0; c < b.tree.cols; c += KIN_TREE_GPU_WIDE) {
+        const float4 four = *(const float4 *)(b.rows + i * b.tree.wide + c);
+        const float values[KIN_TREE_GPU_WIDE] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int j = 0; j < KIN_TREE_GPU_WIDE; j++) {
+            if (c + j < b.tree.cols) {
+                b.others[(c + j) * b.tree.points + i] =
+                    kin_key32(__float_as_uint(values[j]), false);
+            }
+        }
     }
 }
 
@@ -130,9 +137,12 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     const int64_t i = node_of(b.tree, level, block);
     const int64_t middle = middle_of(b.tree, level, i);
     const int32_t column = b.tree.planes[((int64_t)1 << level) + i];
-    b.sides[kin_tree_gpu_list_of(b, column)[place]] = place < middle ? 1 : 0;
+    if (place < middle) {
+        b.sides[kin_tree_gpu_list_of(b, column)[place]] = (uint8_t)(level + 1);
+    }
     if (place % KIN_TREE_LANES == 0) {
         b.middles[block] = (uint32_t)middle;
+        b.splits[block] = (uint8_t)column;
     }
 }
 
@@ -151,7 +161,7 @@ KIN_DEVICE int64_t middle_at(const kin_tree_gpu_building &b, int64_t place)
 
 /* The sides of a tile's points, and its surplus. */
 static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
-    count_sides_kernel(const __grid_constant__ kin_tree_gpu_building b)
+    count_sides_kernel(const __grid_constant__ kin_tree_gpu_building b, int32_t level)
 {
     const int64_t tile = kin_tree_gpu_my_warp();
     if (tile >= b.tiles) {
@@ -165,21 +175,24 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
     for (int32_t step = 0; step < STEPS; step += AT_ONCE) {
         const int64_t first = tile * TILE + step * KIN_FUSED_WARP + lane;
         uint32_t number[AT_ONCE];
-        uint32_t side[AT_ONCE];
+        bool side[AT_ONCE];
         int64_t middle[AT_ONCE];
 #pragma unroll
         for (int s = 0; s < AT_ONCE; s++) {
             const int64_t place = first + s * KIN_FUSED_WARP;
-            number[s] = place < b.tree.points ? __ldg(numbers + place) : UINT32_MAX;
+            const bool real = place < b.tree.points;
+            const bool parted = real && __ldg(b.splits + place / KIN_TREE_LANES) == list;
             middle[s] = middle_at(b, place);
+            number[s] = real && !parted ? __ldg(numbers + place) : UINT32_MAX;
+            side[s] = parted && place < middle[s];
         }
 #pragma unroll
         for (int s = 0; s < AT_ONCE; s++) {
-            side[s] = number[s] != UINT32_MAX ? __ldg(b.sides + number[s]) : 0;
+            side[s] = number[s] != UINT32_MAX ? __ldg(b.sides + number[s]) == level + 1 : side[s];
         }
 #pragma unroll
         for (int s = 0; s < AT_ONCE; s++) {
-            const uint32_t mask = __ballot_sync(KIN_FUSED_ALL_LANES, side[s] != 0);
+            const uint32_t mask = __ballot_sync(KIN_FUSED_ALL_LANES, side[s]);
             const uint32_t before =
                 before_middle(first + s * KIN_FUSED_WARP, b.tree.points, middle[s]);
             kept = step + s == lane ? mask : kept;
@@ -254,6 +267,19 @@ static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
             }
             surplus += (uint32_t)(__popc(mask) - __popc(before));
         }
+    }
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+/* The node of each number's point, and the numbers: first and third list of the next level. */
+static __global__ void __launch_bounds__(KIN_FUSED_THREADS)
+    name_nodes_kernel(const __grid_constant__ kin_tree_gpu_building b, int32_t level)
+{
+    const int64_t place = kin_tree_gpu_my_thread();
+    if (place < b.tree.points) {
+        b.others[b.lists[place]] = (uint32_t)node_of(b.tree, level, place / KIN_TREE_LANES);
+        b.others[2 * b.tree.points + place] = (uint32_t)place;
     }
 }
 
@@ -431,21 +457,19 @@ static void *take(build_scratch *scratch, int64_t count, size_t item_bytes)
     return at;
 }
 
-/* The list of all numbers serves as what each sort permutes; the lists of the next level, of which
- * there are two at least, as room for its keys. */
+/* The list of all numbers serves as what each sort permutes; the lists of the next level as room
+ * for keys, the last of them for sorted ones. */
 static int sort_columns(kin_gpu_stream *stream, const kin_tree_gpu_building *b, void *radix,
                         size_t radix_bytes)
 {
     const int64_t points = b->tree.points;
     const unsigned blocks = kin_tree_gpu_blocks_for(points, KIN_FUSED_THREADS);
-    number_points_kernel<<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*b);
+    write_words_kernel<<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*b);
     KIN_CUDA_TRY_LAUNCH();
     for (int32_t c = 0; c < b->tree.cols; c++) {
-        write_words_kernel<<<blocks, KIN_FUSED_THREADS, 0, stream->stream>>>(*b, c);
-        KIN_CUDA_TRY_LAUNCH();
-        const int sorted =
-            kin_tree_gpu_sort(stream, radix, radix_bytes, b->others, b->others + points,
-                              b->lists + b->tree.cols * points, b->lists + c * points, points, 32);
+        const int sorted = kin_tree_gpu_sort(
+            stream, radix, radix_bytes, b->others + c * points, b->others + b->tree.cols * points,
+            b->lists + b->tree.cols * points, b->lists + c * points, points, 32);
         if (sorted != 0) {
             return sorted;
         }
@@ -453,9 +477,22 @@ static int sort_columns(kin_gpu_stream *stream, const kin_tree_gpu_building *b, 
     return 0;
 }
 
+/* The list of numbers, which nothing has parted so far: by the nodes of a level. */
+static int order_numbers(kin_gpu_stream *stream, const kin_tree_gpu_building *b, int32_t level,
+                         void *radix, size_t radix_bytes)
+{
+    const int64_t points = b->tree.points;
+    name_nodes_kernel<<<kin_tree_gpu_blocks_for(points, KIN_FUSED_THREADS), KIN_FUSED_THREADS, 0,
+                        stream->stream>>>(*b, level);
+    KIN_CUDA_TRY_LAUNCH();
+    return kin_tree_gpu_sort(stream, radix, radix_bytes, b->others, b->others + points,
+                             b->others + 2 * points, b->lists + b->tree.cols * points, points,
+                             level);
+}
+
 static int split_level(kin_gpu_stream *stream, kin_tree_gpu_building *b, int32_t level)
 {
-    const unsigned lists = (unsigned)b->tree.cols + 1;
+    const unsigned lists = (unsigned)b->tree.cols;
     const dim3 tiles(kin_tree_gpu_blocks_for(b->tiles, KIN_TREE_GPU_WARPS), lists);
     choose_splits_kernel<<<kin_tree_gpu_blocks_for((int64_t)1 << level, KIN_TREE_GPU_WARPS),
                            KIN_FUSED_THREADS, 0, stream->stream>>>(*b, level);
@@ -463,7 +500,7 @@ static int split_level(kin_gpu_stream *stream, kin_tree_gpu_building *b, int32_t
     mark_sides_kernel<<<kin_tree_gpu_blocks_for(b->tree.points, KIN_FUSED_THREADS),
                         KIN_FUSED_THREADS, 0, stream->stream>>>(*b, level);
     KIN_CUDA_TRY_LAUNCH();
-    count_sides_kernel<<<tiles, KIN_FUSED_THREADS, 0, stream->stream>>>(*b);
+    count_sides_kernel<<<tiles, KIN_FUSED_THREADS, 0, stream->stream>>>(*b, level);
     KIN_CUDA_TRY_LAUNCH();
     scan_sums_kernel<<<lists, SCAN_THREADS, 0, stream->stream>>>(*b);
     KIN_CUDA_TRY_LAUNCH();
@@ -507,7 +544,7 @@ int kin_tree_launch_build(kin_gpu_stream *stream, const kin_tree_gpu_build *job)
 {
     const kin_tree_gpu *tree = &job->tree;
     const int64_t points = tree->points;
-    const int64_t lists = (int64_t)tree->cols + 1;
+    const int64_t lists = tree->cols > 1 ? tree->cols + 1 : 3;
     build_scratch scratch = {0, (unsigned char *)job->scratch};
     kin_tree_gpu_building b = {};
     size_t radix_bytes = 0;
@@ -527,6 +564,7 @@ int kin_tree_launch_build(kin_gpu_stream *stream, const kin_tree_gpu_build *job)
     b.others = (uint32_t *)take(&scratch, lists * points, sizeof(uint32_t));
     b.sides = (uint8_t *)take(&scratch, points, sizeof(uint8_t));
     b.middles = (uint32_t *)take(&scratch, tree->blocks, sizeof(uint32_t));
+    b.splits = (uint8_t *)take(&scratch, tree->blocks, sizeof(uint8_t));
     b.masks = (uint32_t *)take(&scratch, lists * b.tiles * STEPS, sizeof(uint32_t));
     b.sums = (uint32_t *)take(&scratch, lists * b.tiles, sizeof(uint32_t));
     void *radix = take(&scratch, (int64_t)radix_bytes, 1);
@@ -539,6 +577,9 @@ int kin_tree_launch_build(kin_gpu_stream *stream, const kin_tree_gpu_build *job)
     int32_t level = 0;
     for (; level < tree->height && !are_plots(*tree, level, plot) && error == 0; level++) {
         error = split_level(stream, &b, level);
+    }
+    if (level > 0 && error == 0) {
+        error = order_numbers(stream, &b, level, radix, radix_bytes);
     }
     if (level < tree->height && error == 0) {
         error = split_plots(stream, &b, level, plot);

@@ -73,12 +73,12 @@ static void name_making(kin_layout *layout, void *job)
 }
 
 /* The scratch of a build is what tree_build.cu lays out: two sets of lists of 32 bits and a bit a
- * point for each, a byte of sides, a number a block, and what the library's sort asks for: two
+ * point for each, a byte of sides, two numbers a block, and what the library's sort asks for: two
  * numbers a point and an eighth of one for its tables, generously. */
 static uint64_t scratch_bytes(int64_t points, int32_t cols)
 {
-    enum { SORT_BYTES = 9, TABLES = 1 << 20 };
-    const uint64_t lists = (uint64_t)cols + 1;
+    enum { SORT_BYTES = 9, TABLES = 1 << 20, LEAST_LISTS = 3 };
+    const uint64_t lists = cols + 1 > LEAST_LISTS ? (uint64_t)cols + 1 : LEAST_LISTS;
     const uint64_t a_point = 8 * lists + lists / 4 + 1 + SORT_BYTES + 1;
     return kin_size_add(kin_size_mul((uint64_t)points, a_point), TABLES);
 }

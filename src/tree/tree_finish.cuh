@@ -60,12 +60,18 @@
         return (int)cudaErrorInvalidValue;          \
     }
 
-/* The row of queries that a place asks with; not called for holes. */
+/* The row of queries that a place asks with, and the row itself; not called for holes. */
+static __device__ __forceinline__ uint32_t finish_asked(const kin_tree_gpu_finish &job,
+                                                        int64_t place)
+{
+    return job.order != NULL ? job.order[place] : (uint32_t)place;
+}
+
 static __device__ __forceinline__ const char *finish_query(const kin_tree_gpu_finish &job,
                                                            int64_t place)
 {
-    const int64_t row = job.order != NULL ? (int64_t)job.order[place] : place;
-    return (const char *)job.queries.data + row * job.queries.stride_bytes;
+    return (const char *)job.queries.data +
+           (int64_t)finish_asked(job, place) * job.queries.stride_bytes;
 }
 
 static __device__ __forceinline__ const char *finish_row(const kin_tree_gpu_finish &job,

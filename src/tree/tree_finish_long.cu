@@ -2,11 +2,13 @@
  *
  * Idea. A block finishes a place: ids of its candidates, their keys by teams of eight threads
  * (metric_pair.cuh), a bitonic sort in shared memory (fused_sort.cuh). A list that is longer than
- * the room comes in turns: the first `wanted` so far stay, others fill the rest. It is
- * fused_rescore.cu for rows that are short and lists whose words stand 256 bytes apart.
+ * the room comes in turns: the first `wanted` so far stay, others fill the rest. Where those are
+ * more than it has places, they are found in passes: each takes half a room of what comes after the
+ * last of the pass before it. It is fused_rescore.cu for rows that are short and lists whose words
+ * stand 256 bytes apart.
  *
  * Cost. A sort of 256 is 36 steps of a barrier each: some 5 us a place and block, of which a
- * processor has eight. Limits. `wanted` below the places of a block's shared memory. */
+ * processor has eight. A pass computes all keys of a list. */
 #include "tree/tree_finish.cuh"
 
 enum { BLOCK = 128, LANES = KIN_METRIC_LANES, TEAMS = BLOCK / LANES, SPARE = 256, PLACES = 8192 };
@@ -63,33 +65,48 @@ static __global__ void __launch_bounds__(BLOCK, 8)
         const int64_t place = job.place0 + i;
         const int32_t count = min(job.lists.counts[place], job.lists.capacity);
         const uint64_t *words = finish_words(job, place);
-        int32_t kept = 0;
+        const int32_t pass = places > wanted ? wanted : places / 2;
+        double last_key = -(double)INFINITY; /* of the pass before, and its id */
+        uint32_t last_id = 0;
         __syncthreads(); /* the place before is written */
         for (int32_t c = thread; count > 0 && c < job.queries.cols; c += BLOCK) {
             query[c] = kin_value(job.queries.dtype, finish_query(job, place), c);
         }
-        for (int32_t used = 0; used < count;) {
-            const int32_t added = min(count - used, places - kept);
-            for (int32_t j = thread; j < added; j += BLOCK) {
-                ids[kept + j] = __ldg(job.tree.ids +
-                                      (uint32_t)words[(int64_t)(used + j) * KIN_TREE_GPU_PACKET]);
+        const int32_t whole = min(count, wanted);
+        for (int32_t done = 0, kept = 0; done < whole; done += kept) {
+            kept = 0;
+            for (int32_t used = 0; used < count;) {
+                const int32_t added = min(count - used, places - kept);
+                for (int32_t j = thread; j < added; j += BLOCK) {
+                    ids[kept + j] = __ldg(
+                        job.tree.ids + (uint32_t)words[(int64_t)(used + j) * KIN_TREE_GPU_PACKET]);
+                }
+                __syncthreads(); /* row and ids are known */
+                if constexpr (STEP == KITH_HAVERSINE) {
+                    keys_of_places<DTYPE>(job, query, keys, ids, kept, kept + added);
+                } else {
+                    keys_of<STEP, DTYPE, WRAPS>(job, query, keys, ids, kept, kept + added);
+                }
+                __syncthreads(); /* keys are complete */
+                for (int32_t j = kept + thread; done > 0 && j < kept + added; j += BLOCK) {
+                    if (!kin_sort_before(last_key, last_id, keys[j], ids[j])) {
+                        keys[j] = (double)INFINITY;
+                        ids[j] = KITH_ID_NONE;
+                    }
+                }
+                kin_sort_block(keys, ids, kept + added);
+                used += added;
+                kept = min(kept + added, min(pass, whole - done));
             }
-            __syncthreads(); /* row and ids are known */
-            if constexpr (STEP == KITH_HAVERSINE) {
-                keys_of_places<DTYPE>(job, query, keys, ids, kept, kept + added);
-            } else {
-                keys_of<STEP, DTYPE, WRAPS>(job, query, keys, ids, kept, kept + added);
+            for (int32_t j = thread; j < kept; j += BLOCK) {
+                job.pairs[i * wanted + done + j] = kin_fused_pair{keys[j], ids[j], 0};
             }
-            __syncthreads(); /* keys are complete */
-            kin_sort_block(keys, ids, kept + added);
-            used += added;
-            kept = min(kept + added, wanted);
-        }
-        for (int32_t j = thread; j < kept; j += BLOCK) {
-            job.pairs[i * wanted + j] = kin_fused_pair{keys[j], ids[j], 0};
+            last_key = keys[kept - 1];
+            last_id = ids[kept - 1];
+            __syncthreads(); /* the pass is written, its last pair known */
         }
         if (thread == 0) {
-            job.counts[i] = kept;
+            job.counts[i] = whole;
             computed += (uint64_t)count;
         }
     }
@@ -104,17 +121,16 @@ static size_t block_bytes(int32_t places)
            (size_t)places * (sizeof(double) + sizeof(uint32_t));
 }
 
-/* Of the buffer: a power of two, above what is wanted; 0: a block has not so much memory. */
+/* Of the buffer: a power of two. */
 static int32_t places_of(const kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
 {
     const int32_t fair = 2 * job->lists.wanted + SPARE;
     const int32_t most = fair < job->lists.capacity ? fair : job->lists.capacity;
-    int32_t places = kin_sort_width(most);
-    places = places < PLACES ? places : PLACES;
+    int32_t places = most < PLACES ? kin_sort_width(most) : PLACES;
     while (places > 1 && block_bytes(places) > (size_t)stream->shared_bytes) {
         places /= 2;
     }
-    return places > job->lists.wanted || places >= job->lists.capacity ? places : 0;
+    return places;
 }
 
 template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
@@ -122,9 +138,6 @@ static int finish_launch(kin_gpu_stream *stream, const kin_tree_gpu_finish *job)
 {
     const int32_t places = places_of(stream, job);
     const int64_t most = (int64_t)stream->processors * 64;
-    if (places == 0) {
-        return (int)cudaErrorInvalidValue;
-    }
     KIN_CUDA_TRY(cudaFuncSetAttribute(finish_long_kernel<STEP, DTYPE, WRAPS>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       stream->shared_bytes));

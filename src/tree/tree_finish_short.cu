@@ -3,21 +3,28 @@
  * Idea. A lane finishes a place: it goes through its candidates, computes the eight sums of the
  * canonical key one after the other (metric_canonical.h), and inserts (key, id) into a sorted list.
  * Walks leave short lists sorted by value, so an insertion nearly always ends where it begins. A
- * warp writes the lists of its 32 places as one piece of memory.
+ * warp writes the lists of its 32 places as one piece of memory, or what the caller sees of them,
+ * each where its row is.
  *
  *   query   [column][lane]       doubles in shared memory
  *   keys    [slot][lane of 33]   written by columns, read by rows
  *   ids     [slot][lane of 33]
  *
  * Cost. Neighbours in the order have candidates in common, so rows of the corpus come from the
- * caches; rows of 16-byte alignment in loads of 16 bytes. The id of the next candidate is read
- * while a key is computed. 10^7 places of 12 candidates are 2 GB of words and answers, the same
- * again of rows: some milliseconds.
+ * caches; rows of 16-byte alignment in loads of 16 bytes. All ids are read before the first key is
+ * computed, eight loads at a time, and wait where the list grows to. 10^7 places of 12 candidates
+ * are 2 GB of words and answers, the same again of rows: some milliseconds.
  *
  * Limits. A list takes 396 bytes of shared memory a slot and warp, a query 256 a column. */
 #include "tree/tree_finish.cuh"
 
-enum { WARPS = 4, PITCH = KIN_TREE_GPU_PACKET + 1, LANES = KIN_METRIC_LANES, CHUNK = 16 };
+enum {
+    WARPS = 4,
+    PITCH = KIN_TREE_GPU_PACKET + 1,
+    LANES = KIN_METRIC_LANES,
+    CHUNK = 16,
+    AT_ONCE = 8
+};
 
 /* Eight components of a row from column c on, zeros behind the last one. chunks: rows may be read
  * in pieces of 16 bytes. */
@@ -106,12 +113,24 @@ static __device__ __forceinline__ void finish_place(const kin_tree_gpu_finish &j
         }
     }
     const uint64_t *words = finish_words(job, place);
-    uint32_t next = __ldg(job.tree.ids + (uint32_t)words[0]);
-    for (int32_t i = 0; i < count; i++) {
-        const uint32_t id = next;
-        if (i + 1 < count) {
-            next = __ldg(job.tree.ids + (uint32_t)words[(i + 1) * KIN_TREE_GPU_PACKET]);
+    for (int32_t first = 0; first < count; first += AT_ONCE) {
+        uint32_t some[AT_ONCE];
+#pragma unroll
+        for (int s = 0; s < AT_ONCE; s++) {
+            const int32_t i = min(first + s, count - 1);
+            some[s] = (uint32_t)__ldg(words + i * KIN_TREE_GPU_PACKET);
         }
+#pragma unroll
+        for (int s = 0; s < AT_ONCE; s++) {
+            some[s] = __ldg(job.tree.ids + some[s]);
+        }
+#pragma unroll
+        for (int s = 0; s < AT_ONCE; s++) {
+            ids[min(first + s, count - 1) * PITCH] = some[s];
+        }
+    }
+    for (int32_t i = 0; i < count; i++) {
+        const uint32_t id = ids[i * PITCH]; /* insertions have not come so far */
         double key;
         if constexpr (STEP == KITH_HAVERSINE) {
             key = kin_sphere_key(own, finish_sphere<DTYPE>(job, id));
@@ -142,6 +161,37 @@ static __device__ __forceinline__ void write_lists(const double *keys, const uin
     }
 }
 
+/* The same as answers: count and row are this lane's place's. Whoever is left out leaves a gap. */
+static __device__ __forceinline__ void write_answers(const double *keys, const uint32_t *ids,
+                                                     int32_t count, uint32_t row,
+                                                     const kin_fused_write &job)
+{
+    const int32_t lane = (int32_t)threadIdx.x % KIN_TREE_GPU_PACKET;
+    const bool real = row != KITH_ID_NONE;
+    const uint32_t own = job.leaves_own_out ? row : KITH_ID_NONE;
+    const uint32_t left_out = real && job.left_out != NULL ? job.left_out[row] : own;
+    int32_t gap = count;
+    for (int32_t slot = 0; slot < count; slot++) {
+        gap = ids[slot * PITCH + lane] == left_out ? slot : gap;
+    }
+    const int32_t kept = gap < count ? count - 1 : count;
+    if (real && kept < job.k_out) {
+        (void)atomicAdd((unsigned long long *)job.short_rows, 1ull);
+    }
+    for (int32_t i = 0; i < job.k_out; i++) {
+        const int32_t t = i * KIN_TREE_GPU_PACKET + lane;
+        const int32_t place = t / job.k_out;
+        const int32_t to = t % job.k_out;
+        const uint32_t its_row = __shfl_sync(0xffffffffu, row, place);
+        const int32_t have = __shfl_sync(0xffffffffu, kept, place);
+        const int32_t slot = to + (to < __shfl_sync(0xffffffffu, gap, place) ? 0 : 1);
+        if (its_row != KITH_ID_NONE && to < have) {
+            kin_fused_put(job, (int64_t)its_row * job.k_out + to, ids[slot * PITCH + place],
+                          kin_pair_distance(job.metric, keys[slot * PITCH + place]));
+        }
+    }
+}
+
 template <kith_metric STEP, kith_dtype DTYPE, bool WRAPS>
 static __global__ void __launch_bounds__(WARPS *KIN_TREE_GPU_PACKET)
     finish_kernel(const kin_tree_gpu_finish job, const int32_t bytes, const bool chunks)
@@ -165,10 +215,16 @@ static __global__ void __launch_bounds__(WARPS *KIN_TREE_GPU_PACKET)
     finish_place<STEP, DTYPE, WRAPS>(job, place, have, chunks, query + lane, keys + lane,
                                      ids + lane);
     __syncwarp(); /* all lists are sorted */
-    write_lists(keys, ids, count, job.lists.wanted, job.count - first,
-                job.pairs + first * job.lists.wanted);
-    if (i < job.count) {
-        job.counts[i] = count;
+    if (job.answers.rows != 0) {
+        const bool real = i < job.count;
+        write_answers(keys, ids, count, real ? finish_asked(job, place) : KITH_ID_NONE,
+                      job.answers);
+    } else {
+        write_lists(keys, ids, count, job.lists.wanted, job.count - first,
+                    job.pairs + first * job.lists.wanted);
+        if (i < job.count) {
+            job.counts[i] = count;
+        }
     }
     const uint32_t computed = __reduce_add_sync(0xffffffffu, (uint32_t)have);
     if (lane == 0) {

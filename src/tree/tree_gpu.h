@@ -79,6 +79,7 @@ typedef struct kin_tree_gpu_solver {
     const kin_request *request;      /* whose way through the tree it is; NULL: ours */
     int32_t wanted;                  /* points a list */
     kin_tree_gpu_counters *counters; /* device */
+    int64_t slice;                   /* places of a launch, by the last one's time; 0: unknown */
     kin_fused_tally tally;           /* pairs: of a query and a point, computed */
 } kin_tree_gpu_solver;
 
@@ -169,7 +170,7 @@ static inline bool kin_tree_gpu_named(const kin_request *request)
  * written and *declined is true. A tree that was named and does not fit: KITH_E_DEVICE_MEMORY. */
 
 /* Neighbours that lists are made for. */
-enum { KIN_TREE_GPU_MOST_K = 2048 };
+enum { KIN_TREE_GPU_MOST_K = 1 << 16 };
 
 /* Why a GPU has no tree for such a job, one line; NULL: it has. */
 const char *kin_tree_gpu_missing(const kin_request *request);

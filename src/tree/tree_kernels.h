@@ -133,7 +133,8 @@ typedef struct kin_tree_gpu_walk {
  * KIN_TREE_GPU_PACKET), sorted by (key, id): the first `wanted` of each to pairs (count x wanted),
  * counts says how many there are. Lists that lost something are written like any other. Place p
  * asks with row order[p] of queries (NULL: p); a graph passes tree.ids as order, whose holes are
- * skipped with count 0. */
+ * skipped with count 0. answers: unless its rows are 0, they become output row order[p] instead, of
+ * lists up to KIN_TREE_GPU_SHORT. */
 typedef struct kin_tree_gpu_finish {
     kin_tree_gpu tree;
     kin_fused_rows queries;
@@ -145,6 +146,7 @@ typedef struct kin_tree_gpu_finish {
     kin_fused_pair *pairs;
     int32_t *counts;
     uint64_t *keys; /* one number, added to: keys computed */
+    kin_fused_write answers;
 } kin_tree_gpu_finish;
 
 /* ---- All within a radius (tree_radius.cu, tree_ranges.cu) ------------------------------------ */

@@ -55,10 +55,11 @@ typedef struct kin_tree_gpu_building {
     const float *rows;
     const float *row_lost;
     const uint32_t *firsts;
-    uint32_t *lists;   /* cols + 1 of them, of tree.points numbers */
+    uint32_t *lists;   /* cols + 1 of them, and at least three, of tree.points numbers */
     uint32_t *others;  /* the lists of the next level */
-    uint8_t *sides;    /* by number: 1 where it goes left */
-    uint32_t *middles; /* by block of places: the middle of the node */
+    uint8_t *sides;    /* by number: the last level where it went left, and 1; 0: none */
+    uint32_t *middles; /* by block of places: the middle of the node, */
+    uint8_t *splits;   /* and the column that it is split in */
     uint32_t *masks;   /* by list and step: sides of 32 places */
     uint32_t *sums;    /* by list and tile: its surplus, then that before it */
     int64_t tiles;     /* of a list */

@@ -30,7 +30,7 @@ const char *kin_tree_gpu_missing(const kin_request *request)
         return "a GPU has none of more than 64 columns, the processor does";
     }
     if (request->k > KIN_TREE_GPU_MOST_K) {
-        return "a GPU has none for k above 2048, the processor does";
+        return "a GPU has none for k above 65536, the processor does";
     }
     if (!kin_tree_allows(request->distance.metric)) {
         return "the metric has none";
@@ -63,7 +63,7 @@ typedef struct whole_job {
     const kin_request *request;
     int32_t height;   /* of the tree */
     int32_t capacity; /* of a list, in a first walk */
-    uint32_t place;   /* as in fused_search.h */
+    uint32_t place;   /* as in fused_search.h; a graph's is not cut for its answers */
 } whole_job;
 
 /* Queries, their copies in the tree's units, their order, lists and answers, and what another way
@@ -79,12 +79,36 @@ static uint64_t stripe_bytes(const whole_job *w, int64_t count)
     return kin_size_add(kin_size_add(rows, own), kin_fused_answers_bytes(count, w->request->k));
 }
 
+static bool to_host(const whole_job *w)
+{
+    return (w->place & KIN_FUSED_OUT_ON_DEVICE) == 0;
+}
+
+/* Queries of a stripe where memory is no matter: the answers of many take long to the host, and go
+ * while the next ones are found, if those are enough for whole packets in most leaves. */
+static int64_t usual_stripe(const whole_job *w)
+{
+    enum { LEAST = 1 << 20, A_LEAF = 3 * KIN_TREE_GPU_PACKET / 2, STRIPES = 6 };
+    const int64_t least = kin_max_i64(LEAST, ((int64_t)1 << w->height) * A_LEAF);
+    const int64_t stripes = kin_min_i64(w->queries->rows / least, STRIPES);
+    return to_host(w) && stripes > 1 && kin_tree_gpu_way_of(w->request) == NULL
+               ? kin_round_up(kin_ceil_div(w->queries->rows, stripes), KIN_FUSED_LEAST_ROWS)
+               : w->queries->rows;
+}
+
+/* With the answers of the one before. */
 static int64_t stripe_rows(const whole_job *w, uint64_t room, bool ahead)
 {
-    int64_t stripe = w->queries->rows;
-    while (stripe > KIN_FUSED_LEAST_ROWS &&
-           kin_size_add(kin_fused_with_slack(stripe_bytes(w, stripe)),
-                        ahead ? kin_fused_ahead_bytes(w->queries, stripe) : 0) > room) {
+    int64_t stripe = usual_stripe(w);
+    while (stripe > KIN_FUSED_LEAST_ROWS) {
+        const bool alone = stripe == w->queries->rows;
+        const uint64_t before =
+            alone || !to_host(w) ? 0 : kin_fused_answers_bytes(stripe, w->request->k);
+        const uint64_t next = ahead ? kin_fused_ahead_bytes(w->queries, stripe) : 0;
+        if (kin_size_add(kin_fused_with_slack(stripe_bytes(w, stripe)),
+                         kin_size_add(before, next)) <= room) {
+            break;
+        }
         stripe = kin_fused_halved(stripe);
     }
     return stripe;
@@ -106,11 +130,12 @@ static whole_job whole_of(const kith_matrix *points, const kith_matrix *queries,
                           const kin_request *request, int32_t height)
 {
     const int64_t ids = kin_min_i64(request->k + 1, points->rows);
-    return (whole_job){.queries = queries != NULL ? queries : points,
-                       .request = request,
-                       .height = height,
-                       .capacity = kin_tree_gpu_list_room(points->dtype, ids, KIN_TREE_GPU_SHORT),
-                       .place = queries != NULL ? 0 : KIN_FUSED_DATA_ON_DEVICE};
+    return (whole_job){
+        .queries = queries != NULL ? queries : points,
+        .request = request,
+        .height = height,
+        .capacity = kin_tree_gpu_list_room(points->dtype, ids, KIN_TREE_GPU_SHORT),
+        .place = queries != NULL ? 0 : KIN_FUSED_DATA_ON_DEVICE | KIN_FUSED_OUT_ON_DEVICE};
 }
 
 /* beside: what is there before the first stripe; building: the most while it was made. */
@@ -154,7 +179,11 @@ void kin_tree_gpu_bring(kith_ctx *ctx, kin_gpu *gpu, const kith_matrix *corpus,
     if (queries != NULL && (query->place & KIN_FUSED_DATA_ON_DEVICE) == 0 &&
         kin_fused_ahead_bytes(queries, queries->rows) >= LEAST_BROUGHT &&
         kin_tree_gpu_plan_need(corpus, queries, query->request, room).whole_bytes <= room / 2) {
-        kin_fused_prepare_ahead(ctx, gpu, queries, 0, queries->rows);
+        whole_job whole =
+            whole_of(corpus, queries, query->request,
+                     kin_tree_height(corpus->rows, leaf_points_of(query->request, corpus->rows)));
+        whole.place = query->place;
+        kin_fused_prepare_ahead(ctx, gpu, queries, 0, usual_stripe(&whole));
     }
 }
 
@@ -344,6 +373,7 @@ typedef struct searching {
     kin_fused_device on;
     const kin_tree_gpu_corpus *corpus;
     const kin_fused_query *query;
+    bool behind; /* answers of a stripe go to the host beside the next one */
     kin_tree_gpu_solver solver;
 } searching;
 
@@ -354,6 +384,7 @@ static kith_status solve(searching *s, const kin_fused_query *query, const kin_g
     const bool on_device = (query->place & KIN_FUSED_OUT_ON_DEVICE) != 0;
     kin_fused_answers a = kin_fused_answers_of(&s->on, query, &s->corpus->prepared.groups, asked);
     a.by_host = parts && !on_device;
+    a.behind = s->behind;
     KIN_TRY(kin_fused_answers_make(&a, on_device, false));
     kith_status status = kin_tree_gpu_solve(&s->solver, &a, places, parts);
     KIN_THEN(status, kin_fused_answers_finish(&a, query->out, s->corpus->points.rows));
@@ -423,7 +454,10 @@ static kith_status search(searching *s)
                              .solve = search_stripe,
                              .arg = s};
     all.stripe = cut_queries(&whole, kin_gpu_room(s->on.gpu), &all.ahead);
-    return kin_fused_each_stripe(&all);
+    s->behind = to_host(&whole) && all.stripe < all.rows;
+    kith_status status = kin_fused_each_stripe(&all);
+    KIN_KEEP(status, kin_gpu_behind_end(s->on.ctx, s->on.gpu));
+    return status;
 }
 
 static kith_status run(kith_ctx *ctx, const kin_tree_gpu_corpus *c, const kin_fused_query *query)

@@ -20,7 +20,7 @@
 
 enum { ROOM_A_NEIGHBOUR = 4, ROOM = 256, MOST_ROOM = 8192, TRIES = 2 };
 enum { LEAST_PLACES = KIN_FUSED_BLOCK };
-enum { FIRST_SLICE = 1 << 16, MOST_GROWTH = 16 };
+enum { LEAST_SLICE = 1 << 16, MOST_SLICE = 1 << 20, MOST_GROWTH = 16 };
 static const double SLICE_NS = 2e8;
 
 /* Rows whose lists lost something, in host memory. */
@@ -213,23 +213,32 @@ static kith_status read_counters(kin_tree_gpu_solver *s, int64_t *lost)
     return KITH_OK;
 }
 
-/* The first slice is small, since nothing is known of its time; the next ones take about as long as
- * somebody who wants to stop the job will wait. */
-static kith_status walk_slices(const kin_tree_gpu_solver *s, const kin_tree_gpu_walk *whole)
+/* Nothing is known of the first slice's time, which grows with what is wanted and with columns. */
+static int64_t first_slice(const kin_tree_gpu_solver *s)
+{
+    enum { PLACES = 1 << 26 };
+    const int64_t places = PLACES / ((int64_t)s->wanted * s->tree->cols);
+    return kin_round_up(kin_max_i64(LEAST_SLICE, kin_min_i64(places, MOST_SLICE)),
+                        KIN_TREE_GPU_PACKET);
+}
+
+/* The next slices, and those of the solver's next walks, take about as long as somebody who wants
+ * to stop the job will wait. */
+static kith_status walk_slices(kin_tree_gpu_solver *s, const kin_tree_gpu_walk *whole)
 {
     kith_ctx *ctx = s->on.ctx;
     kin_tree_gpu_walk job = *whole;
-    int64_t slice = FIRST_SLICE;
+    s->slice = s->slice != 0 ? s->slice : first_slice(s);
     for (job.place0 = 0; job.place0 < whole->count; job.place0 += job.count) {
         const int64_t start = kin_clock_ns();
-        job.count = kin_min_i64(slice, whole->count - job.place0);
+        job.count = kin_min_i64(s->slice, whole->count - job.place0);
         KIN_TRY(KIN_TREE_LAUNCH(s, walk, &job, "walking through a tree"));
         if (job.place0 + job.count < whole->count) {
             KIN_TRY(kin_gpu_wait(ctx, s->on.gpu));
             KIN_TRY(kin_progress(ctx, "screen", (double)job.place0, (double)whole->count));
             const double ns = (double)(kin_clock_ns() - start) / (double)job.count;
-            const double most = (double)slice * MOST_GROWTH;
-            slice =
+            const double most = (double)s->slice * MOST_GROWTH;
+            s->slice =
                 kin_round_up((int64_t)fmax(1.0, fmin(SLICE_NS / ns, most)), KIN_TREE_GPU_PACKET);
         }
     }
@@ -305,25 +314,36 @@ static kith_status collect(const kin_tree_gpu_solver *s, const kin_tree_gpu_plac
 
 /* ---- A walk and its answers ------------------------------------------------------------------ */
 
+/* Whether the answers of short lists are written where their keys are computed. */
+static bool writes_at_once(const kin_fused_answers *a, const kin_tree_gpu_lists *lists)
+{
+    return a->kernels_write && lists->capacity <= KIN_TREE_GPU_SHORT;
+}
+
 static kith_status finish_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
                                 const kin_tree_gpu_places *places, const kin_tree_gpu_lists *lists,
                                 kin_fused_delivery *d, const uint8_t *flags)
 {
     for (int64_t place0 = 0; place0 < places->count; place0 += d->most) {
         const int64_t count = kin_min_i64(d->most, places->count - place0);
-        const kin_tree_gpu_finish job = {.tree = *s->tree,
-                                         .queries = places->rows,
-                                         .corpus = s->corpus->rows,
-                                         .order = places->ids,
-                                         .lists = *lists,
-                                         .place0 = place0,
-                                         .count = count,
-                                         .pairs = d->pairs,
-                                         .counts = d->counts,
-                                         .keys = &s->counters->keys};
+        kin_tree_gpu_finish job = {.tree = *s->tree,
+                                   .queries = places->rows,
+                                   .corpus = s->corpus->rows,
+                                   .order = places->ids,
+                                   .lists = *lists,
+                                   .place0 = place0,
+                                   .count = count,
+                                   .pairs = d->pairs,
+                                   .counts = d->counts,
+                                   .keys = &s->counters->keys};
+        if (writes_at_once(a, lists)) {
+            job.answers = kin_fused_answers_job(a, places->ids + place0, count);
+        }
         KIN_TRY(KIN_TREE_LAUNCH(s, finish, &job, "computing canonical distances"));
-        KIN_TRY(kin_fused_delivery_run(a, d, places->ids + place0, count,
-                                       flags == NULL ? NULL : flags + place0));
+        KIN_TRY(job.answers.rows != 0
+                    ? KITH_OK
+                    : kin_fused_delivery_run(a, d, places->ids + place0, count,
+                                             flags == NULL ? NULL : flags + place0));
         KIN_TRY(kin_progress(s->on.ctx, "screen", (double)place0, (double)places->count));
     }
     return KITH_OK;
@@ -336,7 +356,7 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
     kith_report *report = &s->on.ctx->report;
     int64_t start = kin_clock_ns();
     kin_tree_gpu_lists lists = {0};
-    kin_fused_delivery d = {0};
+    kin_fused_delivery d = {.most = places->count};
     uint8_t *flags = NULL;
     int64_t lost = 0;
     const int64_t before = r->count;
@@ -344,7 +364,9 @@ static kith_status solve_lists(kin_tree_gpu_solver *s, kin_fused_answers *a,
     KIN_TRY_GOTO(status, walk_places(s, places, &lists, &lost), done);
     report->seconds_screen += kin_clock_since(start);
     start = kin_clock_ns();
-    KIN_TRY_GOTO(status, kin_fused_delivery_make(a, places->count, s->wanted, &d), done);
+    if (!writes_at_once(a, &lists)) {
+        KIN_TRY_GOTO(status, kin_fused_delivery_make(a, places->count, s->wanted, &d), done);
+    }
     if (lost > 0) {
         KIN_TRY_GOTO(status, collect(s, places, &lists, lost, &flags, r), done);
     }
@@ -431,6 +453,7 @@ static kith_status solve_rest(kin_tree_gpu_solver *s, kin_fused_answers *a,
     kin_tree_gpu_places again = *places;
     kith_status status = KITH_OK;
     again.capacity = kin_tree_gpu_capacity(s);
+    s->slice = 0; /* longer lists take longer */
     s->tally.reruns += (double)r->count;
     for (int attempt = 0; attempt < TRIES && r->count > 0 && status == KITH_OK; attempt++) {
         const int32_t room = room_of(s, attempt);

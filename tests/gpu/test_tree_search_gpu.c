@@ -346,7 +346,7 @@ static void refusals(void **state)
                      .metric = KITH_EUCLIDEAN,
                      .k = KIN_TREE_GPU_MOST_K + 1};
     assert_int_equal(test_trees_solve(gpu, &job, KITH_METHOD_TREE, &got), KITH_E_UNSUPPORTED);
-    assert_non_null(strstr(kith_ctx_detail(gpu), "2048"));
+    assert_non_null(strstr(kith_ctx_detail(gpu), "65536"));
     test_answer_free(&got);
     job.metric = KITH_COSINE;
     job.k = 3;

@@ -50,6 +50,9 @@ void *reference_room(int64_t count, size_t bytes);
 void reference_keys(const kin_fused_rows *queries, int64_t row, const kin_fused_rows *corpus,
                     const uint32_t *ids, int64_t first, int64_t count, double *keys);
 
+/* The body of the launch of that name. */
+void reference_write(const kin_fused_write *job);
+
 /* What a kernel takes for granted: where it does not hold, a driver is wrong, and the test ends. */
 #define REFERENCE_MUST(condition)                                                          \
     do {                                                                                   \

@@ -260,7 +260,7 @@ static void write_pair(const kin_fused_write *job, int64_t to, const kin_fused_p
     }
 }
 
-static void fused_write(const kin_fused_write *job)
+void reference_write(const kin_fused_write *job)
 {
     for (int64_t i = 0; i < job->rows; i++) {
         const int64_t position = job->row0 + i;
@@ -289,6 +289,11 @@ static void fused_write(const kin_fused_write *job)
     }
 }
 
+static void fused_write(const kin_fused_write *job)
+{
+    reference_write(job);
+}
+
 REFERENCE_FUSED(write)
 
 /* ---- What nobody waits for ------------------------------------------------------------------- */
@@ -312,7 +317,7 @@ static void rescue_row(const kin_fused_rescue *job, int64_t i, const candidates 
     answers.row0 = i;
     answers.rows = 1;
     answers.pairs += i * k;
-    fused_write(&answers);
+    reference_write(&answers);
 }
 
 static void fused_rescue(const kin_fused_rescue *job)

@@ -578,11 +578,23 @@ static void finish(const kin_tree_gpu_finish *job)
                             .keys = reference_room(job->lists.capacity, sizeof *all.keys),
                             .pairs = reference_room(job->lists.capacity, sizeof *all.pairs)};
     REFERENCE_MUST(reads_in_vectors(job->pairs) && job->place0 % KIN_TREE_GPU_PACKET == 0);
+    REFERENCE_MUST(job->answers.rows == 0 || job->lists.capacity <= KIN_TREE_GPU_SHORT);
     for (int64_t i = 0; i < job->count; i++) {
         const int32_t count = finish_place(job, job->place0 + i, &all);
-        job->counts[i] = (int32_t)kin_min_i64(count, wanted);
-        memcpy(job->pairs + i * wanted, all.pairs, (size_t)job->counts[i] * sizeof *all.pairs);
+        const int32_t kept = (int32_t)kin_min_i64(count, wanted);
         *job->keys += (uint64_t)count;
+        if (job->answers.rows != 0) {
+            kin_fused_write answers = job->answers;
+            answers.row0 = i;
+            answers.rows = 1;
+            answers.pairs = all.pairs;
+            answers.count = &kept;
+            answers.k = kept;
+            reference_write(&answers);
+            continue;
+        }
+        job->counts[i] = kept;
+        memcpy(job->pairs + i * wanted, all.pairs, (size_t)kept * sizeof *all.pairs);
     }
     free(all.ids);
     free(all.keys);

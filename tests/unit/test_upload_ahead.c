@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Uploads ahead of their use, on the reference device, whose copies are slow or fail at will: rows
- * arrive, threads and memory come back on every way out, errors are told where the rows are wanted
- * and nowhere else. */
+ * Uploads ahead of their use and answers behind their making, on the reference device, whose copies
+ * are slow or fail at will: rows arrive, threads and memory come back on every way out, errors are
+ * told where the rows are wanted and nowhere else. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -288,10 +288,101 @@ static void no_means(void **state)
     printf("no stream, event, pinned memory or room: no upload, no error; afterwards it works\n");
 }
 
+/* ---- Answers behind -------------------------------------------------------------------------- */
+
+enum { PARTS = 2, PART_BYTES = 40 << 20 };
+
+/* Two arrays in one block, of bytes that tell the round. */
+static void *block_make(bench *b, int round, kin_gpu_fetches *f, unsigned char *to[PARTS])
+{
+    unsigned char *block = NULL;
+    assert_int_equal(kin_gpu_alloc(b->ctx, b->gpu, &block, PARTS, PART_BYTES, "answers"), KITH_OK);
+    *f = (kin_gpu_fetches){.count = PARTS};
+    for (int i = 0; i < PARTS; i++) {
+        f->parts[i] = (kin_gpu_fetch){to[i], block + (int64_t)i * PART_BYTES, PART_BYTES};
+        assert_int_equal(kin_gpu_fill(b->ctx, b->gpu, block + (int64_t)i * PART_BYTES,
+                                      10 * round + i, PART_BYTES),
+                         KITH_OK);
+    }
+    return block;
+}
+
+static bool blocks_arrived(unsigned char *to[PARTS], int round)
+{
+    bool same = true;
+    for (int i = 0; i < PARTS; i++) {
+        for (int64_t at = 0; at < PART_BYTES; at += at % 4096 == 0 ? 4095 : 1) {
+            same = same && to[i][at] == 10 * round + i;
+        }
+    }
+    return same;
+}
+
+static void answers_behind(void **state)
+{
+    (void)state;
+    bench b;
+    kin_gpu_fetches f;
+    unsigned char *to[PARTS] = {calloc(PART_BYTES, 1), calloc(PART_BYTES, 1)};
+    assert_true(to[0] != NULL && to[1] != NULL);
+    bench_open(&b, 3);
+    assert_int_equal(kin_gpu_behind_end(b.ctx, b.gpu), KITH_OK); /* of nothing */
+    for (int round = 1; round < 4; round++) {
+        for (int twice = 0; twice < 2; twice++) { /* the second waits for the first */
+            void *block = block_make(&b, round, &f, to);
+            assert_int_equal(kin_gpu_behind_begin(b.ctx, b.gpu, &f, block), KITH_OK);
+        }
+        if (round == 2) {
+            assert_true(kin_gpu_ahead_end(b.gpu)); /* who needs memory has it */
+            assert_int_equal(b.gpu->held, 0);
+        }
+        assert_int_equal(kin_gpu_behind_end(b.ctx, b.gpu), KITH_OK);
+        assert_true(blocks_arrived(to, round));
+        assert_int_equal(b.gpu->held, 0);
+    }
+    /* Without means it is fetched at once. */
+    bench_close(&b);
+    for (int lack = 0; lack < 2; lack++) {
+        bench_open(&b, 3);
+        test_faults.no_stream = lack == 0;
+        test_faults.no_event = lack == 1;
+        void *block = block_make(&b, 4, &f, to);
+        const kith_status status = kin_gpu_behind_begin(b.ctx, b.gpu, &f, block);
+        assert_int_equal(b.gpu->held, 0);
+        assert_int_equal(status, lack == 0 ? KITH_OK : KITH_E_DEVICE); /* slots have events */
+        assert_true(status != KITH_OK || blocks_arrived(to, 4));
+        bench_close(&b);
+    }
+    /* A copy that fails is told once, by whoever waits, and by the end of the device to nobody. */
+    for (int way = 0; way < 3; way++) {
+        bench_open(&b, 3);
+        void *block = block_make(&b, 5, &f, to);
+        test_faults.failing_copy = atomic_load(&test_counts.copies) + 50;
+        assert_int_equal(kin_gpu_behind_begin(b.ctx, b.gpu, &f, block), KITH_OK);
+        if (way == 0) {
+            assert_int_equal(kin_gpu_behind_end(b.ctx, b.gpu), KITH_E_DEVICE);
+        } else if (way == 1) {
+            block = block_make(&b, 6, &f, to);
+            assert_int_equal(kin_gpu_behind_begin(b.ctx, b.gpu, &f, block), KITH_E_DEVICE);
+            assert_non_null(strstr(kith_ctx_detail(b.ctx), "broken on purpose"));
+        } else {
+            kin_gpu_ahead_close(b.gpu);
+        }
+        kin_forgive(b.ctx);
+        assert_int_equal(kin_gpu_behind_end(b.ctx, b.gpu), KITH_OK);
+        bench_close(&b);
+    }
+    free(to[0]);
+    free(to[1]);
+    printf(
+        "answers of three rounds, without means, with copies that fail: bytes and memory back\n");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_arrive), cmocka_unit_test(beside_work),
-                                       cmocka_unit_test(given_up), cmocka_unit_test(failing_copies),
-                                       cmocka_unit_test(no_means)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_arrive), cmocka_unit_test(beside_work),
+        cmocka_unit_test(given_up),    cmocka_unit_test(failing_copies),
+        cmocka_unit_test(no_means),    cmocka_unit_test(answers_behind)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
