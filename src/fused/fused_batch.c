@@ -21,8 +21,8 @@
  * More queries than a batch are several, up to MOST_ENQUEUED: each reads the corpus again.
  *
  * Limits. The corpus must be plain (no equal, no degenerate rows), and no query degenerate. The
- * cost matrix takes 4 bytes a query and row: more than MATRIX_BYTES goes the long way, and so do
- * queries and answers that the pinned memory does not hold.
+ * cost matrix takes 4 bytes a query and row: more than MATRIX_BYTES, or of bytes MATRIX_OF_BYTES,
+ * goes the long way, and so do queries and answers that the pinned memory does not hold.
  */
 #include "fused/fused_search.h"
 
@@ -36,6 +36,7 @@ enum {
     LEAST_SLICE = 256 /* rows of the corpus that a block of a rescue compares */
 };
 static const uint64_t MATRIX_BYTES = 512u << 20;
+static const uint64_t MATRIX_OF_BYTES = UINT64_C(5) << 28; /* of bytes, which are read fast */
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
@@ -407,7 +408,8 @@ static bool is_of_our_kind(const batch *b)
     const uint64_t matrix = kin_size_mul((uint64_t)b->queries->rows,
                                          kin_size_mul((uint64_t)b->pitch, sizeof(uint32_t)));
     return b->queries->rows <= KIN_FUSED_BATCH && b->request->k <= MOST_K &&
-           b->corpus->units != NULL && b->corpus->prepared.plain && matrix <= MATRIX_BYTES &&
+           b->corpus->units != NULL && b->corpus->prepared.plain &&
+           matrix <= (b->cols->frame.type == KIN_FUSED_S8 ? MATRIX_OF_BYTES : MATRIX_BYTES) &&
            b->lists.capacity > b->lists.k;
 }
 

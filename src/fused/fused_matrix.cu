@@ -15,8 +15,7 @@
  *      columns   5 9 2 8 7 1 6 3     4 groups: {5 7} {9 1} {2 6} {8 3} -> 5 1 2 3, k = 2: cost 2
  *
  * Cost. Both are bound by reading the matrix, or what of it minima leave to read. Many short rows
- * take a warp each; few long ones a block each (kth) or a warp for every 1,024 columns,
- * or with minima for every 4,096 (gather).
+ * take a warp each; few long ones a block each (kth) or a warp for every 1,024 columns (gather).
  *
  * It is long because all readers look at words, groups and limits alike.
  */
@@ -339,31 +338,6 @@ static __global__ void __launch_bounds__(KIN_LIST_THREADS)
     }
 }
 
-/* The same where minima leave little to read: a lane for the minimum of each tile, and the warp for
- * a tile that holds something. */
-static __global__ void __launch_bounds__(KIN_LIST_THREADS)
-    gather_by_minima(const __grid_constant__ kin_fused_gather job, int64_t chunks)
-{
-    const int64_t piece = (int64_t)blockIdx.x * KIN_LIST_WARPS + threadIdx.x / 32;
-    const int64_t row = piece / chunks;
-    if (row >= job.rows || job.row0 + row >= job.rows_set.points) {
-        return;
-    }
-    const int lane = (int)threadIdx.x % 32;
-    const int64_t tiles = job.count / KIN_FUSED_TILE;
-    const int64_t first = piece % chunks * 32;
-    const uint32_t least = first + lane < tiles
-                               ? job.minima[row * (job.pitch / KIN_FUSED_TILE) + first + lane]
-                               : KIN_ORDER_PADDING;
-    const gather_row g = row_to_gather(job, row, job.lists.reach[job.row0 + row]);
-    uint32_t near = __ballot_sync(KIN_ALL_LANES, least <= g.most && first + lane < tiles);
-    while (near != 0) {
-        const int64_t t = first + __ffs((int)near) - 1;
-        near &= near - 1;
-        push_tile(job, g, words_of_tile(g, t), t, job.count, &job.lists.counts[g.position]);
-    }
-}
-
 /* ---- Few rows: all at once, by a block a row --------------------------------------------------
  */
 
@@ -591,16 +565,9 @@ int kin_fused_launch_kth(kin_gpu_stream *stream, const kin_fused_kth *job)
 
 int kin_fused_launch_gather(kin_gpu_stream *stream, const kin_fused_gather *job)
 {
-    const int64_t a_warp = job->minima != NULL ? 32 : CHUNK_TILES;
-    const int64_t chunks = (job->count / KIN_FUSED_TILE + a_warp - 1) / a_warp;
-    const int64_t pieces = job->rows * chunks;
-    if (pieces == 0) {
-        return 0;
-    }
-    const int64_t blocks = (pieces + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS;
-    if (job->minima != NULL) {
-        gather_by_minima<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job, chunks);
-    } else {
+    const int64_t chunks = (job->count / KIN_FUSED_TILE + CHUNK_TILES - 1) / CHUNK_TILES;
+    const int64_t blocks = (job->rows * chunks + KIN_LIST_WARPS - 1) / KIN_LIST_WARPS;
+    if (blocks > 0) {
         gather_chunks<<<(unsigned)blocks, KIN_LIST_THREADS, 0, stream->stream>>>(*job, chunks);
     }
     return kin_gpu_launched();

@@ -37,7 +37,8 @@ enum {
     MOST_IN_A_CELL = 256, /* cells may be larger, up to this */
     MOST = 262144,
     MOST_ON_HOST = 256,
-    SHARE = 4
+    SHARE = 4,
+    ENOUGH_UNITS = 1024 /* for all processors */
 };
 
 typedef struct pivots {
@@ -137,11 +138,17 @@ typedef struct dealing {
     void *scratch;
 } dealing;
 
+/* Units of a block, of which few blocks have several. */
+static int64_t parts_of(const dealing *d)
+{
+    return kin_max_i64(1, kin_min_i64(ENOUGH_UNITS / kin_max_i64(d->blocks, 1), d->tile_count));
+}
+
 static void name_dealing(kin_layout *layout, void *job)
 {
     dealing *d = job;
     d->nearest = kin_layout_array(layout, (uint64_t)d->points, sizeof *d->nearest);
-    d->units = kin_layout_array(layout, (uint64_t)d->blocks, sizeof *d->units);
+    d->units = kin_layout_array(layout, (uint64_t)(d->blocks * parts_of(d)), sizeof *d->units);
     d->tiles = kin_layout_array(layout, (uint64_t)d->tile_count, sizeof *d->tiles);
     d->counters = kin_layout_array(layout, 2, sizeof *d->counters);
 }
@@ -157,20 +164,23 @@ static void free_dealing(const kin_fused_device *on, dealing *d)
 static kith_status upload_units(const kin_fused_device *on, int64_t first, const dealing *d)
 {
     kith_ctx *ctx = on->ctx;
-    const uint64_t blocks = (uint64_t)d->blocks;
+    const int64_t parts = parts_of(d);
+    const uint64_t count = (uint64_t)(d->blocks * parts);
     const uint64_t tiles = (uint64_t)d->tile_count;
     kin_fused_unit *units = NULL;
     uint32_t numbers[MOST / KIN_FUSED_TILE] = {0};
-    const uint32_t counters[2] = {(uint32_t)blocks, 0};
+    const uint32_t counters[2] = {(uint32_t)count, 0};
     KIN_HOLD(hold, ctx);
-    KIN_NEW(&hold, units, blocks, "units");
-    for (uint64_t i = 0; i < blocks; i++) {
-        units[i] = (kin_fused_unit){(uint32_t)first + (uint32_t)i, 0, (uint32_t)tiles, 0};
+    KIN_NEW(&hold, units, count, "units");
+    for (int64_t i = 0; i < (int64_t)count; i++) {
+        const int64_t begin = d->tile_count * (i % parts) / parts;
+        units[i] = (kin_fused_unit){(uint32_t)(first + i / parts), (uint32_t)begin,
+                                    (uint32_t)(d->tile_count * (i % parts + 1) / parts - begin), 0};
     }
     for (uint32_t i = 0; i < (uint32_t)tiles; i++) {
         numbers[i] = i;
     }
-    KIN_TRY(kin_gpu_upload(ctx, on->gpu, d->units, units, blocks * sizeof *units));
+    KIN_TRY(kin_gpu_upload(ctx, on->gpu, d->units, units, count * sizeof *units));
     KIN_TRY(kin_gpu_upload(ctx, on->gpu, d->tiles, numbers, tiles * sizeof *numbers));
     return kin_gpu_upload(ctx, on->gpu, d->counters, counters, sizeof counters);
 }

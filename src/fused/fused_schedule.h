@@ -114,7 +114,7 @@ KIN_HD int64_t kin_fused_near_tile(int64_t tiles, int64_t first, int64_t end, in
 /* ---- Units ---------------------------------------------------------------------------------- */
 
 /* The range of a plan is cut into at most so many pieces, each of which makes units of its own. */
-enum { KIN_FUSED_PLAN_PIECES = 16 };
+enum { KIN_FUSED_PLAN_PIECES = 64 };
 
 /* Blocks of rows that are planned together; those of several GPUs' shares are dealt by so many. */
 enum { KIN_FUSED_PLAN_GROUP = 16 };

@@ -26,14 +26,15 @@ enum {
     THREADS = 256,
     WARPS = THREADS / 32,
     GROUP = 8, /* rows of a product, half of its columns */
-    MOST_ROWS = 32,
+    MOST_ROWS = 64,
     CHUNKS = KIN_FUSED_SLICE / 16, /* of 16 bytes */
     PAD = 4, /* chunks behind a row in shared memory, so that two of them meet different banks */
     ROW_BYTES = 40 << 10, /* of shared memory */
     BLOCKS_A_PROCESSOR = 4
 };
 
-/* Of columns g and 8 + g, this lane's two pieces of a slice, and their terms. */
+/* Of columns g and 8 + g, this lane's two pieces of a slice, and what it adds to their terms where
+ * these are read: of distances they are the squares of what is in registers. */
 typedef struct slice {
     uint4 low;
     uint4 low_far;
@@ -91,12 +92,29 @@ static __device__ __forceinline__ slice read_slice(const kin_fused_screen &job, 
     const int64_t first = (int64_t)p.number * KIN_FUSED_TILE + p.base + lane / 4;
     const uint4 *low = (const uint4 *)job.cols.rounded + first * chunks + p.at + lane % 4;
     const uint4 *high = low + GROUP * (int64_t)chunks;
-    const kin_fused_facts *facts = job.cols.facts + first;
-    return slice{__ldcs(low),
-                 __ldcs(low + CHUNKS / 2),
-                 __ldcs(high),
-                 __ldcs(high + CHUNKS / 2),
-                 {facts[0].term.u, facts[GROUP].term.u}};
+    slice x = {__ldcs(low), __ldcs(low + CHUNKS / 2), __ldcs(high), __ldcs(high + CHUNKS / 2), {}};
+    if (job.cols.frame.bound != KIN_BOUND_DISTANCE && p.at == 0 && lane % 4 == 0) {
+        x.terms[0] = job.cols.facts[first].term.u;
+        x.terms[1] = job.cols.facts[first + GROUP].term.u;
+    }
+    return x;
+}
+
+/* A lane's part of both columns' terms. */
+static __device__ __forceinline__ void add_terms(const kin_fused_screen &job, const slice &x,
+                                                 uint32_t (&terms)[2])
+{
+    const uint32_t words[] = {x.low.x,      x.low.y,      x.low.z,      x.low.w,
+                              x.low_far.x,  x.low_far.y,  x.low_far.z,  x.low_far.w,
+                              x.high.x,     x.high.y,     x.high.z,     x.high.w,
+                              x.high_far.x, x.high_far.y, x.high_far.z, x.high_far.w};
+    terms[0] += x.terms[0];
+    terms[1] += x.terms[1];
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        const int word = job.cols.frame.bound == KIN_BOUND_DISTANCE ? (int)words[i] : 0;
+        terms[i / 8] = (uint32_t)__dp4a(word, word, (int)terms[i / 8]);
+    }
 }
 
 /* The same slice of rows 8 n + g joins sums[n]. */
@@ -120,16 +138,20 @@ static __device__ __forceinline__ void multiply(const slice &x, const uint4 *row
 }
 
 /* Whole products of 16 columns, from column `base` of tile `number`, which is `tile` of the unit's
- * block, on; the next ones begin. */
+ * block, on, and terms, of which four lanes have a part each; the next ones begin. */
 template <int NT>
 static __device__ __forceinline__ void write_costs(const kin_fused_screen &job, int64_t tile,
-                                                   const place &p, const uint32_t (&terms)[2],
+                                                   const place &p, uint32_t (&terms)[2],
                                                    int32_t (&sums)[NT][4], uint32_t (&least)[NT][2])
 {
     const int32_t lane = (int32_t)threadIdx.x % 32;
     const int32_t g = lane / 4;
     const int32_t t = lane % 4;
     const int64_t first = (int64_t)p.number * KIN_FUSED_TILE + g;
+    for (int away = 1; away < 4; away *= 2) {
+        terms[0] += __shfl_xor_sync(0xffffffffu, terms[0], away);
+        terms[1] += __shfl_xor_sync(0xffffffffu, terms[1], away);
+    }
 #pragma unroll
     for (int i = 0; i < NT * 4; i++) {
         const int32_t row = i / 4 * GROUP + 2 * t + i % 2;
@@ -148,6 +170,7 @@ static __device__ __forceinline__ void write_costs(const kin_fused_screen &job, 
         }
         sums[i / 4][i % 4] = 0;
     }
+    terms[0] = terms[1] = 0;
 }
 
 /* The least cost of each row with a tile; the next one begins. */
@@ -196,6 +219,7 @@ static __global__ void __launch_bounds__(THREADS, RESIDENT<NT>)
     const uint4 *own = rows + (int32_t)threadIdx.x % 32 / 4 * pitch + threadIdx.x % 4;
     uint32_t least[NT][2];
     int32_t sums[NT][4];
+    uint32_t terms[2] = {};
 #pragma unroll
     for (int n = 0; n < NT; n++) {
         least[n][0] = least[n][1] = KIN_ORDER_PADDING;
@@ -215,9 +239,10 @@ static __global__ void __launch_bounds__(THREADS, RESIDENT<NT>)
             const place used = now;
             advance(job, unit, &now);
             next = read_slice(job, now);
+            add_terms(job, x, terms);
             multiply<NT>(x, own + used.at, pitch, sums);
             if (now.at == 0) {
-                write_costs<NT>(job, unit.first + used.i, used, x.terms, sums, least);
+                write_costs<NT>(job, unit.first + used.i, used, terms, sums, least);
             }
             if (now.at == 0 && now.base == 0) {
                 write_minima<NT>(job, unit.first + used.i, least);
@@ -226,7 +251,7 @@ static __global__ void __launch_bounds__(THREADS, RESIDENT<NT>)
     }
 }
 
-/* Products side by side: 1, 2 or 4. */
+/* Products side by side: 1, 2, 4 or 8. */
 static int products_of(int64_t rows)
 {
     int products = 1;
@@ -260,12 +285,9 @@ int kin_fused_screen_few(kin_gpu_stream *stream, const kin_fused_screen *job)
     if (job->rows.points == 0) {
         return 0;
     }
-    switch (products_of(job->rows.points)) {
-    case 1:
-        return launch<1>(stream, job);
-    case 2:
-        return launch<2>(stream, job);
-    default:
-        return launch<4>(stream, job);
-    }
+    const int products = products_of(job->rows.points);
+    return products == 1   ? launch<1>(stream, job)
+           : products == 2 ? launch<2>(stream, job)
+           : products == 4 ? launch<4>(stream, job)
+                           : launch<8>(stream, job);
 }
