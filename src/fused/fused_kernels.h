@@ -264,7 +264,7 @@ typedef struct kin_fused_gather {
     int64_t row0;
     int64_t rows;
     const uint32_t *matrix;
-    const uint32_t *minima; /* or NULL */
+    const uint32_t *minima; /* of collect; or NULL */
     int64_t pitch;
     int64_t count;
     const uint32_t *own;
