@@ -80,7 +80,7 @@ set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
 
 # What decides bits: no product and sum that fuse unasked, no denormals that vanish.
 set(KITH_CUDA_FLAGS -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
-    "SHELL:--compress-mode size" "SHELL:-Werror all-warnings"
+    "SHELL:--compress-mode $<IF:$<BOOL:${KITH_CUDA_DRAFT}>,speed,size>" "SHELL:-Werror all-warnings"
     # -Wextra by its parts: as a whole it forbids a constant of an enum beside a number, which is C.
     "SHELL:-Xcompiler -Wall,-Wunused-parameter,-Wsign-compare,-Wtype-limits,-Wempty-body,-Werror")
 
