@@ -128,7 +128,8 @@ function(kith_cuda_objects name architectures)
   set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "${architectures}"
                         POSITION_INDEPENDENT_CODE ON CUDA_SEPARABLE_COMPILATION OFF)
   if(KITH_CUDA_DRAFT)
-    target_compile_options(${name} PRIVATE "SHELL:-Xcicc -O1")
+    set(old $<VERSION_LESS:${CMAKE_CUDA_COMPILER_VERSION},13>)
+    target_compile_options(${name} PRIVATE "SHELL:$<IF:${old},-Xcicc -O1,--Ofast-compile=max>")
   endif()
 endfunction()
 

@@ -125,9 +125,11 @@ else()
           test_pipeline:30 test_descent_recall:30 test_plan:25 test_progress:25
           test_metric_bodies:25 test_tree_build:25 test_exact_bounds:25 test_pairs:25 test_period:20
           test_select_upload:20 test_upload_ahead:20 test_papers_buffer_tree:20 test_graph_search:20
-          test_team_driver:20 test_pipeline_costs:20 test_graph_ggm:15 test_merge:10 test_upload_drivers:10
+          test_team_driver:20 test_pipeline_costs:20 test_filter:20 test_choice:15
+          test_index_change:15 test_graph_ggm:15 test_merge:10 test_upload_drivers:10
           reference_test_gpu_team:55 reference_test_gpu_both:40 reference_test_gpu_index:25
-          reference_test_buffer_tree_gpu:20 reference_test_gpu_arrays:10
+          reference_test_buffer_tree_gpu:20 reference_test_gpu_spaces:20 reference_test_tree_radius_gpu:20
+          reference_test_gpu_arrays:10
           reference_test_fused_screen:10 reference_test_gpu_tree_index:10 reference_test_tree_build_gpu:10)
     string(REPLACE ":" ";" long ${long})
     list(GET long 0 name)
